@@ -129,9 +129,9 @@ type ending struct {
 	time   time.Time
 }
 
-// await waits for every process, and tells of the root process' end; empty is closed when
-// there is none left.
-func (c child) await(ended chan<- ending, empty chan<- struct{}) {
+// await waits for every process, and tells of the root process' end, and others of theirs;
+// empty is closed when there is none left.
+func (c child) await(ended chan<- ending, others func(pid int, e ending), empty chan<- struct{}) {
 	reported := make(chan struct{})
 	if c.reports == nil {
 		close(reported)
@@ -150,7 +150,9 @@ func (c child) await(ended chan<- ending, empty chan<- struct{}) {
 		if pid == c.pid && !told {
 			told = true
 			ended <- e
+			return
 		}
+		others(pid, e)
 	})
 	<-reported
 	close(empty)

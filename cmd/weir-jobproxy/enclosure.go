@@ -25,6 +25,8 @@ type enclosure interface {
 	create() error
 	// start calls start with attributes that put the process inside.
 	start(attributes *syscall.SysProcAttr, start func() error) error
+	// join does it for a process beside others that are inside.
+	join(attributes *syscall.SysProcAttr, start func() error) error
 	usage() (cgroup.Usage, error)
 	processes() ([]proctree.Process, error)
 	// memoryEvents says whether the kernel has killed for lack of memory.
@@ -86,6 +88,10 @@ func (g *group) start(attributes *syscall.SysProcAttr, start func() error) error
 	return g.group.Start(attributes, start)
 }
 
+func (g *group) join(attributes *syscall.SysProcAttr, start func() error) error {
+	return g.group.Join(attributes, start)
+}
+
 func (g *group) usage() (cgroup.Usage, error) { return g.group.Usage() }
 
 // processes reads who is inside, and asks again: a pid that is in both lists
@@ -126,6 +132,8 @@ type tree struct{ volumes *volumes }
 func (t *tree) create() error { return nil }
 
 func (t *tree) start(_ *syscall.SysProcAttr, start func() error) error { return start() }
+
+func (t *tree) join(_ *syscall.SysProcAttr, start func() error) error { return start() }
 
 func (t *tree) processes() ([]proctree.Process, error) { return proctree.Tree(os.Getpid(), "") }
 

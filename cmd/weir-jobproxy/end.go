@@ -21,6 +21,7 @@ func (s *supervisor) endTree() {
 		return
 	}
 	s.endingAll = true
+	s.prober.close()
 	s.watchEnd("end its processes")
 	// Who gives up what hangs waits for it no more, and it may go on later.
 	gone := s.gone

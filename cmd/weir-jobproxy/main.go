@@ -30,6 +30,11 @@ func main() {
 	debug.SetMemoryLimit(heapLimit)
 	var err error
 	switch {
+	case len(os.Args) == 2 && os.Args[1] == probeArgument:
+		var code int
+		if code, err = runProbe(); err == nil {
+			os.Exit(code)
+		}
 	case len(os.Args) == 2:
 		err = run(os.Args[1])
 	case len(os.Args) == 3 && os.Args[1] == initArgument:

@@ -32,7 +32,7 @@ func (s *supervisor) start() {
 		s.started = &proxyproto.Started{Identity: root.Identity, Time: s.startTime}
 		s.rootName = root.Name
 	}
-	go s.child.await(s.rootEnded, s.reaped)
+	go s.child.await(s.rootEnded, s.prober.heard, s.reaped)
 	s.sample.Reset(s.schedule.next())
 	s.watchDisk()
 	if limit := s.spec.TimeLimit(); limit > 0 {

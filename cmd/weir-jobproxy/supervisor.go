@@ -38,6 +38,7 @@ type supervisor struct {
 	volumes  *volumes
 	disk     disk
 	scorer   scorer
+	prober   *prober
 	started  *proxyproto.Started
 	rootName string
 	// ownPeak is the most memory that the proxy had held when it started the command.
@@ -53,6 +54,7 @@ type supervisor struct {
 	memoryLow chan struct{}
 	failed    chan verdict
 	flushed   chan remains
+	probed    chan probed
 	// diskTold has what the workspace takes; diskLast is what it took in the end, set
 	// before gone is told.
 	diskTold  chan diskUse
@@ -107,6 +109,8 @@ func newSupervisor(folder string, spec *proxyproto.Spec, self proxyproto.Identit
 		volumes:     volumes,
 		disk:        newDisk(spec, folder, inside.processes),
 		scorer:      newScorer(spec.MemoryReserve),
+		prober:      &prober{inside: inside, spec: spec},
+		probed:      make(chan probed),
 		rootEnded:   make(chan ending, 1),
 		reaped:      make(chan struct{}),
 		gone:        make(chan struct{}),
@@ -174,6 +178,8 @@ func (s *supervisor) run() {
 			s.finish()
 		case r := <-s.flushed:
 			s.takeRemains(r)
+		case p := <-s.probed:
+			p.asked.send(proxyproto.Message{Probed: &p.Probed})
 		}
 	}
 	s.agent.close()
@@ -227,6 +233,8 @@ func (s *supervisor) obey(m proxyproto.Message) error {
 		return signalAll(s.inside, number)
 	case m.Interrupt != nil:
 		s.interrupt(*m.Interrupt)
+	case m.Probe != nil:
+		s.probe(*m.Probe)
 	case m.Stop != nil:
 		s.stop(*m.Stop)
 	case m.Release != nil:
@@ -270,6 +278,28 @@ func (s *supervisor) interrupt(m proxyproto.Interrupt) {
 		s.streams.interrupt()
 	}
 	s.endIn(m.GraceMillis)
+}
+
+// probed is the outcome of a probe, and who asked for it.
+type probed struct {
+	proxyproto.Probed
+	asked *connection
+}
+
+// probe runs a command beside the job's own, and tells who asks now how that went.
+func (s *supervisor) probe(m proxyproto.Probe) {
+	asked, root := s.agent, s.child
+	if s.started == nil || s.over() {
+		asked.send(proxyproto.Message{Probed: &proxyproto.Probed{Error: errNoJob.Error()}})
+		return
+	}
+	go func() {
+		outcome := probed{asked: asked}
+		if err := s.prober.run(root, m.Argv, time.Duration(m.TimeoutMillis)*time.Millisecond); err != nil {
+			outcome.Error = clip(err.Error(), mostText)
+		}
+		s.probed <- outcome
+	}()
 }
 
 // over: the job has ended, or is being ended.

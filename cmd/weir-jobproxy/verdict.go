@@ -112,6 +112,13 @@ func checkCommand(message proxyproto.Message, ended bool) error {
 		if grace := message.Interrupt.GraceMillis; grace < 0 || grace > proxyproto.MaxMillis {
 			return fmt.Errorf("grace_millis: %d, must be between 0 and %d", grace, int64(proxyproto.MaxMillis))
 		}
+	case message.Probe != nil:
+		if timeout := message.Probe.TimeoutMillis; timeout <= 0 || timeout > proxyproto.MaxMillis {
+			return fmt.Errorf("timeout_millis: %d, must be between 1 and %d", timeout, int64(proxyproto.MaxMillis))
+		}
+		if len(message.Probe.Argv) == 0 {
+			return errors.New("argv: it is empty, the program to run is missing")
+		}
 	case message.Stop != nil:
 		if grace := message.Stop.GraceMillis; grace < 0 || grace > proxyproto.MaxMillis {
 			return fmt.Errorf("grace_millis: %d, must be between 0 and %d", grace, int64(proxyproto.MaxMillis))

@@ -120,6 +120,10 @@ func (j *Job) listenOn() (*Result, error) {
 			j.tellSample(message.Sample)
 		case message.Exited != nil:
 			return message.Exited, nil
+		case message.Probed != nil:
+			j.tellProbed(*message.Probed)
+		case message.Error != nil && message.Error.Message == "probe":
+			j.tellProbed(proxyproto.Probed{Error: message.Error.Error})
 		case message.Error != nil:
 			j.runner.config.Logger.Warn("proxy refused a message", "job", j.id, "message", message.Error.Message, "error", message.Error.Error)
 		default:

@@ -64,6 +64,8 @@ type Job struct {
 	// hung is closed by hangs when a proxy that was killed is there still.
 	hung  chan struct{}
 	hangs func()
+	// probing takes the outcome of the probe that runs; nil: none does.
+	probing chan proxyproto.Probed
 	// fault is why the proxy is of no use.
 	fault error
 	// overdue kills the proxy at due, should the job not have ended as it was told.

@@ -3,11 +3,73 @@ package runner
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
+
+	"weir/actors/agent/runner/proxyproto"
 )
 
-// Probe runs a command as one of the job's processes and returns nil if it exits with 0 in
-// time.
-func (j *Job) Probe(context.Context, []string, time.Duration) error {
-	return errors.New("programs cannot be run within a job yet")
+// firstProbing is the first version of the protocol that has Probe.
+const firstProbing = 5
+
+// probePatience is how much longer than its timeout a probe may take to be told of.
+const probePatience = 10 * time.Second
+
+// errProbing is returned for a probe while another one of the job runs.
+var errProbing = errors.New("a probe of it runs already")
+
+// Probe runs a program as one of the job's processes: as the user whom they are, in their
+// workspace, groups and namespaces, with their environment and no more rights. It returns nil
+// if the program exits with 0 in time, and else says what it did, with the end of what it has
+// printed; what takes longer is killed. One probe of a job runs at a time. How it ends says
+// nothing of how the job does, but its memory is the job's.
+func (j *Job) Probe(ctx context.Context, argv []string, timeout time.Duration) error {
+	done := make(chan proxyproto.Probed, 1)
+	j.mu.Lock()
+	version, busy := j.version, j.probing != nil
+	if version >= firstProbing && !busy {
+		j.probing = done
+	}
+	j.mu.Unlock()
+	switch {
+	case version < firstProbing:
+		return fmt.Errorf("probe job %s: its proxy is of a build that cannot run probes", j.id)
+	case busy:
+		return fmt.Errorf("probe job %s: %w", j.id, errProbing)
+	}
+	defer func() {
+		j.mu.Lock()
+		j.probing = nil
+		j.mu.Unlock()
+	}()
+	if err := j.tell(proxyproto.Message{Probe: &proxyproto.Probe{Argv: argv, TimeoutMillis: millis(timeout)}}); err != nil {
+		return err
+	}
+	late := time.NewTimer(timeout + probePatience)
+	defer late.Stop()
+	select {
+	case probed := <-done:
+		if probed.Error != "" {
+			return errors.New(probed.Error)
+		}
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-j.followed:
+		return errors.New("the job has ended")
+	case <-late.C:
+		return errors.New("its proxy does not answer")
+	}
+}
+
+// tellProbed passes on how a probe went.
+func (j *Job) tellProbed(probed proxyproto.Probed) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.probing != nil {
+		select {
+		case j.probing <- probed:
+		default:
+		}
+	}
 }

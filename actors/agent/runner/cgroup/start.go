@@ -20,6 +20,19 @@ import (
 // goroutine, which must be locked to its thread and end with it soon: on v1 the thread
 // may stay in the groups until then, but for that which limits pids.
 func (g *Group) Start(attributes *syscall.SysProcAttr, start func() error) error {
+	err := g.Join(attributes, start)
+	if err == nil && g.place.Hybrid() {
+		err = g.limitPids()
+	}
+	if err != nil && g.place.Hybrid() {
+		return errors.Join(err, g.Kill(time.Second))
+	}
+	return err
+}
+
+// Join calls start, which is to start a process with attributes beside those that are in the
+// group. Its thread may be in the group until it ends.
+func (g *Group) Join(attributes *syscall.SysProcAttr, start func() error) error {
 	folder, err := open(g.place.Unified, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return fmt.Errorf("enter cgroup: %w", err)
@@ -30,13 +43,7 @@ func (g *Group) Start(attributes *syscall.SysProcAttr, start func() error) error
 	if !g.place.Hybrid() {
 		return start()
 	}
-	if err := g.startInside(start); err != nil {
-		return errors.Join(err, g.Kill(time.Second))
-	}
-	if err := g.limitPids(); err != nil {
-		return errors.Join(err, g.Kill(time.Second))
-	}
-	return nil
+	return g.startInside(start)
 }
 
 // limitPids takes back what the calling thread had of the v1 limit. The thread leaves first:

@@ -32,8 +32,9 @@ import "time"
 //
 // Version 2 has the message Interrupt. Version 3 has no message more; its specs say how a
 // job is kept apart from its node, what it is fed and what of it is kept, and its results
-// what it read and wrote. In version 4 an Interrupt may be without a signal.
-const Version = 4
+// what it read and wrote. In version 4 an Interrupt may be without a signal. Version 5 has the
+// message Probe.
+const Version = 5
 
 // Oldest is the oldest version of a proxy that an agent can speak with.
 const Oldest = 1

@@ -18,12 +18,14 @@ type Message struct {
 	Signal    *Signal    `json:"signal,omitempty"`
 	Interrupt *Interrupt `json:"interrupt,omitempty"`
 	Stop      *Stop      `json:"stop,omitempty"`
+	Probe     *Probe     `json:"probe,omitempty"`
 	Release   *Release   `json:"release,omitempty"`
 
 	// From the proxy.
 	Hello   *Hello   `json:"hello,omitempty"`
 	Started *Started `json:"started,omitempty"`
 	Sample  *Sample  `json:"sample,omitempty"`
+	Probed  *Probed  `json:"probed,omitempty"`
 	Exited  *Result  `json:"exited,omitempty"`
 	Error   *Error   `json:"error,omitempty"`
 }
@@ -65,6 +67,13 @@ type Stop struct {
 	GraceMillis int64  `json:"grace_millis"`
 }
 
+// Probe runs a program beside the job's own, as one of its processes, and is answered with
+// Probed. A second one before that is refused. Proxies of before version 5 do not know it.
+type Probe struct {
+	Argv          []string `json:"argv"`
+	TimeoutMillis int64    `json:"timeout_millis"`
+}
+
 // Release says that the result is safe elsewhere: the proxy may go. It is
 // refused while the job runs.
 type Release struct{}
@@ -97,6 +106,12 @@ type Sample struct {
 	MemoryBytes      int64 `json:"memory_bytes"`
 	ProxyMemoryBytes int64 `json:"proxy_memory_bytes,omitempty"`
 	Statistics
+}
+
+// Probed says how a Probe went.
+type Probed struct {
+	// Error is empty if the program has exited with 0 in time.
+	Error string `json:"error,omitempty"`
 }
 
 // Error answers a message that could not be carried out.
@@ -154,6 +169,8 @@ func (m *Message) field(name string) any {
 		return &m.Interrupt
 	case "stop":
 		return &m.Stop
+	case "probe":
+		return &m.Probe
 	case "release":
 		return &m.Release
 	case "hello":
@@ -162,6 +179,8 @@ func (m *Message) field(name string) any {
 		return &m.Started
 	case "sample":
 		return &m.Sample
+	case "probed":
+		return &m.Probed
 	case "exited":
 		return &m.Exited
 	case "error":
@@ -181,6 +200,8 @@ func (m *Message) Name() string {
 		return "interrupt"
 	case m.Stop != nil:
 		return "stop"
+	case m.Probe != nil:
+		return "probe"
 	case m.Release != nil:
 		return "release"
 	case m.Hello != nil:
@@ -189,6 +210,8 @@ func (m *Message) Name() string {
 		return "started"
 	case m.Sample != nil:
 		return "sample"
+	case m.Probed != nil:
+		return "probed"
 	case m.Exited != nil:
 		return "exited"
 	case m.Error != nil:

@@ -118,22 +118,24 @@ func TestReadiness(t *testing.T) {
 		}
 		return own
 	}
+	up := filepath.Join(dir, "program-0.up")
 	operation := c.start(t, object{"tasks": object{
-		"http":   task(object{"http": "/ready", "period": "200ms"}),
-		"tcp":    task(object{"tcp": true}),
-		"socket": task(object{"socket": true}),
-		"plain":  task(nil),
+		"http":    task(object{"http": "/ready", "period": "200ms"}),
+		"tcp":     task(object{"tcp": true}),
+		"program": task(object{"exec": []string{"/bin/sh", "-c", "test -e " + up + " || { echo no; exit 3; }"}}),
+		"socket":  task(object{"socket": true}),
+		"plain":   task(nil),
 	}})
 	s := seen{c, operation, dir}
 	const ready, not = "live, ready", "live, not ready: "
 	s.says(t, "some are found or need not say anything, others are not ready", map[string]string{
-		"http": not + "503 Service Unavailable warming up", "tcp": ready, "socket": "live", "plain": ready})
-	for _, task := range []string{"http"} {
+		"http": not + "503 Service Unavailable warming up", "tcp": ready, "program": not + "exits with 3: no", "socket": "live", "plain": ready})
+	for _, task := range []string{"http", "program"} {
 		put(t, filepath.Join(dir, task+"-0.up"), "")
 	}
 	put(t, filepath.Join(dir, "socket-0.say"), "ready\n")
 	put(t, filepath.Join(dir, "plain-0.say"), "not_ready\n")
-	all := map[string]string{"http": ready, "tcp": ready, "socket": ready, "plain": not + "it says so itself"}
+	all := map[string]string{"http": ready, "tcp": ready, "program": ready, "socket": ready, "plain": not + "it says so itself"}
 	s.says(t, "they have warmed up, and one is not well", all)
 	printed := c.cli(t, "op", "instances", operation, "--ready")
 	if strings.Contains(printed, "plain") || !strings.Contains(printed, "live, ready") {

@@ -1,0 +1,270 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"weir/actors/agent/runner/proxyproto"
+)
+
+const (
+	// probeArgument, given in place of a job's folder, makes weir-jobproxy run a command
+	// within the job beside the job's own: see runProbe.
+	probeArgument = "--probe"
+	// probeSpecDescriptor and probeProgramDescriptor are what it is started with.
+	probeSpecDescriptor, probeProgramDescriptor = 3, 4
+	// probeTail is how much of a probe's output goes into its error, in bytes.
+	probeTail = 200
+	// probeReapTime is how long a probe that was killed may take to be gone.
+	probeReapTime = time.Second
+)
+
+// prober runs one command at a time beside the job's own.
+type prober struct {
+	inside enclosure
+	spec   *proxyproto.Spec
+
+	// mu is held while a probe is started, so that its end is not told before it is known.
+	mu     sync.Mutex
+	closed bool
+	// pid is that of the probe; 0: there is none. ended is told how it ended.
+	pid   int
+	ended chan ending
+}
+
+// errProbing refuses a probe while another one runs.
+var errProbing = errors.New("a probe of the job runs already")
+
+// errNoJob refuses a probe of a job that has ended, or has not begun.
+var errNoJob = errors.New("the job does not run")
+
+// run runs a command within the job, whose root process is root, and returns nil if it exits
+// with 0 in time.
+func (p *prober) run(root child, argv []string, timeout time.Duration) error {
+	said, writer, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer said.Close()
+	tail := make(chan string, 1)
+	ended, handle, err := p.start(root, argv, writer)
+	_ = writer.Close() // nothing was written here
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(handle) }() // it was only watched
+	go func() { tail <- readTail(said) }()
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
+	var e ending
+	select {
+	case e = <-ended:
+	case <-timer.C:
+		return p.kill(handle, timeout)
+	}
+	// What it has left behind may hold the pipe.
+	_ = said.SetReadDeadline(time.Now().Add(probeReapTime / 10))
+	return outcome(e.status, <-tail)
+}
+
+// outcome says what the end of a probe means; nil: success.
+func outcome(status unix.WaitStatus, said string) error {
+	cause := fmt.Sprintf("exits with %d", status.ExitStatus())
+	switch {
+	case status.Exited() && status.ExitStatus() == 0:
+		return nil
+	case status.Signaled():
+		cause = "is killed by " + unix.SignalName(status.Signal())
+	}
+	if said != "" {
+		cause += ": " + said
+	}
+	return errors.New(cause)
+}
+
+// kill ends a probe that has taken too long. Its command goes with it.
+func (p *prober) kill(handle int, timeout time.Duration) error {
+	err := fmt.Errorf("takes longer than %v", timeout)
+	if failed := unix.PidfdSendSignal(handle, unix.SIGKILL, nil, 0); failed != nil && !errors.Is(failed, unix.ESRCH) {
+		return errors.Join(err, failed)
+	}
+	p.mu.Lock()
+	ended := p.ended
+	p.mu.Unlock()
+	select {
+	case <-ended:
+	case <-time.After(probeReapTime):
+	}
+	return err
+}
+
+// start starts a probe.
+func (p *prober) start(root child, argv []string, output *os.File) (ended chan ending, handle int, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.closed:
+		return nil, -1, errNoJob
+	case p.pid != 0:
+		return nil, -1, errProbing
+	}
+	spec := *p.spec
+	spec.Argv, spec.Shell = argv, ""
+	data, err := json.Marshal(&spec)
+	if err != nil {
+		return nil, -1, err
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		// The thread ends with this goroutine, and with it the groups and namespaces that it
+		// has joined.
+		runtime.LockOSThread()
+		p.pid, handle, err = p.fork(root, data, output)
+	}()
+	<-done
+	if err != nil {
+		p.pid = 0
+		return nil, -1, fmt.Errorf("start probe: %w", err)
+	}
+	p.ended = make(chan ending, 1)
+	return p.ended, handle, nil
+}
+
+// fork starts a process of this program within the job, which is told the spec.
+func (p *prober) fork(root child, spec []byte, output *os.File) (pid, handle int, err error) {
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return 0, -1, err
+	}
+	defer null.Close()
+	// It is read by a process that may not see its path.
+	program, err := os.Open("/proc/self/exe")
+	if err != nil {
+		return 0, -1, err
+	}
+	defer program.Close()
+	told, teller, err := os.Pipe()
+	if err != nil {
+		return 0, -1, err
+	}
+	defer told.Close()
+	defer teller.Close()
+	handle = -1
+	attributes := &syscall.SysProcAttr{Setsid: true, PidFD: &handle}
+	err = p.inside.join(attributes, func() error {
+		if p.spec.Isolation == proxyproto.IsolationStrict {
+			if err := joinNamespaces(root.handle); err != nil {
+				return err
+			}
+		}
+		var err error
+		pid, _, err = syscall.StartProcess(fmt.Sprintf("/proc/self/fd/%d", probeProgramDescriptor), []string{"weir-jobproxy", probeArgument}, &syscall.ProcAttr{
+			Dir: "/", Env: p.spec.Environment,
+			Files: []uintptr{null.Fd(), output.Fd(), output.Fd(), told.Fd(), program.Fd()}, Sys: attributes,
+		})
+		return err
+	})
+	if err != nil {
+		return 0, -1, err
+	}
+	// It reads all of it, or is gone.
+	_ = told.Close()
+	_, err = teller.Write(spec)
+	if err != nil && !errors.Is(err, unix.EPIPE) {
+		return pid, handle, errors.Join(err, unix.PidfdSendSignal(handle, unix.SIGKILL, nil, 0))
+	}
+	return pid, handle, nil
+}
+
+// joinNamespaces takes this thread, and processes that it starts, to those of a process.
+func joinNamespaces(handle int) error {
+	if err := unix.Unshare(unix.CLONE_FS); err != nil {
+		return fmt.Errorf("leave the threads' folder: %w", err)
+	}
+	if err := unix.Setns(handle, strictFlags); err != nil {
+		return fmt.Errorf("join the job's namespaces: %w", err)
+	}
+	return nil
+}
+
+// heard takes the end of a process that is not the job's first.
+func (p *prober) heard(pid int, e ending) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if pid == p.pid && p.pid != 0 {
+		p.pid = 0
+		p.ended <- e
+	}
+}
+
+// close refuses all probes to come. One that runs ends with the job.
+func (p *prober) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+}
+
+// readTail reads all, and returns the end of it on one line.
+func readTail(from io.Reader) string {
+	var tail []byte
+	buffer := make([]byte, probeTail)
+	for {
+		n, err := from.Read(buffer)
+		tail = append(tail, buffer[:n]...)
+		tail = tail[max(0, len(tail)-probeTail):]
+		if err != nil {
+			return strings.Join(strings.Fields(strings.ToValidUTF8(string(tail), "?")), " ")
+		}
+	}
+}
+
+// runProbe runs a command as one of a job's processes, with no more rights than those have, and
+// exits as it does. It is within the job's groups and namespaces already.
+func runProbe() (code int, err error) {
+	runtime.LockOSThread()
+	unix.CloseOnExec(probeSpecDescriptor)
+	unix.CloseOnExec(probeProgramDescriptor)
+	data, err := io.ReadAll(os.NewFile(probeSpecDescriptor, "spec"))
+	if err != nil {
+		return 0, err
+	}
+	spec, err := proxyproto.ParseSpec(data)
+	if err != nil {
+		return 0, err
+	}
+	switch spec.Isolation {
+	case proxyproto.IsolationStrict:
+		err = dropRights()
+	case proxyproto.IsolationDefault:
+		err = refuseMoreRights()
+	}
+	if err != nil {
+		return 0, err
+	}
+	started, err := startCommand(spec, func(attributes *syscall.SysProcAttr, start func() error) error {
+		attributes.Pdeathsig = syscall.SIGKILL
+		return start()
+	}, []uintptr{0, 1, 2})
+	if err != nil {
+		return 0, err
+	}
+	var status unix.WaitStatus
+	if _, err := again(func() (int, error) { return unix.Wait4(started.pid, &status, 0, nil) }); err != nil {
+		return 0, err
+	}
+	if status.Signaled() {
+		return 0, fmt.Errorf("killed by %s", unix.SignalName(status.Signal()))
+	}
+	return status.ExitStatus(), nil
+}
