@@ -39,10 +39,11 @@ func measured(job *statepb.FinishedJob, task memory.Task, spec *statepb.TaskSpec
 		values.Put(statistics.DataOutputRows, out.GetRows())
 		values.Put(statistics.DataOutputBytes, out.GetBytes())
 	}
-	var millis int64
-	if job.GetStartTime() != nil && job.GetFinishTime() != nil {
-		millis = job.GetFinishTime().AsTime().Sub(job.GetStartTime().AsTime()).Milliseconds()
-		values.Put(statistics.TimeTotal, max(millis, 0))
+	// Its node says how long it took with its preparation; of one that it has lost nobody does.
+	millis, told := values.Get(statistics.TimeTotal)
+	if !told && job.GetStartTime() != nil && job.GetFinishTime() != nil {
+		millis = max(job.GetFinishTime().AsTime().Sub(job.GetStartTime().AsTime()).Milliseconds(), 0)
+		values.Put(statistics.TimeTotal, millis)
 	}
 	for _, over := range overTime {
 		if held, known := values.Get(over.amount); known {

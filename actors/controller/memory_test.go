@@ -161,6 +161,14 @@ func TestMeasured(t *testing.T) {
 	if got := job.GetStatistics().Measured(); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %v\nwant %v", got, want)
 	}
+	prepared := &statepb.FinishedJob{
+		StartTime: job.GetStartTime(), FinishTime: job.GetFinishTime(), Reserve: job.GetReserve(),
+		Statistics: &statepb.JobStatistics{RunMillis: 2500, PrepareMillis: 1500, Values: map[string]int64{statistics.TimeTotal: 4000}},
+	}
+	measured(prepared, task, &statepb.TaskSpec{})
+	if got := prepared.GetStatistics().Measured(); got[statistics.TimeTotal] != 4000 || got[statistics.UserCumulativeReserve] != 160*mebi {
+		t.Errorf("a job that ran for 2.5 s after 1.5 s of preparation took %d ms, and %d bytes x seconds were held for it", got[statistics.TimeTotal], got[statistics.UserCumulativeReserve])
+	}
 	again := &statepb.FinishedJob{State: "completed", Rerun: true, Statistics: &statepb.JobStatistics{Values: map[string]int64{statistics.DataInputRows: 3}}}
 	measured(again, task, &statepb.TaskSpec{})
 	if rows, counted := again.GetStatistics().Measured()[statistics.DataInputRows]; counted {

@@ -146,8 +146,13 @@ func (c *change) endJob(o *operation, a *statepb.Allocation, finished *statepb.F
 	}
 	learn(t, a.GetCookie(), finished)
 	switch {
-	case state == lifecycle.JobCompleted && (stale || finished.GetRerun() || o.record.GetSpec().GetTasks()[i].GetRestartCompletedJobs()):
+	case state == lifecycle.JobCompleted && (stale || finished.GetRerun()):
 		move(t, "restart job", (*lifecycle.Counters).Restart)
+		c.requeue(o, i, cookie)
+	case state == lifecycle.JobCompleted && o.record.GetSpec().GetTasks()[i].GetRestartCompletedJobs():
+		move(t, "restart job", (*lifecycle.Counters).Restart)
+		// What it runs next is not what once took too much.
+		delete(t.GetReserves(), int32(cookie))
 		c.requeue(o, i, cookie)
 	case state == lifecycle.JobCompleted:
 		c.complete(o, i, cookie, finished)

@@ -40,18 +40,23 @@ func Advise(t Task, reserve Reserve, stats statistics.Set, state string) Advice 
 	if a.Jobs < adviceJobs || a.Max <= 0 {
 		return a
 	}
+	most := resource.FormatRoughly(a.Max)
+	if t.Tmpfs > 0 {
+		most += " beside tmpfs of " + resource.FormatRoughly(t.Tmpfs) + ","
+	}
 	enough := roundUp(a.Max + a.Max/4 + t.Tmpfs)
 	switch {
 	case enough < t.Limit-t.Limit/4:
 		a.SetLimit = enough
 		a.Text = fmt.Sprintf("no job used more than %s of its memory_limit of %s: set memory_limit to %s, which leaves a quarter above that",
-			resource.FormatRoughly(a.Max), resource.FormatRoughly(t.Limit), resource.FormatRoughly(enough))
+			most, resource.FormatRoughly(t.Limit), resource.FormatRoughly(enough))
 	case a.Max+t.Tmpfs > t.Limit-t.Limit/20:
 		a.SetLimit = enough
 		a.Text = fmt.Sprintf("a job used %s of its memory_limit of %s, and would have failed with a little more: set memory_limit to %s",
-			resource.FormatRoughly(a.Max), resource.FormatRoughly(t.Limit), resource.FormatRoughly(enough))
+			most, resource.FormatRoughly(t.Limit), resource.FormatRoughly(enough))
 	}
-	if lower := t.options().UserLower; a.Text == "" && float64(a.P95)/float64(t.Limit) < lower/2 {
+	// What tmpfs may take is reserved whatever the setting.
+	if lower := t.Options.UserLower; a.Text == "" && float64(a.P95+t.Tmpfs)/float64(t.Limit) < lower/2 {
 		a.Text = fmt.Sprintf("95 of 100 jobs used at most %s, and %s are reserved at least: lower user_job_memory_digest_lower_bound (or memory_reserve_factor) of %v",
 			resource.FormatRoughly(a.P95), resource.FormatRoughly(int64(lower*float64(t.Limit))), lower)
 	}

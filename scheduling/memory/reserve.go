@@ -86,7 +86,7 @@ func (t Task) Sample(used Usage, overdraft *Reserve) Sample {
 		return s
 	}
 	s.User = min(UserUpperBound, overdraftFactor*max(s.User, overdraft.UserFactor))
-	if _, proxy := guilty(used, *overdraft); proxy {
+	if _, proxy := t.guilty(used, *overdraft); proxy {
 		s.Proxy = min(t.options().ProxyUpper, overdraftFactor*max(s.Proxy, overdraft.ProxyFactor))
 	}
 	return s
@@ -125,7 +125,7 @@ func (t Task) Rerun(user, proxy *Digest, used Usage, had Reserve, before Overdra
 	if before.Proxy > 0 {
 		p = max(p, had.ProxyFactor)
 	}
-	userGuilty, proxyGuilty := guilty(used, had)
+	userGuilty, proxyGuilty := t.guilty(used, had)
 	if userGuilty {
 		next.User++
 		u = max(u, dedicated(had.UserFactor, o.UserMultiplier, UserUpperBound, before.User))
@@ -146,14 +146,18 @@ func dedicated(had, multiplier, upper float64, before int32) float64 {
 
 // guilty says who of a job has used more than it had. When neither has, by what was measured
 // last, it is who was nearer to it; the proxy when they were equally near, but not one that
-// was not measured, or would have no more with any factor.
-func guilty(used Usage, had Reserve) (user, proxy bool) {
+// was not measured, or would have no more with any factor. Who had the most that there is gets
+// no more by being blamed, so the other one is, if it can have more.
+func (t Task) guilty(used Usage, had Reserve) (user, proxy bool) {
 	userGap, proxyGap := had.User-used.User, had.Proxy+had.Footprint-used.Proxy
+	userMost, proxyMost := had.UserFactor >= UserUpperBound, had.ProxyFactor >= t.options().ProxyUpper
 	switch {
 	case userGap < 0 || proxyGap < 0:
 		return userGap < 0, proxyGap < 0
-	case used.Proxy == 0 || had.ProxyEstimate == 0:
+	case used.Proxy == 0 || had.ProxyEstimate == 0 || proxyMost && !userMost:
 		return true, false
+	case userMost && !proxyMost:
+		return false, true
 	default:
 		return userGap < proxyGap, userGap >= proxyGap
 	}

@@ -196,6 +196,8 @@ func TestRerun(t *testing.T) {
 		"neither, the job was nearer":                           {task, Usage{299, beside}, Overdrafts{}, .3, 1, 1, .8, Overdrafts{1, 0}},
 		"neither, and the proxy was not measured":               {task, Usage{100, 0}, Overdrafts{}, .3, 1, 1, .8, Overdrafts{1, 0}},
 		"neither, equally near: the proxy":                      {task, Usage{290, beside + 90}, Overdrafts{}, .3, 1, .2, 2, Overdrafts{0, 1}},
+		"neither, and the job has all of its limit: the proxy":  {task, Usage{999, beside}, Overdrafts{1, 0}, 1, 1, 1, 2, Overdrafts{1, 1}},
+		"neither, and the proxy has the most: the job":          {task, Usage{100, 2*beside + 199}, Overdrafts{0, 1}, .3, 2, 1, 2, Overdrafts{1, 1}},
 		"twice of what it had when the task says so":            {double, Usage{400, 1}, Overdrafts{}, .3, 1, .6, .8, Overdrafts{1, 0}},
 		"but not beyond the limit":                              {double, Usage{800, 1}, Overdrafts{}, .7, 1, 1, .8, Overdrafts{1, 0}},
 		"the second time it gets the limit":                     {double, Usage{700, 1}, Overdrafts{1, 0}, .6, 1, 1, .8, Overdrafts{2, 0}},
