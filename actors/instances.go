@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"weir/actors/operation"
 	"weir/actors/signal"
 	"weir/messages/actorpb"
 	"weir/raftstore/state"
@@ -254,4 +255,33 @@ func (r *Replica) instancesOf(operation string) *actorpb.Instances {
 		}
 	})
 	return known.Instances()
+}
+
+// heldBack returns the jobs of an operation when some have an order to leave that is held; nil:
+// none has.
+func (r *Replica) heldBack(id string) (instances []operation.Instance) {
+	waits := false
+	r.store.View(func(s *state.State) {
+		for _, a := range s.AllocationsOfOperation(scheduling.OperationID(id)) {
+			i := operation.Instance{Job: a.GetJobId(), Task: a.GetTask(), Cookie: a.GetCookie(), Replaced: a.GetReplaced()}
+			switch until := a.GetStop().GetHeldUntil(); {
+			case until != nil:
+				i.Held, waits = until.AsTime(), true
+			default:
+				i.Told = a.GetStop() != nil
+			}
+			instances = append(instances, i)
+		}
+	})
+	if !waits {
+		return nil
+	}
+	ready := map[string]bool{}
+	for _, in := range r.instancesOf(id).GetInstances() {
+		ready[in.GetJobId()] = in.GetReady()
+	}
+	for i := range instances {
+		instances[i].Ready = ready[instances[i].Job]
+	}
+	return instances
 }

@@ -32,6 +32,9 @@ type toNode struct {
 	refuse  func(proto.Message)
 }
 
+// wordHeard says that an instance of an operation is ready, or is so no more.
+type wordHeard struct{ operation scheduling.OperationID }
+
 // replicasChanged says that a replica came or went.
 type replicasChanged struct{}
 
@@ -97,6 +100,8 @@ func (a *leaderActor) Receive(ctx actor.Context) {
 		a.trees.keepVolumes(ctx, m)
 	case replicasChanged:
 		a.lookAtOperations(ctx)
+	case wordHeard:
+		a.lookAt(ctx, a.operations[m.operation], operation.Look{})
 	case broken:
 		// The supervisor starts the actor again, from the state as it is then.
 		panic(fmt.Sprintf("leader of term %d: %v", a.term, m.err))
@@ -231,11 +236,15 @@ func (a *leaderActor) batch(ctx actor.Context, m batch) {
 		case state.AllocationsStarted:
 			for _, allocation := range e.Allocations {
 				touched[allocation.GetNode()] = true
+				if id := scheduling.OperationID(allocation.GetOperationId()); a.replica.records.handsOver(id) {
+					a.lookAt(ctx, a.operations[id], operation.Look{})
+				}
 			}
 		case state.StopsOrdered:
 			for _, allocation := range e.Allocations {
 				touched[allocation.GetNode()] = true
 			}
+			a.lookAt(ctx, a.operations[e.Operation], operation.Look{})
 		case state.AllocationsEnded:
 			for _, ended := range e.Ended {
 				touched[ended.Allocation.GetNode()] = true
@@ -339,7 +348,7 @@ func (a *leaderActor) spawnNode(ctx actor.Context, id string) {
 func (a *leaderActor) spawnOperation(ctx actor.Context, id scheduling.OperationID) {
 	timing := a.replica.cfg.Timing
 	a.operations[id] = a.spawn(ctx, operation.New(operation.Config{
-		ID: string(id), Term: a.term, State: a.replica.records, Replicas: a.replica.liveness, Log: a.terms,
+		ID: string(id), Term: a.term, State: a.replica.records, Instances: a.replica.heldBack, Replicas: a.replica.liveness, Log: a.terms,
 		ReassignAfter: timing.ReassignAfter, RetryAfter: timing.Retry, Now: time.Now, Logger: a.log,
 	}))
 }

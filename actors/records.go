@@ -54,6 +54,17 @@ func head(op *statepb.Operation) *statepb.Operation {
 	return h
 }
 
+// handsOver reports whether an operation has instances that may be held back when they are to
+// leave.
+func (r *records) handsOver(id scheduling.OperationID) (holds bool) {
+	r.store.View(func(s *state.State) {
+		if op, ok := s.Operation(id); ok {
+			holds = op.GetSpec().HandsOver()
+		}
+	})
+	return holds
+}
+
 // Allocation implements the State of controllers. It is the state's own: that replaces
 // allocations, and never changes one.
 func (r *records) Allocation(job string) (allocation *statepb.Allocation) {

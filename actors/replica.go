@@ -137,7 +137,7 @@ func (r *Replica) spawn(inbox *remote.Inbox) {
 		Self: self, Gossip: topic{r.cfg.Gossip, signal.Topic}, News: r.news.tell, ExpireEvery: 10 * time.Second, Logger: r.cfg.Logger,
 	}, r.signals), true))
 	r.wordPID = root.Spawn(supervised(r.cfg.Logger, signal.NewWordActor(signal.WordConfig{
-		Self: self, Gossip: topic{r.cfg.Gossip, signal.WordTopic}, News: r.news.tell, ExpireEvery: 10 * time.Second, Logger: r.cfg.Logger,
+		Self: self, Gossip: topic{r.cfg.Gossip, signal.WordTopic}, News: r.hearWord, ExpireEvery: 10 * time.Second, Logger: r.cfg.Logger,
 		Runs: func(job string) bool { return r.records.Allocation(job) != nil },
 	}, r.words), true))
 	r.priorPID = root.Spawn(supervised(r.cfg.Logger, prior.New(prior.Config{
@@ -172,6 +172,15 @@ func (r *Replica) Stopping(job string) string { return r.signals.Stopping(job) }
 // Interrupt implements the Signals of controllers.
 func (r *Replica) Interrupt(s *actorpb.InterruptionSignal) {
 	r.system.Root.Send(r.signalPID, signal.Interrupt{Said: s})
+}
+
+// hearWord tells of news about the instances of an operation: those who wait for them, and the
+// leader's actor, if this replica leads.
+func (r *Replica) hearWord(operation string) {
+	r.news.tell(operation)
+	if leader := r.leader.Load(); leader != nil {
+		r.system.Root.Send(leader, wordHeard{scheduling.OperationID(operation)})
+	}
 }
 
 // Tell implements the Signals of controllers.

@@ -141,6 +141,10 @@ func leaving(job *apipb.Job, why *apipb.Interruption) *explainpb.Fact {
 	case why.GetReason() != "":
 		f.Code, what = factJobInterrupted, fmt.Sprintf("was asked to leave (%s)", why.GetReason())
 	}
+	if why.GetHeldUntil() != nil && job.GetFinishTime() == nil {
+		f.Text = fmt.Sprintf("it is to leave (%s) since %s, and is told when others can do without it, or at %s", f.GetSetting(), clock(why.GetTime()), clock(why.GetHeldUntil()))
+		return f
+	}
 	f.Text = fmt.Sprintf("it %s at %s", what, clock(why.GetTime()))
 	if who := why.GetPreemptedForOperation(); who != "" {
 		f.Text += " for operation " + who

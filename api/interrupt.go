@@ -140,6 +140,7 @@ func interruptionOf(order *statepb.StopOrder) *apipb.Interruption {
 		Message: order.GetMessage(), Preemption: order.GetPreemption(),
 		PreemptedForOperation: order.GetPreemptedFor().GetOperationId(), PreemptedForTask: order.GetPreemptedFor().GetTask(),
 	}
+	out.HeldUntil = order.GetHeldUntil()
 	if order.GetTime() != nil {
 		out.Deadline = timestamppb.New(order.Deadline())
 	}

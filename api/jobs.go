@@ -72,6 +72,8 @@ func (s jobs) running(st *state.State, op *statepb.Operation, a *statepb.Allocat
 	job := runningJob(st, op, a)
 	if order := op.StopOrderFor(a); order != nil {
 		job.Stopping, job.Interruption = order.GetReason(), interruptionOf(order)
+	} else if a.GetStop() != nil {
+		job.Interruption = interruptionOf(a.GetStop())
 	} else {
 		job.Stopping = s.cfg.Signals.Stopping(a.GetJobId())
 	}

@@ -40,6 +40,9 @@ type Config struct {
 	State    State
 	Replicas Replicas
 	Log      Log
+	// Instances returns the jobs of the operation, when some have an order to leave that is
+	// held; nil: none has.
+	Instances func(operation string) []Instance
 	// ReassignAfter is how long a replica may be gone before it loses its
 	// operations: longer than a restart takes, shorter than users notice.
 	ReassignAfter time.Duration
@@ -110,6 +113,9 @@ func (a *operationActor) look(ctx actor.Context) {
 		ControllerGone: a.cfg.Replicas.GoneSince(op.GetAssignment().GetReplica()),
 		Term:           a.cfg.Term,
 	}, a.cfg.Replicas.Choose, a.cfg.ReassignAfter)
+	if op.GetSpec().HandsOver() {
+		step.handOver(now, op, a.cfg.Term, a.cfg.Instances(a.cfg.ID))
+	}
 	if !step.Again.IsZero() {
 		a.lookAfter(ctx, step.Again.Sub(now))
 	}

@@ -64,6 +64,12 @@ func formatTask(task *statepb.TaskSpec) map[string]any {
 	}
 	formatInterruption(out, task)
 	formatReadiness(out, task.GetReadiness())
+	if task.GetRestartCompletedJobs() && task.GetInterruptionSignal() != "" {
+		out[fieldMaxSurge] = task.GetMaxSurge()
+	}
+	if task.GetMinAvailable() > 0 {
+		out[fieldMinAvailable] = task.GetMinAvailable()
+	}
 	formatMemory(out, task.GetMemory())
 	formatTmpfs(out, task.GetTmpfs())
 	formatFiles(out, task)

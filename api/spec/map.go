@@ -88,6 +88,8 @@ func (o options) refuseInMapper() {
 		fieldRestartCompleted: "a part of the input is read once: leave it out",
 		fieldRestartCode:      "what an interrupted job has not read goes to another one by itself: let it exit with 0",
 		fieldOutputPaths:      "what is kept of a " + fieldMapper + " is its standard output, at " + fieldOutputPath + ": write there",
+		fieldMaxSurge:         "its jobs read their input once, and none stands in for another: leave it out",
+		fieldMinAvailable:     "its jobs read their input, and nobody waits for them to be ready: leave it out",
 		fieldReadiness:        "its jobs read their input, nobody sends them requests: leave it out",
 		fieldGang:             "each job of a " + fieldMapper + " is of use alone: leave it out",
 	} {

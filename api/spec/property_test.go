@@ -91,6 +91,10 @@ func anyTask(t *rapid.T, name string, mapper bool) *statepb.TaskSpec {
 		task.PortCount = rapid.Int32Range(1, MaxPorts).Draw(t, "ports")
 		task.Readiness = anyReadiness(t, task.GetPortCount())
 	}
+	if !mapper && task.GetRestartCompletedJobs() && task.GetInterruptionSignal() != "" {
+		task.MaxSurge = rapid.Int32Range(0, MaxMaxSurge).Draw(t, "surge")
+		task.MinAvailable = rapid.Int32Range(0, task.GetJobCount()).Draw(t, "available")
+	}
 	if rapid.Bool().Draw(t, "shell") {
 		task.Shell = rapid.StringMatching(`[!-~][ -~]{0,20}`).Draw(t, "line")
 	} else {

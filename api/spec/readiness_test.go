@@ -55,3 +55,33 @@ func TestReadinessFaults(t *testing.T) {
 		"no program":                 {task("readiness: {exec: []}"), []string{`line 5, column 23: tasks.t.readiness.exec: it has 0 parts: write a program and its arguments, 10000 at most`}},
 	})
 }
+
+func TestHandOver(t *testing.T) {
+	service := []string{"restart_completed_jobs: true", "interruption_signal: TERM"}
+	for name, test := range map[string]struct {
+		lines                    []string
+		wantSurge, wantAvailable int32
+	}{
+		"a job is no service":                    {nil, 0, 0},
+		"nobody can tell whether it is ready":    {service, 0, 0},
+		"one is replaced at a time":              {append(service, "readiness: {socket: true}"), 1, 0},
+		"as is said":                             {append(service, "max_surge: 3", "min_available: 1"), 3, 1},
+		"none is, if that is said":               {append(service, "readiness: {socket: true}", "max_surge: 0"), 0, 0},
+		"jobs that do not come back can be many": {[]string{"interruption_signal: TERM", "min_available: 1"}, 0, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			parsed, err := Parse([]byte(task(test.lines...)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := parsed.Spec.GetTasks()[0]; got.GetMaxSurge() != test.wantSurge || got.GetMinAvailable() != test.wantAvailable {
+				t.Errorf("max_surge %d, min_available %d, want %d and %d", got.GetMaxSurge(), got.GetMinAvailable(), test.wantSurge, test.wantAvailable)
+			}
+		})
+	}
+	checkFaults(t, map[string]faultCase{
+		"a surge of what is not started again": {task("interruption_signal: TERM", "max_surge: 1"), []string{`line 6, column 16: tasks.t.max_surge: it is about jobs that are told to go and start again elsewhere: add restart_completed_jobs: true and an interruption_signal`}},
+		"jobs that cannot be told":             {task("min_available: 1"), []string{`line 5, column 20: tasks.t.min_available: it is about jobs that are told to go: add an interruption_signal`}},
+		"more than there are":                  {task("interruption_signal: TERM", "min_available: 2"), []string{`line 6, column 20: tasks.t.min_available: 2 is more than job_count, 1: so many are never ready`}},
+	})
+}

@@ -49,7 +49,7 @@ const (
 var taskFields = slices.Concat([]string{
 	fieldJobCount, "command", "shell", "environment", "cpu_limit", "memory_limit", "gpu_limit", "network_limit",
 	"job_time_limit", "max_failed_job_count", fieldRestartCompleted,
-	fieldSignal, fieldRootOnly, fieldRestartCode, "port_count", fieldReadiness,
+	fieldSignal, fieldRootOnly, fieldRestartCode, "port_count", fieldReadiness, fieldMaxSurge, fieldMinAvailable,
 }, memoryFields, tmpfsFields, fileFields, isolationFields, []string{fieldGang})
 
 // task returns what jobs of a task are; those of a mapper have an input.
@@ -69,6 +69,9 @@ func (c *checker) task(path, name string, v *value, outer memory.Options, mapper
 	task.Argv, task.Shell = o.command()
 	o.interruption(task)
 	task.Readiness = o.readiness(task)
+	if !mapper {
+		o.handOver(task)
+	}
 	before := len(c.faults)
 	task.MemoryLimit = o.bytes("memory_limit", DefaultMemoryLimit, MinMemoryLimit, MaxMemoryLimit)
 	if len(c.faults) == before {

@@ -64,6 +64,12 @@ func jobHappened(e *eventpb.Event, where *time.Location) string {
 	if e.GetDeadline() != nil && !e.GetDeadline().AsTime().Equal(e.GetTime().AsTime()) {
 		until = fmt.Sprintf(", may stay until %s", e.GetDeadline().AsTime().In(where).Format("15:04:05.000"))
 	}
+	switch attributes := e.GetAttributes(); {
+	case attributes["replaced"] != "":
+		until += ", and is told when its successor is ready"
+	case attributes["held_until"] != "":
+		until += ", and is told when others can do without it"
+	}
 	switch e.GetKind() {
 	case events.JobStarted:
 		return phrase(subject, "started", on, put("with ", eventAmounts(e.GetResources()), ""))

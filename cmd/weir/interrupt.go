@@ -82,6 +82,9 @@ func interruptionFacts(page facts, j *apipb.Job, now time.Time) {
 	what, when := "told to end", ""
 	if in.GetReason() != "" {
 		what, when = "asked to leave", ", until "+untilText(in.GetDeadline(), now)
+		if in.GetHeldUntil() != nil && j.GetFinishTime() == nil {
+			what, when = "to be asked to leave", ", when others can do without it, or at "+untilText(in.GetHeldUntil(), now)
+		}
 	}
 	why := in.GetReason()
 	if in.GetPreemption() != "" {

@@ -136,6 +136,8 @@ func jobState(j *apipb.Job) string {
 	switch {
 	case j.GetAbortReason() != "" && j.GetAbortReason() != "none":
 		return state + ": " + j.GetAbortReason()
+	case j.GetInterruption().GetHeldUntil() != nil && j.GetFinishTime() == nil:
+		return state + ", to be replaced: " + j.GetInterruption().GetReason()
 	case j.GetInterruption().GetReason() != "" && j.GetFinishTime() == nil:
 		return state + ", leaving: " + j.GetInterruption().GetReason()
 	case j.GetStopping() != "":

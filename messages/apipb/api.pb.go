@@ -4080,8 +4080,10 @@ type Interruption struct {
 	Preemption            string `protobuf:"bytes,7,opt,name=preemption,proto3" json:"preemption,omitempty"`
 	PreemptedForOperation string `protobuf:"bytes,8,opt,name=preempted_for_operation,json=preemptedForOperation,proto3" json:"preempted_for_operation,omitempty"`
 	PreemptedForTask      string `protobuf:"bytes,9,opt,name=preempted_for_task,json=preemptedForTask,proto3" json:"preempted_for_task,omitempty"`
-	unknownFields         protoimpl.UnknownFields
-	sizeCache             protoimpl.SizeCache
+	// Set: it has not been asked yet, and serves until its place is taken, or until then.
+	HeldUntil     *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=held_until,json=heldUntil,proto3" json:"held_until,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Interruption) Reset() {
@@ -4175,6 +4177,13 @@ func (x *Interruption) GetPreemptedForTask() string {
 		return x.PreemptedForTask
 	}
 	return ""
+}
+
+func (x *Interruption) GetHeldUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.HeldUntil
+	}
+	return nil
 }
 
 type JobStatistics struct {
@@ -9936,7 +9945,7 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x03end\x18\x03 \x01(\x03R\x03end\"5\n" +
 	"\tJobOutput\x12\x12\n" +
 	"\x04rows\x18\x01 \x01(\x03R\x04rows\x12\x14\n" +
-	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\"\xf8\x02\n" +
+	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\"\xb3\x03\n" +
 	"\fInterruption\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x126\n" +
@@ -9948,7 +9957,10 @@ const file_apipb_api_proto_rawDesc = "" +
 	"preemption\x18\a \x01(\tR\n" +
 	"preemption\x126\n" +
 	"\x17preempted_for_operation\x18\b \x01(\tR\x15preemptedForOperation\x12,\n" +
-	"\x12preempted_for_task\x18\t \x01(\tR\x10preemptedForTask\"\xf5\x03\n" +
+	"\x12preempted_for_task\x18\t \x01(\tR\x10preemptedForTask\x129\n" +
+	"\n" +
+	"held_until\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\theldUntil\"\xf5\x03\n" +
 	"\rJobStatistics\x12\x1d\n" +
 	"\n" +
 	"max_memory\x18\x01 \x01(\x03R\tmaxMemory\x12(\n" +
@@ -10624,172 +10636,173 @@ var file_apipb_api_proto_depIdxs = []int32{
 	52,  // 51: weir.api.v1.JobInput.slices:type_name -> weir.api.v1.InputSlice
 	147, // 52: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
 	147, // 53: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
-	145, // 54: weir.api.v1.JobStatistics.values:type_name -> weir.api.v1.JobStatistics.ValuesEntry
-	50,  // 55: weir.api.v1.ListJobsResponse.jobs:type_name -> weir.api.v1.Job
-	50,  // 56: weir.api.v1.GetJobResponse.job:type_name -> weir.api.v1.Job
-	147, // 57: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
-	68,  // 58: weir.api.v1.MemoryProfilesResponse.profiles:type_name -> weir.api.v1.MemoryProfile
-	147, // 59: weir.api.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
-	73,  // 60: weir.api.v1.LedgerResponse.waste:type_name -> weir.api.v1.Waste
-	147, // 61: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
-	147, // 62: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
-	76,  // 63: weir.api.v1.PoolHistoryResponse.points:type_name -> weir.api.v1.PoolPoint
-	147, // 64: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
-	0,   // 65: weir.api.v1.Pool.usage:type_name -> weir.api.v1.Resources
-	0,   // 66: weir.api.v1.Pool.demand:type_name -> weir.api.v1.Resources
-	146, // 67: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
-	146, // 68: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
-	0,   // 69: weir.api.v1.Pool.claimed:type_name -> weir.api.v1.Resources
-	77,  // 70: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
-	146, // 71: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
-	77,  // 72: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
-	83,  // 73: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
-	146, // 74: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
-	77,  // 75: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
-	84,  // 76: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
-	85,  // 77: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
-	146, // 78: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
-	146, // 79: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
-	146, // 80: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
-	0,   // 81: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
-	147, // 82: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
-	87,  // 83: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
-	87,  // 84: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
-	146, // 85: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
-	146, // 86: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
-	147, // 87: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
-	146, // 88: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
-	102, // 89: weir.api.v1.SnapshotResponse.pools:type_name -> weir.api.v1.SnapshotPool
-	104, // 90: weir.api.v1.SnapshotResponse.operations:type_name -> weir.api.v1.SnapshotOperation
-	106, // 91: weir.api.v1.SnapshotResponse.nodes:type_name -> weir.api.v1.SnapshotNode
-	146, // 92: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
-	103, // 93: weir.api.v1.SnapshotPool.volume:type_name -> weir.api.v1.Volume
-	146, // 94: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
-	0,   // 95: weir.api.v1.SnapshotOperation.usage:type_name -> weir.api.v1.Resources
-	105, // 96: weir.api.v1.SnapshotOperation.tasks:type_name -> weir.api.v1.SnapshotTask
-	147, // 97: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
-	0,   // 98: weir.api.v1.SnapshotTask.job_resources:type_name -> weir.api.v1.Resources
-	0,   // 99: weir.api.v1.SnapshotNode.resources:type_name -> weir.api.v1.Resources
-	148, // 100: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
-	147, // 101: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
-	0,   // 102: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
-	0,   // 103: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
-	147, // 104: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	147, // 105: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
-	109, // 106: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
-	111, // 107: weir.api.v1.Node.file_cache:type_name -> weir.api.v1.FileCache
-	110, // 108: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
-	110, // 109: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
-	50,  // 110: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
-	122, // 111: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
-	122, // 112: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
-	0,   // 113: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
-	0,   // 114: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
-	110, // 115: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
-	122, // 116: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
-	6,   // 117: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
-	20,  // 118: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
-	22,  // 119: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
-	24,  // 120: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
-	26,  // 121: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
-	28,  // 122: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
-	35,  // 123: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
-	37,  // 124: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
-	39,  // 125: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
-	44,  // 126: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
-	41,  // 127: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
-	30,  // 128: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
-	32,  // 129: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
-	2,   // 130: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
-	56,  // 131: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
-	58,  // 132: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
-	60,  // 133: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
-	62,  // 134: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
-	64,  // 135: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
-	47,  // 136: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
-	66,  // 137: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
-	69,  // 138: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
-	78,  // 139: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
-	80,  // 140: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
-	82,  // 141: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
-	74,  // 142: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
-	71,  // 143: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
-	88,  // 144: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
-	90,  // 145: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
-	92,  // 146: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
-	94,  // 147: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
-	96,  // 148: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
-	98,  // 149: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
-	100, // 150: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
-	107, // 151: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
-	112, // 152: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
-	114, // 153: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
-	116, // 154: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
-	118, // 155: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
-	120, // 156: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
-	123, // 157: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
-	125, // 158: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
-	127, // 159: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
-	129, // 160: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
-	131, // 161: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
-	133, // 162: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
-	135, // 163: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
-	137, // 164: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
-	139, // 165: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
-	7,   // 166: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
-	21,  // 167: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
-	23,  // 168: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
-	25,  // 169: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
-	27,  // 170: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
-	29,  // 171: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
-	36,  // 172: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
-	38,  // 173: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
-	40,  // 174: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
-	46,  // 175: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
-	43,  // 176: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
-	31,  // 177: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
-	33,  // 178: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
-	3,   // 179: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
-	57,  // 180: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
-	59,  // 181: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
-	61,  // 182: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
-	63,  // 183: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
-	65,  // 184: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
-	48,  // 185: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
-	67,  // 186: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
-	70,  // 187: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
-	79,  // 188: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
-	81,  // 189: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
-	86,  // 190: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
-	75,  // 191: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
-	72,  // 192: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
-	89,  // 193: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
-	91,  // 194: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
-	93,  // 195: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
-	95,  // 196: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
-	97,  // 197: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
-	99,  // 198: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
-	101, // 199: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
-	108, // 200: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
-	113, // 201: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
-	115, // 202: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
-	117, // 203: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
-	119, // 204: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
-	121, // 205: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
-	124, // 206: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
-	126, // 207: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
-	128, // 208: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
-	130, // 209: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
-	132, // 210: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
-	134, // 211: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
-	136, // 212: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
-	138, // 213: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
-	140, // 214: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
-	166, // [166:215] is the sub-list for method output_type
-	117, // [117:166] is the sub-list for method input_type
-	117, // [117:117] is the sub-list for extension type_name
-	117, // [117:117] is the sub-list for extension extendee
-	0,   // [0:117] is the sub-list for field type_name
+	147, // 54: weir.api.v1.Interruption.held_until:type_name -> google.protobuf.Timestamp
+	145, // 55: weir.api.v1.JobStatistics.values:type_name -> weir.api.v1.JobStatistics.ValuesEntry
+	50,  // 56: weir.api.v1.ListJobsResponse.jobs:type_name -> weir.api.v1.Job
+	50,  // 57: weir.api.v1.GetJobResponse.job:type_name -> weir.api.v1.Job
+	147, // 58: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
+	68,  // 59: weir.api.v1.MemoryProfilesResponse.profiles:type_name -> weir.api.v1.MemoryProfile
+	147, // 60: weir.api.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
+	73,  // 61: weir.api.v1.LedgerResponse.waste:type_name -> weir.api.v1.Waste
+	147, // 62: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
+	147, // 63: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
+	76,  // 64: weir.api.v1.PoolHistoryResponse.points:type_name -> weir.api.v1.PoolPoint
+	147, // 65: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
+	0,   // 66: weir.api.v1.Pool.usage:type_name -> weir.api.v1.Resources
+	0,   // 67: weir.api.v1.Pool.demand:type_name -> weir.api.v1.Resources
+	146, // 68: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
+	146, // 69: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
+	0,   // 70: weir.api.v1.Pool.claimed:type_name -> weir.api.v1.Resources
+	77,  // 71: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
+	146, // 72: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
+	77,  // 73: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
+	83,  // 74: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
+	146, // 75: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
+	77,  // 76: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
+	84,  // 77: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
+	85,  // 78: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
+	146, // 79: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
+	146, // 80: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
+	146, // 81: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
+	0,   // 82: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
+	147, // 83: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
+	87,  // 84: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
+	87,  // 85: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
+	146, // 86: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
+	146, // 87: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
+	147, // 88: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
+	146, // 89: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
+	102, // 90: weir.api.v1.SnapshotResponse.pools:type_name -> weir.api.v1.SnapshotPool
+	104, // 91: weir.api.v1.SnapshotResponse.operations:type_name -> weir.api.v1.SnapshotOperation
+	106, // 92: weir.api.v1.SnapshotResponse.nodes:type_name -> weir.api.v1.SnapshotNode
+	146, // 93: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
+	103, // 94: weir.api.v1.SnapshotPool.volume:type_name -> weir.api.v1.Volume
+	146, // 95: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
+	0,   // 96: weir.api.v1.SnapshotOperation.usage:type_name -> weir.api.v1.Resources
+	105, // 97: weir.api.v1.SnapshotOperation.tasks:type_name -> weir.api.v1.SnapshotTask
+	147, // 98: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
+	0,   // 99: weir.api.v1.SnapshotTask.job_resources:type_name -> weir.api.v1.Resources
+	0,   // 100: weir.api.v1.SnapshotNode.resources:type_name -> weir.api.v1.Resources
+	148, // 101: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
+	147, // 102: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	0,   // 103: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
+	0,   // 104: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
+	147, // 105: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	147, // 106: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
+	109, // 107: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
+	111, // 108: weir.api.v1.Node.file_cache:type_name -> weir.api.v1.FileCache
+	110, // 109: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
+	110, // 110: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
+	50,  // 111: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
+	122, // 112: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
+	122, // 113: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
+	0,   // 114: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
+	0,   // 115: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
+	110, // 116: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
+	122, // 117: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
+	6,   // 118: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
+	20,  // 119: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
+	22,  // 120: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
+	24,  // 121: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
+	26,  // 122: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
+	28,  // 123: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
+	35,  // 124: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
+	37,  // 125: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
+	39,  // 126: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
+	44,  // 127: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
+	41,  // 128: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
+	30,  // 129: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
+	32,  // 130: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
+	2,   // 131: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
+	56,  // 132: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
+	58,  // 133: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
+	60,  // 134: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
+	62,  // 135: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
+	64,  // 136: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
+	47,  // 137: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
+	66,  // 138: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
+	69,  // 139: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
+	78,  // 140: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
+	80,  // 141: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
+	82,  // 142: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
+	74,  // 143: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
+	71,  // 144: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
+	88,  // 145: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
+	90,  // 146: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
+	92,  // 147: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
+	94,  // 148: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
+	96,  // 149: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
+	98,  // 150: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
+	100, // 151: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
+	107, // 152: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
+	112, // 153: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
+	114, // 154: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
+	116, // 155: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
+	118, // 156: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
+	120, // 157: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
+	123, // 158: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
+	125, // 159: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
+	127, // 160: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
+	129, // 161: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
+	131, // 162: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
+	133, // 163: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
+	135, // 164: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
+	137, // 165: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
+	139, // 166: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
+	7,   // 167: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
+	21,  // 168: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
+	23,  // 169: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
+	25,  // 170: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
+	27,  // 171: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
+	29,  // 172: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
+	36,  // 173: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
+	38,  // 174: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
+	40,  // 175: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
+	46,  // 176: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
+	43,  // 177: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
+	31,  // 178: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
+	33,  // 179: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
+	3,   // 180: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
+	57,  // 181: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
+	59,  // 182: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
+	61,  // 183: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
+	63,  // 184: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
+	65,  // 185: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
+	48,  // 186: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
+	67,  // 187: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
+	70,  // 188: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
+	79,  // 189: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
+	81,  // 190: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
+	86,  // 191: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
+	75,  // 192: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
+	72,  // 193: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
+	89,  // 194: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
+	91,  // 195: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
+	93,  // 196: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
+	95,  // 197: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
+	97,  // 198: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
+	99,  // 199: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
+	101, // 200: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
+	108, // 201: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
+	113, // 202: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
+	115, // 203: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
+	117, // 204: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
+	119, // 205: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
+	121, // 206: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
+	124, // 207: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
+	126, // 208: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
+	128, // 209: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
+	130, // 210: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
+	132, // 211: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
+	134, // 212: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
+	136, // 213: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
+	138, // 214: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
+	140, // 215: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
+	167, // [167:216] is the sub-list for method output_type
+	118, // [118:167] is the sub-list for method input_type
+	118, // [118:118] is the sub-list for extension type_name
+	118, // [118:118] is the sub-list for extension extendee
+	0,   // [0:118] is the sub-list for field type_name
 }
 
 func init() { file_apipb_api_proto_init() }

@@ -3448,6 +3448,86 @@ func (x *Preemption) GetRatedPools() []uint64 {
 	return nil
 }
 
+// HandOver is the leader's word about instances of a service that have an order to leave which
+// is held. FinishJobsResult has an answer for each, in order: of replace, then of release.
+type HandOver struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Term        uint64                 `protobuf:"varint,1,opt,name=term,proto3" json:"term,omitempty"`
+	Time        *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
+	OperationId string                 `protobuf:"bytes,3,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
+	// Jobs whose cookies run again elsewhere, while they serve on.
+	ReplaceJobIds []string `protobuf:"bytes,4,rep,name=replace_job_ids,json=replaceJobIds,proto3" json:"replace_job_ids,omitempty"`
+	// Jobs that are told to go now.
+	ReleaseJobIds []string `protobuf:"bytes,5,rep,name=release_job_ids,json=releaseJobIds,proto3" json:"release_job_ids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HandOver) Reset() {
+	*x = HandOver{}
+	mi := &file_commandpb_command_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HandOver) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HandOver) ProtoMessage() {}
+
+func (x *HandOver) ProtoReflect() protoreflect.Message {
+	mi := &file_commandpb_command_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HandOver.ProtoReflect.Descriptor instead.
+func (*HandOver) Descriptor() ([]byte, []int) {
+	return file_commandpb_command_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *HandOver) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *HandOver) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *HandOver) GetOperationId() string {
+	if x != nil {
+		return x.OperationId
+	}
+	return ""
+}
+
+func (x *HandOver) GetReplaceJobIds() []string {
+	if x != nil {
+		return x.ReplaceJobIds
+	}
+	return nil
+}
+
+func (x *HandOver) GetReleaseJobIds() []string {
+	if x != nil {
+		return x.ReleaseJobIds
+	}
+	return nil
+}
+
 // UpdateReserves is the controller's word of what the next jobs of tasks need.
 type UpdateReserves struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3461,7 +3541,7 @@ type UpdateReserves struct {
 
 func (x *UpdateReserves) Reset() {
 	*x = UpdateReserves{}
-	mi := &file_commandpb_command_proto_msgTypes[48]
+	mi := &file_commandpb_command_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3473,7 +3553,7 @@ func (x *UpdateReserves) String() string {
 func (*UpdateReserves) ProtoMessage() {}
 
 func (x *UpdateReserves) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[48]
+	mi := &file_commandpb_command_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3486,7 +3566,7 @@ func (x *UpdateReserves) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateReserves.ProtoReflect.Descriptor instead.
 func (*UpdateReserves) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{48}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *UpdateReserves) GetOperationId() string {
@@ -3531,7 +3611,7 @@ type TaskReserve struct {
 
 func (x *TaskReserve) Reset() {
 	*x = TaskReserve{}
-	mi := &file_commandpb_command_proto_msgTypes[49]
+	mi := &file_commandpb_command_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3543,7 +3623,7 @@ func (x *TaskReserve) String() string {
 func (*TaskReserve) ProtoMessage() {}
 
 func (x *TaskReserve) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[49]
+	mi := &file_commandpb_command_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3556,7 +3636,7 @@ func (x *TaskReserve) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskReserve.ProtoReflect.Descriptor instead.
 func (*TaskReserve) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{49}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *TaskReserve) GetTask() string {
@@ -3608,7 +3688,7 @@ type SaveMemoryProfiles struct {
 
 func (x *SaveMemoryProfiles) Reset() {
 	*x = SaveMemoryProfiles{}
-	mi := &file_commandpb_command_proto_msgTypes[50]
+	mi := &file_commandpb_command_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3620,7 +3700,7 @@ func (x *SaveMemoryProfiles) String() string {
 func (*SaveMemoryProfiles) ProtoMessage() {}
 
 func (x *SaveMemoryProfiles) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[50]
+	mi := &file_commandpb_command_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3633,7 +3713,7 @@ func (x *SaveMemoryProfiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveMemoryProfiles.ProtoReflect.Descriptor instead.
 func (*SaveMemoryProfiles) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{50}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *SaveMemoryProfiles) GetOperationId() string {
@@ -3678,7 +3758,7 @@ type SavedProfile struct {
 
 func (x *SavedProfile) Reset() {
 	*x = SavedProfile{}
-	mi := &file_commandpb_command_proto_msgTypes[51]
+	mi := &file_commandpb_command_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3690,7 +3770,7 @@ func (x *SavedProfile) String() string {
 func (*SavedProfile) ProtoMessage() {}
 
 func (x *SavedProfile) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[51]
+	mi := &file_commandpb_command_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3703,7 +3783,7 @@ func (x *SavedProfile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SavedProfile.ProtoReflect.Descriptor instead.
 func (*SavedProfile) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{51}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *SavedProfile) GetTask() string {
@@ -3739,7 +3819,7 @@ type RemoveMemoryProfiles struct {
 
 func (x *RemoveMemoryProfiles) Reset() {
 	*x = RemoveMemoryProfiles{}
-	mi := &file_commandpb_command_proto_msgTypes[52]
+	mi := &file_commandpb_command_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3751,7 +3831,7 @@ func (x *RemoveMemoryProfiles) String() string {
 func (*RemoveMemoryProfiles) ProtoMessage() {}
 
 func (x *RemoveMemoryProfiles) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[52]
+	mi := &file_commandpb_command_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3764,7 +3844,7 @@ func (x *RemoveMemoryProfiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveMemoryProfiles.ProtoReflect.Descriptor instead.
 func (*RemoveMemoryProfiles) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{52}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *RemoveMemoryProfiles) GetKeys() []string {
@@ -3804,7 +3884,7 @@ type PublishOutput struct {
 
 func (x *PublishOutput) Reset() {
 	*x = PublishOutput{}
-	mi := &file_commandpb_command_proto_msgTypes[53]
+	mi := &file_commandpb_command_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3816,7 +3896,7 @@ func (x *PublishOutput) String() string {
 func (*PublishOutput) ProtoMessage() {}
 
 func (x *PublishOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_commandpb_command_proto_msgTypes[53]
+	mi := &file_commandpb_command_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3829,7 +3909,7 @@ func (x *PublishOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PublishOutput.ProtoReflect.Descriptor instead.
 func (*PublishOutput) Descriptor() ([]byte, []int) {
-	return file_commandpb_command_proto_rawDescGZIP(), []int{53}
+	return file_commandpb_command_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *PublishOutput) GetOperationId() string {
@@ -4128,7 +4208,13 @@ const file_commandpb_command_proto_rawDesc = "" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12.\n" +
 	"\x05order\x18\x02 \x01(\v2\x18.weir.state.v1.StopOrderR\x05order\x12\x1f\n" +
 	"\vrated_pools\x18\x03 \x03(\x04R\n" +
-	"ratedPools\"\xad\x01\n" +
+	"ratedPools\"\xc1\x01\n" +
+	"\bHandOver\x12\x12\n" +
+	"\x04term\x18\x01 \x01(\x04R\x04term\x12.\n" +
+	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12!\n" +
+	"\foperation_id\x18\x03 \x01(\tR\voperationId\x12&\n" +
+	"\x0freplace_job_ids\x18\x04 \x03(\tR\rreplaceJobIds\x12&\n" +
+	"\x0frelease_job_ids\x18\x05 \x03(\tR\rreleaseJobIds\"\xad\x01\n" +
 	"\x0eUpdateReserves\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12.\n" +
@@ -4173,7 +4259,7 @@ func file_commandpb_command_proto_rawDescGZIP() []byte {
 	return file_commandpb_command_proto_rawDescData
 }
 
-var file_commandpb_command_proto_msgTypes = make([]protoimpl.MessageInfo, 56)
+var file_commandpb_command_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
 var file_commandpb_command_proto_goTypes = []any{
 	(*Entry)(nil),                   // 0: weir.command.v1.Entry
 	(*Command)(nil),                 // 1: weir.command.v1.Command
@@ -4223,34 +4309,35 @@ var file_commandpb_command_proto_goTypes = []any{
 	(*StopJobs)(nil),                // 45: weir.command.v1.StopJobs
 	(*PreemptAllocations)(nil),      // 46: weir.command.v1.PreemptAllocations
 	(*Preemption)(nil),              // 47: weir.command.v1.Preemption
-	(*UpdateReserves)(nil),          // 48: weir.command.v1.UpdateReserves
-	(*TaskReserve)(nil),             // 49: weir.command.v1.TaskReserve
-	(*SaveMemoryProfiles)(nil),      // 50: weir.command.v1.SaveMemoryProfiles
-	(*SavedProfile)(nil),            // 51: weir.command.v1.SavedProfile
-	(*RemoveMemoryProfiles)(nil),    // 52: weir.command.v1.RemoveMemoryProfiles
-	(*PublishOutput)(nil),           // 53: weir.command.v1.PublishOutput
-	nil,                             // 54: weir.command.v1.SetPendingReason.ReasonsEntry
-	nil,                             // 55: weir.command.v1.Changes.ValuesEntry
-	(*timestamppb.Timestamp)(nil),   // 56: google.protobuf.Timestamp
-	(*statepb.Limits)(nil),          // 57: weir.state.v1.Limits
-	(*statepb.OperationSpec)(nil),   // 58: weir.state.v1.OperationSpec
-	(*statepb.Error)(nil),           // 59: weir.state.v1.Error
-	(*statepb.Input)(nil),           // 60: weir.state.v1.Input
-	(*statepb.Resources)(nil),       // 61: weir.state.v1.Resources
-	(*statepb.TaskMemory)(nil),      // 62: weir.state.v1.TaskMemory
-	(*statepb.Slices)(nil),          // 63: weir.state.v1.Slices
-	(*statepb.FinishedJob)(nil),     // 64: weir.state.v1.FinishedJob
-	(*structpb.Struct)(nil),         // 65: google.protobuf.Struct
-	(*statepb.Pool)(nil),            // 66: weir.state.v1.Pool
-	(*statepb.PoolVolume)(nil),      // 67: weir.state.v1.PoolVolume
-	(*statepb.StarvationClock)(nil), // 68: weir.state.v1.StarvationClock
-	(*statepb.PreemptionAge)(nil),   // 69: weir.state.v1.PreemptionAge
-	(*statepb.Node)(nil),            // 70: weir.state.v1.Node
-	(*statepb.StopOrder)(nil),       // 71: weir.state.v1.StopOrder
-	(*statepb.JobReserve)(nil),      // 72: weir.state.v1.JobReserve
-	(*statepb.MemoryProfile)(nil),   // 73: weir.state.v1.MemoryProfile
-	(*statepb.Output)(nil),          // 74: weir.state.v1.Output
-	(*structpb.Value)(nil),          // 75: google.protobuf.Value
+	(*HandOver)(nil),                // 48: weir.command.v1.HandOver
+	(*UpdateReserves)(nil),          // 49: weir.command.v1.UpdateReserves
+	(*TaskReserve)(nil),             // 50: weir.command.v1.TaskReserve
+	(*SaveMemoryProfiles)(nil),      // 51: weir.command.v1.SaveMemoryProfiles
+	(*SavedProfile)(nil),            // 52: weir.command.v1.SavedProfile
+	(*RemoveMemoryProfiles)(nil),    // 53: weir.command.v1.RemoveMemoryProfiles
+	(*PublishOutput)(nil),           // 54: weir.command.v1.PublishOutput
+	nil,                             // 55: weir.command.v1.SetPendingReason.ReasonsEntry
+	nil,                             // 56: weir.command.v1.Changes.ValuesEntry
+	(*timestamppb.Timestamp)(nil),   // 57: google.protobuf.Timestamp
+	(*statepb.Limits)(nil),          // 58: weir.state.v1.Limits
+	(*statepb.OperationSpec)(nil),   // 59: weir.state.v1.OperationSpec
+	(*statepb.Error)(nil),           // 60: weir.state.v1.Error
+	(*statepb.Input)(nil),           // 61: weir.state.v1.Input
+	(*statepb.Resources)(nil),       // 62: weir.state.v1.Resources
+	(*statepb.TaskMemory)(nil),      // 63: weir.state.v1.TaskMemory
+	(*statepb.Slices)(nil),          // 64: weir.state.v1.Slices
+	(*statepb.FinishedJob)(nil),     // 65: weir.state.v1.FinishedJob
+	(*structpb.Struct)(nil),         // 66: google.protobuf.Struct
+	(*statepb.Pool)(nil),            // 67: weir.state.v1.Pool
+	(*statepb.PoolVolume)(nil),      // 68: weir.state.v1.PoolVolume
+	(*statepb.StarvationClock)(nil), // 69: weir.state.v1.StarvationClock
+	(*statepb.PreemptionAge)(nil),   // 70: weir.state.v1.PreemptionAge
+	(*statepb.Node)(nil),            // 71: weir.state.v1.Node
+	(*statepb.StopOrder)(nil),       // 72: weir.state.v1.StopOrder
+	(*statepb.JobReserve)(nil),      // 73: weir.state.v1.JobReserve
+	(*statepb.MemoryProfile)(nil),   // 74: weir.state.v1.MemoryProfile
+	(*statepb.Output)(nil),          // 75: weir.state.v1.Output
+	(*structpb.Value)(nil),          // 76: google.protobuf.Value
 }
 var file_commandpb_command_proto_depIdxs = []int32{
 	1,  // 0: weir.command.v1.Entry.commands:type_name -> weir.command.v1.Command
@@ -4260,84 +4347,85 @@ var file_commandpb_command_proto_depIdxs = []int32{
 	19, // 4: weir.command.v1.Result.finish_jobs:type_name -> weir.command.v1.FinishJobsResult
 	31, // 5: weir.command.v1.Result.tree:type_name -> weir.command.v1.TreeResult
 	36, // 6: weir.command.v1.Result.update_operation:type_name -> weir.command.v1.UpdateOperationResult
-	56, // 7: weir.command.v1.BeginTerm.time:type_name -> google.protobuf.Timestamp
-	57, // 8: weir.command.v1.BeginTerm.limits:type_name -> weir.state.v1.Limits
-	58, // 9: weir.command.v1.StartOperation.spec:type_name -> weir.state.v1.OperationSpec
-	56, // 10: weir.command.v1.StartOperation.time:type_name -> google.protobuf.Timestamp
-	56, // 11: weir.command.v1.AdvanceOperation.time:type_name -> google.protobuf.Timestamp
-	59, // 12: weir.command.v1.AdvanceOperation.result:type_name -> weir.state.v1.Error
-	54, // 13: weir.command.v1.SetPendingReason.reasons:type_name -> weir.command.v1.SetPendingReason.ReasonsEntry
-	56, // 14: weir.command.v1.AssignController.time:type_name -> google.protobuf.Timestamp
+	57, // 7: weir.command.v1.BeginTerm.time:type_name -> google.protobuf.Timestamp
+	58, // 8: weir.command.v1.BeginTerm.limits:type_name -> weir.state.v1.Limits
+	59, // 9: weir.command.v1.StartOperation.spec:type_name -> weir.state.v1.OperationSpec
+	57, // 10: weir.command.v1.StartOperation.time:type_name -> google.protobuf.Timestamp
+	57, // 11: weir.command.v1.AdvanceOperation.time:type_name -> google.protobuf.Timestamp
+	60, // 12: weir.command.v1.AdvanceOperation.result:type_name -> weir.state.v1.Error
+	55, // 13: weir.command.v1.SetPendingReason.reasons:type_name -> weir.command.v1.SetPendingReason.ReasonsEntry
+	57, // 14: weir.command.v1.AssignController.time:type_name -> google.protobuf.Timestamp
 	10, // 15: weir.command.v1.AssignController.assignments:type_name -> weir.command.v1.ControllerAssignment
-	56, // 16: weir.command.v1.PrepareOperation.time:type_name -> google.protobuf.Timestamp
-	59, // 17: weir.command.v1.PrepareOperation.error:type_name -> weir.state.v1.Error
-	60, // 18: weir.command.v1.PrepareOperation.input:type_name -> weir.state.v1.Input
-	56, // 19: weir.command.v1.DefineTasks.time:type_name -> google.protobuf.Timestamp
+	57, // 16: weir.command.v1.PrepareOperation.time:type_name -> google.protobuf.Timestamp
+	60, // 17: weir.command.v1.PrepareOperation.error:type_name -> weir.state.v1.Error
+	61, // 18: weir.command.v1.PrepareOperation.input:type_name -> weir.state.v1.Input
+	57, // 19: weir.command.v1.DefineTasks.time:type_name -> google.protobuf.Timestamp
 	13, // 20: weir.command.v1.DefineTasks.tasks:type_name -> weir.command.v1.TaskDefinition
-	61, // 21: weir.command.v1.TaskDefinition.job_resources:type_name -> weir.state.v1.Resources
-	62, // 22: weir.command.v1.TaskDefinition.memory:type_name -> weir.state.v1.TaskMemory
-	63, // 23: weir.command.v1.TaskDefinition.slices:type_name -> weir.state.v1.Slices
-	56, // 24: weir.command.v1.StartAllocations.time:type_name -> google.protobuf.Timestamp
+	62, // 21: weir.command.v1.TaskDefinition.job_resources:type_name -> weir.state.v1.Resources
+	63, // 22: weir.command.v1.TaskDefinition.memory:type_name -> weir.state.v1.TaskMemory
+	64, // 23: weir.command.v1.TaskDefinition.slices:type_name -> weir.state.v1.Slices
+	57, // 24: weir.command.v1.StartAllocations.time:type_name -> google.protobuf.Timestamp
 	15, // 25: weir.command.v1.StartAllocations.grants:type_name -> weir.command.v1.Grant
-	61, // 26: weir.command.v1.Grant.resources:type_name -> weir.state.v1.Resources
-	56, // 27: weir.command.v1.Grant.claim_time:type_name -> google.protobuf.Timestamp
+	62, // 26: weir.command.v1.Grant.resources:type_name -> weir.state.v1.Resources
+	57, // 27: weir.command.v1.Grant.claim_time:type_name -> google.protobuf.Timestamp
 	17, // 28: weir.command.v1.StartAllocationsResult.grants:type_name -> weir.command.v1.GrantResult
-	56, // 29: weir.command.v1.FinishJobs.time:type_name -> google.protobuf.Timestamp
-	64, // 30: weir.command.v1.FinishJobs.jobs:type_name -> weir.state.v1.FinishedJob
+	57, // 29: weir.command.v1.FinishJobs.time:type_name -> google.protobuf.Timestamp
+	65, // 30: weir.command.v1.FinishJobs.jobs:type_name -> weir.state.v1.FinishedJob
 	20, // 31: weir.command.v1.FinishJobsResult.jobs:type_name -> weir.command.v1.FinishJobResult
-	56, // 32: weir.command.v1.AbortAllocations.time:type_name -> google.protobuf.Timestamp
-	56, // 33: weir.command.v1.SuspendOperation.time:type_name -> google.protobuf.Timestamp
-	56, // 34: weir.command.v1.ResumeOperation.time:type_name -> google.protobuf.Timestamp
-	56, // 35: weir.command.v1.AbortOperation.time:type_name -> google.protobuf.Timestamp
-	56, // 36: weir.command.v1.CompleteOperation.time:type_name -> google.protobuf.Timestamp
+	57, // 32: weir.command.v1.AbortAllocations.time:type_name -> google.protobuf.Timestamp
+	57, // 33: weir.command.v1.SuspendOperation.time:type_name -> google.protobuf.Timestamp
+	57, // 34: weir.command.v1.ResumeOperation.time:type_name -> google.protobuf.Timestamp
+	57, // 35: weir.command.v1.AbortOperation.time:type_name -> google.protobuf.Timestamp
+	57, // 36: weir.command.v1.CompleteOperation.time:type_name -> google.protobuf.Timestamp
 	27, // 37: weir.command.v1.EditTree.edits:type_name -> weir.command.v1.TreeEdit
-	56, // 38: weir.command.v1.EditTree.time:type_name -> google.protobuf.Timestamp
-	65, // 39: weir.command.v1.TreeEdit.options:type_name -> google.protobuf.Struct
+	57, // 38: weir.command.v1.EditTree.time:type_name -> google.protobuf.Timestamp
+	66, // 39: weir.command.v1.TreeEdit.options:type_name -> google.protobuf.Struct
 	28, // 40: weir.command.v1.TreeEdit.change:type_name -> weir.command.v1.Changes
-	66, // 41: weir.command.v1.TreeEdit.create:type_name -> weir.state.v1.Pool
-	66, // 42: weir.command.v1.TreeEdit.set:type_name -> weir.state.v1.Pool
+	67, // 41: weir.command.v1.TreeEdit.create:type_name -> weir.state.v1.Pool
+	67, // 42: weir.command.v1.TreeEdit.set:type_name -> weir.state.v1.Pool
 	29, // 43: weir.command.v1.TreeEdit.change_pool:type_name -> weir.command.v1.PoolChange
 	30, // 44: weir.command.v1.TreeEdit.rename:type_name -> weir.command.v1.RenamePool
-	55, // 45: weir.command.v1.Changes.values:type_name -> weir.command.v1.Changes.ValuesEntry
+	56, // 45: weir.command.v1.Changes.values:type_name -> weir.command.v1.Changes.ValuesEntry
 	28, // 46: weir.command.v1.PoolChange.options:type_name -> weir.command.v1.Changes
-	65, // 47: weir.command.v1.CreateTree.options:type_name -> google.protobuf.Struct
-	56, // 48: weir.command.v1.CreateTree.time:type_name -> google.protobuf.Timestamp
-	56, // 49: weir.command.v1.RemoveTree.time:type_name -> google.protobuf.Timestamp
-	56, // 50: weir.command.v1.SetDefaultTree.time:type_name -> google.protobuf.Timestamp
-	56, // 51: weir.command.v1.UpdateOperation.time:type_name -> google.protobuf.Timestamp
+	66, // 47: weir.command.v1.CreateTree.options:type_name -> google.protobuf.Struct
+	57, // 48: weir.command.v1.CreateTree.time:type_name -> google.protobuf.Timestamp
+	57, // 49: weir.command.v1.RemoveTree.time:type_name -> google.protobuf.Timestamp
+	57, // 50: weir.command.v1.SetDefaultTree.time:type_name -> google.protobuf.Timestamp
+	57, // 51: weir.command.v1.UpdateOperation.time:type_name -> google.protobuf.Timestamp
 	37, // 52: weir.command.v1.UpdateOperation.changes:type_name -> weir.command.v1.OperationChange
 	28, // 53: weir.command.v1.OperationChange.options:type_name -> weir.command.v1.Changes
-	56, // 54: weir.command.v1.AdmitOperation.time:type_name -> google.protobuf.Timestamp
-	56, // 55: weir.command.v1.CheckpointVolumes.time:type_name -> google.protobuf.Timestamp
-	67, // 56: weir.command.v1.CheckpointVolumes.volumes:type_name -> weir.state.v1.PoolVolume
-	68, // 57: weir.command.v1.CheckpointVolumes.clocks:type_name -> weir.state.v1.StarvationClock
-	69, // 58: weir.command.v1.CheckpointVolumes.age:type_name -> weir.state.v1.PreemptionAge
-	56, // 59: weir.command.v1.RegisterNode.time:type_name -> google.protobuf.Timestamp
-	70, // 60: weir.command.v1.RegisterNode.node:type_name -> weir.state.v1.Node
-	56, // 61: weir.command.v1.SetNodeOffline.time:type_name -> google.protobuf.Timestamp
-	56, // 62: weir.command.v1.DrainNode.time:type_name -> google.protobuf.Timestamp
-	56, // 63: weir.command.v1.RemoveNode.time:type_name -> google.protobuf.Timestamp
-	56, // 64: weir.command.v1.UndrainNode.time:type_name -> google.protobuf.Timestamp
-	71, // 65: weir.command.v1.StopJobs.order:type_name -> weir.state.v1.StopOrder
-	56, // 66: weir.command.v1.PreemptAllocations.time:type_name -> google.protobuf.Timestamp
+	57, // 54: weir.command.v1.AdmitOperation.time:type_name -> google.protobuf.Timestamp
+	57, // 55: weir.command.v1.CheckpointVolumes.time:type_name -> google.protobuf.Timestamp
+	68, // 56: weir.command.v1.CheckpointVolumes.volumes:type_name -> weir.state.v1.PoolVolume
+	69, // 57: weir.command.v1.CheckpointVolumes.clocks:type_name -> weir.state.v1.StarvationClock
+	70, // 58: weir.command.v1.CheckpointVolumes.age:type_name -> weir.state.v1.PreemptionAge
+	57, // 59: weir.command.v1.RegisterNode.time:type_name -> google.protobuf.Timestamp
+	71, // 60: weir.command.v1.RegisterNode.node:type_name -> weir.state.v1.Node
+	57, // 61: weir.command.v1.SetNodeOffline.time:type_name -> google.protobuf.Timestamp
+	57, // 62: weir.command.v1.DrainNode.time:type_name -> google.protobuf.Timestamp
+	57, // 63: weir.command.v1.RemoveNode.time:type_name -> google.protobuf.Timestamp
+	57, // 64: weir.command.v1.UndrainNode.time:type_name -> google.protobuf.Timestamp
+	72, // 65: weir.command.v1.StopJobs.order:type_name -> weir.state.v1.StopOrder
+	57, // 66: weir.command.v1.PreemptAllocations.time:type_name -> google.protobuf.Timestamp
 	47, // 67: weir.command.v1.PreemptAllocations.preemptions:type_name -> weir.command.v1.Preemption
-	71, // 68: weir.command.v1.Preemption.order:type_name -> weir.state.v1.StopOrder
-	56, // 69: weir.command.v1.UpdateReserves.time:type_name -> google.protobuf.Timestamp
-	49, // 70: weir.command.v1.UpdateReserves.tasks:type_name -> weir.command.v1.TaskReserve
-	72, // 71: weir.command.v1.TaskReserve.reserve:type_name -> weir.state.v1.JobReserve
-	56, // 72: weir.command.v1.SaveMemoryProfiles.time:type_name -> google.protobuf.Timestamp
-	51, // 73: weir.command.v1.SaveMemoryProfiles.profiles:type_name -> weir.command.v1.SavedProfile
-	73, // 74: weir.command.v1.SavedProfile.profile:type_name -> weir.state.v1.MemoryProfile
-	56, // 75: weir.command.v1.RemoveMemoryProfiles.time:type_name -> google.protobuf.Timestamp
-	56, // 76: weir.command.v1.PublishOutput.time:type_name -> google.protobuf.Timestamp
-	74, // 77: weir.command.v1.PublishOutput.output:type_name -> weir.state.v1.Output
-	59, // 78: weir.command.v1.PublishOutput.error:type_name -> weir.state.v1.Error
-	75, // 79: weir.command.v1.Changes.ValuesEntry.value:type_name -> google.protobuf.Value
-	80, // [80:80] is the sub-list for method output_type
-	80, // [80:80] is the sub-list for method input_type
-	80, // [80:80] is the sub-list for extension type_name
-	80, // [80:80] is the sub-list for extension extendee
-	0,  // [0:80] is the sub-list for field type_name
+	72, // 68: weir.command.v1.Preemption.order:type_name -> weir.state.v1.StopOrder
+	57, // 69: weir.command.v1.HandOver.time:type_name -> google.protobuf.Timestamp
+	57, // 70: weir.command.v1.UpdateReserves.time:type_name -> google.protobuf.Timestamp
+	50, // 71: weir.command.v1.UpdateReserves.tasks:type_name -> weir.command.v1.TaskReserve
+	73, // 72: weir.command.v1.TaskReserve.reserve:type_name -> weir.state.v1.JobReserve
+	57, // 73: weir.command.v1.SaveMemoryProfiles.time:type_name -> google.protobuf.Timestamp
+	52, // 74: weir.command.v1.SaveMemoryProfiles.profiles:type_name -> weir.command.v1.SavedProfile
+	74, // 75: weir.command.v1.SavedProfile.profile:type_name -> weir.state.v1.MemoryProfile
+	57, // 76: weir.command.v1.RemoveMemoryProfiles.time:type_name -> google.protobuf.Timestamp
+	57, // 77: weir.command.v1.PublishOutput.time:type_name -> google.protobuf.Timestamp
+	75, // 78: weir.command.v1.PublishOutput.output:type_name -> weir.state.v1.Output
+	60, // 79: weir.command.v1.PublishOutput.error:type_name -> weir.state.v1.Error
+	76, // 80: weir.command.v1.Changes.ValuesEntry.value:type_name -> google.protobuf.Value
+	81, // [81:81] is the sub-list for method output_type
+	81, // [81:81] is the sub-list for method input_type
+	81, // [81:81] is the sub-list for extension type_name
+	81, // [81:81] is the sub-list for extension extendee
+	0,  // [0:81] is the sub-list for field type_name
 }
 
 func init() { file_commandpb_command_proto_init() }
@@ -4369,7 +4457,7 @@ func file_commandpb_command_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_commandpb_command_proto_rawDesc), len(file_commandpb_command_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   56,
+			NumMessages:   57,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -3,7 +3,7 @@ package statepb
 import "weir/scheduling/lifecycle"
 
 // StopOrderFor returns why a job of the operation has to end, and nil while it
-// may go on: the operation is finishing, the job was ordered to stop, or the
+// may go on: the operation is finishing, the job was ordered to stop and is not held, or the
 // operation was suspended with its jobs. Whatever kills it at once comes before an
 // order that leaves it time.
 func (x *Operation) StopOrderFor(allocation *Allocation) *StopOrder {
@@ -19,6 +19,9 @@ func (x *Operation) StopOrderFor(allocation *Allocation) *StopOrder {
 		return &StopOrder{Reason: lifecycle.AbortOperationAborted.String(), Message: "the operation is being aborted"}
 	}
 	order := allocation.GetStop()
+	if order.GetHeldUntil() != nil {
+		order = nil
+	}
 	suspended := x.GetSuspended() && allocation.GetGrantIndex() <= x.GetAbortJobsUntilIndex()
 	if suspended && (order == nil || order.GetGraceMillis() > 0) {
 		return &StopOrder{Reason: lifecycle.AbortOperationSuspended.String(), Message: "the operation was suspended with its jobs"}

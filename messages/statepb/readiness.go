@@ -1,5 +1,7 @@
 package statepb
 
+import "slices"
+
 // Probed returns the tasks whose instances are not ready before they are found, or say, to be.
 func (x *OperationSpec) Probed() map[string]bool {
 	probed := map[string]bool{}
@@ -9,4 +11,10 @@ func (x *OperationSpec) Probed() map[string]bool {
 		}
 	}
 	return probed
+}
+
+// HandsOver reports whether the operation has tasks whose instances may be held back when they
+// are to leave, until others can do without them.
+func (x *OperationSpec) HandsOver() bool {
+	return slices.ContainsFunc(x.GetTasks(), func(t *TaskSpec) bool { return t.GetMaxSurge() > 0 || t.GetMinAvailable() > 0 })
 }

@@ -318,7 +318,12 @@ type TaskSpec struct {
 	// Set: the task runs as a gang.
 	Gang *GangSpec `protobuf:"bytes,27,opt,name=gang,proto3" json:"gang,omitempty"`
 	// Set: an instance takes requests when it is found, or says, to be ready.
-	Readiness     *Readiness `protobuf:"bytes,30,opt,name=readiness,proto3" json:"readiness,omitempty"`
+	Readiness *Readiness `protobuf:"bytes,30,opt,name=readiness,proto3" json:"readiness,omitempty"`
+	// How many instances may run beside job_count while others are about to leave: a replacement
+	// is there before its predecessor is told to go.
+	MaxSurge int32 `protobuf:"varint,31,opt,name=max_surge,json=maxSurge,proto3" json:"max_surge,omitempty"`
+	// How many instances are to be ready when one is told to go that need not go at once.
+	MinAvailable  int32 `protobuf:"varint,32,opt,name=min_available,json=minAvailable,proto3" json:"min_available,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -547,6 +552,20 @@ func (x *TaskSpec) GetReadiness() *Readiness {
 		return x.Readiness
 	}
 	return nil
+}
+
+func (x *TaskSpec) GetMaxSurge() int32 {
+	if x != nil {
+		return x.MaxSurge
+	}
+	return 0
+}
+
+func (x *TaskSpec) GetMinAvailable() int32 {
+	if x != nil {
+		return x.MinAvailable
+	}
+	return 0
 }
 
 // Readiness says how it is found whether an instance takes requests: one of http_path, tcp,
@@ -3319,8 +3338,10 @@ type Allocation struct {
 	// Of a gang: the incarnation, and the rank; -1: in reserve.
 	GangIncarnation int64  `protobuf:"varint,17,opt,name=gang_incarnation,json=gangIncarnation,proto3" json:"gang_incarnation,omitempty"`
 	GangRank        *int32 `protobuf:"varint,18,opt,name=gang_rank,json=gangRank,proto3,oneof" json:"gang_rank,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Its cookie is another job's already: how this one ends counts for nothing.
+	Replaced      bool `protobuf:"varint,19,opt,name=replaced,proto3" json:"replaced,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Allocation) Reset() {
@@ -3479,6 +3500,13 @@ func (x *Allocation) GetGangRank() int32 {
 	return 0
 }
 
+func (x *Allocation) GetReplaced() bool {
+	if x != nil {
+		return x.Replaced
+	}
+	return false
+}
+
 // StopOrder tells a node to end a job: by interruption, where the job can be
 // interrupted and has time, or at once.
 type StopOrder struct {
@@ -3499,7 +3527,9 @@ type StopOrder struct {
 	PreemptedFor *Beneficiary `protobuf:"bytes,7,opt,name=preempted_for,json=preemptedFor,proto3" json:"preempted_for,omitempty"`
 	// With a preemption: when the leader chose the job. Together with node and task it names
 	// the claim of the beneficiary. Not set in orders of old.
-	PlannedTime   *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=planned_time,json=plannedTime,proto3" json:"planned_time,omitempty"`
+	PlannedTime *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=planned_time,json=plannedTime,proto3" json:"planned_time,omitempty"`
+	// Set: the job is not told yet. It serves until others can do without it, or until then.
+	HeldUntil     *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=held_until,json=heldUntil,proto3" json:"held_until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3586,6 +3616,13 @@ func (x *StopOrder) GetPreemptedFor() *Beneficiary {
 func (x *StopOrder) GetPlannedTime() *timestamppb.Timestamp {
 	if x != nil {
 		return x.PlannedTime
+	}
+	return nil
+}
+
+func (x *StopOrder) GetHeldUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.HeldUntil
 	}
 	return nil
 }
@@ -5741,7 +5778,8 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x11no_memory_profile\x18\x0f \x01(\bR\x0fnoMemoryProfile\x1aZ\n" +
 	"\x13OptionsPerTreeEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
-	"\x05value\x18\x02 \x01(\v2\x17.google.protobuf.StructR\x05value:\x028\x01J\x04\b\x03\x10\x04\"\xd5\t\n" +
+	"\x05value\x18\x02 \x01(\v2\x17.google.protobuf.StructR\x05value:\x028\x01J\x04\b\x03\x10\x04\"\x97\n" +
+	"\n" +
 	"\bTaskSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
 	"\tjob_count\x18\x02 \x01(\x05R\bjobCount\x12\x12\n" +
@@ -5774,7 +5812,9 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x05files\x18\x19 \x03(\v2\x17.weir.state.v1.FileSpecR\x05files\x121\n" +
 	"\aoutputs\x18\x1a \x03(\v2\x17.weir.state.v1.KeptFileR\aoutputs\x12+\n" +
 	"\x04gang\x18\x1b \x01(\v2\x17.weir.state.v1.GangSpecR\x04gang\x126\n" +
-	"\treadiness\x18\x1e \x01(\v2\x18.weir.state.v1.ReadinessR\treadiness\x1a>\n" +
+	"\treadiness\x18\x1e \x01(\v2\x18.weir.state.v1.ReadinessR\treadiness\x12\x1b\n" +
+	"\tmax_surge\x18\x1f \x01(\x05R\bmaxSurge\x12#\n" +
+	"\rmin_available\x18  \x01(\x05R\fminAvailable\x1a>\n" +
 	"\x10EnvironmentEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x14\n" +
@@ -6040,7 +6080,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\n" +
 	"cpu_micros\x18\x02 \x01(\x03R\tcpuMicros\x12\x1d\n" +
 	"\n" +
-	"run_millis\x18\x03 \x01(\x03R\trunMillis\"\xff\x04\n" +
+	"run_millis\x18\x03 \x01(\x03R\trunMillis\"\x9b\x05\n" +
 	"\n" +
 	"Allocation\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12!\n" +
@@ -6064,9 +6104,10 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\apool_id\x18\x0f \x01(\x04R\x06poolId\x123\n" +
 	"\areserve\x18\x10 \x01(\v2\x19.weir.state.v1.JobReserveR\areserve\x12)\n" +
 	"\x10gang_incarnation\x18\x11 \x01(\x03R\x0fgangIncarnation\x12 \n" +
-	"\tgang_rank\x18\x12 \x01(\x05H\x00R\bgangRank\x88\x01\x01B\f\n" +
+	"\tgang_rank\x18\x12 \x01(\x05H\x00R\bgangRank\x88\x01\x01\x12\x1a\n" +
+	"\breplaced\x18\x13 \x01(\bR\breplacedB\f\n" +
 	"\n" +
-	"_gang_rank\"\xd4\x02\n" +
+	"_gang_rank\"\x8f\x03\n" +
 	"\tStopOrder\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12!\n" +
@@ -6077,7 +6118,9 @@ const file_statepb_state_proto_rawDesc = "" +
 	"preemption\x18\x06 \x01(\tR\n" +
 	"preemption\x12?\n" +
 	"\rpreempted_for\x18\a \x01(\v2\x1a.weir.state.v1.BeneficiaryR\fpreemptedFor\x12=\n" +
-	"\fplanned_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\vplannedTime\"\xc8\x01\n" +
+	"\fplanned_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\vplannedTime\x129\n" +
+	"\n" +
+	"held_until\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\theldUntil\"\xc8\x01\n" +
 	"\vBeneficiary\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x12\n" +
 	"\x04task\x18\x02 \x01(\tR\x04task\x126\n" +
@@ -6443,67 +6486,68 @@ var file_statepb_state_proto_depIdxs = []int32{
 	70,  // 66: weir.state.v1.StopOrder.time:type_name -> google.protobuf.Timestamp
 	38,  // 67: weir.state.v1.StopOrder.preempted_for:type_name -> weir.state.v1.Beneficiary
 	70,  // 68: weir.state.v1.StopOrder.planned_time:type_name -> google.protobuf.Timestamp
-	0,   // 69: weir.state.v1.Beneficiary.resources:type_name -> weir.state.v1.Resources
-	38,  // 70: weir.state.v1.Claim.beneficiary:type_name -> weir.state.v1.Beneficiary
-	70,  // 71: weir.state.v1.Claim.planned_time:type_name -> google.protobuf.Timestamp
-	70,  // 72: weir.state.v1.Claim.expires:type_name -> google.protobuf.Timestamp
-	27,  // 73: weir.state.v1.FinishedJob.error:type_name -> weir.state.v1.Error
-	70,  // 74: weir.state.v1.FinishedJob.start_time:type_name -> google.protobuf.Timestamp
-	70,  // 75: weir.state.v1.FinishedJob.finish_time:type_name -> google.protobuf.Timestamp
-	43,  // 76: weir.state.v1.FinishedJob.statistics:type_name -> weir.state.v1.JobStatistics
-	37,  // 77: weir.state.v1.FinishedJob.stop:type_name -> weir.state.v1.StopOrder
-	19,  // 78: weir.state.v1.FinishedJob.sample:type_name -> weir.state.v1.MemorySample
-	21,  // 79: weir.state.v1.FinishedJob.next_reserve:type_name -> weir.state.v1.CookieReserve
-	15,  // 80: weir.state.v1.FinishedJob.input:type_name -> weir.state.v1.JobInput
-	16,  // 81: weir.state.v1.FinishedJob.output:type_name -> weir.state.v1.JobOutput
-	10,  // 82: weir.state.v1.FinishedJob.split:type_name -> weir.state.v1.Slices
-	17,  // 83: weir.state.v1.FinishedJob.skipped:type_name -> weir.state.v1.SkippedRecord
-	18,  // 84: weir.state.v1.FinishedJob.reserve:type_name -> weir.state.v1.JobReserve
-	67,  // 85: weir.state.v1.JobStatistics.values:type_name -> weir.state.v1.JobStatistics.ValuesEntry
-	0,   // 86: weir.state.v1.Node.resources:type_name -> weir.state.v1.Resources
-	70,  // 87: weir.state.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	70,  // 88: weir.state.v1.Node.changed_time:type_name -> google.protobuf.Timestamp
-	45,  // 89: weir.state.v1.Node.drain:type_name -> weir.state.v1.Drain
-	70,  // 90: weir.state.v1.Node.preempted_time:type_name -> google.protobuf.Timestamp
-	70,  // 91: weir.state.v1.Drain.time:type_name -> google.protobuf.Timestamp
-	70,  // 92: weir.state.v1.Pool.created_time:type_name -> google.protobuf.Timestamp
-	70,  // 93: weir.state.v1.Pool.modified_time:type_name -> google.protobuf.Timestamp
-	69,  // 94: weir.state.v1.Pool.options:type_name -> google.protobuf.Struct
-	46,  // 95: weir.state.v1.PoolTree.pools:type_name -> weir.state.v1.Pool
-	69,  // 96: weir.state.v1.PoolTree.options:type_name -> google.protobuf.Struct
-	70,  // 97: weir.state.v1.PoolTree.created_time:type_name -> google.protobuf.Timestamp
-	70,  // 98: weir.state.v1.PoolTree.modified_time:type_name -> google.protobuf.Timestamp
-	51,  // 99: weir.state.v1.PoolTree.volumes:type_name -> weir.state.v1.PoolVolume
-	70,  // 100: weir.state.v1.PoolTree.volumes_time:type_name -> google.protobuf.Timestamp
-	41,  // 101: weir.state.v1.PoolTree.waste:type_name -> weir.state.v1.Waste
-	48,  // 102: weir.state.v1.PoolTree.clocks:type_name -> weir.state.v1.StarvationClock
-	49,  // 103: weir.state.v1.PoolTree.age:type_name -> weir.state.v1.PreemptionAge
-	70,  // 104: weir.state.v1.StarvationClock.below_since:type_name -> google.protobuf.Timestamp
-	70,  // 105: weir.state.v1.StarvationClock.below_min_share_since:type_name -> google.protobuf.Timestamp
-	50,  // 106: weir.state.v1.PreemptionAge.takings:type_name -> weir.state.v1.Taking
-	0,   // 107: weir.state.v1.Taking.usage:type_name -> weir.state.v1.Resources
-	70,  // 108: weir.state.v1.Term.time:type_name -> google.protobuf.Timestamp
-	52,  // 109: weir.state.v1.SnapshotHeader.term:type_name -> weir.state.v1.Term
-	70,  // 110: weir.state.v1.SnapshotHeader.last_time:type_name -> google.protobuf.Timestamp
-	54,  // 111: weir.state.v1.SnapshotHeader.limits:type_name -> weir.state.v1.Limits
-	53,  // 112: weir.state.v1.Record.header:type_name -> weir.state.v1.SnapshotHeader
-	47,  // 113: weir.state.v1.Record.tree:type_name -> weir.state.v1.PoolTree
-	30,  // 114: weir.state.v1.Record.operation:type_name -> weir.state.v1.Operation
-	36,  // 115: weir.state.v1.Record.allocation:type_name -> weir.state.v1.Allocation
-	44,  // 116: weir.state.v1.Record.node:type_name -> weir.state.v1.Node
-	56,  // 117: weir.state.v1.Record.archive:type_name -> weir.state.v1.Archive
-	57,  // 118: weir.state.v1.Record.footer:type_name -> weir.state.v1.SnapshotFooter
-	22,  // 119: weir.state.v1.Record.profile:type_name -> weir.state.v1.MemoryProfile
-	39,  // 120: weir.state.v1.Record.claim:type_name -> weir.state.v1.Claim
-	40,  // 121: weir.state.v1.Record.rate:type_name -> weir.state.v1.PreemptionRate
-	69,  // 122: weir.state.v1.OperationSpec.OptionsPerTreeEntry.value:type_name -> google.protobuf.Struct
-	21,  // 123: weir.state.v1.Task.ReservesEntry.value:type_name -> weir.state.v1.CookieReserve
-	10,  // 124: weir.state.v1.Task.SlicesEntry.value:type_name -> weir.state.v1.Slices
-	125, // [125:125] is the sub-list for method output_type
-	125, // [125:125] is the sub-list for method input_type
-	125, // [125:125] is the sub-list for extension type_name
-	125, // [125:125] is the sub-list for extension extendee
-	0,   // [0:125] is the sub-list for field type_name
+	70,  // 69: weir.state.v1.StopOrder.held_until:type_name -> google.protobuf.Timestamp
+	0,   // 70: weir.state.v1.Beneficiary.resources:type_name -> weir.state.v1.Resources
+	38,  // 71: weir.state.v1.Claim.beneficiary:type_name -> weir.state.v1.Beneficiary
+	70,  // 72: weir.state.v1.Claim.planned_time:type_name -> google.protobuf.Timestamp
+	70,  // 73: weir.state.v1.Claim.expires:type_name -> google.protobuf.Timestamp
+	27,  // 74: weir.state.v1.FinishedJob.error:type_name -> weir.state.v1.Error
+	70,  // 75: weir.state.v1.FinishedJob.start_time:type_name -> google.protobuf.Timestamp
+	70,  // 76: weir.state.v1.FinishedJob.finish_time:type_name -> google.protobuf.Timestamp
+	43,  // 77: weir.state.v1.FinishedJob.statistics:type_name -> weir.state.v1.JobStatistics
+	37,  // 78: weir.state.v1.FinishedJob.stop:type_name -> weir.state.v1.StopOrder
+	19,  // 79: weir.state.v1.FinishedJob.sample:type_name -> weir.state.v1.MemorySample
+	21,  // 80: weir.state.v1.FinishedJob.next_reserve:type_name -> weir.state.v1.CookieReserve
+	15,  // 81: weir.state.v1.FinishedJob.input:type_name -> weir.state.v1.JobInput
+	16,  // 82: weir.state.v1.FinishedJob.output:type_name -> weir.state.v1.JobOutput
+	10,  // 83: weir.state.v1.FinishedJob.split:type_name -> weir.state.v1.Slices
+	17,  // 84: weir.state.v1.FinishedJob.skipped:type_name -> weir.state.v1.SkippedRecord
+	18,  // 85: weir.state.v1.FinishedJob.reserve:type_name -> weir.state.v1.JobReserve
+	67,  // 86: weir.state.v1.JobStatistics.values:type_name -> weir.state.v1.JobStatistics.ValuesEntry
+	0,   // 87: weir.state.v1.Node.resources:type_name -> weir.state.v1.Resources
+	70,  // 88: weir.state.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	70,  // 89: weir.state.v1.Node.changed_time:type_name -> google.protobuf.Timestamp
+	45,  // 90: weir.state.v1.Node.drain:type_name -> weir.state.v1.Drain
+	70,  // 91: weir.state.v1.Node.preempted_time:type_name -> google.protobuf.Timestamp
+	70,  // 92: weir.state.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	70,  // 93: weir.state.v1.Pool.created_time:type_name -> google.protobuf.Timestamp
+	70,  // 94: weir.state.v1.Pool.modified_time:type_name -> google.protobuf.Timestamp
+	69,  // 95: weir.state.v1.Pool.options:type_name -> google.protobuf.Struct
+	46,  // 96: weir.state.v1.PoolTree.pools:type_name -> weir.state.v1.Pool
+	69,  // 97: weir.state.v1.PoolTree.options:type_name -> google.protobuf.Struct
+	70,  // 98: weir.state.v1.PoolTree.created_time:type_name -> google.protobuf.Timestamp
+	70,  // 99: weir.state.v1.PoolTree.modified_time:type_name -> google.protobuf.Timestamp
+	51,  // 100: weir.state.v1.PoolTree.volumes:type_name -> weir.state.v1.PoolVolume
+	70,  // 101: weir.state.v1.PoolTree.volumes_time:type_name -> google.protobuf.Timestamp
+	41,  // 102: weir.state.v1.PoolTree.waste:type_name -> weir.state.v1.Waste
+	48,  // 103: weir.state.v1.PoolTree.clocks:type_name -> weir.state.v1.StarvationClock
+	49,  // 104: weir.state.v1.PoolTree.age:type_name -> weir.state.v1.PreemptionAge
+	70,  // 105: weir.state.v1.StarvationClock.below_since:type_name -> google.protobuf.Timestamp
+	70,  // 106: weir.state.v1.StarvationClock.below_min_share_since:type_name -> google.protobuf.Timestamp
+	50,  // 107: weir.state.v1.PreemptionAge.takings:type_name -> weir.state.v1.Taking
+	0,   // 108: weir.state.v1.Taking.usage:type_name -> weir.state.v1.Resources
+	70,  // 109: weir.state.v1.Term.time:type_name -> google.protobuf.Timestamp
+	52,  // 110: weir.state.v1.SnapshotHeader.term:type_name -> weir.state.v1.Term
+	70,  // 111: weir.state.v1.SnapshotHeader.last_time:type_name -> google.protobuf.Timestamp
+	54,  // 112: weir.state.v1.SnapshotHeader.limits:type_name -> weir.state.v1.Limits
+	53,  // 113: weir.state.v1.Record.header:type_name -> weir.state.v1.SnapshotHeader
+	47,  // 114: weir.state.v1.Record.tree:type_name -> weir.state.v1.PoolTree
+	30,  // 115: weir.state.v1.Record.operation:type_name -> weir.state.v1.Operation
+	36,  // 116: weir.state.v1.Record.allocation:type_name -> weir.state.v1.Allocation
+	44,  // 117: weir.state.v1.Record.node:type_name -> weir.state.v1.Node
+	56,  // 118: weir.state.v1.Record.archive:type_name -> weir.state.v1.Archive
+	57,  // 119: weir.state.v1.Record.footer:type_name -> weir.state.v1.SnapshotFooter
+	22,  // 120: weir.state.v1.Record.profile:type_name -> weir.state.v1.MemoryProfile
+	39,  // 121: weir.state.v1.Record.claim:type_name -> weir.state.v1.Claim
+	40,  // 122: weir.state.v1.Record.rate:type_name -> weir.state.v1.PreemptionRate
+	69,  // 123: weir.state.v1.OperationSpec.OptionsPerTreeEntry.value:type_name -> google.protobuf.Struct
+	21,  // 124: weir.state.v1.Task.ReservesEntry.value:type_name -> weir.state.v1.CookieReserve
+	10,  // 125: weir.state.v1.Task.SlicesEntry.value:type_name -> weir.state.v1.Slices
+	126, // [126:126] is the sub-list for method output_type
+	126, // [126:126] is the sub-list for method input_type
+	126, // [126:126] is the sub-list for extension type_name
+	126, // [126:126] is the sub-list for extension extendee
+	0,   // [0:126] is the sub-list for field type_name
 }
 
 func init() { file_statepb_state_proto_init() }

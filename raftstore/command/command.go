@@ -57,6 +57,7 @@ const (
 	RemoveMemoryProfiles Kind = 33
 	PublishOutput        Kind = 34
 	RemoveNode           Kind = 35
+	HandOver             Kind = 36
 )
 
 // kinds lists every command: its number, its name in logs, and its message. One
@@ -101,6 +102,7 @@ var kinds = []struct {
 	{RemoveMemoryProfiles, "remove_memory_profiles", func() proto.Message { return new(commandpb.RemoveMemoryProfiles) }},
 	{PublishOutput, "publish_output", func() proto.Message { return new(commandpb.PublishOutput) }},
 	{RemoveNode, "remove_node", func() proto.Message { return new(commandpb.RemoveNode) }},
+	{HandOver, "hand_over", func() proto.Message { return new(commandpb.HandOver) }},
 }
 
 // ErrUnknownKind is returned for a command whose number this version does not

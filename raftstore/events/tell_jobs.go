@@ -1,6 +1,8 @@
 package events
 
 import (
+	"time"
+
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/messages/commandpb"
@@ -50,6 +52,12 @@ func (c *telling) stopping(a *statepb.Allocation) {
 	ordered(e, order)
 	if order.GetTime() != nil {
 		e.Deadline = timestamppb.New(order.Deadline())
+	}
+	if held := order.GetHeldUntil(); held != nil {
+		e.Attributes = map[string]string{"held_until": held.AsTime().Format(time.RFC3339Nano)}
+		if a.GetReplaced() {
+			e.Attributes["replaced"] = "true"
+		}
 	}
 	switch m := c.command.(type) {
 	case *commandpb.StopJobs:

@@ -74,3 +74,27 @@ func (g generator) preempt() proto.Message {
 	}
 	return m
 }
+
+// handOver draws a word about jobs, most of which are to leave; where none is, and some would
+// be replaced, their node is drained.
+func (g generator) handOver() proto.Message {
+	m := &commandpb.HandOver{Term: g.term(), OperationId: g.operation().GetId()}
+	for _, a := range g.state.Allocations() {
+		if op, ok := g.state.Operation(scheduling.OperationID(a.GetOperationId())); ok && a.GetStop() == nil && op.GetSpec().HandsOver() && g.mostly() {
+			return &commandpb.DrainNode{Node: a.GetNode(), User: "ann", InterruptMillis: 600_000}
+		}
+	}
+	for _, a := range g.state.Allocations() {
+		if a.GetStop().GetHeldUntil() == nil && g.mostly() {
+			continue
+		}
+		m.OperationId = a.GetOperationId()
+		switch g.pick(3, "hand over") {
+		case 0:
+			m.ReplaceJobIds = append(m.ReplaceJobIds, a.GetJobId())
+		case 1:
+			m.ReleaseJobIds = append(m.ReleaseJobIds, a.GetJobId())
+		}
+	}
+	return m
+}

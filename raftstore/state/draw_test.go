@@ -25,7 +25,7 @@ func drawCommand(t *rapid.T, s *State, step int) proto.Message {
 	} else {
 		kinds := []func() proto.Message{
 			g.live, g.live, g.live, g.live, g.live, g.live, g.live, g.live, g.start, g.start,
-			g.grant, g.grant, g.grant, g.grant, g.grant, g.grant, g.finish, g.finish, g.finish, g.finish, g.abortJobs, g.registerNode, g.offline, g.drain, g.beginTerm, g.advance, g.assign, g.prepare, g.define, g.pendingReason,
+			g.grant, g.grant, g.grant, g.grant, g.grant, g.grant, g.finish, g.finish, g.finish, g.finish, g.abortJobs, g.registerNode, g.offline, g.drain, g.handOver, g.handOver, g.beginTerm, g.advance, g.assign, g.prepare, g.define, g.pendingReason,
 			g.suspend, g.resume, g.abort, g.complete, g.editTree, g.editTree, g.editTree, g.createTree, g.removeTree, g.defaultTree, g.volumes, g.update, g.update, g.admit, g.stop, g.stop, g.preempt, g.preempt, g.preempt,
 			g.allOrNone, g.allOrNone, g.updateReserves, g.updateReserves, g.saveProfiles, g.removeProfiles, g.publish,
 		}
@@ -172,6 +172,11 @@ func (g generator) start() proto.Message {
 			RestartCompletedJobs: g.pick(5, "restart") == 0, MaxFailedJobCount: int32(g.pick(3, "task max failed")),
 			InterruptionSignal: g.one([]string{"", "SIGTERM", "SIGTERM"}, "signal"), PortCount: int32(g.pick(3, "ports")),
 		})
+	}
+	for _, task := range spec.Tasks {
+		if task.GetInterruptionSignal() != "" && g.pick(3, "a service") == 0 {
+			task.RestartCompletedJobs, task.MaxSurge, task.MinAvailable = true, int32(g.pick(3, "surge")), int32(g.pick(3, "available"))
+		}
 	}
 	g.kindOfWork(spec)
 	return &commandpb.StartOperation{

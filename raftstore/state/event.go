@@ -62,7 +62,8 @@ type AllocationsStarted struct {
 	Allocations []*statepb.Allocation
 }
 
-// StopsOrdered tells of allocations that their nodes are to end from now on.
+// StopsOrdered tells of allocations that their nodes are to end from now on, or later, when their
+// orders are held.
 type StopsOrdered struct {
 	Operation   scheduling.OperationID
 	Allocations []*statepb.Allocation

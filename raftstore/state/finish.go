@@ -32,6 +32,9 @@ func (c *change) finishJobs(m *commandpb.FinishJobs) *refusal {
 			continue
 		}
 		ended.Ended = append(ended.Ended, e)
+		if e.Allocation.GetReplaced() {
+			continue
+		}
 		c.countAgain(o, e)
 		if failure.why == nil {
 			failure = failureOf(o, e.Finished)
@@ -135,6 +138,9 @@ func abortReason(name string) (string, *refusal) {
 // endJob takes an allocation away and counts how its job ended. Unless the job
 // completed for good, its cookie is pending again.
 func (c *change) endJob(o *operation, a *statepb.Allocation, finished *statepb.FinishedJob, state lifecycle.JobState) Ended {
+	if a.GetReplaced() {
+		return c.endReplaced(o, a, finished, state)
+	}
 	c.edit(o)
 	c.release(o, a)
 	i := o.taskIndex[scheduling.TaskName(a.GetTask())]

@@ -140,7 +140,11 @@ func (m *mirror) hear(event Event) error {
 		}
 	case StopsOrdered:
 		for _, a := range e.Allocations {
-			if before := m.allocations[a.GetJobId()].GetStop(); before != nil && !a.GetStop().Deadline().Before(before.Deadline()) {
+			was := m.allocations[a.GetJobId()]
+			before := was.GetStop()
+			// One that was held is told, or replaced, and keeps its deadline.
+			onward := before.GetHeldUntil() != nil && (a.GetStop().GetHeldUntil() == nil || a.GetReplaced() && !was.GetReplaced()) && a.GetStop().Deadline().Equal(before.Deadline())
+			if before != nil && !onward && !a.GetStop().Deadline().Before(before.Deadline()) {
 				return fmt.Errorf("job %s was ordered to stop at %v, and then later, at %v", a.GetJobId(), before.Deadline(), a.GetStop().Deadline())
 			}
 			m.allocations[a.GetJobId()] = a

@@ -201,6 +201,9 @@ func allocationText(a *statepb.Allocation) string {
 	if r := a.GetReserve(); r != nil {
 		text += " reserve=" + reserveText(r)
 	}
+	if a.GetReplaced() {
+		text += " replaced"
+	}
 	if a.GangRank != nil {
 		text += fmt.Sprintf(" rank=%d of incarnation %d", a.GetGangRank(), a.GetGangIncarnation())
 	}
@@ -216,6 +219,9 @@ func stopText(stop *statepb.StopOrder) string {
 	text := ""
 	if stop.Interrupted() {
 		text += fmt.Sprintf(" interrupted=%s until %s", stop.GetInterruption(), stop.Deadline().Format(time.TimeOnly))
+		if held := stop.GetHeldUntil(); held != nil {
+			text += " held until " + held.AsTime().Format(time.TimeOnly)
+		}
 	}
 	if stop.GetPreemption() != "" {
 		text += " kind=" + stop.GetPreemption()

@@ -130,6 +130,10 @@ func taskProblem(spec *statepb.OperationSpec, t *statepb.TaskSpec) string {
 		return fmt.Sprintf("port_count %d: it must be from 0 to %d", t.GetPortCount(), maxPort)
 	case readinessProblem(t) != "":
 		return readinessProblem(t)
+	case t.GetMaxSurge() < 0 || t.GetMinAvailable() < 0:
+		return fmt.Sprintf("max_surge %d, min_available %d: neither can be negative", t.GetMaxSurge(), t.GetMinAvailable())
+	case t.GetMaxSurge() > 0 && (!t.GetRestartCompletedJobs() || t.GetInterruptionSignal() == ""):
+		return "max_surge without restart_completed_jobs and interruption_signal: its jobs are not replaced"
 	case reads && t.GetRestartCompletedJobs():
 		return fmt.Sprintf("restart_completed_jobs in an operation of type %s, whose jobs are done when their input is read", lifecycle.Map)
 	case t.GetGang() == nil:

@@ -177,6 +177,8 @@ func (c *change) apply(msg proto.Message) *refusal {
 		return c.stopJobs(m)
 	case *commandpb.PreemptAllocations:
 		return c.preemptAllocations(m)
+	case *commandpb.HandOver:
+		return c.handOver(m)
 	case *commandpb.SuspendOperation:
 		return c.suspendOperation(m)
 	case *commandpb.ResumeOperation:

@@ -154,11 +154,16 @@ func (v *version) ordered(a *statepb.Allocation, order *statepb.StopOrder) (next
 
 // merged returns the order of a job that has one and is given another: the earlier
 // deadline wins, and what a job was interrupted for first is what it was interrupted
-// for.
+// for. One that is held is so no more when the other is not.
 func merged(present, later *statepb.StopOrder) (next *statepb.StopOrder, news bool) {
+	told := present.GetHeldUntil() != nil && later.GetHeldUntil() == nil
 	switch {
 	case present == nil:
 		return later, true
+	case !later.Deadline().Before(present.Deadline()) && told:
+		next = shallow(present)
+		next.HeldUntil = nil
+		return next, true
 	case !later.Deadline().Before(present.Deadline()):
 		return present, false
 	case !present.Interrupted():
@@ -166,6 +171,9 @@ func merged(present, later *statepb.StopOrder) (next *statepb.StopOrder, news bo
 	}
 	next = shallow(present)
 	next.Time, next.GraceMillis = later.GetTime(), later.GetGraceMillis()
+	if next.GetHeldUntil() != nil {
+		next.HeldUntil = later.GetHeldUntil()
+	}
 	return next, true
 }
 
@@ -173,8 +181,9 @@ func merged(present, later *statepb.StopOrder) (next *statepb.StopOrder, news bo
 // is killed at once (J.3).
 func (v *version) possible(a *statepb.Allocation, order *statepb.StopOrder) *statepb.StopOrder {
 	spec := v.record.GetSpec()
-	if !order.Interrupted() || spec.Interruptible(spec.GetTasks()[v.taskIndex[scheduling.TaskName(a.GetTask())]]) {
-		return order
+	task := spec.GetTasks()[v.taskIndex[scheduling.TaskName(a.GetTask())]]
+	if !order.Interrupted() || spec.Interruptible(task) {
+		return holdBack(task, order)
 	}
 	killed := shallow(order)
 	killed.GraceMillis, killed.Interruption = 0, ""

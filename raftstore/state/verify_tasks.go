@@ -17,7 +17,7 @@ func verifyTasks(o *operation) error {
 		if !ok {
 			return fmt.Errorf("allocation %q: task %q is missing", a.GetJobId(), a.GetTask())
 		}
-		if !running[i].Add(scheduling.Cookie(a.GetCookie())) {
+		if !a.GetReplaced() && !running[i].Add(scheduling.Cookie(a.GetCookie())) {
 			return fmt.Errorf("allocation %q: cookie %d of task %q runs twice", a.GetJobId(), a.GetCookie(), a.GetTask())
 		}
 	}

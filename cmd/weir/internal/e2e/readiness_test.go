@@ -182,3 +182,56 @@ func put(t *testing.T, file, text string) {
 		t.Fatal(err)
 	}
 }
+
+// TestHandOver (I4, I7) drains a node on which all instances of a service run: each is replaced
+// first, and told to go when its successor is ready. At no time fewer are ready than before.
+func TestHandOver(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, here, "n1", "n2")
+	c.startAgent("n1", "--ports", freeRange(t, 10))
+	c.ready(t, 1)
+	dir := c.folder(t)
+	const instances = 3
+	for cookie := range instances {
+		put(t, filepath.Join(dir, fmt.Sprintf("serve-%d.up", cookie)), "")
+	}
+	service := leaving(instances, "answer", dir).with("port_count", 1).with("restart_completed_jobs", true).with("min_available", instances).
+		with("readiness", object{"http": "/ready", "period": "200ms"})
+	operation := c.start(t, object{"tasks": object{"serve": service}})
+	ready := func() (on map[string]int, all int) {
+		var seen apipb.WatchInstancesResponse
+		if err := protojson.Unmarshal([]byte(c.cli(t, "op", "instances", operation, "-o", "json")), &seen); err != nil {
+			t.Fatal(err)
+		}
+		on = map[string]int{}
+		for _, in := range seen.GetInstances() {
+			if in.GetReady() {
+				on[in.GetNode()]++
+				all++
+			}
+		}
+		return on, all
+	}
+	until(t, "all are ready", func() string {
+		_, all := ready()
+		return fewer(all, instances)
+	})
+	c.startAgent("n2", "--ports", freeRange(t, 10))
+	c.ready(t, 2)
+	c.cli(t, "node", "drain", c.node("n1"), "--interrupt-timeout", "10m")
+	most := 0
+	until(t, "all are ready on the other node", func() string {
+		on, all := ready()
+		if most = max(most, all); all < instances {
+			t.Errorf("%d instances are ready, want %d at any time: %v", all, instances, on)
+		}
+		return fewer(on[c.node("n2")], instances)
+	})
+	if most > instances+1 {
+		t.Errorf("%d instances were ready at once, want one more than %d at most", most, instances)
+	}
+	c.cli(t, "node", "drain", c.node("n1"), "--wait")
+	if progress := c.get(t, operation).GetProgress(); progress.GetFailed()+progress.GetAborted() != 0 || progress.GetRunning() != instances {
+		t.Errorf("%v, want %d that run, and none lost", progress, instances)
+	}
+}

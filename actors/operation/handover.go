@@ -1,0 +1,106 @@
+package operation
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"weir/messages/commandpb"
+	"weir/messages/statepb"
+)
+
+// Instance is a job of a service.
+type Instance struct {
+	Job, Task string
+	Cookie    int32
+	// Ready: it takes requests.
+	Ready bool
+	// Held is until when its order to leave is held; zero: it has none that is. Told: it has one
+	// that it knows.
+	Held time.Time
+	Told bool
+	// Replaced: its cookie is another instance's already.
+	Replaced bool
+}
+
+// HandOver returns which instances of an operation, of those whose order to leave is held, are
+// replaced now, and which are told to go; nil: none. again is when to look again even if nothing
+// changes; zero: never (J.3.3).
+//
+// As many are replaced at a time as the task's max_surge says. One is told when its successor is
+// ready and as many others as min_available says, and in the end whether or not they are.
+func HandOver(now time.Time, op *statepb.Operation, term uint64, instances []Instance) (command *commandpb.HandOver, again time.Time) {
+	command = &commandpb.HandOver{Term: term, Time: timestamppb.New(now), OperationId: op.GetId()}
+	for _, task := range op.GetSpec().GetTasks() {
+		var own []Instance
+		for _, i := range instances {
+			if i.Task == task.GetName() {
+				own = append(own, i)
+			}
+		}
+		next := handOver(now, command, task, own)
+		if again.IsZero() || !next.IsZero() && next.Before(again) {
+			again = next
+		}
+	}
+	if len(command.GetReplaceJobIds())+len(command.GetReleaseJobIds()) == 0 {
+		return nil, again
+	}
+	return command, again
+}
+
+// handOver decides about the instances of one task.
+func handOver(now time.Time, command *commandpb.HandOver, task *statepb.TaskSpec, own []Instance) (again time.Time) {
+	ready, beside := int32(0), int32(0)
+	succeeded := map[int32]bool{}
+	var waiting []Instance
+	for _, i := range own {
+		if i.Ready && !i.Told {
+			ready++
+		}
+		if i.Replaced {
+			beside++
+		} else {
+			succeeded[i.Cookie] = i.Ready
+		}
+		if !i.Held.IsZero() {
+			waiting = append(waiting, i)
+		}
+	}
+	slices.SortFunc(waiting, func(a, b Instance) int {
+		return cmp.Or(a.Held.Compare(b.Held), cmp.Compare(a.Cookie, b.Cookie), cmp.Compare(a.Job, b.Job))
+	})
+	for _, i := range waiting {
+		others := ready
+		if i.Ready {
+			others--
+		}
+		substituted := task.GetMaxSurge() == 0 || i.Replaced && succeeded[i.Cookie]
+		switch {
+		case !now.Before(i.Held), substituted && others >= task.GetMinAvailable():
+			command.ReleaseJobIds = append(command.ReleaseJobIds, i.Job)
+			ready = others
+			continue
+		case !i.Replaced && beside < task.GetMaxSurge():
+			command.ReplaceJobIds = append(command.ReplaceJobIds, i.Job)
+			beside++
+		}
+		if again.IsZero() || i.Held.Before(again) {
+			again = i.Held
+		}
+	}
+	return again
+}
+
+// handOver adds to a step what is done about instances whose order to leave is held.
+func (s *Step) handOver(now time.Time, op *statepb.Operation, term uint64, instances []Instance) {
+	command, again := HandOver(now, op, term, instances)
+	if command != nil {
+		s.Propose = append(s.Propose, command)
+	}
+	if s.Again.IsZero() || !again.IsZero() && again.Before(s.Again) {
+		s.Again = again
+	}
+}

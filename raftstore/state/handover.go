@@ -1,0 +1,129 @@
+package state
+
+import (
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"weir/messages/commandpb"
+	"weir/messages/statepb"
+	"weir/scheduling"
+	"weir/scheduling/lifecycle"
+)
+
+// holdBack returns an order as an instance of a service has it, others than it being there or not:
+// one that leaves time, and need not be followed at once, waits for half of that time at most.
+func holdBack(task *statepb.TaskSpec, order *statepb.StopOrder) *statepb.StopOrder {
+	waits := order.GetInterruption() == statepb.InterruptedByDrain && task.GetMaxSurge() > 0 ||
+		(order.GetInterruption() == statepb.InterruptedByDrain || order.GetPreemption() == lifecycle.GracefulPreemption.String()) && task.GetMinAvailable() > 0
+	if !waits || order.GetGraceMillis() < 2 {
+		return order
+	}
+	order = shallow(order)
+	order.HeldUntil = timestamppb.New(order.GetTime().AsTime().Add(time.Duration(order.GetGraceMillis()/2) * time.Millisecond))
+	return order
+}
+
+// handOver replaces instances that are about to leave, and tells those to go without whom
+// others can do.
+func (c *change) handOver(m *commandpb.HandOver) *refusal {
+	what := fmt.Sprintf("hand over jobs of operation %q", m.GetOperationId())
+	if err := c.fence(what, m.GetTerm()); err != nil {
+		return err
+	}
+	o, refused := c.find(what, m.GetOperationId())
+	if refused != nil {
+		return refused
+	}
+	var results []*commandpb.FinishJobResult
+	answer := func(job string, refused *refusal) {
+		result := &commandpb.FinishJobResult{JobId: job}
+		if refused != nil {
+			result.Refusal, result.Message = refused.code, refused.message
+		}
+		results = append(results, result)
+	}
+	var stops stops
+	for _, job := range m.GetReplaceJobIds() {
+		answer(job, c.substitute(&stops, o, job))
+	}
+	for _, job := range m.GetReleaseJobIds() {
+		answer(job, c.letGo(&stops, o, job))
+	}
+	c.answerJobs(results)
+	c.tellStops(stops)
+	c.tellDemand()
+	return nil
+}
+
+// waiting returns the allocation of a job of the operation whose order to leave is held.
+func (c *change) waiting(o *operation, job string) (*statepb.Allocation, *refusal) {
+	a, refused := c.held(job, o.id(), "")
+	switch {
+	case refused != nil:
+		return nil, refused
+	case a.GetStop().GetHeldUntil() == nil:
+		return nil, refuse(CodeInvalidOperationState, "hand over job %q: it has no order to leave that is held", job)
+	}
+	return a, nil
+}
+
+// substitute makes the cookie of an instance pending while the instance serves on.
+func (c *change) substitute(s *stops, o *operation, job string) *refusal {
+	a, refused := c.waiting(o, job)
+	if refused != nil {
+		return refused
+	}
+	i := o.taskIndex[scheduling.TaskName(a.GetTask())]
+	limit, beside := o.record.GetSpec().GetTasks()[i].GetMaxSurge(), int32(0)
+	for _, other := range o.allocations {
+		if other.GetReplaced() && other.GetTask() == a.GetTask() {
+			beside++
+		}
+	}
+	switch {
+	case o.state != lifecycle.Running:
+		return refuse(CodeInvalidOperationState, "replace job %q: the operation is %s, not running", job, o.state)
+	case a.GetReplaced():
+		return nil
+	case beside >= limit:
+		return refuse(CodeInvalidOperationState, "replace job %q: %d instances of task %q are replaced already, as many as max_surge", job, beside, a.GetTask())
+	}
+	c.edit(o)
+	a = shallow(a)
+	a.Replaced = true
+	c.replace(o, a)
+	s.add(a)
+	move(o.record.GetTasks()[i], "replace job", (*lifecycle.Counters).Restart)
+	c.requeue(o, i, scheduling.Cookie(a.GetCookie()))
+	return nil
+}
+
+// letGo has an instance told to go.
+func (c *change) letGo(s *stops, o *operation, job string) *refusal {
+	a, refused := c.waiting(o, job)
+	if refused != nil {
+		return refused
+	}
+	a = shallow(a)
+	a.Stop = shallow(a.GetStop())
+	a.Stop.HeldUntil = nil
+	c.replace(o, a)
+	s.add(a)
+	return nil
+}
+
+// endReplaced takes away an instance that was replaced. How it has ended is for those who want
+// to know it; its cookie and its counts are its successor's.
+func (c *change) endReplaced(o *operation, a *statepb.Allocation, finished *statepb.FinishedJob, state lifecycle.JobState) Ended {
+	c.edit(o)
+	c.release(o, a)
+	finished.Sample, finished.NextReserve, finished.Rerun = nil, nil, false
+	describe(finished, a, state, c.index)
+	c.account(o, a, finished)
+	told(finished)
+	c.keep(o, finished)
+	o.record.LastIndex = c.index
+	return Ended{Allocation: a, Finished: finished}
+}
