@@ -28,7 +28,7 @@ func (o options) handOver(task *statepb.TaskSpec) {
 	case task.GetMinAvailable() > 0 && task.GetInterruptionSignal() == "":
 		o.fault(fieldMinAvailable, "it is about jobs that are told to go: add an %s", fieldSignal)
 	}
-	if jobs := o.set[fieldJobCount]; jobs != nil && jobs.isWhole && int64(task.GetMinAvailable()) > jobs.whole {
+	if jobs := o.set[fieldJobCount]; jobs != nil && jobs.isWhole && int64(task.GetMinAvailable()) > max(jobs.whole, 0) {
 		o.fault(fieldMinAvailable, "%d is more than %s, %d: so many are never ready", task.GetMinAvailable(), fieldJobCount, jobs.whole)
 	}
 }
