@@ -148,8 +148,6 @@ func (a *controllersActor) event(ctx actor.Context, event state.Event) {
 			ctx.Send(a.replica.signalPID, signal.Learn{All: gone})
 		}
 		a.look(ctx, e.Operation)
-	case state.ProfileRemoved:
-		a.replica.priors.Forget(e.Key)
 	}
 }
 
@@ -166,7 +164,7 @@ func (a *controllersActor) assigned(ctx actor.Context, operation string, epoch u
 	pid := ctx.Spawn(supervised(r.cfg.Logger, controller.New(controller.Config{
 		Operation: operation, Epoch: epoch, State: r.records,
 		Log:     &anyLog{ctx: a.ctx, replica: r, patience: r.cfg.Timing.Patience},
-		Signals: r, Priors: r, Addresses: r.addresses, RetryAfter: r.cfg.Timing.Retry,
+		Signals: r, Addresses: r.addresses, RetryAfter: r.cfg.Timing.Retry,
 		Storage: r.cfg.Storage, MaxJobs: r.records.maxJobs,
 		MaxEnds: 10000, Batch: 4096, BatchBytes: 512 << 10, Now: time.Now, Logger: r.cfg.Logger,
 	}), false))

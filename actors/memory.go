@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"weir/actors/controller"
 	"weir/messages/statepb"
 	"weir/raftstore/state"
 	"weir/scheduling"
@@ -68,4 +69,21 @@ func (r *records) Reserve(operation, task string, cookie int32) (reserve *statep
 func (r *records) Profile(key string) (profile *statepb.MemoryProfile) {
 	r.store.View(func(s *state.State) { profile, _ = s.Profile(key) })
 	return profile
+}
+
+// Learning implements the MemoryState of controllers.
+func (r *records) Learning(key string) (most *controller.Learning) {
+	r.store.View(func(s *state.State) {
+		for op := range s.InProgress() {
+			for i, task := range op.GetTasks() {
+				m := task.GetMemory()
+				if m.GetProfile() == key && !m.GetSaved() && m.GetSampleCount() > most.Samples() {
+					most = &controller.Learning{Memory: &statepb.TaskMemory{
+						UserDigest: m.GetUserDigest(), ProxyDigest: m.GetProxyDigest(), Samples: slices.Clone(m.GetSamples()), SampleCount: m.GetSampleCount(),
+					}, Limit: op.GetSpec().GetTasks()[i].GetMemoryLimit()}
+				}
+			}
+		}
+	})
+	return most
 }

@@ -7,7 +7,6 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"weir/messages/actorpb"
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
 	"weir/scheduling/memory"
@@ -109,10 +108,37 @@ func TestWhatWasLearnedIsLeftLater(t *testing.T) {
 	if !r.operation("op").GetTasks()[0].GetMemory().GetSaved() {
 		t.Error("the operation does not know that its profile is there")
 	}
-	r.Share(&actorpb.MemoryPrior{Profile: key, OperationId: "op", Time: timestamppb.Now(), SampleCount: jobs})
-	eventually(t, "what it learned has been heard", func() bool { return r.Freshest(key) != nil })
-	if refusal := r.propose(t, &commandpb.RemoveMemoryProfiles{Keys: []string{key}, User: "oda"}).GetRefusal(); refusal != nil {
+	if got := r.records.Learning(key); got != nil {
+		t.Errorf("it still teaches as one in progress: %v", got)
+	}
+}
+
+// TestOperationsInProgressTeach (X4): one that begins while another of its profile goes on
+// begins with what that has learned, however few jobs it was learned of, and of whichever
+// replica it is asked. Two that run beside each other share it for as long as they do.
+func TestOperationsInProgressTeach(t *testing.T) {
+	c := startCluster(t, 3, nil)
+	leader := c.leader()
+	startAgent(t, c, "n1")
+	leader.submit(t, "first", 8)
+	eventually(t, "its jobs run", func() bool { return len(leader.jobsOf("first")) == 4 })
+	key := leader.operation("first").GetTasks()[0].GetMemory().GetProfile()
+	if got := leader.records.Learning(key); got != nil {
+		t.Fatalf("it has learned %v before a job has ended", got)
+	}
+	result := leader.propose(t, &commandpb.FinishJobs{OperationId: "first", Epoch: 1, Time: timestamppb.Now(), Jobs: []*statepb.FinishedJob{
+		{JobId: leader.jobsOf("first")[0], State: "completed", Sample: &statepb.MemorySample{User: .25}},
+	}})
+	if refusal := result.GetRefusal(); refusal != nil {
 		t.Fatal(refusal)
 	}
-	eventually(t, "it is forgotten with the profile", func() bool { return r.Freshest(key) == nil })
+	for _, r := range c.replicas {
+		eventually(t, r.id+" knows what it has learned", func() bool { return r.records.Learning(key).Samples() == 1 })
+	}
+	leader.submit(t, "second", 1)
+	eventually(t, "the other one has its tasks", func() bool { return len(leader.operation("second").GetTasks()) == 1 })
+	m := leader.operation("second").GetTasks()[0].GetMemory()
+	if m.GetProfile() != key || !m.GetFromProfile() || m.GetReserve().GetUserFactor() != .25 {
+		t.Errorf("it begins with %v, want a quarter of its limit, as was learned", m)
+	}
 }

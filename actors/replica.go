@@ -1,6 +1,6 @@
 // Package actors starts the actors of a replica and supervises them.
 //
-// A gateway, a signal and a prior actor, and the controllers of the operations that are
+// A gateway, actors of signals and of words, and the controllers of the operations that are
 // assigned here live on every replica. While the replica leads, a leader actor
 // adds the scheduler, and an actor for each pool, operation and node; it goes
 // with the term. Nothing of what they know is kept: all of them are rebuilt from
@@ -24,7 +24,6 @@ import (
 	"weir/actors/hearsay"
 	"weir/actors/node"
 	"weir/actors/pool"
-	"weir/actors/prior"
 	"weir/actors/remote"
 	"weir/actors/scheduler"
 	"weir/actors/signal"
@@ -34,13 +33,6 @@ import (
 	"weir/messages/actorpb"
 	"weir/raftstore"
 	"weir/scheduling"
-)
-
-const (
-	// priorKeep is how long a replica remembers what it has heard of a memory profile, and
-	// maxPriors of how many: 1,000 take about 400 KB, and fit into a full state.
-	priorKeep = 10 * time.Minute
-	maxPriors = 1000
 )
 
 // maxSignals bounds the interruption signals that a replica remembers: 10,000
@@ -63,7 +55,6 @@ type Replica struct {
 	controllers *controllers
 	signals     *signal.Signals
 	words       *signal.Words
-	priors      *prior.Priors
 	news        *newsdesk
 	heartbeats  *heartbeats
 	histories   *pool.Histories
@@ -75,7 +66,7 @@ type Replica struct {
 	// leader is the actor of the term that this replica leads in; nil: none.
 	leader atomic.Pointer[actor.PID]
 
-	gatewayPID, signalPID, wordPID, priorPID, controllersPID *actor.PID
+	gatewayPID, signalPID, wordPID, controllersPID *actor.PID
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -98,7 +89,6 @@ func Start(cfg Config) (*Replica, error) {
 		records: &records{store: cfg.Store, directory: cfg.Directory},
 		signals: signal.NewSignals(signal.NewTable(cfg.Timing.SignalKeep, maxSignals), time.Now),
 		words:   signal.NewWords(signal.NewWordTable(cfg.Timing.SignalKeep, maxWords), time.Now),
-		priors:  prior.NewPriors(prior.NewTable(priorKeep, maxPriors), time.Now),
 		system:  actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return cfg.Logger })),
 	}
 	r.liveness = newLiveness(cfg.ID, func(id string) bool { return r.remote.Connected(peerOf(id)) })
@@ -121,7 +111,6 @@ func Start(cfg Config) (*Replica, error) {
 	}
 	r.listen(signal.Topic, r.signalPID, r.signals.LocalState)
 	r.listen(signal.WordTopic, r.wordPID, r.words.LocalState)
-	r.listen(prior.Topic, r.priorPID, r.priors.LocalState)
 	cfg.Store.BeforeTransfer(r.keepVolumes)
 	r.done.Add(4)
 	go r.followHistories()
@@ -140,9 +129,6 @@ func (r *Replica) spawn(inbox *remote.Inbox) {
 		Self: self, Gossip: topic{r.cfg.Gossip, signal.WordTopic}, News: r.hearWord, ExpireEvery: 10 * time.Second, Logger: r.cfg.Logger,
 		Runs: func(job string) bool { return r.records.Allocation(job) != nil },
 	}, r.words), true))
-	r.priorPID = root.Spawn(supervised(r.cfg.Logger, prior.New(prior.Config{
-		Self: self, Gossip: topic{r.cfg.Gossip, prior.Topic}, Logger: r.cfg.Logger,
-	}, r.priors), true))
 	r.controllersPID = root.Spawn(supervised(r.cfg.Logger, newControllersActor(r.ctx, r), true))
 	r.gatewayPID = root.Spawn(supervised(r.cfg.Logger, gateway.New(gateway.Config{
 		Nodes: r, Controllers: r, Leader: &desk{r}, Cluster: r, Instances: r, Limits: r.cfg.Gateway, Patience: r.cfg.Timing.Patience,
@@ -186,14 +172,6 @@ func (r *Replica) hearWord(operation string) {
 // Tell implements the Signals of controllers.
 func (r *Replica) Tell(word *actorpb.InstanceWord) {
 	r.system.Root.Send(r.wordPID, signal.Tell{Said: word})
-}
-
-// Freshest implements the Priors of controllers.
-func (r *Replica) Freshest(profile string) *actorpb.MemoryPrior { return r.priors.Freshest(profile) }
-
-// Share implements the Priors of controllers.
-func (r *Replica) Share(p *actorpb.MemoryPrior) {
-	r.system.Root.Send(r.priorPID, prior.Share{Said: p})
 }
 
 // Send implements the Agents of nodes.
@@ -360,7 +338,7 @@ func (r *Replica) Close() error {
 		r.cancel()
 		r.done.Wait()
 		r.remote.Unpublish(actorpb.GatewayName)
-		for _, pid := range []*actor.PID{r.gatewayPID, r.controllersPID, r.signalPID, r.wordPID, r.priorPID} {
+		for _, pid := range []*actor.PID{r.gatewayPID, r.controllersPID, r.signalPID, r.wordPID} {
 			if err := r.system.Root.StopFuture(pid).Wait(); err != nil {
 				r.cfg.Logger.Warn("actor is slow to stop", "actor", pid.GetId(), "error", err)
 			}

@@ -46,7 +46,6 @@ type Config struct {
 	State     State
 	Log       Log
 	Signals   Signals
-	Priors    Priors
 	// Storage has the input of map operations, and takes their output.
 	Storage Storage
 	// MaxJobs is how many jobs an operation may have.

@@ -60,7 +60,7 @@ func perform(t *testing.T, set, story func(s *stage)) {
 		s.operation.Id, s.operation.Assignment = "op", &statepb.Assignment{Replica: "r1", Epoch: 2}
 		s.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return quiet }))
 		s.pid = s.system.Root.Spawn(actor.PropsFromProducer(New(Config{
-			Operation: "op", Epoch: 2, State: s, Log: s, Signals: s, Priors: s, Storage: &s.shelf, MaxJobs: func() int { return 10 }, Addresses: func() []string { return []string{"r1:1"} },
+			Operation: "op", Epoch: 2, State: s, Log: s, Signals: s, Storage: &s.shelf, MaxJobs: func() int { return 10 }, Addresses: func() []string { return []string{"r1:1"} },
 			RetryAfter: 200 * time.Millisecond, MaxEnds: 3, Batch: 2, BatchBytes: 1 << 20, Now: time.Now, Logger: quiet,
 		})))
 		synctest.Wait()
@@ -122,11 +122,8 @@ func (s *stage) Profile(key string) *statepb.MemoryProfile {
 	return s.profiles[key]
 }
 
-// Freshest implements Priors.
-func (s *stage) Freshest(string) *actorpb.MemoryPrior { return nil }
-
-// Share implements Priors.
-func (s *stage) Share(prior *actorpb.MemoryPrior) { s.note("share " + prior.GetProfile()) }
+// Learning implements MemoryState.
+func (s *stage) Learning(string) *Learning { return nil }
 
 // Leaving implements State.
 func (s *stage) Leaving(string) (leaving []*statepb.Allocation) {

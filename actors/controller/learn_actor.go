@@ -28,14 +28,9 @@ type MemoryState interface {
 	Reserve(operation, task string, cookie int32) *statepb.CookieReserve
 	// Profile returns the memory profile of a key; nil: there is none.
 	Profile(key string) *statepb.MemoryProfile
-}
-
-// Priors tells and hears what operations in progress have learned so far.
-type Priors interface {
-	// Freshest returns what was heard last of a memory profile; nil: nothing.
-	Freshest(profile string) *actorpb.MemoryPrior
-	// Share tells it to all replicas.
-	Share(prior *actorpb.MemoryPrior)
+	// Learning returns what the operation in progress has learned that knows most of a memory
+	// profile; nil: none knows anything.
+	Learning(key string) *Learning
 }
 
 // Over tells the actor that its operation has ended: it leaves what was learned, and stops.
@@ -115,9 +110,6 @@ func (a *controllerActor) tellReserves(ctx actor.Context, state lifecycle.State)
 	if len(reserves) == 0 {
 		return
 	}
-	for _, prior := range l.lessons.Priors(a.cfg.Operation, now, reserves) {
-		a.cfg.Priors.Share(prior)
-	}
 	l.telling = true
 	self, root := ctx.Self(), ctx.ActorSystem().Root
 	command := &commandpb.UpdateReserves{OperationId: a.cfg.Operation, Epoch: a.cfg.Epoch, Time: timestamppb.New(now), Tasks: reserves}
@@ -187,11 +179,11 @@ func (a *controllerActor) doAfter(ctx actor.Context, timer **time.Timer, wait ti
 func (a *controllerActor) expect(op *statepb.Operation) func(*statepb.TaskSpec) *statepb.TaskMemory {
 	return func(task *statepb.TaskSpec) *statepb.TaskMemory {
 		var profile *statepb.MemoryProfile
-		var heard *actorpb.MemoryPrior
+		var learning *Learning
 		if key := op.GetSpec().MemoryProfileKey(task); key != "" {
-			profile, heard = a.cfg.State.Profile(key), a.cfg.Priors.Freshest(key)
+			profile, learning = a.cfg.State.Profile(key), a.cfg.State.Learning(key)
 		}
-		known, err := Expect(op.GetSpec(), task, profile, heard)
+		known, err := Expect(op.GetSpec(), task, profile, learning)
 		if err != nil {
 			a.cfg.Logger.Warn("memory profile is not understood", "operation", op.GetId(), "error", err)
 		}

@@ -47,7 +47,7 @@ func TestLearningIsToldNowAndThen(t *testing.T) {
 		s.answer(&commandpb.Result{Refusal: &commandpb.Refusal{Code: "stale_digest"}}, nil)
 		s.teach(.2, .2, .2, .2, .2, .2, .2, .2, .2, .4)
 		s.wait(time.Second)
-		s.want("share sorting", "propose UpdateReserves")
+		s.want("propose UpdateReserves")
 	})
 }
 
@@ -112,7 +112,7 @@ func TestWhatIsToldLastDoesNotKeepTheRestFromBeingLeft(t *testing.T) {
 		s.operation.Spec = sorting()
 		s.teach(.2, .2, .2, .2, .2, .2, .2, .2, .2, .2)
 		s.look()
-		s.want("share sorting", "propose UpdateReserves")
+		s.want("propose UpdateReserves")
 		s.operation.State = "completing"
 		s.look()
 		s.want("propose SaveMemoryProfiles")

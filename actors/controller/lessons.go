@@ -9,7 +9,6 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"weir/messages/actorpb"
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
 	"weir/scheduling/memory"
@@ -130,31 +129,15 @@ func (l *Lessons) Learn(now time.Time) (reserves []*commandpb.TaskReserve, after
 	return reserves, after
 }
 
-// Priors returns what other operations may learn from the tasks of these reserves.
-func (l *Lessons) Priors(operation string, now time.Time, reserves []*commandpb.TaskReserve) (priors []*actorpb.MemoryPrior) {
-	for _, r := range reserves {
-		held := l.tasks[r.GetTask()]
-		if held == nil || held.state.GetProfile() == "" || held.learner.User.Count() < profileSamples {
-			continue
-		}
-		priors = append(priors, &actorpb.MemoryPrior{
-			Profile: held.state.GetProfile(), OperationId: operation, Time: timestamppb.New(now),
-			UserDigest: held.learner.User.Summary(memory.PriorSamples).Encode(), ProxyDigest: held.learner.Proxy.Summary(memory.PriorSamples).Encode(),
-			SampleCount: held.learner.User.Count(), MemoryLimit: held.learner.Task.Limit,
-		})
-	}
-	return priors
-}
-
 // Leave returns what the operation leaves to those that come after it: the profiles of its
-// tasks that have learned enough and have not left it yet. present returns the profile of a
+// tasks that have learned something and have not left it yet. present returns the profile of a
 // key as it is; nil: there is none. A profile that cannot be read is begun anew.
 func (l *Lessons) Leave(operation string, now time.Time, present func(key string) *statepb.MemoryProfile) []*commandpb.SavedProfile {
 	var saved []*commandpb.SavedProfile
 	latest := map[string]*statepb.MemoryProfile{}
 	for _, task := range l.spec.GetTasks() {
 		held := l.tasks[task.GetName()]
-		if held == nil || held.state.GetProfile() == "" || held.state.GetSaved() || held.learner.User.Count() < profileSamples {
+		if held == nil || held.state.GetProfile() == "" || held.state.GetSaved() || held.learner.User.Count() == 0 {
 			continue
 		}
 		key := held.state.GetProfile()

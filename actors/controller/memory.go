@@ -4,22 +4,50 @@ import (
 	"fmt"
 	"math"
 
-	"weir/messages/actorpb"
 	"weir/messages/statepb"
 	"weir/scheduling/lifecycle"
 	"weir/scheduling/memory"
 	"weir/scheduling/statistics"
 )
 
-// profileSamples is how many samples an operation has to have before others learn from it.
-const profileSamples = 10
+// Learning is what an operation in progress has learned for a memory profile.
+type Learning struct {
+	// Memory has its digests, and the samples that are not in them yet.
+	Memory *statepb.TaskMemory
+	// Limit is memory_limit of the task: shares are those of this.
+	Limit int64
+}
+
+// Samples returns how many jobs have taught it; 0 of nil.
+func (l *Learning) Samples() int64 {
+	if l == nil {
+		return 0
+	}
+	return l.Memory.GetSampleCount()
+}
+
+// digests returns what has been learned.
+func (l *Learning) digests() (user, proxy *memory.Digest, err error) {
+	if user, err = memory.Decode(l.Memory.GetUserDigest()); err != nil {
+		return nil, nil, err
+	}
+	if proxy, err = memory.Decode(l.Memory.GetProxyDigest()); err != nil {
+		return nil, nil, err
+	}
+	for _, s := range l.Memory.GetSamples() {
+		if err := memory.Absorb(user, proxy, memory.Sample{User: s.GetUser(), Proxy: s.GetProxy()}); err != nil {
+			return nil, nil, err
+		}
+	}
+	return user, proxy, nil
+}
 
 // Expect returns what is known of the memory of a task before its first job, and the reserve
-// that follows: from the memory profile that earlier operations have left, and from what was
-// heard last of one in progress. Either may be nil. What cannot be read is an error, and the
-// task begins as if there were none.
-func Expect(spec *statepb.OperationSpec, task *statepb.TaskSpec, profile *statepb.MemoryProfile, heard *actorpb.MemoryPrior) (*statepb.TaskMemory, error) {
-	user, proxy, err := expected(task, profile, heard)
+// that follows: from the memory profile that earlier operations have left, and from one in
+// progress. Either may be nil. What cannot be read is an error, and the task begins as if there
+// were none.
+func Expect(spec *statepb.OperationSpec, task *statepb.TaskSpec, profile *statepb.MemoryProfile, learning *Learning) (*statepb.TaskMemory, error) {
+	user, proxy, err := expected(task, profile, learning)
 	if err != nil {
 		err = fmt.Errorf("memory profile %s: %w", spec.MemoryProfileKey(task), err)
 		user, proxy = new(memory.Digest), new(memory.Digest)
@@ -32,46 +60,44 @@ func Expect(spec *statepb.OperationSpec, task *statepb.TaskSpec, profile *statep
 	return m, err
 }
 
-// expected returns digests that begin with what a profile has, and with what was heard since
-// its last operation.
-func expected(task *statepb.TaskSpec, profile *statepb.MemoryProfile, heard *actorpb.MemoryPrior) (user, proxy *memory.Digest, err error) {
+// expected returns digests that begin with what a profile has, and with what an operation in
+// progress has learned since.
+func expected(task *statepb.TaskSpec, profile *statepb.MemoryProfile, learning *Learning) (user, proxy *memory.Digest, err error) {
 	user, proxy, err = scaled(profile, task.GetMemoryLimit())
 	if err != nil {
 		return nil, nil, err
 	}
-	news := heard.GetSampleCount() >= profileSamples && heard.GetOperationId() != profile.GetLastOperation() &&
-		heard.GetTime().AsTime().After(profile.GetUpdatedTime().AsTime())
-	if news {
-		newUser, newProxy, err := scaled(heard, task.GetMemoryLimit())
+	if learning != nil {
+		newUser, newProxy, err := learning.digests()
 		if err != nil {
 			return nil, nil, err
 		}
+		newUser, newProxy = rescaled(newUser, newProxy, learning.Limit, task.GetMemoryLimit())
 		user, proxy = memory.Blend(user, newUser), memory.Blend(proxy, newProxy)
 	}
 	return memory.FromPrior(user), memory.FromPrior(proxy), nil
 }
 
-// learned is a memory profile, or what was told of one.
-type learned interface {
-	GetUserDigest() []byte
-	GetProxyDigest() []byte
-	GetMemoryLimit() int64
-}
-
-// scaled returns the digests of a profile for a task of this memory_limit. The profile's
-// shares may be of another one: what tasks of one profile have in common is the bytes.
-func scaled(from learned, limit int64) (user, proxy *memory.Digest, err error) {
+// scaled returns the digests of a profile for a task of this memory_limit.
+func scaled(from *statepb.MemoryProfile, limit int64) (user, proxy *memory.Digest, err error) {
 	if user, err = memory.Decode(from.GetUserDigest()); err != nil {
 		return nil, nil, err
 	}
 	if proxy, err = memory.Decode(from.GetProxyDigest()); err != nil {
 		return nil, nil, err
 	}
+	user, proxy = rescaled(user, proxy, from.GetMemoryLimit(), limit)
+	return user, proxy, nil
+}
+
+// rescaled returns digests of shares of one memory_limit as those of another: what tasks of one
+// profile have in common is the bytes.
+func rescaled(user, proxy *memory.Digest, from, limit int64) (scaledUser, scaledProxy *memory.Digest) {
 	scale := 1.0
-	if from.GetMemoryLimit() > 0 && limit > 0 {
-		scale = float64(from.GetMemoryLimit()) / float64(limit)
+	if from > 0 && limit > 0 {
+		scale = float64(from) / float64(limit)
 	}
-	return user.Scaled(scale, memory.UserUpperBound), proxy.Scaled(1, math.MaxFloat64), nil
+	return user.Scaled(scale, memory.UserUpperBound), proxy.Scaled(1, math.MaxFloat64)
 }
 
 // usage returns the most memory that a job and its proxy have used. What counts against

@@ -11,7 +11,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"weir/messages/actorpb"
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
 	"weir/scheduling/memory"
@@ -41,26 +40,23 @@ func digestOf(t *testing.T, n int, v float64) []byte {
 func TestExpect(t *testing.T) {
 	at := func(minute int) *timestamppb.Timestamp { return timestamppb.New(time.Unix(int64(60*minute), 0)) }
 	profile := &statepb.MemoryProfile{UserDigest: digestOf(t, 100, .2), MemoryLimit: 100 * mebi, SampleCount: 100, UpdatedTime: at(10), LastOperation: "op-1"}
-	heard := func(operation string, minute int, samples int64) *actorpb.MemoryPrior {
-		return &actorpb.MemoryPrior{UserDigest: digestOf(t, 20, .3), MemoryLimit: 200 * mebi, SampleCount: samples, Time: at(minute), OperationId: operation}
-	}
+	one := []*statepb.MemorySample{{User: .3, Proxy: 1}}
 	for story, test := range map[string]struct {
 		profile *statepb.MemoryProfile
-		heard   *actorpb.MemoryPrior
+		heard   *Learning
 		want    int64
 		wantNot bool
 		wantErr bool
 	}{
-		"the first of its kind has the default":        {nil, nil, 50 * mebi, true, false},
-		"a profile is where it begins":                 {profile, nil, 20 * mebi, false, false},
-		"bytes count, not shares of another limit":     {&statepb.MemoryProfile{UserDigest: digestOf(t, 100, .2), MemoryLimit: 400 * mebi}, nil, 80 * mebi, false, false},
-		"what was heard since counts too":              {profile, heard("op-2", 11, 10), 60 * mebi, false, false},
-		"what was heard alone":                         {nil, heard("op-2", 11, 10), 60 * mebi, false, false},
-		"what was heard before the profile is in it":   {profile, heard("op-2", 9, 10), 20 * mebi, false, false},
-		"and so is what its last operation said":       {profile, heard("op-1", 11, 10), 20 * mebi, false, false},
-		"a few samples are not much":                   {profile, heard("op-2", 11, 9), 20 * mebi, false, false},
-		"what cannot be read is as if there were none": {&statepb.MemoryProfile{UserDigest: []byte{77}}, nil, 50 * mebi, true, true},
-		"of what was heard as well":                    {profile, &actorpb.MemoryPrior{UserDigest: []byte{77}, SampleCount: 10, Time: at(11)}, 50 * mebi, true, true},
+		"the first of its kind has the default":          {nil, nil, 50 * mebi, true, false},
+		"a profile is where it begins":                   {profile, nil, 20 * mebi, false, false},
+		"bytes count, not shares of another limit":       {&statepb.MemoryProfile{UserDigest: digestOf(t, 100, .2), MemoryLimit: 400 * mebi}, nil, 80 * mebi, false, false},
+		"what one in progress has learned counts too":    {profile, &Learning{&statepb.TaskMemory{UserDigest: digestOf(t, 20, .3)}, 200 * mebi}, 60 * mebi, false, false},
+		"also where its digest has nothing yet":          {nil, &Learning{&statepb.TaskMemory{Samples: one}, 200 * mebi}, 60 * mebi, false, false},
+		"one sample more is not much":                    {profile, &Learning{&statepb.TaskMemory{Samples: one}, 200 * mebi}, 20 * mebi, false, false},
+		"what a small operation has left counts as much": {&statepb.MemoryProfile{UserDigest: digestOf(t, 5, .2), MemoryLimit: 100 * mebi, SampleCount: 5}, nil, 20 * mebi, false, false},
+		"what cannot be read is as if there were none":   {&statepb.MemoryProfile{UserDigest: []byte{77}}, nil, 50 * mebi, true, true},
+		"of what was heard as well":                      {profile, &Learning{&statepb.TaskMemory{UserDigest: []byte{77}}, 0}, 50 * mebi, true, true},
 	} {
 		t.Run(story, func(t *testing.T) {
 			spec := sorting()
@@ -293,7 +289,7 @@ func TestLeave(t *testing.T) {
 		{Name: "merge", Memory: &statepb.TaskMemory{Profile: "sorting"}},
 	}
 	for i := range tasks {
-		for range 9 + 3*i {
+		for range 12 * i {
 			(&committed{tasks[i]}).append(.3)
 		}
 	}
@@ -304,7 +300,7 @@ func TestLeave(t *testing.T) {
 	present := func(key string) *statepb.MemoryProfile { return profiles[key] }
 	saved := l.Leave("op-5", time.Unix(9, 0), present)
 	if len(saved) != 1 || saved[0].GetTask() != "merge" {
-		t.Fatalf("leaves %v, want merge alone: 9 samples are too few", saved)
+		t.Fatalf("leaves %v, want merge alone: the other one has learned nothing", saved)
 	}
 	p := saved[0].GetProfile()
 	if saved[0].GetExpectedSampleCount() != 1000 || p.GetSampleCount() != 1012 || p.GetOperationCount() != 5 || p.GetMemoryLimit() != 100*mebi ||
@@ -316,7 +312,7 @@ func TestLeave(t *testing.T) {
 		t.Fatal(err)
 	}
 	saved = l.Leave("op-5", time.Unix(9, 0), present)
-	if len(saved) != 2 || saved[1].GetExpectedSampleCount() != 1010 || saved[1].GetProfile().GetSampleCount() != 1022 || saved[1].GetProfile().GetOperationCount() != 6 {
+	if len(saved) != 2 || saved[1].GetExpectedSampleCount() != 1001 || saved[1].GetProfile().GetSampleCount() != 1013 || saved[1].GetProfile().GetOperationCount() != 6 {
 		t.Errorf("two tasks of one profile leave %v: the second goes on from the first", saved)
 	}
 	tasks[0].Memory.Saved, tasks[1].Memory.Profile = true, ""

@@ -107,6 +107,26 @@ func TestReservesAreLearned(t *testing.T) {
 	}
 }
 
+// TestNightlyRunsOfFewJobs (X4) runs an operation of five jobs night after night: from the second
+// run on it begins with what the runs before have used.
+func TestNightlyRunsOfFewJobs(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, here, "n1")
+	c.startAgent("n1", "--memory", "640MiB")
+	c.ready(t, 1)
+	spec := one(using(5, c.dir, "0s", 0))
+	first := c.start(t, spec)
+	c.ends(t, first, "completed")
+	for _, job := range c.jobs(t, first) {
+		if got := part(job.GetReserve()); got != 0.5 {
+			t.Errorf("the first run begins with %.3f of the limit", got)
+		}
+	}
+	for range 3 {
+		c.beginsLearned(t, spec)
+	}
+}
+
 // beginsLearned runs the operation again: its first job gets what was learned.
 func (c *cluster) beginsLearned(t *testing.T, spec object) {
 	t.Helper()
