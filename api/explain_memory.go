@@ -34,7 +34,7 @@ func reserveFacts(op *statepb.Operation) map[string]*explainpb.Fact {
 			Code: factMemoryReserve, Task: task.GetName(), Resource: resource.Memory.String(), Setting: "memory_limit", Value: float64(reserve.GetUser()), Bound: float64(limit),
 			Text: fmt.Sprintf("what a job of task %s needs of memory to start is its reserve: %s for its processes, %.0f%% of its memory_limit of %s (%s), and %s for its job proxy",
 				task.GetName(), resource.FormatSize(reserve.GetUser()), 100*float64(reserve.GetUser())/float64(limit), resource.FormatSize(limit), from,
-				resource.FormatSize(reserve.GetProxy()+reserve.GetFootprint())),
+				resource.FormatSize(reserve.GetProxy())),
 		}
 	}
 	return facts

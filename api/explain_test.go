@@ -310,7 +310,7 @@ func TestExplainMemoryThatIsReserved(t *testing.T) {
 	op := &statepb.Operation{
 		Spec: &statepb.OperationSpec{Tasks: []*statepb.TaskSpec{{Name: "t", MemoryLimit: 4 << 30}, {Name: "u", MemoryLimit: 1 << 30}}},
 		Tasks: []*statepb.Task{
-			{Name: "t", Memory: &statepb.TaskMemory{SampleCount: 7, Reserve: &statepb.JobReserve{User: 1 << 30, Proxy: 1 << 20, Footprint: 15 << 20}}},
+			{Name: "t", Memory: &statepb.TaskMemory{SampleCount: 7, Reserve: &statepb.JobReserve{User: 1 << 30, Proxy: 16 << 20}}},
 			{Name: "u", Memory: &statepb.TaskMemory{Reserve: &statepb.JobReserve{User: 1 << 29}}},
 		},
 	}

@@ -116,8 +116,8 @@ func reserveOf(r *statepb.JobReserve) *apipb.JobReserve {
 		return nil
 	}
 	return &apipb.JobReserve{
-		Total: r.GetUser() + r.GetProxy() + r.GetFootprint(), User: r.GetUser(), UserFactor: r.GetUserFactor(), Proxy: r.GetProxy(),
-		ProxyFactor: r.GetProxyFactor(), ProxyEstimate: r.GetProxyEstimate(), Footprint: r.GetFootprint(), Predecessor: r.GetPredecessor(),
+		Total: r.GetUser() + r.GetProxy(), User: r.GetUser(), UserFactor: r.GetUserFactor(), Proxy: r.GetProxy(),
+		ProxyFactor: r.GetProxyFactor(), ProxyEstimate: r.GetProxyEstimate(), Predecessor: r.GetPredecessor(),
 	}
 }
 

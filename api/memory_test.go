@@ -35,12 +35,12 @@ func (s *site) learned() (operation string) {
 				Error:      &statepb.Error{Message: "resource overdraft"},
 				Statistics: &statepb.JobStatistics{MaxMemory: 500 << 20, Values: map[string]int64{"user_job/max_memory": 500 << 20}},
 				NextReserve: &statepb.CookieReserve{
-					UserOverdrafts: 1, Reserve: &statepb.JobReserve{User: 512 << 20, Footprint: 16 << 20, UserFactor: 1, Predecessor: "j2"},
+					UserOverdrafts: 1, Reserve: &statepb.JobReserve{User: 512 << 20, Proxy: 16 << 20, UserFactor: 1, Predecessor: "j2"},
 				},
 			},
 		}},
 		&commandpb.UpdateReserves{OperationId: operation, Epoch: 1, Tasks: []*commandpb.TaskReserve{{
-			Task: "t", Samples: 1, UserDigest: user.Encode(), Reserve: &statepb.JobReserve{User: 128 << 20, Footprint: 16 << 20, UserFactor: 0.25},
+			Task: "t", Samples: 1, UserDigest: user.Encode(), Reserve: &statepb.JobReserve{User: 128 << 20, Proxy: 16 << 20, UserFactor: 0.25},
 		}}},
 		&commandpb.StartAllocations{Term: 1, Grants: []*commandpb.Grant{{
 			JobId: "j3", OperationId: operation, Task: "t", Node: "n1", NodeIncarnation: 1, DedicatedMemory: 528 << 20,

@@ -68,7 +68,7 @@ func putReserve(values *statistics.Values, r *statepb.JobReserve, task memory.Ta
 	values.Put(statistics.UserMemoryLimit, task.Limit)
 	values.Put(statistics.UserMemoryReserve, r.GetUser())
 	values.Put(statistics.ProxyEstimatedMemory, r.GetProxyEstimate())
-	values.Put(statistics.ProxyMemoryReserve, r.GetProxy()+r.GetFootprint())
+	values.Put(statistics.ProxyMemoryReserve, r.GetProxy())
 	values.Put(statistics.ProxyReserveFactor, int64(1e4*r.GetProxyFactor()))
 	if task.Limit > 0 {
 		values.Put(statistics.UserReserveFactor, int64(1e4*float64(r.GetUser())/float64(task.Limit)))

@@ -77,7 +77,7 @@ func TestExpect(t *testing.T) {
 func TestTeach(t *testing.T) {
 	spec := sorting()
 	learner := NewLessons(spec).Of("sort")
-	had := &statepb.JobReserve{User: 50 * mebi, Footprint: 16 * mebi, UserFactor: .5, ProxyFactor: 1}
+	had := &statepb.JobReserve{User: 50 * mebi, Proxy: 16 * mebi, UserFactor: .5, ProxyFactor: 1}
 	for story, test := range map[string]struct {
 		state, reason string
 		used          int64
@@ -117,7 +117,7 @@ func TestTmpfsIsTheUsers(t *testing.T) {
 	spec.Tasks[0].Tmpfs = []*statepb.Tmpfs{{Path: "tmp", Size: 50 * mebi}}
 	job := &statepb.FinishedJob{
 		JobId: "j1", State: "aborted", AbortReason: "resource_overdraft",
-		Reserve: &statepb.JobReserve{User: 50 * mebi, Proxy: mebi, Footprint: 16 * mebi, UserFactor: .5, ProxyFactor: 1, ProxyEstimate: mebi},
+		Reserve: &statepb.JobReserve{User: 50 * mebi, Proxy: 17 * mebi, UserFactor: .5, ProxyFactor: 1, ProxyEstimate: mebi},
 		Statistics: &statepb.JobStatistics{MaxMemory: 85 * mebi, Values: map[string]int64{
 			statistics.UserMaxMemory: 40 * mebi, statistics.UserMaxTmpfsSize: 45 * mebi, statistics.ProxyMaxMemory: 15 * mebi}},
 	}
@@ -135,7 +135,7 @@ func TestMeasured(t *testing.T) {
 	task := memory.Task{Limit: 100 * mebi, Tmpfs: 7, ProxyEstimate: 2 * mebi}
 	job := &statepb.FinishedJob{
 		StartTime: timestamppb.New(time.Unix(100, 0)), FinishTime: timestamppb.New(time.Unix(102, 500e6)),
-		Reserve: &statepb.JobReserve{User: 40 * mebi, Proxy: mebi, Footprint: 16 * mebi, UserFactor: .4, ProxyFactor: .5, ProxyEstimate: 2 * mebi},
+		Reserve: &statepb.JobReserve{User: 40 * mebi, Proxy: 17 * mebi, UserFactor: .4, ProxyFactor: .5, ProxyEstimate: 2 * mebi},
 		Input:   &statepb.JobInput{Rows: 3, Bytes: 30}, Output: &statepb.JobOutput{Rows: 2, Bytes: 20},
 		Statistics: &statepb.JobStatistics{MaxMemory: 11, CpuUserMicros: 12, RunMillis: 13, StderrBytes: 14, Values: map[string]int64{
 			statistics.UserMaxMemory: 10 * mebi, statistics.UserCPUThrottled: 5, statistics.ProxyMaxMemory: 4 * mebi,

@@ -38,7 +38,7 @@ func Spec(op *statepb.Operation, allocation *statepb.Allocation, addresses []str
 		RestartExitCode:       task.RestartExitCode,
 
 		MemoryReserve:         reserve.GetUser(),
-		JobProxyMemoryReserve: reserve.GetProxy() + reserve.GetFootprint(),
+		JobProxyMemoryReserve: reserve.GetProxy(),
 
 		Tmpfs:          task.GetTmpfs(),
 		DiskLimit:      task.GetDiskLimit(),

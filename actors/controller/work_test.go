@@ -29,7 +29,7 @@ func TestNext(t *testing.T) {
 		want  string
 	}{
 		"an initializing operation is prepared":        {"initializing", "prepare"},
-		"a materializing operation gets its tasks":     {"materializing", "define sort x12 user_slots=1 cpu=1.5 memory=17301504"},
+		"a materializing operation gets its tasks":     {"materializing", "define sort x12 user_slots=1 cpu=1.5 memory=11010048"},
 		"a pending operation waits for its pool":       {"pending", ""},
 		"a running operation needs nothing":            {"running", ""},
 		"a finishing operation is the leader's affair": {"failing", ""},

@@ -17,10 +17,7 @@ func reserveText(r *apipb.JobReserve, limit int64) string {
 	if limit > 0 {
 		text += fmt.Sprintf(" (%s of the limit, %s)", share(&r.UserFactor), size(limit))
 	}
-	if r.GetProxy() > 0 {
-		text += fmt.Sprintf(", %s more for its job proxy (factor %s, buffers of %s)", size(r.GetProxy()), number(r.GetProxyFactor(), 2), size(r.GetProxyEstimate()))
-	}
-	return text + fmt.Sprintf(", %s for the job proxy itself", size(r.GetFootprint()))
+	return text + fmt.Sprintf(", %s for its job proxy (%s times %s)", size(r.GetProxy()), number(r.GetProxyFactor(), 2), size(r.GetProxyEstimate()))
 }
 
 // learnedText draws what each task has learned of its jobs' memory: what the next job
@@ -44,7 +41,7 @@ func learnedText(op *apipb.Operation) string {
 		case m.GetFromProfile():
 			from = "earlier operations"
 		}
-		g.row(t.GetName(), size(m.GetLimit()), size(r.GetUser()), share(&r.UserFactor), size(r.GetProxy()+r.GetFootprint()), size(r.GetTotal()), from,
+		g.row(t.GetName(), size(m.GetLimit()), size(r.GetUser()), share(&r.UserFactor), size(r.GetProxy()), size(r.GetTotal()), from,
 			t.GetAbortedByReason()[lifecycle.AbortResourceOverdraft.String()], m.GetProfile())
 		rows++
 	}

@@ -1612,20 +1612,17 @@ func (x *TaskMemory) GetDedicated() int64 {
 	return 0
 }
 
-// JobReserve is the memory that is held for a job, in bytes: user + proxy + footprint.
+// JobReserve is the memory that is held for a job, in bytes: user + proxy.
 type JobReserve struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Total int64                  `protobuf:"varint,1,opt,name=total,proto3" json:"total,omitempty"`
 	// For the job's processes, and the part of memory_limit that it is.
 	User       int64   `protobuf:"varint,2,opt,name=user,proto3" json:"user,omitempty"`
 	UserFactor float64 `protobuf:"fixed64,3,opt,name=user_factor,json=userFactor,proto3" json:"user_factor,omitempty"`
-	// For the job's supervisor: what its buffers take, and by what the estimate of them
-	// was multiplied.
+	// For the job's supervisor: what it is thought to need, times a factor.
 	Proxy         int64   `protobuf:"varint,4,opt,name=proxy,proto3" json:"proxy,omitempty"`
 	ProxyFactor   float64 `protobuf:"fixed64,5,opt,name=proxy_factor,json=proxyFactor,proto3" json:"proxy_factor,omitempty"`
 	ProxyEstimate int64   `protobuf:"varint,6,opt,name=proxy_estimate,json=proxyEstimate,proto3" json:"proxy_estimate,omitempty"`
-	// What the supervisor needs beside that.
-	Footprint int64 `protobuf:"varint,7,opt,name=footprint,proto3" json:"footprint,omitempty"`
 	// The job whose overdraft led to this reserve; empty: it was learned.
 	Predecessor   string `protobuf:"bytes,8,opt,name=predecessor,proto3" json:"predecessor,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1700,13 +1697,6 @@ func (x *JobReserve) GetProxyFactor() float64 {
 func (x *JobReserve) GetProxyEstimate() int64 {
 	if x != nil {
 		return x.ProxyEstimate
-	}
-	return 0
-}
-
-func (x *JobReserve) GetFootprint() int64 {
-	if x != nil {
-		return x.Footprint
 	}
 	return 0
 }
@@ -9753,7 +9743,7 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\asamples\x18\x03 \x01(\x03R\asamples\x12\x18\n" +
 	"\aprofile\x18\x04 \x01(\tR\aprofile\x12!\n" +
 	"\ffrom_profile\x18\x05 \x01(\bR\vfromProfile\x12\x1c\n" +
-	"\tdedicated\x18\x06 \x01(\x03R\tdedicated\"\xf7\x01\n" +
+	"\tdedicated\x18\x06 \x01(\x03R\tdedicated\"\xdf\x01\n" +
 	"\n" +
 	"JobReserve\x12\x14\n" +
 	"\x05total\x18\x01 \x01(\x03R\x05total\x12\x12\n" +
@@ -9762,9 +9752,8 @@ const file_apipb_api_proto_rawDesc = "" +
 	"userFactor\x12\x14\n" +
 	"\x05proxy\x18\x04 \x01(\x03R\x05proxy\x12!\n" +
 	"\fproxy_factor\x18\x05 \x01(\x01R\vproxyFactor\x12%\n" +
-	"\x0eproxy_estimate\x18\x06 \x01(\x03R\rproxyEstimate\x12\x1c\n" +
-	"\tfootprint\x18\a \x01(\x03R\tfootprint\x12 \n" +
-	"\vpredecessor\x18\b \x01(\tR\vpredecessor\"\xcd\x01\n" +
+	"\x0eproxy_estimate\x18\x06 \x01(\x03R\rproxyEstimate\x12 \n" +
+	"\vpredecessor\x18\b \x01(\tR\vpredecessorJ\x04\b\a\x10\b\"\xcd\x01\n" +
 	"\rInputProgress\x12\x1f\n" +
 	"\vbytes_total\x18\x01 \x01(\x03R\n" +
 	"bytesTotal\x12\x14\n" +

@@ -2,6 +2,8 @@ package statepb
 
 import (
 	"cmp"
+	"slices"
+	"strings"
 
 	"weir/scheduling/lifecycle"
 	"weir/scheduling/memory"
@@ -12,7 +14,7 @@ import (
 func (x *OperationSpec) MemoryTask(task *TaskSpec) memory.Task {
 	m, unsaid := task.GetMemory(), memory.Default()
 	t := memory.Task{
-		Limit: task.GetMemoryLimit(), ProxyEstimate: memory.Estimate(x.GetType() == lifecycle.Map, x.outputs(task)),
+		Limit: task.GetMemoryLimit(), ProxyEstimate: x.streams(task).Estimate(),
 		Options: memory.Options{
 			UserDefault:    cmp.Or(m.GetDigestDefaultValue(), unsaid.UserDefault),
 			UserLower:      cmp.Or(m.GetDigestLowerBound(), unsaid.UserLower),
@@ -28,13 +30,15 @@ func (x *OperationSpec) MemoryTask(task *TaskSpec) memory.Task {
 	return t
 }
 
-// outputs returns how many files a job proxy writes at a time: a mapper's output, or one of
-// those that are kept.
-func (x *OperationSpec) outputs(task *TaskSpec) int {
-	if x.GetType() == lifecycle.Map || len(task.GetOutputs()) > 0 {
-		return 1
+// streams returns what a job of a task reads, writes and keeps.
+func (x *OperationSpec) streams(task *TaskSpec) memory.Streams {
+	store := func(place string) bool { return strings.HasPrefix(place, "s3://") }
+	s := memory.Streams{Kept: len(task.GetOutputs()), ToStore: slices.ContainsFunc(task.GetOutputs(), func(k *KeptFile) bool { return store(k.GetDestination()) })}
+	if x.GetType() == lifecycle.Map {
+		s.Inputs, s.FromStore = len(x.GetMap().GetInputPaths()), slices.ContainsFunc(x.GetMap().GetInputPaths(), store)
+		s.Writes, s.ToStore = true, store(x.GetMap().GetOutputPath())
 	}
-	return 0
+	return s
 }
 
 // MemoryProfileKey returns by what the memory profile of a task is found; empty: the
@@ -52,14 +56,14 @@ func (x *OperationSpec) MemoryProfileKey(task *TaskSpec) string {
 // NewJobReserve returns the record of a reserve.
 func NewJobReserve(r memory.Reserve) *JobReserve {
 	return &JobReserve{
-		User: r.User, Proxy: r.Proxy, Footprint: r.Footprint, UserFactor: r.UserFactor, ProxyFactor: r.ProxyFactor, ProxyEstimate: r.ProxyEstimate,
+		User: r.User, Proxy: r.Proxy, UserFactor: r.UserFactor, ProxyFactor: r.ProxyFactor, ProxyEstimate: r.ProxyEstimate,
 	}
 }
 
 // Reserve returns the reserve of which this is the record.
 func (x *JobReserve) Reserve() memory.Reserve {
 	return memory.Reserve{
-		User: x.GetUser(), Proxy: x.GetProxy(), Footprint: x.GetFootprint(),
+		User: x.GetUser(), Proxy: x.GetProxy(),
 		UserFactor: x.GetUserFactor(), ProxyFactor: x.GetProxyFactor(), ProxyEstimate: x.GetProxyEstimate(),
 	}
 }

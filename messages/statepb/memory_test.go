@@ -12,23 +12,23 @@ func TestMemoryTask(t *testing.T) {
 		task *TaskSpec
 		want memory.Task
 	}{
-		"a spec of before there were reserves": {&OperationSpec{Type: "vanilla"}, &TaskSpec{MemoryLimit: 100}, memory.Task{Limit: 100, Options: memory.Default()}},
+		"a spec of before there were reserves": {&OperationSpec{Type: "vanilla"}, &TaskSpec{MemoryLimit: 100}, memory.Task{Limit: 100, ProxyEstimate: memory.Streams{}.Estimate(), Options: memory.Default()}},
 		"all that can be said": {
 			&OperationSpec{Type: "vanilla"},
 			&TaskSpec{
-				MemoryLimit: 100, Tmpfs: []*Tmpfs{{Size: 10}, {Size: 20}}, Outputs: []*KeptFile{{}, {}},
+				MemoryLimit: 100, Tmpfs: []*Tmpfs{{Size: 10}, {Size: 20}}, Outputs: []*KeptFile{{Destination: "/out/x"}, {Destination: "s3://b/y"}},
 				Memory: &MemorySpec{
 					DigestDefaultValue: .4, DigestLowerBound: .3, ProxyLowerBound: .7, ProxyDefaultValue: .8, ProxyUpperBound: .9,
 					UserOverdraftMultiplier: 2, ProxyOverdraftMultiplier: 3,
 				},
 			},
-			memory.Task{Limit: 100, Tmpfs: 30, ProxyEstimate: memory.WriterBuffer, Options: memory.Options{
+			memory.Task{Limit: 100, Tmpfs: 30, ProxyEstimate: memory.Streams{Kept: 2, ToStore: true}.Estimate(), Options: memory.Options{
 				UserDefault: .4, UserLower: .3, ProxyLower: .7, ProxyDefault: .8, ProxyUpper: .9, UserMultiplier: 2, ProxyMultiplier: 3,
 			}},
 		},
 		"a mapper reads and writes": {
-			&OperationSpec{Type: "map"}, &TaskSpec{MemoryLimit: 100},
-			memory.Task{Limit: 100, ProxyEstimate: memory.ReaderBuffer + memory.WriterBuffer, Options: memory.Default()},
+			&OperationSpec{Type: "map", Map: &MapSpec{InputPaths: []string{"/in/a", "s3://b/in"}, OutputPath: "/out"}}, &TaskSpec{MemoryLimit: 100},
+			memory.Task{Limit: 100, ProxyEstimate: memory.Streams{Inputs: 2, FromStore: true, Writes: true}.Estimate(), Options: memory.Default()},
 		},
 	} {
 		t.Run(story, func(t *testing.T) {
@@ -59,7 +59,7 @@ func TestMemoryProfileKey(t *testing.T) {
 }
 
 func TestReserveComesBack(t *testing.T) {
-	want := memory.Reserve{User: 1, Proxy: 2, Footprint: 3, UserFactor: 4, ProxyFactor: 5, ProxyEstimate: 6}
+	want := memory.Reserve{User: 1, Proxy: 2, UserFactor: 4, ProxyFactor: 5, ProxyEstimate: 6}
 	if got := NewJobReserve(want).Reserve(); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

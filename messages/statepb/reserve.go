@@ -1,7 +1,7 @@
 package statepb
 
 // Total returns what an allocation with the reserve holds, in bytes.
-func (x *JobReserve) Total() int64 { return x.GetUser() + x.GetProxy() + x.GetFootprint() }
+func (x *JobReserve) Total() int64 { return x.GetUser() + x.GetProxy() }
 
 // Holding returns the reserve of a job to which so many bytes were granted in all: what
 // is more or less than Total is that of its processes.
@@ -10,7 +10,7 @@ func (x *JobReserve) Holding(memory int64) *JobReserve {
 		return nil
 	}
 	return &JobReserve{
-		User: max(memory-x.GetProxy()-x.GetFootprint(), 0), Proxy: x.GetProxy(), Footprint: x.GetFootprint(),
+		User: max(memory-x.GetProxy(), 0), Proxy: x.GetProxy(),
 		UserFactor: x.GetUserFactor(), ProxyFactor: x.GetProxyFactor(), ProxyEstimate: x.GetProxyEstimate(), Predecessor: x.GetPredecessor(),
 	}
 }

@@ -7,15 +7,15 @@ import (
 )
 
 func TestReserve(t *testing.T) {
-	learned := &JobReserve{User: 70, Proxy: 20, Footprint: 10, UserFactor: 0.7, ProxyFactor: 1, ProxyEstimate: 20}
+	learned := &JobReserve{User: 70, Proxy: 30, UserFactor: 0.7, ProxyFactor: 1, ProxyEstimate: 20}
 	for story, test := range map[string]struct {
 		of     *JobReserve
 		memory int64
 		want   *JobReserve
 	}{
 		"as much as was planned":                 {learned, 100, learned},
-		"planned before more was learned":        {learned, 150, &JobReserve{User: 120, Proxy: 20, Footprint: 10, UserFactor: 0.7, ProxyFactor: 1, ProxyEstimate: 20}},
-		"less than the proxy alone":              {learned, 15, &JobReserve{User: 0, Proxy: 20, Footprint: 10, UserFactor: 0.7, ProxyFactor: 1, ProxyEstimate: 20}},
+		"planned before more was learned":        {learned, 150, &JobReserve{User: 120, Proxy: 30, UserFactor: 0.7, ProxyFactor: 1, ProxyEstimate: 20}},
+		"less than the proxy alone":              {learned, 15, &JobReserve{User: 0, Proxy: 30, UserFactor: 0.7, ProxyFactor: 1, ProxyEstimate: 20}},
 		"nothing is known of what is for whom":   {nil, 100, nil},
 		"the job that overdrafted is still told": {&JobReserve{User: 1, Predecessor: "j"}, 5, &JobReserve{User: 5, Predecessor: "j"}},
 	} {

@@ -1628,12 +1628,11 @@ func (x *SkippedRecord) GetPath() string {
 }
 
 // JobReserve is the memory that is held for a job, in bytes, and how it was found:
-// user + proxy + footprint is what the allocation holds.
+// user + proxy is what the allocation holds.
 type JobReserve struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	User        int64                  `protobuf:"varint,1,opt,name=user,proto3" json:"user,omitempty"`
 	Proxy       int64                  `protobuf:"varint,2,opt,name=proxy,proto3" json:"proxy,omitempty"`
-	Footprint   int64                  `protobuf:"varint,3,opt,name=footprint,proto3" json:"footprint,omitempty"`
 	UserFactor  float64                `protobuf:"fixed64,4,opt,name=user_factor,json=userFactor,proto3" json:"user_factor,omitempty"`
 	ProxyFactor float64                `protobuf:"fixed64,5,opt,name=proxy_factor,json=proxyFactor,proto3" json:"proxy_factor,omitempty"`
 	// What the job proxy was thought to need before its factor.
@@ -1688,13 +1687,6 @@ func (x *JobReserve) GetProxy() int64 {
 	return 0
 }
 
-func (x *JobReserve) GetFootprint() int64 {
-	if x != nil {
-		return x.Footprint
-	}
-	return 0
-}
-
 func (x *JobReserve) GetUserFactor() float64 {
 	if x != nil {
 		return x.UserFactor
@@ -1724,7 +1716,7 @@ func (x *JobReserve) GetPredecessor() string {
 }
 
 // MemorySample is what a job teaches: shares of memory_limit, and of the job proxy's
-// estimate and footprint.
+// estimate.
 type MemorySample struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	User          float64                `protobuf:"fixed64,1,opt,name=user,proto3" json:"user,omitempty"`
@@ -5896,17 +5888,16 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x05begin\x18\x02 \x01(\x03R\x05begin\x12\x10\n" +
 	"\x03end\x18\x03 \x01(\x03R\x03end\x12\x12\n" +
 	"\x04head\x18\x04 \x01(\fR\x04head\x12\x12\n" +
-	"\x04path\x18\x05 \x01(\tR\x04path\"\xe1\x01\n" +
+	"\x04path\x18\x05 \x01(\tR\x04path\"\xc9\x01\n" +
 	"\n" +
 	"JobReserve\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\x03R\x04user\x12\x14\n" +
-	"\x05proxy\x18\x02 \x01(\x03R\x05proxy\x12\x1c\n" +
-	"\tfootprint\x18\x03 \x01(\x03R\tfootprint\x12\x1f\n" +
+	"\x05proxy\x18\x02 \x01(\x03R\x05proxy\x12\x1f\n" +
 	"\vuser_factor\x18\x04 \x01(\x01R\n" +
 	"userFactor\x12!\n" +
 	"\fproxy_factor\x18\x05 \x01(\x01R\vproxyFactor\x12%\n" +
 	"\x0eproxy_estimate\x18\x06 \x01(\x03R\rproxyEstimate\x12 \n" +
-	"\vpredecessor\x18\a \x01(\tR\vpredecessor\"8\n" +
+	"\vpredecessor\x18\a \x01(\tR\vpredecessorJ\x04\b\x03\x10\x04\"8\n" +
 	"\fMemorySample\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\x01R\x04user\x12\x14\n" +
 	"\x05proxy\x18\x02 \x01(\x01R\x05proxy\"\xb2\x02\n" +

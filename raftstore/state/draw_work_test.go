@@ -45,7 +45,7 @@ func (g generator) memory() *statepb.TaskMemory {
 	if g.pick(3, "memory") == 0 {
 		return nil
 	}
-	m := &statepb.TaskMemory{Reserve: &statepb.JobReserve{User: 700, Proxy: 200, Footprint: 100}, Profile: g.one([]string{"", "p1", "p2"}, "profile")}
+	m := &statepb.TaskMemory{Reserve: &statepb.JobReserve{User: 700, Proxy: 300}, Profile: g.one([]string{"", "p1", "p2"}, "profile")}
 	if !g.mostly() {
 		m.Reserve.User, m.SampleCount = int64(g.pick(9, "reserved")-2000), int64(g.pick(2, "samples"))
 	}
@@ -102,7 +102,7 @@ func (g generator) result(a *statepb.Allocation, j *statepb.FinishedJob) {
 	if j.GetState() == "aborted" && g.pick(2, "overdraft") == 0 {
 		j.AbortReason = "resource_overdraft"
 		j.NextReserve = &statepb.CookieReserve{
-			Reserve:        &statepb.JobReserve{User: int64(1000 * (1 + g.pick(3, "reserve"))), Footprint: 100, Predecessor: j.GetJobId()},
+			Reserve:        &statepb.JobReserve{User: int64(1000 * (1 + g.pick(3, "reserve"))), Proxy: 100, Predecessor: j.GetJobId()},
 			UserOverdrafts: 1,
 		}
 	}
@@ -162,7 +162,7 @@ func (g generator) updateReserves() proto.Message {
 			r.Samples += int64(g.pick(3, "off") - 1)
 		}
 		if g.mostly() {
-			r.Reserve = &statepb.JobReserve{User: int64(g.pick(5, "user")) * 100, Footprint: int64(g.pick(3, "footprint")) * 100}
+			r.Reserve = &statepb.JobReserve{User: int64(g.pick(5, "user")) * 100, Proxy: int64(g.pick(3, "proxy")) * 100}
 		}
 		m.Tasks = append(m.Tasks, r)
 	}

@@ -25,7 +25,7 @@ const (
 // checkReserve returns an error unless a reserve is one that a job can have.
 func checkReserve(r *statepb.JobReserve) error {
 	total := int64(0)
-	for _, part := range []int64{r.GetUser(), r.GetProxy(), r.GetFootprint()} {
+	for _, part := range []int64{r.GetUser(), r.GetProxy()} {
 		if part < 0 {
 			return fmt.Errorf("memory reserve: a part of %d bytes is negative", part)
 		}

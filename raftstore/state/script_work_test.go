@@ -8,7 +8,7 @@ import (
 )
 
 func reserveText(r *statepb.JobReserve) string {
-	text := fmt.Sprintf("%d+%d+%d", r.GetUser(), r.GetProxy(), r.GetFootprint())
+	text := fmt.Sprintf("%d+%d", r.GetUser(), r.GetProxy())
 	if r.GetPredecessor() != "" {
 		text += " after " + r.GetPredecessor()
 	}

@@ -36,7 +36,7 @@ func (j *journal) prepared(id string) {
 // reading returns the definition of a map operation with two jobs.
 func reading(id string) *commandpb.DefineTasks {
 	return define(id, &commandpb.TaskDefinition{
-		Name: "t", JobCount: 2, JobResources: jobSize(), Memory: &statepb.TaskMemory{Profile: "p", Reserve: &statepb.JobReserve{User: 900, Footprint: 100}},
+		Name: "t", JobCount: 2, JobResources: jobSize(), Memory: &statepb.TaskMemory{Profile: "p", Reserve: &statepb.JobReserve{User: 900, Proxy: 100}},
 		Slices: []*statepb.Slices{slicesOf(slice(0, 0, 30)), slicesOf(slice(2, 0, 20))},
 	})
 }

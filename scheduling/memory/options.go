@@ -5,10 +5,6 @@ import (
 	"math"
 )
 
-// Footprint is what is held for a job proxy beside its buffers, in bytes. A proxy without
-// any has been measured at about 5 MiB; where more is needed, that is learned.
-const Footprint = 16 << 20
-
 // UserUpperBound is the greatest part of memory_limit that is reserved.
 const UserUpperBound = 1.0
 

@@ -8,7 +8,7 @@ type Task struct {
 	Limit int64
 	// Tmpfs is the size of all tmpfs of a job together, in bytes.
 	Tmpfs int64
-	// ProxyEstimate is what the job proxy is thought to need for its buffers, in bytes.
+	// ProxyEstimate is what the job proxy is thought to need, in bytes: Streams.Estimate.
 	ProxyEstimate int64
 	Options       Options
 }
@@ -18,28 +18,31 @@ func (t Task) options() Options { return t.Options.WithTmpfs(t.Tmpfs, t.Limit) }
 
 // Reserve is what is held for a job, in bytes, and the factors by which it was found.
 type Reserve struct {
-	User, Proxy, Footprint  int64
+	User, Proxy             int64
 	UserFactor, ProxyFactor float64
 	ProxyEstimate           int64
 }
 
 // Total returns what the job's allocation holds.
-func (r Reserve) Total() int64 { return r.User + r.Proxy + r.Footprint }
+func (r Reserve) Total() int64 { return r.User + r.Proxy }
 
-// Reserve returns what the next job needs: the footprint of the job proxy, its estimate
-// times a factor, and memory_limit times a factor; the factors are the 95th percentiles of
-// the two digests within their bounds (J.1.4). What a job proxy uses is learned as a share of
-// both its footprint and its estimate, so both are scaled where it needs more than that.
+// proxyMargin is by how much more than it was learned a proxy's reserve is: proxies of alike
+// jobs use nearly the same, so that nearly half of them would be above what they need.
+const proxyMargin = 1.1
+
+// Reserve returns what the next job needs: memory_limit and the job proxy's estimate, each
+// times a factor, which is the 95th percentile of its digest within its bounds, for the proxy
+// with a margin (J.1.4).
 func (t Task) Reserve(user, proxy *Digest) Reserve {
 	o := t.options()
 	return t.reserve(
-		factor(user, o.UserDefault, o.UserLower, UserUpperBound),
-		factor(proxy, o.ProxyDefault, o.ProxyLower, o.ProxyUpper))
+		factor(user, 1, o.UserDefault, o.UserLower, UserUpperBound),
+		factor(proxy, proxyMargin, o.ProxyDefault, o.ProxyLower, o.ProxyUpper))
 }
 
-func factor(d *Digest, unknown, lower, upper float64) float64 {
+func factor(d *Digest, margin, unknown, lower, upper float64) float64 {
 	v, known := d.Quantile(Quantile)
-	if !known {
+	if v *= margin; !known {
 		v = unknown
 	}
 	return min(max(v, lower), upper)
@@ -47,9 +50,7 @@ func factor(d *Digest, unknown, lower, upper float64) float64 {
 
 func (t Task) reserve(user, proxy float64) Reserve {
 	return Reserve{
-		User:       min(t.Limit, max(part(t.Limit, user), t.Tmpfs)),
-		Proxy:      part(t.ProxyEstimate, proxy) + part(Footprint, max(0, proxy-1)),
-		Footprint:  Footprint,
+		User: min(t.Limit, max(part(t.Limit, user), t.Tmpfs)), Proxy: part(t.ProxyEstimate, proxy),
 		UserFactor: user, ProxyFactor: proxy, ProxyEstimate: t.ProxyEstimate,
 	}
 }
@@ -67,8 +68,8 @@ func part(bytes int64, factor float64) int64 {
 // proxy held, in bytes; 0: it was not measured.
 type Usage struct{ User, Proxy int64 }
 
-// Sample is what one job teaches: the share of memory_limit that it used, and that of the
-// job proxy's estimate and footprint. 0: nothing.
+// Sample is what one job teaches: the share of memory_limit that it used, and that of its
+// proxy's estimate. 0: nothing.
 type Sample struct{ User, Proxy float64 }
 
 // Sample returns what a job teaches that used this much. overdraft is the reserve of a job
@@ -81,7 +82,9 @@ func (t Task) Sample(used Usage, overdraft *Reserve) Sample {
 	if t.Limit > 0 {
 		s.User = float64(used.User) / float64(t.Limit)
 	}
-	s.Proxy = float64(used.Proxy) / float64(t.ProxyEstimate+Footprint)
+	if t.ProxyEstimate > 0 {
+		s.Proxy = float64(used.Proxy) / float64(t.ProxyEstimate)
+	}
 	if overdraft == nil {
 		return s
 	}
@@ -144,40 +147,23 @@ func dedicated(had, multiplier, upper float64, before int32) float64 {
 	return min(had*multiplier, upper)
 }
 
-// guilty says who of a job has used more than it had. When neither has, by what was measured
-// last, it is who was nearer to it; the proxy when they were equally near, but not one that
-// was not measured, or would have no more with any factor. Who had the most that there is gets
-// no more by being blamed, so the other one is, if it can have more.
+// guilty says who of a job has used more than it had: clearly more, by a tenth, where one of
+// both has. When neither has, by what was measured last, it is who was nearer to what it had;
+// the proxy when they were equally near, but not one that was not measured. Who had the most
+// that there is gets no more by being blamed, so the other one is, if it can have more.
 func (t Task) guilty(used Usage, had Reserve) (user, proxy bool) {
-	userGap, proxyGap := had.User-used.User, had.Proxy+had.Footprint-used.Proxy
+	above := func(used, had int64) bool { return float64(used) > overdraftFactor*float64(had) }
+	userGap, proxyGap := had.User-used.User, had.Proxy-used.Proxy
 	userMost, proxyMost := had.UserFactor >= UserUpperBound, had.ProxyFactor >= t.options().ProxyUpper
+	user, proxy = above(used.User, had.User), above(used.Proxy, had.Proxy)
 	switch {
-	case userGap < 0 || proxyGap < 0:
-		return userGap < 0, proxyGap < 0
-	case used.Proxy == 0 || had.ProxyEstimate == 0 || proxyMost && !userMost:
+	case user || proxy:
+		return user, proxy
+	case used.Proxy == 0 || proxyMost && !userMost:
 		return true, false
 	case userMost && !proxyMost:
 		return false, true
 	default:
 		return userGap < proxyGap, userGap >= proxyGap
 	}
-}
-
-// What a job proxy holds for what it reads and writes, in bytes.
-const (
-	// ReaderBuffer is that of its input: one file is read at a time, block by block, however
-	// long its records are.
-	ReaderBuffer = 1 << 20
-	// WriterBuffer is that of each output.
-	WriterBuffer = 1 << 20
-)
-
-// Estimate returns what a job proxy needs for its buffers, in bytes, that reads an input or
-// does not, and writes this many outputs at a time (J.1.6).
-func Estimate(reads bool, outputs int) int64 {
-	estimate := int64(outputs) * WriterBuffer
-	if reads {
-		estimate += ReaderBuffer
-	}
-	return estimate
 }

@@ -91,7 +91,7 @@ var descriptions = []Description{
 	{ProxyCumulativeReserve, ByteSeconds, "memory reserved for the job proxy, times how long the job took"},
 	{ProxyEstimatedMemory, Bytes, "memory that the job proxy was thought to need for what it reads and writes"},
 	{ProxyMaxMemory, Bytes, "the most memory that the job proxy held"},
-	{ProxyMemoryReserve, Bytes, "memory reserved for the job proxy, with its footprint"},
+	{ProxyMemoryReserve, Bytes, "memory reserved for the job proxy"},
 	{ProxyReserveFactor, PerTenMille, "part of the estimate that is reserved for the job proxy"},
 	{TimeArtifactsDownload, Milliseconds, "fetching the files that the job finds in its workspace"},
 	{TimeExec, Milliseconds, "from the start of the job's first process to its end"},

@@ -31,7 +31,7 @@ func (s Shape) lesson(limit int64) *lessons {
 		return nil
 	}
 	l := &lessons{Learner: &memory.Learner{
-		Task: memory.Task{Limit: limit, Options: memory.Default()}, User: new(memory.Digest), Proxy: new(memory.Digest),
+		Task: memory.Task{Limit: limit, ProxyEstimate: memory.Streams{}.Estimate(), Options: memory.Default()}, User: new(memory.Digest), Proxy: new(memory.Digest),
 	}}
 	l.told = l.Reserve()
 	return l

@@ -23,7 +23,7 @@ workloads:
 	if r.Jobs.Ended["completed"] != 1500 || r.Memory == nil || r.Memory.Overdrafts != 0 {
 		t.Fatalf("ended %v, memory %+v", r.Jobs.Ended, r.Memory)
 	}
-	// Half of the limit and a footprint at first, and the 95th percentile of what is used after the first have ended.
+	// Half of the limit and what a proxy is thought to need at first, and the 95th percentile of what is used after the first have ended.
 	if part := r.Memory.Reserved / r.Memory.Limit; part < 0.22 || part > 0.30 {
 		t.Errorf("%.0f%% of the limits were reserved, want little more than 22%%", 100*part)
 	}
