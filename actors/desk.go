@@ -21,7 +21,7 @@ type desk struct{ r *Replica }
 
 // Propose implements the Leader of the gateway.
 func (d *desk) Propose(ctx context.Context, m *actorpb.Propose) proto.Message {
-	results, err := d.r.store.Propose(ctx, m.GetCommands()...)
+	results, err := d.r.commit(ctx, m.GetCommands()...)
 	if err != nil {
 		return d.refuse(fromStore(err))
 	}

@@ -57,7 +57,7 @@ func newLeader(ctx context.Context, r *Replica, term uint64) actor.Producer {
 		}
 		return &leaderActor{
 			lead: lead{&confirmer{ctx: ctx, leads: ask}, func() proto.Message { return r.Redirect() }},
-			ctx:  ctx, replica: r, term: term, life: new(life), log: r.cfg.Logger.With("term", term), terms: &termLog{ctx: ctx, store: r.store},
+			ctx:  ctx, replica: r, term: term, life: new(life), log: r.cfg.Logger.With("term", term), terms: &termLog{ctx: ctx, replica: r},
 			operations: map[scheduling.OperationID]*actor.PID{}, nodes: map[string]*actor.PID{}, trees: newLedTrees(),
 		}
 	}

@@ -45,8 +45,8 @@ func encode(messages []proto.Message) ([]*commandpb.Command, error) {
 
 // termLog proposes commands of the leader's actors, while its term lasts.
 type termLog struct {
-	ctx   context.Context
-	store *raftstore.Store
+	ctx     context.Context
+	replica *Replica
 }
 
 // ProposeAsync implements the Log of the leader's actors.
@@ -57,7 +57,7 @@ func (l *termLog) ProposeAsync(messages []proto.Message, done func([]*commandpb.
 			done(nil, err)
 			return
 		}
-		done(l.store.Propose(l.ctx, commands...))
+		done(l.replica.commit(l.ctx, commands...))
 	}()
 }
 
@@ -90,7 +90,7 @@ func (r *Replica) Propose(ctx context.Context, messages ...proto.Message) ([]*co
 	var results []*commandpb.Result
 	err = r.atLeader(ctx, func(leader string) error {
 		if leader == r.cfg.ID {
-			results, err = r.store.Propose(ctx, commands...)
+			results, err = r.commit(ctx, commands...)
 			return fromStore(err)
 		}
 		answer, err := r.remote.Request(ctx, peerOf(leader), actorpb.GatewayName, &actorpb.Propose{Commands: commands})

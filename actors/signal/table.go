@@ -6,7 +6,6 @@
 package signal
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -40,19 +39,27 @@ func NewTable(keep time.Duration, limit int) *Table {
 	return &Table{keep: keep, limit: limit, signals: map[string]*entry{}, byOperation: map[string]map[string]*actorpb.InterruptionSignal{}}
 }
 
+// proposedKeep is how long a signal stays whose order was about to be committed, and of which
+// nothing more is heard: far longer than a commit takes.
+const proposedKeep = 5 * time.Second
+
 // Add takes a signal, and reports whether it is news: the first one of its job, one
-// with an earlier deadline, or the word that the job has gone.
+// with an earlier deadline, or the word that the job has gone. What was proposed counts until
+// it is committed, or taken back.
 func (t *Table) Add(now time.Time, signal *actorpb.InterruptionSignal) bool {
 	id := signal.GetJobId()
 	if id == "" {
 		return false
 	}
 	forget := now.Add(t.keep)
-	if deadline := signal.GetDeadline().AsTime(); !signal.GetGone() && deadline.Add(t.keep).After(forget) {
+	switch deadline := signal.GetDeadline().AsTime(); {
+	case signal.GetProposed():
+		forget = now.Add(proposedKeep)
+	case !signal.GetGone() && !signal.GetWithdrawn() && deadline.Add(t.keep).After(forget):
 		forget = deadline.Add(t.keep)
 	}
 	old, known := t.signals[id]
-	if known && (old.signal.GetGone() || !signal.GetGone() && !signal.GetDeadline().AsTime().Before(old.signal.GetDeadline().AsTime())) {
+	if known && !replaces(signal, old.signal) {
 		return false
 	}
 	if !known {
@@ -64,6 +71,25 @@ func (t *Table) Add(now time.Time, signal *actorpb.InterruptionSignal) bool {
 		t.order = t.order[1:]
 	}
 	return true
+}
+
+// replaces reports whether a signal counts more than one that was heard before.
+func replaces(signal, old *actorpb.InterruptionSignal) bool {
+	sooner := signal.GetDeadline().AsTime().Before(old.GetDeadline().AsTime())
+	latter := signal.GetOrigin() != old.GetOrigin() || signal.GetIncarnation() != old.GetIncarnation() || signal.GetSequence() > old.GetSequence()
+	switch {
+	case old.GetGone():
+		return false
+	case signal.GetGone():
+		return true
+	case signal.GetWithdrawn():
+		return old.GetProposed() && latter
+	case signal.GetProposed():
+		return old.GetWithdrawn() && latter
+	case old.GetProposed(), old.GetWithdrawn():
+		return true
+	}
+	return sooner
 }
 
 func (t *Table) set(job string, e *entry) {
@@ -106,15 +132,20 @@ func (t *Table) Expire(now time.Time) (operations []string) {
 // Live returns the signal of a job that is on its way out; nil: none was heard,
 // or the job has gone.
 func (t *Table) Live(job string) *actorpb.InterruptionSignal {
-	if e, ok := t.signals[job]; ok && !e.signal.GetGone() {
+	if e, ok := t.signals[job]; ok && !e.signal.GetGone() && !e.signal.GetWithdrawn() {
 		return e.signal
 	}
 	return nil
 }
 
 // Of returns the signals of the jobs of an operation, in no particular order.
-func (t *Table) Of(operation string) []*actorpb.InterruptionSignal {
-	return slices.Collect(maps.Values(t.byOperation[operation]))
+func (t *Table) Of(operation string) (signals []*actorpb.InterruptionSignal) {
+	for _, s := range t.byOperation[operation] {
+		if !s.GetWithdrawn() {
+			signals = append(signals, s)
+		}
+	}
+	return signals
 }
 
 // All returns every signal, in the order in which they were heard.

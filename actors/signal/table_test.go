@@ -44,6 +44,44 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// TestProposed: an order that is about to be committed is told ahead, and taken back.
+func TestProposed(t *testing.T) {
+	said := func(sequence uint64, change func(*actorpb.InterruptionSignal)) *actorpb.InterruptionSignal {
+		s := signalOf("a", noon.Add(time.Minute), false)
+		s.Origin, s.Sequence = "r1", sequence
+		change(s)
+		return s
+	}
+	proposed := func(s *actorpb.InterruptionSignal) { s.Proposed = true }
+	withdrawn := func(s *actorpb.InterruptionSignal) { s.Withdrawn = true }
+	committed := func(*actorpb.InterruptionSignal) {}
+	for name, test := range map[string]struct {
+		signals []*actorpb.InterruptionSignal
+		after   time.Duration
+		want    bool
+	}{
+		"it counts at once":                          {[]*actorpb.InterruptionSignal{said(1, proposed)}, 0, true},
+		"and for a while only":                       {[]*actorpb.InterruptionSignal{said(1, proposed)}, 10 * time.Second, false},
+		"it is taken back":                           {[]*actorpb.InterruptionSignal{said(1, proposed), said(2, withdrawn)}, 0, false},
+		"in whichever order that is heard":           {[]*actorpb.InterruptionSignal{said(2, withdrawn), said(1, proposed)}, 0, false},
+		"and proposed again":                         {[]*actorpb.InterruptionSignal{said(1, proposed), said(2, withdrawn), said(3, proposed)}, 0, true},
+		"what is committed stays":                    {[]*actorpb.InterruptionSignal{said(1, proposed), said(2, committed)}, 30 * time.Second, true},
+		"what is committed is not taken back":        {[]*actorpb.InterruptionSignal{said(1, committed), said(2, withdrawn)}, 0, true},
+		"what was taken back may be committed later": {[]*actorpb.InterruptionSignal{said(1, proposed), said(2, withdrawn), said(3, committed)}, 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			table := NewTable(time.Minute, 3)
+			for _, s := range test.signals {
+				table.Add(noon, s)
+			}
+			table.Expire(noon.Add(test.after))
+			if got := table.Live("a") != nil; got != test.want || len(table.Of("")) > 0 != test.want {
+				t.Errorf("it is on its way out: %t, want %t", got, test.want)
+			}
+		})
+	}
+}
+
 func TestTableForgets(t *testing.T) {
 	table := NewTable(time.Minute, 3)
 	table.Add(noon, signalOf("long", noon.Add(10*time.Minute), false))

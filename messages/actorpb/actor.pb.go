@@ -3542,10 +3542,14 @@ type InterruptionSignal struct {
 	// The job has gone; forget it after a while.
 	Gone bool `protobuf:"varint,10,opt,name=gone,proto3" json:"gone,omitempty"`
 	// What others knew the job by.
-	Task          string                 `protobuf:"bytes,11,opt,name=task,proto3" json:"task,omitempty"`
-	Cookie        int32                  `protobuf:"varint,12,opt,name=cookie,proto3" json:"cookie,omitempty"`
-	Ports         []int32                `protobuf:"varint,13,rep,packed,name=ports,proto3" json:"ports,omitempty"`
-	StartTime     *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
+	Task      string                 `protobuf:"bytes,11,opt,name=task,proto3" json:"task,omitempty"`
+	Cookie    int32                  `protobuf:"varint,12,opt,name=cookie,proto3" json:"cookie,omitempty"`
+	Ports     []int32                `protobuf:"varint,13,rep,packed,name=ports,proto3" json:"ports,omitempty"`
+	StartTime *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
+	// The order is about to be committed: it is advice, and short-lived.
+	Proposed bool `protobuf:"varint,15,opt,name=proposed,proto3" json:"proposed,omitempty"`
+	// What was proposed before was not committed.
+	Withdrawn     bool `protobuf:"varint,16,opt,name=withdrawn,proto3" json:"withdrawn,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3676,6 +3680,20 @@ func (x *InterruptionSignal) GetStartTime() *timestamppb.Timestamp {
 		return x.StartTime
 	}
 	return nil
+}
+
+func (x *InterruptionSignal) GetProposed() bool {
+	if x != nil {
+		return x.Proposed
+	}
+	return false
+}
+
+func (x *InterruptionSignal) GetWithdrawn() bool {
+	if x != nil {
+		return x.Withdrawn
+	}
+	return false
 }
 
 type InterruptionSignals struct {
@@ -4199,7 +4217,7 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\x0eJobLiveRequest\x12\x17\n" +
 	"\ajob_ids\x18\x01 \x03(\tR\x06jobIds\"5\n" +
 	"\aJobLive\x12*\n" +
-	"\x04jobs\x18\x01 \x03(\v2\x16.weir.actor.v1.HeldJobR\x04jobs\"\xc9\x03\n" +
+	"\x04jobs\x18\x01 \x03(\v2\x16.weir.actor.v1.HeldJobR\x04jobs\"\x83\x04\n" +
 	"\x12InterruptionSignal\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x15\n" +
 	"\x06job_id\x18\x02 \x01(\tR\x05jobId\x12\x12\n" +
@@ -4216,7 +4234,9 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\x06cookie\x18\f \x01(\x05R\x06cookie\x12\x14\n" +
 	"\x05ports\x18\r \x03(\x05R\x05ports\x129\n" +
 	"\n" +
-	"start_time\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\"R\n" +
+	"start_time\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x12\x1a\n" +
+	"\bproposed\x18\x0f \x01(\bR\bproposed\x12\x1c\n" +
+	"\twithdrawn\x18\x10 \x01(\bR\twithdrawn\"R\n" +
 	"\x13InterruptionSignals\x12;\n" +
 	"\asignals\x18\x01 \x03(\v2!.weir.actor.v1.InterruptionSignalR\asignals\"\xfc\x01\n" +
 	"\fInstanceWord\x12!\n" +

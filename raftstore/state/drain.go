@@ -3,6 +3,8 @@ package state
 import (
 	"fmt"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
 	"weir/scheduling"
@@ -38,20 +40,20 @@ func (c *change) drainNode(m *commandpb.DrainNode) *refusal {
 		c.setDrain(n, &statepb.Drain{User: m.GetUser(), Time: c.timestamp(), Reason: m.GetReason()})
 	}
 	if m.GetInterruptMillis() > 0 {
-		c.tellStops(c.orderAll(n.allocations, c.drainOrder(m, n.drain())))
+		c.tellStops(c.orderAll(n.allocations, drainOrder(m, n.drain().GetReason(), c.timestamp())))
 	}
 	return nil
 }
 
 // drainOrder is what the jobs of a node are told that is to be emptied.
-func (c *change) drainOrder(m *commandpb.DrainNode, drain *statepb.Drain) *statepb.StopOrder {
+func drainOrder(m *commandpb.DrainNode, reason string, at *timestamppb.Timestamp) *statepb.StopOrder {
 	message := fmt.Sprintf("node %q is drained by user %q", m.GetNode(), m.GetUser())
-	if drain.GetReason() != "" {
-		message += ": " + drain.GetReason()
+	if reason != "" {
+		message += ": " + reason
 	}
 	return &statepb.StopOrder{
 		Reason: lifecycle.AbortUserRequest.String(), Message: message, GraceMillis: m.GetInterruptMillis(),
-		Time: c.timestamp(), Interruption: statepb.InterruptedByDrain,
+		Time: at, Interruption: statepb.InterruptedByDrain,
 	}
 }
 

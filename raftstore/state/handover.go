@@ -107,11 +107,17 @@ func (c *change) letGo(s *stops, o *operation, job string) *refusal {
 		return refused
 	}
 	a = shallow(a)
-	a.Stop = shallow(a.GetStop())
-	a.Stop.HeldUntil = nil
+	a.Stop = released(a.GetStop())
 	c.replace(o, a)
 	s.add(a)
 	return nil
+}
+
+// released returns an order that was held as one that the job is told of.
+func released(order *statepb.StopOrder) *statepb.StopOrder {
+	order = shallow(order)
+	order.HeldUntil = nil
+	return order
 }
 
 // endReplaced takes away an instance that was replaced. How it has ended is for those who want

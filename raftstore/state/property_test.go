@@ -31,9 +31,13 @@ func TestAnyLog(t *testing.T) {
 		for i := range steps {
 			msg := drawCommand(t, state, i)
 			log = append(log, proto.CloneOf(msg))
+			known, ahead := leavingIn(state), state.Ahead(state.lastTime, msg)
 			result, events := state.Apply(uint64(i+1), msg)
 			if err := state.Verify(); err != nil {
 				t.Fatalf("after %T %v: %v", msg, msg, err)
+			}
+			if err := checkAhead(state, msg, ahead, known, result); err != nil {
+				t.Fatalf("%T %v: %v", msg, msg, err)
 			}
 			after := contentOf(t, state)
 			if result.GetRefusal() != nil && (!bytes.Equal(before, after) || len(events) > 0) {

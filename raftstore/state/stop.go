@@ -161,9 +161,7 @@ func merged(present, later *statepb.StopOrder) (next *statepb.StopOrder, news bo
 	case present == nil:
 		return later, true
 	case !later.Deadline().Before(present.Deadline()) && told:
-		next = shallow(present)
-		next.HeldUntil = nil
-		return next, true
+		return released(present), true
 	case !later.Deadline().Before(present.Deadline()):
 		return present, false
 	case !present.Interrupted():

@@ -10,7 +10,6 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/structpb"
 
-	"weir/messages/actorpb"
 	"weir/messages/apipb"
 	"weir/messages/apipb/apipbconnect"
 )
@@ -37,7 +36,7 @@ func BenchmarkInterruptionSignals(b *testing.B) {
 	const goal, replicas = time.Second, 5
 	c := startClusterOf(b, "default", replicas, agents)
 	for b.Loop() {
-		w := c.watchServices(b)
+		w := c.watchServices(b, "")
 		var known, answered times
 		interrupt := func(count int) {
 			for range count {
@@ -70,20 +69,20 @@ type watched struct {
 	watchers  sync.WaitGroup
 
 	mu sync.Mutex
-	// live are the jobs that the replica at an address tells to be live; told is when it
-	// first told of a job that it is draining, or has gone.
+	// live are the jobs that the replica at an address tells to be live and ready; told is when
+	// it first told of another that it is not.
 	live map[string]map[string]bool
 	told map[string]map[string]time.Time
 	// heard is closed with the next news.
 	heard chan struct{}
 }
 
-// watchServices starts an operation of jobs that leave when they are told to, and waits
-// until every replica tells that all are live.
-func (c *cluster) watchServices(b *testing.B) *watched {
+// watchServices starts an operation of jobs that do something at first and leave when they are
+// told to, and waits until every replica tells that all are live.
+func (c *cluster) watchServices(b *testing.B, first string) *watched {
 	b.Helper()
 	spec, err := structpb.NewStruct(map[string]any{"tasks": map[string]any{"serve": map[string]any{
-		"job_count": services, "shell": true, "command": `trap "exit 0" TERM; sleep 3600 & wait`, "interruption_signal": "SIGTERM", "signal_root_process_only": true,
+		"job_count": services, "shell": true, "command": first + `trap "exit 0" TERM; sleep 3600 & wait`, "interruption_signal": "SIGTERM", "signal_root_process_only": true,
 		"restart_completed_jobs": true, "port_count": 1, "cpu_limit": 0.1, "memory_limit": "64MiB",
 	}}})
 	if err != nil {
@@ -122,7 +121,7 @@ func (w *watched) watch(address string, alone apipbconnect.OperationServiceClien
 	for w.ctx.Err() == nil {
 		stream, err := alone.WatchInstances(w.ctx, connect.NewRequest(&apipb.WatchInstancesRequest{Operation: w.operation}))
 		for err == nil && stream.Receive() {
-			w.take(address, stream.Msg().GetInstances(), time.Now())
+			w.take(address, readyOf(stream.Msg().GetInstances()), time.Now())
 		}
 		w.take(address, nil, time.Now())
 		select {
@@ -132,16 +131,16 @@ func (w *watched) watch(address string, alone apipbconnect.OperationServiceClien
 	}
 }
 
-// take takes what a replica tells, if it tells something.
-func (w *watched) take(address string, instances []*apipb.Instance, now time.Time) {
+// take takes which jobs are told of at an address, and whether they are ready.
+func (w *watched) take(address string, ready map[string]bool, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	told := w.told[address]
 	live := map[string]bool{}
-	for _, instance := range instances {
-		job := instance.GetJobId()
-		if instance.GetState() == actorpb.InstanceLive {
+	for job, isReady := range ready {
+		if isReady {
 			live[job] = true
+			delete(told, job)
 		} else if told[job].IsZero() {
 			told[job] = now
 		}
@@ -149,6 +148,15 @@ func (w *watched) take(address string, instances []*apipb.Instance, now time.Tim
 	w.live[address] = live
 	close(w.heard)
 	w.heard = make(chan struct{})
+}
+
+// readyOf tells whether instances are ready.
+func readyOf(instances []*apipb.Instance) map[string]bool {
+	ready := map[string]bool{}
+	for _, instance := range instances {
+		ready[instance.GetJobId()] = instance.GetReady()
+	}
+	return ready
 }
 
 // until waits for what follows from what the replicas tell.

@@ -1,0 +1,61 @@
+package state
+
+import (
+	"cmp"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"weir/messages/commandpb"
+	"weir/messages/statepb"
+	"weir/scheduling"
+)
+
+// Ahead returns the allocations that a command tells to leave, with the orders that they will
+// have, if it is carried out at this state and time: so others can be told before it is
+// committed. Jobs that are killed at once, and those whose order is held, are not among them.
+// Nothing is looked for in commands that end a whole operation.
+func (s *State) Ahead(now time.Time, msg proto.Message) (leaving []*statepb.Allocation) {
+	add := func(a *statepb.Allocation, order *statepb.StopOrder) {
+		if order.Interrupted() && order.GetGraceMillis() > 0 && order.GetHeldUntil() == nil {
+			a = shallow(a)
+			a.Stop = order
+			leaving = append(leaving, a)
+		}
+	}
+	give := func(job scheduling.JobID, order *statepb.StopOrder, interruption string) {
+		a, ok := s.allocations[job]
+		if !ok || order == nil {
+			return
+		}
+		order = shallow(order)
+		order.Time, order.Interruption = timestamppb.New(now), cmp.Or(order.GetInterruption(), interruption)
+		if next, news := s.operations[scheduling.OperationID(a.GetOperationId())].ordered(a, order); news {
+			add(a, next)
+		}
+	}
+	switch m := msg.(type) {
+	case *commandpb.PreemptAllocations:
+		for _, p := range m.GetPreemptions() {
+			give(scheduling.JobID(p.GetJobId()), p.GetOrder(), statepb.InterruptedByPreemption)
+		}
+	case *commandpb.StopJobs:
+		for _, job := range m.GetJobIds() {
+			give(scheduling.JobID(job), m.GetOrder(), "")
+		}
+	case *commandpb.DrainNode:
+		if n, ok := s.nodes[scheduling.NodeID(m.GetNode())]; ok && m.GetInterruptMillis() > 0 {
+			for job := range n.allocations {
+				give(job, drainOrder(m, "", nil), "")
+			}
+		}
+	case *commandpb.HandOver:
+		for _, job := range m.GetReleaseJobIds() {
+			if a, ok := s.allocations[scheduling.JobID(job)]; ok && a.GetStop().GetHeldUntil() != nil {
+				add(a, released(a.GetStop()))
+			}
+		}
+	}
+	return leaving
+}
