@@ -77,6 +77,16 @@ func abrupt(spec *statepb.OperationSpec) (tasks []scheduling.TaskName) {
 	return tasks
 }
 
+// spread are the tasks whose jobs go to different nodes.
+func spread(spec *statepb.OperationSpec) (tasks []scheduling.TaskName) {
+	for _, task := range spec.GetTasks() {
+		if task.GetSpread() {
+			tasks = append(tasks, scheduling.TaskName(task.GetName()))
+		}
+	}
+	return tasks
+}
+
 func leaveOrder(order *statepb.StopOrder) (engine.LeaveOrder, error) {
 	leave := engine.LeaveOrder{Ordered: order.GetTime().AsTime(), Deadline: order.Deadline()}
 	if at := order.GetPlannedTime(); at != nil {

@@ -204,7 +204,7 @@ func (t *Tree) setOperation(op *statepb.Operation, state lifecycle.State, suspen
 	record := engine.Operation{
 		ID: scheduling.OperationID(id), Pool: scheduling.PoolName(in.GetPool()), Started: op.GetStartTime().AsTime(),
 		Enabled: state == lifecycle.Running && in.GetAdmitted(), Suspended: suspended, Gang: op.GetSpec().Gang(t.settings),
-		Abrupt: abrupt(op.GetSpec()),
+		Abrupt: abrupt(op.GetSpec()), Spread: spread(op.GetSpec()),
 	}.With(options)
 	if _, known := t.known[id]; !known {
 		return t.addOperation(record, op.GetSpec())

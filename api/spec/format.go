@@ -70,6 +70,9 @@ func formatTask(task *statepb.TaskSpec) map[string]any {
 	if task.GetMinAvailable() > 0 {
 		out[fieldMinAvailable] = task.GetMinAvailable()
 	}
+	if task.GetGang() == nil {
+		out[fieldSpread] = task.GetSpread()
+	}
 	formatMemory(out, task.GetMemory())
 	formatTmpfs(out, task.GetTmpfs())
 	formatFiles(out, task)

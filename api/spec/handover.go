@@ -2,10 +2,12 @@ package spec
 
 import "weir/messages/statepb"
 
-// Options that say how instances of a service are taken away while it goes on (J.3.3).
+// Options that say where instances of a service are, and how they are taken away while it goes on
+// (F.14.1, J.3.3).
 const (
 	fieldMaxSurge     = "max_surge"
 	fieldMinAvailable = "min_available"
+	fieldSpread       = "spread"
 )
 
 // MaxMaxSurge bounds how many instances may run beside job_count.
@@ -31,4 +33,16 @@ func (o options) handOver(task *statepb.TaskSpec) {
 	if jobs := o.set[fieldJobCount]; jobs != nil && jobs.isWhole && int64(task.GetMinAvailable()) > max(jobs.whole, 0) {
 		o.fault(fieldMinAvailable, "%d is more than %s, %d: so many are never ready", task.GetMinAvailable(), fieldJobCount, jobs.whole)
 	}
+}
+
+// spread says whether jobs go to different nodes, so that the loss of one takes few of them: those
+// to which requests are sent do, unless they start together.
+func (o options) spread(task *statepb.TaskSpec) bool {
+	switch {
+	case o.set[fieldSpread] == nil:
+		return task.GetGang() == nil && (task.GetReadiness() != nil || task.GetPortCount() > 0)
+	case o.truth(fieldSpread) && task.GetGang() != nil:
+		o.fault(fieldSpread, "jobs with %s start together, where there is room: leave it out", fieldGang)
+	}
+	return o.truth(fieldSpread)
 }

@@ -56,6 +56,33 @@ func TestReadinessFaults(t *testing.T) {
 	})
 }
 
+func TestSpread(t *testing.T) {
+	for name, test := range map[string]struct {
+		lines []string
+		want  bool
+	}{
+		"a batch does not":            {nil, false},
+		"a service with ports does":   {[]string{"port_count: 1"}, true},
+		"and one that is to be ready": {[]string{"readiness: {socket: true}"}, true},
+		"but not a gang":              {[]string{"port_count: 1", "gang_options: {size: 1}"}, false},
+		"whatever is said":            {[]string{"spread: true"}, true},
+		"or that it does not":         {[]string{"port_count: 1", "spread: false"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			parsed, err := Parse([]byte(task(test.lines...)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := parsed.Spec.GetTasks()[0].GetSpread(); got != test.want {
+				t.Errorf("it spreads: %t, want %t", got, test.want)
+			}
+		})
+	}
+	checkFaults(t, map[string]faultCase{
+		"a gang that is to": {task("gang_options: {size: 1}", "spread: true"), []string{`line 6, column 13: tasks.t.spread: jobs with gang_options start together, where there is room: leave it out`}},
+	})
+}
+
 func TestHandOver(t *testing.T) {
 	service := []string{"restart_completed_jobs: true", "interruption_signal: TERM"}
 	for name, test := range map[string]struct {

@@ -70,7 +70,7 @@ func TestParseFull(t *testing.T) {
 				Name: "sort", JobCount: 100, Argv: []string{"sort", "--unique", "in put"}, Environment: environment,
 				CpuLimitHundredths: 25, MemoryLimit: 2e9, GpuLimit: 1, NetworkLimit: 7, JobTimeLimit: durationpb.New(90 * time.Second),
 				MaxFailedJobCount: 2, RestartCompletedJobs: true,
-				InterruptionSignal: "SIGINT", SignalRootProcessOnly: true, RestartExitCode: proto.Int32(75), PortCount: 2,
+				InterruptionSignal: "SIGINT", SignalRootProcessOnly: true, RestartExitCode: proto.Int32(75), PortCount: 2, Spread: true,
 				Memory: plainMemory(), Isolation: "default", CpuEnforcement: "quota",
 			},
 		},

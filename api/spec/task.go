@@ -49,7 +49,7 @@ const (
 var taskFields = slices.Concat([]string{
 	fieldJobCount, "command", "shell", "environment", "cpu_limit", "memory_limit", "gpu_limit", "network_limit",
 	"job_time_limit", "max_failed_job_count", fieldRestartCompleted,
-	fieldSignal, fieldRootOnly, fieldRestartCode, "port_count", fieldReadiness, fieldMaxSurge, fieldMinAvailable,
+	fieldSignal, fieldRootOnly, fieldRestartCode, "port_count", fieldReadiness, fieldMaxSurge, fieldMinAvailable, fieldSpread,
 }, memoryFields, tmpfsFields, fileFields, isolationFields, []string{fieldGang})
 
 // task returns what jobs of a task are; those of a mapper have an input.
@@ -85,6 +85,7 @@ func (c *checker) task(path, name string, v *value, outer memory.Options, mapper
 		task.JobCount = o.jobCount()
 		task.Gang = o.gang(task)
 	}
+	task.Spread = o.spread(task)
 	o.files(task)
 	return task
 }

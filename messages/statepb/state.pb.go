@@ -323,7 +323,9 @@ type TaskSpec struct {
 	// is there before its predecessor is told to go.
 	MaxSurge int32 `protobuf:"varint,31,opt,name=max_surge,json=maxSurge,proto3" json:"max_surge,omitempty"`
 	// How many instances are to be ready when one is told to go that need not go at once.
-	MinAvailable  int32 `protobuf:"varint,32,opt,name=min_available,json=minAvailable,proto3" json:"min_available,omitempty"`
+	MinAvailable int32 `protobuf:"varint,32,opt,name=min_available,json=minAvailable,proto3" json:"min_available,omitempty"`
+	// Its jobs go to different nodes as far as these have room.
+	Spread        bool `protobuf:"varint,34,opt,name=spread,proto3" json:"spread,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -566,6 +568,13 @@ func (x *TaskSpec) GetMinAvailable() int32 {
 		return x.MinAvailable
 	}
 	return 0
+}
+
+func (x *TaskSpec) GetSpread() bool {
+	if x != nil {
+		return x.Spread
+	}
+	return false
 }
 
 // Readiness says how it is found whether an instance takes requests: one of http_path, tcp,
@@ -5770,7 +5779,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x11no_memory_profile\x18\x0f \x01(\bR\x0fnoMemoryProfile\x1aZ\n" +
 	"\x13OptionsPerTreeEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
-	"\x05value\x18\x02 \x01(\v2\x17.google.protobuf.StructR\x05value:\x028\x01J\x04\b\x03\x10\x04\"\x97\n" +
+	"\x05value\x18\x02 \x01(\v2\x17.google.protobuf.StructR\x05value:\x028\x01J\x04\b\x03\x10\x04\"\xaf\n" +
 	"\n" +
 	"\bTaskSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
@@ -5806,7 +5815,8 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x04gang\x18\x1b \x01(\v2\x17.weir.state.v1.GangSpecR\x04gang\x126\n" +
 	"\treadiness\x18\x1e \x01(\v2\x18.weir.state.v1.ReadinessR\treadiness\x12\x1b\n" +
 	"\tmax_surge\x18\x1f \x01(\x05R\bmaxSurge\x12#\n" +
-	"\rmin_available\x18  \x01(\x05R\fminAvailable\x1a>\n" +
+	"\rmin_available\x18  \x01(\x05R\fminAvailable\x12\x16\n" +
+	"\x06spread\x18\" \x01(\bR\x06spread\x1a>\n" +
 	"\x10EnvironmentEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x14\n" +

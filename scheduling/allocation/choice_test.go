@@ -92,10 +92,10 @@ func TestAdmit(t *testing.T) {
 	operation(pool, "b", 2, .1, 9)
 	a.SetGuarded(true)
 	asked := 0
-	on := allocation.Node{ID: "n", Free: slots(2), At: time.Unix(7, 0), Admit: func(op *allocation.Element, needs, free resource.Amounts) (bool, allocation.Cause) {
+	on := allocation.Node{ID: "n", Free: slots(2), At: time.Unix(7, 0), Admit: func(op *allocation.Element, task *allocation.Task, free resource.Amounts) (bool, allocation.Cause) {
 		asked++
-		if op != a || needs != slots(1) || free != slots(2) {
-			t.Errorf("asked for %s, which needs %v of %v", op.ID(), needs, free)
+		if op != a || task.PerJob != slots(1) || free != slots(2) {
+			t.Errorf("asked for %s, which needs %v of %v", op.ID(), task.PerJob, free)
 		}
 		return false, allocation.Unpacked
 	}}

@@ -22,6 +22,8 @@ const (
 	Withheld
 	// Unpacked operations wait for a node that their jobs fit better (F.14).
 	Unpacked
+	// Crowded operations wait for a node that has fewer of their jobs (F.14.1).
+	Crowded
 	// Scarce: the node has less than the tree wants to be free for any look.
 	Scarce
 	// Reserved: what is free is kept for those for whom jobs were preempted.
@@ -34,7 +36,7 @@ const (
 )
 
 var causes = [CauseCount]string{
-	"unmatched", "lacking", "limited", "withheld", "unpacked", "scarce", "reserved", "no_victims",
+	"unmatched", "lacking", "limited", "withheld", "unpacked", "crowded", "scarce", "reserved", "no_victims",
 }
 
 // String returns the name of the cause, such as "limited".

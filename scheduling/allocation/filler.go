@@ -24,7 +24,7 @@ type Node struct {
 	Reserve func(operation *Element) bool
 	// Admit says of guarded operations whether a job of theirs may start here, and why
 	// not.
-	Admit func(operation *Element, needs, free resource.Amounts) (bool, Cause)
+	Admit func(operation *Element, task *Task, free resource.Amounts) (bool, Cause)
 }
 
 // Outcome says what came of a node: what started, and how many operations and whole
@@ -40,8 +40,8 @@ type Outcome struct {
 	Limited int
 	// Unmatched counts those that may not use the node.
 	Unmatched int
-	// Withheld and Unpacked count guarded operations that were not admitted.
-	Withheld, Unpacked int
+	// Withheld, Unpacked and Crowded count guarded operations that were not admitted.
+	Withheld, Unpacked, Crowded int
 }
 
 // Add counts those of other too.
@@ -51,6 +51,7 @@ func (o *Outcome) Add(other Outcome) {
 	o.Unmatched += other.Unmatched
 	o.Withheld += other.Withheld
 	o.Unpacked += other.Unpacked
+	o.Crowded += other.Crowded
 	for k, n := range other.Refused {
 		o.Refused[k] += n
 	}
@@ -155,7 +156,7 @@ func (f *Filler) next(root *Element, on Node, outcome *Outcome) (*Element, *Task
 			if task := e.fitting(room); task != nil {
 				admitted := !e.guarded
 				if e.guarded {
-					admitted, cause = on.Admit(e, task.PerJob, on.Free)
+					admitted, cause = on.Admit(e, task, on.Free)
 				}
 				if admitted {
 					return e, task
@@ -202,6 +203,8 @@ func (f *Filler) refuse(e *Element, on Node, cause Cause, outcome *Outcome) Caus
 		outcome.Withheld++
 	case Unpacked:
 		outcome.Unpacked++
+	case Crowded:
+		outcome.Crowded++
 	default:
 		var lacks bool
 		if fact.Resource, lacks = e.lacking(on.Free); lacks {

@@ -111,7 +111,7 @@ type Engine struct {
 	// at is the node that is looked at.
 	at      *node
 	keepFor func(chosen *allocation.Element) bool
-	admit   func(chosen *allocation.Element, needs, free resource.Amounts) (bool, allocation.Cause)
+	admit   func(chosen *allocation.Element, task *allocation.Task, free resource.Amounts) (bool, allocation.Cause)
 	// now is the time of the last heartbeat or update; unpacked lets jobs start on nodes that fit them
 	// badly.
 	now      time.Time

@@ -113,6 +113,8 @@ func refusalReason(r Refusal) string {
 		return "it has its fair share, and its jobs that leave gracefully have not gone"
 	case allocation.Unpacked:
 		return "its jobs fit other nodes better (packing)"
+	case allocation.Crowded:
+		return "the node has jobs of it, and another one with fewer had room (spread)"
 	case allocation.Scarce:
 		return "the node had less free than the tree gives a look"
 	case allocation.Reserved:

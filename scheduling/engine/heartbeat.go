@@ -41,6 +41,7 @@ func (e *Engine) Heartbeat(now time.Time, nodes []scheduling.NodeID) Plan {
 
 // look plans for one node.
 func (e *Engine) look(n *node, now time.Time, plan *Plan) {
+	n.looked = now
 	open := n.schedulable && !n.overcommitted
 	if open {
 		e.keep(n, now, plan)
@@ -90,16 +91,19 @@ func (e *Engine) fill(n *node, now time.Time, plan *Plan) {
 
 // mayStart says whether a job of a guarded operation may start on a node with so much
 // free, and why not.
-func (e *Engine) mayStart(chosen *allocation.Element, needs, free resource.Amounts) (bool, allocation.Cause) {
+func (e *Engine) mayStart(chosen *allocation.Element, task *allocation.Task, free resource.Amounts) (bool, allocation.Cause) {
 	op := chosen.Owner().(*operation)
-	if e.withheld(op, needs) {
+	switch {
+	case e.withheld(op, task.PerJob):
 		return false, allocation.Withheld
+	case e.crowded(op, task.TaskID, task.PerJob, e.at):
+		return false, allocation.Crowded
 	}
 	packing := op.effective.Packing
 	if !packing.Enable {
 		return true, 0
 	}
-	accepted := e.unpacked || op.packing.Accepts(e.now, needs, free, e.total, packing)
+	accepted := e.unpacked || op.packing.Accepts(e.now, task.PerJob, free, e.total, packing)
 	op.packing.Saw(e.now, free, packing)
 	return accepted, allocation.Unpacked
 }

@@ -119,7 +119,7 @@ func (e *Engine) Commit(ticket Ticket, job scheduling.JobID, started time.Time) 
 	e.allocations[job] = h
 	t := h.operation.task(h.task)
 	t.inFlight--
-	t.pending = max(t.pending-1, 0)
+	t.pending, t.passed = max(t.pending-1, 0), time.Time{}
 	h.operation.forgetTask(t)
 	h.operation.groups.Add(&h.Member)
 	return nil

@@ -40,6 +40,8 @@ type node struct {
 	reserved reservation
 	// attempted is when preemption was tried last; zero: never.
 	attempted time.Time
+	// looked is when the node was looked at last; zero: never.
+	looked time.Time
 }
 
 // SetNode tells the resources of a node, whether jobs may start on it, and its tags,

@@ -37,6 +37,8 @@ type Operation struct {
 	// Abrupt are the tasks whose jobs cannot be asked to leave: those end at once that have
 	// to. Only estimates go by it.
 	Abrupt []scheduling.TaskName
+	// Spread are the tasks whose jobs go to different nodes as far as there is room.
+	Spread []scheduling.TaskName
 }
 
 // With returns the operation with these options, and the weight that they say.
@@ -117,6 +119,9 @@ type task struct {
 	fits, hopes bool
 	layout      uint64
 	out         bool
+	// passed is when, first since a job started, a node was passed over that has jobs of the task;
+	// zero: none was.
+	passed time.Time
 }
 
 // AddOperation adds an operation without demand.
@@ -224,6 +229,9 @@ func (e *Engine) SetDemand(id scheduling.OperationID, name scheduling.TaskName, 
 		return fmt.Errorf("set demand of task %q of operation %s: %w", name, id, err)
 	}
 	t := op.task(allocation.TaskID{Name: name, Group: group})
+	if pending > t.pending {
+		t.passed = time.Time{}
+	}
 	t.pending, t.perJob, t.layout = pending, perJob, 0
 	e.endClaims(op, t, max(pending-t.inFlight, 0))
 	e.resize(op, t)
@@ -282,7 +290,7 @@ func (e *Engine) settle(op *operation) {
 	op.effective = op.Options.Effective(op.pool.effective)
 	op.filter = e.change(op.filter, op.effective.TagFilter)
 	op.order.SetFilter(op.filter)
-	op.order.SetGuarded(op.effective.Graceful || op.effective.Packing.Enable)
+	op.order.SetGuarded(op.effective.Graceful || op.effective.Packing.Enable || len(op.Spread) > 0)
 	s := op.share
 	s.Rank, s.Weight, s.Gang = op.Started.UnixNano(), op.Weight, op.Gang
 	s.MaxShareRatio = or(op.Options.MaxShareRatio, fairshare.NoShareRatio)

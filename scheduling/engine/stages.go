@@ -231,6 +231,8 @@ func (e *Engine) contenders(stage preemption.Stage, n *node, discount resource.A
 			// What fits without victims has started.
 		case e.withheld(op, t.PerJob):
 			cause = allocation.Withheld
+		case e.crowded(op, t.TaskID, t.PerJob, n):
+			cause = allocation.Crowded
 		default:
 			if by, owed := e.creditor(stage, op, t); owed {
 				all = append(all, turn{op, t, by})

@@ -183,6 +183,48 @@ func put(t *testing.T, file, text string) {
 	}
 }
 
+// readyOf counts the ready instances of an operation, by node and in all.
+func (c *cluster) readyOf(t *testing.T, operation string) (on map[string]int, all int) {
+	t.Helper()
+	var seen apipb.WatchInstancesResponse
+	if err := protojson.Unmarshal([]byte(c.cli(t, "op", "instances", operation, "-o", "json")), &seen); err != nil {
+		t.Fatal(err)
+	}
+	on = map[string]int{}
+	for _, in := range seen.GetInstances() {
+		if in.GetReady() {
+			on[in.GetNode()]++
+			all++
+		}
+	}
+	return on, all
+}
+
+// TestSpread (I4, F.14.1) has the instances of a service be on all nodes, though any one of them
+// had room for all.
+func TestSpread(t *testing.T) {
+	t.Parallel()
+	agents := []string{"n1", "n2", "n3"}
+	c := newCluster(t, here, agents...)
+	for _, agent := range agents {
+		c.startAgent(agent, "--ports", freeRange(t, 10))
+	}
+	c.ready(t, len(agents))
+	const instances = 7
+	operation := c.start(t, object{"tasks": object{"serve": leaving(instances, "answer", c.folder(t)).with("port_count", 1)}})
+	until(t, "all are ready", func() string {
+		_, all := c.readyOf(t, operation)
+		return fewer(all, instances)
+	})
+	on, _ := c.readyOf(t, operation)
+	for _, agent := range agents {
+		if n := on[c.node(agent)]; n < instances/len(agents) || n > instances/len(agents)+1 {
+			t.Errorf("the %d instances are on %v", instances, on)
+		}
+	}
+	c.abort(t, operation)
+}
+
 // TestHandOver (I4, I7) drains a node on which all instances of a service run: each is replaced
 // first, and told to go when its successor is ready. At no time fewer are ready than before.
 func TestHandOver(t *testing.T) {
@@ -198,22 +240,8 @@ func TestHandOver(t *testing.T) {
 	service := leaving(instances, "answer", dir).with("port_count", 1).with("restart_completed_jobs", true).with("min_available", instances).
 		with("readiness", object{"http": "/ready", "period": "200ms"})
 	operation := c.start(t, object{"tasks": object{"serve": service}})
-	ready := func() (on map[string]int, all int) {
-		var seen apipb.WatchInstancesResponse
-		if err := protojson.Unmarshal([]byte(c.cli(t, "op", "instances", operation, "-o", "json")), &seen); err != nil {
-			t.Fatal(err)
-		}
-		on = map[string]int{}
-		for _, in := range seen.GetInstances() {
-			if in.GetReady() {
-				on[in.GetNode()]++
-				all++
-			}
-		}
-		return on, all
-	}
 	until(t, "all are ready", func() string {
-		_, all := ready()
+		_, all := c.readyOf(t, operation)
 		return fewer(all, instances)
 	})
 	c.startAgent("n2", "--ports", freeRange(t, 10))
@@ -221,7 +249,7 @@ func TestHandOver(t *testing.T) {
 	c.cli(t, "node", "drain", c.node("n1"), "--interrupt-timeout", "10m")
 	most := 0
 	until(t, "all are ready on the other node", func() string {
-		on, all := ready()
+		on, all := c.readyOf(t, operation)
 		if most = max(most, all); all < instances {
 			t.Errorf("%d instances are ready, want %d at any time: %v", all, instances, on)
 		}
