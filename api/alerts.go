@@ -1,6 +1,8 @@
 package api
 
 import (
+	"google.golang.org/protobuf/types/known/structpb"
+
 	"weir/messages/apipb"
 	"weir/messages/statepb"
 	"weir/raftstore/state"
@@ -29,6 +31,11 @@ func alertsOf(st *state.State, op *statepb.Operation) (shown []*apipb.Alert) {
 	for _, a := range alert.Of(tasks) {
 		shown = append(shown, &apipb.Alert{Name: a.Name, Task: a.Task, Message: a.Message, Advice: a.Advice})
 	}
+	var options []*structpb.Struct
+	for _, in := range op.GetTrees() {
+		options = append(options, in.GetOptions())
+	}
+	shown = append(shown, cautions(st, op.GetSpec(), options)...)
 	for _, line := range st.Bounded(op) {
 		shown = append(shown, &apipb.Alert{Name: boundedSetting, Message: line, Advice: "set it within the bound, or ask who manages the pool for another one"})
 	}

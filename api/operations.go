@@ -36,7 +36,9 @@ func (s operations) Start(ctx context.Context, req *connect.Request[apipb.StartR
 		return nil, err
 	}
 	started := result.GetStartOperation()
-	return connect.NewResponse(&apipb.StartResponse{OperationId: started.GetOperationId(), Repeated: started.GetRepeated(), Warnings: started.GetWarnings()}), nil
+	out := &apipb.StartResponse{OperationId: started.GetOperationId(), Repeated: started.GetRepeated()}
+	s.cfg.Store.View(func(st *state.State) { out.Warnings = warnings(st, described, started.GetWarnings()) })
+	return connect.NewResponse(out), nil
 }
 
 // described returns the checked spec of a request, and its mutation id.

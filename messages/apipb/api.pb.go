@@ -636,7 +636,8 @@ type StartResponse struct {
 	OperationId string                 `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
 	// It had been started before with this mutation_id.
 	Repeated bool `protobuf:"varint,2,opt,name=repeated,proto3" json:"repeated,omitempty"`
-	// Settings that its pools do not let hold as they are, with what holds.
+	// Settings that its pools do not let hold as they are, with what holds; and what keeps jobs from
+	// starting, or has them killed, as far as the spec says it.
 	Warnings      []string `protobuf:"bytes,3,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"weir/scheduling/allocation"
 	"weir/scheduling/lifecycle"
 	"weir/scheduling/pooltree"
 	"weir/scheduling/preemption"
@@ -21,7 +22,7 @@ func (e *Engine) dismiss(n *node, now time.Time, plan *Plan) {
 	all := e.scratch[:0]
 	for _, h := range n.held {
 		op := h.operation
-		if op.effective.Graceful && h.Grouped() && now.Sub(h.Started) >= op.effective.Starvation.MinRunTime &&
+		if op.effective.Graceful && h.Grouped() && h.repair != e.repairs && now.Sub(h.Started) >= op.effective.Starvation.MinRunTime &&
 			(h.Level() == preemption.Preemptible || op.pool.exceeds(h)) {
 			all = append(all, h)
 		}
@@ -45,7 +46,7 @@ func (e *Engine) goesForPool(h *holding, now time.Time) bool {
 	if op.pool.parent == nil || !op.pool.exceeds(h) || op.order.Satisfaction() <= op.kept()+resource.Epsilon || !e.latest(h) {
 		return false
 	}
-	_, violates := e.exceeds(h, now)
+	_, violates := e.exceeds((*allocation.Element).Usage, h, now)
 	return !violates
 }
 

@@ -126,6 +126,8 @@ type Engine struct {
 	// choosy says that some of those that may preempt wait for nodes that their jobs fit well.
 	choosy  bool
 	repairs uint64
+	// gentle is how many allocations leave gracefully.
+	gentle int
 	// reserved are the nodes on which something is kept for a job that needs more.
 	reserved []*node
 	// below says that somebody was below its fair share or its min share at the last update.

@@ -53,6 +53,7 @@ func (e *Engine) look(n *node, now time.Time, plan *Plan) {
 	}
 	e.repair(n, now, plan)
 	e.relieve(n, now, plan)
+	e.hasten(n, now, plan)
 }
 
 // fill starts jobs on a node while they fit into what nobody has a claim on. Where none
@@ -147,8 +148,8 @@ func (e *Engine) relieve(n *node, now time.Time, plan *Plan) {
 			jobs = append(jobs, preemption.Allocation{Level: h.Level(), Job: h.Job, Started: h.Started, Resources: h.Resources})
 		}
 	}
-	k, _ := n.usage.Lacking(n.limits)
-	reason := Reason{Resource: k, Used: n.usage.Of(k), Limit: n.limits.Of(k)}
+	e.hastenOn(n, now)
+	reason := n.lack()
 	for _, job := range preemption.Overcommit(limits, jobs) {
 		e.preempt(e.allocations[job], now, lifecycle.ResourceOvercommit, nil, reason, plan)
 	}
@@ -157,7 +158,7 @@ func (e *Engine) relieve(n *node, now time.Time, plan *Plan) {
 // preempt has an allocation leave, for the job of a claim or for nobody.
 func (e *Engine) preempt(h *holding, now time.Time, kind lifecycle.PreemptionKind, c *claim, reason Reason, plan *Plan) {
 	timeout := h.operation.effective.Starvation.PreemptionTimeout
-	if kind == lifecycle.GracefulPreemption || kind == lifecycle.ResourceLimitsViolated && h.operation.effective.Graceful {
+	if kind == lifecycle.GracefulPreemption {
 		timeout = h.operation.effective.Starvation.GracefulTimeout
 	}
 	p := Preempt{Job: h.Job, Node: h.node.id, Operation: h.operation.ID, Kind: kind, Timeout: timeout, Reason: reason}

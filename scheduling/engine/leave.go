@@ -46,6 +46,8 @@ type leaving struct {
 	reason    Reason
 	// claim waits for what is left; nil: nobody does.
 	claim *claim
+	// hasten is the choice of jobs that have to go for limits by which it is to go sooner.
+	hasten uint64
 }
 
 // Leave says that a job has been told to go: the order of a Preempt is committed, or
@@ -106,6 +108,7 @@ func (e *Engine) beginLeaving(h *holding, kind lifecycle.PreemptionKind, at time
 	op.order.AddLeaving(h.Resources)
 	h.node.leaving = h.node.leaving.Add(h.Resources)
 	op.leavers++
+	e.countGentle(kind, 1)
 }
 
 // endLeaving is for an allocation that has gone, or stays.
@@ -114,6 +117,7 @@ func (e *Engine) endLeaving(h *holding) {
 	op.order.SubLeaving(h.Resources)
 	h.node.leaving = h.node.leaving.Sub(h.Resources)
 	op.leavers--
+	e.countGentle(h.leaving.kind, -1)
 	if c := h.leaving.claim; c != nil {
 		c.victims--
 	}

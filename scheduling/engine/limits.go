@@ -14,6 +14,8 @@ import (
 // excess is what is found of operations and pools that use more than they may.
 type excess struct {
 	engine *Engine
+	// held is what counts of an element.
+	held func(*allocation.Element) resource.Amounts
 	// all have those below before those above; operations are those at or below them, of
 	// has their nearest ones.
 	all        []*preemption.Excess
@@ -26,7 +28,8 @@ type excess struct {
 // about to start is chosen when it is a job.
 func (e *Engine) findExcess(now time.Time) {
 	e.repairs++
-	x := excess{engine: e}
+	e.chooseHastened(now)
+	x := excess{engine: e, held: (*allocation.Element).Usage}
 	x.find(e.root, nil, now)
 	if e.exceeded = len(x.all) > 0; !e.exceeded {
 		return
@@ -75,10 +78,10 @@ func (x *excess) judge(of *allocation.Element, limits, ceiling resource.Amounts,
 		*beyond = now
 	}
 	allowed := x.engine.allowed(limits, ceiling, *beyond, now)
-	if of.Usage().Fits(allowed) {
-		return above
+	if held := x.held(of); !held.Fits(allowed) {
+		return &preemption.Excess{Amounts: held.Sub(allowed), Above: above}
 	}
-	return &preemption.Excess{Amounts: of.Usage().Sub(allowed), Above: above}
+	return above
 }
 
 // allowed is what an element may use that has been beyond its ceiling since a time. A
@@ -124,22 +127,22 @@ func (e *Engine) repair(n *node, now time.Time, plan *Plan) {
 	e.scratch = all
 	slices.SortFunc(all, easiestFirst)
 	for _, h := range all {
-		if reason, exceeds := e.exceeds(h, now); exceeds {
+		if reason, exceeds := e.exceeds((*allocation.Element).Usage, h, now); exceeds {
 			e.preempt(h, now, lifecycle.ResourceLimitsViolated, nil, reason, plan)
 			n.attempted = now
 		}
 	}
 }
 
-// exceeds reports whether the operation of h, or a pool above it, the nearest first, uses
+// exceeds reports whether the operation of h, or a pool above it, the nearest first, holds
 // more than it may of something that h holds.
-func (e *Engine) exceeds(h *holding, now time.Time) (Reason, bool) {
+func (e *Engine) exceeds(held func(*allocation.Element) resource.Amounts, h *holding, now time.Time) (Reason, bool) {
 	op := h.operation
-	if r, exceeds := violation(op.order.Usage(), op.effective.Limits, e.allowed(op.effective.Limits, op.ceiling, op.beyond, now), h.Resources); exceeds {
+	if r, exceeds := violation(held(op.order), op.effective.Limits, e.allowed(op.effective.Limits, op.ceiling, op.beyond, now), h.Resources); exceeds {
 		return r, true
 	}
 	for p := op.pool; p != nil; p = p.parent {
-		if r, exceeds := violation(p.order.Usage(), p.effective.Limits, e.allowed(p.effective.Limits, p.ceiling, p.beyond, now), h.Resources); exceeds {
+		if r, exceeds := violation(held(p.order), p.effective.Limits, e.allowed(p.effective.Limits, p.ceiling, p.beyond, now), h.Resources); exceeds {
 			r.Pool = p.name
 			return r, true
 		}

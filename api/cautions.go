@@ -1,0 +1,89 @@
+package api
+
+import (
+	"fmt"
+	"maps"
+	"os/user"
+	"slices"
+
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"weir/messages/apipb"
+	"weir/messages/statepb"
+	"weir/raftstore/state"
+	"weir/scheduling/pooltree"
+	"weir/scheduling/resource"
+)
+
+// What can be seen of an operation before any of its jobs has run.
+const (
+	killedGracefully = "graceful_without_signal"
+	tooLarge         = "too_large"
+	unknownUser      = "unknown_user"
+)
+
+// warnings are what who starts an operation is told of it: what bounds its settings, and what
+// its owner should change.
+func warnings(st *state.State, spec *statepb.OperationSpec, bounded []string) []string {
+	options := append(slices.Collect(maps.Values(spec.GetOptionsPerTree())), spec.GetOptions())
+	for _, a := range cautions(st, spec, options) {
+		bounded = append(bounded, fmt.Sprintf("task %s: %s: %s", a.GetTask(), a.GetMessage(), a.GetAdvice()))
+	}
+	return bounded
+}
+
+// cautions are the alerts that follow from the spec, and the options in each tree, alone.
+func cautions(st *state.State, spec *statepb.OperationSpec, options []*structpb.Struct) (found []*apipb.Alert) {
+	graceful := slices.ContainsFunc(options, func(document *structpb.Struct) bool {
+		read, err := pooltree.ReadOperationOptions(document.AsMap())
+		return err == nil && read.Effective(pooltree.Effective{}).Graceful
+	})
+	for _, task := range spec.GetTasks() {
+		tell := func(name, message, advice string) {
+			found = append(found, &apipb.Alert{Name: name, Task: task.GetName(), Message: message, Advice: advice})
+		}
+		if graceful && !spec.Interruptible(task) {
+			tell(killedGracefully, "preemption_mode is graceful, and its jobs, which have neither input nor an interruption_signal, are killed at once when they are beyond the fair share",
+				"add an interruption_signal, or leave preemption_mode out")
+		}
+		if lack := lacking(st, task); lack != "" {
+			tell(tooLarge, lack+": none can start", "ask for less, or wait for a larger node")
+		}
+		for _, who := range []struct {
+			field, name string
+			find        func(string) error
+		}{
+			{"user", task.GetUser(), func(name string) error { _, err := user.Lookup(name); return err }},
+			{"group", task.GetGroup(), func(name string) error { _, err := user.LookupGroup(name); return err }},
+		} {
+			if who.name != "" && !isNumber(who.name) && who.find(who.name) != nil {
+				tell(unknownUser, fmt.Sprintf("%s %q is not known on the replica that answers, and jobs fail on each node where it is not known either", who.field, who.name),
+					"write the name of one that the nodes have, or a number")
+			}
+		}
+	}
+	return found
+}
+
+// lacking says of which resource a job of a task needs more than any node has; empty: of none. Of
+// its memory some may do, so that it does not count.
+func lacking(st *state.State, task *statepb.TaskSpec) string {
+	job := resource.Amounts{CPU: resource.Hundredths(task.GetCpuLimitHundredths()), GPU: task.GetGpuLimit(), Network: task.GetNetworkLimit()}
+	var largest resource.Amounts
+	nodes := st.Nodes()
+	for _, node := range nodes {
+		largest = largest.Max(node.GetResources().Amounts())
+	}
+	switch k, lacks := job.Lacking(largest); {
+	case !lacks || len(nodes) == 0:
+		return ""
+	case k == resource.CPU:
+		return fmt.Sprintf("no node has more than %v cores, and a job needs %v", largest.CPU, job.CPU)
+	default:
+		return fmt.Sprintf("no node has more than %d of %s, and a job needs %d", largest.Of(k), k, job.Of(k))
+	}
+}
+
+func isNumber(name string) bool {
+	return !slices.ContainsFunc([]rune(name), func(r rune) bool { return r < '0' || r > '9' })
+}
