@@ -5,7 +5,7 @@ FUZZTIME  ?= 30s
 TESTFLAGS ?= -p 2 -timeout 30m
 # What takes longest begins first: the tests with the real programs wait most of their
 # time, and the others are done beside them.
-PACKAGES   = ./cmd/weir/internal/e2e ./...
+PACKAGES   = ./cmd/weir/internal/e2e ./.ci/arch ./...
 
 # Tools are built once per version through the module proxy; the version is in
 # the file name, so a changed pin builds the new one and keeps the old.
@@ -49,17 +49,17 @@ race: ## Run every test under the race detector
 	$(GO) test -race $(TESTFLAGS) $(PACKAGES)
 
 lint: $(GOLANGCI) ## Run golangci-lint
-	$(GOLANGCI) run ./...
+	$(GOLANGCI) run ./... ./.ci/arch
 
 proto: $(BUF) ## Generate the code of messages/ anew
 	cd messages && $(BUF) generate
 
 verify: $(GOLANGCI) $(BUF) ## Check format, vet, lint, generated code, import rules, go.mod
 	@changes=$$(gofmt -l .) && if [ -n "$$changes" ]; then echo "gofmt would change:"; echo "$$changes"; exit 1; fi
-	$(GO) vet ./...
-	$(GOLANGCI) run ./...
+	$(GO) vet ./... ./.ci/arch
+	$(GOLANGCI) run ./... ./.ci/arch
 	.ci/generated $(BUF)
-	$(GO) test -run TestArchitecture .
+	$(GO) test ./.ci/arch
 	$(GO) mod tidy -diff
 
 bench: ## Run every benchmark; those of a whole cluster, with their goals, come last

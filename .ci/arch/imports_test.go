@@ -1,4 +1,4 @@
-package weir
+package arch
 
 import (
 	"fmt"
@@ -25,7 +25,7 @@ func checkLayers(repo *repository) []breach {
 		from, known := level[top(f.dir)]
 		if !known {
 			out = append(out, breach{f.path, f.line(f.syntax.Package), fmt.Sprintf("folder %s has no layer", top(f.dir)),
-				"move the package to a folder of DESIGN.md's map, or give the folder a layer in arch_test.go"})
+				"move the package to a folder of DESIGN.md's map, or give the folder a layer in .ci/arch"})
 			continue
 		}
 		for _, im := range f.imports {

@@ -1,4 +1,4 @@
-package weir
+package arch
 
 import (
 	"fmt"
@@ -110,7 +110,7 @@ func checkTopLevel(repo *repository) []breach {
 		}
 		if !slices.Contains(allowed, e.Name()) {
 			out = append(out, breach{e.Name(), 1, "it has no place at the root",
-				"move it below a folder of DESIGN.md's map; what belongs here is named there and in " + list + " of arch_test.go"})
+				"move it below a folder of DESIGN.md's map; what belongs here is named there and in " + list + " of .ci/arch"})
 		}
 	}
 	return out

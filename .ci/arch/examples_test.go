@@ -1,4 +1,4 @@
-package weir
+package arch
 
 import (
 	"slices"
@@ -173,6 +173,10 @@ var badExamples = map[string]struct {
 	"a folder at the root that is not expected": {
 		"internal/x.txt", "",
 		"top level", "internal:1", "it has no place at the root",
+	},
+	"a type with more methods than one idea has": {
+		"scheduling/engine/giant.go", "package engine\n\ntype giant struct{}\n" + strings.Repeat("\nfunc (*giant) f() {}\n", maxMethods+1),
+		"size", "scheduling/engine/giant.go:3", "giant has 51 methods, more than 50",
 	},
 	"a file at the root that is not expected": {
 		"notes.txt", "",
