@@ -22,7 +22,7 @@ var leaderSteps = map[lifecycle.State]bool{
 }
 
 // advanceOperation takes a step of an operation's life that the leader decides.
-func (c *change) advanceOperation(m *commandpb.AdvanceOperation) *refusal {
+func (c operationChange) advanceOperation(m *commandpb.AdvanceOperation) *refusal {
 	what := fmt.Sprintf("advance operation %q to %q", m.GetOperationId(), m.GetTo())
 	if err := c.fence(what, m.GetTerm()); err != nil {
 		return err
@@ -76,7 +76,7 @@ func treesOr(names []string, trees []*statepb.OperationTree) []string {
 }
 
 // assignController gives operations to replicas: all that it names, or none.
-func (c *change) assignController(m *commandpb.AssignController) *refusal {
+func (c operationChange) assignController(m *commandpb.AssignController) *refusal {
 	const what = "assign controller"
 	if err := c.fence(what, m.GetTerm()); err != nil {
 		return err
@@ -108,7 +108,7 @@ func (c *change) assignController(m *commandpb.AssignController) *refusal {
 
 // assign gives one operation to a replica. An operation that waited for it goes
 // on.
-func (c *change) assign(o *operation, a *commandpb.ControllerAssignment) {
+func (c operationChange) assign(o *operation, a *commandpb.ControllerAssignment) {
 	c.edit(o)
 	o.record.Assignment = &statepb.Assignment{Replica: a.GetReplica(), Epoch: a.GetEpoch()}
 	attributes := map[string]string{"replica": a.GetReplica(), "epoch": fmt.Sprint(a.GetEpoch())}

@@ -15,7 +15,7 @@ func (s *State) VerifyOperation(id scheduling.OperationID) error {
 	if !ok {
 		return nil
 	}
-	if err := s.verifyOperation(o); err != nil {
+	if err := (verifier{s}).verifyOperation(o); err != nil {
 		return fmt.Errorf("state at index %d: operation %q: %w", s.lastIndex, id, err)
 	}
 	return nil

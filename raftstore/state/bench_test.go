@@ -154,7 +154,7 @@ func BenchmarkTree(b *testing.B) {
 	crowded := func(b *testing.B) *crowd {
 		c := &crowd{state: New()}
 		c.do(b, &commandpb.BeginTerm{Term: 1, Replica: "r1", Limits: &statepb.Limits{Operations: 1e6, ArchivedOperations: 1}})
-		c.do(b, treeChange("", map[string]any{"max_operation_count_per_pool": 1e6, "max_operation_count": 1e6, "max_ephemeral_pools_per_user": 1e6}))
+		c.do(b, treeEdit("", map[string]any{"max_operation_count_per_pool": 1e6, "max_operation_count": 1e6, "max_ephemeral_pools_per_user": 1e6}))
 		var made []*commandpb.TreeEdit
 		for i := range pools {
 			parent := ""

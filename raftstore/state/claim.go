@@ -127,7 +127,7 @@ func sameClaim(a, b *statepb.Claim) bool {
 }
 
 // meet ends the claim that a grant was carried out for.
-func (c *change) meet(g *commandpb.Grant) {
+func (c jobChange) meet(g *commandpb.Grant) {
 	if g.GetClaimTime() == nil || c.claims.count == 0 {
 		return
 	}
@@ -229,7 +229,7 @@ func (s *State) Claims(tree scheduling.TreeName) []*statepb.Claim {
 }
 
 // verifyClaims checks that every claim has a purpose.
-func (s *State) verifyClaims() error {
+func (s verifier) verifyClaims() error {
 	count := 0
 	for id, mine := range s.claims.of {
 		count += len(mine)

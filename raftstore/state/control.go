@@ -26,7 +26,7 @@ func (c *change) controlled(what, id string, epoch uint64) (*operation, *refusal
 
 // prepareOperation takes over that a controller has prepared an operation, or
 // why it cannot.
-func (c *change) prepareOperation(m *commandpb.PrepareOperation) *refusal {
+func (c operationChange) prepareOperation(m *commandpb.PrepareOperation) *refusal {
 	what := fmt.Sprintf("prepare operation %q", m.GetOperationId())
 	o, refused := c.controlled(what, m.GetOperationId(), m.GetEpoch())
 	if refused != nil {
@@ -51,7 +51,7 @@ func (c *change) prepareOperation(m *commandpb.PrepareOperation) *refusal {
 
 // defineTasks takes over the tasks of an operation: all of its jobs are pending
 // and it runs.
-func (c *change) defineTasks(m *commandpb.DefineTasks) *refusal {
+func (c operationChange) defineTasks(m *commandpb.DefineTasks) *refusal {
 	what := fmt.Sprintf("define tasks of operation %q", m.GetOperationId())
 	o, refused := c.controlled(what, m.GetOperationId(), m.GetEpoch())
 	if refused != nil {
@@ -140,7 +140,7 @@ func (o *operation) checkTask(d *commandpb.TaskDefinition) error {
 
 // checkTasks returns the definitions in the order of the specification, which
 // they must cover.
-func (c *change) checkTasks(what string, o *operation, tasks []*commandpb.TaskDefinition) ([]*commandpb.TaskDefinition, *refusal) {
+func (c operationChange) checkTasks(what string, o *operation, tasks []*commandpb.TaskDefinition) ([]*commandpb.TaskDefinition, *refusal) {
 	byName := make(map[string]*commandpb.TaskDefinition, len(tasks))
 	var jobs int64
 	for _, d := range tasks {

@@ -25,7 +25,7 @@ const maxReasonBytes = 1024
 // drainNode keeps new jobs away from a node, online or not. Jobs that run there go
 // on, or are interrupted. A node that is drained already can still be told to
 // interrupt its jobs, or to leave them less time.
-func (c *change) drainNode(m *commandpb.DrainNode) *refusal {
+func (c nodeChange) drainNode(m *commandpb.DrainNode) *refusal {
 	n, known := c.nodes[scheduling.NodeID(m.GetNode())]
 	if refused := checkGrace(fmt.Sprintf("drain node %q", m.GetNode()), m.GetInterruptMillis()); refused != nil {
 		return refused
@@ -58,7 +58,7 @@ func drainOrder(m *commandpb.DrainNode, reason string, at *timestamppb.Timestamp
 }
 
 // undrainNode lets a node have jobs again.
-func (c *change) undrainNode(m *commandpb.UndrainNode) *refusal {
+func (c nodeChange) undrainNode(m *commandpb.UndrainNode) *refusal {
 	n, known := c.nodes[scheduling.NodeID(m.GetNode())]
 	switch {
 	case !known:
@@ -70,7 +70,7 @@ func (c *change) undrainNode(m *commandpb.UndrainNode) *refusal {
 	return nil
 }
 
-func (c *change) setDrain(n *node, drain *statepb.Drain) {
+func (c nodeChange) setDrain(n *node, drain *statepb.Drain) {
 	record := shallow(n.record)
 	record.Drain = drain
 	record.ChangedTime = c.timestamp()

@@ -59,10 +59,10 @@ func (g generator) editTree() proto.Message {
 		func() *commandpb.TreeEdit { return renaming(g.poolName(), g.poolName()) },
 		func() *commandpb.TreeEdit { return removal(g.poolName()) },
 		func() *commandpb.TreeEdit {
-			return treeChange("", map[string]any{"nodes_filter": g.filter()}).GetEdits()[0]
+			return treeEdit("", map[string]any{"nodes_filter": g.filter()}).GetEdits()[0]
 		},
 		func() *commandpb.TreeEdit {
-			return treeChange("", map[string]any{
+			return treeEdit("", map[string]any{
 				"max_ephemeral_pools_per_user": g.pick(3, "ephemeral"), "default_parent_pool": g.one([]string{"<Root>", "a", "c"}, "default parent"),
 				"max_running_operation_count_per_pool": 1 + g.pick(4, "per pool"),
 			}).GetEdits()[0]

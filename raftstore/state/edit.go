@@ -17,7 +17,7 @@ import (
 )
 
 // editTree changes a tree: all edits, or none.
-func (c *change) editTree(m *commandpb.EditTree) *refusal {
+func (c treeChange) editTree(m *commandpb.EditTree) *refusal {
 	const what = "edit pool tree"
 	t, name, refused := c.findTree(what, m.GetTree())
 	if refused != nil {
@@ -30,7 +30,7 @@ func (c *change) editTree(m *commandpb.EditTree) *refusal {
 	if len(m.GetEdits()) == 0 {
 		return refuse(CodeInvalidCommand, "%s: tree %q: there is nothing to change", what, name)
 	}
-	d := draft{tree: t, at: c, record: shallow(t.record), renamed: make(map[string]string), lastPool: c.lastPool}
+	d := draft{tree: t, at: c.change, record: shallow(t.record), renamed: make(map[string]string), lastPool: c.lastPool}
 	d.record.Pools = slices.Clone(d.record.GetPools())
 	for _, e := range m.GetEdits() {
 		if refused := d.edit(e); refused != nil {
@@ -55,7 +55,7 @@ func (c *change) editTree(m *commandpb.EditTree) *refusal {
 }
 
 // takeEdit replaces a tree by what an edit made of it.
-func (c *change) takeEdit(t *tree, name scheduling.TreeName, d *draft, pools pooltree.Tree) {
+func (c treeChange) takeEdit(t *tree, name scheduling.TreeName, d *draft, pools pooltree.Tree) {
 	d.record.Revision++
 	d.record.ModifiedTime = c.timestamp()
 	was := t.pools
@@ -91,7 +91,7 @@ func (c *change) takeEdit(t *tree, name scheduling.TreeName, d *draft, pools poo
 // beginVolumes keeps the volumes of the pools that are left. Where none has been kept
 // yet, those of pools with integral guarantees are nothing as of now: a leader that
 // begins before the first checkpoint lets the time since then flow in.
-func (c *change) beginVolumes(t *tree) {
+func (c treeChange) beginVolumes(t *tree) {
 	t.record.Volumes = volumesNow(t.record.GetVolumes(), t.pools)
 	if len(t.record.GetVolumes()) > 0 {
 		return
@@ -129,7 +129,7 @@ func volumesNow(volumes []*statepb.PoolVolume, pools pooltree.Tree) []*statepb.P
 
 // recount counts the operations of a tree anew: what counts as running depends on
 // options of pools.
-func (c *change) recount(t *tree, name scheduling.TreeName) {
+func (c treeChange) recount(t *tree, name scheduling.TreeName) {
 	t.immediate = make(map[scheduling.PoolName]pooltree.Count)
 	for _, o := range c.order {
 		i := o.treeIndex(name)

@@ -15,7 +15,7 @@ import (
 
 // finishJobs takes over how jobs ended, each once: a job that has been counted
 // has no allocation any more and is refused.
-func (c *change) finishJobs(m *commandpb.FinishJobs) *refusal {
+func (c jobChange) finishJobs(m *commandpb.FinishJobs) *refusal {
 	what := fmt.Sprintf("finish jobs of operation %q", m.GetOperationId())
 	o, refused := c.controlled(what, m.GetOperationId(), m.GetEpoch())
 	if refused != nil {
@@ -58,12 +58,12 @@ func (c *change) finishJobs(m *commandpb.FinishJobs) *refusal {
 	return nil
 }
 
-func (c *change) answerJobs(results []*commandpb.FinishJobResult) {
+func (c jobChange) answerJobs(results []*commandpb.FinishJobResult) {
 	c.result.Value = &commandpb.Result_FinishJobs{FinishJobs: &commandpb.FinishJobsResult{Jobs: results}}
 }
 
 // finishJob ends one job with what its controller says of it.
-func (c *change) finishJob(o *operation, j *statepb.FinishedJob) (Ended, *refusal) {
+func (c jobChange) finishJob(o *operation, j *statepb.FinishedJob) (Ended, *refusal) {
 	a, refused := c.held(j.GetJobId(), o.id(), scheduling.NodeID(j.GetNode()))
 	if refused != nil {
 		return Ended{}, refused
@@ -110,7 +110,7 @@ func (c *change) finishJob(o *operation, j *statepb.FinishedJob) (Ended, *refusa
 
 // held returns the allocation of a job if it belongs to the operation and the
 // node; no node means any.
-func (c *change) held(job string, operation scheduling.OperationID, node scheduling.NodeID) (*statepb.Allocation, *refusal) {
+func (c jobChange) held(job string, operation scheduling.OperationID, node scheduling.NodeID) (*statepb.Allocation, *refusal) {
 	a, ok := c.allocations[scheduling.JobID(job)]
 	switch {
 	case !ok:
@@ -137,7 +137,7 @@ func abortReason(name string) (string, *refusal) {
 
 // endJob takes an allocation away and counts how its job ended. Unless the job
 // completed for good, its cookie is pending again.
-func (c *change) endJob(o *operation, a *statepb.Allocation, finished *statepb.FinishedJob, state lifecycle.JobState) Ended {
+func (c jobChange) endJob(o *operation, a *statepb.Allocation, finished *statepb.FinishedJob, state lifecycle.JobState) Ended {
 	if a.GetReplaced() {
 		return c.endReplaced(o, a, finished, state)
 	}
@@ -193,7 +193,7 @@ func describe(j *statepb.FinishedJob, a *statepb.Allocation, state lifecycle.Job
 }
 
 // complete counts a cookie as done. edit has been called.
-func (c *change) complete(o *operation, task int, cookie scheduling.Cookie, j *statepb.FinishedJob) {
+func (c jobChange) complete(o *operation, task int, cookie scheduling.Cookie, j *statepb.FinishedJob) {
 	t, w := o.record.GetTasks()[task], &o.tasks[task]
 	move(t, "complete job", (*lifecycle.Counters).Complete)
 	w.completed.Add(cookie)
@@ -209,7 +209,7 @@ func (c *change) complete(o *operation, task int, cookie scheduling.Cookie, j *s
 
 // failJob counts a failed attempt. What the job was given is tried again, in parts where
 // its controller wants so, unless it is left out. edit has been called.
-func (c *change) failJob(o *operation, task int, cookie scheduling.Cookie, j *statepb.FinishedJob) {
+func (c jobChange) failJob(o *operation, task int, cookie scheduling.Cookie, j *statepb.FinishedJob) {
 	t := o.record.GetTasks()[task]
 	o.record.FailedJobCount++
 	if j.GetSkipped() != nil {
@@ -336,7 +336,7 @@ func allCompleted(o *operation) bool {
 
 // abortAllocations ends jobs of whichever operations, because their node is lost
 // or does not have them. Aborted jobs never fail an operation.
-func (c *change) abortAllocations(m *commandpb.AbortAllocations) *refusal {
+func (c jobChange) abortAllocations(m *commandpb.AbortAllocations) *refusal {
 	if err := c.fence("abort allocations", m.GetTerm()); err != nil {
 		return err
 	}
@@ -365,7 +365,7 @@ func (c *change) abortAllocations(m *commandpb.AbortAllocations) *refusal {
 type losses []AllocationsEnded
 
 // lose ends a job without its node's word.
-func (c *change) lose(lost *losses, a *statepb.Allocation, reason string) {
+func (c jobChange) lose(lost *losses, a *statepb.Allocation, reason string) {
 	o := c.operations[scheduling.OperationID(a.GetOperationId())]
 	e := c.endJob(o, a, &statepb.FinishedJob{
 		JobId: a.GetJobId(), AbortReason: reason, StartTime: a.GetStartTime(), FinishTime: c.timestamp(),
@@ -379,7 +379,7 @@ func (c *change) lose(lost *losses, a *statepb.Allocation, reason string) {
 }
 
 // tellLosses tells of the jobs that a command has ended, and of what follows.
-func (c *change) tellLosses(lost losses) {
+func (c jobChange) tellLosses(lost losses) {
 	for _, e := range lost {
 		c.emit(e)
 	}

@@ -130,8 +130,8 @@ func renaming(from, to string) *commandpb.TreeEdit {
 	return &commandpb.TreeEdit{Edit: &commandpb.TreeEdit_Rename{Rename: &commandpb.RenamePool{From: from, To: to}}}
 }
 
-// treeChange returns a change of the options of a tree.
-func treeChange(tree string, options map[string]any) *commandpb.EditTree {
+// treeEdit returns a change of the options of a tree.
+func treeEdit(tree string, options map[string]any) *commandpb.EditTree {
 	return &commandpb.EditTree{Tree: tree, Edits: []*commandpb.TreeEdit{{Edit: &commandpb.TreeEdit_Change{Change: changesOf(options)}}}}
 }
 

@@ -26,7 +26,7 @@ func (s *State) treeNames() []string {
 }
 
 // createTree makes a tree with the pool scheduling.DefaultPool.
-func (c *change) createTree(m *commandpb.CreateTree) *refusal {
+func (c treeChange) createTree(m *commandpb.CreateTree) *refusal {
 	name := scheduling.TreeName(m.GetTree())
 	what := fmt.Sprintf("create pool tree %q", name)
 	if err := pooltree.ValidateName(scheduling.PoolName(name)); err != nil {
@@ -59,7 +59,7 @@ func (c *change) createTree(m *commandpb.CreateTree) *refusal {
 }
 
 // removeTree removes a tree that nothing is in.
-func (c *change) removeTree(m *commandpb.RemoveTree) *refusal {
+func (c treeChange) removeTree(m *commandpb.RemoveTree) *refusal {
 	what := fmt.Sprintf("remove pool tree %q", m.GetTree())
 	t, ok := c.trees[scheduling.TreeName(m.GetTree())]
 	if !ok {
@@ -84,7 +84,7 @@ func (c *change) removeTree(m *commandpb.RemoveTree) *refusal {
 }
 
 // setDefaultTree names the tree of operations that name none.
-func (c *change) setDefaultTree(m *commandpb.SetDefaultTree) *refusal {
+func (c treeChange) setDefaultTree(m *commandpb.SetDefaultTree) *refusal {
 	what := fmt.Sprintf("set default tree %q", m.GetTree())
 	name := scheduling.TreeName(m.GetTree())
 	if c.trees[name] == nil {
@@ -97,7 +97,7 @@ func (c *change) setDefaultTree(m *commandpb.SetDefaultTree) *refusal {
 // checkFilter refuses a node filter with which trees would share nodes (R2): those
 // that are known, or all that one of the filters ever takes. It refuses as well to
 // take nodes with jobs out of their tree.
-func (c *change) checkFilter(name scheduling.TreeName, filter pooltree.Filter) *refusal {
+func (c treeChange) checkFilter(name scheduling.TreeName, filter pooltree.Filter) *refusal {
 	for _, other := range c.treeNames() {
 		if scheduling.TreeName(other) == name {
 			continue
@@ -150,7 +150,7 @@ func (c *change) treeOf(what string, tags []string) (string, *refusal) {
 
 // sortNodes puts each node into the tree whose filter takes it, after the filters
 // have changed. checkFilter has said that none is taken twice.
-func (c *change) sortNodes() {
+func (c treeChange) sortNodes() {
 	for _, id := range slices.Sorted(maps.Keys(c.nodes)) {
 		n := c.nodes[id]
 		tree, refused := c.treeOf("sort nodes", n.record.GetTags())
@@ -169,7 +169,7 @@ func (c *change) sortNodes() {
 }
 
 // checkpointVolumes records what the next leader of a tree goes on from.
-func (c *change) checkpointVolumes(m *commandpb.CheckpointVolumes) *refusal {
+func (c treeChange) checkpointVolumes(m *commandpb.CheckpointVolumes) *refusal {
 	what := fmt.Sprintf("checkpoint volumes of tree %q", m.GetTree())
 	if refused := c.fence(what, m.GetTerm()); refused != nil {
 		return refused

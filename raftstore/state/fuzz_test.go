@@ -88,7 +88,7 @@ func treeSeeds() []proto.Message {
 		changePool("small", map[string]any{"weight": 2, "integral_guarantees/guarantee_type": nil, "colour": "red"}),
 		movePool("small", "slow"),
 		edit(renaming("slow", "fast"), creation("slow", "fast", map[string]any{"mode": "fifo"}), removal("default")),
-		treeChange("default", map[string]any{"nodes_filter": "!gpu", "default_parent_pool": "small", "max_ephemeral_pools_per_user": 2}),
+		treeEdit("default", map[string]any{"nodes_filter": "!gpu", "default_parent_pool": "small", "max_ephemeral_pools_per_user": 2}),
 		&commandpb.EditTree{Edits: []*commandpb.TreeEdit{{Edit: &commandpb.TreeEdit_Options{Options: optionsOf(map[string]any{"nodes_filter": "ssd &"})}}}},
 		&commandpb.CreateTree{Tree: "gpu", Options: optionsOf(map[string]any{"nodes_filter": "gpu"})},
 		&commandpb.RemoveTree{Tree: "default"},

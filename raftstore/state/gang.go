@@ -87,7 +87,7 @@ type gangEvent struct {
 
 // leaveGang counts a job of a gang that has ended. One with a rank that has not
 // completed it ends the incarnation; the last rank ends the task. edit has been called.
-func (c *change) leaveGang(o *operation, task int, a *statepb.Allocation, j *statepb.FinishedJob) {
+func (c jobChange) leaveGang(o *operation, task int, a *statepb.Allocation, j *statepb.FinishedJob) {
 	t, w := o.record.GetTasks()[task], &o.tasks[task]
 	completed := j.GetState() == lifecycle.JobCompleted.String() && !j.GetRerun()
 	switch {
@@ -116,7 +116,7 @@ func (c *change) leaveGang(o *operation, task int, a *statepb.Allocation, j *sta
 
 // beginIncarnation ends the present incarnation of a gang because of a job: what its
 // ranks have completed is to be done again, once the others have gone.
-func (c *change) beginIncarnation(o *operation, task int, a *statepb.Allocation, j *statepb.FinishedJob) {
+func (c jobChange) beginIncarnation(o *operation, task int, a *statepb.Allocation, j *statepb.FinishedJob) {
 	t, w := o.record.GetTasks()[task], &o.tasks[task]
 	reason := fmt.Sprintf("job %q of rank %d %s", a.GetJobId(), a.GetGangRank(), endOf(j))
 	for cookie := range w.completed.All() {

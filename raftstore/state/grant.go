@@ -14,7 +14,7 @@ import (
 
 // startAllocations grants jobs to nodes, each grant by itself: it was planned on
 // an older state, and what has changed since refuses that grant alone.
-func (c *change) startAllocations(m *commandpb.StartAllocations) *refusal {
+func (c jobChange) startAllocations(m *commandpb.StartAllocations) *refusal {
 	if err := c.fence("start allocations", m.GetTerm()); err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func grantResult(g *commandpb.Grant, a *statepb.Allocation, refused *refusal) *c
 
 // grantAll carries out the grants from first on that are all or none with it: those of
 // its operation and task. When one is refused, those before it are taken back.
-func (c *change) grantAll(grants []*commandpb.Grant, first int, results []*commandpb.GrantResult, time *timestamppb.Timestamp) []*statepb.Allocation {
+func (c jobChange) grantAll(grants []*commandpb.Grant, first int, results []*commandpb.GrantResult, time *timestamppb.Timestamp) []*statepb.Allocation {
 	var together []int
 	for i := first; i < len(grants); i++ {
 		if g := grants[i]; g.GetAllOrNone() && g.GetOperationId() == grants[first].GetOperationId() && g.GetTask() == grants[first].GetTask() {
@@ -83,7 +83,7 @@ func (c *change) grantAll(grants []*commandpb.Grant, first int, results []*comma
 }
 
 // takeBack undoes a grant of this command, the last that has not been taken back.
-func (c *change) takeBack(a *statepb.Allocation) {
+func (c jobChange) takeBack(a *statepb.Allocation) {
 	o := c.operations[scheduling.OperationID(a.GetOperationId())]
 	i := o.taskIndex[scheduling.TaskName(a.GetTask())]
 	t, w, cookie := o.record.GetTasks()[i], &o.tasks[i], scheduling.Cookie(a.GetCookie())
@@ -96,7 +96,7 @@ func (c *change) takeBack(a *statepb.Allocation) {
 }
 
 // grant gives the least pending cookie of a task to a node.
-func (c *change) grant(g *commandpb.Grant, time *timestamppb.Timestamp) (*statepb.Allocation, *refusal) {
+func (c jobChange) grant(g *commandpb.Grant, time *timestamppb.Timestamp) (*statepb.Allocation, *refusal) {
 	what := grantSubject{g}
 	o, task, refused := c.grantable(what, g)
 	if refused != nil {
@@ -174,7 +174,7 @@ func (s grantSubject) String() string {
 }
 
 // grantable returns the operation and the task of a grant.
-func (c *change) grantable(what grantSubject, g *commandpb.Grant) (*operation, int, *refusal) {
+func (c jobChange) grantable(what grantSubject, g *commandpb.Grant) (*operation, int, *refusal) {
 	if g.GetJobId() == "" {
 		return nil, 0, refuse(CodeInvalidCommand, "%s: the job has no id", what)
 	}
@@ -198,7 +198,7 @@ func (c *change) grantable(what grantSubject, g *commandpb.Grant) (*operation, i
 }
 
 // room returns the node of a grant, if it is there and has what the grant takes.
-func (c *change) room(what grantSubject, g *commandpb.Grant) (*node, *refusal) {
+func (c jobChange) room(what grantSubject, g *commandpb.Grant) (*node, *refusal) {
 	n, ok := c.nodes[scheduling.NodeID(g.GetNode())]
 	switch {
 	case !ok:

@@ -27,7 +27,7 @@ func holdBack(task *statepb.TaskSpec, order *statepb.StopOrder) *statepb.StopOrd
 
 // handOver replaces instances that are about to leave, and tells those to go without whom
 // others can do.
-func (c *change) handOver(m *commandpb.HandOver) *refusal {
+func (c jobChange) handOver(m *commandpb.HandOver) *refusal {
 	what := fmt.Sprintf("hand over jobs of operation %q", m.GetOperationId())
 	if err := c.fence(what, m.GetTerm()); err != nil {
 		return err
@@ -58,7 +58,7 @@ func (c *change) handOver(m *commandpb.HandOver) *refusal {
 }
 
 // waiting returns the allocation of a job of the operation whose order to leave is held.
-func (c *change) waiting(o *operation, job string) (*statepb.Allocation, *refusal) {
+func (c jobChange) waiting(o *operation, job string) (*statepb.Allocation, *refusal) {
 	a, refused := c.held(job, o.id(), "")
 	switch {
 	case refused != nil:
@@ -70,7 +70,7 @@ func (c *change) waiting(o *operation, job string) (*statepb.Allocation, *refusa
 }
 
 // substitute makes the cookie of an instance pending while the instance serves on.
-func (c *change) substitute(s *stops, o *operation, job string) *refusal {
+func (c jobChange) substitute(s *stops, o *operation, job string) *refusal {
 	a, refused := c.waiting(o, job)
 	if refused != nil {
 		return refused
@@ -101,7 +101,7 @@ func (c *change) substitute(s *stops, o *operation, job string) *refusal {
 }
 
 // letGo has an instance told to go.
-func (c *change) letGo(s *stops, o *operation, job string) *refusal {
+func (c jobChange) letGo(s *stops, o *operation, job string) *refusal {
 	a, refused := c.waiting(o, job)
 	if refused != nil {
 		return refused
@@ -122,7 +122,7 @@ func released(order *statepb.StopOrder) *statepb.StopOrder {
 
 // endReplaced takes away an instance that was replaced. How it has ended is for those who want
 // to know it; its cookie and its counts are its successor's.
-func (c *change) endReplaced(o *operation, a *statepb.Allocation, finished *statepb.FinishedJob, state lifecycle.JobState) Ended {
+func (c jobChange) endReplaced(o *operation, a *statepb.Allocation, finished *statepb.FinishedJob, state lifecycle.JobState) Ended {
 	c.edit(o)
 	c.release(o, a)
 	finished.Sample, finished.NextReserve, finished.Rerun = nil, nil, false

@@ -178,7 +178,7 @@ func lengthOf(all []*statepb.Slice) (bytes int64) {
 
 // take takes over what a job that completed for good has read and written. What it
 // leaves is given to a job of its own. edit has been called.
-func (c *change) take(o *operation, task int, cookie scheduling.Cookie, j *statepb.FinishedJob) {
+func (c jobChange) take(o *operation, task int, cookie scheduling.Cookie, j *statepb.FinishedJob) {
 	w, progress := &o.tasks[task], o.record.GetTasks()[task].GetInput()
 	read := w.slices[cookie].GetSlices()
 	if in := j.GetInput(); in != nil {
@@ -195,7 +195,7 @@ func (c *change) take(o *operation, task int, cookie scheduling.Cookie, j *state
 
 // split cuts what a failed job was given into parts: the first is its own, the others
 // go to new jobs. edit has been called.
-func (c *change) split(o *operation, task int, cookie scheduling.Cookie, parts []*statepb.Slices) {
+func (c jobChange) split(o *operation, task int, cookie scheduling.Cookie, parts []*statepb.Slices) {
 	o.tasks[task].slices[cookie] = &statepb.Slices{Slices: filled(parts[0].GetSlices())}
 	for _, part := range parts[1:] {
 		c.grow(o, task, cookie, &statepb.Slices{Slices: filled(part.GetSlices())})
@@ -203,7 +203,7 @@ func (c *change) split(o *operation, task int, cookie scheduling.Cookie, parts [
 }
 
 // skip leaves out the record that a failed job was given. edit has been called.
-func (c *change) skip(o *operation, task int, cookie scheduling.Cookie, r *statepb.SkippedRecord) {
+func (c jobChange) skip(o *operation, task int, cookie scheduling.Cookie, r *statepb.SkippedRecord) {
 	t, w := o.record.GetTasks()[task], &o.tasks[task]
 	read := w.slices[cookie].GetSlices()
 	w.slices[cookie] = nil
@@ -223,7 +223,7 @@ func (c *change) skip(o *operation, task int, cookie scheduling.Cookie, r *state
 
 // grow adds a cookie to a task, which reads part of what another was given, and gets the
 // reserve that the other has.
-func (c *change) grow(o *operation, task int, from scheduling.Cookie, reads *statepb.Slices) {
+func (c jobChange) grow(o *operation, task int, from scheduling.Cookie, reads *statepb.Slices) {
 	t, w := o.record.GetTasks()[task], &o.tasks[task]
 	cookie := scheduling.Cookie(len(w.slices))
 	w.slices = append(w.slices, reads)

@@ -59,7 +59,7 @@ func completeLimits(l *statepb.Limits) (*statepb.Limits, *refusal) {
 
 // checkPools refuses to make more pools in a tree than one may have. One that has more,
 // because the limit has fallen, may still be edited.
-func (c *change) checkPools(what string, t *tree, pools int) *refusal {
+func (c treeChange) checkPools(what string, t *tree, pools int) *refusal {
 	if limit := int(c.limits.GetPoolsPerTree()); pools > limit && pools > len(t.record.GetPools()) {
 		return refuse(CodeTooManyPools, "%s: tree %q would have %d pools and has %d, %d is the most (limit pools_per_tree): remove some",
 			what, t.record.GetName(), pools, len(t.record.GetPools()), limit)

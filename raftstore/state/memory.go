@@ -120,7 +120,7 @@ func learn(t *statepb.Task, cookie int32, j *statepb.FinishedJob) {
 
 // updateReserves takes over what a controller made of the samples of tasks: the digests
 // have them from now on, and the next jobs get another reserve.
-func (c *change) updateReserves(m *commandpb.UpdateReserves) *refusal {
+func (c memoryChange) updateReserves(m *commandpb.UpdateReserves) *refusal {
 	what := fmt.Sprintf("update reserves of operation %q", m.GetOperationId())
 	o, refused := c.controlled(what, m.GetOperationId(), m.GetEpoch())
 	if refused != nil {
@@ -170,7 +170,7 @@ func checkTaskReserve(what string, o *operation, r *commandpb.TaskReserve) *refu
 }
 
 // updateReserve carries out for one task what has been checked.
-func (c *change) updateReserve(o *operation, task int, r *commandpb.TaskReserve) {
+func (c memoryChange) updateReserve(o *operation, task int, r *commandpb.TaskReserve) {
 	t := o.record.GetTasks()[task]
 	if t.Memory == nil {
 		t.Memory = &statepb.TaskMemory{}

@@ -47,7 +47,7 @@ func TestMovesOutOfFullPools(t *testing.T) {
 // its user may have to another, and not while a second operation keeps the first.
 func TestOneEphemeralPoolAfterAnother(t *testing.T) {
 	j := newJournal(t)
-	j.must(treeChange("", map[string]any{"max_ephemeral_pools_per_user": 1}))
+	j.must(treeEdit("", map[string]any{"max_ephemeral_pools_per_user": 1}))
 	spec := specOf(1)
 	spec.Pool = "mine"
 	j.run("op", spec)
@@ -84,7 +84,7 @@ func TestOperationsOfAFullHubStay(t *testing.T) {
 // edit that changes other options of the tree, too.
 func TestTheDefaultParentIsRenamed(t *testing.T) {
 	j := newJournal(t)
-	j.must(createPool("guests", "", nil), treeChange("", map[string]any{"default_parent_pool": "guests"}))
+	j.must(createPool("guests", "", nil), treeEdit("", map[string]any{"default_parent_pool": "guests"}))
 	renamed := &commandpb.TreeEdit{Edit: &commandpb.TreeEdit_Rename{Rename: &commandpb.RenamePool{From: "guests", To: "visitors"}}}
 	other := &commandpb.TreeEdit{Edit: &commandpb.TreeEdit_Change{Change: changesOf(map[string]any{"max_ephemeral_pools_per_user": 3})}}
 	j.must(edit(renamed, other))
@@ -107,7 +107,7 @@ func TestOperationsGoToTheDefaultTree(t *testing.T) {
 		return o.GetTrees()[0].GetTree()
 	}
 	before := treeOf("before")
-	j.must(treeChange("", map[string]any{"nodes_filter": "!gpu"}),
+	j.must(treeEdit("", map[string]any{"nodes_filter": "!gpu"}),
 		&commandpb.CreateTree{Tree: "gpu", Options: optionsOf(map[string]any{"nodes_filter": "gpu"})}, &commandpb.SetDefaultTree{Tree: "gpu"})
 	if after := treeOf("after"); before != "default" || after != "gpu" {
 		t.Errorf("they are in the trees %q and %q, want default and gpu", before, after)

@@ -54,7 +54,7 @@ func (n *node) resize() { n.shrunk = !n.usage.Fits(n.record.GetResources().Amoun
 // registerNode makes a node known and online, in the pool tree whose filter takes
 // it: none, or one. Allocations of an earlier life of the node stay until the
 // leader aborts them.
-func (c *change) registerNode(m *commandpb.RegisterNode) *refusal {
+func (c nodeChange) registerNode(m *commandpb.RegisterNode) *refusal {
 	id := scheduling.NodeID(m.GetNode().GetId())
 	if err := c.fence("register node", m.GetTerm()); err != nil {
 		return err
@@ -106,7 +106,7 @@ func (c *change) registerNode(m *commandpb.RegisterNode) *refusal {
 
 // setNodeOffline records that a node is given no more jobs. A node that is
 // offline already stays as it is.
-func (c *change) setNodeOffline(m *commandpb.SetNodeOffline) *refusal {
+func (c nodeChange) setNodeOffline(m *commandpb.SetNodeOffline) *refusal {
 	id := scheduling.NodeID(m.GetNode())
 	if err := c.fence("set node offline", m.GetTerm()); err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 
 // setPendingReason records why an operation waits in some of its trees. In those
 // that are not named it stays as it is.
-func (c *change) setPendingReason(m *commandpb.SetPendingReason) *refusal {
+func (c operationChange) setPendingReason(m *commandpb.SetPendingReason) *refusal {
 	what := fmt.Sprintf("set pending reason of operation %q", m.GetOperationId())
 	if m.GetTerm() == 0 && m.GetEpoch() != 0 {
 		return c.holdBack(what, m)
@@ -55,7 +55,7 @@ func (c *change) setPendingReason(m *commandpb.SetPendingReason) *refusal {
 
 // holdBack records what the controller of an operation waits for before it can define
 // tasks. DefineTasks ends that.
-func (c *change) holdBack(what string, m *commandpb.SetPendingReason) *refusal {
+func (c operationChange) holdBack(what string, m *commandpb.SetPendingReason) *refusal {
 	o, refused := c.controlled(what, m.GetOperationId(), m.GetEpoch())
 	if refused != nil {
 		return refused

@@ -33,7 +33,7 @@ type place struct {
 // placeAll finds the place of an operation in each of its trees, or refuses it as a
 // whole: a tree or a pool that is not there, that takes no such operations, or that
 // is full.
-func (c *change) placeAll(what string, spec *statepb.OperationSpec, user scheduling.User) ([]place, *refusal) {
+func (c treeChange) placeAll(what string, spec *statepb.OperationSpec, user scheduling.User) ([]place, *refusal) {
 	names := spec.GetPoolTrees()
 	if len(names) == 0 {
 		names = []string{string(c.defaultTree)}
@@ -62,7 +62,7 @@ func (c *change) placeAll(what string, spec *statepb.OperationSpec, user schedul
 }
 
 // placeIn finds the place of an operation in one tree.
-func (c *change) placeIn(what string, t *tree, spec *statepb.OperationSpec, user scheduling.User) (place, *refusal) {
+func (c treeChange) placeIn(what string, t *tree, spec *statepb.OperationSpec, user scheduling.User) (place, *refusal) {
 	invalid := func(err error) *refusal {
 		return refuse(CodeInvalidSpec, "%s: tree %q: %v", what, t.record.GetName(), err)
 	}
@@ -123,7 +123,7 @@ func operationDocument(options pooltree.OperationOptions) *structpb.Struct {
 // enter finds the pool that an operation goes to when it names one, or none, and writes
 // it into the record, which has the pool that it comes from, or none. pools are those
 // of the tree when it has left that one.
-func (c *change) enter(p *place, what string, pools pooltree.Tree, pool string, spec *statepb.OperationSpec, user scheduling.User) *refusal {
+func (c treeChange) enter(p *place, what string, pools pooltree.Tree, pool string, spec *statepb.OperationSpec, user scheduling.User) *refusal {
 	t := p.tree
 	p.pools = t.pools
 	placed, err := pools.Place(scheduling.PoolName(pool), user, spec.Gang(t.pools.Settings()))
@@ -154,7 +154,7 @@ func (c *change) enter(p *place, what string, pools pooltree.Tree, pool string, 
 }
 
 // takePlaces makes the ephemeral pools of places and returns their records.
-func (c *change) takePlaces(places []place) []*statepb.OperationTree {
+func (c treeChange) takePlaces(places []place) []*statepb.OperationTree {
 	records := make([]*statepb.OperationTree, len(places))
 	for i, p := range places {
 		records[i] = p.record
@@ -166,7 +166,7 @@ func (c *change) takePlaces(places []place) []*statepb.OperationTree {
 }
 
 // createEphemeral makes a pool that goes with its last operation.
-func (c *change) createEphemeral(p place) {
+func (c treeChange) createEphemeral(p place) {
 	c.lastPool++
 	p.create.ID = c.lastPool
 	pools, err := p.tree.pools.Create(*p.create)
@@ -175,7 +175,7 @@ func (c *change) createEphemeral(p place) {
 	}
 	record := poolRecord(*p.create)
 	record.CreatedTime, record.ModifiedTime = c.timestamp(), c.timestamp()
-	d := draft{tree: p.tree, at: c, record: shallow(p.tree.record)}
+	d := draft{tree: p.tree, at: c.change, record: shallow(p.tree.record)}
 	i, _ := d.find(record.GetName())
 	d.record.Pools = slices.Insert(slices.Clone(d.record.GetPools()), i, record)
 	c.replaceTree(p.tree, d.record, pools)
@@ -281,7 +281,7 @@ func admitRun(what string, pools pooltree.Tree, from scheduling.PoolName, counts
 
 // admitTrees lets an operation run in trees that it names: those that it is in, and
 // that have room.
-func (c *change) admitTrees(what string, o *operation, names []string) *refusal {
+func (c treeChange) admitTrees(what string, o *operation, names []string) *refusal {
 	for _, name := range names {
 		i := o.treeIndex(scheduling.TreeName(name))
 		if i < 0 {
@@ -304,7 +304,7 @@ func (c *change) admitTrees(what string, o *operation, names []string) *refusal 
 }
 
 // admitOperation lets an operation that runs already run in more of its trees.
-func (c *change) admitOperation(m *commandpb.AdmitOperation) *refusal {
+func (c treeChange) admitOperation(m *commandpb.AdmitOperation) *refusal {
 	what := fmt.Sprintf("admit operation %q", m.GetOperationId())
 	if err := c.fence(what, m.GetTerm()); err != nil {
 		return err

@@ -4,4 +4,4 @@ package state
 
 // countAgain counts an end once more, in builds that find out whether weir chaos
 // notices.
-func (c *change) countAgain(*operation, Ended) {}
+func (c jobChange) countAgain(*operation, Ended) {}

@@ -12,7 +12,7 @@ var CountsTwice bool
 
 // countAgain counts a completion once more: for the next cookie that is pending, so
 // that the state is sound and only the work is not done.
-func (c *change) countAgain(o *operation, e Ended) {
+func (c jobChange) countAgain(o *operation, e Ended) {
 	task := o.taskIndex[scheduling.TaskName(e.Finished.GetTask())]
 	if !CountsTwice || e.Finished.GetState() != lifecycle.JobCompleted.String() {
 		return

@@ -12,7 +12,7 @@ import (
 
 // preemptAllocations orders jobs to go that run beyond what their operations may
 // have, each preemption by itself: it was planned on an older state.
-func (c *change) preemptAllocations(m *commandpb.PreemptAllocations) *refusal {
+func (c jobChange) preemptAllocations(m *commandpb.PreemptAllocations) *refusal {
 	if err := c.fence("preempt allocations", m.GetTerm()); err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func (c *change) preemptAllocations(m *commandpb.PreemptAllocations) *refusal {
 
 // preempt orders one job to go. A job that has an order to go no later is answered as
 // if it were ordered now, so a repeated preemption is answered as the first.
-func (c *change) preempt(s *stops, tree string, p *commandpb.Preemption) *refusal {
+func (c jobChange) preempt(s *stops, tree string, p *commandpb.Preemption) *refusal {
 	what := fmt.Sprintf("preempt job %q", p.GetJobId())
 	a, refused := c.held(p.GetJobId(), "", "")
 	if refused != nil {
@@ -63,7 +63,7 @@ func (c *change) preempt(s *stops, tree string, p *commandpb.Preemption) *refusa
 }
 
 // checkPreemption returns the order of a preemption, with the time of the command.
-func (c *change) checkPreemption(what string, order *statepb.StopOrder) (*statepb.StopOrder, *refusal) {
+func (c jobChange) checkPreemption(what string, order *statepb.StopOrder) (*statepb.StopOrder, *refusal) {
 	kind, err := lifecycle.ParsePreemptionKind(order.GetPreemption())
 	if err != nil || kind == lifecycle.NotPreempted {
 		return nil, refuse(CodeInvalidCommand, "%s: kind of preemption %q: there is no such kind", what, order.GetPreemption())
@@ -103,7 +103,7 @@ func checkPlanned(what string, order *statepb.StopOrder) *refusal {
 
 // checkBeneficiary refuses to preempt for one that cannot use what it would get.
 // nil is nobody.
-func (c *change) checkBeneficiary(what string, b *statepb.Beneficiary) *refusal {
+func (c jobChange) checkBeneficiary(what string, b *statepb.Beneficiary) *refusal {
 	if b == nil {
 		return nil
 	}

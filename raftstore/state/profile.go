@@ -14,7 +14,7 @@ import (
 // saveMemoryProfiles leaves what tasks of an operation have learned to those that come
 // after it: all that the command names, or none. A task that has left it already is
 // passed over, so that a repeated command does nothing.
-func (c *change) saveMemoryProfiles(m *commandpb.SaveMemoryProfiles) *refusal {
+func (c memoryChange) saveMemoryProfiles(m *commandpb.SaveMemoryProfiles) *refusal {
 	what := fmt.Sprintf("save memory profiles of operation %q", m.GetOperationId())
 	o, refused := c.controlled(what, m.GetOperationId(), m.GetEpoch())
 	if refused != nil {
@@ -53,7 +53,7 @@ func (c *change) saveMemoryProfiles(m *commandpb.SaveMemoryProfiles) *refusal {
 
 // checkProfile refuses a profile that is not the task's, or was made of an older one
 // than there is; counts are the samples of those that come earlier in the command.
-func (c *change) checkProfile(what string, o *operation, saved *commandpb.SavedProfile, counts map[string]int64) *refusal {
+func (c memoryChange) checkProfile(what string, o *operation, saved *commandpb.SavedProfile, counts map[string]int64) *refusal {
 	p := saved.GetProfile()
 	i, ok := o.taskIndex[scheduling.TaskName(saved.GetTask())]
 	if !ok {
@@ -82,7 +82,7 @@ func (c *change) checkProfile(what string, o *operation, saved *commandpb.SavedP
 }
 
 // removeMemoryProfiles forgets profiles: all that the command names, or none.
-func (c *change) removeMemoryProfiles(m *commandpb.RemoveMemoryProfiles) *refusal {
+func (c memoryChange) removeMemoryProfiles(m *commandpb.RemoveMemoryProfiles) *refusal {
 	keys := slices.Compact(slices.Sorted(slices.Values(m.GetKeys())))
 	if len(keys) == 0 {
 		keys = slices.Sorted(maps.Keys(c.profiles))
@@ -101,7 +101,7 @@ func (c *change) removeMemoryProfiles(m *commandpb.RemoveMemoryProfiles) *refusa
 
 // trimProfiles forgets the profiles that were updated first while there are more than
 // may be.
-func (c *change) trimProfiles() {
+func (c memoryChange) trimProfiles() {
 	for len(c.profiles) > int(c.limits.GetMemoryProfiles()) {
 		var oldest *statepb.MemoryProfile
 		for _, p := range c.profiles {
@@ -134,7 +134,7 @@ func (s *State) Profiles() []*statepb.MemoryProfile {
 }
 
 // verifyProfiles checks the memory profiles.
-func (s *State) verifyProfiles() error {
+func (s verifier) verifyProfiles() error {
 	if n, limit := len(s.profiles), int(s.limits.GetMemoryProfiles()); n > limit {
 		return fmt.Errorf("%d memory profiles, %d may be kept", n, limit)
 	}

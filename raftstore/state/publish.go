@@ -9,7 +9,7 @@ import (
 
 // publishOutput takes over that the output of a map operation is where it is to be, or
 // why it cannot be. Only after that the operation is completed.
-func (c *change) publishOutput(m *commandpb.PublishOutput) *refusal {
+func (c operationChange) publishOutput(m *commandpb.PublishOutput) *refusal {
 	what := fmt.Sprintf("publish output of operation %q", m.GetOperationId())
 	o, refused := c.controlled(what, m.GetOperationId(), m.GetEpoch())
 	if refused != nil {

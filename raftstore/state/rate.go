@@ -108,7 +108,7 @@ func (s *State) PreemptionRates(tree scheduling.TreeName) []*statepb.PreemptionR
 }
 
 // verifyRates checks that rates are of pools that there are.
-func (s *State) verifyRates() error {
+func (s verifier) verifyRates() error {
 	for of, times := range s.rates {
 		switch {
 		case !s.trees[of.tree].hasPool(uint64(of.id)):

@@ -13,7 +13,7 @@ import (
 // what ran there, and what is still counted as running is aborted. One that is online is
 // forgotten when that is insisted on, nobody has it given jobs, and it has none: what runs
 // there would run elsewhere at the same time.
-func (c *change) removeNode(m *commandpb.RemoveNode) *refusal {
+func (c nodeChange) removeNode(m *commandpb.RemoveNode) *refusal {
 	id := scheduling.NodeID(m.GetNode())
 	what := fmt.Sprintf("remove node %q", id)
 	n, known := c.nodes[id]

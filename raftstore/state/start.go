@@ -11,7 +11,7 @@ import (
 
 // startOperation accepts an operation. One that was started before with the same
 // mutation id answers again, even when it has ended since.
-func (c *change) startOperation(m *commandpb.StartOperation) *refusal {
+func (c operationChange) startOperation(m *commandpb.StartOperation) *refusal {
 	if m.GetMutationId() != "" {
 		if o, ok := c.OperationByMutation(scheduling.User(m.GetUser()), m.GetMutationId()); ok {
 			c.answerStart(o, true)
@@ -46,7 +46,7 @@ func (c *change) startOperation(m *commandpb.StartOperation) *refusal {
 	return nil
 }
 
-func (c *change) answerStart(op *statepb.Operation, repeated bool) {
+func (c operationChange) answerStart(op *statepb.Operation, repeated bool) {
 	c.result.Value = &commandpb.Result_StartOperation{
 		StartOperation: &commandpb.StartOperationResult{OperationId: op.GetId(), Repeated: repeated, Warnings: c.Bounded(op)},
 	}
@@ -54,7 +54,7 @@ func (c *change) answerStart(op *statepb.Operation, repeated bool) {
 
 // checkStart refuses an operation that cannot be, that is there already, or for
 // which there is no room.
-func (c *change) checkStart(m *commandpb.StartOperation) *refusal {
+func (c operationChange) checkStart(m *commandpb.StartOperation) *refusal {
 	const what = "start operation"
 	if m.GetOperationId() == "" {
 		return refuse(CodeInvalidCommand, "%s: it has no id", what)
@@ -81,7 +81,7 @@ func (c *change) checkStart(m *commandpb.StartOperation) *refusal {
 
 // checkSpec refuses a specification that the state could not keep its promises
 // for. What people may write is checked before, with better words.
-func (c *change) checkSpec(what string, spec *statepb.OperationSpec) *refusal {
+func (c operationChange) checkSpec(what string, spec *statepb.OperationSpec) *refusal {
 	invalid := func(format string, args ...any) *refusal {
 		return refuse(CodeInvalidSpec, "%s: %s", what, fmt.Sprintf(format, args...))
 	}
@@ -164,7 +164,7 @@ func readinessProblem(t *statepb.TaskSpec) string {
 }
 
 // checkJobs refuses more jobs than an operation may have.
-func (c *change) checkJobs(what string, jobs int64) *refusal {
+func (c operationChange) checkJobs(what string, jobs int64) *refusal {
 	if limit := int64(c.limits.GetJobsPerOperation()); jobs > limit {
 		return refuse(CodeTooManyJobs, "%s: it has %d jobs, %d is the most (limit jobs_per_operation): split it", what, jobs, limit)
 	}

@@ -30,7 +30,7 @@ const (
 
 // steerable returns an operation that people can still steer: it has not ended
 // and is not about to.
-func (c *change) steerable(what, id string) (*operation, *refusal) {
+func (c operationChange) steerable(what, id string) (*operation, *refusal) {
 	o, refused := c.find(what, id)
 	if refused != nil {
 		return nil, refused
@@ -43,7 +43,7 @@ func (c *change) steerable(what, id string) (*operation, *refusal) {
 
 // suspendOperation stops the start of jobs. One that is suspended already can
 // still have its jobs aborted.
-func (c *change) suspendOperation(m *commandpb.SuspendOperation) *refusal {
+func (c operationChange) suspendOperation(m *commandpb.SuspendOperation) *refusal {
 	what := fmt.Sprintf("suspend operation %q", m.GetOperationId())
 	o, refused := c.steerable(what, m.GetOperationId())
 	if refused != nil {
@@ -65,7 +65,7 @@ func (c *change) suspendOperation(m *commandpb.SuspendOperation) *refusal {
 }
 
 // resumeOperation lets a suspended operation start jobs again.
-func (c *change) resumeOperation(m *commandpb.ResumeOperation) *refusal {
+func (c operationChange) resumeOperation(m *commandpb.ResumeOperation) *refusal {
 	what := fmt.Sprintf("resume operation %q", m.GetOperationId())
 	o, refused := c.steerable(what, m.GetOperationId())
 	if refused != nil {
@@ -84,7 +84,7 @@ func (c *change) resumeOperation(m *commandpb.ResumeOperation) *refusal {
 // abortOperation ends an operation because someone wants it: at once, or so that
 // its jobs have time to leave. In that time it can be aborted again, to make it
 // shorter.
-func (c *change) abortOperation(m *commandpb.AbortOperation) *refusal {
+func (c operationChange) abortOperation(m *commandpb.AbortOperation) *refusal {
 	what := fmt.Sprintf("abort operation %q", m.GetOperationId())
 	if refused := checkGrace(what, m.GetInterruptMillis()); refused != nil {
 		return refused
@@ -122,7 +122,7 @@ func (c *change) abortOperation(m *commandpb.AbortOperation) *refusal {
 const attributeInterrupt = "interrupt_millis"
 
 // abortOrder is what the jobs of an operation are told that is aborted.
-func (c *change) abortOrder(message string, m *commandpb.AbortOperation) *statepb.StopOrder {
+func (c operationChange) abortOrder(message string, m *commandpb.AbortOperation) *statepb.StopOrder {
 	return &statepb.StopOrder{
 		Reason: lifecycle.AbortOperationAborted.String(), Message: message, GraceMillis: m.GetInterruptMillis(),
 		Time: c.timestamp(), Interruption: statepb.InterruptedByAbort,
@@ -131,7 +131,7 @@ func (c *change) abortOrder(message string, m *commandpb.AbortOperation) *statep
 
 // abortSooner leaves the jobs of an operation that is aborted less time. More is
 // not given: they have been told already.
-func (c *change) abortSooner(o *operation, m *commandpb.AbortOperation) {
+func (c operationChange) abortSooner(o *operation, m *commandpb.AbortOperation) {
 	order, news := merged(o.record.GetStop(), c.abortOrder(o.record.GetStop().GetMessage(), m))
 	if !news {
 		return
@@ -145,7 +145,7 @@ func (c *change) abortSooner(o *operation, m *commandpb.AbortOperation) {
 }
 
 // completeOperation ends a running operation well, with what has been done.
-func (c *change) completeOperation(m *commandpb.CompleteOperation) *refusal {
+func (c operationChange) completeOperation(m *commandpb.CompleteOperation) *refusal {
 	what := fmt.Sprintf("complete operation %q", m.GetOperationId())
 	o, refused := c.steerable(what, m.GetOperationId())
 	if refused != nil {

@@ -16,7 +16,7 @@ import (
 const maxGrace = 365 * 24 * time.Hour
 
 // stopJobs orders nodes to end jobs of an operation because someone wants it.
-func (c *change) stopJobs(m *commandpb.StopJobs) *refusal {
+func (c jobChange) stopJobs(m *commandpb.StopJobs) *refusal {
 	what := fmt.Sprintf("stop jobs of operation %q", m.GetOperationId())
 	order, refused := c.checkOrder(what, m.GetOrder())
 	if refused != nil {

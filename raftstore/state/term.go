@@ -46,6 +46,6 @@ func (c *change) beginTerm(m *commandpb.BeginTerm) *refusal {
 		c.emit(TermBegan{Term: m.GetTerm(), Replica: scheduling.ReplicaID(m.GetReplica())})
 	}
 	c.trimArchive()
-	c.trimProfiles()
+	memoryChange{c}.trimProfiles()
 	return nil
 }

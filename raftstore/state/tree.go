@@ -141,7 +141,7 @@ func (t *tree) count(pool scheduling.PoolName, delta pooltree.Count) {
 }
 
 // findTree returns the tree of a command; no name is that of the default tree.
-func (c *change) findTree(what, name string) (*tree, scheduling.TreeName, *refusal) {
+func (c treeChange) findTree(what, name string) (*tree, scheduling.TreeName, *refusal) {
 	tree := scheduling.TreeName(cmp.Or(name, string(c.defaultTree)))
 	if t, ok := c.trees[tree]; ok {
 		return t, tree, nil

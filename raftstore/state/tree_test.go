@@ -36,7 +36,7 @@ func bothSpec() *statepb.OperationSpec {
 func forest(t testing.TB) *journal {
 	j := newJournal(t)
 	j.must(
-		treeChange("", map[string]any{"nodes_filter": "!gpu", "max_ephemeral_pools_per_user": 1}),
+		treeEdit("", map[string]any{"nodes_filter": "!gpu", "max_ephemeral_pools_per_user": 1}),
 		&commandpb.CreateTree{Tree: "gpu", Options: optionsOf(map[string]any{"nodes_filter": "gpu", "max_running_operation_count_per_pool": 1})},
 		taggedNode("n1"), taggedNode("g1", "gpu"),
 		edit(
@@ -107,10 +107,10 @@ func TestEditsAreRefused(t *testing.T) {
 		"an unknown setting":                       {changePool("ads", map[string]any{"wieght": 1}), CodeInvalidPool, "wieght: unknown option; did you mean weight?"},
 		"an unknown pool":                          {changePool("adz", map[string]any{"weight": 1}), CodeUnknownPool, `no such pool in tree "default" (there are "ads"`},
 		"options of the root":                      {changePool("<Root>", map[string]any{"weight": 1}), CodeInvalidPool, "set the options of the tree"},
-		"an unknown setting of the tree":           {treeChange("", map[string]any{"max_pools": 1}), CodeInvalidTree, "max_pools: unknown option"},
-		"a filter with a fault":                    {treeChange("", map[string]any{"nodes_filter": "a & "}), CodeInvalidTree, "position 5"},
-		"a filter that takes the nodes of another": {treeChange("", map[string]any{"nodes_filter": nil}), CodeTreesOverlap, `trees "default" and "gpu"`},
-		"a parent of ephemeral pools that is none": {treeChange("", map[string]any{"default_parent_pool": "gone"}), CodeUnknownPool, "default_parent_pool"},
+		"an unknown setting of the tree":           {treeEdit("", map[string]any{"max_pools": 1}), CodeInvalidTree, "max_pools: unknown option"},
+		"a filter with a fault":                    {treeEdit("", map[string]any{"nodes_filter": "a & "}), CodeInvalidTree, "position 5"},
+		"a filter that takes the nodes of another": {treeEdit("", map[string]any{"nodes_filter": nil}), CodeTreesOverlap, `trees "default" and "gpu"`},
+		"a parent of ephemeral pools that is none": {treeEdit("", map[string]any{"default_parent_pool": "gone"}), CodeUnknownPool, "default_parent_pool"},
 		"an old revision":                          {&commandpb.EditTree{ExpectedRevision: 1, Edits: []*commandpb.TreeEdit{removal("ads")}}, CodeRevisionMismatch, `tree "default" is at revision 4, not 1`},
 		"one of many that cannot be":               {edit(removal("ads"), creation("good", "", nil), creation("x", "fifo", map[string]any{"weight": -1})), CodeInvalidPool, "weight"},
 	})
@@ -154,23 +154,23 @@ func TestTreesThatCannotBeToldApart(t *testing.T) {
 		return map[string]any{"nodes_filter": strings.Join(parts, "&")}
 	}
 	j := newJournal(t)
-	j.must(treeChange("", pairs("(a%[1]d|b%[1]d)")))
+	j.must(treeEdit("", pairs("(a%[1]d|b%[1]d)")))
 	result, _ := j.apply(&commandpb.CreateTree{Tree: "other", Options: optionsOf(pairs("(b%[1]d|a%[1]d)"))})
 	if got := result.GetRefusal(); got.GetCode() != CodeTreesOverlap || !strings.Contains(got.GetMessage(), `trees "other" and "default"`) || !strings.Contains(got.GetMessage(), "cannot be told apart") {
 		t.Errorf("got %v", result)
 	}
-	j.must(&commandpb.CreateTree{Tree: "other", Options: optionsOf(map[string]any{"nodes_filter": "!a1 & !b1"})}, treeChange("other", map[string]any{"main_resource": "gpu"}))
+	j.must(&commandpb.CreateTree{Tree: "other", Options: optionsOf(map[string]any{"nodes_filter": "!a1 & !b1"})}, treeEdit("other", map[string]any{"main_resource": "gpu"}))
 }
 
 func TestNodesOfTwoTreesAreRefused(t *testing.T) {
 	made := func(t testing.TB) *journal {
 		j := forest(t)
-		j.must(treeChange("", map[string]any{"nodes_filter": "plain"}))
+		j.must(treeEdit("", map[string]any{"nodes_filter": "plain"}))
 		return j
 	}
 	checkRefusalsOf(t, made, map[string]refused{
 		"a node of both":                        {taggedNode("x", "gpu", "plain"), CodeTreesOverlap, `match the trees "default" and "gpu" (filters "plain" and "gpu")`},
-		"a filter that takes a node of another": {treeChange("", map[string]any{"nodes_filter": "plain | g1 | !plain & !cpu"}), CodeTreesOverlap, `trees "default" and "gpu"`},
+		"a filter that takes a node of another": {treeEdit("", map[string]any{"nodes_filter": "plain | g1 | !plain & !cpu"}), CodeTreesOverlap, `trees "default" and "gpu"`},
 	})
 	j := made(t)
 	j.must(taggedNode("x", "mars"))
@@ -180,7 +180,7 @@ func TestNodesOfTwoTreesAreRefused(t *testing.T) {
 	if n, _ := j.state.Node("n1"); n.GetTree() != "" {
 		t.Errorf("a node that its tree left: %v", n)
 	}
-	j.must(treeChange("", map[string]any{"nodes_filter": "mars"}))
+	j.must(treeEdit("", map[string]any{"nodes_filter": "mars"}))
 	if n, _ := j.state.Node("x"); n.GetTree() != "default" {
 		t.Errorf("a node whose tree came: %v", n)
 	}
@@ -196,7 +196,7 @@ func TestNodesWithJobsStayInTheirTree(t *testing.T) {
 	}
 	checkRefusalsOf(t, made, map[string]refused{
 		"by other tags": {taggedNode("n1", "gpu"), CodeTreeInUse, `from pool tree "default" to "gpu", and it has 1 jobs`},
-		"to no tree":    {treeChange("", map[string]any{"nodes_filter": "ssd & !gpu"}), CodeTreeInUse, `node "n1" would leave the tree`},
+		"to no tree":    {treeEdit("", map[string]any{"nodes_filter": "ssd & !gpu"}), CodeTreeInUse, `node "n1" would leave the tree`},
 	})
 }
 
@@ -296,7 +296,7 @@ func TestGrantsAreOfTreesThatLetTheOperationRun(t *testing.T) {
 func TestGangsAreOfFIFOPools(t *testing.T) {
 	made := func(t testing.TB) *journal {
 		j := forest(t)
-		j.must(treeChange("", map[string]any{"allow_gang_operations_only_in_fifo_pools": true}))
+		j.must(treeEdit("", map[string]any{"allow_gang_operations_only_in_fifo_pools": true}))
 		return j
 	}
 	gang := func(pool string, jobs int32, is bool) *commandpb.StartOperation {

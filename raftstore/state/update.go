@@ -18,7 +18,7 @@ import (
 
 // updateOperation changes what holds for an operation in its trees: all changes, or
 // none.
-func (c *change) updateOperation(m *commandpb.UpdateOperation) *refusal {
+func (c operationChange) updateOperation(m *commandpb.UpdateOperation) *refusal {
 	what := fmt.Sprintf("update operation %q", m.GetOperationId())
 	o, refused := c.steerable(what, m.GetOperationId())
 	if refused != nil {
@@ -91,7 +91,7 @@ func takeUpdate(what string, drafts []update, m *commandpb.OperationChange) *ref
 }
 
 // placeUpdate finds where an operation is in a tree after an update.
-func (c *change) placeUpdate(what string, o *operation, d *update) (place, *refusal) {
+func (c operationChange) placeUpdate(what string, o *operation, d *update) (place, *refusal) {
 	t := c.trees[scheduling.TreeName(d.before.GetTree())]
 	options, err := pooltree.ReadOperationOptions(d.options)
 	if err != nil {

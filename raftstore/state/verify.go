@@ -40,7 +40,10 @@ import (
 //     the order of acceptance, and the archive holds those that have ended;
 //   - what is bounded is within its limit.
 func (s *State) Verify() error {
-	checks := []func() error{s.verifyOrder, s.verifyOperations, s.verifyAllocations, s.verifyNodes, s.verifyTrees, s.verifyNames, s.verifyProfiles, s.verifyClaims, s.verifyRates}
+	v := verifier{s}
+	checks := []func() error{
+		v.verifyOrder, v.verifyOperations, v.verifyAllocations, v.verifyNodes, v.verifyTrees, v.verifyNames, v.verifyProfiles, v.verifyClaims, v.verifyRates,
+	}
 	for _, check := range checks {
 		if err := check(); err != nil {
 			return fmt.Errorf("state at index %d: %w", s.lastIndex, err)
@@ -49,8 +52,11 @@ func (s *State) Verify() error {
 	return nil
 }
 
+// verifier compares the parts of a State with each other.
+type verifier struct{ *State }
+
 // verifyOrder checks the lists of operations.
-func (s *State) verifyOrder() error {
+func (s verifier) verifyOrder() error {
 	if len(s.order) != len(s.operations) {
 		return fmt.Errorf("%d operations in order, %d in all", len(s.order), len(s.operations))
 	}
@@ -87,7 +93,7 @@ func (s *State) verifyOrder() error {
 }
 
 // verifyOperations checks each operation by itself.
-func (s *State) verifyOperations() error {
+func (s verifier) verifyOperations() error {
 	for _, o := range s.order {
 		if err := s.verifyOperation(o); err != nil {
 			return fmt.Errorf("operation %q: %w", o.id(), err)
@@ -96,7 +102,7 @@ func (s *State) verifyOperations() error {
 	return nil
 }
 
-func (s *State) verifyOperation(o *operation) error {
+func (s verifier) verifyOperation(o *operation) error {
 	r := o.record
 	switch {
 	case o.state == lifecycle.None || r.GetState() != o.state.String():
@@ -131,7 +137,7 @@ func (s *State) verifyOperation(o *operation) error {
 
 // verifyAllocations checks that every allocation is found by all ways and no
 // other one is.
-func (s *State) verifyAllocations() error {
+func (s verifier) verifyAllocations() error {
 	byOperations, byNodes := 0, 0
 	for _, o := range s.order {
 		byOperations += len(o.allocations)
@@ -167,7 +173,7 @@ func (s *State) verifyAllocations() error {
 }
 
 // verifyNodes checks what each node is and holds.
-func (s *State) verifyNodes() error {
+func (s verifier) verifyNodes() error {
 	for _, id := range slices.Sorted(maps.Keys(s.nodes)) {
 		n := s.nodes[id]
 		var usage resource.Amounts
@@ -193,7 +199,7 @@ func (s *State) verifyNodes() error {
 }
 
 // verifyTrees checks the pools, what they count, and which nodes trees take.
-func (s *State) verifyTrees() error {
+func (s verifier) verifyTrees() error {
 	if s.trees[s.defaultTree] == nil {
 		return fmt.Errorf("pool tree %q: missing, and the default", s.defaultTree)
 	}
@@ -228,7 +234,7 @@ func (s *State) verifyTrees() error {
 }
 
 // countTrees counts the operations in progress by tree and pool.
-func (s *State) countTrees() (map[scheduling.TreeName]map[scheduling.PoolName]pooltree.Count, error) {
+func (s verifier) countTrees() (map[scheduling.TreeName]map[scheduling.PoolName]pooltree.Count, error) {
 	immediate := make(map[scheduling.TreeName]map[scheduling.PoolName]pooltree.Count)
 	for _, o := range s.order {
 		if err := s.verifyOperationTrees(o); err != nil {
@@ -250,7 +256,7 @@ func (s *State) countTrees() (map[scheduling.TreeName]map[scheduling.PoolName]po
 }
 
 // verifyOperationTrees checks in which trees an operation is, and where it runs.
-func (s *State) verifyOperationTrees(o *operation) error {
+func (s verifier) verifyOperationTrees(o *operation) error {
 	trees := o.record.GetTrees()
 	admitted := false
 	for i, in := range trees {
@@ -322,7 +328,7 @@ func (t *tree) verify(name scheduling.TreeName, immediate map[scheduling.PoolNam
 }
 
 // verifyNames checks aliases and mutation ids.
-func (s *State) verifyNames() error {
+func (s verifier) verifyNames() error {
 	aliases := make(map[string]scheduling.OperationID)
 	mutations := make(map[mutation]scheduling.OperationID)
 	for _, o := range s.order {
