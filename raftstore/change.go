@@ -36,10 +36,11 @@ type Applicant struct {
 //     log for a second.
 //   - Who is no member stays none: an operator adds replicas.
 func (s *Store) Admit(ctx context.Context, a Applicant) (Suffrage, error) {
-	if err := s.current(ctx); err != nil {
+	c := membership{s}
+	if err := c.current(ctx); err != nil {
 		return Stranger, fmt.Errorf("admit replica %q: %w", a.ID, err)
 	}
-	now, index, err := s.configuration()
+	now, index, err := c.configuration()
 	if err != nil {
 		return Stranger, fmt.Errorf("admit replica %q: %w", a.ID, err)
 	}
@@ -54,19 +55,19 @@ func (s *Store) Admit(ctx context.Context, a Applicant) (Suffrage, error) {
 	case a.ID == s.cfg.ReplicaID && a.Empty:
 		return Stranger, fmt.Errorf("admit replica %q: %w: a replica of this name runs and leads: each has a name of its own", a.ID, ErrMembership)
 	case a.Empty && self.Suffrage == raft.Voter:
-		if err := s.demote(ctx, now, index, a.ID); err != nil {
+		if err := c.demote(ctx, now, index, a.ID); err != nil {
 			return Voter, fmt.Errorf("admit replica %q: %w", a.ID, err)
 		}
 		s.cfg.Logger.Warn("a voter has lost its log: it begins anew, without a vote", "replica", a.ID, "address", a.Address)
 		return NonVoter, nil
 	case self.Suffrage == raft.Voter:
 		return Voter, nil
-	case !a.Votes || a.Empty || s.readiness(a.ID) != nil || countVoters(now) >= maxVoters:
+	case !a.Votes || a.Empty || c.readiness(a.ID) != nil || countVoters(now) >= maxVoters:
 		return NonVoter, nil
 	}
 	// It knows best where it is.
 	self.Address = raft.ServerAddress(cmp.Or(a.Address, string(self.Address)))
-	if err := s.promote(ctx, self, index); err != nil {
+	if err := c.promote(ctx, self, index); err != nil {
 		return NonVoter, fmt.Errorf("admit replica %q: %w", a.ID, err)
 	}
 	s.cfg.Logger.Info("replica has caught up and votes", "replica", a.ID)
@@ -76,7 +77,8 @@ func (s *Store) Admit(ctx context.Context, a Applicant) (Suffrage, error) {
 // AddReplica makes a replica a member without a vote; needs the leader. That it is
 // one already, at this address, is no error.
 func (s *Store) AddReplica(ctx context.Context, id, address string) error {
-	return s.change(ctx, "add", id, func(now raft.Configuration, index uint64) error {
+	c := membership{s}
+	return c.change(ctx, "add", id, func(now raft.Configuration, index uint64) error {
 		if id == "" || address == "" {
 			return fmt.Errorf("%w: a replica needs an id and an address", ErrMembership)
 		}
@@ -91,7 +93,7 @@ func (s *Store) AddReplica(ctx context.Context, id, address string) error {
 			}
 		}
 		s.transport.forget(raft.ServerID(id))
-		return s.reconfigure(ctx, func() raft.Future {
+		return c.reconfigure(ctx, func() raft.Future {
 			return s.raft.AddNonvoter(raft.ServerID(id), raft.ServerAddress(address), index, 0)
 		})
 	})
@@ -101,25 +103,27 @@ func (s *Store) AddReplica(ctx context.Context, id, address string) error {
 // first when it is to go itself. It refuses to leave fewer live voters than a
 // majority, unless forced. That the replica is no member is no error.
 func (s *Store) RemoveReplica(ctx context.Context, id string, force bool) error {
-	return s.change(ctx, "remove", id, func(now raft.Configuration, index uint64) error {
+	c := membership{s}
+	return c.change(ctx, "remove", id, func(now raft.Configuration, index uint64) error {
 		m, member := find(now, id)
 		if !member {
 			return nil
 		}
-		if err := s.dispensable(now, m, force); err != nil {
+		if err := c.dispensable(now, m, force); err != nil {
 			return err
 		}
-		if err := s.yield(ctx, id); err != nil {
+		if err := c.yield(ctx, id); err != nil {
 			return err
 		}
-		return s.reconfigure(ctx, func() raft.Future { return s.raft.RemoveServer(m.ID, index, 0) })
+		return c.reconfigure(ctx, func() raft.Future { return s.raft.RemoveServer(m.ID, index, 0) })
 	})
 }
 
 // PromoteReplica gives a member a vote; needs the leader. The member must have
 // nearly all of the log.
 func (s *Store) PromoteReplica(ctx context.Context, id string) error {
-	return s.change(ctx, "promote", id, func(now raft.Configuration, index uint64) error {
+	c := membership{s}
+	return c.change(ctx, "promote", id, func(now raft.Configuration, index uint64) error {
 		m, member := find(now, id)
 		switch {
 		case !member:
@@ -129,10 +133,10 @@ func (s *Store) PromoteReplica(ctx context.Context, id string) error {
 		case countVoters(now) >= maxVoters:
 			return fmt.Errorf("%w: there are %d voters, the most that there may be", ErrMembership, maxVoters)
 		}
-		if err := s.readiness(id); err != nil {
+		if err := c.readiness(id); err != nil {
 			return err
 		}
-		return s.promote(ctx, m, index)
+		return c.promote(ctx, m, index)
 	})
 }
 
@@ -140,7 +144,8 @@ func (s *Store) PromoteReplica(ctx context.Context, id string) error {
 // when it is the one. It refuses to leave fewer live voters than a majority, unless
 // forced.
 func (s *Store) DemoteReplica(ctx context.Context, id string, force bool) error {
-	return s.change(ctx, "demote", id, func(now raft.Configuration, index uint64) error {
+	c := membership{s}
+	return c.change(ctx, "demote", id, func(now raft.Configuration, index uint64) error {
 		m, member := find(now, id)
 		switch {
 		case !member:
@@ -148,18 +153,21 @@ func (s *Store) DemoteReplica(ctx context.Context, id string, force bool) error 
 		case m.Suffrage != raft.Voter:
 			return nil
 		}
-		if err := s.dispensable(now, m, force); err != nil {
+		if err := c.dispensable(now, m, force); err != nil {
 			return err
 		}
-		if err := s.yield(ctx, id); err != nil {
+		if err := c.yield(ctx, id); err != nil {
 			return err
 		}
-		return s.demote(ctx, now, index, id)
+		return c.demote(ctx, now, index, id)
 	})
 }
 
+// membership decides and makes changes of a Store's members.
+type membership struct{ *Store }
+
 // change runs one change on the leader, against the members as they are.
-func (s *Store) change(ctx context.Context, what, id string, f func(now raft.Configuration, index uint64) error) error {
+func (s membership) change(ctx context.Context, what, id string, f func(now raft.Configuration, index uint64) error) error {
 	err := s.current(ctx)
 	if err == nil {
 		var now raft.Configuration
@@ -176,7 +184,7 @@ func (s *Store) change(ctx context.Context, what, id string, f func(now raft.Con
 
 // current returns nil on a leader that has committed an entry of its term: before
 // that, it may not know the latest members.
-func (s *Store) current(ctx context.Context) error {
+func (s membership) current(ctx context.Context) error {
 	if err := s.leading(); err != nil {
 		return err
 	}
@@ -186,7 +194,7 @@ func (s *Store) current(ctx context.Context) error {
 
 // configuration returns the members and the log index of the entry that made them
 // so: a change that another one overtakes is refused.
-func (s *Store) configuration() (raft.Configuration, uint64, error) {
+func (s membership) configuration() (raft.Configuration, uint64, error) {
 	future := s.raft.GetConfiguration()
 	if err := future.Error(); err != nil {
 		return raft.Configuration{}, 0, err
@@ -212,7 +220,7 @@ func countVoters(members raft.Configuration) (n int) {
 }
 
 // readiness returns what speaks against a vote for a member.
-func (s *Store) readiness(id string) error {
+func (s membership) readiness(id string) error {
 	now := time.Now()
 	follows, near := s.transport.follows(raft.ServerID(id), s.raft.CurrentTerm(), now.Add(-s.silence()), now)
 	switch {
@@ -225,11 +233,11 @@ func (s *Store) readiness(id string) error {
 }
 
 // silence is how long a live follower may not be heard of.
-func (s *Store) silence() time.Duration { return 2 * s.cfg.Timeouts.Heartbeat }
+func (s membership) silence() time.Duration { return 2 * s.cfg.Timeouts.Heartbeat }
 
 // dispensable returns an error when the voters that are left without m could not
 // decide anything now.
-func (s *Store) dispensable(now raft.Configuration, m raft.Server, force bool) error {
+func (s membership) dispensable(now raft.Configuration, m raft.Server, force bool) error {
 	if m.Suffrage != raft.Voter {
 		return nil
 	}
@@ -259,7 +267,7 @@ func (s *Store) dispensable(now raft.Configuration, m raft.Server, force bool) e
 
 // yield hands over the lead when this replica is the one that goes. The caller
 // finds the next leader by the error.
-func (s *Store) yield(ctx context.Context, id string) error {
+func (s membership) yield(ctx context.Context, id string) error {
 	if id != s.cfg.ReplicaID {
 		return nil
 	}
@@ -269,7 +277,7 @@ func (s *Store) yield(ctx context.Context, id string) error {
 	return s.notLeader()
 }
 
-func (s *Store) demote(ctx context.Context, now raft.Configuration, index uint64, id string) error {
+func (s membership) demote(ctx context.Context, now raft.Configuration, index uint64, id string) error {
 	m, _ := find(now, id)
 	s.transport.forget(m.ID)
 	if countVoters(now) == 1 {
@@ -278,12 +286,12 @@ func (s *Store) demote(ctx context.Context, now raft.Configuration, index uint64
 	return s.reconfigure(ctx, func() raft.Future { return s.raft.DemoteVoter(m.ID, index, 0) })
 }
 
-func (s *Store) promote(ctx context.Context, m raft.Server, index uint64) error {
+func (s membership) promote(ctx context.Context, m raft.Server, index uint64) error {
 	return s.reconfigure(ctx, func() raft.Future { return s.raft.AddVoter(m.ID, m.Address, index, 0) })
 }
 
 // reconfigure has a change committed.
-func (s *Store) reconfigure(ctx context.Context, change func() raft.Future) error {
+func (s membership) reconfigure(ctx context.Context, change func() raft.Future) error {
 	err := s.ask(ctx, change)
 	if err == nil || errors.Is(err, ErrNotLeader) || errors.Is(err, ErrClosed) || ctx.Err() != nil {
 		return err

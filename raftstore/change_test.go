@@ -143,7 +143,7 @@ func TestReplicasComeAndGoUnderLoad(t *testing.T) {
 			if id == leader.cfg.ReplicaID {
 				return nil
 			}
-			return leader.readiness(id)
+			return (membership{leader}).readiness(id)
 		})
 	}
 	for _, id := range []string{"r1", "r2"} {
@@ -196,7 +196,7 @@ func TestMembersThatAreNotChanged(t *testing.T) {
 	}
 	c.stop(dead)
 	c.insist(dead+" is dead", func(_ context.Context, leader *Store) error {
-		if err := leader.readiness(dead); err == nil || !strings.Contains(err.Error(), "not answered") {
+		if err := (membership{leader}).readiness(dead); err == nil || !strings.Contains(err.Error(), "not answered") {
 			return fmt.Errorf("it lives: %w", err)
 		}
 		return nil

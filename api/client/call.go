@@ -15,7 +15,7 @@ import (
 
 // task is one call on its way through the replicas.
 type task struct {
-	c    *Client
+	c    *caller
 	what string
 	// longer is what a try is given besides its share: the call waits for
 	// something.
@@ -36,7 +36,7 @@ type task struct {
 	hopeless      map[string]bool
 }
 
-func (c *Client) task(what string) *task {
+func (c *caller) task(what string) *task {
 	now := time.Now()
 	return &task{c: c, what: what, began: now, warned: now, hopeless: make(map[string]bool)}
 }

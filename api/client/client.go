@@ -10,6 +10,19 @@ import (
 
 // Client calls a cluster. It is safe for concurrent use.
 type Client struct {
+	*caller
+	clusterCalls
+	memoryCalls
+}
+
+// clusterCalls are calls about replicas and nodes.
+type clusterCalls struct{ *caller }
+
+// memoryCalls are calls about statistics of jobs and the memory profiles made of them.
+type memoryCalls struct{ *caller }
+
+// caller tries replicas until one answers.
+type caller struct {
 	cfg  Config
 	book *book
 
@@ -26,11 +39,12 @@ func New(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{cfg: cfg, book: newBook(cfg.Addresses), replicas: make(map[string]*replica)}, nil
+	c := &caller{cfg: cfg, book: newBook(cfg.Addresses), replicas: make(map[string]*replica)}
+	return &Client{caller: c, clusterCalls: clusterCalls{c}, memoryCalls: memoryCalls{c}}, nil
 }
 
 // Close ends the connections that are kept open for further calls.
-func (c *Client) Close() {
+func (c *caller) Close() {
 	if idle, ok := c.cfg.HTTP.(interface{ CloseIdleConnections() }); ok {
 		idle.CloseIdleConnections()
 	}
@@ -38,7 +52,7 @@ func (c *Client) Close() {
 
 // Addresses returns the replicas that are known: those of the configuration, and
 // leaders that were hinted at.
-func (c *Client) Addresses() []string { return c.book.all() }
+func (c *caller) Addresses() []string { return c.book.all() }
 
 // replica is the services of one replica.
 type replica struct {
@@ -55,7 +69,7 @@ type replica struct {
 }
 
 // at returns the replica at an address.
-func (c *Client) at(address string) *replica {
+func (c *caller) at(address string) *replica {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if r, ok := c.replicas[address]; ok {

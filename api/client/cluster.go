@@ -11,7 +11,7 @@ import (
 )
 
 // ListNodes returns the nodes in a state, or in any when it is empty.
-func (c *Client) ListNodes(ctx context.Context, state string) ([]*apipb.Node, error) {
+func (c clusterCalls) ListNodes(ctx context.Context, state string) ([]*apipb.Node, error) {
 	res, err := call(ctx, c.task("list nodes"), func(r *replica) method[apipb.ListNodesRequest, apipb.ListNodesResponse] {
 		return r.nodes.List
 	}, &apipb.ListNodesRequest{State: state})
@@ -19,14 +19,14 @@ func (c *Client) ListNodes(ctx context.Context, state string) ([]*apipb.Node, er
 }
 
 // GetNode returns a node and its jobs.
-func (c *Client) GetNode(ctx context.Context, node string) (*apipb.GetNodeResponse, error) {
+func (c clusterCalls) GetNode(ctx context.Context, node string) (*apipb.GetNodeResponse, error) {
 	return call(ctx, c.task("get node"), func(r *replica) method[apipb.GetNodeRequest, apipb.GetNodeResponse] {
 		return r.nodes.Get
 	}, &apipb.GetNodeRequest{Node: node})
 }
 
 // Members returns the replicas, as the one that answers knows them.
-func (c *Client) Members(ctx context.Context) ([]*apipb.Member, error) {
+func (c clusterCalls) Members(ctx context.Context) ([]*apipb.Member, error) {
 	res, err := call(ctx, c.task("cluster members"), func(r *replica) method[apipb.MembersRequest, apipb.MembersResponse] {
 		return r.cluster.Members
 	}, &apipb.MembersRequest{})
@@ -35,7 +35,7 @@ func (c *Client) Members(ctx context.Context) ([]*apipb.Member, error) {
 
 // Status returns how the cluster is, as the first replica that answers knows it. It
 // needs no leader.
-func (c *Client) Status(ctx context.Context) (*apipb.StatusResponse, error) {
+func (c clusterCalls) Status(ctx context.Context) (*apipb.StatusResponse, error) {
 	t := c.task("status")
 	t.longer, t.anyone = statusPatience, true
 	return call(ctx, t, func(r *replica) method[apipb.StatusRequest, apipb.StatusResponse] {
@@ -55,7 +55,7 @@ type ReplicaStatus struct {
 }
 
 // StatusAll asks every known replica at once, each of them once.
-func (c *Client) StatusAll(ctx context.Context) []ReplicaStatus {
+func (c clusterCalls) StatusAll(ctx context.Context) []ReplicaStatus {
 	addresses := c.book.all()
 	all := make([]ReplicaStatus, len(addresses))
 	var asking sync.WaitGroup
@@ -69,7 +69,7 @@ func (c *Client) StatusAll(ctx context.Context) []ReplicaStatus {
 	return all
 }
 
-func (c *Client) statusOf(ctx context.Context, address string) (*apipb.StatusResponse, error) {
+func (c clusterCalls) statusOf(ctx context.Context, address string) (*apipb.StatusResponse, error) {
 	t := c.task("status")
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Try+statusPatience)
 	defer cancel()
@@ -86,7 +86,7 @@ func (c *Client) statusOf(ctx context.Context, address string) (*apipb.StatusRes
 
 // Transfer moves leadership to a replica, or to whichever is most up to date, and
 // returns who leads then.
-func (c *Client) Transfer(ctx context.Context, to string) (leader string, err error) {
+func (c clusterCalls) Transfer(ctx context.Context, to string) (leader string, err error) {
 	t := c.task("transfer leadership")
 	t.longer = transferPatience
 	res, err := call(ctx, t, func(r *replica) method[apipb.TransferRequest, apipb.TransferResponse] {

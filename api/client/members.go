@@ -17,7 +17,7 @@ import (
 // it down, and the leader may hand over first.
 const changePatience = 3 * time.Second
 
-func (c *Client) memberTask(what string) *task {
+func (c clusterCalls) memberTask(what string) *task {
 	t := c.task(what)
 	t.longer = changePatience
 	return t
@@ -25,7 +25,7 @@ func (c *Client) memberTask(what string) *task {
 
 // AddReplica makes a replica a member without a vote. It gets one by itself when it
 // has caught up.
-func (c *Client) AddReplica(ctx context.Context, id, address string) error {
+func (c clusterCalls) AddReplica(ctx context.Context, id, address string) error {
 	_, err := call(ctx, c.memberTask("add replica"), func(r *replica) method[apipb.AddReplicaRequest, apipb.AddReplicaResponse] {
 		return r.cluster.Add
 	}, &apipb.AddReplicaRequest{Id: id, Address: address})
@@ -34,7 +34,7 @@ func (c *Client) AddReplica(ctx context.Context, id, address string) error {
 
 // RemoveReplica ends a replica's membership; force: even if the live voters that
 // are left are no majority.
-func (c *Client) RemoveReplica(ctx context.Context, id string, force bool) error {
+func (c clusterCalls) RemoveReplica(ctx context.Context, id string, force bool) error {
 	t := c.memberTask("remove replica")
 	t.settled = func(ctx context.Context) bool {
 		members, err := c.Members(ctx)
@@ -47,7 +47,7 @@ func (c *Client) RemoveReplica(ctx context.Context, id string, force bool) error
 }
 
 // PromoteReplica gives a member a vote.
-func (c *Client) PromoteReplica(ctx context.Context, id string) error {
+func (c clusterCalls) PromoteReplica(ctx context.Context, id string) error {
 	_, err := call(ctx, c.memberTask("promote replica"), func(r *replica) method[apipb.PromoteReplicaRequest, apipb.PromoteReplicaResponse] {
 		return r.cluster.Promote
 	}, &apipb.PromoteReplicaRequest{Id: id})
@@ -55,7 +55,7 @@ func (c *Client) PromoteReplica(ctx context.Context, id string) error {
 }
 
 // DemoteReplica takes a member's vote; force: as for RemoveReplica.
-func (c *Client) DemoteReplica(ctx context.Context, id string, force bool) error {
+func (c clusterCalls) DemoteReplica(ctx context.Context, id string, force bool) error {
 	_, err := call(ctx, c.memberTask("demote replica"), func(r *replica) method[apipb.DemoteReplicaRequest, apipb.DemoteReplicaResponse] {
 		return r.cluster.Demote
 	}, &apipb.DemoteReplicaRequest{Id: id, Force: force})
@@ -67,7 +67,7 @@ const backupSilence = 20 * time.Second
 
 // Backup writes the state of the cluster to w. When a replica is lost on the way,
 // begin is called, and the next one starts from the beginning: begin empties w.
-func (c *Client) Backup(ctx context.Context, w io.Writer, begin func() error) error {
+func (c clusterCalls) Backup(ctx context.Context, w io.Writer, begin func() error) error {
 	t := c.task("cluster backup")
 	t.longer = backupSilence
 	var local error

@@ -12,28 +12,28 @@ import (
 
 // OperationStatistics returns what was measured of the jobs of an operation that have
 // ended, added up, and what memory to ask for.
-func (c *Client) OperationStatistics(ctx context.Context, req *apipb.OperationStatisticsRequest) (*apipb.OperationStatisticsResponse, error) {
+func (c memoryCalls) OperationStatistics(ctx context.Context, req *apipb.OperationStatisticsRequest) (*apipb.OperationStatisticsResponse, error) {
 	return call(ctx, c.task("show statistics"), func(r *replica) method[apipb.OperationStatisticsRequest, apipb.OperationStatisticsResponse] {
 		return r.operations.Statistics
 	}, req)
 }
 
 // JobStatistics returns what was measured of a job.
-func (c *Client) JobStatistics(ctx context.Context, job string) (*apipb.JobStatisticsResponse, error) {
+func (c memoryCalls) JobStatistics(ctx context.Context, job string) (*apipb.JobStatisticsResponse, error) {
 	return call(ctx, c.task("show statistics of job"), func(r *replica) method[apipb.JobStatisticsRequest, apipb.JobStatisticsResponse] {
 		return r.jobs.Statistics
 	}, &apipb.JobStatisticsRequest{JobId: job})
 }
 
 // MemoryProfiles returns what finished operations have needed, the latest first.
-func (c *Client) MemoryProfiles(ctx context.Context, req *apipb.MemoryProfilesRequest) (*apipb.MemoryProfilesResponse, error) {
+func (c memoryCalls) MemoryProfiles(ctx context.Context, req *apipb.MemoryProfilesRequest) (*apipb.MemoryProfilesResponse, error) {
 	return call(ctx, c.task("list memory profiles"), func(r *replica) method[apipb.MemoryProfilesRequest, apipb.MemoryProfilesResponse] {
 		return r.memory.Profiles
 	}, req)
 }
 
 // ForgetMemoryProfiles removes profiles by their keys, and returns how many.
-func (c *Client) ForgetMemoryProfiles(ctx context.Context, keys ...string) (forgotten int, err error) {
+func (c memoryCalls) ForgetMemoryProfiles(ctx context.Context, keys ...string) (forgotten int, err error) {
 	t := c.task("forget memory profiles")
 	t.settled = func(ctx context.Context) bool {
 		return !slices.ContainsFunc(keys, func(key string) bool {
@@ -46,7 +46,7 @@ func (c *Client) ForgetMemoryProfiles(ctx context.Context, keys ...string) (forg
 }
 
 // ForgetAllMemoryProfiles removes all profiles, and returns how many there were.
-func (c *Client) ForgetAllMemoryProfiles(ctx context.Context) (forgotten int, err error) {
+func (c memoryCalls) ForgetAllMemoryProfiles(ctx context.Context) (forgotten int, err error) {
 	t := c.task("forget memory profiles")
 	t.settled = func(ctx context.Context) bool {
 		left, err := c.MemoryProfiles(ctx, &apipb.MemoryProfilesRequest{Limit: 1})
@@ -55,7 +55,7 @@ func (c *Client) ForgetAllMemoryProfiles(ctx context.Context) (forgotten int, er
 	return c.forget(ctx, t, &apipb.ForgetMemoryProfilesRequest{All: true})
 }
 
-func (c *Client) forget(ctx context.Context, t *task, req *apipb.ForgetMemoryProfilesRequest) (int, error) {
+func (c memoryCalls) forget(ctx context.Context, t *task, req *apipb.ForgetMemoryProfilesRequest) (int, error) {
 	res, err := call(ctx, t, func(r *replica) method[apipb.ForgetMemoryProfilesRequest, apipb.ForgetMemoryProfilesResponse] {
 		return r.memory.Forget
 	}, req)

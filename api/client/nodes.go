@@ -10,7 +10,7 @@ import (
 // DrainNode has a node given no more jobs; those that run there go on, or, when
 // interrupt is not 0, are interrupted with so long to leave. A node that is drained
 // already stays so.
-func (c *Client) DrainNode(ctx context.Context, node, reason string, interrupt time.Duration) error {
+func (c clusterCalls) DrainNode(ctx context.Context, node, reason string, interrupt time.Duration) error {
 	t := c.task("drain node")
 	t.settled = func(ctx context.Context) bool {
 		res, err := c.GetNode(ctx, node)
@@ -25,7 +25,7 @@ func (c *Client) DrainNode(ctx context.Context, node, reason string, interrupt t
 
 // UndrainNode lets a node have jobs again. A node that is not drained stays as it
 // is.
-func (c *Client) UndrainNode(ctx context.Context, node string) error {
+func (c clusterCalls) UndrainNode(ctx context.Context, node string) error {
 	t := c.task("undrain node")
 	t.settled = func(ctx context.Context) bool {
 		res, err := c.GetNode(ctx, node)
@@ -39,7 +39,7 @@ func (c *Client) UndrainNode(ctx context.Context, node string) error {
 
 // RemoveNode has a node forgotten that is offline; with force also one that is online,
 // drained and has no jobs.
-func (c *Client) RemoveNode(ctx context.Context, node string, force bool) error {
+func (c clusterCalls) RemoveNode(ctx context.Context, node string, force bool) error {
 	t := c.task("remove node")
 	t.settled = func(ctx context.Context) bool {
 		_, err := c.GetNode(ctx, node)
