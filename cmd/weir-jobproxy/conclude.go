@@ -15,7 +15,7 @@ const saveAgain = 500 * time.Millisecond
 func (s *supervisor) finish() {
 	s.gone = nil
 	s.measureEnd(killPatience)
-	s.takeDisk(s.diskLast)
+	s.takeDisk(s.disk.last)
 	s.flush()
 }
 
@@ -30,8 +30,7 @@ func (s *supervisor) measureEnd(patience time.Duration) {
 			s.root = &ending{time: time.Now()}
 		}
 	}
-	s.stopDisk()
-	s.diskTold = nil
+	s.disk.end()
 	s.finishMeasuring()
 	if err := s.inside.remove(patience); err != nil {
 		complain(err)
@@ -40,10 +39,10 @@ func (s *supervisor) measureEnd(patience time.Duration) {
 
 // conclude makes the result, writes it, and tells it.
 func (s *supervisor) conclude(status unix.WaitStatus) {
-	for _, timer := range []*time.Timer{s.timeLimit, s.grace, s.sample, s.memoryCheck} {
+	for _, timer := range []*time.Timer{s.timeLimit, s.deadline.timer, s.sample, s.memory.check} {
 		timer.Stop()
 	}
-	s.stopWatch()
+	s.memory.stop()
 	complainIf(s.volumes.unmount())
 	end := time.Now()
 	if s.root != nil {
@@ -58,45 +57,59 @@ func (s *supervisor) conclude(status unix.WaitStatus) {
 		Statistics:     s.statistics(),
 	}
 	s.verdict.apply(result, status)
-	result.Interrupted = s.interruption != nil
+	result.Interrupted = s.deadline.interruption != nil
 	result.OutputLost = clip(lost(s.stdout, s.stderr), mostText)
-	result.Hang = s.hang
+	result.Hang = s.ending.hang
 	result.Input, result.Output = s.remains.input, s.remains.output
 	if s.child.pid == 0 {
 		result.ExitCode = -1
 	}
-	s.result = result
+	s.conclusion.result = result
 	// An agent that listens has the result in its journal before anybody else hears of
 	// it; for one that comes later, it has to be on disk here.
-	s.watchEnd("write its result into " + s.folder)
+	s.ending.start("write its result into " + s.folder)
 	if s.agent.listens() {
-		s.save(writeWhole)
+		s.conclusion.save(writeWhole)
 	} else {
-		s.save(writeDurably)
+		s.conclusion.save(writeDurably)
 	}
-}
-
-// save has the result written in the background.
-func (s *supervisor) save(write func(folder, name string, value any) error) {
-	folder, result := s.folder, s.result
-	go func() { s.saved <- write(folder, proxyproto.ResultFile, result) }()
-}
-
-// takeSaved tells the result when it has been written. A disk that does not take it is tried
-// again: the job may have filled it.
-func (s *supervisor) takeSaved(err error) {
-	if err != nil {
-		complain(err)
-		s.unsaved.Reset(saveAgain)
-	}
-	s.tell()
 }
 
 // tell tells the result, once.
 func (s *supervisor) tell() {
-	s.stall.Stop()
-	if !s.told {
-		s.told = true
-		s.agent.send(proxyproto.Message{Exited: s.result})
+	s.ending.timer.Stop()
+	if !s.conclusion.told {
+		s.conclusion.told = true
+		s.agent.send(proxyproto.Message{Exited: s.conclusion.result})
+	}
+}
+
+// conclusion is the result of the job, and what has become of it.
+type conclusion struct {
+	folder string
+	// result is nil before the end of the job; told: the agent may have it.
+	result *proxyproto.Result
+	told   bool
+	// saved is sent when the result has been written, or has not; unsaved is when that is
+	// tried again.
+	saved   chan error
+	unsaved *time.Timer
+}
+
+func newConclusion(folder string) conclusion {
+	return conclusion{folder: folder, saved: make(chan error, 1), unsaved: stoppedTimer()}
+}
+
+// save has the result written in the background.
+func (o *conclusion) save(write func(folder, name string, value any) error) {
+	folder, result, saved := o.folder, o.result, o.saved
+	go func() { saved <- write(folder, proxyproto.ResultFile, result) }()
+}
+
+// retry has a result that the disk did not take written again: the job may have filled it.
+func (o *conclusion) retry(err error) {
+	if err != nil {
+		complain(err)
+		o.unsaved.Reset(saveAgain)
 	}
 }

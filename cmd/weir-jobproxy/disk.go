@@ -186,19 +186,39 @@ func complainUnlessGone(err error) {
 	}
 }
 
-// watchDisk begins to measure a disk that is limited.
-func (s *supervisor) watchDisk() {
-	if s.disk.limit == 0 {
+// diskWatch measures the disk of a job as long as it lives.
+type diskWatch struct {
+	disk
+	// told has each measurement; last is that of the end, set before gone is closed.
+	told chan diskUse
+	last diskUse
+	max  int64
+	stop func()
+}
+
+func newDiskWatch(d disk) diskWatch {
+	return diskWatch{disk: d, told: make(chan diskUse), stop: func() {}}
+}
+
+// begin begins to measure a disk that is limited.
+func (d *diskWatch) begin() {
+	if d.limit == 0 {
 		return
 	}
 	stop := make(chan struct{})
-	s.stopDisk = sync.OnceFunc(func() { close(stop) })
-	go s.disk.watch(s.diskTold, stop)
+	d.stop = sync.OnceFunc(func() { close(stop) })
+	go d.watch(d.told, stop)
+}
+
+// end takes no more measurements.
+func (d *diskWatch) end() {
+	d.stop()
+	d.told = nil
 }
 
 // takeDisk judges a measurement of the disk.
 func (s *supervisor) takeDisk(use diskUse) {
-	s.maxDisk = max(s.maxDisk, use.bytes)
+	s.disk.max = max(s.disk.max, use.bytes)
 	if use.bytes <= s.spec.DiskLimit || s.spec.DiskLimit == 0 {
 		return
 	}

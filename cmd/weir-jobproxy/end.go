@@ -22,7 +22,7 @@ func (s *supervisor) endTree() {
 	}
 	s.endingAll = true
 	s.prober.close()
-	s.watchEnd("end its processes")
+	s.ending.start("end its processes")
 	// Who gives up what hangs waits for it no more, and it may go on later.
 	gone := s.gone
 	alone := s.root != nil && s.spec.Cgroups.None()
@@ -42,7 +42,7 @@ func (s *supervisor) endTree() {
 		s.ending.begin("keep standard error in " + s.spec.OutputFolder)
 		s.stderr.finish()
 		s.ending.begin("measure what it has on disk in " + s.spec.Workspace)
-		s.diskLast, _ = s.disk.measure(s.ending.move)
+		s.disk.last, _ = s.disk.measure(s.ending.move)
 		close(gone)
 	}()
 }

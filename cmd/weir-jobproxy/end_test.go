@@ -19,7 +19,7 @@ func TestEndThatHasComeCounts(t *testing.T) {
 		"a limit":         {func(s *supervisor) { s.end(limit) }, true},
 		"an order":        {func(s *supervisor) { s.stop(proxyproto.Stop{GraceMillis: 1}) }, false},
 		"the lease":       {func(s *supervisor) { s.expire() }, false},
-		"its deadline":    {func(s *supervisor) { s.interruption = &proxyproto.Interrupt{}; s.graceOver() }, true},
+		"its deadline":    {func(s *supervisor) { s.deadline.interruption = &proxyproto.Interrupt{}; s.graceOver() }, true},
 		"an interruption": {func(s *supervisor) { s.interrupt(proxyproto.Interrupt{Signal: "SIGINT", GraceMillis: 1}) }, true},
 	}
 	for name, test := range tests {
@@ -35,7 +35,7 @@ func TestEndThatHasComeCounts(t *testing.T) {
 			if s.abandoned.decided() == test.wantKept {
 				t.Errorf("what it has written is kept: %t, want %t", !s.abandoned.decided(), test.wantKept)
 			}
-			if s.grace.Stop() {
+			if s.deadline.timer.Stop() {
 				t.Error("it has a deadline")
 			}
 		})

@@ -167,15 +167,15 @@ func TestPausedEndIsNoHang(t *testing.T) {
 			s := newSupervisor(t.TempDir(), spec, proxyproto.Identity{Pid: os.Getpid()}, nil, nil)
 			s.gone, s.root = nil, &ending{time: time.Now()}
 			s.verdict.decide(verdict{outcome: proxyproto.OutcomeExited})
-			s.watchEnd("keep a as b")
+			s.ending.start("keep a as b")
 			now := time.Now()
-			s.ending.moved, s.checkDue = now.Add(-test.moved), now.Add(-test.due)
-			if s.checkStall(now); (s.result != nil) != test.want {
-				t.Errorf("given up: %t, want %t", s.result != nil, test.want)
+			s.ending.moved, s.ending.due = now.Add(-test.moved), now.Add(-test.due)
+			if s.checkStall(now); (s.conclusion.result != nil) != test.want {
+				t.Errorf("given up: %t, want %t", s.conclusion.result != nil, test.want)
 			}
-			if s.result != nil {
-				s.takeSaved(<-s.saved)
-			} else if !s.stall.Stop() {
+			if s.conclusion.result != nil {
+				takeSaved(s)
+			} else if !s.ending.timer.Stop() {
 				t.Error("it is not looked at again")
 			}
 		})
@@ -243,23 +243,23 @@ func TestHangIsGivenUp(t *testing.T) {
 			s.streams, s.gone = stuck, nil
 			s.root = &ending{status: test.status, time: time.Now()}
 			s.verdict.decide(verdict{outcome: proxyproto.OutcomeExited})
-			s.watchEnd("end its processes")
+			s.ending.start("end its processes")
 			s.flush()
 			if test.abandoned.decided() && !s.abandonFlush(test.abandoned) {
 				t.Fatal("not abandoned")
 			}
-			for deadline := time.After(patience); s.result == nil; {
+			for deadline := time.After(patience); s.conclusion.result == nil; {
 				select {
-				case <-s.stall.C:
+				case <-s.ending.timer.C:
 					s.checkStall(time.Now())
 				case <-deadline:
 					t.Fatal("it is waited for still")
 				}
 			}
-			s.takeSaved(<-s.saved)
+			takeSaved(s)
 			close(stuck.letGo)
 			s.takeRemains(<-s.flushed)
-			r := s.result
+			r := s.conclusion.result
 			if r.Outcome != test.wantOutcome || r.Reason != test.abandoned.reason || r.Output != nil || r.Hang == nil || !strings.Contains(r.Error, "take stock") {
 				t.Errorf("result %+v, hang %v, want %s, and nothing kept", r, r.Hang, test.wantOutcome)
 			}
@@ -274,18 +274,18 @@ func TestHangOfAJobThatNeverBegan(t *testing.T) {
 	stuck := stuckStreams{letGo: make(chan struct{})}
 	s.streams = stuck
 	s.startFailed(errors.New("no such program"))
-	for deadline := time.After(patience); s.result == nil; {
+	for deadline := time.After(patience); s.conclusion.result == nil; {
 		select {
-		case <-s.stall.C:
+		case <-s.ending.timer.C:
 			s.checkStall(time.Now())
 		case <-deadline:
 			t.Fatal("it is waited for still")
 		}
 	}
-	s.takeSaved(<-s.saved)
+	takeSaved(s)
 	close(stuck.letGo)
 	s.takeRemains(<-s.flushed)
-	if r := s.result; r.Outcome != proxyproto.OutcomeStartFailed || r.ExitCode != -1 || r.Hang == nil || !strings.Contains(r.Error, "no such program") {
+	if r := s.conclusion.result; r.Outcome != proxyproto.OutcomeStartFailed || r.ExitCode != -1 || r.Hang == nil || !strings.Contains(r.Error, "no such program") {
 		t.Errorf("result %+v, hang %v, want that it has not begun", r, r.Hang)
 	}
 }
@@ -315,15 +315,15 @@ func TestProcessesGoAfterTheyWereGivenUp(t *testing.T) {
 	s.verdict.decide(verdict{outcome: proxyproto.OutcomeExited})
 	gone := s.gone
 	s.endTree()
-	for deadline := time.After(patience); s.result == nil; {
+	for deadline := time.After(patience); s.conclusion.result == nil; {
 		select {
-		case <-s.stall.C:
+		case <-s.ending.timer.C:
 			s.checkStall(time.Now())
 		case <-deadline:
 			t.Fatal("it is waited for still")
 		}
 	}
-	s.takeSaved(<-s.saved)
+	takeSaved(s)
 	close(s.reaped)
 	close(stuck.letGo)
 	select {
@@ -331,7 +331,13 @@ func TestProcessesGoAfterTheyWereGivenUp(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("the end of the processes is waited for still")
 	}
-	if s.result.Outcome != proxyproto.OutcomeEndHung || s.result.Hang == nil {
-		t.Errorf("result %+v, want its end to hang", s.result)
+	if s.conclusion.result.Outcome != proxyproto.OutcomeEndHung || s.conclusion.result.Hang == nil {
+		t.Errorf("result %+v, want its end to hang", s.conclusion.result)
 	}
+}
+
+// takeSaved has a supervisor take that its result was written, as run does.
+func takeSaved(s *supervisor) {
+	s.conclusion.retry(<-s.conclusion.saved)
+	s.tell()
 }

@@ -30,17 +30,17 @@ func TestRenewal(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newSupervisor(t.TempDir(), &proxyproto.Spec{JobID: "job", LeaseMillis: 2 * hour}, proxyproto.Identity{}, nil, nil)
 			if test.over {
-				s.setLease(proctree.Uptime(), -time.Hour)
+				s.lease.set(proctree.Uptime(), -time.Hour)
 			}
 			before := proctree.Uptime()
-			s.renew(test.renew)
+			s.lease.renew(test.renew)
 			want := before + time.Duration(test.want)*time.Millisecond
-			if late := s.leaseEnd - want; late < -patience/4 || late > patience/4 {
-				t.Errorf("it ends %v from now, want %v", s.leaseEnd-before, time.Duration(test.want)*time.Millisecond)
+			if late := s.lease.end - want; late < -patience/4 || late > patience/4 {
+				t.Errorf("it ends %v from now, want %v", s.lease.end-before, time.Duration(test.want)*time.Millisecond)
 			}
 			over := false
 			select {
-			case <-s.lease.C:
+			case <-s.lease.timer.C:
 				over = true
 			default:
 			}

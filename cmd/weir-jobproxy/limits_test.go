@@ -164,9 +164,9 @@ func TestAbandonedFlush(t *testing.T) {
 				t.Error("not abandoned")
 			}
 			s.takeRemains(<-s.flushed)
-			s.takeSaved(<-s.saved)
-			if s.result == nil || s.result.Outcome != test.wantOutcome {
-				t.Errorf("result %+v, want %s", s.result, test.wantOutcome)
+			takeSaved(s)
+			if s.conclusion.result == nil || s.conclusion.result.Outcome != test.wantOutcome {
+				t.Errorf("result %+v, want %s", s.conclusion.result, test.wantOutcome)
 			}
 			if s.abandonFlush(test.cause) {
 				t.Error("abandoned after its end")
@@ -179,8 +179,8 @@ func TestAbandonedFlush(t *testing.T) {
 // command had ended, and processes that it has left had not.
 func TestFlushOfAnAbandonedJob(t *testing.T) {
 	late := func(s *supervisor) {
-		s.lease.Reset(0)
-		<-s.lease.C
+		s.lease.timer.Reset(0)
+		<-s.lease.timer.C
 		s.expire()
 	}
 	stopped := func(s *supervisor) { s.stop(proxyproto.Stop{Reason: "preemption"}) }
@@ -212,9 +212,9 @@ func TestFlushOfAnAbandonedJob(t *testing.T) {
 			case <-time.After(patience):
 				t.Fatal("what it wrote is kept")
 			}
-			s.takeSaved(<-s.saved)
-			if s.result.Outcome != test.wantOutcome {
-				t.Errorf("result %+v, want %s", s.result, test.wantOutcome)
+			takeSaved(s)
+			if s.conclusion.result.Outcome != test.wantOutcome {
+				t.Errorf("result %+v, want %s", s.conclusion.result, test.wantOutcome)
 			}
 		})
 	}
@@ -233,9 +233,9 @@ func TestFailedFlush(t *testing.T) {
 		r := <-s.flushed
 		r.failure = verdict{outcome: proxyproto.OutcomeOutputFailed, err: "full"}
 		s.takeRemains(r)
-		s.takeSaved(<-s.saved)
-		if s.result.Outcome != want {
-			t.Errorf("%s: %s, want %s", outcome, s.result.Outcome, want)
+		takeSaved(s)
+		if s.conclusion.result.Outcome != want {
+			t.Errorf("%s: %s, want %s", outcome, s.conclusion.result.Outcome, want)
 		}
 	}
 }
@@ -315,7 +315,7 @@ func TestLongestResult(t *testing.T) {
 	s.verdict.disk = &proxyproto.DiskExcess{Biggest: use.biggest}
 	s.verdict.fault = &proxyproto.InputFault{Name: odd, Text: odd}
 	s.conclude(0)
-	message := proxyproto.Message{Exited: s.result}
+	message := proxyproto.Message{Exited: s.conclusion.result}
 	if line, err := message.Line(); err != nil {
 		t.Errorf("%d bytes: %v", len(line), err)
 	}

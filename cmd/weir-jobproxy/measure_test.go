@@ -96,7 +96,7 @@ func TestTmpfsOfAShortJobIsMemory(t *testing.T) {
 	s := newSupervisor(t.TempDir(), &proxyproto.Spec{JobID: "job"}, proxyproto.Identity{}, nil, nil)
 	s.volumes.list = []volume{{path: dir, root: root}}
 	// What the tests have waited for is no process of the job.
-	s.child.init, s.ownPeak = 1, math.MaxInt64
+	s.child.init, s.memory.ownPeak = 1, math.MaxInt64
 	s.root = &ending{time: time.Now()}
 	s.finishMeasuring()
 	if m := s.meter; m.statistics.MaxMemory != 2<<20 || m.tmpfsPeak != 2<<20 || m.netPeak != 0 || m.current != 0 {

@@ -9,9 +9,46 @@ import (
 	"weir/actors/agent/runner/proxyproto"
 )
 
+const (
+	// memoryChecks is how often, memoryCheckPeriod apart, the kernel is asked
+	// whether it has killed after it told that memory ran out.
+	memoryChecks      = 100
+	memoryCheckPeriod = 5 * time.Millisecond
+	// nearLimit is the part of the memory limit from which on samples note
+	// the biggest processes.
+	nearLimit = 0.75
+)
+
+// memoryWatch finds out whether the job takes more memory than its limit, and what takes it.
+type memoryWatch struct {
+	spec    *proxyproto.Spec
+	inside  enclosure
+	volumes *volumes
+	scorer  scorer
+	// suspects are the biggest processes that were seen.
+	suspects []proxyproto.ProcessMemory
+	// low is sent by the kernel; check is when it is asked again, checksLeft times.
+	low        chan struct{}
+	check      *time.Timer
+	checksLeft int
+	// stop ends what the kernel sends.
+	stop func()
+	// ownPeak is the most memory that the proxy had held when it started the command, rootName
+	// the name of that.
+	ownPeak  int64
+	rootName string
+}
+
+func newMemoryWatch(spec *proxyproto.Spec, inside enclosure, volumes *volumes) memoryWatch {
+	return memoryWatch{
+		spec: spec, inside: inside, volumes: volumes, scorer: newScorer(spec.MemoryReserve),
+		low: make(chan struct{}, 1), check: stoppedTimer(), stop: func() {},
+	}
+}
+
 // measure takes a sample, and judges by it where only measuring can.
 func (s *supervisor) measure(now time.Time) {
-	if s.result != nil || s.endingAll {
+	if s.conclusion.result != nil || s.endingAll {
 		return
 	}
 	s.sample.Reset(s.schedule.next())
@@ -21,14 +58,14 @@ func (s *supervisor) measure(now time.Time) {
 		return
 	}
 	s.meter.observe(now, usage, s.volumes.used())
-	s.scorer.score(s.inside, usage.Memory)
+	s.memory.scorer.score(s.inside, usage.Memory)
 	limit := s.spec.MemoryLimit
 	if limit > 0 && float64(usage.Memory) >= nearLimit*float64(limit) {
-		s.noteSuspects()
+		s.memory.noteSuspects(s.child.init)
 	}
 	switch pids := pidsLimit(s.spec); {
 	case limit > 0 && s.spec.Cgroups.None() && usage.Memory > limit:
-		s.end(s.memoryVerdict(usage.Memory))
+		s.end(s.memory.excess(usage.Memory))
 	case pids > 0 && s.spec.Cgroups.None() && usage.PeakPids > int64(pids):
 		s.end(verdict{outcome: proxyproto.OutcomePidsLimitExceeded,
 			err: fmt.Sprintf("Process limit exceeded: %d processes and threads, the limit is %d", usage.PeakPids, s.spec.PidsLimit)})
@@ -43,30 +80,30 @@ func (s *supervisor) measure(now time.Time) {
 // suspectMemory reacts to the kernel telling that memory has run out. It tells
 // before it kills: who is big now is known for the last time.
 func (s *supervisor) suspectMemory() {
-	if s.result != nil || s.endingAll {
+	if s.conclusion.result != nil || s.endingAll {
 		return
 	}
-	s.noteSuspects()
-	s.memoryChecksLeft = memoryChecks
+	s.memory.noteSuspects(s.child.init)
+	s.memory.checksLeft = memoryChecks
 	s.recheckMemory()
 }
 
 // recheckMemory looks again until the kernel has killed, or clearly did not.
 func (s *supervisor) recheckMemory() {
-	if s.result != nil || s.endingAll || s.checkMemory() || s.memoryChecksLeft == 0 {
+	if s.conclusion.result != nil || s.endingAll || s.checkMemory() || s.memory.checksLeft == 0 {
 		return
 	}
-	s.memoryChecksLeft--
-	s.memoryCheck.Reset(memoryCheckPeriod)
+	s.memory.checksLeft--
+	s.memory.check.Reset(memoryCheckPeriod)
 }
 
 // checkMemory ends the job when the kernel has killed a process of it at its
 // memory limit, and says whether it did. On v1 the others would live on.
-func (s *supervisor) checkMemory() bool { return s.judgeMemory(s.memoryEvents()) }
+func (s *supervisor) checkMemory() bool { return s.judgeMemory(s.memory.events()) }
 
-// memoryEvents are what the kernel tells of the job's memory limit; nothing, if it does not.
-func (s *supervisor) memoryEvents() cgroup.MemoryEvents {
-	events, err := s.inside.memoryEvents()
+// events are what the kernel tells of the job's memory limit; nothing, if it does not.
+func (m *memoryWatch) events() cgroup.MemoryEvents {
+	events, err := m.inside.memoryEvents()
 	complainIf(err)
 	return events
 }
@@ -82,22 +119,23 @@ func (s *supervisor) judgeMemory(events cgroup.MemoryEvents) bool {
 	}
 	// The victim's memory may be free again. It was all in use, or the kernel
 	// would not have killed.
-	s.verdict.decide(s.memoryVerdict(max(usage.Memory, s.spec.MemoryLimit)))
+	s.verdict.decide(s.memory.excess(max(usage.Memory, s.spec.MemoryLimit)))
 	s.endTree()
 	return true
 }
 
-func (s *supervisor) memoryVerdict(usage int64) verdict {
-	excess := &proxyproto.MemoryExcess{Usage: usage, Limit: s.spec.MemoryLimit, Tmpfs: s.volumes.used(), Biggest: s.suspects}
+// excess is the verdict of a job that takes so much, more than its limit.
+func (m *memoryWatch) excess(usage int64) verdict {
+	excess := &proxyproto.MemoryExcess{Usage: usage, Limit: m.spec.MemoryLimit, Tmpfs: m.volumes.used(), Biggest: m.suspects}
 	return verdict{outcome: proxyproto.OutcomeMemoryLimitExceeded, err: excess.String(), memory: excess}
 }
 
 // noteSuspects remembers the biggest processes. The kernel's victim may have
 // gone meanwhile: a list that adds up to less than before is no better.
-func (s *supervisor) noteSuspects() {
-	list := biggestProcesses(s.inside, s.child.init)
-	if total(list) >= total(s.suspects)/2 {
-		s.suspects = list
+func (m *memoryWatch) noteSuspects(init int) {
+	list := biggestProcesses(m.inside, init)
+	if total(list) >= total(m.suspects)/2 {
+		m.suspects = list
 	}
 }
 
@@ -122,26 +160,27 @@ func (s *supervisor) finishMeasuring() {
 		s.meter.observeGap(usage, tmpfs)
 		s.meter.observe(s.root.time, usage, tmpfs)
 	}
-	peak, least := processPeak(s.root.usage, s.child.init == 0, s.ownPeak)
+	peak, least := processPeak(s.root.usage, s.child.init == 0, s.memory.ownPeak)
 	s.meter.observeEnd(s.root.time, peak, least)
 	if excess := s.verdict.memory; excess != nil {
 		s.meter.statistics.MaxMemory = max(s.meter.statistics.MaxMemory, excess.Usage)
-		s.nameVictims(excess)
+		s.memory.nameVictims(excess, s.child.pid, s.root.usage.Maxrss<<10)
+		s.verdict.err = excess.String()
 	}
 }
 
-// nameVictims names whom the kernel killed beside those who were seen.
-func (s *supervisor) nameVictims(excess *proxyproto.MemoryExcess) {
-	killed := newVictims(s.spec.Cgroups)
-	if !s.spec.Cgroups.None() {
+// nameVictims names the processes that the kernel killed beside those that were seen, of a job
+// whose root process has held so much.
+func (m *memoryWatch) nameVictims(excess *proxyproto.MemoryExcess, pid int, held int64) {
+	killed := newVictims(m.spec.Cgroups)
+	if !m.spec.Cgroups.None() {
 		complainIf(killed.read())
 	}
-	root := proxyproto.ProcessMemory{Pid: s.child.pid, Name: s.rootName, Bytes: s.root.usage.Maxrss << 10}
-	if root.Bytes <= s.ownPeak {
+	root := proxyproto.ProcessMemory{Pid: pid, Name: m.rootName, Bytes: held}
+	if root.Bytes <= m.ownPeak {
 		root.Bytes = 0
 	}
 	excess.Biggest = culprits(excess.Biggest, killed.list, root)
-	s.verdict.err = excess.String()
 }
 
 // culprits are those who were seen and those whom the kernel killed, or, where it does not

@@ -54,34 +54,55 @@ func (p *progress) idle(now time.Time) (string, time.Duration) {
 // stallChecks is how often, in the time that the end of a job may stand still, it is looked at.
 const stallChecks = 8
 
-// watchEnd begins to watch that the end of the job goes on.
-func (s *supervisor) watchEnd(step string) {
-	s.ending.begin(step)
-	s.nextCheck()
+// endWatch sees to it that the end of the job goes on.
+type endWatch struct {
+	*progress
+	// limit is how long the end may stand still, due when that is checked next.
+	limit time.Duration
+	timer *time.Timer
+	due   time.Time
+	// hang is what does not go on.
+	hang *proxyproto.Hang
 }
 
-// nextCheck has checkStall called soon.
-func (s *supervisor) nextCheck() {
-	period := s.spec.EndTimeout() / stallChecks
-	s.stall.Reset(period)
-	s.checkDue = time.Now().Add(period)
+// start begins to watch, with a step.
+func (w *endWatch) start(step string) {
+	w.begin(step)
+	w.again()
+}
+
+// again has the end checked again soon.
+func (w *endWatch) again() {
+	period := w.limit / stallChecks
+	w.timer.Reset(period)
+	w.due = time.Now().Add(period)
+}
+
+// stalled returns the step that has stood still for too long, and for how long; otherwise it is
+// checked again.
+func (w *endWatch) stalled(now time.Time) (step string, idle time.Duration, stalled bool) {
+	// A proxy that does not run cannot go on either.
+	if late := now.Sub(w.due); late > w.limit/stallChecks {
+		w.forgive(late, now)
+	}
+	step, idle = w.idle(now)
+	if idle < w.limit {
+		w.again()
+		return "", 0, false
+	}
+	return step, idle, true
 }
 
 // checkStall ends the job without what does not go on.
 func (s *supervisor) checkStall(now time.Time) {
-	// A proxy that does not run cannot go on either.
-	if late := now.Sub(s.checkDue); late > s.spec.EndTimeout()/stallChecks {
-		s.ending.forgive(late, now)
-	}
-	step, idle := s.ending.idle(now)
-	if idle < s.spec.EndTimeout() {
-		s.nextCheck()
+	step, idle, stalled := s.ending.stalled(now)
+	if !stalled {
 		return
 	}
 	hang := &proxyproto.Hang{Step: step, IdleMillis: idle.Milliseconds(), Processes: s.hanging()}
 	complain(errors.New(hang.String()))
 	switch {
-	case s.result != nil:
+	case s.conclusion.result != nil:
 		// Only to keep the result hangs, which the agent keeps too.
 		s.tell()
 	default:
@@ -95,7 +116,7 @@ func (s *supervisor) giveUp(hang *proxyproto.Hang) {
 	if s.cancelFlush != nil {
 		s.cancelFlush()
 	}
-	s.hang = hang
+	s.ending.hang = hang
 	completed := s.completed()
 	if s.gone != nil {
 		s.gone = nil

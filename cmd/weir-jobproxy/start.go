@@ -27,14 +27,14 @@ func (s *supervisor) start() {
 		s.startFailed(err)
 		return
 	}
-	s.ownPeak = ownPeak()
+	s.memory.ownPeak = ownPeak()
 	if root, err := proctree.Read(s.child.pid); err == nil {
 		s.started = &proxyproto.Started{Identity: root.Identity, Time: s.startTime}
-		s.rootName = root.Name
+		s.memory.rootName = root.Name
 	}
 	go s.child.await(s.rootEnded, s.prober.heard, s.reaped)
 	s.sample.Reset(s.schedule.next())
-	s.watchDisk()
+	s.disk.begin()
 	if limit := s.spec.TimeLimit(); limit > 0 {
 		s.timeLimit.Reset(limit)
 	}
@@ -57,7 +57,7 @@ func (s *supervisor) startFailed(err error) {
 	s.verdict.decide(cause)
 	// There are no processes to end.
 	s.endingAll, s.gone = true, nil
-	s.watchEnd("take stock of what it has read and written")
+	s.ending.start("take stock of what it has read and written")
 	s.flush()
 }
 
@@ -65,14 +65,14 @@ func (s *supervisor) startFailed(err error) {
 func (s *supervisor) launch() error {
 	stop, err := s.inside.watchMemory(func() {
 		select {
-		case s.memoryLow <- struct{}{}:
+		case s.memory.low <- struct{}{}:
 		default:
 		}
 	})
 	if err != nil {
 		return err
 	}
-	s.stopWatch = stop
+	s.memory.stop = stop
 	stdin, stdoutEnd, err := s.streams.open()
 	if err != nil {
 		return err

@@ -47,7 +47,7 @@ func (s *supervisor) statistics() proxyproto.Statistics {
 	}
 	if s.spec.DiskLimit > 0 {
 		values[statistics.UserDiskLimit] = s.spec.DiskLimit
-		values[statistics.UserDiskMaxUsage] = s.maxDisk
+		values[statistics.UserDiskMaxUsage] = s.disk.max
 	}
 	if s.root != nil {
 		addEnded(values)

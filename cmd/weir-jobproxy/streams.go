@@ -83,7 +83,7 @@ func (s *supervisor) completed() bool {
 // kept already. It says whether there was anything to abandon: that is so from when the
 // command has ended well, though processes that it has left may have to end first.
 func (s *supervisor) abandonFlush(cause verdict) bool {
-	if s.result != nil || s.cancelFlush == nil && !s.completed() {
+	if s.conclusion.result != nil || s.cancelFlush == nil && !s.completed() {
 		return false
 	}
 	s.abandoned.decide(cause)
@@ -96,7 +96,7 @@ func (s *supervisor) abandonFlush(cause verdict) bool {
 // takeRemains ends the job with what was kept of it.
 func (s *supervisor) takeRemains(r remains) {
 	s.cancelFlush()
-	if s.result != nil {
+	if s.conclusion.result != nil {
 		complain(errors.New("what hung goes on; nothing is kept of it any more"))
 		return
 	}

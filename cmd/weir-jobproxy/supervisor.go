@@ -9,18 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/actors/agent/runner/proctree"
 	"weir/actors/agent/runner/proxyproto"
-)
-
-const (
-	// memoryChecks is how often, memoryCheckPeriod apart, the kernel is asked
-	// whether it has killed after it told that memory ran out.
-	memoryChecks      = 100
-	memoryCheckPeriod = 5 * time.Millisecond
-	// nearLimit is the part of the memory limit from which on samples note
-	// the biggest processes.
-	nearLimit = 0.75
 )
 
 // supervisor runs the job. Its fields belong to the goroutine of run.
@@ -32,105 +21,76 @@ type supervisor struct {
 	agent   *connection
 	signals <-chan os.Signal
 
-	inside   enclosure
-	child    child
-	streams  streams
-	volumes  *volumes
-	disk     disk
-	scorer   scorer
-	prober   *prober
-	started  *proxyproto.Started
-	rootName string
-	// ownPeak is the most memory that the proxy had held when it started the command.
-	ownPeak        int64
+	inside         enclosure
+	child          child
+	streams        streams
+	volumes        *volumes
+	prober         *prober
+	started        *proxyproto.Started
 	startTime      time.Time
 	stdout, stderr *capture
 
-	// rootEnded and reaped are told by reap, gone by endTree, memoryLow by the
-	// kernel, failed and flushed by the streams.
+	// lease, deadline and timeLimit end the job at their time, memory and disk when it
+	// takes more than its limits.
+	lease     lease
+	deadline  deadline
+	timeLimit *time.Timer
+	memory    memoryWatch
+	disk      diskWatch
+	sample    *time.Timer
+	meter     meter
+	schedule  schedule
+
+	// rootEnded and reaped are closed or sent by reap, gone by endTree, failed and flushed
+	// by the streams, probed by probe.
 	rootEnded chan ending
 	reaped    chan struct{}
 	gone      chan struct{}
-	memoryLow chan struct{}
 	failed    chan verdict
 	flushed   chan remains
 	probed    chan probed
-	// diskTold has what the workspace takes; diskLast is what it took in the end, set
-	// before gone is told.
-	diskTold  chan diskUse
-	diskLast  diskUse
-	stopDisk  func()
-	stopWatch func()
-	// ending is how far the end of the job has come, checkDue when that is looked at next, and
-	// hang what of it hangs; saved is told when the result has been written.
-	ending   *progress
-	checkDue time.Time
-	hang     *proxyproto.Hang
-	saved    chan error
-	// cancelFlush is set from when the streams finish, abandoned when they are not to.
+	// cancelFlush is set while the streams finish, abandoned when they must not.
 	cancelFlush func()
 	abandoned   verdict
 
-	// leaseEnd is when lease is over, on the clock of proctree.Uptime.
-	leaseEnd                                                     time.Duration
-	lease, timeLimit, grace, sample, memoryCheck, unsaved, stall *time.Timer
-	// graceEnd is when the job is ended; interruption is what asked it to end by itself.
-	graceEnd         time.Time
-	interruption     *proxyproto.Interrupt
-	memoryChecksLeft int
-
-	verdict   verdict
-	root      *ending
-	endingAll bool
-	meter     meter
-	schedule  schedule
-	suspects  []proxyproto.ProcessMemory
-	maxDisk   int64
-	remains   remains
-	// result is the end of the job; told: the agent may have it.
-	result *proxyproto.Result
-	told   bool
-	leave  bool
+	verdict    verdict
+	root       *ending
+	endingAll  bool
+	ending     endWatch
+	remains    remains
+	conclusion conclusion
+	leave      bool
 }
 
 func newSupervisor(folder string, spec *proxyproto.Spec, self proxyproto.Identity, server *server, told <-chan os.Signal) *supervisor {
 	pace := new(progress)
 	volumes := new(volumes)
 	inside := newEnclosure(spec, volumes)
-	leaseEnd := proctree.Uptime() + spec.Lease()
 	return &supervisor{
-		folder:      folder,
-		spec:        spec,
-		self:        self,
-		server:      server,
-		signals:     told,
-		inside:      inside,
-		streams:     newStreams(spec, folder, pace),
-		volumes:     volumes,
-		disk:        newDisk(spec, folder, inside.processes),
-		scorer:      newScorer(spec.MemoryReserve),
-		prober:      &prober{inside: inside, spec: spec},
-		probed:      make(chan probed),
-		rootEnded:   make(chan ending, 1),
-		reaped:      make(chan struct{}),
-		gone:        make(chan struct{}),
-		memoryLow:   make(chan struct{}, 1),
-		failed:      make(chan verdict, 1),
-		flushed:     make(chan remains, 1),
-		diskTold:    make(chan diskUse),
-		stopDisk:    func() {},
-		stopWatch:   func() {},
-		leaseEnd:    leaseEnd,
-		lease:       time.NewTimer(spec.Lease()),
-		timeLimit:   stoppedTimer(),
-		grace:       stoppedTimer(),
-		sample:      stoppedTimer(),
-		memoryCheck: stoppedTimer(),
-		unsaved:     stoppedTimer(),
-		stall:       stoppedTimer(),
-		ending:      pace,
-		saved:       make(chan error, 1),
-		schedule:    newSchedule(spec),
+		folder:     folder,
+		spec:       spec,
+		self:       self,
+		server:     server,
+		signals:    told,
+		inside:     inside,
+		streams:    newStreams(spec, folder, pace),
+		volumes:    volumes,
+		lease:      newLease(spec),
+		deadline:   deadline{timer: stoppedTimer()},
+		memory:     newMemoryWatch(spec, inside, volumes),
+		disk:       newDiskWatch(newDisk(spec, folder, inside.processes)),
+		prober:     &prober{inside: inside, spec: spec},
+		probed:     make(chan probed),
+		rootEnded:  make(chan ending, 1),
+		reaped:     make(chan struct{}),
+		gone:       make(chan struct{}),
+		failed:     make(chan verdict, 1),
+		flushed:    make(chan remains, 1),
+		timeLimit:  stoppedTimer(),
+		sample:     stoppedTimer(),
+		schedule:   newSchedule(spec),
+		ending:     endWatch{progress: pace, limit: spec.EndTimeout(), timer: stoppedTimer()},
+		conclusion: newConclusion(folder),
 	}
 }
 
@@ -150,29 +110,30 @@ func (s *supervisor) run() {
 			s.serve(r)
 		case <-s.signals:
 			s.stop(proxyproto.Stop{Reason: "weir-jobproxy was told to end by SIGTERM"})
-		case <-s.lease.C:
+		case <-s.lease.timer.C:
 			s.leaseOver()
 		case <-s.timeLimit.C:
 			s.end(verdict{outcome: proxyproto.OutcomeTimeLimitExceeded, err: fmt.Sprintf("ran for its time limit of %v", s.spec.TimeLimit())})
-		case <-s.grace.C:
+		case <-s.deadline.timer.C:
 			s.graceOver()
 		case now := <-s.sample.C:
 			s.measure(now)
-		case <-s.memoryLow:
+		case <-s.memory.low:
 			s.suspectMemory()
-		case <-s.memoryCheck.C:
+		case <-s.memory.check.C:
 			s.recheckMemory()
-		case <-s.unsaved.C:
-			s.save(writeDurably)
-		case err := <-s.saved:
-			s.takeSaved(err)
-		case <-s.stall.C:
+		case <-s.conclusion.unsaved.C:
+			s.conclusion.save(writeDurably)
+		case err := <-s.conclusion.saved:
+			s.conclusion.retry(err)
+			s.tell()
+		case <-s.ending.timer.C:
 			s.checkStall(time.Now())
 		case e := <-s.rootEnded:
 			s.exit(e)
 		case cause := <-s.failed:
 			s.end(cause)
-		case use := <-s.diskTold:
+		case use := <-s.disk.told:
 			s.takeDisk(use)
 		case <-s.gone:
 			s.finish()
@@ -200,7 +161,7 @@ func (s *supervisor) serve(r request) {
 		r.from.send(proxyproto.Message{Error: &proxyproto.Error{Error: r.err.Error()}})
 		return
 	}
-	err := checkCommand(r.message, s.told)
+	err := checkCommand(r.message, s.conclusion.told)
 	if err == nil {
 		err = s.obey(r.message)
 	}
@@ -215,8 +176,8 @@ func (s *supervisor) greet() {
 	if s.started != nil {
 		s.agent.send(proxyproto.Message{Started: s.started})
 	}
-	if s.told {
-		s.agent.send(proxyproto.Message{Exited: s.result})
+	if s.conclusion.told {
+		s.agent.send(proxyproto.Message{Exited: s.conclusion.result})
 	}
 }
 
@@ -224,7 +185,7 @@ func (s *supervisor) greet() {
 func (s *supervisor) obey(m proxyproto.Message) error {
 	switch {
 	case m.Renew != nil:
-		s.renew(*m.Renew)
+		s.lease.renew(*m.Renew)
 	case m.Signal != nil:
 		number := unix.SignalNum(m.Signal.Name)
 		if m.Signal.RootOnly {
@@ -254,10 +215,10 @@ func (s *supervisor) stop(stop proxyproto.Stop) {
 		s.endTree()
 		return
 	}
-	if s.graceEnd.IsZero() {
+	if !s.deadline.set() {
 		complainIf(signalAll(s.inside, unix.SIGTERM))
 	}
-	s.endIn(stop.GraceMillis)
+	s.deadline.within(stop.GraceMillis)
 }
 
 // interrupt asks the job to end by itself, once, and holds the deadline, whatever
@@ -266,8 +227,8 @@ func (s *supervisor) interrupt(m proxyproto.Interrupt) {
 	if s.hearEnd(); s.over() {
 		return
 	}
-	if s.graceEnd.IsZero() {
-		s.interruption = &m
+	if !s.deadline.set() {
+		s.deadline.interruption = &m
 		switch number := unix.SignalNum(m.Signal); {
 		case number == 0:
 		case m.RootOnly:
@@ -277,7 +238,7 @@ func (s *supervisor) interrupt(m proxyproto.Interrupt) {
 		}
 		s.streams.interrupt()
 	}
-	s.endIn(m.GraceMillis)
+	s.deadline.within(m.GraceMillis)
 }
 
 // probed is the outcome of a probe, and who asked for it.
@@ -303,21 +264,12 @@ func (s *supervisor) probe(m proxyproto.Probe) {
 }
 
 // over: the job has ended, or is being ended.
-func (s *supervisor) over() bool { return s.root != nil || s.result != nil || s.endingAll }
-
-// endIn ends the job after so long, unless it is to end earlier.
-func (s *supervisor) endIn(graceMillis int64) {
-	end := time.Now().Add(time.Duration(graceMillis) * time.Millisecond)
-	if s.graceEnd.IsZero() || end.Before(s.graceEnd) {
-		s.graceEnd = end
-		s.grace.Reset(time.Until(end))
-	}
-}
+func (s *supervisor) over() bool { return s.root != nil || s.conclusion.result != nil || s.endingAll }
 
 // graceOver ends a job that has not gone in the time that it was given.
 func (s *supervisor) graceOver() {
-	if s.interruption != nil {
-		s.end(verdict{outcome: proxyproto.OutcomeStopped, reason: s.interruption.Reason})
+	if order := s.deadline.interruption; order != nil {
+		s.end(verdict{outcome: proxyproto.OutcomeStopped, reason: order.Reason})
 		return
 	}
 	s.endTree()
@@ -325,7 +277,7 @@ func (s *supervisor) graceOver() {
 
 // end ends the job at once, for a cause.
 func (s *supervisor) end(cause verdict) {
-	if s.hearEnd(); s.root == nil && s.result == nil {
+	if s.hearEnd(); s.root == nil && s.conclusion.result == nil {
 		s.verdict.decide(cause)
 		s.endTree()
 	}
@@ -345,7 +297,7 @@ func (s *supervisor) hearEnd() {
 func (s *supervisor) exit(e ending) {
 	s.root = &e
 	if !s.verdict.decided() {
-		if events := s.memoryEvents(); !s.judgeMemory(events) {
+		if events := s.memory.events(); !s.judgeMemory(events) {
 			s.verdict.decide(causeOfExit(e.status, events, s.refusedForks(e.status), s.spec.PidsLimit))
 		}
 	}
