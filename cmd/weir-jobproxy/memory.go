@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"weir/actors/agent/runner/cgroup"
@@ -164,45 +163,16 @@ func (s *supervisor) finishMeasuring() {
 	s.meter.observeEnd(s.root.time, peak, least)
 	if excess := s.verdict.memory; excess != nil {
 		s.meter.statistics.MaxMemory = max(s.meter.statistics.MaxMemory, excess.Usage)
-		s.memory.nameVictims(excess, s.child.pid, s.root.usage.Maxrss<<10)
+		excess.Biggest = s.memory.culprits(s.child.pid, s.root.usage.Maxrss<<10)
 		s.verdict.err = excess.String()
 	}
 }
 
-// nameVictims names the processes that the kernel killed beside those that were seen, of a job
-// whose root process has held so much.
-func (m *memoryWatch) nameVictims(excess *proxyproto.MemoryExcess, pid int, held int64) {
-	killed := newVictims(m.spec.Cgroups)
-	if !m.spec.Cgroups.None() {
-		complainIf(killed.read())
+// culprits are the processes that were seen, or the root process, if that has held more than all
+// of them: the kernel was faster than the sample.
+func (m *memoryWatch) culprits(pid int, held int64) []proxyproto.ProcessMemory {
+	if held > m.ownPeak && held > total(m.suspects) {
+		return []proxyproto.ProcessMemory{{Pid: pid, Name: m.rootName, Bytes: held}}
 	}
-	root := proxyproto.ProcessMemory{Pid: pid, Name: m.rootName, Bytes: held}
-	if root.Bytes <= m.ownPeak {
-		root.Bytes = 0
-	}
-	excess.Biggest = culprits(excess.Biggest, killed.list, root)
-}
-
-// culprits are those who were seen and those whom the kernel killed, or, where it does not
-// tell, the root process, if that has held more than all who were seen: the kernel was faster
-// than the look at them. What a process has waited for counts as held by it here.
-func culprits(seen, killed []proxyproto.ProcessMemory, root proxyproto.ProcessMemory) []proxyproto.ProcessMemory {
-	if len(killed) == 0 && total(seen) < root.Bytes {
-		return []proxyproto.ProcessMemory{root}
-	}
-	return merge(seen, killed)
-}
-
-// merge joins two lists of processes, each process with the most that is known of it.
-func merge(seen, more []proxyproto.ProcessMemory) []proxyproto.ProcessMemory {
-	list := slices.Clone(seen)
-	for _, process := range more {
-		same := func(p proxyproto.ProcessMemory) bool { return p.Pid == process.Pid }
-		if i := slices.IndexFunc(list, same); i >= 0 {
-			process.Bytes = max(process.Bytes, list[i].Bytes)
-			list = slices.Delete(list, i, i+1)
-		}
-		list = append(list, process)
-	}
-	return mostMemory(list)
+	return m.suspects
 }
