@@ -13,6 +13,7 @@ import (
 
 	"weir/actors/node"
 	"weir/actors/operation"
+	"weir/actors/reconcile"
 	"weir/messages/actorpb"
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
@@ -101,7 +102,7 @@ func (a *leaderActor) Receive(ctx actor.Context) {
 	case replicasChanged:
 		a.lookAtOperations(ctx)
 	case wordHeard:
-		a.lookAt(ctx, a.operations[m.operation], operation.Look{})
+		a.lookAt(ctx, a.operations[m.operation], reconcile.Look{})
 	case broken:
 		// The supervisor starts the actor again, from the state as it is then.
 		panic(fmt.Sprintf("leader of term %d: %v", a.term, m.err))
@@ -230,26 +231,26 @@ func (a *leaderActor) batch(ctx actor.Context, m batch) {
 		case state.OperationChanged:
 			admit = a.operationChanged(ctx, e, touched) || admit
 		case state.ControllerAssigned:
-			a.lookAt(ctx, a.operations[e.ID], operation.Look{})
+			a.lookAt(ctx, a.operations[e.ID], reconcile.Look{})
 		case state.OutputPublished:
-			a.lookAt(ctx, a.operations[e.ID], operation.Look{})
+			a.lookAt(ctx, a.operations[e.ID], reconcile.Look{})
 		case state.AllocationsStarted:
 			for _, allocation := range e.Allocations {
 				touched[allocation.GetNode()] = true
 				if id := scheduling.OperationID(allocation.GetOperationId()); a.replica.records.handsOver(id) {
-					a.lookAt(ctx, a.operations[id], operation.Look{})
+					a.lookAt(ctx, a.operations[id], reconcile.Look{})
 				}
 			}
 		case state.StopsOrdered:
 			for _, allocation := range e.Allocations {
 				touched[allocation.GetNode()] = true
 			}
-			a.lookAt(ctx, a.operations[e.Operation], operation.Look{})
+			a.lookAt(ctx, a.operations[e.Operation], reconcile.Look{})
 		case state.AllocationsEnded:
 			for _, ended := range e.Ended {
 				touched[ended.Allocation.GetNode()] = true
 			}
-			a.lookAt(ctx, a.operations[e.Operation], operation.Look{})
+			a.lookAt(ctx, a.operations[e.Operation], reconcile.Look{})
 		case state.TreeChanged:
 			a.treeChanged(ctx, e.Tree)
 			admit = true
@@ -299,14 +300,14 @@ func (a *leaderActor) operationChanged(ctx actor.Context, e state.OperationChang
 		delete(a.operations, e.ID)
 		ctx.Stop(pid)
 	} else {
-		a.lookAt(ctx, pid, operation.Look{})
+		a.lookAt(ctx, pid, reconcile.Look{})
 	}
 	return waits || e.From == e.To || e.To.Terminal()
 }
 
 func (a *leaderActor) lookAtOperations(ctx actor.Context) {
 	for _, pid := range a.operations {
-		ctx.Send(pid, operation.Look{})
+		ctx.Send(pid, reconcile.Look{})
 	}
 }
 

@@ -7,8 +7,7 @@ import (
 
 	"weir/actors/controller"
 	"weir/actors/node"
-	"weir/actors/operation"
-	"weir/actors/pool"
+	"weir/actors/reconcile"
 )
 
 // mailbox holds no more than one Look at a time: an actor that looks sees all that
@@ -52,7 +51,7 @@ func (v lookInvoker) InvokeUserMessage(message any) {
 
 func isLook(message any) bool {
 	switch message.(type) {
-	case controller.Look, node.Look, operation.Look, pool.Look:
+	case controller.Look, node.Look, reconcile.Look:
 		return true
 	default:
 		return false

@@ -10,13 +10,12 @@ import (
 
 	"weir/actors/controller"
 	"weir/actors/node"
-	"weir/actors/operation"
-	"weir/actors/pool"
+	"weir/actors/reconcile"
 )
 
 func TestLooksThatWaitAreOne(t *testing.T) {
 	for name, look := range map[string]any{
-		"at an operation": operation.Look{}, "at a pool": pool.Look{}, "at a node": node.Look{}, "of a controller": controller.Look{},
+		"at an operation or a pool": reconcile.Look{}, "at a node": node.Look{}, "of a controller": controller.Look{},
 	} {
 		t.Run(name, func(t *testing.T) {
 			log := slog.New(slog.DiscardHandler)

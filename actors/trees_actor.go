@@ -8,6 +8,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"weir/actors/pool"
+	"weir/actors/reconcile"
 	"weir/actors/scheduler"
 	"weir/messages/actorpb"
 	"weir/messages/statepb"
@@ -131,7 +132,7 @@ func (a *leaderActor) lookAtPools(ctx actor.Context) {
 		for _, key := range keys {
 			if !told[key] {
 				told[key] = true
-				a.lookAt(ctx, a.trees.pools[key], pool.Look{})
+				a.lookAt(ctx, a.trees.pools[key], reconcile.Look{})
 			}
 		}
 	}

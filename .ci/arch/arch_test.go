@@ -38,7 +38,7 @@ var layers = [][]string{
 }
 
 // sharedByActors are the folders below actors that each actor package may import.
-var sharedByActors = []string{"actors/remote", "actors/hearsay"}
+var sharedByActors = []string{"actors/remote", "actors/hearsay", "actors/reconcile"}
 
 // pureFolder is a folder of pure packages: time, ids and chance arrive as data.
 type pureFolder struct {

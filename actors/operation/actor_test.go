@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"weir/actors/reconcile"
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
 )
@@ -81,7 +82,7 @@ func (s *stage) ProposeAsync(commands []proto.Message, done func([]*commandpb.Re
 }
 
 func (s *stage) look() {
-	s.system.Root.Send(s.pid, Look{})
+	s.system.Root.Send(s.pid, reconcile.Look{})
 	synctest.Wait()
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/proto"
 
+	"weir/actors/reconcile"
 	"weir/messages/commandpb"
 	"weir/scheduling"
 	"weir/scheduling/pooltree"
@@ -45,7 +46,7 @@ func (s *stage) ProposeAsync(commands []proto.Message, done func([]*commandpb.Re
 }
 
 func (s *stage) look() {
-	s.system.Root.Send(s.pid, Look{})
+	s.system.Root.Send(s.pid, reconcile.Look{})
 	synctest.Wait()
 }
 
