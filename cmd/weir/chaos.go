@@ -15,13 +15,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"weir/api/client"
-	"weir/chaos"
 	"weir/chaos/check"
 	"weir/chaos/fault"
 	"weir/chaos/history"
-	"weir/chaos/witness"
+	"weir/cmd/weir/internal/chaosrun"
 	"weir/cmd/weir/internal/devcluster"
+	"weir/cmd/weir/internal/screen"
 )
 
 func newChaosCommand() *cobra.Command {
@@ -45,7 +44,7 @@ type chaosFlags struct {
 	only             []string
 	dir              string
 	keep             bool
-	alone            isolated
+	alone            chaosrun.Isolated
 }
 
 // chaosProfiles are the presets of a run.
@@ -82,17 +81,17 @@ printed.`,
 			if err := f.complete(cmd); err != nil {
 				return err
 			}
-			alone, err := enterNetwork()
+			alone, err := chaosrun.EnterNetwork()
 			if err != nil {
 				return err
 			}
 			f.alone = alone
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP)
 			defer stop()
-			screen := newScreen(cmd.OutOrStdout())
+			display := screen.New(cmd.OutOrStdout())
 			said := make(chan struct{})
-			end := context.AfterFunc(ctx, func() { defer close(said); screen.Say(chaosEnding) })
-			err = runChaos(ctx, &f, screen)
+			end := context.AfterFunc(ctx, func() { defer close(said); display.Say(chaosEnding) })
+			err = runChaos(ctx, &f, display)
 			if !end() {
 				<-said
 			}
@@ -162,18 +161,11 @@ func (f *chaosFlags) kinds(possible []fault.Kind) ([]fault.Kind, error) {
 	return slices.DeleteFunc(wanted, func(kind fault.Kind) bool { return !only[kind] }), nil
 }
 
-// chaosLease is that of the nodes of a run: short, so that it runs out often.
-const chaosLease = 3 * time.Second
-
-// chaosStall is how long the disk of a replica may hang until it gives up: longer than
-// the machine's own makes it wait when others are busy with it, shorter than most faults.
-const chaosStall = 2 * time.Second
-
 // rules are those of the schedule.
 func (f *chaosFlags) rules(kinds []fault.Kind) fault.Config {
 	return fault.Config{
 		Faults: f.faults, Seed: f.seed, Replicas: f.replicas, Agents: f.agents,
-		Lease: chaosLease, Kinds: kinds, Longest: chaosProfiles[f.profile].longest,
+		Lease: chaosrun.Lease, Kinds: kinds, Longest: chaosProfiles[f.profile].longest,
 	}
 }
 
@@ -187,22 +179,22 @@ func (f *chaosFlags) again() string {
 	return command + " --keep"
 }
 
-func runChaos(ctx context.Context, f *chaosFlags, screen *screen) (err error) {
+func runChaos(ctx context.Context, f *chaosFlags, display *screen.Screen) (err error) {
 	dir, err := f.folder()
 	if err != nil {
 		return err
 	}
-	if err := own(dir); err != nil {
+	if err := chaosrun.Own(dir); err != nil {
 		return err
 	}
 	begun := time.Now()
-	pressed := pressCluster(ctx, f, dir, screen)
+	pressed := f.press(ctx, dir, display)
 	run, err := history.Load(dir)
 	if err != nil {
 		return errors.Join(pressed, err)
 	}
 	violations, figures := check.All(run), check.Sum(run)
-	fmt.Fprintf(screen.out, "\n%s\nagain: %s\n", chaosSummary(figures, violations, time.Since(begun)), f.again())
+	fmt.Fprintf(display.Out, "\n%s\nagain: %s\n", chaosSummary(figures, violations, time.Since(begun)), f.again())
 	if pressed == nil && len(violations) == 0 {
 		if vacuous := figures.Vacuous(); len(vacuous) > 0 {
 			pressed = fmt.Errorf("the run proves nothing: %s", strings.Join(vacuous, ", "))
@@ -210,11 +202,11 @@ func runChaos(ctx context.Context, f *chaosFlags, screen *screen) (err error) {
 	}
 	switch {
 	case ctx.Err() != nil && len(violations) == 0:
-		return errors.Join(interrupted(ctx, ctx.Err()), f.leave(dir, screen, false))
+		return errors.Join(interrupted(ctx, ctx.Err()), f.leave(dir, display, false))
 	case pressed == nil && len(violations) == 0:
-		return f.leave(dir, screen, f.keep)
+		return f.leave(dir, display, f.keep)
 	}
-	if err := f.leave(dir, screen, true); err != nil {
+	if err := f.leave(dir, display, true); err != nil {
 		return err
 	}
 	if len(violations) > 0 {
@@ -226,7 +218,7 @@ func runChaos(ctx context.Context, f *chaosFlags, screen *screen) (err error) {
 // folder makes the folder of the run.
 func (f *chaosFlags) folder() (string, error) {
 	if f.dir == "" {
-		dir, err := os.MkdirTemp("", chaosFolder)
+		dir, err := os.MkdirTemp("", chaosrun.TemporaryPrefix)
 		if err != nil {
 			return "", fmt.Errorf("make a folder for the run: %w", err)
 		}
@@ -245,147 +237,75 @@ func (f *chaosFlags) folder() (string, error) {
 }
 
 // leave removes the folder of the run, or says where it is.
-func (f *chaosFlags) leave(dir string, screen *screen, keep bool) error {
+func (f *chaosFlags) leave(dir string, display *screen.Screen, keep bool) error {
 	if keep || f.dir != "" {
-		screen.Say("histories, logs and data are in " + dir)
+		display.Say("histories, logs and data are in " + dir)
 		return nil
 	}
 	return os.RemoveAll(dir)
 }
 
-// pressCluster starts a cluster below dir, runs against it, stops it, and looks for
-// what it has left.
-func pressCluster(ctx context.Context, f *chaosFlags, dir string, screen *screen) (err error) {
-	config, err := f.cluster(dir)
+// press runs the cluster of the run, and hurts it.
+func (f *chaosFlags) press(ctx context.Context, dir string, display *screen.Screen) error {
+	flags := devFlags{dir: filepath.Join(dir, chaosrun.ClusterFolder), replicas: f.replicas, agents: f.agents, timing: f.timing, timeout: time.Minute}
+	cluster, err := flags.config()
 	if err != nil {
 		return err
 	}
-	network, kinds, err := openNetwork(f.alone, &config, screen)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, network.Close()) }()
-	if err := canHangDisks(); err != nil {
-		screen.Say(fmt.Sprintf("disks do not hang: %v", err))
-	} else {
-		kinds = append(kinds, fault.Hang)
-	}
-	if kinds, err = f.kinds(kinds); err != nil {
-		return err
-	}
-	rules := f.rules(kinds)
-	schedule, err := fault.Plan(rules)
-	if err != nil {
-		return err
-	}
-	screen.Say(fmt.Sprintf("seed %d decides %d faults:", f.seed, len(schedule)))
-	for _, planned := range schedule {
-		screen.Say(planned.String())
-	}
-	evidence, err := newEvidence(dir, config)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, evidence.close()) }()
-	// Who ends and begins is known already: the run wants it so, or writes it down.
-	up, err := startDevCluster(ctx, config, screen, func(string) {})
-	if up != nil {
-		defer func() {
-			err = errors.Join(err, up.Stop(), evidence.stopped())
-		}()
-	}
-	if err != nil {
-		return err
-	}
-	return pressDevCluster(ctx, f, dir, up, config, rules, schedule, network, evidence, screen)
-}
-
-// pressDevCluster runs against a cluster that is up.
-func pressDevCluster(ctx context.Context, f *chaosFlags, dir string, up *devcluster.Cluster, config devcluster.Config, rules fault.Config,
-	schedule []fault.Fault, network *devcluster.Network, evidence *evidence, screen *screen,
-) (err error) {
-	reach, err := reachDev(config.Dir)
-	if err != nil {
-		return err
-	}
-	defer reach.close()
-	if err := chaos.MakePools(ctx, reach.Client, chaos.DefaultConfig().Clients); err != nil {
-		return err
-	}
-	members, err := up.Members()
-	if err != nil {
-		return err
-	}
-	if err := evidence.open(members); err != nil {
-		return err
-	}
-	cluster := &chaosCluster{reach: reach, network: network, evidence: evidence, down: make(map[string]bool)}
-	// When ctx is done too, until all is healed: members that were killed are started
-	// by up.Run.
-	keeping, leave := context.WithCancel(context.WithoutCancel(ctx))
-	kept := make(chan error)
-	tasks := []func(context.Context) error{up.Run, cluster.guard, evidence.agents.follow}
-	for _, task := range tasks {
-		go func() { kept <- task(keeping) }()
-	}
-	defer func() {
-		leave()
-		for range tasks {
-			err = errors.Join(err, <-kept)
-		}
-	}()
-	cfg := chaos.DefaultConfig()
-	cfg.Dir, cfg.Schedule, cfg.Rules, cfg.Seed, cfg.WarmUp = dir, schedule, rules, f.seed, chaosProfiles[f.profile].warmUp
-	for _, m := range members {
-		if m.Kind == devcluster.Replica {
-			cfg.Replicas = append(cfg.Replicas, m.Name)
-		} else {
-			cfg.Agents = append(cfg.Agents, m.Name)
-		}
-	}
-	cfg.Witness = []string{config.Program, "chaos", witness.Verb, "--dir", dir, "--for"}
-	clients, err := chaosClient(reach)
-	if err != nil {
-		return err
-	}
-	defer clients.Close()
-	view := newChaosView(screen)
+	chaosrun.Complete(&cluster, dir)
+	view := newChaosView(display)
 	defer view.close()
-	if err := chaos.Run(ctx, cfg, cluster, clients, view); err != nil {
-		return err
-	}
-	return evidence.quiet(ctx)
+	return chaosrun.Run(ctx, chaosrun.Config{
+		Dir: dir, Cluster: cluster, Network: f.alone, Seed: f.seed, WarmUp: chaosProfiles[f.profile].warmUp, Watcher: view,
+		Start: func(ctx context.Context, config devcluster.Config) (*devcluster.Cluster, error) {
+			// Which members end and begin is known already: the run wants it so, or writes it down.
+			return startDevCluster(ctx, config, display, func(string) {})
+		},
+		Rules: func(possible []fault.Kind) (fault.Config, error) {
+			kinds, err := f.kinds(possible)
+			return f.rules(kinds), err
+		},
+	}, display)
 }
 
-// chaosClient is impatient: a try that a dead or frozen replica does not answer costs
-// little.
-func chaosClient(reach *devReach) (*client.Client, error) {
-	config, err := reach.settings.Config()
-	if err != nil {
-		return nil, err
-	}
-	config.Try, config.MaxTry, config.Deadline = 300*time.Millisecond, 2*time.Second, 4*time.Second
-	return client.New(config)
-}
+func newChaosHealCommand() *cobra.Command {
+	var keep bool
+	cmd := &cobra.Command{
+		Use:   "heal [FOLDER]...",
+		Short: "Clean up after runs that could not do it themselves",
+		Long: `Clean up after runs that were killed (-9) before they could heal what they had done:
+end what lives of their clusters, paused or not, and of the jobs, and remove control
+groups and folders. Cut connections need no healing: they were in a network that is gone
+with the processes in it. Runs that go on are left alone.
 
-// The folders of a run: that of its cluster, and what is kept of it.
-const (
-	clusterFolder = "cluster"
-	membersFolder = "members"
-)
-
-// cluster is the configuration of the cluster below dir.
-func (f *chaosFlags) cluster(dir string) (devcluster.Config, error) {
-	flags := devFlags{dir: filepath.Join(dir, clusterFolder), replicas: f.replicas, agents: f.agents, timing: f.timing, timeout: time.Minute}
-	config, err := flags.config()
-	if err != nil {
-		return config, err
+Without FOLDER, all runs are healed whose folder is a temporary one, and what is no run
+is passed over.`,
+		Example: `  weir chaos heal
+  weir chaos heal --keep runs/monday`,
+		RunE: func(cmd *cobra.Command, folders []string) error {
+			given := len(folders) > 0
+			if !given {
+				var err error
+				if folders, err = filepath.Glob(filepath.Join(os.TempDir(), chaosrun.TemporaryPrefix+"*")); err != nil {
+					return fmt.Errorf("look for runs: %w", err)
+				}
+			}
+			display := screen.New(cmd.OutOrStdout())
+			var errs []error
+			for _, folder := range folders {
+				err := chaosrun.Heal(cmd.Context(), folder, keep, sweepAgent, display)
+				if !given && (errors.Is(err, chaosrun.ErrRunning) || errors.Is(err, chaosrun.ErrNoRun)) {
+					display.Say(err.Error())
+					continue
+				}
+				if errors.Is(err, chaosrun.ErrNoRun) {
+					err = &exitError{exitUsage, err}
+				}
+				errs = append(errs, err)
+			}
+			return errors.Join(errs...)
+		},
 	}
-	// No other cluster of this machine has nodes of these names.
-	config.NodePrefix = fmt.Sprintf("x%d-n", os.Getpid())
-	config.Preserve = filepath.Join(dir, membersFolder)
-	config.ReplicaArguments = []string{
-		"--lease", chaosLease.String(), "--heartbeat", (chaosLease / 6).String(), "--snapshot-threshold", "500", "--disk-stall", chaosStall.String(),
-	}
-	return config, nil
+	cmd.Flags().BoolVar(&keep, "keep", false, "keep histories, logs and data of the runs")
+	return cmd
 }

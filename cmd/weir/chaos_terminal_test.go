@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/chaos/history"
+	"weir/cmd/weir/internal/chaosrun"
 )
 
 // testChaosTerminal types Ctrl-C on the terminal of a run.
@@ -126,15 +127,15 @@ func wantHealed(t *testing.T, dir string, some bool) {
 func wantNoMember(t *testing.T, dir string) {
 	t.Helper()
 	wantNoProcess(t, dir)
-	if _, err := os.Stat(filepath.Join(dir, clusterFolder)); err == nil {
+	if _, err := os.Stat(filepath.Join(dir, chaosrun.ClusterFolder)); err == nil {
 		t.Errorf("the cluster's folder is still there")
 	}
-	agents, err := filepath.Glob(filepath.Join(dir, membersFolder, "x*"))
+	agents, err := filepath.Glob(filepath.Join(dir, chaosrun.MembersFolder, "x*"))
 	if err != nil || len(agents) == 0 {
 		t.Errorf("no folders of agents are kept: %v", err)
 	}
 	for _, agent := range agents {
-		if groups, err := groupsOf(filepath.Base(agent)); err != nil || len(groups) > 0 {
+		if groups, err := chaosrun.ControlGroups(filepath.Base(agent)); err != nil || len(groups) > 0 {
 			t.Errorf("left behind: %v, %v", groups, err)
 		}
 	}

@@ -17,7 +17,9 @@ import (
 	"time"
 
 	"weir/chaos/fault"
+	"weir/cmd/weir/internal/chaosrun"
 	"weir/cmd/weir/internal/devcluster"
+	"weir/cmd/weir/internal/screen"
 )
 
 // TestChaos presses real clusters.
@@ -70,11 +72,11 @@ func testChaosInterrupted(t *testing.T, weir string) {
 // testChaosKilled kills a run in the same state; weir chaos heal cleans up.
 func testChaosKilled(t *testing.T, weir string) {
 	temp := t.TempDir()
-	dir := filepath.Join(temp, chaosFolder+"1")
+	dir := filepath.Join(temp, chaosrun.TemporaryPrefix+"1")
 	if err := endInMidFault(t, weir, dir, syscall.SIGKILL); err == nil {
 		t.Error("a run that was killed ended by itself")
 	}
-	record, err := devcluster.Load(filepath.Join(dir, clusterFolder))
+	record, err := devcluster.Load(filepath.Join(dir, chaosrun.ClusterFolder))
 	if err != nil {
 		t.Fatalf("there is nothing to heal: %v", err)
 	}
@@ -92,7 +94,7 @@ func testChaosKilled(t *testing.T, weir string) {
 	}
 	wantNoProcess(t, dir)
 	for _, m := range record.Members {
-		if groups, err := groupsOf(m.Name); err != nil || len(groups) > 0 {
+		if groups, err := chaosrun.ControlGroups(m.Name); err != nil || len(groups) > 0 {
 			t.Errorf("left behind: %v, %v", groups, err)
 		}
 	}
@@ -170,7 +172,7 @@ func TestChaosHealRefuses(t *testing.T) {
 		"a folder that is not there": {filepath.Join(t.TempDir(), "x"), "is no folder of weir chaos run"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := healRun(t.Context(), test.folder, false, newScreen(io.Discard))
+			err := chaosrun.Heal(t.Context(), test.folder, false, sweepAgent, screen.New(io.Discard))
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
@@ -182,13 +184,13 @@ func TestChaosHealRefuses(t *testing.T) {
 // begun.
 func TestChaosHealLeavesRunsAlone(t *testing.T) {
 	dir := t.TempDir()
-	if err := own(dir); err != nil {
+	if err := chaosrun.Own(dir); err != nil {
 		t.Fatal(err)
 	}
-	if err := healRun(t.Context(), dir, false, newScreen(io.Discard)); !errors.Is(err, errRunning) {
-		t.Errorf("got %v, want %v", err, errRunning)
+	if err := chaosrun.Heal(t.Context(), dir, false, sweepAgent, screen.New(io.Discard)); !errors.Is(err, chaosrun.ErrRunning) {
+		t.Errorf("got %v, want %v", err, chaosrun.ErrRunning)
 	}
-	if _, err := os.Stat(filepath.Join(dir, ownerFile)); err != nil {
+	if _, err := os.Stat(filepath.Join(dir, chaosrun.OwnerFile)); err != nil {
 		t.Error(err)
 	}
 }
@@ -198,16 +200,16 @@ func TestChaosHealLeavesRunsAlone(t *testing.T) {
 func TestChaosHealPassesOver(t *testing.T) {
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
-	empty, goesOn, over := filepath.Join(temp, chaosFolder+"1"), filepath.Join(temp, chaosFolder+"2"), filepath.Join(temp, chaosFolder+"3")
+	empty, goesOn, over := filepath.Join(temp, chaosrun.TemporaryPrefix+"1"), filepath.Join(temp, chaosrun.TemporaryPrefix+"2"), filepath.Join(temp, chaosrun.TemporaryPrefix+"3")
 	for _, dir := range []string{empty, goesOn, over} {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := own(goesOn); err != nil {
+	if err := chaosrun.Own(goesOn); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(over, ownerFile), []byte("{}"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(over, chaosrun.OwnerFile), []byte("{}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var said strings.Builder
@@ -231,7 +233,7 @@ func TestChaosHealPassesOver(t *testing.T) {
 // wantNoProcess fails the test if a process of a run lives.
 func wantNoProcess(t *testing.T, dir string) {
 	t.Helper()
-	left, err := processesWith(dir)
+	left, err := chaosrun.Processes(dir)
 	if err != nil || len(left) > 0 {
 		t.Errorf("left behind: %s, %v", strings.Join(left, "; "), err)
 	}

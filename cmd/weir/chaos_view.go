@@ -6,34 +6,34 @@ import (
 
 	"weir/chaos"
 	"weir/chaos/fault"
+	"weir/cmd/weir/internal/screen"
 )
 
 // chaosView shows a run: a live bar with some lines on a terminal, a line for each
 // fault elsewhere. It implements chaos.Watcher.
 type chaosView struct {
-	*screen
-	bar *bar
+	*screen.Screen
+	bar *screen.Bar
 }
 
-func newChaosView(screen *screen) *chaosView { return &chaosView{screen: screen} }
+func newChaosView(display *screen.Screen) *chaosView { return &chaosView{Screen: display} }
 
 // Show implements chaos.Watcher.
 func (v *chaosView) Show(p chaos.Progress) {
 	if v.bar == nil {
-		v.bar = v.screen.bar("chaos", int64(p.Of))
+		v.bar = v.Bar("chaos", int64(p.Of))
 	}
 	lines := progressLines(p)
-	if v.bar.writer == nil {
-		v.bar.update(int64(p.Faults), strings.Join(append([]string{p.Phase}, lines...), ", "))
-		return
+	words := p.Phase
+	if !v.bar.Pin(lines...) {
+		words = strings.Join(append([]string{p.Phase}, lines...), ", ")
 	}
-	v.bar.writer.SetPinnedMessages(lines...)
-	v.bar.update(int64(p.Faults), p.Phase)
+	v.bar.Update(int64(p.Faults), words)
 }
 
 func (v *chaosView) close() {
 	if v.bar != nil {
-		v.bar.close()
+		v.bar.Close()
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"weir/actors/node"
 	"weir/api/client"
 	"weir/cmd/weir/internal/devcluster"
+	"weir/cmd/weir/internal/screen"
 )
 
 // devFolder is where the cluster is kept, if nothing else is said.
@@ -71,7 +72,7 @@ cores and 4 user slots, more than a small machine has: its jobs take turns then.
 			// A terminal that is closed is no reason to leave anything behind.
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP)
 			defer stop()
-			return runDevUp(ctx, &f, newScreen(cmd.OutOrStdout()))
+			return runDevUp(ctx, &f, screen.New(cmd.OutOrStdout()))
 		},
 	}
 	defaults := devcluster.Default()
@@ -130,7 +131,7 @@ func (f *devFlags) config() (devcluster.Config, error) {
 	}
 	c.Sweep, c.Final = sweepAgent, finally
 	c.Settings = func(file string, access devcluster.Access) error {
-		return client.SaveSettings(file, devSettings(access))
+		return client.SaveSettings(file, devcluster.ClientSettings(access))
 	}
 	if err := c.Validate(); err != nil {
 		return devcluster.Config{}, &exitError{exitUsage, err}
@@ -162,18 +163,18 @@ func sweepAgent(m devcluster.Member) error {
 	return left.Close()
 }
 
-func runDevUp(ctx context.Context, f *devFlags, screen *screen) (err error) {
+func runDevUp(ctx context.Context, f *devFlags, display *screen.Screen) (err error) {
 	config, err := f.config()
 	if err != nil {
 		return err
 	}
-	up, err := startDevCluster(ctx, config, screen, screen.Say)
+	up, err := startDevCluster(ctx, config, display, display.Say)
 	if up != nil {
 		defer func() {
 			if f.detach && err == nil {
 				return
 			}
-			screen.Say("stopping")
+			display.Say("stopping")
 			err = errors.Join(err, up.Stop())
 		}()
 	}
@@ -184,13 +185,13 @@ func runDevUp(ctx context.Context, f *devFlags, screen *screen) (err error) {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(screen.out, membersTable(seeMembers(record.Members, devcluster.Process.Alive, (*devcluster.Member).Ready)))
-	screen.Say(findHint(record, config.Dir))
+	fmt.Fprintln(display.Out, membersTable(seeMembers(record.Members, devcluster.Process.Alive, (*devcluster.Member).Ready)))
+	display.Say(findHint(record, config.Dir))
 	if f.detach {
-		screen.Say("ready, and left to itself: " + downCommand(config.Dir) + " stops it")
+		display.Say("ready, and left to itself: " + downCommand(config.Dir) + " stops it")
 		return up.Detach()
 	}
-	screen.Say("ready until Ctrl-C or " + downCommand(config.Dir))
+	display.Say("ready until Ctrl-C or " + downCommand(config.Dir))
 	return up.Run(ctx)
 }
 
@@ -222,27 +223,27 @@ func downCommand(dir string) string {
 // startDevCluster starts a cluster and waits until it is ready. A cluster that is
 // returned is to be stopped, beside an error too. say is told of members that end, and
 // of those that are started anew.
-func startDevCluster(ctx context.Context, config devcluster.Config, screen *screen, say func(string)) (*devcluster.Cluster, error) {
+func startDevCluster(ctx context.Context, config devcluster.Config, display *screen.Screen, say func(string)) (*devcluster.Cluster, error) {
 	if config.Insecure {
-		screen.Say("INSECURE: plaintext was asked for: no encryption, no certificates, everybody is believed")
+		display.Say("INSECURE: plaintext was asked for: no encryption, no certificates, everybody is believed")
 	}
 	up, err := devcluster.Start(config, say)
 	if err != nil {
 		return nil, err
 	}
-	reach, err := reachDev(config.Dir)
+	reach, err := devcluster.OpenReach(config.Dir)
 	if err != nil {
 		return up, err
 	}
-	defer reach.close()
-	bar := screen.bar("starting", int64(config.Replicas+config.Agents+1))
-	defer bar.close()
-	err = up.AwaitReady(ctx, reach.view, func(p devcluster.Progress) {
+	defer reach.Close()
+	bar := display.Bar("starting", int64(config.Replicas+config.Agents+1))
+	defer bar.Close()
+	err = up.AwaitReady(ctx, reach.View, func(p devcluster.Progress) {
 		done := p.ReplicasReady + p.AgentsOnline
 		if p.Leader != "" {
 			done++
 		}
-		bar.update(int64(done), p.String())
+		bar.Update(int64(done), p.String())
 	})
 	return up, err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"weir/cmd/weir/internal/fairness"
+	"weir/cmd/weir/internal/screen"
 )
 
 // fairnessFlags is what weir dev fairness can be told.
@@ -75,9 +76,9 @@ func (f *fairnessFlags) run(cmd *cobra.Command) error {
 }
 
 func runFairness(ctx context.Context, to io.Writer, seeds []uint64) ([]fairness.Outcome, error) {
-	progress := newScreen(to).bar("fairness", int64(len(seeds)))
-	defer progress.close()
-	return fairness.RunAll(ctx, seeds, func(n int) { progress.update(int64(n), fmt.Sprintf("%d of %d scenarios", n, len(seeds))) })
+	progress := screen.New(to).Bar("fairness", int64(len(seeds)))
+	defer progress.Close()
+	return fairness.RunAll(ctx, seeds, func(n int) { progress.Update(int64(n), fmt.Sprintf("%d of %d scenarios", n, len(seeds))) })
 }
 
 func showFairness(to io.Writer, outcomes []fairness.Outcome) error {

@@ -85,12 +85,12 @@ func newDevStatusCommand() *cobra.Command {
 func devLeader(ctx context.Context, dir string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	reach, err := reachDev(dir)
+	reach, err := devcluster.OpenReach(dir)
 	if err != nil {
 		return "", err
 	}
-	defer reach.close()
-	leader, err := reach.leaderNow(ctx)
+	defer reach.Close()
+	leader, err := reach.LeaderNow(ctx)
 	if err != nil {
 		return "", &exitError{exitNotReached, fmt.Errorf("no replica says who leads: %w", err)}
 	}
@@ -110,11 +110,11 @@ func newDevKillCommand() *cobra.Command {
 			if name == "leader" {
 				ctx, cancel := context.WithTimeout(cmd.Context(), 10*time.Second)
 				defer cancel()
-				reach, err := reachDev(dir)
+				reach, err := devcluster.OpenReach(dir)
 				if err != nil {
 					return err
 				}
-				defer reach.close()
+				defer reach.Close()
 				if name, err = reach.Leader(ctx); err != nil {
 					return &exitError{exitNotReached, fmt.Errorf("no replica says who leads: %w", err)}
 				}

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"weir/cmd/weir/internal/devcluster"
+	"weir/cmd/weir/internal/screen"
 	"weir/cmd/weir/internal/wordcount"
 )
 
@@ -41,7 +42,7 @@ last job does not begin before.`,
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP)
 			defer stop()
 			config.KillLeader, config.Patience = !keep, wordcount.DefaultPatience
-			return runDevWordcount(ctx, &f, config, newScreen(cmd.OutOrStdout()))
+			return runDevWordcount(ctx, &f, config, screen.New(cmd.OutOrStdout()))
 		},
 	}
 	defaults := devcluster.Default()
@@ -64,7 +65,7 @@ const wordcountSlots = 4
 // an election on a busy machine.
 const wordcountLease = 30 * time.Second
 
-func runDevWordcount(ctx context.Context, f *devFlags, counting wordcount.Config, screen *screen) (err error) {
+func runDevWordcount(ctx context.Context, f *devFlags, counting wordcount.Config, display *screen.Screen) (err error) {
 	switch {
 	case counting.Jobs < 2:
 		return &exitError{exitUsage, fmt.Errorf("--jobs %d: must be at least 2, or there is no half way", counting.Jobs)}
@@ -73,7 +74,7 @@ func runDevWordcount(ctx context.Context, f *devFlags, counting wordcount.Config
 	case f.replicas < 3 && counting.KillLeader:
 		return &exitError{exitUsage, fmt.Errorf("--replicas %d: must be 3 or 5 to go on without a leader; --keep-leader lets it live", f.replicas)}
 	}
-	if err := countDirectly(ctx, &counting, screen); err != nil {
+	if err := countDirectly(ctx, &counting, display); err != nil {
 		return err
 	}
 	dir, err := os.MkdirTemp("", "weir-wordcount-")
@@ -93,12 +94,12 @@ func runDevWordcount(ctx context.Context, f *devFlags, counting wordcount.Config
 		return err
 	}
 	config.Share.Slots = wordcountSlots
-	result, err := countOnCluster(ctx, config, counting, screen)
+	result, err := countOnCluster(ctx, config, counting, display)
 	if err != nil {
 		return interrupted(ctx, err)
 	}
-	fmt.Fprintln(screen.out, summaryTable(result.Summary()))
-	fmt.Fprintf(screen.out, "jobs lost: %d\n", result.Lost)
+	fmt.Fprintln(display.Out, summaryTable(result.Summary()))
+	fmt.Fprintf(display.Out, "jobs lost: %d\n", result.Lost)
 	if len(result.Differences) > 0 {
 		return fmt.Errorf("the count is wrong:\n  %s", strings.Join(result.Differences, "\n  "))
 	}
@@ -106,7 +107,7 @@ func runDevWordcount(ctx context.Context, f *devFlags, counting wordcount.Config
 }
 
 // countDirectly finds the files and counts their words in this process.
-func countDirectly(ctx context.Context, counting *wordcount.Config, screen *screen) (err error) {
+func countDirectly(ctx context.Context, counting *wordcount.Config, display *screen.Screen) (err error) {
 	if counting.Source == "" {
 		if counting.Source, err = goSource(ctx); err != nil {
 			return err
@@ -119,41 +120,41 @@ func countDirectly(ctx context.Context, counting *wordcount.Config, screen *scre
 	if counting.Direct, err = wordcount.CountDirectly(counting.Source); err != nil {
 		return err
 	}
-	screen.Say(fmt.Sprintf("counted directly: %d words in %d files of %s", counting.Direct.Words(), len(counting.Direct), counting.Source))
+	display.Say(fmt.Sprintf("counted directly: %d words in %d files of %s", counting.Direct.Words(), len(counting.Direct), counting.Source))
 	return nil
 }
 
 // countOnCluster runs the count on a cluster that lives as long as it takes.
-func countOnCluster(ctx context.Context, config devcluster.Config, counting wordcount.Config, screen *screen) (result *wordcount.Result, err error) {
-	up, err := startDevCluster(ctx, config, screen, screen.Say)
+func countOnCluster(ctx context.Context, config devcluster.Config, counting wordcount.Config, display *screen.Screen) (result *wordcount.Result, err error) {
+	up, err := startDevCluster(ctx, config, display, display.Say)
 	if up != nil {
 		defer func() { err = errors.Join(err, up.Stop()) }()
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := showMembers(screen.out, config.Dir); err != nil {
+	if err := showMembers(display.Out, config.Dir); err != nil {
 		return nil, err
 	}
-	reach, err := reachDev(config.Dir)
+	reach, err := devcluster.OpenReach(config.Dir)
 	if err != nil {
 		return nil, err
 	}
-	defer reach.close()
-	bar := screen.bar("counting", int64(counting.Jobs))
-	defer bar.close()
-	return wordcount.Run(ctx, reach, counting, wordcountWatcher{screen, bar})
+	defer reach.Close()
+	bar := display.Bar("counting", int64(counting.Jobs))
+	defer bar.Close()
+	return wordcount.Run(ctx, reach, counting, wordcountWatcher{display, bar})
 }
 
 // wordcountWatcher shows a run on a screen.
 type wordcountWatcher struct {
-	*screen
-	bar *bar
+	*screen.Screen
+	bar *screen.Bar
 }
 
 // Progress implements wordcount.Watcher.
 func (w wordcountWatcher) Progress(completed, total int64) {
-	w.bar.update(completed, fmt.Sprintf("%d of %d jobs completed", completed, total))
+	w.bar.Update(completed, fmt.Sprintf("%d of %d jobs completed", completed, total))
 }
 
 // goSource returns the folder with the Go toolchain's own source.

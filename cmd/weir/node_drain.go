@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"weir/api/client"
+	"weir/cmd/weir/internal/screen"
 	"weir/messages/apipb"
 	"weir/messages/statepb"
 	"weir/raftstore/state"
@@ -172,11 +173,11 @@ func nodeState(n *apipb.Node) string {
 
 // awaitEmpty waits until a drained node has no job left, and shows how it goes.
 func awaitEmpty(ctx context.Context, s *session, name string, quiet bool) error {
-	screen := newScreen(s.err)
-	var left *bar
+	display := screen.New(s.err)
+	var left *screen.Bar
 	defer func() {
 		if left != nil {
-			left.close()
+			left.Close()
 		}
 	}()
 	ticker := time.NewTicker(s.period)
@@ -195,7 +196,7 @@ func awaitEmpty(ctx context.Context, s *session, name string, quiet bool) error 
 			return fmt.Errorf("node %s is not drained any more: somebody has it given jobs again", name)
 		case err == nil && node.GetJobs() == 0:
 			if left != nil {
-				left.update(most, "none left")
+				left.Update(most, "none left")
 			}
 			return s.show(view{message: node, text: func(now time.Time) string { return drainLine(node, now) + "\n" }})
 		case err == nil:
@@ -205,9 +206,9 @@ func awaitEmpty(ctx context.Context, s *session, name string, quiet bool) error 
 			}
 			if left == nil {
 				most = last
-				left = screen.bar("jobs", most)
+				left = display.Bar("jobs", most)
 			}
-			left.update(max(most-last, 0), waitingFor(node))
+			left.Update(max(most-last, 0), waitingFor(node))
 		}
 		select {
 		case <-ctx.Done():

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"weir/cmd/weir/internal/screen"
 	"weir/messages/apipb"
 	"weir/scheduling/lifecycle"
 )
@@ -37,7 +38,7 @@ ends the wait, not the operation.`,
 // wrong unless it has completed.
 func await(ctx context.Context, s *session, name string, quiet bool) error {
 	var last *apipb.Operation
-	meter := newMeter(newScreen(s.err), quiet)
+	meter := newMeter(screen.New(s.err), quiet)
 	defer meter.close()
 	for op, err := range s.WatchOperation(ctx, name) {
 		if err != nil {
@@ -102,13 +103,13 @@ func summary(op *apipb.Operation, now time.Time) string {
 // meter shows how an operation goes: a bar once it is known of how many jobs, and a
 // line for each state before that.
 type meter struct {
-	screen *screen
+	screen *screen.Screen
 	quiet  bool
-	bar    *bar
+	bar    *screen.Bar
 	state  string
 }
 
-func newMeter(s *screen, quiet bool) *meter { return &meter{screen: s, quiet: quiet} }
+func newMeter(s *screen.Screen, quiet bool) *meter { return &meter{screen: s, quiet: quiet} }
 
 func (m *meter) update(op *apipb.Operation) {
 	if m.quiet {
@@ -122,7 +123,7 @@ func (m *meter) update(op *apipb.Operation) {
 	switch {
 	case m.bar != nil:
 	case total > 0 && op.GetState() == lifecycle.Running.String():
-		m.bar = m.screen.bar("jobs", total)
+		m.bar = m.screen.Bar("jobs", total)
 	case state != m.state && !terminal(op):
 		m.screen.Say(state)
 	}
@@ -137,13 +138,13 @@ func (m *meter) update(op *apipb.Operation) {
 	if op.GetState() != lifecycle.Running.String() || op.GetSuspended() {
 		words += " (" + stateText(op) + ")"
 	}
-	m.bar.update(op.GetProgress().GetCompleted(), words)
+	m.bar.Update(op.GetProgress().GetCompleted(), words)
 }
 
 // close ends the bar and leaves it on the screen. It may be called again.
 func (m *meter) close() {
 	if m.bar != nil {
-		m.bar.close()
+		m.bar.Close()
 		m.bar = nil
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"weir/api/client"
+	"weir/cmd/weir/internal/screen"
 	"weir/messages/apipb"
 )
 
@@ -37,7 +38,7 @@ func TestMeter(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder
-			m := newMeter(newScreen(&out), test.quiet)
+			m := newMeter(screen.New(&out), test.quiet)
 			for _, op := range test.life {
 				m.update(op)
 			}

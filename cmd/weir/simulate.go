@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"weir/api/spec"
+	"weir/cmd/weir/internal/screen"
 	"weir/cmd/weir/internal/simulate"
 )
 
@@ -143,9 +144,9 @@ func (f *simulateFlags) simulate(ctx context.Context, to io.Writer, file *simula
 	for _, run := range runs {
 		view.total += run.Duration
 	}
-	if screen := newScreen(to); screen.live {
-		view.bar = screen.bar("simulate", int64(view.total/time.Second))
-		defer view.bar.close()
+	if display := screen.New(to); display.Live() {
+		view.bar = display.Bar("simulate", int64(view.total/time.Second))
+		defer view.bar.Close()
 	}
 	each, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -173,7 +174,7 @@ func (f *simulateFlags) simulate(ctx context.Context, to io.Writer, file *simula
 
 // simulationView shows how far runs are.
 type simulationView struct {
-	bar   *bar
+	bar   *screen.Bar
 	total time.Duration
 
 	mu     sync.Mutex
@@ -191,5 +192,5 @@ func (v *simulationView) show(run int, now time.Duration) {
 	for _, passed := range v.passed {
 		sum += passed
 	}
-	v.bar.update(int64(sum/time.Second), fmt.Sprintf("day %d", int(v.passed[0]/(24*time.Hour))+1))
+	v.bar.Update(int64(sum/time.Second), fmt.Sprintf("day %d", int(v.passed[0]/(24*time.Hour))+1))
 }

@@ -1,4 +1,6 @@
-package main
+// Package screen tells a person how something goes: with a live bar on a terminal, in plain lines
+// elsewhere.
+package screen
 
 import (
 	"fmt"
@@ -11,35 +13,39 @@ import (
 	"golang.org/x/term"
 )
 
-// screen tells a person how something goes: with a live bar on a terminal, in plain
-// lines elsewhere.
-type screen struct {
-	out  io.Writer
+// Screen is where it is told.
+type Screen struct {
+	// Out takes what is printed beside bars and lines.
+	Out  io.Writer
 	live bool
 
 	mu  sync.Mutex
-	now *bar
+	now *Bar
 }
 
-func newScreen(out io.Writer) *screen {
+// New returns the screen that out is.
+func New(out io.Writer) *Screen {
 	file, ok := out.(*os.File)
-	return &screen{out: out, live: ok && term.IsTerminal(int(file.Fd()))}
+	return &Screen{Out: out, live: ok && term.IsTerminal(int(file.Fd()))}
 }
+
+// Live says whether it is a terminal, where bars are drawn.
+func (s *Screen) Live() bool { return s.live }
 
 // Say prints a line, above the bar if there is one. No line is lost, whenever it is said.
-func (s *screen) Say(line string) {
+func (s *Screen) Say(line string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.now != nil && s.now.writer != nil {
 		s.now.writer.Log("%s", line)
 		return
 	}
-	fmt.Fprintln(s.out, line)
+	fmt.Fprintln(s.Out, line)
 }
 
-// bar shows how much of something is done. It is closed before the next one.
-type bar struct {
-	screen  *screen
+// Bar shows how much of something is done. It is closed before the next one.
+type Bar struct {
+	screen  *Screen
 	title   string
 	writer  progress.Writer
 	tracker *progress.Tracker
@@ -55,13 +61,13 @@ const plainPeriod = time.Second
 // barFrames is how often a bar is drawn.
 const barFrames = 100 * time.Millisecond
 
-// bar begins a bar of total steps.
-func (s *screen) bar(title string, total int64) *bar {
-	b := &bar{screen: s, title: title, total: total}
+// Bar begins a bar of total steps.
+func (s *Screen) Bar(title string, total int64) *Bar {
+	b := &Bar{screen: s, title: title, total: total}
 	if s.live {
 		b.tracker = &progress.Tracker{Message: title, Total: total}
 		b.writer = progress.NewWriter()
-		b.writer.SetOutputWriter(s.out)
+		b.writer.SetOutputWriter(s.Out)
 		b.writer.SetUpdateFrequency(barFrames)
 		b.writer.SetTrackerLength(30)
 		b.writer.SetMessageLength(72)
@@ -84,8 +90,8 @@ func (s *screen) bar(title string, total int64) *bar {
 	return b
 }
 
-// update shows that so many steps are done, and a few words on it.
-func (b *bar) update(done int64, words string) {
+// Update shows that so many steps are done, and a few words on it.
+func (b *Bar) Update(done int64, words string) {
 	if b.writer != nil {
 		b.tracker.UpdateMessage(b.title + ": " + words)
 		// A bar that is full is drawn no more, nor what is said: close fills it.
@@ -102,8 +108,17 @@ func (b *bar) update(done int64, words string) {
 	}
 }
 
-// close ends the bar and leaves its last state on the screen.
-func (b *bar) close() {
+// Pin shows lines above the bar, and says whether there is a bar that is drawn.
+func (b *Bar) Pin(lines ...string) bool {
+	if b.writer == nil {
+		return false
+	}
+	b.writer.SetPinnedMessages(lines...)
+	return true
+}
+
+// Close ends the bar and leaves its last state on the screen.
+func (b *Bar) Close() {
 	// What is said from now on is said below the bar.
 	b.screen.mu.Lock()
 	defer b.screen.mu.Unlock()

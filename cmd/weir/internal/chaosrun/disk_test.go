@@ -1,4 +1,4 @@
-package main
+package chaosrun
 
 import (
 	"bufio"
@@ -43,7 +43,7 @@ func TestHungDisk(t *testing.T) {
 	}
 	var disks hungDisks
 	for range 2 {
-		if !writes(chaosPatience) {
+		if !writes(patience) {
 			t.Fatal("it does not write")
 		}
 		if err := disks.hang(t.Context(), "r1", cmd.Process.Pid); err != nil {
@@ -71,7 +71,7 @@ func TestHungDisk(t *testing.T) {
 	if err := disks.hang(stopped, "r1", cmd.Process.Pid); !errors.Is(err, context.Canceled) {
 		t.Errorf("hang a disk when the run is to end: %v", err)
 	}
-	if !writes(chaosPatience) {
+	if !writes(patience) {
 		t.Error("it does not write although its disk is well again")
 	}
 	if err := disks.mend("r1"); err != nil {
@@ -95,3 +95,6 @@ func TestHungDisk(t *testing.T) {
 	}
 	_ = cmd.Wait()
 }
+
+// patience bounds what takes a moment on a machine that is not busy.
+const patience = 6 * time.Minute

@@ -1,4 +1,4 @@
-package main
+package chaosrun
 
 import (
 	"bufio"
@@ -59,22 +59,22 @@ func (e *evidence) close() error {
 }
 
 // gonePatience is how long what has ended may take to be gone.
-const gonePatience = 2*chaosLease + 4*time.Second
+const gonePatience = 2*Lease + 4*time.Second
 
 // quiet writes down the witnesses that live although every operation has ended.
 func (e *evidence) quiet(ctx context.Context) error {
-	return e.gone(ctx, "quiet", func() ([]string, error) { return processesWith(e.dir, witness.Verb) })
+	return e.gone(ctx, "quiet", func() ([]string, error) { return Processes(e.dir, witness.Verb) })
 }
 
 // stopped writes down what is left when the cluster has stopped, and what the logs
 // should not say.
 func (e *evidence) stopped() error {
 	err := e.gone(context.Background(), "stopped", func() ([]string, error) {
-		left, err := processesWith(e.dir)
+		left, err := Processes(e.dir)
 		if err != nil {
 			return nil, err
 		}
-		groups, err := groupsOf(e.config.NodePrefix)
+		groups, err := ControlGroups(e.config.NodePrefix)
 		if err != nil {
 			return nil, err
 		}
@@ -112,9 +112,9 @@ func (e *evidence) gone(ctx context.Context, when string, look func() ([]string,
 	}
 }
 
-// processesWith returns the processes, but this one, that have all words in their
+// Processes returns the processes, but this one, that have all words in their
 // command line or environment.
-func processesWith(words ...string) ([]string, error) {
+func Processes(words ...string) ([]string, error) {
 	all, err := proctree.All()
 	if err != nil {
 		return nil, fmt.Errorf("look for processes: %w", err)
@@ -137,8 +137,8 @@ func processesWith(words ...string) ([]string, error) {
 	return found, nil
 }
 
-// groupsOf returns the control groups of nodes whose names begin with prefix.
-func groupsOf(prefix string) ([]string, error) {
+// ControlGroups returns the control groups of nodes whose names begin with prefix.
+func ControlGroups(prefix string) ([]string, error) {
 	var found []string
 	err := filepath.WalkDir("/sys/fs/cgroup", func(path string, entry fs.DirEntry, err error) error {
 		switch {

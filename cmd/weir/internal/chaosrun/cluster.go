@@ -1,4 +1,4 @@
-package main
+package chaosrun
 
 import (
 	"context"
@@ -17,10 +17,10 @@ import (
 	"weir/messages/apipb"
 )
 
-// chaosCluster lets a run act on a cluster of this machine. It implements
+// runCluster lets a run act on a cluster of this machine. It implements
 // chaos.Cluster.
-type chaosCluster struct {
-	reach    *devReach
+type runCluster struct {
+	reach    *devcluster.Reach
 	network  *devcluster.Network
 	evidence *evidence
 	disks    hungDisks
@@ -30,26 +30,26 @@ type chaosCluster struct {
 	down map[string]bool
 }
 
-func (c *chaosCluster) planned(name string, down bool) {
+func (c *runCluster) planned(name string, down bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.down[name] = down
 }
 
 // Kill implements chaos.Cluster.
-func (c *chaosCluster) Kill(name string) error {
+func (c *runCluster) Kill(name string) error {
 	c.planned(name, true)
-	return devcluster.Kill(c.reach.dir, name)
+	return devcluster.Kill(c.reach.Dir, name)
 }
 
 // Start implements chaos.Cluster.
-func (c *chaosCluster) Start(ctx context.Context, name string) error {
+func (c *runCluster) Start(ctx context.Context, name string) error {
 	if latest, err := c.process(name); err != nil || latest.Alive() {
 		// It ended by itself before it could be killed, and has been started since.
 		c.planned(name, false)
 		return err
 	}
-	if _, err := devcluster.StartMember(ctx, c.reach.dir, name, devcluster.Default().ReadyTimeout); err != nil {
+	if _, err := devcluster.StartMember(ctx, c.reach.Dir, name, devcluster.Default().ReadyTimeout); err != nil {
 		return err
 	}
 	c.planned(name, false)
@@ -57,20 +57,20 @@ func (c *chaosCluster) Start(ctx context.Context, name string) error {
 }
 
 // Pause implements chaos.Cluster.
-func (c *chaosCluster) Pause(name string) error { return devcluster.Pause(c.reach.dir, name) }
+func (c *runCluster) Pause(name string) error { return devcluster.Pause(c.reach.Dir, name) }
 
 // Resume implements chaos.Cluster.
-func (c *chaosCluster) Resume(name string) error { return devcluster.Resume(c.reach.dir, name) }
+func (c *runCluster) Resume(name string) error { return devcluster.Resume(c.reach.Dir, name) }
 
 // Cut implements chaos.Cluster.
-func (c *chaosCluster) Cut(a, b string) error { return c.network.Cut(a, b) }
+func (c *runCluster) Cut(a, b string) error { return c.network.Cut(a, b) }
 
 // Mend implements chaos.Cluster.
-func (c *chaosCluster) Mend(a, b string) error { return c.network.Mend(a, b) }
+func (c *runCluster) Mend(a, b string) error { return c.network.Mend(a, b) }
 
 // Hang implements chaos.Cluster.
-func (c *chaosCluster) Hang(ctx context.Context, name string) error {
-	record, err := devcluster.Load(c.reach.dir)
+func (c *runCluster) Hang(ctx context.Context, name string) error {
+	record, err := devcluster.Load(c.reach.Dir)
 	if err != nil {
 		return err
 	}
@@ -83,16 +83,16 @@ func (c *chaosCluster) Hang(ctx context.Context, name string) error {
 }
 
 // Unhang implements chaos.Cluster.
-func (c *chaosCluster) Unhang(name string) error { return c.disks.mend(name) }
+func (c *runCluster) Unhang(name string) error { return c.disks.mend(name) }
 
 // statusPatience bounds a question to one replica, which may be paused.
 const statusPatience = 500 * time.Millisecond
 
 // status asks one replica; nil when it does not answer.
-func (r *devReplica) status(ctx context.Context) *apipb.StatusResponse {
+func status(ctx context.Context, r *devcluster.ReachedReplica) *apipb.StatusResponse {
 	ctx, cancel := context.WithTimeout(ctx, statusPatience)
 	defer cancel()
-	res, err := r.cluster.Status(ctx, connect.NewRequest(&apipb.StatusRequest{}))
+	res, err := r.Cluster.Status(ctx, connect.NewRequest(&apipb.StatusRequest{}))
 	if err != nil {
 		return nil
 	}
@@ -101,11 +101,11 @@ func (r *devReplica) status(ctx context.Context) *apipb.StatusResponse {
 
 // Leader implements chaos.Cluster: it asks every replica, for one alone may not know
 // yet, or be cut off.
-func (c *chaosCluster) Leader(ctx context.Context) (name string, term uint64, err error) {
-	answers := make([]*apipb.StatusResponse, len(c.reach.replicas))
+func (c *runCluster) Leader(ctx context.Context) (name string, term uint64, err error) {
+	answers := make([]*apipb.StatusResponse, len(c.reach.Replicas))
 	var all sync.WaitGroup
-	for i := range c.reach.replicas {
-		all.Go(func() { answers[i] = c.reach.replicas[i].status(ctx) })
+	for i := range c.reach.Replicas {
+		all.Go(func() { answers[i] = status(ctx, &c.reach.Replicas[i]) })
 	}
 	all.Wait()
 	type vote struct {
@@ -123,14 +123,14 @@ func (c *chaosCluster) Leader(ctx context.Context) (name string, term uint64, er
 }
 
 // Settled implements chaos.Cluster.
-func (c *chaosCluster) Settled(ctx context.Context, name string) bool {
+func (c *runCluster) Settled(ctx context.Context, name string) bool {
 	leader, term, err := c.Leader(ctx)
 	if err != nil || leader == "" {
 		return false
 	}
-	for i := range c.reach.replicas {
-		if r := &c.reach.replicas[i]; r.id == name {
-			own := r.status(ctx)
+	for i := range c.reach.Replicas {
+		if r := &c.reach.Replicas[i]; r.ID == name {
+			own := status(ctx, r)
 			return own.GetLeader() == leader && own.GetTerm() == term
 		}
 	}
@@ -141,8 +141,8 @@ func (c *chaosCluster) Settled(ctx context.Context, name string) bool {
 const guardPeriod = 200 * time.Millisecond
 
 // process returns a member's latest process.
-func (c *chaosCluster) process(name string) (devcluster.Process, error) {
-	record, err := devcluster.Load(c.reach.dir)
+func (c *runCluster) process(name string) (devcluster.Process, error) {
+	record, err := devcluster.Load(c.reach.Dir)
 	if err != nil {
 		return devcluster.Process{}, err
 	}
@@ -159,7 +159,7 @@ func (c *chaosCluster) process(name string) (devcluster.Process, error) {
 const stalled = "disk stall limit"
 
 // guard writes down which members end by themselves, until ctx is done.
-func (c *chaosCluster) guard(ctx context.Context) error {
+func (c *runCluster) guard(ctx context.Context) error {
 	told := make(map[devcluster.Process]bool)
 	for {
 		select {
@@ -167,7 +167,7 @@ func (c *chaosCluster) guard(ctx context.Context) error {
 			return nil
 		case <-time.After(guardPeriod):
 		}
-		record, err := devcluster.Load(c.reach.dir)
+		record, err := devcluster.Load(c.reach.Dir)
 		if err != nil {
 			return err
 		}
@@ -193,7 +193,7 @@ func (c *chaosCluster) guard(ctx context.Context) error {
 
 // unasked says whether the process that a member was seen with, and that has ended, did so
 // by itself. The run may have killed it, and started the next one since.
-func (c *chaosCluster) unasked(m *devcluster.Member) (bool, error) {
+func (c *runCluster) unasked(m *devcluster.Member) (bool, error) {
 	if c.isDown(m.Name) {
 		return false, nil
 	}
@@ -202,7 +202,7 @@ func (c *chaosCluster) unasked(m *devcluster.Member) (bool, error) {
 }
 
 // ended takes note of a member that has ended by itself.
-func (c *chaosCluster) ended(ctx context.Context, m *devcluster.Member) error {
+func (c *runCluster) ended(ctx context.Context, m *devcluster.Member) error {
 	if m.Kind != devcluster.Replica || !strings.Contains(m.Tail(), stalled) {
 		line := history.LogLine{Member: m.Name, Text: fmt.Sprintf("its process %d ended unasked; its last words:\n%s", m.Process.Pid, m.Tail())}
 		return c.evidence.log.Write(line)
@@ -240,7 +240,7 @@ func gone(ctx context.Context, pid int) error {
 	}
 }
 
-func (c *chaosCluster) isDown(name string) bool {
+func (c *runCluster) isDown(name string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.down[name]

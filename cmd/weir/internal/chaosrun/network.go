@@ -1,4 +1,4 @@
-package main
+package chaosrun
 
 import (
 	"errors"
@@ -6,32 +6,33 @@ import (
 
 	"weir/chaos/fault"
 	"weir/cmd/weir/internal/devcluster"
+	"weir/cmd/weir/internal/screen"
 )
 
 // networkVariable is set when this process is in a network namespace of its own.
 const networkVariable = "WEIR_CHAOS_NETWORK"
 
-// isolated says whether this process is alone in its network.
-type isolated struct {
+// Isolated says whether this process is alone in its network.
+type Isolated struct {
 	// why not; nil when it is.
 	why error
 }
 
-// enterNetwork moves this process into a network namespace of its own, where it may.
-func enterNetwork() (isolated, error) {
+// EnterNetwork moves this process into a network namespace of its own, where it may.
+func EnterNetwork() (Isolated, error) {
 	err := devcluster.IsolateSelf(networkVariable)
 	if err != nil && !errors.Is(err, devcluster.ErrNoNetwork) {
-		return isolated{}, err
+		return Isolated{}, err
 	}
-	return isolated{why: err}, nil
+	return Isolated{why: err}, nil
 }
 
 // openNetwork gives each member a place of its own, and returns which kinds of faults
 // are possible.
-func openNetwork(alone isolated, config *devcluster.Config, screen *screen) (*devcluster.Network, []fault.Kind, error) {
+func openNetwork(alone Isolated, config *devcluster.Config, display *screen.Screen) (*devcluster.Network, []fault.Kind, error) {
 	kinds := []fault.Kind{fault.Kill, fault.Pause}
 	if alone.why != nil {
-		screen.Say(fmt.Sprintf("connections are not cut, there are kills and pauses only: %v", alone.why))
+		display.Say(fmt.Sprintf("connections are not cut, there are kills and pauses only: %v", alone.why))
 		return &devcluster.Network{}, kinds, nil
 	}
 	network, err := devcluster.OpenNetwork(config.Names())

@@ -1,4 +1,4 @@
-package main
+package devcluster
 
 import (
 	"context"
@@ -15,43 +15,42 @@ import (
 	"weir/api/client"
 	"weir/cluster/identity"
 	"weir/cluster/wire"
-	"weir/cmd/weir/internal/devcluster"
 	"weir/messages/apipb"
 	"weir/messages/apipb/apipbconnect"
 	"weir/messages/statepb"
 )
 
-// devSettings are a client's settings for a cluster of this machine.
-func devSettings(access devcluster.Access) client.Settings {
+// ClientSettings are a client's settings for a cluster of this machine.
+func ClientSettings(access Access) client.Settings {
 	return client.Settings{Addresses: access.Addresses, Credentials: access.Credentials, Insecure: access.Credentials == ""}
 }
 
-// devReach is the way to a cluster of this machine: a client of it, and each of its
+// Reach is the way to a cluster of this machine: a client of it, and each of its
 // replicas alone, for a replica may have been killed on purpose, and then it matters
 // who answers.
-type devReach struct {
+type Reach struct {
 	*client.Client
-	settings client.Settings
-	dir      string
+	Settings client.Settings
+	Dir      string
+	Replicas []ReachedReplica
 	http     *http.Client
-	replicas []devReplica
 }
 
-// devReplica is the part of one replica's API that is asked of it alone.
-type devReplica struct {
-	id      string
-	nodes   apipbconnect.NodeServiceClient
-	cluster apipbconnect.ClusterServiceClient
+// ReachedReplica is the part of one replica's API that is asked of it alone.
+type ReachedReplica struct {
+	ID      string
+	Nodes   apipbconnect.NodeServiceClient
+	Cluster apipbconnect.ClusterServiceClient
 }
 
-// reachDev opens the way to the cluster of dir.
-func reachDev(dir string) (*devReach, error) {
-	record, err := devcluster.Load(dir)
+// OpenReach opens the way to the cluster of dir.
+func OpenReach(dir string) (*Reach, error) {
+	record, err := Load(dir)
 	if err != nil {
 		return nil, err
 	}
 	access := record.Access
-	settings := devSettings(access)
+	settings := ClientSettings(access)
 	whole, err := client.Open(settings, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err
@@ -68,40 +67,41 @@ func reachDev(dir string) (*devReach, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &devReach{Client: whole, settings: settings, dir: dir, http: dialer.HTTPClient(0)}
+	r := &Reach{Client: whole, Settings: settings, Dir: dir, http: dialer.HTTPClient(0)}
 	for _, m := range record.Members {
-		if m.Kind == devcluster.Replica {
+		if m.Kind == Replica {
 			url := dialer.URL(m.Address)
-			r.replicas = append(r.replicas, devReplica{
-				id: m.Name, nodes: apipbconnect.NewNodeServiceClient(r.http, url), cluster: apipbconnect.NewClusterServiceClient(r.http, url),
+			r.Replicas = append(r.Replicas, ReachedReplica{
+				ID: m.Name, Nodes: apipbconnect.NewNodeServiceClient(r.http, url), Cluster: apipbconnect.NewClusterServiceClient(r.http, url),
 			})
 		}
 	}
 	return r, nil
 }
 
-func (r *devReach) close() {
+// Close ends the way.
+func (r *Reach) Close() {
 	r.Client.Close()
 	r.http.CloseIdleConnections()
 }
 
-// view asks every replica alone who leads: the cluster is ready when all agree. It
-// is a devcluster.Probe.
-func (r *devReach) view(ctx context.Context) (devcluster.View, error) {
+// View asks every replica alone who leads: the cluster is ready when all agree. It
+// is a Probe.
+func (r *Reach) View(ctx context.Context) (View, error) {
 	leaders := make(map[string]bool)
-	var view devcluster.View
-	for _, replica := range r.replicas {
-		status, err := replica.cluster.Status(ctx, connect.NewRequest(&apipb.StatusRequest{}))
+	var view View
+	for _, replica := range r.Replicas {
+		status, err := replica.Cluster.Status(ctx, connect.NewRequest(&apipb.StatusRequest{}))
 		if err != nil {
-			return devcluster.View{}, err
+			return View{}, err
 		}
 		view.Leader = status.Msg.GetLeader()
 		leaders[view.Leader] = true
 	}
 	if len(leaders) != 1 || leaders[""] {
-		return devcluster.View{}, nil
+		return View{}, nil
 	}
-	nodes, err := r.replicas[0].nodes.List(ctx, connect.NewRequest(&apipb.ListNodesRequest{State: statepb.NodeOnline}))
+	nodes, err := r.Replicas[0].Nodes.List(ctx, connect.NewRequest(&apipb.ListNodesRequest{State: statepb.NodeOnline}))
 	if err != nil {
 		return view, err
 	}
@@ -117,9 +117,9 @@ const leaderPause = 100 * time.Millisecond
 // Leader returns the replica that leads, when there is one that runs: others go on
 // naming a dead one until they elect the next. It implements wordcount.Cluster, as do
 // the methods below.
-func (r *devReach) Leader(ctx context.Context) (string, error) {
+func (r *Reach) Leader(ctx context.Context) (string, error) {
 	for {
-		leader, err := r.leaderNow(ctx)
+		leader, err := r.LeaderNow(ctx)
 		if leader != "" || err != nil {
 			return leader, err
 		}
@@ -131,13 +131,13 @@ func (r *devReach) Leader(ctx context.Context) (string, error) {
 	}
 }
 
-// leaderNow returns the replica that leads, "" when there is none that runs.
-func (r *devReach) leaderNow(ctx context.Context) (string, error) {
+// LeaderNow returns the replica that leads, "" when there is none that runs.
+func (r *Reach) LeaderNow(ctx context.Context) (string, error) {
 	status, err := r.Status(ctx)
 	if err != nil {
 		return "", err
 	}
-	record, err := devcluster.Load(r.dir)
+	record, err := Load(r.Dir)
 	if err != nil {
 		return "", err
 	}
@@ -150,16 +150,16 @@ func (r *devReach) leaderNow(ctx context.Context) (string, error) {
 }
 
 // Kill ends a replica with kill -9.
-func (r *devReach) Kill(replica string) error { return devcluster.Kill(r.dir, replica) }
+func (r *Reach) Kill(replica string) error { return Kill(r.Dir, replica) }
 
 // Start starts an operation.
-func (r *devReach) Start(ctx context.Context, spec *structpb.Struct) (string, error) {
+func (r *Reach) Start(ctx context.Context, spec *structpb.Struct) (string, error) {
 	started, err := r.StartOperation(ctx, &apipb.StartRequest{Spec: spec})
 	return started.GetOperationId(), err
 }
 
 // Operation returns an operation.
-func (r *devReach) Operation(ctx context.Context, id string) (*apipb.Operation, error) {
+func (r *Reach) Operation(ctx context.Context, id string) (*apipb.Operation, error) {
 	return r.GetOperation(ctx, id)
 }
 
@@ -167,7 +167,7 @@ func (r *devReach) Operation(ctx context.Context, id string) (*apipb.Operation, 
 const jobsPage = 1000
 
 // Jobs returns all jobs of an operation that are known.
-func (r *devReach) Jobs(ctx context.Context, id string) ([]*apipb.Job, error) {
+func (r *Reach) Jobs(ctx context.Context, id string) ([]*apipb.Job, error) {
 	var jobs []*apipb.Job
 	for {
 		page, err := r.ListJobs(ctx, &apipb.ListJobsRequest{Operation: id, Limit: jobsPage, Offset: int32(len(jobs))})
@@ -182,23 +182,23 @@ func (r *devReach) Jobs(ctx context.Context, id string) ([]*apipb.Job, error) {
 }
 
 // Stdout returns all that a job wrote to it.
-func (r *devReach) Stdout(ctx context.Context, job string) (string, error) {
+func (r *Reach) Stdout(ctx context.Context, job string) (string, error) {
 	var text strings.Builder
 	_, err := r.CopyOutput(ctx, &text, client.Output{JobID: job, Stream: "stdout"})
 	return text.String(), err
 }
 
 // Read makes one linearizable read at another replica than the one named.
-func (r *devReach) Read(ctx context.Context, without string, turn int) error {
-	var others []devReplica
-	for _, replica := range r.replicas {
-		if replica.id != without {
+func (r *Reach) Read(ctx context.Context, without string, turn int) error {
+	var others []ReachedReplica
+	for _, replica := range r.Replicas {
+		if replica.ID != without {
 			others = append(others, replica)
 		}
 	}
 	if len(others) == 0 {
 		return errors.New("there is no other replica")
 	}
-	_, err := others[turn%len(others)].nodes.List(ctx, connect.NewRequest(&apipb.ListNodesRequest{}))
+	_, err := others[turn%len(others)].Nodes.List(ctx, connect.NewRequest(&apipb.ListNodesRequest{}))
 	return err
 }

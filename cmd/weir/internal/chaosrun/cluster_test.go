@@ -1,4 +1,4 @@
-package main
+package chaosrun
 
 import (
 	"encoding/json"
@@ -35,7 +35,7 @@ func TestUnaskedEnd(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, "dev", "cluster.json"), data, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			c := &chaosCluster{reach: &devReach{dir: dir}, down: map[string]bool{"r2": test.down}}
+			c := &runCluster{reach: &devcluster.Reach{Dir: dir}, down: map[string]bool{"r2": test.down}}
 			if got, err := c.unasked(&devcluster.Member{Name: "r2", Process: ended}); err != nil || got != test.want {
 				t.Errorf("unasked %v, %v; want %v", got, err, test.want)
 			}

@@ -1,0 +1,119 @@
+package chaosrun
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"weir/cmd/weir/internal/devcluster"
+	"weir/cmd/weir/internal/screen"
+)
+
+// TemporaryPrefix begins the names of the temporary folders of runs.
+const TemporaryPrefix = "weir-chaos-"
+
+// ErrRunning is returned for a run that goes on.
+var ErrRunning = errors.New("this run goes on: Ctrl-C ends it")
+
+// ErrNoRun is returned for a folder of something else.
+var ErrNoRun = errors.New("no folder of weir chaos run")
+
+// OwnerFile is in the folder of a run, before anything else: the process that presses.
+const OwnerFile = "owner.json"
+
+// Own makes this process the owner of the run in dir.
+func Own(dir string) error {
+	self, err := devcluster.Self()
+	if err != nil {
+		return fmt.Errorf("own run: %w", err)
+	}
+	data, err := json.Marshal(self)
+	if err != nil {
+		return fmt.Errorf("own run: %w", err)
+	}
+	// Who reads it sees all of it or nothing.
+	next := filepath.Join(dir, OwnerFile+".new")
+	if err := os.WriteFile(next, data, 0o600); err != nil {
+		return fmt.Errorf("own run: %w", err)
+	}
+	if err := os.Rename(next, filepath.Join(dir, OwnerFile)); err != nil {
+		return fmt.Errorf("own run: %w", err)
+	}
+	return nil
+}
+
+// ownerOf returns whose the run in dir is.
+func ownerOf(dir string) (owner devcluster.Process, err error) {
+	data, err := os.ReadFile(filepath.Join(dir, OwnerFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return owner, ErrNoRun
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &owner)
+	}
+	if err != nil {
+		return owner, fmt.Errorf("read %s: %w", OwnerFile, err)
+	}
+	return owner, nil
+}
+
+// Heal ends what a run has left, and removes its folder unless keep. The error is ErrNoRun when
+// the folder is of something else, ErrRunning when the run goes on. sweep ends what an agent left.
+func Heal(ctx context.Context, folder string, keep bool, sweep func(devcluster.Member) error, display *screen.Screen) error {
+	dir, err := filepath.Abs(folder)
+	if err != nil {
+		return fmt.Errorf("heal run: %w", err)
+	}
+	owner, err := ownerOf(dir)
+	switch {
+	case errors.Is(err, ErrNoRun):
+		return fmt.Errorf("heal run: %s is %w", folder, err)
+	case err != nil:
+		return fmt.Errorf("heal run %s: %w", folder, err)
+	case owner.Alive():
+		return fmt.Errorf("heal run %s: %w (pid %d)", folder, ErrRunning, owner.Pid)
+	}
+	if err := healCluster(ctx, dir, sweep); err != nil {
+		return fmt.Errorf("heal run %s: %w", folder, err)
+	}
+	if left, err := Processes(dir + string(filepath.Separator)); err != nil || len(left) > 0 {
+		return errors.Join(err, fmt.Errorf("heal run %s: still there: %s", folder, strings.Join(left, "; ")))
+	}
+	if keep {
+		display.Say(fmt.Sprintf("healed; histories, logs and data are in %s", folder))
+		return nil
+	}
+	display.Say("healed and removed " + folder)
+	return os.RemoveAll(dir)
+}
+
+// healCluster ends the cluster of the run in dir. The cluster's own record says what
+// there is to end: it is on disk before anything is started.
+func healCluster(ctx context.Context, dir string, sweep func(devcluster.Member) error) error {
+	root := filepath.Join(dir, ClusterFolder)
+	record, err := devcluster.Load(root)
+	if errors.Is(err, devcluster.ErrNone) || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	ending := devcluster.Ending{StopTimeout: devcluster.DefaultStopTimeout, Sweep: sweep, Preserve: filepath.Join(dir, MembersFolder)}
+	if _, err := devcluster.Down(ctx, root, ending); err != nil {
+		return err
+	}
+	agents := slices.DeleteFunc(record.Members, func(m devcluster.Member) bool { return m.Kind != devcluster.Agent })
+	for _, m := range agents {
+		groups, err := ControlGroups(m.Name)
+		if err != nil || len(groups) > 0 {
+			return errors.Join(err, fmt.Errorf("node %s: still there: %s", m.Name, strings.Join(groups, "; ")))
+		}
+	}
+	return nil
+}

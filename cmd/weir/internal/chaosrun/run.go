@@ -1,0 +1,175 @@
+// Package chaosrun runs a chaos test on a cluster of this machine: it starts the cluster, hurts
+// it, and finds out what the machine itself can tell of it. It heals what it did, and what runs
+// that were killed have left.
+package chaosrun
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"weir/api/client"
+	"weir/chaos"
+	"weir/chaos/fault"
+	"weir/chaos/witness"
+	"weir/cmd/weir/internal/devcluster"
+	"weir/cmd/weir/internal/screen"
+)
+
+// Lease is that of the nodes of a run: short, so that it runs out often.
+const Lease = 3 * time.Second
+
+// stall is how long the disk of a replica may hang until it gives up: longer than
+// the machine's own makes it wait when others are busy with it, shorter than most faults.
+const stall = 2 * time.Second
+
+// The folders of a run: that of its cluster, and what is kept of it.
+const (
+	ClusterFolder = "cluster"
+	MembersFolder = "members"
+)
+
+// Config is a run.
+type Config struct {
+	// Dir is the folder of the run.
+	Dir string
+	// Cluster is the cluster that is started below Dir.
+	Cluster devcluster.Config
+	// Start starts a cluster and waits until it is ready. A cluster that is returned is to be
+	// stopped, beside an error too.
+	Start func(context.Context, devcluster.Config) (*devcluster.Cluster, error)
+	// Rules are those of the schedule, given the kinds of faults that are possible here.
+	Rules func(possible []fault.Kind) (fault.Config, error)
+	// Network says whether this process is alone in its network.
+	Network Isolated
+	Seed    uint64
+	WarmUp  time.Duration
+	// Watcher is shown how the run goes.
+	Watcher chaos.Watcher
+}
+
+// Complete sets what the cluster of a run in dir has of its own.
+func Complete(config *devcluster.Config, dir string) {
+	// No other cluster of this machine has nodes of these names.
+	config.NodePrefix = fmt.Sprintf("x%d-n", os.Getpid())
+	config.Preserve = filepath.Join(dir, MembersFolder)
+	config.ReplicaArguments = []string{
+		"--lease", Lease.String(), "--heartbeat", (Lease / 6).String(), "--snapshot-threshold", "500", "--disk-stall", stall.String(),
+	}
+}
+
+// Run starts the cluster, runs against it, stops it, and looks for what it has left. The
+// histories are below Dir.
+func Run(ctx context.Context, cfg Config, display *screen.Screen) (err error) {
+	network, kinds, err := openNetwork(cfg.Network, &cfg.Cluster, display)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, network.Close()) }()
+	if err := canHangDisks(); err != nil {
+		display.Say(fmt.Sprintf("disks do not hang: %v", err))
+	} else {
+		kinds = append(kinds, fault.Hang)
+	}
+	rules, err := cfg.Rules(kinds)
+	if err != nil {
+		return err
+	}
+	schedule, err := fault.Plan(rules)
+	if err != nil {
+		return err
+	}
+	display.Say(fmt.Sprintf("seed %d decides %d faults:", cfg.Seed, len(schedule)))
+	for _, planned := range schedule {
+		display.Say(planned.String())
+	}
+	evidence, err := newEvidence(cfg.Dir, cfg.Cluster)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, evidence.close()) }()
+	up, err := cfg.Start(ctx, cfg.Cluster)
+	if up != nil {
+		defer func() {
+			err = errors.Join(err, up.Stop(), evidence.stopped())
+		}()
+	}
+	if err != nil {
+		return err
+	}
+	cluster := &runCluster{network: network, evidence: evidence, down: make(map[string]bool)}
+	return cfg.press(ctx, up, rules, schedule, cluster)
+}
+
+// press runs against a cluster that is up.
+func (cfg *Config) press(ctx context.Context, up *devcluster.Cluster, rules fault.Config, schedule []fault.Fault, cluster *runCluster) (err error) {
+	reach, err := devcluster.OpenReach(cfg.Cluster.Dir)
+	if err != nil {
+		return err
+	}
+	defer reach.Close()
+	cluster.reach = reach
+	if err := chaos.MakePools(ctx, reach.Client, chaos.DefaultConfig().Clients); err != nil {
+		return err
+	}
+	members, err := up.Members()
+	if err != nil {
+		return err
+	}
+	evidence := cluster.evidence
+	if err := evidence.open(members); err != nil {
+		return err
+	}
+	// When ctx is done too, until all is healed: members that were killed are started
+	// by up.Run.
+	keeping, leave := context.WithCancel(context.WithoutCancel(ctx))
+	kept := make(chan error)
+	tasks := []func(context.Context) error{up.Run, cluster.guard, evidence.agents.follow}
+	for _, task := range tasks {
+		go func() { kept <- task(keeping) }()
+	}
+	defer func() {
+		leave()
+		for range tasks {
+			err = errors.Join(err, <-kept)
+		}
+	}()
+	clients, err := impatient(reach)
+	if err != nil {
+		return err
+	}
+	defer clients.Close()
+	if err := chaos.Run(ctx, cfg.load(members, rules, schedule), cluster, clients, cfg.Watcher); err != nil {
+		return err
+	}
+	return evidence.quiet(ctx)
+}
+
+// load is what the run does to a cluster of these members.
+func (cfg *Config) load(members []devcluster.Member, rules fault.Config, schedule []fault.Fault) chaos.Config {
+	load := chaos.DefaultConfig()
+	load.Dir, load.Schedule, load.Rules, load.Seed, load.WarmUp = cfg.Dir, schedule, rules, cfg.Seed, cfg.WarmUp
+	for _, m := range members {
+		if m.Kind == devcluster.Replica {
+			load.Replicas = append(load.Replicas, m.Name)
+		} else {
+			load.Agents = append(load.Agents, m.Name)
+		}
+	}
+	load.Witness = []string{cfg.Cluster.Program, "chaos", witness.Verb, "--dir", cfg.Dir, "--for"}
+	return load
+}
+
+// impatient returns a client to which a try that a dead or frozen replica does not answer costs
+// little.
+func impatient(reach *devcluster.Reach) (*client.Client, error) {
+	config, err := reach.Settings.Config()
+	if err != nil {
+		return nil, err
+	}
+	config.Try, config.MaxTry, config.Deadline = 300*time.Millisecond, 2*time.Second, 4*time.Second
+	return client.New(config)
+}
