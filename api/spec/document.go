@@ -48,6 +48,8 @@ type value struct {
 	text    string
 	items   []*value
 	fields  []field
+	// set: an assignment made it, nothing was there before.
+	set bool
 }
 
 // field is one entry of an object, in the order of the text.

@@ -207,6 +207,10 @@ func (c *checker) tasks(o options, outer memory.Options) []*statepb.TaskSpec {
 			c.fault(path, f.value.at, "it is %s: an object with job_count and command is needed", f.value.kind)
 			continue
 		}
+		if f.value.set && !isTask(f.value) {
+			c.fault(path, f.at, "%s", noTask(f.name, v))
+			continue
+		}
 		task := c.task(path, f.name, f.value, outer, false)
 		jobs += int64(task.GetJobCount())
 		tasks = append(tasks, task)
@@ -217,6 +221,32 @@ func (c *checker) tasks(o options, outer memory.Options) []*statepb.TaskSpec {
 	slices.SortFunc(tasks, func(a, b *statepb.TaskSpec) int { return strings.Compare(a.GetName(), b.GetName()) })
 	o.checkDestinations(tasks)
 	return tasks
+}
+
+// isTask tells whether an object has what each task needs.
+func isTask(v *value) bool {
+	has := func(option string) bool {
+		return slices.ContainsFunc(v.fields, func(f field) bool { return canonical(f.name) == option })
+	}
+	return has(fieldJobCount) && has("command")
+}
+
+// noTask says that an assignment named a task that is not among those that were read, and
+// which one may have been meant.
+func noTask(name string, tasks *value) string {
+	var known []string
+	for _, f := range tasks.fields {
+		if !f.value.set {
+			known = append(known, f.name)
+		}
+	}
+	said := fmt.Sprintf("there is no task %q", clip(name))
+	if near := closest(name, known); near != "" {
+		said += fmt.Sprintf("; did you mean %q?", near)
+	} else if len(known) > 0 {
+		said += "; there are " + clip(strings.Join(known, ", "))
+	}
+	return said + " (a new one needs " + fieldJobCount + " and command)"
 }
 
 func checkTaskName(name string) error {

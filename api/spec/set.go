@@ -90,11 +90,12 @@ func (d *Document) put(path string, v *value) error {
 			return fmt.Errorf("set %s: %w", path, err)
 		}
 		if i == len(names)-1 {
+			v.set = *slot == nil
 			*slot = v
 			return nil
 		}
 		if *slot == nil || (*slot).kind == null {
-			*slot = &value{kind: object}
+			*slot = &value{kind: object, set: *slot == nil}
 		}
 		at = *slot
 	}

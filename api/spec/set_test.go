@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -66,6 +67,41 @@ func TestSetErrors(t *testing.T) {
 			}
 			if err := doc.Set(test.set); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error %v, want one with %q", err, test.want)
+			}
+		})
+	}
+}
+
+// TestSetOfATaskThatIsNotThere: a name that was meant to be another is told by that one, and not
+// by what a task of that name lacks.
+func TestSetOfATaskThatIsNotThere(t *testing.T) {
+	const text = "tasks: {hello: {job_count: 1, command: [run]}, sort: {job_count: 1, command: [sort]}}"
+	for name, test := range map[string]struct {
+		set  []string
+		want string
+	}{
+		"a typo":               {[]string{"tasks.helo.cpu_limit=2"}, `operation spec: tasks.helo: there is no task "helo"; did you mean "hello"? (a new one needs job_count and command)`},
+		"a typo, twice":        {[]string{"tasks.helo.cpu_limit=2", "tasks.helo.gpu_limit=1"}, `operation spec: tasks.helo: there is no task "helo"; did you mean "hello"? (a new one needs job_count and command)`},
+		"as an object":         {[]string{"tasks.helo={cpu_limit: 2}"}, `operation spec: tasks.helo: there is no task "helo"; did you mean "hello"? (a new one needs job_count and command)`},
+		"far from all":         {[]string{"tasks.other.job-count=2"}, `operation spec: tasks.other: there is no task "other"; there are hello, sort (a new one needs job_count and command)`},
+		"a new task":           {[]string{"tasks.helo.job-count=2", "tasks.helo.command=[run]"}, ""},
+		"one that is there":    {[]string{"tasks.hello.cpu_limit=2"}, ""},
+		"in place of another":  {[]string{"tasks.hello={cpu_limit: 2}"}, "operation spec has 2 faults:\n  tasks.hello.command: it is missing"},
+		"a fault of a new one": {[]string{"tasks.new.job_count=0", "tasks.new.command=[run]"}, "operation spec: tasks.new.job_count: 0 is too small"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			doc, err := Read([]byte(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range test.set {
+				if err := doc.Set(s); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, _, err = doc.Check()
+			if said := fmt.Sprint(err); (err == nil) != (test.want == "") || err != nil && !strings.HasPrefix(said, test.want) {
+				t.Errorf("got  %s\nwant %s", said, test.want)
 			}
 		})
 	}
