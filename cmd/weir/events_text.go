@@ -3,6 +3,8 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -122,7 +124,20 @@ func operationHappened(e *eventpb.Event) string {
 		return phrase(subject, "is controlled by replica", e.GetReplica(), fmt.Sprintf("(epoch %d)", e.GetEpoch()))
 	}
 	verb := strings.TrimPrefix(e.GetKind(), "operation_")
-	return phrase(subject, verb, in, by, put("(", e.GetReason(), ")")) + put(": ", attributes(e.GetAttributes()), "")
+	return phrase(subject, verb, in, by, put("(", e.GetReason(), ")")) + put(": ", settings(e.GetAttributes()), "")
+}
+
+// settings are new values of options by path; nothing is the default again.
+func settings(of map[string]string) string {
+	var parts []string
+	for _, path := range slices.Sorted(maps.Keys(of)) {
+		if of[path] == "null" && path != "pool" && !strings.HasSuffix(path, ":pool") {
+			parts = append(parts, defaultAgain(path))
+			continue
+		}
+		parts = append(parts, path+"="+of[path])
+	}
+	return strings.Join(parts, ", ")
 }
 
 func nodeHappened(e *eventpb.Event) string {
@@ -154,7 +169,7 @@ func treeHappened(e *eventpb.Event) string {
 	if subject == "pool" {
 		below = put("below ", e.GetTo(), "")
 	}
-	return phrase(subject, name, verb, below, by, put("(", e.GetReason(), ")")) + put(": ", attributes(e.GetAttributes()), "")
+	return phrase(subject, name, verb, below, by, put("(", e.GetReason(), ")")) + put(": ", settings(e.GetAttributes()), "")
 }
 
 func eventAmounts(r *eventpb.Resources) string {

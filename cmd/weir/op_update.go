@@ -77,10 +77,10 @@ func operationChange(given, unset []string) (change *apipb.OperationChange, done
 	if len(values) == 0 && change.Pool == nil {
 		return nil, "", errNothing
 	}
-	done = pathsOf(values)
+	var said []string
 	if change.Pool != nil {
-		done = strings.TrimSuffix("pool="+*change.Pool+", "+done, ", ")
+		said = []string{"pool=" + *change.Pool}
 	}
 	change.Options, err = structOf(values)
-	return change, done, err
+	return change, changesText(values, said...), err
 }

@@ -125,14 +125,21 @@ func document[T any](values []assigned) (*structpb.Struct, error) {
 	return structpb.NewStruct(object)
 }
 
-// pathsOf names the options of values, for the line that tells what was done.
-func pathsOf(values []assigned) string {
-	names := make([]string, len(values))
-	for i, v := range values {
-		names[i] = v.path + "=" + strings.TrimPrefix(poolfile.Text(v.path, v.value), "default")
+// changesText names values by path, for the line that tells what was done, behind what is said
+// already.
+func changesText(values []assigned, said ...string) string {
+	for _, v := range values {
+		if v.value == nil {
+			said = append(said, defaultAgain(v.path))
+			continue
+		}
+		said = append(said, v.path+"="+poolfile.Text(v.path, v.value))
 	}
-	return strings.Join(names, ", ")
+	return strings.Join(said, ", ")
 }
+
+// defaultAgain says that an option is not set any more.
+func defaultAgain(path string) string { return path + " back to its default" }
 
 // optionsHelp lists the options of T for the help of a verb.
 func optionsHelp[T any]() string {

@@ -50,6 +50,22 @@ func TestAssignments(t *testing.T) {
 	}
 }
 
+// TestChangesAreSaid: the line that tells what was changed says of each option what it is now.
+func TestChangesAreSaid(t *testing.T) {
+	for want, given := range map[string][]string{
+		"weight=3, max_share_ratio=0.5":                 {"weight=3", "max_share_ratio=0.5"},
+		"weight back to its default":                    {"weight="},
+		"pool=ads, weight back to its default":          {"weight=", "pool=ads"},
+		"pool=ads":                                      {"pool=ads"},
+		"weight=3, max_share_ratio back to its default": {"weight=3", "max_share_ratio="},
+	} {
+		_, done, err := operationChange(given, nil)
+		if err != nil || done != want {
+			t.Errorf("%v: got %q, %v, want %q", given, done, err, want)
+		}
+	}
+}
+
 func TestNodesOf(t *testing.T) {
 	for text, want := range map[string]int64{"+10x{cpu: 32, memory: 128GiB}": 10, "-2x{cpu: 1}": -2, "10x{cpu: 1}": 0, "+x{cpu: 1}": 0, "+0x{cpu: 1}": 0, "+1x{cores: 1}": 0, "+1": 0,
 		"+1x{cpu: 1, tags: ssd}": 0} {

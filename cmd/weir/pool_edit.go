@@ -131,12 +131,12 @@ unless the tree still is as it was when weir pool get showed that revision.
 		if err != nil {
 			return &exitError{exitUsage, err}
 		}
-		done := pathsOf(values)
+		var said []string
 		if parent != nil {
-			done = strings.TrimSuffix("parent="+*parent+", "+done, ", ")
+			said = []string{"parent=" + *parent}
 		}
 		return f.verb(func(ctx context.Context, s *session, _ []string) error {
-			return f.edit(ctx, s, &e, fmt.Sprintf("changed pool %s: %s", args[0], done), &apipb.TreeEdit{Edit: &apipb.TreeEdit_Change{
+			return f.edit(ctx, s, &e, fmt.Sprintf("changed pool %s: %s", args[0], changesText(values, said...)), &apipb.TreeEdit{Edit: &apipb.TreeEdit_Change{
 				Change: &apipb.PoolChange{Name: args[0], Parent: parent, Options: options},
 			}})
 		})(cmd, args)

@@ -160,7 +160,7 @@ func newTreeSetCommand(f *clientFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return s.said(&apipb.SetTreeResponse{Revision: now}, "changed tree %s: %s (revision %d)", args[0], pathsOf(values), now)
+			return s.said(&apipb.SetTreeResponse{Revision: now}, "changed tree %s: %s (revision %d)", args[0], changesText(values), now)
 		})(cmd, args)
 	}
 	cmd.Flags().Uint64Var(&revision, "expected-revision", 0, "change nothing unless the tree has this revision (default: any)")
