@@ -80,7 +80,7 @@ func TestAttributes(t *testing.T) {
 			t.Errorf("%s: attributes that nobody asked for", e.GetId())
 		case e.GetId() == "saves" && (e.GetVolume() == nil || e.GetVolumeCapacityRatio() <= 0):
 			t.Errorf("saves: volume %v with room for %v", e.GetVolume(), e.GetVolumeCapacityRatio())
-		case e.GetId() == string(scheduling.RootPool) && (len(e.GetAlerts()) != 1 || !strings.Contains(e.GetAlerts()[0], "guarantees exceed the resources")):
+		case e.GetId() == string(scheduling.RootPool) && (len(e.GetAlerts()) != 1 || !strings.Contains(e.GetAlerts()[0], "guarantees of saves exceed the resources")):
 			t.Errorf("a burst of more slots than there are: alerts %q", e.GetAlerts())
 		case e.GetId() == "a" && (e.GetSchedulingStatus() != "below_fair_share" || e.GetFairShare() != 1):
 			t.Errorf("a: %s with a fair share of %v", e.GetSchedulingStatus(), e.GetFairShare())

@@ -179,6 +179,35 @@ func TestOvercommitIsNamed(t *testing.T) {
 	}
 }
 
+// TestGuaranteesThatDoNotFitAreNamed: flows and bursts count beside strong guarantees, and the
+// warning has the names of all pools that have any, those below others too.
+func TestGuaranteesThatDoNotFitAreNamed(t *testing.T) {
+	c := describe(t, `
+total: {cpu: 10}
+pools:
+  strong: {strong_guarantee_resources: {cpu: 8}, pools: {inner: {strong_guarantee_resources: {cpu: 2}}}}
+  rest: {pools: {saves: {integral_guarantees: {guarantee_type: relaxed, resource_flow: {cpu: 1}}}}}
+`)
+	r, err := c.Solve()
+	if err != nil || len(r.Alerts) != 0 {
+		t.Fatalf("what fits: %v, %v", r.Alerts, err)
+	}
+	for path, value := range map[string]float64{"resource_flow": 5, "burst_guarantee_resources": 5} {
+		settings := []whatif.Change{{Set: &whatif.Setting{Of: "saves", Path: "integral_guarantees/" + path + "/cpu", Value: value}}}
+		if path == "burst_guarantee_resources" {
+			settings = append(settings, whatif.Change{Set: &whatif.Setting{Of: "saves", Path: "integral_guarantees/guarantee_type", Value: "burst"}})
+		}
+		more, err := c.With(settings...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const want = "guarantees of saves, strong exceed the resources of the cluster and are cut: lower strong guarantees, flows or bursts, or add nodes"
+		if r, err = more.Solve(); err != nil || len(r.Alerts) != 1 || r.Alerts[0] != want {
+			t.Errorf("%s: got %q, %v, want %q", path, r.Alerts, err, want)
+		}
+	}
+}
+
 func TestVolumesPayForBursts(t *testing.T) {
 	c := describe(t, `
 total: {cpu: 100}

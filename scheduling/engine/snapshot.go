@@ -229,6 +229,18 @@ type Holding struct {
 	Ticket Ticket
 }
 
+// Say returns what an alert says, with the names of the pools that it is about.
+func (s Snapshot) Say(alert fairshare.Alert) string {
+	var guaranteed []string
+	for _, p := range s.Pools {
+		strong := p.Parent == scheduling.RootPool && p.InferredGuarantee != resource.Amounts{}
+		if strong || p.Integral.SpecifiedBurstRatio > 0 || p.Integral.SpecifiedFlowRatio > 0 {
+			guaranteed = append(guaranteed, string(p.Name))
+		}
+	}
+	return alert.Named(guaranteed)
+}
+
 // Snapshot returns the engine at this moment. It costs time in proportion to the
 // number of pools, operations and nodes.
 func (e *Engine) Snapshot() Snapshot {
@@ -237,7 +249,7 @@ func (e *Engine) Snapshot() Snapshot {
 	s.Pools = e.Pools()
 	for _, alert := range e.alerts {
 		if i := slices.IndexFunc(s.Pools, func(p PoolView) bool { return string(p.Name) == alert.Pool }); i >= 0 {
-			s.Pools[i].Alerts = append(s.Pools[i].Alerts, alert.String())
+			s.Pools[i].Alerts = append(s.Pools[i].Alerts, s.Say(alert))
 		}
 	}
 	s.Operations = make([]OperationView, 0, len(e.operations))

@@ -2,6 +2,7 @@ package fairshare
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"weir/scheduling/resource"
@@ -67,11 +68,24 @@ type Alert struct {
 	Pool string
 }
 
+// Named says the same as String, of guarantees that do not fit with the names of the pools
+// whose they are.
+func (a Alert) Named(pools []string) string {
+	if a.Code != AlertOvercommit {
+		return a.String()
+	}
+	of := ""
+	if len(pools) > 0 {
+		of = " of " + strings.Join(pools, ", ")
+	}
+	return fmt.Sprintf("guarantees%s exceed the resources of the cluster and are cut: lower strong guarantees, flows or bursts, or add nodes", of)
+}
+
 // String says what is wrong and what to do.
 func (a Alert) String() string {
 	switch a.Code {
 	case AlertOvercommit:
-		return "guarantees exceed the resources of the cluster and are cut: lower strong guarantees, flows or bursts, or add nodes"
+		return a.Named(nil)
 	case AlertNestedPromise:
 		return fmt.Sprintf("pool %q: compute_promised_guarantee_fair_share is ignored, for a pool above has it: remove one of them", a.Pool)
 	default:

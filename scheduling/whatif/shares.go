@@ -97,7 +97,7 @@ func (c Cluster) Solve() (Result, error) {
 	r := Result{Total: snapshot.Total, Overcommitted: c.overcommitted(snapshot.Total)}
 	for _, alert := range report.Alerts {
 		if alert.Code != fairshare.AlertOvercommit || len(r.Overcommitted) == 0 {
-			r.Alerts = append(r.Alerts, alert.String())
+			r.Alerts = append(r.Alerts, snapshot.Say(alert))
 		}
 	}
 	r.Shares = ordered(snapshot)
