@@ -19,7 +19,7 @@ func (s *server) observe(procedure string, err error, began time.Time) {
 	if s.cfg.Observe == nil {
 		return
 	}
-	if !s.procedures[procedure] {
+	if _, known := s.procedures[procedure]; !known {
 		procedure = "unknown"
 	}
 	code := "ok"
@@ -29,7 +29,8 @@ func (s *server) observe(procedure string, err error, began time.Time) {
 	s.cfg.Observe(procedure, code, time.Since(began))
 }
 
-// knownProcedures returns the procedures of all services.
+// knownProcedures returns the procedures of all services: true for those that answer with a
+// stream.
 func knownProcedures() map[string]bool {
 	all := map[string]bool{}
 	for _, file := range []protoreflect.FileDescriptor{apipb.File_apipb_api_proto, apipb.File_apipb_events_proto, apipb.File_apipb_explain_proto} {
@@ -37,7 +38,7 @@ func knownProcedures() map[string]bool {
 		for i := range services.Len() {
 			methods := services.Get(i).Methods()
 			for j := range methods.Len() {
-				all["/"+string(services.Get(i).FullName())+"/"+string(methods.Get(j).Name())] = true
+				all["/"+string(services.Get(i).FullName())+"/"+string(methods.Get(j).Name())] = methods.Get(j).IsStreamingServer()
 			}
 		}
 	}

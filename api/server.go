@@ -52,7 +52,7 @@ type server struct {
 	// removed has the replicas that were removed by way of this one: to remove them
 	// again is no mistake.
 	removed sync.Map
-	// procedures are those that there are.
+	// procedures are those that there are: true for those that answer with a stream.
 	procedures map[string]bool
 }
 
@@ -83,7 +83,8 @@ func NewHandler(cfg Config) (*Handler, error) {
 	routes.Handle(apipbconnect.NewClusterServiceHandler(clusters{s}, options...))
 	routes.Handle(apipbconnect.NewEventServiceHandler(eventLog{s}, options...))
 	routes.Handle(apipbconnect.NewExplainServiceHandler(explanations{s}, options...))
-	return &Handler{door: newDoor(s, routes, options), close: cancel}, nil
+	byLine := lines{next: routes, streams: s.procedures, errors: connect.NewErrorWriter(options...), limit: cfg.Limits.MessageBytes}
+	return &Handler{door: newDoor(s, byLine, options), close: cancel}, nil
 }
 
 // recovered turns a panic into an answer: one call's mistake is not all calls'.

@@ -1,0 +1,216 @@
+package api
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+
+	"connectrpc.com/connect"
+)
+
+// linesType is the content type of an answer that is an object of JSON a line.
+const linesType = "application/x-ndjson"
+
+// The parts of a stream have a byte of flags and the length of what follows before them.
+const (
+	partHead = 5
+	partEnd  = 2
+)
+
+// lines has calls that answer with a stream be made as all others: a message is posted as
+// application/json, and each message of the answer is an object on a line of its own, as soon as
+// it comes. An error before the first line is that of any call; one that comes later is the
+// last line, {"error": {...}}.
+type lines struct {
+	next http.Handler
+	// streams has the procedures, true for those that answer so.
+	streams map[string]bool
+	errors  *connect.ErrorWriter
+	// limit is the longest message that is read.
+	limit int
+}
+
+// ServeHTTP implements http.Handler.
+func (l lines) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || kind != "application/json" || r.Method != http.MethodPost || !l.streams[r.URL.Path] {
+		l.next.ServeHTTP(&advised{ResponseWriter: w, request: r}, r)
+		return
+	}
+	message, err := l.read(r)
+	if err != nil {
+		// Who is gone is told nothing.
+		_ = l.errors.Write(w, r, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("%s: read request: %w", strings.TrimPrefix(r.URL.Path, "/"), err)))
+		return
+	}
+	part := make([]byte, partHead, partHead+len(message))
+	binary.BigEndian.PutUint32(part[1:], uint32(len(message)))
+	asked := r.Clone(r.Context())
+	asked.Header.Del("Content-Encoding")
+	asked.Header.Del("Connect-Accept-Encoding")
+	asked.Header.Set("Content-Type", "application/connect+json")
+	asked.Body = io.NopCloser(bytes.NewReader(append(part, message...)))
+	asked.ContentLength = int64(partHead + len(message))
+	l.next.ServeHTTP(&lineWriter{to: w, request: r, errors: l.errors, header: http.Header{}}, asked)
+}
+
+// read returns the message of a request. One byte more than is allowed is refused by who reads
+// it.
+func (l lines) read(r *http.Request) ([]byte, error) {
+	body := io.Reader(r.Body)
+	switch encoding := r.Header.Get("Content-Encoding"); encoding {
+	case "", "identity":
+	case "gzip":
+		unpacked, err := gzip.NewReader(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		body = unpacked
+	default:
+		return nil, fmt.Errorf("Content-Encoding %q: use gzip or none", encoding)
+	}
+	message, err := io.ReadAll(io.LimitReader(body, int64(l.limit)+1))
+	if err == nil && len(bytes.TrimSpace(message)) == 0 {
+		err = errors.New("the body is empty; send {} at least")
+	}
+	return message, err
+}
+
+// lineWriter writes the parts of a stream as lines.
+type lineWriter struct {
+	to      http.ResponseWriter
+	request *http.Request
+	errors  *connect.ErrorWriter
+	// header is that of the stream, of which those who read lines are told only what is Weir's.
+	header http.Header
+	began  bool
+	// rest is the beginning of a part that has not come as a whole.
+	rest []byte
+}
+
+// Header implements http.ResponseWriter.
+func (l *lineWriter) Header() http.Header { return l.header }
+
+// WriteHeader implements http.ResponseWriter. A stream is 200 whatever becomes of it: what is
+// answered is known with its first part.
+func (l *lineWriter) WriteHeader(int) {}
+
+// Flush implements http.Flusher.
+func (l *lineWriter) Flush() {
+	if f, ok := l.to.(http.Flusher); ok && l.began {
+		f.Flush()
+	}
+}
+
+// Write implements http.ResponseWriter.
+func (l *lineWriter) Write(data []byte) (int, error) {
+	l.rest = append(l.rest, data...)
+	for len(l.rest) >= partHead {
+		end := partHead + int(binary.BigEndian.Uint32(l.rest[1:]))
+		if len(l.rest) < end {
+			break
+		}
+		if err := l.part(l.rest[0], l.rest[partHead:end]); err != nil {
+			return 0, err
+		}
+		l.rest = l.rest[end:]
+	}
+	return len(data), nil
+}
+
+func (l *lineWriter) part(flags byte, data []byte) error {
+	if flags&partEnd != 0 {
+		return l.end(data)
+	}
+	return l.line(data)
+}
+
+func (l *lineWriter) line(data []byte) error {
+	if !l.began {
+		l.began = true
+		l.to.Header().Set("Content-Type", linesType)
+	}
+	_, err := l.to.Write(append(data[:len(data):len(data)], '\n'))
+	return err
+}
+
+// end answers with the error that the stream ended with, if it did.
+func (l *lineWriter) end(data []byte) error {
+	var ended struct {
+		Error *struct {
+			Code    connect.Code `json:"code"`
+			Message string       `json:"message"`
+		} `json:"error"`
+		Metadata http.Header `json:"metadata"`
+	}
+	err := json.Unmarshal(data, &ended)
+	switch {
+	case err != nil:
+		return fmt.Errorf("read the end of a stream: %w", err)
+	case ended.Error == nil && l.began:
+		return nil
+	case ended.Error == nil:
+		l.to.Header().Set("Content-Type", linesType)
+		l.to.WriteHeader(http.StatusOK)
+		return nil
+	case l.began:
+		return l.line(data)
+	}
+	failure := connect.NewError(ended.Error.Code, errors.New(ended.Error.Message))
+	for name, values := range ended.Metadata {
+		for _, value := range values {
+			failure.Meta().Add(name, value)
+		}
+	}
+	return l.errors.Write(l.to, l.request, failure)
+}
+
+// advised says how a call is made to whoever made it otherwise: by another method, or with a
+// content type that is not known.
+type advised struct {
+	http.ResponseWriter
+	request *http.Request
+	said    bool
+}
+
+// maxDrained is how much of a request that nobody reads is read: a client that has not sent
+// all of it may not look at the answer.
+const maxDrained = 64 << 10
+
+// WriteHeader implements http.ResponseWriter.
+func (a *advised) WriteHeader(status int) {
+	if status != http.StatusUnsupportedMediaType && status != http.StatusMethodNotAllowed || a.said {
+		a.ResponseWriter.WriteHeader(status)
+		return
+	}
+	a.said = true
+	_, _ = io.CopyN(io.Discard, a.request.Body, maxDrained)
+	why := fmt.Sprintf("Content-Type %q is not one of this call", a.request.Header.Get("Content-Type"))
+	if status == http.StatusMethodNotAllowed {
+		why = "it is a " + a.request.Method
+	}
+	body, _ := json.Marshal(map[string]string{
+		"code":    connect.CodeInvalidArgument.String(),
+		"message": fmt.Sprintf("%s: %s: POST an object of JSON, such as {}, with Content-Type: application/json", strings.TrimPrefix(a.request.URL.Path, "/"), why),
+	})
+	a.Header().Set("Content-Type", "application/json")
+	a.ResponseWriter.WriteHeader(status)
+	_, _ = a.ResponseWriter.Write(append(body, '\n'))
+}
+
+// Flush implements http.Flusher.
+func (a *advised) Flush() {
+	if f, ok := a.ResponseWriter.(http.Flusher); ok {
+		f.Flush()
+	}
+}
+
+// Unwrap lets an http.ResponseController find the writer.
+func (a *advised) Unwrap() http.ResponseWriter { return a.ResponseWriter }
