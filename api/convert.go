@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"maps"
 	"math"
 
 	"google.golang.org/protobuf/types/known/structpb"
@@ -32,12 +33,30 @@ func errorOf(e *statepb.Error) *apipb.Error {
 	return out
 }
 
+// resultOf shows why an operation failed. Jobs fail while it ends too: what failed too often is
+// counted as in all that is shown beside it.
+func resultOf(op *statepb.Operation) *apipb.Error {
+	out := errorOf(op.GetResult())
+	if out.GetCode() != int32(lifecycle.CodeMaxFailedJobs) {
+		return out
+	}
+	failed := op.GetFailedJobCount()
+	for _, task := range op.GetTasks() {
+		if out.GetAttributes()["limited"] == "task" && out.GetAttributes()["task"] == task.GetName() {
+			failed = task.GetCounters().GetFailed()
+		}
+	}
+	out.Attributes = maps.Clone(out.GetAttributes())
+	out.Attributes["failed_job_count"] = fmt.Sprint(failed)
+	return out
+}
+
 // operationOf shows an operation; with its whole description when full.
 func operationOf(op *statepb.Operation, full bool) (*apipb.Operation, error) {
 	out := &apipb.Operation{
 		Id: op.GetId(), Type: op.GetSpec().GetType(), State: op.GetState(), Suspended: op.GetSuspended(), User: op.GetUser(),
 		Title: op.GetSpec().GetTitle(), Alias: op.GetSpec().GetAlias(),
-		StartTime: op.GetStartTime(), FinishTime: op.GetFinishTime(), Result: errorOf(op.GetResult()),
+		StartTime: op.GetStartTime(), FinishTime: op.GetFinishTime(), Result: resultOf(op),
 		Controller: op.GetAssignment().GetReplica(), ControllerEpoch: op.GetAssignment().GetEpoch(), PendingReason: op.GetPendingReason(),
 		Progress: &apipb.TaskProgress{}, Output: outputOf(op.GetOutput()),
 	}

@@ -101,7 +101,7 @@ func ended(job *apipb.Job, f *explainpb.Fact) *explainpb.Fact {
 		f.Text = fmt.Sprintf("it failed at %s%s: its cookie runs again, if the operation goes on", clock(job.GetFinishTime()), exitText(job.GetExitCode()))
 	default:
 		f.Code, f.Setting = factJobAborted, job.GetAbortReason()
-		f.Text = fmt.Sprintf("it was aborted at %s: %s", clock(job.GetFinishTime()), cmp.Or(abortTexts[job.GetAbortReason()], job.GetAbortReason()))
+		f.Text = fmt.Sprintf("it was aborted at %s: %s", clock(job.GetFinishTime()), abortText(job))
 		if job.GetAcknowledged() {
 			f.Text += "; it had said that its state is saved"
 		}
@@ -118,12 +118,28 @@ func exitText(code int32) string {
 	return fmt.Sprintf(" with exit code %d", code)
 }
 
-// abortTexts are the abort reasons that need more words.
+// abortText says why a job was aborted. That it has not left in time is said of one that ran
+// and was asked to, alone.
+func abortText(job *apipb.Job) string {
+	why, reason := job.GetInterruption(), job.GetAbortReason()
+	asked := why.GetReason() != "" && why.GetTimeoutMillis() > 0 && why.GetHeldUntil() == nil && job.GetPid() > 0 && !job.GetAcknowledged()
+	switch {
+	case reason == lifecycle.AbortPreemption.String() && asked:
+		return "it had to leave for others, and had not left by itself in time (preemption)"
+	case reason == lifecycle.AbortPreemption.String():
+		return "it had to leave for others (preemption)"
+	case reason == lifecycle.AbortInterruptionTimeout.String() && asked:
+		return "it was asked to leave and had not in time (interruption_timeout)"
+	case reason == lifecycle.AbortInterruptionTimeout.String():
+		return "it had to leave (interruption_timeout)"
+	}
+	return cmp.Or(abortTexts[reason], reason)
+}
+
+// abortTexts are the other abort reasons that need more words.
 var abortTexts = map[string]string{
-	lifecycle.AbortPreemption.String():              "it had to leave for others, and had not left by itself in time (preemption)",
 	lifecycle.AbortNodeOffline.String():             "its node was not heard of for longer than its lease (node_offline)",
 	lifecycle.AbortNodeResourceOvercommit.String():  "its node had less than its jobs hold (node_resource_overcommit)",
-	lifecycle.AbortInterruptionTimeout.String():     "it was asked to leave and had not in time (interruption_timeout)",
 	lifecycle.AbortInterruptionUnsupported.String(): "it was to leave, and its task has neither input nor an interruption_signal (interruption_unsupported)",
 	lifecycle.AbortUserRequest.String():             "a user asked for it (user_request)",
 }

@@ -206,6 +206,41 @@ func TestExplainJobs(t *testing.T) {
 	}
 }
 
+// TestExplainSaysWhoWasAsked: of a job that was killed at once, that never ran, or that was let
+// go when it had saved its state, it is not said that it has not left in time.
+func TestExplainSaysWhoWasAsked(t *testing.T) {
+	asked := &statepb.StopOrder{Interruption: statepb.InterruptedByPreemption, GraceMillis: 15_000, Preemption: "preemption", Reason: "preemption", Time: timestamppb.New(begin)}
+	killed := &statepb.StopOrder{Preemption: "preemption", Reason: "preemption", Time: timestamppb.New(begin)}
+	held := proto.CloneOf(asked)
+	held.HeldUntil = timestamppb.New(begin.Add(7500 * time.Millisecond))
+	drained := &statepb.StopOrder{Interruption: statepb.InterruptedByDrain, GraceMillis: 15_000, Reason: "interruption_timeout", Time: timestamppb.New(begin)}
+	for name, test := range map[string]struct {
+		job  *statepb.FinishedJob
+		want string
+	}{
+		"it was asked":               {&statepb.FinishedJob{Pid: 7, AbortReason: "preemption", Stop: asked}, "it had to leave for others, and had not left by itself in time (preemption)"},
+		"it was killed at once":      {&statepb.FinishedJob{Pid: 7, AbortReason: "preemption", Stop: killed}, "it had to leave for others (preemption)"},
+		"it was not told yet":        {&statepb.FinishedJob{Pid: 7, AbortReason: "preemption", Stop: held}, "it had to leave for others (preemption)"},
+		"it never ran":               {&statepb.FinishedJob{AbortReason: "preemption", Stop: asked}, "it had to leave for others (preemption)"},
+		"it had saved its state":     {&statepb.FinishedJob{Pid: 7, AbortReason: "preemption", Stop: asked, Acknowledged: true}, "it had to leave for others (preemption); it had said that its state is saved"},
+		"nothing is known":           {&statepb.FinishedJob{Pid: 7, AbortReason: "preemption"}, "it had to leave for others (preemption)"},
+		"its node was to be empty":   {&statepb.FinishedJob{Pid: 7, AbortReason: "interruption_timeout", Stop: drained}, "it was asked to leave and had not in time (interruption_timeout)"},
+		"the same before it has run": {&statepb.FinishedJob{AbortReason: "interruption_timeout", Stop: drained}, "it had to leave (interruption_timeout)"},
+		"another reason":             {&statepb.FinishedJob{Pid: 7, AbortReason: "user_request", Stop: asked}, "a user asked for it (user_request)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			test.job.State, test.job.FinishTime = "aborted", timestamppb.New(begin.Add(time.Minute))
+			got := verdictOfJob(&apipb.Job{
+				State: test.job.GetState(), AbortReason: test.job.GetAbortReason(), FinishTime: test.job.GetFinishTime(), Pid: test.job.GetPid(),
+				Interruption: interruptionOf(test.job.GetStop()), Acknowledged: test.job.GetAcknowledged(),
+			}).GetText()
+			if _, why, _ := strings.Cut(got, "Z: "); why != test.want {
+				t.Errorf("got  %s\nwant %s", got, test.want)
+			}
+		})
+	}
+}
+
 func TestExplainNothing(t *testing.T) {
 	s := newSite(t)
 	c := newClient(t, s)
