@@ -24,12 +24,16 @@ const (
 
 // warnings are what who starts an operation is told of it: what bounds its settings, and what
 // its owner should change.
-func warnings(st *state.State, spec *statepb.OperationSpec, bounded []string) []string {
-	options := append(slices.Collect(maps.Values(spec.GetOptionsPerTree())), spec.GetOptions())
-	for _, a := range cautions(st, spec, options) {
+func warnings(bounded []string, alerts ...*apipb.Alert) []string {
+	for _, a := range alerts {
 		bounded = append(bounded, fmt.Sprintf("task %s: %s: %s", a.GetTask(), a.GetMessage(), a.GetAdvice()))
 	}
 	return bounded
+}
+
+// optionsOf are the scheduling options that a spec has, for all trees and for some.
+func optionsOf(spec *statepb.OperationSpec) []*structpb.Struct {
+	return append(slices.Collect(maps.Values(spec.GetOptionsPerTree())), spec.GetOptions())
 }
 
 // cautions are the alerts that follow from the spec, and the options in each tree, alone.
@@ -49,6 +53,16 @@ func cautions(st *state.State, spec *statepb.OperationSpec, options []*structpb.
 		if lack := lacking(st, task); lack != "" {
 			tell(tooLarge, lack+": none can start", "ask for less, or wait for a larger node")
 		}
+	}
+	return found
+}
+
+// unknownUsers are the alerts of users and groups whose names this replica does not know. Agents
+// do not say which they know, and those that a directory service has cannot be listed, so it is
+// a caution, and not said of tasks of which jobs have completed. It asks the system, which may
+// ask a server: never while the state is held.
+func unknownUsers(spec *statepb.OperationSpec, completed map[string]bool) (found []*apipb.Alert) {
+	for _, task := range spec.GetTasks() {
 		for _, who := range []struct {
 			field, name string
 			find        func(string) error
@@ -56,10 +70,13 @@ func cautions(st *state.State, spec *statepb.OperationSpec, options []*structpb.
 			{"user", task.GetUser(), func(name string) error { _, err := user.Lookup(name); return err }},
 			{"group", task.GetGroup(), func(name string) error { _, err := user.LookupGroup(name); return err }},
 		} {
-			if who.name != "" && !isNumber(who.name) && who.find(who.name) != nil {
-				tell(unknownUser, fmt.Sprintf("%s %q is not known on the replica that answers, and jobs fail on each node where it is not known either", who.field, who.name),
-					"write the name of one that the nodes have, or a number")
+			if who.name == "" || isNumber(who.name) || completed[task.GetName()] || who.find(who.name) == nil {
+				continue
 			}
+			found = append(found, &apipb.Alert{
+				Name: unknownUser, Task: task.GetName(), Advice: "write the name of one that the nodes have, or a number",
+				Message: fmt.Sprintf("%s %q is not known on the replica that answers, and jobs fail on each node where it is not known either", who.field, who.name),
+			})
 		}
 	}
 	return found

@@ -40,3 +40,21 @@ func TestCautions(t *testing.T) {
 		})
 	}
 }
+
+// TestCautionsOfUsersEnd: where jobs of a task have completed, the nodes know its user.
+func TestCautionsOfUsersEnd(t *testing.T) {
+	s := newSite(t)
+	id := s.runAs(`{"spec": {"tasks": {"t": {"job_count": 2, "command": ["run"], "user": "nosuchuser"}}}}`, 2, "j1", "j2")
+	alerts := func() []any {
+		op := at(t, s.get("OperationService/Get", `{"operation": "`+id+`"}`), "operation")
+		return at(t, op, "alerts").([]any)
+	}
+	s.finish(id, "j1", "failed")
+	if got := alerts(); len(got) != 1 {
+		t.Errorf("jobs have only failed: %v", got)
+	}
+	s.must(&commandpb.FinishJobs{OperationId: id, Epoch: 1, Jobs: []*statepb.FinishedJob{{JobId: "j2", State: "completed", Pid: 7}}})
+	if got := alerts(); len(got) != 0 {
+		t.Errorf("one has completed: %v", got)
+	}
+}

@@ -37,7 +37,9 @@ func (s operations) Start(ctx context.Context, req *connect.Request[apipb.StartR
 	}
 	started := result.GetStartOperation()
 	out := &apipb.StartResponse{OperationId: started.GetOperationId(), Repeated: started.GetRepeated()}
-	s.cfg.Store.View(func(st *state.State) { out.Warnings = warnings(st, described, started.GetWarnings()) })
+	var alerts []*apipb.Alert
+	s.cfg.Store.View(func(st *state.State) { alerts = cautions(st, described, optionsOf(described)) })
+	out.Warnings = warnings(started.GetWarnings(), append(alerts, unknownUsers(described, nil)...)...)
 	return connect.NewResponse(out), nil
 }
 
@@ -147,6 +149,7 @@ func find(st *state.State, name string) (*statepb.Operation, error) {
 
 // get returns an operation as this replica knows it.
 func (s operations) get(name string, full bool) (out *apipb.Operation, err error) {
+	var described *statepb.OperationSpec
 	s.cfg.Store.View(func(st *state.State) {
 		var op *statepb.Operation
 		if op, err = find(st, name); err == nil {
@@ -156,11 +159,19 @@ func (s operations) get(name string, full bool) (out *apipb.Operation, err error
 			out.Preempted = preempted(st, op)
 			addInputOf(out, st, op)
 			out.Alerts = alertsOf(st, op)
+			described = op.GetSpec()
 		}
 		if err == nil && out.GetPendingReason() == "" {
 			out.PendingReason = onlineHosts(st).misfit(op, st.Demand(scheduling.OperationID(op.GetId())))
 		}
 	})
+	completed := map[string]bool{}
+	for _, task := range out.GetTasks() {
+		completed[task.GetName()] = task.GetCompleted() > 0
+	}
+	if described != nil {
+		out.Alerts = append(out.Alerts, unknownUsers(described, completed)...)
+	}
 	return out, err
 }
 
