@@ -86,7 +86,8 @@ func playJob() {
 
 const idle = "touch ready; while :; do sleep 0.01; done"
 
-// TestInterruptedProcesses is the table of J.3 with real processes.
+// TestInterruptedProcesses (X7, I3) is the table of J.3 with real processes, notices and
+// acknowledgements among them.
 func TestInterruptedProcesses(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -146,7 +147,7 @@ func TestInterruptedProcesses(t *testing.T) {
 	agent.close()
 }
 
-// TestAgentKilledInTheMiddleOfInterruptions leaves two jobs that have been asked to
+// TestAgentKilledInTheMiddleOfInterruptions (X7) leaves two jobs that have been asked to
 // leave: for one the deadline comes while there is no agent, the other goes once there is
 // one again.
 func TestAgentKilledInTheMiddleOfInterruptions(t *testing.T) {

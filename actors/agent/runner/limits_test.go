@@ -29,7 +29,7 @@ func (f *fixture) checkNoMounts(t *testing.T) {
 	}
 }
 
-// TestFullTmpfs is the job's own affair: what it writes is refused, and it may go on.
+// TestFullTmpfs (M9) is the job's own affair: what it writes is refused, and it may go on.
 func TestFullTmpfs(t *testing.T) {
 	needsRoot(t)
 	for _, isolation := range proxyproto.Isolations {
@@ -68,7 +68,7 @@ func TestFullTmpfs(t *testing.T) {
 	}
 }
 
-// TestTmpfsCountsAsMemory has a job that is within its limit but for what is in its tmpfs.
+// TestTmpfsCountsAsMemory (M9) has a job that is within its limit but for what is in its tmpfs.
 func TestTmpfsCountsAsMemory(t *testing.T) {
 	needsRoot(t)
 	onEachBackend(t, func(t *testing.T, f *fixture) {
@@ -87,7 +87,7 @@ func TestTmpfsCountsAsMemory(t *testing.T) {
 	})
 }
 
-// TestMountsGoWithEverything kills the proxy, and so the job, without a chance to tidy up.
+// TestMountsGoWithEverything (M9) kills the proxy, and so the job, without a chance to tidy up.
 func TestMountsGoWithEverything(t *testing.T) {
 	needsRoot(t)
 	for _, isolation := range proxyproto.Isolations {

@@ -11,7 +11,7 @@ import (
 	"weir/messages/apipb"
 )
 
-// TestInterruption is how jobs leave: because users, operators or others want them to.
+// TestInterruption (I3, I5) is how jobs leave: because users, operators or others want them to.
 // Each part has an agent and a tree of its own.
 func TestInterruption(t *testing.T) {
 	c := newCluster(t, here, "n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8")

@@ -71,6 +71,8 @@ func numbered(first, count int) string {
 	return text.String()
 }
 
+// TestMap (I2) runs operations that read files and objects: their output, what of the input fails,
+// and jobs that are interrupted, of which another one reads the rest.
 func TestMap(t *testing.T) {
 	store := storagetest.Serve(t, "data")
 	for _, setting := range store.Environment() {

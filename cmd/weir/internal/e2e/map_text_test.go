@@ -118,7 +118,7 @@ func hashOf(t *testing.T, r io.Reader) string {
 	return fmt.Sprintf("%x of %d bytes", sum.Sum(nil), n)
 }
 
-// TestMapOfText reads real text while agents and replicas are killed, and others are owed
+// TestMapOfText (I2) reads real text while agents and replicas are killed, and others are owed
 // half of the cluster again and again: the output is that of the same program without
 // Weir, and each row is counted once.
 func TestMapOfText(t *testing.T) {

@@ -68,7 +68,7 @@ func byReserve(jobs []*apipb.Job) (before, after int) {
 	return atOnce(first), atOnce(learned)
 }
 
-// TestReservesAreLearned runs an operation whose jobs use a fifth of what they may, again,
+// TestReservesAreLearned (X4, M3) runs an operation whose jobs use a fifth of what they may, again,
 // and again after all replicas have been down.
 func TestReservesAreLearned(t *testing.T) {
 	t.Parallel()
