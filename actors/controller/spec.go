@@ -47,7 +47,7 @@ func Spec(op *statepb.Operation, allocation *statepb.Allocation, addresses []str
 		PidsLimit:      task.GetPidsLimit(),
 		User:           task.GetUser(),
 		Group:          task.GetGroup(),
-		Files:          jobFiles(task),
+		Files:          jobFiles(task, allocation),
 		Outputs:        keptFiles(task, allocation),
 		Readiness:      task.GetReadiness(),
 	}, nil
@@ -68,18 +68,25 @@ func reserveOf(op *statepb.Operation, task *statepb.TaskSpec, allocation *statep
 	return reserve
 }
 
-func jobFiles(task *statepb.TaskSpec) (files []*actorpb.JobFile) {
+// jobFiles returns what a job finds in its workspace.
+func jobFiles(task *statepb.TaskSpec, allocation *statepb.Allocation) (files []*actorpb.JobFile) {
+	names := namesOf(task, allocation)
 	for _, file := range task.GetFiles() {
-		files = append(files, &actorpb.JobFile{Source: file.GetSource(), Path: file.GetPath(), Executable: file.GetExecutable()})
+		files = append(files, &actorpb.JobFile{Source: names.Replace(file.GetSource()), Path: names.Replace(file.GetPath()), Executable: file.GetExecutable()})
 	}
 	return files
 }
 
-// keptFiles returns what is kept of a job's workspace, each with a destination of its own.
-func keptFiles(task *statepb.TaskSpec, allocation *statepb.Allocation) (kept []*statepb.KeptFile) {
-	names := strings.NewReplacer(
+// namesOf replaces what stands between braces in the places of a job's files.
+func namesOf(task *statepb.TaskSpec, allocation *statepb.Allocation) *strings.Replacer {
+	return strings.NewReplacer(
 		"{operation_id}", allocation.GetOperationId(), "{task}", task.GetName(),
 		"{cookie}", strconv.Itoa(int(allocation.GetCookie())), "{job_id}", allocation.GetJobId())
+}
+
+// keptFiles returns what is kept of a job's workspace, each with a destination of its own.
+func keptFiles(task *statepb.TaskSpec, allocation *statepb.Allocation) (kept []*statepb.KeptFile) {
+	names := namesOf(task, allocation)
 	for _, file := range task.GetOutputs() {
 		kept = append(kept, &statepb.KeptFile{Path: file.GetPath(), Destination: names.Replace(file.GetDestination())})
 	}

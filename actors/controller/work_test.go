@@ -5,7 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"weir/messages/actorpb"
@@ -91,6 +93,26 @@ func TestSpec(t *testing.T) {
 	}
 	if _, err := Spec(sortOperation("running"), &statepb.Allocation{JobId: "j1", Task: "merge"}, nil); err == nil || !strings.Contains(err.Error(), `"merge"`) {
 		t.Errorf("a task that does not exist: got %v, want an error that names it", err)
+	}
+}
+
+// TestNamesInPlaces: each job finds and leaves files of its own.
+func TestNamesInPlaces(t *testing.T) {
+	op := sortOperation("running")
+	op.Spec.Tasks[0].Files = []*statepb.FileSpec{
+		{Source: "/in/{operation_id}/{task}/{cookie}.csv", Path: "{cookie}.csv"}, {Source: "/opt/tool", Path: "tool", Executable: true},
+	}
+	op.Spec.Tasks[0].Outputs = []*statepb.KeptFile{{Path: "{cookie}", Destination: "s3://out/{operation_id}/{task}/{cookie}/{job_id}"}}
+	spec, err := Spec(op, &statepb.Allocation{JobId: "j1", OperationId: "op-1", Task: "sort", Cookie: 7}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &actorpb.JobSpec{
+		Files:   []*actorpb.JobFile{{Source: "/in/op-1/sort/7.csv", Path: "7.csv"}, {Source: "/opt/tool", Path: "tool", Executable: true}},
+		Outputs: []*statepb.KeptFile{{Path: "{cookie}", Destination: "s3://out/op-1/sort/7/j1"}},
+	}
+	if diff := cmp.Diff(want, &actorpb.JobSpec{Files: spec.GetFiles(), Outputs: spec.GetOutputs()}, protocmp.Transform()); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -17,6 +17,8 @@ import (
 // checker collects the faults of a document.
 type checker struct {
 	faults []Fault
+	// together: the operation's jobs are of use only all at once.
+	together bool
 }
 
 func (c *checker) fault(path string, at position, format string, args ...any) {

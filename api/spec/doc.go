@@ -25,6 +25,8 @@
 //	    network_limit: 0
 //	    job_time_limit: 10m
 //	    max_failed_job_count: 5
+//	    max_attempts: 3        # then a job that fails is given up; default: not before the operation fails
+//	    cookies: [3, 7-9]      # which of its jobs run; default: all
 //	    restart_completed_jobs: false
 //
 // An operation of type map has an input, an output and one task without job_count

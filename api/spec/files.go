@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -59,6 +60,8 @@ func (i item) file() *statepb.FileSpec {
 		file.Source = i.value.text
 		if err := checkPlace(file.GetSource()); err != nil {
 			i.fault("%v", err)
+		} else if _, err := namesIn(file.GetSource(), sourceNames); err != nil {
+			i.fault("%v", err)
 		} else if file.Path = baseOf(file.GetSource()); file.GetPath() == "" {
 			i.fault("%q names no file: a folder cannot be given to jobs, an archive of it can", clip(file.GetSource()))
 		}
@@ -70,6 +73,12 @@ func (i item) file() *statepb.FileSpec {
 		file.Source = own.place(fieldSource, "which file is it?")
 		if file.Path = baseOf(file.GetSource()); own.set[fieldPath] != nil || file.GetPath() == "" {
 			file.Path = own.workspacePath(fieldPath)
+			if _, err := namesIn(file.GetPath(), sourceNames); err != nil {
+				own.fault(fieldPath, "%v", err)
+			}
+		}
+		if _, err := namesIn(file.GetSource(), sourceNames); err != nil {
+			own.fault(fieldSource, "%v", err)
 		}
 		file.Executable = own.truth(fieldExecutable)
 	}
@@ -106,29 +115,42 @@ func (i item) isFree(file *statepb.FileSpec, task *statepb.TaskSpec) bool {
 	return len(i.c.faults) == before
 }
 
-// destinationNames are what may stand between braces in a destination; each job has
-// its own of the last two.
-var destinationNames = []string{"operation_id", "task", "cookie", "job_id"}
+var (
+	// destinationNames are what may stand between braces in a destination; each job has
+	// its own of the last two.
+	destinationNames = []string{"operation_id", "task", "cookie", "job_id"}
+	// sourceNames are what may stand there in the place and the path of a file that a job
+	// finds: one of a job's id is nowhere before the job.
+	sourceNames = []string{"operation_id", "task", "cookie"}
+)
+
+// namesIn returns what stands between braces in a place, of which all must be known.
+func namesIn(place string, known []string) (names []string, err error) {
+	for rest := place; ; {
+		_, after, open := strings.Cut(rest, "{")
+		if !open {
+			return names, nil
+		}
+		name, next, closed := strings.Cut(after, "}")
+		if !closed || !slices.Contains(known, name) {
+			return nil, fmt.Errorf("%q: after { there is one of %s, and }", clip(place), strings.Join(known, ", "))
+		}
+		names, rest = append(names, name), next
+	}
+}
 
 // checkDestination checks that a kept file has a destination of its own.
 func (o options) checkDestination(kept *statepb.KeptFile, task *statepb.TaskSpec) {
-	destination, own := kept.GetDestination(), false
+	destination := kept.GetDestination()
 	if destination == "" {
 		return
 	}
-	for rest := destination; ; {
-		_, after, open := strings.Cut(rest, "{")
-		if !open {
-			break
-		}
-		name, next, closed := strings.Cut(after, "}")
-		if !closed || !slices.Contains(destinationNames, name) {
-			o.fault(fieldDestination, "%q: after { there is one of %s, and }", clip(destination), strings.Join(destinationNames, ", "))
-			return
-		}
-		own = own || name == "cookie" || name == "job_id"
-		rest = next
+	names, err := namesIn(destination, destinationNames)
+	if err != nil {
+		o.fault(fieldDestination, "%v", err)
+		return
 	}
+	own := slices.Contains(names, "cookie") || slices.Contains(names, "job_id")
 	switch {
 	case strings.HasSuffix(destination, "/"):
 		o.fault(fieldDestination, "%q ends with a slash: write the path that %q gets", clip(destination), kept.GetPath())

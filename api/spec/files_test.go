@@ -13,7 +13,7 @@ import (
 func TestParsePlaceOfJobs(t *testing.T) {
 	parsed, err := Parse([]byte(task(
 		"disk_limit: 2GiB", "isolation: strict", "cpu-enforcement: weight", "pids_limit: 64", "user: 1000", "group: users",
-		"file_paths: [/opt/tool, s3://models/v1/m.bin, {source: /opt/x, path: ./bin/x, executable: true}]",
+		"file_paths: [/opt/tool, s3://models/v1/m.bin, {source: /opt/x, path: ./bin/x, executable: true}, '/in/{task}/{cookie}.csv', {source: '/in/{operation_id}', path: 'in-{cookie}'}]",
 		"output_paths: [{path: out/, destination: '/data/{operation_id}/{task}/{cookie}'}]",
 		"gang_options: {}",
 	)))
@@ -27,6 +27,8 @@ func TestParsePlaceOfJobs(t *testing.T) {
 			{Source: "/opt/tool", Path: "tool"},
 			{Source: "s3://models/v1/m.bin", Path: "m.bin"},
 			{Source: "/opt/x", Path: "bin/x", Executable: true},
+			{Source: "/in/{task}/{cookie}.csv", Path: "{cookie}.csv"},
+			{Source: "/in/{operation_id}", Path: "in-{cookie}"},
 		},
 		Outputs: []*statepb.KeptFile{{Path: "out", Destination: "/data/{operation_id}/{task}/{cookie}"}},
 		Gang:    &statepb.GangSpec{Size: 1},
@@ -49,6 +51,13 @@ func TestPlaceFaults(t *testing.T) {
 			`line 5, column 31: tasks.t.file_paths[2]: it is a number: an object is needed, such as {source: …}`,
 			`line 5, column 34: tasks.t.file_paths[3].source: it is missing: which file is it?`,
 			`line 5, column 64: tasks.t.file_paths[4].path: "/x" begins at the root: write a path within the workspace, such as "x"`,
+		}},
+		"files with names that are none": {task("file_paths: ['/in/{job}', '/in/{cookie', {source: '/in/{job_id}', path: x}, {source: /in/x, path: '{cookies}'}, '/a/{cookie}', '/b/{cookie}']"), []string{
+			`line 5, column 18: tasks.t.file_paths[0]: "/in/{job}": after { there is one of operation_id, task, cookie, and }`,
+			`line 5, column 31: tasks.t.file_paths[1]: "/in/{cookie": after { there is one of operation_id, task, cookie, and }`,
+			`line 5, column 55: tasks.t.file_paths[2].source: "/in/{job_id}": after { there is one of operation_id, task, cookie, and }`,
+			`line 5, column 103: tasks.t.file_paths[3].path: "{cookies}": after { there is one of operation_id, task, cookie, and }`,
+			`line 5, column 132: tasks.t.file_paths[5]: "{cookie}" is the path of "/a/{cookie}" too: give one of them another path`,
 		}},
 		"two files of one path": {task("file_paths: [/a/x, /b/x, {source: /c, path: x/c}]"), []string{
 			`line 5, column 24: tasks.t.file_paths[1]: "x" is the path of "/a/x" too: give one of them another path`,

@@ -62,6 +62,7 @@ func formatTask(task *statepb.TaskSpec) map[string]any {
 		fieldRestartCompleted:  task.GetRestartCompletedJobs(),
 		"port_count":           task.GetPortCount(),
 	}
+	formatSweep(out, task)
 	formatInterruption(out, task)
 	formatReadiness(out, task.GetReadiness())
 	if task.GetRestartCompletedJobs() && task.GetInterruptionSignal() != "" {

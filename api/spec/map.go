@@ -85,6 +85,8 @@ func (c *checker) mapper(o options, outer memory.Options) []*statepb.TaskSpec {
 func (o options) refuseInMapper() {
 	for name, why := range map[string]string{
 		fieldJobCount:         "how many jobs there are follows from the input: write " + fieldJobCount + " or " + fieldDataSizePerJob + " beside " + fieldMapper,
+		fieldCookies:          "how many jobs there are follows from the input: leave it out",
+		fieldMaxAttempts:      "what a job fails on is cut into parts, down to a record, and max_failed_job_count and " + fieldMaxSkippedRecords + " say how much may fail: leave it out",
 		fieldRestartCompleted: "a part of the input is read once: leave it out",
 		fieldRestartCode:      "what an interrupted job has not read goes to another one by itself: let it exit with 0",
 		fieldOutputPaths:      "what is kept of a " + fieldMapper + " is its standard output, at " + fieldOutputPath + ": write there",

@@ -114,6 +114,7 @@ func (c *checker) operation(root *value) (*statepb.OperationSpec, string) {
 		Options:           structOf(o.schedulingOptions()),
 	}
 	op.OptionsPerTree = c.optionsPerTree(o, op.GetPoolTrees())
+	c.together = op.GetIsGang()
 	outer := o.proxyDigest(memory.Default())
 	if op.GetType() == lifecycle.Map {
 		op.Map, op.Tasks = o.mapSpec(), c.mapper(o, outer)

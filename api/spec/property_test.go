@@ -48,17 +48,17 @@ func anySpec(t *rapid.T) *statepb.OperationSpec {
 	op.NoMemoryProfile = rapid.Bool().Draw(t, "no profile")
 	if rapid.Bool().Draw(t, "map") {
 		op.Type, op.Map = lifecycle.Map, anyMap(t)
-		op.Tasks = []*statepb.TaskSpec{anyTask(t, MapperTask, true)}
+		op.Tasks = []*statepb.TaskSpec{anyTask(t, MapperTask, true, op.GetIsGang())}
 		return op
 	}
 	for i := range rapid.IntRange(1, 4).Draw(t, "tasks") {
-		op.Tasks = append(op.Tasks, anyTask(t, fmt.Sprintf("t-%d", i), false))
+		op.Tasks = append(op.Tasks, anyTask(t, fmt.Sprintf("t-%d", i), false, op.GetIsGang()))
 	}
 	return op
 }
 
-// anyTask draws a task, as a mapper is or as others are.
-func anyTask(t *rapid.T, name string, mapper bool) *statepb.TaskSpec {
+// anyTask draws a task, as a mapper is or as others are; together: of an operation with is_gang.
+func anyTask(t *rapid.T, name string, mapper, together bool) *statepb.TaskSpec {
 	task := &statepb.TaskSpec{
 		Name:               name,
 		CpuLimitHundredths: rapid.Int64Range(1, MaxCPULimit*100).Draw(t, "cpu"),
@@ -75,6 +75,12 @@ func anyTask(t *rapid.T, name string, mapper bool) *statepb.TaskSpec {
 		task.RestartCompletedJobs = rapid.Bool().Draw(t, "restart")
 		if !task.GetRestartCompletedJobs() && rapid.Bool().Draw(t, "as a gang") {
 			task.Gang = &statepb.GangSpec{Size: rapid.Int32Range(1, min(MaxGang, task.GetJobCount())).Draw(t, "size")}
+		}
+		if !together && !task.GetRestartCompletedJobs() && task.GetGang() == nil && rapid.Bool().Draw(t, "a sweep") {
+			task.MaxAttempts = rapid.Int32Range(0, MaxMaxAttempts).Draw(t, "attempts")
+			if task.GetJobCount() > 9 {
+				task.Cookies = []*statepb.Interval{{Begin: 0, End: 1}, {Begin: 3, End: 5}, {Begin: rapid.Int32Range(6, 8).Draw(t, "cookie"), End: task.GetJobCount()}}
+			}
 		}
 		if rapid.Bool().Draw(t, "keeps") {
 			task.Outputs = []*statepb.KeptFile{{Path: "out/x", Destination: "/data/{task}-{cookie}"}, {Path: "out", Destination: "s3://bucket/{operation_id}/{job_id}"}}
@@ -138,7 +144,7 @@ func anyPlace(t *rapid.T, task *statepb.TaskSpec) {
 	}
 	if rapid.Bool().Draw(t, "with files") {
 		task.Files = []*statepb.FileSpec{
-			{Source: "/opt/tool", Path: "tool", Executable: true},
+			{Source: "/opt/tool", Path: "tool", Executable: true}, {Source: "/in/{cookie}", Path: "{cookie}"},
 			{Source: "s3://data-2026/models/m.bin", Path: rapid.SampledFrom([]string{"m.bin", "models/m"}).Draw(t, "path")},
 		}
 	}

@@ -47,7 +47,7 @@ const (
 )
 
 var taskFields = slices.Concat([]string{
-	fieldJobCount, "command", "shell", "environment", "cpu_limit", "memory_limit", "gpu_limit", "network_limit",
+	fieldJobCount, fieldCookies, fieldMaxAttempts, "command", "shell", "environment", "cpu_limit", "memory_limit", "gpu_limit", "network_limit",
 	"job_time_limit", "max_failed_job_count", fieldRestartCompleted,
 	fieldSignal, fieldRootOnly, fieldRestartCode, "port_count", fieldReadiness, fieldMaxSurge, fieldMinAvailable, fieldSpread,
 }, memoryFields, tmpfsFields, fileFields, isolationFields, []string{fieldGang})
@@ -84,6 +84,7 @@ func (c *checker) task(path, name string, v *value, outer memory.Options, mapper
 	} else {
 		task.JobCount = o.jobCount()
 		task.Gang = o.gang(task)
+		o.sweep(task)
 	}
 	task.Spread = o.spread(task)
 	o.files(task)

@@ -95,6 +95,9 @@ func jobHappened(e *eventpb.Event, where *time.Location) string {
 	if e.GetAttributes()["rerun"] == "true" {
 		verb += " and runs again"
 	}
+	if e.GetAttributes()["given_up"] == "true" {
+		verb += " for the last time"
+	}
 	said := phrase(subject, verb, ran, on)
 	message := e.GetMessage()
 	if message == fmt.Sprintf("exited with code %d", e.GetExitCode()) {

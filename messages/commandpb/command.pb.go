@@ -414,9 +414,13 @@ type StartOperation struct {
 	OperationId string                 `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
 	User        string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
 	// A retried start with the same one answers with the first one's operation.
-	MutationId    string                 `protobuf:"bytes,3,opt,name=mutation_id,json=mutationId,proto3" json:"mutation_id,omitempty"`
-	Spec          *statepb.OperationSpec `protobuf:"bytes,4,opt,name=spec,proto3" json:"spec,omitempty"`
-	Time          *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=time,proto3" json:"time,omitempty"`
+	MutationId string                 `protobuf:"bytes,3,opt,name=mutation_id,json=mutationId,proto3" json:"mutation_id,omitempty"`
+	Spec       *statepb.OperationSpec `protobuf:"bytes,4,opt,name=spec,proto3" json:"spec,omitempty"`
+	Time       *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=time,proto3" json:"time,omitempty"`
+	// The operation of which it runs jobs again; empty: none.
+	RetryOf string `protobuf:"bytes,6,opt,name=retry_of,json=retryOf,proto3" json:"retry_of,omitempty"`
+	// Which of its jobs have failed is kept. Commands of old did not ask for it.
+	CountFailures bool `protobuf:"varint,7,opt,name=count_failures,json=countFailures,proto3" json:"count_failures,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -484,6 +488,20 @@ func (x *StartOperation) GetTime() *timestamppb.Timestamp {
 		return x.Time
 	}
 	return nil
+}
+
+func (x *StartOperation) GetRetryOf() string {
+	if x != nil {
+		return x.RetryOf
+	}
+	return ""
+}
+
+func (x *StartOperation) GetCountFailures() bool {
+	if x != nil {
+		return x.CountFailures
+	}
+	return false
 }
 
 type StartOperationResult struct {
@@ -3976,14 +3994,16 @@ const file_commandpb_command_proto_rawDesc = "" +
 	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x04 \x01(\tR\tclusterId\x12-\n" +
-	"\x06limits\x18\x05 \x01(\v2\x15.weir.state.v1.LimitsR\x06limits\"\xca\x01\n" +
+	"\x06limits\x18\x05 \x01(\v2\x15.weir.state.v1.LimitsR\x06limits\"\x8c\x02\n" +
 	"\x0eStartOperation\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x1f\n" +
 	"\vmutation_id\x18\x03 \x01(\tR\n" +
 	"mutationId\x120\n" +
 	"\x04spec\x18\x04 \x01(\v2\x1c.weir.state.v1.OperationSpecR\x04spec\x12.\n" +
-	"\x04time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"q\n" +
+	"\x04time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x19\n" +
+	"\bretry_of\x18\x06 \x01(\tR\aretryOf\x12%\n" +
+	"\x0ecount_failures\x18\a \x01(\bR\rcountFailures\"q\n" +
 	"\x14StartOperationResult\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x1a\n" +
 	"\brepeated\x18\x02 \x01(\bR\brepeated\x12\x1a\n" +

@@ -325,7 +325,12 @@ type TaskSpec struct {
 	// How many instances are to be ready when one is told to go that need not go at once.
 	MinAvailable int32 `protobuf:"varint,32,opt,name=min_available,json=minAvailable,proto3" json:"min_available,omitempty"`
 	// Its jobs go to different nodes as far as these have room.
-	Spread        bool `protobuf:"varint,34,opt,name=spread,proto3" json:"spread,omitempty"`
+	Spread bool `protobuf:"varint,34,opt,name=spread,proto3" json:"spread,omitempty"`
+	// How often a cookie may fail before it is given up, and the others go on; 0: it runs again
+	// until the operation fails.
+	MaxAttempts int32 `protobuf:"varint,35,opt,name=max_attempts,json=maxAttempts,proto3" json:"max_attempts,omitempty"`
+	// The cookies that there are, ascending, of 0 to job_count - 1; empty: all of these.
+	Cookies       []*Interval `protobuf:"bytes,36,rep,name=cookies,proto3" json:"cookies,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -575,6 +580,20 @@ func (x *TaskSpec) GetSpread() bool {
 		return x.Spread
 	}
 	return false
+}
+
+func (x *TaskSpec) GetMaxAttempts() int32 {
+	if x != nil {
+		return x.MaxAttempts
+	}
+	return 0
+}
+
+func (x *TaskSpec) GetCookies() []*Interval {
+	if x != nil {
+		return x.Cookies
+	}
+	return nil
 }
 
 // Readiness says how it is found whether an instance takes requests: one of http_path, tcp,
@@ -2606,8 +2625,10 @@ type Operation struct {
 	// Why a pending operation may not run yet; empty otherwise.
 	PendingReason string `protobuf:"bytes,16,opt,name=pending_reason,json=pendingReason,proto3" json:"pending_reason,omitempty"`
 	// Finished jobs that are still told in full, oldest first.
-	FinishedJobs   []*FinishedJob `protobuf:"bytes,17,rep,name=finished_jobs,json=finishedJobs,proto3" json:"finished_jobs,omitempty"`
-	FailedJobCount int64          `protobuf:"varint,18,opt,name=failed_job_count,json=failedJobCount,proto3" json:"failed_job_count,omitempty"`
+	FinishedJobs []*FinishedJob `protobuf:"bytes,17,rep,name=finished_jobs,json=finishedJobs,proto3" json:"finished_jobs,omitempty"`
+	// Failed jobs that count against max_failed_job_count: of tasks with max_attempts those
+	// with which a cookie was given up.
+	FailedJobCount int64 `protobuf:"varint,18,opt,name=failed_job_count,json=failedJobCount,proto3" json:"failed_job_count,omitempty"`
 	// The terminal state that a finishing operation goes to is fixed by state;
 	// result says why.
 	LastIndex uint64 `protobuf:"varint,19,opt,name=last_index,json=lastIndex,proto3" json:"last_index,omitempty"`
@@ -2629,7 +2650,13 @@ type Operation struct {
 	Output *Output `protobuf:"bytes,26,opt,name=output,proto3" json:"output,omitempty"`
 	// What its controller waits for before it can say what its jobs are; part of
 	// pending_reason.
-	HeldBack      string `protobuf:"bytes,27,opt,name=held_back,json=heldBack,proto3" json:"held_back,omitempty"`
+	HeldBack string `protobuf:"bytes,27,opt,name=held_back,json=heldBack,proto3" json:"held_back,omitempty"`
+	// The operation of which it runs jobs again; empty: none.
+	RetryOf string `protobuf:"bytes,28,opt,name=retry_of,json=retryOf,proto3" json:"retry_of,omitempty"`
+	// Why the last job failed with which a cookie was given up; not set: none was.
+	GivenUpError *Error `protobuf:"bytes,29,opt,name=given_up_error,json=givenUpError,proto3" json:"given_up_error,omitempty"`
+	// The failed attempts of each cookie are counted, also in tasks without max_attempts.
+	CountFailures bool `protobuf:"varint,30,opt,name=count_failures,json=countFailures,proto3" json:"count_failures,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2839,7 +2866,28 @@ func (x *Operation) GetHeldBack() string {
 	return ""
 }
 
-// Task is the progress of one task. The two sets of cookies are in snapshots
+func (x *Operation) GetRetryOf() string {
+	if x != nil {
+		return x.RetryOf
+	}
+	return ""
+}
+
+func (x *Operation) GetGivenUpError() *Error {
+	if x != nil {
+		return x.GivenUpError
+	}
+	return nil
+}
+
+func (x *Operation) GetCountFailures() bool {
+	if x != nil {
+		return x.CountFailures
+	}
+	return false
+}
+
+// Task is the progress of one task. The sets of cookies are in snapshots
 // only; who reads the state asks it for them.
 type Task struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2866,7 +2914,14 @@ type Task struct {
 	Gang  *Gang            `protobuf:"bytes,13,opt,name=gang,proto3" json:"gang,omitempty"`
 	Input *InputProgress   `protobuf:"bytes,14,opt,name=input,proto3" json:"input,omitempty"`
 	// Records that no job survived; the first of them.
-	Skipped       []*SkippedRecord `protobuf:"bytes,15,rep,name=skipped,proto3" json:"skipped,omitempty"`
+	Skipped []*SkippedRecord `protobuf:"bytes,15,rep,name=skipped,proto3" json:"skipped,omitempty"`
+	// Failed attempts of cookies that are to run again or run again now, where each cookie
+	// stands for itself.
+	Failures map[int32]int32 `protobuf:"bytes,16,rep,name=failures,proto3" json:"failures,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// Cookies that have failed as often as they may, and do not run again.
+	GivenUp []*Interval `protobuf:"bytes,17,rep,name=given_up,json=givenUp,proto3" json:"given_up,omitempty"`
+	// When the operation has ended: cookies that have failed and were still to run again.
+	Failed        []*Interval `protobuf:"bytes,18,rep,name=failed,proto3" json:"failed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3002,6 +3057,27 @@ func (x *Task) GetInput() *InputProgress {
 func (x *Task) GetSkipped() []*SkippedRecord {
 	if x != nil {
 		return x.Skipped
+	}
+	return nil
+}
+
+func (x *Task) GetFailures() map[int32]int32 {
+	if x != nil {
+		return x.Failures
+	}
+	return nil
+}
+
+func (x *Task) GetGivenUp() []*Interval {
+	if x != nil {
+		return x.GivenUp
+	}
+	return nil
+}
+
+func (x *Task) GetFailed() []*Interval {
+	if x != nil {
+		return x.Failed
 	}
 	return nil
 }
@@ -3144,20 +3220,23 @@ func (x *InputProgress) GetSkippedRecords() int64 {
 	return 0
 }
 
-// JobCounters add up: total = pending + running + completed at every log index.
+// JobCounters add up: total = pending + running + completed + given_up at every log index.
 type JobCounters struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Total     int64                  `protobuf:"varint,1,opt,name=total,proto3" json:"total,omitempty"`
 	Pending   int64                  `protobuf:"varint,2,opt,name=pending,proto3" json:"pending,omitempty"`
 	Running   int64                  `protobuf:"varint,3,opt,name=running,proto3" json:"running,omitempty"`
 	Completed int64                  `protobuf:"varint,4,opt,name=completed,proto3" json:"completed,omitempty"`
-	// Attempts that failed or were aborted; their cookies went back to pending.
+	// Attempts that failed or were aborted; their cookies went back to pending, or were
+	// given up.
 	Failed  int64 `protobuf:"varint,5,opt,name=failed,proto3" json:"failed,omitempty"`
 	Aborted int64 `protobuf:"varint,6,opt,name=aborted,proto3" json:"aborted,omitempty"`
 	// Aborted attempts by reason.
 	AbortedByReason map[string]int64 `protobuf:"bytes,7,rep,name=aborted_by_reason,json=abortedByReason,proto3" json:"aborted_by_reason,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// Completed attempts whose cookie was started again (restart_completed_jobs).
-	Restarted     int64 `protobuf:"varint,8,opt,name=restarted,proto3" json:"restarted,omitempty"`
+	Restarted int64 `protobuf:"varint,8,opt,name=restarted,proto3" json:"restarted,omitempty"`
+	// Cookies that have failed in all of their attempts.
+	GivenUp       int64 `protobuf:"varint,9,opt,name=given_up,json=givenUp,proto3" json:"given_up,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3244,6 +3323,13 @@ func (x *JobCounters) GetAbortedByReason() map[string]int64 {
 func (x *JobCounters) GetRestarted() int64 {
 	if x != nil {
 		return x.Restarted
+	}
+	return 0
+}
+
+func (x *JobCounters) GetGivenUp() int64 {
+	if x != nil {
+		return x.GivenUp
 	}
 	return 0
 }
@@ -4018,8 +4104,12 @@ type FinishedJob struct {
 	Reserve         *JobReserve `protobuf:"bytes,27,opt,name=reserve,proto3" json:"reserve,omitempty"`
 	GangIncarnation int64       `protobuf:"varint,28,opt,name=gang_incarnation,json=gangIncarnation,proto3" json:"gang_incarnation,omitempty"`
 	GangRank        *int32      `protobuf:"varint,29,opt,name=gang_rank,json=gangRank,proto3,oneof" json:"gang_rank,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// With a failed job: how many jobs of its cookie have failed by now, where that is counted,
+	// and whether the cookie is not run again. The state sets them.
+	Failures      int32 `protobuf:"varint,30,opt,name=failures,proto3" json:"failures,omitempty"`
+	GivenUp       bool  `protobuf:"varint,31,opt,name=given_up,json=givenUp,proto3" json:"given_up,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *FinishedJob) Reset() {
@@ -4253,6 +4343,20 @@ func (x *FinishedJob) GetGangRank() int32 {
 		return *x.GangRank
 	}
 	return 0
+}
+
+func (x *FinishedJob) GetFailures() int32 {
+	if x != nil {
+		return x.Failures
+	}
+	return 0
+}
+
+func (x *FinishedJob) GetGivenUp() bool {
+	if x != nil {
+		return x.GivenUp
+	}
+	return false
 }
 
 // JobStatistics are measured on the node. Bytes, microseconds, milliseconds.
@@ -5779,8 +5883,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x11no_memory_profile\x18\x0f \x01(\bR\x0fnoMemoryProfile\x1aZ\n" +
 	"\x13OptionsPerTreeEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12-\n" +
-	"\x05value\x18\x02 \x01(\v2\x17.google.protobuf.StructR\x05value:\x028\x01J\x04\b\x03\x10\x04\"\xaf\n" +
-	"\n" +
+	"\x05value\x18\x02 \x01(\v2\x17.google.protobuf.StructR\x05value:\x028\x01J\x04\b\x03\x10\x04\"\x85\v\n" +
 	"\bTaskSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
 	"\tjob_count\x18\x02 \x01(\x05R\bjobCount\x12\x12\n" +
@@ -5816,7 +5919,9 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\treadiness\x18\x1e \x01(\v2\x18.weir.state.v1.ReadinessR\treadiness\x12\x1b\n" +
 	"\tmax_surge\x18\x1f \x01(\x05R\bmaxSurge\x12#\n" +
 	"\rmin_available\x18  \x01(\x05R\fminAvailable\x12\x16\n" +
-	"\x06spread\x18\" \x01(\bR\x06spread\x1a>\n" +
+	"\x06spread\x18\" \x01(\bR\x06spread\x12!\n" +
+	"\fmax_attempts\x18# \x01(\x05R\vmaxAttempts\x121\n" +
+	"\acookies\x18$ \x03(\v2\x17.weir.state.v1.IntervalR\acookies\x1a>\n" +
 	"\x10EnvironmentEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x14\n" +
@@ -5987,7 +6092,8 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\n" +
 	"Assignment\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\tR\areplica\x12\x14\n" +
-	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"\xb6\t\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"\xb4\n" +
+	"\n" +
 	"\tOperation\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x120\n" +
 	"\x04spec\x18\x02 \x01(\v2\x1c.weir.state.v1.OperationSpecR\x04spec\x12\x14\n" +
@@ -6020,10 +6126,13 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x10preempted_others\x18\x18 \x03(\v2-.weir.state.v1.Operation.PreemptedOthersEntryR\x0fpreemptedOthers\x12*\n" +
 	"\x05input\x18\x19 \x01(\v2\x14.weir.state.v1.InputR\x05input\x12-\n" +
 	"\x06output\x18\x1a \x01(\v2\x15.weir.state.v1.OutputR\x06output\x12\x1b\n" +
-	"\theld_back\x18\x1b \x01(\tR\bheldBack\x1aB\n" +
+	"\theld_back\x18\x1b \x01(\tR\bheldBack\x12\x19\n" +
+	"\bretry_of\x18\x1c \x01(\tR\aretryOf\x12:\n" +
+	"\x0egiven_up_error\x18\x1d \x01(\v2\x14.weir.state.v1.ErrorR\fgivenUpError\x12%\n" +
+	"\x0ecount_failures\x18\x1e \x01(\bR\rcountFailures\x1aB\n" +
 	"\x14PreemptedOthersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01J\x04\b\a\x10\bJ\x04\b\b\x10\t\"\x84\b\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01J\x04\b\a\x10\bJ\x04\b\b\x10\t\"\xe5\t\n" +
 	"\x04Task\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x121\n" +
 	"\apending\x18\x02 \x03(\v2\x17.weir.state.v1.IntervalR\apending\x125\n" +
@@ -6042,7 +6151,10 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x05parts\x18\f \x03(\v2\x1c.weir.state.v1.CompletedPartR\x05parts\x12'\n" +
 	"\x04gang\x18\r \x01(\v2\x13.weir.state.v1.GangR\x04gang\x122\n" +
 	"\x05input\x18\x0e \x01(\v2\x1c.weir.state.v1.InputProgressR\x05input\x126\n" +
-	"\askipped\x18\x0f \x03(\v2\x1c.weir.state.v1.SkippedRecordR\askipped\x1a;\n" +
+	"\askipped\x18\x0f \x03(\v2\x1c.weir.state.v1.SkippedRecordR\askipped\x12=\n" +
+	"\bfailures\x18\x10 \x03(\v2!.weir.state.v1.Task.FailuresEntryR\bfailures\x122\n" +
+	"\bgiven_up\x18\x11 \x03(\v2\x17.weir.state.v1.IntervalR\agivenUp\x12/\n" +
+	"\x06failed\x18\x12 \x03(\v2\x17.weir.state.v1.IntervalR\x06failed\x1a;\n" +
 	"\rAttemptsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x05R\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\x1aY\n" +
@@ -6051,7 +6163,10 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\v2\x1c.weir.state.v1.CookieReserveR\x05value:\x028\x01\x1aP\n" +
 	"\vSlicesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x05R\x03key\x12+\n" +
-	"\x05value\x18\x02 \x01(\v2\x15.weir.state.v1.SlicesR\x05value:\x028\x01\"\x87\x01\n" +
+	"\x05value\x18\x02 \x01(\v2\x15.weir.state.v1.SlicesR\x05value:\x028\x01\x1a;\n" +
+	"\rFailuresEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\x05R\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"\x87\x01\n" +
 	"\rCompletedPart\x12\x16\n" +
 	"\x06cookie\x18\x01 \x01(\x05R\x06cookie\x12,\n" +
 	"\x06slices\x18\x02 \x03(\v2\x14.weir.state.v1.SliceR\x06slices\x120\n" +
@@ -6062,7 +6177,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\x12\x12\n" +
 	"\x04rows\x18\x03 \x01(\x03R\x04rows\x12\x12\n" +
 	"\x04hash\x18\x04 \x01(\x06R\x04hash\x12'\n" +
-	"\x0fskipped_records\x18\x05 \x01(\x03R\x0eskippedRecords\"\xe6\x02\n" +
+	"\x0fskipped_records\x18\x05 \x01(\x03R\x0eskippedRecords\"\x81\x03\n" +
 	"\vJobCounters\x12\x14\n" +
 	"\x05total\x18\x01 \x01(\x03R\x05total\x12\x18\n" +
 	"\apending\x18\x02 \x01(\x03R\apending\x12\x18\n" +
@@ -6071,7 +6186,8 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x06failed\x18\x05 \x01(\x03R\x06failed\x12\x18\n" +
 	"\aaborted\x18\x06 \x01(\x03R\aaborted\x12[\n" +
 	"\x11aborted_by_reason\x18\a \x03(\v2/.weir.state.v1.JobCounters.AbortedByReasonEntryR\x0fabortedByReason\x12\x1c\n" +
-	"\trestarted\x18\b \x01(\x03R\trestarted\x1aB\n" +
+	"\trestarted\x18\b \x01(\x03R\trestarted\x12\x19\n" +
+	"\bgiven_up\x18\t \x01(\x03R\agivenUp\x1aB\n" +
 	"\x14AbortedByReasonEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"h\n" +
@@ -6151,7 +6267,7 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x13memory_byte_seconds\x18\a \x01(\x01R\x11memoryByteSeconds\x12'\n" +
 	"\x0fnetwork_seconds\x18\b \x01(\x01R\x0enetworkSeconds\x12\x1d\n" +
 	"\n" +
-	"saved_jobs\x18\t \x01(\x03R\tsavedJobs\"\xe8\b\n" +
+	"saved_jobs\x18\t \x01(\x03R\tsavedJobs\"\x9f\t\n" +
 	"\vFinishedJob\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x12\n" +
 	"\x04task\x18\x02 \x01(\tR\x04task\x12\x16\n" +
@@ -6188,7 +6304,9 @@ const file_statepb_state_proto_rawDesc = "" +
 	"\x05fatal\x18\x1a \x01(\bR\x05fatal\x123\n" +
 	"\areserve\x18\x1b \x01(\v2\x19.weir.state.v1.JobReserveR\areserve\x12)\n" +
 	"\x10gang_incarnation\x18\x1c \x01(\x03R\x0fgangIncarnation\x12 \n" +
-	"\tgang_rank\x18\x1d \x01(\x05H\x00R\bgangRank\x88\x01\x01B\f\n" +
+	"\tgang_rank\x18\x1d \x01(\x05H\x00R\bgangRank\x88\x01\x01\x12\x1a\n" +
+	"\bfailures\x18\x1e \x01(\x05R\bfailures\x12\x19\n" +
+	"\bgiven_up\x18\x1f \x01(\bR\agivenUpB\f\n" +
 	"\n" +
 	"_gang_rank\"\xbb\x04\n" +
 	"\rJobStatistics\x12\x1d\n" +
@@ -6343,7 +6461,7 @@ func file_statepb_state_proto_rawDescGZIP() []byte {
 	return file_statepb_state_proto_rawDescData
 }
 
-var file_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 68)
+var file_statepb_state_proto_msgTypes = make([]protoimpl.MessageInfo, 69)
 var file_statepb_state_proto_goTypes = []any{
 	(*Resources)(nil),             // 0: weir.state.v1.Resources
 	(*OperationSpec)(nil),         // 1: weir.state.v1.OperationSpec
@@ -6411,144 +6529,150 @@ var file_statepb_state_proto_goTypes = []any{
 	nil,                           // 63: weir.state.v1.Task.AttemptsEntry
 	nil,                           // 64: weir.state.v1.Task.ReservesEntry
 	nil,                           // 65: weir.state.v1.Task.SlicesEntry
-	nil,                           // 66: weir.state.v1.JobCounters.AbortedByReasonEntry
-	nil,                           // 67: weir.state.v1.JobStatistics.ValuesEntry
-	(*durationpb.Duration)(nil),   // 68: google.protobuf.Duration
-	(*structpb.Struct)(nil),       // 69: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil), // 70: google.protobuf.Timestamp
+	nil,                           // 66: weir.state.v1.Task.FailuresEntry
+	nil,                           // 67: weir.state.v1.JobCounters.AbortedByReasonEntry
+	nil,                           // 68: weir.state.v1.JobStatistics.ValuesEntry
+	(*durationpb.Duration)(nil),   // 69: google.protobuf.Duration
+	(*structpb.Struct)(nil),       // 70: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil), // 71: google.protobuf.Timestamp
 }
 var file_statepb_state_proto_depIdxs = []int32{
-	68,  // 0: weir.state.v1.OperationSpec.time_limit:type_name -> google.protobuf.Duration
+	69,  // 0: weir.state.v1.OperationSpec.time_limit:type_name -> google.protobuf.Duration
 	2,   // 1: weir.state.v1.OperationSpec.tasks:type_name -> weir.state.v1.TaskSpec
-	69,  // 2: weir.state.v1.OperationSpec.options:type_name -> google.protobuf.Struct
+	70,  // 2: weir.state.v1.OperationSpec.options:type_name -> google.protobuf.Struct
 	58,  // 3: weir.state.v1.OperationSpec.options_per_tree:type_name -> weir.state.v1.OperationSpec.OptionsPerTreeEntry
 	4,   // 4: weir.state.v1.OperationSpec.map:type_name -> weir.state.v1.MapSpec
 	59,  // 5: weir.state.v1.TaskSpec.environment:type_name -> weir.state.v1.TaskSpec.EnvironmentEntry
-	68,  // 6: weir.state.v1.TaskSpec.job_time_limit:type_name -> google.protobuf.Duration
+	69,  // 6: weir.state.v1.TaskSpec.job_time_limit:type_name -> google.protobuf.Duration
 	5,   // 7: weir.state.v1.TaskSpec.memory:type_name -> weir.state.v1.MemorySpec
 	6,   // 8: weir.state.v1.TaskSpec.tmpfs:type_name -> weir.state.v1.Tmpfs
 	7,   // 9: weir.state.v1.TaskSpec.files:type_name -> weir.state.v1.FileSpec
 	8,   // 10: weir.state.v1.TaskSpec.outputs:type_name -> weir.state.v1.KeptFile
 	9,   // 11: weir.state.v1.TaskSpec.gang:type_name -> weir.state.v1.GangSpec
 	3,   // 12: weir.state.v1.TaskSpec.readiness:type_name -> weir.state.v1.Readiness
-	68,  // 13: weir.state.v1.Readiness.period:type_name -> google.protobuf.Duration
-	68,  // 14: weir.state.v1.Readiness.timeout:type_name -> google.protobuf.Duration
-	11,  // 15: weir.state.v1.Slices.slices:type_name -> weir.state.v1.Slice
-	70,  // 16: weir.state.v1.InputFile.modified_time:type_name -> google.protobuf.Timestamp
-	12,  // 17: weir.state.v1.Input.files:type_name -> weir.state.v1.InputFile
-	70,  // 18: weir.state.v1.Output.time:type_name -> google.protobuf.Timestamp
-	11,  // 19: weir.state.v1.JobInput.processed:type_name -> weir.state.v1.Slice
-	11,  // 20: weir.state.v1.JobInput.rest:type_name -> weir.state.v1.Slice
-	19,  // 21: weir.state.v1.TaskMemory.samples:type_name -> weir.state.v1.MemorySample
-	18,  // 22: weir.state.v1.TaskMemory.reserve:type_name -> weir.state.v1.JobReserve
-	18,  // 23: weir.state.v1.CookieReserve.reserve:type_name -> weir.state.v1.JobReserve
-	70,  // 24: weir.state.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
-	26,  // 25: weir.state.v1.Gang.completed:type_name -> weir.state.v1.Interval
-	69,  // 26: weir.state.v1.OperationTree.options:type_name -> google.protobuf.Struct
-	60,  // 27: weir.state.v1.Error.attributes:type_name -> weir.state.v1.Error.AttributesEntry
-	27,  // 28: weir.state.v1.Error.inner:type_name -> weir.state.v1.Error
-	70,  // 29: weir.state.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	61,  // 30: weir.state.v1.OperationEvent.attributes:type_name -> weir.state.v1.OperationEvent.AttributesEntry
-	1,   // 31: weir.state.v1.Operation.spec:type_name -> weir.state.v1.OperationSpec
-	70,  // 32: weir.state.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	70,  // 33: weir.state.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
-	28,  // 34: weir.state.v1.Operation.events:type_name -> weir.state.v1.OperationEvent
-	29,  // 35: weir.state.v1.Operation.assignment:type_name -> weir.state.v1.Assignment
-	31,  // 36: weir.state.v1.Operation.tasks:type_name -> weir.state.v1.Task
-	27,  // 37: weir.state.v1.Operation.result:type_name -> weir.state.v1.Error
-	42,  // 38: weir.state.v1.Operation.finished_jobs:type_name -> weir.state.v1.FinishedJob
-	25,  // 39: weir.state.v1.Operation.trees:type_name -> weir.state.v1.OperationTree
-	37,  // 40: weir.state.v1.Operation.stop:type_name -> weir.state.v1.StopOrder
-	41,  // 41: weir.state.v1.Operation.waste:type_name -> weir.state.v1.Waste
-	62,  // 42: weir.state.v1.Operation.preempted_others:type_name -> weir.state.v1.Operation.PreemptedOthersEntry
-	13,  // 43: weir.state.v1.Operation.input:type_name -> weir.state.v1.Input
-	14,  // 44: weir.state.v1.Operation.output:type_name -> weir.state.v1.Output
-	26,  // 45: weir.state.v1.Task.pending:type_name -> weir.state.v1.Interval
-	26,  // 46: weir.state.v1.Task.completed:type_name -> weir.state.v1.Interval
-	0,   // 47: weir.state.v1.Task.job_resources:type_name -> weir.state.v1.Resources
-	34,  // 48: weir.state.v1.Task.counters:type_name -> weir.state.v1.JobCounters
-	35,  // 49: weir.state.v1.Task.totals:type_name -> weir.state.v1.JobTotals
-	63,  // 50: weir.state.v1.Task.attempts:type_name -> weir.state.v1.Task.AttemptsEntry
-	20,  // 51: weir.state.v1.Task.memory:type_name -> weir.state.v1.TaskMemory
-	64,  // 52: weir.state.v1.Task.reserves:type_name -> weir.state.v1.Task.ReservesEntry
-	23,  // 53: weir.state.v1.Task.statistics:type_name -> weir.state.v1.Aggregate
-	65,  // 54: weir.state.v1.Task.slices:type_name -> weir.state.v1.Task.SlicesEntry
-	32,  // 55: weir.state.v1.Task.parts:type_name -> weir.state.v1.CompletedPart
-	24,  // 56: weir.state.v1.Task.gang:type_name -> weir.state.v1.Gang
-	33,  // 57: weir.state.v1.Task.input:type_name -> weir.state.v1.InputProgress
-	17,  // 58: weir.state.v1.Task.skipped:type_name -> weir.state.v1.SkippedRecord
-	11,  // 59: weir.state.v1.CompletedPart.slices:type_name -> weir.state.v1.Slice
-	16,  // 60: weir.state.v1.CompletedPart.output:type_name -> weir.state.v1.JobOutput
-	66,  // 61: weir.state.v1.JobCounters.aborted_by_reason:type_name -> weir.state.v1.JobCounters.AbortedByReasonEntry
-	0,   // 62: weir.state.v1.Allocation.resources:type_name -> weir.state.v1.Resources
-	70,  // 63: weir.state.v1.Allocation.start_time:type_name -> google.protobuf.Timestamp
-	37,  // 64: weir.state.v1.Allocation.stop:type_name -> weir.state.v1.StopOrder
-	18,  // 65: weir.state.v1.Allocation.reserve:type_name -> weir.state.v1.JobReserve
-	70,  // 66: weir.state.v1.StopOrder.time:type_name -> google.protobuf.Timestamp
-	38,  // 67: weir.state.v1.StopOrder.preempted_for:type_name -> weir.state.v1.Beneficiary
-	70,  // 68: weir.state.v1.StopOrder.planned_time:type_name -> google.protobuf.Timestamp
-	70,  // 69: weir.state.v1.StopOrder.held_until:type_name -> google.protobuf.Timestamp
-	0,   // 70: weir.state.v1.Beneficiary.resources:type_name -> weir.state.v1.Resources
-	38,  // 71: weir.state.v1.Claim.beneficiary:type_name -> weir.state.v1.Beneficiary
-	70,  // 72: weir.state.v1.Claim.planned_time:type_name -> google.protobuf.Timestamp
-	70,  // 73: weir.state.v1.Claim.expires:type_name -> google.protobuf.Timestamp
-	27,  // 74: weir.state.v1.FinishedJob.error:type_name -> weir.state.v1.Error
-	70,  // 75: weir.state.v1.FinishedJob.start_time:type_name -> google.protobuf.Timestamp
-	70,  // 76: weir.state.v1.FinishedJob.finish_time:type_name -> google.protobuf.Timestamp
-	43,  // 77: weir.state.v1.FinishedJob.statistics:type_name -> weir.state.v1.JobStatistics
-	37,  // 78: weir.state.v1.FinishedJob.stop:type_name -> weir.state.v1.StopOrder
-	19,  // 79: weir.state.v1.FinishedJob.sample:type_name -> weir.state.v1.MemorySample
-	21,  // 80: weir.state.v1.FinishedJob.next_reserve:type_name -> weir.state.v1.CookieReserve
-	15,  // 81: weir.state.v1.FinishedJob.input:type_name -> weir.state.v1.JobInput
-	16,  // 82: weir.state.v1.FinishedJob.output:type_name -> weir.state.v1.JobOutput
-	10,  // 83: weir.state.v1.FinishedJob.split:type_name -> weir.state.v1.Slices
-	17,  // 84: weir.state.v1.FinishedJob.skipped:type_name -> weir.state.v1.SkippedRecord
-	18,  // 85: weir.state.v1.FinishedJob.reserve:type_name -> weir.state.v1.JobReserve
-	67,  // 86: weir.state.v1.JobStatistics.values:type_name -> weir.state.v1.JobStatistics.ValuesEntry
-	0,   // 87: weir.state.v1.Node.resources:type_name -> weir.state.v1.Resources
-	70,  // 88: weir.state.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	70,  // 89: weir.state.v1.Node.changed_time:type_name -> google.protobuf.Timestamp
-	45,  // 90: weir.state.v1.Node.drain:type_name -> weir.state.v1.Drain
-	70,  // 91: weir.state.v1.Node.preempted_time:type_name -> google.protobuf.Timestamp
-	70,  // 92: weir.state.v1.Drain.time:type_name -> google.protobuf.Timestamp
-	70,  // 93: weir.state.v1.Pool.created_time:type_name -> google.protobuf.Timestamp
-	70,  // 94: weir.state.v1.Pool.modified_time:type_name -> google.protobuf.Timestamp
-	69,  // 95: weir.state.v1.Pool.options:type_name -> google.protobuf.Struct
-	46,  // 96: weir.state.v1.PoolTree.pools:type_name -> weir.state.v1.Pool
-	69,  // 97: weir.state.v1.PoolTree.options:type_name -> google.protobuf.Struct
-	70,  // 98: weir.state.v1.PoolTree.created_time:type_name -> google.protobuf.Timestamp
-	70,  // 99: weir.state.v1.PoolTree.modified_time:type_name -> google.protobuf.Timestamp
-	51,  // 100: weir.state.v1.PoolTree.volumes:type_name -> weir.state.v1.PoolVolume
-	70,  // 101: weir.state.v1.PoolTree.volumes_time:type_name -> google.protobuf.Timestamp
-	41,  // 102: weir.state.v1.PoolTree.waste:type_name -> weir.state.v1.Waste
-	48,  // 103: weir.state.v1.PoolTree.clocks:type_name -> weir.state.v1.StarvationClock
-	49,  // 104: weir.state.v1.PoolTree.age:type_name -> weir.state.v1.PreemptionAge
-	70,  // 105: weir.state.v1.StarvationClock.below_since:type_name -> google.protobuf.Timestamp
-	70,  // 106: weir.state.v1.StarvationClock.below_min_share_since:type_name -> google.protobuf.Timestamp
-	50,  // 107: weir.state.v1.PreemptionAge.takings:type_name -> weir.state.v1.Taking
-	0,   // 108: weir.state.v1.Taking.usage:type_name -> weir.state.v1.Resources
-	70,  // 109: weir.state.v1.Term.time:type_name -> google.protobuf.Timestamp
-	52,  // 110: weir.state.v1.SnapshotHeader.term:type_name -> weir.state.v1.Term
-	70,  // 111: weir.state.v1.SnapshotHeader.last_time:type_name -> google.protobuf.Timestamp
-	54,  // 112: weir.state.v1.SnapshotHeader.limits:type_name -> weir.state.v1.Limits
-	53,  // 113: weir.state.v1.Record.header:type_name -> weir.state.v1.SnapshotHeader
-	47,  // 114: weir.state.v1.Record.tree:type_name -> weir.state.v1.PoolTree
-	30,  // 115: weir.state.v1.Record.operation:type_name -> weir.state.v1.Operation
-	36,  // 116: weir.state.v1.Record.allocation:type_name -> weir.state.v1.Allocation
-	44,  // 117: weir.state.v1.Record.node:type_name -> weir.state.v1.Node
-	56,  // 118: weir.state.v1.Record.archive:type_name -> weir.state.v1.Archive
-	57,  // 119: weir.state.v1.Record.footer:type_name -> weir.state.v1.SnapshotFooter
-	22,  // 120: weir.state.v1.Record.profile:type_name -> weir.state.v1.MemoryProfile
-	39,  // 121: weir.state.v1.Record.claim:type_name -> weir.state.v1.Claim
-	40,  // 122: weir.state.v1.Record.rate:type_name -> weir.state.v1.PreemptionRate
-	69,  // 123: weir.state.v1.OperationSpec.OptionsPerTreeEntry.value:type_name -> google.protobuf.Struct
-	21,  // 124: weir.state.v1.Task.ReservesEntry.value:type_name -> weir.state.v1.CookieReserve
-	10,  // 125: weir.state.v1.Task.SlicesEntry.value:type_name -> weir.state.v1.Slices
-	126, // [126:126] is the sub-list for method output_type
-	126, // [126:126] is the sub-list for method input_type
-	126, // [126:126] is the sub-list for extension type_name
-	126, // [126:126] is the sub-list for extension extendee
-	0,   // [0:126] is the sub-list for field type_name
+	26,  // 13: weir.state.v1.TaskSpec.cookies:type_name -> weir.state.v1.Interval
+	69,  // 14: weir.state.v1.Readiness.period:type_name -> google.protobuf.Duration
+	69,  // 15: weir.state.v1.Readiness.timeout:type_name -> google.protobuf.Duration
+	11,  // 16: weir.state.v1.Slices.slices:type_name -> weir.state.v1.Slice
+	71,  // 17: weir.state.v1.InputFile.modified_time:type_name -> google.protobuf.Timestamp
+	12,  // 18: weir.state.v1.Input.files:type_name -> weir.state.v1.InputFile
+	71,  // 19: weir.state.v1.Output.time:type_name -> google.protobuf.Timestamp
+	11,  // 20: weir.state.v1.JobInput.processed:type_name -> weir.state.v1.Slice
+	11,  // 21: weir.state.v1.JobInput.rest:type_name -> weir.state.v1.Slice
+	19,  // 22: weir.state.v1.TaskMemory.samples:type_name -> weir.state.v1.MemorySample
+	18,  // 23: weir.state.v1.TaskMemory.reserve:type_name -> weir.state.v1.JobReserve
+	18,  // 24: weir.state.v1.CookieReserve.reserve:type_name -> weir.state.v1.JobReserve
+	71,  // 25: weir.state.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
+	26,  // 26: weir.state.v1.Gang.completed:type_name -> weir.state.v1.Interval
+	70,  // 27: weir.state.v1.OperationTree.options:type_name -> google.protobuf.Struct
+	60,  // 28: weir.state.v1.Error.attributes:type_name -> weir.state.v1.Error.AttributesEntry
+	27,  // 29: weir.state.v1.Error.inner:type_name -> weir.state.v1.Error
+	71,  // 30: weir.state.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	61,  // 31: weir.state.v1.OperationEvent.attributes:type_name -> weir.state.v1.OperationEvent.AttributesEntry
+	1,   // 32: weir.state.v1.Operation.spec:type_name -> weir.state.v1.OperationSpec
+	71,  // 33: weir.state.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	71,  // 34: weir.state.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	28,  // 35: weir.state.v1.Operation.events:type_name -> weir.state.v1.OperationEvent
+	29,  // 36: weir.state.v1.Operation.assignment:type_name -> weir.state.v1.Assignment
+	31,  // 37: weir.state.v1.Operation.tasks:type_name -> weir.state.v1.Task
+	27,  // 38: weir.state.v1.Operation.result:type_name -> weir.state.v1.Error
+	42,  // 39: weir.state.v1.Operation.finished_jobs:type_name -> weir.state.v1.FinishedJob
+	25,  // 40: weir.state.v1.Operation.trees:type_name -> weir.state.v1.OperationTree
+	37,  // 41: weir.state.v1.Operation.stop:type_name -> weir.state.v1.StopOrder
+	41,  // 42: weir.state.v1.Operation.waste:type_name -> weir.state.v1.Waste
+	62,  // 43: weir.state.v1.Operation.preempted_others:type_name -> weir.state.v1.Operation.PreemptedOthersEntry
+	13,  // 44: weir.state.v1.Operation.input:type_name -> weir.state.v1.Input
+	14,  // 45: weir.state.v1.Operation.output:type_name -> weir.state.v1.Output
+	27,  // 46: weir.state.v1.Operation.given_up_error:type_name -> weir.state.v1.Error
+	26,  // 47: weir.state.v1.Task.pending:type_name -> weir.state.v1.Interval
+	26,  // 48: weir.state.v1.Task.completed:type_name -> weir.state.v1.Interval
+	0,   // 49: weir.state.v1.Task.job_resources:type_name -> weir.state.v1.Resources
+	34,  // 50: weir.state.v1.Task.counters:type_name -> weir.state.v1.JobCounters
+	35,  // 51: weir.state.v1.Task.totals:type_name -> weir.state.v1.JobTotals
+	63,  // 52: weir.state.v1.Task.attempts:type_name -> weir.state.v1.Task.AttemptsEntry
+	20,  // 53: weir.state.v1.Task.memory:type_name -> weir.state.v1.TaskMemory
+	64,  // 54: weir.state.v1.Task.reserves:type_name -> weir.state.v1.Task.ReservesEntry
+	23,  // 55: weir.state.v1.Task.statistics:type_name -> weir.state.v1.Aggregate
+	65,  // 56: weir.state.v1.Task.slices:type_name -> weir.state.v1.Task.SlicesEntry
+	32,  // 57: weir.state.v1.Task.parts:type_name -> weir.state.v1.CompletedPart
+	24,  // 58: weir.state.v1.Task.gang:type_name -> weir.state.v1.Gang
+	33,  // 59: weir.state.v1.Task.input:type_name -> weir.state.v1.InputProgress
+	17,  // 60: weir.state.v1.Task.skipped:type_name -> weir.state.v1.SkippedRecord
+	66,  // 61: weir.state.v1.Task.failures:type_name -> weir.state.v1.Task.FailuresEntry
+	26,  // 62: weir.state.v1.Task.given_up:type_name -> weir.state.v1.Interval
+	26,  // 63: weir.state.v1.Task.failed:type_name -> weir.state.v1.Interval
+	11,  // 64: weir.state.v1.CompletedPart.slices:type_name -> weir.state.v1.Slice
+	16,  // 65: weir.state.v1.CompletedPart.output:type_name -> weir.state.v1.JobOutput
+	67,  // 66: weir.state.v1.JobCounters.aborted_by_reason:type_name -> weir.state.v1.JobCounters.AbortedByReasonEntry
+	0,   // 67: weir.state.v1.Allocation.resources:type_name -> weir.state.v1.Resources
+	71,  // 68: weir.state.v1.Allocation.start_time:type_name -> google.protobuf.Timestamp
+	37,  // 69: weir.state.v1.Allocation.stop:type_name -> weir.state.v1.StopOrder
+	18,  // 70: weir.state.v1.Allocation.reserve:type_name -> weir.state.v1.JobReserve
+	71,  // 71: weir.state.v1.StopOrder.time:type_name -> google.protobuf.Timestamp
+	38,  // 72: weir.state.v1.StopOrder.preempted_for:type_name -> weir.state.v1.Beneficiary
+	71,  // 73: weir.state.v1.StopOrder.planned_time:type_name -> google.protobuf.Timestamp
+	71,  // 74: weir.state.v1.StopOrder.held_until:type_name -> google.protobuf.Timestamp
+	0,   // 75: weir.state.v1.Beneficiary.resources:type_name -> weir.state.v1.Resources
+	38,  // 76: weir.state.v1.Claim.beneficiary:type_name -> weir.state.v1.Beneficiary
+	71,  // 77: weir.state.v1.Claim.planned_time:type_name -> google.protobuf.Timestamp
+	71,  // 78: weir.state.v1.Claim.expires:type_name -> google.protobuf.Timestamp
+	27,  // 79: weir.state.v1.FinishedJob.error:type_name -> weir.state.v1.Error
+	71,  // 80: weir.state.v1.FinishedJob.start_time:type_name -> google.protobuf.Timestamp
+	71,  // 81: weir.state.v1.FinishedJob.finish_time:type_name -> google.protobuf.Timestamp
+	43,  // 82: weir.state.v1.FinishedJob.statistics:type_name -> weir.state.v1.JobStatistics
+	37,  // 83: weir.state.v1.FinishedJob.stop:type_name -> weir.state.v1.StopOrder
+	19,  // 84: weir.state.v1.FinishedJob.sample:type_name -> weir.state.v1.MemorySample
+	21,  // 85: weir.state.v1.FinishedJob.next_reserve:type_name -> weir.state.v1.CookieReserve
+	15,  // 86: weir.state.v1.FinishedJob.input:type_name -> weir.state.v1.JobInput
+	16,  // 87: weir.state.v1.FinishedJob.output:type_name -> weir.state.v1.JobOutput
+	10,  // 88: weir.state.v1.FinishedJob.split:type_name -> weir.state.v1.Slices
+	17,  // 89: weir.state.v1.FinishedJob.skipped:type_name -> weir.state.v1.SkippedRecord
+	18,  // 90: weir.state.v1.FinishedJob.reserve:type_name -> weir.state.v1.JobReserve
+	68,  // 91: weir.state.v1.JobStatistics.values:type_name -> weir.state.v1.JobStatistics.ValuesEntry
+	0,   // 92: weir.state.v1.Node.resources:type_name -> weir.state.v1.Resources
+	71,  // 93: weir.state.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	71,  // 94: weir.state.v1.Node.changed_time:type_name -> google.protobuf.Timestamp
+	45,  // 95: weir.state.v1.Node.drain:type_name -> weir.state.v1.Drain
+	71,  // 96: weir.state.v1.Node.preempted_time:type_name -> google.protobuf.Timestamp
+	71,  // 97: weir.state.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	71,  // 98: weir.state.v1.Pool.created_time:type_name -> google.protobuf.Timestamp
+	71,  // 99: weir.state.v1.Pool.modified_time:type_name -> google.protobuf.Timestamp
+	70,  // 100: weir.state.v1.Pool.options:type_name -> google.protobuf.Struct
+	46,  // 101: weir.state.v1.PoolTree.pools:type_name -> weir.state.v1.Pool
+	70,  // 102: weir.state.v1.PoolTree.options:type_name -> google.protobuf.Struct
+	71,  // 103: weir.state.v1.PoolTree.created_time:type_name -> google.protobuf.Timestamp
+	71,  // 104: weir.state.v1.PoolTree.modified_time:type_name -> google.protobuf.Timestamp
+	51,  // 105: weir.state.v1.PoolTree.volumes:type_name -> weir.state.v1.PoolVolume
+	71,  // 106: weir.state.v1.PoolTree.volumes_time:type_name -> google.protobuf.Timestamp
+	41,  // 107: weir.state.v1.PoolTree.waste:type_name -> weir.state.v1.Waste
+	48,  // 108: weir.state.v1.PoolTree.clocks:type_name -> weir.state.v1.StarvationClock
+	49,  // 109: weir.state.v1.PoolTree.age:type_name -> weir.state.v1.PreemptionAge
+	71,  // 110: weir.state.v1.StarvationClock.below_since:type_name -> google.protobuf.Timestamp
+	71,  // 111: weir.state.v1.StarvationClock.below_min_share_since:type_name -> google.protobuf.Timestamp
+	50,  // 112: weir.state.v1.PreemptionAge.takings:type_name -> weir.state.v1.Taking
+	0,   // 113: weir.state.v1.Taking.usage:type_name -> weir.state.v1.Resources
+	71,  // 114: weir.state.v1.Term.time:type_name -> google.protobuf.Timestamp
+	52,  // 115: weir.state.v1.SnapshotHeader.term:type_name -> weir.state.v1.Term
+	71,  // 116: weir.state.v1.SnapshotHeader.last_time:type_name -> google.protobuf.Timestamp
+	54,  // 117: weir.state.v1.SnapshotHeader.limits:type_name -> weir.state.v1.Limits
+	53,  // 118: weir.state.v1.Record.header:type_name -> weir.state.v1.SnapshotHeader
+	47,  // 119: weir.state.v1.Record.tree:type_name -> weir.state.v1.PoolTree
+	30,  // 120: weir.state.v1.Record.operation:type_name -> weir.state.v1.Operation
+	36,  // 121: weir.state.v1.Record.allocation:type_name -> weir.state.v1.Allocation
+	44,  // 122: weir.state.v1.Record.node:type_name -> weir.state.v1.Node
+	56,  // 123: weir.state.v1.Record.archive:type_name -> weir.state.v1.Archive
+	57,  // 124: weir.state.v1.Record.footer:type_name -> weir.state.v1.SnapshotFooter
+	22,  // 125: weir.state.v1.Record.profile:type_name -> weir.state.v1.MemoryProfile
+	39,  // 126: weir.state.v1.Record.claim:type_name -> weir.state.v1.Claim
+	40,  // 127: weir.state.v1.Record.rate:type_name -> weir.state.v1.PreemptionRate
+	70,  // 128: weir.state.v1.OperationSpec.OptionsPerTreeEntry.value:type_name -> google.protobuf.Struct
+	21,  // 129: weir.state.v1.Task.ReservesEntry.value:type_name -> weir.state.v1.CookieReserve
+	10,  // 130: weir.state.v1.Task.SlicesEntry.value:type_name -> weir.state.v1.Slices
+	131, // [131:131] is the sub-list for method output_type
+	131, // [131:131] is the sub-list for method input_type
+	131, // [131:131] is the sub-list for extension type_name
+	131, // [131:131] is the sub-list for extension extendee
+	0,   // [0:131] is the sub-list for field type_name
 }
 
 func init() { file_statepb_state_proto_init() }
@@ -6577,7 +6701,7 @@ func file_statepb_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_statepb_state_proto_rawDesc), len(file_statepb_state_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   68,
+			NumMessages:   69,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -100,13 +100,19 @@ func (c *telling) ended(ended state.Ended) {
 	e.Reason, e.Message = f.GetAbortReason(), f.GetError().GetMessage()
 	e.ExitCode = f.GetExitCode()
 	e.RunSeconds = secondsBetween(ended.Allocation.GetStartTime(), f.GetFinishTime())
-	for name, said := range map[string]bool{"rerun": f.GetRerun(), "acknowledged": f.GetAcknowledged()} {
-		if said {
-			if e.Attributes == nil {
-				e.Attributes = map[string]string{}
-			}
-			e.Attributes[name] = "true"
+	attribute := func(name, value string) {
+		if e.Attributes == nil {
+			e.Attributes = map[string]string{}
 		}
+		e.Attributes[name] = value
+	}
+	for name, said := range map[string]bool{"rerun": f.GetRerun(), "acknowledged": f.GetAcknowledged(), "given_up": f.GetGivenUp()} {
+		if said {
+			attribute(name, "true")
+		}
+	}
+	if f.GetFailures() > 0 {
+		attribute("failures", number(int64(f.GetFailures())))
 	}
 	c.add(e)
 }

@@ -7,7 +7,6 @@ import (
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
 	"weir/scheduling"
-	"weir/scheduling/cookies"
 	"weir/scheduling/lifecycle"
 )
 
@@ -77,26 +76,27 @@ func (c operationChange) defineTasks(m *commandpb.DefineTasks) *refusal {
 	c.emit(TasksDefined{ID: o.id()})
 	c.advance(o, lifecycle.Running, "", nil)
 	c.tellDemand()
-	if allCompleted(o) {
+	if allEnded(o) {
 		// There is nothing to read.
-		c.advance(o, lifecycle.Completing, NoteAllJobsCompleted, nil)
+		c.conclude(o)
 	}
 	return nil
 }
 
 // define returns a task of which nothing is done.
 func (o *operation) define(spec *statepb.TaskSpec, d *commandpb.TaskDefinition) (*statepb.Task, work) {
+	all := cookiesOf(spec, int64(d.GetJobCount()))
 	t := &statepb.Task{
 		Name:         d.GetName(),
 		JobResources: d.GetJobResources(),
-		Counters:     &statepb.JobCounters{Total: int64(d.GetJobCount()), Pending: int64(d.GetJobCount())},
+		Counters:     &statepb.JobCounters{Total: all.Len(), Pending: all.Len()},
 		Totals:       &statepb.JobTotals{},
 	}
 	if d.GetMemory() != nil {
 		t.Memory = shallow(d.GetMemory())
 	}
 	w := work{gang: gang{size: gangSize(spec, d.GetJobCount())}}
-	w.pending.learned = cookies.Range(0, scheduling.Cookie(d.GetJobCount()))
+	w.pending.learned = all
 	if w.gang.exists() {
 		w.gang.begin()
 		t.Gang = &statepb.Gang{Incarnation: 1, Size: w.gang.size}

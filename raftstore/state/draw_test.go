@@ -180,7 +180,8 @@ func (g generator) start() proto.Message {
 	}
 	g.kindOfWork(spec)
 	return &commandpb.StartOperation{
-		OperationId: fmt.Sprint("op", g.pick(12, "id")), User: g.one([]string{"ann", "bob"}, "user"),
+		CountFailures: g.pick(2, "count failures") == 0,
+		OperationId:   fmt.Sprint("op", g.pick(12, "id")), User: g.one([]string{"ann", "bob"}, "user"),
 		MutationId: g.one([]string{"", "", "m1", "m2", "m3"}, "mutation"), Spec: spec,
 	}
 }

@@ -12,9 +12,17 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// kindOfWork makes an operation read an input, or a task of it a gang, now and then.
+// kindOfWork makes an operation read an input, or a task of it a gang or a sweep, now and then.
 func (g generator) kindOfWork(spec *statepb.OperationSpec) {
-	switch g.pick(5, "kind of work") {
+	switch g.pick(6, "kind of work") {
+	case 2:
+		t := spec.Tasks[0]
+		t.MaxAttempts = int32(g.pick(4, "attempts"))
+		t.RestartCompletedJobs = !g.mostly()
+		if t.MaxSurge = 0; g.pick(2, "some cookies") == 0 {
+			end := int32(g.pick(int(t.GetJobCount())+1, "last cookie"))
+			t.Cookies = []*statepb.Interval{{Begin: end / 2, End: end}}
+		}
 	case 0:
 		spec.Type, spec.Tasks = lifecycle.Map, spec.Tasks[:1]
 		spec.Map = &statepb.MapSpec{MaxSkippedRecords: int64(g.pick(3, "may skip"))}

@@ -49,8 +49,8 @@ func (c jobChange) finishJobs(m *commandpb.FinishJobs) *refusal {
 		switch {
 		case failure.why != nil:
 			c.fail(o, failure.why, failure.note)
-		case allCompleted(o):
-			c.advance(o, lifecycle.Completing, NoteAllJobsCompleted, nil)
+		case allEnded(o):
+			c.conclude(o)
 		}
 	}
 	c.settleGangs()
@@ -136,7 +136,7 @@ func abortReason(name string) (string, *refusal) {
 }
 
 // endJob takes an allocation away and counts how its job ended. Unless the job
-// completed for good, its cookie is pending again.
+// completed for good, or its cookie is given up, the cookie is pending again.
 func (c jobChange) endJob(o *operation, a *statepb.Allocation, finished *statepb.FinishedJob, state lifecycle.JobState) Ended {
 	if a.GetReplaced() {
 		return c.endReplaced(o, a, finished, state)
@@ -151,6 +151,7 @@ func (c jobChange) endJob(o *operation, a *statepb.Allocation, finished *statepb
 		state, finished.AbortReason, finished.Fatal = lifecycle.JobAborted, lifecycle.AbortOperationIncarnationChanged.String(), false
 	}
 	learn(t, a.GetCookie(), finished)
+	finished.Failures, finished.GivenUp = 0, false
 	switch {
 	case state == lifecycle.JobCompleted && (stale || finished.GetRerun()):
 		move(t, "restart job", (*lifecycle.Counters).Restart)
@@ -202,23 +203,41 @@ func (c jobChange) complete(o *operation, task int, cookie scheduling.Cookie, j 
 	}
 	if !w.gang.exists() {
 		// A gang may have to do it again.
-		delete(t.GetAttempts(), int32(cookie))
-		delete(t.GetReserves(), int32(cookie))
+		forgetCookie(t, cookie)
 	}
 }
 
+// forgetCookie drops what is counted of a cookie that does not run again.
+func forgetCookie(t *statepb.Task, cookie scheduling.Cookie) {
+	delete(t.GetAttempts(), int32(cookie))
+	delete(t.GetReserves(), int32(cookie))
+	delete(t.GetFailures(), int32(cookie))
+}
+
 // failJob counts a failed attempt. What the job was given is tried again, in parts where
-// its controller wants so, unless it is left out. edit has been called.
+// its controller wants so, unless it is left out, or was tried as often as it may be. edit
+// has been called.
 func (c jobChange) failJob(o *operation, task int, cookie scheduling.Cookie, j *statepb.FinishedJob) {
 	t := o.record.GetTasks()[task]
+	if most := o.record.GetSpec().GetTasks()[task].GetMaxAttempts(); most > 0 {
+		if j.Failures = o.countFailure(task, cookie); j.GetFailures() >= most {
+			c.giveUp(o, task, cookie, j)
+			return
+		}
+		move(t, "fail job", (*lifecycle.Counters).Fail)
+		c.requeue(o, task, cookie)
+		return
+	}
 	o.record.FailedJobCount++
 	if j.GetSkipped() != nil {
 		move(t, "skip job", (*lifecycle.Counters).Skip)
 		o.tasks[task].completed.Add(cookie)
-		delete(t.GetAttempts(), int32(cookie))
-		delete(t.GetReserves(), int32(cookie))
+		forgetCookie(t, cookie)
 		c.skip(o, task, cookie, j.GetSkipped())
 		return
+	}
+	if o.record.GetCountFailures() && o.standsAlone(task) {
+		o.countFailure(task, cookie)
 	}
 	move(t, "fail job", (*lifecycle.Counters).Fail)
 	if len(j.GetSplit()) > 0 {
@@ -301,9 +320,12 @@ func failureLimit(o *operation, j *statepb.FinishedJob) *statepb.Error {
 	}
 	i := o.taskIndex[scheduling.TaskName(j.GetTask())]
 	spec := o.record.GetSpec()
+	if spec.GetTasks()[i].GetMaxAttempts() > 0 && !j.GetGivenUp() {
+		return nil
+	}
 	attributes := map[string]string{"job_id": j.GetJobId(), "task": j.GetTask(), "node": j.GetNode()}
 	failed, limit := o.record.GetFailedJobCount(), int64(spec.GetMaxFailedJobCount())
-	taskFailed, taskLimit := o.record.GetTasks()[i].GetCounters().GetFailed(), int64(spec.GetTasks()[i].GetMaxFailedJobCount())
+	taskFailed, taskLimit := countedFailures(spec.GetTasks()[i], o.record.GetTasks()[i]), int64(spec.GetTasks()[i].GetMaxFailedJobCount())
 	switch {
 	case failed >= limit:
 		attributes["limited"] = "operation"
@@ -321,17 +343,6 @@ func failureLimit(o *operation, j *statepb.FinishedJob) *statepb.Error {
 		Attributes: attributes,
 		Inner:      []*statepb.Error{errorOf(j)},
 	}
-}
-
-// allCompleted reports whether every cookie of every task is completed, or every rank of
-// its gang.
-func allCompleted(o *operation) bool {
-	for i, t := range o.record.GetTasks() {
-		if !o.tasks[i].gang.done() && t.GetCounters().GetCompleted() != t.GetCounters().GetTotal() {
-			return false
-		}
-	}
-	return true
 }
 
 // abortAllocations ends jobs of whichever operations, because their node is lost

@@ -161,7 +161,7 @@ func (o *operation) refuseNoPending(what grantSubject, task int, g *commandpb.Gr
 	if m := g.GetDedicatedMemory(); m != 0 {
 		return refuse(CodeNoPendingJob, "%s: no job of task %q waits that has a reserve of %d bytes of its own", what, g.GetTask(), m)
 	}
-	return refuse(CodeNoPendingJob, "%s: all jobs of task %q have an allocation or are completed", what, g.GetTask())
+	return refuse(CodeNoPendingJob, "%s: all jobs of task %q have an allocation, are completed or given up", what, g.GetTask())
 }
 
 // grantSubject names a grant in errors. It is a value, so that grants that are
@@ -230,7 +230,7 @@ func move(t *statepb.Task, what string, step func(*lifecycle.Counters) error) {
 	}
 	r := t.GetCounters()
 	r.Total, r.Pending, r.Running, r.Completed = counters.Total, counters.Pending, counters.Running, counters.Completed
-	r.Failed, r.Aborted, r.Restarted = counters.Failed, counters.Aborted, counters.Restarted
+	r.Failed, r.Aborted, r.Restarted, r.GivenUp = counters.Failed, counters.Aborted, counters.Restarted, counters.GivenUp
 }
 
 // counted returns the counters of a record.
@@ -243,6 +243,7 @@ func counted(r *statepb.JobCounters) lifecycle.Counters {
 		Failed:    r.GetFailed(),
 		Aborted:   r.GetAborted(),
 		Restarted: r.GetRestarted(),
+		GivenUp:   r.GetGivenUp(),
 	}
 }
 

@@ -192,8 +192,8 @@ func (c memoryChange) updateReserve(o *operation, task int, r *commandpb.TaskRes
 
 // verifyMemory checks what is known of a task's memory, and that the cookies with a
 // reserve of their own wait in its group.
-func verifyMemory(t *statepb.Task, w *work) error {
-	m := t.GetMemory()
+func verifyMemory(spec *statepb.TaskSpec, t *statepb.Task, w *work) error {
+	m, all := t.GetMemory(), cookiesOf(spec, t.GetCounters().GetTotal())
 	if waiting := int64(len(m.GetSamples())); waiting > m.GetSampleCount() || waiting > maxSamples {
 		return fmt.Errorf("%d memory samples wait of %d", waiting, m.GetSampleCount())
 	}
@@ -203,8 +203,8 @@ func verifyMemory(t *statepb.Task, w *work) error {
 		}
 	}
 	for cookie, own := range t.GetReserves() {
-		again := w.gang.exists() || !w.completed.Contains(scheduling.Cookie(cookie))
-		if cookie < 0 || int64(cookie) >= t.GetCounters().GetTotal() || !again {
+		again := w.gang.exists() || !w.completed.Contains(scheduling.Cookie(cookie)) && !w.givenUp.Contains(scheduling.Cookie(cookie))
+		if !all.Contains(scheduling.Cookie(cookie)) || !again {
 			return fmt.Errorf("cookie %d has a reserve of its own and does not run again", cookie)
 		}
 		if err := checkReserve(own.GetReserve()); err != nil {

@@ -169,8 +169,7 @@ func (c *change) end(o *operation) {
 	o.record.FinishTime, o.record.Stop = c.timestamp(), nil
 	o.input = nil
 	for i, t := range o.record.GetTasks() {
-		o.tasks[i].forget()
-		t.Attempts, t.Reserves = nil, nil
+		o.tasks[i].forget(t)
 	}
 	c.archive = append(c.archive, o.record.GetId())
 	if i := len(c.archive) - 1 - keptHistograms; i >= 0 {

@@ -109,6 +109,30 @@ func (s *State) Cookies(id scheduling.OperationID, task scheduling.TaskName) (pe
 	return w.pending.all(), w.completed.Clone(), true
 }
 
+// GivenUp returns the cookies of a task that have failed as often as they may. It is the
+// caller's own.
+func (s *State) GivenUp(id scheduling.OperationID, task scheduling.TaskName) cookies.IntervalSet {
+	w, ok := s.workOf(id, task)
+	if !ok {
+		return cookies.IntervalSet{}
+	}
+	return w.givenUp.Clone()
+}
+
+// Failed returns the cookies of a task of an operation that has ended which have failed and
+// not completed since, given up or not. It is the caller's own.
+func (s *State) Failed(id scheduling.OperationID, task scheduling.TaskName) cookies.IntervalSet {
+	w, ok := s.workOf(id, task)
+	if !ok {
+		return cookies.IntervalSet{}
+	}
+	failed := w.givenUp.Clone()
+	for _, interval := range w.failed.Intervals() {
+		failed.AddInterval(interval)
+	}
+	return failed
+}
+
 // Input returns what a map operation in progress reads; nil before it is prepared.
 func (s *State) Input(id scheduling.OperationID) *statepb.Input {
 	o, ok := s.operations[id]

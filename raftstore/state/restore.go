@@ -212,6 +212,12 @@ func restoredWork(record *statepb.Task) (w work, without *statepb.Task, err erro
 	if w.completed, err = restoredSet(record.GetCompleted()); err != nil {
 		return work{}, nil, fmt.Errorf("completed: %w", err)
 	}
+	if w.givenUp, err = restoredSet(record.GetGivenUp()); err != nil {
+		return work{}, nil, fmt.Errorf("given up: %w", err)
+	}
+	if w.failed, err = restoredSet(record.GetFailed()); err != nil {
+		return work{}, nil, fmt.Errorf("failed: %w", err)
+	}
 	// In any other order sets of many cookies would be moved about for each.
 	for _, cookie := range slices.Sorted(maps.Keys(record.GetReserves())) {
 		if c := scheduling.Cookie(cookie); pending.Remove(c) {
@@ -227,7 +233,7 @@ func restoredWork(record *statepb.Task) (w work, without *statepb.Task, err erro
 	}
 	w.parts, w.statistics = record.GetParts(), restoredStatistics(record.GetStatistics())
 	without = shallow(record)
-	without.Pending, without.Completed = nil, nil
+	without.Pending, without.Completed, without.GivenUp, without.Failed = nil, nil, nil, nil
 	without.Slices, without.Parts, without.Statistics = nil, nil, nil
 	return w, without, nil
 }

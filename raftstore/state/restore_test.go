@@ -101,7 +101,7 @@ func TestRecordsThatAreWrong(t *testing.T) {
 			c := operationRecord(r, "ann").Tasks[0].Counters
 			c.Pending, c.Completed = 0, 2
 			return r
-		}, "2 pending, 2 running, 0 completed cookies, counted as"},
+		}, "2 pending, 2 running, 0 completed, 0 given up cookies, counted as"},
 		"failed jobs that no task has": {func(r records) records { operationRecord(r, "ann").FailedJobCount = 3; return r }, "3 failed jobs, tasks count 0"},
 		"aborted for no reason":        {func(r records) records { operationRecord(r, "ann").Tasks[0].Counters.Aborted = 1; return r }, "1 aborted attempts, 0 by reason"},
 		"attempts of what is done": {func(r records) records {
@@ -120,7 +120,7 @@ func TestRecordsThatAreWrong(t *testing.T) {
 		"a cookie in two places": {func(r records) records {
 			operationRecord(r, "ann").Tasks[0].Completed = []*statepb.Interval{{Begin: 2, End: 3}}
 			return r
-		}, "pending, running or completed at once"},
+		}, "pending, running, completed or given up at once"},
 		"a cookie that runs twice":      {func(r records) records { allocationRecord(r, "ann-1").Cookie = 0; return r }, "cookie 0 of task \"t\" runs twice"},
 		"an allocation of no task":      {func(r records) records { allocationRecord(r, "ann-1").Task = "u"; return r }, `task "u" is missing`},
 		"an allocation of no operation": {func(r records) records { allocationRecord(r, "ann-1").OperationId = "gone"; return r }, `operation "gone" is missing`},

@@ -32,8 +32,9 @@ var trailing = regexp.MustCompile(` +\n`)
 //
 //	# a comment
 //	wait DURATION      lets the clock of the proposer run
-//	show KIND NAME     shows an operation, its work, allocations, a node, the pools of a
-//	                   tree, memory profiles, or claims and rates of preemption
+//	show KIND NAME     shows an operation, its work, what of its sweep has failed,
+//	                   allocations, a node, the pools of a tree, memory profiles, or claims
+//	                   and rates of preemption
 //	restart            goes on with a state restored from a snapshot
 //
 // A command is proposed at the script's time, in the present term and, where
@@ -296,6 +297,8 @@ func (s *script) show(kind, name string) {
 			}
 			fmt.Fprintln(&s.out)
 		}
+	case "sweep":
+		s.showSweep(scheduling.OperationID(name))
 	case "counts":
 		fmt.Fprintf(&s.out, "%+v\n", s.state.Counts())
 	default:

@@ -65,3 +65,20 @@ func sampleTexts(all []*statepb.MemorySample) []string {
 	}
 	return texts
 }
+
+// showSweep shows which cookies of an operation have failed, and how often.
+func (s *script) showSweep(id scheduling.OperationID) {
+	o, _ := s.state.Operation(id)
+	fmt.Fprintf(&s.out, "sweep of %s: %s, %d count as failed%s\n", id, o.GetState(), o.GetFailedJobCount(), pairs(map[string]string{"retry_of": o.GetRetryOf()}))
+	for _, t := range o.GetTasks() {
+		givenUp, failed := s.state.GivenUp(id, scheduling.TaskName(t.GetName())), s.state.Failed(id, scheduling.TaskName(t.GetName()))
+		c := t.GetCounters()
+		fmt.Fprintf(&s.out, "  task %s: total=%d failed=%d given_up=%d %v, failed and not completed %v, failures of those to run again: %v\n",
+			t.GetName(), c.GetTotal(), c.GetFailed(), c.GetGivenUp(), givenUp.Intervals(), failed.Intervals(), t.GetFailures())
+	}
+	for _, j := range o.GetFinishedJobs() {
+		if j.GetFailures() > 0 {
+			fmt.Fprintf(&s.out, "  job %s: cookie %d has failed %d times, given up: %t\n", j.GetJobId(), j.GetCookie(), j.GetFailures(), j.GetGivenUp())
+		}
+	}
+}

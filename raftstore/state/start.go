@@ -37,6 +37,8 @@ func (c operationChange) startOperation(m *commandpb.StartOperation) *refusal {
 			Trees:         c.takePlaces(places),
 			StartTime:     c.timestamp(),
 			AcceptedIndex: c.index,
+			RetryOf:       m.GetRetryOf(),
+			CountFailures: m.GetCountFailures(),
 		},
 	})
 	c.count(o, o.record.GetTrees(), lifecycle.None, lifecycle.Starting)
@@ -130,6 +132,8 @@ func taskProblem(spec *statepb.OperationSpec, t *statepb.TaskSpec) string {
 		return fmt.Sprintf("port_count %d: it must be from 0 to %d", t.GetPortCount(), maxPort)
 	case readinessProblem(t) != "":
 		return readinessProblem(t)
+	case sweepProblem(spec, t) != "":
+		return sweepProblem(spec, t)
 	case t.GetMaxSurge() < 0 || t.GetMinAvailable() < 0:
 		return fmt.Sprintf("max_surge %d, min_available %d: neither can be negative", t.GetMaxSurge(), t.GetMinAvailable())
 	case t.GetMaxSurge() > 0 && (!t.GetRestartCompletedJobs() || t.GetInterruptionSignal() == ""):

@@ -21,6 +21,7 @@ const (
 	NoteCompletedByUser    = "completed_by_user"
 	NoteAllJobsCompleted   = "all_jobs_completed"
 	NoteFailedJobsLimit    = "failed_jobs_limit_exceeded"
+	NoteJobsGivenUp        = "jobs_given_up"
 	NoteUpdated            = "updated"
 	NoteGangIncarnation    = "gang_incarnation"
 	NoteFatalJob           = "fatal_job_error"

@@ -17,8 +17,9 @@ import (
 // Verify recomputes what must hold after every command and names the first
 // breach:
 //
-//   - the cookies of a task are pending, running or completed, each in one of
-//     them and once, and its counters count them;
+//   - the cookies of a task are pending, running, completed or given up, each in one of
+//     them and once, and its counters count them; none that may run again has failed as
+//     often as it may;
 //   - a cookie waits in the group of its reserve, and each rank of a gang is free, one
 //     running job's, or completed;
 //   - each byte of the input of a map operation in progress is to be read by one cookie,

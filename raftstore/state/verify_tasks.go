@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"weir/messages/statepb"
 	"weir/scheduling"
 	"weir/scheduling/cookies"
 )
@@ -26,12 +25,12 @@ func verifyTasks(o *operation) error {
 		if o.record.GetSpec().GetTasks()[i].GetName() != t.GetName() || o.taskIndex[scheduling.TaskName(t.GetName())] != i {
 			return fmt.Errorf("task %q: not at its place in the specification", t.GetName())
 		}
-		for _, err := range []error{verifyTask(t, &o.tasks[i], running[i]), verifyMemory(t, &o.tasks[i]), o.verifyGang(i)} {
+		for _, err := range []error{o.verifyTask(i, running[i]), o.verifyAttempts(i), verifyMemory(o.record.GetSpec().GetTasks()[i], t, &o.tasks[i]), o.verifyGang(i)} {
 			if err != nil {
 				return fmt.Errorf("task %q: %w", t.GetName(), err)
 			}
 		}
-		failed += t.GetCounters().GetFailed()
+		failed += countedFailures(o.record.GetSpec().GetTasks()[i], t)
 	}
 	if failed != o.record.GetFailedJobCount() {
 		return fmt.Errorf("%d failed jobs, tasks count %d", o.record.GetFailedJobCount(), failed)
@@ -39,27 +38,30 @@ func verifyTasks(o *operation) error {
 	return verifyInput(o)
 }
 
-func verifyTask(t *statepb.Task, sets *work, running cookies.IntervalSet) error {
+// verifyTask checks that each cookie is pending, running, completed or given up.
+func (o *operation) verifyTask(task int, running cookies.IntervalSet) error {
+	t, sets := o.record.GetTasks()[task], &o.tasks[task]
 	counters := counted(t.GetCounters())
 	if err := counters.Check(); err != nil {
 		return err
 	}
 	all, pending := sets.pending.all(), sets.pending.all()
-	for _, part := range []cookies.IntervalSet{running, sets.completed} {
+	for _, part := range []cookies.IntervalSet{running, sets.completed, sets.givenUp} {
 		for _, interval := range part.Intervals() {
 			if added := all.AddInterval(interval); added != interval.Len() {
-				return fmt.Errorf("a cookie of [%d, %d) is pending, running or completed at once", interval.Begin, interval.End)
+				return fmt.Errorf("a cookie of [%d, %d) is pending, running, completed or given up at once", interval.Begin, interval.End)
 			}
 		}
 	}
-	want := cookies.Range(0, scheduling.Cookie(counters.Total))
+	want := cookiesOf(o.record.GetSpec().GetTasks()[task], counters.Total)
 	switch {
 	case !all.Equal(&want):
-		return fmt.Errorf("cookies %v, want all of %d", all.Intervals(), counters.Total)
-	case pending.Len() != counters.Pending || running.Len() != counters.Running || sets.completed.Len() != counters.Completed:
-		return fmt.Errorf("%d pending, %d running, %d completed cookies, counted as %+v",
-			pending.Len(), running.Len(), sets.completed.Len(), counters)
-	case len(t.GetPending()) > 0 || len(t.GetCompleted()) > 0 || len(t.GetSlices()) > 0 || len(t.GetParts()) > 0 || len(t.GetStatistics()) > 0:
+		return fmt.Errorf("cookies %v, want %v", all.Intervals(), want.Intervals())
+	case want.Len() != counters.Total || pending.Len() != counters.Pending || running.Len() != counters.Running ||
+		sets.completed.Len() != counters.Completed || sets.givenUp.Len() != counters.GivenUp:
+		return fmt.Errorf("%d pending, %d running, %d completed, %d given up cookies, counted as %+v",
+			pending.Len(), running.Len(), sets.completed.Len(), sets.givenUp.Len(), counters)
+	case len(t.GetPending()) > 0 || len(t.GetCompleted()) > 0 || len(t.GetGivenUp()) > 0 || len(t.GetFailed()) > 0 || len(t.GetSlices()) > 0 || len(t.GetParts()) > 0 || len(t.GetStatistics()) > 0:
 		return errors.New("its work is in the record itself")
 	}
 	var aborted int64
@@ -69,10 +71,36 @@ func verifyTask(t *statepb.Task, sets *work, running cookies.IntervalSet) error 
 	if aborted != counters.Aborted {
 		return fmt.Errorf("%d aborted attempts, %d by reason", counters.Aborted, aborted)
 	}
+	return nil
+}
+
+// verifyAttempts checks that attempts are counted of cookies alone that may run again, and
+// that none of these has failed as often as it may.
+func (o *operation) verifyAttempts(task int) error {
+	t, w, spec := o.record.GetTasks()[task], &o.tasks[task], o.record.GetSpec().GetTasks()[task]
+	all := cookiesOf(spec, t.GetCounters().GetTotal())
+	over := func(cookie int32) bool {
+		c := scheduling.Cookie(cookie)
+		return w.completed.Contains(c) && !w.gang.exists() || w.givenUp.Contains(c) || !all.Contains(c)
+	}
 	for cookie := range t.GetAttempts() {
-		if sets.completed.Contains(scheduling.Cookie(cookie)) && !sets.gang.exists() || int64(cookie) >= counters.Total || cookie < 0 {
+		if over(cookie) {
 			return fmt.Errorf("attempts of cookie %d are counted, which does not run again", cookie)
 		}
+	}
+	for cookie, n := range t.GetFailures() {
+		if over(cookie) || n < 1 || spec.GetMaxAttempts() > 0 && n >= spec.GetMaxAttempts() || !o.standsAlone(task) {
+			return fmt.Errorf("cookie %d has failed %d times of %d, and may run again", cookie, n, spec.GetMaxAttempts())
+		}
+	}
+	pending := w.pending.all()
+	for cookie := range w.failed.All() {
+		if o.state.InProgress() || !pending.Contains(cookie) {
+			return fmt.Errorf("cookie %d counts as one that had failed, in an operation that is %s", cookie, o.state)
+		}
+	}
+	if w.givenUp.Len() > 0 && (spec.GetMaxAttempts() == 0 || o.record.GetGivenUpError() == nil) {
+		return fmt.Errorf("cookies %v are given up, of max_attempts %d, with the error %v", w.givenUp.Intervals(), spec.GetMaxAttempts(), o.record.GetGivenUpError())
 	}
 	return nil
 }

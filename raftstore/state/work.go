@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"weir/messages/statepb"
@@ -12,11 +13,15 @@ import (
 
 // work is what there is to do of a task, and what has come of what is done. Who reads
 // the record of an operation rarely needs it, so it is kept beside the record. Cookies
-// that are in neither set run.
+// that are in none of these sets run.
 type work struct {
 	pending   queue
 	completed cookies.IntervalSet
-	gang      gang
+	// givenUp have failed as often as they may.
+	givenUp cookies.IntervalSet
+	// failed are pending cookies of an operation that has ended, which had failed before.
+	failed cookies.IntervalSet
+	gang   gang
 	// slices says what each cookie reads; nil: it is completed.
 	slices []*statepb.Slices
 	// parts are what completed cookies have read and written. It grows at the end, so
@@ -27,7 +32,7 @@ type work struct {
 
 func (w *work) clone() work {
 	return work{
-		pending: w.pending.clone(), completed: w.completed.Clone(), gang: w.gang.clone(),
+		pending: w.pending.clone(), completed: w.completed.Clone(), givenUp: w.givenUp.Clone(), failed: w.failed.Clone(), gang: w.gang.clone(),
 		slices: slices.Clone(w.slices), parts: w.parts, statistics: w.statistics.Clone(),
 	}
 }
@@ -37,6 +42,7 @@ func (w *work) full(t *statepb.Task) *statepb.Task {
 	t = shallow(t)
 	pending := w.pending.all()
 	t.Pending, t.Completed = intervalRecords(&pending), intervalRecords(&w.completed)
+	t.GivenUp, t.Failed = intervalRecords(&w.givenUp), intervalRecords(&w.failed)
 	t.Parts, t.Statistics = w.parts, aggregateRecords(w.statistics.Set)
 	for cookie, s := range w.slices {
 		if s == nil {
@@ -50,10 +56,15 @@ func (w *work) full(t *statepb.Task) *statepb.Task {
 	return t
 }
 
-// forget drops what nobody needs of a task whose operation has ended.
-func (w *work) forget() {
+// forget drops what nobody needs of a task whose operation has ended, and of what has failed
+// keeps which cookies it was.
+func (w *work) forget(t *statepb.Task) {
 	w.pending = queue{learned: w.pending.all()}
 	w.slices, w.parts = nil, nil
+	for _, cookie := range slices.Sorted(maps.Keys(t.GetFailures())) {
+		w.failed.Add(scheduling.Cookie(cookie))
+	}
+	t.Attempts, t.Reserves, t.Failures = nil, nil, nil
 }
 
 // offered returns how many jobs of a group of a task may be granted. A gang has to be

@@ -39,6 +39,8 @@ const (
 	CodeAbortedByUser Code = 231
 	// CodeJobFailed: a job ended by itself, but not well.
 	CodeJobFailed Code = 232
+	// CodeJobsGivenUp: all jobs have ended, and some have failed in all of their attempts.
+	CodeJobsGivenUp Code = 233
 )
 
 var codeNames = map[Code]string{
@@ -57,6 +59,7 @@ var codeNames = map[Code]string{
 	CodeTimeLimitExceeded:     "time_limit_exceeded",
 	CodeAbortedByUser:         "aborted_by_user",
 	CodeJobFailed:             "job_failed",
+	CodeJobsGivenUp:           "jobs_given_up",
 }
 
 // String returns the name of the code in the API, such as "max_failed_jobs".

@@ -12,12 +12,12 @@ var ErrNoSuchJob = errors.New("no job in this state")
 // Counters counts the jobs of a task.
 //
 // Cookies are what is to be done, attempts are what was tried. At every moment
-// each cookie is in exactly one of three places:
+// each cookie is in exactly one of four places:
 //
-//	Total == Pending + Running + Completed
+//	Total == Pending + Running + Completed + GivenUp
 //
 // Failed, Aborted and Restarted count attempts; they grow and, but for those that are
-// skipped, put the cookie back to Pending.
+// skipped or with which a cookie is given up, put the cookie back to Pending.
 type Counters struct {
 	// Total is the number of cookies.
 	Total int64
@@ -33,6 +33,8 @@ type Counters struct {
 	Aborted int64
 	// Restarted counts attempts that ended well in a task that never completes.
 	Restarted int64
+	// GivenUp cookies have failed as often as they may.
+	GivenUp int64
 }
 
 // Start moves a cookie from pending to running.
@@ -57,6 +59,10 @@ func (c *Counters) Restart() error {
 // could not do is left out.
 func (c *Counters) Skip() error { return c.move("skip job", &c.Running, &c.Completed, &c.Failed) }
 
+// GiveUp counts a failed attempt and moves its cookie from running to given up: it was the
+// last one.
+func (c *Counters) GiveUp() error { return c.move("give job up", &c.Running, &c.GivenUp, &c.Failed) }
+
 // TakeBack moves a cookie from running to pending: its job was never started.
 func (c *Counters) TakeBack() error { return c.move("take job back", &c.Running, &c.Pending, nil) }
 
@@ -73,9 +79,9 @@ func (c *Counters) Grow() error {
 // Check returns an error that shows the counters when a count is negative or a
 // cookie is missing or counted twice.
 func (c Counters) Check() error {
-	negative := min(c.Total, c.Pending, c.Running, c.Completed, c.Failed, c.Aborted, c.Restarted) < 0
-	if negative || c.Total != c.Pending+c.Running+c.Completed {
-		return fmt.Errorf("job counters %+v: total is not pending + running + completed, or a count is negative", c)
+	negative := min(c.Total, c.Pending, c.Running, c.Completed, c.Failed, c.Aborted, c.Restarted, c.GivenUp) < 0
+	if negative || c.Total != c.Pending+c.Running+c.Completed+c.GivenUp {
+		return fmt.Errorf("job counters %+v: total is not pending + running + completed + given up, or a count is negative", c)
 	}
 	return nil
 }

@@ -114,6 +114,7 @@ func TestNumbersOnDisk(t *testing.T) {
 		"no_such_operation": 200, "invalid_operation_state": 201, "too_many_operations": 202, "no_such_job": 203,
 		"agent_revoked": 204, "failed_on_job_restart": 210, "inconsistent_locking": 211, "controller_crashed": 212,
 		"testing": 213, "pool_trees_unspecified": 214, "max_failed_jobs": 215, "failed_to_prepare": 216,
+		"time_limit_exceeded": 230, "aborted_by_user": 231, "job_failed": 232, "jobs_given_up": 233,
 	}
 	for name, n := range codes {
 		if n.String() != name {
@@ -177,6 +178,7 @@ func TestCounters(t *testing.T) {
 			"fail":     step(c.Fail, &c.Running),
 			"abort":    step(c.Abort, &c.Running),
 			"restart":  step(c.Restart, &c.Running),
+			"give up":  step(c.GiveUp, &c.Running),
 			"take back": func(t *rapid.T) {
 				if c.Running > 0 {
 					attempts--
@@ -219,10 +221,11 @@ func TestCountersCheck(t *testing.T) {
 		wantOK bool
 	}{
 		"none":                  {lifecycle.Counters{}, true},
-		"all places":            {lifecycle.Counters{Total: 6, Pending: 1, Running: 2, Completed: 3, Failed: 9}, true},
+		"all places":            {lifecycle.Counters{Total: 7, Pending: 1, Running: 2, Completed: 3, GivenUp: 1, Failed: 9}, true},
 		"a cookie is missing":   {lifecycle.Counters{Total: 6, Pending: 1, Running: 2, Completed: 2}, false},
 		"a cookie counts twice": {lifecycle.Counters{Total: 6, Pending: 2, Running: 2, Completed: 3}, false},
 		"negative":              {lifecycle.Counters{Total: 1, Pending: 2, Running: -1}, false},
+		"negative given up":     {lifecycle.Counters{Total: 1, Pending: 2, GivenUp: -1}, false},
 		"negative attempts":     {lifecycle.Counters{Aborted: -1}, false},
 	}
 	for name, tc := range cases {

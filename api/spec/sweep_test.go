@@ -1,0 +1,84 @@
+package spec
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	"weir/messages/statepb"
+)
+
+func TestParseSweeps(t *testing.T) {
+	intervals := func(ends ...int32) (all []*statepb.Interval) {
+		for i := 0; i < len(ends); i += 2 {
+			all = append(all, &statepb.Interval{Begin: ends[i], End: ends[i+1]})
+		}
+		return all
+	}
+	for name, test := range map[string]struct {
+		lines        string
+		set          []string
+		wantAttempts int32
+		wantCookies  []*statepb.Interval
+	}{
+		"nothing is said":       {lines: "pids_limit: 9"},
+		"attempts":              {lines: "max_attempts: 3", wantAttempts: 3},
+		"attempts on the line":  {lines: "max-attempts: 3", set: []string{"tasks.t.max_attempts=5"}, wantAttempts: 5},
+		"one cookie":            {lines: "cookies: [1]", wantCookies: intervals(1, 2)},
+		"cookies in any order":  {lines: "cookies: [19, 7-9, '3', 0, 4 - 4]", wantCookies: intervals(0, 1, 3, 5, 7, 10, 19, 20)},
+		"ranges that touch":     {lines: "cookies: [7-9, 10-12]", wantCookies: intervals(7, 13)},
+		"all of them":           {lines: "cookies: [10-19, 0-9]"},
+		"cookies on the line":   {lines: "max_attempts: 1", set: []string{"tasks.t.cookies=[3, 7-9]"}, wantAttempts: 1, wantCookies: intervals(3, 4, 7, 10)},
+		"those in place of all": {lines: "cookies: [1]", set: []string{"tasks.t.cookies=[2]"}, wantCookies: intervals(2, 3)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			data, err := Set([]byte("tasks:\n  t:\n    job_count: 20\n    command: [run]\n    "+test.lines+"\n"), test.set)
+			if err != nil {
+				t.Fatal(err)
+			}
+			parsed, err := Parse(data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := parsed.Spec.GetTasks()[0]
+			if got.GetMaxAttempts() != test.wantAttempts {
+				t.Errorf("max_attempts %d, want %d", got.GetMaxAttempts(), test.wantAttempts)
+			}
+			if diff := cmp.Diff(test.wantCookies, got.GetCookies(), protocmp.Transform()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestSweepFaults(t *testing.T) {
+	checkFaults(t, map[string]faultCase{
+		"attempts": {task("max_attempts: 0"), []string{`line 5, column 19: tasks.t.max_attempts: 0 is too small: from 1 to 1000 is possible`}},
+		"too many attempts": {task("max_attempts: 1001"),
+			[]string{`line 5, column 19: tasks.t.max_attempts: 1001 is too large: from 1 to 1000 is possible`}},
+		"attempts of a gang": {task("max_attempts: 2", "gang_options: {}"),
+			[]string{`line 5, column 19: tasks.t.max_attempts: jobs with gang_options are of use only together: when one fails all of them begin anew: leave it out`}},
+		"a sweep of a service": {task("max_attempts: 2", "cookies: [0]", "restart_completed_jobs: true"), []string{
+			`line 5, column 19: tasks.t.max_attempts: with restart_completed_jobs jobs are never done, and run again whenever they end: leave it out`,
+			`line 6, column 14: tasks.t.cookies: with restart_completed_jobs jobs are never done, and run again whenever they end: leave it out`,
+		}},
+		"attempts of jobs that are needed at once": {"is_gang: true\ntasks: {t: {job_count: 1, command: [run], max_attempts: 2}}\n",
+			[]string{`line 2, column 57: tasks.t.max_attempts: with is_gang no job of the operation is of use without the others: leave it out`}},
+		"attempts of a mapper": {"type: map\nmapper: {command: [cat], max_attempts: 2, cookies: [1]}\n" + inAndOut + "\n", []string{
+			`line 2, column 40: mapper.max_attempts: what a job fails on is cut into parts, down to a record, and max_failed_job_count and max_skipped_records say how much may fail: leave it out`,
+			`line 2, column 52: mapper.cookies: how many jobs there are follows from the input: leave it out`,
+		}},
+		"cookies that are none": {jobs("cookies: [2, -1, 1.5, x, 1-0, [1], 0-]"), []string{
+			`line 5, column 15: tasks.t.cookies[0]: 2 is not below job_count, 2: cookies are 0 to 1`,
+			`line 5, column 18: tasks.t.cookies[1]: -1 is no cookie: write a number from 0, or a range such as 7-9`,
+			`line 5, column 22: tasks.t.cookies[2]: 1.5 is no cookie: write a number from 0, or a range such as 7-9`,
+			`line 5, column 27: tasks.t.cookies[3]: "x" is no cookie: write a number from 0, or a range such as 7-9`,
+			`line 5, column 30: tasks.t.cookies[4]: "1-0" is no cookie: write a number from 0, or a range such as 7-9`,
+			`line 5, column 35: tasks.t.cookies[5]: it is a list: a cookie is needed, such as 3, or a range, such as 7-9`,
+			`line 5, column 40: tasks.t.cookies[6]: "0-" is no cookie: write a number from 0, or a range such as 7-9`,
+		}},
+		"a cookie twice": {jobs("cookies: [0-1, 1]"), []string{`line 5, column 14: tasks.t.cookies: 1 is there twice: each job runs once`}},
+		"no cookies":     {jobs("cookies: []"), []string{`line 5, column 14: tasks.t.cookies: it is empty: write cookies, such as [3, 7-9], or leave it out for all jobs`}},
+	})
+}

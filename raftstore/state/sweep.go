@@ -1,0 +1,170 @@
+package state
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+
+	"weir/messages/statepb"
+	"weir/scheduling"
+	"weir/scheduling/cookies"
+	"weir/scheduling/lifecycle"
+)
+
+// toldRanges bounds the ranges of cookies that the error of an operation names.
+const toldRanges = 20
+
+// cookiesOf returns the cookies that a task of so many jobs has.
+func cookiesOf(spec *statepb.TaskSpec, jobs int64) (all cookies.IntervalSet) {
+	if len(spec.GetCookies()) == 0 {
+		return cookies.Range(0, scheduling.Cookie(jobs))
+	}
+	for _, r := range spec.GetCookies() {
+		all.AddInterval(cookies.Interval{Begin: scheduling.Cookie(r.GetBegin()), End: scheduling.Cookie(r.GetEnd())})
+	}
+	return all
+}
+
+// standsAlone reports whether each cookie of a task is of use without the others, and done when
+// its job has completed.
+func (o *operation) standsAlone(task int) bool {
+	return sweepObstacle(o.record.GetSpec(), o.record.GetSpec().GetTasks()[task]) == ""
+}
+
+// sweepObstacle returns what keeps a task from having cookies that stand for themselves; empty:
+// nothing.
+func sweepObstacle(spec *statepb.OperationSpec, t *statepb.TaskSpec) string {
+	switch {
+	case spec.GetType() != lifecycle.Vanilla:
+		return "type: " + spec.GetType()
+	case spec.GetIsGang():
+		return "is_gang"
+	case t.GetGang() != nil:
+		return "gang_options"
+	case t.GetRestartCompletedJobs():
+		return "restart_completed_jobs"
+	}
+	return ""
+}
+
+// sweepProblem returns what is wrong with which cookies a task has, and how often they are
+// tried; empty: nothing.
+func sweepProblem(spec *statepb.OperationSpec, t *statepb.TaskSpec) string {
+	obstacle := sweepObstacle(spec, t)
+	switch {
+	case t.GetMaxAttempts() < 0:
+		return fmt.Sprintf("max_attempts %d is negative", t.GetMaxAttempts())
+	case t.GetMaxAttempts() > 0 && obstacle != "":
+		return fmt.Sprintf("max_attempts with %s: its jobs do not stand for themselves", obstacle)
+	case len(t.GetCookies()) > 0 && obstacle != "":
+		return fmt.Sprintf("cookies with %s: its jobs do not stand for themselves", obstacle)
+	}
+	end := int32(0)
+	for i, r := range t.GetCookies() {
+		if r.GetEnd() <= r.GetBegin() || r.GetBegin() < end || i > 0 && r.GetBegin() == end || r.GetEnd() > t.GetJobCount() {
+			return fmt.Sprintf("cookies: [%d, %d): ranges ascend, do not touch, and are within job_count, %d", r.GetBegin(), r.GetEnd(), t.GetJobCount())
+		}
+		end = r.GetEnd()
+	}
+	return ""
+}
+
+// countFailure counts one more failed attempt of a cookie and returns how many there have been.
+// edit has been called.
+func (o *operation) countFailure(task int, cookie scheduling.Cookie) int32 {
+	t := o.record.GetTasks()[task]
+	if t.Failures == nil {
+		t.Failures = make(map[int32]int32)
+	}
+	t.Failures[int32(cookie)]++
+	return t.Failures[int32(cookie)]
+}
+
+// giveUp counts the last attempt of a cookie, which does not run again. edit has been called.
+func (c jobChange) giveUp(o *operation, task int, cookie scheduling.Cookie, j *statepb.FinishedJob) {
+	t := o.record.GetTasks()[task]
+	move(t, "give job up", (*lifecycle.Counters).GiveUp)
+	o.tasks[task].givenUp.Add(cookie)
+	forgetCookie(t, cookie)
+	j.GivenUp = true
+	o.record.FailedJobCount++
+	why := shallow(errorOf(j))
+	why.Attributes = maps.Clone(why.GetAttributes())
+	if why.Attributes == nil {
+		why.Attributes = make(map[string]string)
+	}
+	maps.Copy(why.Attributes, map[string]string{"job_id": j.GetJobId(), "task": t.GetName(), "cookie": fmt.Sprint(cookie)})
+	o.record.GivenUpError = why
+}
+
+// countedFailures returns how many failed jobs of a task count against max_failed_job_count:
+// where they have several attempts, the last ones.
+func countedFailures(spec *statepb.TaskSpec, t *statepb.Task) int64 {
+	if spec.GetMaxAttempts() > 0 {
+		return t.GetCounters().GetGivenUp()
+	}
+	return t.GetCounters().GetFailed()
+}
+
+// allEnded reports whether no cookie of any task is to run: each has completed or is given up,
+// or every rank of its gang has completed.
+func allEnded(o *operation) bool {
+	for i, t := range o.record.GetTasks() {
+		c := t.GetCounters()
+		if !o.tasks[i].gang.done() && c.GetCompleted()+c.GetGivenUp() != c.GetTotal() {
+			return false
+		}
+	}
+	return true
+}
+
+// conclude ends an operation of which no cookie is to run: well, if none was given up.
+func (c *change) conclude(o *operation) {
+	if why := o.givenUp(); why != nil {
+		c.fail(o, why, NoteJobsGivenUp)
+		return
+	}
+	c.advance(o, lifecycle.Completing, NoteAllJobsCompleted, nil)
+}
+
+// givenUp returns why an operation fails whose other jobs have completed: cookies were given
+// up. nil: none was.
+func (o *operation) givenUp() *statepb.Error {
+	var givenUp, total int64
+	var which []string
+	for i, t := range o.record.GetTasks() {
+		givenUp += t.GetCounters().GetGivenUp()
+		total += t.GetCounters().GetTotal()
+		if set := &o.tasks[i].givenUp; set.Len() > 0 {
+			which = append(which, t.GetName()+": "+cookiesText(set, toldRanges))
+		}
+	}
+	if givenUp == 0 {
+		return nil
+	}
+	return &statepb.Error{
+		Code:    int32(lifecycle.CodeJobsGivenUp),
+		Message: fmt.Sprintf("%d of %d jobs failed in all of their attempts", givenUp, total),
+		Attributes: map[string]string{
+			"given_up_job_count": fmt.Sprint(givenUp), "job_count": fmt.Sprint(total), "cookies": strings.Join(which, "; "),
+		},
+		Inner: []*statepb.Error{o.record.GetGivenUpError()},
+	}
+}
+
+// cookiesText writes cookies as people do, 3, 7-9, and of very many ranges the first ones.
+func cookiesText(set *cookies.IntervalSet, most int) string {
+	var parts []string
+	for i, r := range set.Intervals() {
+		if i == most {
+			parts = append(parts, fmt.Sprintf("and %d ranges more", len(set.Intervals())-most))
+			break
+		}
+		if r.Len() == 1 {
+			parts = append(parts, fmt.Sprint(r.Begin))
+			continue
+		}
+		parts = append(parts, fmt.Sprintf("%d-%d", r.Begin, r.End-1))
+	}
+	return strings.Join(parts, ", ")
+}
