@@ -58,7 +58,7 @@ func operationOf(op *statepb.Operation, full bool) (*apipb.Operation, error) {
 		Title: op.GetSpec().GetTitle(), Alias: op.GetSpec().GetAlias(),
 		StartTime: op.GetStartTime(), FinishTime: op.GetFinishTime(), Result: resultOf(op),
 		Controller: op.GetAssignment().GetReplica(), ControllerEpoch: op.GetAssignment().GetEpoch(), PendingReason: op.GetPendingReason(),
-		Progress: &apipb.TaskProgress{}, Output: outputOf(op.GetOutput()),
+		Progress: &apipb.TaskProgress{}, Output: outputOf(op.GetOutput()), RetryOf: op.GetRetryOf(),
 	}
 	addTrees(out, op)
 	for _, task := range op.GetTasks() {
@@ -98,6 +98,7 @@ func progressOf(op *statepb.Operation, task *statepb.Task) *apipb.TaskProgress {
 		JobResources: resourcesOf(task.GetJobResources().Amounts()), MaxMemory: t.GetMaxMemory(),
 		CpuSeconds: float64(t.GetCpuMicros()) / 1e6, RunSeconds: float64(t.GetRunMillis()) / 1e3,
 		Memory: memoryOf(task, describedTask(op, task.GetName())), Input: inputProgressOf(task.GetInput()), Gang: gangOf(task.GetGang()),
+		GivenUp: c.GetGivenUp(), MaxAttempts: describedTask(op, task.GetName()).GetMaxAttempts(),
 	}
 }
 
@@ -118,6 +119,7 @@ func addProgress(sum, p *apipb.TaskProgress) {
 	sum.Failed += p.GetFailed()
 	sum.Aborted += p.GetAborted()
 	sum.Restarted += p.GetRestarted()
+	sum.GivenUp += p.GetGivenUp()
 	sum.MaxMemory = max(sum.MaxMemory, p.GetMaxMemory())
 	sum.CpuSeconds += p.GetCpuSeconds()
 	sum.RunSeconds += p.GetRunSeconds()
@@ -159,7 +161,10 @@ func finishedJob(st *state.State, op *statepb.Operation, j *statepb.FinishedJob)
 		Interruption: interruptionOf(j.GetStop()), Rerun: j.GetRerun(), Acknowledged: j.GetAcknowledged(),
 		Statistics: measuredOf(j.GetStatistics()),
 		Reserve:    reserveOf(j.GetReserve()), MemoryLimit: describedTask(op, j.GetTask()).GetMemoryLimit(),
-		GangIncarnation: j.GetGangIncarnation(), GangRank: rankOf(j.GangRank),
+		GangIncarnation: j.GetGangIncarnation(), GangRank: rankOf(j.GangRank), Failures: j.GetFailures(), GivenUp: j.GetGivenUp(),
+	}
+	if j.GetFailures() > 0 {
+		out.MaxAttempts = describedTask(op, j.GetTask()).GetMaxAttempts()
 	}
 	addRead(out, st, op.GetId(), j)
 	return out

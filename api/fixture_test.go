@@ -119,6 +119,14 @@ func (s *site) run(count int, jobs ...string) (operation string) {
 func (s *site) runAs(body string, count int, jobs ...string) (operation string) {
 	s.t.Helper()
 	operation = at(s.t, s.get("OperationService/Start", body), "operation_id").(string)
+	s.leadsTo(operation, count, jobs...)
+	return operation
+}
+
+// leadsTo leads an operation that was started, of jobs of a task t, to running, and has the
+// named jobs run.
+func (s *site) leadsTo(operation string, count int, jobs ...string) {
+	s.t.Helper()
 	size := &statepb.Resources{UserSlots: 1, CpuHundredths: 100, Memory: 1 << 20}
 	s.must(
 		&commandpb.RegisterNode{Term: 1, Node: &statepb.Node{
@@ -140,7 +148,6 @@ func (s *site) runAs(body string, count int, jobs ...string) (operation string) 
 		})
 	}
 	s.must(grants)
-	return operation
 }
 
 // finish ends a job.

@@ -30,7 +30,8 @@ func (s operations) Start(ctx context.Context, req *connect.Request[apipb.StartR
 		return nil, fail(connect.CodeInvalidArgument, state.CodeInvalidSpec, "start operation: "+err.Error())
 	}
 	result, err := s.propose(ctx, "start operation", &commandpb.StartOperation{
-		OperationId: s.cfg.NewID(), User: caller(ctx).Name, MutationId: mutation, Spec: described, Time: timestamppb.New(s.cfg.Now()),
+		OperationId: s.cfg.NewID(), User: caller(ctx).Name, MutationId: mutation, Spec: described, CountFailures: true,
+		Time: timestamppb.New(s.cfg.Now()),
 	})
 	if err != nil {
 		return nil, err
@@ -158,6 +159,7 @@ func (s operations) get(name string, full bool) (out *apipb.Operation, err error
 		if full && err == nil {
 			out.Preempted = preempted(st, op)
 			addInputOf(out, st, op)
+			addGivenUp(out, st)
 			out.Alerts = alertsOf(st, op)
 			described = op.GetSpec()
 		}

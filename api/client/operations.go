@@ -25,6 +25,19 @@ func (c *Client) StartOperation(ctx context.Context, req *apipb.StartRequest) (*
 	}, req)
 }
 
+// RetryOperation starts an operation like one that has ended, of those of its jobs that did not
+// complete. Without a mutation id one is made up, so that it is started once whatever happens
+// on the way.
+func (c *Client) RetryOperation(ctx context.Context, req *apipb.RetryOperationRequest) (*apipb.RetryOperationResponse, error) {
+	if req.GetMutationId() == "" {
+		req = proto.CloneOf(req)
+		req.MutationId = uuid.NewString()
+	}
+	return call(ctx, c.task("retry operation"), func(r *replica) method[apipb.RetryOperationRequest, apipb.RetryOperationResponse] {
+		return r.operations.Retry
+	}, req)
+}
+
 // ListOperations returns operations, latest start first.
 func (c *Client) ListOperations(ctx context.Context, req *apipb.ListOperationsRequest) (*apipb.ListOperationsResponse, error) {
 	return call(ctx, c.task("list operations"), func(r *replica) method[apipb.ListOperationsRequest, apipb.ListOperationsResponse] {

@@ -96,7 +96,7 @@ func jobHappened(e *eventpb.Event, where *time.Location) string {
 		verb += " and runs again"
 	}
 	if e.GetAttributes()["given_up"] == "true" {
-		verb += " for the last time"
+		verb += " in its last attempt"
 	}
 	said := phrase(subject, verb, ran, on)
 	message := e.GetMessage()

@@ -145,9 +145,9 @@ func jobState(j *apipb.Job) string {
 	case j.GetRerun():
 		return state + ", runs again"
 	case state == "failed" && j.GetExitCode() > 0:
-		return fmt.Sprintf("%s: exit code %d", state, j.GetExitCode())
+		return fmt.Sprintf("%s: exit code %d", state, j.GetExitCode()) + attemptText(j)
 	case state == "failed" && j.GetError() != nil:
-		return state + ": " + j.GetError().GetMessage()
+		return state + ": " + j.GetError().GetMessage() + attemptText(j)
 	}
 	return state
 }

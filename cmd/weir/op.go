@@ -15,7 +15,7 @@ one.`,
   weir op wait $id
   weir op list --in-progress`,
 	},
-		newOpStartCommand(f), newOpListCommand(f), newOpGetCommand(f), newOpWaitCommand(f), newOpEventsCommand(f), newOpInstancesCommand(f),
+		newOpStartCommand(f), newOpRetryCommand(f), newOpListCommand(f), newOpGetCommand(f), newOpWaitCommand(f), newOpEventsCommand(f), newOpInstancesCommand(f),
 		newOpStatisticsCommand(f),
 		newOpAbortCommand(f), newOpSuspendCommand(f), newOpResumeCommand(f), newOpCompleteCommand(f), newOpUpdateCommand(f))
 }

@@ -99,6 +99,7 @@ func operationText(op *apipb.Operation, now time.Time) string {
 	page := newFacts()
 	page.add("operation", op.GetId())
 	page.add("type", op.GetType())
+	page.add("retry of", op.GetRetryOf())
 	page.add("title", op.GetTitle())
 	page.add("alias", op.GetAlias())
 	page.add("state", stateText(op))
@@ -189,10 +190,11 @@ func tasksText(op *apipb.Operation) string {
 	if len(op.GetTasks()) > 1 {
 		row("all", op.GetProgress())
 	}
+	text := g.String()
 	if aborted := counts(op.GetProgress().GetAbortedByReason()); aborted != "" {
-		return g.String() + "aborted by reason: " + aborted + "\n"
+		text += "aborted by reason: " + aborted + "\n"
 	}
-	return g.String()
+	return text + givenUpText(op)
 }
 
 // preemptedText draws which jobs had to leave for others.

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"weir/api/spec"
@@ -112,14 +113,19 @@ func startOperation(ctx context.Context, s *session, description *structpb.Struc
 	for _, warning := range started.GetWarnings() {
 		s.note("%s", warning)
 	}
-	if !f.wait {
-		return s.said(started, "%s", started.GetOperationId())
+	return follow(ctx, s, started, started.GetOperationId(), f.wait, f.quiet)
+}
+
+// follow prints the id of an operation that was started, and waits for it if told to.
+func follow(ctx context.Context, s *session, started proto.Message, id string, wait, quiet bool) error {
+	if !wait {
+		return s.said(started, "%s", id)
 	}
 	if s.format == formatTable {
 		// At once: it is needed most when the wait is cut short.
-		if err := s.write(started.GetOperationId() + "\n"); err != nil {
+		if err := s.write(id + "\n"); err != nil {
 			return err
 		}
 	}
-	return await(ctx, s, started.GetOperationId(), f.quiet)
+	return await(ctx, s, id, quiet)
 }

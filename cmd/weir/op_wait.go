@@ -89,6 +89,9 @@ func summary(op *apipb.Operation, now time.Time) string {
 	p := op.GetProgress()
 	line := fmt.Sprintf("operation %s %s after %s: %s jobs completed, %d failed, %d aborted", op.GetId(), op.GetState(),
 		lasted(op.GetStartTime(), op.GetFinishTime(), now), limited(p.GetCompleted(), p.GetTotal()), p.GetFailed(), p.GetAborted())
+	if p.GetGivenUp() > 0 {
+		line += fmt.Sprintf(", %d given up", p.GetGivenUp())
+	}
 	if op.GetState() != lifecycle.Completed.String() {
 		return line
 	}

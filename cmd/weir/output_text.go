@@ -240,7 +240,7 @@ func progressText(p *apipb.TaskProgress) string {
 	for _, part := range []struct {
 		count int64
 		name  string
-	}{{p.GetRunning(), "running"}, {p.GetFailed(), "failed"}, {p.GetAborted(), "aborted"}} {
+	}{{p.GetRunning(), "running"}, {p.GetFailed(), "failed"}, {p.GetAborted(), "aborted"}, {p.GetGivenUp(), "given up"}} {
 		if part.count > 0 {
 			s += fmt.Sprintf(", %d %s", part.count, part.name)
 		}

@@ -694,6 +694,150 @@ func (x *StartResponse) GetWarnings() []string {
 	return nil
 }
 
+type RetryOperationRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// An id or an alias.
+	Operation string `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
+	// Which jobs: failed, those that failed and have not completed since; or unfinished, all
+	// that have not completed.
+	Jobs string `protobuf:"bytes,2,opt,name=jobs,proto3" json:"jobs,omitempty"`
+	// Chosen by the client, the same for every retry. Empty: none.
+	MutationId    string `protobuf:"bytes,3,opt,name=mutation_id,json=mutationId,proto3" json:"mutation_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RetryOperationRequest) Reset() {
+	*x = RetryOperationRequest{}
+	mi := &file_apipb_api_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RetryOperationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RetryOperationRequest) ProtoMessage() {}
+
+func (x *RetryOperationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RetryOperationRequest.ProtoReflect.Descriptor instead.
+func (*RetryOperationRequest) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *RetryOperationRequest) GetOperation() string {
+	if x != nil {
+		return x.Operation
+	}
+	return ""
+}
+
+func (x *RetryOperationRequest) GetJobs() string {
+	if x != nil {
+		return x.Jobs
+	}
+	return ""
+}
+
+func (x *RetryOperationRequest) GetMutationId() string {
+	if x != nil {
+		return x.MutationId
+	}
+	return ""
+}
+
+type RetryOperationResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The operation that was started.
+	OperationId string `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
+	// It had been started before with this mutation_id.
+	Repeated bool `protobuf:"varint,2,opt,name=repeated,proto3" json:"repeated,omitempty"`
+	// As those of Start.
+	Warnings []string `protobuf:"bytes,3,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	// The operation of which it runs jobs again, and how many.
+	RetryOf       string `protobuf:"bytes,4,opt,name=retry_of,json=retryOf,proto3" json:"retry_of,omitempty"`
+	JobCount      int64  `protobuf:"varint,5,opt,name=job_count,json=jobCount,proto3" json:"job_count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RetryOperationResponse) Reset() {
+	*x = RetryOperationResponse{}
+	mi := &file_apipb_api_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RetryOperationResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RetryOperationResponse) ProtoMessage() {}
+
+func (x *RetryOperationResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RetryOperationResponse.ProtoReflect.Descriptor instead.
+func (*RetryOperationResponse) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *RetryOperationResponse) GetOperationId() string {
+	if x != nil {
+		return x.OperationId
+	}
+	return ""
+}
+
+func (x *RetryOperationResponse) GetRepeated() bool {
+	if x != nil {
+		return x.Repeated
+	}
+	return false
+}
+
+func (x *RetryOperationResponse) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
+}
+
+func (x *RetryOperationResponse) GetRetryOf() string {
+	if x != nil {
+		return x.RetryOf
+	}
+	return ""
+}
+
+func (x *RetryOperationResponse) GetJobCount() int64 {
+	if x != nil {
+		return x.JobCount
+	}
+	return 0
+}
+
 type Operation struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Id              string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -734,14 +878,16 @@ type Operation struct {
 	// Of a map operation: what it reads, once it is known. Only in Get.
 	Input *OperationInput `protobuf:"bytes,28,opt,name=input,proto3" json:"input,omitempty"`
 	// Of a map operation: what it has written, once it is published.
-	Output        *OperationOutput `protobuf:"bytes,29,opt,name=output,proto3" json:"output,omitempty"`
+	Output *OperationOutput `protobuf:"bytes,29,opt,name=output,proto3" json:"output,omitempty"`
+	// The operation of which it runs jobs again; empty: none.
+	RetryOf       string `protobuf:"bytes,30,opt,name=retry_of,json=retryOf,proto3" json:"retry_of,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Operation) Reset() {
 	*x = Operation{}
-	mi := &file_apipb_api_proto_msgTypes[8]
+	mi := &file_apipb_api_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -753,7 +899,7 @@ func (x *Operation) String() string {
 func (*Operation) ProtoMessage() {}
 
 func (x *Operation) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[8]
+	mi := &file_apipb_api_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -766,7 +912,7 @@ func (x *Operation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Operation.ProtoReflect.Descriptor instead.
 func (*Operation) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{8}
+	return file_apipb_api_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Operation) GetId() string {
@@ -972,6 +1118,13 @@ func (x *Operation) GetOutput() *OperationOutput {
 	return nil
 }
 
+func (x *Operation) GetRetryOf() string {
+	if x != nil {
+		return x.RetryOf
+	}
+	return ""
+}
+
 // Alert is something about an operation that its owner can do better.
 type Alert struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -989,7 +1142,7 @@ type Alert struct {
 
 func (x *Alert) Reset() {
 	*x = Alert{}
-	mi := &file_apipb_api_proto_msgTypes[9]
+	mi := &file_apipb_api_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1001,7 +1154,7 @@ func (x *Alert) String() string {
 func (*Alert) ProtoMessage() {}
 
 func (x *Alert) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[9]
+	mi := &file_apipb_api_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1014,7 +1167,7 @@ func (x *Alert) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Alert.ProtoReflect.Descriptor instead.
 func (*Alert) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{9}
+	return file_apipb_api_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Alert) GetName() string {
@@ -1056,7 +1209,7 @@ type OperationInput struct {
 
 func (x *OperationInput) Reset() {
 	*x = OperationInput{}
-	mi := &file_apipb_api_proto_msgTypes[10]
+	mi := &file_apipb_api_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1068,7 +1221,7 @@ func (x *OperationInput) String() string {
 func (*OperationInput) ProtoMessage() {}
 
 func (x *OperationInput) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[10]
+	mi := &file_apipb_api_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1081,7 +1234,7 @@ func (x *OperationInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationInput.ProtoReflect.Descriptor instead.
 func (*OperationInput) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{10}
+	return file_apipb_api_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *OperationInput) GetFiles() int64 {
@@ -1111,7 +1264,7 @@ type OperationOutput struct {
 
 func (x *OperationOutput) Reset() {
 	*x = OperationOutput{}
-	mi := &file_apipb_api_proto_msgTypes[11]
+	mi := &file_apipb_api_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1123,7 +1276,7 @@ func (x *OperationOutput) String() string {
 func (*OperationOutput) ProtoMessage() {}
 
 func (x *OperationOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[11]
+	mi := &file_apipb_api_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1136,7 +1289,7 @@ func (x *OperationOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationOutput.ProtoReflect.Descriptor instead.
 func (*OperationOutput) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{11}
+	return file_apipb_api_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *OperationOutput) GetPath() string {
@@ -1186,7 +1339,7 @@ type Preempted struct {
 
 func (x *Preempted) Reset() {
 	*x = Preempted{}
-	mi := &file_apipb_api_proto_msgTypes[12]
+	mi := &file_apipb_api_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1198,7 +1351,7 @@ func (x *Preempted) String() string {
 func (*Preempted) ProtoMessage() {}
 
 func (x *Preempted) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[12]
+	mi := &file_apipb_api_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1211,7 +1364,7 @@ func (x *Preempted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Preempted.ProtoReflect.Descriptor instead.
 func (*Preempted) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{12}
+	return file_apipb_api_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Preempted) GetKind() string {
@@ -1265,7 +1418,7 @@ type OperationTree struct {
 
 func (x *OperationTree) Reset() {
 	*x = OperationTree{}
-	mi := &file_apipb_api_proto_msgTypes[13]
+	mi := &file_apipb_api_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1277,7 +1430,7 @@ func (x *OperationTree) String() string {
 func (*OperationTree) ProtoMessage() {}
 
 func (x *OperationTree) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[13]
+	mi := &file_apipb_api_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1290,7 +1443,7 @@ func (x *OperationTree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationTree.ProtoReflect.Descriptor instead.
 func (*OperationTree) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{13}
+	return file_apipb_api_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *OperationTree) GetTree() string {
@@ -1373,15 +1526,22 @@ type TaskProgress struct {
 	RunSeconds      float64                `protobuf:"fixed64,13,opt,name=run_seconds,json=runSeconds,proto3" json:"run_seconds,omitempty"`
 	Memory          *TaskMemory            `protobuf:"bytes,14,opt,name=memory,proto3" json:"memory,omitempty"`
 	// Of a map operation: how much of the input jobs that completed have read.
-	Input         *InputProgress `protobuf:"bytes,15,opt,name=input,proto3" json:"input,omitempty"`
-	Gang          *GangProgress  `protobuf:"bytes,16,opt,name=gang,proto3" json:"gang,omitempty"`
+	Input *InputProgress `protobuf:"bytes,15,opt,name=input,proto3" json:"input,omitempty"`
+	Gang  *GangProgress  `protobuf:"bytes,16,opt,name=gang,proto3" json:"gang,omitempty"`
+	// Jobs that have failed in all of their attempts and do not run again: total = pending +
+	// running + completed + given_up.
+	GivenUp int64 `protobuf:"varint,17,opt,name=given_up,json=givenUp,proto3" json:"given_up,omitempty"`
+	// Which jobs these are. Only in Get.
+	GivenUpCookies []*CookieRange `protobuf:"bytes,18,rep,name=given_up_cookies,json=givenUpCookies,proto3" json:"given_up_cookies,omitempty"`
+	// How often a job may fail; 0: until the operation fails.
+	MaxAttempts   int32 `protobuf:"varint,19,opt,name=max_attempts,json=maxAttempts,proto3" json:"max_attempts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TaskProgress) Reset() {
 	*x = TaskProgress{}
-	mi := &file_apipb_api_proto_msgTypes[14]
+	mi := &file_apipb_api_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1393,7 +1553,7 @@ func (x *TaskProgress) String() string {
 func (*TaskProgress) ProtoMessage() {}
 
 func (x *TaskProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[14]
+	mi := &file_apipb_api_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1406,7 +1566,7 @@ func (x *TaskProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskProgress.ProtoReflect.Descriptor instead.
 func (*TaskProgress) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{14}
+	return file_apipb_api_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *TaskProgress) GetName() string {
@@ -1521,6 +1681,80 @@ func (x *TaskProgress) GetGang() *GangProgress {
 	return nil
 }
 
+func (x *TaskProgress) GetGivenUp() int64 {
+	if x != nil {
+		return x.GivenUp
+	}
+	return 0
+}
+
+func (x *TaskProgress) GetGivenUpCookies() []*CookieRange {
+	if x != nil {
+		return x.GivenUpCookies
+	}
+	return nil
+}
+
+func (x *TaskProgress) GetMaxAttempts() int32 {
+	if x != nil {
+		return x.MaxAttempts
+	}
+	return 0
+}
+
+// CookieRange is jobs of a task by their cookies, from the first to the last.
+type CookieRange struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	First         int32                  `protobuf:"varint,1,opt,name=first,proto3" json:"first,omitempty"`
+	Last          int32                  `protobuf:"varint,2,opt,name=last,proto3" json:"last,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CookieRange) Reset() {
+	*x = CookieRange{}
+	mi := &file_apipb_api_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CookieRange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CookieRange) ProtoMessage() {}
+
+func (x *CookieRange) ProtoReflect() protoreflect.Message {
+	mi := &file_apipb_api_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CookieRange.ProtoReflect.Descriptor instead.
+func (*CookieRange) Descriptor() ([]byte, []int) {
+	return file_apipb_api_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *CookieRange) GetFirst() int32 {
+	if x != nil {
+		return x.First
+	}
+	return 0
+}
+
+func (x *CookieRange) GetLast() int32 {
+	if x != nil {
+		return x.Last
+	}
+	return 0
+}
+
 // TaskMemory is what a task has learned of its jobs' memory.
 type TaskMemory struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1543,7 +1777,7 @@ type TaskMemory struct {
 
 func (x *TaskMemory) Reset() {
 	*x = TaskMemory{}
-	mi := &file_apipb_api_proto_msgTypes[15]
+	mi := &file_apipb_api_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1555,7 +1789,7 @@ func (x *TaskMemory) String() string {
 func (*TaskMemory) ProtoMessage() {}
 
 func (x *TaskMemory) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[15]
+	mi := &file_apipb_api_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1568,7 +1802,7 @@ func (x *TaskMemory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskMemory.ProtoReflect.Descriptor instead.
 func (*TaskMemory) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{15}
+	return file_apipb_api_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *TaskMemory) GetLimit() int64 {
@@ -1632,7 +1866,7 @@ type JobReserve struct {
 
 func (x *JobReserve) Reset() {
 	*x = JobReserve{}
-	mi := &file_apipb_api_proto_msgTypes[16]
+	mi := &file_apipb_api_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1644,7 +1878,7 @@ func (x *JobReserve) String() string {
 func (*JobReserve) ProtoMessage() {}
 
 func (x *JobReserve) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[16]
+	mi := &file_apipb_api_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1657,7 +1891,7 @@ func (x *JobReserve) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobReserve.ProtoReflect.Descriptor instead.
 func (*JobReserve) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{16}
+	return file_apipb_api_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *JobReserve) GetTotal() int64 {
@@ -1725,7 +1959,7 @@ type InputProgress struct {
 
 func (x *InputProgress) Reset() {
 	*x = InputProgress{}
-	mi := &file_apipb_api_proto_msgTypes[17]
+	mi := &file_apipb_api_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1737,7 +1971,7 @@ func (x *InputProgress) String() string {
 func (*InputProgress) ProtoMessage() {}
 
 func (x *InputProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[17]
+	mi := &file_apipb_api_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1750,7 +1984,7 @@ func (x *InputProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputProgress.ProtoReflect.Descriptor instead.
 func (*InputProgress) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{17}
+	return file_apipb_api_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *InputProgress) GetBytesTotal() int64 {
@@ -1810,7 +2044,7 @@ type SkippedRecord struct {
 
 func (x *SkippedRecord) Reset() {
 	*x = SkippedRecord{}
-	mi := &file_apipb_api_proto_msgTypes[18]
+	mi := &file_apipb_api_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1822,7 +2056,7 @@ func (x *SkippedRecord) String() string {
 func (*SkippedRecord) ProtoMessage() {}
 
 func (x *SkippedRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[18]
+	mi := &file_apipb_api_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1835,7 +2069,7 @@ func (x *SkippedRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkippedRecord.ProtoReflect.Descriptor instead.
 func (*SkippedRecord) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{18}
+	return file_apipb_api_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SkippedRecord) GetFile() string {
@@ -1882,7 +2116,7 @@ type GangProgress struct {
 
 func (x *GangProgress) Reset() {
 	*x = GangProgress{}
-	mi := &file_apipb_api_proto_msgTypes[19]
+	mi := &file_apipb_api_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1894,7 +2128,7 @@ func (x *GangProgress) String() string {
 func (*GangProgress) ProtoMessage() {}
 
 func (x *GangProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[19]
+	mi := &file_apipb_api_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1907,7 +2141,7 @@ func (x *GangProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GangProgress.ProtoReflect.Descriptor instead.
 func (*GangProgress) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{19}
+	return file_apipb_api_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GangProgress) GetIncarnation() int64 {
@@ -1958,7 +2192,7 @@ type ListOperationsRequest struct {
 
 func (x *ListOperationsRequest) Reset() {
 	*x = ListOperationsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[20]
+	mi := &file_apipb_api_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1970,7 +2204,7 @@ func (x *ListOperationsRequest) String() string {
 func (*ListOperationsRequest) ProtoMessage() {}
 
 func (x *ListOperationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[20]
+	mi := &file_apipb_api_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1983,7 +2217,7 @@ func (x *ListOperationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOperationsRequest.ProtoReflect.Descriptor instead.
 func (*ListOperationsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{20}
+	return file_apipb_api_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListOperationsRequest) GetState() string {
@@ -2047,7 +2281,7 @@ type ListOperationsResponse struct {
 
 func (x *ListOperationsResponse) Reset() {
 	*x = ListOperationsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[21]
+	mi := &file_apipb_api_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2059,7 +2293,7 @@ func (x *ListOperationsResponse) String() string {
 func (*ListOperationsResponse) ProtoMessage() {}
 
 func (x *ListOperationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[21]
+	mi := &file_apipb_api_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2072,7 +2306,7 @@ func (x *ListOperationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOperationsResponse.ProtoReflect.Descriptor instead.
 func (*ListOperationsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{21}
+	return file_apipb_api_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListOperationsResponse) GetOperations() []*Operation {
@@ -2099,7 +2333,7 @@ type GetOperationRequest struct {
 
 func (x *GetOperationRequest) Reset() {
 	*x = GetOperationRequest{}
-	mi := &file_apipb_api_proto_msgTypes[22]
+	mi := &file_apipb_api_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2111,7 +2345,7 @@ func (x *GetOperationRequest) String() string {
 func (*GetOperationRequest) ProtoMessage() {}
 
 func (x *GetOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[22]
+	mi := &file_apipb_api_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2124,7 +2358,7 @@ func (x *GetOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetOperationRequest.ProtoReflect.Descriptor instead.
 func (*GetOperationRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{22}
+	return file_apipb_api_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *GetOperationRequest) GetOperation() string {
@@ -2143,7 +2377,7 @@ type GetOperationResponse struct {
 
 func (x *GetOperationResponse) Reset() {
 	*x = GetOperationResponse{}
-	mi := &file_apipb_api_proto_msgTypes[23]
+	mi := &file_apipb_api_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2155,7 +2389,7 @@ func (x *GetOperationResponse) String() string {
 func (*GetOperationResponse) ProtoMessage() {}
 
 func (x *GetOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[23]
+	mi := &file_apipb_api_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2168,7 +2402,7 @@ func (x *GetOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetOperationResponse.ProtoReflect.Descriptor instead.
 func (*GetOperationResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{23}
+	return file_apipb_api_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GetOperationResponse) GetOperation() *Operation {
@@ -2189,7 +2423,7 @@ type WaitOperationRequest struct {
 
 func (x *WaitOperationRequest) Reset() {
 	*x = WaitOperationRequest{}
-	mi := &file_apipb_api_proto_msgTypes[24]
+	mi := &file_apipb_api_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2201,7 +2435,7 @@ func (x *WaitOperationRequest) String() string {
 func (*WaitOperationRequest) ProtoMessage() {}
 
 func (x *WaitOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[24]
+	mi := &file_apipb_api_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2214,7 +2448,7 @@ func (x *WaitOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitOperationRequest.ProtoReflect.Descriptor instead.
 func (*WaitOperationRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{24}
+	return file_apipb_api_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *WaitOperationRequest) GetOperation() string {
@@ -2241,7 +2475,7 @@ type WaitOperationResponse struct {
 
 func (x *WaitOperationResponse) Reset() {
 	*x = WaitOperationResponse{}
-	mi := &file_apipb_api_proto_msgTypes[25]
+	mi := &file_apipb_api_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2253,7 +2487,7 @@ func (x *WaitOperationResponse) String() string {
 func (*WaitOperationResponse) ProtoMessage() {}
 
 func (x *WaitOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[25]
+	mi := &file_apipb_api_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2266,7 +2500,7 @@ func (x *WaitOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitOperationResponse.ProtoReflect.Descriptor instead.
 func (*WaitOperationResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{25}
+	return file_apipb_api_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *WaitOperationResponse) GetDone() bool {
@@ -2292,7 +2526,7 @@ type WatchOperationRequest struct {
 
 func (x *WatchOperationRequest) Reset() {
 	*x = WatchOperationRequest{}
-	mi := &file_apipb_api_proto_msgTypes[26]
+	mi := &file_apipb_api_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2304,7 +2538,7 @@ func (x *WatchOperationRequest) String() string {
 func (*WatchOperationRequest) ProtoMessage() {}
 
 func (x *WatchOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[26]
+	mi := &file_apipb_api_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2317,7 +2551,7 @@ func (x *WatchOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchOperationRequest.ProtoReflect.Descriptor instead.
 func (*WatchOperationRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{26}
+	return file_apipb_api_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *WatchOperationRequest) GetOperation() string {
@@ -2336,7 +2570,7 @@ type WatchOperationResponse struct {
 
 func (x *WatchOperationResponse) Reset() {
 	*x = WatchOperationResponse{}
-	mi := &file_apipb_api_proto_msgTypes[27]
+	mi := &file_apipb_api_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2348,7 +2582,7 @@ func (x *WatchOperationResponse) String() string {
 func (*WatchOperationResponse) ProtoMessage() {}
 
 func (x *WatchOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[27]
+	mi := &file_apipb_api_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2361,7 +2595,7 @@ func (x *WatchOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchOperationResponse.ProtoReflect.Descriptor instead.
 func (*WatchOperationResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{27}
+	return file_apipb_api_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *WatchOperationResponse) GetOperation() *Operation {
@@ -2384,7 +2618,7 @@ type AbortOperationRequest struct {
 
 func (x *AbortOperationRequest) Reset() {
 	*x = AbortOperationRequest{}
-	mi := &file_apipb_api_proto_msgTypes[28]
+	mi := &file_apipb_api_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2396,7 +2630,7 @@ func (x *AbortOperationRequest) String() string {
 func (*AbortOperationRequest) ProtoMessage() {}
 
 func (x *AbortOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[28]
+	mi := &file_apipb_api_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2409,7 +2643,7 @@ func (x *AbortOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortOperationRequest.ProtoReflect.Descriptor instead.
 func (*AbortOperationRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{28}
+	return file_apipb_api_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *AbortOperationRequest) GetOperation() string {
@@ -2441,7 +2675,7 @@ type AbortOperationResponse struct {
 
 func (x *AbortOperationResponse) Reset() {
 	*x = AbortOperationResponse{}
-	mi := &file_apipb_api_proto_msgTypes[29]
+	mi := &file_apipb_api_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2453,7 +2687,7 @@ func (x *AbortOperationResponse) String() string {
 func (*AbortOperationResponse) ProtoMessage() {}
 
 func (x *AbortOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[29]
+	mi := &file_apipb_api_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2466,7 +2700,7 @@ func (x *AbortOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortOperationResponse.ProtoReflect.Descriptor instead.
 func (*AbortOperationResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{29}
+	return file_apipb_api_proto_rawDescGZIP(), []int{32}
 }
 
 type InstancesRequest struct {
@@ -2479,7 +2713,7 @@ type InstancesRequest struct {
 
 func (x *InstancesRequest) Reset() {
 	*x = InstancesRequest{}
-	mi := &file_apipb_api_proto_msgTypes[30]
+	mi := &file_apipb_api_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2491,7 +2725,7 @@ func (x *InstancesRequest) String() string {
 func (*InstancesRequest) ProtoMessage() {}
 
 func (x *InstancesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[30]
+	mi := &file_apipb_api_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2504,7 +2738,7 @@ func (x *InstancesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstancesRequest.ProtoReflect.Descriptor instead.
 func (*InstancesRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{30}
+	return file_apipb_api_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *InstancesRequest) GetOperation() string {
@@ -2527,7 +2761,7 @@ type InstancesResponse struct {
 
 func (x *InstancesResponse) Reset() {
 	*x = InstancesResponse{}
-	mi := &file_apipb_api_proto_msgTypes[31]
+	mi := &file_apipb_api_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2539,7 +2773,7 @@ func (x *InstancesResponse) String() string {
 func (*InstancesResponse) ProtoMessage() {}
 
 func (x *InstancesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[31]
+	mi := &file_apipb_api_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2552,7 +2786,7 @@ func (x *InstancesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstancesResponse.ProtoReflect.Descriptor instead.
 func (*InstancesResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{31}
+	return file_apipb_api_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *InstancesResponse) GetOperationId() string {
@@ -2589,7 +2823,7 @@ type WatchInstancesRequest struct {
 
 func (x *WatchInstancesRequest) Reset() {
 	*x = WatchInstancesRequest{}
-	mi := &file_apipb_api_proto_msgTypes[32]
+	mi := &file_apipb_api_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2601,7 +2835,7 @@ func (x *WatchInstancesRequest) String() string {
 func (*WatchInstancesRequest) ProtoMessage() {}
 
 func (x *WatchInstancesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[32]
+	mi := &file_apipb_api_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2614,7 +2848,7 @@ func (x *WatchInstancesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchInstancesRequest.ProtoReflect.Descriptor instead.
 func (*WatchInstancesRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{32}
+	return file_apipb_api_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *WatchInstancesRequest) GetOperation() string {
@@ -2649,7 +2883,7 @@ type WatchInstancesResponse struct {
 
 func (x *WatchInstancesResponse) Reset() {
 	*x = WatchInstancesResponse{}
-	mi := &file_apipb_api_proto_msgTypes[33]
+	mi := &file_apipb_api_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2661,7 +2895,7 @@ func (x *WatchInstancesResponse) String() string {
 func (*WatchInstancesResponse) ProtoMessage() {}
 
 func (x *WatchInstancesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[33]
+	mi := &file_apipb_api_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2674,7 +2908,7 @@ func (x *WatchInstancesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchInstancesResponse.ProtoReflect.Descriptor instead.
 func (*WatchInstancesResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{33}
+	return file_apipb_api_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *WatchInstancesResponse) GetOperationId() string {
@@ -2745,7 +2979,7 @@ type Instance struct {
 
 func (x *Instance) Reset() {
 	*x = Instance{}
-	mi := &file_apipb_api_proto_msgTypes[34]
+	mi := &file_apipb_api_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2757,7 +2991,7 @@ func (x *Instance) String() string {
 func (*Instance) ProtoMessage() {}
 
 func (x *Instance) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[34]
+	mi := &file_apipb_api_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2770,7 +3004,7 @@ func (x *Instance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Instance.ProtoReflect.Descriptor instead.
 func (*Instance) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{34}
+	return file_apipb_api_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Instance) GetJobId() string {
@@ -2867,7 +3101,7 @@ type SuspendOperationRequest struct {
 
 func (x *SuspendOperationRequest) Reset() {
 	*x = SuspendOperationRequest{}
-	mi := &file_apipb_api_proto_msgTypes[35]
+	mi := &file_apipb_api_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2879,7 +3113,7 @@ func (x *SuspendOperationRequest) String() string {
 func (*SuspendOperationRequest) ProtoMessage() {}
 
 func (x *SuspendOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[35]
+	mi := &file_apipb_api_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2892,7 +3126,7 @@ func (x *SuspendOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SuspendOperationRequest.ProtoReflect.Descriptor instead.
 func (*SuspendOperationRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{35}
+	return file_apipb_api_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *SuspendOperationRequest) GetOperation() string {
@@ -2917,7 +3151,7 @@ type SuspendOperationResponse struct {
 
 func (x *SuspendOperationResponse) Reset() {
 	*x = SuspendOperationResponse{}
-	mi := &file_apipb_api_proto_msgTypes[36]
+	mi := &file_apipb_api_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2929,7 +3163,7 @@ func (x *SuspendOperationResponse) String() string {
 func (*SuspendOperationResponse) ProtoMessage() {}
 
 func (x *SuspendOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[36]
+	mi := &file_apipb_api_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2942,7 +3176,7 @@ func (x *SuspendOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SuspendOperationResponse.ProtoReflect.Descriptor instead.
 func (*SuspendOperationResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{36}
+	return file_apipb_api_proto_rawDescGZIP(), []int{39}
 }
 
 type ResumeOperationRequest struct {
@@ -2954,7 +3188,7 @@ type ResumeOperationRequest struct {
 
 func (x *ResumeOperationRequest) Reset() {
 	*x = ResumeOperationRequest{}
-	mi := &file_apipb_api_proto_msgTypes[37]
+	mi := &file_apipb_api_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2966,7 +3200,7 @@ func (x *ResumeOperationRequest) String() string {
 func (*ResumeOperationRequest) ProtoMessage() {}
 
 func (x *ResumeOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[37]
+	mi := &file_apipb_api_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2979,7 +3213,7 @@ func (x *ResumeOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeOperationRequest.ProtoReflect.Descriptor instead.
 func (*ResumeOperationRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{37}
+	return file_apipb_api_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ResumeOperationRequest) GetOperation() string {
@@ -2997,7 +3231,7 @@ type ResumeOperationResponse struct {
 
 func (x *ResumeOperationResponse) Reset() {
 	*x = ResumeOperationResponse{}
-	mi := &file_apipb_api_proto_msgTypes[38]
+	mi := &file_apipb_api_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3009,7 +3243,7 @@ func (x *ResumeOperationResponse) String() string {
 func (*ResumeOperationResponse) ProtoMessage() {}
 
 func (x *ResumeOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[38]
+	mi := &file_apipb_api_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3022,7 +3256,7 @@ func (x *ResumeOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeOperationResponse.ProtoReflect.Descriptor instead.
 func (*ResumeOperationResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{38}
+	return file_apipb_api_proto_rawDescGZIP(), []int{41}
 }
 
 type CompleteOperationRequest struct {
@@ -3034,7 +3268,7 @@ type CompleteOperationRequest struct {
 
 func (x *CompleteOperationRequest) Reset() {
 	*x = CompleteOperationRequest{}
-	mi := &file_apipb_api_proto_msgTypes[39]
+	mi := &file_apipb_api_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3046,7 +3280,7 @@ func (x *CompleteOperationRequest) String() string {
 func (*CompleteOperationRequest) ProtoMessage() {}
 
 func (x *CompleteOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[39]
+	mi := &file_apipb_api_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3059,7 +3293,7 @@ func (x *CompleteOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteOperationRequest.ProtoReflect.Descriptor instead.
 func (*CompleteOperationRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{39}
+	return file_apipb_api_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *CompleteOperationRequest) GetOperation() string {
@@ -3077,7 +3311,7 @@ type CompleteOperationResponse struct {
 
 func (x *CompleteOperationResponse) Reset() {
 	*x = CompleteOperationResponse{}
-	mi := &file_apipb_api_proto_msgTypes[40]
+	mi := &file_apipb_api_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3089,7 +3323,7 @@ func (x *CompleteOperationResponse) String() string {
 func (*CompleteOperationResponse) ProtoMessage() {}
 
 func (x *CompleteOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[40]
+	mi := &file_apipb_api_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3102,7 +3336,7 @@ func (x *CompleteOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteOperationResponse.ProtoReflect.Descriptor instead.
 func (*CompleteOperationResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{40}
+	return file_apipb_api_proto_rawDescGZIP(), []int{43}
 }
 
 type UpdateOperationRequest struct {
@@ -3117,7 +3351,7 @@ type UpdateOperationRequest struct {
 
 func (x *UpdateOperationRequest) Reset() {
 	*x = UpdateOperationRequest{}
-	mi := &file_apipb_api_proto_msgTypes[41]
+	mi := &file_apipb_api_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3129,7 +3363,7 @@ func (x *UpdateOperationRequest) String() string {
 func (*UpdateOperationRequest) ProtoMessage() {}
 
 func (x *UpdateOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[41]
+	mi := &file_apipb_api_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3142,7 +3376,7 @@ func (x *UpdateOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateOperationRequest.ProtoReflect.Descriptor instead.
 func (*UpdateOperationRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{41}
+	return file_apipb_api_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *UpdateOperationRequest) GetOperation() string {
@@ -3174,7 +3408,7 @@ type OperationChange struct {
 
 func (x *OperationChange) Reset() {
 	*x = OperationChange{}
-	mi := &file_apipb_api_proto_msgTypes[42]
+	mi := &file_apipb_api_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3186,7 +3420,7 @@ func (x *OperationChange) String() string {
 func (*OperationChange) ProtoMessage() {}
 
 func (x *OperationChange) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[42]
+	mi := &file_apipb_api_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3199,7 +3433,7 @@ func (x *OperationChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationChange.ProtoReflect.Descriptor instead.
 func (*OperationChange) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{42}
+	return file_apipb_api_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *OperationChange) GetTree() string {
@@ -3233,7 +3467,7 @@ type UpdateOperationResponse struct {
 
 func (x *UpdateOperationResponse) Reset() {
 	*x = UpdateOperationResponse{}
-	mi := &file_apipb_api_proto_msgTypes[43]
+	mi := &file_apipb_api_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3245,7 +3479,7 @@ func (x *UpdateOperationResponse) String() string {
 func (*UpdateOperationResponse) ProtoMessage() {}
 
 func (x *UpdateOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[43]
+	mi := &file_apipb_api_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3258,7 +3492,7 @@ func (x *UpdateOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateOperationResponse.ProtoReflect.Descriptor instead.
 func (*UpdateOperationResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{43}
+	return file_apipb_api_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *UpdateOperationResponse) GetWarnings() []string {
@@ -3277,7 +3511,7 @@ type OperationEventsRequest struct {
 
 func (x *OperationEventsRequest) Reset() {
 	*x = OperationEventsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[44]
+	mi := &file_apipb_api_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3289,7 +3523,7 @@ func (x *OperationEventsRequest) String() string {
 func (*OperationEventsRequest) ProtoMessage() {}
 
 func (x *OperationEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[44]
+	mi := &file_apipb_api_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3302,7 +3536,7 @@ func (x *OperationEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationEventsRequest.ProtoReflect.Descriptor instead.
 func (*OperationEventsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{44}
+	return file_apipb_api_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *OperationEventsRequest) GetOperation() string {
@@ -3325,7 +3559,7 @@ type OperationEvent struct {
 
 func (x *OperationEvent) Reset() {
 	*x = OperationEvent{}
-	mi := &file_apipb_api_proto_msgTypes[45]
+	mi := &file_apipb_api_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3337,7 +3571,7 @@ func (x *OperationEvent) String() string {
 func (*OperationEvent) ProtoMessage() {}
 
 func (x *OperationEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[45]
+	mi := &file_apipb_api_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3350,7 +3584,7 @@ func (x *OperationEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationEvent.ProtoReflect.Descriptor instead.
 func (*OperationEvent) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{45}
+	return file_apipb_api_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *OperationEvent) GetTime() *timestamppb.Timestamp {
@@ -3397,7 +3631,7 @@ type OperationEventsResponse struct {
 
 func (x *OperationEventsResponse) Reset() {
 	*x = OperationEventsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[46]
+	mi := &file_apipb_api_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3409,7 +3643,7 @@ func (x *OperationEventsResponse) String() string {
 func (*OperationEventsResponse) ProtoMessage() {}
 
 func (x *OperationEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[46]
+	mi := &file_apipb_api_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3422,7 +3656,7 @@ func (x *OperationEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationEventsResponse.ProtoReflect.Descriptor instead.
 func (*OperationEventsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{46}
+	return file_apipb_api_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *OperationEventsResponse) GetEvents() []*OperationEvent {
@@ -3441,7 +3675,7 @@ type JobStatisticsRequest struct {
 
 func (x *JobStatisticsRequest) Reset() {
 	*x = JobStatisticsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[47]
+	mi := &file_apipb_api_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3453,7 +3687,7 @@ func (x *JobStatisticsRequest) String() string {
 func (*JobStatisticsRequest) ProtoMessage() {}
 
 func (x *JobStatisticsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[47]
+	mi := &file_apipb_api_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3466,7 +3700,7 @@ func (x *JobStatisticsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatisticsRequest.ProtoReflect.Descriptor instead.
 func (*JobStatisticsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{47}
+	return file_apipb_api_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *JobStatisticsRequest) GetJobId() string {
@@ -3488,7 +3722,7 @@ type JobStatisticsResponse struct {
 
 func (x *JobStatisticsResponse) Reset() {
 	*x = JobStatisticsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[48]
+	mi := &file_apipb_api_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3500,7 +3734,7 @@ func (x *JobStatisticsResponse) String() string {
 func (*JobStatisticsResponse) ProtoMessage() {}
 
 func (x *JobStatisticsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[48]
+	mi := &file_apipb_api_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3513,7 +3747,7 @@ func (x *JobStatisticsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatisticsResponse.ProtoReflect.Descriptor instead.
 func (*JobStatisticsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{48}
+	return file_apipb_api_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *JobStatisticsResponse) GetJobId() string {
@@ -3549,7 +3783,7 @@ type JobStatistic struct {
 
 func (x *JobStatistic) Reset() {
 	*x = JobStatistic{}
-	mi := &file_apipb_api_proto_msgTypes[49]
+	mi := &file_apipb_api_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3561,7 +3795,7 @@ func (x *JobStatistic) String() string {
 func (*JobStatistic) ProtoMessage() {}
 
 func (x *JobStatistic) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[49]
+	mi := &file_apipb_api_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3574,7 +3808,7 @@ func (x *JobStatistic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatistic.ProtoReflect.Descriptor instead.
 func (*JobStatistic) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{49}
+	return file_apipb_api_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *JobStatistic) GetName() string {
@@ -3645,14 +3879,20 @@ type Job struct {
 	// Of a map operation: what it reads or has read.
 	Input *JobInput `protobuf:"bytes,26,opt,name=input,proto3" json:"input,omitempty"`
 	// Of a map operation: what it has written.
-	Output        *JobOutput `protobuf:"bytes,27,opt,name=output,proto3" json:"output,omitempty"`
+	Output *JobOutput `protobuf:"bytes,27,opt,name=output,proto3" json:"output,omitempty"`
+	// Of a job that failed, where its task says how often a job may: how many of its attempts
+	// have failed, and of how many that may.
+	Failures    int32 `protobuf:"varint,28,opt,name=failures,proto3" json:"failures,omitempty"`
+	MaxAttempts int32 `protobuf:"varint,29,opt,name=max_attempts,json=maxAttempts,proto3" json:"max_attempts,omitempty"`
+	// It failed in the last of them, and does not run again.
+	GivenUp       bool `protobuf:"varint,30,opt,name=given_up,json=givenUp,proto3" json:"given_up,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_apipb_api_proto_msgTypes[50]
+	mi := &file_apipb_api_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3664,7 +3904,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[50]
+	mi := &file_apipb_api_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3677,7 +3917,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{50}
+	return file_apipb_api_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Job) GetId() string {
@@ -3869,6 +4109,27 @@ func (x *Job) GetOutput() *JobOutput {
 	return nil
 }
 
+func (x *Job) GetFailures() int32 {
+	if x != nil {
+		return x.Failures
+	}
+	return 0
+}
+
+func (x *Job) GetMaxAttempts() int32 {
+	if x != nil {
+		return x.MaxAttempts
+	}
+	return 0
+}
+
+func (x *Job) GetGivenUp() bool {
+	if x != nil {
+		return x.GivenUp
+	}
+	return false
+}
+
 // JobInput is what a job of a map operation reads.
 type JobInput struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3884,7 +4145,7 @@ type JobInput struct {
 
 func (x *JobInput) Reset() {
 	*x = JobInput{}
-	mi := &file_apipb_api_proto_msgTypes[51]
+	mi := &file_apipb_api_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3896,7 +4157,7 @@ func (x *JobInput) String() string {
 func (*JobInput) ProtoMessage() {}
 
 func (x *JobInput) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[51]
+	mi := &file_apipb_api_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3909,7 +4170,7 @@ func (x *JobInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobInput.ProtoReflect.Descriptor instead.
 func (*JobInput) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{51}
+	return file_apipb_api_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *JobInput) GetSlices() []*InputSlice {
@@ -3952,7 +4213,7 @@ type InputSlice struct {
 
 func (x *InputSlice) Reset() {
 	*x = InputSlice{}
-	mi := &file_apipb_api_proto_msgTypes[52]
+	mi := &file_apipb_api_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3964,7 +4225,7 @@ func (x *InputSlice) String() string {
 func (*InputSlice) ProtoMessage() {}
 
 func (x *InputSlice) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[52]
+	mi := &file_apipb_api_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3977,7 +4238,7 @@ func (x *InputSlice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputSlice.ProtoReflect.Descriptor instead.
 func (*InputSlice) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{52}
+	return file_apipb_api_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *InputSlice) GetFile() string {
@@ -4012,7 +4273,7 @@ type JobOutput struct {
 
 func (x *JobOutput) Reset() {
 	*x = JobOutput{}
-	mi := &file_apipb_api_proto_msgTypes[53]
+	mi := &file_apipb_api_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4024,7 +4285,7 @@ func (x *JobOutput) String() string {
 func (*JobOutput) ProtoMessage() {}
 
 func (x *JobOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[53]
+	mi := &file_apipb_api_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4037,7 +4298,7 @@ func (x *JobOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobOutput.ProtoReflect.Descriptor instead.
 func (*JobOutput) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{53}
+	return file_apipb_api_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *JobOutput) GetRows() int64 {
@@ -4079,7 +4340,7 @@ type Interruption struct {
 
 func (x *Interruption) Reset() {
 	*x = Interruption{}
-	mi := &file_apipb_api_proto_msgTypes[54]
+	mi := &file_apipb_api_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4091,7 +4352,7 @@ func (x *Interruption) String() string {
 func (*Interruption) ProtoMessage() {}
 
 func (x *Interruption) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[54]
+	mi := &file_apipb_api_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4104,7 +4365,7 @@ func (x *Interruption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Interruption.ProtoReflect.Descriptor instead.
 func (*Interruption) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{54}
+	return file_apipb_api_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Interruption) GetReason() string {
@@ -4197,7 +4458,7 @@ type JobStatistics struct {
 
 func (x *JobStatistics) Reset() {
 	*x = JobStatistics{}
-	mi := &file_apipb_api_proto_msgTypes[55]
+	mi := &file_apipb_api_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4209,7 +4470,7 @@ func (x *JobStatistics) String() string {
 func (*JobStatistics) ProtoMessage() {}
 
 func (x *JobStatistics) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[55]
+	mi := &file_apipb_api_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4222,7 +4483,7 @@ func (x *JobStatistics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatistics.ProtoReflect.Descriptor instead.
 func (*JobStatistics) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{55}
+	return file_apipb_api_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *JobStatistics) GetMaxMemory() int64 {
@@ -4310,7 +4571,7 @@ type ListJobsRequest struct {
 
 func (x *ListJobsRequest) Reset() {
 	*x = ListJobsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[56]
+	mi := &file_apipb_api_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4322,7 +4583,7 @@ func (x *ListJobsRequest) String() string {
 func (*ListJobsRequest) ProtoMessage() {}
 
 func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[56]
+	mi := &file_apipb_api_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4335,7 +4596,7 @@ func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsRequest.ProtoReflect.Descriptor instead.
 func (*ListJobsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{56}
+	return file_apipb_api_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ListJobsRequest) GetOperation() string {
@@ -4390,7 +4651,7 @@ type ListJobsResponse struct {
 
 func (x *ListJobsResponse) Reset() {
 	*x = ListJobsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[57]
+	mi := &file_apipb_api_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4402,7 +4663,7 @@ func (x *ListJobsResponse) String() string {
 func (*ListJobsResponse) ProtoMessage() {}
 
 func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[57]
+	mi := &file_apipb_api_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4415,7 +4676,7 @@ func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsResponse.ProtoReflect.Descriptor instead.
 func (*ListJobsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{57}
+	return file_apipb_api_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ListJobsResponse) GetJobs() []*Job {
@@ -4441,7 +4702,7 @@ type GetJobRequest struct {
 
 func (x *GetJobRequest) Reset() {
 	*x = GetJobRequest{}
-	mi := &file_apipb_api_proto_msgTypes[58]
+	mi := &file_apipb_api_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4453,7 +4714,7 @@ func (x *GetJobRequest) String() string {
 func (*GetJobRequest) ProtoMessage() {}
 
 func (x *GetJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[58]
+	mi := &file_apipb_api_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4466,7 +4727,7 @@ func (x *GetJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobRequest.ProtoReflect.Descriptor instead.
 func (*GetJobRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{58}
+	return file_apipb_api_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *GetJobRequest) GetJobId() string {
@@ -4485,7 +4746,7 @@ type GetJobResponse struct {
 
 func (x *GetJobResponse) Reset() {
 	*x = GetJobResponse{}
-	mi := &file_apipb_api_proto_msgTypes[59]
+	mi := &file_apipb_api_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4497,7 +4758,7 @@ func (x *GetJobResponse) String() string {
 func (*GetJobResponse) ProtoMessage() {}
 
 func (x *GetJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[59]
+	mi := &file_apipb_api_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4510,7 +4771,7 @@ func (x *GetJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobResponse.ProtoReflect.Descriptor instead.
 func (*GetJobResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{59}
+	return file_apipb_api_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *GetJobResponse) GetJob() *Job {
@@ -4534,7 +4795,7 @@ type JobOutputRequest struct {
 
 func (x *JobOutputRequest) Reset() {
 	*x = JobOutputRequest{}
-	mi := &file_apipb_api_proto_msgTypes[60]
+	mi := &file_apipb_api_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4546,7 +4807,7 @@ func (x *JobOutputRequest) String() string {
 func (*JobOutputRequest) ProtoMessage() {}
 
 func (x *JobOutputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[60]
+	mi := &file_apipb_api_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4559,7 +4820,7 @@ func (x *JobOutputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobOutputRequest.ProtoReflect.Descriptor instead.
 func (*JobOutputRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{60}
+	return file_apipb_api_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *JobOutputRequest) GetJobId() string {
@@ -4606,7 +4867,7 @@ type JobOutputResponse struct {
 
 func (x *JobOutputResponse) Reset() {
 	*x = JobOutputResponse{}
-	mi := &file_apipb_api_proto_msgTypes[61]
+	mi := &file_apipb_api_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4618,7 +4879,7 @@ func (x *JobOutputResponse) String() string {
 func (*JobOutputResponse) ProtoMessage() {}
 
 func (x *JobOutputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[61]
+	mi := &file_apipb_api_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4631,7 +4892,7 @@ func (x *JobOutputResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobOutputResponse.ProtoReflect.Descriptor instead.
 func (*JobOutputResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{61}
+	return file_apipb_api_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *JobOutputResponse) GetData() []byte {
@@ -4679,7 +4940,7 @@ type AbortJobRequest struct {
 
 func (x *AbortJobRequest) Reset() {
 	*x = AbortJobRequest{}
-	mi := &file_apipb_api_proto_msgTypes[62]
+	mi := &file_apipb_api_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4691,7 +4952,7 @@ func (x *AbortJobRequest) String() string {
 func (*AbortJobRequest) ProtoMessage() {}
 
 func (x *AbortJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[62]
+	mi := &file_apipb_api_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4704,7 +4965,7 @@ func (x *AbortJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortJobRequest.ProtoReflect.Descriptor instead.
 func (*AbortJobRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{62}
+	return file_apipb_api_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *AbortJobRequest) GetJobId() string {
@@ -4729,7 +4990,7 @@ type AbortJobResponse struct {
 
 func (x *AbortJobResponse) Reset() {
 	*x = AbortJobResponse{}
-	mi := &file_apipb_api_proto_msgTypes[63]
+	mi := &file_apipb_api_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4741,7 +5002,7 @@ func (x *AbortJobResponse) String() string {
 func (*AbortJobResponse) ProtoMessage() {}
 
 func (x *AbortJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[63]
+	mi := &file_apipb_api_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4754,7 +5015,7 @@ func (x *AbortJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortJobResponse.ProtoReflect.Descriptor instead.
 func (*AbortJobResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{63}
+	return file_apipb_api_proto_rawDescGZIP(), []int{66}
 }
 
 type InterruptJobRequest struct {
@@ -4769,7 +5030,7 @@ type InterruptJobRequest struct {
 
 func (x *InterruptJobRequest) Reset() {
 	*x = InterruptJobRequest{}
-	mi := &file_apipb_api_proto_msgTypes[64]
+	mi := &file_apipb_api_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4781,7 +5042,7 @@ func (x *InterruptJobRequest) String() string {
 func (*InterruptJobRequest) ProtoMessage() {}
 
 func (x *InterruptJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[64]
+	mi := &file_apipb_api_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4794,7 +5055,7 @@ func (x *InterruptJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterruptJobRequest.ProtoReflect.Descriptor instead.
 func (*InterruptJobRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{64}
+	return file_apipb_api_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *InterruptJobRequest) GetJobId() string {
@@ -4828,7 +5089,7 @@ type InterruptJobResponse struct {
 
 func (x *InterruptJobResponse) Reset() {
 	*x = InterruptJobResponse{}
-	mi := &file_apipb_api_proto_msgTypes[65]
+	mi := &file_apipb_api_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4840,7 +5101,7 @@ func (x *InterruptJobResponse) String() string {
 func (*InterruptJobResponse) ProtoMessage() {}
 
 func (x *InterruptJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[65]
+	mi := &file_apipb_api_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4853,7 +5114,7 @@ func (x *InterruptJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterruptJobResponse.ProtoReflect.Descriptor instead.
 func (*InterruptJobResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{65}
+	return file_apipb_api_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *InterruptJobResponse) GetDeadline() *timestamppb.Timestamp {
@@ -4875,7 +5136,7 @@ type MemoryProfilesRequest struct {
 
 func (x *MemoryProfilesRequest) Reset() {
 	*x = MemoryProfilesRequest{}
-	mi := &file_apipb_api_proto_msgTypes[66]
+	mi := &file_apipb_api_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4887,7 +5148,7 @@ func (x *MemoryProfilesRequest) String() string {
 func (*MemoryProfilesRequest) ProtoMessage() {}
 
 func (x *MemoryProfilesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[66]
+	mi := &file_apipb_api_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4900,7 +5161,7 @@ func (x *MemoryProfilesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryProfilesRequest.ProtoReflect.Descriptor instead.
 func (*MemoryProfilesRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{66}
+	return file_apipb_api_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *MemoryProfilesRequest) GetKey() string {
@@ -4928,7 +5189,7 @@ type MemoryProfilesResponse struct {
 
 func (x *MemoryProfilesResponse) Reset() {
 	*x = MemoryProfilesResponse{}
-	mi := &file_apipb_api_proto_msgTypes[67]
+	mi := &file_apipb_api_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4940,7 +5201,7 @@ func (x *MemoryProfilesResponse) String() string {
 func (*MemoryProfilesResponse) ProtoMessage() {}
 
 func (x *MemoryProfilesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[67]
+	mi := &file_apipb_api_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4953,7 +5214,7 @@ func (x *MemoryProfilesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryProfilesResponse.ProtoReflect.Descriptor instead.
 func (*MemoryProfilesResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{67}
+	return file_apipb_api_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *MemoryProfilesResponse) GetProfiles() []*MemoryProfile {
@@ -4994,7 +5255,7 @@ type MemoryProfile struct {
 
 func (x *MemoryProfile) Reset() {
 	*x = MemoryProfile{}
-	mi := &file_apipb_api_proto_msgTypes[68]
+	mi := &file_apipb_api_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5006,7 +5267,7 @@ func (x *MemoryProfile) String() string {
 func (*MemoryProfile) ProtoMessage() {}
 
 func (x *MemoryProfile) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[68]
+	mi := &file_apipb_api_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5019,7 +5280,7 @@ func (x *MemoryProfile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryProfile.ProtoReflect.Descriptor instead.
 func (*MemoryProfile) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{68}
+	return file_apipb_api_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *MemoryProfile) GetKey() string {
@@ -5110,7 +5371,7 @@ type ForgetMemoryProfilesRequest struct {
 
 func (x *ForgetMemoryProfilesRequest) Reset() {
 	*x = ForgetMemoryProfilesRequest{}
-	mi := &file_apipb_api_proto_msgTypes[69]
+	mi := &file_apipb_api_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5122,7 +5383,7 @@ func (x *ForgetMemoryProfilesRequest) String() string {
 func (*ForgetMemoryProfilesRequest) ProtoMessage() {}
 
 func (x *ForgetMemoryProfilesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[69]
+	mi := &file_apipb_api_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5135,7 +5396,7 @@ func (x *ForgetMemoryProfilesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetMemoryProfilesRequest.ProtoReflect.Descriptor instead.
 func (*ForgetMemoryProfilesRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{69}
+	return file_apipb_api_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ForgetMemoryProfilesRequest) GetKeys() []string {
@@ -5161,7 +5422,7 @@ type ForgetMemoryProfilesResponse struct {
 
 func (x *ForgetMemoryProfilesResponse) Reset() {
 	*x = ForgetMemoryProfilesResponse{}
-	mi := &file_apipb_api_proto_msgTypes[70]
+	mi := &file_apipb_api_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5173,7 +5434,7 @@ func (x *ForgetMemoryProfilesResponse) String() string {
 func (*ForgetMemoryProfilesResponse) ProtoMessage() {}
 
 func (x *ForgetMemoryProfilesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[70]
+	mi := &file_apipb_api_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5186,7 +5447,7 @@ func (x *ForgetMemoryProfilesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetMemoryProfilesResponse.ProtoReflect.Descriptor instead.
 func (*ForgetMemoryProfilesResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{70}
+	return file_apipb_api_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *ForgetMemoryProfilesResponse) GetForgotten() int32 {
@@ -5207,7 +5468,7 @@ type LedgerRequest struct {
 
 func (x *LedgerRequest) Reset() {
 	*x = LedgerRequest{}
-	mi := &file_apipb_api_proto_msgTypes[71]
+	mi := &file_apipb_api_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5219,7 +5480,7 @@ func (x *LedgerRequest) String() string {
 func (*LedgerRequest) ProtoMessage() {}
 
 func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[71]
+	mi := &file_apipb_api_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5232,7 +5493,7 @@ func (x *LedgerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRequest.ProtoReflect.Descriptor instead.
 func (*LedgerRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{71}
+	return file_apipb_api_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *LedgerRequest) GetTree() string {
@@ -5260,7 +5521,7 @@ type LedgerResponse struct {
 
 func (x *LedgerResponse) Reset() {
 	*x = LedgerResponse{}
-	mi := &file_apipb_api_proto_msgTypes[72]
+	mi := &file_apipb_api_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5272,7 +5533,7 @@ func (x *LedgerResponse) String() string {
 func (*LedgerResponse) ProtoMessage() {}
 
 func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[72]
+	mi := &file_apipb_api_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5285,7 +5546,7 @@ func (x *LedgerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerResponse.ProtoReflect.Descriptor instead.
 func (*LedgerResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{72}
+	return file_apipb_api_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *LedgerResponse) GetTree() string {
@@ -5325,7 +5586,7 @@ type Waste struct {
 
 func (x *Waste) Reset() {
 	*x = Waste{}
-	mi := &file_apipb_api_proto_msgTypes[73]
+	mi := &file_apipb_api_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5337,7 +5598,7 @@ func (x *Waste) String() string {
 func (*Waste) ProtoMessage() {}
 
 func (x *Waste) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[73]
+	mi := &file_apipb_api_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5350,7 +5611,7 @@ func (x *Waste) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waste.ProtoReflect.Descriptor instead.
 func (*Waste) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{73}
+	return file_apipb_api_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *Waste) GetPool() string {
@@ -5433,7 +5694,7 @@ type PoolHistoryRequest struct {
 
 func (x *PoolHistoryRequest) Reset() {
 	*x = PoolHistoryRequest{}
-	mi := &file_apipb_api_proto_msgTypes[74]
+	mi := &file_apipb_api_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5445,7 +5706,7 @@ func (x *PoolHistoryRequest) String() string {
 func (*PoolHistoryRequest) ProtoMessage() {}
 
 func (x *PoolHistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[74]
+	mi := &file_apipb_api_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5458,7 +5719,7 @@ func (x *PoolHistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolHistoryRequest.ProtoReflect.Descriptor instead.
 func (*PoolHistoryRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{74}
+	return file_apipb_api_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *PoolHistoryRequest) GetTree() string {
@@ -5509,7 +5770,7 @@ type PoolHistoryResponse struct {
 
 func (x *PoolHistoryResponse) Reset() {
 	*x = PoolHistoryResponse{}
-	mi := &file_apipb_api_proto_msgTypes[75]
+	mi := &file_apipb_api_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5521,7 +5782,7 @@ func (x *PoolHistoryResponse) String() string {
 func (*PoolHistoryResponse) ProtoMessage() {}
 
 func (x *PoolHistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[75]
+	mi := &file_apipb_api_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5534,7 +5795,7 @@ func (x *PoolHistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolHistoryResponse.ProtoReflect.Descriptor instead.
 func (*PoolHistoryResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{75}
+	return file_apipb_api_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *PoolHistoryResponse) GetTree() string {
@@ -5580,7 +5841,7 @@ type PoolPoint struct {
 
 func (x *PoolPoint) Reset() {
 	*x = PoolPoint{}
-	mi := &file_apipb_api_proto_msgTypes[76]
+	mi := &file_apipb_api_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5592,7 +5853,7 @@ func (x *PoolPoint) String() string {
 func (*PoolPoint) ProtoMessage() {}
 
 func (x *PoolPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[76]
+	mi := &file_apipb_api_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5605,7 +5866,7 @@ func (x *PoolPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolPoint.ProtoReflect.Descriptor instead.
 func (*PoolPoint) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{76}
+	return file_apipb_api_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *PoolPoint) GetTime() *timestamppb.Timestamp {
@@ -5690,7 +5951,7 @@ type Pool struct {
 
 func (x *Pool) Reset() {
 	*x = Pool{}
-	mi := &file_apipb_api_proto_msgTypes[77]
+	mi := &file_apipb_api_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5702,7 +5963,7 @@ func (x *Pool) String() string {
 func (*Pool) ProtoMessage() {}
 
 func (x *Pool) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[77]
+	mi := &file_apipb_api_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5715,7 +5976,7 @@ func (x *Pool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pool.ProtoReflect.Descriptor instead.
 func (*Pool) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{77}
+	return file_apipb_api_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *Pool) GetName() string {
@@ -5895,7 +6156,7 @@ type ListPoolsRequest struct {
 
 func (x *ListPoolsRequest) Reset() {
 	*x = ListPoolsRequest{}
-	mi := &file_apipb_api_proto_msgTypes[78]
+	mi := &file_apipb_api_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5907,7 +6168,7 @@ func (x *ListPoolsRequest) String() string {
 func (*ListPoolsRequest) ProtoMessage() {}
 
 func (x *ListPoolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[78]
+	mi := &file_apipb_api_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5920,7 +6181,7 @@ func (x *ListPoolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoolsRequest.ProtoReflect.Descriptor instead.
 func (*ListPoolsRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{78}
+	return file_apipb_api_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *ListPoolsRequest) GetTree() string {
@@ -5946,7 +6207,7 @@ type ListPoolsResponse struct {
 
 func (x *ListPoolsResponse) Reset() {
 	*x = ListPoolsResponse{}
-	mi := &file_apipb_api_proto_msgTypes[79]
+	mi := &file_apipb_api_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5958,7 +6219,7 @@ func (x *ListPoolsResponse) String() string {
 func (*ListPoolsResponse) ProtoMessage() {}
 
 func (x *ListPoolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[79]
+	mi := &file_apipb_api_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5971,7 +6232,7 @@ func (x *ListPoolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoolsResponse.ProtoReflect.Descriptor instead.
 func (*ListPoolsResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{79}
+	return file_apipb_api_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *ListPoolsResponse) GetPools() []*Pool {
@@ -6019,7 +6280,7 @@ type GetPoolRequest struct {
 
 func (x *GetPoolRequest) Reset() {
 	*x = GetPoolRequest{}
-	mi := &file_apipb_api_proto_msgTypes[80]
+	mi := &file_apipb_api_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6031,7 +6292,7 @@ func (x *GetPoolRequest) String() string {
 func (*GetPoolRequest) ProtoMessage() {}
 
 func (x *GetPoolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[80]
+	mi := &file_apipb_api_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6044,7 +6305,7 @@ func (x *GetPoolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPoolRequest.ProtoReflect.Descriptor instead.
 func (*GetPoolRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{80}
+	return file_apipb_api_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *GetPoolRequest) GetName() string {
@@ -6071,7 +6332,7 @@ type GetPoolResponse struct {
 
 func (x *GetPoolResponse) Reset() {
 	*x = GetPoolResponse{}
-	mi := &file_apipb_api_proto_msgTypes[81]
+	mi := &file_apipb_api_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6083,7 +6344,7 @@ func (x *GetPoolResponse) String() string {
 func (*GetPoolResponse) ProtoMessage() {}
 
 func (x *GetPoolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[81]
+	mi := &file_apipb_api_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6096,7 +6357,7 @@ func (x *GetPoolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPoolResponse.ProtoReflect.Descriptor instead.
 func (*GetPoolResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{81}
+	return file_apipb_api_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *GetPoolResponse) GetPool() *Pool {
@@ -6125,7 +6386,7 @@ type EditTreeRequest struct {
 
 func (x *EditTreeRequest) Reset() {
 	*x = EditTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[82]
+	mi := &file_apipb_api_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6137,7 +6398,7 @@ func (x *EditTreeRequest) String() string {
 func (*EditTreeRequest) ProtoMessage() {}
 
 func (x *EditTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[82]
+	mi := &file_apipb_api_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6150,7 +6411,7 @@ func (x *EditTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditTreeRequest.ProtoReflect.Descriptor instead.
 func (*EditTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{82}
+	return file_apipb_api_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *EditTreeRequest) GetTree() string {
@@ -6190,7 +6451,7 @@ type TreeEdit struct {
 
 func (x *TreeEdit) Reset() {
 	*x = TreeEdit{}
-	mi := &file_apipb_api_proto_msgTypes[83]
+	mi := &file_apipb_api_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6202,7 +6463,7 @@ func (x *TreeEdit) String() string {
 func (*TreeEdit) ProtoMessage() {}
 
 func (x *TreeEdit) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[83]
+	mi := &file_apipb_api_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6215,7 +6476,7 @@ func (x *TreeEdit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeEdit.ProtoReflect.Descriptor instead.
 func (*TreeEdit) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{83}
+	return file_apipb_api_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *TreeEdit) GetEdit() isTreeEdit_Edit {
@@ -6322,7 +6583,7 @@ type PoolChange struct {
 
 func (x *PoolChange) Reset() {
 	*x = PoolChange{}
-	mi := &file_apipb_api_proto_msgTypes[84]
+	mi := &file_apipb_api_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6334,7 +6595,7 @@ func (x *PoolChange) String() string {
 func (*PoolChange) ProtoMessage() {}
 
 func (x *PoolChange) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[84]
+	mi := &file_apipb_api_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6347,7 +6608,7 @@ func (x *PoolChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolChange.ProtoReflect.Descriptor instead.
 func (*PoolChange) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{84}
+	return file_apipb_api_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *PoolChange) GetName() string {
@@ -6381,7 +6642,7 @@ type RenamePool struct {
 
 func (x *RenamePool) Reset() {
 	*x = RenamePool{}
-	mi := &file_apipb_api_proto_msgTypes[85]
+	mi := &file_apipb_api_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6393,7 +6654,7 @@ func (x *RenamePool) String() string {
 func (*RenamePool) ProtoMessage() {}
 
 func (x *RenamePool) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[85]
+	mi := &file_apipb_api_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6406,7 +6667,7 @@ func (x *RenamePool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenamePool.ProtoReflect.Descriptor instead.
 func (*RenamePool) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{85}
+	return file_apipb_api_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *RenamePool) GetFrom() string {
@@ -6433,7 +6694,7 @@ type EditTreeResponse struct {
 
 func (x *EditTreeResponse) Reset() {
 	*x = EditTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[86]
+	mi := &file_apipb_api_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6445,7 +6706,7 @@ func (x *EditTreeResponse) String() string {
 func (*EditTreeResponse) ProtoMessage() {}
 
 func (x *EditTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[86]
+	mi := &file_apipb_api_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6458,7 +6719,7 @@ func (x *EditTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditTreeResponse.ProtoReflect.Descriptor instead.
 func (*EditTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{86}
+	return file_apipb_api_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *EditTreeResponse) GetRevision() uint64 {
@@ -6499,7 +6760,7 @@ type Tree struct {
 
 func (x *Tree) Reset() {
 	*x = Tree{}
-	mi := &file_apipb_api_proto_msgTypes[87]
+	mi := &file_apipb_api_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6511,7 +6772,7 @@ func (x *Tree) String() string {
 func (*Tree) ProtoMessage() {}
 
 func (x *Tree) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[87]
+	mi := &file_apipb_api_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6524,7 +6785,7 @@ func (x *Tree) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tree.ProtoReflect.Descriptor instead.
 func (*Tree) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{87}
+	return file_apipb_api_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *Tree) GetName() string {
@@ -6619,7 +6880,7 @@ type ListTreesRequest struct {
 
 func (x *ListTreesRequest) Reset() {
 	*x = ListTreesRequest{}
-	mi := &file_apipb_api_proto_msgTypes[88]
+	mi := &file_apipb_api_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6631,7 +6892,7 @@ func (x *ListTreesRequest) String() string {
 func (*ListTreesRequest) ProtoMessage() {}
 
 func (x *ListTreesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[88]
+	mi := &file_apipb_api_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6644,7 +6905,7 @@ func (x *ListTreesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTreesRequest.ProtoReflect.Descriptor instead.
 func (*ListTreesRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{88}
+	return file_apipb_api_proto_rawDescGZIP(), []int{91}
 }
 
 type ListTreesResponse struct {
@@ -6657,7 +6918,7 @@ type ListTreesResponse struct {
 
 func (x *ListTreesResponse) Reset() {
 	*x = ListTreesResponse{}
-	mi := &file_apipb_api_proto_msgTypes[89]
+	mi := &file_apipb_api_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6669,7 +6930,7 @@ func (x *ListTreesResponse) String() string {
 func (*ListTreesResponse) ProtoMessage() {}
 
 func (x *ListTreesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[89]
+	mi := &file_apipb_api_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6682,7 +6943,7 @@ func (x *ListTreesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTreesResponse.ProtoReflect.Descriptor instead.
 func (*ListTreesResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{89}
+	return file_apipb_api_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *ListTreesResponse) GetTrees() []*Tree {
@@ -6701,7 +6962,7 @@ type GetTreeRequest struct {
 
 func (x *GetTreeRequest) Reset() {
 	*x = GetTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[90]
+	mi := &file_apipb_api_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6713,7 +6974,7 @@ func (x *GetTreeRequest) String() string {
 func (*GetTreeRequest) ProtoMessage() {}
 
 func (x *GetTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[90]
+	mi := &file_apipb_api_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6726,7 +6987,7 @@ func (x *GetTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTreeRequest.ProtoReflect.Descriptor instead.
 func (*GetTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{90}
+	return file_apipb_api_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *GetTreeRequest) GetTree() string {
@@ -6745,7 +7006,7 @@ type GetTreeResponse struct {
 
 func (x *GetTreeResponse) Reset() {
 	*x = GetTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[91]
+	mi := &file_apipb_api_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6757,7 +7018,7 @@ func (x *GetTreeResponse) String() string {
 func (*GetTreeResponse) ProtoMessage() {}
 
 func (x *GetTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[91]
+	mi := &file_apipb_api_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6770,7 +7031,7 @@ func (x *GetTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTreeResponse.ProtoReflect.Descriptor instead.
 func (*GetTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{91}
+	return file_apipb_api_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *GetTreeResponse) GetTree() *Tree {
@@ -6790,7 +7051,7 @@ type CreateTreeRequest struct {
 
 func (x *CreateTreeRequest) Reset() {
 	*x = CreateTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[92]
+	mi := &file_apipb_api_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6802,7 +7063,7 @@ func (x *CreateTreeRequest) String() string {
 func (*CreateTreeRequest) ProtoMessage() {}
 
 func (x *CreateTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[92]
+	mi := &file_apipb_api_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6815,7 +7076,7 @@ func (x *CreateTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTreeRequest.ProtoReflect.Descriptor instead.
 func (*CreateTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{92}
+	return file_apipb_api_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *CreateTreeRequest) GetTree() string {
@@ -6841,7 +7102,7 @@ type CreateTreeResponse struct {
 
 func (x *CreateTreeResponse) Reset() {
 	*x = CreateTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[93]
+	mi := &file_apipb_api_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6853,7 +7114,7 @@ func (x *CreateTreeResponse) String() string {
 func (*CreateTreeResponse) ProtoMessage() {}
 
 func (x *CreateTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[93]
+	mi := &file_apipb_api_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6866,7 +7127,7 @@ func (x *CreateTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTreeResponse.ProtoReflect.Descriptor instead.
 func (*CreateTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{93}
+	return file_apipb_api_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *CreateTreeResponse) GetRevision() uint64 {
@@ -6888,7 +7149,7 @@ type SetTreeRequest struct {
 
 func (x *SetTreeRequest) Reset() {
 	*x = SetTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[94]
+	mi := &file_apipb_api_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6900,7 +7161,7 @@ func (x *SetTreeRequest) String() string {
 func (*SetTreeRequest) ProtoMessage() {}
 
 func (x *SetTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[94]
+	mi := &file_apipb_api_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6913,7 +7174,7 @@ func (x *SetTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTreeRequest.ProtoReflect.Descriptor instead.
 func (*SetTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{94}
+	return file_apipb_api_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *SetTreeRequest) GetTree() string {
@@ -6946,7 +7207,7 @@ type SetTreeResponse struct {
 
 func (x *SetTreeResponse) Reset() {
 	*x = SetTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[95]
+	mi := &file_apipb_api_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6958,7 +7219,7 @@ func (x *SetTreeResponse) String() string {
 func (*SetTreeResponse) ProtoMessage() {}
 
 func (x *SetTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[95]
+	mi := &file_apipb_api_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6971,7 +7232,7 @@ func (x *SetTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTreeResponse.ProtoReflect.Descriptor instead.
 func (*SetTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{95}
+	return file_apipb_api_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *SetTreeResponse) GetRevision() uint64 {
@@ -6990,7 +7251,7 @@ type RemoveTreeRequest struct {
 
 func (x *RemoveTreeRequest) Reset() {
 	*x = RemoveTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[96]
+	mi := &file_apipb_api_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7002,7 +7263,7 @@ func (x *RemoveTreeRequest) String() string {
 func (*RemoveTreeRequest) ProtoMessage() {}
 
 func (x *RemoveTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[96]
+	mi := &file_apipb_api_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7015,7 +7276,7 @@ func (x *RemoveTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveTreeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{96}
+	return file_apipb_api_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *RemoveTreeRequest) GetTree() string {
@@ -7033,7 +7294,7 @@ type RemoveTreeResponse struct {
 
 func (x *RemoveTreeResponse) Reset() {
 	*x = RemoveTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[97]
+	mi := &file_apipb_api_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7045,7 +7306,7 @@ func (x *RemoveTreeResponse) String() string {
 func (*RemoveTreeResponse) ProtoMessage() {}
 
 func (x *RemoveTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[97]
+	mi := &file_apipb_api_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7058,7 +7319,7 @@ func (x *RemoveTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveTreeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{97}
+	return file_apipb_api_proto_rawDescGZIP(), []int{100}
 }
 
 type SetDefaultTreeRequest struct {
@@ -7070,7 +7331,7 @@ type SetDefaultTreeRequest struct {
 
 func (x *SetDefaultTreeRequest) Reset() {
 	*x = SetDefaultTreeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[98]
+	mi := &file_apipb_api_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7082,7 +7343,7 @@ func (x *SetDefaultTreeRequest) String() string {
 func (*SetDefaultTreeRequest) ProtoMessage() {}
 
 func (x *SetDefaultTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[98]
+	mi := &file_apipb_api_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7095,7 +7356,7 @@ func (x *SetDefaultTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDefaultTreeRequest.ProtoReflect.Descriptor instead.
 func (*SetDefaultTreeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{98}
+	return file_apipb_api_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *SetDefaultTreeRequest) GetTree() string {
@@ -7113,7 +7374,7 @@ type SetDefaultTreeResponse struct {
 
 func (x *SetDefaultTreeResponse) Reset() {
 	*x = SetDefaultTreeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[99]
+	mi := &file_apipb_api_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7125,7 +7386,7 @@ func (x *SetDefaultTreeResponse) String() string {
 func (*SetDefaultTreeResponse) ProtoMessage() {}
 
 func (x *SetDefaultTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[99]
+	mi := &file_apipb_api_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7138,7 +7399,7 @@ func (x *SetDefaultTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDefaultTreeResponse.ProtoReflect.Descriptor instead.
 func (*SetDefaultTreeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{99}
+	return file_apipb_api_proto_rawDescGZIP(), []int{102}
 }
 
 type SnapshotRequest struct {
@@ -7150,7 +7411,7 @@ type SnapshotRequest struct {
 
 func (x *SnapshotRequest) Reset() {
 	*x = SnapshotRequest{}
-	mi := &file_apipb_api_proto_msgTypes[100]
+	mi := &file_apipb_api_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7162,7 +7423,7 @@ func (x *SnapshotRequest) String() string {
 func (*SnapshotRequest) ProtoMessage() {}
 
 func (x *SnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[100]
+	mi := &file_apipb_api_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7175,7 +7436,7 @@ func (x *SnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotRequest.ProtoReflect.Descriptor instead.
 func (*SnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{100}
+	return file_apipb_api_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *SnapshotRequest) GetTree() string {
@@ -7202,7 +7463,7 @@ type SnapshotResponse struct {
 
 func (x *SnapshotResponse) Reset() {
 	*x = SnapshotResponse{}
-	mi := &file_apipb_api_proto_msgTypes[101]
+	mi := &file_apipb_api_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7214,7 +7475,7 @@ func (x *SnapshotResponse) String() string {
 func (*SnapshotResponse) ProtoMessage() {}
 
 func (x *SnapshotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[101]
+	mi := &file_apipb_api_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7227,7 +7488,7 @@ func (x *SnapshotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotResponse.ProtoReflect.Descriptor instead.
 func (*SnapshotResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{101}
+	return file_apipb_api_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *SnapshotResponse) GetTree() string {
@@ -7293,7 +7554,7 @@ type SnapshotPool struct {
 
 func (x *SnapshotPool) Reset() {
 	*x = SnapshotPool{}
-	mi := &file_apipb_api_proto_msgTypes[102]
+	mi := &file_apipb_api_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7305,7 +7566,7 @@ func (x *SnapshotPool) String() string {
 func (*SnapshotPool) ProtoMessage() {}
 
 func (x *SnapshotPool) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[102]
+	mi := &file_apipb_api_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7318,7 +7579,7 @@ func (x *SnapshotPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotPool.ProtoReflect.Descriptor instead.
 func (*SnapshotPool) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{102}
+	return file_apipb_api_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *SnapshotPool) GetName() string {
@@ -7373,7 +7634,7 @@ type Volume struct {
 
 func (x *Volume) Reset() {
 	*x = Volume{}
-	mi := &file_apipb_api_proto_msgTypes[103]
+	mi := &file_apipb_api_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7385,7 +7646,7 @@ func (x *Volume) String() string {
 func (*Volume) ProtoMessage() {}
 
 func (x *Volume) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[103]
+	mi := &file_apipb_api_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7398,7 +7659,7 @@ func (x *Volume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Volume.ProtoReflect.Descriptor instead.
 func (*Volume) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{103}
+	return file_apipb_api_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *Volume) GetUserSlots() float64 {
@@ -7464,7 +7725,7 @@ type SnapshotOperation struct {
 
 func (x *SnapshotOperation) Reset() {
 	*x = SnapshotOperation{}
-	mi := &file_apipb_api_proto_msgTypes[104]
+	mi := &file_apipb_api_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7476,7 +7737,7 @@ func (x *SnapshotOperation) String() string {
 func (*SnapshotOperation) ProtoMessage() {}
 
 func (x *SnapshotOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[104]
+	mi := &file_apipb_api_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7489,7 +7750,7 @@ func (x *SnapshotOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotOperation.ProtoReflect.Descriptor instead.
 func (*SnapshotOperation) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{104}
+	return file_apipb_api_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *SnapshotOperation) GetId() string {
@@ -7567,7 +7828,7 @@ type SnapshotTask struct {
 
 func (x *SnapshotTask) Reset() {
 	*x = SnapshotTask{}
-	mi := &file_apipb_api_proto_msgTypes[105]
+	mi := &file_apipb_api_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7579,7 +7840,7 @@ func (x *SnapshotTask) String() string {
 func (*SnapshotTask) ProtoMessage() {}
 
 func (x *SnapshotTask) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[105]
+	mi := &file_apipb_api_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7592,7 +7853,7 @@ func (x *SnapshotTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotTask.ProtoReflect.Descriptor instead.
 func (*SnapshotTask) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{105}
+	return file_apipb_api_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *SnapshotTask) GetName() string {
@@ -7627,7 +7888,7 @@ type SnapshotNode struct {
 
 func (x *SnapshotNode) Reset() {
 	*x = SnapshotNode{}
-	mi := &file_apipb_api_proto_msgTypes[106]
+	mi := &file_apipb_api_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7639,7 +7900,7 @@ func (x *SnapshotNode) String() string {
 func (*SnapshotNode) ProtoMessage() {}
 
 func (x *SnapshotNode) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[106]
+	mi := &file_apipb_api_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7652,7 +7913,7 @@ func (x *SnapshotNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotNode.ProtoReflect.Descriptor instead.
 func (*SnapshotNode) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{106}
+	return file_apipb_api_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *SnapshotNode) GetId() string {
@@ -7685,7 +7946,7 @@ type GetAttributeRequest struct {
 
 func (x *GetAttributeRequest) Reset() {
 	*x = GetAttributeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[107]
+	mi := &file_apipb_api_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7697,7 +7958,7 @@ func (x *GetAttributeRequest) String() string {
 func (*GetAttributeRequest) ProtoMessage() {}
 
 func (x *GetAttributeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[107]
+	mi := &file_apipb_api_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7710,7 +7971,7 @@ func (x *GetAttributeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAttributeRequest.ProtoReflect.Descriptor instead.
 func (*GetAttributeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{107}
+	return file_apipb_api_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *GetAttributeRequest) GetPath() string {
@@ -7729,7 +7990,7 @@ type GetAttributeResponse struct {
 
 func (x *GetAttributeResponse) Reset() {
 	*x = GetAttributeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[108]
+	mi := &file_apipb_api_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7741,7 +8002,7 @@ func (x *GetAttributeResponse) String() string {
 func (*GetAttributeResponse) ProtoMessage() {}
 
 func (x *GetAttributeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[108]
+	mi := &file_apipb_api_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7754,7 +8015,7 @@ func (x *GetAttributeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAttributeResponse.ProtoReflect.Descriptor instead.
 func (*GetAttributeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{108}
+	return file_apipb_api_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *GetAttributeResponse) GetValue() *structpb.Value {
@@ -7776,7 +8037,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_apipb_api_proto_msgTypes[109]
+	mi := &file_apipb_api_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7788,7 +8049,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[109]
+	mi := &file_apipb_api_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7801,7 +8062,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{109}
+	return file_apipb_api_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *Drain) GetUser() string {
@@ -7854,7 +8115,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_apipb_api_proto_msgTypes[110]
+	mi := &file_apipb_api_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7866,7 +8127,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[110]
+	mi := &file_apipb_api_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7879,7 +8140,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{110}
+	return file_apipb_api_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *Node) GetId() string {
@@ -8007,7 +8268,7 @@ type FileCache struct {
 
 func (x *FileCache) Reset() {
 	*x = FileCache{}
-	mi := &file_apipb_api_proto_msgTypes[111]
+	mi := &file_apipb_api_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8019,7 +8280,7 @@ func (x *FileCache) String() string {
 func (*FileCache) ProtoMessage() {}
 
 func (x *FileCache) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[111]
+	mi := &file_apipb_api_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8032,7 +8293,7 @@ func (x *FileCache) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileCache.ProtoReflect.Descriptor instead.
 func (*FileCache) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{111}
+	return file_apipb_api_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *FileCache) GetFiles() int64 {
@@ -8066,7 +8327,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_apipb_api_proto_msgTypes[112]
+	mi := &file_apipb_api_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8078,7 +8339,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[112]
+	mi := &file_apipb_api_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8091,7 +8352,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{112}
+	return file_apipb_api_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *ListNodesRequest) GetState() string {
@@ -8110,7 +8371,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_apipb_api_proto_msgTypes[113]
+	mi := &file_apipb_api_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8122,7 +8383,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[113]
+	mi := &file_apipb_api_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8135,7 +8396,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{113}
+	return file_apipb_api_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *ListNodesResponse) GetNodes() []*Node {
@@ -8154,7 +8415,7 @@ type GetNodeRequest struct {
 
 func (x *GetNodeRequest) Reset() {
 	*x = GetNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[114]
+	mi := &file_apipb_api_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8166,7 +8427,7 @@ func (x *GetNodeRequest) String() string {
 func (*GetNodeRequest) ProtoMessage() {}
 
 func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[114]
+	mi := &file_apipb_api_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8179,7 +8440,7 @@ func (x *GetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeRequest.ProtoReflect.Descriptor instead.
 func (*GetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{114}
+	return file_apipb_api_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *GetNodeRequest) GetNode() string {
@@ -8199,7 +8460,7 @@ type GetNodeResponse struct {
 
 func (x *GetNodeResponse) Reset() {
 	*x = GetNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[115]
+	mi := &file_apipb_api_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8211,7 +8472,7 @@ func (x *GetNodeResponse) String() string {
 func (*GetNodeResponse) ProtoMessage() {}
 
 func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[115]
+	mi := &file_apipb_api_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8224,7 +8485,7 @@ func (x *GetNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetNodeResponse.ProtoReflect.Descriptor instead.
 func (*GetNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{115}
+	return file_apipb_api_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *GetNodeResponse) GetNode() *Node {
@@ -8254,7 +8515,7 @@ type DrainNodeRequest struct {
 
 func (x *DrainNodeRequest) Reset() {
 	*x = DrainNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[116]
+	mi := &file_apipb_api_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8266,7 +8527,7 @@ func (x *DrainNodeRequest) String() string {
 func (*DrainNodeRequest) ProtoMessage() {}
 
 func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[116]
+	mi := &file_apipb_api_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8279,7 +8540,7 @@ func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*DrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{116}
+	return file_apipb_api_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *DrainNodeRequest) GetNode() string {
@@ -8311,7 +8572,7 @@ type DrainNodeResponse struct {
 
 func (x *DrainNodeResponse) Reset() {
 	*x = DrainNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[117]
+	mi := &file_apipb_api_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8323,7 +8584,7 @@ func (x *DrainNodeResponse) String() string {
 func (*DrainNodeResponse) ProtoMessage() {}
 
 func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[117]
+	mi := &file_apipb_api_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8336,7 +8597,7 @@ func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*DrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{117}
+	return file_apipb_api_proto_rawDescGZIP(), []int{120}
 }
 
 type UndrainNodeRequest struct {
@@ -8348,7 +8609,7 @@ type UndrainNodeRequest struct {
 
 func (x *UndrainNodeRequest) Reset() {
 	*x = UndrainNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[118]
+	mi := &file_apipb_api_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8360,7 +8621,7 @@ func (x *UndrainNodeRequest) String() string {
 func (*UndrainNodeRequest) ProtoMessage() {}
 
 func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[118]
+	mi := &file_apipb_api_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8373,7 +8634,7 @@ func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*UndrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{118}
+	return file_apipb_api_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *UndrainNodeRequest) GetNode() string {
@@ -8391,7 +8652,7 @@ type UndrainNodeResponse struct {
 
 func (x *UndrainNodeResponse) Reset() {
 	*x = UndrainNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[119]
+	mi := &file_apipb_api_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8403,7 +8664,7 @@ func (x *UndrainNodeResponse) String() string {
 func (*UndrainNodeResponse) ProtoMessage() {}
 
 func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[119]
+	mi := &file_apipb_api_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8416,7 +8677,7 @@ func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*UndrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{119}
+	return file_apipb_api_proto_rawDescGZIP(), []int{122}
 }
 
 type RemoveNodeRequest struct {
@@ -8429,7 +8690,7 @@ type RemoveNodeRequest struct {
 
 func (x *RemoveNodeRequest) Reset() {
 	*x = RemoveNodeRequest{}
-	mi := &file_apipb_api_proto_msgTypes[120]
+	mi := &file_apipb_api_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8441,7 +8702,7 @@ func (x *RemoveNodeRequest) String() string {
 func (*RemoveNodeRequest) ProtoMessage() {}
 
 func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[120]
+	mi := &file_apipb_api_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8454,7 +8715,7 @@ func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveNodeRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{120}
+	return file_apipb_api_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *RemoveNodeRequest) GetNode() string {
@@ -8479,7 +8740,7 @@ type RemoveNodeResponse struct {
 
 func (x *RemoveNodeResponse) Reset() {
 	*x = RemoveNodeResponse{}
-	mi := &file_apipb_api_proto_msgTypes[121]
+	mi := &file_apipb_api_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8491,7 +8752,7 @@ func (x *RemoveNodeResponse) String() string {
 func (*RemoveNodeResponse) ProtoMessage() {}
 
 func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[121]
+	mi := &file_apipb_api_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8504,7 +8765,7 @@ func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveNodeResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{121}
+	return file_apipb_api_proto_rawDescGZIP(), []int{124}
 }
 
 type Member struct {
@@ -8524,7 +8785,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_apipb_api_proto_msgTypes[122]
+	mi := &file_apipb_api_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8536,7 +8797,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[122]
+	mi := &file_apipb_api_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8549,7 +8810,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{122}
+	return file_apipb_api_proto_rawDescGZIP(), []int{125}
 }
 
 func (x *Member) GetId() string {
@@ -8616,7 +8877,7 @@ type MembersRequest struct {
 
 func (x *MembersRequest) Reset() {
 	*x = MembersRequest{}
-	mi := &file_apipb_api_proto_msgTypes[123]
+	mi := &file_apipb_api_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8628,7 +8889,7 @@ func (x *MembersRequest) String() string {
 func (*MembersRequest) ProtoMessage() {}
 
 func (x *MembersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[123]
+	mi := &file_apipb_api_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8641,7 +8902,7 @@ func (x *MembersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersRequest.ProtoReflect.Descriptor instead.
 func (*MembersRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{123}
+	return file_apipb_api_proto_rawDescGZIP(), []int{126}
 }
 
 type MembersResponse struct {
@@ -8653,7 +8914,7 @@ type MembersResponse struct {
 
 func (x *MembersResponse) Reset() {
 	*x = MembersResponse{}
-	mi := &file_apipb_api_proto_msgTypes[124]
+	mi := &file_apipb_api_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8665,7 +8926,7 @@ func (x *MembersResponse) String() string {
 func (*MembersResponse) ProtoMessage() {}
 
 func (x *MembersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[124]
+	mi := &file_apipb_api_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8678,7 +8939,7 @@ func (x *MembersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembersResponse.ProtoReflect.Descriptor instead.
 func (*MembersResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{124}
+	return file_apipb_api_proto_rawDescGZIP(), []int{127}
 }
 
 func (x *MembersResponse) GetMembers() []*Member {
@@ -8696,7 +8957,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_apipb_api_proto_msgTypes[125]
+	mi := &file_apipb_api_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8708,7 +8969,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[125]
+	mi := &file_apipb_api_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8721,7 +8982,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{125}
+	return file_apipb_api_proto_rawDescGZIP(), []int{128}
 }
 
 type StatusResponse struct {
@@ -8753,7 +9014,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_apipb_api_proto_msgTypes[126]
+	mi := &file_apipb_api_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8765,7 +9026,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[126]
+	mi := &file_apipb_api_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8778,7 +9039,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{126}
+	return file_apipb_api_proto_rawDescGZIP(), []int{129}
 }
 
 func (x *StatusResponse) GetClusterId() string {
@@ -8924,7 +9185,7 @@ type TransferRequest struct {
 
 func (x *TransferRequest) Reset() {
 	*x = TransferRequest{}
-	mi := &file_apipb_api_proto_msgTypes[127]
+	mi := &file_apipb_api_proto_msgTypes[130]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8936,7 +9197,7 @@ func (x *TransferRequest) String() string {
 func (*TransferRequest) ProtoMessage() {}
 
 func (x *TransferRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[127]
+	mi := &file_apipb_api_proto_msgTypes[130]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8949,7 +9210,7 @@ func (x *TransferRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferRequest.ProtoReflect.Descriptor instead.
 func (*TransferRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{127}
+	return file_apipb_api_proto_rawDescGZIP(), []int{130}
 }
 
 func (x *TransferRequest) GetTo() string {
@@ -8968,7 +9229,7 @@ type TransferResponse struct {
 
 func (x *TransferResponse) Reset() {
 	*x = TransferResponse{}
-	mi := &file_apipb_api_proto_msgTypes[128]
+	mi := &file_apipb_api_proto_msgTypes[131]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8980,7 +9241,7 @@ func (x *TransferResponse) String() string {
 func (*TransferResponse) ProtoMessage() {}
 
 func (x *TransferResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[128]
+	mi := &file_apipb_api_proto_msgTypes[131]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8993,7 +9254,7 @@ func (x *TransferResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferResponse.ProtoReflect.Descriptor instead.
 func (*TransferResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{128}
+	return file_apipb_api_proto_rawDescGZIP(), []int{131}
 }
 
 func (x *TransferResponse) GetLeader() string {
@@ -9014,7 +9275,7 @@ type AddReplicaRequest struct {
 
 func (x *AddReplicaRequest) Reset() {
 	*x = AddReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[129]
+	mi := &file_apipb_api_proto_msgTypes[132]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9026,7 +9287,7 @@ func (x *AddReplicaRequest) String() string {
 func (*AddReplicaRequest) ProtoMessage() {}
 
 func (x *AddReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[129]
+	mi := &file_apipb_api_proto_msgTypes[132]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9039,7 +9300,7 @@ func (x *AddReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddReplicaRequest.ProtoReflect.Descriptor instead.
 func (*AddReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{129}
+	return file_apipb_api_proto_rawDescGZIP(), []int{132}
 }
 
 func (x *AddReplicaRequest) GetId() string {
@@ -9064,7 +9325,7 @@ type AddReplicaResponse struct {
 
 func (x *AddReplicaResponse) Reset() {
 	*x = AddReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[130]
+	mi := &file_apipb_api_proto_msgTypes[133]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9076,7 +9337,7 @@ func (x *AddReplicaResponse) String() string {
 func (*AddReplicaResponse) ProtoMessage() {}
 
 func (x *AddReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[130]
+	mi := &file_apipb_api_proto_msgTypes[133]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9089,7 +9350,7 @@ func (x *AddReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddReplicaResponse.ProtoReflect.Descriptor instead.
 func (*AddReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{130}
+	return file_apipb_api_proto_rawDescGZIP(), []int{133}
 }
 
 type RemoveReplicaRequest struct {
@@ -9103,7 +9364,7 @@ type RemoveReplicaRequest struct {
 
 func (x *RemoveReplicaRequest) Reset() {
 	*x = RemoveReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[131]
+	mi := &file_apipb_api_proto_msgTypes[134]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9115,7 +9376,7 @@ func (x *RemoveReplicaRequest) String() string {
 func (*RemoveReplicaRequest) ProtoMessage() {}
 
 func (x *RemoveReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[131]
+	mi := &file_apipb_api_proto_msgTypes[134]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9128,7 +9389,7 @@ func (x *RemoveReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveReplicaRequest.ProtoReflect.Descriptor instead.
 func (*RemoveReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{131}
+	return file_apipb_api_proto_rawDescGZIP(), []int{134}
 }
 
 func (x *RemoveReplicaRequest) GetId() string {
@@ -9153,7 +9414,7 @@ type RemoveReplicaResponse struct {
 
 func (x *RemoveReplicaResponse) Reset() {
 	*x = RemoveReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[132]
+	mi := &file_apipb_api_proto_msgTypes[135]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9165,7 +9426,7 @@ func (x *RemoveReplicaResponse) String() string {
 func (*RemoveReplicaResponse) ProtoMessage() {}
 
 func (x *RemoveReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[132]
+	mi := &file_apipb_api_proto_msgTypes[135]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9178,7 +9439,7 @@ func (x *RemoveReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveReplicaResponse.ProtoReflect.Descriptor instead.
 func (*RemoveReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{132}
+	return file_apipb_api_proto_rawDescGZIP(), []int{135}
 }
 
 type PromoteReplicaRequest struct {
@@ -9190,7 +9451,7 @@ type PromoteReplicaRequest struct {
 
 func (x *PromoteReplicaRequest) Reset() {
 	*x = PromoteReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[133]
+	mi := &file_apipb_api_proto_msgTypes[136]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9202,7 +9463,7 @@ func (x *PromoteReplicaRequest) String() string {
 func (*PromoteReplicaRequest) ProtoMessage() {}
 
 func (x *PromoteReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[133]
+	mi := &file_apipb_api_proto_msgTypes[136]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9215,7 +9476,7 @@ func (x *PromoteReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteReplicaRequest.ProtoReflect.Descriptor instead.
 func (*PromoteReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{133}
+	return file_apipb_api_proto_rawDescGZIP(), []int{136}
 }
 
 func (x *PromoteReplicaRequest) GetId() string {
@@ -9233,7 +9494,7 @@ type PromoteReplicaResponse struct {
 
 func (x *PromoteReplicaResponse) Reset() {
 	*x = PromoteReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[134]
+	mi := &file_apipb_api_proto_msgTypes[137]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9245,7 +9506,7 @@ func (x *PromoteReplicaResponse) String() string {
 func (*PromoteReplicaResponse) ProtoMessage() {}
 
 func (x *PromoteReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[134]
+	mi := &file_apipb_api_proto_msgTypes[137]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9258,7 +9519,7 @@ func (x *PromoteReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteReplicaResponse.ProtoReflect.Descriptor instead.
 func (*PromoteReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{134}
+	return file_apipb_api_proto_rawDescGZIP(), []int{137}
 }
 
 type DemoteReplicaRequest struct {
@@ -9272,7 +9533,7 @@ type DemoteReplicaRequest struct {
 
 func (x *DemoteReplicaRequest) Reset() {
 	*x = DemoteReplicaRequest{}
-	mi := &file_apipb_api_proto_msgTypes[135]
+	mi := &file_apipb_api_proto_msgTypes[138]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9284,7 +9545,7 @@ func (x *DemoteReplicaRequest) String() string {
 func (*DemoteReplicaRequest) ProtoMessage() {}
 
 func (x *DemoteReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[135]
+	mi := &file_apipb_api_proto_msgTypes[138]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9297,7 +9558,7 @@ func (x *DemoteReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemoteReplicaRequest.ProtoReflect.Descriptor instead.
 func (*DemoteReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{135}
+	return file_apipb_api_proto_rawDescGZIP(), []int{138}
 }
 
 func (x *DemoteReplicaRequest) GetId() string {
@@ -9322,7 +9583,7 @@ type DemoteReplicaResponse struct {
 
 func (x *DemoteReplicaResponse) Reset() {
 	*x = DemoteReplicaResponse{}
-	mi := &file_apipb_api_proto_msgTypes[136]
+	mi := &file_apipb_api_proto_msgTypes[139]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9334,7 +9595,7 @@ func (x *DemoteReplicaResponse) String() string {
 func (*DemoteReplicaResponse) ProtoMessage() {}
 
 func (x *DemoteReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[136]
+	mi := &file_apipb_api_proto_msgTypes[139]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9347,7 +9608,7 @@ func (x *DemoteReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemoteReplicaResponse.ProtoReflect.Descriptor instead.
 func (*DemoteReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{136}
+	return file_apipb_api_proto_rawDescGZIP(), []int{139}
 }
 
 type BackupRequest struct {
@@ -9358,7 +9619,7 @@ type BackupRequest struct {
 
 func (x *BackupRequest) Reset() {
 	*x = BackupRequest{}
-	mi := &file_apipb_api_proto_msgTypes[137]
+	mi := &file_apipb_api_proto_msgTypes[140]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9370,7 +9631,7 @@ func (x *BackupRequest) String() string {
 func (*BackupRequest) ProtoMessage() {}
 
 func (x *BackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[137]
+	mi := &file_apipb_api_proto_msgTypes[140]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9383,7 +9644,7 @@ func (x *BackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
 func (*BackupRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{137}
+	return file_apipb_api_proto_rawDescGZIP(), []int{140}
 }
 
 // BackupPart is the next bytes of a backup: records with their lengths, and a
@@ -9397,7 +9658,7 @@ type BackupPart struct {
 
 func (x *BackupPart) Reset() {
 	*x = BackupPart{}
-	mi := &file_apipb_api_proto_msgTypes[138]
+	mi := &file_apipb_api_proto_msgTypes[141]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9409,7 +9670,7 @@ func (x *BackupPart) String() string {
 func (*BackupPart) ProtoMessage() {}
 
 func (x *BackupPart) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[138]
+	mi := &file_apipb_api_proto_msgTypes[141]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9422,7 +9683,7 @@ func (x *BackupPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupPart.ProtoReflect.Descriptor instead.
 func (*BackupPart) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{138}
+	return file_apipb_api_proto_rawDescGZIP(), []int{141}
 }
 
 func (x *BackupPart) GetData() []byte {
@@ -9446,7 +9707,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_apipb_api_proto_msgTypes[139]
+	mi := &file_apipb_api_proto_msgTypes[142]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9458,7 +9719,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[139]
+	mi := &file_apipb_api_proto_msgTypes[142]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9471,7 +9732,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{139}
+	return file_apipb_api_proto_rawDescGZIP(), []int{142}
 }
 
 func (x *JoinRequest) GetId() string {
@@ -9515,7 +9776,7 @@ type JoinResponse struct {
 
 func (x *JoinResponse) Reset() {
 	*x = JoinResponse{}
-	mi := &file_apipb_api_proto_msgTypes[140]
+	mi := &file_apipb_api_proto_msgTypes[143]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9527,7 +9788,7 @@ func (x *JoinResponse) String() string {
 func (*JoinResponse) ProtoMessage() {}
 
 func (x *JoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_apipb_api_proto_msgTypes[140]
+	mi := &file_apipb_api_proto_msgTypes[143]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9540,7 +9801,7 @@ func (x *JoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
 func (*JoinResponse) Descriptor() ([]byte, []int) {
-	return file_apipb_api_proto_rawDescGZIP(), []int{140}
+	return file_apipb_api_proto_rawDescGZIP(), []int{143}
 }
 
 func (x *JoinResponse) GetSuffrage() string {
@@ -9634,7 +9895,18 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\rStartResponse\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x1a\n" +
 	"\brepeated\x18\x02 \x01(\bR\brepeated\x12\x1a\n" +
-	"\bwarnings\x18\x03 \x03(\tR\bwarnings\"\x9a\n" +
+	"\bwarnings\x18\x03 \x03(\tR\bwarnings\"j\n" +
+	"\x15RetryOperationRequest\x12\x1c\n" +
+	"\toperation\x18\x01 \x01(\tR\toperation\x12\x12\n" +
+	"\x04jobs\x18\x02 \x01(\tR\x04jobs\x12\x1f\n" +
+	"\vmutation_id\x18\x03 \x01(\tR\n" +
+	"mutationId\"\xab\x01\n" +
+	"\x16RetryOperationResponse\x12!\n" +
+	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x1a\n" +
+	"\brepeated\x18\x02 \x01(\bR\brepeated\x12\x1a\n" +
+	"\bwarnings\x18\x03 \x03(\tR\bwarnings\x12\x19\n" +
+	"\bretry_of\x18\x04 \x01(\tR\aretryOf\x12\x1b\n" +
+	"\tjob_count\x18\x05 \x01(\x03R\bjobCount\"\xb5\n" +
 	"\n" +
 	"\tOperation\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
@@ -9672,7 +9944,8 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x10preempted_others\x18\x1a \x03(\v2+.weir.api.v1.Operation.PreemptedOthersEntryR\x0fpreemptedOthers\x12*\n" +
 	"\x06alerts\x18\x1b \x03(\v2\x12.weir.api.v1.AlertR\x06alerts\x121\n" +
 	"\x05input\x18\x1c \x01(\v2\x1b.weir.api.v1.OperationInputR\x05input\x124\n" +
-	"\x06output\x18\x1d \x01(\v2\x1c.weir.api.v1.OperationOutputR\x06output\x1aB\n" +
+	"\x06output\x18\x1d \x01(\v2\x1c.weir.api.v1.OperationOutputR\x06output\x12\x19\n" +
+	"\bretry_of\x18\x1e \x01(\tR\aretryOf\x1aB\n" +
 	"\x14PreemptedOthersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01B\r\n" +
@@ -9712,7 +9985,7 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\v_fair_shareB\x0e\n" +
 	"\f_usage_shareB\x0f\n" +
 	"\r_demand_shareB\x10\n" +
-	"\x0e_claimed_share\"\xaa\x05\n" +
+	"\x0e_claimed_share\"\xac\x06\n" +
 	"\fTaskProgress\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05total\x18\x02 \x01(\x03R\x05total\x12\x18\n" +
@@ -9733,10 +10006,16 @@ const file_apipb_api_proto_rawDesc = "" +
 	"runSeconds\x12/\n" +
 	"\x06memory\x18\x0e \x01(\v2\x17.weir.api.v1.TaskMemoryR\x06memory\x120\n" +
 	"\x05input\x18\x0f \x01(\v2\x1a.weir.api.v1.InputProgressR\x05input\x12-\n" +
-	"\x04gang\x18\x10 \x01(\v2\x19.weir.api.v1.GangProgressR\x04gang\x1aB\n" +
+	"\x04gang\x18\x10 \x01(\v2\x19.weir.api.v1.GangProgressR\x04gang\x12\x19\n" +
+	"\bgiven_up\x18\x11 \x01(\x03R\agivenUp\x12B\n" +
+	"\x10given_up_cookies\x18\x12 \x03(\v2\x18.weir.api.v1.CookieRangeR\x0egivenUpCookies\x12!\n" +
+	"\fmax_attempts\x18\x13 \x01(\x05R\vmaxAttempts\x1aB\n" +
 	"\x14AbortedByReasonEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xca\x01\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"7\n" +
+	"\vCookieRange\x12\x14\n" +
+	"\x05first\x18\x01 \x01(\x05R\x05first\x12\x12\n" +
+	"\x04last\x18\x02 \x01(\x05R\x04last\"\xca\x01\n" +
 	"\n" +
 	"TaskMemory\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\x03R\x05limit\x121\n" +
@@ -9886,7 +10165,7 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04unit\x18\x02 \x01(\tR\x04unit\x12 \n" +
 	"\vdescription\x18\x03 \x01(\tR\vdescription\x12\x14\n" +
-	"\x05value\x18\x04 \x01(\x03R\x05value\"\xdd\a\n" +
+	"\x05value\x18\x04 \x01(\x03R\x05value\"\xb7\b\n" +
 	"\x03Job\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12!\n" +
 	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x12\n" +
@@ -9919,7 +10198,10 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\x10gang_incarnation\x18\x18 \x01(\x03R\x0fgangIncarnation\x12 \n" +
 	"\tgang_rank\x18\x19 \x01(\x05H\x00R\bgangRank\x88\x01\x01\x12+\n" +
 	"\x05input\x18\x1a \x01(\v2\x15.weir.api.v1.JobInputR\x05input\x12.\n" +
-	"\x06output\x18\x1b \x01(\v2\x16.weir.api.v1.JobOutputR\x06outputB\f\n" +
+	"\x06output\x18\x1b \x01(\v2\x16.weir.api.v1.JobOutputR\x06output\x12\x1a\n" +
+	"\bfailures\x18\x1c \x01(\x05R\bfailures\x12!\n" +
+	"\fmax_attempts\x18\x1d \x01(\x05R\vmaxAttempts\x12\x19\n" +
+	"\bgiven_up\x18\x1e \x01(\bR\agivenUpB\f\n" +
 	"\n" +
 	"_gang_rank\"\x84\x01\n" +
 	"\bJobInput\x12/\n" +
@@ -10344,9 +10626,10 @@ const file_apipb_api_proto_rawDesc = "" +
 	"\fJoinResponse\x12\x1a\n" +
 	"\bsuffrage\x18\x01 \x01(\tR\bsuffrage\x12\x16\n" +
 	"\x06leader\x18\x02 \x01(\tR\x06leader\x12-\n" +
-	"\amembers\x18\x03 \x03(\v2\x13.weir.api.v1.MemberR\amembers2\xa0\t\n" +
+	"\amembers\x18\x03 \x03(\v2\x13.weir.api.v1.MemberR\amembers2\xf2\t\n" +
 	"\x10OperationService\x12>\n" +
-	"\x05Start\x12\x19.weir.api.v1.StartRequest\x1a\x1a.weir.api.v1.StartResponse\x12O\n" +
+	"\x05Start\x12\x19.weir.api.v1.StartRequest\x1a\x1a.weir.api.v1.StartResponse\x12P\n" +
+	"\x05Retry\x12\".weir.api.v1.RetryOperationRequest\x1a#.weir.api.v1.RetryOperationResponse\x12O\n" +
 	"\x04List\x12\".weir.api.v1.ListOperationsRequest\x1a#.weir.api.v1.ListOperationsResponse\x12J\n" +
 	"\x03Get\x12 .weir.api.v1.GetOperationRequest\x1a!.weir.api.v1.GetOperationResponse\x12M\n" +
 	"\x04Wait\x12!.weir.api.v1.WaitOperationRequest\x1a\".weir.api.v1.WaitOperationResponse\x12R\n" +
@@ -10419,7 +10702,7 @@ func file_apipb_api_proto_rawDescGZIP() []byte {
 	return file_apipb_api_proto_rawDescData
 }
 
-var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 146)
+var file_apipb_api_proto_msgTypes = make([]protoimpl.MessageInfo, 149)
 var file_apipb_api_proto_goTypes = []any{
 	(*Resources)(nil),                    // 0: weir.api.v1.Resources
 	(*Error)(nil),                        // 1: weir.api.v1.Error
@@ -10429,370 +10712,376 @@ var file_apipb_api_proto_goTypes = []any{
 	(*MemoryAdvice)(nil),                 // 5: weir.api.v1.MemoryAdvice
 	(*StartRequest)(nil),                 // 6: weir.api.v1.StartRequest
 	(*StartResponse)(nil),                // 7: weir.api.v1.StartResponse
-	(*Operation)(nil),                    // 8: weir.api.v1.Operation
-	(*Alert)(nil),                        // 9: weir.api.v1.Alert
-	(*OperationInput)(nil),               // 10: weir.api.v1.OperationInput
-	(*OperationOutput)(nil),              // 11: weir.api.v1.OperationOutput
-	(*Preempted)(nil),                    // 12: weir.api.v1.Preempted
-	(*OperationTree)(nil),                // 13: weir.api.v1.OperationTree
-	(*TaskProgress)(nil),                 // 14: weir.api.v1.TaskProgress
-	(*TaskMemory)(nil),                   // 15: weir.api.v1.TaskMemory
-	(*JobReserve)(nil),                   // 16: weir.api.v1.JobReserve
-	(*InputProgress)(nil),                // 17: weir.api.v1.InputProgress
-	(*SkippedRecord)(nil),                // 18: weir.api.v1.SkippedRecord
-	(*GangProgress)(nil),                 // 19: weir.api.v1.GangProgress
-	(*ListOperationsRequest)(nil),        // 20: weir.api.v1.ListOperationsRequest
-	(*ListOperationsResponse)(nil),       // 21: weir.api.v1.ListOperationsResponse
-	(*GetOperationRequest)(nil),          // 22: weir.api.v1.GetOperationRequest
-	(*GetOperationResponse)(nil),         // 23: weir.api.v1.GetOperationResponse
-	(*WaitOperationRequest)(nil),         // 24: weir.api.v1.WaitOperationRequest
-	(*WaitOperationResponse)(nil),        // 25: weir.api.v1.WaitOperationResponse
-	(*WatchOperationRequest)(nil),        // 26: weir.api.v1.WatchOperationRequest
-	(*WatchOperationResponse)(nil),       // 27: weir.api.v1.WatchOperationResponse
-	(*AbortOperationRequest)(nil),        // 28: weir.api.v1.AbortOperationRequest
-	(*AbortOperationResponse)(nil),       // 29: weir.api.v1.AbortOperationResponse
-	(*InstancesRequest)(nil),             // 30: weir.api.v1.InstancesRequest
-	(*InstancesResponse)(nil),            // 31: weir.api.v1.InstancesResponse
-	(*WatchInstancesRequest)(nil),        // 32: weir.api.v1.WatchInstancesRequest
-	(*WatchInstancesResponse)(nil),       // 33: weir.api.v1.WatchInstancesResponse
-	(*Instance)(nil),                     // 34: weir.api.v1.Instance
-	(*SuspendOperationRequest)(nil),      // 35: weir.api.v1.SuspendOperationRequest
-	(*SuspendOperationResponse)(nil),     // 36: weir.api.v1.SuspendOperationResponse
-	(*ResumeOperationRequest)(nil),       // 37: weir.api.v1.ResumeOperationRequest
-	(*ResumeOperationResponse)(nil),      // 38: weir.api.v1.ResumeOperationResponse
-	(*CompleteOperationRequest)(nil),     // 39: weir.api.v1.CompleteOperationRequest
-	(*CompleteOperationResponse)(nil),    // 40: weir.api.v1.CompleteOperationResponse
-	(*UpdateOperationRequest)(nil),       // 41: weir.api.v1.UpdateOperationRequest
-	(*OperationChange)(nil),              // 42: weir.api.v1.OperationChange
-	(*UpdateOperationResponse)(nil),      // 43: weir.api.v1.UpdateOperationResponse
-	(*OperationEventsRequest)(nil),       // 44: weir.api.v1.OperationEventsRequest
-	(*OperationEvent)(nil),               // 45: weir.api.v1.OperationEvent
-	(*OperationEventsResponse)(nil),      // 46: weir.api.v1.OperationEventsResponse
-	(*JobStatisticsRequest)(nil),         // 47: weir.api.v1.JobStatisticsRequest
-	(*JobStatisticsResponse)(nil),        // 48: weir.api.v1.JobStatisticsResponse
-	(*JobStatistic)(nil),                 // 49: weir.api.v1.JobStatistic
-	(*Job)(nil),                          // 50: weir.api.v1.Job
-	(*JobInput)(nil),                     // 51: weir.api.v1.JobInput
-	(*InputSlice)(nil),                   // 52: weir.api.v1.InputSlice
-	(*JobOutput)(nil),                    // 53: weir.api.v1.JobOutput
-	(*Interruption)(nil),                 // 54: weir.api.v1.Interruption
-	(*JobStatistics)(nil),                // 55: weir.api.v1.JobStatistics
-	(*ListJobsRequest)(nil),              // 56: weir.api.v1.ListJobsRequest
-	(*ListJobsResponse)(nil),             // 57: weir.api.v1.ListJobsResponse
-	(*GetJobRequest)(nil),                // 58: weir.api.v1.GetJobRequest
-	(*GetJobResponse)(nil),               // 59: weir.api.v1.GetJobResponse
-	(*JobOutputRequest)(nil),             // 60: weir.api.v1.JobOutputRequest
-	(*JobOutputResponse)(nil),            // 61: weir.api.v1.JobOutputResponse
-	(*AbortJobRequest)(nil),              // 62: weir.api.v1.AbortJobRequest
-	(*AbortJobResponse)(nil),             // 63: weir.api.v1.AbortJobResponse
-	(*InterruptJobRequest)(nil),          // 64: weir.api.v1.InterruptJobRequest
-	(*InterruptJobResponse)(nil),         // 65: weir.api.v1.InterruptJobResponse
-	(*MemoryProfilesRequest)(nil),        // 66: weir.api.v1.MemoryProfilesRequest
-	(*MemoryProfilesResponse)(nil),       // 67: weir.api.v1.MemoryProfilesResponse
-	(*MemoryProfile)(nil),                // 68: weir.api.v1.MemoryProfile
-	(*ForgetMemoryProfilesRequest)(nil),  // 69: weir.api.v1.ForgetMemoryProfilesRequest
-	(*ForgetMemoryProfilesResponse)(nil), // 70: weir.api.v1.ForgetMemoryProfilesResponse
-	(*LedgerRequest)(nil),                // 71: weir.api.v1.LedgerRequest
-	(*LedgerResponse)(nil),               // 72: weir.api.v1.LedgerResponse
-	(*Waste)(nil),                        // 73: weir.api.v1.Waste
-	(*PoolHistoryRequest)(nil),           // 74: weir.api.v1.PoolHistoryRequest
-	(*PoolHistoryResponse)(nil),          // 75: weir.api.v1.PoolHistoryResponse
-	(*PoolPoint)(nil),                    // 76: weir.api.v1.PoolPoint
-	(*Pool)(nil),                         // 77: weir.api.v1.Pool
-	(*ListPoolsRequest)(nil),             // 78: weir.api.v1.ListPoolsRequest
-	(*ListPoolsResponse)(nil),            // 79: weir.api.v1.ListPoolsResponse
-	(*GetPoolRequest)(nil),               // 80: weir.api.v1.GetPoolRequest
-	(*GetPoolResponse)(nil),              // 81: weir.api.v1.GetPoolResponse
-	(*EditTreeRequest)(nil),              // 82: weir.api.v1.EditTreeRequest
-	(*TreeEdit)(nil),                     // 83: weir.api.v1.TreeEdit
-	(*PoolChange)(nil),                   // 84: weir.api.v1.PoolChange
-	(*RenamePool)(nil),                   // 85: weir.api.v1.RenamePool
-	(*EditTreeResponse)(nil),             // 86: weir.api.v1.EditTreeResponse
-	(*Tree)(nil),                         // 87: weir.api.v1.Tree
-	(*ListTreesRequest)(nil),             // 88: weir.api.v1.ListTreesRequest
-	(*ListTreesResponse)(nil),            // 89: weir.api.v1.ListTreesResponse
-	(*GetTreeRequest)(nil),               // 90: weir.api.v1.GetTreeRequest
-	(*GetTreeResponse)(nil),              // 91: weir.api.v1.GetTreeResponse
-	(*CreateTreeRequest)(nil),            // 92: weir.api.v1.CreateTreeRequest
-	(*CreateTreeResponse)(nil),           // 93: weir.api.v1.CreateTreeResponse
-	(*SetTreeRequest)(nil),               // 94: weir.api.v1.SetTreeRequest
-	(*SetTreeResponse)(nil),              // 95: weir.api.v1.SetTreeResponse
-	(*RemoveTreeRequest)(nil),            // 96: weir.api.v1.RemoveTreeRequest
-	(*RemoveTreeResponse)(nil),           // 97: weir.api.v1.RemoveTreeResponse
-	(*SetDefaultTreeRequest)(nil),        // 98: weir.api.v1.SetDefaultTreeRequest
-	(*SetDefaultTreeResponse)(nil),       // 99: weir.api.v1.SetDefaultTreeResponse
-	(*SnapshotRequest)(nil),              // 100: weir.api.v1.SnapshotRequest
-	(*SnapshotResponse)(nil),             // 101: weir.api.v1.SnapshotResponse
-	(*SnapshotPool)(nil),                 // 102: weir.api.v1.SnapshotPool
-	(*Volume)(nil),                       // 103: weir.api.v1.Volume
-	(*SnapshotOperation)(nil),            // 104: weir.api.v1.SnapshotOperation
-	(*SnapshotTask)(nil),                 // 105: weir.api.v1.SnapshotTask
-	(*SnapshotNode)(nil),                 // 106: weir.api.v1.SnapshotNode
-	(*GetAttributeRequest)(nil),          // 107: weir.api.v1.GetAttributeRequest
-	(*GetAttributeResponse)(nil),         // 108: weir.api.v1.GetAttributeResponse
-	(*Drain)(nil),                        // 109: weir.api.v1.Drain
-	(*Node)(nil),                         // 110: weir.api.v1.Node
-	(*FileCache)(nil),                    // 111: weir.api.v1.FileCache
-	(*ListNodesRequest)(nil),             // 112: weir.api.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),            // 113: weir.api.v1.ListNodesResponse
-	(*GetNodeRequest)(nil),               // 114: weir.api.v1.GetNodeRequest
-	(*GetNodeResponse)(nil),              // 115: weir.api.v1.GetNodeResponse
-	(*DrainNodeRequest)(nil),             // 116: weir.api.v1.DrainNodeRequest
-	(*DrainNodeResponse)(nil),            // 117: weir.api.v1.DrainNodeResponse
-	(*UndrainNodeRequest)(nil),           // 118: weir.api.v1.UndrainNodeRequest
-	(*UndrainNodeResponse)(nil),          // 119: weir.api.v1.UndrainNodeResponse
-	(*RemoveNodeRequest)(nil),            // 120: weir.api.v1.RemoveNodeRequest
-	(*RemoveNodeResponse)(nil),           // 121: weir.api.v1.RemoveNodeResponse
-	(*Member)(nil),                       // 122: weir.api.v1.Member
-	(*MembersRequest)(nil),               // 123: weir.api.v1.MembersRequest
-	(*MembersResponse)(nil),              // 124: weir.api.v1.MembersResponse
-	(*StatusRequest)(nil),                // 125: weir.api.v1.StatusRequest
-	(*StatusResponse)(nil),               // 126: weir.api.v1.StatusResponse
-	(*TransferRequest)(nil),              // 127: weir.api.v1.TransferRequest
-	(*TransferResponse)(nil),             // 128: weir.api.v1.TransferResponse
-	(*AddReplicaRequest)(nil),            // 129: weir.api.v1.AddReplicaRequest
-	(*AddReplicaResponse)(nil),           // 130: weir.api.v1.AddReplicaResponse
-	(*RemoveReplicaRequest)(nil),         // 131: weir.api.v1.RemoveReplicaRequest
-	(*RemoveReplicaResponse)(nil),        // 132: weir.api.v1.RemoveReplicaResponse
-	(*PromoteReplicaRequest)(nil),        // 133: weir.api.v1.PromoteReplicaRequest
-	(*PromoteReplicaResponse)(nil),       // 134: weir.api.v1.PromoteReplicaResponse
-	(*DemoteReplicaRequest)(nil),         // 135: weir.api.v1.DemoteReplicaRequest
-	(*DemoteReplicaResponse)(nil),        // 136: weir.api.v1.DemoteReplicaResponse
-	(*BackupRequest)(nil),                // 137: weir.api.v1.BackupRequest
-	(*BackupPart)(nil),                   // 138: weir.api.v1.BackupPart
-	(*JoinRequest)(nil),                  // 139: weir.api.v1.JoinRequest
-	(*JoinResponse)(nil),                 // 140: weir.api.v1.JoinResponse
-	nil,                                  // 141: weir.api.v1.Error.AttributesEntry
-	nil,                                  // 142: weir.api.v1.Operation.PreemptedOthersEntry
-	nil,                                  // 143: weir.api.v1.TaskProgress.AbortedByReasonEntry
-	nil,                                  // 144: weir.api.v1.OperationEvent.AttributesEntry
-	nil,                                  // 145: weir.api.v1.JobStatistics.ValuesEntry
-	(*structpb.Struct)(nil),              // 146: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil),        // 147: google.protobuf.Timestamp
-	(*structpb.Value)(nil),               // 148: google.protobuf.Value
+	(*RetryOperationRequest)(nil),        // 8: weir.api.v1.RetryOperationRequest
+	(*RetryOperationResponse)(nil),       // 9: weir.api.v1.RetryOperationResponse
+	(*Operation)(nil),                    // 10: weir.api.v1.Operation
+	(*Alert)(nil),                        // 11: weir.api.v1.Alert
+	(*OperationInput)(nil),               // 12: weir.api.v1.OperationInput
+	(*OperationOutput)(nil),              // 13: weir.api.v1.OperationOutput
+	(*Preempted)(nil),                    // 14: weir.api.v1.Preempted
+	(*OperationTree)(nil),                // 15: weir.api.v1.OperationTree
+	(*TaskProgress)(nil),                 // 16: weir.api.v1.TaskProgress
+	(*CookieRange)(nil),                  // 17: weir.api.v1.CookieRange
+	(*TaskMemory)(nil),                   // 18: weir.api.v1.TaskMemory
+	(*JobReserve)(nil),                   // 19: weir.api.v1.JobReserve
+	(*InputProgress)(nil),                // 20: weir.api.v1.InputProgress
+	(*SkippedRecord)(nil),                // 21: weir.api.v1.SkippedRecord
+	(*GangProgress)(nil),                 // 22: weir.api.v1.GangProgress
+	(*ListOperationsRequest)(nil),        // 23: weir.api.v1.ListOperationsRequest
+	(*ListOperationsResponse)(nil),       // 24: weir.api.v1.ListOperationsResponse
+	(*GetOperationRequest)(nil),          // 25: weir.api.v1.GetOperationRequest
+	(*GetOperationResponse)(nil),         // 26: weir.api.v1.GetOperationResponse
+	(*WaitOperationRequest)(nil),         // 27: weir.api.v1.WaitOperationRequest
+	(*WaitOperationResponse)(nil),        // 28: weir.api.v1.WaitOperationResponse
+	(*WatchOperationRequest)(nil),        // 29: weir.api.v1.WatchOperationRequest
+	(*WatchOperationResponse)(nil),       // 30: weir.api.v1.WatchOperationResponse
+	(*AbortOperationRequest)(nil),        // 31: weir.api.v1.AbortOperationRequest
+	(*AbortOperationResponse)(nil),       // 32: weir.api.v1.AbortOperationResponse
+	(*InstancesRequest)(nil),             // 33: weir.api.v1.InstancesRequest
+	(*InstancesResponse)(nil),            // 34: weir.api.v1.InstancesResponse
+	(*WatchInstancesRequest)(nil),        // 35: weir.api.v1.WatchInstancesRequest
+	(*WatchInstancesResponse)(nil),       // 36: weir.api.v1.WatchInstancesResponse
+	(*Instance)(nil),                     // 37: weir.api.v1.Instance
+	(*SuspendOperationRequest)(nil),      // 38: weir.api.v1.SuspendOperationRequest
+	(*SuspendOperationResponse)(nil),     // 39: weir.api.v1.SuspendOperationResponse
+	(*ResumeOperationRequest)(nil),       // 40: weir.api.v1.ResumeOperationRequest
+	(*ResumeOperationResponse)(nil),      // 41: weir.api.v1.ResumeOperationResponse
+	(*CompleteOperationRequest)(nil),     // 42: weir.api.v1.CompleteOperationRequest
+	(*CompleteOperationResponse)(nil),    // 43: weir.api.v1.CompleteOperationResponse
+	(*UpdateOperationRequest)(nil),       // 44: weir.api.v1.UpdateOperationRequest
+	(*OperationChange)(nil),              // 45: weir.api.v1.OperationChange
+	(*UpdateOperationResponse)(nil),      // 46: weir.api.v1.UpdateOperationResponse
+	(*OperationEventsRequest)(nil),       // 47: weir.api.v1.OperationEventsRequest
+	(*OperationEvent)(nil),               // 48: weir.api.v1.OperationEvent
+	(*OperationEventsResponse)(nil),      // 49: weir.api.v1.OperationEventsResponse
+	(*JobStatisticsRequest)(nil),         // 50: weir.api.v1.JobStatisticsRequest
+	(*JobStatisticsResponse)(nil),        // 51: weir.api.v1.JobStatisticsResponse
+	(*JobStatistic)(nil),                 // 52: weir.api.v1.JobStatistic
+	(*Job)(nil),                          // 53: weir.api.v1.Job
+	(*JobInput)(nil),                     // 54: weir.api.v1.JobInput
+	(*InputSlice)(nil),                   // 55: weir.api.v1.InputSlice
+	(*JobOutput)(nil),                    // 56: weir.api.v1.JobOutput
+	(*Interruption)(nil),                 // 57: weir.api.v1.Interruption
+	(*JobStatistics)(nil),                // 58: weir.api.v1.JobStatistics
+	(*ListJobsRequest)(nil),              // 59: weir.api.v1.ListJobsRequest
+	(*ListJobsResponse)(nil),             // 60: weir.api.v1.ListJobsResponse
+	(*GetJobRequest)(nil),                // 61: weir.api.v1.GetJobRequest
+	(*GetJobResponse)(nil),               // 62: weir.api.v1.GetJobResponse
+	(*JobOutputRequest)(nil),             // 63: weir.api.v1.JobOutputRequest
+	(*JobOutputResponse)(nil),            // 64: weir.api.v1.JobOutputResponse
+	(*AbortJobRequest)(nil),              // 65: weir.api.v1.AbortJobRequest
+	(*AbortJobResponse)(nil),             // 66: weir.api.v1.AbortJobResponse
+	(*InterruptJobRequest)(nil),          // 67: weir.api.v1.InterruptJobRequest
+	(*InterruptJobResponse)(nil),         // 68: weir.api.v1.InterruptJobResponse
+	(*MemoryProfilesRequest)(nil),        // 69: weir.api.v1.MemoryProfilesRequest
+	(*MemoryProfilesResponse)(nil),       // 70: weir.api.v1.MemoryProfilesResponse
+	(*MemoryProfile)(nil),                // 71: weir.api.v1.MemoryProfile
+	(*ForgetMemoryProfilesRequest)(nil),  // 72: weir.api.v1.ForgetMemoryProfilesRequest
+	(*ForgetMemoryProfilesResponse)(nil), // 73: weir.api.v1.ForgetMemoryProfilesResponse
+	(*LedgerRequest)(nil),                // 74: weir.api.v1.LedgerRequest
+	(*LedgerResponse)(nil),               // 75: weir.api.v1.LedgerResponse
+	(*Waste)(nil),                        // 76: weir.api.v1.Waste
+	(*PoolHistoryRequest)(nil),           // 77: weir.api.v1.PoolHistoryRequest
+	(*PoolHistoryResponse)(nil),          // 78: weir.api.v1.PoolHistoryResponse
+	(*PoolPoint)(nil),                    // 79: weir.api.v1.PoolPoint
+	(*Pool)(nil),                         // 80: weir.api.v1.Pool
+	(*ListPoolsRequest)(nil),             // 81: weir.api.v1.ListPoolsRequest
+	(*ListPoolsResponse)(nil),            // 82: weir.api.v1.ListPoolsResponse
+	(*GetPoolRequest)(nil),               // 83: weir.api.v1.GetPoolRequest
+	(*GetPoolResponse)(nil),              // 84: weir.api.v1.GetPoolResponse
+	(*EditTreeRequest)(nil),              // 85: weir.api.v1.EditTreeRequest
+	(*TreeEdit)(nil),                     // 86: weir.api.v1.TreeEdit
+	(*PoolChange)(nil),                   // 87: weir.api.v1.PoolChange
+	(*RenamePool)(nil),                   // 88: weir.api.v1.RenamePool
+	(*EditTreeResponse)(nil),             // 89: weir.api.v1.EditTreeResponse
+	(*Tree)(nil),                         // 90: weir.api.v1.Tree
+	(*ListTreesRequest)(nil),             // 91: weir.api.v1.ListTreesRequest
+	(*ListTreesResponse)(nil),            // 92: weir.api.v1.ListTreesResponse
+	(*GetTreeRequest)(nil),               // 93: weir.api.v1.GetTreeRequest
+	(*GetTreeResponse)(nil),              // 94: weir.api.v1.GetTreeResponse
+	(*CreateTreeRequest)(nil),            // 95: weir.api.v1.CreateTreeRequest
+	(*CreateTreeResponse)(nil),           // 96: weir.api.v1.CreateTreeResponse
+	(*SetTreeRequest)(nil),               // 97: weir.api.v1.SetTreeRequest
+	(*SetTreeResponse)(nil),              // 98: weir.api.v1.SetTreeResponse
+	(*RemoveTreeRequest)(nil),            // 99: weir.api.v1.RemoveTreeRequest
+	(*RemoveTreeResponse)(nil),           // 100: weir.api.v1.RemoveTreeResponse
+	(*SetDefaultTreeRequest)(nil),        // 101: weir.api.v1.SetDefaultTreeRequest
+	(*SetDefaultTreeResponse)(nil),       // 102: weir.api.v1.SetDefaultTreeResponse
+	(*SnapshotRequest)(nil),              // 103: weir.api.v1.SnapshotRequest
+	(*SnapshotResponse)(nil),             // 104: weir.api.v1.SnapshotResponse
+	(*SnapshotPool)(nil),                 // 105: weir.api.v1.SnapshotPool
+	(*Volume)(nil),                       // 106: weir.api.v1.Volume
+	(*SnapshotOperation)(nil),            // 107: weir.api.v1.SnapshotOperation
+	(*SnapshotTask)(nil),                 // 108: weir.api.v1.SnapshotTask
+	(*SnapshotNode)(nil),                 // 109: weir.api.v1.SnapshotNode
+	(*GetAttributeRequest)(nil),          // 110: weir.api.v1.GetAttributeRequest
+	(*GetAttributeResponse)(nil),         // 111: weir.api.v1.GetAttributeResponse
+	(*Drain)(nil),                        // 112: weir.api.v1.Drain
+	(*Node)(nil),                         // 113: weir.api.v1.Node
+	(*FileCache)(nil),                    // 114: weir.api.v1.FileCache
+	(*ListNodesRequest)(nil),             // 115: weir.api.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),            // 116: weir.api.v1.ListNodesResponse
+	(*GetNodeRequest)(nil),               // 117: weir.api.v1.GetNodeRequest
+	(*GetNodeResponse)(nil),              // 118: weir.api.v1.GetNodeResponse
+	(*DrainNodeRequest)(nil),             // 119: weir.api.v1.DrainNodeRequest
+	(*DrainNodeResponse)(nil),            // 120: weir.api.v1.DrainNodeResponse
+	(*UndrainNodeRequest)(nil),           // 121: weir.api.v1.UndrainNodeRequest
+	(*UndrainNodeResponse)(nil),          // 122: weir.api.v1.UndrainNodeResponse
+	(*RemoveNodeRequest)(nil),            // 123: weir.api.v1.RemoveNodeRequest
+	(*RemoveNodeResponse)(nil),           // 124: weir.api.v1.RemoveNodeResponse
+	(*Member)(nil),                       // 125: weir.api.v1.Member
+	(*MembersRequest)(nil),               // 126: weir.api.v1.MembersRequest
+	(*MembersResponse)(nil),              // 127: weir.api.v1.MembersResponse
+	(*StatusRequest)(nil),                // 128: weir.api.v1.StatusRequest
+	(*StatusResponse)(nil),               // 129: weir.api.v1.StatusResponse
+	(*TransferRequest)(nil),              // 130: weir.api.v1.TransferRequest
+	(*TransferResponse)(nil),             // 131: weir.api.v1.TransferResponse
+	(*AddReplicaRequest)(nil),            // 132: weir.api.v1.AddReplicaRequest
+	(*AddReplicaResponse)(nil),           // 133: weir.api.v1.AddReplicaResponse
+	(*RemoveReplicaRequest)(nil),         // 134: weir.api.v1.RemoveReplicaRequest
+	(*RemoveReplicaResponse)(nil),        // 135: weir.api.v1.RemoveReplicaResponse
+	(*PromoteReplicaRequest)(nil),        // 136: weir.api.v1.PromoteReplicaRequest
+	(*PromoteReplicaResponse)(nil),       // 137: weir.api.v1.PromoteReplicaResponse
+	(*DemoteReplicaRequest)(nil),         // 138: weir.api.v1.DemoteReplicaRequest
+	(*DemoteReplicaResponse)(nil),        // 139: weir.api.v1.DemoteReplicaResponse
+	(*BackupRequest)(nil),                // 140: weir.api.v1.BackupRequest
+	(*BackupPart)(nil),                   // 141: weir.api.v1.BackupPart
+	(*JoinRequest)(nil),                  // 142: weir.api.v1.JoinRequest
+	(*JoinResponse)(nil),                 // 143: weir.api.v1.JoinResponse
+	nil,                                  // 144: weir.api.v1.Error.AttributesEntry
+	nil,                                  // 145: weir.api.v1.Operation.PreemptedOthersEntry
+	nil,                                  // 146: weir.api.v1.TaskProgress.AbortedByReasonEntry
+	nil,                                  // 147: weir.api.v1.OperationEvent.AttributesEntry
+	nil,                                  // 148: weir.api.v1.JobStatistics.ValuesEntry
+	(*structpb.Struct)(nil),              // 149: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil),        // 150: google.protobuf.Timestamp
+	(*structpb.Value)(nil),               // 151: google.protobuf.Value
 }
 var file_apipb_api_proto_depIdxs = []int32{
-	141, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
+	144, // 0: weir.api.v1.Error.attributes:type_name -> weir.api.v1.Error.AttributesEntry
 	1,   // 1: weir.api.v1.Error.inner:type_name -> weir.api.v1.Error
 	4,   // 2: weir.api.v1.OperationStatisticsResponse.statistics:type_name -> weir.api.v1.Statistic
 	5,   // 3: weir.api.v1.OperationStatisticsResponse.advice:type_name -> weir.api.v1.MemoryAdvice
-	146, // 4: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
-	147, // 5: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
-	147, // 6: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
-	14,  // 7: weir.api.v1.Operation.tasks:type_name -> weir.api.v1.TaskProgress
-	14,  // 8: weir.api.v1.Operation.progress:type_name -> weir.api.v1.TaskProgress
+	149, // 4: weir.api.v1.StartRequest.spec:type_name -> google.protobuf.Struct
+	150, // 5: weir.api.v1.Operation.start_time:type_name -> google.protobuf.Timestamp
+	150, // 6: weir.api.v1.Operation.finish_time:type_name -> google.protobuf.Timestamp
+	16,  // 7: weir.api.v1.Operation.tasks:type_name -> weir.api.v1.TaskProgress
+	16,  // 8: weir.api.v1.Operation.progress:type_name -> weir.api.v1.TaskProgress
 	1,   // 9: weir.api.v1.Operation.result:type_name -> weir.api.v1.Error
-	146, // 10: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
-	146, // 11: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
-	13,  // 12: weir.api.v1.Operation.trees:type_name -> weir.api.v1.OperationTree
-	12,  // 13: weir.api.v1.Operation.preempted:type_name -> weir.api.v1.Preempted
-	73,  // 14: weir.api.v1.Operation.waste:type_name -> weir.api.v1.Waste
-	142, // 15: weir.api.v1.Operation.preempted_others:type_name -> weir.api.v1.Operation.PreemptedOthersEntry
-	9,   // 16: weir.api.v1.Operation.alerts:type_name -> weir.api.v1.Alert
-	10,  // 17: weir.api.v1.Operation.input:type_name -> weir.api.v1.OperationInput
-	11,  // 18: weir.api.v1.Operation.output:type_name -> weir.api.v1.OperationOutput
-	147, // 19: weir.api.v1.OperationOutput.time:type_name -> google.protobuf.Timestamp
-	146, // 20: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
-	143, // 21: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
+	149, // 10: weir.api.v1.Operation.annotations:type_name -> google.protobuf.Struct
+	149, // 11: weir.api.v1.Operation.spec:type_name -> google.protobuf.Struct
+	15,  // 12: weir.api.v1.Operation.trees:type_name -> weir.api.v1.OperationTree
+	14,  // 13: weir.api.v1.Operation.preempted:type_name -> weir.api.v1.Preempted
+	76,  // 14: weir.api.v1.Operation.waste:type_name -> weir.api.v1.Waste
+	145, // 15: weir.api.v1.Operation.preempted_others:type_name -> weir.api.v1.Operation.PreemptedOthersEntry
+	11,  // 16: weir.api.v1.Operation.alerts:type_name -> weir.api.v1.Alert
+	12,  // 17: weir.api.v1.Operation.input:type_name -> weir.api.v1.OperationInput
+	13,  // 18: weir.api.v1.Operation.output:type_name -> weir.api.v1.OperationOutput
+	150, // 19: weir.api.v1.OperationOutput.time:type_name -> google.protobuf.Timestamp
+	149, // 20: weir.api.v1.OperationTree.options:type_name -> google.protobuf.Struct
+	146, // 21: weir.api.v1.TaskProgress.aborted_by_reason:type_name -> weir.api.v1.TaskProgress.AbortedByReasonEntry
 	0,   // 22: weir.api.v1.TaskProgress.job_resources:type_name -> weir.api.v1.Resources
-	15,  // 23: weir.api.v1.TaskProgress.memory:type_name -> weir.api.v1.TaskMemory
-	17,  // 24: weir.api.v1.TaskProgress.input:type_name -> weir.api.v1.InputProgress
-	19,  // 25: weir.api.v1.TaskProgress.gang:type_name -> weir.api.v1.GangProgress
-	16,  // 26: weir.api.v1.TaskMemory.reserve:type_name -> weir.api.v1.JobReserve
-	18,  // 27: weir.api.v1.InputProgress.skipped:type_name -> weir.api.v1.SkippedRecord
-	8,   // 28: weir.api.v1.ListOperationsResponse.operations:type_name -> weir.api.v1.Operation
-	8,   // 29: weir.api.v1.GetOperationResponse.operation:type_name -> weir.api.v1.Operation
-	8,   // 30: weir.api.v1.WaitOperationResponse.operation:type_name -> weir.api.v1.Operation
-	8,   // 31: weir.api.v1.WatchOperationResponse.operation:type_name -> weir.api.v1.Operation
-	34,  // 32: weir.api.v1.InstancesResponse.instances:type_name -> weir.api.v1.Instance
-	34,  // 33: weir.api.v1.WatchInstancesResponse.instances:type_name -> weir.api.v1.Instance
-	147, // 34: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
-	147, // 35: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
-	42,  // 36: weir.api.v1.UpdateOperationRequest.changes:type_name -> weir.api.v1.OperationChange
-	146, // 37: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
-	147, // 38: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
-	144, // 39: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
-	45,  // 40: weir.api.v1.OperationEventsResponse.events:type_name -> weir.api.v1.OperationEvent
-	49,  // 41: weir.api.v1.JobStatisticsResponse.statistics:type_name -> weir.api.v1.JobStatistic
-	1,   // 42: weir.api.v1.Job.error:type_name -> weir.api.v1.Error
-	147, // 43: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
-	147, // 44: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
-	0,   // 45: weir.api.v1.Job.resources:type_name -> weir.api.v1.Resources
-	55,  // 46: weir.api.v1.Job.statistics:type_name -> weir.api.v1.JobStatistics
-	54,  // 47: weir.api.v1.Job.interruption:type_name -> weir.api.v1.Interruption
-	16,  // 48: weir.api.v1.Job.reserve:type_name -> weir.api.v1.JobReserve
-	51,  // 49: weir.api.v1.Job.input:type_name -> weir.api.v1.JobInput
-	53,  // 50: weir.api.v1.Job.output:type_name -> weir.api.v1.JobOutput
-	52,  // 51: weir.api.v1.JobInput.slices:type_name -> weir.api.v1.InputSlice
-	147, // 52: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
-	147, // 53: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
-	147, // 54: weir.api.v1.Interruption.held_until:type_name -> google.protobuf.Timestamp
-	145, // 55: weir.api.v1.JobStatistics.values:type_name -> weir.api.v1.JobStatistics.ValuesEntry
-	50,  // 56: weir.api.v1.ListJobsResponse.jobs:type_name -> weir.api.v1.Job
-	50,  // 57: weir.api.v1.GetJobResponse.job:type_name -> weir.api.v1.Job
-	147, // 58: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
-	68,  // 59: weir.api.v1.MemoryProfilesResponse.profiles:type_name -> weir.api.v1.MemoryProfile
-	147, // 60: weir.api.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
-	73,  // 61: weir.api.v1.LedgerResponse.waste:type_name -> weir.api.v1.Waste
-	147, // 62: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
-	147, // 63: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
-	76,  // 64: weir.api.v1.PoolHistoryResponse.points:type_name -> weir.api.v1.PoolPoint
-	147, // 65: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
-	0,   // 66: weir.api.v1.Pool.usage:type_name -> weir.api.v1.Resources
-	0,   // 67: weir.api.v1.Pool.demand:type_name -> weir.api.v1.Resources
-	146, // 68: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
-	146, // 69: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
-	0,   // 70: weir.api.v1.Pool.claimed:type_name -> weir.api.v1.Resources
-	77,  // 71: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
-	146, // 72: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
-	77,  // 73: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
-	83,  // 74: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
-	146, // 75: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
-	77,  // 76: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
-	84,  // 77: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
-	85,  // 78: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
-	146, // 79: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
-	146, // 80: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
-	146, // 81: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
-	0,   // 82: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
-	147, // 83: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
-	87,  // 84: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
-	87,  // 85: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
-	146, // 86: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
-	146, // 87: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
-	147, // 88: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
-	146, // 89: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
-	102, // 90: weir.api.v1.SnapshotResponse.pools:type_name -> weir.api.v1.SnapshotPool
-	104, // 91: weir.api.v1.SnapshotResponse.operations:type_name -> weir.api.v1.SnapshotOperation
-	106, // 92: weir.api.v1.SnapshotResponse.nodes:type_name -> weir.api.v1.SnapshotNode
-	146, // 93: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
-	103, // 94: weir.api.v1.SnapshotPool.volume:type_name -> weir.api.v1.Volume
-	146, // 95: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
-	0,   // 96: weir.api.v1.SnapshotOperation.usage:type_name -> weir.api.v1.Resources
-	105, // 97: weir.api.v1.SnapshotOperation.tasks:type_name -> weir.api.v1.SnapshotTask
-	147, // 98: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
-	0,   // 99: weir.api.v1.SnapshotTask.job_resources:type_name -> weir.api.v1.Resources
-	0,   // 100: weir.api.v1.SnapshotNode.resources:type_name -> weir.api.v1.Resources
-	148, // 101: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
-	147, // 102: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
-	0,   // 103: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
-	0,   // 104: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
-	147, // 105: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
-	147, // 106: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
-	109, // 107: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
-	111, // 108: weir.api.v1.Node.file_cache:type_name -> weir.api.v1.FileCache
-	110, // 109: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
-	110, // 110: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
-	50,  // 111: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
-	122, // 112: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
-	122, // 113: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
-	0,   // 114: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
-	0,   // 115: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
-	110, // 116: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
-	122, // 117: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
-	6,   // 118: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
-	20,  // 119: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
-	22,  // 120: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
-	24,  // 121: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
-	26,  // 122: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
-	28,  // 123: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
-	35,  // 124: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
-	37,  // 125: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
-	39,  // 126: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
-	44,  // 127: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
-	41,  // 128: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
-	30,  // 129: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
-	32,  // 130: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
-	2,   // 131: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
-	56,  // 132: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
-	58,  // 133: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
-	60,  // 134: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
-	62,  // 135: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
-	64,  // 136: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
-	47,  // 137: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
-	66,  // 138: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
-	69,  // 139: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
-	78,  // 140: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
-	80,  // 141: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
-	82,  // 142: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
-	74,  // 143: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
-	71,  // 144: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
-	88,  // 145: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
-	90,  // 146: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
-	92,  // 147: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
-	94,  // 148: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
-	96,  // 149: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
-	98,  // 150: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
-	100, // 151: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
-	107, // 152: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
-	112, // 153: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
-	114, // 154: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
-	116, // 155: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
-	118, // 156: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
-	120, // 157: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
-	123, // 158: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
-	125, // 159: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
-	127, // 160: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
-	129, // 161: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
-	131, // 162: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
-	133, // 163: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
-	135, // 164: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
-	137, // 165: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
-	139, // 166: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
-	7,   // 167: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
-	21,  // 168: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
-	23,  // 169: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
-	25,  // 170: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
-	27,  // 171: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
-	29,  // 172: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
-	36,  // 173: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
-	38,  // 174: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
-	40,  // 175: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
-	46,  // 176: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
-	43,  // 177: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
-	31,  // 178: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
-	33,  // 179: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
-	3,   // 180: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
-	57,  // 181: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
-	59,  // 182: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
-	61,  // 183: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
-	63,  // 184: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
-	65,  // 185: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
-	48,  // 186: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
-	67,  // 187: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
-	70,  // 188: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
-	79,  // 189: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
-	81,  // 190: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
-	86,  // 191: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
-	75,  // 192: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
-	72,  // 193: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
-	89,  // 194: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
-	91,  // 195: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
-	93,  // 196: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
-	95,  // 197: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
-	97,  // 198: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
-	99,  // 199: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
-	101, // 200: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
-	108, // 201: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
-	113, // 202: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
-	115, // 203: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
-	117, // 204: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
-	119, // 205: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
-	121, // 206: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
-	124, // 207: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
-	126, // 208: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
-	128, // 209: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
-	130, // 210: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
-	132, // 211: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
-	134, // 212: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
-	136, // 213: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
-	138, // 214: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
-	140, // 215: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
-	167, // [167:216] is the sub-list for method output_type
-	118, // [118:167] is the sub-list for method input_type
-	118, // [118:118] is the sub-list for extension type_name
-	118, // [118:118] is the sub-list for extension extendee
-	0,   // [0:118] is the sub-list for field type_name
+	18,  // 23: weir.api.v1.TaskProgress.memory:type_name -> weir.api.v1.TaskMemory
+	20,  // 24: weir.api.v1.TaskProgress.input:type_name -> weir.api.v1.InputProgress
+	22,  // 25: weir.api.v1.TaskProgress.gang:type_name -> weir.api.v1.GangProgress
+	17,  // 26: weir.api.v1.TaskProgress.given_up_cookies:type_name -> weir.api.v1.CookieRange
+	19,  // 27: weir.api.v1.TaskMemory.reserve:type_name -> weir.api.v1.JobReserve
+	21,  // 28: weir.api.v1.InputProgress.skipped:type_name -> weir.api.v1.SkippedRecord
+	10,  // 29: weir.api.v1.ListOperationsResponse.operations:type_name -> weir.api.v1.Operation
+	10,  // 30: weir.api.v1.GetOperationResponse.operation:type_name -> weir.api.v1.Operation
+	10,  // 31: weir.api.v1.WaitOperationResponse.operation:type_name -> weir.api.v1.Operation
+	10,  // 32: weir.api.v1.WatchOperationResponse.operation:type_name -> weir.api.v1.Operation
+	37,  // 33: weir.api.v1.InstancesResponse.instances:type_name -> weir.api.v1.Instance
+	37,  // 34: weir.api.v1.WatchInstancesResponse.instances:type_name -> weir.api.v1.Instance
+	150, // 35: weir.api.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
+	150, // 36: weir.api.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
+	45,  // 37: weir.api.v1.UpdateOperationRequest.changes:type_name -> weir.api.v1.OperationChange
+	149, // 38: weir.api.v1.OperationChange.options:type_name -> google.protobuf.Struct
+	150, // 39: weir.api.v1.OperationEvent.time:type_name -> google.protobuf.Timestamp
+	147, // 40: weir.api.v1.OperationEvent.attributes:type_name -> weir.api.v1.OperationEvent.AttributesEntry
+	48,  // 41: weir.api.v1.OperationEventsResponse.events:type_name -> weir.api.v1.OperationEvent
+	52,  // 42: weir.api.v1.JobStatisticsResponse.statistics:type_name -> weir.api.v1.JobStatistic
+	1,   // 43: weir.api.v1.Job.error:type_name -> weir.api.v1.Error
+	150, // 44: weir.api.v1.Job.start_time:type_name -> google.protobuf.Timestamp
+	150, // 45: weir.api.v1.Job.finish_time:type_name -> google.protobuf.Timestamp
+	0,   // 46: weir.api.v1.Job.resources:type_name -> weir.api.v1.Resources
+	58,  // 47: weir.api.v1.Job.statistics:type_name -> weir.api.v1.JobStatistics
+	57,  // 48: weir.api.v1.Job.interruption:type_name -> weir.api.v1.Interruption
+	19,  // 49: weir.api.v1.Job.reserve:type_name -> weir.api.v1.JobReserve
+	54,  // 50: weir.api.v1.Job.input:type_name -> weir.api.v1.JobInput
+	56,  // 51: weir.api.v1.Job.output:type_name -> weir.api.v1.JobOutput
+	55,  // 52: weir.api.v1.JobInput.slices:type_name -> weir.api.v1.InputSlice
+	150, // 53: weir.api.v1.Interruption.time:type_name -> google.protobuf.Timestamp
+	150, // 54: weir.api.v1.Interruption.deadline:type_name -> google.protobuf.Timestamp
+	150, // 55: weir.api.v1.Interruption.held_until:type_name -> google.protobuf.Timestamp
+	148, // 56: weir.api.v1.JobStatistics.values:type_name -> weir.api.v1.JobStatistics.ValuesEntry
+	53,  // 57: weir.api.v1.ListJobsResponse.jobs:type_name -> weir.api.v1.Job
+	53,  // 58: weir.api.v1.GetJobResponse.job:type_name -> weir.api.v1.Job
+	150, // 59: weir.api.v1.InterruptJobResponse.deadline:type_name -> google.protobuf.Timestamp
+	71,  // 60: weir.api.v1.MemoryProfilesResponse.profiles:type_name -> weir.api.v1.MemoryProfile
+	150, // 61: weir.api.v1.MemoryProfile.updated_time:type_name -> google.protobuf.Timestamp
+	76,  // 62: weir.api.v1.LedgerResponse.waste:type_name -> weir.api.v1.Waste
+	150, // 63: weir.api.v1.PoolHistoryRequest.from:type_name -> google.protobuf.Timestamp
+	150, // 64: weir.api.v1.PoolHistoryRequest.to:type_name -> google.protobuf.Timestamp
+	79,  // 65: weir.api.v1.PoolHistoryResponse.points:type_name -> weir.api.v1.PoolPoint
+	150, // 66: weir.api.v1.PoolPoint.time:type_name -> google.protobuf.Timestamp
+	0,   // 67: weir.api.v1.Pool.usage:type_name -> weir.api.v1.Resources
+	0,   // 68: weir.api.v1.Pool.demand:type_name -> weir.api.v1.Resources
+	149, // 69: weir.api.v1.Pool.options:type_name -> google.protobuf.Struct
+	149, // 70: weir.api.v1.Pool.effective:type_name -> google.protobuf.Struct
+	0,   // 71: weir.api.v1.Pool.claimed:type_name -> weir.api.v1.Resources
+	80,  // 72: weir.api.v1.ListPoolsResponse.pools:type_name -> weir.api.v1.Pool
+	149, // 73: weir.api.v1.ListPoolsResponse.tree_options:type_name -> google.protobuf.Struct
+	80,  // 74: weir.api.v1.GetPoolResponse.pool:type_name -> weir.api.v1.Pool
+	86,  // 75: weir.api.v1.EditTreeRequest.edits:type_name -> weir.api.v1.TreeEdit
+	149, // 76: weir.api.v1.TreeEdit.tree_options:type_name -> google.protobuf.Struct
+	80,  // 77: weir.api.v1.TreeEdit.create:type_name -> weir.api.v1.Pool
+	87,  // 78: weir.api.v1.TreeEdit.change:type_name -> weir.api.v1.PoolChange
+	88,  // 79: weir.api.v1.TreeEdit.rename:type_name -> weir.api.v1.RenamePool
+	149, // 80: weir.api.v1.PoolChange.options:type_name -> google.protobuf.Struct
+	149, // 81: weir.api.v1.Tree.options:type_name -> google.protobuf.Struct
+	149, // 82: weir.api.v1.Tree.effective:type_name -> google.protobuf.Struct
+	0,   // 83: weir.api.v1.Tree.resources:type_name -> weir.api.v1.Resources
+	150, // 84: weir.api.v1.Tree.modified_time:type_name -> google.protobuf.Timestamp
+	90,  // 85: weir.api.v1.ListTreesResponse.trees:type_name -> weir.api.v1.Tree
+	90,  // 86: weir.api.v1.GetTreeResponse.tree:type_name -> weir.api.v1.Tree
+	149, // 87: weir.api.v1.CreateTreeRequest.options:type_name -> google.protobuf.Struct
+	149, // 88: weir.api.v1.SetTreeRequest.options:type_name -> google.protobuf.Struct
+	150, // 89: weir.api.v1.SnapshotResponse.time:type_name -> google.protobuf.Timestamp
+	149, // 90: weir.api.v1.SnapshotResponse.options:type_name -> google.protobuf.Struct
+	105, // 91: weir.api.v1.SnapshotResponse.pools:type_name -> weir.api.v1.SnapshotPool
+	107, // 92: weir.api.v1.SnapshotResponse.operations:type_name -> weir.api.v1.SnapshotOperation
+	109, // 93: weir.api.v1.SnapshotResponse.nodes:type_name -> weir.api.v1.SnapshotNode
+	149, // 94: weir.api.v1.SnapshotPool.options:type_name -> google.protobuf.Struct
+	106, // 95: weir.api.v1.SnapshotPool.volume:type_name -> weir.api.v1.Volume
+	149, // 96: weir.api.v1.SnapshotOperation.options:type_name -> google.protobuf.Struct
+	0,   // 97: weir.api.v1.SnapshotOperation.usage:type_name -> weir.api.v1.Resources
+	108, // 98: weir.api.v1.SnapshotOperation.tasks:type_name -> weir.api.v1.SnapshotTask
+	150, // 99: weir.api.v1.SnapshotOperation.start_time:type_name -> google.protobuf.Timestamp
+	0,   // 100: weir.api.v1.SnapshotTask.job_resources:type_name -> weir.api.v1.Resources
+	0,   // 101: weir.api.v1.SnapshotNode.resources:type_name -> weir.api.v1.Resources
+	151, // 102: weir.api.v1.GetAttributeResponse.value:type_name -> google.protobuf.Value
+	150, // 103: weir.api.v1.Drain.time:type_name -> google.protobuf.Timestamp
+	0,   // 104: weir.api.v1.Node.resources:type_name -> weir.api.v1.Resources
+	0,   // 105: weir.api.v1.Node.usage:type_name -> weir.api.v1.Resources
+	150, // 106: weir.api.v1.Node.registered_time:type_name -> google.protobuf.Timestamp
+	150, // 107: weir.api.v1.Node.last_heartbeat:type_name -> google.protobuf.Timestamp
+	112, // 108: weir.api.v1.Node.drain:type_name -> weir.api.v1.Drain
+	114, // 109: weir.api.v1.Node.file_cache:type_name -> weir.api.v1.FileCache
+	113, // 110: weir.api.v1.ListNodesResponse.nodes:type_name -> weir.api.v1.Node
+	113, // 111: weir.api.v1.GetNodeResponse.node:type_name -> weir.api.v1.Node
+	53,  // 112: weir.api.v1.GetNodeResponse.jobs:type_name -> weir.api.v1.Job
+	125, // 113: weir.api.v1.MembersResponse.members:type_name -> weir.api.v1.Member
+	125, // 114: weir.api.v1.StatusResponse.members:type_name -> weir.api.v1.Member
+	0,   // 115: weir.api.v1.StatusResponse.total:type_name -> weir.api.v1.Resources
+	0,   // 116: weir.api.v1.StatusResponse.usage:type_name -> weir.api.v1.Resources
+	113, // 117: weir.api.v1.StatusResponse.draining:type_name -> weir.api.v1.Node
+	125, // 118: weir.api.v1.JoinResponse.members:type_name -> weir.api.v1.Member
+	6,   // 119: weir.api.v1.OperationService.Start:input_type -> weir.api.v1.StartRequest
+	8,   // 120: weir.api.v1.OperationService.Retry:input_type -> weir.api.v1.RetryOperationRequest
+	23,  // 121: weir.api.v1.OperationService.List:input_type -> weir.api.v1.ListOperationsRequest
+	25,  // 122: weir.api.v1.OperationService.Get:input_type -> weir.api.v1.GetOperationRequest
+	27,  // 123: weir.api.v1.OperationService.Wait:input_type -> weir.api.v1.WaitOperationRequest
+	29,  // 124: weir.api.v1.OperationService.Watch:input_type -> weir.api.v1.WatchOperationRequest
+	31,  // 125: weir.api.v1.OperationService.Abort:input_type -> weir.api.v1.AbortOperationRequest
+	38,  // 126: weir.api.v1.OperationService.Suspend:input_type -> weir.api.v1.SuspendOperationRequest
+	40,  // 127: weir.api.v1.OperationService.Resume:input_type -> weir.api.v1.ResumeOperationRequest
+	42,  // 128: weir.api.v1.OperationService.Complete:input_type -> weir.api.v1.CompleteOperationRequest
+	47,  // 129: weir.api.v1.OperationService.Events:input_type -> weir.api.v1.OperationEventsRequest
+	44,  // 130: weir.api.v1.OperationService.Update:input_type -> weir.api.v1.UpdateOperationRequest
+	33,  // 131: weir.api.v1.OperationService.Instances:input_type -> weir.api.v1.InstancesRequest
+	35,  // 132: weir.api.v1.OperationService.WatchInstances:input_type -> weir.api.v1.WatchInstancesRequest
+	2,   // 133: weir.api.v1.OperationService.Statistics:input_type -> weir.api.v1.OperationStatisticsRequest
+	59,  // 134: weir.api.v1.JobService.List:input_type -> weir.api.v1.ListJobsRequest
+	61,  // 135: weir.api.v1.JobService.Get:input_type -> weir.api.v1.GetJobRequest
+	63,  // 136: weir.api.v1.JobService.Output:input_type -> weir.api.v1.JobOutputRequest
+	65,  // 137: weir.api.v1.JobService.Abort:input_type -> weir.api.v1.AbortJobRequest
+	67,  // 138: weir.api.v1.JobService.Interrupt:input_type -> weir.api.v1.InterruptJobRequest
+	50,  // 139: weir.api.v1.JobService.Statistics:input_type -> weir.api.v1.JobStatisticsRequest
+	69,  // 140: weir.api.v1.MemoryService.Profiles:input_type -> weir.api.v1.MemoryProfilesRequest
+	72,  // 141: weir.api.v1.MemoryService.Forget:input_type -> weir.api.v1.ForgetMemoryProfilesRequest
+	81,  // 142: weir.api.v1.PoolService.List:input_type -> weir.api.v1.ListPoolsRequest
+	83,  // 143: weir.api.v1.PoolService.Get:input_type -> weir.api.v1.GetPoolRequest
+	85,  // 144: weir.api.v1.PoolService.Edit:input_type -> weir.api.v1.EditTreeRequest
+	77,  // 145: weir.api.v1.PoolService.History:input_type -> weir.api.v1.PoolHistoryRequest
+	74,  // 146: weir.api.v1.PoolService.Ledger:input_type -> weir.api.v1.LedgerRequest
+	91,  // 147: weir.api.v1.TreeService.List:input_type -> weir.api.v1.ListTreesRequest
+	93,  // 148: weir.api.v1.TreeService.Get:input_type -> weir.api.v1.GetTreeRequest
+	95,  // 149: weir.api.v1.TreeService.Create:input_type -> weir.api.v1.CreateTreeRequest
+	97,  // 150: weir.api.v1.TreeService.Set:input_type -> weir.api.v1.SetTreeRequest
+	99,  // 151: weir.api.v1.TreeService.Remove:input_type -> weir.api.v1.RemoveTreeRequest
+	101, // 152: weir.api.v1.TreeService.SetDefault:input_type -> weir.api.v1.SetDefaultTreeRequest
+	103, // 153: weir.api.v1.TreeService.Snapshot:input_type -> weir.api.v1.SnapshotRequest
+	110, // 154: weir.api.v1.AttributeService.Get:input_type -> weir.api.v1.GetAttributeRequest
+	115, // 155: weir.api.v1.NodeService.List:input_type -> weir.api.v1.ListNodesRequest
+	117, // 156: weir.api.v1.NodeService.Get:input_type -> weir.api.v1.GetNodeRequest
+	119, // 157: weir.api.v1.NodeService.Drain:input_type -> weir.api.v1.DrainNodeRequest
+	121, // 158: weir.api.v1.NodeService.Undrain:input_type -> weir.api.v1.UndrainNodeRequest
+	123, // 159: weir.api.v1.NodeService.Remove:input_type -> weir.api.v1.RemoveNodeRequest
+	126, // 160: weir.api.v1.ClusterService.Members:input_type -> weir.api.v1.MembersRequest
+	128, // 161: weir.api.v1.ClusterService.Status:input_type -> weir.api.v1.StatusRequest
+	130, // 162: weir.api.v1.ClusterService.Transfer:input_type -> weir.api.v1.TransferRequest
+	132, // 163: weir.api.v1.ClusterService.Add:input_type -> weir.api.v1.AddReplicaRequest
+	134, // 164: weir.api.v1.ClusterService.Remove:input_type -> weir.api.v1.RemoveReplicaRequest
+	136, // 165: weir.api.v1.ClusterService.Promote:input_type -> weir.api.v1.PromoteReplicaRequest
+	138, // 166: weir.api.v1.ClusterService.Demote:input_type -> weir.api.v1.DemoteReplicaRequest
+	140, // 167: weir.api.v1.ClusterService.Backup:input_type -> weir.api.v1.BackupRequest
+	142, // 168: weir.api.v1.ClusterService.Join:input_type -> weir.api.v1.JoinRequest
+	7,   // 169: weir.api.v1.OperationService.Start:output_type -> weir.api.v1.StartResponse
+	9,   // 170: weir.api.v1.OperationService.Retry:output_type -> weir.api.v1.RetryOperationResponse
+	24,  // 171: weir.api.v1.OperationService.List:output_type -> weir.api.v1.ListOperationsResponse
+	26,  // 172: weir.api.v1.OperationService.Get:output_type -> weir.api.v1.GetOperationResponse
+	28,  // 173: weir.api.v1.OperationService.Wait:output_type -> weir.api.v1.WaitOperationResponse
+	30,  // 174: weir.api.v1.OperationService.Watch:output_type -> weir.api.v1.WatchOperationResponse
+	32,  // 175: weir.api.v1.OperationService.Abort:output_type -> weir.api.v1.AbortOperationResponse
+	39,  // 176: weir.api.v1.OperationService.Suspend:output_type -> weir.api.v1.SuspendOperationResponse
+	41,  // 177: weir.api.v1.OperationService.Resume:output_type -> weir.api.v1.ResumeOperationResponse
+	43,  // 178: weir.api.v1.OperationService.Complete:output_type -> weir.api.v1.CompleteOperationResponse
+	49,  // 179: weir.api.v1.OperationService.Events:output_type -> weir.api.v1.OperationEventsResponse
+	46,  // 180: weir.api.v1.OperationService.Update:output_type -> weir.api.v1.UpdateOperationResponse
+	34,  // 181: weir.api.v1.OperationService.Instances:output_type -> weir.api.v1.InstancesResponse
+	36,  // 182: weir.api.v1.OperationService.WatchInstances:output_type -> weir.api.v1.WatchInstancesResponse
+	3,   // 183: weir.api.v1.OperationService.Statistics:output_type -> weir.api.v1.OperationStatisticsResponse
+	60,  // 184: weir.api.v1.JobService.List:output_type -> weir.api.v1.ListJobsResponse
+	62,  // 185: weir.api.v1.JobService.Get:output_type -> weir.api.v1.GetJobResponse
+	64,  // 186: weir.api.v1.JobService.Output:output_type -> weir.api.v1.JobOutputResponse
+	66,  // 187: weir.api.v1.JobService.Abort:output_type -> weir.api.v1.AbortJobResponse
+	68,  // 188: weir.api.v1.JobService.Interrupt:output_type -> weir.api.v1.InterruptJobResponse
+	51,  // 189: weir.api.v1.JobService.Statistics:output_type -> weir.api.v1.JobStatisticsResponse
+	70,  // 190: weir.api.v1.MemoryService.Profiles:output_type -> weir.api.v1.MemoryProfilesResponse
+	73,  // 191: weir.api.v1.MemoryService.Forget:output_type -> weir.api.v1.ForgetMemoryProfilesResponse
+	82,  // 192: weir.api.v1.PoolService.List:output_type -> weir.api.v1.ListPoolsResponse
+	84,  // 193: weir.api.v1.PoolService.Get:output_type -> weir.api.v1.GetPoolResponse
+	89,  // 194: weir.api.v1.PoolService.Edit:output_type -> weir.api.v1.EditTreeResponse
+	78,  // 195: weir.api.v1.PoolService.History:output_type -> weir.api.v1.PoolHistoryResponse
+	75,  // 196: weir.api.v1.PoolService.Ledger:output_type -> weir.api.v1.LedgerResponse
+	92,  // 197: weir.api.v1.TreeService.List:output_type -> weir.api.v1.ListTreesResponse
+	94,  // 198: weir.api.v1.TreeService.Get:output_type -> weir.api.v1.GetTreeResponse
+	96,  // 199: weir.api.v1.TreeService.Create:output_type -> weir.api.v1.CreateTreeResponse
+	98,  // 200: weir.api.v1.TreeService.Set:output_type -> weir.api.v1.SetTreeResponse
+	100, // 201: weir.api.v1.TreeService.Remove:output_type -> weir.api.v1.RemoveTreeResponse
+	102, // 202: weir.api.v1.TreeService.SetDefault:output_type -> weir.api.v1.SetDefaultTreeResponse
+	104, // 203: weir.api.v1.TreeService.Snapshot:output_type -> weir.api.v1.SnapshotResponse
+	111, // 204: weir.api.v1.AttributeService.Get:output_type -> weir.api.v1.GetAttributeResponse
+	116, // 205: weir.api.v1.NodeService.List:output_type -> weir.api.v1.ListNodesResponse
+	118, // 206: weir.api.v1.NodeService.Get:output_type -> weir.api.v1.GetNodeResponse
+	120, // 207: weir.api.v1.NodeService.Drain:output_type -> weir.api.v1.DrainNodeResponse
+	122, // 208: weir.api.v1.NodeService.Undrain:output_type -> weir.api.v1.UndrainNodeResponse
+	124, // 209: weir.api.v1.NodeService.Remove:output_type -> weir.api.v1.RemoveNodeResponse
+	127, // 210: weir.api.v1.ClusterService.Members:output_type -> weir.api.v1.MembersResponse
+	129, // 211: weir.api.v1.ClusterService.Status:output_type -> weir.api.v1.StatusResponse
+	131, // 212: weir.api.v1.ClusterService.Transfer:output_type -> weir.api.v1.TransferResponse
+	133, // 213: weir.api.v1.ClusterService.Add:output_type -> weir.api.v1.AddReplicaResponse
+	135, // 214: weir.api.v1.ClusterService.Remove:output_type -> weir.api.v1.RemoveReplicaResponse
+	137, // 215: weir.api.v1.ClusterService.Promote:output_type -> weir.api.v1.PromoteReplicaResponse
+	139, // 216: weir.api.v1.ClusterService.Demote:output_type -> weir.api.v1.DemoteReplicaResponse
+	141, // 217: weir.api.v1.ClusterService.Backup:output_type -> weir.api.v1.BackupPart
+	143, // 218: weir.api.v1.ClusterService.Join:output_type -> weir.api.v1.JoinResponse
+	169, // [169:219] is the sub-list for method output_type
+	119, // [119:169] is the sub-list for method input_type
+	119, // [119:119] is the sub-list for extension type_name
+	119, // [119:119] is the sub-list for extension extendee
+	0,   // [0:119] is the sub-list for field type_name
 }
 
 func init() { file_apipb_api_proto_init() }
@@ -10801,26 +11090,26 @@ func file_apipb_api_proto_init() {
 		return
 	}
 	file_apipb_api_proto_msgTypes[4].OneofWrappers = []any{}
-	file_apipb_api_proto_msgTypes[8].OneofWrappers = []any{}
-	file_apipb_api_proto_msgTypes[13].OneofWrappers = []any{}
-	file_apipb_api_proto_msgTypes[42].OneofWrappers = []any{}
-	file_apipb_api_proto_msgTypes[50].OneofWrappers = []any{}
-	file_apipb_api_proto_msgTypes[77].OneofWrappers = []any{}
-	file_apipb_api_proto_msgTypes[83].OneofWrappers = []any{
+	file_apipb_api_proto_msgTypes[10].OneofWrappers = []any{}
+	file_apipb_api_proto_msgTypes[15].OneofWrappers = []any{}
+	file_apipb_api_proto_msgTypes[45].OneofWrappers = []any{}
+	file_apipb_api_proto_msgTypes[53].OneofWrappers = []any{}
+	file_apipb_api_proto_msgTypes[80].OneofWrappers = []any{}
+	file_apipb_api_proto_msgTypes[86].OneofWrappers = []any{
 		(*TreeEdit_TreeOptions)(nil),
 		(*TreeEdit_Create)(nil),
 		(*TreeEdit_Change)(nil),
 		(*TreeEdit_Rename)(nil),
 		(*TreeEdit_Remove)(nil),
 	}
-	file_apipb_api_proto_msgTypes[84].OneofWrappers = []any{}
+	file_apipb_api_proto_msgTypes[87].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_apipb_api_proto_rawDesc), len(file_apipb_api_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   146,
+			NumMessages:   149,
 			NumExtensions: 0,
 			NumServices:   8,
 		},

@@ -43,6 +43,8 @@ const (
 	CodeEventsGone = "events_gone"
 	// CodeEventsMissing: this replica does not know some events; another one may.
 	CodeEventsMissing = "events_missing"
+	// CodeNothingToRetry: no job of the operation can be run again by itself.
+	CodeNothingToRetry = "nothing_to_retry"
 	// CodeUnknownPath: there is no attribute at the path.
 	CodeUnknownPath = "unknown_path"
 )

@@ -52,6 +52,8 @@ const (
 const (
 	// OperationServiceStartProcedure is the fully-qualified name of the OperationService's Start RPC.
 	OperationServiceStartProcedure = "/weir.api.v1.OperationService/Start"
+	// OperationServiceRetryProcedure is the fully-qualified name of the OperationService's Retry RPC.
+	OperationServiceRetryProcedure = "/weir.api.v1.OperationService/Retry"
 	// OperationServiceListProcedure is the fully-qualified name of the OperationService's List RPC.
 	OperationServiceListProcedure = "/weir.api.v1.OperationService/List"
 	// OperationServiceGetProcedure is the fully-qualified name of the OperationService's Get RPC.
@@ -160,6 +162,9 @@ type OperationServiceClient interface {
 	// Start submits an operation. A retry with the same mutation_id answers with
 	// the operation of the first.
 	Start(context.Context, *connect.Request[apipb.StartRequest]) (*connect.Response[apipb.StartResponse], error)
+	// Retry starts an operation like one that has ended, of those of its jobs alone that did
+	// not complete. They have the same cookies.
+	Retry(context.Context, *connect.Request[apipb.RetryOperationRequest]) (*connect.Response[apipb.RetryOperationResponse], error)
 	List(context.Context, *connect.Request[apipb.ListOperationsRequest]) (*connect.Response[apipb.ListOperationsResponse], error)
 	Get(context.Context, *connect.Request[apipb.GetOperationRequest]) (*connect.Response[apipb.GetOperationResponse], error)
 	// Wait answers when the operation has ended, or when the time is over with
@@ -203,6 +208,12 @@ func NewOperationServiceClient(httpClient connect.HTTPClient, baseURL string, op
 			httpClient,
 			baseURL+OperationServiceStartProcedure,
 			connect.WithSchema(operationServiceMethods.ByName("Start")),
+			connect.WithClientOptions(opts...),
+		),
+		retry: connect.NewClient[apipb.RetryOperationRequest, apipb.RetryOperationResponse](
+			httpClient,
+			baseURL+OperationServiceRetryProcedure,
+			connect.WithSchema(operationServiceMethods.ByName("Retry")),
 			connect.WithClientOptions(opts...),
 		),
 		list: connect.NewClient[apipb.ListOperationsRequest, apipb.ListOperationsResponse](
@@ -289,6 +300,7 @@ func NewOperationServiceClient(httpClient connect.HTTPClient, baseURL string, op
 // operationServiceClient implements OperationServiceClient.
 type operationServiceClient struct {
 	start          *connect.Client[apipb.StartRequest, apipb.StartResponse]
+	retry          *connect.Client[apipb.RetryOperationRequest, apipb.RetryOperationResponse]
 	list           *connect.Client[apipb.ListOperationsRequest, apipb.ListOperationsResponse]
 	get            *connect.Client[apipb.GetOperationRequest, apipb.GetOperationResponse]
 	wait           *connect.Client[apipb.WaitOperationRequest, apipb.WaitOperationResponse]
@@ -307,6 +319,11 @@ type operationServiceClient struct {
 // Start calls weir.api.v1.OperationService.Start.
 func (c *operationServiceClient) Start(ctx context.Context, req *connect.Request[apipb.StartRequest]) (*connect.Response[apipb.StartResponse], error) {
 	return c.start.CallUnary(ctx, req)
+}
+
+// Retry calls weir.api.v1.OperationService.Retry.
+func (c *operationServiceClient) Retry(ctx context.Context, req *connect.Request[apipb.RetryOperationRequest]) (*connect.Response[apipb.RetryOperationResponse], error) {
+	return c.retry.CallUnary(ctx, req)
 }
 
 // List calls weir.api.v1.OperationService.List.
@@ -379,6 +396,9 @@ type OperationServiceHandler interface {
 	// Start submits an operation. A retry with the same mutation_id answers with
 	// the operation of the first.
 	Start(context.Context, *connect.Request[apipb.StartRequest]) (*connect.Response[apipb.StartResponse], error)
+	// Retry starts an operation like one that has ended, of those of its jobs alone that did
+	// not complete. They have the same cookies.
+	Retry(context.Context, *connect.Request[apipb.RetryOperationRequest]) (*connect.Response[apipb.RetryOperationResponse], error)
 	List(context.Context, *connect.Request[apipb.ListOperationsRequest]) (*connect.Response[apipb.ListOperationsResponse], error)
 	Get(context.Context, *connect.Request[apipb.GetOperationRequest]) (*connect.Response[apipb.GetOperationResponse], error)
 	// Wait answers when the operation has ended, or when the time is over with
@@ -418,6 +438,12 @@ func NewOperationServiceHandler(svc OperationServiceHandler, opts ...connect.Han
 		OperationServiceStartProcedure,
 		svc.Start,
 		connect.WithSchema(operationServiceMethods.ByName("Start")),
+		connect.WithHandlerOptions(opts...),
+	)
+	operationServiceRetryHandler := connect.NewUnaryHandler(
+		OperationServiceRetryProcedure,
+		svc.Retry,
+		connect.WithSchema(operationServiceMethods.ByName("Retry")),
 		connect.WithHandlerOptions(opts...),
 	)
 	operationServiceListHandler := connect.NewUnaryHandler(
@@ -502,6 +528,8 @@ func NewOperationServiceHandler(svc OperationServiceHandler, opts ...connect.Han
 		switch r.URL.Path {
 		case OperationServiceStartProcedure:
 			operationServiceStartHandler.ServeHTTP(w, r)
+		case OperationServiceRetryProcedure:
+			operationServiceRetryHandler.ServeHTTP(w, r)
 		case OperationServiceListProcedure:
 			operationServiceListHandler.ServeHTTP(w, r)
 		case OperationServiceGetProcedure:
@@ -539,6 +567,10 @@ type UnimplementedOperationServiceHandler struct{}
 
 func (UnimplementedOperationServiceHandler) Start(context.Context, *connect.Request[apipb.StartRequest]) (*connect.Response[apipb.StartResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.OperationService.Start is not implemented"))
+}
+
+func (UnimplementedOperationServiceHandler) Retry(context.Context, *connect.Request[apipb.RetryOperationRequest]) (*connect.Response[apipb.RetryOperationResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.api.v1.OperationService.Retry is not implemented"))
 }
 
 func (UnimplementedOperationServiceHandler) List(context.Context, *connect.Request[apipb.ListOperationsRequest]) (*connect.Response[apipb.ListOperationsResponse], error) {

@@ -1,0 +1,175 @@
+package api
+
+import (
+	"context"
+	"fmt"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"weir/messages/apipb"
+	"weir/messages/commandpb"
+	"weir/messages/statepb"
+	"weir/raftstore/state"
+	"weir/scheduling"
+	"weir/scheduling/cookies"
+	"weir/scheduling/lifecycle"
+)
+
+// Which jobs of an operation are run again.
+const (
+	retryFailed     = "failed"
+	retryUnfinished = "unfinished"
+)
+
+// Retry starts an operation like one that has ended, of those of its jobs that did not complete.
+func (s operations) Retry(ctx context.Context, req *connect.Request[apipb.RetryOperationRequest]) (*connect.Response[apipb.RetryOperationResponse], error) {
+	const what = "retry operation"
+	m := req.Msg
+	if m.GetJobs() != retryFailed && m.GetJobs() != retryUnfinished {
+		return nil, fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument,
+			fmt.Sprintf("%s: jobs %q: write %s or %s", what, m.GetJobs(), retryFailed, retryUnfinished))
+	}
+	var again *statepb.OperationSpec
+	out := &apipb.RetryOperationResponse{}
+	err := s.read(ctx, what, func(st *state.State) error {
+		op, err := find(st, m.GetOperation())
+		if err != nil {
+			return err
+		}
+		out.RetryOf = op.GetId()
+		if again, out.JobCount, err = retried(st, op, m.GetJobs()); err != nil {
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	result, err := s.propose(ctx, what, &commandpb.StartOperation{
+		OperationId: s.cfg.NewID(), User: caller(ctx).Name, MutationId: m.GetMutationId(), Spec: again, RetryOf: out.GetRetryOf(), CountFailures: true,
+		Time: timestamppb.New(s.cfg.Now()),
+	})
+	if err != nil {
+		return nil, err
+	}
+	started := result.GetStartOperation()
+	out.OperationId, out.Repeated = started.GetOperationId(), started.GetRepeated()
+	s.cfg.Store.View(func(st *state.State) { out.Warnings = warnings(st, again, started.GetWarnings()) })
+	return connect.NewResponse(out), nil
+}
+
+// retried returns the spec of an operation that has ended, with those of its jobs alone that
+// did not complete, and how many these are.
+func retried(st *state.State, op *statepb.Operation, which string) (again *statepb.OperationSpec, jobs int64, err error) {
+	refuse := func(format string, args ...any) error {
+		return fail(connect.CodeFailedPrecondition, apipb.CodeNothingToRetry, fmt.Sprintf("retry operation %s: ", op.GetId())+fmt.Sprintf(format, args...))
+	}
+	switch now, err := lifecycle.ParseState(op.GetState()); {
+	case err != nil:
+		return nil, 0, err
+	case !now.Terminal():
+		return nil, 0, fail(connect.CodeFailedPrecondition, state.CodeInvalidOperationState,
+			fmt.Sprintf("retry operation %s: it is %s: wait until it has ended, or end it first", op.GetId(), op.GetState()))
+	case len(op.GetTasks()) == 0:
+		return nil, 0, refuse("it ended before it had jobs: start it again as it was")
+	case op.GetSpec().GetType() != lifecycle.Vanilla:
+		return nil, 0, refuse("an operation of type %s is one output of all its jobs: start it again as it was", op.GetSpec().GetType())
+	}
+	again = proto.CloneOf(op.GetSpec())
+	again.Tasks = nil
+	var unfinished int64
+	service := ""
+	for i, task := range op.GetTasks() {
+		described := op.GetSpec().GetTasks()[i]
+		left := unfinishedOf(st, op, described)
+		unfinished += left.Len()
+		if which == retryFailed {
+			left = st.Failed(scheduling.OperationID(op.GetId()), scheduling.TaskName(task.GetName()))
+		}
+		why := togetherWith(op.GetSpec(), described)
+		switch {
+		case finishedGang(task) || left.Len() == 0 && (why == "" || task.GetCounters().GetFailed() == 0):
+		case left.Len() == 0 && described.GetRestartCompletedJobs():
+			// It is never done, so nothing of it is left undone.
+			service = task.GetName()
+		case why != "":
+			return nil, 0, refuse("the jobs of task %q do not stand for themselves (%s): start the operation again as it was", task.GetName(), why)
+		default:
+			jobs += left.Len()
+			again.Tasks = append(again.GetTasks(), withCookies(described, left))
+		}
+	}
+	switch {
+	case jobs > 0:
+		return again, jobs, nil
+	case service != "":
+		return nil, 0, refuse("the jobs of task %q are never done (restart_completed_jobs): start the operation again as it was", service)
+	case unfinished > 0 && !op.GetCountFailures() && op.GetFailedJobCount() > 0:
+		return nil, 0, refuse("which of its jobs failed is not known, for an earlier version started it, and %d have not completed: retry those that are unfinished", unfinished)
+	case unfinished > 0:
+		return nil, 0, refuse("none of its jobs failed, and %d have not completed: retry those that are unfinished", unfinished)
+	}
+	return nil, 0, refuse("all of its jobs have completed")
+}
+
+// unfinishedOf returns the cookies of a task that have not completed.
+func unfinishedOf(st *state.State, op *statepb.Operation, task *statepb.TaskSpec) cookies.IntervalSet {
+	id, name := scheduling.OperationID(op.GetId()), scheduling.TaskName(task.GetName())
+	left, _, _ := st.Cookies(id, name)
+	givenUp := st.GivenUp(id, name)
+	for _, interval := range givenUp.Intervals() {
+		left.AddInterval(interval)
+	}
+	return left
+}
+
+// togetherWith returns why jobs of a task are not run again one by one; empty: they are.
+func togetherWith(op *statepb.OperationSpec, task *statepb.TaskSpec) string {
+	switch {
+	case op.GetIsGang():
+		return "is_gang"
+	case task.GetGang() != nil:
+		return "gang_options"
+	case task.GetRestartCompletedJobs():
+		return "restart_completed_jobs"
+	}
+	return ""
+}
+
+// finishedGang reports whether a task is a gang of which all ranks have completed: its jobs in
+// reserve were not needed.
+func finishedGang(task *statepb.Task) bool {
+	if task.GetGang() == nil {
+		return false
+	}
+	done := int32(0)
+	for _, ranks := range task.GetGang().GetCompleted() {
+		done += ranks.GetEnd() - ranks.GetBegin()
+	}
+	return done == task.GetGang().GetSize()
+}
+
+// withCookies returns a task that has these of its cookies alone.
+func withCookies(task *statepb.TaskSpec, left cookies.IntervalSet) *statepb.TaskSpec {
+	task = proto.CloneOf(task)
+	task.Cookies = nil
+	if left.Len() == int64(task.GetJobCount()) {
+		return task
+	}
+	for _, interval := range left.Intervals() {
+		task.Cookies = append(task.Cookies, &statepb.Interval{Begin: int32(interval.Begin), End: int32(interval.End)})
+	}
+	return task
+}
+
+// addGivenUp adds which jobs have failed as often as they may.
+func addGivenUp(out *apipb.Operation, st *state.State) {
+	for _, task := range out.GetTasks() {
+		givenUp := st.GivenUp(scheduling.OperationID(out.GetId()), scheduling.TaskName(task.GetName()))
+		for _, r := range givenUp.Intervals() {
+			task.GivenUpCookies = append(task.GivenUpCookies, &apipb.CookieRange{First: int32(r.Begin), Last: int32(r.End - 1)})
+		}
+	}
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"weir/messages/apipb"
+)
+
+func newOpRetryCommand(f *clientFlags) *cobra.Command {
+	var failed, unfinished, wait, quiet bool
+	cmd := &cobra.Command{
+		Use:   "retry OPERATION --failed",
+		Short: "Run the jobs of an operation again that failed",
+		Long: `Run the jobs of an operation again that failed, and print the id of the operation that
+does so.
+
+OPERATION, by id or alias, has ended. The new operation has its spec, and runs of its jobs
+those alone that are asked for: with --failed those that failed and have not completed
+since, with --unfinished all that have not completed, also those that never ran or were
+aborted. They have the same cookies as before: what they find and leave is named the same.
+
+Jobs that are of use only together, and those of services and map operations, are not run
+again one by one: start the operation again.`,
+		Example: `  weir op retry '*sweep' --failed
+  weir op retry 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4a --unfinished --wait`,
+		Args:              takes("OPERATION"),
+		ValidArgsFunction: f.suggest(true, operationNames(false)),
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		req := &apipb.RetryOperationRequest{Jobs: "failed"}
+		switch {
+		case failed == unfinished:
+			return &exitError{exitUsage, errors.New("which jobs? write --failed or --unfinished")}
+		case quiet && !wait:
+			return &exitError{exitUsage, errors.New("--quiet is for --wait: without it nothing but the id is printed")}
+		case unfinished:
+			req.Jobs = "unfinished"
+		}
+		return f.verb(func(ctx context.Context, s *session, args []string) error {
+			req.Operation = args[0]
+			return retryOperation(ctx, s, req, wait, quiet)
+		})(cmd, args)
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&failed, "failed", false, "run those jobs again that failed and have not completed since")
+	flags.BoolVar(&unfinished, "unfinished", false, "run all jobs that have not completed")
+	flags.BoolVar(&wait, "wait", false, "wait until the new operation has ended, and show how it goes")
+	flags.BoolVarP(&quiet, "quiet", "q", false, "with --wait, do not show how it goes")
+	return cmd
+}
+
+// retryOperation runs jobs of an operation again, and waits for them if told to.
+func retryOperation(ctx context.Context, s *session, req *apipb.RetryOperationRequest, wait, quiet bool) error {
+	started, err := s.RetryOperation(ctx, req)
+	switch {
+	case errors.Is(err, context.Canceled):
+		return &exitError{exitInterrupted, errors.New("interrupted: the operation may have been started all the same (see weir op list)")}
+	case err != nil:
+		return err
+	}
+	s.note("%s of operation %s run again", several(started.GetJobCount(), "job"), started.GetRetryOf())
+	for _, warning := range started.GetWarnings() {
+		s.note("%s", warning)
+	}
+	return follow(ctx, s, started, started.GetOperationId(), wait, quiet)
+}
+
+// givenUpText says which jobs have failed as often as they may.
+func givenUpText(op *apipb.Operation) string {
+	var b strings.Builder
+	for _, t := range op.GetTasks() {
+		if t.GetGivenUp() == 0 {
+			continue
+		}
+		fmt.Fprintf(&b, "given up of task %s: %s, after %s", t.GetName(), several(t.GetGivenUp(), "job"), several(int64(t.GetMaxAttempts()), "attempt"))
+		if which := cookiesText(t.GetGivenUpCookies()); which != "" {
+			b.WriteString("; cookies " + which)
+		}
+		b.WriteString("\n")
+	}
+	if b.Len() > 0 && terminal(op) {
+		fmt.Fprintf(&b, "  weir op retry %s --failed runs them again\n", op.GetId())
+	}
+	return b.String()
+}
+
+// cookiesText names cookies, as 3, 7-9.
+func cookiesText(ranges []*apipb.CookieRange) string {
+	const most = 20
+	var parts []string
+	for i, r := range ranges {
+		switch {
+		case i == most:
+			return strings.Join(parts, ", ") + fmt.Sprintf(" and %d ranges more (-o json)", len(ranges)-most)
+		case r.GetFirst() == r.GetLast():
+			parts = append(parts, fmt.Sprint(r.GetFirst()))
+		default:
+			parts = append(parts, fmt.Sprintf("%d-%d", r.GetFirst(), r.GetLast()))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// attemptText says of a failed job how many attempts of its cookie have failed.
+func attemptText(j *apipb.Job) string {
+	switch {
+	case j.GetMaxAttempts() == 0:
+		return ""
+	case j.GetGivenUp():
+		return fmt.Sprintf(" (%d of %d, given up)", j.GetFailures(), j.GetMaxAttempts())
+	}
+	return fmt.Sprintf(" (%d of %d)", j.GetFailures(), j.GetMaxAttempts())
+}
