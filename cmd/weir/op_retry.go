@@ -96,7 +96,7 @@ func cookiesText(ranges []*apipb.CookieRange) string {
 	for i, r := range ranges {
 		switch {
 		case i == most:
-			return strings.Join(parts, ", ") + fmt.Sprintf(" and %d ranges more (-o json)", len(ranges)-most)
+			return strings.Join(parts, ", ") + fmt.Sprintf(" and %d more (-o json)", len(ranges)-most)
 		case r.GetFirst() == r.GetLast():
 			parts = append(parts, fmt.Sprint(r.GetFirst()))
 		default:

@@ -157,7 +157,7 @@ func cookiesText(set *cookies.IntervalSet, most int) string {
 	var parts []string
 	for i, r := range set.Intervals() {
 		if i == most {
-			parts = append(parts, fmt.Sprintf("and %d ranges more", len(set.Intervals())-most))
+			parts = append(parts, fmt.Sprintf("and %d more", len(set.Intervals())-most))
 			break
 		}
 		if r.Len() == 1 {
