@@ -89,7 +89,7 @@ func life(t *testing.T) []step {
 				"weight": structpb.NewNullValue(), "strong_guarantee_resources/cpu": structpb.NewNumberValue(3)}}}}},
 		}}, "pool_renamed pool=shop tree=default user=oda from=ads to=shop; pool_changed pool=shop tree=default user=oda {strong_guarantee_resources/cpu:3 weight:null}"},
 		{&commandpb.StartOperation{OperationId: "op", User: "ann", Spec: &statepb.OperationSpec{
-			Type: "vanilla", Pool: "shop", Title: "crunch", MaxFailedJobCount: 3, Tasks: []*statepb.TaskSpec{{Name: "t", JobCount: 3, Argv: []string{"true"}, InterruptionSignal: "SIGTERM"}},
+			Type: "vanilla", Pool: "shop", Title: "crunch", MaxFailedJobCount: 3, Tasks: []*statepb.TaskSpec{{Name: "t", JobCount: 3, Argv: []string{"true"}, InterruptionSignal: "SIGTERM", MaxAttempts: 1}},
 		}}, "operation_accepted op=op pool=shop tree=default user=ann to=starting {title:crunch}"},
 		{&commandpb.AdvanceOperation{OperationId: "op", Term: 1, From: "starting", To: "waiting_for_agent"}, "operation_state op=op pool=shop tree=default from=starting to=waiting_for_agent"},
 		{&commandpb.AssignController{Term: 1, Assignments: []*commandpb.ControllerAssignment{{OperationId: "op", Replica: "r1", Epoch: 1}}},
@@ -115,7 +115,7 @@ func life(t *testing.T) []step {
 		{&commandpb.FinishJobs{OperationId: "op", Epoch: 1, Jobs: []*statepb.FinishedJob{
 			{JobId: "a", State: "aborted", AbortReason: "preemption"}, {JobId: "b", State: "failed", ExitCode: 7},
 		}}, "job_aborted op=op pool=shop tree=default node=n1 job=a reason=preemption preemption=aggressive_preemption for=op interruption=preemption; " +
-			"job_failed op=op pool=shop tree=default node=n1 job=b interruption=user_request exit=7"},
+			"job_failed op=op pool=shop tree=default node=n1 job=b interruption=user_request exit=7 {failures:1 given_up:true}"},
 		{&commandpb.SuspendOperation{OperationId: "op", User: "ann"}, "operation_suspended op=op pool=shop tree=default user=ann"},
 		{&commandpb.ResumeOperation{OperationId: "op", User: "ann"}, "operation_resumed op=op pool=shop tree=default user=ann"},
 		{&commandpb.DrainNode{Node: "n1", User: "oda", Reason: "disk"}, "node_drained node=n1 tree=default user=oda"},
