@@ -22,10 +22,12 @@ const (
 	unknownUser      = "unknown_user"
 )
 
-// warnings are what who starts an operation is told of it: what bounds its settings, and what
-// its owner should change.
-func warnings(bounded []string, alerts ...*apipb.Alert) []string {
-	for _, a := range alerts {
+// warnings are what the user who starts an operation is told about it: what bounds its settings,
+// and what its owner should change.
+func (s operations) warnings(spec *statepb.OperationSpec, bounded []string) []string {
+	var alerts []*apipb.Alert
+	s.cfg.Store.View(func(st *state.State) { alerts = cautions(st, spec, optionsOf(spec)) })
+	for _, a := range append(alerts, unknownUsers(spec, nil)...) {
 		bounded = append(bounded, fmt.Sprintf("task %s: %s: %s", a.GetTask(), a.GetMessage(), a.GetAdvice()))
 	}
 	return bounded

@@ -37,11 +37,9 @@ func (s operations) Start(ctx context.Context, req *connect.Request[apipb.StartR
 		return nil, err
 	}
 	started := result.GetStartOperation()
-	out := &apipb.StartResponse{OperationId: started.GetOperationId(), Repeated: started.GetRepeated()}
-	var alerts []*apipb.Alert
-	s.cfg.Store.View(func(st *state.State) { alerts = cautions(st, described, optionsOf(described)) })
-	out.Warnings = warnings(started.GetWarnings(), append(alerts, unknownUsers(described, nil)...)...)
-	return connect.NewResponse(out), nil
+	return connect.NewResponse(&apipb.StartResponse{
+		OperationId: started.GetOperationId(), Repeated: started.GetRepeated(), Warnings: s.warnings(described, started.GetWarnings()),
+	}), nil
 }
 
 // described returns the checked spec of a request, and its mutation id.

@@ -56,7 +56,7 @@ func (s operations) Retry(ctx context.Context, req *connect.Request[apipb.RetryO
 	}
 	started := result.GetStartOperation()
 	out.OperationId, out.Repeated = started.GetOperationId(), started.GetRepeated()
-	s.cfg.Store.View(func(st *state.State) { out.Warnings = warnings(st, again, started.GetWarnings()) })
+	out.Warnings = s.warnings(again, started.GetWarnings())
 	return connect.NewResponse(out), nil
 }
 
