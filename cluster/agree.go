@@ -30,12 +30,12 @@ func Agree(self scheduling.ReplicaID, peers Peers, founding string, committed Pe
 	}
 	switch {
 	case known[ours]:
-		return fmt.Sprintf("the list of peers is %s, and the members are %s by now: these count", peers, committed), nil
+		return fmt.Sprintf("the list of peers is %s, but the members are now %s: using the members", peers, committed), nil
 	case known[committed.Fingerprint()]:
-		return "", fmt.Errorf("replica %s: %w: ours is %s, but the cluster has begun with %s: start it with that one; "+
-			"or, to add a new replica, with --join instead, and let it in by weir cluster add", self, ErrPeerListsDiffer, peers, committed)
+		return "", fmt.Errorf("replica %s: %w: ours is %s, but the cluster started with %s: use that list; "+
+			"to add a new replica, start it with --join and run weir cluster add", self, ErrPeerListsDiffer, peers, committed)
 	}
-	return fmt.Sprintf("the list of peers is %s, which no other replica has, and the members have been changed to %s: these count", peers, committed), nil
+	return fmt.Sprintf("the list of peers is %s, which no other replica has, and the members have changed to %s: using the members", peers, committed), nil
 }
 
 // sameIDs reports whether both lists have the same replicas, wherever these are.

@@ -61,10 +61,10 @@ type Decision struct {
 // A replica that is not in its own list waits to be added as a voter.
 func Bootstrap(self scheduling.ReplicaID, peers Peers, initialized bool, members []gossip.Member) (Decision, error) {
 	if initialized {
-		return Decision{Action: Resume, Reason: "is of a cluster that has begun"}, nil
+		return Decision{Action: Resume, Reason: "belongs to an existing cluster"}, nil
 	}
 	if _, listed := peers.Address(self); !listed {
-		return Decision{Reason: fmt.Sprintf("%s is not in the list of initial peers: waits to be added to a cluster", self)}, nil
+		return Decision{Reason: fmt.Sprintf("%s is not in the list of initial peers: waiting to be added to a cluster", self)}, nil
 	}
 	if err := checkLists(self, peers, members); err != nil {
 		return Decision{}, err
@@ -75,7 +75,7 @@ func Bootstrap(self scheduling.ReplicaID, peers Peers, initialized bool, members
 			continue
 		}
 		if member.Initialized && member.ID != self {
-			return Decision{Reason: fmt.Sprintf("the cluster has begun already, says %s: waits for its leader", member.ID)}, nil
+			return Decision{Reason: fmt.Sprintf("the cluster already exists, according to %s: waiting for its leader", member.ID)}, nil
 		}
 		if member.ID != self && member.PeerList != "" {
 			agreeing++ // checkLists has seen that its list is ours.
@@ -93,7 +93,7 @@ func checkLists(self scheduling.ReplicaID, peers Peers, members []gossip.Member)
 	ours := peers.Fingerprint()
 	for _, member := range members {
 		if member.ID != self && member.PeerList != "" && member.PeerList != ours {
-			return fmt.Errorf("bootstrap %s: %w: ours is %s (%s), that of %s at %s is %s: start all replicas with one list",
+			return fmt.Errorf("bootstrap %s: %w: ours is %s (%s), that of %s at %s is %s: start all replicas with the same list",
 				self, ErrPeerListsDiffer, ours, peers, member.ID, member.Address, member.PeerList)
 		}
 	}
@@ -127,7 +127,7 @@ func AwaitBootstrap(ctx context.Context, self scheduling.ReplicaID, peers Peers,
 		}
 		if decision.Reason != reason {
 			reason = decision.Reason
-			log.Info("bootstrap waits", "reason", reason)
+			log.Info("bootstrap waiting", "reason", reason)
 		}
 		select {
 		case members = <-changes:

@@ -36,10 +36,10 @@ func TestBootstrap(t *testing.T) {
 		"all agree":                            {peers: three, members: []gossip.Member{fresh("r1"), fresh("r2"), fresh("r3")}, want: Begin},
 		"a stranger is no peer":                {peers: three, members: []gossip.Member{fresh("r9")}, want: Wait},
 		"a peer without a list has no say":     {peers: three, members: []gossip.Member{{ID: "r2"}}, want: Wait, wantReason: "sees 1 of 3"},
-		"another has begun":                    {peers: three, members: []gossip.Member{fresh("r2"), begun("r3")}, want: Wait, wantReason: "begun already, says r3"},
+		"another has begun":                    {peers: three, members: []gossip.Member{fresh("r2"), begun("r3")}, want: Wait, wantReason: "already exists, according to r3"},
 		"it has begun itself":                  {peers: three, initialized: true, want: Resume},
-		"not in its list":                      {self: "r4", peers: three, members: []gossip.Member{begun("r2"), begun("r3")}, want: Wait, wantReason: "waits to be added"},
-		"no list":                              {members: []gossip.Member{begun("r2")}, want: Wait, wantReason: "waits to be added"},
+		"not in its list":                      {self: "r4", peers: three, members: []gossip.Member{begun("r2"), begun("r3")}, want: Wait, wantReason: "waiting to be added"},
+		"no list":                              {members: []gossip.Member{begun("r2")}, want: Wait, wantReason: "waiting to be added"},
 		"another list":                         {peers: three, members: []gossip.Member{fresh("r2"), {ID: "r3", Address: "d:1", PeerList: other.Fingerprint()}}, wantErr: []string{"r3 at d:1", three.Fingerprint(), three.String(), other.Fingerprint()}},
 		"another list, of the log's past only": {peers: three, initialized: true, members: []gossip.Member{{ID: "r3", PeerList: other.Fingerprint()}}, want: Resume},
 	} {

@@ -41,7 +41,7 @@ func ParsePeers(entries []string) (Peers, error) {
 			return nil, fmt.Errorf("peer %q: %w: want id=host:port", entry, err)
 		}
 		if host == "" || port == "" || port == "0" {
-			return nil, fmt.Errorf("peer %q: host and port must be ones that others can reach", entry)
+			return nil, fmt.Errorf("peer %q: host and port must be reachable by others", entry)
 		}
 		peers = append(peers, Peer{ID: scheduling.ReplicaID(id), Address: address})
 	}
@@ -54,15 +54,15 @@ func ParsePeers(entries []string) (Peers, error) {
 
 func (p Peers) validate() error {
 	if len(p) > maxPeers {
-		return fmt.Errorf("peers: %d of them: at most %d can vote", len(p), maxPeers)
+		return fmt.Errorf("peers: %d given: at most %d can vote", len(p), maxPeers)
 	}
 	owners := make(map[string]scheduling.ReplicaID, len(p))
 	for i, peer := range p {
 		if i > 0 && peer.ID == p[i-1].ID {
-			return fmt.Errorf("peers: id %s stands twice, at %s and at %s", peer.ID, p[i-1].Address, peer.Address)
+			return fmt.Errorf("peers: id %s is listed twice, at %s and at %s", peer.ID, p[i-1].Address, peer.Address)
 		}
 		if other, taken := owners[peer.Address]; taken {
-			return fmt.Errorf("peers: address %s stands twice, for %s and for %s", peer.Address, other, peer.ID)
+			return fmt.Errorf("peers: address %s is listed twice, for %s and for %s", peer.Address, other, peer.ID)
 		}
 		owners[peer.Address] = peer.ID
 	}

@@ -31,10 +31,10 @@ func TestParsePeers(t *testing.T) {
 		"no id":           {entries: []string{"a:1"}, wantErr: "want id=host:port"},
 		"two in one":      {entries: []string{"r1=a:1,r2=b:1"}, wantErr: "want id=host:port"},
 		"no port":         {entries: []string{"r1=a"}, wantErr: "want id=host:port"},
-		"no host":         {entries: []string{"r1=:7000"}, wantErr: "others can reach"},
-		"any port":        {entries: []string{"r1=a:0"}, wantErr: "others can reach"},
-		"an id twice":     {entries: []string{"r1=a:1", "r1=b:1"}, wantErr: "id r1 stands twice"},
-		"address twice":   {entries: []string{"r1=a:1", "r2=b:1", "r3=a:1"}, wantErr: "address a:1 stands twice"},
+		"no host":         {entries: []string{"r1=:7000"}, wantErr: "reachable by others"},
+		"any port":        {entries: []string{"r1=a:0"}, wantErr: "reachable by others"},
+		"an id twice":     {entries: []string{"r1=a:1", "r1=b:1"}, wantErr: "id r1 is listed twice"},
+		"address twice":   {entries: []string{"r1=a:1", "r2=b:1", "r3=a:1"}, wantErr: "address a:1 is listed twice"},
 		"too many voters": {entries: strings.Split("a=a:1,b=b:1,c=c:1,d=d:1,e=e:1,f=f:1,g=g:1,h=h:1", ","), wantErr: "at most 7"},
 	} {
 		t.Run(name, func(t *testing.T) {

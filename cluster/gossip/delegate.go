@@ -61,7 +61,7 @@ func (d *delegate) NotifyUpdate(node *memberlist.Node) { d.put(node) }
 // NotifyLeave implements memberlist.EventDelegate.
 func (d *delegate) NotifyLeave(node *memberlist.Node) {
 	d.gossip.roster.remove(scheduling.ReplicaID(node.Name))
-	why := "does not answer"
+	why := "not responding"
 	if node.State == memberlist.StateLeft {
 		why = "left"
 	}
@@ -73,7 +73,7 @@ func (d *delegate) NotifyConflict(existing, other *memberlist.Node) {
 	if existing.Name == string(d.gossip.self) {
 		d.gossip.notice(other)
 	}
-	d.gossip.log.Error("two replicas have one id: start each with its own", "replica", existing.Name, "known_at", existing.Address(), "also_at", other.Address())
+	d.gossip.log.Error("two replicas have the same id; give each its own", "replica", existing.Name, "known_at", existing.Address(), "also_at", other.Address())
 }
 
 func (d *delegate) put(node *memberlist.Node) bool {

@@ -140,7 +140,7 @@ func Start(config Config) (*Gossip, error) {
 	advertise, err := resolve(ctx, config.Self.Address)
 	cancel()
 	if err == nil && advertise.Addr().IsUnspecified() {
-		err = fmt.Errorf("address %s: others cannot reach it: state one that they can", config.Self.Address)
+		err = fmt.Errorf("address %s: unreachable for others: set one that is reachable", config.Self.Address)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("start gossip: self: %w", err)
@@ -240,7 +240,7 @@ func (g *Gossip) announce(member Member) error {
 		return fmt.Errorf("announce: %w", net.ErrClosed)
 	}
 	if member.ID != g.self || member.Address != g.member.Address || member.Incarnation != g.member.Incarnation {
-		return fmt.Errorf("announce: %s at %s cannot become %s at %s, or another life", g.self, g.member.Address, member.ID, member.Address)
+		return fmt.Errorf("announce: %s at %s cannot become %s at %s, or another incarnation", g.self, g.member.Address, member.ID, member.Address)
 	}
 	if member == g.member {
 		return nil

@@ -317,16 +317,16 @@ func TestConfigIsChecked(t *testing.T) {
 		Self: gossip.Member{ID: "r1", Address: mux.Addr().String()}, Cluster: "c1", Insecure: true, Port: mux, Dialer: dialer,
 	}
 	for want, change := range map[string]func(*gossip.Config){
-		"has no id":        func(c *gossip.Config) { c.Self.ID = "" },
-		"1 to 63 bytes":    func(c *gossip.Config) { c.Cluster = "" },
-		"ask for insecure": func(c *gossip.Config) { c.Insecure = false },
-		"want 32":          func(c *gossip.Config) { c.Key = []byte("short") },
-		"both are needed":  func(c *gossip.Config) { c.Port = nil },
-		"local or fast":    func(c *gossip.Config) { c.Profile = 9 },
-		"want host:port":   func(c *gossip.Config) { c.Peers = []string{"r2"} },
-		"cannot reach it":  func(c *gossip.Config) { c.Self.Address = "0.0.0.0:7000" },
-		"from 1 to 65535":  func(c *gossip.Config) { c.Self.Address = "127.0.0.1:0" },
-		"too large":        func(c *gossip.Config) { c.Self.Version = strings.Repeat("v", 600) },
+		"has no id":              func(c *gossip.Config) { c.Self.ID = "" },
+		"1 to 63 bytes":          func(c *gossip.Config) { c.Cluster = "" },
+		"ask for insecure":       func(c *gossip.Config) { c.Insecure = false },
+		"want 32":                func(c *gossip.Config) { c.Key = []byte("short") },
+		"both are needed":        func(c *gossip.Config) { c.Port = nil },
+		"local or fast":          func(c *gossip.Config) { c.Profile = 9 },
+		"want host:port":         func(c *gossip.Config) { c.Peers = []string{"r2"} },
+		"unreachable for others": func(c *gossip.Config) { c.Self.Address = "0.0.0.0:7000" },
+		"from 1 to 65535":        func(c *gossip.Config) { c.Self.Address = "127.0.0.1:0" },
+		"too large":              func(c *gossip.Config) { c.Self.Version = strings.Repeat("v", 600) },
 	} {
 		config := good
 		change(&config)

@@ -13,7 +13,7 @@ import (
 
 // ErrRival is returned when another live process is the same replica, as after a
 // folder and its configuration were copied.
-var ErrRival = errors.New("another process is this replica")
+var ErrRival = errors.New("another process is running as this replica")
 
 const (
 	// meetPatience is how long Alone waits for peers that do not answer.
@@ -90,7 +90,7 @@ func (g *Gossip) AwaitRival(ctx context.Context) error {
 			}
 			later := rival.Incarnation >= g.config.Self.Incarnation
 			if later {
-				g.log.Error("a later process has this replica's id: it has to stop", "replica", rival.ID, "address", endpoint)
+				g.log.Error("a later process has this replica's id; it must stop", "replica", rival.ID, "address", endpoint)
 				g.tell(endpoint)
 			}
 			select {
@@ -109,7 +109,7 @@ func (g *Gossip) AwaitRival(ctx context.Context) error {
 // else would tell it of this process then.
 func (g *Gossip) tell(endpoint netip.AddrPort) {
 	if _, err := g.list.Join([]string{endpoint.String()}); err != nil {
-		g.log.Warn("rival not told of this process", "address", endpoint, "cause", err)
+		g.log.Warn("cannot notify the later process", "address", endpoint, "cause", err)
 	}
 }
 
@@ -142,6 +142,6 @@ func (g *Gossip) yield(endpoint netip.AddrPort, rival Member) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.left = true
-	return fmt.Errorf("%w: replica %s runs at %s (gossip at %s) already: end that process first, or start this one under its own id with its own folder",
+	return fmt.Errorf("%w: replica %s already runs at %s (gossip at %s): stop that process first, or start this one with its own id and folder",
 		ErrRival, rival.ID, rival.Address, endpoint)
 }

@@ -123,7 +123,7 @@ func OpenAuthority(dir string) (*Authority, error) {
 		return nil, fmt.Errorf("open authority: %w", err)
 	}
 	if !key.PublicKey.Equal(cert.PublicKey) {
-		return nil, fmt.Errorf("open authority %s: %s does not belong to %s: restore both from one backup", dir, authorityKeyFile, authorityCertFile)
+		return nil, fmt.Errorf("open authority %s: %s does not belong to %s: restore both from the same backup", dir, authorityKeyFile, authorityCertFile)
 	}
 	cluster, err := clusterOfAuthority(cert)
 	if err != nil {

@@ -15,7 +15,7 @@ var (
 	// ErrNoCertificate is returned when a peer shows no certificate.
 	ErrNoCertificate = errors.New("no certificate")
 	// ErrForeignAuthority is returned for a certificate of another authority.
-	ErrForeignAuthority = errors.New("certificate of a foreign authority")
+	ErrForeignAuthority = errors.New("certificate from another authority")
 	// ErrExpired is returned for a certificate whose validity is over.
 	ErrExpired = errors.New("certificate has expired")
 	// ErrNotYetValid is returned for a certificate whose validity is to come.
@@ -25,7 +25,7 @@ var (
 	// ErrWrongRole is returned for a role that has no business here.
 	ErrWrongRole = errors.New("wrong role")
 	// ErrRefused is returned when the peer refused to talk with us.
-	ErrRefused = errors.New("refused by the peer")
+	ErrRefused = errors.New("rejected by the peer")
 )
 
 // ServerConfig returns the configuration of a TLS server that talks with the
@@ -150,7 +150,7 @@ func Explain(err error) error {
 	case errors.As(err, &unexpected):
 		return fmt.Errorf("plaintext where TLS is spoken: %w", err)
 	case errors.As(err, &operation) && operation.Op == "remote error":
-		return fmt.Errorf("%w: its log says why: %w", ErrRefused, err)
+		return fmt.Errorf("%w: see its log: %w", ErrRefused, err)
 	case strings.Contains(err.Error(), "client didn't provide a certificate"):
 		return fmt.Errorf("%w: %w", ErrNoCertificate, err)
 	}

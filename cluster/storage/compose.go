@@ -42,7 +42,7 @@ func compose(sizes []int64) ([]piece, error) {
 		total += size
 	}
 	if total > mostBytes {
-		return nil, fmt.Errorf("%d bytes are more than an object may have: write a folder, with a slash at the end of the path", total)
+		return nil, fmt.Errorf("%d bytes exceed the limit of an object: write to a folder, with a slash at the end of the path", total)
 	}
 	// Pieces that are joined have at least this, so that there are not too many.
 	least := max(leastPiece, total/(mostPieces-1)+1)

@@ -101,7 +101,7 @@ func TestListRefusesWhatCannotBeRead(t *testing.T) {
 		wantError(t, list(t, storage.Config{}, "data/ok"), "not an absolute path")
 	})
 	t.Run("another scheme", func(t *testing.T) {
-		wantError(t, list(t, storage.Config{}, "ftp://host/file"), "ftp:// is not known")
+		wantError(t, list(t, storage.Config{}, "ftp://host/file"), "unsupported scheme ftp://")
 	})
 	t.Run("a file of somebody else", func(t *testing.T) {
 		if os.Geteuid() == 0 {
@@ -209,11 +209,11 @@ func TestStoreThatIsNotWell(t *testing.T) {
 	})
 	t.Run("but not for ever", func(t *testing.T) {
 		server.Fail(func(*http.Request) int { return http.StatusServiceUnavailable })
-		wantError(t, list(t.Context()), "input s3://data/file: object store does not answer well, asked 3 times")
+		wantError(t, list(t.Context()), "input s3://data/file: object store failing after 3 attempts")
 	})
 	t.Run("nor is a connection that breaks off", func(t *testing.T) {
 		server.Fail(func(*http.Request) int { return -1 })
-		wantError(t, list(t.Context()), "object store does not answer well, asked 3 times")
+		wantError(t, list(t.Context()), "object store failing after 3 attempts")
 	})
 	t.Run("what is forbidden is not asked for again", func(t *testing.T) {
 		var asked atomic.Int64
@@ -231,7 +231,7 @@ func TestStoreThatIsNotWell(t *testing.T) {
 		_, err := storage.New(storage.Config{S3: storage.S3Config{
 			Endpoint: silent.URL, AccessKey: storagetest.AccessKey, SecretKey: storagetest.SecretKey, Attempts: 2, Timeout: time.Second,
 		}}).List(t.Context(), []string{"s3://data/file"})
-		wantError(t, err, "object store does not answer well, asked 2 times")
+		wantError(t, err, "object store failing after 2 attempts")
 		wantError(t, err, "timeout awaiting response headers")
 	})
 	t.Run("who calls it off is heard", func(t *testing.T) {
@@ -264,7 +264,7 @@ func TestSettingsOfTheEnvironment(t *testing.T) {
 		}
 		must(t, list(t, storage.Config{}, "s3://data/file"))
 	})
-	t.Run("an endpoint that is no URL", func(t *testing.T) {
+	t.Run("an endpoint that is not an http:// or https:// URL", func(t *testing.T) {
 		t.Setenv("AWS_ENDPOINT_URL", "localhost:9000")
 		wantError(t, list(t, storage.Config{}, "s3://data/file"), `endpoint "localhost:9000" is no URL`)
 	})

@@ -20,7 +20,7 @@ import (
 // list implements backend.
 func (l *local) list(ctx context.Context, name string) ([]*statepb.InputFile, error) {
 	if !filepath.IsAbs(name) {
-		return nil, errors.New("not an absolute path: replicas and nodes have to find the same file by it")
+		return nil, errors.New("not an absolute path: replicas and nodes must find the same file at it")
 	}
 	path := filepath.Clean(name)
 	top, err := l.open(path)
@@ -52,7 +52,7 @@ func isAbsent(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.
 // glob returns the files that a pattern stands for.
 func (l *local) glob(ctx context.Context, pattern string) ([]*statepb.InputFile, error) {
 	if err := checkGlob(pattern); err != nil {
-		return nil, fmt.Errorf("%w: a [ is not closed, or a \\ stands at the end", err)
+		return nil, fmt.Errorf("%w: an unclosed [, or a \\ at the end", err)
 	}
 	base, rest := literal(pattern)
 	if base == "" {
@@ -60,7 +60,7 @@ func (l *local) glob(ctx context.Context, pattern string) ([]*statepb.InputFile,
 	}
 	top, err := l.open(base)
 	if isAbsent(err) {
-		return nil, fmt.Errorf("there is no folder %s", base)
+		return nil, fmt.Errorf("no folder %s", base)
 	}
 	if err != nil {
 		return nil, err
@@ -165,7 +165,7 @@ func (s *search) take(d *folder, name, path string, below []string) error {
 func (l *local) linked(path string) (*statepb.InputFile, error) {
 	if leads, err := l.open(path); err == nil {
 		leads.close()
-		return nil, fmt.Errorf("%s is a link to a folder: name what it leads to among the inputs", path)
+		return nil, fmt.Errorf("%s is a link to a folder: list its target as an input", path)
 	}
 	file, err := l.file(path)
 	if err != nil && isAbsent(err) {

@@ -35,11 +35,11 @@ func (l *local) destination(_ context.Context, out target, part string) (string,
 // prepare implements backend.
 func (l *local) prepare(_ context.Context, out target) error {
 	if !filepath.IsAbs(out.path) || filepath.Clean(out.path) != out.path {
-		return errors.New("not an absolute path without . and ..: replicas and nodes have to find the same place by it")
+		return errors.New("not an absolute path without . and ..: replicas and nodes must find the same place at it")
 	}
 	parent, err := l.open(filepath.Dir(out.path))
 	if isAbsent(err) {
-		return fmt.Errorf("there is no folder %s: make it first", filepath.Dir(out.path))
+		return fmt.Errorf("no folder %s: create it first", filepath.Dir(out.path))
 	}
 	if err != nil {
 		return err
@@ -103,7 +103,7 @@ func stage(parent *folder, out target) (*folder, error) {
 }
 
 // errNotOurs is returned for a staging folder that no replica has made.
-var errNotOurs = errors.New("it is somebody else's, who has put it there")
+var errNotOurs = errors.New("it belongs to another user")
 
 // ours returns an error for a folder that another user than this process has made.
 func (d *folder) ours() error {
@@ -137,7 +137,7 @@ func (p *publication) name() string { return filepath.Base(p.out.path) }
 func (l *local) publish(ctx context.Context, out target, parts []Part) error {
 	parent, err := l.open(filepath.Dir(out.path))
 	if isAbsent(err) {
-		return fmt.Errorf("%w: folder %s, where it was prepared, is not there", ErrBroken, filepath.Dir(out.path))
+		return fmt.Errorf("%w: folder %s, where it was prepared, is missing", ErrBroken, filepath.Dir(out.path))
 	}
 	if err != nil {
 		return err
@@ -145,7 +145,7 @@ func (l *local) publish(ctx context.Context, out target, parts []Part) error {
 	defer parent.close()
 	staging, err := stage(parent, out)
 	if isAbsent(err) || errors.Is(err, errNotOurs) {
-		return fmt.Errorf("%w: staging folder %s is not there as it was made: %w", ErrBroken, out.staging(), err)
+		return fmt.Errorf("%w: staging folder %s is missing or was replaced: %w", ErrBroken, out.staging(), err)
 	}
 	if err != nil {
 		return fmt.Errorf("staging folder %s: %w", out.staging(), plain(err))
@@ -172,10 +172,10 @@ func (p *publication) check() error {
 			return missing(part, err)
 		}
 		if !isKind(is, unix.S_IFREG) {
-			return broken(part, "it is a %s, and a file was written", kind(is))
+			return broken(part, "it is a %s, but a file was written", kind(is))
 		}
 		if is.Size != part.Bytes {
-			return broken(part, "it has %d bytes, and %d were written", is.Size, part.Bytes)
+			return broken(part, "it has %d bytes, but %d were written", is.Size, part.Bytes)
 		}
 	}
 	return nil
@@ -302,7 +302,7 @@ func (p *publication) appendPart(to *os.File, part Part) error {
 	}
 	n, err := io.Copy(to, from)
 	if err == nil && n != part.Bytes {
-		err = broken(part, "%d bytes of it could be read, and %d were written", n, part.Bytes)
+		err = broken(part, "%d bytes could be read, but %d were written", n, part.Bytes)
 	}
 	return errors.Join(err, from.Close())
 }
@@ -377,7 +377,7 @@ func (p *publication) published() error {
 // exists says that somebody else has taken the output path meanwhile.
 func exists(err error) error {
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%w: somebody has made it while the operation ran", ErrExists)
+		return fmt.Errorf("%w: created by someone else while the operation ran", ErrExists)
 	}
 	return plain(err)
 }

@@ -30,7 +30,7 @@ func (l *local) allowed(name string) error {
 // it, of which none is a link now. What name stands for need not exist.
 func (l *local) find(name string) (root, below string, err error) {
 	if len(l.roots) == 0 {
-		return "", "", fmt.Errorf("%s: %w: there is none; start replicas with --data-root FOLDER", name, ErrForbidden)
+		return "", "", fmt.Errorf("%s: %w: none are allowed; start replicas with --data-root FOLDER", name, ErrForbidden)
 	}
 	found, err := resolve(name)
 	if err != nil {

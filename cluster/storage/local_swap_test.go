@@ -236,10 +236,10 @@ func TestStagingFolderOfSomebodyElse(t *testing.T) {
 	s.prepared()
 	staging := s.out.target().staging()
 	s.must(os.Chown(staging, 65534, 65534))
-	if err := s.storage.Publish(t.Context(), s.out, s.parts); !errors.Is(err, ErrBroken) || !strings.Contains(err.Error(), "somebody else's") {
+	if err := s.storage.Publish(t.Context(), s.out, s.parts); !errors.Is(err, ErrBroken) || !strings.Contains(err.Error(), "belongs to another user") {
 		t.Errorf("publish: %v", err)
 	}
-	if err := s.storage.Prepare(t.Context(), s.out); err == nil || !strings.Contains(err.Error(), "somebody else's") {
+	if err := s.storage.Prepare(t.Context(), s.out); err == nil || !strings.Contains(err.Error(), "belongs to another user") {
 		t.Errorf("prepare: %v", err)
 	}
 	s.must(s.storage.Discard(t.Context(), s.out, false))

@@ -25,7 +25,7 @@ func TestFailedPublicationTellsWhatIsThere(t *testing.T) {
 			broken: func(r *http.Request) bool { return r.Method == http.MethodPut && r.URL.Path == "/data/out/part-00002" },
 			// The first failure calls off what is still going on.
 			before: []string{"out/part-00000", "out/part-00001"},
-			want:   "2 of 3 files are at s3://data/out/, and no _SUCCESS: what this operation has there and in s3://data/out.weir-op-1/ is removed when the operation ends",
+			want:   "2 of 3 files are at s3://data/out/, and no _SUCCESS: the operation's objects there and in s3://data/out.weir-op-1/ are removed when it ends",
 		},
 		"a folder without its last object": {
 			path:   "/out/",
@@ -35,22 +35,22 @@ func TestFailedPublicationTellsWhatIsThere(t *testing.T) {
 		"a folder of which nothing is there": {
 			path:   "/out/",
 			broken: func(r *http.Request) bool { return r.Method == http.MethodPut },
-			want:   "nothing of it is at s3://data/out:",
+			want:   "nothing was written to s3://data/out:",
 		},
 		"a folder that cannot be seen": {
 			path:   "/out/",
 			broken: func(*http.Request) bool { return true },
-			want:   "what is at s3://data/out/ cannot be seen now, and is not whole without _SUCCESS",
+			want:   "cannot list s3://data/out/, which is incomplete without _SUCCESS",
 		},
 		"a file": {
 			path:   "/out",
 			broken: func(r *http.Request) bool { return r.Method == http.MethodPut },
-			want:   "nothing of it is at s3://data/out:",
+			want:   "nothing was written to s3://data/out:",
 		},
 		"a file that cannot be seen": {
 			path:   "/out",
 			broken: func(*http.Request) bool { return true },
-			want:   "whether s3://data/out is there cannot be seen now",
+			want:   "cannot check whether s3://data/out exists",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -271,7 +271,7 @@ func TestPartsThatAreLinks(t *testing.T) {
 		if !errors.Is(err, storage.ErrBroken) {
 			t.Errorf("publish: %v", err)
 		}
-		wantError(t, err, "it is a link, and a file was written")
+		wantError(t, err, "it is a link, but a file was written")
 	}
 }
 
@@ -285,8 +285,8 @@ func TestOutputThatCannotBe(t *testing.T) {
 		path    string
 		want    string
 	}{
-		"no folder":          {local, dir + "/none/out", "there is no folder " + dir + "/none: make it first"},
-		"a file as a folder": {local, dir + "/file/out", "there is no folder " + dir + "/file"},
+		"no folder":          {local, dir + "/none/out", "no folder " + dir + "/none: create it first"},
+		"a file as a folder": {local, dir + "/file/out", "no folder " + dir + "/file"},
 		"not absolute":       {local, "out", "not an absolute path"},
 		"dots":               {local, dir + "/sub/../out", "not an absolute path without . and .."},
 		"outside":            {local, "/elsewhere/out", storage.ErrForbidden.Error()},

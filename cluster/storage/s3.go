@@ -89,7 +89,7 @@ func first(values ...string) string {
 func connect(cfg S3Config) (*minio.Core, error) {
 	endpoint, err := url.Parse(cfg.Endpoint)
 	if err != nil || endpoint.Host == "" || endpoint.Scheme != "http" && endpoint.Scheme != "https" {
-		return nil, fmt.Errorf("endpoint %q is no URL that begins with http:// or https://: see AWS_ENDPOINT_URL", cfg.Endpoint)
+		return nil, fmt.Errorf("endpoint %q is not an http:// or https:// URL: see AWS_ENDPOINT_URL", cfg.Endpoint)
 	}
 	transport, err := minio.DefaultTransport(endpoint.Scheme == "https")
 	if err != nil {
@@ -136,7 +136,7 @@ func (s *s3) explain(err error) error {
 		if attempts == 0 {
 			attempts = s3Attempts
 		}
-		return fmt.Errorf("%w, asked %d times: %w", ErrUnavailable, attempts, err)
+		return fmt.Errorf("%w after %d attempts: %w", ErrUnavailable, attempts, err)
 	case answer.Code == minio.NoSuchBucket:
 		return fmt.Errorf("there is no bucket %q", answer.BucketName)
 	case answer.StatusCode == http.StatusNotFound:

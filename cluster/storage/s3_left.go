@@ -21,13 +21,13 @@ func (p place) left(ctx context.Context, parts int) string {
 	found, err := p.found(ctx, parts)
 	switch {
 	case err != nil && p.folder:
-		found = fmt.Sprintf("what is at %s/ cannot be seen now, and is not whole without %s", p.at, success)
+		found = fmt.Sprintf("cannot list %s/, which is incomplete without %s", p.at, success)
 	case err != nil:
-		found = fmt.Sprintf("whether %s is there cannot be seen now", p.at)
+		found = fmt.Sprintf("cannot check whether %s exists", p.at)
 	case found == "":
-		found = fmt.Sprintf("nothing of it is at %s", p.at)
+		found = fmt.Sprintf("nothing was written to %s", p.at)
 	}
-	return fmt.Sprintf("%s: what this operation has there and in %s is removed when the operation ends; should the store not let replicas do so for a day, remove it by hand", found, p.staging())
+	return fmt.Sprintf("%s: the operation's objects there and in %s are removed when it ends; if that fails for a day, remove them by hand", found, p.staging())
 }
 
 // found says what this operation has made where its output was to be; nothing: "".
@@ -37,7 +37,7 @@ func (p place) found(ctx context.Context, parts int) (string, error) {
 		if err != nil || !there || owner != p.operation {
 			return "", err
 		}
-		return fmt.Sprintf("all of it is at %s", p.at), nil
+		return fmt.Sprintf("all output is at %s", p.at), nil
 	}
 	made, last := 0, "no "+success
 	for info := range p.client.ListObjectsIter(ctx, p.at.bucket, minio.ListObjectsOptions{Prefix: p.at.key + "/"}) {

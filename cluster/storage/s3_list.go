@@ -51,7 +51,7 @@ func (s *s3) list(ctx context.Context, name string) ([]*statepb.InputFile, error
 
 func (s *s3) glob(ctx context.Context, client *minio.Core, o object) ([]*statepb.InputFile, error) {
 	if err := checkGlob(o.key); err != nil {
-		return nil, fmt.Errorf("%w: a [ is not closed, or a \\ stands at the end", err)
+		return nil, fmt.Errorf("%w: an unclosed [, or a \\ at the end", err)
 	}
 	base, rest := literal(o.key)
 	if base != "" {

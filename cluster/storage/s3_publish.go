@@ -74,7 +74,7 @@ func (p place) check(ctx context.Context, parts []Part) error {
 		case !ok:
 			return broken(part, "it is not there")
 		case size != part.Bytes:
-			return broken(part, "it has %d bytes, and %d were written", size, part.Bytes)
+			return broken(part, "it has %d bytes, but %d were written", size, part.Bytes)
 		}
 	}
 	return nil
@@ -150,7 +150,7 @@ func (p place) upload(ctx context.Context, id string, number int, parts []Part, 
 		e := piece.extents[0]
 		done, err := p.client.CopyObjectPart(ctx, p.at.bucket, p.staging().key+parts[e.part].Name, p.at.bucket, p.at.key, id, number, e.begin, e.end-e.begin, nil)
 		if err == nil && done.ETag == "" {
-			err = fmt.Errorf("copy part %s: the object store broke off", parts[e.part].Name)
+			err = fmt.Errorf("copy part %s: connection to the object store lost", parts[e.part].Name)
 		}
 		return done, err
 	}
@@ -179,7 +179,7 @@ func (p place) read(ctx context.Context, parts []Part, extents []extent) ([]byte
 		}
 		n, err := io.Copy(&data, body)
 		if err == nil && n != e.end-e.begin {
-			err = broken(parts[e.part], "%d bytes of it could be read of %d", n, e.end-e.begin)
+			err = broken(parts[e.part], "only %d of %d bytes could be read", n, e.end-e.begin)
 		}
 		if err = errors.Join(err, body.Close()); err != nil {
 			return nil, err

@@ -13,13 +13,13 @@ import (
 
 var (
 	// ErrExists is returned when there is something at an output path, of somebody else.
-	ErrExists = errors.New("exists already")
+	ErrExists = errors.New("already exists")
 	// ErrBroken is returned when what jobs have written is not there as they left it.
-	ErrBroken = errors.New("output of a job is not what it wrote")
+	ErrBroken = errors.New("output of a job differs from what it wrote")
 	// ErrForbidden is returned for a path outside of the folders that may be used.
-	ErrForbidden = errors.New("outside of the folders that operations may use")
+	ErrForbidden = errors.New("outside the folders that operations may use")
 	// ErrUnavailable is returned when an object store does not answer, or by 5xx.
-	ErrUnavailable = errors.New("object store does not answer well")
+	ErrUnavailable = errors.New("object store failing")
 )
 
 // Config is where data may be, and how object stores are reached.
@@ -79,7 +79,7 @@ func (s *Storage) of(path string) (backend, error) {
 	case scheme == "s3":
 		return &s.s3, nil
 	default:
-		return nil, fmt.Errorf("%s: %s:// is not known: give a path, or a URL that begins with s3://", path, scheme)
+		return nil, fmt.Errorf("%s: unsupported scheme %s://: give a path, or a URL that begins with s3://", path, scheme)
 	}
 }
 

@@ -106,10 +106,10 @@ func (d *Dialer) introduce(ctx context.Context, raw net.Conn, chosen protocol) (
 func (d *Dialer) explainSilence(err error) error {
 	closed := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)
 	if _, plaintext := d.security.(Insecure); plaintext && closed {
-		return fmt.Errorf("%w: does it speak TLS, and this process plaintext? its log says why: %w", identity.ErrRefused, err)
+		return fmt.Errorf("%w: does it use TLS, and this process plaintext? see its log: %w", identity.ErrRefused, err)
 	}
 	if closed {
-		return fmt.Errorf("%w: its log says why: %w", identity.ErrRefused, err)
+		return fmt.Errorf("%w: see its log: %w", identity.ErrRefused, err)
 	}
 	return identity.Explain(err)
 }

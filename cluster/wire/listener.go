@@ -31,7 +31,7 @@ func (l *listener) deliver(conn net.Conn) error {
 	case l.queue <- conn:
 		return nil
 	default:
-		return fmt.Errorf("%d connections wait to be accepted already", cap(l.queue))
+		return fmt.Errorf("%d connections already waiting to be accepted", cap(l.queue))
 	}
 }
 

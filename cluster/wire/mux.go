@@ -119,7 +119,7 @@ func Listen(config Config) (*Mux, error) {
 	case Mutual:
 		m.tls = security.server()
 	case Insecure:
-		config.Logger.Warn("INSECURE: this port is plaintext, and whoever reaches it rules the cluster", "address", tcp.Addr().String())
+		config.Logger.Warn("INSECURE: plaintext port; anyone who can reach it controls the cluster", "address", tcp.Addr().String())
 	}
 	m.running.Go(m.accept)
 	return m, nil
@@ -307,7 +307,7 @@ func (m *Mux) handshakePlain(conn net.Conn) (net.Conn, protocol, error) {
 	chosen := httpProtocol
 	switch first[0] {
 	case byteHandshake:
-		return nil, 0, errors.New("the peer speaks TLS and this port is plaintext: start both with the same security")
+		return nil, 0, errors.New("the peer uses TLS, but this port is plaintext: start both with the same security")
 	case byteRaft:
 		chosen = raftProtocol
 	case byteGossip:
@@ -319,7 +319,7 @@ func (m *Mux) handshakePlain(conn net.Conn) (net.Conn, protocol, error) {
 			return nil, 0, err
 		}
 		if string(start[1:]) != preface {
-			return nil, 0, fmt.Errorf("%v connection starts with %q: the peer is not of this project", chosen, start)
+			return nil, 0, fmt.Errorf("%v connection starts with %q: the peer is not a weir process", chosen, start)
 		}
 	}
 	return &plainConn{Conn: conn, reader: reader}, chosen, nil

@@ -95,7 +95,7 @@ func strangers(t *testing.T, ours *identitytest.Cluster) map[string]stranger {
 	replica := id("c1", identity.Replica)
 	all := map[string]stranger{
 		"no certificate":  {config: &tls.Config{InsecureSkipVerify: true}, wantLog: "no certificate"},
-		"foreign CA":      {config: shows(foreign.Certificate(t, replica, hour(-1), hour(1))), wantLog: "foreign authority"},
+		"foreign CA":      {config: shows(foreign.Certificate(t, replica, hour(-1), hour(1))), wantLog: "from another authority"},
 		"expired":         {config: shows(ours.Certificate(t, replica, hour(-2), hour(-1))), wantLog: "has expired"},
 		"not yet valid":   {config: shows(ours.Certificate(t, replica, hour(1), hour(2))), wantLog: "not yet valid"},
 		"wrong cluster":   {config: shows(ours.Certificate(t, id("c2", identity.Replica), hour(-1), hour(1))), wantLog: "wrong cluster"},

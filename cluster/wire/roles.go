@@ -17,7 +17,7 @@ func ForRoles(next http.Handler, roles ...identity.Role) http.Handler {
 		who, err := IdentityOfRequest(r)
 		switch {
 		case err != nil:
-			http.Error(w, "who are you: "+err.Error(), http.StatusUnauthorized)
+			http.Error(w, "unauthenticated: "+err.Error(), http.StatusUnauthorized)
 		case !slices.Contains(roles, who.Role):
 			http.Error(w, fmt.Sprintf("%s is not for role %s", r.URL.Path, who.Role), http.StatusForbidden)
 		default:
@@ -30,7 +30,7 @@ func ForRoles(next http.Handler, roles ...identity.Role) http.Handler {
 // roles. The credentials must be fit for a server.
 func ListenMutual(address string, credentials *identity.Credentials, roles ...identity.Role) (net.Listener, error) {
 	if !credentials.Serves() {
-		return nil, fmt.Errorf("listen %s: the certificate of %s is not fit for a server: issue it anew, with --hosts", address, credentials.Identity())
+		return nil, fmt.Errorf("listen %s: the certificate of %s is not valid for a server: reissue it with --hosts", address, credentials.Identity())
 	}
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
@@ -53,7 +53,7 @@ func ListenLoopback(address string) (net.Listener, error) {
 	}
 	// A name may mean anything: what counts is what was opened.
 	if at, ok := listener.Addr().(*net.TCPAddr); !ok || !at.IP.IsLoopback() {
-		return nil, errors.Join(fmt.Errorf("listen %s: without certificates only addresses of this machine alone are served, and %q is none: use 127.0.0.1",
+		return nil, errors.Join(fmt.Errorf("listen %s: without certificates only loopback addresses are allowed, %q is not one: use 127.0.0.1",
 			address, host), listener.Close())
 	}
 	return listener, nil

@@ -99,7 +99,7 @@ func TestListenRefuses(t *testing.T) {
 		listen func() (net.Listener, error)
 		want   string
 	}{
-		"a certificate for clients":    {func() (net.Listener, error) { return wire.ListenMutual("127.0.0.1:0", agent, identity.Client) }, "issue it anew, with --hosts"},
+		"a certificate for clients":    {func() (net.Listener, error) { return wire.ListenMutual("127.0.0.1:0", agent, identity.Client) }, "reissue it with --hosts"},
 		"plaintext for other machines": {func() (net.Listener, error) { return wire.ListenLoopback("0.0.0.0:0") }, "use 127.0.0.1"},
 		"plaintext on every address":   {func() (net.Listener, error) { return wire.ListenLoopback(":0") }, "use 127.0.0.1"},
 		"no address":                   {func() (net.Listener, error) { return wire.ListenLoopback("x") }, "want host:port"},

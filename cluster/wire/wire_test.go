@@ -182,10 +182,10 @@ func TestDialersLearnWhy(t *testing.T) {
 		want           error
 		wantText       string
 	}{
-		"agent dials raft":          {server: replica, client: mutual(t, cluster, identity.Agent, "a"), want: identity.ErrRefused, wantText: "its log says why"},
+		"agent dials raft":          {server: replica, client: mutual(t, cluster, identity.Agent, "a"), want: identity.ErrRefused, wantText: "see its log"},
 		"foreign replica dials":     {server: replica, client: mutual(t, foreign, identity.Replica, "r2"), want: identity.ErrForeignAuthority},
 		"an agent poses as replica": {server: mutual(t, cluster, identity.Agent, "a"), client: replica, want: identity.ErrWrongRole},
-		"plaintext dials TLS":       {server: replica, client: wire.Insecure{}, want: identity.ErrRefused, wantText: "does it speak TLS"},
+		"plaintext dials TLS":       {server: replica, client: wire.Insecure{}, want: identity.ErrRefused, wantText: "does it use TLS"},
 		"TLS dials plaintext":       {server: wire.Insecure{}, client: replica, wantText: "dial raft"},
 	} {
 		t.Run(name, func(t *testing.T) {
