@@ -50,9 +50,9 @@ func (q *callQueue) push(c *call) error {
 	case q.closed:
 		return fmt.Errorf("store: %w", ErrClosed)
 	case q.commands+c.commands > q.maxCommands && q.commands > 0:
-		return fmt.Errorf("%w: %d commands wait to be written to the log, at most %d may: try again later, or send fewer at a time", ErrOverloaded, q.commands, q.maxCommands)
+		return fmt.Errorf("%w: %d commands already queued for the log, the limit is %d: retry later, or send fewer at a time", ErrOverloaded, q.commands, q.maxCommands)
 	case q.bytes+len(c.entry) > q.maxBytes:
-		return fmt.Errorf("%w: commands of %d bytes wait to be written to the log, at most %d may: try again later, or send fewer at a time", ErrOverloaded, q.bytes, q.maxBytes)
+		return fmt.Errorf("%w: %d bytes of commands already queued for the log, the limit is %d: retry later, or send fewer at a time", ErrOverloaded, q.bytes, q.maxBytes)
 	}
 	q.calls = append(q.calls, c)
 	q.commands += c.commands
@@ -248,7 +248,7 @@ func newCall(commands []*commandpb.Command, maxBytes int) (*call, error) {
 	}
 	entry := &commandpb.Entry{Commands: commands}
 	if size := proto.Size(entry); size > maxBytes {
-		return nil, fmt.Errorf("%d commands of %d bytes: %w: at most %d bytes fit into one: make what is sent smaller, as by shorter commands and environments", len(commands), size, ErrTooLarge, maxBytes)
+		return nil, fmt.Errorf("%d commands of %d bytes: %w: the limit is %d bytes: send less, for example shorter commands and environments", len(commands), size, ErrTooLarge, maxBytes)
 	}
 	data, err := proto.Marshal(entry)
 	if err != nil {

@@ -22,7 +22,7 @@ func makeLog(dir string, id Identity) error {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%w: %w", ErrDisk, err)
 	case id.Began:
-		return damaged(dir, fmt.Errorf("%s is missing or empty, and the replica has been part of a cluster", logFile))
+		return damaged(dir, fmt.Errorf("%s is missing or empty, but the replica has been part of a cluster", logFile))
 	}
 	if err := removeFile(path); err != nil {
 		return err
@@ -137,7 +137,7 @@ func (d *disk) checkFounders(peers []Peer) error {
 	if same {
 		return nil
 	}
-	return fmt.Errorf("%w: the log in %s begins a cluster of %s, and the list of peers is another one: start the replica with that list, or with an empty folder",
+	return fmt.Errorf("%w: the log in %s started a cluster of %s, which is not the list of peers: start the replica with that list, or with an empty folder",
 		ErrForeign, d.dir, listOf(founders))
 }
 

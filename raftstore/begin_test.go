@@ -82,7 +82,7 @@ func TestFoldersThatACrashLeaves(t *testing.T) {
 		"a term and no entry":         {steps: []func(*testing.T, string){identity(Identity{}), log(logFile, func(d *disk) error { return d.SetUint64(keyTerm, 1) })}},
 		"the first entry":             {steps: []func(*testing.T, string){identity(Identity{}), log(logFile, begins("r1"))}},
 		"snapshots not yet made":      {steps: []func(*testing.T, string){identity(Identity{}), log(logFile, begins("r1")), func(_ *testing.T, dir string) { _ = os.RemoveAll(filepath.Join(dir, "snapshots")) }}},
-		"the first entry of others":   {steps: []func(*testing.T, string){identity(Identity{}), log(logFile, begins("r1", "r2", "r3"))}, wantErr: ErrForeign, want: "begins a cluster of r1=a:0,r2=a:1,r3=a:2"},
+		"the first entry of others":   {steps: []func(*testing.T, string){identity(Identity{}), log(logFile, begins("r1", "r2", "r3"))}, wantErr: ErrForeign, want: "started a cluster of r1=a:0,r2=a:1,r3=a:2"},
 		"an identity of no bytes":     {steps: []func(*testing.T, string){file(identityFile, nil)}, wantErr: ErrDamaged, want: identityFile},
 		"a log and no identity":       {steps: []func(*testing.T, string){log(logFile, nothing)}, wantErr: ErrDamaged, want: identityFile + " is missing"},
 		"a log of zeros":              {steps: []func(*testing.T, string){identity(Identity{}), file(logFile, make([]byte, 1<<16))}, wantErr: ErrDamaged, want: logFile},

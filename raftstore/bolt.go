@@ -53,7 +53,7 @@ func explainBolt(path string, err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, bolterrors.ErrTimeout):
-		return fmt.Errorf("%w: open %s: another process has it open: stop that one first", ErrDisk, path)
+		return fmt.Errorf("%w: open %s: in use by another process: stop it first", ErrDisk, path)
 	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrChecksum), errors.Is(err, bolterrors.ErrVersionMismatch):
 		return damaged(filepath.Dir(path), fmt.Errorf("%s: %w", logFile, err))
 	}

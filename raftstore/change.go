@@ -53,12 +53,12 @@ func (s *Store) Admit(ctx context.Context, a Applicant) (Suffrage, error) {
 		}
 		return Stranger, nil
 	case a.ID == s.cfg.ReplicaID && a.Empty:
-		return Stranger, fmt.Errorf("admit replica %q: %w: a replica of this name runs and leads: each has a name of its own", a.ID, ErrMembership)
+		return Stranger, fmt.Errorf("admit replica %q: %w: a replica with this name is the current leader: give each replica its own name", a.ID, ErrMembership)
 	case a.Empty && self.Suffrage == raft.Voter:
 		if err := c.demote(ctx, now, index, a.ID); err != nil {
 			return Voter, fmt.Errorf("admit replica %q: %w", a.ID, err)
 		}
-		s.cfg.Logger.Warn("a voter has lost its log: it begins anew, without a vote", "replica", a.ID, "address", a.Address)
+		s.cfg.Logger.Warn("voter has lost its log; rejoining without a vote", "replica", a.ID, "address", a.Address)
 		return NonVoter, nil
 	case self.Suffrage == raft.Voter:
 		return Voter, nil
@@ -70,7 +70,7 @@ func (s *Store) Admit(ctx context.Context, a Applicant) (Suffrage, error) {
 	if err := c.promote(ctx, self, index); err != nil {
 		return NonVoter, fmt.Errorf("admit replica %q: %w", a.ID, err)
 	}
-	s.cfg.Logger.Info("replica has caught up and votes", "replica", a.ID)
+	s.cfg.Logger.Info("replica caught up; now a voter", "replica", a.ID)
 	return Voter, nil
 }
 
@@ -87,9 +87,9 @@ func (s *Store) AddReplica(ctx context.Context, id, address string) error {
 			case string(m.ID) == id && string(m.Address) == address:
 				return nil
 			case string(m.ID) == id:
-				return fmt.Errorf("%w: it is a member at %s: remove that one first", ErrMembership, m.Address)
+				return fmt.Errorf("%w: already a member at %s: remove it first", ErrMembership, m.Address)
 			case string(m.Address) == address:
-				return fmt.Errorf("%w: replica %q is at %s: remove that one first", ErrMembership, m.ID, address)
+				return fmt.Errorf("%w: replica %q is already at %s: remove it first", ErrMembership, m.ID, address)
 			}
 		}
 		s.transport.forget(raft.ServerID(id))
@@ -127,11 +127,11 @@ func (s *Store) PromoteReplica(ctx context.Context, id string) error {
 		m, member := find(now, id)
 		switch {
 		case !member:
-			return fmt.Errorf("%w: it is no member: add it first", ErrMembership)
+			return fmt.Errorf("%w: not a member: add it first", ErrMembership)
 		case m.Suffrage == raft.Voter:
 			return nil
 		case countVoters(now) >= maxVoters:
-			return fmt.Errorf("%w: there are %d voters, the most that there may be", ErrMembership, maxVoters)
+			return fmt.Errorf("%w: there are already %d voters, the limit", ErrMembership, maxVoters)
 		}
 		if err := c.readiness(id); err != nil {
 			return err
@@ -149,7 +149,7 @@ func (s *Store) DemoteReplica(ctx context.Context, id string, force bool) error 
 		m, member := find(now, id)
 		switch {
 		case !member:
-			return fmt.Errorf("%w: it is no member", ErrMembership)
+			return fmt.Errorf("%w: not a member", ErrMembership)
 		case m.Suffrage != raft.Voter:
 			return nil
 		}
@@ -225,9 +225,9 @@ func (s membership) readiness(id string) error {
 	follows, near := s.transport.follows(raft.ServerID(id), s.raft.CurrentTerm(), now.Add(-s.silence()), now)
 	switch {
 	case !follows:
-		return fmt.Errorf("%w: it has not answered the leader for %v: is it running?", ErrMembership, s.silence())
+		return fmt.Errorf("%w: no response to the leader for %v: is it running?", ErrMembership, s.silence())
 	case near < settled:
-		return fmt.Errorf("%w: it is catching up with the log: try again later", ErrMembership)
+		return fmt.Errorf("%w: still catching up with the log: retry later", ErrMembership)
 	}
 	return nil
 }
@@ -261,7 +261,7 @@ func (s membership) dispensable(now raft.Configuration, m raft.Server, force boo
 	case len(live) > left/2 || force:
 		return nil
 	}
-	return fmt.Errorf("%w: of the %d voters that would be left only %d live (%s), and %d are needed: "+
+	return fmt.Errorf("%w: of the %d remaining voters only %d are up (%s), and %d are needed: "+
 		"start or remove %s first, or force it", ErrMembership, left, len(live), strings.Join(live, ", "), left/2+1, strings.Join(silent, ", "))
 }
 

@@ -196,7 +196,7 @@ func TestMembersThatAreNotChanged(t *testing.T) {
 	}
 	c.stop(dead)
 	c.insist(dead+" is dead", func(_ context.Context, leader *Store) error {
-		if err := (membership{leader}).readiness(dead); err == nil || !strings.Contains(err.Error(), "not answered") {
+		if err := (membership{leader}).readiness(dead); err == nil || !strings.Contains(err.Error(), "no response to the leader") {
 			return fmt.Errorf("it lives: %w", err)
 		}
 		return nil
@@ -211,8 +211,8 @@ func TestMembersThatAreNotChanged(t *testing.T) {
 		"another address":       {func(ctx context.Context, s *Store) error { return s.AddReplica(ctx, live, "else:1") }, "remove that one first"},
 		"a taken address":       {func(ctx context.Context, s *Store) error { return s.AddReplica(ctx, "r9", c.address(live)) }, "is at " + c.address(live)},
 		"no address":            {func(ctx context.Context, s *Store) error { return s.AddReplica(ctx, "r9", "") }, "needs an id and an address"},
-		"a vote for a stranger": {func(ctx context.Context, s *Store) error { return s.PromoteReplica(ctx, "r9") }, "no member: add it first"},
-		"no vote of a stranger": {func(ctx context.Context, s *Store) error { return s.DemoteReplica(ctx, "r9", false) }, "it is no member"},
+		"a vote for a stranger": {func(ctx context.Context, s *Store) error { return s.PromoteReplica(ctx, "r9") }, "not a member: add it first"},
+		"no vote of a stranger": {func(ctx context.Context, s *Store) error { return s.DemoteReplica(ctx, "r9", false) }, "not a member"},
 	}
 	for name, test := range tests {
 		// The leader may see late who lives, or be another one by now.
@@ -239,7 +239,7 @@ func TestMembersThatAreNotChanged(t *testing.T) {
 	c.join("r4")
 	c.insist("add r4", func(ctx context.Context, s *Store) error { return s.AddReplica(ctx, "r4", c.address("r4")) })
 	err := c.leader().PromoteReplica(testContext(t), "r4")
-	if early := err != nil && (strings.Contains(err.Error(), "catching up") || strings.Contains(err.Error(), "not answered")); err != nil && !early && !errors.Is(err, ErrNotLeader) {
+	if early := err != nil && (strings.Contains(err.Error(), "catching up") || strings.Contains(err.Error(), "no response to the leader")); err != nil && !early && !errors.Is(err, ErrNotLeader) {
 		t.Error(err)
 	}
 	c.insist("promote r4", func(ctx context.Context, s *Store) error { return s.PromoteReplica(ctx, "r4") })

@@ -75,8 +75,8 @@ type Config struct {
 	// DiskStall is how long one write to the log may take before the disk is
 	// taken for dead; raft alone would lead on without it. Default 1s: a leader
 	// whose disk hangs is then replaced as soon as one that has died, and no
-	// disk that works takes so long. From half of it on, while log entries are being
-	// written, a leader lets go of its followers, so that they elect another one.
+	// disk that works takes so long. After half this time, while log entries are
+	// being written, a leader stops heartbeating, so that another can be elected.
 	DiskStall time.Duration
 	// Fatal is called, once, when going on would be wrong; it should end the
 	// process. Default: panic.

@@ -105,7 +105,7 @@ func openDisk(cfg Config, log *raftLogger) (*disk, error) {
 	}
 	d := &disk{files: f, dir: cfg.Dir, id: id, stall: cfg.DiskStall, fatal: cfg.Fatal}
 	d.doubt.tell = func() {
-		cfg.Logger.Warn("a write to the log takes long: if this replica leads, it lets go of its followers until the write ends",
+		cfg.Logger.Warn("slow write to the log: a leader stops heartbeating until it ends",
 			"dir", cfg.Dir, "took", cfg.DiskStall/2, "limit", cfg.DiskStall)
 	}
 	if err = errors.Join(sweepLogs(cfg.Dir), d.check(log)); err == nil {
@@ -228,7 +228,7 @@ func (d *disk) write(what string, doubt *doubt, f func() error) error {
 	took := time.Since(begin)
 	if err != nil {
 		if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-			err = fmt.Errorf("%w: make room where %s is, then start the replica again: nothing that it has acknowledged is lost", err, d.dir)
+			err = fmt.Errorf("%w: free space on the disk of %s, then restart the replica: no acknowledged write is lost", err, d.dir)
 		}
 		err = fmt.Errorf("%w: write %s: %w", ErrDisk, what, err)
 		d.fail(err)

@@ -193,7 +193,7 @@ func TestLogThatIsBeingWritten(t *testing.T) {
 	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openBolt(path); errors.Is(err, ErrDamaged) || !errors.Is(err, ErrDisk) || !strings.Contains(err.Error(), "another process has it open") {
+	if _, err := openBolt(path); errors.Is(err, ErrDamaged) || !errors.Is(err, ErrDisk) || !strings.Contains(err.Error(), "in use by another process") {
 		t.Errorf("got %v, want that another process has it open", err)
 	}
 }
@@ -245,7 +245,7 @@ func TestFoldersThatAreRefused(t *testing.T) {
 			spoil: func(t *testing.T, dir string, _ *raftboltdb.BoltStore) {
 				rewriteIdentity(t, dir, func(id *Identity) { id.Cluster = "other" })
 			},
-			want: `is of cluster "other", this replica is of "test"`, wantErr: ErrForeign,
+			want: `belongs to cluster "other", this replica to "test"`, wantErr: ErrForeign,
 		},
 		"one of a newer version": {
 			spoil: func(t *testing.T, dir string, _ *raftboltdb.BoltStore) {

@@ -16,7 +16,7 @@ var (
 
 	// ErrTooLarge is returned for commands that do not fit into a log entry.
 	// Nothing has happened.
-	ErrTooLarge = errors.New("larger than a log entry may be")
+	ErrTooLarge = errors.New("too large for a log entry")
 
 	// ErrOutcomeUnknown is returned when commands have been handed to the log
 	// and it is not known whether they are or will be committed.
@@ -63,7 +63,7 @@ func (e *NotLeaderError) Error() string {
 	if e.LeaderID == "" {
 		return ErrNotLeader.Error() + ", and no leader is known"
 	}
-	return fmt.Sprintf("%v: replica %q at %s leads", ErrNotLeader, e.LeaderID, e.Address)
+	return fmt.Sprintf("%v: the leader is replica %q at %s", ErrNotLeader, e.LeaderID, e.Address)
 }
 
 // Is makes errors.Is(err, ErrNotLeader) hold.

@@ -75,14 +75,14 @@ func claim(dir, cluster, replica string) (Identity, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if _, err := os.Stat(filepath.Join(dir, logFile)); err == nil {
-			return Identity{}, damaged(dir, fmt.Errorf("%s is missing, and %s is there", identityFile, logFile))
+			return Identity{}, damaged(dir, fmt.Errorf("%s is missing, but %s exists", identityFile, logFile))
 		}
 		id = Identity{Format: DataFormat, Cluster: cluster, Replica: replica, Disk: rand.Text()}
 		return id, id.write(dir)
 	case err != nil:
 		return Identity{}, err
 	case id.Cluster != cluster:
-		return Identity{}, fmt.Errorf("%w: %s is of cluster %q, this replica is of %q: name the right folder, or an empty one",
+		return Identity{}, fmt.Errorf("%w: %s belongs to cluster %q, this replica to %q: use the right folder, or an empty one",
 			ErrForeign, dir, id.Cluster, cluster)
 	case id.Replica != replica:
 		return Identity{}, fmt.Errorf("%w: %s belongs to replica %q, not to %q: each replica has its own folder",

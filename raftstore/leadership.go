@@ -95,7 +95,7 @@ func (s *Store) updateLeadership(next Leadership) {
 	case next.Leader && (!before.Leader || before.Term != next.Term):
 		s.cfg.Logger.Info("leads", "replica", s.cfg.ReplicaID, "term", next.Term)
 	case before.Leader && !next.Leader:
-		s.cfg.Logger.Info("leads no longer", "replica", s.cfg.ReplicaID, "term", before.Term, "leader", next.LeaderID)
+		s.cfg.Logger.Info("no longer the leader", "replica", s.cfg.ReplicaID, "term", before.Term, "leader", next.LeaderID)
 	case before.LeaderID != next.LeaderID:
 		s.cfg.Logger.Info("leader changed", "leader", next.LeaderID, "term", next.Term)
 	}
@@ -186,5 +186,5 @@ func transferTarget(members []Member, self, to string) (Member, error) {
 	if to == "" {
 		return Member{}, fmt.Errorf("replica %q is the only voter", self)
 	}
-	return Member{}, fmt.Errorf("replica %q is not another voter: those are %q", to, voters)
+	return Member{}, fmt.Errorf("replica %q is not another voter: the others are %q", to, voters)
 }

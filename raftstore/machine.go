@@ -62,8 +62,8 @@ func (m *machine) apply(entries []*raft.Log) []any {
 		}
 		messages, err := m.proposed.take(entry.Data)
 		if err != nil {
-			panic(fmt.Sprintf("apply log entry at index %d of term %d, %d bytes: %v: this replica stops, "+
-				"because it would differ from the others; start a version that knows the entry, or rebuild the replica",
+			panic(fmt.Sprintf("apply log entry at index %d of term %d, %d bytes: %v: replica stopped: "+
+				"it would diverge from the others; run a version that knows the entry, or rebuild the replica",
 				entry.Index, entry.Term, len(entry.Data), err))
 		}
 		decoded[i] = messages

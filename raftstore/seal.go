@@ -72,7 +72,7 @@ func (d *disk) value(key []byte) ([]byte, error) {
 	}
 	rest := len(sealed) - sealSize
 	if rest < 0 || binary.BigEndian.Uint32(sealed[rest:]) != valueSum(key, sealed[:rest]) {
-		return nil, damaged(d.dir, fmt.Errorf("%s in %s: its checksum does not fit", key, logFile))
+		return nil, damaged(d.dir, fmt.Errorf("%s in %s: bad checksum", key, logFile))
 	}
 	return sealed[:rest], nil
 }
@@ -91,7 +91,7 @@ func (d *disk) GetUint64(key []byte) (uint64, error) {
 
 // damaged says that a folder is not what was written to it, and what to do.
 func damaged(dir string, err error) error {
-	return fmt.Errorf("%w: %s: %w: move the folder away and start the replica again, so that the other replicas rebuild it", ErrDamaged, dir, err)
+	return fmt.Errorf("%w: %s: %w: move the folder away and restart the replica; the other replicas then rebuild it", ErrDamaged, dir, err)
 }
 
 // guard turns what a damaged file does to the code that reads it into an error.

@@ -60,7 +60,7 @@ func writeSnapshot(w io.Writer, each func(yield func(*statepb.Record) error) err
 		if header := record.GetHeader(); header != nil {
 			info.index = header.GetIndex()
 		} else if info.records == 0 {
-			return errors.New("the first record is no header")
+			return errors.New("the first record is not a header")
 		}
 		info.records++
 		if err := write(record); err != nil {
@@ -149,7 +149,7 @@ func (r *recordReader) next() (*statepb.Record, error) {
 		return nil, r.damaged("content", err)
 	}
 	if record.GetRecord() == nil {
-		return nil, r.damaged("content", errors.New("no kind of record that this version knows"))
+		return nil, r.damaged("content", errors.New("unknown record kind"))
 	}
 	return record, nil
 }
@@ -159,7 +159,7 @@ func (r *recordReader) next() (*statepb.Record, error) {
 func (r *recordReader) header(record *statepb.Record) error {
 	header := record.GetHeader()
 	if first := r.info.records == 0; first != (header != nil) {
-		return r.damaged("order", errors.New("a header stands first and only there"))
+		return r.damaged("order", errors.New("header out of place"))
 	}
 	if header == nil {
 		return nil
@@ -180,7 +180,7 @@ func (r *recordReader) header(record *statepb.Record) error {
 func (r *recordReader) finish(footer *statepb.SnapshotFooter, sum uint32) error {
 	switch {
 	case r.info.records == 0:
-		return r.damaged("footer", errors.New("no record stands before it"))
+		return r.damaged("footer", errors.New("no record before it"))
 	case footer.GetRecords() != r.info.records:
 		return r.damaged("footer", fmt.Errorf("it counts %d records, %d were read", footer.GetRecords(), r.info.records))
 	case footer.GetChecksum() != sum:
@@ -193,7 +193,7 @@ func (r *recordReader) finish(footer *statepb.SnapshotFooter, sum uint32) error 
 		return r.damaged("footer", errors.New("it is not as it was written"))
 	}
 	if _, err := r.in.ReadByte(); err == nil {
-		return r.damaged("footer", errors.New("more bytes follow it"))
+		return r.damaged("footer", errors.New("trailing bytes"))
 	} else if !errors.Is(err, io.EOF) {
 		return r.damaged("footer", err)
 	}

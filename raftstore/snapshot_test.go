@@ -91,10 +91,10 @@ func TestSnapshotsThatAreRefused(t *testing.T) {
 		"a newer format":  {[]*statepb.Record{header(state.Format + 1)}, ErrSnapshotFormat, "format 3, this version reads 2"},
 		"an older format": {[]*statepb.Record{header(state.Format - 1)}, ErrSnapshotFormat, "format 1, this version reads 2: start the version that wrote it"},
 		"no format":       {[]*statepb.Record{header(0)}, ErrSnapshotDamaged, "format 0"},
-		"no header":       {[]*statepb.Record{node}, ErrSnapshotDamaged, "a header stands first"},
-		"two headers":     {[]*statepb.Record{header(state.Format), header(state.Format)}, ErrSnapshotDamaged, "a header stands first"},
-		"no record":       {nil, ErrSnapshotDamaged, "no record stands before it"},
-		"an empty one":    {[]*statepb.Record{header(state.Format), {}}, ErrSnapshotDamaged, "no kind of record"},
+		"no header":       {[]*statepb.Record{node}, ErrSnapshotDamaged, "header out of place"},
+		"two headers":     {[]*statepb.Record{header(state.Format), header(state.Format)}, ErrSnapshotDamaged, "header out of place"},
+		"no record":       {nil, ErrSnapshotDamaged, "no record before it"},
+		"an empty one":    {[]*statepb.Record{header(state.Format), {}}, ErrSnapshotDamaged, "unknown record kind"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -147,7 +147,7 @@ func (s *Store) close() error {
 	close(s.closing)
 	// Raft forgets at shutdown what it has not answered.
 	if !s.settle() {
-		s.cfg.Logger.Warn("closed with calls under way", "took", s.patience)
+		s.cfg.Logger.Warn("closed with calls in flight", "took", s.patience)
 	}
 	down := s.raft.Shutdown()
 	// Connections first: raft's goroutines wait for answers on them.
@@ -161,8 +161,8 @@ func (s *Store) close() error {
 	return errors.Join(err, closed, s.disk.Close())
 }
 
-// resign says the last words of a leader, takes no more, and hands the lead over where
-// somebody can have it.
+// resign announces the final commit index, rejects new proposals and transfers leadership
+// if it can.
 func (s *Store) resign(ctx context.Context) {
 	leads := s.raft.State() == raft.Leader
 	if leads {
@@ -177,7 +177,7 @@ func (s *Store) resign(ctx context.Context) {
 		err = s.transfer(ctx, members, "")
 	}
 	if err != nil {
-		s.cfg.Logger.Warn("lead not handed over", "error", err)
+		s.cfg.Logger.Warn("leadership not transferred", "error", err)
 	}
 }
 

@@ -199,7 +199,7 @@ func (m *machine) audit(events []state.Event) {
 		}
 		if err := m.state.VerifyOperation(e.ID); err != nil {
 			m.tally.Breaches++
-			m.log.Error("counters do not add up; keep the replica's folder and report this", "operation", e.ID, "error", err)
+			m.log.Error("job counters inconsistent; keep the replica's folder and report this", "operation", e.ID, "error", err)
 		}
 	}
 }

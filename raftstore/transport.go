@@ -90,7 +90,7 @@ func (t *transport) Close() error {
 }
 
 // errDoubtful is returned instead of sending what keeps followers in line.
-var errDoubtful = errors.New("a write to the log takes long: followers are let go in case the disk hangs")
+var errDoubtful = errors.New("slow write to the log: no heartbeats until it ends")
 
 // AppendEntries implements raft.Transport; heartbeats come through it too. A leader
 // whose disk may hang sends none: a disk that does hang is then replaced sooner.

@@ -27,7 +27,7 @@ const (
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // errNoFrame is returned where bytes are no frame.
-var errNoFrame = errors.New("no record is there that checks")
+var errNoFrame = errors.New("no valid record")
 
 // appendFrame appends an entry to data, which is to stand at an offset of the segment.
 func appendFrame(data []byte, offset int64, entry *eventpb.Entry) ([]byte, error) {

@@ -73,7 +73,7 @@ type GoneError struct {
 
 // Error implements error.
 func (e *GoneError) Error() string {
-	return fmt.Sprintf("events from index %d on are kept no longer: the oldest kept are of index %d", e.From, e.Oldest)
+	return fmt.Sprintf("events from index %d are no longer kept: the oldest are of index %d", e.From, e.Oldest)
 }
 
 // GapError says that this replica does not know the events of some log entries.
@@ -87,9 +87,9 @@ type GapError struct {
 // Error implements error.
 func (e *GapError) Error() string {
 	if e.Damaged {
-		return fmt.Sprintf("events of index %d to %d are lost: a file of the event log is damaged there", e.From, e.To)
+		return fmt.Sprintf("events of index %d to %d are lost: damaged event log file", e.From, e.To)
 	}
-	return fmt.Sprintf("events of index %d to %d are missing here: this replica was given a later state, or could not write them down", e.From, e.To)
+	return fmt.Sprintf("events of index %d to %d are missing: this replica restored a later state, or could not write them", e.From, e.To)
 }
 
 // Log is an open event log. Its methods may be called by several goroutines; Append
@@ -164,7 +164,7 @@ func (l *Log) Begin(last uint64) error {
 	if l.covered <= last {
 		return nil
 	}
-	l.cfg.Logger.Warn("event log is of another history than the replica's log and begins anew", "dir", l.cfg.Dir, "index", l.covered, "last", last)
+	l.cfg.Logger.Warn("event log does not match the replica's log; starting a new one", "dir", l.cfg.Dir, "index", l.covered, "last", last)
 	l.endOutput()
 	for _, s := range l.segments {
 		if err := s.remove(); err != nil {

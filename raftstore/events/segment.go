@@ -143,7 +143,7 @@ func (s *segment) mend(log *slog.Logger) (last uint64, err error) {
 		last, end = h.index, next
 	}
 	if end < len(data) {
-		log.Warn("the last record of the event log was not whole and is cut off", "file", s.path, "bytes", len(data)-end, "index", last)
+		log.Warn("incomplete record cut off the end of the event log", "file", s.path, "bytes", len(data)-end, "index", last)
 		if err := os.Truncate(s.path, int64(end)); err != nil {
 			return 0, err
 		}

@@ -28,9 +28,9 @@ func (l *Log) write() {
 			done <- err
 		}
 		if err != nil && !failing {
-			l.cfg.Logger.Error("events are not written down; readers will be told which are missing", "dir", l.cfg.Dir, "index", through, "error", err)
+			l.cfg.Logger.Error("cannot write events; readers will be told which are missing", "dir", l.cfg.Dir, "index", through, "error", err)
 		} else if err == nil && failing {
-			l.cfg.Logger.Info("events are written down again", "dir", l.cfg.Dir, "index", through)
+			l.cfg.Logger.Info("writing events again", "dir", l.cfg.Dir, "index", through)
 		}
 		failing = err != nil
 		if closing {
@@ -169,7 +169,7 @@ func (l *Log) endOutput() {
 		return
 	}
 	if err := l.out.file.Close(); err != nil {
-		l.cfg.Logger.Warn("segment of the event log was not closed", "file", l.out.path, "error", err)
+		l.cfg.Logger.Warn("cannot close event log segment", "file", l.out.path, "error", err)
 	}
 	l.out = nil
 }

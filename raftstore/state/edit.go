@@ -240,7 +240,7 @@ func (d *draft) put(verb string, p *statepb.Pool) *refusal {
 		return d.unknown("set", p.GetName())
 	}
 	if hub, user, is := strings.Cut(p.GetName(), "$"); is {
-		return refuse(CodeInvalidPool, "set pool %q: it was made for user %q and goes with their last operation: set ephemeral_subpool_config of pool %q, which holds for those to come",
+		return refuse(CodeInvalidPool, "set pool %q: it is ephemeral, made for user %q: set ephemeral_subpool_config of pool %q, which applies to new ones",
 			p.GetName(), user, hub)
 	}
 	record.CreatedTime = d.record.GetPools()[i].GetCreatedTime()

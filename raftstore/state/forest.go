@@ -30,13 +30,13 @@ func (c treeChange) createTree(m *commandpb.CreateTree) *refusal {
 	name := scheduling.TreeName(m.GetTree())
 	what := fmt.Sprintf("create pool tree %q", name)
 	if err := pooltree.ValidateName(scheduling.PoolName(name)); err != nil {
-		return refuse(CodeInvalidTree, "%s: trees are named as pools are: %v", what, err)
+		return refuse(CodeInvalidTree, "%s: invalid name: %v", what, err)
 	}
 	if c.trees[name] != nil {
-		return refuse(CodeTreeExists, "%s: there is a tree of this name: choose another, or set this one's options", what)
+		return refuse(CodeTreeExists, "%s: a tree with this name exists: choose another name, or set its options", what)
 	}
 	if len(c.trees) >= maxTrees {
-		return refuse(CodeInvalidTree, "%s: there are %d trees, as many as there may be: remove one", what, len(c.trees))
+		return refuse(CodeInvalidTree, "%s: there are already %d trees, the limit: remove one", what, len(c.trees))
 	}
 	options, err := pooltree.ReadTreeOptions(m.GetOptions().AsMap())
 	if err != nil {
@@ -106,16 +106,16 @@ func (c treeChange) checkFilter(name scheduling.TreeName, filter pooltree.Filter
 		inner, knownInner := filter.Within(theirs)
 		outer, knownOuter := theirs.Within(filter)
 		if !inner && !outer && (!knownInner || !knownOuter) {
-			return refuse(CodeTreesOverlap, "set nodes_filter of tree %q to %q: trees %q and %q (filter %q) cannot be told apart: "+
-				"write shorter filters, best with a tag that one of them wants and the other does not", name, filter, name, other, theirs)
+			return refuse(CodeTreesOverlap, "set nodes_filter of tree %q to %q: trees %q and %q (filter %q) may select the same nodes: "+
+				"write shorter filters, ideally with a tag that one requires and the other excludes", name, filter, name, other, theirs)
 		}
 		if inner || outer {
 			return refuse(CodeTreesOverlap, "set nodes_filter of tree %q to %q: trees %q and %q (filter %q) would share nodes: "+
-				"set a filter of %q that leaves these out first", name, filter, name, other, theirs, other)
+				"first set a filter of %q that excludes them", name, filter, name, other, theirs, other)
 		}
 		for _, id := range slices.Sorted(maps.Keys(c.nodes)) {
 			if tags := c.nodes[id].record.GetTags(); filter.Match(tags) && theirs.Match(tags) {
-				return refuse(CodeTreesOverlap, "set nodes_filter of tree %q to %q: node %q with tags %v would be of trees %q and %q (filter %q)",
+				return refuse(CodeTreesOverlap, "set nodes_filter of tree %q to %q: node %q with tags %v would belong to trees %q and %q (filter %q)",
 					name, filter, id, tags, name, other, theirs)
 			}
 		}

@@ -154,7 +154,7 @@ func (c jobChange) grant(g *commandpb.Grant, time *timestamppb.Timestamp) (*stat
 func (o *operation) refuseNoPending(what grantSubject, task int, g *commandpb.Grant) *refusal {
 	switch gang := &o.tasks[task].gang; {
 	case gang.stale > 0:
-		return refuse(CodeGangRestarting, "%s: the gang begins anew when the jobs of its incarnation before have ended: %d are left", what, gang.stale)
+		return refuse(CodeGangRestarting, "%s: the gang restarts when the jobs of its previous incarnation have ended: %d left", what, gang.stale)
 	case gang.done():
 		return refuse(CodeNoPendingJob, "%s: all %d ranks of the gang have completed", what, gang.size)
 	}
@@ -204,7 +204,7 @@ func (c jobChange) room(what grantSubject, g *commandpb.Grant) (*node, *refusal)
 	case !ok:
 		return nil, refuse(CodeUnknownNode, "%s: no such node has registered", what)
 	case n.record.GetIncarnation() != g.GetNodeIncarnation():
-		return nil, refuse(CodeStaleIncarnation, "%s: incarnation %d of the node is meant, but it lives its incarnation %d",
+		return nil, refuse(CodeStaleIncarnation, "%s: incarnation %d of the node requested, but the current one is %d",
 			what, g.GetNodeIncarnation(), n.record.GetIncarnation())
 	case n.record.GetState() != statepb.NodeOnline:
 		return nil, refuse(CodeNodeOffline, "%s: the node is %s", what, n.record.GetState())

@@ -126,7 +126,7 @@ func TestOrdersToLeaveAreRefused(t *testing.T) {
 		"a kind of preemption by a user": {stop(&statepb.StopOrder{Interruption: "user_request", Preemption: "preemption"}),
 			CodeInvalidCommand, "preemption is the leader's"},
 		"an interruption for no known reason": {stop(&statepb.StopOrder{Interruption: "mood"}), CodeInvalidCommand, `interruption "mood": use user_request`},
-		"a grace of years":                    {stop(&statepb.StopOrder{GraceMillis: math.MaxInt64}), CodeInvalidCommand, "more than the longest one"},
+		"a grace of years":                    {stop(&statepb.StopOrder{GraceMillis: math.MaxInt64}), CodeInvalidCommand, "exceeds the limit"},
 		"an abort with less than no time": {&commandpb.AbortOperation{OperationId: "svc", InterruptMillis: -1},
 			CodeInvalidCommand, `abort operation "svc": grace of -1 ms is negative`},
 		"a drain with less than no time": {&commandpb.DrainNode{Node: "n1", InterruptMillis: -1}, CodeInvalidCommand, `drain node "n1": grace of -1 ms`},

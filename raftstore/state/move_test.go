@@ -75,7 +75,7 @@ func TestOperationsOfAFullHubStay(t *testing.T) {
 	j.must(changePool("hub", map[string]any{"max_operation_count": 0, "max_running_operation_count": 0}),
 		updateOf("op", "", to("hub"), nil), updateOf("op", "", to("hub$ann"), nil))
 	result, _ := j.apply(changePool("hub$ann", map[string]any{"weight": 2}))
-	if got := result.GetRefusal(); got.GetCode() != CodeInvalidPool || !strings.Contains(got.GetMessage(), `was made for user "ann"`) || !strings.Contains(got.GetMessage(), `ephemeral_subpool_config of pool "hub"`) {
+	if got := result.GetRefusal(); got.GetCode() != CodeInvalidPool || !strings.Contains(got.GetMessage(), `made for user "ann"`) || !strings.Contains(got.GetMessage(), `ephemeral_subpool_config of pool "hub"`) {
 		t.Errorf("a subpool of a user is set: %v", result)
 	}
 }

@@ -73,8 +73,8 @@ func (c nodeChange) registerNode(m *commandpb.RegisterNode) *refusal {
 	}
 	n, known := c.nodes[id]
 	if known && m.GetNode().GetIncarnation() < n.record.GetIncarnation() {
-		return refuse(CodeStaleIncarnation, "register node %q: incarnation %d is over, it lives its incarnation %d: "+
-			"is there another agent of this name?", id, m.GetNode().GetIncarnation(), n.record.GetIncarnation())
+		return refuse(CodeStaleIncarnation, "register node %q: incarnation %d has ended, the current one is %d: "+
+			"is there another agent with this name?", id, m.GetNode().GetIncarnation(), n.record.GetIncarnation())
 	}
 	tree, refused := c.treeOf(fmt.Sprintf("register node %q", id), m.GetNode().GetTags())
 	if refused != nil {
@@ -116,7 +116,7 @@ func (c nodeChange) setNodeOffline(m *commandpb.SetNodeOffline) *refusal {
 	case !known:
 		return refuse(CodeUnknownNode, "set node offline: no node %q has registered", id)
 	case n.record.GetIncarnation() != m.GetIncarnation():
-		return refuse(CodeStaleIncarnation, "set node %q offline: incarnation %d is meant, but it lives its incarnation %d",
+		return refuse(CodeStaleIncarnation, "set node %q offline: incarnation %d requested, but the current one is %d",
 			id, m.GetIncarnation(), n.record.GetIncarnation())
 	case n.record.GetState() == statepb.NodeOffline:
 		return nil

@@ -106,7 +106,7 @@ func (s *State) find(what, id string) (*operation, *refusal) {
 		return o, nil
 	}
 	return nil, refuse(CodeUnknownOperation,
-		"%s: no operation %q: it never existed, or it ended so long ago that its record was dropped", what, id)
+		"%s: operation %q not found: never submitted, or no longer archived", what, id)
 }
 
 // advance moves an operation to another state. The caller has checked that

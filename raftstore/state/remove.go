@@ -25,7 +25,7 @@ func (c nodeChange) removeNode(m *commandpb.RemoveNode) *refusal {
 		return refuse(CodeNodeInUse, "%s: it is online: drain it, stop its agent, and remove it once it is offline", what)
 	case !m.GetForce():
 		return refuse(CodeNodeInUse, "%s: it is online: stop its agent, and remove it once it is offline; or use force once it has no jobs, "+
-			"and it registers anew when its agent is heard again", what)
+			"and it registers again when its agent reconnects", what)
 	case len(n.allocations) > 0:
 		return refuse(CodeNodeInUse, "%s: it is online and has %d jobs: wait for them, interrupt them (weir node drain %s --interrupt-timeout 1m), "+
 			"or stop its agent", what, len(n.allocations), id)

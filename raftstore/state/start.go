@@ -70,12 +70,12 @@ func (c operationChange) checkStart(m *commandpb.StartOperation) *refusal {
 	}
 	if alias := spec.GetAlias(); alias != "" {
 		if holder, ok := c.OperationByAlias(alias); ok && c.operations[scheduling.OperationID(holder.GetId())].state.InProgress() {
-			return refuse(CodeDuplicateAlias, "%s: alias %q: operation %s, which is %s, has it: wait for it, abort it or choose another alias",
+			return refuse(CodeDuplicateAlias, "%s: alias %q: in use by operation %s, which is %s: wait for it, abort it or choose another alias",
 				what, alias, holder.GetId(), holder.GetState())
 		}
 	}
 	if limit := int(c.limits.GetOperations()); c.inProgress >= limit {
-		return refuse(CodeTooManyOperations, "%s: the cluster has %d operations in progress, as many as it may (limit operations): "+
+		return refuse(CodeTooManyOperations, "%s: the cluster already has %d operations in progress, the maximum (limit operations): "+
 			"wait for some to end", what, limit)
 	}
 	return nil
@@ -170,7 +170,7 @@ func readinessProblem(t *statepb.TaskSpec) string {
 // checkJobs refuses more jobs than an operation may have.
 func (c operationChange) checkJobs(what string, jobs int64) *refusal {
 	if limit := int64(c.limits.GetJobsPerOperation()); jobs > limit {
-		return refuse(CodeTooManyJobs, "%s: it has %d jobs, %d is the most (limit jobs_per_operation): split it", what, jobs, limit)
+		return refuse(CodeTooManyJobs, "%s: it has %d jobs, at most %d are allowed (limit jobs_per_operation): split it", what, jobs, limit)
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ func (c operationChange) suspendOperation(m *commandpb.SuspendOperation) *refusa
 		return refused
 	}
 	if o.record.GetSuspended() && !m.GetAbortRunningJobs() {
-		return refuse(CodeInvalidOperationState, "%s: it is suspended already: resume it first, or ask for its jobs to be aborted", what)
+		return refuse(CodeInvalidOperationState, "%s: already suspended: resume it first, or abort its running jobs", what)
 	}
 	c.edit(o)
 	o.record.Suspended = true

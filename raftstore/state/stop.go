@@ -75,7 +75,7 @@ func checkGrace(what string, millis int64) *refusal {
 	case millis < 0:
 		return refuse(CodeInvalidCommand, "%s: grace of %d ms is negative", what, millis)
 	case millis > maxGrace.Milliseconds():
-		return refuse(CodeInvalidCommand, "%s: grace of %d ms is more than the longest one, %d ms", what, millis, maxGrace.Milliseconds())
+		return refuse(CodeInvalidCommand, "%s: grace of %d ms exceeds the limit, %d ms", what, millis, maxGrace.Milliseconds())
 	}
 	return nil
 }

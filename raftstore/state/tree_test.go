@@ -118,7 +118,7 @@ func TestEditsAreRefused(t *testing.T) {
 
 func TestTreesAreRefused(t *testing.T) {
 	checkRefusalsOf(t, forest, map[string]refused{
-		"a tree twice":                {&commandpb.CreateTree{Tree: "gpu"}, CodeTreeExists, "there is a tree of this name"},
+		"a tree twice":                {&commandpb.CreateTree{Tree: "gpu"}, CodeTreeExists, "a tree with this name exists"},
 		"a name that cannot be":       {&commandpb.CreateTree{Tree: "a/b"}, CodeInvalidTree, "holds '/'"},
 		"no name":                     {&commandpb.CreateTree{}, CodeInvalidTree, "empty"},
 		"an unknown option":           {&commandpb.CreateTree{Tree: "x", Options: optionsOf(map[string]any{"node_filter": "x"})}, CodeInvalidTree, "did you mean nodes_filter?"},
@@ -156,7 +156,7 @@ func TestTreesThatCannotBeToldApart(t *testing.T) {
 	j := newJournal(t)
 	j.must(treeEdit("", pairs("(a%[1]d|b%[1]d)")))
 	result, _ := j.apply(&commandpb.CreateTree{Tree: "other", Options: optionsOf(pairs("(b%[1]d|a%[1]d)"))})
-	if got := result.GetRefusal(); got.GetCode() != CodeTreesOverlap || !strings.Contains(got.GetMessage(), `trees "other" and "default"`) || !strings.Contains(got.GetMessage(), "cannot be told apart") {
+	if got := result.GetRefusal(); got.GetCode() != CodeTreesOverlap || !strings.Contains(got.GetMessage(), `trees "other" and "default"`) || !strings.Contains(got.GetMessage(), "may select the same nodes") {
 		t.Errorf("got %v", result)
 	}
 	j.must(&commandpb.CreateTree{Tree: "other", Options: optionsOf(map[string]any{"nodes_filter": "!a1 & !b1"})}, treeEdit("other", map[string]any{"main_resource": "gpu"}))
