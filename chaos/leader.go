@@ -66,7 +66,7 @@ func (n *nemesis) awaitLeader(ctx context.Context) error {
 	for _, name := range n.cfg.Replicas {
 		for !n.cluster.Settled(limited, name) {
 			if pause(limited, lookPeriod) != nil {
-				return errors.Join(ctx.Err(), fmt.Errorf("replica %s has no leader %v after everything was healed", name, n.cfg.Patience))
+				return errors.Join(ctx.Err(), fmt.Errorf("replica %s has no leader %v after all faults were healed", name, n.cfg.Patience))
 			}
 		}
 	}

@@ -189,7 +189,7 @@ func (n *nemesis) busy() map[string]bool {
 func pick(f fault.Fault, from []string, busy map[string]bool) ([]string, error) {
 	free := slices.DeleteFunc(slices.Clone(from), func(name string) bool { return busy[name] })
 	if len(free) == 0 {
-		return nil, fmt.Errorf("%s %s: nobody is left for it", f.Kind, f.Scope)
+		return nil, fmt.Errorf("%s %s: no target left", f.Kind, f.Scope)
 	}
 	return []string{free[int(f.Pick)%len(free)]}, nil
 }
@@ -236,7 +236,7 @@ func (n *nemesis) strike(ctx context.Context, i *injected) error {
 func (n *nemesis) holdBack(ctx context.Context, i *injected) error {
 	if len(i.targets) < 2 {
 		// The leader is under another fault: there is nothing to hold back.
-		return fmt.Errorf("late %s: it does not lead", strings.Join(i.targets, " "))
+		return fmt.Errorf("late %s: not the leader", strings.Join(i.targets, " "))
 	}
 	leader, agent := i.targets[0], i.targets[1]
 	i.undo = append(i.undo, func(context.Context) error { return n.cluster.Mend(leader, agent) })

@@ -36,14 +36,14 @@ type Invariant struct {
 // Invariants are all of them.
 var Invariants = []Invariant{
 	{"S1", "an acknowledged submission is never lost", acknowledged, true},
-	{"S2", "one submission is one operation, however often it is sent", idempotent, true},
-	{"S4", "operations go through legal steps, and the last state is the last", legal, true},
-	{"S5", "each cookie is done and counted exactly once", counted, true},
-	{"S6", "one attempt of a cookie lives at a time", alone, false},
-	{"S7", "what runs was granted, once, to who runs it, and tokens only grow", granted, true},
+	{"S2", "a submission creates one operation, however often it is sent", idempotent, true},
+	{"S4", "operations make legal transitions only, and final states are final", legal, true},
+	{"S5", "each cookie completes and is counted exactly once", counted, true},
+	{"S6", "at most one attempt of a cookie runs at a time", alone, false},
+	{"S7", "each attempt was granted once, to the node that runs it, and tokens only grow", granted, true},
 	{"S20", "no process, control group or folder is left behind", nothingLeft, false},
-	{"S24", "no process ends or cries unasked", calm, false},
-	{"L3", "every operation ends, and gives back what it had", ended, true},
+	{"S24", "no process exits or panics unexpectedly", calm, false},
+	{"L3", "every operation ends and releases its resources", ended, true},
 }
 
 // All returns every violation, in the order of Invariants. What only the state at the

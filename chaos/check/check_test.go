@@ -322,7 +322,7 @@ func TestVacuous(t *testing.T) {
 			func(r *history.Run) {
 				inject(r, fault.Late, fault.Leader, wellTried, "")
 				r.Entries[8].Seen = token(2, 11)
-			}, "no agent refused",
+			}, "no agent rejected",
 		},
 		"a leader was late once, and came through": {change: func(r *history.Run) {
 			inject(r, fault.Late, fault.Leader, 1, "")

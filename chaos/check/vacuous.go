@@ -34,9 +34,9 @@ func (f Figures) Vacuous() []string {
 		{f.Submitted, 1, 1, "no submission was acknowledged"},
 		{f.Granted, 1, 1, "no agent had a grant in its journal"},
 		{f.LeaderChanges, replaced, 1, "the leader never changed"},
-		{f.Lost, agents, 1, "no attempt was lost and run again"},
+		{f.Lost, agents, 1, "no attempt was lost and rerun"},
 		{f.Adopted, killed, triedTwice, "no attempt outlived its agent and was completed"},
-		{f.Stale, late, wellTried, "no agent refused the word of a leader whose time was over"},
+		{f.Stale, late, wellTried, "no agent rejected a message of a stale leader"},
 	} {
 		if must.of == 0 && must.tried >= must.least {
 			out = append(out, must.says)
