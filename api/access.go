@@ -101,22 +101,22 @@ func (d *door) ServeHTTP(to http.ResponseWriter, r *http.Request) {
 	w.Header().Set(apipb.HeaderReplica, d.server.cfg.Replica)
 	who, err := d.server.cfg.IdentityOf(r)
 	if err != nil {
-		d.turnAway(w, r, began, fail(connect.CodeUnauthenticated, apipb.CodeUnauthenticated, "who are you: "+err.Error()))
+		d.turnAway(w, r, began, fail(connect.CodeUnauthenticated, apipb.CodeUnauthenticated, "unauthenticated: "+err.Error()))
 		return
 	}
 	if denied := permit(who, r.URL.Path); denied != nil {
 		d.turnAway(w, r, began, denied)
 		return
 	}
-	places, kind := d.calls, "calls are"
+	places, kind := d.calls, "calls"
 	if waits[r.URL.Path] {
-		places, kind = d.watches, "calls that wait for operations are"
+		places, kind = d.watches, "calls waiting for operations"
 	}
 	select {
 	case places <- struct{}{}:
 		defer func() { <-places }()
 	default:
-		d.turnAway(w, r, began, d.server.overloaded(fmt.Sprintf("%d %s under way at replica %s, its limit: try again, or another replica",
+		d.turnAway(w, r, began, d.server.overloaded(fmt.Sprintf("%d %s in flight on replica %s, its limit: retry, or use another replica",
 			cap(places), kind, d.server.cfg.Replica)))
 		return
 	}

@@ -96,12 +96,12 @@ func (p *path) ask(ctx context.Context) error {
 	defer cancel()
 	view, err := p.cfg.Leader.SchedulerView(ctx, request)
 	if err != nil {
-		p.cfg.Logger.Debug("what the scheduler sees is not known", "error", err)
+		p.cfg.Logger.Debug("scheduler state unknown", "error", err)
 		p.unseen = err
 		return nil
 	}
 	if p.view = view; request.GetPool() != "" && len(view.GetElements()) == 0 {
-		p.unseen = errors.New("the leader's scheduler has only begun")
+		p.unseen = errors.New("the leader's scheduler has just started")
 	}
 	return nil
 }
@@ -209,9 +209,9 @@ const maxNamesShown = 100
 func (p *path) missing(at int, below []string) error {
 	const what = "get attribute"
 	if p.unseen != nil && at > 4 {
-		return p.unavailable(fmt.Sprintf("%s: what the leader knows of %s is not known", what, strings.Join(p.names[:5], "/")), p.unseen)
+		return p.unavailable(fmt.Sprintf("%s: the leader's view of %s is unknown", what, strings.Join(p.names[:5], "/")), p.unseen)
 	}
-	there := cmp.Or(strings.Join(p.names[:at], "/"), "the top")
+	there := cmp.Or(strings.Join(p.names[:at], "/"), "the root")
 	problem := fmt.Sprintf("%s: there is no %q: %s is a value and has nothing below it", what, strings.Join(p.names, "/"), there)
 	if below != nil {
 		shown := below[:min(len(below), maxNamesShown)]

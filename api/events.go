@@ -50,7 +50,7 @@ func (s eventLog) Read(ctx context.Context, req *connect.Request[apipb.ReadEvent
 	}
 	if index := req.Msg.GetIndex(); index > now+1 {
 		return fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument,
-			fmt.Sprintf("%s: index %d is ahead of the log, whose last index is %d: an index of another cluster?", what, index, now))
+			fmt.Sprintf("%s: index %d is ahead of the log, whose last index is %d: is it from another cluster?", what, index, now))
 	}
 	reader, err := s.begin(req.Msg, now)
 	if err != nil {
@@ -103,10 +103,10 @@ func (s eventLog) eventsFailed(what string, err error) error {
 	switch {
 	case errors.As(err, &gone):
 		return fail(connect.CodeOutOfRange, apipb.CodeEventsGone,
-			fmt.Sprintf("%s: replica %s: %v: go on from there, and have more kept with --event-log-size and --event-log-age", what, s.cfg.Replica, err))
+			fmt.Sprintf("%s: replica %s: %v: continue from there; keep more events with --event-log-size and --event-log-age", what, s.cfg.Replica, err))
 	case errors.As(err, &gap):
 		return fail(connect.CodeUnavailable, apipb.CodeEventsMissing,
-			fmt.Sprintf("%s: replica %s: %v: ask another replica, or go on from index %d", what, s.cfg.Replica, err, gap.To+1))
+			fmt.Sprintf("%s: replica %s: %v: ask another replica, or continue from index %d", what, s.cfg.Replica, err, gap.To+1))
 	}
 	return s.unavailable(what, err)
 }
@@ -196,7 +196,7 @@ func (f *eventFlow) flush(end bool) error {
 			next = rest[0].GetIndex()
 		}
 		if err := f.send(&apipb.ReadEventsResponse{Events: f.gathered[:n], NextIndex: next, Replica: f.cfg.Replica, End: end && len(rest) == 0}); err != nil {
-			return fmt.Errorf("the client has not taken events for %v or is gone; it can go on from index %d: %w", f.cfg.Limits.Stall, next, err)
+			return fmt.Errorf("the client has not read events for %v or is gone; it can continue from index %d: %w", f.cfg.Limits.Stall, next, err)
 		}
 		f.gathered = rest
 		if len(rest) == 0 {
@@ -228,7 +228,7 @@ func (s eventLog) wanted(m *apipb.ReadEventsRequest) (eventFilter, error) {
 		return f, errors.New("index, since and latest: give one of them")
 	}
 	if m.GetSince() != nil && m.GetSince().CheckValid() != nil {
-		return f, errors.New("since: is no time")
+		return f, errors.New("since: not a time")
 	}
 	known := events.Kinds()
 	for _, kind := range m.GetKinds() {
@@ -239,7 +239,7 @@ func (s eventLog) wanted(m *apipb.ReadEventsRequest) (eventFilter, error) {
 		case slices.Contains(known, kind):
 			f.kinds = append(f.kinds, kind)
 		default:
-			return f, fmt.Errorf("kind %q: there is none: must be one of %s, or the beginning of some with * behind", kind, strings.Join(known, ", "))
+			return f, fmt.Errorf("kind %q: unknown: must be one of %s, or a prefix followed by *", kind, strings.Join(known, ", "))
 		}
 	}
 	s.cfg.Store.View(func(st *state.State) {

@@ -73,7 +73,7 @@ func TestReadEvents(t *testing.T) {
 		m    *apipb.ReadEventsRequest
 		want string
 	}{
-		"a kind that is none": {&apipb.ReadEventsRequest{Kinds: []string{"jobs"}}, `kind "jobs": there is none: must be one of leader_changed`},
+		"a kind that is none": {&apipb.ReadEventsRequest{Kinds: []string{"jobs"}}, `kind "jobs": unknown: must be one of leader_changed`},
 		"of no time yet":      {&apipb.ReadEventsRequest{Index: 10_000}, fmt.Sprintf("index 10000 is ahead of the log, whose last index is %d", s.index)},
 		"two places":          {&apipb.ReadEventsRequest{Index: 1, Latest: true}, "index, since and latest: give one of them"},
 	} {
@@ -131,7 +131,7 @@ func TestEventsThatAreNotThere(t *testing.T) {
 		at.must(first)
 	}
 	_, kinds, err := eventsOf(t, newClient(t, s), &apipb.ReadEventsRequest{Index: 1})
-	if client.CodeOf(err) != apipb.CodeEventsMissing || !strings.Contains(err.Error(), "index 2 to 5 are missing here") || len(kinds) != 1 {
+	if client.CodeOf(err) != apipb.CodeEventsMissing || !strings.Contains(err.Error(), "index 2 to 5 are missing") || len(kinds) != 1 {
 		t.Errorf("got %v, %v", kinds, err)
 	}
 	if _, kinds, err := eventsOf(t, newClient(t, s), &apipb.ReadEventsRequest{Index: 6}); err != nil || len(kinds) != 1 {
@@ -155,7 +155,7 @@ func TestEventsThatAreGone(t *testing.T) {
 	}
 	oldest := s.events.Oldest()
 	_, _, err := eventsOf(t, newClient(t, s), &apipb.ReadEventsRequest{Index: 1})
-	if client.CodeOf(err) != apipb.CodeEventsGone || !strings.Contains(err.Error(), fmt.Sprintf("the oldest kept are of index %d", oldest)) || oldest < 2 {
+	if client.CodeOf(err) != apipb.CodeEventsGone || !strings.Contains(err.Error(), fmt.Sprintf("the oldest are of index %d", oldest)) || oldest < 2 {
 		t.Fatalf("got %v, oldest %d", err, oldest)
 	}
 	places, _, err := eventsOf(t, newClient(t, s), &apipb.ReadEventsRequest{})
@@ -176,7 +176,7 @@ func TestReaderThatTakesNothing(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	err := flow.run(ctx)
-	if !errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(err.Error(), "has not taken events for 10s or is gone; it can go on from index ") {
+	if !errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(err.Error(), "has not read events for 10s or is gone; it can continue from index ") {
 		t.Errorf("got %v", err)
 	}
 }

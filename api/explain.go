@@ -81,7 +81,7 @@ func (s explanations) engineSays(ctx context.Context, m *actorpb.SchedulerViewRe
 	m.Explain = true
 	view, err := s.cfg.Leader.SchedulerView(ctx, m)
 	if err != nil {
-		s.cfg.Logger.Debug("what the scheduler knows is not known", "error", err)
+		s.cfg.Logger.Debug("scheduler state unknown", "error", err)
 		return nil, err
 	}
 	return view.GetExplanations(), nil
@@ -111,12 +111,12 @@ func under(x, said *explainpb.Explanation) {
 
 // unreached says that the scheduler could not be asked.
 func unreached(err error) *explainpb.Fact {
-	return &explainpb.Fact{Code: factNoScheduler, Text: fmt.Sprintf("the leader's scheduler was not reached, so no more is known: %v", err)}
+	return &explainpb.Fact{Code: factNoScheduler, Text: fmt.Sprintf("the leader's scheduler is unreachable, so nothing more is known: %v", err)}
 }
 
 // unaware says that the scheduler was asked, and does not know of what it was asked.
 func unaware() *explainpb.Fact {
-	return &explainpb.Fact{Code: factNoScheduler, Text: "the leader's scheduler does not know it yet, so no more is known: it has just taken over, or has just been told"}
+	return &explainpb.Fact{Code: factNoScheduler, Text: "the leader's scheduler does not know it yet: the leader or the operation is new"}
 }
 
 // operation explains an operation in each of its trees, or in one.
@@ -190,7 +190,7 @@ func lastChange(op *statepb.Operation) *explainpb.Fact {
 	}
 	last := events[len(events)-1]
 	return &explainpb.Fact{Code: factLastMoved, Setting: cmp.Or(last.GetNote(), last.GetState()), Time: last.GetTime(),
-		Text: fmt.Sprintf("what happened to it last: %s at %s", cmp.Or(last.GetNote(), last.GetState()), clock(last.GetTime()))}
+		Text: fmt.Sprintf("last event: %s at %s", cmp.Or(last.GetNote(), last.GetState()), clock(last.GetTime()))}
 }
 
 // clock writes a time for people and programs: who shows it puts it into local time.
@@ -199,10 +199,10 @@ func clock(t *timestamppb.Timestamp) string { return t.AsTime().UTC().Format(tim
 // finishingText says how many jobs an operation waits for before it ends, and how long
 // they may take where they were asked to leave.
 func finishingText(op *statepb.Operation, jobs int) string {
-	text := fmt.Sprintf("it is %s, and waits for its last jobs: %d", op.GetState(), jobs)
+	text := fmt.Sprintf("it is %s, waiting for its last jobs: %d", op.GetState(), jobs)
 	if stop := op.GetStop(); stop.GetGraceMillis() > 0 && jobs > 0 {
 		until := stop.GetTime().AsTime().Add(time.Duration(stop.GetGraceMillis()) * time.Millisecond)
-		text += ", which were asked to leave and may stay until " + clock(timestamppb.New(until))
+		text += ", which were asked to stop and have until " + clock(timestamppb.New(until))
 	}
 	return text
 }
@@ -221,7 +221,7 @@ func (s explanations) operationIn(st *state.State, op *statepb.Operation, in *st
 	case now.Finishing():
 		tell(x, &explainpb.Fact{Code: factFinishing, Setting: op.GetState(), Count: int64(jobs), Text: finishingText(op, jobs)})
 	case now == lifecycle.Starting || now == lifecycle.WaitingForAgent:
-		tell(x, &explainpb.Fact{Code: factNoController, Setting: op.GetState(), Text: fmt.Sprintf("it is %s: no replica controls it yet; the leader chooses one that lives", op.GetState())})
+		tell(x, &explainpb.Fact{Code: factNoController, Setting: op.GetState(), Text: fmt.Sprintf("it is %s: no replica controls it yet; the leader is choosing one", op.GetState())})
 	case now == lifecycle.Pending:
 		s.admission(st, x, op, in)
 	case now != lifecycle.Running:
@@ -240,9 +240,9 @@ func (s explanations) operationIn(st *state.State, op *statepb.Operation, in *st
 
 // preparingText says what a controller does before an operation runs.
 func preparingText(op *statepb.Operation) string {
-	does := "prepares it"
+	does := "is preparing it"
 	if op.GetSpec().GetMap() != nil {
-		does = "lists its input and cuts it into what each job reads"
+		does = "is listing its input and splitting it into jobs"
 	}
 	return fmt.Sprintf("it is %s: its controller, replica %s, %s", op.GetState(), op.GetAssignment().GetReplica(), does)
 }
@@ -257,7 +257,7 @@ func (s explanations) controllerGone(x *explainpb.Explanation, op *statepb.Opera
 		return
 	}
 	tell(x, &explainpb.Fact{Code: factNoController, Setting: replica,
-		Text: fmt.Sprintf("replica %s, which controls it, does not live: its jobs go on, and their ends are counted when another replica has taken over", replica)})
+		Text: fmt.Sprintf("its controller, replica %s, is down: its jobs keep running, and their results are counted once another replica takes over", replica)})
 }
 
 // admission says for which pool an operation waits.
@@ -272,7 +272,7 @@ func (s explanations) admission(st *state.State, x *explainpb.Explanation, op *s
 	case errors.As(err, &limit):
 		tell(x, limitFact(factRunningLimit, limit, in.GetPool(), "run"))
 	default:
-		tell(x, &explainpb.Fact{Code: factAdmission, Pool: in.GetPool(), Text: cmp.Or(in.GetPendingReason(), "its pools have room: the leader is about to let it run")})
+		tell(x, &explainpb.Fact{Code: factAdmission, Pool: in.GetPool(), Text: cmp.Or(in.GetPendingReason(), "its pools have room: the leader is about to start it")})
 		return
 	}
 	before := int64(0)
@@ -285,7 +285,7 @@ func (s explanations) admission(st *state.State, x *explainpb.Explanation, op *s
 		}
 	}
 	tell(x, &explainpb.Fact{Code: factPlaceInPool, Pool: string(limit.Pool), Count: before + 1,
-		Text: fmt.Sprintf("operations that wait for the same pool and were started before it: %d", before)})
+		Text: fmt.Sprintf("earlier operations waiting for the same pool: %d", before)})
 }
 
 // below reports whether a pool is another one, or anywhere below it.
@@ -313,7 +313,7 @@ func limitFact(code string, limit *pooltree.LimitError, pool, verb string) *expl
 	}
 	if verb == "run" {
 		return &explainpb.Fact{Code: code, Pool: string(limit.Pool), Setting: limit.Option, Count: limit.Now, Of: limit.Limit,
-			Text: fmt.Sprintf("%s runs %d of at most %d operations (%s): one of them has to end before another one runs", who, limit.Now, limit.Limit, limit.Option)}
+			Text: fmt.Sprintf("%s runs %d of at most %d operations (%s): one of them must end before another one runs", who, limit.Now, limit.Limit, limit.Option)}
 	}
 	return &explainpb.Fact{Code: code, Pool: string(limit.Pool), Setting: limit.Option, Count: limit.Now, Of: limit.Limit,
 		Text: fmt.Sprintf("%s has %d of at most %d operations (%s): no more can be started", who, limit.Now, limit.Limit, limit.Option)}

@@ -80,7 +80,7 @@ func verdictOfJob(job *apipb.Job) *explainpb.Fact {
 		f.Text = fmt.Sprintf("it is being ended: %s", job.GetStopping())
 	case job.GetState() == lifecycle.JobWaiting.String():
 		f.Code = factJobWaiting
-		f.Text = fmt.Sprintf("it was granted to node %s at %s, which has not said yet that it runs", job.GetNode(), clock(job.GetStartTime()))
+		f.Text = fmt.Sprintf("it was granted to node %s at %s, which has not confirmed yet that it runs", job.GetNode(), clock(job.GetStartTime()))
 	default:
 		f.Code = factJobRunning
 		f.Text = fmt.Sprintf("it runs on node %s, granted at %s", job.GetNode(), clock(job.GetStartTime()))
@@ -94,16 +94,16 @@ func ended(job *apipb.Job, f *explainpb.Fact) *explainpb.Fact {
 	case lifecycle.JobCompleted.String():
 		f.Code, f.Text = factJobCompleted, fmt.Sprintf("it completed at %s", clock(job.GetFinishTime()))
 		if job.GetRerun() {
-			f.Text += ", was interrupted before, and runs again"
+			f.Text += "after an interruption, and runs again"
 		}
 	case lifecycle.JobFailed.String():
 		f.Code, f.Count = factJobFailed, int64(job.GetExitCode())
-		f.Text = fmt.Sprintf("it failed at %s%s: its cookie runs again, if the operation goes on", clock(job.GetFinishTime()), exitText(job.GetExitCode()))
+		f.Text = fmt.Sprintf("it failed at %s%s: its cookie is rerun if the operation continues", clock(job.GetFinishTime()), exitText(job.GetExitCode()))
 	default:
 		f.Code, f.Setting = factJobAborted, job.GetAbortReason()
 		f.Text = fmt.Sprintf("it was aborted at %s: %s", clock(job.GetFinishTime()), abortText(job))
 		if job.GetAcknowledged() {
-			f.Text += "; it had said that its state is saved"
+			f.Text += "; it had reported its state as saved"
 		}
 	}
 	return f
@@ -118,30 +118,30 @@ func exitText(code int32) string {
 	return fmt.Sprintf(" with exit code %d", code)
 }
 
-// abortText says why a job was aborted. That it has not left in time is said of one that ran
-// and was asked to, alone.
+// abortText says why a job was aborted. Only of a job that ran and was asked to stop it says that
+// the job did not stop in time.
 func abortText(job *apipb.Job) string {
 	why, reason := job.GetInterruption(), job.GetAbortReason()
 	asked := why.GetReason() != "" && why.GetTimeoutMillis() > 0 && why.GetHeldUntil() == nil && job.GetPid() > 0 && !job.GetAcknowledged()
 	switch {
 	case reason == lifecycle.AbortPreemption.String() && asked:
-		return "it had to leave for others, and had not left by itself in time (preemption)"
+		return "it was preempted and did not stop in time (preemption)"
 	case reason == lifecycle.AbortPreemption.String():
-		return "it had to leave for others (preemption)"
+		return "it was preempted (preemption)"
 	case reason == lifecycle.AbortInterruptionTimeout.String() && asked:
-		return "it was asked to leave and had not in time (interruption_timeout)"
+		return "it was asked to stop and did not in time (interruption_timeout)"
 	case reason == lifecycle.AbortInterruptionTimeout.String():
-		return "it had to leave (interruption_timeout)"
+		return "it had to stop (interruption_timeout)"
 	}
 	return cmp.Or(abortTexts[reason], reason)
 }
 
 // abortTexts are the other abort reasons that need more words.
 var abortTexts = map[string]string{
-	lifecycle.AbortNodeOffline.String():             "its node was not heard of for longer than its lease (node_offline)",
+	lifecycle.AbortNodeOffline.String():             "its node was silent for longer than its lease (node_offline)",
 	lifecycle.AbortNodeResourceOvercommit.String():  "its node had less than its jobs hold (node_resource_overcommit)",
-	lifecycle.AbortInterruptionUnsupported.String(): "it was to leave, and its task has neither input nor an interruption_signal (interruption_unsupported)",
-	lifecycle.AbortUserRequest.String():             "a user asked for it (user_request)",
+	lifecycle.AbortInterruptionUnsupported.String(): "it was to stop, but its task has neither input nor an interruption_signal (interruption_unsupported)",
+	lifecycle.AbortUserRequest.String():             "a user requested it (user_request)",
 }
 
 // leaving says why a job has to leave, or had to.
@@ -150,15 +150,15 @@ func leaving(job *apipb.Job, why *apipb.Interruption) *explainpb.Fact {
 		Code: factJobStopping, Setting: cmp.Or(why.GetPreemption(), why.GetReason(), why.GetAbortReason()), Job: job.GetId(), Operation: job.GetOperationId(),
 		Task: job.GetTask(), Node: job.GetNode(), Time: why.GetTime(), Until: why.GetDeadline(),
 	}
-	what := "was told to end"
+	what := "was ordered to stop"
 	switch {
 	case why.GetPreemption() != "":
 		f.Code, what = factJobPreempted, fmt.Sprintf("was preempted (%s)", why.GetPreemption())
 	case why.GetReason() != "":
-		f.Code, what = factJobInterrupted, fmt.Sprintf("was asked to leave (%s)", why.GetReason())
+		f.Code, what = factJobInterrupted, fmt.Sprintf("was asked to stop (%s)", why.GetReason())
 	}
 	if why.GetHeldUntil() != nil && job.GetFinishTime() == nil {
-		f.Text = fmt.Sprintf("it is to leave (%s) since %s, and is told when others can do without it, or at %s", f.GetSetting(), clock(why.GetTime()), clock(why.GetHeldUntil()))
+		f.Text = fmt.Sprintf("it is to stop (%s) since %s, and will be notified when others can replace it, or at %s", f.GetSetting(), clock(why.GetTime()), clock(why.GetHeldUntil()))
 		return f
 	}
 	f.Text = fmt.Sprintf("it %s at %s", what, clock(why.GetTime()))
@@ -180,9 +180,9 @@ func addBeneficiary(x *explainpb.Explanation, job *apipb.Job, why *apipb.Interru
 	if why.GetPreemptedForOperation() == "" {
 		return
 	}
-	held := "what it leaves on node %s is held for a job of task %s of operation %s"
+	held := "its resources on node %s are reserved for a job of task %s of operation %s"
 	if job.GetFinishTime() != nil {
-		held = "what it left on node %s was for a job of task %s of operation %s"
+		held = "its resources on node %s went to a job of task %s of operation %s"
 	}
 	tell(x, &explainpb.Fact{
 		Code: factBeneficiary, Operation: why.GetPreemptedForOperation(), Task: why.GetPreemptedForTask(), Node: job.GetNode(), Setting: statepb.InterruptedByPreemption,

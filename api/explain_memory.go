@@ -21,18 +21,18 @@ func reserveFacts(op *statepb.Operation) map[string]*explainpb.Fact {
 		if reserve == nil || limit == 0 {
 			continue
 		}
-		from := "by its settings, for nothing is learned yet"
+		from := "from its settings: nothing learned yet"
 		switch n := task.GetMemory().GetSampleCount(); {
 		case n == 1:
 			from = "learned from 1 job"
 		case n > 1:
 			from = fmt.Sprintf("learned from %d jobs", n)
 		case task.GetMemory().GetFromProfile():
-			from = "learned from earlier operations like it"
+			from = "learned from similar earlier operations"
 		}
 		facts[task.GetName()] = &explainpb.Fact{
 			Code: factMemoryReserve, Task: task.GetName(), Resource: resource.Memory.String(), Setting: "memory_limit", Value: float64(reserve.GetUser()), Bound: float64(limit),
-			Text: fmt.Sprintf("what a job of task %s needs of memory to start is its reserve: %s for its processes, %.0f%% of its memory_limit of %s (%s), and %s for its job proxy",
+			Text: fmt.Sprintf("a job of task %s needs its memory reserve to start: %s for its processes, %.0f%% of its memory_limit of %s (%s), and %s for its job proxy",
 				task.GetName(), resource.FormatSize(reserve.GetUser()), 100*float64(reserve.GetUser())/float64(limit), resource.FormatSize(limit), from,
 				resource.FormatSize(reserve.GetProxy())),
 		}

@@ -97,7 +97,7 @@ func waitOf(t treeIn, op *statepb.Operation, in *statepb.OperationTree) (code, t
 	case now.Finishing():
 		return factFinishing, fmt.Sprintf("it is %s, and waits for its last jobs", op.GetState())
 	case now == lifecycle.Starting || now == lifecycle.WaitingForAgent:
-		return factNoController, fmt.Sprintf("it is %s: no replica controls it yet; the leader chooses one that lives", op.GetState())
+		return factNoController, fmt.Sprintf("it is %s: no replica controls it yet; the leader is choosing one", op.GetState())
 	case now != lifecycle.Pending && now != lifecycle.Running:
 		return factPreparing, preparingText(op)
 	case in.GetAdmitted():
@@ -105,6 +105,6 @@ func waitOf(t treeIn, op *statepb.Operation, in *statepb.OperationTree) (code, t
 	case errors.As(t.pools.AdmitRun(scheduling.PoolName(in.GetPool()), "", t.counts), &limit):
 		return factRunningLimit, limitFact(factRunningLimit, limit, in.GetPool(), "run").GetText()
 	default:
-		return factAdmission, cmp.Or(in.GetPendingReason(), "its pools have room: the leader is about to let it run")
+		return factAdmission, cmp.Or(in.GetPendingReason(), "its pools have room: the leader is about to start it")
 	}
 }

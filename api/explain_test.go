@@ -152,8 +152,8 @@ func TestExplainByTheScheduler(t *testing.T) {
 
 func TestExplainFailedJobs(t *testing.T) {
 	for code, want := range map[int32]string{
-		3:  "it failed at 2026-01-01T00:00:00Z with exit code 3: its cookie runs again, if the operation goes on",
-		-1: "it failed at 2026-01-01T00:00:00Z: its cookie runs again, if the operation goes on",
+		3:  "it failed at 2026-01-01T00:00:00Z with exit code 3: its cookie is rerun if the operation continues",
+		-1: "it failed at 2026-01-01T00:00:00Z: its cookie is rerun if the operation continues",
 	} {
 		at := timestamppb.New(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 		if f := verdictOfJob(&apipb.Job{State: "failed", ExitCode: code, FinishTime: at}); f.GetText() != want {
@@ -273,10 +273,10 @@ func TestExplainWhatIsEnding(t *testing.T) {
 		jobs int
 		want string
 	}{
-		"its jobs are killed":         {nil, 2, "it is aborting, and waits for its last jobs: 2"},
-		"its jobs are killed by time": {&statepb.StopOrder{Time: asked}, 2, "it is aborting, and waits for its last jobs: 2"},
-		"its jobs were asked":         {&statepb.StopOrder{Time: asked, GraceMillis: 300_000}, 1, "it is aborting, and waits for its last jobs: 1, which were asked to leave and may stay until 2026-03-01T12:05:00Z"},
-		"its jobs have gone":          {&statepb.StopOrder{Time: asked, GraceMillis: 300_000}, 0, "it is aborting, and waits for its last jobs: 0"},
+		"its jobs are killed":         {nil, 2, "it is aborting, waiting for its last jobs: 2"},
+		"its jobs are killed by time": {&statepb.StopOrder{Time: asked}, 2, "it is aborting, waiting for its last jobs: 2"},
+		"its jobs were asked":         {&statepb.StopOrder{Time: asked, GraceMillis: 300_000}, 1, "it is aborting, waiting for its last jobs: 1, which were asked to stop and have until 2026-03-01T12:05:00Z"},
+		"its jobs have gone":          {&statepb.StopOrder{Time: asked, GraceMillis: 300_000}, 0, "it is aborting, waiting for its last jobs: 0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := finishingText(&statepb.Operation{State: "aborting", Stop: test.stop}, test.jobs); got != test.want {
@@ -358,7 +358,7 @@ func TestExplainMemoryThatIsReserved(t *testing.T) {
 		want  string
 	}{
 		"too little is free":   {[]*explainpb.Task{task("t", &explainpb.Nodes{LackingBy: short}), task("t", &explainpb.Nodes{LackingBy: short})}, "1GiB for its processes, 25% of its memory_limit of 4GiB (learned from 7 jobs), and 16MiB for its job proxy"},
-		"no node has so much":  {[]*explainpb.Task{task("u", &explainpb.Nodes{TooSmallBy: short})}, "512MiB for its processes, 50% of its memory_limit of 1GiB (by its settings, for nothing is learned yet), and 0B for its job proxy"},
+		"no node has so much":  {[]*explainpb.Task{task("u", &explainpb.Nodes{TooSmallBy: short})}, "512MiB for its processes, 50% of its memory_limit of 1GiB (from its settings: nothing learned yet), and 0B for its job proxy"},
 		"it is not for memory": {[]*explainpb.Task{task("t", &explainpb.Nodes{LackingBy: map[string]int32{"cpu": 2}})}, ""},
 	} {
 		x := &explainpb.Explanation{Tasks: test.tasks}

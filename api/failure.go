@@ -81,7 +81,7 @@ func (s *server) unavailable(what string, err error) error {
 	var failure *connect.Error
 	switch {
 	case s.closing.Err() != nil:
-		failure = fail(connect.CodeUnavailable, apipb.CodeStopping, fmt.Sprintf("%s: replica %s is stopping: ask another one", what, s.cfg.Replica))
+		failure = fail(connect.CodeUnavailable, apipb.CodeStopping, fmt.Sprintf("%s: replica %s is stopping: use another one", what, s.cfg.Replica))
 	case errors.Is(err, raftstore.ErrOverloaded):
 		failure = s.overloaded(what + ": " + err.Error())
 	case errors.Is(err, raftstore.ErrOutcomeUnknown):

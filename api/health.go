@@ -41,7 +41,7 @@ func (s *server) troubles(now time.Time) []string {
 		out = append(out, "replica "+s.cfg.Replica+" "+fmt.Sprintf(format, args...))
 	}
 	if n := s.refusals.since(now); n > 0 {
-		add("turned away %d calls for overload in the last minute: clients try again by themselves; send less at once, or to all replicas", n)
+		add("rejected %d calls for overload in the last minute: clients retry; reduce the load, or spread it over all replicas", n)
 	}
 	if s.cfg.Health == nil {
 		return out
@@ -52,16 +52,16 @@ func (s *server) troubles(now time.Time) []string {
 		add("lags: %d committed log entries are not applied yet, of %d: is its machine overloaded?", behind, h.Store.Commit)
 	}
 	if h.Store.LastContact > silentLeader {
-		add("has not heard from a leader for %s: is it connected with the others?", h.Store.LastContact.Round(time.Second))
+		add("has had no contact with a leader for %s: is it connected to the others?", h.Store.LastContact.Round(time.Second))
 	}
 	if worst := h.Store.Disk.RecentWorst; worst > slowWrite {
-		add("has a slow disk: a write to the log took %s within the last minutes, and every change waits for it", worst.Round(time.Millisecond))
+		add("has a slow disk: a write to the log took %s in the last minutes, and every change waits for it", worst.Round(time.Millisecond))
 	}
 	if n := h.Store.Tally.Breaches; n > 0 {
-		add("found %d operations whose job counters do not add up: see its log, and report it", n)
+		add("found %d operations with inconsistent job counters: see its log, and report it", n)
 	}
 	if age := now.Sub(h.SharesFound); h.Leading && !h.SharesFound.IsZero() && age > staleShares {
-		add("leads, and its scheduler has found no fair shares for %s: see its log", age.Round(time.Second))
+		add("is the leader, but its scheduler has computed no fair shares for %s: see its log", age.Round(time.Second))
 	}
 	return out
 }
@@ -75,7 +75,7 @@ func problems(st *apipb.StatusResponse, offline []string) []string {
 	case st.GetLeader() == "":
 		add("no leader is known to replica %s: nothing can be started or changed; is a majority of the replicas running and connected?", st.GetReplica())
 	case !st.GetQuorum():
-		add("leader %s does not answer for a majority of the replicas: nothing can be started or changed now", st.GetLeader())
+		add("leader %s has no majority of the replicas: nothing can be started or changed", st.GetLeader())
 	}
 	voters, up := 0, 0
 	for _, m := range st.GetMembers() {
@@ -89,13 +89,13 @@ func problems(st *apipb.StatusResponse, offline []string) []string {
 		case !m.GetAlive() && m.GetSuffrage() == string(raftstore.Stranger):
 			// It was removed: nobody misses it.
 		case !m.GetAlive():
-			add("replica %s at %s is down: start it again", m.GetId(), m.GetAddress())
+			add("replica %s at %s is down: restart it", m.GetId(), m.GetAddress())
 		case m.GetVersion() != st.GetVersion():
 			add("replica %s runs version %s, %s runs %s", m.GetId(), m.GetVersion(), st.GetReplica(), st.GetVersion())
 		}
 	}
 	if majority := voters/2 + 1; up < voters && up == majority && st.GetQuorum() {
-		add("%d of %d voting replicas are up, the least that can go on: without one more of them nothing can be started or changed", up, voters)
+		add("%d of %d voting replicas are up, the minimum: if one more fails, nothing can be started or changed", up, voters)
 	}
 	if st.GetNodesOnline() == 0 {
 		add("no node is online: jobs wait until an agent registers")
@@ -110,9 +110,9 @@ func problems(st *apipb.StatusResponse, offline []string) []string {
 	switch n := st.GetOperationsPending(); n {
 	case 0:
 	case 1:
-		add("1 operation waits for the running limit of its pool: see weir op list --state pending")
+		add("1 operation is waiting for the running limit of its pool: see weir op list --state pending")
 	default:
-		add("%d operations wait for the running limit of their pool: see weir op list --state pending", n)
+		add("%d operations are waiting for the running limit of their pool: see weir op list --state pending", n)
 	}
 	return out
 }
@@ -152,10 +152,10 @@ func (n *nodeTroubles) look(node *statepb.Node) {
 func (n *nodeTroubles) list() []string {
 	var out []string
 	if n.others > 0 {
-		out = append(out, fmt.Sprintf("%d nodes run another version than %s, such as %s: %s", n.others, n.version, n.other.GetId(), n.other.GetVersion()))
+		out = append(out, fmt.Sprintf("%d nodes run a version other than %s, such as %s: %s", n.others, n.version, n.other.GetId(), n.other.GetVersion()))
 	}
 	if n.caveats > 0 {
-		out = append(out, fmt.Sprintf("%d nodes cannot do all that a node should, such as %s: %s", n.caveats, n.caveat.GetId(), n.caveat.GetCaveat()))
+		out = append(out, fmt.Sprintf("%d nodes lack features, such as %s: %s", n.caveats, n.caveat.GetId(), n.caveat.GetCaveat()))
 	}
 	return out
 }

@@ -35,10 +35,10 @@ func TestStatusTellsWhatIsWrong(t *testing.T) {
 	}{
 		"nothing":                  {func(*Health) {}, ""},
 		"a replica that lags":      {func(h *Health) { h.Store.Applied = 100 }, "replica r1 lags: 9900 committed log entries"},
-		"a leader that is silent":  {func(h *Health) { h.Store.LastContact = time.Minute }, "replica r1 has not heard from a leader for 1m0s"},
+		"a leader that is silent":  {func(h *Health) { h.Store.LastContact = time.Minute }, "replica r1 has had no contact with a leader for 1m0s"},
 		"a slow disk":              {func(h *Health) { h.Store.Disk.RecentWorst = 700 * time.Millisecond }, "replica r1 has a slow disk: a write to the log took 700ms"},
-		"counters that do not add": {func(h *Health) { h.Store.Tally.Breaches = 2 }, "replica r1 found 2 operations whose job counters do not add up"},
-		"a scheduler that hangs":   {func(h *Health) { h.SharesFound = time.Now().Add(-time.Minute) }, "replica r1 leads, and its scheduler has found no fair shares for 1m"},
+		"counters that do not add": {func(h *Health) { h.Store.Tally.Breaches = 2 }, "replica r1 found 2 operations with inconsistent job counters"},
+		"a scheduler that hangs":   {func(h *Health) { h.SharesFound = time.Now().Add(-time.Minute) }, "replica r1 is the leader, but its scheduler has computed no fair shares for 1m"},
 		"a follower's scheduler":   {func(h *Health) { h.Leading, h.SharesFound = false, time.Now().Add(-time.Minute) }, ""},
 		"a scheduler that begins":  {func(h *Health) { h.SharesFound = time.Time{} }, ""},
 	}
@@ -72,7 +72,7 @@ func TestStatusTellsOfNodes(t *testing.T) {
 	register("n2", "v1", "")
 	register("n3", "v2", "no control groups")
 	problems := fmt.Sprint(at(t, s.get("ClusterService/Status", "{}"), "problems"))
-	for _, want := range []string{"1 nodes run another version than v2, such as n2: v1", "1 nodes cannot do all that a node should, such as n3: no control groups"} {
+	for _, want := range []string{"1 nodes run a version other than v2, such as n2: v1", "1 nodes lack features, such as n3: no control groups"} {
 		if !strings.Contains(problems, want) {
 			t.Errorf("got %s, want %q", problems, want)
 		}
@@ -87,7 +87,7 @@ func TestStatusTellsOfWhoIsGone(t *testing.T) {
 		node   *statepb.Node
 		want   string
 	}{
-		"a replica that is down":     {&apipb.Member{Id: "r2", Address: "h2:1", Suffrage: voter}, nil, "replica r2 at h2:1 is down: start it again"},
+		"a replica that is down":     {&apipb.Member{Id: "r2", Address: "h2:1", Suffrage: voter}, nil, "replica r2 at h2:1 is down: restart it"},
 		"a replica that was removed": {&apipb.Member{Id: "r2", Address: "h2:1"}, nil, ""},
 		"a node that is offline":     {nil, &statepb.Node{Id: "n1", State: statepb.NodeOffline}, "node n1 is offline: is its agent running and connected?"},
 		"a node that was retired":    {nil, &statepb.Node{Id: "n1", State: statepb.NodeOffline, Drain: drain}, ""},
@@ -117,7 +117,7 @@ func TestRefusalsForOverloadAreTold(t *testing.T) {
 		t.Errorf("got %d, retry hint %q", refused.status, refused.header.Get(apipb.HeaderRetry))
 	}
 	problems := fmt.Sprint(at(t, s.get("ClusterService/Status", "{}"), "problems"))
-	if want := "replica r1 turned away 1 calls for overload in the last minute"; !strings.Contains(problems, want) {
+	if want := "replica r1 rejected 1 calls for overload in the last minute"; !strings.Contains(problems, want) {
 		t.Errorf("got %s, want %q", problems, want)
 	}
 }
@@ -269,8 +269,8 @@ func TestBodyEndsAsItDid(t *testing.T) {
 func TestProblemsOfOperationsThatWait(t *testing.T) {
 	for n, want := range map[int64][]string{
 		0: nil,
-		1: {"1 operation waits for the running limit of its pool: see weir op list --state pending"},
-		2: {"2 operations wait for the running limit of their pool: see weir op list --state pending"},
+		1: {"1 operation is waiting for the running limit of its pool: see weir op list --state pending"},
+		2: {"2 operations are waiting for the running limit of their pool: see weir op list --state pending"},
 	} {
 		got := problems(&apipb.StatusResponse{Leader: "r1", Quorum: true, NodesOnline: 1, OperationsPending: n}, nil)
 		if !slices.Equal(got, want) {

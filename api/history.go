@@ -49,7 +49,7 @@ func (s pools) History(ctx context.Context, req *connect.Request[apipb.PoolHisto
 		Tree: out.GetTree(), Pool: out.GetPool(), SecondsAfter: steps.from - 1, MinutesAfter: steps.from/60 - 1,
 	})
 	if err != nil {
-		return nil, s.unavailable(what+": what the leader has recorded is not known", err)
+		return nil, s.unavailable(what+": the leader's history is unknown", err)
 	}
 	for _, pool := range recorded.GetPools() {
 		out.Points = steps.thin(pool.GetSeconds(), pool.GetMinutes())

@@ -25,7 +25,7 @@ const maxInterruptTimeout = 365 * 24 * time.Hour
 func interruptTimeout(what string, millis int64) *connect.Error {
 	if millis < 0 || millis > maxInterruptTimeout.Milliseconds() {
 		return fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument,
-			fmt.Sprintf("%s: a time of %d ms to leave: must not be negative, nor more than a year", what, millis))
+			fmt.Sprintf("%s: timeout of %d ms: must be from 0 to a year", what, millis))
 	}
 	return nil
 }
@@ -41,7 +41,7 @@ func (s jobs) Interrupt(ctx context.Context, req *connect.Request[apipb.Interrup
 		return nil, err
 	}
 	if job.GetFinishTime() != nil {
-		return nil, fail(connect.CodeFailedPrecondition, apipb.CodeJobEnded, fmt.Sprintf("interrupt job %s: it is %s already", job.GetId(), job.GetState()))
+		return nil, fail(connect.CodeFailedPrecondition, apipb.CodeJobEnded, fmt.Sprintf("interrupt job %s: already %s", job.GetId(), job.GetState()))
 	}
 	usual, err := s.interruptible(job)
 	if err != nil {
@@ -108,7 +108,7 @@ func (s jobs) interruptible(job *apipb.Job) (usual time.Duration, err error) {
 	})
 	if !asked {
 		return 0, fail(connect.CodeFailedPrecondition, apipb.CodeNotInterruptible, fmt.Sprintf(
-			"interrupt job %s: task %q has neither input nor an interruption_signal, so that its jobs cannot be asked to leave: end it at once (weir job abort), or give the task one",
+			"interrupt job %s: task %q has neither input nor an interruption_signal, so its jobs cannot be asked to stop: abort it (weir job abort), or give the task one",
 			job.GetId(), job.GetTask()))
 	}
 	return usual, err

@@ -77,8 +77,8 @@ func TestInterruptionsThatCannotBe(t *testing.T) {
 		want         string
 	}{
 		"a job without a signal": {"JobService/Interrupt", `{"job_id": "deaf"}`, 400, "not_interruptible", "weir job abort"},
-		"a job that has ended":   {"JobService/Interrupt", `{"job_id": "ended"}`, 400, "job_ended", "completed already"},
-		"a job that never was":   {"JobService/Interrupt", `{"job_id": "none"}`, 404, "no_such_job", "no job"},
+		"a job that has ended":   {"JobService/Interrupt", `{"job_id": "ended"}`, 400, "job_ended", "already completed"},
+		"a job that never was":   {"JobService/Interrupt", `{"job_id": "none"}`, 404, "no_such_job", "not found"},
 		"no job at all":          {"JobService/Interrupt", `{}`, 400, "invalid_argument", "id is needed"},
 		"a negative time":        {"JobService/Interrupt", `{"job_id": "j1", "timeout_millis": "-1"}`, 400, "invalid_argument", "-1 ms"},
 		"more than a year":       {"JobService/Interrupt", `{"job_id": "j1", "timeout_millis": "99999999999"}`, 400, "invalid_argument", "a year"},

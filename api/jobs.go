@@ -99,7 +99,7 @@ func (s jobs) addLive(ctx context.Context, all []*apipb.Job) {
 	for some := range slices.Chunk(ids, jobsAsked) {
 		live, err := s.cfg.Leader.JobLive(ctx, some)
 		if err != nil {
-			s.cfg.Logger.Debug("what nodes say of jobs is not known", "error", err)
+			s.cfg.Logger.Debug("job states from nodes unknown", "error", err)
 			return
 		}
 		for _, held := range live.GetJobs() {
@@ -153,7 +153,7 @@ func (s jobs) locate(ctx context.Context, what, id string) (job *apipb.Job, err 
 			return job, nil
 		}
 	}
-	return nil, fail(connect.CodeNotFound, apipb.CodeNoSuchJob, fmt.Sprintf("%s: there is no job %q: it never was, or its record is gone", what, id))
+	return nil, fail(connect.CodeNotFound, apipb.CodeNoSuchJob, fmt.Sprintf("%s: job %q not found: never granted, or no longer archived", what, id))
 }
 
 // operationsSearched is how many operations are searched at once for a job.
@@ -193,7 +193,7 @@ func (s jobs) Abort(ctx context.Context, req *connect.Request[apipb.AbortJobRequ
 		return nil, err
 	}
 	if job.GetFinishTime() != nil {
-		return nil, fail(connect.CodeFailedPrecondition, apipb.CodeJobEnded, fmt.Sprintf("abort job %s: it is %s already", job.GetId(), job.GetState()))
+		return nil, fail(connect.CodeFailedPrecondition, apipb.CodeJobEnded, fmt.Sprintf("abort job %s: already %s", job.GetId(), job.GetState()))
 	}
 	message := "aborted by user " + caller(ctx).Name
 	if req.Msg.GetReason() != "" {

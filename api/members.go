@@ -44,7 +44,7 @@ func (s clusters) Remove(ctx context.Context, req *connect.Request[apipb.RemoveR
 	if slices.ContainsFunc(before, func(m raftstore.Member) bool { return m.ID == id }) {
 		s.removed.Store(id, true)
 	} else if _, again := s.removed.Load(id); !again {
-		return nil, fail(connect.CodeNotFound, apipb.CodeUnknownReplica, fmt.Sprintf("remove replica: %q is no member: the members are %s", id, memberNames(before)))
+		return nil, fail(connect.CodeNotFound, apipb.CodeUnknownReplica, fmt.Sprintf("remove replica: %q is not a member: the members are %s", id, memberNames(before)))
 	}
 	return connect.NewResponse(&apipb.RemoveReplicaResponse{}), nil
 }
@@ -78,7 +78,7 @@ func (s clusters) Demote(ctx context.Context, req *connect.Request[apipb.DemoteR
 func (s clusters) Join(ctx context.Context, req *connect.Request[apipb.JoinRequest]) (*connect.Response[apipb.JoinResponse], error) {
 	m := req.Msg
 	if who := caller(ctx).Name; who != m.GetId() {
-		return nil, fail(connect.CodePermissionDenied, apipb.CodePermissionDenied, fmt.Sprintf("join: replica %q speaks for %q: each speaks for itself", who, m.GetId()))
+		return nil, fail(connect.CodePermissionDenied, apipb.CodePermissionDenied, fmt.Sprintf("join: replica %q cannot act for %q", who, m.GetId()))
 	}
 	suffrage, err := s.cfg.Store.Admit(ctx, raftstore.Applicant{ID: m.GetId(), Address: m.GetAddress(), Empty: m.GetEmpty(), Votes: m.GetVotes()})
 	if err != nil {

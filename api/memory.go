@@ -33,7 +33,7 @@ func (s memories) Profiles(ctx context.Context, req *connect.Request[apipb.Memor
 			p, ok := st.Profile(key)
 			if !ok {
 				return fail(connect.CodeNotFound, state.CodeUnknownProfile,
-					fmt.Sprintf("%s: there is no profile %q: no operation of it has finished, or it was forgotten", what, key))
+					fmt.Sprintf("%s: no profile %q: no operation of it has finished, or it was removed", what, key))
 			}
 			all = []*statepb.MemoryProfile{p}
 			return nil

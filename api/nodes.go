@@ -45,7 +45,7 @@ func (s nodes) Get(ctx context.Context, req *connect.Request[apipb.GetNodeReques
 	err := s.read(ctx, "get node", func(st *state.State) error {
 		n, ok := st.Node(id)
 		if !ok {
-			return fail(connect.CodeNotFound, state.CodeUnknownNode, fmt.Sprintf("get node: there is no node %q: it has never registered, or was removed: see weir node list", id))
+			return fail(connect.CodeNotFound, state.CodeUnknownNode, fmt.Sprintf("get node: node %q not found: never registered, or removed: see weir node list", id))
 		}
 		out.Node = nodeOf(st, n)
 		for _, a := range st.AllocationsOfNode(id) {
@@ -77,7 +77,7 @@ func caveatOf(n *statepb.Node) string {
 	if n.GetTree() != "" {
 		return n.GetCaveat()
 	}
-	const none = "it gets no jobs: its tags match the nodes_filter of no pool tree"
+	const none = "it gets no jobs: its tags match no pool tree's nodes_filter"
 	if n.GetCaveat() == "" {
 		return none
 	}
@@ -90,7 +90,7 @@ func (s nodes) addLive(ctx context.Context, shown ...*apipb.Node) {
 	defer cancel()
 	view, err := s.cfg.Leader.SchedulerView(ctx, &actorpb.SchedulerViewRequest{})
 	if err != nil {
-		s.cfg.Logger.Debug("what nodes last said is not known", "error", err)
+		s.cfg.Logger.Debug("node reports unknown", "error", err)
 		return
 	}
 	byID := map[string]*actorpb.NodeView{}

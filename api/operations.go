@@ -57,7 +57,7 @@ func (s operations) described(m *apipb.StartRequest) (described *statepb.Operati
 		return nil, "", err
 	case m.GetMutationId() == "":
 	case mutation != "" && mutation != m.GetMutationId():
-		return nil, "", fmt.Errorf("mutation_id %q differs from the spec's, %q: give one", m.GetMutationId(), mutation)
+		return nil, "", fmt.Errorf("mutation_id %q differs from the spec's, %q: give only one", m.GetMutationId(), mutation)
 	case len(m.GetMutationId()) > spec.MaxMutationIDBytes:
 		return nil, "", fmt.Errorf("mutation_id has %d bytes: at most %d", len(m.GetMutationId()), spec.MaxMutationIDBytes)
 	default:
@@ -104,7 +104,7 @@ func (s operations) List(ctx context.Context, req *connect.Request[apipb.ListOpe
 		}
 		if !past {
 			return fail(connect.CodeNotFound, state.CodeUnknownOperation,
-				fmt.Sprintf("list operations: there is no operation %q to go on after: begin again without it", m.GetAfter()))
+				fmt.Sprintf("list operations: no operation %q to continue after: start again without it", m.GetAfter()))
 		}
 		return nil
 	})
@@ -143,7 +143,7 @@ func find(st *state.State, name string) (*statepb.Operation, error) {
 		return nil, fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument, "an operation's id or alias is needed")
 	}
 	return nil, fail(connect.CodeNotFound, state.CodeUnknownOperation,
-		fmt.Sprintf("there is no operation %q: it never was, or ended so long ago that its record is gone", name))
+		fmt.Sprintf("operation %q not found: never submitted, or no longer archived", name))
 }
 
 // get returns an operation as this replica knows it.

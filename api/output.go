@@ -88,7 +88,7 @@ func silence(job *apipb.Job, stream string) string {
 	case neverStarted(job):
 		return fmt.Sprintf("job %s never started: it is %s", job.GetId(), ending(job))
 	case job.GetState() == lifecycle.JobWaiting.String():
-		return fmt.Sprintf("job %s has not started yet: it is prepared on node %q", job.GetId(), job.GetNode())
+		return fmt.Sprintf("job %s has not started yet: node %q is preparing it", job.GetId(), job.GetNode())
 	case job.GetFinishTime() == nil:
 		return fmt.Sprintf("job %s, which is %s on node %q, has written nothing to its %s so far", job.GetId(), job.GetState(), job.GetNode(), stream)
 	default:
@@ -98,12 +98,12 @@ func silence(job *apipb.Job, stream string) string {
 
 // gone returns the error for a job that has ended and of which its node has no output.
 func gone(job *apipb.Job) error {
-	code, why := apipb.CodeOutputGone, fmt.Sprintf("node %q does not keep the output of job %s any more, which is %s", job.GetNode(), job.GetId(), job.GetState())
+	code, why := apipb.CodeOutputGone, fmt.Sprintf("node %q no longer keeps the output of job %s, which is %s", job.GetNode(), job.GetId(), job.GetState())
 	switch {
 	case neverStarted(job):
-		code, why = apipb.CodeNeverStarted, fmt.Sprintf("job %s has none, it never started: it is %s", job.GetId(), ending(job))
+		code, why = apipb.CodeNeverStarted, fmt.Sprintf("job %s has no output, it never started: it is %s", job.GetId(), ending(job))
 	case job.GetStatistics() == nil:
-		why = fmt.Sprintf("node %q has none of job %s, which ended without the node's word on whether it started: it is %s", job.GetNode(), job.GetId(), ending(job))
+		why = fmt.Sprintf("node %q has no output of job %s, which ended without confirmation that it had started: it is %s", job.GetNode(), job.GetId(), ending(job))
 	}
 	return fail(connect.CodeNotFound, code, "job output: "+why)
 }
@@ -118,10 +118,10 @@ func (s jobs) noOutput(job *apipb.Job, err error) error {
 		return gone(job)
 	case node == nil:
 		return fail(connect.CodeNotFound, apipb.CodeOutputGone, fmt.Sprintf(
-			"job output: node %q, which had what there is of job %s, was removed (weir node remove): it can be read again only if the node's agent comes back with its folder (the job is %s)", job.GetNode(), job.GetId(), ending(job)))
+			"job output: node %q, which had the output of job %s, was removed (weir node remove): it is available only if the node's agent comes back with its folder (the job is %s)", job.GetNode(), job.GetId(), ending(job)))
 	case node.GetState() == statepb.NodeOnline:
 		return s.unavailable("job output", err)
 	}
 	return fail(connect.CodeFailedPrecondition, state.CodeNodeOffline,
-		fmt.Sprintf("job output: node %q, which may have output of job %s, is offline: try again when it is back (the job is %s)", job.GetNode(), job.GetId(), ending(job)))
+		fmt.Sprintf("job output: node %q, which may have output of job %s, is offline: retry when it is back (the job is %s)", job.GetNode(), job.GetId(), ending(job)))
 }

@@ -51,14 +51,14 @@ func TestWhyThereIsNoOutput(t *testing.T) {
 		// wantCode is that of an error; empty: wantText is the note of an answer.
 		wantCode, wantText string
 	}{
-		"it is prepared":             {nil, absent, "", "", `job j1 has not started yet: it is prepared on node "n1"`},
+		"it is prepared":             {nil, absent, "", "", `job j1 has not started yet: node "n1" is preparing it`},
 		"it has begun, and is quiet": {nil, silent, "running", "", `job j1, which is running on node "n1", has written nothing to its stdout so far`},
 		"it wrote nothing":           {completed(), silent, "", "", "job j1, which is completed, has written nothing to its stdout"},
-		"its output was removed":     {completed(), absent, "", "output_gone", `node "n1" does not keep the output of job j1 any more, which is completed`},
-		"it never started":           {unstarted(), absent, "", "never_started", "job j1 has none, it never started: it is aborted for get_spec_failed: no file a"},
+		"its output was removed":     {completed(), absent, "", "output_gone", `node "n1" no longer keeps the output of job j1, which is completed`},
+		"it never started":           {unstarted(), absent, "", "never_started", "job j1 has no output, it never started: it is aborted for get_spec_failed: no file a"},
 		"it never started, of a node that is away": {
 			func(op string) []proto.Message { return append(unstarted()(op), offline(op)...) }, unreachable, "",
-			"never_started", "job j1 has none, it never started: it is aborted for get_spec_failed: no file a",
+			"never_started", "job j1 has no output, it never started: it is aborted for get_spec_failed: no file a",
 		},
 		"its command could not be started": {
 			finish(&statepb.FinishedJob{State: "failed", Error: &statepb.Error{Message: "no such program"}, Statistics: &statepb.JobStatistics{}}), silent, "",
@@ -66,14 +66,14 @@ func TestWhyThereIsNoOutput(t *testing.T) {
 		},
 		"its node was lost and is back": {
 			func(op string) []proto.Message { return lost(op)[:1] }, absent, "",
-			"output_gone", `node "n1" has none of job j1, which ended without the node's word on whether it started: it is aborted for node_offline`,
+			"output_gone", `node "n1" has no output of job j1, which ended without confirmation that it had started: it is aborted for node_offline`,
 		},
-		"its node was lost": {lost, unreachable, "", "node_offline", `node "n1", which may have output of job j1, is offline: try again when it is back (the job is aborted for node_offline)`},
+		"its node was lost": {lost, unreachable, "", "node_offline", `node "n1", which may have output of job j1, is offline: retry when it is back (the job is aborted for node_offline)`},
 		"its node was removed": {
 			func(op string) []proto.Message { return append(lost(op), &commandpb.RemoveNode{Node: "n1"}) }, unreachable, "",
-			"output_gone", `node "n1", which had what there is of job j1, was removed`,
+			"output_gone", `node "n1", which had the output of job j1, was removed`,
 		},
-		"its node is offline":  {offline, unreachable, "", "node_offline", "try again when it is back (the job is waiting)"},
+		"its node is offline":  {offline, unreachable, "", "node_offline", "retry when it is back (the job is waiting)"},
 		"its node reconnects":  {completed(), unreachable, "", "unavailable", "not connected"},
 		"its node has no word": {nil, unreachable, "", "unavailable", "not connected"},
 	}

@@ -228,7 +228,7 @@ func (s *server) elements(ctx context.Context, tree string, pools bool) map[stri
 	defer cancel()
 	view, err := s.cfg.Leader.SchedulerView(ctx, &actorpb.SchedulerViewRequest{Tree: tree})
 	if err != nil {
-		s.cfg.Logger.Debug("what the scheduler sees is not known", "error", err)
+		s.cfg.Logger.Debug("scheduler state unknown", "error", err)
 		return nil
 	}
 	elements := make(map[string]*actorpb.ElementView, len(view.GetElements()))

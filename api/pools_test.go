@@ -153,11 +153,11 @@ func TestAttributes(t *testing.T) {
 	s.get("PoolService/Edit", `{"edits": [{"create": {"name": "ads", "options": {"weight": 3, "min_share_preemption_timeout": "5s",
 		"max_unpreemptable_running_job_count": 2, "integral_guarantees": {"guarantee_type": "burst", "resource_flow": {"cpu": 1}, "burst_guarantee_resources": {"cpu": 2}}}}}]}`)
 	const ratio = `{"path": "scheduler/pool_trees/default/pools/ads/fair_share_ratio"}`
-	if got := s.post("AttributeService/Get", ratio); got.status != http.StatusServiceUnavailable || !strings.Contains(got.raw, "what the leader knows of scheduler/pool_trees/default/pools/ads is not known") {
+	if got := s.post("AttributeService/Get", ratio); got.status != http.StatusServiceUnavailable || !strings.Contains(got.raw, "the leader's view of scheduler/pool_trees/default/pools/ads is unknown") {
 		t.Errorf("without a leader: %d %s", got.status, got.raw)
 	}
 	s.view.Store(&actorpb.SchedulerView{Term: 2})
-	if got := s.post("AttributeService/Get", ratio); got.status != http.StatusServiceUnavailable || !strings.Contains(got.raw, "has only begun") {
+	if got := s.post("AttributeService/Get", ratio); got.status != http.StatusServiceUnavailable || !strings.Contains(got.raw, "has just started") {
 		t.Errorf("with a new leader: %d %s", got.status, got.raw)
 	}
 	live, err := structpb.NewStruct(map[string]any{"fair_share_ratio": 0.5, "detailed_fair_share": map[string]any{"total": map[string]any{"cpu": 0.5}}})
@@ -207,7 +207,7 @@ func TestAttributes(t *testing.T) {
 		"scheduler/pool_trees/default/pools/adz":          "did you mean ads?",
 		"scheduler/pool_trees/default/pools/ads/wieght":   "did you mean weight?",
 		"scheduler/pool_trees/default/pools/ads/weight/x": "scheduler/pool_trees/default/pools/ads/weight is a value",
-		"scheduler/pool_trees/default/operations/nobody":  `there is no operation \"nobody\"`,
+		"scheduler/pool_trees/default/operations/nobody":  `operation \"nobody\" not found`,
 		"scheduler/pool_trees/default/nodes/n2":           "did you mean n1?",
 		"scheduler/pool_trees/default/nodes/elsewhere":    "below scheduler/pool_trees/default/nodes there are n1",
 	} {

@@ -90,7 +90,7 @@ func NewHandler(cfg Config) (*Handler, error) {
 // recovered turns a panic into an answer: one call's mistake is not all calls'.
 func (s *server) recovered(_ context.Context, spec connect.Spec, _ http.Header, cause any) error {
 	s.cfg.Logger.Error("call panicked", "call", spec.Procedure, "panic", cause, "stack", string(debug.Stack()))
-	return fail(connect.CodeInternal, apipb.CodeInternal, fmt.Sprintf("%s: a mistake in replica %s: its log tells more", spec.Procedure, s.cfg.Replica))
+	return fail(connect.CodeInternal, apipb.CodeInternal, fmt.Sprintf("%s: internal error on replica %s; see its log", spec.Procedure, s.cfg.Replica))
 }
 
 // propose has one command carried out.

@@ -42,7 +42,7 @@ func (s operations) addShares(ctx context.Context, shown ...*apipb.Operation) {
 	defer cancel()
 	view, err := s.cfg.Leader.SchedulerView(ctx, &actorpb.SchedulerViewRequest{})
 	if err != nil {
-		s.cfg.Logger.Debug("what the scheduler sees is not known", "error", err)
+		s.cfg.Logger.Debug("scheduler state unknown", "error", err)
 		return
 	}
 	elements := make(map[[2]string]*actorpb.ElementView, len(view.GetElements()))

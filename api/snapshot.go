@@ -42,7 +42,7 @@ func (s trees) view(ctx context.Context, tree string) *actorpb.SchedulerView {
 	defer cancel()
 	view, err := s.cfg.Leader.SchedulerView(ctx, &actorpb.SchedulerViewRequest{Tree: tree})
 	if err != nil {
-		s.cfg.Logger.Debug("what the scheduler sees is not known", "error", err)
+		s.cfg.Logger.Debug("scheduler state unknown", "error", err)
 	}
 	return view
 }

@@ -230,7 +230,7 @@ func TestNodesAndStatus(t *testing.T) {
 	want(t, status, 2.0, "usage", "cpu")
 	want(t, status, "1", "members", 0, "operations_controlled")
 	problems := at(t, status, "problems").([]any)
-	for i, want := range []string{"r2 runs version v1", "r3 at r3.example:7701 is down", "2 of 3 voting replicas are up, the least"} {
+	for i, want := range []string{"r2 runs version v1", "r3 at r3.example:7701 is down", "2 of 3 voting replicas are up, the minimum"} {
 		if len(problems) != 3 || !strings.Contains(problems[i].(string), want) {
 			t.Errorf("problems: %v, want %q", problems, want)
 		}

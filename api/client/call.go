@@ -116,7 +116,7 @@ func (t *task) failed(ctx, limited context.Context, address string, err error) (
 	}
 	if t.lasting && time.Since(t.warned) >= t.c.cfg.Deadline {
 		t.warned = time.Now()
-		t.c.cfg.Logger.Warn("no replica answers, trying on", "error", t.unreached())
+		t.c.cfg.Logger.Warn("no replica responding; retrying", "error", t.unreached())
 	}
 	if err := sleep(limited, pauseBefore(t.tries, replicas, v.after)); err != nil {
 		if errors.Is(ctx.Err(), context.Canceled) {

@@ -199,7 +199,7 @@ func TestUnreachableSaysWhoWasAskedAndWhy(t *testing.T) {
 	}
 	for _, want := range []string{
 		"abort operation: ", dead + ": connection refused", frozen + ": no answer in time", lost.address + ": the log was not reached",
-		"it may have been done all the same", "majority",
+		"it may have taken effect anyway", "majority",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("error %q does not say %q", err, want)
@@ -232,7 +232,7 @@ func (l logged) WithGroup(string) slog.Handler { return l }
 
 // TestHangingUpIsTold: who hangs up on everybody may want certificates.
 func TestHangingUpIsTold(t *testing.T) {
-	const advice = "they hang up: check that both sides have certificates or neither"
+	const advice = "connection closed: check that both sides use certificates or neither"
 	waiting := errors.New("http2: client conn could not be established")
 	for name, test := range map[string]struct {
 		tried []error

@@ -49,7 +49,7 @@ type Config struct {
 // cannot work.
 func (c Config) complete() (Config, error) {
 	if len(c.Addresses) == 0 {
-		return c, errors.New("client: no address of a replica is given")
+		return c, errors.New("client: no replica address given")
 	}
 	for _, address := range c.Addresses {
 		if err := checkAddress(address); err != nil {
@@ -65,7 +65,7 @@ func (c Config) complete() (Config, error) {
 		missing time.Duration
 	}{
 		{"try", &c.Try, time.Second}, {"max try", &c.MaxTry, 4 * time.Second},
-		{"deadline", &c.Deadline, 15 * time.Second}, {"trying after", &c.TryingAfter, 2 * time.Second}, {"poll", &c.Poll, 5 * time.Second},
+		{"deadline", &c.Deadline, 15 * time.Second}, {"retry after", &c.TryingAfter, 2 * time.Second}, {"poll", &c.Poll, 5 * time.Second},
 		{"outage", &c.Outage, 0},
 	} {
 		switch {

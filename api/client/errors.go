@@ -19,7 +19,7 @@ import (
 
 // ErrUnreachable is returned when no replica answered in time, or none that could
 // act: the cluster may have no leader. A change may have been made all the same.
-var ErrUnreachable = errors.New("cluster not reached")
+var ErrUnreachable = errors.New("cluster unreachable")
 
 // Error is what a replica refused.
 type Error struct {
@@ -85,7 +85,7 @@ type UnreachableError struct {
 // Error implements error.
 func (e *UnreachableError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %v in %s", e.What, ErrUnreachable, e.Elapsed.Round(time.Millisecond))
+	fmt.Fprintf(&b, "%s: %v after %s", e.What, ErrUnreachable, e.Elapsed.Round(time.Millisecond))
 	for _, try := range e.Tried {
 		fmt.Fprintf(&b, "; %s: %s", try.Address, reason(try.Err))
 		if try.Count > 1 {
@@ -93,7 +93,7 @@ func (e *UnreachableError) Error() string {
 		}
 	}
 	if e.Unsure {
-		b.WriteString("; it may have been done all the same")
+		b.WriteString("; it may have taken effect anyway")
 	}
 	b.WriteString("; " + e.advice())
 	return b.String()
@@ -109,14 +109,14 @@ func (e *UnreachableError) advice() string {
 	}
 	switch {
 	case hopeless:
-		return "check that the credentials are valid and of this cluster, and that both sides have certificates or neither"
+		return "check that the credentials are valid and for this cluster, and that both sides use certificates or neither"
 	case answered:
-		return "check with weir status that a majority of the replicas runs and is connected"
+		return "check with weir status that a majority of the replicas is up and connected"
 	case cut:
 		// A replica that expects certificates hangs up on who has none.
-		return "they hang up: check that both sides have certificates or neither (--insecure-plaintext)"
+		return "connection closed: check that both sides use certificates or neither (--insecure-plaintext)"
 	default:
-		return "check that the replicas run, that these are their addresses, and that nothing on the way blocks them"
+		return "check that the replicas are running, that the addresses are right, and that no firewall blocks them"
 	}
 }
 

@@ -69,7 +69,7 @@ func afterChanges(before, told *apipb.WatchInstancesResponse) (*apipb.WatchInsta
 		return told, nil
 	}
 	if told.GetSince() != before.GetVersion() {
-		return nil, connect.NewError(connect.CodeUnavailable, errors.New("the replica tells changes since something that it has not told"))
+		return nil, connect.NewError(connect.CodeUnavailable, errors.New("the replica sent changes relative to an unknown state"))
 	}
 	return &apipb.WatchInstancesResponse{
 		OperationId: told.GetOperationId(), Version: told.GetVersion(), Over: told.GetOver(),

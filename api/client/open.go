@@ -53,7 +53,7 @@ func (s Settings) security() (wire.Security, error) {
 			s.Credentials, self.Cluster, s.Cluster)
 	}
 	if self.Role != identity.Client && self.Role != identity.Operator {
-		return nil, fmt.Errorf("credentials in %s are those of a %s: the API is for clients and operators", s.Credentials, self.Role)
+		return nil, fmt.Errorf("credentials in %s are for role %s: the API is for clients and operators", s.Credentials, self.Role)
 	}
 	return wire.Mutual{Credentials: credentials}, nil
 }

@@ -25,7 +25,7 @@ const (
 )
 
 // ErrNotConfigured is returned when nothing says where the cluster is.
-var ErrNotConfigured = fmt.Errorf("no cluster is known: give --addresses and --credentials, or set %s and %s, or start one here with weir dev up, which leaves %s",
+var ErrNotConfigured = fmt.Errorf("no cluster configured: give --addresses and --credentials, or set %s and %s, or start one here with weir dev up, which writes %s",
 	EnvAddresses, EnvCredentials, SettingsFile)
 
 var errBoth = errors.New("credentials and insecure_plaintext are both given: leave one out")
@@ -148,10 +148,10 @@ func (s Settings) Validate() error {
 	case s.Insecure && s.Credentials != "":
 		return errBoth
 	case !s.Insecure && s.Credentials == "":
-		return fmt.Errorf("no credentials for %s are known: give --credentials or set %s (weir tls issue makes the folder), or ask for plaintext with --insecure-plaintext",
+		return fmt.Errorf("no credentials for %s: give --credentials or set %s (weir tls issue makes the folder), or ask for plaintext with --insecure-plaintext",
 			strings.Join(s.Addresses, ", "), EnvCredentials)
 	case s.User != "" && !s.Insecure:
-		return fmt.Errorf("user %q: the certificate in %s says who we are: leave it out", s.User, s.Credentials)
+		return fmt.Errorf("user %q: the certificate in %s already identifies the user: leave it out", s.User, s.Credentials)
 	}
 	return s.checkAddresses()
 }

@@ -61,7 +61,7 @@ const (
 
 var (
 	// ErrNoJob is returned by Open in a process that is not a job of Weir.
-	ErrNoJob = errors.New(SocketVariable + " is not set: this is no job of Weir")
+	ErrNoJob = errors.New(SocketVariable + " is not set: not running as a job of Weir")
 	// ErrRefused is returned, wrapped, with what the agent says is wrong.
 	ErrRefused = errors.New("refused")
 )
@@ -286,7 +286,7 @@ func read(answers *bufio.Reader) (discoveryjson.Answer, error) {
 // unexpected is err, or that of an answer that is to another question.
 func unexpected(err error) error {
 	if err == nil {
-		return errors.New("the answer is to another question")
+		return errors.New("response to another request")
 	}
 	return err
 }

@@ -58,7 +58,7 @@ func startAgent(t *testing.T, path string) *agent {
 		if asked = !asked; asked {
 			return nil
 		}
-		return errors.New("the job has not been asked to leave")
+		return errors.New("job has not been asked to stop")
 	}}, directory)
 	_ = os.Remove(path)
 	listener, err := net.Listen("unix", path)

@@ -16,19 +16,19 @@ const viewPatience = time.Second
 var (
 	leaderActive     = gauge("leader_active", "1 while this replica runs the leader's actors, otherwise 0.")
 	controllersNow   = gauge("controllers", "Operations whose controller is on this replica.")
-	heartbeatsGone   = counter("heartbeats_dropped_total", "Heartbeats of nodes whose place a newer one took before they were looked at.")
-	schedulerUpdates = counter("scheduler_updates_total", "Updates of the fair shares.")
-	schedulerTook    = counter("scheduler_update_seconds_total", "Time spent in updates of the fair shares.")
-	schedulerLast    = gauge("scheduler_last_update_timestamp_seconds", "When the fair shares were found last; missing when never.")
-	schedulerPlans   = counter("scheduler_plans_total", "Times the scheduler looked for jobs for nodes.")
-	schedulerPlanned = counter("scheduler_plan_seconds_total", "Time spent in looking for jobs for nodes.")
-	schedulerStarts  = counter("scheduler_starts_total", "Jobs that were granted.")
-	schedulerRefused = counter("scheduler_starts_refused_total", "Planned starts that were not committed.")
-	schedulerFlight  = gauge("scheduler_starts_in_flight", "Planned starts whose commit is not known yet.")
-	schedulerLeftOut = counter("scheduler_left_out_total", "Operations and whole pools with pending jobs that got none on a node that was looked at, by why: limits, filter, or the resource that the node lacks.", "reason")
-	poolFair         = gauge("pool_fair_share_ratio", "Fair share of a pool, of its dominant resource; on the leader alone.", "tree", "pool")
-	poolUsage        = gauge("pool_usage_share_ratio", "Share that a pool uses, of its dominant resource; on the leader alone.", "tree", "pool")
-	poolDemand       = gauge("pool_demand_share_ratio", "Share that a pool could use, of its dominant resource; on the leader alone.", "tree", "pool")
+	heartbeatsGone   = counter("heartbeats_dropped_total", "Node heartbeats replaced by a newer one before they were processed.")
+	schedulerUpdates = counter("scheduler_updates_total", "Fair share updates.")
+	schedulerTook    = counter("scheduler_update_seconds_total", "Time spent in fair share updates.")
+	schedulerLast    = gauge("scheduler_last_update_timestamp_seconds", "Time of the last fair share update; missing if there was none.")
+	schedulerPlans   = counter("scheduler_plans_total", "Scheduling passes over nodes.")
+	schedulerPlanned = counter("scheduler_plan_seconds_total", "Time spent in scheduling passes over nodes.")
+	schedulerStarts  = counter("scheduler_starts_total", "Jobs granted.")
+	schedulerRefused = counter("scheduler_starts_refused_total", "Planned job starts that were not committed.")
+	schedulerFlight  = gauge("scheduler_starts_in_flight", "Planned job starts that wait for their commit.")
+	schedulerLeftOut = counter("scheduler_left_out_total", "Operations and whole pools with pending jobs that got none on a node, by reason: limits, filter, or the resource that the node lacks.", "reason")
+	poolFair         = gauge("pool_fair_share_ratio", "Fair share of a pool, of its dominant resource; only on the leader.", "tree", "pool")
+	poolUsage        = gauge("pool_usage_share_ratio", "Usage share of a pool, of its dominant resource; only on the leader.", "tree", "pool")
+	poolDemand       = gauge("pool_demand_share_ratio", "Demand share of a pool, of its dominant resource; only on the leader.", "tree", "pool")
 )
 
 func leaderPart(of Actors) part {
@@ -78,8 +78,8 @@ func (s sink) pools(view *actorpb.SchedulerView) {
 }
 
 var (
-	gatewayFlight  = gauge("gateway_requests_in_flight", "Requests of other machines that wait for their answer here.")
-	gatewayRefused = counter("gateway_refused_total", "Messages of other machines that were turned away at the door, by code.", "code")
+	gatewayFlight  = gauge("gateway_requests_in_flight", "Requests from other machines in progress.")
+	gatewayRefused = counter("gateway_refused_total", "Messages from other machines rejected by the gateway, by code.", "code")
 )
 
 func gatewayPart(of Actors) part {
@@ -96,17 +96,17 @@ func gatewayPart(of Actors) part {
 type remoteStats = remote.Stats
 
 var (
-	remoteSent          = counter("remote_sent_messages_total", "Messages of actors that were queued for other machines.")
-	remoteSentBytes     = counter("remote_sent_bytes_total", "Size of the messages that were queued for other machines.")
-	remoteReceived      = counter("remote_received_messages_total", "Messages of actors that came from other machines.")
-	remoteReceivedBytes = counter("remote_received_bytes_total", "Size of the messages that came from other machines.")
-	remoteConnects      = counter("remote_connects_total", "Streams to other machines that came up.")
-	remoteRefusals      = counter("remote_refusals_total", "Streams of other machines that this side refused.")
-	remoteDropped       = counter("remote_dropped_messages_total", "Messages that came to nothing on this side, by reason.", "reason")
+	remoteSent          = counter("remote_sent_messages_total", "Actor messages queued for other machines.")
+	remoteSentBytes     = counter("remote_sent_bytes_total", "Bytes of actor messages queued for other machines.")
+	remoteReceived      = counter("remote_received_messages_total", "Actor messages received from other machines.")
+	remoteReceivedBytes = counter("remote_received_bytes_total", "Bytes of actor messages received from other machines.")
+	remoteConnects      = counter("remote_connects_total", "Streams to other machines established.")
+	remoteRefusals      = counter("remote_refusals_total", "Streams from other machines rejected here.")
+	remoteDropped       = counter("remote_dropped_messages_total", "Messages lost on this side, by reason.", "reason")
 	remotePeers         = gauge("remote_peers", "Connected machines, by role.", "role")
-	remoteQueued        = gauge("remote_queued_messages", "Messages that wait to be sent, by role of the peer.", "role")
-	remoteQueuedBytes   = gauge("remote_queued_bytes", "Size of the messages that wait to be sent, by role of the peer.", "role")
-	remoteRequests      = gauge("remote_open_requests", "Requests that wait for the peer's answer, by role of the peer.", "role")
+	remoteQueued        = gauge("remote_queued_messages", "Messages waiting to be sent, by role of the peer.", "role")
+	remoteQueuedBytes   = gauge("remote_queued_bytes", "Bytes of messages waiting to be sent, by role of the peer.", "role")
+	remoteRequests      = gauge("remote_open_requests", "Requests waiting for the peer's response, by role of the peer.", "role")
 )
 
 // remotePart sums streams by the role of their peer: a series for each of

@@ -60,7 +60,7 @@ func (p part) Describe(descs chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (p part) Collect(metrics chan<- prometheus.Metric) { p.collect(metrics) }
 
-var buildInfo = gauge("build_info", "The software that runs, always 1.", "version")
+var buildInfo = gauge("build_info", "The running version, always 1.", "version")
 
 // registry returns a registry with the parts, and with what every process has.
 func registry(version string, parts ...prometheus.Collector) *prometheus.Registry {

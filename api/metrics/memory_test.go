@@ -47,17 +47,17 @@ func TestMemory(t *testing.T) {
 		}
 	}
 	const want = `
-# HELP weir_map_input_bytes Input of map operations that have not ended, by what became of it: read, or waiting.
+# HELP weir_map_input_bytes Input of map operations in progress, by progress: read, or waiting.
 # TYPE weir_map_input_bytes gauge
 weir_map_input_bytes{state="read"} 100
 weir_map_input_bytes{state="waiting"} 200
-# HELP weir_memory_limits_bytes What jobs that hold resources may use together, by their memory_limit. Reserves are as good as they are below it.
+# HELP weir_memory_limits_bytes Sum of memory_limit over jobs that hold resources. The lower the reserves are below it, the more they save.
 # TYPE weir_memory_limits_bytes gauge
 weir_memory_limits_bytes 5.24288e+06
-# HELP weir_memory_reserved_bytes Memory that is held for jobs, by pool tree.
+# HELP weir_memory_reserved_bytes Memory reserved for jobs, by pool tree.
 # TYPE weir_memory_reserved_bytes gauge
 weir_memory_reserved_bytes{tree="default"} 3.145728e+06
-# HELP weir_memory_samples_waiting Samples of memory that controllers have not taken into their digests.
+# HELP weir_memory_samples_waiting Memory samples that controllers have not added to their digests yet.
 # TYPE weir_memory_samples_waiting gauge
 weir_memory_samples_waiting 1
 `

@@ -10,29 +10,29 @@ import (
 
 var (
 	raftTerm          = gauge("raft_term", "Current term of raft.")
-	raftLeader        = gauge("raft_leader", "1 when this replica leads, otherwise 0.")
+	raftLeader        = gauge("raft_leader", "1 when this replica is the leader, otherwise 0.")
 	raftLast          = gauge("raft_last_index", "Index of the last log entry written here.")
 	raftCommit        = gauge("raft_commit_index", "Index of the last log entry known here to be committed.")
 	raftApplied       = gauge("raft_applied_index", "Index of the last log entry that the state here has seen.")
 	raftSnapshot      = gauge("raft_snapshot_index", "Index of the last log entry in the latest snapshot here.")
-	raftContact       = gauge("raft_last_contact_seconds", "How long ago this follower heard from its leader; 0 on the leader, missing when it never did.")
+	raftContact       = gauge("raft_last_contact_seconds", "Time since this follower last heard from its leader; 0 on the leader, missing if it never did.")
 	raftWrites        = counter("raft_disk_writes_total", "Writes to the log, each with its fsync.")
 	raftWriteTime     = counter("raft_disk_write_seconds_total", "Time spent in writes to the log.")
 	raftWorst         = gauge("raft_disk_write_worst_seconds", "Longest write to the log since the start.")
 	raftRecentWorst   = gauge("raft_disk_write_recent_worst_seconds", "Longest write to the log of the last one to two minutes.")
-	raftDoubts        = counter("raft_disk_doubts_total", "Writes of log entries that took half of the time after which a disk is taken for dead, or longer: a leader lets go of its followers meanwhile.")
-	raftQueued        = gauge("raft_queued_commands", "Commands that wait for a log entry.")
-	raftApplyTime     = counter("raft_apply_seconds_total", "Time spent in applying log entries to the state.")
+	raftDoubts        = counter("raft_disk_doubts_total", "Writes of log entries that took half of the disk stall limit or longer: a leader sends no heartbeats meanwhile.")
+	raftQueued        = gauge("raft_queued_commands", "Commands queued for a log entry.")
+	raftApplyTime     = counter("raft_apply_seconds_total", "Time spent applying log entries to the state.")
 	raftSnapshotTook  = gauge("raft_snapshot_write_seconds", "How long the latest snapshot took to write; 0 when none was written.")
 	raftRestoreTook   = gauge("raft_snapshot_restore_seconds", "How long the latest snapshot took to restore; 0 when none was.")
 	raftBatch         = histogram("raft_batch_commands", "Commands in the log entries that this replica proposed.")
 	jobsFinished      = counter("jobs_finished_total", "Attempts of jobs that ended, by state and reason of abort, as this replica saw them in the log.", "state", "reason")
-	preemptions       = counter("preemptions_total", "Orders to jobs to go for others, by pool and kind, as this replica saw them in the log. Pools that come and go with operations are one.", "tree", "pool", "kind")
-	interruptions     = counter("interruptions_total", "Jobs that ended after they were asked to leave, by why they were asked and what came of it.", "reason", "outcome")
-	overruns          = counter("interruption_overruns_total", "Jobs that were asked to leave and ended more than 5 s after their deadline.")
+	preemptions       = counter("preemptions_total", "Preemption orders, by pool and kind, as this replica saw them in the log. Ephemeral pools are counted as one.", "tree", "pool", "kind")
+	interruptions     = counter("interruptions_total", "Jobs that ended after they were asked to stop, by reason and outcome.", "reason", "outcome")
+	overruns          = counter("interruption_overruns_total", "Jobs that were asked to stop and ended more than 5 s after their deadline.")
 	operationsEnded   = counter("operations_finished_total", "Operations that ended, by state, as this replica saw them in the log.", "state")
-	commandsRefused   = counter("commands_refused_total", "Commands, and jobs within them, that the state refused, by command and code: late, duplicate and forged reports too.", "command", "code")
-	invariantBreaches = counter("invariant_breaches_total", "Operations that ended with job counters that do not add up.")
+	commandsRefused   = counter("commands_refused_total", "Commands, and jobs within them, that the state rejected, by command and code, including late, duplicate and forged reports.", "command", "code")
+	invariantBreaches = counter("invariant_breaches_total", "Operations that ended with inconsistent job counters.")
 )
 
 func raftPart(of Store) part {
@@ -86,12 +86,12 @@ func raftPart(of Store) part {
 }
 
 var (
-	operationsNow      = gauge("operations", "Operations that have not ended, by state.", "state")
-	operationsArchived = gauge("operations_archived", "Operations that have ended and are still kept.")
+	operationsNow      = gauge("operations", "Operations in progress, by state.", "state")
+	operationsArchived = gauge("operations_archived", "Finished operations in the archive.")
 	jobsPending        = gauge("jobs_pending", "Jobs that wait for resources.")
 	jobsRunning        = gauge("jobs_running", "Jobs that hold resources.")
 	nodesNow           = gauge("nodes", "Nodes, by state.", "state")
-	nodesDraining      = gauge("nodes_draining", "Nodes that are given no more jobs until an operator undrains them, online or not.")
+	nodesDraining      = gauge("nodes_draining", "Drained nodes, online or not.")
 )
 
 func statePart(of Store) part {

@@ -72,7 +72,7 @@ func NewCalls() *Calls {
 			Name: "weir_api_calls_total", Help: "Calls of the public API that ended, by method and code of the error or ok.",
 		}, []string{"method", "code"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "weir_api_call_duration_seconds", Help: "How long calls of the public API took, by method. Wait and Watch last as long as their caller wants.",
+			Name: "weir_api_call_duration_seconds", Help: "How long calls of the public API took, by method. Wait and Watch last as long as the caller wants.",
 			Buckets: []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10},
 		}, []string{"method"}),
 	}
@@ -85,8 +85,8 @@ func (c *Calls) Observe(procedure, code string, took time.Duration) {
 }
 
 var (
-	apiInFlight = gauge("api_calls_in_flight", "Calls of the public API under way, by kind: call, or wait for an operation.", "kind")
-	apiLimit    = gauge("api_calls_limit", "How many calls of the public API may be under way, by kind.", "kind")
+	apiInFlight = gauge("api_calls_in_flight", "Calls of the public API in progress, by kind: call, or wait for an operation.", "kind")
+	apiLimit    = gauge("api_calls_limit", "Limit of concurrent calls of the public API, by kind.", "kind")
 )
 
 func apiPart(of API) part {
@@ -99,7 +99,7 @@ func apiPart(of API) part {
 	}}
 }
 
-var gossipMembers = gauge("gossip_members", "Replicas that gossip says are alive, this one too.")
+var gossipMembers = gauge("gossip_members", "Replicas alive according to gossip, including this one.")
 
 func gossipPart(of Gossip) part {
 	return part{[]family{gossipMembers}, func(s sink) { s.put(gossipMembers, float64(len(of.Members()))) }}

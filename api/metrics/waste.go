@@ -9,10 +9,10 @@ import (
 
 var (
 	wastedSeconds = counter("wasted_resource_seconds_total",
-		"Work that was lost because jobs were aborted: what they held times how long they ran, by pool, cause and resource; cores and bytes. Pools that come and go with operations are one.",
+		"Work lost to aborted jobs: the resources they held times how long they ran, by pool, cause and resource; cores and bytes. Ephemeral pools are counted as one.",
 		"tree", "pool", "cause", "resource")
-	wastedJobs = counter("wasted_jobs_total", "Jobs that were aborted and lost their work, by pool and cause.", "tree", "pool", "cause")
-	savedJobs  = counter("saved_jobs_total", "Jobs that left by themselves when they were asked, and lost nothing, by pool and cause.", "tree", "pool", "cause")
+	wastedJobs = counter("wasted_jobs_total", "Aborted jobs that lost their work, by pool and cause.", "tree", "pool", "cause")
+	savedJobs  = counter("saved_jobs_total", "Jobs that stopped by themselves when asked and lost nothing, by pool and cause.", "tree", "pool", "cause")
 )
 
 // wasteKey is what the ledger is summed up by.

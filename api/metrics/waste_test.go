@@ -51,7 +51,7 @@ func TestWaste(t *testing.T) {
 		apply(begun+10*time.Second, &commandpb.AbortAllocations{Term: 1, Node: "n1", Reason: "node_offline", JobIds: []string{id}})
 	}
 	want := `
-# HELP weir_wasted_jobs_total Jobs that were aborted and lost their work, by pool and cause.
+# HELP weir_wasted_jobs_total Aborted jobs that lost their work, by pool and cause.
 # TYPE weir_wasted_jobs_total counter
 weir_wasted_jobs_total{cause="node_offline",pool="<ephemeral>",tree="default"} 1
 weir_wasted_jobs_total{cause="node_offline",pool="default",tree="default"} 1

@@ -23,13 +23,13 @@ const (
 	CodeUnavailable = "unavailable"
 	// CodeInternal: a mistake in the replica.
 	CodeInternal = "internal"
-	// CodeNoSuchJob: the job never was, or its record is gone.
+	// CodeNoSuchJob: the job was never granted, or is no longer archived.
 	CodeNoSuchJob = "no_such_job"
 	// CodeJobEnded: the job has ended already.
 	CodeJobEnded = "job_ended"
 	// CodeNotInterruptible: the job's task has neither input nor an interruption_signal.
 	CodeNotInterruptible = "not_interruptible"
-	// CodeOutputGone: the job's output is not kept any more.
+	// CodeOutputGone: the job's output is no longer kept.
 	CodeOutputGone = "output_gone"
 	// CodeNeverStarted: the job ended before it had a process, so it has no output.
 	CodeNeverStarted = "never_started"

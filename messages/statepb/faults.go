@@ -4,7 +4,7 @@ package statepb
 // controller what the job proxy has found (docs/map.md).
 const (
 	// AttributeInputFault is the kind of what is wrong with the input, as the job proxy
-	// tells it; AttributeOutputFault is set when what the job wrote could not be kept.
+	// tells it; AttributeOutputFault is set when the job's output could not be stored.
 	AttributeInputFault  = "input_fault"
 	AttributeOutputFault = "output_fault"
 	// The record that the error is about: its file, where it begins and ends there in
