@@ -12,7 +12,7 @@ import (
 // is gone, so is its connection, and its next life may come.
 func admit(c remote.Candidate) error {
 	if c.Identity.Role == identity.Agent && c.Rival != 0 {
-		return fmt.Errorf("node name %q is in use by another agent, which is connected: end one of them, or give this one its own name and certificate",
+		return fmt.Errorf("node name %q is in use by another connected agent: stop one of them, or give this one its own name and certificate",
 			c.Identity.Name)
 	}
 	return nil

@@ -118,11 +118,11 @@ type Config struct {
 func (c Config) Validate() error {
 	switch {
 	case c.ID == "" || c.Cluster == "":
-		return fmt.Errorf("actors: id %q of cluster %q: both are needed", c.ID, c.Cluster)
+		return fmt.Errorf("actors: id %q, cluster %q: both are required", c.ID, c.Cluster)
 	case c.Incarnation == 0:
-		return fmt.Errorf("actors of replica %s: an incarnation is needed", c.ID)
+		return fmt.Errorf("actors of replica %s: incarnation is required", c.ID)
 	case c.Store == nil || c.Directory == nil || c.Gossip == nil || c.Dialer == nil || c.IdentityOf == nil || c.NewID == nil || c.Storage == nil || c.Logger == nil:
-		return fmt.Errorf("actors of replica %s: store, directory, gossip, dialer, identity, ids, storage and logger are needed", c.ID)
+		return fmt.Errorf("actors of replica %s: store, directory, gossip, dialer, identity, ids, storage and logger are required", c.ID)
 	}
 	if err := c.Gateway.Validate(); err != nil {
 		return err

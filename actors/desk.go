@@ -47,7 +47,7 @@ func (d *desk) SchedulerView(ctx context.Context, m *actorpb.SchedulerViewReques
 	if m.GetExplain() {
 		if !d.r.askers.Enter() {
 			return &actorpb.Refused{Code: actorpb.CodeOverloaded, RetryMillis: d.r.cfg.Gateway.RetryMillis,
-				Reason: fmt.Sprintf("%d questions why wait for the scheduler already: ask again in a moment", scheduler.MaxAskers)}
+				Reason: fmt.Sprintf("%d explain requests already queued: ask again in a moment", scheduler.MaxAskers)}
 		}
 		defer d.r.askers.Leave()
 	}
@@ -57,7 +57,7 @@ func (d *desk) SchedulerView(ctx context.Context, m *actorpb.SchedulerViewReques
 	case view := <-answers:
 		return d.post(view)
 	case <-ctx.Done():
-		return &actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: "the scheduler did not answer in time"}
+		return &actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: "scheduler did not respond in time"}
 	}
 }
 
@@ -120,7 +120,7 @@ func (d *desk) ReadOutput(ctx context.Context, m *actorpb.ReadOutput) proto.Mess
 	answer, err := d.r.remote.Request(ctx, peerOfAgent(m.GetNode()), actorpb.AgentName, m)
 	switch {
 	case errors.Is(err, remote.ErrNotConnected) || errors.Is(err, remote.ErrPeerGone):
-		return &actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: fmt.Sprintf("node %q is not connected: its jobs' output can be read when it is back", m.GetNode())}
+		return &actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: fmt.Sprintf("node %q is not connected: output of its jobs can be read once it is back", m.GetNode())}
 	case err != nil:
 		return &actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: fmt.Sprintf("node %q: %v", m.GetNode(), err)}
 	default:

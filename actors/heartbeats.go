@@ -52,7 +52,7 @@ func (h *heartbeats) put(id string, beat node.FromAgent) (wake bool) {
 		w.woken = now
 	}
 	h.mu.Unlock()
-	older.Reply(&actorpb.Refused{Code: actorpb.CodeOverloaded, Reason: "a newer heartbeat of the node took its place"})
+	older.Reply(&actorpb.Refused{Code: actorpb.CodeOverloaded, Reason: "replaced by a newer heartbeat of the node"})
 	return wake
 }
 

@@ -70,7 +70,7 @@ func (r *Replica) followHistories() {
 				takeOver = r.fillHistory
 			}
 			if err := takeOver(tree); err != nil {
-				r.cfg.Logger.Debug("history of pools was not taken over", "tree", tree, "error", err)
+				r.cfg.Logger.Debug("pool history not copied", "tree", tree, "error", err)
 			}
 		}
 	}
@@ -161,7 +161,7 @@ func (r *Replica) keepVolumes(ctx context.Context) {
 	case <-ctx.Done():
 	case <-r.ctx.Done():
 	case <-patience.C:
-		r.cfg.Logger.Warn("volumes were not kept before leadership is handed over")
+		r.cfg.Logger.Warn("volume checkpoint not committed before leadership transfer")
 	}
 }
 

@@ -147,7 +147,7 @@ func untilBegun(ctx context.Context, retry time.Duration, log *slog.Logger, begi
 		case err == nil:
 			return index, true
 		}
-		log.Warn("the term has not begun yet", "error", err)
+		log.Warn("term not begun yet", "error", err)
 		select {
 		case <-ctx.Done():
 		case <-time.After(retry):
@@ -319,7 +319,7 @@ func (a *leaderActor) lookAt(ctx actor.Context, pid *actor.PID, look any) {
 
 func (a *leaderActor) toNode(ctx actor.Context, m toNode) {
 	if !a.leads {
-		m.refuse(&actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: "the leader is getting ready", RetryMillis: 50})
+		m.refuse(&actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: "leader not ready yet", RetryMillis: 50})
 		return
 	}
 	if a.nodes[m.node] == nil {

@@ -129,7 +129,7 @@ func (r *Replica) ReadBarrier(ctx context.Context) error {
 
 // errElsewhere says that the replica that was asked does not lead: nothing has
 // happened, ask again.
-var errElsewhere = errors.New("leads no more")
+var errElsewhere = errors.New("no longer the leader")
 
 // atLeader calls ask with the leader's id, again when that one does not lead any
 // more, until ctx is done.
@@ -142,7 +142,7 @@ func (r *Replica) atLeader(ctx context.Context, ask func(leader string) error) e
 			if !errors.Is(err, errElsewhere) {
 				return err
 			}
-			err = fmt.Errorf("replica %s: %s, the last known one, does not answer as leader: %w", r.cfg.ID, current.LeaderID, ErrNoLeader)
+			err = fmt.Errorf("replica %s: %s, the last known leader, is not responding as leader: %w", r.cfg.ID, current.LeaderID, ErrNoLeader)
 		}
 		pause := time.NewTimer(r.cfg.Timing.LeaderRetry)
 		select {

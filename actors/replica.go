@@ -178,7 +178,7 @@ func (r *Replica) Tell(word *actorpb.InstanceWord) {
 func (r *Replica) Send(node string, msg proto.Message) {
 	if err := r.remote.Send(peerOfAgent(node), actorpb.AgentName, msg); err != nil {
 		// The node is told again with its next heartbeat.
-		r.cfg.Logger.Debug("message was not sent", "node", node, "error", err)
+		r.cfg.Logger.Debug("message not sent", "node", node, "error", err)
 	}
 }
 
@@ -239,7 +239,7 @@ func (r *Replica) followLeadership() {
 		current, changed := r.store.Leadership()
 		r.cfg.Directory.ObserveLeader(scheduling.ReplicaID(current.LeaderID), current.Term)
 		if err := r.cfg.Gossip.Update(func(m *gossip.Member) { m.Leader, m.Term = current.Leader, current.Term }); err != nil {
-			r.cfg.Logger.Debug("leadership was not announced", "error", err)
+			r.cfg.Logger.Debug("leadership not announced", "error", err)
 		}
 		term := uint64(0)
 		if current.Leader {
@@ -294,9 +294,9 @@ func (r *Replica) lead(term uint64) (stop func()) {
 		cancel()
 		r.heartbeats.clear(r.Redirect())
 		if err := r.system.Root.StopFuture(pid).Wait(); err != nil {
-			r.cfg.Logger.Warn("leader's actors are slow to stop", "term", term, "error", err)
+			r.cfg.Logger.Warn("leader actors slow to stop", "term", term, "error", err)
 		}
-		r.cfg.Logger.Info("leading no more", "term", term)
+		r.cfg.Logger.Info("stepped down as leader", "term", term)
 	}
 }
 
@@ -340,7 +340,7 @@ func (r *Replica) Close() error {
 		r.remote.Unpublish(actorpb.GatewayName)
 		for _, pid := range []*actor.PID{r.gatewayPID, r.controllersPID, r.signalPID, r.wordPID} {
 			if err := r.system.Root.StopFuture(pid).Wait(); err != nil {
-				r.cfg.Logger.Warn("actor is slow to stop", "actor", pid.GetId(), "error", err)
+				r.cfg.Logger.Warn("actor slow to stop", "actor", pid.GetId(), "error", err)
 			}
 		}
 		r.discards.Wait()

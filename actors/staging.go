@@ -66,10 +66,10 @@ func (r *Replica) discard(ctx context.Context, op *statepb.Operation) {
 				return
 			}
 			if time.Now().Add(pause).After(until) {
-				r.cfg.Logger.Error("what an operation has left beside its output stays: remove it by hand", "operation", out.Operation, "file", out.Path, "error", err)
+				r.cfg.Logger.Error("staging folder not removed; remove it by hand", "operation", out.Operation, "file", out.Path, "error", err)
 				return
 			}
-			r.cfg.Logger.Warn("staging is not removed yet", "operation", out.Operation, "file", out.Path, "error", err)
+			r.cfg.Logger.Warn("staging folder not removed yet", "operation", out.Operation, "file", out.Path, "error", err)
 			select {
 			case <-time.After(pause):
 			case <-ctx.Done():

@@ -86,10 +86,10 @@ type StationStats struct {
 // Stats returns a snapshot.
 func (s *Station) Stats() StationStats { return StationStats{s.agent.Stats(), s.remote.Stats()} }
 
-// Done is closed when the agent has ended: after Close or Leave, or because it broke.
+// Done is closed when the agent has ended: after Close or Leave, or because it failed.
 func (s *Station) Done() <-chan struct{} { return s.agent.Done() }
 
-// Err says why the agent broke; nil: it did not, or its log tells.
+// Err says why the agent failed; nil: it did not, or see its log.
 func (s *Station) Err() error { return s.agent.Err() }
 
 // Close ends the node's jobs, tells their results as far as it can, and stops the

@@ -27,7 +27,7 @@ func (s restarts) HandleFailure(_ *actor.ActorSystem, supervisor actor.Superviso
 	}
 	rs.Fail()
 	pause := min(time.Duration(rs.FailureCount())*firstBackoff, maxBackoff)
-	s.log.Error("actor failed, it starts again", "actor", child.GetId(), "reason", reason, "message", message, "pause", pause)
+	s.log.Error("actor failed; restarting", "actor", child.GetId(), "reason", reason, "message", message, "pause", pause)
 	time.AfterFunc(pause, func() { supervisor.RestartChildren(child) })
 }
 

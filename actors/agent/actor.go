@@ -69,18 +69,18 @@ func Start(system *actor.ActorSystem, cfg Config, processes Processes, replicas 
 	}
 	remembered, err := dir.readReplicas()
 	if err != nil {
-		cfg.Logger.Warn("known replicas are lost, the configured ones remain", "error", err)
+		cfg.Logger.Warn("known replicas unreadable; using the configured ones", "error", err)
 	}
 	roster := NewRoster(cfg.Seeds, remembered)
 	if len(roster.All()) == 0 {
-		return nil, errors.New("start agent: no replica is known: name at least one as id=host:port")
+		return nil, errors.New("start agent: no known replicas: give at least one as id=host:port")
 	}
 	log, found, err := journal.Open(journal.Config{Path: dir.journalFile(), Node: cfg.Node, Version: cfg.Version})
 	if err != nil {
 		return nil, fmt.Errorf("start agent: %w", err)
 	}
 	if found.Cut > 0 {
-		cfg.Logger.Info("the end of the journal was not finished", "node", cfg.Node, "cut", found.Cut)
+		cfg.Logger.Info("incomplete record cut off the end of the journal", "node", cfg.Node, "cut", found.Cut)
 	}
 	agent, err := start(system, &agentActor{
 		cfg: cfg, processes: processes, replicas: replicas, folder: dir, roster: roster, journal: log,
@@ -123,7 +123,7 @@ func start(system *actor.ActorSystem, a *agentActor, kept *journal.State, option
 	a.space.Saw(free, err, a.journal.Full(), nil)
 	a.shared.figures.full(a.space.Full())
 	if closed := a.space.Closed(); closed != "" {
-		a.cfg.Logger.Error("no new jobs are taken", "node", a.cfg.Node, "reason", closed, "jobs", len(kept.Jobs))
+		a.cfg.Logger.Error("not accepting new jobs", "node", a.cfg.Node, "reason", closed, "jobs", len(kept.Jobs))
 	}
 	a.nodeLife, a.process, a.boot = kept.Life, kept.Session, bootOf()
 	if err := a.recover(kept); err != nil {
@@ -155,7 +155,7 @@ func (a *Agent) PID() *actor.PID { return a.pid }
 // broke.
 func (a *Agent) Done() <-chan struct{} { return a.shared.ended }
 
-// Err says why the agent ended by itself; nil: it did not, or its log tells.
+// Err says why the agent ended by itself; nil: it did not, or see its log.
 func (a *Agent) Err() error {
 	if err := a.shared.failure.Load(); err != nil {
 		return *err
@@ -182,7 +182,7 @@ func (a *Agent) stop(ctx context.Context, keep bool) error {
 	}
 	a.system.Root.Stop(a.pid)
 	<-a.shared.ended
-	return fmt.Errorf("close agent: %w: results of jobs may not have been told", ctx.Err())
+	return fmt.Errorf("close agent: %w: some job results may be unreported", ctx.Err())
 }
 
 // leave asks the agent to end; keep: its jobs are to go on.

@@ -249,18 +249,18 @@ func (a *agentActor) tell(outcome Outcome) {
 	case errors.Is(outcome.Trouble, ErrStale):
 		a.cfg.Logger.Warn("stale leader refused", "node", a.cfg.Node, "error", outcome.Trouble, "refused", a.fence.Refused(), "hint", a.staleHint())
 	case outcome.Severe:
-		a.cfg.Logger.Error("the cluster refuses this agent; it goes on trying", "node", a.cfg.Node, "error", outcome.Trouble,
+		a.cfg.Logger.Error("registration rejected; will retry", "node", a.cfg.Node, "error", outcome.Trouble,
 			"hint", "check the node's name, its certificate, its tags, its resources, and that no other agent runs with this name")
 	case time.Since(a.warned) < warnPause:
-		a.cfg.Logger.Debug("leader does not answer", "node", a.cfg.Node, "error", outcome.Trouble)
+		a.cfg.Logger.Debug("leader not responding", "node", a.cfg.Node, "error", outcome.Trouble)
 	default:
 		a.warned = time.Now()
-		a.cfg.Logger.Warn("leader does not answer; trying on", "node", a.cfg.Node, "error", outcome.Trouble)
+		a.cfg.Logger.Warn("leader not responding; retrying", "node", a.cfg.Node, "error", outcome.Trouble)
 	}
 }
 
 func (a *agentActor) staleHint() string {
-	return "a cluster that was made anew begins with term 1 again: remove " + a.folder.journalFile() + " and start the agent again"
+	return "a recreated cluster starts again at term 1: remove " + a.folder.journalFile() + " and restart the agent"
 }
 
 // changed takes what a job's actor says; the leader hears at once of a job that
@@ -318,7 +318,7 @@ func (a *agentActor) remember(ctx actor.Context) {
 func (a *agentActor) remembered(ctx actor.Context, err error) {
 	a.remembering = false
 	if err != nil {
-		a.cfg.Logger.Warn("known replicas are not remembered", "node", a.cfg.Node, "error", err)
+		a.cfg.Logger.Warn("known replicas not saved", "node", a.cfg.Node, "error", err)
 	}
 	if a.rememberAgain {
 		a.remember(ctx)
@@ -329,7 +329,7 @@ func (a *agentActor) remembered(ctx actor.Context, err error) {
 // Jobs go on under their proxies, for the next process of the agent to adopt.
 func (a *agentActor) spoiled(ctx actor.Context, err error) {
 	if a.shared.failure.CompareAndSwap(nil, &err) {
-		a.cfg.Logger.Error("the agent ends: its journal cannot be written; jobs go on until the lease runs out", "node", a.cfg.Node, "error", err)
+		a.cfg.Logger.Error("agent stopping: journal write failed; jobs run until the lease expires", "node", a.cfg.Node, "error", err)
 		ctx.Stop(ctx.Self())
 	}
 }
@@ -341,7 +341,7 @@ func (a *agentActor) leave(ctx actor.Context, keep bool) {
 		ctx.Stop(ctx.Self())
 		return
 	}
-	a.cfg.Logger.Info("closing: ending jobs", "node", a.cfg.Node, "jobs", len(a.jobs))
+	a.cfg.Logger.Info("closing: stopping jobs", "node", a.cfg.Node, "jobs", len(a.jobs))
 	a.closing = after(ctx, nil, a.cfg.Timing.CloseTimeout, lastCall{})
 	a.endAll(ctx)
 }
@@ -349,13 +349,13 @@ func (a *agentActor) leave(ctx actor.Context, keep bool) {
 // endAll ends all jobs because the agent is closing.
 func (a *agentActor) endAll(ctx actor.Context) {
 	a.abortAll(ctx, Order{
-		Reason: lifecycle.AbortNodeOffline, Message: "the node's agent was closed", Deadline: time.Now().Add(a.cfg.Timing.CloseGrace),
+		Reason: lifecycle.AbortNodeOffline, Message: "the node's agent was stopped", Deadline: time.Now().Add(a.cfg.Timing.CloseGrace),
 	})
 }
 
 func (a *agentActor) close() {
 	if !a.shared.closing.Load() && a.shared.failure.Load() == nil {
-		a.cfg.Logger.Error("the agent broke", "node", a.cfg.Node)
+		a.cfg.Logger.Error("agent failed", "node", a.cfg.Node)
 	}
 	a.finish()
 	stopTimers(a.wake, a.lapse, a.closing, a.look, a.watch)
@@ -370,7 +370,7 @@ func (a *agentActor) closeJournal() {
 	select {
 	case err = <-closed:
 	case <-time.After(a.cfg.Timing.CloseTimeout):
-		err = fmt.Errorf("close journal: the disk has not answered for %v", a.cfg.Timing.CloseTimeout)
+		err = fmt.Errorf("close journal: disk not responding for %v", a.cfg.Timing.CloseTimeout)
 	}
 	if err != nil && a.shared.failure.CompareAndSwap(nil, &err) {
 		a.cfg.Logger.Error("journal not closed", "node", a.cfg.Node, "error", err)

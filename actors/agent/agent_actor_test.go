@@ -64,7 +64,7 @@ func TestAgentLeaseRunsOut(t *testing.T) {
 		if w.starts("k") != 1 {
 			t.Error("a node that has come back does not take jobs")
 		}
-		if n := w.logs.count("the lease ran out"); n != 1 {
+		if n := w.logs.count("lease expired"); n != 1 {
 			t.Errorf("the end of the lease was logged %d times", n)
 		}
 	})
@@ -139,13 +139,13 @@ func TestAgentIsLoudAboutItsName(t *testing.T) {
 				case *actorpb.Heartbeat:
 					return &actorpb.Refused{Code: "not_registered"}, nil
 				case *actorpb.RegisterAgent:
-					return &actorpb.Refused{Code: "name_in_use", Reason: "another agent with this name was heard"}, nil
+					return &actorpb.Refused{Code: "name_in_use", Reason: "another agent with this name was active"}, nil
 				}
 				return nil, nil
 			}
 		})
 		w.advance(5 * time.Second)
-		if w.logs.count("ERROR the cluster refuses this agent") < 2 || w.logs.count("another agent with this name") < 2 {
+		if w.logs.count("ERROR registration rejected") < 2 || w.logs.count("another agent with this name") < 2 {
 			t.Errorf("logs %v", w.logs.text)
 		}
 		w.plane.set(func() { w.plane.answer = nil })

@@ -49,7 +49,7 @@ func TestAgentBreaksAsAWhole(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.system.Root.Send(w.agent.PID(), (*remote.Inbound)(nil))
 		<-w.agent.Done()
-		if w.logs.count("the agent broke") != 1 {
+		if w.logs.count("agent failed") != 1 {
 			t.Errorf("logs %v", w.logs.text)
 		}
 	})

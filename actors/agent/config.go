@@ -151,13 +151,13 @@ func (c *Config) Validate() error {
 	r := c.Resources
 	switch {
 	case c.Node == "":
-		return errors.New("node: is empty; name the node as its certificate does")
+		return errors.New("node: is empty; give the name in its certificate")
 	case c.Incarnation == 0:
 		return errors.New("incarnation: is 0; it must be random and new at each start")
 	case r.Validate() != nil:
 		return fmt.Errorf("resources: %w", r.Validate())
 	case r.UserSlots == 0:
-		return errors.New("resources: user_slots is 0, so that no job could run; set it to how many jobs the node may run at once")
+		return errors.New("resources: user_slots is 0, so no job can run; set it to the number of jobs the node may run at once")
 	case r.CPU == 0 || r.Memory == 0:
 		return fmt.Errorf("resources: cpu is %s and memory is %d: both must be more than 0", r.CPU, r.Memory)
 	case c.Ports.Validate() != nil:
@@ -167,11 +167,11 @@ func (c *Config) Validate() error {
 	case c.MaxOutput < 0:
 		return fmt.Errorf("output limit %d: must not be negative", c.MaxOutput)
 	case c.MinFree < 0:
-		return fmt.Errorf("least free space %d: must not be negative", c.MinFree)
+		return fmt.Errorf("minimum free space %d: must not be negative", c.MinFree)
 	case c.JobEndTimeout < time.Second || c.JobEndTimeout.Milliseconds() > proxyproto.MaxMillis:
 		return fmt.Errorf("job end timeout %v: must be at least 1s, and not more than ten years", c.JobEndTimeout)
 	case c.MaxPids <= 0:
-		return fmt.Errorf("limit of processes a job %d: must be more than 0", c.MaxPids)
+		return fmt.Errorf("process limit per job %d: must be more than 0", c.MaxPids)
 	case c.checkJobUser() != nil:
 		return fmt.Errorf("job user %q: %w", c.JobUser, c.checkJobUser())
 	case c.FileCacheSize <= 0:
@@ -218,7 +218,7 @@ func (c *Config) findUser(user, group string) (*proxyproto.User, error) {
 		return found, nil
 	}
 	if found == nil || found.UID == 0 || found.GID == 0 && usual.GID != 0 {
-		return nil, fmt.Errorf("user %q, group %q: no job of this node is root, nor of its group (--job-user %s): name others, or none", user, group, c.JobUser)
+		return nil, fmt.Errorf("user %q, group %q: jobs on this node cannot run as root or in its group (--job-user %s): name another user or group, or none", user, group, c.JobUser)
 	}
 	return found, nil
 }

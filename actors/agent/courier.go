@@ -75,7 +75,7 @@ func (c *Courier) Heard(find bool, reply proto.Message, err error) (verdict Verd
 			}
 		}
 	case *actorpb.Redirect:
-		cause = errors.New("is elsewhere")
+		cause = errors.New("controller has moved")
 	case nil:
 		cause = err
 	default:
@@ -98,7 +98,7 @@ func (c *Courier) found(m *actorpb.ControllerFound) (Verdict, time.Duration, err
 	c.controller, c.lost = now, now.Address == ""
 	if same || c.lost || c.followed {
 		// It is where it was but did not answer, or is on the move.
-		return Again, c.rest(), fmt.Errorf("controller %s does not answer yet", now.ID)
+		return Again, c.rest(), fmt.Errorf("controller %s not responding yet", now.ID)
 	}
 	c.followed = true
 	return Again, 0, fmt.Errorf("controller is %s", now.ID)

@@ -13,7 +13,7 @@ import (
 type saved struct{ answer chan<- error }
 
 // errNotTaken is the answer to a job whose word could not be taken.
-var errNotTaken = errors.New("the agent is busy, or ends; try again")
+var errNotTaken = errors.New("agent busy or stopping; try again")
 
 // newDesk makes the place where the job asks.
 func (a *jobActor) newDesk(ctx actor.Context) *discovery.Desk {
@@ -63,7 +63,7 @@ func (a *jobActor) told(ctx actor.Context, m told) {
 	switch {
 	case !a.job.Tells(m.number):
 	case m.err != nil:
-		a.cfg.Logger.Warn("job could not be told to end; it is told again", "job", a.job.start.GetJobId(), "error", m.err)
+		a.cfg.Logger.Warn("cannot stop job; retrying", "job", a.job.start.GetJobId(), "error", m.err)
 		a.again = after(ctx, a.again, pressPause, retry{StopRun})
 	default:
 		a.job.Told(m.number)

@@ -58,7 +58,7 @@ func TestAgentEndsWhenItsJournalDoes(t *testing.T) {
 		asked := w.asks("JobSpecRequest")
 		w.send(plan(3, 8, granted("k", 9)))
 		<-w.agent.Done()
-		if err := w.agent.Err(); !errors.Is(err, journal.ErrDisk) || w.logs.count("the disk failed") != 1 {
+		if err := w.agent.Err(); !errors.Is(err, journal.ErrDisk) || w.logs.count("disk failed") != 1 {
 			t.Errorf("ended with %v, logs %v; want the failed disk named once", err, w.logs.text)
 		}
 		if w.starts("k") != 0 || w.asks("JobSpecRequest") != asked {

@@ -93,7 +93,7 @@ func onlyRecord(feed *actorpb.JobFeed, count *proxyproto.InputCount) map[string]
 
 func faultText(fault *proxyproto.InputFault) string {
 	if fault == nil {
-		return "the input could not be read"
+		return "input cannot be read"
 	}
 	return fault.String()
 }

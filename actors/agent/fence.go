@@ -8,7 +8,7 @@ import (
 )
 
 // ErrStale is returned for the word of a leader whose time is over.
-var ErrStale = errors.New("comes from a leader whose term is over")
+var ErrStale = errors.New("from a leader of an earlier term")
 
 // Fence knows the highest token that this node has seen, and refuses lesser ones.
 type Fence struct {

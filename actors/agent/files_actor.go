@@ -71,7 +71,7 @@ func (a *jobActor) fetched(ctx actor.Context, m fetched) {
 	}
 	a.placed = m.err == nil
 	if m.err != nil && a.job.Phase() < Ended {
-		a.cfg.Logger.Warn("files of a job not fetched", "job", a.job.start.GetJobId(), "took", m.took, "error", m.err)
+		a.cfg.Logger.Warn("cannot fetch job files", "job", a.job.start.GetJobId(), "took", m.took, "error", m.err)
 	}
 	a.job.Fetched(time.Now(), m.took, m.err)
 	a.act(ctx)
@@ -91,7 +91,7 @@ func (a *jobActor) dropFiles() {
 // removePlaced removes the files of a job that did not start. It may be called by any goroutine.
 func (e *jobEnvironment) removePlaced(dir string) {
 	if err := os.RemoveAll(dir); err != nil {
-		e.cfg.Logger.Warn("files of a job that did not start are not removed", "dir", dir, "error", err)
+		e.cfg.Logger.Warn("cannot remove files of a job that did not start", "dir", dir, "error", err)
 	}
 }
 

@@ -65,7 +65,7 @@ func TestAgentMakesRoomOnAFullDisk(t *testing.T) {
 		w.cfg.MinFree = 1 << 60
 		w.start()
 		w.advance(2 * spacePeriod)
-		if files := w.agent.Stats().Files; files.Files != 0 || files.Evicted != 1 || w.logs.count("the file cache made room") != 1 {
+		if files := w.agent.Stats().Files; files.Files != 0 || files.Evicted != 1 || w.logs.count("file cache freed space") != 1 {
 			t.Errorf("files %+v, logs %v", files, w.logs.text)
 		}
 	})
@@ -76,7 +76,7 @@ func TestAgentSaysWhichFileCannotBeHad(t *testing.T) {
 		w.asksFor(&actorpb.JobFile{Source: "/no/such/file", Path: "data"})
 		w.send(plan(3, 7, granted("j", 9)))
 		w.want("j:failed")
-		if m := w.result("j").GetJob().GetError().GetMessage(); !strings.Contains(m, `place file "data": /no/such/file: file cannot be had: no such file or directory`) {
+		if m := w.result("j").GetJob().GetError().GetMessage(); !strings.Contains(m, `place file "data": /no/such/file: file unavailable: no such file or directory`) {
 			t.Errorf("error %q", m)
 		}
 		if w.starts("j") != 0 {

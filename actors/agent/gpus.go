@@ -29,7 +29,7 @@ func (g *GPUs) Assign(job string, count int64) ([]int, error) {
 		}
 	}
 	if int64(len(has)) < count {
-		return nil, fmt.Errorf("the job is to have %d GPUs: of the node's %d, %d are free", count, g.count, len(has))
+		return nil, fmt.Errorf("job needs %d GPUs: the node has %d, %d free", count, g.count, len(has))
 	}
 	g.Hold(job, has)
 	return has, nil

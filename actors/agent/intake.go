@@ -15,7 +15,7 @@ import (
 const maxPlans = 256
 
 // ErrTooManyPlans is returned for a plan while as many wait as may.
-var ErrTooManyPlans = errors.New("too many plans wait for the journal")
+var ErrTooManyPlans = errors.New("too many plans waiting for the journal")
 
 // Intake decides which orders to follow, and what has to be in the journal before:
 // an agent that crashes right after following an order must know of it in its next

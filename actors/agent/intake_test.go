@@ -95,7 +95,7 @@ func TestLedger(t *testing.T) {
 	if got := ids(orders.Start); !slices.Equal(got, []string{"a"}) || len(orders.Abort) != 1 || orders.Abort[0].GetJobId() != "a" {
 		t.Errorf("start %v, abort %v; want a started and ended once, and nothing else", got, orders.Abort)
 	}
-	if len(orders.Refused) != 1 || orders.Refused[0].Job != "b" || !strings.Contains(orders.Refused[0].Reason, "granted to life 8") {
+	if len(orders.Refused) != 1 || orders.Refused[0].Job != "b" || !strings.Contains(orders.Refused[0].Reason, "granted to incarnation 8") {
 		t.Errorf("refused %q, want b, which another life was granted", orders.Refused)
 	}
 	if orders = l.Sort(plan(1, 2, granted("c", 9)), "the agent is closing", ""); len(orders.Start) != 0 || !strings.Contains(orders.Refused[0].Reason, "closing") {
@@ -107,7 +107,7 @@ func TestLedger(t *testing.T) {
 	}
 	l.Forget("f")
 	l.Sort(plan(1, 3, granted("c", 9), granted("d", 9)), "", "")
-	if orders = l.Sort(plan(1, 4, granted("e", 9)), "", ""); len(orders.Start) != 0 || !strings.Contains(orders.Refused[0].Reason, "has 3 jobs") {
+	if orders = l.Sort(plan(1, 4, granted("e", 9)), "", ""); len(orders.Start) != 0 || !strings.Contains(orders.Refused[0].Reason, "holds 3 jobs") {
 		t.Errorf("a full node takes jobs: %+v", orders)
 	}
 	l.Forget("a")

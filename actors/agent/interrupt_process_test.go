@@ -106,9 +106,9 @@ func TestInterruptedProcesses(t *testing.T) {
 		"seven":   {shell: "trap 'exit 7' USR1; " + idle, grace: long, wantEnd: "failed 7  exited with code 7", wantOrder: "preemption false false"},
 		"restart": {shell: "trap 'exit 75' USR1; " + idle, grace: long, wantEnd: "completed 75", wantOrder: "preemption true false"},
 		"ignores": {shell: "trap '' USR1; " + idle, grace: 200 * time.Millisecond,
-			wantEnd: "aborted -1 preemption was there still 200ms after SIGUSR1: others wait", wantOrder: "preemption false false"},
+			wantEnd: "aborted -1 preemption still running 200ms after SIGUSR1: others wait", wantOrder: "preemption false false"},
 		"ignores-user": {shell: "trap '' USR1; " + idle, interruption: "user_request", reason: "interruption_timeout", grace: 200 * time.Millisecond,
-			wantEnd: "aborted -1 interruption_timeout was there still 200ms after SIGUSR1: others wait", wantOrder: "user_request false false"},
+			wantEnd: "aborted -1 interruption_timeout still running 200ms after SIGUSR1: others wait", wantOrder: "user_request false false"},
 		"children": {shell: "trap 'exit 0' USR1; sh -c 'trap \"\" USR1; while :; do sleep 0.01; done' & " + idle, grace: long, wantEnd: "completed 0", wantOrder: "preemption false false"},
 		"root-only": {shell: "trap 'test -e heard && exit 1; exit 0' USR1; sh -c 'trap \"touch heard\" USR1; touch child; while :; do sleep 0.01; done' & " +
 			"while [ ! -e child ]; do sleep 0.01; done; " + idle, grace: long, wantEnd: "completed 0", wantOrder: "preemption false false"},
@@ -188,7 +188,7 @@ func TestAgentKilledInTheMiddleOfInterruptions(t *testing.T) {
 	}
 	p.Grant, p.Deaf = nil, nil
 	agent = startAgent(t, p)
-	if got := agent.await("ended stays"); got != "aborted -1 preemption was there still 10s after SIGUSR1: others wait" {
+	if got := agent.await("ended stays"); got != "aborted -1 preemption still running 10s after SIGUSR1: others wait" {
 		t.Errorf("told %q of the job that stayed", got)
 	}
 	agent.process("goes")

@@ -106,7 +106,7 @@ func RecoverJob(now time.Time, kept *journal.Job, has bool) *Job {
 			j.asked, j.orderNoted = true, true
 		}
 	default:
-		j.end(unstarted(kept.Grant, now, lifecycle.AbortDisappearedFromNode, "nothing was left of the job when the agent was started again"))
+		j.end(unstarted(kept.Grant, now, lifecycle.AbortDisappearedFromNode, "no trace of the job found after the agent restarted"))
 	}
 	return j.unmeasured()
 }
@@ -200,9 +200,9 @@ func (j *Job) Answered(now time.Time, reply proto.Message) {
 	spec, ok := reply.(*actorpb.JobSpec)
 	switch {
 	case !ok:
-		j.NoSpec(now, fmt.Sprintf("the controller says: %s", describe(reply)))
+		j.NoSpec(now, fmt.Sprintf("controller responded: %s", describe(reply)))
 	case spec.GetJobId() != j.start.GetJobId():
-		j.NoSpec(now, fmt.Sprintf("the controller answered with job %q", spec.GetJobId()))
+		j.NoSpec(now, fmt.Sprintf("controller responded for job %q", spec.GetJobId()))
 	default:
 		remember(spec)
 		j.spec = spec

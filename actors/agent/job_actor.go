@@ -167,7 +167,7 @@ func (a *jobActor) Receive(ctx actor.Context) {
 		a.job.Retry(m.duty)
 		a.act(ctx)
 	case overdue:
-		a.job.NoSpec(time.Now(), fmt.Sprintf("no controller answered within %v", a.cfg.Timing.SpecPatience))
+		a.job.NoSpec(time.Now(), fmt.Sprintf("no controller responded within %v", a.cfg.Timing.SpecPatience))
 		a.act(ctx)
 	case *actor.Stopping:
 		stopTimers(a.overdue, a.again, a.stall)
@@ -345,7 +345,7 @@ func (a *jobActor) heard(ctx actor.Context, m heard) {
 	verdict, pause, cause := a.courier.Heard(m.find, m.reply, m.err)
 	switch verdict {
 	case Nobody:
-		a.cfg.Logger.Info("nobody wants the job any more", "job", a.job.start.GetJobId(), "operation", a.job.start.GetOperationId())
+		a.cfg.Logger.Info("no controller for the job; dropping it", "job", a.job.start.GetJobId(), "operation", a.job.start.GetOperationId())
 		a.shared.figures.ended(a.job.Result())
 		a.job.Acknowledge()
 	case Answered:
@@ -355,7 +355,7 @@ func (a *jobActor) heard(ctx actor.Context, m heard) {
 		}
 		a.acknowledged(ctx, m.reply)
 	default:
-		a.cfg.Logger.Debug("controller asked again", "job", a.job.start.GetJobId(), "pause", pause, "cause", cause)
+		a.cfg.Logger.Debug("retrying controller", "job", a.job.start.GetJobId(), "pause", pause, "cause", cause)
 		a.again = after(ctx, a.again, pause, retry{duty})
 	}
 	a.act(ctx)
@@ -370,7 +370,7 @@ func (a *jobActor) acknowledged(ctx actor.Context, reply proto.Message) {
 		return
 	}
 	if ack.GetRefusal() != "" {
-		a.cfg.Logger.Warn("result of a job not counted", "job", ack.GetJobId(), "refusal", ack.GetRefusal(), "state", a.job.Result().GetState())
+		a.cfg.Logger.Warn("job result rejected", "job", ack.GetJobId(), "refusal", ack.GetRefusal(), "state", a.job.Result().GetState())
 	}
 	a.shared.figures.ended(a.job.Result())
 	a.job.Acknowledge()
@@ -382,7 +382,7 @@ func (a *jobActor) released(ctx actor.Context, m released) {
 		a.act(ctx)
 		return
 	}
-	a.cfg.Logger.Error("leftovers of a job could not be removed; trying again", "job", a.job.start.GetJobId(), "error", m.err)
+	a.cfg.Logger.Error("cannot clean up after a job; retrying", "job", a.job.start.GetJobId(), "error", m.err)
 	a.again = after(ctx, a.again, releasePause, retry{Release})
 }
 

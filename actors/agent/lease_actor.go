@@ -16,8 +16,8 @@ func (a *agentActor) expire(ctx actor.Context) {
 	if !a.lease.Lapse(now) {
 		return
 	}
-	a.cfg.Logger.Error("the lease ran out: no leader was heard; ending all jobs", "node", a.cfg.Node, "jobs", len(a.jobs))
-	a.abortAll(ctx, Order{Reason: lifecycle.AbortNodeOffline, Message: "the node's lease ran out", Deadline: now})
+	a.cfg.Logger.Error("lease expired: no contact with a leader; stopping all jobs", "node", a.cfg.Node, "jobs", len(a.jobs))
+	a.abortAll(ctx, Order{Reason: lifecycle.AbortNodeOffline, Message: "the node's lease expired", Deadline: now})
 }
 
 func (a *agentActor) abortAll(ctx actor.Context, o Order) {

@@ -11,7 +11,7 @@ import (
 const maxHad = 10_000
 
 // goneReason is why a job that was had and forgotten is not started.
-const goneReason = "the node has had this job and forgotten it"
+const goneReason = "the node has already run this job"
 
 // Ledger is which jobs a life of the node has and has had. An order to start is
 // followed once.
@@ -64,13 +64,13 @@ func (l *Ledger) Sort(plan *actorpb.NodePlan, closed, full string) Orders {
 		case l.held[id]:
 			continue
 		case start.GetNodeIncarnation() != l.incarnation:
-			refuse(start, "granted to life %x of this node, this is %x", start.GetNodeIncarnation(), l.incarnation)
+			refuse(start, "granted to incarnation %x of this node, this is %x", start.GetNodeIncarnation(), l.incarnation)
 			continue
 		case closed != "":
 			refuse(start, "%s", closed)
 			continue
 		case len(l.held) >= l.limit:
-			refuse(start, "the node has %d jobs, ten times its user_slots", len(l.held))
+			refuse(start, "the node holds %d jobs, ten times its user_slots", len(l.held))
 			continue
 		}
 		l.held[id] = true

@@ -96,7 +96,7 @@ func (g *MemoryGuard) evictOvercommitted(now time.Time, s *shortage) {
 		slices.SortFunc(s.jobs, younger)
 		for len(s.jobs) > 0 && (s.full(0) || s.pressed()) {
 			g.since = time.Time{}
-			s.evict(0, lifecycle.AbortNodeResourceOvercommit, fmt.Sprintf("node overcommit: for %v %s, and no job is above its reserve; this is the youngest",
+			s.evict(0, lifecycle.AbortNodeResourceOvercommit, fmt.Sprintf("node overcommit: for %v %s, and no job exceeds its reserve; this job is the youngest",
 				g.timeout, s.why(0)))
 		}
 	}
@@ -142,7 +142,7 @@ func (s *shortage) why(watermark int64) string {
 	if !s.full(watermark) {
 		return s.node.Pressure
 	}
-	return fmt.Sprintf("the jobs of the node use %s of its %s", mebibytes(s.total), mebibytes(s.node.Limit))
+	return fmt.Sprintf("jobs of the node use %s of its %s", mebibytes(s.total), mebibytes(s.node.Limit))
 }
 
 // evictOverdrafts stops jobs above their reserves, those farthest above first, until the
@@ -153,7 +153,7 @@ func (s *shortage) evictOverdrafts(watermark int64) {
 	})
 	for len(s.jobs) > 0 && s.jobs[0].excess() > 0 && (s.full(watermark) || s.pressed()) {
 		job := s.jobs[0]
-		s.evict(0, lifecycle.AbortResourceOverdraft, fmt.Sprintf("memory overdraft: the job uses %s, %s are reserved for it, and %s",
+		s.evict(0, lifecycle.AbortResourceOverdraft, fmt.Sprintf("memory overdraft: the job uses %s of %s reserved, and %s",
 			mebibytes(job.Used), mebibytes(job.Reserve), s.why(watermark)))
 	}
 }

@@ -72,7 +72,7 @@ func (a *agentActor) sawMemory(ctx actor.Context, m sawMemory) {
 	if failed := m.err != nil; failed != a.gauge.failed {
 		a.gauge.failed = failed
 		if failed {
-			a.cfg.Logger.Warn("the memory of the machine cannot be measured; the limits of the node and its jobs count alone", "node", a.cfg.Node, "error", m.err)
+			a.cfg.Logger.Warn("cannot measure machine memory; only node and job limits apply", "node", a.cfg.Node, "error", m.err)
 		}
 	}
 	a.gauge.limit = m.limit
@@ -88,7 +88,7 @@ func (a *agentActor) sawMemory(ctx actor.Context, m sawMemory) {
 	}
 	a.shared.figures.memory(node.Limit, uses)
 	for _, eviction := range a.guard.Decide(now, node, uses) {
-		a.cfg.Logger.Warn("job stopped for lack of memory", "node", a.cfg.Node, "job", eviction.Job, "code", eviction.Reason.String(), "reason", eviction.Message)
+		a.cfg.Logger.Warn("job stopped: node out of memory", "node", a.cfg.Node, "job", eviction.Job, "code", eviction.Reason.String(), "reason", eviction.Message)
 		job := a.jobs[eviction.Job]
 		job.use.Deadline = now
 		ctx.Send(job.pid, order{Order{Reason: eviction.Reason, Message: eviction.Message, Attributes: eviction.Attributes, Deadline: now}})

@@ -44,7 +44,7 @@ func TestAgentStopsTheLargestOverdraftOnAFullNode(t *testing.T) {
 				t.Errorf("attribute %s is %q, want %q; the message is %q", name, e.GetAttributes()[name], value, e.GetMessage())
 			}
 		}
-		if n := w.logs.count("job stopped for lack of memory"); n != 1 {
+		if n := w.logs.count("job stopped: node out of memory"); n != 1 {
 			t.Errorf("%d log lines", n)
 		}
 		w.advance(memoryPeriod)

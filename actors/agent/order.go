@@ -98,7 +98,7 @@ func (o *Order) notice() discoveryjson.Notice {
 
 // ErrNotAsked is returned for the acknowledgement of a job that has not been asked to
 // leave.
-var ErrNotAsked = errors.New("the job has not been asked to leave")
+var ErrNotAsked = errors.New("job has not been asked to stop")
 
 // acknowledged is the reason with which a job is stopped that has said that it may be.
 const acknowledged = "acknowledged"
@@ -257,10 +257,10 @@ func (j *Job) judge(job *statepb.FinishedJob, result *runner.Result) {
 		job.Rerun = j.isRestart(result.ExitCode)
 	case stopped && result.Reason == acknowledged:
 		job.Acknowledged = true
-		aborted(job, j.order.late(), cmp.Or(j.order.Message, "left early: it had said that its state is saved"))
+		aborted(job, j.order.late(), cmp.Or(j.order.Message, "stopped early: the job reported its state as saved"))
 	case stopped && j.asked:
 		had := j.order.Deadline.Sub(j.order.Stop.GetTime().AsTime()).Round(time.Millisecond)
-		message := fmt.Sprintf("was there still %v after %s", had, cmp.Or(j.spec.GetInterruptionSignal(), "the end of its input"))
+		message := fmt.Sprintf("still running %v after %s", had, cmp.Or(j.spec.GetInterruptionSignal(), "end of input"))
 		if j.order.Message != "" {
 			message += ": " + j.order.Message
 		}

@@ -43,7 +43,7 @@ func TestInputIsEnough(t *testing.T) {
 		t.Fatalf("told %+v with notice %+v, want it asked without a signal", told, j.Notice())
 	}
 	j.Saw(left(proxyproto.OutcomeStopped, -1, "SIGKILL"))
-	if got := j.Result().GetError().GetMessage(); !strings.Contains(got, "was there still 15s after the end of its input") {
+	if got := j.Result().GetError().GetMessage(); !strings.Contains(got, "still running 15s after end of input") {
 		t.Errorf("one that is late: %q", got)
 	}
 }
@@ -81,8 +81,8 @@ func TestEndsOfInterruptedJobs(t *testing.T) {
 		"reads its notice and is faster than the signal": {end: exited(exits, "", 75), wantState: "completed", wantRerun: true},
 		"exits with another code":                        {end: left(exits, 7, ""), wantState: "failed", wantMessage: "exited with code 7"},
 		"dies of the signal":                             {end: left(killed, -1, "SIGINT"), wantState: "failed", wantMessage: "killed by signal 2 (SIGINT)"},
-		"is there at the deadline of a preemption":       {end: left(stopped, -1, "SIGKILL"), wantState: "aborted", wantReason: "preemption", wantMessage: "was there still 15s after SIGINT: others wait"},
-		"is there at the deadline of a user":             {interruption: "user_request", end: left(stopped, -1, "SIGKILL"), wantState: "aborted", wantReason: "interruption_timeout", wantMessage: "was there still 15s after SIGINT: others wait"},
+		"is there at the deadline of a preemption":       {end: left(stopped, -1, "SIGKILL"), wantState: "aborted", wantReason: "preemption", wantMessage: "still running 15s after SIGINT: others wait"},
+		"is there at the deadline of a user":             {interruption: "user_request", end: left(stopped, -1, "SIGKILL"), wantState: "aborted", wantReason: "interruption_timeout", wantMessage: "still running 15s after SIGINT: others wait"},
 		"acknowledges":                                   {end: left(stopped, -1, "SIGKILL"), saved: true, wantState: "aborted", wantReason: "preemption", wantMessage: "others wait"},
 		"acknowledges a user":                            {interruption: "node_drain", end: left(stopped, -1, "SIGKILL"), saved: true, wantState: "aborted", wantReason: "interruption_timeout", wantMessage: "others wait"},
 		"acknowledges and is faster":                     {end: left(exits, 0, ""), saved: true, wantState: "completed"},
@@ -252,7 +252,7 @@ func TestEarlierDeadlinesCount(t *testing.T) {
 		t.Errorf("told %+v, want no time left", third)
 	}
 	j.Saw(left(proxyproto.OutcomeStopped, -1, "SIGKILL"))
-	if r := j.Result(); r.GetAbortReason() != "preemption" || r.GetStop().GetInterruption() != "preemption" || r.GetError().GetMessage() != "was there still 0s after SIGINT: others wait" {
+	if r := j.Result(); r.GetAbortReason() != "preemption" || r.GetStop().GetInterruption() != "preemption" || r.GetError().GetMessage() != "still running 0s after SIGINT: others wait" {
 		t.Errorf("result %v, want the first one's words, and the time that it had", r)
 	}
 	if j.Held().GetDeadline() != nil {

@@ -19,8 +19,8 @@ import (
 // checked; only its role matters here.
 func (a *agentActor) inbound(ctx actor.Context, m *remote.Inbound) {
 	if m.From.Role != identity.Replica {
-		a.cfg.Logger.Warn("message refused: not from a replica", "from", m.From.String(), "type", fmt.Sprintf("%T", m.Message))
-		respond(ctx, &actorpb.Refused{Code: actorpb.CodeWrongIdentity, Reason: "agents listen to replicas only"})
+		a.cfg.Logger.Warn("message rejected: sender is not a replica", "from", m.From.String(), "type", fmt.Sprintf("%T", m.Message))
+		respond(ctx, &actorpb.Refused{Code: actorpb.CodeWrongIdentity, Reason: "agents accept messages from replicas only"})
 		return
 	}
 	switch msg := m.Message.(type) {
@@ -32,7 +32,7 @@ func (a *agentActor) inbound(ctx actor.Context, m *remote.Inbound) {
 		a.read(ctx, msg)
 	default:
 		a.cfg.Logger.Warn("unexpected message", "from", m.From.Name, "type", fmt.Sprintf("%T", m.Message))
-		respond(ctx, &actorpb.Refused{Code: actorpb.CodeBadRequest, Reason: fmt.Sprintf("agents do not take a %T", m.Message)})
+		respond(ctx, &actorpb.Refused{Code: actorpb.CodeBadRequest, Reason: fmt.Sprintf("agents do not accept %T", m.Message)})
 	}
 }
 

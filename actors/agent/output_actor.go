@@ -25,7 +25,7 @@ func (a *agentActor) read(ctx actor.Context, m *actorpb.ReadOutput) {
 		respond(ctx, &actorpb.Refused{Code: actorpb.CodeNotFound, Reason: fmt.Sprintf("this is node %q, not %q", a.cfg.Node, m.GetNode())})
 		return
 	case a.reads >= maxReads:
-		respond(ctx, &actorpb.Refused{Code: actorpb.CodeOverloaded, Reason: fmt.Sprintf("%d parts of output are being read", a.reads), RetryMillis: 100})
+		respond(ctx, &actorpb.Refused{Code: actorpb.CodeOverloaded, Reason: fmt.Sprintf("%d output reads already in progress", a.reads), RetryMillis: 100})
 		return
 	}
 	a.reads++
@@ -62,7 +62,7 @@ func (a *jobActor) readTail() []byte {
 	for len(data) < tailBytes {
 		part, err := a.processes.ReadOutput(a.job.start.GetJobId(), "stderr", offset, tailBytes)
 		if err != nil {
-			a.cfg.Logger.Warn("end of stderr not read", "job", a.job.start.GetJobId(), "error", err)
+			a.cfg.Logger.Warn("cannot read end of stderr", "job", a.job.start.GetJobId(), "error", err)
 			return data
 		}
 		data = append(data, part.Data...)

@@ -36,9 +36,9 @@ func (p Ports) Validate() error {
 	case p == Ports{}:
 		return nil
 	case p.Count <= 0:
-		return fmt.Errorf("ports: %d from %d on; there must be one at least", p.Count, p.First)
+		return fmt.Errorf("ports: %d from %d; at least one is needed", p.Count, p.First)
 	case p.First < lowestPort || last > highestPort:
-		return fmt.Errorf("ports %d-%d: must be between %d and %d: those below are the system's", p.First, last, lowestPort, highestPort)
+		return fmt.Errorf("ports %d-%d: must be from %d to %d: lower ports are reserved by the system", p.First, last, lowestPort, highestPort)
 	}
 	return nil
 }
@@ -56,7 +56,7 @@ func checkPorts(ports []int32) error {
 			err = listener.Close()
 		}
 		if err != nil {
-			return fmt.Errorf("port %d, which the job was given, cannot be used on this node: %w", port, err)
+			return fmt.Errorf("port %d assigned to the job is unusable on this node: %w", port, err)
 		}
 	}
 	return nil

@@ -46,8 +46,8 @@ func TestParsePorts(t *testing.T) {
 		"one without an end":     {text: "21000", wantError: "must be first-last"},
 		"words":                  {text: "a-b", wantError: "must be first-last"},
 		"backwards":              {text: "21999-21000", wantError: "before the first"},
-		"the system's":           {text: "80-90", wantError: "between 1024 and 65535"},
-		"more than there are":    {text: "65000-65536", wantError: "between 1024 and 65535"},
+		"the system's":           {text: "80-90", wantError: "from 1024 to 65535"},
+		"more than there are":    {text: "65000-65536", wantError: "from 1024 to 65535"},
 		"a number that is large": {text: "21000-99999999999999999999", wantError: "must be first-last"},
 	}
 	for name, test := range tests {

@@ -47,9 +47,9 @@ func (m Machine) Pressure() string {
 	case m.Total <= 0:
 		return ""
 	case m.Available < m.Total/scarce:
-		return fmt.Sprintf("%s has %s of memory left of %s", who, mebibytes(m.Available), mebibytes(m.Total))
+		return fmt.Sprintf("%s has %s of %s memory available", who, mebibytes(m.Available), mebibytes(m.Total))
 	case m.Stalled >= stalled && m.Available < m.Total/tight:
-		return fmt.Sprintf("the processes of %s waited for memory %.0f %% of the last 10 seconds, and %s are left of %s",
+		return fmt.Sprintf("processes of %s stalled on memory for %.0f %% of the last 10 seconds, with %s of %s available",
 			m.Of, m.Stalled, mebibytes(m.Available), mebibytes(m.Total))
 	}
 	return ""
@@ -87,11 +87,11 @@ func findPressure(root string) pressureSource {
 func (s *pressureSource) tell(log *slog.Logger, node string) {
 	switch {
 	case s.file == "":
-		log.Info("the kernel does not tell how long processes wait for memory; what is left of it counts alone", "node", node, "cause", s.why)
+		log.Info("no memory pressure information from the kernel; using free memory only", "node", node, "cause", s.why)
 	case s.of == ofMachine:
-		log.Info("how long processes wait for memory is known of the whole machine", "node", node, "file", s.file, "cause", s.why)
+		log.Info("using memory pressure of the whole machine", "node", node, "file", s.file, "cause", s.why)
 	default:
-		log.Info("how long processes wait for memory is known of the node's control group", "node", node, "file", s.file)
+		log.Info("using memory pressure of the node's control group", "node", node, "file", s.file)
 	}
 }
 
@@ -142,13 +142,13 @@ func parseMeminfo(data []byte) (Machine, error) {
 		}
 		kibibytes, err := strconv.ParseInt(string(fields[1]), 10, 64)
 		if err != nil || kibibytes < 0 || kibibytes > 1<<50 {
-			return Machine{}, fmt.Errorf("%.60q is no figure of memory", line)
+			return Machine{}, fmt.Errorf("%.60q is not an amount of memory", line)
 		}
 		figures[string(fields[0])] = kibibytes << 10
 	}
 	for name, figure := range figures {
 		if figure < 0 {
-			return Machine{}, fmt.Errorf("there is no line %s", name)
+			return Machine{}, fmt.Errorf("no line %s", name)
 		}
 	}
 	return Machine{Total: figures["MemTotal:"], Available: figures["MemAvailable:"]}, nil
@@ -164,9 +164,9 @@ func parsePressure(data []byte) (float64, error) {
 		text, found := bytes.CutPrefix(fields[1], []byte("avg10="))
 		share, err := strconv.ParseFloat(string(text), 64)
 		if !found || err != nil || !(share >= 0 && share <= 100) {
-			return 0, fmt.Errorf("%.60q is no pressure", line)
+			return 0, fmt.Errorf("%.60q is not a pressure value", line)
 		}
 		return share, nil
 	}
-	return 0, errors.New("there is no line full")
+	return 0, errors.New("no line full")
 }

@@ -16,10 +16,10 @@ func TestMachinePressure(t *testing.T) {
 	}{
 		"much is left":                            {Machine{Total: 100 * gib, Available: 50 * gib}, ""},
 		"a fiftieth is left":                      {Machine{Total: 100 * gib, Available: 2 * gib}, ""},
-		"less than a fiftieth":                    {Machine{Total: 100 * gib, Available: 2*gib - 1}, "has 2048.0 MiB of memory left of 102400.0 MiB"},
-		"less than a fiftieth, of the group's":    {Machine{Total: 100 * gib, Available: gib, Stalled: 90, Of: ofGroup, Group: true}, "the node's control group has 1024.0 MiB of memory left of 102400.0 MiB"},
+		"less than a fiftieth":                    {Machine{Total: 100 * gib, Available: 2*gib - 1}, "has 2048.0 MiB of 102400.0 MiB memory available"},
+		"less than a fiftieth, of the group's":    {Machine{Total: 100 * gib, Available: gib, Stalled: 90, Of: ofGroup, Group: true}, "the node's control group has 1024.0 MiB of 102400.0 MiB memory available"},
 		"processes wait, though much is left":     {Machine{Total: 100 * gib, Available: 10 * gib, Stalled: 90}, ""},
-		"processes wait, and little is left":      {Machine{Total: 100 * gib, Available: 9 * gib, Stalled: 10, Of: ofGroup}, "the processes of the node's control group waited for memory 10 %"},
+		"processes wait, and little is left":      {Machine{Total: 100 * gib, Available: 9 * gib, Stalled: 10, Of: ofGroup}, "processes of the node's control group stalled on memory for 10 %"},
 		"processes wait a little, little is left": {Machine{Total: 100 * gib, Available: 9 * gib, Stalled: 9.9}, ""},
 		"a machine that could not be measured":    {Machine{}, ""},
 	}
@@ -58,15 +58,15 @@ func TestMeasureMachine(t *testing.T) {
 		wantError string
 	}{
 		"the machine's pressure":              {files: machine(meminfo, psi), want: Machine{1000 << 10, 100 << 10, 12.5, ofMachine, false}, wantLog: "the whole machine"},
-		"a kernel without pressure":           {files: machine(meminfo, ""), want: Machine{1000 << 10, 100 << 10, 0, "", false}, wantLog: "does not tell"},
+		"a kernel without pressure":           {files: machine(meminfo, ""), want: Machine{1000 << 10, 100 << 10, 0, "", false}, wantLog: "no memory pressure information"},
 		"the group's, and others wait":        {files: group(calm, "max\n"), want: Machine{1000 << 10, 100 << 10, 0.5, ofGroup, false}, wantLog: "the node's control group"},
 		"the group's, without a limit":        {files: group(psi, "max\n"), want: Machine{1000 << 10, 100 << 10, 12.5, ofGroup, false}, wantLog: own + "memory.pressure"},
 		"the group's, which has nothing left": {files: group(psi, "100000\n"), want: Machine{100000, 4000, 12.5, ofGroup, true}, wantLog: "the node's control group"},
 		"the group's, which has much left":    {files: group(psi, "1000000000\n"), want: Machine{1000 << 10, 100 << 10, 12.5, ofGroup, false}, wantLog: "the node's control group"},
 		"no available memory":                 {files: machine("MemTotal: 1 kB\n", psi), wantError: "no line MemAvailable:"},
-		"a figure that is none":               {files: machine("MemTotal: much kB\nMemAvailable: 1 kB\n", psi), wantError: `"MemTotal: much kB\n" is no figure`},
-		"a pressure that is none":             {files: machine(meminfo, "full avg60=1\n"), wantError: "is no pressure"},
-		"a pressure beyond all bound":         {files: machine(meminfo, "full avg10=NaN\n"), wantError: "is no pressure"},
+		"a figure that is none":               {files: machine("MemTotal: much kB\nMemAvailable: 1 kB\n", psi), wantError: `"MemTotal: much kB\n" is not an amount`},
+		"a pressure that is none":             {files: machine(meminfo, "full avg60=1\n"), wantError: "is not a pressure value"},
+		"a pressure beyond all bound":         {files: machine(meminfo, "full avg10=NaN\n"), wantError: "is not a pressure value"},
 		"a pressure file of another":          {files: machine(meminfo, "some avg10=1.0\n"), wantError: "no line full"},
 		"a group's pressure that is none":     {files: group("full avg60=1\n", "max\n"), wantError: "measure pressure of the node's control group"},
 	}

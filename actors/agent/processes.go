@@ -19,7 +19,7 @@ import (
 
 // ErrNoLease is returned for a job that cannot start because the node's lease
 // has run out.
-var ErrNoLease = errors.New("the node's lease has run out")
+var ErrNoLease = errors.New("the node's lease has expired")
 
 // Processes runs jobs. Its methods block and may be called by several goroutines.
 type Processes interface {

@@ -26,9 +26,9 @@ func (a *agentActor) recover(kept *journal.State) error {
 		if kept.Jobs[id] != nil {
 			continue
 		}
-		a.cfg.Logger.Warn("job that the journal does not know is ended", "node", a.cfg.Node, "job", id)
+		a.cfg.Logger.Warn("stopping job that is not in the journal", "node", a.cfg.Node, "job", id)
 		if err := a.processes.Discard(id); err != nil {
-			return fmt.Errorf("end job of an earlier life: %w", err)
+			return fmt.Errorf("stop job of an earlier incarnation: %w", err)
 		}
 	}
 	now := time.Now()

@@ -81,7 +81,7 @@ func endedAs(start *actorpb.StartJob, spec *actorpb.JobSpec, result *runner.Resu
 	case proxyproto.OutcomeInputFailed:
 		return failed(job, cmp.Or(result.Error, faultText(result.InputFault)), faultAttributes(result.InputFault))
 	case proxyproto.OutcomeOutputFailed:
-		return failed(job, cmp.Or(result.Error, "what the job wrote could not be kept"), map[string]string{statepb.AttributeOutputFault: cmp.Or(result.Error, "unknown")})
+		return failed(job, cmp.Or(result.Error, "cannot store the job's output"), map[string]string{statepb.AttributeOutputFault: cmp.Or(result.Error, "unknown")})
 	case proxyproto.OutcomeStopped:
 		return aborted(job, abortReason(result.Reason), result.Error)
 	case proxyproto.OutcomeLeaseExpired:

@@ -182,7 +182,7 @@ func (s *Session) registered(now time.Time, ask *Ask, m *actorpb.AgentRegistered
 	lease := millis(m.GetLeaseMillis())
 	period := millis(m.GetHeartbeatMillis())
 	if period <= 0 || lease <= period {
-		return s.seek(now, s.trouble(ask, fmt.Errorf("heartbeat period %v and lease %v do not fit", period, lease)))
+		return s.seek(now, s.trouble(ask, fmt.Errorf("lease %v is not longer than the heartbeat period, %v", lease, period)))
 	}
 	if err := s.fence.Term(m.GetTerm()); err != nil {
 		return s.stale(now, ask, m.GetTerm(), err)
@@ -196,9 +196,9 @@ func (s *Session) registered(now time.Time, ask *Ask, m *actorpb.AgentRegistered
 func (s *Session) acknowledged(now time.Time, ask *Ask, m *actorpb.HeartbeatAck) Outcome {
 	switch {
 	case m.GetSequence() != ask.Sequence:
-		return s.seek(now, s.trouble(ask, fmt.Errorf("heartbeat %d was acknowledged, not %d", m.GetSequence(), ask.Sequence)))
+		return s.seek(now, s.trouble(ask, fmt.Errorf("acknowledgement of heartbeat %d, want %d", m.GetSequence(), ask.Sequence)))
 	case m.GetTerm() != s.term:
-		return s.seek(now, s.trouble(ask, fmt.Errorf("acknowledged in term %d, registered in %d", m.GetTerm(), s.term)))
+		return s.seek(now, s.trouble(ask, fmt.Errorf("acknowledgement from term %d, registered in term %d", m.GetTerm(), s.term)))
 	}
 	// Another leader may have been heard since, by its plan.
 	if err := s.fence.Term(s.term); err != nil {
@@ -219,7 +219,7 @@ func (s *Session) redirected(now time.Time, ask *Ask, m *actorpb.Redirect) Outco
 	learned := s.roster.Learn(m.GetReplicas())
 	leader := m.GetLeader()
 	if leader.GetId() == "" || leader.GetId() == ask.To.ID {
-		outcome := s.seek(now, s.trouble(ask, errors.New("does not lead and knows no leader")))
+		outcome := s.seek(now, s.trouble(ask, errors.New("not the leader and knows no leader")))
 		outcome.Learned = learned
 		return outcome
 	}

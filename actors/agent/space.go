@@ -67,7 +67,7 @@ func (s *Space) lacks(free Free, trouble, journal error) []lack {
 			s.dir, free.Bytes>>20, want>>20)})
 	}
 	if want := s.wanted(leastInodes); free.Inodes >= 0 && free.Inodes < want {
-		all = append(all, lack{"files", fmt.Sprintf("the disk of %s is full: it takes %d more files, new jobs need %d", s.dir, free.Inodes, want)})
+		all = append(all, lack{"files", fmt.Sprintf("the disk of %s is full: room for %d more files, new jobs need %d", s.dir, free.Inodes, want)})
 	}
 	return all
 }

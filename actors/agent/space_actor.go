@@ -41,10 +41,10 @@ func (a *agentActor) trim(short int64) {
 	go func() {
 		freed, err := files.Trim(short)
 		if err != nil {
-			log.Warn("the file cache could not make room", "node", node, "error", err)
+			log.Warn("file cache cannot free space", "node", node, "error", err)
 		}
 		if freed > 0 {
-			log.Info("the file cache made room: the disk is short of space", "node", node, "bytes", freed)
+			log.Info("file cache freed space: low disk space", "node", node, "bytes", freed)
 		}
 	}()
 }
@@ -72,9 +72,9 @@ func (a *agentActor) judge(ctx actor.Context) {
 	}
 	a.shared.figures.full(a.space.Full())
 	if closed := a.space.Closed(); closed != "" {
-		a.cfg.Logger.Error("no new jobs are taken", "node", a.cfg.Node, "reason", closed, "jobs", len(a.jobs))
+		a.cfg.Logger.Error("not accepting new jobs", "node", a.cfg.Node, "reason", closed, "jobs", len(a.jobs))
 	} else {
-		a.cfg.Logger.Info("new jobs are taken again", "node", a.cfg.Node)
+		a.cfg.Logger.Info("accepting new jobs again", "node", a.cfg.Node)
 	}
 	a.session.Anew()
 	a.ask(ctx)
@@ -87,8 +87,8 @@ func (a *agentActor) caveat() string {
 	case closed == "":
 		return a.cfg.Caveat
 	case a.cfg.Caveat == "":
-		return "takes no new jobs: " + closed
+		return "not accepting new jobs: " + closed
 	default:
-		return "takes no new jobs: " + closed + "; " + a.cfg.Caveat
+		return "not accepting new jobs: " + closed + "; " + a.cfg.Caveat
 	}
 }

@@ -52,8 +52,8 @@ func TestSpace(t *testing.T) {
 		}},
 		"a disk that takes no more files": {least: mib, sights: []sight{
 			{free: Free{mib, leastInodes}},
-			{free: Free{mib, 3}, want: "it takes 3 more files"},
-			{free: Free{2 * mib, leastInodes}, want: "it takes 3 more files"},
+			{free: Free{mib, 3}, want: "room for 3 more files"},
+			{free: Free{2 * mib, leastInodes}, want: "room for 3 more files"},
 			{free: Free{2 * mib, 2 * leastInodes}},
 		}},
 		"a disk that cannot be measured": {least: mib, sights: []sight{
@@ -61,7 +61,7 @@ func TestSpace(t *testing.T) {
 			{free: Free{2 * mib, -1}},
 		}},
 		"a journal that waits": {least: 0, sights: []sight{
-			{journal: journal.ErrFull, want: "the disk is full"},
+			{journal: journal.ErrFull, want: "disk full"},
 			{},
 		}},
 		"a journal that waited, on a disk that is still too full": {least: 64 * mib, sights: []sight{
@@ -75,8 +75,8 @@ func TestSpace(t *testing.T) {
 		"a disk that has neither": {least: 64 * mib, sights: []sight{
 			{free: Free{mib, 1}, want: "1 MiB are free"},
 			{free: Free{mib, 1}, trouble: errors.New("stale handle"), want: "stale handle"},
-			{free: Free{96 * mib, 1}, want: "it takes 1 more files"},
-			{free: Free{mib, 1}, want: "it takes 1 more files"},
+			{free: Free{96 * mib, 1}, want: "room for 1 more files"},
+			{free: Free{mib, 1}, want: "room for 1 more files"},
 		}},
 		"a disk that does not answer, on a disk that is full then": {least: 64 * mib, sights: []sight{
 			{free: Free{70 * mib, -1}, hang: errors.New("no answer"), want: "no answer"},
@@ -146,7 +146,7 @@ func TestAgentOnAFullDisk(t *testing.T) {
 
 		ballast := disktest.Fill(t, disk, 0)
 		w.advance(1100 * time.Millisecond)
-		if closed, caveat := said(); !strings.Contains(closed, "is full: 0 MiB are free") || caveat != "takes no new jobs: "+closed+"; no cgroups" {
+		if closed, caveat := said(); !strings.Contains(closed, "is full: 0 MiB are free") || caveat != "not accepting new jobs: "+closed+"; no cgroups" {
 			t.Errorf("said %q, %q; want that the disk is full", closed, caveat)
 		}
 		w.send(plan(3, 8, granted("declined", 9), abort("aborted", "user_request", 0)))
@@ -178,7 +178,7 @@ func TestAgentOnAFullDisk(t *testing.T) {
 		w.exit("new", 0)
 		w.exit("stays", 0)
 		w.want("aborted:aborted:user_request ends:failed declined:aborted:job_proxy_failed new:completed stays:completed")
-		if w.agent.Stats().DiskFull || w.logs.count("no new jobs are taken") != 2 || w.logs.count("new jobs are taken again") != 1 {
+		if w.agent.Stats().DiskFull || w.logs.count("not accepting new jobs") != 2 || w.logs.count("accepting new jobs again") != 1 {
 			t.Errorf("stats %+v, logs %v", w.agent.Stats(), w.logs.text)
 		}
 		w.kill()

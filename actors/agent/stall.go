@@ -52,7 +52,7 @@ func (w *waits) hang(dir string, now time.Time) error {
 		}
 	}
 	if waited := now.Sub(longest.since); longest.what != "" && waited >= diskPatience {
-		return fmt.Errorf("the disk of %s does not answer: to %s takes more than %v", dir, longest.what, waited.Truncate(time.Second))
+		return fmt.Errorf("disk of %s not responding: cannot %s within %v", dir, longest.what, waited.Truncate(time.Second))
 	}
 	return nil
 }
@@ -60,10 +60,10 @@ func (w *waits) hang(dir string, now time.Time) error {
 // diskDuties are the duties that wait for the disk of the state folder, in words, and that
 // a job is not to wait for for ever.
 var diskDuties = map[Duty]string{
-	NoteStart: "note the start of the job",
+	NoteStart: "record the start of the job",
 	StartRun:  "start the job",
 	ReadTail:  "read the end of its stderr",
-	NoteEnd:   "note the end of the job",
+	NoteEnd:   "record the end of the job",
 }
 
 // Stalled says that a duty is given up, for the disk does not answer; the job goes on without.

@@ -38,7 +38,7 @@ func (a *agentActor) overtake(ctx actor.Context) {
 		}
 		each.overtaken = true
 		a.intake.Followed()
-		why := a.cfg.stuck("note the orders of the leader")
+		why := a.cfg.stuck("record the leader's orders")
 		a.lose(ctx, now, each.orders.Gone)
 		for _, start := range slices.Concat(each.orders.Start, each.orders.Declined) {
 			a.cfg.Logger.Error("a job is declined without the disk", "job", start.GetJobId(), "reason", why)
@@ -50,7 +50,7 @@ func (a *agentActor) overtake(ctx actor.Context) {
 
 // stuck says that the disk has not done something for as long as it is waited for.
 func (c *Config) stuck(what string) string {
-	return fmt.Sprintf("the disk of %s does not answer: to %s takes more than %v (--job-end-timeout)", c.StateDir, what, c.JobEndTimeout)
+	return fmt.Sprintf("disk of %s not responding: cannot %s within %v (--job-end-timeout)", c.StateDir, what, c.JobEndTimeout)
 }
 
 // watch sets the limit of a duty that waits for the disk.

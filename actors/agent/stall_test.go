@@ -35,7 +35,7 @@ func TestAgentStartsAJobOnADiskThatHangs(t *testing.T) {
 		}
 		w.advance(3 * time.Second)
 		closed, caveat := said()
-		if !strings.Contains(closed, "the disk of "+w.cfg.StateDir+" does not answer: to start job j takes more than 30s") || !strings.Contains(caveat, closed) {
+		if !strings.Contains(closed, "disk of "+w.cfg.StateDir+" not responding: cannot start job j within 30s") || !strings.Contains(caveat, closed) {
 			t.Errorf("said %q, %q, want the disk that hangs", closed, caveat)
 		}
 		w.send(plan(3, 9, granted("declined", 9)))
@@ -43,7 +43,7 @@ func TestAgentStartsAJobOnADiskThatHangs(t *testing.T) {
 		w.want("declined:aborted:job_proxy_failed")
 		w.advance(w.cfg.JobEndTimeout)
 		w.want("declined:aborted:job_proxy_failed j:aborted:job_proxy_failed")
-		if e := w.result("j").GetJob().GetError().GetMessage(); !strings.Contains(e, "the disk of "+w.cfg.StateDir+" does not answer: to start the job takes more than 5m0s") {
+		if e := w.result("j").GetJob().GetError().GetMessage(); !strings.Contains(e, "disk of "+w.cfg.StateDir+" not responding: cannot start the job within 5m0s") {
 			t.Errorf("it ended with %q", e)
 		}
 		if got := w.phases("j"); !strings.HasSuffix(got, "ended") {
@@ -194,14 +194,14 @@ func TestAgentWhoseJournalHangs(t *testing.T) {
 		w.exit("ends", 7)
 		w.advance(diskPatience + 3*time.Second)
 		w.want("")
-		if closed, _ := said(); !strings.Contains(closed, "does not answer: to write to its journal takes more than 3") {
+		if closed, _ := said(); !strings.Contains(closed, "not responding: cannot write to its journal within 3") {
 			t.Errorf("said %q, want that the disk hangs", closed)
 		}
 		w.advance(w.cfg.JobEndTimeout)
 		w.want("ends:failed new:aborted:job_proxy_failed")
 		w.advance(w.cfg.JobEndTimeout)
 		w.want("ends:failed new:aborted:job_proxy_failed aborted:aborted:user_request")
-		if e := w.result("new").GetJob().GetError().GetMessage(); !strings.Contains(e, "the disk of "+w.cfg.StateDir+" does not answer: to note the orders of the leader takes more than 5m0s") {
+		if e := w.result("new").GetJob().GetError().GetMessage(); !strings.Contains(e, "disk of "+w.cfg.StateDir+" not responding: cannot record the leader's orders within 5m0s") {
 			t.Errorf("it ended with %q", e)
 		}
 		if w.starts("new") != 0 || len(w.stops("stays")) != 0 {
@@ -250,7 +250,7 @@ func TestAgentWhoseDiskHangsAndIsFullThen(t *testing.T) {
 		slow.freeze(true)
 		w.send(plan(3, 7, granted("j", 9)))
 		w.advance(diskPatience + 3*time.Second)
-		if closed, _ := said(); !strings.Contains(closed, "does not answer") || w.agent.Stats().DiskFull {
+		if closed, _ := said(); !strings.Contains(closed, "not responding") || w.agent.Stats().DiskFull {
 			t.Errorf("said %q, want that the disk hangs", closed)
 		}
 		slow.fill(journal.ErrFull)

@@ -159,7 +159,7 @@ func (a *controllerActor) Receive(ctx actor.Context) {
 		stopTimer(a.learning.tellTimer)
 		stopTimer(a.learning.leaveTimer)
 		a.reading.cancel()
-		a.ends.Drop(&actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: "the operation has another controller", RetryMillis: 50})
+		a.ends.Drop(&actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: "operation assigned to another controller", RetryMillis: 50})
 	case actor.SystemMessage, actor.AutoReceiveMessage:
 		// The rest of the life cycle needs no work here.
 	default:
@@ -200,7 +200,7 @@ func (a *controllerActor) propose(ctx actor.Context, step proto.Message) {
 func (a *controllerActor) stepped(ctx actor.Context, m stepped) {
 	a.stepping = false
 	if m.err != nil || m.results[0].GetRefusal() != nil {
-		a.cfg.Logger.Debug("step was not taken", "operation", a.cfg.Operation, "error", m.err, "refusal", m.results)
+		a.cfg.Logger.Debug("step not committed", "operation", a.cfg.Operation, "error", m.err, "refusal", m.results)
 		if m.err != nil {
 			a.heldBack = ""
 		} else if refusal := m.results[0].GetRefusal(); refusal.GetCode() == codeTooManyJobs {
@@ -273,7 +273,7 @@ func (a *controllerActor) fromAgent(ctx actor.Context, m FromAgent) {
 	case *actorpb.TellWord:
 		a.heard(msg, m.Reply)
 	default:
-		m.Reply(&actorpb.Refused{Code: actorpb.CodeBadRequest, Reason: fmt.Sprintf("operation %s: a %T is not taken here", a.cfg.Operation, m.Message)})
+		m.Reply(&actorpb.Refused{Code: actorpb.CodeBadRequest, Reason: fmt.Sprintf("operation %s: unexpected message %T", a.cfg.Operation, m.Message)})
 	}
 }
 
@@ -300,7 +300,7 @@ func (a *controllerActor) heard(m *actorpb.TellWord, reply func(proto.Message)) 
 	word := m.GetWord()
 	allocation := a.cfg.State.Allocation(word.GetJobId())
 	if allocation == nil || allocation.GetNode() != m.GetNode() || allocation.GetOperationId() != a.cfg.Operation {
-		reply(&actorpb.Refused{Code: actorpb.CodeNotFound, Reason: fmt.Sprintf("word of job %s: it does not run on node %q", word.GetJobId(), m.GetNode())})
+		reply(&actorpb.Refused{Code: actorpb.CodeNotFound, Reason: fmt.Sprintf("readiness of job %s: it is not running on node %q", word.GetJobId(), m.GetNode())})
 		return
 	}
 	switch word.GetWord() {
@@ -308,7 +308,7 @@ func (a *controllerActor) heard(m *actorpb.TellWord, reply func(proto.Message)) 
 		a.cfg.Signals.Tell(word)
 		reply(&actorpb.WordHeard{JobId: word.GetJobId()})
 	default:
-		reply(&actorpb.Refused{Code: actorpb.CodeNotFound, Reason: fmt.Sprintf("word of job %s: %.20q is not known here", word.GetJobId(), word.GetWord())})
+		reply(&actorpb.Refused{Code: actorpb.CodeNotFound, Reason: fmt.Sprintf("readiness of job %s: unknown state %.20q", word.GetJobId(), word.GetWord())})
 	}
 }
 
@@ -337,7 +337,7 @@ func (a *controllerActor) ended(ctx actor.Context, m *actorpb.JobEnded, reply fu
 func (a *controllerActor) finish(ctx actor.Context, job *statepb.FinishedJob, reply func(proto.Message)) bool {
 	if !a.ends.Add(job, reply) {
 		reply(&actorpb.Refused{Code: actorpb.CodeOverloaded, Reason: fmt.Sprintf(
-			"operation %s: %d results wait for their commit, as many as are kept: the result is taken when some are committed", a.cfg.Operation, a.cfg.MaxEnds), RetryMillis: 500})
+			"operation %s: %d results already waiting to be committed, the limit: retry later", a.cfg.Operation, a.cfg.MaxEnds), RetryMillis: 500})
 		return false
 	}
 	a.flush(ctx)
@@ -374,7 +374,7 @@ func (a *controllerActor) finished(ctx actor.Context, m finished) {
 	}
 	result := m.results[0]
 	if refusal := result.GetRefusal(); refusal != nil {
-		a.cfg.Logger.Debug("results refused", "operation", a.cfg.Operation, "code", refusal.GetCode(), "reason", refusal.GetMessage())
+		a.cfg.Logger.Debug("results rejected", "operation", a.cfg.Operation, "code", refusal.GetCode(), "reason", refusal.GetMessage())
 		a.ends.Drop(&actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: refusal.GetMessage(), RetryMillis: 100})
 		return
 	}

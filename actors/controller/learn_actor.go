@@ -93,7 +93,7 @@ func (a *controllerActor) takeLessons(op *statepb.Operation) {
 		err = l.lessons.Take(a.cfg.State.Memory(op.GetId(), true))
 	}
 	if err != nil {
-		a.cfg.Logger.Warn("memory digest is begun anew", "operation", op.GetId(), "error", err)
+		a.cfg.Logger.Warn("memory digest unreadable; starting a new one", "operation", op.GetId(), "error", err)
 	}
 }
 
@@ -121,7 +121,7 @@ func (a *controllerActor) tellReserves(ctx actor.Context, state lifecycle.State)
 func (a *controllerActor) reservesTold(ctx actor.Context, results []*commandpb.Result, err error) {
 	a.learning.telling = false
 	if err != nil || results[0].GetRefusal() != nil {
-		a.cfg.Logger.Debug("reserves were not taken", "operation", a.cfg.Operation, "error", err, "refusal", results)
+		a.cfg.Logger.Debug("reserves not committed", "operation", a.cfg.Operation, "error", err, "refusal", results)
 		a.doAfter(ctx, &a.learning.tellTimer, a.cfg.RetryAfter, a.learn)
 		return
 	}
@@ -153,7 +153,7 @@ func (a *controllerActor) profilesLeft(ctx actor.Context, results []*commandpb.R
 	if err == nil && results[0].GetRefusal() == nil {
 		l.left = true
 	} else if l.attempts >= leaveAttempts {
-		a.cfg.Logger.Warn("memory profiles are lost", "operation", a.cfg.Operation, "error", err, "refusal", results)
+		a.cfg.Logger.Warn("memory profiles not saved; giving up", "operation", a.cfg.Operation, "error", err, "refusal", results)
 		l.left = true
 	}
 	if l.left {
@@ -185,7 +185,7 @@ func (a *controllerActor) expect(op *statepb.Operation) func(*statepb.TaskSpec) 
 		}
 		known, err := Expect(op.GetSpec(), task, profile, learning)
 		if err != nil {
-			a.cfg.Logger.Warn("memory profile is not understood", "operation", op.GetId(), "error", err)
+			a.cfg.Logger.Warn("memory profile unreadable", "operation", op.GetId(), "error", err)
 		}
 		return known
 	}

@@ -16,7 +16,7 @@ import (
 
 // errBehind is returned where the digests of the state have samples that were never seen
 // here: they have to be read again.
-var errBehind = errors.New("the digests of the state have samples that those here do not")
+var errBehind = errors.New("the state's digests have samples missing here")
 
 // Lessons is what the tasks of an operation have taught about memory: the digests of the
 // replicated state, and all samples that came after them, in their order.

@@ -55,7 +55,7 @@ func cut(m *statepb.MapSpec, input *statepb.Input, maxJobs int) ([]*statepb.Slic
 func checkSize(input *statepb.Input, jobs []*statepb.Slices) error {
 	files, slices := proto.Size(input), proto.Size(&commandpb.TaskDefinition{Slices: jobs})
 	if files > maxInputBytes || slices > maxInputBytes {
-		return fmt.Errorf("the input is %d files for %d jobs: names and slices take %d and %d bytes, each may take %d: join files, or read more with a job",
+		return fmt.Errorf("%d input files for %d jobs: names and slices take %d and %d bytes, the limit of each is %d: join files, or give each job more",
 			len(input.GetFiles()), len(jobs), files, slices, maxInputBytes)
 	}
 	return nil
@@ -106,7 +106,7 @@ func published(now time.Time, op *statepb.Operation, epoch uint64, parts []*stat
 	step := &commandpb.PublishOutput{OperationId: op.GetId(), Epoch: epoch, Time: timestamppb.New(now)}
 	if err != nil {
 		step.Error = &statepb.Error{
-			Code: int32(lifecycle.CodeJobFailed), Message: fmt.Sprintf("the output could not be published: %v", err),
+			Code: int32(lifecycle.CodeJobFailed), Message: fmt.Sprintf("cannot publish output: %v", err),
 			Attributes: map[string]string{"output_path": op.GetSpec().GetMap().GetOutputPath()},
 		}
 		return step

@@ -183,7 +183,7 @@ func (a *controllerActor) publishParts(ctx context.Context, op *statepb.Operatio
 		if err == nil || errors.Is(err, storage.ErrExists) || errors.Is(err, storage.ErrBroken) {
 			return err
 		}
-		a.cfg.Logger.Warn("output is not published yet", "operation", op.GetId(), "error", err)
+		a.cfg.Logger.Warn("output not published yet; retrying", "operation", op.GetId(), "error", err)
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
@@ -216,7 +216,7 @@ func (a *controllerActor) addFeed(op *statepb.Operation, allocation *statepb.All
 		reply(&actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: err.Error(), RetryMillis: 1000})
 	}
 	if !a.known(op) {
-		refuse(fmt.Errorf("feed of job %s: the input is not known yet", allocation.GetJobId()))
+		refuse(fmt.Errorf("feed of job %s: input not listed yet", allocation.GetJobId()))
 		return
 	}
 	given := a.cfg.State.Slices(op.GetId(), allocation.GetTask(), allocation.GetCookie())
@@ -254,7 +254,7 @@ func (a *controllerActor) endedRead(op *statepb.Operation, allocation *statepb.A
 	given := a.cfg.State.Slices(op.GetId(), allocation.GetTask(), allocation.GetCookie())
 	if !a.known(op) || len(given) == 0 {
 		// Or the job has just been counted.
-		reply(&actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: fmt.Sprintf("end of job %s: its input is not known yet", job.GetJobId()), RetryMillis: 1000})
+		reply(&actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: fmt.Sprintf("result of job %s: input not listed yet", job.GetJobId()), RetryMillis: 1000})
 		return false
 	}
 	m, before := op.GetSpec().GetMap(), suspicion{}

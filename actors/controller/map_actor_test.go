@@ -179,11 +179,11 @@ func TestOutputThatCannotBe(t *testing.T) {
 		set  func(*stage)
 		want string
 	}{
-		"it exists":            {func(s *stage) { s.shelf.publishing = []error{storage.ErrExists} }, "exists already"},
-		"a part is broken":     {func(s *stage) { s.shelf.publishing = []error{storage.ErrBroken} }, "is not what it wrote"},
+		"it exists":            {func(s *stage) { s.shelf.publishing = []error{storage.ErrExists} }, "already exists"},
+		"a part is broken":     {func(s *stage) { s.shelf.publishing = []error{storage.ErrBroken} }, "differs from what it wrote"},
 		"the disk stays full":  {func(s *stage) { s.shelf.publishing = []error{full, full, full, full, full, full, full, full} }, "no space left"},
-		"not all was read":     {func(s *stage) { s.shelf.progress.Bytes = 7 }, "7 of 20 bytes of the input have been read"},
-		"something read twice": {func(s *stage) { s.shelf.parts = append(s.shelf.parts, s.shelf.parts[0]) }, "has been read by two jobs"},
+		"not all was read":     {func(s *stage) { s.shelf.progress.Bytes = 7 }, "7 of 20 input bytes read"},
+		"something read twice": {func(s *stage) { s.shelf.parts = append(s.shelf.parts, s.shelf.parts[0]) }, "was read by two jobs"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onMapStage(t, "completing", test.set, func(s *stage) {

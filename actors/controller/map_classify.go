@@ -70,7 +70,7 @@ func completeRead(job *statepb.FinishedJob, allocation *statepb.Allocation, give
 		// It may be that of another life of the node.
 		job.State, job.AbortReason = lifecycle.JobAborted.String(), lifecycle.AbortJobProxyFailed.String()
 		job.Error = &statepb.Error{Code: int32(lifecycle.CodeJobFailed), Message: fmt.Sprintf(
-			"the job says that it has read %v, leaves %v and has written %q; it was given %v and %q", in.GetProcessed(), in.GetRest(), job.GetOutput().GetPart(), given, partName(allocation))}
+			"job reports that it read %v, left %v and wrote %q; it was given %v and %q", in.GetProcessed(), in.GetRest(), job.GetOutput().GetPart(), given, partName(allocation))}
 	case len(in.GetProcessed()) == 0:
 		// It was asked to leave before it got anything.
 		job.Rerun = true
@@ -120,7 +120,7 @@ func blame(job *statepb.FinishedJob, file *statepb.InputFile, slice *statepb.Sli
 	job.Fatal = true
 	job.Error = &statepb.Error{
 		Code: int32(lifecycle.CodeJobFailed), Inner: []*statepb.Error{job.GetError()}, Attributes: job.GetError().GetAttributes(),
-		Message: fmt.Sprintf("no job survives the record at byte %d of %s, which begins with %q: mend it, or let max_skipped_records leave it out",
+		Message: fmt.Sprintf("every job fails on the record at byte %d of %s, which begins with %q: fix it, or set max_skipped_records to skip it",
 			record.GetBegin(), file.GetPath(), record.GetHead()),
 	}
 }

@@ -16,7 +16,7 @@ import (
 // someone has completed the operation by hand.
 func inOrder(parts []*statepb.CompletedPart, progress *statepb.InputProgress) ([]storage.Part, error) {
 	if read, total := progress.GetBytes(), progress.GetBytesTotal(); read != total {
-		return nil, fmt.Errorf("%d of %d bytes of the input have been read: an output of a part of it is not published", read, total)
+		return nil, fmt.Errorf("%d of %d input bytes read: partial output is not published", read, total)
 	}
 	parts = slices.Clone(parts)
 	slices.SortFunc(parts, func(a, b *statepb.CompletedPart) int { return comparePlaces(first(a), first(b)) })
@@ -24,7 +24,7 @@ func inOrder(parts []*statepb.CompletedPart, progress *statepb.InputProgress) ([
 	var last *statepb.Slice
 	for _, part := range parts {
 		if last != nil && len(part.GetSlices()) > 0 && comparePlaces(first(part), &statepb.Slice{File: last.GetFile(), Begin: last.GetEnd()}) < 0 {
-			return nil, fmt.Errorf("byte %d of input %d has been read by two jobs, the second of them cookie %d", first(part).GetBegin(), first(part).GetFile(), part.GetCookie())
+			return nil, fmt.Errorf("byte %d of input %d was read by two jobs, the second with cookie %d", first(part).GetBegin(), first(part).GetFile(), part.GetCookie())
 		}
 		if n := len(part.GetSlices()); n > 0 {
 			last = part.GetSlices()[n-1]

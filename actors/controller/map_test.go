@@ -57,7 +57,7 @@ func TestInputOfTooManyFiles(t *testing.T) {
 		files = append(files, &statepb.InputFile{Path: fmt.Sprintf("/in/%0100d", i), Size: 1})
 	}
 	input := inputRecord(files)
-	if err := checkSize(input, nil); err == nil || !strings.Contains(err.Error(), "40000 files") {
+	if err := checkSize(input, nil); err == nil || !strings.Contains(err.Error(), "40000 input files") {
 		t.Errorf("error %v", err)
 	}
 	if err := checkSize(twoFiles(), nil); err != nil {
@@ -116,10 +116,10 @@ func TestPartsInTheOrderOfTheInput(t *testing.T) {
 			parts: []*statepb.CompletedPart{part(0, "", 0, slice(0, 0, 15)), part(1, "b", 1, slice(1, 0, 5))}, progress: all, want: "b1",
 		},
 		"nothing was read twice": {
-			parts: []*statepb.CompletedPart{part(0, "a", 2, slice(0, 0, 9)), part(9, "b", 3, slice(0, 7, 15))}, progress: all, wantError: "has been read by two jobs",
+			parts: []*statepb.CompletedPart{part(0, "a", 2, slice(0, 0, 9)), part(9, "b", 3, slice(0, 7, 15))}, progress: all, wantError: "was read by two jobs",
 		},
 		"not all was read": {
-			parts: []*statepb.CompletedPart{part(0, "a", 2, slice(0, 0, 9))}, progress: &statepb.InputProgress{Bytes: 9, BytesTotal: 20}, wantError: "9 of 20 bytes of the input have been read",
+			parts: []*statepb.CompletedPart{part(0, "a", 2, slice(0, 0, 9))}, progress: &statepb.InputProgress{Bytes: 9, BytesTotal: 20}, wantError: "9 of 20 input bytes read",
 		},
 		"nothing to read": {progress: &statepb.InputProgress{}},
 	}
@@ -240,7 +240,7 @@ func TestBlame(t *testing.T) {
 		want       string
 	}{
 		"it is left out":                     {attributes: told, left: 1, want: "skipped 20-30 bad"},
-		"no other may be left out":           {attributes: told, want: `fatal no job survives the record at byte 20 of /in/a, which begins with "bad": mend it, or let max_skipped_records leave it out`},
+		"no other may be left out":           {attributes: told, want: `fatal every job fails on the record at byte 20 of /in/a, which begins with "bad": fix it, or set max_skipped_records to skip it`},
 		"the job proxy has not told it":      {left: 1, want: "skipped 10-40 "},
 		"the job proxy tells of another":     {attributes: map[string]string{statepb.AttributeRecordOffset: "5", statepb.AttributeRecordEnd: "9"}, left: 1, want: "skipped 10-40 "},
 		"the head is not quoted as it is to": {attributes: map[string]string{statepb.AttributeRecordOffset: "20", statepb.AttributeRecordEnd: "30", statepb.AttributeRecordHead: "bad"}, left: 1, want: "skipped 20-30 bad"},

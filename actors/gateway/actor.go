@@ -126,7 +126,7 @@ func (a *gatewayActor) inbound(ctx actor.Context, m *remote.Inbound) {
 // time how many there were since.
 func (a *gatewayActor) complain(from identity.Identity, refused *actorpb.Refused) {
 	if tell, before := a.complaints.add(time.Now(), refused.GetCode()); tell {
-		a.cfg.Logger.Warn("message refused", "from", from.String(), "code", refused.GetCode(), "reason", refused.GetReason(), "unlogged_before", before)
+		a.cfg.Logger.Warn("message rejected", "from", from.String(), "code", refused.GetCode(), "reason", refused.GetReason(), "unlogged_before", before)
 	}
 }
 
@@ -212,7 +212,7 @@ func (a *gatewayActor) route(m *remote.Inbound, reply func(proto.Message)) {
 		a.aside(m, reply, func(ctx context.Context) proto.Message { return a.cfg.Leader.ReadOutput(ctx, msg) })
 	default:
 		// Invariant: permit lets in what is routed here only.
-		reply(&actorpb.Refused{Code: actorpb.CodeBadRequest, Reason: name(msg) + " is not taken here"})
+		reply(&actorpb.Refused{Code: actorpb.CodeBadRequest, Reason: name(msg) + " is not accepted here"})
 	}
 }
 
@@ -251,7 +251,7 @@ func (a *gatewayActor) atGrant(m *remote.Inbound, grant uint64, reply func(proto
 	a.background(m, func(ctx context.Context) {
 		if err := a.cfg.Cluster.WaitApplied(ctx, grant); err != nil {
 			reply(&actorpb.Refused{Code: actorpb.CodeUnavailable, RetryMillis: a.cfg.Limits.RetryMillis,
-				Reason: fmt.Sprintf("log entry %d, which the agent knows, is not known here yet", grant)})
+				Reason: fmt.Sprintf("log entry %d, already seen by the agent, is not applied here yet", grant)})
 			return
 		}
 		then()

@@ -363,7 +363,7 @@ func TestRefusalsAreToldNowAndThen(t *testing.T) {
 		}
 		<-time.After(complainEvery)
 		liar()
-		if got := lines(); len(got) != 3 || !strings.Contains(got[2], "unlogged_before=99") || !strings.Contains(got[2], "cannot speak for node") {
+		if got := lines(); len(got) != 3 || !strings.Contains(got[2], "unlogged_before=99") || !strings.Contains(got[2], "cannot act for node") {
 			t.Errorf("logged %q, want a third line that counts 99 before it", got)
 		}
 	})

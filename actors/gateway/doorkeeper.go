@@ -51,7 +51,7 @@ func (l Limits) Validate() error {
 // Busy returns the refusal of what does not even get to the gateway's door, because
 // too much waits before it.
 func Busy(l Limits) *actorpb.Refused {
-	return &actorpb.Refused{Code: actorpb.CodeOverloaded, Reason: "too many messages wait for the gateway", RetryMillis: l.RetryMillis}
+	return &actorpb.Refused{Code: actorpb.CodeOverloaded, Reason: "too many messages waiting for the gateway", RetryMillis: l.RetryMillis}
 }
 
 // Doorkeeper counts what is in flight and decides who may come in. It is not safe
@@ -94,10 +94,10 @@ func (d *Doorkeeper) Enter(from identity.Identity, msg proto.Message) *actorpb.R
 	case refused != nil:
 	case c.total >= c.limit:
 		refused = &actorpb.Refused{Code: actorpb.CodeOverloaded, RetryMillis: d.limits.RetryMillis,
-			Reason: fmt.Sprintf("%d requests wait for their answer already, the limit of a replica", c.total)}
+			Reason: fmt.Sprintf("%d requests already in flight, the limit of a replica", c.total)}
 	case from.Role == identity.Agent && c.byAgent[from.Name] >= c.ofAgent:
 		refused = &actorpb.Refused{Code: actorpb.CodeOverloaded, RetryMillis: d.limits.RetryMillis,
-			Reason: fmt.Sprintf("%d requests of agent %q wait for their answer already, the limit of one agent", c.byAgent[from.Name], from.Name)}
+			Reason: fmt.Sprintf("%d requests of agent %q already in flight, the limit of one agent", c.byAgent[from.Name], from.Name)}
 	}
 	if refused != nil {
 		return refused
@@ -134,11 +134,11 @@ func permit(from identity.Identity, msg proto.Message) *actorpb.Refused {
 		return &actorpb.Refused{Code: actorpb.CodeWrongIdentity, Reason: fmt.Sprintf("%s is not for agents", name(msg))}
 	case from.Role == identity.Agent && node != from.Name && !aboutNobody(msg):
 		return &actorpb.Refused{Code: actorpb.CodeWrongIdentity,
-			Reason: fmt.Sprintf("%s: the certificate is of node %q, it cannot speak for node %q", name(msg), from.Name, node)}
+			Reason: fmt.Sprintf("%s: certificate of node %q cannot act for node %q", name(msg), from.Name, node)}
 	case from.Role == identity.Replica && !ofReplica(msg):
 		return &actorpb.Refused{Code: actorpb.CodeWrongIdentity, Reason: fmt.Sprintf("%s is not for replicas", name(msg))}
 	case from.Role != identity.Agent && from.Role != identity.Replica:
-		return &actorpb.Refused{Code: actorpb.CodeWrongIdentity, Reason: fmt.Sprintf("a certificate with role %s reaches the API only", from.Role)}
+		return &actorpb.Refused{Code: actorpb.CodeWrongIdentity, Reason: fmt.Sprintf("certificates with role %s can use the API only", from.Role)}
 	default:
 		return nil
 	}

@@ -22,11 +22,11 @@ func TestWhoMaySayWhat(t *testing.T) {
 		want string
 	}{
 		"an agent registers its node":               {agent, &actorpb.RegisterAgent{Node: "n1"}, ""},
-		"an agent registers another node":           {agent, &actorpb.RegisterAgent{Node: "n2"}, `cannot speak for node "n2"`},
-		"an agent beats for another node":           {agent, &actorpb.Heartbeat{Node: "n2"}, `cannot speak for node "n2"`},
-		"an agent asks for another node's job":      {agent, &actorpb.JobSpecRequest{Node: "n2"}, `cannot speak for node "n2"`},
-		"an agent ends another node's job":          {agent, &actorpb.JobEnded{Node: "n2"}, `cannot speak for node "n2"`},
-		"an agent speaks for nobody":                {agent, &actorpb.Heartbeat{}, `cannot speak for node ""`},
+		"an agent registers another node":           {agent, &actorpb.RegisterAgent{Node: "n2"}, `cannot act for node "n2"`},
+		"an agent beats for another node":           {agent, &actorpb.Heartbeat{Node: "n2"}, `cannot act for node "n2"`},
+		"an agent asks for another node's job":      {agent, &actorpb.JobSpecRequest{Node: "n2"}, `cannot act for node "n2"`},
+		"an agent ends another node's job":          {agent, &actorpb.JobEnded{Node: "n2"}, `cannot act for node "n2"`},
+		"an agent speaks for nobody":                {agent, &actorpb.Heartbeat{}, `cannot act for node ""`},
 		"an agent looks for a controller":           {agent, &actorpb.FindController{OperationId: "op"}, ""},
 		"an agent asks who a job's peers are":       {agent, &actorpb.InstancesRequest{OperationId: "op"}, ""},
 		"a replica asks as an agent does":           {replica, &actorpb.InstancesRequest{OperationId: "op"}, "not for replicas"},
@@ -37,11 +37,11 @@ func TestWhoMaySayWhat(t *testing.T) {
 		"a replica asks what pools were":            {replica, &actorpb.PoolHistoryRequest{}, ""},
 		"a replica asks what the scheduler sees":    {replica, &actorpb.SchedulerViewRequest{}, ""},
 		"a replica speaks for an agent":             {replica, &actorpb.Heartbeat{Node: "n1"}, "not for replicas"},
-		"a client has no business with actors":      {of(identity.Client, "ann"), &actorpb.Propose{}, "reaches the API only"},
-		"an operator has no business with actors":   {of(identity.Operator, "ops"), &actorpb.ReadIndexRequest{}, "reaches the API only"},
+		"a client has no business with actors":      {of(identity.Client, "ann"), &actorpb.Propose{}, "can use the API only"},
+		"an operator has no business with actors":   {of(identity.Operator, "ops"), &actorpb.ReadIndexRequest{}, "can use the API only"},
 		"an agent sends what only leaders send":     {agent, &actorpb.NodePlan{}, "not for agents"},
 		"a replica sends what only leaders send":    {replica, &actorpb.NodePlan{}, "not for replicas"},
-		"a peer without a role is sent away gently": {identity.Identity{}, &actorpb.Heartbeat{}, "reaches the API only"},
+		"a peer without a role is sent away gently": {identity.Identity{}, &actorpb.Heartbeat{}, "can use the API only"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -99,14 +99,14 @@ func (s *speaker[M, T]) say(said M) {
 		err = s.cfg.Gossip.Broadcast(s.known.subject.Key(said), payload)
 	}
 	if err != nil {
-		s.cfg.Logger.Warn("hearsay was not sent", "topic", s.known.subject.Topic, "error", err)
+		s.cfg.Logger.Warn("gossip message not sent", "topic", s.known.subject.Topic, "error", err)
 	}
 }
 
 func (s *speaker[M, T]) heard(m Heard) {
 	all, err := s.known.decode(m.Payload, m.Full)
 	if err != nil {
-		s.cfg.Logger.Warn("hearsay was not understood", "topic", s.known.subject.Topic, "error", err)
+		s.cfg.Logger.Warn("unreadable gossip message", "topic", s.known.subject.Topic, "error", err)
 		return
 	}
 	for _, said := range all {

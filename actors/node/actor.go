@@ -147,7 +147,7 @@ func (a *nodeActor) fromAgent(ctx actor.Context, m FromAgent) {
 	case *actorpb.Heartbeat:
 		a.heartbeat(ctx, msg, m.Reply)
 	default:
-		m.Reply(&actorpb.Refused{Code: actorpb.CodeBadRequest, Reason: fmt.Sprintf("node %q: a %T is not taken here", a.cfg.ID, m.Message)})
+		m.Reply(&actorpb.Refused{Code: actorpb.CodeBadRequest, Reason: fmt.Sprintf("node %q: unexpected message %T", a.cfg.ID, m.Message)})
 	}
 }
 
@@ -156,8 +156,8 @@ func (a *nodeActor) register(ctx actor.Context, m *actorpb.RegisterAgent, reply 
 	if m.GetToken().GetTerm() > a.cfg.Term {
 		// The agent would take no order of this leader: jobs granted to it would wait.
 		a.cfg.Lead.Reply(reply, &actorpb.Refused{Code: actorpb.CodeBadRequest, Reason: fmt.Sprintf(
-			"register node %q: its agent has orders of term %d, and this cluster is in term %d: the agent's state folder is of another cluster, "+
-				"or of this one before it was made anew; move it away and start the agent again", m.GetNode(), m.GetToken().GetTerm(), a.cfg.Term)})
+			"register node %q: its agent has orders of term %d, but this cluster is in term %d: the agent's state folder belongs to another cluster, "+
+				"or to an earlier one of the same name; move it away and restart the agent", m.GetNode(), m.GetToken().GetTerm(), a.cfg.Term)})
 		return
 	}
 	if refused := a.session.Greet(now, m); refused != nil {
@@ -165,7 +165,7 @@ func (a *nodeActor) register(ctx actor.Context, m *actorpb.RegisterAgent, reply 
 		return
 	}
 	if a.inFlight {
-		reply(&actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: "the node's record is being changed", RetryMillis: 50})
+		reply(&actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: "node record update in progress", RetryMillis: 50})
 		return
 	}
 	record, _, _ := a.cfg.State.Node(a.cfg.ID)
@@ -279,10 +279,10 @@ func (a *nodeActor) expire(ctx actor.Context) {
 		a.look(ctx)
 		return
 	}
-	a.cfg.Logger.Warn("node lost: its lease ran out", "node", a.cfg.ID, "jobs", len(granted), "lease", a.cfg.Timing.Lease)
+	a.cfg.Logger.Warn("node lost: lease expired", "node", a.cfg.ID, "jobs", len(granted), "lease", a.cfg.Timing.Lease)
 	a.session.Close()
 	commands := []proto.Message{&commandpb.SetNodeOffline{
-		Term: a.cfg.Term, Time: timestamppb.New(now), Node: a.cfg.ID, Incarnation: record.GetIncarnation(), Reason: "lease ran out",
+		Term: a.cfg.Term, Time: timestamppb.New(now), Node: a.cfg.ID, Incarnation: record.GetIncarnation(), Reason: "lease expired",
 	}}
 	if len(granted) > 0 {
 		commands = append(commands, a.abort(lifecycle.AbortNodeOffline, ids(granted)))
@@ -340,7 +340,7 @@ func (a *nodeActor) close() {
 	if a.registering != nil {
 		// Nobody else will: the outcome is for this life.
 		a.registering(&actorpb.Refused{
-			Code: actorpb.CodeUnavailable, Reason: "what leads the node starts again", RetryMillis: a.cfg.RetryAfter.Milliseconds(),
+			Code: actorpb.CodeUnavailable, Reason: "the node's actor is restarting", RetryMillis: a.cfg.RetryAfter.Milliseconds(),
 		})
 	}
 	a.cfg.Board.Publish(a.cfg.ID, nil, nil)

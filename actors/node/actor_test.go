@@ -219,7 +219,7 @@ func TestRegistrationThatIsNotCommitted(t *testing.T) {
 func TestClosedNode(t *testing.T) {
 	onStage(t, online(7), nil, func(s *stage) {
 		closed := registration(7)
-		closed.Closed = "the disk is full"
+		closed.Closed = "disk full"
 		s.say(closed)
 		s.want("AgentRegistered", "withdraw n1")
 		s.beat(1)

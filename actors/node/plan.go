@@ -85,7 +85,7 @@ func (s *Session) Compare(now time.Time, granted []Granted) Difference {
 func (s *Session) Held(job string) *actorpb.HeldJob { return s.held[job] }
 
 // unconfirmed is the order for a job that nobody has granted.
-var unconfirmed = &statepb.StopOrder{Reason: lifecycle.AbortUnconfirmed.String(), Message: "no allocation is committed for this job"}
+var unconfirmed = &statepb.StopOrder{Reason: lifecycle.AbortUnconfirmed.String(), Message: "no committed allocation for this job"}
 
 // leaves reports whether the agent has taken the order of a job and is to be trusted
 // with it: the job goes by the deadline or before, and has not outlived it.

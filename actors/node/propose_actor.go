@@ -28,7 +28,7 @@ func (a *nodeActor) propose(ctx actor.Context, commands []proto.Message, then fu
 func (a *nodeActor) committed(ctx actor.Context, m committed) {
 	a.inFlight = false
 	if m.err != nil {
-		a.cfg.Logger.Debug("proposal was not committed", "node", a.cfg.ID, "error", m.err)
+		a.cfg.Logger.Debug("proposal not committed", "node", a.cfg.ID, "error", m.err)
 	}
 	m.then(ctx)
 	if a.dirty {
@@ -43,7 +43,7 @@ func (a *nodeActor) failed(results []*commandpb.Result, err error) bool {
 	again := err != nil
 	for _, result := range results {
 		if refusal := result.GetRefusal(); refusal != nil {
-			a.cfg.Logger.Warn("proposal refused; it is made again", "node", a.cfg.ID, "code", refusal.GetCode(), "reason", refusal.GetMessage())
+			a.cfg.Logger.Warn("proposal rejected; retrying", "node", a.cfg.ID, "code", refusal.GetCode(), "reason", refusal.GetMessage())
 			again = true
 		}
 	}

@@ -107,7 +107,7 @@ func (s *Session) Greet(now time.Time, m *actorpb.RegisterAgent) *actorpb.Refuse
 	}
 	return &actorpb.Refused{
 		Code: actorpb.CodeNameInUse,
-		Reason: fmt.Sprintf("register node %q: another agent with this name was heard %s ago; give each agent its own name, certificate and state folder",
+		Reason: fmt.Sprintf("register node %q: another agent with this name was active %s ago; give each agent its own name, certificate and state folder",
 			m.GetNode(), now.Sub(s.heard).Round(time.Millisecond)),
 		RetryMillis: max(inUse.Milliseconds(), 100),
 	}
@@ -118,11 +118,11 @@ func faultOf(m *actorpb.RegisterAgent) string {
 	r := m.GetResources().Amounts()
 	switch {
 	case m.GetNode() == "" || m.GetIncarnation() == 0:
-		return "name and incarnation are needed"
+		return "name and incarnation are required"
 	case r.Validate() != nil:
 		return "resources: " + r.Validate().Error()
 	case r.UserSlots == 0:
-		return "resources: user_slots is 0, so that no job could run; set it to how many jobs the node may run at once"
+		return "resources: user_slots is 0, so no job can run; set it to the number of jobs the node may run at once"
 	case r.CPU == 0 || r.Memory == 0:
 		return "resources: cpu and memory must be more than 0"
 	default:
@@ -173,10 +173,10 @@ func (s *Session) Open(now time.Time, m *actorpb.RegisterAgent) {
 // tells nothing of this one.
 func (s *Session) Heartbeat(now time.Time, term uint64, m *actorpb.Heartbeat) *actorpb.Refused {
 	if s.incarnation == 0 || s.incarnation != m.GetIncarnation() || s.process != m.GetSession() || m.GetTerm() != term {
-		return &actorpb.Refused{Code: actorpb.CodeNotRegistered, Reason: fmt.Sprintf("heartbeat of node %q: this agent is not registered in this term, register again", m.GetNode())}
+		return &actorpb.Refused{Code: actorpb.CodeNotRegistered, Reason: fmt.Sprintf("heartbeat of node %q: agent not registered in this term; register again", m.GetNode())}
 	}
 	if m.GetSequence() <= s.sequence {
-		return &actorpb.Refused{Code: actorpb.CodeStale, Reason: fmt.Sprintf("heartbeat %d of node %q: %d came before", m.GetSequence(), m.GetNode(), s.sequence)}
+		return &actorpb.Refused{Code: actorpb.CodeStale, Reason: fmt.Sprintf("heartbeat %d of node %q: already received %d", m.GetSequence(), m.GetNode(), s.sequence)}
 	}
 	s.sequence = m.GetSequence()
 	s.files = m.GetFiles()

@@ -137,7 +137,7 @@ func timeLimit(now time.Time, view View) proto.Message {
 	msg := advance(now, view, mustState(op), lifecycle.Failing)
 	msg.Result = &statepb.Error{
 		Code:    int32(lifecycle.CodeTimeLimitExceeded),
-		Message: fmt.Sprintf("operation ran into its time_limit of %s", op.GetSpec().GetTimeLimit().AsDuration()),
+		Message: fmt.Sprintf("operation exceeded its time_limit of %s", op.GetSpec().GetTimeLimit().AsDuration()),
 	}
 	return msg
 }

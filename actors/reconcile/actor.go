@@ -116,7 +116,7 @@ func (r *reconciler) proposed(ctx actor.Context, m proposed) {
 	for _, result := range m.results {
 		if refusal := result.GetRefusal(); refusal != nil {
 			failed = true
-			r.cfg.Logger.Debug("step refused", "code", refusal.GetCode(), "reason", refusal.GetMessage())
+			r.cfg.Logger.Debug("step rejected", "code", refusal.GetCode(), "reason", refusal.GetMessage())
 		}
 	}
 	switch {

@@ -88,7 +88,7 @@ func (c *Config) complete() error {
 		return fmt.Errorf("self: %w", err)
 	}
 	if (c.Directory == nil) != (c.Dialer == nil) {
-		return errors.New("a directory is of no use without a dialer, and the other way round: give both or none")
+		return errors.New("directory and dialer must be set together")
 	}
 	if c.Incarnation == 0 {
 		c.Incarnation = newIncarnation()

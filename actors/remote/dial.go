@@ -26,7 +26,7 @@ func (r *Remote) Connect(peer string) error {
 	case err != nil:
 		return fmt.Errorf("connect: %w", err)
 	case peer == r.self:
-		return fmt.Errorf("connect %s: that is this process", peer)
+		return fmt.Errorf("connect %s: is this process", peer)
 	case r.config.Dialer == nil:
 		return fmt.Errorf("connect %s: this process has no dialer", peer)
 	}
@@ -76,7 +76,7 @@ func (r *Remote) keepConnected(ctx context.Context, peer string) {
 func (r *Remote) dial(ctx context.Context, peer string) (up bool, err error) {
 	addr, ok := r.config.Directory.Address(peer)
 	if !ok {
-		return false, errors.New("no address is known for it")
+		return false, errors.New("no known address")
 	}
 	client := r.config.Dialer.HTTPClient(0)
 	defer client.CloseIdleConnections()
@@ -110,7 +110,7 @@ func (r *Remote) dial(ctx context.Context, peer string) (up bool, err error) {
 		return false, fmt.Errorf("%s: %w", addr, err)
 	}
 	if ctx.Err() != nil {
-		s.end(errors.New("disconnected by this side"), r.self+" has disconnected")
+		s.end(errors.New("disconnected by this process"), r.self+" has disconnected")
 	}
 	return true, s.run()
 }

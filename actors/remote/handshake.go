@@ -27,14 +27,14 @@ type counterpart struct {
 // us; then it may be anyone that it can prove to be.
 func checkHello(self identity.Identity, certified *identity.Identity, dialed string, hello *remotepb.Hello) (counterpart, error) {
 	if hello == nil {
-		return counterpart{}, refusef("the first frame is not a hello: is the peer a weir process?")
+		return counterpart{}, refusef("first frame is not a hello: is the peer a weir process?")
 	}
 	if hello.GetProtocol() < oldestProtocol {
-		return counterpart{}, refusef("protocol %d of weir %q is too old: %s understands %d and later, upgrade the older side",
+		return counterpart{}, refusef("protocol %d of weir %q is too old: %s supports %d and later: upgrade the older side",
 			hello.GetProtocol(), hello.GetVersion(), PeerName(self), oldestProtocol)
 	}
 	if hello.GetCluster() != self.Cluster {
-		return counterpart{}, refusef("%s belongs to cluster %q and %s to cluster %q", hello.GetPeer(), hello.GetCluster(), PeerName(self), self.Cluster)
+		return counterpart{}, refusef("%s belongs to cluster %q, %s to cluster %q", hello.GetPeer(), hello.GetCluster(), PeerName(self), self.Cluster)
 	}
 	role, name, err := ParsePeer(hello.GetPeer())
 	if err != nil {
@@ -46,17 +46,17 @@ func checkHello(self identity.Identity, certified *identity.Identity, dialed str
 	}
 	switch {
 	case certified != nil && *certified != id:
-		return counterpart{}, refusef("the certificate is of %s and the hello of %s", certified, id)
+		return counterpart{}, refusef("certificate identifies %s, hello %s", certified, id)
 	case dialed != "" && hello.GetPeer() != dialed:
-		return counterpart{}, refusef("%s was dialed and %s answered: is the address right?", dialed, hello.GetPeer())
+		return counterpart{}, refusef("dialed %s, reached %s: is the address right?", dialed, hello.GetPeer())
 	case hello.GetTo() != PeerName(self):
-		return counterpart{}, refusef("the hello is for %s and this is %s: is the address right?", hello.GetTo(), PeerName(self))
+		return counterpart{}, refusef("hello is for %s, this is %s: is the address right?", hello.GetTo(), PeerName(self))
 	case id == self:
-		return counterpart{}, refusef("%s connects to itself, or two processes have its name", PeerName(self))
+		return counterpart{}, refusef("%s is connecting to itself, or two processes share its name", PeerName(self))
 	case hello.GetIncarnation() == 0:
-		return counterpart{}, refusef("the hello of %s states no incarnation", hello.GetPeer())
+		return counterpart{}, refusef("hello of %s has no incarnation", hello.GetPeer())
 	case hello.GetMaxMessageBytes() == 0:
-		return counterpart{}, refusef("the hello of %s states no message limit", hello.GetPeer())
+		return counterpart{}, refusef("hello of %s has no message limit", hello.GetPeer())
 	}
 	return counterpart{
 		id:              id,

@@ -48,7 +48,7 @@ func (i *Inbox) reserve(size int) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.messages >= i.maxMessages || i.bytes+size > i.maxBytes {
-		return fmt.Errorf("%w: %d messages of %d bytes wait for it, limits %d and %d (InboxMessages, InboxBytes)",
+		return fmt.Errorf("%w: %d messages of %d bytes waiting, limits %d and %d (InboxMessages, InboxBytes)",
 			ErrQueueFull, i.messages, i.bytes, i.maxMessages, i.maxBytes)
 	}
 	i.messages++

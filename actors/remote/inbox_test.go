@@ -115,7 +115,7 @@ func TestPublishedActorsAreBounded(t *testing.T) {
 	r1 := start(t, new(directory), replica("r1"), nil)
 	pid := r1.system.Root.Spawn(actor.PropsFromFunc(echo))
 	for name, inbox := range map[string]*remote.Inbox{"no inbox": nil, "an inbox that nobody was spawned with": r1.NewInbox(nil)} {
-		if err := r1.Publish("echo", pid, inbox, identity.Replica); err == nil || !strings.Contains(err.Error(), "must be bounded") {
+		if err := r1.Publish("echo", pid, inbox, identity.Replica); err == nil || !strings.Contains(err.Error(), "needs a bounded mailbox") {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

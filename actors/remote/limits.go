@@ -108,11 +108,11 @@ func (l Limits) Validate() error {
 	}
 	switch {
 	case l.QueueBytes < l.MaxMessageBytes:
-		return errors.New("limits: QueueBytes is below MaxMessageBytes: the largest message could never be sent")
+		return errors.New("limits: QueueBytes is below MaxMessageBytes: the largest message could not be sent")
 	case l.InboxBytes < l.MaxMessageBytes:
-		return errors.New("limits: InboxBytes is below MaxMessageBytes: the largest message could never be received")
+		return errors.New("limits: InboxBytes is below MaxMessageBytes: the largest message could not be received")
 	case l.KeepAliveTimeout <= l.KeepAlivePeriod:
-		return errors.New("limits: KeepAliveTimeout must be longer than KeepAlivePeriod: no answer could come in time")
+		return errors.New("limits: KeepAliveTimeout must be longer than KeepAlivePeriod")
 	case l.RedialMax < l.RedialMin:
 		return errors.New("limits: RedialMax is below RedialMin")
 	}

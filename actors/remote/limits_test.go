@@ -82,7 +82,7 @@ func TestStartRefusesWhatCannotWork(t *testing.T) {
 		want   string
 	}{
 		"no name":               {func(c *remote.Config) { c.Self = identity.Identity{} }, "self: identity"},
-		"directory, no dialer":  {func(c *remote.Config) { c.Dialer = nil }, "without a dialer"},
+		"directory, no dialer":  {func(c *remote.Config) { c.Dialer = nil }, "directory and dialer must be set together"},
 		"inboxes too small":     {func(c *remote.Config) { c.Limits.InboxBytes = 1 << 20 }, "InboxBytes is below MaxMessageBytes"},
 		"a limit left out":      {func(c *remote.Config) { c.Limits.OpenRequests = 0 }, "OpenRequests is 0"},
 		"a limit of no time":    {func(c *remote.Config) { c.Limits.RequestTimeout = 0 }, "RequestTimeout is 0s"},

@@ -14,7 +14,7 @@ import (
 func encode(message any, limit int) (*anypb.Any, error) {
 	m, ok := message.(proto.Message)
 	if !ok || isLifeCycle(m.ProtoReflect().Descriptor()) {
-		return nil, fmt.Errorf("%w: a %T cannot leave the machine, only an application's protobuf messages can", ErrMalformed, message)
+		return nil, fmt.Errorf("%w: cannot send a %T to another machine: not an application protobuf message", ErrMalformed, message)
 	}
 	payload := new(anypb.Any)
 	if err := anypb.MarshalFrom(payload, m, proto.MarshalOptions{}); err != nil {

@@ -67,7 +67,7 @@ func (r *Remote) ask(pid *actor.PID, body any, sender *actor.PID) error {
 	message, ok := body.(proto.Message)
 	if !ok {
 		r.counters.drop(notSendable, 1)
-		return fmt.Errorf("%w: a %T cannot leave the machine", ErrMalformed, body)
+		return fmt.Errorf("%w: cannot send a %T to another machine", ErrMalformed, body)
 	}
 	_, err := r.request(pid.GetAddress(), pid.GetId(), message, time.Now().Add(r.limits.RequestTimeout), func(reply proto.Message, err error) {
 		if err != nil {
@@ -95,7 +95,7 @@ func (s *session) respond(id uint64, answer any) {
 	r := s.remote
 	switch a := answer.(type) {
 	case *actor.DeadLetterResponse:
-		s.fail(id, fmt.Errorf("%w: it stopped before it answered", ErrNotFound))
+		s.fail(id, fmt.Errorf("%w: stopped before it replied", ErrNotFound))
 		return
 	case proto.Message:
 		// A message that is an error, too, travels as the message.

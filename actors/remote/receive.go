@@ -85,7 +85,7 @@ func (r *Remote) reach(name string, peer counterpart) (publication, error) {
 		return publication{}, fmt.Errorf("%w: %s publishes no %q", ErrNotFound, r.self, name)
 	}
 	if !slices.Contains(found.roles, peer.id.Role) {
-		return publication{}, refusef("%q of %s is for %v, and %s is none", name, r.self, found.roles, peer.name)
+		return publication{}, refusef("%q of %s is for %v only, not for %s", name, r.self, found.roles, peer.name)
 	}
 	if _, alive := r.system.ProcessRegistry.Get(found.pid); !alive {
 		return publication{}, fmt.Errorf("%w: %q of %s has stopped", ErrNotFound, name, r.self)

@@ -111,11 +111,11 @@ func (r *Remote) Publish(name string, pid *actor.PID, inbox *Inbox, roles ...ide
 	case name == "" || len(name) > maxName || strings.HasPrefix(name, reserved):
 		return fmt.Errorf("publish actor %q: the name must have 1 to %d bytes and not begin with %q", name, maxName, reserved)
 	case pid == nil:
-		return fmt.Errorf("publish actor %q: there is no actor", name)
+		return fmt.Errorf("publish actor %q: no actor given", name)
 	case inbox == nil || !inbox.spawned():
-		return fmt.Errorf("publish actor %q: what waits for it must be bounded: spawn it with the Mailbox of an Inbox", name)
+		return fmt.Errorf("publish actor %q: needs a bounded mailbox: spawn it with the Mailbox of an Inbox", name)
 	case len(roles) == 0:
-		return fmt.Errorf("publish actor %q: name the roles that may reach it", name)
+		return fmt.Errorf("publish actor %q: no roles given", name)
 	}
 	r.republish(func(all map[string]publication) {
 		all[name] = publication{pid: pid, inbox: inbox, roles: slices.Clone(roles)}
@@ -150,7 +150,7 @@ func (r *Remote) Disconnect(peer string) {
 		giveUp()
 	}
 	if s := r.stream(peer); s != nil {
-		s.end(errors.New("disconnected by this side"), r.self+" has disconnected")
+		s.end(errors.New("disconnected by this process"), r.self+" has disconnected")
 	}
 }
 
@@ -176,7 +176,7 @@ func (r *Remote) Close() {
 	select {
 	case <-done:
 	case <-time.After(2 * r.limits.FarewellTimeout):
-		r.log.Warn("a stream does not end", "self", r.self)
+		r.log.Warn("stream not closing", "self", r.self)
 	}
 	r.news.wait()
 }
@@ -240,7 +240,7 @@ func (r *Remote) enter(peer counterpart, ours bool, tr transport) (*session, err
 	s := newSession(r, c, peer, tr)
 	r.roster.enter(c)
 	old := r.numbers[v.replaces]
-	reason := fmt.Sprintf("incarnation %x of %s has connected since", peer.incarnation, peer.name)
+	reason := fmt.Sprintf("replaced by incarnation %x of %s", peer.incarnation, peer.name)
 	if old != nil {
 		r.forget(old, reason)
 	}
@@ -252,7 +252,7 @@ func (r *Remote) enter(peer counterpart, ours bool, tr transport) (*session, err
 		old.end(errors.New(reason), reason)
 	}
 	r.counters.connects.Add(1)
-	r.log.Info("peer is up", "peer", peer.name, "incarnation", hex(peer.incarnation), "version", peer.version, "dialed", ours)
+	r.log.Info("peer connected", "peer", peer.name, "incarnation", hex(peer.incarnation), "version", peer.version, "dialed", ours)
 	s.keepAlive()
 	return s, nil
 }

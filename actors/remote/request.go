@@ -106,7 +106,7 @@ func (r *Remote) prepare(peer, name string, message any) (*session, *anypb.Any, 
 		return nil, nil, r.noStream(peer)
 	}
 	if len(name) > maxName {
-		return nil, nil, fmt.Errorf("%w: names have up to %d bytes and this one has %d", ErrNotFound, maxName, len(name))
+		return nil, nil, fmt.Errorf("%w: the limit of a name is %d bytes, this one has %d", ErrNotFound, maxName, len(name))
 	}
 	payload, err := encode(message, min(s.peer.maxMessageBytes, r.limits.MaxMessageBytes))
 	return s, payload, err

@@ -65,7 +65,7 @@ func (r *roster) judge(c claim) verdict {
 		return verdict{}
 	}
 	if slices.Contains(known.superseded, c.incarnation) {
-		return verdict{refused: refusef("incarnation %x of %s was superseded by a later process of this name: end one of them, or restart this one", c.incarnation, c.peer)}
+		return verdict{refused: refusef("incarnation %x of %s was superseded by a later process of the same name: stop one of them, or restart this one", c.incarnation, c.peer)}
 	}
 	now := known.current
 	switch {
@@ -78,7 +78,7 @@ func (r *roster) judge(c claim) verdict {
 	case c.dialer(r.self) < now.dialer(r.self):
 		return verdict{replaces: now.stream}
 	}
-	return verdict{refused: refusef("%s and %s are connected already", r.self, c.peer)}
+	return verdict{refused: refusef("%s and %s are already connected", r.self, c.peer)}
 }
 
 // enter makes c the stream of its peer, unless judge refuses it.

@@ -58,7 +58,7 @@ func TestRosterJudges(t *testing.T) {
 		"both dialed, the peer's is there and it has the lesser name": {
 			before:      []claim{{stream: 1, peer: "replica/r1", incarnation: 7}},
 			claim:       claim{stream: 2, peer: "replica/r1", incarnation: 7, ours: true},
-			wantRefusal: "connected already",
+			wantRefusal: "already connected",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -82,7 +82,7 @@ func (s *served) close() {
 func (r *Remote) serve(ctx context.Context, stream *connect.BidiStream[remotepb.Batch, remotepb.Batch]) error {
 	opened, ok := ctx.Value(servedKey{}).(*served)
 	if !ok {
-		return connect.NewError(connect.CodeInternal, errors.New("the handler was mounted without its wrapper"))
+		return connect.NewError(connect.CodeInternal, errors.New("handler mounted without its wrapper"))
 	}
 	opened.BidiStream = stream
 	if !r.begin() {
@@ -94,7 +94,7 @@ func (r *Remote) serve(ctx context.Context, stream *connect.BidiStream[remotepb.
 		return r.refuse(opened, err)
 	}
 	if err := opened.Send(r.hello(s.peer.name)); err != nil {
-		s.end(fmt.Errorf("stream broke: %w", err), "")
+		s.end(fmt.Errorf("stream failed: %w", err), "")
 	}
 	// How it ended is in the log and in last words; the caller needs no more.
 	_ = s.run()
@@ -128,11 +128,11 @@ func (r *Remote) refuse(opened *served, err error) error {
 	from := opened.request.RemoteAddr
 	var refused *ErrRefused
 	if !errors.As(err, &refused) {
-		r.log.Info("stream broke before it was up", "from", from, "cause", err)
+		r.log.Info("stream failed during setup", "from", from, "cause", err)
 		return connect.NewError(connect.CodeInvalidArgument, err)
 	}
 	r.counters.refusals.Add(1)
-	r.log.Warn("peer refused", "from", from, "reason", refused.Reason)
+	r.log.Warn("peer rejected", "from", from, "reason", refused.Reason)
 	return opened.Send(bye(refused.Reason))
 }
 

@@ -85,7 +85,7 @@ func (s *session) read() {
 	for {
 		batch, err := s.transport.Receive()
 		if err != nil {
-			s.end(fmt.Errorf("stream broke: %w", err), "")
+			s.end(fmt.Errorf("stream failed: %w", err), "")
 			return
 		}
 		s.heard.Store(int64(time.Since(s.since)))
@@ -127,7 +127,7 @@ func (s *session) write() {
 			// The peer reads no more; why, it has said, or the stream tells the reader.
 			<-s.done
 		case err != nil:
-			s.end(fmt.Errorf("stream broke: %w", err), "")
+			s.end(fmt.Errorf("stream failed: %w", err), "")
 		}
 	}
 }
@@ -208,7 +208,7 @@ func (s *session) end(cause error, lastWords string) {
 	} else {
 		time.AfterFunc(s.remote.limits.FarewellTimeout, s.transport.abort)
 	}
-	s.remote.log.Info("peer is down", "peer", s.peer.name, "incarnation", hex(s.peer.incarnation), "cause", cause)
+	s.remote.log.Info("peer disconnected", "peer", s.peer.name, "incarnation", hex(s.peer.incarnation), "cause", cause)
 
 	gone := fmt.Errorf("%w: %w", ErrPeerGone, cause)
 	for _, a := range asks {
@@ -229,7 +229,7 @@ func (s *session) enqueueLocked(out outgoing, payload *anypb.Any) error {
 	case s.cause != nil:
 		return fmt.Errorf("%w: %w", ErrNotConnected, s.cause)
 	case !s.out.push(out):
-		return fmt.Errorf("%w: %d messages of %d bytes wait for %s, limits %d and %d (QueueMessages, QueueBytes)",
+		return fmt.Errorf("%w: %d messages of %d bytes waiting for %s, limits %d and %d (QueueMessages, QueueBytes)",
 			ErrQueueFull, s.out.messages, s.out.bytes, s.peer.name, s.out.maxMessages, s.out.maxBytes)
 	}
 	s.remote.counters.sentMessages.Add(1)
@@ -262,7 +262,7 @@ func (s *session) request(to string, payload *anypb.Any, deadline time.Time, don
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cause == nil && s.asks.full() {
-		return 0, fmt.Errorf("%w: %d requests to %s are open, the limit (OpenRequests)", ErrQueueFull, s.asks.limit, s.peer.name)
+		return 0, fmt.Errorf("%w: %d open requests to %s, the limit (OpenRequests)", ErrQueueFull, s.asks.limit, s.peer.name)
 	}
 	request := &remotepb.Request{To: to, Payload: payload, Id: s.asks.last + 1}
 	out := outgoing{
@@ -324,4 +324,4 @@ func sizeOf(payload *anypb.Any) int {
 }
 
 // errBye is the cause of a session that the peer has ended.
-var errBye = errors.New("ended by the peer")
+var errBye = errors.New("closed by the peer")

@@ -62,11 +62,11 @@ func TestRefusedStreams(t *testing.T) {
 	}{
 		"another cluster": {
 			change: func(c *remote.Config) { c.Self.Cluster = "other" },
-			want:   `agent/n7 belongs to cluster \"other\" and replica/r1 to cluster \"test\"`,
+			want:   `agent/n7 belongs to cluster \"other\", replica/r1 to cluster \"test\"`,
 		},
 		"a name that is not the certificate's": {
 			change: func(c *remote.Config) { c.Dialer = plainDialer{agent("n8")} },
-			want:   "the certificate is of weir://test/agent/n8 and the hello of weir://test/agent/n7",
+			want:   "certificate identifies weir://test/agent/n8, hello weir://test/agent/n7",
 		},
 		"no certificate": {
 			change: func(c *remote.Config) { c.Dialer = plainDialer{} },
@@ -75,7 +75,7 @@ func TestRefusedStreams(t *testing.T) {
 		"another replica at the address": {
 			dial: "replica/r2",
 			at:   func(r1 *node) string { return r1.addr },
-			want: "the hello is for replica/r2 and this is replica/r1",
+			want: "hello is for replica/r2, this is replica/r1",
 		},
 		"nobody at the address": {
 			dial: "replica/r2",
@@ -84,7 +84,7 @@ func TestRefusedStreams(t *testing.T) {
 		},
 		"no address": {
 			dial: "replica/r2",
-			want: "no address is known for it",
+			want: "no known address",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -137,14 +137,14 @@ func TestRestartedPeerGetsNothingOfItsFormerLife(t *testing.T) {
 	if err := after.Connect(r1.Self()); err != nil {
 		t.Fatal(err)
 	}
-	if down := r1.await(t, "agent/n7", false); down.Incarnation != before.Incarnation() || !strings.Contains(down.Reason, "has connected since") {
+	if down := r1.await(t, "agent/n7", false); down.Incarnation != before.Incarnation() || !strings.Contains(down.Reason, "replaced by incarnation") {
 		t.Errorf("down: %+v", down)
 	}
 	if up := r1.await(t, "agent/n7", true); up.Incarnation != after.Incarnation() {
 		t.Errorf("up: %+v, want incarnation %x", up, after.Incarnation())
 	}
 	for range 10 {
-		checkError(t, receive(t, failed), remote.ErrPeerGone, "has connected since")
+		checkError(t, receive(t, failed), remote.ErrPeerGone, "replaced by incarnation")
 	}
 	if err := r1.Send("agent/n7", "inbox", text("new")); err != nil {
 		t.Fatal(err)
@@ -162,7 +162,7 @@ func TestSecondProcessOfOneNameTakesOverForGood(t *testing.T) {
 	second := start(t, where, agent("n7"), nil)
 	second.connect(t, r1)
 
-	if down := first.await(t, "replica/r1", false); !strings.Contains(down.Reason, "has connected since") {
+	if down := first.await(t, "replica/r1", false); !strings.Contains(down.Reason, "replaced by incarnation") {
 		t.Errorf("the first was told %q", down.Reason)
 	}
 	// The first comes back again and again, in vain.

@@ -357,7 +357,7 @@ func (a *treeActor) keepVolumes(ctx actor.Context, done func()) {
 func (a *treeActor) checkpointed(m checkpointed) {
 	a.checkpoint.inFlight = false
 	if m.err != nil {
-		a.cfg.Logger.Warn("checkpoint not committed; it is proposed again", "tree", a.cfg.Tree, "error", m.err)
+		a.cfg.Logger.Warn("volume checkpoint not committed; retrying", "tree", a.cfg.Tree, "error", m.err)
 	}
 }
 

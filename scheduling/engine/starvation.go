@@ -21,7 +21,7 @@ func (e *Engine) starve(p *pool, now time.Time) {
 			// Of a gang that gathers, nothing is had until all of it is.
 			s.Usage = s.Usage.Sub(resource.Share(g.gathered(), e.total))
 		}
-		// Who only waits for what leaves has no jobs to start.
+		// Jobs that already hold a claim no longer count as waiting to start.
 		waits := op.share.Schedulable() && op.share.PendingJobs > 0
 		status := preemption.OperationStatus(s, limits.Tolerance, waits, nil)
 		op.hunger.Judge(now, status, status == preemption.BelowFairShare, waits && preemption.BelowMinShare(s), t)

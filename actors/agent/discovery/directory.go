@@ -23,10 +23,10 @@ const (
 )
 
 // ErrBusy is returned when as many operations are followed as may be.
-var ErrBusy = errors.New("too many operations are asked about on this node")
+var ErrBusy = errors.New("too many operations followed on this node")
 
 // errMissed is why changes came to nothing.
-var errMissed = errors.New("the replica has told of changes since something that was not heard here")
+var errMissed = errors.New("missed earlier changes from the replica")
 
 // Source asks replicas. It is used by one goroutine.
 type Source interface {
@@ -97,7 +97,7 @@ func (d *Directory) Follow(operation string, index uint64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err := d.ctx.Err(); err != nil {
-		return fmt.Errorf("follow operation %s: the agent ends", operation)
+		return fmt.Errorf("follow operation %s: agent stopping", operation)
 	}
 	f := d.feeds[operation]
 	if f == nil {

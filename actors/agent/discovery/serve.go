@@ -96,10 +96,10 @@ func checkUser(conn net.Conn) error {
 		return err
 	}
 	if failed != nil {
-		return fmt.Errorf("who connects is not known: %w", failed)
+		return fmt.Errorf("cannot identify the peer: %w", failed)
 	}
 	if int(who.Uid) != os.Geteuid() {
-		return fmt.Errorf("user %d has no job here", who.Uid)
+		return fmt.Errorf("user %d has no job on this socket", who.Uid)
 	}
 	return nil
 }
@@ -226,11 +226,11 @@ func (c *connection) peers(ctx context.Context) discoveryjson.Answer {
 			waited = true
 		case <-first.C:
 			if view.Err == nil {
-				view.Err = errors.New("none has answered")
+				view.Err = errors.New("no replica responded")
 			}
-			return failure(fmt.Errorf("no replica has told of operation %s within %v: %w", asker.Operation, patience, view.Err))
+			return failure(fmt.Errorf("no answer about operation %s within %v: %w", asker.Operation, patience, view.Err))
 		case <-ctx.Done():
-			return failure(errors.New("the agent ends; connect again"))
+			return failure(errors.New("agent stopping; reconnect"))
 		}
 	}
 }

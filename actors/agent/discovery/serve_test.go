@@ -284,7 +284,7 @@ func TestOtherUsersAreRefused(t *testing.T) {
 	intruder.Dir = "/"
 	intruder.Env = []string{"WEIR_TEST_INTRUDER=" + filepath.Join(folder, "s")}
 	intruder.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-	if heard, err := intruder.CombinedOutput(); err != nil || !strings.Contains(string(heard), "user 65534 has no job here") {
+	if heard, err := intruder.CombinedOutput(); err != nil || !strings.Contains(string(heard), "user 65534 has no job on this socket") {
 		t.Errorf("heard %q, %v, want it refused", heard, err)
 	}
 }

@@ -17,7 +17,7 @@ import (
 // ErrSource is returned, wrapped, for a file that cannot be had: it is not there, it may
 // not be read, it is larger than the cache, it changes, or its server fails for too long.
 // Another node would not fare better.
-var ErrSource = errors.New("file cannot be had")
+var ErrSource = errors.New("file unavailable")
 
 // ErrInUse is returned by Open for the folder of another cache that is open.
 var ErrInUse = errors.New("in use by another agent")
@@ -134,7 +134,7 @@ func (c *Cache) Close() {
 	}
 	c.save()
 	if err := c.lock.Close(); err != nil {
-		c.cfg.Logger.Warn("lock of the file cache not given back", "dir", c.cfg.Dir, "error", err)
+		c.cfg.Logger.Warn("file cache lock not released", "dir", c.cfg.Dir, "error", err)
 	}
 	c.lock = nil
 }
@@ -352,6 +352,6 @@ func (c *Cache) drop(hash string, damaged *content) {
 	c.stats.Damaged++
 	c.index.drop(hash)
 	if err := c.remove([]string{hash}); err != nil {
-		c.cfg.Logger.Warn("damaged file of the cache not removed", "file", c.content(hash), "error", err)
+		c.cfg.Logger.Warn("damaged cached file not removed", "file", c.content(hash), "error", err)
 	}
 }

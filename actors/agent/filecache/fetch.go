@@ -117,7 +117,7 @@ func (l *local) read(ctx context.Context, c *Cache, file *os.File) (string, erro
 		return "", fmt.Errorf("read %s: %w", l.path, err)
 	}
 	if versionOf(after) != versionOf(l.info) || t.size != l.info.Size() {
-		return "", fmt.Errorf("%s: %w: it changed while it was read: from %s to %s", l.path, ErrSource, versionOf(l.info), versionOf(after))
+		return "", fmt.Errorf("%s: %w: changed while being read: from %s to %s", l.path, ErrSource, versionOf(l.info), versionOf(after))
 	}
 	return t.keep(l.path, l.version())
 }
@@ -184,7 +184,7 @@ func (t *taking) room(ctx context.Context, size int64) error {
 	case size <= t.reserved:
 		return nil
 	case t.known >= 0 && size > t.known:
-		return fmt.Errorf("%s: %w: it changed while it was read: it was to have %d bytes, and has more", t.name, ErrSource, t.known)
+		return fmt.Errorf("%s: %w: changed while being read: expected %d bytes, found more", t.name, ErrSource, t.known)
 	}
 	if t.known < 0 && !t.grows {
 		// Two that wait for more while they hold some would wait for each other.

@@ -68,7 +68,7 @@ func (c *Cache) place(ctx context.Context, folder string, as *User, file File) e
 		if !errors.Is(err, errDamaged) {
 			return err
 		}
-		c.cfg.Logger.Warn("a file of the cache is damaged; it is fetched again", "file", c.content(hash), "error", err)
+		c.cfg.Logger.Warn("damaged cached file; fetching it again", "file", c.content(hash), "error", err)
 		c.drop(hash, held)
 	}
 }
@@ -92,7 +92,7 @@ func (c *Cache) copyTo(ctx context.Context, hash, path string, mode os.FileMode)
 	}
 	err = errors.Join(err, file.Close())
 	if got := hex.EncodeToString(sum.Sum(nil)); err == nil && got != hash {
-		err = fmt.Errorf("%w: its content has the hash %s", errDamaged, got)
+		err = fmt.Errorf("%w: content hash is %s", errDamaged, got)
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(path))

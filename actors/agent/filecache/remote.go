@@ -63,9 +63,9 @@ func (r *remote) fetch(c *Cache) func(context.Context) (string, error) {
 				return "", ctx.Err()
 			}
 			if try >= c.cfg.Retry.Tries {
-				return "", fmt.Errorf("%s: %w: tried %d times: %w", r.shown(), ErrSource, try, again.cause)
+				return "", fmt.Errorf("%s: %w: %d attempts: %w", r.shown(), ErrSource, try, again.cause)
 			}
-			c.cfg.Logger.Debug("file is asked for again", "file", r.shown(), "try", try, "pause", pause, "cause", again.cause)
+			c.cfg.Logger.Debug("retrying file download", "file", r.shown(), "try", try, "pause", pause, "cause", again.cause)
 			select {
 			case <-time.After(pause):
 			case <-ctx.Done():
@@ -104,9 +104,9 @@ func (r *remote) get(ctx context.Context, c *Cache) (string, error) {
 	case code == http.StatusNotModified && known.Version != "":
 		return known.Hash, nil
 	case code >= 500, code == http.StatusTooManyRequests, code == http.StatusRequestTimeout:
-		return "", &unsteady{fmt.Errorf("the server answers %s", response.Status)}
+		return "", &unsteady{fmt.Errorf("server responded %s", response.Status)}
 	case code != http.StatusOK:
-		return "", fmt.Errorf("%s: %w: the server answers %s", r.shown(), ErrSource, response.Status)
+		return "", fmt.Errorf("%s: %w: server responded %s", r.shown(), ErrSource, response.Status)
 	}
 	t := taking{cache: c, name: r.shown(), known: response.ContentLength}
 	defer t.discard()
@@ -120,7 +120,7 @@ func (r *remote) get(ctx context.Context, c *Cache) (string, error) {
 		return "", &unsteady{body.err}
 	}
 	if err == nil && t.known >= 0 && t.size != t.known {
-		return "", &unsteady{fmt.Errorf("%d of %d bytes came", t.size, t.known)}
+		return "", &unsteady{fmt.Errorf("received %d of %d bytes", t.size, t.known)}
 	}
 	if err != nil {
 		return "", err
@@ -138,7 +138,7 @@ func withoutURL(err error) error {
 }
 
 // errSilent is why a transfer is given up.
-var errSilent = errors.New("the server has said nothing for too long")
+var errSilent = errors.New("no data from the server for too long")
 
 // watched reads from a server that must not be silent.
 type watched struct {

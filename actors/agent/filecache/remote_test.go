@@ -53,11 +53,11 @@ func TestServersAreAskedAgain(t *testing.T) {
 			answer: func(_ int64, w http.ResponseWriter, _ *http.Request) {
 				http.Error(w, "no", http.StatusInternalServerError)
 			},
-			wantTries: 3, wantError: "file cannot be had: tried 3 times: the server answers 500 Internal Server Error",
+			wantTries: 3, wantError: "file unavailable: 3 attempts: server responded 500 Internal Server Error",
 		},
 		"one that does not have it": {
 			answer:    func(_ int64, w http.ResponseWriter, r *http.Request) { http.NotFound(w, r) },
-			wantTries: 1, wantError: "file cannot be had: the server answers 404 Not Found",
+			wantTries: 1, wantError: "file unavailable: server responded 404 Not Found",
 		},
 		"one that breaks off": {
 			answer: func(try int64, w http.ResponseWriter, _ *http.Request) {
@@ -124,7 +124,7 @@ func TestAServerThatFallsSilent(t *testing.T) {
 	// The beginning of an answer may take the server as long as it likes.
 	c.client.Transport.(*http.Transport).ResponseHeaderTimeout = 0
 	err := c.Place(t.Context(), t.TempDir(), nil, []File{{Source: s.URL + "/f", Path: "f"}})
-	if !errors.Is(err, ErrSource) || !strings.Contains(err.Error(), "tried 3 times: the server has said nothing for too long") || s.asked.Load() != 3 {
+	if !errors.Is(err, ErrSource) || !strings.Contains(err.Error(), "3 attempts: no data from the server for too long") || s.asked.Load() != 3 {
 		t.Errorf("asked %d times: %v", s.asked.Load(), err)
 	}
 	if c.index.reserved != 0 {
@@ -162,7 +162,7 @@ func TestAServerThatSpeaksAsItIsGivenUp(t *testing.T) {
 	c := openedWith(t, t.TempDir(), 1500, Retry{Tries: 3, Pause: time.Millisecond, Silence: time.Millisecond})
 	c.client.Transport = s
 	err := c.Place(t.Context(), t.TempDir(), nil, []File{{Source: "http://store/f", Path: "f"}})
-	if !errors.Is(err, ErrSource) || !strings.Contains(err.Error(), "tried 3 times: the server has said nothing for too long") || s.asked.Load() != 3 {
+	if !errors.Is(err, ErrSource) || !strings.Contains(err.Error(), "3 attempts: no data from the server for too long") || s.asked.Load() != 3 {
 		t.Errorf("asked %d times: %v", s.asked.Load(), err)
 	}
 }

@@ -42,7 +42,7 @@ func (c *Cache) load() error {
 		err = json.Unmarshal(data, &kept)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		c.cfg.Logger.Warn("the file cache does not know any more where its files are from; they are fetched again", "dir", c.cfg.Dir, "error", err)
+		c.cfg.Logger.Warn("file cache index lost; files will be fetched again", "dir", c.cfg.Dir, "error", err)
 		kept = remembered{}
 	}
 	entries, err := os.ReadDir(c.contents())
@@ -56,7 +56,7 @@ func (c *Cache) load() error {
 			return err
 		}
 		if !isHash(entry.Name()) || !info.Mode().IsRegular() {
-			return fmt.Errorf("%s is not of a file cache: give it a folder of its own", filepath.Join(c.contents(), entry.Name()))
+			return fmt.Errorf("%s is not a file cache: give it its own folder", filepath.Join(c.contents(), entry.Name()))
 		}
 		sizes[entry.Name()] = info.Size()
 	}
@@ -123,7 +123,7 @@ func (c *Cache) save() {
 		err = os.Rename(c.indexFile()+".new", c.indexFile())
 	}
 	if err != nil {
-		c.cfg.Logger.Warn("where the files of the cache are from is not remembered", "dir", c.cfg.Dir, "error", err)
+		c.cfg.Logger.Warn("file cache index not saved", "dir", c.cfg.Dir, "error", err)
 	}
 }
 

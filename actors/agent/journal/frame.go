@@ -112,7 +112,7 @@ func checkTail(data []byte, offset int) error {
 			continue
 		}
 		if f, ok := frameAt(data, at); ok && f.batch > offset {
-			return fmt.Errorf("%w at offset %d: the record there does not check, and others follow at %d", ErrDamaged, offset, at)
+			return fmt.Errorf("%w at offset %d: bad checksum, with valid records after it at %d", ErrDamaged, offset, at)
 		}
 	}
 	return nil

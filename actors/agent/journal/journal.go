@@ -17,11 +17,11 @@ var (
 	// ErrClosed is returned for a record that comes after Close.
 	ErrClosed = errors.New("journal is closed")
 	// ErrFull is returned when there is no space for a record.
-	ErrFull = errors.New("the disk is full")
+	ErrFull = errors.New("disk full")
 	// ErrDisk is returned when the disk failed: nothing that comes later is taken.
-	ErrDisk = errors.New("the disk failed")
+	ErrDisk = errors.New("disk failed")
 	// ErrForeign is returned for a journal of another node, or of a later version.
-	ErrForeign = errors.New("is not for this agent")
+	ErrForeign = errors.New("belongs to another agent")
 )
 
 // Config says which journal to open.
@@ -107,15 +107,15 @@ func (j *Journal) open(cfg Config) (cut int64, err error) {
 	end, err := replay(data, j.state.apply)
 	switch {
 	case errors.Is(err, ErrDamaged):
-		return 0, fmt.Errorf("%w; restore the file, or, once no job of this node can be alive, remove it: "+
-			"the node then begins a new life", err)
+		return 0, fmt.Errorf("%w; restore the file, or remove it once no job of this node can be running: "+
+			"the node then starts a new incarnation", err)
 	case err != nil:
 		return 0, err
 	case j.state.Life == 0:
-		return 0, fmt.Errorf("%w at offset %d: it ends there, before the record of the node's birth; restore the file, "+
-			"or, once no job of this node can be alive, remove it: the node then begins a new life", ErrDamaged, end)
+		return 0, fmt.Errorf("%w at offset %d: it ends before the node's first record; restore the file, "+
+			"or remove it once no job of this node can be running: the node then starts a new incarnation", ErrDamaged, end)
 	case j.state.Node != cfg.Node:
-		return 0, fmt.Errorf("%w: it is of node %q, this is %q: give each agent a state folder of its own", ErrForeign, j.state.Node, cfg.Node)
+		return 0, fmt.Errorf("%w: it belongs to node %q, this is %q: give each agent its own state folder", ErrForeign, j.state.Node, cfg.Node)
 	}
 	return int64(len(data) - end), j.goOn(cfg, int64(end), end < len(data))
 }

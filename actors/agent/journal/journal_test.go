@@ -184,14 +184,14 @@ func TestOpenRefuses(t *testing.T) {
 	}{
 		"an empty file":               {nil, "is damaged at offset 0"},
 		"another file":                {[]byte("#!/bin/sh\necho hello world\n"), "is damaged at offset 0"},
-		"no birth":                    {[]byte(signature), "before the record of the node's birth"},
-		"a birth that is cut":         {frames(born9())[:len(signature)+20], "before the record of the node's birth"},
+		"no birth":                    {[]byte(signature), "before the node's first record"},
+		"a birth that is cut":         {frames(born9())[:len(signature)+20], "before the node's first record"},
 		"two births":                  {frames(born9(), born9()), "is damaged"},
 		"a record before the birth":   {frames(Seen(scheduling.Token{Term: 1})), "is damaged"},
 		"damage before other records": {flipped, fmt.Sprintf("is damaged at offset %d", len(frames(born9())))},
-		"a later format":              {frames(later), "was written by a later version"},
-		"a record of a later version": {frames(born9(), unknown), "was written by a later version"},
-		"another node":                {frames(&journalpb.Record{Event: &journalpb.Record_Born{Born: &journalpb.Born{Node: "n2", Life: 1}}}), `it is of node "n2"`},
+		"a later format":              {frames(later), "written by a newer version"},
+		"a record of a later version": {frames(born9(), unknown), "written by a newer version"},
+		"another node":                {frames(&journalpb.Record{Event: &journalpb.Record_Born{Born: &journalpb.Born{Node: "n2", Life: 1}}}), `it belongs to node "n2"`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

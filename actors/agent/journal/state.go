@@ -57,15 +57,15 @@ type State struct {
 // apply adds a record. An error means that nobody could have written it here.
 func (s *State) apply(record *journalpb.Record) error {
 	if (s.Life == 0) != (record.GetBorn() != nil) {
-		return fmt.Errorf("%w: the record of the node's birth is not the first, and the only one", ErrDamaged)
+		return fmt.Errorf("%w: the node's first record is missing, repeated or out of place", ErrDamaged)
 	}
 	switch e := record.GetEvent().(type) {
 	case *journalpb.Record_Born:
 		if e.Born.GetFormat() > format {
-			return fmt.Errorf("%w: has format %d, this version reads %d: it was written by a later version, run that", ErrForeign, e.Born.GetFormat(), format)
+			return fmt.Errorf("%w: has format %d, this version reads %d: written by a newer version; run that one", ErrForeign, e.Born.GetFormat(), format)
 		}
 		if e.Born.GetLife() == 0 {
-			return fmt.Errorf("%w: the node's life is 0", ErrDamaged)
+			return fmt.Errorf("%w: the node's incarnation is 0", ErrDamaged)
 		}
 		*s = State{Node: e.Born.GetNode(), Life: e.Born.GetLife(), Jobs: map[string]*Job{}}
 	case *journalpb.Record_Woke:
@@ -93,7 +93,7 @@ func (s *State) apply(record *journalpb.Record) error {
 		s.Rejections = append(s.Rejections, record)
 		s.Rejections = s.Rejections[max(0, len(s.Rejections)-maxRejections):]
 	default:
-		return fmt.Errorf("%w: a record of a kind that this version does not know: it was written by a later version, run that", ErrForeign)
+		return fmt.Errorf("%w: unknown record kind: written by a newer version; run that one", ErrForeign)
 	}
 	return nil
 }

@@ -194,7 +194,7 @@ func explain(err error) error {
 	case errors.Is(err, ErrFull), !errors.As(err, &system):
 		return err
 	case full(err):
-		return fmt.Errorf("%w: free space there and start the agent again, before the lease of its jobs is over: %w", ErrFull, err)
+		return fmt.Errorf("%w: free space there and restart the agent before the lease of its jobs expires: %w", ErrFull, err)
 	default:
 		return fmt.Errorf("%w: %w", ErrDisk, err)
 	}

@@ -48,7 +48,7 @@ func (f *Finding) Word() (word, reason string) {
 	case f.said == actorpb.WordDraining:
 		return actorpb.WordDraining, ""
 	case f.said == actorpb.WordNotReady:
-		return actorpb.WordNotReady, "it says so itself"
+		return actorpb.WordNotReady, "reported by the instance"
 	case probes(f.task):
 		return f.probed, f.reason
 	}

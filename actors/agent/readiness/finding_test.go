@@ -24,12 +24,12 @@ func TestFinding(t *testing.T) {
 		"failures in a row are not":                    {probed, []any{good, bad, bad}, "not_ready: 503 Service Unavailable warming up"},
 		"a success between them is":                    {probed, []any{good, bad, good, bad}, "ready"},
 		"it is ready at once when it is again":         {probed, []any{bad, bad, good}, "ready"},
-		"it says that it is not, and a probe finds it": {probed, []any{good, "not_ready", good}, "not_ready: it says so itself"},
+		"it says that it is not, and a probe finds it": {probed, []any{good, "not_ready", good}, "not_ready: reported by the instance"},
 		"it says so no more":                           {probed, []any{good, "not_ready", "ready"}, "ready"},
 		"its word alone does not make it ready":        {probed, []any{bad, bad, "ready"}, "not_ready: 503 Service Unavailable warming up"},
 		"it leaves, whatever a probe finds":            {probed, []any{"draining", good}, "draining"},
 		"where only its word counts":                   {&statepb.Readiness{Socket: true}, []any{"ready"}, "ready"},
-		"where nobody asks":                            {nil, []any{"not_ready"}, "not_ready: it says so itself"},
+		"where nobody asks":                            {nil, []any{"not_ready"}, "not_ready: reported by the instance"},
 		"where nobody asks and it is well again":       {nil, []any{"not_ready", "ready"}, "ready"},
 	} {
 		t.Run(name, func(t *testing.T) {

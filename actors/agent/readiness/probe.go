@@ -36,7 +36,7 @@ func probe(ctx context.Context, task *statepb.Readiness, at Place) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	if int(task.GetPort()) >= len(at.Ports) {
-		return fmt.Errorf("it has no port %d", task.GetPort())
+		return fmt.Errorf("no port %d", task.GetPort())
 	}
 	address := net.JoinHostPort(at.Host, strconv.Itoa(int(at.Ports[task.GetPort()])))
 	if task.GetTcp() {

@@ -41,7 +41,7 @@ func (r *Runner) adopt() error {
 		}
 		if err := endJob(cgroup.Job(r.config.Cgroups.Node, id), r.paths.job(id), noProxy); err != nil {
 			// It hangs, and keeps nobody else from running.
-			r.config.Logger.Error("processes of a job are left", "job", id, "error", err)
+			r.config.Logger.Error("processes of a job still running", "job", id, "error", err)
 		}
 	}
 	return nil
@@ -65,7 +65,7 @@ func (r *Runner) adoptJob(id string) error {
 	}
 	if !trace {
 		// The command starts after the proxy has left its identity.
-		r.config.Logger.Info("job of an earlier life never started", "job", id)
+		r.config.Logger.Info("job of an earlier agent process never started", "job", id)
 		return errors.Join(endJob(job.place, folder, noProxy), job.removeFiles(), os.RemoveAll(r.paths.output(id)))
 	}
 	proxy, err := adoptedProxy(identity)
@@ -78,7 +78,7 @@ func (r *Runner) adoptJob(id string) error {
 	}
 	if job.result == nil {
 		if err := job.openDiscovery(); err != nil {
-			r.config.Logger.Warn("discovery of an adopted job not opened", "job", id, "error", err)
+			r.config.Logger.Warn("cannot open discovery socket of an adopted job", "job", id, "error", err)
 		}
 	}
 	r.jobs[id] = job
@@ -116,7 +116,7 @@ func (r *Runner) findProxy(folder string) (identity proxyproto.Identity, trace b
 		// The file is written whole or not at all; damage means that the disk
 		// lost it, and then the machine has started anew.
 		if err := json.Unmarshal(data, &identity); err != nil {
-			r.config.Logger.Warn("identity of a proxy is damaged", "file", filepath.Join(folder, proxyproto.IdentityFile), "error", err)
+			r.config.Logger.Warn("job proxy identity file is damaged", "file", filepath.Join(folder, proxyproto.IdentityFile), "error", err)
 			identity = noProxy
 		}
 		return identity, true, nil

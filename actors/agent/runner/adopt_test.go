@@ -371,7 +371,7 @@ func TestProxiesOfOtherBuilds(t *testing.T) {
 	}{
 		"the first build":          {recording: "v1.txt", wantOutcome: proxyproto.OutcomeExited, wantCode: 7, wantStarted: 1},
 		"one that has more to say": {recording: "v1-later.txt", wantOutcome: proxyproto.OutcomeExited, wantCode: 7, wantStarted: 1},
-		"another version":          {recording: "v9.txt", wantOutcome: proxyproto.OutcomeProxyFailed, wantCode: -1, wantError: "speaks version 9"},
+		"another version":          {recording: "v9.txt", wantOutcome: proxyproto.OutcomeProxyFailed, wantCode: -1, wantError: "speaks protocol version 9"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -88,7 +88,7 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("config.ProxyPath: %w", err)
 	}
 	if !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
-		return fmt.Errorf("config.ProxyPath: %s is not a program", c.ProxyPath)
+		return fmt.Errorf("config.ProxyPath: %s is not an executable", c.ProxyPath)
 	}
 	return nil
 }
@@ -134,8 +134,8 @@ func (c Cgroups) Shortfall() string {
 		return ""
 	}
 	return "no control groups (" + c.Reason + "): cpu and pids limits are not enforced; " +
-		"memory limits are enforced by measuring, so a job may exceed its limit for a moment; " +
-		"when a job's proxy is killed, a process of the job that has left its parents and cleared its environment may escape"
+		"memory limits are enforced by sampling, so a job may exceed its limit briefly; " +
+		"if a job's proxy is killed, a detached process that has cleared its environment may escape"
 }
 
 // ErrBadName is returned, wrapped, for an id from which no path may be made.

@@ -35,7 +35,7 @@ type confinement struct {
 // findConfinement tries what jobs may ask for.
 func findConfinement(proxyPath string) confinement {
 	if os.Geteuid() != 0 {
-		const why = "the agent is not root"
+		const why = "agent is not root"
 		return confinement{noMounts: why, noStrict: why}
 	}
 	name, err := os.Readlink("/proc/self/ns/mnt")
@@ -59,7 +59,7 @@ func try(proxyPath, isolation, mounts string, namespaces uintptr) (why string) {
 	cmd.Env = []string{}
 	cmd.SysProcAttr = &unix.SysProcAttr{Cloneflags: namespaces}
 	if text, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Sprintf("the system refused it: %v %s", err, strings.TrimSpace(string(text)))
+		return fmt.Sprintf("refused by the system: %v %s", err, strings.TrimSpace(string(text)))
 	}
 	return ""
 }
@@ -68,9 +68,9 @@ func try(proxyPath, isolation, mounts string, namespaces uintptr) (why string) {
 func (c confinement) shortfall() string {
 	switch {
 	case c.noMounts != "":
-		return "jobs cannot have mounts of their own (" + c.noMounts + "): jobs with tmpfs, isolation strict or another user are refused"
+		return "jobs cannot have their own mounts (" + c.noMounts + "): jobs with tmpfs, isolation strict or another user are rejected"
 	case c.noStrict != "":
-		return "jobs of isolation strict are refused (" + c.noStrict + ")"
+		return "jobs with isolation strict are rejected (" + c.noStrict + ")"
 	}
 	return ""
 }
@@ -97,9 +97,9 @@ func (r *Runner) confine(spec *proxyproto.Spec, job *JobSpec) error {
 	strict := spec.Isolation == proxyproto.IsolationStrict
 	switch {
 	case strict && r.confinement.noStrict != "":
-		return fmt.Errorf("isolation strict: this node cannot do it: %s", r.confinement.noStrict)
+		return fmt.Errorf("isolation strict: not supported on this node: %s", r.confinement.noStrict)
 	case len(job.Tmpfs) > 0 && r.confinement.noMounts != "":
-		return fmt.Errorf("tmpfs: this node cannot do it: %s", r.confinement.noMounts)
+		return fmt.Errorf("tmpfs: not supported on this node: %s", r.confinement.noMounts)
 	}
 	if spec.Isolation == proxyproto.IsolationNone && len(job.Tmpfs) == 0 {
 		spec.AgentMounts = ""

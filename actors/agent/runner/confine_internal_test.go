@@ -11,7 +11,7 @@ import (
 
 // TestWithoutRoot has a node that cannot keep jobs apart.
 func TestWithoutRoot(t *testing.T) {
-	r := &Runner{paths: layout{root: "/nowhere"}, confinement: confinement{noMounts: "the agent is not root", noStrict: "the agent is not root"}}
+	r := &Runner{paths: layout{root: "/nowhere"}, confinement: confinement{noMounts: "agent is not root", noStrict: "agent is not root"}}
 	tests := map[string]struct {
 		job       JobSpec
 		want      string
@@ -20,8 +20,8 @@ func TestWithoutRoot(t *testing.T) {
 		"nothing is asked for":  {want: proxyproto.IsolationDefault},
 		"none":                  {job: JobSpec{Isolation: proxyproto.IsolationNone}, want: proxyproto.IsolationNone},
 		"default, without more": {job: JobSpec{Isolation: proxyproto.IsolationDefault}, want: proxyproto.IsolationDefault},
-		"strict":                {job: JobSpec{Isolation: proxyproto.IsolationStrict}, wantError: "isolation strict: this node cannot do it: the agent is not root"},
-		"tmpfs":                 {job: JobSpec{Tmpfs: []proxyproto.Tmpfs{{Path: "x", Size: 1}}}, wantError: "tmpfs: this node cannot do it: the agent is not root"},
+		"strict":                {job: JobSpec{Isolation: proxyproto.IsolationStrict}, wantError: "isolation strict: not supported on this node: agent is not root"},
+		"tmpfs":                 {job: JobSpec{Tmpfs: []proxyproto.Tmpfs{{Path: "x", Size: 1}}}, wantError: "tmpfs: not supported on this node: agent is not root"},
 	}
 	for name, test := range tests {
 		spec := new(proxyproto.Spec)
@@ -35,7 +35,7 @@ func TestWithoutRoot(t *testing.T) {
 			t.Errorf("%s: %+v, %v, want %s without mounts of its own", name, spec, err, test.want)
 		}
 	}
-	if text := r.Shortfall(); !strings.Contains(text, "the agent is not root") || !strings.Contains(text, "isolation strict") {
+	if text := r.Shortfall(); !strings.Contains(text, "agent is not root") || !strings.Contains(text, "isolation strict") {
 		t.Errorf("shortfall %q, want what is refused and why", text)
 	}
 }

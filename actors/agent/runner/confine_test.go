@@ -285,10 +285,10 @@ func TestRefusedUsers(t *testing.T) {
 		spec runner.JobSpec
 		want string
 	}{
-		"nobody knows it":       {runner.JobSpec{User: "no-such-user"}, `user "no-such-user": this node does not know it`},
-		"nobody knows its kind": {runner.JobSpec{Group: "no-such-group"}, `group "no-such-group": this node does not know it`},
-		"root, strictly":        {runner.JobSpec{Isolation: proxyproto.IsolationStrict, User: "root", Group: "daemon"}, "needs one other than root"},
-		"its way is closed":     {runner.JobSpec{User: "65534"}, "is closed to users other than its own"},
+		"nobody knows it":       {runner.JobSpec{User: "no-such-user"}, `user "no-such-user": unknown on this node`},
+		"nobody knows its kind": {runner.JobSpec{Group: "no-such-group"}, `group "no-such-group": unknown on this node`},
+		"root, strictly":        {runner.JobSpec{Isolation: proxyproto.IsolationStrict, User: "root", Group: "daemon"}, "needs a user other than root"},
+		"its way is closed":     {runner.JobSpec{User: "65534"}, "is not accessible to other users"},
 	}
 	f := newFixture(t, backends["as a process tree"])
 	if err := os.Chmod(filepath.Dir(f.config.Root), 0o700); err != nil {
@@ -355,13 +355,13 @@ func TestAgentWithoutRoot(t *testing.T) {
 		t.Fatalf("%v: %s", err, text)
 	}
 	for _, want := range []string{
-		"the agent is not root",
+		"agent is not root",
 		"none: exited with 4, no new rights: 0",
 		"default: exited with 4, no new rights: 1",
 		"itself: exited with 4, no new rights: 1",
-		`start job "strict": isolation strict: this node cannot do it: the agent is not root`,
-		`start job "tmpfs": tmpfs: this node cannot do it: the agent is not root`,
-		`start job "root": user "root", group "": the agent is not root, its jobs can only be who it is`,
+		`start job "strict": isolation strict: not supported on this node: agent is not root`,
+		`start job "tmpfs": tmpfs: not supported on this node: agent is not root`,
+		`start job "root": user "root", group "": the agent is not root, its jobs run as the agent's own user`,
 	} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("no %q in:\n%s", want, text)

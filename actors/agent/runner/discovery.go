@@ -111,7 +111,7 @@ func (r *Runner) removeOrphans() {
 			continue
 		}
 		if err := os.RemoveAll(filepath.Dir(path)); err != nil {
-			r.config.Logger.Warn("socket of a former job not removed", "file", path, "error", err)
+			r.config.Logger.Warn("stale job socket not removed", "file", path, "error", err)
 		}
 	}
 }
@@ -149,7 +149,7 @@ func isOurs(folder string) error {
 		return fmt.Errorf("folder %s: %w", folder, err)
 	}
 	if stat.Mode&unix.S_IFMT != unix.S_IFDIR || stat.Mode&0o066 != 0 || int(stat.Uid) != os.Geteuid() {
-		return fmt.Errorf("folder %s: belongs to somebody else: %w", folder, unix.EPERM)
+		return fmt.Errorf("folder %s: belongs to another user: %w", folder, unix.EPERM)
 	}
 	return nil
 }

@@ -68,7 +68,7 @@ func (j *Job) follow() *Result {
 		case <-timer.C:
 		}
 		wait = min(2*wait, maxRedial)
-		j.runner.config.Logger.Warn("connection to proxy lost", "job", j.id, "error", err)
+		j.runner.config.Logger.Warn("connection to job proxy lost", "job", j.id, "error", err)
 		j.reconnect()
 	}
 }
@@ -103,7 +103,7 @@ func (j *Job) listenOn() (*Result, error) {
 	for {
 		message, err := reader.Read()
 		if errors.Is(err, proxyproto.ErrBadMessage) {
-			j.runner.config.Logger.Warn("message of a proxy not understood", "job", j.id, "error", err)
+			j.runner.config.Logger.Warn("unreadable message from job proxy", "job", j.id, "error", err)
 			continue
 		}
 		if err != nil {
@@ -125,9 +125,9 @@ func (j *Job) listenOn() (*Result, error) {
 		case message.Error != nil && message.Error.Message == "probe":
 			j.tellProbed(proxyproto.Probed{Error: message.Error.Error})
 		case message.Error != nil:
-			j.runner.config.Logger.Warn("proxy refused a message", "job", j.id, "message", message.Error.Message, "error", message.Error.Error)
+			j.runner.config.Logger.Warn("job proxy rejected a message", "job", j.id, "message", message.Error.Message, "error", message.Error.Error)
 		default:
-			j.runner.config.Logger.Warn("unexpected message from proxy", "job", j.id, "message", message.Name())
+			j.runner.config.Logger.Warn("unexpected message from job proxy", "job", j.id, "message", message.Name())
 		}
 	}
 }
@@ -138,10 +138,10 @@ func (j *Job) checkHello(hello *proxyproto.Hello) error {
 	var err error
 	switch {
 	case hello.Version < proxyproto.Oldest || hello.Version > proxyproto.Version:
-		err = fmt.Errorf("it speaks version %d of the protocol, this agent %d to %d: let an agent that speaks it end its jobs before the next is installed",
+		err = fmt.Errorf("job proxy speaks protocol version %d, this agent %d to %d: finish its jobs with an agent that speaks it before upgrading",
 			hello.Version, proxyproto.Oldest, proxyproto.Version)
 	case hello.JobID != j.id:
-		err = fmt.Errorf("it is the proxy of job %.60q", hello.JobID)
+		err = fmt.Errorf("proxy belongs to job %.60q", hello.JobID)
 	default:
 		j.mu.Lock()
 		j.version, j.renewsUntil = hello.Version, hello.RenewsUntil
@@ -188,7 +188,7 @@ func (j *Job) inquest() *Result {
 		if err == nil {
 			return result
 		}
-		j.runner.config.Logger.Error("processes of a job are left", "job", j.id, "error", err)
+		j.runner.config.Logger.Error("processes of a job still running", "job", j.id, "error", err)
 		if time.Now().After(deadline) {
 			return j.givenUp(result, err)
 		}
@@ -214,14 +214,14 @@ func (j *Job) readResult() (*Result, error) {
 		return nil, fmt.Errorf("%s: %w", proxyproto.ResultFile, err)
 	}
 	if result.JobID != j.id {
-		return nil, fmt.Errorf("%s: is of job %.60q", proxyproto.ResultFile, result.JobID)
+		return nil, fmt.Errorf("%s: belongs to job %.60q", proxyproto.ResultFile, result.JobID)
 	}
 	return result, nil
 }
 
 // proxyFailed is the result of a job whose proxy left none.
 func (j *Job) proxyFailed(cause error) *Result {
-	text := "weir-jobproxy was killed and hangs"
+	text := "weir-jobproxy was killed but has not exited"
 	select {
 	case <-j.proxy.gone:
 		text = "weir-jobproxy ended: " + j.proxy.end()

@@ -13,7 +13,7 @@ import (
 
 // ErrHung is returned, wrapped, for a job of which something is left that no signal ends: it
 // waits in the kernel for a disk that does not answer.
-var ErrHung = errors.New("hangs and cannot be ended")
+var ErrHung = errors.New("hangs and cannot be killed")
 
 // killProxy kills the proxy; run then ends the job.
 func (j *Job) killProxy() {
@@ -22,7 +22,7 @@ func (j *Job) killProxy() {
 		return
 	}
 	if err := j.proxy.kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		j.runner.config.Logger.Error("proxy not killed", "job", j.id, "error", err)
+		j.runner.config.Logger.Error("cannot kill job proxy", "job", j.id, "error", err)
 	}
 	time.AfterFunc(j.runner.config.EndTimeout, func() {
 		select {
@@ -67,7 +67,7 @@ func (j *Job) endHung() error {
 // givenUp is the end of a job whose processes could not be ended.
 func (j *Job) givenUp(result *Result, cause error) *Result {
 	if result.Hang == nil {
-		result.Hang = &proxyproto.Hang{Step: "end its processes", IdleMillis: millis(j.runner.config.EndTimeout)}
+		result.Hang = &proxyproto.Hang{Step: "kill its processes", IdleMillis: millis(j.runner.config.EndTimeout)}
 	}
 	result.Error = strings.TrimPrefix(result.Error+": "+cause.Error(), ": ")
 	return result

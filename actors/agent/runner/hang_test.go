@@ -83,7 +83,7 @@ func TestProxyKilledWhileAProcessHangs(t *testing.T) {
 			t.Fatal(err)
 		}
 		result := finished(t, job)
-		if result.Outcome != proxyproto.OutcomeProxyFailed || result.Hang == nil || !strings.Contains(result.Error, "left") {
+		if result.Outcome != proxyproto.OutcomeProxyFailed || result.Hang == nil || !strings.Contains(result.Error, "still running") {
 			t.Errorf("result %+v, want the proxy failed, and processes left", result)
 		}
 		thaw()

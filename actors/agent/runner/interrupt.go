@@ -37,11 +37,11 @@ type Interruption struct {
 // SIGWINCH, which ends no process and which few look at.
 func (j *Job) Interrupt(i Interruption) error {
 	if i.Signal != "" && unix.SignalNum(i.Signal) == 0 {
-		return fmt.Errorf("interrupt job %s: no signal is called %.40q, want one like SIGINT", j.id, i.Signal)
+		return fmt.Errorf("interrupt job %s: unknown signal %.40q, want one like SIGINT", j.id, i.Signal)
 	}
 	if err := j.writeNotice(i.Notice); err != nil {
 		// A job without a notice has its signal still.
-		j.runner.config.Logger.Warn("notice not written", "job", j.id, "error", err)
+		j.runner.config.Logger.Warn("cannot write stop notice", "job", j.id, "error", err)
 	}
 	j.mu.Lock()
 	version := j.version

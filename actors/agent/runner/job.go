@@ -108,7 +108,7 @@ func (j *Job) Result() *Result {
 // process only.
 func (j *Job) Signal(name string, rootOnly bool) error {
 	if unix.SignalNum(name) == 0 {
-		return fmt.Errorf("signal job %s: no signal is called %.40q, want one like SIGINT", j.id, name)
+		return fmt.Errorf("signal job %s: unknown signal %.40q, want one like SIGINT", j.id, name)
 	}
 	return j.tell(proxyproto.Message{Signal: &proxyproto.Signal{Name: name, RootOnly: rootOnly}})
 }
@@ -149,7 +149,7 @@ func (j *Job) expect(grace time.Duration) {
 		case <-j.ended:
 		case <-j.left:
 		default:
-			j.runner.config.Logger.Error("job did not stop in time, killing its proxy", "job", j.id, "grace", grace)
+			j.runner.config.Logger.Error("job did not stop in time; killing its proxy", "job", j.id, "grace", grace)
 			j.killProxy()
 		}
 	})
@@ -179,15 +179,15 @@ func (j *Job) renew(end, lease time.Duration) error {
 func (j *Job) tell(message proxyproto.Message) error {
 	line, err := message.Line()
 	if err != nil {
-		return fmt.Errorf("tell job %s: %w", j.id, err)
+		return fmt.Errorf("%s job %s: %w", message.Name(), j.id, err)
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.conn == nil {
-		return fmt.Errorf("tell job %s to %s: %w", j.id, message.Name(), ErrUnreachable)
+		return fmt.Errorf("%s job %s: %w", message.Name(), j.id, ErrUnreachable)
 	}
 	if err := send(j.conn, line); err != nil {
-		return fmt.Errorf("tell job %s to %s: %w: %w", j.id, message.Name(), ErrUnreachable, err)
+		return fmt.Errorf("%s job %s: %w: %w", message.Name(), j.id, ErrUnreachable, err)
 	}
 	return nil
 }
@@ -341,7 +341,7 @@ func (j *Job) Release() error {
 		return nil
 	}
 	if j.Result() == nil {
-		return fmt.Errorf("release job %s: it runs, stop it first", j.id)
+		return fmt.Errorf("release job %s: still running: stop it first", j.id)
 	}
 	// A proxy that is not there, or not to be reached, needs no telling.
 	_ = j.tell(proxyproto.Message{Release: &proxyproto.Release{}})

@@ -90,7 +90,7 @@ func TestReadOutputRefuses(t *testing.T) {
 		limit       int64
 		wantError   string
 	}{
-		"a job that never was":       {job: "nobody", stream: "stdout", limit: 1, wantError: "not kept"},
+		"a job that never was":       {job: "nobody", stream: "stdout", limit: 1, wantError: "no longer kept"},
 		"a stream that there is not": {job: "job", stream: "stdin", limit: 1, wantError: "want stdout or stderr"},
 		"a path":                     {job: "../../etc", stream: "stdout", limit: 1, wantError: "bad name"},
 		"no limit":                   {job: "job", stream: "stdout", wantError: "limit 0"},
@@ -128,7 +128,7 @@ func TestOpenRefusesBadConfig(t *testing.T) {
 	}{
 		"no root":             {change: func(c *runner.Config) { c.Root = "" }, wantError: "Root"},
 		"a missing proxy":     {change: func(c *runner.Config) { c.ProxyPath = "/no/proxy" }, wantError: "ProxyPath"},
-		"a proxy that is not": {change: func(c *runner.Config) { c.ProxyPath = "/etc/passwd" }, wantError: "not a program"},
+		"a proxy that is not": {change: func(c *runner.Config) { c.ProxyPath = "/etc/passwd" }, wantError: "not an executable"},
 		"a node with a slash": {change: func(c *runner.Config) { c.NodeName = "a/b" }, wantError: "NodeName"},
 		"no sample period":    {change: func(c *runner.Config) { c.SamplePeriod = 0 }, wantError: "SamplePeriod"},
 		"no time to end":      {change: func(c *runner.Config) { c.EndTimeout = 0 }, wantError: "EndTimeout"},

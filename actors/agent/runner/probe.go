@@ -16,7 +16,7 @@ const firstProbing = 5
 const probePatience = 10 * time.Second
 
 // errProbing is returned for a probe while another one of the job runs.
-var errProbing = errors.New("a probe of it runs already")
+var errProbing = errors.New("a probe is already running")
 
 // Probe runs a program as one of the job's processes: as the user whom they are, in their
 // workspace, groups and namespaces, with their environment and no more rights. It returns nil
@@ -33,7 +33,7 @@ func (j *Job) Probe(ctx context.Context, argv []string, timeout time.Duration) e
 	j.mu.Unlock()
 	switch {
 	case version < firstProbing:
-		return fmt.Errorf("probe job %s: its proxy is of a build that cannot run probes", j.id)
+		return fmt.Errorf("probe job %s: its proxy is too old to run probes", j.id)
 	case busy:
 		return fmt.Errorf("probe job %s: %w", j.id, errProbing)
 	}
@@ -58,7 +58,7 @@ func (j *Job) Probe(ctx context.Context, argv []string, timeout time.Duration) e
 	case <-j.followed:
 		return errors.New("the job has ended")
 	case <-late.C:
-		return errors.New("its proxy does not answer")
+		return errors.New("job proxy not responding")
 	}
 }
 

@@ -86,7 +86,7 @@ func TestProbes(t *testing.T) {
 		for err := range refused {
 			if err == nil {
 				passed++
-			} else if !strings.Contains(err.Error(), "runs already") {
+			} else if !strings.Contains(err.Error(), "already running") {
 				t.Error(err)
 			}
 		}

@@ -60,7 +60,7 @@ func adoptedProxy(id proxyproto.Identity) (*proxyProcess, error) {
 	p := &proxyProcess{
 		gone:  make(chan struct{}),
 		kill:  func() error { return proctree.Signal(id, unix.SIGKILL) },
-		end:   func() string { return "how is not known, an earlier life of the agent had started it" },
+		end:   func() string { return "exit status unknown: started by an earlier agent process" },
 		leave: func() {},
 	}
 	if !proctree.Alive(id) {

@@ -30,10 +30,10 @@ var (
 	ErrJobExists = errors.New("job exists")
 	// ErrOutputGone is returned for the output of a job that is not kept any
 	// more, or that never was on this node.
-	ErrOutputGone = errors.New("output is not kept any more")
+	ErrOutputGone = errors.New("output no longer kept")
 	// ErrUnreachable is returned when a job's proxy cannot be told something
 	// now. It has a lease; if it stays so, the job ends.
-	ErrUnreachable = errors.New("job's proxy cannot be reached")
+	ErrUnreachable = errors.New("job proxy unreachable")
 )
 
 // Runner runs jobs. Its methods may be called by several goroutines.
@@ -209,11 +209,11 @@ func (r *Runner) RenewAll(until time.Time) {
 		err := job.renew(now+left, left)
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			r.config.Logger.Warn("lease of job not renewed: its proxy hangs", "job", job.id, "error", err)
+			r.config.Logger.Warn("job lease not renewed: its proxy hangs", "job", job.id, "error", err)
 		case err != nil:
 			// The proxy has gone, most often because the job has just ended; whoever
 			// reads what it says hears of it.
-			r.config.Logger.Debug("lease of job not renewed", "job", job.id, "error", err)
+			r.config.Logger.Debug("job lease not renewed", "job", job.id, "error", err)
 		}
 	}
 }
@@ -232,7 +232,7 @@ func (r *Runner) ReadOutput(job, stream string, offset, limit int64) (OutputPart
 		return OutputPart{}, fmt.Errorf("read output: %w", err)
 	}
 	if stream != "stdout" && stream != "stderr" {
-		return OutputPart{}, fmt.Errorf("read output of job %s: no stream %.20q, want stdout or stderr", job, stream)
+		return OutputPart{}, fmt.Errorf("read output of job %s: unknown stream %.20q, want stdout or stderr", job, stream)
 	}
 	// Ask before reading: what a job writes before its end is then there.
 	running := r.Job(job)

@@ -34,7 +34,7 @@ func FindUser(name, group string) (*proxyproto.User, error) {
 	case found == self:
 		return nil, nil
 	case self.UID != 0:
-		return nil, fmt.Errorf("user %q, group %q: the agent is not root, its jobs can only be who it is", name, group)
+		return nil, fmt.Errorf("user %q, group %q: the agent is not root, its jobs run as the agent's own user", name, group)
 	}
 	return &found, nil
 }
@@ -53,7 +53,7 @@ func lookUser(name string) (proxyproto.User, error) {
 	case numberErr == nil && errors.As(err, &unknown):
 		return proxyproto.User{UID: uint32(number), GID: uint32(number)}, nil
 	case err != nil:
-		return proxyproto.User{}, fmt.Errorf("user %q: this node does not know it: %w", name, err)
+		return proxyproto.User{}, fmt.Errorf("user %q: unknown on this node: %w", name, err)
 	}
 	uid, err := strconv.ParseUint(account.Uid, 10, 32)
 	if err != nil {
@@ -72,7 +72,7 @@ func lookGroup(name string) (uint32, error) {
 	}
 	group, err := user.LookupGroup(name)
 	if err != nil {
-		return 0, fmt.Errorf("group %q: this node does not know it: %w", name, err)
+		return 0, fmt.Errorf("group %q: unknown on this node: %w", name, err)
 	}
 	number, err := strconv.ParseUint(group.Gid, 10, 32)
 	if err != nil {
@@ -113,7 +113,7 @@ func checkReach(folder string, who *proxyproto.User) error {
 		return err
 	}
 	if closed != "" {
-		return fmt.Errorf("cannot reach the workspace: %s is closed to users other than its own; let the agent keep its state elsewhere, or open it with chmod a+x", closed)
+		return fmt.Errorf("cannot reach the workspace: %s is not accessible to other users; move the agent's state elsewhere, or run chmod a+x on it", closed)
 	}
 	return nil
 }

@@ -318,7 +318,7 @@ func TestKillSaysWhenProcessesAreLeft(t *testing.T) {
 	files["u/cgroup.events"] = "populated 1\n"
 	root := fakeTree(t, files)
 	group := Open(proxyproto.Placement{Unified: root + "/u"})
-	if err := group.Kill(time.Millisecond); err == nil || !strings.Contains(err.Error(), "processes are left") {
+	if err := group.Kill(time.Millisecond); err == nil || !strings.Contains(err.Error(), "processes still running") {
 		t.Errorf("Kill: %v, want an error that says who is left", err)
 	}
 	if got := read(t, root, "u/cgroup.kill"); got != "1" {

@@ -102,7 +102,7 @@ func makeRoom(own, name string) error {
 	}
 	err = enableControllers(own)
 	if errors.Is(err, unix.EBUSY) {
-		return fmt.Errorf("%w: other processes than the agent are in this group; start the agent in a group of its own, as a systemd service with Delegate=yes does", err)
+		return fmt.Errorf("%w: processes other than the agent's are in this group; start the agent in its own group, as a systemd service with Delegate=yes does", err)
 	}
 	return err
 }

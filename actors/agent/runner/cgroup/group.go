@@ -230,7 +230,7 @@ func waitEmpty(events int, patience time.Duration) error {
 		}
 		wait := time.Until(deadline)
 		if wait <= 0 {
-			return fmt.Errorf("processes are left after %v", patience)
+			return fmt.Errorf("processes still running after %v", patience)
 		}
 		// The kernel announces a change of the file as an exceptional event.
 		poll := []unix.PollFd{{Fd: int32(events), Events: unix.POLLPRI}}

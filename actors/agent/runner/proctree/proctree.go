@@ -294,7 +294,7 @@ func Kill(list func() ([]Process, error), patience time.Duration) error {
 			killed[process.Identity] = process
 		}
 		if time.Now().After(deadline) {
-			return errors.Join(append(errs, fmt.Errorf("kill processes: %d are left after %v", len(processes), patience))...)
+			return errors.Join(append(errs, fmt.Errorf("kill processes: %d still running after %v", len(processes), patience))...)
 		}
 		time.Sleep(wait)
 		wait = min(2*wait, 50*time.Millisecond)

@@ -66,9 +66,9 @@ func (s *Spec) validateConfinement() error {
 	case s.Isolation != "" && !slices.Contains(Isolations, s.Isolation):
 		return fmt.Errorf("isolation: %.40q, must be one of %s", s.Isolation, strings.Join(Isolations, ", "))
 	case s.Isolation == IsolationStrict && (s.User == nil || s.User.UID == 0):
-		return errors.New("user: isolation strict needs one other than root")
+		return errors.New("user: isolation strict needs a user other than root")
 	case s.AgentMounts == "" && (s.Isolation == IsolationStrict || len(s.Tmpfs) > 0):
-		return errors.New("agent_mounts: is empty, but isolation strict and tmpfs need mounts of the job's own")
+		return errors.New("agent_mounts: is empty, but isolation strict and tmpfs need private mounts")
 	case s.CPUEnforcement != "" && s.CPUEnforcement != EnforceQuota && s.CPUEnforcement != EnforceWeight:
 		return fmt.Errorf("cpu_enforcement: %.40q, must be %s or %s", s.CPUEnforcement, EnforceQuota, EnforceWeight)
 	case s.DiskLimit < 0, s.MemoryReserve < 0, s.ProxyMemoryReserve < 0:
@@ -97,14 +97,14 @@ func checkVolume(volume Tmpfs, others []Tmpfs) error {
 	case volume.Size <= 0 || volume.Size > maxTmpfs:
 		return fmt.Errorf("size: %d bytes, must be between 1 and %d", volume.Size, int64(maxTmpfs))
 	case volume.Path == "" || path == "." || !filepath.IsLocal(path):
-		return errors.New("path: must be of a folder in the workspace")
+		return errors.New("path: must be a folder in the workspace")
 	case first == ownFolder:
-		return fmt.Errorf("path: %s is not the job's", ownFolder)
+		return fmt.Errorf("path: %s is not in the job's part of the workspace", ownFolder)
 	}
 	for _, other := range others {
 		a, b := path+"/", filepath.Clean(other.Path)+"/"
 		if strings.HasPrefix(a, b) || strings.HasPrefix(b, a) {
-			return fmt.Errorf("path: is, or is within, or holds the one of %.60q", other.Path)
+			return fmt.Errorf("path: overlaps the path of %.60q", other.Path)
 		}
 	}
 	return nil

@@ -135,7 +135,7 @@ func parse(line []byte, strict bool) (Message, error) {
 		return Message{}, fmt.Errorf("%w %.60q: %w", ErrBadMessage, line, err)
 	}
 	if len(keys) != 1 {
-		return Message{}, fmt.Errorf("%w %.60q: has %d keys, wants the message's name alone", ErrBadMessage, line, len(keys))
+		return Message{}, fmt.Errorf("%w %.60q: has %d keys, want only the message name", ErrBadMessage, line, len(keys))
 	}
 	var message Message
 	for name, value := range keys {

@@ -30,7 +30,7 @@ const (
 	// OutcomeInputFailed: what the job was to be fed is not as it should be:
 	// Result.InputFault.
 	OutcomeInputFailed Outcome = "input_failed"
-	// OutcomeOutputFailed: what the job wrote could not be kept.
+	// OutcomeOutputFailed: what the job wrote could not be stored.
 	OutcomeOutputFailed Outcome = "output_failed"
 	// OutcomeEndHung: the command ended well, and what was to be done then, such as to keep its
 	// output, hangs: Result.Hang.
@@ -113,7 +113,7 @@ func (m *MemoryExcess) String() string {
 	for i, process := range m.Biggest {
 		separator := ", "
 		if i == 0 {
-			separator = "; biggest: "
+			separator = "; largest: "
 		}
 		fmt.Fprintf(&text, "%s%s (pid %d, %d bytes)", separator, process.Name, process.Pid, process.Bytes)
 	}
@@ -161,12 +161,12 @@ func (p HungProcess) String() string {
 
 // String names the step, how long it hangs, and the processes.
 func (h *Hang) String() string {
-	text := fmt.Sprintf("the end of the job hangs: nothing has moved for %v, which was to %s",
+	text := fmt.Sprintf("job cannot finish: no progress for %v while trying to %s",
 		time.Duration(h.IdleMillis)*time.Millisecond, h.Step)
 	for i, process := range h.Processes {
 		separator := ", "
 		if i == 0 {
-			separator = "; hanging: "
+			separator = "; stuck: "
 		}
 		text += separator + process.String()
 	}
@@ -186,7 +186,7 @@ func (d *DiskExcess) String() string {
 	for i, file := range d.Biggest {
 		separator := ", "
 		if i == 0 {
-			separator = "; biggest: "
+			separator = "; largest: "
 		}
 		fmt.Fprintf(&text, "%s%q (%d bytes)", separator, file.Path, file.Bytes)
 	}

@@ -104,9 +104,9 @@ func (s *Spec) Validate() error {
 	case s.JobID == "":
 		return errors.New("job_id: is empty")
 	case len(s.Argv) == 0 && s.Shell == "":
-		return errors.New("argv: is empty, and so is shell")
+		return errors.New("argv and shell are both empty")
 	case len(s.Argv) > 0 && s.Shell != "":
-		return errors.New("shell: set beside argv, one of both runs")
+		return errors.New("shell: set together with argv; set one of them")
 	case len(s.Argv) > 0 && s.Argv[0] == "":
 		return errors.New("argv: the program's name is empty")
 	case s.Workspace == "":
@@ -172,7 +172,7 @@ func ParseSpec(data []byte) (*Spec, error) {
 		return nil, fmt.Errorf("parse job spec: %w", err)
 	}
 	if decoder.More() {
-		return nil, errors.New("parse job spec: there is more after its end")
+		return nil, errors.New("parse job spec: trailing data")
 	}
 	if err := spec.Validate(); err != nil {
 		return nil, fmt.Errorf("validate job spec: %w", err)
