@@ -206,10 +206,10 @@ func TestMembersThatAreNotChanged(t *testing.T) {
 		change func(ctx context.Context, s *Store) error
 		want   string
 	}{
-		"one too many removed":  {func(ctx context.Context, s *Store) error { return s.RemoveReplica(ctx, live, false) }, "only 1 live"},
+		"one too many removed":  {func(ctx context.Context, s *Store) error { return s.RemoveReplica(ctx, live, false) }, "only 1 are up"},
 		"one too many demoted":  {func(ctx context.Context, s *Store) error { return s.DemoteReplica(ctx, live, false) }, "start or remove " + dead + " first"},
-		"another address":       {func(ctx context.Context, s *Store) error { return s.AddReplica(ctx, live, "else:1") }, "remove that one first"},
-		"a taken address":       {func(ctx context.Context, s *Store) error { return s.AddReplica(ctx, "r9", c.address(live)) }, "is at " + c.address(live)},
+		"another address":       {func(ctx context.Context, s *Store) error { return s.AddReplica(ctx, live, "else:1") }, "remove it first"},
+		"a taken address":       {func(ctx context.Context, s *Store) error { return s.AddReplica(ctx, "r9", c.address(live)) }, "is already at " + c.address(live)},
 		"no address":            {func(ctx context.Context, s *Store) error { return s.AddReplica(ctx, "r9", "") }, "needs an id and an address"},
 		"a vote for a stranger": {func(ctx context.Context, s *Store) error { return s.PromoteReplica(ctx, "r9") }, "not a member: add it first"},
 		"no vote of a stranger": {func(ctx context.Context, s *Store) error { return s.DemoteReplica(ctx, "r9", false) }, "not a member"},

@@ -22,7 +22,7 @@ func (s *supervisor) endTree() {
 	}
 	s.endingAll = true
 	s.prober.close()
-	s.ending.start("end its processes")
+	s.ending.start("kill its processes")
 	// Who gives up what hangs waits for it no more, and it may go on later.
 	gone := s.gone
 	alone := s.root != nil && s.spec.Cgroups.None()

@@ -73,7 +73,7 @@ func TestEndHangs(t *testing.T) {
 			change: func(_ *testing.T, disk string) func(*proxyproto.Spec) {
 				return func(spec *proxyproto.Spec) { spec.Environment = append(spec.Environment, "DISK="+disk) }
 			},
-			wantOutcome: proxyproto.OutcomeEndHung, wantStep: "end its processes", wantName: "touch",
+			wantOutcome: proxyproto.OutcomeEndHung, wantStep: "kill its processes", wantName: "touch",
 		},
 	}
 	for name, test := range tests {
@@ -243,7 +243,7 @@ func TestHangIsGivenUp(t *testing.T) {
 			s.streams, s.gone = stuck, nil
 			s.root = &ending{status: test.status, time: time.Now()}
 			s.verdict.decide(verdict{outcome: proxyproto.OutcomeExited})
-			s.ending.start("end its processes")
+			s.ending.start("kill its processes")
 			s.flush()
 			if test.abandoned.decided() && !s.abandonFlush(test.abandoned) {
 				t.Fatal("not abandoned")

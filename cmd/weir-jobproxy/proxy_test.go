@@ -157,7 +157,7 @@ func TestBadMessagesAreAnswered(t *testing.T) {
 		"a lease beyond time":        {line: `{"renew":{"lease_millis":9223372036854775807}}`, wantName: "renew", wantError: "between 1 and"},
 		"an end beyond time":         {line: `{"renew":{"lease_millis":1000,"end_millis":9223372036854775807}}`, wantName: "renew", wantError: "end_millis: 9223372036854775807"},
 		"a signal that there is not": {line: `{"signal":{"name":"SIGDANCE"}}`, wantName: "signal", wantError: "SIGDANCE"},
-		"an interrupt by no signal":  {line: `{"interrupt":{"signal":"SIGDANCE","reason":"x","grace_millis":1}}`, wantName: "interrupt", wantError: "signal: no signal"},
+		"an interrupt by no signal":  {line: `{"interrupt":{"signal":"SIGDANCE","reason":"x","grace_millis":1}}`, wantName: "interrupt", wantError: "signal: unknown signal"},
 		"an interrupt in the past":   {line: `{"interrupt":{"signal":"SIGINT","reason":"x","grace_millis":-1}}`, wantName: "interrupt", wantError: "grace_millis: -1"},
 		"a negative grace":           {line: `{"stop":{"reason":"x","grace_millis":-1}}`, wantName: "stop", wantError: "grace_millis: -1"},
 		"release before the end":     {line: `{"release":{}}`, wantName: "release", wantError: "stop it first"},

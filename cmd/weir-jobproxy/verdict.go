@@ -100,14 +100,14 @@ func checkCommand(message proxyproto.Message, ended bool) error {
 		}
 	case message.Signal != nil:
 		if unix.SignalNum(message.Signal.Name) == 0 {
-			return fmt.Errorf("name: no signal is called %.40q, want one like SIGINT", message.Signal.Name)
+			return fmt.Errorf("name: unknown signal %.40q, want one like SIGINT", message.Signal.Name)
 		}
 		if ended {
 			return errors.New("the job has ended")
 		}
 	case message.Interrupt != nil:
 		if signal := message.Interrupt.Signal; signal != "" && unix.SignalNum(signal) == 0 {
-			return fmt.Errorf("signal: no signal is called %.40q, want one like SIGINT", message.Interrupt.Signal)
+			return fmt.Errorf("signal: unknown signal %.40q, want one like SIGINT", message.Interrupt.Signal)
 		}
 		if grace := message.Interrupt.GraceMillis; grace < 0 || grace > proxyproto.MaxMillis {
 			return fmt.Errorf("grace_millis: %d, must be between 0 and %d", grace, int64(proxyproto.MaxMillis))

@@ -64,9 +64,9 @@ func newAgentCommand() *cobra.Command {
 		Short: "Run the agent of a node: it joins the cluster and runs jobs",
 		Long: `Run the agent of a node: it joins the cluster and runs jobs.
 
-It ends by itself when it may not go on: exit code 10 the disk failed, or is full when
-the agent starts; 11 its journal is not what was written; 13 the journal is another
-node's, or of a newer version. Jobs go on for the rest of the node's lease.`,
+It exits by itself when it cannot continue: exit code 10 the disk failed, or is full at
+startup; 11 the journal is damaged; 13 the journal belongs to another node or a newer
+version. Jobs keep running for the rest of the node's lease.`,
 		Example: `  weir agent --name n1 --replicas r1=host1:7701,r2=host2:7701,r3=host3:7701 \
       --data /var/lib/weir-agent --credentials certs/agent-n1 --tags ssd,rack7 --ports 21000-21999`,
 		Args: takes(),
@@ -96,30 +96,30 @@ node's, or of a newer version. Jobs go on for the rest of the node's lease.`,
 
 // register adds the flags that f is read from.
 func (f *agentFlags) register(flags *pflag.FlagSet) {
-	flags.StringVar(&f.config, "config", "", "YAML file with these settings; the command line wins")
+	flags.StringVar(&f.config, "config", "", "YAML file with these settings; command-line flags take precedence")
 	flags.StringVar(&f.name, "name", "", "name of this node, as in its certificate")
-	flags.StringSliceVar(&f.replicas, "replicas", nil, "id=host:port of replicas to begin with; others are learned from them")
-	flags.StringVar(&f.data, "data", "", "folder of this agent's state, jobs and their output")
-	flags.StringVar(&f.jobProxy, "jobproxy", "", "the weir-jobproxy program (default: beside this one)")
-	flags.StringSliceVar(&f.tags, "tags", nil, "what kind of node this is")
-	flags.Float64Var(&f.cpu, "cpu", 0, "cores for jobs (default: those of the machine)")
-	flags.StringVar(&f.memory, "memory", "", "memory for jobs, such as 16GiB (default: nine tenths of the machine's)")
-	flags.Int64Var(&f.userSlots, "user-slots", 0, "jobs at once (default: four a core)")
+	flags.StringSliceVar(&f.replicas, "replicas", nil, "id=host:port of replicas to contact first; the agent learns the others from them")
+	flags.StringVar(&f.data, "data", "", "folder for the agent's state, jobs and their output")
+	flags.StringVar(&f.jobProxy, "jobproxy", "", "path of weir-jobproxy (default: next to this program)")
+	flags.StringSliceVar(&f.tags, "tags", nil, "tags of this node, matched by nodes_filter and scheduling_tag_filter")
+	flags.Float64Var(&f.cpu, "cpu", 0, "cores for jobs (default: all cores of the machine)")
+	flags.StringVar(&f.memory, "memory", "", "memory for jobs, such as 16GiB (default: 90% of the machine's)")
+	flags.Int64Var(&f.userSlots, "user-slots", 0, "maximum number of concurrent jobs (default: four per core)")
 	flags.Int64Var(&f.gpu, "gpu", 0, "GPUs for jobs")
-	flags.Int64Var(&f.network, "network", 0, "network for jobs, in the cluster's own unit")
-	flags.StringVar(&f.host, "host", "", "name or address at which jobs of other machines reach those of this one (default: the machine's name)")
-	flags.StringVar(&f.ports, "ports", "", "TCP ports of this machine that are for jobs alone, such as 21000-21999 (default: none)")
-	flags.StringVar(&f.maxOutput, "max-output", "5MiB", "how much is kept of each of a job's stdout and stderr")
-	flags.StringVar(&f.minFree, "min-free", "64MiB", "how much space the disk of --data must have left for new jobs to be taken; 0: any")
-	flags.StringVar(&f.watermark, "memory-watermark", "", "how much of --memory is to stay free: with less, the job that is farthest above the memory reserved for it is stopped, and runs again (default: 32MiB, a sixteenth of --memory at most)")
-	flags.DurationVar(&f.overdraft, "memory-overdraft-timeout", 5*time.Minute, "how long jobs that keep within what is reserved for them may use more than --memory, before the youngest is stopped")
-	flags.StringVar(&f.fileCache, "file-cache", "", "folder of the files that jobs find in their workspaces, fetched once (default: in --data)")
-	flags.StringVar(&f.fileSpace, "file-cache-size", "10GiB", "how much these may take; a larger file is an error of the job")
-	flags.StringVar(&f.jobUser, "job-user", "", "who the processes of jobs are, as user or user:group, unless their task says so; if not root, no job is (default: who the agent is; only root can choose)")
-	flags.DurationVar(&f.jobEnd, "job-end-timeout", 5*time.Minute, "how long the start or the end of a job may stand still, as when a file system hangs on which its output is kept: then the job is aborted, and runs again")
-	flags.StringVar(&f.onStop, "on-stop", keepJobs, "what becomes of jobs on SIGTERM and Ctrl-C: keep lets them go on for as long as the node's lease, for an agent that is started by then; end ends them")
-	flags.StringVar(&f.metricsListen, "metrics-listen", "", "host:port that shows metrics and health to clients, operators and replicas; the certificate has to be issued with --hosts")
-	flags.BoolVar(&f.metricsInsecure, "metrics-insecure", false, "show them in plaintext, to this machine alone")
+	flags.Int64Var(&f.network, "network", 0, "network capacity for jobs, in the unit that the cluster uses")
+	flags.StringVar(&f.host, "host", "", "name or address at which jobs on other machines reach jobs on this one (default: the hostname)")
+	flags.StringVar(&f.ports, "ports", "", "TCP ports reserved for jobs, such as 21000-21999 (default: none)")
+	flags.StringVar(&f.maxOutput, "max-output", "5MiB", "how much of each job's stdout and stderr is kept")
+	flags.StringVar(&f.minFree, "min-free", "64MiB", "free space that the disk of --data must have for the node to accept jobs; 0: no minimum")
+	flags.StringVar(&f.watermark, "memory-watermark", "", "how much of --memory must stay free: below that, the job that exceeds its reserve most is stopped and run again (default: 32MiB, a sixteenth of --memory at most)")
+	flags.DurationVar(&f.overdraft, "memory-overdraft-timeout", 5*time.Minute, "how long jobs within their reserves may together exceed --memory before the youngest is stopped")
+	flags.StringVar(&f.fileCache, "file-cache", "", "folder of the file cache for job workspaces (default: in --data)")
+	flags.StringVar(&f.fileSpace, "file-cache-size", "10GiB", "maximum size of the file cache; a job that needs a larger file fails")
+	flags.StringVar(&f.jobUser, "job-user", "", "user or user:group that jobs run as, unless their task names one; unless it is root, no job can run as root (default: the agent's user; only a root agent can change it)")
+	flags.DurationVar(&f.jobEnd, "job-end-timeout", 5*time.Minute, "how long starting or finishing a job may make no progress, for example because a file system hangs; then the job is aborted and run again")
+	flags.StringVar(&f.onStop, "on-stop", keepJobs, "what happens to jobs on SIGTERM and Ctrl-C: keep leaves them running for the rest of the node's lease, so that a restarted agent can adopt them; end stops them")
+	flags.StringVar(&f.metricsListen, "metrics-listen", "", "host:port that serves metrics and health to clients, operators and replicas; the certificate must be issued with --hosts")
+	flags.BoolVar(&f.metricsInsecure, "metrics-insecure", false, "serve metrics in plaintext, on loopback only")
 	f.security.register(flags)
 	f.logging.register(flags)
 }
@@ -129,7 +129,7 @@ func (f *agentFlags) register(flags *pflag.FlagSet) {
 func notZero(cmd *cobra.Command, names ...string) error {
 	for _, name := range names {
 		if flag := cmd.Flags().Lookup(name); flag.Changed && flag.Value.String() == "0" {
-			return &exitError{exitUsage, fmt.Errorf("--%s 0: no job could run on such a node; leave it out for what the machine has", name)}
+			return &exitError{exitUsage, fmt.Errorf("--%s 0: no job can run on such a node; omit it to use what the machine has", name)}
 		}
 	}
 	return nil
@@ -177,12 +177,12 @@ func runAgent(ctx context.Context, f *agentFlags, log *slog.Logger, say func(str
 	case <-ctx.Done():
 		if f.onStop == endJobs {
 			stop = station.Close
-			log.Info("stopping: jobs are ended")
+			log.Info("stopping: ending jobs")
 			break
 		}
-		log.Info("stopping: jobs go on for the rest of the lease; --on-stop end ends them")
+		log.Info("stopping: jobs keep running for the rest of the lease; --on-stop end would end them")
 	case <-station.Done():
-		broken = errors.Join(errors.New("the agent broke; see its log"), station.Err())
+		broken = errors.Join(errors.New("agent failed; see its log"), station.Err())
 	}
 	closing, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -287,7 +287,7 @@ func (f *agentFlags) jobProxyPath() (string, error) {
 		return "", fmt.Errorf("find weir-jobproxy: %w", err)
 	}
 	if info, err := os.Stat(path); err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
-		return "", &exitError{exitUsage, fmt.Errorf("--jobproxy: there is no program %s: build it beside weir, or say where it is", path)}
+		return "", &exitError{exitUsage, fmt.Errorf("--jobproxy: no program %s: build it next to weir, or set its path", path)}
 	}
 	return path, nil
 }

@@ -61,7 +61,7 @@ func TestAgentConfig(t *testing.T) {
 					t.Errorf("got %v, want a usage error that says %q", err, test.wantError)
 				}
 			case err != nil || cfg.MinFree != test.wantFree:
-				t.Errorf("least free space %d, %v; want %d", cfg.MinFree, err, test.wantFree)
+				t.Errorf("minimum free space %d, %v; want %d", cfg.MinFree, err, test.wantFree)
 			case test.wantWatermark != 0 && cfg.MemoryWatermark != test.wantWatermark:
 				t.Errorf("watermark %d, want %d", cfg.MemoryWatermark, test.wantWatermark)
 			case cfg.Ports != test.wantPorts || cfg.Host == "" || test.wantHost != "" && cfg.Host != test.wantHost:
@@ -86,7 +86,7 @@ func TestAgentExitCodes(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			err := codedJournal(errors.Join(errors.New("the agent broke"), fmt.Errorf("open journal: %w", test.err), nil))
+			err := codedJournal(errors.Join(errors.New("agent failed"), fmt.Errorf("open journal: %w", test.err), nil))
 			var coded *exitError
 			got := 0
 			if errors.As(err, &coded) {

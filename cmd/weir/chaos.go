@@ -26,7 +26,7 @@ import (
 func newChaosCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "chaos",
-		Short: "Press a cluster of this machine with faults, and check that it keeps its promises",
+		Short: "Test a cluster on this machine under faults and verify its guarantees",
 		Example: `  weir chaos run --profile smoke
   weir chaos run --faults 100 --seed 1`,
 	}
@@ -62,17 +62,17 @@ func newChaosRunCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run a cluster under load and faults, then check every history",
-		Long: `Run a cluster of its own under load and faults: processes are killed (-9), paused and
-cut off from each other, by a schedule that a seed decides before anything starts.
-Clients, jobs and the nemesis write down what they see; afterwards the histories are
-checked. Exit 0 only if no promise was broken and the run had something to break.
+		Long: `Run a separate cluster under load and faults: processes are killed (-9), paused and
+cut off from each other, on a schedule derived from the seed before the run starts.
+Clients, jobs and the nemesis record what they see; afterwards the histories are
+checked. Exit code 0 means that no guarantee was violated and the run exercised them.
 
-Cuts need root: the run moves into a network namespace of its own, with one more for
-each member, which are gone with its last process. Without root there are kills and
-pauses only.
+Cuts need root: the run moves into its own network namespace, with one more for
+each member; they disappear with the last process. Without root there are only kills
+and pauses.
 
-Everything is healed and removed at the end, after Ctrl-C too. After a violation the
-folder with histories, logs and data stays, and the command that repeats the run is
+Everything is cleaned up and removed at the end, also after Ctrl-C. After a violation the
+folder with histories, logs and data is kept, and the command that repeats the run is
 printed.`,
 		Example: `  weir chaos run --profile smoke
   weir chaos run --faults 100 --seed 1 --keep`,
@@ -100,19 +100,19 @@ printed.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.profile, "profile", "default", "default, or smoke: 8 short faults in less than 2 minutes")
-	flags.IntVar(&f.faults, "faults", 0, "how many faults (default: the profile's, 100 or 8)")
-	flags.Uint64Var(&f.seed, "seed", 1, "decides the schedule and the load")
-	flags.IntVar(&f.replicas, "replicas", 3, "how many replicas: 3 or 5")
-	flags.IntVar(&f.agents, "agents", 4, "how many agents, each a node: 2 or more")
-	flags.StringVar(&f.timing, "timing", "fast", "of replicas: fast, or default, which is for machines that are busy")
-	flags.StringSliceVar(&f.only, "only", nil, "kinds of faults: kill, pause, cut, late, hang (default: all that can be done here)")
-	flags.StringVar(&f.dir, "dir", "", "new folder for histories, logs and data, which stays (default: a temporary one)")
-	flags.BoolVar(&f.keep, "keep", false, "keep the temporary folder of a run without violations too")
+	flags.IntVar(&f.faults, "faults", 0, "number of faults (default: by profile, 100 or 8)")
+	flags.Uint64Var(&f.seed, "seed", 1, "seed of the schedule and the load")
+	flags.IntVar(&f.replicas, "replicas", 3, "number of replicas: 3 or 5")
+	flags.IntVar(&f.agents, "agents", 4, "number of agents, each a node: 2 or more")
+	flags.StringVar(&f.timing, "timing", "fast", "timing of replicas: fast, or default for busy machines")
+	flags.StringSliceVar(&f.only, "only", nil, "kinds of faults: kill, pause, cut, late, hang (default: all that are possible here)")
+	flags.StringVar(&f.dir, "dir", "", "new folder for histories, logs and data, kept after the run (default: a temporary one)")
+	flags.BoolVar(&f.keep, "keep", false, "keep the temporary folder even without violations")
 	return cmd
 }
 
 // chaosEnding is said when a run is interrupted.
-const chaosEnding = "interrupted: heals and removes everything; Ctrl-C again leaves that to weir chaos heal"
+const chaosEnding = "interrupted: cleaning up; press Ctrl-C again to skip, then run weir chaos heal"
 
 // complete sets what was left to the profile, and refuses what cannot be.
 func (f *chaosFlags) complete(cmd *cobra.Command) error {
@@ -154,7 +154,7 @@ func (f *chaosFlags) kinds(possible []fault.Kind) ([]fault.Kind, error) {
 			return nil, fmt.Errorf("--only: %w", err)
 		}
 		if !slices.Contains(wanted, kind) {
-			return nil, fmt.Errorf("--only %s: it cannot be done here: cut and late need root and the program ip, late --timing fast too, hang root and strace", name)
+			return nil, fmt.Errorf("--only %s: not possible here: cut and late need root and the program ip, late also --timing fast, hang root and strace", name)
 		}
 		only[kind] = true
 	}
@@ -197,7 +197,7 @@ func runChaos(ctx context.Context, f *chaosFlags, display *screen.Screen) (err e
 	fmt.Fprintf(display.Out, "\n%s\nagain: %s\n", chaosSummary(figures, violations, time.Since(begun)), f.again())
 	if pressed == nil && len(violations) == 0 {
 		if vacuous := figures.Vacuous(); len(vacuous) > 0 {
-			pressed = fmt.Errorf("the run proves nothing: %s", strings.Join(vacuous, ", "))
+			pressed = fmt.Errorf("inconclusive run: %s", strings.Join(vacuous, ", "))
 		}
 	}
 	switch {
@@ -229,7 +229,7 @@ func (f *chaosFlags) folder() (string, error) {
 		return "", fmt.Errorf("make a folder for the run: %w", err)
 	}
 	if err := os.Mkdir(dir, 0o700); errors.Is(err, fs.ErrExist) {
-		return "", &exitError{exitUsage, fmt.Errorf("--dir %s: it is there already: name a new folder", f.dir)}
+		return "", &exitError{exitUsage, fmt.Errorf("--dir %s: already exists: name a new folder", f.dir)}
 	} else if err != nil {
 		return "", fmt.Errorf("make a folder for the run: %w", err)
 	}
@@ -239,7 +239,7 @@ func (f *chaosFlags) folder() (string, error) {
 // leave removes the folder of the run, or says where it is.
 func (f *chaosFlags) leave(dir string, display *screen.Screen, keep bool) error {
 	if keep || f.dir != "" {
-		display.Say("histories, logs and data are in " + dir)
+		display.Say("histories, logs and data: " + dir)
 		return nil
 	}
 	return os.RemoveAll(dir)
@@ -272,14 +272,14 @@ func newChaosHealCommand() *cobra.Command {
 	var keep bool
 	cmd := &cobra.Command{
 		Use:   "heal [FOLDER]...",
-		Short: "Clean up after runs that could not do it themselves",
-		Long: `Clean up after runs that were killed (-9) before they could heal what they had done:
-end what lives of their clusters, paused or not, and of the jobs, and remove control
-groups and folders. Cut connections need no healing: they were in a network that is gone
-with the processes in it. Runs that go on are left alone.
+		Short: "Clean up after interrupted runs",
+		Long: `Clean up after runs that were killed (-9) before they could clean up themselves: stop
+the remaining processes of their clusters and jobs, paused or not, and remove control
+groups and folders. Cut connections need no healing: their network namespaces are gone
+with the processes. Runs in progress are left alone.
 
-Without FOLDER, all runs are healed whose folder is a temporary one, and what is no run
-is passed over.`,
+Without FOLDER, all runs with a temporary folder are cleaned up. Other folders are
+skipped.`,
 		Example: `  weir chaos heal
   weir chaos heal --keep runs/monday`,
 		RunE: func(cmd *cobra.Command, folders []string) error {

@@ -55,7 +55,7 @@ func TestPlantedBugs(t *testing.T) {
 			if len(want) > 0 && !caught(string(output), want) {
 				t.Errorf("none of %v is named", want)
 			}
-			if bug == "replay_only" && !regexp.MustCompile(`stale words of leaders refused +[1-9]`).Match(output) {
+			if bug == "replay_only" && !regexp.MustCompile(`messages of stale leaders rejected +[1-9]`).Match(output) {
 				t.Error("no agent refused a plan that came again")
 			}
 			wantNoProcess(t, dir)

@@ -22,7 +22,7 @@ func chaosSummary(f check.Figures, violations []check.Violation, took time.Durat
 
 // faultTable has what was done, and what clients felt of it.
 func faultTable(f check.Figures) grid {
-	t := newGrid("fault", "whom", "times>", "no effect>", "median gap>", "worst gap>")
+	t := newGrid("fault", "whom", "times>", "no effect>", "median gap>", "longest gap>")
 	times, void := 0, 0
 	for _, g := range f.Faults {
 		times, void = times+g.Count, void+g.Void
@@ -51,16 +51,16 @@ func runTable(f check.Figures, took time.Duration) facts {
 		{"leader changes", f.LeaderChanges},
 		{"submissions acknowledged", f.Submitted},
 		{"aborts acknowledged", f.Aborted},
-		{"calls without an answer", f.Unknown},
+		{"calls without a response", f.Unknown},
 		{"operations completed", f.Operations["completed"]},
 		{"operations aborted", f.Operations["aborted"]},
 		{"operations failed", f.Operations["failed"]},
 		{"grants in agents' journals", f.Granted},
 		{"attempts seen by witnesses", f.Attempts},
-		{"attempts lost and run again", f.Lost},
+		{"attempts lost and rerun", f.Lost},
 		{"attempts that outlived their agent", f.Adopted},
-		{"stale words of leaders refused", f.Stale},
-		{"replicas that a hung disk stopped", f.Stalls},
+		{"messages of stale leaders rejected", f.Stale},
+		{"replicas stopped by a hung disk", f.Stalls},
 	} {
 		t.add(fact.name, fmt.Sprint(fact.value))
 	}

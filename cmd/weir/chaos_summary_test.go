@@ -26,13 +26,13 @@ func TestChaosSummary(t *testing.T) {
 	}
 	got := chaosSummary(figures, violations, 63*time.Second)
 	for _, want := range []string{
-		"FAULT  WHOM    TIMES  NO EFFECT  MEDIAN GAP  WORST GAP",
-		"kill   leader      9          0      1.20 s     2.35 s",
-		"pause  agent       3          1           -          -",
-		"all    -          12          1           -     2.35 s",
+		"FAULT  WHOM    TIMES  NO EFFECT  MEDIAN GAP  LONGEST GAP",
+		"kill   leader      9          0      1.20 s       2.35 s",
+		"pause  agent       3          1           -            -",
+		"all    -          12          1           -       2.35 s",
 		"took                                1m3s",
 		"attempts that outlived their agent  5",
-		"stale words of leaders refused      2",
+		"messages of stale leaders rejected  2",
 		"operations failed                   0",
 		"S6: cookie 0\n", "S6: cookie 9\n", "S6: and 2 more\n",
 	} {

@@ -51,7 +51,7 @@ func testChaosSmoke(t *testing.T, weir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`all +- +8 +0 `, `S6 +one attempt of a cookie lives at a time +0\n`, `all +- +0\n`, `again: weir chaos run --profile smoke`} {
+	for _, want := range []string{`all +- +8 +0 `, `S6 +at most one attempt of a cookie runs at a time +0\n`, `all +- +0\n`, `again: weir chaos run --profile smoke`} {
 		if !regexp.MustCompile(want).Match(output) {
 			t.Errorf("the summary does not say %q", want)
 		}
@@ -89,7 +89,7 @@ func testChaosKilled(t *testing.T, weir string) {
 		}
 		return string(output)
 	}
-	if output := heal(); !strings.Contains(output, "healed and removed "+dir) {
+	if output := heal(); !strings.Contains(output, "cleaned up and removed "+dir) {
 		t.Errorf("weir chaos heal:\n%s", output)
 	}
 	wantNoProcess(t, dir)
@@ -168,8 +168,8 @@ func TestChaosKinds(t *testing.T) {
 // TestChaosHealRefuses names what is no run.
 func TestChaosHealRefuses(t *testing.T) {
 	for name, test := range map[string]struct{ folder, want string }{
-		"a folder of something else": {t.TempDir(), "is no folder of weir chaos run"},
-		"a folder that is not there": {filepath.Join(t.TempDir(), "x"), "is no folder of weir chaos run"},
+		"a folder of something else": {t.TempDir(), "is not a folder of weir chaos run"},
+		"a folder that is not there": {filepath.Join(t.TempDir(), "x"), "is not a folder of weir chaos run"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := chaosrun.Heal(t.Context(), test.folder, false, sweepAgent, screen.New(io.Discard))
@@ -219,7 +219,7 @@ func TestChaosHealPassesOver(t *testing.T) {
 	if err := heal.ExecuteContext(t.Context()); err != nil {
 		t.Error(err)
 	}
-	for _, want := range []string{empty + " is no folder of weir chaos run", goesOn + ": this run goes on", "healed and removed " + over} {
+	for _, want := range []string{empty + " is not a folder of weir chaos run", goesOn + ": this run is in progress", "cleaned up and removed " + over} {
 		if !strings.Contains(said.String(), want) {
 			t.Errorf("said %q, want %q", said.String(), want)
 		}

@@ -59,6 +59,6 @@ func progressLines(p chaos.Progress) []string {
 	return []string{
 		faults,
 		fmt.Sprintf("leader %s, %d operations, %d jobs", leader, p.InProgress, p.Jobs),
-		fmt.Sprintf("%d submitted, the last %.1f s ago, worst gap %.1f s", p.Submitted, p.SinceLast.Seconds(), p.WorstGap.Seconds()),
+		fmt.Sprintf("%d submitted, last %.1f s ago, longest gap %.1f s", p.Submitted, p.SinceLast.Seconds(), p.WorstGap.Seconds()),
 	}
 }

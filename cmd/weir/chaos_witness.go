@@ -14,12 +14,12 @@ func newWitnessCommand() *cobra.Command {
 	var dir string
 	var length time.Duration
 	cmd := &cobra.Command{
-		Use: witness.Verb, Short: "Be a job of a run", Hidden: true, Args: cobra.NoArgs,
+		Use: witness.Verb, Short: "Run as a job of a chaos run", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return witness.Run(cmd.Context(), dir, length, os.Getenv)
 		},
 	}
-	cmd.Flags().StringVar(&dir, "dir", "", "folder that takes what it sees")
-	cmd.Flags().DurationVar(&length, "for", time.Second, "how long it lasts")
+	cmd.Flags().StringVar(&dir, "dir", "", "folder for its records")
+	cmd.Flags().DurationVar(&length, "for", time.Second, "how long the job runs")
 	return cmd
 }

@@ -51,9 +51,9 @@ func (f *clientFlags) register(cmd *cobra.Command) {
 	flags.StringSliceVar(&f.settings.Addresses, "addresses", nil,
 		"host:port of replicas (default: "+client.EnvAddresses+", or "+client.SettingsFile+" here or in a folder above)")
 	flags.StringVar(&f.settings.Credentials, "credentials", "", "credentials folder of a client or operator (default: "+client.EnvCredentials+", or as above)")
-	flags.BoolVar(&f.settings.Insecure, "insecure-plaintext", false, "no encryption, no certificates: for clusters that were started so")
-	flags.DurationVar(&f.timeout, "timeout", 0, fmt.Sprintf("how long the whole command may take (default: until the cluster has not answered for %.0fs, or for %.0fm while an operation is waited for)", callPatience.Seconds(), waitPatience.Minutes()))
-	flags.VarP(&f.format, "output", "o", "form of what is printed: table, json or yaml")
+	flags.BoolVar(&f.settings.Insecure, "insecure-plaintext", false, "no encryption, no certificates: for clusters started this way")
+	flags.DurationVar(&f.timeout, "timeout", 0, fmt.Sprintf("time limit of the whole command (default: until the cluster has been unreachable for %.0fs, or %.0fm while waiting for an operation)", callPatience.Seconds(), waitPatience.Minutes()))
+	flags.VarP(&f.format, "output", "o", "output format: table, json or yaml")
 	mustComplete(cmd, "output", fixed(formats...))
 	mustComplete(cmd, "addresses", fixed())
 	areFolders(flags, "credentials")
@@ -90,7 +90,7 @@ func stillTrying(cmd *cobra.Command) func(why string) {
 	if quiet != nil && quiet.Value.String() == "true" && !isTerminal(cmd.ErrOrStderr()) {
 		return nil
 	}
-	return func(why string) { fmt.Fprintf(cmd.ErrOrStderr(), "cluster not reached: %s; trying on\n", why) }
+	return func(why string) { fmt.Fprintf(cmd.ErrOrStderr(), "cluster unreachable: %s; retrying\n", why) }
 }
 
 // open returns a client by the flags, else the environment, else the file of the

@@ -66,7 +66,7 @@ func TestStillTryingIsSaid(t *testing.T) {
 		args []string
 		want string
 	}{
-		"by default":          {nil, "cluster not reached: r1: no leader; trying on\n"},
+		"by default":          {nil, "cluster unreachable: r1: no leader; retrying\n"},
 		"not when it's quiet": {[]string{"--quiet"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

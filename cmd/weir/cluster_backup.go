@@ -25,9 +25,9 @@ func newBackupCommand(f *clientFlags) *cobra.Command {
 		Use:   "backup -f FILE",
 		Short: "Write the state of the cluster to a file",
 		Long: `Write the state of the cluster to a file: pools, operations in progress and
-finished, nodes and running jobs, all as of one moment after the call began. Work
-goes on meanwhile. The file carries checksums and is checked before it gets its
-name. It takes the credentials of an operator.`,
+finished, nodes and running jobs, all as of one point in time after the call began.
+The cluster keeps working. The file has checksums and is verified before it gets its
+name. It needs operator credentials.`,
 		Example: "  weir cluster backup -f weir.backup",
 		Args:    takes(),
 		RunE: f.verb(func(ctx context.Context, s *session, _ []string) error {
@@ -43,7 +43,7 @@ name. It takes the credentials of an operator.`,
 		}),
 	}
 	registerBackupFile(cmd, &path, "file to write")
-	cmd.Flags().BoolVar(&force, "force", false, "even if there is such a file: it is replaced when the backup is whole")
+	cmd.Flags().BoolVar(&force, "force", false, "overwrite an existing file, once the backup is complete")
 	needs(cmd, "file")
 	return cmd
 }
@@ -55,7 +55,7 @@ func registerBackupFile(cmd *cobra.Command, path *string, usage string) {
 // writable reports, before anything is asked for, why a backup cannot be written to path.
 func writable(path string, force bool) error {
 	if folder, err := os.Stat(filepath.Dir(path)); err != nil || !folder.IsDir() {
-		return fmt.Errorf("cluster backup: %s: there is no folder %s", path, filepath.Dir(path))
+		return fmt.Errorf("cluster backup: %s: no folder %s", path, filepath.Dir(path))
 	}
 	switch file, err := os.Lstat(path); {
 	case err != nil:
@@ -63,7 +63,7 @@ func writable(path string, force bool) error {
 	case file.IsDir():
 		return fmt.Errorf("cluster backup: %s is a folder: name a file", path)
 	case !force:
-		return fmt.Errorf("cluster backup: %s is there already: name another file, or replace it with --force", path)
+		return fmt.Errorf("cluster backup: %s already exists: name another file, or replace it with --force", path)
 	}
 	return nil
 }
@@ -115,14 +115,14 @@ func newRestoreCommand() *cobra.Command {
 	var f restoreFlags
 	cmd := &cobra.Command{
 		Use:   "restore -f FILE --data DIR --id REPLICA --address HOST:PORT",
-		Short: "Make the first replica of a new cluster of a backup",
-		Long: `Make the folder of a replica of a backup. It needs no running cluster. The replica
-that is started on the folder is the only member of a cluster with the pools,
-operations and archive of the backup; add others as to any cluster. Jobs that ran
-when the backup was taken are ended and run again once their nodes have not come
-back within a lease.
+		Short: "Create the first replica of a new cluster from a backup",
+		Long: `Create the folder of a replica from a backup. It needs no running cluster. The replica
+started on the folder is the only member of a cluster with the pools, operations and
+archive of the backup; add others as usual. Jobs that were running when the backup was
+taken are aborted and rerun if their nodes do not come back
+within a lease.
 
-The old cluster must not run any more: two clusters would run the same operations.`,
+The old cluster must be stopped: otherwise both would run the same operations.`,
 		Example: `  weir cluster restore -f weir.backup --data /var/lib/weir --id r1 --address host1:7701 --credentials certs/replica-r1
   weir server --id r1 --peers r1=host1:7701 --data /var/lib/weir --credentials certs/replica-r1`,
 		Args: takes(),
@@ -136,7 +136,7 @@ The old cluster must not run any more: two clusters would run the same operation
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.data, "data", "", "folder of the replica, empty or not there")
+	flags.StringVar(&f.data, "data", "", "folder of the replica, empty or not yet existing")
 	flags.StringVar(&f.id, "id", "", "name of the replica")
 	flags.StringVar(&f.address, "address", "", "host:port at which others will reach it")
 	f.security.register(flags)

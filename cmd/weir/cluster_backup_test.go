@@ -22,11 +22,11 @@ func TestBackupIsRefusedAtOnce(t *testing.T) {
 		want  string
 	}{
 		"a new file":                     {filepath.Join(dir, "new"), false, ""},
-		"a file that is there":           {there, false, there + " is there already: name another file, or replace it with --force"},
+		"a file that is there":           {there, false, there + " already exists: name another file, or replace it with --force"},
 		"a file that is there, by force": {there, true, ""},
 		"a folder, by force":             {dir, true, dir + " is a folder: name a file"},
-		"in a folder that is missing":    {filepath.Join(dir, "no", "new"), false, "there is no folder " + filepath.Join(dir, "no")},
-		"below a file":                   {filepath.Join(there, "new"), false, "there is no folder " + there},
+		"in a folder that is missing":    {filepath.Join(dir, "no", "new"), false, "no folder " + filepath.Join(dir, "no")},
+		"below a file":                   {filepath.Join(there, "new"), false, "no folder " + there},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := writable(test.path, test.force)

@@ -97,12 +97,12 @@ func (m *membership) enter(ctx context.Context) error {
 		}
 		switch {
 		case err != nil:
-			m.tell("waits for the leader to let it in", "error", err)
+			m.tell("waiting for the leader to admit it", "error", err)
 		case answer == raftstore.NonVoter:
-			m.tell("begins without a log, and without a vote")
+			m.tell("starting without a log and without a vote")
 			return nil
 		default:
-			m.tell(fmt.Sprintf("waits to be added: weir cluster add %s --address %s", m.self.ID, m.self.Address))
+			m.tell(fmt.Sprintf("waiting to be added: run weir cluster add %s --address %s", m.self.ID, m.self.Address))
 		}
 		select {
 		case <-ticker.C:
@@ -132,7 +132,7 @@ func (m *membership) follow(store *raftstore.Store) error {
 			return err
 		}
 		m.doubted = true
-		m.tell("the list of peers does not fit the members that the log names: waits for the leader's word", "error", err)
+		m.tell("list of peers differs from the members in the log: waiting for the leader", "error", err)
 	}
 	if !m.entering && !m.doubted {
 		close(m.settled)
@@ -238,7 +238,7 @@ func (m *membership) application(id raftstore.Identity) raftstore.Applicant {
 func (m *membership) take(id raftstore.Identity, answer raftstore.Suffrage) error {
 	switch answer {
 	case raftstore.Stranger:
-		return fmt.Errorf("replica %s: %w: its folder may be deleted; to add it anew, start it with an empty one and run weir cluster add %s --address %s",
+		return fmt.Errorf("replica %s: %w: its folder may be deleted; to add it again, start it with an empty one and run weir cluster add %s --address %s",
 			m.self.ID, errRemoved, m.self.ID, m.self.Address)
 	case raftstore.Voter:
 		if !m.doubted {
@@ -247,7 +247,7 @@ func (m *membership) take(id raftstore.Identity, answer raftstore.Suffrage) erro
 		return m.store.Remember(func(id *raftstore.Identity) { id.Voter, id.Demoted = true, false })
 	}
 	if id.Voter {
-		m.log.Info("membership: this replica's vote was taken: it asks for none until it is promoted")
+		m.log.Info("membership: this replica was demoted and does not vote until it is promoted")
 	}
 	if id.Voter || id.Demoted || m.nonVoter {
 		m.settle()
@@ -270,7 +270,7 @@ func (m *membership) ask(ctx context.Context, a raftstore.Applicant) (raftstore.
 	view := m.directory.View()
 	if string(view.Leader) == m.self.ID {
 		if m.store == nil {
-			return raftstore.Stranger, nil, errors.New("others take this replica for the leader still")
+			return raftstore.Stranger, nil, errors.New("other replicas still consider this one the leader")
 		}
 		answer, err := m.store.Admit(ctx, a)
 		return answer, nil, err

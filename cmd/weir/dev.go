@@ -59,12 +59,12 @@ func newDevUpCommand() *cobra.Command {
 	var f devFlags
 	cmd := &cobra.Command{
 		Use:   "up",
-		Short: "Start a cluster on this machine and keep it until Ctrl-C",
-		Long: `Start a cluster on this machine and keep it until Ctrl-C, SIGTERM or weir dev
-down. All its processes end with this one, even by kill -9, unless --detach is given.
+		Short: "Start a cluster on this machine and run it until Ctrl-C",
+		Long: `Start a cluster on this machine and run it until Ctrl-C, SIGTERM or weir dev
+down. All its processes end with this one, even on kill -9, unless --detach is given.
 
-The agents share the machine's processors and memory evenly, but each has at least 4
-cores and 4 user slots, more than a small machine has: its jobs take turns then.`,
+The agents split the machine's cores and memory evenly, but each has at least 4
+cores and 4 user slots; on a small machine, jobs then share cores.`,
 		Example: `  weir dev up
   weir dev up --replicas 5 --agents 2 --detach`,
 		Args: takes(),
@@ -78,15 +78,15 @@ cores and 4 user slots, more than a small machine has: its jobs take turns then.
 	defaults := devcluster.Default()
 	flags := cmd.Flags()
 	registerDevDir(cmd, &f.dir)
-	flags.IntVar(&f.replicas, "replicas", defaults.Replicas, "how many replicas: 1, 3 or 5")
-	flags.IntVar(&f.agents, "agents", defaults.Agents, "how many agents, each a node")
-	flags.StringVar(&f.timing, "timing", defaults.Timing, "default, or fast: a dead leader is replaced within a second, on a machine that is not busy")
-	flags.StringVar(&f.nodePrefix, "node-prefix", defaults.NodePrefix, "how the names of nodes begin: clusters that run at once on a machine need different ones")
-	flags.StringVar(&f.nodeMemory, "node-memory", "", "memory of each node for jobs, such as 1GiB: small nodes fill up, and show who has to leave (default: an even share of the machine's)")
-	flags.DurationVar(&f.lease, "lease", 0, "how long an agent goes on without hearing from a leader, at least 2s: more on a machine where processes wait long for a processor (default: that of weir server)")
+	flags.IntVar(&f.replicas, "replicas", defaults.Replicas, "number of replicas: 1, 3 or 5")
+	flags.IntVar(&f.agents, "agents", defaults.Agents, "number of agents, each a node")
+	flags.StringVar(&f.timing, "timing", defaults.Timing, "default, or fast: a dead leader is replaced within a second, for machines that are not busy")
+	flags.StringVar(&f.nodePrefix, "node-prefix", defaults.NodePrefix, "prefix of node names: clusters that run on one machine at the same time need different ones")
+	flags.StringVar(&f.nodeMemory, "node-memory", "", "memory of each node for jobs, such as 1GiB: small nodes fill up and trigger preemption (default: an even share of the machine's)")
+	flags.DurationVar(&f.lease, "lease", 0, "how long an agent keeps running without contact with a leader, at least 2s; more for a busy machine (default: that of weir server)")
 	flags.BoolVar(&f.insecure, "insecure-plaintext", false, "no encryption, no certificates: every user of this machine is an operator")
-	flags.BoolVar(&f.detach, "detach", false, "return when the cluster is ready; weir dev down stops it")
-	flags.DurationVar(&f.timeout, "timeout", defaults.ReadyTimeout, "how long the cluster may take to be ready")
+	flags.BoolVar(&f.detach, "detach", false, "return when the cluster is ready; stop it with weir dev down")
+	flags.DurationVar(&f.timeout, "timeout", defaults.ReadyTimeout, "how long to wait for the cluster to be ready")
 	return cmd
 }
 
@@ -144,7 +144,7 @@ func finally(m devcluster.Member, code int) string {
 	if code != exitRemoved {
 		return ""
 	}
-	return fmt.Sprintf("it was removed from the cluster; to have it back: rm -r %s && weir cluster add %s --address %s && weir dev start %s",
+	return fmt.Sprintf("it was removed from the cluster; to add it again: rm -r %s && weir cluster add %s --address %s && weir dev start %s",
 		relative(m.Data), m.Name, m.Address, m.Name)
 }
 
@@ -188,7 +188,7 @@ func runDevUp(ctx context.Context, f *devFlags, display *screen.Screen) (err err
 	fmt.Fprintln(display.Out, membersTable(seeMembers(record.Members, devcluster.Process.Alive, (*devcluster.Member).Ready)))
 	display.Say(findHint(record, config.Dir))
 	if f.detach {
-		display.Say("ready, and left to itself: " + downCommand(config.Dir) + " stops it")
+		display.Say("ready, running detached: " + downCommand(config.Dir) + " stops it")
 		return up.Detach()
 	}
 	display.Say("ready until Ctrl-C or " + downCommand(config.Dir))
@@ -199,7 +199,7 @@ func runDevUp(ctx context.Context, f *devFlags, display *screen.Screen) (err err
 func findHint(record *devcluster.Record, dir string) string {
 	file := devcluster.SettingsFile(dir)
 	if filepath.Base(dir) == devFolder {
-		return "weir commands in the folder of .weir, or below, need no flags: settings are in " + relative(file)
+		return "weir commands in the folder of .weir or below need no flags; settings: " + relative(file)
 	}
 	access := record.Access
 	set := client.EnvAddresses + "=" + strings.Join(access.Addresses, ",")

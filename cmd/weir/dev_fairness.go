@@ -25,14 +25,14 @@ func newDevFairnessCommand() *cobra.Command {
 	var f fairnessFlags
 	cmd := &cobra.Command{
 		Use:   "fairness",
-		Short: "Simulate clusters made up by chance, and judge what pools had of what they were promised",
-		Long: `Simulate clusters made up by chance, and judge what pools had of what they were
-promised: fair shares, guarantees, first jobs in time, limits, the order of FIFO pools,
-and how much work preemption loses. Exit 0 only if all promises were kept.
+		Short: "Simulate random clusters and check fairness guarantees",
+		Long: `Simulate random clusters and check what pools were guaranteed: fair shares,
+strong guarantees, timely first jobs, limits, the order of FIFO pools,
+and how much work preemption loses. Exit code 0 means that all guarantees were met.
 
-What was not kept is printed with its scenario and the command that runs it again and
-saves it as a file for weir simulate. Worst is what a pool got of its fair share; judged
-is that with half of its largest job.`,
+Each violation is printed with its scenario and the command that reruns it and
+saves it as a file for weir simulate. "worst" is the part of its fair share that a pool
+got; the check allows half of its largest job.`,
 		Example: `  weir dev fairness --seed 1 --runs 300
   weir dev fairness --scenario 100017 --save scenario.yaml
   weir simulate scenario.yaml`,
@@ -40,10 +40,10 @@ is that with half of its largest job.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
-	flags.Uint64Var(&f.seed, "seed", 1, "decides all scenarios")
-	flags.IntVar(&f.runs, "runs", 300, "how many scenarios")
-	flags.Uint64Var(&f.scenario, "scenario", 0, "the one scenario to run")
-	flags.StringVar(&f.save, "save", "", "with --scenario: file to write it to, for weir simulate")
+	flags.Uint64Var(&f.seed, "seed", 1, "seed of all scenarios")
+	flags.IntVar(&f.runs, "runs", 300, "number of scenarios")
+	flags.Uint64Var(&f.scenario, "scenario", 0, "run only this scenario")
+	flags.StringVar(&f.save, "save", "", "with --scenario: write it to this file, for weir simulate")
 	return cmd
 }
 
@@ -99,7 +99,7 @@ func showFairness(to io.Writer, outcomes []fairness.Outcome) error {
 	}
 	fmt.Fprintf(to, "\n%s", fairnessTable(fairness.Table(outcomes)))
 	if breaches > 0 {
-		return fmt.Errorf("%d promises were not kept", breaches)
+		return fmt.Errorf("%d guarantees violated", breaches)
 	}
 	return nil
 }

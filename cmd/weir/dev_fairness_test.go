@@ -22,7 +22,7 @@ func TestBrokenPromisesAreShown(t *testing.T) {
 		},
 	}
 	var out bytes.Buffer
-	if err := showFairness(&out, outcomes); err == nil || err.Error() != "2 promises were not kept" {
+	if err := showFairness(&out, outcomes); err == nil || err.Error() != "2 guarantees violated" {
 		t.Errorf("error %v", err)
 	}
 	want := "scenario 12, burst: weir dev fairness --scenario 12 --save scenario.yaml\n  ads: got too little\n  all pools: too much was lost\n\nKIND "

@@ -22,7 +22,7 @@ func newDevDownCommand() *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use:     "down",
-		Short:   "Stop the cluster of this folder and remove what it kept",
+		Short:   "Stop the cluster of this folder and delete its data",
 		Example: `  weir dev down`,
 		Args:    takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -76,7 +76,7 @@ func newDevStatusCommand() *cobra.Command {
 		},
 	}
 	registerDevDir(cmd, &dir)
-	cmd.Flags().VarP(&output, "output", "o", "form of what is printed: table, json or yaml")
+	cmd.Flags().VarP(&output, "output", "o", "output format: table, json or yaml")
 	mustComplete(cmd, "output", fixed(formats...))
 	return cmd
 }
@@ -92,7 +92,7 @@ func devLeader(ctx context.Context, dir string) (string, error) {
 	defer reach.Close()
 	leader, err := reach.LeaderNow(ctx)
 	if err != nil {
-		return "", &exitError{exitNotReached, fmt.Errorf("no replica says who leads: %w", err)}
+		return "", &exitError{exitNotReached, fmt.Errorf("no replica knows the leader: %w", err)}
 	}
 	return leader, nil
 }
@@ -116,7 +116,7 @@ func newDevKillCommand() *cobra.Command {
 				}
 				defer reach.Close()
 				if name, err = reach.Leader(ctx); err != nil {
-					return &exitError{exitNotReached, fmt.Errorf("no replica says who leads: %w", err)}
+					return &exitError{exitNotReached, fmt.Errorf("no replica knows the leader: %w", err)}
 				}
 			}
 			if err := devcluster.Kill(dir, name); err != nil {
@@ -134,7 +134,7 @@ func newDevStartCommand() *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use:     "start MEMBER",
-		Short:   "Start one process of the cluster anew that was killed",
+		Short:   "Restart a process of the cluster that was killed",
 		Example: `  weir dev start r1`,
 		Args:    takes("MEMBER"),
 		RunE: func(cmd *cobra.Command, args []string) error {

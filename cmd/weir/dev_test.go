@@ -89,7 +89,7 @@ func testDetached(t *testing.T, weir string) {
 		}
 		return output
 	}
-	if output := must("dev", "up", "--agents", "2", "--detach"); !strings.Contains(output, "left to itself: weir dev down stops it") {
+	if output := must("dev", "up", "--agents", "2", "--detach"); !strings.Contains(output, "running detached: weir dev down stops it") {
 		t.Errorf("what stops it is not said:\n%s", output)
 	}
 	record, err := devcluster.Load(dir)
@@ -105,7 +105,7 @@ func testDetached(t *testing.T, weir string) {
 	if output := must("dev", "status"); strings.Count(output, " down ") != 2 {
 		t.Errorf("status after two kills:\n%s", output)
 	}
-	if output, err := devRun(t, weir, folder, "dev", "kill", "n2"); err == nil || !strings.Contains(output, "does not run") {
+	if output, err := devRun(t, weir, folder, "dev", "kill", "n2"); err == nil || !strings.Contains(output, "not running") {
 		t.Errorf("kill of a dead one: %v\n%s", err, output)
 	}
 	must("dev", "start", killed)

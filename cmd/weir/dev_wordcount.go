@@ -27,14 +27,14 @@ func newDevWordcountCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "wordcount",
 		Short: "Count words on a fresh cluster, kill its leader half way, check the sum",
-		Long: `Count the words in every file of the Go toolchain's source tree with the jobs of a
+		Long: `Count the words in every file of the Go toolchain's source tree with jobs on a
 fresh cluster in a temporary folder, kill the leader (-9) when half of the jobs have
-completed, and compare every file's count with one made directly. Exit 0 only if
-all is as it must be.
+completed, and compare every file's count with a direct one. Exit code 0 means that
+all counts match.
 
 A word is a run of letters. Each job is a short shell script, which starts two
 processes for each of its files: work enough to be running when the leader dies. The
-last job does not begin before.`,
+last job waits until then.`,
 		Example: `  weir dev wordcount
   weir dev wordcount --source /usr/share/doc --jobs 100`,
 		Args: takes(),
@@ -48,12 +48,12 @@ last job does not begin before.`,
 	defaults := devcluster.Default()
 	flags := cmd.Flags()
 	flags.StringVar(&config.Source, "source", "", "folder with files (default: that of the Go toolchain)")
-	flags.IntVar(&config.Jobs, "jobs", 64, "how many jobs share the files")
+	flags.IntVar(&config.Jobs, "jobs", 64, "number of jobs that share the files")
 	flags.BoolVar(&keep, "keep-leader", false, "do not kill the leader")
-	flags.IntVar(&f.replicas, "replicas", defaults.Replicas, "how many replicas: 3 or 5, or 1 with --keep-leader")
-	flags.IntVar(&f.agents, "agents", defaults.Agents, "how many agents, each a node")
-	flags.StringVar(&f.timing, "timing", defaults.Timing, "default, or fast: a dead leader is replaced within a second, on a machine that is not busy")
-	flags.DurationVar(&f.timeout, "timeout", defaults.ReadyTimeout, "how long the cluster may take to be ready")
+	flags.IntVar(&f.replicas, "replicas", defaults.Replicas, "number of replicas: 3 or 5, or 1 with --keep-leader")
+	flags.IntVar(&f.agents, "agents", defaults.Agents, "number of agents, each a node")
+	flags.StringVar(&f.timing, "timing", defaults.Timing, "default, or fast: a dead leader is replaced within a second, for machines that are not busy")
+	flags.DurationVar(&f.timeout, "timeout", defaults.ReadyTimeout, "how long to wait for the cluster to be ready")
 	return cmd
 }
 
@@ -68,11 +68,11 @@ const wordcountLease = 30 * time.Second
 func runDevWordcount(ctx context.Context, f *devFlags, counting wordcount.Config, display *screen.Screen) (err error) {
 	switch {
 	case counting.Jobs < 2:
-		return &exitError{exitUsage, fmt.Errorf("--jobs %d: must be at least 2, or there is no half way", counting.Jobs)}
+		return &exitError{exitUsage, fmt.Errorf("--jobs %d: must be at least 2", counting.Jobs)}
 	case f.agents < 1:
-		return &exitError{exitUsage, fmt.Errorf("--agents %d: must be at least 1, or no job runs", f.agents)}
+		return &exitError{exitUsage, fmt.Errorf("--agents %d: must be at least 1", f.agents)}
 	case f.replicas < 3 && counting.KillLeader:
-		return &exitError{exitUsage, fmt.Errorf("--replicas %d: must be 3 or 5 to go on without a leader; --keep-leader lets it live", f.replicas)}
+		return &exitError{exitUsage, fmt.Errorf("--replicas %d: must be 3 or 5 to survive the leader, or use --keep-leader", f.replicas)}
 	}
 	if err := countDirectly(ctx, &counting, display); err != nil {
 		return err

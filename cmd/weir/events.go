@@ -25,13 +25,13 @@ func newEventsCommand(f *clientFlags) *cobra.Command {
 	var since string
 	cmd := &cobra.Command{
 		Use:   "events",
-		Short: "Tell what happened in the cluster, and what happens",
-		Long: `Tell what happened in the cluster, and what happens: leaders, nodes, pools,
+		Short: "Show what happened in the cluster, and follow what happens",
+		Long: `Show what happened in the cluster, and follow what happens: leaders, nodes, pools,
 operations, and each start, preemption, interruption and end of a job.
 
-Events come in order and none is left out. Each has an index and a position within it,
-which are the same at all replicas: --since 1234 or --since 1234.5 goes on there,
-through any replica. Events that are kept no longer are an error that names the oldest.
+Events are complete and in order. Each has an index and a position within it,
+which are the same on all replicas: --since 1234 or --since 1234.5 resumes there
+on any replica. If events are no longer kept, the error names the oldest that is.
 With -o json each event is an object on a line of its own.`,
 		Example: `  weir events --follow
   weir events --since 5m --kind 'job_*' --pool ads
@@ -57,13 +57,13 @@ With -o json each event is an object on a line of its own.`,
 		}),
 	}
 	flags := cmd.Flags()
-	flags.BoolVarP(&request.Follow, "follow", "f", false, "go on with what happens; without --since from now on")
-	flags.StringVar(&since, "since", "", "where to begin: INDEX, INDEX.POSITION, a time such as 2026-01-31T08:00:00Z, or how long ago, such as 5m (default: the oldest event)")
-	flags.StringVar(&request.Operation, "operation", "", "only events of this operation, its jobs, and the jobs that had to leave for it: an id or an alias")
+	flags.BoolVarP(&request.Follow, "follow", "f", false, "follow new events; without --since from now on")
+	flags.StringVar(&since, "since", "", "where to start: INDEX, INDEX.POSITION, a time such as 2026-01-31T08:00:00Z, or how long ago, such as 5m (default: the oldest event)")
+	flags.StringVar(&request.Operation, "operation", "", "only events of this operation, its jobs, and jobs preempted for it: an id or an alias")
 	flags.StringVar(&request.Pool, "pool", "", "only events of this pool, and of the operations and jobs in it")
 	flags.StringVar(&request.Tree, "tree", "", "only events of this pool tree")
 	flags.StringVar(&request.Node, "node", "", "only events of this node, and of the jobs on it")
-	flags.StringSliceVar(&request.Kinds, "kind", nil, "only events of these kinds; job_* is all that begin so")
+	flags.StringSliceVar(&request.Kinds, "kind", nil, "only events of these kinds; job_* stands for all with this prefix")
 	mustComplete(cmd, "since", fixed())
 	mustComplete(cmd, "operation", f.suggest(false, operationNames(false)))
 	mustComplete(cmd, "pool", f.suggest(false, poolNames))

@@ -68,9 +68,9 @@ func jobHappened(e *eventpb.Event, where *time.Location) string {
 	}
 	switch attributes := e.GetAttributes(); {
 	case attributes["replaced"] != "":
-		until += ", and is told when its successor is ready"
+		until += ", to be notified when its successor is ready"
 	case attributes["held_until"] != "":
-		until += ", and is told when others can do without it"
+		until += ", to be notified when others can do without it"
 	}
 	switch e.GetKind() {
 	case events.JobStarted:
@@ -84,7 +84,7 @@ func jobHappened(e *eventpb.Event, where *time.Location) string {
 		}
 		return phrase(subject, "interrupted", on+":", e.GetInterruption(), by, put("(", e.GetMessage(), ")")) + until
 	case events.JobStopping:
-		return phrase(subject, "told to end", on+":", e.GetReason(), put("(", e.GetMessage(), ")"))
+		return phrase(subject, "ordered to stop", on+":", e.GetReason(), put("(", e.GetMessage(), ")"))
 	case events.JobFailed:
 		if e.GetExitCode() < 0 { // killed by a signal, or never started
 			break

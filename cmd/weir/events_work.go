@@ -17,9 +17,9 @@ func workHappened(e *eventpb.Event) (said string, ok bool) {
 	case events.ReserveMoved:
 		return fmt.Sprintf("%s reserves %s for a job instead of %s (samples: %s)", task, sizeOf(of["memory"]), sizeOf(of["memory_before"]), of["samples"]), true
 	case events.GangIncarnation:
-		return fmt.Sprintf("gang %s begins anew, as incarnation %s: %s", task, of["incarnation"], e.GetMessage()), true
+		return fmt.Sprintf("gang %s restarts as incarnation %s: %s", task, of["incarnation"], e.GetMessage()), true
 	case events.RecordSkipped:
-		return fmt.Sprintf("%s leaves out a record that no job survived: %s, bytes %s to %s: %s", task, of["path"], of["begin"], of["end"], of["head"]), true
+		return fmt.Sprintf("%s skips a record on which every job failed: %s, bytes %s to %s: %s", task, of["path"], of["begin"], of["end"], of["head"]), true
 	case events.OutputPublished:
 		return fmt.Sprintf("operation %s has published %s: %s rows, %s", e.GetOperation(), of["path"], of["rows"], sizeOf(of["bytes"])), true
 	case events.ProfileSaved:

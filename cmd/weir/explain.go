@@ -17,19 +17,19 @@ func newExplainCommand(f *clientFlags) *cobra.Command {
 	var tree string
 	cmd := group(&cobra.Command{
 		Use:   "explain",
-		Short: "Say why: why jobs wait, why a share is what it is, why a job had to leave",
-		Long: `Say why: why jobs wait, why a share is what it is, why a job had to leave.
+		Short: "Explain why jobs wait, how a share was computed, why a job was preempted",
+		Long: `Explain why jobs wait, how a share was computed, why a job was preempted.
 
-The first line is the answer, those below it are what it follows from: noted by the
-leader's scheduler while it decided, and read from the replicated state. In json and
+The first line is the answer, the lines below are its reasons, recorded by the
+leader's scheduler as it decided, and read from the replicated state. In json and
 yaml each fact has a stable code and its numbers.`,
 		Example: "  weir explain op '*nightly'\n  weir explain job 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4a\n  weir explain pool ads -o json",
 	},
-		newExplainVerb(f, &tree, "op OPERATION", "Say why the jobs of an operation wait, and why its share is what it is", operationNames(false),
+		newExplainVerb(f, &tree, "op OPERATION", "Explain why the jobs of an operation wait, and how its share was computed", operationNames(false),
 			func(name string) *apipb.ExplainRequest { return &apipb.ExplainRequest{Operation: name} }),
-		newExplainVerb(f, &tree, "job JOB", "Say whether a job is safe, and why it had to leave", jobNames(false),
+		newExplainVerb(f, &tree, "job JOB", "Explain whether a job can be preempted, and why it was", jobNames(false),
 			func(name string) *apipb.ExplainRequest { return &apipb.ExplainRequest{Job: name} }),
-		newExplainVerb(f, &tree, "pool POOL", "Say why the share of a pool is what it is, and which of its limits are reached", poolNames,
+		newExplainVerb(f, &tree, "pool POOL", "Explain how the share of a pool was computed, and which of its limits are reached", poolNames,
 			func(name string) *apipb.ExplainRequest { return &apipb.ExplainRequest{Pool: name} }))
 	cmd.PersistentFlags().StringVar(&tree, "tree", "", "pool tree (default: all trees of an operation, the default tree of a pool)")
 	mustComplete(cmd, "tree", f.suggest(false, treeNames))

@@ -32,7 +32,7 @@ func explanationText(x *explainpb.Explanation, now time.Time) string {
 		title += " of tree " + x.GetTree()
 	}
 	fmt.Fprintf(&b, "%s\n", printable(title))
-	fmt.Fprintf(&b, "%s\n", printable(sentence(here(cmp.Or(x.GetText(), "there is nothing to explain"), now))))
+	fmt.Fprintf(&b, "%s\n", printable(sentence(here(cmp.Or(x.GetText(), "nothing to explain"), now))))
 	if x.GetEstimatedStart() != nil {
 		fmt.Fprintf(&b, "expected start: %s\n", printable(startText(x, now)))
 	}
@@ -43,7 +43,7 @@ func explanationText(x *explainpb.Explanation, now time.Time) string {
 		}
 	}
 	if victims := x.GetLikelyVictims(); len(victims) > 0 {
-		b.WriteString("\nwho would have to leave:\n")
+		b.WriteString("\njobs that would be preempted:\n")
 		g := newGrid("job", "operation", "node", "started")
 		for _, v := range victims {
 			g.row(v.GetJob(), v.GetOperation(), v.GetNode(), age(v.GetStartTime(), now))
@@ -60,7 +60,7 @@ func explanationText(x *explainpb.Explanation, now time.Time) string {
 	}
 	if waits := x.GetWaits(); len(waits) > 0 {
 		b.WriteString("\nwhat its operations wait for:\n")
-		g := newGrid("waits for", "operations", "jobs", "first", "why that one waits")
+		g := newGrid("waits for", "operations", "jobs", "first", "why it waits")
 		for _, w := range waits {
 			g.row(w.GetVerdict(), fmt.Sprint(w.GetOperations()), fmt.Sprint(w.GetJobs()), w.GetFirst(), here(w.GetText(), now))
 		}

@@ -14,15 +14,15 @@ import (
 func newGetCommand(f *clientFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get [PATH]",
-		Short: "Show any attribute of what is scheduled, by its path",
-		Long: `Show any attribute of what is scheduled, by its path:
+		Short: "Show scheduler attributes by path",
+		Long: `Show scheduler attributes by path:
 
   scheduler/pool_trees/<tree>/pools/<pool>/<attribute>
   scheduler/pool_trees/<tree>/operations/<operation>/<attribute>
   scheduler/pool_trees/<tree>/nodes/<node>/<attribute>
   scheduler/<attribute>
 
-A path that ends earlier shows what is below it: names in a folder, all attributes of
+A shorter path shows what is below it: names in a folder, all attributes of
 a pool, an operation or a node.`,
 		Example: `  weir get scheduler/pool_trees/default/pools/ads/fair_share_ratio
   weir get scheduler/pool_trees/default/pools/ads/detailed_fair_share/total/cpu

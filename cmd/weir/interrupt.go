@@ -17,15 +17,15 @@ func newJobInterruptCommand(f *clientFlags) *cobra.Command {
 	var leave leaving
 	cmd := &cobra.Command{
 		Use:   "interrupt JOB",
-		Short: "Ask a job to end well",
-		Long: `Ask a job to end well: it gets no more input and the interruption_signal of its task, and
-is killed if it is there when its time is over. A job that has been interrupted before
+		Short: "Ask a job to stop gracefully",
+		Long: `Ask a job to stop gracefully: it gets no more input and the interruption_signal of its
+task, and is killed if it still runs at the deadline. A job that has been interrupted before
 keeps the earlier of the two deadlines.
 
-What it exits with decides: 0 is completed, the restart_exit_code of its task is
-completed and runs again, anything else has failed. Input that was not read goes to
-another job. Jobs of a task with neither input nor an interruption_signal are ended by
-weir job abort.`,
+Its exit code decides: 0 is completed, the restart_exit_code of its task is
+completed and rerun, anything else is failed. Unread input goes to
+another job. Jobs of a task with neither input nor an interruption_signal can only be
+stopped by weir job abort.`,
 		Example: `  weir job interrupt 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b
   weir job interrupt 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b --timeout 5m --reason "new version"`,
 		Args:              takes("JOB"),
@@ -44,13 +44,13 @@ weir job abort.`,
 					return s.said(answer, "job %s has ended", args[0])
 				}
 				answer.Deadline = timestamppb.New(deadline)
-				return s.said(answer, "job %s is asked to leave, until %s at the latest", args[0], deadline.Local().Format("15:04:05"))
+				return s.said(answer, "job %s is asked to stop, until %s at the latest", args[0], deadline.Local().Format("15:04:05"))
 			})(cmd, args)
 		},
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for those who look at the job later")
+	cmd.Flags().StringVar(&reason, "reason", "", "reason, shown with the job")
 	mustComplete(cmd, "reason", fixed())
-	leave.register(cmd, "timeout", "how long the job has to leave (default: its allocation_preemption_timeout)")
+	leave.register(cmd, "timeout", "how long the job has to stop (default: its allocation_preemption_timeout)")
 	return cmd
 }
 
@@ -79,11 +79,11 @@ func interruptionFacts(page facts, j *apipb.Job, now time.Time) {
 	if in == nil {
 		return
 	}
-	what, when := "told to end", ""
+	what, when := "ordered to stop", ""
 	if in.GetReason() != "" {
-		what, when = "asked to leave", ", until "+untilText(in.GetDeadline(), now)
+		what, when = "asked to stop", ", until "+untilText(in.GetDeadline(), now)
 		if in.GetHeldUntil() != nil && j.GetFinishTime() == nil {
-			what, when = "to be asked to leave", ", when others can do without it, or at "+untilText(in.GetHeldUntil(), now)
+			what, when = "to be asked to stop", ", when others can do without it, or at "+untilText(in.GetHeldUntil(), now)
 		}
 	}
 	why := in.GetReason()
@@ -101,7 +101,7 @@ func interruptionFacts(page facts, j *apipb.Job, now time.Time) {
 		page.add("because", printable(in.GetMessage()))
 	}
 	if j.GetAcknowledged() {
-		page.add("saved", "it said that its state is saved, and was ended before its deadline")
+		page.add("saved", "it reported its state as saved, and was stopped before its deadline")
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 func newJobCommand(f *clientFlags) *cobra.Command {
 	return group(&cobra.Command{
 		Use:     "job",
-		Short:   "Show jobs and their output, and end them",
+		Short:   "Show jobs and their output, and stop them",
 		Example: "  weir job list OPERATION\n  weir job stderr JOB --follow",
 	}, newJobListCommand(f), newJobGetCommand(f), newJobStatisticsCommand(f), newJobOutputCommand(f, "stdout"), newJobOutputCommand(f, "stderr"),
 		newJobInterruptCommand(f), newJobAbortCommand(f))
@@ -27,8 +27,8 @@ func newJobListCommand(f *clientFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list OPERATION",
 		Short: "List the jobs of an operation, by id or alias",
-		Long: `List the jobs of an operation, by id or alias: those that have not ended, then the
-latest that have.`,
+		Long: `List the jobs of an operation, by id or alias: unfinished ones first, then the
+latest finished ones.`,
 		Example: `  weir job list '*nightly' --state failed
   weir job list 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4a --watch`,
 		Args:              takes("OPERATION"),
@@ -42,7 +42,7 @@ latest that have.`,
 				}
 				v := view{message: page, rows: true, text: func(now time.Time) string { return jobsText(page, &req, now) }}
 				if len(page.GetJobs()) == 0 {
-					v.empty = fmt.Sprintf("no job of operation %s is like that: those that are pending are listed when they have a node", args[0])
+					v.empty = fmt.Sprintf("no matching job of operation %s: pending jobs are listed once they have a node", args[0])
 				}
 				return v, nil
 			})
@@ -52,8 +52,8 @@ latest that have.`,
 	flags.StringVar(&req.State, "state", "", "only jobs in this state: waiting, running, aborting, completed, failed or aborted")
 	flags.StringVar(&req.Task, "task", "", "only jobs of this task")
 	flags.StringVar(&req.Node, "node", "", "only jobs on this node")
-	flags.Int32Var(&req.Limit, "limit", 100, "how many at most, to 1000")
-	flags.Int32Var(&req.Offset, "offset", 0, "how many to leave out first")
+	flags.Int32Var(&req.Limit, "limit", 100, "maximum number to list, up to 1000")
+	flags.Int32Var(&req.Offset, "offset", 0, "number to skip first")
 	flags.BoolVar(&watch, "watch", false, watchUsage)
 	mustComplete(cmd, "task", f.suggestBy(taskNames))
 	mustComplete(cmd, "state", fixed("waiting", "running", "aborting", "completed", "failed", "aborted"))
@@ -83,8 +83,8 @@ func newJobOutputCommand(f *clientFlags, stream string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   stream + " JOB",
 		Short: "Print what a job has written to its " + stream,
-		Long: fmt.Sprintf(`Print what a job has written to its %s, byte by byte. Its node keeps the beginning
-and the end of what is very long. Why there is nothing is told on stderr.`, stream),
+		Long: fmt.Sprintf(`Print what a job has written to its %s, unchanged. Its node keeps the beginning
+and the end of long output. If there is none, stderr says why.`, stream),
 		Example:           fmt.Sprintf("  weir job %[1]s 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b\n  weir job %[1]s --follow 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b", stream),
 		Args:              takes("JOB"),
 		ValidArgsFunction: f.suggest(true, jobNames(false)),
@@ -95,7 +95,7 @@ and the end of what is very long. Why there is nothing is told on stderr.`, stre
 			return unknownJob(ctx, s, args[0], err)
 		}),
 	}
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the job has ended")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "follow until the job has ended")
 	return cmd
 }
 
@@ -114,7 +114,7 @@ func newJobAbortCommand(f *clientFlags) *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
 		Use:               "abort JOB",
-		Short:             "End a job; another one does its work",
+		Short:             "Abort a job; its work is done by another one",
 		Example:           `  weir job abort 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b --reason "it hangs"`,
 		Args:              takes("JOB"),
 		ValidArgsFunction: f.suggest(true, jobNames(true)),
@@ -122,10 +122,10 @@ func newJobAbortCommand(f *clientFlags) *cobra.Command {
 			if err := s.AbortJob(ctx, args[0], reason); err != nil {
 				return err
 			}
-			return s.said(&apipb.AbortJobResponse{}, "job %s is told to end", args[0])
+			return s.said(&apipb.AbortJobResponse{}, "job %s is being aborted", args[0])
 		}),
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for those who look at the job later")
+	cmd.Flags().StringVar(&reason, "reason", "", "reason, shown with the job")
 	mustComplete(cmd, "reason", fixed())
 	return cmd
 }

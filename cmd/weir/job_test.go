@@ -89,14 +89,14 @@ func newFewSession(t *testing.T) *session {
 // TestOperationIsNotTakenForAJob without a word.
 func TestOperationIsNotTakenForAJob(t *testing.T) {
 	s := newFewSession(t)
-	none := &client.Error{What: "job output", Code: apipb.CodeNoSuchJob, Message: "there is no job"}
+	none := &client.Error{What: "job output", Code: apipb.CodeNoSuchJob, Message: "not found: never granted"}
 	for name, test := range map[string]struct {
 		id   string
 		err  error
 		want string
 	}{
 		"an operation":    {"op-1", none, "op-1 is an operation: weir job list op-1 names its jobs"},
-		"nothing":         {"x", none, "there is no job"},
+		"nothing":         {"x", none, "not found: never granted"},
 		"another failure": {"op-1", errors.New("broken"), "broken"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -113,8 +113,8 @@ func TestOperationIsNotTakenForAJob(t *testing.T) {
 // TestExplainedElsewhere asks for an operation as for a job, and the other way round.
 func TestExplainedElsewhere(t *testing.T) {
 	s := newFewSession(t)
-	noJob := &client.Error{What: "explain", Code: apipb.CodeNoSuchJob, Message: "there is no job"}
-	noOperation := &client.Error{What: "explain", Code: state.CodeUnknownOperation, Message: "there is no operation"}
+	noJob := &client.Error{What: "explain", Code: apipb.CodeNoSuchJob, Message: "not found: never granted"}
+	noOperation := &client.Error{What: "explain", Code: state.CodeUnknownOperation, Message: "operation not found"}
 	for name, test := range map[string]struct {
 		id   string
 		err  error
@@ -122,8 +122,8 @@ func TestExplainedElsewhere(t *testing.T) {
 	}{
 		"an operation for a job": {"op-1", noJob, "op-1 is an operation: weir explain op op-1"},
 		"a job for an operation": {"job-1", noOperation, "job-1 is a job: weir explain job job-1"},
-		"no job":                 {"x", noJob, "there is no job"},
-		"no operation":           {"x", noOperation, "there is no operation"},
+		"no job":                 {"x", noJob, "not found: never granted"},
+		"no operation":           {"x", noOperation, "operation not found"},
 		"another failure":        {"op-1", errors.New("broken"), "broken"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -21,7 +21,7 @@ func newClusterCommand(f *clientFlags) *cobra.Command {
 func newMembersCommand(f *clientFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:     "members",
-		Short:   "List the replicas, as the one that answers knows them",
+		Short:   "List the replicas, as known to the one that answers",
 		Example: "  weir cluster members",
 		Args:    takes(),
 		RunE: f.verb(func(ctx context.Context, s *session, _ []string) error {
@@ -41,8 +41,8 @@ func newTransferCommand(f *clientFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "transfer [REPLICA]",
 		Short: "Move leadership to another replica",
-		Long: `Move leadership to another replica: the one that is named, or whichever is most up
-to date. Jobs go on. It takes the credentials of an operator.`,
+		Long: `Move leadership to another replica: the given one, or the most up-to-date one.
+Jobs keep running. It needs operator credentials.`,
 		Example:           "  weir cluster transfer r2\n  weir cluster transfer      # before this replica is stopped",
 		Args:              takes("[REPLICA]"),
 		ValidArgsFunction: f.suggest(true, replicaNames),

@@ -15,9 +15,9 @@ import (
 func newMemoryCommand(f *clientFlags) *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "memory",
-		Short: "Show what memory finished operations have needed",
-		Long: `Show what memory finished operations have needed. The next operation of the same
-profile begins with that.`,
+		Short: "Show how much memory finished operations needed",
+		Long: `Show how much memory finished operations needed. The next operation of the same
+profile starts with that.`,
 		Example: "  weir memory profiles\n  weir memory profiles ads/nightly",
 	}, newMemoryProfilesCommand(f))
 }
@@ -34,12 +34,12 @@ func newMemoryProfilesCommand(f *clientFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "profiles [KEY]",
 		Short: "List memory profiles, the latest first, or forget some",
-		Long: `List memory profiles, the latest first: what jobs of finished operations have used, as
-parts of their memory_limit. Tasks are of one profile by the memory_profile that they
-name, or else by their name, command and isolation.
+		Long: `List memory profiles, the latest first: the memory that jobs of finished operations used,
+as fractions of their memory_limit. Tasks share a profile by their memory_profile,
+or else by their name, command and isolation.
 
---forget and --forget-all make the next operations begin without what was learned. They
-are for operators.`,
+--forget and --forget-all make the next operations start without a profile. They
+need operator credentials.`,
 		Example: `  weir memory profiles
   weir memory profiles ads/nightly
   weir memory profiles --forget ads/nightly
@@ -60,7 +60,7 @@ are for operators.`,
 	}
 	cmd.Flags().StringArrayVar(&flags.forget, "forget", nil, "forget the profile of this key; can be repeated")
 	cmd.Flags().BoolVar(&flags.all, "forget-all", false, "forget all profiles")
-	cmd.Flags().Int32Var(&flags.limit, "limit", 100, "how many at most, to 1000")
+	cmd.Flags().Int32Var(&flags.limit, "limit", 100, "maximum number to list, up to 1000")
 	mustComplete(cmd, "forget", f.suggest(false, profileKeys))
 	return cmd
 }
@@ -70,7 +70,7 @@ func (f *profileFlags) check(args []string) error {
 	case f.all && len(f.forget) > 0:
 		return errors.New("--forget-all and --forget: give one of them")
 	case len(args) > 0 && (f.all || len(f.forget) > 0):
-		return fmt.Errorf("KEY %q is shown, --forget forgets: give one of them", args[0])
+		return fmt.Errorf("give either KEY %q to show it, or --forget", args[0])
 	}
 	for _, key := range f.forget {
 		if key == "" {
@@ -107,7 +107,7 @@ func showProfiles(ctx context.Context, s *session, key string, limit int32) erro
 		return profilesText(page, now)
 	}}
 	if len(page.GetProfiles()) == 0 {
-		v.empty = "there is no memory profile yet: a finished operation of ten jobs or more leaves one"
+		v.empty = "no memory profile yet: each finished operation of ten jobs or more leaves one"
 	}
 	return s.show(v)
 }

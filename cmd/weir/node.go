@@ -16,7 +16,7 @@ import (
 func newNodeCommand(f *clientFlags) *cobra.Command {
 	return group(&cobra.Command{
 		Use:     "node",
-		Short:   "Show nodes, keep jobs away from them, and forget them",
+		Short:   "Show, drain and remove nodes",
 		Example: "  weir node list\n  weir node get n1\n  weir node drain n1 --reason 'new kernel' --wait",
 	}, newNodeListCommand(f), newNodeGetCommand(f), newNodeDrainCommand(f), newNodeUndrainCommand(f), newNodeRemoveCommand(f))
 }
@@ -26,7 +26,7 @@ func newNodeListCommand(f *clientFlags) *cobra.Command {
 	var watch bool
 	cmd := &cobra.Command{
 		Use:     "list",
-		Short:   "List nodes with what they have and what of it jobs hold",
+		Short:   "List nodes with their resources and usage",
 		Example: "  weir node list\n  weir node list --state offline\n  weir node list --watch",
 		Args:    takes(),
 		RunE: f.verb(func(ctx context.Context, s *session, _ []string) error {
@@ -39,7 +39,7 @@ func newNodeListCommand(f *clientFlags) *cobra.Command {
 			})
 		}),
 	}
-	cmd.Flags().StringVar(&state, "state", "", "only nodes that are online or offline")
+	cmd.Flags().StringVar(&state, "state", "", "only nodes in this state: online or offline")
 	cmd.Flags().BoolVar(&watch, "watch", false, watchUsage)
 	mustComplete(cmd, "state", fixed(statepb.NodeOnline, statepb.NodeOffline))
 	return cmd
@@ -73,9 +73,9 @@ func nodesView(nodes []*apipb.Node, state string) view {
 	switch {
 	case len(nodes) > 0:
 	case state != "":
-		v.empty = fmt.Sprintf("no node is %s: weir node list shows all", state)
+		v.empty = fmt.Sprintf("no %s node: weir node list shows all", state)
 	default:
-		v.empty = "there is no node yet: weir agent makes this machine one"
+		v.empty = "no node yet: weir agent adds this machine as one"
 	}
 	return v
 }
@@ -100,7 +100,7 @@ func nodeMemory(n *apipb.Node) string {
 	}
 	if n.GetMemoryLimits() > 0 {
 		parts = append(parts, fmt.Sprintf("%s reserved", size(n.GetUsage().GetMemory())))
-		limits := size(n.GetMemoryLimits()) + " if its jobs went to their limits"
+		limits := size(n.GetMemoryLimits()) + " if its jobs reached their limits"
 		if n.GetMemoryLimits() > has && has > 0 {
 			limits += fmt.Sprintf(", %s times what it has", number(float64(n.GetMemoryLimits())/float64(has), 1))
 		}
@@ -131,7 +131,7 @@ func nodeText(answer *apipb.GetNodeResponse, now time.Time) string {
 	page.add("registered", moment(n.GetRegisteredTime(), now))
 	page.add("heartbeat", moment(n.GetLastHeartbeat(), now))
 	if len(answer.GetJobs()) == 0 {
-		return page.String() + "\nno job runs here\n"
+		return page.String() + "\nno jobs\n"
 	}
 	g := newGrid("job", "operation", "task", "cookie>", "state", "age>", "memory>")
 	for _, j := range answer.GetJobs() {

@@ -23,13 +23,13 @@ func newNodeDrainCommand(f *clientFlags) *cobra.Command {
 	var leave leaving
 	cmd := &cobra.Command{
 		Use:   "drain NODE",
-		Short: "Give a node no more jobs; those that run there go on, or are interrupted",
-		Long: `Give a node no more jobs; those that run there go on to their end. With
---interrupt-timeout they are asked to leave instead, and have so long; those that
+		Short: "Stop scheduling jobs on a node; running jobs continue, or are interrupted",
+		Long: `Stop scheduling jobs on a node; running jobs continue until they finish. With
+--interrupt-timeout they are asked to stop within that time instead; those that
 cannot be asked are killed at once.
 
-It lasts until weir node undrain, whatever becomes of the node and its agent
-meanwhile. With --wait the verb returns when the node has no job left; Ctrl-C ends
+The node stays drained until weir node undrain, even if its agent restarts
+meanwhile. With --wait the command returns when the node has no jobs left; Ctrl-C ends
 the wait, and the node stays drained.`,
 		Example: `  weir node drain n1 --reason 'new kernel'
   weir node drain n1 --wait --timeout 1h && ssh n1 reboot
@@ -51,10 +51,10 @@ the wait, and the node stays drained.`,
 			})(cmd, args)
 		},
 	}
-	leave.register(cmd, "interrupt-timeout", "ask the jobs there to leave, which have so long (default: they go on to their end)")
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for those who look at the node")
-	cmd.Flags().BoolVar(&wait, "wait", false, "return when the node has no job left")
-	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "with --wait: do not show how it goes")
+	leave.register(cmd, "interrupt-timeout", "ask its jobs to stop within this time (default: they run until they finish)")
+	cmd.Flags().StringVar(&reason, "reason", "", "reason, shown with the node")
+	cmd.Flags().BoolVar(&wait, "wait", false, "return when the node has no jobs left")
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "with --wait: do not show progress")
 	mustComplete(cmd, "reason", fixed())
 	return cmd
 }
@@ -62,7 +62,7 @@ the wait, and the node stays drained.`,
 func newNodeUndrainCommand(f *clientFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:               "undrain NODE",
-		Short:             "Let a node have jobs again",
+		Short:             "Schedule jobs on a node again",
 		Example:           "  weir node undrain n1",
 		Args:              takes("NODE"),
 		ValidArgsFunction: f.suggest(true, drainedNames),
@@ -128,9 +128,9 @@ func showNode(ctx context.Context, s *session, name string) error {
 func drainLine(n *apipb.Node, now time.Time) string {
 	if n.GetDrain() == nil {
 		if n.GetState() == statepb.NodeOffline {
-			return fmt.Sprintf("node %s may have jobs once it is online: it is offline now", printable(n.GetId()))
+			return fmt.Sprintf("node %s is undrained; it is offline now", printable(n.GetId()))
 		}
-		return fmt.Sprintf("node %s may have jobs", printable(n.GetId()))
+		return fmt.Sprintf("node %s is undrained", printable(n.GetId()))
 	}
 	return fmt.Sprintf("node %s is drained: %s", printable(n.GetId()), drainText(n, now))
 }
@@ -193,7 +193,7 @@ func awaitEmpty(ctx context.Context, s *session, name string, quiet bool) error 
 		case err != nil && !errors.Is(err, client.ErrUnreachable):
 			return err
 		case err == nil && node.GetDrain() == nil:
-			return fmt.Errorf("node %s is not drained any more: somebody has it given jobs again", name)
+			return fmt.Errorf("node %s is no longer drained: someone has undrained it", name)
 		case err == nil && node.GetJobs() == 0:
 			if left != nil {
 				left.Update(most, "none left")
@@ -232,6 +232,6 @@ func drainLeft(ctx context.Context, name string, jobs int64) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		code, why = exitInterrupted, "interrupted"
 	}
-	return &exitError{code, fmt.Errorf("%s: node %s stays drained, with %d jobs left\n  weir node drain %s --wait waits again\n  weir node undrain %s lets it have jobs",
+	return &exitError{code, fmt.Errorf("%s: node %s stays drained, with %d jobs left\n  weir node drain %s --wait waits again\n  weir node undrain %s undrains it",
 		why, name, jobs, name, name)}
 }

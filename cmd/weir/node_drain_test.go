@@ -99,8 +99,8 @@ func TestDrainLine(t *testing.T) {
 		node *apipb.Node
 		want string
 	}{
-		"online":  {&apipb.Node{Id: "n1", State: "online"}, "node n1 may have jobs"},
-		"offline": {&apipb.Node{Id: "n1", State: "offline"}, "node n1 may have jobs once it is online: it is offline now"},
+		"online":  {&apipb.Node{Id: "n1", State: "online"}, "node n1 is undrained"},
+		"offline": {&apipb.Node{Id: "n1", State: "offline"}, "node n1 is undrained; it is offline now"},
 		"drained": {&apipb.Node{Id: "n1", State: "online", Drain: &apipb.Drain{User: "ann"}}, "node n1 is drained: empty, by ann "},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -19,13 +19,13 @@ func newNodeRemoveCommand(f *clientFlags) *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "remove NODE",
-		Short: "Forget a node that is gone for good",
-		Long: `Forget a node that is gone for good: nobody shows it any more. It has to be
+		Short: "Remove a node that is gone for good",
+		Long: `Remove a node that is gone for good: it is no longer listed. It must be
 offline: drain it, stop its agent, and remove it a few seconds later.
 
-With --force a node that is online goes too: it is drained, its jobs are killed and
-run elsewhere, and it is removed once it has none. Stop its agent then: a node whose
-agent is heard again registers as a new one, which is not drained.`,
+With --force an online node is removed too: it is drained, its jobs are killed and
+rerun elsewhere, and it is removed once it has none. Then stop its agent: a node whose
+agent reconnects registers as a new node, which is not drained.`,
 		Example: `  weir node drain n1 --wait && ssh n1 systemctl stop weir-agent && sleep 10 && weir node remove n1
   weir node remove n1 --force`,
 		Args:              takes("NODE"),
@@ -40,7 +40,7 @@ agent is heard again registers as a new one, which is not drained.`,
 			if err := s.RemoveNode(ctx, node, force); err != nil {
 				return unknownNode(ctx, s, node, err)
 			}
-			s.note("node %s is forgotten", printable(node))
+			s.note("node %s is removed", printable(node))
 			return nil
 		}),
 	}
@@ -66,7 +66,7 @@ func empty(ctx context.Context, s *session, name string) error {
 		case err == nil && node.GetState() == statepb.NodeOffline:
 			return nil
 		case err == nil && !drained:
-			if err := s.DrainNode(ctx, name, "it is to be removed", killedAtOnce); err != nil {
+			if err := s.DrainNode(ctx, name, "being removed", killedAtOnce); err != nil {
 				return err
 			}
 			drained = true

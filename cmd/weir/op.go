@@ -6,10 +6,10 @@ func newOpCommand(f *clientFlags) *cobra.Command {
 	return group(&cobra.Command{
 		Use:     "op",
 		Aliases: []string{"operation"},
-		Short:   "Start operations, follow them, and steer them",
-		Long: `Start operations, follow them, and steer them.
+		Short:   "Start, follow and control operations",
+		Long: `Start, follow and control operations.
 
-An operation is work for many jobs. It is named by its id, or by its alias if it has
+An operation is work for many jobs. It is identified by its id, or by its alias if it has
 one.`,
 		Example: `  id=$(weir op start -f spec.yaml)
   weir op wait $id

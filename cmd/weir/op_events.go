@@ -13,7 +13,7 @@ import (
 func newOpEventsCommand(f *clientFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:               "events OPERATION",
-		Short:             "List the steps of an operation's life, by id or alias",
+		Short:             "List the state changes of an operation, by id or alias",
 		Example:           "  weir op events '*nightly'",
 		Args:              takes("OPERATION"),
 		ValidArgsFunction: f.suggest(true, operationNames(false)),

@@ -36,7 +36,7 @@ defaults filled in.`,
 			return s.show(operationView(op))
 		}),
 	}
-	cmd.Flags().BoolVar(&watch, "watch", false, "go on until it has ended, and show it again as it changes")
+	cmd.Flags().BoolVar(&watch, "watch", false, "follow until it has ended, and refresh as it changes")
 	return cmd
 }
 
@@ -147,7 +147,7 @@ func operationText(op *apipb.Operation, now time.Time) string {
 		b.WriteString("\n" + preemptedText(op))
 	}
 	if others := counts(op.GetPreemptedOthers()); others != "" {
-		b.WriteString("\njobs of others that had to go for it: " + others + "\n")
+		b.WriteString("\njobs of others preempted for it: " + others + "\n")
 	}
 	if op.GetResult() != nil {
 		b.WriteString("\nerror:\n" + errorText(op.GetResult(), "  "))

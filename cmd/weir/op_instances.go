@@ -19,14 +19,14 @@ func newOpInstancesCommand(f *clientFlags) *cobra.Command {
 	var watch, ready bool
 	cmd := &cobra.Command{
 		Use:   "instances OPERATION",
-		Short: "Show where the jobs of an operation are reached, by id or alias",
-		Long: `Show where the jobs of an operation are reached, by id or alias: live ones, draining
-ones, which are about to leave and should get no more work, and for a while those that
-have gone. Live ones are ready as soon as they run, or where their task has readiness,
-or they say something of themselves, when that says so.
+		Short: "Show the addresses of an operation's jobs, by id or alias",
+		Long: `Show the addresses of an operation's jobs, by id or alias: live ones, draining
+ones, which are about to stop and should get no new requests, and for a while those that
+have stopped. Live ones are ready as soon as they run, or, if their task has readiness
+or they report their own state, when that says so.
 
-The replica that is asked answers from what it knows. It hears by gossip of jobs that
-are told to leave, and whether instances are ready, so that its answer may be ahead of
+The replica answers from its own state. It learns by gossip which jobs are being
+stopped and which instances are ready, so its answer may be ahead of
 what is committed.`,
 		Example: `  weir op instances '*search'
   weir op instances '*search' --ready
@@ -46,8 +46,8 @@ what is committed.`,
 			return s.show(instancesView(&apipb.WatchInstancesResponse{OperationId: seen.GetOperationId(), Instances: seen.GetInstances(), Over: seen.GetOver()}, ready))
 		}),
 	}
-	cmd.Flags().BoolVar(&watch, "watch", false, "go on until the operation has ended, and show them again as they change")
-	cmd.Flags().BoolVar(&ready, "ready", false, "show only those that take requests")
+	cmd.Flags().BoolVar(&watch, "watch", false, "follow until the operation has ended, and refresh as they change")
+	cmd.Flags().BoolVar(&ready, "ready", false, "show only those that are ready")
 	return cmd
 }
 
@@ -58,9 +58,9 @@ func instancesView(seen *apipb.WatchInstancesResponse, ready bool) view {
 	}
 	v := view{message: seen, rows: true, text: func(now time.Time) string { return instancesText(seen, now) }}
 	if len(seen.GetInstances()) == 0 {
-		v.empty = fmt.Sprintf("operation %s has no jobs that could be reached", seen.GetOperationId())
+		v.empty = fmt.Sprintf("operation %s has no jobs with an address", seen.GetOperationId())
 		if ready {
-			v.empty = fmt.Sprintf("operation %s has no jobs that take requests", seen.GetOperationId())
+			v.empty = fmt.Sprintf("operation %s has no ready jobs", seen.GetOperationId())
 		}
 	}
 	return v

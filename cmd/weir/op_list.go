@@ -38,8 +38,8 @@ func newOpListCommand(f *clientFlags) *cobra.Command {
 	flags.StringVar(&req.User, "user", "", "only operations of this user")
 	flags.StringVar(&req.Filter, "filter", "", "only operations with this in their id, title or alias")
 	flags.BoolVar(&req.InProgress, "in-progress", false, "only operations that have not ended")
-	flags.Int32Var(&req.Limit, "limit", 100, "how many at most, to 1000")
-	flags.StringVar(&req.After, "after", "", "id of the operation after which the list goes on")
+	flags.Int32Var(&req.Limit, "limit", 100, "maximum number to list, up to 1000")
+	flags.StringVar(&req.After, "after", "", "id of the operation after which to continue the list")
 	flags.BoolVar(&watch, "watch", false, watchUsage)
 	mustComplete(cmd, "user", f.suggest(false, userNames))
 	mustComplete(cmd, "filter", fixed())
@@ -54,9 +54,9 @@ func operationsView(page *apipb.ListOperationsResponse, req *apipb.ListOperation
 	switch {
 	case len(page.GetOperations()) > 0:
 	case proto.Equal(req, &apipb.ListOperationsRequest{Limit: req.GetLimit()}):
-		v.empty = "there is no operation yet: weir op start begins one"
+		v.empty = "no operations yet: start one with weir op start"
 	default:
-		v.empty = "no operation is like that: weir op list without flags shows all"
+		v.empty = "no matching operation: weir op list without flags shows all"
 	}
 	return v
 }
@@ -72,5 +72,5 @@ func operationsText(page *apipb.ListOperationsResponse, now time.Time) string {
 	if !page.GetIncomplete() {
 		return g.String()
 	}
-	return g.String() + fmt.Sprintf("\nthere are more: --after %s goes on, --limit shows more at once\n", last)
+	return g.String() + fmt.Sprintf("\nmore: --after %s continues, --limit shows more at once\n", last)
 }

@@ -30,13 +30,13 @@ func newOpStartCommand(f *clientFlags) *cobra.Command {
 		Short: "Start an operation",
 		Long: `Start an operation that a file describes, and print its id.
 
-The file is YAML or JSON; - is standard input. It is checked before anything is sent.
+The file is YAML or JSON; - is standard input. It is validated before it is sent.
 --set changes one value of it: a path with dots between names, and a value in YAML,
 so that text which begins with * needs quotes.
 
-With --wait the command lasts as long as the operation, and its exit code is 4 if
-the operation did not complete. To be started once however often it is tried, an
-operation can have a mutation_id.`,
+With --wait the command returns when the operation has ended, with exit code 4 if
+the operation did not complete. Give an operation a mutation_id to start it only once
+however often the command is retried.`,
 		Example: `  weir op start -f spec.yaml
   weir op start -f spec.yaml --set pool=ads --set tasks.sort.job_count=5 --wait
   weir op start -f spec.yaml --set 'alias="*nightly"'
@@ -57,18 +57,18 @@ operation can have a mutation_id.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&start.file, "file", "f", "", "file with the operation's spec, - for standard input")
-	flags.StringArrayVar(&start.set, "set", nil, "path=value in place of what the file says, such as tasks.sort.job_count=5; can be repeated")
+	flags.StringArrayVar(&start.set, "set", nil, "path=value that overrides the file, such as tasks.sort.job_count=5; can be repeated")
 	mustComplete(cmd, "set", fixed())
-	flags.BoolVar(&start.noProfile, "no-memory-profile", false, "neither begin with the memory that earlier operations needed, nor leave what this one learns")
-	flags.BoolVar(&start.wait, "wait", false, "wait until the operation has ended, and show how it goes")
-	flags.BoolVarP(&start.quiet, "quiet", "q", false, "with --wait, do not show how it goes")
+	flags.BoolVar(&start.noProfile, "no-memory-profile", false, "neither use a memory profile of earlier operations, nor save one")
+	flags.BoolVar(&start.wait, "wait", false, "wait until the operation has ended, and show progress")
+	flags.BoolVarP(&start.quiet, "quiet", "q", false, "with --wait: do not show progress")
 	return cmd
 }
 
 // description reads, changes and checks the spec.
 func (f *startFlags) description(stdin io.Reader) (*structpb.Struct, error) {
 	if f.quiet && !f.wait {
-		return nil, errors.New("--quiet is for --wait: without it nothing but the id is printed")
+		return nil, errors.New("--quiet needs --wait: without it only the id is printed")
 	}
 	name, read := f.file, func() ([]byte, error) { return os.ReadFile(f.file) }
 	if f.file == "-" {
@@ -103,12 +103,12 @@ func startOperation(ctx context.Context, s *session, description *structpb.Struc
 	started, err := s.StartOperation(ctx, &apipb.StartRequest{Spec: description})
 	switch {
 	case errors.Is(err, context.Canceled):
-		return &exitError{exitInterrupted, errors.New("interrupted: the operation may have been started all the same (see weir op list)")}
+		return &exitError{exitInterrupted, errors.New("interrupted: the operation may have been started anyway (see weir op list)")}
 	case err != nil:
 		return err
 	}
 	if started.GetRepeated() {
-		s.note("operation %s had been started with this mutation_id before", started.GetOperationId())
+		s.note("operation %s was already started with this mutation_id", started.GetOperationId())
 	}
 	for _, warning := range started.GetWarnings() {
 		s.note("%s", warning)

@@ -19,14 +19,14 @@ func newOpStatisticsCommand(f *clientFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "statistics OPERATION",
 		Aliases: []string{"stats"},
-		Short:   "Show what was measured of the jobs of an operation, and what memory to ask for",
-		Long: `Show what was measured of the jobs of an operation that have ended, added up by the
-state in which they ended, and what memory to ask for. p50, p95 and p99 are quantiles:
-half of the jobs, 95 and 99 of 100 had no more; they are right within three percent.
+		Short:   "Show statistics of an operation's jobs, and how much memory to request",
+		Long: `Show statistics of an operation's finished jobs, summed by their final
+state, and how much memory to request. p50, p95 and p99 are quantiles:
+50%, 95% and 99% of the jobs had no more; they are accurate within three percent.
 
-Of an operation with several tasks it is all of them together; --task shows one. What is
-0 for all jobs is left out. In json and yaml all of it is there, in the unit that stands
-beside each number.`,
+Several tasks of an operation are shown together; --task shows one. What is
+0 for all jobs is omitted. In json and yaml everything is shown, in the unit given
+with each number.`,
 		Example: `  weir op statistics '*nightly'
   weir op statistics 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4a --task sort --state completed
   weir op statistics '*nightly' -o json | jq '.advice[].set_limit'`,
@@ -40,7 +40,7 @@ beside each number.`,
 			}
 			v := view{message: all, text: func(time.Time) string { return statisticsText(all) }}
 			if len(all.GetStatistics()) == 0 {
-				v.empty = "no job has ended yet that is like that"
+				v.empty = "no matching job has ended yet"
 			}
 			return s.show(v)
 		}),
@@ -163,9 +163,9 @@ func newJobStatisticsCommand(f *clientFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:     "statistics JOB",
 		Aliases: []string{"stats"},
-		Short:   "Show what was measured of a job",
-		Long: `Show what was measured of a job, with what each number is. Of a job that has not ended
-it is what its node last said. What is 0 is left out, but in json and yaml.`,
+		Short:   "Show statistics of a job",
+		Long: `Show statistics of a job, with what each number means. For a job that has not ended
+they are what its node last reported. Zeros are omitted, except in json and yaml.`,
 		Example:           "  weir job statistics 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b\n  weir job statistics 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b -o json",
 		Args:              takes("JOB"),
 		ValidArgsFunction: f.suggest(true, jobNames(false)),
@@ -176,7 +176,7 @@ it is what its node last said. What is 0 is left out, but in json and yaml.`,
 			}
 			v := view{message: measured, text: func(time.Time) string { return jobStatisticsText(measured) }}
 			if len(measured.GetStatistics()) == 0 {
-				v.empty = fmt.Sprintf("nothing was measured of job %s, which is %s", measured.GetJobId(), measured.GetState())
+				v.empty = fmt.Sprintf("no statistics of job %s, which is %s", measured.GetJobId(), measured.GetState())
 			}
 			return s.show(v)
 		}),
@@ -184,7 +184,7 @@ it is what its node last said. What is 0 is left out, but in json and yaml.`,
 }
 
 func jobStatisticsText(measured *apipb.JobStatisticsResponse) string {
-	g := newGrid("statistic", "value>", "what it is")
+	g := newGrid("statistic", "value>", "meaning")
 	for _, s := range measured.GetStatistics() {
 		if s.GetValue() == 0 {
 			continue

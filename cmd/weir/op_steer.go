@@ -13,10 +13,10 @@ func newOpAbortCommand(f *clientFlags) *cobra.Command {
 	var leave leaving
 	cmd := &cobra.Command{
 		Use:   "abort OPERATION",
-		Short: "End an operation with its jobs, by id or alias",
-		Long: `End an operation with its jobs, by id or alias: at once, or with --interrupt-timeout
-by interruption, as a service should be ended. Then its jobs get their signal, no
-more input, and so long to leave; those of tasks with neither are killed at once.`,
+		Short: "Abort an operation and its jobs, by id or alias",
+		Long: `Abort an operation and its jobs, by id or alias: at once, or with --interrupt-timeout
+by interruption, which suits services: its jobs get their signal, no
+more input, and that time to stop; jobs of tasks with neither are killed at once.`,
 		Example: `  weir op abort '*nightly' --reason "wrong input"
   weir op abort '*search' --interrupt-timeout 5m`,
 		Args:              takes("OPERATION"),
@@ -30,15 +30,15 @@ more input, and so long to leave; those of tasks with neither are killed at once
 					return err
 				}
 				if leave.time > 0 {
-					return s.said(&apipb.AbortOperationResponse{}, "operation %s is aborted: its jobs have %s to leave", args[0], leave.time)
+					return s.said(&apipb.AbortOperationResponse{}, "operation %s is aborted: its jobs have %s to stop", args[0], leave.time)
 				}
 				return s.said(&apipb.AbortOperationResponse{}, "operation %s is aborted", args[0])
 			})(cmd, args)
 		},
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for those who look at the operation later")
+	cmd.Flags().StringVar(&reason, "reason", "", "reason, shown with the operation")
 	mustComplete(cmd, "reason", fixed())
-	leave.register(cmd, "interrupt-timeout", "ask its jobs to leave, which have so long (default: they are killed at once)")
+	leave.register(cmd, "interrupt-timeout", "ask its jobs to stop within this time (default: they are killed at once)")
 	return cmd
 }
 
@@ -54,17 +54,17 @@ func newOpSuspendCommand(f *clientFlags) *cobra.Command {
 			if err := s.SuspendOperation(ctx, args[0], abort); err != nil {
 				return err
 			}
-			return s.said(&apipb.SuspendOperationResponse{}, "operation %[1]s is suspended: weir op resume %[1]s lets it go on", args[0])
+			return s.said(&apipb.SuspendOperationResponse{}, "operation %[1]s is suspended: weir op resume %[1]s resumes it", args[0])
 		}),
 	}
-	cmd.Flags().BoolVar(&abort, "abort-running-jobs", false, "end the jobs that run too; they run again later")
+	cmd.Flags().BoolVar(&abort, "abort-running-jobs", false, "also abort running jobs; they are rerun later")
 	return cmd
 }
 
 func newOpResumeCommand(f *clientFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:               "resume OPERATION",
-		Short:             "Let a suspended operation go on, by id or alias",
+		Short:             "Resume a suspended operation, by id or alias",
 		Example:           "  weir op resume '*nightly'",
 		Args:              takes("OPERATION"),
 		ValidArgsFunction: f.suggest(true, operationNames(true)),
@@ -72,7 +72,7 @@ func newOpResumeCommand(f *clientFlags) *cobra.Command {
 			if err := s.ResumeOperation(ctx, args[0]); err != nil {
 				return err
 			}
-			return s.said(&apipb.ResumeOperationResponse{}, "operation %s goes on", args[0])
+			return s.said(&apipb.ResumeOperationResponse{}, "operation %s is resumed", args[0])
 		}),
 	}
 }
@@ -80,9 +80,9 @@ func newOpResumeCommand(f *clientFlags) *cobra.Command {
 func newOpCompleteCommand(f *clientFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "complete OPERATION",
-		Short: "End an operation well, with what has been done, by id or alias",
-		Long: `End an operation well, with what has been done, by id or alias. Its running jobs
-are ended; its state is completed.`,
+		Short: "Complete an operation early, with what has been done, by id or alias",
+		Long: `Complete an operation early, with what has been done, by id or alias. Its running jobs
+are aborted; its state is completed.`,
 		Example:           "  weir op complete '*service'",
 		Args:              takes("OPERATION"),
 		ValidArgsFunction: f.suggest(true, operationNames(true)),

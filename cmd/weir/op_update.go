@@ -18,11 +18,11 @@ func newOpUpdateCommand(f *clientFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "update OPERATION OPTION=VALUE...",
 		Short: "Change options and pool of an operation while it runs, by id or alias",
-		Long: `Change options and pool of an operation while it runs, by id or alias: those that are
-given, the others stay. Its jobs run on. Without --tree the change is for all of the
+		Long: `Change options and pool of an operation while it runs, by id or alias: only those
+given. Its jobs keep running. Without --tree the change applies to all of the
 operation's trees.
 
-Options are name=value; nothing behind the = is the default, and pool=POOL moves it.
+Options are name=value; an empty value means the default, and pool=POOL moves it.
 
 ` + optionsHelp[pooltree.OperationOptions](),
 		Example: `  weir op update '*nightly' weight=2 pool=ads
@@ -48,8 +48,8 @@ Options are name=value; nothing behind the = is the default, and pool=POOL moves
 			return s.said(updated, "changed operation %s: %s", args[0], done)
 		})(cmd, args)
 	}
-	cmd.Flags().StringVar(&tree, "tree", "", "the one tree in which it is changed (default: all of its trees)")
-	cmd.Flags().StringSliceVar(&unset, "unset", nil, "options that go back to their defaults")
+	cmd.Flags().StringVar(&tree, "tree", "", "change it in this tree only (default: all of its trees)")
+	cmd.Flags().StringSliceVar(&unset, "unset", nil, "options to reset to their defaults")
 	mustComplete(cmd, "tree", f.suggest(false, treeNames))
 	mustComplete(cmd, "unset", fixed(optionNames(pooltree.OperationOptions{})...))
 	return cmd

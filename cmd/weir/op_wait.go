@@ -18,8 +18,8 @@ func newOpWaitCommand(f *clientFlags) *cobra.Command {
 	var quiet bool
 	cmd := &cobra.Command{
 		Use:   "wait OPERATION",
-		Short: "Wait until an operation has ended, and show how it goes",
-		Long: `Wait until an operation, named by id or alias, has ended, and show how it goes.
+		Short: "Wait until an operation has ended, and show progress",
+		Long: `Wait until an operation, given by id or alias, has ended, and show progress.
 
 The exit code is 0 if it has completed, 4 if it has failed or was aborted. Ctrl-C
 ends the wait, not the operation.`,
@@ -30,7 +30,7 @@ ends the wait, not the operation.`,
 			return await(ctx, s, args[0], quiet)
 		}),
 	}
-	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "do not show how it goes")
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "do not show progress")
 	return cmd
 }
 
@@ -71,7 +71,7 @@ func waitEnded(ctx context.Context, err error, last *apipb.Operation) error {
 		code, why = exitInterrupted, "interrupted"
 	}
 	id := last.GetId()
-	return &exitError{code, fmt.Errorf("%s: operation %s goes on\n  weir op wait %s waits again\n  weir op abort %s ends it", why, id, id, id)}
+	return &exitError{code, fmt.Errorf("%s: operation %s is still running\n  weir op wait %s waits again\n  weir op abort %s aborts it", why, id, id, id)}
 }
 
 // endedBadly returns the error of an operation that has ended without completing,

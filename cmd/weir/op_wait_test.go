@@ -66,9 +66,9 @@ func TestWaitEnded(t *testing.T) {
 		wantExit int
 		want     string
 	}{
-		"Ctrl-C":                       {cancelled, context.Canceled, known, exitInterrupted, "interrupted: operation o1 goes on"},
-		"the time is over":             {late, unreached, known, exitFailure, "not ended within --timeout: operation o1 goes on"},
-		"it never was reached":         {late, unreached, nil, exitNotReached, "watch: cluster not reached"},
+		"Ctrl-C":                       {cancelled, context.Canceled, known, exitInterrupted, "interrupted: operation o1 is still running"},
+		"the time is over":             {late, unreached, known, exitFailure, "not ended within --timeout: operation o1 is still running"},
+		"it never was reached":         {late, unreached, nil, exitNotReached, "watch: cluster unreachable"},
 		"Ctrl-C before it was reached": {cancelled, context.Canceled, nil, exitInterrupted, "interrupted"},
 		"refused":                      {t.Context(), &client.Error{Code: "unknown_operation", Message: "gone"}, known, exitFailure, "gone (unknown_operation)"},
 	}
@@ -103,7 +103,7 @@ func TestExplain(t *testing.T) {
 		want     string
 	}{
 		"a refusal shows its code":              {&client.Error{What: "get pool", Code: "unknown_pool", Message: "no such pool"}, exitFailure, "get pool: no such pool (unknown_pool)"},
-		"nobody answers":                        {fmt.Errorf("list: %w", client.ErrUnreachable), exitNotReached, "list: cluster not reached"},
+		"nobody answers":                        {fmt.Errorf("list: %w", client.ErrUnreachable), exitNotReached, "list: cluster unreachable"},
 		"the time is over":                      {fmt.Errorf("follow: %w", context.DeadlineExceeded), exitNotReached, "follow: context deadline exceeded"},
 		"interrupted":                           {fmt.Errorf("list: %w", context.Canceled), exitInterrupted, "interrupted"},
 		"a code that is there stays":            {&exitError{exitOperationEnded, errors.New("failed")}, exitOperationEnded, "failed"},

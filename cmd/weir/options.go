@@ -48,7 +48,7 @@ func assignments[T any](given, unset []string) ([]assigned, error) {
 	for _, argument := range given {
 		name, text, ok := strings.Cut(argument, "=")
 		if !ok {
-			return nil, fmt.Errorf("%q: there is no =: write option=value, such as weight=3", argument)
+			return nil, fmt.Errorf("%q: missing =: write option=value, such as weight=3", argument)
 		}
 		if err := add(argument, name, text); err != nil {
 			return nil, err

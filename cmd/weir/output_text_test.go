@@ -191,7 +191,7 @@ func TestClipRows(t *testing.T) {
 	const list = "name  what it is\nn1    a long tale\nn2    short\n"
 	for name, test := range map[string]struct{ list, want string }{
 		"a list":                    {list, "name  wha…\nn1    a l…\nn2    sho…\n"},
-		"what is below it is whole": {list + "\nthere are more: --after n2 goes on\n", "name  wha…\nn1    a l…\nn2    sho…\n\nthere are more: --after n2 goes on\n"},
+		"what is below it is whole": {list + "\nmore: --after n2 continues\n", "name  wha…\nn1    a l…\nn2    sho…\n\nmore: --after n2 continues\n"},
 		"a narrow list":             {"n1  up\n", "n1  up\n"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -48,14 +48,14 @@ func TestRepeat(t *testing.T) {
 		"elsewhere than on a terminal changes only":    {answers: []answer{{view: leads("r1")}, {view: leads("r1")}, {view: leads("r2")}}, wantOut: "r1 leads\n\nr2 leads\n", wantExit: exitInterrupted},
 		"what changes all the time is no change":       {answers: []answer{{view: changing("r1")}, {view: changing("r2")}}, wantOut: "r1 leads\n", wantExit: exitInterrupted},
 		"nothing to show is told, not printed":         {answers: []answer{{view: empty}, {view: leads("r1")}}, wantOut: "r1 leads\n", wantErr: "nobody leads\n", wantExit: exitInterrupted},
-		"a cluster that is not reached comes back":     {answers: []answer{{view: leads("r1")}, {err: unreached}, {err: unreached}, {view: leads("r2")}}, wantOut: "r1 leads\n\nr2 leads\n", wantErr: "weir: list: cluster not reached\n", wantExit: exitInterrupted},
+		"a cluster that is not reached comes back":     {answers: []answer{{view: leads("r1")}, {err: unreached}, {err: unreached}, {view: leads("r2")}}, wantOut: "r1 leads\n\nr2 leads\n", wantErr: "weir: list: cluster unreachable\n", wantExit: exitInterrupted},
 		"a cluster that never was reached is an error": {answers: []answer{{err: unreached}}, wantExit: exitNotReached},
 		"a refusal ends it":                            {answers: []answer{{view: leads("r1")}, {err: refused}, {view: leads("r2")}}, wantOut: "r1 leads\n", wantExit: exitFailure},
 		"a terminal is drawn anew each time": {live: true, answers: []answer{{view: leads("r1")}, {view: leads("r1")}}, wantExit: exitInterrupted,
 			wantOut: clearScreen + cursorHome + "r1 leads" + clearLine + "\n" + clearBelow + cursorHome + "r1 leads" + clearLine + "\n" + clearBelow},
 		"a terminal keeps the last answer": {live: true, answers: []answer{{view: leads("r1")}, {err: unreached}}, wantExit: exitInterrupted,
 			wantOut: clearScreen + cursorHome + "r1 leads" + clearLine + "\n" + clearBelow +
-				cursorHome + "r1 leads" + clearLine + "\n" + "list: cluster not reached" + clearLine + "\n" + clearBelow},
+				cursorHome + "r1 leads" + clearLine + "\n" + "list: cluster unreachable" + clearLine + "\n" + clearBelow},
 		"each document of yaml begins with ---": {format: formatYAML, answers: []answer{{view: leads("r1")}, {view: leads("r2")}}, wantExit: exitInterrupted,
 			wantOut: "leader: r1\n---\nleader: r2\n"},
 	}

@@ -28,9 +28,9 @@ func newPoolCommand(f *clientFlags) *cobra.Command {
 		Short: "Show and change pools",
 		Long: `Show and change pools.
 
-Pools are a tree that shares the cluster out: the pools below one pool get of its
-share by their weights, after what is guaranteed. Changes take the credentials of an
-operator and take effect at once.`,
+Pools form a tree that divides the cluster: the children of a pool divide its
+share by weight, after guarantees. Changes need operator credentials
+and take effect at once.`,
 		Example: "  weir pool tree\n  weir pool create ads weight=2\n  weir pool apply -f pools.yaml --dry-run",
 	},
 		newPoolListCommand(p), newPoolTreeCommand(p), newPoolGetCommand(p), newPoolHistoryCommand(p), newPoolLedgerCommand(p), newPoolCreateCommand(p), newPoolSetCommand(p), newPoolMoveCommand(p),
@@ -57,8 +57,8 @@ func newPoolListCommand(f *poolFlags) *cobra.Command {
 		Short: "List the pools of a tree with their shares and limits",
 		Long: `List the pools of a tree with their shares and limits.
 
-Shares are of the resource that a pool needs most of: what is fair, what is used,
-and what would be used if there were enough.`,
+Shares are of a pool's dominant resource: its fair share, its usage,
+and its demand.`,
 		Example: "  weir pool list\n  weir pool list --tree gpu --watch\n  weir pool list -o json",
 		Args:    takes(),
 		RunE: f.verb(func(ctx context.Context, s *session, _ []string) error {
@@ -81,7 +81,7 @@ func newPoolGetCommand(f *poolFlags) *cobra.Command {
 		Short: "Show one pool, and the revision of its tree",
 		Long: `Show one pool, and the revision of its tree.
 
-In json and yaml it has the settings that hold for it too, with those of the pools
+In json and yaml it also has its effective settings, including those of the pools
 above and the defaults of the tree.`,
 		Example:           "  weir pool get ads\n  weir pool get ads --tree gpu -o yaml\n  weir pool get '<Root>'",
 		Args:              takes("POOL"),
@@ -153,7 +153,7 @@ func poolText(answer *apipb.GetPoolResponse) string {
 	page.add("fair share", share(p.FairShare))
 	page.add("usage share", share(p.UsageShare))
 	if p.GetClaimedShare() > 0 {
-		page.add("claimed", fmt.Sprintf("%s, until others have left: %s", share(p.ClaimedShare), amounts(p.GetClaimed())))
+		page.add("claimed", fmt.Sprintf("%s, waiting for others to stop: %s", share(p.ClaimedShare), amounts(p.GetClaimed())))
 	}
 	page.add("demand share", share(p.DemandShare))
 	page.add("dominant resource", p.GetDominantResource())

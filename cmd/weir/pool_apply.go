@@ -33,13 +33,13 @@ func newPoolApplyCommand(f *poolFlags) *cobra.Command {
 	var apply applyFlags
 	cmd := &cobra.Command{
 		Use:   "apply -f FILE",
-		Short: "Make a tree of pools as a file declares it",
-		Long: `Make a tree of pools as a file declares it.
+		Short: "Change a pool tree to match a file",
+		Long: `Change a pool tree to match a file.
 
-The plan is shown first: + comes, - goes, ~ changes, with old and new values. It is
-done as one revision, after a yes: nothing of it is done when the tree has changed
-meanwhile, or when a part of it is refused. Options that the file does not have go
-back to their defaults; pools that it does not have stay, unless --prune is given.
+The plan is shown first: + added, - removed, ~ changed, with old and new values. It is
+applied as one revision, after confirmation: nothing is applied if the tree has changed
+meanwhile, or if part of it is rejected. Options that the file does not have are
+reset to their defaults; pools that it does not have stay, unless --prune is given.
 Ephemeral pools are left alone.
 
 weir pool export writes such a file.`,
@@ -65,9 +65,9 @@ weir pool export writes such a file.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&apply.file, "file", "f", "", "file with the tree, - for standard input")
-	flags.BoolVar(&apply.dryRun, "dry-run", false, "show the plan and do nothing")
-	flags.BoolVarP(&apply.yes, "yes", "y", false, "do it without asking")
-	flags.BoolVar(&apply.prune, "prune", false, "remove the pools that are not in the file")
+	flags.BoolVar(&apply.dryRun, "dry-run", false, "show the plan and change nothing")
+	flags.BoolVarP(&apply.yes, "yes", "y", false, "apply without asking")
+	flags.BoolVar(&apply.prune, "prune", false, "remove pools that are not in the file")
 	return cmd
 }
 
@@ -125,7 +125,7 @@ func applyFile(ctx context.Context, s *session, file poolfile.File, tree string,
 	if err != nil {
 		return err
 	}
-	return s.said(answer, "tree %s is as the file says: revision %d", answer.GetTree(), answer.GetRevision())
+	return s.said(answer, "tree %s now matches the file: revision %d", answer.GetTree(), answer.GetRevision())
 }
 
 // treeOf returns the tree that pools of the API are.
@@ -151,7 +151,7 @@ func treeOf(all *apipb.ListPoolsResponse) (pooltree.Tree, error) {
 func planText(now *apipb.ListPoolsResponse, plan poolfile.Plan) string {
 	var b strings.Builder
 	if plan.Empty() {
-		fmt.Fprintf(&b, "tree %s is as the file says: nothing to do (revision %d)\n", now.GetTree(), now.GetRevision())
+		fmt.Fprintf(&b, "tree %s matches the file: nothing to do (revision %d)\n", now.GetTree(), now.GetRevision())
 	} else {
 		fmt.Fprintf(&b, "tree %s, revision %d:\n", now.GetTree(), now.GetRevision())
 		for _, line := range plan.Lines() {
@@ -163,7 +163,7 @@ func planText(now *apipb.ListPoolsResponse, plan poolfile.Plan) string {
 		for i, name := range plan.Left {
 			names[i] = string(name)
 		}
-		fmt.Fprintf(&b, "not in the file, and stay: %s (--prune removes them)\n", strings.Join(names, ", "))
+		fmt.Fprintf(&b, "not in the file, kept: %s (--prune removes them)\n", strings.Join(names, ", "))
 	}
 	return b.String()
 }
@@ -218,26 +218,26 @@ func confirm(s *session, f *applyFlags, stdin io.Reader) error {
 	}
 	terminal, ok := stdin.(*os.File)
 	if !ok || f.file == "-" || !term.IsTerminal(int(terminal.Fd())) {
-		return &exitError{exitUsage, errors.New("nothing is changed: there is nobody to ask: give --yes, or --dry-run to look only")}
+		return &exitError{exitUsage, errors.New("nothing changed: no terminal to confirm on: give --yes, or --dry-run to only see the plan")}
 	}
-	fmt.Fprint(s.err, "do it? [y/N] ")
+	fmt.Fprint(s.err, "apply? [y/N] ")
 	answer, err := bufio.NewReader(terminal).ReadString('\n')
 	if err != nil && answer == "" {
-		return &exitError{exitInterrupted, errors.New("nothing is changed: no answer")}
+		return &exitError{exitInterrupted, errors.New("nothing changed: no answer")}
 	}
 	switch strings.ToLower(strings.TrimSpace(answer)) {
 	case "y", "yes":
 		return nil
 	}
-	return &exitError{exitInterrupted, errors.New("nothing is changed")}
+	return &exitError{exitInterrupted, errors.New("nothing changed")}
 }
 
 func newPoolExportCommand(f *poolFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "export",
-		Short: "Write a tree of pools as a file that weir pool apply takes",
-		Long: `Write a tree of pools as a file that weir pool apply takes. Ephemeral pools are left
-out: they come and go with their operations.`,
+		Short: "Write a pool tree as a file for weir pool apply",
+		Long: `Write a pool tree as a file for weir pool apply. Ephemeral pools are left
+out: they exist only as long as their operations.`,
 		Example: "  weir pool export > pools.yaml\n  weir pool export --tree gpu -o json",
 		Args:    takes(),
 		RunE: f.verb(func(ctx context.Context, s *session, _ []string) error {

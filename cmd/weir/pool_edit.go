@@ -46,8 +46,8 @@ func poolParent(given []string) (parent *string, rest []string, err error) {
 	return parent, rest, nil
 }
 
-var poolOptionsHelp = `Options are name=value, in groups with a dot or a slash between the names, and
-nothing behind the = is the default. Values are written in YAML:
+var poolOptionsHelp = `Options are name=value; names in groups are joined by a dot or a slash, and
+an empty value means the default. Values are written in YAML:
 
   weight=3  resource_limits.cpu=10  resource_limits='{cpu: 10, memory: 4GiB}'
 
@@ -58,8 +58,8 @@ func newPoolCreateCommand(f *poolFlags) *cobra.Command {
 	var parent string
 	cmd := &cobra.Command{
 		Use:   "create POOL [OPTION=VALUE...]",
-		Short: "Make a pool",
-		Long:  "Make a pool.\n\n" + poolOptionsHelp,
+		Short: "Create a pool",
+		Long:  "Create a pool.\n\n" + poolOptionsHelp,
 		Example: `  weir pool create ads weight=2
   weir pool create ads-prod --parent ads max_running_operation_count=8 strong_guarantee_resources.cpu=10
   weir pool create nightly mode=fifo fifo_sort_parameters='[start_time]'`,
@@ -92,7 +92,7 @@ func newPoolCreateCommand(f *poolFlags) *cobra.Command {
 		})(cmd, args)
 	}
 	e.register(cmd)
-	cmd.Flags().StringVar(&parent, "parent", "", "pool that it is below (default: the top of the tree)")
+	cmd.Flags().StringVar(&parent, "parent", "", "parent pool (default: the root of the tree)")
 	mustComplete(cmd, "parent", f.suggest(false, f.names))
 	return cmd
 }
@@ -103,10 +103,10 @@ func newPoolSetCommand(f *poolFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "set POOL OPTION=VALUE...",
 		Short: "Change options of a pool",
-		Long: `Change options of a pool: those that are given, the others stay. parent=POOL moves it.
+		Long: `Change options of a pool: only those given. parent=POOL moves it.
 
---expected-revision is for two that change pools at the same time: nothing is changed
-unless the tree still is as it was when weir pool get showed that revision.
+--expected-revision guards against concurrent changes: nothing is changed
+unless the tree is still at the revision that weir pool get showed.
 
 ` + poolOptionsHelp,
 		Example: `  weir pool set ads weight=3 strong_guarantee_resources.cpu=10
@@ -142,7 +142,7 @@ unless the tree still is as it was when weir pool get showed that revision.
 		})(cmd, args)
 	}
 	e.register(cmd)
-	cmd.Flags().StringSliceVar(&unset, "unset", nil, "options that go back to their defaults")
+	cmd.Flags().StringSliceVar(&unset, "unset", nil, "options to reset to their defaults")
 	mustComplete(cmd, "unset", fixed(optionNames(pooltree.PoolOptions{})...))
 	return cmd
 }
@@ -160,8 +160,8 @@ func newPoolMoveCommand(f *poolFlags) *cobra.Command {
 	var e editFlags
 	cmd := &cobra.Command{
 		Use:               "move POOL PARENT",
-		Short:             "Move a pool, with all below it, below another pool",
-		Long:              "Move a pool, with all below it, below another pool; '<Root>' is the top of the tree.",
+		Short:             "Move a pool and all pools below it to another parent",
+		Long:              "Move a pool and all pools below it to another parent; '<Root>' is the root of the tree.",
 		Example:           "  weir pool move ads-prod batch\n  weir pool move ads-prod '<Root>'",
 		Args:              takes("POOL", "PARENT"),
 		ValidArgsFunction: f.suggest(false, f.names),
@@ -179,7 +179,7 @@ func newPoolRenameCommand(f *poolFlags) *cobra.Command {
 	var e editFlags
 	cmd := &cobra.Command{
 		Use:               "rename POOL NAME",
-		Short:             "Give a pool another name; its operations and its volume stay in it",
+		Short:             "Rename a pool; it keeps its operations and its volume",
 		Example:           "  weir pool rename ads advertising",
 		Args:              takes("POOL", "NAME"),
 		ValidArgsFunction: f.suggest(true, f.names),

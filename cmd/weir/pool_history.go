@@ -18,13 +18,13 @@ func newPoolHistoryCommand(f *poolFlags) *cobra.Command {
 	var watch bool
 	cmd := &cobra.Command{
 		Use:   "history POOL",
-		Short: "Chart what a pool ought to have had, had and wanted",
-		Long: `Chart what a pool ought to have had, had and wanted.
+		Short: "Chart fair share, usage and demand of a pool over time",
+		Long: `Chart fair share, usage and demand of a pool over time.
 
-Shares are of the whole cluster, by the resource that the pool needs most of, and the
+Shares are of the whole cluster, by the pool's dominant resource, and the
 volume is in seconds of the whole cluster; each column is the mean over a step. The
-leader keeps seconds for an hour and minutes for a day; the replica that leads next
-goes on from them. A gap is a time in which no replica led.`,
+leader keeps seconds for an hour and minutes for a day; the next leader
+continues from them. A gap is a time without a leader.`,
 		Example: "  weir pool history ads\n  weir pool history ads --last 5m --watch\n  weir pool history ads --last 24h --step 10m -o json",
 		Args:    takes("POOL"),
 		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
@@ -44,9 +44,9 @@ goes on from them. A gap is a time in which no replica led.`,
 		}),
 		ValidArgsFunction: f.suggest(true, f.names),
 	}
-	cmd.Flags().DurationVar(&last, "last", time.Hour, "how long a time to chart")
+	cmd.Flags().DurationVar(&last, "last", time.Hour, "time span to chart")
 	cmd.Flags().DurationVar(&until, "until", 0, "how long ago the chart ends")
-	cmd.Flags().DurationVar(&step, "step", 0, "time of a column (default: 60 columns)")
+	cmd.Flags().DurationVar(&step, "step", 0, "time span of a column (default: 60 columns)")
 	cmd.Flags().BoolVar(&watch, "watch", false, watchUsage)
 	return cmd
 }
@@ -55,7 +55,7 @@ goes on from them. A gap is a time in which no replica led.`,
 func historyText(answer *apipb.PoolHistoryResponse, from, to time.Time) string {
 	points, step := answer.GetPoints(), answer.GetStepSeconds()
 	if len(points) == 0 {
-		return fmt.Sprintf("nothing is known of pool %s of tree %s in that time\n", answer.GetPool(), answer.GetTree())
+		return fmt.Sprintf("no history of pool %s of tree %s in that time\n", answer.GetPool(), answer.GetTree())
 	}
 	first := from.Unix() / step * step
 	columns := int((to.Unix() - first + step - 1) / step)

@@ -15,13 +15,13 @@ func newPoolLedgerCommand(f *poolFlags) *cobra.Command {
 	var watch bool
 	cmd := &cobra.Command{
 		Use:   "ledger [POOL]",
-		Short: "List what work was lost because jobs were aborted, by pool and cause",
-		Long: `List what work was lost because jobs were aborted, by pool and cause: what the jobs
-held, times how long they ran. Those that left by themselves when they were asked, or had
-said that their state is saved, lost nothing and are counted as saved.
+		Short: "List the work lost to aborted jobs, by pool and cause",
+		Long: `List the work lost to aborted jobs, by pool and cause: the resources that the jobs
+held, times how long they ran. Jobs that stopped by themselves when asked, or had
+reported their state as saved, lost nothing and are counted as saved.
 
-With POOL it is that pool and those below it. The ledger of a pool that is removed goes
-to the one above.`,
+With POOL it is that pool and those below it. The ledger of a removed pool is added
+to its parent's.`,
 		Example: "  weir pool ledger\n  weir pool ledger ads --watch\n  weir pool ledger --tree gpu -o json",
 		Args:    takes("[POOL]"),
 		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {

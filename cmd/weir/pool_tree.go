@@ -15,13 +15,13 @@ func newPoolTreeCommand(f *poolFlags) *cobra.Command {
 	var watch bool
 	cmd := &cobra.Command{
 		Use:   "tree",
-		Short: "Draw the tree of pools: what each ought to have, has and wants",
-		Long: `Draw the tree of pools: what each ought to have, has and wants.
+		Short: "Draw the pool tree with fair share, usage and demand",
+		Long: `Draw the pool tree with fair share, usage and demand.
 
-All shares are of the whole cluster, by the resource that a pool needs most of. The
-guarantee is what a pool gets whenever it asks; the volume of pools with integral
-guarantees is what they have saved up, in seconds of the whole cluster, and how much
-they may save. Warnings below it tell of guarantees that cannot be kept.`,
+All shares are of the whole cluster, by the pool's dominant resource. The
+guarantee is what a pool gets whenever it has demand; the volume of pools with integral
+guarantees is what they have accumulated, in seconds of the whole cluster, and how much
+they may accumulate. Warnings below it name guarantees that cannot be met.`,
 		Example: "  weir pool tree\n  weir pool tree --tree gpu --watch",
 		Args:    takes(),
 		RunE: f.verb(func(ctx context.Context, s *session, _ []string) error {

@@ -64,15 +64,15 @@ type renewal struct {
 // changed further.
 func (r *renewal) reload() {
 	if r.credentials == nil {
-		r.log.Info("SIGHUP: there is nothing to renew without certificates")
+		r.log.Info("SIGHUP ignored: no certificates to renew")
 		return
 	}
 	r.seen = stampOf(r.dir)
 	if err := r.credentials.Reload(); err != nil {
-		r.log.Warn("certificate stays as it was", "dir", r.dir, "expires", r.credentials.Expires(), "error", err)
+		r.log.Warn("certificate not reloaded", "dir", r.dir, "expires", r.credentials.Expires(), "error", err)
 		return
 	}
-	r.log.Info("certificate was read again", "dir", r.dir, "expires", r.credentials.Expires())
+	r.log.Info("certificate reloaded", "dir", r.dir, "expires", r.credentials.Expires())
 }
 
 // stampOf changes with the files of a folder.

@@ -70,9 +70,9 @@ func TestRenewedCertificates(t *testing.T) {
 				test.notice()
 			}
 			move("tls.crt")
-			eventually(t, func() bool { return log.has("certificate stays as it was") }, "nobody noticed a certificate without its key")
+			eventually(t, func() bool { return log.has("certificate not reloaded") }, "nobody noticed a certificate without its key")
 			move("tls.key")
-			eventually(t, func() bool { return log.has("certificate was read again") }, "the renewed certificate was not taken up")
+			eventually(t, func() bool { return log.has("certificate reloaded") }, "the renewed certificate was not taken up")
 			stop()
 		})
 	}
@@ -96,7 +96,7 @@ func TestNothingToRenewInPlaintext(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-caught
-	eventually(t, func() bool { return log.has("nothing to renew") }, "the signal was not heard")
+	eventually(t, func() bool { return log.has("no certificates to renew") }, "the signal was not heard")
 }
 
 func eventually(t *testing.T, done func() bool, otherwise string) {

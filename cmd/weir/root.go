@@ -43,8 +43,8 @@ type logging struct {
 }
 
 func (l *logging) register(flags *pflag.FlagSet) {
-	flags.StringVar(&l.level, "log-level", "info", "least level of log lines: debug, info, warn or error")
-	flags.StringVar(&l.format, "log-format", "text", "form of log lines: text or json")
+	flags.StringVar(&l.level, "log-level", "info", "minimum log level: debug, info, warn or error")
+	flags.StringVar(&l.format, "log-format", "text", "log format: text or json")
 }
 
 // logger returns what logs to standard error.

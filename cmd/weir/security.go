@@ -20,7 +20,7 @@ type security struct {
 func (s *security) register(flags *pflag.FlagSet) {
 	flags.StringVar(&s.credentials, "credentials", "", "credentials folder of this process (see weir tls)")
 	areFolders(flags, "credentials")
-	flags.BoolVar(&s.insecure, "insecure-plaintext", false, "no encryption, no certificates: everybody is believed")
+	flags.BoolVar(&s.insecure, "insecure-plaintext", false, "no encryption, no certificates: every caller is trusted")
 }
 
 // protection is how a process protects its connections.
@@ -39,7 +39,7 @@ func (s *security) load(role identity.Role, name string, log *slog.Logger) (prot
 		if s.credentials != "" {
 			return protection{}, &exitError{exitUsage, errors.New("--insecure-plaintext takes no --credentials")}
 		}
-		log.Warn("INSECURE: plaintext was asked for: no encryption, no certificates, everybody is believed")
+		log.Warn("INSECURE: plaintext requested; no encryption, no certificates, every caller is trusted")
 		self := identity.Identity{Cluster: wire.InsecureCluster, Role: role, Name: name}
 		if err := self.Validate(); err != nil {
 			return protection{}, &exitError{exitUsage, err}
@@ -54,7 +54,7 @@ func (s *security) load(role identity.Role, name string, log *slog.Logger) (prot
 		return protection{}, err
 	}
 	if id := credentials.Identity(); id.Role != role || id.Name != name {
-		return protection{}, &exitError{exitUsage, fmt.Errorf("credentials %s are of %s %q, not of %s %q: use the right folder or name", s.credentials, id.Role, id.Name, role, name)}
+		return protection{}, &exitError{exitUsage, fmt.Errorf("credentials %s are for %s %q, not for %s %q: use the right folder or name", s.credentials, id.Role, id.Name, role, name)}
 	}
 	return protection{
 		security: wire.Mutual{Credentials: credentials}, cluster: credentials.Identity().Cluster, gossipKey: credentials.GossipKey(), dir: s.credentials,

@@ -21,7 +21,7 @@ import (
 func serveAgent(f *agentFlags, protection protection, station *actors.Station, log *slog.Logger) (stop func() error, err error) {
 	if f.metricsListen == "" {
 		if f.metricsInsecure {
-			return nil, &exitError{exitUsage, errors.New("--metrics-insecure does nothing without --metrics-listen")}
+			return nil, &exitError{exitUsage, errors.New("--metrics-insecure has no effect without --metrics-listen")}
 		}
 		return func() error { return nil }, nil
 	}
@@ -45,10 +45,10 @@ func serveAgent(f *agentFlags, protection protection, station *actors.Station, l
 	}
 	go func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			log.Error("metrics are not served any more", "address", f.metricsListen, "error", err)
+			log.Error("metrics server stopped", "address", f.metricsListen, "error", err)
 		}
 	}()
-	log.Info("metrics are served", "address", listener.Addr().String(), "plaintext", f.metricsInsecure)
+	log.Info("serving metrics", "address", listener.Addr().String(), "plaintext", f.metricsInsecure)
 	return server.Close, nil
 }
 
@@ -58,7 +58,7 @@ func listenMetrics(f *agentFlags, protection protection) (net.Listener, error) {
 	}
 	mutual, ok := protection.security.(wire.Mutual)
 	if !ok {
-		return nil, errors.New("an agent without credentials shows its metrics to this machine alone, and when asked by --metrics-insecure")
+		return nil, errors.New("an agent without credentials serves metrics on loopback only, and only with --metrics-insecure")
 	}
 	return wire.ListenMutual(f.metricsListen, mutual.Credentials, watchers...)
 }
@@ -66,7 +66,7 @@ func listenMetrics(f *agentFlags, protection protection) (net.Listener, error) {
 func registered(station *actors.Station) func(context.Context) error {
 	return func(context.Context) error {
 		if !station.Stats().Agent.Registered {
-			return errors.New("no leader has registered this agent yet")
+			return errors.New("not registered with a leader yet")
 		}
 		return nil
 	}
@@ -75,7 +75,7 @@ func registered(station *actors.Station) func(context.Context) error {
 func leased(station *actors.Station) func(context.Context) error {
 	return func(context.Context) error {
 		if station.Stats().Agent.LeaseLeft == 0 {
-			return errors.New("the node has no lease: no leader has been heard for too long")
+			return errors.New("the node has no lease: no contact with a leader for too long")
 		}
 		return nil
 	}

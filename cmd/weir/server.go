@@ -43,16 +43,16 @@ func newServerCommand() *cobra.Command {
 		Long: `Run a replica of the control plane.
 
 Start 1, 3 or 5 replicas with the same list of peers, in any order: they find
-each other, and the first majority begins the cluster. There is no separate step
+each other, and the first majority bootstraps the cluster. There is no separate step
 to initialise it.
 
-A replica that is to be added to a cluster is started with --join and the addresses
-of some of its replicas; weir cluster add lets it in, and it votes once it has caught
-up. One that comes back with an empty folder gets its copy of the state anew.
+To add a replica to a cluster, start it with --join and the addresses
+of some of its replicas, then run weir cluster add. It becomes a voter once it has caught
+up. A replica that comes back with an empty folder gets a new copy of the state.
 
-Exit codes: 10 the disk failed, is full or hangs; 11 the data are not what was
-written; 12 removed from the cluster; 13 the data are another replica's or cluster's,
-or of a newer version, or another process is this replica already.`,
+Exit codes: 10 the disk failed, is full or hangs; 11 the data is
+damaged; 12 removed from the cluster; 13 the data belongs to another replica or cluster,
+or a newer version, or another process already runs as this replica.`,
 		Example: `  weir server --id r1 --listen :7701 --advertise host1:7701 \
       --peers r1=host1:7701,r2=host2:7701,r3=host3:7701 \
       --data /var/lib/weir --credentials certs/replica-r1`,
@@ -73,23 +73,23 @@ or of a newer version, or another process is this replica already.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.config, "config", "", "YAML file with these settings; the command line wins")
-	flags.StringVar(&f.id, "id", "", "name of this replica, the same for ever")
+	flags.StringVar(&f.config, "config", "", "YAML file with these settings; command-line flags take precedence")
+	flags.StringVar(&f.id, "id", "", "name of this replica; it must never change")
 	flags.StringVar(&f.listen, "listen", ":7701", "host:port to listen on, TCP and UDP")
 	flags.StringVar(&f.advertise, "advertise", "", "host:port at which others reach this replica (default: its entry in --peers)")
-	flags.StringSliceVar(&f.peers, "peers", nil, "id=host:port of every replica that the cluster begins with, this one too")
+	flags.StringSliceVar(&f.peers, "peers", nil, "id=host:port of every initial replica, including this one")
 	flags.StringSliceVar(&f.join, "join", nil, "instead of --peers, for a new replica of a running cluster: id=host:port of some of its replicas")
-	flags.BoolVar(&f.nonVoter, "non-voter", false, "do not ask for a vote: be a copy of the state that answers clients")
+	flags.BoolVar(&f.nonVoter, "non-voter", false, "stay a non-voter: keep a copy of the state and answer clients")
 	flags.StringVar(&f.data, "data", "", "folder of this replica's log, snapshots and events")
-	flags.StringSliceVar(&f.dataRoots, "data-root", nil, "folder whose files operations may read and write, with the rights of this process and of nodes; / for all, any number of them (default: no local files, but object stores)")
-	flags.StringVar(&f.timing, "timing", "default", "default, or fast: a dead leader is replaced within a second, for machines where replicas get a processor when they need it")
+	flags.StringSliceVar(&f.dataRoots, "data-root", nil, "folder whose files operations may read and write, with the rights of this process and of nodes; can be repeated, / for all (default: object stores only)")
+	flags.StringVar(&f.timing, "timing", "default", "default, or fast: a dead leader is replaced within a second, for machines where replicas always get a core")
 	flags.DurationVar(&f.heartbeat, "heartbeat", time.Second, "period of agents' heartbeats")
-	flags.DurationVar(&f.lease, "lease", 5*time.Second, "how long an agent goes on without hearing from a leader, at least twice --heartbeat")
-	flags.DurationVar(&f.reassignAfter, "reassign-after", 2*time.Second, "how long a replica may be gone before others control its operations")
+	flags.DurationVar(&f.lease, "lease", 5*time.Second, "how long an agent keeps running without contact with a leader, at least twice --heartbeat")
+	flags.DurationVar(&f.reassignAfter, "reassign-after", 2*time.Second, "how long a replica may be gone before others take over its operations")
 	flags.Uint64Var(&f.snapshotThreshold, "snapshot-threshold", 8192, "log entries between snapshots")
-	flags.Int32Var(&f.maxOperations, "max-operations", 5000, "operations of the whole cluster that may be in progress; the leader's counts, so give all replicas the same")
-	flags.DurationVar(&f.diskStall, "disk-stall", time.Second, "how long a write to the log may take before the disk is taken for dead and the replica stops; from half of it on a leader lets go of its followers")
-	flags.StringVar(&f.eventSize, "event-log-size", "256MiB", "how much of the event log is kept in the folder: the oldest events go first")
+	flags.Int32Var(&f.maxOperations, "max-operations", 5000, "maximum number of operations in progress in the cluster; the leader's value applies, so use the same on all replicas")
+	flags.DurationVar(&f.diskStall, "disk-stall", time.Second, "how long a write to the log may take before the disk counts as failed and the replica stops; after half this time a leader stops heartbeating, so that another can be elected")
+	flags.StringVar(&f.eventSize, "event-log-size", "256MiB", "maximum size of the event log in the folder; the oldest events are dropped first")
 	flags.DurationVar(&f.eventAge, "event-log-age", 7*24*time.Hour, "how long events are kept, if the size allows")
 	f.security.register(flags)
 	f.logging.register(flags)
@@ -100,9 +100,9 @@ or of a newer version, or another process is this replica already.`,
 func (f *serverFlags) known() (cluster.Peers, error) {
 	switch {
 	case len(f.peers) == 0 && len(f.join) == 0:
-		return nil, &exitError{exitUsage, errors.New("--peers is needed: id=host:port of every replica that the cluster begins with, this one too; or --join for a new replica of a running cluster")}
+		return nil, &exitError{exitUsage, errors.New("--peers is needed: id=host:port of every initial replica, including this one; or --join for a new replica of a running cluster")}
 	case len(f.peers) > 0 && len(f.join) > 0:
-		return nil, &exitError{exitUsage, errors.New("--peers and --join: give one of them: --join is for a new replica of a running cluster")}
+		return nil, &exitError{exitUsage, errors.New("--peers and --join exclude each other: --join is for a new replica of a running cluster")}
 	}
 	entries, name := f.peers, "peers"
 	if len(f.join) > 0 {
@@ -126,7 +126,7 @@ func (f *serverFlags) validate() error {
 	case f.maxOperations < 1:
 		return fmt.Errorf("--max-operations %d: must be at least 1", f.maxOperations)
 	case len(f.peers) > 0 && len(f.peers) != 1 && len(f.peers) != 3 && len(f.peers) != 5:
-		return fmt.Errorf("--peers names %d replicas: a cluster begins with 1, 3 or 5", len(f.peers))
+		return fmt.Errorf("--peers names %d replicas: a cluster starts with 1, 3 or 5", len(f.peers))
 	}
 	for _, root := range f.dataRoots {
 		if !filepath.IsAbs(root) {

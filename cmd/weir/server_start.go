@@ -272,7 +272,7 @@ func (s *server) agree(founders string, members cluster.Peers) error {
 	}
 	reason, err := cluster.Agree(scheduling.ReplicaID(s.flags.id), s.peers, founding, members, s.gossip.Members())
 	if reason != "" {
-		s.log.Info("list of peers is not that of the members", "reason", reason)
+		s.log.Info("list of peers differs from the members", "reason", reason)
 	}
 	return err
 }
@@ -358,7 +358,7 @@ func (s *server) serve(context.Context) error {
 		// Another leads before this one's clients are sent away.
 		if current, _ := s.store.Leadership(); current.Leader {
 			if err := s.store.Transfer(ctx, ""); err != nil {
-				s.log.Warn("leadership was not handed over", "error", err)
+				s.log.Warn("leadership not transferred", "error", err)
 			}
 		}
 		// Watches and streams of actors last until they are closed; requests end by

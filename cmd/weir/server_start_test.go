@@ -27,7 +27,7 @@ func TestTimeToEndJobs(t *testing.T) {
 
 // TestStepsOfTheStart ends the start where it fails, and where what runs already does.
 func TestStepsOfTheStart(t *testing.T) {
-	errStep, errRival := errors.New("no such folder"), errors.New("another process is this replica")
+	errStep, errRival := errors.New("no such folder"), errors.New("another process is running as this replica")
 	for name, test := range map[string]struct {
 		// second is the second of three steps.
 		second    func(ctx context.Context, fail func(error)) error

@@ -33,7 +33,7 @@ func (s *server) close() error {
 		return err
 	case <-timer.C:
 		if err := pprof.Lookup("goroutine").WriteTo(os.Stderr, 2); err != nil {
-			s.log.Warn("goroutines were not told", "error", err)
+			s.log.Warn("cannot dump goroutines", "error", err)
 		}
 		return fmt.Errorf("replica %s has not stopped within %s", s.flags.id, stopWithin)
 	}

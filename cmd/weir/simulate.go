@@ -32,13 +32,13 @@ func newSimulateCommand() *cobra.Command {
 	f := simulateFlags{format: formatTable}
 	cmd := &cobra.Command{
 		Use:   "simulate FILE",
-		Short: "Run days of a cluster in seconds, with the engine that schedules it",
-		Long: `Run days of a cluster in seconds. A file describes nodes, pools, operations and
+		Short: "Simulate days of a cluster in seconds",
+		Long: `Simulate days of a cluster in seconds. A file describes nodes, pools, operations and
 failures: see docs/simulate.md. The state machine and the engine are those of real
 clusters; people, jobs and nodes are simulated.
 
-A control run of the same file with some things changed is printed beside it: those
-that the file names below control, or those of --control. Equal files and seeds print
+A control run of the same file with some changes is printed beside it: those
+under control in the file, or those of --control. Equal files and seeds give
 equal results.`,
 		Example: `  weir simulate examples/simulations/burst-and-relaxed.yaml
   weir simulate week.yaml --set duration=1d --charts /tmp/week --csv /tmp/week
@@ -49,12 +49,12 @@ equal results.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.csv, "csv", "", "folder for series as CSV: of the cluster, of pools, of days")
 	flags.StringVar(&f.charts, "charts", "", "folder for charts of the series, as SVG and PNG")
-	flags.Uint64Var(&f.seed, "seed", 0, "decides all chance (default: that of the file, or 1)")
+	flags.Uint64Var(&f.seed, "seed", 0, "random seed (default: that of the file, or 1)")
 	flags.StringVar(&f.duration, "duration", "", "simulated time, such as 7d (default: that of the file, or 1d)")
-	flags.StringArrayVar(&f.set, "set", nil, "PATH=VALUE that is otherwise than in the file, such as pools.ads.weight=5; can be repeated, as the next one")
-	flags.StringArrayVar(&f.control, "control", nil, "PATH=VALUE that is otherwise in the control run, instead of what the file says")
+	flags.StringArrayVar(&f.set, "set", nil, "PATH=VALUE that overrides the file, such as pools.ads.weight=5; this and the next can be repeated")
+	flags.StringArrayVar(&f.control, "control", nil, "PATH=VALUE that differs in the control run, instead of those in the file")
 	flags.BoolVar(&f.noControl, "no-control", false, "no control run")
-	flags.VarP(&f.format, "output", "o", "form of what is printed: table, json or yaml")
+	flags.VarP(&f.format, "output", "o", "output format: table, json or yaml")
 	mustComplete(cmd, "output", fixed(formats...))
 	return cmd
 }

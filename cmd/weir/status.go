@@ -23,11 +23,11 @@ func newStatusCommand(f *clientFlags) *cobra.Command {
 	var watch bool
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show how the cluster is, and what to look at",
-		Long: `Show how the cluster is, and what to look at.
+		Short: "Show the health of the cluster",
+		Long: `Show the health of the cluster and what needs attention.
 
-All known replicas are asked, each once; shown is the answer of one that can act,
-if there is one. Without a leader that a majority follows the exit code is 3.`,
+All known replicas are asked once; the answer of one that can act is shown,
+if there is one. Without a leader that a majority follows, the exit code is 3.`,
 		Example: `  weir status
   weir status --watch
   weir status -o json | jq .problems`,
@@ -45,7 +45,7 @@ if there is one. Without a leader that a majority follows the exit code is 3.`,
 				return statusView(best), nil
 			})
 			if err == nil && !able {
-				return &exitError{exitNotReached, errors.New("no leader answers for a majority of the replicas")}
+				return &exitError{exitNotReached, errors.New("no leader with a majority of the replicas")}
 			}
 			return err
 		}),
@@ -55,7 +55,7 @@ if there is one. Without a leader that a majority follows the exit code is 3.`,
 }
 
 // watchUsage is the help of every --watch.
-const watchUsage = "go on, and show it again as it changes"
+const watchUsage = "keep running and refresh"
 
 // bestStatus returns what the replica says that knows most: one that can act, and
 // of those the one that has seen most.
@@ -107,7 +107,7 @@ func withOthers(best *apipb.StatusResponse, answers []client.ReplicaStatus) *api
 			}
 		}
 		if behind := int64(best.GetAppliedIndex()) - int64(st.GetAppliedIndex()); behind > lagEntries {
-			best.Problems = append(best.Problems, fmt.Sprintf("%sis %d log entries behind %s: it catches up, or its disk or network is too slow",
+			best.Problems = append(best.Problems, fmt.Sprintf("%sis %d log entries behind %s: it is catching up, or its disk or network is too slow",
 				self, behind, best.GetReplica()))
 		}
 	}
@@ -129,7 +129,7 @@ func silentReplica(best *apipb.StatusResponse, answer client.ReplicaStatus, answ
 	if who == answer.Address && acts(best) && allAnswer(best.GetMembers(), answers) {
 		return ""
 	}
-	return fmt.Sprintf("%s does not answer from here: %s", who, silence(answer.Err))
+	return fmt.Sprintf("%s is unreachable from here: %s", who, silence(answer.Err))
 }
 
 // allAnswer reports whether each member has answered, at whatever address.
@@ -187,11 +187,11 @@ func statusText(st *apipb.StatusResponse, now time.Time) string {
 	var b strings.Builder
 	switch n := len(st.GetProblems()); {
 	case !acts(st):
-		fmt.Fprintf(&b, "cluster %s STANDS STILL; this is what replica %s knew last:\n", printable(st.GetClusterId()), printable(st.GetReplica()))
+		fmt.Fprintf(&b, "cluster %s: UNAVAILABLE; last known to replica %s:\n", printable(st.GetClusterId()), printable(st.GetReplica()))
 	case n == 0:
-		fmt.Fprintf(&b, "cluster %s is well\n", printable(st.GetClusterId()))
+		fmt.Fprintf(&b, "cluster %s: healthy\n", printable(st.GetClusterId()))
 	default:
-		fmt.Fprintf(&b, "cluster %s works; look at:\n", printable(st.GetClusterId()))
+		fmt.Fprintf(&b, "cluster %s: working; needs attention:\n", printable(st.GetClusterId()))
 	}
 	for _, problem := range st.GetProblems() {
 		b.WriteString("  ! " + printable(problem) + "\n")
@@ -202,7 +202,7 @@ func statusText(st *apipb.StatusResponse, now time.Time) string {
 	case acts(st):
 		leader += fmt.Sprintf(" (term %d)", st.GetTerm())
 	case st.GetLeader() != "":
-		leader += " (does not answer for a majority)"
+		leader += " (without a majority)"
 	}
 	page.add("leader", leader)
 	page.add("nodes", fmt.Sprintf("%d online, %d offline", st.GetNodesOnline(), st.GetNodesOffline()))

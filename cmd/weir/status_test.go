@@ -37,9 +37,9 @@ func TestStatusGathersWhatReplicasSayOfThemselves(t *testing.T) {
 	got := withOthers(best, answers).GetProblems()
 	want := []string{
 		"no node is online", "replica r3 is down", "replica r2 has a slow disk",
-		"replica r4 is 8990 log entries behind r1: it catches up, or its disk or network is too slow",
-		"replica r5 at host5:7701 does not answer from here: connection refused",
-		"host6:7701 does not answer from here: no answer in time",
+		"replica r4 is 8990 log entries behind r1: it is catching up, or its disk or network is too slow",
+		"replica r5 at host5:7701 is unreachable from here: connection refused",
+		"host6:7701 is unreachable from here: no answer in time",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
@@ -54,8 +54,8 @@ func TestStatusIsCalm(t *testing.T) {
 	shown := func(problem string) view {
 		return statusView(&apipb.StatusResponse{Leader: "r1", Problems: []string{problem}})
 	}
-	before := shown("replica r1 has not heard from a leader for 9s")
-	if !before.sameAs(shown("replica r1 has not heard from a leader for 12s")) {
+	before := shown("replica r1 has had no contact with a leader for 9s")
+	if !before.sameAs(shown("replica r1 has had no contact with a leader for 12s")) {
 		t.Error("a longer time is shown as news")
 	}
 	if before.sameAs(shown("replica r1 has a slow disk")) {

@@ -13,12 +13,12 @@ import (
 func newTLSCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tls",
-		Short: "Make the certificates of a cluster",
-		Long: `Make the certificates of a cluster.
+		Short: "Create the certificates of a cluster",
+		Long: `Create the certificates of a cluster.
 
 Every process of a cluster has a folder with its certificate, issued by the
 cluster's own authority. The certificate says what the process is: a replica, an
-agent, a client or an operator. No port answers without one.`,
+agent, a client or an operator. Every port requires one.`,
 	}
 	return group(cmd, newTLSInitCommand(), newTLSIssueCommand(), newTLSShowCommand())
 }
@@ -28,7 +28,7 @@ func newTLSInitCommand() *cobra.Command {
 	var replicas, agents, clients, operators, hosts []string
 	cmd := &cobra.Command{
 		Use:   "init",
-		Short: "Make a cluster's authority, and the certificates of its first processes",
+		Short: "Create a cluster's authority and the certificates of its first processes",
 		Example: `  weir tls init --dir certs --replica r1,r2,r3 --agent n1,n2 --operator admin --client ann
   # certs/authority stays with you; certs/replica-r1 goes to replica r1, and so on`,
 		Args: takes(),
@@ -88,7 +88,7 @@ func newTLSIssueCommand() *cobra.Command {
 				hosts = nil
 			}
 			if len(hosts) > 0 && (parsed == identity.Client || parsed == identity.Operator) {
-				return &exitError{exitUsage, fmt.Errorf("--hosts: a %s listens nowhere", parsed)}
+				return &exitError{exitUsage, fmt.Errorf("--hosts: a %s does not listen on a port", parsed)}
 			}
 			return issue(cmd, authority, dir, parsed, name, hosts, validity)
 		},
@@ -97,7 +97,7 @@ func newTLSIssueCommand() *cobra.Command {
 	flags.StringVar(&dir, "dir", "certs", "folder that weir tls init made")
 	flags.StringVar(&role, "role", "", "replica, agent, client or operator")
 	flags.StringVar(&name, "name", "", "name of the replica, node or user")
-	flags.StringSliceVar(&hosts, "hosts", []string{"localhost", "127.0.0.1"}, "DNS names and addresses of a replica, for clients like curl that check them; an agent that is to show its metrics needs those of its machine")
+	flags.StringSliceVar(&hosts, "hosts", []string{"localhost", "127.0.0.1"}, "DNS names and addresses of a replica, for clients like curl that check them; an agent that serves metrics needs those of its machine")
 	flags.DurationVar(&validity, "validity", identity.DefaultValidity, "how long the certificate is valid")
 	return cmd
 }
@@ -105,7 +105,7 @@ func newTLSIssueCommand() *cobra.Command {
 func newTLSShowCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "show FOLDER",
-		Short:   "Say whose a credentials folder is and until when it is valid",
+		Short:   "Show the identity and expiry of a credentials folder",
 		Example: `  weir tls show certs/agent-n1`,
 		Args:    takes("FOLDER"),
 		RunE: func(cmd *cobra.Command, args []string) error {

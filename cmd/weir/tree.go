@@ -19,9 +19,9 @@ func newTreeCommand(f *clientFlags) *cobra.Command {
 		Short: "Show and change pool trees",
 		Long: `Show and change pool trees.
 
-Each tree has nodes and pools of its own: a node is of the tree whose nodes_filter
-takes its tags, and of one at most. Operations name the trees that they run in; those
-that name none run in the default tree. Changes take the credentials of an operator.`,
+Each tree has its own nodes and pools: a node belongs to the tree whose nodes_filter
+matches its tags, and to at most one. Operations name the trees that they run in; those
+that name none run in the default tree. Changes need operator credentials.`,
 		Example: "  weir tree list\n  weir tree create gpu nodes_filter=gpu\n  weir tree set default nodes_filter='!gpu'",
 	}, newTreeListCommand(f), newTreeGetCommand(f), newTreeCreateCommand(f), newTreeSetCommand(f), newTreeRemoveCommand(f), newTreeDefaultCommand(f))
 }
@@ -59,8 +59,8 @@ func treesText(trees []*apipb.Tree) string {
 func newTreeGetCommand(f *clientFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "get [TREE]",
-		Short: "Show one pool tree, the default one unless another is named",
-		Long: `Show one pool tree, the default one unless another is named. In json and yaml it has
+		Short: "Show one pool tree (default: the default tree)",
+		Long: `Show one pool tree (default: the default tree). In json and yaml it has
 all of its settings, with their defaults.`,
 		Example:           "  weir tree get\n  weir tree get gpu -o yaml",
 		Args:              takes("[TREE]"),
@@ -95,14 +95,14 @@ func treeText(t *apipb.Tree, now time.Time) string {
 	return page.String() + optionsText(t.GetOptions())
 }
 
-var treeOptionsHelp = "Options are name=value; nothing behind the = is the default.\n\n" + optionsHelp[pooltree.TreeOptions]()
+var treeOptionsHelp = "Options are name=value; an empty value means the default.\n\n" + optionsHelp[pooltree.TreeOptions]()
 
 func newTreeCreateCommand(f *clientFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create TREE [OPTION=VALUE...]",
-		Short: "Make a pool tree, with a pool named default",
-		Long: `Make a pool tree, with a pool named default. Its nodes_filter must take no node that
-another tree takes.
+		Short: "Create a pool tree with a pool named default",
+		Long: `Create a pool tree with a pool named default. Its nodes_filter must not match nodes that
+another tree has.
 
 ` + treeOptionsHelp,
 		Example:           "  weir tree create gpu nodes_filter=gpu main_resource=gpu",
@@ -138,7 +138,7 @@ func newTreeSetCommand(f *clientFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "set TREE OPTION=VALUE...",
 		Short:             "Change options of a pool tree",
-		Long:              "Change options of a pool tree: those that are given, the others stay.\n\n" + treeOptionsHelp,
+		Long:              "Change options of a pool tree: only those given.\n\n" + treeOptionsHelp,
 		Example:           "  weir tree set default max_running_operation_count=500\n  weir tree set gpu --unset main_resource",
 		Args:              atLeast("TREE"),
 		ValidArgsFunction: f.completeOptions(treeNames, option.Fields(pooltree.TreeOptions{})),
@@ -164,7 +164,7 @@ func newTreeSetCommand(f *clientFlags) *cobra.Command {
 		})(cmd, args)
 	}
 	cmd.Flags().Uint64Var(&revision, "expected-revision", 0, "change nothing unless the tree has this revision (default: any)")
-	cmd.Flags().StringSliceVar(&unset, "unset", nil, "options that go back to their defaults")
+	cmd.Flags().StringSliceVar(&unset, "unset", nil, "options to reset to their defaults")
 	mustComplete(cmd, "unset", fixed(optionNames(pooltree.TreeOptions{})...))
 	return cmd
 }
@@ -189,7 +189,7 @@ func newTreeRemoveCommand(f *clientFlags) *cobra.Command {
 func newTreeDefaultCommand(f *clientFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:               "set-default TREE",
-		Short:             "Choose the tree of operations that name none",
+		Short:             "Set the tree of operations that name none",
 		Example:           "  weir tree set-default cpu",
 		Args:              takes("TREE"),
 		ValidArgsFunction: f.suggest(true, treeNames),

@@ -99,7 +99,7 @@ func metricsAddress(b *testing.B, m devcluster.Member) string {
 	if err != nil {
 		b.Fatal(err)
 	}
-	_, line, found := strings.Cut(string(log[m.LogStart:]), `msg="metrics are served"`)
+	_, line, found := strings.Cut(string(log[m.LogStart:]), `msg="serving metrics"`)
 	_, address, _ := strings.Cut(line, " address=")
 	fields := strings.Fields(address)
 	if !found || len(fields) == 0 {

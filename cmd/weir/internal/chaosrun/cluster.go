@@ -79,7 +79,7 @@ func (c *runCluster) Hang(ctx context.Context, name string) error {
 			return c.disks.hang(ctx, name, m.Process.Pid)
 		}
 	}
-	return fmt.Errorf("hang the disk of %s: it does not run", name)
+	return fmt.Errorf("hang the disk of %s: not running", name)
 }
 
 // Unhang implements chaos.Cluster.
@@ -204,7 +204,7 @@ func (c *runCluster) unasked(m *devcluster.Member) (bool, error) {
 // ended takes note of a member that has ended by itself.
 func (c *runCluster) ended(ctx context.Context, m *devcluster.Member) error {
 	if m.Kind != devcluster.Replica || !strings.Contains(m.Tail(), stalled) {
-		line := history.LogLine{Member: m.Name, Text: fmt.Sprintf("its process %d ended unasked; its last words:\n%s", m.Process.Pid, m.Tail())}
+		line := history.LogLine{Member: m.Name, Text: fmt.Sprintf("process %d ended unexpectedly; last log lines:\n%s", m.Process.Pid, m.Tail())}
 		return c.evidence.log.Write(line)
 	}
 	act := history.Act{What: history.Stall, Targets: []string{m.Name}, At: history.Now()}
@@ -231,7 +231,7 @@ func gone(ctx context.Context, pid int) error {
 			return nil
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("process %d has ended, and is still there after %v", pid, gonePatience)
+			return fmt.Errorf("process %d was killed but still exists after %v", pid, gonePatience)
 		}
 		select {
 		case <-ctx.Done():

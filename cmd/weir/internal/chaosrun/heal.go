@@ -19,10 +19,10 @@ import (
 const TemporaryPrefix = "weir-chaos-"
 
 // ErrRunning is returned for a run that goes on.
-var ErrRunning = errors.New("this run goes on: Ctrl-C ends it")
+var ErrRunning = errors.New("this run is in progress: press Ctrl-C there to end it")
 
 // ErrNoRun is returned for a folder of something else.
-var ErrNoRun = errors.New("no folder of weir chaos run")
+var ErrNoRun = errors.New("not a folder of weir chaos run")
 
 // OwnerFile is in the folder of a run, before anything else: the process that presses.
 const OwnerFile = "owner.json"
@@ -86,10 +86,10 @@ func Heal(ctx context.Context, folder string, keep bool, sweep func(devcluster.M
 		return errors.Join(err, fmt.Errorf("heal run %s: still there: %s", folder, strings.Join(left, "; ")))
 	}
 	if keep {
-		display.Say(fmt.Sprintf("healed; histories, logs and data are in %s", folder))
+		display.Say(fmt.Sprintf("cleaned up; histories, logs and data: %s", folder))
 		return nil
 	}
-	display.Say("healed and removed " + folder)
+	display.Say("cleaned up and removed " + folder)
 	return os.RemoveAll(dir)
 }
 

@@ -32,7 +32,7 @@ func EnterNetwork() (Isolated, error) {
 func openNetwork(alone Isolated, config *devcluster.Config, display *screen.Screen) (*devcluster.Network, []fault.Kind, error) {
 	kinds := []fault.Kind{fault.Kill, fault.Pause}
 	if alone.why != nil {
-		display.Say(fmt.Sprintf("connections are not cut, there are kills and pauses only: %v", alone.why))
+		display.Say(fmt.Sprintf("cut faults disabled, only kills and pauses: %v", alone.why))
 		return &devcluster.Network{}, kinds, nil
 	}
 	network, err := devcluster.OpenNetwork(config.Names())

@@ -70,7 +70,7 @@ func Run(ctx context.Context, cfg Config, display *screen.Screen) (err error) {
 	}
 	defer func() { err = errors.Join(err, network.Close()) }()
 	if err := canHangDisks(); err != nil {
-		display.Say(fmt.Sprintf("disks do not hang: %v", err))
+		display.Say(fmt.Sprintf("hang faults disabled: %v", err))
 	} else {
 		kinds = append(kinds, fault.Hang)
 	}

@@ -67,7 +67,7 @@ func (c *Cluster) claim() error {
 		return err
 	}
 	if _, err := os.Stat(SettingsFile(c.paths.root)); !errors.Is(err, fs.ErrNotExist) {
-		return errors.Join(err, fmt.Errorf("%s is there already, of another cluster: move it away, or choose another folder", SettingsFile(c.paths.root)))
+		return errors.Join(err, fmt.Errorf("%s already exists and belongs to another cluster: move it away, or choose another folder", SettingsFile(c.paths.root)))
 	}
 	if err := c.furnish(); err != nil {
 		return errors.Join(err, remove(c.paths))
@@ -86,7 +86,7 @@ func (c *Cluster) takeOver() error {
 		// The owner ended before it had started anything.
 		record = &Record{}
 	case err != nil:
-		return fmt.Errorf("%w: if nothing of it runs any more, remove %s", err, c.paths.dev())
+		return fmt.Errorf("%w: if no process of it is running, remove %s", err, c.paths.dev())
 	}
 	switch record.condition(Process.Alive) {
 	case owned:
@@ -94,7 +94,7 @@ func (c *Cluster) takeOver() error {
 	case detached:
 		return fmt.Errorf("%w (detached): weir dev down stops it", ErrRunning)
 	}
-	c.say(fmt.Sprintf("cleaning up after an earlier weir dev up that did not end by itself (pid %d)", record.Owner.Pid))
+	c.say(fmt.Sprintf("cleaning up after an earlier weir dev up that was killed (pid %d)", record.Owner.Pid))
 	return endAndRemove(c.paths, record, c.config.Ending)
 }
 
@@ -244,7 +244,7 @@ func (c *Cluster) Run(ctx context.Context) error {
 				c.say(fmt.Sprintf("start %s: %v", m.Name, err))
 				continue
 			}
-			c.say(fmt.Sprintf("%s has been started anew (pid %d)", m.Name, c.children[m.Name].process.Pid))
+			c.say(fmt.Sprintf("%s restarted (pid %d)", m.Name, c.children[m.Name].process.Pid))
 		}
 		select {
 		case <-ctx.Done():
@@ -261,7 +261,7 @@ func (c *Cluster) remedy(m Member, code int) string {
 			return what
 		}
 	}
-	return "weir dev start " + m.Name + " starts it anew"
+	return "weir dev start " + m.Name + " restarts it"
 }
 
 // Detach leaves a cluster that was started Detached to itself.

@@ -87,7 +87,7 @@ const maxAgents = 64
 func (c *Config) Validate() error {
 	switch {
 	case !slices.Contains([]int{1, 3, 5}, c.Replicas):
-		return fmt.Errorf("replicas: %d, must be 1, 3 or 5: an even number survives no more than the odd one below it", c.Replicas)
+		return fmt.Errorf("replicas: %d, must be 1, 3 or 5: an even number tolerates no more failures than the odd one below it", c.Replicas)
 	case c.Agents < 0 || c.Agents > maxAgents:
 		return fmt.Errorf("agents: %d, must be 0 to %d", c.Agents, maxAgents)
 	case c.NodePrefix == "":

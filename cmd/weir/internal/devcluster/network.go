@@ -33,7 +33,7 @@ type place struct {
 }
 
 // ErrNoNetwork is returned where namespaces cannot be made.
-var ErrNoNetwork = errors.New("no network namespaces can be made here")
+var ErrNoNetwork = errors.New("cannot create network namespaces here")
 
 // IsolateSelf moves this process into a network namespace of its own, by becoming the
 // same program anew with variable set in its environment. It returns nil there, and
@@ -137,7 +137,7 @@ func (n *Network) Cut(a, b string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.members[a] == nil || n.members[b] == nil {
-		return fmt.Errorf("cut %s from %s: there is no cable", a, b)
+		return fmt.Errorf("cut %s from %s: not connected", a, b)
 	}
 	pair := pairOf(a, b)
 	if n.cuts[pair] == 0 {

@@ -15,7 +15,7 @@ func testNetwork(t *testing.T, names ...string) *Network {
 	t.Helper()
 	hub, err := newNamespace()
 	if err != nil {
-		t.Skipf("no network namespaces can be made here: %v", err)
+		t.Skipf("cannot create network namespaces here: %v", err)
 	}
 	if err := within(hub, enableForwarding); err != nil {
 		t.Skipf("packets are not passed on here: %v", err)

@@ -197,7 +197,7 @@ func (r *Reach) Read(ctx context.Context, without string, turn int) error {
 		}
 	}
 	if len(others) == 0 {
-		return errors.New("there is no other replica")
+		return errors.New("no other replica")
 	}
 	_, err := others[turn%len(others)].Nodes.List(ctx, connect.NewRequest(&apipb.ListNodesRequest{}))
 	return err

@@ -63,7 +63,7 @@ func progress(members []Member, ready func(*Member) bool, view View) Progress {
 }
 
 // errEnded is returned when a process ends that should not.
-var errEnded = errors.New("it ended")
+var errEnded = errors.New("exited")
 
 // AwaitReady waits until the cluster has a leader and all agents are registered.
 // A process that ends before is an error that shows its last words. report is told
@@ -80,7 +80,7 @@ func (c *Cluster) AwaitReady(ctx context.Context, probe Probe, report func(Progr
 	for {
 		for i := range members {
 			if child := c.children[members[i].Name]; child != nil && child.over() {
-				return fmt.Errorf("%s: %w (%s); its last words:\n%s", members[i].Name, errEnded, child.end, members[i].Tail())
+				return fmt.Errorf("%s: %w (%s); last log lines:\n%s", members[i].Name, errEnded, child.end, members[i].Tail())
 			}
 		}
 		var view View
@@ -123,7 +123,7 @@ func (c *Cluster) late(members []Member, last Progress, probeErr error) error {
 		fmt.Fprintf(&b, "; the last answer: %v", probeErr)
 	}
 	for i := range members {
-		fmt.Fprintf(&b, "\nlast words of %s:\n%s", members[i].Name, members[i].Tail())
+		fmt.Fprintf(&b, "\nlast log lines of %s:\n%s", members[i].Name, members[i].Tail())
 	}
 	return errors.New(b.String())
 }

@@ -85,7 +85,7 @@ func (r *Record) member(name string) (*Member, error) {
 		}
 		names = append(names, r.Members[i].Name)
 	}
-	return nil, fmt.Errorf("there is no %q: one of %s", name, strings.Join(names, ", "))
+	return nil, fmt.Errorf("unknown member %q: must be one of %s", name, strings.Join(names, ", "))
 }
 
 // condition is what became of a cluster.
@@ -185,7 +185,7 @@ func locked(dir string, work func() error) error {
 		}
 		time.Sleep(pollPeriod)
 	}
-	return fmt.Errorf("lock folder %s: another weir dev has worked on it for %v", dir, lockTimeout)
+	return fmt.Errorf("lock folder %s: another weir dev has held it for %v", dir, lockTimeout)
 }
 
 // tryLock returns nil when another process has the lock.

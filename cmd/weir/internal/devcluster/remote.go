@@ -68,7 +68,7 @@ func Kill(dir, name string) error {
 		return fmt.Errorf("kill %s: %w", name, err)
 	}
 	if !m.Process.Alive() {
-		return fmt.Errorf("kill %s: it does not run", name)
+		return fmt.Errorf("kill %s: not running", name)
 	}
 	return m.Process.kill()
 }
@@ -102,7 +102,7 @@ func (p Process) kill() error {
 		return err
 	}
 	if !await(context.Background(), killTimeout, func() bool { return !p.Alive() }) {
-		return fmt.Errorf("kill process %d: it is still there after %v", p.Pid, killTimeout)
+		return fmt.Errorf("kill process %d: still running after %v", p.Pid, killTimeout)
 	}
 	return nil
 }
@@ -121,7 +121,7 @@ func StartMember(ctx context.Context, dir, name string, timeout time.Duration) (
 			return err
 		}
 		if m.Process.Alive() {
-			return fmt.Errorf("it runs (pid %d)", m.Process.Pid)
+			return fmt.Errorf("already running (pid %d)", m.Process.Pid)
 		}
 		switch record.condition(Process.Alive) {
 		case owned:
@@ -134,7 +134,7 @@ func StartMember(ctx context.Context, dir, name string, timeout time.Duration) (
 			m.begun(started, err)
 			return nil
 		default:
-			return fmt.Errorf("%w: nothing of it runs any more: weir dev up starts it anew", ErrNone)
+			return fmt.Errorf("%w: no process of it is running: weir dev up restarts it", ErrNone)
 		}
 	})
 	if err != nil {
@@ -168,14 +168,14 @@ func awaitMember(ctx context.Context, root, name string, timeout time.Duration) 
 		case m.Ready():
 			process = m.Process
 		case !m.Process.Alive():
-			failure = fmt.Errorf("%w; its last words:\n%s", errEnded, m.Tail())
+			failure = fmt.Errorf("%w; last log lines:\n%s", errEnded, m.Tail())
 		default:
 			return false
 		}
 		return true
 	})
 	if !done {
-		return Process{}, errors.Join(ctx.Err(), fmt.Errorf("it is not up after %v", timeout))
+		return Process{}, errors.Join(ctx.Err(), fmt.Errorf("not up after %v", timeout))
 	}
 	return process, failure
 }

@@ -215,7 +215,7 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("the replica whose disk is full: exit code %d, want 10\n%s", code, full.printed())
 	}
 	full.says(t, "no space left on device")
-	full.says(t, "make room where")
+	full.says(t, "free space on the disk of")
 	again := c.startOn(v, "r1")
 	if code := again.exit(t); code != 10 {
 		t.Errorf("started on a full disk: exit code %d, want 10\n%s", code, again.printed())

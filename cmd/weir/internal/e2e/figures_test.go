@@ -204,8 +204,8 @@ func (c *cluster) unseen(t testing.TB, guarded string) {
 		want  string
 	}{
 		"plaintext to others":   {[]string{"--metrics-listen", "0.0.0.0:0", "--metrics-insecure"}, "use 127.0.0.1"},
-		"no server certificate": {[]string{"--metrics-listen", "127.0.0.1:0"}, "issue it anew, with --hosts"},
-		"nothing to protect":    {[]string{"--metrics-insecure"}, "does nothing without --metrics-listen"},
+		"no server certificate": {[]string{"--metrics-listen", "127.0.0.1:0"}, "reissue it with --hosts"},
+		"nothing to protect":    {[]string{"--metrics-insecure"}, "has no effect without --metrics-listen"},
 	} {
 		flags := append(c.agentFlags("n1", "--data", c.data("other")), test.flags...)
 		if printed, code := weir(t, flags...); code != 2 || !strings.Contains(printed, test.want) {

@@ -14,7 +14,7 @@ func TestListOfTodaysMembers(t *testing.T) {
 		c.hasBegun(t, name)
 	}
 	p := c.newReplica(t, "r4")
-	p.says(t, "waits to be added: weir cluster add r4")
+	p.says(t, "waiting to be added: run weir cluster add r4")
 	if err := c.process("r3").stop(); err != nil {
 		t.Fatal(err)
 	}

@@ -187,7 +187,7 @@ func failsOfARecord(t *testing.T, c *cluster) {
 	operation := c.start(t, reading(dir+"/out", dies, in).with("job_count", 2))
 	op := c.ends(t, operation, "failed")
 	wantIn(t, "the operation's error", protojson.Format(op.GetResult()),
-		[]string{fmt.Sprintf("no job survives the record at byte %d of %s", offsets[0], in), "poison 12345 of many", "exited with code 7"})
+		[]string{fmt.Sprintf("every job fails on the record at byte %d of %s", offsets[0], in), "poison 12345 of many", "exited with code 7"})
 	onlyThere(t, dir, "in")
 	t.Logf("found after %d failed jobs", op.GetProgress().GetFailed())
 }
@@ -298,7 +298,7 @@ func leavesTheirs(t *testing.T, c *cluster) {
 	c.runs(t, operation, 1)
 	write(t, dir+"/out", "theirs")
 	write(t, dir+"/go", "")
-	wantIn(t, "the operation's error", protojson.Format(c.ends(t, operation, "failed").GetResult()), []string{dir + "/out", "exists already"})
+	wantIn(t, "the operation's error", protojson.Format(c.ends(t, operation, "failed").GetResult()), []string{dir + "/out", "already exists"})
 	// The next one does not even begin.
 	op := c.ends(t, c.start(t, spec), "failed")
 	wantIn(t, "the operation's error", protojson.Format(op.GetResult()), []string{dir + "/out", "exists already: move it away"})
@@ -350,7 +350,7 @@ func badInput(t *testing.T, c *cluster) {
 		"a pattern of nothing":       {input: dir + "/*.none", want: []string{dir + "/*.none", "no file matches"}},
 		"a bucket that is not there": {input: "s3://none/file", want: []string{"s3://none/file", "there is no bucket"}},
 		"a folder for the output that is not there": {
-			input: write(t, dir+"/good", "{}\n"), more: object{"output_path": dir + "/none/out"}, want: []string{"there is no folder " + dir + "/none"},
+			input: write(t, dir+"/good", "{}\n"), more: object{"output_path": dir + "/none/out"}, want: []string{"no folder " + dir + "/none"},
 		},
 		"more jobs than may be": {
 			input: write(t, dir+"/big", numbered(0, 100000)), more: object{"data_size_per_job": 1}, want: []string{"set data_size_per_job to"},

@@ -125,7 +125,7 @@ func TestMembersComeAndGo(t *testing.T) {
 	stop := submitAlways(t, operator)
 	for _, name := range []string{"r4", "r5"} {
 		p := c.newReplica(t, name)
-		p.says(t, "waits to be added: weir cluster add "+name)
+		p.says(t, "waiting to be added: run weir cluster add "+name)
 		c.add(t, operator, name)
 		c.role(t, operator, name, "voter")
 		p.says(t, "ready")
@@ -252,7 +252,7 @@ func TestFoldersOfReplicas(t *testing.T) {
 		t.Fatal(err)
 	}
 	wiped := c.startReplica("r1")
-	wiped.says(t, "begins without a log, and without a vote")
+	wiped.says(t, "starting without a log and without a vote")
 	wiped.says(t, "ready")
 	c.role(t, operator, "r1", "voter")
 

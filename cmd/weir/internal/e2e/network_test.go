@@ -115,7 +115,7 @@ func TestAgentElsewhere(t *testing.T) {
 	if by := op.GetProgress().GetAbortedByReason(); by["node_offline"] != 3 {
 		t.Errorf("aborted by %v, want node_offline", by)
 	}
-	far.says(t, "the lease ran out")
+	far.says(t, "lease expired")
 	for _, job := range c.runs(t, operation, 3) {
 		if job.GetNode() != c.node("near") {
 			t.Errorf("%v is not on the near node", job)

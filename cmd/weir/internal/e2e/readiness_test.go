@@ -135,7 +135,7 @@ func TestReadiness(t *testing.T) {
 	}
 	put(t, filepath.Join(dir, "socket-0.say"), "ready\n")
 	put(t, filepath.Join(dir, "plain-0.say"), "not_ready\n")
-	all := map[string]string{"http": ready, "tcp": ready, "program": ready, "socket": ready, "plain": not + "it says so itself"}
+	all := map[string]string{"http": ready, "tcp": ready, "program": ready, "socket": ready, "plain": not + "reported by the instance"}
 	s.says(t, "they have warmed up, and one is not well", all)
 	printed := c.cli(t, "op", "instances", operation, "--ready")
 	if strings.Contains(printed, "plain") || !strings.Contains(printed, "live, ready") {

@@ -43,7 +43,7 @@ func TestReplicas(t *testing.T) {
 // startOneByOne starts replicas in an order that nobody planned.
 func startOneByOne(t *testing.T, c *cluster) {
 	c.startAgent("n1")
-	c.startReplica("r3").says(t, "bootstrap waits")
+	c.startReplica("r3").says(t, "bootstrap waiting")
 	c.startReplica("r2")
 	c.leader(t)
 	c.startReplica("r1").says(t, "ready: replica r1")
@@ -83,7 +83,7 @@ func startedTwice(t *testing.T, c *cluster) {
 	}{
 		"port in use":           {append(c.replicaFlags("r1"), "--data", c.data("other")), 1, []string{c.addresses["r1"], "address already in use"}},
 		"UDP port in use":       {append(c.replicaFlags("r1"), "--data", c.data("other"), "--listen", elsewhere), 1, []string{elsewhere, "address already in use"}},
-		"data folder in use":    {append(c.replicaFlags("r1"), "--listen", free), 10, []string{c.data("r1"), "another process has it open"}},
+		"data folder in use":    {append(c.replicaFlags("r1"), "--listen", free), 10, []string{c.data("r1"), "in use by another process"}},
 		"another's certificate": {append(c.replicaFlags("r1"), "--credentials", c.certs("replica-r2")), 2, []string{`replica "r2"`, `replica "r1"`}},
 		"an agent's":            {append(c.replicaFlags("r1"), "--credentials", c.certs("agent-"+c.node("n1"))), 2, []string{"agent", `replica "r1"`}},
 		"no certificate":        {append(c.replicaFlags("r1"), "--credentials", ""), 2, []string{"--credentials is needed"}},
@@ -146,7 +146,7 @@ func controllerDies(t *testing.T, c *cluster) {
 	before := c.runs(t, operation, 3)
 	first := c.get(t, operation)
 	c.process(first.GetController()).kill()
-	next := c.becomes(t, operation, "has another controller", func(op *apipb.Operation) bool { return op.GetController() != first.GetController() })
+	next := c.becomes(t, operation, "assigned to another controller", func(op *apipb.Operation) bool { return op.GetController() != first.GetController() })
 	if next.GetControllerEpoch() <= first.GetControllerEpoch() || next.GetState() != "running" {
 		t.Errorf("after %v comes %v", first, next)
 	}

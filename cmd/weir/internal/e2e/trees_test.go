@@ -83,7 +83,7 @@ func (c *cluster) hungry(t testing.TB, tree, pool, length string) string {
 func (c *cluster) abort(t testing.TB, operations ...string) {
 	t.Helper()
 	for _, operation := range operations {
-		until(t, "operation "+operation+" is told to end", func() string {
+		until(t, "operation "+operation+" is being aborted", func() string {
 			err := c.call(t.Context(), c.leader(t), "OperationService/Abort", object{"operation": operation}, &apipb.AbortOperationResponse{})
 			// The answer to an earlier call may have been lost.
 			if err == nil || strings.Contains(refusalOf(err).Message, "it is abort") {
@@ -138,7 +138,7 @@ func weightsOfThree(t *testing.T, c *cluster) {
 func nodeOfTwoTrees(t *testing.T, c *cluster) {
 	agent := c.startAgent("n5", "--tags", "wide,narrow")
 	agent.says(t, "match the trees")
-	wantIn(t, "log of the agent", agent.printed(), []string{"the cluster refuses this agent", "narrow", "wide"})
+	wantIn(t, "log of the agent", agent.printed(), []string{"registration rejected", "narrow", "wide"})
 	if err := agent.stop(); err != nil {
 		t.Error(err)
 	}

@@ -136,7 +136,7 @@ func Read(data []byte, open func(name string) ([]byte, error), changes Changes) 
 	patch, ok := control.(map[string]any)
 	if !ok {
 		line, column := document.Place(keyControl)
-		return nil, refuse([]spec.Fault{{Path: keyControl, Line: line, Column: column, Message: "an object is needed: what is otherwise in the control run"}})
+		return nil, refuse([]spec.Fault{{Path: keyControl, Line: line, Column: column, Message: "an object is needed: what differs in the control run"}})
 	}
 	file.ControlName = "control"
 	if name, given := patch["name"].(string); given {
@@ -228,7 +228,7 @@ func read(places func(...string) (int, int), patched bool, document *spec.Docume
 	f.readFailures(top)
 	top.end()
 	if len(f.Workloads) == 0 && len(f.Trace) == 0 && len(r.faults) == 0 {
-		r.fault(nil, "there are neither workloads nor a trace: nothing would run")
+		r.fault(nil, "no workloads and no trace: nothing to run")
 	}
 	return f, r.err()
 }

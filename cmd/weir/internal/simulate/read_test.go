@@ -62,7 +62,7 @@ func TestFaultsHaveTheirPlaces(t *testing.T) {
 		"a gang of more":         {strings.Replace(small, "jobs: 10", "jobs: {uniform: [1, 10]}, gang_options: {size: 11}", 1), "workloads.ads.gang_options.size: 11 jobs start together, and an operation has no more than 10"},
 		"nodes without cpu":      {strings.Replace(small, "cpu: 2", "cpu: 0", 1), "nodes[0].cpu: nodes need cpu, such as 32"},
 		"no nodes":               {"workloads: {default: {job: {length: 1m}}}", "at least 1 is needed"},
-		"nothing runs":           {"nodes: [{cpu: 1}]", "there are neither workloads nor a trace"},
+		"nothing runs":           {"nodes: [{cpu: 1}]", "no workloads and no trace"},
 		"nodes twice":            {strings.Replace(small, "}]", "}, {cpu: 1}]", 1), `nodes[1].name: there are nodes named "n" already`},
 		"no volume":              {small + "volumes: {ads: 60s}\n", `line 7, column 11: volumes.ads: there is no pool "ads" with integral_guarantees`},
 		"a failure of nothing":   {small + "failures: [{at: 1m}]\n", "failures[0]: either a number of nodes is needed, or leader: true"},

@@ -266,7 +266,7 @@ func (w *world) plan() error {
 		for _, msg := range proposal.Commands {
 			result, err := w.apply(msg)
 			if err != nil {
-				return fmt.Errorf("the engine has planned what the state refuses: %w", err)
+				return fmt.Errorf("the engine planned what the state rejects: %w", err)
 			}
 			results = append(results, result)
 			w.fifoStarts = unclaimed(w.fifoStarts, msg)
@@ -289,12 +289,12 @@ func (w *world) plan() error {
 func refusalOf(a scheduler.Answers) error {
 	for _, answer := range a.Grants {
 		if answer.GetRefusal() != "" {
-			return fmt.Errorf("the engine has planned a job that the state refuses: %s", answer.GetMessage())
+			return fmt.Errorf("the engine planned a job that the state rejects: %s", answer.GetMessage())
 		}
 	}
 	for _, answer := range a.Preemptions {
 		if answer.GetRefusal() != "" {
-			return fmt.Errorf("the engine has planned a preemption that the state refuses: %s", answer.GetMessage())
+			return fmt.Errorf("the engine planned a preemption that the state rejects: %s", answer.GetMessage())
 		}
 	}
 	return nil
