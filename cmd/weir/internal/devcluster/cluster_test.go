@@ -139,7 +139,7 @@ func TestProcessThatEndsIsShown(t *testing.T) {
 	c := launched(t, nil)
 	members := processes(t, c.config.Dir)
 	err := c.AwaitReady(t.Context(), everybody, func(Progress) {})
-	if err == nil || !strings.Contains(err.Error(), "r2: it ended (exit status 1)") || !strings.Contains(err.Error(), "address already in use") {
+	if err == nil || !strings.Contains(err.Error(), "r2: exited (exit status 1)") || !strings.Contains(err.Error(), "address already in use") {
 		t.Errorf("await: %v", err)
 	}
 	if err := c.Stop(); err != nil {
