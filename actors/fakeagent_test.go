@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,6 +25,8 @@ import (
 // fakeAgent is an agent whose jobs do nothing until the test lets them end. It
 // speaks with replicas as a real one does.
 type fakeAgent struct {
+	// mute: it sends no heartbeats.
+	mute        atomic.Bool
 	t           *testing.T
 	name        string
 	tags        []string
@@ -159,6 +162,9 @@ func (a *fakeAgent) session() {
 
 func (a *fakeAgent) beat(peer string, term uint64, period time.Duration) {
 	for sequence := uint64(1); a.pause(period); sequence++ {
+		if a.mute.Load() {
+			continue
+		}
 		answer, err := a.ask(peer, &actorpb.Heartbeat{Node: a.name, Incarnation: a.incarnation, Term: term, Sequence: sequence, Jobs: a.held()})
 		if _, ok := answer.(*actorpb.HeartbeatAck); err != nil || !ok {
 			return

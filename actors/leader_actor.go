@@ -101,6 +101,8 @@ func (a *leaderActor) Receive(ctx actor.Context) {
 		a.trees.keepVolumes(ctx, m)
 	case replicasChanged:
 		a.lookAtOperations(ctx)
+	case parted:
+		a.lookAt(ctx, a.nodes[m.node], node.Parted{})
 	case wordHeard:
 		a.lookAt(ctx, a.operations[m.operation], reconcile.Look{})
 	case broken:
@@ -340,7 +342,7 @@ func (a *leaderActor) spawnNode(ctx actor.Context, id string) {
 	timing := a.replica.cfg.Timing
 	a.nodes[id] = a.spawn(ctx, node.New(node.Config{
 		ID: id, Term: a.term, Leader: a.replica.cfg.ID, State: a.replica.records, Log: a.terms,
-		Scheduler: &offers{ctx.ActorSystem().Root, a.trees.schedulers, a.replica.records}, Agents: a.replica, Board: a.replica.board, Lead: a.lead,
+		Scheduler: &offers{ctx.ActorSystem().Root, a.trees.schedulers, a.replica.records}, Agents: a.replica, Board: a.replica.board, Words: nodeWords{a.replica, a.term}, Lead: a.lead,
 		Replicas: func() []*actorpb.Replica { return replicasOf(a.replica.cfg.Directory.View()) },
 		Timing:   timing.Node, RetryAfter: timing.Retry, Now: time.Now, Logger: a.log,
 	}))

@@ -43,6 +43,9 @@ const maxSignals = 10000
 // it tells one that joins (gossip.MaxStateSize).
 const maxWords = 16000
 
+// maxNodeWords bounds the words of nodes that a replica remembers.
+const maxNodeWords = 16000
+
 // Replica is the actors of a replica.
 type Replica struct {
 	cfg         Config
@@ -55,6 +58,7 @@ type Replica struct {
 	controllers *controllers
 	signals     *signal.Signals
 	words       *signal.Words
+	nodes       *signal.Nodes
 	news        *newsdesk
 	heartbeats  *heartbeats
 	histories   *pool.Histories
@@ -66,7 +70,7 @@ type Replica struct {
 	// leader is the actor of the term that this replica leads in; nil: none.
 	leader atomic.Pointer[actor.PID]
 
-	gatewayPID, signalPID, wordPID, controllersPID *actor.PID
+	gatewayPID, signalPID, wordPID, nodePID, controllersPID *actor.PID
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -89,6 +93,7 @@ func Start(cfg Config) (*Replica, error) {
 		records: &records{store: cfg.Store, directory: cfg.Directory},
 		signals: signal.NewSignals(signal.NewTable(cfg.Timing.SignalKeep, maxSignals), time.Now),
 		words:   signal.NewWords(signal.NewWordTable(cfg.Timing.SignalKeep, maxWords), time.Now),
+		nodes:   signal.NewNodes(signal.NewNodeTable(cfg.Timing.SignalKeep+2*cfg.Timing.Node.Lease, maxNodeWords), time.Now),
 		system:  actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return cfg.Logger })),
 	}
 	r.liveness = newLiveness(cfg.ID, func(id string) bool { return r.remote.Connected(peerOf(id)) })
@@ -98,7 +103,7 @@ func Start(cfg Config) (*Replica, error) {
 	var err error
 	r.remote, err = remote.Start(r.system, remote.Config{
 		Self: identity.Identity{Cluster: cfg.Cluster, Role: identity.Replica, Name: cfg.ID}, Incarnation: cfg.Incarnation, Version: cfg.Version,
-		Directory: addressBook{cfg.Directory}, Dialer: cfg.Dialer, IdentityOf: cfg.IdentityOf, Admit: admit, Limits: cmp.Or(cfg.Streams, remote.DefaultLimits()), Logger: cfg.Logger,
+		Directory: addressBook{cfg.Directory}, Dialer: cfg.Dialer, IdentityOf: cfg.IdentityOf, Admit: admit, OnPeer: r.onPeer, Limits: cmp.Or(cfg.Streams, remote.DefaultLimits()), Logger: cfg.Logger,
 	})
 	if err != nil {
 		r.cancel()
@@ -111,6 +116,7 @@ func Start(cfg Config) (*Replica, error) {
 	}
 	r.listen(signal.Topic, r.signalPID, r.signals.LocalState)
 	r.listen(signal.WordTopic, r.wordPID, r.words.LocalState)
+	r.listen(signal.NodeTopic, r.nodePID, r.nodes.LocalState)
 	cfg.Store.BeforeTransfer(r.keepVolumes)
 	r.done.Add(4)
 	go r.followHistories()
@@ -129,6 +135,9 @@ func (r *Replica) spawn(inbox *remote.Inbox) {
 		Self: self, Gossip: topic{r.cfg.Gossip, signal.WordTopic}, News: r.hearWord, ExpireEvery: 10 * time.Second, Logger: r.cfg.Logger,
 		Runs: func(job string) bool { return r.records.Allocation(job) != nil },
 	}, r.words), true))
+	r.nodePID = root.Spawn(supervised(r.cfg.Logger, signal.NewNodeActor(signal.NodeConfig{
+		Self: self, Gossip: topic{r.cfg.Gossip, signal.NodeTopic}, News: r.hearNode, ExpireEvery: 10 * time.Second, Logger: r.cfg.Logger,
+	}, r.nodes), true))
 	r.controllersPID = root.Spawn(supervised(r.cfg.Logger, newControllersActor(r.ctx, r), true))
 	r.gatewayPID = root.Spawn(supervised(r.cfg.Logger, gateway.New(gateway.Config{
 		Nodes: r, Controllers: r, Leader: &desk{r}, Cluster: r, Instances: r, Limits: r.cfg.Gateway, Patience: r.cfg.Timing.Patience,
@@ -338,7 +347,7 @@ func (r *Replica) Close() error {
 		r.cancel()
 		r.done.Wait()
 		r.remote.Unpublish(actorpb.GatewayName)
-		for _, pid := range []*actor.PID{r.gatewayPID, r.controllersPID, r.signalPID, r.wordPID} {
+		for _, pid := range []*actor.PID{r.gatewayPID, r.controllersPID, r.signalPID, r.wordPID, r.nodePID} {
 			if err := r.system.Root.StopFuture(pid).Wait(); err != nil {
 				r.cfg.Logger.Warn("actor slow to stop", "actor", pid.GetId(), "error", err)
 			}

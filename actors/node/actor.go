@@ -49,6 +49,15 @@ type Board interface {
 	Publish(node string, view *actorpb.NodeView, held []*actorpb.HeldJob)
 }
 
+// Words tell those who send requests to the node's jobs, ahead of the log, whether its agent is
+// heard.
+type Words interface {
+	// Say says it.
+	Say(node string, unheard bool)
+	// Unheard returns what was said last, by any leader.
+	Unheard(node string) bool
+}
+
 // Lead answers agents in the leader's name.
 type Lead interface {
 	// Reply gives the answer, or redirects the agent if this replica did not lead
@@ -66,6 +75,7 @@ type Config struct {
 	Scheduler Scheduler
 	Agents    Agents
 	Board     Board
+	Words     Words
 	Lead      Lead
 	// Replicas lists where agents find replicas.
 	Replicas func() []*actorpb.Replica
@@ -92,7 +102,12 @@ type Waiting struct{ Take func() (FromAgent, bool) }
 // belong to, may have changed.
 type Look struct{}
 
+// Parted tells the actor that the connection with the node's agent has broken.
+type Parted struct{}
+
 type expire struct{}
+
+type silent struct{}
 
 // New returns the producer of a node's actor.
 func New(cfg Config) actor.Producer {
@@ -103,8 +118,8 @@ type nodeActor struct {
 	cfg     Config
 	session *Session
 	// lease runs out when the node counts as lost; retry tries again what was not
-	// carried out.
-	lease, retry *time.Timer
+	// carried out. silence is when it counts as unheard.
+	lease, retry, silence *time.Timer
 	// registering answers the agent whose registration is in flight; nil: none is.
 	registering func(proto.Message)
 	// inFlight: a proposal's outcome has not come; dirty: look when it has.
@@ -125,6 +140,10 @@ func (a *nodeActor) Receive(ctx actor.Context) {
 		}
 	case Look:
 		a.look(ctx)
+	case Parted:
+		a.doubt()
+	case silent:
+		a.silent(ctx)
 	case expire:
 		a.expire(ctx)
 	case committed:
@@ -218,6 +237,7 @@ func (a *nodeActor) heartbeat(ctx actor.Context, m *actorpb.Heartbeat, reply fun
 		return
 	}
 	a.armExpiry(ctx)
+	a.trust()
 	a.cfg.Lead.Reply(reply, &actorpb.HeartbeatAck{Sequence: m.GetSequence(), Term: a.cfg.Term, Replicas: a.cfg.Replicas()})
 	a.look(ctx)
 	a.offer()
@@ -310,6 +330,7 @@ func (a *nodeActor) abort(reason lifecycle.AbortReason, jobs []string) *commandp
 
 func (a *nodeActor) armExpiry(ctx actor.Context) {
 	a.lease = a.after(ctx, a.lease, a.session.Expires().Sub(a.cfg.Now()), expire{})
+	a.silence = a.after(ctx, a.silence, a.session.Silent().Sub(a.cfg.Now()), silent{})
 }
 
 func (a *nodeActor) publish(granted []Granted) {
@@ -337,6 +358,7 @@ func (a *nodeActor) publish(granted []Granted) {
 func (a *nodeActor) close() {
 	stopTimer(a.lease)
 	stopTimer(a.retry)
+	stopTimer(a.silence)
 	if a.registering != nil {
 		// Nobody else will: the outcome is for this life.
 		a.registering(&actorpb.Refused{

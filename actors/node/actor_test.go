@@ -31,6 +31,9 @@ type stage struct {
 	record  *statepb.Node
 	granted []Granted
 	told    []string
+	// said is what others were told of the node, unheard the last of it.
+	said    []string
+	unheard bool
 	// hints: refusals are told with when to try again.
 	hints bool
 	// outcomes end what has been proposed and not answered.
@@ -44,7 +47,7 @@ func onStage(t *testing.T, record *statepb.Node, granted []Granted, story func(s
 		s := &stage{t: t, record: record, granted: granted}
 		s.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return quiet }))
 		s.pid = s.system.Root.Spawn(actor.PropsFromProducer(New(Config{
-			ID: "n1", Term: 3, Leader: "r1", State: s, Log: s, Scheduler: s, Agents: s, Board: s, Lead: s,
+			ID: "n1", Term: 3, Leader: "r1", State: s, Log: s, Scheduler: s, Agents: s, Board: s, Words: s, Lead: s,
 			Replicas: func() []*actorpb.Replica { return nil }, Timing: DefaultTiming(), RetryAfter: 200 * time.Millisecond, Now: time.Now, Logger: quiet,
 		})))
 		story(s)
@@ -90,6 +93,21 @@ func (s *stage) Send(_ string, msg proto.Message) {
 
 // Publish implements Board.
 func (s *stage) Publish(string, *actorpb.NodeView, []*actorpb.HeldJob) {}
+
+// Say implements Words.
+func (s *stage) Say(node string, unheard bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unheard = unheard
+	s.said = append(s.said, fmt.Sprintf("%s unheard: %t", node, unheard))
+}
+
+// Unheard implements Words.
+func (s *stage) Unheard(string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.unheard
+}
 
 // Reply implements Lead.
 func (s *stage) Reply(reply func(proto.Message), answer proto.Message) { reply(answer) }

@@ -31,6 +31,12 @@ func (calm) Withdraw(string) {}
 // Send implements Agents.
 func (calm) Send(string, proto.Message) {}
 
+// Say implements Words.
+func (calm) Say(string, bool) {}
+
+// Unheard implements Words.
+func (calm) Unheard(string) bool { return false }
+
 // Publish implements Board.
 func (calm) Publish(string, *actorpb.NodeView, []*actorpb.HeldJob) {}
 
@@ -50,7 +56,7 @@ func BenchmarkIdle(b *testing.B) {
 	before := heap()
 	for range b.N {
 		pids = append(pids, system.Root.Spawn(actor.PropsFromProducer(New(Config{
-			ID: "n1", Term: 3, Leader: "r1", State: world, Log: world, Scheduler: world, Agents: world, Board: world, Lead: world,
+			ID: "n1", Term: 3, Leader: "r1", State: world, Log: world, Scheduler: world, Agents: world, Board: world, Words: world, Lead: world,
 			Replicas: func() []*actorpb.Replica { return nil }, Timing: DefaultTiming(), RetryAfter: time.Second, Now: time.Now, Logger: quiet,
 		}))))
 	}

@@ -81,6 +81,13 @@ func (s *Session) Compare(now time.Time, granted []Granted) Difference {
 	return diff
 }
 
+// Whole reports whether no granted job has ended or vanished, as far as the agent has said.
+func (s *Session) Whole(granted []Granted) bool {
+	return !slices.ContainsFunc(granted, func(g Granted) bool {
+		return g.Allocation.GetNodeIncarnation() != s.incarnation || s.held[g.Allocation.GetJobId()].GetPhase() == actorpb.PhaseEnded
+	})
+}
+
 // Held returns what the agent last said of a job; nil: it does not have it.
 func (s *Session) Held(job string) *actorpb.HeldJob { return s.held[job] }
 

@@ -196,6 +196,12 @@ func (s *Session) hear(now time.Time, jobs []*actorpb.HeldJob) {
 // Live reports whether the agent is registered in this term and its lease holds.
 func (s *Session) Live(now time.Time) bool { return s.incarnation != 0 && now.Before(s.expires) }
 
+// Silent is when the node counts as unheard unless it is heard before: a heartbeat's period
+// before its agent may end its jobs.
+func (s *Session) Silent() time.Time {
+	return s.expires.Add(s.timing.Lease - s.timing.Heartbeat - s.timing.wait())
+}
+
 // Expires is when the node counts as lost unless it is heard before.
 func (s *Session) Expires() time.Time { return s.expires }
 

@@ -51,6 +51,8 @@ type PeerChange struct {
 	Up          bool
 	// Reason says why the stream has ended.
 	Reason string
+	// Bye: the peer has ended it, and said so.
+	Bye bool
 }
 
 // Config says who a Remote is and whom it may reach.

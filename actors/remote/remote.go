@@ -242,7 +242,7 @@ func (r *Remote) enter(peer counterpart, ours bool, tr transport) (*session, err
 	old := r.numbers[v.replaces]
 	reason := fmt.Sprintf("replaced by incarnation %x of %s", peer.incarnation, peer.name)
 	if old != nil {
-		r.forget(old, reason)
+		r.forget(old, old.change(false, reason))
 	}
 	r.streams[peer.name] = s
 	r.numbers[c.stream] = s
@@ -258,20 +258,22 @@ func (r *Remote) enter(peer counterpart, ours bool, tr transport) (*session, err
 }
 
 // leave forgets an ended session, unless it has been replaced.
-func (r *Remote) leave(s *session, reason string) {
+func (r *Remote) leave(s *session, cause error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.numbers[s.claim.stream] == s {
 		r.roster.leave(s.claim)
-		r.forget(s, reason)
+		change := s.change(false, cause.Error())
+		change.Bye = errors.Is(cause, errBye)
+		r.forget(s, change)
 	}
 }
 
 // forget is called under mu, where a peer's ups and downs get their order.
-func (r *Remote) forget(s *session, reason string) {
+func (r *Remote) forget(s *session, change PeerChange) {
 	delete(r.numbers, s.claim.stream)
 	delete(r.streams, s.peer.name)
-	r.news.add(s.change(false, reason))
+	r.news.add(change)
 }
 
 // hello returns the first frame to peer.

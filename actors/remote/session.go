@@ -201,7 +201,7 @@ func (s *session) end(cause error, lastWords string) {
 	asks := s.asks.drain()
 	s.mu.Unlock()
 
-	s.remote.leave(s, cause.Error())
+	s.remote.leave(s, cause)
 	close(s.done)
 	if lastWords == "" {
 		s.transport.abort()

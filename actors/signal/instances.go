@@ -32,6 +32,8 @@ type Known struct {
 	// Heard are the signals, and Words the words of instances by job.
 	Heard []*actorpb.InterruptionSignal
 	Words map[string]*actorpb.InstanceWord
+	// Unheard are nodes of which the leader has said that their agents are not heard.
+	Unheard map[string]bool
 	// HostOf says where a node is.
 	HostOf func(node string) string
 }
@@ -54,6 +56,9 @@ func (k Known) Instances() *actorpb.Instances {
 		}
 		drain(instance, p.Stop, signals[a.GetJobId()])
 		take(instance, p.Readiness, k.Words[a.GetJobId()])
+		if k.Unheard[a.GetNode()] && instance.GetState() == actorpb.InstanceLive {
+			instance.Ready, instance.Unready = false, nodeUnheard
+		}
 		delete(signals, a.GetJobId())
 		out.Instances = append(out.Instances, instance)
 	}
@@ -69,6 +74,9 @@ func (k Known) Instances() *actorpb.Instances {
 	out.Version = version(out)
 	return out
 }
+
+// nodeUnheard is why an instance is not ready whose node may be dead.
+const nodeUnheard = "its node is not heard"
 
 // leavesByItself is the reason of an instance that is draining by its own word.
 const leavesByItself = "own_word"

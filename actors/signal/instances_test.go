@@ -47,7 +47,9 @@ func TestInstances(t *testing.T) {
 		placed []Placed
 		heard  []*actorpb.InterruptionSignal
 		words  map[string]*actorpb.InstanceWord
-		want   []string
+		// unheard: node n1 is.
+		unheard bool
+		want    []string
 	}{
 		"an operation without jobs":                    {},
 		"jobs are sorted by cookie":                    {placed: []Placed{placed("b", 1, nil), placed("a", 0, nil)}, want: []string{"a 0 h1:[21000] live, ready", "b 1 h1:[21001] live, ready"}},
@@ -63,11 +65,13 @@ func TestInstances(t *testing.T) {
 		"a job that says it is not ready":              {placed: []Placed{placed("a", 0, nil)}, words: says("not_ready"), want: []string{"a 0 h1:[21000] live, not ready: 503"}},
 		"a job that says it is about to leave":         {placed: []Placed{placed("a", 0, nil)}, words: says("draining"), want: []string{"a 0 h1:[21000] draining own_word"}},
 		"an order counts more than its word":           {placed: []Placed{placed("a", 0, order)}, words: says("ready"), want: []string{"a 0 h1:[21000] draining preemption +30s"}},
+		"its node is not heard":                        {placed: []Placed{placed("a", 0, nil)}, words: says("ready"), unheard: true, want: []string{"a 0 h1:[21000] live, not ready: its node is not heard"}},
+		"its node is not heard, and it leaves":         {placed: []Placed{placed("a", 0, order)}, unheard: true, want: []string{"a 0 h1:[21000] draining preemption +30s"}},
 	}
 	versions := map[string]string{}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			known := Known{Operation: "op", Placed: test.placed, Heard: test.heard, Words: test.words, HostOf: func(node string) string { return strings.Replace(node, "n", "h", 1) }}
+			known := Known{Operation: "op", Placed: test.placed, Heard: test.heard, Words: test.words, Unheard: map[string]bool{"n1": test.unheard, "n2": true}, HostOf: func(node string) string { return strings.Replace(node, "n", "h", 1) }}
 			got := known.Instances()
 			var lines []string
 			for _, in := range got.GetInstances() {

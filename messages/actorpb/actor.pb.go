@@ -3899,6 +3899,139 @@ func (x *InstanceWords) GetWords() []*InstanceWord {
 	return nil
 }
 
+// NodeWord is whether the agent of a node is heard, as the leader of a term says. It is advice,
+// and in no log.
+type NodeWord struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Node  string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	// Of two words of a node that of the greater term counts, and of one term that of the greater
+	// sequence.
+	Term    uint64 `protobuf:"varint,2,opt,name=term,proto3" json:"term,omitempty"`
+	Unheard bool   `protobuf:"varint,3,opt,name=unheard,proto3" json:"unheard,omitempty"`
+	// Replica that sent it, its life, and a number that grows within it.
+	Origin        string `protobuf:"bytes,4,opt,name=origin,proto3" json:"origin,omitempty"`
+	Incarnation   uint64 `protobuf:"varint,5,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	Sequence      uint64 `protobuf:"varint,6,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeWord) Reset() {
+	*x = NodeWord{}
+	mi := &file_actorpb_actor_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeWord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeWord) ProtoMessage() {}
+
+func (x *NodeWord) ProtoReflect() protoreflect.Message {
+	mi := &file_actorpb_actor_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeWord.ProtoReflect.Descriptor instead.
+func (*NodeWord) Descriptor() ([]byte, []int) {
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *NodeWord) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *NodeWord) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *NodeWord) GetUnheard() bool {
+	if x != nil {
+		return x.Unheard
+	}
+	return false
+}
+
+func (x *NodeWord) GetOrigin() string {
+	if x != nil {
+		return x.Origin
+	}
+	return ""
+}
+
+func (x *NodeWord) GetIncarnation() uint64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+func (x *NodeWord) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+type NodeWords struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Words         []*NodeWord            `protobuf:"bytes,1,rep,name=words,proto3" json:"words,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeWords) Reset() {
+	*x = NodeWords{}
+	mi := &file_actorpb_actor_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeWords) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeWords) ProtoMessage() {}
+
+func (x *NodeWords) ProtoReflect() protoreflect.Message {
+	mi := &file_actorpb_actor_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeWords.ProtoReflect.Descriptor instead.
+func (*NodeWords) Descriptor() ([]byte, []int) {
+	return file_actorpb_actor_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *NodeWords) GetWords() []*NodeWord {
+	if x != nil {
+		return x.Words
+	}
+	return nil
+}
+
 var File_actorpb_actor_proto protoreflect.FileDescriptor
 
 const file_actorpb_actor_proto_rawDesc = "" +
@@ -4250,7 +4383,16 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\vincarnation\x18\b \x01(\x04R\vincarnation\x12\x1a\n" +
 	"\bsequence\x18\t \x01(\x04R\bsequence\"B\n" +
 	"\rInstanceWords\x121\n" +
-	"\x05words\x18\x01 \x03(\v2\x1b.weir.actor.v1.InstanceWordR\x05wordsB\x17Z\x15weir/messages/actorpbb\x06proto3"
+	"\x05words\x18\x01 \x03(\v2\x1b.weir.actor.v1.InstanceWordR\x05words\"\xa2\x01\n" +
+	"\bNodeWord\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x12\n" +
+	"\x04term\x18\x02 \x01(\x04R\x04term\x12\x18\n" +
+	"\aunheard\x18\x03 \x01(\bR\aunheard\x12\x16\n" +
+	"\x06origin\x18\x04 \x01(\tR\x06origin\x12 \n" +
+	"\vincarnation\x18\x05 \x01(\x04R\vincarnation\x12\x1a\n" +
+	"\bsequence\x18\x06 \x01(\x04R\bsequence\":\n" +
+	"\tNodeWords\x12-\n" +
+	"\x05words\x18\x01 \x03(\v2\x17.weir.actor.v1.NodeWordR\x05wordsB\x17Z\x15weir/messages/actorpbb\x06proto3"
 
 var (
 	file_actorpb_actor_proto_rawDescOnce sync.Once
@@ -4264,7 +4406,7 @@ func file_actorpb_actor_proto_rawDescGZIP() []byte {
 	return file_actorpb_actor_proto_rawDescData
 }
 
-var file_actorpb_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
+var file_actorpb_actor_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
 var file_actorpb_actor_proto_goTypes = []any{
 	(*Token)(nil),                 // 0: weir.actor.v1.Token
 	(*Replica)(nil),               // 1: weir.actor.v1.Replica
@@ -4313,32 +4455,34 @@ var file_actorpb_actor_proto_goTypes = []any{
 	(*InterruptionSignals)(nil),   // 44: weir.actor.v1.InterruptionSignals
 	(*InstanceWord)(nil),          // 45: weir.actor.v1.InstanceWord
 	(*InstanceWords)(nil),         // 46: weir.actor.v1.InstanceWords
-	nil,                           // 47: weir.actor.v1.JobSpec.EnvironmentEntry
-	(*statepb.Resources)(nil),     // 48: weir.state.v1.Resources
-	(*timestamppb.Timestamp)(nil), // 49: google.protobuf.Timestamp
-	(*statepb.Beneficiary)(nil),   // 50: weir.state.v1.Beneficiary
-	(*statepb.Tmpfs)(nil),         // 51: weir.state.v1.Tmpfs
-	(*statepb.KeptFile)(nil),      // 52: weir.state.v1.KeptFile
-	(*statepb.Readiness)(nil),     // 53: weir.state.v1.Readiness
-	(*statepb.Slice)(nil),         // 54: weir.state.v1.Slice
-	(*statepb.InputFile)(nil),     // 55: weir.state.v1.InputFile
-	(*statepb.FinishedJob)(nil),   // 56: weir.state.v1.FinishedJob
-	(*commandpb.Command)(nil),     // 57: weir.command.v1.Command
-	(*commandpb.Result)(nil),      // 58: weir.command.v1.Result
-	(*explainpb.Explanation)(nil), // 59: weir.explain.v1.Explanation
-	(*structpb.Struct)(nil),       // 60: google.protobuf.Struct
-	(*statepb.PoolVolume)(nil),    // 61: weir.state.v1.PoolVolume
+	(*NodeWord)(nil),              // 47: weir.actor.v1.NodeWord
+	(*NodeWords)(nil),             // 48: weir.actor.v1.NodeWords
+	nil,                           // 49: weir.actor.v1.JobSpec.EnvironmentEntry
+	(*statepb.Resources)(nil),     // 50: weir.state.v1.Resources
+	(*timestamppb.Timestamp)(nil), // 51: google.protobuf.Timestamp
+	(*statepb.Beneficiary)(nil),   // 52: weir.state.v1.Beneficiary
+	(*statepb.Tmpfs)(nil),         // 53: weir.state.v1.Tmpfs
+	(*statepb.KeptFile)(nil),      // 54: weir.state.v1.KeptFile
+	(*statepb.Readiness)(nil),     // 55: weir.state.v1.Readiness
+	(*statepb.Slice)(nil),         // 56: weir.state.v1.Slice
+	(*statepb.InputFile)(nil),     // 57: weir.state.v1.InputFile
+	(*statepb.FinishedJob)(nil),   // 58: weir.state.v1.FinishedJob
+	(*commandpb.Command)(nil),     // 59: weir.command.v1.Command
+	(*commandpb.Result)(nil),      // 60: weir.command.v1.Result
+	(*explainpb.Explanation)(nil), // 61: weir.explain.v1.Explanation
+	(*structpb.Struct)(nil),       // 62: google.protobuf.Struct
+	(*statepb.PoolVolume)(nil),    // 63: weir.state.v1.PoolVolume
 }
 var file_actorpb_actor_proto_depIdxs = []int32{
-	48, // 0: weir.actor.v1.RegisterAgent.resources:type_name -> weir.state.v1.Resources
+	50, // 0: weir.actor.v1.RegisterAgent.resources:type_name -> weir.state.v1.Resources
 	0,  // 1: weir.actor.v1.RegisterAgent.token:type_name -> weir.actor.v1.Token
 	3,  // 2: weir.actor.v1.RegisterAgent.jobs:type_name -> weir.actor.v1.HeldJob
-	49, // 3: weir.actor.v1.HeldJob.start_time:type_name -> google.protobuf.Timestamp
-	49, // 4: weir.actor.v1.HeldJob.deadline:type_name -> google.protobuf.Timestamp
+	51, // 3: weir.actor.v1.HeldJob.start_time:type_name -> google.protobuf.Timestamp
+	51, // 4: weir.actor.v1.HeldJob.deadline:type_name -> google.protobuf.Timestamp
 	1,  // 5: weir.actor.v1.AgentRegistered.replicas:type_name -> weir.actor.v1.Replica
 	1,  // 6: weir.actor.v1.Redirect.leader:type_name -> weir.actor.v1.Replica
 	1,  // 7: weir.actor.v1.Redirect.replicas:type_name -> weir.actor.v1.Replica
-	48, // 8: weir.actor.v1.Heartbeat.resources:type_name -> weir.state.v1.Resources
+	50, // 8: weir.actor.v1.Heartbeat.resources:type_name -> weir.state.v1.Resources
 	3,  // 9: weir.actor.v1.Heartbeat.jobs:type_name -> weir.actor.v1.HeldJob
 	8,  // 10: weir.actor.v1.Heartbeat.files:type_name -> weir.actor.v1.FileCache
 	1,  // 11: weir.actor.v1.HeartbeatAck.replicas:type_name -> weir.actor.v1.Replica
@@ -4346,55 +4490,56 @@ var file_actorpb_actor_proto_depIdxs = []int32{
 	11, // 13: weir.actor.v1.NodePlan.start:type_name -> weir.actor.v1.StartJob
 	12, // 14: weir.actor.v1.NodePlan.abort:type_name -> weir.actor.v1.AbortJob
 	0,  // 15: weir.actor.v1.StartJob.token:type_name -> weir.actor.v1.Token
-	48, // 16: weir.actor.v1.StartJob.resources:type_name -> weir.state.v1.Resources
+	50, // 16: weir.actor.v1.StartJob.resources:type_name -> weir.state.v1.Resources
 	1,  // 17: weir.actor.v1.StartJob.controller:type_name -> weir.actor.v1.Replica
-	50, // 18: weir.actor.v1.AbortJob.preempted_for:type_name -> weir.state.v1.Beneficiary
-	47, // 19: weir.actor.v1.JobSpec.environment:type_name -> weir.actor.v1.JobSpec.EnvironmentEntry
-	51, // 20: weir.actor.v1.JobSpec.tmpfs:type_name -> weir.state.v1.Tmpfs
+	52, // 18: weir.actor.v1.AbortJob.preempted_for:type_name -> weir.state.v1.Beneficiary
+	49, // 19: weir.actor.v1.JobSpec.environment:type_name -> weir.actor.v1.JobSpec.EnvironmentEntry
+	53, // 20: weir.actor.v1.JobSpec.tmpfs:type_name -> weir.state.v1.Tmpfs
 	15, // 21: weir.actor.v1.JobSpec.files:type_name -> weir.actor.v1.JobFile
-	52, // 22: weir.actor.v1.JobSpec.outputs:type_name -> weir.state.v1.KeptFile
+	54, // 22: weir.actor.v1.JobSpec.outputs:type_name -> weir.state.v1.KeptFile
 	16, // 23: weir.actor.v1.JobSpec.feed:type_name -> weir.actor.v1.JobFeed
-	53, // 24: weir.actor.v1.JobSpec.readiness:type_name -> weir.state.v1.Readiness
+	55, // 24: weir.actor.v1.JobSpec.readiness:type_name -> weir.state.v1.Readiness
 	17, // 25: weir.actor.v1.JobFeed.parts:type_name -> weir.actor.v1.FeedPart
-	54, // 26: weir.actor.v1.FeedPart.slice:type_name -> weir.state.v1.Slice
-	55, // 27: weir.actor.v1.FeedPart.file:type_name -> weir.state.v1.InputFile
-	56, // 28: weir.actor.v1.JobEnded.job:type_name -> weir.state.v1.FinishedJob
+	56, // 26: weir.actor.v1.FeedPart.slice:type_name -> weir.state.v1.Slice
+	57, // 27: weir.actor.v1.FeedPart.file:type_name -> weir.state.v1.InputFile
+	58, // 28: weir.actor.v1.JobEnded.job:type_name -> weir.state.v1.FinishedJob
 	1,  // 29: weir.actor.v1.ControllerFound.controller:type_name -> weir.actor.v1.Replica
 	24, // 30: weir.actor.v1.Instances.instances:type_name -> weir.actor.v1.Instance
-	49, // 31: weir.actor.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
-	49, // 32: weir.actor.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
+	51, // 31: weir.actor.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
+	51, // 32: weir.actor.v1.Instance.start_time:type_name -> google.protobuf.Timestamp
 	45, // 33: weir.actor.v1.TellWord.word:type_name -> weir.actor.v1.InstanceWord
-	57, // 34: weir.actor.v1.Propose.commands:type_name -> weir.command.v1.Command
-	58, // 35: weir.actor.v1.Proposed.results:type_name -> weir.command.v1.Result
-	49, // 36: weir.actor.v1.SchedulerView.time:type_name -> google.protobuf.Timestamp
+	59, // 34: weir.actor.v1.Propose.commands:type_name -> weir.command.v1.Command
+	60, // 35: weir.actor.v1.Proposed.results:type_name -> weir.command.v1.Result
+	51, // 36: weir.actor.v1.SchedulerView.time:type_name -> google.protobuf.Timestamp
 	35, // 37: weir.actor.v1.SchedulerView.elements:type_name -> weir.actor.v1.ElementView
 	36, // 38: weir.actor.v1.SchedulerView.nodes:type_name -> weir.actor.v1.NodeView
-	48, // 39: weir.actor.v1.SchedulerView.total:type_name -> weir.state.v1.Resources
-	49, // 40: weir.actor.v1.SchedulerView.updated:type_name -> google.protobuf.Timestamp
-	59, // 41: weir.actor.v1.SchedulerView.explanations:type_name -> weir.explain.v1.Explanation
-	48, // 42: weir.actor.v1.ElementView.usage:type_name -> weir.state.v1.Resources
-	48, // 43: weir.actor.v1.ElementView.demand:type_name -> weir.state.v1.Resources
-	60, // 44: weir.actor.v1.ElementView.attributes:type_name -> google.protobuf.Struct
-	61, // 45: weir.actor.v1.ElementView.volume:type_name -> weir.state.v1.PoolVolume
-	48, // 46: weir.actor.v1.ElementView.claimed:type_name -> weir.state.v1.Resources
-	48, // 47: weir.actor.v1.NodeView.usage:type_name -> weir.state.v1.Resources
-	48, // 48: weir.actor.v1.NodeView.limits:type_name -> weir.state.v1.Resources
-	49, // 49: weir.actor.v1.NodeView.last_heartbeat:type_name -> google.protobuf.Timestamp
+	50, // 39: weir.actor.v1.SchedulerView.total:type_name -> weir.state.v1.Resources
+	51, // 40: weir.actor.v1.SchedulerView.updated:type_name -> google.protobuf.Timestamp
+	61, // 41: weir.actor.v1.SchedulerView.explanations:type_name -> weir.explain.v1.Explanation
+	50, // 42: weir.actor.v1.ElementView.usage:type_name -> weir.state.v1.Resources
+	50, // 43: weir.actor.v1.ElementView.demand:type_name -> weir.state.v1.Resources
+	62, // 44: weir.actor.v1.ElementView.attributes:type_name -> google.protobuf.Struct
+	63, // 45: weir.actor.v1.ElementView.volume:type_name -> weir.state.v1.PoolVolume
+	50, // 46: weir.actor.v1.ElementView.claimed:type_name -> weir.state.v1.Resources
+	50, // 47: weir.actor.v1.NodeView.usage:type_name -> weir.state.v1.Resources
+	50, // 48: weir.actor.v1.NodeView.limits:type_name -> weir.state.v1.Resources
+	51, // 49: weir.actor.v1.NodeView.last_heartbeat:type_name -> google.protobuf.Timestamp
 	8,  // 50: weir.actor.v1.NodeView.files:type_name -> weir.actor.v1.FileCache
 	39, // 51: weir.actor.v1.PoolHistory.pools:type_name -> weir.actor.v1.PoolPoints
 	40, // 52: weir.actor.v1.PoolPoints.seconds:type_name -> weir.actor.v1.Points
 	40, // 53: weir.actor.v1.PoolPoints.minutes:type_name -> weir.actor.v1.Points
 	3,  // 54: weir.actor.v1.JobLive.jobs:type_name -> weir.actor.v1.HeldJob
-	49, // 55: weir.actor.v1.InterruptionSignal.deadline:type_name -> google.protobuf.Timestamp
-	49, // 56: weir.actor.v1.InterruptionSignal.time:type_name -> google.protobuf.Timestamp
-	49, // 57: weir.actor.v1.InterruptionSignal.start_time:type_name -> google.protobuf.Timestamp
+	51, // 55: weir.actor.v1.InterruptionSignal.deadline:type_name -> google.protobuf.Timestamp
+	51, // 56: weir.actor.v1.InterruptionSignal.time:type_name -> google.protobuf.Timestamp
+	51, // 57: weir.actor.v1.InterruptionSignal.start_time:type_name -> google.protobuf.Timestamp
 	43, // 58: weir.actor.v1.InterruptionSignals.signals:type_name -> weir.actor.v1.InterruptionSignal
 	45, // 59: weir.actor.v1.InstanceWords.words:type_name -> weir.actor.v1.InstanceWord
-	60, // [60:60] is the sub-list for method output_type
-	60, // [60:60] is the sub-list for method input_type
-	60, // [60:60] is the sub-list for extension type_name
-	60, // [60:60] is the sub-list for extension extendee
-	0,  // [0:60] is the sub-list for field type_name
+	47, // 60: weir.actor.v1.NodeWords.words:type_name -> weir.actor.v1.NodeWord
+	61, // [61:61] is the sub-list for method output_type
+	61, // [61:61] is the sub-list for method input_type
+	61, // [61:61] is the sub-list for extension type_name
+	61, // [61:61] is the sub-list for extension extendee
+	0,  // [0:61] is the sub-list for field type_name
 }
 
 func init() { file_actorpb_actor_proto_init() }
@@ -4409,7 +4554,7 @@ func file_actorpb_actor_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_actorpb_actor_proto_rawDesc), len(file_actorpb_actor_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   48,
+			NumMessages:   50,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

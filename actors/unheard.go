@@ -1,0 +1,54 @@
+package actors
+
+import (
+	"weir/actors/node"
+	"weir/actors/remote"
+	"weir/actors/signal"
+	"weir/cluster/identity"
+	"weir/messages/actorpb"
+	"weir/raftstore/state"
+	"weir/scheduling"
+)
+
+// parted says that the connection with the agent of a node has broken.
+type parted struct{ node string }
+
+// onPeer tells the leader's actors of agents whose streams break: they may be dead. One that
+// stops says so before, and its jobs go on.
+func (r *Replica) onPeer(change remote.PeerChange) {
+	if change.Up || change.Bye || change.Identity.Role != identity.Agent || r.remote.Connected(change.Peer) {
+		return
+	}
+	if leader := r.leader.Load(); leader != nil {
+		r.system.Root.Send(leader, parted{change.Identity.Name})
+	}
+}
+
+// nodeWords implements the Words of nodes in a term.
+type nodeWords struct {
+	*Replica
+	term uint64
+}
+
+var _ node.Words = nodeWords{}
+
+// Say implements node.Words.
+func (w nodeWords) Say(node string, unheard bool) {
+	w.system.Root.Send(w.nodePID, signal.TellNode{Said: &actorpb.NodeWord{Node: node, Term: w.term, Unheard: unheard}})
+}
+
+// Unheard implements node.Words.
+func (w nodeWords) Unheard(node string) bool { return w.nodes.Unheard(node) }
+
+// hearNode tells of news about a node those who wait for instances there.
+func (r *Replica) hearNode(id string) {
+	operations := map[string]bool{}
+	r.store.View(func(s *state.State) {
+		for _, a := range s.AllocationsOfNode(scheduling.NodeID(id)) {
+			operations[a.GetOperationId()] = true
+		}
+	})
+	for operation := range operations {
+		r.hearWord(operation)
+	}
+}
