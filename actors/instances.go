@@ -8,6 +8,7 @@ import (
 	"weir/actors/operation"
 	"weir/actors/signal"
 	"weir/messages/actorpb"
+	"weir/messages/statepb"
 	"weir/raftstore/state"
 	"weir/scheduling"
 	"weir/scheduling/lifecycle"
@@ -267,6 +268,7 @@ func (r *Replica) heldBack(id string) (instances []operation.Instance) {
 			switch until := a.GetStop().GetHeldUntil(); {
 			case until != nil:
 				i.Held, waits = until.AsTime(), true
+				i.Drained = a.GetStop().GetInterruption() == statepb.InterruptedByDrain
 			default:
 				i.Told = a.GetStop() != nil
 			}

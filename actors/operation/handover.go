@@ -21,6 +21,9 @@ type Instance struct {
 	// that it knows.
 	Held time.Time
 	Told bool
+	// Drained: its order is that of a drain. Who leaves for another operation has no successor:
+	// its own has no room for one.
+	Drained bool
 	// Replaced: its cookie is another instance's already.
 	Replaced bool
 }
@@ -29,8 +32,8 @@ type Instance struct {
 // replaced now, and which are told to go; nil: none. again is when to look again even if nothing
 // changes; zero: never (J.3.3).
 //
-// As many are replaced at a time as the task's max_surge says. One is told when its successor is
-// ready and as many others as min_available says, and in the end whether or not they are.
+// Of those that are drained as many are replaced at a time as the task's max_surge says. One is told when its successor, if it is to have one,
+// is ready and as many others as min_available says, and in the end whether or not they are.
 func HandOver(now time.Time, op *statepb.Operation, term uint64, instances []Instance) (command *commandpb.HandOver, again time.Time) {
 	command = &commandpb.HandOver{Term: term, Time: timestamppb.New(now), OperationId: op.GetId()}
 	for _, task := range op.GetSpec().GetTasks() {
@@ -77,13 +80,14 @@ func handOver(now time.Time, command *commandpb.HandOver, task *statepb.TaskSpec
 		if i.Ready {
 			others--
 		}
-		substituted := task.GetMaxSurge() == 0 || i.Replaced && succeeded[i.Cookie]
+		surges := i.Drained && task.GetMaxSurge() > 0
+		substituted := !surges || i.Replaced && succeeded[i.Cookie]
 		switch {
 		case !now.Before(i.Held), substituted && others >= task.GetMinAvailable():
 			command.ReleaseJobIds = append(command.ReleaseJobIds, i.Job)
 			ready = others
 			continue
-		case !i.Replaced && beside < task.GetMaxSurge():
+		case surges && !i.Replaced && beside < task.GetMaxSurge():
 			command.ReplaceJobIds = append(command.ReplaceJobIds, i.Job)
 			beside++
 		}

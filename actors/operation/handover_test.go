@@ -16,10 +16,14 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 func TestHandOver(t *testing.T) {
 	soon, late := noon.Add(time.Minute), noon.Add(-time.Second)
 	held := func(job string, cookie int32, until time.Time, ready bool) Instance {
-		return Instance{Job: job, Task: "t", Cookie: cookie, Ready: ready, Held: until}
+		return Instance{Job: job, Task: "t", Cookie: cookie, Ready: ready, Held: until, Drained: true}
 	}
 	runs := func(job string, cookie int32, ready bool) Instance {
 		return Instance{Job: job, Task: "t", Cookie: cookie, Ready: ready}
+	}
+	preempted := func(i Instance) Instance {
+		i.Drained = false
+		return i
 	}
 	replaced := func(i Instance) Instance {
 		i.Replaced = true
@@ -49,6 +53,9 @@ func TestHandOver(t *testing.T) {
 		"those that were told are none of them":             {0, 1, []Instance{held("a", 0, soon, true), told(runs("b", 1, true))}, "", true},
 		"when its time is half over it is told in any case": {1, 3, []Instance{held("a", 0, late, true)}, "release a", false},
 		"successor and others have to be ready":             {1, 2, []Instance{replaced(held("a", 0, soon, true)), runs("z", 0, true)}, "", true},
+		"one that is preempted has no successor":            {1, 1, []Instance{preempted(held("a", 0, soon, true)), runs("b", 1, true)}, "release a", false},
+		"and waits for others to be ready":                  {1, 1, []Instance{preempted(held("a", 0, soon, true)), runs("b", 1, false)}, "", true},
+		"a drained one has its successor beside it":         {1, 1, []Instance{preempted(held("a", 0, soon, true)), held("b", 1, soon, true)}, "replace b, release a", true},
 		"a successor that was lost is not ready":            {1, 0, []Instance{replaced(held("a", 0, soon, true))}, "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -85,9 +92,10 @@ func TestHandOverKeepsPromises(t *testing.T) {
 				i.Told = true
 			case 1:
 				i.Held = noon.Add(time.Duration(rapid.IntRange(-1, 2).Draw(t, "until")) * time.Minute)
+				i.Drained = rapid.Bool().Draw(t, "drained")
 			case 2:
 				if beside < task.GetMaxSurge() {
-					i.Held, i.Replaced = noon.Add(time.Minute), true
+					i.Held, i.Replaced, i.Drained = noon.Add(time.Minute), true, true
 					beside++
 					if rapid.Bool().Draw(t, "has a successor") {
 						z := Instance{Job: "z" + i.Job, Task: "t", Cookie: i.Cookie, Ready: rapid.Bool().Draw(t, "successor ready")}
@@ -109,6 +117,11 @@ func TestHandOverKeepsPromises(t *testing.T) {
 		if more := int32(len(command.GetReplaceJobIds())); beside+more > max(task.GetMaxSurge(), beside) {
 			t.Fatalf("%d are replaced beside %d, %d may be", more, beside, task.GetMaxSurge())
 		}
+		for _, job := range command.GetReplaceJobIds() {
+			if !byJob[job].Drained {
+				t.Fatalf("%s is replaced, and leaves for another operation", job)
+			}
+		}
 		for _, job := range command.GetReleaseJobIds() {
 			i := byJob[job]
 			if i.Ready {
@@ -118,7 +131,7 @@ func TestHandOverKeepsPromises(t *testing.T) {
 			if early && ready < task.GetMinAvailable() {
 				t.Fatalf("%s is told to go, and %d others are ready", job, ready)
 			}
-			if early && task.GetMaxSurge() > 0 && !successor[i.Cookie] {
+			if early && i.Drained && task.GetMaxSurge() > 0 && !successor[i.Cookie] {
 				t.Fatalf("%s is told to go, and its successor is not ready", job)
 			}
 		}
