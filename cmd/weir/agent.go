@@ -80,8 +80,8 @@ version. Jobs keep running for the rest of the node's lease.`,
 			if err := notZero(cmd, "cpu", "memory", "user-slots"); err != nil {
 				return err
 			}
-			if f.onStop != keepJobs && f.onStop != endJobs {
-				return &exitError{exitUsage, fmt.Errorf("--on-stop %q: must be %s or %s", f.onStop, keepJobs, endJobs)}
+			if err := validOnStop(f.onStop); err != nil {
+				return err
 			}
 			log, err := f.logger()
 			if err != nil {
@@ -140,6 +140,14 @@ const (
 	keepJobs = "keep"
 	endJobs  = "end"
 )
+
+// validOnStop says what is wrong with a value of --on-stop.
+func validOnStop(value string) error {
+	if value == keepJobs || value == endJobs {
+		return nil
+	}
+	return &exitError{exitUsage, fmt.Errorf("--on-stop %q: must be %s or %s", value, keepJobs, endJobs)}
+}
 
 // runAgent runs a node's agent until ctx is done.
 func runAgent(ctx context.Context, f *agentFlags, log *slog.Logger, say func(string)) error {

@@ -53,6 +53,8 @@ type devFlags struct {
 	timeout          time.Duration
 	// lease is that of the nodes; 0: as long as the replicas have by default.
 	lease time.Duration
+	// onStop is what becomes of the jobs of an agent that is stopped.
+	onStop string
 }
 
 func newDevUpCommand() *cobra.Command {
@@ -84,6 +86,7 @@ cores and 4 user slots; on a small machine, jobs then share cores.`,
 	flags.StringVar(&f.nodePrefix, "node-prefix", defaults.NodePrefix, "prefix of node names: clusters that run on one machine at the same time need different ones")
 	flags.StringVar(&f.nodeMemory, "node-memory", "", "memory of each node for jobs, such as 1GiB: small nodes fill up and trigger preemption (default: an even share of the machine's)")
 	flags.DurationVar(&f.lease, "lease", 0, "how long an agent keeps running without contact with a leader, at least 2s; more for a busy machine (default: that of weir server)")
+	flags.StringVar(&f.onStop, "on-stop", endJobs, "what happens to the jobs of an agent on SIGTERM, as for weir agent: with keep they run until weir dev start restarts the agent, or the lease expires")
 	flags.BoolVar(&f.insecure, "insecure-plaintext", false, "no encryption, no certificates: every user of this machine is an operator")
 	flags.BoolVar(&f.detach, "detach", false, "return when the cluster is ready; stop it with weir dev down")
 	flags.DurationVar(&f.timeout, "timeout", defaults.ReadyTimeout, "how long to wait for the cluster to be ready")
@@ -121,6 +124,12 @@ func (f *devFlags) config() (devcluster.Config, error) {
 			return devcluster.Config{}, &exitError{exitUsage, fmt.Errorf("--lease: %w", err)}
 		}
 		c.ReplicaArguments = []string{"--lease", f.lease.String()}
+	}
+	if f.onStop != "" {
+		if err := validOnStop(f.onStop); err != nil {
+			return devcluster.Config{}, err
+		}
+		c.AgentArguments = []string{"--on-stop", f.onStop}
 	}
 	c.Program, c.JobProxy = program, proxy
 	c.Share = devcluster.ShareOut(machine.CPU, machine.Memory, f.agents)

@@ -263,6 +263,22 @@ func TestDevReplicasHaveTheLeaseThatTheyAreGiven(t *testing.T) {
 	}
 }
 
+func TestDevAgentsStopAsTheyAreTold(t *testing.T) {
+	makeProxy(t)
+	for value, test := range map[string]struct{ want, wantError string }{
+		"":      {},
+		"keep":  {want: "--on-stop keep"},
+		"end":   {want: "--on-stop end"},
+		"leave": {wantError: `--on-stop "leave": must be keep or end`},
+	} {
+		f := devFlags{dir: t.TempDir(), replicas: 1, agents: 2, timing: "default", timeout: time.Minute, onStop: value}
+		c, err := f.config()
+		if (err == nil) != (test.wantError == "") || err != nil && !strings.Contains(err.Error(), test.wantError) || strings.Join(c.AgentArguments, " ") != test.want {
+			t.Errorf("%q: arguments of agents %q, %v, want %q, %q", value, c.AgentArguments, err, test.want, test.wantError)
+		}
+	}
+}
+
 func TestDevNodesHaveTheMemoryThatTheyAreGiven(t *testing.T) {
 	makeProxy(t)
 	for text, test := range map[string]struct {
