@@ -20,6 +20,7 @@ const probePause = 20 * time.Millisecond
 
 // Fleet is the instances that may be sent requests.
 type Fleet struct {
+	// client asks instances whether they are ready; nil: discovery says.
 	client *http.Client
 
 	mu sync.Mutex
@@ -33,7 +34,7 @@ type Fleet struct {
 
 // member is a live instance.
 type member struct {
-	address string
+	address, job, node string
 	// forget ends the wait for its first answer.
 	forget context.CancelFunc
 	// running is how many requests are under way.
@@ -44,6 +45,10 @@ type member struct {
 func NewFleet(client *http.Client) *Fleet {
 	return &Fleet{client: client, members: map[string]*member{}, changed: make(chan struct{})}
 }
+
+// NewReadyFleet returns an empty fleet that asks no instance: those are ready that discovery
+// says are.
+func NewReadyFleet() *Fleet { return NewFleet(nil) }
 
 // Follow keeps the fleet as discovery says until the service is over or ctx is done.
 // Each answer is then handed to see.
@@ -65,14 +70,15 @@ func (f *Fleet) Follow(ctx context.Context, answers iter.Seq2[*apipb.WatchInstan
 }
 
 // take makes the live instances those of discovery. New ones are asked until they
-// answer: an instance is live from the moment that it has a place to run.
+// answer, for an instance is live from the moment that it has a place to run; or where none is
+// asked, they are those that discovery says are ready.
 func (f *Fleet) take(ctx context.Context, seen []*apipb.Instance, probes *sync.WaitGroup) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	live := map[string]bool{}
 	for _, instance := range seen {
 		id := instance.GetJobId()
-		if instance.GetState() != actorpb.InstanceLive || len(instance.GetPorts()) == 0 {
+		if instance.GetState() != actorpb.InstanceLive || len(instance.GetPorts()) == 0 || f.client == nil && !instance.GetReady() {
 			continue
 		}
 		live[id] = true
@@ -80,8 +86,13 @@ func (f *Fleet) take(ctx context.Context, seen []*apipb.Instance, probes *sync.W
 			continue
 		}
 		ctx, cancel := context.WithCancel(ctx)
-		m := &member{address: net.JoinHostPort(instance.GetHost(), strconv.Itoa(int(instance.GetPorts()[0]))), forget: cancel}
+		m := &member{address: net.JoinHostPort(instance.GetHost(), strconv.Itoa(int(instance.GetPorts()[0]))), job: id, node: instance.GetNode(), forget: cancel}
 		f.members[id] = m
+		if f.client == nil {
+			f.ready = append(f.ready, m)
+			f.tell()
+			continue
+		}
 		probes.Go(func() { f.probe(ctx, id, m) })
 	}
 	for id, m := range f.members {
@@ -111,16 +122,16 @@ func (f *Fleet) Ready(ctx context.Context, count int) error {
 
 // pick returns where to send the next request: to the ready instance with the fewest
 // under way. It waits for one. done is to be called at the end of the request.
-func (f *Fleet) pick(ctx context.Context) (address string, done func(), err error) {
-	m, err := f.await(ctx, 1, func(ready []*member) *member {
+func (f *Fleet) pick(ctx context.Context) (to *member, done func(), err error) {
+	to, err = f.await(ctx, 1, func(ready []*member) *member {
 		m := slices.MinFunc(ready, func(a, b *member) int { return a.running - b.running })
 		m.running++
 		return m
 	})
 	if err != nil {
-		return "", nil, err
+		return nil, nil, err
 	}
-	return m.address, func() { f.done(m) }, nil
+	return to, func() { f.done(to) }, nil
 }
 
 // await waits until so many instances are ready, and returns what choose does of them.

@@ -23,19 +23,21 @@ type Config struct {
 	// have ended; at most Bound of them are under way at once.
 	Rate  float64
 	Bound int
+	// Pause of a worker whose request has failed.
+	Pause time.Duration
 	// Seed decides lengths and times.
 	Seed uint64
 }
 
 // DefaultConfig returns a load of some 600 requests a second.
 func DefaultConfig() Config {
-	return Config{Lengths: DefaultLengths(), Workers: 80, Rate: 200, Bound: 400, Seed: 1}
+	return Config{Lengths: DefaultLengths(), Workers: 80, Rate: 200, Bound: 400, Pause: 100 * time.Millisecond, Seed: 1}
 }
 
 // Validate says what is wrong with the load, if something is.
 func (c Config) Validate() error {
-	if c.Workers < 0 || c.Rate < 0 || c.Bound < 0 || c.Workers == 0 && c.Rate == 0 {
-		return fmt.Errorf("load: %d workers, %v requests a second, at most %d: must not be negative, and something must be sent", c.Workers, c.Rate, c.Bound)
+	if c.Workers < 0 || c.Rate < 0 || c.Bound < 0 || c.Pause < 0 || c.Workers == 0 && c.Rate == 0 {
+		return fmt.Errorf("load: %d workers with pauses of %v, %v requests a second, at most %d: must not be negative, and something must be sent", c.Workers, c.Pause, c.Rate, c.Bound)
 	}
 	return c.Lengths.Validate()
 }
@@ -46,7 +48,6 @@ type Generator struct {
 	fleet  *Fleet
 	client *http.Client
 	book   book
-	began  time.Time
 }
 
 // NewClient returns an HTTP client for a load: it keeps a connection for each request
@@ -66,13 +67,13 @@ func New(config Config, fleet *Fleet, client *http.Client) *Generator {
 // Run sends requests until stop is done, and returns when all have ended. ctx breaks off
 // those under way, which have failed then.
 func (g *Generator) Run(ctx, stop context.Context) {
-	g.began = time.Now()
+	began := time.Now()
 	var loops sync.WaitGroup
 	for i := range g.config.Workers {
 		loops.Go(func() { g.closed(ctx, stop, rand.New(rand.NewPCG(g.config.Seed, uint64(i)))) })
 	}
 	if g.config.Rate > 0 {
-		loops.Go(func() { g.open(ctx, stop, rand.New(rand.NewPCG(g.config.Seed, uint64(g.config.Workers)))) })
+		loops.Go(func() { g.open(ctx, stop, began, rand.New(rand.NewPCG(g.config.Seed, uint64(g.config.Workers)))) })
 	}
 	loops.Wait()
 }
@@ -83,17 +84,23 @@ func (g *Generator) Tally() Tally { return g.book.now() }
 // closed sends one request after the other.
 func (g *Generator) closed(ctx, stop context.Context, random *rand.Rand) {
 	for stop.Err() == nil {
-		g.send(ctx, stop, &g.book.tally.Closed, g.config.Lengths.draw(random))
+		if g.send(ctx, stop, &g.book.tally.Closed, g.config.Lengths.draw(random)) {
+			continue
+		}
+		select {
+		case <-stop.Done():
+		case <-time.After(g.config.Pause):
+		}
 	}
 }
 
 // open sends requests at random times.
-func (g *Generator) open(ctx, stop context.Context, random *rand.Rand) {
+func (g *Generator) open(ctx, stop context.Context, due time.Time, random *rand.Rand) {
 	var under sync.WaitGroup
 	defer under.Wait()
 	places := make(chan struct{}, g.config.Bound)
 	loop := &g.book.tally.Open
-	for due := g.began; ; {
+	for {
 		due = due.Add(time.Duration(random.ExpFloat64() / g.config.Rate * float64(time.Second)))
 		select {
 		case <-stop.Done():
@@ -113,18 +120,20 @@ func (g *Generator) open(ctx, stop context.Context, random *rand.Rand) {
 	}
 }
 
-// send sends one request, when there is an instance, and notes its end.
-func (g *Generator) send(ctx, stop context.Context, loop *Count, length time.Duration) {
-	address, done, err := g.fleet.pick(stop)
+// send sends one request, when there is an instance, notes its end, and reports whether it
+// was answered.
+func (g *Generator) send(ctx, stop context.Context, loop *Count, length time.Duration) (answered bool) {
+	to, done, err := g.fleet.pick(stop)
 	if err != nil {
 		// The load stops.
-		return
+		return false
 	}
 	defer done()
 	g.book.sent(loop)
 	began := time.Now()
-	failure := g.request(ctx, address, length)
-	g.book.ended(loop, time.Since(g.began), time.Since(began), failure)
+	failure := g.request(ctx, to.address, length)
+	g.book.ended(loop, Cut{Began: began, Ended: time.Now(), Job: to.job, Node: to.node, What: failure})
+	return failure == ""
 }
 
 // request returns what went wrong; empty: it was answered. It is a POST, which the

@@ -59,7 +59,7 @@ func (i *instance) leave(t *testing.T) {
 // as is what discovery says of it.
 func (i *instance) as(state string) *apipb.Instance {
 	at := i.listener.Addr().(*net.TCPAddr)
-	return &apipb.Instance{JobId: i.id, Host: at.IP.String(), Ports: []int32{int32(at.Port)}, State: state}
+	return &apipb.Instance{JobId: i.id, Node: "n1", Host: at.IP.String(), Ports: []int32{int32(at.Port)}, State: state}
 }
 
 // answers are those of a discovery that says what it is sent.
@@ -156,6 +156,12 @@ func TestInstancesComeAndGo(t *testing.T) {
 	if total := tally.Total(); total.Sent != total.Answered+total.Failed || total.Failed == 0 || tally.Closed.Sent == 0 || tally.Open.Sent == 0 || len(tally.Cut) != total.Failed {
 		t.Errorf("counted %+v", tally)
 	}
+	for _, cut := range tally.Cut {
+		if cut.Job != "b" || cut.Node != "n1" || cut.What == "" || cut.Ended.Before(cut.Began) {
+			t.Errorf("failed %+v, want one of those that were sent to b", cut)
+			break
+		}
+	}
 	if tally.Longest < 50*time.Millisecond {
 		t.Errorf("the longest request took %v", tally.Longest)
 	}
@@ -164,6 +170,52 @@ func TestInstancesComeAndGo(t *testing.T) {
 		t.Error(err)
 	}
 	c.leave(t)
+}
+
+// TestReadyByWord sends requests to those alone that discovery says are ready: also to one that
+// does not listen, whose requests fail, and of which no more are sent before a pause is over.
+func TestReadyByWord(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	a := serve(t, "a", 0)
+	client := load.NewClient()
+	defer client.CloseIdleConnections()
+	fleet := load.NewReadyFleet()
+	seen, unready := a.as(actorpb.InstanceLive), &apipb.Instance{JobId: "b", Host: "127.0.0.1", Ports: []int32{1}, State: actorpb.InstanceLive}
+	news, told := make(chan []*apipb.Instance), make(chan struct{})
+	go func() {
+		_ = fleet.Follow(ctx, answers(ctx, news), func([]*apipb.Instance) { told <- struct{}{} })
+	}()
+	say := func(seen ...*apipb.Instance) {
+		news <- seen
+		<-told
+	}
+	run := func(until func(load.Count) bool) load.Tally {
+		config := quick()
+		config.Workers, config.Rate, config.Pause = 1, 0, time.Hour
+		generator := load.New(config, fleet, client)
+		stop, halt := context.WithCancel(ctx)
+		go func() {
+			defer halt()
+			for !until(generator.Tally().Total()) && ctx.Err() == nil {
+				<-time.After(time.Millisecond)
+			}
+		}()
+		generator.Run(ctx, stop)
+		return generator.Tally()
+	}
+	say(seen, unready)
+	seen.Ready = true
+	say(seen, unready)
+	if tally := run(func(c load.Count) bool { return c.Answered >= 20 }); tally.Total().Failed != 0 {
+		t.Errorf("requests have gone to one that is not ready: %+v", tally)
+	}
+	unready.Ready = true
+	say(unready)
+	if tally := run(func(c load.Count) bool { return c.Failed > 0 }); tally.Total().Sent != 1 || tally.Cut[0].Job != "b" {
+		t.Errorf("counted %+v, want one request to b that failed", tally)
+	}
+	a.leave(t)
 }
 
 // TestOpenLoopIsBounded withholds what is due while as many requests are under way as
@@ -196,6 +248,7 @@ func TestValidate(t *testing.T) {
 	}{
 		"default":               {func(*load.Config) {}, ""},
 		"nothing is sent":       {func(c *load.Config) { c.Workers, c.Rate = 0, 0 }, "something must be sent"},
+		"a negative pause":      {func(c *load.Config) { c.Pause = -1 }, "must not be negative"},
 		"a negative bound":      {func(c *load.Config) { c.Bound = -1 }, "must not be negative"},
 		"short ones of no time": {func(c *load.Config) { c.Lengths.ShortFrom = 0 }, "must be positive"},
 		"more than all":         {func(c *load.Config) { c.Lengths.LongPart = 1.5 }, "must be 0 to 1"},

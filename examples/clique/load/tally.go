@@ -2,6 +2,7 @@ package load
 
 import (
 	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -21,8 +22,17 @@ type Tally struct {
 	Longest time.Duration
 	// Failures counts failed requests by what went wrong.
 	Failures map[string]int
-	// Cut are the times from the beginning of the load at which requests failed.
-	Cut []time.Duration
+	// Cut are those that failed, in the order in which they did.
+	Cut []Cut
+}
+
+// Cut is a request that failed.
+type Cut struct {
+	Began, Ended time.Time
+	// Job is the instance that it was sent to, Node where that was.
+	Job, Node string
+	// What went wrong.
+	What string
 }
 
 // Total is that of both loops.
@@ -51,26 +61,27 @@ func (b *book) withheld(loop *Count) {
 	loop.Withheld++
 }
 
-func (b *book) ended(loop *Count, at, took time.Duration, failure string) {
+// ended notes the end of a request, which was answered if nothing went wrong.
+func (b *book) ended(loop *Count, end Cut) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if failure == "" {
+	if end.What == "" {
 		loop.Answered++
-		b.tally.Longest = max(b.tally.Longest, took)
+		b.tally.Longest = max(b.tally.Longest, end.Ended.Sub(end.Began))
 		return
 	}
 	loop.Failed++
 	if b.tally.Failures == nil {
 		b.tally.Failures = map[string]int{}
 	}
-	b.tally.Failures[failure]++
-	b.tally.Cut = append(b.tally.Cut, at)
+	b.tally.Failures[end.What]++
+	b.tally.Cut = append(b.tally.Cut, end)
 }
 
 func (b *book) now() Tally {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	t := b.tally
-	t.Failures, t.Cut = maps.Clone(t.Failures), append([]time.Duration(nil), t.Cut...)
+	t.Failures, t.Cut = maps.Clone(t.Failures), slices.Clone(t.Cut)
 	return t
 }

@@ -2,7 +2,6 @@ package show
 
 import (
 	"context"
-	"fmt"
 
 	"google.golang.org/protobuf/types/known/structpb"
 
@@ -49,24 +48,6 @@ func (s *stage) furnish(ctx context.Context) error {
 	return err
 }
 
-// measure sees how large the nodes are: the jobs of either operation fill them all.
-func (s *stage) measure(ctx context.Context) error {
-	nodes, err := s.ListNodes(ctx, "")
-	if err != nil {
-		return err
-	}
-	for _, node := range nodes {
-		if cpu := node.GetResources().GetCpu(); s.cpu == 0 || cpu/perNode < s.cpu {
-			s.cpu = cpu / perNode
-		}
-	}
-	s.jobs = perNode * len(nodes)
-	if s.cpu <= 0 {
-		return fmt.Errorf("the nodes have no processors: %v", nodes)
-	}
-	return nil
-}
-
 // serviceSpec describes the service: its instances are told by SIGTERM, have a port
 // each, and run again when they have left.
 func (s *stage) serviceSpec(mode string) map[string]any {
@@ -89,13 +70,4 @@ func (s *stage) heavySpec() map[string]any {
 			"job_count": s.jobs, "command": []any{"/bin/sleep", "1h"}, "cpu_limit": s.cpu, "memory_limit": memoryLimit,
 		}},
 	}
-}
-
-func (s *stage) start(ctx context.Context, description map[string]any) (operation string, err error) {
-	spec, err := structpb.NewStruct(description)
-	if err != nil {
-		return "", err
-	}
-	started, err := s.StartOperation(ctx, &apipb.StartRequest{Spec: spec})
-	return started.GetOperationId(), err
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weir/examples/clique/load"
+	"weir/examples/clique/playground"
 	"weir/messages/apipb"
 	"weir/scheduling/lifecycle"
 )
@@ -67,7 +68,7 @@ func (s *scene) name() string { return names[s.mode] }
 
 // open starts the service and, once all instances are ready, its load.
 func (s *scene) open(ctx context.Context) (err error) {
-	if s.service, err = s.start(ctx, s.serviceSpec(s.mode)); err != nil {
+	if s.service, err = s.Begin(ctx, s.serviceSpec(s.mode)); err != nil {
 		return err
 	}
 	s.trace = newTrace(s.jobs)
@@ -87,7 +88,7 @@ func (s *scene) open(ctx context.Context) (err error) {
 		s.generator.Run(ctx, stop)
 	})
 	s.say("%d instances are ready", s.jobs)
-	return pause(ctx, s.Alone)
+	return playground.Pause(ctx, s.Alone)
 }
 
 // await waits until so many instances are ready.
@@ -118,7 +119,7 @@ func (s *scene) followShare(ctx context.Context, operation string, of func(*mome
 			return err
 		}
 		s.trace.note(func(m *moment) { of(m).fair = op.GetFairShare() })
-		if err := pause(ctx, sharePeriod); err != nil {
+		if err := playground.Pause(ctx, sharePeriod); err != nil {
 			return err
 		}
 	}
@@ -127,7 +128,7 @@ func (s *scene) followShare(ctx context.Context, operation string, of func(*mome
 // arrive starts the heavy operation.
 func (s *scene) arrive(ctx context.Context) (err error) {
 	s.result.arrived = s.trace.since()
-	if s.heavy, err = s.start(ctx, s.heavySpec()); err != nil {
+	if s.heavy, err = s.Begin(ctx, s.heavySpec()); err != nil {
 		return err
 	}
 	s.watch(ctx, func() error {
@@ -152,13 +153,13 @@ func (s *scene) share(ctx context.Context) error {
 		if ok {
 			s.result.reached = took
 			s.say("both have their fair share, after %.1f s", took.Seconds())
-			return pause(ctx, s.Together-(s.trace.since()-s.result.arrived))
+			return playground.Pause(ctx, s.Together-(s.trace.since()-s.result.arrived))
 		}
 		if time.Now().After(limit) {
 			moments := s.trace.all()
 			return fmt.Errorf("the operations have not got their fair shares in %v: %+v", patience, moments[len(moments)-1])
 		}
-		if err := pause(ctx, glance); err != nil {
+		if err := playground.Pause(ctx, playground.Glance); err != nil {
 			return err
 		}
 	}
@@ -175,11 +176,11 @@ func (s *scene) depart(ctx context.Context) error {
 		return err
 	}
 	s.say("%d instances are ready again", s.jobs)
-	if err := pause(ctx, s.After-(s.trace.since()-s.result.departed)); err != nil {
+	if err := playground.Pause(ctx, s.After-(s.trace.since()-s.result.departed)); err != nil {
 		return err
 	}
 	for s.generator.Tally().Total().Sent < s.Requests {
-		if err := pause(ctx, glance); err != nil {
+		if err := playground.Pause(ctx, playground.Glance); err != nil {
 			return err
 		}
 	}
@@ -219,16 +220,4 @@ func (s *scene) account(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// pause waits for d, if that is positive.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
-		return nil
-	}
 }

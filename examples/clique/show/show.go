@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"weir/examples/clique/playground"
 )
 
 // ErrBroken is returned by Run when what the example shows did not happen.
@@ -13,7 +15,7 @@ var ErrBroken = errors.New("what was promised does not hold")
 // stage is a cluster on which the service is run.
 type stage struct {
 	Config
-	*cluster
+	*playground.Cluster
 	// jobs of either operation fill the cluster, cpu is what each of them takes.
 	jobs int
 	cpu  float64
@@ -54,15 +56,18 @@ func Run(ctx context.Context, c Config) (err error) {
 // runBoth runs the service in both modes on a cluster that lives as long.
 func runBoth(ctx context.Context, c Config) (ordinary, gentle *result, err error) {
 	fmt.Fprintf(c.Out, "starting 3 replicas and %d agents on this machine\n", c.Agents)
-	up, err := startCluster(ctx, c.Weir, c.Agents)
+	up, err := playground.Start(ctx, c.Weir, c.Agents)
 	if up != nil {
-		defer func() { err = errors.Join(err, up.stop()) }()
+		defer func() { err = errors.Join(err, up.Stop()) }()
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	s := &stage{Config: c, cluster: up}
-	if err := errors.Join(s.measure(ctx), s.furnish(ctx)); err != nil {
+	s := &stage{Config: c, Cluster: up}
+	if err := s.furnish(ctx); err != nil {
+		return nil, nil, err
+	}
+	if s.cpu, s.jobs, err = up.Places(ctx, perNode); err != nil {
 		return nil, nil, err
 	}
 	if ordinary, err = s.play(ctx, normal); err != nil {

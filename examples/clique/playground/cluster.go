@@ -1,4 +1,4 @@
-package show
+package playground
 
 import (
 	"context"
@@ -22,15 +22,17 @@ const (
 	// readyWithin is how long a cluster may take to be ready, on a busy machine too;
 	// stoppedWithin how long it may take to end its jobs and processes.
 	readyWithin, stoppedWithin = 3 * time.Minute, 3 * time.Minute
-	glance                     = 100 * time.Millisecond
-	// lease is that of the nodes: no instance ends because an agent waits for a processor.
-	lease = 30 * time.Second
+	// Glance is between two looks at how things stand.
+	Glance = 100 * time.Millisecond
+	// Lease is that of the nodes: no instance ends because an agent waits for a processor.
+	Lease = 30 * time.Second
 )
 
-// cluster is one of this machine, in a folder of its own.
-type cluster struct {
+// Cluster is one of this machine, in a folder of its own.
+type Cluster struct {
 	*client.Client
-	dir string
+	// weir is the program, dir the folder.
+	weir, dir string
 	// process is weir dev up, log takes what it prints.
 	process *os.Process
 	log     *os.File
@@ -39,20 +41,21 @@ type cluster struct {
 	err  error
 }
 
-// startCluster starts a cluster and waits until all nodes are online. One that is
-// returned is to be stopped, beside an error too.
-func startCluster(ctx context.Context, weir string, agents int) (*cluster, error) {
+// Start starts three replicas and so many agents by the program weir, and waits until all
+// nodes are online. An agent that is stopped leaves its jobs to the next one. A cluster that
+// is returned is to be stopped, beside an error too.
+func Start(ctx context.Context, weir string, agents int) (*Cluster, error) {
 	dir, err := os.MkdirTemp("", "weir-clique-")
 	if err != nil {
 		return nil, fmt.Errorf("start cluster: %w", err)
 	}
-	c := &cluster{dir: dir, over: make(chan struct{})}
+	c := &Cluster{weir: weir, dir: dir, over: make(chan struct{})}
 	if c.log, err = openLog(); err != nil {
 		return c, fmt.Errorf("start cluster: %w", err)
 	}
 	started := make(chan error, 1)
-	go c.run(exec.Command(weir, "dev", "up", "--dir", dir, "--agents", fmt.Sprint(agents), "--lease", lease.String(),
-		"--node-prefix", fmt.Sprintf("clique-%d-n", os.Getpid())), started)
+	go c.run(exec.Command(weir, "dev", "up", "--dir", dir, "--agents", fmt.Sprint(agents), "--lease", Lease.String(),
+		"--on-stop", "keep", "--node-prefix", fmt.Sprintf("clique-%d-n", os.Getpid())), started)
 	if err := <-started; err != nil {
 		return c, fmt.Errorf("start cluster: %w", err)
 	}
@@ -68,7 +71,7 @@ func startCluster(ctx context.Context, weir string, agents int) (*cluster, error
 			return c, fmt.Errorf("start cluster: %w: %w", context.Cause(ctx), err)
 		case <-c.over:
 			return c, fmt.Errorf("start cluster: weir dev up has ended: %w\n%s", c.err, c.printed())
-		case <-time.After(glance):
+		case <-time.After(Glance):
 		}
 	}
 }
@@ -84,7 +87,7 @@ func openLog() (*os.File, error) {
 }
 
 // printed returns what weir dev up has printed.
-func (c *cluster) printed() string {
+func (c *Cluster) printed() string {
 	text, err := io.ReadAll(io.NewSectionReader(c.log, 0, math.MaxInt64))
 	if err != nil {
 		return err.Error()
@@ -94,7 +97,7 @@ func (c *cluster) printed() string {
 
 // run runs weir dev up. It takes its processes along when it ends, and the system ends
 // it with the thread that has started it: so nothing is left if this program is killed.
-func (c *cluster) run(cmd *exec.Cmd, started chan<- error) {
+func (c *Cluster) run(cmd *exec.Cmd, started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	defer close(c.over)
@@ -113,7 +116,7 @@ func (c *cluster) run(cmd *exec.Cmd, started chan<- error) {
 }
 
 // ready reports whether every node is online, and if not why.
-func (c *cluster) ready(ctx context.Context, agents int) (bool, error) {
+func (c *Cluster) ready(ctx context.Context, agents int) (bool, error) {
 	if c.Client == nil {
 		settings, err := client.ReadSettings(filepath.Join(c.dir, filepath.Base(client.SettingsFile)))
 		if err != nil {
@@ -130,8 +133,8 @@ func (c *cluster) ready(ctx context.Context, agents int) (bool, error) {
 	return err == nil, err
 }
 
-// stop ends the cluster and removes all that it has kept.
-func (c *cluster) stop() (err error) {
+// Stop ends the cluster and removes all that it has kept.
+func (c *Cluster) Stop() (err error) {
 	if c.Client != nil {
 		c.Client.Close()
 	}

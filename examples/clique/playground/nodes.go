@@ -1,0 +1,154 @@
+package playground
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// member is a process of the cluster.
+type member struct {
+	Name string
+	// Pid is 0 when it does not run.
+	Pid int
+	// Data is the folder of all that it keeps; of an agent, that of its jobs too.
+	Data string
+}
+
+// StopAgent stops the agent of a node as an upgrade does, and waits until it has ended. Its
+// jobs go on, for as long as the node's lease.
+func (c *Cluster) StopAgent(ctx context.Context, node string) error {
+	agent, err := c.member(ctx, node)
+	if err == nil {
+		err = send(agent.Pid, syscall.SIGTERM)
+	}
+	if err != nil {
+		return fmt.Errorf("stop the agent of %s: %w", node, err)
+	}
+	return c.ended(ctx, node)
+}
+
+// StartAgent starts the agent of a node again, and waits until it is ready.
+func (c *Cluster) StartAgent(ctx context.Context, node string) error {
+	_, err := c.command(ctx, "start", node)
+	return err
+}
+
+// KillNode ends the agent of a node, and all processes of its jobs, as a machine that fails
+// does, and returns when it did.
+func (c *Cluster) KillNode(ctx context.Context, node string) (at time.Time, err error) {
+	agent, err := c.member(ctx, node)
+	if err != nil {
+		return at, fmt.Errorf("kill node %s: %w", node, err)
+	}
+	jobs, err := below(agent.Data)
+	if err != nil {
+		return at, fmt.Errorf("kill node %s: %w", node, err)
+	}
+	at = time.Now()
+	if err := send(agent.Pid, syscall.SIGKILL); err != nil {
+		return at, fmt.Errorf("kill node %s: %w", node, err)
+	}
+	// A job may have started processes meanwhile.
+	for len(jobs) > 0 {
+		for _, pid := range jobs {
+			// It may have ended with another one.
+			if err := send(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+				return at, fmt.Errorf("kill node %s: %w", node, err)
+			}
+		}
+		if err := Pause(ctx, Glance); err != nil {
+			return at, err
+		}
+		if jobs, err = below(agent.Data); err != nil {
+			return at, fmt.Errorf("kill node %s: %w", node, err)
+		}
+	}
+	return at, c.ended(ctx, node)
+}
+
+// ended waits until the agent of a node has ended.
+func (c *Cluster) ended(ctx context.Context, node string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, stoppedWithin, fmt.Errorf("the agent of %s is there after %v", node, stoppedWithin))
+	defer cancel()
+	for {
+		agent, err := c.member(ctx, node)
+		if err != nil || agent.Pid == 0 {
+			return err
+		}
+		if err := Pause(ctx, Glance); err != nil {
+			return err
+		}
+	}
+}
+
+// member returns a process of the cluster as it is now.
+func (c *Cluster) member(ctx context.Context, name string) (member, error) {
+	printed, err := c.command(ctx, "status", "-o", "json")
+	if err != nil {
+		return member{}, err
+	}
+	var status struct{ Members []member }
+	if err := json.Unmarshal(printed, &status); err != nil {
+		return member{}, fmt.Errorf("weir dev status: %w", err)
+	}
+	for _, m := range status.Members {
+		if m.Name == name {
+			return m, nil
+		}
+	}
+	return member{}, fmt.Errorf("weir dev status names no %s", name)
+}
+
+// command runs weir dev with a verb for this cluster, and returns what it prints.
+func (c *Cluster) command(ctx context.Context, arguments ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, c.weir, append([]string{"dev", arguments[0], "--dir", c.dir}, arguments[1:]...)...)
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	printed, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("weir dev %s: %w: %s", strings.Join(arguments, " "), err, bytes.TrimSpace(errs.Bytes()))
+	}
+	return printed, nil
+}
+
+// send sends a signal to a process, which must be one.
+func send(pid int, signal syscall.Signal) error {
+	if pid <= 0 {
+		return errors.New("it does not run")
+	}
+	return syscall.Kill(pid, signal)
+}
+
+// below returns the processes that run in a folder, or have it in their command lines, but for
+// agents: those of a node's jobs.
+func below(folder string) (pids []int, err error) {
+	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range lines {
+		process := filepath.Dir(file)
+		pid, err := strconv.Atoi(filepath.Base(process))
+		if err != nil {
+			return nil, err
+		}
+		// Processes of others end meanwhile.
+		line, _ := os.ReadFile(file)
+		cwd, _ := os.Readlink(filepath.Join(process, "cwd"))
+		agent := bytes.Contains(line, []byte("\x00agent\x00"))
+		if !agent && (strings.HasPrefix(cwd, folder+"/") || bytes.Contains(line, []byte(folder+"/"))) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids, nil
+}
