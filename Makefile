@@ -14,7 +14,7 @@ GOLANGCI := $(TOOLS)/golangci-lint-v2.15.0
 BUF      := $(TOOLS)/buf-v1.65.0
 
 .DEFAULT_GOAL := help
-.PHONY: help run up down example-clique build test fairness planted race lint proto verify bench fuzz clean
+.PHONY: help run up down example-clique example-storm build test fairness planted race lint proto verify bench fuzz clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,6 +31,10 @@ down: ## Stop what `make up` started
 example-clique: build ## Run a service under ordinary and under graceful preemption; pictures are left in bin/clique
 	$(GO) build -trimpath -o bin/clique/clique ./examples/clique
 	./bin/clique/clique show --weir bin/weir --pictures bin/clique
+
+example-storm: build ## Run a service for ten minutes while nodes are drained, upgraded and killed, twice; SEED (1); pictures are left in bin/clique
+	$(GO) build -trimpath -o bin/clique/clique ./examples/clique
+	./bin/clique/clique storm --weir bin/weir --pictures bin/clique --seed $(or $(SEED),1)
 
 build: ## Build bin/weir and bin/weir-jobproxy
 	$(GO) build -trimpath -o bin/weir ./cmd/weir

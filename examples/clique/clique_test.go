@@ -54,7 +54,7 @@ func buildAndRun(m *testing.M) (code int, err error) {
 	return m.Run(), nil
 }
 
-// shown is a run of clique show.
+// shown is a run of clique show, or of clique storm.
 type shown struct {
 	cmd *exec.Cmd
 	// temp is where it may keep things, pictures where those are to be.
@@ -82,11 +82,11 @@ func (t *transcript) String() string {
 	return t.text.String()
 }
 
-// begin starts clique show, and returns its output.
-func begin(ctx context.Context, t *testing.T, flags ...string) (*shown, io.Reader) {
+// begin starts clique with a verb, and returns its output.
+func begin(ctx context.Context, t *testing.T, verb string, flags ...string) (*shown, io.Reader) {
 	t.Helper()
 	s := &shown{temp: t.TempDir(), pictures: filepath.Join(t.TempDir(), "pictures"), output: new(transcript)}
-	s.cmd = exec.CommandContext(ctx, filepath.Join(programs, "clique"), append([]string{"show", "--pictures", s.pictures}, flags...)...)
+	s.cmd = exec.CommandContext(ctx, filepath.Join(programs, "clique"), append([]string{verb, "--pictures", s.pictures}, flags...)...)
 	s.cmd.Env = append(os.Environ(), "TMPDIR="+s.temp)
 	s.cmd.Cancel = func() error { return s.cmd.Process.Signal(syscall.SIGTERM) }
 	s.cmd.Stderr = s.output
@@ -159,7 +159,7 @@ func TestClique(t *testing.T) {
 	// From the signal until who sends requests has heard of it a busy machine may take as long
 	// as another replica takes to lead, or a process stands still: no request may fail for that
 	// in the graceful run. Usage has to be fair within the longest request.
-	s, out := begin(ctx, t, "--agents", "2", "--alone", "1s", "--together", "4s", "--after", "1s", "--requests", "1000",
+	s, out := begin(ctx, t, "show", "--agents", "2", "--alone", "1s", "--together", "4s", "--after", "1s", "--requests", "1000",
 		"--short", "6s", "--starvation", "500ms", "--notice", "5s", "--long-notice", "20s", "--long-from", "7500ms", "--long-mean", "300ms", "--longest", "1m", "--long", "3m")
 	printed, err := io.ReadAll(out)
 	if err := errors.Join(err, s.cmd.Wait()); err != nil {
@@ -183,24 +183,66 @@ func TestClique(t *testing.T) {
 	s.leavesNothing(t)
 }
 
+// TestStorm (I4, I7) runs a short storm with each kind of event: a service whose instances are
+// handed over loses no request that was not on the node that died. Nothing but pictures is left.
+func TestStorm(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a cluster, and two runs on it")
+	}
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	// The notice is long for the cause that TestClique has one.
+	s, out := begin(ctx, t, "storm", "--duration", "10s", "--dead", "5s", "--requests", "1000", "--notice", "10s", "--timeout", "2m",
+		"--workers", "8", "--rate", "20", "--long-from", "500ms", "--longest", "3s")
+	printed, err := io.ReadAll(out)
+	if err := errors.Join(err, s.cmd.Wait()); err != nil {
+		t.Fatalf("%v\n%s", err, s.output)
+	}
+	t.Logf("%s", printed)
+	lines := strings.Split(strings.TrimSuffix(string(printed), "\n"), "\n")
+	var failed, sent, doomed int
+	last := lines[len(lines)-1]
+	if _, err := fmt.Sscanf(last, "handed over failed %d of %d requests, and %d on the dead node;", &failed, &sent, &doomed); err != nil {
+		t.Fatalf("the last line is %q: %v", last, err)
+	}
+	if failed != 0 || sent < 1000 {
+		t.Errorf("not as promised: %s", last)
+	}
+	for _, what := range []string{"is drained", "may have jobs again", "is upgraded", "a rival comes", "the rival goes", "dies", "starts again"} {
+		if !strings.Contains(string(printed), what) {
+			t.Errorf("nothing of what happened %q", what)
+		}
+	}
+	for _, name := range []string{"storm-handed-over.svg", "storm-handed-over.png", "storm-plain.svg", "storm-plain.png"} {
+		if info, err := os.Stat(filepath.Join(s.pictures, name)); err != nil || info.Size() == 0 {
+			t.Errorf("picture %s: %v", name, err)
+		}
+	}
+	s.leavesNothing(t)
+}
+
 // TestInterrupted ends the example while requests flow: its cluster goes with it.
 func TestInterrupted(t *testing.T) {
 	if testing.Short() {
 		t.Skip("clusters")
 	}
 	for name, tc := range map[string]struct {
+		verb      string
+		flags     []string
 		signal    syscall.Signal
 		wantCode  int
 		wantPrint string
 	}{
-		"by Ctrl-C":  {syscall.SIGINT, 1, "clique: interrupted"},
-		"by kill -9": {syscall.SIGKILL, -1, ""},
+		"by Ctrl-C":             {"show", []string{"--agents", "1"}, syscall.SIGINT, 1, "clique: interrupted"},
+		"by kill -9":            {"show", []string{"--agents", "1"}, syscall.SIGKILL, -1, ""},
+		"in a storm, by Ctrl-C": {"storm", nil, syscall.SIGINT, 1, "clique: interrupted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
-			s, out := begin(ctx, t, "--agents", "1")
+			s, out := begin(ctx, t, tc.verb, tc.flags...)
 			for lines := bufio.NewScanner(out); lines.Scan(); {
 				if strings.Contains(lines.Text(), "instances are ready") {
 					if err := s.cmd.Process.Signal(tc.signal); err != nil {
@@ -231,6 +273,22 @@ func TestFlags(t *testing.T) {
 			_, err := configure(tc.args)
 			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, want %q", err, tc.want)
+			}
+		})
+	}
+	for name, tc := range map[string]struct {
+		args []string
+		want string
+	}{
+		"defaults":               {nil, ""},
+		"what is no flag":        {[]string{"now"}, "clique storm now: takes flags alone"},
+		"times that do not work": {[]string{"--timeout", "5s"}, "half of the timeout of 5s is not more than the notice"},
+		"too few nodes":          {[]string{"--agents", "3"}, "must be at least 4"},
+	} {
+		t.Run("storm, "+name, func(t *testing.T) {
+			c, err := configureStorm(append([]string{"--seed", "7"}, tc.args...))
+			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) || c.Seed != 7 {
+				t.Errorf("got %v with seed %d, want %q", err, c.Seed, tc.want)
 			}
 		})
 	}

@@ -1,7 +1,8 @@
 // Command clique shows how a service leaves a cluster without losing a request.
 //
 // clique show starts a cluster on this machine and runs the service on it twice, under
-// ordinary and under graceful preemption; make example-clique does that. clique serve is
+// ordinary and under graceful preemption; make example-clique does that. clique storm has
+// nodes drained, upgraded and killed under it; make example-storm does that. clique serve is
 // one instance of the service, which is a job of Weir.
 package main
 
@@ -13,26 +14,27 @@ import (
 	"net"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
 
 	"weir/examples/clique/service"
 	"weir/examples/clique/show"
+	"weir/examples/clique/storm"
 )
 
 const usage = `clique serve [flags]    one instance of the service: a job of Weir runs this
-clique show  [flags]    the service under ordinary and graceful preemption, on a cluster of this machine`
+clique show  [flags]    the service under ordinary and graceful preemption, on a cluster of this machine
+clique storm [flags]    the service while nodes are drained, upgraded and killed, on a cluster of this machine`
 
 func main() {
-	verbs := map[string]func([]string) error{"serve": serve, "show": present}
+	verbs := map[string]func([]string) error{"serve": serve, "show": present, "storm": rage}
 	if len(os.Args) < 2 || verbs[os.Args[1]] == nil {
 		fmt.Fprintln(os.Stderr, usage)
 		os.Exit(2)
 	}
 	switch err := verbs[os.Args[1]](os.Args[2:]); {
-	case errors.Is(err, show.ErrBroken):
+	case errors.Is(err, show.ErrBroken), errors.Is(err, storm.ErrBroken):
 		// The summary, which is the last line, has said so.
 		os.Exit(1)
 	case err != nil:
@@ -68,47 +70,27 @@ func present(args []string) error {
 	if err != nil {
 		return err
 	}
+	return untilTold(func(ctx context.Context) error { return show.Run(ctx, config) })
+}
+
+// rage shows the two storms.
+func rage(args []string) error {
+	config, err := configureStorm(args)
+	if err != nil {
+		return err
+	}
+	return untilTold(func(ctx context.Context) error { return storm.Run(ctx, config) })
+}
+
+// untilTold runs something until it ends or a signal ends it.
+func untilTold(run func(context.Context) error) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	err = show.Run(ctx, config)
+	err := run(ctx)
 	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("interrupted: %w", err)
 	}
 	return err
-}
-
-// configure reads the flags of clique show.
-func configure(args []string) (show.Config, error) {
-	c := show.DefaultConfig()
-	self, err := os.Executable()
-	if err != nil {
-		return c, fmt.Errorf("find clique: %w", err)
-	}
-	c.Self, c.Out = self, os.Stdout
-	flags := flag.NewFlagSet("clique show", flag.ExitOnError)
-	flags.StringVar(&c.Weir, "weir", filepath.Join(filepath.Dir(self), "weir"), "the program weir, with weir-jobproxy beside it")
-	flags.StringVar(&c.Pictures, "pictures", c.Pictures, "folder for the pictures")
-	flags.IntVar(&c.Agents, "agents", c.Agents, "how many nodes: each holds two instances")
-	flags.DurationVar(&c.Alone, "alone", c.Alone, "how long the service is alone at first")
-	flags.DurationVar(&c.Together, "together", c.Together, "how long the heavy operation is there")
-	flags.DurationVar(&c.After, "after", c.After, "how long the service is alone again")
-	flags.IntVar(&c.Requests, "requests", c.Requests, "requests of a run, at least: it goes on until so many are sent")
-	flags.DurationVar(&c.ShortTimeout, "short", c.ShortTimeout, "how long a preempted instance has in the ordinary run")
-	flags.DurationVar(&c.LongTimeout, "long", c.LongTimeout, "how long in the graceful run")
-	flags.DurationVar(&c.Starvation, "starvation", c.Starvation, "how long an operation is below its fair share before it starves")
-	flags.DurationVar(&c.Notice, "notice", c.Notice, "how long an instance takes requests after its signal")
-	flags.DurationVar(&c.LongNotice, "long-notice", c.LongNotice, "how long in the graceful run (default: the same)")
-	flags.IntVar(&c.Load.Workers, "workers", c.Load.Workers, "requests under way in the closed loop")
-	flags.Float64Var(&c.Load.Rate, "rate", c.Load.Rate, "requests a second of the open loop")
-	flags.IntVar(&c.Load.Bound, "bound", c.Load.Bound, "requests under way in the open loop, at most")
-	flags.Uint64Var(&c.Load.Seed, "seed", c.Load.Seed, "decides lengths and times of requests")
-	flags.DurationVar(&c.Load.Lengths.LongFrom, "long-from", c.Load.Lengths.LongFrom, "least time of a long request, one in twenty")
-	flags.DurationVar(&c.Load.Lengths.LongMean, "long-mean", c.Load.Lengths.LongMean, "how much longer long requests are on average")
-	flags.DurationVar(&c.Load.Lengths.Longest, "longest", c.Load.Lengths.Longest, "time of the longest request")
-	if err := parse(flags, args); err != nil {
-		return c, err
-	}
-	return c, c.Validate()
 }
 
 // parse reads flags and refuses what is none.
