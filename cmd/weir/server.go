@@ -1,16 +1,26 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"os"
 	"path/filepath"
+	"runtime/pprof"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"weir/actors"
+	"weir/api"
+	"weir/api/health"
+	"weir/api/metrics"
 	"weir/cluster"
+	"weir/cluster/identity"
+	"weir/cluster/wire"
 	"weir/raftstore/events"
 )
 
@@ -165,4 +175,75 @@ func (f *serverFlags) actorTiming() actors.Timing {
 	timing.Node.Kill = max(timing.Node.Kill, f.lease/killPart)
 	timing.ReassignAfter = f.reassignAfter
 	return timing
+}
+
+// stopWithin bounds the stop of a replica: longer than handing over leadership and
+// the last words to every peer take. What is on disk needs no orderly end.
+const stopWithin = 20 * time.Second
+
+// close undoes the steps of the start. A step that does not end is told with what
+// every goroutine was doing, and left.
+func (s *server) close() error {
+	undo := s.undo
+	s.undo = nil
+	done := make(chan error, 1)
+	go func() {
+		var errs []error
+		for _, step := range slices.Backward(undo) {
+			errs = append(errs, step())
+		}
+		done <- errors.Join(errs...)
+	}()
+	timer := time.NewTimer(stopWithin)
+	defer timer.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-timer.C:
+		if err := pprof.Lookup("goroutine").WriteTo(os.Stderr, 2); err != nil {
+			s.log.Warn("cannot dump goroutines", "error", err)
+		}
+		return fmt.Errorf("replica %s has not stopped within %s", s.flags.id, stopWithin)
+	}
+}
+
+// watchers are the roles that may look at metrics and health.
+var watchers = []identity.Role{identity.Replica, identity.Client, identity.Operator}
+
+// newAPIHandler returns what serves the public API of a replica, its metrics and
+// its health. stop ends the calls that wait.
+func newAPIHandler(s *server) (routes *http.ServeMux, stop func(), err error) {
+	calls := metrics.NewCalls()
+	handler, err := api.NewHandler(api.Config{
+		Replica: s.flags.id, Cluster: s.protection.cluster, Version: version,
+		Store: s.store, Log: s.replica, Leader: s.replica, Signals: s.replica, Events: s.events, Directory: s.directory,
+		IdentityOf: wire.IdentityOfRequest, NewID: newID,
+		Observe: calls.Observe, Health: s.health, Now: time.Now, Limits: api.DefaultLimits(), Logger: s.log,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	routes = http.NewServeMux()
+	routes.Handle("/", handler)
+	routes.Handle("GET /metrics", wire.ForRoles(metrics.NewReplica(metrics.ReplicaConfig{
+		Version: version, Store: s.store, Actors: s.replica, Gossip: s.gossip, API: handler, Calls: calls,
+	}), watchers...))
+	routes.Handle("GET /healthz", wire.ForRoles(health.Alive(), watchers...))
+	routes.Handle("GET /readyz", wire.ForRoles(health.Ready(
+		health.Check{Name: "leader", Ask: s.knowsLeader}, health.Check{Name: "log", Ask: s.replica.ReadBarrier},
+	), watchers...))
+	return routes, handler.Close, nil
+}
+
+func (s *server) knowsLeader(context.Context) error {
+	if current, _ := s.store.Leadership(); current.LeaderID == "" {
+		return errors.New("no leader is known")
+	}
+	return nil
+}
+
+// health is how this replica stands.
+func (s *server) health() api.Health {
+	stats := s.replica.Stats()
+	return api.Health{Store: s.store.Stats(), Leading: stats.Leading, SharesFound: stats.Scheduler.Updated}
 }
