@@ -69,7 +69,7 @@ func TestClientGoesToTheReplicaThatCan(t *testing.T) {
 	}
 	_, err = c.StartOperation(ctx, &apipb.StartRequest{Spec: specOf(t, "tasks: {t: {job_count: 1, comand: [run]}}")})
 	var refused *client.Error
-	if !errors.As(err, &refused) || refused.Code != "invalid_spec" || !strings.Contains(refused.Message, `tasks.t.comand: unknown field; did you mean "command"?`) {
+	if !errors.As(err, &refused) || refused.Code != "invalid_spec" || !strings.Contains(refused.Message, `tasks.t.comand: unknown option; did you mean command?`) {
 		t.Errorf("bad spec: %v", err)
 	}
 	good.quorum.Store(false)

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"weir/api/spec"
+	"weir/api/document"
 	"weir/scheduling"
 	"weir/scheduling/engine"
 	"weir/scheduling/option"
@@ -42,7 +42,7 @@ const (
 // one of user_slots unless it says otherwise; all else of an operation are its
 // options, and gang.
 func ReadCluster(data []byte) (whatif.Cluster, error) {
-	document, err := spec.Read(data)
+	document, err := document.Read("pool file", data)
 	if err != nil {
 		return whatif.Cluster{}, wrap(err)
 	}
@@ -100,7 +100,7 @@ func (r *clusterReader) cluster(f File, own map[string]any) whatif.Cluster {
 // amounts reads resources; those that are not named are 0.
 func (r *clusterReader) amounts(path []string, value any) (resource.Amounts, bool) {
 	var read pooltree.Resources
-	if err := read.ReadOption(value); err != nil {
+	if err := read.ReadOption(option.Of(value)); err != nil {
 		r.fault(path, "%v", err)
 		return resource.Amounts{}, false
 	}
@@ -222,7 +222,7 @@ func (r *clusterReader) operation(op *whatif.Operation, path []string, settings 
 	perJob := resource.Amounts{UserSlots: 1}
 	if job, given := settings["job"]; given {
 		var read pooltree.Resources
-		if err := read.ReadOption(job); err != nil {
+		if err := read.ReadOption(option.Of(job)); err != nil {
 			r.fault(append(slices.Clone(path), "job"), "%v", err)
 		}
 		perJob = read.Or(perJob)
@@ -316,7 +316,7 @@ func ReadPool(text string) (pooltree.Pool, error) {
 }
 
 type one struct {
-	document *spec.Document
+	document *document.Document
 	object   map[string]any
 }
 
@@ -325,7 +325,7 @@ func readOne(text, form string) (name string, settings one, err error) {
 	if !strings.ContainsAny(text, ":{") {
 		text += ": {}"
 	}
-	if settings.document, err = spec.Read([]byte(text)); err != nil {
+	if settings.document, err = document.Read("pool file", []byte(text)); err != nil {
 		return "", settings, wrap(err)
 	}
 	plain, err := settings.document.Plain()
@@ -340,7 +340,7 @@ func readOne(text, form string) (name string, settings one, err error) {
 		object, ok = map[string]any{}, true
 	}
 	if len(plain) != 1 || !ok {
-		return "", settings, newError([]spec.Fault{{Message: "write it as " + form}})
+		return "", settings, newError([]option.Fault{{Problem: "write it as " + form}})
 	}
 	settings.object = object
 	return name, settings, nil

@@ -4,15 +4,15 @@ import (
 	"errors"
 	"fmt"
 
-	"weir/api/spec"
+	"weir/scheduling/option"
 )
 
 // newError refuses a file.
-func newError(faults []spec.Fault) error { return spec.Refuse("pool file", faults) }
+func newError(faults []option.Fault) error { return option.Refuse("pool file", faults) }
 
 // wrap tells the faults that made a text no document.
 func wrap(err error) error {
-	var refused *spec.Error
+	var refused *option.Error
 	if !errors.As(err, &refused) {
 		return fmt.Errorf("pool file: %w", err)
 	}

@@ -26,7 +26,7 @@ import (
 	"slices"
 	"strings"
 
-	"weir/api/spec"
+	"weir/api/document"
 	"weir/scheduling"
 	"weir/scheduling/option"
 	"weir/scheduling/pooltree"
@@ -49,9 +49,9 @@ type File struct {
 	Pools []pooltree.Pool
 }
 
-// Read reads a file. Everything that is wrong with it is told at once, by a *spec.Error.
+// Read reads a file. Everything that is wrong with it is told at once, by a *option.Error.
 func Read(data []byte) (File, error) {
-	document, err := spec.Read(data)
+	document, err := document.Read("pool file", data)
 	if err != nil {
 		return File{}, wrap(err)
 	}
@@ -64,7 +64,7 @@ func Read(data []byte) (File, error) {
 
 // ReadWithin reads the pool tree that a document declares beside other things. plain
 // is what of it may be in a pool file; faults have their places in the document.
-func ReadWithin(document *spec.Document, plain map[string]any) (File, error) {
+func ReadWithin(document *document.Document, plain map[string]any) (File, error) {
 	r := reader{document: document, places: make(map[scheduling.PoolName][]string)}
 	f := r.file(plain)
 	if len(r.faults) == 0 {
@@ -78,8 +78,8 @@ func ReadWithin(document *spec.Document, plain map[string]any) (File, error) {
 
 // reader turns a document into a File.
 type reader struct {
-	document *spec.Document
-	faults   []spec.Fault
+	document *document.Document
+	faults   []option.Fault
 	// places are where in the document pools are.
 	places map[scheduling.PoolName][]string
 	// besides are other names that the file may have at its top.
@@ -89,7 +89,7 @@ type reader struct {
 // fault notes that what is at the end of a path is wrong.
 func (r *reader) fault(path []string, format string, args ...any) {
 	line, column := r.document.Place(path...)
-	r.faults = append(r.faults, spec.Fault{Path: strings.Join(path, "."), Line: line, Column: column, Message: fmt.Sprintf(format, args...)})
+	r.faults = append(r.faults, option.Fault{Path: strings.Join(path, "."), Position: option.Position{Line: line, Column: column}, Problem: fmt.Sprintf(format, args...)})
 }
 
 func (r *reader) file(plain map[string]any) File {
@@ -184,7 +184,7 @@ func (r *reader) optionFaults(path []string, err error) {
 			name, _, _ := strings.Cut(f.Path, "[")
 			at := append(slices.Clone(path), strings.Split(name, "/")...)
 			line, column := r.document.Place(at...)
-			r.faults = append(r.faults, spec.Fault{Path: strings.Join(path, ".") + "." + strings.ReplaceAll(f.Path, "/", "."), Line: line, Column: column, Message: f.Problem})
+			r.faults = append(r.faults, option.Fault{Path: strings.Join(path, ".") + "." + strings.ReplaceAll(f.Path, "/", "."), Position: option.Position{Line: line, Column: column}, Problem: f.Problem})
 		}
 	default:
 		r.fault(path, "%v", err)

@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"weir/api/spec"
 	"weir/scheduling"
 	"weir/scheduling/option"
 	"weir/scheduling/pooltree"
@@ -94,7 +93,7 @@ func TestReadRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Read([]byte(test.text))
-			var refused *spec.Error
+			var refused *option.Error
 			if !errors.As(err, &refused) || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want an Error with %q", err, test.want)
 			}
@@ -104,7 +103,7 @@ func TestReadRefuses(t *testing.T) {
 
 func TestReadTellsAllFaultsInOrder(t *testing.T) {
 	_, err := Read([]byte("pools:\n  b:\n    weight: x\n  a:\n    mode: y\nfoo: 1\n"))
-	var refused *spec.Error
+	var refused *option.Error
 	if !errors.As(err, &refused) || len(refused.Faults) != 3 {
 		t.Fatalf("got %v, want three faults", err)
 	}
@@ -206,7 +205,7 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		file, err := Read(data)
 		if err != nil {
-			var refused *spec.Error
+			var refused *option.Error
 			if !errors.As(err, &refused) || len(refused.Faults) == 0 {
 				t.Fatalf("refused without a fault: %v", err)
 			}

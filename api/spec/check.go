@@ -1,194 +1,192 @@
 package spec
 
 import (
-	"errors"
+	"encoding/json"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
-	"time"
 
-	"google.golang.org/protobuf/types/known/durationpb"
-
+	"weir/messages/statepb"
+	"weir/scheduling/memory"
 	"weir/scheduling/option"
-	"weir/scheduling/resource"
+	"weir/scheduling/pooltree"
 )
 
-// checker collects the faults of a document.
+// MaxAnnotationsBytes bounds annotations as JSON.
+const MaxAnnotationsBytes = 10 << 10
+
+// checker reads an operation and checks what its options are to each other.
 type checker struct {
-	faults []Fault
+	*option.Reading
 	// together: the operation's jobs are of use only all at once.
 	together bool
 }
 
-func (c *checker) fault(path string, at position, format string, args ...any) {
-	c.faults = append(c.faults, newFault(path, at, format, args...))
+// runs returns an operation of tasks.
+func (c *checker) runs(root *option.Value) (*statepb.OperationSpec, *Operation) {
+	o := &VanillaOperation{}
+	c.Options(o, c.withoutStrays(root), "")
+	if root.Get("tasks") == nil && root.Get("mapper") == nil {
+		c.Fault(o, &o.Tasks, "it is missing: an operation needs at least one task")
+	}
+	op := c.operation(&o.Operation)
+	c.together = op.GetIsGang()
+	outer := c.proxyDigest(&o.Operation, &o.ProxyDigest, o.ProxyDigest, memory.Default())
+	jobs := int64(0)
+	for _, name := range option.SortedNames(o.Tasks) {
+		t := o.Tasks[name]
+		if !isTaskName(name) {
+			c.FaultOfName(t, "the name of a task has 1 to %d letters, digits, - and _", MaxTaskNameBytes)
+		}
+		jobs += or(t.JobCount, 0)
+		op.Tasks = append(op.Tasks, c.task(name, t, outer))
+	}
+	if jobs > MaxJobs {
+		c.Fault(o, &o.Tasks, "they have %d jobs together: %d is the most", jobs, MaxJobs)
+	}
+	c.destinations(o, op.GetTasks())
+	return op, &o.Operation
 }
 
-// options are the fields of an object by their canonical names.
-type options struct {
-	c    *checker
-	path string
-	at   position
-	set  map[string]*value
+// withoutStrays returns an operation without tasks that an assignment made and that have not what
+// each task needs: their names were meant to be others'.
+func (c *checker) withoutStrays(root *option.Value) *option.Value {
+	tasks := root.Get("tasks")
+	if tasks == nil || tasks.Kind != option.Object {
+		return root
+	}
+	var known, strays []string
+	for _, f := range tasks.Fields {
+		stray := f.Value.Assigned && f.Value.Kind == option.Object && (f.Value.Get("job_count") == nil || f.Value.Get("command") == nil)
+		if stray {
+			strays = append(strays, f.Name)
+		} else if !f.Value.Assigned {
+			known = append(known, f.Name)
+		}
+	}
+	if len(strays) == 0 {
+		return root
+	}
+	for _, name := range strays {
+		said := fmt.Sprintf("there is no task %q", option.Clip(name))
+		if near := option.Closest(name, known); near != "" {
+			said += fmt.Sprintf("; did you mean %q?", near)
+		} else if len(known) > 0 {
+			said += "; there are " + option.Clip(strings.Join(known, ", "))
+		}
+		c.Add("tasks"+c.Separator+option.Clip(name), option.Position{}, "%s (a new one needs job_count and command)", said)
+	}
+	without := *tasks
+	without.Fields = slices.DeleteFunc(slices.Clone(tasks.Fields), func(f option.Entry) bool { return slices.Contains(strays, f.Name) })
+	out := *root
+	out.Fields = slices.Clone(root.Fields)
+	for i := range out.Fields {
+		if out.Fields[i].Value == tasks {
+			out.Fields[i].Value = &without
+		}
+	}
+	return &out
 }
 
-// options reads an object whose fields are options: known ones, or other names for
-// them. Unknown ones are faults; one that is null counts as not set.
-func (c *checker) options(path string, v *value, known []string, aliases ...string) options {
-	o := options{c: c, path: path, at: v.at, set: make(map[string]*value, len(v.fields))}
-	for _, f := range v.fields {
-		name := canonical(f.name)
-		switch {
-		case !slices.Contains(known, name) && !slices.Contains(aliases, name):
-			message := "unknown field"
-			if near := closest(name, known); near != "" {
-				message += fmt.Sprintf("; did you mean %q?", near)
-			} else {
-				message += "; there are " + strings.Join(known, ", ")
+// isTaskName reports whether a task can have the name.
+func isTaskName(name string) bool {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
+	return name != "" && len(name) <= MaxTaskNameBytes && strings.Trim(name, letters) == ""
+}
+
+// reads returns an operation that reads an input.
+func (c *checker) reads(root *option.Value) (*statepb.OperationSpec, *Operation) {
+	o := &MapOperation{}
+	c.Options(o, root, "")
+	op := c.operation(&o.Operation)
+	outer := c.proxyDigest(&o.Operation, &o.ProxyDigest, o.ProxyDigest, memory.Default())
+	in := &o.Input
+	c.inputs(in)
+	switch {
+	case in.DataSizePerJob != nil && in.JobCount != nil:
+		c.Fault(in, &in.JobCount, "it is there beside data_size_per_job, which says it too: keep one")
+	case in.DataSizePerJob == nil && in.JobCount == nil:
+		in.DataSizePerJob = ptr(int64(defaultDataSizePerJob))
+	}
+	if text(in.Format) == FormatBytes {
+		for _, size := range []**int64{&in.MaxRecordSize, &in.MaxSkippedRecords} {
+			if *size != nil {
+				c.Fault(in, size, "with format: bytes there are no records: leave it out")
 			}
-			c.fault(join(path, name), f.at, "%s", message)
-		case o.set[name] != nil:
-			c.fault(join(path, name), f.at, "it is there twice, first in line %d, written with - and with _: keep one", o.set[name].at.line)
-		default:
-			o.set[name] = f.value
 		}
 	}
-	for name, v := range o.set {
-		if v.kind == null {
-			delete(o.set, name)
+	option.Complete(in)
+	op.Map = &statepb.MapSpec{}
+	pack(op.GetMap(), in)
+	if o.Mapper != nil {
+		task := c.job(MapperTask, &o.Mapper.Job, outer)
+		option.Complete(o.Mapper)
+		pack(task, o.Mapper)
+		op.Tasks = []*statepb.TaskSpec{task}
+	}
+	return op, &o.Operation
+}
+
+// operation returns what operations of all types have.
+func (c *checker) operation(o *Operation) *statepb.OperationSpec {
+	op := &statepb.OperationSpec{AnnotationsJson: c.annotations(o), Options: structOf(c.inTree(o, &o.OperationOptions))}
+	for i, name := range o.PoolTrees {
+		if name != "" && slices.Contains(o.PoolTrees[:i], name) {
+			c.FaultOfItem(o, &o.PoolTrees, i, "tree %q is there twice", option.Clip(string(name)))
 		}
 	}
-	return o
+	for _, name := range option.SortedNames(o.PerTree) {
+		own := o.PerTree[name]
+		if o.PoolTrees != nil && !slices.Contains(o.PoolTrees, treeName(name)) {
+			c.FaultOfName(own, "the operation is not in this tree: pool_trees names %s", quoted(o.PoolTrees))
+			continue
+		}
+		document := c.inTree(own, &own.OperationOptions)
+		if own.Pool != nil {
+			document["pool"] = string(*own.Pool)
+		}
+		if s := structOf(document); s != nil {
+			setPerTree(op, name, s)
+		}
+	}
+	option.Complete(o)
+	pack(op, o)
+	return op
 }
 
-// canonical returns the name of an option: - and _ are the same.
-func canonical(name string) string { return strings.ReplaceAll(name, "-", "_") }
-
-// fault adds a fault of an option, or of the object when the option is missing.
-func (o options) fault(name, format string, args ...any) {
-	at := o.at
-	if v := o.set[name]; v != nil {
-		at = v.at
-	}
-	o.c.fault(join(o.path, name), at, format, args...)
+// inTree returns what is set of the options of an operation in a tree, which of has.
+func (c *checker) inTree(of any, o *pooltree.OperationOptions) map[string]any {
+	c.Adopt(of, o.Validate())
+	return option.Write(o)
 }
 
-// get returns an option if it is set, of one of the wanted kinds.
-func (o options) get(name string, want ...kind) *value {
-	v := o.set[name]
-	if v == nil {
-		return nil
-	}
-	if slices.Contains(want, v.kind) {
-		return v
-	}
-	o.fault(name, "it is %s: %s is needed", v.kind, want[0])
-	return nil
-}
-
-func (o options) text(name string, maxBytes int) string {
-	v := o.get(name, text)
-	switch {
-	case v == nil:
-		return ""
-	case len(v.text) > maxBytes:
-		o.fault(name, "it has %d bytes: %d is the most", len(v.text), maxBytes)
-		return ""
-	case strings.ContainsRune(v.text, 0):
-		o.fault(name, "it has a zero byte")
+// annotations returns an object as JSON with sorted keys.
+func (c *checker) annotations(o *Operation) string {
+	if o.Annotations == nil || len(o.Annotations.Fields) == 0 {
 		return ""
 	}
-	return v.text
-}
-
-func (o options) truth(name string) bool {
-	v := o.get(name, boolean)
-	return v != nil && v.truth
-}
-
-// integer returns an option from low to high, or missing.
-func (o options) integer(name string, missing, low, high int64) int64 {
-	v := o.get(name, number)
-	switch {
-	case v == nil:
-		return missing
-	case !v.isWhole && v.number > float64(low) && v.number < float64(high):
-		o.fault(name, "%v is not a whole number", v.number)
-	case v.number < float64(low):
-		o.fault(name, "%v is too small: from %d to %d is possible", v.number, low, high)
-	case v.number > float64(high) || !v.isWhole:
-		o.fault(name, "%v is too large: from %d to %d is possible", v.number, low, high)
-	default:
-		return v.whole
-	}
-	return missing
-}
-
-// duration returns a time limit, nil when it is not set.
-func (o options) duration(name string) *durationpb.Duration {
-	return o.durationWithin(name, MinTimeLimit, MaxTimeLimit)
-}
-
-// durationWithin returns a time from low to high, nil when it is not set.
-func (o options) durationWithin(name string, low, high time.Duration) *durationpb.Duration {
-	if v := o.set[name]; v != nil && v.kind == number {
-		o.fault(name, "%v has no unit: write %q or %q", v.number, fmt.Sprint(v.number, "s"), fmt.Sprint(v.number, "m"))
-		return nil
-	}
-	v := o.get(name, text)
-	if v == nil {
-		return nil
-	}
-	d, err := time.ParseDuration(strings.TrimSpace(v.text))
-	switch {
-	case err != nil:
-		o.fault(name, "%q is not a time: write a number with a unit of ms, s, m or h, such as 90s or 1h30m", clip(v.text))
-	case d < low:
-		o.fault(name, "%s is too short: %s is the least", clip(v.text), option.FormatDuration(low))
-	case d > high && high == MaxTimeLimit:
-		o.fault(name, "%s is too long: %s (366 days) is the most", clip(v.text), option.FormatDuration(high))
-	case d > high:
-		o.fault(name, "%s is too long: %s is the most", clip(v.text), option.FormatDuration(high))
-	default:
-		return durationpb.New(d)
-	}
-	return nil
-}
-
-// bytes returns a size from low to high, or missing.
-func (o options) bytes(name string, missing, low, high int64) int64 {
-	v := o.set[name]
-	var n int64
-	var err error
-	switch {
-	case v == nil:
-		return missing
-	case v.kind == text:
-		n, err = resource.ParseSizeWithin(v.text, low, high)
-	case v.kind != number:
-		o.fault(name, "it is %s: bytes are needed, or a number with a unit, such as 512MiB", v.kind)
-		return missing
-	case v.isWhole:
-		n, err = v.whole, resource.CheckSize(v.whole, low, high)
-	case v.number < float64(low):
-		err = resource.CheckSize(math.MinInt64, low, high)
-	case v.number > float64(high):
-		err = resource.CheckSize(math.MaxInt64, low, high)
-	default:
-		err = errors.New("not a whole number of bytes: give it a unit, such as 512MiB")
-	}
+	data, err := json.Marshal(o.Annotations.Exact())
 	if err != nil {
-		o.fault(name, "%s is %v", v.written(), err)
-		return missing
+		c.Fault(o, &o.Annotations, "%v", err)
+	} else if len(data) > MaxAnnotationsBytes {
+		c.Fault(o, &o.Annotations, "they have %d bytes as JSON: %d (10 KiB) is the most", len(data), MaxAnnotationsBytes)
 	}
-	return n
+	return string(data)
 }
 
-// written returns a text or a number as it was written, nearly.
-func (v *value) written() string {
-	if v.kind == text {
-		return fmt.Sprintf("%q", clip(v.text))
+// inputs checks what is read, and that nothing is written there.
+func (c *checker) inputs(in *Input) {
+	output := text(in.OutputPath)
+	if strings.ContainsAny(output, "*?[") {
+		c.Fault(in, &in.OutputPath, "%q has signs of a pattern: write where the output itself goes", option.Clip(output))
 	}
-	return fmt.Sprint(v.number)
+	for i, path := range in.InputPaths {
+		switch {
+		case path == "":
+		case slices.Contains(in.InputPaths[:i], path):
+			c.FaultOfItem(in, &in.InputPaths, i, "%q is there twice: it would be read twice", option.Clip(string(path)))
+		case output != "" && strings.TrimRight(string(path), "/") == strings.TrimRight(output, "/"):
+			c.Fault(in, &in.OutputPath, "%q is read too: write to another place", option.Clip(output))
+		}
+	}
 }

@@ -22,7 +22,7 @@ func TestParsePlaceOfJobs(t *testing.T) {
 	}
 	want := &statepb.TaskSpec{
 		Name: "t", JobCount: 1, Argv: []string{"run"}, CpuLimitHundredths: 100, MemoryLimit: 512 << 20, Memory: plainMemory(),
-		DiskLimit: 2 << 30, Isolation: IsolationStrict, CpuEnforcement: CPUWeight, PidsLimit: 64, User: "1000", Group: "users",
+		DiskLimit: 2 << 30, Isolation: IsolationStrict, CpuEnforcement: "weight", PidsLimit: 64, User: "1000", Group: "users",
 		Files: []*statepb.FileSpec{
 			{Source: "/opt/tool", Path: "tool"},
 			{Source: "s3://models/v1/m.bin", Path: "m.bin"},
@@ -46,15 +46,15 @@ func jobs(lines string) string {
 func TestPlaceFaults(t *testing.T) {
 	checkFaults(t, map[string]faultCase{
 		"files that are not named": {task("file_paths: [tool, /opt/, 5, {path: x}, {source: /x, path: /x}]"), []string{
-			`line 5, column 18: tasks.t.file_paths[0]: "tool" does not begin with /: write the whole path, as every node sees it, or s3://bucket/key`,
+			`line 5, column 18: tasks.t.file_paths[0].source: "tool" does not begin with /: write the whole path, as every node sees it, or s3://bucket/key`,
 			`line 5, column 24: tasks.t.file_paths[1]: "/opt/" names no file: a folder cannot be given to jobs, an archive of it can`,
-			`line 5, column 31: tasks.t.file_paths[2]: it is a number: an object is needed, such as {source: …}`,
+			`line 5, column 31: tasks.t.file_paths[2]: is the number 5, not an object of options`,
 			`line 5, column 34: tasks.t.file_paths[3].source: it is missing: which file is it?`,
 			`line 5, column 64: tasks.t.file_paths[4].path: "/x" begins at the root: write a path within the workspace, such as "x"`,
 		}},
 		"files with names that are none": {task("file_paths: ['/in/{job}', '/in/{cookie', {source: '/in/{job_id}', path: x}, {source: /in/x, path: '{cookies}'}, '/a/{cookie}', '/b/{cookie}']"), []string{
-			`line 5, column 18: tasks.t.file_paths[0]: "/in/{job}": after { there is one of operation_id, task, cookie, and }`,
-			`line 5, column 31: tasks.t.file_paths[1]: "/in/{cookie": after { there is one of operation_id, task, cookie, and }`,
+			`line 5, column 18: tasks.t.file_paths[0].source: "/in/{job}": after { there is one of operation_id, task, cookie, and }`,
+			`line 5, column 31: tasks.t.file_paths[1].source: "/in/{cookie": after { there is one of operation_id, task, cookie, and }`,
 			`line 5, column 55: tasks.t.file_paths[2].source: "/in/{job_id}": after { there is one of operation_id, task, cookie, and }`,
 			`line 5, column 103: tasks.t.file_paths[3].path: "{cookies}": after { there is one of operation_id, task, cookie, and }`,
 			`line 5, column 132: tasks.t.file_paths[5]: "{cookie}" is the path of "/a/{cookie}" too: give one of them another path`,
@@ -66,9 +66,9 @@ func TestPlaceFaults(t *testing.T) {
 		"a file in a tmpfs": {task("tmpfs_path: a", "file_paths: [{source: /x, path: a/x}]"),
 			[]string{`line 6, column 18: tasks.t.file_paths[0]: "a/x" and the tmpfs "a" lie one in the other: files are on disk, put it beside the tmpfs`}},
 		"stores that are none": {task("file_paths: [gs://data/x, s3://No/x, s3://data]"), []string{
-			`line 5, column 18: tasks.t.file_paths[0]: "gs://data/x": s3:// is the one kind of URL that is known; files that every node sees are named by their path`,
-			`line 5, column 31: tasks.t.file_paths[1]: "s3://No/x": "No" is no name of a bucket: it has 3 to 63 small letters, digits, dots and dashes`,
-			`line 5, column 42: tasks.t.file_paths[2]: "s3://data" names a bucket alone: add a key, such as s3://data/data/`,
+			`line 5, column 18: tasks.t.file_paths[0].source: "gs://data/x": s3:// is the one kind of URL that is known; files that every node sees are named by their path`,
+			`line 5, column 31: tasks.t.file_paths[1].source: "s3://No/x": "No" is no name of a bucket: it has 3 to 63 small letters, digits, dots and dashes`,
+			`line 5, column 42: tasks.t.file_paths[2].source: "s3://data" names a bucket alone: add a key, such as s3://data/data/`,
 		}},
 		"one destination for all jobs": {jobs("output_paths: [{path: x, destination: /data/x}]"),
 			[]string{`line 5, column 43: tasks.t.output_paths[0].destination: "/data/x" is the same for all 2 jobs: add {cookie} to it`}},
@@ -85,34 +85,28 @@ func TestPlaceFaults(t *testing.T) {
 		}},
 		"a disk of nothing": {task("disk_limit: 0"), []string{`line 5, column 17: tasks.t.disk_limit: 0 is too little: 1MiB is the least`}},
 		"isolation": {task("isolation: paranoid", "cpu_enforcement: hard", "pids_limit: 0"), []string{
-			`line 5, column 16: tasks.t.isolation: "paranoid" is not known: write one of none, default, strict`,
-			`line 6, column 22: tasks.t.cpu_enforcement: "hard" is not known: write one of quota, weight`,
-			`line 7, column 17: tasks.t.pids_limit: 0 is too small: from 1 to 4194304 is possible`,
+			`line 5, column 16: tasks.t.isolation: "paranoid" is not one of none, default, strict`,
+			`line 6, column 22: tasks.t.cpu_enforcement: "hard" is not one of quota, weight`,
+			`line 7, column 17: tasks.t.pids_limit: 0 is not a number from 1 to 4194304`,
 		}},
 		"users": {task("user: Root", "group: -1"), []string{
-			`line 5, column 11: tasks.t.user: "Root" is no user: write a name of small letters, digits, - and _, or a number from 0 to 4294967294`,
-			`line 6, column 12: tasks.t.group: "-1" is no group: write a name of small letters, digits, - and _, or a number from 0 to 4294967294`,
+			`line 5, column 11: tasks.t.user: "Root" is no user or group: write a name of small letters, digits, - and _, or a number from 0 to 4294967294`,
+			`line 6, column 12: tasks.t.group: "-1" is no user or group: write a name of small letters, digits, - and _, or a number from 0 to 4294967294`,
 		}},
 		"a user of a job that is not isolated": {task("isolation: none", "user: nobody"),
 			[]string{`line 6, column 11: tasks.t.user: it has no effect with isolation: none: leave one of them out`}},
 		"root, strictly isolated": {task("isolation: strict", "user: 0"),
 			[]string{`line 6, column 11: tasks.t.user: with isolation: strict no job is root: name another, or leave it out`}},
-		"a gang larger than its task":   {task("gang_options: {size: 2}"), []string{`line 5, column 26: tasks.t.gang_options.size: 2 is too large: from 1 to 1 is possible`}},
+		"a gang larger than its task":   {task("gang_options: {size: 2}"), []string{`line 5, column 26: tasks.t.gang_options.size: 2 is more than job_count, 1`}},
 		"a gang that is too large":      {strings.Replace(jobs("gang_options: {}"), "job_count: 2", "job_count: 10001", 1), []string{`line 5, column 19: tasks.t.gang_options: a gang of 10001 jobs: at most 10000 can start together`}},
 		"a gang that is never done":     {task("gang_options: {}", "restart_completed_jobs: true"), []string{`line 5, column 19: tasks.t.gang_options: it cannot be with restart_completed_jobs: a gang is done when all its ranks are: leave one of them out`}},
-		"an unknown option of a gang":   {task("gang_options: {sise: 2}"), []string{`line 5, column 20: tasks.t.gang_options.sise: unknown field; did you mean "size"?`}},
-		"a gang that is said by a word": {task("gang_options: yes"), []string{`line 5, column 19: tasks.t.gang_options: it is text: an object is needed`}},
+		"an unknown option of a gang":   {task("gang_options: {sise: 2}"), []string{`line 5, column 20: tasks.t.gang_options.sise: unknown option; did you mean size?`}},
+		"a gang that is said by a word": {task("gang_options: yes"), []string{`line 5, column 19: tasks.t.gang_options: is the text "yes", not an object of options`}},
 	})
 }
 
 func TestSetOfNestedOptions(t *testing.T) {
-	set, err := Set([]byte(jobs("gang-options: {size: 1}")), []string{
-		"tasks.t.gang-options.size=2", "tasks.t.job-proxy-memory-digest.upper-bound=3", "no-memory-profile=true",
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := Parse(set)
+	got, err := parseWith(jobs("gang-options: {size: 1}"), "tasks.t.gang-options.size=2", "tasks.t.job-proxy-memory-digest.upper-bound=3", "no-memory-profile=true")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"weir/api/document"
+	"weir/scheduling/option"
 )
 
 // hostile returns texts of about n bytes that a parser may take long for or nest
@@ -28,10 +31,10 @@ func hostile(n int) map[string]string {
 
 // Without the limits on tokens, some of these need minutes and gigabytes.
 func TestHostileTextIsReadOrRefused(t *testing.T) {
-	for name, text := range hostile(MaxBytes / 4) {
+	for name, text := range hostile(document.MaxBytes / 4) {
 		t.Run(name, func(t *testing.T) {
 			_, err := Parse([]byte(text))
-			var refused *Error
+			var refused *option.Error
 			if !errors.As(err, &refused) {
 				t.Errorf("error %v, want an Error", err)
 			}

@@ -79,21 +79,21 @@ func TestMemoryIsCompleted(t *testing.T) {
 func TestMemoryFaults(t *testing.T) {
 	checkFaults(t, map[string]faultCase{
 		"factors": {task("memory_reserve_factor: 0", "user_job_memory_digest_default_value: 1.01", "user_job_memory_digest_lower_bound: -0.1"), []string{
-			`line 5, column 28: tasks.t.memory_reserve_factor: 0 is not possible: a number above 0 and at most 1 is needed`,
-			`line 6, column 43: tasks.t.user_job_memory_digest_default_value: 1.01 is not possible: a number above 0 and at most 1 is needed`,
-			`line 7, column 41: tasks.t.user_job_memory_digest_lower_bound: -0.1 is not possible: a number above 0 and at most 1 is needed`,
+			`line 5, column 28: tasks.t.memory_reserve_factor: 0 is not a number above 0 and at most 1`,
+			`line 6, column 43: tasks.t.user_job_memory_digest_default_value: 1.01 is not a number above 0 and at most 1`,
+			`line 7, column 41: tasks.t.user_job_memory_digest_lower_bound: -0.1 is not a number above 0 and at most 1`,
 		}},
-		"a factor in words": {task(`memory_reserve_factor: "0.5"`), []string{`line 5, column 28: tasks.t.memory_reserve_factor: it is text: a number is needed`}},
+		"a factor in words": {task(`memory_reserve_factor: "0.5"`), []string{`line 5, column 28: tasks.t.memory_reserve_factor: is the text "0.5", not a number`}},
 		"multipliers": {task("user_job_resource_overdraft_memory_multiplier: 0.5", "job_proxy_resource_overdraft_memory_multiplier: 11"), []string{
-			`line 5, column 52: tasks.t.user_job_resource_overdraft_memory_multiplier: 0.5 is not possible: a number from 1 to 10 is needed`,
-			`line 6, column 53: tasks.t.job_proxy_resource_overdraft_memory_multiplier: 11 is not possible: a number from 1 to 10 is needed`,
+			`line 5, column 52: tasks.t.user_job_resource_overdraft_memory_multiplier: 0.5 is not a number from 1 to 10`,
+			`line 6, column 53: tasks.t.job_proxy_resource_overdraft_memory_multiplier: 11 is not a number from 1 to 10`,
 		}},
 		"a proxy's bounds in the wrong order": {task("job_proxy_memory_digest: {lower_bound: 3}"),
 			[]string{`line 5, column 30: tasks.t.job_proxy_memory_digest: lower_bound 3 is above upper_bound 2: make it less`}},
 		"a proxy's default beyond its bounds": {task("job_proxy_memory_digest: {lower_bound: 1.5}"),
 			[]string{`line 5, column 30: tasks.t.job_proxy_memory_digest: default_value 1 is not from lower_bound 1.5 to upper_bound 2: set all that differ from 1, 0.5 and 2`}},
 		"an unknown setting of a proxy": {task("job_proxy_memory_digest: {upper: 2}"),
-			[]string{`line 5, column 31: tasks.t.job_proxy_memory_digest.upper: unknown field; there are default_value, lower_bound, upper_bound`}},
+			[]string{`line 5, column 31: tasks.t.job_proxy_memory_digest.upper: unknown option: use one of default_value, lower_bound, upper_bound`}},
 		"profiles":         {task("memory_profile: 'a b'"), []string{`line 5, column 21: tasks.t.memory_profile: "a b": use letters, digits and, but not at its beginning, . _ - /`}},
 		"an empty profile": {task("memory_profile: ''"), []string{`line 5, column 21: tasks.t.memory_profile: it is empty: leave it out for the profile of the task's name, command and isolation`}},
 		"tmpfs above the memory": {task("memory_limit: 100MiB", "tmpfs_path: t", "tmpfs_size: 101MiB"),
@@ -104,7 +104,7 @@ func TestMemoryFaults(t *testing.T) {
 			[]string{`line 6, column 20: tasks.t.tmpfs_volumes: it is there beside tmpfs_path or tmpfs_size: write all of them here`}},
 		"a size of no tmpfs": {task("tmpfs_size: 1MiB"), []string{`line 5, column 17: tasks.t.tmpfs_size: it is there without tmpfs_path: where in the workspace is it to be?`}},
 		"volumes that are none": {task("tmpfs_volumes: [t, {path: a}, {size: 1MiB}]"), []string{
-			`line 5, column 21: tasks.t.tmpfs_volumes[0]: it is text: an object is needed, such as {path: …}`,
+			`line 5, column 21: tasks.t.tmpfs_volumes[0]: is the text "t", not an object of options`,
 			`line 5, column 24: tasks.t.tmpfs_volumes[1].size: it is missing: how much may be in it?`,
 			`line 5, column 35: tasks.t.tmpfs_volumes[2].path: it is missing: a path within the workspace is needed`,
 		}},

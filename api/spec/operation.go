@@ -1,261 +1,88 @@
 package spec
 
 import (
-	"cmp"
-	"encoding/json"
-	"fmt"
-	"slices"
-	"strings"
 	"time"
-	"unicode"
 
-	"google.golang.org/protobuf/types/known/structpb"
-
-	"weir/messages/statepb"
-	"weir/scheduling/lifecycle"
-	"weir/scheduling/memory"
+	"weir/scheduling/option"
+	"weir/scheduling/pooltree"
 )
 
-// The bounds of an operation and its tasks, and what is taken when nothing is
-// said (J.4, J.5).
+// MaxMutationIDBytes bounds mutation_id.
+const MaxMutationIDBytes = 128
+
+// MapperTask is the name of the one task of an operation of type map.
+const MapperTask = "mapper"
+
+// What the input of an operation of type map is.
 const (
-	MaxTitleBytes      = 256
-	MaxAliasBytes      = 100
-	MaxMutationIDBytes = 128
-	// MaxAnnotationsBytes bounds annotations as JSON.
-	MaxAnnotationsBytes = 10 << 10
-
-	MaxTasks         = 100
-	MaxTaskNameBytes = 64
-	// MaxJobs bounds job_count, and the sum over all tasks.
-	MaxJobs = 100_000
-	// MaxGang bounds the jobs of a gang that have a rank: all start by one log entry.
-	MaxGang = 10_000
-
-	DefaultMaxFailedJobCount = 10
-	MaxMaxFailedJobCount     = 10_000
-
-	// MinTimeLimit is the least time_limit and job_time_limit: shorter ones would
-	// end jobs before they begin.
-	MinTimeLimit = time.Second
-	// MaxTimeLimit is the longest one.
-	MaxTimeLimit = 366 * 24 * time.Hour
+	// FormatLines: records are lines of text.
+	FormatLines = "lines"
+	// FormatJSON: records are lines, and each is one value in JSON.
+	FormatJSON = "json"
+	// FormatBytes: there are no records, and jobs get parts of any size.
+	FormatBytes = "bytes"
 )
 
-const (
-	fieldType  = "type"
-	fieldTasks = "tasks"
-)
+// Operation are the options of an operation of any type.
+type Operation struct {
+	Type              *string            `option:"type" values:"vanilla,map" default:"vanilla" rule:"J.4" help:"vanilla: jobs of tasks; map: jobs that each read a part of the input"`
+	Pool              *poolName          `option:"pool" kind:"name of a pool" help:"the pool in which it runs; without one that of the tree for operations that name none"`
+	Title             *string            `option:"title" max:"256" unit:"bytes" help:"what people see of it"`
+	Alias             *alias             `option:"alias" kind:"text with a * before it" max:"100" unit:"bytes" help:"stands for its id while it is in progress; unique among these"`
+	Annotations       *option.Value      `option:"annotations" max:"10KiB" unit:"as JSON" help:"any object, kept with it"`
+	TimeLimit         *time.Duration     `option:"time_limit" min:"1s" max:"8784h" rule:"J.5" help:"the operation fails after so long"`
+	MaxFailedJobCount *int64             `option:"max_failed_job_count" min:"0" max:"10000" default:"10" unit:"jobs" rule:"J.5" help:"the operation fails with so many failed jobs; 0: with the first"`
+	MutationID        *string            `option:"mutation_id" max:"128" unit:"bytes" help:"a start that is repeated with it answers with the same operation"`
+	IsGang            *bool              `option:"is_gang" rule:"F.17.3" help:"its jobs are of use only all at once"`
+	PoolTrees         []treeName         `option:"pool_trees" min:"1" max:"100" unit:"trees" help:"the pool trees that it runs in; without them the default tree"`
+	PerTree           map[string]*inTree `option:"scheduling_options_per_pool_tree" rule:"F.17.3" help:"what differs in a tree: its pool, and the options of an operation in a tree"`
+	NoMemoryProfile   *bool              `option:"no_memory_profile" rule:"J.1" help:"it neither starts from what earlier operations needed, nor leaves what it learns"`
+	ProxyDigest       *proxyDigest       `option:"job_proxy_memory_digest" rule:"J.1" help:"what its tasks have in place of their own job_proxy_memory_digest"`
 
-var operationFields = slices.Concat([]string{
-	fieldType, "pool", "title", "alias", "annotations", "time_limit", "max_failed_job_count", "mutation_id", fieldTasks,
-	"is_gang", fieldTrees, fieldOptionsPerTree, fieldNoMemoryProfile, fieldProxyDigest,
-}, mapFields, optionNames)
-
-// Parsed is a spec that was read and checked.
-type Parsed struct {
-	// Spec is completed with defaults, but for what pool trees have defaults for.
-	Spec *statepb.OperationSpec
-	// MutationID is empty when the spec has none.
-	MutationID string
+	pooltree.OperationOptions
 }
 
-// Parse reads and checks a spec in YAML or JSON. The error is an *Error.
-func Parse(data []byte) (*Parsed, error) {
-	doc, err := Read(data)
-	if err != nil {
-		return nil, err
-	}
-	return doc.parsed()
+// inTree is what differs in a pool tree.
+type inTree struct {
+	Pool *poolName `option:"pool" kind:"name of a pool" help:"the pool in which it runs there"`
+	pooltree.OperationOptions
 }
 
-// ParseStruct reads and checks a spec as the API takes it. The error is an
-// *Error whose faults have no places.
-func ParseStruct(s *structpb.Struct) (*Parsed, error) {
-	doc, err := FromStruct(s)
-	if err != nil {
-		return nil, err
-	}
-	return doc.parsed()
+// VanillaOperation are the options of an operation of tasks.
+type VanillaOperation struct {
+	Operation
+	Tasks map[string]*Task `option:"tasks" min:"1" max:"100" unit:"tasks" rule:"J.5" help:"what its jobs are, by the name of the task"`
+
+	_ option.Elsewhere `option:"mapper" elsewhere:"only an operation of type: map has it: write that, or leave it out"`
+	_ option.Elsewhere `option:"input_paths" elsewhere:"only an operation of type: map has it: write that, or leave it out"`
+	_ option.Elsewhere `option:"format" elsewhere:"only an operation of type: map has it: write that, or leave it out"`
+	_ option.Elsewhere `option:"data_size_per_job" elsewhere:"only an operation of type: map has it: write that, or leave it out"`
+	_ option.Elsewhere `option:"job_count" elsewhere:"it stands beside each task: tasks.NAME.job_count; or is type: map meant?"`
+	_ option.Elsewhere `option:"output_path" elsewhere:"only an operation of type: map has it: write that, or leave it out"`
+	_ option.Elsewhere `option:"max_record_size" elsewhere:"only an operation of type: map has it: write that, or leave it out"`
+	_ option.Elsewhere `option:"max_skipped_records" elsewhere:"only an operation of type: map has it: write that, or leave it out"`
 }
 
-func (d *Document) parsed() (*Parsed, error) {
-	op, mutationID, err := d.Check()
-	if err != nil {
-		return nil, err
-	}
-	return &Parsed{Spec: op, MutationID: mutationID}, nil
+// MapOperation are the options of an operation that reads.
+type MapOperation struct {
+	Operation
+	Mapper *Mapper `option:"mapper" required:"what is to run? Write an object with a command and its limits" rule:"J.6" help:"the task whose jobs read"`
+	Input
+
+	_ option.Elsewhere `option:"tasks" elsewhere:"an operation of type: map has one task, the mapper: write it under that name"`
 }
 
-// Check returns the operation that the document describes, completed with
-// defaults but for those of pool trees, and its mutation_id. The error is an *Error.
-func (d *Document) Check() (op *statepb.OperationSpec, mutationID string, err error) {
-	c := &checker{faults: slices.Clone(d.faults)}
-	op, mutationID = c.operation(d.root)
-	if err := refuse(c.faults); err != nil {
-		return nil, "", err
-	}
-	return op, mutationID, nil
+// Input is what goes into an operation of type map, and what comes out.
+type Input struct {
+	InputPaths        []inputPath `option:"input_paths" short:"*" min:"1" max:"1000" unit:"paths" required:"what is to be read? Write files, globs, folders or s3://bucket/key" help:"files, globs, folders with all below them, s3://bucket/key, in this order"`
+	Format            *string     `option:"format" values:"lines,json,bytes" default:"lines" help:"lines: records are lines; json: lines that are one value each; bytes: no records, cut anywhere"`
+	OutputPath        *place      `option:"output_path" kind:"path or s3:// URL" max:"4095" unit:"bytes" required:"where is what the jobs write to be?" help:"one file, or with a slash at its end a folder with a file for each job"`
+	DataSizePerJob    *int64      `option:"data_size_per_job" kind:"size" min:"1" max:"64TiB" help:"how much a job reads; 256MiB without job_count"`
+	JobCount          *int64      `option:"job_count" min:"1" max:"100000" unit:"jobs" help:"into how many jobs the input is cut, in place of data_size_per_job"`
+	MaxRecordSize     *int64      `option:"max_record_size" proto:"max_record_bytes" kind:"size" min:"1" max:"1GiB" default:"16MiB" help:"a longer record fails the operation"`
+	MaxSkippedRecords *int64      `option:"max_skipped_records" min:"0" max:"1000000" default:"0" unit:"records" help:"so many records that no job survives are left out; the next one fails the operation"`
 }
 
-func (c *checker) operation(root *value) (*statepb.OperationSpec, string) {
-	o := c.options("", root, operationFields, optionAliases...)
-	op := &statepb.OperationSpec{
-		Type:              o.choice(fieldType, lifecycle.Vanilla, lifecycle.Vanilla, lifecycle.Map),
-		Pool:              o.text("pool", MaxTitleBytes),
-		Title:             o.text("title", MaxTitleBytes),
-		Alias:             o.alias("alias"),
-		AnnotationsJson:   o.annotations("annotations"),
-		TimeLimit:         o.duration("time_limit"),
-		MaxFailedJobCount: int32(o.integer("max_failed_job_count", DefaultMaxFailedJobCount, 0, MaxMaxFailedJobCount)),
-		IsGang:            o.truth("is_gang"),
-		NoMemoryProfile:   o.truth(fieldNoMemoryProfile),
-		PoolTrees:         o.trees(fieldTrees),
-		Options:           structOf(o.schedulingOptions()),
-	}
-	op.OptionsPerTree = c.optionsPerTree(o, op.GetPoolTrees())
-	c.together = op.GetIsGang()
-	outer := o.proxyDigest(memory.Default())
-	if op.GetType() == lifecycle.Map {
-		op.Map, op.Tasks = o.mapSpec(), c.mapper(o, outer)
-	} else {
-		o.refuseMapFields()
-		op.Tasks = c.tasks(o, outer)
-	}
-	o.checkPool(op.GetPool())
-	return op, o.text("mutation_id", MaxMutationIDBytes)
-}
-
-func (o options) alias(name string) string {
-	alias := o.text(name, MaxAliasBytes)
-	switch {
-	case alias == "":
-	case !strings.HasPrefix(alias, "*") || len(alias) == 1:
-		o.fault(name, "%q: it must start with * and have a name after it, such as %q", alias, "*"+cmp.Or(strings.Trim(alias, "*"), "nightly"))
-	case strings.ContainsFunc(alias, func(r rune) bool { return !unicode.IsPrint(r) || r == ' ' }):
-		o.fault(name, "%q: it must have printable characters only, and no spaces", alias)
-	}
-	return alias
-}
-
-// annotations returns an object as JSON with sorted keys.
-func (o options) annotations(name string) string {
-	v := o.get(name, object)
-	if v == nil || len(v.fields) == 0 {
-		return ""
-	}
-	data, err := json.Marshal(v.plain())
-	switch {
-	case err != nil:
-		o.fault(name, "%v", err)
-	case len(data) > MaxAnnotationsBytes:
-		o.fault(name, "they have %d bytes as JSON: %d (10 KiB) is the most", len(data), MaxAnnotationsBytes)
-	default:
-		return string(data)
-	}
-	return ""
-}
-
-// plain returns the value as encoding/json knows it.
-func (v *value) plain() any {
-	switch v.kind {
-	case boolean:
-		return v.truth
-	case number:
-		if v.isWhole {
-			return v.whole
-		}
-		return v.number
-	case text:
-		return v.text
-	case list:
-		items := make([]any, len(v.items))
-		for i, item := range v.items {
-			items[i] = item.plain()
-		}
-		return items
-	case object:
-		fields := make(map[string]any, len(v.fields))
-		for _, f := range v.fields {
-			fields[f.name] = f.value.plain()
-		}
-		return fields
-	}
-	return nil
-}
-
-// tasks returns the tasks by name.
-func (c *checker) tasks(o options, outer memory.Options) []*statepb.TaskSpec {
-	v := o.get(fieldTasks, object)
-	if v == nil {
-		if o.set[fieldTasks] == nil && o.set[fieldMapper] == nil {
-			o.fault(fieldTasks, "it is missing: an operation needs at least one task")
-		}
-		return nil
-	}
-	if n := len(v.fields); n == 0 || n > MaxTasks {
-		o.fault(fieldTasks, "there are %d: from 1 to %d are possible", n, MaxTasks)
-		return nil
-	}
-	var tasks []*statepb.TaskSpec
-	var jobs int64
-	for _, f := range v.fields {
-		path := join(fieldTasks, f.name)
-		if err := checkTaskName(f.name); err != nil {
-			c.fault(path, f.at, "%v", err)
-		}
-		if f.value.kind != object {
-			c.fault(path, f.value.at, "it is %s: an object with job_count and command is needed", f.value.kind)
-			continue
-		}
-		if f.value.set && !isTask(f.value) {
-			c.fault(path, f.at, "%s", noTask(f.name, v))
-			continue
-		}
-		task := c.task(path, f.name, f.value, outer, false)
-		jobs += int64(task.GetJobCount())
-		tasks = append(tasks, task)
-	}
-	if jobs > MaxJobs {
-		o.fault(fieldTasks, "they have %d jobs together: %d is the most", jobs, MaxJobs)
-	}
-	slices.SortFunc(tasks, func(a, b *statepb.TaskSpec) int { return strings.Compare(a.GetName(), b.GetName()) })
-	o.checkDestinations(tasks)
-	return tasks
-}
-
-// isTask tells whether an object has what each task needs.
-func isTask(v *value) bool {
-	has := func(option string) bool {
-		return slices.ContainsFunc(v.fields, func(f field) bool { return canonical(f.name) == option })
-	}
-	return has(fieldJobCount) && has("command")
-}
-
-// noTask says that an assignment named a task that is not among those that were read, and
-// which one may have been meant.
-func noTask(name string, tasks *value) string {
-	var known []string
-	for _, f := range tasks.fields {
-		if !f.value.set {
-			known = append(known, f.name)
-		}
-	}
-	said := fmt.Sprintf("there is no task %q", clip(name))
-	if near := closest(name, known); near != "" {
-		said += fmt.Sprintf("; did you mean %q?", near)
-	} else if len(known) > 0 {
-		said += "; there are " + clip(strings.Join(known, ", "))
-	}
-	return said + " (a new one needs " + fieldJobCount + " and command)"
-}
-
-func checkTaskName(name string) error {
-	letter := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-'
-	}
-	if name == "" || len(name) > MaxTaskNameBytes || strings.ContainsFunc(name, func(r rune) bool { return !letter(r) }) {
-		return fmt.Errorf("the name of a task has 1 to %d letters, digits, - and _", MaxTaskNameBytes)
-	}
-	return nil
-}
+// defaultDataSizePerJob is what a job reads where neither its size nor the number of jobs
+// is set.
+const defaultDataSizePerJob = 256 << 20

@@ -44,7 +44,7 @@ func TestReadinessFaults(t *testing.T) {
 	checkFaults(t, map[string]faultCase{
 		"no way to find out":         {task("readiness: {period: 1s}"), []string{`line 5, column 16: tasks.t.readiness: it has 0 of http, tcp, exec, socket: write one of them, such as http: /ready`}},
 		"two ways":                   {task("readiness: {tcp: true, socket: true}"), []string{`line 5, column 16: tasks.t.readiness: it has 2 of http, tcp, exec, socket: write one of them, such as http: /ready`}},
-		"an unknown way":             {task("readiness: {socket: true, grpc: x}"), []string{`line 5, column 31: tasks.t.readiness.grpc: unknown field; there are http, tcp, exec, socket, port, period, timeout, failures`}},
+		"an unknown way":             {task("readiness: {socket: true, grpc: x}"), []string{`line 5, column 31: tasks.t.readiness.grpc: unknown option: use one of http, tcp, exec, socket, port, period, timeout, failures`}},
 		"a way that is switched off": {task("readiness: {socket: false}"), []string{`line 5, column 25: tasks.t.readiness.socket: it is false: leave it out, and write one of http, tcp, exec, socket`}},
 		"no port to ask":             {task("readiness: {tcp: true}"), []string{`line 5, column 16: tasks.t.readiness.port: the task has no ports: add port_count, and have it listen at $WEIR_HOST:$WEIR_PORT_0`}},
 		"a port that it has not":     {task("port_count: 1", "readiness: {tcp: true, port: 1}"), []string{`line 6, column 34: tasks.t.readiness.port: 1 is beyond the task's port_count, 1: ports are counted from 0`}},
@@ -52,7 +52,7 @@ func TestReadinessFaults(t *testing.T) {
 		"a period for its own word":  {task("readiness: {socket: true, period: 1s}"), []string{`line 5, column 39: tasks.t.readiness.period: it says how an instance is asked, and with socket it says by itself: leave it out`}},
 		"too often":                  {task("port_count: 1", "readiness: {tcp: true, period: 1ms}"), []string{`line 6, column 36: tasks.t.readiness.period: 1ms is too short: 100ms is the least`}},
 		"no path":                    {task("port_count: 1", "readiness: {http: ready}"), []string{`line 6, column 23: tasks.t.readiness.http: "ready" is no path to ask for: write one that begins with / and has no spaces, such as /ready`}},
-		"no program":                 {task("readiness: {exec: []}"), []string{`line 5, column 23: tasks.t.readiness.exec: it has 0 parts: write a program and its arguments, 10000 at most`}},
+		"no program":                 {task("readiness: {exec: []}"), []string{`line 5, column 23: tasks.t.readiness.exec: it is empty: write a list, the program and its arguments`}},
 	})
 }
 

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"weir/scheduling/option"
 )
 
 func TestSet(t *testing.T) {
@@ -37,13 +39,13 @@ func TestSet(t *testing.T) {
 				}
 			}
 			for path, want := range test.want {
-				at := doc.root
+				at := doc.Root
 				for _, name := range strings.Split(path, ".") {
 					if at = child(at, name); at == nil {
 						t.Fatalf("%s: no %s", path, name)
 					}
 				}
-				if diff := cmp.Diff(want, at.plain()); diff != "" {
+				if diff := cmp.Diff(want, at.Exact()); diff != "" {
 					t.Errorf("%s: %s", path, diff)
 				}
 			}
@@ -56,7 +58,7 @@ func TestSetErrors(t *testing.T) {
 		"no value":      {"title", "there is no ="},
 		"an empty name": {"tasks..x=1", "a name on the path is empty"},
 		"no index":      {"tasks.t.command.9=x", `tasks.t.command is a list of 1: "9" is no index of it`},
-		"below text":    {"title.x=1", "title is text and has nothing in it"},
+		"below text":    {"title.x=1", "and has nothing in it"},
 		"bad yaml":      {"title=[", "set title"},
 		"too deep":      {strings.Repeat("a.", 100) + "a=1", "nest at most"},
 	} {
@@ -66,6 +68,58 @@ func TestSetErrors(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := doc.Set(test.set); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v, want one with %q", err, test.want)
+			}
+		})
+	}
+}
+
+// child returns a field of an object, nil if there is none.
+func child(v *option.Value, name string) *option.Value {
+	for _, f := range v.Fields {
+		if f.Name == name {
+			return f.Value
+		}
+	}
+	return nil
+}
+
+// parseWith parses a spec in which values are set.
+func parseWith(text string, assignments ...string) (*Parsed, error) {
+	doc, err := Read([]byte(text))
+	if err != nil {
+		return nil, err
+	}
+	for _, assignment := range assignments {
+		if err := doc.Set(assignment); err != nil {
+			return nil, err
+		}
+	}
+	return doc.parsed()
+}
+
+func TestSetOnText(t *testing.T) {
+	const text = "# mine\nmutation_id: m\ntasks:\n  t:\n    command: [run]\n"
+	got, err := parseWith(text, "tasks.t.job-count=5", "pool=ads", "tasks.t.environment.X='1'")
+	if err != nil {
+		t.Fatal(err)
+	}
+	task := got.Spec.GetTasks()[0]
+	if got.MutationID != "m" || got.Spec.GetPool() != "ads" || task.GetJobCount() != 5 || task.GetEnvironment()["X"] != "1" {
+		t.Errorf("mutation id %q, spec %v", got.MutationID, got.Spec)
+	}
+}
+
+func TestSetOnTextErrors(t *testing.T) {
+	for name, test := range map[string]struct{ text, set, want string }{
+		"text that is not read": {"a: [", "a=1", "operation spec: line 1"},
+		"a key twice":           {"title: a\ntitle: b\ntasks: {t: {job_count: 1, command: [x]}}\n", "title=c", "operation spec: line 2, column 1: title: it is there twice"},
+		"a key twice in value":  {"title: a", "annotations={a: 1, a: 2}", "a: it is there twice"},
+		"below text":            {"title: a", "title.x=1", "and has nothing in it"},
+		"not UTF-8":             {"title: a", "title=\xff", "byte 0xff is not UTF-8"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := parseWith(test.text, test.set); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error %v, want one with %q", err, test.want)
 			}
 		})
@@ -87,7 +141,7 @@ func TestSetOfATaskThatIsNotThere(t *testing.T) {
 		"a new task":           {[]string{"tasks.helo.job-count=2", "tasks.helo.command=[run]"}, ""},
 		"one that is there":    {[]string{"tasks.hello.cpu_limit=2"}, ""},
 		"in place of another":  {[]string{"tasks.hello={cpu_limit: 2}"}, "operation spec has 2 faults:\n  tasks.hello.command: it is missing"},
-		"a fault of a new one": {[]string{"tasks.new.job_count=0", "tasks.new.command=[run]"}, "operation spec: tasks.new.job_count: 0 is too small"},
+		"a fault of a new one": {[]string{"tasks.new.job_count=0", "tasks.new.command=[run]"}, "operation spec: tasks.new.job_count: 0 is not a number from 1 to 100000"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			doc, err := Read([]byte(text))
@@ -102,62 +156,6 @@ func TestSetOfATaskThatIsNotThere(t *testing.T) {
 			_, _, err = doc.Check()
 			if said := fmt.Sprint(err); (err == nil) != (test.want == "") || err != nil && !strings.HasPrefix(said, test.want) {
 				t.Errorf("got  %s\nwant %s", said, test.want)
-			}
-		})
-	}
-}
-
-func TestSetTextIsTakenAsItIs(t *testing.T) {
-	doc, err := Read([]byte(root()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := doc.SetText("title", "a: [b"); err != nil {
-		t.Fatal(err)
-	}
-	op, _, err := doc.Check()
-	if err != nil || op.GetTitle() != "a: [b" {
-		t.Errorf("title %q, %v", op.GetTitle(), err)
-	}
-}
-
-// child returns a field of an object, nil if there is none.
-func child(v *value, name string) *value {
-	for _, f := range v.fields {
-		if f.name == name {
-			return f.value
-		}
-	}
-	return nil
-}
-
-func TestSetOnText(t *testing.T) {
-	const text = "# mine\nmutation_id: m\ntasks:\n  t:\n    command: [run]\n"
-	set, err := Set([]byte(text), []string{"tasks.t.job-count=5", "pool=ads", "tasks.t.environment.X='1'"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := Parse(set)
-	if err != nil {
-		t.Fatal(err)
-	}
-	task := got.Spec.GetTasks()[0]
-	if got.MutationID != "m" || got.Spec.GetPool() != "ads" || task.GetJobCount() != 5 || task.GetEnvironment()["X"] != "1" {
-		t.Errorf("mutation id %q, spec %v", got.MutationID, got.Spec)
-	}
-}
-
-func TestSetOnTextErrors(t *testing.T) {
-	for name, test := range map[string]struct{ text, set, want string }{
-		"text that is not read": {"a: [", "a=1", "operation spec: line 1"},
-		"a key twice":           {"title: a\ntitle: b\n", "title=c", "operation spec: line 2, column 1: title: it is there twice"},
-		"a key twice in value":  {"title: a", "annotations={a: 1, a: 2}", "a: it is there twice"},
-		"below text":            {"title: a", "title.x=1", "title is text and has nothing in it"},
-		"not UTF-8":             {"title: a", "title=\xff", "byte 0xff is not UTF-8"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if _, err := Set([]byte(test.text), []string{test.set}); err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("error %v, want one with %q", err, test.want)
 			}
 		})
 	}

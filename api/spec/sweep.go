@@ -2,6 +2,7 @@ package spec
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -9,129 +10,114 @@ import (
 	"strings"
 
 	"weir/messages/statepb"
+	"weir/scheduling/option"
 )
 
-// Options of a task whose jobs stand each for itself (J.5.4).
-const (
-	fieldMaxAttempts = "max_attempts"
-	fieldCookies     = "cookies"
-)
+// cookieSet are some of the jobs of a task, in ascending order and apart.
+type cookieSet struct{ ranges []*statepb.Interval }
 
-// MaxMaxAttempts bounds how often a job may fail.
-const MaxMaxAttempts = 1000
-
-// sweep takes how often a job may fail before it is given up, and which jobs there are. It is a
-// fault where jobs are of no use alone.
-func (o options) sweep(task *statepb.TaskSpec) {
-	task.MaxAttempts = int32(o.integer(fieldMaxAttempts, 0, 1, MaxMaxAttempts))
-	task.Cookies = o.cookies(task.GetJobCount())
-	why := ""
+// ReadOption implements option.Reader: cookies one by one, or the first and the last of several.
+func (s *cookieSet) ReadOption(v *option.Value) error {
 	switch {
-	case o.c.together:
-		why = "with is_gang no job of the operation is of use without the others"
-	case o.set[fieldGang] != nil:
-		why = "jobs with " + fieldGang + " are of use only together: when one fails all of them begin anew"
-	case task.GetRestartCompletedJobs():
-		why = "with " + fieldRestartCompleted + " jobs are never done, and run again whenever they end"
-	default:
-		return
+	case v.Kind != option.List:
+		return fmt.Errorf("is %s, not a list", v)
+	case len(v.Items) == 0:
+		return errors.New("it is empty: write cookies, such as [3, 7-9], or leave it out for all jobs")
 	}
-	for _, name := range []string{fieldMaxAttempts, fieldCookies} {
-		if o.set[name] != nil {
-			o.fault(name, "%s: leave it out", why)
-		}
-	}
-}
-
-// cookies returns the jobs that are named, one by one or as ranges; none for all of them.
-func (o options) cookies(jobs int32) (all []*statepb.Interval) {
-	v := o.get(fieldCookies, list)
-	if v == nil {
-		return nil
-	}
-	if len(v.items) == 0 {
-		o.fault(fieldCookies, "it is empty: write cookies, such as [3, 7-9], or leave it out for all jobs")
-		return nil
-	}
-	before := len(o.c.faults)
-	for i, item := range v.items {
-		path := fmt.Sprintf("%s[%d]", join(o.path, fieldCookies), i)
+	var faults []option.Fault
+	for i, item := range v.Items {
 		r, ok := cookieRange(item)
-		switch {
-		case item.kind != number && item.kind != text:
-			o.c.fault(path, item.at, "it is %s: a cookie is needed, such as 3, or a range, such as 7-9", item.kind)
-		case !ok:
-			o.c.fault(path, item.at, "%s is no cookie: write a number from 0, or a range such as 7-9", item.written())
-		case r.GetEnd() > jobs && jobs > 0:
-			o.c.fault(path, item.at, "%s is not below %s, %d: cookies are 0 to %d", item.written(), fieldJobCount, jobs, jobs-1)
-		default:
-			all = append(all, r)
+		if !ok {
+			faults = append(faults, option.Fault{
+				Path: fmt.Sprintf("[%d]", i), Position: item.At, Problem: fmt.Sprintf("is %s, not a cookie: write a number from 0, or a range such as 7-9", item),
+			})
 		}
+		s.ranges = append(s.ranges, r)
 	}
-	if len(o.c.faults) > before {
-		return nil
+	if len(faults) > 0 {
+		return &option.Error{Faults: faults}
 	}
-	return o.joined(all, jobs)
+	return s.join()
 }
 
-// cookieRange reads a cookie, or the first and the last one of several.
-func cookieRange(v *value) (*statepb.Interval, bool) {
-	if v.kind == number {
-		if !v.isWhole || v.whole < 0 || v.whole >= MaxJobs {
-			return nil, false
-		}
-		return &statepb.Interval{Begin: int32(v.whole), End: int32(v.whole) + 1}, true
-	}
-	if v.kind != text {
-		return nil, false
-	}
-	begin, end, ranged := strings.Cut(v.text, "-")
-	if !ranged {
-		end = begin
-	}
-	first, err := strconv.ParseUint(strings.TrimSpace(begin), 10, 31)
-	last, wrong := strconv.ParseUint(strings.TrimSpace(end), 10, 31)
-	if err != nil || wrong != nil || last < first || last == math.MaxInt32 {
-		return nil, false
-	}
-	return &statepb.Interval{Begin: int32(first), End: int32(last) + 1}, true
-}
-
-// joined returns ranges in ascending order, those that touch as one; none when they are all
-// jobs. A cookie that is there twice is a fault.
-func (o options) joined(all []*statepb.Interval, jobs int32) (out []*statepb.Interval) {
-	slices.SortFunc(all, func(a, b *statepb.Interval) int { return cmp.Compare(a.GetBegin(), b.GetBegin()) })
-	for _, r := range all {
+// join puts ranges in order, those that touch as one. A cookie that is there twice is an error.
+func (s *cookieSet) join() error {
+	slices.SortFunc(s.ranges, func(a, b *statepb.Interval) int { return cmp.Compare(a.GetBegin(), b.GetBegin()) })
+	var out []*statepb.Interval
+	for _, r := range s.ranges {
 		last := len(out) - 1
 		switch {
 		case last < 0 || r.GetBegin() > out[last].GetEnd():
 			out = append(out, r)
 		case r.GetBegin() < out[last].GetEnd():
-			o.fault(fieldCookies, "%d is there twice: each job runs once", r.GetBegin())
-			return nil
+			return fmt.Errorf("%d is there twice: each job runs once", r.GetBegin())
 		default:
 			out[last].End = r.GetEnd()
 		}
 	}
-	if len(out) == 1 && out[0].GetBegin() == 0 && out[0].GetEnd() == jobs {
-		return nil
-	}
-	return out
+	s.ranges = out
+	return nil
 }
 
-func formatSweep(out map[string]any, task *statepb.TaskSpec) {
-	if task.GetMaxAttempts() > 0 {
-		out[fieldMaxAttempts] = task.GetMaxAttempts()
-	}
-	var items []any
-	for _, r := range task.GetCookies() {
+// WriteOption implements option.Writer.
+func (s *cookieSet) WriteOption() any {
+	items := make([]any, len(s.ranges))
+	for i, r := range s.ranges {
 		if r.GetEnd() == r.GetBegin()+1 {
-			items = append(items, r.GetBegin())
+			items[i] = float64(r.GetBegin())
 		} else {
-			items = append(items, fmt.Sprintf("%d-%d", r.GetBegin(), r.GetEnd()-1))
+			items[i] = fmt.Sprintf("%d-%d", r.GetBegin(), r.GetEnd()-1)
 		}
 	}
-	if items != nil {
-		out[fieldCookies] = items
+	return items
+}
+
+// cookieRange reads a cookie, or the first and the last one of several.
+func cookieRange(v *option.Value) (*statepb.Interval, bool) {
+	if v.Kind == option.Number {
+		if !v.IsWhole || v.Whole < 0 || v.Whole >= MaxJobs {
+			return nil, false
+		}
+		return &statepb.Interval{Begin: int32(v.Whole), End: int32(v.Whole) + 1}, true
 	}
+	begin, end, ranged := strings.Cut(v.Text, "-")
+	if !ranged {
+		end = begin
+	}
+	first, err := strconv.ParseUint(strings.TrimSpace(begin), 10, 31)
+	last, wrong := strconv.ParseUint(strings.TrimSpace(end), 10, 31)
+	if v.Kind != option.Text || err != nil || wrong != nil || last < first || last == math.MaxInt32 {
+		return nil, false
+	}
+	return &statepb.Interval{Begin: int32(first), End: int32(last) + 1}, true
+}
+
+// sweep checks a task whose jobs are given up one by one, or of which some alone run, and returns
+// these; none for all (J.5.4). Both are faults where jobs are of no use alone.
+func (c *checker) sweep(t *Task) []*statepb.Interval {
+	why := ""
+	switch {
+	case c.together:
+		why = "with is_gang no job of the operation is of use without the others"
+	case c.Given(t, &t.Gang) != nil:
+		why = "jobs with gang_options are of use only together: when one fails all of them restart"
+	case or(t.RestartCompleted, false):
+		why = "with restart_completed_jobs jobs are never done, and run again whenever they end"
+	}
+	for _, field := range []any{&t.MaxAttempts, &t.Cookies} {
+		if why != "" && c.Given(t, field) != nil {
+			c.Fault(t, field, "%s: leave it out", why)
+		}
+	}
+	if t.Cookies == nil || t.JobCount == nil {
+		return nil
+	}
+	ranges, jobs := t.Cookies.ranges, int32(*t.JobCount)
+	if last := ranges[len(ranges)-1]; last.GetEnd() > jobs {
+		c.Fault(t, &t.Cookies, "%d is not below job_count, %d: cookies are 0 to %d", last.GetEnd()-1, jobs, jobs-1)
+	}
+	if len(ranges) == 1 && ranges[0].GetBegin() == 0 && ranges[0].GetEnd() == jobs {
+		return nil
+	}
+	return ranges
 }

@@ -33,15 +33,20 @@ func TestParseSweeps(t *testing.T) {
 		"those in place of all": {lines: "cookies: [1]", set: []string{"tasks.t.cookies=[2]"}, wantCookies: intervals(2, 3)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			data, err := Set([]byte("tasks:\n  t:\n    job_count: 20\n    command: [run]\n    "+test.lines+"\n"), test.set)
+			doc, err := Read([]byte("tasks:\n  t:\n    job_count: 20\n    command: [run]\n    " + test.lines + "\n"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			parsed, err := Parse(data)
+			for _, s := range test.set {
+				if err := doc.Set(s); err != nil {
+					t.Fatal(err)
+				}
+			}
+			op, _, err := doc.Check()
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := parsed.Spec.GetTasks()[0]
+			got := op.GetTasks()[0]
 			if got.GetMaxAttempts() != test.wantAttempts {
 				t.Errorf("max_attempts %d, want %d", got.GetMaxAttempts(), test.wantAttempts)
 			}
@@ -54,11 +59,11 @@ func TestParseSweeps(t *testing.T) {
 
 func TestSweepFaults(t *testing.T) {
 	checkFaults(t, map[string]faultCase{
-		"attempts": {task("max_attempts: 0"), []string{`line 5, column 19: tasks.t.max_attempts: 0 is too small: from 1 to 1000 is possible`}},
+		"attempts": {task("max_attempts: 0"), []string{`line 5, column 19: tasks.t.max_attempts: 0 is not a number from 1 to 1000`}},
 		"too many attempts": {task("max_attempts: 1001"),
-			[]string{`line 5, column 19: tasks.t.max_attempts: 1001 is too large: from 1 to 1000 is possible`}},
+			[]string{`line 5, column 19: tasks.t.max_attempts: 1001 is not a number from 1 to 1000`}},
 		"attempts of a gang": {task("max_attempts: 2", "gang_options: {}"),
-			[]string{`line 5, column 19: tasks.t.max_attempts: jobs with gang_options are of use only together: when one fails all of them begin anew: leave it out`}},
+			[]string{`line 5, column 19: tasks.t.max_attempts: jobs with gang_options are of use only together: when one fails all of them restart: leave it out`}},
 		"a sweep of a service": {task("max_attempts: 2", "cookies: [0]", "restart_completed_jobs: true"), []string{
 			`line 5, column 19: tasks.t.max_attempts: with restart_completed_jobs jobs are never done, and run again whenever they end: leave it out`,
 			`line 6, column 14: tasks.t.cookies: with restart_completed_jobs jobs are never done, and run again whenever they end: leave it out`,
@@ -70,14 +75,14 @@ func TestSweepFaults(t *testing.T) {
 			`line 2, column 52: mapper.cookies: how many jobs there are follows from the input: leave it out`,
 		}},
 		"cookies that are none": {jobs("cookies: [2, -1, 1.5, x, 1-0, [1], 0-]"), []string{
-			`line 5, column 15: tasks.t.cookies[0]: 2 is not below job_count, 2: cookies are 0 to 1`,
-			`line 5, column 18: tasks.t.cookies[1]: -1 is no cookie: write a number from 0, or a range such as 7-9`,
-			`line 5, column 22: tasks.t.cookies[2]: 1.5 is no cookie: write a number from 0, or a range such as 7-9`,
-			`line 5, column 27: tasks.t.cookies[3]: "x" is no cookie: write a number from 0, or a range such as 7-9`,
-			`line 5, column 30: tasks.t.cookies[4]: "1-0" is no cookie: write a number from 0, or a range such as 7-9`,
-			`line 5, column 35: tasks.t.cookies[5]: it is a list: a cookie is needed, such as 3, or a range, such as 7-9`,
-			`line 5, column 40: tasks.t.cookies[6]: "0-" is no cookie: write a number from 0, or a range such as 7-9`,
+			`line 5, column 18: tasks.t.cookies[1]: is the number -1, not a cookie: write a number from 0, or a range such as 7-9`,
+			`line 5, column 22: tasks.t.cookies[2]: is the number 1.5, not a cookie: write a number from 0, or a range such as 7-9`,
+			`line 5, column 27: tasks.t.cookies[3]: is the text "x", not a cookie: write a number from 0, or a range such as 7-9`,
+			`line 5, column 30: tasks.t.cookies[4]: is the text "1-0", not a cookie: write a number from 0, or a range such as 7-9`,
+			`line 5, column 35: tasks.t.cookies[5]: is a list, not a cookie: write a number from 0, or a range such as 7-9`,
+			`line 5, column 40: tasks.t.cookies[6]: is the text "0-", not a cookie: write a number from 0, or a range such as 7-9`,
 		}},
+		"cookies beyond the last": {jobs("cookies: [0, 1-3]"), []string{`line 5, column 14: tasks.t.cookies: 3 is not below job_count, 2: cookies are 0 to 1`}},
 		"a cookie twice": {jobs("cookies: [0-1, 1]"), []string{`line 5, column 14: tasks.t.cookies: 1 is there twice: each job runs once`}},
 		"no cookies":     {jobs("cookies: []"), []string{`line 5, column 14: tasks.t.cookies: it is empty: write cookies, such as [3, 7-9], or leave it out for all jobs`}},
 	})

@@ -1,38 +1,21 @@
 package spec
 
 import (
-	"fmt"
-	"math"
-	"slices"
-	"strings"
+	"time"
 
-	"weir/messages/statepb"
-	"weir/scheduling/memory"
+	"weir/scheduling/option"
 )
 
-// The bounds of a task, and what is taken when nothing is said (J.5).
 const (
-	DefaultCPULimit = 1.0
-	// MaxCPULimit is in cores.
-	MaxCPULimit = 10_000
-	// MinCPULimit is the part of a core that is accounted for at all.
-	MinCPULimit = 0.01
-
-	DefaultMemoryLimit = 512 << 20
-	MinMemoryLimit     = 1 << 20
-	MaxMemoryLimit     = 64 << 40
-
-	// MaxPorts bounds the TCP ports of a job.
-	MaxPorts = 100
-
-	MaxGPULimit     = 10_000
-	MaxNetworkLimit = 1 << 50
+	// MaxJobs bounds the sum of job_count over all tasks.
+	MaxJobs = 100_000
+	// MaxGang bounds the jobs of a gang that have a rank: all start by one log entry.
+	MaxGang = 10_000
+	// MaxTaskNameBytes bounds the name of a task.
+	MaxTaskNameBytes = 64
 
 	// MaxStringBytes bounds an argument: Linux takes no longer one.
 	MaxStringBytes = 128<<10 - 1
-	// MaxArguments and MaxVariables bound the lists of a task.
-	MaxArguments = 10_000
-	MaxVariables = 1000
 	// MaxEnvironmentBytes bounds the environment of a task, a name=value and the
 	// zero byte after it for each variable.
 	MaxEnvironmentBytes = 128 << 10
@@ -41,182 +24,125 @@ const (
 	ReservedPrefix = "WEIR_"
 )
 
+// How far a job is kept apart from its node.
 const (
-	fieldJobCount         = "job_count"
-	fieldRestartCompleted = "restart_completed_jobs"
+	// IsolationNone: its groups alone.
+	IsolationNone = "none"
+	// IsolationDefault: mounts of its own, and no way to more privileges.
+	IsolationDefault = "default"
+	// IsolationStrict: also processes of its own, and a root that it cannot write to.
+	IsolationStrict = "strict"
 )
 
-var taskFields = slices.Concat([]string{
-	fieldJobCount, fieldCookies, fieldMaxAttempts, "command", "shell", "environment", "cpu_limit", "memory_limit", "gpu_limit", "network_limit",
-	"job_time_limit", "max_failed_job_count", fieldRestartCompleted,
-	fieldSignal, fieldRootOnly, fieldRestartCode, "port_count", fieldReadiness, fieldMaxSurge, fieldMinAvailable, fieldSpread,
-}, memoryFields, tmpfsFields, fileFields, isolationFields, []string{fieldGang})
+// Job are the options of the jobs of a task, and of a mapper.
+type Job struct {
+	Command     *command     `option:"command" kind:"list of texts, or a text with shell" required:"write a list, the program and its arguments" max:"10000" unit:"parts" help:"the program and its arguments; with shell one line for /bin/sh -c"`
+	Shell       *bool        `option:"shell" proto:"" help:"command is a line for a shell"`
+	Environment *environment `option:"environment" kind:"texts by name" max:"1000" unit:"variables, 128 KiB together" help:"variables of its environment, beside those that Weir sets"`
 
-// task returns what jobs of a task are; those of a mapper have an input.
-func (c *checker) task(path, name string, v *value, outer memory.Options, mapper bool) *statepb.TaskSpec {
-	o := c.options(path, v, taskFields)
-	task := &statepb.TaskSpec{
-		Name:                 name,
-		Environment:          o.environment("environment"),
-		CpuLimitHundredths:   o.cores("cpu_limit"),
-		GpuLimit:             o.integer("gpu_limit", 0, 0, MaxGPULimit),
-		NetworkLimit:         o.integer("network_limit", 0, 0, MaxNetworkLimit),
-		JobTimeLimit:         o.duration("job_time_limit"),
-		MaxFailedJobCount:    int32(o.integer("max_failed_job_count", 0, 0, MaxMaxFailedJobCount)),
-		RestartCompletedJobs: o.truth(fieldRestartCompleted),
-		PortCount:            int32(o.integer("port_count", 0, 0, MaxPorts)),
-	}
-	task.Argv, task.Shell = o.command()
-	o.interruption(task)
-	task.Readiness = o.readiness(task)
-	if !mapper {
-		o.handOver(task)
-	}
-	before := len(c.faults)
-	task.MemoryLimit = o.bytes("memory_limit", DefaultMemoryLimit, MinMemoryLimit, MaxMemoryLimit)
-	if len(c.faults) == before {
-		task.Tmpfs = o.tmpfs(task.GetMemoryLimit())
-	}
-	o.memory(task, outer)
-	o.isolation(task)
-	if mapper {
-		o.refuseInMapper()
-	} else {
-		task.JobCount = o.jobCount()
-		task.Gang = o.gang(task)
-		o.sweep(task)
-	}
-	task.Spread = o.spread(task)
-	o.files(task)
-	return task
+	CPULimit          *float64       `option:"cpu_limit" proto:"cpu_limit_hundredths" min:"0.01" max:"10000" default:"1" unit:"cores" rule:"J.5" help:"cores of a job, rounded to hundredths"`
+	MemoryLimit       *int64         `option:"memory_limit" kind:"size" min:"1MiB" max:"64TiB" default:"512MiB" rule:"J.1" help:"what a job never exceeds"`
+	GPULimit          *int64         `option:"gpu_limit" min:"0" max:"10000" default:"0" unit:"GPUs" rule:"J.5" help:"GPUs of a job"`
+	NetworkLimit      *int64         `option:"network_limit" min:"0" max:"1125899906842624" default:"0" rule:"J.5" help:"network of a job, in the unit of the nodes"`
+	DiskLimit         *int64         `option:"disk_limit" kind:"size" min:"1MiB" max:"64TiB" rule:"J.5" help:"what the workspace of a job may take on disk; without it, no limit"`
+	PidsLimit         *int64         `option:"pids_limit" min:"1" max:"4194304" unit:"processes" rule:"J.5.2" help:"processes and threads of a job; without it the node's"`
+	PortCount         *int64         `option:"port_count" min:"0" max:"100" default:"0" unit:"ports" rule:"J.5" help:"TCP ports of its node that each job gets: WEIR_PORT_0 and on"`
+	JobTimeLimit      *time.Duration `option:"job_time_limit" min:"1s" max:"8784h" rule:"J.5" help:"a job that runs longer fails"`
+	MaxFailedJobCount *int64         `option:"max_failed_job_count" min:"0" max:"10000" default:"0" unit:"jobs" rule:"J.5" help:"the operation fails with so many failed jobs of the task; 0: only the operation's number counts"`
+	Spread            *bool          `option:"spread" rule:"F.14.1" help:"jobs go to different nodes while these have room; without it, with port_count or readiness and no gang_options"`
+
+	Signal   *signal `option:"interruption_signal" kind:"name of a signal" rule:"J.3" help:"asks a job to go; without it a job that reads no input is killed at once"`
+	RootOnly *bool   `option:"signal_root_process_only" default:"false" rule:"J.3" help:"the signal is for the job's first process alone"`
+
+	ReserveFactor   *float64     `option:"memory_reserve_factor" above:"0" max:"1" rule:"J.1.2" help:"part of memory_limit that is reserved at first, and at least; in place of the next two"`
+	DigestDefault   *float64     `option:"user_job_memory_digest_default_value" above:"0" max:"1" rule:"J.1.2" help:"part of memory_limit that is reserved at first; 0.5 without it"`
+	DigestLower     *float64     `option:"user_job_memory_digest_lower_bound" above:"0" max:"1" rule:"J.1.2" help:"part of memory_limit that is reserved at least; 0.05 without it"`
+	ProxyDigest     *proxyDigest `option:"job_proxy_memory_digest" rule:"J.1.2" help:"the same of what the job's supervisor is expected to take; without it the operation's"`
+	UserMultiplier  *float64     `option:"user_job_resource_overdraft_memory_multiplier" min:"1" max:"10" rule:"J.2" help:"by how much the reserve of a job grows that was aborted for it; without it to all of memory_limit"`
+	ProxyMultiplier *float64     `option:"job_proxy_resource_overdraft_memory_multiplier" min:"1" max:"10" rule:"J.2" help:"the same for the reserve of its supervisor"`
+	MemoryProfile   *profileName `option:"memory_profile" kind:"text" rule:"J.1" help:"operations with it learn from each other; without it tasks of one name, command and isolation do"`
+
+	TmpfsPath *workspacePath `option:"tmpfs_path" kind:"path in the workspace" max:"4095" unit:"bytes" rule:"J.5.2" help:"where a job gets a file system in memory"`
+	TmpfsSize *int64         `option:"tmpfs_size" kind:"size" min:"4KiB" max:"64TiB" rule:"J.5.2" help:"how much may be in it; without it, memory_limit"`
+	Tmpfs     []*tmpfs       `option:"tmpfs_volumes" proto:"tmpfs" max:"20" unit:"file systems" rule:"J.5.2" help:"several of them, in place of tmpfs_path and tmpfs_size"`
+	Files     []*file        `option:"file_paths" proto:"files" short:"source" max:"1000" unit:"files" rule:"J.5.3" help:"files that a job finds in its workspace; a text alone is the source"`
+
+	Isolation      *string  `option:"isolation" values:"none,default,strict" default:"default" rule:"J.5.2" help:"how far a job is kept apart from its node and other jobs"`
+	CPUEnforcement *string  `option:"cpu_enforcement" values:"quota,weight" default:"quota" rule:"J.5.2" help:"quota: never more than cpu_limit; weight: more while nobody else wants the cores"`
+	User           *account `option:"user" kind:"name or number of a user" rule:"J.5.2" help:"who a job is on its node; without it the node says"`
+	Group          *account `option:"group" kind:"name or number of a group" rule:"J.5.2" help:"the group that it is on its node"`
 }
 
-func (o options) jobCount() int32 {
-	if o.set[fieldJobCount] == nil {
-		o.fault(fieldJobCount, "it is missing: how many jobs are to run?")
-	}
-	return int32(o.integer(fieldJobCount, 0, 1, MaxJobs))
+// Task are the options of a task.
+type Task struct {
+	JobCount *int64 `option:"job_count" min:"1" max:"100000" unit:"jobs" required:"how many jobs are to run?" rule:"J.5" help:"jobs of the task; all tasks together have at most 100,000"`
+	Job
+	RestartCompleted *bool      `option:"restart_completed_jobs" default:"false" rule:"J.3.3" help:"a job that completed is started again, for services"`
+	MaxAttempts      *int64     `option:"max_attempts" min:"1" max:"1000" unit:"failures" rule:"J.5.4" help:"a job that fails this often is given up, and the others go on; without it each failure counts for max_failed_job_count"`
+	Cookies          *cookieSet `option:"cookies" proto:"" kind:"list of numbers and ranges" rule:"J.5.4" help:"which of the task's jobs run, such as [3, 7-9]; without it all"`
+	RestartCode      *int64     `option:"restart_exit_code" min:"1" max:"255" rule:"J.3" help:"a job that exits with it after its signal runs again"`
+	Outputs          []*kept    `option:"output_paths" proto:"outputs" max:"100" unit:"files" rule:"J.5.3" help:"files that are kept when a job has completed"`
+	Readiness        *readiness `option:"readiness" rule:"J.3.2" help:"how an instance of a service is found to take requests; without it, it does when it runs"`
+	MaxSurge         *int64     `option:"max_surge" min:"0" max:"1000" unit:"jobs" rule:"J.3.3" help:"so many instances are replaced before they are told to leave; 1 with readiness, else 0"`
+	MinAvailable     *int64     `option:"min_available" min:"0" max:"100000" unit:"jobs" rule:"J.3.3" help:"so many others are ready when one is told to leave that need not go at once; none without it"`
+	Gang             *gang      `option:"gang_options" proto:"gang" rule:"J.5" help:"its jobs are of use only together"`
 }
 
-// command returns the program and its arguments, or the line for a shell.
-func (o options) command() (argv []string, line string) {
-	shell := o.truth("shell")
-	v := o.get("command", list, text)
-	switch {
-	case v == nil && o.set["command"] != nil:
-	case v == nil:
-		o.fault("command", "it is missing: write a list, the program and its arguments")
-	case v.kind == text && strings.TrimSpace(v.text) == "":
-		o.fault("command", "it is empty: write a list, the program and its arguments")
-	case v.kind == text && !shell:
-		o.fault("command", "it is one text: write a list, such as [%s], or add shell: true to run it by /bin/sh",
-			strings.Join(quoteAll(strings.Fields(clip(v.text))), ", "))
-	case v.kind == text:
-		return nil, o.text("command", MaxStringBytes)
-	case shell:
-		o.fault("shell", "it is true, but command is a list: make command one text, or leave shell out")
-	case len(v.items) == 0:
-		o.fault("command", "it is empty: write a list, the program and its arguments")
-	case len(v.items) > MaxArguments:
-		o.fault("command", "it has %d parts: %d is the most", len(v.items), MaxArguments)
-	default:
-		return o.argv("command", v.items), ""
-	}
-	return nil, ""
+// Mapper are the options of the one task of an operation of type map.
+type Mapper struct {
+	Job
+	_ option.Elsewhere `option:"job_count" elsewhere:"how many jobs there are follows from the input: write job_count or data_size_per_job beside mapper"`
+	_ option.Elsewhere `option:"cookies" elsewhere:"how many jobs there are follows from the input: leave it out"`
+	_ option.Elsewhere `option:"max_attempts" elsewhere:"what a job fails on is cut into parts, down to a record, and max_failed_job_count and max_skipped_records say how much may fail: leave it out"`
+	_ option.Elsewhere `option:"restart_completed_jobs" elsewhere:"a part of the input is read once: leave it out"`
+	_ option.Elsewhere `option:"restart_exit_code" elsewhere:"what an interrupted job has not read goes to another one by itself: let it exit with 0"`
+	_ option.Elsewhere `option:"output_paths" elsewhere:"what is kept of a mapper is its standard output, at output_path: write there"`
+	_ option.Elsewhere `option:"max_surge" elsewhere:"its jobs read their input once, and none stands in for another: leave it out"`
+	_ option.Elsewhere `option:"min_available" elsewhere:"its jobs read their input, and nobody waits for them to be ready: leave it out"`
+	_ option.Elsewhere `option:"readiness" elsewhere:"its jobs read their input, nobody sends them requests: leave it out"`
+	_ option.Elsewhere `option:"gang_options" elsewhere:"each job of a mapper is of use alone: leave it out"`
 }
 
-func (o options) argv(name string, items []*value) []string {
-	argv := make([]string, len(items))
-	for i, item := range items {
-		path := fmt.Sprintf("%s[%d]", join(o.path, name), i)
-		switch {
-		case !o.c.plainText(path, item):
-		case i == 0 && strings.TrimSpace(item.text) == "":
-			o.c.fault(path, item.at, "the program's name is empty")
-		default:
-			argv[i] = item.text
-		}
-	}
-	return argv
+// proxyDigest are the bounds of what a job's supervisor is expected to take; what is not set
+// is that of the operation.
+type proxyDigest struct {
+	Default *float64 `option:"default_value" above:"0" max:"10" help:"times its estimate at first; 1 without it"`
+	Lower   *float64 `option:"lower_bound" above:"0" max:"10" help:"times its estimate at least; 0.5 without it"`
+	Upper   *float64 `option:"upper_bound" above:"0" max:"10" help:"times its estimate at most; 2 without it"`
 }
 
-// plainText reports whether a value is text that a process can be given.
-func (c *checker) plainText(path string, v *value) bool {
-	switch {
-	case v.kind == number || v.kind == boolean:
-		c.fault(path, v.at, "it is %s: put it in quotes, text is needed", v.kind)
-	case v.kind != text:
-		c.fault(path, v.at, "it is %s: text is needed", v.kind)
-	case len(v.text) > MaxStringBytes:
-		c.fault(path, v.at, "it has %d bytes: %d is the most that Linux takes", len(v.text), MaxStringBytes)
-	case strings.ContainsRune(v.text, 0):
-		c.fault(path, v.at, "it has a zero byte, which no process can be given")
-	default:
-		return true
-	}
-	return false
+// tmpfs is a file system in memory.
+type tmpfs struct {
+	Path *workspacePath `option:"path" kind:"path in the workspace" max:"4095" unit:"bytes" required:"a path within the workspace is needed" help:"where it is"`
+	Size *int64         `option:"size" kind:"size" min:"4KiB" max:"64TiB" required:"how much may be in it?" help:"how much may be in it"`
 }
 
-func (o options) environment(name string) map[string]string {
-	v := o.get(name, object)
-	if v == nil || len(v.fields) == 0 {
-		return nil
-	}
-	if len(v.fields) > MaxVariables {
-		o.fault(name, "it has %d variables: %d is the most", len(v.fields), MaxVariables)
-		return nil
-	}
-	total := 0
-	environment := make(map[string]string, len(v.fields))
-	for _, f := range v.fields {
-		path := join(join(o.path, name), f.name)
-		switch {
-		case !isVariable(f.name):
-			o.c.fault(path, f.at, "the name of a variable has letters, digits and _, and no digit first")
-		case strings.HasPrefix(f.name, ReservedPrefix):
-			o.c.fault(path, f.at, "names that begin with %s are Weir's own: choose another", ReservedPrefix)
-		case o.c.plainText(path, f.value):
-			environment[f.name] = f.value.text
-		}
-		total += len(f.name) + len("=\x00") + len(f.value.text)
-	}
-	if total > MaxEnvironmentBytes {
-		o.fault(name, "it has %d bytes: %d (128 KiB) is the most: put data into files", total, MaxEnvironmentBytes)
-	}
-	return environment
+// file is a file that a job finds.
+type file struct {
+	Source     *place         `option:"source" kind:"path or s3:// URL" max:"4095" unit:"bytes" required:"which file is it?" help:"a path that every node sees, or s3://bucket/key"`
+	Path       *workspacePath `option:"path" kind:"path in the workspace" max:"4095" unit:"bytes" help:"where it is in the workspace; without it, under its last name"`
+	Executable *bool          `option:"executable" default:"false" help:"it can be executed"`
 }
 
-func isVariable(name string) bool {
-	for i, r := range name {
-		letter := r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
-		if !letter && (i == 0 || r < '0' || r > '9') {
-			return false
-		}
-	}
-	return name != ""
+// kept is a file of a job that is kept.
+type kept struct {
+	Path        *workspacePath `option:"path" kind:"path in the workspace" max:"4095" unit:"bytes" required:"a path within the workspace is needed" help:"which file of the workspace it is"`
+	Destination *place         `option:"destination" kind:"path or s3:// URL" max:"4095" unit:"bytes" required:"where is it to be kept?" help:"where it is kept; with {operation_id}, {task}, {cookie} and {job_id}"`
 }
 
-// cores returns hundredths of a core, rounded.
-func (o options) cores(name string) int64 {
-	v := o.get(name, number)
-	missing := int64(DefaultCPULimit * 100)
-	if v == nil {
-		return missing
-	}
-	switch {
-	case v.number < MinCPULimit:
-		o.fault(name, "%v cores is too little: %v is the least", v.number, MinCPULimit)
-	case v.number > MaxCPULimit:
-		o.fault(name, "%v cores is too much: %v is the most", v.number, MaxCPULimit)
-	default:
-		return int64(math.Round(v.number * 100))
-	}
-	return missing
+// readiness says how it is found whether an instance takes requests: one of the first four.
+type readiness struct {
+	HTTP     *httpPath      `option:"http" proto:"http_path" kind:"path of a URL" max:"4095" unit:"bytes" help:"a GET of it is answered with 2xx or 3xx"`
+	TCP      *bool          `option:"tcp" help:"a connection is taken"`
+	Exec     *arguments     `option:"exec" kind:"list of texts" max:"10000" unit:"parts" help:"a program exits with 0"`
+	Socket   *bool          `option:"socket" help:"the instance says so itself, at WEIR_DISCOVERY"`
+	Port     *int64         `option:"port" min:"0" max:"99" default:"0" help:"which of the job's ports http or tcp asks"`
+	Period   *time.Duration `option:"period" min:"100ms" max:"1h" default:"1s" help:"how often an instance is asked"`
+	Timeout  *time.Duration `option:"timeout" min:"100ms" max:"1h" default:"1s" help:"how long an answer may take"`
+	Failures *int64         `option:"failures" min:"1" max:"1000" default:"3" unit:"answers" help:"so many in a row that fail make it not ready"`
 }
 
-func quoteAll(words []string) []string {
-	for i, w := range words {
-		words[i] = fmt.Sprintf("%q", w)
-	}
-	return words
+// gang says how a task runs whose jobs are of use only together.
+type gang struct {
+	Size *int64 `option:"size" min:"1" unit:"jobs" help:"how many have a rank, at most 10,000; without it all"`
 }

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"weir/api/document"
 	"weir/api/spec"
 	"weir/messages/apipb"
 )
@@ -72,7 +73,7 @@ func (f *startFlags) description(stdin io.Reader) (*structpb.Struct, error) {
 	}
 	name, read := f.file, func() ([]byte, error) { return os.ReadFile(f.file) }
 	if f.file == "-" {
-		name, read = "standard input", func() ([]byte, error) { return io.ReadAll(io.LimitReader(stdin, spec.MaxBytes+1)) }
+		name, read = "standard input", func() ([]byte, error) { return io.ReadAll(io.LimitReader(stdin, document.MaxBytes+1)) }
 	}
 	data, err := read()
 	if err != nil {

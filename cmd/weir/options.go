@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"weir/api/document"
 	"weir/api/poolfile"
-	"weir/api/spec"
 	"weir/scheduling/option"
 	"weir/scheduling/resource"
 )
@@ -84,7 +84,7 @@ func optionValue[T any](path, text string) (any, error) {
 			return text, nil
 		}
 	}
-	return spec.Literal(text)
+	return document.Literal(text)
 }
 
 // checkAssigned returns an error for values that no options have, whatever else is
@@ -113,8 +113,8 @@ func structOf(values []assigned) (*structpb.Struct, error) {
 	return structpb.NewStruct(fields)
 }
 
-// document returns what values make of no options at all.
-func document[T any](values []assigned) (*structpb.Struct, error) {
+// documentOf returns what values make of no options at all.
+func documentOf[T any](values []assigned) (*structpb.Struct, error) {
 	object := make(map[string]any)
 	for _, v := range values {
 		var schema T

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/term"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"weir/api/document"
 	"weir/api/poolfile"
-	"weir/api/spec"
 	"weir/messages/apipb"
 	"weir/scheduling"
 	"weir/scheduling/pooltree"
@@ -75,7 +75,7 @@ weir pool export writes such a file.`,
 func readPoolFile(name string, stdin io.Reader) (poolfile.File, error) {
 	shown, read := name, func() ([]byte, error) { return os.ReadFile(name) }
 	if name == "-" {
-		shown, read = "standard input", func() ([]byte, error) { return io.ReadAll(io.LimitReader(stdin, spec.MaxBytes+1)) }
+		shown, read = "standard input", func() ([]byte, error) { return io.ReadAll(io.LimitReader(stdin, document.MaxBytes+1)) }
 	}
 	data, err := read()
 	if err != nil {
@@ -189,7 +189,7 @@ func editOf(c poolfile.Change, values []assigned) (*apipb.TreeEdit, error) {
 	var options *structpb.Struct
 	var err error
 	if c.Create {
-		options, err = document[pooltree.PoolOptions](values)
+		options, err = documentOf[pooltree.PoolOptions](values)
 	} else {
 		options, err = structOf(values)
 	}

@@ -78,7 +78,7 @@ func newPoolCreateCommand(f *poolFlags) *cobra.Command {
 		if err != nil {
 			return &exitError{exitUsage, err}
 		}
-		options, err := document[pooltree.PoolOptions](values)
+		options, err := documentOf[pooltree.PoolOptions](values)
 		if err == nil {
 			_, err = pooltree.ReadPoolOptions(options.AsMap())
 		}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"weir/api/spec"
+	"weir/api/document"
 	"weir/cmd/weir/internal/screen"
 	"weir/cmd/weir/internal/simulate"
 )
@@ -94,7 +94,7 @@ func (f *simulateFlags) run(cmd *cobra.Command, name string) error {
 func (f *simulateFlags) read(cmd *cobra.Command, name string) (*simulate.File, error) {
 	shown, read := name, func() ([]byte, error) { return os.ReadFile(name) }
 	if name == "-" {
-		shown, read = "standard input", func() ([]byte, error) { return io.ReadAll(io.LimitReader(cmd.InOrStdin(), spec.MaxBytes+1)) }
+		shown, read = "standard input", func() ([]byte, error) { return io.ReadAll(io.LimitReader(cmd.InOrStdin(), document.MaxBytes+1)) }
 	}
 	data, err := read()
 	if err != nil {

@@ -114,7 +114,7 @@ another tree has.
 		if err != nil {
 			return &exitError{exitUsage, err}
 		}
-		options, err := document[pooltree.TreeOptions](values)
+		options, err := documentOf[pooltree.TreeOptions](values)
 		if err == nil {
 			_, err = pooltree.ReadTreeOptions(options.AsMap())
 		}

@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"weir/api/document"
 	"weir/api/poolfile"
-	"weir/api/spec"
 	"weir/scheduling"
 	"weir/scheduling/option"
 	"weir/scheduling/pooltree"
@@ -105,7 +105,7 @@ what an operation could run at once, job is what each of them needs.`,
 func readCluster(name string, stdin io.Reader) (whatif.Cluster, error) {
 	shown, read := name, func() ([]byte, error) { return os.ReadFile(name) }
 	if name == "-" {
-		shown, read = "standard input", func() ([]byte, error) { return io.ReadAll(io.LimitReader(stdin, spec.MaxBytes+1)) }
+		shown, read = "standard input", func() ([]byte, error) { return io.ReadAll(io.LimitReader(stdin, document.MaxBytes+1)) }
 	}
 	data, err := read()
 	if err != nil {
@@ -200,7 +200,7 @@ func nodesOf(text string, live bool) (whatif.Node, error) {
 	if !ok || err != nil || n == 0 || !strings.HasPrefix(text, "+") && !strings.HasPrefix(text, "-") {
 		return whatif.Node{}, form
 	}
-	value, err := spec.Literal(shape)
+	value, err := document.Literal(shape)
 	if err != nil {
 		return whatif.Node{}, fmt.Errorf("%w: %w", form, err)
 	}
@@ -211,7 +211,7 @@ func nodesOf(text string, live bool) (whatif.Node, error) {
 		}
 	}
 	var read pooltree.Resources
-	if err := read.ReadOption(value); err != nil {
+	if err := read.ReadOption(option.Of(value)); err != nil {
 		return whatif.Node{}, err
 	}
 	missing := resource.Amounts{}

@@ -1,69 +1,116 @@
 package option
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 )
 
-// Fault is a setting that cannot be.
+// Fault is one thing that is wrong with a document.
 type Fault struct {
-	// Path names the setting: groups before it, slashes between.
+	// Path names the option or the value, such as tasks.sort.command; empty: the whole.
 	Path string
+	// Position is where in the text; nowhere when there is no text.
+	Position
 	// Problem says what is wrong and what to do.
 	Problem string
 }
 
-// Error is the faults of a document, by path.
-type Error struct{ Faults []Fault }
-
-// Error implements error.
-func (e *Error) Error() string {
-	lines := make([]string, len(e.Faults))
-	for i, f := range e.Faults {
-		lines[i] = f.Path + ": " + f.Problem
+// String returns the fault on one line: its place, its path, what is wrong.
+func (f Fault) String() string {
+	s := f.Problem
+	if f.Path != "" {
+		s = f.Path + ": " + s
 	}
-	return strings.Join(lines, "; ")
+	if f.Line > 0 {
+		s = fmt.Sprintf("line %d, column %d: %s", f.Line, f.Column, s)
+	}
+	return s
 }
 
-// NewError returns an error of these faults, sorted; nil when there are none.
-func NewError(faults []Fault) error {
+// maxFaultsShown bounds the text of an error; the rest is counted.
+const maxFaultsShown = 20
+
+// Error is everything that is wrong with a document, or with options.
+type Error struct {
+	// What the document is, for people, such as "operation spec"; empty for options
+	// that come without one.
+	What string
+	// Faults stand in the order of the text; there is at least one.
+	Faults []Fault
+}
+
+// Error implements error. Of a document it shows the first 20 faults and counts the rest.
+func (e *Error) Error() string {
+	shown := make([]string, len(e.Faults))
+	for i, fault := range e.Faults {
+		shown[i] = fault.String()
+	}
+	switch {
+	case e.What == "":
+		return strings.Join(shown, "; ")
+	case len(shown) == 1:
+		return e.What + ": " + shown[0]
+	}
+	text := fmt.Sprintf("%s has %d faults:\n  %s", e.What, len(shown), strings.Join(shown[:min(len(shown), maxFaultsShown)], "\n  "))
+	if more := len(shown) - maxFaultsShown; more > 0 {
+		text += fmt.Sprintf("\n  and %d more", more)
+	}
+	return text
+}
+
+// Refuse returns an *Error with the faults of a document by place, then path; nil
+// without any.
+func Refuse(what string, faults []Fault) error {
 	if len(faults) == 0 {
 		return nil
 	}
 	faults = slices.Clone(faults)
-	slices.SortStableFunc(faults, func(a, b Fault) int { return strings.Compare(a.Path, b.Path) })
-	return &Error{Faults: faults}
+	slices.SortStableFunc(faults, func(a, b Fault) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Path, b.Path), cmp.Compare(a.Problem, b.Problem))
+	})
+	return &Error{What: what, Faults: faults}
 }
+
+// NewError is Refuse of options that come without a document.
+func NewError(faults []Fault) error { return Refuse("", faults) }
 
 // Closest returns the name that is most like the one given, to be proposed to who
 // mistyped it; "" when none is like it.
 func Closest(name string, names []string) string {
 	best, distance := "", max(2, len(name)/3)+1
-	for _, candidate := range names {
-		if d := edits(name, candidate); d < distance {
-			best, distance = candidate, d
+	for _, known := range names {
+		if len(known)-len(name) >= distance || len(name)-len(known) >= distance {
+			continue
+		}
+		if d := edits(name, known); d < distance && d < max(len(known), len(name))/2+1 {
+			best, distance = known, d
 		}
 	}
 	return best
 }
 
-// edits is the Levenshtein distance of two names.
+// edits returns how many letters have to be added, removed, replaced or swapped with
+// their neighbour to make b of a: the restricted Damerau-Levenshtein distance.
 func edits(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
 	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
+	for i := 1; i <= len(a); i++ {
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
 			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
 		}
+		before, last, row = last, row, before
 	}
-	return row[len(b)]
+	return last[len(b)]
 }

@@ -20,12 +20,11 @@ type flow struct {
 // even reads itself, and takes even numbers only.
 type even struct{ n float64 }
 
-func (e *even) ReadOption(value any) error {
-	n, ok := value.(float64)
-	if !ok || n/2 != float64(int64(n/2)) {
+func (e *even) ReadOption(value *option.Value) error {
+	if n := value.Number; value.Kind != option.Number || n/2 != float64(int64(n/2)) {
 		return errors.New("is not even")
 	}
-	e.n = n
+	e.n = value.Number
 	return nil
 }
 

@@ -1,221 +1,359 @@
 package option
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 )
 
-// Read sets what dst, a pointer to a struct, describes from a document. Settings
-// that are not in the document stay as they are, and a null takes one away. The
-// error is an *Error; dst is then not to be used.
+// Read sets what dst, a pointer to a struct, describes from a document. Options that
+// are not in the document stay as they are, and a null takes one away. The error is an
+// *Error, whose paths have slashes; dst is then not to be used.
 func Read(dst any, document map[string]any) error {
-	var r reader
-	r.object(reflect.ValueOf(dst).Elem(), document, "")
-	return NewError(r.faults)
+	r := Reading{Separator: "/"}
+	r.Options(dst, Of(document), "")
+	return NewError(r.Faults)
 }
 
-type reader struct{ faults []Fault }
-
-func (r *reader) fault(path, format string, args ...any) {
-	r.faults = append(r.faults, Fault{Path: path, Problem: fmt.Sprintf(format, args...)})
+// Reading reads values of a document into structs, and collects what is wrong with it.
+type Reading struct {
+	// Faults are what was found so far.
+	Faults []Fault
+	// Separator stands between the names of a path.
+	Separator string
+	// sources are the objects that structs were read from, by pointers to these.
+	sources  map[any]source
+	settings map[reflect.Type][]setting
 }
 
-func (r *reader) object(dst reflect.Value, document map[string]any, path string) {
-	if len(document) == 0 {
+// source is where a struct was read from.
+type source struct {
+	path  string
+	name  Position
+	value *Value
+}
+
+// Add notes a fault.
+func (r *Reading) Add(path string, at Position, format string, args ...any) {
+	r.Faults = append(r.Faults, Fault{Path: path, Position: at, Problem: fmt.Sprintf(format, args...)})
+}
+
+// Fault notes what is wrong with an option of a struct that was read: field points to it.
+// Without one it is wrong with all of the struct. The place is that of the option, or of
+// the object when the option is missing.
+func (r *Reading) Fault(of, field any, format string, args ...any) {
+	src := r.sources[of]
+	path, at := src.path, Position{}
+	if src.value != nil {
+		at = src.value.At
+	}
+	if field != nil {
+		path = r.join(path, r.settingAt(of, field).name)
+		if given := r.Given(of, field); given != nil {
+			at = given.At
+		}
+	}
+	r.Add(path, at, format, args...)
+}
+
+// FaultOfName is Fault with the place of the name under which a struct, one of several by
+// name, stands.
+func (r *Reading) FaultOfName(of any, format string, args ...any) {
+	r.Add(r.sources[of].path, r.sources[of].name, format, args...)
+}
+
+// FaultOfItem is Fault of an item of an option that is a list.
+func (r *Reading) FaultOfItem(of, field any, i int, format string, args ...any) {
+	s, v := r.settingAt(of, field), r.Given(of, field)
+	at := v.At
+	if v.Kind == List {
+		at = v.Items[i].At
+	}
+	r.Add(fmt.Sprintf("%s[%d]", r.join(r.sources[of].path, s.name), i), at, format, args...)
+}
+
+// Given returns the value that an option of a struct was read from, nil when there is none.
+func (r *Reading) Given(of, field any) *Value {
+	s, src := r.settingAt(of, field), r.sources[of]
+	if src.value == nil {
+		return nil
+	}
+	return src.value.Get(append([]string{s.name}, s.Aliases...)...)
+}
+
+// Bad reports whether an option was given that could not be read.
+func (r *Reading) Bad(of, field any) bool {
+	return r.Given(of, field) != nil && reflect.ValueOf(field).Elem().IsNil()
+}
+
+// Adopt notes the faults of options that another check of a struct has found, by the paths
+// of Fields.
+func (r *Reading) Adopt(of any, err error) {
+	var found *Error
+	if !errors.As(err, &found) {
+		if err != nil {
+			r.Fault(of, nil, "%v", err)
+		}
 		return
 	}
-	given := make(map[string]string, len(document))
-	for _, name := range slices.Sorted(maps.Keys(document)) {
-		s, problem := known(dst.Type(), name)
+	for _, f := range found.Faults {
+		src, t := r.sources[of], structOf(of)
+		path, v := src.path, src.value
+		for _, name := range strings.Split(f.Path, "/") {
+			path = r.join(path, name)
+			if s, known := find(settingsOf(t), name); known && v != nil {
+				v = v.Get(append([]string{s.name}, s.Aliases...)...)
+				if v != nil {
+					f.Position = v.At
+				}
+				if s.Kind == kindGroup {
+					t = s.typ.Elem()
+				}
+			}
+		}
+		if f.Position == (Position{}) && src.value != nil {
+			f.Position = src.value.At
+		}
+		f.Path = path
+		r.Faults = append(r.Faults, f)
+	}
+}
+
+// settingAt returns the option of a struct that field points to.
+func (r *Reading) settingAt(of, field any) setting {
+	v := reflect.ValueOf(of).Elem()
+	for _, s := range r.settingsOf(v.Type()) {
+		if s.elsewhere == "" && v.FieldByIndex(s.index).Addr().Interface() == field {
+			return s
+		}
+	}
+	panic(fmt.Sprintf("%T has no option at %T", of, field))
+}
+
+func (r *Reading) settingsOf(t reflect.Type) []setting {
+	all, ok := r.settings[t]
+	if !ok {
+		all = settingsOf(t)
+		if r.settings == nil {
+			r.settings = make(map[reflect.Type][]setting)
+		}
+		r.settings[t] = all
+	}
+	return all
+}
+
+// Options sets what dst, a pointer to a struct, describes from an object at a path.
+func (r *Reading) Options(dst any, v *Value, path string) {
+	if v.Kind != Object {
+		r.Add(path, v.At, "is %s, not an object of options", v)
+		return
+	}
+	r.object(reflect.ValueOf(dst).Elem(), v, path, v.At)
+}
+
+func (r *Reading) object(dst reflect.Value, v *Value, path string, name Position) {
+	r.note(dst, source{path, name, v})
+	all := r.settingsOf(dst.Type())
+	given := make(map[string]string, len(v.Fields))
+	for _, f := range v.Fields {
+		s, problem := known(all, f.Name)
 		if problem != "" {
-			r.fault(join(path, name), "%s", problem)
+			if s.elsewhere == "" {
+				r.Add(r.join(path, f.Name), f.At, "%s", problem)
+			} else if f.Value.Kind != Null {
+				r.Add(r.join(path, f.Name), f.Value.At, "%s", problem)
+			}
 			continue
 		}
-		if other, twice := given[s.name]; twice {
-			r.fault(join(path, name), "is the same option as %s, which is given too", other)
+		other, twice := given[s.name]
+		if f.Value.Kind == Null && !s.empty {
+			if !twice {
+				dst.FieldByIndex(s.index).SetZero()
+			}
 			continue
 		}
-		given[s.name] = name
-		r.value(dst.FieldByIndex(s.index), s, document[name], join(path, s.name))
+		if twice {
+			r.Add(r.join(path, f.Name), f.At, "is the same option as %s, which is given too", other)
+			continue
+		}
+		given[s.name] = f.Name
+		r.value(dst.FieldByIndex(s.index), &s, f.Value, r.join(path, s.name))
+	}
+	for _, s := range all {
+		if s.Required != "" && v.Get(append([]string{s.name}, s.Aliases...)...) == nil {
+			r.Add(r.join(path, s.name), v.At, "it is missing: %s", s.Required)
+		}
 	}
 }
 
-// known returns the setting of a struct that has a name, or what to do instead.
-func known(t reflect.Type, name string) (s setting, problem string) {
-	s, ok := find(settingsOf(t), name)
-	if ok {
-		return s, s.elsewhere
+// note keeps where a struct was read from, and those that are embedded in it.
+func (r *Reading) note(dst reflect.Value, src source) {
+	if r.sources == nil {
+		r.sources = make(map[any]source)
 	}
-	all := names(ownSettings(t))
-	if closest := Closest(canonical(name), all); closest != "" {
-		return s, fmt.Sprintf("unknown option; did you mean %s?", closest)
+	r.sources[dst.Addr().Interface()] = src
+	for i := range dst.NumField() {
+		if dst.Type().Field(i).Anonymous {
+			r.note(dst.Field(i), src)
+		}
 	}
-	return s, "unknown option: use one of " + strings.Join(all, ", ")
 }
 
-func names(settings []setting) []string {
-	out := make([]string, len(settings))
-	for i, s := range settings {
-		out[i] = s.name
-	}
-	return out
-}
-
-func (r *reader) value(dst reflect.Value, s setting, value any, path string) {
-	if value == nil {
-		dst.SetZero()
-		return
-	}
+func (r *Reading) value(dst reflect.Value, s *setting, v *Value, path string) {
 	switch {
-	case s.typ.Kind() == reflect.Slice:
-		r.list(dst, s, value, path)
+	case s.Kind == kindAny:
+		if v.Kind != Object {
+			r.Add(path, v.At, "is %s, not an object", v)
+			return
+		}
+		dst.Set(reflect.ValueOf(v))
 	case s.typ.Implements(readerType):
-		read := reflect.New(s.typ.Elem())
-		if err := read.Interface().(Reader).ReadOption(value); err != nil {
-			r.fault(path, "%v", err)
+		if problem := s.beyond(v); problem != "" {
+			r.Add(path, v.At, "%s", problem)
 			return
 		}
-		dst.Set(read)
-	case s.group():
-		document, ok := value.(map[string]any)
-		if !ok {
-			r.fault(path, "is %s, not an object of options", describe(value))
-			return
+		if read := reflect.New(s.typ.Elem()); r.itself(read, v, path) {
+			dst.Set(read)
 		}
+	case s.Kind == kindGroup:
 		group := reflect.New(s.typ.Elem())
 		if !dst.IsNil() {
 			group.Elem().Set(dst.Elem())
 		}
-		r.object(group.Elem(), document, path)
-		dst.Set(group)
+		if r.group(group, s, v, path, v.At) {
+			dst.Set(group)
+		}
+	case s.typ.Kind() == reflect.Slice:
+		r.list(dst, s, v, path)
+	case s.typ.Kind() == reflect.Map:
+		r.byName(dst, s, v, path)
 	default:
-		r.scalar(dst, s, value, path)
-	}
-}
-
-func (r *reader) list(dst reflect.Value, s setting, value any, path string) {
-	items, ok := value.([]any)
-	if !ok {
-		r.fault(path, "is %s, not a list", describe(value))
-		return
-	}
-	out := make([]string, 0, len(items))
-	for i, item := range items {
-		text, ok := r.text(s, item, fmt.Sprintf("%s[%d]", path, i))
-		if !ok {
+		read := reflect.New(s.typ.Elem())
+		if err := scalar(read.Elem(), s, v); err != nil {
+			r.Add(path, v.At, "%v", err)
 			return
 		}
-		out = append(out, text)
-	}
-	dst.Set(reflect.ValueOf(out))
-}
-
-func (r *reader) scalar(dst reflect.Value, s setting, value any, path string) {
-	read := reflect.New(s.typ.Elem())
-	ok := false
-	switch s.kind() {
-	case "bool":
-		var b bool
-		if b, ok = value.(bool); !ok {
-			r.fault(path, "is %s, not true or false", describe(value))
-		}
-		read.Elem().SetBool(b)
-	case "integer":
-		var n float64
-		if n, ok = r.number(value, path); ok && (n != math.Trunc(n) || math.Abs(n) > 1<<53) {
-			r.fault(path, "%v is not a whole number", n)
-			return
-		}
-		read.Elem().SetInt(int64(n))
-	case "number":
-		var n float64
-		n, ok = r.number(value, path)
-		read.Elem().SetFloat(n)
-	case "duration":
-		var d time.Duration
-		d, ok = r.duration(value, path)
-		read.Elem().SetInt(int64(d))
-	case "text":
-		var text string
-		text, ok = r.text(s, value, path)
-		read.Elem().SetString(text)
-	}
-	if ok {
 		dst.Set(read)
 	}
 }
 
-func (r *reader) number(value any, path string) (float64, bool) {
-	n, ok := value.(float64)
+// itself has an option read itself, and puts what it finds wrong into its place.
+func (r *Reading) itself(read reflect.Value, v *Value, path string) bool {
+	err := read.Interface().(Reader).ReadOption(v)
+	var inside *Error
+	if errors.As(err, &inside) {
+		for _, f := range inside.Faults {
+			if strings.HasPrefix(f.Path, "[") {
+				f.Path = path + f.Path
+			} else {
+				f.Path = r.join(path, f.Path)
+			}
+			r.Faults = append(r.Faults, f)
+		}
+	} else if err != nil {
+		r.Add(path, v.At, "%v", err)
+	}
+	return err == nil
+}
+
+// group reads one group, which may be short for one of its options.
+func (r *Reading) group(group reflect.Value, s *setting, v *Value, path string, name Position) bool {
 	switch {
-	case !ok:
-		r.fault(path, "is %s, not a number", describe(value))
-	case math.IsNaN(n) || math.IsInf(n, 0):
-		r.fault(path, "%v is not a number that can be used", n)
-		return 0, false
+	case s.short != "" && v.Kind == Text:
+		v = &Value{Kind: Object, At: v.At, Fields: []Entry{{Name: s.short, At: v.At, Value: v}}}
+	case s.empty && v.Kind == Null:
+		v = &Value{Kind: Object, At: v.At}
+	case v.Kind != Object:
+		r.Add(path, v.At, "is %s, not an object of options", v)
+		return false
 	}
-	return n, ok
+	r.object(group.Elem(), v, path, name)
+	return true
 }
 
-func (r *reader) duration(value any, path string) (time.Duration, bool) {
-	text, ok := value.(string)
-	if !ok {
-		r.fault(path, "is %s, not a time: write it with a unit, such as 30s or 10m", describe(value))
-		return 0, false
-	}
-	d, err := time.ParseDuration(strings.TrimSpace(text))
+// list reads a list of texts or of groups. One text is a list of one where its tag `one` says so.
+func (r *Reading) list(dst reflect.Value, s *setting, v *Value, path string) {
+	items := v.Items
 	switch {
-	case err != nil:
-		r.fault(path, "%q is not a time: write it with a unit, such as 30s or 10m", text)
-	case d < 0:
-		r.fault(path, "%s is negative", text)
+	case v.Kind == Text && s.short == inEach:
+		items = []*Value{v}
+	case v.Kind != List:
+		r.Add(path, v.At, "is %s, not a list", v)
+		return
 	}
-	return d, err == nil && d >= 0
+	if problem := s.count(len(items)); problem != "" {
+		r.Add(path, v.At, "%s", problem)
+		return
+	}
+	out := reflect.MakeSlice(s.typ, 0, len(items))
+	for i, item := range items {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		if s.Kind == kindGroups {
+			if group := reflect.New(s.typ.Elem().Elem()); r.group(group, s, item, at, item.At) {
+				out = reflect.Append(out, group)
+			}
+			continue
+		}
+		// What cannot be read is empty, so that the others keep their places.
+		read := reflect.New(s.typ.Elem())
+		if read.Type().Implements(readerType) {
+			r.itself(read, item, at)
+		} else if text, err := s.text(item); err != nil {
+			r.Add(at, item.At, "%v", err)
+		} else {
+			read.Elem().SetString(text)
+		}
+		out = reflect.Append(out, read.Elem())
+	}
+	dst.Set(out)
 }
 
-func (r *reader) text(s setting, value any, path string) (string, bool) {
-	text, ok := value.(string)
-	if !ok {
-		r.fault(path, "is %s, not text", describe(value))
-		return "", false
+// byName reads an object whose names people choose, of texts or of groups.
+func (r *Reading) byName(dst reflect.Value, s *setting, v *Value, path string) {
+	if v.Kind == Null {
+		return
 	}
-	if s.values == nil {
-		return text, true
+	if v.Kind != Object {
+		r.Add(path, v.At, "is %s, not an object", v)
+		return
 	}
-	if known := canonical(text); slices.Contains(s.values, known) {
-		return known, true
+	if problem := s.count(len(v.Fields)); problem != "" {
+		r.Add(path, v.At, "%s", problem)
+		return
 	}
-	r.fault(path, "%q is not one of %s", text, strings.Join(s.values, ", "))
-	return "", false
+	out := reflect.MakeMap(s.typ)
+	for _, f := range v.Fields {
+		at := r.join(path, f.Name)
+		if s.Kind == kindGroupsByName {
+			if group := reflect.New(s.typ.Elem().Elem()); r.group(group, s, f.Value, at, f.At) {
+				out.SetMapIndex(reflect.ValueOf(f.Name), group)
+			}
+			continue
+		}
+		text, err := s.text(f.Value)
+		if err != nil {
+			r.Add(at, f.Value.At, "%v", err)
+			continue
+		}
+		out.SetMapIndex(reflect.ValueOf(f.Name), reflect.ValueOf(text))
+	}
+	dst.Set(out)
 }
 
-func join(path, name string) string {
+// join puts the name of an option behind the path of its object.
+func (r *Reading) join(path, name string) string {
 	if path == "" {
-		return name
+		return Clip(name)
 	}
-	return path + "/" + name
+	return path + r.Separator + Clip(name)
 }
 
-// describe says what a value of a document is.
-func describe(value any) string {
-	switch v := value.(type) {
-	case nil:
-		return "null"
-	case bool:
-		return fmt.Sprintf("%v", v)
-	case float64:
-		return fmt.Sprintf("the number %v", v)
-	case string:
-		return fmt.Sprintf("the text %q", v)
-	case []any:
-		return "a list"
-	case map[string]any:
-		return "an object"
-	}
-	return fmt.Sprintf("a %T", value)
-}
+// SortedNames returns the names of what is read by name, in order.
+func SortedNames[V any](of map[string]V) []string { return slices.Sorted(maps.Keys(of)) }
+
+// finite reports whether a number is one that can be used.
+func finite(n float64) bool { return !math.IsNaN(n) && !math.IsInf(n, 0) }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Write returns the settings that are given in a struct, or in what a pointer
+// Write returns the options that are set in a struct, or in what a pointer
 // points to, as a document that Read takes back to an equal struct.
 func Write(of any) map[string]any {
 	v := reflect.ValueOf(of)
@@ -15,35 +15,55 @@ func Write(of any) map[string]any {
 		v = v.Elem()
 	}
 	document := make(map[string]any)
-	for _, s := range ownSettings(v.Type()) {
+	for _, s := range own(settingsOf(v.Type())) {
 		if f := v.FieldByIndex(s.index); !f.IsNil() {
-			document[s.name] = written(s, f)
+			document[s.name] = written(&s, f)
 		}
 	}
 	return document
 }
 
-func written(s setting, v reflect.Value) any {
+func written(s *setting, v reflect.Value) any {
 	if w, ok := v.Interface().(Writer); ok {
 		return w.WriteOption()
 	}
-	switch {
-	case s.typ.Kind() == reflect.Slice:
+	switch s.Kind {
+	case kindAny:
+		return v.Interface().(*Value).Plain()
+	case kindGroup:
+		return Write(v.Interface())
+	case kindGroups:
+		items := make([]any, v.Len())
+		for i := range items {
+			items[i] = Write(v.Index(i).Interface())
+		}
+		return items
+	case kindGroupsByName, kindTextsByName:
+		fields := make(map[string]any, v.Len())
+		for it := v.MapRange(); it.Next(); {
+			if fields[it.Key().String()] = it.Value().Interface(); s.Kind == kindGroupsByName {
+				fields[it.Key().String()] = Write(it.Value().Interface())
+			}
+		}
+		return fields
+	}
+	if v.Kind() == reflect.Slice {
 		items := make([]any, v.Len())
 		for i := range items {
 			items[i] = v.Index(i).String()
 		}
 		return items
-	case s.group():
-		return Write(v.Interface())
 	}
-	switch value := v.Elem().Interface().(type) {
-	case int64:
-		return float64(value)
-	case time.Duration:
-		return FormatDuration(value)
+	if d, ok := v.Elem().Interface().(time.Duration); ok {
+		return FormatDuration(d)
+	}
+	switch value := v.Elem(); value.Kind() {
+	case reflect.Int64:
+		return float64(value.Int())
+	case reflect.String:
+		return value.String()
 	default:
-		return value
+		return value.Interface()
 	}
 }
 
@@ -69,29 +89,25 @@ func Put(document map[string]any, schema any, path string, value any) error {
 	if len(names) == 0 {
 		return fmt.Errorf("set %q: no option is named", path)
 	}
-	t := reflect.TypeOf(schema)
-	if t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	return put(document, t, names, "", value)
+	return put(document, structOf(schema), names, "", value)
 }
 
 func put(document map[string]any, t reflect.Type, rest []string, path string, value any) error {
 	name := rest[0]
 	var below reflect.Type
 	if t != nil {
-		s, problem := known(t, name)
+		s, problem := known(settingsOf(t), name)
 		if problem != "" {
 			return NewError([]Fault{{Path: join(path, name), Problem: problem}})
 		}
 		name = s.name
-		if s.group() {
+		if s.Kind == kindGroup {
 			below = s.typ.Elem()
 		}
 	}
 	if t == nil {
 		// What reads itself is written with _ alone.
-		name = canonical(name)
+		name = Canonical(name)
 	}
 	path = join(path, name)
 	if len(rest) == 1 {
@@ -124,4 +140,9 @@ func put(document map[string]any, t reflect.Type, rest []string, path string, va
 func object(t reflect.Type, name string) bool {
 	s, ok := find(settingsOf(t), name)
 	return ok && s.typ.Implements(readerType)
+}
+
+func join(path, name string) string {
+	r := Reading{Separator: "/"}
+	return r.join(path, name)
 }

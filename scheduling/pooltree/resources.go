@@ -7,8 +7,8 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 
+	"weir/scheduling/option"
 	"weir/scheduling/resource"
 )
 
@@ -63,14 +63,14 @@ func (r *Resources) IsZero() bool { return r == nil || r.Amounts == resource.Amo
 
 // ReadOption implements option.Reader: an object with numbers by the name of the
 // resource. Memory is in bytes, or text with a unit.
-func (r *Resources) ReadOption(value any) error {
-	object, ok := value.(map[string]any)
+func (r *Resources) ReadOption(value *option.Value) error {
+	object, ok := value.Plain().(map[string]any)
 	if !ok {
 		return errors.New("is not an object with amounts by resource, such as {cpu: 10, memory: 4GiB}")
 	}
 	numbers := make(map[string]float64, len(object))
 	for _, given := range slices.Sorted(maps.Keys(object)) {
-		name := strings.ReplaceAll(given, "-", "_")
+		name := option.Canonical(given)
 		if _, twice := numbers[name]; twice {
 			return fmt.Errorf("resource %s is there twice, written with - and with _", name)
 		}
@@ -127,12 +127,11 @@ func (r *Resources) WriteOption() any {
 }
 
 // ReadOption implements option.Reader.
-func (f *Filter) ReadOption(value any) error {
-	text, ok := value.(string)
-	if !ok {
+func (f *Filter) ReadOption(value *option.Value) error {
+	if value.Kind != option.Text {
 		return errors.New("is not text with a node filter, such as gpu & !old")
 	}
-	read, err := ParseFilter(text)
+	read, err := ParseFilter(value.Text)
 	if err != nil {
 		return err
 	}

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"weir/api/document"
 	"weir/api/poolfile"
-	"weir/api/spec"
 	"weir/scheduling"
 	"weir/scheduling/option"
 	"weir/scheduling/pooltree"
@@ -90,7 +90,7 @@ func ReadSetting(text string) (Setting, error) {
 	if !ok || slices.Contains(names, "") {
 		return Setting{}, errors.New("write it as PATH=VALUE, such as pools.ads.weight=5")
 	}
-	read, err := spec.Literal(value)
+	read, err := document.Literal(value)
 	if err != nil {
 		return Setting{}, err
 	}
@@ -98,9 +98,9 @@ func ReadSetting(text string) (Setting, error) {
 }
 
 // Read reads a simulation, with its control run. open reads a file that it names. All
-// that is wrong is told at once, by a *spec.Error.
+// that is wrong is told at once, by a *option.Error.
 func Read(data []byte, open func(name string) ([]byte, error), changes Changes) (*File, error) {
-	document, err := spec.Read(data)
+	document, err := document.Read("simulation", data)
 	if err != nil {
 		return nil, wrapped(err)
 	}
@@ -136,7 +136,7 @@ func Read(data []byte, open func(name string) ([]byte, error), changes Changes) 
 	patch, ok := control.(map[string]any)
 	if !ok {
 		line, column := document.Place(keyControl)
-		return nil, refuse([]spec.Fault{{Path: keyControl, Line: line, Column: column, Message: "an object is needed: what differs in the control run"}})
+		return nil, refuse([]option.Fault{{Path: keyControl, Position: option.Position{Line: line, Column: column}, Problem: "an object is needed: what differs in the control run"}})
 	}
 	file.ControlName = "control"
 	if name, given := patch["name"].(string); given {
@@ -202,7 +202,7 @@ func put(object map[string]any, path []string, value any) {
 }
 
 // read reads what a document says, as it is or patched: then places finds where.
-func read(places func(...string) (int, int), patched bool, document *spec.Document, plain map[string]any, open func(string) ([]byte, error)) (*File, error) {
+func read(places func(...string) (int, int), patched bool, document *document.Document, plain map[string]any, open func(string) ([]byte, error)) (*File, error) {
 	r := &reader{lines: places, patched: patched}
 	top, _ := r.object(nil, plain)
 	f := &File{
@@ -269,7 +269,7 @@ func (f *File) times(r *reader) {
 const maxSamples = 1_000_000
 
 // readPools reads the pool tree, as files of weir pool apply have it.
-func (f *File) readPools(top *fields, document *spec.Document) {
+func (f *File) readPools(top *fields, document *document.Document) {
 	part := map[string]any{}
 	for _, name := range []string{keyOptions, keyPools} {
 		if value, given := top.get(name); given {

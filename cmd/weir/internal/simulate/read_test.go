@@ -13,7 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"weir/api/spec"
+	"weir/scheduling/option"
 )
 
 // noFiles is for simulations that name no others.
@@ -85,7 +85,7 @@ func TestFaultsHaveTheirPlaces(t *testing.T) {
 
 func TestAllFaultsAreTold(t *testing.T) {
 	_, err := Read([]byte(strings.ReplaceAll(strings.Replace(small, "weight", "wight", 1), "5m", "5")+"sed: 1\n"), noFiles, Changes{})
-	var faults *spec.Error
+	var faults *option.Error
 	if !errors.As(err, &faults) || len(faults.Faults) != 3 || !strings.Contains(err.Error(), "3 faults") {
 		t.Errorf("error %v, want three faults", err)
 	}

@@ -9,14 +9,13 @@ import (
 	"strings"
 	"time"
 
-	"weir/api/spec"
 	"weir/scheduling/option"
 	"weir/scheduling/pooltree"
 	"weir/scheduling/resource"
 )
 
 // refuse refuses a simulation, if there are faults.
-func refuse(faults []spec.Fault) error { return spec.Refuse("simulation", faults) }
+func refuse(faults []option.Fault) error { return option.Refuse("simulation", faults) }
 
 // place is where in a document a value is: names on the way to it. Items of lists are
 // names such as [2], which are for people alone.
@@ -35,7 +34,7 @@ type reader struct {
 	lines func(names ...string) (line, column int)
 	// patched: places of values may be elsewhere than other readers find them.
 	patched bool
-	faults  []spec.Fault
+	faults  []option.Fault
 }
 
 func (r *reader) fault(at place, format string, args ...any) {
@@ -47,7 +46,7 @@ func (r *reader) fault(at place, format string, args ...any) {
 		names = append(names, name)
 	}
 	line, column := r.lines(names...)
-	r.faults = append(r.faults, spec.Fault{Path: at.String(), Line: line, Column: column, Message: fmt.Sprintf(format, args...)})
+	r.faults = append(r.faults, option.Fault{Path: at.String(), Position: option.Position{Line: line, Column: column}, Problem: fmt.Sprintf(format, args...)})
 }
 
 // err returns all faults in the order of the text.
@@ -57,19 +56,18 @@ func (r *reader) err() error {
 
 // take adds the faults of an error that another reader has made.
 func (r *reader) take(at place, err error) {
-	var refused *spec.Error
-	var options *option.Error
+	var refused *option.Error
 	switch {
 	case err == nil:
-	case errors.As(err, &refused):
+	case errors.As(err, &refused) && refused.What != "":
 		for _, f := range refused.Faults {
 			if r.patched {
 				f.Line, f.Column = r.lines(strings.Split(f.Path, ".")...)
 			}
 			r.faults = append(r.faults, f)
 		}
-	case errors.As(err, &options):
-		for _, f := range options.Faults {
+	case refused != nil:
+		for _, f := range refused.Faults {
 			r.fault(append(slices.Clone(at), strings.Split(f.Path, "/")...), "%s", f.Problem)
 		}
 	default:
@@ -206,7 +204,7 @@ func (f *fields) amounts(names ...resource.Kind) (amounts resource.Amounts, name
 		}
 	}
 	var read pooltree.Resources
-	if err := read.ReadOption(object); err != nil {
+	if err := read.ReadOption(option.Of(object)); err != nil {
 		f.fault(f.at, "%v", err)
 	}
 	return read.Amounts, read.Named

@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"slices"
 
-	"weir/api/spec"
+	"weir/api/document"
+	"weir/scheduling/option"
 )
 
 // readTrace reads operations, one in a line, from the file that is named.
@@ -31,7 +32,7 @@ func (f *File) readTrace(top *fields, open func(string) ([]byte, error)) {
 		submission := f.traceLine(r, number, line)
 		for i := range r.faults[before:] {
 			fault := &r.faults[before+i]
-			fault.Message = fmt.Sprintf("%s, line %d: %s", name, number, spec.Fault{Path: fault.Path, Message: fault.Message})
+			fault.Problem = fmt.Sprintf("%s, line %d: %s", name, number, option.Fault{Path: fault.Path, Problem: fault.Problem})
 			fault.Path = keyTrace
 			fault.Line, fault.Column = top.lines(keyTrace)
 		}
@@ -44,7 +45,7 @@ func (f *File) readTrace(top *fields, open func(string) ([]byte, error)) {
 // traceLine reads one operation: what a workload has, and at, and lengths by job.
 func (f *File) traceLine(r *reader, number int, line []byte) Submission {
 	var s Submission
-	document, err := spec.Read(line)
+	document, err := document.Read("simulation", line)
 	if err != nil {
 		r.take(nil, err)
 		return s

@@ -1,7 +1,8 @@
-package spec
+package document
 
 import (
 	"errors"
+	"iter"
 	"strconv"
 	"strings"
 
@@ -10,6 +11,8 @@ import (
 	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"weir/scheduling/option"
 )
 
 // The limits of YAML text. They keep the parser, which calls itself for each
@@ -32,23 +35,23 @@ func readYAML(data []byte) (*Document, error) {
 	if err != nil {
 		return nil, yamlError(err)
 	}
-	r := &yamlReader{anchors: make(map[string]*value)}
-	var root *value
+	r := &yamlReader{anchors: make(map[string]*option.Value)}
+	var root *option.Value
 	for _, doc := range file.Docs {
 		if doc.Body == nil {
 			continue
 		}
 		if root != nil {
-			return nil, faultAt(nil, placeOf(doc.Body), "a second document: one spec has one document")
+			return nil, faultAt(nil, placeOf(doc.Body), "a second document: one is enough")
 		}
 		if root, err = r.read(doc.Body, nil, 0); err != nil {
 			return nil, err
 		}
 	}
 	if root == nil {
-		return nil, faultAt(nil, position{}, "it is empty: an object, names with values, is needed")
+		return nil, faultAt(nil, option.Position{}, "it is empty: an object, names with values, is needed")
 	}
-	return &Document{root: root, faults: r.faults}, nil
+	return &Document{Root: root, faults: r.faults}, nil
 }
 
 // checkTokens refuses text that is larger or nests deeper than any spec before
@@ -82,22 +85,22 @@ func checkTokens(tokens token.Tokens) error {
 func yamlError(err error) error {
 	var detailed yaml.Error
 	if !errors.As(err, &detailed) {
-		return faultAt(nil, position{}, "%v", err)
+		return faultAt(nil, option.Position{}, "%v", err)
 	}
 	// What cannot be seen is named.
 	shown := strings.ReplaceAll(detailed.GetMessage(), "character '\t'", "a tab character")
 	message := strings.Join(strings.Fields(shown), " ")
-	return faultAt(nil, placeOfToken(detailed.GetToken()), "%s", clip(message))
+	return faultAt(nil, placeOfToken(detailed.GetToken()), "%s", option.Clip(message))
 }
 
 // yamlReader turns the syntax tree of a document into values.
 type yamlReader struct {
-	anchors map[string]*value
+	anchors map[string]*option.Value
 	count   int
-	faults  []Fault
+	faults  []option.Fault
 }
 
-func (r *yamlReader) read(node ast.Node, path *trail, depth int) (*value, error) {
+func (r *yamlReader) read(node ast.Node, path *trail, depth int) (*option.Value, error) {
 	at := placeOf(node)
 	if depth > maxDepth {
 		return nil, faultAt(path, at, "values nest more than %d deep", maxDepth)
@@ -107,30 +110,30 @@ func (r *yamlReader) read(node ast.Node, path *trail, depth int) (*value, error)
 	}
 	switch n := node.(type) {
 	case *ast.NullNode:
-		return &value{kind: null, at: at}, nil
+		return &option.Value{Kind: option.Null, At: at}, nil
 	case *ast.BoolNode:
-		return &value{kind: boolean, at: at, truth: n.Value}, nil
+		return &option.Value{Kind: option.Boolean, At: at, Truth: n.Value}, nil
 	case *ast.IntegerNode:
 		switch i := n.Value.(type) {
 		case int64:
-			return integer(i, at), nil
+			return option.Integer(i, at), nil
 		case uint64:
 			if i <= 1<<63-1 {
-				return integer(int64(i), at), nil
+				return option.Integer(int64(i), at), nil
 			}
-			return number64(float64(i), at), nil
+			return option.Float(float64(i), at), nil
 		}
 	case *ast.FloatNode:
-		return number64(n.Value, at), nil
+		return option.Float(n.Value, at), nil
 	case *ast.InfinityNode, *ast.NanNode:
-		return nil, faultAt(path, at, "%s is not a number that can be used", clip(node.GetToken().Value))
+		return nil, faultAt(path, at, "%s is not a number that can be used", option.Clip(node.GetToken().Value))
 	case *ast.StringNode:
 		if n.Token.Type == token.StringType && isNumber(n.Value) {
 			return readNumber(n.Value, path, at)
 		}
-		return &value{kind: text, at: at, text: n.Value}, nil
+		return &option.Value{Kind: option.Text, At: at, Text: n.Value}, nil
 	case *ast.LiteralNode:
-		return &value{kind: text, at: at, text: n.Value.Value}, nil
+		return &option.Value{Kind: option.Text, At: at, Text: n.Value.Value}, nil
 	case *ast.SequenceNode:
 		return r.readList(n, path, at, depth)
 	case *ast.MappingNode:
@@ -146,26 +149,26 @@ func (r *yamlReader) read(node ast.Node, path *trail, depth int) (*value, error)
 	case *ast.AliasNode:
 		return r.follow(n, path, at, depth)
 	case *ast.TagNode:
-		return nil, faultAt(path, at, "tag %s: tags are not used here: leave it out", clip(n.Start.Value))
+		return nil, faultAt(path, at, "tag %s: tags are not used here: leave it out", option.Clip(n.Start.Value))
 	}
 	return nil, faultAt(path, at, "%s is not used here", strings.ToLower(node.Type().String()))
 }
 
-func (r *yamlReader) readList(n *ast.SequenceNode, path *trail, at position, depth int) (*value, error) {
-	v := &value{kind: list, at: at}
+func (r *yamlReader) readList(n *ast.SequenceNode, path *trail, at option.Position, depth int) (*option.Value, error) {
+	v := &option.Value{Kind: option.List, At: at}
 	for _, item := range n.Values {
-		read, err := r.read(item, path.item(len(v.items)), depth+1)
+		read, err := r.read(item, path.item(len(v.Items)), depth+1)
 		if err != nil {
 			return nil, err
 		}
-		v.items = append(v.items, read)
+		v.Items = append(v.Items, read)
 	}
 	return v, nil
 }
 
-func (r *yamlReader) readObject(entries []*ast.MappingValueNode, path *trail, at position, depth int) (*value, error) {
-	v := &value{kind: object, at: at}
-	seen := make(map[string]position, len(entries))
+func (r *yamlReader) readObject(entries []*ast.MappingValueNode, path *trail, at option.Position, depth int) (*option.Value, error) {
+	v := &option.Value{Kind: option.Object, At: at}
+	seen := make(map[string]option.Position, len(entries))
 	for _, entry := range entries {
 		place := placeOf(entry.Key)
 		if entry.Key.IsMergeKey() {
@@ -185,30 +188,30 @@ func (r *yamlReader) readObject(entries []*ast.MappingValueNode, path *trail, at
 			continue
 		}
 		seen[name] = place
-		v.fields = append(v.fields, field{name: name, at: place, value: read})
+		v.Fields = append(v.Fields, option.Entry{Name: name, At: place, Value: read})
 	}
 	return v, nil
 }
 
 // follow returns a copy of what an alias stands for.
-func (r *yamlReader) follow(n *ast.AliasNode, path *trail, at position, depth int) (*value, error) {
+func (r *yamlReader) follow(n *ast.AliasNode, path *trail, at option.Position, depth int) (*option.Value, error) {
 	name := n.Value.GetToken().Value
 	v, ok := r.anchors[name]
 	if !ok {
-		return nil, faultAt(path, at, "alias *%s: there is no anchor of this name before it", clip(name))
+		return nil, faultAt(path, at, "alias *%s: there is no anchor of this name before it", option.Clip(name))
 	}
-	size, height := v.extent()
+	size, height := extent(v)
 	if err := r.grow(size, path, at); err != nil {
 		return nil, err
 	}
 	if depth+height > maxDepth {
 		return nil, faultAt(path, at, "values nest more than %d deep", maxDepth)
 	}
-	return v.clone(), nil
+	return clone(v), nil
 }
 
 // grow counts values, so that aliases of aliases cannot fill the memory.
-func (r *yamlReader) grow(by int, path *trail, at position) error {
+func (r *yamlReader) grow(by int, path *trail, at option.Position) error {
 	if r.count += by; r.count > maxValues {
 		return faultAt(path, at, "there are more than %d values", maxValues)
 	}
@@ -237,7 +240,7 @@ func isNumber(s string) bool {
 }
 
 // placeOf returns where a node begins.
-func placeOf(node ast.Node) position {
+func placeOf(node ast.Node) option.Position {
 	switch n := node.(type) {
 	case *ast.MappingNode:
 		// The token of a mapping in block style is its first colon.
@@ -251,40 +254,50 @@ func placeOf(node ast.Node) position {
 	return placeOfToken(node.GetToken())
 }
 
-func placeOfToken(t *token.Token) position {
+func placeOfToken(t *token.Token) option.Position {
 	if t == nil || t.Position == nil {
-		return position{}
+		return option.Position{}
 	}
-	return position{t.Position.Line, t.Position.Column}
+	return option.Position{Line: t.Position.Line, Column: t.Position.Column}
 }
 
 // extent returns how many values v has, and how deep they nest.
-func (v *value) extent() (size, height int) {
+func extent(v *option.Value) (size, height int) {
 	size = 1
-	visit := func(child *value) {
-		s, h := child.extent()
+	for child := range children(v) {
+		s, h := extent(child)
 		size += s
 		height = max(height, h+1)
-	}
-	for _, item := range v.items {
-		visit(item)
-	}
-	for _, f := range v.fields {
-		visit(f.value)
 	}
 	return size, height
 }
 
-// clone returns a copy that shares nothing with v.
-func (v *value) clone() *value {
-	c := *v
-	c.items, c.fields = nil, nil
-	for _, item := range v.items {
-		c.items = append(c.items, item.clone())
+// children goes through the values right below one.
+func children(v *option.Value) iter.Seq[*option.Value] {
+	return func(yield func(*option.Value) bool) {
+		for _, item := range v.Items {
+			if !yield(item) {
+				return
+			}
+		}
+		for _, f := range v.Fields {
+			if !yield(f.Value) {
+				return
+			}
+		}
 	}
-	for _, f := range v.fields {
-		f.value = f.value.clone()
-		c.fields = append(c.fields, f)
+}
+
+// clone returns a copy that shares nothing with v.
+func clone(v *option.Value) *option.Value {
+	c := *v
+	c.Items, c.Fields = nil, nil
+	for _, item := range v.Items {
+		c.Items = append(c.Items, clone(item))
+	}
+	for _, f := range v.Fields {
+		f.Value = clone(f.Value)
+		c.Fields = append(c.Fields, f)
 	}
 	return &c
 }

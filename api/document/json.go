@@ -1,4 +1,4 @@
-package spec
+package document
 
 import (
 	"bytes"
@@ -7,6 +7,8 @@ import (
 	"io"
 	"sort"
 	"strconv"
+
+	"weir/scheduling/option"
 )
 
 // readJSON reads one JSON value.
@@ -23,9 +25,9 @@ func readJSON(data []byte) (*Document, error) {
 		return nil, err
 	}
 	if at := r.next(); r.decoder.More() {
-		return nil, faultAt(nil, at, "something follows the object: one spec is one object")
+		return nil, faultAt(nil, at, "something follows the object: one is enough")
 	}
-	return &Document{root: root, faults: r.faults}, nil
+	return &Document{Root: root, faults: r.faults}, nil
 }
 
 // jsonReader reads values token by token, so that their places are known and
@@ -36,10 +38,10 @@ type jsonReader struct {
 	// lines are the offsets at which the lines after the first begin.
 	lines  []int
 	count  int
-	faults []Fault
+	faults []option.Fault
 }
 
-func (r *jsonReader) read(path *trail, depth int) (*value, error) {
+func (r *jsonReader) read(path *trail, depth int) (*option.Value, error) {
 	at := r.next()
 	if depth > maxDepth {
 		return nil, faultAt(path, at, "values nest more than %d deep", maxDepth)
@@ -53,11 +55,11 @@ func (r *jsonReader) read(path *trail, depth int) (*value, error) {
 	}
 	switch t := token.(type) {
 	case nil:
-		return &value{kind: null, at: at}, nil
+		return &option.Value{Kind: option.Null, At: at}, nil
 	case bool:
-		return &value{kind: boolean, at: at, truth: t}, nil
+		return &option.Value{Kind: option.Boolean, At: at, Truth: t}, nil
 	case string:
-		return &value{kind: text, at: at, text: t}, nil
+		return &option.Value{Kind: option.Text, At: at, Text: t}, nil
 	case json.Number:
 		return readNumber(string(t), path, at)
 	case json.Delim:
@@ -69,33 +71,33 @@ func (r *jsonReader) read(path *trail, depth int) (*value, error) {
 	return nil, faultAt(path, at, "unexpected %v", token)
 }
 
-func readNumber(literal string, path *trail, at position) (*value, error) {
+func readNumber(literal string, path *trail, at option.Position) (*option.Value, error) {
 	if i, err := strconv.ParseInt(literal, 10, 64); err == nil {
-		return integer(i, at), nil
+		return option.Integer(i, at), nil
 	}
 	f, err := strconv.ParseFloat(literal, 64)
 	if err != nil {
-		return nil, faultAt(path, at, "number %s is too large", clip(literal))
+		return nil, faultAt(path, at, "number %s is too large", option.Clip(literal))
 	}
-	return number64(f, at), nil
+	return option.Float(f, at), nil
 }
 
-func (r *jsonReader) readList(path *trail, at position, depth int) (*value, error) {
-	v := &value{kind: list, at: at}
+func (r *jsonReader) readList(path *trail, at option.Position, depth int) (*option.Value, error) {
+	v := &option.Value{Kind: option.List, At: at}
 	for r.decoder.More() {
-		item, err := r.read(path.item(len(v.items)), depth+1)
+		item, err := r.read(path.item(len(v.Items)), depth+1)
 		if err != nil {
 			return nil, err
 		}
-		v.items = append(v.items, item)
+		v.Items = append(v.Items, item)
 	}
 	_, err := r.token()
 	return v, err
 }
 
-func (r *jsonReader) readObject(path *trail, at position, depth int) (*value, error) {
-	v := &value{kind: object, at: at}
-	seen := make(map[string]position)
+func (r *jsonReader) readObject(path *trail, at option.Position, depth int) (*option.Value, error) {
+	v := &option.Value{Kind: option.Object, At: at}
+	seen := make(map[string]option.Position)
 	for r.decoder.More() {
 		place := r.next()
 		token, err := r.token()
@@ -116,7 +118,7 @@ func (r *jsonReader) readObject(path *trail, at position, depth int) (*value, er
 			continue
 		}
 		seen[name] = place
-		v.fields = append(v.fields, field{name: name, at: place, value: read})
+		v.Fields = append(v.Fields, option.Entry{Name: name, At: place, Value: read})
 	}
 	_, err := r.token()
 	return v, err
@@ -134,7 +136,7 @@ func (r *jsonReader) token() (json.Token, error) {
 }
 
 // next returns where the next token begins.
-func (r *jsonReader) next() position {
+func (r *jsonReader) next() option.Position {
 	offset := int(r.decoder.InputOffset())
 	for offset < len(r.data) && bytes.IndexByte([]byte(" \t\r\n,:"), r.data[offset]) >= 0 {
 		offset++
@@ -143,11 +145,11 @@ func (r *jsonReader) next() position {
 }
 
 // place returns the line and column of an offset, both from 1.
-func (r *jsonReader) place(offset int) position {
+func (r *jsonReader) place(offset int) option.Position {
 	line := sort.SearchInts(r.lines, offset+1)
 	start := 0
 	if line > 0 {
 		start = r.lines[line-1]
 	}
-	return position{line: line + 1, column: offset - start + 1}
+	return option.Position{Line: line + 1, Column: offset - start + 1}
 }

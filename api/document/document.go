@@ -1,0 +1,182 @@
+package document
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"weir/scheduling/option"
+)
+
+// The limits of a document.
+const (
+	// MaxBytes is the longest text: specs are replicated and kept in memory as long as
+	// their operations.
+	MaxBytes = 1 << 20
+	// maxDepth bounds nesting.
+	maxDepth = 32
+	// maxValues bounds the values of a document after its anchors are followed.
+	maxValues = 1 << 17
+)
+
+// Document is an object as it was written: well-formed, not yet checked.
+type Document struct {
+	// Root is the object.
+	Root *option.Value
+	// What it is, for people, such as "operation spec".
+	what string
+	// faults were found when the text was read; Reading begins with them.
+	faults []option.Fault
+}
+
+// Read reads one object in YAML or JSON. YAML is read with anchors, but without tags and
+// merge keys. what says what it is, such as "operation spec". The error is an *option.Error:
+// data has more than MaxBytes, or is not well-formed. A key that is there twice is a fault
+// that Reading begins with.
+func Read(what string, data []byte) (*Document, error) {
+	if err := checkText(data); err != nil {
+		return nil, about(what, err)
+	}
+	doc, err := readAny(data)
+	if err != nil {
+		return nil, about(what, err)
+	}
+	if doc.Root.Kind != option.Object {
+		return nil, about(what, faultAt(nil, doc.Root.At, "it is %s: an object, names with values, is needed", doc.Root))
+	}
+	doc.what = what
+	return doc, nil
+}
+
+// about names the document in an error.
+func about(what string, err error) error {
+	var refused *option.Error
+	if errors.As(err, &refused) {
+		refused.What = what
+	}
+	return err
+}
+
+// Reading returns what reads the document into structs, with the faults of its text.
+func (d *Document) Reading() *option.Reading {
+	return &option.Reading{Separator: ".", Faults: slices.Clone(d.faults)}
+}
+
+// Refuse returns all that is wrong with the document as an *option.Error; nil: nothing is.
+func (d *Document) Refuse(faults []option.Fault) error { return option.Refuse(d.what, faults) }
+
+// readAny reads JSON as JSON, because its escapes and blanks are not quite those
+// of YAML, and all else as YAML. Text that begins like JSON may still be YAML,
+// with a comment in it for example; if it is neither, it was meant to be JSON.
+func readAny(data []byte) (*Document, error) {
+	if !beginsLikeJSON(data) {
+		return readYAML(data)
+	}
+	doc, err := readJSON(data)
+	if err == nil {
+		return doc, nil
+	}
+	if lenient, yamlErr := readYAML(data); yamlErr == nil {
+		return lenient, nil
+	}
+	return nil, err
+}
+
+// beginsLikeJSON tells an object whose first name is in quotes, or an empty one.
+func beginsLikeJSON(data []byte) bool {
+	inside, ok := bytes.CutPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{"))
+	inside = bytes.TrimLeft(inside, " \t\r\n")
+	return ok && len(inside) > 0 && (inside[0] == '"' || inside[0] == '}')
+}
+
+// checkText refuses text that is too long or not UTF-8.
+func checkText(data []byte) error {
+	if len(data) > MaxBytes {
+		return tooLong(len(data))
+	}
+	at := option.Position{Line: 1, Column: 1}
+	for i := 0; i < len(data); {
+		r, size := utf8.DecodeRune(data[i:])
+		switch {
+		case r == utf8.RuneError && size == 1:
+			return faultAt(nil, at, "byte 0x%02x is not UTF-8: save it as UTF-8", data[i])
+		case r == '\n':
+			at = option.Position{Line: at.Line + 1, Column: 1}
+		default:
+			at.Column++
+		}
+		i += size
+	}
+	return nil
+}
+
+func tooLong(size int) error {
+	return faultAt(nil, option.Position{}, "it has %d bytes, %d (1 MiB) is the most: put data into files, and name them here", size, MaxBytes)
+}
+
+// Plain returns what the document says as encoding/json would read it. The error is an
+// *option.Error that tells keys that are there twice.
+func (d *Document) Plain() (map[string]any, error) {
+	if err := d.Refuse(d.faults); err != nil {
+		return nil, err
+	}
+	object, _ := d.Root.Plain().(map[string]any)
+	return object, nil
+}
+
+// Place returns the line and the column, from 1, of what the names lead to, or of
+// the last on the way that is there. Names are taken with '-' for '_'. It is 0 where
+// the text says nothing.
+func (d *Document) Place(names ...string) (line, column int) {
+	at, v := d.Root.At, d.Root
+	for _, name := range names {
+		found := false
+		for _, f := range v.Fields {
+			if option.Canonical(f.Name) == option.Canonical(name) {
+				at, v, found = f.At, f.Value, true
+				break
+			}
+		}
+		if !found {
+			break
+		}
+	}
+	return at.Line, at.Column
+}
+
+// faultAt returns a fault that reading cannot go on after.
+func faultAt(path *trail, at option.Position, format string, args ...any) error {
+	return option.NewError([]option.Fault{{Path: path.String(), Position: at, Problem: fmt.Sprintf(format, args...)}})
+}
+
+// duplicate is the fault of a key that an object has twice.
+func duplicate(path *trail, at, first option.Position) option.Fault {
+	return option.Fault{Path: path.String(), Position: at, Problem: fmt.Sprintf("it is there twice, first in line %d: keep one", first.Line)}
+}
+
+// trail is the way from the root to a value, nil for the root. It becomes text only when
+// a fault needs it.
+type trail struct {
+	up   *trail
+	name string
+	// index is that of an item of a list, -1 for a field.
+	index int
+}
+
+func (t *trail) field(name string) *trail { return &trail{up: t, name: name, index: -1} }
+
+func (t *trail) item(index int) *trail { return &trail{up: t, index: index} }
+
+// String returns the path as faults show it.
+func (t *trail) String() string {
+	switch {
+	case t == nil:
+		return ""
+	case t.index >= 0:
+		return fmt.Sprintf("%s[%d]", t.up, t.index)
+	}
+	return strings.TrimPrefix(t.up.String()+"."+option.Clip(t.name), ".")
+}

@@ -1,0 +1,105 @@
+package document
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"weir/scheduling/option"
+)
+
+// Struct returns the document as the API takes it. Faults keep their paths there, but not
+// their places: check a document before it is sent. The error is an *option.Error when a key
+// was there twice, since a struct could not tell it.
+func (d *Document) Struct() (*structpb.Struct, error) {
+	if err := d.Refuse(d.faults); err != nil {
+		return nil, err
+	}
+	s, err := structpb.NewStruct(d.Root.Plain().(map[string]any))
+	if err != nil {
+		return nil, fmt.Errorf("send %s: %w", d.what, err)
+	}
+	return s, nil
+}
+
+// JSON returns the document as JSON. The error is an *option.Error when a key was there twice.
+func (d *Document) JSON() ([]byte, error) {
+	if err := d.Refuse(d.faults); err != nil {
+		return nil, err
+	}
+	data, err := json.MarshalIndent(d.Root.Exact(), "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("write %s: %w", d.what, err)
+	}
+	return data, nil
+}
+
+// FromStruct returns the document that s holds. The error is an *option.Error: it would have
+// more than MaxBytes as JSON, nests too deep, or holds what JSON cannot.
+func FromStruct(what string, s *structpb.Struct) (*Document, error) {
+	r := &structReader{}
+	root, err := r.object(s, nil, 0)
+	if err != nil {
+		return nil, about(what, err)
+	}
+	data, err := json.Marshal(root.Plain())
+	switch {
+	case err != nil:
+		return nil, about(what, faultAt(nil, option.Position{}, "%v", err))
+	case len(data) > MaxBytes:
+		return nil, about(what, tooLong(len(data)))
+	}
+	return &Document{Root: root, what: what}, nil
+}
+
+// structReader turns a struct into values.
+type structReader struct{ count int }
+
+func (r *structReader) object(s *structpb.Struct, path *trail, depth int) (*option.Value, error) {
+	v := &option.Value{Kind: option.Object}
+	for _, name := range slices.Sorted(maps.Keys(s.GetFields())) {
+		read, err := r.read(s.GetFields()[name], path.field(name), depth+1)
+		if err != nil {
+			return nil, err
+		}
+		v.Fields = append(v.Fields, option.Entry{Name: name, Value: read})
+	}
+	return v, nil
+}
+
+func (r *structReader) read(s *structpb.Value, path *trail, depth int) (*option.Value, error) {
+	if depth > maxDepth {
+		return nil, faultAt(path, option.Position{}, "values nest more than %d deep", maxDepth)
+	}
+	if r.count++; r.count > maxValues {
+		return nil, faultAt(path, option.Position{}, "there are more than %d values", maxValues)
+	}
+	switch k := s.GetKind().(type) {
+	case *structpb.Value_BoolValue:
+		return &option.Value{Kind: option.Boolean, Truth: k.BoolValue}, nil
+	case *structpb.Value_NumberValue:
+		if math.IsNaN(k.NumberValue) || math.IsInf(k.NumberValue, 0) {
+			return nil, faultAt(path, option.Position{}, "%v is not a number that can be used", k.NumberValue)
+		}
+		return option.Float(k.NumberValue, option.Position{}), nil
+	case *structpb.Value_StringValue:
+		return option.TextOf(k.StringValue), nil
+	case *structpb.Value_StructValue:
+		return r.object(k.StructValue, path, depth)
+	case *structpb.Value_ListValue:
+		v := &option.Value{Kind: option.List}
+		for _, item := range k.ListValue.GetValues() {
+			read, err := r.read(item, path.item(len(v.Items)), depth+1)
+			if err != nil {
+				return nil, err
+			}
+			v.Items = append(v.Items, read)
+		}
+		return v, nil
+	}
+	return &option.Value{}, nil
+}

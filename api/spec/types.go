@@ -1,0 +1,243 @@
+package spec
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"weir/scheduling"
+	"weir/scheduling/memory"
+	"weir/scheduling/option"
+	"weir/scheduling/pooltree"
+)
+
+// textOf returns what a value says that has to be text.
+func textOf(v *option.Value) (string, error) {
+	if v.Kind != option.Text {
+		return "", fmt.Errorf("is %s, not text", v)
+	}
+	return v.Text, nil
+}
+
+// take sets a text that a check has found to be right.
+func take[T ~string](to *T, s string, err error) error {
+	if err == nil {
+		*to = T(s)
+	}
+	return err
+}
+
+// poolName is the name of a pool. Whether the root takes operations is the tree's to say.
+type poolName string
+
+// ReadOption implements option.Reader.
+func (p *poolName) ReadOption(v *option.Value) error {
+	s, err := textOf(v)
+	switch {
+	case err != nil || s == string(scheduling.RootPool):
+	case s == "":
+		err = errors.New("it is empty: leave it out for the tree's pool of operations that name none")
+	default:
+		err = pooltree.ValidateName(scheduling.PoolName(s))
+	}
+	return take(p, s, err)
+}
+
+// treeName is the name of a pool tree.
+type treeName string
+
+// ReadOption implements option.Reader.
+func (n *treeName) ReadOption(v *option.Value) error {
+	s, err := textOf(v)
+	if err == nil {
+		err = pooltree.ValidateName(scheduling.PoolName(s))
+	}
+	return take(n, s, err)
+}
+
+// alias stands for the id of an operation.
+type alias string
+
+// ReadOption implements option.Reader.
+func (a *alias) ReadOption(v *option.Value) error {
+	s, err := textOf(v)
+	switch {
+	case err != nil || s == "":
+	case !strings.HasPrefix(s, "*") || len(s) == 1:
+		err = fmt.Errorf("%q: it must start with * and have a name after it, such as %q", s, "*"+cmp.Or(strings.Trim(s, "*"), "nightly"))
+	case strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) || r == ' ' }):
+		err = fmt.Errorf("%q: it must have printable characters only, and no spaces", s)
+	}
+	return take(a, s, err)
+}
+
+// signal is the name of a signal that asks a process to go and that it can handle.
+type signal string
+
+var interruptionSignals = []string{"SIGHUP", "SIGINT", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGTERM", "SIGWINCH"}
+
+// ReadOption implements option.Reader. SIG may be left out.
+func (g *signal) ReadOption(v *option.Value) error {
+	s, err := textOf(v)
+	full := "SIG" + strings.TrimPrefix(strings.ToUpper(strings.TrimSpace(s)), "SIG")
+	switch {
+	case err != nil || slices.Contains(interruptionSignals, full):
+	case full == "SIGKILL" || full == "SIGSTOP":
+		err = fmt.Errorf("%s cannot be handled by a process, so that no job could leave well: write one of %s", full, strings.Join(interruptionSignals, ", "))
+	default:
+		err = fmt.Errorf("%q is no signal that asks a job to go: write one of %s", option.Clip(s), strings.Join(interruptionSignals, ", "))
+	}
+	return take(g, full, err)
+}
+
+// account is a user or a group, by name or number.
+type account string
+
+var accountName = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,30}[a-z0-9_$-]?$`)
+
+// ReadOption implements option.Reader.
+func (a *account) ReadOption(v *option.Value) error {
+	written := v.Text
+	switch v.Kind {
+	case option.Number:
+		written = strconv.FormatFloat(v.Number, 'f', -1, 64)
+	case option.Text:
+	default:
+		return fmt.Errorf("is %s, not text", v)
+	}
+	id, err := strconv.ParseUint(written, 10, 32)
+	switch {
+	case err == nil && id < math.MaxUint32:
+		written = strconv.FormatUint(id, 10)
+	case v.Kind == option.Number || !accountName.MatchString(written):
+		return fmt.Errorf("%q is no user or group: write a name of small letters, digits, - and _, or a number from 0 to %d", option.Clip(written), uint32(math.MaxUint32-1))
+	}
+	*a = account(written)
+	return nil
+}
+
+// profileName is the name of a memory profile.
+type profileName string
+
+// ReadOption implements option.Reader.
+func (p *profileName) ReadOption(v *option.Value) error {
+	s, err := textOf(v)
+	switch {
+	case err != nil:
+	case s == "":
+		err = errors.New("it is empty: leave it out for the profile of the task's name, command and isolation")
+	default:
+		err = memory.ValidateProfileName(s)
+	}
+	return take(p, s, err)
+}
+
+// workspacePath is a path within the workspace, without what leads nowhere.
+type workspacePath string
+
+// ReadOption implements option.Reader.
+func (p *workspacePath) ReadOption(v *option.Value) error {
+	s, err := textOf(v)
+	clean := path.Clean(s)
+	switch {
+	case err != nil:
+	case path.IsAbs(s):
+		err = fmt.Errorf("%q begins at the root: write a path within the workspace, such as %q", s, cmp.Or(strings.TrimLeft(clean, "/"), "data"))
+	case clean == ".":
+		err = fmt.Errorf("%q is the workspace itself: write a path within it, such as \"data\"", s)
+	case clean == ".." || strings.HasPrefix(clean, "../"):
+		err = fmt.Errorf("%q leads out of the workspace: write a path within it", s)
+	}
+	return take(p, clean, err)
+}
+
+// isWithin tells whether a clean path is another one, or below it.
+func isWithin(inner, outer string) bool { return inner == outer || strings.HasPrefix(inner, outer+"/") }
+
+// meet tells whether one of two clean paths is within the other.
+func meet(a, b string) bool { return isWithin(a, b) || isWithin(b, a) }
+
+// place is a path that every node sees, or a URL of an object store.
+type place string
+
+// storeScheme begins the URLs of an object store.
+const storeScheme = "s3://"
+
+var bucketName = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`)
+
+// ReadOption implements option.Reader.
+func (p *place) ReadOption(v *option.Value) error {
+	s, err := textOf(v)
+	if err == nil {
+		err = checkPlace(s)
+	}
+	return take(p, s, err)
+}
+
+// inputPath is a place, or a pattern of places, that is read.
+type inputPath string
+
+// ReadOption implements option.Reader.
+func (p *inputPath) ReadOption(v *option.Value) error {
+	s, err := textOf(v)
+	if err == nil {
+		err = checkPlace(s)
+	}
+	if _, bad := path.Match(s, ""); err == nil && errors.Is(bad, path.ErrBadPattern) {
+		err = fmt.Errorf("%q is no pattern: a [ has to be closed; write \\[ for the sign itself", option.Clip(s))
+	}
+	return take(p, s, err)
+}
+
+// checkPlace tells what is wrong with a place.
+func checkPlace(s string) error {
+	scheme, rest, isURL := strings.Cut(s, "://")
+	bucket, key, _ := strings.Cut(rest, "/")
+	switch {
+	case s == "":
+		return fmt.Errorf("it is empty: write a path that begins with /, or %sbucket/key", storeScheme)
+	case len(s) > maxPathBytes:
+		return fmt.Errorf("it has %d bytes: %d is the most", len(s), maxPathBytes)
+	case strings.ContainsAny(s, "\x00\n"):
+		return fmt.Errorf("%q has a zero byte or an end of line", option.Clip(s))
+	case isURL && !strings.HasPrefix(s, "/") && scheme+"://" != storeScheme:
+		return fmt.Errorf("%q: %s is the one kind of URL that is known; files that every node sees are named by their path", option.Clip(s), storeScheme)
+	case isURL && scheme+"://" == storeScheme && !bucketName.MatchString(bucket):
+		return fmt.Errorf("%q: %q is no name of a bucket: it has 3 to 63 small letters, digits, dots and dashes", option.Clip(s), option.Clip(bucket))
+	case isURL && scheme+"://" == storeScheme && key == "":
+		return fmt.Errorf("%q names a bucket alone: add a key, such as %s%s/data/", option.Clip(s), storeScheme, bucket)
+	case !isURL && !path.IsAbs(s):
+		return fmt.Errorf("%q does not begin with /: write the whole path, as every node sees it, or %sbucket/key", option.Clip(s), storeScheme)
+	}
+	return nil
+}
+
+// maxPathBytes bounds a path of a list of inputs: Linux takes no longer one.
+const maxPathBytes = 4095
+
+// base returns the last name of a place, empty for that of a folder.
+func (p place) base() string {
+	if name := path.Base(string(p)); !strings.HasSuffix(string(p), "/") && name != ".." && name != "." {
+		return name
+	}
+	return ""
+}
+
+// httpPath is what a GET asks for.
+type httpPath string
+
+// ReadOption implements option.Reader.
+func (p *httpPath) ReadOption(v *option.Value) error {
+	s, err := textOf(v)
+	if err == nil && (!path.IsAbs(s) || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f })) {
+		err = fmt.Errorf("%q is no path to ask for: write one that begins with / and has no spaces, such as /ready", option.Clip(s))
+	}
+	return take(p, s, err)
+}

@@ -1,0 +1,274 @@
+package option
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"weir/scheduling/resource"
+)
+
+// scalar reads a value that holds no others, within the bounds of its option.
+func scalar(dst reflect.Value, s *setting, v *Value) error {
+	var err error
+	switch s.Kind {
+	case "bool":
+		if v.Kind != Boolean {
+			return fmt.Errorf("is %s, not true or false", v)
+		}
+		dst.SetBool(v.Truth)
+	case "integer":
+		var n int64
+		n, err = s.integer(v)
+		dst.SetInt(n)
+	case "size":
+		var n int64
+		n, err = s.size(v)
+		dst.SetInt(n)
+	case "duration":
+		var d time.Duration
+		d, err = s.duration(v)
+		dst.SetInt(int64(d))
+	case "number":
+		err = s.number(v)
+		dst.SetFloat(v.Number)
+	default:
+		var text string
+		text, err = s.text(v)
+		dst.SetString(text)
+	}
+	return err
+}
+
+func (s *setting) integer(v *Value) (int64, error) {
+	if v.Kind != Number {
+		return 0, fmt.Errorf("is %s, not a number", v)
+	}
+	whole := v.Number == math.Trunc(v.Number)
+	if problem := s.misfit(v.Number, v.written()+" is "); problem != "" && whole {
+		return 0, errors.New(problem)
+	}
+	if !whole || math.Abs(v.Number) > 1<<53 {
+		return 0, fmt.Errorf("%s is not a whole number", v.written())
+	}
+	return int64(v.Number), nil
+}
+
+func (s *setting) number(v *Value) error {
+	switch {
+	case v.Kind != Number:
+		return fmt.Errorf("is %s, not a number", v)
+	case !finite(v.Number):
+		return fmt.Errorf("%v is not a number that can be used", v.Number)
+	}
+	if problem := s.misfit(v.Number, v.written()+" is "); problem != "" {
+		return errors.New(problem)
+	}
+	return nil
+}
+
+// misfit says what numbers the option may have, when n is none of them.
+func (s *setting) misfit(n float64, begin string) string {
+	low, hasLow := bound(s.Min)
+	high, hasHigh := bound(s.Max)
+	above, hasAbove := bound(s.Above)
+	if (!hasLow || n >= low) && (!hasHigh || n <= high) && (!hasAbove || n > above) {
+		return ""
+	}
+	begin += "not a number "
+	switch {
+	case hasAbove && hasHigh:
+		return fmt.Sprintf("%sabove %v and at most %v", begin, above, high)
+	case hasAbove:
+		return fmt.Sprintf("%sabove %v", begin, above)
+	case hasLow && hasHigh:
+		return fmt.Sprintf("%sfrom %v to %v", begin, s.Min, s.Max)
+	case hasHigh:
+		return fmt.Sprintf("%sof at most %v", begin, s.Max)
+	}
+	return fmt.Sprintf("%sof at least %v", begin, s.Min)
+}
+
+// bound returns a bound that is a number.
+func bound(tag string) (float64, bool) {
+	if tag == "" {
+		return 0, false
+	}
+	n, err := strconv.ParseFloat(tag, 64)
+	if err != nil {
+		panic(fmt.Sprintf("bound %q is no number", tag))
+	}
+	return n, true
+}
+
+func (s *setting) size(v *Value) (int64, error) {
+	low, high := sizeBound(s.Min, 0), sizeBound(s.Max, math.MaxInt64)
+	var n int64
+	var err error
+	switch {
+	case v.Kind == Text:
+		if n, err = resource.ParseSizeWithin(v.Text, low, high); err != nil {
+			err = fmt.Errorf("%q is %w", Clip(v.Text), err)
+		}
+		return n, err
+	case v.Kind != Number:
+		return 0, fmt.Errorf("is %s, not a size: write bytes, or a number with a unit, such as 512MiB", v)
+	case v.IsWhole:
+		n, err = v.Whole, resource.CheckSize(v.Whole, low, high)
+	case v.Number < float64(low):
+		err = resource.CheckSize(math.MinInt64, low, high)
+	case v.Number > float64(high):
+		err = resource.CheckSize(math.MaxInt64, low, high)
+	default:
+		err = errors.New("not a whole number of bytes: give it a unit, such as 512MiB")
+	}
+	if err != nil {
+		err = fmt.Errorf("%s is %w", v.written(), err)
+	}
+	return n, err
+}
+
+func sizeBound(tag string, missing int64) int64 {
+	if tag == "" {
+		return missing
+	}
+	n, err := resource.ParseSize(tag)
+	if err != nil {
+		panic(fmt.Sprintf("bound %q is %v", tag, err))
+	}
+	return n
+}
+
+func (s *setting) duration(v *Value) (time.Duration, error) {
+	if v.Kind != Text {
+		return 0, fmt.Errorf("is %s, not a time: write it with a unit, such as 30s or 10m", v)
+	}
+	d, err := time.ParseDuration(strings.TrimSpace(v.Text))
+	low, high := timeBound(s.Min, 0), timeBound(s.Max, math.MaxInt64)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("%q is not a time: write it with a unit, such as 30s or 10m", Clip(v.Text))
+	case d < low && low == 0:
+		return 0, fmt.Errorf("%s is negative", Clip(v.Text))
+	case d < low:
+		return 0, fmt.Errorf("%s is too short: %s is the least", Clip(v.Text), FormatDuration(low))
+	case s.Above != "" && d <= timeBound(s.Above, 0):
+		return 0, fmt.Errorf("%s is too short: a time above %s is needed", Clip(v.Text), s.Above)
+	case d > high:
+		return 0, fmt.Errorf("%s is too long: %s is the most", Clip(v.Text), FormatDuration(high))
+	}
+	return d, nil
+}
+
+func timeBound(tag string, missing time.Duration) time.Duration {
+	if tag == "" {
+		return missing
+	}
+	d, err := time.ParseDuration(tag)
+	if err != nil {
+		panic(fmt.Sprintf("bound %q is %v", tag, err))
+	}
+	return d
+}
+
+// text reads a text, or one of a fixed set. Its bounds are those of its bytes, unless the
+// option is a list or goes by name: then they say how many there are.
+func (s *setting) text(v *Value) (string, error) {
+	if v.Kind != Text {
+		return "", fmt.Errorf("is %s, not text", v)
+	}
+	if s.Values != nil {
+		if name := Canonical(v.Text); slices.Contains(s.Values, name) {
+			return name, nil
+		}
+		return "", fmt.Errorf("%q is not one of %s", Clip(v.Text), strings.Join(s.Values, ", "))
+	}
+	if problem := s.beyond(v); problem != "" {
+		return "", errors.New(problem)
+	}
+	return v.Text, nil
+}
+
+// beyond says what is wrong with the size of a text that is bounded in bytes, or of a list
+// or an object that an option reads itself.
+func (s *setting) beyond(v *Value) string {
+	high, bounded := bound(s.Max)
+	switch {
+	case !bounded:
+	case v.Kind == List:
+		return s.count(len(v.Items))
+	case v.Kind == Object:
+		return s.count(len(v.Fields))
+	case v.Kind != Text || s.Unit != "bytes":
+	case float64(len(v.Text)) > high:
+		return fmt.Sprintf("it has %d bytes: %s is the most", len(v.Text), s.Max)
+	case strings.ContainsRune(v.Text, 0):
+		return "it has a zero byte"
+	}
+	return ""
+}
+
+// count says how many there may be in a list, or by name, when n are not.
+func (s *setting) count(n int) string {
+	switch {
+	case s.misfit(float64(n), "") == "":
+		return ""
+	case s.Min == "":
+		return fmt.Sprintf("it has %d %s: %s is the most", n, s.Unit, s.Max)
+	}
+	return fmt.Sprintf("it has %d %s: from %s to %s are possible", n, s.Unit, s.Min, s.Max)
+}
+
+// Complete sets the options of a struct, given by a pointer, that are not set and have a
+// default, also in groups that are set.
+func Complete(of any) {
+	dst := reflect.ValueOf(of).Elem()
+	for _, s := range own(settingsOf(dst.Type())) {
+		f := dst.FieldByIndex(s.index)
+		switch {
+		case s.Kind == kindGroup && !f.IsNil():
+			Complete(f.Interface())
+		case s.Kind == kindGroups:
+			for i := range f.Len() {
+				Complete(f.Index(i).Interface())
+			}
+		case s.Default != "" && f.IsNil():
+			f.Set(s.missing())
+		}
+	}
+}
+
+// missing returns the default of an option.
+func (s *setting) missing() reflect.Value {
+	r := Reading{}
+	v := TextOf(s.Default)
+	switch s.Kind {
+	case "bool":
+		v = &Value{Kind: Boolean, Truth: s.Default == "true"}
+	case "integer", "number":
+		n, _ := bound(s.Default)
+		v = Float(n, Position{})
+	case "list":
+		v = &Value{Kind: List}
+		for _, text := range list(s.Default) {
+			v.Items = append(v.Items, TextOf(text))
+		}
+	}
+	dst := reflect.New(s.typ).Elem()
+	if r.value(dst, s, v, s.name); r.Faults != nil {
+		panic(fmt.Sprintf("default of option %v", NewError(r.Faults)))
+	}
+	return dst
+}
+
+// Default returns what holds when an option of a struct is not set, to which field points.
+func Default[T any](of any, field **T) T {
+	r := Reading{}
+	s := r.settingAt(of, field)
+	return *s.missing().Interface().(*T)
+}
