@@ -50,8 +50,7 @@ func treeAttributes(st *state.State, t treeIn) (map[string]any, error) {
 	for _, id := range nodeIDs(st, t.name) {
 		usage = usage.Add(st.NodeUsage(scheduling.NodeID(id)))
 	}
-	of := effectiveTree(t.pools.Settings())
-	addOptions(of, t.pools.Options())
+	of := effectiveTree(t.pools.Options())
 	maps.Copy(of, map[string]any{
 		"name":                    string(t.name),
 		"revision":                float64(t.record.GetRevision()),

@@ -126,43 +126,12 @@ func effectiveOperation(e pooltree.EffectiveOperation) map[string]any {
 	return out
 }
 
-// effectiveTree returns the settings of a tree with their defaults.
-func effectiveTree(s pooltree.Settings) map[string]any {
-	out := map[string]any{
-		"nodes_filter":                         s.NodesFilter.String(),
-		"main_resource":                        s.MainResource.String(),
-		"max_operation_count":                  float64(s.MaxOperationCount),
-		"max_running_operation_count":          float64(s.MaxRunningOperationCount),
-		"max_operation_count_per_pool":         float64(s.MaxOperationCountPerPool),
-		"max_running_operation_count_per_pool": float64(s.MaxRunningOperationCountPerPool),
-		"default_parent_pool":                  string(s.DefaultParentPool),
-		"forbid_immediate_operations_in_root":  s.ForbidImmediateInRoot,
-		"max_ephemeral_pools_per_user":         float64(s.MaxEphemeralPoolsPerUser),
-		"enable_pool_starvation":               s.EnablePoolStarvation,
-		"use_pool_satisfaction_for_scheduling": s.PoolSatisfaction,
-		"preemptive_scheduling_backoff":        option.FormatDuration(s.Backoff),
-		"integral_guarantees": map[string]any{
-			"smooth_period":                   option.FormatDuration(s.SmoothPeriod),
-			"pool_capacity_saturation_period": option.FormatDuration(s.PoolCapacitySaturation),
-			"relaxed_share_multiplier_limit":  s.RelaxedShareMultiplierLimit,
-		},
-		"should_distribute_free_volume_among_children":                          s.DistributeFreeVolume,
-		"enable_step_function_for_gang_operations":                              s.GangStepFunction,
-		"enable_improved_fair_share_by_fit_factor_computation":                  s.ImprovedFitFactor,
-		"enable_improved_fair_share_by_fit_factor_computation_distribution_gap": s.ImprovedFitFactorDistributionGap,
-		"enable_fifo_children_reordering_for_guarantee_utilization":             s.FIFOReordering,
-		"consider_single_allocation_vanilla_operations_as_gang":                 s.SingleJobVanillaIsGang,
-		"allow_gang_operations_only_in_fifo_pools":                              s.GangsOnlyInFIFO,
-		"gang_timeout":                        option.FormatDuration(s.GangTimeout),
-		"best_allocation_share_update_period": option.FormatDuration(s.BestAllocationSharePeriod),
-		"node_reconnection_timeout":           option.FormatDuration(s.NodeReconnectionTimeout),
-	}
-	if s.InferWeightMultiplier > 0 {
-		out["infer_weight_from_guarantees_share_multiplier"] = s.InferWeightMultiplier
-	}
-	maps.Copy(out, s.Starvation.Document())
-	maps.Copy(out, s.Preemption.Document())
-	return out
+// effectiveTree returns what holds in a tree with these options, null where nothing is set
+// and nothing bounds it.
+func effectiveTree(options pooltree.TreeOptions) map[string]any {
+	holds := option.Write(options.Complete())
+	addOptions(holds, options)
+	return holds
 }
 
 // limits returns the amounts that are limited, by resource.

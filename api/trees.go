@@ -25,7 +25,7 @@ func treeOf(st *state.State, name string) (*apipb.Tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	effective, err := structpb.NewStruct(effectiveTree(t.pools.Settings()))
+	effective, err := structpb.NewStruct(effectiveTree(t.pools.Options()))
 	if err != nil {
 		return nil, fmt.Errorf("show pool tree %q: %w", t.name, err)
 	}

@@ -32,6 +32,7 @@ func newOpStartCommand(f *clientFlags) *cobra.Command {
 		Long: `Start an operation that a file describes, and print its id.
 
 The file is YAML or JSON; - is standard input. It is validated before it is sent.
+docs/options.md lists every option.
 --set changes one value of it: a path with dots between names, and a value in YAML,
 so that text which begins with * needs quotes.
 

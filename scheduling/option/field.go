@@ -152,7 +152,7 @@ func settingsOf(t reflect.Type) []setting {
 
 // own leaves out what is elsewhere.
 func own(settings []setting) []setting {
-	return slices.DeleteFunc(settings, func(s setting) bool { return s.elsewhere != "" })
+	return slices.DeleteFunc(slices.Clone(settings), func(s setting) bool { return s.elsewhere != "" })
 }
 
 // find returns the setting with a name or an alias.

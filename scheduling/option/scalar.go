@@ -272,3 +272,33 @@ func Default[T any](of any, field **T) T {
 	s := r.settingAt(of, field)
 	return *s.missing().Interface().(*T)
 }
+
+// Bounds finds what options have by themselves that they cannot: values beyond their bounds,
+// that were not read. The zero value can be used, and for many structs of one type again.
+type Bounds struct{ reading Reading }
+
+// Check returns the faults of a struct, or of a pointer to one. Paths have slashes.
+func (b *Bounds) Check(of any) []Fault {
+	v := reflect.ValueOf(of)
+	if v.Kind() == reflect.Pointer {
+		v = v.Elem()
+	}
+	b.reading.Separator, b.reading.Faults = "/", nil
+	b.reading.check(v, "")
+	return b.reading.Faults
+}
+
+func (r *Reading) check(v reflect.Value, path string) {
+	for _, s := range r.settingsOf(v.Type()) {
+		f := v.FieldByIndex(s.index)
+		switch {
+		case s.elsewhere != "" || f.IsNil():
+		case s.Kind == kindGroup:
+			r.check(f.Elem(), r.join(path, s.name))
+		case f.Kind() == reflect.Pointer && (s.Min != "" || s.Max != "" || s.Above != ""):
+			if err := scalar(reflect.New(s.typ.Elem()).Elem(), &s, Of(written(&s, f))); err != nil {
+				r.Add(r.join(path, s.name), Position{}, "%v", err)
+			}
+		}
+	}
+}

@@ -1,7 +1,6 @@
 package pooltree
 
 import (
-	"math"
 
 	"weir/scheduling/option"
 	"weir/scheduling/resource"
@@ -29,25 +28,6 @@ func (s EffectiveStarvation) Document() map[string]any {
 	}
 	if s.NonPreemptible != nil {
 		out["non_preemptible_resource_usage_threshold"] = s.NonPreemptible.WriteOption()
-	}
-	return out
-}
-
-// Document returns the options by their names, as the API shows them. What holds
-// without bounds is nil.
-func (p EffectivePreemption) Document() map[string]any {
-	out := map[string]any{
-		"allocation_count_preemption_timeout_coefficient":     p.CountCoefficient,
-		"allow_preemption_from_starving_operations":           p.FromStarving,
-		"consider_allocation_on_fair_share_bound_preemptible": p.OnBoundPreemptible,
-		"allow_aggressive_preemption_for_gang_operations":     p.AggressiveForGangs,
-		"scheduling_preemption_priority_scope":                p.PriorityScope,
-		"enable_guarantee_priority_scheduling":                p.GuaranteePriority,
-		"min_spare_allocation_resources_on_node":              above0(p.MinSpare),
-		"max_schedulable_element_count_in_fifo_pool":          nil,
-	}
-	if p.MaxSchedulableInFIFO < math.MaxInt64 {
-		out["max_schedulable_element_count_in_fifo_pool"] = float64(p.MaxSchedulableInFIFO)
 	}
 	return out
 }

@@ -13,19 +13,19 @@ import (
 // (F.17.3). A nil one takes its default. What the pointers point to must not be
 // changed.
 type OperationOptions struct {
-	Weight                *float64       `option:"weight" help:"part in what the pool divides, relative to its other operations"`
-	MaxShareRatio         *float64       `option:"max_share_ratio" help:"largest part of the pool's resources, from 0 to 1"`
-	ResourceLimits        *Resources     `option:"resource_limits" kind:"resources" help:"what the operation never exceeds"`
-	LimitsBoundDemand     *bool          `option:"apply_specified_resource_limits_to_demand" help:"demand beyond resource_limits is no demand"`
-	TagFilter             *Filter        `option:"scheduling_tag_filter" kind:"filter" help:"which nodes of the tree the operation may use"`
-	FairShareTimeout      *time.Duration `option:"fair_share_starvation_timeout" alias:"fair_share_preemption_timeout" help:"below its fair share for so long, it starves"`
-	MinShareTimeout       *time.Duration `option:"min_share_preemption_timeout" help:"below its min share for so long, it starves"`
-	Tolerance             *float64       `option:"fair_share_starvation_tolerance" help:"satisfaction below which it is below its fair share"`
-	NonPreemptible        *Resources     `option:"non_preemptible_resource_usage_threshold" kind:"resources" help:"while it uses no more, it is not preempted"`
-	MaxUnpreemptableCount *int64         `option:"max_unpreemptable_running_job_count" alias:"max_unpreemptible_running_job_count,max_unpreemptible_running_allocation_count,max_unpreemptable_running_allocation_count" help:"while it runs no more jobs, it is not preempted"`
+	Weight                *float64       `option:"weight" min:"0" max:"1e9" default:"1" rule:"F.7.4" help:"part in what the pool divides, relative to its other operations"`
+	MaxShareRatio         *float64       `option:"max_share_ratio" min:"0" max:"1" default:"1" rule:"F.17.3" help:"largest part of the pool's resources, from 0 to 1"`
+	ResourceLimits        *Resources     `option:"resource_limits" rule:"F.17.3" kind:"resources" help:"what the operation never exceeds"`
+	LimitsBoundDemand     *bool          `option:"apply_specified_resource_limits_to_demand" default:"false" rule:"F.2" help:"demand beyond resource_limits is no demand"`
+	TagFilter             *Filter        `option:"scheduling_tag_filter" rule:"F.17.3" kind:"filter" help:"which nodes of the tree the operation may use"`
+	FairShareTimeout      *time.Duration `option:"fair_share_starvation_timeout" inherit:"own, within the bounds of its pool; else the pool's" rule:"F.11" alias:"fair_share_preemption_timeout" help:"below its fair share for so long, it starves"`
+	MinShareTimeout       *time.Duration `option:"min_share_preemption_timeout" inherit:"own, within the bounds of its pool; else the pool's" rule:"F.11" help:"below its min share for so long, it starves"`
+	Tolerance             *float64       `option:"fair_share_starvation_tolerance" min:"0" max:"1" inherit:"own, within the bounds of its pool; else the pool's" rule:"F.11" help:"satisfaction below which it is below its fair share"`
+	NonPreemptible        *Resources     `option:"non_preemptible_resource_usage_threshold" inherit:"by resource, the lesser of its own and the pool's" rule:"F.12" kind:"resources" help:"while it uses no more, it is not preempted"`
+	MaxUnpreemptableCount *int64         `option:"max_unpreemptable_running_job_count" min:"0" unit:"jobs" inherit:"the lesser of its own and the pool's" rule:"F.12" alias:"max_unpreemptible_running_job_count,max_unpreemptible_running_allocation_count,max_unpreemptable_running_allocation_count" help:"while it runs no more jobs, it is not preempted"`
 	Notice
-	PreemptionMode *string         `option:"preemption_mode" values:"normal,graceful" help:"normal: when someone starves for it; graceful: what is beyond its fair share, with more time"`
-	Packing        *PackingOptions `option:"packing"`
+	PreemptionMode *string         `option:"preemption_mode" default:"normal" rule:"J.3.1" values:"normal,graceful" help:"normal: when someone starves for it; graceful: what is beyond its fair share, with more time"`
+	Packing        *PackingOptions `option:"packing" help:"which nodes its jobs wait for" rule:"F.14"`
 }
 
 // ReadOperationOptions reads the options of an operation from a document by name,
@@ -40,14 +40,10 @@ func ReadOperationOptions(document map[string]any) (OperationOptions, error) {
 
 // Validate returns an error that names each option that cannot be.
 func (o OperationOptions) Validate() error {
-	c := checks{}
-	if err := ValidateWeight(or(o.Weight, DefaultWeight)); err != nil {
-		c.fault("weight", "%v is not a number from 0 to %v", *o.Weight, MaxWeight)
+	c := checksOf(o)
+	if e := o.Packing.effective(); e.MinWindowSize > e.MaxWindowSize {
+		c.fault("packing/min_window_size_for_schedule", "%d is not a number from 0 to max_heartbeat_window_size %d", e.MinWindowSize, e.MaxWindowSize)
 	}
-	c.between("max_share_ratio", o.MaxShareRatio, 0, 1)
-	c.between("fair_share_starvation_tolerance", o.Tolerance, 0, 1)
-	c.count("max_unpreemptable_running_job_count", or(o.MaxUnpreemptableCount, 0))
-	c.packing(o.Packing)
 	return c.err()
 }
 

@@ -39,53 +39,53 @@ var defaultFIFOSort = []string{SortByWeight, SortByStartTime}
 // PoolOptions are the options of a pool that were set (F.17.2). A nil one takes its
 // default. What the pointers point to must not be changed.
 type PoolOptions struct {
-	Weight             *float64 `option:"weight" help:"part in what siblings divide, relative to theirs"`
-	MaxShareRatio      *float64 `option:"max_share_ratio" help:"largest part of the parent's resources, from 0 to 1"`
-	Mode               *string  `option:"mode" values:"fair_share,fifo" help:"how operations and pools in it share"`
-	FIFOSortParameters []string `option:"fifo_sort_parameters" values:"weight,start_time,pending_job_count" help:"order of the operations and pools in a FIFO pool"`
+	Weight             *float64 `option:"weight" min:"0" max:"1e9" default:"1" rule:"F.7.4" help:"part in what siblings divide, relative to theirs"`
+	MaxShareRatio      *float64 `option:"max_share_ratio" min:"0" max:"1" default:"1" rule:"F.17.2" help:"largest part of the parent's resources, from 0 to 1"`
+	Mode               *string  `option:"mode" default:"fair_share" rule:"F.7.3" values:"fair_share,fifo" help:"how operations and pools in it share"`
+	FIFOSortParameters []string `option:"fifo_sort_parameters" default:"weight,start_time" rule:"F.7.3" values:"weight,start_time,pending_job_count" help:"order of the operations and pools in a FIFO pool"`
 
-	StrongGuarantee *Resources        `option:"strong_guarantee_resources" alias:"min_share_resources" kind:"resources" help:"what the pool gets whenever it asks"`
-	Integral        *IntegralOptions  `option:"integral_guarantees"`
-	ResourceLimits  *Resources        `option:"resource_limits" kind:"resources" help:"what the pool never exceeds"`
-	TagFilter       *Filter           `option:"scheduling_tag_filter" kind:"filter" help:"which nodes of the tree the pool may use"`
-	Ephemeral       *EphemeralOptions `option:"ephemeral_subpool_config"`
+	StrongGuarantee *Resources        `option:"strong_guarantee_resources" rule:"F.5" alias:"min_share_resources" kind:"resources" help:"what the pool gets whenever it asks"`
+	Integral        *IntegralOptions  `option:"integral_guarantees" help:"guarantees over time" rule:"F.6"`
+	ResourceLimits  *Resources        `option:"resource_limits" rule:"F.17.2" kind:"resources" help:"what the pool never exceeds"`
+	TagFilter       *Filter           `option:"scheduling_tag_filter" rule:"F.17.2" kind:"filter" help:"which nodes of the tree the pool may use"`
+	Ephemeral       *EphemeralOptions `option:"ephemeral_subpool_config" help:"what the subpools of users have" rule:"F.17.2"`
 
-	MaxOperationCount        *int64 `option:"max_operation_count" help:"operations in it and below that have not ended"`
-	MaxRunningOperationCount *int64 `option:"max_running_operation_count" help:"operations in it and below that run"`
-	ForbidImmediate          *bool  `option:"forbid_immediate_operations" help:"no operation directly in the pool"`
-	CreateEphemeralSubpools  *bool  `option:"create_ephemeral_subpools" help:"operations go to a subpool of their user, pool$user"`
-	LightweightOperations    *bool  `option:"enable_lightweight_operations" help:"vanilla operations of a FIFO pool do not count as running"`
+	MaxOperationCount        *int64 `option:"max_operation_count" min:"0" unit:"operations" inherit:"own, else the tree's max_operation_count_per_pool" rule:"F.16" help:"operations in it and below that have not ended"`
+	MaxRunningOperationCount *int64 `option:"max_running_operation_count" min:"0" unit:"operations" inherit:"own, else the tree's max_running_operation_count_per_pool" rule:"F.16" help:"operations in it and below that run"`
+	ForbidImmediate          *bool  `option:"forbid_immediate_operations" default:"false" rule:"F.17.2" help:"no operation directly in the pool"`
+	CreateEphemeralSubpools  *bool  `option:"create_ephemeral_subpools" default:"false" rule:"F.17.2" help:"operations go to a subpool of their user, pool$user"`
+	LightweightOperations    *bool  `option:"enable_lightweight_operations" default:"false" rule:"F.16" help:"vanilla operations of a FIFO pool do not count as running"`
 
-	PoolSatisfaction *bool `option:"use_pool_satisfaction_for_scheduling" help:"the pool is served by its own satisfaction; off: by that of its least satisfied operation"`
+	PoolSatisfaction *bool `option:"use_pool_satisfaction_for_scheduling" inherit:"own, else the tree's" rule:"F.13" help:"the pool is served by its own satisfaction; off: by that of its least satisfied operation"`
 
 	Starvation
 	PoolPreemption
 	_ option.Elsewhere `option:"preemptive_scheduling_backoff" elsewhere:"is of nodes, which are no pool's: set it for the whole tree (weir tree set)"`
 
-	GangStepFunction           *bool `option:"enable_step_function_for_gang_operations" help:"gangs get all of their demand or nothing, where the tree wants it"`
-	FIFOReordering             *bool `option:"enable_fifo_children_reordering_for_guarantee_utilization" help:"gangs that do not fit the guarantee step aside"`
-	PromisedFairShare          *bool `option:"compute_promised_guarantee_fair_share" help:"say what the guarantee alone would give to each element"`
-	PriorityGuarantee          *bool `option:"enable_priority_strong_guarantee_adjustment" help:"when guarantees do not fit, this one is cut last"`
-	PriorityGuaranteeDonorship *bool `option:"enable_priority_strong_guarantee_adjustment_donorship" help:"priority pools below take from the others below"`
-	AlwaysAllowGangs           *bool `option:"always_allow_gang_operations" help:"gangs are taken whatever the tree says"`
-	AllowChildrenGuarantees    *bool `option:"allow_children_guarantees" help:"pools right below may have strong guarantees"`
+	GangStepFunction           *bool `option:"enable_step_function_for_gang_operations" default:"true" inherit:"where the tree has it" rule:"F.7.2" help:"gangs get all of their demand or nothing, where the tree wants it"`
+	FIFOReordering             *bool `option:"enable_fifo_children_reordering_for_guarantee_utilization" default:"false" rule:"F.7.3" inherit:"own, else the parent's" help:"gangs that do not fit the guarantee step aside"`
+	PromisedFairShare          *bool `option:"compute_promised_guarantee_fair_share" default:"false" rule:"F.5.6" help:"say what the guarantee alone would give to each element"`
+	PriorityGuarantee          *bool `option:"enable_priority_strong_guarantee_adjustment" default:"false" rule:"F.5.4" help:"when guarantees do not fit, this one is cut last"`
+	PriorityGuaranteeDonorship *bool `option:"enable_priority_strong_guarantee_adjustment_donorship" default:"false" rule:"F.5.4" help:"priority pools below take from the others below"`
+	AlwaysAllowGangs           *bool `option:"always_allow_gang_operations" default:"false" rule:"F.8" help:"gangs are taken whatever the tree says"`
+	AllowChildrenGuarantees    *bool `option:"allow_children_guarantees" default:"true" rule:"F.5" help:"pools right below may have strong guarantees"`
 }
 
 // IntegralOptions are a pool's integral guarantees (F.6).
 type IntegralOptions struct {
-	GuaranteeType        *string    `option:"guarantee_type" values:"none,burst,relaxed" help:"burst: at once up to the burst guarantee; relaxed: in time"`
-	ResourceFlow         *Resources `option:"resource_flow" kind:"resources" help:"what fills the volume, all the time"`
-	BurstGuarantee       *Resources `option:"burst_guarantee_resources" kind:"resources" help:"what a burst pool gets while it has volume"`
-	RelaxedMultiplier    *float64   `option:"relaxed_share_multiplier_limit" help:"at most this times the flow at once, from 1 to 10"`
-	CanAcceptFreeVolume  *bool      `option:"can_accept_free_volume" help:"volume that overflows elsewhere may come here"`
-	DistributeFreeVolume *bool      `option:"should_distribute_free_volume_among_children" help:"volume that overflows goes to siblings"`
+	GuaranteeType        *string    `option:"guarantee_type" default:"none" rule:"F.6" values:"none,burst,relaxed" help:"burst: at once up to the burst guarantee; relaxed: in time"`
+	ResourceFlow         *Resources `option:"resource_flow" rule:"F.6.1" kind:"resources" help:"what fills the volume, all the time"`
+	BurstGuarantee       *Resources `option:"burst_guarantee_resources" rule:"F.6.4" kind:"resources" help:"what a burst pool gets while it has volume"`
+	RelaxedMultiplier    *float64   `option:"relaxed_share_multiplier_limit" min:"1" max:"10" inherit:"own, else the tree's" rule:"F.6.5" help:"at most this times the flow at once, from 1 to 10"`
+	CanAcceptFreeVolume  *bool      `option:"can_accept_free_volume" default:"true" rule:"F.6.2" help:"volume that overflows elsewhere may come here"`
+	DistributeFreeVolume *bool      `option:"should_distribute_free_volume_among_children" inherit:"own, else the tree's" rule:"F.6.2" help:"volume that overflows goes to siblings"`
 }
 
 // EphemeralOptions are the options of the subpools that a pool makes for its users.
 type EphemeralOptions struct {
-	Mode                     *string    `option:"mode" values:"fair_share,fifo" help:"how the operations of a user share"`
-	MaxRunningOperationCount *int64     `option:"max_running_operation_count" help:"operations of a user that run"`
-	MaxOperationCount        *int64     `option:"max_operation_count" help:"operations of a user that have not ended"`
+	Mode                     *string    `option:"mode" default:"fair_share" values:"fair_share,fifo" help:"how the operations of a user share"`
+	MaxRunningOperationCount *int64     `option:"max_running_operation_count" min:"0" unit:"operations" help:"operations of a user that run"`
+	MaxOperationCount        *int64     `option:"max_operation_count" min:"0" unit:"operations" help:"operations of a user that have not ended"`
 	ResourceLimits           *Resources `option:"resource_limits" kind:"resources" help:"what a user never exceeds"`
 }
 
@@ -97,7 +97,7 @@ func ReadPoolOptions(document map[string]any) (PoolOptions, error) {
 	if err := option.Read(&o, document); err != nil {
 		return PoolOptions{}, err
 	}
-	return o, o.validate()
+	return o, o.validate(new(option.Bounds))
 }
 
 // Guarantee is the type of the pool's integral guarantees.
@@ -117,24 +117,14 @@ func (o PoolOptions) lightweight() bool {
 
 // operationCounts are how many operations the pool may hold and run.
 func (o PoolOptions) operationCounts(s Settings) (all, running int64) {
-	return counts(o.MaxOperationCount, o.MaxRunningOperationCount, s.MaxOperationCountPerPool, s.MaxRunningOperationCountPerPool)
+	whole, part := counts(o.MaxOperationCount, o.MaxRunningOperationCount, s.MaxOperationCountPerPool, s.MaxRunningOperationCountPerPool)
+	return *whole, *part
 }
 
 // validate checks the options without the tree.
-func (o PoolOptions) validate() error {
-	c := checks{}
-	if err := ValidateWeight(or(o.Weight, DefaultWeight)); err != nil {
-		c.fault("weight", "%v is not a number from 0 to %v", *o.Weight, MaxWeight)
-	}
-	c.between("max_share_ratio", o.MaxShareRatio, 0, 1)
-	c.count("max_operation_count", or(o.MaxOperationCount, 0))
-	c.count("max_running_operation_count", or(o.MaxRunningOperationCount, 0))
+func (o PoolOptions) validate(bounds *option.Bounds) error {
+	c := checks{bounds.Check(o)}
 	c.runs("max_operation_count", "max_running_operation_count", o.MaxOperationCount, o.MaxRunningOperationCount)
-	c.between("fair_share_starvation_tolerance", o.Tolerance, 0, 1)
-	c.count("preemption_rate_limit", or(o.RateLimit, 0))
-	if o.MaxUnpreemptableCount != nil {
-		c.count("max_unpreemptable_running_job_count", *o.MaxUnpreemptableCount)
-	}
 	for i, key := range o.FIFOSortParameters {
 		if slices.Index(o.FIFOSortParameters, key) < i {
 			c.fault("fifo_sort_parameters", "%s is there twice", key)
@@ -144,10 +134,6 @@ func (o PoolOptions) validate() error {
 		c.fault("fifo_sort_parameters", "an empty list sorts nothing: name weight, start_time or pending_job_count")
 	}
 	o.validateIntegral(&c)
-	if e := o.Ephemeral; e != nil {
-		c.count("ephemeral_subpool_config/max_operation_count", or(e.MaxOperationCount, 0))
-		c.count("ephemeral_subpool_config/max_running_operation_count", or(e.MaxRunningOperationCount, 0))
-	}
 	return c.err()
 }
 
@@ -156,7 +142,6 @@ func (o PoolOptions) validateIntegral(c *checks) {
 	if g == nil {
 		return
 	}
-	c.between("integral_guarantees/relaxed_share_multiplier_limit", g.RelaxedMultiplier, 1, 10)
 	switch o.Guarantee() {
 	case Relaxed:
 		if !g.BurstGuarantee.IsZero() {

@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"weir/scheduling/option"
 	"weir/scheduling/resource"
 )
 
@@ -26,14 +27,14 @@ const (
 
 // TreePreemption are the options of preemption that hold for a whole tree (F.17.1).
 type TreePreemption struct {
-	CountCoefficient     *float64   `option:"allocation_count_preemption_timeout_coefficient" alias:"job_count_preemption_timeout_coefficient" help:"operations with fewer pending jobs than this wait a part of the starvation timeouts"`
-	FromStarving         *bool      `option:"allow_preemption_from_starving_operations" help:"jobs of operations that starve are preempted too"`
-	OnBoundPreemptible   *bool      `option:"consider_allocation_on_fair_share_bound_preemptible" help:"the job that crosses a bound of the fair share can be preempted"`
-	AggressiveForGangs   *bool      `option:"allow_aggressive_preemption_for_gang_operations" help:"gangs are preempted aggressively as others are"`
-	PriorityScope        *string    `option:"scheduling_preemption_priority_scope" values:"operation_and_ancestors,operation_only" help:"whose starvation lets an operation preempt"`
-	GuaranteePriority    *bool      `option:"enable_guarantee_priority_scheduling" help:"operations below what guarantees promise them come first"`
-	MinSpare             *Resources `option:"min_spare_allocation_resources_on_node" kind:"resources" help:"nodes with less than this free are given no job"`
-	MaxSchedulableInFIFO *int64     `option:"max_schedulable_element_count_in_fifo_pool" help:"beyond so many, operations of a FIFO pool without fair share wait"`
+	CountCoefficient     *float64   `option:"allocation_count_preemption_timeout_coefficient" min:"1" default:"1" rule:"F.11" alias:"job_count_preemption_timeout_coefficient" help:"operations with fewer pending jobs than this wait a part of the starvation timeouts"`
+	FromStarving         *bool      `option:"allow_preemption_from_starving_operations" default:"false" rule:"F.12" help:"jobs of operations that starve are preempted too"`
+	OnBoundPreemptible   *bool      `option:"consider_allocation_on_fair_share_bound_preemptible" default:"false" rule:"F.12.1" help:"the job that crosses a bound of the fair share can be preempted"`
+	AggressiveForGangs   *bool      `option:"allow_aggressive_preemption_for_gang_operations" default:"true" rule:"F.12" help:"gangs are preempted aggressively as others are"`
+	PriorityScope        *string    `option:"scheduling_preemption_priority_scope" default:"operation_and_ancestors" rule:"F.12.2" values:"operation_and_ancestors,operation_only" help:"whose starvation lets an operation preempt"`
+	GuaranteePriority    *bool      `option:"enable_guarantee_priority_scheduling" default:"true" rule:"F.12.2" help:"operations below what guarantees promise them come first"`
+	MinSpare             *Resources `option:"min_spare_allocation_resources_on_node" rule:"F.12.3" kind:"resources" help:"nodes with less than this free are given no job"`
+	MaxSchedulableInFIFO *int64     `option:"max_schedulable_element_count_in_fifo_pool" min:"0" unit:"operations" rule:"F.13" help:"beyond so many, operations of a FIFO pool without fair share wait"`
 }
 
 // EffectivePreemption are the options of preemption that hold in a tree.
@@ -54,32 +55,21 @@ type EffectivePreemption struct {
 	MaxSchedulableInFIFO int64
 }
 
+// effective returns what holds by options that are complete.
 func (o TreePreemption) effective() EffectivePreemption {
 	return EffectivePreemption{
-		CountCoefficient:     or(o.CountCoefficient, 1),
-		FromStarving:         or(o.FromStarving, false),
-		OnBoundPreemptible:   or(o.OnBoundPreemptible, false),
-		AggressiveForGangs:   or(o.AggressiveForGangs, true),
-		PriorityScope:        or(o.PriorityScope, OperationAndAncestors),
-		GuaranteePriority:    or(o.GuaranteePriority, true),
-		MinSpare:             o.MinSpare.Or(resource.Amounts{}),
-		MaxSchedulableInFIFO: or(o.MaxSchedulableInFIFO, math.MaxInt64),
+		CountCoefficient: *o.CountCoefficient, FromStarving: *o.FromStarving, OnBoundPreemptible: *o.OnBoundPreemptible,
+		AggressiveForGangs: *o.AggressiveForGangs, PriorityScope: *o.PriorityScope, GuaranteePriority: *o.GuaranteePriority,
+		MinSpare: o.MinSpare.Amounts, MaxSchedulableInFIFO: or(o.MaxSchedulableInFIFO, math.MaxInt64),
 	}
-}
-
-func (c *checks) preemption(o TreePreemption) {
-	if k := o.CountCoefficient; k != nil && (!(*k >= 1) || math.IsInf(*k, 0)) {
-		c.fault("allocation_count_preemption_timeout_coefficient", "%v is not a number of at least 1", *k)
-	}
-	c.count("max_schedulable_element_count_in_fifo_pool", or(o.MaxSchedulableInFIFO, 0))
 }
 
 // PoolPreemption are the options of preemption that only pools have (F.17.2).
 type PoolPreemption struct {
-	AllowNormal     *bool      `option:"allow_normal_preemption" help:"jobs in it can be preempted other than aggressively"`
-	AllowAggressive *bool      `option:"allow_aggressive_preemption" alias:"allow_aggressive_starvation_preemption" help:"jobs in it can be preempted aggressively"`
-	RateLimit       *int64     `option:"preemption_rate_limit" help:"jobs preempted for others, in it and below, in a minute"`
-	LimitTolerance  *Resources `option:"resource_limits_overcommit_tolerance" kind:"resources" help:"so far beyond resource_limits go jobs that preempt others in the pool"`
+	AllowNormal     *bool      `option:"allow_normal_preemption" default:"true" inherit:"false if it is for any pool above" rule:"F.12" help:"jobs in it can be preempted other than aggressively"`
+	AllowAggressive *bool      `option:"allow_aggressive_preemption" default:"true" rule:"F.12" inherit:"own, else the parent's" alias:"allow_aggressive_starvation_preemption" help:"jobs in it can be preempted aggressively"`
+	RateLimit       *int64     `option:"preemption_rate_limit" min:"0" unit:"jobs a minute" inherit:"own; those of pools above hold as well" rule:"F.12" help:"jobs preempted for others, in it and below, in a minute"`
+	LimitTolerance  *Resources `option:"resource_limits_overcommit_tolerance" inherit:"own; those of pools above hold as well" rule:"F.12" kind:"resources" help:"so far beyond resource_limits go jobs that preempt others in the pool"`
 }
 
 // NoRateLimit is the rate limit of pools that have none.
@@ -120,14 +110,14 @@ const (
 
 // PackingOptions let an operation wait for nodes that its jobs fit well (F.14).
 type PackingOptions struct {
-	Enable            *bool          `option:"enable" help:"jobs wait for nodes with free resources in their proportion"`
-	Metric            *string        `option:"metric" values:"angle,angle_length" help:"how nodes are compared"`
-	MaxBetter         *int64         `option:"max_better_past_snapshots" help:"a node is refused when so many that came before were better"`
-	AbsoluteTolerance *float64       `option:"absolute_metric_value_tolerance" help:"a node is better only by more than this"`
-	RelativeTolerance *float64       `option:"relative_metric_value_tolerance" help:"and by more than this factor"`
-	MinWindowSize     *int64         `option:"min_window_size_for_schedule" help:"nodes that are seen before the first is taken"`
-	MaxWindowSize     *int64         `option:"max_heartbeat_window_size" help:"nodes that are remembered"`
-	MaxHeartbeatAge   *time.Duration `option:"max_heartbeat_age" help:"for how long they are"`
+	Enable            *bool          `option:"enable" default:"false" rule:"F.14" help:"jobs wait for nodes with free resources in their proportion"`
+	Metric            *string        `option:"metric" default:"angle_length" rule:"F.14" values:"angle,angle_length" help:"how nodes are compared"`
+	MaxBetter         *int64         `option:"max_better_past_snapshots" min:"1" default:"2" unit:"nodes" rule:"F.14" help:"a node is refused when so many that came before were better"`
+	AbsoluteTolerance *float64       `option:"absolute_metric_value_tolerance" min:"0" default:"0.05" rule:"F.14" help:"a node is better only by more than this"`
+	RelativeTolerance *float64       `option:"relative_metric_value_tolerance" min:"1" default:"1.5" rule:"F.14" help:"and by more than this factor"`
+	MinWindowSize     *int64         `option:"min_window_size_for_schedule" min:"0" default:"0" unit:"nodes" rule:"F.14" help:"nodes that are seen before the first is taken"`
+	MaxWindowSize     *int64         `option:"max_heartbeat_window_size" min:"1" max:"1000" default:"10" unit:"nodes" rule:"F.14" help:"nodes that are remembered"`
+	MaxHeartbeatAge   *time.Duration `option:"max_heartbeat_age" above:"0s" default:"1h" rule:"F.14" help:"for how long they are"`
 }
 
 // EffectivePacking is how an operation chooses among nodes.
@@ -141,42 +131,22 @@ type EffectivePacking struct {
 	MaxHeartbeatAge                      time.Duration
 }
 
-// MaxPackingWindow is how many nodes an operation may remember.
-const MaxPackingWindow = 1000
+// plainPacking is what holds for operations that set nothing of it.
+var plainPacking = packing(PackingOptions{})
 
 func (o *PackingOptions) effective() EffectivePacking {
-	set := or(o, PackingOptions{})
-	return EffectivePacking{
-		Enable:            or(set.Enable, false),
-		Metric:            or(set.Metric, PackByAngleLength),
-		MaxBetter:         int(or(set.MaxBetter, 2)),
-		AbsoluteTolerance: or(set.AbsoluteTolerance, 0.05),
-		RelativeTolerance: or(set.RelativeTolerance, 1.5),
-		MinWindowSize:     int(or(set.MinWindowSize, 0)),
-		MaxWindowSize:     int(or(set.MaxWindowSize, 10)),
-		MaxHeartbeatAge:   or(set.MaxHeartbeatAge, time.Hour),
+	if o == nil {
+		return plainPacking
 	}
+	return packing(*o)
 }
 
-func (c *checks) packing(o *PackingOptions) {
-	if o == nil {
-		return
+// packing returns what holds where these are set.
+func packing(set PackingOptions) EffectivePacking {
+	option.Complete(&set)
+	return EffectivePacking{
+		Enable: *set.Enable, Metric: *set.Metric, MaxBetter: int(*set.MaxBetter),
+		AbsoluteTolerance: *set.AbsoluteTolerance, RelativeTolerance: *set.RelativeTolerance,
+		MinWindowSize: int(*set.MinWindowSize), MaxWindowSize: int(*set.MaxWindowSize), MaxHeartbeatAge: *set.MaxHeartbeatAge,
 	}
-	e := o.effective()
-	if e.MaxBetter < 1 {
-		c.fault("packing/max_better_past_snapshots", "%d is less than 1: every node would be refused", e.MaxBetter)
-	}
-	if !(e.AbsoluteTolerance >= 0) || math.IsInf(e.AbsoluteTolerance, 0) {
-		c.fault("packing/absolute_metric_value_tolerance", "%v is not a number of at least 0", e.AbsoluteTolerance)
-	}
-	if !(e.RelativeTolerance >= 1) || math.IsInf(e.RelativeTolerance, 0) {
-		c.fault("packing/relative_metric_value_tolerance", "%v is not a number of at least 1", e.RelativeTolerance)
-	}
-	if e.MaxWindowSize < 1 || e.MaxWindowSize > MaxPackingWindow {
-		c.fault("packing/max_heartbeat_window_size", "%d is not a number from 1 to %d", e.MaxWindowSize, MaxPackingWindow)
-	}
-	if e.MinWindowSize < 0 || e.MinWindowSize > e.MaxWindowSize {
-		c.fault("packing/min_window_size_for_schedule", "%d is not a number from 0 to max_heartbeat_window_size %d", e.MinWindowSize, e.MaxWindowSize)
-	}
-	c.positive("packing/max_heartbeat_age", o.MaxHeartbeatAge)
 }

@@ -1,7 +1,6 @@
 package pooltree
 
 import (
-	"math"
 	"time"
 
 	"weir/scheduling/option"
@@ -11,28 +10,28 @@ import (
 // Starvation are the options of starvation and preemption that trees and pools
 // have alike (F.11, F.17.1, F.17.2). A pool that sets none has those of its parent.
 type Starvation struct {
-	FairShareTimeout      *time.Duration `option:"fair_share_starvation_timeout" alias:"fair_share_preemption_timeout" help:"below its fair share for so long, an element starves"`
-	MinShareTimeout       *time.Duration `option:"min_share_preemption_timeout" help:"below its min share for so long, an element starves"`
-	AggressiveTimeout     *time.Duration `option:"fair_share_aggressive_starvation_timeout" help:"below its fair share for so long, an element starves aggressively"`
-	Tolerance             *float64       `option:"fair_share_starvation_tolerance" help:"satisfaction below which an element is below its fair share"`
-	FairShareTimeoutBound *time.Duration `option:"fair_share_starvation_timeout_lower_bound" help:"the least fair_share_starvation_timeout that an operation may have"`
-	MinShareTimeoutBound  *time.Duration `option:"min_share_preemption_timeout_lower_bound" help:"the least min_share_preemption_timeout that an operation may have"`
-	ToleranceBound        *float64       `option:"fair_share_starvation_tolerance_upper_bound" help:"the greatest fair_share_starvation_tolerance that an operation may have"`
-	EnableAggressive      *bool          `option:"enable_aggressive_starvation" help:"elements can starve aggressively"`
-	Satisfaction          *float64       `option:"preemption_satisfaction_threshold" help:"jobs beyond this part of the fair share can be preempted"`
-	AggressiveThreshold   *float64       `option:"aggressive_preemption_satisfaction_threshold" help:"jobs beyond this part can be preempted aggressively"`
-	NonPreemptible        *Resources     `option:"non_preemptible_resource_usage_threshold" kind:"resources" help:"operations that use no more are not preempted"`
-	MaxUnpreemptableCount *int64         `option:"max_unpreemptable_running_job_count" alias:"max_unpreemptible_running_job_count,max_unpreemptible_running_allocation_count,max_unpreemptable_running_allocation_count" help:"operations that run no more jobs are not preempted"`
-	WaitingTimeout        *time.Duration `option:"waiting_for_resources_on_node_timeout" help:"after its victims had to be gone, a job waits so long for their resources"`
+	FairShareTimeout      *time.Duration `option:"fair_share_starvation_timeout" default:"30s" rule:"F.11" inherit:"own, else the parent's" alias:"fair_share_preemption_timeout" help:"below its fair share for so long, an element starves"`
+	MinShareTimeout       *time.Duration `option:"min_share_preemption_timeout" default:"15s" rule:"F.11" inherit:"own, else the parent's" help:"below its min share for so long, an element starves"`
+	AggressiveTimeout     *time.Duration `option:"fair_share_aggressive_starvation_timeout" default:"2m" rule:"F.11" inherit:"own, else the parent's" help:"below its fair share for so long, an element starves aggressively"`
+	Tolerance             *float64       `option:"fair_share_starvation_tolerance" min:"0" max:"1" default:"0.8" rule:"F.11" inherit:"own, else the parent's" help:"satisfaction below which an element is below its fair share"`
+	FairShareTimeoutBound *time.Duration `option:"fair_share_starvation_timeout_lower_bound" default:"0s" rule:"F.11" inherit:"own, else the parent's" help:"the least fair_share_starvation_timeout that an operation may have"`
+	MinShareTimeoutBound  *time.Duration `option:"min_share_preemption_timeout_lower_bound" default:"0s" rule:"F.11" inherit:"own, else the parent's" help:"the least min_share_preemption_timeout that an operation may have"`
+	ToleranceBound        *float64       `option:"fair_share_starvation_tolerance_upper_bound" min:"0" max:"1" default:"1" rule:"F.11" inherit:"own, else the parent's" help:"the greatest fair_share_starvation_tolerance that an operation may have"`
+	EnableAggressive      *bool          `option:"enable_aggressive_starvation" default:"false" rule:"F.11" inherit:"own, else the parent's" help:"elements can starve aggressively"`
+	Satisfaction          *float64       `option:"preemption_satisfaction_threshold" above:"0" default:"1" rule:"F.12" inherit:"own, else the parent's" help:"jobs beyond this part of the fair share can be preempted"`
+	AggressiveThreshold   *float64       `option:"aggressive_preemption_satisfaction_threshold" min:"0" default:"0.2" rule:"F.12" inherit:"own, else the parent's" help:"jobs beyond this part can be preempted aggressively"`
+	NonPreemptible        *Resources     `option:"non_preemptible_resource_usage_threshold" rule:"F.12" inherit:"own, else the parent's" kind:"resources" help:"operations that use no more are not preempted"`
+	MaxUnpreemptableCount *int64         `option:"max_unpreemptable_running_job_count" min:"0" unit:"jobs" rule:"F.12" inherit:"own, else the parent's" alias:"max_unpreemptible_running_job_count,max_unpreemptible_running_allocation_count,max_unpreemptable_running_allocation_count" help:"operations that run no more jobs are not preempted"`
+	WaitingTimeout        *time.Duration `option:"waiting_for_resources_on_node_timeout" default:"30s" rule:"F.12.3" inherit:"own, else the parent's" help:"after its victims had to be gone, a job waits so long for their resources"`
 	Notice
 }
 
 // Notice are the options of how a preempted job is told, which operations have as
 // well as trees and pools. Who sets none has those of the pool above.
 type Notice struct {
-	PreemptionTimeout *time.Duration `option:"allocation_preemption_timeout" alias:"job_interrupt_timeout,interruption_timeout" help:"a preempted job has so long to end by itself"`
-	GracefulTimeout   *time.Duration `option:"allocation_graceful_preemption_timeout" alias:"job_graceful_interrupt_timeout" help:"the same for a job that is preempted gracefully"`
-	MinRunTime        *time.Duration `option:"min_run_time" help:"jobs that have run less are not preempted for others"`
+	PreemptionTimeout *time.Duration `option:"allocation_preemption_timeout" default:"15s" rule:"J.3" inherit:"own, else the parent's" alias:"job_interrupt_timeout,interruption_timeout" help:"a preempted job has so long to end by itself"`
+	GracefulTimeout   *time.Duration `option:"allocation_graceful_preemption_timeout" default:"10m" rule:"J.3.1" inherit:"own, else the parent's" alias:"job_graceful_interrupt_timeout" help:"the same for a job that is preempted gracefully"`
+	MinRunTime        *time.Duration `option:"min_run_time" default:"0s" rule:"F.12" inherit:"own, else the parent's" help:"jobs that have run less are not preempted for others"`
 }
 
 // EffectiveStarvation are the starvation options that hold for an element.
@@ -77,19 +76,6 @@ type EffectiveNotice struct {
 	MinRunTime time.Duration
 }
 
-// defaultStarvation is what holds in a tree that sets nothing (I5, I6, F.17.1).
-var defaultStarvation = EffectiveStarvation{
-	FairShareTimeout:    30 * time.Second,
-	MinShareTimeout:     15 * time.Second,
-	AggressiveTimeout:   2 * time.Minute,
-	Tolerance:           0.8,
-	ToleranceBound:      1,
-	Satisfaction:        1,
-	AggressiveThreshold: 0.2,
-	WaitingTimeout:      30 * time.Second,
-	EffectiveNotice:     EffectiveNotice{PreemptionTimeout: 15 * time.Second, GracefulTimeout: 10 * time.Minute},
-}
-
 // over returns the options that hold where these were set over inherited ones.
 func (s Starvation) over(inherited EffectiveStarvation) EffectiveStarvation {
 	e := EffectiveStarvation{
@@ -120,7 +106,6 @@ func (s Starvation) over(inherited EffectiveStarvation) EffectiveStarvation {
 
 // bounds holds what an element has itself to what it lets operations have.
 func (c *checks) bounds(s EffectiveStarvation) {
-	c.between("fair_share_starvation_tolerance_upper_bound", &s.ToleranceBound, 0, 1)
 	if s.Tolerance > s.ToleranceBound {
 		c.fault("fair_share_starvation_tolerance", "%v is more than fair_share_starvation_tolerance_upper_bound %v", s.Tolerance, s.ToleranceBound)
 	}
@@ -143,20 +128,13 @@ func (n Notice) over(inherited EffectiveNotice) EffectiveNotice {
 }
 
 func (c *checks) starvation(s EffectiveStarvation) {
-	c.between("fair_share_starvation_tolerance", &s.Tolerance, 0, 1)
 	c.bounds(s)
-	if !(s.Satisfaction > 0) || math.IsInf(s.Satisfaction, 0) {
-		c.fault("preemption_satisfaction_threshold", "%v is not a number above 0", s.Satisfaction)
-	}
-	if !(s.AggressiveThreshold >= 0 && s.AggressiveThreshold <= s.Satisfaction) {
+	if s.AggressiveThreshold > s.Satisfaction {
 		c.fault("aggressive_preemption_satisfaction_threshold", "%v is not a number from 0 to preemption_satisfaction_threshold %v",
 			s.AggressiveThreshold, s.Satisfaction)
 	}
 	if s.AggressiveTimeout < s.FairShareTimeout {
 		c.fault("fair_share_aggressive_starvation_timeout", "%s is less than fair_share_starvation_timeout %s",
 			option.FormatDuration(s.AggressiveTimeout), option.FormatDuration(s.FairShareTimeout))
-	}
-	if s.NonPreemptible != nil && s.NonPreemptible.Amounts.UserSlots < 0 {
-		c.fault("max_unpreemptable_running_job_count", "negative limit %d", s.NonPreemptible.Amounts.UserSlots)
 	}
 }

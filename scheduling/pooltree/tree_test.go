@@ -82,7 +82,7 @@ func TestEdits(t *testing.T) {
 			`pool "d": ephemeral_subpool_config/max_operation_count: 2 is less than max_running_operation_count 3`},
 		"negative limit": {
 			set(pooltree.Pool{Name: "d", Parent: "a", Options: pooltree.PoolOptions{MaxRunningOperationCount: ptr[int64](-1)}}), nil,
-			"max_running_operation_count: negative limit -1"},
+			"max_running_operation_count: -1 is not a number of at least 0"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"weir/scheduling"
+	"weir/scheduling/option"
 	"weir/scheduling/resource"
 )
 
@@ -16,8 +17,9 @@ func (t Tree) validate() error {
 	if err := t.options.Validate(); err != nil {
 		return fmt.Errorf("set pool tree: %w", err)
 	}
+	bounds := new(option.Bounds)
 	for i := range t.pools {
-		switch err := t.check(&t.pools[i]); {
+		switch err := t.check(&t.pools[i], bounds); {
 		case errors.Is(err, ErrCycle):
 			// It names its pools, and this one may only be below them.
 			return err
@@ -32,11 +34,11 @@ func (t Tree) validate() error {
 }
 
 // check returns an error unless p may be in the tree with the pools that it has.
-func (t Tree) check(p *Pool) error {
+func (t Tree) check(p *Pool, bounds *option.Bounds) error {
 	if err := p.validateName(); err != nil {
 		return err
 	}
-	if err := p.Options.validate(); err != nil {
+	if err := p.Options.validate(bounds); err != nil {
 		return err
 	}
 	if err := t.checkPath(p); err != nil {
