@@ -98,7 +98,7 @@ func TestEditsAreRefused(t *testing.T) {
 		"a dollar in a new name":                   {edit(renaming("ads", "a$b")), CodeInvalidPool, `holds '$'`},
 		"a name that is too long":                  {createPool(long, "", nil), CodeInvalidPool, "longer than 100"},
 		"a pool below nothing":                     {createPool("x", "gone", nil), CodeUnknownPool, `parent "gone"`},
-		"a negative limit":                         {createPool("x", "", map[string]any{"max_operation_count": -1}), CodeInvalidPool, "max_operation_count: negative limit -1"},
+		"a negative limit":                         {createPool("x", "", map[string]any{"max_operation_count": -1}), CodeInvalidPool, "max_operation_count: -1 is not a number of at least 0"},
 		"removal with operations":                  {edit(removal("full")), CodePoolInUse, "it has 1 operations"},
 		"removal with pools":                       {edit(removal("team")), CodePoolInUse, `"ads" first`},
 		"removal under another name":               {edit(renaming("full", "fuller"), removal("fuller")), CodePoolInUse, "it has 1 operations"},

@@ -61,7 +61,7 @@ func withSettings(content []byte, into any, settings *document) error {
 	return strict(again, into)
 }
 
-// absolute is a setting of cases that is no option of trees.
+// absolute is an option of trees by which cases judge operations.
 const absolute = "enable_absolute_fair_share_starvation_tolerance"
 
 // ofTrees, ofPools and ofOperations are the settings that cases may have: those about

@@ -85,7 +85,7 @@ func (s starver) owed(job, more, total resource.Amounts) bool {
 		return s.pool.order.SatisfactionWithout(resource.Amounts{}.Sub(more), job) < 1-resource.Epsilon
 	}
 	shares := s.operation.shares(more, total)
-	return preemption.BelowMinShare(shares) || preemption.OperationStatus(shares, s.operation.effective.Starvation.Tolerance, true, nil) == preemption.BelowFairShare
+	return preemption.BelowMinShare(shares) || preemption.OperationStatus(shares, s.operation.effective.Starvation.Tolerance, true, s.operation.least) == preemption.BelowFairShare
 }
 
 // element is who starves in the order of scheduling.

@@ -23,7 +23,8 @@ func (e *Engine) starve(p *pool, now time.Time) {
 		}
 		// Jobs that already hold a claim no longer count as waiting to start.
 		waits := op.share.Schedulable() && op.share.PendingJobs > 0
-		status := preemption.OperationStatus(s, limits.Tolerance, waits, nil)
+		op.least = e.leastOf(op)
+		status := preemption.OperationStatus(s, limits.Tolerance, waits, op.least)
 		op.hunger.Judge(now, status, status == preemption.BelowFairShare, waits && preemption.BelowMinShare(s), t)
 		e.below = e.below || !op.hunger.From().IsZero()
 		op.fromStarving = e.settings.Preemption.FromStarving
@@ -35,6 +36,25 @@ func (e *Engine) starve(p *pool, now time.Time) {
 	status := preemption.PoolStatus(s, p.effective.Starvation.Tolerance)
 	p.hunger.Judge(now, status, status == preemption.BelowFairShare || p.lacks(), preemption.BelowMinShare(s), p.timeouts())
 	e.below = e.below || !p.hunger.From().IsZero()
+}
+
+// leastOf is the share of the least that a waiting job of an operation needs of each resource, if
+// the tree tolerates that less is missing.
+func (e *Engine) leastOf(op *operation) *resource.Vector {
+	if !e.settings.Preemption.AbsoluteTolerance {
+		return nil
+	}
+	needs := resource.Infinite
+	for i := range op.tasks {
+		if t := &op.tasks[i]; t.effective() > 0 && !t.out {
+			needs = needs.Min(t.perJob)
+		}
+	}
+	if needs == resource.Infinite {
+		return nil
+	}
+	share := resource.Share(needs, e.total)
+	return &share
 }
 
 // lacks reports whether one more job is missing to the fair share of a pool, be it less than

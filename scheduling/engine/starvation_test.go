@@ -9,6 +9,7 @@ import (
 	"weir/scheduling"
 	"weir/scheduling/engine"
 	"weir/scheduling/preemption"
+	"weir/scheduling/resource"
 )
 
 // TestStarvation waits for the timeouts of a pool and of the operations in it.
@@ -105,6 +106,40 @@ func TestWithItsMinShare(t *testing.T) {
 	want(0, preemption.BelowFairShare, preemption.Starving)
 	w.tree(nil, map[scheduling.PoolName]pool{"a": {options: options{"fair_share_starvation_tolerance": 0.0}}})
 	want(0, preemption.Normal, preemption.NonStarving)
+}
+
+// TestAbsoluteTolerance: where the tree says so, an operation that lacks less than the least of its
+// jobs is not below its fair share.
+func TestAbsoluteTolerance(t *testing.T) {
+	absolute := options{"enable_absolute_fair_share_starvation_tolerance": true}
+	for name, tc := range map[string]struct {
+		tree options
+		// The other operation has all of the node but for one job.
+		slots int64
+		want  preemption.Status
+	}{
+		"half a job is missing":                        {nil, 3, preemption.BelowFairShare},
+		"half a job is missing, and that is tolerated": {absolute, 3, preemption.Normal},
+		"more than a job is missing":                   {absolute, 5, preemption.BelowFairShare},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, tc.tree, map[scheduling.PoolName]pool{"a": {}, "b": {}})
+			w.node("n", tc.slots)
+			w.operation("other", "b", tc.slots-1, nil)
+			w.tick(0)
+			w.wantStarts(starts{"other": int(tc.slots) - 1}, "n")
+			must(t, w.SetDemand("other", "t", 0, 99, resource.Amounts{UserSlots: 1, CPU: 100}))
+			w.operation("o", "a", 9, nil)
+			w.tick(time.Millisecond)
+			w.wantStarts(starts{"o": 1}, "n")
+			w.tick(time.Millisecond)
+			for _, op := range w.Snapshot().Operations {
+				if got := op.Shares.Hunger.Status; op.ID == "o" && got != tc.want {
+					t.Errorf("it is %s, want %s", got, tc.want)
+				}
+			}
+		})
+	}
 }
 
 // TestGuaranteeIsHad: a pool that has 85% of its strong guarantee is within the tolerance

@@ -1,7 +1,6 @@
 package pooltree
 
 import (
-
 	"weir/scheduling/option"
 	"weir/scheduling/resource"
 )

@@ -31,6 +31,7 @@ type TreePreemption struct {
 	FromStarving         *bool      `option:"allow_preemption_from_starving_operations" default:"false" rule:"F.12" help:"jobs of operations that starve are preempted too"`
 	OnBoundPreemptible   *bool      `option:"consider_allocation_on_fair_share_bound_preemptible" default:"false" rule:"F.12.1" help:"the job that crosses a bound of the fair share can be preempted"`
 	AggressiveForGangs   *bool      `option:"allow_aggressive_preemption_for_gang_operations" default:"true" rule:"F.12" help:"gangs are preempted aggressively as others are"`
+	AbsoluteTolerance    *bool      `option:"enable_absolute_fair_share_starvation_tolerance" default:"false" rule:"F.11" help:"an operation that lacks less than the least of its jobs needs is not below its fair share"`
 	PriorityScope        *string    `option:"scheduling_preemption_priority_scope" default:"operation_and_ancestors" rule:"F.12.2" values:"operation_and_ancestors,operation_only" help:"whose starvation lets an operation preempt"`
 	GuaranteePriority    *bool      `option:"enable_guarantee_priority_scheduling" default:"true" rule:"F.12.2" help:"operations below what guarantees promise them come first"`
 	MinSpare             *Resources `option:"min_spare_allocation_resources_on_node" rule:"F.12.3" kind:"resources" help:"nodes with less than this free are given no job"`
@@ -45,6 +46,8 @@ type EffectivePreemption struct {
 	FromStarving       bool
 	OnBoundPreemptible bool
 	AggressiveForGangs bool
+	// AbsoluteTolerance: who lacks less than the least of its jobs is not below its fair share.
+	AbsoluteTolerance bool
 	// PriorityScope is OperationAndAncestors or OperationOnly.
 	PriorityScope     string
 	GuaranteePriority bool
@@ -59,7 +62,7 @@ type EffectivePreemption struct {
 func (o TreePreemption) effective() EffectivePreemption {
 	return EffectivePreemption{
 		CountCoefficient: *o.CountCoefficient, FromStarving: *o.FromStarving, OnBoundPreemptible: *o.OnBoundPreemptible,
-		AggressiveForGangs: *o.AggressiveForGangs, PriorityScope: *o.PriorityScope, GuaranteePriority: *o.GuaranteePriority,
+		AggressiveForGangs: *o.AggressiveForGangs, AbsoluteTolerance: *o.AbsoluteTolerance, PriorityScope: *o.PriorityScope, GuaranteePriority: *o.GuaranteePriority,
 		MinSpare: o.MinSpare.Amounts, MaxSchedulableInFIFO: or(o.MaxSchedulableInFIFO, math.MaxInt64),
 	}
 }
