@@ -301,16 +301,16 @@ func TestChangesAreIndependentOfTheirWay(t *testing.T) {
 
 func TestReadClusterRefuses(t *testing.T) {
 	for name, test := range map[string]struct{ text, want string }{
-		"nodes and a total":       {"total: {cpu: 1}\nnodes: [{cpu: 1}]", "line 1, column 1: total: there are nodes too"},
-		"an unknown resource":     {"nodes: [{cores: 1}]", "nodes: "},
-		"nodes that are no list":  {"nodes: {cpu: 1}", "nodes: a list is needed"},
-		"tags that are no list":   {"nodes: [{cpu: 1, tags: ssd}]", "nodes.tags: a list is needed"},
-		"a tag that is no text":   {"nodes: [{cpu: 1, tags: [5]}]", "nodes.tags: 5 is no tag"},
-		"a bad count":             {"nodes: [{count: -1, cpu: 1}]", "nodes.count: a whole number"},
+		"nodes and a total":       {"total: {cpu: 1}\nnodes: [{cpu: 1}]", "line 1, column 8: total: there are nodes too"},
+		"an unknown resource":     {"nodes: [{cores: 1}]", "nodes[0]: unknown resource"},
+		"nodes that are no list":  {"nodes: {cpu: 1}", "nodes: is an object, not a list"},
+		"tags that are no list":   {"nodes: [{cpu: 1, tags: ssd}]", `nodes[0].tags: is the text "ssd", not a list`},
+		"a tag that is no text":   {"nodes: [{cpu: 1, tags: [5]}]", "nodes[0].tags[0]: is the number 5, not text"},
+		"a bad count":             {"nodes: [{count: -1, cpu: 1}]", "nodes[0].count: -1 is not a number from 0"},
 		"an unknown pool":         {"operations: {a: {pool: x, jobs: 1}}", `operations.a: there is no pool "x"`},
 		"an unknown option":       {"pools: {p: }\noperations: {a: {pool: p, wieght: 1}}", "line 2, column 27: operations.a.wieght: unknown option; did you mean weight?"},
-		"a word of operations":    {"pools: {p: }\noperations: {a: {pol: p, jobs: 1}}", "line 2, column 18: operations.a.pol: unknown; did you mean pool?"},
-		"an unknown name":         {"nodes: []\nads: {}", "ads: unknown: a file has nodes, operations, options, pools, total, tree, volumes: pools are below pools"},
+		"a word of operations":    {"pools: {p: }\noperations: {a: {pol: p, jobs: 1}}", "line 2, column 18: operations.a.pol: unknown option; did you mean pool?"},
+		"an unknown name":         {"nodes: []\nads: {}", "ads: unknown option: use one of tree, options, pools, total, nodes, operations, volumes"},
 		"more run than there are": {"pools: {p: }\noperations: {a: {pool: p, jobs: 1, running: 2}}", "operations.a.jobs: 1 are less than the 2 that run"},
 		"a volume of nobody":      {"volumes: {x: {cpu: 1}}", `volumes.x: there is no pool "x"`},
 	} {

@@ -22,8 +22,6 @@ package poolfile
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"weir/api/document"
@@ -32,12 +30,8 @@ import (
 	"weir/scheduling/pooltree"
 )
 
-// The names in a file that are no options.
-const (
-	keyTree    = "tree"
-	keyOptions = "options"
-	keyPools   = "pools"
-)
+// poolFile is what this package reads.
+const poolFile = "pool file"
 
 // File is a pool tree as a file declares it.
 type File struct {
@@ -49,146 +43,96 @@ type File struct {
 	Pools []pooltree.Pool
 }
 
-// Read reads a file. Everything that is wrong with it is told at once, by a *option.Error.
-func Read(data []byte) (File, error) {
-	document, err := document.Read("pool file", data)
-	if err != nil {
-		return File{}, wrap(err)
-	}
-	plain, err := document.Plain()
-	if err != nil {
-		return File{}, wrap(err)
-	}
-	return ReadWithin(document, plain)
+// Declared is what a file has.
+type Declared struct {
+	Tree    *treeName             `option:"tree" kind:"name of a pool tree"`
+	Options *pooltree.TreeOptions `option:"options" null:"empty"`
+	Pools   map[string]*pools     `option:"pools" null:"empty"`
 }
 
-// ReadWithin reads the pool tree that a document declares beside other things. plain
-// is what of it may be in a pool file; faults have their places in the document.
-func ReadWithin(document *document.Document, plain map[string]any) (File, error) {
-	r := reader{document: document, places: make(map[scheduling.PoolName][]string)}
-	f := r.file(plain)
-	if len(r.faults) == 0 {
-		r.check(f)
+// pools are the options of a pool, and what is below it.
+type pools struct {
+	pooltree.PoolOptions
+	Pools map[string]*pools `option:"pools" null:"empty"`
+}
+
+// treeName is the name of a pool tree.
+type treeName string
+
+// ReadOption implements option.Reader.
+func (t *treeName) ReadOption(v *option.Value) error {
+	if v.Kind != option.Text || v.Text == "" {
+		return errors.New("the name of a tree is needed")
 	}
-	if len(r.faults) > 0 {
-		return File{}, newError(r.faults)
+	*t = treeName(v.Text)
+	return nil
+}
+
+// Read reads a file. Everything that is wrong with it is told at once, by an *option.Error.
+func Read(data []byte) (File, error) {
+	doc, err := document.Read(poolFile, data)
+	if err != nil {
+		return File{}, err
 	}
-	return f, nil
+	r := reader{Reading: doc.Reading()}
+	f := r.file(doc.Root)
+	return f, doc.Refuse(r.Faults)
+}
+
+// ReadWithin reads the pool tree that is declared beside other things: root has what of
+// that may be in a pool file.
+func ReadWithin(root *option.Value) (File, error) {
+	r := reader{Reading: &option.Reading{Separator: "."}}
+	f := r.file(root)
+	return f, option.Refuse(poolFile, r.Faults)
 }
 
 // reader turns a document into a File.
 type reader struct {
-	document *document.Document
-	faults   []option.Fault
+	*option.Reading
 	// places are where in the document pools are.
-	places map[scheduling.PoolName][]string
-	// besides are other names that the file may have at its top.
-	besides []string
+	places map[scheduling.PoolName]*pools
 }
 
-// fault notes that what is at the end of a path is wrong.
-func (r *reader) fault(path []string, format string, args ...any) {
-	line, column := r.document.Place(path...)
-	r.faults = append(r.faults, option.Fault{Path: strings.Join(path, "."), Position: option.Position{Line: line, Column: column}, Problem: fmt.Sprintf(format, args...)})
-}
-
-func (r *reader) file(plain map[string]any) File {
-	var f File
-	for _, name := range slices.Sorted(maps.Keys(plain)) {
-		switch value := plain[name]; name {
-		case keyTree:
-			text, ok := value.(string)
-			if !ok || text == "" {
-				r.fault([]string{name}, "the name of a tree is needed")
-			}
-			f.Tree = scheduling.TreeName(text)
-		case keyOptions:
-			if object, ok := r.object([]string{name}, value); ok {
-				options, err := pooltree.ReadTreeOptions(object)
-				r.optionFaults([]string{name}, err)
-				f.Options = &options
-			}
-		case keyPools:
-			f.Pools = r.pools([]string{name}, scheduling.RootPool, value)
-		default:
-			r.unknown(name)
-		}
+// file reads a file that has nothing else.
+func (r *reader) file(root *option.Value) File {
+	var d Declared
+	r.Options(&d, root, "")
+	f := r.declared(&d)
+	if len(r.Faults) == 0 {
+		r.check(f)
 	}
 	return f
 }
 
-func (r *reader) unknown(name string) {
-	known := slices.Sorted(slices.Values(append([]string{keyOptions, keyPools, keyTree}, r.besides...)))
-	switch {
-	case option.Closest(name, known) != "":
-		r.fault([]string{name}, "unknown; did you mean %s?", option.Closest(name, known))
-	default:
-		r.fault([]string{name}, "unknown: a file has %s: pools are below %s", strings.Join(known, ", "), keyPools)
+// declared returns what a file has said.
+func (r *reader) declared(d *Declared) File {
+	f := File{Options: d.Options}
+	if d.Tree != nil {
+		f.Tree = scheduling.TreeName(*d.Tree)
 	}
+	if d.Options != nil {
+		r.Adopt(d.Options, d.Options.Validate())
+	}
+	r.places = make(map[scheduling.PoolName]*pools)
+	f.Pools = r.below(d.Pools, scheduling.RootPool, nil)
+	return f
 }
 
-// object returns a value that has to be an object; nothing is an empty one.
-func (r *reader) object(path []string, value any) (map[string]any, bool) {
-	if value == nil {
-		return map[string]any{}, true
-	}
-	object, ok := value.(map[string]any)
-	if !ok {
-		r.fault(path, "an object is needed")
-	}
-	return object, ok
-}
-
-// pools reads the pools below one, each followed by those below it.
-func (r *reader) pools(path []string, parent scheduling.PoolName, value any) []pooltree.Pool {
-	object, ok := r.object(path, value)
-	if !ok {
-		return nil
-	}
-	if len(path) > 2*pooltree.MaxDepth {
-		r.fault(path, "more than %d pools below each other", pooltree.MaxDepth)
-		return nil
-	}
-	var out []pooltree.Pool
-	for _, name := range slices.Sorted(maps.Keys(object)) {
-		at := append(slices.Clone(path), name)
-		settings, ok := r.object(at, object[name])
-		if !ok {
-			continue
-		}
-		pool := scheduling.PoolName(name)
+// below adds the pools below one, each followed by those below it.
+func (r *reader) below(all map[string]*pools, parent scheduling.PoolName, to []pooltree.Pool) []pooltree.Pool {
+	for _, name := range option.SortedNames(all) {
+		own, pool := all[name], scheduling.PoolName(name)
 		if first, twice := r.places[pool]; twice {
-			r.fault(at, "there is a pool of this name at %s: names are unique in a tree", strings.Join(first, "."))
+			r.FaultOfName(own, "there is a pool of this name at %s: names are unique in a tree", r.PathOf(first))
 			continue
 		}
-		r.places[pool] = at
-		below, hasBelow := settings[keyPools]
-		delete(settings, keyPools)
-		options, err := pooltree.ReadPoolOptions(settings)
-		r.optionFaults(at, err)
-		out = append(out, pooltree.Pool{Name: pool, Parent: parent, Options: options})
-		if hasBelow {
-			out = append(out, r.pools(append(slices.Clone(at), keyPools), pool, below)...)
-		}
+		r.places[pool] = own
+		r.Adopt(own, own.Validate())
+		to = append(to, pooltree.Pool{Name: pool, Parent: parent, Options: own.PoolOptions})
+		to = r.below(own.Pools, pool, to)
 	}
-	return out
-}
-
-// optionFaults notes the faults of options at a path.
-func (r *reader) optionFaults(path []string, err error) {
-	var faults *option.Error
-	switch {
-	case err == nil:
-	case errors.As(err, &faults):
-		for _, f := range faults.Faults {
-			name, _, _ := strings.Cut(f.Path, "[")
-			at := append(slices.Clone(path), strings.Split(name, "/")...)
-			line, column := r.document.Place(at...)
-			r.faults = append(r.faults, option.Fault{Path: strings.Join(path, ".") + "." + strings.ReplaceAll(f.Path, "/", "."), Position: option.Position{Line: line, Column: column}, Problem: f.Problem})
-		}
-	default:
-		r.fault(path, "%v", err)
-	}
+	return to
 }
 
 // check notes what pools of a file cannot be together, as far as the file tells: the
@@ -208,9 +152,9 @@ func (r *reader) check(f File) {
 	}
 	for _, p := range f.Pools {
 		if rest, ok := strings.CutPrefix(err.Error(), fmt.Sprintf("pool %q: ", p.Name)); ok {
-			r.fault(r.places[p.Name], "%s", rest)
+			r.FaultOfName(r.places[p.Name], "%s", rest)
 			return
 		}
 	}
-	r.fault(nil, "%v", err)
+	r.Add("", option.Position{}, "%v", err)
 }

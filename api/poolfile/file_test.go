@@ -78,8 +78,8 @@ func TestReadRefuses(t *testing.T) {
 	for name, test := range map[string]struct{ text, want string }{
 		"nothing":                   {"", "it is empty"},
 		"a list":                    {"[]", "an object"},
-		"an unknown name":           {"tree: x\npols: {}", "line 2, column 1: pols: unknown; did you mean pools?"},
-		"a pool beside pools":       {"advertising: {}", "advertising: unknown: a file has options, pools, tree"},
+		"an unknown name":           {"tree: x\npols: {}", "line 2, column 1: pols: unknown option; did you mean pools?"},
+		"a pool beside pools":       {"advertising: {}", "advertising: unknown option: use one of tree, options, pools"},
 		"an unknown option":         {"pools:\n  ads:\n    wieght: 2", "line 3, column 5: pools.ads.wieght: unknown option; did you mean weight?"},
 		"a bad value in a group":    {"pools: {ads: {integral_guarantees: {guarantee_type: always}}}", `pools.ads.integral_guarantees.guarantee_type: "always" is not one of`},
 		"a negative weight":         {"pools: {ads: {weight: -1}}", "pools.ads.weight: -1 is not a number from 0"},
@@ -88,7 +88,7 @@ func TestReadRefuses(t *testing.T) {
 		"a name twice":              {"pools: {a: {pools: {c: }}, b: {pools: {c: }}}", "pools.b.pools.c: there is a pool of this name at pools.a.pools.c"},
 		"too much guaranteed":       {"pools: {a: {strong_guarantee_resources: {cpu: 1}, pools: {b: {strong_guarantee_resources: {cpu: 2}}}}}", "pools.a: strong_guarantee_resources/cpu"},
 		"a name that cannot be":     {"pools: {a$b: }", "pools.a$b: pool name"},
-		"pools that are a number":   {"pools: 3", "pools: an object is needed"},
+		"pools that are a number":   {"pools: 3", "pools: is the number 3, not an object"},
 		"no name of the tree":       {"tree: 3", "tree: the name of a tree is needed"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -19,12 +19,12 @@ import (
 func (f File) Write() ([]byte, error) {
 	var out yaml.MapSlice
 	if f.Tree != "" {
-		out = append(out, yaml.MapItem{Key: keyTree, Value: string(f.Tree)})
+		out = append(out, yaml.MapItem{Key: "tree", Value: string(f.Tree)})
 	}
 	if f.Options != nil {
-		out = append(out, yaml.MapItem{Key: keyOptions, Value: ordered(*f.Options)})
+		out = append(out, yaml.MapItem{Key: "options", Value: ordered(*f.Options)})
 	}
-	out = append(out, yaml.MapItem{Key: keyPools, Value: f.below(scheduling.RootPool)})
+	out = append(out, yaml.MapItem{Key: "pools", Value: f.below(scheduling.RootPool)})
 	data, err := yaml.MarshalWithOptions(out, yaml.Indent(2))
 	if err != nil {
 		return nil, fmt.Errorf("write pool file: %w", err)
@@ -41,7 +41,7 @@ func (f File) below(parent scheduling.PoolName) yaml.MapSlice {
 		}
 		settings := ordered(p.Options)
 		if below := f.below(p.Name); len(below) > 0 {
-			settings = append(settings, yaml.MapItem{Key: keyPools, Value: below})
+			settings = append(settings, yaml.MapItem{Key: "pools", Value: below})
 		}
 		out = append(out, yaml.MapItem{Key: string(p.Name), Value: settings})
 	}

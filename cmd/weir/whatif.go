@@ -200,25 +200,22 @@ func nodesOf(text string, live bool) (whatif.Node, error) {
 	if !ok || err != nil || n == 0 || !strings.HasPrefix(text, "+") && !strings.HasPrefix(text, "-") {
 		return whatif.Node{}, form
 	}
-	value, err := document.Literal(shape)
+	value, err := document.ReadLiteral(shape)
 	if err != nil {
 		return whatif.Node{}, fmt.Errorf("%w: %w", form, err)
 	}
-	var tags []string
-	if object, ok := value.(map[string]any); ok {
-		if tags, err = poolfile.TakeTags(object); err != nil {
-			return whatif.Node{}, fmt.Errorf("tags: %w", err)
-		}
-	}
-	var read pooltree.Resources
-	if err := read.ReadOption(option.Of(value)); err != nil {
+	var read poolfile.Nodes
+	switch err := read.ReadOption(value); {
+	case err != nil:
 		return whatif.Node{}, err
+	case read.Count != nil || read.Name != nil:
+		return whatif.Node{}, form
 	}
 	missing := resource.Amounts{}
 	if live {
-		missing.UserSlots = int64(slotsPerCore * read.Amounts.CPU.Cores())
+		missing.UserSlots = int64(slotsPerCore * read.Resources.Amounts.CPU.Cores())
 	}
-	return whatif.Node{Count: n, Resources: read.Or(missing), Tags: tags}, nil
+	return whatif.Node{Count: n, Resources: read.Resources.Or(missing), Tags: read.Tags}, nil
 }
 
 // compare shows the fair shares before and after changes.

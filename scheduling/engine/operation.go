@@ -78,7 +78,7 @@ type operation struct {
 	// least is the share of the least of its jobs, as of the last update, where less than that
 	// may be missing; nil elsewhere.
 	least *resource.Vector
-	debt    debt
+	debt  debt
 	// fromStarving is that its jobs may be preempted while it starves, starver by whose
 	// starvation it may preempt others.
 	fromStarving bool

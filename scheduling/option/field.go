@@ -225,6 +225,12 @@ func list(tag string) []string {
 	return strings.Split(tag, ",")
 }
 
+// Has reports whether a struct has an option of this name.
+func Has(of any, name string) bool {
+	_, ok := find(settingsOf(structOf(of)), name)
+	return ok
+}
+
 // Named reports whether the names right below a path are those of options, of which - and
 // _ are the same, and not names that people choose. of is the struct at the path's begin.
 func Named(of any, path []string) bool {

@@ -85,6 +85,9 @@ func (r *Reading) Given(of, field any) *Value {
 	return src.value.Get(append([]string{s.name}, s.Aliases...)...)
 }
 
+// PathOf returns the path of a struct that was read.
+func (r *Reading) PathOf(of any) string { return r.sources[of].path }
+
 // Bad reports whether an option was given that could not be read.
 func (r *Reading) Bad(of, field any) bool {
 	return r.Given(of, field) != nil && reflect.ValueOf(field).Elem().IsNil()
@@ -331,6 +334,12 @@ func (r *Reading) byName(dst reflect.Value, s *setting, v *Value, path string) {
 		if s.Kind == kindGroupsByName {
 			if group := reflect.New(s.typ.Elem().Elem()); r.group(group, s, f.Value, at, f.At) {
 				out.SetMapIndex(reflect.ValueOf(f.Name), group)
+			}
+			continue
+		}
+		if s.typ.Elem().Implements(readerType) {
+			if read := reflect.New(s.typ.Elem().Elem()); r.itself(read, f.Value, at) {
+				out.SetMapIndex(reflect.ValueOf(f.Name), read)
 			}
 			continue
 		}

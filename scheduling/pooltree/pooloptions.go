@@ -97,7 +97,7 @@ func ReadPoolOptions(document map[string]any) (PoolOptions, error) {
 	if err := option.Read(&o, document); err != nil {
 		return PoolOptions{}, err
 	}
-	return o, o.validate(new(option.Bounds))
+	return o, o.Validate()
 }
 
 // Guarantee is the type of the pool's integral guarantees.
@@ -121,7 +121,11 @@ func (o PoolOptions) operationCounts(s Settings) (all, running int64) {
 	return *whole, *part
 }
 
-// validate checks the options without the tree.
+// Validate returns an error that names each option that cannot be, as far as it can be seen
+// without the rest of the tree.
+func (o PoolOptions) Validate() error { return o.validate(new(option.Bounds)) }
+
+// validate is Validate for many pools.
 func (o PoolOptions) validate(bounds *option.Bounds) error {
 	c := checks{bounds.Check(o)}
 	c.runs("max_operation_count", "max_running_operation_count", o.MaxOperationCount, o.MaxRunningOperationCount)

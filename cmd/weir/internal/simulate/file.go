@@ -113,7 +113,7 @@ func Read(data []byte, open func(name string) ([]byte, error), changes Changes) 
 	if len(changes.Set) > 0 {
 		whole = merged(whole, patchOf(changes.Set))
 	}
-	file, err := read(document.Place, false, document, merged(whole, nil), open)
+	file, err := read(document.Place, merged(whole, nil), open)
 	if err != nil || changes.NoControl {
 		return file, err
 	}
@@ -143,7 +143,7 @@ func Read(data []byte, open func(name string) ([]byte, error), changes Changes) 
 		file.ControlName = name
 		delete(patch, "name")
 	}
-	if file.Control, err = read(places, true, document, merged(whole, patch), open); err != nil {
+	if file.Control, err = read(places, merged(whole, patch), open); err != nil {
 		return nil, fmt.Errorf("control run: %w", err)
 	}
 	return file, nil
@@ -202,8 +202,8 @@ func put(object map[string]any, path []string, value any) {
 }
 
 // read reads what a document says, as it is or patched: then places finds where.
-func read(places func(...string) (int, int), patched bool, document *document.Document, plain map[string]any, open func(string) ([]byte, error)) (*File, error) {
-	r := &reader{lines: places, patched: patched}
+func read(places func(...string) (int, int), plain map[string]any, open func(string) ([]byte, error)) (*File, error) {
+	r := &reader{lines: places}
 	top, _ := r.object(nil, plain)
 	f := &File{
 		Title: top.text("title", ""), Seed: uint64(top.count("seed", 1)),
@@ -220,7 +220,7 @@ func read(places func(...string) (int, int), patched bool, document *document.Do
 		f.Pace.Tolerance = tolerance
 	}
 	f.times(r)
-	f.readPools(top, document)
+	f.readPools(top)
 	f.readNodes(top)
 	f.readVolumes(top)
 	f.readWorkloads(top)
@@ -269,14 +269,14 @@ func (f *File) times(r *reader) {
 const maxSamples = 1_000_000
 
 // readPools reads the pool tree, as files of weir pool apply have it.
-func (f *File) readPools(top *fields, document *document.Document) {
+func (f *File) readPools(top *fields) {
 	part := map[string]any{}
 	for _, name := range []string{keyOptions, keyPools} {
 		if value, given := top.get(name); given {
 			part[name] = value
 		}
 	}
-	file, err := poolfile.ReadWithin(document, part)
+	file, err := poolfile.ReadWithin(option.Of(part))
 	if err != nil {
 		top.take(nil, err)
 		return

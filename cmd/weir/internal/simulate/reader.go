@@ -31,10 +31,8 @@ func (p place) String() string { return strings.ReplaceAll(strings.Join(p, "."),
 // reader collects what is wrong with a document while it is read.
 type reader struct {
 	// lines finds the line and column of a place.
-	lines func(names ...string) (line, column int)
-	// patched: places of values may be elsewhere than other readers find them.
-	patched bool
-	faults  []option.Fault
+	lines  func(names ...string) (line, column int)
+	faults []option.Fault
 }
 
 func (r *reader) fault(at place, format string, args ...any) {
@@ -61,7 +59,7 @@ func (r *reader) take(at place, err error) {
 	case err == nil:
 	case errors.As(err, &refused) && refused.What != "":
 		for _, f := range refused.Faults {
-			if r.patched {
+			if f.Line == 0 {
 				f.Line, f.Column = r.lines(strings.Split(f.Path, ".")...)
 			}
 			r.faults = append(r.faults, f)
