@@ -190,3 +190,74 @@ func TestFields(t *testing.T) {
 		t.Errorf("fields %s\nwant   %s", got, want)
 	}
 }
+
+// bounded are options with bounds and defaults, in groups too.
+type bounded struct {
+	Size  *int64              `option:"size" kind:"size" min:"1KiB" max:"1GiB" default:"2KiB"`
+	Part  *float64            `option:"part" above:"0" max:"1" default:"0.5"`
+	Wait  *time.Duration      `option:"wait" min:"1s" max:"1h" default:"90s"`
+	Name  *string             `option:"name" max:"3" unit:"bytes"`
+	Count *int64              `option:"count" min:"0" required:"how many?"`
+	Inner *bounded            `option:"inner"`
+	Each  []*bounded          `option:"each" short:"name" max:"2" unit:"of them"`
+	By    map[string]*bounded `option:"by" null:"empty"`
+}
+
+// TestBounds reads values at their bounds and beyond, with their places.
+func TestBounds(t *testing.T) {
+	text := func(s string) *option.Value {
+		return &option.Value{Kind: option.Text, Text: s, At: option.Position{Line: 2, Column: 3}}
+	}
+	for name, test := range map[string]struct {
+		value *option.Value
+		want  string
+	}{
+		"size":     {text("1000B"), `line 2, column 3: size: "1000B" is too little: 1KiB is the least`},
+		"part":     {option.Float(0, option.Position{}), "part: 0 is not a number above 0 and at most 1"},
+		"wait":     {text("2h"), "line 2, column 3: wait: 2h is too long: 1h is the most"},
+		"name":     {text("long"), "line 2, column 3: name: it has 4 bytes: 3 is the most"},
+		"count":    {option.Integer(-1, option.Position{}), "count: -1 is not a number of at least 0"},
+		"inner":    {&option.Value{Kind: option.Object}, "inner.count: it is missing: how many?"},
+		"each":     {&option.Value{Kind: option.List, Items: []*option.Value{text("a")}}, "line 2, column 3: each[0].count: it is missing: how many?"},
+		"by":       {&option.Value{Kind: option.Object, Fields: []option.Entry{{Name: "x-y", Value: &option.Value{}}}}, "by.x-y.count: it is missing: how many?"},
+		"in-order": {text("x"), "unknown option: use one of size, part, wait, name, count, inner, each, by"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fields := []option.Entry{{Name: name, Value: test.value}}
+			if name != "count" {
+				fields = append(fields, option.Entry{Name: "count", Value: option.Integer(0, option.Position{})})
+			}
+			r := option.Reading{Separator: "."}
+			r.Options(&bounded{}, &option.Value{Kind: option.Object, Fields: fields}, "")
+			if len(r.Faults) != 1 || !strings.Contains(r.Faults[0].String(), test.want) {
+				t.Errorf("faults %v, want %q", r.Faults, test.want)
+			}
+		})
+	}
+}
+
+func TestComplete(t *testing.T) {
+	inner := &bounded{Part: ptr(0.25)}
+	got := bounded{Wait: ptr(time.Minute), Inner: inner, Each: []*bounded{inner}}
+	option.Complete(&got)
+	want := map[string]any{"size": 2048.0, "part": 0.25, "wait": "1m30s"}
+	if diff := option.Write(got); !reflect.DeepEqual(diff, map[string]any{"size": 2048.0, "part": 0.5, "wait": "1m", "inner": want, "each": []any{want}}) {
+		t.Errorf("completed: %v", diff)
+	}
+	if inner.Size != nil {
+		t.Error("what a group was has changed")
+	}
+}
+
+func TestAdoptFindsPlaces(t *testing.T) {
+	r, of := option.Reading{Separator: "."}, &bounded{}
+	at := option.Position{Line: 7, Column: 1}
+	r.Options(of, &option.Value{Kind: option.Object, Fields: []option.Entry{
+		{Name: "count", Value: option.Integer(0, option.Position{})},
+		{Name: "inner", Value: &option.Value{Kind: option.Object, Fields: []option.Entry{{Name: "count", Value: option.Integer(1, at)}}}},
+	}}, "top")
+	r.Adopt(of, option.NewError([]option.Fault{{Path: "inner/count", Problem: "is odd"}}))
+	if len(r.Faults) != 1 || r.Faults[0].String() != "line 7, column 1: top.inner.count: is odd" {
+		t.Errorf("faults %v", r.Faults)
+	}
+}

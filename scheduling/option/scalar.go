@@ -225,22 +225,32 @@ func (s *setting) count(n int) string {
 }
 
 // Complete sets the options of a struct, given by a pointer, that are not set and have a
-// default, also in groups that are set.
+// default, also in groups that are set. Groups are copied: what they were stays as it is.
 func Complete(of any) {
 	dst := reflect.ValueOf(of).Elem()
 	for _, s := range own(settingsOf(dst.Type())) {
 		f := dst.FieldByIndex(s.index)
 		switch {
 		case s.Kind == kindGroup && !f.IsNil():
-			Complete(f.Interface())
-		case s.Kind == kindGroups:
+			f.Set(completed(f))
+		case s.Kind == kindGroups && !f.IsNil():
+			all := reflect.MakeSlice(f.Type(), 0, f.Len())
 			for i := range f.Len() {
-				Complete(f.Index(i).Interface())
+				all = reflect.Append(all, completed(f.Index(i)))
 			}
+			f.Set(all)
 		case s.Default != "" && f.IsNil():
 			f.Set(s.missing())
 		}
 	}
+}
+
+// completed returns a copy of a group with its defaults.
+func completed(group reflect.Value) reflect.Value {
+	c := reflect.New(group.Type().Elem())
+	c.Elem().Set(group.Elem())
+	Complete(c.Interface())
+	return c
 }
 
 // missing returns the default of an option.

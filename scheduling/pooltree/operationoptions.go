@@ -13,7 +13,7 @@ import (
 // (F.17.3). A nil one takes its default. What the pointers point to must not be
 // changed.
 type OperationOptions struct {
-	Weight                *float64       `option:"weight" min:"0" max:"1e9" default:"1" rule:"F.7.4" help:"part in what the pool divides, relative to its other operations"`
+	Weight                *float64       `option:"weight" min:"0" max:"1e+09" default:"1" rule:"F.7.4" help:"part in what the pool divides, relative to its other operations"`
 	MaxShareRatio         *float64       `option:"max_share_ratio" min:"0" max:"1" default:"1" rule:"F.17.3" help:"largest part of the pool's resources, from 0 to 1"`
 	ResourceLimits        *Resources     `option:"resource_limits" rule:"F.17.3" kind:"resources" help:"what the operation never exceeds"`
 	LimitsBoundDemand     *bool          `option:"apply_specified_resource_limits_to_demand" default:"false" rule:"F.2" help:"demand beyond resource_limits is no demand"`

@@ -39,7 +39,7 @@ var defaultFIFOSort = []string{SortByWeight, SortByStartTime}
 // PoolOptions are the options of a pool that were set (F.17.2). A nil one takes its
 // default. What the pointers point to must not be changed.
 type PoolOptions struct {
-	Weight             *float64 `option:"weight" min:"0" max:"1e9" default:"1" rule:"F.7.4" help:"part in what siblings divide, relative to theirs"`
+	Weight             *float64 `option:"weight" min:"0" max:"1e+09" default:"1" rule:"F.7.4" help:"part in what siblings divide, relative to theirs"`
 	MaxShareRatio      *float64 `option:"max_share_ratio" min:"0" max:"1" default:"1" rule:"F.17.2" help:"largest part of the parent's resources, from 0 to 1"`
 	Mode               *string  `option:"mode" default:"fair_share" rule:"F.7.3" values:"fair_share,fifo" help:"how operations and pools in it share"`
 	FIFOSortParameters []string `option:"fifo_sort_parameters" default:"weight,start_time" rule:"F.7.3" values:"weight,start_time,pending_job_count" help:"order of the operations and pools in a FIFO pool"`

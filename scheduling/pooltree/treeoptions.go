@@ -31,7 +31,7 @@ type TreeOptions struct {
 
 	IntegralGuarantees               *TreeIntegral `option:"integral_guarantees" help:"guarantees over time" rule:"F.6"`
 	DistributeFreeVolume             *bool         `option:"should_distribute_free_volume_among_children" default:"false" rule:"F.6.2" help:"volume that overflows goes to siblings"`
-	InferWeightMultiplier            *float64      `option:"infer_weight_from_guarantees_share_multiplier" min:"1" max:"1e9" rule:"F.5" help:"pools without weight get this times their part of the parent's guarantee"`
+	InferWeightMultiplier            *float64      `option:"infer_weight_from_guarantees_share_multiplier" min:"1" max:"1e+09" rule:"F.5" help:"pools without weight get this times their part of the parent's guarantee"`
 	GangStepFunction                 *bool         `option:"enable_step_function_for_gang_operations" default:"false" rule:"F.7.2" help:"gangs get all of their demand or nothing"`
 	ImprovedFitFactor                *bool         `option:"enable_improved_fair_share_by_fit_factor_computation" default:"false" rule:"F.7.4" help:"children jump one after another instead of together"`
 	ImprovedFitFactorDistributionGap *bool         `option:"enable_improved_fair_share_by_fit_factor_computation_distribution_gap" default:"false" rule:"F.7.4" help:"a second search gives out what is left below rounding"`
