@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"weir/api/document"
 	"weir/messages/actorpb"
 	"weir/messages/apipb"
 	"weir/messages/commandpb"
@@ -178,6 +179,11 @@ func (s pools) Edit(ctx context.Context, req *connect.Request[apipb.EditTreeRequ
 
 // checkEdit refuses what pools have no option for. The log takes what was one once.
 func checkEdit(e *apipb.TreeEdit) error {
+	for _, options := range []*structpb.Struct{e.GetTreeOptions(), e.GetCreate().GetOptions(), e.GetChange().GetOptions()} {
+		if _, err := document.FromStruct("options", options); err != nil {
+			return fmt.Errorf("edit pool tree: %w", err)
+		}
+	}
 	switch e := e.GetEdit().(type) {
 	case *apipb.TreeEdit_Create:
 		if _, err := pooltree.ReadPoolOptions(e.Create.GetOptions().AsMap()); err != nil {

@@ -6,17 +6,22 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"weir/api/document"
 	"weir/messages/apipb"
 	"weir/messages/commandpb"
+	"weir/raftstore/state"
 )
 
 // Update changes what holds for an operation while it is in progress.
 func (s operations) Update(ctx context.Context, req *connect.Request[apipb.UpdateOperationRequest]) (*connect.Response[apipb.UpdateOperationResponse], error) {
+	const what = "update operation"
 	var wanted []*commandpb.OperationChange
 	for _, c := range req.Msg.GetChanges() {
+		if _, err := document.FromStruct("options", c.GetOptions()); err != nil {
+			return nil, fail(connect.CodeInvalidArgument, state.CodeInvalidSpec, what+": "+err.Error())
+		}
 		wanted = append(wanted, &commandpb.OperationChange{Tree: c.GetTree(), Pool: c.Pool, Options: changesOf(c.GetOptions())})
 	}
-	const what = "update operation"
 	id, err := s.resolve(ctx, what, req.Msg.GetOperation())
 	if err != nil {
 		return nil, err
