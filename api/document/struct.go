@@ -26,18 +26,6 @@ func (d *Document) Struct() (*structpb.Struct, error) {
 	return s, nil
 }
 
-// JSON returns the document as JSON. The error is an *option.Error when a key was there twice.
-func (d *Document) JSON() ([]byte, error) {
-	if err := d.Refuse(d.faults); err != nil {
-		return nil, err
-	}
-	data, err := json.MarshalIndent(d.Root.Exact(), "", "  ")
-	if err != nil {
-		return nil, fmt.Errorf("write %s: %w", d.what, err)
-	}
-	return data, nil
-}
-
 // FromStruct returns the document that s holds. The error is an *option.Error: it would have
 // more than MaxBytes as JSON, nests too deep, or holds what JSON cannot.
 func FromStruct(what string, s *structpb.Struct) (*Document, error) {

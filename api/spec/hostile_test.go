@@ -42,16 +42,6 @@ func TestHostileTextIsReadOrRefused(t *testing.T) {
 	}
 }
 
-// bomb returns YAML whose aliases stand for 10^9 values.
-func bomb() string {
-	var b strings.Builder
-	b.WriteString("a0: &a0 [x]\n")
-	for i := 1; i < 10; i++ {
-		fmt.Fprintf(&b, "a%d: &a%d [%s*a%d]\n", i, i, strings.Repeat(fmt.Sprintf("*a%d, ", i-1), 9), i-1)
-	}
-	return b.String()
-}
-
 func TestManyFaultsAreCounted(t *testing.T) {
 	var b strings.Builder
 	for i := range 150 {

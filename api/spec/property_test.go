@@ -292,7 +292,6 @@ func (p *Parsed) spec() *statepb.OperationSpec {
 // refused with faults.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(full))
-	f.Add([]byte(bomb()))
 	f.Add([]byte(`{"tasks": {"t": {"job_count": 1, "command": ["run"], "memory_limit": "1GiB"}}}`))
 	f.Add([]byte(mapped(inAndOut, "format: json", "max_skipped_records: 3", "job_proxy_memory_digest: {upper_bound: 3}")))
 	f.Add([]byte(jobs("file_paths: [/a, {source: s3://data/x, path: y}]\n    tmpfs_path: t\n    memory_reserve_factor: 0.25\n    gang_options: {size: 1}\n    user: 7")))

@@ -13,7 +13,6 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
 
-	"weir/api/document"
 	"weir/messages/statepb"
 	"weir/scheduling/option"
 )
@@ -259,38 +258,6 @@ func TestParseFaults(t *testing.T) {
 		"restart of a word":  {task("restart_completed_jobs: maybe"), []string{`line 5, column 29: tasks.t.restart_completed_jobs: is the text "maybe", not true or false`}},
 		"a number too large": {root("max_failed_job_count: 99999999999999999999"), []string{`line 1, column 23: max_failed_job_count: 1e+20 is not a number from 0 to 10000`}},
 	})
-}
-
-func TestReadErrors(t *testing.T) {
-	for name, test := range map[string]struct{ text, want string }{
-		"empty":             {"", "it is empty"},
-		"a list":            {"[1]", "it is a list"},
-		"two documents":     {"a: 1\n---\nb: 1\n", "a second document"},
-		"a tag":             {"a: !!binary x\n", "tags are not used here"},
-		"a merge key":       {"a: &x {b: 1}\nc: {<<: *x}\n", "merge keys"},
-		"an unknown alias":  {"a: *x\n", "x"},
-		"not a number":      {"a: .nan\n", "not a number that can be used"},
-		"a tab":             {"a:\n\tb: 1\n", "line 2, column 1: found a tab character that cannot start any token"},
-		"deep":              {"a: " + strings.Repeat("[", 40) + strings.Repeat("]", 40), "nest more than 32 deep"},
-		"very deep":         {"a: " + strings.Repeat("[", 1<<17), "line 1, column 36: values nest more than 32 deep"},
-		"deep after others": {"a: [" + strings.Repeat("[], ", 100) + strings.Repeat("[", 100), "nest more than 32 deep"},
-		"lists in lists":    {strings.Repeat("- ", 1<<17), "line 1, column 20001: there are more than 10000 entries"},
-		"a log":             {strings.Repeat("error: no such file\n", 20_000), "line 10001, column 6: there are more than 10000 entries"},
-		"growing aliases":   {bomb(), "more than"},
-		"not UTF-8":         {"a: ä\nb: \xff", "line 2, column 4: byte 0xff is not UTF-8"},
-		"too long":          {"#" + strings.Repeat("x", document.MaxBytes), "1048577 bytes, 1048576 (1 MiB) is the most"},
-		"json: cut off":     {`{"a": [1`, "line 1, column 9: the text ends too early"},
-		"json: two objects": {"{} {}", "line 1, column 4: something follows the object"},
-		"json: number":      {`{"a": 1e999}`, "number 1e999 is too large"},
-		"json: deep":        {strings.Repeat(`{"a":`, 40), "nest more than 32 deep"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := Read([]byte(test.text))
-			if err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("error %v, want one with %q", err, test.want)
-			}
-		})
-	}
 }
 
 func TestParseStructFaults(t *testing.T) {
