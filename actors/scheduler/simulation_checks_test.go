@@ -63,10 +63,10 @@ func checkQuiet(w *world) {
 // a plan was made and when it was committed differ, too.
 func withoutMemory(s engine.Snapshot) engine.Snapshot {
 	for i := range s.Pools {
-		s.Pools[i].Shares.Hunger = preemption.Clock{}
+		s.Pools[i].Shares.Clock = preemption.Clock{}
 	}
 	for i := range s.Operations {
-		s.Operations[i].Shares.Hunger = preemption.Clock{}
+		s.Operations[i].Shares.Clock = preemption.Clock{}
 		// Jobs of a gang wait in the order while room is held for them.
 		s.Operations[i].SchedulingIndex = 0
 		for t := range s.Operations[i].Tasks {

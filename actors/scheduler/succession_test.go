@@ -39,7 +39,7 @@ func (w *world) hungerOf(tree *Tree, id string) preemption.Clock {
 	w.t.Helper()
 	for _, op := range tree.Snapshot().Operations {
 		if string(op.ID) == id {
-			return op.Shares.Hunger
+			return op.Shares.Clock
 		}
 	}
 	w.t.Fatalf("no operation %s", id)

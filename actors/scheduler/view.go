@@ -90,7 +90,7 @@ func elementView(cfg Config, shares engine.Shares, total resource.Amounts) *acto
 		Usage:            statepb.NewResources(running),
 		ClaimedShare:     shares.ClaimedShare.MaxComponent(),
 		Claimed:          statepb.NewResources(shares.Claimed),
-		SchedulingStatus: shares.Hunger.Status.String(),
-		StarvationStatus: shares.Hunger.Starvation.String(),
+		SchedulingStatus: shares.Clock.Status.String(),
+		StarvationStatus: shares.Clock.Starvation.String(),
 	}
 }

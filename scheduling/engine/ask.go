@@ -80,8 +80,8 @@ type hope struct {
 }
 
 // ask takes note of an operation.
-func (e *Engine) ask(op *operation, now time.Time) ask {
-	a := ask{op: op, id: op.ID, started: op.Started, below: !op.hunger.From().IsZero(), backoff: e.settings.Backoff, held: claimFacts(op)}
+func (iq *inquiries) ask(op *operation, now time.Time) ask {
+	a := ask{op: op, id: op.ID, started: op.Started, below: !op.clock.From().IsZero(), backoff: iq.moment.settings.Backoff, held: claimFacts(op)}
 	flying := int64(0)
 	for i := range op.tasks {
 		a.pending += op.tasks[i].effective()
@@ -93,11 +93,11 @@ func (e *Engine) ask(op *operation, now time.Time) ask {
 	case !op.active():
 		a.state = Fact{Code: FactNotRunning, Text: "the operation may not start jobs in this tree: it does not run here"}
 	case a.pending > 0:
-		e.askTasks(&a, now)
-	case e.gathering != nil && e.gathering.operation == op:
-		a.state = e.gangCause(e.gathering, now)
-		if a.state.Code == FactGang && e.gathering.claims >= e.gathering.missing() {
-			a.gathering = e.gatheringOf(e.gathering, now)
+		iq.askTasks(&a, now)
+	case iq.gangs.gathering != nil && iq.gangs.gathering.operation == op:
+		a.state = iq.gangCause(iq.gangs.gathering, now)
+		if a.state.Code == FactGang && iq.gangs.gathering.claims >= iq.gangs.gathering.missing() {
+			a.gathering = iq.gatheringOf(iq.gangs.gathering, now)
 		}
 	case flying > 0:
 		a.state = Fact{Code: FactStarting, Count: flying, Text: "being started: " + counted(flying, "job")}
@@ -111,31 +111,31 @@ func (e *Engine) ask(op *operation, now time.Time) ask {
 
 // askTasks takes note of those of its tasks that have jobs to start, and of what may let
 // them.
-func (e *Engine) askTasks(a *ask, now time.Time) {
+func (iq *inquiries) askTasks(a *ask, now time.Time) {
 	op := a.op
 	a.gates = op.gates()
 	a.unpacked = op.effective.Packing.Enable && op.order.Facts()[allocation.Unpacked].Count > 0
 	a.resource = greatest(op.share)
-	a.usage, a.share = resource.Share(op.order.Usage(), e.total)[a.resource], op.share.FairShare[a.resource]
+	a.usage, a.share = resource.Share(op.order.Usage(), iq.cluster.total)[a.resource], op.share.FairShare[a.resource]
 	a.packed = (packed(op.share, a.resource) || a.share >= 1-resource.LargeEpsilon) && a.usage >= a.share-resource.LargeEpsilon
 	if op.starver != (starver{}) {
-		a.starves, a.since, a.stage, a.vain = "it", op.hunger.From(), op.stage, op.order.Facts()[allocation.NoVictims]
+		a.starves, a.since, a.stage, a.vain = "it", op.clock.From(), op.stage, op.order.Facts()[allocation.NoVictims]
 		if p := op.starver.pool; p != nil {
-			a.starves, a.since = "pool "+quote(p.name), p.hunger.From()
+			a.starves, a.since = "pool "+quote(p.name), p.clock.From()
 		}
 	}
-	a.behind = e.behind(op, a.resource)
+	a.behind = iq.behind(op, a.resource)
 	for i := range op.tasks {
 		t := &op.tasks[i]
 		if t.effective() == 0 {
 			continue
 		}
-		out := taskAsk{TaskID: t.TaskID, pending: t.effective(), perJob: t.perJob, view: e.gangView(op, t.Name), withheld: e.withheld(op, t.perJob), awaits: e.waitsForNodes(op, t)}
+		out := taskAsk{TaskID: t.TaskID, pending: t.effective(), perJob: t.perJob, view: iq.gangs.gangView(op, t.Name), withheld: iq.graceful.withheld(op, t.perJob), awaits: iq.cluster.waitsForNodes(op, t)}
 		if g := op.missing(t.Name); g != nil {
-			f := e.gangCause(g, now)
+			f := iq.gangCause(g, now)
 			out.gang = &f
 			if f.Code == FactGang || f.Code == FactGangTurn || f.Code == FactGangPause {
-				out.gathering = e.gatheringOf(g, now)
+				out.gathering = iq.gatheringOf(g, now)
 			}
 		}
 		if f, limited := jobLimit(op, t.perJob); limited {

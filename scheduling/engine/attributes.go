@@ -101,11 +101,11 @@ func shareAttributes(s Shares, total resource.Amounts) map[string]any {
 		"resource_demand":               amounts(s.DemandShare.Amounts(total)),
 		"local_satisfaction_ratio":      a.LocalSatisfaction,
 		"resource_limits_exceeded":      s.Exceeding(),
-		"scheduling_status":             s.Hunger.Status.String(),
-		"starvation_status":             s.Hunger.Starvation.String(),
-		"starving":                      s.Hunger.Starvation != preemption.NonStarving,
+		"scheduling_status":             s.Clock.Status.String(),
+		"starvation_status":             s.Clock.Starvation.String(),
+		"starving":                      s.Clock.Starvation != preemption.NonStarving,
 	}
-	for name, since := range map[string]time.Time{"below_fair_share_since": s.Hunger.Since, "below_min_share_since": s.Hunger.MinSince} {
+	for name, since := range map[string]time.Time{"below_fair_share_since": s.Clock.Since, "below_min_share_since": s.Clock.MinSince} {
 		of[name] = nil
 		if !since.IsZero() {
 			of[name] = since.UTC().Format(time.RFC3339Nano)

@@ -88,7 +88,7 @@ func TestNobodyLeavesForOneAtItsCeiling(t *testing.T) {
 			d.pass(2*time.Minute, time.Second, "n")
 			starving := 0
 			for _, op := range d.Snapshot().Operations {
-				if op.Shares.Hunger.Starvation != preemption.NonStarving {
+				if op.Shares.Clock.Starvation != preemption.NonStarving {
 					starving++
 				}
 			}

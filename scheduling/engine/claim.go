@@ -31,18 +31,28 @@ type claim struct {
 	gang *gang
 }
 
+// claims are those on all nodes, those of the gang that gathers too.
+type claims struct {
+	*tree
+
+	gangs *gangs
+
+	all   []*claim
+	ended recycled[claim]
+}
+
 // hold has an allocation that leaves hold its resources for the beneficiary of its
 // order, if that may still want them.
-func (e *Engine) hold(h *holding, order LeaveOrder) {
+func (cs *claims) hold(h *holding, order LeaveOrder) {
 	if order.For.IsZero() {
 		return
 	}
-	c := e.findClaim(h.node, order.For, order.planned())
+	c := cs.findClaim(h.node, order.For, order.planned())
 	if c == nil && !order.Restored {
 		// The job may need another amount now than it did when the order was given.
-		op := e.operations[order.For.Operation]
+		op := cs.tree.operations[order.For.Operation]
 		if op != nil && op.waiting(order.For.task()) > 0 && op.task(order.For.task()).perJob.Fits(order.For.Resources) {
-			c = e.claimAgain(h.node, order.For, order.planned())
+			c = cs.claimAgain(h.node, order.For, order.planned())
 		}
 	}
 	if c == nil {
@@ -55,34 +65,34 @@ func (e *Engine) hold(h *holding, order LeaveOrder) {
 
 // claimAgain makes a claim on a node that was planned before; nil: its job is not wanted
 // any more.
-func (e *Engine) claimAgain(n *node, b Beneficiary, planned time.Time) *claim {
-	op := e.operations[b.Operation]
+func (cs *claims) claimAgain(n *node, b Beneficiary, planned time.Time) *claim {
+	op := cs.tree.operations[b.Operation]
 	if op == nil || !op.active() || op.waiting(b.task()) == 0 {
 		return nil
 	}
 	g := op.missing(b.Task)
-	if g != nil && !e.rejoins(g, planned) {
+	if g != nil && !cs.gangs.rejoins(g, planned) {
 		return nil
 	}
-	c := e.addClaim(n, op, b.task(), op.task(b.task()).perJob, planned)
+	c := cs.addClaim(n, op, b.task(), op.task(b.task()).perJob, planned)
 	if g != nil {
-		e.gather(g, c)
+		cs.gangs.gather(g, c)
 	}
 	return c
 }
 
 // rejoins reports whether a claim of a gang that was made at a time is one of those that
 // it gathers; a new engine begins with the gang that it is told of first.
-func (e *Engine) rejoins(g *gang, at time.Time) bool {
-	if e.gathering == nil {
-		e.gathering, g.until = g, at.Add(e.settings.GangTimeout)
-		e.openOrClose(g)
+func (gs *gangs) rejoins(g *gang, at time.Time) bool {
+	if gs.gathering == nil {
+		gs.gathering, g.until = g, at.Add(gs.moment.settings.GangTimeout)
+		gs.openOrClose(g)
 	}
-	return e.gathering == g && g.claims < g.missing()
+	return gs.gathering == g && g.claims < g.missing()
 }
 
 // findClaim returns the claim on a node that was planned at a time for somebody, or nil.
-func (e *Engine) findClaim(n *node, b Beneficiary, planned time.Time) *claim {
+func (cs *claims) findClaim(n *node, b Beneficiary, planned time.Time) *claim {
 	i := slices.IndexFunc(n.claims, func(c *claim) bool {
 		return c.operation.ID == b.Operation && c.task == b.task() && c.ordered.Equal(planned)
 	})
@@ -93,8 +103,8 @@ func (e *Engine) findClaim(n *node, b Beneficiary, planned time.Time) *claim {
 }
 
 // addClaim holds resources of a node for a job that waits.
-func (e *Engine) addClaim(n *node, op *operation, task allocation.TaskID, resources resource.Amounts, ordered time.Time) *claim {
-	c := e.newClaim(n, op, task, resources, ordered)
+func (cs *claims) addClaim(n *node, op *operation, task allocation.TaskID, resources resource.Amounts, ordered time.Time) *claim {
+	c := cs.newClaim(n, op, task, resources, ordered)
 	op.order.AddUsage(resources)
 	op.claim(task, 1)
 	return c
@@ -102,10 +112,10 @@ func (e *Engine) addClaim(n *node, op *operation, task allocation.TaskID, resour
 
 // newClaim holds resources of a node that are usage of the operation already, for a job
 // that is to be counted as claimed.
-func (e *Engine) newClaim(n *node, op *operation, task allocation.TaskID, resources resource.Amounts, ordered time.Time) *claim {
-	c := e.endedClaims.take()
-	*c = claim{node: n, operation: op, task: task, resources: resources, ordered: ordered, expires: ordered, at: len(e.claims)}
-	e.claims = append(e.claims, c)
+func (cs *claims) newClaim(n *node, op *operation, task allocation.TaskID, resources resource.Amounts, ordered time.Time) *claim {
+	c := cs.ended.take()
+	*c = claim{node: n, operation: op, task: task, resources: resources, ordered: ordered, expires: ordered, at: len(cs.all)}
+	cs.all = append(cs.all, c)
 	n.claims = append(n.claims, c)
 	n.claimed = n.claimed.Add(resources)
 	op.claims = append(op.claims, c)
@@ -121,12 +131,12 @@ func (c *claim) extend(deadline time.Time) {
 }
 
 // dropClaim forgets a claim, whose resources are usage of its operation still.
-func (e *Engine) dropClaim(c *claim, why ClaimEnd) {
-	c.operation.ended = EndedClaim{End: why, At: e.now, Node: c.node.id}
-	last := e.claims[len(e.claims)-1]
-	e.claims[c.at], last.at = last, c.at
-	e.claims[len(e.claims)-1] = nil
-	e.claims = e.claims[:len(e.claims)-1]
+func (cs *claims) dropClaim(c *claim, why ClaimEnd) {
+	c.operation.ended = EndedClaim{End: why, At: cs.moment.now, Node: c.node.id}
+	last := cs.all[len(cs.all)-1]
+	cs.all[c.at], last.at = last, c.at
+	cs.all[len(cs.all)-1] = nil
+	cs.all = cs.all[:len(cs.all)-1]
 	c.node.claims = without(c.node.claims, c)
 	c.node.claimed = c.node.claimed.Sub(c.resources)
 	c.operation.claims = without(c.operation.claims, c)
@@ -144,60 +154,60 @@ func (e *Engine) dropClaim(c *claim, why ClaimEnd) {
 }
 
 // endClaim gives back what a claim holds: its job is pending again.
-func (e *Engine) endClaim(c *claim, why ClaimEnd) {
-	e.dropClaim(c, why)
+func (cs *claims) endClaim(c *claim, why ClaimEnd) {
+	cs.dropClaim(c, why)
 	c.operation.order.SubUsage(c.resources)
 	c.operation.claim(c.task, -1)
 	if c.gang != nil {
-		e.openOrClose(c.gang)
+		cs.gangs.openOrClose(c.gang)
 	}
-	e.forgetNode(c.node)
-	e.endedClaims.put(c)
+	cs.cluster.forgetNode(c.node)
+	cs.ended.put(c)
 }
 
 // endAllClaims is for an operation that may start no jobs.
-func (e *Engine) endAllClaims(op *operation) {
+func (cs *claims) endAllClaims(op *operation) {
 	for len(op.claims) > 0 {
-		e.endClaim(op.claims[len(op.claims)-1], ClaimUnwanted)
+		cs.endClaim(op.claims[len(op.claims)-1], ClaimUnwanted)
 	}
 }
 
 // endClaims ends claims of a task, the latest first, until no more than keep are left.
-func (e *Engine) endClaims(op *operation, t *task, keep int64) {
+func (cs *claims) endClaims(op *operation, t *task, keep int64) {
 	for i := len(op.claims) - 1; i >= 0 && t.claimed > keep; i-- {
 		if c := op.claims[i]; c.task == t.TaskID {
-			e.endClaim(c, ClaimUnwanted)
+			cs.endClaim(c, ClaimUnwanted)
 		}
 	}
 }
 
 // trim ends those claims of a node, the latest first, that will not fit when all that
 // leave have gone.
-func (e *Engine) trim(n *node) {
+func (cs *claims) trim(n *node) {
 	for n.known && len(n.claims) > 0 && !n.claimed.Fits(n.limits.Sub(n.remaining())) {
-		e.endClaim(n.claims[len(n.claims)-1], ClaimUnmet)
+		cs.endClaim(n.claims[len(n.claims)-1], ClaimUnmet)
 	}
 }
 
 // resize makes claims of a task hold what its jobs need now.
-func (e *Engine) resize(op *operation, t *task) {
+func (cs *claims) resize(op *operation, t *task) {
 	for i := len(op.claims) - 1; i >= 0; i-- {
 		if c := op.claims[i]; c.task == t.TaskID && c.resources != t.perJob {
 			op.order.SubUsage(c.resources)
 			c.node.claimed = c.node.claimed.Sub(c.resources).Add(t.perJob)
 			c.resources = t.perJob
 			op.order.AddUsage(c.resources)
-			e.trim(c.node)
+			cs.trim(c.node)
 			i = min(i, len(op.claims))
 		}
 	}
 }
 
 // expireClaims ends the claims whose time is over.
-func (e *Engine) expireClaims(now time.Time) {
-	for i := len(e.claims) - 1; i >= 0; i-- {
-		if c := e.claims[i]; c.gang == nil && !now.Before(c.expires) {
-			e.endClaim(c, ClaimExpired)
+func (cs *claims) expireClaims(now time.Time) {
+	for i := len(cs.all) - 1; i >= 0; i-- {
+		if c := cs.all[i]; c.gang == nil && !now.Before(c.expires) {
+			cs.endClaim(c, ClaimExpired)
 		}
 	}
 }
@@ -216,26 +226,26 @@ func (c *claim) fits() bool { return c.resources.Fits(c.node.free()) }
 // keep starts the jobs of a node's claims that fit, the oldest claim first, and ends
 // the claims that will not. An older claim may have taken what those left that have gone
 // for this one: then it waits for those that go for the older one.
-func (e *Engine) keep(n *node, now time.Time, plan *Plan) {
+func (hs *holdings) keep(n *node, now time.Time, plan *Plan) {
 	for i := 0; i < len(n.claims); {
 		c := n.claims[i]
 		switch {
 		case !c.operation.active() || !c.operation.order.Matches(n.takes):
-			e.endClaim(c, ClaimUnwanted)
+			hs.claims.endClaim(c, ClaimUnwanted)
 		case c.gang != nil && (c.fits() || c.victims > 0):
 			i++
-		case c.fits() && len(plan.Starts) < e.config.MaxStartsPerPlan:
-			e.dropClaim(c, ClaimStarted)
+		case c.fits() && len(plan.Starts) < hs.moment.config.MaxStartsPerPlan:
+			hs.claims.dropClaim(c, ClaimStarted)
 			c.operation.task(c.task).claimed--
-			h := e.start(n, c.operation, c.task, c.resources, plan)
+			h := hs.start(n, c.operation, c.task, c.resources, plan)
 			h.claimed, h.Started, h.expires = true, c.ordered, c.expires
 			plan.Starts[len(plan.Starts)-1].Claimed = c.ordered
-			e.endedClaims.put(c)
+			hs.claims.ended.put(c)
 			plan.Outcome.Starts++
 		case c.victims == 0 && !c.resources.Fits(n.free().Add(n.leaving)):
-			e.endClaim(c, ClaimUnmet)
+			hs.claims.endClaim(c, ClaimUnmet)
 		case !now.Before(c.expires):
-			e.endClaim(c, ClaimExpired)
+			hs.claims.endClaim(c, ClaimExpired)
 		default:
 			i++
 		}
@@ -243,15 +253,15 @@ func (e *Engine) keep(n *node, now time.Time, plan *Plan) {
 }
 
 // reclaim makes a claim again of a start that came from one and was not committed.
-func (e *Engine) reclaim(h *holding) {
+func (hs *holdings) reclaim(h *holding) {
 	op := h.operation
 	if g := op.gang(h.task.Name); g != nil && h.together {
-		g.again = e.now.Add(refusedGangPause)
+		g.again = hs.moment.now.Add(refusedGangPause)
 	}
 	if !h.claimed || !op.active() || op.waiting(h.task) == 0 {
 		return
 	}
-	c := e.addClaim(h.node, op, h.task, h.Resources, h.Started)
+	c := hs.claims.addClaim(h.node, op, h.task, h.Resources, h.Started)
 	c.expires = h.expires
 }
 

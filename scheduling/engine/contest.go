@@ -63,10 +63,10 @@ type contender struct {
 }
 
 // compete takes one step of the look at those that compete.
-func (e *Engine) compete(s *survey) {
+func (iq *inquiries) compete(s *survey) {
 	c := &s.contest
 	if !c.begun {
-		c.begun, c.total, c.left = true, e.total, e.root.below(nil)
+		c.begun, c.total, c.left = true, iq.cluster.total, iq.tree.root.below(nil)
 		c.at, c.place = map[*pool]int{}, make(map[*operation]int, len(s.order))
 		for i, op := range s.order {
 			c.place[op] = i
@@ -75,7 +75,7 @@ func (e *Engine) compete(s *survey) {
 	}
 	for looked, ages := 0, 0; looked < contendersPerStep && ages < agesPerStep && len(c.left) > 0; looked++ {
 		op := c.left[0]
-		if c.left = c.left[1:]; e.operations[op.ID] == op && op.pool != nil {
+		if c.left = c.left[1:]; iq.tree.operations[op.ID] == op && op.pool != nil {
 			ages += c.add(op)
 		}
 	}

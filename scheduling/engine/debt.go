@@ -71,14 +71,14 @@ func (d *debt) pass(e *fairshare.Element, k resource.Kind, next resource.Amounts
 
 // owe lets time pass for an element, and tells the order of scheduling what it owes; where
 // pools do not go by their own satisfaction, nobody owes anything.
-func (e *Engine) owe(d *debt, share *fairshare.Element, order *allocation.Element, passed time.Duration, owes bool) {
+func (u *update) owe(d *debt, share *fairshare.Element, order *allocation.Element, passed time.Duration, owes bool) {
 	if !owes {
 		*d = debt{}
 		order.SetDebt(allocation.Debt{})
 		return
 	}
 	k := order.Decisive(order.Next())
-	d.pass(share, k, order.Next(), passed, e.total)
+	d.pass(share, k, order.Next(), passed, u.cluster.total)
 	order.SetDebt(d.told(share.FairShare[k]))
 }
 

@@ -34,7 +34,7 @@ func TestDigestFollowsChanges(t *testing.T) {
 		{"the node goes", func() error { return e.RemoveNode("n") }},
 		{"the operation goes", func() error { return e.RemoveOperation("o") }},
 	} {
-		before := e.digest()
+		before := e.tree.digest()
 		if err := change.of(); err != nil {
 			t.Fatalf("%s: %v", change.name, err)
 		}
@@ -42,9 +42,9 @@ func TestDigestFollowsChanges(t *testing.T) {
 		if _, err := e.Tick(now); err != nil {
 			t.Fatal(err)
 		}
-		got := e.digest()
-		if e.digested = (digested{}); e.digest() != got || got == before && change.name != "a pool comes" {
-			t.Errorf("%s: %x, before %x, found anew %x", change.name, got, before, e.digest())
+		got := e.tree.digest()
+		if e.tree.digested = (digested{}); e.tree.digest() != got || got == before && change.name != "a pool comes" {
+			t.Errorf("%s: %x, before %x, found anew %x", change.name, got, before, e.tree.digest())
 		}
 	}
 }

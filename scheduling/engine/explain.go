@@ -155,17 +155,17 @@ type Victim struct {
 
 // ExplainJob says of a job how safe it is, or why it has to leave.
 func (e *Engine) ExplainJob(job scheduling.JobID) (Explanation, error) {
-	h := e.allocations[job]
+	h := e.holdings.allocations[job]
 	if h == nil {
 		return Explanation{}, fmt.Errorf("explain job %s: %w", job, ErrUnknown)
 	}
-	x := Explanation{Facts: []Fact{e.standing(h)}}
+	x := Explanation{Facts: []Fact{e.inquiries.standing(h)}}
 	b := h.operation.groups.Bounds()
-	k := resource.Dominant(h.operation.order.Usage(), e.total)
+	k := resource.Dominant(h.operation.order.Usage(), e.cluster.total)
 	x.Facts = append(x.Facts, Fact{
 		Code: FactShare, Operation: h.operation.ID, Resource: k.String(),
-		Value: resource.Share(h.operation.order.Usage(), e.total)[k], Bound: b.Fair[k],
-		Text: fmt.Sprintf("its operation uses %s of all %s; its fair share is %s", percent(resource.Share(h.operation.order.Usage(), e.total)[k]), k, percent(b.Fair[k])),
+		Value: resource.Share(h.operation.order.Usage(), e.cluster.total)[k], Bound: b.Fair[k],
+		Text: fmt.Sprintf("its operation uses %s of all %s; its fair share is %s", percent(resource.Share(h.operation.order.Usage(), e.cluster.total)[k]), k, percent(b.Fair[k])),
 	})
 	for block, n := range h.operation.spared {
 		if n > 0 {
@@ -189,13 +189,8 @@ func refusalFact(r Refusal) Fact {
 	return f
 }
 
-// explainRefusals are the looks at nodes that came to nothing.
-func (e *Engine) explainRefusals(id scheduling.OperationID) []Fact {
-	noted, err := e.Facts(id)
-	if err != nil {
-		return nil
-	}
-	var all []Fact
+// refusalFacts are the looks at nodes that came to nothing.
+func refusalFacts(noted Facts) (all []Fact) {
 	for _, r := range noted.Refusals {
 		all = append(all, refusalFact(r))
 	}

@@ -10,22 +10,22 @@ import (
 
 // behind says why what is freed is not for an operation that is not below its fair share,
 // whatever lacks: it comes after others in a FIFO pool, or has no fair share.
-func (e *Engine) behind(op *operation, k resource.Kind) *Fact {
-	if op.hunger.Status == preemption.BelowFairShare {
+func (iq *inquiries) behind(op *operation, k resource.Kind) *Fact {
+	if op.clock.Status == preemption.BelowFairShare {
 		return nil
 	}
 	l := starver{operation: op}.level()
-	if l.fifo() > 1 && e.boundOf(l, k).Code == FactBoundFIFO {
-		return e.behindOthers(op, l.fifo())
+	if l.fifo() > 1 && iq.boundOf(l, k).Code == FactBoundFIFO {
+		return iq.behindOthers(op, l.fifo())
 	}
 	if op.share.FairShare.MaxComponent() > resource.Epsilon {
 		return nil
 	}
-	return e.shareless(op, k)
+	return iq.shareless(op, k)
 }
 
 // ahead are the active operations that come before one in its FIFO pool, in pools of that too.
-func (e *Engine) ahead(op *operation) (all []*operation) {
+func (iq *inquiries) ahead(op *operation) (all []*operation) {
 	for _, other := range op.pool.operations {
 		if rank(other.share) < rank(op.share) {
 			all = append(all, other)
@@ -41,11 +41,11 @@ func (e *Engine) ahead(op *operation) (all []*operation) {
 
 // behindOthers says what those have to start that come before an operation in its FIFO
 // pool.
-func (e *Engine) behindOthers(op *operation, place int) *Fact {
+func (iq *inquiries) behindOthers(op *operation, place int) *Fact {
 	f := Fact{Code: FactFIFO, Pool: op.pool.name, Of: int64(place - 1)}
 	var first *operation
 	waiting, running := 0, 0
-	for _, other := range e.ahead(op) {
+	for _, other := range iq.ahead(op) {
 		running += other.held
 		jobs := int64(0)
 		for i := range other.tasks {
@@ -75,7 +75,7 @@ func (e *Engine) behindOthers(op *operation, place int) *Fact {
 }
 
 // shareless says why an operation has no fair share.
-func (e *Engine) shareless(op *operation, k resource.Kind) *Fact {
+func (iq *inquiries) shareless(op *operation, k resource.Kind) *Fact {
 	f := &Fact{Code: FactNoShare}
 	if op.share.DemandShare.IsZero() {
 		f.Text = "it has no fair share yet: that follows from its jobs with the next update"

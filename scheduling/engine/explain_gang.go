@@ -17,17 +17,17 @@ func (g *gang) title() string {
 
 // gangCause is what keeps jobs from starting that have to start together, when each of
 // them could be held by some node.
-func (e *Engine) gangCause(g *gang, now time.Time) Fact {
+func (iq *inquiries) gangCause(g *gang, now time.Time) Fact {
 	missing := g.missing()
 	if waiting := g.waiting(); waiting < missing {
 		return Fact{Code: FactGangIncomplete, Count: waiting, Of: missing,
 			Text: fmt.Sprintf("%s have to start together, and %d can: the others have to end first", g.title(), waiting)}
 	}
-	if e.gathering == g {
-		return e.gatheringFact(g)
+	if iq.gangs.gathering == g {
+		return iq.gatheringFact(g)
 	}
-	if fit := e.hopeFor(g); !fit.All() {
-		return g.tooBig(fit, fit.Lacks(e.hostsOf(g, !e.connected)))
+	if fit := iq.cluster.hopeFor(g); !fit.All() {
+		return g.tooBig(fit, fit.Lacks(iq.cluster.hostsOf(g, !iq.moment.connected)))
 	}
 	all := g.together()
 	if f, limited := limitOf(g.operation, all); limited {
@@ -41,7 +41,7 @@ func (e *Engine) gangCause(g *gang, now time.Time) Fact {
 		return Fact{Code: FactGangPause, Until: g.again, Of: missing,
 			Text: fmt.Sprintf("room for all %s was not to be had: what was held is given back, others come first, and the next try is at %s", g.title(), clock(g.again))}
 	}
-	if other := e.gathering; other != nil {
+	if other := iq.gangs.gathering; other != nil {
 		return Fact{Code: FactGangTurn, Operation: other.operation.ID, Count: other.claims, Of: other.missing(), Until: other.until,
 			Text: fmt.Sprintf("room is held for another gang first: task %s of operation %s, %d of %s, until %s", other.task, other.operation.ID,
 				other.claims, counted(other.missing(), "job"), clock(other.until))}
@@ -69,7 +69,7 @@ func (g *gang) tooBig(fit allocation.Fit, lack allocation.Lack) Fact {
 }
 
 // gatheringFact says where room is held for a gang, and who has to leave for it.
-func (e *Engine) gatheringFact(g *gang) Fact {
+func (iq *inquiries) gatheringFact(g *gang) Fact {
 	on, leaving := map[string]int{}, 0
 	for _, c := range g.operation.claims {
 		if c.gang == g {
@@ -99,13 +99,13 @@ func (e *Engine) gatheringFact(g *gang) Fact {
 const maxNamedNodes = 5
 
 // gangView is that of the gang of a task.
-func (e *Engine) gangView(op *operation, task scheduling.TaskName) GangView {
+func (gs *gangs) gangView(op *operation, task scheduling.TaskName) GangView {
 	g := op.gang(task)
 	if g == nil {
 		return GangView{}
 	}
 	v := GangView{Gang: g.Gang, Held: g.held, Missing: g.missing(), Gathered: g.claims}
-	if e.gathering == g {
+	if gs.gathering == g {
 		v.Until = g.until
 	}
 	return v

@@ -27,13 +27,13 @@ type gathering struct {
 }
 
 // gatheringOf takes note of a gang that gathers, or is to.
-func (e *Engine) gatheringOf(g *gang, now time.Time) *gathering {
+func (iq *inquiries) gatheringOf(g *gang, now time.Time) *gathering {
 	a := &gathering{missing: g.missing(), held: g.claims}
 	others, one := g.rest()
 	a.rest, a.each = others.Add(one), one
-	a.from = e.turnOf(g, now)
-	a.until = later(now, a.from).Add(e.settings.GangTimeout)
-	if e.gathering == g {
+	a.from = iq.gangs.turnOf(g, now)
+	a.until = later(now, a.from).Add(iq.moment.settings.GangTimeout)
+	if iq.gangs.gathering == g {
 		a.until = g.end()
 		for _, c := range g.operation.claims {
 			if c.gang == g && c.victims > 0 {
@@ -41,29 +41,29 @@ func (e *Engine) gatheringOf(g *gang, now time.Time) *gathering {
 			}
 		}
 	}
-	hopes, _ := e.hopes(g.operation)
+	hopes, _ := iq.hopes(g.operation)
 	if by := hopes[preemption.NormalStage].by; by != (starver{}) {
-		a.starves = by.owed(one, others, e.total)
+		a.starves = by.owed(one, others, iq.cluster.total)
 	}
 	a.behind = g.operation.order.SatisfactionWithout(resource.Amounts{}.Sub(others), one) >= 1-resource.Epsilon
 	return a
 }
 
 // turnOf is when a gang may gather at the latest; zero: it does, or does at once.
-func (e *Engine) turnOf(g *gang, now time.Time) (from time.Time) {
-	if e.gathering == g {
+func (gs *gangs) turnOf(g *gang, now time.Time) (from time.Time) {
+	if gs.gathering == g {
 		return from
 	}
 	if now.Before(g.again) {
 		from = g.again
 	}
-	if e.gathering == nil {
+	if gs.gathering == nil {
 		return from
 	}
-	turn := e.gathering.end()
-	for _, other := range e.gangs {
-		if other != g && other != e.gathering && e.mayGather(other, now) && other.operation.order.Before(g.operation.order) {
-			turn = turn.Add(e.settings.GangTimeout)
+	turn := gs.gathering.end()
+	for _, other := range gs.all {
+		if other != g && other != gs.gathering && gs.mayGather(other, now) && other.operation.order.Before(g.operation.order) {
+			turn = turn.Add(gs.moment.settings.GangTimeout)
 		}
 	}
 	return later(from, turn)

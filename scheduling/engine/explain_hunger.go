@@ -7,17 +7,17 @@ import (
 )
 
 // explainHunger says how an operation fares, and from when on others leave for it.
-func (e *Engine) explainHunger(op *operation, hopes [stageCount]hope) []Fact {
+func (iq *inquiries) explainHunger(op *operation, hopes [stageCount]hope) []Fact {
 	by := hopes[preemption.NormalStage].by
 	if by == (starver{}) {
 		by = hopes[preemption.AggressiveStage].by
 	}
 	var facts []Fact
-	if by.pool == nil || !op.hunger.From().IsZero() {
-		facts = append(facts, hungerFact(op.hunger, e.timeoutsOf(op), "it"))
+	if by.pool == nil || !op.clock.From().IsZero() {
+		facts = append(facts, hungerFact(op.clock, iq.tree.timeoutsOf(op), "it"))
 	}
 	if by.pool != nil {
-		facts = append(facts, hungerFact(by.pool.hunger, by.pool.timeouts(), "pool "+quote(by.pool.name)))
+		facts = append(facts, hungerFact(by.pool.clock, by.pool.timeouts(), "pool "+quote(by.pool.name)))
 	}
 	return facts
 }
@@ -43,7 +43,7 @@ func hungerFact(c preemption.Clock, t preemption.Timeouts, who string) Fact {
 }
 
 // standing says whether a job is safe.
-func (e *Engine) standing(h *holding) Fact {
+func (iq *inquiries) standing(h *holding) Fact {
 	f := Fact{Job: h.Job, Operation: h.operation.ID, Node: h.node.id, At: h.Started}
 	l := h.leaving
 	switch {

@@ -49,7 +49,7 @@ func (l level) fifo() int {
 
 // explainShare adds the facts that a fair share follows from, and those of the pools
 // above as far as they bind.
-func (e *Engine) explainShare(x *Explanation, of starver) ShareExplanation {
+func (iq *inquiries) explainShare(x *Explanation, of starver) ShareExplanation {
 	l := of.level()
 	k := greatest(l.share)
 	s := l.share
@@ -85,7 +85,7 @@ func (e *Engine) explainShare(x *Explanation, of starver) ShareExplanation {
 	}
 	// What binds one that gets its part of the pool above is what binds that.
 	for {
-		bound := e.boundOf(l, k)
+		bound := iq.boundOf(l, k)
 		if bound.Text != "" {
 			if out.Bound == "" {
 				out.Bound = bound.Code
@@ -108,7 +108,7 @@ func (p *pool) elements() []*fairshare.Element {
 }
 
 // boundOf says what keeps the fair share of an element from being more.
-func (e *Engine) boundOf(l level, k resource.Kind) Fact {
+func (iq *inquiries) boundOf(l level, k resource.Kind) Fact {
 	s, f := l.share, l.fact
 	f.Resource, f.Value = k.String(), s.FairShare[k]
 	switch {

@@ -80,7 +80,7 @@ func (q *Inquiry) explainOperation(a *ask, v verdict) {
 	q.explainStart(a, v)
 	x.Facts = append(x.Facts, spared...)
 	if v.near >= 0 {
-		for _, f := range q.hunger {
+		for _, f := range q.fares {
 			if f.Code != FactHasFair || v.cause.Code == FactTurn || v.cause.Code == FactLacking {
 				x.Facts = append(x.Facts, f)
 			}

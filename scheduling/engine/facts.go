@@ -90,7 +90,7 @@ type EndedClaim struct {
 
 // Facts returns what has been noted of an operation.
 func (e *Engine) Facts(id scheduling.OperationID) (Facts, error) {
-	op := e.operations[id]
+	op := e.tree.operations[id]
 	if op == nil {
 		return Facts{}, fmt.Errorf("facts of operation %s: %w", id, ErrUnknown)
 	}
@@ -102,9 +102,9 @@ func (e *Engine) Facts(id scheduling.OperationID) (Facts, error) {
 	f.Stage, f.Preempting = op.stage, op.starver != starver{}
 	switch {
 	case op.starver.pool != nil:
-		f.Starving, f.Since = op.starver.pool.name, op.starver.pool.hunger.From()
+		f.Starving, f.Since = op.starver.pool.name, op.starver.pool.clock.From()
 	case op.starver.operation != nil:
-		f.Since = op.hunger.From()
+		f.Since = op.clock.From()
 	}
 	for block, n := range op.spared {
 		if n > 0 {
@@ -133,7 +133,7 @@ func (e *Engine) Facts(id scheduling.OperationID) (Facts, error) {
 // PoolRefusals returns the looks at nodes that came to nothing for a pool as a whole, and
 // those of the pools above it.
 func (e *Engine) PoolRefusals(name scheduling.PoolName) ([]Refusal, error) {
-	p := e.pools[name]
+	p := e.tree.pools[name]
 	if p == nil {
 		return nil, fmt.Errorf("facts of pool %q: %w", name, ErrUnknown)
 	}
@@ -146,7 +146,7 @@ func (e *Engine) PoolRefusals(name scheduling.PoolName) ([]Refusal, error) {
 
 // Holding returns the allocation of a job.
 func (e *Engine) Holding(job scheduling.JobID) (Holding, bool) {
-	h := e.allocations[job]
+	h := e.holdings.allocations[job]
 	if h == nil {
 		return Holding{}, false
 	}

@@ -26,49 +26,49 @@ type filter struct {
 	total, awaited resource.Amounts
 }
 
-// use returns the place of a filter, which one more element has now.
-func (e *Engine) use(f pooltree.Filter) int {
+// useFilter returns the place of a filter, which one more element has now.
+func (cl *cluster) useFilter(f pooltree.Filter) int {
 	if f.Empty() {
 		return allocation.NoFilter
 	}
-	for i := range e.filters.all {
-		if known := &e.filters.all[i]; known.users > 0 && known.String() == f.String() {
+	for i := range cl.filters.all {
+		if known := &cl.filters.all[i]; known.users > 0 && known.String() == f.String() {
 			known.users++
 			return i
 		}
 	}
-	at := len(e.filters.all)
-	if n := len(e.filters.free); n > 0 {
-		at, e.filters.free = e.filters.free[n-1], e.filters.free[:n-1]
+	at := len(cl.filters.all)
+	if n := len(cl.filters.free); n > 0 {
+		at, cl.filters.free = cl.filters.free[n-1], cl.filters.free[:n-1]
 	} else {
-		e.filters.all = append(e.filters.all, filter{})
+		cl.filters.all = append(cl.filters.all, filter{})
 	}
-	e.filters.all[at] = filter{Filter: f, users: 1}
-	e.filters.edits++
-	for _, n := range e.nodes {
-		if n.matchOne(e.filters.all, at); n.takes[at] {
-			e.filters.all[at].count(n, resource.Amounts.Add)
+	cl.filters.all[at] = filter{Filter: f, users: 1}
+	cl.filters.edits++
+	for _, n := range cl.nodes {
+		if n.matchOne(cl.filters.all, at); n.takes[at] {
+			cl.filters.all[at].count(n, resource.Amounts.Add)
 		}
 	}
 	return at
 }
 
-// drop takes back a use.
-func (e *Engine) drop(at int) {
+// dropFilter takes back a use.
+func (cl *cluster) dropFilter(at int) {
 	if at == allocation.NoFilter {
 		return
 	}
-	f := &e.filters.all[at]
+	f := &cl.filters.all[at]
 	if f.users--; f.users == 0 {
 		*f = filter{}
-		e.filters.free = append(e.filters.free, at)
+		cl.filters.free = append(cl.filters.free, at)
 	}
 }
 
-// change is use of a filter in place of another one.
-func (e *Engine) change(at int, to pooltree.Filter) int {
-	changed := e.use(to)
-	e.drop(at)
+// changeFilter is useFilter of a filter in place of another one.
+func (cl *cluster) changeFilter(at int, to pooltree.Filter) int {
+	changed := cl.useFilter(to)
+	cl.dropFilter(at)
 	return changed
 }
 
@@ -96,10 +96,10 @@ func (n *node) match(all []filter) {
 
 // count adds what a node offers, or is about to, to the cluster and to the filters that
 // take it, or takes it away.
-func (e *Engine) count(n *node, add func(resource.Amounts, resource.Amounts) resource.Amounts) {
-	e.total, e.awaited = add(e.total, n.offer()), add(e.awaited, n.expected())
-	for i := range e.filters.all {
-		if f := &e.filters.all[i]; f.users > 0 && n.takes[i] {
+func (cl *cluster) count(n *node, add func(resource.Amounts, resource.Amounts) resource.Amounts) {
+	cl.total, cl.awaited = add(cl.total, n.offer()), add(cl.awaited, n.expected())
+	for i := range cl.filters.all {
+		if f := &cl.filters.all[i]; f.users > 0 && n.takes[i] {
 			f.count(n, add)
 		}
 	}
@@ -109,18 +109,18 @@ func (f *filter) count(n *node, add func(resource.Amounts, resource.Amounts) res
 	f.total, f.awaited = add(f.total, n.offer()), add(f.awaited, n.expected())
 }
 
-// limits is what fair shares take for the limits of an element: what was set, and
+// limitsOf is what fair shares take for the limits of an element: what was set, and
 // what the nodes have that its own filter takes (F.2). While nodes have the time to come
 // back to a new leader, it is no less than that part of the nodes that are there which
 // the filter takes of all that are, or will be.
-func (e *Engine) limits(set resource.Amounts, at int) resource.Amounts {
+func (cl *cluster) limitsOf(set resource.Amounts, at int) resource.Amounts {
 	if at == allocation.NoFilter {
 		return set
 	}
-	f := &e.filters.all[at]
-	if e.connected || e.awaited.IsZero() {
+	f := &cl.filters.all[at]
+	if cl.moment.connected || cl.awaited.IsZero() {
 		return set.Min(f.total)
 	}
-	part := resource.Share(f.total.Add(f.awaited), e.total.Add(e.awaited))
-	return set.Min(f.total.Max(part.Amounts(e.total)))
+	part := resource.Share(f.total.Add(f.awaited), cl.total.Add(cl.awaited))
+	return set.Min(f.total.Max(part.Amounts(cl.total)))
 }

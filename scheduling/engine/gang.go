@@ -45,7 +45,7 @@ type gang struct {
 	vainIn uint64
 	// started is the heartbeat in which all jobs were started last.
 	started uint64
-	// lostIn is the last trial in which it would be lost, lostBy why.
+	// lostIn is the last selection in which it would be lost, lostBy why.
 	lostIn uint64
 	lostBy Rule
 	// fit is how many of the missing jobs fit on all nodes that take jobs when these are
@@ -54,6 +54,17 @@ type gang struct {
 	fit, hope allocation.Fit
 	layout    uint64
 	out       bool
+}
+
+// gangs are those of all operations, and whose turn it is to gather.
+type gangs struct {
+	*tree
+
+	all []*gang
+	// gathering is the one that room is held for; nil: none.
+	gathering *gang
+	// beats numbers heartbeats.
+	beats uint64
 }
 
 const (
@@ -67,7 +78,7 @@ const (
 // SetTaskGang says whether the jobs of a task start only together. It is told before the
 // demand that it goes with.
 func (e *Engine) SetTaskGang(id scheduling.OperationID, task scheduling.TaskName, of Gang) error {
-	op, err := e.operation(id)
+	op, err := e.tree.operation(id)
 	if err == nil && (of.Size < 0 || of.Completed < 0) {
 		err = fmt.Errorf("a gang of %d jobs, of which %d have completed", of.Size, of.Completed)
 	}
@@ -79,24 +90,24 @@ func (e *Engine) SetTaskGang(id scheduling.OperationID, task scheduling.TaskName
 	case g == nil && of.Size == 0:
 		return nil
 	case g == nil:
-		g = &gang{operation: op, task: task, held: e.heldBy(op, task)}
+		g = &gang{operation: op, task: task, held: e.cluster.heldBy(op, task)}
 		op.gangs = append(op.gangs, g)
-		e.gangs = append(e.gangs, g)
+		e.gangs.all = append(e.gangs.all, g)
 	}
 	if g.Gang != of {
 		g.Gang, g.layout = of, 0
 	}
-	e.openOrClose(g)
-	e.gatherAgain(g)
+	e.gangs.openOrClose(g)
+	e.claims.gatherAgain(g)
 	return nil
 }
 
 // heldBy counts the allocations and starts in flight of a task that no gang counts yet.
-func (e *Engine) heldBy(op *operation, task scheduling.TaskName) (n int64) {
+func (cl *cluster) heldBy(op *operation, task scheduling.TaskName) (n int64) {
 	if op.held == 0 {
 		return 0
 	}
-	for _, node := range e.nodes {
+	for _, node := range cl.nodes {
 		for _, h := range node.held {
 			if h.operation == op && h.task.Name == task {
 				n++
@@ -171,39 +182,39 @@ func (g *gang) rest() (others, one resource.Amounts) {
 }
 
 // holds counts n more allocations or starts in flight of a task, or fewer.
-func (e *Engine) holds(op *operation, task scheduling.TaskName, n int64) {
+func (cs *claims) holds(op *operation, task scheduling.TaskName, n int64) {
 	if g := op.gang(task); g != nil {
 		g.held += n
 		g.layout = 0
-		e.openOrClose(g)
-		e.gatherAgain(g)
+		cs.gangs.openOrClose(g)
+		cs.gatherAgain(g)
 	}
 }
 
 // closed reports whether no job of a task may start now.
-func (e *Engine) closed(op *operation, task scheduling.TaskName) bool {
+func (gs *gangs) closed(op *operation, task scheduling.TaskName) bool {
 	g := op.gang(task)
 	switch {
 	case g == nil:
 		return false
 	case g.missing() == 0:
 		// What starts beside the gang is not of the same proposal.
-		return g.started == e.beats
+		return g.started == gs.beats
 	default:
-		return g != e.gathering || g.claims >= g.missing() || !e.now.Before(g.until)
+		return g != gs.gathering || g.claims >= g.missing() || !gs.moment.now.Before(g.until)
 	}
 }
 
 // openOrClose lets jobs of a gang's task start, or not.
-func (e *Engine) openOrClose(g *gang) {
-	g.operation.order.SetClosed(g.task, e.closed(g.operation, g.task))
+func (gs *gangs) openOrClose(g *gang) {
+	g.operation.order.SetClosed(g.task, gs.closed(g.operation, g.task))
 }
 
 // dropGangs forgets the gangs of an operation.
-func (e *Engine) dropGangs(op *operation) {
+func (cs *claims) dropGangs(op *operation) {
 	for _, g := range op.gangs {
-		e.endGathering(g, ClaimUnwanted)
-		e.gangs = without(e.gangs, g)
+		cs.endGathering(g, ClaimUnwanted)
+		cs.gangs.all = without(cs.gangs.all, g)
 	}
 	op.gangs = nil
 }

@@ -9,40 +9,40 @@ import (
 
 // tendGangs ends a gathering whose time is over, or that has no purpose any more, and
 // lets another gang gather; it reports whether one has begun to.
-func (e *Engine) tendGangs(now time.Time) (begun bool) {
-	if len(e.gangs) == 0 {
+func (cs *claims) tendGangs(now time.Time) (begun bool) {
+	if len(cs.gangs.all) == 0 {
 		return false
 	}
-	e.watchGang(now)
-	for _, g := range e.gangs {
-		e.openOrClose(g)
+	cs.watchGang(now)
+	for _, g := range cs.gangs.all {
+		cs.gangs.openOrClose(g)
 	}
-	return e.chooseGang(now)
+	return cs.gangs.chooseGang(now)
 }
 
 // watchGang ends a gathering whose time is over, or that has no purpose any more, and
 // claims on nodes that are of no use.
-func (e *Engine) watchGang(now time.Time) {
-	g := e.gathering
+func (cs *claims) watchGang(now time.Time) {
+	g := cs.gangs.gathering
 	if g == nil {
 		return
 	}
-	if missing := g.missing(); missing == 0 || g.waiting() < missing || !g.operation.active() || e.outOfReach(g) {
-		e.endGathering(g, ClaimUnwanted)
+	if missing := g.missing(); missing == 0 || g.waiting() < missing || !g.operation.active() || cs.cluster.outOfReach(g) {
+		cs.endGathering(g, ClaimUnwanted)
 		return
 	}
 	for i := len(g.operation.claims) - 1; i >= 0; i-- {
 		c := g.operation.claims[i]
-		if c.gang == g && !c.usable() && (!c.restored || c.node.schedulable || e.connected) {
-			e.endClaim(c, ClaimUnwanted)
+		if c.gang == g && !c.usable() && (!c.restored || c.node.schedulable || cs.moment.connected) {
+			cs.endClaim(c, ClaimUnwanted)
 		}
 	}
 	if now.Before(g.end()) || g.ready() {
 		return
 	}
-	e.endGathering(g, ClaimExpired)
-	g.vain, g.vainIn = true, e.age
-	g.again = now.Add(e.settings.GangTimeout * time.Duration(min(1<<g.misses, maxGangPause)))
+	cs.endGathering(g, ClaimExpired)
+	g.vain, g.vainIn = true, cs.moment.age
+	g.again = now.Add(cs.moment.settings.GangTimeout * time.Duration(min(1<<g.misses, maxGangPause)))
 	g.misses = min(g.misses+1, maxGangPause)
 }
 
@@ -59,28 +59,28 @@ func (g *gang) end() time.Time {
 }
 
 // endGathering gives back the room that is held for a gang.
-func (e *Engine) endGathering(g *gang, why ClaimEnd) {
-	if e.gathering != g {
+func (cs *claims) endGathering(g *gang, why ClaimEnd) {
+	if cs.gangs.gathering != g {
 		return
 	}
-	e.gathering = nil
+	cs.gangs.gathering = nil
 	for i := len(g.operation.claims) - 1; i >= 0; i-- {
 		if c := g.operation.claims[i]; c.gang == g {
-			e.endClaim(c, why)
+			cs.endClaim(c, why)
 		}
 	}
-	e.openOrClose(g)
+	cs.gangs.openOrClose(g)
 }
 
 // chooseGang lets the first gang, in the order of scheduling, gather that may.
-func (e *Engine) chooseGang(now time.Time) bool {
-	if e.gathering != nil {
+func (gs *gangs) chooseGang(now time.Time) bool {
+	if gs.gathering != nil {
 		return false
 	}
 	var only *gang
 	several := false
-	for _, g := range e.gangs {
-		if e.mayGather(g, now) {
+	for _, g := range gs.all {
+		if gs.mayGather(g, now) {
 			several = several || only != nil
 			only = g
 		}
@@ -89,20 +89,20 @@ func (e *Engine) chooseGang(now time.Time) bool {
 		return false
 	}
 	if several {
-		only = e.firstGang(now)
+		only = gs.firstGang(now)
 	}
-	e.gathering, only.until = only, now.Add(e.settings.GangTimeout)
-	e.openOrClose(only)
+	gs.gathering, only.until = only, now.Add(gs.moment.settings.GangTimeout)
+	gs.openOrClose(only)
 	return true
 }
 
 // firstGang finds the first of the gangs that may gather.
-func (e *Engine) firstGang(now time.Time) (first *gang) {
-	may := slices.DeleteFunc(slices.Clone(e.gangs), func(g *gang) bool { return !e.mayGather(g, now) })
+func (gs *gangs) firstGang(now time.Time) (first *gang) {
+	may := slices.DeleteFunc(slices.Clone(gs.all), func(g *gang) bool { return !gs.mayGather(g, now) })
 	for _, g := range may {
 		g.operation.order.SetClosed(g.task, false)
 	}
-	for waits := range e.filler.Order(e.root.order) {
+	for waits := range gs.tree.filler.Order(gs.tree.root.order) {
 		op := waits.Owner().(*operation)
 		for _, g := range may {
 			if g.operation == op && (first == nil || g.task < first.task) {
@@ -114,15 +114,15 @@ func (e *Engine) firstGang(now time.Time) (first *gang) {
 		}
 	}
 	for _, g := range may {
-		e.openOrClose(g)
+		gs.openOrClose(g)
 	}
 	return first
 }
 
 // mayGather reports whether it makes sense to hold room for a gang.
-func (e *Engine) mayGather(g *gang, now time.Time) bool {
+func (gs *gangs) mayGather(g *gang, now time.Time) bool {
 	missing := g.missing()
-	if missing == 0 || !g.operation.active() || now.Before(g.again) || g.waiting() < missing || !e.hopeFor(g).All() {
+	if missing == 0 || !g.operation.active() || now.Before(g.again) || g.waiting() < missing || !gs.cluster.hopeFor(g).All() {
 		return false
 	}
 	_, limited := g.operation.order.Room(resource.Infinite, g.together())
@@ -130,53 +130,53 @@ func (e *Engine) mayGather(g *gang, now time.Time) bool {
 }
 
 // gather makes a claim one of a gang.
-func (e *Engine) gather(g *gang, c *claim) {
+func (gs *gangs) gather(g *gang, c *claim) {
 	c.gang = g
 	g.claims++
-	e.openOrClose(g)
+	gs.openOrClose(g)
 }
 
 // gatherAgain has claims for jobs that would have started by themselves, and are missing by
 // now, be for the gang, if that may gather: as if they had been made since. Others end.
-func (e *Engine) gatherAgain(g *gang) {
+func (cs *claims) gatherAgain(g *gang) {
 	for i := 0; g.missing() > 0 && i < len(g.operation.claims); {
 		switch c := g.operation.claims[i]; {
 		case c.task.Name != g.task || c.gang != nil:
 			i++
-		case e.rejoins(g, later(c.ordered, e.now)):
-			e.gather(g, c)
+		case cs.gangs.rejoins(g, later(c.ordered, cs.moment.now)):
+			cs.gangs.gather(g, c)
 			i++
 		default:
-			e.endClaim(c, ClaimUnwanted)
+			cs.endClaim(c, ClaimUnwanted)
 		}
 	}
 }
 
 // startGang starts the gang that gathers, if there is room for all of it.
-func (e *Engine) startGang(plan *Plan) {
-	g := e.gathering
+func (hs *holdings) startGang(plan *Plan) {
+	g := hs.gangs.gathering
 	if g == nil || !g.ready() {
 		return
 	}
-	if len(plan.Starts) > 0 && int64(len(plan.Starts))+g.claims > int64(e.config.MaxStartsPerPlan) {
+	if len(plan.Starts) > 0 && int64(len(plan.Starts))+g.claims > int64(hs.moment.config.MaxStartsPerPlan) {
 		return
 	}
 	op := g.operation
-	g.started, g.misses, g.vain = e.beats, 0, false
-	e.gathering = nil
+	g.started, g.misses, g.vain = hs.gangs.beats, 0, false
+	hs.gangs.gathering = nil
 	for i := 0; i < len(op.claims); {
 		c := op.claims[i]
 		if c.gang != g {
 			i++
 			continue
 		}
-		e.dropClaim(c, ClaimStarted)
+		hs.claims.dropClaim(c, ClaimStarted)
 		op.task(c.task).claimed--
-		e.start(c.node, op, c.task, c.resources, plan).together = true
+		hs.start(c.node, op, c.task, c.resources, plan).together = true
 		s := &plan.Starts[len(plan.Starts)-1]
 		s.AllOrNone, s.Claimed = true, c.ordered
 		plan.Outcome.Starts++
-		e.endedClaims.put(c)
+		hs.claims.ended.put(c)
 	}
 }
 

@@ -46,9 +46,9 @@ type holding struct {
 	// surplus is the update as of which it is one of the latest of what its pool has beyond
 	// its fair share.
 	surplus uint64
-	// rule is why it may go, as found in the last trial.
+	// rule is why it may go, as found in the last selection.
 	rule Rule
-	// lost is what goes with it, and payer owes for that, as found in the last trial; nil:
+	// lost is what goes with it, and payer owes for that, as found in the last selection; nil:
 	// nobody does.
 	lost  resource.Amounts
 	payer *debt
@@ -58,15 +58,31 @@ type holding struct {
 	together bool
 }
 
+// holdings are all allocations, and the starts in flight.
+type holdings struct {
+	*tree
+
+	gangs  *gangs
+	claims *claims
+
+	allocations map[scheduling.JobID]*holding
+	inFlight    map[Ticket]*holding
+	lastTicket  Ticket
+	// gentle is how many allocations leave gracefully.
+	gentle       int
+	ended        recycled[holding]
+	endedLeaving recycled[leaving]
+}
+
 // AddAllocation adds an allocation that was committed before the engine was
 // made. Its job is not among the pending ones of any SetDemand. The node may
 // still be unknown: it comes back, or is declared lost, with its allocations. The order in
 // which allocations are added is that of turns: those that started last come last.
 func (e *Engine) AddAllocation(a Allocation) error {
-	op, err := e.operation(a.Operation)
+	op, err := e.tree.operation(a.Operation)
 	switch {
 	case err != nil:
-	case e.allocations[a.Job] != nil:
+	case e.holdings.allocations[a.Job] != nil:
 		err = ErrExists
 	default:
 		err = a.Resources.Validate()
@@ -74,49 +90,49 @@ func (e *Engine) AddAllocation(a Allocation) error {
 	if err != nil {
 		return fmt.Errorf("add allocation %s of operation %s: %w", a.Job, a.Operation, err)
 	}
-	h := e.newHolding(op, allocation.TaskID{Name: a.Task, Group: a.Group}, e.node(a.Node), a.Resources)
+	h := e.holdings.newHolding(op, allocation.TaskID{Name: a.Task, Group: a.Group}, e.cluster.node(a.Node), a.Resources)
 	h.Job, h.Started = a.Job, a.Started
-	e.allocations[a.Job] = h
+	e.holdings.allocations[a.Job] = h
 	op.groups.Add(&h.Member)
 	h.node.hold(h)
 	h.node.judge()
 	op.held++
 	op.order.Serve(a.Resources)
-	e.trim(h.node)
+	e.claims.trim(h.node)
 	return nil
 }
 
 // RemoveAllocation frees what an allocation holds: its job has gone.
 func (e *Engine) RemoveAllocation(job scheduling.JobID) error {
-	h := e.allocations[job]
+	h := e.holdings.allocations[job]
 	if h == nil {
 		return fmt.Errorf("remove allocation %s: %w", job, ErrUnknown)
 	}
-	delete(e.allocations, job)
+	delete(e.holdings.allocations, job)
 	if h.leaving != nil {
-		e.endLeaving(h)
+		e.holdings.endLeaving(h)
 	} else {
-		h.operation.ran(e.now.Sub(h.Started))
+		h.operation.ran(e.moment.now.Sub(h.Started))
 		h.operation.groups.Remove(&h.Member)
 		h.operation.order.SubUsage(h.Resources)
 	}
-	e.release(h)
+	e.holdings.release(h)
 	return nil
 }
 
 // Commit makes an allocation of a start in flight: the entry of the log that
 // starts it as this job is committed.
 func (e *Engine) Commit(ticket Ticket, job scheduling.JobID, started time.Time) error {
-	h := e.inFlight[ticket]
+	h := e.holdings.inFlight[ticket]
 	if h == nil {
 		return fmt.Errorf("commit start %d: %w", ticket, ErrUnknown)
 	}
-	if e.allocations[job] != nil {
+	if e.holdings.allocations[job] != nil {
 		return fmt.Errorf("commit start %d as job %s: %w", ticket, job, ErrExists)
 	}
-	delete(e.inFlight, ticket)
+	delete(e.holdings.inFlight, ticket)
 	h.Job, h.ticket, h.Started, h.claimed, h.together = job, 0, started, false, false
-	e.allocations[job] = h
+	e.holdings.allocations[job] = h
 	t := h.operation.task(h.task)
 	t.inFlight--
 	t.pending, t.passed = max(t.pending-1, 0), time.Time{}
@@ -127,11 +143,11 @@ func (e *Engine) Commit(ticket Ticket, job scheduling.JobID, started time.Time) 
 
 // Reject takes back a start in flight: its proposal was refused or lost.
 func (e *Engine) Reject(ticket Ticket) error {
-	h := e.inFlight[ticket]
+	h := e.holdings.inFlight[ticket]
 	if h == nil {
 		return fmt.Errorf("reject start %d: %w", ticket, ErrUnknown)
 	}
-	delete(e.inFlight, ticket)
+	delete(e.holdings.inFlight, ticket)
 	op := h.operation
 	t := op.task(h.task)
 	before := t.effective()
@@ -140,31 +156,47 @@ func (e *Engine) Reject(ticket Ticket) error {
 	op.order.AddPending(h.task, t.effective()-before)
 	op.forgetTask(t)
 	h.node.release(h)
-	e.reclaim(h)
-	e.forgetHolding(h)
+	e.holdings.reclaim(h)
+	e.holdings.forgetHolding(h)
 	return nil
 }
 
 // newHolding returns a holding of a node, used again if one has ended.
-func (e *Engine) newHolding(op *operation, task allocation.TaskID, n *node, resources resource.Amounts) *holding {
-	h := e.endedHoldings.take()
+func (hs *holdings) newHolding(op *operation, task allocation.TaskID, n *node, resources resource.Amounts) *holding {
+	h := hs.ended.take()
 	h.operation, h.task, h.node, h.Resources = op, task, n, resources
-	e.holds(op, task.Name, 1)
+	hs.claims.holds(op, task.Name, 1)
 	return h
 }
 
 // release frees the node of h.
-func (e *Engine) release(h *holding) {
+func (hs *holdings) release(h *holding) {
 	h.node.release(h)
-	e.forgetHolding(h)
+	hs.forgetHolding(h)
 }
 
 // forgetHolding drops a holding that is on its node no more, and what was waiting for
 // that.
-func (e *Engine) forgetHolding(h *holding) {
+func (hs *holdings) forgetHolding(h *holding) {
 	h.operation.held--
-	e.holds(h.operation, h.task.Name, -1)
-	e.forget(h.operation)
-	e.forgetNode(h.node)
-	e.endedHoldings.put(h)
+	hs.claims.holds(h.operation, h.task.Name, -1)
+	hs.tree.forget(h.operation)
+	hs.cluster.forgetNode(h.node)
+	hs.ended.put(h)
+}
+
+// start has a job start on a node. It is usage of its operation already, and no longer
+// pending.
+func (hs *holdings) start(n *node, op *operation, task allocation.TaskID, needs resource.Amounts, plan *Plan) *holding {
+	n.met(op.pool)
+	hs.lastTicket++
+	h := hs.newHolding(op, task, n, needs)
+	h.ticket = hs.lastTicket
+	hs.inFlight[h.ticket] = h
+	n.hold(h)
+	op.held++
+	op.task(task).inFlight++
+	op.lastStart = hs.moment.now
+	plan.Starts = append(plan.Starts, Start{Ticket: h.ticket, Node: n.id, Operation: op.ID, Task: task.Name, Group: task.Group, Resources: needs})
+	return h
 }

@@ -13,7 +13,7 @@ import (
 // hopes are when an operation starves, or a pool above it, by which it may preempt others:
 // as far as who starves will still be below its share when it is the operation's turn;
 // outrun says why it will not.
-func (e *Engine) hopes(op *operation) (all [stageCount]hope, outrun string) {
+func (iq *inquiries) hopes(op *operation) (all [stageCount]hope, outrun string) {
 	sooner := func(stage preemption.Stage, by starver, at time.Time) {
 		if known := all[stage].at; !at.IsZero() && (known.IsZero() || at.Before(known)) {
 			all[stage] = hope{by: by, at: at}
@@ -24,10 +24,10 @@ func (e *Engine) hopes(op *operation) (all [stageCount]hope, outrun string) {
 		sooner(preemption.NormalStage, by, starving)
 		sooner(preemption.AggressiveStage, by, aggressively)
 	}
-	from(starver{operation: op}, op.hunger, e.timeoutsOf(op))
-	if e.settings.Preemption.PriorityScope != pooltree.OperationOnly {
+	from(starver{operation: op}, op.clock, iq.tree.timeoutsOf(op))
+	if iq.moment.settings.Preemption.PriorityScope != pooltree.OperationOnly {
 		for p := op.pool; p.parent != nil; p = p.parent {
-			from(starver{pool: p}, p.hunger, p.timeouts())
+			from(starver{pool: p}, p.clock, p.timeouts())
 		}
 	}
 	for stage := range all {
@@ -36,7 +36,7 @@ func (e *Engine) hopes(op *operation) (all [stageCount]hope, outrun string) {
 			continue
 		}
 		var taken resource.Amounts
-		if h.rivals, taken = e.rivals(op, *h); !h.by.owed(op.order.Next(), taken, e.total) {
+		if h.rivals, taken = iq.rivals(op, *h); !h.by.owed(op.order.Next(), taken, iq.cluster.total) {
 			outrun = "others have been told to leave for all that it is owed"
 			if h.by.pool != nil {
 				outrun = fmt.Sprintf("others leave for pool %q until it has its fair share, and operations that come before this one take all of that", h.by.pool.name)
@@ -50,14 +50,14 @@ func (e *Engine) hopes(op *operation) (all [stageCount]hope, outrun string) {
 // rivals counts the jobs of others for which jobs have to leave before it is the turn of an
 // operation, of those that starve by then, and what they take of that who starves for it
 // lacks.
-func (e *Engine) rivals(op *operation, h hope) (jobs int, taken resource.Amounts) {
+func (iq *inquiries) rivals(op *operation, h hope) (jobs int, taken resource.Amounts) {
 	counted := map[*operation]bool{op: true}
 	count := func(other *operation, lacks bool) {
 		if counted[other] || !other.active() || !other.order.Before(op.order) {
 			return
 		}
 		counted[other] = true
-		n, needs := e.before(other, op)
+		n, needs := iq.before(other, op)
 		jobs += n
 		if lacks {
 			taken = taken.Add(needs.Times(int64(n)))
@@ -69,12 +69,12 @@ func (e *Engine) rivals(op *operation, h hope) (jobs int, taken resource.Amounts
 		}
 	}
 	for _, other := range op.pool.operations {
-		if starves, _ := other.hunger.Starves(e.timeoutsOf(other)); !starves.IsZero() && !starves.After(h.at) {
+		if starves, _ := other.clock.Starves(iq.tree.timeoutsOf(other)); !starves.IsZero() && !starves.After(h.at) {
 			count(other, false)
 		}
 	}
-	for stage := range e.starving {
-		for _, other := range e.starving[stage] {
+	for stage := range iq.stages.starving {
+		for _, other := range iq.stages.starving[stage] {
 			count(other, false)
 		}
 	}
@@ -84,7 +84,7 @@ func (e *Engine) rivals(op *operation, h hope) (jobs int, taken resource.Amounts
 // before is how many jobs another operation starts before it is the turn of op, and what
 // each of them needs: in a FIFO pool all that it has, elsewhere those that bring it, or the
 // pool that it is in, to where op is, or the pool that op is in.
-func (e *Engine) before(other, op *operation) (jobs int, needs resource.Amounts) {
+func (iq *inquiries) before(other, op *operation) (jobs int, needs resource.Amounts) {
 	waiting := int64(0)
 	for i := range other.tasks {
 		if t := &other.tasks[i]; t.effective() > 0 {
@@ -106,7 +106,7 @@ func (e *Engine) before(other, op *operation) (jobs int, needs resource.Amounts)
 		mine = p.order
 	}
 	k := greatest(share)
-	lacks := min(mine.Satisfaction(), 1)*share.FairShare[k]*float64(e.total.Of(k)) - float64(its.Usage().Of(k))
+	lacks := min(mine.Satisfaction(), 1)*share.FairShare[k]*float64(iq.cluster.total.Of(k)) - float64(its.Usage().Of(k))
 	n := int64(1)
 	if needs.Of(k) > 0 {
 		n = max(1, int64(math.Ceil(lacks/float64(needs.Of(k)))))

@@ -34,9 +34,24 @@ type Inquiry struct {
 	pool    scheduling.PoolName
 	// search looks for those who could have to leave; nil: nobody asks for that.
 	search *search
-	// hunger is how the operation fares, tail are facts that come last.
-	hunger, tail []Fact
-	x            Explanation
+	// fares is how the operation does, tail are facts that come last.
+	fares, tail []Fact
+	x           Explanation
+}
+
+// inquiries notes what only the engine knows for those who ask.
+type inquiries struct {
+	*tree
+
+	gangs    *gangs
+	victims  *selector
+	graceful *graceful
+	stages   *stages
+
+	// survey is what those see who ask, until the next update; nil: nobody has. surveys
+	// numbers them.
+	survey  *survey
+	surveys uint64
 }
 
 const (
@@ -48,33 +63,34 @@ const (
 // Inquire begins to ask why the jobs of an operation do not start, and why its share is
 // what it is.
 func (e *Engine) Inquire(id scheduling.OperationID, now time.Time) (*Inquiry, error) {
-	op := e.operations[id]
+	op := e.tree.operations[id]
 	if op == nil {
 		return nil, fmt.Errorf("explain operation %s: %w", id, ErrUnknown)
 	}
-	q := &Inquiry{now: now, asks: []ask{e.ask(op, now)}, survey: e.beginSurvey()}
+	q := &Inquiry{now: now, asks: []ask{e.inquiries.ask(op, now)}, survey: e.inquiries.beginSurvey()}
 	a := &q.asks[0]
 	if len(a.tasks) > 0 {
-		a.hopes, a.outrun = e.hopes(op)
+		a.hopes, a.outrun = e.inquiries.hopes(op)
 	}
-	q.hunger = e.explainHunger(op, a.hopes)
+	q.fares = e.inquiries.explainHunger(op, a.hopes)
 	tail := &Explanation{}
-	q.x.Share = e.explainShare(tail, starver{operation: op})
-	q.tail = slices.Concat(tail.Facts, e.explainRefusals(id))
-	return q, nil
+	q.x.Share = e.inquiries.explainShare(tail, starver{operation: op})
+	noted, err := e.Facts(id)
+	q.tail = slices.Concat(tail.Facts, refusalFacts(noted))
+	return q, err
 }
 
 // InquirePool begins to ask why the share of a pool is what it is, what keeps it from
 // more, and what the operations below it wait for.
 func (e *Engine) InquirePool(name scheduling.PoolName, now time.Time) (*Inquiry, error) {
-	p := e.pools[name]
+	p := e.tree.pools[name]
 	if p == nil {
 		return nil, fmt.Errorf("explain pool %q: %w", name, ErrUnknown)
 	}
-	q := &Inquiry{now: now, pool: name, survey: e.beginSurvey(), rest: p.below(nil)}
-	q.x.Share = e.explainShare(&q.x, starver{pool: p})
+	q := &Inquiry{now: now, pool: name, survey: e.inquiries.beginSurvey(), rest: p.below(nil)}
+	q.x.Share = e.inquiries.explainShare(&q.x, starver{pool: p})
 	if p.parent != nil {
-		q.x.Facts = append(q.x.Facts, hungerFact(p.hunger, p.timeouts(), "pool "+quote(p.name)))
+		q.x.Facts = append(q.x.Facts, hungerFact(p.clock, p.timeouts(), "pool "+quote(p.name)))
 	}
 	for up := p; up != nil; up = up.parent {
 		if k, reached := reached(up.order, up.effective.Limits); reached {
@@ -106,21 +122,21 @@ func (q *Inquiry) Wants() bool {
 func (e *Engine) Attend(q *Inquiry) {
 	switch {
 	case !q.survey.taken():
-		e.proceed(q.survey)
+		e.inquiries.proceed(q.survey)
 	case q.pool == "" && !q.survey.contest.known():
-		e.compete(q.survey)
+		e.inquiries.compete(q.survey)
 	case len(q.rest) > 0:
-		e.askMore(q)
+		e.inquiries.askMore(q)
 	case q.search != nil && !q.search.over:
-		e.searchMore(q.search)
+		e.inquiries.searchMore(q.search)
 	}
 }
 
 // askMore takes note of some more of the operations of a pool. They may go by filters that
 // have come since the nodes were looked at: then that begins anew.
-func (e *Engine) askMore(q *Inquiry) {
-	if q.survey.edits != e.filters.edits {
-		q.survey = e.beginSurvey()
+func (iq *inquiries) askMore(q *Inquiry) {
+	if q.survey.edits != iq.cluster.filters.edits {
+		q.survey = iq.beginSurvey()
 	}
 	for range asksPerStep {
 		if len(q.rest) == 0 || len(q.asks) == maxAsks {
@@ -129,8 +145,8 @@ func (e *Engine) askMore(q *Inquiry) {
 		}
 		op := q.rest[0]
 		q.rest = q.rest[1:]
-		if e.operations[op.ID] == op && op.pool != nil {
-			q.asks = append(q.asks, e.ask(op, q.now))
+		if iq.tree.operations[op.ID] == op && op.pool != nil {
+			q.asks = append(q.asks, iq.ask(op, q.now))
 		}
 	}
 }
@@ -162,8 +178,8 @@ func (e *Engine) answer(q *Inquiry, err error) (Explanation, error) {
 	if err != nil {
 		return Explanation{}, err
 	}
-	e.survey = nil
-	q.survey = e.beginSurvey()
+	e.inquiries.survey = nil
+	q.survey = e.inquiries.beginSurvey()
 	for done := false; !done; done = q.Reason() {
 		for q.Wants() {
 			e.Attend(q)

@@ -54,17 +54,17 @@ type leaving struct {
 // that of a user or a drain, or it was before the engine was made. Given again it
 // changes nothing but the deadline. Of several orders the earliest deadline holds.
 func (e *Engine) Leave(job scheduling.JobID, order LeaveOrder) error {
-	h := e.allocations[job]
+	h := e.holdings.allocations[job]
 	if h == nil {
 		return fmt.Errorf("job %s leaves: %w", job, ErrUnknown)
 	}
 	if h.leaving == nil {
-		e.beginLeaving(h, order.Kind, order.planned())
+		e.holdings.beginLeaving(h, order.Kind, order.planned())
 		if rated(order.Kind) && !order.Restored {
 			h.operation.pool.taken(order.planned(), true)
 		}
 		h.leaving.deadline = order.Deadline
-		e.hold(h, order)
+		e.claims.hold(h, order)
 	}
 	l := h.leaving
 	// What was planned has the deadline of the plan until it is committed.
@@ -81,7 +81,7 @@ func (e *Engine) Leave(job scheduling.JobID, order LeaveOrder) error {
 // Stay takes back a Preempt whose proposal was refused or lost. Of a job that has been
 // told to go all the same, or has gone, nothing changes.
 func (e *Engine) Stay(job scheduling.JobID) {
-	h := e.allocations[job]
+	h := e.holdings.allocations[job]
 	if h == nil || h.leaving == nil || h.leaving.committed {
 		return
 	}
@@ -89,39 +89,39 @@ func (e *Engine) Stay(job scheduling.JobID) {
 	if rated(h.leaving.kind) {
 		op.pool.taken(h.leaving.ordered, false)
 	}
-	e.endLeaving(h)
+	e.holdings.endLeaving(h)
 	op.order.AddUsage(h.Resources)
 	op.groups.Add(&h.Member)
 	if c != nil && c.victims == 0 {
-		e.endClaim(c, ClaimRefused)
+		e.claims.endClaim(c, ClaimRefused)
 	}
-	e.trim(h.node)
+	e.claims.trim(h.node)
 }
 
 // beginLeaving takes an allocation out of the usage of its operation.
-func (e *Engine) beginLeaving(h *holding, kind lifecycle.PreemptionKind, at time.Time) {
+func (hs *holdings) beginLeaving(h *holding, kind lifecycle.PreemptionKind, at time.Time) {
 	op := h.operation
 	op.groups.Remove(&h.Member)
-	h.leaving = e.endedLeaving.take()
+	h.leaving = hs.endedLeaving.take()
 	h.leaving.kind, h.leaving.ordered = kind, at
 	op.order.SubUsage(h.Resources)
 	op.order.AddLeaving(h.Resources)
 	h.node.leaving = h.node.leaving.Add(h.Resources)
 	op.leavers++
-	e.countGentle(kind, 1)
+	hs.countGentle(kind, 1)
 }
 
 // endLeaving is for an allocation that has gone, or stays.
-func (e *Engine) endLeaving(h *holding) {
+func (hs *holdings) endLeaving(h *holding) {
 	op := h.operation
 	op.order.SubLeaving(h.Resources)
 	h.node.leaving = h.node.leaving.Sub(h.Resources)
 	op.leavers--
-	e.countGentle(h.leaving.kind, -1)
+	hs.countGentle(h.leaving.kind, -1)
 	if c := h.leaving.claim; c != nil {
 		c.victims--
 	}
-	e.endedLeaving.put(h.leaving)
+	hs.endedLeaving.put(h.leaving)
 	h.leaving = nil
 }
 
@@ -130,3 +130,25 @@ func (h *holding) leavesFor(c *claim) bool { return h.leaving != nil && h.leavin
 
 // remaining is what the allocations of a node will hold once those that leave have gone.
 func (n *node) remaining() resource.Amounts { return n.usage.Sub(n.leaving) }
+
+// preempt has an allocation leave, for the job of a claim or for nobody.
+func (hs *holdings) preempt(h *holding, now time.Time, kind lifecycle.PreemptionKind, c *claim, reason Reason, plan *Plan) {
+	timeout := h.operation.effective.Starvation.PreemptionTimeout
+	if kind == lifecycle.GracefulPreemption {
+		timeout = h.operation.effective.Starvation.GracefulTimeout
+	}
+	p := Preempt{Job: h.Job, Node: h.node.id, Operation: h.operation.ID, Kind: kind, Timeout: timeout, Reason: reason}
+	hs.beginLeaving(h, kind, now)
+	if rated(kind) {
+		h.operation.pool.taken(now, true)
+		p.Rated = h.operation.pool.limited(hs.tree.rated)
+	}
+	h.leaving.deadline, h.leaving.reason = now.Add(timeout), reason
+	if c != nil {
+		p.For, p.Hold = c.beneficiary(), c.operation.effective.Starvation.WaitingTimeout
+		c.victims++
+		h.leaving.claim = c
+		c.extend(h.leaving.deadline)
+	}
+	plan.Preempts = append(plan.Preempts, p)
+}

@@ -11,9 +11,22 @@ import (
 	"weir/scheduling/resource"
 )
 
+// repair has jobs go that use more than limits, or than their node has.
+type repair struct {
+	*tree
+
+	claims   *claims
+	holdings *holdings
+
+	// exceeded says that limits are; round numbers the choices of jobs that have to go for them.
+	exceeded bool
+	round    uint64
+	scratch  []*holding
+}
+
 // excess is what is found of operations and pools that use more than they may.
 type excess struct {
-	engine *Engine
+	moment *moment
 	// held is what counts of an element.
 	held func(*allocation.Element) resource.Amounts
 	// all have those below before those above; operations are those at or below them, of
@@ -26,20 +39,20 @@ type excess struct {
 // findExcess finds, as of an update, whether limits are exceeded, gives back the claims
 // that exceed them, and chooses the jobs that have to go for them, of all nodes. What is
 // about to start is chosen when it is a job.
-func (e *Engine) findExcess(now time.Time) {
-	e.repairs++
-	e.chooseHastened(now)
-	x := excess{engine: e, held: (*allocation.Element).Usage}
-	x.find(e.root, nil, now)
-	if e.exceeded = len(x.all) > 0; !e.exceeded {
+func (re *repair) findExcess(now time.Time) {
+	re.round++
+	re.chooseHastened(now)
+	x := excess{moment: re.moment, held: (*allocation.Element).Usage}
+	x.find(re.tree.root, nil, now)
+	if re.exceeded = len(x.all) > 0; !re.exceeded {
 		return
 	}
-	for _, h := range e.inFlight {
+	for _, h := range re.holdings.inFlight {
 		x.of[h.operation].Sub(h.Resources)
 	}
-	e.giveBack(x.of)
+	re.giveBack(x.of)
 	for _, m := range preemption.Repair(x.all, x.operations) {
-		e.allocations[m.Job].repair = e.repairs
+		re.holdings.allocations[m.Job].repair = re.round
 	}
 }
 
@@ -77,27 +90,17 @@ func (x *excess) judge(of *allocation.Element, limits, ceiling resource.Amounts,
 	case beyond.IsZero():
 		*beyond = now
 	}
-	allowed := x.engine.allowed(limits, ceiling, *beyond, now)
+	allowed := x.moment.allowed(limits, ceiling, *beyond, now)
 	if held := x.held(of); !held.Fits(allowed) {
 		return &preemption.Excess{Amounts: held.Sub(allowed), Above: above}
 	}
 	return above
 }
 
-// allowed is what an element may use that has been beyond its ceiling since a time. A
-// ceiling moves with the nodes that there are: as with the jobs of a node that has shrunk,
-// nothing has to go before that has lasted.
-func (e *Engine) allowed(limits, ceiling resource.Amounts, beyond, now time.Time) resource.Amounts {
-	if beyond.IsZero() || now.Sub(beyond) < e.config.OvercommitDuration {
-		return limits
-	}
-	return limits.Min(ceiling)
-}
-
 // giveBack ends claims of operations that use more than they may, the latest first.
-func (e *Engine) giveBack(of map[*operation]*preemption.Excess) {
+func (re *repair) giveBack(of map[*operation]*preemption.Excess) {
 	var claims []*claim
-	for _, c := range e.claims {
+	for _, c := range re.claims.all {
 		if of[c.operation] != nil {
 			claims = append(claims, c)
 		}
@@ -108,27 +111,27 @@ func (e *Engine) giveBack(of map[*operation]*preemption.Excess) {
 	for _, c := range claims {
 		if x := of[c.operation]; x.RelievedBy(c.resources) {
 			x.Sub(c.resources)
-			e.endClaim(c, ClaimOverLimits)
+			re.claims.endClaim(c, ClaimOverLimits)
 		}
 	}
 }
 
 // repair has those jobs of a node go that were chosen, while limits are exceeded.
-func (e *Engine) repair(n *node, now time.Time, plan *Plan) {
-	if !e.exceeded {
+func (re *repair) repair(n *node, now time.Time, plan *Plan) {
+	if !re.exceeded {
 		return
 	}
-	all := e.scratch[:0]
+	all := re.scratch[:0]
 	for _, h := range n.held {
-		if h.repair == e.repairs && h.Grouped() {
+		if h.repair == re.round && h.Grouped() {
 			all = append(all, h)
 		}
 	}
-	e.scratch = all
+	re.scratch = all
 	slices.SortFunc(all, easiestFirst)
 	for _, h := range all {
-		if reason, exceeds := e.exceeds((*allocation.Element).Usage, h, now); exceeds {
-			e.preempt(h, now, lifecycle.ResourceLimitsViolated, nil, reason, plan)
+		if reason, exceeds := re.exceeds((*allocation.Element).Usage, h, now); exceeds {
+			re.holdings.preempt(h, now, lifecycle.ResourceLimitsViolated, nil, reason, plan)
 			n.attempted = now
 		}
 	}
@@ -136,13 +139,13 @@ func (e *Engine) repair(n *node, now time.Time, plan *Plan) {
 
 // exceeds reports whether the operation of h, or a pool above it, the nearest first, holds
 // more than it may of something that h holds.
-func (e *Engine) exceeds(held func(*allocation.Element) resource.Amounts, h *holding, now time.Time) (Reason, bool) {
+func (re *repair) exceeds(held func(*allocation.Element) resource.Amounts, h *holding, now time.Time) (Reason, bool) {
 	op := h.operation
-	if r, exceeds := violation(held(op.order), op.effective.Limits, e.allowed(op.effective.Limits, op.ceiling, op.beyond, now), h.Resources); exceeds {
+	if r, exceeds := violation(held(op.order), op.effective.Limits, re.moment.allowed(op.effective.Limits, op.ceiling, op.beyond, now), h.Resources); exceeds {
 		return r, true
 	}
 	for p := op.pool; p != nil; p = p.parent {
-		if r, exceeds := violation(held(p.order), p.effective.Limits, e.allowed(p.effective.Limits, p.ceiling, p.beyond, now), h.Resources); exceeds {
+		if r, exceeds := violation(held(p.order), p.effective.Limits, re.moment.allowed(p.effective.Limits, p.ceiling, p.beyond, now), h.Resources); exceeds {
 			r.Pool = p.name
 			return r, true
 		}

@@ -50,78 +50,45 @@ func (e *Engine) SetNode(id scheduling.NodeID, limits resource.Amounts, schedula
 	if err := limits.Validate(); err != nil {
 		return fmt.Errorf("set node %s: %w", id, err)
 	}
-	n := e.node(id)
+	n := e.cluster.node(id)
 	if !n.known || n.limits != limits || n.schedulable != schedulable || !slices.Equal(n.tags, tags) {
-		e.age++
-		e.layout++
+		e.moment.age++
+		e.cluster.layout++
 	}
-	e.count(n, resource.Amounts.Sub)
+	e.cluster.count(n, resource.Amounts.Sub)
 	n.limits, n.known, n.schedulable = limits, true, schedulable
 	if !slices.Equal(n.tags, tags) {
 		n.tags = slices.Clone(tags)
-		n.match(e.filters.all)
+		n.match(e.cluster.filters.all)
 	}
-	e.count(n, resource.Amounts.Add)
-	e.nodesChanged = true
+	e.cluster.count(n, resource.Amounts.Add)
+	e.cluster.nodesChanged = true
 	n.judge()
-	e.trim(n)
+	e.claims.trim(n)
 	return nil
 }
 
 // RemoveNode takes a node out of the cluster. What its allocations hold stays
 // used until each is removed.
 func (e *Engine) RemoveNode(id scheduling.NodeID) error {
-	n, err := e.knownNode(id)
+	n, err := e.cluster.knownNode(id)
 	if err != nil {
 		return fmt.Errorf("remove node %s: %w", id, err)
 	}
-	e.count(n, resource.Amounts.Sub)
-	e.age++
-	e.layout++
+	e.cluster.count(n, resource.Amounts.Sub)
+	e.moment.age++
+	e.cluster.layout++
 	n.limits, n.known, n.schedulable, n.awaited = resource.Amounts{}, false, false, false
-	e.nodesChanged = true
+	e.cluster.nodesChanged = true
 	for len(n.claims) > 0 {
-		e.endClaim(n.claims[0], ClaimNodeLost)
+		e.claims.endClaim(n.claims[0], ClaimNodeLost)
 	}
 	if n.reserved.pool != nil {
 		n.reserved.end()
 	}
 	n.judge()
-	e.forgetNode(n)
+	e.cluster.forgetNode(n)
 	return nil
-}
-
-// node returns the node of this id, unknown as yet when there is none.
-func (e *Engine) node(id scheduling.NodeID) *node {
-	n := e.nodes[id]
-	if n == nil {
-		n = &node{id: id}
-		n.match(e.filters.all)
-		n.place = len(e.list)
-		e.list = append(e.list, n)
-		e.nodes[id] = n
-	}
-	return n
-}
-
-// knownNode returns a node that has registered and was not removed.
-func (e *Engine) knownNode(id scheduling.NodeID) (*node, error) {
-	if n := e.nodes[id]; n != nil && n.known {
-		return n, nil
-	}
-	return nil, ErrUnknown
-}
-
-// forgetNode drops a node that is not known and holds nothing.
-func (e *Engine) forgetNode(n *node) {
-	if n.known || len(n.held)+len(n.claims) > 0 || e.nodes[n.id] != n {
-		return
-	}
-	last := e.list[len(e.list)-1]
-	e.list[n.place], last.place = last, n.place
-	e.list[len(e.list)-1] = nil
-	e.list = e.list[:len(e.list)-1]
-	delete(e.nodes, n.id)
 }
 
 // offer is the part of the node in the resources of the cluster.

@@ -74,7 +74,7 @@ type operation struct {
 	// ceiling is what max_share_ratio allows; it has used more since beyond.
 	ceiling resource.Amounts
 	beyond  time.Time
-	hunger  preemption.Clock
+	clock   preemption.Clock
 	// least is the share of the least of its jobs, as of the last update, where less than that
 	// may be missing; nil elsewhere.
 	least *resource.Vector
@@ -94,9 +94,9 @@ type operation struct {
 	settledIn uint64
 	// wanted is how many jobs it asked for in all, running ones too, at the last update.
 	wanted int64
-	// takings are those of this engine; walk is the walk through them that came by.
+	// takings are those of this engine; visit is the visit through them that came by.
 	takings []taking
-	walk    uint64
+	visit   uint64
 	// spared counts its allocations that a block kept from being victims.
 	spared [preemption.BlockedByRate + 1]uint64
 	// packing remembers nodes that fit its jobs.
@@ -129,10 +129,10 @@ type task struct {
 
 // AddOperation adds an operation without demand.
 func (e *Engine) AddOperation(op Operation) error {
-	if e.operations[op.ID] != nil {
+	if e.tree.operations[op.ID] != nil {
 		return fmt.Errorf("add operation %s: %w", op.ID, ErrExists)
 	}
-	if err := e.validate(op); err != nil {
+	if err := e.tree.validate(op); err != nil {
 		return fmt.Errorf("add operation %s: %w", op.ID, err)
 	}
 	added := &operation{
@@ -144,18 +144,18 @@ func (e *Engine) AddOperation(op Operation) error {
 	}
 	added.order.SetOwner(added)
 	added.order.SetEnabled(added.active())
-	added.attach(e.pools[op.Pool])
-	e.settle(added)
-	e.operations[op.ID] = added
-	e.changed()
+	added.attach(e.tree.pools[op.Pool])
+	e.tree.settle(added)
+	e.tree.operations[op.ID] = added
+	e.moment.changed()
 	return nil
 }
 
 // SetOperation changes pool, weight and flags of an operation.
 func (e *Engine) SetOperation(op Operation) error {
-	known, err := e.operation(op.ID)
+	known, err := e.tree.operation(op.ID)
 	if err == nil {
-		err = e.validate(op)
+		err = e.tree.validate(op)
 	}
 	if err != nil {
 		return fmt.Errorf("set operation %s: %w", op.ID, err)
@@ -164,50 +164,50 @@ func (e *Engine) SetOperation(op Operation) error {
 	same := reflect.DeepEqual(known.Operation, op)
 	if !known.active() {
 		// What began to be below its share before does not count.
-		known.hunger = preemption.Clock{}
+		known.clock = preemption.Clock{}
 	}
 	known.Operation = op
 	known.order.SetEnabled(known.active())
 	if !known.active() {
-		e.endAllClaims(known)
+		e.claims.endAllClaims(known)
 	}
-	if to := e.pools[op.Pool]; to != known.pool {
-		e.unreserve(known.order)
+	if to := e.tree.pools[op.Pool]; to != known.pool {
+		e.reservations.unreserve(known.order)
 		known.detach()
 		known.attach(to)
 	}
-	e.settle(known)
+	e.tree.settle(known)
 	if !same {
-		e.changed()
+		e.moment.changed()
 	}
 	return nil
 }
 
 // SetGang says whether an operation is of use only as a whole.
 func (e *Engine) SetGang(id scheduling.OperationID, gang bool) error {
-	op, err := e.operation(id)
+	op, err := e.tree.operation(id)
 	if err != nil {
 		return fmt.Errorf("set gang %s: %w", id, err)
 	}
 	op.Gang, op.share.Gang = gang, gang
-	e.stale = true
+	e.moment.stale = true
 	return nil
 }
 
 // RemoveOperation removes an operation. While it holds allocations it stays and
 // starts no jobs.
 func (e *Engine) RemoveOperation(id scheduling.OperationID) error {
-	op, err := e.operation(id)
+	op, err := e.tree.operation(id)
 	if err != nil {
 		return fmt.Errorf("remove operation %s: %w", id, err)
 	}
 	op.removed = true
 	op.order.SetEnabled(false)
-	e.dropGangs(op)
-	e.endAllClaims(op)
-	e.unreserve(op.order)
-	e.changed()
-	e.forget(op)
+	e.claims.dropGangs(op)
+	e.claims.endAllClaims(op)
+	e.reservations.unreserve(op.order)
+	e.moment.changed()
+	e.tree.forget(op)
 	return nil
 }
 
@@ -216,7 +216,7 @@ func (e *Engine) RemoveOperation(id scheduling.OperationID) error {
 // comment for who subtracts. Group 0 are the jobs that get what their task has learned to
 // need, others those that get so much memory each, in bytes.
 func (e *Engine) SetDemand(id scheduling.OperationID, name scheduling.TaskName, group, pending int64, perJob resource.Amounts) error {
-	op, err := e.operation(id)
+	op, err := e.tree.operation(id)
 	switch {
 	case err != nil:
 	case pending < 0:
@@ -236,18 +236,18 @@ func (e *Engine) SetDemand(id scheduling.OperationID, name scheduling.TaskName, 
 		t.passed = time.Time{}
 	}
 	t.pending, t.perJob, t.layout = pending, perJob, 0
-	e.endClaims(op, t, max(pending-t.inFlight, 0))
-	e.resize(op, t)
+	e.claims.endClaims(op, t, max(pending-t.inFlight, 0))
+	e.claims.resize(op, t)
 	if g := op.gang(name); g != nil {
 		g.layout = 0
 	}
-	op.order.SetTask(allocation.Task{TaskID: t.TaskID, Pending: t.effective(), PerJob: perJob, Closed: e.closed(op, name), Out: t.out})
+	op.order.SetTask(allocation.Task{TaskID: t.TaskID, Pending: t.effective(), PerJob: perJob, Closed: e.gangs.closed(op, name), Out: t.out})
 	op.forgetTask(t)
 	return nil
 }
 
-func (e *Engine) validate(op Operation) error {
-	if e.pools[op.Pool] == nil {
+func (tr *tree) validate(op Operation) error {
+	if tr.pools[op.Pool] == nil {
 		return fmt.Errorf("pool %q: %w", op.Pool, ErrUnknown)
 	}
 	if err := op.Options.Validate(); err != nil {
@@ -262,8 +262,8 @@ func (e *Engine) validate(op Operation) error {
 }
 
 // operation returns an operation that is not removed.
-func (e *Engine) operation(id scheduling.OperationID) (*operation, error) {
-	op := e.operations[id]
+func (tr *tree) operation(id scheduling.OperationID) (*operation, error) {
+	op := tr.operations[id]
 	if op == nil || op.removed {
 		return nil, fmt.Errorf("operation: %w", ErrUnknown)
 	}
@@ -271,19 +271,19 @@ func (e *Engine) operation(id scheduling.OperationID) (*operation, error) {
 }
 
 // forget drops a removed operation that holds nothing.
-func (e *Engine) forget(op *operation) {
+func (tr *tree) forget(op *operation) {
 	if op.removed && op.held == 0 {
 		op.detach()
-		e.drop(op.filter)
-		delete(e.operations, op.ID)
-		e.stale = true
+		tr.cluster.dropFilter(op.filter)
+		delete(tr.operations, op.ID)
+		tr.moment.stale = true
 	}
 }
 
 func (op *operation) active() bool { return op.Enabled && !op.Suspended && !op.removed }
 
 // settle gives an operation in its pool the settings that hold.
-func (e *Engine) settle(op *operation) {
+func (tr *tree) settle(op *operation) {
 	for _, g := range op.gangs {
 		g.layout = 0
 	}
@@ -291,7 +291,7 @@ func (e *Engine) settle(op *operation) {
 		op.tasks[i].layout = 0
 	}
 	op.effective = op.Options.Effective(op.pool.effective)
-	op.filter = e.change(op.filter, op.effective.TagFilter)
+	op.filter = tr.cluster.changeFilter(op.filter, op.effective.TagFilter)
 	op.order.SetFilter(op.filter)
 	op.order.SetGuarded(op.effective.Graceful || op.effective.Packing.Enable || len(op.Spread) > 0)
 	s := op.share

@@ -29,7 +29,7 @@ type pool struct {
 	// ceiling is what max_share_ratio allows; it has used more since beyond.
 	ceiling resource.Amounts
 	beyond  time.Time
-	hunger  preemption.Clock
+	clock   preemption.Clock
 	loss    loss
 	// promised is what guarantees alone give it, as a part of the cluster.
 	promised resource.Vector
@@ -37,7 +37,7 @@ type pool struct {
 	// sum, in the round excessIn.
 	excess, excesses resource.Amounts
 	excessIn         uint64
-	// way is the trial in which an operation below may gain, branch leads to it. beside is
+	// way is the selection in which an operation below may gain, branch leads to it. beside is
 	// what those beside the branch would give back then, by pools below; served: one of the
 	// pools on the branch has its fair share.
 	way    uint64
@@ -61,7 +61,7 @@ type pool struct {
 	rate preemption.Rate
 	// lengths is how long jobs below it ran.
 	lengths lengths
-	// surplus: none of its operations is scheduled, see Engine.surplus.
+	// surplus: none of its operations is scheduled, see update.surplus.
 	surplus bool
 }
 
@@ -79,7 +79,7 @@ func newPool(name scheduling.PoolName) *pool {
 // SetPool puts a pool below its parent, with this weight: a new one, or one that
 // is there with all that is below it.
 func (e *Engine) SetPool(name, parent scheduling.PoolName, weight float64) error {
-	above := e.pools[parent]
+	above := e.tree.pools[parent]
 	if above == nil {
 		return fmt.Errorf("set pool %q: parent %q: %w", name, parent, ErrUnknown)
 	}
@@ -89,11 +89,11 @@ func (e *Engine) SetPool(name, parent scheduling.PoolName, weight float64) error
 	if err := pooltree.ValidateWeight(weight); err != nil {
 		return fmt.Errorf("set pool %q: %w", name, err)
 	}
-	p := e.pools[name]
+	p := e.tree.pools[name]
 	if p == nil {
 		p = newPool(name)
-		e.setEffective(p, e.ofPool)
-		e.pools[name] = p
+		e.tree.setEffective(p, e.tree.ofPool)
+		e.tree.pools[name] = p
 	}
 	for q := above; q != nil; q = q.parent {
 		if q == p {
@@ -102,18 +102,18 @@ func (e *Engine) SetPool(name, parent scheduling.PoolName, weight float64) error
 	}
 	p.share.Weight, p.share.InferWeight = weight, false
 	if p.parent != above {
-		e.unreserve(p.order)
+		e.reservations.unreserve(p.order)
 		p.detach()
 		p.attach(above)
-		e.layout++
+		e.cluster.layout++
 	}
-	e.changed()
+	e.moment.changed()
 	return nil
 }
 
 // RemovePool removes a pool that holds neither pools nor operations.
 func (e *Engine) RemovePool(name scheduling.PoolName) error {
-	p := e.pools[name]
+	p := e.tree.pools[name]
 	switch {
 	case name == scheduling.RootPool:
 		return fmt.Errorf("remove pool %q: %w", name, pooltree.ErrRootPool)
@@ -123,17 +123,17 @@ func (e *Engine) RemovePool(name scheduling.PoolName) error {
 		return fmt.Errorf("remove pool %q: %w: it has %d pools and %d operations", name, ErrInUse, len(p.pools), len(p.operations))
 	}
 	p.detach()
-	e.drop(p.filter)
-	delete(e.pools, name)
-	e.stale = true
+	e.cluster.dropFilter(p.filter)
+	delete(e.tree.pools, name)
+	e.moment.stale = true
 	return nil
 }
 
 // renamePools gives pools the names that they have in tree. A pool whose name has
 // gone to another one gets a name that none can have, until it goes too.
-func (e *Engine) renamePools(tree pooltree.Tree) {
-	known := make(map[scheduling.PoolID]*pool, len(e.pools))
-	for _, p := range e.pools {
+func (tr *tree) renamePools(tree pooltree.Tree) {
+	known := make(map[scheduling.PoolID]*pool, len(tr.pools))
+	for _, p := range tr.pools {
 		known[p.id] = p
 	}
 	to := map[*pool]scheduling.PoolName{}
@@ -141,7 +141,7 @@ func (e *Engine) renamePools(tree pooltree.Tree) {
 		if p.ID == 0 {
 			continue
 		}
-		here := e.pools[p.Name]
+		here := tr.pools[p.Name]
 		if here != nil && (here.id == p.ID || here.id == 0) {
 			continue
 		}
@@ -153,11 +153,11 @@ func (e *Engine) renamePools(tree pooltree.Tree) {
 		}
 	}
 	for p := range to {
-		delete(e.pools, p.name)
+		delete(tr.pools, p.name)
 	}
 	for p, name := range to {
 		p.rename(name)
-		e.pools[name] = p
+		tr.pools[name] = p
 	}
 }
 
@@ -200,19 +200,21 @@ func without[T comparable](all []T, one T) []T {
 
 // Pools returns every pool before those below it, the root first, by name. It costs
 // time in proportion to their number. What is guaranteed is that of the last Snapshot.
-func (e *Engine) Pools() []PoolView { return e.viewPool(e.root, make([]PoolView, 0, len(e.pools))) }
+func (e *Engine) Pools() []PoolView {
+	return e.tree.viewPool(e.tree.root, make([]PoolView, 0, len(e.tree.pools)))
+}
 
 // Below reports whether, as of the last Tick, somebody is below its fair share, or its min
 // share, and so may come to starve.
-func (e *Engine) Below() bool { return e.below }
+func (e *Engine) Below() bool { return e.update.below }
 
 // Pressing reports whether, as of the last Tick, a heartbeat of a node on which nothing
 // has ended may come to something: because some starve or limits are exceeded, because a
 // gang waits for room, or because operations are preempted ahead of need.
 func (e *Engine) Pressing() (now, gracefully bool) {
-	now = e.exceeded || len(e.reserved) > 0 || slices.ContainsFunc(e.gangs, func(g *gang) bool { return g.missing() > 0 && g.waiting() > 0 && !g.out })
-	for _, starving := range e.starving {
+	now = e.repair.exceeded || len(e.reservations.reserved) > 0 || slices.ContainsFunc(e.gangs.all, func(g *gang) bool { return g.missing() > 0 && g.waiting() > 0 && !g.out })
+	for _, starving := range e.stages.starving {
 		now = now || len(starving) > 0
 	}
-	return now, e.gracefully
+	return now, e.graceful.any
 }

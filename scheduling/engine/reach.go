@@ -14,15 +14,15 @@ import (
 // when the engine was made. Until the tree's node_reconnection_timeout is over, what would
 // fit there is not said never to fit.
 func (e *Engine) Await(id scheduling.NodeID, awaited bool) error {
-	n, err := e.knownNode(id)
+	n, err := e.cluster.knownNode(id)
 	if err != nil {
 		return fmt.Errorf("await node %s: %w", id, err)
 	}
 	if n.awaited != awaited {
-		e.count(n, resource.Amounts.Sub)
+		e.cluster.count(n, resource.Amounts.Sub)
 		n.awaited = awaited
-		e.count(n, resource.Amounts.Add)
-		e.layout++
+		e.cluster.count(n, resource.Amounts.Add)
+		e.cluster.layout++
 	}
 	return nil
 }
@@ -43,16 +43,16 @@ type likeness struct {
 }
 
 // classify puts alike nodes together that take jobs, or are about to.
-func (e *Engine) classify() {
-	if e.classified == e.layout && e.classEdits == e.filters.edits {
+func (cl *cluster) classify() {
+	if cl.classified == cl.layout && cl.classEdits == cl.filters.edits {
 		return
 	}
-	e.classified, e.classEdits = e.layout, e.filters.edits
-	clear(e.classes)
-	e.classes = e.classes[:0]
+	cl.classified, cl.classEdits = cl.layout, cl.filters.edits
+	clear(cl.classes)
+	cl.classes = cl.classes[:0]
 	at := make(map[likeness]int)
 	var takes []byte
-	for _, n := range e.list {
+	for _, n := range cl.list {
 		if !n.known || !n.schedulable && !n.awaited {
 			continue
 		}
@@ -60,11 +60,11 @@ func (e *Engine) classify() {
 		l := likeness{n.limits, string(takes), !n.schedulable}
 		i, known := at[l]
 		if !known {
-			i = len(e.classes)
+			i = len(cl.classes)
 			at[l] = i
-			e.classes = append(e.classes, alike{allocation.Hosts{Limits: n.limits}, n.takes, !n.schedulable})
+			cl.classes = append(cl.classes, alike{allocation.Hosts{Limits: n.limits}, n.takes, !n.schedulable})
 		}
-		e.classes[i].Nodes++
+		cl.classes[i].Nodes++
 	}
 }
 
@@ -81,28 +81,28 @@ func taken(to []byte, takes []bool) []byte {
 }
 
 // findRoom finds what fits on the nodes for a gang, if anything that matters has changed.
-func (e *Engine) findRoom(g *gang) {
-	if g.layout == e.layout {
+func (cl *cluster) findRoom(g *gang) {
+	if g.layout == cl.layout {
 		return
 	}
-	e.classify()
-	g.layout = e.layout
+	cl.classify()
+	g.layout = cl.layout
 	var jobs []allocation.Task
 	g.needs(func(perJob resource.Amounts, n int64) {
 		jobs = append(jobs, allocation.Task{Pending: n, PerJob: perJob})
 	})
-	g.fit = allocation.Together(jobs, e.hostsOf(g, false))
+	g.fit = allocation.Together(jobs, cl.hostsOf(g, false))
 	g.hope = g.fit
-	if !g.fit.All() && slices.ContainsFunc(e.classes, func(c alike) bool { return c.awaited }) {
-		g.hope = allocation.Together(jobs, e.hostsOf(g, true))
+	if !g.fit.All() && slices.ContainsFunc(cl.classes, func(c alike) bool { return c.awaited }) {
+		g.hope = allocation.Together(jobs, cl.hostsOf(g, true))
 	}
 }
 
 // hostsOf yields the nodes that take jobs of a gang, and those too, perhaps, that are about to.
-func (e *Engine) hostsOf(g *gang, awaited bool) iter.Seq[allocation.Hosts] {
+func (cl *cluster) hostsOf(g *gang, awaited bool) iter.Seq[allocation.Hosts] {
 	return func(yield func(allocation.Hosts) bool) {
-		for i := range e.classes {
-			c := &e.classes[i]
+		for i := range cl.classes {
+			c := &cl.classes[i]
 			if (awaited || !c.awaited) && g.operation.order.Matches(c.takes) && !yield(c.Hosts) {
 				return
 			}
@@ -113,19 +113,19 @@ func (e *Engine) hostsOf(g *gang, awaited bool) iter.Seq[allocation.Hosts] {
 // outOfReach reports whether a gang that is complete could not start if the tree was
 // empty: until nodes come, limits are raised or it needs less it asks for nothing, has no
 // fair share and no turn.
-func (e *Engine) outOfReach(g *gang) bool {
+func (cl *cluster) outOfReach(g *gang) bool {
 	missing := g.missing()
 	if missing == 0 || g.waiting() < missing {
 		return false
 	}
-	return !e.hopeFor(g).All() || g.operation.beyondLimits(g.together())
+	return !cl.hopeFor(g).All() || g.operation.beyondLimits(g.together())
 }
 
 // hopeFor is how many of the jobs of a gang that have to start together fit on the nodes that
 // take jobs when these are empty; to a new engine, nodes count that are about to.
-func (e *Engine) hopeFor(g *gang) allocation.Fit {
-	e.findRoom(g)
-	if e.connected {
+func (cl *cluster) hopeFor(g *gang) allocation.Fit {
+	cl.findRoom(g)
+	if cl.moment.connected {
 		return g.fit
 	}
 	return g.hope
@@ -147,14 +147,14 @@ func (op *operation) beyondLimits(together resource.Amounts) bool {
 
 // reach finds whether some empty node holds a job of a task, if anything that matters has
 // changed.
-func (e *Engine) reach(op *operation, t *task) {
-	if t.layout == e.layout {
+func (cl *cluster) reach(op *operation, t *task) {
+	if t.layout == cl.layout {
 		return
 	}
-	e.classify()
-	t.layout, t.fits, t.hopes = e.layout, false, false
-	for i := range e.classes {
-		if c := &e.classes[i]; t.perJob.Fits(c.Limits) && op.order.Matches(c.takes) {
+	cl.classify()
+	t.layout, t.fits, t.hopes = cl.layout, false, false
+	for i := range cl.classes {
+		if c := &cl.classes[i]; t.perJob.Fits(c.Limits) && op.order.Matches(c.takes) {
 			t.fits, t.hopes = t.fits || !c.awaited, t.hopes || c.awaited
 		}
 	}
@@ -162,28 +162,28 @@ func (e *Engine) reach(op *operation, t *task) {
 
 // waitsForNodes reports whether the nodes that hold a job of a task are all about to be heard
 // again by a new engine.
-func (e *Engine) waitsForNodes(op *operation, t *task) bool {
-	e.reach(op, t)
-	return !t.fits && t.hopes && !e.connected
+func (cl *cluster) waitsForNodes(op *operation, t *task) bool {
+	cl.reach(op, t)
+	return !t.fits && t.hopes && !cl.moment.connected
 }
 
 // seekReach finds, for an update, which gangs and which jobs are out of reach.
-func (e *Engine) seekReach() {
-	for _, op := range e.operations {
+func (u *update) seekReach() {
+	for _, op := range u.tree.operations {
 		for i := range op.tasks {
 			t := &op.tasks[i]
-			waits := e.waitsForNodes(op, t)
+			waits := u.cluster.waitsForNodes(op, t)
 			if out := !t.fits && !waits || op.beyondLimits(t.perJob); out != t.out {
 				t.out = out
 				op.order.SetOut(t.TaskID, out)
-				e.age++
+				u.moment.age++
 			}
 		}
 	}
-	for _, g := range e.gangs {
-		if out := e.outOfReach(g); out != g.out {
+	for _, g := range u.gangs.all {
+		if out := u.cluster.outOfReach(g); out != g.out {
 			g.out = out
-			e.age++
+			u.moment.age++
 		}
 	}
 }

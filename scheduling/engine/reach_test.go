@@ -64,8 +64,8 @@ func TestGangOutOfReach(t *testing.T) {
 			d.pass(20*time.Second, time.Second, nodes...)
 			d.wantVictims()
 			v := d.seen("gang")
-			if v.Shares.DemandShare != (resource.Vector{}) || v.Shares.Hunger.Status != preemption.Normal || len(d.claims()) != 0 {
-				t.Errorf("out of reach it demands %v, is %+v and has claims %v", v.Shares.DemandShare, v.Shares.Hunger, d.claims())
+			if v.Shares.DemandShare != (resource.Vector{}) || v.Shares.Clock.Status != preemption.Normal || len(d.claims()) != 0 {
+				t.Errorf("out of reach it demands %v, is %+v and has claims %v", v.Shares.DemandShare, v.Shares.Clock, d.claims())
 			}
 			if greedy := d.seen("greedy"); greedy.Shares.UsageShare[resource.CPU] < 1 {
 				t.Errorf("it keeps %v of the cluster from others", 1-greedy.Shares.UsageShare[resource.CPU])
@@ -262,8 +262,8 @@ func TestJobsNoNodeHolds(t *testing.T) {
 			d.pass(20*time.Second, time.Second, nodes...)
 			d.wantVictims()
 			v, greedy := d.seen("big"), d.seen("greedy")
-			if v.Shares.DemandShare != (resource.Vector{}) || v.Shares.Hunger.Status != preemption.Normal {
-				t.Errorf("it demands %v and is %+v", v.Shares.DemandShare, v.Shares.Hunger)
+			if v.Shares.DemandShare != (resource.Vector{}) || v.Shares.Clock.Status != preemption.Normal {
+				t.Errorf("it demands %v and is %+v", v.Shares.DemandShare, v.Shares.Clock)
 			}
 			if got := greedy.Shares.FairShare[resource.CPU]; got < 1-1e-9 {
 				t.Errorf("it leaves %v of the cluster to others", got)

@@ -93,11 +93,11 @@ func TestARenamedPoolStaysHungry(t *testing.T) {
 	must(t, w.SetGang("o", true))
 	w.tick(5 * time.Second)
 	s := w.Snapshot()
-	if p := s.Pools[1]; p.Name != "b" || !p.Shares.Hunger.Since.Equal(since) {
-		t.Errorf("pool %q has been below its share since %v, want b since %v", p.Name, p.Shares.Hunger.Since, since)
+	if p := s.Pools[1]; p.Name != "b" || !p.Shares.Clock.Since.Equal(since) {
+		t.Errorf("pool %q has been below its share since %v, want b since %v", p.Name, p.Shares.Clock.Since, since)
 	}
-	if op := s.Operations[0]; op.Pool != "b" || !op.Gang || !op.Shares.Hunger.Since.Equal(since) {
-		t.Errorf("the operation is in pool %q, gang %v, below its share since %v", op.Pool, op.Gang, op.Shares.Hunger.Since)
+	if op := s.Operations[0]; op.Pool != "b" || !op.Gang || !op.Shares.Clock.Since.Equal(since) {
+		t.Errorf("the operation is in pool %q, gang %v, below its share since %v", op.Pool, op.Gang, op.Shares.Clock.Since)
 	}
 	w.starts("n")
 }

@@ -27,21 +27,30 @@ type reservation struct {
 	listed bool
 }
 
+// reservations are the nodes on which something is kept for a job that needs more.
+type reservations struct {
+	*tree
+
+	graceful *graceful
+
+	reserved []*node
+}
+
 // reserve keeps what is free on the node that is looked at for the first job of an
 // operation that is passed over there, if that is due. What is kept for a pool is kept from
 // those that come after it.
-func (e *Engine) reserve(order *allocation.Element) bool {
-	n, op := e.at, order.Owner().(*operation)
+func (rs *reservations) reserve(order *allocation.Element) bool {
+	n, op := rs.moment.at, order.Owner().(*operation)
 	r := &n.reserved
 	if r.pool != nil {
 		return r.pool == op.pool
 	}
-	if e.now.Before(r.again) || e.now.Before(op.pool.keeps) || op.effective.Packing.Enable || !order.Matches(n.takes) {
+	if rs.moment.now.Before(r.again) || rs.moment.now.Before(op.pool.keeps) || op.effective.Packing.Enable || !order.Matches(n.takes) {
 		return false
 	}
 	room := n.limits.Sub(n.claimed)
 	for _, t := range order.Tasks() {
-		if !t.Waits() || !t.PerJob.Fits(room) || op.gang(t.Name) != nil || e.withheld(op, t.PerJob) || !op.due(t.PerJob, 0) {
+		if !t.Waits() || !t.PerJob.Fits(room) || op.gang(t.Name) != nil || rs.graceful.withheld(op, t.PerJob) || !op.due(t.PerJob, 0) {
 			continue
 		}
 		if _, limited := order.Room(n.limits, t.PerJob); limited != nil {
@@ -50,11 +59,11 @@ func (e *Engine) reserve(order *allocation.Element) bool {
 		op.pool.keepsMore(1)
 		*r = reservation{
 			pool: op.pool, operation: op, task: t.TaskID, needs: t.PerJob, listed: r.listed,
-			until: e.now.Add(e.settings.GangTimeout), again: e.now.Add(2 * e.settings.GangTimeout),
+			until: rs.moment.now.Add(rs.moment.settings.GangTimeout), again: rs.moment.now.Add(2 * rs.moment.settings.GangTimeout),
 		}
 		if !r.listed {
 			r.listed = true
-			e.reserved = append(e.reserved, n)
+			rs.reserved = append(rs.reserved, n)
 		}
 		return true
 	}
@@ -85,8 +94,8 @@ func (p *pool) keepsMore(n int64) {
 
 // unreserve ends all that is kept for operations at or below an element, which goes or
 // moves.
-func (e *Engine) unreserve(of *allocation.Element) {
-	for _, n := range e.reserved {
+func (rs *reservations) unreserve(of *allocation.Element) {
+	for _, n := range rs.reserved {
 		if r := &n.reserved; r.pool != nil && r.operation.order.Below(of) {
 			r.end()
 		}
@@ -134,8 +143,8 @@ func (n *node) met(p *pool) {
 }
 
 // chargeReserved has those pay for what is kept free on nodes for whom it is kept.
-func (e *Engine) chargeReserved() {
-	for _, n := range e.reserved {
+func (rs *reservations) chargeReserved() {
+	for _, n := range rs.reserved {
 		r := &n.reserved
 		if r.pool == nil {
 			continue
@@ -149,14 +158,14 @@ func (e *Engine) chargeReserved() {
 }
 
 // reviewReserved does so on all nodes, after an update.
-func (e *Engine) reviewReserved() {
-	kept := e.reserved[:0]
-	for _, n := range e.reserved {
-		n.review(e.now)
+func (rs *reservations) reviewReserved() {
+	kept := rs.reserved[:0]
+	for _, n := range rs.reserved {
+		n.review(rs.moment.now)
 		if n.reserved.listed = n.reserved.pool != nil; n.reserved.listed {
 			kept = append(kept, n)
 		}
 	}
-	clear(e.reserved[len(kept):])
-	e.reserved = kept
+	clear(rs.reserved[len(kept):])
+	rs.reserved = kept
 }

@@ -16,31 +16,31 @@ import (
 // there. They may have gone, or be told of by Leave later. Operations, demand and
 // allocations come first. A claim whose job is not wanted any more is left out.
 func (e *Engine) AddClaim(id scheduling.NodeID, b Beneficiary, planned, expires time.Time) error {
-	n := e.node(id)
-	if e.findClaim(n, b, planned) != nil {
+	n := e.cluster.node(id)
+	if e.claims.findClaim(n, b, planned) != nil {
 		return fmt.Errorf("add claim of operation %s on node %s: %w", b.Operation, id, ErrExists)
 	}
-	if c := e.claimAgain(n, b, planned); c != nil {
+	if c := e.claims.claimAgain(n, b, planned); c != nil {
 		c.expires, c.restored = expires, true
-		e.trim(n)
+		e.claims.trim(n)
 	}
-	e.forgetNode(n)
+	e.cluster.forgetNode(n)
 	return nil
 }
 
 // EndClaims gives back what is held on a node that is lost: jobs that wait for it may
 // start elsewhere.
 func (e *Engine) EndClaims(id scheduling.NodeID) {
-	n := e.nodes[id]
+	n := e.cluster.nodes[id]
 	for n != nil && len(n.claims) > 0 {
-		e.endClaim(n.claims[len(n.claims)-1], ClaimNodeLost)
+		e.claims.endClaim(n.claims[len(n.claims)-1], ClaimNodeLost)
 	}
 }
 
 // SetRate tells when jobs of a pool, and of those below it, were preempted within the last
 // minute. A pool that is not known is left out.
 func (e *Engine) SetRate(id scheduling.PoolID, times []time.Time) {
-	for _, p := range e.pools {
+	for _, p := range e.tree.pools {
 		if p.id != id {
 			continue
 		}
@@ -53,7 +53,7 @@ func (e *Engine) SetRate(id scheduling.PoolID, times []time.Time) {
 // SetAttempted tells when preemption was tried last on a node: it is tried again when the
 // backoff is over. A node that is not known is left out.
 func (e *Engine) SetAttempted(id scheduling.NodeID, at time.Time) {
-	if n := e.nodes[id]; n != nil && at.After(n.attempted) {
+	if n := e.cluster.nodes[id]; n != nil && at.After(n.attempted) {
 		n.attempted = at
 	}
 }

@@ -86,8 +86,8 @@ func (q *Inquiry) newSearch(a *ask, v verdict) *search {
 
 // searchMore looks at some more nodes: first in the normal stage, and if there is nothing,
 // in the aggressive one.
-func (e *Engine) searchMore(s *search) {
-	if e.operations[s.id] != s.op || !s.op.active() || !e.stands(s.hopes[s.stage].by) {
+func (iq *inquiries) searchMore(s *search) {
+	if iq.tree.operations[s.id] != s.op || !s.op.active() || !iq.stands(s.hopes[s.stage].by) {
 		s.over = true
 		return
 	}
@@ -96,8 +96,8 @@ func (e *Engine) searchMore(s *search) {
 		n := s.nodes[s.next]
 		s.next++
 		looked += len(n.held)
-		if n.schedulable && !n.overcommitted && e.nodes[n.id] == n {
-			e.searchNode(s, n)
+		if n.schedulable && !n.overcommitted && iq.cluster.nodes[n.id] == n {
+			iq.searchNode(s, n)
 		}
 	}
 	switch {
@@ -112,28 +112,28 @@ func (e *Engine) searchMore(s *search) {
 }
 
 // stands reports whether who starves is in the tree still.
-func (e *Engine) stands(s starver) bool {
-	return s.pool == nil || e.pools[s.pool.name] == s.pool
+func (iq *inquiries) stands(s starver) bool {
+	return s.pool == nil || iq.tree.pools[s.pool.name] == s.pool
 }
 
 // searchNode chooses victims on a node, as of the time at which that is due.
-func (e *Engine) searchNode(s *search, n *node) {
+func (iq *inquiries) searchNode(s *search, n *node) {
 	h := s.hopes[s.stage]
 	at := later(s.now, h.at)
 	if !n.attempted.IsZero() {
 		at = later(at, n.attempted.Add(s.backoff))
 	}
-	candidates := e.mayLeave(s.stage, n, at, func(h *holding, block preemption.Block) {
+	candidates := iq.victims.mayLeave(s.stage, n, at, func(h *holding, block preemption.Block) {
 		if h.operation != s.op {
 			s.spared[stay{block, h.operation.pool.name}]++
 		}
 	})
-	e.round++
-	victims, room, ok := e.victims(s.stage, n, s.op, s.needs, resource.Infinite, h.by, candidates)
+	iq.victims.round++
+	victims, room, ok := iq.victims.choose(s.stage, n, s.op, s.needs, resource.Infinite, h.by, candidates)
 	if !ok || len(victims) == 0 {
 		return
 	}
-	for _, h := range e.others {
+	for _, h := range iq.victims.others {
 		room = room.Add(h.Resources)
 	}
 	f := find{at: at, node: n.id, all: len(victims), places: allocation.Holds(room, s.needs)}

@@ -16,15 +16,15 @@ import (
 // fails, half done but consistent, when a pool that is no longer in the tree holds
 // operations.
 func (e *Engine) SetTree(tree pooltree.Tree) error {
-	e.renamePools(tree)
-	e.settings = tree.Settings()
-	e.shares.Options = shareOptions(e.settings)
-	e.rated = false
+	e.tree.renamePools(tree)
+	e.moment.settings = tree.Settings()
+	e.tree.shares.Options = shareOptions(e.moment.settings)
+	e.tree.rated = false
 	effective, err := tree.Effective(scheduling.RootPool)
 	if err != nil {
 		return fmt.Errorf("set tree: %w", err)
 	}
-	e.setEffective(e.root, effective)
+	e.tree.setEffective(e.tree.root, effective)
 	// A parent has its place, and no pool that comes later above it, before its
 	// children move below it: no move makes a cycle.
 	for _, p := range tree.ParentsFirst() {
@@ -35,27 +35,27 @@ func (e *Engine) SetTree(tree pooltree.Tree) error {
 		if err := e.SetPool(p.Name, p.Parent, effective.Weight); err != nil {
 			return fmt.Errorf("set tree: %w", err)
 		}
-		e.pools[p.Name].id = p.ID
-		setShare(e.pools[p.Name].share, p.Options, effective)
-		e.setEffective(e.pools[p.Name], effective)
+		e.tree.pools[p.Name].id = p.ID
+		setShare(e.tree.pools[p.Name].share, p.Options, effective)
+		e.tree.setEffective(e.tree.pools[p.Name], effective)
 	}
-	return e.removeOthers(e.root, tree)
+	return e.removeOthers(e.tree.root, tree)
 }
 
 // setEffective gives a pool, and the operations in it, the settings that hold.
-func (e *Engine) setEffective(p *pool, to pooltree.Effective) {
+func (tr *tree) setEffective(p *pool, to pooltree.Effective) {
 	p.effective = to
-	e.layout++
-	p.filter = e.change(p.filter, to.TagFilter)
+	tr.cluster.layout++
+	p.filter = tr.cluster.changeFilter(p.filter, to.TagFilter)
 	p.bound(keptCeiling(p.share, p.ceiling))
 	p.order.SetTolerance(to.Preemption.LimitTolerance)
-	e.rated = e.rated || to.Preemption.RateLimit != pooltree.NoRateLimit
+	tr.rated = tr.rated || to.Preemption.RateLimit != pooltree.NoRateLimit
 	p.order.SetFilter(p.filter)
 	p.order.SetOrder(allocation.Order{
-		FIFO: to.Mode == pooltree.FIFO, ByOperations: !to.PoolSatisfaction, NoGuaranteesFirst: !e.settings.Preemption.GuaranteePriority,
+		FIFO: to.Mode == pooltree.FIFO, ByOperations: !to.PoolSatisfaction, NoGuaranteesFirst: !tr.moment.settings.Preemption.GuaranteePriority,
 	})
 	for _, op := range p.operations {
-		e.settle(op)
+		tr.settle(op)
 	}
 }
 

@@ -55,8 +55,8 @@ type Shares struct {
 	// Limits are what was set, resource.Infinite where nothing was. More is used only
 	// when they fell, or what uses it came from elsewhere; then no job starts.
 	Limits resource.Amounts
-	// Hunger is how the element has fared up to the last Tick (F.11).
-	Hunger preemption.Clock
+	// Clock is how the element has fared up to the last Tick (F.11).
+	Clock preemption.Clock
 	// Attributes are those of the last Tick that fair shares follow from.
 	Attributes Attributes
 }
@@ -244,33 +244,33 @@ func (s Snapshot) Say(alert fairshare.Alert) string {
 // Snapshot returns the engine at this moment. It costs time in proportion to the
 // number of pools, operations and nodes.
 func (e *Engine) Snapshot() Snapshot {
-	e.shares.FindGuaranteed(e.stale)
-	s := Snapshot{At: e.ticked, Stale: e.stale, Total: e.total, InFlight: len(e.inFlight)}
+	e.tree.shares.FindGuaranteed(e.moment.stale)
+	s := Snapshot{At: e.update.ticked, Stale: e.moment.stale, Total: e.cluster.total, InFlight: len(e.holdings.inFlight)}
 	s.Pools = e.Pools()
-	for _, alert := range e.alerts {
+	for _, alert := range e.update.alerts {
 		if i := slices.IndexFunc(s.Pools, func(p PoolView) bool { return string(p.Name) == alert.Pool }); i >= 0 {
 			s.Pools[i].Alerts = append(s.Pools[i].Alerts, s.Say(alert))
 		}
 	}
-	s.Operations = make([]OperationView, 0, len(e.operations))
-	for _, op := range e.operations {
-		s.Operations = append(s.Operations, e.viewOperation(op))
+	s.Operations = make([]OperationView, 0, len(e.tree.operations))
+	for _, op := range e.tree.operations {
+		s.Operations = append(s.Operations, e.gangs.viewOperation(op))
 	}
 	slices.SortFunc(s.Operations, func(a, b OperationView) int { return cmp.Compare(a.ID, b.ID) })
-	e.number(s.Operations)
-	s.Nodes = make([]NodeView, 0, len(e.nodes))
-	for _, n := range e.nodes {
+	e.tree.number(s.Operations)
+	s.Nodes = make([]NodeView, 0, len(e.cluster.nodes))
+	for _, n := range e.cluster.nodes {
 		s.Nodes = append(s.Nodes, NodeView{ID: n.id, Tags: slices.Clone(n.tags), Limits: n.limits, Usage: n.usage,
 			Leaving: n.leaving, Claimed: n.claimed, Known: n.known, Schedulable: n.schedulable, Attempted: n.attempted, Overcommitted: n.overcommitted})
 	}
 	for i := range s.Nodes {
-		if r := e.nodes[s.Nodes[i].ID].reserved; r.pool != nil {
+		if r := e.cluster.nodes[s.Nodes[i].ID].reserved; r.pool != nil {
 			s.Nodes[i].Reserved = r.operation.ID
 		}
 	}
 	slices.SortFunc(s.Nodes, func(a, b NodeView) int { return cmp.Compare(a.ID, b.ID) })
 	for i := range s.Nodes {
-		for _, c := range e.nodes[s.Nodes[i].ID].claims {
+		for _, c := range e.cluster.nodes[s.Nodes[i].ID].claims {
 			s.Claims = append(s.Claims, c.view())
 		}
 	}
@@ -278,9 +278,9 @@ func (e *Engine) Snapshot() Snapshot {
 }
 
 // number sets the scheduling indices of operations that are sorted by id.
-func (e *Engine) number(operations []OperationView) {
+func (tr *tree) number(operations []OperationView) {
 	next := 0
-	for waits := range e.filler.Order(e.root.order) {
+	for waits := range tr.filler.Order(tr.root.order) {
 		i, _ := slices.BinarySearchFunc(operations, scheduling.OperationID(waits.ID()), func(op OperationView, id scheduling.OperationID) int {
 			return cmp.Compare(op.ID, id)
 		})
@@ -292,11 +292,11 @@ func (e *Engine) number(operations []OperationView) {
 // Holdings returns all allocations, sorted by job, and then all starts in
 // flight, sorted by ticket. It costs time in proportion to their number.
 func (e *Engine) Holdings() []Holding {
-	all := make([]Holding, 0, len(e.allocations)+len(e.inFlight))
-	for _, h := range e.allocations {
+	all := make([]Holding, 0, len(e.holdings.allocations)+len(e.holdings.inFlight))
+	for _, h := range e.holdings.allocations {
 		all = append(all, h.view())
 	}
-	for _, h := range e.inFlight {
+	for _, h := range e.holdings.inFlight {
 		all = append(all, h.view())
 	}
 	slices.SortFunc(all, func(a, b Holding) int {

@@ -15,39 +15,39 @@ const spreadPatience = 5 * time.Second
 
 // crowded reports whether a job of a task that spreads over nodes waits for another one than n:
 // one that could hold it now, and has fewer of the task's jobs (F.14.1).
-func (e *Engine) crowded(op *operation, of allocation.TaskID, needs resource.Amounts, n *node) bool {
+func (cl *cluster) crowded(op *operation, of allocation.TaskID, needs resource.Amounts, n *node) bool {
 	if !slices.Contains(op.Spread, of.Name) {
 		return false
 	}
 	here := n.jobsOf(op, of.Name)
-	if here == 0 || !slices.ContainsFunc(e.list, func(m *node) bool {
-		return m != n && e.heardOf(m) && e.hasRoom(m, op, needs) && m.jobsOf(op, of.Name) < here
+	if here == 0 || !slices.ContainsFunc(cl.list, func(m *node) bool {
+		return m != n && cl.heardOf(m) && cl.hasRoom(m, op, needs) && m.jobsOf(op, of.Name) < here
 	}) {
 		return false
 	}
 	t := op.task(of)
 	if t.passed.IsZero() {
-		t.passed = e.now
+		t.passed = cl.moment.now
 	}
-	return e.now.Sub(t.passed) < spreadPatience
+	return cl.moment.now.Sub(t.passed) < spreadPatience
 }
 
 // heardOf reports whether a node has been looked at lately, or could not have been yet.
-func (e *Engine) heardOf(n *node) bool {
+func (cl *cluster) heardOf(n *node) bool {
 	if n.looked.IsZero() {
-		n.looked = e.now
+		n.looked = cl.moment.now
 	}
-	return e.now.Sub(n.looked) < spreadPatience
+	return cl.moment.now.Sub(n.looked) < spreadPatience
 }
 
 // hasRoom reports whether a job of an operation may start on a node, and fits into what nobody
 // has a claim on.
-func (e *Engine) hasRoom(m *node, op *operation, needs resource.Amounts) bool {
+func (cl *cluster) hasRoom(m *node, op *operation, needs resource.Amounts) bool {
 	if !m.known || !m.schedulable || m.overcommitted || m.reserved.pool != nil || !op.order.Matches(m.takes) {
 		return false
 	}
 	spare := m.spare()
-	return needs.Fits(spare) && e.settings.Preemption.MinSpare.Fits(spare)
+	return needs.Fits(spare) && cl.moment.settings.Preemption.MinSpare.Fits(spare)
 }
 
 // jobsOf counts the jobs of a task that a node has, or starts, and that need not leave.

@@ -26,29 +26,46 @@ type starver struct {
 	pool      *pool
 }
 
-// hungry finds who may preempt others, by stage, after an update.
-func (e *Engine) hungry() {
-	for s := range e.starving {
-		clear(e.starving[s])
-		e.starving[s] = e.starving[s][:0]
+// stages has jobs of those start that starve, in place of others (F.12.3).
+type stages struct {
+	*tree
+
+	gangs    *gangs
+	claims   *claims
+	holdings *holdings
+	victims  *selector
+	graceful *graceful
+
+	// starving are the operations that may preempt others, by stage, as of the last update;
+	// choosy says that some of them wait for nodes that their jobs fit well.
+	starving [stageCount][]*operation
+	choosy   bool
+	turns    []turn
+}
+
+// findStarving finds who may preempt others, by stage, after an update.
+func (st *stages) findStarving() {
+	for s := range st.starving {
+		clear(st.starving[s])
+		st.starving[s] = st.starving[s][:0]
 	}
-	e.gracefully, e.choosy = false, false
-	e.collect(e.root, [stageCount]starver{})
+	st.graceful.any, st.choosy = false, false
+	st.collect(st.tree.root, [stageCount]starver{})
 }
 
 // collect does so below a pool; above are the starving ones above it, by what they may.
-func (e *Engine) collect(p *pool, above [stageCount]starver) {
-	starves(p.hunger.Starvation, starver{pool: p}, &above)
+func (st *stages) collect(p *pool, above [stageCount]starver) {
+	starves(p.clock.Starvation, starver{pool: p}, &above)
 	for _, c := range p.pools {
-		e.collect(c, above)
+		st.collect(c, above)
 	}
 	for _, op := range p.operations {
-		e.gracefully = e.gracefully || op.effective.Graceful
+		st.graceful.any = st.graceful.any || op.effective.Graceful
 		by := above
-		if e.settings.Preemption.PriorityScope == pooltree.OperationOnly {
+		if st.moment.settings.Preemption.PriorityScope == pooltree.OperationOnly {
 			by = [stageCount]starver{}
 		}
-		starves(op.hunger.Starvation, starver{operation: op}, &by)
+		starves(op.clock.Starvation, starver{operation: op}, &by)
 		op.starver = starver{}
 		if !op.active() {
 			continue
@@ -57,9 +74,9 @@ func (e *Engine) collect(p *pool, above [stageCount]starver) {
 			if by[s] == op.starver {
 				continue
 			}
-			e.choosy = e.choosy || op.effective.Packing.Enable
+			st.choosy = st.choosy || op.effective.Packing.Enable
 			// Who starves below one that starves aggressively may take from beside itself.
-			e.starving[s] = append(e.starving[s], op)
+			st.starving[s] = append(st.starving[s], op)
 			if op.starver == (starver{}) {
 				op.starver, op.stage = by[s], preemption.Stage(s)
 			}
@@ -109,16 +126,16 @@ func (op *operation) shares(more, total resource.Amounts) preemption.Shares {
 	return preemption.Shares{Usage: resource.Share(op.order.Usage().Add(more), total), Fair: op.share.FairShare, Min: op.share.MinShare, Demand: op.share.DemandShare}
 }
 
-// stages preempts jobs of a node for one that starves: in the aggressive stage, and in
+// run preempts jobs of a node for one that starves: in the aggressive stage, and in
 // the normal one unless that has served someone.
-func (e *Engine) stages(n *node, now time.Time, plan *Plan) {
-	hungry := len(e.starving[preemption.AggressiveStage])+len(e.starving[preemption.NormalStage]) > 0
-	if !hungry || !n.attempted.IsZero() && now.Sub(n.attempted) < e.settings.Backoff {
+func (st *stages) run(n *node, now time.Time, plan *Plan) {
+	hungry := len(st.starving[preemption.AggressiveStage])+len(st.starving[preemption.NormalStage]) > 0
+	if !hungry || !n.attempted.IsZero() && now.Sub(n.attempted) < st.moment.settings.Backoff {
 		return
 	}
 	n.attempted = now
 	for stage := range stageCount {
-		if len(e.starving[stage]) > 0 && e.serve(stage, n, now, plan) {
+		if len(st.starving[stage]) > 0 && st.serve(stage, n, now, plan) {
 			return
 		}
 	}
@@ -134,25 +151,25 @@ type turn struct {
 // creditor is the lowest element on the way from an operation to the root that starves in a
 // stage and is owed a job of a task still, and all those that have to start with it; false: none
 // is.
-func (e *Engine) creditor(stage preemption.Stage, op *operation, task allocation.Task) (by starver, ok bool) {
+func (st *stages) creditor(stage preemption.Stage, op *operation, task allocation.Task) (by starver, ok bool) {
 	g := op.missing(task.Name)
-	if g != nil && g.vain && g.vainIn == e.age {
+	if g != nil && g.vain && g.vainIn == st.moment.age {
 		return by, false
 	}
 	owed := func(s starver) bool {
 		if g == nil {
-			return s.owed(task.PerJob, resource.Amounts{}, e.total)
+			return s.owed(task.PerJob, resource.Amounts{}, st.cluster.total)
 		}
 		others, _ := g.rest()
 		return s.element().SatisfactionWithout(resource.Amounts{}.Sub(others), task.PerJob) < 1-resource.Epsilon
 	}
 	by = starver{operation: op}
-	if op.hunger.Starvation.Acts(stage) && owed(by) {
+	if op.clock.Starvation.Acts(stage) && owed(by) {
 		return by, true
 	}
-	for p := op.pool; p != nil && e.settings.Preemption.PriorityScope != pooltree.OperationOnly; p = p.parent {
+	for p := op.pool; p != nil && st.moment.settings.Preemption.PriorityScope != pooltree.OperationOnly; p = p.parent {
 		by = starver{pool: p}
-		if p.hunger.Starvation.Acts(stage) && owed(by) {
+		if p.clock.Starvation.Acts(stage) && owed(by) {
 			return by, true
 		}
 	}
@@ -162,17 +179,17 @@ func (e *Engine) creditor(stage preemption.Stage, op *operation, task allocation
 // serve has a job start by preemption: one of the operation of a stage that has the least
 // of its fair share and a job that fits the node once victims have gone. What a pool that
 // starves has found no victims for is not tried again for others below it.
-func (e *Engine) serve(stage preemption.Stage, n *node, now time.Time, plan *Plan) bool {
-	if len(plan.Starts) >= e.config.MaxStartsPerPlan {
+func (st *stages) serve(stage preemption.Stage, n *node, now time.Time, plan *Plan) bool {
+	if len(plan.Starts) >= st.moment.config.MaxStartsPerPlan {
 		return false
 	}
-	e.round++
-	candidates, discount := e.candidates(stage, n, now)
-	if discount.IsZero() && !e.choosy && !slices.ContainsFunc(n.held, (*holding).Grouped) {
+	st.victims.round++
+	candidates, discount := st.victims.candidates(stage, n, now)
+	if discount.IsZero() && !st.choosy && !slices.ContainsFunc(n.held, (*holding).Grouped) {
 		// Nobody here could go: what runs has just started, or leaves.
 		return false
 	}
-	turns := e.contenders(stage, n, discount, now)
+	turns := st.contenders(stage, n, discount, now)
 	for i := range turns {
 		switch i {
 		case 0:
@@ -187,12 +204,12 @@ func (e *Engine) serve(stage preemption.Stage, n *node, now time.Time, plan *Pla
 		}
 		next := &turns[i]
 		p := next.by.pool
-		if p == nil || p.failed != e.round || !p.failedFor.Fits(next.task.PerJob) {
-			if e.displace(stage, n, *next, candidates, now, plan) {
+		if p == nil || p.failed != st.victims.round || !p.failedFor.Fits(next.task.PerJob) {
+			if st.displace(stage, n, *next, candidates, now, plan) {
 				return true
 			}
 			if p != nil {
-				p.failed, p.failedFor = e.round, next.task.PerJob
+				p.failed, p.failedFor = st.victims.round, next.task.PerJob
 			}
 		}
 		next.op.order.Note(allocation.NoVictims, allocation.Fact{At: now, Node: n.id})
@@ -213,15 +230,15 @@ func byTurn(a, b turn) int {
 
 // contenders are the operations that may preempt in a stage and have a job that fits the node
 // once all candidates have gone.
-func (e *Engine) contenders(stage preemption.Stage, n *node, discount resource.Amounts, now time.Time) []turn {
-	all, on := e.turns[:0], n.offered(now)
+func (st *stages) contenders(stage preemption.Stage, n *node, discount resource.Amounts, now time.Time) []turn {
+	all, on := st.turns[:0], n.offered(now)
 	spare := on.Free
-	for _, op := range e.starving[stage] {
+	for _, op := range st.starving[stage] {
 		if !op.active() {
 			continue
 		}
 		on.Free = spare.Add(discount)
-		if op.round == e.round {
+		if op.round == st.victims.round {
 			on.Free = on.Free.Sub(op.discount)
 		}
 		t, fits := op.order.Fitting(on)
@@ -229,52 +246,52 @@ func (e *Engine) contenders(stage preemption.Stage, n *node, discount resource.A
 		switch {
 		case !fits, discount.IsZero() && !op.effective.Packing.Enable:
 			// What fits without victims has started.
-		case e.withheld(op, t.PerJob):
+		case st.graceful.withheld(op, t.PerJob):
 			cause = allocation.Withheld
-		case e.crowded(op, t.TaskID, t.PerJob, n):
+		case st.cluster.crowded(op, t.TaskID, t.PerJob, n):
 			cause = allocation.Crowded
 		default:
-			if by, owed := e.creditor(stage, op, t); owed {
+			if by, owed := st.creditor(stage, op, t); owed {
 				all = append(all, turn{op, t, by})
 			}
 			continue
 		}
 		op.order.Note(cause, allocation.Fact{At: now, Node: n.id})
 	}
-	e.turns = all
+	st.turns = all
 	return all
 }
 
 // displace has a job of an operation take the place of the victims that it needs.
-func (e *Engine) displace(stage preemption.Stage, n *node, next turn, candidates []*holding, now time.Time, plan *Plan) bool {
+func (st *stages) displace(stage preemption.Stage, n *node, next turn, candidates []*holding, now time.Time, plan *Plan) bool {
 	op, task := next.op, next.task
-	victims, room, ok := e.victims(stage, n, op, task.PerJob, task.PerJob, next.by, candidates)
+	victims, room, ok := st.victims.choose(stage, n, op, task.PerJob, task.PerJob, next.by, candidates)
 	g := op.missing(task.Name)
 	switch {
 	case !ok:
 		return false
 	case len(victims) > 0:
-		c := e.addClaim(n, op, task.TaskID, task.PerJob, now)
+		c := st.claims.addClaim(n, op, task.TaskID, task.PerJob, now)
 		if g != nil {
-			e.gather(g, c)
+			st.gangs.gather(g, c)
 		}
 		for _, h := range victims {
 			if h.payer != nil {
-				h.payer.pay(h.lost, now.Sub(h.Started), e.total)
+				h.payer.pay(h.lost, now.Sub(h.Started), st.cluster.total)
 			}
-			reason := e.beyond(h, stage, next)
-			e.preempt(h, now, kinds[stage], c, reason, plan)
-			e.took(op, h.operation)
+			reason := st.victims.beyond(h, stage, next)
+			st.holdings.preempt(h, now, kinds[stage], c, reason, plan)
+			st.victims.took(op, h.operation)
 		}
-	case !e.settings.Preemption.MinSpare.Fits(room):
+	case !st.moment.settings.Preemption.MinSpare.Fits(room):
 		return false
 	case g != nil:
-		e.gather(g, e.addClaim(n, op, task.TaskID, task.PerJob, now))
+		st.gangs.gather(g, st.claims.addClaim(n, op, task.TaskID, task.PerJob, now))
 	default:
 		// It fits as it is, and has waited for a better node long enough (F.14).
 		op.order.Serve(task.PerJob)
 		op.order.AddPending(task.TaskID, -1)
-		e.start(n, op, task.TaskID, task.PerJob, plan)
+		st.holdings.start(n, op, task.TaskID, task.PerJob, plan)
 		plan.Outcome.Starts++
 	}
 	return true

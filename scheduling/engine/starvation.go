@@ -10,38 +10,38 @@ import (
 )
 
 // starve tells p, and all below, how they fare by the shares of an update (F.11).
-func (e *Engine) starve(p *pool, now time.Time) {
+func (u *update) starve(p *pool, now time.Time) {
 	for _, c := range p.pools {
-		e.starve(c, now)
+		u.starve(c, now)
 	}
 	for _, op := range p.operations {
 		s, limits := sharesOf(op.share), op.effective.Starvation
-		t := e.timeoutsOf(op)
-		if g := e.gathering; g != nil && g.operation == op {
+		t := u.tree.timeoutsOf(op)
+		if g := u.gangs.gathering; g != nil && g.operation == op {
 			// Of a gang that gathers, nothing is had until all of it is.
-			s.Usage = s.Usage.Sub(resource.Share(g.gathered(), e.total))
+			s.Usage = s.Usage.Sub(resource.Share(g.gathered(), u.cluster.total))
 		}
 		// Jobs that already hold a claim no longer count as waiting to start.
 		waits := op.share.Schedulable() && op.share.PendingJobs > 0
-		op.least = e.leastOf(op)
+		op.least = u.leastOf(op)
 		status := preemption.OperationStatus(s, limits.Tolerance, waits, op.least)
-		op.hunger.Judge(now, status, status == preemption.BelowFairShare, waits && preemption.BelowMinShare(s), t)
-		e.below = e.below || !op.hunger.From().IsZero()
-		op.fromStarving = e.settings.Preemption.FromStarving
+		op.clock.Judge(now, status, status == preemption.BelowFairShare, waits && preemption.BelowMinShare(s), t)
+		u.below = u.below || !op.clock.From().IsZero()
+		op.fromStarving = u.moment.settings.Preemption.FromStarving
 	}
 	if p.parent == nil {
 		return
 	}
 	s := sharesOf(p.share)
 	status := preemption.PoolStatus(s, p.effective.Starvation.Tolerance)
-	p.hunger.Judge(now, status, status == preemption.BelowFairShare || p.lacks(), preemption.BelowMinShare(s), p.timeouts())
-	e.below = e.below || !p.hunger.From().IsZero()
+	p.clock.Judge(now, status, status == preemption.BelowFairShare || p.lacks(), preemption.BelowMinShare(s), p.timeouts())
+	u.below = u.below || !p.clock.From().IsZero()
 }
 
 // leastOf is the share of the least that a waiting job of an operation needs of each resource, if
 // the tree tolerates that less is missing.
-func (e *Engine) leastOf(op *operation) *resource.Vector {
-	if !e.settings.Preemption.AbsoluteTolerance {
+func (u *update) leastOf(op *operation) *resource.Vector {
+	if !u.moment.settings.Preemption.AbsoluteTolerance {
 		return nil
 	}
 	needs := resource.Infinite
@@ -53,7 +53,7 @@ func (e *Engine) leastOf(op *operation) *resource.Vector {
 	if needs == resource.Infinite {
 		return nil
 	}
-	share := resource.Share(needs, e.total)
+	share := resource.Share(needs, u.cluster.total)
 	return &share
 }
 
@@ -81,8 +81,8 @@ func sharesOf(e *fairshare.Element) preemption.Shares {
 }
 
 // timeoutsOf are those of an operation, for as many jobs as it has to start.
-func (e *Engine) timeoutsOf(op *operation) preemption.Timeouts {
-	return timeouts(op.effective.Starvation, true).Shortened(op.share.PendingJobs, e.settings.Preemption.CountCoefficient)
+func (tr *tree) timeoutsOf(op *operation) preemption.Timeouts {
+	return timeouts(op.effective.Starvation, true).Shortened(op.share.PendingJobs, tr.moment.settings.Preemption.CountCoefficient)
 }
 
 func timeouts(s pooltree.EffectiveStarvation, canStarve bool) preemption.Timeouts {

@@ -54,7 +54,7 @@ func TestStarvation(t *testing.T) {
 				w.tick(tc.after)
 			}
 			s := w.Snapshot()
-			root, p, op := s.Pools[0].Shares.Hunger, s.Pools[1].Shares.Hunger, s.Operations[0].Shares.Hunger
+			root, p, op := s.Pools[0].Shares.Clock, s.Pools[1].Shares.Clock, s.Operations[0].Shares.Clock
 			if root.Status != normal || root.Starvation != non {
 				t.Errorf("the root is %s, %s", root.Status, root.Starvation)
 			}
@@ -73,7 +73,7 @@ func TestStarvation(t *testing.T) {
 			}
 			w.starts("n")
 			w.tick(time.Hour)
-			if got := w.Snapshot().Operations[0].Shares.Hunger; got != (preemption.Clock{}) {
+			if got := w.Snapshot().Operations[0].Shares.Clock; got != (preemption.Clock{}) {
 				t.Errorf("it has its jobs and is %+v", got)
 			}
 		})
@@ -94,7 +94,7 @@ func TestWithItsMinShare(t *testing.T) {
 		t.Helper()
 		w.tick(after)
 		s := w.Snapshot()
-		for _, got := range []preemption.Clock{s.Pools[1].Shares.Hunger, s.Operations[0].Shares.Hunger} {
+		for _, got := range []preemption.Clock{s.Pools[1].Shares.Clock, s.Operations[0].Shares.Clock} {
 			if got.Status != status || got.Starvation != starvation {
 				t.Fatalf("%s, %s; want %s, %s", got.Status, got.Starvation, status, starvation)
 			}
@@ -160,12 +160,12 @@ func TestGuaranteeIsHad(t *testing.T) {
 		s := d.Snapshot()
 		for _, v := range s.Pools {
 			if v.Name == "sure" {
-				p = v.Shares.Hunger
+				p = v.Shares.Clock
 			}
 		}
 		for _, v := range s.Operations {
 			if v.ID == "sure" {
-				op = v.Shares.Hunger
+				op = v.Shares.Clock
 			}
 		}
 		return p, op
@@ -216,8 +216,8 @@ func TestMinShareIsWithinTheFairShare(t *testing.T) {
 			d.pass(time.Minute, time.Second, "n")
 			d.wantRuns(runs{"sure": 2, "greedy": 6})
 			for _, v := range d.Snapshot().Pools {
-				if v.Shares.Hunger != (preemption.Clock{}) {
-					t.Errorf("pool %s is %+v", v.Name, v.Shares.Hunger)
+				if v.Shares.Clock != (preemption.Clock{}) {
+					t.Errorf("pool %s is %+v", v.Name, v.Shares.Clock)
 				}
 			}
 			d.wantVictims()
@@ -231,8 +231,8 @@ func TestMinShareIsWithinTheFairShare(t *testing.T) {
 		d.wants("greedy", "greedy", 2, slotsOf(1), nil)
 		d.pass(time.Minute, time.Second, "n")
 		for _, v := range d.Snapshot().Operations {
-			if v.Shares.Hunger != (preemption.Clock{}) {
-				t.Errorf("%s is %+v", v.ID, v.Shares.Hunger)
+			if v.Shares.Clock != (preemption.Clock{}) {
+				t.Errorf("%s is %+v", v.ID, v.Shares.Clock)
 			}
 		}
 		d.wantVictims()

@@ -24,14 +24,14 @@ type ElementClock struct {
 
 // Clocks returns the clocks that run as of the last Tick: those of pools first, by id.
 func (e *Engine) Clocks() (all []ElementClock) {
-	for _, p := range e.pools {
-		if p.id != 0 && !p.hunger.From().IsZero() {
-			all = append(all, ElementClock{Pool: p.id, Clock: p.hunger})
+	for _, p := range e.tree.pools {
+		if p.id != 0 && !p.clock.From().IsZero() {
+			all = append(all, ElementClock{Pool: p.id, Clock: p.clock})
 		}
 	}
-	for id, op := range e.operations {
-		if !op.hunger.From().IsZero() && !op.removed {
-			all = append(all, ElementClock{Operation: id, Clock: op.hunger})
+	for id, op := range e.tree.operations {
+		if !op.clock.From().IsZero() && !op.removed {
+			all = append(all, ElementClock{Operation: id, Clock: op.clock})
 		}
 	}
 	slices.SortFunc(all, func(a, b ElementClock) int {
@@ -43,17 +43,17 @@ func (e *Engine) Clocks() (all []ElementClock) {
 // SetClocks goes on from what Clocks returned: whoever is below at the next Tick has been
 // since then, and whoever is not is well. What is not known is left out.
 func (e *Engine) SetClocks(clocks []ElementClock) {
-	pools := make(map[scheduling.PoolID]*pool, len(e.pools))
-	for _, p := range e.pools {
+	pools := make(map[scheduling.PoolID]*pool, len(e.tree.pools))
+	for _, p := range e.tree.pools {
 		pools[p.id] = p
 	}
 	for _, c := range clocks {
-		p, op := pools[c.Pool], e.operations[c.Operation]
+		p, op := pools[c.Pool], e.tree.operations[c.Operation]
 		switch {
 		case c.Operation != "" && op != nil && op.active():
-			op.hunger = c.Clock
+			op.clock = c.Clock
 		case c.Operation == "" && c.Pool != 0 && p != nil:
-			p.hunger = c.Clock
+			p.clock = c.Clock
 		}
 	}
 }
@@ -79,15 +79,15 @@ type Taking struct {
 // Age returns the age as of now, at most so many takings of it.
 func (e *Engine) Age(most int) (a Age) {
 	current := false
-	for _, id := range slices.Sorted(maps.Keys(e.operations)) {
-		op := e.operations[id]
+	for _, id := range slices.Sorted(maps.Keys(e.tree.operations)) {
+		op := e.tree.operations[id]
 		first := len(a.Takings)
 		if op.settledIn != 0 && op.effective.Graceful {
-			a.Takings = append(a.Takings, Taking{Operation: id, Usage: op.settled, Former: op.settledIn != e.age})
-			current = current || op.settledIn == e.age
+			a.Takings = append(a.Takings, Taking{Operation: id, Usage: op.settled, Former: op.settledIn != e.moment.age})
+			current = current || op.settledIn == e.moment.age
 		}
 		for _, t := range op.takings {
-			if t.age == e.age && e.operations[t.from.ID] == t.from {
+			if t.age == e.moment.age && e.tree.operations[t.from.ID] == t.from {
 				a.Takings = append(a.Takings, Taking{Operation: id, From: t.from.ID, Usage: t.usage})
 				current = true
 			}
@@ -96,7 +96,7 @@ func (e *Engine) Age(most int) (a Age) {
 	}
 	a.Takings = a.Takings[:min(len(a.Takings), most)]
 	if current {
-		a.Digest = e.digest()
+		a.Digest = e.tree.digest()
 	}
 	return a
 }
@@ -104,42 +104,42 @@ func (e *Engine) Age(most int) (a Age) {
 // SetAge goes on from what Age returned, after a Tick. The age is over if anything is not
 // as it was then; while nodes are awaited, nobody can say, and it goes on.
 func (e *Engine) SetAge(a Age, awaiting bool) {
-	goesOn := a.Digest != 0 && (awaiting || a.Digest == e.digest())
+	goesOn := a.Digest != 0 && (awaiting || a.Digest == e.tree.digest())
 	for _, t := range a.Takings {
-		op, from := e.operations[t.Operation], e.operations[t.From]
+		op, from := e.tree.operations[t.Operation], e.tree.operations[t.From]
 		switch {
 		case op == nil:
 		case t.From == "" && goesOn && !t.Former:
-			op.settled, op.settledIn = t.Usage, e.age
+			op.settled, op.settledIn = t.Usage, e.moment.age
 		case t.From == "":
-			op.settled, op.settledIn = t.Usage, e.age-1
+			op.settled, op.settledIn = t.Usage, e.moment.age-1
 		case goesOn && from != nil:
 			op.takings = slices.DeleteFunc(op.takings, func(known taking) bool { return known.from == from })
-			op.takings = append(op.takings, taking{from: from, age: e.age, usage: t.Usage})
+			op.takings = append(op.takings, taking{from: from, age: e.moment.age, usage: t.Usage})
 		}
 	}
 }
 
 // digest is of what operations ask for and may have, as of the last Tick, and of the nodes. It is
 // found once in an age, which ends when any of that changes.
-func (e *Engine) digest() uint64 {
-	if e.digested.known && e.digested.age == e.age {
-		return e.digested.of
+func (tr *tree) digest() uint64 {
+	if tr.digested.known && tr.digested.age == tr.moment.age {
+		return tr.digested.of
 	}
 	h := fnv.New64a()
-	for _, id := range slices.Sorted(maps.Keys(e.operations)) {
-		op := e.operations[id]
+	for _, id := range slices.Sorted(maps.Keys(tr.operations)) {
+		op := tr.operations[id]
 		if op.removed {
 			continue
 		}
 		fmt.Fprintln(h, id, op.Pool, op.Weight, op.active(), op.Gang, op.wanted, option.Write(op.Options))
 	}
-	for _, id := range slices.Sorted(maps.Keys(e.nodes)) {
-		n := e.nodes[id]
+	for _, id := range slices.Sorted(maps.Keys(tr.cluster.nodes)) {
+		n := tr.cluster.nodes[id]
 		fmt.Fprintln(h, id, n.known, n.schedulable, n.limits, n.tags)
 	}
-	e.digested = digested{known: true, age: e.age, of: max(h.Sum64(), 1)}
-	return e.digested.of
+	tr.digested = digested{known: true, age: tr.moment.age, of: max(h.Sum64(), 1)}
+	return tr.digested.of
 }
 
 // digested is the digest of an age of this engine.

@@ -20,13 +20,13 @@ const firstKeeps = .9
 // loses what was its own gets it back from those beside it.
 //
 // All are nearer to their fair shares then, taken together: so this comes to an end.
-func (t *trial) beyondPools(h *holding, common *pool) bool {
-	e, from, smaller := t.engine, h.operation, t.smaller(1)
+func (t *selection) beyondPools(h *holding, common *pool) bool {
+	e, from, smaller := t.victims, h.operation, t.smaller(1)
 	whole := t.whole && smaller
 	switch {
-	case from.pool == common, !smaller && !e.allowsAggressive(from) && !e.latest(h):
+	case from.pool == common, !smaller && !e.tree.allowsAggressive(from) && !e.latest(h):
 		return false
-	case !whole && from.order.SatisfactionWithout(*from.loss.of(e.trial), t.lost) <= from.kept()+resource.Epsilon:
+	case !whole && from.order.SatisfactionWithout(*from.loss.of(e.selections), t.lost) <= from.kept()+resource.Epsilon:
 		return false
 	}
 	p := from.pool
@@ -35,14 +35,14 @@ func (t *trial) beyondPools(h *holding, common *pool) bool {
 			return false
 		}
 	}
-	return p.over(*p.loss.of(e.trial), t.lost) && t.owes(p, common, smaller)
+	return p.over(*p.loss.of(e.selections), t.lost) && t.owes(p, common, smaller)
 }
 
 // gives reports whether a pool below the highest may lose it.
-func (t *trial) gives(p *pool) bool {
-	lost := *p.loss.of(t.engine.trial)
+func (t *selection) gives(p *pool) bool {
+	lost := *p.loss.of(t.victims.selections)
 	return p.over(lost, t.lost) && p.order.Surplus(lost, t.lost) > resource.Epsilon &&
-		(t.spares(p.order, &p.loss, t.satisfaction) || t.turn(t.op.pool.order, resource.Amounts{}, p))
+		(t.keepsMore(p.order, &p.loss, t.satisfaction) || t.turn(t.op.pool.order, resource.Amounts{}, p))
 }
 
 // over reports whether a pool has more than the part of its fair share that it keeps, after
@@ -55,7 +55,7 @@ func (p *pool) over(lost, more resource.Amounts) bool {
 // more than p, another one, loses, of what each has of its fair share, and p has more than
 // the branch then; or it is the turn of the branch. What others have beyond their fair share
 // gives way to guarantees in any case.
-func (t *trial) owes(p, common *pool, smaller bool) bool {
+func (t *selection) owes(p, common *pool, smaller bool) bool {
 	beside := resource.Amounts{}
 	if smaller {
 		beside = common.beside
@@ -65,7 +65,7 @@ func (t *trial) owes(p, common *pool, smaller bool) bool {
 	case branch.Promised(t.needs.Sub(beside)):
 		t.rule = ForGuarantee
 		return true
-	case t.spares(p.order, &p.loss, max(t.satisfaction, branch.SatisfactionWithout(beside, t.needs))) &&
+	case t.keepsMore(p.order, &p.loss, max(t.satisfaction, branch.SatisfactionWithout(beside, t.needs))) &&
 		t.gain(branch, beside, p) > t.all/2:
 		return true
 	}
@@ -74,16 +74,16 @@ func (t *trial) owes(p, common *pool, smaller bool) bool {
 
 // gain is how much nearer to their fair shares the two come, as a part of the cluster: who
 // gets the job and gives back so much beside it, and p without what is lost.
-func (t *trial) gain(of *allocation.Element, beside resource.Amounts, p *pool) float64 {
-	each := resource.MaxRatio(t.lost, t.engine.total)
-	return min(of.Lack(beside, t.needs), t.all/2) + min(p.order.Surplus(*p.loss.of(t.engine.trial), t.lost), each/2)
+func (t *selection) gain(of *allocation.Element, beside resource.Amounts, p *pool) float64 {
+	each := resource.MaxRatio(t.lost, t.victims.cluster.total)
+	return min(of.Lack(beside, t.needs), t.all/2) + min(p.order.Surplus(*p.loss.of(t.victims.selections), t.lost), each/2)
 }
 
 // turn reports whether one that gains takes its turn, though p is left with less of its fair
 // share than it had: it has lacked its own for so much longer than p, or it has nothing of
 // what the job counts by, has lacked it for longer, and the two gain a quarter of the job, or it is its first one. It pays
 // for what is lost.
-func (t *trial) turn(of *allocation.Element, beside resource.Amounts, p *pool) bool {
+func (t *selection) turn(of *allocation.Element, beside resource.Amounts, p *pool) bool {
 	gain, longer := t.gain(of, beside, p), of.Lag()-p.order.Lag()
 	turn := gain > resource.Epsilon && longer > debtTurn.Seconds() ||
 		longer > 0 && of.SatisfactionWithout(resource.Amounts{}, t.needs) <= 0 && (gain > t.all/4 || t.first(of, p))
@@ -95,17 +95,17 @@ func (t *trial) turn(of *allocation.Element, beside resource.Amounts, p *pool) b
 
 // first reports whether one that has nothing has room for the job in its fair share, and p, which
 // loses a larger one, keeps nearly all of its own, give or take half of what is lost.
-func (t *trial) first(of *allocation.Element, p *pool) bool {
-	lost := *p.loss.of(t.engine.trial)
+func (t *selection) first(of *allocation.Element, p *pool) bool {
+	lost := *p.loss.of(t.victims.selections)
 	return t.each > t.all+resource.Epsilon && of.Owed(t.needs, 1) && p.order.Surplus(lost, t.lost) >= -(1-firstKeeps)*p.share.FairShare[p.order.Decisive(t.lost)]
 }
 
 // besides is what the others in a pool give back once the branch has a larger job: all that
 // each of them has beyond its fair share, and no less than what the pool has beyond its own
 // then.
-func (t *trial) besides(p *pool, branch *allocation.Element, already resource.Amounts) (beyond resource.Amounts) {
-	total := t.engine.total
-	t.engine.findExcesses(p)
+func (t *selection) besides(p *pool, branch *allocation.Element, already resource.Amounts) (beyond resource.Amounts) {
+	total := t.victims.cluster.total
+	t.victims.findExcesses(p)
 	beyond = p.excesses
 	if of, ok := branch.Owner().(*pool); ok {
 		beyond = beyond.Sub(of.excess)
@@ -119,30 +119,30 @@ func (t *trial) besides(p *pool, branch *allocation.Element, already resource.Am
 
 // findExcesses finds what the pools right below one have beyond their fair shares, once a
 // round: in it nothing changes until somebody has found victims.
-func (e *Engine) findExcesses(p *pool) {
-	if p.excessIn == e.round {
+func (sel *selector) findExcesses(p *pool) {
+	if p.excessIn == sel.round {
 		return
 	}
-	p.excessIn, p.excesses = e.round, resource.Amounts{}
+	p.excessIn, p.excesses = sel.round, resource.Amounts{}
 	for _, c := range p.pools {
-		c.excess = c.order.Usage().Sub(c.share.FairShare.Amounts(e.total)).Max(resource.Amounts{})
+		c.excess = c.order.Usage().Sub(c.share.FairShare.Amounts(sel.cluster.total)).Max(resource.Amounts{})
 		p.excesses = p.excesses.Add(c.excess)
 	}
 }
 
 // guaranteed reports whether a pool without what is lost has what guarantees give it still, of
 // what it uses most of and in whole jobs, or gangs, like it.
-func (t *trial) guaranteed(p *pool) bool {
+func (t *selection) guaranteed(p *pool) bool {
 	if p.promised.IsZero() {
 		return true
 	}
-	total := t.engine.total
+	total := t.victims.cluster.total
 	k := p.order.Binding(p.order.Usage(), t.lost)
 	promised := p.promised[k]
 	if job := resource.Share(t.lost, total)[k]; job > 0 {
 		promised = job * math.Floor(promised/job+resource.LargeEpsilon)
 	}
-	left := p.order.Usage().Sub(*p.loss.of(t.engine.trial)).Sub(t.lost)
+	left := p.order.Usage().Sub(*p.loss.of(t.victims.selections)).Sub(t.lost)
 	return promised <= resource.Share(left, total)[k]+resource.LargeEpsilon
 }
 
@@ -153,9 +153,9 @@ func (op *operation) kept() float64 { return max(op.effective.Starvation.Satisfa
 
 // smaller reports whether so many of what is lost take less than the one that starts, or one of
 // several just as much.
-func (t *trial) smaller(times float64) bool {
+func (t *selection) smaller(times float64) bool {
 	if t.like != t.lost {
-		t.like, t.each = t.lost, resource.Share(t.lost, t.engine.total).MaxComponent()
+		t.like, t.each = t.lost, resource.Share(t.lost, t.victims.cluster.total).MaxComponent()
 	}
 	return t.each < t.all-resource.Epsilon && times*t.each <= t.all+resource.Epsilon
 }
@@ -167,29 +167,29 @@ func (p *pool) exceeds(h *holding) bool {
 
 // latest reports whether h is one of those that started last of what its pool has beyond
 // its fair share, as of the last update.
-func (e *Engine) latest(h *holding) bool {
-	if p := h.operation.pool; p.latest != e.updates {
-		p.latest = e.updates
-		e.findLatest(p)
+func (sel *selector) latest(h *holding) bool {
+	if p := h.operation.pool; p.latest != sel.moment.updates {
+		p.latest = sel.moment.updates
+		sel.findLatest(p)
 	}
-	return h.surplus == e.updates
+	return h.surplus == sel.moment.updates
 }
 
 // findLatest marks them, of operations that have more than their fair share.
-func (e *Engine) findLatest(p *pool) {
-	all, of := e.late[:0], 0
+func (sel *selector) findLatest(p *pool) {
+	all, of := sel.late[:0], 0
 	for _, op := range p.operations {
 		var lost resource.Amounts
 		before := len(all)
 		for m := op.groups.Last(); m != nil && op.order.SatisfactionWithout(lost, m.Resources) > op.kept()+resource.Epsilon && p.exceeded(lost, m.Resources); m = m.Prev() {
 			lost = lost.Add(m.Resources)
-			all = append(all, e.allocations[m.Job])
+			all = append(all, sel.holdings.allocations[m.Job])
 		}
 		if len(all) > before {
 			of++
 		}
 	}
-	e.late = all
+	sel.late = all
 	if of > 1 {
 		slices.SortFunc(all, laterFirst)
 	}
@@ -199,7 +199,7 @@ func (e *Engine) findLatest(p *pool) {
 			continue
 		}
 		lost = lost.Add(h.Resources)
-		h.surplus = e.updates
+		h.surplus = sel.moment.updates
 	}
 }
 

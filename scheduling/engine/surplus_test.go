@@ -14,7 +14,7 @@ func (d *drive) hungerOf(name scheduling.PoolName) preemption.Clock {
 	d.t.Helper()
 	for _, p := range d.Snapshot().Pools {
 		if p.Name == name {
-			return p.Shares.Hunger
+			return p.Shares.Clock
 		}
 	}
 	d.t.Fatalf("no pool %s", name)

@@ -56,13 +56,13 @@ type class struct {
 
 // beginSurvey returns the survey for one who asks now: that of the last one who did, if
 // it still says what is so.
-func (e *Engine) beginSurvey() *survey {
-	if s := e.survey; s != nil && s.edits == e.filters.edits {
+func (iq *inquiries) beginSurvey() *survey {
+	if s := iq.survey; s != nil && s.edits == iq.cluster.filters.edits {
 		return s
 	}
-	e.surveys++
-	e.survey = &survey{number: e.surveys, edits: e.filters.edits, left: len(e.list), rows: make([]row, 0, len(e.list))}
-	return e.survey
+	iq.surveys++
+	iq.survey = &survey{number: iq.surveys, edits: iq.cluster.filters.edits, left: len(iq.cluster.list), rows: make([]row, 0, len(iq.cluster.list))}
+	return iq.survey
 }
 
 // taken reports whether the engine has done with it.
@@ -70,14 +70,14 @@ func (s *survey) taken() bool { return s.ordered && s.left == 0 }
 
 // proceed takes one step. Nodes come from the end of the list: one that takes the place of
 // one that has gone has been looked at.
-func (e *Engine) proceed(s *survey) {
+func (iq *inquiries) proceed(s *survey) {
 	if !s.ordered {
-		e.surveyOrder(s)
+		iq.surveyOrder(s)
 		return
 	}
-	end := min(s.left, len(e.list))
+	end := min(s.left, len(iq.cluster.list))
 	for s.left = max(end-nodesPerStep, 0); end > s.left; end-- {
-		n := e.list[end-1]
+		n := iq.cluster.list[end-1]
 		if !n.known || n.surveyed == s.number {
 			continue
 		}
@@ -88,11 +88,11 @@ func (e *Engine) proceed(s *survey) {
 	}
 }
 
-func (e *Engine) surveyOrder(s *survey) {
+func (iq *inquiries) surveyOrder(s *survey) {
 	s.ordered = true
-	s.waiting = e.root.order.Waiting()
+	s.waiting = iq.tree.root.order.Waiting()
 	s.order = make([]*operation, 0, min(s.waiting, maxPlaces))
-	for waits := range e.filler.Order(e.root.order) {
+	for waits := range iq.tree.filler.Order(iq.tree.root.order) {
 		if len(s.order) == maxPlaces {
 			return
 		}

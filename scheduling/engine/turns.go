@@ -18,26 +18,26 @@ type taking struct {
 }
 
 // took notes that an operation has taken from another.
-func (e *Engine) took(op, from *operation) {
-	op.takings = slices.DeleteFunc(op.takings, func(t taking) bool { return t.from == from || t.age != e.age })
-	op.takings = append(op.takings, taking{from: from, age: e.age, usage: op.order.Usage()})
+func (sel *selector) took(op, from *operation) {
+	op.takings = slices.DeleteFunc(op.takings, func(t taking) bool { return t.from == from || t.age != sel.moment.age })
+	op.takings = append(op.takings, taking{from: from, age: sel.moment.age, usage: op.order.Usage()})
 }
 
 // barred reports whether an operation must not take h: the operation of h has taken from
 // it, or from one that has, and so on.
-func (e *Engine) barred(op *operation, h *holding) bool {
+func (sel *selector) barred(op *operation, h *holding) bool {
 	from := h.operation
 	if len(from.takings) == 0 {
 		return false
 	}
 	left := from.order.Usage().Sub(h.Resources)
-	if from.loss.trial == e.trial {
+	if from.loss.selection == sel.selections {
 		left = left.Sub(from.loss.amount)
 	}
-	e.walk++
-	from.walk = e.walk
+	sel.visits++
+	from.visit = sel.visits
 	for _, t := range from.takings {
-		if !t.usage.Fits(left) && e.owes(t, op) {
+		if !t.usage.Fits(left) && sel.owes(t, op) {
 			return true
 		}
 	}
@@ -45,28 +45,28 @@ func (e *Engine) barred(op *operation, h *holding) bool {
 }
 
 // owes reports whether a taking, or one of who lost by it, and so on, was from op.
-func (e *Engine) owes(t taking, op *operation) bool {
+func (sel *selector) owes(t taking, op *operation) bool {
 	from := t.from
-	if from.walk == e.walk || t.age != e.age {
+	if from.visit == sel.visits || t.age != sel.moment.age {
 		return false
 	}
 	if from == op {
 		return true
 	}
-	from.walk = e.walk
-	return slices.ContainsFunc(from.takings, func(further taking) bool { return e.owes(further, op) })
+	from.visit = sel.visits
+	return slices.ContainsFunc(from.takings, func(further taking) bool { return sel.owes(further, op) })
 }
 
 // grow begins an age where an operation asks for more jobs in all, or fewer, than at the
 // last update, or what volumes pay for has changed: then shares move for another cause
 // than who has what.
-func (e *Engine) grow(p *pool) {
+func (u *update) grow(p *pool) {
 	for _, c := range p.pools {
-		e.grow(c)
+		u.grow(c)
 	}
 	if i := p.share.IntegralShare; p.share.Pool.Integral.Type != fairshare.NoIntegral && !i.Near(p.paid, resource.LargeEpsilon) {
 		p.paid = i
-		e.age++
+		u.moment.age++
 	}
 	for _, op := range p.operations {
 		wanted := int64(op.held)
@@ -75,7 +75,7 @@ func (e *Engine) grow(p *pool) {
 		}
 		if wanted != op.wanted {
 			op.wanted = wanted
-			e.age++
+			u.moment.age++
 		}
 	}
 }

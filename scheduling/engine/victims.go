@@ -10,53 +10,66 @@ import (
 	"weir/scheduling/resource"
 )
 
-// loss is what would be taken from an element for a job, in a trial.
+// loss is what would be taken from an element for a job, in a selection.
 type loss struct {
-	trial  uint64
-	amount resource.Amounts
+	selection uint64
+	amount    resource.Amounts
 }
 
-// add counts more as taken in this trial.
-func (l *loss) add(trial uint64, a resource.Amounts) {
-	amount := l.of(trial)
+// add counts more as taken in this selection.
+func (l *loss) add(selection uint64, a resource.Amounts) {
+	amount := l.of(selection)
 	*amount = amount.Add(a)
 }
 
-// of is what would be taken in this trial.
-func (l *loss) of(trial uint64) *resource.Amounts {
-	if l.trial != trial {
-		*l = loss{trial: trial}
+// of is what would be taken in this selection.
+func (l *loss) of(selection uint64) *resource.Amounts {
+	if l.selection != selection {
+		*l = loss{selection: selection}
 	}
 	return &l.amount
 }
 
-// victims chooses those of the candidates on a node that have to leave for a job of an
+// selector chooses those that have to leave for jobs of others that starve.
+type selector struct {
+	*tree
+
+	holdings *holdings
+
+	// round numbers the looks for victims, selections those for one job, visits those for who
+	// took from whom.
+	round, selections, visits uint64
+	// memory that is used again; others are those that may leave, as of the last selection.
+	scratch, others, late []*holding
+}
+
+// choose chooses those of the candidates on a node that have to leave for a job of an
 // operation, by the starvation of by; room is what is free for it without. Where a pool
 // would be above its limits by the job, though within their tolerance, the victims are of
 // this pool. All that may leave, until enough would be free, are in the engine's others
 // then.
-func (e *Engine) victims(stage preemption.Stage, n *node, op *operation, perJob, enough resource.Amounts, by starver, candidates []*holding) (victims []*holding, room resource.Amounts, ok bool) {
+func (sel *selector) choose(stage preemption.Stage, n *node, op *operation, perJob, enough resource.Amounts, by starver, candidates []*holding) (victims []*holding, room resource.Amounts, ok bool) {
 	room, limited := op.order.Room(n.spare(), perJob)
 	for _, whole := range []bool{false, true} {
-		e.trial++
-		t := trial{
-			engine: e, stage: stage, op: op, by: by, needs: perJob, satisfaction: by.satisfaction(perJob), whole: whole,
-			all: resource.MaxRatio(perJob, e.total),
+		sel.selections++
+		t := selection{
+			victims: sel, stage: stage, op: op, by: by, needs: perJob, satisfaction: by.satisfaction(perJob), whole: whole,
+			all: resource.MaxRatio(perJob, sel.cluster.total),
 		}
 		t.mark()
 		if r := n.reserved.pool; r != nil && t.common(r).served {
 			return nil, room, false
 		}
-		others, free := e.others[:0], room
+		others, free := sel.others[:0], room
 		for _, h := range candidates {
 			if enough.Fits(free) {
 				break
 			}
-			if h.operation != op && (limited == nil || h.operation.order.Below(limited)) && !e.barred(op, h) && t.takes(h) {
+			if h.operation != op && (limited == nil || h.operation.order.Below(limited)) && !sel.barred(op, h) && t.takes(h) {
 				others, free = append(others, h), free.Add(h.Resources)
 			}
 		}
-		e.others = others
+		sel.others = others
 		if victims, ok = preemption.Victims(perJob, room, others); ok {
 			break
 		}
@@ -64,9 +77,9 @@ func (e *Engine) victims(stage preemption.Stage, n *node, op *operation, perJob,
 	return victims, room, ok
 }
 
-// trial is a search for victims for one job of an operation, by the starvation of by.
-type trial struct {
-	engine       *Engine
+// selection is a search for victims for one job of an operation, by the starvation of by.
+type selection struct {
+	victims      *selector
 	stage        preemption.Stage
 	op           *operation
 	by           starver
@@ -88,19 +101,19 @@ type trial struct {
 // mark notes at the pools above the operation which child leads to it, what those beside it
 // would give back for the job, and whether a pool on the way there has its fair share without
 // that: then those beside it owe nothing.
-func (t *trial) mark() {
+func (t *selection) mark() {
 	branch, served, beside := t.op.order, false, resource.Amounts{}
 	for p := t.op.pool; p != nil; p = p.parent {
-		p.way, p.branch, p.served, p.beside = t.engine.trial, branch, served, beside
+		p.way, p.branch, p.served, p.beside = t.victims.selections, branch, served, beside
 		branch, beside = p.order, beside.Add(t.besides(p, branch, beside))
 		served = served || p.order.SatisfactionWithout(beside, t.needs) >= 1-resource.Epsilon || !p.order.Due(resource.Amounts{}.Sub(beside), t.needs)
 	}
 }
 
-// takes reports whether h may have to go, after all that were taken before in this trial,
+// takes reports whether h may have to go, after all that were taken before in this selection,
 // and counts it as lost (F.12.3): because it is beyond the fair share of its operation, or
 // because its pools are beyond theirs.
-func (t *trial) takes(h *holding) bool {
+func (t *selection) takes(h *holding) bool {
 	from, common := h.operation, t.common(h.operation.pool)
 	if t.by.pool != nil && common.order.Below(t.by.pool.order) {
 		// Who starves has nothing of what is its own already.
@@ -113,16 +126,16 @@ func (t *trial) takes(h *holding) bool {
 	g := from.whole(h.task.Name)
 	if g != nil {
 		// A gang begins anew when one of its jobs goes: all of it is lost, once.
-		if g.lostIn == t.engine.trial {
+		if g.lostIn == t.victims.selections {
 			h.rule, h.lost, h.payer = g.lostBy, resource.Amounts{}, nil
 			return true
 		}
 		t.lost = t.lost.Times(g.held)
 	}
 	switch {
-	case t.stage.Takes(h.Level()) && t.spared(h, common):
+	case t.stage.Takes(h.Level()) && t.leavesEnough(h, common):
 		h.rule = BeyondOperation
-	case t.engine.secured(from, t.lost):
+	case t.victims.secured(from, t.lost):
 		return false
 	case t.beyondPools(h, common):
 		h.rule = t.rule
@@ -137,12 +150,12 @@ func (t *trial) takes(h *holding) bool {
 		}
 	}
 	if g != nil {
-		g.lostIn, g.lostBy = t.engine.trial, h.rule
+		g.lostIn, g.lostBy = t.victims.selections, h.rule
 	}
 	h.lost, h.payer = t.lost, t.payer
-	from.loss.add(t.engine.trial, t.lost)
+	from.loss.add(t.victims.selections, t.lost)
 	for p := from.pool; ; p = p.parent {
-		p.loss.add(t.engine.trial, t.lost)
+		p.loss.add(t.victims.selections, t.lost)
 		if p == common {
 			return true
 		}
@@ -158,18 +171,18 @@ func (op *operation) whole(task scheduling.TaskName) *gang {
 }
 
 // common is the lowest pool that is, or is above, p and the pool of the operation.
-func (t *trial) common(p *pool) *pool {
-	for p.way != t.engine.trial {
+func (t *selection) common(p *pool) *pool {
+	for p.way != t.victims.selections {
 		p = p.parent
 	}
 	return p
 }
 
-// spared reports whether nobody who loses by h would be left with less of its fair share
+// leavesEnough reports whether nobody who loses by h would be left with less of its fair share
 // than who starves has: who takes does not starve those that it takes from, who would take
 // it back.
-func (t *trial) spared(h *holding, common *pool) bool {
-	if !t.spares(h.operation.order, &h.operation.loss, t.satisfaction) {
+func (t *selection) leavesEnough(h *holding, common *pool) bool {
+	if !t.keepsMore(h.operation.order, &h.operation.loss, t.satisfaction) {
 		return false
 	}
 	for p := h.operation.pool; p != common; p = p.parent {
@@ -177,16 +190,16 @@ func (t *trial) spared(h *holding, common *pool) bool {
 		if p.parent == common {
 			need = max(need, common.branch.SatisfactionWithout(resource.Amounts{}, t.needs))
 		}
-		if !t.spares(p.order, &p.loss, need) {
+		if !t.keepsMore(p.order, &p.loss, need) {
 			return false
 		}
 	}
 	return true
 }
 
-// spares reports whether an element would be clearly more satisfied than need still.
-func (t *trial) spares(of *allocation.Element, l *loss, need float64) bool {
-	return of.SatisfactionWithout(l.of(t.engine.trial).Add(t.lost), t.lost) > need+resource.Epsilon
+// keepsMore reports whether an element would be clearly more satisfied than need still.
+func (t *selection) keepsMore(of *allocation.Element, l *loss, need float64) bool {
+	return of.SatisfactionWithout(l.of(t.victims.selections).Add(t.lost), t.lost) > need+resource.Epsilon
 }
 
 // crowded reports whether h may go for a job that is at least twice as large and due: in
@@ -194,12 +207,12 @@ func (t *trial) spares(of *allocation.Element, l *loss, need float64) bool {
 // part of the fair share that no one can preempt. So there is room for large jobs among many
 // small operations (P6). What takes the place is larger than all that leaves, so this comes
 // to an end; and what they lose is a debt of who starves.
-func (t *trial) crowded(h *holding, common *pool) bool {
+func (t *selection) crowded(h *holding, common *pool) bool {
 	if t.stage != preemption.AggressiveStage || !h.operation.crowds() || !t.smaller(2) || !common.branch.MayCrowd(resource.Amounts{}.Sub(common.beside), t.needs) {
 		return false
 	}
-	total := t.engine.total
-	rest := common.order.Usage().Sub(common.branch.Usage()).Sub(*common.loss.of(t.engine.trial)).Sub(t.lost)
+	total := t.victims.cluster.total
+	rest := common.order.Usage().Sub(common.branch.Usage()).Sub(*common.loss.of(t.victims.selections)).Sub(t.lost)
 	kept := common.share.FairShare.Scale(common.effective.Starvation.AggressiveThreshold)
 	return common.shares(resource.Amounts{}, total).NonBlockedDominates(resource.Share(rest, total), kept)
 }
@@ -217,19 +230,19 @@ func (op *operation) yields(stage preemption.Stage) bool {
 
 // secured reports whether an operation keeps so much more whatever its pools have: it has set that
 // so much is never preempted, or that nothing is aggressively.
-func (e *Engine) secured(from *operation, more resource.Amounts) bool {
-	left := from.groups.Usage().Sub(*from.loss.of(e.trial)).Sub(more)
+func (sel *selector) secured(from *operation, more resource.Amounts) bool {
+	left := from.groups.Usage().Sub(*from.loss.of(sel.selections)).Sub(more)
 	return from.groups.Bounds().Protected.StrictlyDominates(left)
 }
 
 // candidates returns the allocations of a node that may be victims in a stage, the one
 // that has to go first is first, and what they hold together. The part of each operation in that is its discount.
-func (e *Engine) candidates(stage preemption.Stage, n *node, now time.Time) (all []*holding, discount resource.Amounts) {
-	all = e.mayLeave(stage, n, now, spare)
+func (sel *selector) candidates(stage preemption.Stage, n *node, now time.Time) (all []*holding, discount resource.Amounts) {
+	all = sel.mayLeave(stage, n, now, spare)
 	for _, h := range all {
 		op := h.operation
-		if op.round != e.round {
-			op.round, op.discount = e.round, resource.Amounts{}
+		if op.round != sel.round {
+			op.round, op.discount = sel.round, resource.Amounts{}
 		}
 		op.discount = op.discount.Add(h.Resources)
 		discount = discount.Add(h.Resources)
@@ -239,10 +252,10 @@ func (e *Engine) candidates(stage preemption.Stage, n *node, now time.Time) (all
 
 // mayLeave returns the allocations of a node that may be victims in a stage, the one that
 // has to go first is first. spared is told of those that could be but for a block.
-func (e *Engine) mayLeave(stage preemption.Stage, n *node, at time.Time, spared func(*holding, preemption.Block)) []*holding {
-	all := e.scratch[:0]
+func (sel *selector) mayLeave(stage preemption.Stage, n *node, at time.Time, spared func(*holding, preemption.Block)) []*holding {
+	all := sel.scratch[:0]
 	count := func(h *holding, block preemption.Block) {
-		if stage.Takes(h.Level()) || e.latest(h) {
+		if stage.Takes(h.Level()) || sel.latest(h) {
 			spared(h, block)
 		}
 	}
@@ -263,10 +276,10 @@ func (e *Engine) mayLeave(stage preemption.Stage, n *node, at time.Time, spared 
 		all = append(all, h)
 	}
 	slices.SortFunc(all, easiestFirst)
-	if e.rated {
-		all = e.withinRates(all, at, count)
+	if sel.tree.rated {
+		all = sel.withinRates(all, at, count)
 	}
-	e.scratch = all
+	sel.scratch = all
 	return all
 }
 
@@ -277,38 +290,38 @@ func spare(h *holding, block preemption.Block) { h.operation.spared[block]++ }
 func (op *operation) owner() preemption.Owner {
 	return preemption.Owner{
 		Graceful: op.effective.Graceful, AllowNormal: op.pool.effective.Preemption.AllowNormal,
-		Starvation: op.hunger.Starvation, FromStarving: op.fromStarving, MinRunTime: op.effective.Starvation.MinRunTime,
+		Starvation: op.clock.Starvation, FromStarving: op.fromStarving, MinRunTime: op.effective.Starvation.MinRunTime,
 	}
 }
 
 // beyond are the facts about a victim that is beyond the fair share of its operation, or
 // of the pool that is beside the one of the operation that it goes for.
-func (e *Engine) beyond(h *holding, stage preemption.Stage, next turn) Reason {
+func (sel *selector) beyond(h *holding, stage preemption.Stage, next turn) Reason {
 	op := next.op
 	b := h.operation.groups.Bounds()
-	k := resource.Dominant(h.operation.order.Usage(), e.total)
+	k := resource.Dominant(h.operation.order.Usage(), sel.cluster.total)
 	always, normally := h.operation.groups.Protected()
-	r := Reason{Resource: k, Kept: resource.Share(normally, e.total)[k], Usage: resource.Share(h.operation.order.Usage(), e.total)[k], Fair: b.Fair[k], Threshold: b.Threshold}
+	r := Reason{Resource: k, Kept: resource.Share(normally, sel.cluster.total)[k], Usage: resource.Share(h.operation.order.Usage(), sel.cluster.total)[k], Fair: b.Fair[k], Threshold: b.Threshold}
 	if stage == preemption.AggressiveStage {
-		r.Threshold, r.Kept = b.AggressiveThreshold, resource.Share(always, e.total)[k]
+		r.Threshold, r.Kept = b.AggressiveThreshold, resource.Share(always, sel.cluster.total)[k]
 	}
 	r.Rule = h.rule
 	if op != nil && h.rule != BeyondOperation {
-		e.poolReason(h, op, &r)
+		sel.poolReason(h, op, &r)
 	}
 	switch {
 	case op == nil:
 	case next.by.pool != nil:
-		r.Pool, r.Since = next.by.pool.name, next.by.pool.hunger.From()
+		r.Pool, r.Since = next.by.pool.name, next.by.pool.clock.From()
 	case next.by.operation != nil:
-		r.Since = op.hunger.From()
+		r.Since = op.clock.From()
 	}
 	return r
 }
 
 // poolReason are the facts about a victim that goes because of its pools: about the one that
 // is beside the one of the operation that it goes for, or that holds both.
-func (e *Engine) poolReason(h *holding, op *operation, r *Reason) {
+func (sel *selector) poolReason(h *holding, op *operation, r *Reason) {
 	p := h.operation.pool
 	larger := h.rule == ForLarger
 	for !larger && !op.order.Below(p.parent.order) || larger && !op.order.Below(p.order) {
@@ -316,7 +329,7 @@ func (e *Engine) poolReason(h *holding, op *operation, r *Reason) {
 	}
 	k := p.order.Decisive(h.Resources)
 	r.Of, r.Resource, r.Fair = p.name, k, p.share.FairShare[k]
-	r.Usage, r.Threshold = resource.Share(p.order.Usage(), e.total)[k], p.kept()
+	r.Usage, r.Threshold = resource.Share(p.order.Usage(), sel.cluster.total)[k], p.kept()
 	if larger {
 		r.Threshold = p.effective.Starvation.AggressiveThreshold
 	}

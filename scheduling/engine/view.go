@@ -9,36 +9,36 @@ import (
 	"weir/scheduling/resource"
 )
 
-func (e *Engine) viewPool(p *pool, into []PoolView) []PoolView {
+func (tr *tree) viewPool(p *pool, into []PoolView) []PoolView {
 	v := PoolView{
 		Name:              p.name,
 		ID:                p.id,
-		Shares:            e.viewShares(p.share, p.order, p.claimed()),
+		Shares:            tr.viewShares(p.share, p.order, p.claimed()),
 		Effective:         p.effective,
 		InferredGuarantee: p.share.Pool.InferredGuarantee,
 		Tiers:             p.share.Pool.Tiers,
-		Integral:          viewIntegral(p.share.Pool, e.total),
+		Integral:          viewIntegral(p.share.Pool, tr.cluster.total),
 	}
-	v.Shares.Limits, v.Shares.Hunger = p.effective.Limits, p.hunger
+	v.Shares.Limits, v.Shares.Clock = p.effective.Limits, p.clock
 	if p.parent != nil {
 		v.Parent = p.parent.name
 	}
 	into = append(into, v)
 	below := slices.SortedFunc(slices.Values(p.pools), func(a, b *pool) int { return cmp.Compare(a.name, b.name) })
 	for _, c := range below {
-		into = e.viewPool(c, into)
+		into = tr.viewPool(c, into)
 	}
 	return into
 }
 
-func (e *Engine) viewShares(s *fairshare.Element, order *allocation.Element, claimed resource.Amounts) Shares {
+func (tr *tree) viewShares(s *fairshare.Element, order *allocation.Element, claimed resource.Amounts) Shares {
 	v := Shares{
 		Weight:       s.Weight,
 		Usage:        order.Usage(),
 		Leaving:      order.Leaving(),
 		Claimed:      claimed,
-		UsageShare:   resource.Share(order.Usage(), e.total),
-		ClaimedShare: resource.Share(claimed, e.total),
+		UsageShare:   resource.Share(order.Usage(), tr.cluster.total),
+		ClaimedShare: resource.Share(claimed, tr.cluster.total),
 		DemandShare:  s.DemandShare,
 		FairShare:    s.FairShare,
 		Satisfaction: order.Satisfaction(),
@@ -50,17 +50,17 @@ func (e *Engine) viewShares(s *fairshare.Element, order *allocation.Element, cla
 			StrongGuaranteeShare:    s.StrongGuaranteeShare,
 			EstimatedGuaranteeShare: s.EstimatedGuaranteeShare,
 			GuaranteedShare:         s.GuaranteedShare,
-			GuaranteedRatio:         e.shares.GuaranteedRatio(s),
+			GuaranteedRatio:         tr.shares.GuaranteedRatio(s),
 			SpecifiedMinShare:       s.SpecifiedMinShare(),
 			MinShare:                s.MinShare,
-			LimitedDemand:           s.LimitedDemandShare.Amounts(e.total),
+			LimitedDemand:           s.LimitedDemandShare.Amounts(tr.cluster.total),
 			LocalSatisfaction:       s.LocalSatisfaction,
 			PoolSatisfaction:        s.PoolSatisfaction,
 			FIFOIndex:               int(s.FIFOIndex),
 			EffectiveFIFOIndex:      int(s.EffectiveFIFOIndex),
 		},
 	}
-	v.RunningShare = resource.Share(v.Running(), e.total)
+	v.RunningShare = resource.Share(v.Running(), tr.cluster.total)
 	return v
 }
 
@@ -99,11 +99,11 @@ func viewIntegral(p *fairshare.Pool, total resource.Amounts) Integral {
 	return v
 }
 
-func (e *Engine) viewOperation(op *operation) OperationView {
+func (gs *gangs) viewOperation(op *operation) OperationView {
 	v := OperationView{
 		Operation:       op.Operation,
 		Removed:         op.removed,
-		Shares:          e.viewShares(op.share, op.order, op.claimed()),
+		Shares:          gs.tree.viewShares(op.share, op.order, op.claimed()),
 		Effective:       op.effective,
 		SchedulingIndex: -1,
 		Tasks:           make([]TaskView, 0, len(op.tasks)),
@@ -111,10 +111,10 @@ func (e *Engine) viewOperation(op *operation) OperationView {
 		Leaving:         op.leavers,
 		Bounds:          *op.groups.Bounds(),
 	}
-	v.Shares.Limits, v.Shares.Hunger = op.effective.Limits, op.hunger
+	v.Shares.Limits, v.Shares.Clock = op.effective.Limits, op.clock
 	for _, t := range op.tasks {
 		v.Allocations -= int(t.inFlight)
-		v.Tasks = append(v.Tasks, TaskView{Name: t.Name, Group: t.Group, Pending: t.pending, InFlight: t.inFlight, Claimed: t.claimed, Effective: t.effective(), PerJob: t.perJob, Out: t.out, Gang: e.gangView(op, t.Name)})
+		v.Tasks = append(v.Tasks, TaskView{Name: t.Name, Group: t.Group, Pending: t.pending, InFlight: t.inFlight, Claimed: t.claimed, Effective: t.effective(), PerJob: t.perJob, Out: t.out, Gang: gs.gangView(op, t.Name)})
 	}
 	return v
 }

@@ -28,13 +28,13 @@ type PoolVolume struct {
 // Volumes returns the pools that have volume or owe some, sorted by name, and the
 // time of the last Tick, to which they belong.
 func (e *Engine) Volumes() (at time.Time, volumes []PoolVolume) {
-	for name, p := range e.pools {
+	for name, p := range e.tree.pools {
 		if p := p.share.Pool; !p.Volume.IsZero() || p.LastShareRatio != 0 {
-			volumes = append(volumes, PoolVolume{Pool: name, ID: e.pools[name].id, Volume: p.Volume, Rest: p.Rest, LastShareRatio: p.LastShareRatio})
+			volumes = append(volumes, PoolVolume{Pool: name, ID: e.tree.pools[name].id, Volume: p.Volume, Rest: p.Rest, LastShareRatio: p.LastShareRatio})
 		}
 	}
 	slices.SortFunc(volumes, func(a, b PoolVolume) int { return cmp.Compare(a.Pool, b.Pool) })
-	return e.shares.Updated, volumes
+	return e.tree.shares.Updated, volumes
 }
 
 // SetVolumes goes on from what Volumes returned: at the next Tick, the time since
@@ -43,7 +43,7 @@ func (e *Engine) Volumes() (at time.Time, volumes []PoolVolume) {
 func (e *Engine) SetVolumes(at time.Time, volumes []PoolVolume) error {
 	pools := make([]*pool, len(volumes))
 	for i, v := range volumes {
-		pools[i] = e.poolOf(v)
+		pools[i] = e.tree.poolOf(v)
 		switch {
 		case pools[i] == nil:
 			return fmt.Errorf("set volume of pool %q: %w", v.Pool, ErrUnknown)
@@ -59,16 +59,16 @@ func (e *Engine) SetVolumes(at time.Time, volumes []PoolVolume) error {
 		p := pools[i].share.Pool
 		p.Volume, p.LastShareRatio, p.Rest = v.Volume, v.LastShareRatio, v.Rest
 	}
-	e.shares.Updated = at
+	e.tree.shares.Updated = at
 	return nil
 }
 
 // poolOf returns the pool of a volume, nil when there is none.
-func (e *Engine) poolOf(v PoolVolume) *pool {
-	if p := e.pools[v.Pool]; v.ID == 0 || p != nil && p.id == v.ID {
+func (tr *tree) poolOf(v PoolVolume) *pool {
+	if p := tr.pools[v.Pool]; v.ID == 0 || p != nil && p.id == v.ID {
 		return p
 	}
-	for _, p := range e.pools {
+	for _, p := range tr.pools {
 		if p.id == v.ID {
 			return p
 		}

@@ -12,41 +12,54 @@ import (
 	"weir/scheduling/resource"
 )
 
+// graceful has jobs leave ahead of need whose operations want that.
+type graceful struct {
+	*tree
+
+	holdings *holdings
+	victims  *selector
+	repair   *repair
+
+	// any says that there are such operations.
+	any     bool
+	scratch []*holding
+}
+
 // dismiss has those allocations of a node go that their operations want to go as soon as
 // they are beyond the fair share, the latest started first (J.3.1): that of the operation,
 // or that of its pool to the nearest job, of operations that have more than their own.
-func (e *Engine) dismiss(n *node, now time.Time, plan *Plan) {
-	if !e.gracefully {
+func (gr *graceful) dismiss(n *node, now time.Time, plan *Plan) {
+	if !gr.any {
 		return
 	}
-	all := e.scratch[:0]
+	all := gr.scratch[:0]
 	for _, h := range n.held {
 		op := h.operation
-		if op.effective.Graceful && h.Grouped() && h.repair != e.repairs && now.Sub(h.Started) >= op.effective.Starvation.MinRunTime &&
+		if op.effective.Graceful && h.Grouped() && h.repair != gr.repair.round && now.Sub(h.Started) >= op.effective.Starvation.MinRunTime &&
 			(h.Level() == preemption.Preemptible || op.pool.exceeds(h)) {
 			all = append(all, h)
 		}
 	}
-	e.scratch = all
+	gr.scratch = all
 	slices.SortFunc(all, laterFirst)
-	e.trial++
+	gr.victims.selections++
 	for _, h := range all {
 		op := h.operation
-		if (h.Gracefully() || e.goesForPool(h, now)) && !e.secured(op, h.Resources) && e.rate(h, now) {
-			e.preempt(h, now, lifecycle.GracefulPreemption, nil, e.beyond(h, preemption.NormalStage, turn{}), plan)
-			op.settled, op.settledIn = op.order.Usage(), e.age
+		if (h.Gracefully() || gr.goesForPool(h, now)) && !gr.victims.secured(op, h.Resources) && gr.victims.rate(h, now) {
+			gr.holdings.preempt(h, now, lifecycle.GracefulPreemption, nil, gr.victims.beyond(h, preemption.NormalStage, turn{}), plan)
+			op.settled, op.settledIn = op.order.Usage(), gr.moment.age
 		}
 	}
 }
 
 // goesForPool reports whether h is one of the latest of what its pool has beyond its fair
 // share, and does not have to go for limits.
-func (e *Engine) goesForPool(h *holding, now time.Time) bool {
+func (gr *graceful) goesForPool(h *holding, now time.Time) bool {
 	op := h.operation
-	if op.pool.parent == nil || !op.pool.exceeds(h) || op.order.Satisfaction() <= op.kept()+resource.Epsilon || !e.latest(h) {
+	if op.pool.parent == nil || !op.pool.exceeds(h) || op.order.Satisfaction() <= op.kept()+resource.Epsilon || !gr.victims.latest(h) {
 		return false
 	}
-	_, violates := e.exceeds((*allocation.Element).Usage, h, now)
+	_, violates := gr.repair.exceeds((*allocation.Element).Usage, h, now)
 	return !violates
 }
 
@@ -56,13 +69,13 @@ func (e *Engine) goesForPool(h *holding, now time.Time) bool {
 // within its own; below the root, one that brings it nearer to its own. But in the age in
 // which some were told to go, in which only what it uses itself moves its share, it starts
 // none that brings it above what it was left with.
-func (e *Engine) withheld(op *operation, needs resource.Amounts) bool {
+func (gr *graceful) withheld(op *operation, needs resource.Amounts) bool {
 	if !op.effective.Graceful {
 		return false
 	}
 	held := op.order.Usage().Add(op.order.Leaving())
 	switch {
-	case !op.groups.Bounds().Below(held), op.settledIn == e.age && !held.Add(needs).Fits(op.settled):
+	case !op.groups.Bounds().Below(held), op.settledIn == gr.moment.age && !held.Add(needs).Fits(op.settled):
 		return true
 	case op.pool.parent == nil:
 		return !op.order.Owed(needs, .5)
@@ -93,8 +106,8 @@ func rated(kind lifecycle.PreemptionKind) bool {
 
 // rate reports whether one more job of the operation of h may be preempted in this
 // minute.
-func (e *Engine) rate(h *holding, now time.Time) bool {
-	if !e.rated {
+func (sel *selector) rate(h *holding, now time.Time) bool {
+	if !sel.tree.rated {
 		return true
 	}
 	for p := h.operation.pool; p != nil; p = p.parent {
@@ -107,10 +120,10 @@ func (e *Engine) rate(h *holding, now time.Time) bool {
 
 // withinRates keeps those candidates, the first ones that would go, that may all be
 // preempted in this minute.
-func (e *Engine) withinRates(candidates []*holding, now time.Time, spared func(*holding, preemption.Block)) []*holding {
+func (sel *selector) withinRates(candidates []*holding, now time.Time, spared func(*holding, preemption.Block)) []*holding {
 	kept := candidates[:0]
 	for _, h := range candidates {
-		if !e.rate(h, now) {
+		if !sel.rate(h, now) {
 			spared(h, preemption.BlockedByRate)
 			continue
 		}

@@ -1,0 +1,84 @@
+package engine
+
+import (
+	"time"
+
+	"weir/scheduling/allocation"
+	"weir/scheduling/resource"
+)
+
+// placement starts jobs in what is free on nodes.
+type placement struct {
+	*tree
+
+	gangs        *gangs
+	claims       *claims
+	holdings     *holdings
+	graceful     *graceful
+	reservations *reservations
+
+	// keepFor and admit are what the choice asks of a node.
+	keepFor func(chosen *allocation.Element) bool
+	admit   func(chosen *allocation.Element, task *allocation.Task, free resource.Amounts) (bool, allocation.Cause)
+	// unpacked lets jobs start on nodes that fit them badly.
+	unpacked bool
+}
+
+func newPlacement(tr *tree, gs *gangs, cs *claims, hs *holdings, gr *graceful, rs *reservations) *placement {
+	pl := &placement{tree: tr, gangs: gs, claims: cs, holdings: hs, graceful: gr, reservations: rs}
+	pl.admit, pl.keepFor = pl.mayStart, rs.reserve
+	return pl
+}
+
+// fill starts jobs on a node while they fit into what nobody has a claim on. Where none
+// does, and some wait for a node that fits them better, one of those starts all the same
+// (F.14).
+func (pl *placement) fill(n *node, now time.Time, plan *Plan) {
+	n.review(now)
+	on := n.offered(now)
+	on.MinSpare, on.Admit, on.Reserve = pl.moment.settings.Preemption.MinSpare, pl.admit, pl.keepFor
+	pl.moment.at = n
+	room := pl.moment.config.MaxStartsPerPlan - len(plan.Starts)
+	gathered := 0
+	start := func(chosen *allocation.Element, task allocation.Task) {
+		op := chosen.Owner().(*operation)
+		if g := op.missing(task.Name); g != nil {
+			n.met(op.pool)
+			op.task(task.TaskID).claimed++
+			pl.gangs.gather(g, pl.claims.newClaim(n, op, task.TaskID, task.PerJob, now))
+			gathered++
+			return
+		}
+		pl.holdings.start(n, op, task.TaskID, task.PerJob, plan)
+	}
+	outcome := pl.tree.filler.Fill(pl.tree.root.order, on, room, start)
+	if outcome.Starts == 0 && outcome.Unpacked > 0 {
+		pl.unpacked = true
+		outcome.Starts = pl.tree.filler.Fill(pl.tree.root.order, on, 1, start).Starts
+		pl.unpacked = false
+	}
+	outcome.Starts -= gathered
+	if outcome.Starts+gathered == 0 && (on.Free != n.free() || n.reserved.pool != nil) {
+		pl.tree.root.order.Note(allocation.Reserved, allocation.Fact{At: now, Node: n.id})
+	}
+	plan.Outcome.Add(outcome)
+}
+
+// mayStart says whether a job of a guarded operation may start on a node with so much
+// free, and why not.
+func (pl *placement) mayStart(chosen *allocation.Element, task *allocation.Task, free resource.Amounts) (bool, allocation.Cause) {
+	op := chosen.Owner().(*operation)
+	switch {
+	case pl.graceful.withheld(op, task.PerJob):
+		return false, allocation.Withheld
+	case pl.cluster.crowded(op, task.TaskID, task.PerJob, pl.moment.at):
+		return false, allocation.Crowded
+	}
+	packing := op.effective.Packing
+	if !packing.Enable {
+		return true, 0
+	}
+	accepted := pl.unpacked || op.packing.Accepts(pl.moment.now, task.PerJob, free, pl.cluster.total, packing)
+	op.packing.Saw(pl.moment.now, free, packing)
+	return accepted, allocation.Unpacked
+}
