@@ -9,6 +9,7 @@ import (
 	"weir/messages/explainpb"
 	"weir/scheduling"
 	"weir/scheduling/engine"
+	"weir/scheduling/explain"
 	"weir/scheduling/resource"
 )
 
@@ -36,7 +37,7 @@ func nothing(cfg Config) *actorpb.SchedulerView {
 }
 
 // explanation is the answer to a question.
-func explanation(cfg Config, of *actorpb.SchedulerViewRequest, found engine.Explanation, now time.Time) *actorpb.SchedulerView {
+func explanation(cfg Config, of *actorpb.SchedulerViewRequest, found explain.Explanation, now time.Time) *actorpb.SchedulerView {
 	out := &explainpb.Explanation{Tree: string(cfg.Tree), Time: timestamppb.New(now)}
 	switch {
 	case of.GetOperation() != "":
@@ -51,7 +52,7 @@ func explanation(cfg Config, of *actorpb.SchedulerViewRequest, found engine.Expl
 }
 
 // explained writes down what the engine says.
-func explained(out *explainpb.Explanation, x engine.Explanation) {
+func explained(out *explainpb.Explanation, x explain.Explanation) {
 	out.Verdict, out.Position, out.Waiting, out.EstimatedStart = x.Verdict, int32(x.Position), int32(x.Waiting), moment(x.Start)
 	out.EstimatedBy, out.EstimatedEarliest, out.EstimatedLatest = x.StartBy, moment(x.Earliest), moment(x.Latest)
 	for _, f := range x.Facts {
@@ -88,14 +89,14 @@ func explained(out *explainpb.Explanation, x engine.Explanation) {
 }
 
 // gangOf is nil for a task whose jobs start one by one.
-func gangOf(g engine.GangView) *explainpb.Gang {
+func gangOf(g explain.Gang) *explainpb.Gang {
 	if g.Size == 0 {
 		return nil
 	}
 	return &explainpb.Gang{Size: g.Size, Together: g.Missing, Held: g.Gathered, Until: moment(g.Until)}
 }
 
-func nodesOf(c engine.NodeCounts) *explainpb.Nodes {
+func nodesOf(c explain.NodeCounts) *explainpb.Nodes {
 	out := &explainpb.Nodes{
 		All: int32(c.All), Closed: int32(c.Closed), Unmatched: int32(c.Unmatched), TooSmall: int32(c.TooSmall), Full: int32(c.Full),
 		Held: int32(c.Held), Fit: int32(c.Fit), TooSmallBy: byResource(c.SmallBy), LackingBy: byResource(c.LackingBy),

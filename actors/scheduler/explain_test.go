@@ -8,25 +8,25 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"weir/messages/explainpb"
-	"weir/scheduling/engine"
+	"weir/scheduling/explain"
 	"weir/scheduling/resource"
 )
 
 // TestExplained writes down all that an engine can say.
 func TestExplained(t *testing.T) {
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	nodes := engine.NodeCounts{All: 21, Closed: 1, Unmatched: 2, TooSmall: 3, Full: 4, Held: 5, Fit: 6, UnmatchedBy: []engine.FilterCount{{Pool: "p", Filter: "gpu", Nodes: 2}}}
+	nodes := explain.NodeCounts{All: 21, Closed: 1, Unmatched: 2, TooSmall: 3, Full: 4, Held: 5, Fit: 6, UnmatchedBy: []explain.FilterCount{{Pool: "p", Filter: "gpu", Nodes: 2}}}
 	nodes.SmallBy[resource.GPU], nodes.LackingBy[resource.CPU] = 3, 4
 	out := &explainpb.Explanation{}
-	explained(out, engine.Explanation{
+	explained(out, explain.Explanation{
 		Verdict: "waiting_for_turn",
-		Facts: []engine.Fact{{
+		Facts: []explain.Fact{{
 			Code: "waiting_for_turn", Text: "later", Pool: "p", Operation: "o", Task: "t", Job: "j", Node: "n", Resource: "cpu", Setting: "s", Value: 1, Bound: 2, Count: 3, Of: 4, At: at, Until: at.Add(time.Second),
 		}},
-		Tasks:    []engine.TaskExplanation{{Name: "t", Verdict: "waiting_for_turn", Pending: 7, PerJob: resource.Amounts{UserSlots: 1, CPU: 150}, Nodes: nodes}},
+		Tasks:    []explain.TaskExplanation{{Name: "t", Verdict: "waiting_for_turn", Pending: 7, PerJob: resource.Amounts{UserSlots: 1, CPU: 150}, Nodes: nodes}},
 		Position: 3, Waiting: 9, Start: at.Add(time.Minute), Earliest: at.Add(50 * time.Second), Latest: at.Add(70 * time.Second), StartBy: "preemption",
-		Victims: []engine.Victim{{Job: "v", Operation: "o2", Node: "n", Started: at}},
-		Share:   engine.ShareExplanation{Resource: "cpu", Fair: .1, Usage: .2, Demand: .3, Limits: .4, Strong: .5, Integral: .6, Proportional: .7, Bound: "b", Weight: 8, Weights: 9},
+		Victims: []explain.Victim{{Job: "v", Operation: "o2", Node: "n", Started: at}},
+		Share:   explain.ShareExplanation{Resource: "cpu", Fair: .1, Usage: .2, Demand: .3, Limits: .4, Strong: .5, Integral: .6, Proportional: .7, Bound: "b", Weight: 8, Weights: 9},
 	})
 	want := &explainpb.Explanation{}
 	if err := protojson.Unmarshal([]byte(`{

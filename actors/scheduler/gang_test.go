@@ -7,7 +7,7 @@ import (
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
 	"weir/scheduling"
-	"weir/scheduling/engine"
+	"weir/scheduling/explain"
 )
 
 // gang leads a new operation to running: one task of jobs of which so many run together.
@@ -128,13 +128,13 @@ func TestGangCompletes(t *testing.T) {
 }
 
 // gangView is the gang of an operation, as the engine has it.
-func (w *world) gangView(id scheduling.OperationID) engine.GangView {
+func (w *world) gangView(id scheduling.OperationID) explain.Gang {
 	for _, op := range w.tree.Snapshot().Operations {
 		if op.ID == id {
 			return op.Tasks[0].Gang
 		}
 	}
-	return engine.GangView{}
+	return explain.Gang{}
 }
 
 // inReserve is a full node on which the ranks of a gang run, and a job of greedy has been
@@ -242,8 +242,8 @@ func TestGangOfNodesThatANewLeaderAwaits(t *testing.T) {
 			if got := len(ops) == 1 && ops[0].Shares.Attributes.LimitedDemand.UserSlots > 0; got != tc.want {
 				t.Errorf("the gang asks for jobs: %t, want %t", got, tc.want)
 			}
-			if w.tree.awaited["n1"] != (name == "none of them is heard") {
-				t.Errorf("awaited are %v", w.tree.awaited)
+			if w.tree.nodes.awaited["n1"] != (name == "none of them is heard") {
+				t.Errorf("awaited are %v", w.tree.nodes.awaited)
 			}
 		})
 	}

@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 
 	"weir/messages/actorpb"
-	"weir/scheduling/engine"
+	"weir/scheduling/explain"
 )
 
 // why has somebody ask why, who gets what he is answered.
@@ -39,7 +39,7 @@ func TestAllWhoAskTheSameGetOneAnswer(t *testing.T) {
 		if (*first)[0] != (*second)[0] {
 			t.Error("two who asked the same got different answers")
 		}
-		if x := (*first)[0].GetExplanations(); len(x) != 1 || x[0].GetVerdict() != engine.FactNoNodes || x[0].GetSubject() != "operation" || x[0].GetId() != "op" {
+		if x := (*first)[0].GetExplanations(); len(x) != 1 || x[0].GetVerdict() != explain.FactNoNodes || x[0].GetSubject() != "operation" || x[0].GetId() != "op" {
 			t.Errorf("the operation: %v", x)
 		}
 		if x := (*pool)[0].GetExplanations(); len(x) != 1 || len(x[0].GetWaits()) != 1 || x[0].GetWaits()[0].GetJobs() != 11 || x[0].GetWaits()[0].GetFirst() != "op" {

@@ -9,6 +9,23 @@ import (
 // The nodes of a tree: which there are, which may be given jobs, and which are to be
 // looked at next.
 
+// roster is the nodes of a tree.
+type roster struct {
+	// ready are nodes that live in this term, in the order of their first offer.
+	ready map[string]bool
+	order []string
+	// queue are nodes to look at next; queued finds them.
+	queue  []string
+	queued map[string]bool
+	// awaited nodes were online when the tree was made, and have not been heard since.
+	awaited map[string]bool
+	// draining nodes get no jobs, ready or not.
+	draining map[string]bool
+	// incarnations of the tree's nodes, for grants, and their tags, for filters.
+	incarnations map[string]uint64
+	tags         map[string][]string
+}
+
 // SetNode takes a node's committed record. A node of the tree gets jobs once it is
 // online and has been offered in this term, while nobody drains it.
 func (t *Tree) SetNode(node *statepb.Node) error {
@@ -16,87 +33,87 @@ func (t *Tree) SetNode(node *statepb.Node) error {
 		return t.dropNode(node.GetId())
 	}
 	if node.GetState() != statepb.NodeOnline || node.GetDrain() != nil {
-		delete(t.awaited, node.GetId())
+		delete(t.nodes.awaited, node.GetId())
 	}
-	if t.incarnations[node.GetId()] != node.GetIncarnation() || node.GetState() != statepb.NodeOnline {
-		t.withdraw(node.GetId())
+	if t.nodes.incarnations[node.GetId()] != node.GetIncarnation() || node.GetState() != statepb.NodeOnline {
+		t.nodes.withdraw(node.GetId())
 		t.engine.EndClaims(scheduling.NodeID(node.GetId()))
 	}
-	t.incarnations[node.GetId()] = node.GetIncarnation()
-	t.tags[node.GetId()] = node.GetTags()
+	t.nodes.incarnations[node.GetId()] = node.GetIncarnation()
+	t.nodes.tags[node.GetId()] = node.GetTags()
 	if node.GetDrain() != nil {
-		t.draining[node.GetId()] = true
-	} else if t.draining[node.GetId()] {
-		delete(t.draining, node.GetId())
-		t.enqueue(node.GetId())
+		t.nodes.draining[node.GetId()] = true
+	} else if t.nodes.draining[node.GetId()] {
+		delete(t.nodes.draining, node.GetId())
+		t.nodes.enqueue(node.GetId())
 	}
 	return t.setNode(node.GetId(), node.GetResources().Amounts())
 }
 
 // dropNode takes out a node that is of another tree, or is forgotten.
 func (t *Tree) dropNode(node string) error {
-	if !t.has(node) {
+	if !t.nodes.has(node) {
 		return nil
 	}
-	t.withdraw(node)
-	delete(t.awaited, node)
-	delete(t.incarnations, node)
-	delete(t.tags, node)
-	delete(t.draining, node)
+	t.nodes.withdraw(node)
+	delete(t.nodes.awaited, node)
+	delete(t.nodes.incarnations, node)
+	delete(t.nodes.tags, node)
+	delete(t.nodes.draining, node)
 	return t.engine.RemoveNode(scheduling.NodeID(node))
 }
 
 // has reports whether a node is of this tree.
-func (t *Tree) has(node string) bool {
-	_, has := t.incarnations[node]
+func (r *roster) has(node string) bool {
+	_, has := r.incarnations[node]
 	return has
 }
 
 // setNode tells the engine of a node.
 func (t *Tree) setNode(node string, limits resource.Amounts) error {
 	id := scheduling.NodeID(node)
-	if err := t.engine.SetNode(id, limits, t.ready[node] && !t.draining[node], t.tags[node]...); err != nil {
+	if err := t.engine.SetNode(id, limits, t.nodes.ready[node] && !t.nodes.draining[node], t.nodes.tags[node]...); err != nil {
 		return err
 	}
-	return t.engine.Await(id, t.awaited[node])
+	return t.engine.Await(id, t.nodes.awaited[node])
 }
 
 // Offer says that a node lives and may be given jobs. One that is not known as a
 // node of this tree is offered again when it is.
 func (t *Tree) Offer(node string, limits resource.Amounts) error {
-	if !t.has(node) {
+	if !t.nodes.has(node) {
 		return nil
 	}
-	if !t.ready[node] {
-		t.ready[node] = true
-		delete(t.awaited, node)
-		t.order = append(t.order, node)
+	if !t.nodes.ready[node] {
+		t.nodes.ready[node] = true
+		delete(t.nodes.awaited, node)
+		t.nodes.order = append(t.nodes.order, node)
 		if err := t.setNode(node, limits); err != nil {
 			return err
 		}
 	}
-	t.enqueue(node)
+	t.nodes.enqueue(node)
 	return nil
 }
 
 // Withdraw says that a node must not be given jobs.
 func (t *Tree) Withdraw(node string, limits resource.Amounts) error {
-	awaited := t.awaited[node]
-	delete(t.awaited, node)
-	if !t.withdraw(node) && !awaited {
+	awaited := t.nodes.awaited[node]
+	delete(t.nodes.awaited, node)
+	if !t.nodes.withdraw(node) && !awaited {
 		return nil
 	}
 	return t.setNode(node, limits)
 }
 
-func (t *Tree) withdraw(node string) bool {
-	if !t.ready[node] {
+func (r *roster) withdraw(node string) bool {
+	if !r.ready[node] {
 		return false
 	}
-	delete(t.ready, node)
-	for i, id := range t.order {
+	delete(r.ready, node)
+	for i, id := range r.order {
 		if id == node {
-			t.order = append(t.order[:i], t.order[i+1:]...)
+			r.order = append(r.order[:i], r.order[i+1:]...)
 			break
 		}
 	}
@@ -105,17 +122,17 @@ func (t *Tree) withdraw(node string) bool {
 
 // OfferAll offers every node that lives: demand has grown.
 func (t *Tree) OfferAll() {
-	for _, node := range t.order {
-		t.enqueue(node)
+	for _, node := range t.nodes.order {
+		t.nodes.enqueue(node)
 	}
 }
 
-func (t *Tree) enqueue(node string) {
-	if t.ready[node] && !t.queued[node] {
-		t.queued[node] = true
-		t.queue = append(t.queue, node)
+func (r *roster) enqueue(node string) {
+	if r.ready[node] && !r.queued[node] {
+		r.queued[node] = true
+		r.queue = append(r.queue, node)
 	}
 }
 
 // Waiting reports whether nodes are to be looked at.
-func (t *Tree) Waiting() bool { return len(t.queue) > 0 }
+func (t *Tree) Waiting() bool { return len(t.nodes.queue) > 0 }

@@ -42,19 +42,19 @@ func AnswersOf(results []*commandpb.Result) (a Answers) {
 // Plan looks at up to n nodes and returns what to propose for them. newID makes
 // the ids of new jobs.
 func (t *Tree) Plan(now time.Time, term uint64, n int, newID func() string) Proposal {
-	n = min(n, len(t.queue))
+	n = min(n, len(t.nodes.queue))
 	nodes := make([]scheduling.NodeID, 0, n)
-	for _, id := range t.queue[:n] {
-		delete(t.queued, id)
-		if t.ready[id] {
+	for _, id := range t.nodes.queue[:n] {
+		delete(t.nodes.queued, id)
+		if t.nodes.ready[id] {
 			nodes = append(nodes, scheduling.NodeID(id))
 		}
 	}
-	t.queue = append(t.queue[:0], t.queue[n:]...)
+	t.nodes.queue = append(t.nodes.queue[:0], t.nodes.queue[n:]...)
 	plan := t.engine.Heartbeat(now, nodes)
 	t.outcome = plan.Outcome
 	for _, node := range plan.Unserved {
-		t.enqueue(string(node))
+		t.nodes.enqueue(string(node))
 	}
 	if plan.Gathers {
 		t.OfferAll()
@@ -68,7 +68,7 @@ func (t *Tree) Plan(now time.Time, term uint64, n int, newID func() string) Prop
 			p.Jobs = append(p.Jobs, id)
 			grant := &commandpb.Grant{
 				JobId: id, OperationId: string(s.Operation), Task: string(s.Task), Node: string(s.Node),
-				Tree: string(t.name), NodeIncarnation: t.incarnations[string(s.Node)], Resources: statepb.NewResources(s.Resources),
+				Tree: string(t.name), NodeIncarnation: t.nodes.incarnations[string(s.Node)], Resources: statepb.NewResources(s.Resources),
 				DedicatedMemory: s.Group, AllOrNone: s.AllOrNone,
 			}
 			if !s.Claimed.IsZero() {

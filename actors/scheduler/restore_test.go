@@ -370,13 +370,13 @@ func claimsOf(t *Tree) (all []string) {
 // planOf is what a tree plans for all nodes, without the words for people: they say since
 // when who starves.
 func planOf(w *world, t *Tree) []proto.Message {
-	t.queue = nil
-	clear(t.queued)
+	t.nodes.queue = nil
+	clear(t.nodes.queued)
 	for _, node := range w.nodes() {
-		t.enqueue(node.GetId())
+		t.nodes.enqueue(node.GetId())
 	}
 	jobs := 0
-	p := t.Plan(w.now, 1, len(t.queue), func() string { jobs++; return fmt.Sprint("new", jobs) })
+	p := t.Plan(w.now, 1, len(t.nodes.queue), func() string { jobs++; return fmt.Sprint("new", jobs) })
 	for _, command := range p.Commands {
 		if m, ok := command.(*commandpb.PreemptAllocations); ok {
 			for _, preemption := range m.GetPreemptions() {

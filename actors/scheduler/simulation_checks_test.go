@@ -32,7 +32,7 @@ func checkQuiet(w *world) {
 	for _, tree := range []*Tree{rebuilt, w.tree} {
 		for _, node := range w.nodes() {
 			hear := tree.Offer
-			if !w.tree.ready[node.GetId()] {
+			if !w.tree.nodes.ready[node.GetId()] {
 				hear = tree.Withdraw
 			}
 			if err := hear(node.GetId(), node.GetResources().Amounts()); err != nil {
@@ -52,9 +52,9 @@ func checkQuiet(w *world) {
 		w.t.Fatalf("a new leader would see (+), the old one sees (-):\n%s", diff)
 	}
 	if !reflect.DeepEqual(w.tree.jobs, rebuilt.jobs) || !reflect.DeepEqual(w.tree.known, rebuilt.known) ||
-		!maps.Equal(w.tree.incarnations, rebuilt.incarnations) {
-		w.t.Fatalf("a new leader would know\n%v %v %v\nthe old one knows\n%v %v %v", rebuilt.jobs, rebuilt.known, rebuilt.incarnations,
-			w.tree.jobs, w.tree.known, w.tree.incarnations)
+		!maps.Equal(w.tree.nodes.incarnations, rebuilt.nodes.incarnations) {
+		w.t.Fatalf("a new leader would know\n%v %v %v\nthe old one knows\n%v %v %v", rebuilt.jobs, rebuilt.known, rebuilt.nodes.incarnations,
+			w.tree.jobs, w.tree.known, w.tree.nodes.incarnations)
 	}
 }
 

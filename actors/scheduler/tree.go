@@ -50,19 +50,7 @@ type Tree struct {
 	index uint64
 	// tickets are starts in flight by the job that they were proposed as.
 	tickets map[string]engine.Ticket
-	// ready are nodes that live in this term, in the order of their first offer.
-	ready map[string]bool
-	order []string
-	// queue are nodes to look at next; queued finds them.
-	queue  []string
-	queued map[string]bool
-	// awaited nodes were online when the tree was made, and have not been heard since.
-	awaited map[string]bool
-	// draining nodes get no jobs, ready or not.
-	draining map[string]bool
-	// incarnations of the tree's nodes, for grants, and their tags, for filters.
-	incarnations map[string]uint64
-	tags         map[string][]string
+	nodes   roster
 	// known operations have not ended; of each, what was told of the demand of its tasks.
 	known map[string]map[allocation.TaskID]demand
 	// specs are those of known operations.
@@ -89,8 +77,11 @@ func NewTree(cfg engine.Config, seed Seed) (*Tree, error) {
 		return nil, err
 	}
 	t := &Tree{
-		name: seed.Tree, engine: e, index: seed.Index, tickets: map[string]engine.Ticket{}, ready: map[string]bool{}, queued: map[string]bool{},
-		awaited: map[string]bool{}, draining: map[string]bool{}, incarnations: map[string]uint64{}, tags: map[string][]string{}, known: map[string]map[allocation.TaskID]demand{}, jobs: map[string]string{}, jobsOf: map[string]map[string]bool{},
+		name: seed.Tree, engine: e, index: seed.Index, tickets: map[string]engine.Ticket{},
+		nodes: roster{
+			ready: map[string]bool{}, queued: map[string]bool{}, awaited: map[string]bool{}, draining: map[string]bool{}, incarnations: map[string]uint64{}, tags: map[string][]string{},
+		},
+		known: map[string]map[allocation.TaskID]demand{}, jobs: map[string]string{}, jobsOf: map[string]map[string]bool{},
 		specs: map[string]*statepb.OperationSpec{}, settings: seed.Pools.Settings(), current: seed.Pools,
 	}
 	if err := e.SetTree(seed.Pools); err != nil {
@@ -112,7 +103,7 @@ func NewTree(cfg engine.Config, seed Seed) (*Tree, error) {
 		return nil, err
 	}
 	for _, node := range seed.Nodes {
-		t.incarnations[node.GetId()] = node.GetIncarnation()
+		t.nodes.incarnations[node.GetId()] = node.GetIncarnation()
 	}
 	for _, a := range slices.SortedStableFunc(slices.Values(seed.Allocations), byStart) {
 		if err := t.started(a); err != nil {
@@ -132,7 +123,7 @@ func NewTree(cfg engine.Config, seed Seed) (*Tree, error) {
 		}
 	}
 	for _, node := range seed.Nodes {
-		t.awaited[node.GetId()] = true
+		t.nodes.awaited[node.GetId()] = true
 		if err := t.SetNode(node); err != nil {
 			return nil, err
 		}
@@ -260,7 +251,7 @@ func (t *Tree) started(a *statepb.Allocation) error {
 	case !known && planned:
 		// The operation has ended in a later entry, and the job with it.
 		return t.engine.Reject(ticket)
-	case !known || !planned && !t.has(a.GetNode()):
+	case !known || !planned && !t.nodes.has(a.GetNode()):
 		return nil
 	}
 	t.hold(a.GetJobId(), a.GetOperationId())
@@ -297,7 +288,7 @@ func (t *Tree) Ended(job, node string) error {
 		return nil
 	}
 	t.drop(job)
-	t.enqueue(node)
+	t.nodes.enqueue(node)
 	return t.engine.RemoveAllocation(scheduling.JobID(job))
 }
 
@@ -306,7 +297,7 @@ func (t *Tree) Tick(now time.Time) error {
 	left := t.resumeKept()
 	_, err := t.engine.Tick(now)
 	if left != nil && err == nil {
-		t.engine.SetAge(left.age, len(t.awaited) > 0)
+		t.engine.SetAge(left.age, len(t.nodes.awaited) > 0)
 	}
 	return err
 }

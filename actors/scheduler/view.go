@@ -21,7 +21,7 @@ func (t *Tree) view(cfg Config, of *actorpb.SchedulerViewRequest, now time.Time)
 		if one && string(pool.Name) != of.GetPool() {
 			continue
 		}
-		element := t.poolView(cfg, pool, s)
+		element := poolView(cfg, pool, s)
 		if one {
 			element.Attributes = attributesOf(pool.Attributes(s.Total))
 		}
@@ -31,7 +31,7 @@ func (t *Tree) view(cfg Config, of *actorpb.SchedulerViewRequest, now time.Time)
 		if one && string(op.ID) != of.GetOperation() {
 			continue
 		}
-		element := t.operationView(cfg, op, s)
+		element := operationView(cfg, op, s)
 		if one {
 			element.Attributes = attributesOf(op.Attributes(s.Total))
 		}
@@ -53,7 +53,7 @@ func ofOne(of *actorpb.SchedulerViewRequest) bool {
 	return of.GetPool() != "" || of.GetOperation() != ""
 }
 
-func (t *Tree) poolView(cfg Config, p engine.PoolView, s engine.Snapshot) *actorpb.ElementView {
+func poolView(cfg Config, p engine.PoolView, s engine.Snapshot) *actorpb.ElementView {
 	element := elementView(cfg, p.Shares, s.Total)
 	element.Id, element.Pool, element.Parent = string(p.Name), true, string(p.Parent)
 	element.Demand = statepb.NewResources(p.Shares.DemandShare.Amounts(s.Total))
@@ -65,7 +65,7 @@ func (t *Tree) poolView(cfg Config, p engine.PoolView, s engine.Snapshot) *actor
 	return element
 }
 
-func (t *Tree) operationView(cfg Config, op engine.OperationView, s engine.Snapshot) *actorpb.ElementView {
+func operationView(cfg Config, op engine.OperationView, s engine.Snapshot) *actorpb.ElementView {
 	element := elementView(cfg, op.Shares, s.Total)
 	element.Id, element.Parent = string(op.ID), string(op.Pool)
 	element.RunningJobs, element.PendingJobs = int64(op.Allocations), pendingJobs(op)

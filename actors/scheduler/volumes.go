@@ -62,7 +62,7 @@ func (t *Tree) resumeKept() (left *resumption) {
 		// A pool has been removed: the others go on from the last update.
 		left.volumes = nil
 	}
-	if len(t.awaited) == 0 {
+	if len(t.nodes.awaited) == 0 {
 		t.engine.SetClocks(left.clocks)
 		t.resume = nil
 	}

@@ -108,7 +108,7 @@ func TestAdmit(t *testing.T) {
 	if asked != 1 || outcome.Starts != 2 || outcome.Unpacked != 1 {
 		t.Errorf("asked %d times: %+v", asked, outcome)
 	}
-	noted := a.Facts()[allocation.Unpacked]
+	noted := a.Facts[allocation.Unpacked]
 	if noted.Count != 1 || noted.Last.Node != "n" || !noted.Last.At.Equal(on.At) {
 		t.Errorf("noted %+v", noted)
 	}
@@ -122,8 +122,8 @@ func TestMinSpare(t *testing.T) {
 	operation(pool, "a", 1, .5, 9)
 	var f allocation.Filler
 	outcome := f.Fill(root, allocation.Node{Free: slots(5), MinSpare: slots(3)}, 9, func(*allocation.Element, allocation.Task) {})
-	if outcome.Starts != 3 || outcome.Refused[resource.UserSlots] != 1 || root.Facts()[allocation.Scarce].Count != 1 {
-		t.Errorf("%+v, noted %+v", outcome, root.Facts()[allocation.Scarce])
+	if outcome.Starts != 3 || outcome.Refused[resource.UserSlots] != 1 || root.Facts[allocation.Scarce].Count != 1 {
+		t.Errorf("%+v, noted %+v", outcome, root.Facts[allocation.Scarce])
 	}
 }
 

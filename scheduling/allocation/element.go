@@ -19,7 +19,6 @@ type Element struct {
 	// part is the usage as a part of the fair share, or of the cluster without one: it tells
 	// apart those that are equally satisfied.
 	part float64
-	debt Debt
 	// served is the turn in which a job below was started last.
 	served uint64
 	// rank orders the equally satisfied.
@@ -28,81 +27,53 @@ type Element struct {
 	id         string
 	parent     *Element
 
-	fair, demand resource.Vector
-	usage        resource.Amounts
-	// leaving is what is no longer usage and not free yet: it counts in limits.
-	leaving resource.Amounts
-	total   resource.Amounts
-	// most is the dominant share of the fair share.
-	most float64
+	standing
+	bounds
+	// Facts are the looks at nodes that came to nothing. Those of the pools above go for the
+	// element as well.
+	Facts
 	// turn is, of the root, the last one.
 	turn uint64
-	// kinds are those of the operations in a pool.
-	kinds Kinds
 	// ahead is what counts as used of the next job where it is decided whose turn is next.
 	ahead resource.Vector
-	// promised is what guarantees alone would give.
-	promised resource.Vector
-
-	// limits are never exceeded by a start, where limited; by those that preempt others
-	// no more than by tolerance.
-	limits, tolerance resource.Amounts
-	limited           bool
-	// filter is the place in Node.Takes, or NoFilter.
-	filter int
-
-	// operation's
-	tasks   []Task
-	enabled bool
-	// guarded operations start jobs only where Node.Admit lets them.
-	guarded bool
 	// owner is whose element it is.
 	owner any
-	facts Facts
 
-	order Order
-	// waiting is the heap of the children of a pool that have pending jobs.
-	waiting []*Element
+	// operation's
+	tasks   tasks
+	enabled bool
+	// head is what the first job needs that an operation may start.
+	head resource.Amounts
+
+	// children are those of a pool that have pending jobs.
+	children queue
 	// least is at most what any pending job needs, per resource. That of a pool
 	// falls with new demand and rises at Refresh only, so that a start does not
 	// have to look at all siblings.
 	least resource.Amounts
-	// head is what the first job needs that an operation may start.
-	head resource.Amounts
 }
 
 // NewPool returns a pool that is nowhere yet.
 func NewPool(id string) *Element {
-	return &Element{id: id, pool: true, at: -1, filter: NoFilter, satisfaction: resource.MaxSatisfaction, least: resource.Infinite}
+	return &Element{id: id, pool: true, at: -1, bounds: bounds{filter: NoFilter}, satisfaction: resource.MaxSatisfaction, least: resource.Infinite}
 }
 
 // NewOperation returns an enabled operation that is nowhere yet. Of equally
 // satisfied siblings the one of lower rank is first.
 func NewOperation(id string, rank int64) *Element {
 	return &Element{
-		id: id, rank: rank, at: -1, filter: NoFilter, enabled: true, satisfaction: resource.MaxSatisfaction, least: resource.Infinite,
+		id: id, rank: rank, at: -1, bounds: bounds{filter: NoFilter}, enabled: true, satisfaction: resource.MaxSatisfaction, least: resource.Infinite,
 	}
-}
-
-// Order is how the children of a pool follow each other, and the pool its siblings.
-type Order struct {
-	// FIFO serves the children of the pool strictly by rank.
-	FIFO bool
-	// NoGuaranteesFirst has children to which guarantees owe a job come in the order of all.
-	NoGuaranteesFirst bool
-	// ByOperations has the pool be as satisfied as the first of its waiting children, and
-	// not as it is itself (F.13).
-	ByOperations bool
 }
 
 // SetOrder sets the order of a pool.
 func (e *Element) SetOrder(order Order) {
-	if e.order == order {
+	if e.children.order == order {
 		return
 	}
-	e.order = order
-	for i := len(e.waiting)/2 - 1; i >= 0; i-- {
-		e.down(i)
+	e.children.order = order
+	for i := len(e.children.waiting)/2 - 1; i >= 0; i-- {
+		e.children.down(i)
 	}
 	for up := e; up != nil; up = up.parent {
 		up.judge()
@@ -120,9 +91,6 @@ func (e *Element) ID() string { return e.id }
 
 // Rename gives an element that is nowhere another id.
 func (e *Element) Rename(id string) { e.id = id }
-
-// Usage returns what the element uses: starts not yet committed count.
-func (e *Element) Usage() resource.Amounts { return e.usage }
 
 // Attach puts e below parent, with its usage and its pending jobs.
 func (e *Element) Attach(parent *Element) {
@@ -161,9 +129,6 @@ func (e *Element) SetPromised(promised resource.Vector) {
 	}
 }
 
-// High reports whether e comes before others because it has less than it was promised.
-func (e *Element) High() bool { return e.high }
-
 // SetRank changes the rank of an element: the place in a FIFO pool, for one.
 func (e *Element) SetRank(rank int64) {
 	if e.rank == rank {
@@ -172,20 +137,6 @@ func (e *Element) SetRank(rank int64) {
 	e.rank = rank
 	e.move()
 }
-
-// SetLimits sets what no start may make e exceed, resource.Infinite for nothing.
-func (e *Element) SetLimits(limits resource.Amounts) {
-	e.limits, e.limited = limits, limits != resource.Infinite
-}
-
-// SetTolerance sets by how much a job that preempts others may make e exceed its limits.
-func (e *Element) SetTolerance(tolerance resource.Amounts) { e.tolerance = tolerance }
-
-// SetGuarded says whether jobs of an operation start only where Node.Admit lets them.
-func (e *Element) SetGuarded(guarded bool) { e.guarded = guarded }
-
-// SetFilter sets which nodes e may use: those whose Takes has true at this place.
-func (e *Element) SetFilter(filter int) { e.filter = filter }
 
 // room is what of free the limits of e leave.
 func (e *Element) room(free resource.Amounts, tolerant bool) resource.Amounts {
@@ -228,10 +179,6 @@ func (e *Element) SubUsage(a resource.Amounts) {
 	}
 }
 
-// Leaving returns what allocations hold that have been told to go: it is no usage, and
-// counts in limits until it is free.
-func (e *Element) Leaving() resource.Amounts { return e.leaving }
-
 // AddLeaving counts resources as leaving, of e and of all above it.
 func (e *Element) AddLeaving(a resource.Amounts) {
 	for up := e; up != nil; up = up.parent {
@@ -268,7 +215,7 @@ func (e *Element) SetEnabled(enabled bool) {
 // Refresh finds anew what the least demanding pending jobs of e, and of the
 // pools below, need. Without it more and more pools are looked into in vain.
 func (e *Element) Refresh() {
-	for _, c := range e.waiting {
+	for _, c := range e.children.waiting {
 		c.Refresh()
 	}
 	e.measure()
@@ -280,7 +227,7 @@ func (e *Element) Waiting() int {
 		return 1
 	}
 	n := 0
-	for _, c := range e.waiting {
+	for _, c := range e.children.waiting {
 		n += c.Waiting()
 	}
 	return n

@@ -59,14 +59,11 @@ type Facts [CauseCount]struct {
 	Last  Fact
 }
 
-// Facts returns what has been noted of e. That of the pools above goes for e as well.
-func (e *Element) Facts() Facts { return e.facts }
-
 // Note takes note of a look that came to nothing.
-func (e *Element) Note(cause Cause, f Fact) {
-	of := &e.facts[cause]
-	of.Count++
-	of.Last = f
+func (f *Facts) Note(cause Cause, of Fact) {
+	noted := &f[cause]
+	noted.Count++
+	noted.Last = of
 }
 
 // limiting returns the nearest element, from e up, whose limits leave too little for any

@@ -94,7 +94,7 @@ func (f *Filler) Fill(root *Element, on Node, limit int, start Start) Outcome {
 // scarce counts a node that has something free, and less than the tree wants to be, for
 // those who wait for it.
 func (f *Filler) scarce(root *Element, on Node, outcome *Outcome) {
-	if len(root.waiting) == 0 {
+	if len(root.children.waiting) == 0 {
 		return
 	}
 	k, _ := on.MinSpare.Lacking(on.Free)
@@ -108,32 +108,22 @@ func (f *Filler) Order(root *Element) iter.Seq[*Element] {
 	return func(yield func(operation *Element) bool) {
 		defer func() {
 			for _, e := range f.aside {
-				e.SubUsage(e.turnOf())
+				e.SubUsage(e.tasks.first())
 			}
 			f.restore()
 		}()
-		for len(root.waiting) > 0 {
+		for len(root.children.waiting) > 0 {
 			e := root
 			for e.pool {
-				e = e.waiting[0]
+				e = e.children.waiting[0]
 			}
 			if !yield(e) {
 				return
 			}
 			f.leaveOut(e)
-			e.AddUsage(e.turnOf())
+			e.AddUsage(e.tasks.first())
 		}
 	}
-}
-
-// turnOf is what the first job needs that an operation may start.
-func (e *Element) turnOf() resource.Amounts {
-	for i := range e.tasks {
-		if t := &e.tasks[i]; t.Waits() {
-			return t.PerJob
-		}
-	}
-	return resource.Amounts{}
 }
 
 // next returns the operation to be served next and the task to start, or nil when
@@ -141,7 +131,7 @@ func (e *Element) turnOf() resource.Amounts {
 // and within the limits of all above, is left out.
 func (f *Filler) next(root *Element, on Node, outcome *Outcome) (*Element, *Task) {
 	e, room := root, on.Free
-	for len(root.waiting) > 0 {
+	for len(root.children.waiting) > 0 {
 		matches := e.filter == NoFilter || on.Takes[e.filter]
 		room = e.room(room, false)
 		cause := Unmatched
@@ -150,10 +140,10 @@ func (f *Filler) next(root *Element, on Node, outcome *Outcome) (*Element, *Task
 		}
 		if matches && e.least.Fits(room) {
 			if e.pool {
-				e = e.waiting[0]
+				e = e.children.waiting[0]
 				continue
 			}
-			if task := e.fitting(room); task != nil {
+			if task := e.tasks.fitting(room); task != nil {
 				admitted := !e.guarded
 				if e.guarded {
 					admitted, cause = on.Admit(e, task, on.Free)
@@ -177,8 +167,8 @@ func (f *Filler) next(root *Element, on Node, outcome *Outcome) (*Element, *Task
 func (on Node) reserve(e *Element) bool {
 	for e.pool {
 		var first *Element
-		for i, c := range e.waiting {
-			if (first == nil || e.before(c, first)) && (c.filter == NoFilter || on.Takes[c.filter]) && c.least.Fits(c.room(resource.Infinite, false)) {
+		for i, c := range e.children.waiting {
+			if (first == nil || e.children.before(c, first)) && (c.filter == NoFilter || on.Takes[c.filter]) && c.least.Fits(c.room(resource.Infinite, false)) {
 				if first = c; i == 0 {
 					break
 				}
@@ -233,7 +223,7 @@ func (e *Element) Fitting(on Node) (t Task, ok bool) {
 	if !e.least.Fits(room) || e.at < 0 {
 		return Task{}, false
 	}
-	if fits := e.fitting(room); fits != nil {
+	if fits := e.tasks.fitting(room); fits != nil {
 		return *fits, true
 	}
 	return Task{}, false
@@ -277,7 +267,7 @@ func (e *Element) Before(other *Element) bool {
 	for a != b && a.parent != b.parent {
 		a, b = a.parent, b.parent
 	}
-	return a.parent.before(a, b)
+	return a.parent.children.before(a, b)
 }
 
 // depth is how many pools there are above e.
@@ -306,21 +296,11 @@ func (f *Filler) restore() {
 	f.aside = f.aside[:0]
 }
 
-// fitting returns the first task with pending jobs that fit into room.
-func (e *Element) fitting(room resource.Amounts) *Task {
-	for i := range e.tasks {
-		if t := &e.tasks[i]; t.Waits() && t.PerJob.Fits(room) {
-			return t
-		}
-	}
-	return nil
-}
-
 // lacking returns the first resource of which free has too little for any job of e.
 // Where each task lacks something, and no resource is lacking for all, the first
 // task speaks for them.
 func (e *Element) lacking(free resource.Amounts) (k resource.Kind, lacks bool) {
-	if k, lacks = e.least.Lacking(free); lacks || e.pool || e.fitting(free) != nil {
+	if k, lacks = e.least.Lacking(free); lacks || e.pool || e.tasks.fitting(free) != nil {
 		return k, lacks
 	}
 	for i := range e.tasks {
@@ -329,4 +309,17 @@ func (e *Element) lacking(free resource.Amounts) (k resource.Kind, lacks bool) {
 		}
 	}
 	return 0, false
+}
+
+// AppendTakes appends which filters take a node, as letters: those that are the same to all
+// filters have the same ones.
+func AppendTakes(to []byte, takes []bool) []byte {
+	for _, yes := range takes {
+		b := byte('n')
+		if yes {
+			b = 'y'
+		}
+		to = append(to, b)
+	}
+	return to
 }

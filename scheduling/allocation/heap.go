@@ -1,13 +1,28 @@
 package allocation
 
-// The waiting children of a pool are a binary heap, the next one to be served on
-// top. Every child knows its place in it.
+// Order is how the children of a pool follow each other, and the pool its siblings.
+type Order struct {
+	// FIFO serves the children of the pool strictly by rank.
+	FIFO bool
+	// NoGuaranteesFirst has children to which guarantees owe a job come in the order of all.
+	NoGuaranteesFirst bool
+	// ByOperations has the pool be as satisfied as the first of its waiting children, and
+	// not as it is itself (F.13).
+	ByOperations bool
+}
 
-// before is the total order of the children of e. Those of a FIFO pool go by rank. Elsewhere those
+// queue is the waiting children of a pool, those that have pending jobs: a binary heap, the
+// next one to be served on top. Every child knows its place in it.
+type queue struct {
+	waiting []*Element
+	order   Order
+}
+
+// before is the total order of the children. Those of a FIFO pool go by rank. Elsewhere those
 // that are high are first, then the least satisfied, then who uses less of its fair share,
 // then who was served least recently, and then the longest waiting.
-func (e *Element) before(one, other *Element) bool {
-	if e.order.FIFO {
+func (q *queue) before(one, other *Element) bool {
+	if q.order.FIFO {
 		return one.earlier(other)
 	}
 	if one.high != other.high {
@@ -36,62 +51,62 @@ func (e *Element) earlier(other *Element) bool {
 	return e.id < other.id
 }
 
-func (e *Element) push(c *Element) {
-	e.waiting = append(e.waiting, c)
-	c.at = len(e.waiting) - 1
-	e.up(c.at)
+func (q *queue) push(c *Element) {
+	q.waiting = append(q.waiting, c)
+	c.at = len(q.waiting) - 1
+	q.up(c.at)
 }
 
-func (e *Element) remove(i int) {
-	last := len(e.waiting) - 1
-	e.waiting[i].at = -1
+func (q *queue) remove(i int) {
+	last := len(q.waiting) - 1
+	q.waiting[i].at = -1
 	if i != last {
-		e.waiting[i] = e.waiting[last]
-		e.waiting[i].at = i
+		q.waiting[i] = q.waiting[last]
+		q.waiting[i].at = i
 	}
-	e.waiting[last] = nil
-	e.waiting = e.waiting[:last]
+	q.waiting[last] = nil
+	q.waiting = q.waiting[:last]
 	if i != last {
-		e.fix(i)
+		q.fix(i)
 	}
 }
 
 // fix restores the heap after the child at i has changed.
-func (e *Element) fix(i int) {
-	if !e.down(i) {
-		e.up(i)
+func (q *queue) fix(i int) {
+	if !q.down(i) {
+		q.up(i)
 	}
 }
 
-func (e *Element) up(i int) {
+func (q *queue) up(i int) {
 	for i > 0 {
 		parent := (i - 1) / 2
-		if !e.before(e.waiting[i], e.waiting[parent]) {
+		if !q.before(q.waiting[i], q.waiting[parent]) {
 			return
 		}
-		e.swap(i, parent)
+		q.swap(i, parent)
 		i = parent
 	}
 }
 
-func (e *Element) down(i int) (moved bool) {
+func (q *queue) down(i int) (moved bool) {
 	for {
 		first := i
-		for child := 2*i + 1; child <= 2*i+2 && child < len(e.waiting); child++ {
-			if e.before(e.waiting[child], e.waiting[first]) {
+		for child := 2*i + 1; child <= 2*i+2 && child < len(q.waiting); child++ {
+			if q.before(q.waiting[child], q.waiting[first]) {
 				first = child
 			}
 		}
 		if first == i {
 			return moved
 		}
-		e.swap(i, first)
+		q.swap(i, first)
 		i, moved = first, true
 	}
 }
 
-func (e *Element) swap(i, j int) {
-	w := e.waiting
+func (q *queue) swap(i, j int) {
+	w := q.waiting
 	w[i], w[j] = w[j], w[i]
 	w[i].at, w[j].at = i, j
 }

@@ -11,7 +11,7 @@ import (
 type Kinds struct{ some, all uint8 }
 
 // Differs reports whether no resource is dominant to all operations of a pool.
-func (e *Element) Differs() bool { return e.kinds.differ() }
+func (s *standing) Differs() bool { return s.kinds.differ() }
 
 // And returns the kinds of a pool that has others, too.
 func (k Kinds) And(others Kinds) Kinds {
@@ -58,42 +58,42 @@ func (e *Element) Next() resource.Amounts {
 
 // first is what the first job needs of the operation at or below e whose turn it is.
 func (e *Element) first() resource.Amounts {
-	for len(e.waiting) > 0 {
-		e = e.waiting[0]
+	for len(e.children.waiting) > 0 {
+		e = e.children.waiting[0]
 	}
 	return e.head
 }
 
 // Binding is the resource by which it counts whether a guarantee holds a job: what e uses most of,
 // in a pool whose operations differ the one by which the job counts.
-func (e *Element) Binding(usage, job resource.Amounts) resource.Kind {
-	if e.kinds.differ() {
-		return e.decisive(resource.Share(usage, e.total), job)
+func (s *standing) Binding(usage, job resource.Amounts) resource.Kind {
+	if s.kinds.differ() {
+		return s.decisive(resource.Share(usage, s.total), job)
 	}
-	return resource.Dominant(usage, e.total)
+	return resource.Dominant(usage, s.total)
 }
 
 // Decisive is the resource by which a job counts: what is dominant in the fair share of e; of a
 // pool whose operations differ, the one of their dominant resources that the job needs most of,
 // or half as much at least, of whose fair share e uses most.
-func (e *Element) Decisive(job resource.Amounts) resource.Kind {
-	return e.decisive(resource.Share(e.usage, e.total), job)
+func (s *standing) Decisive(job resource.Amounts) resource.Kind {
+	return s.decisive(resource.Share(s.usage, s.total), job)
 }
 
-func (e *Element) decisive(usage resource.Vector, job resource.Amounts) resource.Kind {
-	decisive := e.fair.Largest()
-	if !e.kinds.differ() || job == resource.Infinite {
+func (s *standing) decisive(usage resource.Vector, job resource.Amounts) resource.Kind {
+	decisive := s.fair.Largest()
+	if !s.kinds.differ() || job == resource.Infinite {
 		return decisive
 	}
-	needs, most, part := resource.Share(job, e.total), 0., math.Inf(-1)
+	needs, most, part := resource.Share(job, s.total), 0., math.Inf(-1)
 	for k := range resource.Kind(resource.Count) {
-		if e.kinds.has(k) {
+		if s.kinds.has(k) {
 			most = max(most, needs[k])
 		}
 	}
 	for k := range resource.Kind(resource.Count) {
-		if e.kinds.has(k) && e.fair[k] > resource.Epsilon && needs[k] >= most/2 && usage[k]/e.fair[k] > part {
-			decisive, part = k, usage[k]/e.fair[k]
+		if s.kinds.has(k) && s.fair[k] > resource.Epsilon && needs[k] >= most/2 && usage[k]/s.fair[k] > part {
+			decisive, part = k, usage[k]/s.fair[k]
 		}
 	}
 	return decisive

@@ -17,6 +17,29 @@ type Debt struct {
 	Lag float64
 }
 
+// standing is what an element has, and what it ought to have, up to the last SetShares.
+type standing struct {
+	debt         Debt
+	fair, demand resource.Vector
+	usage        resource.Amounts
+	// leaving is what is no longer usage and not free yet: it counts in limits.
+	leaving resource.Amounts
+	total   resource.Amounts
+	// most is the dominant share of the fair share.
+	most float64
+	// kinds are those of the operations in a pool.
+	kinds Kinds
+	// promised is what guarantees alone would give.
+	promised resource.Vector
+}
+
+// Usage returns what the element uses: starts not yet committed count.
+func (s *standing) Usage() resource.Amounts { return s.usage }
+
+// Leaving returns what allocations hold that have been told to go: it is no usage, and
+// counts in limits until it is free.
+func (s *standing) Leaving() resource.Amounts { return s.leaving }
+
 // SetDebt tells e its debt.
 func (e *Element) SetDebt(debt Debt) {
 	e.debt, e.ahead = debt, resource.Vector{}
@@ -27,7 +50,7 @@ func (e *Element) SetDebt(debt Debt) {
 }
 
 // Lag is that of the debt.
-func (e *Element) Lag() float64 { return e.debt.Lag }
+func (s *standing) Lag() float64 { return s.debt.Lag }
 
 // Satisfaction is the dominant share of what e uses as a part of the dominant share of its fair
 // share, of the last SetShares (F.13), as far as its next job counts. That of a pool says nothing
@@ -37,22 +60,22 @@ func (e *Element) Satisfaction() float64 {
 }
 
 // SatisfactionWithout is that with so much less usage, as far as such a job counts.
-func (e *Element) SatisfactionWithout(lost, job resource.Amounts) float64 {
-	return e.satisfied(resource.Share(e.usage.Sub(lost), e.total), job)
+func (s *standing) SatisfactionWithout(lost, job resource.Amounts) float64 {
+	return s.satisfied(resource.Share(s.usage.Sub(lost), s.total), job)
 }
 
 // satisfied is the satisfaction of such a usage; resource.MaxSatisfaction without a fair share.
 // Resources that are minor to e do not count, as in fairshare.Satisfaction: jobs that run
 // may need more of them than those that its fair share is made of. A pool whose
 // operations differ is no more satisfied than it is in the resource by which the job counts.
-func (e *Element) satisfied(usage resource.Vector, job resource.Amounts) float64 {
-	if e.most <= resource.Epsilon {
+func (s *standing) satisfied(usage resource.Vector, job resource.Amounts) float64 {
+	if s.most <= resource.Epsilon {
 		return resource.MaxSatisfaction
 	}
-	satisfied := usage.MaxComponent() / e.most
-	if e.kinds.differ() {
-		k := e.decisive(usage, job)
-		satisfied = min(satisfied, usage[k]/e.fair[k])
+	satisfied := usage.MaxComponent() / s.most
+	if s.kinds.differ() {
+		k := s.decisive(usage, job)
+		satisfied = min(satisfied, usage[k]/s.fair[k])
 	}
 	return min(satisfied, resource.MaxSatisfaction)
 }
@@ -70,65 +93,60 @@ func (e *Element) goesBy(used resource.Vector) float64 {
 
 // Owed reports whether e has no more than its fair share with such a part of a job,
 // where what is leaving counts as used.
-func (e *Element) Owed(needs resource.Amounts, part float64) bool {
-	return e.within(e.usage.Add(e.leaving), needs, part)
+func (s *standing) Owed(needs resource.Amounts, part float64) bool {
+	return s.within(s.usage.Add(s.leaving), needs, part)
 }
 
 // within reports whether usage is no more than the fair share of e with a part of a job.
-func (e *Element) within(usage, needs resource.Amounts, part float64) bool {
-	with := resource.Share(usage, e.total).Add(resource.Share(needs, e.total).Scale(part))
-	return e.satisfied(with, needs) <= 1+resource.Epsilon
+func (s *standing) within(usage, needs resource.Amounts, part float64) bool {
+	with := resource.Share(usage, s.total).Add(resource.Share(needs, s.total).Scale(part))
+	return s.satisfied(with, needs) <= 1+resource.Epsilon
 }
 
 // Exceeds reports whether, after lost has gone, e comes nearer to a part of its fair share
 // without a job that holds so much: e has more than that without half of the job.
-func (e *Element) Exceeds(part float64, lost, holds resource.Amounts) bool {
-	without := resource.Share(e.usage.Sub(lost), e.total).Sub(resource.Share(holds, e.total).Scale(.5))
-	return e.satisfied(without, holds) > part+resource.Epsilon
+func (s *standing) Exceeds(part float64, lost, holds resource.Amounts) bool {
+	without := resource.Share(s.usage.Sub(lost), s.total).Sub(resource.Share(holds, s.total).Scale(.5))
+	return s.satisfied(without, holds) > part+resource.Epsilon
 }
 
 // Lack is what e lacks of its fair share, in the resource by which the job counts, once it
 // has half of it and has given back so much: less than nothing where it comes nearer to
 // its fair share without.
-func (e *Element) Lack(given, needs resource.Amounts) float64 {
-	left := resource.Share(e.usage.Sub(given), e.total)
-	k := e.decisive(left, needs)
-	return e.fair[k] - left[k] - resource.Share(needs, e.total)[k]/2
+func (s *standing) Lack(given, needs resource.Amounts) float64 {
+	left := resource.Share(s.usage.Sub(given), s.total)
+	k := s.decisive(left, needs)
+	return s.fair[k] - left[k] - resource.Share(needs, s.total)[k]/2
 }
 
 // Surplus is what e has beyond its fair share, in the resource by which the job counts,
 // once lost has gone and half of it: less than nothing where it comes nearer to its fair
 // share with it.
-func (e *Element) Surplus(lost, holds resource.Amounts) float64 {
-	left := resource.Share(e.usage.Sub(lost), e.total)
-	k := e.decisive(left, holds)
-	return left[k] - resource.Share(holds, e.total)[k]/2 - e.fair[k]
+func (s *standing) Surplus(lost, holds resource.Amounts) float64 {
+	left := resource.Share(s.usage.Sub(lost), s.total)
+	k := s.decisive(left, holds)
+	return left[k] - resource.Share(holds, s.total)[k]/2 - s.fair[k]
 }
 
 // Due reports whether it is the turn of e to have one more job that needs so much, besides
 // what is kept for it: with the part of it that counts as used e has no more than its fair
 // share.
-func (e *Element) Due(kept, needs resource.Amounts) bool {
-	return e.within(e.usage.Add(kept), needs, e.debt.Rounding)
+func (s *standing) Due(kept, needs resource.Amounts) bool {
+	return s.within(s.usage.Add(kept), needs, s.debt.Rounding)
 }
 
 // MayCrowd is Due where smaller jobs of others have to leave for it.
-func (e *Element) MayCrowd(kept, needs resource.Amounts) bool {
-	return e.within(e.usage.Add(kept), needs, e.debt.Crowding)
-}
-
-// promisedFirst reports whether what guarantees alone would give a pool holds the job whose turn it is.
-func (e *Element) promisedFirst() bool {
-	return !e.promised.IsZero() && e.Promised(e.first())
+func (s *standing) MayCrowd(kept, needs resource.Amounts) bool {
+	return s.within(s.usage.Add(kept), needs, s.debt.Crowding)
 }
 
 // Promised reports whether a job that needs so much is within what guarantees alone would
 // give e.
-func (e *Element) Promised(needs resource.Amounts) bool {
-	if e.promised.IsZero() || needs == resource.Infinite {
+func (s *standing) Promised(needs resource.Amounts) bool {
+	if s.promised.IsZero() || needs == resource.Infinite {
 		return false
 	}
-	with := e.usage.Add(needs)
-	k := e.Binding(with, needs)
-	return resource.Share(with, e.total)[k] <= e.promised[k]+resource.LargeEpsilon
+	with := s.usage.Add(needs)
+	k := s.Binding(with, needs)
+	return resource.Share(with, s.total)[k] <= s.promised[k]+resource.LargeEpsilon
 }

@@ -36,6 +36,29 @@ type Task struct {
 // Waits reports whether there are jobs that may start.
 func (t *Task) Waits() bool { return t.Pending > 0 && !t.Closed && !t.Out }
 
+// tasks are those of an operation, sorted.
+type tasks []Task
+
+// first is what the first job needs that may start.
+func (ts tasks) first() resource.Amounts {
+	for i := range ts {
+		if t := &ts[i]; t.Waits() {
+			return t.PerJob
+		}
+	}
+	return resource.Amounts{}
+}
+
+// fitting returns the first task with pending jobs that fit into room.
+func (ts tasks) fitting(room resource.Amounts) *Task {
+	for i := range ts {
+		if t := &ts[i]; t.Waits() && t.PerJob.Fits(room) {
+			return t
+		}
+	}
+	return nil
+}
+
 // Tasks returns the tasks of an operation sorted by name, and those of one name by
 // group, the largest first: jobs that ran out of memory have waited before. The slice is
 // the element's own and must not be changed.

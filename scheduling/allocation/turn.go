@@ -19,7 +19,7 @@ func (e *Element) move() {
 func (e *Element) judge() {
 	if e.at >= 0 {
 		e.weigh()
-		e.parent.fix(e.at)
+		e.parent.children.fix(e.at)
 	}
 }
 
@@ -38,11 +38,11 @@ func (e *Element) weigh() {
 	case !e.pool:
 		e.satisfaction = e.satisfied(used.Add(e.ahead), resource.Infinite)
 		e.high = !e.promised.IsZero() && preemption.Shares{Usage: used, Fair: e.fair, Demand: e.demand}.BelowPromised(e.promised)
-	case e.order.ByOperations && len(e.waiting) > 0:
-		e.satisfaction, e.high = e.waiting[0].satisfaction, e.waiting[0].high
+	case e.children.order.ByOperations && len(e.children.waiting) > 0:
+		e.satisfaction, e.high = e.children.waiting[0].satisfaction, e.children.waiting[0].high
 	default:
-		first := e.parent == nil || !e.parent.order.NoGuaranteesFirst
-		e.high = len(e.waiting) > 0 && (e.waiting[0].high || first && e.promisedFirst())
+		first := e.parent == nil || !e.parent.children.order.NoGuaranteesFirst
+		e.high = len(e.children.waiting) > 0 && (e.children.waiting[0].high || first && !e.promised.IsZero() && e.Promised(e.first()))
 		e.satisfaction = e.goesBy(used)
 	}
 }
@@ -79,7 +79,7 @@ func (e *Element) place() {
 func (e *Element) join() {
 	if e.at < 0 {
 		e.weigh()
-		e.parent.push(e)
+		e.parent.children.push(e)
 		e.parent.follow()
 	}
 }
@@ -89,8 +89,8 @@ func (e *Element) join() {
 func (e *Element) leave() {
 	for e.at >= 0 {
 		pool := e.parent
-		pool.remove(e.at)
-		if len(pool.waiting) > 0 {
+		pool.children.remove(e.at)
+		if len(pool.children.waiting) > 0 {
 			pool.follow()
 			return
 		}
@@ -99,7 +99,7 @@ func (e *Element) leave() {
 }
 
 func (e *Element) hasPending() bool {
-	if len(e.waiting) > 0 {
+	if len(e.children.waiting) > 0 {
 		return true
 	}
 	return e.enabled && slices.ContainsFunc(e.tasks, func(t Task) bool { return t.Waits() })
@@ -108,7 +108,7 @@ func (e *Element) hasPending() bool {
 // measure sets least from those right below, and the head of an operation.
 func (e *Element) measure() {
 	least := resource.Infinite
-	for _, c := range e.waiting {
+	for _, c := range e.children.waiting {
 		least = least.Min(c.least)
 	}
 	for i := range e.tasks {
@@ -118,6 +118,6 @@ func (e *Element) measure() {
 	}
 	e.least = least
 	if !e.pool {
-		e.head = e.turnOf()
+		e.head = e.tasks.first()
 	}
 }

@@ -1,146 +1,185 @@
 package engine
 
 import (
+	"slices"
 	"time"
 
-	"weir/scheduling"
 	"weir/scheduling/allocation"
+	"weir/scheduling/explain"
+	"weir/scheduling/fairshare"
+	"weir/scheduling/pooltree"
 	"weir/scheduling/preemption"
 	"weir/scheduling/resource"
 )
 
-// ask is what only the engine knows of why jobs of an operation wait, besides the nodes.
-// It shares nothing with the engine: op is for the engine alone.
-type ask struct {
-	op *operation
-	id scheduling.OperationID
-	// started orders operations that wait for the same.
-	started time.Time
-	// held are the facts about what is held for its jobs, the earliest first.
-	held []Fact
-	// state is the verdict where nodes do not matter; empty: they do.
-	state Fact
-	// pending are the jobs that are to start.
-	pending int64
-	tasks   []taskAsk
-	gates   []gate
-	// unpacked says that nodes were passed over for others that fit better.
-	unpacked bool
-	// below says that it is below its fair share, or its min share.
-	below bool
-	// starves is the name of who starves, so that others leave for the operation; empty:
-	// nobody. since is when that began to be below its share, stage the one in which
-	// victims are looked for, vain what was found there in vain.
-	starves string
-	since   time.Time
-	stage   preemption.Stage
-	vain    struct {
-		Count uint64
-		Last  allocation.Fact
-	}
-	backoff time.Duration
-	// resource is the one of which its fair share is greatest.
-	resource     resource.Kind
-	usage, share float64
-	// packed says that as many of its jobs run as fit on the nodes.
-	packed bool
-	// behind is why what is freed is not for it: those before it in a FIFO pool, or nothing
-	// that it has a share in; nil: neither.
-	behind *Fact
-	// hopes are when others leave for it at the soonest, by stage; outrun is why nobody will
-	// though its pool starves.
-	hopes  [stageCount]hope
-	outrun string
-	// gathering is that of the gang whose jobs all have room.
-	gathering *gathering
-}
-
-// taskAsk is a group of a task with jobs to start.
-type taskAsk struct {
-	allocation.TaskID
-	pending int64
-	perJob  resource.Amounts
-	view    GangView
-	// gang is what keeps jobs from starting that have to start together.
-	gang *Fact
-	// gathering is that of the gang, if only room keeps it from starting.
-	gathering *gathering
-	limit     *Fact
-	withheld  bool
-	// awaits says that all nodes that hold a job are about to be heard again.
-	awaits bool
-}
-
-// hope is the prospect of others leaving for an operation: by whose starvation, when, and
-// for how many jobs of others that come before it others leave first.
-type hope struct {
-	by     starver
-	at     time.Time
-	rivals int
-}
-
 // ask takes note of an operation.
-func (iq *inquiries) ask(op *operation, now time.Time) ask {
-	a := ask{op: op, id: op.ID, started: op.Started, below: !op.clock.From().IsZero(), backoff: iq.moment.settings.Backoff, held: claimFacts(op)}
+func (iq *inquiries) ask(op *operation, now time.Time) explain.Asked {
+	a := explain.Asked{ID: op.ID, Started: op.Started, Below: !op.clock.From().IsZero(), Backoff: iq.moment.settings.Backoff}
+	for _, c := range op.claims {
+		if c.gang == nil {
+			a.Held = append(a.Held, c.explained().Fact())
+		}
+	}
 	flying := int64(0)
 	for i := range op.tasks {
-		a.pending += op.tasks[i].effective()
+		a.Pending += op.tasks[i].effective()
 		flying += op.tasks[i].inFlight
 	}
 	switch {
-	case op.Suspended:
-		a.state = Fact{Code: FactSuspended, Text: "the operation is suspended: its jobs do not start until it is resumed"}
 	case !op.active():
-		a.state = Fact{Code: FactNotRunning, Text: "the operation may not start jobs in this tree: it does not run here"}
-	case a.pending > 0:
-		iq.askTasks(&a, now)
+		a.State = explain.NotRunning(op.Suspended)
+	case a.Pending > 0:
+		iq.askTasks(&a, op, now)
 	case iq.gangs.gathering != nil && iq.gangs.gathering.operation == op:
-		a.state = iq.gangCause(iq.gangs.gathering, now)
-		if a.state.Code == FactGang && iq.gangs.gathering.claims >= iq.gangs.gathering.missing() {
-			a.gathering = iq.gatheringOf(iq.gangs.gathering, now)
+		a.State = iq.gangCause(iq.gangs.gathering, now)
+		if a.State.Code == explain.FactGang && iq.gangs.gathering.claims >= iq.gangs.gathering.missing() {
+			a.Gathering = iq.gatheringOf(iq.gangs.gathering, now)
 		}
-	case flying > 0:
-		a.state = Fact{Code: FactStarting, Count: flying, Text: "being started: " + counted(flying, "job")}
-	case len(op.claims) > 0:
-		a.state, a.held = a.held[0], a.held[1:]
+	case flying > 0 || len(op.claims) == 0:
+		a.State = explain.NoneWaits(flying)
 	default:
-		a.state = Fact{Code: FactNoJobs, Text: "none of its jobs waits: all run or have ended"}
+		a.State, a.Held = a.Held[0], a.Held[1:]
 	}
 	return a
 }
 
 // askTasks takes note of those of its tasks that have jobs to start, and of what may let
 // them.
-func (iq *inquiries) askTasks(a *ask, now time.Time) {
-	op := a.op
-	a.gates = op.gates()
-	a.unpacked = op.effective.Packing.Enable && op.order.Facts()[allocation.Unpacked].Count > 0
-	a.resource = greatest(op.share)
-	a.usage, a.share = resource.Share(op.order.Usage(), iq.cluster.total)[a.resource], op.share.FairShare[a.resource]
-	a.packed = (packed(op.share, a.resource) || a.share >= 1-resource.LargeEpsilon) && a.usage >= a.share-resource.LargeEpsilon
+func (iq *inquiries) askTasks(a *explain.Asked, op *operation, now time.Time) {
+	a.Gates = op.gates()
+	a.Unpacked = op.effective.Packing.Enable && op.order.Facts[allocation.Unpacked].Count > 0
+	a.Resource = explain.Greatest(op.share)
+	a.Usage, a.Share = resource.Share(op.order.Usage(), iq.cluster.total)[a.Resource], op.share.FairShare[a.Resource]
+	a.Packed = (explain.Packed(op.share, a.Resource) || a.Share >= 1-resource.LargeEpsilon) && a.Usage >= a.Share-resource.LargeEpsilon
 	if op.starver != (starver{}) {
-		a.starves, a.since, a.stage, a.vain = "it", op.clock.From(), op.stage, op.order.Facts()[allocation.NoVictims]
+		vain := op.order.Facts[allocation.NoVictims]
+		a.Starves, a.Since, a.Stage, a.VainLooks, a.Vain = explain.It, op.clock.From(), op.stage, vain.Count, vain.Last
 		if p := op.starver.pool; p != nil {
-			a.starves, a.since = "pool "+quote(p.name), p.clock.From()
+			a.Starves, a.Since = explain.PoolTitle(p.name), p.clock.From()
 		}
 	}
-	a.behind = iq.behind(op, a.resource)
+	a.Behind = explain.Behind(op.level(), a.Resource, op.clock.Status, op.ahead)
 	for i := range op.tasks {
 		t := &op.tasks[i]
 		if t.effective() == 0 {
 			continue
 		}
-		out := taskAsk{TaskID: t.TaskID, pending: t.effective(), perJob: t.perJob, view: iq.gangs.gangView(op, t.Name), withheld: iq.graceful.withheld(op, t.perJob), awaits: iq.cluster.waitsForNodes(op, t)}
+		out := explain.Task{
+			TaskID: t.TaskID, Pending: t.effective(), PerJob: t.perJob, View: iq.gangs.view(op, t.Name), Withheld: iq.graceful.withheld(op, t.perJob),
+			Awaits: iq.cluster.waitsForNodes(op, t), Limit: explain.JobLimit(op.limits(), t.perJob, op.beyondLimits(t.perJob)),
+		}
 		if g := op.missing(t.Name); g != nil {
 			f := iq.gangCause(g, now)
-			out.gang = &f
-			if f.Code == FactGang || f.Code == FactGangTurn || f.Code == FactGangPause {
-				out.gathering = iq.gatheringOf(g, now)
+			out.Gang = &f
+			if f.Code == explain.FactGang || f.Code == explain.FactGangTurn || f.Code == explain.FactGangPause {
+				out.Gathering = iq.gatheringOf(g, now)
 			}
 		}
-		if f, limited := jobLimit(op, t.perJob); limited {
-			out.limit = &f
-		}
-		a.tasks = append(a.tasks, out)
+		a.Tasks = append(a.Tasks, out)
 	}
+}
+
+// limits are those of an operation and of the pools above.
+func (op *operation) limits() []explain.Limits {
+	return op.pool.limits([]explain.Limits{{Held: withLeaving(op.order), Set: op.effective.Limits, Ceiling: op.ceiling}})
+}
+
+// limits appends those of a pool and of the pools above.
+func (p *pool) limits(all []explain.Limits) []explain.Limits {
+	for ; p != nil; p = p.parent {
+		all = append(all, explain.Limits{Pool: p.name, Held: withLeaving(p.order), Set: p.effective.Limits, Ceiling: p.ceiling})
+	}
+	return all
+}
+
+// gates are the filters of an operation and of the pools above.
+func (op *operation) gates() (all []explain.Gate) {
+	if op.filter != allocation.NoFilter {
+		all = append(all, explain.Gate{Filter: op.effective.TagFilter.String(), At: op.filter})
+	}
+	for p := op.pool; p != nil; p = p.parent {
+		if p.filter != allocation.NoFilter {
+			all = append(all, explain.Gate{Pool: p.name, Filter: p.effective.TagFilter.String(), At: p.filter})
+		}
+	}
+	return all
+}
+
+// explained is a claim for those who ask.
+func (c *claim) explained() explain.Claim {
+	x := explain.Claim{Task: c.task, Node: c.node.id, Ordered: c.ordered, Expires: c.expires, Victims: c.victims}
+	for _, h := range c.node.held {
+		if h.leavesFor(c) {
+			x.Leaving = append(x.Leaving, h.explained())
+		}
+	}
+	return x
+}
+
+// level is an operation, below its pools, for those who ask.
+func (op *operation) level() *explain.Level {
+	return &explain.Level{Share: op.share, Operation: op.ID, FIFO: op.pool.placeOf(op.share), Above: op.pool.level()}
+}
+
+// level is a pool, below those above it, for those who ask; nil of none.
+func (p *pool) level() *explain.Level {
+	if p == nil {
+		return nil
+	}
+	return &explain.Level{Share: p.share, Pool: p.name, FIFO: p.parent.placeOf(p.share), Above: p.parent.level()}
+}
+
+// placeOf is the place of a child in a FIFO pool, from 1; 0: the pool is none.
+func (p *pool) placeOf(child *fairshare.Element) int {
+	if p == nil || p.effective.Mode != pooltree.FIFO {
+		return 0
+	}
+	return int(rank(child)) + 1
+}
+
+// ahead is what comes before an operation in its FIFO pool, in pools of that too.
+func (op *operation) ahead() (a explain.Ahead) {
+	var all []*operation
+	for _, other := range op.pool.operations {
+		if rank(other.share) < rank(op.share) {
+			all = append(all, other)
+		}
+	}
+	for _, p := range op.pool.pools {
+		if rank(p.share) < rank(op.share) {
+			all = p.below(all)
+		}
+	}
+	var first *operation
+	for _, other := range slices.DeleteFunc(all, func(other *operation) bool { return !other.active() }) {
+		a.Running += other.held
+		jobs := int64(0)
+		for i := range other.tasks {
+			jobs += other.tasks[i].effective()
+		}
+		if jobs == 0 {
+			continue
+		}
+		a.Waiting++
+		a.Jobs += jobs
+		if first == nil || other.pool == first.pool && rank(other.share) < rank(first.share) {
+			first, a.First = other, other.ID
+		}
+	}
+	return a
+}
+
+// fares says how an operation does, and from when on others leave for it.
+func (iq *inquiries) fares(op *operation, by [preemption.StageCount]starver) (facts []explain.Fact) {
+	who := by[preemption.NormalStage]
+	if who == (starver{}) {
+		who = by[preemption.AggressiveStage]
+	}
+	if who.pool == nil || !op.clock.From().IsZero() {
+		facts = append(facts, explain.Fares(op.clock, iq.tree.timeoutsOf(op), explain.It))
+	}
+	if p := who.pool; p != nil {
+		facts = append(facts, explain.Fares(p.clock, p.timeouts(), explain.PoolTitle(p.name)))
+	}
+	return facts
 }

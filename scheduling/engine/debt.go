@@ -71,15 +71,16 @@ func (d *debt) pass(e *fairshare.Element, k resource.Kind, next resource.Amounts
 
 // owe lets time pass for an element, and tells the order of scheduling what it owes; where
 // pools do not go by their own satisfaction, nobody owes anything.
-func (u *update) owe(d *debt, share *fairshare.Element, order *allocation.Element, passed time.Duration, owes bool) {
+func (u *update) owe(of *element, passed time.Duration, owes bool) {
+	d, order := &of.debt, of.order
 	if !owes {
 		*d = debt{}
 		order.SetDebt(allocation.Debt{})
 		return
 	}
 	k := order.Decisive(order.Next())
-	d.pass(share, k, order.Next(), passed, u.cluster.total)
-	order.SetDebt(d.told(share.FairShare[k]))
+	d.pass(of.share, k, order.Next(), passed, u.cluster.total)
+	order.SetDebt(d.told(of.share.FairShare[k]))
 }
 
 // told is what the order of scheduling goes by.

@@ -56,8 +56,8 @@
 //
 // # Questions
 //
-// Why something is as it is takes long to say. So it is asked by an Inquiry, of which the
-// engine's goroutine does a little at a time, and most is done beside it.
+// Why something is as it is takes long to say. So it is asked by an Inquiry, for which the
+// engine's goroutine notes a little at a time. Package explain finds beside it what follows.
 //
 // # Resources
 //

@@ -56,7 +56,6 @@ type Engine struct {
 	gangs        *gangs
 	claims       *claims
 	holdings     *holdings
-	victims      *selector
 	repair       *repair
 	graceful     *graceful
 	stages       *stages
@@ -95,7 +94,7 @@ func New(config Config) (*Engine, error) {
 	st := &stages{tree: tr, gangs: gs, claims: cs, holdings: hs, victims: vs, graceful: gr}
 	rs := &reservations{tree: tr, graceful: gr}
 	return &Engine{
-		tree: tr, gangs: gs, claims: cs, holdings: hs, victims: vs, repair: re, graceful: gr, stages: st, reservations: rs,
+		tree: tr, gangs: gs, claims: cs, holdings: hs, repair: re, graceful: gr, stages: st, reservations: rs,
 		placement: newPlacement(tr, gs, cs, hs, gr, rs),
 		update:    &update{tree: tr, gangs: gs},
 		inquiries: &inquiries{tree: tr, gangs: gs, victims: vs, graceful: gr, stages: st},

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"weir/scheduling"
-	"weir/scheduling/engine"
+	"weir/scheduling/explain"
 	"weir/scheduling/resource"
 )
 
@@ -24,8 +24,8 @@ func TestExplainWhoIsBehind(t *testing.T) {
 		d.wants("op", "b", 5, slotsOf(1), nil)
 		d.pass(2*time.Second, time.Second, "n1")
 	}
-	says := func(text string) func(t *testing.T, d *drive, x engine.Explanation) {
-		return func(t *testing.T, _ *drive, x engine.Explanation) {
+	says := func(text string) func(t *testing.T, d *drive, x explain.Explanation) {
+		return func(t *testing.T, _ *drive, x explain.Explanation) {
 			if !strings.Contains(x.Facts[0].Text, text) {
 				t.Errorf("got %q, want %q in it", x.Facts[0].Text, text)
 			}
@@ -38,17 +38,17 @@ func TestExplainWhoIsBehind(t *testing.T) {
 		"second in a FIFO pool that starves": {
 			pools: map[scheduling.PoolName]pool{"a": {}, "b": {options: fifo}},
 			setup: func(d *drive) { full(d, "first") },
-			want:  engine.FactFIFO,
-			check: func(t *testing.T, d *drive, x engine.Explanation) {
+			want:  explain.FactFIFO,
+			check: func(t *testing.T, d *drive, x explain.Explanation) {
 				says("2nd in FIFO order of pool \"b\": 1,200 jobs of operation first are before it")(t, d, x)
 				if f := x.Facts[0]; f.Count != 1200 || f.Of != 1 || f.Operation != "first" || f.Pool != "b" {
 					t.Errorf("fact %+v", f)
 				}
 				// Jobs leave for the pool, and those before it take all that it lacks.
-				if f := fact(t, x, engine.FactNoEstimate); !strings.Contains(f.Text, "operations that come before this one take all of that") || len(x.Victims) > 0 || !x.Start.IsZero() {
+				if f := fact(t, x, explain.FactNoEstimate); !strings.Contains(f.Text, "operations that come before this one take all of that") || len(x.Victims) > 0 || !x.Start.IsZero() {
 					t.Errorf("victims %v, start %v; %s", x.Victims, x.Start, textOf(x))
 				}
-				if x.Share.Bound != engine.FactBoundFIFO {
+				if x.Share.Bound != explain.FactBoundFIFO {
 					t.Errorf("share %+v", x.Share)
 				}
 			},
@@ -56,7 +56,7 @@ func TestExplainWhoIsBehind(t *testing.T) {
 		"third in a FIFO pool": {
 			pools: map[scheduling.PoolName]pool{"a": {}, "b": {options: fifo}},
 			setup: func(d *drive) { full(d, "first", "second") },
-			want:  engine.FactFIFO,
+			want:  explain.FactFIFO,
 			check: says("3rd in FIFO order of pool \"b\": 2,400 jobs of 2 operations are before it, first those of operation first"),
 		},
 		"second in a FIFO pool, and the first has no more to start": {
@@ -68,7 +68,7 @@ func TestExplainWhoIsBehind(t *testing.T) {
 				d.wants("op", "b", 5, slotsOf(1), nil)
 				d.pass(2*time.Second, time.Second, "n1")
 			},
-			want:  engine.FactFIFO,
+			want:  explain.FactFIFO,
 			check: says("2nd in FIFO order of pool \"b\": those before it have no more jobs to start, and 4 jobs that run"),
 		},
 		"second in a FIFO pool, and the first has little to start": {
@@ -84,9 +84,9 @@ func TestExplainWhoIsBehind(t *testing.T) {
 				d.tick(time.Second)
 			},
 			// Both are owed something, one after the other.
-			want: engine.FactLacking,
-			check: func(t *testing.T, d *drive, x engine.Explanation) {
-				if x.StartBy != engine.ByPreemption || len(x.Victims) != 1 {
+			want: explain.FactLacking,
+			check: func(t *testing.T, d *drive, x explain.Explanation) {
+				if x.StartBy != explain.ByPreemption || len(x.Victims) != 1 {
 					t.Fatalf("it starts %s; %s", x.StartBy, textOf(x))
 				}
 				// The pool starves after 2 s, and the one before it has the first turn on the node.
@@ -107,7 +107,7 @@ func TestExplainWhoIsBehind(t *testing.T) {
 				d.wants("op", "b", 5, slotsOf(1), nil)
 				d.pass(2*time.Second, time.Second, "n1")
 			},
-			want:  engine.FactFIFO,
+			want:  explain.FactFIFO,
 			check: says("2nd in FIFO order of pool \"b\": 20 jobs of operation first are before it"),
 		},
 		"in the second pool of a FIFO pool": {
@@ -118,19 +118,19 @@ func TestExplainWhoIsBehind(t *testing.T) {
 				d.wants("op", "d", 5, slotsOf(1), nil)
 				d.pass(2*time.Second, time.Second, "n1")
 			},
-			want:  engine.FactFIFO,
+			want:  explain.FactFIFO,
 			check: says("pool \"d\" is the 2nd in FIFO pool \"b\": those before it get all that they can use first"),
 		},
 		"a pool of weight 0": {
 			pools: map[scheduling.PoolName]pool{"a": {}, "b": {options: options{"weight": 0.0}}},
 			setup: func(d *drive) { full(d) },
-			want:  engine.FactNoShare,
+			want:  explain.FactNoShare,
 			check: says("pool \"b\" has weight 0, so it gets only what all others leave"),
 		},
 		"guarantees take all": {
 			pools: map[scheduling.PoolName]pool{"a": {options: options{"strong_guarantee_resources": options{"cpu": 4.0, "user_slots": 4.0}}}, "b": {}},
 			setup: func(d *drive) { full(d) },
-			want:  engine.FactNoShare,
+			want:  explain.FactNoShare,
 			check: says("guarantees of others take all that pool \"<Root>\" has"),
 		},
 		"a job is larger than all that end": {
@@ -146,9 +146,9 @@ func TestExplainWhoIsBehind(t *testing.T) {
 				d.wants("op", "b", 2, slotsOf(4), nil)
 				d.tick(time.Second)
 			},
-			want: engine.FactLacking,
-			check: func(t *testing.T, _ *drive, x engine.Explanation) {
-				if x.StartBy == engine.ByEnds || x.Position != 1 {
+			want: explain.FactLacking,
+			check: func(t *testing.T, _ *drive, x explain.Explanation) {
+				if x.StartBy == explain.ByEnds || x.Position != 1 {
 					t.Errorf("it starts %s, at place %d; %s", x.StartBy, x.Position, textOf(x))
 				}
 			},
@@ -166,9 +166,9 @@ func TestExplainWhoIsBehind(t *testing.T) {
 				d.wants("op", "b", 2, resource.Amounts{UserSlots: 1, CPU: 400}, nil)
 				d.tick(time.Second)
 			},
-			want: engine.FactLacking,
-			check: func(t *testing.T, _ *drive, x engine.Explanation) {
-				if x.StartBy == engine.ByEnds || x.Position != 1 {
+			want: explain.FactLacking,
+			check: func(t *testing.T, _ *drive, x explain.Explanation) {
+				if x.StartBy == explain.ByEnds || x.Position != 1 {
 					t.Errorf("it starts %s, at place %d; %s", x.StartBy, x.Position, textOf(x))
 				}
 			},

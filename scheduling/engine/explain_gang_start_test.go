@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"weir/scheduling"
-	"weir/scheduling/engine"
+	"weir/scheduling/explain"
 )
 
 // gangStory is a situation in which a gang, the operation gang, waits.
@@ -62,17 +62,17 @@ func TestStartsOfGangsAreForetold(t *testing.T) {
 		}
 	}
 	for name, story := range map[string]*gangStory{
-		"there is room": {want: engine.ByHeldRoom, setup: func(d *drive) {
+		"there is room": {want: explain.ByHeldRoom, setup: func(d *drive) {
 			full(d)
 			d.gang("gang", "b", 6, slotsOf(1))
 			d.tick(time.Second)
 		}},
-		"it will starve, and others leave when they have to": {takes: time.Hour, want: engine.ByPreemption},
+		"it will starve, and others leave when they have to": {takes: time.Hour, want: explain.ByPreemption},
 		"it will starve, and one leaves a node in a backoff": {
-			tree: options{"preemptive_scheduling_backoff": "7s"}, takes: time.Hour, want: engine.ByPreemption},
-		"jobs end sooner than it starves":                    {tree: options{"fair_share_starvation_timeout": "5m", "fair_share_aggressive_starvation_timeout": "1h"}, ends: 5 * time.Second, want: engine.ByEnds},
-		"others have been told to leave for all of its jobs": {takes: time.Hour, want: engine.ByHeldRoom},
-		"another gang has its turn, and will not have room": {want: engine.ByHeldRoom, setup: func(d *drive) {
+			tree: options{"preemptive_scheduling_backoff": "7s"}, takes: time.Hour, want: explain.ByPreemption},
+		"jobs end sooner than it starves":                    {tree: options{"fair_share_starvation_timeout": "5m", "fair_share_aggressive_starvation_timeout": "1h"}, ends: 5 * time.Second, want: explain.ByEnds},
+		"others have been told to leave for all of its jobs": {takes: time.Hour, want: explain.ByHeldRoom},
+		"another gang has its turn, and will not have room": {want: explain.ByHeldRoom, setup: func(d *drive) {
 			full(d)
 			must(d.t, d.SetDemand("small", "t", 0, 8, slotsOf(1)))
 			d.pass(time.Second, time.Second, "n1", "n2", "n3")
@@ -81,7 +81,7 @@ func TestStartsOfGangsAreForetold(t *testing.T) {
 			d.gang("gang", "b", 3, slotsOf(1))
 			d.pass(2*time.Second, time.Second, "n1", "n2", "n3")
 		}},
-		"room was not to be had, and comes meanwhile": {tree: options{"fair_share_starvation_timeout": "1h", "fair_share_aggressive_starvation_timeout": "2h"}, want: engine.ByHeldRoom},
+		"room was not to be had, and comes meanwhile": {tree: options{"fair_share_starvation_timeout": "1h", "fair_share_aggressive_starvation_timeout": "2h"}, want: explain.ByHeldRoom},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tree := options{"fair_share_starvation_timeout": "30s", "preemptive_scheduling_backoff": "1s", "allocation_preemption_timeout": "9s"}
@@ -98,19 +98,19 @@ func TestStartsOfGangsAreForetold(t *testing.T) {
 			case "others have been told to leave for all of its jobs":
 				story.until(d, "room held for all", func() bool { return d.viewOf("gang").Gathered == 6 })
 			case "room was not to be had, and comes meanwhile":
-				story.until(d, "a pause", func() bool { x, _ := d.Explain("gang", d.now); return x.Verdict == engine.FactGangPause })
+				story.until(d, "a pause", func() bool { x, _ := d.Explain("gang", d.now); return x.Verdict == explain.FactGangPause })
 				must(t, d.SetDemand("small", "t", 0, 0, slotsOf(1)))
 				d.kill("small", 7)
 			}
 			x, err := d.Explain("gang", d.now)
 			must(t, err)
-			if x.StartBy != story.want || fact(t, x, engine.FactEstimate).At != x.Start {
+			if x.StartBy != story.want || fact(t, x, explain.FactEstimate).At != x.Start {
 				t.Fatalf("it starts %q, want %q; %s", x.StartBy, story.want, textOf(x))
 			}
 			in := x.Start.Sub(d.now)
 			story.until(d, "a start", func() bool { return d.runs()["gang"] > 0 })
 			earliest, latest := x.Start.Add(-3*time.Second), x.Start.Add(4*time.Second)
-			if story.want == engine.ByEnds {
+			if story.want == explain.ByEnds {
 				earliest, latest = x.Earliest, x.Latest
 			}
 			if late := d.now.Sub(x.Start); d.now.Before(earliest) || d.now.After(latest) {
@@ -148,7 +148,7 @@ func TestWhyNoStartOfAGangIsForetold(t *testing.T) {
 			story.second(d)
 			x, err := d.Explain("gang", d.now)
 			must(t, err)
-			f := fact(t, x, engine.FactNoEstimate)
+			f := fact(t, x, explain.FactNoEstimate)
 			for _, want := range tc.want {
 				if !strings.Contains(f.Text, want) || !x.Start.IsZero() {
 					t.Errorf("it is said: %s; want %q", f.Text, want)
@@ -169,7 +169,7 @@ func TestAGangWithoutAnEstimateHasNoStart(t *testing.T) {
 	gangStory{}.until(d, "a job that leaves for it", func() bool { return len(d.going) > 0 })
 	x, err := d.Explain("gang", d.now)
 	must(t, err)
-	if !x.Start.IsZero() || fact(t, x, engine.FactNoEstimate).Text == "" {
+	if !x.Start.IsZero() || fact(t, x, explain.FactNoEstimate).Text == "" {
 		t.Errorf("it starts at %v %q; %s", x.Start, x.StartBy, textOf(x))
 	}
 }
@@ -190,7 +190,7 @@ func TestWhyAGangWaitsThatIsNoLongerWanted(t *testing.T) {
 	must(t, d.SetDemand("gang", "t", 0, held, slotsOf(1)))
 	x, err := d.Explain("gang", d.now)
 	must(t, err)
-	if x.Verdict != engine.FactGangIncomplete || !x.Start.IsZero() {
+	if x.Verdict != explain.FactGangIncomplete || !x.Start.IsZero() {
 		t.Errorf("it is said: %s", textOf(x))
 	}
 }

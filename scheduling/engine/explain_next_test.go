@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"weir/scheduling"
-	"weir/scheduling/engine"
+	"weir/scheduling/explain"
 )
 
 // TestExplainWhatIsNext has operations of which some jobs are better off than others, or
@@ -28,9 +28,9 @@ func TestExplainWhatIsNext(t *testing.T) {
 					d.pass(time.Second, time.Second, "n1")
 				}
 			},
-			want: engine.FactVictims,
-			check: func(t *testing.T, d *drive, x engine.Explanation) {
-				if len(x.Facts) < 2 || x.Facts[1].Code != engine.FactBackoff || x.Tasks[0].Verdict != engine.FactBackoff {
+			want: explain.FactVictims,
+			check: func(t *testing.T, d *drive, x explain.Explanation) {
+				if len(x.Facts) < 2 || x.Facts[1].Code != explain.FactBackoff || x.Tasks[0].Verdict != explain.FactBackoff {
 					t.Errorf("what the second job waits for: %+v", x.Facts)
 				}
 				if n := len(x.Victims); n != 1 {
@@ -38,7 +38,7 @@ func TestExplainWhatIsNext(t *testing.T) {
 				}
 				p, err := d.ExplainPool("b", d.now)
 				must(t, err)
-				if len(p.Waits) != 1 || p.Waits[0].Verdict != engine.FactVictims || p.Waits[0].Jobs != 1 {
+				if len(p.Waits) != 1 || p.Waits[0].Verdict != explain.FactVictims || p.Waits[0].Jobs != 1 {
 					t.Errorf("the pool: %+v", p.Waits)
 				}
 			},
@@ -50,12 +50,12 @@ func TestExplainWhatIsNext(t *testing.T) {
 				d.wants("op", "a", 9, slotsOf(1), nil)
 				d.pass(2*time.Second, time.Second, "n1")
 			},
-			want: engine.FactOwn,
-			check: func(t *testing.T, _ *drive, x engine.Explanation) {
+			want: explain.FactOwn,
+			check: func(t *testing.T, _ *drive, x explain.Explanation) {
 				if f := x.Facts[0]; f.Value != 1 || f.Bound != 1 {
 					t.Errorf("fact %+v", f)
 				}
-				if !slices.ContainsFunc(x.Facts, func(f engine.Fact) bool { return f.Text == "the operation has all cpu of the tree as its fair share" }) {
+				if !slices.ContainsFunc(x.Facts, func(f explain.Fact) bool { return f.Text == "the operation has all cpu of the tree as its fair share" }) {
 					t.Errorf("share %+v of %+v", x.Share, x.Facts)
 				}
 			},
@@ -67,8 +67,8 @@ func TestExplainWhatIsNext(t *testing.T) {
 				d.wants("op", "a", 5, slotsOf(1), nil)
 				d.pass(2*time.Second, time.Second, "n1")
 			},
-			want: engine.FactLimit,
-			check: func(t *testing.T, _ *drive, x engine.Explanation) {
+			want: explain.FactLimit,
+			check: func(t *testing.T, _ *drive, x explain.Explanation) {
 				if f := x.Facts[0]; !strings.Contains(f.Text, "at most 0.5 cpu, and a single job needs 1 cpu; until that changes such jobs are no demand") {
 					t.Errorf("fact %+v", f)
 				}
@@ -86,9 +86,9 @@ func TestExplainWhatIsNext(t *testing.T) {
 					d.tick(time.Second)
 				}
 			},
-			want: engine.FactLacking,
-			check: func(t *testing.T, _ *drive, x engine.Explanation) {
-				fact(t, x, engine.FactStarving)
+			want: explain.FactLacking,
+			check: func(t *testing.T, _ *drive, x explain.Explanation) {
+				fact(t, x, explain.FactStarving)
 				if len(x.Victims) == 0 {
 					t.Error("nobody is likely to have to leave")
 				}

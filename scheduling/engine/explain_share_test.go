@@ -9,6 +9,7 @@ import (
 
 	"weir/scheduling"
 	"weir/scheduling/engine"
+	"weir/scheduling/explain"
 )
 
 // TestExplainShare checks what bounds a share.
@@ -16,19 +17,19 @@ func TestExplainShare(t *testing.T) {
 	tests := map[string]struct {
 		pools map[scheduling.PoolName]pool
 		want  string
-		check func(t *testing.T, s engine.ShareExplanation)
+		check func(t *testing.T, s explain.ShareExplanation)
 	}{
-		"by demand":  {map[scheduling.PoolName]pool{"a": {options: options{"weight": 100.0}}, "b": {}}, engine.FactBoundDemand, nil},
-		"by a limit": {map[scheduling.PoolName]pool{"a": {options: options{"resource_limits": options{"cpu": 1.0}}}, "b": {}}, engine.FactBoundLimit, nil},
-		"by weight": {map[scheduling.PoolName]pool{"a": {options: options{"weight": 1.0}}, "b": {options: options{"weight": 3.0}}}, engine.FactBoundWeight,
-			func(t *testing.T, s engine.ShareExplanation) {
+		"by demand":  {map[scheduling.PoolName]pool{"a": {options: options{"weight": 100.0}}, "b": {}}, explain.FactBoundDemand, nil},
+		"by a limit": {map[scheduling.PoolName]pool{"a": {options: options{"resource_limits": options{"cpu": 1.0}}}, "b": {}}, explain.FactBoundLimit, nil},
+		"by weight": {map[scheduling.PoolName]pool{"a": {options: options{"weight": 1.0}}, "b": {options: options{"weight": 3.0}}}, explain.FactBoundWeight,
+			func(t *testing.T, s explain.ShareExplanation) {
 				if s.Weight != 1 || s.Weights != 4 || s.Fair != 0.25 || s.Proportional != 0.25 {
 					t.Errorf("share %+v", s)
 				}
 			}},
 		"by its guarantee": {map[scheduling.PoolName]pool{
 			"a": {options: options{"strong_guarantee_resources": options{"cpu": 2.0, "user_slots": 2.0}}}, "b": {options: options{"strong_guarantee_resources": options{"cpu": 6.0, "user_slots": 6.0}}},
-		}, engine.FactBoundGuarantee, func(t *testing.T, s engine.ShareExplanation) {
+		}, explain.FactBoundGuarantee, func(t *testing.T, s explain.ShareExplanation) {
 			if s.Strong != 0.25 {
 				t.Errorf("share %+v", s)
 			}
@@ -43,7 +44,7 @@ func TestExplainShare(t *testing.T) {
 			d.pass(2*time.Second, time.Second, "n1")
 			x, err := d.ExplainPool("a", d.now)
 			must(t, err)
-			if x.Share.Bound != test.want || x.Verdict != engine.FactShare {
+			if x.Share.Bound != test.want || x.Verdict != explain.FactShare {
 				t.Fatalf("bound by %s, verdict %s; %+v", x.Share.Bound, x.Verdict, x.Facts)
 			}
 			if test.check != nil {
@@ -92,7 +93,7 @@ func TestExplainJobThatIsKilled(t *testing.T) {
 			must(t, d.Leave("j", order))
 			x, err := d.ExplainJob("j")
 			must(t, err)
-			if f := fact(t, x, engine.FactLeaving); f.Text != "it has been told to end at once" {
+			if f := fact(t, x, explain.FactLeaving); f.Text != "it has been told to end at once" {
 				t.Errorf("got %q", f.Text)
 			}
 		})

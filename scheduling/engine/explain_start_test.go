@@ -9,10 +9,11 @@ import (
 
 	"weir/scheduling"
 	"weir/scheduling/engine"
+	"weir/scheduling/explain"
 )
 
 // foretold is what is said of the start of a job of the operation op.
-func (d *drive) foretold() engine.Explanation {
+func (d *drive) foretold() explain.Explanation {
 	d.t.Helper()
 	x, err := d.Explain("op", d.now)
 	must(d.t, err)
@@ -124,8 +125,8 @@ func TestStartsByPreemptionAreForetold(t *testing.T) {
 			test.setup(d)
 			asked, already := d.now, len(d.victims)
 			x := d.foretold()
-			if x.StartBy != engine.ByPreemption {
-				t.Fatalf("it starts %s, want %s; %s", x.StartBy, engine.ByPreemption, textOf(x))
+			if x.StartBy != explain.ByPreemption {
+				t.Fatalf("it starts %s, want %s; %s", x.StartBy, explain.ByPreemption, textOf(x))
 			}
 			if in := x.Start.Sub(asked); in < test.wantIn-time.Second || in > test.wantIn+time.Second {
 				t.Errorf("a job is to start in %v, want %v; %s", in, test.wantIn, textOf(x))
@@ -133,7 +134,7 @@ func TestStartsByPreemptionAreForetold(t *testing.T) {
 			began := d.started("n1", "n2")
 			earliest := x.Start
 			if test.takes == 0 {
-				earliest = fact(t, x, engine.FactLikelyVictims).At
+				earliest = fact(t, x, explain.FactLikelyVictims).At
 			}
 			if late := began.Sub(x.Start); began.Before(earliest) || late > 4*time.Second {
 				t.Errorf("a job started %v after it was foretold for %v; %s", late, x.Start.Sub(asked), textOf(x))
@@ -154,7 +155,7 @@ func TestStartsByPreemptionAreForetold(t *testing.T) {
 	}
 }
 
-func textOf(x engine.Explanation) string {
+func textOf(x explain.Explanation) string {
 	var all []string
 	for _, f := range x.Facts {
 		all = append(all, f.Code+": "+f.Text)
@@ -174,7 +175,7 @@ func TestStartsInHeldRoomAreForetold(t *testing.T) {
 		d.pass(time.Second, time.Second, "n1")
 	}
 	x := d.foretold()
-	if in := x.Start.Sub(d.now); x.StartBy != engine.ByHeldRoom || in != 20*time.Second {
+	if in := x.Start.Sub(d.now); x.StartBy != explain.ByHeldRoom || in != 20*time.Second {
 		t.Fatalf("a job is to start in %v %s; %s", in, x.StartBy, textOf(x))
 	}
 	if late := d.started("n1").Sub(x.Start); late < 0 || late > 2*time.Second {
@@ -216,7 +217,7 @@ func TestJobsThatWereToldToLeaveTellNothing(t *testing.T) {
 	d.tick(time.Second)
 	d.beat("n1")
 	for _, f := range d.foretold().Facts {
-		if f.Setting == engine.ByEnds {
+		if f.Setting == explain.ByEnds {
 			t.Errorf("got %q", f.Text)
 		}
 	}
@@ -224,7 +225,7 @@ func TestJobsThatWereToldToLeaveTellNothing(t *testing.T) {
 
 // TestTheSoonerWayIsForetold: jobs end faster than it starves, or slower.
 func TestTheSoonerWayIsForetold(t *testing.T) {
-	for timeout, want := range map[string]string{"5m": engine.ByEnds, "1s": engine.ByPreemption} {
+	for timeout, want := range map[string]string{"5m": explain.ByEnds, "1s": explain.ByPreemption} {
 		d := newDrive(t, options{"fair_share_starvation_timeout": timeout, "fair_share_aggressive_starvation_timeout": "1h", "allocation_preemption_timeout": "1s", "preemptive_scheduling_backoff": "1s"}, map[scheduling.PoolName]pool{"a": {}, "b": {}})
 		d.node("n1", 8)
 		d.wants("greedy", "a", 100, slotsOf(1), nil)
@@ -239,7 +240,7 @@ func TestTheSoonerWayIsForetold(t *testing.T) {
 		d.wants("op", "b", 4, slotsOf(1), nil)
 		d.tick(time.Second)
 		x := d.foretold()
-		if x.StartBy != want || fact(t, x, engine.FactEstimate).Setting != want {
+		if x.StartBy != want || fact(t, x, explain.FactEstimate).Setting != want {
 			t.Errorf("with %s it starts %s, want %s; %s", timeout, x.StartBy, want, textOf(x))
 		}
 	}
@@ -258,8 +259,8 @@ func TestNoStartIsForetoldSoonWhenNoJobEnds(t *testing.T) {
 	d.wants("op", "b", 1, slotsOf(1), nil)
 	d.tick(time.Second)
 	x := d.foretold()
-	if in := x.Start.Sub(d.now); x.StartBy != engine.ByEnds || in < 30*time.Second || in > 50*time.Second || x.Latest.Sub(x.Start) < in {
-		t.Errorf("it starts %s in %v, until %v, want %s in about 40s, or much later; %s", x.StartBy, in, x.Latest.Sub(d.now), engine.ByEnds, textOf(x))
+	if in := x.Start.Sub(d.now); x.StartBy != explain.ByEnds || in < 30*time.Second || in > 50*time.Second || x.Latest.Sub(x.Start) < in {
+		t.Errorf("it starts %s in %v, until %v, want %s in about 40s, or much later; %s", x.StartBy, in, x.Latest.Sub(d.now), explain.ByEnds, textOf(x))
 	}
 }
 
@@ -275,12 +276,12 @@ func TestRivalsHaveTheirTurnFirst(t *testing.T) {
 	d.wants("second", "b", 1, slotsOf(1), nil)
 	d.wants("op", "b", 1, slotsOf(1), nil)
 	for range 30 {
-		if d.tick(time.Second); d.foretold().Verdict == engine.FactNoVictims {
+		if d.tick(time.Second); d.foretold().Verdict == explain.FactNoVictims {
 			break
 		}
 	}
 	x := d.foretold()
-	if late := d.started("n1").Sub(x.Start); x.StartBy != engine.ByPreemption || late < 0 || late > 4*time.Second {
+	if late := d.started("n1").Sub(x.Start); x.StartBy != explain.ByPreemption || late < 0 || late > 4*time.Second {
 		t.Errorf("a job started %v after the time that was foretold; %s", late, textOf(x))
 	}
 }
@@ -316,7 +317,7 @@ func TestWhyNoStartIsForetold(t *testing.T) {
 			if !x.Start.IsZero() || x.StartBy != "" {
 				t.Errorf("it is to start at %v %s", x.Start, x.StartBy)
 			}
-			f := fact(t, x, engine.FactNoEstimate)
+			f := fact(t, x, explain.FactNoEstimate)
 			for _, want := range test.want {
 				if !strings.Contains(f.Text, want) {
 					t.Errorf("got %q, want %q in it", f.Text, want)

@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"weir/scheduling"
-	"weir/scheduling/engine"
+	"weir/scheduling/explain"
 	"weir/scheduling/resource"
 )
 
 // fact returns the first fact of a code.
-func fact(t *testing.T, x engine.Explanation, code string) engine.Fact {
+func fact(t *testing.T, x explain.Explanation, code string) explain.Fact {
 	t.Helper()
 	for _, f := range x.Facts {
 		if f.Code == code {
@@ -23,7 +23,7 @@ func fact(t *testing.T, x engine.Explanation, code string) engine.Fact {
 		all = append(all, f.Code+": "+f.Text)
 	}
 	t.Fatalf("there is no fact %s among\n%s", code, strings.Join(all, "\n"))
-	return engine.Fact{}
+	return explain.Fact{}
 }
 
 // situation is one to explain: its verdict on operation op, and what else there is to it.
@@ -32,7 +32,7 @@ type situation struct {
 	pools map[scheduling.PoolName]pool
 	setup func(d *drive)
 	want  string
-	check func(t *testing.T, d *drive, x engine.Explanation)
+	check func(t *testing.T, d *drive, x explain.Explanation)
 }
 
 // TestExplain sets up situations, and checks what is said of them.
@@ -49,7 +49,7 @@ func TestExplain(t *testing.T) {
 				must(d.t, d.SetOperation(op))
 				d.tick(time.Second)
 			},
-			want: engine.FactSuspended,
+			want: explain.FactSuspended,
 		},
 		"no node takes jobs": {
 			pools: two,
@@ -58,7 +58,7 @@ func TestExplain(t *testing.T) {
 				d.wants("op", "a", 1, slotsOf(1), nil)
 				d.tick(time.Second)
 			},
-			want: engine.FactNoNodes,
+			want: explain.FactNoNodes,
 		},
 		"no node matches the filter": {
 			pools: map[scheduling.PoolName]pool{"a": {options: options{"scheduling_tag_filter": "gpu"}}},
@@ -68,10 +68,10 @@ func TestExplain(t *testing.T) {
 				d.wants("op", "a", 1, slotsOf(1), nil)
 				d.pass(time.Second, time.Second, "n1", "n2")
 			},
-			want: engine.FactNoMatch,
-			check: func(t *testing.T, _ *drive, x engine.Explanation) {
+			want: explain.FactNoMatch,
+			check: func(t *testing.T, _ *drive, x explain.Explanation) {
 				nodes := x.Tasks[0].Nodes
-				if nodes.Unmatched != 2 || len(nodes.UnmatchedBy) != 1 || nodes.UnmatchedBy[0] != (engine.FilterCount{Pool: "a", Filter: "gpu", Nodes: 2}) {
+				if nodes.Unmatched != 2 || len(nodes.UnmatchedBy) != 1 || nodes.UnmatchedBy[0] != (explain.FilterCount{Pool: "a", Filter: "gpu", Nodes: 2}) {
 					t.Errorf("nodes are %+v", nodes)
 				}
 				if f := x.Facts[0]; f.Pool != "a" || f.Count != 2 {
@@ -87,8 +87,8 @@ func TestExplain(t *testing.T) {
 				d.wants("op", "a", 1, slotsOf(8), nil)
 				d.pass(time.Second, time.Second, "n1", "n2")
 			},
-			want: engine.FactTooSmall,
-			check: func(t *testing.T, _ *drive, x engine.Explanation) {
+			want: explain.FactTooSmall,
+			check: func(t *testing.T, _ *drive, x explain.Explanation) {
 				nodes := x.Tasks[0].Nodes
 				if nodes.TooSmall != 2 || nodes.SmallBy[resource.CPU] != 2 || nodes.SmallBy[resource.Memory] != 0 {
 					t.Errorf("nodes are %+v", nodes)
@@ -107,20 +107,20 @@ func TestExplain(t *testing.T) {
 				d.wants("op", "b", 4, slotsOf(3), nil)
 				d.pass(2*time.Second, time.Second, "n1", "n2", "n3")
 			},
-			want: engine.FactLacking,
-			check: func(t *testing.T, _ *drive, x engine.Explanation) {
+			want: explain.FactLacking,
+			check: func(t *testing.T, _ *drive, x explain.Explanation) {
 				nodes := x.Tasks[0].Nodes
 				if nodes.Full != 2 || nodes.TooSmall != 1 || nodes.LackingBy[resource.CPU] != 2 {
 					t.Errorf("nodes are %+v", nodes)
 				}
-				below := fact(t, x, engine.FactBelowFair)
+				below := fact(t, x, explain.FactBelowFair)
 				if !below.Until.Equal(below.At.Add(time.Minute)) {
 					t.Errorf("it starves at %v, below since %v", below.Until, below.At)
 				}
 				if len(x.Victims) == 0 || x.Victims[0].Operation != "greedy" {
 					t.Errorf("likely victims are %+v", x.Victims)
 				}
-				if f := fact(t, x, engine.FactNodes); !strings.Contains(f.Text, "2 with too little free (user_slots on 2, cpu on 2), 1 too small") {
+				if f := fact(t, x, explain.FactNodes); !strings.Contains(f.Text, "2 with too little free (user_slots on 2, cpu on 2), 1 too small") {
 					t.Errorf("the nodes: %+v", f)
 				}
 			},
@@ -132,8 +132,8 @@ func TestExplain(t *testing.T) {
 				d.wants("op", "a", 5, slotsOf(1), nil)
 				d.pass(2*time.Second, time.Second, "n1")
 			},
-			want: engine.FactLimit,
-			check: func(t *testing.T, _ *drive, x engine.Explanation) {
+			want: explain.FactLimit,
+			check: func(t *testing.T, _ *drive, x explain.Explanation) {
 				if f := x.Facts[0]; f.Pool != "top" || f.Setting != "resource_limits" || f.Resource != "cpu" || f.Value != 3 || f.Bound != 3 {
 					t.Errorf("fact %+v", f)
 				}
@@ -147,16 +147,16 @@ func TestExplain(t *testing.T) {
 				d.wants("op", "b", 9, slotsOf(1), nil)
 				d.pass(2*time.Second, time.Second, "n1")
 			},
-			want: engine.FactTurn,
-			check: func(t *testing.T, _ *drive, x engine.Explanation) {
+			want: explain.FactTurn,
+			check: func(t *testing.T, _ *drive, x explain.Explanation) {
 				if x.Position < 1 || x.Waiting != 2 {
 					t.Errorf("position %d of %d", x.Position, x.Waiting)
 				}
 				if f := x.Facts[0]; f.Value != 0.5 || f.Bound != 0.5 {
 					t.Errorf("fact %+v", f)
 				}
-				fact(t, x, engine.FactHasFair)
-				if x.Share.Bound != engine.FactBoundWeight {
+				fact(t, x, explain.FactHasFair)
+				if x.Share.Bound != explain.FactBoundWeight {
 					t.Errorf("share %+v", x.Share)
 				}
 			},
@@ -171,12 +171,12 @@ func TestExplain(t *testing.T) {
 				d.wants("op", "b", 2, slotsOf(1), nil)
 				d.pass(10*time.Second, time.Second, "n1")
 			},
-			want: engine.FactNoVictims,
-			check: func(t *testing.T, _ *drive, x engine.Explanation) {
-				if x.Tasks[0].Verdict != engine.FactBackoff {
+			want: explain.FactNoVictims,
+			check: func(t *testing.T, _ *drive, x explain.Explanation) {
+				if x.Tasks[0].Verdict != explain.FactBackoff {
 					t.Errorf("the task waits for %s", x.Tasks[0].Verdict)
 				}
-				fact(t, x, engine.FactStarving)
+				fact(t, x, explain.FactStarving)
 			},
 		},
 		"starving, and nobody can be preempted": {
@@ -190,7 +190,7 @@ func TestExplain(t *testing.T) {
 				d.pass(10*time.Second, time.Second, "n1")
 				d.tick(time.Second)
 			},
-			want: engine.FactNoVictims,
+			want: explain.FactNoVictims,
 		},
 		"starving, and those that could go are let stay": {
 			tree:  options{"fair_share_starvation_timeout": "2s", "preemptive_scheduling_backoff": "1ms"},
@@ -203,12 +203,12 @@ func TestExplain(t *testing.T) {
 				d.pass(10*time.Second, time.Second, "n1")
 				d.tick(time.Second)
 			},
-			want: engine.FactNoVictims,
-			check: func(t *testing.T, _ *drive, x engine.Explanation) {
+			want: explain.FactNoVictims,
+			check: func(t *testing.T, _ *drive, x explain.Explanation) {
 				if f := x.Facts[0]; f.Setting != "preemption_rate_limit" || !strings.Contains(f.Text, `2 jobs in pool "a" (preemption_rate_limit)`) {
 					t.Errorf("fact %+v", f)
 				}
-				if f := fact(t, x, engine.FactSpared); f.Pool != "a" || f.Setting != "preemption_rate_limit" || f.Count != 2 {
+				if f := fact(t, x, explain.FactSpared); f.Pool != "a" || f.Setting != "preemption_rate_limit" || f.Count != 2 {
 					t.Errorf("fact %+v", f)
 				}
 				if len(x.Victims) > 0 {
@@ -229,8 +229,8 @@ func TestExplain(t *testing.T) {
 					d.pass(time.Second, time.Second, "n1")
 				}
 			},
-			want: engine.FactVictims,
-			check: func(t *testing.T, d *drive, x engine.Explanation) {
+			want: explain.FactVictims,
+			check: func(t *testing.T, d *drive, x explain.Explanation) {
 				f := x.Facts[0]
 				if f.Node != "n1" || f.Count != 1 || !f.Until.Equal(d.now.Add(15*time.Second)) || !strings.Contains(f.Text, "of operation greedy") {
 					t.Errorf("fact %+v", f)
@@ -238,7 +238,7 @@ func TestExplain(t *testing.T) {
 				victim := d.victims[0].Job
 				job, err := d.ExplainJob(victim)
 				must(t, err)
-				if job.Verdict != engine.FactLeaving || job.Facts[0].Operation != "op" || !job.Facts[0].Until.Equal(f.Until) {
+				if job.Verdict != explain.FactLeaving || job.Facts[0].Operation != "op" || !job.Facts[0].Until.Equal(f.Until) {
 					t.Errorf("the victim: %+v", job.Facts[0])
 				}
 			},
@@ -253,15 +253,15 @@ func TestExplain(t *testing.T) {
 				d.wants("op", "a", 9, needs, nil)
 				d.pass(2*time.Second, time.Second, "n1", "n2")
 			},
-			want: engine.FactOwn,
-			check: func(t *testing.T, d *drive, x engine.Explanation) {
-				if x.Share.Bound != engine.FactBoundNodes || x.Share.Usage != 0.6 {
+			want: explain.FactOwn,
+			check: func(t *testing.T, d *drive, x explain.Explanation) {
+				if x.Share.Bound != explain.FactBoundNodes || x.Share.Usage != 0.6 {
 					t.Errorf("share %+v", x.Share)
 				}
 				for _, name := range []scheduling.PoolName{"a", scheduling.RootPool} {
 					p, err := d.ExplainPool(name, d.now)
 					must(t, err)
-					if p.Share.Bound != engine.FactBoundBelow {
+					if p.Share.Bound != explain.FactBoundBelow {
 						t.Errorf("pool %s: share %+v", name, p.Share)
 					}
 				}
@@ -274,9 +274,9 @@ func TestExplain(t *testing.T) {
 				d.wants("op", "a", 2, slotsOf(1), nil)
 				d.pass(2*time.Second, time.Second, "n1")
 			},
-			want: engine.FactNoJobs,
-			check: func(t *testing.T, _ *drive, x engine.Explanation) {
-				if x.Share.Bound != engine.FactBoundDemand || x.Share.Usage != 0.5 {
+			want: explain.FactNoJobs,
+			check: func(t *testing.T, _ *drive, x explain.Explanation) {
+				if x.Share.Bound != explain.FactBoundDemand || x.Share.Usage != 0.5 {
 					t.Errorf("share %+v", x.Share)
 				}
 			},
@@ -288,7 +288,7 @@ func TestExplain(t *testing.T) {
 				d.wants("op", "a", 2, slotsOf(1), nil)
 				d.tick(time.Second)
 			},
-			want: engine.FactStartsSoon,
+			want: explain.FactStartsSoon,
 		},
 	})
 }

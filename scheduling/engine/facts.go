@@ -6,6 +6,7 @@ import (
 
 	"weir/scheduling"
 	"weir/scheduling/allocation"
+	"weir/scheduling/explain"
 	"weir/scheduling/preemption"
 	"weir/scheduling/resource"
 )
@@ -16,7 +17,7 @@ type Facts struct {
 	Operation scheduling.OperationID
 	// Refusals are the looks at nodes that came to nothing, the operation's own first and
 	// then those of the pools above it, which were left out with all that is in them.
-	Refusals []Refusal
+	Refusals []explain.Refusal
 	// Stage is the preemptive stage in which the operation takes part, Preempting whether
 	// it does; Starving is the pool by whose starvation, empty: by its own; Since is when
 	// that came to be below its fair share.
@@ -35,22 +36,6 @@ type Facts struct {
 	Spared map[preemption.Block]uint64
 	// Started is when a job of it was started last, zero: never by this engine.
 	Started time.Time
-}
-
-// Refusal says how often, and when last, an operation or a pool was left out for a cause.
-type Refusal struct {
-	Cause allocation.Cause
-	Count uint64
-	// Of is the pool that was left out; empty: the operation itself.
-	Of scheduling.PoolName
-	// At and Node are those of the last time.
-	At   time.Time
-	Node scheduling.NodeID
-	// Resource is the first one of which there was too little, where that is the cause.
-	Resource resource.Kind
-	// By is the pool whose limits or filter were the cause; empty: those of the operation,
-	// or other causes.
-	By scheduling.PoolName
 }
 
 // ClaimEnd says how a claim ended.
@@ -132,12 +117,12 @@ func (e *Engine) Facts(id scheduling.OperationID) (Facts, error) {
 
 // PoolRefusals returns the looks at nodes that came to nothing for a pool as a whole, and
 // those of the pools above it.
-func (e *Engine) PoolRefusals(name scheduling.PoolName) ([]Refusal, error) {
+func (e *Engine) PoolRefusals(name scheduling.PoolName) ([]explain.Refusal, error) {
 	p := e.tree.pools[name]
 	if p == nil {
 		return nil, fmt.Errorf("facts of pool %q: %w", name, ErrUnknown)
 	}
-	var all []Refusal
+	var all []explain.Refusal
 	for ; p != nil; p = p.parent {
 		all = refusals(all, p.order, p.name)
 	}
@@ -153,13 +138,49 @@ func (e *Engine) Holding(job scheduling.JobID) (Holding, bool) {
 	return h.view(), true
 }
 
+// explained are the looks at nodes that came to nothing, and how the last claim ended.
+func (f Facts) explained() (all []explain.Fact) {
+	for _, r := range f.Refusals {
+		all = append(all, r.Fact())
+	}
+	if f.Ended.End != NotEnded && f.Ended.End != ClaimStarted {
+		all = append(all, explain.GivenBack(f.Ended.Node, f.Ended.At, f.Ended.End))
+	}
+	return all
+}
+
+// ExplainJob says of a job how safe it is, or why it has to leave.
+func (e *Engine) ExplainJob(job scheduling.JobID) (explain.Explanation, error) {
+	h := e.holdings.allocations[job]
+	if h == nil {
+		return explain.Explanation{}, fmt.Errorf("explain job %s: %w", job, ErrUnknown)
+	}
+	j, op := h.explained(), h.operation
+	j.Resource = resource.Dominant(op.order.Usage(), e.cluster.total)
+	j.Usage, j.Fair = resource.Share(op.order.Usage(), e.cluster.total)[j.Resource], op.groups.Bounds().Fair[j.Resource]
+	j.Spared = op.spared
+	return j.Explain(), nil
+}
+
+// explained is h for those who ask.
+func (h *holding) explained() explain.Job {
+	j := explain.Job{Job: h.Job, Operation: h.operation.ID, Node: h.node.id, Started: h.Started, Level: h.Level()}
+	if l := h.leaving; l != nil {
+		j.Leaving, j.Ordered, j.Deadline, j.Kind = true, l.ordered, l.deadline, l.kind
+		if l.claim != nil {
+			j.For = l.claim.operation.ID
+		}
+	}
+	return j
+}
+
 // refusals adds those of an element, in the order of causes.
-func refusals(to []Refusal, of *allocation.Element, name scheduling.PoolName) []Refusal {
-	for cause, noted := range of.Facts() {
+func refusals(to []explain.Refusal, of *allocation.Element, name scheduling.PoolName) []explain.Refusal {
+	for cause, noted := range of.Facts {
 		if noted.Count == 0 {
 			continue
 		}
-		r := Refusal{
+		r := explain.Refusal{
 			Cause: allocation.Cause(cause), Count: noted.Count, Of: name, At: noted.Last.At, Node: noted.Last.Node, Resource: noted.Last.Resource,
 		}
 		if by := noted.Last.By; by != nil {

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"weir/scheduling"
-	"weir/scheduling/engine"
+	"weir/scheduling/explain"
 )
 
 var queues = map[scheduling.PoolName]pool{
@@ -41,10 +41,10 @@ func TestFIFOSubpools(t *testing.T) {
 	}
 	x, err := w.ExplainPool("a", w.now)
 	must(t, err)
-	if x.Share.Bound != engine.FactBoundFIFO {
+	if x.Share.Bound != explain.FactBoundFIFO {
 		t.Errorf("the share of a is bound by %s: %+v", x.Share.Bound, x.Facts)
 	}
-	if !slices.ContainsFunc(x.Facts, func(f engine.Fact) bool { return f.Code == engine.FactBoundFIFO && f.Count == 3 && f.Pool == "queue" }) {
+	if !slices.ContainsFunc(x.Facts, func(f explain.Fact) bool { return f.Code == explain.FactBoundFIFO && f.Count == 3 && f.Pool == "queue" }) {
 		t.Errorf("facts %+v, want the third place in queue", x.Facts)
 	}
 }

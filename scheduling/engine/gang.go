@@ -6,6 +6,7 @@ import (
 
 	"weir/scheduling"
 	"weir/scheduling/allocation"
+	"weir/scheduling/explain"
 	"weir/scheduling/resource"
 )
 
@@ -47,7 +48,7 @@ type gang struct {
 	started uint64
 	// lostIn is the last selection in which it would be lost, lostBy why.
 	lostIn uint64
-	lostBy Rule
+	lostBy explain.Rule
 	// fit is how many of the missing jobs fit on all nodes that take jobs when these are
 	// empty, hope with those that are about to, in a layout; 0: it is to be found anew. out
 	// says that, as of the last update, it could not start if the tree was empty.
@@ -217,4 +218,17 @@ func (cs *claims) dropGangs(op *operation) {
 		cs.gangs.all = without(cs.gangs.all, g)
 	}
 	op.gangs = nil
+}
+
+// view is the gang of a task in a Snapshot.
+func (gs *gangs) view(op *operation, task scheduling.TaskName) explain.Gang {
+	g := op.gang(task)
+	if g == nil {
+		return explain.Gang{}
+	}
+	v := explain.Gang{Size: g.Size, Completed: g.Completed, Held: g.held, Missing: g.missing(), Gathered: g.claims}
+	if gs.gathering == g {
+		v.Until = g.until
+	}
+	return v
 }

@@ -10,6 +10,7 @@ import (
 
 	"weir/scheduling"
 	"weir/scheduling/engine"
+	"weir/scheduling/explain"
 	"weir/scheduling/resource"
 )
 
@@ -36,13 +37,13 @@ func (d *drive) kill(id scheduling.OperationID, most int) {
 }
 
 // viewOf is the gang of an operation.
-func (d *drive) viewOf(id scheduling.OperationID) engine.GangView {
+func (d *drive) viewOf(id scheduling.OperationID) explain.Gang {
 	for _, op := range d.Snapshot().Operations {
 		if op.ID == id {
 			return op.Tasks[0].Gang
 		}
 	}
-	return engine.GangView{}
+	return explain.Gang{}
 }
 
 // three is a cluster of 3 nodes of 4 slots, on each of which a job of small takes each
@@ -134,7 +135,7 @@ func TestGangTakesTurns(t *testing.T) {
 	d.wantRuns(runs{"long": 4, "narrow": 3})
 	x, err := d.Explain("wide", d.now)
 	must(t, err)
-	if f := fact(t, x, engine.FactGangPause); x.Verdict != f.Code || f.Count != 0 || f.Until.Sub(d.now) > time.Minute || !f.Until.After(d.now) {
+	if f := fact(t, x, explain.FactGangPause); x.Verdict != f.Code || f.Count != 0 || f.Until.Sub(d.now) > time.Minute || !f.Until.After(d.now) {
 		t.Errorf("%s: %+v", x.Verdict, f)
 	}
 	d.kill("long", 4)
@@ -172,7 +173,7 @@ func TestGangTimeoutOfTheTree(t *testing.T) {
 			}
 			x, err := d.Explain("wide", d.now)
 			must(t, err)
-			if f := fact(t, x, engine.FactGangPause); f.Until.Sub(d.now) < test.want-time.Second || f.Until.Sub(d.now) > test.want+time.Second {
+			if f := fact(t, x, explain.FactGangPause); f.Until.Sub(d.now) < test.want-time.Second || f.Until.Sub(d.now) > test.want+time.Second {
 				t.Errorf("others come first until %v from now, want %v", f.Until.Sub(d.now), test.want)
 			}
 		})
@@ -243,12 +244,12 @@ func TestExplainGang(t *testing.T) {
 		want  string
 		text  string
 	}{
-		"room is held": {func(d *drive) { d.kill("small", 4) }, engine.FactGang,
+		"room is held": {func(d *drive) { d.kill("small", 4) }, explain.FactGang,
 			"waits until room for all 6 jobs of the gang (task t): 4 held, on node n1 (4), until 2030-01-02T03:05:"},
 		"all jobs have room, and some wait for others to leave": {func(d *drive) {
 			d.kill("small", 5)
 			must(d.t, d.RemoveNode("n3"))
-		}, engine.FactGang, "5 held"},
+		}, explain.FactGang, "5 held"},
 		"another gang has its turn": {func(d *drive) {
 			d.gang("aaa", "b", 5, slotsOf(1))
 			d.kill("small", 4)
@@ -256,19 +257,19 @@ func TestExplainGang(t *testing.T) {
 			must(d.t, d.SetOperation(func() engine.Operation { op := d.record("gang", "b", nil); op.Suspended = true; return op }()))
 			d.pass(time.Second, time.Second, "n1", "n2", "n3")
 			must(d.t, d.SetOperation(d.record("gang", "b", nil)))
-		}, engine.FactGangTurn, "room is held for another gang first: task t of operation aaa, 4 of 5 jobs"},
+		}, explain.FactGangTurn, "room is held for another gang first: task t of operation aaa, 4 of 5 jobs"},
 		"nothing can hold it": {func(d *drive) {
 			must(d.t, d.RemoveNode("n2"))
 			must(d.t, d.RemoveNode("n3"))
 			// Jobs end, so that a start could be estimated.
 			d.kill("small", 4)
-		}, engine.FactGangTooBig, "at most 4 of the 6 jobs of the gang (task t) that have to start together fit on the 1 node that takes its jobs, even when it is empty: together they need 6 slots, and it has 4 slots; until that changes it counts for nothing"},
+		}, explain.FactGangTooBig, "at most 4 of the 6 jobs of the gang (task t) that have to start together fit on the 1 node that takes its jobs, even when it is empty: together they need 6 slots, and it has 4 slots; until that changes it counts for nothing"},
 		"limits leave too little": {func(d *drive) {
 			must(d.t, d.SetOperation(d.record("gang", "b", options{"resource_limits": options{"user_slots": 5.0}})))
-		}, engine.FactLimit, "all 6 jobs of the gang (task t) need 6 slots"},
+		}, explain.FactLimit, "all 6 jobs of the gang (task t) need 6 slots"},
 		"some of it has not ended": {func(d *drive) {
 			must(d.t, d.SetDemand("gang", "t", 0, 2, slotsOf(1)))
-		}, engine.FactGangIncomplete, "6 jobs of the gang (task t) have to start together, and 2 can: the others have to end first"},
+		}, explain.FactGangIncomplete, "6 jobs of the gang (task t) have to start together, and 2 can: the others have to end first"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := three(t, options{"fair_share_starvation_timeout": "1m"})
@@ -280,7 +281,7 @@ func TestExplainGang(t *testing.T) {
 			if f := x.Facts[0]; x.Verdict != tc.want || !strings.Contains(f.Text, tc.text) {
 				t.Errorf("verdict %s: %s\nwant %s: %s", x.Verdict, f.Text, tc.want, tc.text)
 			}
-			if x.Verdict == engine.FactGangTooBig && !x.Start.IsZero() {
+			if x.Verdict == explain.FactGangTooBig && !x.Start.IsZero() {
 				t.Errorf("what can never start is said to start at %v", x.Start)
 			}
 		})

@@ -11,6 +11,7 @@ import (
 
 	"weir/scheduling"
 	"weir/scheduling/engine"
+	"weir/scheduling/explain"
 	"weir/scheduling/invariant"
 	"weir/scheduling/resource"
 )
@@ -232,7 +233,7 @@ func (d *drive) wantSense(id scheduling.OperationID) {
 	d.t.Helper()
 	x, err := d.Explain(id, d.now)
 	must(d.t, err)
-	mute := func(f engine.Fact) bool { return f.Text == "" }
+	mute := func(f explain.Fact) bool { return f.Text == "" }
 	if x.Start.IsZero() != (x.StartBy == "") || !x.Start.IsZero() && x.Start.Before(d.now) || slices.ContainsFunc(x.Facts, mute) {
 		d.t.Fatalf("at %v it starts at %v %q; %s", d.now, x.Start, x.StartBy, textOf(x))
 	}

@@ -9,6 +9,7 @@ import (
 
 	"weir/scheduling"
 	"weir/scheduling/engine"
+	"weir/scheduling/explain"
 	"weir/scheduling/invariant"
 	"weir/scheduling/resource"
 )
@@ -157,7 +158,7 @@ func TestExplainGroup(t *testing.T) {
 	d.tick(time.Second)
 	x, err := d.Explain("o", d.now)
 	must(t, err)
-	f := fact(t, x, engine.FactTooSmall)
+	f := fact(t, x, explain.FactTooSmall)
 	if len(x.Tasks) != 1 || x.Tasks[0].Group != 200 || !strings.Contains(f.Text, "task t that ran out of memory before, and gets 200B") {
 		t.Errorf("%s: %+v", f.Text, x.Tasks)
 	}

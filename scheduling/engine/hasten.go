@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"weir/scheduling/allocation"
+	"weir/scheduling/explain"
 	"weir/scheduling/lifecycle"
 	"weir/scheduling/preemption"
 	"weir/scheduling/resource"
@@ -98,9 +99,9 @@ func (re *repair) hasten(n *node, now time.Time, plan *Plan) {
 }
 
 // lack is of what a node has less than its allocations hold.
-func (n *node) lack() Reason {
+func (n *node) lack() explain.Reason {
 	k, _ := n.usage.Lacking(n.limits)
-	return Reason{Resource: k, Used: n.usage.Of(k), Limit: n.limits.Of(k)}
+	return explain.Reason{Resource: k, Used: n.usage.Of(k), Limit: n.limits.Of(k)}
 }
 
 // relieve preempts jobs of a node that has been overcommitted for too long.

@@ -6,6 +6,7 @@ import (
 
 	"weir/scheduling"
 	"weir/scheduling/allocation"
+	"weir/scheduling/explain"
 	"weir/scheduling/preemption"
 	"weir/scheduling/resource"
 )
@@ -47,7 +48,7 @@ type holding struct {
 	// its fair share.
 	surplus uint64
 	// rule is why it may go, as found in the last selection.
-	rule Rule
+	rule explain.Rule
 	// lost is what goes with it, and payer owes for that, as found in the last selection; nil:
 	// nobody does.
 	lost  resource.Amounts
@@ -199,4 +200,26 @@ func (hs *holdings) start(n *node, op *operation, task allocation.TaskID, needs 
 	op.lastStart = hs.moment.now
 	plan.Starts = append(plan.Starts, Start{Ticket: h.ticket, Node: n.id, Operation: op.ID, Task: task.Name, Group: task.Group, Resources: needs})
 	return h
+}
+
+// recycled holds values that have ended and are used again: what comes and goes with every job
+// costs no memory.
+type recycled[T any] []*T
+
+// take returns a zero value.
+func (r *recycled[T]) take() *T {
+	last := len(*r) - 1
+	if last < 0 {
+		return new(T)
+	}
+	v := (*r)[last]
+	*r = (*r)[:last]
+	return v
+}
+
+// put takes back a value that nobody refers to any more.
+func (r *recycled[T]) put(v *T) {
+	var zero T
+	*v = zero
+	*r = append(*r, v)
 }

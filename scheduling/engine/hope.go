@@ -1,28 +1,27 @@
 package engine
 
 import (
-	"fmt"
 	"math"
 	"time"
 
+	"weir/scheduling/explain"
 	"weir/scheduling/pooltree"
 	"weir/scheduling/preemption"
 	"weir/scheduling/resource"
 )
 
-// hopes are when an operation starves, or a pool above it, by which it may preempt others:
-// as far as who starves will still be below its share when it is the operation's turn;
-// outrun says why it will not.
-func (iq *inquiries) hopes(op *operation) (all [stageCount]hope, outrun string) {
-	sooner := func(stage preemption.Stage, by starver, at time.Time) {
-		if known := all[stage].at; !at.IsZero() && (known.IsZero() || at.Before(known)) {
-			all[stage] = hope{by: by, at: at}
+// hopes are when an operation starves, or a pool above it, by which it may preempt others, and
+// by whose starvation: as far as who starves will still be below its share when it is the
+// operation's turn; outrun says why it will not.
+func (iq *inquiries) hopes(op *operation) (all [preemption.StageCount]explain.Hope, by [preemption.StageCount]starver, outrun string) {
+	from := func(who starver, c preemption.Clock, t preemption.Timeouts) {
+		var at [preemption.StageCount]time.Time
+		at[preemption.NormalStage], at[preemption.AggressiveStage] = c.Starves(t)
+		for stage, at := range at {
+			if known := all[stage].At; !at.IsZero() && (known.IsZero() || at.Before(known)) {
+				all[stage].At, by[stage] = at, who
+			}
 		}
-	}
-	from := func(by starver, c preemption.Clock, t preemption.Timeouts) {
-		starving, aggressively := c.Starves(t)
-		sooner(preemption.NormalStage, by, starving)
-		sooner(preemption.AggressiveStage, by, aggressively)
 	}
 	from(starver{operation: op}, op.clock, iq.tree.timeoutsOf(op))
 	if iq.moment.settings.Preemption.PriorityScope != pooltree.OperationOnly {
@@ -31,26 +30,26 @@ func (iq *inquiries) hopes(op *operation) (all [stageCount]hope, outrun string) 
 		}
 	}
 	for stage := range all {
-		h := &all[stage]
-		if h.at.IsZero() {
+		h, who := &all[stage], by[stage]
+		if h.At.IsZero() {
 			continue
 		}
 		var taken resource.Amounts
-		if h.rivals, taken = iq.rivals(op, *h); !h.by.owed(op.order.Next(), taken, iq.cluster.total) {
-			outrun = "others have been told to leave for all that it is owed"
-			if h.by.pool != nil {
-				outrun = fmt.Sprintf("others leave for pool %q until it has its fair share, and operations that come before this one take all of that", h.by.pool.name)
+		if h.Rivals, taken = iq.rivals(op, who, h.At); !who.owed(op.order.Next(), taken, iq.cluster.total) {
+			outrun = explain.Outrun("")
+			if who.pool != nil {
+				outrun = explain.Outrun(who.pool.name)
 			}
-			*h = hope{}
+			*h, by[stage] = explain.Hope{}, starver{}
 		}
 	}
-	return all, outrun
+	return all, by, outrun
 }
 
 // rivals counts the jobs of others for which jobs have to leave before it is the turn of an
 // operation, of those that starve by then, and what they take of that who starves for it
 // lacks.
-func (iq *inquiries) rivals(op *operation, h hope) (jobs int, taken resource.Amounts) {
+func (iq *inquiries) rivals(op *operation, by starver, at time.Time) (jobs int, taken resource.Amounts) {
 	counted := map[*operation]bool{op: true}
 	count := func(other *operation, lacks bool) {
 		if counted[other] || !other.active() || !other.order.Before(op.order) {
@@ -63,13 +62,13 @@ func (iq *inquiries) rivals(op *operation, h hope) (jobs int, taken resource.Amo
 			taken = taken.Add(needs.Times(int64(n)))
 		}
 	}
-	if h.by.pool != nil {
-		for _, other := range h.by.pool.below(nil) {
+	if by.pool != nil {
+		for _, other := range by.pool.below(nil) {
 			count(other, true)
 		}
 	}
 	for _, other := range op.pool.operations {
-		if starves, _ := other.clock.Starves(iq.tree.timeoutsOf(other)); !starves.IsZero() && !starves.After(h.at) {
+		if starves, _ := other.clock.Starves(iq.tree.timeoutsOf(other)); !starves.IsZero() && !starves.After(at) {
 			count(other, false)
 		}
 	}
@@ -105,7 +104,7 @@ func (iq *inquiries) before(other, op *operation) (jobs int, needs resource.Amou
 	for p := op.pool; p != nil && !other.order.Below(p.order); p = p.parent {
 		mine = p.order
 	}
-	k := greatest(share)
+	k := explain.Greatest(share)
 	lacks := min(mine.Satisfaction(), 1)*share.FairShare[k]*float64(iq.cluster.total.Of(k)) - float64(its.Usage().Of(k))
 	n := int64(1)
 	if needs.Of(k) > 0 {

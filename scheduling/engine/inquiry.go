@@ -2,10 +2,11 @@ package engine
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"weir/scheduling"
+	"weir/scheduling/explain"
+	"weir/scheduling/preemption"
 )
 
 // Inquiry is a question of somebody why an operation or a pool is as it is. It is answered
@@ -23,20 +24,13 @@ import (
 // Inquire and Attend are for the goroutine of the engine. Reason is for any, but while it
 // runs no other Inquiry of this engine may be attended to, or reason.
 type Inquiry struct {
-	now    time.Time
+	known  explain.Case
 	survey *survey
-	// asks are what is known of the operations in question: of the one, or of those below
-	// a pool, as long as rest is not empty only some of these.
-	asks []ask
+	// op is the operation in question, by is by whose starvation others leave for it.
+	op *operation
+	by [preemption.StageCount]starver
+	// rest are the operations below a pool of which nothing is noted yet.
 	rest []*operation
-	// unasked are those of a pool with too many of them.
-	unasked int
-	pool    scheduling.PoolName
-	// search looks for those who could have to leave; nil: nobody asks for that.
-	search *search
-	// fares is how the operation does, tail are facts that come last.
-	fares, tail []Fact
-	x           Explanation
 }
 
 // inquiries notes what only the engine knows for those who ask.
@@ -67,16 +61,16 @@ func (e *Engine) Inquire(id scheduling.OperationID, now time.Time) (*Inquiry, er
 	if op == nil {
 		return nil, fmt.Errorf("explain operation %s: %w", id, ErrUnknown)
 	}
-	q := &Inquiry{now: now, asks: []ask{e.inquiries.ask(op, now)}, survey: e.inquiries.beginSurvey()}
-	a := &q.asks[0]
-	if len(a.tasks) > 0 {
-		a.hopes, a.outrun = e.inquiries.hopes(op)
+	q := e.inquiries.begin(now)
+	q.op, q.known.Asks = op, []explain.Asked{e.inquiries.ask(op, now)}
+	a := &q.known.Asks[0]
+	if len(a.Tasks) > 0 {
+		a.Hopes, q.by, a.Outrun = e.inquiries.hopes(op)
 	}
-	q.fares = e.inquiries.explainHunger(op, a.hopes)
-	tail := &Explanation{}
-	q.x.Share = e.inquiries.explainShare(tail, starver{operation: op})
+	q.known.Fares = e.inquiries.fares(op, q.by)
+	q.known.Answer.Share, q.known.Tail = explain.Share(op.level())
 	noted, err := e.Facts(id)
-	q.tail = slices.Concat(tail.Facts, refusalFacts(noted))
+	q.known.Tail = append(q.known.Tail, noted.explained()...)
 	return q, err
 }
 
@@ -87,22 +81,30 @@ func (e *Engine) InquirePool(name scheduling.PoolName, now time.Time) (*Inquiry,
 	if p == nil {
 		return nil, fmt.Errorf("explain pool %q: %w", name, ErrUnknown)
 	}
-	q := &Inquiry{now: now, pool: name, survey: e.inquiries.beginSurvey(), rest: p.below(nil)}
-	q.x.Share = e.inquiries.explainShare(&q.x, starver{pool: p})
+	q := e.inquiries.begin(now)
+	q.rest, q.known.Pool = p.below(nil), name
+	x := &q.known.Answer
+	x.Share, x.Facts = explain.Share(p.level())
 	if p.parent != nil {
-		q.x.Facts = append(q.x.Facts, hungerFact(p.clock, p.timeouts(), "pool "+quote(p.name)))
+		x.Facts = append(x.Facts, explain.Fares(p.clock, p.timeouts(), explain.PoolTitle(name)))
 	}
-	for up := p; up != nil; up = up.parent {
-		if k, reached := reached(up.order, up.effective.Limits); reached {
-			q.x.Facts = append(q.x.Facts, limitFact(k, up.order, up.effective.Limits, up.name))
-		}
-	}
+	x.Facts = append(x.Facts, explain.LimitsReached(p.limits(nil))...)
 	refusals, err := e.PoolRefusals(name)
 	for _, r := range refusals {
-		q.tail = append(q.tail, refusalFact(r))
+		q.known.Tail = append(q.known.Tail, r.Fact())
 	}
 	return q, err
 }
+
+// begin returns an inquiry of this moment.
+func (iq *inquiries) begin(now time.Time) *Inquiry {
+	q := &Inquiry{known: explain.Case{Now: now}}
+	q.use(iq.beginSurvey())
+	return q
+}
+
+// use has an inquiry go by a survey.
+func (q *Inquiry) use(s *survey) { q.survey, q.known.Survey = s, &s.noted }
 
 // below appends the operations of a pool and of those below it.
 func (p *pool) below(all []*operation) []*operation {
@@ -115,20 +117,26 @@ func (p *pool) below(all []*operation) []*operation {
 
 // Wants reports whether there is something that the engine has to say first.
 func (q *Inquiry) Wants() bool {
-	return !q.survey.taken() || q.pool == "" && !q.survey.contest.known() || len(q.rest) > 0 || q.search != nil && !q.search.over
+	return !q.survey.taken() || q.competes() || len(q.rest) > 0 || q.searches()
 }
+
+// competes reports whether an operation is asked about, and those that compete with it are not
+// all noted.
+func (q *Inquiry) competes() bool { return q.op != nil && !q.survey.rivals.known() }
+
+func (q *Inquiry) searches() bool { return q.known.Search != nil && !q.known.Search.Over }
 
 // Attend takes one step of what an inquiry wants from the engine.
 func (e *Engine) Attend(q *Inquiry) {
 	switch {
 	case !q.survey.taken():
 		e.inquiries.proceed(q.survey)
-	case q.pool == "" && !q.survey.contest.known():
+	case q.competes():
 		e.inquiries.compete(q.survey)
 	case len(q.rest) > 0:
 		e.inquiries.askMore(q)
-	case q.search != nil && !q.search.over:
-		e.inquiries.searchMore(q.search)
+	case q.searches():
+		e.inquiries.searchMore(q)
 	}
 }
 
@@ -136,66 +144,24 @@ func (e *Engine) Attend(q *Inquiry) {
 // have come since the nodes were looked at: then that begins anew.
 func (iq *inquiries) askMore(q *Inquiry) {
 	if q.survey.edits != iq.cluster.filters.edits {
-		q.survey = iq.beginSurvey()
+		q.use(iq.beginSurvey())
 	}
 	for range asksPerStep {
-		if len(q.rest) == 0 || len(q.asks) == maxAsks {
-			q.unasked, q.rest = len(q.rest), nil
+		if len(q.rest) == 0 || len(q.known.Asks) == maxAsks {
+			q.known.Unasked, q.rest = len(q.rest), nil
 			return
 		}
 		op := q.rest[0]
 		q.rest = q.rest[1:]
 		if iq.tree.operations[op.ID] == op && op.pool != nil {
-			q.asks = append(q.asks, iq.ask(op, q.now))
+			q.known.Asks = append(q.known.Asks, iq.ask(op, q.known.Now))
 		}
 	}
 }
 
 // Reason finds what follows from what the engine has said. It reports whether that is all;
 // if not, the engine is wanted again.
-func (q *Inquiry) Reason() (done bool) {
-	q.survey.classify()
-	if q.pool != "" {
-		q.explainPool()
-		return true
-	}
-	a := &q.asks[0]
-	v := q.judge(a)
-	if q.search == nil && v.worthSearch(a) {
-		if q.search = q.newSearch(a, v); q.search != nil {
-			return false
-		}
-	}
-	q.explainOperation(a, v)
-	return true
-}
+func (q *Inquiry) Reason() (done bool) { return q.known.Reason() }
 
 // Explanation is the answer, once Reason has said that it is done.
-func (q *Inquiry) Explanation() Explanation { return q.x }
-
-// answer goes on with an inquiry to its end, of this moment.
-func (e *Engine) answer(q *Inquiry, err error) (Explanation, error) {
-	if err != nil {
-		return Explanation{}, err
-	}
-	e.inquiries.survey = nil
-	q.survey = e.inquiries.beginSurvey()
-	for done := false; !done; done = q.Reason() {
-		for q.Wants() {
-			e.Attend(q)
-		}
-	}
-	return q.x, nil
-}
-
-// Explain says of an operation why its jobs do not start, and why its share is what it
-// is: all of an Inquiry at once.
-func (e *Engine) Explain(id scheduling.OperationID, now time.Time) (Explanation, error) {
-	return e.answer(e.Inquire(id, now))
-}
-
-// ExplainPool says of a pool why its share is what it is, what keeps it from more, and
-// what its operations wait for: all of an Inquiry at once.
-func (e *Engine) ExplainPool(name scheduling.PoolName, now time.Time) (Explanation, error) {
-	return e.answer(e.InquirePool(name, now))
-}
+func (q *Inquiry) Explanation() explain.Explanation { return q.known.Answer }

@@ -8,6 +8,7 @@ import (
 
 	"weir/scheduling"
 	"weir/scheduling/engine"
+	"weir/scheduling/explain"
 	"weir/scheduling/pooltree"
 )
 
@@ -132,7 +133,7 @@ func TestAnOperationEndsWhileSomebodyAsksWhy(t *testing.T) {
 					ended = true
 				}
 			}
-			if x := q.Explanation(); !ended || x.Verdict != engine.FactLacking || x.Position != 1 {
+			if x := q.Explanation(); !ended || x.Verdict != explain.FactLacking || x.Position != 1 {
 				t.Errorf("ended: %t; %s", ended, textOf(x))
 			}
 		})
@@ -214,6 +215,6 @@ func TestExplainPoolCountsWhatOperationsWaitFor(t *testing.T) {
 		if fmt.Sprint(got) != want {
 			t.Errorf("%s: got %v, want %s", pool, got, want)
 		}
-		fact(t, x, engine.FactWaits)
+		fact(t, x, explain.FactWaits)
 	}
 }

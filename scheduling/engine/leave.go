@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"weir/scheduling"
+	"weir/scheduling/explain"
 	"weir/scheduling/lifecycle"
 	"weir/scheduling/resource"
 )
@@ -43,7 +44,7 @@ type leaving struct {
 	ordered   time.Time
 	deadline  time.Time
 	kind      lifecycle.PreemptionKind
-	reason    Reason
+	reason    explain.Reason
 	// claim waits for what is left; nil: nobody does.
 	claim *claim
 	// hasten is the choice of jobs that have to go for limits by which it is to go sooner.
@@ -132,7 +133,7 @@ func (h *holding) leavesFor(c *claim) bool { return h.leaving != nil && h.leavin
 func (n *node) remaining() resource.Amounts { return n.usage.Sub(n.leaving) }
 
 // preempt has an allocation leave, for the job of a claim or for nobody.
-func (hs *holdings) preempt(h *holding, now time.Time, kind lifecycle.PreemptionKind, c *claim, reason Reason, plan *Plan) {
+func (hs *holdings) preempt(h *holding, now time.Time, kind lifecycle.PreemptionKind, c *claim, reason explain.Reason, plan *Plan) {
 	timeout := h.operation.effective.Starvation.PreemptionTimeout
 	if kind == lifecycle.GracefulPreemption {
 		timeout = h.operation.effective.Starvation.GracefulTimeout

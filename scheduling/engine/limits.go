@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weir/scheduling/allocation"
+	"weir/scheduling/explain"
 	"weir/scheduling/lifecycle"
 	"weir/scheduling/preemption"
 	"weir/scheduling/resource"
@@ -58,12 +59,12 @@ func (re *repair) findExcess(now time.Time) {
 
 // find does so at p and below; above is that of the nearest pool above.
 func (x *excess) find(p *pool, above *preemption.Excess, now time.Time) {
-	own := x.judge(p.order, p.effective.Limits, p.ceiling, &p.beyond, above, now)
+	own := x.judge(&p.element, p.effective.Limits, above, now)
 	for _, c := range p.pools {
 		x.find(c, own, now)
 	}
 	for _, op := range p.operations {
-		nearest := x.judge(op.order, op.effective.Limits, op.ceiling, &op.beyond, own, now)
+		nearest := x.judge(&op.element, op.effective.Limits, own, now)
 		if nearest == nil {
 			continue
 		}
@@ -83,15 +84,15 @@ func (x *excess) find(p *pool, above *preemption.Excess, now time.Time) {
 
 // judge returns the excess of an element, or the nearest one above, and notes since when
 // it is beyond its ceiling.
-func (x *excess) judge(of *allocation.Element, limits, ceiling resource.Amounts, beyond *time.Time, above *preemption.Excess, now time.Time) *preemption.Excess {
+func (x *excess) judge(of *element, limits resource.Amounts, above *preemption.Excess, now time.Time) *preemption.Excess {
 	switch {
-	case of.Usage().Fits(ceiling):
-		*beyond = time.Time{}
-	case beyond.IsZero():
-		*beyond = now
+	case of.order.Usage().Fits(of.ceiling):
+		of.beyond = time.Time{}
+	case of.beyond.IsZero():
+		of.beyond = now
 	}
-	allowed := x.moment.allowed(limits, ceiling, *beyond, now)
-	if held := x.held(of); !held.Fits(allowed) {
+	allowed := x.moment.allowed(of, limits, now)
+	if held := x.held(of.order); !held.Fits(allowed) {
 		return &preemption.Excess{Amounts: held.Sub(allowed), Above: above}
 	}
 	return above
@@ -139,30 +140,30 @@ func (re *repair) repair(n *node, now time.Time, plan *Plan) {
 
 // exceeds reports whether the operation of h, or a pool above it, the nearest first, holds
 // more than it may of something that h holds.
-func (re *repair) exceeds(held func(*allocation.Element) resource.Amounts, h *holding, now time.Time) (Reason, bool) {
+func (re *repair) exceeds(held func(*allocation.Element) resource.Amounts, h *holding, now time.Time) (explain.Reason, bool) {
 	op := h.operation
-	if r, exceeds := violation(held(op.order), op.effective.Limits, re.moment.allowed(op.effective.Limits, op.ceiling, op.beyond, now), h.Resources); exceeds {
+	if r, exceeds := violation(held(op.order), op.effective.Limits, re.moment.allowed(&op.element, op.effective.Limits, now), h.Resources); exceeds {
 		return r, true
 	}
 	for p := op.pool; p != nil; p = p.parent {
-		if r, exceeds := violation(held(p.order), p.effective.Limits, re.moment.allowed(p.effective.Limits, p.ceiling, p.beyond, now), h.Resources); exceeds {
+		if r, exceeds := violation(held(p.order), p.effective.Limits, re.moment.allowed(&p.element, p.effective.Limits, now), h.Resources); exceeds {
 			r.Pool = p.name
 			return r, true
 		}
 	}
-	return Reason{}, false
+	return explain.Reason{}, false
 }
 
 // violation is the first resource of which more is used than is allowed, by limits that
 // were set or by less, and of which one holds something.
-func violation(usage, limits, allowed, holds resource.Amounts) (Reason, bool) {
+func violation(usage, limits, allowed, holds resource.Amounts) (explain.Reason, bool) {
 	if usage.Fits(allowed) {
-		return Reason{}, false
+		return explain.Reason{}, false
 	}
 	for k := range resource.Kind(resource.Count) {
 		if usage.Of(k) > allowed.Of(k) && holds.Of(k) > 0 {
-			return Reason{Resource: k, Used: usage.Of(k), Limit: allowed.Of(k), Ceiling: allowed.Of(k) < limits.Of(k)}, true
+			return explain.Reason{Resource: k, Used: usage.Of(k), Limit: allowed.Of(k), Ceiling: allowed.Of(k) < limits.Of(k)}, true
 		}
 	}
-	return Reason{}, false
+	return explain.Reason{}, false
 }

@@ -12,7 +12,7 @@ type moment struct {
 	config Config
 	// settings are those of the tree.
 	settings pooltree.Settings
-	// now is the time of the last heartbeat or update, at the node that is looked at.
+	// now is the time of the last heartbeat or update; at is the node that is looked at.
 	now time.Time
 	at  *node
 	// first is the time of the first Tick; connected says that nodes have had the
@@ -32,12 +32,18 @@ func (m *moment) changed() {
 	m.age++
 }
 
-// allowed is what an element may use that has been beyond its ceiling since a time. A
-// ceiling moves with the nodes that there are: as with the jobs of a node that has shrunk,
-// nothing has to go before that has lasted.
-func (m *moment) allowed(limits, ceiling resource.Amounts, beyond, now time.Time) resource.Amounts {
-	if beyond.IsZero() || now.Sub(beyond) < m.config.OvercommitDuration {
+// allowed is what an element of these limits may use. A ceiling moves with the nodes that there
+// are: as with the jobs of a node that has shrunk, nothing has to go before that has lasted.
+func (m *moment) allowed(of *element, limits resource.Amounts, now time.Time) resource.Amounts {
+	if of.beyond.IsZero() || now.Sub(of.beyond) < m.config.OvercommitDuration {
 		return limits
 	}
-	return limits.Min(ceiling)
+	return limits.Min(of.ceiling)
+}
+
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
 }

@@ -50,9 +50,8 @@ func (op Operation) With(o pooltree.OperationOptions) Operation {
 // operation is an operation of the tree.
 type operation struct {
 	Operation
-	pool  *pool
-	share *fairshare.Element
-	order *allocation.Element
+	element
+	pool *pool
 	// tasks are sorted as order's are.
 	tasks []task
 	// held is the number of allocations and starts in flight, leavers that of those of
@@ -68,17 +67,11 @@ type operation struct {
 	groups preemption.Groups
 	// removed operations stay until nothing is held.
 	removed bool
-	// effective are the settings that hold, filter is the place of its own filter.
+	// effective are the settings that hold.
 	effective pooltree.EffectiveOperation
-	filter    int
-	// ceiling is what max_share_ratio allows; it has used more since beyond.
-	ceiling resource.Amounts
-	beyond  time.Time
-	clock   preemption.Clock
 	// least is the share of the least of its jobs, as of the last update, where less than that
 	// may be missing; nil elsewhere.
 	least *resource.Vector
-	debt  debt
 	// fromStarving is that its jobs may be preempted while it starves, starver by whose
 	// starvation it may preempt others.
 	fromStarving bool
@@ -87,7 +80,6 @@ type operation struct {
 	// discount is what victims of the operation hold on a node, found in a round.
 	discount resource.Amounts
 	round    uint64
-	loss     loss
 	// settled is what it was left with when jobs of it were preempted gracefully last, in
 	// an age; 0: never.
 	settled   resource.Amounts
@@ -101,8 +93,6 @@ type operation struct {
 	spared [preemption.BlockedByRate + 1]uint64
 	// packing remembers nodes that fit its jobs.
 	packing allocation.Packing
-	// lengths is how long its jobs ran.
-	lengths lengths
 	// bestAt is when the best allocation share was found last.
 	bestAt time.Time
 }
@@ -136,11 +126,7 @@ func (e *Engine) AddOperation(op Operation) error {
 		return fmt.Errorf("add operation %s: %w", op.ID, err)
 	}
 	added := &operation{
-		Operation: op,
-		share:     fairshare.NewOperation(string(op.ID)),
-		order:     allocation.NewOperation(string(op.ID), op.Started.UnixNano()),
-		filter:    allocation.NoFilter,
-		ceiling:   resource.Infinite,
+		Operation: op, element: newElement(fairshare.NewOperation(string(op.ID)), allocation.NewOperation(string(op.ID), op.Started.UnixNano())),
 	}
 	added.order.SetOwner(added)
 	added.order.SetEnabled(added.active())
@@ -297,7 +283,7 @@ func (tr *tree) settle(op *operation) {
 	s := op.share
 	s.Rank, s.Weight, s.Gang = op.Started.UnixNano(), op.Weight, op.Gang
 	s.MaxShareRatio = or(op.Options.MaxShareRatio, fairshare.NoShareRatio)
-	op.bound(keptCeiling(s, op.ceiling))
+	op.bound(op.effective.Limits, keptCeiling(s, op.ceiling))
 }
 
 // rank orders an element among those that are as satisfied: the place in a FIFO pool, and
@@ -380,4 +366,12 @@ func (op *operation) detach() {
 	op.pool.share.Children = without(op.pool.share.Children, op.share)
 	op.order.Detach()
 	op.pool = nil
+}
+
+// ran takes note of a job of the operation that has ended.
+func (op *operation) ran(length time.Duration) {
+	op.lengths.Add(length)
+	for p := op.pool; p != nil; p = p.parent {
+		p.lengths.Add(length)
+	}
 }

@@ -11,11 +11,10 @@ import (
 type placement struct {
 	*tree
 
-	gangs        *gangs
-	claims       *claims
-	holdings     *holdings
-	graceful     *graceful
-	reservations *reservations
+	gangs    *gangs
+	claims   *claims
+	holdings *holdings
+	graceful *graceful
 
 	// keepFor and admit are what the choice asks of a node.
 	keepFor func(chosen *allocation.Element) bool
@@ -25,7 +24,7 @@ type placement struct {
 }
 
 func newPlacement(tr *tree, gs *gangs, cs *claims, hs *holdings, gr *graceful, rs *reservations) *placement {
-	pl := &placement{tree: tr, gangs: gs, claims: cs, holdings: hs, graceful: gr, reservations: rs}
+	pl := &placement{tree: tr, gangs: gs, claims: cs, holdings: hs, graceful: gr}
 	pl.admit, pl.keepFor = pl.mayStart, rs.reserve
 	return pl
 }

@@ -1,11 +1,11 @@
 package engine
 
 import (
-	"fmt"
 	"time"
 
 	"weir/scheduling"
 	"weir/scheduling/allocation"
+	"weir/scheduling/explain"
 	"weir/scheduling/lifecycle"
 	"weir/scheduling/resource"
 )
@@ -44,7 +44,7 @@ type Preempt struct {
 	// Rated are the pools in whose rates the preemption counts.
 	Rated []scheduling.PoolID
 	// Reason are the facts of the decision.
-	Reason Reason
+	Reason explain.Reason
 }
 
 // Beneficiary is who gets what preempted jobs leave: a job of a group of a task that is to start
@@ -63,91 +63,9 @@ func (b Beneficiary) task() allocation.TaskID {
 // IsZero reports whether b is nobody.
 func (b Beneficiary) IsZero() bool { return b == Beneficiary{} }
 
-// Rule is why a job may go for one of others that starve (F.12.3).
-type Rule uint8
-
-const (
-	// BeyondOperation jobs are beyond the fair share of their operation.
-	BeyondOperation Rule = iota
-	// BeyondPools jobs are in pools that have more than their fair share.
-	BeyondPools
-	// ForGuarantee jobs are too, and go for what another pool is guaranteed.
-	ForGuarantee
-	// ForTurn jobs are too, and it is the turn of a pool that has lacked its own for longer.
-	ForTurn
-	// ForLarger jobs make room for one that is larger.
-	ForLarger
-)
-
-// Reason are the facts by which an allocation was chosen to go.
-type Reason struct {
-	// Pool is the pool that starves, or whose limits are violated; empty: it is the
-	// operation itself, the beneficiary or the one that loses the job.
-	Pool scheduling.PoolName
-	// Since is when who starves came to be below its fair share.
-	Since time.Time
-	// Rule is why a job goes for another one, and Of the pool that has more than its fair share
-	// then, or keeps the rest of it; empty: it is its operation. Usage, Fair and Kept are those
-	// of the pool.
-	Rule Rule
-	Of   scheduling.PoolName
-	// Resource is the one that the numbers are of: the one that the operation that loses
-	// the job uses most of, or the first of which more is used than the limit.
-	Resource resource.Kind
-	// Usage is the share that the operation used with the job, Fair its fair share, and
-	// Threshold the part of it beyond which jobs are preempted like this.
-	Usage, Fair, Threshold float64
-	// Kept is the share that those of its allocations use that cannot go like this: they
-	// started before all that can.
-	Kept float64
-	// Ceiling says that Limit is what max_share_ratio allows.
-	Ceiling bool
-	// Used and Limit are the amounts of a violated limit, or what a node's jobs hold
-	// and what it has.
-	Used, Limit int64
-}
-
 // Message says for people why the job has to go.
 func (p Preempt) Message() string {
-	r := p.Reason
-	switch p.Kind {
-	case lifecycle.Preemption, lifecycle.AggressivePreemption:
-		who := fmt.Sprintf("operation %s", p.For.Operation)
-		if r.Pool != "" {
-			who += fmt.Sprintf(" of pool %s, which", r.Pool)
-		}
-		return fmt.Sprintf("%s is below its fair share since %s; %s", who, r.Since.UTC().Format(time.RFC3339), r.beyond(p.Operation))
-	case lifecycle.GracefulPreemption:
-		return r.beyond(p.Operation)
-	case lifecycle.ResourceLimitsViolated:
-		of := fmt.Sprintf("operation %s", p.Operation)
-		if r.Pool != "" {
-			of = fmt.Sprintf("pool %s", r.Pool)
-		}
-		allows := "limit is"
-		if r.Ceiling {
-			allows = "max_share_ratio allows"
-		}
-		return fmt.Sprintf("%s uses %s of %s, its %s %s", of, amount(r.Resource, r.Used), r.Resource, allows, amount(r.Resource, r.Limit))
-	default:
-		return fmt.Sprintf("node %s has %s of %s, less than the %s that its jobs hold", p.Node, amount(r.Resource, r.Limit), r.Resource, amount(r.Resource, r.Used))
-	}
-}
-
-func (r Reason) beyond(id scheduling.OperationID) string {
-	pool := fmt.Sprintf("pool %s uses %s of all %s, its fair share is %s", r.Of, percent(r.Usage), r.Resource, percent(r.Fair))
-	switch r.Rule {
-	case ForLarger:
-		return fmt.Sprintf("its job is larger than those that have to make room for it; pool %s keeps %s of all %s (threshold %.4g)", r.Of, percent(r.Kept), r.Resource, r.Threshold)
-	case ForGuarantee:
-		return pool + ", and what is beyond that goes for what others are guaranteed"
-	case ForTurn:
-		return pool + ", and it is the turn of who has lacked its own for longer"
-	case BeyondPools:
-		return pool + ", and its latest jobs may have to go"
-	}
-	return fmt.Sprintf("operation %s uses %s of all %s, its fair share is %s, and its latest jobs may have to go, down to %s (threshold %.4g)",
-		id, percent(r.Usage), r.Resource, percent(r.Fair), percent(r.Kept), r.Threshold)
+	return p.Reason.Message(p.Kind, p.Node, p.Operation, p.For.Operation)
 }
 
 // Plan is what follows from a batch of heartbeats. Its slices are the engine's own, and

@@ -15,22 +15,15 @@ import (
 
 // pool is a pool of the tree.
 type pool struct {
+	element
 	name scheduling.PoolName
 	// id stays when the name changes; 0: it goes by its name.
 	id         scheduling.PoolID
 	parent     *pool
 	pools      []*pool
 	operations []*operation
-	share      *fairshare.Element
-	order      *allocation.Element
-	// effective are the settings that hold, filter is the place of its own filter.
+	// effective are the settings that hold.
 	effective pooltree.Effective
-	filter    int
-	// ceiling is what max_share_ratio allows; it has used more since beyond.
-	ceiling resource.Amounts
-	beyond  time.Time
-	clock   preemption.Clock
-	loss    loss
 	// promised is what guarantees alone give it, as a part of the cluster.
 	promised resource.Vector
 	// excess is what it has beyond its fair share, excesses what the pools right below have in
@@ -44,7 +37,6 @@ type pool struct {
 	branch *allocation.Element
 	beside resource.Amounts
 	served bool
-	debt   debt
 	// reserves is on how many nodes something is kept for a job below it; once misses of them
 	// were in vain, one after the other, there are no more until keeps.
 	reserves int64
@@ -59,19 +51,12 @@ type pool struct {
 	paid resource.Vector
 	// rate are the preemptions of the last minute, where they are limited.
 	rate preemption.Rate
-	// lengths is how long jobs below it ran.
-	lengths lengths
 	// surplus: none of its operations is scheduled, see update.surplus.
 	surplus bool
 }
 
 func newPool(name scheduling.PoolName) *pool {
-	p := &pool{
-		name:   name,
-		share:  fairshare.NewPool(string(name)),
-		order:  allocation.NewPool(string(name)),
-		filter: allocation.NoFilter, ceiling: resource.Infinite,
-	}
+	p := &pool{name: name, element: newElement(fairshare.NewPool(string(name)), allocation.NewPool(string(name)))}
 	p.order.SetOwner(p)
 	return p
 }

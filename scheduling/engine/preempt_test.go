@@ -7,6 +7,7 @@ import (
 
 	"weir/scheduling"
 	"weir/scheduling/engine"
+	"weir/scheduling/explain"
 	"weir/scheduling/lifecycle"
 	"weir/scheduling/preemption"
 	"weir/scheduling/resource"
@@ -221,7 +222,7 @@ func TestReasonsHaveUnits(t *testing.T) {
 		"GPUs":   {resource.GPU, 2, 1, "operation o uses 2 of gpu, its limit is 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := engine.Preempt{Operation: "o", Kind: lifecycle.ResourceLimitsViolated, Reason: engine.Reason{Resource: tc.kind, Used: tc.used, Limit: tc.limit}}
+			p := engine.Preempt{Operation: "o", Kind: lifecycle.ResourceLimitsViolated, Reason: explain.Reason{Resource: tc.kind, Used: tc.used, Limit: tc.limit}}
 			if got := p.Message(); got != tc.want {
 				t.Errorf("%q, want %q", got, tc.want)
 			}

@@ -56,7 +56,7 @@ func (cl *cluster) classify() {
 		if !n.known || !n.schedulable && !n.awaited {
 			continue
 		}
-		takes = taken(takes[:0], n.takes)
+		takes = allocation.AppendTakes(takes[:0], n.takes)
 		l := likeness{n.limits, string(takes), !n.schedulable}
 		i, known := at[l]
 		if !known {
@@ -66,18 +66,6 @@ func (cl *cluster) classify() {
 		}
 		cl.classes[i].Nodes++
 	}
-}
-
-// taken appends which filters take a node, as letters.
-func taken(to []byte, takes []bool) []byte {
-	for _, yes := range takes {
-		b := byte('n')
-		if yes {
-			b = 'y'
-		}
-		to = append(to, b)
-	}
-	return to
 }
 
 // findRoom finds what fits on the nodes for a gang, if anything that matters has changed.

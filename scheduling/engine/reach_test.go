@@ -10,6 +10,7 @@ import (
 
 	"weir/scheduling"
 	"weir/scheduling/engine"
+	"weir/scheduling/explain"
 	"weir/scheduling/preemption"
 	"weir/scheduling/resource"
 )
@@ -24,33 +25,33 @@ func TestGangOutOfReach(t *testing.T) {
 		want   string
 		text   string
 	}{
-		"too few nodes": {func(*drive) {}, func(d *drive) { d.node("n3", 4) }, engine.FactGangTooBig,
+		"too few nodes": {func(*drive) {}, func(d *drive) { d.node("n3", 4) }, explain.FactGangTooBig,
 			"at most 8 of the 10 jobs of the gang (task t) that have to start together fit on the 2 nodes that take its jobs, even when they are empty: together they need 10 slots, and they have 8 slots; until"},
 		"nodes in pieces too small": {
 			func(d *drive) { must(d.t, d.SetDemand("gang", "t", 0, 10, slotsOf(3))); d.node("n3", 22) },
-			func(d *drive) { d.node("n4", 30) }, engine.FactGangTooBig, "at most 9 of the 10 jobs of the gang (task t) that have to start together fit on the 3 nodes that take its jobs, even when they are empty: in all these have enough, in pieces that are too small; most of them run out of user_slots first, and each job needs 3 slots"},
+			func(d *drive) { d.node("n4", 30) }, explain.FactGangTooBig, "at most 9 of the 10 jobs of the gang (task t) that have to start together fit on the 3 nodes that take its jobs, even when they are empty: in all these have enough, in pieces that are too small; most of them run out of user_slots first, and each job needs 3 slots"},
 		"one of its jobs fits nowhere": {
 			func(d *drive) { must(d.t, d.SetDemand("gang", "t", 0, 10, slotsOf(5))) },
-			func(d *drive) { must(d.t, d.SetDemand("gang", "t", 0, 10, slotsOf(1))); d.node("n3", 2) }, engine.FactTooSmall, "no node is big enough"},
+			func(d *drive) { must(d.t, d.SetDemand("gang", "t", 0, 10, slotsOf(1))); d.node("n3", 2) }, explain.FactTooSmall, "no node is big enough"},
 		"a node is drained": {
 			func(d *drive) { must(d.t, d.SetNode("n3", slotsOf(4), false)) },
-			func(d *drive) { d.node("n3", 4) }, engine.FactGangTooBig, "on the 2 nodes that take its jobs"},
+			func(d *drive) { d.node("n3", 4) }, explain.FactGangTooBig, "on the 2 nodes that take its jobs"},
 		"its filter leaves nodes out": {
 			func(d *drive) {
 				d.node("n3", 40)
 				must(d.t, d.SetOperation(d.record("gang", "b", options{"scheduling_tag_filter": "old"})))
 				must(d.t, d.SetNode("n1", slotsOf(4), true, "old"))
 			},
-			func(d *drive) { must(d.t, d.SetNode("n3", slotsOf(40), true, "old")) }, engine.FactGangTooBig,
+			func(d *drive) { must(d.t, d.SetNode("n3", slotsOf(40), true, "old")) }, explain.FactGangTooBig,
 			"at most 4 of the 10 jobs of the gang (task t) that have to start together fit on the 1 node that takes its jobs, even when it is empty: together they need 10 slots, and it has 4 slots"},
 		"its limits are less": {
 			func(d *drive) { d.node("n3", 12); must(d.t, d.SetOperation(d.record("gang", "b", limited))) },
-			func(d *drive) { must(d.t, d.SetOperation(d.record("gang", "b", nil))) }, engine.FactLimit, "all 10 jobs of the gang (task t) need 10 slots"},
+			func(d *drive) { must(d.t, d.SetOperation(d.record("gang", "b", nil))) }, explain.FactLimit, "all 10 jobs of the gang (task t) need 10 slots"},
 		"it needs less": {func(*drive) {}, func(d *drive) {
 			must(d.t, d.SetTaskGang("gang", "t", engine.Gang{Size: 6}))
 			must(d.t, d.SetDemand("gang", "t", 0, 6, slotsOf(1)))
 			d.kill("greedy", 8)
-		}, engine.FactGangTooBig, "at most 8 of the 10"},
+		}, explain.FactGangTooBig, "at most 8 of the 10"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDrive(t, options{"fair_share_starvation_timeout": "2s", "preemptive_scheduling_backoff": "1s", "allocation_preemption_timeout": "1s"},
@@ -79,7 +80,7 @@ func TestGangOutOfReach(t *testing.T) {
 			if x.Verdict != tc.want || !strings.Contains(f.Text, tc.text) || !x.Start.IsZero() {
 				t.Errorf("verdict %s: %s\nwant %s: %s", x.Verdict, f.Text, tc.want, tc.text)
 			}
-			if f.Code == engine.FactGangTooBig && (f.Resource != "user_slots" || f.Count >= f.Of || f.Of != 10 || f.Value < 10 || f.Bound < 4) {
+			if f.Code == explain.FactGangTooBig && (f.Resource != "user_slots" || f.Count >= f.Of || f.Of != 10 || f.Value < 10 || f.Bound < 4) {
 				t.Errorf("its numbers are %+v", f)
 			}
 			tc.within(d)
@@ -150,7 +151,7 @@ func TestGangOfNodesThatComeBack(t *testing.T) {
 			}
 			x, err := d.Explain("gang", d.now)
 			must(t, err)
-			if tooBig := x.Verdict == engine.FactGangTooBig; tooBig == tc.want {
+			if tooBig := x.Verdict == explain.FactGangTooBig; tooBig == tc.want {
 				t.Errorf("it is said: %s", x.Facts[0].Text)
 			}
 			d.wants("small", "a", 4, slotsOf(1), nil)
@@ -228,29 +229,29 @@ func TestJobsNoNodeHolds(t *testing.T) {
 		want, text  string
 	}{
 		"it is larger than all nodes": {
-			func(d *drive) { big(d, nil) }, func(d *drive) { d.node("n3", 8) }, engine.FactTooSmall,
+			func(d *drive) { big(d, nil) }, func(d *drive) { d.node("n3", 8) }, explain.FactTooSmall,
 			"no node is big enough: a job of task t needs 8 slots, 8 cpu, and 2 nodes have less user_slots, cpu even when empty; until that changes such jobs are no demand, and nobody has to leave for them"},
 		"its filter leaves the large node out": {
 			func(d *drive) {
 				big(d, options{"scheduling_tag_filter": "!large"})
 				must(d.t, d.SetNode("n3", slotsOf(8), true, "large"))
 			},
-			func(d *drive) { must(d.t, d.SetOperation(d.record("big", "b", nil))) }, engine.FactTooSmall, "no node is big enough"},
+			func(d *drive) { must(d.t, d.SetOperation(d.record("big", "b", nil))) }, explain.FactTooSmall, "no node is big enough"},
 		"the filter of its pool does": {
 			func(d *drive) {
 				big(d, nil)
 				must(d.t, d.SetNode("n3", slotsOf(8), true, "large"))
 				d.tree(quick, map[scheduling.PoolName]pool{"a": {}, "b": {options: options{"scheduling_tag_filter": "!large"}}})
 			},
-			func(d *drive) { d.tree(quick, map[scheduling.PoolName]pool{"a": {}, "b": {}}) }, engine.FactTooSmall, "no node is big enough"},
+			func(d *drive) { d.tree(quick, map[scheduling.PoolName]pool{"a": {}, "b": {}}) }, explain.FactTooSmall, "no node is big enough"},
 		"the large node is drained": {
 			func(d *drive) { big(d, nil); must(d.t, d.SetNode("n3", slotsOf(8), false)) },
-			func(d *drive) { d.node("n3", 8) }, engine.FactTooSmall, "no node is big enough"},
+			func(d *drive) { d.node("n3", 8) }, explain.FactTooSmall, "no node is big enough"},
 		"no node has its tags": {
 			func(d *drive) { big(d, options{"scheduling_tag_filter": "gpu"}) },
-			func(d *drive) { must(d.t, d.SetNode("n3", slotsOf(8), true, "gpu")) }, engine.FactNoMatch, "such jobs are no demand"},
+			func(d *drive) { must(d.t, d.SetNode("n3", slotsOf(8), true, "gpu")) }, explain.FactNoMatch, "such jobs are no demand"},
 		"its jobs need less": {
-			func(d *drive) { big(d, nil) }, func(d *drive) { must(d.t, d.SetDemand("big", "t", 0, 10, slotsOf(4))) }, engine.FactTooSmall, "no node is big enough"},
+			func(d *drive) { big(d, nil) }, func(d *drive) { must(d.t, d.SetDemand("big", "t", 0, 10, slotsOf(4))) }, explain.FactTooSmall, "no node is big enough"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDrive(t, quick, map[scheduling.PoolName]pool{"a": {}, "b": {}})
@@ -332,7 +333,7 @@ func TestJobsOfNodesThatComeBack(t *testing.T) {
 			x, err := d.Explain("big", d.now)
 			must(t, err)
 			text := x.Facts[0].Text
-			if never := x.Verdict == engine.FactTooSmall; never == tc.want || tc.want && !strings.Contains(text, "about to be heard again") {
+			if never := x.Verdict == explain.FactTooSmall; never == tc.want || tc.want && !strings.Contains(text, "about to be heard again") {
 				t.Errorf("verdict %s: %s", x.Verdict, text)
 			}
 		})
@@ -357,7 +358,7 @@ func TestJobsBeyondLimitsTakeNoShare(t *testing.T) {
 	}
 	x, err := d.Explain("large", d.now)
 	must(t, err)
-	if f := fact(t, x, engine.FactLimit); !strings.Contains(f.Text, "a single job needs 4 slots") || !strings.Contains(f.Text, "no demand") {
+	if f := fact(t, x, explain.FactLimit); !strings.Contains(f.Text, "a single job needs 4 slots") || !strings.Contains(f.Text, "no demand") {
 		t.Errorf("it is said: %s", f.Text)
 	}
 	pools["a"] = pool{options: limit(4)}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"weir/scheduling"
-	"weir/scheduling/engine"
+	"weir/scheduling/explain"
 )
 
 // TestWhyPoolsLoseJobs: a job that goes because of its pool says which rule it goes by.
@@ -15,13 +15,13 @@ func TestWhyPoolsLoseJobs(t *testing.T) {
 		a, b  options
 		alone bool
 		jobs  int64
-		rule  engine.Rule
+		rule  explain.Rule
 		text  string
 	}{
-		"its operations have what is theirs": {nil, nil, true, 8, engine.BeyondPools, "and its latest jobs may have to go"},
-		"others are guaranteed it":           {nil, options{"strong_guarantee_resources": options{"cpu": 4.0, "user_slots": 4.0}}, true, 8, engine.ForGuarantee, "goes for what others are guaranteed"},
-		"others have waited for longer":      {nil, options{"weight": 1.5}, true, 1, engine.ForTurn, "it is the turn of who has lacked its own for longer"},
-		"its operation has more":             {nil, nil, false, 8, engine.BeyondOperation, "operation a uses"},
+		"its operations have what is theirs": {nil, nil, true, 8, explain.BeyondPools, "and its latest jobs may have to go"},
+		"others are guaranteed it":           {nil, options{"strong_guarantee_resources": options{"cpu": 4.0, "user_slots": 4.0}}, true, 8, explain.ForGuarantee, "goes for what others are guaranteed"},
+		"others have waited for longer":      {nil, options{"weight": 1.5}, true, 1, explain.ForTurn, "it is the turn of who has lacked its own for longer"},
+		"its operation has more":             {nil, nil, false, 8, explain.BeyondOperation, "operation a uses"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDrive(t, soon(nil), map[scheduling.PoolName]pool{"a": {options: tc.a}, "b": {options: tc.b}})

@@ -47,7 +47,7 @@ func (tr *tree) setEffective(p *pool, to pooltree.Effective) {
 	p.effective = to
 	tr.cluster.layout++
 	p.filter = tr.cluster.changeFilter(p.filter, to.TagFilter)
-	p.bound(keptCeiling(p.share, p.ceiling))
+	p.bound(to.Limits, keptCeiling(p.share, p.ceiling))
 	p.order.SetTolerance(to.Preemption.LimitTolerance)
 	tr.rated = tr.rated || to.Preemption.RateLimit != pooltree.NoRateLimit
 	p.order.SetFilter(p.filter)

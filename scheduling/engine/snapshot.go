@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weir/scheduling"
+	"weir/scheduling/explain"
 	"weir/scheduling/fairshare"
 	"weir/scheduling/lifecycle"
 	"weir/scheduling/pooltree"
@@ -166,17 +167,7 @@ type TaskView struct {
 	// next one.
 	Out bool
 	// Gang is that of the task, the same for all groups.
-	Gang GangView
-}
-
-// GangView is a task in a Snapshot whose jobs start only together. It is zero for others.
-type GangView struct {
-	Gang
-	// Held is how many jobs of the task hold resources, or are about to start, Missing how
-	// many have to start at once, and Gathered for how many of these room is held.
-	Held, Missing, Gathered int64
-	// Until is how long room is held for more of them; zero: it is not its turn.
-	Until time.Time
+	Gang explain.Gang
 }
 
 // NodeView is a node in a Snapshot.
@@ -222,7 +213,7 @@ type Holding struct {
 	// For is who waits for its resources; the zero value: nobody.
 	For Beneficiary
 	// Reason are the facts by which it was preempted, if this engine has chosen it.
-	Reason Reason
+	Reason explain.Reason
 	// Level is how easily it is preempted: one that leaves never is.
 	Level preemption.Level
 	// Ticket is 0 for an allocation. A start in flight has no job yet.

@@ -11,11 +11,8 @@ import (
 	"weir/scheduling/resource"
 )
 
-// stageCount is the number of preemptive stages.
-const stageCount = preemption.NormalStage + 1
-
 // kinds are what victims of a stage are told.
-var kinds = [stageCount]lifecycle.PreemptionKind{
+var kinds = [preemption.StageCount]lifecycle.PreemptionKind{
 	preemption.AggressiveStage: lifecycle.AggressivePreemption, preemption.NormalStage: lifecycle.Preemption,
 }
 
@@ -38,7 +35,7 @@ type stages struct {
 
 	// starving are the operations that may preempt others, by stage, as of the last update;
 	// choosy says that some of them wait for nodes that their jobs fit well.
-	starving [stageCount][]*operation
+	starving [preemption.StageCount][]*operation
 	choosy   bool
 	turns    []turn
 }
@@ -50,11 +47,11 @@ func (st *stages) findStarving() {
 		st.starving[s] = st.starving[s][:0]
 	}
 	st.graceful.any, st.choosy = false, false
-	st.collect(st.tree.root, [stageCount]starver{})
+	st.collect(st.tree.root, [preemption.StageCount]starver{})
 }
 
 // collect does so below a pool; above are the starving ones above it, by what they may.
-func (st *stages) collect(p *pool, above [stageCount]starver) {
+func (st *stages) collect(p *pool, above [preemption.StageCount]starver) {
 	starves(p.clock.Starvation, starver{pool: p}, &above)
 	for _, c := range p.pools {
 		st.collect(c, above)
@@ -63,7 +60,7 @@ func (st *stages) collect(p *pool, above [stageCount]starver) {
 		st.graceful.any = st.graceful.any || op.effective.Graceful
 		by := above
 		if st.moment.settings.Preemption.PriorityScope == pooltree.OperationOnly {
-			by = [stageCount]starver{}
+			by = [preemption.StageCount]starver{}
 		}
 		starves(op.clock.Starvation, starver{operation: op}, &by)
 		op.starver = starver{}
@@ -86,8 +83,8 @@ func (st *stages) collect(p *pool, above [stageCount]starver) {
 
 // starves puts an element in the place of those above it in the stages in which it may
 // preempt.
-func starves(s preemption.Starvation, own starver, by *[stageCount]starver) {
-	for stage := range stageCount {
+func starves(s preemption.Starvation, own starver, by *[preemption.StageCount]starver) {
+	for stage := range preemption.StageCount {
 		if s.Acts(stage) {
 			by[stage] = own
 		}
@@ -118,14 +115,6 @@ func (s starver) satisfaction(job resource.Amounts) float64 {
 	return s.element().SatisfactionWithout(resource.Amounts{}, job)
 }
 
-func (p *pool) shares(more, total resource.Amounts) preemption.Shares {
-	return preemption.Shares{Usage: resource.Share(p.order.Usage().Add(more), total), Fair: p.share.FairShare, Min: p.share.MinShare, Demand: p.share.DemandShare}
-}
-
-func (op *operation) shares(more, total resource.Amounts) preemption.Shares {
-	return preemption.Shares{Usage: resource.Share(op.order.Usage().Add(more), total), Fair: op.share.FairShare, Min: op.share.MinShare, Demand: op.share.DemandShare}
-}
-
 // run preempts jobs of a node for one that starves: in the aggressive stage, and in
 // the normal one unless that has served someone.
 func (st *stages) run(n *node, now time.Time, plan *Plan) {
@@ -134,7 +123,7 @@ func (st *stages) run(n *node, now time.Time, plan *Plan) {
 		return
 	}
 	n.attempted = now
-	for stage := range stageCount {
+	for stage := range preemption.StageCount {
 		if len(st.starving[stage]) > 0 && st.serve(stage, n, now, plan) {
 			return
 		}

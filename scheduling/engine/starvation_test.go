@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"weir/scheduling"
-	"weir/scheduling/engine"
+	"weir/scheduling/explain"
 	"weir/scheduling/preemption"
 	"weir/scheduling/resource"
 )
@@ -134,7 +134,7 @@ func TestAbsoluteTolerance(t *testing.T) {
 			w.wantStarts(starts{"o": 1}, "n")
 			w.tick(time.Millisecond)
 			for _, op := range w.Snapshot().Operations {
-				if got := op.Shares.Hunger.Status; op.ID == "o" && got != tc.want {
+				if got := op.Shares.Clock.Status; op.ID == "o" && got != tc.want {
 					t.Errorf("it is %s, want %s", got, tc.want)
 				}
 			}
@@ -185,7 +185,7 @@ func TestGuaranteeIsHad(t *testing.T) {
 	d.wantVictims()
 	x, err := d.Explain("sure", d.now)
 	must(t, err)
-	if f := fact(t, x, engine.FactBelowFair); f.Setting != "min_share_preemption_timeout" || !strings.Contains(f.Text, "it has been below its min share since") {
+	if f := fact(t, x, explain.FactBelowFair); f.Setting != "min_share_preemption_timeout" || !strings.Contains(f.Text, "it has been below its min share since") {
 		t.Errorf("explained as %+v", f)
 	}
 	d.pass(2*time.Second, time.Second, "n")

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"weir/scheduling/allocation"
+	"weir/scheduling/explain"
 	"weir/scheduling/resource"
 )
 
@@ -63,7 +64,7 @@ func (t *selection) owes(p, common *pool, smaller bool) bool {
 	branch := common.branch
 	switch {
 	case branch.Promised(t.needs.Sub(beside)):
-		t.rule = ForGuarantee
+		t.rule = explain.ForGuarantee
 		return true
 	case t.keepsMore(p.order, &p.loss, max(t.satisfaction, branch.SatisfactionWithout(beside, t.needs))) &&
 		t.gain(branch, beside, p) > t.all/2:
@@ -88,7 +89,7 @@ func (t *selection) turn(of *allocation.Element, beside resource.Amounts, p *poo
 	turn := gain > resource.Epsilon && longer > debtTurn.Seconds() ||
 		longer > 0 && of.SatisfactionWithout(resource.Amounts{}, t.needs) <= 0 && (gain > t.all/4 || t.first(of, p))
 	if turn {
-		t.payer, t.rule = debtOf(t.common(p).branch), ForTurn
+		t.payer, t.rule = debtOf(t.common(p).branch), explain.ForTurn
 	}
 	return turn
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"weir/scheduling"
-	"weir/scheduling/engine"
+	"weir/scheduling/explain"
 	"weir/scheduling/preemption"
 )
 
@@ -66,7 +66,7 @@ func TestPoolsStarveForLessThanIsTolerated(t *testing.T) {
 			}
 			x, err := d.Explain("late", d.now)
 			must(t, err)
-			if x.StartBy != engine.ByPreemption || len(x.Victims) == 0 || x.Victims[0].Operation != "early" {
+			if x.StartBy != explain.ByPreemption || len(x.Victims) == 0 || x.Victims[0].Operation != "early" {
 				t.Errorf("it is foretold to start by %q, victims %+v", x.StartBy, x.Victims)
 			}
 			for len(d.victims) == 0 && d.now.Sub(since) < time.Hour {

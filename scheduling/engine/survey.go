@@ -1,57 +1,33 @@
 package engine
 
 import (
-	"cmp"
+	"math"
 	"slices"
 	"time"
 
+	"weir/scheduling"
+	"weir/scheduling/allocation"
+	"weir/scheduling/explain"
+	"weir/scheduling/pooltree"
+	"weir/scheduling/preemption"
 	"weir/scheduling/resource"
 )
 
-const (
-	// nodesPerStep bounds for how many nodes the engine is held up at once by a survey.
-	nodesPerStep = 2048
-	// maxPlaces bounds how far the order of scheduling is followed for those who ask.
-	maxPlaces = 1000
-)
+// nodesPerStep bounds for how many nodes the engine is held up at once by a survey.
+const nodesPerStep = 2048
 
-// survey is the nodes of the tree, each as it was when it was looked at, and the order of
-// scheduling: for all who ask why until the next update. The engine takes it in short
-// steps. Once it is taken the engine has done with it, and one at a time may read it
-// beside the engine's work.
+// survey is what the engine notes of its nodes, and of those that compete, for all who ask why
+// until the next update. The engine takes it in short steps. Once it is taken the engine has
+// done with it.
 type survey struct {
+	noted  explain.Survey
 	number uint64
 	// edits is that of the filters when it was begun.
 	edits uint64
 	// left are the first nodes of the engine's list that are still to be looked at.
-	left int
-	rows []row
-	// order are the operations with jobs to start whose turn is next, no more than
-	// maxPlaces of waiting.
+	left    int
 	ordered bool
-	order   []*operation
-	waiting int
-	// classes are the rows by what they have in common; counts remembers what came of a
-	// look at them.
-	classes []class
-	counts  map[question]NodeCounts
-	contest contest
-}
-
-// row is a node in a survey.
-type row struct {
-	// node is for the engine alone, but for its id.
-	node                *node
-	limits, free, spare resource.Amounts
-	takes               []bool
-	attempted           time.Time
-	schedulable         bool
-}
-
-// class is alike nodes.
-type class struct {
-	row
-	nodes int
+	rivals  rivals
 }
 
 // beginSurvey returns the survey for one who asks now: that of the last one who did, if
@@ -61,7 +37,8 @@ func (iq *inquiries) beginSurvey() *survey {
 		return s
 	}
 	iq.surveys++
-	iq.survey = &survey{number: iq.surveys, edits: iq.cluster.filters.edits, left: len(iq.cluster.list), rows: make([]row, 0, len(iq.cluster.list))}
+	nodes := len(iq.cluster.list)
+	iq.survey = &survey{number: iq.surveys, edits: iq.cluster.filters.edits, left: nodes, noted: explain.Survey{Rows: make([]explain.Row, 0, nodes)}}
 	return iq.survey
 }
 
@@ -75,98 +52,193 @@ func (iq *inquiries) proceed(s *survey) {
 		iq.surveyOrder(s)
 		return
 	}
-	end := min(s.left, len(iq.cluster.list))
+	list := iq.cluster.list
+	end := min(s.left, len(list))
 	for s.left = max(end-nodesPerStep, 0); end > s.left; end-- {
-		n := iq.cluster.list[end-1]
+		n := list[end-1]
 		if !n.known || n.surveyed == s.number {
 			continue
 		}
 		n.surveyed = s.number
-		s.rows = append(s.rows, row{
-			node: n, limits: n.limits, free: n.free(), spare: n.spare(), takes: n.takes, attempted: n.attempted, schedulable: n.schedulable,
+		s.noted.Rows = append(s.noted.Rows, explain.Row{
+			Node: n.id, Limits: n.limits, Free: n.free(), Spare: n.spare(), Takes: n.takes, Attempted: n.attempted, Schedulable: n.schedulable,
 		})
 	}
 }
 
 func (iq *inquiries) surveyOrder(s *survey) {
 	s.ordered = true
-	s.waiting = iq.tree.root.order.Waiting()
-	s.order = make([]*operation, 0, min(s.waiting, maxPlaces))
+	s.noted.Waiting = iq.tree.root.order.Waiting()
+	s.noted.Order = make([]scheduling.OperationID, 0, min(s.noted.Waiting, explain.MaxPlaces))
 	for waits := range iq.tree.filler.Order(iq.tree.root.order) {
-		if len(s.order) == maxPlaces {
+		if len(s.noted.Order) == explain.MaxPlaces {
 			return
 		}
-		s.order = append(s.order, waits.Owner().(*operation))
+		s.noted.Order = append(s.noted.Order, waits.Owner().(*operation).ID)
 	}
 }
 
-// position is the place of an operation in the order, from 1; 0: it has none, or it is too
-// far behind.
-func (s *survey) position(op *operation) int { return slices.Index(s.order, op) + 1 }
+const (
+	// contendersPerStep and agesPerStep bound for how many operations, and jobs of theirs,
+	// the engine is held up at once by a look at those that compete.
+	contendersPerStep, agesPerStep = 128, 2048
+	// agesKept is of how many jobs of an operation it is known when they were started: of
+	// those that were first. The others were started evenly from then on.
+	agesKept = 64
+)
 
-// classify sorts the rows, and puts alike ones together.
-func (s *survey) classify() {
-	if s.counts != nil {
+// rivals are those that compete for what jobs give back when they end, as they are noted.
+type rivals struct {
+	begun bool
+	// left are the operations that are still to be looked at.
+	left []*operation
+	// at has the places of pools in the contest, place those of operations in the order.
+	at    map[*pool]int
+	place map[scheduling.OperationID]int
+}
+
+// compete takes one step of the look at those that compete.
+func (iq *inquiries) compete(s *survey) {
+	c := &s.rivals
+	if !c.begun {
+		c.begun, c.left = true, iq.tree.root.below(nil)
+		s.noted.Contest.Total = iq.cluster.total
+		c.at, c.place = map[*pool]int{}, make(map[scheduling.OperationID]int, len(s.noted.Order))
+		for i, op := range s.noted.Order {
+			c.place[op] = i
+		}
 		return
 	}
-	s.counts = map[question]NodeCounts{}
-	slices.SortFunc(s.rows, func(a, b row) int { return cmp.Compare(a.node.id, b.node.id) })
-	type state struct {
-		limits, free, spare resource.Amounts
-		takes               string
-		schedulable         bool
-	}
-	found := map[state]int{}
-	for _, r := range s.rows {
-		l := state{r.limits, r.free, r.spare, string(taken(nil, r.takes)), r.schedulable}
-		i, known := found[l]
-		if !known {
-			i = len(s.classes)
-			found[l] = i
-			s.classes = append(s.classes, class{row: r})
-		}
-		s.classes[i].nodes++
-	}
-}
-
-// reach calls with the nodes that could hold a job if they were empty.
-func (s *survey) reach(gates []gate, needs resource.Amounts, with func(r *row)) {
-	for i := range s.rows {
-		r := &s.rows[i]
-		if r.schedulable && failing(gates, r.takes) < 0 && needs.Fits(r.limits) {
-			with(r)
+	for looked, ages := 0, 0; looked < contendersPerStep && ages < agesPerStep && len(c.left) > 0; looked++ {
+		op := c.left[0]
+		if c.left = c.left[1:]; iq.tree.operations[op.ID] == op && op.pool != nil {
+			ages += c.add(&s.noted.Contest, op)
 		}
 	}
 }
 
-// scarce is the resource that keeps a job from starting: the one that most nodes have too
-// little of, and of several that of which it needs the greatest part.
-func (s *survey) scarce(nodes NodeCounts, needs resource.Amounts) resource.Kind {
-	parts := resource.Share(needs, s.contest.total)
-	scarce := most(nodes.LackingBy)
-	for k := range resource.Kind(resource.Count) {
-		if nodes.LackingBy[k] == nodes.LackingBy[scarce] && parts[k] > parts[scarce] {
-			scarce = k
-		}
-	}
-	return scarce
-}
+// known reports whether the engine has said all.
+func (c *rivals) known() bool { return c.begun && len(c.left) == 0 }
 
-// reachOf is the part of the nodes that filters take.
-func (s *survey) reachOf(gates []gate) float64 {
-	all, taken := 0, 0
-	for i := range s.classes {
-		if r := &s.classes[i]; r.schedulable {
-			all += r.nodes
-			if failing(gates, r.takes) < 0 {
-				taken += r.nodes
+// add takes note of an operation, and returns of how many jobs it was asked when they were
+// started.
+func (c *rivals) add(to *explain.Contest, op *operation) int {
+	usage := op.order.Usage()
+	n := explain.Contender{
+		ID: op.ID, Rank: rank(op.share), Place: math.MaxInt, Running: int64(op.held), Fair: op.share.FairShare, Usage: usage,
+		Limits: op.effective.Limits.Min(op.ceiling), Gang: len(op.gangs) > 0,
+	}
+	if at, waits := c.place[op.ID]; waits {
+		n.Place = at
+		for _, t := range op.order.Tasks() {
+			if t.Waits() {
+				n.Jobs += t.Pending
+				n.Needs = n.Needs.Add(t.PerJob.Times(t.Pending))
 			}
 		}
 	}
-	return float64(taken) / float64(max(all, 1))
+	if n.Jobs == 0 && n.Running == 0 && !n.Gang {
+		return 0
+	}
+	if n.Jobs > 0 {
+		n.Needs = n.Needs.Scale(1 / float64(n.Jobs))
+	}
+	if n.Running > 0 {
+		n.Holds = usage.Add(op.order.Leaving()).Scale(1 / float64(n.Running))
+	}
+	n.First, n.Newest = op.starts(), op.lastStart
+	if m := op.groups.Last(); m != nil {
+		n.Newest = m.Started
+	}
+	n.Lengths = op.lengths.Clone()
+	n.Pool = c.arena(to, op.pool)
+	to.Contenders = append(to.Contenders, n)
+	return len(n.First)
 }
 
-// holds reports whether some node could hold a job if it were empty.
-func (s *survey) holds(needs resource.Amounts) bool {
-	return slices.ContainsFunc(s.classes, func(c class) bool { return c.schedulable && needs.Fits(c.limits) })
+// starts is when those jobs that run were started that were first.
+func (op *operation) starts() []time.Time {
+	all := make([]time.Time, 0, min(op.groups.Len(), agesKept))
+	for m := op.groups.First(); m != nil && len(all) < agesKept; m = m.Next() {
+		all = append(all, m.Started)
+	}
+	return all
+}
+
+// arena returns the place of a pool, after those above it.
+func (c *rivals) arena(to *explain.Contest, p *pool) int {
+	if p == nil {
+		return -1
+	}
+	at, known := c.at[p]
+	if !known {
+		a := explain.Arena{
+			Above: c.arena(to, p.parent), FIFO: p.effective.Mode == pooltree.FIFO, Fair: p.share.FairShare, Usage: p.order.Usage(),
+			Limits: p.effective.Limits.Min(p.ceiling), Lengths: p.lengths.Clone(),
+		}
+		at = len(to.Pools)
+		c.at[p] = at
+		to.Pools = append(to.Pools, a)
+	}
+	return at
+}
+
+const (
+	// nodesPerSearch and holdingsPerSearch bound for how many nodes, and jobs on them, the
+	// engine is held up at once by a search for victims.
+	nodesPerSearch, holdingsPerSearch = 128, 1024
+)
+
+// searchMore looks at some more nodes: first in the normal stage, and if there is nothing,
+// in the aggressive one.
+func (iq *inquiries) searchMore(q *Inquiry) {
+	s := q.known.Search
+	if iq.tree.operations[q.op.ID] != q.op || !q.op.active() || !iq.stands(q.by[s.Stage]) {
+		s.Over = true
+		return
+	}
+	looked := 0
+	for nodes := 0; s.Next < len(s.Nodes) && nodes < nodesPerSearch && looked < holdingsPerSearch; nodes++ {
+		n := iq.cluster.nodes[s.Nodes[s.Next]]
+		s.Next++
+		if n != nil && n.schedulable && !n.overcommitted {
+			looked += len(n.held)
+			iq.searchNode(q, n)
+		}
+	}
+	s.Proceed()
+}
+
+// stands reports whether who starves is in the tree still.
+func (iq *inquiries) stands(s starver) bool {
+	return s.pool == nil || iq.tree.pools[s.pool.name] == s.pool
+}
+
+// searchNode chooses victims on a node, as of the time at which that is due.
+func (iq *inquiries) searchNode(q *Inquiry, n *node) {
+	s := q.known.Search
+	at := s.Due(n.attempted)
+	candidates := iq.victims.mayLeave(s.Stage, n, at, func(h *holding, block preemption.Block) {
+		if h.operation != q.op {
+			s.Spared[explain.Stay{Block: block, Pool: h.operation.pool.name}]++
+		}
+	})
+	iq.victims.round++
+	victims, room, ok := iq.victims.choose(s.Stage, n, q.op, s.Needs, resource.Infinite, q.by[s.Stage], candidates)
+	if !ok || len(victims) == 0 {
+		return
+	}
+	for _, h := range iq.victims.others {
+		room = room.Add(h.Resources)
+	}
+	f := explain.Find{At: at, Node: n.id, All: len(victims), Places: allocation.Holds(room, s.Needs)}
+	for i, v := range victims {
+		if !slices.Contains(v.operation.Abrupt, v.task.Name) {
+			f.Timeout = max(f.Timeout, v.operation.effective.Starvation.PreemptionTimeout)
+		}
+		if i < explain.MaxVictims {
+			f.Victims = append(f.Victims, explain.Victim{Job: v.Job, Operation: v.operation.ID, Node: n.id, Started: v.Started})
+		}
+	}
+	s.Found = append(s.Found, f)
 }

@@ -56,7 +56,7 @@ func (u *update) prepareBest(op *operation, now time.Time) {
 func (u *update) publish(p *pool, passed time.Duration) {
 	var kinds allocation.Kinds
 	for _, c := range p.pools {
-		c.bound(ceiling(c.share, p.share.LimitsShare, u.cluster.total))
+		c.bound(c.effective.Limits, ceiling(c.share, p.share.LimitsShare, u.cluster.total))
 		c.order.SetRank(rank(c.share))
 		c.surplus = p.surplus || u.surplus(p, c.share)
 		u.publish(c, passed)
@@ -64,11 +64,11 @@ func (u *update) publish(p *pool, passed time.Duration) {
 		parts := c.share.Parts()
 		c.promised = parts.Strong.Add(parts.Integral)
 		c.order.SetPromised(c.promised)
-		u.owe(&c.debt, c.share, c.order, passed, c.effective.PoolSatisfaction)
+		u.owe(&c.element, passed, c.effective.PoolSatisfaction)
 	}
 	for _, op := range p.operations {
 		s := op.share
-		op.bound(ceiling(s, p.share.LimitsShare, u.cluster.total))
+		op.bound(op.effective.Limits, ceiling(s, p.share.LimitsShare, u.cluster.total))
 		op.order.SetRank(rank(s))
 		op.order.SetShares(s.FairShare, s.DemandShare, u.cluster.total, allocation.Kinds{})
 		kinds = kinds.And(op.order.Kinds())
@@ -77,7 +77,7 @@ func (u *update) publish(p *pool, passed time.Duration) {
 			promised = s.PromisedParts().Total
 		}
 		op.order.SetPromised(promised)
-		u.owe(&op.debt, s, op.order, passed, p.effective.PoolSatisfaction)
+		u.owe(&op.element, passed, p.effective.PoolSatisfaction)
 		op.order.SetEnabled(op.active() && !p.surplus && !u.surplus(p, s))
 		op.groups.SetBounds(u.tree.bounds(op))
 	}

@@ -6,6 +6,7 @@ import (
 
 	"weir/scheduling"
 	"weir/scheduling/allocation"
+	"weir/scheduling/explain"
 	"weir/scheduling/preemption"
 	"weir/scheduling/resource"
 )
@@ -95,7 +96,7 @@ type selection struct {
 	lost resource.Amounts
 	// payer owes for that; nil: nobody does. rule is why it may go because of its pools.
 	payer *debt
-	rule  Rule
+	rule  explain.Rule
 }
 
 // mark notes at the pools above the operation which child leads to it, what those beside it
@@ -122,7 +123,7 @@ func (t *selection) takes(h *holding) bool {
 	if common.served {
 		return false
 	}
-	t.payer, t.rule, t.lost = nil, BeyondPools, h.Resources
+	t.payer, t.rule, t.lost = nil, explain.BeyondPools, h.Resources
 	g := from.whole(h.task.Name)
 	if g != nil {
 		// A gang begins anew when one of its jobs goes: all of it is lost, once.
@@ -134,13 +135,13 @@ func (t *selection) takes(h *holding) bool {
 	}
 	switch {
 	case t.stage.Takes(h.Level()) && t.leavesEnough(h, common):
-		h.rule = BeyondOperation
+		h.rule = explain.BeyondOperation
 	case t.victims.secured(from, t.lost):
 		return false
 	case t.beyondPools(h, common):
 		h.rule = t.rule
 	case t.crowded(h, common):
-		h.rule, t.payer = ForLarger, debtOf(common.branch)
+		h.rule, t.payer = explain.ForLarger, debtOf(common.branch)
 	default:
 		return false
 	}
@@ -296,17 +297,17 @@ func (op *operation) owner() preemption.Owner {
 
 // beyond are the facts about a victim that is beyond the fair share of its operation, or
 // of the pool that is beside the one of the operation that it goes for.
-func (sel *selector) beyond(h *holding, stage preemption.Stage, next turn) Reason {
+func (sel *selector) beyond(h *holding, stage preemption.Stage, next turn) explain.Reason {
 	op := next.op
 	b := h.operation.groups.Bounds()
 	k := resource.Dominant(h.operation.order.Usage(), sel.cluster.total)
 	always, normally := h.operation.groups.Protected()
-	r := Reason{Resource: k, Kept: resource.Share(normally, sel.cluster.total)[k], Usage: resource.Share(h.operation.order.Usage(), sel.cluster.total)[k], Fair: b.Fair[k], Threshold: b.Threshold}
+	r := explain.Reason{Resource: k, Kept: resource.Share(normally, sel.cluster.total)[k], Usage: resource.Share(h.operation.order.Usage(), sel.cluster.total)[k], Fair: b.Fair[k], Threshold: b.Threshold}
 	if stage == preemption.AggressiveStage {
 		r.Threshold, r.Kept = b.AggressiveThreshold, resource.Share(always, sel.cluster.total)[k]
 	}
 	r.Rule = h.rule
-	if op != nil && h.rule != BeyondOperation {
+	if op != nil && h.rule != explain.BeyondOperation {
 		sel.poolReason(h, op, &r)
 	}
 	switch {
@@ -321,9 +322,9 @@ func (sel *selector) beyond(h *holding, stage preemption.Stage, next turn) Reaso
 
 // poolReason are the facts about a victim that goes because of its pools: about the one that
 // is beside the one of the operation that it goes for, or that holds both.
-func (sel *selector) poolReason(h *holding, op *operation, r *Reason) {
+func (sel *selector) poolReason(h *holding, op *operation, r *explain.Reason) {
 	p := h.operation.pool
-	larger := h.rule == ForLarger
+	larger := h.rule == explain.ForLarger
 	for !larger && !op.order.Below(p.parent.order) || larger && !op.order.Below(p.order) {
 		p = p.parent
 	}

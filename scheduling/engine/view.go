@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	"weir/scheduling/allocation"
 	"weir/scheduling/fairshare"
 	"weir/scheduling/resource"
 )
@@ -13,13 +12,12 @@ func (tr *tree) viewPool(p *pool, into []PoolView) []PoolView {
 	v := PoolView{
 		Name:              p.name,
 		ID:                p.id,
-		Shares:            tr.viewShares(p.share, p.order, p.claimed()),
+		Shares:            tr.viewShares(&p.element, p.effective.Limits, p.claimed()),
 		Effective:         p.effective,
 		InferredGuarantee: p.share.Pool.InferredGuarantee,
 		Tiers:             p.share.Pool.Tiers,
 		Integral:          viewIntegral(p.share.Pool, tr.cluster.total),
 	}
-	v.Shares.Limits, v.Shares.Clock = p.effective.Limits, p.clock
 	if p.parent != nil {
 		v.Parent = p.parent.name
 	}
@@ -31,7 +29,8 @@ func (tr *tree) viewPool(p *pool, into []PoolView) []PoolView {
 	return into
 }
 
-func (tr *tree) viewShares(s *fairshare.Element, order *allocation.Element, claimed resource.Amounts) Shares {
+func (tr *tree) viewShares(of *element, limits, claimed resource.Amounts) Shares {
+	s, order := of.share, of.order
 	v := Shares{
 		Weight:       s.Weight,
 		Usage:        order.Usage(),
@@ -42,6 +41,8 @@ func (tr *tree) viewShares(s *fairshare.Element, order *allocation.Element, clai
 		DemandShare:  s.DemandShare,
 		FairShare:    s.FairShare,
 		Satisfaction: order.Satisfaction(),
+		Limits:       limits,
+		Clock:        of.clock,
 		Attributes: Attributes{
 			Parts:                   s.Parts(),
 			Promised:                s.PromisedParts(),
@@ -103,7 +104,7 @@ func (gs *gangs) viewOperation(op *operation) OperationView {
 	v := OperationView{
 		Operation:       op.Operation,
 		Removed:         op.removed,
-		Shares:          gs.tree.viewShares(op.share, op.order, op.claimed()),
+		Shares:          gs.tree.viewShares(&op.element, op.effective.Limits, op.claimed()),
 		Effective:       op.effective,
 		SchedulingIndex: -1,
 		Tasks:           make([]TaskView, 0, len(op.tasks)),
@@ -111,10 +112,9 @@ func (gs *gangs) viewOperation(op *operation) OperationView {
 		Leaving:         op.leavers,
 		Bounds:          *op.groups.Bounds(),
 	}
-	v.Shares.Limits, v.Shares.Clock = op.effective.Limits, op.clock
 	for _, t := range op.tasks {
 		v.Allocations -= int(t.inFlight)
-		v.Tasks = append(v.Tasks, TaskView{Name: t.Name, Group: t.Group, Pending: t.pending, InFlight: t.inFlight, Claimed: t.claimed, Effective: t.effective(), PerJob: t.perJob, Out: t.out, Gang: gs.gangView(op, t.Name)})
+		v.Tasks = append(v.Tasks, TaskView{Name: t.Name, Group: t.Group, Pending: t.pending, InFlight: t.inFlight, Claimed: t.claimed, Effective: t.effective(), PerJob: t.perJob, Out: t.out, Gang: gs.view(op, t.Name)})
 	}
 	return v
 }

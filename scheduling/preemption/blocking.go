@@ -11,6 +11,9 @@ const (
 	AggressiveStage Stage = iota
 	// NormalStage is that of operations that starve.
 	NormalStage
+
+	// StageCount is the number of stages.
+	StageCount
 )
 
 // String returns the name of the stage: "aggressive" or "normal".

@@ -1,7 +1,6 @@
-package engine
+package explain
 
 import (
-	"fmt"
 	"time"
 
 	"weir/scheduling"
@@ -131,7 +130,7 @@ type TaskExplanation struct {
 	PerJob  resource.Amounts
 	Nodes   NodeCounts
 	// Gang is that of the task.
-	Gang GangView
+	Gang Gang
 }
 
 // Wait counts operations that wait for the same.
@@ -151,54 +150,4 @@ type Victim struct {
 	Operation scheduling.OperationID
 	Node      scheduling.NodeID
 	Started   time.Time
-}
-
-// ExplainJob says of a job how safe it is, or why it has to leave.
-func (e *Engine) ExplainJob(job scheduling.JobID) (Explanation, error) {
-	h := e.holdings.allocations[job]
-	if h == nil {
-		return Explanation{}, fmt.Errorf("explain job %s: %w", job, ErrUnknown)
-	}
-	x := Explanation{Facts: []Fact{e.inquiries.standing(h)}}
-	b := h.operation.groups.Bounds()
-	k := resource.Dominant(h.operation.order.Usage(), e.cluster.total)
-	x.Facts = append(x.Facts, Fact{
-		Code: FactShare, Operation: h.operation.ID, Resource: k.String(),
-		Value: resource.Share(h.operation.order.Usage(), e.cluster.total)[k], Bound: b.Fair[k],
-		Text: fmt.Sprintf("its operation uses %s of all %s; its fair share is %s", percent(resource.Share(h.operation.order.Usage(), e.cluster.total)[k]), k, percent(b.Fair[k])),
-	})
-	for block, n := range h.operation.spared {
-		if n > 0 {
-			x.Facts = append(x.Facts, sparedFact(h.operation.ID, blockName(block), n))
-		}
-	}
-	x.Verdict = x.Facts[0].Code
-	return x, nil
-}
-
-// refusalFact says how often something was left out.
-func refusalFact(r Refusal) Fact {
-	f := Fact{
-		Code: FactRefused, Setting: r.Cause.String(), Pool: r.Of, Node: r.Node, Resource: r.Resource.String(), Count: int64(r.Count), At: r.At,
-	}
-	who := "it was"
-	if r.Of != "" {
-		who = fmt.Sprintf("pool %q was", r.Of)
-	}
-	f.Text = fmt.Sprintf("%s passed over %s because %s, last on node %s at %s", who, times(r.Count), refusalReason(r), r.Node, clock(r.At))
-	return f
-}
-
-// refusalFacts are the looks at nodes that came to nothing.
-func refusalFacts(noted Facts) (all []Fact) {
-	for _, r := range noted.Refusals {
-		all = append(all, refusalFact(r))
-	}
-	if noted.Ended.End != NotEnded && noted.Ended.End != ClaimStarted {
-		all = append(all, Fact{
-			Code: FactVictims, Node: noted.Ended.Node, At: noted.Ended.At, Setting: noted.Ended.End.String(),
-			Text: fmt.Sprintf("what was held for it on node %s was given back at %s: %s", noted.Ended.Node, clock(noted.Ended.At), noted.Ended.End),
-		})
-	}
-	return all
 }

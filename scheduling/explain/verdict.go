@@ -1,4 +1,4 @@
-package engine
+package explain
 
 import (
 	"cmp"
@@ -26,45 +26,45 @@ type verdict struct {
 }
 
 // answer is the verdict itself.
-func (v verdict) answer(a *ask) Fact {
+func (v verdict) answer(a *Asked) Fact {
 	if v.held {
-		return a.held[0]
+		return a.Held[0]
 	}
 	return v.cause
 }
 
 // judge finds what an operation waits for.
-func (q *Inquiry) judge(a *ask) verdict {
-	if a.state.Code != "" {
-		return verdict{cause: a.state, near: -1}
+func (q *Case) judge(a *Asked) verdict {
+	if a.State.Code != "" {
+		return verdict{cause: a.State, near: -1}
 	}
 	v, best := verdict{near: -1}, -1
-	for i := range a.tasks {
-		t := &a.tasks[i]
-		nodes := q.survey.count(a.gates, t.perJob)
+	for i := range a.Tasks {
+		t := &a.Tasks[i]
+		nodes := q.Survey.count(a.Gates, t.PerJob)
 		cause := q.cause(a, t, nodes)
 		cause.Task = t.Name
 		v.tasks = append(v.tasks, TaskExplanation{
-			Name: t.Name, Group: t.Group, Verdict: cause.Code, Pending: t.pending, PerJob: t.perJob, Nodes: nodes, Gang: t.view,
+			Name: t.Name, Group: t.Group, Verdict: cause.Code, Pending: t.Pending, PerJob: t.PerJob, Nodes: nodes, Gang: t.View,
 		})
 		if nearness := slices.Index(farToNear, cause.Code); nearness > best {
 			v.cause, v.near, best = cause, i, nearness
 		}
 	}
-	v.held = v.cause.Code == FactBackoff && len(a.held) > 0
+	v.held = v.cause.Code == FactBackoff && len(a.Held) > 0
 	return v
 }
 
 // explainOperation writes down what has been found, first what binds most: what it waits
 // for, when a job starts, how it fares, then what the nodes are to it, and its share.
-func (q *Inquiry) explainOperation(a *ask, v verdict) {
-	x := &q.x
+func (q *Case) explainOperation(a *Asked, v verdict) {
+	x := &q.Answer
 	x.Tasks = v.tasks
 	x.Facts = []Fact{v.cause}
 	var spared []Fact
-	if q.search != nil && (v.cause.Code == FactBackoff || v.cause.Code == FactNoVictims) {
-		spared = q.search.sparedFacts()
-		if len(q.search.found) == 0 {
+	if q.Search != nil && (v.cause.Code == FactBackoff || v.cause.Code == FactNoVictims) {
+		spared = q.Search.sparedFacts()
+		if len(q.Search.Found) == 0 {
 			x.Facts[0] = a.noVictims()
 			x.Facts[0].Task = v.cause.Task
 		}
@@ -72,7 +72,7 @@ func (q *Inquiry) explainOperation(a *ask, v verdict) {
 			x.Facts[0].letStay(spared[0])
 		}
 	}
-	held := a.held
+	held := a.Held
 	if v.held {
 		x.Facts, held = slices.Insert(x.Facts, 0, v.answer(a)), held[1:]
 	}
@@ -80,15 +80,15 @@ func (q *Inquiry) explainOperation(a *ask, v verdict) {
 	q.explainStart(a, v)
 	x.Facts = append(x.Facts, spared...)
 	if v.near >= 0 {
-		for _, f := range q.fares {
+		for _, f := range q.Fares {
 			if f.Code != FactHasFair || v.cause.Code == FactTurn || v.cause.Code == FactLacking {
 				x.Facts = append(x.Facts, f)
 			}
 		}
 		q.explainPosition(a, v)
-		x.Facts = append(x.Facts, nodeFacts(&a.tasks[v.near], v.tasks[v.near].Nodes)...)
+		x.Facts = append(x.Facts, nodeFacts(&a.Tasks[v.near], v.tasks[v.near].Nodes)...)
 	}
-	for _, f := range q.tail {
+	for _, f := range q.Tail {
 		if !v.says(f) {
 			x.Facts = append(x.Facts, f)
 		}
@@ -105,11 +105,11 @@ func (v verdict) says(f Fact) bool {
 }
 
 // explainPosition says whose turn it is before the operation's.
-func (q *Inquiry) explainPosition(a *ask, v verdict) {
-	x := &q.x
-	x.Position = q.survey.position(a.op)
-	x.Waiting = q.survey.waiting
-	f := Fact{Code: FactPosition, Count: int64(x.Position), Of: int64(x.Waiting), At: q.now}
+func (q *Case) explainPosition(a *Asked, v verdict) {
+	x := &q.Answer
+	x.Position = q.Survey.position(a.ID)
+	x.Waiting = q.Survey.Waiting
+	f := Fact{Code: FactPosition, Count: int64(x.Position), Of: int64(x.Waiting), At: q.Now}
 	switch {
 	case unforeseen[v.cause.Code] != "" || slices.Contains([]string{FactFIFO, FactNoShare, FactTurn, FactStartsSoon}, v.cause.Code):
 		// The verdict says it, or it does not matter.
@@ -120,8 +120,8 @@ func (q *Inquiry) explainPosition(a *ask, v verdict) {
 		f.Text = fmt.Sprintf("of %s with jobs to start it is the next in the order of scheduling", counted(x.Waiting, "operation"))
 	case x.Position > 0:
 		f.Text = fmt.Sprintf("of %s with jobs to start it is the %s in the order of scheduling", counted(x.Waiting, "operation"), ordinal(x.Position))
-	case x.Waiting > maxPlaces:
-		f.Text = fmt.Sprintf("%d or more of the %s that have jobs to start come before it in the order of scheduling", maxPlaces, counted(x.Waiting, "operation"))
+	case x.Waiting > MaxPlaces:
+		f.Text = fmt.Sprintf("%d or more of the %s that have jobs to start come before it in the order of scheduling", MaxPlaces, counted(x.Waiting, "operation"))
 	default:
 		// A gang whose turn it is not has no place.
 		return
@@ -132,43 +132,43 @@ func (q *Inquiry) explainPosition(a *ask, v verdict) {
 // farToNear are the verdicts about tasks, from those that are farthest from a start.
 var farToNear = []string{FactNoNodes, FactNoMatch, FactTooSmall, FactGangTooBig, FactLimit, FactGangIncomplete, FactWithheld, FactNoShare, FactFIFO, FactOwn, FactTurn, FactLacking, FactNoVictims, FactBackoff, FactGangPause, FactGangTurn, FactGang, FactPacking, FactStartsSoon}
 
-// claimFacts tell of what is held for jobs of the operation.
-func claimFacts(op *operation) (all []Fact) {
-	for _, c := range op.claims {
-		if c.gang != nil {
-			continue
-		}
-		f := Fact{Code: FactVictims, Task: c.task.Name, Node: c.node.id, Count: int64(c.victims), At: c.ordered, Until: c.expires}
-		var who []string
-		var deadline time.Time
-		for _, h := range c.node.held {
-			if !h.leavesFor(c) {
-				continue
-			}
-			who = append(who, fmt.Sprintf("job %s of operation %s (%s, until %s)", h.Job, h.operation.ID, h.leaving.kind, clock(h.leaving.deadline)))
-			if h.leaving.deadline.After(deadline) {
-				deadline = h.leaving.deadline
-			}
-		}
-		slices.Sort(who)
-		if !deadline.IsZero() {
-			f.Until = deadline
-		}
-		f.Text = fmt.Sprintf("a job of %s is to start on node %s, where room is held for it since %s; it waits for %s to leave: %s",
-			titleOf(c.task), c.node.id, clock(c.ordered), counted(c.victims, "job"), strings.Join(who, ", "))
-		if c.victims == 0 {
-			f.Text = fmt.Sprintf("a job of %s is to start on node %s at its next heartbeat: those that had to leave have gone", titleOf(c.task), c.node.id)
-		}
-		all = append(all, f)
+// Claim is what is held on a node for a job of a task, from Ordered on and until Expires.
+type Claim struct {
+	Task    allocation.TaskID
+	Node    scheduling.NodeID
+	Ordered time.Time
+	Expires time.Time
+	// Victims is how many jobs it waits for, which are among Leaving.
+	Victims int
+	Leaving []Job
+}
+
+// Fact says what is held.
+func (c Claim) Fact() Fact {
+	f := Fact{Code: FactVictims, Task: c.Task.Name, Node: c.Node, Count: int64(c.Victims), At: c.Ordered, Until: c.Expires}
+	var who []string
+	var deadline time.Time
+	for _, j := range c.Leaving {
+		who = append(who, fmt.Sprintf("job %s of operation %s (%s, until %s)", j.Job, j.Operation, j.Kind, clock(j.Deadline)))
+		deadline = later(deadline, j.Deadline)
 	}
-	return all
+	slices.Sort(who)
+	if !deadline.IsZero() {
+		f.Until = deadline
+	}
+	f.Text = fmt.Sprintf("a job of %s is to start on node %s, where room is held for it since %s; it waits for %s to leave: %s",
+		titleOf(c.Task), c.Node, clock(c.Ordered), counted(c.Victims, "job"), strings.Join(who, ", "))
+	if c.Victims == 0 {
+		f.Text = fmt.Sprintf("a job of %s is to start on node %s at its next heartbeat: those that had to leave have gone", titleOf(c.Task), c.Node)
+	}
+	return f
 }
 
 // cause is the fact that binds a task.
-func (q *Inquiry) cause(a *ask, t *taskAsk, nodes NodeCounts) Fact {
+func (q *Case) cause(a *Asked, t *Task, nodes NodeCounts) Fact {
 	open := nodes.All - nodes.Closed
 	switch {
-	case t.awaits:
+	case t.Awaits:
 		return Fact{Code: FactNoNodes, Count: int64(nodes.Closed), Of: int64(nodes.All), Text: "no node that could hold a job takes jobs yet: the leader is new, and some that could are about to be heard again"}
 	case nodes.All == 0:
 		return Fact{Code: FactNoNodes, Text: "the tree has no nodes: none has come that its nodes_filter takes"}
@@ -179,64 +179,64 @@ func (q *Inquiry) cause(a *ask, t *taskAsk, nodes NodeCounts) Fact {
 		return Fact{Code: FactNoMatch, Pool: f.Pool, Setting: "scheduling_tag_filter", Count: int64(nodes.Unmatched), Of: int64(open), Text: fmt.Sprintf("no node matches: %s%s", filtersText(nodes), noDemand)}
 	case nodes.Full+nodes.Held+nodes.Fit == 0:
 		k := most(nodes.SmallBy)
-		return Fact{Code: FactTooSmall, Resource: k.String(), Value: inUnits(k, t.perJob.Of(k)), Count: int64(nodes.TooSmall), Of: int64(open),
-			Text: fmt.Sprintf("no node is big enough: a job of %s needs %s, and %s less %s even when empty%s", titleOf(t.TaskID), amountsText(t.perJob), have(nodes.TooSmall, "node"), kindsText(nodes.SmallBy), noDemand)}
-	case t.gang != nil:
-		return *t.gang
-	case t.limit != nil:
-		return *t.limit
-	case t.withheld:
+		return Fact{Code: FactTooSmall, Resource: k.String(), Value: inUnits(k, t.PerJob.Of(k)), Count: int64(nodes.TooSmall), Of: int64(open),
+			Text: fmt.Sprintf("no node is big enough: a job of %s needs %s, and %s less %s even when empty%s", titleOf(t.TaskID), amountsText(t.PerJob), have(nodes.TooSmall, "node"), kindsText(nodes.SmallBy), noDemand)}
+	case t.Gang != nil:
+		return *t.Gang
+	case t.Limit != nil:
+		return *t.Limit
+	case t.Withheld:
 		return Fact{Code: FactWithheld, Text: "it has its fair share, and leaves what is beyond it by itself (preemption_mode graceful): no job starts that would have to leave again"}
-	case nodes.Fit > 0 && a.unpacked:
+	case nodes.Fit > 0 && a.Unpacked:
 		return Fact{Code: FactPacking, Count: int64(nodes.Fit), Text: fmt.Sprintf("its jobs would fit on %s, and wait for one that they fit better (packing)", counted(nodes.Fit, "node"))}
 	case nodes.Fit > 0:
 		return Fact{Code: FactStartsSoon, Count: int64(nodes.Fit), Text: fmt.Sprintf("a job fits on %s: it starts when one of them is looked at and it is its turn%s", counted(nodes.Fit, "node"), q.turnText(a))}
-	case a.behind != nil:
-		return *a.behind
-	case a.starves != "":
+	case a.Behind != nil:
+		return *a.Behind
+	case a.Starves != "":
 		return q.starvingCause(a, t, nodes)
-	case a.below:
+	case a.Below:
 		return tooLittle(t, nodes)
 	}
-	if a.packed {
-		return Fact{Code: FactOwn, Resource: a.resource.String(), Value: a.usage, Bound: a.share, Count: int64(nodes.Full + nodes.Held), Of: int64(open),
-			Text: fmt.Sprintf("as many of its jobs run as fit on the nodes (it uses %s of all %s): it waits for its own to end", percent(a.usage), a.resource)}
+	if a.Packed {
+		return Fact{Code: FactOwn, Resource: a.Resource.String(), Value: a.Usage, Bound: a.Share, Count: int64(nodes.Full + nodes.Held), Of: int64(open),
+			Text: fmt.Sprintf("as many of its jobs run as fit on the nodes (it uses %s of all %s): it waits for its own to end", percent(a.Usage), a.Resource)}
 	}
-	at := q.survey.position(a.op)
-	return Fact{Code: FactTurn, Resource: a.resource.String(), Value: a.usage, Bound: a.share, Count: int64(at), Of: int64(q.survey.waiting),
-		Text: fmt.Sprintf("its fair share is used up (it uses %s of all %s, its fair share is %s): it waits for jobs to end%s", percent(a.usage), a.resource, percent(a.share), q.turnText(a))}
+	at := q.Survey.position(a.ID)
+	return Fact{Code: FactTurn, Resource: a.Resource.String(), Value: a.Usage, Bound: a.Share, Count: int64(at), Of: int64(q.Survey.Waiting),
+		Text: fmt.Sprintf("its fair share is used up (it uses %s of all %s, its fair share is %s): it waits for jobs to end%s", percent(a.Usage), a.Resource, percent(a.Share), q.turnText(a))}
 }
 
 // noDemand ends what is said of jobs that no node holds.
 const noDemand = "; until that changes such jobs are no demand, and nobody has to leave for them"
 
 // tooLittle says what lacks for a task that is owed it.
-func tooLittle(t *taskAsk, nodes NodeCounts) Fact {
+func tooLittle(t *Task, nodes NodeCounts) Fact {
 	k, open := most(nodes.LackingBy), nodes.All-nodes.Closed
 	return Fact{Code: FactLacking, Resource: k.String(), Count: int64(nodes.Full + nodes.Held), Of: int64(open),
-		Text: fmt.Sprintf("there is too little %s free on %d of %s: a job of %s needs %s", kindsText(nodes.LackingBy), nodes.Full+nodes.Held, counted(open, "node"), titleOf(t.TaskID), amountsText(t.perJob))}
+		Text: fmt.Sprintf("there is too little %s free on %d of %s: a job of %s needs %s", kindsText(nodes.LackingBy), nodes.Full+nodes.Held, counted(open, "node"), titleOf(t.TaskID), amountsText(t.PerJob))}
 }
 
 // turnText is the place of an operation in the order, at the end of a sentence.
-func (q *Inquiry) turnText(a *ask) string {
-	at := q.survey.position(a.op)
+func (q *Case) turnText(a *Asked) string {
+	at := q.Survey.position(a.ID)
 	switch {
 	case at == 1:
 		return ", the next in the order of scheduling"
 	case at > 1:
-		return fmt.Sprintf(", the %s of %d in the order of scheduling", ordinal(at), q.survey.waiting)
+		return fmt.Sprintf(", the %s of %d in the order of scheduling", ordinal(at), q.Survey.Waiting)
 	}
 	return ""
 }
 
 // starvingCause is the cause of one that may preempt others.
-func (q *Inquiry) starvingCause(a *ask, t *taskAsk, nodes NodeCounts) Fact {
+func (q *Case) starvingCause(a *Asked, t *Task, nodes NodeCounts) Fact {
 	var next time.Time
 	waiting, could := 0, 0
-	q.survey.reach(a.gates, t.perJob, func(r *row) {
+	q.Survey.reach(a.Gates, t.PerJob, func(r *Row) {
 		could++
-		again := r.attempted.Add(a.backoff)
-		if r.attempted.IsZero() || !again.After(q.now) {
+		again := r.Attempted.Add(a.Backoff)
+		if r.Attempted.IsZero() || !again.After(q.Now) {
 			return
 		}
 		waiting++
@@ -245,10 +245,10 @@ func (q *Inquiry) starvingCause(a *ask, t *taskAsk, nodes NodeCounts) Fact {
 		}
 	})
 	if waiting == could {
-		return Fact{Code: FactBackoff, Until: next, Count: int64(waiting), Setting: "preemptive_scheduling_backoff", At: a.since,
-			Text: fmt.Sprintf("%s starves, and on each of %s others were asked to leave, or looked for in vain, within the last %v: the next look is at %s (preemptive_scheduling_backoff)", a.starves, counted(waiting, "node"), a.backoff, clock(next))}
+		return Fact{Code: FactBackoff, Until: next, Count: int64(waiting), Setting: "preemptive_scheduling_backoff", At: a.Since,
+			Text: fmt.Sprintf("%s starves, and on each of %s others were asked to leave, or looked for in vain, within the last %v: the next look is at %s (preemptive_scheduling_backoff)", a.Starves, counted(waiting, "node"), a.Backoff, clock(next))}
 	}
-	if a.vain.Count == 0 || a.vain.Last.At.Before(a.since) {
+	if a.VainLooks == 0 || a.Vain.At.Before(a.Since) {
 		// Nobody has been looked for yet.
 		return tooLittle(t, nodes)
 	}
@@ -256,9 +256,9 @@ func (q *Inquiry) starvingCause(a *ask, t *taskAsk, nodes NodeCounts) Fact {
 }
 
 // noVictims says that nobody has to leave for an operation though it starves.
-func (a *ask) noVictims() Fact {
-	return Fact{Code: FactNoVictims, Count: int64(a.vain.Count), At: a.vain.Last.At, Node: a.vain.Last.Node,
-		Text: fmt.Sprintf("%s starves, and finds not enough that may be preempted for a job (stage %s): jobs within the fair share of their operations are let stay", a.starves, a.stage)}
+func (a *Asked) noVictims() Fact {
+	return Fact{Code: FactNoVictims, Count: int64(a.VainLooks), At: a.Vain.At, Node: a.Vain.Node,
+		Text: fmt.Sprintf("%s starves, and finds not enough that may be preempted for a job (stage %s): jobs within the fair share of their operations are let stay", a.Starves, a.Stage)}
 }
 
 // letStay says which jobs could leave, but for a setting.
@@ -279,7 +279,7 @@ func by(lacking [resource.Count]int) string {
 }
 
 // nodeFacts say what the nodes are to a job, all in one and each filter.
-func nodeFacts(t *taskAsk, c NodeCounts) []Fact {
+func nodeFacts(t *Task, c NodeCounts) []Fact {
 	var parts []string
 	for _, part := range []struct {
 		n    int
@@ -295,7 +295,7 @@ func nodeFacts(t *taskAsk, c NodeCounts) []Fact {
 		return nil
 	}
 	facts := []Fact{{Code: FactNodes, Task: t.Name, Count: int64(c.Fit), Of: int64(c.All),
-		Text: fmt.Sprintf("%s for a job of %s, which needs %s: %s", counted(c.All, "node"), titleOf(t.TaskID), amountsText(t.perJob), strings.Join(parts, ", "))}}
+		Text: fmt.Sprintf("%s for a job of %s, which needs %s: %s", counted(c.All, "node"), titleOf(t.TaskID), amountsText(t.PerJob), strings.Join(parts, ", "))}}
 	for _, u := range c.UnmatchedBy {
 		facts = append(facts, Fact{Code: FactNodes, Task: t.Name, Pool: u.Pool, Setting: "scheduling_tag_filter", Count: int64(u.Nodes), Of: int64(c.All),
 			Text: fmt.Sprintf("the filter %q of %s leaves out %s", u.Filter, ownerText(u.Pool), counted(u.Nodes, "node"))})
@@ -307,7 +307,7 @@ func ownerText(pool scheduling.PoolName) string {
 	if pool == "" {
 		return "the operation"
 	}
-	return "pool " + quote(pool)
+	return PoolTitle(pool)
 }
 
 func filtersText(c NodeCounts) string {

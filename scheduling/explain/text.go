@@ -1,4 +1,4 @@
-package engine
+package explain
 
 import (
 	"fmt"
@@ -7,7 +7,6 @@ import (
 
 	"weir/scheduling"
 	"weir/scheduling/allocation"
-	"weir/scheduling/preemption"
 	"weir/scheduling/resource"
 )
 
@@ -17,7 +16,8 @@ func percent(part float64) string { return strconv.FormatFloat(100*part, 'f', 1,
 // clock writes a time for people and programs: who shows it puts it into local time.
 func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-func quote(name scheduling.PoolName) string { return strconv.Quote(string(name)) }
+// PoolTitle names a pool.
+func PoolTitle(name scheduling.PoolName) string { return "pool " + strconv.Quote(string(name)) }
 
 // quantity writes an amount of a resource, and of which, as people have it.
 func quantity(k resource.Kind, n int64) string {
@@ -86,42 +86,9 @@ func titleOf(t allocation.TaskID) string {
 	return fmt.Sprintf("task %s that ran out of memory before, and gets %s", t.Name, resource.FormatSize(t.Group))
 }
 
-// blockName is the name of a block by its number.
-func blockName(block int) string { return preemption.Block(block).String() }
-
-func sparedFact(id scheduling.OperationID, block string, n uint64) Fact {
-	return Fact{
-		Code: FactSpared, Operation: id, Setting: block, Count: int64(n),
-		Text: fmt.Sprintf("jobs of its operation were spared %s in preemptions: %s", times(n), block),
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
 	}
-}
-
-// refusalReason says why an element was left out.
-func refusalReason(r Refusal) string {
-	by := "its own"
-	if r.By != "" {
-		by = fmt.Sprintf("pool %q's", r.By)
-	}
-	switch r.Cause {
-	case allocation.Unmatched:
-		return fmt.Sprintf("the node's tags are not those of %s scheduling_tag_filter", by)
-	case allocation.Lacking:
-		return fmt.Sprintf("the node had too little %s", r.Resource)
-	case allocation.Limited:
-		return fmt.Sprintf("%s resource_limits left too little %s", by, r.Resource)
-	case allocation.Withheld:
-		return "it has its fair share, and its jobs that leave gracefully have not gone"
-	case allocation.Unpacked:
-		return "its jobs fit other nodes better (packing)"
-	case allocation.Crowded:
-		return "the node has jobs of it, and another one with fewer had room (spread)"
-	case allocation.Scarce:
-		return "the node had less free than the tree gives a look"
-	case allocation.Reserved:
-		return "what was free is held for jobs for which others were preempted"
-	case allocation.NoVictims:
-		return "there was not enough that could be preempted"
-	default:
-		return r.Cause.String()
-	}
+	return a
 }

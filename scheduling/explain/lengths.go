@@ -1,4 +1,4 @@
-package engine
+package explain
 
 import (
 	"math"
@@ -11,15 +11,15 @@ import (
 // keptLengths is how many of the jobs that ended last are remembered by how long they ran.
 const keptLengths = 64
 
-// lengths is for how long jobs ran that ended of themselves, for estimates: the last of
+// Lengths is for how long jobs ran that ended of themselves, for estimates: the last of
 // them. What was told to leave says nothing of what runs to its end.
-type lengths struct {
+type Lengths struct {
 	ended int
 	last  []float32
 }
 
-// add takes note of a job that has ended after so long.
-func (l *lengths) add(ran time.Duration) {
+// Add takes note of a job that has ended after so long.
+func (l *Lengths) Add(ran time.Duration) {
 	if l.last == nil {
 		l.last = make([]float32, 0, keptLengths)
 	}
@@ -31,16 +31,8 @@ func (l *lengths) add(ran time.Duration) {
 	l.ended++
 }
 
-// ran takes note of a job of the operation that has ended.
-func (op *operation) ran(length time.Duration) {
-	op.lengths.add(length)
-	for p := op.pool; p != nil; p = p.parent {
-		p.lengths.add(length)
-	}
-}
-
-// clone returns a copy that shares nothing.
-func (l *lengths) clone() lengths { return lengths{ended: l.ended, last: slices.Clone(l.last)} }
+// Clone returns a copy that shares nothing.
+func (l *Lengths) Clone() Lengths { return Lengths{ended: l.ended, last: slices.Clone(l.last)} }
 
 // ages is for how many seconds jobs have run, the oldest first: of each up to the last of
 // first, and of the others, of all that run, evenly from there to newest.
@@ -95,7 +87,7 @@ type survival struct {
 // survivalOf draws how long jobs run. It is another one each time: as many lengths are drawn
 // out of the known ones as are known, which is how far the few that are known can mislead
 // (Efron, Bootstrap methods, 1979). There must be some.
-func survivalOf(known lengths, running *ages, chance *rand.Rand) survival {
+func survivalOf(known Lengths, running *ages, chance *rand.Rand) survival {
 	n := len(known.last)
 	s := survival{lengths: make([]float64, n), after: make([]float64, n)}
 	for i := range s.lengths {

@@ -1,4 +1,4 @@
-package engine
+package explain
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"weir/scheduling"
 	"weir/scheduling/resource"
 )
 
@@ -35,7 +36,7 @@ const (
 
 // wish is what an operation waits for: so many of its jobs are to start, of so much each.
 type wish struct {
-	op    *operation
+	op    scheduling.OperationID
 	jobs  int64
 	needs resource.Amounts
 	// k is the resource that lacks.
@@ -54,10 +55,10 @@ type foresight struct {
 
 // foresee says when a wish is met by jobs that end; or why nobody can tell. Equal contests
 // give equal answers.
-func (c *contest) foresee(w wish) (foresight, string) {
-	target := slices.IndexFunc(c.contenders, func(n contender) bool { return n.op == w.op })
-	if target < 0 || c.contenders[target].place == math.MaxInt && !c.contenders[target].gang {
-		return foresight{}, fmt.Sprintf("%d or more operations come before it in the order of scheduling", maxPlaces)
+func (c *Contest) foresee(w wish) (foresight, string) {
+	target := slices.IndexFunc(c.Contenders, func(n Contender) bool { return n.ID == w.op })
+	if target < 0 || c.Contenders[target].Place == math.MaxInt && !c.Contenders[target].Gang {
+		return foresight{}, fmt.Sprintf("%d or more operations come before it in the order of scheduling", MaxPlaces)
 	}
 	if why := c.unforeseeable(w); why != "" {
 		return foresight{}, why
@@ -87,13 +88,13 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 
 // unforeseeable says why nobody can tell when jobs that end make room for a wish; empty:
 // it can be told.
-func (c *contest) unforeseeable(w wish) string {
+func (c *Contest) unforeseeable(w wish) string {
 	most, running, known := int64(0), false, false
-	for i := range c.contenders {
-		n := &c.contenders[i]
-		if n.running > 0 && n.holds.Of(w.k) > 0 {
+	for i := range c.Contenders {
+		n := &c.Contenders[i]
+		if n.Running > 0 && n.Holds.Of(w.k) > 0 {
 			_, _, knows := c.lengthsOf(n)
-			most, running, known = max(most, n.holds.Of(w.k)), true, known || knows
+			most, running, known = max(most, n.Holds.Of(w.k)), true, known || knows
 		}
 	}
 	switch {
@@ -123,7 +124,7 @@ func (f *forecast) never() string {
 // whose turn it is, by the order of scheduling (F.13) and within limits. Fair shares stay
 // as they are, all nodes are one, and of resources only the one counts that lacks.
 type forecast struct {
-	contest *contest
+	contest *Contest
 	wish    wish
 	target  int
 	chance  *rand.Rand
@@ -190,34 +191,34 @@ type ending struct {
 	holds float64
 }
 
-func newForecast(c *contest, w wish, target int) *forecast {
+func newForecast(c *Contest, w wish, target int) *forecast {
 	f := &forecast{contest: c, wish: w, target: target, chance: rand.New(rand.NewPCG(1, 2)), least: math.Inf(1)}
-	total := float64(c.total.Of(w.k))
+	total := float64(c.Total.Of(w.k))
 	common := func(fair resource.Vector, usage, limits, like resource.Amounts) contested {
 		return contested{fair: fair[w.k] * total, usage: float64(usage.Of(w.k)), most: mostOf(w.k, limits, like)}
 	}
-	for i := range c.pools {
-		a := &c.pools[i]
-		f.beginPools = append(f.beginPools, fieldPool{contested: common(a.fair, a.usage, a.limits, a.usage), above: a.above, fifo: a.fifo})
-		if a.above >= 0 {
-			f.beginPools[a.above].pools = append(f.beginPools[a.above].pools, i)
+	for i := range c.Pools {
+		a := &c.Pools[i]
+		f.beginPools = append(f.beginPools, fieldPool{contested: common(a.Fair, a.Usage, a.Limits, a.Usage), above: a.Above, fifo: a.FIFO})
+		if a.Above >= 0 {
+			f.beginPools[a.Above].pools = append(f.beginPools[a.Above].pools, i)
 		}
 	}
 	running := int64(0)
-	for i := range c.contenders {
-		n := &c.contenders[i]
-		op := fieldOp{contested: common(n.fair, n.usage, n.limits, n.needs), pool: n.pool, place: n.place, rank: n.rank, jobs: n.jobs, needs: float64(n.needs.Of(w.k))}
-		running += n.running
+	for i := range c.Contenders {
+		n := &c.Contenders[i]
+		op := fieldOp{contested: common(n.Fair, n.Usage, n.Limits, n.Needs), pool: n.Pool, place: n.Place, rank: n.Rank, jobs: n.Jobs, needs: float64(n.Needs.Of(w.k))}
+		running += n.Running
 		switch {
 		case i == target:
 			op.jobs, op.needs = w.jobs, float64(w.needs.Of(w.k))
-		case op.needs <= 0 || !w.fits(n.needs):
+		case op.needs <= 0 || !w.fits(n.Needs):
 			op.jobs = 0
 		}
-		f.beginPools[n.pool].ops = append(f.beginPools[n.pool].ops, i)
+		f.beginPools[n.Pool].ops = append(f.beginPools[n.Pool].ops, i)
 		if op.jobs > 0 {
 			f.least = min(f.least, op.needs)
-			for p := n.pool; p >= 0; p = f.beginPools[p].above {
+			for p := n.Pool; p >= 0; p = f.beginPools[p].above {
 				f.beginPools[p].waiting++
 			}
 		}
@@ -244,16 +245,16 @@ func mostOf(k resource.Kind, limits, like resource.Amounts) float64 {
 func (f *forecast) reset() {
 	f.pools, f.ops = append(f.pools[:0], f.beginPools...), append(f.ops[:0], f.beginOps...)
 	f.ends, f.free, f.met, f.round, f.turn = f.ends[:0], 0, 0, 0, 0
-	for i := range f.contest.contenders {
-		n := &f.contest.contenders[i]
-		holds := float64(n.holds.Of(f.wish.k))
-		if n.running == 0 || holds <= 0 {
+	for i := range f.contest.Contenders {
+		n := &f.contest.Contenders[i]
+		holds := float64(n.Holds.Of(f.wish.k))
+		if n.Running == 0 || holds <= 0 {
 			continue
 		}
 		ran := &f.ages[i]
-		groups := (n.running + f.group - 1) / f.group
+		groups := (n.Running + f.group - 1) / f.group
 		for j := range groups {
-			from, to := j*n.running/groups, (j+1)*n.running/groups
+			from, to := j*n.Running/groups, (j+1)*n.Running/groups
 			age := ran.of((from + to) / 2)
 			f.push(ending{at: f.lasts(i, age) - age, op: i, jobs: to - from, holds: holds})
 		}
@@ -261,9 +262,9 @@ func (f *forecast) reset() {
 }
 
 // ages is for how long the jobs of a contender have run.
-func (n *contender) ages(now time.Time) ages {
-	a := ages{running: n.running, newest: max(now.Sub(n.newest), 0).Seconds()}
-	for _, started := range n.first {
+func (n *Contender) ages(now time.Time) ages {
+	a := ages{running: n.Running, newest: max(now.Sub(n.Newest), 0).Seconds()}
+	for _, started := range n.First {
 		a.first = append(a.first, max(now.Sub(started), 0).Seconds())
 	}
 	return a
@@ -271,7 +272,7 @@ func (n *contender) ages(now time.Time) ages {
 
 // pace draws by how much longer, or shorter, jobs run than known ones that are not their
 // own: it is no pace at which those that run should have ended by now.
-func (f *forecast) pace(known *lengths, ran *ages) (pace float64) {
+func (f *forecast) pace(known *Lengths, ran *ages) (pace float64) {
 	longest, oldest := float64(slices.Max(known.last)), 0.0
 	if ran.running > 0 {
 		oldest = ran.of(0)
@@ -288,10 +289,10 @@ func (f *forecast) pace(known *lengths, ran *ages) (pace float64) {
 func (f *forecast) lasts(i int, age float64) float64 {
 	op := &f.ops[i]
 	if !op.drawn {
-		n := &f.contest.contenders[i]
+		n := &f.contest.Contenders[i]
 		known, own, _ := f.contest.lengthsOf(n)
 		if known == nil {
-			known = &f.contest.pools[0].lengths
+			known = &f.contest.Pools[0].Lengths
 		}
 		ran, pace := &f.ages[i], 1.0
 		if !own {
@@ -300,4 +301,59 @@ func (f *forecast) lasts(i int, age float64) float64 {
 		op.lasts, op.pace, op.drawn = survivalOf(*known, ran, f.chance), pace, true
 	}
 	return op.pace * op.lasts.draw(age/op.pace, f.late, f.chance)
+}
+
+// Contest is what is known of those that compete for what jobs give back when they end.
+type Contest struct {
+	Total      resource.Amounts
+	Pools      []Arena
+	Contenders []Contender
+}
+
+// Arena is a pool in which others compete.
+type Arena struct {
+	// Above is the place of the pool above, -1: there is none.
+	Above   int
+	FIFO    bool
+	Fair    resource.Vector
+	Usage   resource.Amounts
+	Limits  resource.Amounts
+	Lengths Lengths
+}
+
+// Contender is an operation that runs jobs, or has some to start.
+type Contender struct {
+	ID   scheduling.OperationID
+	Pool int
+	// Place is that in the order of scheduling, Rank that in a FIFO pool.
+	Place int
+	Rank  int64
+	// Jobs are to start, and each needs so much; of Running ones each holds so much.
+	Jobs, Running int64
+	Needs, Holds  resource.Amounts
+	// First are the starts of the running jobs that were first, Newest is the last start.
+	First         []time.Time
+	Newest        time.Time
+	Fair          resource.Vector
+	Usage, Limits resource.Amounts
+	Lengths       Lengths
+	// Gang operations have a turn that is none of the order.
+	Gang bool
+}
+
+// enough reports whether so many lengths say how long jobs run.
+func (l *Lengths) enough() bool { return l.ended >= 3 }
+
+// lengthsOf is for how long jobs of a contender run: those of its own, or of the nearest
+// pool above of which enough have ended.
+func (c *Contest) lengthsOf(n *Contender) (l *Lengths, own, known bool) {
+	if n.Lengths.enough() {
+		return &n.Lengths, true, true
+	}
+	for at := n.Pool; at >= 0; at = c.Pools[at].Above {
+		if l := &c.Pools[at].Lengths; l.enough() {
+			return l, false, true
+		}
+	}
+	return nil, false, false
 }

@@ -1,0 +1,183 @@
+package explain
+
+import (
+	"fmt"
+	"time"
+
+	"weir/scheduling"
+	"weir/scheduling/lifecycle"
+	"weir/scheduling/preemption"
+	"weir/scheduling/resource"
+)
+
+// Rule is why a job may go for one of others that starve (F.12.3).
+type Rule uint8
+
+const (
+	// BeyondOperation jobs are beyond the fair share of their operation.
+	BeyondOperation Rule = iota
+	// BeyondPools jobs are in pools that have more than their fair share.
+	BeyondPools
+	// ForGuarantee jobs are too, and go for what another pool is guaranteed.
+	ForGuarantee
+	// ForTurn jobs are too, and it is the turn of a pool that has lacked its own for longer.
+	ForTurn
+	// ForLarger jobs make room for one that is larger.
+	ForLarger
+)
+
+// Reason are the facts by which an allocation was chosen to go.
+type Reason struct {
+	// Pool is the pool that starves, or whose limits are violated; empty: it is the
+	// operation itself, the beneficiary or the one that loses the job.
+	Pool scheduling.PoolName
+	// Since is when who starves came to be below its fair share.
+	Since time.Time
+	// Rule is why a job goes for another one, and Of the pool that has more than its fair share
+	// then, or keeps the rest of it; empty: it is its operation. Usage, Fair and Kept are those
+	// of the pool.
+	Rule Rule
+	Of   scheduling.PoolName
+	// Resource is the one that the numbers are of: the one that the operation that loses
+	// the job uses most of, or the first of which more is used than the limit.
+	Resource resource.Kind
+	// Usage is the share that the operation used with the job, Fair its fair share, and
+	// Threshold the part of it beyond which jobs are preempted like this.
+	Usage, Fair, Threshold float64
+	// Kept is the share that those of its allocations use that cannot go like this: they
+	// started before all that can.
+	Kept float64
+	// Ceiling says that Limit is what max_share_ratio allows.
+	Ceiling bool
+	// Used and Limit are the amounts of a violated limit, or what a node's jobs hold
+	// and what it has.
+	Used, Limit int64
+}
+
+// Message says for people why a job of an operation has to leave a node, for another operation
+// where it is for one.
+func (r Reason) Message(kind lifecycle.PreemptionKind, node scheduling.NodeID, of, goesFor scheduling.OperationID) string {
+	switch kind {
+	case lifecycle.Preemption, lifecycle.AggressivePreemption:
+		who := fmt.Sprintf("operation %s", goesFor)
+		if r.Pool != "" {
+			who += fmt.Sprintf(" of pool %s, which", r.Pool)
+		}
+		return fmt.Sprintf("%s is below its fair share since %s; %s", who, r.Since.UTC().Format(time.RFC3339), r.beyond(of))
+	case lifecycle.GracefulPreemption:
+		return r.beyond(of)
+	case lifecycle.ResourceLimitsViolated:
+		who := fmt.Sprintf("operation %s", of)
+		if r.Pool != "" {
+			who = fmt.Sprintf("pool %s", r.Pool)
+		}
+		allows := "limit is"
+		if r.Ceiling {
+			allows = "max_share_ratio allows"
+		}
+		return fmt.Sprintf("%s uses %s of %s, its %s %s", who, amount(r.Resource, r.Used), r.Resource, allows, amount(r.Resource, r.Limit))
+	default:
+		return fmt.Sprintf("node %s has %s of %s, less than the %s that its jobs hold", node, amount(r.Resource, r.Limit), r.Resource, amount(r.Resource, r.Used))
+	}
+}
+
+func (r Reason) beyond(id scheduling.OperationID) string {
+	pool := fmt.Sprintf("pool %s uses %s of all %s, its fair share is %s", r.Of, percent(r.Usage), r.Resource, percent(r.Fair))
+	switch r.Rule {
+	case ForLarger:
+		return fmt.Sprintf("its job is larger than those that have to make room for it; pool %s keeps %s of all %s (threshold %.4g)", r.Of, percent(r.Kept), r.Resource, r.Threshold)
+	case ForGuarantee:
+		return pool + ", and what is beyond that goes for what others are guaranteed"
+	case ForTurn:
+		return pool + ", and it is the turn of who has lacked its own for longer"
+	case BeyondPools:
+		return pool + ", and its latest jobs may have to go"
+	}
+	return fmt.Sprintf("operation %s uses %s of all %s, its fair share is %s, and its latest jobs may have to go, down to %s (threshold %.4g)",
+		id, percent(r.Usage), r.Resource, percent(r.Fair), percent(r.Kept), r.Threshold)
+}
+
+// It names the operation in question.
+const It = "it"
+
+// Fares says how an element fares.
+func Fares(c preemption.Clock, t preemption.Timeouts, who string) Fact {
+	starves, _ := c.Starves(t)
+	share, since, setting := "fair share", c.From(), "fair_share_starvation_timeout"
+	if c.Since.IsZero() || !c.MinSince.IsZero() && starves.Equal(c.MinSince.Add(t.MinShare)) {
+		share, since, setting = "min share", c.MinSince, "min_share_preemption_timeout"
+	}
+	switch {
+	case since.IsZero():
+		return Fact{Code: FactHasFair, Text: who + " has its fair share: nobody has to leave for it"}
+	case c.Starvation != preemption.NonStarving:
+		return Fact{Code: FactStarving, At: since, Setting: c.Starvation.String(),
+			Text: fmt.Sprintf("%s has been below its %s since %s and is %s: jobs beyond the fair share of others may have to leave for it", who, share, clock(since), c.Starvation)}
+	case !t.CanStarve:
+		return Fact{Code: FactBelowFair, At: since, Text: fmt.Sprintf("%s has been below its %s since %s, and may not starve (enable_pool_starvation)", who, share, clock(since))}
+	}
+	return Fact{Code: FactBelowFair, At: since, Until: starves, Setting: setting,
+		Text: fmt.Sprintf("%s has been below its %s since %s: if that lasts until %s it starves, and others may have to leave for it", who, share, clock(since), clock(starves))}
+}
+
+// Job is a job, and how safe it is.
+type Job struct {
+	Job       scheduling.JobID
+	Operation scheduling.OperationID
+	Node      scheduling.NodeID
+	Started   time.Time
+	Level     preemption.Level
+	// Leaving jobs have been told to go: when, until when, how, and for whom, if for somebody.
+	Leaving           bool
+	Ordered, Deadline time.Time
+	Kind              lifecycle.PreemptionKind
+	For               scheduling.OperationID
+	// Usage and Fair are shares of its operation in the resource of which that uses most.
+	Resource    resource.Kind
+	Usage, Fair float64
+	// Spared counts, by block, how often allocations of its operation were let stay.
+	Spared [preemption.BlockedByRate + 1]uint64
+}
+
+// Explain says of a job how safe it is, or why it has to leave.
+func (j Job) Explain() Explanation {
+	x := Explanation{Facts: []Fact{j.standing(), {
+		Code: FactShare, Operation: j.Operation, Resource: j.Resource.String(), Value: j.Usage, Bound: j.Fair,
+		Text: fmt.Sprintf("its operation uses %s of all %s; its fair share is %s", percent(j.Usage), j.Resource, percent(j.Fair)),
+	}}}
+	for block, n := range j.Spared {
+		if n > 0 {
+			name := preemption.Block(block).String()
+			x.Facts = append(x.Facts, Fact{
+				Code: FactSpared, Operation: j.Operation, Setting: name, Count: int64(n),
+				Text: fmt.Sprintf("jobs of its operation were spared %s in preemptions: %s", times(n), name),
+			})
+		}
+	}
+	x.Verdict = x.Facts[0].Code
+	return x
+}
+
+// standing says whether a job is safe.
+func (j Job) standing() Fact {
+	f := Fact{Job: j.Job, Operation: j.Operation, Node: j.Node, At: j.Started}
+	switch {
+	case j.Leaving:
+		f.Code, f.At, f.Until, f.Setting = FactLeaving, j.Ordered, j.Deadline, j.Kind.String()
+		f.Text = "it has been told to end at once"
+		if j.Deadline.After(j.Ordered) {
+			f.Text = fmt.Sprintf("it has been told to leave at %s, and may stay until %s", clock(j.Ordered), clock(j.Deadline))
+		}
+		if j.For != "" {
+			f.Operation = j.For
+			f.Text += fmt.Sprintf("; what it leaves is held for a job of operation %s", j.For)
+		}
+	case j.Level == preemption.NonPreemptible:
+		f.Code = FactProtected
+		f.Text = "it is within the fair share of its operation: it does not have to leave for others"
+	default:
+		f.Code, f.Setting = FactPreemptible, j.Level.String()
+		f.Text = fmt.Sprintf("it is beyond the part of the fair share of its operation that is protected (%s): it leaves when one that starves needs its place", j.Level)
+	}
+	return f
+}

@@ -1,0 +1,82 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+
+	"weir/scheduling"
+	"weir/scheduling/resource"
+)
+
+// Limits are those of an operation or a pool, and what it holds of them.
+type Limits struct {
+	// Pool is empty for an operation.
+	Pool scheduling.PoolName
+	Held resource.Amounts
+	// Set are what was set, Ceiling is what max_share_ratio allows.
+	Set, Ceiling resource.Amounts
+}
+
+// JobLimit is the nearest of limits, upwards, that leaves too little for a job; one that is
+// less than the job whatever else is used is told as such, and whether the job is no demand
+// for that.
+func JobLimit(limits []Limits, perJob resource.Amounts, noJobFits bool) *Fact {
+	f := limitOf(limits, perJob)
+	if f == nil {
+		return nil
+	}
+	if k, err := resource.ParseKind(f.Resource); err == nil && inUnits(k, perJob.Of(k)) > f.Bound {
+		f.Text += ", and a single job needs " + quantity(k, perJob.Of(k))
+	}
+	if noJobFits {
+		f.Text += noDemand
+	}
+	return f
+}
+
+// limitOf finds the nearest limit, upwards, that leaves too little; nil: none does.
+func limitOf(limits []Limits, needs resource.Amounts) *Fact {
+	for _, l := range limits {
+		if k, lacks := needs.Lacking(l.left(l.Set)); lacks {
+			return l.fact(k, l.Set)
+		}
+		if k, lacks := needs.Lacking(l.left(l.Ceiling)); lacks {
+			f := l.fact(k, l.Ceiling)
+			f.Setting = "max_share_ratio"
+			f.Text = strings.Replace(f.Text, "resource_limits are reached", "max_share_ratio is reached", 1)
+			return f
+		}
+	}
+	return nil
+}
+
+// LimitsReached are the limits, of those that were set, of which nothing is left.
+func LimitsReached(limits []Limits) (all []Fact) {
+	for _, l := range limits {
+		for k := range resource.Kind(resource.Count) {
+			if l.Set.Of(k) < resource.Infinite.Of(k) && l.left(l.Set).Of(k) <= 0 {
+				all = append(all, *l.fact(k, l.Set))
+				break
+			}
+		}
+	}
+	return all
+}
+
+// left is what limits leave for more jobs.
+func (l Limits) left(limits resource.Amounts) resource.Amounts {
+	if limits == resource.Infinite {
+		return limits
+	}
+	return limits.Sub(l.Held)
+}
+
+func (l Limits) fact(k resource.Kind, limits resource.Amounts) *Fact {
+	used := l.Held.Of(k)
+	who := "the operation's"
+	if l.Pool != "" {
+		who = fmt.Sprintf("pool %q's", l.Pool)
+	}
+	return &Fact{Code: FactLimit, Pool: l.Pool, Resource: k.String(), Setting: "resource_limits", Value: inUnits(k, used), Bound: inUnits(k, limits.Of(k)),
+		Text: fmt.Sprintf("%s resource_limits are reached: it uses %s of at most %s", who, quantity(k, used), quantity(k, limits.Of(k)))}
+}

@@ -1,0 +1,268 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+
+	"weir/scheduling"
+	"weir/scheduling/fairshare"
+	"weir/scheduling/preemption"
+	"weir/scheduling/resource"
+)
+
+// ShareExplanation says what a fair share is made of, as parts of all of one resource:
+// that of which it is greatest.
+type ShareExplanation struct {
+	Resource                    string
+	Fair, Usage, Demand, Limits float64
+	// Strong and Integral are by guarantee, Proportional by weight.
+	Strong, Integral, Proportional float64
+	// Bound is what keeps it from being more: the code of a fact.
+	Bound string
+	// Weight is the element's own, Weights that of all siblings that could use more, its
+	// own included.
+	Weight, Weights float64
+}
+
+// Level is a pool or an operation on the way to the root, of which one is named.
+type Level struct {
+	Share     *fairshare.Element
+	Pool      scheduling.PoolName
+	Operation scheduling.OperationID
+	// FIFO is the place in a FIFO pool, from 1; 0: the pool above is none.
+	FIFO int
+	// Above is nil for the root.
+	Above *Level
+}
+
+func (l *Level) name() string {
+	if l.Operation != "" {
+		return "the operation"
+	}
+	return PoolTitle(l.Pool)
+}
+
+// siblings are the shares of all that is right below the pool above, its own too.
+func (l *Level) siblings() []*fairshare.Element {
+	if l.Above == nil {
+		return nil
+	}
+	return l.Above.Share.Children
+}
+
+func (l *Level) fact() Fact { return Fact{Pool: l.Pool, Operation: l.Operation} }
+
+// Share says what a fair share is made of, with the facts that it follows from, and those of
+// the pools above as far as they bind.
+func Share(l *Level) (out ShareExplanation, facts []Fact) {
+	s := l.Share
+	k := Greatest(s)
+	parts := s.Parts()
+	out = ShareExplanation{
+		Resource: k.String(), Fair: s.FairShare[k], Demand: s.DemandShare[k], Usage: s.UsageShare[k], Limits: s.LimitsShare[k],
+		Strong: parts.Strong[k], Integral: parts.Integral[k], Proportional: parts.Proportional[k], Weight: s.Weight,
+	}
+	for _, sibling := range l.siblings() {
+		if wantsMore(sibling, k) || sibling == s {
+			out.Weights += sibling.Weight
+		}
+	}
+	fair := l.fact()
+	fair.Code, fair.Resource, fair.Value, fair.Bound = FactShare, k.String(), out.Fair, out.Demand
+	fair.Text = fmt.Sprintf("the fair share of %s is %s of all %s; it uses %s and could use %s", l.name(), percent(out.Fair), k, percent(out.Usage), percent(out.Demand))
+	facts = append(facts, fair)
+	for _, part := range []struct {
+		code string
+		of   float64
+		text string
+	}{
+		{FactShareStrong, out.Strong, "%s of it is guaranteed (strong_guarantee_resources)"},
+		{FactShareIntegral, out.Integral, "%s of it comes from its integral guarantee"},
+		{FactShareWeight, out.Proportional, "%s of it comes by weight, out of what guarantees leave"},
+	} {
+		if part.of > resource.Epsilon && out.Strong+out.Integral > resource.Epsilon {
+			f := l.fact()
+			f.Code, f.Resource, f.Value = part.code, k.String(), part.of
+			f.Text = fmt.Sprintf(part.text, percent(part.of))
+			facts = append(facts, f)
+		}
+	}
+	// What binds one that gets its part of the pool above is what binds that.
+	for {
+		bound := l.bound(k)
+		if bound.Text != "" {
+			if out.Bound == "" {
+				out.Bound = bound.Code
+			}
+			facts = append(facts, bound)
+		}
+		if l.Above == nil || l.Above.Above == nil || bound.Code != FactBoundWeight && bound.Code != FactBoundFIFO {
+			return out, facts
+		}
+		l = l.Above
+	}
+}
+
+// bound says what keeps the fair share of an element from being more.
+func (l *Level) bound(k resource.Kind) Fact {
+	s, f := l.Share, l.fact()
+	f.Resource, f.Value = k.String(), s.FairShare[k]
+	switch {
+	case s.DemandShare[k] <= s.FairShare[k]+resource.LargeEpsilon:
+		f.Code, f.Bound = FactBoundDemand, s.DemandShare[k]
+		f.Text = fmt.Sprintf("%s has all that it could use: its demand is %s", l.name(), percent(s.DemandShare[k]))
+	case s.FairShare[k] >= 1-resource.LargeEpsilon:
+		f.Code, f.Bound = FactBoundLimit, 1
+		f.Text = fmt.Sprintf("%s has all %s of the tree as its fair share", l.name(), k)
+	case len(s.Children) == 0 && Packed(s, k):
+		f.Code, f.Bound = FactBoundNodes, s.BestAllocation[k]
+		f.Text = fmt.Sprintf("no more jobs of %s would fit on the nodes than those that make up %s, even if it had all nodes", l.name(), percent(s.BestAllocation[k]))
+	case s.LimitsShare[k] <= s.FairShare[k]+resource.LargeEpsilon:
+		f.Code, f.Bound = FactBoundLimit, s.LimitsShare[k]
+		f.Text = fmt.Sprintf("%s may have no more than %s: by its resource_limits, its max_share_ratio, or the nodes of its filter", l.name(), percent(s.LimitsShare[k]))
+	case len(s.Children) > 0 && content(s, k):
+		f.Code = FactBoundBelow
+		f.Text = fmt.Sprintf("nothing below %s can have more: by its limits, or for no more jobs fit on the nodes", l.name())
+	case l.Above == nil:
+		return Fact{}
+	case l.FIFO == 1:
+		// It is first: what binds the pool binds it.
+		return Fact{Code: FactBoundFIFO}
+	case l.FIFO > 1:
+		f.Code, f.Count, f.Pool = FactBoundFIFO, int64(l.FIFO), l.Above.Pool
+		f.Text = fmt.Sprintf("%s is the %s in FIFO pool %q: those before it get all that they can use first", l.name(), ordinal(l.FIFO), l.Above.Pool)
+	case s.Parts().Proportional[k] <= resource.Epsilon && s.FairShare[k] > resource.Epsilon:
+		f.Code, f.Bound, f.Pool = FactBoundGuarantee, s.StrongGuaranteeShare[k], l.Above.Pool
+		f.Text = fmt.Sprintf("%s has what it is guaranteed and no more: guarantees leave nothing in pool %q to be shared by weight", l.name(), l.Above.Pool)
+	default:
+		var weights float64
+		n := 0
+		for _, sibling := range l.siblings() {
+			if wantsMore(sibling, k) || sibling == s {
+				weights += sibling.Weight
+				n++
+			}
+		}
+		if n == 1 && s.Weight > 0 {
+			// Nobody shares with it: what binds the pool binds it.
+			return Fact{Code: FactBoundWeight}
+		}
+		f.Code, f.Pool, f.Bound, f.Count = FactBoundWeight, l.Above.Pool, l.Above.Share.FairShare[k], int64(n)
+		f.Text = fmt.Sprintf("%s has weight %.4g of %.4g in pool %q, which has %s for all below it: %d there could use more", l.name(), s.Weight, weights, l.Above.Pool, percent(l.Above.Share.FairShare[k]), n)
+	}
+	return f
+}
+
+// Packed reports whether the fair share of an operation is all that its jobs can make up
+// on the nodes.
+func Packed(s *fairshare.Element, k resource.Kind) bool {
+	return s.BestAllocation[k] <= s.FairShare[k]+resource.LargeEpsilon && s.BestAllocation[k] < 1
+}
+
+// content reports whether an element has all that it, or what is below it, could use and
+// may have.
+func content(s *fairshare.Element, k resource.Kind) bool {
+	if min(s.DemandShare[k], s.LimitsShare[k]) <= s.FairShare[k]+resource.LargeEpsilon {
+		return true
+	}
+	return len(s.Children) > 0 && !slices.ContainsFunc(s.Children, func(c *fairshare.Element) bool { return !content(c, k) })
+}
+
+// wantsMore reports whether an element could use more than its fair share.
+func wantsMore(s *fairshare.Element, k resource.Kind) bool {
+	return s.DemandShare[k] > s.FairShare[k]+resource.LargeEpsilon
+}
+
+// Greatest is the resource that the fair share is greatest in, or else the demand.
+func Greatest(s *fairshare.Element) resource.Kind {
+	of := s.FairShare
+	if of.IsZero() {
+		of = s.DemandShare
+	}
+	return of.MaxKind(resource.CPU)
+}
+
+// Ahead is what is before an operation in its FIFO pool: Running jobs, and Jobs to start of
+// Waiting operations, of which First is served first.
+type Ahead struct {
+	Jobs             int64
+	Waiting, Running int
+	First            scheduling.OperationID
+}
+
+// Behind says why what is freed is not for an operation of such a status, whatever lacks: it
+// comes after others in a FIFO pool, or has no fair share. Nil: it may be for it.
+func Behind(l *Level, k resource.Kind, status preemption.Status, ahead func() Ahead) *Fact {
+	switch {
+	case status == preemption.BelowFairShare:
+		return nil
+	case l.FIFO > 1 && l.bound(k).Code == FactBoundFIFO:
+		return l.behindOthers(ahead())
+	case l.Share.FairShare.MaxComponent() > resource.Epsilon:
+		return nil
+	}
+	return l.shareless(k)
+}
+
+// behindOthers says what those have to start that come before an operation in its FIFO
+// pool.
+func (l *Level) behindOthers(b Ahead) *Fact {
+	f := Fact{Code: FactFIFO, Pool: l.Above.Pool, Operation: b.First, Count: b.Jobs, Of: int64(l.FIFO - 1)}
+	f.Text = fmt.Sprintf("%s in FIFO order of pool %q", ordinal(l.FIFO), f.Pool)
+	switch {
+	case b.First == "":
+		f.Text += fmt.Sprintf(": those before it have no more jobs to start, and %s %s", grouped(int64(b.Running)), plural(b.Running, "job that runs", "jobs that run"))
+	case b.Waiting == 1:
+		f.Text += fmt.Sprintf(": %s %s of operation %s %s before it", grouped(f.Count), plural(f.Count, "job", "jobs"), b.First, isOrAre(f.Count))
+	default:
+		f.Text += fmt.Sprintf(": %s jobs of %d operations are before it, first those of operation %s", grouped(f.Count), b.Waiting, b.First)
+	}
+	return &f
+}
+
+// shareless says why an operation has no fair share.
+func (l *Level) shareless(k resource.Kind) *Fact {
+	f := &Fact{Code: FactNoShare}
+	if l.Share.DemandShare.IsZero() {
+		f.Text = "it has no fair share yet: that follows from its jobs with the next update"
+		return f
+	}
+	const leftovers = "it gets only what all others leave"
+	for ; l.Above != nil; l = l.Above {
+		f.Pool = l.Pool
+		switch s := l.Share; {
+		case s.Weight == 0:
+			f.Setting, f.Text = "weight", fmt.Sprintf("it has no fair share: %s has weight 0, so %s", l.name(), leftovers)
+			return f
+		case s.LimitsShare[k] <= resource.Epsilon:
+			f.Setting, f.Text = "resource_limits", fmt.Sprintf("it has no fair share: the resource_limits, the max_share_ratio or the nodes of the filter of %s leave it no %s", l.name(), k)
+			return f
+		case l.FIFO > 1 && l.Above.Share.FairShare.MaxComponent() > resource.Epsilon:
+			f.Code, f.Text = FactFIFO, fmt.Sprintf("%s is the %s in FIFO pool %q: those before it get all that they can use first", l.name(), ordinal(l.FIFO), l.Above.Pool)
+			return f
+		case l.Above.Share.FairShare.MaxComponent() > resource.Epsilon:
+			f.Text = fmt.Sprintf("it has no fair share: guarantees of others take all that pool %q has", l.Above.Pool)
+			if s.Gang {
+				f.Text = fmt.Sprintf("it has no fair share: as a gang it has all or nothing, and what pool %q has for it is not enough for all of its jobs", l.Above.Pool)
+			}
+			return f
+		}
+	}
+	f.Pool, f.Text = "", "it has no fair share: the tree has none to give"
+	return f
+}
+
+// grouped writes a large number for people.
+func grouped(n int64) string {
+	if n < 1000 {
+		return fmt.Sprint(n)
+	}
+	return fmt.Sprintf("%s,%03d", grouped(n/1000), n%1000)
+}
+
+func plural[N int | int64](n N, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}

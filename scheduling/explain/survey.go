@@ -1,0 +1,218 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"weir/scheduling"
+	"weir/scheduling/allocation"
+	"weir/scheduling/resource"
+)
+
+// MaxPlaces bounds how far the order of scheduling is followed for those who ask.
+const MaxPlaces = 1000
+
+// Survey is the nodes of the tree, each as it was when it was looked at, the order of
+// scheduling, and those that compete in it. One at a time may read it.
+type Survey struct {
+	Rows []Row
+	// Order are the operations with jobs to start whose turn is next, no more than
+	// MaxPlaces of Waiting.
+	Order   []scheduling.OperationID
+	Waiting int
+	Contest Contest
+	// classes are the rows by what they have in common; counts remembers what came of a
+	// look at them.
+	classes []class
+	counts  map[question]NodeCounts
+}
+
+// Row is a node in a survey.
+type Row struct {
+	Node                scheduling.NodeID
+	Limits, Free, Spare resource.Amounts
+	Takes               []bool
+	// Attempted is when preemption was tried there last.
+	Attempted   time.Time
+	Schedulable bool
+}
+
+// class is alike nodes.
+type class struct {
+	Row
+	nodes int
+}
+
+// position is the place of an operation in the order, from 1; 0: it has none, or it is too
+// far behind.
+func (s *Survey) position(id scheduling.OperationID) int { return slices.Index(s.Order, id) + 1 }
+
+// classify sorts the rows, and puts alike ones together.
+func (s *Survey) classify() {
+	if s.counts != nil {
+		return
+	}
+	s.counts = map[question]NodeCounts{}
+	slices.SortFunc(s.Rows, func(a, b Row) int { return cmp.Compare(a.Node, b.Node) })
+	type state struct {
+		limits, free, spare resource.Amounts
+		takes               string
+		schedulable         bool
+	}
+	found := map[state]int{}
+	for _, r := range s.Rows {
+		l := state{r.Limits, r.Free, r.Spare, string(allocation.AppendTakes(nil, r.Takes)), r.Schedulable}
+		i, known := found[l]
+		if !known {
+			i = len(s.classes)
+			found[l] = i
+			s.classes = append(s.classes, class{Row: r})
+		}
+		s.classes[i].nodes++
+	}
+}
+
+// reach calls with the nodes that could hold a job if they were empty.
+func (s *Survey) reach(gates []Gate, needs resource.Amounts, with func(r *Row)) {
+	for i := range s.Rows {
+		r := &s.Rows[i]
+		if r.Schedulable && failing(gates, r.Takes) < 0 && needs.Fits(r.Limits) {
+			with(r)
+		}
+	}
+}
+
+// scarce is the resource that keeps a job from starting: the one that most nodes have too
+// little of, and of several that of which it needs the greatest part.
+func (s *Survey) scarce(nodes NodeCounts, needs resource.Amounts) resource.Kind {
+	parts := resource.Share(needs, s.Contest.Total)
+	scarce := most(nodes.LackingBy)
+	for k := range resource.Kind(resource.Count) {
+		if nodes.LackingBy[k] == nodes.LackingBy[scarce] && parts[k] > parts[scarce] {
+			scarce = k
+		}
+	}
+	return scarce
+}
+
+// reachOf is the part of the nodes that filters take.
+func (s *Survey) reachOf(gates []Gate) float64 {
+	all, taken := 0, 0
+	for i := range s.classes {
+		if r := &s.classes[i]; r.Schedulable {
+			all += r.nodes
+			if failing(gates, r.Takes) < 0 {
+				taken += r.nodes
+			}
+		}
+	}
+	return float64(taken) / float64(max(all, 1))
+}
+
+// holds reports whether some node could hold a job if it were empty.
+func (s *Survey) holds(needs resource.Amounts) bool {
+	return slices.ContainsFunc(s.classes, func(c class) bool { return c.Schedulable && needs.Fits(c.Limits) })
+}
+
+// NodeCounts says of the nodes of the tree, each once, what becomes of a job there now.
+type NodeCounts struct {
+	// All are the nodes that have registered: those below, together.
+	All int
+	// Closed nodes are drained or have not been heard of, Unmatched ones have other tags
+	// than are asked for, TooSmall ones could not hold the job if they were empty, Full
+	// ones have too little free, and what is free on Held ones is kept for others. The job
+	// could start on those that Fit.
+	Closed, Unmatched, TooSmall, Full, Held, Fit int
+	// SmallBy and LackingBy count, by resource, those that are too small or too full in it.
+	SmallBy, LackingBy [resource.Count]int
+	// UnmatchedBy are the filters, that of the operation first, which the nodes fail.
+	UnmatchedBy []FilterCount
+}
+
+// FilterCount says how many nodes a filter leaves out.
+type FilterCount struct {
+	// Pool has the filter; empty: the operation.
+	Pool   scheduling.PoolName
+	Filter string
+	Nodes  int
+}
+
+// Gate is a filter on the way from an operation to the root, with its place in Row.Takes.
+type Gate struct {
+	// Pool is empty for the operation.
+	Pool   scheduling.PoolName
+	Filter string
+	At     int
+}
+
+// question is what nodes are looked at for: what a job needs, and the filters.
+type question struct {
+	needs resource.Amounts
+	gates string
+}
+
+// failing is the first of the filters that does not take a node; -1: all do.
+func failing(gates []Gate, takes []bool) int {
+	return slices.IndexFunc(gates, func(g Gate) bool { return !takes[g.At] })
+}
+
+// count says what becomes of a job on the nodes.
+func (s *Survey) count(gates []Gate, needs resource.Amounts) NodeCounts {
+	s.classify()
+	q := question{needs: needs}
+	for _, g := range gates {
+		q.gates += fmt.Sprintf("%q %d ", g.Pool, g.At)
+	}
+	c, known := s.counts[q]
+	if !known {
+		c = s.look(gates, needs)
+		s.counts[q] = c
+	}
+	return c
+}
+
+// look is count without memory.
+func (s *Survey) look(gates []Gate, needs resource.Amounts) NodeCounts {
+	var c NodeCounts
+	unmatched := make([]int, len(gates))
+	for i := range s.classes {
+		r := &s.classes[i]
+		c.All += r.nodes
+		fails := failing(gates, r.Takes)
+		switch {
+		case !r.Schedulable:
+			c.Closed += r.nodes
+		case fails >= 0:
+			c.Unmatched += r.nodes
+			unmatched[fails] += r.nodes
+		case !needs.Fits(r.Limits):
+			c.TooSmall += r.nodes
+			lacking(&c.SmallBy, needs, r.Limits, r.nodes)
+		case !needs.Fits(r.Free):
+			c.Full += r.nodes
+			lacking(&c.LackingBy, needs, r.Free, r.nodes)
+		case !needs.Fits(r.Spare):
+			c.Held += r.nodes
+			lacking(&c.LackingBy, needs, r.Spare, r.nodes)
+		default:
+			c.Fit += r.nodes
+		}
+	}
+	for i, g := range gates {
+		if unmatched[i] > 0 {
+			c.UnmatchedBy = append(c.UnmatchedBy, FilterCount{Pool: g.Pool, Filter: g.Filter, Nodes: unmatched[i]})
+		}
+	}
+	return c
+}
+
+// lacking counts nodes by the resources of which there is too little.
+func lacking(by *[resource.Count]int, needs, has resource.Amounts, nodes int) {
+	for i := range resource.Count {
+		if k := resource.Kind(i); needs.Of(k) > has.Of(k) {
+			by[k] += nodes
+		}
+	}
+}
