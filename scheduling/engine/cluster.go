@@ -1,8 +1,12 @@
 package engine
 
 import (
+	"slices"
+
 	"weir/scheduling"
+	"weir/scheduling/allocation"
 	"weir/scheduling/fairshare"
+	"weir/scheduling/pooltree"
 	"weir/scheduling/resource"
 )
 
@@ -72,4 +76,121 @@ func (cl *cluster) countMemory() {
 	for bytes, count := range nodes {
 		cl.memory = append(cl.memory, fairshare.NodeMemory{Bytes: bytes, Nodes: count})
 	}
+}
+
+// filters are the node filters that pools and operations have, each once. A node
+// knows by place which of them take it.
+type filters struct {
+	all []filter
+	// free are the places that nobody has.
+	free []int
+	// edits grows when a place gets another filter.
+	edits uint64
+}
+
+type filter struct {
+	pooltree.Filter
+	users int
+	// total is the resources of the nodes that it takes and that may run jobs, awaited that
+	// of those that are about to be heard again.
+	total, awaited resource.Amounts
+}
+
+// useFilter returns the place of a filter, which one more element has now.
+func (cl *cluster) useFilter(f pooltree.Filter) int {
+	if f.Empty() {
+		return allocation.NoFilter
+	}
+	for i := range cl.filters.all {
+		if known := &cl.filters.all[i]; known.users > 0 && known.String() == f.String() {
+			known.users++
+			return i
+		}
+	}
+	at := len(cl.filters.all)
+	if n := len(cl.filters.free); n > 0 {
+		at, cl.filters.free = cl.filters.free[n-1], cl.filters.free[:n-1]
+	} else {
+		cl.filters.all = append(cl.filters.all, filter{})
+	}
+	cl.filters.all[at] = filter{Filter: f, users: 1}
+	cl.filters.edits++
+	for _, n := range cl.nodes {
+		if n.matchOne(cl.filters.all, at); n.takes[at] {
+			cl.filters.all[at].count(n, resource.Amounts.Add)
+		}
+	}
+	return at
+}
+
+// dropFilter takes back a use.
+func (cl *cluster) dropFilter(at int) {
+	if at == allocation.NoFilter {
+		return
+	}
+	f := &cl.filters.all[at]
+	if f.users--; f.users == 0 {
+		*f = filter{}
+		cl.filters.free = append(cl.filters.free, at)
+	}
+}
+
+// changeFilter is useFilter of a filter in place of another one.
+func (cl *cluster) changeFilter(at int, to pooltree.Filter) int {
+	changed := cl.useFilter(to)
+	cl.dropFilter(at)
+	return changed
+}
+
+// matchOne finds whether the filter at a place, which may be a new one, takes the node.
+func (n *node) matchOne(all []filter, at int) {
+	takes := all[at].Match(n.tags)
+	switch more := len(all) - len(n.takes); {
+	case more > 0:
+		n.takes = append(n.takes, make([]bool, more)...)
+	case n.takes[at] != takes:
+		n.takes = slices.Clone(n.takes)
+	default:
+		return
+	}
+	n.takes[at] = takes
+}
+
+// match finds which filters take the node.
+func (n *node) match(all []filter) {
+	n.takes = make([]bool, len(all))
+	for i := range all {
+		n.takes[i] = all[i].users > 0 && all[i].Match(n.tags)
+	}
+}
+
+// count adds what a node offers, or is about to, to the cluster and to the filters that
+// take it, or takes it away.
+func (cl *cluster) count(n *node, add func(resource.Amounts, resource.Amounts) resource.Amounts) {
+	cl.total, cl.awaited = add(cl.total, n.offer()), add(cl.awaited, n.expected())
+	for i := range cl.filters.all {
+		if f := &cl.filters.all[i]; f.users > 0 && n.takes[i] {
+			f.count(n, add)
+		}
+	}
+}
+
+func (f *filter) count(n *node, add func(resource.Amounts, resource.Amounts) resource.Amounts) {
+	f.total, f.awaited = add(f.total, n.offer()), add(f.awaited, n.expected())
+}
+
+// limitsOf is what fair shares take for the limits of an element: what was set, and
+// what the nodes have that its own filter takes (F.2). While nodes have the time to come
+// back to a new leader, it is no less than that part of the nodes that are there which
+// the filter takes of all that are, or will be.
+func (cl *cluster) limitsOf(set resource.Amounts, at int) resource.Amounts {
+	if at == allocation.NoFilter {
+		return set
+	}
+	f := &cl.filters.all[at]
+	if cl.moment.connected || cl.awaited.IsZero() {
+		return set.Min(f.total)
+	}
+	part := resource.Share(f.total.Add(f.awaited), cl.total.Add(cl.awaited))
+	return set.Min(f.total.Max(part.Amounts(cl.total)))
 }

@@ -94,7 +94,12 @@ func setShare(e *fairshare.Element, o pooltree.PoolOptions, effective pooltree.E
 	e.InferWeight = !effective.Weighted
 	e.MaxShareRatio = or(o.MaxShareRatio, fairshare.NoShareRatio)
 	p := e.Pool
-	p.Mode, p.SortBy = mode(effective.Mode), sortKeys(effective.FIFOSort)
+	p.Mode, p.SortBy = modes[effective.Mode], make([]fairshare.SortKey, 0, len(effective.FIFOSort))
+	for _, name := range effective.FIFOSort {
+		if key, known := sortKeys[name]; known {
+			p.SortBy = append(p.SortBy, key)
+		}
+	}
 	p.StrongGuarantee = fairshare.Guarantee{}
 	if g := o.StrongGuarantee; g != nil {
 		p.StrongGuarantee = fairshare.Guarantee{Amounts: g.Amounts, Named: g.Named}
@@ -107,7 +112,7 @@ func setShare(e *fairshare.Element, o pooltree.PoolOptions, effective pooltree.E
 	p.Integral = fairshare.Integral{AcceptsFreeVolume: true}
 	if g := o.Integral; g != nil {
 		p.Integral = fairshare.Integral{
-			Type:                  guaranteeType(o.Guarantee()),
+			Type:                  guaranteeTypes[o.Guarantee()],
 			Flow:                  g.ResourceFlow.Or(resource.Amounts{}),
 			Burst:                 g.BurstGuarantee.Or(resource.Amounts{}),
 			RelaxedMultiplier:     or(g.RelaxedMultiplier, 0),
@@ -117,38 +122,14 @@ func setShare(e *fairshare.Element, o pooltree.PoolOptions, effective pooltree.E
 	}
 }
 
-func mode(name string) fairshare.Mode {
-	if name == pooltree.FIFO {
-		return fairshare.FIFO
+// The words of settings.
+var (
+	modes          = map[string]fairshare.Mode{pooltree.FIFO: fairshare.FIFO}
+	guaranteeTypes = map[string]fairshare.GuaranteeType{pooltree.Burst: fairshare.Burst, pooltree.Relaxed: fairshare.Relaxed}
+	sortKeys       = map[string]fairshare.SortKey{
+		pooltree.SortByWeight: fairshare.ByWeight, pooltree.SortByStartTime: fairshare.ByStartTime, pooltree.SortByPendingJobCount: fairshare.ByPendingJobs,
 	}
-	return fairshare.FairShare
-}
-
-func guaranteeType(name string) fairshare.GuaranteeType {
-	switch name {
-	case pooltree.Burst:
-		return fairshare.Burst
-	case pooltree.Relaxed:
-		return fairshare.Relaxed
-	default:
-		return fairshare.NoIntegral
-	}
-}
-
-func sortKeys(names []string) []fairshare.SortKey {
-	keys := make([]fairshare.SortKey, 0, len(names))
-	for _, name := range names {
-		switch name {
-		case pooltree.SortByWeight:
-			keys = append(keys, fairshare.ByWeight)
-		case pooltree.SortByStartTime:
-			keys = append(keys, fairshare.ByStartTime)
-		case pooltree.SortByPendingJobCount:
-			keys = append(keys, fairshare.ByPendingJobs)
-		}
-	}
-	return keys
-}
+)
 
 func choice(set *bool) fairshare.Choice {
 	switch {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -249,19 +250,16 @@ func (e *Engine) Snapshot() Snapshot {
 	}
 	slices.SortFunc(s.Operations, func(a, b OperationView) int { return cmp.Compare(a.ID, b.ID) })
 	e.tree.number(s.Operations)
-	s.Nodes = make([]NodeView, 0, len(e.cluster.nodes))
-	for _, n := range e.cluster.nodes {
-		s.Nodes = append(s.Nodes, NodeView{ID: n.id, Tags: slices.Clone(n.tags), Limits: n.limits, Usage: n.usage,
-			Leaving: n.leaving, Claimed: n.claimed, Known: n.known, Schedulable: n.schedulable, Attempted: n.attempted, Overcommitted: n.overcommitted})
-	}
-	for i := range s.Nodes {
-		if r := e.cluster.nodes[s.Nodes[i].ID].reserved; r.pool != nil {
-			s.Nodes[i].Reserved = r.operation.ID
+	nodes := slices.SortedFunc(maps.Values(e.cluster.nodes), func(a, b *node) int { return cmp.Compare(a.id, b.id) })
+	s.Nodes = make([]NodeView, 0, len(nodes))
+	for _, n := range nodes {
+		v := NodeView{ID: n.id, Tags: slices.Clone(n.tags), Limits: n.limits, Usage: n.usage,
+			Leaving: n.leaving, Claimed: n.claimed, Known: n.known, Schedulable: n.schedulable, Attempted: n.attempted, Overcommitted: n.overcommitted}
+		if n.reserved.pool != nil {
+			v.Reserved = n.reserved.operation.ID
 		}
-	}
-	slices.SortFunc(s.Nodes, func(a, b NodeView) int { return cmp.Compare(a.ID, b.ID) })
-	for i := range s.Nodes {
-		for _, c := range e.cluster.nodes[s.Nodes[i].ID].claims {
+		s.Nodes = append(s.Nodes, v)
+		for _, c := range n.claims {
 			s.Claims = append(s.Claims, c.view())
 		}
 	}

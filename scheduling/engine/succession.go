@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
+	"math"
 	"slices"
+	"time"
 
 	"weir/scheduling"
 	"weir/scheduling/option"
+	"weir/scheduling/pooltree"
 	"weir/scheduling/preemption"
 	"weir/scheduling/resource"
 )
@@ -146,4 +149,132 @@ func (tr *tree) digest() uint64 {
 type digested struct {
 	known   bool
 	age, of uint64
+}
+
+// What an engine goes on from that is made while the cluster runs: what has been left by
+// preemptions that another engine planned, and what that one tells of them.
+
+// AddClaim holds resources of a node for a job for which others have been told to go
+// there. They may have gone, or be told of by Leave later. Operations, demand and
+// allocations come first. A claim whose job is not wanted any more is left out.
+func (e *Engine) AddClaim(id scheduling.NodeID, b Beneficiary, planned, expires time.Time) error {
+	n := e.cluster.node(id)
+	if e.claims.findClaim(n, b, planned) != nil {
+		return fmt.Errorf("add claim of operation %s on node %s: %w", b.Operation, id, ErrExists)
+	}
+	if c := e.claims.claimAgain(n, b, planned); c != nil {
+		c.expires, c.restored = expires, true
+		e.claims.trim(n)
+	}
+	e.cluster.forgetNode(n)
+	return nil
+}
+
+// EndClaims gives back what is held on a node that is lost: jobs that wait for it may
+// start elsewhere.
+func (e *Engine) EndClaims(id scheduling.NodeID) {
+	n := e.cluster.nodes[id]
+	for n != nil && len(n.claims) > 0 {
+		e.claims.endClaim(n.claims[len(n.claims)-1], ClaimNodeLost)
+	}
+}
+
+// SetRate tells when jobs of a pool, and of those below it, were preempted within the last
+// minute. A pool that is not known is left out.
+func (e *Engine) SetRate(id scheduling.PoolID, times []time.Time) {
+	for _, p := range e.tree.pools {
+		if p.id != id {
+			continue
+		}
+		for _, at := range slices.SortedFunc(slices.Values(times), time.Time.Compare) {
+			p.rate.Take(at)
+		}
+	}
+}
+
+// SetAttempted tells when preemption was tried last on a node: it is tried again when the
+// backoff is over. A node that is not known is left out.
+func (e *Engine) SetAttempted(id scheduling.NodeID, at time.Time) {
+	if n := e.cluster.nodes[id]; n != nil && at.After(n.attempted) {
+		n.attempted = at
+	}
+}
+
+// limited returns those of p and the pools above it that have a rate limit, by id; rated
+// says that some have one.
+func (p *pool) limited(rated bool) (ids []scheduling.PoolID) {
+	if !rated {
+		return nil
+	}
+	for ; p != nil; p = p.parent {
+		if p.effective.Preemption.RateLimit != pooltree.NoRateLimit && p.id != 0 {
+			ids = append(ids, p.id)
+		}
+	}
+	return ids
+}
+
+// PoolVolume is what has to be remembered of a pool from one Tick to the next, and
+// from one leader to the next (G7).
+type PoolVolume struct {
+	Pool scheduling.PoolName
+	// ID is the pool under whatever name; 0: the one of the name.
+	ID scheduling.PoolID
+	// Volume has accumulated and was not spent.
+	Volume resource.Volume
+	// Rest is fairshare.Pool's.
+	Rest float64
+	// LastShareRatio was granted by the last Tick, to be paid by the next one.
+	LastShareRatio float64
+}
+
+// Volumes returns the pools that have volume or owe some, sorted by name, and the
+// time of the last Tick, to which they belong.
+func (e *Engine) Volumes() (at time.Time, volumes []PoolVolume) {
+	for name, p := range e.tree.pools {
+		if p := p.share.Pool; !p.Volume.IsZero() || p.LastShareRatio != 0 {
+			volumes = append(volumes, PoolVolume{Pool: name, ID: e.tree.pools[name].id, Volume: p.Volume, Rest: p.Rest, LastShareRatio: p.LastShareRatio})
+		}
+	}
+	slices.SortFunc(volumes, func(a, b PoolVolume) int { return cmp.Compare(a.Pool, b.Pool) })
+	return e.tree.shares.Updated, volumes
+}
+
+// SetVolumes goes on from what Volumes returned: at the next Tick, the time since
+// then flows in and is paid. It fails, and changes nothing, when a pool is not
+// known or what it has cannot be.
+func (e *Engine) SetVolumes(at time.Time, volumes []PoolVolume) error {
+	pools := make([]*pool, len(volumes))
+	for i, v := range volumes {
+		pools[i] = e.tree.poolOf(v)
+		switch {
+		case pools[i] == nil:
+			return fmt.Errorf("set volume of pool %q: %w", v.Pool, ErrUnknown)
+		case v.Volume.Min(resource.Volume{}) != resource.Volume{}:
+			return fmt.Errorf("set volume of pool %q: %+v is negative", v.Pool, v.Volume)
+		case math.IsNaN(v.Rest) || math.IsInf(v.Rest, 0):
+			return fmt.Errorf("set volume of pool %q: rest %v is no number", v.Pool, v.Rest)
+		case !(v.LastShareRatio >= 0 && v.LastShareRatio <= 1+resource.LargeEpsilon):
+			return fmt.Errorf("set volume of pool %q: last share ratio %v is not a number from 0 to 1", v.Pool, v.LastShareRatio)
+		}
+	}
+	for i, v := range volumes {
+		p := pools[i].share.Pool
+		p.Volume, p.LastShareRatio, p.Rest = v.Volume, v.LastShareRatio, v.Rest
+	}
+	e.tree.shares.Updated = at
+	return nil
+}
+
+// poolOf returns the pool of a volume, nil when there is none.
+func (tr *tree) poolOf(v PoolVolume) *pool {
+	if p := tr.pools[v.Pool]; v.ID == 0 || p != nil && p.id == v.ID {
+		return p
+	}
+	for _, p := range tr.pools {
+		if p.id == v.ID {
+			return p
+		}
+	}
+	return nil
 }

@@ -1,11 +1,16 @@
 package engine
 
 import (
+	"fmt"
+	"slices"
+	"time"
+
 	"weir/scheduling"
 	"weir/scheduling/allocation"
 	"weir/scheduling/fairshare"
 	"weir/scheduling/pooltree"
 	"weir/scheduling/preemption"
+	"weir/scheduling/resource"
 )
 
 // tree is the pools and the operations in them.
@@ -55,4 +60,195 @@ func (tr *tree) bounds(op *operation) preemption.Bounds {
 // allowsAggressive reports whether an operation can be preempted aggressively.
 func (tr *tree) allowsAggressive(op *operation) bool {
 	return op.pool.effective.Preemption.AllowAggressive && (!op.Gang || tr.moment.settings.Preemption.AggressiveForGangs)
+}
+
+// pool is a pool of the tree.
+type pool struct {
+	element
+	name scheduling.PoolName
+	// id stays when the name changes; 0: it goes by its name.
+	id         scheduling.PoolID
+	parent     *pool
+	pools      []*pool
+	operations []*operation
+	// effective are the settings that hold.
+	effective pooltree.Effective
+	// promised is what guarantees alone give it, as a part of the cluster.
+	promised resource.Vector
+	// excess is what it has beyond its fair share, excesses what the pools right below have in
+	// sum, in the round excessIn.
+	excess, excesses resource.Amounts
+	excessIn         uint64
+	// way is the selection in which an operation below may gain, branch leads to it. beside is
+	// what those beside the branch would give back then, by pools below; served: one of the
+	// pools on the branch has its fair share.
+	way    uint64
+	branch *allocation.Element
+	beside resource.Amounts
+	served bool
+	// reserves is on how many nodes something is kept for a job below it; once misses of them
+	// were in vain, one after the other, there are no more until keeps.
+	reserves int64
+	misses   int
+	keeps    time.Time
+	// failed is the last round in which it starved and no victims were found for so much.
+	failed    uint64
+	failedFor resource.Amounts
+	// latest is the update for which the latest of what it has beyond its fair share were found.
+	latest uint64
+	// paid is what volume paid for at the last update.
+	paid resource.Vector
+	// rate are the preemptions of the last minute, where they are limited.
+	rate preemption.Rate
+	// surplus: none of its operations is scheduled, see update.surplus.
+	surplus bool
+}
+
+func newPool(name scheduling.PoolName) *pool {
+	p := &pool{name: name, element: newElement(fairshare.NewPool(string(name)), allocation.NewPool(string(name)))}
+	p.order.SetOwner(p)
+	return p
+}
+
+// SetPool puts a pool below its parent, with this weight: a new one, or one that
+// is there with all that is below it.
+func (e *Engine) SetPool(name, parent scheduling.PoolName, weight float64) error {
+	above := e.tree.pools[parent]
+	if above == nil {
+		return fmt.Errorf("set pool %q: parent %q: %w", name, parent, ErrUnknown)
+	}
+	if name == scheduling.RootPool {
+		return fmt.Errorf("set pool %q: %w", name, pooltree.ErrRootPool)
+	}
+	if err := pooltree.ValidateWeight(weight); err != nil {
+		return fmt.Errorf("set pool %q: %w", name, err)
+	}
+	p := e.tree.pools[name]
+	if p == nil {
+		p = newPool(name)
+		e.tree.setEffective(p, e.tree.ofPool)
+		e.tree.pools[name] = p
+	}
+	for q := above; q != nil; q = q.parent {
+		if q == p {
+			return fmt.Errorf("set pool %q: parent %q: %w", name, parent, pooltree.ErrCycle)
+		}
+	}
+	p.share.Weight, p.share.InferWeight = weight, false
+	if p.parent != above {
+		e.reservations.unreserve(p.order)
+		p.detach()
+		p.attach(above)
+		e.cluster.layout++
+	}
+	e.moment.changed()
+	return nil
+}
+
+// RemovePool removes a pool that holds neither pools nor operations.
+func (e *Engine) RemovePool(name scheduling.PoolName) error {
+	p := e.tree.pools[name]
+	switch {
+	case name == scheduling.RootPool:
+		return fmt.Errorf("remove pool %q: %w", name, pooltree.ErrRootPool)
+	case p == nil:
+		return fmt.Errorf("remove pool %q: %w", name, ErrUnknown)
+	case len(p.pools)+len(p.operations) > 0:
+		return fmt.Errorf("remove pool %q: %w: it has %d pools and %d operations", name, ErrInUse, len(p.pools), len(p.operations))
+	}
+	p.detach()
+	e.cluster.dropFilter(p.filter)
+	delete(e.tree.pools, name)
+	e.moment.stale = true
+	return nil
+}
+
+// renamePools gives pools the names that they have in tree. A pool whose name has
+// gone to another one gets a name that none can have, until it goes too.
+func (tr *tree) renamePools(tree pooltree.Tree) {
+	known := make(map[scheduling.PoolID]*pool, len(tr.pools))
+	for _, p := range tr.pools {
+		known[p.id] = p
+	}
+	to := map[*pool]scheduling.PoolName{}
+	for _, p := range tree.Pools() {
+		if p.ID == 0 {
+			continue
+		}
+		here := tr.pools[p.Name]
+		if here != nil && (here.id == p.ID || here.id == 0) {
+			continue
+		}
+		if here != nil && to[here] == "" {
+			to[here] = scheduling.PoolName(fmt.Sprintf("$%d", here.id))
+		}
+		if renamed := known[p.ID]; renamed != nil {
+			to[renamed] = p.Name
+		}
+	}
+	for p := range to {
+		delete(tr.pools, p.name)
+	}
+	for p, name := range to {
+		p.rename(name)
+		tr.pools[name] = p
+	}
+}
+
+// rename gives a pool below the root another name.
+func (p *pool) rename(to scheduling.PoolName) {
+	p.name, p.share.ID = to, string(to)
+	above := p.parent.order
+	// Siblings that are equal otherwise are in the order of their names.
+	p.order.Detach()
+	p.order.Rename(string(to))
+	p.order.Attach(above)
+	for _, op := range p.operations {
+		op.Pool = to
+	}
+}
+
+func (p *pool) attach(above *pool) {
+	p.parent = above
+	above.pools = append(above.pools, p)
+	above.share.Children = append(above.share.Children, p.share)
+	p.order.Attach(above.order)
+}
+
+func (p *pool) detach() {
+	if p.parent == nil {
+		return
+	}
+	p.parent.pools = without(p.parent.pools, p)
+	p.parent.share.Children = without(p.parent.share.Children, p.share)
+	p.order.Detach()
+	p.parent = nil
+}
+
+func without[T comparable](all []T, one T) []T {
+	if i := slices.Index(all, one); i >= 0 {
+		return slices.Delete(all, i, i+1)
+	}
+	return all
+}
+
+// Pools returns every pool before those below it, the root first, by name. It costs
+// time in proportion to their number. What is guaranteed is that of the last Snapshot.
+func (e *Engine) Pools() []PoolView {
+	return e.tree.viewPool(e.tree.root, make([]PoolView, 0, len(e.tree.pools)))
+}
+
+// Below reports whether, as of the last Tick, somebody is below its fair share, or its min
+// share, and so may come to starve.
+func (e *Engine) Below() bool { return e.update.below }
+
+// Pressing reports whether, as of the last Tick, a heartbeat of a node on which nothing
+// has ended may come to something: because some starve or limits are exceeded, because a
+// gang waits for room, or because operations are preempted ahead of need.
+func (e *Engine) Pressing() (now, gracefully bool) {
+	now = e.repair.exceeded || len(e.reservations.reserved) > 0 || slices.ContainsFunc(e.gangs.all, func(g *gang) bool { return g.missing() > 0 && g.waiting() > 0 && !g.out })
+	for _, starving := range e.stages.starving {
+		now = now || len(starving) > 0
+	}
+	return now, e.graceful.any
 }
