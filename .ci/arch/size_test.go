@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"go/ast"
 	"path"
-	"slices"
 )
 
 const (
@@ -13,12 +12,6 @@ const (
 	// maxFiles is how many files a package may have, tests and generated code aside.
 	maxFiles = 50
 )
-
-// oversized lists what is still too large, as "folder.Type" and "folder". Nothing is added here.
-var oversized = []string{
-	"scheduling/engine.Engine", "scheduling/engine", "scheduling/allocation.Element", "actors/scheduler.Tree",
-	"api/spec.options",
-}
 
 // checkSize refuses types with too many methods and packages with too many files.
 func checkSize(repo *repository) []breach {
@@ -37,14 +30,14 @@ func checkSize(repo *repository) []breach {
 				}
 			}
 		}
-		if len(code) > maxFiles && !slices.Contains(oversized, dir) {
+		if len(code) > maxFiles {
 			out = append(out, breach{code[0].path, 1, fmt.Sprintf("package %s has %d files, more than %d", path.Base(dir), len(code), maxFiles),
 				"move an idea of its own to a package of its own"})
 		}
 		for _, f := range code {
 			for _, t := range declaredTypes(f.syntax) {
 				name := t.Name.Name
-				if methods[name] > maxMethods && !slices.Contains(oversized, dir+"."+name) {
+				if methods[name] > maxMethods {
 					out = append(out, breach{f.path, f.line(t.Pos()), fmt.Sprintf("%s has %d methods, more than %d", name, methods[name], maxMethods),
 						"give a concern, with the fields that it owns, a type of its own"})
 				}
