@@ -218,15 +218,15 @@ func TestExplainSaysWhoWasAsked(t *testing.T) {
 		job  *statepb.FinishedJob
 		want string
 	}{
-		"it was asked":               {&statepb.FinishedJob{Pid: 7, AbortReason: "preemption", Stop: asked}, "it had to leave for others, and had not left by itself in time (preemption)"},
-		"it was killed at once":      {&statepb.FinishedJob{Pid: 7, AbortReason: "preemption", Stop: killed}, "it had to leave for others (preemption)"},
-		"it was not told yet":        {&statepb.FinishedJob{Pid: 7, AbortReason: "preemption", Stop: held}, "it had to leave for others (preemption)"},
-		"it never ran":               {&statepb.FinishedJob{AbortReason: "preemption", Stop: asked}, "it had to leave for others (preemption)"},
-		"it had saved its state":     {&statepb.FinishedJob{Pid: 7, AbortReason: "preemption", Stop: asked, Acknowledged: true}, "it had to leave for others (preemption); it had said that its state is saved"},
-		"nothing is known":           {&statepb.FinishedJob{Pid: 7, AbortReason: "preemption"}, "it had to leave for others (preemption)"},
-		"its node was to be empty":   {&statepb.FinishedJob{Pid: 7, AbortReason: "interruption_timeout", Stop: drained}, "it was asked to leave and had not in time (interruption_timeout)"},
-		"the same before it has run": {&statepb.FinishedJob{AbortReason: "interruption_timeout", Stop: drained}, "it had to leave (interruption_timeout)"},
-		"another reason":             {&statepb.FinishedJob{Pid: 7, AbortReason: "user_request", Stop: asked}, "a user asked for it (user_request)"},
+		"it was asked":               {&statepb.FinishedJob{Pid: 7, AbortReason: "preemption", Stop: asked}, "it was preempted and did not stop in time (preemption)"},
+		"it was killed at once":      {&statepb.FinishedJob{Pid: 7, AbortReason: "preemption", Stop: killed}, "it was preempted (preemption)"},
+		"it was not told yet":        {&statepb.FinishedJob{Pid: 7, AbortReason: "preemption", Stop: held}, "it was preempted (preemption)"},
+		"it never ran":               {&statepb.FinishedJob{AbortReason: "preemption", Stop: asked}, "it was preempted (preemption)"},
+		"it had saved its state":     {&statepb.FinishedJob{Pid: 7, AbortReason: "preemption", Stop: asked, Acknowledged: true}, "it was preempted (preemption); it had reported its state as saved"},
+		"nothing is known":           {&statepb.FinishedJob{Pid: 7, AbortReason: "preemption"}, "it was preempted (preemption)"},
+		"its node was to be empty":   {&statepb.FinishedJob{Pid: 7, AbortReason: "interruption_timeout", Stop: drained}, "it was asked to stop and did not in time (interruption_timeout)"},
+		"the same before it has run": {&statepb.FinishedJob{AbortReason: "interruption_timeout", Stop: drained}, "it had to stop (interruption_timeout)"},
+		"another reason":             {&statepb.FinishedJob{Pid: 7, AbortReason: "user_request", Stop: asked}, "a user requested it (user_request)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			test.job.State, test.job.FinishTime = "aborted", timestamppb.New(begin.Add(time.Minute))

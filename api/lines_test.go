@@ -97,7 +97,7 @@ func TestLinesComeAtOnce(t *testing.T) {
 	s.must(&commandpb.EditTree{User: "oda", Edits: []*commandpb.TreeEdit{{Edit: &commandpb.TreeEdit_Create{Create: &statepb.Pool{Name: "shop"}}}}})
 	next(`"kind":"pool_created"`)
 	s.handler.Close()
-	next(`{"error":{"code":"unavailable","message":"read events: replica r1 is stopping: ask another one"}`)
+	next(`{"error":{"code":"unavailable","message":"read events: replica r1 is stopping: use another one"}`)
 	if lines.Scan() {
 		t.Errorf("behind the last line: %q", lines.Text())
 	}
@@ -113,12 +113,12 @@ func TestWrongCallsAreAdvised(t *testing.T) {
 		status                   int
 		code, want               string
 	}{
-		"no such kind":          {"POST", "EventService/Read", "application/json", `{"kinds": ["none"]}`, 400, apipb.CodeInvalidArgument, `kind \"none\": there is none`},
+		"no such kind":          {"POST", "EventService/Read", "application/json", `{"kinds": ["none"]}`, 400, apipb.CodeInvalidArgument, `kind \"none\": unknown`},
 		"no such field":         {"POST", "EventService/Read", "application/json", `{"before": 1}`, 400, "", `unknown field \"before\"`},
 		"nothing":               {"POST", "EventService/Read", "application/json", ``, 400, "", "the body is empty; send {} at least"},
 		"packed otherwise":      {"POST", "EventService/Read", "application/json", `{}`, 400, "", `Content-Encoding \"br\": use gzip or none`},
 		"packed, and is not":    {"POST", "EventService/Read", "application/json", `{}`, 400, "", "read request: "},
-		"no such operation":     {"POST", "OperationService/Watch", "application/json", `{"operation": "nope"}`, 404, "unknown_operation", `there is no operation \"nope\"`},
+		"no such operation":     {"POST", "OperationService/Watch", "application/json", `{"operation": "nope"}`, 404, "unknown_operation", `operation \"nope\" not found`},
 		"too large":             {"POST", "EventService/Read", "application/json", `{"node": "` + strings.Repeat("n", 4<<10) + `"}`, 429, "", "larger than configured max"},
 		"another type, stream":  {"POST", "EventService/Read", "text/plain", `{}`, 415, "", `Content-Type \"text/plain\" is not one of this call: POST an object of JSON, such as {}, with Content-Type: application/json`},
 		"the form of curl":      {"POST", "OperationService/List", "application/x-www-form-urlencoded", `{}`, 415, "", "with Content-Type: application/json"},

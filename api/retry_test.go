@@ -119,7 +119,7 @@ func TestRetriesThatCannotBe(t *testing.T) {
 		"a service":                         {"*service", "failed", "nothing_to_retry", `the jobs of task "t" are never done (restart_completed_jobs)`},
 		"a service, what is left":           {"*service", "unfinished", "nothing_to_retry", `do not stand for themselves (restart_completed_jobs)`},
 		"one that ended before it had jobs": {"*early", "unfinished", "nothing_to_retry", "it ended before it had jobs"},
-		"one that is not known":             {"nope", "failed", "unknown_operation", `there is no operation "nope"`},
+		"one that is not known":             {"nope", "failed", "unknown_operation", `operation "nope" not found`},
 		"jobs that are not said":            {"*well", "", "invalid_argument", `jobs "": write failed or unfinished`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -266,6 +266,6 @@ func TestSettingsOfTheEnvironment(t *testing.T) {
 	})
 	t.Run("an endpoint that is not an http:// or https:// URL", func(t *testing.T) {
 		t.Setenv("AWS_ENDPOINT_URL", "localhost:9000")
-		wantError(t, list(t, storage.Config{}, "s3://data/file"), `endpoint "localhost:9000" is no URL`)
+		wantError(t, list(t, storage.Config{}, "s3://data/file"), `endpoint "localhost:9000" is not an http:// or https:// URL`)
 	})
 }

@@ -63,7 +63,7 @@ func TestChaosProgress(t *testing.T) {
 	}), "\n")
 	want := `3/8 faults (kill 2, cut 1), now cut r1
 leader none, 4 operations, 16 jobs
-77 submitted, the last 0.3 s ago, worst gap 1.5 s`
+77 submitted, last 0.3 s ago, longest gap 1.5 s`
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

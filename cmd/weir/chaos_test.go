@@ -152,8 +152,8 @@ func TestChaosKinds(t *testing.T) {
 		"without root":        {chaosFlags{timing: "fast"}, noRoot, noRoot, ""},
 		"slow elections":      {chaosFlags{timing: "default"}, fault.Kinds, []fault.Kind{fault.Kill, fault.Pause, fault.Cut, fault.Hang}, ""},
 		"some":                {chaosFlags{timing: "fast", only: []string{"cut", "kill"}}, fault.Kinds, []fault.Kind{fault.Kill, fault.Cut}, ""},
-		"cuts without root":   {chaosFlags{timing: "fast", only: []string{"cut"}}, noRoot, nil, "--only cut: it cannot be done here"},
-		"late with slow ones": {chaosFlags{timing: "default", only: []string{"late"}}, fault.Kinds, nil, "--only late: it cannot be done here"},
+		"cuts without root":   {chaosFlags{timing: "fast", only: []string{"cut"}}, noRoot, nil, "--only cut: not possible here"},
+		"late with slow ones": {chaosFlags{timing: "default", only: []string{"late"}}, fault.Kinds, nil, "--only late: not possible here"},
 		"what nobody can":     {chaosFlags{timing: "fast", only: []string{"fire"}}, fault.Kinds, nil, `--only: fault "fire"`},
 	} {
 		t.Run(name, func(t *testing.T) {

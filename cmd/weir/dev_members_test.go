@@ -76,7 +76,7 @@ func TestHintsOfOtherFolders(t *testing.T) {
 		"elsewhere":     {secure, "/other/.weir", "need no flags", "weir dev down --dir /other/.weir"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if hint := findHint(test.record, test.dir); !strings.HasSuffix(hint, test.want) && !strings.Contains(hint, test.want+":") {
+			if hint := findHint(test.record, test.dir); !strings.HasSuffix(hint, test.want) && !strings.Contains(hint, test.want+";") {
 				t.Errorf("it says %q, want %q", hint, test.want)
 			}
 			if down := downCommand(test.dir); down != test.wantDown {

@@ -24,7 +24,7 @@ func TestAssignments(t *testing.T) {
 		"an object":                {given: []string{"resource_limits={cpu: 2, memory: 4GiB}"}, want: map[string]any{"resource_limits": map[string]any{"cpu": 2.0, "memory": "4GiB"}}},
 		"in a group":               {given: []string{"integral_guarantees/guarantee_type=burst"}, want: map[string]any{"integral_guarantees/guarantee_type": "burst"}},
 		"the default":              {given: []string{"weight="}, unset: []string{"mode"}, want: map[string]any{"weight": nil, "mode": nil}},
-		"no =":                     {given: []string{"weight"}, refusal: "there is no ="},
+		"no =":                     {given: []string{"weight"}, refusal: "missing ="},
 		"an unknown option":        {given: []string{"wieght=1"}, refusal: "did you mean weight?"},
 		"twice":                    {given: []string{"weight=1", "weight=2"}, refusal: "option weight is given twice"},
 		"twice, by its other name": {given: []string{"min_share_resources={cpu: 1}"}, unset: []string{"strong_guarantee_resources"}, refusal: "is given twice"},

@@ -107,7 +107,7 @@ func TestProtection(t *testing.T) {
 		wantErr string
 	}{
 		"credentials of this process":       {flags: security{credentials: folder}, role: identity.Agent},
-		"credentials of another role":       {flags: security{credentials: folder}, role: identity.Replica, wantErr: `are of agent "n1", not of replica "n1"`},
+		"credentials of another role":       {flags: security{credentials: folder}, role: identity.Replica, wantErr: `are for agent "n1", not for replica "n1"`},
 		"no credentials":                    {role: identity.Agent, wantErr: "--credentials is needed"},
 		"a folder that is not there":        {flags: security{credentials: filepath.Join(dir, "none")}, role: identity.Agent, wantErr: "none"},
 		"plaintext must be asked for":       {flags: security{insecure: true}, role: identity.Agent},

@@ -135,7 +135,7 @@ func badAgents(t *testing.T, c *cluster) {
 	operation := c.start(t, one(small(3, "run", dir, release)))
 	before := c.runs(t, operation, 3)
 	second := c.launch("second n1", c.launcher, c.agentFlags("n1", "--data", c.data("second n1"))...)
-	second.says(t, "in use by another agent")
+	second.says(t, "in use by another connected agent")
 	for name, test := range map[string]struct {
 		more     []string
 		wantCode int

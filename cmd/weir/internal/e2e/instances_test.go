@@ -176,7 +176,7 @@ func gracefulAbort(t *testing.T, c *cluster, service, dir string) {
 			return ""
 		})
 	}
-	wantIn(t, "op abort", c.cli(t, "op", "abort", service, "--interrupt-timeout", "2m"), []string{"2m0s to leave"})
+	wantIn(t, "op abort", c.cli(t, "op", "abort", service, "--interrupt-timeout", "2m"), []string{"2m0s to stop"})
 	for _, in := range c.instances(t, service, map[string]int{"draining": 3, "live": 0}) {
 		if in.GetState() == "draining" && in.GetReason() != "operation_abort" {
 			t.Errorf("%v leaves, want it for the abort of its operation", in)

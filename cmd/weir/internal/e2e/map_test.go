@@ -301,7 +301,7 @@ func leavesTheirs(t *testing.T, c *cluster) {
 	wantIn(t, "the operation's error", protojson.Format(c.ends(t, operation, "failed").GetResult()), []string{dir + "/out", "already exists"})
 	// The next one does not even begin.
 	op := c.ends(t, c.start(t, spec), "failed")
-	wantIn(t, "the operation's error", protojson.Format(op.GetResult()), []string{dir + "/out", "exists already: move it away"})
+	wantIn(t, "the operation's error", protojson.Format(op.GetResult()), []string{dir + "/out", "already exists: move it away"})
 	if read(t, dir+"/out") != "theirs" {
 		t.Error("the output is not theirs any more")
 	}
