@@ -83,7 +83,7 @@ func TestSweepFaults(t *testing.T) {
 			`line 5, column 40: tasks.t.cookies[6]: is the text "0-", not a cookie: write a number from 0, or a range such as 7-9`,
 		}},
 		"cookies beyond the last": {jobs("cookies: [0, 1-3]"), []string{`line 5, column 14: tasks.t.cookies: 3 is not below job_count, 2: cookies are 0 to 1`}},
-		"a cookie twice": {jobs("cookies: [0-1, 1]"), []string{`line 5, column 14: tasks.t.cookies: 1 is there twice: each job runs once`}},
-		"no cookies":     {jobs("cookies: []"), []string{`line 5, column 14: tasks.t.cookies: it is empty: write cookies, such as [3, 7-9], or leave it out for all jobs`}},
+		"a cookie twice":          {jobs("cookies: [0-1, 1]"), []string{`line 5, column 14: tasks.t.cookies: 1 is there twice: each job runs once`}},
+		"no cookies":              {jobs("cookies: []"), []string{`line 5, column 14: tasks.t.cookies: it is empty: write cookies, such as [3, 7-9], or leave it out for all jobs`}},
 	})
 }
