@@ -142,7 +142,7 @@ func (c Chart) draw(on draw.Canvas) error {
 	grid := plotter.NewGrid()
 	grid.Vertical.Color, grid.Horizontal.Color = color.Gray{0xe4}, color.Gray{0xe4}
 	p.Add(grid)
-	p.Legend.Top, p.Legend.Padding, p.Legend.ThumbnailWidth = true, vg.Points(3), vg.Points(22)
+	p.Legend.Top, p.Legend.Left, p.Legend.Padding, p.Legend.ThumbnailWidth = true, true, vg.Points(3), vg.Points(22)
 	end, top := 0.0, c.Top
 	for _, s := range c.Series {
 		points, err := s.points()
@@ -171,11 +171,12 @@ func (c Chart) draw(on draw.Canvas) error {
 	}
 	legend := p.Legend
 	p.Legend = plot.NewLegend()
-	// The legend has a column of its own, so that it hides nothing.
+	// The legend has a column of its own, so that it hides nothing, with room for fonts that are
+	// wider than the picture's.
 	box := legend.Rectangle(on)
-	side := box.Max.X - box.Min.X + vg.Points(14)
+	side := 1.15*(box.Max.X-box.Min.X) + vg.Points(14)
 	p.Draw(draw.Crop(on, vg.Points(4), -side, vg.Points(4), -vg.Points(4)))
-	legend.Draw(draw.Crop(on, 0, -vg.Points(4), 0, -vg.Points(30)))
+	legend.Draw(draw.Crop(on, on.Max.X-on.Min.X-side+vg.Points(10), 0, 0, -vg.Points(30)))
 	return nil
 }
 
