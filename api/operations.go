@@ -58,12 +58,18 @@ func (s operations) described(m *apipb.StartRequest) (described *statepb.Operati
 	case m.GetMutationId() == "":
 	case mutation != "" && mutation != m.GetMutationId():
 		return nil, "", fmt.Errorf("mutation_id %q differs from the spec's, %q: give only one", m.GetMutationId(), mutation)
-	case len(m.GetMutationId()) > spec.MaxMutationIDBytes:
-		return nil, "", fmt.Errorf("mutation_id has %d bytes: at most %d", len(m.GetMutationId()), spec.MaxMutationIDBytes)
 	default:
 		mutation = m.GetMutationId()
 	}
-	return described, mutation, nil
+	return described, mutation, checkMutationID(mutation)
+}
+
+// checkMutationID returns an error for a mutation id that is too long to be kept.
+func checkMutationID(id string) error {
+	if len(id) > spec.MaxMutationIDBytes {
+		return fmt.Errorf("mutation_id has %d bytes: at most %d", len(id), spec.MaxMutationIDBytes)
+	}
+	return nil
 }
 
 // List shows operations, latest start first.

@@ -31,6 +31,9 @@ func (s operations) Retry(ctx context.Context, req *connect.Request[apipb.RetryO
 		return nil, fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument,
 			fmt.Sprintf("%s: jobs %q: write %s or %s", what, m.GetJobs(), retryFailed, retryUnfinished))
 	}
+	if err := checkMutationID(m.GetMutationId()); err != nil {
+		return nil, fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument, what+": "+err.Error())
+	}
 	var again *statepb.OperationSpec
 	out := &apipb.RetryOperationResponse{}
 	err := s.read(ctx, what, func(st *state.State) error {

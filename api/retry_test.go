@@ -133,6 +133,10 @@ func TestRetriesThatCannotBe(t *testing.T) {
 			}
 		})
 	}
+	long := fmt.Sprintf(`{"operation": "*aborted", "jobs": "unfinished", "mutation_id": "%s"}`, strings.Repeat("m", 129))
+	if got := s.post("OperationService/Retry", long); got.header.Get(apipb.HeaderCode) != "invalid_argument" || !strings.Contains(got.raw, "mutation_id has 129 bytes: at most 128") {
+		t.Errorf("a long mutation id: %d %s", got.status, got.raw)
+	}
 	// One that an earlier version started does not say which jobs failed.
 	s.must(&commandpb.StartOperation{OperationId: "old", User: "ann", Spec: &statepb.OperationSpec{
 		Type: "vanilla", MaxFailedJobCount: 1, Tasks: []*statepb.TaskSpec{{Name: "t", JobCount: 1, Argv: []string{"run"}}},
