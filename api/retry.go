@@ -35,50 +35,71 @@ func (s operations) Retry(ctx context.Context, req *connect.Request[apipb.RetryO
 		return nil, fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument, what+": "+err.Error())
 	}
 	var again *statepb.OperationSpec
+	var bounded []string
 	out := &apipb.RetryOperationResponse{}
 	err := s.read(ctx, what, func(st *state.State) error {
+		// The alias may be that of the retry by now.
+		if started, ok := st.OperationByMutation(scheduling.User(caller(ctx).Name), m.GetMutationId()); ok {
+			out.OperationId, out.RetryOf, out.Repeated = started.GetId(), started.GetRetryOf(), true
+			again, bounded = started.GetSpec(), st.Bounded(started)
+			return nil
+		}
 		op, err := find(st, m.GetOperation())
 		if err != nil {
 			return err
 		}
 		out.RetryOf = op.GetId()
-		if again, out.JobCount, err = retried(st, op, m.GetJobs()); err != nil {
-			return err
+		again, err = retried(st, op, m.GetJobs())
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if !out.GetRepeated() {
+		result, err := s.propose(ctx, what, &commandpb.StartOperation{
+			OperationId: s.cfg.NewID(), User: caller(ctx).Name, MutationId: m.GetMutationId(), Spec: again, RetryOf: out.GetRetryOf(), CountFailures: true,
+			Time: timestamppb.New(s.cfg.Now()),
+		})
+		if err != nil {
+			return nil, err
 		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
+		started := result.GetStartOperation()
+		out.OperationId, out.Repeated, bounded = started.GetOperationId(), started.GetRepeated(), started.GetWarnings()
 	}
-	result, err := s.propose(ctx, what, &commandpb.StartOperation{
-		OperationId: s.cfg.NewID(), User: caller(ctx).Name, MutationId: m.GetMutationId(), Spec: again, RetryOf: out.GetRetryOf(), CountFailures: true,
-		Time: timestamppb.New(s.cfg.Now()),
-	})
-	if err != nil {
-		return nil, err
-	}
-	started := result.GetStartOperation()
-	out.OperationId, out.Repeated = started.GetOperationId(), started.GetRepeated()
-	out.Warnings = s.warnings(again, started.GetWarnings())
+	out.JobCount = jobsOf(again)
+	out.Warnings = s.warnings(again, bounded)
 	return connect.NewResponse(out), nil
 }
 
+// jobsOf returns how many jobs an operation of this spec has.
+func jobsOf(described *statepb.OperationSpec) (jobs int64) {
+	for _, task := range described.GetTasks() {
+		if len(task.GetCookies()) == 0 {
+			jobs += int64(task.GetJobCount())
+		}
+		for _, r := range task.GetCookies() {
+			jobs += int64(r.GetEnd() - r.GetBegin())
+		}
+	}
+	return jobs
+}
+
 // retried returns the spec of an operation that has ended, with those of its jobs alone that
-// did not complete, and how many these are.
-func retried(st *state.State, op *statepb.Operation, which string) (again *statepb.OperationSpec, jobs int64, err error) {
+// did not complete.
+func retried(st *state.State, op *statepb.Operation, which string) (again *statepb.OperationSpec, err error) {
 	refuse := func(format string, args ...any) error {
 		return fail(connect.CodeFailedPrecondition, apipb.CodeNothingToRetry, fmt.Sprintf("retry operation %s: ", op.GetId())+fmt.Sprintf(format, args...))
 	}
 	switch now, err := lifecycle.ParseState(op.GetState()); {
 	case err != nil:
-		return nil, 0, err
+		return nil, err
 	case !now.Terminal():
-		return nil, 0, fail(connect.CodeFailedPrecondition, state.CodeInvalidOperationState,
+		return nil, fail(connect.CodeFailedPrecondition, state.CodeInvalidOperationState,
 			fmt.Sprintf("retry operation %s: it is %s: wait until it has ended, or end it first", op.GetId(), op.GetState()))
 	case len(op.GetTasks()) == 0:
-		return nil, 0, refuse("it ended before it had jobs: start it again as it was")
+		return nil, refuse("it ended before it had jobs: start it again as it was")
 	case op.GetSpec().GetType() != lifecycle.Vanilla:
-		return nil, 0, refuse("an operation of type %s is one output of all its jobs: start it again as it was", op.GetSpec().GetType())
+		return nil, refuse("an operation of type %s is one output of all its jobs: start it again as it was", op.GetSpec().GetType())
 	}
 	again = proto.CloneOf(op.GetSpec())
 	again.Tasks = nil
@@ -98,23 +119,22 @@ func retried(st *state.State, op *statepb.Operation, which string) (again *state
 			// It is never done, so nothing of it is left undone.
 			service = task.GetName()
 		case why != "":
-			return nil, 0, refuse("the jobs of task %q do not stand for themselves (%s): start the operation again as it was", task.GetName(), why)
+			return nil, refuse("the jobs of task %q do not stand for themselves (%s): start the operation again as it was", task.GetName(), why)
 		default:
-			jobs += left.Len()
 			again.Tasks = append(again.GetTasks(), withCookies(described, left))
 		}
 	}
 	switch {
-	case jobs > 0:
-		return again, jobs, nil
+	case len(again.GetTasks()) > 0:
+		return again, nil
 	case service != "":
-		return nil, 0, refuse("the jobs of task %q are never done (restart_completed_jobs): start the operation again as it was", service)
+		return nil, refuse("the jobs of task %q are never done (restart_completed_jobs): start the operation again as it was", service)
 	case unfinished > 0 && !op.GetCountFailures() && op.GetFailedJobCount() > 0:
-		return nil, 0, refuse("which of its jobs failed is not known, for an earlier version started it, and %d have not completed: retry those that are unfinished", unfinished)
+		return nil, refuse("which of its jobs failed is not known, for an earlier version started it, and %d have not completed: retry those that are unfinished", unfinished)
 	case unfinished > 0:
-		return nil, 0, refuse("none of its jobs failed, and %d have not completed: retry those that are unfinished", unfinished)
+		return nil, refuse("none of its jobs failed, and %d have not completed: retry those that are unfinished", unfinished)
 	}
-	return nil, 0, refuse("all of its jobs have completed")
+	return nil, refuse("all of its jobs have completed")
 }
 
 // unfinishedOf returns the cookies of a task that have not completed.

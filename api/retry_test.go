@@ -51,6 +51,12 @@ func TestRetry(t *testing.T) {
 	repeated := s.get("OperationService/Retry", `{"operation": "`+first+`", "jobs": "failed", "mutation_id": "again"}`)
 	want(t, repeated, second, "operation_id")
 	want(t, repeated, true, "repeated")
+	// The alias has gone on to the retry, which has not ended.
+	repeated = s.get("OperationService/Retry", request)
+	want(t, repeated, second, "operation_id")
+	want(t, repeated, true, "repeated")
+	want(t, repeated, first, "retry_of")
+	want(t, repeated, "3", "job_count")
 
 	op = at(t, s.get("OperationService/Get", `{"operation": "*sweep"}`), "operation")
 	want(t, op, second, "id")
