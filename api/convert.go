@@ -34,7 +34,7 @@ func errorOf(e *statepb.Error) *apipb.Error {
 }
 
 // resultOf shows why an operation failed. Jobs fail while it ends too: what failed too often is
-// counted as in all that is shown beside it.
+// counted as those before the limit was reached.
 func resultOf(op *statepb.Operation) *apipb.Error {
 	out := errorOf(op.GetResult())
 	if out.GetCode() != int32(lifecycle.CodeMaxFailedJobs) {
@@ -43,7 +43,7 @@ func resultOf(op *statepb.Operation) *apipb.Error {
 	failed := op.GetFailedJobCount()
 	for _, task := range op.GetTasks() {
 		if out.GetAttributes()["limited"] == "task" && out.GetAttributes()["task"] == task.GetName() {
-			failed = task.GetCounters().GetFailed()
+			failed = state.CountedFailures(describedTask(op, task.GetName()), task)
 		}
 	}
 	out.Attributes = maps.Clone(out.GetAttributes())

@@ -44,3 +44,22 @@ func TestFailedJobsAreCountedAlike(t *testing.T) {
 		})
 	}
 }
+
+// TestFailuresOfATaskWithAttempts: in the error of a task with max_attempts those failed jobs are
+// counted that are compared with its limit: the last of each cookie that is given up.
+func TestFailuresOfATaskWithAttempts(t *testing.T) {
+	s := newSite(t)
+	id := s.runAs(sweepBody(3, `, "max_attempts": 2, "max_failed_job_count": 1`, ""), 3, "a1", "b1", "c1")
+	for _, job := range []string{"a1", "b1", "c1"} {
+		s.finish(id, job, "failed")
+	}
+	// A job of one of the cookies again.
+	s.grants(id, "again")
+	s.finish(id, "again", "failed")
+	op := at(t, s.get("OperationService/Get", fmt.Sprintf(`{"operation": "%s"}`, id)), "operation")
+	want(t, op, "failing", "state")
+	want(t, op, "task", "result", "attributes", "limited")
+	want(t, op, "1", "result", "attributes", "max_failed_job_count")
+	want(t, op, "1", "result", "attributes", "failed_job_count")
+	want(t, op, "4", "progress", "failed")
+}

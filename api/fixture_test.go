@@ -141,10 +141,17 @@ func (s *site) leadsTo(operation string, count int, jobs ...string) {
 			Memory: &statepb.TaskMemory{Profile: "ads/nightly", Reserve: &statepb.JobReserve{User: size.GetMemory()}},
 		}}},
 	)
+	s.grants(operation, jobs...)
+}
+
+// grants has the named jobs of a task t run.
+func (s *site) grants(operation string, jobs ...string) {
+	s.t.Helper()
 	grants := &commandpb.StartAllocations{Term: 1}
 	for _, job := range jobs {
 		grants.Grants = append(grants.Grants, &commandpb.Grant{
-			JobId: job, OperationId: operation, Task: "t", Node: "n1", NodeIncarnation: 1, Resources: size,
+			JobId: job, OperationId: operation, Task: "t", Node: "n1", NodeIncarnation: 1,
+			Resources: &statepb.Resources{UserSlots: 1, CpuHundredths: 100, Memory: 1 << 20},
 		})
 	}
 	s.must(grants)

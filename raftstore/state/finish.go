@@ -325,7 +325,7 @@ func failureLimit(o *operation, j *statepb.FinishedJob) *statepb.Error {
 	}
 	attributes := map[string]string{"job_id": j.GetJobId(), "task": j.GetTask(), "node": j.GetNode()}
 	failed, limit := o.record.GetFailedJobCount(), int64(spec.GetMaxFailedJobCount())
-	taskFailed, taskLimit := countedFailures(spec.GetTasks()[i], o.record.GetTasks()[i]), int64(spec.GetTasks()[i].GetMaxFailedJobCount())
+	taskFailed, taskLimit := CountedFailures(spec.GetTasks()[i], o.record.GetTasks()[i]), int64(spec.GetTasks()[i].GetMaxFailedJobCount())
 	switch {
 	case failed >= limit:
 		attributes["limited"] = "operation"

@@ -97,9 +97,9 @@ func (c jobChange) giveUp(o *operation, task int, cookie scheduling.Cookie, j *s
 	o.record.GivenUpError = why
 }
 
-// countedFailures returns how many failed jobs of a task count against max_failed_job_count:
+// CountedFailures returns how many failed jobs of a task count against max_failed_job_count:
 // where they have several attempts, the last ones.
-func countedFailures(spec *statepb.TaskSpec, t *statepb.Task) int64 {
+func CountedFailures(spec *statepb.TaskSpec, t *statepb.Task) int64 {
 	if spec.GetMaxAttempts() > 0 {
 		return t.GetCounters().GetGivenUp()
 	}

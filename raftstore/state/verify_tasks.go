@@ -30,7 +30,7 @@ func verifyTasks(o *operation) error {
 				return fmt.Errorf("task %q: %w", t.GetName(), err)
 			}
 		}
-		failed += countedFailures(o.record.GetSpec().GetTasks()[i], t)
+		failed += CountedFailures(o.record.GetSpec().GetTasks()[i], t)
 	}
 	if failed != o.record.GetFailedJobCount() {
 		return fmt.Errorf("%d failed jobs, tasks count %d", o.record.GetFailedJobCount(), failed)
