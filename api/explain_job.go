@@ -94,11 +94,11 @@ func ended(job *apipb.Job, f *explainpb.Fact) *explainpb.Fact {
 	case lifecycle.JobCompleted.String():
 		f.Code, f.Text = factJobCompleted, fmt.Sprintf("it completed at %s", clock(job.GetFinishTime()))
 		if job.GetRerun() {
-			f.Text += "after an interruption, and runs again"
+			f.Text += ", after an interruption, and runs again"
 		}
 	case lifecycle.JobFailed.String():
 		f.Code, f.Count = factJobFailed, int64(job.GetExitCode())
-		f.Text = fmt.Sprintf("it failed at %s%s: its cookie is rerun if the operation continues", clock(job.GetFinishTime()), exitText(job.GetExitCode()))
+		f.Text = fmt.Sprintf("it failed at %s%s: %s", clock(job.GetFinishTime()), exitText(job.GetExitCode()), afterFailure(job))
 	default:
 		f.Code, f.Setting = factJobAborted, job.GetAbortReason()
 		f.Text = fmt.Sprintf("it was aborted at %s: %s", clock(job.GetFinishTime()), abortText(job))
@@ -107,6 +107,14 @@ func ended(job *apipb.Job, f *explainpb.Fact) *explainpb.Fact {
 		}
 	}
 	return f
+}
+
+// afterFailure says what becomes of the cookie of a job that failed.
+func afterFailure(job *apipb.Job) string {
+	if job.GetGivenUp() {
+		return fmt.Sprintf("its cookie is given up (max_attempts %d)", job.GetMaxAttempts())
+	}
+	return "its cookie is rerun if the operation continues"
 }
 
 // exitText is the exit code of a job, of which there is none when it never started, or a

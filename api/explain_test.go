@@ -150,14 +150,19 @@ func TestExplainByTheScheduler(t *testing.T) {
 	}
 }
 
-func TestExplainFailedJobs(t *testing.T) {
-	for code, want := range map[int32]string{
-		3:  "it failed at 2026-01-01T00:00:00Z with exit code 3: its cookie is rerun if the operation continues",
-		-1: "it failed at 2026-01-01T00:00:00Z: its cookie is rerun if the operation continues",
+func TestExplainEndedJobs(t *testing.T) {
+	for want, job := range map[string]*apipb.Job{
+		"it failed at 2026-01-01T00:00:00Z with exit code 3: its cookie is rerun if the operation continues": {State: "failed", ExitCode: 3},
+		"it failed at 2026-01-01T00:00:00Z: its cookie is rerun if the operation continues":                  {State: "failed", ExitCode: -1, Failures: 1},
+		"it failed at 2026-01-01T00:00:00Z: its cookie is given up (max_attempts 2)": {
+			State: "failed", ExitCode: -1, Failures: 2, MaxAttempts: 2, GivenUp: true,
+		},
+		"it completed at 2026-01-01T00:00:00Z":                                        {State: "completed"},
+		"it completed at 2026-01-01T00:00:00Z, after an interruption, and runs again": {State: "completed", Rerun: true},
 	} {
-		at := timestamppb.New(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
-		if f := verdictOfJob(&apipb.Job{State: "failed", ExitCode: code, FinishTime: at}); f.GetText() != want {
-			t.Errorf("exit code %d: %q, want %q", code, f.GetText(), want)
+		job.FinishTime = timestamppb.New(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+		if f := verdictOfJob(job); f.GetText() != want {
+			t.Errorf("%v: %q, want %q", job, f.GetText(), want)
 		}
 	}
 }
