@@ -62,6 +62,11 @@ func (t Timing) wait() time.Duration {
 	return time.Duration(float64(t.Lease)*(1+t.Drift)) + t.Kill
 }
 
+// silence is after how long a node counts as unheard: one heartbeat before its agent may end its
+// jobs, but not as long as a heartbeat is late by less than half a period. Validate keeps it within
+// the lease.
+func (t Timing) silence() time.Duration { return max(t.Lease-t.Heartbeat, t.Heartbeat*3/2) }
+
 // Session is what the leader knows of an agent beside the committed state. The
 // zero value is a node that has not been heard.
 type Session struct {
@@ -196,11 +201,8 @@ func (s *Session) hear(now time.Time, jobs []*actorpb.HeldJob) {
 // Live reports whether the agent is registered in this term and its lease holds.
 func (s *Session) Live(now time.Time) bool { return s.incarnation != 0 && now.Before(s.expires) }
 
-// Silent is when the node counts as unheard unless it is heard before: a heartbeat's period
-// before its agent may end its jobs.
-func (s *Session) Silent() time.Time {
-	return s.expires.Add(s.timing.Lease - s.timing.Heartbeat - s.timing.wait())
-}
+// Silent is when the node counts as unheard unless it is heard before.
+func (s *Session) Silent() time.Time { return s.expires.Add(s.timing.silence() - s.timing.wait()) }
 
 // Expires is when the node counts as lost unless it is heard before.
 func (s *Session) Expires() time.Time { return s.expires }

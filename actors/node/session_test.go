@@ -166,6 +166,28 @@ func TestLease(t *testing.T) {
 	}
 }
 
+// TestSilence: a node counts as unheard a heartbeat before the end of its lease, and never because
+// of a heartbeat that is a little late, however short the lease.
+func TestSilence(t *testing.T) {
+	for lease, want := range map[time.Duration]time.Duration{
+		2000 * time.Millisecond: 1500 * time.Millisecond,
+		2400 * time.Millisecond: 1500 * time.Millisecond,
+		3 * time.Second:         2 * time.Second,
+		5 * time.Second:         4 * time.Second,
+	} {
+		timing := DefaultTiming()
+		timing.Heartbeat, timing.Lease = time.Second, lease
+		if err := timing.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		s := NewSession(noon, timing)
+		s.Open(noon, registration(7))
+		if got := s.Silent().Sub(noon); got != want {
+			t.Errorf("lease %s: unheard after %s, want %s", lease, got, want)
+		}
+	}
+}
+
 func TestHeartbeatsThatAreNotTaken(t *testing.T) {
 	tests := map[string]struct {
 		heartbeat *actorpb.Heartbeat
