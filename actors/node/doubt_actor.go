@@ -8,7 +8,7 @@ func (a *nodeActor) trust() {
 	if !a.cfg.Words.Unheard(a.cfg.ID) {
 		return
 	}
-	if _, granted, _ := a.cfg.State.Node(a.cfg.ID); a.session.Whole(granted) {
+	if _, granted, _ := a.cfg.State.Node(a.cfg.ID); a.session.Trust(granted) {
 		a.cfg.Words.Say(a.cfg.ID, false)
 	}
 }
@@ -25,6 +25,7 @@ func (a *nodeActor) silent(ctx actor.Context) {
 
 // doubt says that the node is unheard: it may be dead. Nobody asks of one without jobs.
 func (a *nodeActor) doubt() {
+	a.session.Doubt()
 	if _, granted, _ := a.cfg.State.Node(a.cfg.ID); len(granted) > 0 {
 		a.cfg.Words.Say(a.cfg.ID, true)
 	}

@@ -81,11 +81,22 @@ func (s *Session) Compare(now time.Time, granted []Granted) Difference {
 	return diff
 }
 
-// Whole reports whether no granted job has ended or vanished, as far as the agent has said.
-func (s *Session) Whole(granted []Granted) bool {
-	return !slices.ContainsFunc(granted, func(g Granted) bool {
-		return g.Allocation.GetNodeIncarnation() != s.incarnation || s.held[g.Allocation.GetJobId()].GetPhase() == actorpb.PhaseEnded
-	})
+// Doubt begins a doubt whether the node's jobs are there.
+func (s *Session) Doubt() { s.missing = nil }
+
+// Trust takes the agent's word on a doubt, and reports whether it is over: the jobs that had ended
+// or vanished in the first heartbeat since are no longer granted. What ends later ends as usual.
+func (s *Session) Trust(granted []Granted) bool {
+	if s.missing == nil {
+		s.missing = map[string]bool{}
+		for _, g := range granted {
+			id := g.Allocation.GetJobId()
+			if g.Allocation.GetNodeIncarnation() != s.incarnation || s.held[id].GetPhase() == actorpb.PhaseEnded {
+				s.missing[id] = true
+			}
+		}
+	}
+	return !slices.ContainsFunc(granted, func(g Granted) bool { return s.missing[g.Allocation.GetJobId()] })
 }
 
 // Held returns what the agent last said of a job; nil: it does not have it.

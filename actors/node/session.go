@@ -85,6 +85,9 @@ type Session struct {
 	held      map[string]*actorpb.HeldJob
 	// files is what it keeps of the files of jobs; nil: it does not say.
 	files *actorpb.FileCache
+	// missing are the granted jobs that had ended or vanished when the agent was first heard since
+	// the node was doubted, or registered; nil: it has not been heard since.
+	missing map[string]bool
 	// told is when, and until when to leave, the agent was last told about a job.
 	told map[string]told
 }
@@ -170,6 +173,7 @@ func (s *Session) Open(now time.Time, m *actorpb.RegisterAgent) {
 	s.sequence, s.closed = 0, m.GetClosed()
 	s.resources = m.GetResources().Amounts()
 	s.told = map[string]told{}
+	s.missing = nil
 	s.hear(now, m.GetJobs())
 }
 
