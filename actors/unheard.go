@@ -1,6 +1,8 @@
 package actors
 
 import (
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"weir/actors/node"
 	"weir/actors/remote"
 	"weir/actors/signal"
@@ -34,7 +36,7 @@ var _ node.Words = nodeWords{}
 
 // Say implements node.Words.
 func (w nodeWords) Say(node string, unheard bool) {
-	w.system.Root.Send(w.nodePID, signal.TellNode{Said: &actorpb.NodeWord{Node: node, Term: w.term, Unheard: unheard}})
+	w.system.Root.Send(w.nodePID, signal.TellNode{Said: &actorpb.NodeWord{Node: node, Term: w.term, Unheard: unheard, Time: timestamppb.Now()}})
 }
 
 // Unheard implements node.Words.

@@ -14,46 +14,46 @@ const NodeTopic = "nodes"
 
 // NodeTable holds the latest word of each node of which there was one.
 type NodeTable struct {
-	// keep is how long a word stays: longer than a node may be unheard before the log says
-	// that it is lost.
+	// keep is how long a word counts after it was said: longer than a node may be unheard before
+	// the log says that it is lost, and than the clocks of replicas differ.
 	keep time.Duration
 	// limit bounds the words: of more nodes those are forgotten that were heard of first.
 	limit int
-	words map[string]*nodeWord
+	words map[string]*actorpb.NodeWord
 	// order lists nodes in the order in which they were first heard of.
 	order []string
 }
 
-type nodeWord struct {
-	word   *actorpb.NodeWord
-	forget time.Time
-}
-
 // NewNodeTable returns an empty table.
 func NewNodeTable(keep time.Duration, limit int) *NodeTable {
-	return &NodeTable{keep: keep, limit: limit, words: map[string]*nodeWord{}}
+	return &NodeTable{keep: keep, limit: limit, words: map[string]*actorpb.NodeWord{}}
 }
 
 // Add implements hearsay.Table: it takes a word, and reports whether it is news, as it is that
-// a node is unheard, and that it is so no more.
+// a node is unheard, and that it is so no more. What is old is none: another replica may have it still.
 func (t *NodeTable) Add(now time.Time, word *actorpb.NodeWord) bool {
 	id := word.GetNode()
-	if id == "" {
+	if id == "" || t.over(now, word) {
 		return false
 	}
 	old, known := t.words[id]
-	if known && !succeeds(word, old.word) {
+	if known && !succeeds(word, old) {
 		return false
 	}
 	if !known {
 		t.order = append(t.order, id)
 	}
-	t.words[id] = &nodeWord{word, now.Add(t.keep)}
+	t.words[id] = word
 	for len(t.words) > t.limit {
 		delete(t.words, t.order[0])
 		t.order = t.order[1:]
 	}
-	return word.GetUnheard() != (known && old.word.GetUnheard())
+	return word.GetUnheard() != old.GetUnheard()
+}
+
+// over reports whether it is time to forget a word.
+func (t *NodeTable) over(now time.Time, word *actorpb.NodeWord) bool {
+	return !now.Before(word.GetTime().AsTime().Add(t.keep))
 }
 
 // succeeds: a word of a node was said after another one.
@@ -69,12 +69,12 @@ func (t *NodeTable) Expire(now time.Time) (unheard []string) {
 	kept := t.order[:0]
 	for _, id := range t.order {
 		word := t.words[id]
-		if now.Before(word.forget) {
+		if !t.over(now, word) {
 			kept = append(kept, id)
 			continue
 		}
 		delete(t.words, id)
-		if word.word.GetUnheard() {
+		if word.GetUnheard() {
 			unheard = append(unheard, id)
 		}
 	}
@@ -96,10 +96,12 @@ func NewNodes(table *NodeTable, now func() time.Time) *Nodes {
 		Sign: func(w *actorpb.NodeWord, by hearsay.Speaker, sequence uint64) {
 			w.Origin, w.Incarnation, w.Sequence = by.Replica, by.Incarnation, sequence
 		},
-		All: func(table *NodeTable, _ time.Time) proto.Message {
-			all := &actorpb.NodeWords{Words: make([]*actorpb.NodeWord, len(table.order))}
-			for i, id := range table.order {
-				all.Words[i] = table.words[id].word
+		All: func(table *NodeTable, now time.Time) proto.Message {
+			all := &actorpb.NodeWords{}
+			for _, id := range table.order {
+				if word := table.words[id]; !table.over(now, word) {
+					all.Words = append(all.Words, word)
+				}
 			}
 			return all
 		},
@@ -113,10 +115,7 @@ func NewNodes(table *NodeTable, now func() time.Time) *Nodes {
 
 // Unheard returns whether the agent of a node is not heard, as far as is known here.
 func (n *Nodes) Unheard(node string) (unheard bool) {
-	n.Read(func(table *NodeTable, _ time.Time) {
-		word, known := table.words[node]
-		unheard = known && word.word.GetUnheard()
-	})
+	n.Read(func(table *NodeTable, _ time.Time) { unheard = table.words[node].GetUnheard() })
 	return unheard
 }
 
@@ -124,7 +123,7 @@ func (n *Nodes) Unheard(node string) (unheard bool) {
 func (n *Nodes) AllUnheard() (nodes map[string]bool) {
 	n.Read(func(table *NodeTable, _ time.Time) {
 		for id, word := range table.words {
-			if !word.word.GetUnheard() {
+			if !word.GetUnheard() {
 				continue
 			}
 			if nodes == nil {

@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/messages/actorpb"
 )
 
 func nodeWordOf(node string, term, sequence uint64, unheard bool) *actorpb.NodeWord {
-	return &actorpb.NodeWord{Node: node, Term: term, Sequence: sequence, Unheard: unheard}
+	return &actorpb.NodeWord{Node: node, Term: term, Sequence: sequence, Unheard: unheard, Time: timestamppb.New(noon)}
 }
 
 func TestNodeTable(t *testing.T) {
@@ -52,7 +53,9 @@ func TestNodeWordsAreForgotten(t *testing.T) {
 	for sequence, node := range []string{"n1", "n2", "n3"} {
 		table.Add(noon, nodeWordOf(node, 1, uint64(sequence), true))
 	}
-	table.Add(noon.Add(30*time.Second), nodeWordOf("n3", 1, 9, false))
+	later := nodeWordOf("n3", 1, 9, false)
+	later.Time = timestamppb.New(noon.Add(30 * time.Second))
+	table.Add(noon.Add(30*time.Second), later)
 	if !slices.Equal(table.order, []string{"n2", "n3"}) || len(table.words) != 2 {
 		t.Errorf("words of %v are kept, want those of the two that came last", table.order)
 	}
@@ -61,5 +64,45 @@ func TestNodeWordsAreForgotten(t *testing.T) {
 	}
 	if got := table.Expire(noon.Add(2 * time.Minute)); len(got)+len(table.words)+len(table.order) != 0 {
 		t.Errorf("after two minutes: %v were unheard, %v are left", got, table.order)
+	}
+}
+
+// TestForgottenNodeWordsStayForgotten: replicas forget at different times, and tell each other all
+// that they know in between.
+func TestForgottenNodeWordsStayForgotten(t *testing.T) {
+	clock := noon
+	replica := func() *Nodes { return NewNodes(NewNodeTable(time.Minute, 10), func() time.Time { return clock }) }
+	here, there := replica(), replica()
+	tell := func(from, to *Nodes) (told int) {
+		t.Helper()
+		var all actorpb.NodeWords
+		if err := proto.Unmarshal(from.LocalState(), &all); err != nil {
+			t.Fatal(err)
+		}
+		to.Change(func(table *NodeTable, now time.Time) {
+			for _, word := range all.GetWords() {
+				table.Add(now, word)
+			}
+		})
+		return len(all.GetWords())
+	}
+	forget := func(nodes *Nodes) {
+		nodes.Change(func(table *NodeTable, now time.Time) { table.Expire(now) })
+	}
+	here.Change(func(table *NodeTable, now time.Time) { table.Add(now, nodeWordOf("n1", 1, 1, true)) })
+	clock = noon.Add(50 * time.Second)
+	if told := tell(here, there); told != 1 || !there.Unheard("n1") {
+		t.Errorf("told %d words, unheard %t, want one that counts", told, there.Unheard("n1"))
+	}
+	clock = noon.Add(time.Minute)
+	forget(here)
+	if told := tell(there, here); told != 0 {
+		t.Errorf("after a minute the other still tells of %d", told)
+	}
+	old := false
+	here.Change(func(table *NodeTable, now time.Time) { old = table.Add(now, nodeWordOf("n1", 1, 1, true)) })
+	forget(there)
+	if old || here.Unheard("n1") || there.Unheard("n1") {
+		t.Errorf("an old word is news: %t; unheard here %t, there %t", old, here.Unheard("n1"), there.Unheard("n1"))
 	}
 }

@@ -3909,9 +3909,11 @@ type NodeWord struct {
 	Term    uint64 `protobuf:"varint,2,opt,name=term,proto3" json:"term,omitempty"`
 	Unheard bool   `protobuf:"varint,3,opt,name=unheard,proto3" json:"unheard,omitempty"`
 	// Replica that sent it, its life, and a number that grows within it.
-	Origin        string `protobuf:"bytes,4,opt,name=origin,proto3" json:"origin,omitempty"`
-	Incarnation   uint64 `protobuf:"varint,5,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
-	Sequence      uint64 `protobuf:"varint,6,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	Origin      string `protobuf:"bytes,4,opt,name=origin,proto3" json:"origin,omitempty"`
+	Incarnation uint64 `protobuf:"varint,5,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	Sequence    uint64 `protobuf:"varint,6,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	// When it was said, by the leader's clock: it is forgotten a while later.
+	Time          *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=time,proto3" json:"time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3986,6 +3988,13 @@ func (x *NodeWord) GetSequence() uint64 {
 		return x.Sequence
 	}
 	return 0
+}
+
+func (x *NodeWord) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
 }
 
 type NodeWords struct {
@@ -4383,14 +4392,15 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\vincarnation\x18\b \x01(\x04R\vincarnation\x12\x1a\n" +
 	"\bsequence\x18\t \x01(\x04R\bsequence\"B\n" +
 	"\rInstanceWords\x121\n" +
-	"\x05words\x18\x01 \x03(\v2\x1b.weir.actor.v1.InstanceWordR\x05words\"\xa2\x01\n" +
+	"\x05words\x18\x01 \x03(\v2\x1b.weir.actor.v1.InstanceWordR\x05words\"\xd2\x01\n" +
 	"\bNodeWord\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x12\x18\n" +
 	"\aunheard\x18\x03 \x01(\bR\aunheard\x12\x16\n" +
 	"\x06origin\x18\x04 \x01(\tR\x06origin\x12 \n" +
 	"\vincarnation\x18\x05 \x01(\x04R\vincarnation\x12\x1a\n" +
-	"\bsequence\x18\x06 \x01(\x04R\bsequence\":\n" +
+	"\bsequence\x18\x06 \x01(\x04R\bsequence\x12.\n" +
+	"\x04time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x04time\":\n" +
 	"\tNodeWords\x12-\n" +
 	"\x05words\x18\x01 \x03(\v2\x17.weir.actor.v1.NodeWordR\x05wordsB\x17Z\x15weir/messages/actorpbb\x06proto3"
 
@@ -4534,12 +4544,13 @@ var file_actorpb_actor_proto_depIdxs = []int32{
 	51, // 57: weir.actor.v1.InterruptionSignal.start_time:type_name -> google.protobuf.Timestamp
 	43, // 58: weir.actor.v1.InterruptionSignals.signals:type_name -> weir.actor.v1.InterruptionSignal
 	45, // 59: weir.actor.v1.InstanceWords.words:type_name -> weir.actor.v1.InstanceWord
-	47, // 60: weir.actor.v1.NodeWords.words:type_name -> weir.actor.v1.NodeWord
-	61, // [61:61] is the sub-list for method output_type
-	61, // [61:61] is the sub-list for method input_type
-	61, // [61:61] is the sub-list for extension type_name
-	61, // [61:61] is the sub-list for extension extendee
-	0,  // [0:61] is the sub-list for field type_name
+	51, // 60: weir.actor.v1.NodeWord.time:type_name -> google.protobuf.Timestamp
+	47, // 61: weir.actor.v1.NodeWords.words:type_name -> weir.actor.v1.NodeWord
+	62, // [62:62] is the sub-list for method output_type
+	62, // [62:62] is the sub-list for method input_type
+	62, // [62:62] is the sub-list for extension type_name
+	62, // [62:62] is the sub-list for extension extendee
+	0,  // [0:62] is the sub-list for field type_name
 }
 
 func init() { file_actorpb_actor_proto_init() }
