@@ -49,10 +49,9 @@ func New[M proto.Message, T Table[M]](cfg Config[M], known *Known[M, T]) actor.P
 }
 
 type speaker[M proto.Message, T Table[M]] struct {
-	cfg      Config[M]
-	known    *Known[M, T]
-	sequence uint64
-	timer    *time.Timer
+	cfg   Config[M]
+	known *Known[M, T]
+	timer *time.Timer
 }
 
 // tick is for one life of the actor: the next one has its own timer.
@@ -88,9 +87,8 @@ func (s *speaker[M, T]) Receive(ctx actor.Context) {
 }
 
 func (s *speaker[M, T]) say(said M) {
-	s.sequence++
 	said = proto.CloneOf(said)
-	s.known.subject.Sign(said, s.cfg.Self, s.sequence)
+	s.known.sign(said, s.cfg.Self)
 	if !s.add(said) {
 		return
 	}

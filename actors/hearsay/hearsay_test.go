@@ -3,7 +3,9 @@ package hearsay
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -147,6 +149,35 @@ func TestTicksOfAFormerLifeAreNotHeard(t *testing.T) {
 		synctest.Wait()
 		if expired != 2 {
 			t.Errorf("after two and a half periods forgot %d times, want 2", expired)
+		}
+		if err := system.Root.StopFuture(pid).Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestWhatIsSaidLaterCountsMore: also after the actor has failed.
+func TestWhatIsSaidLaterCountsMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		quiet := slog.New(slog.DiscardHandler)
+		system := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return quiet }))
+		defer system.Shutdown()
+		known := newWords()
+		known.subject.Sign = func(said *wrapperspb.StringValue, _ Speaker, sequence uint64) {
+			said.Value = fmt.Sprint(sequence, " ", said.GetValue())
+		}
+		link := &wire{}
+		pid := system.Root.Spawn(actor.PropsFromProducer(New(Config[*wrapperspb.StringValue]{Gossip: link, Logger: quiet}, known)))
+		say := func(word string) { system.Root.Send(pid, Say[*wrapperspb.StringValue]{wrapperspb.String(word)}) }
+		say("rain")
+		say("snow")
+		synctest.Wait()
+		process, _ := system.ProcessRegistry.Get(pid)
+		process.SendSystemMessage(pid, &actor.Restart{})
+		say("hail")
+		synctest.Wait()
+		if want := []string{"1 rain", "2 snow", "3 hail"}; !slices.Equal(link.keys, want) {
+			t.Errorf("said %q, want %q", link.keys, want)
 		}
 		if err := system.Root.StopFuture(pid).Wait(); err != nil {
 			t.Error(err)

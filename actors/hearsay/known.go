@@ -30,7 +30,7 @@ type Subject[M proto.Message, T Table[M]] struct {
 	Topic string
 	// Key says what a message is about: on its way a newer one replaces it.
 	Key func(M) string
-	// Sign writes into a message who says it.
+	// Sign writes into a message who says it, and a number that grows with each one that it says.
 	Sign func(said M, by Speaker, sequence uint64)
 	// All returns what is to be told to who knows nothing, and Each the messages of that.
 	All  func(table T, now time.Time) proto.Message
@@ -50,6 +50,8 @@ type Known[M proto.Message, T Table[M]] struct {
 
 	mu    sync.RWMutex
 	table T
+	// sequence numbers what is said here. It outlives an actor that fails.
+	sequence uint64
 }
 
 // NewKnown returns a place for what is heard, as table has it.
@@ -81,6 +83,13 @@ func (k *Known[M, T]) LocalState() (state []byte) {
 		}
 	})
 	return state
+}
+
+func (k *Known[M, T]) sign(said M, by Speaker) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.sequence++
+	k.subject.Sign(said, by, k.sequence)
 }
 
 func (k *Known[M, T]) add(said M) (news bool) {
