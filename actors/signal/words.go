@@ -31,6 +31,9 @@ type heardWord struct {
 	word *actorpb.InstanceWord
 	// forget is when it goes, unless its job runs.
 	forget time.Time
+	// over: its job did not run when that was last looked at. It is not passed on, for one that has
+	// forgotten it would keep it anew.
+	over bool
 }
 
 // NewWordTable returns an empty table.
@@ -52,7 +55,7 @@ func (t *WordTable) Add(now time.Time, word *actorpb.InstanceWord) bool {
 	if !known {
 		t.order = append(t.order, id)
 	}
-	t.words[id] = &heardWord{word, now.Add(t.keep)}
+	t.words[id] = &heardWord{word: word, forget: now.Add(t.keep)}
 	of := t.byOperation[word.GetOperationId()]
 	if of == nil {
 		of = map[string]*actorpb.InstanceWord{}
@@ -88,8 +91,9 @@ func (t *WordTable) Expire(now time.Time, runs func(job string) bool) {
 	kept := t.order[:0]
 	for _, id := range t.order {
 		heard := t.words[id]
+		heard.over = !runs(id)
 		switch {
-		case runs(id):
+		case !heard.over:
 			heard.forget = now.Add(t.keep)
 		case !now.Before(heard.forget):
 			t.drop(id)
@@ -120,9 +124,11 @@ func NewWords(table *WordTable, now func() time.Time) *Words {
 			w.Origin, w.Incarnation, w.Sequence = by.Replica, by.Incarnation, sequence
 		},
 		All: func(table *WordTable, _ time.Time) proto.Message {
-			all := &actorpb.InstanceWords{Words: make([]*actorpb.InstanceWord, len(table.order))}
-			for i, job := range table.order {
-				all.Words[i] = table.words[job].word
+			all := &actorpb.InstanceWords{}
+			for _, job := range table.order {
+				if heard := table.words[job]; !heard.over {
+					all.Words = append(all.Words, heard.word)
+				}
 			}
 			return all
 		},

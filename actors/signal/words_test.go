@@ -2,6 +2,7 @@ package signal
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -76,5 +77,44 @@ func TestWordsAreBounded(t *testing.T) {
 	}
 	if len(all.GetWords()) != 3 || all.GetWords()[0].GetJobId() != "7" || all.GetWords()[2].GetJobId() != "9" {
 		t.Errorf("kept %v, want the last three", all.GetWords())
+	}
+}
+
+// TestWordsOfEndedJobsAreNotPassedOn: replicas forget them at different times, and tell each other
+// all that they know in between.
+func TestWordsOfEndedJobsAreNotPassedOn(t *testing.T) {
+	words := NewWords(NewWordTable(time.Minute, 10), func() time.Time { return noon })
+	told := func(story string, want ...string) {
+		t.Helper()
+		var all actorpb.InstanceWords
+		if err := proto.Unmarshal(words.LocalState(), &all); err != nil {
+			t.Fatal(err)
+		}
+		var jobs []string
+		for _, word := range all.GetWords() {
+			jobs = append(jobs, word.GetJobId())
+		}
+		if !slices.Equal(jobs, want) {
+			t.Errorf("%s: tells of %q, want %q", story, jobs, want)
+		}
+	}
+	look := func(after time.Duration, running ...string) {
+		words.Change(func(table *WordTable, _ time.Time) {
+			table.Expire(noon.Add(after), func(job string) bool { return slices.Contains(running, job) })
+		})
+	}
+	words.Change(func(table *WordTable, now time.Time) {
+		table.Add(now, wordOf("a", "ready", 1, 1))
+		table.Add(now, wordOf("b", "ready", 1, 1))
+	})
+	told("words that have just come", "a", "b")
+	look(10*time.Second, "a")
+	told("one job has ended", "a")
+	look(20*time.Second, "a", "b")
+	told("its grant was not known yet", "a", "b")
+	look(30 * time.Second)
+	told("both have ended")
+	if known := words.Of("op of a"); known["a"].GetWord() != "ready" {
+		t.Errorf("known: %v, want the word of a job that has just ended", known)
 	}
 }
