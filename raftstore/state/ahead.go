@@ -14,13 +14,15 @@ import (
 
 // Ahead returns the allocations that a command tells to leave, with the orders that they will
 // have, if it is carried out at this state and time: so others can be told before it is
-// committed. Jobs that are killed at once, and those whose order is held, are not among them.
+// committed. Jobs that are killed at once, for this command or because of their operation, and
+// those whose order is held, are not among them.
 // Nothing is looked for in commands that end a whole operation.
 func (s *State) Ahead(now time.Time, msg proto.Message) (leaving []*statepb.Allocation) {
 	add := func(a *statepb.Allocation, order *statepb.StopOrder) {
-		if order.Interrupted() && order.GetGraceMillis() > 0 && order.GetHeldUntil() == nil {
-			a = shallow(a)
-			a.Stop = order
+		a = shallow(a)
+		a.Stop = order
+		known := s.operations[scheduling.OperationID(a.GetOperationId())].record.StopOrderFor(a)
+		if known.Interrupted() && known.GetGraceMillis() > 0 && known.GetHeldUntil() == nil {
 			leaving = append(leaving, a)
 		}
 	}
