@@ -86,3 +86,5 @@ type Input struct {
 // defaultDataSizePerJob is what a job reads where neither its size nor the number of jobs
 // is set.
 const defaultDataSizePerJob = 256 << 20
+
+var _ = option.Declare(VanillaOperation{}, MapOperation{})

@@ -62,7 +62,7 @@ const inEach = "*"
 // groups by name, whose paths have a * for each of them.
 func Table(of any) []Field {
 	var out []Field
-	for _, s := range own(settingsOf(structOf(of))) {
+	for _, s := range tableOf(structOf(of)).own {
 		out = append(out, s.field)
 		inner, below := s.typ, s.name+"/"
 		switch s.field.Kind {
@@ -110,6 +110,7 @@ type setting struct {
 	// index is the way to the field, through embedded structs.
 	index []int
 	typ   reflect.Type
+	tag   reflect.StructTag
 }
 
 type field = Field
@@ -136,7 +137,7 @@ func settingsOf(t reflect.Type) []setting {
 		}
 		tag := f.Tag.Get
 		s := setting{
-			name: name, elsewhere: tag("elsewhere"), short: tag("short"), empty: tag("null") == "empty", index: []int{i}, typ: f.Type,
+			name: name, elsewhere: tag("elsewhere"), short: tag("short"), empty: tag("null") == "empty", index: []int{i}, typ: f.Type, tag: f.Tag,
 			field: Field{
 				Path: name, Aliases: list(tag("alias")), Values: list(tag("values")), Min: tag("min"), Max: tag("max"), Above: tag("above"),
 				Unit: tag("unit"), Default: tag("default"), Required: tag("required"), Inherit: tag("inherit"), Help: tag("help"), Rule: tag("rule"),
@@ -150,33 +151,15 @@ func settingsOf(t reflect.Type) []setting {
 	return out
 }
 
-// own leaves out what is elsewhere.
-func own(settings []setting) []setting {
-	return slices.DeleteFunc(slices.Clone(settings), func(s setting) bool { return s.elsewhere != "" })
-}
-
-// find returns the setting with a name or an alias.
-func find(settings []setting, name string) (setting, bool) {
-	name = Canonical(name)
-	for _, s := range settings {
-		if s.name == name || slices.Contains(s.Aliases, name) {
-			return s, true
-		}
-	}
-	return setting{}, false
-}
-
 // known returns the setting that has a name, or what to do instead.
-func known(settings []setting, name string) (s setting, problem string) {
-	s, ok := find(settings, name)
+func (tb *table) known(name string) (s setting, problem string) {
+	s, ok := tb.find(name)
 	if ok {
 		return s, s.elsewhere
 	}
 	var all []string
-	for _, s := range settings {
-		if s.elsewhere == "" {
-			all = append(all, s.name)
-		}
+	for _, s := range tb.own {
+		all = append(all, s.name)
 	}
 	if closest := Closest(Canonical(name), all); closest != "" {
 		return s, fmt.Sprintf("unknown option; did you mean %s?", closest)
@@ -227,7 +210,7 @@ func list(tag string) []string {
 
 // Has reports whether a struct has an option of this name.
 func Has(of any, name string) bool {
-	_, ok := find(settingsOf(structOf(of)), name)
+	_, ok := tableOf(structOf(of)).find(name)
 	return ok
 }
 
@@ -236,7 +219,7 @@ func Has(of any, name string) bool {
 func Named(of any, path []string) bool {
 	t := structOf(of)
 	for i := 0; i < len(path); i++ {
-		s, ok := find(settingsOf(t), path[i])
+		s, ok := tableOf(t).find(path[i])
 		if !ok {
 			return false
 		}
@@ -259,7 +242,7 @@ func Named(of any, path []string) bool {
 // the field that holds it.
 func Each(of any, visit func(name string, tag reflect.StructTag, field reflect.Value)) {
 	v := reflect.ValueOf(of).Elem()
-	for _, s := range own(settingsOf(v.Type())) {
-		visit(s.name, v.Type().FieldByIndex(s.index).Tag, v.FieldByIndex(s.index))
+	for _, s := range tableOf(v.Type()).own {
+		visit(s.name, s.tag, v.FieldByIndex(s.index))
 	}
 }

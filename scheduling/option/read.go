@@ -14,6 +14,9 @@ import (
 // are not in the document stay as they are, and a null takes one away. The error is an
 // *Error, whose paths have slashes; dst is then not to be used.
 func Read(dst any, document map[string]any) error {
+	if len(document) == 0 && !tableOf(structOf(dst)).required {
+		return nil
+	}
 	r := Reading{Separator: "/"}
 	r.Options(dst, Of(document), "")
 	return NewError(r.Faults)
@@ -26,8 +29,8 @@ type Reading struct {
 	// Separator stands between the names of a path.
 	Separator string
 	// sources are the objects that structs were read from, by pointers to these.
-	sources  map[any]source
-	settings map[reflect.Type][]setting
+	sources map[any]source
+	tables  map[reflect.Type]*table
 }
 
 // source is where a struct was read from.
@@ -108,7 +111,7 @@ func (r *Reading) Adopt(of any, err error) {
 		path, v := src.path, src.value
 		for _, name := range strings.Split(f.Path, "/") {
 			path = r.join(path, name)
-			if s, known := find(settingsOf(t), name); known && v != nil {
+			if s, known := tableOf(t).find(name); known && v != nil {
 				v = v.Get(append([]string{s.name}, s.Aliases...)...)
 				if v != nil {
 					f.Position = v.At
@@ -128,25 +131,28 @@ func (r *Reading) Adopt(of any, err error) {
 
 // settingAt returns the option of a struct that field points to.
 func (r *Reading) settingAt(of, field any) setting {
-	v := reflect.ValueOf(of).Elem()
-	for _, s := range r.settingsOf(v.Type()) {
-		if s.elsewhere == "" && v.FieldByIndex(s.index).Addr().Interface() == field {
-			return s
-		}
+	v := reflect.ValueOf(of)
+	tb := r.tableOf(v.Type().Elem())
+	if i, ok := tb.byOffset[reflect.ValueOf(field).Pointer()-v.Pointer()]; ok {
+		return tb.settings[i]
 	}
 	panic(fmt.Sprintf("%T has no option at %T", of, field))
 }
 
-func (r *Reading) settingsOf(t reflect.Type) []setting {
-	all, ok := r.settings[t]
-	if !ok {
-		all = settingsOf(t)
-		if r.settings == nil {
-			r.settings = make(map[reflect.Type][]setting)
-		}
-		r.settings[t] = all
+// tableOf keeps the tables of structs that are not declared, as long as it reads.
+func (r *Reading) tableOf(t reflect.Type) *table {
+	if tb := declared[t]; tb != nil {
+		return tb
 	}
-	return all
+	tb, ok := r.tables[t]
+	if !ok {
+		tb = makeTable(t)
+		if r.tables == nil {
+			r.tables = make(map[reflect.Type]*table)
+		}
+		r.tables[t] = tb
+	}
+	return tb
 }
 
 // Options sets what dst, a pointer to a struct, describes from an object at a path.
@@ -160,10 +166,10 @@ func (r *Reading) Options(dst any, v *Value, path string) {
 
 func (r *Reading) object(dst reflect.Value, v *Value, path string, name Position) {
 	r.note(dst, source{path, name, v})
-	all := r.settingsOf(dst.Type())
+	tb := r.tableOf(dst.Type())
 	given := make(map[string]string, len(v.Fields))
 	for _, f := range v.Fields {
-		s, problem := known(all, f.Name)
+		s, problem := tb.known(f.Name)
 		if problem != "" {
 			if s.elsewhere == "" {
 				r.Add(r.join(path, f.Name), f.At, "%s", problem)
@@ -186,7 +192,7 @@ func (r *Reading) object(dst reflect.Value, v *Value, path string, name Position
 		given[s.name] = f.Name
 		r.value(dst.FieldByIndex(s.index), &s, f.Value, r.join(path, s.name))
 	}
-	for _, s := range all {
+	for _, s := range tb.settings {
 		if s.Required != "" && v.Get(append([]string{s.name}, s.Aliases...)...) == nil {
 			r.Add(r.join(path, s.name), v.At, "it is missing: %s", s.Required)
 		}

@@ -228,7 +228,7 @@ func (s *setting) count(n int) string {
 // default, also in groups that are set. Groups are copied: what they were stays as it is.
 func Complete(of any) {
 	dst := reflect.ValueOf(of).Elem()
-	for _, s := range own(settingsOf(dst.Type())) {
+	for _, s := range tableOf(dst.Type()).own {
 		f := dst.FieldByIndex(s.index)
 		switch {
 		case s.Kind == kindGroup && !f.IsNil():
@@ -299,7 +299,7 @@ func (b *Bounds) Check(of any) []Fault {
 }
 
 func (r *Reading) check(v reflect.Value, path string) {
-	for _, s := range r.settingsOf(v.Type()) {
+	for _, s := range r.tableOf(v.Type()).settings {
 		f := v.FieldByIndex(s.index)
 		switch {
 		case s.elsewhere != "" || f.IsNil():

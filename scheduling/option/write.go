@@ -15,7 +15,7 @@ func Write(of any) map[string]any {
 		v = v.Elem()
 	}
 	document := make(map[string]any)
-	for _, s := range own(settingsOf(v.Type())) {
+	for _, s := range tableOf(v.Type()).own {
 		if f := v.FieldByIndex(s.index); !f.IsNil() {
 			document[s.name] = written(&s, f)
 		}
@@ -96,7 +96,7 @@ func put(document map[string]any, t reflect.Type, rest []string, path string, va
 	name := rest[0]
 	var below reflect.Type
 	if t != nil {
-		s, problem := known(settingsOf(t), name)
+		s, problem := tableOf(t).known(name)
 		if problem != "" {
 			return NewError([]Fault{{Path: join(path, name), Problem: problem}})
 		}
@@ -138,7 +138,7 @@ func put(document map[string]any, t reflect.Type, rest []string, path string, va
 
 // object reports whether the setting reads itself, and so may be an object.
 func object(t reflect.Type, name string) bool {
-	s, ok := find(settingsOf(t), name)
+	s, ok := tableOf(t).find(name)
 	return ok && s.typ.Implements(readerType)
 }
 

@@ -195,3 +195,5 @@ func or[T any](set *T, missing T) T {
 	}
 	return *set
 }
+
+var _ = option.Declare(TreeOptions{}, PoolOptions{}, OperationOptions{})

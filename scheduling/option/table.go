@@ -1,0 +1,98 @@
+package option
+
+import (
+	"reflect"
+	"slices"
+)
+
+// table is what is known of the options of a struct.
+type table struct {
+	// settings are all of them, own those that are not elsewhere.
+	settings, own []setting
+	// byName has the places in settings by name and alias, byOffset those by where the field is in
+	// the struct.
+	byName   map[string]int
+	byOffset map[uintptr]int
+	// required: some of them have to be set.
+	required bool
+}
+
+// declared are the tables of structs that packages have declared. It is written only while packages
+// are initialized.
+var declared = map[reflect.Type]*table{}
+
+// Declare has the options of structs, of those embedded in them and of their groups looked up once.
+// It is for variables of packages, such as var _ = option.Declare(PoolOptions{}): structs that are
+// not declared can be read too, which takes longer.
+func Declare(structs ...any) bool {
+	for _, of := range structs {
+		declare(structOf(of))
+	}
+	return true
+}
+
+func declare(t reflect.Type) {
+	if declared[t] != nil {
+		return
+	}
+	tb := makeTable(t)
+	declared[t] = tb
+	for i := range t.NumField() {
+		if f := t.Field(i); f.Anonymous && f.Type.Kind() == reflect.Struct {
+			declare(f.Type)
+		}
+	}
+	for _, s := range tb.own {
+		switch s.Kind {
+		case kindGroup:
+			declare(s.typ.Elem())
+		case kindGroups, kindGroupsByName:
+			declare(s.typ.Elem().Elem())
+		}
+	}
+}
+
+func tableOf(t reflect.Type) *table {
+	if tb := declared[t]; tb != nil {
+		return tb
+	}
+	return makeTable(t)
+}
+
+func makeTable(t reflect.Type) *table {
+	tb := &table{settings: settingsOf(t), byName: make(map[string]int), byOffset: make(map[uintptr]int)}
+	for i := range tb.settings {
+		s := &tb.settings[i]
+		tb.required = tb.required || s.Required != ""
+		for _, name := range append([]string{s.name}, s.Aliases...) {
+			if _, taken := tb.byName[name]; !taken {
+				tb.byName[name] = i
+			}
+		}
+		if s.elsewhere == "" {
+			tb.byOffset[offsetOf(t, s.index)] = i
+		}
+	}
+	tb.own = slices.DeleteFunc(slices.Clone(tb.settings), func(s setting) bool { return s.elsewhere != "" })
+	return tb
+}
+
+// offsetOf is where a field is in a struct, through embedded structs.
+func offsetOf(t reflect.Type, index []int) uintptr {
+	var offset uintptr
+	for _, i := range index {
+		f := t.Field(i)
+		offset += f.Offset
+		t = f.Type
+	}
+	return offset
+}
+
+// find returns the setting with a name or an alias.
+func (tb *table) find(name string) (setting, bool) {
+	i, ok := tb.byName[Canonical(name)]
+	if !ok {
+		return setting{}, false
+	}
+	return tb.settings[i], true
+}
