@@ -236,18 +236,18 @@ func weir(t testing.TB, arguments ...string) (printed string, code int) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program("weir"), arguments...)
 	cmd.Dir = t.TempDir()
-	var out, alone bytes.Buffer
-	cmd.Stdout, cmd.Stderr = io.MultiWriter(&out, &alone), &out
+	var out, said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &said
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) || ctx.Err() != nil {
-		t.Fatalf("weir %s: %v\n%s", strings.Join(arguments, " "), errors.Join(err, ctx.Err()), out.String())
+		t.Fatalf("weir %s: %v\n%s", strings.Join(arguments, " "), errors.Join(err, ctx.Err()), said.String()+out.String())
 	}
 	if code := cmd.ProcessState.ExitCode(); code != 0 || !slices.Contains(arguments, "json") {
-		return out.String(), code
+		return said.String() + out.String(), code
 	}
-	// What is for programs: that a replica was tried again is said beside it.
-	return alone.String(), 0
+	// For programs: that a replica was tried again is said on standard error.
+	return out.String(), 0
 }
 
 // processesWith returns the ids of the processes whose command line or environment
