@@ -10,37 +10,45 @@ import (
 	"weir/scheduling/resource"
 )
 
-// TestExplainWhoIsBehind has operations for which nothing is freed, whatever ends.
+// fifoStarving are the options of a FIFO pool that starves soon.
+var fifoStarving = options{"mode": "fifo", "fair_share_starvation_timeout": "2s"}
+
+// fillsUp has an operation of pool a take node n1, and then operations of pool b wait: those in
+// more, and then op.
+func fillsUp(d *drive, more ...string) {
+	d.takes = time.Hour
+	d.node("n1", 4)
+	d.wants("greedy", "a", 9, slotsOf(1), nil)
+	d.pass(2*time.Second, time.Second, "n1")
+	for _, id := range more {
+		d.wants(scheduling.OperationID(id), "b", 1200, slotsOf(1), nil)
+	}
+	d.wants("op", "b", 5, slotsOf(1), nil)
+	d.pass(2*time.Second, time.Second, "n1")
+}
+
+// factSays checks that the first fact has this text in it, and no share that is rounded to nothing.
+func factSays(text string) func(t *testing.T, d *drive, x explain.Explanation) {
+	return func(t *testing.T, _ *drive, x explain.Explanation) {
+		t.Helper()
+		if !strings.Contains(x.Facts[0].Text, text) {
+			t.Errorf("got %q, want %q in it", x.Facts[0].Text, text)
+		}
+		if strings.Contains(x.Facts[0].Text, "0.0%") {
+			t.Errorf("got %q", x.Facts[0].Text)
+		}
+	}
+}
+
+// TestExplainWhoIsBehind has operations that come after others in a FIFO pool.
 func TestExplainWhoIsBehind(t *testing.T) {
-	fifo := options{"mode": "fifo", "fair_share_starvation_timeout": "2s"}
-	full := func(d *drive, more ...string) {
-		d.takes = time.Hour
-		d.node("n1", 4)
-		d.wants("greedy", "a", 9, slotsOf(1), nil)
-		d.pass(2*time.Second, time.Second, "n1")
-		for _, id := range more {
-			d.wants(scheduling.OperationID(id), "b", 1200, slotsOf(1), nil)
-		}
-		d.wants("op", "b", 5, slotsOf(1), nil)
-		d.pass(2*time.Second, time.Second, "n1")
-	}
-	says := func(text string) func(t *testing.T, d *drive, x explain.Explanation) {
-		return func(t *testing.T, _ *drive, x explain.Explanation) {
-			if !strings.Contains(x.Facts[0].Text, text) {
-				t.Errorf("got %q, want %q in it", x.Facts[0].Text, text)
-			}
-			if strings.Contains(x.Facts[0].Text, "0.0%") {
-				t.Errorf("got %q", x.Facts[0].Text)
-			}
-		}
-	}
 	explainAll(t, map[string]situation{
 		"second in a FIFO pool that starves": {
-			pools: map[scheduling.PoolName]pool{"a": {}, "b": {options: fifo}},
-			setup: func(d *drive) { full(d, "first") },
+			pools: map[scheduling.PoolName]pool{"a": {}, "b": {options: fifoStarving}},
+			setup: func(d *drive) { fillsUp(d, "first") },
 			want:  explain.FactFIFO,
 			check: func(t *testing.T, d *drive, x explain.Explanation) {
-				says("2nd in FIFO order of pool \"b\": 1,200 jobs of operation first are before it")(t, d, x)
+				factSays("2nd in FIFO order of pool \"b\": 1,200 jobs of operation first are before it")(t, d, x)
 				if f := x.Facts[0]; f.Count != 1200 || f.Of != 1 || f.Operation != "first" || f.Pool != "b" {
 					t.Errorf("fact %+v", f)
 				}
@@ -54,13 +62,13 @@ func TestExplainWhoIsBehind(t *testing.T) {
 			},
 		},
 		"third in a FIFO pool": {
-			pools: map[scheduling.PoolName]pool{"a": {}, "b": {options: fifo}},
-			setup: func(d *drive) { full(d, "first", "second") },
+			pools: map[scheduling.PoolName]pool{"a": {}, "b": {options: fifoStarving}},
+			setup: func(d *drive) { fillsUp(d, "first", "second") },
 			want:  explain.FactFIFO,
-			check: says("3rd in FIFO order of pool \"b\": 2,400 jobs of 2 operations are before it, first those of operation first"),
+			check: factSays("3rd in FIFO order of pool \"b\": 2,400 jobs of 2 operations are before it, first those of operation first"),
 		},
 		"second in a FIFO pool, and the first has no more to start": {
-			pools: map[scheduling.PoolName]pool{"a": {}, "b": {options: fifo}},
+			pools: map[scheduling.PoolName]pool{"a": {}, "b": {options: fifoStarving}},
 			setup: func(d *drive) {
 				d.node("n1", 4)
 				d.wants("first", "b", 4, slotsOf(1), nil)
@@ -69,11 +77,11 @@ func TestExplainWhoIsBehind(t *testing.T) {
 				d.pass(2*time.Second, time.Second, "n1")
 			},
 			want:  explain.FactFIFO,
-			check: says("2nd in FIFO order of pool \"b\": those before it have no more jobs to start, and 4 jobs that run"),
+			check: factSays("2nd in FIFO order of pool \"b\": those before it have no more jobs to start, and 4 jobs that run"),
 		},
 		"second in a FIFO pool, and the first has little to start": {
 			tree:  options{"allocation_preemption_timeout": "15s"},
-			pools: map[scheduling.PoolName]pool{"a": {}, "b": {options: fifo}},
+			pools: map[scheduling.PoolName]pool{"a": {}, "b": {options: fifoStarving}},
 			setup: func(d *drive) {
 				d.takes = time.Hour
 				d.node("n1", 8)
@@ -99,7 +107,7 @@ func TestExplainWhoIsBehind(t *testing.T) {
 			},
 		},
 		"behind a pool in a FIFO pool": {
-			pools: map[scheduling.PoolName]pool{"a": {}, "b": {options: fifo}, "c": {parent: "b"}},
+			pools: map[scheduling.PoolName]pool{"a": {}, "b": {options: fifoStarving}, "c": {parent: "b"}},
 			setup: func(d *drive) {
 				d.node("n1", 4)
 				d.wants("first", "c", 24, slotsOf(1), nil)
@@ -108,10 +116,10 @@ func TestExplainWhoIsBehind(t *testing.T) {
 				d.pass(2*time.Second, time.Second, "n1")
 			},
 			want:  explain.FactFIFO,
-			check: says("2nd in FIFO order of pool \"b\": 20 jobs of operation first are before it"),
+			check: factSays("2nd in FIFO order of pool \"b\": 20 jobs of operation first are before it"),
 		},
 		"in the second pool of a FIFO pool": {
-			pools: map[scheduling.PoolName]pool{"b": {options: fifo}, "c": {parent: "b", options: options{"weight": 2.0}}, "d": {parent: "b"}},
+			pools: map[scheduling.PoolName]pool{"b": {options: fifoStarving}, "c": {parent: "b", options: options{"weight": 2.0}}, "d": {parent: "b"}},
 			setup: func(d *drive) {
 				d.node("n1", 4)
 				d.wants("first", "c", 24, slotsOf(1), nil)
@@ -119,20 +127,32 @@ func TestExplainWhoIsBehind(t *testing.T) {
 				d.pass(2*time.Second, time.Second, "n1")
 			},
 			want:  explain.FactFIFO,
-			check: says("pool \"d\" is the 2nd in FIFO pool \"b\": those before it get all that they can use first"),
+			check: factSays("pool \"d\" is the 2nd in FIFO pool \"b\": those before it get all that they can use first"),
 		},
+	})
+}
+
+// TestExplainNoShare has operations that get only what all others leave.
+func TestExplainNoShare(t *testing.T) {
+	explainAll(t, map[string]situation{
 		"a pool of weight 0": {
 			pools: map[scheduling.PoolName]pool{"a": {}, "b": {options: options{"weight": 0.0}}},
-			setup: func(d *drive) { full(d) },
+			setup: func(d *drive) { fillsUp(d) },
 			want:  explain.FactNoShare,
-			check: says("pool \"b\" has weight 0, so it gets only what all others leave"),
+			check: factSays("pool \"b\" has weight 0, so it gets only what all others leave"),
 		},
 		"guarantees take all": {
 			pools: map[scheduling.PoolName]pool{"a": {options: options{"strong_guarantee_resources": options{"cpu": 4.0, "user_slots": 4.0}}}, "b": {}},
-			setup: func(d *drive) { full(d) },
+			setup: func(d *drive) { fillsUp(d) },
 			want:  explain.FactNoShare,
-			check: says("guarantees of others take all that pool \"<Root>\" has"),
+			check: factSays("guarantees of others take all that pool \"<Root>\" has"),
 		},
+	})
+}
+
+// TestExplainNoEndIsEnough has operations with jobs too large for what the end of any other frees.
+func TestExplainNoEndIsEnough(t *testing.T) {
+	explainAll(t, map[string]situation{
 		"a job is larger than all that end": {
 			tree:  options{"fair_share_starvation_timeout": "1h", "fair_share_aggressive_starvation_timeout": "2h"},
 			pools: map[scheduling.PoolName]pool{"a": {}, "b": {}},

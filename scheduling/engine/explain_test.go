@@ -35,24 +35,14 @@ type situation struct {
 	check func(t *testing.T, d *drive, x explain.Explanation)
 }
 
-// TestExplain sets up situations, and checks what is said of them.
-func TestExplain(t *testing.T) {
-	two := map[scheduling.PoolName]pool{"a": {}, "b": {}}
+// plainPools are two pools without options.
+var plainPools = map[scheduling.PoolName]pool{"a": {}, "b": {}}
+
+// TestExplainNodes has operations whose jobs no node takes.
+func TestExplainNodes(t *testing.T) {
 	explainAll(t, map[string]situation{
-		"suspended": {
-			pools: two,
-			setup: func(d *drive) {
-				d.node("n1", 4)
-				d.wants("op", "a", 5, slotsOf(1), nil)
-				op := d.record("op", "a", nil)
-				op.Suspended = true
-				must(d.t, d.SetOperation(op))
-				d.tick(time.Second)
-			},
-			want: explain.FactSuspended,
-		},
 		"no node takes jobs": {
-			pools: two,
+			pools: plainPools,
 			setup: func(d *drive) {
 				must(d.t, d.SetNode("n1", slotsOf(4), false))
 				d.wants("op", "a", 1, slotsOf(1), nil)
@@ -80,7 +70,7 @@ func TestExplain(t *testing.T) {
 			},
 		},
 		"no node is big enough": {
-			pools: two,
+			pools: plainPools,
 			setup: func(d *drive) {
 				d.node("n1", 4)
 				d.node("n2", 2)
@@ -97,7 +87,7 @@ func TestExplain(t *testing.T) {
 		},
 		"a resource lacks on some nodes": {
 			tree:  options{"fair_share_starvation_timeout": "1m"},
-			pools: two,
+			pools: plainPools,
 			setup: func(d *drive) {
 				d.node("n1", 4)
 				d.node("n2", 4)
@@ -125,6 +115,12 @@ func TestExplain(t *testing.T) {
 				}
 			},
 		},
+	})
+}
+
+// TestExplainLimits has operations that limits or fair shares hold back.
+func TestExplainLimits(t *testing.T) {
+	explainAll(t, map[string]situation{
 		"a limit of the pool is reached": {
 			pools: map[scheduling.PoolName]pool{"top": {options: options{"resource_limits": options{"cpu": 3.0}}}, "a": {parent: "top"}},
 			setup: func(d *drive) {
@@ -140,7 +136,7 @@ func TestExplain(t *testing.T) {
 			},
 		},
 		"the fair share is used up": {
-			pools: two,
+			pools: plainPools,
 			setup: func(d *drive) {
 				d.node("n1", 4)
 				d.wants("first", "a", 9, slotsOf(1), nil)
@@ -161,9 +157,15 @@ func TestExplain(t *testing.T) {
 				}
 			},
 		},
+	})
+}
+
+// TestExplainStarving has starving operations for which no job is preempted.
+func TestExplainStarving(t *testing.T) {
+	explainAll(t, map[string]situation{
 		"starving, in backoff, and nobody could go after it": {
 			tree:  options{"fair_share_starvation_timeout": "2s", "preemptive_scheduling_backoff": "1h", "non_preemptible_resource_usage_threshold": options{"user_slots": 100.0}},
-			pools: two,
+			pools: plainPools,
 			setup: func(d *drive) {
 				d.node("n1", 4)
 				d.wants("greedy", "a", 9, slotsOf(1), nil)
@@ -181,7 +183,7 @@ func TestExplain(t *testing.T) {
 		},
 		"starving, and nobody can be preempted": {
 			tree:  options{"fair_share_starvation_timeout": "2s", "preemptive_scheduling_backoff": "1ms", "non_preemptible_resource_usage_threshold": options{"user_slots": 100.0}},
-			pools: two,
+			pools: plainPools,
 			setup: func(d *drive) {
 				d.node("n1", 4)
 				d.wants("greedy", "a", 9, slotsOf(1), nil)
@@ -216,9 +218,15 @@ func TestExplain(t *testing.T) {
 				}
 			},
 		},
+	})
+}
+
+// TestExplainVictims has an operation for which a job is leaving.
+func TestExplainVictims(t *testing.T) {
+	explainAll(t, map[string]situation{
 		"waiting for victims until their deadline": {
 			tree:  options{"fair_share_starvation_timeout": "2s"},
-			pools: two,
+			pools: plainPools,
 			setup: func(d *drive) {
 				d.takes = time.Hour
 				d.node("n1", 4)
@@ -243,8 +251,27 @@ func TestExplain(t *testing.T) {
 				}
 			},
 		},
+	})
+}
+
+// TestExplainNothingLacks has operations that are suspended, have all that they can have,
+// or start a job soon.
+func TestExplainNothingLacks(t *testing.T) {
+	explainAll(t, map[string]situation{
+		"suspended": {
+			pools: plainPools,
+			setup: func(d *drive) {
+				d.node("n1", 4)
+				d.wants("op", "a", 5, slotsOf(1), nil)
+				op := d.record("op", "a", nil)
+				op.Suspended = true
+				must(d.t, d.SetOperation(op))
+				d.tick(time.Second)
+			},
+			want: explain.FactSuspended,
+		},
 		"as many run as fit": {
-			pools: two,
+			pools: plainPools,
 			setup: func(d *drive) {
 				needs := resource.Amounts{UserSlots: 1, Memory: 600}
 				for _, n := range []scheduling.NodeID{"n1", "n2"} {
@@ -268,7 +295,7 @@ func TestExplain(t *testing.T) {
 			},
 		},
 		"all run": {
-			pools: two,
+			pools: plainPools,
 			setup: func(d *drive) {
 				d.node("n1", 4)
 				d.wants("op", "a", 2, slotsOf(1), nil)
@@ -282,7 +309,7 @@ func TestExplain(t *testing.T) {
 			},
 		},
 		"a job fits": {
-			pools: two,
+			pools: plainPools,
 			setup: func(d *drive) {
 				d.node("n1", 4)
 				d.wants("op", "a", 2, slotsOf(1), nil)
