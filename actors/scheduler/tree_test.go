@@ -10,16 +10,45 @@ import (
 	"weir/scheduling/allocation"
 )
 
-// TestTree tells what a tree makes of a log that it sees late, or of answers that
-// come early, late or not at all. Each story begins with the nodes n1 (2 slots,
+// story is what happens to a tree.
+type story struct {
+	events func(w *world)
+	// wantUsed is what the engine counts as used in the end, of slots.
+	wantUsed int64
+}
+
+// tell checks what a tree makes of stories. Each begins with the nodes n1 (2 slots,
 // offered) and n2 (2 slots, not heard), and the running operation a (3 jobs and
 // another); the tree has seen all of it.
-func TestTree(t *testing.T) {
-	for name, test := range map[string]struct {
-		story func(w *world)
-		// wantUsed is what the engine counts as used in the end, of slots.
-		wantUsed int64
-	}{
+func tell(t *testing.T, stories map[string]story) {
+	t.Helper()
+	for name, test := range stories {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.register("n1", 1, 2)
+			w.register("n2", 1, 2)
+			w.run("a", "", 3)
+			w.deliver(len(w.log))
+			w.offer("n1")
+			test.events(w)
+			w.heal()
+			checkQuiet(w)
+			var used int64
+			for _, op := range w.tree.Snapshot().Operations {
+				used += op.Shares.Usage.UserSlots
+			}
+			if used != test.wantUsed {
+				t.Errorf("%d slots are used, want %d", used, test.wantUsed)
+			}
+			checkNothingRefused(w)
+		})
+	}
+}
+
+// TestTreeAndPlans has answers to plans that come early, late or not at all, and entries that
+// come when what they name is gone.
+func TestTreeAndPlans(t *testing.T) {
+	tell(t, map[string]story{
 		"starts in flight are used": {func(w *world) { w.plan(1) }, 2},
 		"a lost plan is taken back": {func(w *world) {
 			w.plan(1)
@@ -66,6 +95,12 @@ func TestTree(t *testing.T) {
 			w.step("b")
 			w.forget("b")
 		}, 0},
+	})
+}
+
+// TestTreeAndPools has pools that come, go and are renamed, and operations that move.
+func TestTreeAndPools(t *testing.T) {
+	tell(t, map[string]story{
 		"a pool comes and goes before the tree hears of it": {func(w *world) {
 			w.must(create("p", "", 1))
 			w.run("b", "p", 1)
@@ -110,6 +145,12 @@ func TestTree(t *testing.T) {
 			w.deliver(len(w.log))
 			w.plan(1)
 		}, 2},
+	})
+}
+
+// TestTreeAmongOthers has nodes that go to another tree and come back, and operations that run in both.
+func TestTreeAmongOthers(t *testing.T) {
+	tell(t, map[string]story{
 		"a node that goes to another tree is given nothing": {func(w *world) {
 			w.secondTree()
 			w.register("n1", 1, 2, "gpu")
@@ -151,6 +192,27 @@ func TestTree(t *testing.T) {
 				w.t.Fatalf("%d jobs wait, want 2", b)
 			}
 		}, 0},
+		"an operation that waits for the tree gets nothing in it": {func(w *world) {
+			w.secondTree()
+			w.register("n2", 1, 2, "gpu")
+			w.start("b", "", 3, "default", "gpu")
+			w.must(&commandpb.AbortOperation{OperationId: "a", User: "ann"})
+			w.step("a")
+			for op, _ := w.Operation("b"); op.GetState() != "pending"; op, _ = w.Operation("b") {
+				w.step("b")
+			}
+			w.must(&commandpb.AdvanceOperation{OperationId: "b", Term: 1, From: "pending", To: "materializing", Trees: []string{"gpu"}})
+			w.step("b")
+			w.deliver(len(w.log))
+			w.offer("n1")
+			w.plan(1)
+		}, 0},
+	})
+}
+
+// TestTreeAndOptions has options of operations and of the tree that change.
+func TestTreeAndOptions(t *testing.T) {
+	tell(t, map[string]story{
 		"limits of an operation hold in the tree": {func(w *world) {
 			w.must(&commandpb.UpdateOperation{OperationId: "a", User: "ann", Changes: []*commandpb.OperationChange{{Options: &commandpb.Changes{
 				Values: map[string]*structpb.Value{"max_share_ratio": structpb.NewNumberValue(0.5), "resource_limits/user_slots": structpb.NewNumberValue(7)}}}}})
@@ -182,21 +244,12 @@ func TestTree(t *testing.T) {
 				w.t.Fatalf("a single job is a gang though the tree does not want it")
 			}
 		}, 0},
-		"an operation that waits for the tree gets nothing in it": {func(w *world) {
-			w.secondTree()
-			w.register("n2", 1, 2, "gpu")
-			w.start("b", "", 3, "default", "gpu")
-			w.must(&commandpb.AbortOperation{OperationId: "a", User: "ann"})
-			w.step("a")
-			for op, _ := w.Operation("b"); op.GetState() != "pending"; op, _ = w.Operation("b") {
-				w.step("b")
-			}
-			w.must(&commandpb.AdvanceOperation{OperationId: "b", Term: 1, From: "pending", To: "materializing", Trees: []string{"gpu"}})
-			w.step("b")
-			w.deliver(len(w.log))
-			w.offer("n1")
-			w.plan(1)
-		}, 0},
+	})
+}
+
+// TestTreeAndNodes has nodes that start again, are not heard, or wait to be looked at.
+func TestTreeAndNodes(t *testing.T) {
+	tell(t, map[string]story{
 		"a node that starts anew gets nothing in its old name": {func(w *world) {
 			w.plan(1)
 			w.register("n1", 2, 2)
@@ -224,27 +277,7 @@ func TestTree(t *testing.T) {
 			}
 			w.plan(1)
 		}, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			w.register("n1", 1, 2)
-			w.register("n2", 1, 2)
-			w.run("a", "", 3)
-			w.deliver(len(w.log))
-			w.offer("n1")
-			test.story(w)
-			w.heal()
-			checkQuiet(w)
-			var used int64
-			for _, op := range w.tree.Snapshot().Operations {
-				used += op.Shares.Usage.UserSlots
-			}
-			if used != test.wantUsed {
-				t.Errorf("%d slots are used, want %d", used, test.wantUsed)
-			}
-			checkNothingRefused(w)
-		})
-	}
+	})
 }
 
 // TestPreemptionsOfAnOvercommittedNode expects that a node that has shrunk is told
