@@ -52,153 +52,21 @@ type step struct {
 	err   error
 }
 
-func TestSession(t *testing.T) {
-	gone := errors.New("peer gone")
-	refuse := func(code string, retry int64) proto.Message {
-		return &actorpb.Refused{Code: code, Reason: "because", RetryMillis: retry}
-	}
-	ack := func(sequence uint64) proto.Message { return &actorpb.HeartbeatAck{Sequence: sequence, Term: 3} }
-	tests := map[string][]step{
-		"replicas are asked in turn, then after growing pauses": {
-			{want: "register r1", err: gone},
-			{want: "register r2", err: gone},
-			{want: "register r3", err: gone},
-			{after: 50 * time.Millisecond, want: "register r1", err: gone},
-			{want: "register r2", err: gone},
-			{want: "register r3", err: gone},
-			{after: 100 * time.Millisecond, want: "register r1"},
-		},
-		"a redirect is followed at once": {
-			{want: "register r1", reply: &actorpb.Redirect{Leader: &actorpb.Replica{Id: "r3"}}},
-			{want: "register r3", reply: registered(3)},
-			{after: time.Second, want: "beat 1 r3", reply: ack(1)},
-			{after: time.Second, want: "beat 2 r3"},
-		},
-		"a redirect to a replica that was not known": {
-			{want: "register r1", reply: &actorpb.Redirect{Leader: &actorpb.Replica{Id: "r9", Address: "h:9"}}},
-			{want: "register r9"},
-		},
-		"a redirect to an address that nobody knows is not followed": {
-			{want: "register r1", reply: &actorpb.Redirect{Leader: &actorpb.Replica{Id: "r9"}}},
-			{want: "register r2"},
-		},
-		"replicas that point to each other do not keep the agent running": {
-			{want: "register r1", reply: &actorpb.Redirect{Leader: &actorpb.Replica{Id: "r2"}}},
-			{want: "register r2", reply: &actorpb.Redirect{Leader: &actorpb.Replica{Id: "r1"}}},
-			{want: "register r1", reply: &actorpb.Redirect{Leader: &actorpb.Replica{Id: "r2"}}},
-			{after: 50 * time.Millisecond, want: "register r2"},
-		},
-		"a replica that knows no leader is not asked again at once": {
-			{want: "register r1", reply: &actorpb.Redirect{}},
-			{want: "register r2", reply: &actorpb.Redirect{Leader: &actorpb.Replica{Id: "r2"}}},
-			{want: "register r3"},
-		},
-		"a leader that was lost is asked last": {
-			{want: "register r1", reply: registered(3)},
-			{after: time.Second, want: "beat 1 r1", err: gone},
-			{want: "register r2", err: gone},
-			{want: "register r3", err: gone},
-			{want: "register r1", err: gone},
-			{after: 50 * time.Millisecond, want: "register r2"},
-		},
-		"a leader that has forgotten the agent gets a registration": {
-			{want: "register r1", reply: registered(3)},
-			{after: time.Second, want: "beat 1 r1", reply: refuse("not_registered", 0)},
-			{want: "register r1", reply: registered(3)},
-			{after: time.Second, want: "beat 1 r1", reply: refuse("stale", 0)},
-			{want: "register r1"},
-		},
-		"a leader that leads no more sends the agent on": {
-			{want: "register r1", reply: registered(3)},
-			{after: time.Second, want: "beat 1 r1", reply: &actorpb.Redirect{Leader: &actorpb.Replica{Id: "r3"}}},
-			{want: "register r3"},
-		},
-		"a busy leader is given time": {
-			{want: "register r1", reply: refuse("unavailable", 50)},
-			{after: 50 * time.Millisecond, want: "register r1", reply: registered(3)},
-			{after: time.Second, want: "beat 1 r1", reply: refuse("overloaded", 200)},
-			{after: 200 * time.Millisecond, want: "beat 2 r1", reply: ack(2)},
-		},
-		"a name in use is tried again and again": {
-			{want: "register r1", reply: refuse("name_in_use", 1500)},
-			{after: time.Second, want: "register r1", reply: refuse("name_in_use", 100)},
-			{after: 100 * time.Millisecond, want: "register r1", reply: refuse("name_in_use", 0)},
-			{after: time.Second, want: "register r1"},
-		},
-		"no leader makes the agent wait for long": {
-			{want: "register r1", reply: refuse("unavailable", 60_000)},
-			{after: time.Second, want: "register r1", reply: refuse("overloaded", 60_000)},
-			{after: time.Second, want: "register r1", reply: registered(3)},
-			{after: time.Second, want: "beat 1 r1", reply: refuse("overloaded", 60_000)},
-			{after: time.Second, want: "beat 2 r1"},
-		},
-		"a leader without a majority is asked until it has one": {
-			{want: "register r1", reply: refuse("unavailable", 0)},
-			{want: "register r2", reply: refuse("unavailable", 0)},
-			{want: "register r3", reply: refuse("unavailable", 0)},
-			{after: 50 * time.Millisecond, want: "register r1", reply: refuse("unavailable", 200)},
-			{after: 200 * time.Millisecond, want: "register r1", reply: registered(3)},
-		},
-		"a refusal that passes, of a leader that another follows, is no fault of people": {
-			{want: "register r1", reply: refuse("bad_request", 200)},
-			{after: time.Second, want: "register r2", reply: registered(3)},
-		},
-		"what people have to mend is tried slowly": {
-			{want: "register r1", reply: refuse("bad_request", 0)},
-			{after: 10 * time.Second, want: "register r2", reply: refuse("wrong_identity", 0)},
-			{after: 10 * time.Second, want: "register r3"},
-		},
-		"the acknowledgement of another heartbeat ends the session": {
-			{want: "register r1", reply: registered(3)},
-			{after: time.Second, want: "beat 1 r1", reply: ack(7)},
-			{want: "register r2"},
-		},
-		"the acknowledgement of another term ends the session": {
-			{want: "register r1", reply: registered(4)},
-			{after: time.Second, want: "beat 1 r1", reply: ack(1)},
-			{want: "register r2"},
-		},
-		"a leader of a lower term is left": {
-			{want: "register r1", reply: registered(4)},
-			{after: time.Second, want: "beat 1 r1", err: gone},
-			{want: "register r2", reply: registered(3)},
-			{want: "register r3", reply: registered(4)},
-			{after: time.Second, want: "beat 1 r3"},
-		},
-		"a leader whose lease is shorter than its period is left": {
-			{want: "register r1", reply: &actorpb.AgentRegistered{Term: 4, LeaseMillis: 10, HeartbeatMillis: 1000}},
-			{want: "register r2"},
-		},
-		"what changes while a registration is open is told at once, and once": {
-			{want: "register r1", anew: true, reply: registered(3)},
-			{want: "register r1", reply: registered(3)},
-			{after: time.Second, want: "beat 1 r1"},
-		},
-		"what changes and changes back while registrations are open is told": {
-			{want: "register r1", anew: true, reply: registered(3)},
-			{want: "register r1", anew: true, reply: registered(3)},
-			{want: "register r1", reply: registered(3)},
-			{after: time.Second, want: "beat 1 r1"},
-		},
-		"what changes while a heartbeat is open is told at once": {
-			{want: "register r1", reply: registered(3)},
-			{after: time.Second, want: "beat 1 r1", anew: true, reply: ack(1)},
-			{want: "register r1", reply: registered(3)},
-			{after: time.Second, want: "beat 1 r1"},
-		},
-		"what changes is told with the next registration, whoever takes it": {
-			{want: "register r1", anew: true, reply: &actorpb.Redirect{Leader: &actorpb.Replica{Id: "r3"}}},
-			{want: "register r3", reply: registered(3)},
-			{after: time.Second, want: "beat 1 r3", anew: true, err: gone},
-			{want: "register r1", reply: registered(4)},
-			{after: time.Second, want: "beat 1 r1"},
-		},
-		"an answer that does not fit the question": {
-			{want: "register r1", reply: &actorpb.HeartbeatAck{}},
-			{want: "register r2", reply: &actorpb.NodePlan{}},
-			{want: "register r3"},
-		},
-	}
+// errGone is what a question to a replica ends with that cannot be reached.
+var errGone = errors.New("peer gone")
+
+func refused(code string, retry int64) proto.Message {
+	return &actorpb.Refused{Code: code, Reason: "because", RetryMillis: retry}
+}
+
+// acked is the acknowledgement of a heartbeat by the leader of term 3.
+func acked(sequence uint64) proto.Message {
+	return &actorpb.HeartbeatAck{Sequence: sequence, Term: 3}
+}
+
+// playSteps has a new session of three replicas take these steps, once for each name.
+func playSteps(t *testing.T, tests map[string][]step) {
+	t.Helper()
 	for name, steps := range tests {
 		t.Run(name, func(t *testing.T) {
 			s, _, _ := newTestSession("r1", "r2", "r3")
@@ -224,6 +92,169 @@ func TestSession(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSessionIsSentOn has replicas that send the agent on, or do not answer.
+func TestSessionIsSentOn(t *testing.T) {
+	playSteps(t, map[string][]step{
+		"replicas are asked in turn, then after growing pauses": {
+			{want: "register r1", err: errGone},
+			{want: "register r2", err: errGone},
+			{want: "register r3", err: errGone},
+			{after: 50 * time.Millisecond, want: "register r1", err: errGone},
+			{want: "register r2", err: errGone},
+			{want: "register r3", err: errGone},
+			{after: 100 * time.Millisecond, want: "register r1"},
+		},
+		"a redirect is followed at once": {
+			{want: "register r1", reply: &actorpb.Redirect{Leader: &actorpb.Replica{Id: "r3"}}},
+			{want: "register r3", reply: registered(3)},
+			{after: time.Second, want: "beat 1 r3", reply: acked(1)},
+			{after: time.Second, want: "beat 2 r3"},
+		},
+		"a redirect to a replica that was not known": {
+			{want: "register r1", reply: &actorpb.Redirect{Leader: &actorpb.Replica{Id: "r9", Address: "h:9"}}},
+			{want: "register r9"},
+		},
+		"a redirect to an address that nobody knows is not followed": {
+			{want: "register r1", reply: &actorpb.Redirect{Leader: &actorpb.Replica{Id: "r9"}}},
+			{want: "register r2"},
+		},
+		"replicas that point to each other do not keep the agent running": {
+			{want: "register r1", reply: &actorpb.Redirect{Leader: &actorpb.Replica{Id: "r2"}}},
+			{want: "register r2", reply: &actorpb.Redirect{Leader: &actorpb.Replica{Id: "r1"}}},
+			{want: "register r1", reply: &actorpb.Redirect{Leader: &actorpb.Replica{Id: "r2"}}},
+			{after: 50 * time.Millisecond, want: "register r2"},
+		},
+		"a replica that knows no leader is not asked again at once": {
+			{want: "register r1", reply: &actorpb.Redirect{}},
+			{want: "register r2", reply: &actorpb.Redirect{Leader: &actorpb.Replica{Id: "r2"}}},
+			{want: "register r3"},
+		},
+		"a leader that was lost is asked last": {
+			{want: "register r1", reply: registered(3)},
+			{after: time.Second, want: "beat 1 r1", err: errGone},
+			{want: "register r2", err: errGone},
+			{want: "register r3", err: errGone},
+			{want: "register r1", err: errGone},
+			{after: 50 * time.Millisecond, want: "register r2"},
+		},
+		"a leader that has forgotten the agent gets a registration": {
+			{want: "register r1", reply: registered(3)},
+			{after: time.Second, want: "beat 1 r1", reply: refused("not_registered", 0)},
+			{want: "register r1", reply: registered(3)},
+			{after: time.Second, want: "beat 1 r1", reply: refused("stale", 0)},
+			{want: "register r1"},
+		},
+		"a leader that leads no more sends the agent on": {
+			{want: "register r1", reply: registered(3)},
+			{after: time.Second, want: "beat 1 r1", reply: &actorpb.Redirect{Leader: &actorpb.Replica{Id: "r3"}}},
+			{want: "register r3"},
+		},
+	})
+}
+
+// TestSessionIsRefused has leaders that take no registration or no heartbeat for now.
+func TestSessionIsRefused(t *testing.T) {
+	playSteps(t, map[string][]step{
+		"a busy leader is given time": {
+			{want: "register r1", reply: refused("unavailable", 50)},
+			{after: 50 * time.Millisecond, want: "register r1", reply: registered(3)},
+			{after: time.Second, want: "beat 1 r1", reply: refused("overloaded", 200)},
+			{after: 200 * time.Millisecond, want: "beat 2 r1", reply: acked(2)},
+		},
+		"a name in use is tried again and again": {
+			{want: "register r1", reply: refused("name_in_use", 1500)},
+			{after: time.Second, want: "register r1", reply: refused("name_in_use", 100)},
+			{after: 100 * time.Millisecond, want: "register r1", reply: refused("name_in_use", 0)},
+			{after: time.Second, want: "register r1"},
+		},
+		"no leader makes the agent wait for long": {
+			{want: "register r1", reply: refused("unavailable", 60_000)},
+			{after: time.Second, want: "register r1", reply: refused("overloaded", 60_000)},
+			{after: time.Second, want: "register r1", reply: registered(3)},
+			{after: time.Second, want: "beat 1 r1", reply: refused("overloaded", 60_000)},
+			{after: time.Second, want: "beat 2 r1"},
+		},
+		"a leader without a majority is asked until it has one": {
+			{want: "register r1", reply: refused("unavailable", 0)},
+			{want: "register r2", reply: refused("unavailable", 0)},
+			{want: "register r3", reply: refused("unavailable", 0)},
+			{after: 50 * time.Millisecond, want: "register r1", reply: refused("unavailable", 200)},
+			{after: 200 * time.Millisecond, want: "register r1", reply: registered(3)},
+		},
+		"a refusal that passes, of a leader that another follows, is no fault of people": {
+			{want: "register r1", reply: refused("bad_request", 200)},
+			{after: time.Second, want: "register r2", reply: registered(3)},
+		},
+		"what people have to mend is tried slowly": {
+			{want: "register r1", reply: refused("bad_request", 0)},
+			{after: 10 * time.Second, want: "register r2", reply: refused("wrong_identity", 0)},
+			{after: 10 * time.Second, want: "register r3"},
+		},
+	})
+}
+
+// TestSessionLeavesALeader has answers that end a session.
+func TestSessionLeavesALeader(t *testing.T) {
+	playSteps(t, map[string][]step{
+		"the acknowledgement of another heartbeat ends the session": {
+			{want: "register r1", reply: registered(3)},
+			{after: time.Second, want: "beat 1 r1", reply: acked(7)},
+			{want: "register r2"},
+		},
+		"the acknowledgement of another term ends the session": {
+			{want: "register r1", reply: registered(4)},
+			{after: time.Second, want: "beat 1 r1", reply: acked(1)},
+			{want: "register r2"},
+		},
+		"a leader of a lower term is left": {
+			{want: "register r1", reply: registered(4)},
+			{after: time.Second, want: "beat 1 r1", err: errGone},
+			{want: "register r2", reply: registered(3)},
+			{want: "register r3", reply: registered(4)},
+			{after: time.Second, want: "beat 1 r3"},
+		},
+		"a leader whose lease is shorter than its period is left": {
+			{want: "register r1", reply: &actorpb.AgentRegistered{Term: 4, LeaseMillis: 10, HeartbeatMillis: 1000}},
+			{want: "register r2"},
+		},
+		"an answer that does not fit the question": {
+			{want: "register r1", reply: &actorpb.HeartbeatAck{}},
+			{want: "register r2", reply: &actorpb.NodePlan{}},
+			{want: "register r3"},
+		},
+	})
+}
+
+// TestSessionTellsWhatChanges has registrations whose content changes while a question is open.
+func TestSessionTellsWhatChanges(t *testing.T) {
+	playSteps(t, map[string][]step{
+		"what changes while a registration is open is told at once, and once": {
+			{want: "register r1", anew: true, reply: registered(3)},
+			{want: "register r1", reply: registered(3)},
+			{after: time.Second, want: "beat 1 r1"},
+		},
+		"what changes and changes back while registrations are open is told": {
+			{want: "register r1", anew: true, reply: registered(3)},
+			{want: "register r1", anew: true, reply: registered(3)},
+			{want: "register r1", reply: registered(3)},
+			{after: time.Second, want: "beat 1 r1"},
+		},
+		"what changes while a heartbeat is open is told at once": {
+			{want: "register r1", reply: registered(3)},
+			{after: time.Second, want: "beat 1 r1", anew: true, reply: acked(1)},
+			{want: "register r1", reply: registered(3)},
+			{after: time.Second, want: "beat 1 r1"},
+		},
+		"what changes is told with the next registration, whoever takes it": {
+			{want: "register r1", anew: true, reply: &actorpb.Redirect{Leader: &actorpb.Replica{Id: "r3"}}},
+			{want: "register r3", reply: registered(3)},
+			{after: time.Second, want: "beat 1 r3", anew: true, err: errGone},
+			{want: "register r1", reply: registered(4)},
+			{after: time.Second, want: "beat 1 r1"},
+		},
+	})
 }
 
 func TestSessionLeaseRunsFromSending(t *testing.T) {
