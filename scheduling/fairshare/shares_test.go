@@ -9,18 +9,43 @@ import (
 	"weir/scheduling/resource"
 )
 
-// TestShares is what follows from the rules by hand. want is the share of cpu and
-// memory.
-func TestShares(t *testing.T) {
-	type shares map[string][2]float64
-	hungry := func(id string, set ...func(*fairshare.Element)) *fairshare.Element {
-		return operation(id, 1000, 0, set...)
+// shares are the shares of cpu and memory of elements.
+type shares map[string][2]float64
+
+// sharesCase is a tree, and what follows for it from the rules by hand.
+type sharesCase struct {
+	children []*fairshare.Element
+	set      func(*fairshare.Options)
+	want     shares
+}
+
+// hungry returns an operation that wants ten times the cpu of the cluster.
+func hungry(id string, set ...func(*fairshare.Element)) *fairshare.Element {
+	return operation(id, 1000, 0, set...)
+}
+
+// checkShares updates each tree and compares the fair shares.
+func checkShares(t *testing.T, cases map[string]sharesCase) {
+	t.Helper()
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			tree := tree(tc.children...)
+			if tc.set != nil {
+				tc.set(&tree.Options)
+			}
+			update(t, tree, cluster, begin)
+			all := byID(tree)
+			for id, want := range tc.want {
+				near(t, id+" cpu", all[id].FairShare[resource.CPU], want[0])
+				near(t, id+" memory", all[id].FairShare[resource.Memory], want[1])
+			}
+		})
 	}
-	cases := map[string]struct {
-		children []*fairshare.Element
-		set      func(*fairshare.Options)
-		want     shares
-	}{
+}
+
+// TestSharesByWeight has demand that weights divide.
+func TestSharesByWeight(t *testing.T) {
+	checkShares(t, map[string]sharesCase{
 		"all demand fits": {
 			children: []*fairshare.Element{operation("a", 10, 100), operation("b", 20, 50)},
 			want:     shares{"a": {0.1, 0.1}, "b": {0.2, 0.05}, "<Root>": {0.3, 0.15}},
@@ -37,6 +62,21 @@ func TestShares(t *testing.T) {
 			children: []*fairshare.Element{operation("a", 400, 1000), operation("b", 100, 4000)},
 			want:     shares{"a": {0.8, 0.2}, "b": {0.2, 0.8}},
 		},
+		"all weights 0": {
+			children: []*fairshare.Element{hungry("a", weight(0)), pool("p", weight(0), guaranteed(20), holding(hungry("c")))},
+			want:     shares{"a": {0}, "p": {0.2}},
+		},
+		"usage counts first, then demand": {
+			children: []*fairshare.Element{
+				operation("a", 100, 0, func(e *fairshare.Element) { e.Usage = resource.Amounts{Memory: 500}; e.Demand.Memory = 500 }), operation("b", 40, 0)},
+			want: shares{"a": {0.6, 0.5}, "b": {0.4, 0}},
+		},
+	})
+}
+
+// TestSharesOfScarceResources has resources that run out, or that no job can use.
+func TestSharesOfScarceResources(t *testing.T) {
+	checkShares(t, map[string]sharesCase{
 		"one resource that is gone stops all": {
 			children: []*fairshare.Element{hungry("a"), operation("m", 0, 1000)},
 			want:     shares{"a": {1, 0}, "m": {0, 1}},
@@ -50,13 +90,19 @@ func TestShares(t *testing.T) {
 				pool("p", weight(7), holding(operation("s", 1, 0), hungry("a", weight(2)), hungry("b"))), operation("m", 0, 1000)},
 			want: shares{"p": {1, 0}, "s": {0.01}, "a": {0.66}, "b": {0.33}, "m": {0, 1. / 7}},
 		},
+		"memory that no job can use": {
+			children: []*fairshare.Element{operation("a", 1, 900, func(e *fairshare.Element) { e.BestAllocation[resource.Memory] = 0.45 })},
+			want:     shares{"a": {0.005, 0.45}},
+		},
+	})
+}
+
+// TestSharesAboveGuarantees has pools that strong guarantees and weights divide.
+func TestSharesAboveGuarantees(t *testing.T) {
+	checkShares(t, map[string]sharesCase{
 		"weight 0 has its guarantee alone": {
 			children: []*fairshare.Element{hungry("a", weight(0)), operation("b", 40, 0), pool("p", weight(0), guaranteed(20), holding(hungry("c")))},
 			want:     shares{"a": {0}, "b": {0.4}, "p": {0.2}, "c": {0.2}},
-		},
-		"all weights 0": {
-			children: []*fairshare.Element{hungry("a", weight(0)), pool("p", weight(0), guaranteed(20), holding(hungry("c")))},
-			want:     shares{"a": {0}, "p": {0.2}},
 		},
 		"weights act above guarantees": {
 			children: []*fairshare.Element{pool("a", guaranteed(60), holding(hungry("x"))), pool("b", guaranteed(20), holding(hungry("y")))},
@@ -71,6 +117,23 @@ func TestShares(t *testing.T) {
 				pool("a", guaranteed(60), holding(hungry("x"))), pool("b", guaranteed(20), holding(hungry("y"))), pool("c", holding(hungry("z")))},
 			want: shares{"a": {2. / 3}, "b": {0.2 + 1./15}, "c": {1. / 15}},
 		},
+		"weights inferred from guarantees": {
+			children: []*fairshare.Element{
+				pool("a", guaranteed(30), unweighted, holding(hungry("x"))), pool("b", guaranteed(10), unweighted, holding(hungry("y")))},
+			set:  func(o *fairshare.Options) { o.InferWeight = 10 },
+			want: shares{"a": {0.75}, "b": {0.25}},
+		},
+		"weights that could be inferred are 1 by default": {
+			children: []*fairshare.Element{
+				pool("a", guaranteed(30), unweighted, holding(hungry("x"))), pool("b", guaranteed(10), unweighted, holding(hungry("y")))},
+			want: shares{"a": {0.6}, "b": {0.4}},
+		},
+	})
+}
+
+// TestSharesOfGangs has gangs, which run whole or not at all.
+func TestSharesOfGangs(t *testing.T) {
+	checkShares(t, map[string]sharesCase{
 		"a discontinuity leaves cluster idle": {
 			children: []*fairshare.Element{
 				pool("f", guaranteed(60), fifo(), holding(operation("g", 70, 0, gang))), pool("c", guaranteed(40), holding(hungry("x")))},
@@ -97,6 +160,12 @@ func TestShares(t *testing.T) {
 			set:      func(o *fairshare.Options) { o.GangStep = true },
 			want:     shares{"a": {1}},
 		},
+	})
+}
+
+// TestSharesWithinLimits has operations and pools that limits hold back.
+func TestSharesWithinLimits(t *testing.T) {
+	checkShares(t, map[string]sharesCase{
 		"limits of operations and pools": {
 			children: []*fairshare.Element{hungry("a", limited(10)), pool("p", limited(30), holding(hungry("b"), hungry("c")))},
 			want:     shares{"a": {0.1}, "p": {0.3}, "b": {0.15}},
@@ -109,6 +178,12 @@ func TestShares(t *testing.T) {
 			children: []*fairshare.Element{hungry("a", ratio(0)), operation("b", 5, 0)},
 			want:     shares{"a": {0}, "b": {0.05}},
 		},
+	})
+}
+
+// TestSharesInOrder has FIFO pools.
+func TestSharesInOrder(t *testing.T) {
+	checkShares(t, map[string]sharesCase{
 		"first in, first out": {
 			children: []*fairshare.Element{pool("p", fifo(), holding(
 				operation("late", 60, 0, rank(2)), operation("early", 60, 0, rank(1)), operation("heavy", 10, 0, rank(3), weight(2))))},
@@ -124,44 +199,16 @@ func TestShares(t *testing.T) {
 				operation("light", 60, 0, rank(1)), operation("heavy", 60, 0, rank(2), weight(2))))},
 			want: shares{"light": {0.6}, "heavy": {0.4}},
 		},
-		"weights inferred from guarantees": {
-			children: []*fairshare.Element{
-				pool("a", guaranteed(30), unweighted, holding(hungry("x"))), pool("b", guaranteed(10), unweighted, holding(hungry("y")))},
-			set:  func(o *fairshare.Options) { o.InferWeight = 10 },
-			want: shares{"a": {0.75}, "b": {0.25}},
-		},
-		"weights that could be inferred are 1 by default": {
-			children: []*fairshare.Element{
-				pool("a", guaranteed(30), unweighted, holding(hungry("x"))), pool("b", guaranteed(10), unweighted, holding(hungry("y")))},
-			want: shares{"a": {0.6}, "b": {0.4}},
-		},
-		"usage counts first, then demand": {
-			children: []*fairshare.Element{
-				operation("a", 100, 0, func(e *fairshare.Element) { e.Usage = resource.Amounts{Memory: 500}; e.Demand.Memory = 500 }), operation("b", 40, 0)},
-			want: shares{"a": {0.6, 0.5}, "b": {0.4, 0}},
-		},
-		"memory that no job can use": {
-			children: []*fairshare.Element{operation("a", 1, 900, func(e *fairshare.Element) { e.BestAllocation[resource.Memory] = 0.45 })},
-			want:     shares{"a": {0.005, 0.45}},
-		},
+	})
+}
+
+// TestSharesOfNothing has trees and pools without operations.
+func TestSharesOfNothing(t *testing.T) {
+	checkShares(t, map[string]sharesCase{
 		"an empty tree":           {want: shares{"<Root>": {0, 0}}},
 		"an empty pool":           {children: []*fairshare.Element{pool("p"), hungry("a")}, want: shares{"p": {0, 0}, "a": {1}}},
 		"an empty pool with fifo": {children: []*fairshare.Element{pool("p", fifo()), hungry("a")}, want: shares{"p": {0, 0}, "a": {1}}},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			tree := tree(tc.children...)
-			if tc.set != nil {
-				tc.set(&tree.Options)
-			}
-			update(t, tree, cluster, begin)
-			all := byID(tree)
-			for id, want := range tc.want {
-				near(t, id+" cpu", all[id].FairShare[resource.CPU], want[0])
-				near(t, id+" memory", all[id].FairShare[resource.Memory], want[1])
-			}
-		})
-	}
+	})
 }
 
 func ratio(r float64) func(*fairshare.Element) {
