@@ -42,28 +42,39 @@ func archiveRecord(records []*statepb.Record) *statepb.Archive {
 	return findRecord(records, (*statepb.Record).GetArchive, func(a *statepb.Archive) bool { return a != nil })
 }
 
-// TestRecordsThatAreWrong spoils the records of a snapshot in one place and
+type records = []*statepb.Record
+
+// spoiled is a snapshot with one thing wrong.
+type spoiled struct {
+	spoil func(records) records
+	want  string
+}
+
+// refuseSpoiled spoils the records of a snapshot in one place and
 // expects to be told about it.
-func TestRecordsThatAreWrong(t *testing.T) {
-	type records = []*statepb.Record
-	tests := map[string]struct {
-		spoil func(records) records
-		want  string
-	}{
-		"none":                        {func(records) records { return nil }, "no header"},
-		"no header":                   {func(r records) records { return r[1:] }, "a header comes first"},
-		"two headers":                 {func(r records) records { return append(r[:1:1], r...) }, "a header comes first and only once"},
-		"another format":              {func(r records) records { r[0].GetHeader().Format = Format + 1; return r }, "format 3, this version knows 2"},
-		"no archive":                  {func(r records) records { return r[:len(r)-1] }, "records are missing at the end"},
-		"two archives":                {func(r records) records { return append(r, r[len(r)-1]) }, "the archive comes twice"},
-		"no tree":                     {func(r records) records { return slices.Delete(r, 1, 2) }, `pool tree "default" is missing, which is the default`},
-		"a default tree that is none": {func(r records) records { r[0].GetHeader().DefaultTree = "gpu"; return r }, `pool tree "gpu" is missing`},
-		"an operation of a tree that is none": {func(r records) records { operationRecord(r, "ann").Trees[0].Tree = "gpu"; return r },
-			`operation "ann": pool tree "gpu" is missing`},
-		"an option that is none": {func(r records) records {
-			treeRecord(r).Pools[1].Options = optionsOf(map[string]any{"colour": "red"})
-			return r
-		}, "colour: unknown option"},
+func refuseSpoiled(t *testing.T, cases map[string]spoiled) {
+	t.Helper()
+	frozen := busy(t).state.Freeze()
+	for story, test := range cases {
+		t.Run(story, func(t *testing.T) {
+			_, err := restore(test.spoil(recordsOf(t, frozen)))
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got error %v, want it to say %q", err, test.want)
+			}
+		})
+	}
+}
+
+// TestSnapshotsThatAreIncomplete spoils the order of the records, their header and their archive.
+func TestSnapshotsThatAreIncomplete(t *testing.T) {
+	refuseSpoiled(t, map[string]spoiled{
+		"none":            {func(records) records { return nil }, "no header"},
+		"no header":       {func(r records) records { return r[1:] }, "a header comes first"},
+		"two headers":     {func(r records) records { return append(r[:1:1], r...) }, "a header comes first and only once"},
+		"another format":  {func(r records) records { r[0].GetHeader().Format = Format + 1; return r }, "format 3, this version knows 2"},
+		"no archive":      {func(r records) records { return r[:len(r)-1] }, "records are missing at the end"},
+		"two archives":    {func(r records) records { return append(r, r[len(r)-1]) }, "the archive comes twice"},
+		"no tree":         {func(r records) records { return slices.Delete(r, 1, 2) }, `pool tree "default" is missing, which is the default`},
 		"an empty record": {func(r records) records { return append(r, &statepb.Record{}) }, "unknown kind"},
 		"a footer": {func(r records) records {
 			return append(r, &statepb.Record{Record: &statepb.Record_Footer{Footer: &statepb.SnapshotFooter{}}})
@@ -79,6 +90,29 @@ func TestRecordsThatAreWrong(t *testing.T) {
 			o := operationRecord(r, "ann")
 			return append(r, &statepb.Record{Record: &statepb.Record_Operation{Operation: o}})
 		}, `operation "ann" comes twice`},
+		"out of order":                     {func(r records) records { operationRecord(r, "new").AcceptedIndex = 1e6; return r }, "out of the order of acceptance"},
+		"an archive without its operation": {func(r records) records { archiveRecord(r).OperationIds = []string{"gone"}; return r }, `archive: operation "gone"`},
+		"an archive that is too short":     {func(r records) records { archiveRecord(r).OperationIds = nil; return r }, "archive of 0 operations: 1 have ended"},
+		"too many finished jobs": {func(r records) records {
+			o := operationRecord(r, "done")
+			for range 200 {
+				o.FinishedJobs = append(o.FinishedJobs, o.FinishedJobs[0])
+			}
+			return r
+		}, "201 finished jobs are kept, 200 may be"},
+	})
+}
+
+// TestTreesThatAreWrong spoils pool trees, and what refers to them.
+func TestTreesThatAreWrong(t *testing.T) {
+	refuseSpoiled(t, map[string]spoiled{
+		"a default tree that is none": {func(r records) records { r[0].GetHeader().DefaultTree = "gpu"; return r }, `pool tree "gpu" is missing`},
+		"an operation of a tree that is none": {func(r records) records { operationRecord(r, "ann").Trees[0].Tree = "gpu"; return r },
+			`operation "ann": pool tree "gpu" is missing`},
+		"an option that is none": {func(r records) records {
+			treeRecord(r).Pools[1].Options = optionsOf(map[string]any{"colour": "red"})
+			return r
+		}, "colour: unknown option"},
 		"a pool below nothing": {func(r records) records { treeRecord(r).Pools[0].Parent = "gone"; return r }, `parent "gone"`},
 		"pools out of order":   {func(r records) records { slices.Reverse(treeRecord(r).Pools); return r }, "not as it is recorded"},
 		"a pool of operations is missing": {func(r records) records {
@@ -86,6 +120,12 @@ func TestRecordsThatAreWrong(t *testing.T) {
 			tree.Pools = slices.DeleteFunc(tree.Pools, func(p *statepb.Pool) bool { return p.GetName() == "small" })
 			return r
 		}, `operation "ann": tree "default": pool "small" is missing`},
+	})
+}
+
+// TestOperationsThatAreWrong spoils the state and the names of operations.
+func TestOperationsThatAreWrong(t *testing.T) {
+	refuseSpoiled(t, map[string]spoiled{
 		"a state that is none":  {func(r records) records { operationRecord(r, "ann").State = "resting"; return r }, `unknown operation state "resting"`},
 		"no state":              {func(r records) records { operationRecord(r, "ann").State = "none"; return r }, "in progress, counted"},
 		"no events":             {func(r records) records { operationRecord(r, "ann").Events = nil; return r }, "0 events"},
@@ -93,10 +133,24 @@ func TestRecordsThatAreWrong(t *testing.T) {
 		"a suspended end":       {func(r records) records { operationRecord(r, "done").Suspended = true; return r }, "completed and suspended"},
 		"running without tasks": {func(r records) records { operationRecord(r, "held").Tasks = nil; return r }, "running without tasks"},
 		"jobs before it runs":   {func(r records) records { operationRecord(r, "ann").State = "pending"; return r }, "pending with 2 allocations"},
-		"a task too few":        {func(r records) records { operationRecord(r, "ann").Spec.Tasks = nil; return r }, "it has 1 tasks, its specification 0"},
-		"another task":          {func(r records) records { operationRecord(r, "held").Tasks[0].Name = "u"; return r }, `task "u": not at its place`},
-		"no counters":           {func(r records) records { operationRecord(r, "ann").Tasks[0].Counters = nil; return r }, "no counters"},
-		"a count too high":      {func(r records) records { operationRecord(r, "ann").Tasks[0].Counters.Pending++; return r }, "total is not pending + running + completed"},
+		"an alias twice": {func(r records) records { operationRecord(r, "held").Spec.Alias = "*ann"; return r },
+			`operation "ann" in progress has its alias "*ann"`},
+		"a mutation id twice": {func(r records) records {
+			for _, id := range []string{"new", "ann"} {
+				operationRecord(r, id).User, operationRecord(r, id).MutationId = "ann", "m"
+			}
+			return r
+		}, `has its mutation id "m"`},
+	})
+}
+
+// TestTasksThatAreWrong spoils tasks, their counters and their cookies.
+func TestTasksThatAreWrong(t *testing.T) {
+	refuseSpoiled(t, map[string]spoiled{
+		"a task too few":   {func(r records) records { operationRecord(r, "ann").Spec.Tasks = nil; return r }, "it has 1 tasks, its specification 0"},
+		"another task":     {func(r records) records { operationRecord(r, "held").Tasks[0].Name = "u"; return r }, `task "u": not at its place`},
+		"no counters":      {func(r records) records { operationRecord(r, "ann").Tasks[0].Counters = nil; return r }, "no counters"},
+		"a count too high": {func(r records) records { operationRecord(r, "ann").Tasks[0].Counters.Pending++; return r }, "total is not pending + running + completed"},
 		"counts exchanged": {func(r records) records {
 			c := operationRecord(r, "ann").Tasks[0].Counters
 			c.Pending, c.Completed = 0, 2
@@ -121,6 +175,12 @@ func TestRecordsThatAreWrong(t *testing.T) {
 			operationRecord(r, "ann").Tasks[0].Completed = []*statepb.Interval{{Begin: 2, End: 3}}
 			return r
 		}, "pending, running, completed or given up at once"},
+	})
+}
+
+// TestAllocationsThatAreWrong spoils allocations and the node that they are on.
+func TestAllocationsThatAreWrong(t *testing.T) {
+	refuseSpoiled(t, map[string]spoiled{
 		"a cookie that runs twice":      {func(r records) records { allocationRecord(r, "ann-1").Cookie = 0; return r }, "cookie 0 of task \"t\" runs twice"},
 		"an allocation of no task":      {func(r records) records { allocationRecord(r, "ann-1").Task = "u"; return r }, `task "u" is missing`},
 		"an allocation of no operation": {func(r records) records { allocationRecord(r, "ann-1").OperationId = "gone"; return r }, `operation "gone" is missing`},
@@ -128,34 +188,7 @@ func TestRecordsThatAreWrong(t *testing.T) {
 		"an allocation of a later life": {func(r records) records { allocationRecord(r, "ann-1").NodeIncarnation = 2; return r }, "granted to incarnation 2"},
 		"an allocation of the future":   {func(r records) records { allocationRecord(r, "ann-1").GrantIndex = 1e6; return r }, "in the future"},
 		"a node in no state":            {func(r records) records { nodeRecord(r, "n1").State = "asleep"; return r }, `state "asleep"`},
-		"an alias twice": {func(r records) records { operationRecord(r, "held").Spec.Alias = "*ann"; return r },
-			`operation "ann" in progress has its alias "*ann"`},
-		"a mutation id twice": {func(r records) records {
-			for _, id := range []string{"new", "ann"} {
-				operationRecord(r, id).User, operationRecord(r, id).MutationId = "ann", "m"
-			}
-			return r
-		}, `has its mutation id "m"`},
-		"out of order":                     {func(r records) records { operationRecord(r, "new").AcceptedIndex = 1e6; return r }, "out of the order of acceptance"},
-		"an archive without its operation": {func(r records) records { archiveRecord(r).OperationIds = []string{"gone"}; return r }, `archive: operation "gone"`},
-		"an archive that is too short":     {func(r records) records { archiveRecord(r).OperationIds = nil; return r }, "archive of 0 operations: 1 have ended"},
-		"too many finished jobs": {func(r records) records {
-			o := operationRecord(r, "done")
-			for range 200 {
-				o.FinishedJobs = append(o.FinishedJobs, o.FinishedJobs[0])
-			}
-			return r
-		}, "201 finished jobs are kept, 200 may be"},
-	}
-	frozen := busy(t).state.Freeze()
-	for story, test := range tests {
-		t.Run(story, func(t *testing.T) {
-			_, err := restore(test.spoil(recordsOf(t, frozen)))
-			if err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("got error %v, want it to say %q", err, test.want)
-			}
-		})
-	}
+	})
 }
 
 // TestVerifySeesWhatARestoreCannot spoils what is not in the records.
