@@ -15,83 +15,76 @@ import (
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 )
 
-// TestFoldersThatACrashLeaves opens what each moment of the first start leaves when
-// the replica dies in it, and what a disk that loses data makes of it: a folder
-// starts anew, or is refused by name.
-func TestFoldersThatACrashLeaves(t *testing.T) {
-	identity := func(id Identity) func(*testing.T, string) {
-		return func(t *testing.T, dir string) {
-			id.Format, id.Cluster, id.Replica = DataFormat, "test", "r1"
-			if err := id.write(dir); err != nil {
-				t.Fatal(err)
-			}
+// folderStep changes the folder of a replica.
+type folderStep = func(t *testing.T, dir string)
+
+// withIdentity writes the identity of a replica into a folder.
+func withIdentity(id Identity) folderStep {
+	return func(t *testing.T, dir string) {
+		id.Format, id.Cluster, id.Replica = DataFormat, "test", "r1"
+		if err := id.write(dir); err != nil {
+			t.Fatal(err)
 		}
 	}
-	file := func(name string, data []byte) func(*testing.T, string) {
-		return func(t *testing.T, dir string) {
-			if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
-				t.Fatal(err)
-			}
+}
+
+// withFile writes a file.
+func withFile(name string, data []byte) folderStep {
+	return func(t *testing.T, dir string) {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			t.Fatal(err)
 		}
 	}
-	folder := func(name string) func(*testing.T, string) {
-		return func(t *testing.T, dir string) {
-			if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
-				t.Fatal(err)
-			}
+}
+
+// withFolder makes a folder.
+func withFolder(name string) folderStep {
+	return func(t *testing.T, dir string) {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+			t.Fatal(err)
 		}
 	}
-	log := func(name string, fill func(*disk) error) func(*testing.T, string) {
-		return func(t *testing.T, dir string) {
-			bolt, err := openBolt(filepath.Join(dir, name))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := errors.Join(fill(&disk{files: bolt, dir: dir, stall: patience}), bolt.Close()); err != nil {
-				t.Fatal(err)
-			}
+}
+
+// withLog makes a log and fills it.
+func withLog(name string, fill func(*disk) error) folderStep {
+	return func(t *testing.T, dir string) {
+		bolt, err := openBolt(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(fill(&disk{files: bolt, dir: dir, stall: patience}), bolt.Close()); err != nil {
+			t.Fatal(err)
 		}
 	}
-	nothing := func(*disk) error { return nil }
-	begins := func(replicas ...string) func(*disk) error {
-		var list raft.Configuration
-		for i, id := range replicas {
-			list.Servers = append(list.Servers, raft.Server{ID: raft.ServerID(id), Address: raft.ServerAddress(fmt.Sprint("a:", i))})
-		}
-		return func(d *disk) error {
-			entry := &raft.Log{Index: 1, Term: 1, Type: raft.LogConfiguration, Data: raft.EncodeConfiguration(list)}
-			return errors.Join(d.SetUint64(keyTerm, 1), d.StoreLog(entry))
-		}
+}
+
+// emptyLog fills a log with nothing.
+func emptyLog(*disk) error { return nil }
+
+// begins fills a log with the first entry of a cluster of these replicas.
+func begins(replicas ...string) func(*disk) error {
+	var list raft.Configuration
+	for i, id := range replicas {
+		list.Servers = append(list.Servers, raft.Server{ID: raft.ServerID(id), Address: raft.ServerAddress(fmt.Sprint("a:", i))})
 	}
-	tests := map[string]struct {
-		steps   []func(t *testing.T, dir string)
-		wantErr error
-		want    string
-	}{
-		"an empty folder":             {},
-		"half an identity":            {steps: []func(*testing.T, string){file(identityFile+tmpSuffix, []byte(`{"for`))}},
-		"an identity alone":           {steps: []func(*testing.T, string){identity(Identity{})}},
-		"the list of founders":        {steps: []func(*testing.T, string){identity(Identity{Founders: "r1=a:1"})}},
-		"an empty log in the making":  {steps: []func(*testing.T, string){identity(Identity{}), file(logFile+tmpSuffix, nil)}},
-		"half a log in the making":    {steps: []func(*testing.T, string){identity(Identity{}), file(logFile+tmpSuffix, make([]byte, 5000))}},
-		"a log in its own folder":     {steps: []func(*testing.T, string){identity(Identity{}), folder(logFile + ".17" + tmpSuffix), log(filepath.Join(logFile+".17"+tmpSuffix, logFile), nothing)}},
-		"a log not yet in its place":  {steps: []func(*testing.T, string){identity(Identity{}), log(logFile+tmpSuffix, nothing)}},
-		"a log in both places":        {steps: []func(*testing.T, string){identity(Identity{}), log(logFile+tmpSuffix, nothing), log(logFile, nothing)}},
-		"a log of no bytes":           {steps: []func(*testing.T, string){identity(Identity{}), file(logFile, nil)}},
-		"a log without a term":        {steps: []func(*testing.T, string){identity(Identity{}), log(logFile, nothing)}},
-		"a term and no entry":         {steps: []func(*testing.T, string){identity(Identity{}), log(logFile, func(d *disk) error { return d.SetUint64(keyTerm, 1) })}},
-		"the first entry":             {steps: []func(*testing.T, string){identity(Identity{}), log(logFile, begins("r1"))}},
-		"snapshots not yet made":      {steps: []func(*testing.T, string){identity(Identity{}), log(logFile, begins("r1")), func(_ *testing.T, dir string) { _ = os.RemoveAll(filepath.Join(dir, "snapshots")) }}},
-		"the first entry of others":   {steps: []func(*testing.T, string){identity(Identity{}), log(logFile, begins("r1", "r2", "r3"))}, wantErr: ErrForeign, want: "started a cluster of r1=a:0,r2=a:1,r3=a:2"},
-		"an identity of no bytes":     {steps: []func(*testing.T, string){file(identityFile, nil)}, wantErr: ErrDamaged, want: identityFile},
-		"a log and no identity":       {steps: []func(*testing.T, string){log(logFile, nothing)}, wantErr: ErrDamaged, want: identityFile + " is missing"},
-		"a log of zeros":              {steps: []func(*testing.T, string){identity(Identity{}), file(logFile, make([]byte, 1<<16))}, wantErr: ErrDamaged, want: logFile},
-		"a log of some bytes":         {steps: []func(*testing.T, string){identity(Identity{}), file(logFile, make([]byte, 100))}, wantErr: ErrDamaged, want: logFile},
-		"a log that was cut":          {steps: []func(*testing.T, string){identity(Identity{}), log(logFile, begins("r1")), cut(logFile, 2*os.Getpagesize())}, wantErr: ErrDamaged, want: logFile},
-		"a log emptied in later life": {steps: []func(*testing.T, string){identity(Identity{Began: true}), file(logFile, nil)}, wantErr: ErrDamaged, want: "missing or empty"},
-		"a log gone in later life":    {steps: []func(*testing.T, string){identity(Identity{Began: true})}, wantErr: ErrDamaged, want: "missing or empty"},
+	return func(d *disk) error {
+		entry := &raft.Log{Index: 1, Term: 1, Type: raft.LogConfiguration, Data: raft.EncodeConfiguration(list)}
+		return errors.Join(d.SetUint64(keyTerm, 1), d.StoreLog(entry))
 	}
-	for name, test := range tests {
+}
+
+// folderCase is what is done to the folder of a replica before it starts, and what comes of it.
+type folderCase struct {
+	steps   []folderStep
+	wantErr error
+	want    string
+}
+
+// openFolders starts a replica in each folder.
+func openFolders(t *testing.T, cases map[string]folderCase) {
+	t.Helper()
+	for name, test := range cases {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t, 1, nil)
 			dir := filepath.Join(c.dir, "r1")
@@ -119,8 +112,44 @@ func TestFoldersThatACrashLeaves(t *testing.T) {
 	}
 }
 
+// TestFoldersThatACrashLeaves opens what each moment of the first start leaves when
+// the replica dies in it: a folder starts anew.
+func TestFoldersThatACrashLeaves(t *testing.T) {
+	openFolders(t, map[string]folderCase{
+		"an empty folder":            {},
+		"half an identity":           {steps: []folderStep{withFile(identityFile+tmpSuffix, []byte(`{"for`))}},
+		"an identity alone":          {steps: []folderStep{withIdentity(Identity{})}},
+		"the list of founders":       {steps: []folderStep{withIdentity(Identity{Founders: "r1=a:1"})}},
+		"an empty log in the making": {steps: []folderStep{withIdentity(Identity{}), withFile(logFile+tmpSuffix, nil)}},
+		"half a log in the making":   {steps: []folderStep{withIdentity(Identity{}), withFile(logFile+tmpSuffix, make([]byte, 5000))}},
+		"a log in its own folder":    {steps: []folderStep{withIdentity(Identity{}), withFolder(logFile + ".17" + tmpSuffix), withLog(filepath.Join(logFile+".17"+tmpSuffix, logFile), emptyLog)}},
+		"a log not yet in its place": {steps: []folderStep{withIdentity(Identity{}), withLog(logFile+tmpSuffix, emptyLog)}},
+		"a log in both places":       {steps: []folderStep{withIdentity(Identity{}), withLog(logFile+tmpSuffix, emptyLog), withLog(logFile, emptyLog)}},
+		"a log of no bytes":          {steps: []folderStep{withIdentity(Identity{}), withFile(logFile, nil)}},
+		"a log without a term":       {steps: []folderStep{withIdentity(Identity{}), withLog(logFile, emptyLog)}},
+		"a term and no entry":        {steps: []folderStep{withIdentity(Identity{}), withLog(logFile, func(d *disk) error { return d.SetUint64(keyTerm, 1) })}},
+		"the first entry":            {steps: []folderStep{withIdentity(Identity{}), withLog(logFile, begins("r1"))}},
+		"snapshots not yet made":     {steps: []folderStep{withIdentity(Identity{}), withLog(logFile, begins("r1")), func(_ *testing.T, dir string) { _ = os.RemoveAll(filepath.Join(dir, "snapshots")) }}},
+	})
+}
+
+// TestFoldersThatLostData opens what others have begun, and what a disk that loses data
+// makes of a folder: it is refused by name.
+func TestFoldersThatLostData(t *testing.T) {
+	openFolders(t, map[string]folderCase{
+		"the first entry of others":   {steps: []folderStep{withIdentity(Identity{}), withLog(logFile, begins("r1", "r2", "r3"))}, wantErr: ErrForeign, want: "started a cluster of r1=a:0,r2=a:1,r3=a:2"},
+		"an identity of no bytes":     {steps: []folderStep{withFile(identityFile, nil)}, wantErr: ErrDamaged, want: identityFile},
+		"a log and no identity":       {steps: []folderStep{withLog(logFile, emptyLog)}, wantErr: ErrDamaged, want: identityFile + " is missing"},
+		"a log of zeros":              {steps: []folderStep{withIdentity(Identity{}), withFile(logFile, make([]byte, 1<<16))}, wantErr: ErrDamaged, want: logFile},
+		"a log of some bytes":         {steps: []folderStep{withIdentity(Identity{}), withFile(logFile, make([]byte, 100))}, wantErr: ErrDamaged, want: logFile},
+		"a log that was cut":          {steps: []folderStep{withIdentity(Identity{}), withLog(logFile, begins("r1")), cut(logFile, 2*os.Getpagesize())}, wantErr: ErrDamaged, want: logFile},
+		"a log emptied in later life": {steps: []folderStep{withIdentity(Identity{Began: true}), withFile(logFile, nil)}, wantErr: ErrDamaged, want: "missing or empty"},
+		"a log gone in later life":    {steps: []folderStep{withIdentity(Identity{Began: true})}, wantErr: ErrDamaged, want: "missing or empty"},
+	})
+}
+
 // cut leaves the front of a file.
-func cut(name string, size int) func(*testing.T, string) {
+func cut(name string, size int) folderStep {
 	return func(t *testing.T, dir string) {
 		if err := os.Truncate(filepath.Join(dir, name), int64(size)); err != nil {
 			t.Fatal(err)
