@@ -12,78 +12,38 @@ import (
 	"weir/messages/statepb"
 )
 
-func TestNext(t *testing.T) {
-	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	alive := func(string) (string, bool) { return "r2", true }
-	nobody := func(string) (string, bool) { return "", false }
-	reads := &statepb.OperationSpec{Type: "map"}
-	limited := &statepb.OperationSpec{TimeLimit: durationpb.New(time.Minute)}
+// began is when the operations of these tests start.
+var began = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-	tests := map[string]struct {
-		state       string
-		spec        *statepb.OperationSpec
-		replica     string
-		allocations int
-		published   bool
-		gone        time.Time
-		now         time.Time
-		choose      Chooser
-		want        []string
-		wantAgain   time.Time
-	}{
-		"a new operation gets a controller in the same step": {
-			state: "starting", now: start, choose: alive, want: []string{"starting>waiting_for_agent", "r2@1"},
-		},
-		"without live replicas it waits": {
-			state: "waiting_for_agent", now: start, choose: nobody,
-		},
-		"the first live replica takes it": {
-			state: "waiting_for_agent", now: start, choose: alive, want: []string{"r2@1"},
-		},
-		"while running there is nothing to do": {
-			state: "running", replica: "r1", now: start, choose: alive, allocations: 3,
-		},
-		"a replica that is gone for a moment keeps its operations": {
-			state: "running", replica: "r1", now: start.Add(time.Second), gone: start, choose: alive,
-			wantAgain: start.Add(2 * time.Second),
-		},
-		"a replica that is gone for long loses them": {
-			state: "running", replica: "r1", now: start.Add(3 * time.Second), gone: start, choose: alive, want: []string{"r2@8"},
-		},
-		"a pending operation of a dead replica moves too": {
-			state: "pending", replica: "r1", now: start.Add(3 * time.Second), gone: start, choose: alive, want: []string{"r2@8"},
-		},
-		"the time limit is looked at in time": {
-			state: "running", replica: "r1", spec: limited, now: start, choose: alive, wantAgain: start.Add(time.Minute),
-		},
-		"past its time limit it fails": {
-			state: "running", replica: "r1", spec: limited, now: start.Add(time.Minute), choose: alive, want: []string{"running>failing!"},
-		},
-		"a finishing operation waits for its jobs": {
-			state: "aborting", replica: "r1", now: start, choose: alive, allocations: 1,
-		},
-		"a finishing operation whose replica is gone gets another for its jobs": {
-			state: "aborting", replica: "r1", now: start.Add(3 * time.Second), gone: start, choose: alive, allocations: 1, want: []string{"r2@8"},
-		},
-		"without jobs an aborting operation is aborted":     {state: "aborting", now: start, choose: alive, want: []string{"aborting>aborted"}},
-		"without jobs a failing operation is failed":        {state: "failing", now: start, choose: alive, want: []string{"failing>failed"}},
-		"without jobs a completing operation is completed":  {state: "completing", now: start, choose: alive, want: []string{"completing>completed"}},
-		"a map operation waits for its output":              {state: "completing", spec: reads, replica: "r1", now: start, choose: alive},
-		"a map operation with its output is completed":      {state: "completing", spec: reads, replica: "r1", published: true, now: start, choose: alive, want: []string{"completing>completed"}},
-		"with its output it waits for its jobs":             {state: "completing", spec: reads, replica: "r1", published: true, allocations: 1, now: start, choose: alive},
-		"a map operation that is aborted publishes nothing": {state: "aborting", spec: reads, replica: "r1", now: start, choose: alive, want: []string{"aborting>aborted"}},
-		"who is gone does not publish: another one does": {
-			state: "completing", spec: reads, replica: "r1", now: start.Add(3 * time.Second), gone: start, choose: alive, want: []string{"r2@8"},
-		},
-		"an output that takes too long runs into the time limit": {
-			state: "completing", spec: &statepb.OperationSpec{Type: "map", TimeLimit: durationpb.New(time.Minute)}, replica: "r1",
-			now: start.Add(time.Minute), choose: alive, want: []string{"completing>failing!"},
-		},
-		"an ended operation stays as it is, time limit too": {state: "completed", spec: limited, now: start.Add(time.Hour), choose: alive},
-	}
-	for name, test := range tests {
+var (
+	mapSpec     = &statepb.OperationSpec{Type: "map"}
+	limitedSpec = &statepb.OperationSpec{TimeLimit: durationpb.New(time.Minute)}
+)
+
+func aliveR2(string) (string, bool) { return "r2", true }
+
+func nobodyAlive(string) (string, bool) { return "", false }
+
+// nextCase is an operation, and what is proposed for it.
+type nextCase struct {
+	state       string
+	spec        *statepb.OperationSpec
+	replica     string
+	allocations int
+	published   bool
+	gone        time.Time
+	now         time.Time
+	choose      Chooser
+	want        []string
+	wantAgain   time.Time
+}
+
+// checkNext compares what is proposed for each operation.
+func checkNext(t *testing.T, cases map[string]nextCase) {
+	t.Helper()
+	for name, test := range cases {
 		t.Run(name, func(t *testing.T) {
-			op := &statepb.Operation{Id: "op", State: test.state, Spec: test.spec, StartTime: timestamppb.New(start)}
+			op := &statepb.Operation{Id: "op", State: test.state, Spec: test.spec, StartTime: timestamppb.New(began)}
 			if test.published {
 				op.Output = &statepb.Output{}
 			}
@@ -108,6 +68,73 @@ func TestNext(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestNextReplica has operations that need a controller.
+func TestNextReplica(t *testing.T) {
+	checkNext(t, map[string]nextCase{
+		"a new operation gets a controller in the same step": {
+			state: "starting", now: began, choose: aliveR2, want: []string{"starting>waiting_for_agent", "r2@1"},
+		},
+		"without live replicas it waits": {
+			state: "waiting_for_agent", now: began, choose: nobodyAlive,
+		},
+		"the first live replica takes it": {
+			state: "waiting_for_agent", now: began, choose: aliveR2, want: []string{"r2@1"},
+		},
+		"while running there is nothing to do": {
+			state: "running", replica: "r1", now: began, choose: aliveR2, allocations: 3,
+		},
+		"a replica that is gone for a moment keeps its operations": {
+			state: "running", replica: "r1", now: began.Add(time.Second), gone: began, choose: aliveR2,
+			wantAgain: began.Add(2 * time.Second),
+		},
+		"a replica that is gone for long loses them": {
+			state: "running", replica: "r1", now: began.Add(3 * time.Second), gone: began, choose: aliveR2, want: []string{"r2@8"},
+		},
+		"a pending operation of a dead replica moves too": {
+			state: "pending", replica: "r1", now: began.Add(3 * time.Second), gone: began, choose: aliveR2, want: []string{"r2@8"},
+		},
+	})
+}
+
+// TestNextAtTheTimeLimit has operations with a time limit.
+func TestNextAtTheTimeLimit(t *testing.T) {
+	checkNext(t, map[string]nextCase{
+		"the time limit is looked at in time": {
+			state: "running", replica: "r1", spec: limitedSpec, now: began, choose: aliveR2, wantAgain: began.Add(time.Minute),
+		},
+		"past its time limit it fails": {
+			state: "running", replica: "r1", spec: limitedSpec, now: began.Add(time.Minute), choose: aliveR2, want: []string{"running>failing!"},
+		},
+		"an output that takes too long runs into the time limit": {
+			state: "completing", spec: &statepb.OperationSpec{Type: "map", TimeLimit: durationpb.New(time.Minute)}, replica: "r1",
+			now: began.Add(time.Minute), choose: aliveR2, want: []string{"completing>failing!"},
+		},
+		"an ended operation stays as it is, time limit too": {state: "completed", spec: limitedSpec, now: began.Add(time.Hour), choose: aliveR2},
+	})
+}
+
+// TestNextOfFinishingOperations has operations that wait for their last jobs or for their output.
+func TestNextOfFinishingOperations(t *testing.T) {
+	checkNext(t, map[string]nextCase{
+		"a finishing operation waits for its jobs": {
+			state: "aborting", replica: "r1", now: began, choose: aliveR2, allocations: 1,
+		},
+		"a finishing operation whose replica is gone gets another for its jobs": {
+			state: "aborting", replica: "r1", now: began.Add(3 * time.Second), gone: began, choose: aliveR2, allocations: 1, want: []string{"r2@8"},
+		},
+		"without jobs an aborting operation is aborted":     {state: "aborting", now: began, choose: aliveR2, want: []string{"aborting>aborted"}},
+		"without jobs a failing operation is failed":        {state: "failing", now: began, choose: aliveR2, want: []string{"failing>failed"}},
+		"without jobs a completing operation is completed":  {state: "completing", now: began, choose: aliveR2, want: []string{"completing>completed"}},
+		"a map operation waits for its output":              {state: "completing", spec: mapSpec, replica: "r1", now: began, choose: aliveR2},
+		"a map operation with its output is completed":      {state: "completing", spec: mapSpec, replica: "r1", published: true, now: began, choose: aliveR2, want: []string{"completing>completed"}},
+		"with its output it waits for its jobs":             {state: "completing", spec: mapSpec, replica: "r1", published: true, allocations: 1, now: began, choose: aliveR2},
+		"a map operation that is aborted publishes nothing": {state: "aborting", spec: mapSpec, replica: "r1", now: began, choose: aliveR2, want: []string{"aborting>aborted"}},
+		"who is gone does not publish: another one does": {
+			state: "completing", spec: mapSpec, replica: "r1", now: began.Add(3 * time.Second), gone: began, choose: aliveR2, want: []string{"r2@8"},
+		},
+	})
 }
 
 // describe writes a proposal as from>to (with ! when it carries an error) or
