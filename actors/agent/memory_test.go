@@ -26,15 +26,47 @@ func leaving(job MemoryUse, in time.Duration) MemoryUse {
 	return job
 }
 
+// guardTimeout is how long a node may be full while all jobs are within their reserves.
+const guardTimeout = 5 * time.Minute
+
+// guardCase is a node, its jobs, and who has to leave.
+type guardCase struct {
+	node NodeMemory
+	jobs []MemoryUse
+	// full is how long the node has been as it is.
+	full time.Duration
+	want []string
+}
+
+// decideAll has a guard with an overcommit timeout of guardTimeout decide each case.
+func decideAll(t *testing.T, cases map[string]guardCase) {
+	t.Helper()
+	for name, test := range cases {
+		t.Run(name, func(t *testing.T) {
+			if test.node.Limit == 0 {
+				test.node.Limit = 1000 << 20
+			}
+			guard := NewMemoryGuard(50<<20, guardTimeout)
+			now := memoryEpoch.Add(time.Hour)
+			if test.full > 0 {
+				if early := guard.Decide(now.Add(-test.full), test.node, test.jobs); len(early) > 0 {
+					t.Fatalf("at first %v", early)
+				}
+			}
+			var got []string
+			for _, e := range guard.Decide(now, test.node, test.jobs) {
+				got = append(got, e.Job+":"+e.Reason.String())
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("Decide (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestMemoryGuardDecides has nodes whose jobs use more than the node has.
 func TestMemoryGuardDecides(t *testing.T) {
-	const timeout = 5 * time.Minute
-	tests := map[string]struct {
-		node NodeMemory
-		jobs []MemoryUse
-		// full is how long the node has been as it is.
-		full time.Duration
-		want []string
-	}{
+	decideAll(t, map[string]guardCase{
 		"a job above its reserve on a node with free memory may finish": {
 			jobs: []MemoryUse{use("a", 600, 100, 1), use("b", 100, 200, 2)},
 		},
@@ -69,14 +101,14 @@ func TestMemoryGuardDecides(t *testing.T) {
 			want: []string{"b:resource_overdraft"},
 		},
 		"nobody above its reserve: not yet": {
-			jobs: []MemoryUse{use("a", 600, 600, 1), use("b", 600, 600, 2)}, full: timeout - time.Second,
+			jobs: []MemoryUse{use("a", 600, 600, 1), use("b", 600, 600, 2)}, full: guardTimeout - time.Second,
 		},
 		"nobody above its reserve for long: the youngest": {
-			jobs: []MemoryUse{use("a", 600, 600, 1), use("b", 600, 600, 3), use("c", 600, 600, 2)}, full: timeout,
+			jobs: []MemoryUse{use("a", 600, 600, 1), use("b", 600, 600, 3), use("c", 600, 600, 2)}, full: guardTimeout,
 			want: []string{"b:node_resource_overcommit", "c:node_resource_overcommit"},
 		},
 		"no more than it takes: the watermark is for others": {
-			jobs: []MemoryUse{use("a", 490, 490, 1), use("b", 490, 490, 2), use("c", 100, 100, 3)}, full: timeout,
+			jobs: []MemoryUse{use("a", 490, 490, 1), use("b", 490, 490, 2), use("c", 100, 100, 3)}, full: guardTimeout,
 			want: []string{"c:node_resource_overcommit"},
 		},
 		"a node that was made smaller: first who is above its reserve": {
@@ -84,6 +116,12 @@ func TestMemoryGuardDecides(t *testing.T) {
 			jobs: []MemoryUse{use("a", 300, 300, 1), use("b", 300, 100, 2)},
 			want: []string{"b:resource_overdraft"},
 		},
+	})
+}
+
+// TestMemoryGuardHeedsPressure has nodes that are under memory pressure.
+func TestMemoryGuardHeedsPressure(t *testing.T) {
+	decideAll(t, map[string]guardCase{
 		"pressure takes one job above its reserve": {
 			node: NodeMemory{Limit: 1000 << 20, Pressure: "it hurts"},
 			jobs: []MemoryUse{use("a", 100, 50, 1), use("b", 120, 50, 2)},
@@ -95,35 +133,14 @@ func TestMemoryGuardDecides(t *testing.T) {
 		},
 		"pressure spares jobs within their reserves for a while": {
 			node: NodeMemory{Limit: 1000 << 20, Pressure: "it hurts"},
-			jobs: []MemoryUse{use("a", 100, 100, 1), use("b", 120, 120, 2)}, full: timeout - time.Second,
+			jobs: []MemoryUse{use("a", 100, 100, 1), use("b", 120, 120, 2)}, full: guardTimeout - time.Second,
 		},
 		"pressure that lasts takes the youngest, one at a time": {
 			node: NodeMemory{Limit: 1000 << 20, Pressure: "it hurts"},
-			jobs: []MemoryUse{use("a", 100, 100, 1), use("b", 120, 120, 2)}, full: timeout,
+			jobs: []MemoryUse{use("a", 100, 100, 1), use("b", 120, 120, 2)}, full: guardTimeout,
 			want: []string{"b:node_resource_overcommit"},
 		},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			if test.node.Limit == 0 {
-				test.node.Limit = 1000 << 20
-			}
-			guard := NewMemoryGuard(50<<20, timeout)
-			now := memoryEpoch.Add(time.Hour)
-			if test.full > 0 {
-				if early := guard.Decide(now.Add(-test.full), test.node, test.jobs); len(early) > 0 {
-					t.Fatalf("at first %v", early)
-				}
-			}
-			var got []string
-			for _, e := range guard.Decide(now, test.node, test.jobs) {
-				got = append(got, e.Job+":"+e.Reason.String())
-			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("Decide (-want +got):\n%s", diff)
-			}
-		})
-	}
+	})
 }
 
 func TestMemoryGuardSaysWhy(t *testing.T) {
