@@ -12,96 +12,53 @@ import (
 	"weir/messages/actorpb"
 )
 
-// TestAgentKeepsWhatItRefuses has leaders of the past, and the network, repeat
-// themselves: nothing of it is followed, and the journal says what came, from whom, and
-// what had been seen.
-func TestAgentKeepsWhatItRefuses(t *testing.T) {
-	// elect lets r2 be the leader of term 4; r1 answers as is said.
-	elect := func(w *world, r1 func(proto.Message) (proto.Message, error)) {
-		w.plane.set(func() {
-			w.plane.term = 4
-			w.plane.answer = func(replica string, msg proto.Message) (proto.Message, error) {
-				if replica == "r1" {
-					return r1(msg)
-				}
-				return nil, nil
+// electR2 lets r2 be the leader of term 4; r1 is silent.
+func electR2(w *world) {
+	w.plane.set(func() {
+		w.plane.term = 4
+		w.plane.answer = func(replica string, _ proto.Message) (proto.Message, error) {
+			if replica == "r1" {
+				return nil, remote.ErrPeerGone
 			}
-		})
-		w.advance(5 * time.Second)
+			return nil, nil
+		}
+	})
+	w.advance(5 * time.Second)
+}
+
+// registersByR1 answers for replicas: the first heartbeat is lost, and r1 registers the agent in
+// term 3.
+func registersByR1() func(replica string, msg proto.Message) (proto.Message, error) {
+	gone := false
+	return func(replica string, msg proto.Message) (proto.Message, error) {
+		switch msg.(type) {
+		case *actorpb.RegisterAgent:
+			if replica == "r1" {
+				return &actorpb.AgentRegistered{Term: 3, Leader: "r1", LeaseMillis: 5000, HeartbeatMillis: 1000}, nil
+			}
+		case *actorpb.Heartbeat:
+			if !gone {
+				gone = true
+				return nil, remote.ErrPeerGone
+			}
+		}
+		return nil, nil
 	}
-	silent := func(proto.Message) (proto.Message, error) { return nil, remote.ErrPeerGone }
-	tests := map[string]struct {
-		happens func(w *world)
-		// wantRejected are job, token, highest token seen, and who sent it.
-		wantRejected []string
-		wantStarts   map[string]int
-	}{
-		"an old token": {
-			happens: func(w *world) {
-				w.send(plan(3, 7, granted("a", 9)))
-				w.send(plan(3, 6, granted("b", 9), abort("a", "preemption", 0)))
-			},
-			wantRejected: []string{" 3.6 3.7 r1"},
-			wantStarts:   map[string]int{"a": 1},
-		},
-		"a grant that is replayed while its job runs": {
-			happens: func(w *world) {
-				w.send(plan(3, 7, granted("a", 9)))
-				w.send(plan(3, 7, granted("a", 9)))
-			},
-			wantStarts: map[string]int{"a": 1},
-		},
-		"a grant that is replayed after its job has ended": {
-			happens: func(w *world) {
-				w.send(plan(3, 7, granted("a", 9)))
-				w.exit("a", 0)
-				w.advance(time.Second)
-				w.send(plan(3, 8, granted("a", 9)))
-			},
-			wantRejected: []string{"a 3.8 3.7 r1"},
-			wantStarts:   map[string]int{"a": 1},
-		},
-		"a grant of an earlier life of the node": {
-			happens:      func(w *world) { w.send(plan(3, 7, granted("a", 8))) },
-			wantRejected: []string{"a 3.7 3.0 r1"},
-			wantStarts:   map[string]int{},
-		},
-		"a leader that was paused wakes up with a grant": {
-			happens: func(w *world) {
-				w.send(plan(3, 7, granted("a", 9)))
-				elect(w, silent)
-				w.send(plan(3, 99, granted("b", 9), abort("a", "preemption", 0)))
-			},
-			wantRejected: []string{" 3.99 4.0 r1"},
-			wantStarts:   map[string]int{"a": 1},
-		},
-		"a leader that was paused registers the agent": {
-			happens: func(w *world) {
-				elect(w, silent)
-				w.plane.set(func() {
-					gone := false
-					w.plane.answer = func(replica string, msg proto.Message) (proto.Message, error) {
-						switch msg.(type) {
-						case *actorpb.RegisterAgent:
-							if replica == "r1" {
-								return &actorpb.AgentRegistered{Term: 3, Leader: "r1", LeaseMillis: 5000, HeartbeatMillis: 1000}, nil
-							}
-						case *actorpb.Heartbeat:
-							if !gone {
-								gone = true
-								return nil, remote.ErrPeerGone
-							}
-						}
-						return nil, nil
-					}
-				})
-				w.advance(5 * time.Second)
-			},
-			wantRejected: []string{" 3.0 4.0 r1"},
-			wantStarts:   map[string]int{},
-		},
-	}
-	for name, test := range tests {
+}
+
+// refusalCase is what an agent hears, and what its journal says of it then.
+type refusalCase struct {
+	happens func(w *world)
+	// wantRejected are job, token, highest token seen, and who sent it.
+	wantRejected []string
+	wantStarts   map[string]int
+}
+
+// checkRefusals follows nothing of what is stale, and finds in the journal what came, from whom, and
+// what had been seen.
+func checkRefusals(t *testing.T, cases map[string]refusalCase) {
+	t.Helper()
+	for name, test := range cases {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				test.happens(w)
@@ -133,4 +90,64 @@ func TestAgentKeepsWhatItRefuses(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAgentKeepsWhatItRefuses has the network repeat what a leader said.
+func TestAgentKeepsWhatItRefuses(t *testing.T) {
+	checkRefusals(t, map[string]refusalCase{
+		"an old token": {
+			happens: func(w *world) {
+				w.send(plan(3, 7, granted("a", 9)))
+				w.send(plan(3, 6, granted("b", 9), abort("a", "preemption", 0)))
+			},
+			wantRejected: []string{" 3.6 3.7 r1"},
+			wantStarts:   map[string]int{"a": 1},
+		},
+		"a grant that is replayed while its job runs": {
+			happens: func(w *world) {
+				w.send(plan(3, 7, granted("a", 9)))
+				w.send(plan(3, 7, granted("a", 9)))
+			},
+			wantStarts: map[string]int{"a": 1},
+		},
+		"a grant that is replayed after its job has ended": {
+			happens: func(w *world) {
+				w.send(plan(3, 7, granted("a", 9)))
+				w.exit("a", 0)
+				w.advance(time.Second)
+				w.send(plan(3, 8, granted("a", 9)))
+			},
+			wantRejected: []string{"a 3.8 3.7 r1"},
+			wantStarts:   map[string]int{"a": 1},
+		},
+		"a grant of an earlier life of the node": {
+			happens:      func(w *world) { w.send(plan(3, 7, granted("a", 8))) },
+			wantRejected: []string{"a 3.7 3.0 r1"},
+			wantStarts:   map[string]int{},
+		},
+	})
+}
+
+// TestAgentRefusesLeadersOfThePast has a leader that was paused wake up when another leads.
+func TestAgentRefusesLeadersOfThePast(t *testing.T) {
+	checkRefusals(t, map[string]refusalCase{
+		"a leader that was paused wakes up with a grant": {
+			happens: func(w *world) {
+				w.send(plan(3, 7, granted("a", 9)))
+				electR2(w)
+				w.send(plan(3, 99, granted("b", 9), abort("a", "preemption", 0)))
+			},
+			wantRejected: []string{" 3.99 4.0 r1"},
+			wantStarts:   map[string]int{"a": 1},
+		},
+		"a leader that was paused registers the agent": {
+			happens: func(w *world) {
+				electR2(w)
+				w.plane.set(func() { w.plane.answer = registersByR1() })
+				w.advance(5 * time.Second)
+			},
+			wantRejected: []string{" 3.0 4.0 r1"},
+			wantStarts:   map[string]int{},
+		},
+	})
 }
