@@ -34,52 +34,107 @@ func (d *drive) started(nodes ...scheduling.NodeID) time.Time {
 	return time.Time{}
 }
 
+// twoNodes are n1 and n2, of four slots each.
+func (d *drive) twoNodes() {
+	d.node("n1", 4)
+	d.node("n2", 4)
+}
+
+// greedy lets so many jobs of the operation greedy in pool a start.
+func (d *drive) greedy(jobs int64) {
+	d.wants("greedy", "a", jobs, slotsOf(1), nil)
+	d.pass(5*time.Second, time.Second, "n1", "n2")
+}
+
+// wantsInB lets the operation op in pool b want n jobs of so many slots.
+func (d *drive) wantsInB(needs, n int64) {
+	d.wants("op", "b", n, slotsOf(needs), nil)
+	d.tick(time.Second)
+}
+
+// foretoldCase is a start by preemption, in pools a and b where it names no others.
+type foretoldCase struct {
+	tree  options
+	takes time.Duration
+	pools map[scheduling.PoolName]pool
+	setup func(d *drive)
+	// wantIn is what is foretold, of a job that takes the time it has.
+	wantIn time.Duration
+}
+
+// check compares what is said of the start with what happens then.
+func (test foretoldCase) check(t *testing.T) {
+	t.Helper()
+	pools := test.pools
+	if pools == nil {
+		pools = map[scheduling.PoolName]pool{"a": {}, "b": {}}
+	}
+	d := newDrive(t, test.tree, pools)
+	d.takes = test.takes
+	test.setup(d)
+	asked, already := d.now, len(d.victims)
+	x := d.foretold()
+	if x.StartBy != explain.ByPreemption {
+		t.Fatalf("it starts %s, want %s; %s", x.StartBy, explain.ByPreemption, textOf(x))
+	}
+	if in := x.Start.Sub(asked); in < test.wantIn-time.Second || in > test.wantIn+time.Second {
+		t.Errorf("a job is to start in %v, want %v; %s", in, test.wantIn, textOf(x))
+	}
+	began := d.started("n1", "n2")
+	earliest := x.Start
+	if test.takes == 0 {
+		earliest = fact(t, x, explain.FactLikelyVictims).At
+	}
+	if late := began.Sub(x.Start); began.Before(earliest) || late > 4*time.Second {
+		t.Errorf("a job started %v after it was foretold for %v; %s", late, x.Start.Sub(asked), textOf(x))
+	}
+	checkVictims(t, x, d.victims[already:])
+}
+
+// checkVictims compares the jobs that were named with those that had to leave.
+func checkVictims(t *testing.T, x explain.Explanation, victims []engine.Preempt) {
+	t.Helper()
+	var named, went []string
+	for _, v := range x.Victims {
+		named = append(named, string(v.Job))
+	}
+	for _, v := range victims {
+		if v.Node == x.Victims[0].Node && len(went) < len(named) {
+			went = append(went, string(v.Job))
+		}
+	}
+	if fmt.Sprint(named) != fmt.Sprint(went) {
+		t.Errorf("named were %v, and %v had to leave", named, went)
+	}
+}
+
 // TestStartsByPreemptionAreForetold compares what is said of who has to leave, and of when
 // a job starts, with what happens then. Updates and heartbeats come each second, so a
 // start is late by two of each at most; and it is early by as much as jobs leave sooner
 // than they may stay.
 func TestStartsByPreemptionAreForetold(t *testing.T) {
-	greedy := func(d *drive, jobs int64) {
-		d.wants("greedy", "a", jobs, slotsOf(1), nil)
-		d.pass(5*time.Second, time.Second, "n1", "n2")
-	}
-	nodes := func(d *drive) {
-		d.node("n1", 4)
-		d.node("n2", 4)
-	}
-	want := func(d *drive, needs, n int64) {
-		d.wants("op", "b", n, slotsOf(needs), nil)
-		d.tick(time.Second)
-	}
-	tests := map[string]struct {
-		tree  options
-		takes time.Duration
-		pools map[scheduling.PoolName]pool
-		setup func(d *drive)
-		// wantIn is what is foretold, of a job that takes the time it has.
-		wantIn time.Duration
-	}{
+	for name, test := range map[string]foretoldCase{
 		"it will starve": {
 			tree: options{"fair_share_starvation_timeout": "30s"}, takes: time.Hour,
-			setup:  func(d *drive) { nodes(d); greedy(d, 20); want(d, 1, 4) },
+			setup:  func(d *drive) { d.twoNodes(); d.greedy(20); d.wantsInB(1, 4) },
 			wantIn: 45 * time.Second,
 		},
 		"it will starve, and jobs leave at once": {
 			tree:   options{"fair_share_starvation_timeout": "30s"},
-			setup:  func(d *drive) { nodes(d); greedy(d, 20); want(d, 1, 4) },
+			setup:  func(d *drive) { d.twoNodes(); d.greedy(20); d.wantsInB(1, 4) },
 			wantIn: 45 * time.Second,
 		},
 		"it will starve soon, for it wants one job": {
 			tree: options{"fair_share_starvation_timeout": "40s", "job_count_preemption_timeout_coefficient": 4.0, "allocation_preemption_timeout": "5s"}, takes: time.Hour,
-			setup:  func(d *drive) { nodes(d); greedy(d, 20); want(d, 3, 1) },
+			setup:  func(d *drive) { d.twoNodes(); d.greedy(20); d.wantsInB(3, 1) },
 			wantIn: 15 * time.Second,
 		},
 		"it has begun to starve, and all nodes are in backoff": {
 			tree: options{"fair_share_starvation_timeout": "2s", "preemptive_scheduling_backoff": "1m", "allocation_preemption_timeout": "0s"},
 			setup: func(d *drive) {
-				nodes(d)
-				greedy(d, 20)
-				want(d, 1, 4)
+				d.twoNodes()
+				d.greedy(20)
+				d.wantsInB(1, 4)
 				// Each node has given one job.
 				for range 6 {
 					d.pass(time.Second, time.Second, "n1", "n2")
@@ -90,7 +145,7 @@ func TestStartsByPreemptionAreForetold(t *testing.T) {
 		"its pool starves first": {
 			tree: options{"fair_share_starvation_timeout": "10m", "fair_share_aggressive_starvation_timeout": "20m", "enable_pool_starvation": true}, takes: time.Hour,
 			pools:  map[scheduling.PoolName]pool{"a": {}, "b": {options: options{"fair_share_starvation_timeout": "20s"}}},
-			setup:  func(d *drive) { nodes(d); greedy(d, 20); want(d, 1, 4) },
+			setup:  func(d *drive) { d.twoNodes(); d.greedy(20); d.wantsInB(1, 4) },
 			wantIn: 35 * time.Second,
 		},
 		"only in the aggressive stage": {
@@ -99,8 +154,8 @@ func TestStartsByPreemptionAreForetold(t *testing.T) {
 				"aggressive_preemption_satisfaction_threshold": 0.2, "preemption_satisfaction_threshold": 1.0,
 			}, takes: time.Hour,
 			setup: func(d *drive) {
-				nodes(d)
-				greedy(d, 0)
+				d.twoNodes()
+				d.greedy(0)
 				// Those that started last are not on one node.
 				for i := range 8 {
 					d.pending["greedy"] = 1
@@ -113,45 +168,8 @@ func TestStartsByPreemptionAreForetold(t *testing.T) {
 			},
 			wantIn: 55 * time.Second,
 		},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			pools := test.pools
-			if pools == nil {
-				pools = map[scheduling.PoolName]pool{"a": {}, "b": {}}
-			}
-			d := newDrive(t, test.tree, pools)
-			d.takes = test.takes
-			test.setup(d)
-			asked, already := d.now, len(d.victims)
-			x := d.foretold()
-			if x.StartBy != explain.ByPreemption {
-				t.Fatalf("it starts %s, want %s; %s", x.StartBy, explain.ByPreemption, textOf(x))
-			}
-			if in := x.Start.Sub(asked); in < test.wantIn-time.Second || in > test.wantIn+time.Second {
-				t.Errorf("a job is to start in %v, want %v; %s", in, test.wantIn, textOf(x))
-			}
-			began := d.started("n1", "n2")
-			earliest := x.Start
-			if test.takes == 0 {
-				earliest = fact(t, x, explain.FactLikelyVictims).At
-			}
-			if late := began.Sub(x.Start); began.Before(earliest) || late > 4*time.Second {
-				t.Errorf("a job started %v after it was foretold for %v; %s", late, x.Start.Sub(asked), textOf(x))
-			}
-			var named, went []string
-			for _, v := range x.Victims {
-				named = append(named, string(v.Job))
-			}
-			for _, v := range d.victims[already:] {
-				if v.Node == x.Victims[0].Node && len(went) < len(named) {
-					went = append(went, string(v.Job))
-				}
-			}
-			if fmt.Sprint(named) != fmt.Sprint(went) {
-				t.Errorf("named were %v, and %v had to leave", named, went)
-			}
-		})
+	} {
+		t.Run(name, test.check)
 	}
 }
 
