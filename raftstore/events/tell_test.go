@@ -3,6 +3,7 @@ package events
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -72,10 +73,13 @@ type step struct {
 
 // life is the life of a cluster, a step each, and what is told of it.
 func life(t *testing.T) []step {
-	order := func(o *statepb.StopOrder) *statepb.StopOrder {
-		o.Time = timestamppb.New(epoch)
-		return o
-	}
+	t.Helper()
+	return slices.Concat(lifeOfPools(t), lifeOfOperation(), lifeOfGang(), lifeOfMap(), lifeOfTrees(t))
+}
+
+// lifeOfPools is the part in which a cluster begins, with a node and a pool.
+func lifeOfPools(t *testing.T) []step {
+	t.Helper()
 	return []step{
 		{&commandpb.BeginTerm{Term: 1, Replica: "r1", ClusterId: "c"}, "leader_changed replica=r1 term=1"},
 		{&commandpb.RegisterNode{Term: 1, Node: &statepb.Node{Id: "n1", Incarnation: 1, Resources: &statepb.Resources{UserSlots: 10, CpuHundredths: 1000, Memory: 1 << 30}}},
@@ -88,6 +92,12 @@ func life(t *testing.T) []step {
 			{Edit: &commandpb.TreeEdit_ChangePool{ChangePool: &commandpb.PoolChange{Name: "shop", Options: &commandpb.Changes{Values: map[string]*structpb.Value{
 				"weight": structpb.NewNullValue(), "strong_guarantee_resources/cpu": structpb.NewNumberValue(3)}}}}},
 		}}, "pool_renamed pool=shop tree=default user=oda from=ads to=shop; pool_changed pool=shop tree=default user=oda {strong_guarantee_resources/cpu:3 weight:null}"},
+	}
+}
+
+// lifeOfOperation is the part of an operation, whose jobs are preempted, interrupted and fail.
+func lifeOfOperation() []step {
+	return []step{
 		{&commandpb.StartOperation{OperationId: "op", User: "ann", Spec: &statepb.OperationSpec{
 			Type: "vanilla", Pool: "shop", Title: "crunch", MaxFailedJobCount: 3, Tasks: []*statepb.TaskSpec{{Name: "t", JobCount: 3, Argv: []string{"true"}, InterruptionSignal: "SIGTERM", MaxAttempts: 1}},
 		}}, "operation_accepted op=op pool=shop tree=default user=ann to=starting {title:crunch}"},
@@ -106,11 +116,11 @@ func life(t *testing.T) []step {
 			{JobId: "a", OperationId: "op", Task: "t", Node: "n1", NodeIncarnation: 1, Resources: size},
 			{JobId: "b", OperationId: "op", Task: "t", Node: "n1", NodeIncarnation: 1, Resources: size},
 		}}, "job_started op=op pool=shop tree=default node=n1 job=a; job_started op=op pool=shop tree=default node=n1 job=b"},
-		{&commandpb.PreemptAllocations{Term: 1, Tree: "default", Preemptions: []*commandpb.Preemption{{JobId: "a", Order: order(&statepb.StopOrder{
+		{&commandpb.PreemptAllocations{Term: 1, Tree: "default", Preemptions: []*commandpb.Preemption{{JobId: "a", Order: orderedAtEpoch(&statepb.StopOrder{
 			Reason: "preemption", Message: "why", GraceMillis: 15000, Interruption: "preemption", Preemption: "aggressive_preemption",
 			PreemptedFor: &statepb.Beneficiary{OperationId: "op", Task: "t", Resources: size}})}}},
 			"job_preempted op=op pool=shop tree=default node=n1 job=a reason=preemption preemption=aggressive_preemption for=op interruption=preemption grace=15s"},
-		{&commandpb.StopJobs{OperationId: "op", JobIds: []string{"b"}, User: "ann", Order: order(&statepb.StopOrder{Reason: "user_request", Message: "enough", GraceMillis: 1000, Interruption: "user_request"})},
+		{&commandpb.StopJobs{OperationId: "op", JobIds: []string{"b"}, User: "ann", Order: orderedAtEpoch(&statepb.StopOrder{Reason: "user_request", Message: "enough", GraceMillis: 1000, Interruption: "user_request"})},
 			"job_interrupted op=op pool=shop tree=default node=n1 job=b user=ann reason=user_request interruption=user_request grace=1s"},
 		{&commandpb.FinishJobs{OperationId: "op", Epoch: 1, Jobs: []*statepb.FinishedJob{
 			{JobId: "a", State: "aborted", AbortReason: "preemption"}, {JobId: "b", State: "failed", ExitCode: 7},
@@ -122,6 +132,12 @@ func life(t *testing.T) []step {
 		{&commandpb.UndrainNode{Node: "n1"}, "node_undrained node=n1 tree=default"},
 		{&commandpb.AbortOperation{OperationId: "op", User: "ann"}, "operation_state op=op pool=shop tree=default user=ann from=running to=aborting reason=aborted_by_user"},
 		{&commandpb.AdvanceOperation{OperationId: "op", Term: 1, From: "aborting", To: "aborted"}, "operation_state op=op pool=shop tree=default from=aborting to=aborted"},
+	}
+}
+
+// lifeOfGang is the part of a gang, which begins again, and whose memory is learned.
+func lifeOfGang() []step {
+	return []step{
 		{start("gang", &statepb.OperationSpec{Type: "vanilla", MaxFailedJobCount: 3, Tasks: []*statepb.TaskSpec{{Name: "g", JobCount: 1, Gang: &statepb.GangSpec{Size: 1}}}}),
 			"operation_accepted op=gang pool=default tree=default user=ann to=starting"},
 		{&commandpb.AdvanceOperation{OperationId: "gang", Term: 1, From: "starting", To: "waiting_for_agent"}, "operation_state op=gang pool=default tree=default from=starting to=waiting_for_agent"},
@@ -144,6 +160,12 @@ func life(t *testing.T) []step {
 			"memory_profile_saved op=gang pool=default tree=default {operations:1 profile:p samples:7}"},
 		{&commandpb.RemoveMemoryProfiles{User: "oda"}, "memory_profile_removed user=oda {profile:p}"},
 		{&commandpb.AdvanceOperation{OperationId: "gang", Term: 1, From: "aborting", To: "aborted"}, "operation_state op=gang pool=default tree=default from=aborting to=aborted"},
+	}
+}
+
+// lifeOfMap is the part of a map operation, which skips a record.
+func lifeOfMap() []step {
+	return []step{
 		{start("map", &statepb.OperationSpec{Type: "map", Map: &statepb.MapSpec{MaxSkippedRecords: 1}, MaxFailedJobCount: 3, Tasks: []*statepb.TaskSpec{{Name: "m"}}}),
 			"operation_accepted op=map pool=default tree=default user=ann to=starting"},
 		{&commandpb.AdvanceOperation{OperationId: "map", Term: 1, From: "starting", To: "waiting_for_agent"}, "operation_state op=map pool=default tree=default from=starting to=waiting_for_agent"},
@@ -163,6 +185,13 @@ func life(t *testing.T) []step {
 		{&commandpb.PublishOutput{OperationId: "map", Epoch: 1, Output: &statepb.Output{Path: "out", Rows: 3, Bytes: 4}},
 			"output_published op=map pool=default tree=default {bytes:4 path:out rows:3}"},
 		{&commandpb.AdvanceOperation{OperationId: "map", Term: 1, From: "completing", To: "completed"}, "operation_state op=map pool=default tree=default from=completing to=completed"},
+	}
+}
+
+// lifeOfTrees is the part in which pools, trees and nodes go, and another leader comes.
+func lifeOfTrees(t *testing.T) []step {
+	t.Helper()
+	return []step{
 		{&commandpb.SetNodeOffline{Term: 1, Node: "n1", Incarnation: 1, Reason: "silent"}, "node_offline node=n1 tree=default"},
 		{&commandpb.EditTree{Edits: []*commandpb.TreeEdit{{Edit: &commandpb.TreeEdit_Remove{Remove: "shop"}}}}, "pool_removed pool=shop tree=default to=<Root>"},
 		{&commandpb.EditTree{User: "oda", Edits: []*commandpb.TreeEdit{{Edit: &commandpb.TreeEdit_Options{Options: structOf(t, map[string]any{"nodes_filter": "cpu"})}}}},
@@ -174,6 +203,12 @@ func life(t *testing.T) []step {
 		{&commandpb.RemoveNode{Node: "n1", User: "oda"}, "node_removed node=n1 tree=gpu user=oda"},
 		{&commandpb.BeginTerm{Term: 2, Replica: "r2", ClusterId: "c"}, "leader_changed replica=r2 term=2"},
 	}
+}
+
+// orderedAtEpoch returns an order to stop that was given at the epoch.
+func orderedAtEpoch(o *statepb.StopOrder) *statepb.StopOrder {
+	o.Time = timestamppb.New(epoch)
+	return o
 }
 
 // told is events in a few words.
