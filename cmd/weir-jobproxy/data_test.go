@@ -68,21 +68,54 @@ func runJob(t testing.TB, shell string, change ...func(*proxyproto.Spec)) *proxy
 	return startProxy(t, shell, time.Hour, change...).connect(t).hear(t, "exited").Exited
 }
 
+// fedCase is a job, its input, and what comes of it.
+type fedCase struct {
+	format    records.Format
+	shell     string
+	parts     func(t *testing.T) []proxyproto.FeedPart
+	want      string
+	wantRows  int64
+	wantBytes int64
+	wantHash  uint64
+	wantOut   int64
+}
+
+// runFed runs each job, and compares its output and what it counts.
+func runFed(t *testing.T, cases map[string]fedCase) {
+	t.Helper()
+	for name, test := range cases {
+		t.Run(name, func(t *testing.T) {
+			if test.format == "" {
+				test.format = records.Lines
+			}
+			output := filepath.Join(t.TempDir(), "part")
+			result := runJob(t, test.shell, fed(output, test.format, test.parts(t)...))
+			got, err := os.ReadFile(output)
+			if err != nil || string(got) != test.want || result.Outcome != proxyproto.OutcomeExited || result.ExitCode != 0 {
+				t.Fatalf("result %+v, output %.100q, %v, want %.100q", result, got, err, test.want)
+			}
+			wantInput := &proxyproto.InputCount{Rows: test.wantRows, Bytes: test.wantBytes, Hash: test.wantHash, Only: result.Input.Only}
+			if diff := cmp.Diff(wantInput, result.Input); diff != "" {
+				t.Errorf("input (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(&proxyproto.OutputCount{Part: "part-7", Rows: test.wantOut, Bytes: int64(len(test.want))}, result.Output); diff != "" {
+				t.Errorf("output (-want +got):\n%s", diff)
+			}
+			onlyFile(t, output)
+			values := result.Statistics.Values
+			if values[statistics.DataInputRows] != test.wantRows || values[statistics.DataInputBytes] != test.wantBytes || values[statistics.UserPipesStdout] != int64(len(test.want)) {
+				t.Errorf("statistics %v, want %d rows, %d and %d bytes", values, test.wantRows, test.wantBytes, len(test.want))
+			}
+		})
+	}
+}
+
+// TestFedJobs has commands that read their input, whatever they make of it.
 func TestFedJobs(t *testing.T) {
-	text := lines(50000)
-	tests := map[string]struct {
-		format    records.Format
-		shell     string
-		parts     func(t *testing.T) []proxyproto.FeedPart
-		want      string
-		wantRows  int64
-		wantBytes int64
-		wantHash  uint64
-		wantOut   int64
-	}{
+	runFed(t, map[string]fedCase{
 		"cat": {
-			shell: "cat", parts: func(t *testing.T) []proxyproto.FeedPart { return []proxyproto.FeedPart{input(t, text)} },
-			want: text, wantRows: 50000, wantBytes: int64(len(text)), wantHash: hash(text), wantOut: 50000,
+			shell: "cat", parts: func(t *testing.T) []proxyproto.FeedPart { return []proxyproto.FeedPart{input(t, lines(50000))} },
+			want: lines(50000), wantRows: 50000, wantBytes: int64(len(lines(50000))), wantHash: hash(lines(50000)), wantOut: 50000,
 		},
 		"sort takes all before it writes": {
 			shell: "sort -r", parts: func(t *testing.T) []proxyproto.FeedPart { return []proxyproto.FeedPart{input(t, "a\nc\nb\n")} },
@@ -91,6 +124,20 @@ func TestFedJobs(t *testing.T) {
 		"wc of no input": {
 			shell: "wc -l", parts: func(*testing.T) []proxyproto.FeedPart { return nil }, want: "0\n", wantOut: 1,
 		},
+		"output without an end of line": {
+			shell: "cat > /dev/null; printf 'a\\nb'", parts: func(t *testing.T) []proxyproto.FeedPart { return []proxyproto.FeedPart{input(t, "x\n")} },
+			want: "a\nb", wantRows: 1, wantBytes: 2, wantHash: hash("x\n"), wantOut: 2,
+		},
+		"a slow reader": {
+			shell: "while read -r line; do echo \"$line\"; done", parts: func(t *testing.T) []proxyproto.FeedPart { return []proxyproto.FeedPart{input(t, lines(500))} },
+			want: lines(500), wantRows: 500, wantBytes: int64(len(lines(500))), wantHash: hash(lines(500)), wantOut: 500,
+		},
+	})
+}
+
+// TestFedParts has input of several files, of parts of files and in other formats.
+func TestFedParts(t *testing.T) {
+	runFed(t, map[string]fedCase{
 		"an empty file and files without an end of line": {
 			shell: "cat", parts: func(t *testing.T) []proxyproto.FeedPart {
 				return []proxyproto.FeedPart{input(t, ""), input(t, "a\nb"), input(t, ""), input(t, "c"), input(t, "d\n")}
@@ -124,40 +171,7 @@ func TestFedJobs(t *testing.T) {
 			},
 			want: "\x00b\nd", wantBytes: 4,
 		},
-		"output without an end of line": {
-			shell: "cat > /dev/null; printf 'a\\nb'", parts: func(t *testing.T) []proxyproto.FeedPart { return []proxyproto.FeedPart{input(t, "x\n")} },
-			want: "a\nb", wantRows: 1, wantBytes: 2, wantHash: hash("x\n"), wantOut: 2,
-		},
-		"a slow reader": {
-			shell: "while read -r line; do echo \"$line\"; done", parts: func(t *testing.T) []proxyproto.FeedPart { return []proxyproto.FeedPart{input(t, lines(500))} },
-			want: lines(500), wantRows: 500, wantBytes: int64(len(lines(500))), wantHash: hash(lines(500)), wantOut: 500,
-		},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			if test.format == "" {
-				test.format = records.Lines
-			}
-			output := filepath.Join(t.TempDir(), "part")
-			result := runJob(t, test.shell, fed(output, test.format, test.parts(t)...))
-			got, err := os.ReadFile(output)
-			if err != nil || string(got) != test.want || result.Outcome != proxyproto.OutcomeExited || result.ExitCode != 0 {
-				t.Fatalf("result %+v, output %.100q, %v, want %.100q", result, got, err, test.want)
-			}
-			wantInput := &proxyproto.InputCount{Rows: test.wantRows, Bytes: test.wantBytes, Hash: test.wantHash, Only: result.Input.Only}
-			if diff := cmp.Diff(wantInput, result.Input); diff != "" {
-				t.Errorf("input (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(&proxyproto.OutputCount{Part: "part-7", Rows: test.wantOut, Bytes: int64(len(test.want))}, result.Output); diff != "" {
-				t.Errorf("output (-want +got):\n%s", diff)
-			}
-			onlyFile(t, output)
-			values := result.Statistics.Values
-			if values[statistics.DataInputRows] != test.wantRows || values[statistics.DataInputBytes] != test.wantBytes || values[statistics.UserPipesStdout] != int64(len(test.want)) {
-				t.Errorf("statistics %v, want %d rows, %d and %d bytes", values, test.wantRows, test.wantBytes, len(test.want))
-			}
-		})
-	}
+	})
 }
 
 // onlyFile fails unless the folder of a file holds that alone.

@@ -131,18 +131,59 @@ func half(w http.ResponseWriter, r *http.Request, attempt int64) bool {
 	panic(http.ErrAbortHandler)
 }
 
-func TestRemoteSource(t *testing.T) {
-	data := strings.Repeat("x", 200000)
-	tests := map[string]struct {
-		trouble func(http.ResponseWriter, *http.Request, int64) bool
-		change  func(s *store, part *proxyproto.FeedPart)
-		// silence is how long the store may say nothing; 0: as long as the test lasts.
-		silence time.Duration
-		// wantChanged or wantError, or all of the data.
-		wantChanged  string
-		wantError    string
-		wantAttempts int64
-	}{
+// remoteData is what the object of these tests has in it.
+var remoteData = strings.Repeat("x", 200000)
+
+// remoteCase is an object of remoteData in a store.
+type remoteCase struct {
+	trouble func(http.ResponseWriter, *http.Request, int64) bool
+	change  func(s *store, part *proxyproto.FeedPart)
+	// silence is how long the store may say nothing; 0: as long as the test lasts.
+	silence time.Duration
+	// wantChanged or wantError, or all of the data.
+	wantChanged  string
+	wantError    string
+	wantAttempts int64
+}
+
+// readAll reads each object to its end.
+func readAll(t *testing.T, cases map[string]remoteCase) {
+	t.Helper()
+	for name, test := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := newStore(t, remoteData)
+			part := s.part()
+			s.trouble = test.trouble
+			if test.change != nil {
+				test.change(s, &part)
+			}
+			got, err := readRemote(t.Context(), s, part, cmp.Or(test.silence, patience))
+			var changed changedError
+			switch {
+			case test.wantChanged != "":
+				if !errors.As(err, &changed) || !strings.Contains(err.Error(), test.wantChanged) {
+					t.Errorf("error %v, want a change: %s", err, test.wantChanged)
+				}
+			case test.wantError != "":
+				if err == nil || errors.As(err, &changed) || !strings.Contains(err.Error(), test.wantError) {
+					t.Errorf("error %v, want %s", err, test.wantError)
+				}
+			case err != nil || got != remoteData[part.Begin:]:
+				t.Errorf("read %d bytes, %v, want all", len(got), err)
+			}
+			if err != nil && strings.Contains(err.Error(), "secret") {
+				t.Errorf("error %v tells the signature", err)
+			}
+			if test.wantAttempts > 0 && s.asked.Load() != test.wantAttempts {
+				t.Errorf("%d requests, want %d", s.asked.Load(), test.wantAttempts)
+			}
+		})
+	}
+}
+
+// TestRemoteSourceTriesAgain has stores that answer, and stores with troubles that may pass.
+func TestRemoteSourceTriesAgain(t *testing.T) {
+	readAll(t, map[string]remoteCase{
 		"all is well":            {wantAttempts: 1},
 		"no version is known":    {change: func(_ *store, part *proxyproto.FeedPart) { part.Version = "" }, wantAttempts: 1},
 		"answers that break off": {trouble: half},
@@ -169,8 +210,13 @@ func TestRemoteSource(t *testing.T) {
 			silence:   time.Second,
 			wantError: "at byte 3: ",
 		},
-		"it may not be read":           {trouble: answer(http.StatusForbidden, "Request has expired"), wantAttempts: 1, wantError: "403 Forbidden: Request has expired"},
-		"nobody is there":              {change: func(s *store, _ *proxyproto.FeedPart) { s.Close() }, wantError: "tried 3 times"},
+		"nobody is there": {change: func(s *store, _ *proxyproto.FeedPart) { s.Close() }, wantError: "tried 3 times"},
+	})
+}
+
+// TestRemoteSourceThatChanged has objects that are not what they were when they were listed.
+func TestRemoteSourceThatChanged(t *testing.T) {
+	readAll(t, map[string]remoteCase{
 		"another version":              {trouble: answer(http.StatusPreconditionFailed, ""), wantChanged: `it is not version "v1" any more`},
 		"another version all the same": {change: func(s *store, _ *proxyproto.FeedPart) { s.version = `"v2"` }, wantChanged: `it is not version "v1" any more`},
 		"it is gone":                   {trouble: answer(http.StatusNotFound, ""), wantChanged: "it is not there any more"},
@@ -179,9 +225,16 @@ func TestRemoteSource(t *testing.T) {
 			change:      func(s *store, part *proxyproto.FeedPart) { s.data, part.Begin = s.data[:100], 150 },
 			wantChanged: "it has no byte 150",
 		},
+	})
+}
+
+// TestRemoteSourceRefused has stores that give no part of an object, whoever tries again.
+func TestRemoteSourceRefused(t *testing.T) {
+	readAll(t, map[string]remoteCase{
+		"it may not be read": {trouble: answer(http.StatusForbidden, "Request has expired"), wantAttempts: 1, wantError: "403 Forbidden: Request has expired"},
 		"a server that knows no ranges": {
 			trouble: func(w http.ResponseWriter, _ *http.Request, _ int64) bool {
-				_, _ = io.WriteString(w, data)
+				_, _ = io.WriteString(w, remoteData)
 				return true
 			},
 			change: func(_ *store, part *proxyproto.FeedPart) { part.Begin = 5 }, wantError: "the server cannot give a part of it",
@@ -194,37 +247,7 @@ func TestRemoteSource(t *testing.T) {
 			},
 			wantError: `the server was asked for bytes from 0 on, and gives "bytes 1-2/200000"`,
 		},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			s := newStore(t, data)
-			part := s.part()
-			s.trouble = test.trouble
-			if test.change != nil {
-				test.change(s, &part)
-			}
-			got, err := readRemote(t.Context(), s, part, cmp.Or(test.silence, patience))
-			var changed changedError
-			switch {
-			case test.wantChanged != "":
-				if !errors.As(err, &changed) || !strings.Contains(err.Error(), test.wantChanged) {
-					t.Errorf("error %v, want a change: %s", err, test.wantChanged)
-				}
-			case test.wantError != "":
-				if err == nil || errors.As(err, &changed) || !strings.Contains(err.Error(), test.wantError) {
-					t.Errorf("error %v, want %s", err, test.wantError)
-				}
-			case err != nil || got != data[part.Begin:]:
-				t.Errorf("read %d bytes, %v, want all", len(got), err)
-			}
-			if err != nil && strings.Contains(err.Error(), "secret") {
-				t.Errorf("error %v tells the signature", err)
-			}
-			if test.wantAttempts > 0 && s.asked.Load() != test.wantAttempts {
-				t.Errorf("%d requests, want %d", s.asked.Load(), test.wantAttempts)
-			}
-		})
-	}
+	})
 }
 
 func TestRemoteSourceIsLeft(t *testing.T) {

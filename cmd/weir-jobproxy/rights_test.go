@@ -48,22 +48,26 @@ func TestFedUsers(t *testing.T) {
 	}
 }
 
-// TestUsersGetNoMoreRights: what a job may not read it is not fed, and what it may not write
-// is not written for it, whatever links it makes.
-func TestUsersGetNoMoreRights(t *testing.T) {
+// deniedToNobody is what a job of that user is told.
+const deniedToNobody = "permission denied to user 65534 of group 65534, who the job is"
+
+// TestUsersReadNoMore: what a job may not read it is not fed.
+func TestUsersReadNoMore(t *testing.T) {
 	t.Setenv("TMPDIR", disktest.Reachable(t))
-	const denied = "permission denied to user 65534 of group 65534, who the job is"
-	t.Run("input", func(t *testing.T) {
-		part := input(t, "secret\n")
-		passable(t, filepath.Dir(part.Path))
-		must(t, os.Chmod(part.Path, 0o640))
-		folder := t.TempDir()
-		result := runJob(t, "cat", fed(filepath.Join(folder, "part"), records.Lines, part), as(t, nobody))
-		if fault := result.InputFault; fault == nil || fault.Kind != proxyproto.InputUnreadable || !strings.Contains(fault.Text, denied) {
-			t.Errorf("result %+v, fault %+v, want a lack of rights", result, fault)
-		}
-		emptyFolder(t, folder)
-	})
+	part := input(t, "secret\n")
+	passable(t, filepath.Dir(part.Path))
+	must(t, os.Chmod(part.Path, 0o640))
+	folder := t.TempDir()
+	result := runJob(t, "cat", fed(filepath.Join(folder, "part"), records.Lines, part), as(t, nobody))
+	if fault := result.InputFault; fault == nil || fault.Kind != proxyproto.InputUnreadable || !strings.Contains(fault.Text, deniedToNobody) {
+		t.Errorf("result %+v, fault %+v, want a lack of rights", result, fault)
+	}
+	emptyFolder(t, folder)
+}
+
+// TestLinksMadeBefore has links in the place of an output before the job runs: nothing is written through them.
+func TestLinksMadeBefore(t *testing.T) {
+	t.Setenv("TMPDIR", disktest.Reachable(t))
 	t.Run("a link to another file in the place of the part", func(t *testing.T) {
 		folder := t.TempDir()
 		other := filepath.Join(folder, "other")
@@ -104,6 +108,12 @@ func TestUsersGetNoMoreRights(t *testing.T) {
 			t.Errorf("result %+v, the other file has %q, %v", result, got, err)
 		}
 	})
+}
+
+// TestTricksOfJobs has jobs that put something else in the place of their output, whatever they make
+// of it: what a job may not write is not written for it.
+func TestTricksOfJobs(t *testing.T) {
+	t.Setenv("TMPDIR", disktest.Reachable(t))
 	for trick, shell := range map[string]string{
 		"another folder in the place of the output's, while the job runs":     "mv staging away; mkdir staging; cat",
 		"a link in the place of the output's folder, while the job runs":      "mv staging away; ln -s closed staging; cat",
@@ -113,60 +123,67 @@ func TestUsersGetNoMoreRights(t *testing.T) {
 		"nothing in the place of the part, while the job runs":                "rm staging/.part.partial; cat",
 		"another part in its place that looks like it, while the job runs":    "rm staging/.part.partial; echo a > staging/.part.partial; cat",
 	} {
-		t.Run(trick, func(t *testing.T) {
-			above := t.TempDir()
-			closed := filepath.Join(above, "closed")
-			for _, folder := range []string{"closed", "staging"} {
-				must(t, os.Mkdir(filepath.Join(above, folder), 0o755))
-			}
-			write(t, filepath.Join(closed, "file"), "as it was")
-			result := runJob(t, "cd "+above+"; "+shell, fed(filepath.Join(above, "staging", "part"), records.Lines, input(t, "a\n")), as(t, nobody),
-				func(*proxyproto.Spec) {
-					// The worst: all is the job's, but for what is closed.
-					for _, folder := range []string{above, filepath.Join(above, "staging")} {
-						passable(t, folder)
-						must(t, os.Chown(folder, int(nobody.UID), int(nobody.GID)))
-					}
-				})
-			if strings.Contains(shell, ".partial") && (result.Outcome != proxyproto.OutcomeOutputFailed || result.Output != nil) {
-				t.Errorf("result %+v, want it noticed", result)
-			}
-			entries, err := os.ReadDir(closed)
-			if err != nil || len(entries) != 1 {
-				t.Errorf("closed folder: %v, %v, want one file", entries, err)
-			}
-			info, err := os.Stat(filepath.Join(closed, "file"))
-			must(t, err)
-			got, err := os.ReadFile(filepath.Join(closed, "file"))
-			if err != nil || string(got) != "as it was" || info.Sys().(*syscall.Stat_t).Uid != 0 || info.Mode().Perm() != 0o644 {
-				t.Errorf("the closed file has %q, %v, %v", got, info, err)
+		t.Run(trick, func(t *testing.T) { playTrick(t, shell) })
+	}
+}
+
+// playTrick runs a job that is nobody in a folder of its own, beside a closed one.
+func playTrick(t *testing.T, shell string) {
+	t.Helper()
+	above := t.TempDir()
+	closed := filepath.Join(above, "closed")
+	for _, folder := range []string{"closed", "staging"} {
+		must(t, os.Mkdir(filepath.Join(above, folder), 0o755))
+	}
+	write(t, filepath.Join(closed, "file"), "as it was")
+	result := runJob(t, "cd "+above+"; "+shell, fed(filepath.Join(above, "staging", "part"), records.Lines, input(t, "a\n")), as(t, nobody),
+		func(*proxyproto.Spec) {
+			// The worst: all is the job's, but for what is closed.
+			for _, folder := range []string{above, filepath.Join(above, "staging")} {
+				passable(t, folder)
+				must(t, os.Chown(folder, int(nobody.UID), int(nobody.GID)))
 			}
 		})
+	if strings.Contains(shell, ".partial") && (result.Outcome != proxyproto.OutcomeOutputFailed || result.Output != nil) {
+		t.Errorf("result %+v, want it noticed", result)
 	}
-	t.Run("kept files", func(t *testing.T) {
-		closed, open := t.TempDir(), t.TempDir()
-		passable(t, closed)
-		passable(t, open)
-		must(t, os.Chmod(open, 0o777))
-		for destination, want := range map[string]string{
-			filepath.Join(closed, "kept"): denied, filepath.Join(open, "link", "kept"): denied, filepath.Join(open, "kept"): "",
-		} {
-			result := runJob(t, "echo mine > result; ln -sfn "+closed+" "+open+"/link", as(t, nobody), func(spec *proxyproto.Spec) {
-				spec.Outputs = []proxyproto.KeptFile{{Path: "result", Destination: destination}}
-			})
-			if want != "" {
-				if result.Outcome != proxyproto.OutcomeOutputFailed || !strings.Contains(result.Error, want) {
-					t.Errorf("%s: result %+v, want %q", destination, result, want)
-				}
-				continue
+	entries, err := os.ReadDir(closed)
+	if err != nil || len(entries) != 1 {
+		t.Errorf("closed folder: %v, %v, want one file", entries, err)
+	}
+	info, err := os.Stat(filepath.Join(closed, "file"))
+	must(t, err)
+	got, err := os.ReadFile(filepath.Join(closed, "file"))
+	if err != nil || string(got) != "as it was" || info.Sys().(*syscall.Stat_t).Uid != 0 || info.Mode().Perm() != 0o644 {
+		t.Errorf("the closed file has %q, %v, %v", got, info, err)
+	}
+}
+
+// TestUsersKeepNoMore: what a job may not write is not kept for it.
+func TestUsersKeepNoMore(t *testing.T) {
+	t.Setenv("TMPDIR", disktest.Reachable(t))
+	closed, open := t.TempDir(), t.TempDir()
+	passable(t, closed)
+	passable(t, open)
+	must(t, os.Chmod(open, 0o777))
+	for destination, want := range map[string]string{
+		filepath.Join(closed, "kept"): deniedToNobody, filepath.Join(open, "link", "kept"): deniedToNobody, filepath.Join(open, "kept"): "",
+	} {
+		result := runJob(t, "echo mine > result; ln -sfn "+closed+" "+open+"/link", as(t, nobody), func(spec *proxyproto.Spec) {
+			spec.Outputs = []proxyproto.KeptFile{{Path: "result", Destination: destination}}
+		})
+		if want != "" {
+			if result.Outcome != proxyproto.OutcomeOutputFailed || !strings.Contains(result.Error, want) {
+				t.Errorf("%s: result %+v, want %q", destination, result, want)
 			}
-			info, err := os.Stat(destination)
-			if err != nil || info.Sys().(*syscall.Stat_t).Uid != nobody.UID {
-				t.Errorf("result %+v: %v, %+v, want it to be the user's", result, err, info)
-			}
+			continue
 		}
-		emptyFolder(t, closed)
-	})
+		info, err := os.Stat(destination)
+		if err != nil || info.Sys().(*syscall.Stat_t).Uid != nobody.UID {
+			t.Errorf("result %+v: %v, %+v, want it to be the user's", result, err, info)
+		}
+	}
+	emptyFolder(t, closed)
 }
 
 // TestOutputIsTheUsers: an output belongs to who the job was, unless that is nobody afterwards.
