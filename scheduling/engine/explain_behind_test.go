@@ -106,6 +106,12 @@ func TestExplainWhoIsBehind(t *testing.T) {
 				}
 			},
 		},
+	})
+}
+
+// TestExplainWhichPoolIsBehind has pools within FIFO pools.
+func TestExplainWhichPoolIsBehind(t *testing.T) {
+	explainAll(t, map[string]situation{
 		"behind a pool in a FIFO pool": {
 			pools: map[scheduling.PoolName]pool{"a": {}, "b": {options: fifoStarving}, "c": {parent: "b"}},
 			setup: func(d *drive) {

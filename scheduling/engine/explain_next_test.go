@@ -13,11 +13,10 @@ import (
 // TestExplainWhatIsNext has operations of which some jobs are better off than others, or
 // that are about to be.
 func TestExplainWhatIsNext(t *testing.T) {
-	two := map[scheduling.PoolName]pool{"a": {}, "b": {}}
 	explainAll(t, map[string]situation{
 		"some wait for victims, and the others for the next look": {
 			tree:  options{"fair_share_starvation_timeout": "2s"},
-			pools: two,
+			pools: plainPools,
 			setup: func(d *drive) {
 				d.takes = time.Hour
 				d.node("n1", 4)
@@ -43,8 +42,34 @@ func TestExplainWhatIsNext(t *testing.T) {
 				}
 			},
 		},
+		"it starves, and nobody has been looked for yet": {
+			tree:  options{"fair_share_starvation_timeout": "2s"},
+			pools: plainPools,
+			setup: func(d *drive) {
+				d.node("n1", 4)
+				d.wants("greedy", "a", 9, slotsOf(1), nil)
+				d.pass(2*time.Second, time.Second, "n1")
+				d.wants("op", "b", 2, slotsOf(1), nil)
+				for range 4 {
+					d.tick(time.Second)
+				}
+			},
+			want: explain.FactLacking,
+			check: func(t *testing.T, _ *drive, x explain.Explanation) {
+				fact(t, x, explain.FactStarving)
+				if len(x.Victims) == 0 {
+					t.Error("nobody is likely to have to leave")
+				}
+			},
+		},
+	})
+}
+
+// TestExplainWhatIsAllThereIs has operations with all that they could have.
+func TestExplainWhatIsAllThereIs(t *testing.T) {
+	explainAll(t, map[string]situation{
 		"all that there is, is its own": {
-			pools: two,
+			pools: plainPools,
 			setup: func(d *drive) {
 				d.node("n1", 4)
 				d.wants("op", "a", 9, slotsOf(1), nil)
@@ -71,26 +96,6 @@ func TestExplainWhatIsNext(t *testing.T) {
 			check: func(t *testing.T, _ *drive, x explain.Explanation) {
 				if f := x.Facts[0]; !strings.Contains(f.Text, "at most 0.5 cpu, and a single job needs 1 cpu; until that changes such jobs are no demand") {
 					t.Errorf("fact %+v", f)
-				}
-			},
-		},
-		"it starves, and nobody has been looked for yet": {
-			tree:  options{"fair_share_starvation_timeout": "2s"},
-			pools: two,
-			setup: func(d *drive) {
-				d.node("n1", 4)
-				d.wants("greedy", "a", 9, slotsOf(1), nil)
-				d.pass(2*time.Second, time.Second, "n1")
-				d.wants("op", "b", 2, slotsOf(1), nil)
-				for range 4 {
-					d.tick(time.Second)
-				}
-			},
-			want: explain.FactLacking,
-			check: func(t *testing.T, _ *drive, x explain.Explanation) {
-				fact(t, x, explain.FactStarving)
-				if len(x.Victims) == 0 {
-					t.Error("nobody is likely to have to leave")
 				}
 			},
 		},

@@ -85,6 +85,12 @@ func TestExplainNodes(t *testing.T) {
 				}
 			},
 		},
+	})
+}
+
+// TestExplainLacking has an operation that some nodes lack a resource for.
+func TestExplainLacking(t *testing.T) {
+	explainAll(t, map[string]situation{
 		"a resource lacks on some nodes": {
 			tree:  options{"fair_share_starvation_timeout": "1m"},
 			pools: plainPools,

@@ -15,44 +15,18 @@ import (
 	"weir/scheduling/resource"
 )
 
-// TestGangOutOfReach: a gang that could not start if the tree was empty takes nothing from
-// others, and says what lacks; once it could, it takes part as any other does, and starts.
-func TestGangOutOfReach(t *testing.T) {
-	limited := options{"resource_limits": options{"user_slots": 5.0}}
-	for name, tc := range map[string]struct {
-		out    func(d *drive)
-		within func(d *drive)
-		want   string
-		text   string
-	}{
-		"too few nodes": {func(*drive) {}, func(d *drive) { d.node("n3", 4) }, explain.FactGangTooBig,
-			"at most 8 of the 10 jobs of the gang (task t) that have to start together fit on the 2 nodes that take its jobs, even when they are empty: together they need 10 slots, and they have 8 slots; until"},
-		"nodes in pieces too small": {
-			func(d *drive) { must(d.t, d.SetDemand("gang", "t", 0, 10, slotsOf(3))); d.node("n3", 22) },
-			func(d *drive) { d.node("n4", 30) }, explain.FactGangTooBig, "at most 9 of the 10 jobs of the gang (task t) that have to start together fit on the 3 nodes that take its jobs, even when they are empty: in all these have enough, in pieces that are too small; most of them run out of user_slots first, and each job needs 3 slots"},
-		"one of its jobs fits nowhere": {
-			func(d *drive) { must(d.t, d.SetDemand("gang", "t", 0, 10, slotsOf(5))) },
-			func(d *drive) { must(d.t, d.SetDemand("gang", "t", 0, 10, slotsOf(1))); d.node("n3", 2) }, explain.FactTooSmall, "no node is big enough"},
-		"a node is drained": {
-			func(d *drive) { must(d.t, d.SetNode("n3", slotsOf(4), false)) },
-			func(d *drive) { d.node("n3", 4) }, explain.FactGangTooBig, "on the 2 nodes that take its jobs"},
-		"its filter leaves nodes out": {
-			func(d *drive) {
-				d.node("n3", 40)
-				must(d.t, d.SetOperation(d.record("gang", "b", options{"scheduling_tag_filter": "old"})))
-				must(d.t, d.SetNode("n1", slotsOf(4), true, "old"))
-			},
-			func(d *drive) { must(d.t, d.SetNode("n3", slotsOf(40), true, "old")) }, explain.FactGangTooBig,
-			"at most 4 of the 10 jobs of the gang (task t) that have to start together fit on the 1 node that takes its jobs, even when it is empty: together they need 10 slots, and it has 4 slots"},
-		"its limits are less": {
-			func(d *drive) { d.node("n3", 12); must(d.t, d.SetOperation(d.record("gang", "b", limited))) },
-			func(d *drive) { must(d.t, d.SetOperation(d.record("gang", "b", nil))) }, explain.FactLimit, "all 10 jobs of the gang (task t) need 10 slots"},
-		"it needs less": {func(*drive) {}, func(d *drive) {
-			must(d.t, d.SetTaskGang("gang", "t", engine.Gang{Size: 6}))
-			must(d.t, d.SetDemand("gang", "t", 0, 6, slotsOf(1)))
-			d.kill("greedy", 8)
-		}, explain.FactGangTooBig, "at most 8 of the 10"},
-	} {
+// reachCase is what puts a gang of ten jobs out of reach, and within it.
+type reachCase struct {
+	out    func(d *drive)
+	within func(d *drive)
+	want   string
+	text   string
+}
+
+// checkReach has each gang out of reach, where it keeps nothing from others, and then within.
+func checkReach(t *testing.T, cases map[string]reachCase) {
+	t.Helper()
+	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			d := newDrive(t, options{"fair_share_starvation_timeout": "2s", "preemptive_scheduling_backoff": "1s", "allocation_preemption_timeout": "1s"},
 				map[scheduling.PoolName]pool{"a": {}, "b": {}, "c": {}})
@@ -96,6 +70,43 @@ func TestGangOutOfReach(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestGangOutOfReach: a gang that could not start if the tree was empty takes nothing from
+// others, and says what lacks; once it could, it takes part as any other does, and starts.
+func TestGangOutOfReach(t *testing.T) {
+	checkReach(t, map[string]reachCase{
+		"too few nodes": {func(*drive) {}, func(d *drive) { d.node("n3", 4) }, explain.FactGangTooBig,
+			"at most 8 of the 10 jobs of the gang (task t) that have to start together fit on the 2 nodes that take its jobs, even when they are empty: together they need 10 slots, and they have 8 slots; until"},
+		"nodes in pieces too small": {
+			func(d *drive) { must(d.t, d.SetDemand("gang", "t", 0, 10, slotsOf(3))); d.node("n3", 22) },
+			func(d *drive) { d.node("n4", 30) }, explain.FactGangTooBig, "at most 9 of the 10 jobs of the gang (task t) that have to start together fit on the 3 nodes that take its jobs, even when they are empty: in all these have enough, in pieces that are too small; most of them run out of user_slots first, and each job needs 3 slots"},
+		"one of its jobs fits nowhere": {
+			func(d *drive) { must(d.t, d.SetDemand("gang", "t", 0, 10, slotsOf(5))) },
+			func(d *drive) { must(d.t, d.SetDemand("gang", "t", 0, 10, slotsOf(1))); d.node("n3", 2) }, explain.FactTooSmall, "no node is big enough"},
+		"a node is drained": {
+			func(d *drive) { must(d.t, d.SetNode("n3", slotsOf(4), false)) },
+			func(d *drive) { d.node("n3", 4) }, explain.FactGangTooBig, "on the 2 nodes that take its jobs"},
+		"its filter leaves nodes out": {
+			func(d *drive) {
+				d.node("n3", 40)
+				must(d.t, d.SetOperation(d.record("gang", "b", options{"scheduling_tag_filter": "old"})))
+				must(d.t, d.SetNode("n1", slotsOf(4), true, "old"))
+			},
+			func(d *drive) { must(d.t, d.SetNode("n3", slotsOf(40), true, "old")) }, explain.FactGangTooBig,
+			"at most 4 of the 10 jobs of the gang (task t) that have to start together fit on the 1 node that takes its jobs, even when it is empty: together they need 10 slots, and it has 4 slots"},
+		"its limits are less": {
+			func(d *drive) {
+				d.node("n3", 12)
+				must(d.t, d.SetOperation(d.record("gang", "b", options{"resource_limits": options{"user_slots": 5.0}})))
+			},
+			func(d *drive) { must(d.t, d.SetOperation(d.record("gang", "b", nil))) }, explain.FactLimit, "all 10 jobs of the gang (task t) need 10 slots"},
+		"it needs less": {func(*drive) {}, func(d *drive) {
+			must(d.t, d.SetTaskGang("gang", "t", engine.Gang{Size: 6}))
+			must(d.t, d.SetDemand("gang", "t", 0, 6, slotsOf(1)))
+			d.kill("greedy", 8)
+		}, explain.FactGangTooBig, "at most 8 of the 10"},
+	})
 }
 
 // TestGangLosesItsReach: room that is held for a gang is given back as soon as it cannot
