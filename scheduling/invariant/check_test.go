@@ -50,11 +50,36 @@ func sound(t *testing.T) *view {
 	return &view{e.Snapshot(), e.Holdings()}
 }
 
+// lieCase is a view that is wrong in one place, and what is said of it.
+type lieCase struct {
+	lie  func(*view)
+	want string
+}
+
+// checkLies compares what is said of each view.
+func checkLies(t *testing.T, cases map[string]lieCase) {
+	t.Helper()
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			v := sound(t)
+			tc.lie(v)
+			err := invariant.Check(v)
+			if tc.want == "" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if want := "invariant broken: " + tc.want; !errors.Is(err, invariant.ErrBreach) || err.Error() != want {
+				t.Errorf("got %v\nwant %v", err, want)
+			}
+		})
+	}
+}
+
+// TestCheck has usage and numbers that do not add up.
 func TestCheck(t *testing.T) {
-	cases := map[string]struct {
-		lie  func(*view)
-		want string
-	}{
+	checkLies(t, map[string]lieCase{
 		"nothing is wrong": {func(*view) {}, ""},
 		"a node's usage": {func(v *view) { v.snapshot.Nodes[0].Usage = slots(3) },
 			"node n1: usage is user_slots=3, its allocations hold user_slots=2"},
@@ -82,6 +107,16 @@ func TestCheck(t *testing.T) {
 			`pool "a": usage is user_slots=1, that of its children user_slots=2`},
 		"the root's usage": {func(v *view) { v.snapshot.Pools[0].Shares.Usage = slots(1) },
 			`pool "<Root>": usage is user_slots=1, that of its children user_slots=2`},
+		"a group": {func(v *view) { v.holdings[0].Level = preemption.Preemptible },
+			"job j1 of operation o1: it is preemptible, and number 0 of 1, of which 1 and 1 are protected: it is non_preemptible"},
+		"a start in flight in a group": {func(v *view) { v.holdings[1].Level = preemption.Preemptible },
+			"job  of operation o1: it is preemptible, and leaves or has not begun"},
+	})
+}
+
+// TestCheckShares has shares that cannot be.
+func TestCheckShares(t *testing.T) {
+	checkLies(t, map[string]lieCase{
 		"children with more than their pool": {func(v *view) { v.snapshot.Pools[2].Shares.FairShare[0] = .5 },
 			`pool "a": fair share is [0.25 0 0 0 0], that of its children [0.5 0 0 0 0]`},
 		"a fair share above 1": {func(v *view) { v.snapshot.Operations[0].Shares.FairShare[1] = 1.1 },
@@ -90,6 +125,12 @@ func TestCheck(t *testing.T) {
 			`pool "b": fair share of memory is NaN`},
 		"a demand share that is no number": {func(v *view) { v.snapshot.Pools[2].Shares.DemandShare[0] = math.Inf(1) },
 			`pool "b": demand share +Inf, usage share 0.25 or satisfaction 1 is no share`},
+	})
+}
+
+// TestCheckClaims has claims and leaving jobs that are not counted as they should be.
+func TestCheckClaims(t *testing.T) {
+	checkLies(t, map[string]lieCase{
 		"what is leaving a node": {func(v *view) { v.snapshot.Nodes[0].Leaving = slots(1) },
 			"node n1: user_slots=1 is leaving and nothing claimed, its allocations and claims say nothing and nothing"},
 		"a claim that nobody has": {func(v *view) { v.snapshot.Nodes[0].Claimed = slots(1) },
@@ -112,27 +153,7 @@ func TestCheck(t *testing.T) {
 			`pool "a": user_slots=1 is leaving, of its children nothing`},
 		"a task's number of claims": {func(v *view) { v.snapshot.Operations[0].Tasks[0].Claimed = 1 },
 			`operation o1: task "t": 1 claims are counted, it has 0`},
-		"a group": {func(v *view) { v.holdings[0].Level = preemption.Preemptible },
-			"job j1 of operation o1: it is preemptible, and number 0 of 1, of which 1 and 1 are protected: it is non_preemptible"},
-		"a start in flight in a group": {func(v *view) { v.holdings[1].Level = preemption.Preemptible },
-			"job  of operation o1: it is preemptible, and leaves or has not begun"},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			v := sound(t)
-			tc.lie(v)
-			err := invariant.Check(v)
-			if tc.want == "" {
-				if err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if want := "invariant broken: " + tc.want; !errors.Is(err, invariant.ErrBreach) || err.Error() != want {
-				t.Errorf("got %v\nwant %v", err, want)
-			}
-		})
-	}
+	})
 }
 
 // TestWhatIsNoBreach: overcommit is marked, and shares are old when the tree has
