@@ -130,15 +130,42 @@ func TestStoppedAnywhereTheRestIsTheRest(t *testing.T) {
 	})
 }
 
-func TestFaults(t *testing.T) {
-	tests := map[string]struct {
-		format     records.Format
-		data       string
-		begin, end int64
-		limit      int64
-		want       records.Fault
-		wantDetail string
-	}{
+// scanFault is input with a fault, and where it is.
+type scanFault struct {
+	format     records.Format
+	data       string
+	begin, end int64
+	limit      int64
+	want       records.Fault
+	wantDetail string
+}
+
+// checkFaults reads input in blocks of many sizes: the fault is the same.
+func checkFaults(t *testing.T, cases map[string]scanFault) {
+	t.Helper()
+	for name, test := range cases {
+		t.Run(name, func(t *testing.T) {
+			for block := 1; block <= len(test.data); block += 1 + block/10 {
+				_, _, err := read(test.format, []byte(test.data), test.begin, test.end, test.limit, block)
+				var got *records.Fault
+				if !errors.As(err, &got) {
+					t.Fatalf("blocks of %d: error %v, want %+v", block, err, test.want)
+				}
+				if !strings.Contains(got.Detail, test.wantDetail) || !strings.Contains(err.Error(), fmt.Sprintf("record %d of the slice", test.want.Row)) {
+					t.Errorf("blocks of %d: %v, want %q and the record named", block, err, test.wantDetail)
+				}
+				test.want.Detail = got.Detail
+				if *got != test.want {
+					t.Errorf("blocks of %d: %+v, want %+v", block, *got, test.want)
+				}
+			}
+		})
+	}
+}
+
+// TestFaultsOfText has lines that are too long or binary.
+func TestFaultsOfText(t *testing.T) {
+	checkFaults(t, map[string]scanFault{
 		"a line that is too long": {
 			format: records.Lines, data: "four\nfive5\n", end: 11, limit: 4,
 			want: records.Fault{Kind: records.RecordTooLong, Row: 2, Begin: 5, Offset: 9}, wantDetail: "longer than 4 bytes",
@@ -159,6 +186,12 @@ func TestFaults(t *testing.T) {
 			format: records.Lines, data: "binar\x00\n", end: 7, limit: 3,
 			want: records.Fault{Kind: records.RecordTooLong, Row: 1, Begin: 0, Offset: 3}, wantDetail: "longer than 3 bytes",
 		},
+	})
+}
+
+// TestFaultsOfJSON has lines that are no JSON values.
+func TestFaultsOfJSON(t *testing.T) {
+	checkFaults(t, map[string]scanFault{
 		"no JSON": {
 			format: records.JSON, data: "{}\n{\"a\":x}\n", end: 11,
 			want: records.Fault{Kind: records.InvalidJSON, Row: 2, Begin: 3, Offset: 8}, wantDetail: "found 'x', wanted a value",
@@ -191,25 +224,7 @@ func TestFaults(t *testing.T) {
 			format: records.JSON, data: strings.Repeat("[", 10001) + "\n", end: 10002,
 			want: records.Fault{Kind: records.InvalidJSON, Row: 1, Begin: 0, Offset: 10000}, wantDetail: "more than 10000 levels",
 		},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			for block := 1; block <= len(test.data); block += 1 + block/10 {
-				_, _, err := read(test.format, []byte(test.data), test.begin, test.end, test.limit, block)
-				var got *records.Fault
-				if !errors.As(err, &got) {
-					t.Fatalf("blocks of %d: error %v, want %+v", block, err, test.want)
-				}
-				if !strings.Contains(got.Detail, test.wantDetail) || !strings.Contains(err.Error(), fmt.Sprintf("record %d of the slice", test.want.Row)) {
-					t.Errorf("blocks of %d: %v, want %q and the record named", block, err, test.wantDetail)
-				}
-				test.want.Detail = got.Detail
-				if *got != test.want {
-					t.Errorf("blocks of %d: %+v, want %+v", block, *got, test.want)
-				}
-			}
-		})
-	}
+	})
 }
 
 func TestOthersFaultsAreTheirs(t *testing.T) {
