@@ -12,47 +12,19 @@ import (
 	"weir/scheduling/pooltree"
 )
 
-func TestAdmit(t *testing.T) {
-	tests := map[string]struct {
-		pool    scheduling.PoolName
-		running map[scheduling.PoolName]int64
-		pending []*statepb.Operation
-		want    []string
-	}{
-		"free places go to the oldest": {
-			running: map[scheduling.PoolName]int64{"ads": 1},
-			pending: []*statepb.Operation{pending("a"), pending("b")},
-			want:    []string{"run a", `wait b: pool "ads": limit of 2 operations reached (option max_running_operation_count), 2 now`},
-		},
-		"a full ancestor holds its children back": {
-			running: map[scheduling.PoolName]int64{"other": 3},
-			pending: []*statepb.Operation{pending("a")},
-			want:    []string{`wait a: pool "team": limit of 3 operations reached (option max_running_operation_count), 3 now`},
-		},
-		"a reason that is recorded is not recorded again": {
-			running: map[scheduling.PoolName]int64{"ads": 2},
-			pending: []*statepb.Operation{{Id: "a", State: "pending", Trees: []*statepb.OperationTree{
-				{Tree: "default", PendingReason: `pool "ads": limit of 2 operations reached (option max_running_operation_count), 2 now`},
-			}}},
-		},
-		"one that runs in another tree runs in this one too": {
-			pending: []*statepb.Operation{{Id: "a", State: "running", Trees: []*statepb.OperationTree{{Tree: "default"}, {Tree: "gpu", Admitted: true}}}},
-			want:    []string{"run too a"},
-		},
-		"lightweight operations never wait": {
-			pool:    "light",
-			running: map[scheduling.PoolName]int64{"light": 1},
-			pending: []*statepb.Operation{{Id: "a", State: "pending", Spec: &statepb.OperationSpec{Type: "vanilla"}}, pending("b")},
-			want:    []string{"run a", `wait b: pool "light": limit of 1 operations reached (option max_running_operation_count), 1 now`},
-		},
-		"a suspended operation takes no place": {
-			running: map[scheduling.PoolName]int64{"ads": 1},
-			pending: []*statepb.Operation{{Id: "a", State: "pending", Suspended: true}, pending("b")},
-			want:    []string{"run b"},
-		},
-	}
+// admitCase is a pool, what runs in it, and which of the pending operations may.
+type admitCase struct {
+	pool    scheduling.PoolName
+	running map[scheduling.PoolName]int64
+	pending []*statepb.Operation
+	want    []string
+}
+
+// checkAdmit compares what is proposed for the pending operations.
+func checkAdmit(t *testing.T, cases map[string]admitCase) {
+	t.Helper()
 	tree := buildTree(t)
-	for name, test := range tests {
+	for name, test := range cases {
 		t.Run(name, func(t *testing.T) {
 			immediate := map[scheduling.PoolName]pooltree.Count{}
 			for pool, n := range test.running {
@@ -92,6 +64,43 @@ func TestAdmit(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAdmit has operations that wait to run in a pool, the limits of which are in buildTree.
+func TestAdmit(t *testing.T) {
+	checkAdmit(t, map[string]admitCase{
+		"free places go to the oldest": {
+			running: map[scheduling.PoolName]int64{"ads": 1},
+			pending: []*statepb.Operation{pending("a"), pending("b")},
+			want:    []string{"run a", `wait b: pool "ads": limit of 2 operations reached (option max_running_operation_count), 2 now`},
+		},
+		"a full ancestor holds its children back": {
+			running: map[scheduling.PoolName]int64{"other": 3},
+			pending: []*statepb.Operation{pending("a")},
+			want:    []string{`wait a: pool "team": limit of 3 operations reached (option max_running_operation_count), 3 now`},
+		},
+		"a reason that is recorded is not recorded again": {
+			running: map[scheduling.PoolName]int64{"ads": 2},
+			pending: []*statepb.Operation{{Id: "a", State: "pending", Trees: []*statepb.OperationTree{
+				{Tree: "default", PendingReason: `pool "ads": limit of 2 operations reached (option max_running_operation_count), 2 now`},
+			}}},
+		},
+		"one that runs in another tree runs in this one too": {
+			pending: []*statepb.Operation{{Id: "a", State: "running", Trees: []*statepb.OperationTree{{Tree: "default"}, {Tree: "gpu", Admitted: true}}}},
+			want:    []string{"run too a"},
+		},
+		"lightweight operations never wait": {
+			pool:    "light",
+			running: map[scheduling.PoolName]int64{"light": 1},
+			pending: []*statepb.Operation{{Id: "a", State: "pending", Spec: &statepb.OperationSpec{Type: "vanilla"}}, pending("b")},
+			want:    []string{"run a", `wait b: pool "light": limit of 1 operations reached (option max_running_operation_count), 1 now`},
+		},
+		"a suspended operation takes no place": {
+			running: map[scheduling.PoolName]int64{"ads": 1},
+			pending: []*statepb.Operation{{Id: "a", State: "pending", Suspended: true}, pending("b")},
+			want:    []string{"run b"},
+		},
+	})
 }
 
 // pending returns an operation that waits in the tree default.
