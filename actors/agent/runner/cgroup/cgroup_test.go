@@ -71,18 +71,61 @@ func hybrid() map[string]string {
 	}
 }
 
-func TestDetect(t *testing.T) {
-	without := func(files map[string]string, name string) map[string]string {
-		delete(files, name)
-		return files
+// without returns files but for one.
+func without(files map[string]string, name string) map[string]string {
+	delete(files, name)
+	return files
+}
+
+// detectCase is the files of a machine, and what is found in them.
+type detectCase struct {
+	files      map[string]string
+	want       proxyproto.Placement
+	wantMemory int64
+	wantCPU    float64
+	wantError  string
+}
+
+// checkDetect looks for the groups of each machine.
+func checkDetect(t *testing.T, cases map[string]detectCase) {
+	t.Helper()
+	for name, test := range cases {
+		t.Run(name, func(t *testing.T) {
+			root := fakeTree(t, test.files)
+			got, err := Detect(root, "n1")
+			if test.wantError != "" {
+				if err == nil || !strings.Contains(err.Error(), test.wantError) {
+					t.Fatalf("Detect: error %v, want %q", err, test.wantError)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatalf("Detect: %v", err)
+			}
+			for _, folder := range []*string{&got.Unified, &got.Memory, &got.CPU, &got.Pids} {
+				if *folder != "" {
+					if _, err := os.Stat(*folder); err != nil {
+						t.Errorf("group not made: %v", err)
+					}
+					*folder = strings.TrimPrefix(*folder, root)
+				}
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("Detect (-want +got):\n%s", diff)
+			}
+			if memory, err := MemoryLimit(root); err != nil || memory != test.wantMemory {
+				t.Errorf("MemoryLimit: %d, %v, want %d", memory, err, test.wantMemory)
+			}
+			if cpu, err := CPULimit(root); err != nil || cpu != test.wantCPU {
+				t.Errorf("CPULimit: %g, %v, want %g", cpu, err, test.wantCPU)
+			}
+		})
 	}
-	tests := map[string]struct {
-		files      map[string]string
-		want       proxyproto.Placement
-		wantMemory int64
-		wantCPU    float64
-		wantError  string
-	}{
+}
+
+// TestDetect has machines with control groups of all kinds.
+func TestDetect(t *testing.T) {
+	checkDetect(t, map[string]detectCase{
 		"v2": {
 			files:      pureV2(),
 			want:       proxyproto.Placement{Unified: "/sys/fs/cgroup/system.slice/weir.service/weir-n1"},
@@ -121,39 +164,7 @@ func TestDetect(t *testing.T) {
 			files:     map[string]string{"proc/self/cgroup": "nonsense\n", "proc/self/mountinfo": ""},
 			wantError: `"nonsense`,
 		},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			root := fakeTree(t, test.files)
-			got, err := Detect(root, "n1")
-			if test.wantError != "" {
-				if err == nil || !strings.Contains(err.Error(), test.wantError) {
-					t.Fatalf("Detect: error %v, want %q", err, test.wantError)
-				}
-				return
-			}
-			if err != nil {
-				t.Fatalf("Detect: %v", err)
-			}
-			for _, folder := range []*string{&got.Unified, &got.Memory, &got.CPU, &got.Pids} {
-				if *folder != "" {
-					if _, err := os.Stat(*folder); err != nil {
-						t.Errorf("group not made: %v", err)
-					}
-					*folder = strings.TrimPrefix(*folder, root)
-				}
-			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("Detect (-want +got):\n%s", diff)
-			}
-			if memory, err := MemoryLimit(root); err != nil || memory != test.wantMemory {
-				t.Errorf("MemoryLimit: %d, %v, want %d", memory, err, test.wantMemory)
-			}
-			if cpu, err := CPULimit(root); err != nil || cpu != test.wantCPU {
-				t.Errorf("CPULimit: %g, %v, want %g", cpu, err, test.wantCPU)
-			}
-		})
-	}
+	})
 }
 
 // TestDetectInALeaf has an agent that was started in a group for it alone, while the
