@@ -214,27 +214,64 @@ func TestDiskThatCannotBeReadIsRefused(t *testing.T) {
 	}
 }
 
-func TestFoldersThatAreRefused(t *testing.T) {
-	snapshot := func(t *testing.T, dir, name string, meta any) {
-		t.Helper()
-		path := filepath.Join(dir, "snapshots", name)
-		if err := os.MkdirAll(path, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		data, err := json.Marshal(meta)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(path, "meta.json"), data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+// putSnapshot makes a snapshot without data.
+func putSnapshot(t *testing.T, dir, name string, meta any) {
+	t.Helper()
+	path := filepath.Join(dir, "snapshots", name)
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		t.Fatal(err)
 	}
-	tests := map[string]struct {
-		spoil func(t *testing.T, dir string, d *raftboltdb.BoltStore)
-		want  string
+	data, err := json.Marshal(meta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(path, "meta.json"), data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
 
-		wantErr error
-	}{
+// spoiledFolder is the folder of a replica with one thing wrong.
+type spoiledFolder struct {
+	spoil func(t *testing.T, dir string, d *raftboltdb.BoltStore)
+	want  string
+
+	wantErr error
+}
+
+// refuseFolders opens each folder, and expects to be told what is wrong.
+func refuseFolders(t *testing.T, cases map[string]spoiledFolder) {
+	t.Helper()
+	for name, test := range cases {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, 1, nil)
+			cfg := c.config("r1")
+			cfg.Transport = Transport{Listener: c.wires["r1"], Dial: c.wires["r1"].dial}
+			if err := os.MkdirAll(cfg.Dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			bolt, err := raftboltdb.NewBoltStore(filepath.Join(cfg.Dir, logFile))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := claim(cfg.Dir, cfg.ClusterID, cfg.ReplicaID); err == nil {
+				t.Fatal("a log without an owner was accepted")
+			}
+			if err := (Identity{Format: DataFormat, Cluster: cfg.ClusterID, Replica: cfg.ReplicaID}).write(cfg.Dir); err != nil {
+				t.Fatal(err)
+			}
+			test.spoil(t, cfg.Dir, bolt)
+			if err := bolt.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := Open(cfg); !errors.Is(err, test.wantErr) || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %v with %q", err, test.wantErr, test.want)
+			}
+		})
+	}
+}
+
+func TestFoldersThatAreRefused(t *testing.T) {
+	refuseFolders(t, map[string]spoiledFolder{
 		"another replica's": {
 			spoil: func(t *testing.T, dir string, _ *raftboltdb.BoltStore) {
 				rewriteIdentity(t, dir, func(id *Identity) { id.Replica = "r2" })
@@ -262,7 +299,7 @@ func TestFoldersThatAreRefused(t *testing.T) {
 			want: "replica.json is missing", wantErr: ErrDamaged,
 		},
 		"a snapshot that cannot be read": {
-			spoil: func(t *testing.T, dir string, _ *raftboltdb.BoltStore) { snapshot(t, dir, "1-5-1", "no object") },
+			spoil: func(t *testing.T, dir string, _ *raftboltdb.BoltStore) { putSnapshot(t, dir, "1-5-1", "no object") },
 			want:  "move the folder away", wantErr: ErrDamaged,
 		},
 		"a log that starts after the snapshot": {
@@ -273,34 +310,7 @@ func TestFoldersThatAreRefused(t *testing.T) {
 			},
 			want: "the log starts at index 9 but the snapshot ends at 0", wantErr: ErrDamaged,
 		},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			c := newCluster(t, 1, nil)
-			cfg := c.config("r1")
-			cfg.Transport = Transport{Listener: c.wires["r1"], Dial: c.wires["r1"].dial}
-			if err := os.MkdirAll(cfg.Dir, 0o755); err != nil {
-				t.Fatal(err)
-			}
-			bolt, err := raftboltdb.NewBoltStore(filepath.Join(cfg.Dir, logFile))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := claim(cfg.Dir, cfg.ClusterID, cfg.ReplicaID); err == nil {
-				t.Fatal("a log without an owner was accepted")
-			}
-			if err := (Identity{Format: DataFormat, Cluster: cfg.ClusterID, Replica: cfg.ReplicaID}).write(cfg.Dir); err != nil {
-				t.Fatal(err)
-			}
-			test.spoil(t, cfg.Dir, bolt)
-			if err := bolt.Close(); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := Open(cfg); !errors.Is(err, test.wantErr) || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("got %v, want %v with %q", err, test.wantErr, test.want)
-			}
-		})
-	}
+	})
 }
 
 func rewriteIdentity(t *testing.T, dir string, change func(*Identity)) {
