@@ -39,39 +39,13 @@ func TestFillAgainstPlainSearch(t *testing.T) {
 			p.Attach(m.parent)
 			pools = append(pools, p)
 		}
-		var ops []*allocation.Element
-		for i := range rapid.IntRange(1, 16).Draw(t, "operations") {
-			rank := rapid.Int64Range(0, 2).Draw(t, "rank")
-			op := allocation.NewOperation(fmt.Sprint("o", i), rank)
-			m := &model{operation: true, rank: rank, parent: rapid.SampledFrom(pools).Draw(t, "pool")}
-			all[op] = m
-			m.draw(t, op)
-			op.Attach(m.parent)
-			ops = append(ops, op)
-		}
+		ops := drawOperations(t, all, pools)
 		var f allocation.Filler
 		turn := 0
 		for range rapid.IntRange(1, 10).Draw(t, "nodes") {
-			for range rapid.IntRange(0, 8).Draw(t, "changes of demand") {
-				op := rapid.SampledFrom(ops).Draw(t, "operation with demand")
-				op.SetTask(allocation.Task{
-					TaskID:  drawTask(t),
-					Pending: rapid.Int64Range(0, 4).Draw(t, "pending"),
-					PerJob:  resource.Amounts{UserSlots: rapid.Int64Range(1, 3).Draw(t, "slots"), Memory: rapid.Int64Range(0, 20).Draw(t, "memory")},
-					Closed:  rapid.IntRange(0, 4).Draw(t, "closed") == 0,
-				})
-				switch task := drawTask(t); rapid.IntRange(0, 5).Draw(t, "besides") {
-				case 0:
-					op.DropTask(task)
-				case 1:
-					op.SetClosed(task.Name, rapid.Bool().Draw(t, "close"))
-				}
-			}
+			changeDemand(t, ops)
 			if rapid.Bool().Draw(t, "move") {
-				op := rapid.SampledFrom(ops).Draw(t, "operation that moves")
-				op.Detach()
-				all[op].parent = rapid.SampledFrom(pools).Draw(t, "to")
-				op.Attach(all[op].parent)
+				moveOne(t, all, pools, ops)
 			}
 			if rapid.Bool().Draw(t, "refresh") {
 				root.Refresh()
@@ -103,6 +77,48 @@ func TestFillAgainstPlainSearch(t *testing.T) {
 			}
 		}
 	})
+}
+
+// drawOperations puts operations into pools, and their models into all.
+func drawOperations(t *rapid.T, all map[*allocation.Element]*model, pools []*allocation.Element) []*allocation.Element {
+	var ops []*allocation.Element
+	for i := range rapid.IntRange(1, 16).Draw(t, "operations") {
+		rank := rapid.Int64Range(0, 2).Draw(t, "rank")
+		op := allocation.NewOperation(fmt.Sprint("o", i), rank)
+		m := &model{operation: true, rank: rank, parent: rapid.SampledFrom(pools).Draw(t, "pool")}
+		all[op] = m
+		m.draw(t, op)
+		op.Attach(m.parent)
+		ops = append(ops, op)
+	}
+	return ops
+}
+
+// changeDemand draws new demand of some operations.
+func changeDemand(t *rapid.T, ops []*allocation.Element) {
+	for range rapid.IntRange(0, 8).Draw(t, "changes of demand") {
+		op := rapid.SampledFrom(ops).Draw(t, "operation with demand")
+		op.SetTask(allocation.Task{
+			TaskID:  drawTask(t),
+			Pending: rapid.Int64Range(0, 4).Draw(t, "pending"),
+			PerJob:  resource.Amounts{UserSlots: rapid.Int64Range(1, 3).Draw(t, "slots"), Memory: rapid.Int64Range(0, 20).Draw(t, "memory")},
+			Closed:  rapid.IntRange(0, 4).Draw(t, "closed") == 0,
+		})
+		switch task := drawTask(t); rapid.IntRange(0, 5).Draw(t, "besides") {
+		case 0:
+			op.DropTask(task)
+		case 1:
+			op.SetClosed(task.Name, rapid.Bool().Draw(t, "close"))
+		}
+	}
+}
+
+// moveOne moves an operation to a pool, which may be that in which it is.
+func moveOne(t *rapid.T, all map[*allocation.Element]*model, pools, ops []*allocation.Element) {
+	op := rapid.SampledFrom(ops).Draw(t, "operation that moves")
+	op.Detach()
+	all[op].parent = rapid.SampledFrom(pools).Draw(t, "to")
+	op.Attach(all[op].parent)
 }
 
 func drawTask(t *rapid.T) allocation.TaskID {
