@@ -129,45 +129,8 @@ func TestLedger(t *testing.T) {
 // was written before a crash, and perhaps what was being written.
 func TestNothingStaleAndNothingTwice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		type batch struct {
-			orders  Orders
-			records []*journalpb.Record
-			token   scheduling.Token
-		}
-		var (
-			highest scheduling.Token
-			disk    []*journalpb.Record
-			waiting []batch
-			live    = map[string]bool{}
-			started = map[string]int{}
-			fence   *Fence
-			intake  *Intake
-			ledger  *Ledger
-		)
-		// wake begins a process with what is on disk. Jobs go on without one.
-		wake := func() {
-			var token scheduling.Token
-			granted := map[string]bool{}
-			for _, r := range disk {
-				switch e := r.GetEvent().(type) {
-				case *journalpb.Record_Seen:
-					token = tokenOf(&actorpb.NodePlan{Token: e.Seen})
-				case *journalpb.Record_Granted:
-					granted[e.Granted.GetJobId()] = true
-				}
-			}
-			fence, ledger, waiting = NewFence(token), NewLedger(9, 10), nil
-			intake = NewIntake(fence, ledger)
-			for job := range granted {
-				switch {
-				case live[job]:
-					ledger.Hold(job)
-				case started[job] > 0:
-					ledger.Forget(job)
-				}
-			}
-		}
-		wake()
+		m := &intakeModel{live: map[string]bool{}, started: map[string]int{}}
+		m.wake()
 		jobs := rapid.SampledFrom([]string{"a", "b", "c", "d", "e"})
 		t.Repeat(map[string]func(*rapid.T){
 			"plan": func(t *rapid.T) {
@@ -175,47 +138,94 @@ func TestNothingStaleAndNothingTwice(t *testing.T) {
 				for range rapid.IntRange(0, 3).Draw(t, "jobs") {
 					granted(jobs.Draw(t, "job"), 9)(p)
 				}
-				orders, records, err := intake.Take(p, "r1", "", "")
+				orders, records, err := m.intake.Take(p, "r1", "", "")
 				if err == nil || errors.Is(err, ErrStale) {
-					waiting = append(waiting, batch{orders, records, tokenOf(p)})
+					m.waiting = append(m.waiting, intakeBatch{orders, records, tokenOf(p)})
 				}
 			},
 			"leader": func(t *rapid.T) {
-				_ = fence.Term(rapid.Uint64Range(1, 4).Draw(t, "term"))
-				disk = append(disk, intake.Note()...)
+				_ = m.fence.Term(rapid.Uint64Range(1, 4).Draw(t, "term"))
+				m.disk = append(m.disk, m.intake.Note()...)
 			},
-			"written": func(t *rapid.T) {
-				if len(waiting) == 0 {
-					return
-				}
-				next := waiting[0]
-				waiting = waiting[1:]
-				disk = append(disk, next.records...)
-				intake.Followed()
-				for _, s := range next.orders.Start {
-					if next.token.Less(highest) {
-						t.Fatalf("followed %v after %v", next.token, highest)
-					}
-					highest = next.token
-					if started[s.GetJobId()]++; started[s.GetJobId()] > 1 {
-						t.Fatalf("job %s was started twice", s.GetJobId())
-					}
-					live[s.GetJobId()] = true
-				}
-			},
+			"written": m.follow,
 			"end": func(t *rapid.T) {
-				if job := jobs.Draw(t, "job"); live[job] {
-					delete(live, job)
-					ledger.Forget(job)
+				if job := jobs.Draw(t, "job"); m.live[job] {
+					delete(m.live, job)
+					m.ledger.Forget(job)
 				}
 			},
 			"crash": func(t *rapid.T) {
-				for len(waiting) > 0 && rapid.Bool().Draw(t, "written before") {
-					disk = append(disk, waiting[0].records...)
-					waiting = waiting[1:]
+				for len(m.waiting) > 0 && rapid.Bool().Draw(t, "written before") {
+					m.disk = append(m.disk, m.waiting[0].records...)
+					m.waiting = m.waiting[1:]
 				}
-				wake()
+				m.wake()
 			},
 		})
 	})
+}
+
+// intakeBatch is what an intake has made of a plan.
+type intakeBatch struct {
+	orders  Orders
+	records []*journalpb.Record
+	token   scheduling.Token
+}
+
+// intakeModel is an intake, its journal, and the jobs that it had start.
+type intakeModel struct {
+	highest scheduling.Token
+	disk    []*journalpb.Record
+	waiting []intakeBatch
+	live    map[string]bool
+	started map[string]int
+	fence   *Fence
+	intake  *Intake
+	ledger  *Ledger
+}
+
+// wake begins a process with what is on disk. Jobs go on without one.
+func (m *intakeModel) wake() {
+	var token scheduling.Token
+	granted := map[string]bool{}
+	for _, r := range m.disk {
+		switch e := r.GetEvent().(type) {
+		case *journalpb.Record_Seen:
+			token = tokenOf(&actorpb.NodePlan{Token: e.Seen})
+		case *journalpb.Record_Granted:
+			granted[e.Granted.GetJobId()] = true
+		}
+	}
+	m.fence, m.ledger, m.waiting = NewFence(token), NewLedger(9, 10), nil
+	m.intake = NewIntake(m.fence, m.ledger)
+	for job := range granted {
+		switch {
+		case m.live[job]:
+			m.ledger.Hold(job)
+		case m.started[job] > 0:
+			m.ledger.Forget(job)
+		}
+	}
+}
+
+// follow writes the first batch that waits to disk, and starts its jobs: no older plan is
+// followed than before, and no job starts twice.
+func (m *intakeModel) follow(t *rapid.T) {
+	if len(m.waiting) == 0 {
+		return
+	}
+	next := m.waiting[0]
+	m.waiting = m.waiting[1:]
+	m.disk = append(m.disk, next.records...)
+	m.intake.Followed()
+	for _, s := range next.orders.Start {
+		if next.token.Less(m.highest) {
+			t.Fatalf("followed %v after %v", next.token, m.highest)
+		}
+		m.highest = next.token
+		if m.started[s.GetJobId()]++; m.started[s.GetJobId()] > 1 {
+			t.Fatalf("job %s was started twice", s.GetJobId())
+		}
+		m.live[s.GetJobId()] = true
+	}
 }
