@@ -28,68 +28,20 @@ func newShop(t *testing.T, answer func(try int64, w http.ResponseWriter, r *http
 	return s
 }
 
-func TestServersAreAskedAgain(t *testing.T) {
-	whole := strings.Repeat("x", 1000)
-	tests := map[string]struct {
-		answer    func(try int64, w http.ResponseWriter, r *http.Request)
-		wantTries int64
-		wantError string
-	}{
-		"one that answers": {
-			answer:    func(_ int64, w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, whole) },
-			wantTries: 1,
-		},
-		"one that is overloaded for a while": {
-			answer: func(try int64, w http.ResponseWriter, _ *http.Request) {
-				if try < 3 {
-					http.Error(w, "slow down", http.StatusServiceUnavailable)
-					return
-				}
-				_, _ = io.WriteString(w, whole)
-			},
-			wantTries: 3,
-		},
-		"one that is broken": {
-			answer: func(_ int64, w http.ResponseWriter, _ *http.Request) {
-				http.Error(w, "no", http.StatusInternalServerError)
-			},
-			wantTries: 3, wantError: "file unavailable: 3 attempts: server responded 500 Internal Server Error",
-		},
-		"one that does not have it": {
-			answer:    func(_ int64, w http.ResponseWriter, r *http.Request) { http.NotFound(w, r) },
-			wantTries: 1, wantError: "file unavailable: server responded 404 Not Found",
-		},
-		"one that breaks off": {
-			answer: func(try int64, w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Content-Length", "1000")
-				if try < 3 {
-					_, _ = io.WriteString(w, whole[:500])
-					panic(http.ErrAbortHandler)
-				}
-				_, _ = io.WriteString(w, whole)
-			},
-			wantTries: 3,
-		},
-		"one that does not say how much it has": {
-			answer: func(_ int64, w http.ResponseWriter, _ *http.Request) {
-				w.(http.Flusher).Flush()
-				_, _ = io.WriteString(w, whole)
-			},
-			wantTries: 1,
-		},
-		"one that has more than the cache holds": {
-			answer:    func(_ int64, w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, whole+whole) },
-			wantTries: 1, wantError: "it has 2000 bytes, and the file cache of the node holds 1500",
-		},
-		"one that has too much, and does not say so": {
-			answer: func(_ int64, w http.ResponseWriter, _ *http.Request) {
-				w.(http.Flusher).Flush()
-				_, _ = io.WriteString(w, whole+whole)
-			},
-			wantTries: 1, wantError: "it has more than 1500 bytes",
-		},
-	}
-	for name, test := range tests {
+// wholeFile is what the servers of these tests have.
+var wholeFile = strings.Repeat("x", 1000)
+
+// shopCase is a server, and what comes of asking it for a file.
+type shopCase struct {
+	answer    func(try int64, w http.ResponseWriter, r *http.Request)
+	wantTries int64
+	wantError string
+}
+
+// placeAll places a file of each server in a cache of 1500 bytes.
+func placeAll(t *testing.T, cases map[string]shopCase) {
+	t.Helper()
+	for name, test := range cases {
 		t.Run(name, func(t *testing.T) {
 			s, c, to := newShop(t, test.answer), opened(t, t.TempDir(), 1500), t.TempDir()
 			err := c.Place(t.Context(), to, nil, []File{{Source: s.URL + "/a/b?X-Amz-Signature=secret", Path: "f"}})
@@ -110,6 +62,70 @@ func TestServersAreAskedAgain(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestServersAreAskedAgain(t *testing.T) {
+	placeAll(t, map[string]shopCase{
+		"one that answers": {
+			answer:    func(_ int64, w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, wholeFile) },
+			wantTries: 1,
+		},
+		"one that is overloaded for a while": {
+			answer: func(try int64, w http.ResponseWriter, _ *http.Request) {
+				if try < 3 {
+					http.Error(w, "slow down", http.StatusServiceUnavailable)
+					return
+				}
+				_, _ = io.WriteString(w, wholeFile)
+			},
+			wantTries: 3,
+		},
+		"one that is broken": {
+			answer: func(_ int64, w http.ResponseWriter, _ *http.Request) {
+				http.Error(w, "no", http.StatusInternalServerError)
+			},
+			wantTries: 3, wantError: "file unavailable: 3 attempts: server responded 500 Internal Server Error",
+		},
+		"one that does not have it": {
+			answer:    func(_ int64, w http.ResponseWriter, r *http.Request) { http.NotFound(w, r) },
+			wantTries: 1, wantError: "file unavailable: server responded 404 Not Found",
+		},
+		"one that breaks off": {
+			answer: func(try int64, w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Length", "1000")
+				if try < 3 {
+					_, _ = io.WriteString(w, wholeFile[:500])
+					panic(http.ErrAbortHandler)
+				}
+				_, _ = io.WriteString(w, wholeFile)
+			},
+			wantTries: 3,
+		},
+		"one that does not say how much it has": {
+			answer: func(_ int64, w http.ResponseWriter, _ *http.Request) {
+				w.(http.Flusher).Flush()
+				_, _ = io.WriteString(w, wholeFile)
+			},
+			wantTries: 1,
+		},
+	})
+}
+
+// TestFilesThatAreTooLarge has servers with more than the cache holds: they are asked once.
+func TestFilesThatAreTooLarge(t *testing.T) {
+	placeAll(t, map[string]shopCase{
+		"one that has more than the cache holds": {
+			answer:    func(_ int64, w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, wholeFile+wholeFile) },
+			wantTries: 1, wantError: "it has 2000 bytes, and the file cache of the node holds 1500",
+		},
+		"one that has too much, and does not say so": {
+			answer: func(_ int64, w http.ResponseWriter, _ *http.Request) {
+				w.(http.Flusher).Flush()
+				_, _ = io.WriteString(w, wholeFile+wholeFile)
+			},
+			wantTries: 1, wantError: "it has more than 1500 bytes",
+		},
+	})
 }
 
 // TestAServerThatFallsSilent in the middle of a file is asked again, and then given up.
