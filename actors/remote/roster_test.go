@@ -8,59 +8,20 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestRosterJudges(t *testing.T) {
+// rosterCase is the streams that a roster has, and a new claim.
+type rosterCase struct {
+	before      []claim
+	left        bool // The last of them has ended.
+	claim       claim
+	want        verdict
+	wantRefusal string
+}
+
+// judgeAll compares the verdicts of the roster of replica/r2.
+func judgeAll(t *testing.T, cases map[string]rosterCase) {
+	t.Helper()
 	const self = "replica/r2"
-	for name, tc := range map[string]struct {
-		before      []claim
-		left        bool // The last of them has ended.
-		claim       claim
-		want        verdict
-		wantRefusal string
-	}{
-		"a first stream": {
-			claim: claim{stream: 1, peer: "agent/n7", incarnation: 7},
-		},
-		"a stream after the last has ended": {
-			before: []claim{{stream: 1, peer: "agent/n7", incarnation: 7}},
-			left:   true,
-			claim:  claim{stream: 2, peer: "agent/n7", incarnation: 7},
-		},
-		"another peer": {
-			before: []claim{{stream: 1, peer: "agent/n7", incarnation: 7}},
-			claim:  claim{stream: 2, peer: "agent/n8", incarnation: 7},
-		},
-		"the same side dials again": {
-			before: []claim{{stream: 1, peer: "agent/n7", incarnation: 7}},
-			claim:  claim{stream: 2, peer: "agent/n7", incarnation: 7},
-			want:   verdict{replaces: 1},
-		},
-		"a new life while the old is connected": {
-			before: []claim{{stream: 1, peer: "agent/n7", incarnation: 7}},
-			claim:  claim{stream: 2, peer: "agent/n7", incarnation: 8},
-			want:   verdict{replaces: 1, rival: 7},
-		},
-		"a superseded life comes back": {
-			before:      []claim{{stream: 1, peer: "agent/n7", incarnation: 7}, {stream: 2, peer: "agent/n7", incarnation: 8}},
-			claim:       claim{stream: 3, peer: "agent/n7", incarnation: 7},
-			wantRefusal: "incarnation 7 of agent/n7 was superseded",
-		},
-		"a superseded life comes back when its successor is gone": {
-			before:      []claim{{stream: 1, peer: "agent/n7", incarnation: 7}, {stream: 2, peer: "agent/n7", incarnation: 8}},
-			left:        true,
-			claim:       claim{stream: 3, peer: "agent/n7", incarnation: 7},
-			wantRefusal: "superseded",
-		},
-		"both dialed, ours is there and the peer has the lesser name": {
-			before: []claim{{stream: 1, peer: "replica/r1", incarnation: 7, ours: true}},
-			claim:  claim{stream: 2, peer: "replica/r1", incarnation: 7},
-			want:   verdict{replaces: 1},
-		},
-		"both dialed, the peer's is there and it has the lesser name": {
-			before:      []claim{{stream: 1, peer: "replica/r1", incarnation: 7}},
-			claim:       claim{stream: 2, peer: "replica/r1", incarnation: 7, ours: true},
-			wantRefusal: "already connected",
-		},
-	} {
+	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			r := newRoster(self)
 			for _, c := range tc.before {
@@ -81,6 +42,60 @@ func TestRosterJudges(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestRosterJudges(t *testing.T) {
+	judgeAll(t, map[string]rosterCase{
+		"a first stream": {
+			claim: claim{stream: 1, peer: "agent/n7", incarnation: 7},
+		},
+		"a stream after the last has ended": {
+			before: []claim{{stream: 1, peer: "agent/n7", incarnation: 7}},
+			left:   true,
+			claim:  claim{stream: 2, peer: "agent/n7", incarnation: 7},
+		},
+		"another peer": {
+			before: []claim{{stream: 1, peer: "agent/n7", incarnation: 7}},
+			claim:  claim{stream: 2, peer: "agent/n8", incarnation: 7},
+		},
+		"the same side dials again": {
+			before: []claim{{stream: 1, peer: "agent/n7", incarnation: 7}},
+			claim:  claim{stream: 2, peer: "agent/n7", incarnation: 7},
+			want:   verdict{replaces: 1},
+		},
+		"both dialed, ours is there and the peer has the lesser name": {
+			before: []claim{{stream: 1, peer: "replica/r1", incarnation: 7, ours: true}},
+			claim:  claim{stream: 2, peer: "replica/r1", incarnation: 7},
+			want:   verdict{replaces: 1},
+		},
+		"both dialed, the peer's is there and it has the lesser name": {
+			before:      []claim{{stream: 1, peer: "replica/r1", incarnation: 7}},
+			claim:       claim{stream: 2, peer: "replica/r1", incarnation: 7, ours: true},
+			wantRefusal: "already connected",
+		},
+	})
+}
+
+// TestRosterJudgesLives has peers that started again.
+func TestRosterJudgesLives(t *testing.T) {
+	judgeAll(t, map[string]rosterCase{
+		"a new life while the old is connected": {
+			before: []claim{{stream: 1, peer: "agent/n7", incarnation: 7}},
+			claim:  claim{stream: 2, peer: "agent/n7", incarnation: 8},
+			want:   verdict{replaces: 1, rival: 7},
+		},
+		"a superseded life comes back": {
+			before:      []claim{{stream: 1, peer: "agent/n7", incarnation: 7}, {stream: 2, peer: "agent/n7", incarnation: 8}},
+			claim:       claim{stream: 3, peer: "agent/n7", incarnation: 7},
+			wantRefusal: "incarnation 7 of agent/n7 was superseded",
+		},
+		"a superseded life comes back when its successor is gone": {
+			before:      []claim{{stream: 1, peer: "agent/n7", incarnation: 7}, {stream: 2, peer: "agent/n7", incarnation: 8}},
+			left:        true,
+			claim:       claim{stream: 3, peer: "agent/n7", incarnation: 7},
+			wantRefusal: "superseded",
+		},
+	})
 }
 
 func TestRosterForgetsPeersWithoutPast(t *testing.T) {
