@@ -12,49 +12,21 @@ import (
 	"weir/api/client"
 )
 
-func TestLoadSettings(t *testing.T) {
-	const file = "addresses: [a:1, b:2]\ncredentials: certs/me\n"
-	tests := map[string]struct {
-		file      string
-		env       map[string]string
-		want      func(dir string) client.Settings
-		wantError []string
-	}{
-		"nothing": {want: func(string) client.Settings { return client.Settings{} }},
-		"a file, whose credentials are beside it": {file: file, want: func(dir string) client.Settings {
-			return client.Settings{Addresses: []string{"a:1", "b:2"}, Credentials: filepath.Join(dir, ".weir", "certs", "me")}
-		}},
-		"plaintext": {file: "addresses: [a:1]\ninsecure_plaintext: true\nuser: ada\n", want: func(string) client.Settings {
-			return client.Settings{Addresses: []string{"a:1"}, Insecure: true, User: "ada"}
-		}},
-		"the environment comes first": {
-			file: file, env: map[string]string{client.EnvAddresses: "c:3, d:4,", client.EnvCredentials: "/certs"},
-			want: func(string) client.Settings {
-				return client.Settings{Addresses: []string{"c:3", "d:4"}, Credentials: "/certs"}
-			},
-		},
-		"plaintext by the environment needs no credentials": {
-			file: file, env: map[string]string{client.EnvInsecure: "1"},
-			want: func(string) client.Settings {
-				return client.Settings{Addresses: []string{"a:1", "b:2"}, Insecure: true}
-			},
-		},
-		"credentials by the environment end plaintext": {
-			file: "addresses: [a:1]\ninsecure_plaintext: true\nuser: ada\n", env: map[string]string{client.EnvCredentials: "/certs"},
-			want: func(string) client.Settings {
-				return client.Settings{Addresses: []string{"a:1"}, Credentials: "/certs"}
-			},
-		},
-		"an unknown key":     {file: "adresses: [a:1]\n", wantError: []string{"adresses", "client.yaml"}},
-		"no port":            {file: "addresses: [a]\n", wantError: []string{`"a"`, "host:port", "client.yaml"}},
-		"both protections":   {file: "credentials: c\ninsecure_plaintext: true\n", wantError: []string{"leave one out", "client.yaml"}},
-		"not yaml":           {file: "addresses: [", wantError: []string{"client.yaml"}},
-		"a switch for maybe": {env: map[string]string{client.EnvInsecure: "maybe"}, wantError: []string{client.EnvInsecure, "maybe"}},
-		"no port in the environment": {
-			env: map[string]string{client.EnvAddresses: "a"}, wantError: []string{`"a"`, "host:port"},
-		},
-	}
-	for name, test := range tests {
+// plainFile is a file of settings with credentials.
+const plainFile = "addresses: [a:1, b:2]\ncredentials: certs/me\n"
+
+// settingsCase is a file and an environment, and the settings that they are.
+type settingsCase struct {
+	file      string
+	env       map[string]string
+	want      func(dir string) client.Settings
+	wantError []string
+}
+
+// loadAll loads the settings of each case from a folder below that of the file.
+func loadAll(t *testing.T, cases map[string]settingsCase) {
+	t.Helper()
+	for name, test := range cases {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			below := filepath.Join(dir, "deep", "below")
@@ -84,6 +56,50 @@ func TestLoadSettings(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestLoadSettings(t *testing.T) {
+	loadAll(t, map[string]settingsCase{
+		"nothing": {want: func(string) client.Settings { return client.Settings{} }},
+		"a file, whose credentials are beside it": {file: plainFile, want: func(dir string) client.Settings {
+			return client.Settings{Addresses: []string{"a:1", "b:2"}, Credentials: filepath.Join(dir, ".weir", "certs", "me")}
+		}},
+		"plaintext": {file: "addresses: [a:1]\ninsecure_plaintext: true\nuser: ada\n", want: func(string) client.Settings {
+			return client.Settings{Addresses: []string{"a:1"}, Insecure: true, User: "ada"}
+		}},
+		"the environment comes first": {
+			file: plainFile, env: map[string]string{client.EnvAddresses: "c:3, d:4,", client.EnvCredentials: "/certs"},
+			want: func(string) client.Settings {
+				return client.Settings{Addresses: []string{"c:3", "d:4"}, Credentials: "/certs"}
+			},
+		},
+		"plaintext by the environment needs no credentials": {
+			file: plainFile, env: map[string]string{client.EnvInsecure: "1"},
+			want: func(string) client.Settings {
+				return client.Settings{Addresses: []string{"a:1", "b:2"}, Insecure: true}
+			},
+		},
+		"credentials by the environment end plaintext": {
+			file: "addresses: [a:1]\ninsecure_plaintext: true\nuser: ada\n", env: map[string]string{client.EnvCredentials: "/certs"},
+			want: func(string) client.Settings {
+				return client.Settings{Addresses: []string{"a:1"}, Credentials: "/certs"}
+			},
+		},
+	})
+}
+
+// TestSettingsThatCannotBe has faults of the file and of the environment.
+func TestSettingsThatCannotBe(t *testing.T) {
+	loadAll(t, map[string]settingsCase{
+		"an unknown key":     {file: "adresses: [a:1]\n", wantError: []string{"adresses", "client.yaml"}},
+		"no port":            {file: "addresses: [a]\n", wantError: []string{`"a"`, "host:port", "client.yaml"}},
+		"both protections":   {file: "credentials: c\ninsecure_plaintext: true\n", wantError: []string{"leave one out", "client.yaml"}},
+		"not yaml":           {file: "addresses: [", wantError: []string{"client.yaml"}},
+		"a switch for maybe": {env: map[string]string{client.EnvInsecure: "maybe"}, wantError: []string{client.EnvInsecure, "maybe"}},
+		"no port in the environment": {
+			env: map[string]string{client.EnvAddresses: "a"}, wantError: []string{`"a"`, "host:port"},
+		},
+	})
 }
 
 func TestValidateSettings(t *testing.T) {
