@@ -42,58 +42,14 @@ func TestReadsAreLinearizable(t *testing.T) {
 	stores := []*Store{c.stores["r1"], c.stores["r2"], c.stores["r3"]}
 	ctx, stop := context.WithTimeout(t.Context(), 3*patience)
 	defer stop()
-	var (
-		mu         sync.Mutex
-		operations []porcupine.Operation
-		values     int
-		wg         sync.WaitGroup
-		begin      = time.Now()
-	)
+	h := &registerHistory{begin: time.Now()}
+	var wg sync.WaitGroup
 	for client := range 6 {
-		wg.Go(func() {
-			for ctx.Err() == nil {
-				s, other := stores[rand.IntN(3)], stores[rand.IntN(3)]
-				input, output := registerInput{write: rand.IntN(2) == 0}, 0
-				if mu.Lock(); input.write {
-					values++
-					input.value = values + 1
-				}
-				mu.Unlock()
-				call := time.Since(begin)
-				var err error
-				if input.write {
-					var results []*commandpb.Result
-					results, err = s.Propose(ctx, setWeight(t, input.value))
-					if err == nil && results[0].GetRefusal() != nil {
-						t.Errorf("refused: %v", results[0].GetRefusal())
-					}
-				} else {
-					output, err = readWeight(ctx, s, other)
-				}
-				answered := time.Since(begin)
-				switch {
-				case err != nil && (!input.write || !errors.Is(err, ErrOutcomeUnknown)):
-					continue // nothing happened
-				case err != nil:
-					// May happen at any later time.
-					answered = unanswered
-				}
-				mu.Lock()
-				operations = append(operations, porcupine.Operation{
-					ClientId: client, Input: input, Output: output, Call: int64(call), Return: int64(answered),
-				})
-				mu.Unlock()
-			}
-		})
-	}
-	done := func(n int) bool {
-		mu.Lock()
-		defer mu.Unlock()
-		return len(operations) >= n
+		wg.Go(func() { h.call(ctx, t, client, stores) })
 	}
 	for change := range 8 {
 		leader := c.leader()
-		for !done(100*(change+1)) && ctx.Err() == nil {
+		for !h.has(100*(change+1)) && ctx.Err() == nil {
 			if _, err := leader.ReadIndex(ctx); err != nil {
 				leader = c.leader()
 			}
@@ -102,25 +58,82 @@ func TestReadsAreLinearizable(t *testing.T) {
 			t.Error("the clients do not get on")
 			break
 		}
-		if change%2 == 0 {
-			// A transfer may fail when the lead moves by itself.
-			_ = leader.Transfer(ctx, "")
-			continue
-		}
-		id := leader.cfg.ReplicaID
-		c.wires[id].setCut(true)
-		for current, changed := leader.Leadership(); current.Leader; current, changed = leader.Leadership() {
-			<-changed
-		}
-		c.wires[id].setCut(false)
+		moveLead(ctx, c, leader, change%2 == 0)
 	}
 	stop()
 	wg.Wait()
-	if result := porcupine.CheckOperationsTimeout(register, withKnownEnds(operations), patience); result != porcupine.Ok {
-		t.Errorf("history of %d operations: %v", len(operations), result)
+	if result := porcupine.CheckOperationsTimeout(register, withKnownEnds(h.operations), patience); result != porcupine.Ok {
+		t.Errorf("history of %d operations: %v", len(h.operations), result)
 	}
-	t.Logf("%d operations, term %d", len(operations), c.leader().Stats().Term)
+	t.Logf("%d operations, term %d", len(h.operations), c.leader().Stats().Term)
 	c.wantEqual()
+}
+
+// registerHistory is what clients did to a register.
+type registerHistory struct {
+	mu         sync.Mutex
+	operations []porcupine.Operation
+	values     int
+	begin      time.Time
+}
+
+// has says whether there are n operations.
+func (h *registerHistory) has(n int) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.operations) >= n
+}
+
+// call reads and writes the weight through any of the stores until ctx ends.
+func (h *registerHistory) call(ctx context.Context, t *testing.T, client int, stores []*Store) {
+	for ctx.Err() == nil {
+		s, other := stores[rand.IntN(3)], stores[rand.IntN(3)]
+		input, output := registerInput{write: rand.IntN(2) == 0}, 0
+		if h.mu.Lock(); input.write {
+			h.values++
+			input.value = h.values + 1
+		}
+		h.mu.Unlock()
+		call := time.Since(h.begin)
+		var err error
+		if input.write {
+			var results []*commandpb.Result
+			results, err = s.Propose(ctx, setWeight(t, input.value))
+			if err == nil && results[0].GetRefusal() != nil {
+				t.Errorf("refused: %v", results[0].GetRefusal())
+			}
+		} else {
+			output, err = readWeight(ctx, s, other)
+		}
+		answered := time.Since(h.begin)
+		switch {
+		case err != nil && (!input.write || !errors.Is(err, ErrOutcomeUnknown)):
+			continue // nothing happened
+		case err != nil:
+			// May happen at any later time.
+			answered = unanswered
+		}
+		h.mu.Lock()
+		h.operations = append(h.operations, porcupine.Operation{
+			ClientId: client, Input: input, Output: output, Call: int64(call), Return: int64(answered),
+		})
+		h.mu.Unlock()
+	}
+}
+
+// moveLead has another replica lead, by a transfer or by cutting the leader off.
+func moveLead(ctx context.Context, c *cluster, leader *Store, transfer bool) {
+	if transfer {
+		// A transfer may fail when the lead moves by itself.
+		_ = leader.Transfer(ctx, "")
+		return
+	}
+	id := leader.cfg.ReplicaID
+	c.wires[id].setCut(true)
+	for current, changed := leader.Leadership(); current.Leader; current, changed = leader.Leadership() {
+		<-changed
+	}
+	c.wires[id].setCut(false)
 }
 
 // withKnownEnds says of writes without an answer what reads tell: one whose value was read
