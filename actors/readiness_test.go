@@ -52,14 +52,7 @@ func TestWordsComeByGossip(t *testing.T) {
 	leader, other := c.leader(), c.follower()
 	a := startAgent(t, c, "n1")
 	service := c.controlledBy(leader, "service")
-	result := leader.propose(t, &commandpb.StartOperation{OperationId: service, User: "ann", Time: timestamppb.Now(), Spec: &statepb.OperationSpec{
-		Type: "vanilla", MaxFailedJobCount: 10, Tasks: []*statepb.TaskSpec{{
-			Name: "t", JobCount: 2, Shell: "work", CpuLimitHundredths: 100, MemoryLimit: 1 << 20, Readiness: &statepb.Readiness{Socket: true},
-		}},
-	}})
-	if refusal := result.GetRefusal(); refusal != nil {
-		t.Fatal(refusal.GetMessage())
-	}
+	proposeService(t, leader, service)
 	number := uint64(0)
 	say := func(job *actorpb.Instance, word string) {
 		t.Helper()
@@ -116,19 +109,39 @@ func TestWordsComeByGossip(t *testing.T) {
 	taps[other.id].cut.Store(false)
 	eventually(t, "the one that was cut off hears of it", func() bool { return sees(other, false, false) })
 
-	if answer, err := a.ask(peerOf(leader.id), &actorpb.TellWord{Node: "n1", Word: &actorpb.InstanceWord{OperationId: service, JobId: jobs[0].GetJobId(), Word: "perhaps", Number: 99}}); err != nil || !isRefused(answer) {
+	tellNoTruth(t, c, a, leader, service, jobs[0].GetJobId())
+	if !sees(leader, false, false) {
+		t.Error("a stranger was believed")
+	}
+}
+
+// proposeService starts an operation of two jobs that tell whether they are ready.
+func proposeService(t *testing.T, leader *testReplica, service string) {
+	t.Helper()
+	result := leader.propose(t, &commandpb.StartOperation{OperationId: service, User: "ann", Time: timestamppb.Now(), Spec: &statepb.OperationSpec{
+		Type: "vanilla", MaxFailedJobCount: 10, Tasks: []*statepb.TaskSpec{{
+			Name: "t", JobCount: 2, Shell: "work", CpuLimitHundredths: 100, MemoryLimit: 1 << 20, Readiness: &statepb.Readiness{Socket: true},
+		}},
+	}})
+	if refusal := result.GetRefusal(); refusal != nil {
+		t.Fatal(refusal.GetMessage())
+	}
+}
+
+// tellNoTruth has agent a tell a word that nobody knows, and another agent tell of its job: both
+// are refused.
+func tellNoTruth(t *testing.T, c *testCluster, a *fakeAgent, leader *testReplica, service, job string) {
+	t.Helper()
+	if answer, err := a.ask(peerOf(leader.id), &actorpb.TellWord{Node: "n1", Word: &actorpb.InstanceWord{OperationId: service, JobId: job, Word: "perhaps", Number: 99}}); err != nil || !isRefused(answer) {
 		t.Errorf("a word that nobody knows is answered by %v, %v", answer, err)
 	}
 	b := startAgent(t, c, "n2")
 	eventually(t, "the other agent is connected", func() bool { return b.remote.Connected(peerOf(leader.id)) })
-	if answer, err := b.ask(peerOf(leader.id), &actorpb.TellWord{Node: "n2", Word: &actorpb.InstanceWord{OperationId: service, JobId: jobs[0].GetJobId(), Word: actorpb.WordReady, Session: 9}}); err != nil || !isRefused(answer) {
+	if answer, err := b.ask(peerOf(leader.id), &actorpb.TellWord{Node: "n2", Word: &actorpb.InstanceWord{OperationId: service, JobId: job, Word: actorpb.WordReady, Session: 9}}); err != nil || !isRefused(answer) {
 		t.Errorf("the word of another node is answered by %v, %v", answer, err)
 	}
-	if answer, err := b.ask(peerOf(leader.id), &actorpb.TellWord{Node: "n1", Word: &actorpb.InstanceWord{OperationId: service, JobId: jobs[0].GetJobId(), Word: actorpb.WordReady, Session: 9}}); err != nil || !isRefused(answer) {
+	if answer, err := b.ask(peerOf(leader.id), &actorpb.TellWord{Node: "n1", Word: &actorpb.InstanceWord{OperationId: service, JobId: job, Word: actorpb.WordReady, Session: 9}}); err != nil || !isRefused(answer) {
 		t.Errorf("a word in the name of another node is answered by %v, %v", answer, err)
-	}
-	if !sees(leader, false, false) {
-		t.Error("a stranger was believed")
 	}
 }
 
