@@ -102,54 +102,15 @@ func playAgent() {
 	if err != nil {
 		panic(err)
 	}
-	life := make(chan uint64, 1)
-	// used is in hundreds of mebibytes.
-	heard, used := map[string]int64{}, map[string]int64{}
-	cp := &plane{term: 3, phases: map[string][]string{}}
-	hear := func(jobs []*actorpb.HeldJob) {
-		for _, job := range jobs {
-			if job.GetPid() != 0 && heard[job.GetJobId()] == 0 {
-				fmt.Println("pid", job.GetJobId(), job.GetPid())
-			}
-			heard[job.GetJobId()] = job.GetPid()
-			if hundreds := job.GetMemory() / (100 << 20); hundreds != used[job.GetJobId()] {
-				fmt.Println("memory", job.GetJobId(), hundreds)
-				used[job.GetJobId()] = hundreds
-			}
-		}
-	}
-	cp.answer = func(_ string, msg proto.Message) (proto.Message, error) {
-		switch m := msg.(type) {
-		case *actorpb.RegisterAgent:
-			hear(m.GetJobs())
-			return &actorpb.AgentRegistered{Term: 3, Leader: "r1", LeaseMillis: p.Lease.Milliseconds(), HeartbeatMillis: 100}, nil
-		case *actorpb.Heartbeat:
-			hear(m.GetJobs())
-			select {
-			case life <- m.GetIncarnation():
-			default:
-			}
-		case *actorpb.JobSpecRequest:
-			return p.spec(m.GetJobId()), nil
-		case *actorpb.InstancesRequest:
-			return &actorpb.Instances{OperationId: m.GetOperationId(), Version: "1", Over: true, Instances: []*actorpb.Instance{{JobId: "acknowledges", State: "live"}}}, nil
-		case *actorpb.JobEnded:
-			e := m.GetJob()
-			fmt.Println("ended", e.GetJobId(), e.GetState(), e.GetExitCode(), e.GetAbortReason(), e.GetError().GetMessage())
-			fmt.Println("measured", e.GetJobId(), e.GetStatistics().GetValues()["user_job/max_memory"], e.GetStatistics().GetValues()["job_proxy/max_memory"])
-			if e.GetStop() != nil {
-				fmt.Println("order", e.GetJobId(), e.GetStop().GetInterruption(), e.GetRerun(), e.GetAcknowledged())
-			}
-		}
-		return nil, nil
-	}
+	heard := &listener{play: &p, life: make(chan uint64, 1), heard: map[string]int64{}, used: map[string]int64{}}
+	cp := &plane{term: 3, phases: map[string][]string{}, answer: heard.answer}
 	system := quietSystem()
 	processes := &playProcesses{Processes: FromRunner(r), deaf: p.Deaf}
 	agent, err := Start(system, cfg, processes, cp)
 	if err != nil {
 		panic(err)
 	}
-	of := <-life // An agent that sends heartbeats has its lease, and takes jobs.
+	of := <-heard.life // An agent that sends heartbeats has its lease, and takes jobs.
 	order := plan(3, 7)
 	for _, job := range p.Grant {
 		granted(job, of)(order)
@@ -174,6 +135,56 @@ func playAgent() {
 	if err := r.Close(); err != nil {
 		panic(err)
 	}
+}
+
+// listener is the control plane inside an agent process: it prints what it hears.
+type listener struct {
+	play *play
+	// life is the incarnation of the agent, with its first heartbeat.
+	life chan uint64
+	// heard are the process ids of jobs, and used is in hundreds of mebibytes.
+	heard, used map[string]int64
+}
+
+// hear prints what is new of jobs.
+func (l *listener) hear(jobs []*actorpb.HeldJob) {
+	for _, job := range jobs {
+		if job.GetPid() != 0 && l.heard[job.GetJobId()] == 0 {
+			fmt.Println("pid", job.GetJobId(), job.GetPid())
+		}
+		l.heard[job.GetJobId()] = job.GetPid()
+		if hundreds := job.GetMemory() / (100 << 20); hundreds != l.used[job.GetJobId()] {
+			fmt.Println("memory", job.GetJobId(), hundreds)
+			l.used[job.GetJobId()] = hundreds
+		}
+	}
+}
+
+// answer is what an agent is answered.
+func (l *listener) answer(_ string, msg proto.Message) (proto.Message, error) {
+	switch m := msg.(type) {
+	case *actorpb.RegisterAgent:
+		l.hear(m.GetJobs())
+		return &actorpb.AgentRegistered{Term: 3, Leader: "r1", LeaseMillis: l.play.Lease.Milliseconds(), HeartbeatMillis: 100}, nil
+	case *actorpb.Heartbeat:
+		l.hear(m.GetJobs())
+		select {
+		case l.life <- m.GetIncarnation():
+		default:
+		}
+	case *actorpb.JobSpecRequest:
+		return l.play.spec(m.GetJobId()), nil
+	case *actorpb.InstancesRequest:
+		return &actorpb.Instances{OperationId: m.GetOperationId(), Version: "1", Over: true, Instances: []*actorpb.Instance{{JobId: "acknowledges", State: "live"}}}, nil
+	case *actorpb.JobEnded:
+		e := m.GetJob()
+		fmt.Println("ended", e.GetJobId(), e.GetState(), e.GetExitCode(), e.GetAbortReason(), e.GetError().GetMessage())
+		fmt.Println("measured", e.GetJobId(), e.GetStatistics().GetValues()["user_job/max_memory"], e.GetStatistics().GetValues()["job_proxy/max_memory"])
+		if e.GetStop() != nil {
+			fmt.Println("order", e.GetJobId(), e.GetStop().GetInterruption(), e.GetRerun(), e.GetAcknowledged())
+		}
+	}
+	return nil, nil
 }
 
 // spec is what a job runs; nil: nobody knows.
