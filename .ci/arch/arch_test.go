@@ -26,6 +26,7 @@ var rules = []rule{
 	{"log keys", checkLogKeys},
 	{"top level", checkTopLevel},
 	{"size", checkSize},
+	{"length of tests", checkTests},
 }
 
 // layers orders the top folders: a folder imports its own layer and those

@@ -178,6 +178,10 @@ var badExamples = map[string]struct {
 		"scheduling/engine/giant.go", "package engine\n\ntype giant struct{}\n" + strings.Repeat("\nfunc (*giant) f() {}\n", maxMethods+1),
 		"size", "scheduling/engine/giant.go:3", "giant has 51 methods, more than 50",
 	},
+	"a test that is too long to read": {
+		"scheduling/engine/long_test.go", "package engine\n\nfunc TestLong(t *testing.T) {\n" + strings.Repeat("\tt.Log()\n", maxTestLines+1) + "}\n",
+		"length of tests", "scheduling/engine/long_test.go:3", "TestLong has 121 lines, more than 120",
+	},
 	"a file at the root that is not expected": {
 		"notes.txt", "",
 		"top level", "notes.txt:1", "it has no place at the root",

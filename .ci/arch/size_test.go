@@ -9,6 +9,8 @@ import (
 const (
 	// maxMethods is how many methods a type may have: one with more has several ideas.
 	maxMethods = 50
+	// maxTestLines is how long a function of a test may be: a longer one tells several stories.
+	maxTestLines = 120
 	// maxFiles is how many files a package may have, tests and generated code aside.
 	maxFiles = 50
 )
@@ -41,6 +43,27 @@ func checkSize(repo *repository) []breach {
 					out = append(out, breach{f.path, f.line(t.Pos()), fmt.Sprintf("%s has %d methods, more than %d", name, methods[name], maxMethods),
 						"give a concern, with the fields that it owns, a type of its own"})
 				}
+			}
+		}
+	}
+	return out
+}
+
+// checkTests refuses functions of tests that are too long to read.
+func checkTests(repo *repository) []breach {
+	var out []breach
+	for _, f := range repo.files {
+		if !f.test {
+			continue
+		}
+		for _, decl := range f.syntax.Decls {
+			fn, ok := decl.(*ast.FuncDecl)
+			if !ok || fn.Body == nil {
+				continue
+			}
+			if lines := f.line(fn.Body.Rbrace) - f.line(fn.Body.Lbrace) - 1; lines > maxTestLines {
+				out = append(out, breach{f.path, f.line(fn.Pos()), fmt.Sprintf("%s has %d lines, more than %d", fn.Name.Name, lines, maxTestLines),
+					"split it by theme, with a runner that they share"})
 			}
 		}
 	}
