@@ -48,6 +48,10 @@ func resultOf(op *statepb.Operation) *apipb.Error {
 	}
 	out.Attributes = maps.Clone(out.GetAttributes())
 	out.Attributes["failed_job_count"] = fmt.Sprint(failed)
+	out.Message = fmt.Sprintf("%d failed jobs: limit reached", failed)
+	if failed == 1 {
+		out.Message = "1 failed job: limit reached"
+	}
 	return out
 }
 

@@ -29,6 +29,7 @@ func TestFailedJobsAreCountedAlike(t *testing.T) {
 				op := at(t, s.get("OperationService/Get", of), "operation")
 				want(t, op, "failing", "state")
 				want(t, op, fmt.Sprint(failed), "result", "attributes", "failed_job_count")
+				want(t, op, fmt.Sprintf("%d failed jobs: limit reached", failed), "result", "message")
 				want(t, op, "2", "result", "attributes", "max_failed_job_count")
 				want(t, op, fmt.Sprint(failed), "progress", "failed")
 				want(t, op, fmt.Sprint(failed), "tasks", 0, "failed")
@@ -61,5 +62,6 @@ func TestFailuresOfATaskWithAttempts(t *testing.T) {
 	want(t, op, "task", "result", "attributes", "limited")
 	want(t, op, "1", "result", "attributes", "max_failed_job_count")
 	want(t, op, "1", "result", "attributes", "failed_job_count")
+	want(t, op, "1 failed job: limit reached", "result", "message")
 	want(t, op, "4", "progress", "failed")
 }

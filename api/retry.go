@@ -101,6 +101,13 @@ func retried(st *state.State, op *statepb.Operation, which string) (again *state
 	case op.GetSpec().GetType() != lifecycle.Vanilla:
 		return nil, refuse("an operation of type %s is one output of all its jobs: start it again as it was", op.GetSpec().GetType())
 	}
+	earlier := retriesOf(st, op)
+	for _, retry := range earlier {
+		if now, _ := lifecycle.ParseState(retry.GetState()); !now.Terminal() {
+			return nil, fail(connect.CodeFailedPrecondition, state.CodeInvalidOperationState,
+				fmt.Sprintf("retry operation %s: its retry %s is %s: wait until it has ended, or end it first", op.GetId(), retry.GetId(), retry.GetState()))
+		}
+	}
 	again = proto.CloneOf(op.GetSpec())
 	again.Tasks = nil
 	var unfinished int64
@@ -108,16 +115,20 @@ func retried(st *state.State, op *statepb.Operation, which string) (again *state
 	for i, task := range op.GetTasks() {
 		described := op.GetSpec().GetTasks()[i]
 		left := unfinishedOf(st, op, described)
-		unfinished += left.Len()
+		without(&left, st, earlier, task.GetName())
+		why := togetherWith(op.GetSpec(), described)
+		if why == "" {
+			unfinished += left.Len()
+		}
 		if which == retryFailed {
 			left = st.Failed(scheduling.OperationID(op.GetId()), scheduling.TaskName(task.GetName()))
+			without(&left, st, earlier, task.GetName())
 		}
-		why := togetherWith(op.GetSpec(), described)
 		switch {
-		case finishedGang(task) || left.Len() == 0 && (why == "" || task.GetCounters().GetFailed() == 0):
 		case left.Len() == 0 && described.GetRestartCompletedJobs():
 			// It is never done, so nothing of it is left undone.
 			service = task.GetName()
+		case finishedGang(task) || left.Len() == 0 && (why == "" || task.GetCounters().GetFailed() == 0):
 		case why != "":
 			return nil, refuse("the jobs of task %q do not stand for themselves (%s): start the operation again as it was", task.GetName(), why)
 		default:
@@ -135,6 +146,28 @@ func retried(st *state.State, op *statepb.Operation, which string) (again *state
 		return nil, refuse("none of its jobs failed, and %d have not completed: retry those that are unfinished", unfinished)
 	}
 	return nil, refuse("all of its jobs have completed")
+}
+
+// retriesOf returns the retries of an operation whose records are kept, and the retries of these.
+func retriesOf(st *state.State, op *statepb.Operation) (retries []*statepb.Operation) {
+	of := map[string]bool{op.GetId(): true}
+	for other := range st.Operations() {
+		if of[other.GetRetryOf()] {
+			of[other.GetId()] = true
+			retries = append(retries, other)
+		}
+	}
+	return retries
+}
+
+// without takes the cookies of a task out of a set that have completed in retries.
+func without(left *cookies.IntervalSet, st *state.State, retries []*statepb.Operation, task string) {
+	for _, retry := range retries {
+		_, completed, _ := st.Cookies(scheduling.OperationID(retry.GetId()), scheduling.TaskName(task))
+		for cookie := range completed.All() {
+			left.Remove(cookie)
+		}
+	}
 }
 
 // unfinishedOf returns the cookies of a task that have not completed.

@@ -77,20 +77,47 @@ func TestRetryOfUnfinished(t *testing.T) {
 	s.finish(first, "j0", "failed")
 	s.finish(first, "j2", "aborted")
 	s.ends(first, "failing", "failed")
-	for which, test := range map[string]struct {
-		wantJobs    string
-		wantCookies []any
-	}{
-		"failed":     {"1", []any{0.0}},
-		"unfinished": {"5", []any{0.0, "2-5"}},
-	} {
+	retry := func(which, wantJobs string, wantCookies ...any) string {
+		t.Helper()
 		answer := s.get("OperationService/Retry", fmt.Sprintf(`{"operation": %q, "jobs": %q}`, first, which))
-		want(t, answer, test.wantJobs, "job_count")
+		want(t, answer, wantJobs, "job_count")
 		op := at(t, s.get("OperationService/Get", fmt.Sprintf(`{"operation": %q}`, at(t, answer, "operation_id"))), "operation")
-		for i, cookie := range test.wantCookies {
+		for i, cookie := range wantCookies {
 			want(t, op, cookie, "spec", "tasks", "t", "cookies", i)
 		}
+		return at(t, answer, "operation_id").(string)
 	}
+	second := retry("unfinished", "5", 0.0, "2-5")
+	// What the retry runs is not run beside it, and what it has completed is not run after it.
+	got := s.post("OperationService/Retry", fmt.Sprintf(`{"operation": %q, "jobs": "failed"}`, first))
+	if !strings.Contains(got.raw, "its retry "+second+" is ") {
+		t.Errorf("a second retry beside the first: %d %s", got.status, got.raw)
+	}
+	s.get("OperationService/Abort", fmt.Sprintf(`{"operation": %q}`, second))
+	s.ends(second, "aborting", "aborted")
+	third := retry("failed", "1", 0.0)
+	s.get("OperationService/Abort", fmt.Sprintf(`{"operation": %q}`, third))
+	s.ends(third, "aborting", "aborted")
+}
+
+// TestRetryAfterRetries leaves out what earlier retries have completed.
+func TestRetryAfterRetries(t *testing.T) {
+	s := newSite(t)
+	first := s.runAs(sweepBody(3, "", `, "max_failed_job_count": 1`), 3, "j0", "j1", "j2")
+	s.finish(first, "j0", "failed")
+	s.finish(first, "j1", "aborted")
+	s.finish(first, "j2", "aborted")
+	s.ends(first, "failing", "failed")
+	second := at(t, s.get("OperationService/Retry", fmt.Sprintf(`{"operation": %q, "jobs": "failed"}`, first)), "operation_id").(string)
+	s.leadsTo(second, 3, "r0")
+	s.finish(second, "r0", "completed")
+	s.ends(second, "completing", "completed")
+	got := s.post("OperationService/Retry", fmt.Sprintf(`{"operation": %q, "jobs": "failed"}`, first))
+	if !strings.Contains(got.raw, "2 have not completed") {
+		t.Errorf("what failed has completed since: %d %s", got.status, got.raw)
+	}
+	answer := s.get("OperationService/Retry", fmt.Sprintf(`{"operation": %q, "jobs": "unfinished"}`, first))
+	want(t, answer, "2", "job_count")
 }
 
 // TestRetriesThatCannotBe are refused with the reason.

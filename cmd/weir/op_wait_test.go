@@ -84,10 +84,10 @@ func TestWaitEnded(t *testing.T) {
 
 func TestEndedBadly(t *testing.T) {
 	op := &apipb.Operation{Id: "o1", State: "failed", Result: &apipb.Error{
-		Code: 215, Message: "Failed jobs limit exceeded",
+		Code: 215, Message: "10 failed jobs: limit reached",
 		Inner: []*apipb.Error{{Code: 232, Message: "exited with code 3", Attributes: map[string]string{stderrTail: "no\ninput\n"}}},
 	}}
-	want := "operation o1 failed: Failed jobs limit exceeded (code 215)\n  exited with code 3 (code 232)\n    stderr_tail:\n      | no\n      | input"
+	want := "operation o1 failed: 10 failed jobs: limit reached (code 215)\n  exited with code 3 (code 232)\n    stderr_tail:\n      | no\n      | input"
 	if got := endedBadly(op).Error(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

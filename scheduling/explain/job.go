@@ -166,7 +166,7 @@ func (j Job) standing() Fact {
 		f.Code, f.At, f.Until, f.Setting = FactLeaving, j.Ordered, j.Deadline, j.Kind.String()
 		f.Text = "it has been told to end at once"
 		if j.Deadline.After(j.Ordered) {
-			f.Text = fmt.Sprintf("it has been told to leave at %s, and may stay until %s", clock(j.Ordered), clock(j.Deadline))
+			f.Text = fmt.Sprintf("it has been ordered to leave at %s, and may stay until %s", clock(j.Ordered), clock(j.Deadline))
 		}
 		if j.For != "" {
 			f.Operation = j.For
