@@ -116,7 +116,7 @@ const jobsAsked = 2000
 // addHeld adds what a node said of a job.
 func addHeld(job *apipb.Job, held *actorpb.HeldJob) {
 	job.Pid = held.GetPid()
-	job.Statistics = &apipb.JobStatistics{MaxMemory: held.GetMemory()}
+	job.Statistics = &apipb.JobStatistics{MaxMemory: held.GetMemory() - held.GetProxyMemory()}
 	switch held.GetPhase() {
 	case actorpb.PhaseRunning, actorpb.PhaseAborting:
 		job.State = held.GetPhase()

@@ -151,7 +151,7 @@ func TestJobStatistics(t *testing.T) {
 	if known, _ := s.get("JobService/Statistics", `{"job_id": "j3"}`)["statistics"].([]any); len(known) > 0 {
 		t.Errorf("a job of which nothing is known yet has %v", known)
 	}
-	s.live.Store(&actorpb.JobLive{Jobs: []*actorpb.HeldJob{{JobId: "j3", Phase: "running", Memory: 9}}})
+	s.live.Store(&actorpb.JobLive{Jobs: []*actorpb.HeldJob{{JobId: "j3", Phase: "running", Memory: 12, ProxyMemory: 3}}})
 	want(t, s.get("JobService/Statistics", `{"job_id": "j3"}`), "9", "statistics", 0, "value")
 	s.refused("JobService/Statistics", `{"job_id": "nobody"}`, "no_such_job")
 }

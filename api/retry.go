@@ -116,7 +116,7 @@ func retried(st *state.State, op *statepb.Operation, which string) (again *state
 		described := op.GetSpec().GetTasks()[i]
 		left := unfinishedOf(st, op, described)
 		without(&left, st, earlier, task.GetName())
-		why := togetherWith(op.GetSpec(), described)
+		why := state.SweepObstacle(op.GetSpec(), described)
 		if why == "" {
 			unfinished += left.Len()
 		}
@@ -179,19 +179,6 @@ func unfinishedOf(st *state.State, op *statepb.Operation, task *statepb.TaskSpec
 		left.AddInterval(interval)
 	}
 	return left
-}
-
-// togetherWith returns why jobs of a task are not run again one by one; empty: they are.
-func togetherWith(op *statepb.OperationSpec, task *statepb.TaskSpec) string {
-	switch {
-	case op.GetIsGang():
-		return "is_gang"
-	case task.GetGang() != nil:
-		return "gang_options"
-	case task.GetRestartCompletedJobs():
-		return "restart_completed_jobs"
-	}
-	return ""
 }
 
 // finishedGang reports whether a task is a gang of which all ranks have completed: its jobs in

@@ -46,14 +46,15 @@ type Job struct {
 	// which was given up; late: that has happened, and they have to go.
 	ran, pending, late bool
 	// noted are the duties that have put something into the journal.
-	noted    map[Duty]bool
-	began    time.Time
-	pid      int
-	memory   int64
-	cpu      int64
-	finished *statepb.FinishedJob
-	tail     []byte
-	tailRead bool
+	noted map[Duty]bool
+	began time.Time
+	pid   int
+	// memory is what its processes and its proxy hold, proxyMemory what the proxy does.
+	memory, proxyMemory int64
+	cpu                 int64
+	finished            *statepb.FinishedJob
+	tail                []byte
+	tailRead            bool
 	// said is what it told an earlier process of the agent of itself.
 	said string
 }
@@ -270,7 +271,7 @@ func (j *Job) Saw(event runner.Event) {
 		j.course.reach(StageGroups, e.Time)
 		j.pid, j.began = e.Pid, e.Time
 	case runner.Sample:
-		j.memory, j.cpu = e.Memory+e.ProxyMemory, e.Statistics.CPUUserMicros+e.Statistics.CPUSystemMicros
+		j.memory, j.proxyMemory, j.cpu = e.Memory+e.ProxyMemory, e.ProxyMemory, e.Statistics.CPUUserMicros+e.Statistics.CPUSystemMicros
 	case runner.Exited:
 		if j.finished != nil {
 			// An earlier process of the agent saw it too, or it was not waited for.
@@ -342,7 +343,7 @@ func (j *Job) Use() MemoryUse {
 func (j *Job) Held() *actorpb.HeldJob {
 	held := &actorpb.HeldJob{
 		JobId: j.start.GetJobId(), OperationId: j.start.GetOperationId(), Phase: j.word(),
-		Memory: j.memory, CpuMicros: j.cpu, Pid: int64(j.pid),
+		Memory: j.memory, ProxyMemory: j.proxyMemory, CpuMicros: j.cpu, Pid: int64(j.pid),
 	}
 	if !j.began.IsZero() {
 		held.StartTime = timestamppb.New(j.began)

@@ -52,9 +52,9 @@ func TestJobLife(t *testing.T) {
 	if spec.ID != "j" || spec.CPULimit != 1.5 || spec.MemoryLimit != 9 || spec.TimeLimit != 1500*time.Millisecond || spec.Lease != 3*time.Second || spec.PidsLimit != 77 {
 		t.Errorf("spec %+v", spec)
 	}
-	j.Saw(runner.Sample{Memory: 5, Statistics: runner.Statistics{CPUUserMicros: 2, CPUSystemMicros: 3}})
+	j.Saw(runner.Sample{Memory: 5, ProxyMemory: 2, Statistics: runner.Statistics{CPUUserMicros: 2, CPUSystemMicros: 3}})
 	held := j.Held()
-	if held.GetPhase() != "running" || held.GetMemory() != 5 || held.GetCpuMicros() != 5 || held.GetPid() != 42 || held.GetOperationId() != "op" || !held.GetStartTime().AsTime().Equal(epoch.Add(time.Second)) {
+	if held.GetPhase() != "running" || held.GetMemory() != 7 || held.GetProxyMemory() != 2 || held.GetCpuMicros() != 5 || held.GetPid() != 42 || held.GetOperationId() != "op" || !held.GetStartTime().AsTime().Equal(epoch.Add(time.Second)) {
 		t.Errorf("held %v", held)
 	}
 	j.Saw(exited("exited", "", 0))

@@ -24,7 +24,7 @@ type Log interface {
 type Step struct {
 	// Propose is what to do now; empty: nothing.
 	Propose []proto.Message
-	// Again is when to decide anew although nothing changes; zero: never.
+	// Again is when to decide again although nothing changes; zero: never.
 	Again time.Time
 	// Follow: another step may follow at once when this one has been committed.
 	Follow bool

@@ -29,8 +29,8 @@ func NewNodeTable(keep time.Duration, limit int) *NodeTable {
 	return &NodeTable{keep: keep, limit: limit, words: map[string]*actorpb.NodeWord{}}
 }
 
-// Add implements hearsay.Table: it takes a word, and reports whether it is news, as it is that
-// a node is unheard, and that it is so no more. What is old is none: another replica may have it still.
+// Add implements hearsay.Table: it takes a word and reports whether it is news: that a node is
+// unheard, or no longer is. An old word is not news; another replica may still have it.
 func (t *NodeTable) Add(now time.Time, word *actorpb.NodeWord) bool {
 	id := word.GetNode()
 	if id == "" || t.over(now, word) {

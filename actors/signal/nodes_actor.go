@@ -17,7 +17,7 @@ type TellNode = hearsay.Say[*actorpb.NodeWord]
 type NodeConfig struct {
 	Self   hearsay.Speaker
 	Gossip hearsay.Gossip
-	// News is told of each node of which there is news, on the actor's goroutine.
+	// News is called with each node of which there is news, on the actor's goroutine.
 	News        func(node string)
 	ExpireEvery time.Duration
 	Logger      *slog.Logger

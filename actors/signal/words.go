@@ -32,7 +32,7 @@ type heardWord struct {
 	// forget is when it goes, unless its job runs.
 	forget time.Time
 	// over: its job did not run when that was last looked at. It is not passed on, for one that has
-	// forgotten it would keep it anew.
+	// forgotten it would keep it again.
 	over bool
 }
 

@@ -68,7 +68,7 @@ func (t *treeName) ReadOption(v *option.Value) error {
 	return nil
 }
 
-// Read reads a file. Everything that is wrong with it is told at once, by an *option.Error.
+// Read reads a file. Everything that is wrong with it is reported at once, as an *option.Error.
 func Read(data []byte) (File, error) {
 	doc, err := document.Read(poolFile, data)
 	if err != nil {

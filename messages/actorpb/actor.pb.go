@@ -294,13 +294,16 @@ type HeldJob struct {
 	JobId       string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
 	OperationId string                 `protobuf:"bytes,2,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
 	// waiting, running, aborting or ended.
-	Phase     string                 `protobuf:"bytes,3,opt,name=phase,proto3" json:"phase,omitempty"`
+	Phase string `protobuf:"bytes,3,opt,name=phase,proto3" json:"phase,omitempty"`
+	// What its processes and its job proxy hold, in bytes.
 	Memory    int64                  `protobuf:"varint,4,opt,name=memory,proto3" json:"memory,omitempty"`
 	CpuMicros int64                  `protobuf:"varint,5,opt,name=cpu_micros,json=cpuMicros,proto3" json:"cpu_micros,omitempty"`
 	StartTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
 	Pid       int64                  `protobuf:"varint,7,opt,name=pid,proto3" json:"pid,omitempty"`
 	// When its processes are killed, since it has been told to go; not set: it has not.
-	Deadline      *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	Deadline *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	// What of memory its job proxy holds.
+	ProxyMemory   int64 `protobuf:"varint,9,opt,name=proxy_memory,json=proxyMemory,proto3" json:"proxy_memory,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -389,6 +392,13 @@ func (x *HeldJob) GetDeadline() *timestamppb.Timestamp {
 		return x.Deadline
 	}
 	return nil
+}
+
+func (x *HeldJob) GetProxyMemory() int64 {
+	if x != nil {
+		return x.ProxyMemory
+	}
+	return 0
 }
 
 // AgentRegistered answers RegisterAgent.
@@ -4068,7 +4078,7 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\n" +
 	"first_port\x18\f \x01(\x05R\tfirstPort\x12\x1d\n" +
 	"\n" +
-	"port_count\x18\r \x01(\x05R\tportCount\"\x95\x02\n" +
+	"port_count\x18\r \x01(\x05R\tportCount\"\xb8\x02\n" +
 	"\aHeldJob\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12!\n" +
 	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x14\n" +
@@ -4079,7 +4089,8 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\n" +
 	"start_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x12\x10\n" +
 	"\x03pid\x18\a \x01(\x03R\x03pid\x126\n" +
-	"\bdeadline\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"\xbf\x01\n" +
+	"\bdeadline\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12!\n" +
+	"\fproxy_memory\x18\t \x01(\x03R\vproxyMemory\"\xbf\x01\n" +
 	"\x0fAgentRegistered\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\x12\x16\n" +
 	"\x06leader\x18\x02 \x01(\tR\x06leader\x12!\n" +

@@ -28,12 +28,12 @@ func cookiesOf(spec *statepb.TaskSpec, jobs int64) (all cookies.IntervalSet) {
 // standsAlone reports whether each cookie of a task is of use without the others, and done when
 // its job has completed.
 func (o *operation) standsAlone(task int) bool {
-	return sweepObstacle(o.record.GetSpec(), o.record.GetSpec().GetTasks()[task]) == ""
+	return SweepObstacle(o.record.GetSpec(), o.record.GetSpec().GetTasks()[task]) == ""
 }
 
-// sweepObstacle returns what keeps a task from having cookies that stand for themselves; empty:
-// nothing.
-func sweepObstacle(spec *statepb.OperationSpec, t *statepb.TaskSpec) string {
+// SweepObstacle returns what keeps a task from having cookies that stand for themselves; empty:
+// nothing (J.5.4).
+func SweepObstacle(spec *statepb.OperationSpec, t *statepb.TaskSpec) string {
 	switch {
 	case spec.GetType() != lifecycle.Vanilla:
 		return "type: " + spec.GetType()
@@ -50,7 +50,7 @@ func sweepObstacle(spec *statepb.OperationSpec, t *statepb.TaskSpec) string {
 // sweepProblem returns what is wrong with which cookies a task has, and how often they are
 // tried; empty: nothing.
 func sweepProblem(spec *statepb.OperationSpec, t *statepb.TaskSpec) string {
-	obstacle := sweepObstacle(spec, t)
+	obstacle := SweepObstacle(spec, t)
 	switch {
 	case t.GetMaxAttempts() < 0:
 		return fmt.Sprintf("max_attempts %d is negative", t.GetMaxAttempts())
