@@ -82,8 +82,11 @@ func TestReservesAreLearned(t *testing.T) {
 	op, ended := c.finishes(t, operation)
 	before, after := byReserve(ended)
 	memory := c.memoryOf(t, operation)
-	if f := op.GetProgress().GetFailed(); f != 0 || op.GetProgress().GetAborted() != 0 {
-		t.Errorf("%d jobs failed: %v", f, op.GetProgress())
+	// The reserve is the 95th percentile of what is known: one in twenty may be above it, and
+	// runs again.
+	progress := op.GetProgress()
+	if over := progress.GetAbortedByReason()["resource_overdraft"]; progress.GetFailed() != 0 || progress.GetAborted() != over || over > progress.GetTotal()/20 {
+		t.Errorf("jobs failed, or were aborted beyond one in twenty: %v", progress)
 	}
 	if got := part(memory.GetReserve()); got < 0.19 || got > 0.25 || memory.GetFromProfile() {
 		t.Errorf("%.3f of the limit is reserved in the end (from a profile: %v), want about 0.22", got, memory.GetFromProfile())

@@ -207,9 +207,13 @@ func TestSpread(t *testing.T) {
 	agents := []string{"n1", "n2", "n3"}
 	c := newCluster(t, here, agents...)
 	for _, agent := range agents {
-		c.startAgent(agent, "--ports", freeRange(t, 10))
+		c.startAgent(agent, "--ports", freeRange(t, 10), "--tags", agent)
 	}
 	c.ready(t, len(agents))
+	// A node is given jobs from its first heartbeat on.
+	for _, agent := range agents {
+		c.ends(t, c.start(t, one(small(1).with("command", []string{"true"}), object{"scheduling_tag_filter": agent})), "completed")
+	}
 	const instances = 7
 	operation := c.start(t, object{"tasks": object{"serve": leaving(instances, "answer", c.folder(t)).with("port_count", 1)}})
 	until(t, "all are ready", func() string {
