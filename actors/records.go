@@ -180,6 +180,9 @@ func (r *records) Admission(tree scheduling.TreeName, name scheduling.PoolName) 
 		}
 		err = nil
 		view = pool.View{Tree: tree, Pools: pools, Counts: counts}
+		if counts[name].Waiting == 0 {
+			return
+		}
 		for op := range s.InProgress() {
 			if in := op.In(string(tree)); in.GetPool() == string(name) && waits(op, in) {
 				view.Pending = append(view.Pending, head(op))

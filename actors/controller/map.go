@@ -93,7 +93,7 @@ func inputRecord(files []*statepb.InputFile) *statepb.Input {
 
 // prepared returns the command that a map operation is prepared by, or fails.
 func prepared(now time.Time, op *statepb.Operation, epoch uint64, input *statepb.Input, err error) *commandpb.PrepareOperation {
-	step := &commandpb.PrepareOperation{OperationId: op.GetId(), Epoch: epoch, Time: timestamppb.New(now), Input: input}
+	step := &commandpb.PrepareOperation{OperationId: op.GetId(), Epoch: epoch, Time: timestamppb.New(now), Input: input, Admit: true}
 	if err != nil {
 		step.Input = nil
 		step.Error = &statepb.Error{Code: int32(lifecycle.CodeFailedToPrepare), Message: err.Error()}

@@ -23,26 +23,25 @@ import (
 func Next(now time.Time, op *statepb.Operation, epoch uint64, expect func(*statepb.TaskSpec) *statepb.TaskMemory) proto.Message {
 	switch op.GetState() {
 	case lifecycle.Initializing.String():
-		return &commandpb.PrepareOperation{OperationId: op.GetId(), Epoch: epoch, Time: timestamppb.New(now)}
+		return &commandpb.PrepareOperation{OperationId: op.GetId(), Epoch: epoch, Time: timestamppb.New(now), Admit: true, Tasks: tasksOf(op, expect)}
 	case lifecycle.Materializing.String():
-		return defineTasks(now, op, epoch, expect)
+		return &commandpb.DefineTasks{OperationId: op.GetId(), Epoch: epoch, Time: timestamppb.New(now), Tasks: tasksOf(op, expect)}
 	default:
 		return nil
 	}
 }
 
-func defineTasks(now time.Time, op *statepb.Operation, epoch uint64, expect func(*statepb.TaskSpec) *statepb.TaskMemory) *commandpb.DefineTasks {
-	msg := &commandpb.DefineTasks{OperationId: op.GetId(), Epoch: epoch, Time: timestamppb.New(now)}
+func tasksOf(op *statepb.Operation, expect func(*statepb.TaskSpec) *statepb.TaskMemory) (tasks []*commandpb.TaskDefinition) {
 	for _, task := range op.GetSpec().GetTasks() {
 		known := expect(task)
-		msg.Tasks = append(msg.Tasks, &commandpb.TaskDefinition{
+		tasks = append(tasks, &commandpb.TaskDefinition{
 			Name:         task.GetName(),
 			JobCount:     task.GetJobCount(),
 			JobResources: statepb.NewResources(Needs(task, known.GetReserve())),
 			Memory:       known,
 		})
 	}
-	return msg
+	return tasks
 }
 
 // Needs returns what one job of the task is granted that gets this reserve.

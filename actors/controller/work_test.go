@@ -50,8 +50,8 @@ func TestNext(t *testing.T) {
 			switch m := Next(time.Unix(9, 0), op, 4, expect).(type) {
 			case *commandpb.PrepareOperation:
 				got = "prepare"
-				if m.GetEpoch() != 4 {
-					t.Errorf("epoch %d, want 4", m.GetEpoch())
+				if m.GetEpoch() != 4 || !m.GetAdmit() || m.GetTasks()[0].GetJobCount() != 12 {
+					t.Errorf("%v, want epoch 4 and 12 jobs that are admitted", m)
 				}
 			case *commandpb.DefineTasks:
 				task := m.GetTasks()[0]

@@ -880,7 +880,12 @@ type PrepareOperation struct {
 	// Set when the operation cannot be prepared: it fails.
 	Error *statepb.Error `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
 	// With a map operation: what it reads.
-	Input         *statepb.Input `protobuf:"bytes,5,opt,name=input,proto3" json:"input,omitempty"`
+	Input *statepb.Input `protobuf:"bytes,5,opt,name=input,proto3" json:"input,omitempty"`
+	// Lets it run, too, in those of its trees that have room and where no other operation of its
+	// pool waits: pending -> materializing. Operations that wait are admitted by AdvanceOperation.
+	Admit bool `protobuf:"varint,6,opt,name=admit,proto3" json:"admit,omitempty"`
+	// With admit: its tasks, as in DefineTasks, if they can be told now: materializing -> running.
+	Tasks         []*TaskDefinition `protobuf:"bytes,7,rep,name=tasks,proto3" json:"tasks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -946,6 +951,20 @@ func (x *PrepareOperation) GetError() *statepb.Error {
 func (x *PrepareOperation) GetInput() *statepb.Input {
 	if x != nil {
 		return x.Input
+	}
+	return nil
+}
+
+func (x *PrepareOperation) GetAdmit() bool {
+	if x != nil {
+		return x.Admit
+	}
+	return false
+}
+
+func (x *PrepareOperation) GetTasks() []*TaskDefinition {
+	if x != nil {
+		return x.Tasks
 	}
 	return nil
 }
@@ -4033,13 +4052,15 @@ const file_commandpb_command_proto_rawDesc = "" +
 	"\x14ControllerAssignment\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x18\n" +
 	"\areplica\x18\x02 \x01(\tR\areplica\x12\x14\n" +
-	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\"\xd3\x01\n" +
+	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\"\xa0\x02\n" +
 	"\x10PrepareOperation\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12.\n" +
 	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12*\n" +
 	"\x05error\x18\x04 \x01(\v2\x14.weir.state.v1.ErrorR\x05error\x12*\n" +
-	"\x05input\x18\x05 \x01(\v2\x14.weir.state.v1.InputR\x05input\"\xad\x01\n" +
+	"\x05input\x18\x05 \x01(\v2\x14.weir.state.v1.InputR\x05input\x12\x14\n" +
+	"\x05admit\x18\x06 \x01(\bR\x05admit\x125\n" +
+	"\x05tasks\x18\a \x03(\v2\x1f.weir.command.v1.TaskDefinitionR\x05tasks\"\xad\x01\n" +
 	"\vDefineTasks\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12.\n" +
@@ -4379,73 +4400,74 @@ var file_commandpb_command_proto_depIdxs = []int32{
 	57, // 16: weir.command.v1.PrepareOperation.time:type_name -> google.protobuf.Timestamp
 	60, // 17: weir.command.v1.PrepareOperation.error:type_name -> weir.state.v1.Error
 	61, // 18: weir.command.v1.PrepareOperation.input:type_name -> weir.state.v1.Input
-	57, // 19: weir.command.v1.DefineTasks.time:type_name -> google.protobuf.Timestamp
-	13, // 20: weir.command.v1.DefineTasks.tasks:type_name -> weir.command.v1.TaskDefinition
-	62, // 21: weir.command.v1.TaskDefinition.job_resources:type_name -> weir.state.v1.Resources
-	63, // 22: weir.command.v1.TaskDefinition.memory:type_name -> weir.state.v1.TaskMemory
-	64, // 23: weir.command.v1.TaskDefinition.slices:type_name -> weir.state.v1.Slices
-	57, // 24: weir.command.v1.StartAllocations.time:type_name -> google.protobuf.Timestamp
-	15, // 25: weir.command.v1.StartAllocations.grants:type_name -> weir.command.v1.Grant
-	62, // 26: weir.command.v1.Grant.resources:type_name -> weir.state.v1.Resources
-	57, // 27: weir.command.v1.Grant.claim_time:type_name -> google.protobuf.Timestamp
-	17, // 28: weir.command.v1.StartAllocationsResult.grants:type_name -> weir.command.v1.GrantResult
-	57, // 29: weir.command.v1.FinishJobs.time:type_name -> google.protobuf.Timestamp
-	65, // 30: weir.command.v1.FinishJobs.jobs:type_name -> weir.state.v1.FinishedJob
-	20, // 31: weir.command.v1.FinishJobsResult.jobs:type_name -> weir.command.v1.FinishJobResult
-	57, // 32: weir.command.v1.AbortAllocations.time:type_name -> google.protobuf.Timestamp
-	57, // 33: weir.command.v1.SuspendOperation.time:type_name -> google.protobuf.Timestamp
-	57, // 34: weir.command.v1.ResumeOperation.time:type_name -> google.protobuf.Timestamp
-	57, // 35: weir.command.v1.AbortOperation.time:type_name -> google.protobuf.Timestamp
-	57, // 36: weir.command.v1.CompleteOperation.time:type_name -> google.protobuf.Timestamp
-	27, // 37: weir.command.v1.EditTree.edits:type_name -> weir.command.v1.TreeEdit
-	57, // 38: weir.command.v1.EditTree.time:type_name -> google.protobuf.Timestamp
-	66, // 39: weir.command.v1.TreeEdit.options:type_name -> google.protobuf.Struct
-	28, // 40: weir.command.v1.TreeEdit.change:type_name -> weir.command.v1.Changes
-	67, // 41: weir.command.v1.TreeEdit.create:type_name -> weir.state.v1.Pool
-	67, // 42: weir.command.v1.TreeEdit.set:type_name -> weir.state.v1.Pool
-	29, // 43: weir.command.v1.TreeEdit.change_pool:type_name -> weir.command.v1.PoolChange
-	30, // 44: weir.command.v1.TreeEdit.rename:type_name -> weir.command.v1.RenamePool
-	56, // 45: weir.command.v1.Changes.values:type_name -> weir.command.v1.Changes.ValuesEntry
-	28, // 46: weir.command.v1.PoolChange.options:type_name -> weir.command.v1.Changes
-	66, // 47: weir.command.v1.CreateTree.options:type_name -> google.protobuf.Struct
-	57, // 48: weir.command.v1.CreateTree.time:type_name -> google.protobuf.Timestamp
-	57, // 49: weir.command.v1.RemoveTree.time:type_name -> google.protobuf.Timestamp
-	57, // 50: weir.command.v1.SetDefaultTree.time:type_name -> google.protobuf.Timestamp
-	57, // 51: weir.command.v1.UpdateOperation.time:type_name -> google.protobuf.Timestamp
-	37, // 52: weir.command.v1.UpdateOperation.changes:type_name -> weir.command.v1.OperationChange
-	28, // 53: weir.command.v1.OperationChange.options:type_name -> weir.command.v1.Changes
-	57, // 54: weir.command.v1.AdmitOperation.time:type_name -> google.protobuf.Timestamp
-	57, // 55: weir.command.v1.CheckpointVolumes.time:type_name -> google.protobuf.Timestamp
-	68, // 56: weir.command.v1.CheckpointVolumes.volumes:type_name -> weir.state.v1.PoolVolume
-	69, // 57: weir.command.v1.CheckpointVolumes.clocks:type_name -> weir.state.v1.StarvationClock
-	70, // 58: weir.command.v1.CheckpointVolumes.age:type_name -> weir.state.v1.PreemptionAge
-	57, // 59: weir.command.v1.RegisterNode.time:type_name -> google.protobuf.Timestamp
-	71, // 60: weir.command.v1.RegisterNode.node:type_name -> weir.state.v1.Node
-	57, // 61: weir.command.v1.SetNodeOffline.time:type_name -> google.protobuf.Timestamp
-	57, // 62: weir.command.v1.DrainNode.time:type_name -> google.protobuf.Timestamp
-	57, // 63: weir.command.v1.RemoveNode.time:type_name -> google.protobuf.Timestamp
-	57, // 64: weir.command.v1.UndrainNode.time:type_name -> google.protobuf.Timestamp
-	72, // 65: weir.command.v1.StopJobs.order:type_name -> weir.state.v1.StopOrder
-	57, // 66: weir.command.v1.PreemptAllocations.time:type_name -> google.protobuf.Timestamp
-	47, // 67: weir.command.v1.PreemptAllocations.preemptions:type_name -> weir.command.v1.Preemption
-	72, // 68: weir.command.v1.Preemption.order:type_name -> weir.state.v1.StopOrder
-	57, // 69: weir.command.v1.HandOver.time:type_name -> google.protobuf.Timestamp
-	57, // 70: weir.command.v1.UpdateReserves.time:type_name -> google.protobuf.Timestamp
-	50, // 71: weir.command.v1.UpdateReserves.tasks:type_name -> weir.command.v1.TaskReserve
-	73, // 72: weir.command.v1.TaskReserve.reserve:type_name -> weir.state.v1.JobReserve
-	57, // 73: weir.command.v1.SaveMemoryProfiles.time:type_name -> google.protobuf.Timestamp
-	52, // 74: weir.command.v1.SaveMemoryProfiles.profiles:type_name -> weir.command.v1.SavedProfile
-	74, // 75: weir.command.v1.SavedProfile.profile:type_name -> weir.state.v1.MemoryProfile
-	57, // 76: weir.command.v1.RemoveMemoryProfiles.time:type_name -> google.protobuf.Timestamp
-	57, // 77: weir.command.v1.PublishOutput.time:type_name -> google.protobuf.Timestamp
-	75, // 78: weir.command.v1.PublishOutput.output:type_name -> weir.state.v1.Output
-	60, // 79: weir.command.v1.PublishOutput.error:type_name -> weir.state.v1.Error
-	76, // 80: weir.command.v1.Changes.ValuesEntry.value:type_name -> google.protobuf.Value
-	81, // [81:81] is the sub-list for method output_type
-	81, // [81:81] is the sub-list for method input_type
-	81, // [81:81] is the sub-list for extension type_name
-	81, // [81:81] is the sub-list for extension extendee
-	0,  // [0:81] is the sub-list for field type_name
+	13, // 19: weir.command.v1.PrepareOperation.tasks:type_name -> weir.command.v1.TaskDefinition
+	57, // 20: weir.command.v1.DefineTasks.time:type_name -> google.protobuf.Timestamp
+	13, // 21: weir.command.v1.DefineTasks.tasks:type_name -> weir.command.v1.TaskDefinition
+	62, // 22: weir.command.v1.TaskDefinition.job_resources:type_name -> weir.state.v1.Resources
+	63, // 23: weir.command.v1.TaskDefinition.memory:type_name -> weir.state.v1.TaskMemory
+	64, // 24: weir.command.v1.TaskDefinition.slices:type_name -> weir.state.v1.Slices
+	57, // 25: weir.command.v1.StartAllocations.time:type_name -> google.protobuf.Timestamp
+	15, // 26: weir.command.v1.StartAllocations.grants:type_name -> weir.command.v1.Grant
+	62, // 27: weir.command.v1.Grant.resources:type_name -> weir.state.v1.Resources
+	57, // 28: weir.command.v1.Grant.claim_time:type_name -> google.protobuf.Timestamp
+	17, // 29: weir.command.v1.StartAllocationsResult.grants:type_name -> weir.command.v1.GrantResult
+	57, // 30: weir.command.v1.FinishJobs.time:type_name -> google.protobuf.Timestamp
+	65, // 31: weir.command.v1.FinishJobs.jobs:type_name -> weir.state.v1.FinishedJob
+	20, // 32: weir.command.v1.FinishJobsResult.jobs:type_name -> weir.command.v1.FinishJobResult
+	57, // 33: weir.command.v1.AbortAllocations.time:type_name -> google.protobuf.Timestamp
+	57, // 34: weir.command.v1.SuspendOperation.time:type_name -> google.protobuf.Timestamp
+	57, // 35: weir.command.v1.ResumeOperation.time:type_name -> google.protobuf.Timestamp
+	57, // 36: weir.command.v1.AbortOperation.time:type_name -> google.protobuf.Timestamp
+	57, // 37: weir.command.v1.CompleteOperation.time:type_name -> google.protobuf.Timestamp
+	27, // 38: weir.command.v1.EditTree.edits:type_name -> weir.command.v1.TreeEdit
+	57, // 39: weir.command.v1.EditTree.time:type_name -> google.protobuf.Timestamp
+	66, // 40: weir.command.v1.TreeEdit.options:type_name -> google.protobuf.Struct
+	28, // 41: weir.command.v1.TreeEdit.change:type_name -> weir.command.v1.Changes
+	67, // 42: weir.command.v1.TreeEdit.create:type_name -> weir.state.v1.Pool
+	67, // 43: weir.command.v1.TreeEdit.set:type_name -> weir.state.v1.Pool
+	29, // 44: weir.command.v1.TreeEdit.change_pool:type_name -> weir.command.v1.PoolChange
+	30, // 45: weir.command.v1.TreeEdit.rename:type_name -> weir.command.v1.RenamePool
+	56, // 46: weir.command.v1.Changes.values:type_name -> weir.command.v1.Changes.ValuesEntry
+	28, // 47: weir.command.v1.PoolChange.options:type_name -> weir.command.v1.Changes
+	66, // 48: weir.command.v1.CreateTree.options:type_name -> google.protobuf.Struct
+	57, // 49: weir.command.v1.CreateTree.time:type_name -> google.protobuf.Timestamp
+	57, // 50: weir.command.v1.RemoveTree.time:type_name -> google.protobuf.Timestamp
+	57, // 51: weir.command.v1.SetDefaultTree.time:type_name -> google.protobuf.Timestamp
+	57, // 52: weir.command.v1.UpdateOperation.time:type_name -> google.protobuf.Timestamp
+	37, // 53: weir.command.v1.UpdateOperation.changes:type_name -> weir.command.v1.OperationChange
+	28, // 54: weir.command.v1.OperationChange.options:type_name -> weir.command.v1.Changes
+	57, // 55: weir.command.v1.AdmitOperation.time:type_name -> google.protobuf.Timestamp
+	57, // 56: weir.command.v1.CheckpointVolumes.time:type_name -> google.protobuf.Timestamp
+	68, // 57: weir.command.v1.CheckpointVolumes.volumes:type_name -> weir.state.v1.PoolVolume
+	69, // 58: weir.command.v1.CheckpointVolumes.clocks:type_name -> weir.state.v1.StarvationClock
+	70, // 59: weir.command.v1.CheckpointVolumes.age:type_name -> weir.state.v1.PreemptionAge
+	57, // 60: weir.command.v1.RegisterNode.time:type_name -> google.protobuf.Timestamp
+	71, // 61: weir.command.v1.RegisterNode.node:type_name -> weir.state.v1.Node
+	57, // 62: weir.command.v1.SetNodeOffline.time:type_name -> google.protobuf.Timestamp
+	57, // 63: weir.command.v1.DrainNode.time:type_name -> google.protobuf.Timestamp
+	57, // 64: weir.command.v1.RemoveNode.time:type_name -> google.protobuf.Timestamp
+	57, // 65: weir.command.v1.UndrainNode.time:type_name -> google.protobuf.Timestamp
+	72, // 66: weir.command.v1.StopJobs.order:type_name -> weir.state.v1.StopOrder
+	57, // 67: weir.command.v1.PreemptAllocations.time:type_name -> google.protobuf.Timestamp
+	47, // 68: weir.command.v1.PreemptAllocations.preemptions:type_name -> weir.command.v1.Preemption
+	72, // 69: weir.command.v1.Preemption.order:type_name -> weir.state.v1.StopOrder
+	57, // 70: weir.command.v1.HandOver.time:type_name -> google.protobuf.Timestamp
+	57, // 71: weir.command.v1.UpdateReserves.time:type_name -> google.protobuf.Timestamp
+	50, // 72: weir.command.v1.UpdateReserves.tasks:type_name -> weir.command.v1.TaskReserve
+	73, // 73: weir.command.v1.TaskReserve.reserve:type_name -> weir.state.v1.JobReserve
+	57, // 74: weir.command.v1.SaveMemoryProfiles.time:type_name -> google.protobuf.Timestamp
+	52, // 75: weir.command.v1.SaveMemoryProfiles.profiles:type_name -> weir.command.v1.SavedProfile
+	74, // 76: weir.command.v1.SavedProfile.profile:type_name -> weir.state.v1.MemoryProfile
+	57, // 77: weir.command.v1.RemoveMemoryProfiles.time:type_name -> google.protobuf.Timestamp
+	57, // 78: weir.command.v1.PublishOutput.time:type_name -> google.protobuf.Timestamp
+	75, // 79: weir.command.v1.PublishOutput.output:type_name -> weir.state.v1.Output
+	60, // 80: weir.command.v1.PublishOutput.error:type_name -> weir.state.v1.Error
+	76, // 81: weir.command.v1.Changes.ValuesEntry.value:type_name -> google.protobuf.Value
+	82, // [82:82] is the sub-list for method output_type
+	82, // [82:82] is the sub-list for method input_type
+	82, // [82:82] is the sub-list for extension type_name
+	82, // [82:82] is the sub-list for extension extendee
+	0,  // [0:82] is the sub-list for field type_name
 }
 
 func init() { file_commandpb_command_proto_init() }

@@ -45,7 +45,37 @@ func (c operationChange) prepareOperation(m *commandpb.PrepareOperation) *refusa
 	o.input = m.GetInput()
 	c.advance(o, lifecycle.Preparing, "", nil)
 	c.advance(o, lifecycle.Pending, "", nil)
+	if m.GetAdmit() && c.admitAtOnce(what, o) && len(m.GetTasks()) > 0 {
+		if defined, refused := c.checkTasks(what, o, m.GetTasks()); refused == nil {
+			c.run(o, defined)
+		}
+	}
 	return nil
+}
+
+// admitAtOnce lets a pending operation run in those of its trees that have room and where no
+// other operation of its pool waits, and reports whether there is one. Else the pools of the
+// trees admit it, in the order of starts.
+func (c operationChange) admitAtOnce(what string, o *operation) bool {
+	if o.record.GetSuspended() {
+		return false
+	}
+	var roomy []string
+	for _, in := range o.record.GetTrees() {
+		t := c.trees[scheduling.TreeName(in.GetTree())]
+		if t.immediate[scheduling.PoolName(in.GetPool())].Waiting == 1 && admitRun(what, t.pools, "", t.total, o.record.GetSpec(), in) == nil {
+			roomy = append(roomy, in.GetTree())
+		}
+	}
+	if len(roomy) == 0 {
+		return false
+	}
+	before := o.record.GetTrees()
+	if refused := c.admitTrees(what, o, roomy); refused != nil {
+		return false
+	}
+	c.advanceFrom(o, before, lifecycle.Materializing, "", nil)
+	return true
 }
 
 // defineTasks takes over the tasks of an operation: all of its jobs are pending
@@ -64,6 +94,12 @@ func (c operationChange) defineTasks(m *commandpb.DefineTasks) *refusal {
 		return refused
 	}
 	c.edit(o)
+	c.run(o, defined)
+	return nil
+}
+
+// run has an operation run whose tasks are these, in the order of its specification.
+func (c operationChange) run(o *operation, defined []*commandpb.TaskDefinition) {
 	o.tasks = make([]work, len(defined))
 	o.taskIndex = make(map[scheduling.TaskName]int, len(defined))
 	o.record.Tasks = make([]*statepb.Task, len(defined))
@@ -80,7 +116,6 @@ func (c operationChange) defineTasks(m *commandpb.DefineTasks) *refusal {
 		// There is nothing to read.
 		c.conclude(o)
 	}
-	return nil
 }
 
 // define returns a task of which nothing is done.

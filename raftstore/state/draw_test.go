@@ -110,7 +110,7 @@ func (g generator) live() proto.Message {
 		return &commandpb.AssignController{Term: g.state.Term().GetTerm(), Assignments: []*commandpb.ControllerAssignment{
 			{OperationId: o.GetId(), Replica: "r1", Epoch: o.GetAssignment().GetEpoch() + 1}}}
 	case lifecycle.Initializing:
-		return &commandpb.PrepareOperation{OperationId: o.GetId(), Epoch: o.GetAssignment().GetEpoch(), Input: inputOf(o)}
+		return g.atOnce(o, &commandpb.PrepareOperation{OperationId: o.GetId(), Epoch: o.GetAssignment().GetEpoch(), Input: inputOf(o)})
 	case lifecycle.Pending:
 		m := step(lifecycle.Materializing).(*commandpb.AdvanceOperation)
 		if g.pick(2, "in one tree") == 0 {
@@ -221,6 +221,15 @@ func (g generator) prepare() proto.Message {
 	}
 	if g.pick(3, "fails") == 0 {
 		m.Error = &statepb.Error{Code: 216, Message: "no input"}
+	}
+	return g.atOnce(o, m)
+}
+
+// atOnce has an operation run at once, or be admitted, or neither.
+func (g generator) atOnce(o *statepb.Operation, m *commandpb.PrepareOperation) proto.Message {
+	m.Admit = g.pick(3, "waits for its pool") != 0
+	if m.Admit && g.mostly() {
+		m.Tasks = g.defineFor(o).(*commandpb.DefineTasks).Tasks
 	}
 	return m
 }

@@ -138,10 +138,8 @@ func (c treeChange) recount(t *tree, name scheduling.TreeName) {
 		}
 		in := o.record.GetTrees()[i]
 		if delta := t.countOf(o.record, in, o.state); delta != (pooltree.Count{}) {
-			sum := t.immediate[scheduling.PoolName(in.GetPool())]
-			t.immediate[scheduling.PoolName(in.GetPool())] = pooltree.Count{
-				Operations: sum.Operations + delta.Operations, Running: sum.Running + delta.Running,
-			}
+			pool := scheduling.PoolName(in.GetPool())
+			t.immediate[pool] = t.immediate[pool].Plus(delta)
 		}
 	}
 	total, err := t.pools.Total(t.immediate)

@@ -231,9 +231,9 @@ func (c *change) count(o *operation, trees []*statepb.OperationTree, from, to li
 		before, after := t.countOf(o.record, trees[i], from), t.countOf(o.record, in, to)
 		was, is := scheduling.PoolName(trees[i].GetPool()), scheduling.PoolName(in.GetPool())
 		if was == is {
-			t.count(is, pooltree.Count{Operations: after.Operations - before.Operations, Running: after.Running - before.Running})
+			t.count(is, after.Minus(before))
 		} else {
-			t.count(was, pooltree.Count{Operations: -before.Operations, Running: -before.Running})
+			t.count(was, pooltree.Count{}.Minus(before))
 			t.count(is, after)
 		}
 		if before.Operations > 0 && (after.Operations == 0 || was != is) {
@@ -258,7 +258,15 @@ func (t *tree) countOf(o *statepb.Operation, in *statepb.OperationTree, state li
 	if state.CountsAsRunning() && in.GetAdmitted() && !lightweight(t.pools, o.GetSpec(), in) {
 		count.Running = 1
 	}
+	if waits(state, in) {
+		count.Waiting = 1
+	}
 	return count
+}
+
+// waits reports whether an operation in a state waits for the pool of one of its trees.
+func waits(state lifecycle.State, in *statepb.OperationTree) bool {
+	return !in.GetAdmitted() && (state == lifecycle.Pending || state == lifecycle.Materializing || state == lifecycle.Running)
 }
 
 // lightweight reports whether an operation does not count as running (F.16).

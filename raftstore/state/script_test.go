@@ -313,7 +313,8 @@ func (s *script) showPools(name scheduling.TreeName) {
 		fmt.Fprintf(&s.out, "tree %s:%s\n", name, pairs(options))
 	}
 	for i, p := range tree.Pools() {
-		fmt.Fprintf(&s.out, "pool %s below %s: %+v%s", p.Name, p.Parent, counts[p.Name], pairs(record.GetPools()[i].GetOptions().AsMap()))
+		counted := strings.TrimSuffix(fmt.Sprintf("%+v", counts[p.Name]), " Waiting:0}")
+		fmt.Fprintf(&s.out, "pool %s below %s: %s}%s", p.Name, p.Parent, strings.TrimSuffix(counted, "}"), pairs(record.GetPools()[i].GetOptions().AsMap()))
 		if p.Ephemeral != "" {
 			fmt.Fprintf(&s.out, " of %s", p.Ephemeral)
 		}

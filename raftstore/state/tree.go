@@ -118,9 +118,7 @@ func (t *tree) count(pool scheduling.PoolName, delta pooltree.Count) {
 	if delta == (pooltree.Count{}) {
 		return
 	}
-	now := t.immediate[pool]
-	now.Operations += delta.Operations
-	now.Running += delta.Running
+	now := t.immediate[pool].Plus(delta)
 	t.immediate[pool] = now
 	if now == (pooltree.Count{}) {
 		delete(t.immediate, pool)
@@ -130,9 +128,7 @@ func (t *tree) count(pool scheduling.PoolName, delta pooltree.Count) {
 		panic(fmt.Sprintf("count operations: %v: a pool with operations was removed", err))
 	}
 	for _, name := range path {
-		sum := t.total[name]
-		sum.Operations += delta.Operations
-		sum.Running += delta.Running
+		sum := t.total[name].Plus(delta)
 		t.total[name] = sum
 		if sum == (pooltree.Count{}) {
 			delete(t.total, name)

@@ -249,8 +249,7 @@ func (s verifier) countTrees() (map[scheduling.TreeName]map[scheduling.PoolName]
 			if immediate[name] == nil {
 				immediate[name] = make(map[scheduling.PoolName]pooltree.Count)
 			}
-			count, sum := s.trees[name].countOf(o.record, in, o.state), immediate[name][pool]
-			immediate[name][pool] = pooltree.Count{Operations: sum.Operations + count.Operations, Running: sum.Running + count.Running}
+			immediate[name][pool] = immediate[name][pool].Plus(s.trees[name].countOf(o.record, in, o.state))
 		}
 	}
 	return immediate, nil

@@ -18,6 +18,18 @@ type Count struct {
 	Operations int64
 	// Running ones count against max_running_operation_count.
 	Running int64
+	// Waiting ones could run if the pool and all above it had room.
+	Waiting int64
+}
+
+// Plus returns the operations of both.
+func (c Count) Plus(other Count) Count {
+	return Count{c.Operations + other.Operations, c.Running + other.Running, c.Waiting + other.Waiting}
+}
+
+// Minus returns c without other.
+func (c Count) Minus(other Count) Count {
+	return Count{c.Operations - other.Operations, c.Running - other.Running, c.Waiting - other.Waiting}
 }
 
 // Counts is the operations of each pool and of all pools below it, and of
@@ -44,8 +56,7 @@ func (c Counts) Add(t Tree, pool scheduling.PoolName, count Count) error {
 		return err
 	}
 	for _, name := range path {
-		old := c[name]
-		c[name] = Count{Operations: old.Operations + count.Operations, Running: old.Running + count.Running}
+		c[name] = c[name].Plus(count)
 	}
 	return nil
 }
