@@ -97,8 +97,17 @@ func problems(st *apipb.StatusResponse, offline []string) []string {
 	if majority := voters/2 + 1; up < voters && up == majority && st.GetQuorum() {
 		add("%d of %d voting replicas are up, the minimum: if one more fails, nothing can be started or changed", up, voters)
 	}
-	if st.GetNodesOnline() == 0 {
+	open := st.GetNodesOnline()
+	for _, n := range st.GetDraining() {
+		if n.GetState() == statepb.NodeOnline {
+			open--
+		}
+	}
+	switch {
+	case st.GetNodesOnline() == 0:
 		add("no node is online: jobs wait until an agent registers")
+	case open == 0 && st.GetJobsPending() > 0:
+		add("every online node is drained, and %d jobs are waiting: see weir node undrain", st.GetJobsPending())
 	}
 	switch n := len(offline); n {
 	case 0:

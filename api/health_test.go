@@ -266,6 +266,31 @@ func TestBodyEndsAsItDid(t *testing.T) {
 	}
 }
 
+func TestProblemsOfDrainedNodes(t *testing.T) {
+	drained := func(states ...string) (nodes []*apipb.Node) {
+		for _, state := range states {
+			nodes = append(nodes, &apipb.Node{State: state})
+		}
+		return nodes
+	}
+	all := []string{"every online node is drained, and 3 jobs are waiting: see weir node undrain"}
+	for name, test := range map[string]struct {
+		draining []*apipb.Node
+		pending  int64
+		want     []string
+	}{
+		"all":                     {drained("online", "online"), 3, all},
+		"all, and nobody waits":   {drained("online", "online"), 0, nil},
+		"one of two":              {drained("online"), 3, nil},
+		"one, and one is offline": {drained("online", "offline"), 3, nil},
+	} {
+		got := problems(&apipb.StatusResponse{Leader: "r1", Quorum: true, NodesOnline: 2, Draining: test.draining, JobsPending: test.pending}, nil)
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+	}
+}
+
 func TestProblemsOfOperationsThatWait(t *testing.T) {
 	for n, want := range map[int64][]string{
 		0: nil,
