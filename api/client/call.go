@@ -42,7 +42,7 @@ func (c *caller) task(what string) *task {
 }
 
 // run tries until there is an answer, or none can be had.
-func (t *task) run(ctx context.Context, try func(ctx context.Context, r *replica) error) error {
+func (t *task) run(ctx context.Context, try func(ctx context.Context, r replica) error) error {
 	limited, cancel := t.limit(ctx)
 	defer cancel()
 	last := ""
@@ -157,12 +157,18 @@ func (t *task) unreached() error {
 	return &UnreachableError{What: t.what, Tried: t.tried, Elapsed: time.Since(t.began), Unsure: t.unsure && t.settled != nil}
 }
 
-// method is a unary method of a replica.
-type method[Req, Res any] func(context.Context, *connect.Request[Req]) (*connect.Response[Res], error)
+// method is a unary method of a service.
+type method[S, Req, Res any] func(S, context.Context, *connect.Request[Req]) (*connect.Response[Res], error)
+
+// do is call for an answer that says nothing.
+func do[S, Req, Res any](ctx context.Context, t *task, of method[S, Req, Res], req *Req) error {
+	_, err := call(ctx, t, of, req)
+	return err
+}
 
 // call sends req to a method of one replica after the other. The answer is empty
 // when the call was settled by an earlier try.
-func call[Req, Res any](ctx context.Context, t *task, pick func(*replica) method[Req, Res], req *Req) (*Res, error) {
+func call[S, Req, Res any](ctx context.Context, t *task, of method[S, Req, Res], req *Req) (*Res, error) {
 	if message, ok := any(req).(proto.Message); ok {
 		// What cannot be sent would look like a broken connection.
 		if _, err := proto.Marshal(message); err != nil {
@@ -170,8 +176,8 @@ func call[Req, Res any](ctx context.Context, t *task, pick func(*replica) method
 		}
 	}
 	answer := new(Res)
-	err := t.run(ctx, func(ctx context.Context, r *replica) error {
-		res, err := pick(r)(ctx, connect.NewRequest(req))
+	err := t.run(ctx, func(ctx context.Context, r replica) error {
+		res, err := of(service[S](r), ctx, connect.NewRequest(req))
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,8 @@
 package client
 
 import (
+	"fmt"
+	"reflect"
 	"sync"
 
 	"connectrpc.com/connect"
@@ -27,7 +29,7 @@ type caller struct {
 	book *book
 
 	mu       sync.Mutex
-	replicas map[string]*replica
+	replicas map[string]replica
 
 	// told: Trying has been.
 	told sync.Once
@@ -39,7 +41,7 @@ func New(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &caller{cfg: cfg, book: newBook(cfg.Addresses), replicas: make(map[string]*replica)}
+	c := &caller{cfg: cfg, book: newBook(cfg.Addresses), replicas: make(map[string]replica)}
 	return &Client{caller: c, clusterCalls: clusterCalls{c}, memoryCalls: memoryCalls{c}}, nil
 }
 
@@ -55,42 +57,39 @@ func (c *caller) Close() {
 func (c *caller) Addresses() []string { return c.book.all() }
 
 // replica is the services of one replica.
-type replica struct {
-	operations apipbconnect.OperationServiceClient
-	jobs       apipbconnect.JobServiceClient
-	memory     apipbconnect.MemoryServiceClient
-	pools      apipbconnect.PoolServiceClient
-	trees      apipbconnect.TreeServiceClient
-	attributes apipbconnect.AttributeServiceClient
-	nodes      apipbconnect.NodeServiceClient
-	cluster    apipbconnect.ClusterServiceClient
-	events     apipbconnect.EventServiceClient
-	explain    apipbconnect.ExplainServiceClient
+type replica []any
+
+// service returns the service of a replica that has the methods of S.
+func service[S any](r replica) S {
+	for _, of := range r {
+		if s, ok := of.(S); ok {
+			return s
+		}
+	}
+	panic(fmt.Sprintf("a replica has no %v", reflect.TypeFor[S]()))
 }
 
 // at returns the replica at an address.
-func (c *caller) at(address string) *replica {
+func (c *caller) at(address string) replica {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if r, ok := c.replicas[address]; ok {
 		return r
 	}
-	url := c.cfg.URL(address)
-	limit := connect.WithReadMaxBytes(maxAnswerBytes)
-	r := &replica{
-		operations: apipbconnect.NewOperationServiceClient(c.cfg.HTTP, url, limit),
-		jobs:       apipbconnect.NewJobServiceClient(c.cfg.HTTP, url, limit),
-		memory:     apipbconnect.NewMemoryServiceClient(c.cfg.HTTP, url, limit),
-		pools:      apipbconnect.NewPoolServiceClient(c.cfg.HTTP, url, limit),
-		trees:      apipbconnect.NewTreeServiceClient(c.cfg.HTTP, url, limit),
-		attributes: apipbconnect.NewAttributeServiceClient(c.cfg.HTTP, url, limit),
-		nodes:      apipbconnect.NewNodeServiceClient(c.cfg.HTTP, url, limit),
-		cluster:    apipbconnect.NewClusterServiceClient(c.cfg.HTTP, url, limit),
-		events:     apipbconnect.NewEventServiceClient(c.cfg.HTTP, url, limit),
-		explain:    apipbconnect.NewExplainServiceClient(c.cfg.HTTP, url, limit),
+	client, url, limit := c.cfg.HTTP, c.cfg.URL(address), connect.WithReadMaxBytes(maxAnswerBytes)
+	c.replicas[address] = replica{
+		apipbconnect.NewOperationServiceClient(client, url, limit),
+		apipbconnect.NewJobServiceClient(client, url, limit),
+		apipbconnect.NewMemoryServiceClient(client, url, limit),
+		apipbconnect.NewPoolServiceClient(client, url, limit),
+		apipbconnect.NewTreeServiceClient(client, url, limit),
+		apipbconnect.NewAttributeServiceClient(client, url, limit),
+		apipbconnect.NewNodeServiceClient(client, url, limit),
+		apipbconnect.NewClusterServiceClient(client, url, limit),
+		apipbconnect.NewEventServiceClient(client, url, limit),
+		apipbconnect.NewExplainServiceClient(client, url, limit),
 	}
-	c.replicas[address] = r
-	return r
+	return c.replicas[address]
 }
 
 // maxAnswerBytes bounds what a replica can make the client hold: a list of 1000

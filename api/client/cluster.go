@@ -8,28 +8,23 @@ import (
 	"connectrpc.com/connect"
 
 	"weir/messages/apipb"
+	"weir/messages/apipb/apipbconnect"
 )
 
 // ListNodes returns the nodes in a state, or in any when it is empty.
 func (c clusterCalls) ListNodes(ctx context.Context, state string) ([]*apipb.Node, error) {
-	res, err := call(ctx, c.task("list nodes"), func(r *replica) method[apipb.ListNodesRequest, apipb.ListNodesResponse] {
-		return r.nodes.List
-	}, &apipb.ListNodesRequest{State: state})
+	res, err := call(ctx, c.task("list nodes"), apipbconnect.NodeServiceClient.List, &apipb.ListNodesRequest{State: state})
 	return res.GetNodes(), err
 }
 
 // GetNode returns a node and its jobs.
 func (c clusterCalls) GetNode(ctx context.Context, node string) (*apipb.GetNodeResponse, error) {
-	return call(ctx, c.task("get node"), func(r *replica) method[apipb.GetNodeRequest, apipb.GetNodeResponse] {
-		return r.nodes.Get
-	}, &apipb.GetNodeRequest{Node: node})
+	return call(ctx, c.task("get node"), apipbconnect.NodeServiceClient.Get, &apipb.GetNodeRequest{Node: node})
 }
 
 // Members returns the replicas, as the one that answers knows them.
 func (c clusterCalls) Members(ctx context.Context) ([]*apipb.Member, error) {
-	res, err := call(ctx, c.task("cluster members"), func(r *replica) method[apipb.MembersRequest, apipb.MembersResponse] {
-		return r.cluster.Members
-	}, &apipb.MembersRequest{})
+	res, err := call(ctx, c.task("cluster members"), apipbconnect.ClusterServiceClient.Members, &apipb.MembersRequest{})
 	return res.GetMembers(), err
 }
 
@@ -38,9 +33,7 @@ func (c clusterCalls) Members(ctx context.Context) ([]*apipb.Member, error) {
 func (c clusterCalls) Status(ctx context.Context) (*apipb.StatusResponse, error) {
 	t := c.task("status")
 	t.longer, t.anyone = statusPatience, true
-	return call(ctx, t, func(r *replica) method[apipb.StatusRequest, apipb.StatusResponse] {
-		return r.cluster.Status
-	}, &apipb.StatusRequest{})
+	return call(ctx, t, apipbconnect.ClusterServiceClient.Status, &apipb.StatusRequest{})
 }
 
 // statusPatience is what a try for the status gets besides: a replica without a
@@ -73,7 +66,7 @@ func (c clusterCalls) statusOf(ctx context.Context, address string) (*apipb.Stat
 	t := c.task("status")
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Try+statusPatience)
 	defer cancel()
-	res, err := c.at(address).cluster.Status(ctx, connect.NewRequest(&apipb.StatusRequest{}))
+	res, err := service[apipbconnect.ClusterServiceClient](c.at(address)).Status(ctx, connect.NewRequest(&apipb.StatusRequest{}))
 	if err == nil {
 		return res.Msg, nil
 	}
@@ -89,9 +82,7 @@ func (c clusterCalls) statusOf(ctx context.Context, address string) (*apipb.Stat
 func (c clusterCalls) Transfer(ctx context.Context, to string) (leader string, err error) {
 	t := c.task("transfer leadership")
 	t.longer = transferPatience
-	res, err := call(ctx, t, func(r *replica) method[apipb.TransferRequest, apipb.TransferResponse] {
-		return r.cluster.Transfer
-	}, &apipb.TransferRequest{To: to})
+	res, err := call(ctx, t, apipbconnect.ClusterServiceClient.Transfer, &apipb.TransferRequest{To: to})
 	return res.GetLeader(), err
 }
 

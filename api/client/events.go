@@ -2,13 +2,13 @@ package client
 
 import (
 	"context"
-	"errors"
 	"iter"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
 	"weir/messages/apipb"
+	"weir/messages/apipb/apipbconnect"
 	"weir/messages/eventpb"
 )
 
@@ -21,14 +21,14 @@ func (c *Client) ReadEvents(ctx context.Context, request *apipb.ReadEventsReques
 	return func(yield func(*eventpb.Event, error) bool) {
 		at := proto.CloneOf(request)
 		w := &watch[apipb.ReadEventsResponse]{c: c, what: "read events"}
-		w.open = func(ctx context.Context, r *replica) (*connect.ServerStreamForClient[apipb.ReadEventsResponse], error) {
-			return r.events.Read(ctx, connect.NewRequest(at))
+		w.open = func(ctx context.Context, r replica) (*connect.ServerStreamForClient[apipb.ReadEventsResponse], error) {
+			return service[apipbconnect.EventServiceClient](r).Read(ctx, connect.NewRequest(at))
 		}
 		w.take = func(m *apipb.ReadEventsResponse) (over bool, err error) {
 			for _, e := range m.GetEvents() {
 				goOnAt(at, e.GetIndex(), e.GetPosition()+1)
 				if !yield(e, nil) {
-					return true, errStopped
+					return true, nil
 				}
 			}
 			if m.GetNextIndex() > at.GetIndex() {
@@ -36,7 +36,7 @@ func (c *Client) ReadEvents(ctx context.Context, request *apipb.ReadEventsReques
 			}
 			return m.GetEnd(), nil
 		}
-		if err := w.run(ctx); err != nil && !errors.Is(err, errStopped) {
+		if err := w.run(ctx); err != nil {
 			yield(nil, err)
 		}
 	}

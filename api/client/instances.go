@@ -10,15 +10,14 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"weir/messages/apipb"
+	"weir/messages/apipb/apipbconnect"
 	"weir/messages/changes"
 )
 
 // Instances returns where the jobs of an operation are reached, as one replica sees
 // them.
 func (c *Client) Instances(ctx context.Context, operation string) (*apipb.InstancesResponse, error) {
-	return call(ctx, c.task("instances"), func(r *replica) method[apipb.InstancesRequest, apipb.InstancesResponse] {
-		return r.operations.Instances
-	}, &apipb.InstancesRequest{Operation: operation})
+	return call(ctx, c.task("instances"), apipbconnect.OperationServiceClient.Instances, &apipb.InstancesRequest{Operation: operation})
 }
 
 // WatchInstances yields the instances of an operation now and whenever they have
@@ -28,10 +27,10 @@ func (c *Client) WatchInstances(ctx context.Context, operation string) iter.Seq2
 	return func(yield func(*apipb.WatchInstancesResponse, error) bool) {
 		var shown, heard *apipb.WatchInstancesResponse
 		w := &watch[apipb.WatchInstancesResponse]{c: c, what: "watch instances"}
-		w.open = func(ctx context.Context, r *replica) (*connect.ServerStreamForClient[apipb.WatchInstancesResponse], error) {
+		w.open = func(ctx context.Context, r replica) (*connect.ServerStreamForClient[apipb.WatchInstancesResponse], error) {
 			// What a stream tells of changes is about what it has told.
 			heard = nil
-			return r.operations.WatchInstances(ctx, connect.NewRequest(&apipb.WatchInstancesRequest{Operation: operation, Changes: true}))
+			return service[apipbconnect.OperationServiceClient](r).WatchInstances(ctx, connect.NewRequest(&apipb.WatchInstancesRequest{Operation: operation, Changes: true}))
 		}
 		w.take = func(told *apipb.WatchInstancesResponse) (over bool, err error) {
 			// An alias may go on to another operation.
@@ -40,15 +39,13 @@ func (c *Client) WatchInstances(ctx context.Context, operation string) iter.Seq2
 				return false, err
 			}
 			all := &apipb.WatchInstancesResponse{OperationId: heard.GetOperationId(), Instances: heard.GetInstances(), Over: heard.GetOver()}
-			if shown == nil || !proto.Equal(shown, all) {
-				shown = all
-				if !yield(proto.CloneOf(all), nil) {
-					return true, errStopped
-				}
+			if shown != nil && proto.Equal(shown, all) {
+				return all.GetOver(), nil
 			}
-			return all.GetOver(), nil
+			shown = all
+			return !yield(proto.CloneOf(all), nil) || all.GetOver(), nil
 		}
-		if err := w.run(ctx); err != nil && !errors.Is(err, errStopped) {
+		if err := w.run(ctx); err != nil {
 			yield(nil, err)
 		}
 	}

@@ -7,20 +7,17 @@ import (
 	"time"
 
 	"weir/messages/apipb"
+	"weir/messages/apipb/apipbconnect"
 )
 
 // ListJobs returns jobs of an operation.
 func (c *Client) ListJobs(ctx context.Context, req *apipb.ListJobsRequest) (*apipb.ListJobsResponse, error) {
-	return call(ctx, c.task("list jobs"), func(r *replica) method[apipb.ListJobsRequest, apipb.ListJobsResponse] {
-		return r.jobs.List
-	}, req)
+	return call(ctx, c.task("list jobs"), apipbconnect.JobServiceClient.List, req)
 }
 
 // GetJob returns a job.
 func (c *Client) GetJob(ctx context.Context, job string) (*apipb.Job, error) {
-	res, err := call(ctx, c.task("get job"), func(r *replica) method[apipb.GetJobRequest, apipb.GetJobResponse] {
-		return r.jobs.Get
-	}, &apipb.GetJobRequest{JobId: job})
+	res, err := call(ctx, c.task("get job"), apipbconnect.JobServiceClient.Get, &apipb.GetJobRequest{JobId: job})
 	return res.GetJob(), err
 }
 
@@ -31,10 +28,7 @@ func (c *Client) AbortJob(ctx context.Context, job, reason string) error {
 		j, err := c.GetJob(ctx, job)
 		return err == nil && (j.GetStopping() != "" || j.GetState() == "aborted")
 	}
-	_, err := call(ctx, t, func(r *replica) method[apipb.AbortJobRequest, apipb.AbortJobResponse] {
-		return r.jobs.Abort
-	}, &apipb.AbortJobRequest{JobId: job, Reason: reason})
-	return err
+	return do(ctx, t, apipbconnect.JobServiceClient.Abort, &apipb.AbortJobRequest{JobId: job, Reason: reason})
 }
 
 // InterruptJob asks a job to end well, within a time; 0: its allocation_preemption_timeout,
@@ -46,9 +40,7 @@ func (c *Client) InterruptJob(ctx context.Context, job, reason string, timeout t
 		j, err := c.GetJob(ctx, job)
 		return err == nil && j.GetInterruption().GetReason() != ""
 	}
-	res, err := call(ctx, t, func(r *replica) method[apipb.InterruptJobRequest, apipb.InterruptJobResponse] {
-		return r.jobs.Interrupt
-	}, &apipb.InterruptJobRequest{JobId: job, Reason: reason, TimeoutMillis: timeout.Milliseconds()})
+	res, err := call(ctx, t, apipbconnect.JobServiceClient.Interrupt, &apipb.InterruptJobRequest{JobId: job, Reason: reason, TimeoutMillis: timeout.Milliseconds()})
 	if res.GetDeadline() != nil {
 		deadline = res.GetDeadline().AsTime()
 	}
@@ -60,9 +52,7 @@ func (c *Client) JobOutput(ctx context.Context, req *apipb.JobOutputRequest) (*a
 	t := c.task("job output")
 	// The answer comes from the job's node, by way of the leader.
 	t.longer = outputPatience
-	return call(ctx, t, func(r *replica) method[apipb.JobOutputRequest, apipb.JobOutputResponse] {
-		return r.jobs.Output
-	}, req)
+	return call(ctx, t, apipbconnect.JobServiceClient.Output, req)
 }
 
 // outputPatience is what a try to read output gets for the way to the node.

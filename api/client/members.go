@@ -11,6 +11,7 @@ import (
 	"connectrpc.com/connect"
 
 	"weir/messages/apipb"
+	"weir/messages/apipb/apipbconnect"
 )
 
 // changePatience is what a try to change the members gets: a majority has to write
@@ -26,10 +27,7 @@ func (c clusterCalls) memberTask(what string) *task {
 // AddReplica makes a replica a member without a vote. It gets one by itself when it
 // has caught up.
 func (c clusterCalls) AddReplica(ctx context.Context, id, address string) error {
-	_, err := call(ctx, c.memberTask("add replica"), func(r *replica) method[apipb.AddReplicaRequest, apipb.AddReplicaResponse] {
-		return r.cluster.Add
-	}, &apipb.AddReplicaRequest{Id: id, Address: address})
-	return err
+	return do(ctx, c.memberTask("add replica"), apipbconnect.ClusterServiceClient.Add, &apipb.AddReplicaRequest{Id: id, Address: address})
 }
 
 // RemoveReplica ends a replica's membership; force: even if the live voters that
@@ -40,26 +38,17 @@ func (c clusterCalls) RemoveReplica(ctx context.Context, id string, force bool) 
 		members, err := c.Members(ctx)
 		return err == nil && !slices.ContainsFunc(members, func(m *apipb.Member) bool { return m.GetId() == id && m.GetSuffrage() != "" })
 	}
-	_, err := call(ctx, t, func(r *replica) method[apipb.RemoveReplicaRequest, apipb.RemoveReplicaResponse] {
-		return r.cluster.Remove
-	}, &apipb.RemoveReplicaRequest{Id: id, Force: force})
-	return err
+	return do(ctx, t, apipbconnect.ClusterServiceClient.Remove, &apipb.RemoveReplicaRequest{Id: id, Force: force})
 }
 
 // PromoteReplica gives a member a vote.
 func (c clusterCalls) PromoteReplica(ctx context.Context, id string) error {
-	_, err := call(ctx, c.memberTask("promote replica"), func(r *replica) method[apipb.PromoteReplicaRequest, apipb.PromoteReplicaResponse] {
-		return r.cluster.Promote
-	}, &apipb.PromoteReplicaRequest{Id: id})
-	return err
+	return do(ctx, c.memberTask("promote replica"), apipbconnect.ClusterServiceClient.Promote, &apipb.PromoteReplicaRequest{Id: id})
 }
 
 // DemoteReplica takes a member's vote; force: as for RemoveReplica.
 func (c clusterCalls) DemoteReplica(ctx context.Context, id string, force bool) error {
-	_, err := call(ctx, c.memberTask("demote replica"), func(r *replica) method[apipb.DemoteReplicaRequest, apipb.DemoteReplicaResponse] {
-		return r.cluster.Demote
-	}, &apipb.DemoteReplicaRequest{Id: id, Force: force})
-	return err
+	return do(ctx, c.memberTask("demote replica"), apipbconnect.ClusterServiceClient.Demote, &apipb.DemoteReplicaRequest{Id: id, Force: force})
 }
 
 // backupSilence is how long a replica may take for the next part of a backup.
@@ -71,7 +60,7 @@ func (c clusterCalls) Backup(ctx context.Context, w io.Writer, begin func() erro
 	t := c.task("cluster backup")
 	t.longer = backupSilence
 	var local error
-	err := t.run(ctx, func(_ context.Context, r *replica) error {
+	err := t.run(ctx, func(_ context.Context, r replica) error {
 		if local = begin(); local != nil {
 			return connect.NewError(connect.CodeAborted, local)
 		}
@@ -92,12 +81,12 @@ func (c clusterCalls) Backup(ctx context.Context, w io.Writer, begin func() erro
 }
 
 // receive takes the parts of a backup from one replica.
-func receive(ctx context.Context, r *replica, part func([]byte) error) error {
+func receive(ctx context.Context, r replica, part func([]byte) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	silence := time.AfterFunc(backupSilence, func() { cancel(context.DeadlineExceeded) })
 	defer silence.Stop()
-	stream, err := r.cluster.Backup(ctx, connect.NewRequest(&apipb.BackupRequest{}))
+	stream, err := service[apipbconnect.ClusterServiceClient](r).Backup(ctx, connect.NewRequest(&apipb.BackupRequest{}))
 	if err != nil {
 		return overdue(ctx, err)
 	}

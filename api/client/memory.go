@@ -8,28 +8,23 @@ import (
 	"connectrpc.com/connect"
 
 	"weir/messages/apipb"
+	"weir/messages/apipb/apipbconnect"
 )
 
 // OperationStatistics returns what was measured of the jobs of an operation that have
 // ended, added up, and what memory to ask for.
 func (c memoryCalls) OperationStatistics(ctx context.Context, req *apipb.OperationStatisticsRequest) (*apipb.OperationStatisticsResponse, error) {
-	return call(ctx, c.task("show statistics"), func(r *replica) method[apipb.OperationStatisticsRequest, apipb.OperationStatisticsResponse] {
-		return r.operations.Statistics
-	}, req)
+	return call(ctx, c.task("show statistics"), apipbconnect.OperationServiceClient.Statistics, req)
 }
 
 // JobStatistics returns what was measured of a job.
 func (c memoryCalls) JobStatistics(ctx context.Context, job string) (*apipb.JobStatisticsResponse, error) {
-	return call(ctx, c.task("show statistics of job"), func(r *replica) method[apipb.JobStatisticsRequest, apipb.JobStatisticsResponse] {
-		return r.jobs.Statistics
-	}, &apipb.JobStatisticsRequest{JobId: job})
+	return call(ctx, c.task("show statistics of job"), apipbconnect.JobServiceClient.Statistics, &apipb.JobStatisticsRequest{JobId: job})
 }
 
 // MemoryProfiles returns what finished operations have needed, the latest first.
 func (c memoryCalls) MemoryProfiles(ctx context.Context, req *apipb.MemoryProfilesRequest) (*apipb.MemoryProfilesResponse, error) {
-	return call(ctx, c.task("list memory profiles"), func(r *replica) method[apipb.MemoryProfilesRequest, apipb.MemoryProfilesResponse] {
-		return r.memory.Profiles
-	}, req)
+	return call(ctx, c.task("list memory profiles"), apipbconnect.MemoryServiceClient.Profiles, req)
 }
 
 // ForgetMemoryProfiles removes profiles by their keys, and returns how many.
@@ -56,9 +51,7 @@ func (c memoryCalls) ForgetAllMemoryProfiles(ctx context.Context) (forgotten int
 }
 
 func (c memoryCalls) forget(ctx context.Context, t *task, req *apipb.ForgetMemoryProfilesRequest) (int, error) {
-	res, err := call(ctx, t, func(r *replica) method[apipb.ForgetMemoryProfilesRequest, apipb.ForgetMemoryProfilesResponse] {
-		return r.memory.Forget
-	}, req)
+	res, err := call(ctx, t, apipbconnect.MemoryServiceClient.Forget, req)
 	if err == nil && res.GetForgotten() == 0 {
 		return len(req.GetKeys()), nil
 	}

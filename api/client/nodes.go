@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"weir/messages/apipb"
+	"weir/messages/apipb/apipbconnect"
 )
 
 // DrainNode has a node given no more jobs; those that run there go on, or, when
@@ -17,10 +18,7 @@ func (c clusterCalls) DrainNode(ctx context.Context, node, reason string, interr
 		drain := res.GetNode().GetDrain()
 		return err == nil && drain != nil && (reason == "" || drain.GetReason() == reason)
 	}
-	_, err := call(ctx, t, func(r *replica) method[apipb.DrainNodeRequest, apipb.DrainNodeResponse] {
-		return r.nodes.Drain
-	}, &apipb.DrainNodeRequest{Node: node, Reason: reason, InterruptTimeoutMillis: interrupt.Milliseconds()})
-	return err
+	return do(ctx, t, apipbconnect.NodeServiceClient.Drain, &apipb.DrainNodeRequest{Node: node, Reason: reason, InterruptTimeoutMillis: interrupt.Milliseconds()})
 }
 
 // UndrainNode lets a node have jobs again. A node that is not drained stays as it
@@ -31,10 +29,7 @@ func (c clusterCalls) UndrainNode(ctx context.Context, node string) error {
 		res, err := c.GetNode(ctx, node)
 		return err == nil && res.GetNode().GetDrain() == nil
 	}
-	_, err := call(ctx, t, func(r *replica) method[apipb.UndrainNodeRequest, apipb.UndrainNodeResponse] {
-		return r.nodes.Undrain
-	}, &apipb.UndrainNodeRequest{Node: node})
-	return err
+	return do(ctx, t, apipbconnect.NodeServiceClient.Undrain, &apipb.UndrainNodeRequest{Node: node})
 }
 
 // RemoveNode has a node forgotten that is offline; with force also one that is online,
@@ -45,8 +40,5 @@ func (c clusterCalls) RemoveNode(ctx context.Context, node string, force bool) e
 		_, err := c.GetNode(ctx, node)
 		return CodeOf(err) == "unknown_node"
 	}
-	_, err := call(ctx, t, func(r *replica) method[apipb.RemoveNodeRequest, apipb.RemoveNodeResponse] {
-		return r.nodes.Remove
-	}, &apipb.RemoveNodeRequest{Node: node, Force: force})
-	return err
+	return do(ctx, t, apipbconnect.NodeServiceClient.Remove, &apipb.RemoveNodeRequest{Node: node, Force: force})
 }

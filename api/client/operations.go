@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"weir/messages/apipb"
+	"weir/messages/apipb/apipbconnect"
 	"weir/scheduling/lifecycle"
 )
 
@@ -20,9 +21,7 @@ func (c *Client) StartOperation(ctx context.Context, req *apipb.StartRequest) (*
 		req = proto.CloneOf(req)
 		req.MutationId = uuid.NewString()
 	}
-	return call(ctx, c.task("start operation"), func(r *replica) method[apipb.StartRequest, apipb.StartResponse] {
-		return r.operations.Start
-	}, req)
+	return call(ctx, c.task("start operation"), apipbconnect.OperationServiceClient.Start, req)
 }
 
 // RetryOperation starts an operation like one that has ended, of those of its jobs that did not
@@ -33,23 +32,17 @@ func (c *Client) RetryOperation(ctx context.Context, req *apipb.RetryOperationRe
 		req = proto.CloneOf(req)
 		req.MutationId = uuid.NewString()
 	}
-	return call(ctx, c.task("retry operation"), func(r *replica) method[apipb.RetryOperationRequest, apipb.RetryOperationResponse] {
-		return r.operations.Retry
-	}, req)
+	return call(ctx, c.task("retry operation"), apipbconnect.OperationServiceClient.Retry, req)
 }
 
 // ListOperations returns operations, latest start first.
 func (c *Client) ListOperations(ctx context.Context, req *apipb.ListOperationsRequest) (*apipb.ListOperationsResponse, error) {
-	return call(ctx, c.task("list operations"), func(r *replica) method[apipb.ListOperationsRequest, apipb.ListOperationsResponse] {
-		return r.operations.List
-	}, req)
+	return call(ctx, c.task("list operations"), apipbconnect.OperationServiceClient.List, req)
 }
 
 // GetOperation returns the operation with an id or alias.
 func (c *Client) GetOperation(ctx context.Context, operation string) (*apipb.Operation, error) {
-	res, err := call(ctx, c.task("get operation"), func(r *replica) method[apipb.GetOperationRequest, apipb.GetOperationResponse] {
-		return r.operations.Get
-	}, &apipb.GetOperationRequest{Operation: operation})
+	res, err := call(ctx, c.task("get operation"), apipbconnect.OperationServiceClient.Get, &apipb.GetOperationRequest{Operation: operation})
 	return res.GetOperation(), err
 }
 
@@ -61,9 +54,7 @@ func (c *Client) WaitOperation(ctx context.Context, operation string) (*apipb.Op
 	for {
 		t := c.task("wait for operation")
 		t.longer, t.lasting = c.cfg.Poll, true
-		res, err := call(ctx, t, func(r *replica) method[apipb.WaitOperationRequest, apipb.WaitOperationResponse] {
-			return r.operations.Wait
-		}, req)
+		res, err := call(ctx, t, apipbconnect.OperationServiceClient.Wait, req)
 		switch {
 		case err != nil:
 			return nil, err
@@ -80,9 +71,7 @@ func (c *Client) WaitOperation(ctx context.Context, operation string) (*apipb.Op
 
 // OperationEvents returns the steps of an operation's life.
 func (c *Client) OperationEvents(ctx context.Context, operation string) ([]*apipb.OperationEvent, error) {
-	res, err := call(ctx, c.task("operation events"), func(r *replica) method[apipb.OperationEventsRequest, apipb.OperationEventsResponse] {
-		return r.operations.Events
-	}, &apipb.OperationEventsRequest{Operation: operation})
+	res, err := call(ctx, c.task("operation events"), apipbconnect.OperationServiceClient.Events, &apipb.OperationEventsRequest{Operation: operation})
 	return res.GetEvents(), err
 }
 
@@ -92,29 +81,20 @@ func (c *Client) AbortOperation(ctx context.Context, operation, reason string, i
 	t := c.steer("abort operation", operation, func(op *apipb.Operation) bool {
 		return isState(op, lifecycle.Aborting, lifecycle.Aborted)
 	})
-	_, err := call(ctx, t, func(r *replica) method[apipb.AbortOperationRequest, apipb.AbortOperationResponse] {
-		return r.operations.Abort
-	}, &apipb.AbortOperationRequest{Operation: operation, Reason: reason, InterruptTimeoutMillis: interrupt.Milliseconds()})
-	return err
+	return do(ctx, t, apipbconnect.OperationServiceClient.Abort, &apipb.AbortOperationRequest{Operation: operation, Reason: reason, InterruptTimeoutMillis: interrupt.Milliseconds()})
 }
 
 // SuspendOperation starts no more jobs of an operation, and ends those that run
 // when abortJobs is set.
 func (c *Client) SuspendOperation(ctx context.Context, operation string, abortJobs bool) error {
 	t := c.steer("suspend operation", operation, (*apipb.Operation).GetSuspended)
-	_, err := call(ctx, t, func(r *replica) method[apipb.SuspendOperationRequest, apipb.SuspendOperationResponse] {
-		return r.operations.Suspend
-	}, &apipb.SuspendOperationRequest{Operation: operation, AbortRunningJobs: abortJobs})
-	return err
+	return do(ctx, t, apipbconnect.OperationServiceClient.Suspend, &apipb.SuspendOperationRequest{Operation: operation, AbortRunningJobs: abortJobs})
 }
 
 // ResumeOperation lets a suspended operation go on.
 func (c *Client) ResumeOperation(ctx context.Context, operation string) error {
 	t := c.steer("resume operation", operation, func(op *apipb.Operation) bool { return !op.GetSuspended() })
-	_, err := call(ctx, t, func(r *replica) method[apipb.ResumeOperationRequest, apipb.ResumeOperationResponse] {
-		return r.operations.Resume
-	}, &apipb.ResumeOperationRequest{Operation: operation})
-	return err
+	return do(ctx, t, apipbconnect.OperationServiceClient.Resume, &apipb.ResumeOperationRequest{Operation: operation})
 }
 
 // CompleteOperation ends an operation well, with what has been done.
@@ -122,10 +102,7 @@ func (c *Client) CompleteOperation(ctx context.Context, operation string) error 
 	t := c.steer("complete operation", operation, func(op *apipb.Operation) bool {
 		return isState(op, lifecycle.Completing, lifecycle.Completed)
 	})
-	_, err := call(ctx, t, func(r *replica) method[apipb.CompleteOperationRequest, apipb.CompleteOperationResponse] {
-		return r.operations.Complete
-	}, &apipb.CompleteOperationRequest{Operation: operation})
-	return err
+	return do(ctx, t, apipbconnect.OperationServiceClient.Complete, &apipb.CompleteOperationRequest{Operation: operation})
 }
 
 // steer returns the task of a change after which the operation is as wanted.

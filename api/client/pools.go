@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"weir/messages/apipb"
+	"weir/messages/apipb/apipbconnect"
 	"weir/scheduling"
 	"weir/scheduling/option"
 	"weir/scheduling/pooltree"
@@ -15,31 +16,23 @@ import (
 // ListPools returns the pools of a tree, parents before children; no name is that of
 // the default tree.
 func (c *Client) ListPools(ctx context.Context, tree string) (*apipb.ListPoolsResponse, error) {
-	return call(ctx, c.task("list pools"), func(r *replica) method[apipb.ListPoolsRequest, apipb.ListPoolsResponse] {
-		return r.pools.List
-	}, &apipb.ListPoolsRequest{Tree: tree})
+	return call(ctx, c.task("list pools"), apipbconnect.PoolServiceClient.List, &apipb.ListPoolsRequest{Tree: tree})
 }
 
 // GetPool returns a pool and the revision of its tree.
 func (c *Client) GetPool(ctx context.Context, tree, name string) (*apipb.GetPoolResponse, error) {
-	return call(ctx, c.task("get pool"), func(r *replica) method[apipb.GetPoolRequest, apipb.GetPoolResponse] {
-		return r.pools.Get
-	}, &apipb.GetPoolRequest{Tree: tree, Name: name})
+	return call(ctx, c.task("get pool"), apipbconnect.PoolServiceClient.Get, &apipb.GetPoolRequest{Tree: tree, Name: name})
 }
 
 // PoolHistory returns what a pool was over time.
 func (c *Client) PoolHistory(ctx context.Context, req *apipb.PoolHistoryRequest) (*apipb.PoolHistoryResponse, error) {
-	return call(ctx, c.task("show history of pool"), func(r *replica) method[apipb.PoolHistoryRequest, apipb.PoolHistoryResponse] {
-		return r.pools.History
-	}, req)
+	return call(ctx, c.task("show history of pool"), apipbconnect.PoolServiceClient.History, req)
 }
 
 // PoolLedger returns what work was lost in the pools of a tree, or in a pool and those
 // below it, by pool and cause.
 func (c *Client) PoolLedger(ctx context.Context, tree, pool string) (*apipb.LedgerResponse, error) {
-	return call(ctx, c.task("show ledger"), func(r *replica) method[apipb.LedgerRequest, apipb.LedgerResponse] {
-		return r.pools.Ledger
-	}, &apipb.LedgerRequest{Tree: tree, Pool: pool})
+	return call(ctx, c.task("show ledger"), apipbconnect.PoolServiceClient.Ledger, &apipb.LedgerRequest{Tree: tree, Pool: pool})
 }
 
 // CreatePool makes a pool and returns the revision of its tree.
@@ -63,9 +56,7 @@ func (c *Client) EditTree(ctx context.Context, req *apipb.EditTreeRequest) (*api
 		seen = now
 		return true
 	}
-	res, err := call(ctx, t, func(r *replica) method[apipb.EditTreeRequest, apipb.EditTreeResponse] {
-		return r.pools.Edit
-	}, req)
+	res, err := call(ctx, t, apipbconnect.PoolServiceClient.Edit, req)
 	if err == nil && seen != nil {
 		res.Revision, res.Tree = seen.GetRevision(), seen.GetTree()
 	}

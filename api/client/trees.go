@@ -6,21 +6,18 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"weir/messages/apipb"
+	"weir/messages/apipb/apipbconnect"
 	"weir/scheduling/pooltree"
 )
 
 // ListTrees returns all pool trees by name.
 func (c *Client) ListTrees(ctx context.Context) (*apipb.ListTreesResponse, error) {
-	return call(ctx, c.task("list pool trees"), func(r *replica) method[apipb.ListTreesRequest, apipb.ListTreesResponse] {
-		return r.trees.List
-	}, &apipb.ListTreesRequest{})
+	return call(ctx, c.task("list pool trees"), apipbconnect.TreeServiceClient.List, &apipb.ListTreesRequest{})
 }
 
 // GetTree returns a pool tree; no name is that of the default tree.
 func (c *Client) GetTree(ctx context.Context, tree string) (*apipb.Tree, error) {
-	res, err := call(ctx, c.task("get pool tree"), func(r *replica) method[apipb.GetTreeRequest, apipb.GetTreeResponse] {
-		return r.trees.Get
-	}, &apipb.GetTreeRequest{Tree: tree})
+	res, err := call(ctx, c.task("get pool tree"), apipbconnect.TreeServiceClient.Get, &apipb.GetTreeRequest{Tree: tree})
 	return res.GetTree(), err
 }
 
@@ -29,9 +26,7 @@ func (c *Client) CreateTree(ctx context.Context, tree string, options *structpb.
 	t := c.treeTask("create pool tree", tree, func(now *apipb.Tree) bool {
 		return equal[pooltree.TreeOptions](now.GetOptions(), options)
 	})
-	res, err := call(ctx, t.task, func(r *replica) method[apipb.CreateTreeRequest, apipb.CreateTreeResponse] {
-		return r.trees.Create
-	}, &apipb.CreateTreeRequest{Tree: tree, Options: options})
+	res, err := call(ctx, t.task, apipbconnect.TreeServiceClient.Create, &apipb.CreateTreeRequest{Tree: tree, Options: options})
 	return t.revision(res.GetRevision()), err
 }
 
@@ -40,9 +35,7 @@ func (c *Client) SetTree(ctx context.Context, req *apipb.SetTreeRequest) (revisi
 	t := c.treeTask("set pool tree", req.GetTree(), func(now *apipb.Tree) bool {
 		return holds[pooltree.TreeOptions](now.GetOptions(), req.GetOptions())
 	})
-	res, err := call(ctx, t.task, func(r *replica) method[apipb.SetTreeRequest, apipb.SetTreeResponse] {
-		return r.trees.Set
-	}, req)
+	res, err := call(ctx, t.task, apipbconnect.TreeServiceClient.Set, req)
 	return t.revision(res.GetRevision()), err
 }
 
@@ -53,42 +46,30 @@ func (c *Client) RemoveTree(ctx context.Context, tree string) error {
 		_, err := c.GetTree(ctx, tree)
 		return CodeOf(err) == "unknown_tree"
 	}
-	_, err := call(ctx, t, func(r *replica) method[apipb.RemoveTreeRequest, apipb.RemoveTreeResponse] {
-		return r.trees.Remove
-	}, &apipb.RemoveTreeRequest{Tree: tree})
-	return err
+	return do(ctx, t, apipbconnect.TreeServiceClient.Remove, &apipb.RemoveTreeRequest{Tree: tree})
 }
 
 // SetDefaultTree names the tree of operations that name none.
 func (c *Client) SetDefaultTree(ctx context.Context, tree string) error {
 	t := c.treeTask("set default pool tree", tree, (*apipb.Tree).GetDefault)
-	_, err := call(ctx, t.task, func(r *replica) method[apipb.SetDefaultTreeRequest, apipb.SetDefaultTreeResponse] {
-		return r.trees.SetDefault
-	}, &apipb.SetDefaultTreeRequest{Tree: tree})
-	return err
+	return do(ctx, t.task, apipbconnect.TreeServiceClient.SetDefault, &apipb.SetDefaultTreeRequest{Tree: tree})
 }
 
 // SnapshotTree returns all that fair shares in a tree follow from.
 func (c *Client) SnapshotTree(ctx context.Context, tree string) (*apipb.SnapshotResponse, error) {
-	return call(ctx, c.task("snapshot pool tree"), func(r *replica) method[apipb.SnapshotRequest, apipb.SnapshotResponse] {
-		return r.trees.Snapshot
-	}, &apipb.SnapshotRequest{Tree: tree})
+	return call(ctx, c.task("snapshot pool tree"), apipbconnect.TreeServiceClient.Snapshot, &apipb.SnapshotRequest{Tree: tree})
 }
 
 // Attribute returns what is at a path of attributes.
 func (c *Client) Attribute(ctx context.Context, path string) (*structpb.Value, error) {
-	res, err := call(ctx, c.task("get attribute"), func(r *replica) method[apipb.GetAttributeRequest, apipb.GetAttributeResponse] {
-		return r.attributes.Get
-	}, &apipb.GetAttributeRequest{Path: path})
+	res, err := call(ctx, c.task("get attribute"), apipbconnect.AttributeServiceClient.Get, &apipb.GetAttributeRequest{Path: path})
 	return res.GetValue(), err
 }
 
 // UpdateOperation changes what holds for an operation while it is in progress.
 func (c *Client) UpdateOperation(ctx context.Context, req *apipb.UpdateOperationRequest) (*apipb.UpdateOperationResponse, error) {
 	t := c.steer("update operation", req.GetOperation(), func(op *apipb.Operation) bool { return updated(op, req.GetChanges()) })
-	return call(ctx, t, func(r *replica) method[apipb.UpdateOperationRequest, apipb.UpdateOperationResponse] {
-		return r.operations.Update
-	}, req)
+	return call(ctx, t, apipbconnect.OperationServiceClient.Update, req)
 }
 
 // updated reports whether an operation is as changes leave it.

@@ -10,10 +10,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"weir/messages/apipb"
+	"weir/messages/apipb/apipbconnect"
 )
-
-// errStopped ends a watch that its reader has left.
-var errStopped = errors.New("stopped")
 
 // WatchOperation yields the operation now and whenever it has changed, until it
 // has ended. It goes on at another replica when one is lost, as WaitOperation does;
@@ -22,22 +20,20 @@ func (c *Client) WatchOperation(ctx context.Context, operation string) iter.Seq2
 	return func(yield func(*apipb.Operation, error) bool) {
 		var last *apipb.Operation
 		w := &watch[apipb.WatchOperationResponse]{c: c, what: "watch operation"}
-		w.open = func(ctx context.Context, r *replica) (*connect.ServerStreamForClient[apipb.WatchOperationResponse], error) {
-			return r.operations.Watch(ctx, connect.NewRequest(&apipb.WatchOperationRequest{Operation: operation}))
+		w.open = func(ctx context.Context, r replica) (*connect.ServerStreamForClient[apipb.WatchOperationResponse], error) {
+			return service[apipbconnect.OperationServiceClient](r).Watch(ctx, connect.NewRequest(&apipb.WatchOperationRequest{Operation: operation}))
 		}
 		w.take = func(m *apipb.WatchOperationResponse) (over bool, err error) {
 			op := m.GetOperation()
 			// An alias may go on to another operation.
 			operation = op.GetId()
-			if last == nil || !proto.Equal(last, op) {
-				last = proto.CloneOf(op)
-				if !yield(op, nil) {
-					return true, errStopped
-				}
+			if last != nil && proto.Equal(last, op) {
+				return ended(op), nil
 			}
-			return ended(op), nil
+			last = proto.CloneOf(op)
+			return !yield(op, nil) || ended(op), nil
 		}
-		if err := w.run(ctx); err != nil && !errors.Is(err, errStopped) {
+		if err := w.run(ctx); err != nil {
 			yield(nil, err)
 		}
 	}
@@ -48,8 +44,8 @@ type watch[T any] struct {
 	c    *Client
 	what string
 	// open begins the stream at a replica; take takes what it says, and reports whether
-	// that was the last of it. An error before the last ends the stream, and not the watch.
-	open func(ctx context.Context, r *replica) (*connect.ServerStreamForClient[T], error)
+	// no more is wanted of it. An error before the last ends the stream, and not the watch.
+	open func(ctx context.Context, r replica) (*connect.ServerStreamForClient[T], error)
 	take func(*T) (over bool, err error)
 }
 
