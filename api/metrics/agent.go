@@ -19,83 +19,54 @@ type Station interface {
 func NewAgent(version string, of Station) http.Handler { return handler(agentRegistry(version, of)) }
 
 func agentRegistry(version string, of Station) *prometheus.Registry {
-	return registry(version, agentPart(of), remotePart(func() remoteStats { return of.Stats().Remote }))
+	return registry(version, func(s sink) {
+		stats := of.Stats()
+		s.agent(stats.Agent)
+		s.remote(stats.Remote)
+	})
 }
 
-var (
-	agentRegistered   = gauge("agent_registered", "1 once a leader has registered the agent, otherwise 0.")
-	agentLease        = gauge("agent_lease_left_seconds", "How long the node may keep running without contact with a leader.")
-	agentSent         = counter("agent_heartbeats_sent_total", "Heartbeats and registrations sent.")
-	agentAcknowledged = counter("agent_heartbeats_acknowledged_total", "Heartbeats and registrations that renewed the lease.")
-	agentRefused      = counter("agent_plans_refused_total", "Plans rejected: from stale leaders, or over capacity.")
-	agentStarts       = counter("agent_job_starts_total", "Job starts, by outcome: started or failed.", "outcome")
-	agentEnded        = counter("agent_jobs_ended_total", "Jobs that ended and were acknowledged, by state and abort reason.", "state", "reason")
-	agentStages       = counter("agent_job_stages_total", "Stages that jobs passed on the node.", "stage")
-	agentStageSeconds = counter("agent_job_stage_seconds_total", "Total time of jobs in these stages.", "stage")
-	agentJobs         = gauge("agent_jobs", "Jobs that the node holds, by phase.", "phase")
-	agentMemory       = gauge("agent_jobs_memory_bytes", "Memory used by the node's jobs and their proxies.")
-	agentReserved     = gauge("agent_jobs_memory_reserved_bytes", "Memory of the node reserved for its jobs.")
-	agentMemoryLimit  = gauge("agent_memory_limit_bytes", "Memory of the node available for jobs.")
-	agentFiles        = gauge("agent_file_cache_files", "Files in the file cache.")
-	agentFileBytes    = gauge("agent_file_cache_bytes", "Size of the file cache.")
-	agentFileLimit    = gauge("agent_file_cache_limit_bytes", "Size limit of the file cache.")
-	agentPlaced       = counter("agent_file_cache_placed_total", "Files given to jobs: hit, already cached, or miss, fetched.", "outcome")
-	agentForgotten    = counter("agent_file_cache_dropped_total", "Files removed from the cache: evicted for lack of space, or damaged.", "reason")
-	agentOutput       = counter("agent_job_output_bytes_total", "Output that ended jobs wrote, by stream.", "stream")
-	agentDropped      = counter("agent_job_output_dropped_bytes_total", "Output of ended jobs beyond what is kept.")
-	agentDiskFull     = gauge("agent_disk_full", "1 while the agent accepts no new jobs for lack of disk space, otherwise 0.")
-	journalRecords    = counter("agent_journal_records_total", "Records written to the journal.")
-	journalBytes      = counter("agent_journal_bytes_total", "Bytes of those records.")
-	journalRewrites   = counter("agent_journal_rewrites_total", "Rewrites of the journal that drop finished jobs.")
-	journalSyncs      = histogram("agent_journal_fsync_seconds", "How long the disk took to write a batch of records.")
-)
-
-func agentPart(of Station) part {
-	families := []family{
-		agentRegistered, agentLease, agentSent, agentAcknowledged, agentRefused, agentStarts, agentEnded, agentStages, agentStageSeconds,
-		agentJobs, agentMemory, agentReserved, agentMemoryLimit, agentFiles, agentFileBytes, agentFileLimit, agentPlaced, agentForgotten,
-		agentOutput, agentDropped, agentDiskFull, journalRecords, journalBytes, journalRewrites, journalSyncs,
+// agent shows a node and its jobs.
+func (s sink) agent(stats agent.Stats) {
+	flag(s, "agent_registered", "1 once a leader has registered the agent, otherwise 0.", stats.Registered)
+	gauge(s, "agent_lease_left_seconds", "How long the node may keep running without contact with a leader.", stats.LeaseLeft)
+	counter(s, "agent_heartbeats_sent_total", "Heartbeats and registrations sent.", stats.HeartbeatsSent)
+	counter(s, "agent_heartbeats_acknowledged_total", "Heartbeats and registrations that renewed the lease.", stats.HeartbeatsAcknowledged)
+	counter(s, "agent_plans_refused_total", "Plans rejected: from stale leaders, or over capacity.", stats.PlansRefused)
+	counters(s, "agent_job_starts_total", "Job starts, by outcome: started or failed.", "outcome",
+		map[string]uint64{"started": stats.Starts, "failed": stats.StartsFailed})
+	for end, count := range stats.Ended {
+		counter(s, "agent_jobs_ended_total", "Jobs that ended and were acknowledged, by state and abort reason.",
+			count, labels{"state": end.State, "reason": end.Reason})
 	}
-	return part{families, func(s sink) {
-		stats := of.Stats().Agent
-		s.flag(agentRegistered, stats.Registered)
-		s.put(agentLease, stats.LeaseLeft.Seconds())
-		s.put(agentSent, float64(stats.HeartbeatsSent))
-		s.put(agentAcknowledged, float64(stats.HeartbeatsAcknowledged))
-		s.put(agentRefused, float64(stats.PlansRefused))
-		s.put(agentStarts, float64(stats.Starts), "started")
-		s.put(agentStarts, float64(stats.StartsFailed), "failed")
-		for end, count := range stats.Ended {
-			s.put(agentEnded, float64(count), end.State, end.Reason)
-		}
-		for _, stage := range agent.Stages() {
-			s.put(agentStages, float64(stats.Stages[stage].Jobs), stage.String())
-			s.put(agentStageSeconds, stats.Stages[stage].Took.Seconds(), stage.String())
-		}
-		for _, phase := range actorpb.Phases() {
-			s.put(agentJobs, float64(stats.Jobs[phase]), phase)
-		}
-		s.put(agentMemory, float64(stats.MemoryUsed))
-		s.put(agentReserved, float64(stats.MemoryReserved))
-		s.put(agentMemoryLimit, float64(stats.MemoryLimit))
-		s.put(agentFiles, float64(stats.Files.Files))
-		s.put(agentFileBytes, float64(stats.Files.Bytes))
-		s.put(agentFileLimit, float64(stats.Files.Limit))
-		s.put(agentPlaced, float64(stats.Files.Hits), "hit")
-		s.put(agentPlaced, float64(stats.Files.Misses), "miss")
-		s.put(agentForgotten, float64(stats.Files.Evicted), "evicted")
-		s.put(agentForgotten, float64(stats.Files.Damaged), "damaged")
-		s.put(agentOutput, float64(stats.Output.Stdout), "stdout")
-		s.put(agentOutput, float64(stats.Output.Stderr), "stderr")
-		s.put(agentDropped, float64(stats.Output.Dropped))
-		s.flag(agentDiskFull, stats.DiskFull)
-		s.put(journalRecords, float64(stats.Journal.Records))
-		s.put(journalBytes, float64(stats.Journal.Bytes))
-		s.put(journalRewrites, float64(stats.Journal.Rewrites))
-		buckets := make(map[float64]uint64, len(stats.Journal.Syncs))
-		for bound, count := range stats.Journal.Syncs {
-			buckets[bound.Seconds()] = count
-		}
-		s <- prometheus.MustNewConstHistogram(journalSyncs.desc, stats.Journal.SyncCount, stats.Journal.SyncTotal.Seconds(), buckets)
-	}}
+	for _, stage := range agent.Stages() {
+		counter(s, "agent_job_stages_total", "Stages that jobs passed on the node.", stats.Stages[stage].Jobs, labels{"stage": stage.String()})
+		counter(s, "agent_job_stage_seconds_total", "Total time of jobs in these stages.", stats.Stages[stage].Took, labels{"stage": stage.String()})
+	}
+	for _, phase := range actorpb.Phases() {
+		gauge(s, "agent_jobs", "Jobs that the node holds, by phase.", stats.Jobs[phase], labels{"phase": phase})
+	}
+	gauge(s, "agent_jobs_memory_bytes", "Memory used by the node's jobs and their proxies.", stats.MemoryUsed)
+	gauge(s, "agent_jobs_memory_reserved_bytes", "Memory of the node reserved for its jobs.", stats.MemoryReserved)
+	gauge(s, "agent_memory_limit_bytes", "Memory of the node available for jobs.", stats.MemoryLimit)
+	gauge(s, "agent_file_cache_files", "Files in the file cache.", stats.Files.Files)
+	gauge(s, "agent_file_cache_bytes", "Size of the file cache.", stats.Files.Bytes)
+	gauge(s, "agent_file_cache_limit_bytes", "Size limit of the file cache.", stats.Files.Limit)
+	counters(s, "agent_file_cache_placed_total", "Files given to jobs: hit, already cached, or miss, fetched.", "outcome",
+		map[string]uint64{"hit": stats.Files.Hits, "miss": stats.Files.Misses})
+	counters(s, "agent_file_cache_dropped_total", "Files removed from the cache: evicted for lack of space, or damaged.", "reason",
+		map[string]uint64{"evicted": stats.Files.Evicted, "damaged": stats.Files.Damaged})
+	counters(s, "agent_job_output_bytes_total", "Output that ended jobs wrote, by stream.", "stream",
+		map[string]int64{"stdout": stats.Output.Stdout, "stderr": stats.Output.Stderr})
+	counter(s, "agent_job_output_dropped_bytes_total", "Output of ended jobs beyond what is kept.", stats.Output.Dropped)
+	flag(s, "agent_disk_full", "1 while the agent accepts no new jobs for lack of disk space, otherwise 0.", stats.DiskFull)
+	counter(s, "agent_journal_records_total", "Records written to the journal.", stats.Journal.Records)
+	counter(s, "agent_journal_bytes_total", "Bytes of those records.", stats.Journal.Bytes)
+	counter(s, "agent_journal_rewrites_total", "Rewrites of the journal that drop finished jobs.", stats.Journal.Rewrites)
+	buckets := make(map[float64]uint64, len(stats.Journal.Syncs))
+	for bound, count := range stats.Journal.Syncs {
+		buckets[bound.Seconds()] = count
+	}
+	histogram(s, "agent_journal_fsync_seconds", "How long the disk took to write a batch of records.",
+		stats.Journal.SyncCount, stats.Journal.SyncTotal.Seconds(), buckets)
 }

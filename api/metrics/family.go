@@ -2,72 +2,93 @@ package metrics
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// family is all metrics of one name.
-type family struct {
-	desc *prometheus.Desc
-	kind prometheus.ValueType
-}
-
-func gauge(name, help string, labels ...string) family {
-	return family{prometheus.NewDesc("weir_"+name, help, labels, nil), prometheus.GaugeValue}
-}
-
-func counter(name, help string, labels ...string) family {
-	return family{prometheus.NewDesc("weir_"+name, help, labels, nil), prometheus.CounterValue}
-}
-
-// histogram is a family that is not put together from single values.
-func histogram(name, help string) family {
-	return family{prometheus.NewDesc("weir_"+name, help, nil, nil), prometheus.UntypedValue}
-}
-
-// sink takes metrics while they are collected.
+// sink takes metrics while they are collected. Its methods are the parts of a process.
 type sink chan<- prometheus.Metric
 
-// put adds a metric; labels are the values of the family's, in its order.
-func (s sink) put(f family, value float64, labels ...string) {
-	s <- prometheus.MustNewConstMetric(f.desc, f.kind, value, labels...)
+// labels are those of a metric, with their values.
+type labels = prometheus.Labels
+
+// figure is what a metric can show. A time is shown in seconds.
+type figure interface {
+	~int | ~int64 | ~uint64 | ~float64
+}
+
+// gauge adds a metric that goes up and down.
+func gauge[F figure](s sink, name, help string, value F, of ...labels) {
+	put(s, prometheus.GaugeValue, name, help, value, of)
+}
+
+// counter adds a metric that only grows.
+func counter[F figure](s sink, name, help string, value F, of ...labels) {
+	put(s, prometheus.CounterValue, name, help, value, of)
+}
+
+// gauges adds a gauge for each value of a label.
+func gauges[F figure](s sink, name, help, label string, values map[string]F) {
+	for value, number := range values {
+		gauge(s, name, help, number, labels{label: value})
+	}
+}
+
+// counters adds a counter for each value of a label.
+func counters[F figure](s sink, name, help, label string, values map[string]F) {
+	for value, number := range values {
+		counter(s, name, help, number, labels{label: value})
+	}
 }
 
 // flag adds a metric that is 1 or 0.
-func (s sink) flag(f family, on bool, labels ...string) {
-	value := 0.0
+func flag(s sink, name, help string, on bool) {
+	value := 0
 	if on {
 		value = 1
 	}
-	s.put(f, value, labels...)
+	gauge(s, name, help, value)
 }
 
-// part collects the metrics of one part of a process.
-type part struct {
-	families []family
-	collect  func(sink)
+func put[F figure](s sink, kind prometheus.ValueType, name, help string, value F, of []labels) {
+	number := float64(value)
+	if took, ok := any(value).(time.Duration); ok {
+		number = took.Seconds()
+	}
+	s <- prometheus.MustNewConstMetric(describe(name, help, of...), kind, number)
 }
+
+// histogram adds the sum and the count of values, and how many were at most so much.
+func histogram(s sink, name, help string, count uint64, sum float64, upTo map[float64]uint64) {
+	s <- prometheus.MustNewConstHistogram(describe(name, help), count, sum, upTo)
+}
+
+func describe(name, help string, of ...labels) *prometheus.Desc {
+	var all labels
+	if len(of) > 0 {
+		all = of[0]
+	}
+	return prometheus.NewDesc("weir_"+name, help, nil, all)
+}
+
+// collector collects the metrics of a process. They are described by what they are.
+type collector func(sink)
 
 // Describe implements prometheus.Collector.
-func (p part) Describe(descs chan<- *prometheus.Desc) {
-	for _, f := range p.families {
-		descs <- f.desc
-	}
-}
+func (c collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
-func (p part) Collect(metrics chan<- prometheus.Metric) { p.collect(metrics) }
+func (c collector) Collect(metrics chan<- prometheus.Metric) { c(metrics) }
 
-var buildInfo = gauge("build_info", "The running version, always 1.", "version")
-
-// registry returns a registry with the parts, and with what every process has.
-func registry(version string, parts ...prometheus.Collector) *prometheus.Registry {
+// registry returns a registry with what all processes have, and with what one has of its own.
+func registry(version string, collect collector, more ...prometheus.Collector) *prometheus.Registry {
 	r := prometheus.NewRegistry()
-	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		part{[]family{buildInfo}, func(s sink) { s.put(buildInfo, 1, version) }})
-	r.MustRegister(parts...)
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collect)
+	r.MustRegister(collector(func(s sink) { gauge(s, "build_info", "The running version, always 1.", 1, labels{"version": version}) }))
+	r.MustRegister(more...)
 	return r
 }
 

@@ -52,11 +52,19 @@ type ReplicaConfig struct {
 func NewReplica(cfg ReplicaConfig) http.Handler { return handler(replicaRegistry(cfg)) }
 
 func replicaRegistry(cfg ReplicaConfig) *prometheus.Registry {
-	return registry(cfg.Version,
-		raftPart(cfg.Store), statePart(cfg.Store), wastePart(cfg.Store), memoryPart(cfg.Store), leaderPart(cfg.Actors), gatewayPart(cfg.Actors),
-		remotePart(func() remoteStats { return cfg.Actors.Stats().Remote }), gossipPart(cfg.Gossip), apiPart(cfg.API),
-		cfg.Calls.total, cfg.Calls.duration,
-	)
+	return registry(cfg.Version, func(s sink) {
+		stats := cfg.Store.Stats()
+		s.raft(stats)
+		s.state(cfg.Store)
+		s.waste(cfg.Store)
+		s.memory(stats.Tally, cfg.Store)
+		acting := cfg.Actors.Stats()
+		s.leader(acting, cfg.Actors)
+		s.gateway(acting.Gateway)
+		s.remote(acting.Remote)
+		gauge(s, "gossip_members", "Replicas alive according to gossip, including this one.", len(cfg.Gossip.Members()))
+		s.api(cfg.API.Stats())
+	}, cfg.Calls.total, cfg.Calls.duration)
 }
 
 // Calls counts the calls of the API and measures how long they take.
@@ -84,23 +92,10 @@ func (c *Calls) Observe(procedure, code string, took time.Duration) {
 	c.duration.WithLabelValues(procedure).Observe(took.Seconds())
 }
 
-var (
-	apiInFlight = gauge("api_calls_in_flight", "Calls of the public API in progress, by kind: call, or wait for an operation.", "kind")
-	apiLimit    = gauge("api_calls_limit", "Limit of concurrent calls of the public API, by kind.", "kind")
-)
-
-func apiPart(of API) part {
-	return part{[]family{apiInFlight, apiLimit}, func(s sink) {
-		stats := of.Stats()
-		s.put(apiInFlight, float64(stats.Calls), "call")
-		s.put(apiInFlight, float64(stats.Watches), "wait")
-		s.put(apiLimit, float64(stats.CallsLimit), "call")
-		s.put(apiLimit, float64(stats.WatchesLimit), "wait")
-	}}
-}
-
-var gossipMembers = gauge("gossip_members", "Replicas alive according to gossip, including this one.")
-
-func gossipPart(of Gossip) part {
-	return part{[]family{gossipMembers}, func(s sink) { s.put(gossipMembers, float64(len(of.Members()))) }}
+// api shows the calls under way.
+func (s sink) api(stats api.Stats) {
+	gauges(s, "api_calls_in_flight", "Calls of the public API in progress, by kind: call, or wait for an operation.", "kind",
+		map[string]int{"call": stats.Calls, "wait": stats.Watches})
+	gauges(s, "api_calls_limit", "Limit of concurrent calls of the public API, by kind.", "kind",
+		map[string]int{"call": stats.CallsLimit, "wait": stats.WatchesLimit})
 }

@@ -1,40 +1,38 @@
 package metrics
 
 import (
+	"maps"
+
 	"weir/messages/statepb"
 	"weir/raftstore"
 	"weir/raftstore/state"
 	"weir/scheduling/resource"
 )
 
-var (
-	wastedSeconds = counter("wasted_resource_seconds_total",
-		"Work lost to aborted jobs: the resources they held times how long they ran, by pool, cause and resource; cores and bytes. Ephemeral pools are counted as one.",
-		"tree", "pool", "cause", "resource")
-	wastedJobs = counter("wasted_jobs_total", "Aborted jobs that lost their work, by pool and cause.", "tree", "pool", "cause")
-	savedJobs  = counter("saved_jobs_total", "Jobs that stopped by themselves when asked and lost nothing, by pool and cause.", "tree", "pool", "cause")
-)
-
 // wasteKey is what the ledger is summed up by.
 type wasteKey struct{ tree, pool, cause string }
 
-// wastePart shows the ledgers of all trees.
-func wastePart(of Store) part {
-	return part{[]family{wastedSeconds, wastedJobs, savedJobs}, func(s sink) {
-		for key, w := range wasteOf(of) {
-			for kind, seconds := range map[resource.Kind]float64{
-				resource.UserSlots: w.UserSlotSeconds, resource.CPU: w.CpuCoreSeconds, resource.GPU: w.GpuSeconds,
-				resource.Memory: w.MemoryByteSeconds, resource.Network: w.NetworkSeconds,
-			} {
-				if seconds > 0 {
-					s.put(wastedSeconds, seconds, key.tree, key.pool, key.cause, kind.String())
-				}
+// waste shows the ledgers of all trees.
+func (s sink) waste(of Store) {
+	for key, w := range wasteOf(of) {
+		of := labels{"tree": key.tree, "pool": key.pool, "cause": key.cause}
+		for kind, seconds := range map[resource.Kind]float64{
+			resource.UserSlots: w.UserSlotSeconds, resource.CPU: w.CpuCoreSeconds, resource.GPU: w.GpuSeconds,
+			resource.Memory: w.MemoryByteSeconds, resource.Network: w.NetworkSeconds,
+		} {
+			if seconds > 0 {
+				ofKind := maps.Clone(of)
+				ofKind["resource"] = kind.String()
+				counter(s, "wasted_resource_seconds_total", wastedHelp, seconds, ofKind)
 			}
-			s.put(wastedJobs, float64(w.Jobs), key.tree, key.pool, key.cause)
-			s.put(savedJobs, float64(w.SavedJobs), key.tree, key.pool, key.cause)
 		}
-	}}
+		counter(s, "wasted_jobs_total", "Aborted jobs that lost their work, by pool and cause.", w.Jobs, of)
+		counter(s, "saved_jobs_total", "Jobs that stopped by themselves when asked and lost nothing, by pool and cause.", w.SavedJobs, of)
+	}
 }
+
+const wastedHelp = "Work lost to aborted jobs: the resources they held times how long they ran, by pool, cause and resource; cores and bytes. " +
+	"Ephemeral pools are counted as one."
 
 // wasteOf sums up the ledgers.
 func wasteOf(of Store) map[wasteKey]*statepb.Waste {
