@@ -1,7 +1,5 @@
 package lifecycle
 
-import "fmt"
-
 // AbortReason says why the system or a user ended a job. Numbers and names are
 // those of J.4.3 and are on disk: never change or reuse one.
 type AbortReason uint16
@@ -53,56 +51,34 @@ const (
 	AbortOperationIncarnationChanged AbortReason = 55
 )
 
-// abortReasons is sorted by number.
-var abortReasons = []struct {
-	reason AbortReason
-	name   string
-}{
-	{NotAborted, "none"},
-	{AbortScheduler, "scheduler"},
-	{AbortResourceOverdraft, "resource_overdraft"},
-	{AbortOther, "other"},
-	{AbortPreemption, "preemption"},
-	{AbortUserRequest, "user_request"},
-	{AbortNodeOffline, "node_offline"},
-	{AbortGetSpecFailed, "get_spec_failed"},
-	{AbortRevivalConfirmationTimeout, "revival_confirmation_timeout"},
-	{AbortOperationFailed, "operation_failed"},
-	{AbortDisappearedFromNode, "disappeared_from_node"},
-	{AbortUnconfirmed, "unconfirmed"},
-	{AbortOperationSuspended, "operation_suspended"},
-	{AbortJobProxyFailed, "job_proxy_failed"},
-	{AbortInterruptionTimeout, "interruption_timeout"},
-	{AbortNodeResourceOvercommit, "node_resource_overcommit"},
-	{AbortOperationCompleted, "operation_completed"},
-	{AbortOperationAborted, "operation_aborted"},
-	{AbortInterruptionUnsupported, "interruption_unsupported"},
-	{AbortOperationIncarnationChanged, "operation_incarnation_changed"},
+// abortReasons is by number.
+var abortReasons = []string{
+	NotAborted:                       "none",
+	AbortScheduler:                   "scheduler",
+	AbortResourceOverdraft:           "resource_overdraft",
+	AbortOther:                       "other",
+	AbortPreemption:                  "preemption",
+	AbortUserRequest:                 "user_request",
+	AbortNodeOffline:                 "node_offline",
+	AbortGetSpecFailed:               "get_spec_failed",
+	AbortRevivalConfirmationTimeout:  "revival_confirmation_timeout",
+	AbortOperationFailed:             "operation_failed",
+	AbortDisappearedFromNode:         "disappeared_from_node",
+	AbortUnconfirmed:                 "unconfirmed",
+	AbortOperationSuspended:          "operation_suspended",
+	AbortJobProxyFailed:              "job_proxy_failed",
+	AbortInterruptionTimeout:         "interruption_timeout",
+	AbortNodeResourceOvercommit:      "node_resource_overcommit",
+	AbortOperationCompleted:          "operation_completed",
+	AbortOperationAborted:            "operation_aborted",
+	AbortInterruptionUnsupported:     "interruption_unsupported",
+	AbortOperationIncarnationChanged: "operation_incarnation_changed",
 }
 
 // String returns the name of the reason in the API, such as "node_offline".
-func (r AbortReason) String() string {
-	if name, ok := r.name(); ok {
-		return name
-	}
-	return fmt.Sprintf("lifecycle.AbortReason(%d)", uint16(r))
-}
+func (r AbortReason) String() string { return nameOf(abortReasons, r) }
 
 // ParseAbortReason returns the reason with this name.
 func ParseAbortReason(name string) (AbortReason, error) {
-	for _, known := range abortReasons {
-		if known.name == name {
-			return known.reason, nil
-		}
-	}
-	return NotAborted, fmt.Errorf("unknown abort reason %q", name)
-}
-
-func (r AbortReason) name() (string, bool) {
-	for _, known := range abortReasons {
-		if known.reason == r {
-			return known.name, true
-		}
-	}
-	return "", false
+	return numberOf[AbortReason](abortReasons, name, "abort reason")
 }

@@ -1,7 +1,5 @@
 package lifecycle
 
-import "fmt"
-
 // Code is the number of an error that callers can act upon (J.4). Codes are
 // part of the API: never change or reuse one.
 type Code uint16
@@ -42,30 +40,3 @@ const (
 	// CodeJobsGivenUp: all jobs have ended, and some have failed in all of their attempts.
 	CodeJobsGivenUp Code = 233
 )
-
-var codeNames = map[Code]string{
-	CodeNoSuchOperation:       "no_such_operation",
-	CodeInvalidOperationState: "invalid_operation_state",
-	CodeTooManyOperations:     "too_many_operations",
-	CodeNoSuchJob:             "no_such_job",
-	CodeAgentRevoked:          "agent_revoked",
-	CodeFailedOnJobRestart:    "failed_on_job_restart",
-	CodeInconsistentLocking:   "inconsistent_locking",
-	CodeControllerCrashed:     "controller_crashed",
-	CodeTesting:               "testing",
-	CodePoolTreesUnspecified:  "pool_trees_unspecified",
-	CodeMaxFailedJobs:         "max_failed_jobs",
-	CodeFailedToPrepare:       "failed_to_prepare",
-	CodeTimeLimitExceeded:     "time_limit_exceeded",
-	CodeAbortedByUser:         "aborted_by_user",
-	CodeJobFailed:             "job_failed",
-	CodeJobsGivenUp:           "jobs_given_up",
-}
-
-// String returns the name of the code in the API, such as "max_failed_jobs".
-func (c Code) String() string {
-	if name, ok := codeNames[c]; ok {
-		return name
-	}
-	return fmt.Sprintf("lifecycle.Code(%d)", uint16(c))
-}

@@ -1,7 +1,5 @@
 package lifecycle
 
-import "fmt"
-
 // JobState is where a job stands. Values are on disk: append new ones at the
 // end, never reorder or reuse one.
 type JobState uint8
@@ -22,31 +20,17 @@ const (
 	JobFailed
 	// JobAborted is final: the system or a user ended it. Its cookie runs again.
 	JobAborted
-
-	jobStateCount = iota
 )
 
-var jobStateNames = [jobStateCount]string{
-	"none", "waiting", "running", "aborting", "completed", "failed", "aborted",
-}
+var jobStateNames = []string{"none", "waiting", "running", "aborting", "completed", "failed", "aborted"}
 
 // Terminal reports whether the job has ended.
 func (s JobState) Terminal() bool { return s == JobCompleted || s == JobFailed || s == JobAborted }
 
 // String returns the name of the state in the API, such as "running".
-func (s JobState) String() string {
-	if int(s) >= jobStateCount {
-		return fmt.Sprintf("lifecycle.JobState(%d)", uint8(s))
-	}
-	return jobStateNames[s]
-}
+func (s JobState) String() string { return nameOf(jobStateNames, s) }
 
 // ParseJobState returns the job state with this name.
 func ParseJobState(name string) (JobState, error) {
-	for s, known := range jobStateNames {
-		if known == name {
-			return JobState(s), nil
-		}
-	}
-	return JobNone, fmt.Errorf("unknown job state %q: use one of waiting, running, aborting, completed, failed, aborted", name)
+	return numberOf[JobState](jobStateNames, name, "job state", jobStateNames[JobWaiting:]...)
 }

@@ -1,9 +1,6 @@
 package lifecycle
 
-import (
-	"fmt"
-	"strings"
-)
+import "slices"
 
 // The types of operations.
 const (
@@ -51,7 +48,7 @@ const (
 	stateCount = iota
 )
 
-var stateNames = [stateCount]string{
+var stateNames = []string{
 	None:            "none",
 	Starting:        "starting",
 	WaitingForAgent: "waiting_for_agent",
@@ -90,15 +87,7 @@ var next = [stateCount][]State{
 // CanGo reports whether an operation may go from one state to another. No state
 // goes to itself.
 func CanGo(from, to State) bool {
-	if int(from) >= stateCount {
-		return false
-	}
-	for _, s := range next[from] {
-		if s == to {
-			return true
-		}
-	}
-	return false
+	return from.valid() && slices.Contains(next[from], to)
 }
 
 // States returns every state, None first.
@@ -128,21 +117,11 @@ func (s State) CountsAsRunning() bool {
 }
 
 // String returns the name of the state in the API, such as "waiting_for_agent".
-func (s State) String() string {
-	if !s.valid() {
-		return fmt.Sprintf("lifecycle.State(%d)", uint8(s))
-	}
-	return stateNames[s]
-}
+func (s State) String() string { return nameOf(stateNames, s) }
 
 // ParseState returns the state with this name.
 func ParseState(name string) (State, error) {
-	for s, known := range stateNames {
-		if known == name {
-			return State(s), nil
-		}
-	}
-	return None, fmt.Errorf("unknown operation state %q: use one of %s", name, strings.Join(stateNames[Starting:], ", "))
+	return numberOf[State](stateNames, name, "operation state", stateNames[Starting:]...)
 }
 
 func (s State) valid() bool { return int(s) < stateCount }

@@ -1,10 +1,5 @@
 package lifecycle
 
-import (
-	"fmt"
-	"slices"
-)
-
 // PreemptionKind says for which cause a job has to give its resources back (F.12.3).
 // It is kept by its name.
 type PreemptionKind uint8
@@ -34,19 +29,11 @@ var preemptionKinds = []string{
 }
 
 // String returns the name of the kind, such as "aggressive_preemption".
-func (k PreemptionKind) String() string {
-	if int(k) < len(preemptionKinds) {
-		return preemptionKinds[k]
-	}
-	return fmt.Sprintf("lifecycle.PreemptionKind(%d)", uint8(k))
-}
+func (k PreemptionKind) String() string { return nameOf(preemptionKinds, k) }
 
 // ParsePreemptionKind returns the kind with this name.
 func ParsePreemptionKind(name string) (PreemptionKind, error) {
-	if i := slices.Index(preemptionKinds, name); i >= 0 {
-		return PreemptionKind(i), nil
-	}
-	return NotPreempted, fmt.Errorf("unknown kind of preemption %q", name)
+	return numberOf[PreemptionKind](preemptionKinds, name, "kind of preemption")
 }
 
 // Paced reports whether, after a job of a node was preempted like this, others are
