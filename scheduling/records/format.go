@@ -2,7 +2,6 @@ package records
 
 import (
 	"bytes"
-	"fmt"
 
 	"github.com/cespare/xxhash/v2"
 )
@@ -19,19 +18,6 @@ const (
 	// Bytes are not told from each other: what is read is counted in bytes alone.
 	Bytes Format = "bytes"
 )
-
-// Formats lists all formats.
-func Formats() []Format { return []Format{Lines, JSON, Bytes} }
-
-// ParseFormat returns the format of that name.
-func ParseFormat(name string) (Format, error) {
-	for _, format := range Formats() {
-		if string(format) == name {
-			return format, nil
-		}
-	}
-	return "", fmt.Errorf("format %.40q is not known, want one of %v", name, Formats())
-}
 
 // Bordered says whether a file of this format can be cut at certain places only.
 func (f Format) Bordered() bool { return f != Bytes }

@@ -40,18 +40,91 @@ const (
 	afterExponent
 	afterExponentSign
 	inExponent
+
+	// What follows is no expectation, but what a byte does of which it depends on the bytes
+	// before what is expected next.
+	begin
+	end
+	comma
+	beginKey
+	beginString
+	endString
+	beginLiteral
+	letter
+	wrong
 )
 
-// wants are the expectations, for people.
-var wants = [...]string{
-	expectValue: "a value", expectElement: "a value or ]", expectFirstKey: "a key or }", expectKey: "a key in quotes", expectColon: "a colon",
-	afterValue: "a comma or the end of what the value is in",
-	inString:   "a character that needs no escape", inEscape: `one of "\/bfnrtu`,
-	inHex: "a hexadecimal digit", inHex2: "a hexadecimal digit", inHex3: "a hexadecimal digit", inHex4: "a hexadecimal digit",
-	inLiteral: "true, false or null", afterMinus: "a digit", afterZero: "the end of the number 0, a point or an exponent",
-	inInteger: "a digit, or the end of the number", afterPoint: "a digit", inFraction: "a digit, or the end of the number",
-	afterExponent: "a digit or a sign", afterExponentSign: "a digit", inExponent: "a digit, or the end of the number",
+// step is what is expected after one of these bytes.
+type step struct {
+	on string
+	to expect
 }
+
+const (
+	space    = " \t\r\n"
+	nonzero  = "123456789"
+	digits   = "0" + nonzero
+	hexDigit = digits + "abcdefABCDEF"
+)
+
+var (
+	ends   = []step{{space, afterValue}, {",", comma}, {"]}", end}}
+	values = []step{{"{[", begin}, {`"`, beginString}, {"tfn", beginLiteral}, {"-", afterMinus}, {"0", afterZero}, {nonzero, inInteger}}
+)
+
+// rules are, by expectation, what is wanted, for people, and the steps from there.
+var rules = [...]struct {
+	wanted string
+	steps  []step
+}{
+	expectValue:       {"a value", append(values, step{space, expectValue})},
+	expectElement:     {"a value or ]", append(values, step{space, expectElement}, step{"]", end})},
+	expectFirstKey:    {"a key or }", []step{{space, expectFirstKey}, {`"`, beginKey}, {"}", end}}},
+	expectKey:         {"a key in quotes", []step{{space, expectKey}, {`"`, beginKey}}},
+	expectColon:       {"a colon", []step{{space, expectColon}, {":", expectValue}}},
+	afterValue:        {"a comma or the end of what the value is in", ends},
+	inString:          {"a character that needs no escape", []step{{plain(), inString}, {`\`, inEscape}, {`"`, endString}}},
+	inEscape:          {`one of "\/bfnrtu`, []step{{`"\/bfnrt`, inString}, {"u", inHex}}},
+	inHex:             {"a hexadecimal digit", []step{{hexDigit, inHex2}}},
+	inHex2:            {"a hexadecimal digit", []step{{hexDigit, inHex3}}},
+	inHex3:            {"a hexadecimal digit", []step{{hexDigit, inHex4}}},
+	inHex4:            {"a hexadecimal digit", []step{{hexDigit, inString}}},
+	inLiteral:         {"true, false or null", []step{{"aelrsu", letter}}},
+	afterMinus:        {"a digit", []step{{"0", afterZero}, {nonzero, inInteger}}},
+	afterZero:         {"the end of the number 0, a point or an exponent", append(ends, step{".", afterPoint}, step{"eE", afterExponent})},
+	inInteger:         {"a digit, or the end of the number", append(ends, step{digits, inInteger}, step{".", afterPoint}, step{"eE", afterExponent})},
+	afterPoint:        {"a digit", []step{{digits, inFraction}}},
+	inFraction:        {"a digit, or the end of the number", append(ends, step{digits, inFraction}, step{"eE", afterExponent})},
+	afterExponent:     {"a digit or a sign", []step{{"+-", afterExponentSign}, {digits, inExponent}}},
+	afterExponentSign: {"a digit", []step{{digits, inExponent}}},
+	inExponent:        {"a digit, or the end of the number", append(ends, step{digits, inExponent})},
+}
+
+// plain are the bytes that a string may hold as they are and that do not end it.
+func plain() string {
+	var all []byte
+	for b := ' '; b < 256; b++ {
+		if b != '"' && b != '\\' {
+			all = append(all, byte(b))
+		}
+	}
+	return string(all)
+}
+
+// next are the steps by byte.
+var next = func() (next [len(rules)][256]expect) {
+	for now, rule := range rules {
+		for b := range next[now] {
+			next[now][b] = wrong
+		}
+		for _, step := range rule.steps {
+			for _, b := range []byte(step.on) {
+				next[now][b] = step.to
+			}
+		}
+	}
+	return next
+}()
 
 // validator checks that the bytes that it is told are one JSON value, as encoding/json
 // would, but without having to have all of them. The zero validator expects a value.
@@ -71,78 +144,47 @@ type validator struct {
 // reset expects another value.
 func (v *validator) reset() { v.now, v.depth, v.deep = expectValue, 0, false }
 
-// plain are the bytes that a string may hold as they are and that do not end it.
-var plain = func() (plain [256]bool) {
-	for b := range plain {
-		plain[b] = b >= ' ' && b != '"' && b != '\\'
-	}
-	return plain
-}()
-
 // take goes on with some bytes and returns the index of the first that is wrong, or -1.
 func (v *validator) take(part []byte) int {
-	for i := 0; i < len(part); i++ {
-		b := part[i]
-		switch v.now {
-		case inString:
-			for plain[b] {
-				if i++; i == len(part) {
-					return -1
-				}
-				b = part[i]
-			}
-			switch {
-			case b == '\\':
-				v.now = inEscape
-			case b != '"':
-				return i
-			case v.key:
-				v.now = expectColon
-			default:
-				v.now = afterValue
-			}
-		case inInteger, inFraction, inExponent:
-			for '0' <= b && b <= '9' {
-				if i++; i == len(part) {
-					return -1
-				}
-				b = part[i]
-			}
-			if !v.afterDigits(b) {
-				return i
-			}
-		default:
-			if !v.takeOne(b) {
-				return i
-			}
+	for i, b := range part {
+		if to := next[v.now][b]; to < begin {
+			v.now = to
+		} else if !v.act(to, b) {
+			return i
 		}
 	}
 	return -1
 }
 
-// takeOne goes on with one byte, outside of strings and runs of digits.
-func (v *validator) takeOne(b byte) bool {
-	switch v.now {
-	case expectValue, expectElement, expectFirstKey, expectKey, expectColon, afterValue:
-		return b == ' ' || b == '\t' || b == '\r' || b == '\n' || v.takeToken(b)
-	case inEscape:
-		switch b {
-		case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-			v.now = inString
-		case 'u':
-			v.now = inHex
-		default:
+// act does what a byte does besides a step to what is expected next.
+func (v *validator) act(what expect, b byte) bool {
+	switch what {
+	case begin:
+		return v.enter(b == '{')
+	case end:
+		if v.depth == 0 || v.inObject() != (b == '}') {
 			return false
 		}
-	case inHex, inHex2, inHex3, inHex4:
-		digit := '0' <= b && b <= '9' || 'a' <= b && b <= 'f' || 'A' <= b && b <= 'F'
-		if !digit {
+		v.depth--
+		v.now = afterValue
+	case comma:
+		if v.depth == 0 {
 			return false
 		}
-		if v.now++; v.now > inHex4 {
-			v.now = inString
+		v.now = expectValue
+		if v.inObject() {
+			v.now = expectKey
 		}
-	case inLiteral:
+	case beginKey, beginString:
+		v.now, v.key = inString, what == beginKey
+	case endString:
+		v.now = afterValue
+		if v.key {
+			v.now = expectColon
+		}
+	case beginLiteral:
+		v.now, v.literal = inLiteral, map[byte]string{'t': "rue", 'f': "alse", 'n': "ull"}[b]
+	case letter:
 		if b != v.literal[0] {
 			return false
 		}
@@ -150,121 +192,13 @@ func (v *validator) takeOne(b byte) bool {
 			v.now = afterValue
 		}
 	default:
-		return v.takeNumber(b)
-	}
-	return true
-}
-
-// takeToken goes on with a byte between values, which is no space.
-func (v *validator) takeToken(b byte) bool {
-	switch v.now {
-	case expectColon:
-		v.now = expectValue
-		return b == ':' || v.still(expectColon)
-	case afterValue:
-		return v.afterValue(b)
-	case expectFirstKey, expectKey:
-		switch {
-		case b == '"':
-			v.now, v.key = inString, true
-		case b == '}' && v.now == expectFirstKey:
-			v.leave()
-		default:
-			return false
-		}
-		return true
-	}
-	if b == ']' && v.now == expectElement {
-		v.leave()
-		return true
-	}
-	switch b {
-	case '"':
-		v.now, v.key = inString, false
-	case '{':
-		return v.enter(true)
-	case '[':
-		return v.enter(false)
-	case 't':
-		v.now, v.literal = inLiteral, "true"[1:]
-	case 'f':
-		v.now, v.literal = inLiteral, "false"[1:]
-	case 'n':
-		v.now, v.literal = inLiteral, "null"[1:]
-	case '-':
-		v.now = afterMinus
-	case '0':
-		v.now = afterZero
-	default:
-		if b < '1' || b > '9' {
-			return false
-		}
-		v.now = inInteger
-	}
-	return true
-}
-
-// still goes back to an expectation that was not met.
-func (v *validator) still(now expect) bool {
-	v.now = now
-	return false
-}
-
-// afterValue goes on behind a value.
-func (v *validator) afterValue(b byte) bool {
-	if v.depth == 0 {
-		return false
-	}
-	object := v.objects[(v.depth-1)/64]&(1<<((v.depth-1)%64)) != 0
-	switch {
-	case b == ',' && object:
-		v.now = expectKey
-	case b == ',':
-		v.now = expectValue
-	case b == '}' && object, b == ']' && !object:
-		v.leave()
-	default:
 		return false
 	}
 	return true
 }
 
-// takeNumber goes on with a byte behind the beginning of a number that is no digits yet.
-func (v *validator) takeNumber(b byte) bool {
-	digit := '0' <= b && b <= '9'
-	switch {
-	case v.now == afterMinus && b == '0':
-		v.now = afterZero
-	case v.now == afterMinus && digit:
-		v.now = inInteger
-	case v.now == afterZero:
-		return v.afterDigits(b)
-	case v.now == afterPoint && digit:
-		v.now = inFraction
-	case v.now == afterExponent && (b == '+' || b == '-'):
-		v.now = afterExponentSign
-	case (v.now == afterExponent || v.now == afterExponentSign) && digit:
-		v.now = inExponent
-	default:
-		return false
-	}
-	return true
-}
-
-// afterDigits goes on behind digits with what is none.
-func (v *validator) afterDigits(b byte) bool {
-	was := v.now
-	switch {
-	case b == '.' && (was == inInteger || was == afterZero):
-		v.now = afterPoint
-	case (b == 'e' || b == 'E') && was != inExponent:
-		v.now = afterExponent
-	default:
-		v.now = afterValue
-		return v.takeOne(b) || v.still(was)
-	}
-	return true
-}
+// inObject reports whether the innermost level is an object. There must be one.
+func (v *validator) inObject() bool { return v.objects[(v.depth-1)/64]&(1<<((v.depth-1)%64)) != 0 }
 
 func (v *validator) enter(object bool) bool {
 	if v.depth == maxDepth {
@@ -281,11 +215,6 @@ func (v *validator) enter(object bool) bool {
 	}
 	v.depth++
 	return true
-}
-
-func (v *validator) leave() {
-	v.depth--
-	v.now = afterValue
 }
 
 // complete says whether the bytes so far are a value.
@@ -314,5 +243,5 @@ func (v *validator) wanted() string {
 	if v.now == afterValue && v.depth == 0 {
 		return "wanted the end of the line behind the value"
 	}
-	return "wanted " + wants[v.now]
+	return "wanted " + rules[v.now].wanted
 }
