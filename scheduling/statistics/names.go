@@ -4,7 +4,6 @@ import (
 	"math"
 	"math/bits"
 	"slices"
-	"strings"
 )
 
 // Unit is what the values of a statistic count.
@@ -78,8 +77,10 @@ type Description struct {
 	Text string
 }
 
-// descriptions are sorted by name.
-var descriptions = []Description{
+// byNumber are the statistics that have a number, by it: packed values say the number and
+// not the name. Numbers are in logs and on disks: a new statistic is added at the end, and
+// one that is measured no more keeps its place.
+var byNumber = [...]Description{
 	{DataInputBytes, Bytes, "input that the job has read to its end"},
 	{DataInputRows, Rows, "records of the input that the job has read to its end"},
 	{DataOutputBytes, Bytes, "output that the job has written"},
@@ -127,16 +128,25 @@ var descriptions = []Description{
 	{UserTmpfsSize, Bytes, "what was in the job's tmpfs at the last measurement"},
 }
 
-// All returns what is known of every statistic, by name.
-func All() []Description { return slices.Clone(descriptions) }
+// numbers has the number of each of them.
+var numbers = func() map[string]int {
+	m := make(map[string]int, len(byNumber))
+	for number, known := range byNumber {
+		m[known.Name] = number
+	}
+	return m
+}()
+
+// All returns what is known of every statistic, by number.
+func All() []Description { return slices.Clone(byNumber[:]) }
 
 // Describe returns what is known of a statistic, and whether anything is.
 func Describe(name string) (Description, bool) {
-	i, found := slices.BinarySearchFunc(descriptions, name, func(d Description, name string) int { return strings.Compare(d.Name, name) })
-	if !found {
+	number, known := numbers[name]
+	if !known {
 		return Description{}, false
 	}
-	return descriptions[i], true
+	return byNumber[number], true
 }
 
 // Cumulative returns what was held, in bytes, times how long, in bytes x seconds,

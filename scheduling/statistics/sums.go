@@ -16,8 +16,10 @@ type places [len(byNumber)]int32
 func (s *Sums) Add(state string, packed []byte, others map[string]int64) error {
 	if len(others) == 0 {
 		if at := s.placesOf(state); at.all(packed) {
-			s.add(at, packed)
-			return nil
+			return each(packed, func(number int, amount int64) bool {
+				s.Set[at[number]-1].Aggregate.Add(amount)
+				return true
+			})
 		}
 	}
 	values, err := Unpack(packed, others)
@@ -27,17 +29,6 @@ func (s *Sums) Add(state string, packed []byte, others map[string]int64) error {
 	s.Set.Add(state, values)
 	s.places = nil
 	return nil
-}
-
-// add adds values all of which have a place.
-func (s *Sums) add(at *places, packed []byte) {
-	for r := newReader(packed); r.more(); {
-		number, amount, err := r.next()
-		if err != nil {
-			return
-		}
-		s.Set[at[number]-1].Aggregate.Add(amount)
-	}
 }
 
 // placesOf returns where the numbers of a state are.
@@ -60,13 +51,12 @@ func (s *Sums) placesOf(state string) *places {
 
 // all reports whether packed values can be read and all have a place.
 func (p *places) all(packed []byte) bool {
-	for r := newReader(packed); r.more(); {
-		number, _, err := r.next()
-		if err != nil || p[number] == 0 {
-			return false
-		}
-	}
-	return true
+	all := true
+	err := each(packed, func(number int, _ int64) bool {
+		all = p[number] != 0
+		return all
+	})
+	return all && err == nil
 }
 
 // Clone returns a copy that shares nothing.

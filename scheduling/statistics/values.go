@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 )
 
 // ErrUnknownNumber is returned for packed values with a number that this version does not
@@ -67,12 +68,7 @@ func (v *Values) Pack() (packed []byte, others map[string]int64) {
 
 // Check returns what is wrong with packed values; nil: nothing.
 func Check(packed []byte) error {
-	for r := newReader(packed); r.more(); {
-		if _, _, err := r.next(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return each(packed, func(int, int64) bool { return true })
 }
 
 // Unpack returns by name what was packed, and the others.
@@ -82,61 +78,54 @@ func Unpack(packed []byte, others map[string]int64) (map[string]int64, error) {
 	}
 	// A pair takes two bytes and more.
 	values := make(map[string]int64, len(packed)/2+len(others))
-	for r := newReader(packed); r.more(); {
-		number, amount, err := r.next()
-		if err != nil {
-			return nil, err
-		}
-		values[byNumber[number]] = amount
+	err := each(packed, func(number int, amount int64) bool {
+		values[byNumber[number].Name] = amount
+		return true
+	})
+	if err != nil {
+		return nil, err
 	}
-	for name, amount := range others {
-		values[name] = amount
-	}
+	maps.Copy(values, others)
 	return values, nil
 }
 
 // Find returns one value of those that were packed, and whether it is there. What cannot
 // be read is not.
 func Find(packed []byte, name string) (amount int64, ok bool) {
-	want, ok := numbers[name]
-	if !ok {
+	want, known := numbers[name]
+	if !known {
 		return 0, false
 	}
-	for r := newReader(packed); r.more(); {
-		number, amount, err := r.next()
-		if err != nil || number > want {
-			return 0, false
-		}
+	// What is wrong behind the value does not matter.
+	_ = each(packed, func(number int, found int64) bool {
 		if number == want {
-			return amount, true
+			amount, ok = found, true
+		}
+		return number < want
+	})
+	return amount, ok
+}
+
+// each calls with the number and the amount of each packed value, until it is told to stop.
+// The error says what cannot be read.
+func each(packed []byte, with func(number int, amount int64) bool) error {
+	number := -1
+	for len(packed) > 0 {
+		gap, n := binary.Uvarint(packed)
+		if n <= 0 || gap == 0 {
+			return fmt.Errorf("read packed statistics: no number after %d", number)
+		}
+		if gap >= uint64(len(byNumber)-number) {
+			return fmt.Errorf("read packed statistics: %w: %d more than %d, the greatest is %d", ErrUnknownNumber, gap, number, len(byNumber)-1)
+		}
+		number += int(gap)
+		amount, m := binary.Varint(packed[n:])
+		if m <= 0 {
+			return fmt.Errorf("read packed statistics: no value of %s", byNumber[number].Name)
+		}
+		if packed = packed[n+m:]; !with(number, amount) {
+			return nil
 		}
 	}
-	return 0, false
-}
-
-// reader reads packed values, pair by pair.
-type reader struct {
-	rest   []byte
-	number int
-}
-
-func newReader(packed []byte) reader { return reader{rest: packed, number: -1} }
-
-func (r *reader) more() bool { return len(r.rest) > 0 }
-
-func (r *reader) next() (number int, amount int64, err error) {
-	gap, n := binary.Uvarint(r.rest)
-	if n <= 0 || gap == 0 {
-		return 0, 0, fmt.Errorf("read packed statistics: no number after %d", r.number)
-	}
-	if gap >= uint64(len(byNumber)-r.number) {
-		return 0, 0, fmt.Errorf("read packed statistics: %w: %d more than %d, the greatest is %d", ErrUnknownNumber, gap, r.number, len(byNumber)-1)
-	}
-	r.number += int(gap)
-	amount, m := binary.Varint(r.rest[n:])
-	if m <= 0 {
-		return 0, 0, fmt.Errorf("read packed statistics: no value of %s", byNumber[r.number])
-	}
-	r.rest = r.rest[n+m:]
-	return r.number, amount, nil
+	return nil
 }
