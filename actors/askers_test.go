@@ -13,15 +13,15 @@ import (
 // TestAFloodOfQuestionsIsRefused at the door of the leader: nothing of it is sent to the
 // scheduler.
 func TestAFloodOfQuestionsIsRefused(t *testing.T) {
-	d := &desk{r: &Replica{cfg: Config{ID: "r1"}}}
-	d.r.cfg.Gateway.RetryMillis = 70
-	d.r.leader.Store(&actor.PID{})
+	r := &Replica{cfg: Config{ID: "r1"}}
+	r.cfg.Gateway.RetryMillis = 70
+	r.leader.Store(&actor.PID{})
 	for range scheduler.MaxAskers {
-		if !d.r.askers.Enter() {
+		if !r.askers.Enter() {
 			t.Fatal("one was kept out too early")
 		}
 	}
-	answer := d.SchedulerView(t.Context(), &actorpb.SchedulerViewRequest{Explain: true, Operation: "op"})
+	answer := r.Answer(t.Context(), &actorpb.SchedulerViewRequest{Explain: true, Operation: "op"})
 	if refused, ok := answer.(*actorpb.Refused); !ok || refused.GetRetryMillis() != 70 {
 		t.Fatalf("got %v", answer)
 	}

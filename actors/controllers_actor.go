@@ -189,7 +189,7 @@ func (a *controllersActor) dismiss(ctx actor.Context, operation string) {
 	}
 }
 
-// ToController implements the Controllers of the gateway.
+// ToController implements the Replica of the gateway.
 func (r *Replica) ToController(operation string, msg proto.Message, reply func(proto.Message)) bool {
 	pid := r.controllers.find(operation)
 	if pid == nil {
@@ -199,7 +199,7 @@ func (r *Replica) ToController(operation string, msg proto.Message, reply func(p
 	return true
 }
 
-// ControllerOf implements the Controllers of the gateway.
+// ControllerOf implements the Replica of the gateway.
 func (r *Replica) ControllerOf(operation string) *actorpb.Replica {
 	return r.records.controllerOf(operation)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -16,46 +17,71 @@ import (
 	"weir/scheduling"
 )
 
-// desk answers what other replicas ask of the one that leads.
-type desk struct{ r *Replica }
-
-// Propose implements the Leader of the gateway.
-func (d *desk) Propose(ctx context.Context, m *actorpb.Propose) proto.Message {
-	results, err := d.r.commit(ctx, m.GetCommands()...)
+// Answer implements the Replica of the gateway.
+func (r *Replica) Answer(ctx context.Context, m proto.Message) proto.Message {
+	answer, err := r.answer(ctx, m)
 	if err != nil {
-		return d.refuse(fromStore(err))
+		return r.refuse(err)
 	}
-	return &actorpb.Proposed{Results: results}
+	return answer
 }
 
-// ReadIndex implements the Leader of the gateway.
-func (d *desk) ReadIndex(ctx context.Context) proto.Message {
-	index, err := d.r.store.ReadIndex(ctx)
-	if err != nil {
-		return d.refuse(fromStore(err))
+// refuse turns an error into an answer that expect turns back.
+func (r *Replica) refuse(err error) proto.Message {
+	switch {
+	case errors.Is(err, errElsewhere):
+		return r.Redirect()
+	case errors.Is(err, ErrOutcomeUnknown):
+		return &actorpb.Refused{Code: actorpb.CodeOutcomeUnknown, Reason: err.Error()}
+	case errors.Is(err, ErrOverloaded):
+		return &actorpb.Refused{Code: actorpb.CodeOverloaded, Reason: err.Error(), RetryMillis: r.cfg.Gateway.RetryMillis}
+	default:
+		return &actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: err.Error()}
 	}
-	current, _ := d.r.store.Leadership()
-	return &actorpb.ReadIndex{Index: index, Term: current.Term}
 }
 
-// SchedulerView implements the Leader of the gateway.
-func (d *desk) SchedulerView(ctx context.Context, m *actorpb.SchedulerViewRequest) proto.Message {
-	leader := d.r.leader.Load()
+// answer does what this or another replica asks of the one that leads.
+func (r *Replica) answer(ctx context.Context, m proto.Message) (proto.Message, error) {
+	switch m := m.(type) {
+	case *actorpb.Propose:
+		results, err := r.commit(ctx, m.GetCommands()...)
+		return &actorpb.Proposed{Results: results}, fromStore(err)
+	case *actorpb.ReadIndexRequest:
+		index, err := r.store.ReadIndex(ctx)
+		current, _ := r.store.Leadership()
+		return &actorpb.ReadIndex{Index: index, Term: current.Term}, fromStore(err)
+	}
+	leader := r.leader.Load()
 	if leader == nil {
-		return d.r.Redirect()
+		return nil, errElsewhere
 	}
+	switch m := m.(type) {
+	case *actorpb.SchedulerViewRequest:
+		return r.schedulerView(ctx, leader, m), nil
+	case *actorpb.PoolHistoryRequest:
+		return r.histories.Answer(m), nil
+	case *actorpb.JobLiveRequest:
+		return r.jobLive(m), nil
+	case *actorpb.ReadOutput:
+		return r.readOutput(ctx, m), nil
+	default:
+		return nil, fmt.Errorf("leader: unexpected message %T", m)
+	}
+}
+
+func (r *Replica) schedulerView(ctx context.Context, leader *actor.PID, m *actorpb.SchedulerViewRequest) proto.Message {
 	if m.GetExplain() {
-		if !d.r.askers.Enter() {
-			return &actorpb.Refused{Code: actorpb.CodeOverloaded, RetryMillis: d.r.cfg.Gateway.RetryMillis,
+		if !r.askers.Enter() {
+			return &actorpb.Refused{Code: actorpb.CodeOverloaded, RetryMillis: r.cfg.Gateway.RetryMillis,
 				Reason: fmt.Sprintf("%d explain requests already queued: ask again in a moment", scheduler.MaxAskers)}
 		}
-		defer d.r.askers.Leave()
+		defer r.askers.Leave()
 	}
 	answers := make(chan *actorpb.SchedulerView, 1)
-	d.r.system.Root.Send(leader, viewRequest{m, func(v *actorpb.SchedulerView) { answers <- v }, func() bool { return ctx.Err() != nil }})
+	r.system.Root.Send(leader, viewRequest{m, func(v *actorpb.SchedulerView) { answers <- v }, func() bool { return ctx.Err() != nil }})
 	select {
 	case view := <-answers:
-		return d.post(view)
+		return r.post(view)
 	case <-ctx.Done():
 		return &actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: "scheduler did not respond in time"}
 	}
@@ -63,7 +89,7 @@ func (d *desk) SchedulerView(ctx context.Context, m *actorpb.SchedulerViewReques
 
 // post returns the view with what nodes said last. The view itself stays as it is:
 // all who ask between two fair share updates get the same.
-func (d *desk) post(view *actorpb.SchedulerView) *actorpb.SchedulerView {
+func (r *Replica) post(view *actorpb.SchedulerView) *actorpb.SchedulerView {
 	shown := &actorpb.SchedulerView{
 		Time: view.GetTime(), Term: view.GetTerm(), Elements: view.GetElements(), Total: view.GetTotal(), Updated: view.GetUpdated(),
 		Explanations: view.GetExplanations(),
@@ -75,7 +101,7 @@ func (d *desk) post(view *actorpb.SchedulerView) *actorpb.SchedulerView {
 	for _, seen := range view.GetNodes() {
 		n := &actorpb.NodeView{Id: seen.GetId(), Usage: seen.GetUsage(), Limits: seen.GetLimits()}
 		shown.Nodes = append(shown.Nodes, n)
-		posted, ok := d.r.board.node(n.GetId())
+		posted, ok := r.board.node(n.GetId())
 		if !ok {
 			continue
 		}
@@ -89,13 +115,10 @@ func (d *desk) post(view *actorpb.SchedulerView) *actorpb.SchedulerView {
 	return shown
 }
 
-// JobLive implements the Leader of the gateway.
-func (d *desk) JobLive(m *actorpb.JobLiveRequest) proto.Message {
-	if d.r.leader.Load() == nil {
-		return d.r.Redirect()
-	}
+// jobLive returns what nodes last said of jobs.
+func (r *Replica) jobLive(m *actorpb.JobLiveRequest) *actorpb.JobLive {
 	nodes := make([]string, len(m.GetJobIds()))
-	d.r.store.View(func(s *state.State) {
+	r.store.View(func(s *state.State) {
 		for i, id := range m.GetJobIds() {
 			if a, ok := s.Allocation(scheduling.JobID(id)); ok {
 				nodes[i] = a.GetNode()
@@ -104,20 +127,16 @@ func (d *desk) JobLive(m *actorpb.JobLiveRequest) proto.Message {
 	})
 	live := &actorpb.JobLive{}
 	for i, id := range m.GetJobIds() {
-		if held := d.r.board.job(nodes[i], id); held != nil {
+		if held := r.board.job(nodes[i], id); held != nil {
 			live.Jobs = append(live.Jobs, held)
 		}
 	}
 	return live
 }
 
-// ReadOutput implements the Leader of the gateway: the node's agent has a stream
-// to the leader.
-func (d *desk) ReadOutput(ctx context.Context, m *actorpb.ReadOutput) proto.Message {
-	if d.r.leader.Load() == nil {
-		return d.r.Redirect()
-	}
-	answer, err := d.r.remote.Request(ctx, peerOfAgent(m.GetNode()), actorpb.AgentName, m)
+// readOutput asks the node's agent, which has a stream to the leader.
+func (r *Replica) readOutput(ctx context.Context, m *actorpb.ReadOutput) proto.Message {
+	answer, err := r.remote.Request(ctx, peerOfAgent(m.GetNode()), actorpb.AgentName, m)
 	switch {
 	case errors.Is(err, remote.ErrNotConnected) || errors.Is(err, remote.ErrPeerGone):
 		return &actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: fmt.Sprintf("node %q is not connected: output of its jobs can be read once it is back", m.GetNode())}
@@ -128,47 +147,41 @@ func (d *desk) ReadOutput(ctx context.Context, m *actorpb.ReadOutput) proto.Mess
 	}
 }
 
-// refuse turns an error into an answer that expect turns back.
-func (d *desk) refuse(err error) proto.Message {
-	switch {
-	case errors.Is(err, errElsewhere):
-		return d.r.Redirect()
-	case errors.Is(err, ErrOutcomeUnknown):
-		return &actorpb.Refused{Code: actorpb.CodeOutcomeUnknown, Reason: err.Error()}
-	case errors.Is(err, ErrOverloaded):
-		return &actorpb.Refused{Code: actorpb.CodeOverloaded, Reason: err.Error(), RetryMillis: d.r.cfg.Gateway.RetryMillis}
-	default:
-		return &actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: err.Error()}
-	}
-}
-
 // SchedulerView returns what the leader's engines see.
 func (r *Replica) SchedulerView(ctx context.Context, m *actorpb.SchedulerViewRequest) (*actorpb.SchedulerView, error) {
-	return askLeader[*actorpb.SchedulerView](ctx, r, m, func(ctx context.Context) proto.Message { return (&desk{r}).SchedulerView(ctx, m) })
+	return askLeader[*actorpb.SchedulerView](ctx, r, m)
+}
+
+// PoolHistory returns what the leader has recorded of pools.
+func (r *Replica) PoolHistory(ctx context.Context, m *actorpb.PoolHistoryRequest) (*actorpb.PoolHistory, error) {
+	return askLeader[*actorpb.PoolHistory](ctx, r, m)
 }
 
 // JobLive returns what nodes last said of jobs; those of which nothing is known
 // are left out.
 func (r *Replica) JobLive(ctx context.Context, jobs []string) (*actorpb.JobLive, error) {
-	m := &actorpb.JobLiveRequest{JobIds: jobs}
-	return askLeader[*actorpb.JobLive](ctx, r, m, func(context.Context) proto.Message { return (&desk{r}).JobLive(m) })
+	return askLeader[*actorpb.JobLive](ctx, r, &actorpb.JobLiveRequest{JobIds: jobs})
 }
 
 // ReadOutput reads a part of a job's output from its node.
 func (r *Replica) ReadOutput(ctx context.Context, m *actorpb.ReadOutput) (*actorpb.OutputPart, error) {
-	return askLeader[*actorpb.OutputPart](ctx, r, m, func(ctx context.Context) proto.Message { return (&desk{r}).ReadOutput(ctx, m) })
+	return askLeader[*actorpb.OutputPart](ctx, r, m)
 }
 
-// askLeader asks the leader: this replica by here, another by its gateway.
-func askLeader[T proto.Message](ctx context.Context, r *Replica, m proto.Message, here func(context.Context) proto.Message) (answer T, err error) {
+// askLeader asks the leader, here or by the gateway of another replica, until ctx is
+// done.
+func askLeader[T proto.Message](ctx context.Context, r *Replica, m proto.Message) (answer T, err error) {
 	err = r.atLeader(ctx, func(leader string) error {
 		var got proto.Message
+		var err error
 		if leader == r.cfg.ID {
-			got = here(ctx)
+			got, err = r.answer(ctx, m)
 		} else if got, err = r.remote.Request(ctx, peerOf(leader), actorpb.GatewayName, m); err != nil {
-			return fromRemote(err)
+			err = fromRemote(err)
 		}
-		answer, err = expect[T](got)
+		if err == nil {
+			answer, err = expect[T](got)
+		}
 		return err
 	})
 	return answer, err

@@ -87,44 +87,18 @@ func (r *Replica) Propose(ctx context.Context, messages ...proto.Message) ([]*co
 	if err != nil {
 		return nil, err
 	}
-	var results []*commandpb.Result
-	err = r.atLeader(ctx, func(leader string) error {
-		if leader == r.cfg.ID {
-			results, err = r.commit(ctx, commands...)
-			return fromStore(err)
-		}
-		answer, err := r.remote.Request(ctx, peerOf(leader), actorpb.GatewayName, &actorpb.Propose{Commands: commands})
-		if err != nil {
-			return fromRemote(err)
-		}
-		proposed, err := expect[*actorpb.Proposed](answer)
-		results = proposed.GetResults()
-		return err
-	})
-	return results, err
+	proposed, err := askLeader[*actorpb.Proposed](ctx, r, &actorpb.Propose{Commands: commands})
+	return proposed.GetResults(), err
 }
 
 // ReadBarrier returns when this replica's state shows every write that was
 // answered before the call.
 func (r *Replica) ReadBarrier(ctx context.Context) error {
-	var index uint64
-	err := r.atLeader(ctx, func(leader string) (err error) {
-		if leader == r.cfg.ID {
-			index, err = r.store.ReadIndex(ctx)
-			return fromStore(err)
-		}
-		answer, err := r.remote.Request(ctx, peerOf(leader), actorpb.GatewayName, &actorpb.ReadIndexRequest{})
-		if err != nil {
-			return fromRemote(err)
-		}
-		read, err := expect[*actorpb.ReadIndex](answer)
-		index = read.GetIndex()
-		return err
-	})
+	read, err := askLeader[*actorpb.ReadIndex](ctx, r, &actorpb.ReadIndexRequest{})
 	if err != nil {
 		return err
 	}
-	return r.store.WaitApplied(ctx, index)
+	return r.store.WaitApplied(ctx, read.GetIndex())
 }
 
 // errElsewhere says that the replica that was asked does not lead: nothing has

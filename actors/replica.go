@@ -140,7 +140,7 @@ func (r *Replica) spawn(inbox *remote.Inbox) {
 	}, r.nodes), true))
 	r.controllersPID = root.Spawn(supervised(r.cfg.Logger, newControllersActor(r.ctx, r), true))
 	r.gatewayPID = root.Spawn(supervised(r.cfg.Logger, gateway.New(gateway.Config{
-		Nodes: r, Controllers: r, Leader: &desk{r}, Cluster: r, Instances: r, Limits: r.cfg.Gateway, Patience: r.cfg.Timing.Patience,
+		Replica: r, Limits: r.cfg.Gateway, Patience: r.cfg.Timing.Patience,
 		Figures: &r.gatewayFigures, Logger: r.cfg.Logger,
 	}), true).Configure(inbox.Mailbox()))
 }
@@ -191,7 +191,7 @@ func (r *Replica) Send(node string, msg proto.Message) {
 	}
 }
 
-// ToNode implements the Nodes of the gateway.
+// ToNode implements the Replica of the gateway.
 func (r *Replica) ToNode(id string, msg proto.Message, reply func(proto.Message)) bool {
 	leader := r.leader.Load()
 	if leader == nil {
@@ -211,7 +211,7 @@ func (r *Replica) ToNode(id string, msg proto.Message, reply func(proto.Message)
 	return true
 }
 
-// Redirect implements the Cluster of the gateway.
+// Redirect implements the Replica of the gateway.
 func (r *Replica) Redirect() *actorpb.Redirect {
 	view := r.cfg.Directory.View()
 	redirect := &actorpb.Redirect{Replicas: replicasOf(view)}
@@ -221,7 +221,7 @@ func (r *Replica) Redirect() *actorpb.Redirect {
 	return redirect
 }
 
-// WaitApplied implements the Cluster of the gateway.
+// WaitApplied implements the Replica of the gateway.
 func (r *Replica) WaitApplied(ctx context.Context, index uint64) error {
 	return r.store.WaitApplied(ctx, index)
 }

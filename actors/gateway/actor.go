@@ -15,41 +15,23 @@ import (
 	"weir/messages/actorpb"
 )
 
-// Nodes are the node actors of this replica, while it leads.
-type Nodes interface {
+// Replica is what is behind a gateway.
+type Replica interface {
 	// ToNode hands an agent's message to its node's actor, which answers with
 	// reply. false: this replica does not lead.
 	ToNode(node string, msg proto.Message, reply func(proto.Message)) bool
-}
-
-// Controllers are the controllers of this replica.
-type Controllers interface {
 	// ToController hands an agent's message to the controller of an operation.
 	// false: it is not here.
 	ToController(operation string, msg proto.Message, reply func(proto.Message)) bool
 	// ControllerOf returns who controls an operation; nil: it is not in progress.
 	ControllerOf(operation string) *actorpb.Replica
-}
-
-// Leader does what replicas ask of the one that leads. Its methods block, and
-// answer with a *actorpb.Redirect when this replica does not lead.
-type Leader interface {
-	Propose(ctx context.Context, m *actorpb.Propose) proto.Message
-	ReadIndex(ctx context.Context) proto.Message
-	SchedulerView(ctx context.Context, m *actorpb.SchedulerViewRequest) proto.Message
-	PoolHistory(m *actorpb.PoolHistoryRequest) proto.Message
-	JobLive(m *actorpb.JobLiveRequest) proto.Message
-	ReadOutput(ctx context.Context, m *actorpb.ReadOutput) proto.Message
-}
-
-// Cluster knows who leads, and this replica's place in the log.
-type Cluster interface {
+	// Answer does what replicas ask of the one that leads. It blocks. It answers as
+	// Redirect does when this replica does not lead.
+	Answer(ctx context.Context, msg proto.Message) proto.Message
+	// Redirect says who leads.
 	Redirect() *actorpb.Redirect
+	// WaitApplied returns when this replica has carried out the log up to index.
 	WaitApplied(ctx context.Context, index uint64) error
-}
-
-// Instances knows where the jobs of operations are reached.
-type Instances interface {
 	// Instances returns those of an operation, once they differ from those of a
 	// version, or as they are when ctx is done.
 	Instances(ctx context.Context, operation, version string) *actorpb.Instances
@@ -59,12 +41,8 @@ type Instances interface {
 
 // Config is what a gateway works with.
 type Config struct {
-	Nodes       Nodes
-	Controllers Controllers
-	Leader      Leader
-	Cluster     Cluster
-	Instances   Instances
-	Limits      Limits
+	Replica Replica
+	Limits  Limits
 	// Patience bounds a request that states no deadline, and the wait for the log
 	// to catch up with an agent's.
 	Patience time.Duration
@@ -184,9 +162,8 @@ func (a *gatewayActor) patience(m *remote.Inbound) time.Duration {
 func (a *gatewayActor) route(m *remote.Inbound, reply func(proto.Message)) {
 	switch msg := m.Message.(type) {
 	case *actorpb.RegisterAgent, *actorpb.Heartbeat:
-		node, _ := nodeOf(msg)
-		if !a.cfg.Nodes.ToNode(node, msg, reply) {
-			reply(a.cfg.Cluster.Redirect())
+		if !a.cfg.Replica.ToNode(m.From.Name, msg, reply) {
+			reply(a.cfg.Replica.Redirect())
 		}
 	case *actorpb.JobSpecRequest:
 		a.toController(m, msg.GetOperationId(), msg.GetGrantIndex(), reply)
@@ -198,21 +175,9 @@ func (a *gatewayActor) route(m *remote.Inbound, reply func(proto.Message)) {
 		a.atGrant(m, msg.GetGrantIndex(), reply, func() { reply(a.controllerOf(msg.GetOperationId())) })
 	case *actorpb.InstancesRequest:
 		a.atGrant(m, msg.GetIndex(), reply, func() { reply(a.instances(m, msg)) })
-	case *actorpb.Propose:
-		a.aside(m, reply, func(ctx context.Context) proto.Message { return a.cfg.Leader.Propose(ctx, msg) })
-	case *actorpb.ReadIndexRequest:
-		a.aside(m, reply, a.cfg.Leader.ReadIndex)
-	case *actorpb.SchedulerViewRequest:
-		a.aside(m, reply, func(ctx context.Context) proto.Message { return a.cfg.Leader.SchedulerView(ctx, msg) })
-	case *actorpb.PoolHistoryRequest:
-		a.aside(m, reply, func(context.Context) proto.Message { return a.cfg.Leader.PoolHistory(msg) })
-	case *actorpb.JobLiveRequest:
-		a.aside(m, reply, func(context.Context) proto.Message { return a.cfg.Leader.JobLive(msg) })
-	case *actorpb.ReadOutput:
-		a.aside(m, reply, func(ctx context.Context) proto.Message { return a.cfg.Leader.ReadOutput(ctx, msg) })
 	default:
-		// Invariant: permit lets in what is routed here only.
-		reply(&actorpb.Refused{Code: actorpb.CodeBadRequest, Reason: name(msg) + " is not accepted here"})
+		// Invariant: permit lets in nothing else but what replicas ask.
+		a.background(m, func(ctx context.Context) { reply(a.cfg.Replica.Answer(ctx, msg)) })
 	}
 }
 
@@ -220,7 +185,7 @@ func (a *gatewayActor) route(m *remote.Inbound, reply func(proto.Message)) {
 // that is.
 func (a *gatewayActor) toController(m *remote.Inbound, operation string, grant uint64, reply func(proto.Message)) {
 	a.atGrant(m, grant, reply, func() {
-		if !a.cfg.Controllers.ToController(operation, m.Message, reply) {
+		if !a.cfg.Replica.ToController(operation, m.Message, reply) {
 			reply(a.controllerOf(operation))
 		}
 	})
@@ -233,9 +198,9 @@ func (a *gatewayActor) instances(m *remote.Inbound, msg *actorpb.InstancesReques
 	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
 	if msg.GetChanges() {
-		return a.cfg.Instances.InstanceChanges(ctx, msg.GetOperationId(), msg.GetVersion())
+		return a.cfg.Replica.InstanceChanges(ctx, msg.GetOperationId(), msg.GetVersion())
 	}
-	return a.cfg.Instances.Instances(ctx, msg.GetOperationId(), msg.GetVersion())
+	return a.cfg.Replica.Instances(ctx, msg.GetOperationId(), msg.GetVersion())
 }
 
 // answerReserve is what is kept of the time of an agent that waits for news, for the
@@ -243,13 +208,13 @@ func (a *gatewayActor) instances(m *remote.Inbound, msg *actorpb.InstancesReques
 const answerReserve = 500 * time.Millisecond
 
 func (a *gatewayActor) controllerOf(operation string) *actorpb.ControllerFound {
-	return &actorpb.ControllerFound{OperationId: operation, Controller: a.cfg.Controllers.ControllerOf(operation)}
+	return &actorpb.ControllerFound{OperationId: operation, Controller: a.cfg.Replica.ControllerOf(operation)}
 }
 
 // atGrant goes on once this replica knows the log entry of a job's grant.
 func (a *gatewayActor) atGrant(m *remote.Inbound, grant uint64, reply func(proto.Message), then func()) {
 	a.background(m, func(ctx context.Context) {
-		if err := a.cfg.Cluster.WaitApplied(ctx, grant); err != nil {
+		if err := a.cfg.Replica.WaitApplied(ctx, grant); err != nil {
 			reply(&actorpb.Refused{Code: actorpb.CodeUnavailable, RetryMillis: a.cfg.Limits.RetryMillis,
 				Reason: fmt.Sprintf("log entry %d, already seen by the agent, is not applied here yet", grant)})
 			return
@@ -258,11 +223,7 @@ func (a *gatewayActor) atGrant(m *remote.Inbound, grant uint64, reply func(proto
 	})
 }
 
-// aside answers a request without holding up the others.
-func (a *gatewayActor) aside(m *remote.Inbound, reply func(proto.Message), answer func(context.Context) proto.Message) {
-	a.background(m, func(ctx context.Context) { reply(answer(ctx)) })
-}
-
+// background does work that may block without holding up other messages.
 func (a *gatewayActor) background(m *remote.Inbound, work func(context.Context)) {
 	patience := a.patience(m)
 	go func() {

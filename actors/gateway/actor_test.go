@@ -43,7 +43,7 @@ func inHall(t *testing.T, limits Limits, story func(h *hall)) {
 		h := &hall{t: t, leads: true, controls: true, grown: make(chan struct{})}
 		h.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return quiet }))
 		h.pid = h.system.Root.Spawn(actor.PropsFromProducer(New(Config{
-			Nodes: h, Controllers: h, Leader: h, Cluster: h, Instances: h, Limits: limits, Patience: 5 * time.Second, Figures: &h.figures,
+			Replica: h, Limits: limits, Patience: 5 * time.Second, Figures: &h.figures,
 			Logger: slog.New(slog.NewTextHandler(&h.log, nil)),
 		})))
 		story(h)
@@ -56,7 +56,7 @@ func inHall(t *testing.T, limits Limits, story func(h *hall)) {
 	})
 }
 
-// ToNode implements Nodes. It fails on node "broken".
+// ToNode implements Replica. It fails on node "broken".
 func (h *hall) ToNode(node string, _ proto.Message, reply func(proto.Message)) bool {
 	if node == "broken" {
 		panic("told to")
@@ -64,7 +64,7 @@ func (h *hall) ToNode(node string, _ proto.Message, reply func(proto.Message)) b
 	return h.take(h.leads, reply)
 }
 
-// ToController implements Controllers.
+// ToController implements Replica.
 func (h *hall) ToController(_ string, _ proto.Message, reply func(proto.Message)) bool {
 	return h.take(h.controls, reply)
 }
@@ -78,10 +78,10 @@ func (h *hall) take(here bool, reply func(proto.Message)) bool {
 	return here
 }
 
-// ControllerOf implements Controllers.
+// ControllerOf implements Replica.
 func (h *hall) ControllerOf(string) *actorpb.Replica { return &actorpb.Replica{Id: "r2"} }
 
-// Instances implements Instances: those of the first version, which stay.
+// Instances implements Replica: those of the first version, which stay.
 func (h *hall) Instances(ctx context.Context, operation, version string) *actorpb.Instances {
 	if version == "1" {
 		<-ctx.Done()
@@ -89,19 +89,19 @@ func (h *hall) Instances(ctx context.Context, operation, version string) *actorp
 	return &actorpb.Instances{OperationId: operation, Version: "1"}
 }
 
-// InstanceChanges implements Instances.
+// InstanceChanges implements Replica.
 func (h *hall) InstanceChanges(ctx context.Context, operation, version string) *actorpb.Instances {
 	all := h.Instances(ctx, operation, version)
 	all.Since = version
 	return all
 }
 
-// Redirect implements Cluster.
+// Redirect implements Replica.
 func (h *hall) Redirect() *actorpb.Redirect {
 	return &actorpb.Redirect{Leader: &actorpb.Replica{Id: "r3"}}
 }
 
-// WaitApplied implements Cluster.
+// WaitApplied implements Replica.
 func (h *hall) WaitApplied(ctx context.Context, index uint64) error {
 	for {
 		h.mu.Lock()
@@ -127,29 +127,22 @@ func (h *hall) apply(index uint64) {
 	h.grown = make(chan struct{})
 }
 
-// Propose implements Leader. It never answers in time.
-func (h *hall) Propose(ctx context.Context, _ *actorpb.Propose) proto.Message {
-	<-ctx.Done()
-	<-time.After(time.Second)
-	return &actorpb.Refused{Code: "late"}
-}
-
-// ReadIndex implements Leader.
-func (h *hall) ReadIndex(context.Context) proto.Message { return &actorpb.ReadIndex{Index: 7} }
-
-// PoolHistory implements Leader.
-func (h *hall) PoolHistory(*actorpb.PoolHistoryRequest) proto.Message { return &actorpb.PoolHistory{} }
-
-// SchedulerView implements Leader.
-func (h *hall) SchedulerView(context.Context, *actorpb.SchedulerViewRequest) proto.Message {
-	return &actorpb.SchedulerView{Term: 7}
-}
-
-// JobLive implements Leader.
-func (h *hall) JobLive(*actorpb.JobLiveRequest) proto.Message { return &actorpb.JobLive{} }
-
-// ReadOutput implements Leader.
-func (h *hall) ReadOutput(context.Context, *actorpb.ReadOutput) proto.Message {
+// Answer implements Replica. It never answers a proposal in time.
+func (h *hall) Answer(ctx context.Context, msg proto.Message) proto.Message {
+	switch msg.(type) {
+	case *actorpb.Propose:
+		<-ctx.Done()
+		<-time.After(time.Second)
+		return &actorpb.Refused{Code: "late"}
+	case *actorpb.ReadIndexRequest:
+		return &actorpb.ReadIndex{Index: 7}
+	case *actorpb.PoolHistoryRequest:
+		return &actorpb.PoolHistory{}
+	case *actorpb.SchedulerViewRequest:
+		return &actorpb.SchedulerView{Term: 7}
+	case *actorpb.JobLiveRequest:
+		return &actorpb.JobLive{}
+	}
 	return &actorpb.OutputPart{Total: 7}
 }
 

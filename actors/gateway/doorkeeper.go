@@ -128,60 +128,28 @@ func (d *Doorkeeper) InFlight() int { return d.asking.total }
 // permit checks roles, and that an agent speaks for its own node only. nil: it
 // may.
 func permit(from identity.Identity, msg proto.Message) *actorpb.Refused {
-	node, ofAgent := nodeOf(msg)
+	var sender identity.Role
+	node := from.Name
+	switch m := msg.(type) {
+	case *actorpb.RegisterAgent, *actorpb.Heartbeat, *actorpb.JobSpecRequest, *actorpb.JobEnded, *actorpb.TellWord:
+		sender, node = identity.Agent, m.(interface{ GetNode() string }).GetNode()
+	case *actorpb.FindController, *actorpb.InstancesRequest:
+		sender = identity.Agent
+	case *actorpb.Propose, *actorpb.ReadIndexRequest, *actorpb.SchedulerViewRequest, *actorpb.PoolHistoryRequest, *actorpb.JobLiveRequest, *actorpb.ReadOutput:
+		sender = identity.Replica
+	}
+	var reason string
 	switch {
-	case from.Role == identity.Agent && !ofAgent:
-		return &actorpb.Refused{Code: actorpb.CodeWrongIdentity, Reason: fmt.Sprintf("%s is not for agents", name(msg))}
-	case from.Role == identity.Agent && node != from.Name && !aboutNobody(msg):
-		return &actorpb.Refused{Code: actorpb.CodeWrongIdentity,
-			Reason: fmt.Sprintf("%s: certificate of node %q cannot act for node %q", name(msg), from.Name, node)}
-	case from.Role == identity.Replica && !ofReplica(msg):
-		return &actorpb.Refused{Code: actorpb.CodeWrongIdentity, Reason: fmt.Sprintf("%s is not for replicas", name(msg))}
 	case from.Role != identity.Agent && from.Role != identity.Replica:
-		return &actorpb.Refused{Code: actorpb.CodeWrongIdentity, Reason: fmt.Sprintf("certificates with role %s can use the API only", from.Role)}
+		reason = fmt.Sprintf("certificates with role %s can use the API only", from.Role)
+	case from.Role != sender:
+		reason = fmt.Sprintf("%s is not for %ss", name(msg), from.Role)
+	case node != from.Name:
+		reason = fmt.Sprintf("%s: certificate of node %q cannot act for node %q", name(msg), from.Name, node)
 	default:
 		return nil
 	}
-}
-
-// nodeOf returns the node that a message of an agent speaks for; ofAgent is false
-// for what agents do not say.
-func nodeOf(msg proto.Message) (node string, ofAgent bool) {
-	switch m := msg.(type) {
-	case *actorpb.RegisterAgent:
-		return m.GetNode(), true
-	case *actorpb.Heartbeat:
-		return m.GetNode(), true
-	case *actorpb.JobSpecRequest:
-		return m.GetNode(), true
-	case *actorpb.JobEnded:
-		return m.GetNode(), true
-	case *actorpb.TellWord:
-		return m.GetNode(), true
-	case *actorpb.FindController, *actorpb.InstancesRequest:
-		return "", true
-	default:
-		return "", false
-	}
-}
-
-// aboutNobody reports whether a message of an agent speaks for no node.
-func aboutNobody(msg proto.Message) bool {
-	switch msg.(type) {
-	case *actorpb.FindController, *actorpb.InstancesRequest:
-		return true
-	default:
-		return false
-	}
-}
-
-func ofReplica(msg proto.Message) bool {
-	switch msg.(type) {
-	case *actorpb.Propose, *actorpb.ReadIndexRequest, *actorpb.SchedulerViewRequest, *actorpb.PoolHistoryRequest, *actorpb.JobLiveRequest, *actorpb.ReadOutput:
-		return true
-	default:
-		return false
-	}
+	return &actorpb.Refused{Code: actorpb.CodeWrongIdentity, Reason: reason}
 }
 
 func name(msg proto.Message) string { return string(msg.ProtoReflect().Descriptor().Name()) }
