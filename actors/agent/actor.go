@@ -83,7 +83,7 @@ func Start(system *actor.ActorSystem, cfg Config, processes Processes, replicas 
 		cfg.Logger.Info("incomplete record cut off the end of the journal", "node", cfg.Node, "cut", found.Cut)
 	}
 	agent, err := start(system, &agentActor{
-		cfg: cfg, processes: processes, replicas: replicas, folder: dir, roster: roster, journal: log,
+		environment: environment{cfg: cfg, processes: processes, replicas: replicas, folder: dir, journal: log}, roster: roster,
 	}, found.State, options...)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start agent: %w", err), log.Close())

@@ -11,8 +11,6 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/proto"
 
-	"weir/actors/agent/discovery"
-	"weir/actors/agent/filecache"
 	"weir/actors/agent/journal"
 	"weir/actors/remote"
 	"weir/messages/actorpb"
@@ -25,17 +23,7 @@ const warnPause = 10 * time.Second
 
 // agentActor speaks for the node.
 type agentActor struct {
-	cfg       Config
-	processes Processes
-	replicas  Replicas
-	folder    folder
-	journal   records
-	files     *filecache.Cache
-	shared    *shared
-
-	// nodeLife and process are the node's life and this process' session in it.
-	nodeLife, process uint64
-	boot              string
+	environment
 	// recovered are the jobs of an earlier process.
 	recovered []recoveredJob
 
@@ -49,11 +37,8 @@ type agentActor struct {
 	guard   *MemoryGuard
 	gpus    *GPUs
 	jobs    map[string]*child
-	// directory knows the peers of jobs that ask.
-	directory *discovery.Directory
 
-	// life ends with the actor.
-	life   context.Context
+	// finish ends life.
 	finish context.CancelFunc
 	// wake and lapse are set for the next question and the end of the lease.
 	wake, lapse *time.Timer
@@ -66,12 +51,10 @@ type agentActor struct {
 	seen        measured
 	measuring   bool
 	gauge       gauge
-	// renewing: job proxies are being told of the lease; renewAgain: it has been
-	// renewed since.
-	renewing, renewAgain bool
-	// remembering: the known replicas are being written, rememberAgain likewise.
-	remembering, rememberAgain bool
-	reads                      int
+	// renewing is telling job proxies of the lease, remembering writing down the known
+	// replicas, for the agent's next life.
+	renewing, remembering repeated
+	reads                 int
 	// warned is when trouble with finding a leader was last logged.
 	warned time.Time
 }
@@ -84,26 +67,13 @@ type child struct {
 }
 
 type (
-	// answered brings the answer to a question of the session.
-	answered struct {
-		number uint64
-		reply  proto.Message
-		err    error
-	}
-	// journaled brings orders that the journal knows.
-	journaled struct {
-		orders Orders
-		// came is when they had come.
-		came time.Time
-	}
 	// spoiled tells that the journal is of no more use.
-	spoiled    struct{ err error }
-	news       struct{}
-	expire     struct{}
-	renewed    struct{}
-	remembered struct{ err error }
-	wasRead    struct{}
-	lastCall   struct{}
+	spoiled struct{ err error }
+	// measured brings what the disk has left.
+	measured struct {
+		free Free
+		err  error
+	}
 )
 
 // Receive implements actor.Actor.
@@ -111,47 +81,28 @@ func (a *agentActor) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case *actor.Started:
 		a.life, a.finish = context.WithCancel(context.Background())
+		a.agent = ctx.Self()
 		for _, r := range a.recovered {
 			a.spawn(ctx, r.job, r.run)
 		}
 		a.recovered = nil
 		a.ask(ctx)
-		a.look = after(ctx, nil, spacePeriod, measure{})
+		a.look = after(ctx, nil, spacePeriod, a.measure)
 		a.lookAtMemory(ctx)
 	case *remote.Inbound:
 		a.inbound(ctx, m)
-	case answered:
-		a.answered(ctx, m)
-	case journaled:
-		a.follow(ctx, m.orders, m.came)
+	case work:
+		m(ctx)
 	case spoiled:
 		a.spoiled(ctx, m.err)
 	case changed:
 		a.changed(ctx, m)
 	case forgotten:
 		a.forget(ctx, m.job)
-	case news:
-		a.ask(ctx)
-	case measure:
-		a.measure(ctx)
 	case measured:
 		a.measured(ctx, m)
-	case lookAtMemory:
-		a.lookAtMemory(ctx)
-	case sawMemory:
-		a.sawMemory(ctx, m)
-	case expire:
-		a.expire(ctx)
-	case renewed:
-		a.renewed(ctx)
-	case remembered:
-		a.remembered(ctx, m.err)
-	case wasRead:
-		a.reads--
 	case leave:
 		a.leave(ctx, m.keep)
-	case lastCall:
-		ctx.Stop(ctx.Self())
 	case *actor.Stopping:
 		a.close()
 	case *actor.Stopped:
@@ -175,14 +126,14 @@ func (a *agentActor) ask(ctx actor.Context) {
 	ask, wake := a.session.Next(now)
 	if ask == nil {
 		if !wake.IsZero() {
-			a.wake = after(ctx, a.wake, wake.Sub(now), news{})
+			a.wake = after(ctx, a.wake, wake.Sub(now), a.ask)
 		}
 		return
 	}
 	self, root := ctx.Self(), ctx.ActorSystem().Root
 	a.shared.figures.asked(a.held())
 	a.replicas.Ask(ask.To, a.question(ask), ask.Timeout, func(reply proto.Message, err error) {
-		root.Send(self, answered{ask.Number, reply, err})
+		root.Send(self, work(func(ctx actor.Context) { a.answered(ctx, ask.Number, reply, err) }))
 	})
 }
 
@@ -212,26 +163,29 @@ func (a *agentActor) held() []*actorpb.HeldJob {
 	return held
 }
 
-func (a *agentActor) answered(ctx actor.Context, m answered) {
+// answered takes the answer to a question of the session.
+func (a *agentActor) answered(ctx actor.Context, number uint64, reply proto.Message, err error) {
 	// A lease that ran out while the agent was frozen counts before it is renewed.
 	a.expire(ctx)
-	outcome := a.session.Answer(time.Now(), m.number, m.reply, m.err)
+	outcome := a.session.Answer(time.Now(), number, reply, err)
 	a.shared.figures.answered(outcome)
 	a.tell(outcome)
 	if outcome.Lease > 0 && a.lease.Renew(outcome.Sent, outcome.Lease) {
 		until := a.lease.Until()
 		a.shared.until.Store(&until)
-		a.lapse = after(ctx, a.lapse, time.Until(until), expire{})
-		a.renew(ctx)
+		a.lapse = after(ctx, a.lapse, time.Until(until), a.expire)
+		a.renewing.do(ctx, func() { a.processes.RenewAll(*a.shared.until.Load()) })
 	}
-	if told, ok := m.reply.(interface{ GetReplicas() []*actorpb.Replica }); ok && outcome.Lease > 0 && len(told.GetReplicas()) > 0 {
+	if told, ok := reply.(interface{ GetReplicas() []*actorpb.Replica }); ok && outcome.Lease > 0 && len(told.GetReplicas()) > 0 {
 		a.replicas.Keep(told.GetReplicas())
 	}
 	if outcome.Learned {
 		a.publishReplicas()
-		a.remember(ctx)
+		a.remembering.do(ctx, a.remember)
 	}
-	a.note(ctx, nil, a.intake.Note()...)
+	if noted := a.intake.Note(); len(noted) > 0 {
+		a.note(ctx, nil, noted...)
+	}
 	if outcome.From != "" {
 		a.note(ctx, nil, journal.Rejected(outcome.Trouble.Error(), outcome.Stale, a.fence.Seen(), outcome.From, ""))
 	}
@@ -304,24 +258,10 @@ func (a *agentActor) publishReplicas() {
 	a.shared.replicas.Store(&all)
 }
 
-// remember writes the known replicas down, for the agent's next life.
-func (a *agentActor) remember(ctx actor.Context) {
-	if a.remembering {
-		a.rememberAgain = true
-		return
-	}
-	a.remembering, a.rememberAgain = true, false
-	self, root, all := ctx.Self(), ctx.ActorSystem().Root, a.roster.All()
-	go func() { root.Send(self, remembered{a.folder.writeReplicas(all)}) }()
-}
-
-func (a *agentActor) remembered(ctx actor.Context, err error) {
-	a.remembering = false
-	if err != nil {
+// remember writes the known replicas down. It may be called by any goroutine.
+func (a *agentActor) remember() {
+	if err := a.folder.writeReplicas(*a.shared.replicas.Load()); err != nil {
 		a.cfg.Logger.Warn("known replicas not saved", "node", a.cfg.Node, "error", err)
-	}
-	if a.rememberAgain {
-		a.remember(ctx)
 	}
 }
 
@@ -342,7 +282,7 @@ func (a *agentActor) leave(ctx actor.Context, keep bool) {
 		return
 	}
 	a.cfg.Logger.Info("closing: stopping jobs", "node", a.cfg.Node, "jobs", len(a.jobs))
-	a.closing = after(ctx, nil, a.cfg.Timing.CloseTimeout, lastCall{})
+	a.closing = after(ctx, nil, a.cfg.Timing.CloseTimeout, func(ctx actor.Context) { ctx.Stop(ctx.Self()) })
 	a.endAll(ctx)
 }
 
@@ -375,13 +315,4 @@ func (a *agentActor) closeJournal() {
 	if err != nil && a.shared.failure.CompareAndSwap(nil, &err) {
 		a.cfg.Logger.Error("journal not closed", "node", a.cfg.Node, "error", err)
 	}
-}
-
-// after sends the actor msg later, instead of what old would have sent.
-func after(ctx actor.Context, old *time.Timer, d time.Duration, msg any) *time.Timer {
-	if old != nil {
-		old.Stop()
-	}
-	self, root := ctx.Self(), ctx.ActorSystem().Root
-	return time.AfterFunc(max(d, 0), func() { root.Send(self, msg) })
 }

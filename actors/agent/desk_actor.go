@@ -9,9 +9,6 @@ import (
 	"weir/actors/agent/discovery"
 )
 
-// saved brings the job's word that its state is saved.
-type saved struct{ answer chan<- error }
-
 // errNotTaken is the answer to a job whose word could not be taken.
 var errNotTaken = errors.New("agent busy or stopping; try again")
 
@@ -64,7 +61,7 @@ func (a *jobActor) told(ctx actor.Context, m told) {
 	case !a.job.Tells(m.number):
 	case m.err != nil:
 		a.cfg.Logger.Warn("cannot stop job; retrying", "job", a.job.start.GetJobId(), "error", m.err)
-		a.again = after(ctx, a.again, pressPause, retry{StopRun})
+		a.retry(ctx, pressPause, StopRun)
 	default:
 		a.job.Told(m.number)
 		for _, answer := range a.unanswered {

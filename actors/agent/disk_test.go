@@ -33,8 +33,8 @@ func (w *world) startWith(made func(records) records) *agentActor {
 		w.t.Fatal(err)
 	}
 	a := &agentActor{
-		cfg: w.cfg, processes: w.machine, replicas: w.plane, folder: folder{w.cfg.StateDir},
-		roster: NewRoster(w.cfg.Seeds, nil), journal: made(log),
+		environment: environment{cfg: w.cfg, processes: w.machine, replicas: w.plane, folder: folder{w.cfg.StateDir}, journal: made(log)},
+		roster:      NewRoster(w.cfg.Seeds, nil),
 	}
 	if w.agent, err = start(w.system, a, found.State); err != nil {
 		w.t.Fatal(err)

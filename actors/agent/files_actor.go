@@ -16,12 +16,6 @@ import (
 // nobody reads files for jobs that are users without a name: what all may read.
 const nobody = 65534
 
-// fetched brings the outcome of fetching a job's files.
-type fetched struct {
-	took time.Duration
-	err  error
-}
-
 // fetch has the job's files put into a folder beside those of the jobs, which costs no
 // copy when its workspace is made.
 func (a *jobActor) fetch(ctx actor.Context) {
@@ -30,7 +24,7 @@ func (a *jobActor) fetch(ctx actor.Context) {
 	dir, cache := a.folder.placing(a.job.start.GetJobId()), a.files
 	files, user, group := a.job.Files(&a.cfg)
 	strict := a.job.spec.GetIsolation() == proxyproto.IsolationStrict
-	a.aside(ctx, func() any {
+	aside(ctx, func() work {
 		begin := time.Now()
 		as, err := readerOf(&a.cfg, user, group, strict)
 		if err == nil {
@@ -45,7 +39,8 @@ func (a *jobActor) fetch(ctx actor.Context) {
 		if err != nil {
 			err = errors.Join(err, os.RemoveAll(dir))
 		}
-		return fetched{time.Since(begin), err}
+		took := time.Since(begin)
+		return func(ctx actor.Context) { a.fetched(ctx, took, err) }
 	})
 }
 
@@ -64,16 +59,16 @@ func readerOf(cfg *Config, user, group string, strict bool) (*filecache.User, er
 }
 
 // fetched takes the outcome of fetching. The job may have been ended meanwhile.
-func (a *jobActor) fetched(ctx actor.Context, m fetched) {
-	if m.err != nil && a.life.Err() != nil {
+func (a *jobActor) fetched(ctx actor.Context, took time.Duration, err error) {
+	if err != nil && a.life.Err() != nil {
 		// It was given up because this process ends, and is for the next one to do.
 		return
 	}
-	a.placed = m.err == nil
-	if m.err != nil && a.job.Phase() < Ended {
-		a.cfg.Logger.Warn("cannot fetch job files", "job", a.job.start.GetJobId(), "took", m.took, "error", m.err)
+	a.placed = err == nil
+	if err != nil && a.job.Phase() < Ended {
+		a.cfg.Logger.Warn("cannot fetch job files", "job", a.job.start.GetJobId(), "took", took, "error", err)
 	}
-	a.job.Fetched(time.Now(), m.took, m.err)
+	a.job.Fetched(time.Now(), took, err)
 	a.act(ctx)
 }
 
@@ -89,7 +84,7 @@ func (a *jobActor) dropFiles() {
 }
 
 // removePlaced removes the files of a job that did not start. It may be called by any goroutine.
-func (e *jobEnvironment) removePlaced(dir string) {
+func (e *environment) removePlaced(dir string) {
 	if err := os.RemoveAll(dir); err != nil {
 		e.cfg.Logger.Warn("cannot remove files of a job that did not start", "dir", dir, "error", err)
 	}

@@ -11,7 +11,6 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/actors/agent/discovery"
-	"weir/actors/agent/filecache"
 	"weir/actors/agent/journal"
 	"weir/actors/agent/readiness"
 	"weir/actors/agent/runner"
@@ -29,29 +28,6 @@ const (
 	// tried again: it takes people to help.
 	releasePause = 10 * time.Second
 )
-
-// jobEnvironment is what the actor of a job works with.
-type jobEnvironment struct {
-	cfg       Config
-	processes Processes
-	replicas  Replicas
-	shared    *shared
-	// nodeLife is the node's, boot the machine's, of which journal tells the next
-	// process of the agent.
-	nodeLife uint64
-	boot     string
-	// session is that of this process of the agent.
-	session uint64
-	journal records
-	// files are kept for jobs, and placed in folder.
-	files  *filecache.Cache
-	folder folder
-	// directory knows the peers of jobs that ask.
-	directory *discovery.Directory
-	// life ends with the agent.
-	life  context.Context
-	agent *actor.PID
-}
 
 // jobRecord is what a job's actor knows. It outlives a panic.
 type jobRecord struct {
@@ -87,43 +63,18 @@ type jobRecord struct {
 
 // jobActor brings one job through its life.
 type jobActor struct {
-	jobEnvironment
+	*environment
 	*jobRecord
 }
 
 type (
-	// heard brings a controller's answer.
-	heard struct {
-		ask   uint64
-		find  bool
-		reply proto.Message
-		err   error
-	}
-	// noted tells that the journal has what a duty was to put there.
-	noted struct{ duty Duty }
-	// began brings the outcome of starting processes.
-	began struct {
-		run Run
-		err error
-	}
-	// told brings the outcome of telling them to end.
+	// told brings the outcome of telling the job's processes to end.
 	told struct {
 		number int
 		err    error
 	}
-	// tail brings the end of stderr.
-	tail struct{ data []byte }
-	// released brings the outcome of removing leftovers.
-	released struct{ err error }
-	// retry lets a duty be done again.
-	retry struct{ duty Duty }
-	// impatient tells that a duty has been under way for so long that the disk is taken to hang.
-	impatient struct {
-		duty   Duty
-		number uint64
-	}
-	// overdue tells that the spec has been waited for long enough.
-	overdue struct{}
+	// saved brings the job's word that its state is saved.
+	saved struct{ answer chan<- error }
 )
 
 // Receive implements actor.Actor.
@@ -134,12 +85,8 @@ func (a *jobActor) Receive(ctx actor.Context) {
 	case order:
 		a.job.Stop(time.Now(), m.Order)
 		a.act(ctx)
-	case heard:
-		a.heard(ctx, m)
-	case fetched:
-		a.fetched(ctx, m)
-	case began:
-		a.began(ctx, m)
+	case work:
+		m(ctx)
 	case runner.Started:
 		if a.job.Phase() < Ended {
 			a.job.Saw(m)
@@ -149,26 +96,10 @@ func (a *jobActor) Receive(ctx actor.Context) {
 	case runner.Sample, runner.Exited:
 		a.job.Saw(m.(runner.Event))
 		a.act(ctx)
-	case noted:
-		a.job.Noted(m.duty)
-		a.act(ctx)
 	case told:
 		a.told(ctx, m)
 	case saved:
 		a.saved(ctx, m)
-	case tail:
-		a.job.Tail(m.data)
-		a.act(ctx)
-	case released:
-		a.released(ctx, m)
-	case impatient:
-		a.stalled(ctx, m)
-	case retry:
-		a.job.Retry(m.duty)
-		a.act(ctx)
-	case overdue:
-		a.job.NoSpec(time.Now(), fmt.Sprintf("no controller responded within %v", a.cfg.Timing.SpecPatience))
-		a.act(ctx)
 	case *actor.Stopping:
 		stopTimers(a.overdue, a.again, a.stall)
 		a.dropFiles()
@@ -206,7 +137,10 @@ func (a *jobActor) start(ctx actor.Context) {
 	}
 	a.begun = true
 	if a.job.Phase() == Waiting {
-		a.overdue = after(ctx, a.overdue, a.cfg.Timing.SpecPatience, overdue{})
+		a.overdue = after(ctx, a.overdue, a.cfg.Timing.SpecPatience, func(ctx actor.Context) {
+			a.job.NoSpec(time.Now(), fmt.Sprintf("no controller responded within %v", a.cfg.Timing.SpecPatience))
+			a.act(ctx)
+		})
 	}
 	a.act(ctx)
 }
@@ -233,32 +167,40 @@ func (a *jobActor) act(ctx actor.Context) {
 		stopTimers(a.overdue)
 		a.fetch(ctx)
 	case NoteStart:
-		a.note(ctx, noted{NoteStart}, a.job.starting(a.boot))
+		a.noteFor(ctx, NoteStart, a.job.starting(a.boot))
 	case StartRun:
 		a.courier.Reset()
 		a.startRun(ctx)
 	case NoteStop:
-		a.note(ctx, noted{NoteStop}, a.job.stopping())
+		a.noteFor(ctx, NoteStop, a.job.stopping())
 	case StopRun:
 		a.closeWords()
 		a.desk.Tell(a.job.Notice())
 		telling, run := a.job.Telling(time.Now()), a.run
-		a.aside(ctx, func() any { return told{telling.Number, telling.to(run)} })
+		self, root := ctx.Self(), ctx.ActorSystem().Root
+		go func() { root.Send(self, told{telling.Number, telling.to(run)}) }()
 	case ReadTail:
 		end := a.shared.waits.begin("read the output of job " + a.job.start.GetJobId())
-		a.aside(ctx, func() any {
+		aside(ctx, func() work {
 			defer end()
-			return tail{a.readTail()}
+			tail := a.readTail()
+			return func(ctx actor.Context) {
+				a.job.Tail(tail)
+				a.act(ctx)
+			}
 		})
 	case NoteEnd:
-		a.note(ctx, noted{NoteEnd}, journal.Exited(a.job.Result(), a.job.tail))
+		a.noteFor(ctx, NoteEnd, journal.Exited(a.job.Result(), a.job.tail))
 	case Report:
 		a.report(ctx)
 	case Release:
 		// That takes long of many files on a disk that answers, and says nothing of it.
-		a.aside(ctx, func() any { return released{a.run.Release()} })
+		aside(ctx, func() work {
+			err := a.run.Release()
+			return func(ctx actor.Context) { a.released(ctx, err) }
+		})
 	case NoteRelease:
-		a.note(ctx, noted{NoteRelease}, journal.Released(a.job.start.GetJobId()))
+		a.noteFor(ctx, NoteRelease, journal.Released(a.job.start.GetJobId()))
 	case Leave:
 		ctx.Send(a.agent, forgotten{a.job.start.GetJobId()})
 		ctx.Stop(ctx.Self())
@@ -276,26 +218,20 @@ func (a *jobActor) show(ctx actor.Context) {
 	}
 }
 
-// aside does what blocks, and sends the outcome back.
-func (a *jobActor) aside(ctx actor.Context, work func() any) {
-	self, root := ctx.Self(), ctx.ActorSystem().Root
-	go func() { root.Send(self, work()) }()
+// noteFor does a duty that puts a record into the journal.
+func (a *jobActor) noteFor(ctx actor.Context, duty Duty, record *journalpb.Record) {
+	a.note(ctx, func(ctx actor.Context) {
+		a.job.Noted(duty)
+		a.act(ctx)
+	}, record)
 }
 
-// note puts a record into the journal and sends the actor what follows once it is
-// there. If it cannot be there, the agent ends.
-func (a *jobActor) note(ctx actor.Context, then any, record *journalpb.Record) {
-	self, root := ctx.Self(), ctx.ActorSystem().Root
-	end := a.shared.waits.begin("write to its journal")
-	a.journal.Append(func(err error) {
-		end()
-		switch {
-		case err != nil:
-			root.Send(a.agent, spoiled{err})
-		case then != nil:
-			root.Send(self, then)
-		}
-	}, record)
+// retry does a duty again after a pause.
+func (a *jobActor) retry(ctx actor.Context, pause time.Duration, duty Duty) {
+	a.again = after(ctx, a.again, pause, func(ctx actor.Context) {
+		a.job.Retry(duty)
+		a.act(ctx)
+	})
 }
 
 // noteProcess notes who the job's process is, once. Nothing waits for that.
@@ -316,14 +252,18 @@ func (a *jobActor) ask(ctx actor.Context, question proto.Message) {
 	a.asks++
 	self, root, number := ctx.Self(), ctx.ActorSystem().Root, a.asks
 	a.replicas.Ask(to, question, a.cfg.Timing.AskTimeout, func(reply proto.Message, err error) {
-		root.Send(self, heard{number, find, reply, err})
+		root.Send(self, work(func(ctx actor.Context) {
+			if number == a.asks {
+				a.heard(ctx, find, reply, err)
+			}
+		}))
 	})
 }
 
 func (a *jobActor) report(ctx actor.Context) {
 	if a.job.NodeFault() && !a.heldBack {
 		a.heldBack = true
-		a.again = after(ctx, a.again, a.cfg.Timing.FaultPause, retry{Report})
+		a.retry(ctx, a.cfg.Timing.FaultPause, Report)
 		return
 	}
 	a.ask(ctx, &actorpb.JobEnded{
@@ -334,15 +274,15 @@ func (a *jobActor) report(ctx actor.Context) {
 
 // heard takes a controller's answer. The job may have gone on meanwhile: an order
 // to end it does not wait for its spec.
-func (a *jobActor) heard(ctx actor.Context, m heard) {
+func (a *jobActor) heard(ctx actor.Context, find bool, reply proto.Message, err error) {
 	duty := AskSpec
 	if a.job.Underway(Report) {
 		duty = Report
 	}
-	if m.ask != a.asks || !a.job.Underway(duty) {
+	if !a.job.Underway(duty) {
 		return
 	}
-	verdict, pause, cause := a.courier.Heard(m.find, m.reply, m.err)
+	verdict, pause, cause := a.courier.Heard(find, reply, err)
 	switch verdict {
 	case Nobody:
 		a.cfg.Logger.Info("no controller for the job; dropping it", "job", a.job.start.GetJobId(), "operation", a.job.start.GetOperationId())
@@ -350,13 +290,13 @@ func (a *jobActor) heard(ctx actor.Context, m heard) {
 		a.job.Acknowledge()
 	case Answered:
 		if duty == AskSpec {
-			a.job.Answered(time.Now(), m.reply)
+			a.job.Answered(time.Now(), reply)
 			break
 		}
-		a.acknowledged(ctx, m.reply)
+		a.acknowledged(ctx, reply)
 	default:
 		a.cfg.Logger.Debug("retrying controller", "job", a.job.start.GetJobId(), "pause", pause, "cause", cause)
-		a.again = after(ctx, a.again, pause, retry{duty})
+		a.retry(ctx, pause, duty)
 	}
 	a.act(ctx)
 }
@@ -366,7 +306,7 @@ func (a *jobActor) acknowledged(ctx actor.Context, reply proto.Message) {
 	ack, ok := reply.(*actorpb.JobEndedAck)
 	if !ok || ack.GetJobId() != a.job.start.GetJobId() {
 		a.cfg.Logger.Debug("result not acknowledged", "job", a.job.start.GetJobId(), "answer", describe(reply))
-		a.again = after(ctx, a.again, a.courier.Lost(), retry{Report})
+		a.retry(ctx, a.courier.Lost(), Report)
 		return
 	}
 	if ack.GetRefusal() != "" {
@@ -376,20 +316,12 @@ func (a *jobActor) acknowledged(ctx actor.Context, reply proto.Message) {
 	a.job.Acknowledge()
 }
 
-func (a *jobActor) released(ctx actor.Context, m released) {
-	if m.err == nil {
+func (a *jobActor) released(ctx actor.Context, err error) {
+	if err == nil {
 		a.job.Released()
 		a.act(ctx)
 		return
 	}
-	a.cfg.Logger.Error("cannot clean up after a job; retrying", "job", a.job.start.GetJobId(), "error", m.err)
-	a.again = after(ctx, a.again, releasePause, retry{Release})
-}
-
-func stopTimers(timers ...*time.Timer) {
-	for _, timer := range timers {
-		if timer != nil {
-			timer.Stop()
-		}
-	}
+	a.cfg.Logger.Error("cannot clean up after a job; retrying", "job", a.job.start.GetJobId(), "error", err)
+	a.retry(ctx, releasePause, Release)
 }

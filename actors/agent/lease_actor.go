@@ -25,24 +25,3 @@ func (a *agentActor) abortAll(ctx actor.Context, o Order) {
 		ctx.Send(a.jobs[id].pid, order{o})
 	}
 }
-
-// renew tells job proxies how long the lease lasts, one telling at a time.
-func (a *agentActor) renew(ctx actor.Context) {
-	if a.renewing {
-		a.renewAgain = true
-		return
-	}
-	a.renewing, a.renewAgain = true, false
-	self, root, until := ctx.Self(), ctx.ActorSystem().Root, a.lease.Until()
-	go func() {
-		a.processes.RenewAll(until)
-		root.Send(self, renewed{})
-	}()
-}
-
-func (a *agentActor) renewed(ctx actor.Context) {
-	a.renewing = false
-	if a.renewAgain {
-		a.renew(ctx)
-	}
-}

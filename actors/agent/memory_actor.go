@@ -26,21 +26,10 @@ type gauge struct {
 	failed  bool
 }
 
-type (
-	// lookAtMemory asks for a look at the machine's memory, sawMemory brings what was
-	// seen.
-	lookAtMemory struct{}
-	sawMemory    struct {
-		machine Machine
-		limit   int64
-		err     error
-	}
-)
-
 // lookAtMemory looks at the machine. That may take as long as it likes: the next look
 // comes after it.
 func (a *agentActor) lookAtMemory(ctx actor.Context) {
-	self, root, limit := ctx.Self(), ctx.ActorSystem().Root, a.gauge.limit
+	limit := a.gauge.limit
 	again := time.Since(a.gauge.limited) >= limitPeriod
 	if again {
 		a.gauge.limited = time.Now()
@@ -54,32 +43,31 @@ func (a *agentActor) lookAtMemory(ctx actor.Context) {
 		}
 		measure = a.gauge.source.measure
 	}
-	go func() {
-		seen := sawMemory{limit: limit}
-		seen.machine, seen.err = measure()
-		if seen.err == nil && again {
+	aside(ctx, func() work {
+		machine, err := measure()
+		if err == nil && again {
 			var whole runner.Resources
-			whole, seen.err = runner.Machine("/")
-			seen.limit = whole.Memory
+			whole, err = runner.Machine("/")
+			limit = whole.Memory
 		}
-		root.Send(self, seen)
-	}()
+		return func(ctx actor.Context) { a.sawMemory(ctx, machine, limit, err) }
+	})
 }
 
 // sawMemory ends the jobs that have to leave.
-func (a *agentActor) sawMemory(ctx actor.Context, m sawMemory) {
-	a.watch = after(ctx, a.watch, memoryPeriod, lookAtMemory{})
-	if failed := m.err != nil; failed != a.gauge.failed {
+func (a *agentActor) sawMemory(ctx actor.Context, machine Machine, limit int64, err error) {
+	a.watch = after(ctx, a.watch, memoryPeriod, a.lookAtMemory)
+	if failed := err != nil; failed != a.gauge.failed {
 		a.gauge.failed = failed
 		if failed {
-			a.cfg.Logger.Warn("cannot measure machine memory; only node and job limits apply", "node", a.cfg.Node, "error", m.err)
+			a.cfg.Logger.Warn("cannot measure machine memory; only node and job limits apply", "node", a.cfg.Node, "error", err)
 		}
 	}
-	a.gauge.limit = m.limit
-	node := NodeMemory{Limit: a.cfg.Resources.Memory, Pressure: m.machine.Pressure()}
-	if m.limit > 0 {
+	a.gauge.limit = limit
+	node := NodeMemory{Limit: a.cfg.Resources.Memory, Pressure: machine.Pressure()}
+	if limit > 0 {
 		// The machine may have been made smaller since the agent was started.
-		node.Limit = min(node.Limit, m.limit)
+		node.Limit = min(node.Limit, limit)
 	}
 	now := time.Now()
 	uses := make([]MemoryUse, 0, len(a.jobs))

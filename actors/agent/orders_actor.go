@@ -12,7 +12,6 @@ import (
 	"weir/actors/remote"
 	"weir/cluster/identity"
 	"weir/messages/actorpb"
-	"weir/messages/journalpb"
 )
 
 // inbound takes what replicas send. The certificate of the sender has been
@@ -53,29 +52,10 @@ func (a *agentActor) take(ctx actor.Context, from string, plan *actorpb.NodePlan
 	}
 	// Orders pass through the journal in any case, so that they keep their order.
 	a.awaiting = append(a.awaiting, &awaiting{orders: orders, since: now})
-	a.note(ctx, journaled{orders, now}, records...)
+	a.note(ctx, func(ctx actor.Context) { a.follow(ctx, orders, now) }, records...)
 }
 
-// note puts records into the journal and sends the actor what follows once they are
-// there. If they cannot be there, the agent ends.
-func (a *agentActor) note(ctx actor.Context, then any, records ...*journalpb.Record) {
-	if then == nil && len(records) == 0 {
-		return
-	}
-	self, root := ctx.Self(), ctx.ActorSystem().Root
-	end := a.shared.waits.begin("write to its journal")
-	a.journal.Append(func(err error) {
-		end()
-		switch {
-		case err != nil:
-			root.Send(self, spoiled{err})
-		case then != nil:
-			root.Send(self, then)
-		}
-	}, records...)
-}
-
-// follow carries out orders that the journal knows.
+// follow carries out orders that the journal knows and that came at a time.
 func (a *agentActor) follow(ctx actor.Context, orders Orders, came time.Time) {
 	now := time.Now()
 	if a.takeOldest() {
@@ -135,13 +115,9 @@ func (a *agentActor) closed(now time.Time) string {
 func (a *agentActor) spawn(ctx actor.Context, job *Job, run Run) {
 	start := job.start
 	r := &jobRecord{job: job, run: run, noted: job.pid != 0, courier: NewCourier(controllerOf(start), a.cfg.Timing, rand.Float64)}
-	env := jobEnvironment{
-		cfg: a.cfg, processes: a.processes, replicas: a.replicas, shared: a.shared,
-		nodeLife: a.nodeLife, boot: a.boot, session: a.process, journal: a.journal, files: a.files, folder: a.folder, directory: a.directory, life: a.life, agent: ctx.Self(),
-	}
 	// From Spawn on the job belongs to its actor.
 	held, use := job.Held(), job.Use()
-	pid := ctx.Spawn(actor.PropsFromProducer(func() actor.Actor { return &jobActor{jobEnvironment: env, jobRecord: r} }))
+	pid := ctx.Spawn(actor.PropsFromProducer(func() actor.Actor { return &jobActor{environment: &a.environment, jobRecord: r} }))
 	a.jobs[start.GetJobId()] = &child{pid: pid, held: held, use: use}
 	a.session.Urge()
 }

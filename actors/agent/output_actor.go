@@ -29,14 +29,14 @@ func (a *agentActor) read(ctx actor.Context, m *actorpb.ReadOutput) {
 		return
 	}
 	a.reads++
-	self, sender, root := ctx.Self(), ctx.Sender(), ctx.ActorSystem().Root
-	go func() {
+	sender, root := ctx.Sender(), ctx.ActorSystem().Root
+	aside(ctx, func() work {
 		answer := a.part(m)
 		if sender != nil {
 			root.Send(sender, answer)
 		}
-		root.Send(self, wasRead{})
-	}()
+		return func(actor.Context) { a.reads-- }
+	})
 }
 
 func (a *agentActor) part(m *actorpb.ReadOutput) proto.Message {

@@ -9,18 +9,9 @@ import (
 // spacePeriod is the time between two looks at the disk.
 const spacePeriod = time.Second
 
-type (
-	// measure asks for a look at the disk, measured brings what was seen.
-	measure  struct{}
-	measured struct {
-		free Free
-		err  error
-	}
-)
-
 // measure looks at the disk, unless it has not answered to the last look.
 func (a *agentActor) measure(ctx actor.Context) {
-	a.look = after(ctx, a.look, spacePeriod, measure{})
+	a.look = after(ctx, a.look, spacePeriod, a.measure)
 	if a.measuring {
 		a.judge(ctx)
 		return

@@ -58,34 +58,39 @@ func (a *jobActor) watch(ctx actor.Context, duty Duty) {
 	stopTimers(a.stall)
 	a.watching++
 	if diskDuties[duty] != "" {
-		a.stall = after(ctx, a.stall, a.cfg.JobEndTimeout, impatient{duty, a.watching})
+		number := a.watching
+		a.stall = after(ctx, a.stall, a.cfg.JobEndTimeout, func(ctx actor.Context) {
+			if number == a.watching {
+				a.stalled(ctx, duty)
+			}
+		})
 	}
 }
 
 // stalled has the job go on without what the disk has not done. A journal that waits for
 // space says so itself.
-func (a *jobActor) stalled(ctx actor.Context, m impatient) {
-	if m.number != a.watching || !a.job.Underway(m.duty) {
+func (a *jobActor) stalled(ctx actor.Context, duty Duty) {
+	if !a.job.Underway(duty) {
 		return
 	}
-	if (m.duty == NoteStart || m.duty == NoteEnd) && a.journal.Full() != nil {
-		a.watch(ctx, m.duty)
+	if (duty == NoteStart || duty == NoteEnd) && a.journal.Full() != nil {
+		a.watch(ctx, duty)
 		return
 	}
-	why := a.cfg.stuck(diskDuties[m.duty])
+	why := a.cfg.stuck(diskDuties[duty])
 	a.cfg.Logger.Error("a job goes on without the disk", "job", a.job.start.GetJobId(), "reason", why)
 	if a.stopStart != nil {
 		a.stopStart()
 	}
-	a.job.Stalled(time.Now(), m.duty, why)
+	a.job.Stalled(time.Now(), duty, why)
 	a.act(ctx)
 }
 
 // beganLate ends the processes of a job that was given up while it was started.
-func (a *jobActor) beganLate(ctx actor.Context, m began) {
-	a.job.StartedLate(m.err)
-	if m.err == nil {
-		a.run = m.run
+func (a *jobActor) beganLate(ctx actor.Context, run Run, err error) {
+	a.job.StartedLate(err)
+	if err == nil {
+		a.run = run
 		a.cfg.Logger.Warn("a job that was given up has been started by a disk that answers again, and is ended", "job", a.job.start.GetJobId())
 		a.endLate()
 	}

@@ -12,7 +12,7 @@ func (a *jobActor) startRun(ctx actor.Context) {
 	stopTimers(a.overdue)
 	left := time.Until(*a.shared.until.Load())
 	if left <= 0 {
-		a.began(ctx, began{err: ErrNoLease})
+		a.began(ctx, nil, ErrNoLease)
 		return
 	}
 	spec, ports := another(a.job.Spec(left, &a.cfg)), a.job.start.GetPorts()
@@ -40,7 +40,7 @@ func (a *jobActor) startRun(ctx actor.Context) {
 			a.removePlaced(dir)
 		}
 		end()
-		root.Send(self, began{run, err})
+		root.Send(self, work(func(ctx actor.Context) { a.began(ctx, run, err) }))
 		if err == nil {
 			pass(run, self, root)
 		}
@@ -54,23 +54,24 @@ func pass(run Run, self *actor.PID, root *actor.RootContext) {
 	}
 }
 
-func (a *jobActor) began(ctx actor.Context, m began) {
+// began takes the outcome of starting processes.
+func (a *jobActor) began(ctx actor.Context, run Run, err error) {
 	if a.job.Phase() >= Ended {
-		a.beganLate(ctx, m)
+		a.beganLate(ctx, run, err)
 		return
 	}
-	if m.err != nil && a.life.Err() != nil {
+	if err != nil && a.life.Err() != nil {
 		// It was given up because this process ends. The next one finds nothing of it.
 		return
 	}
-	a.run = m.run
-	a.job.Started(time.Now(), m.err)
-	a.shared.figures.started(m.err)
-	if m.err == nil {
+	a.run = run
+	a.job.Started(time.Now(), err)
+	a.shared.figures.started(err)
+	if err == nil {
 		a.openDesk()
 		a.openWords()
 	} else {
-		a.cfg.Logger.Warn("job not started", "job", a.job.start.GetJobId(), "error", m.err)
+		a.cfg.Logger.Warn("job not started", "job", a.job.start.GetJobId(), "error", err)
 	}
 	a.act(ctx)
 }

@@ -17,7 +17,7 @@ import (
 // openWords begins to find out whether the job takes requests, and to tell it.
 func (a *jobActor) openWords() {
 	teller := &teller{
-		node: a.cfg.Node, session: a.session, grant: a.job.start, timeout: a.cfg.Timing.AskTimeout,
+		node: a.cfg.Node, session: a.process, grant: a.job.start, timeout: a.cfg.Timing.AskTimeout,
 		replicas: a.replicas, known: &a.shared.replicas, courier: NewCourier(controllerOf(a.job.start), a.cfg.Timing, rand.Float64),
 	}
 	id := a.job.start.GetJobId()
