@@ -117,36 +117,6 @@ func tooLong(size int) error {
 	return faultAt(nil, option.Position{}, "it has %d bytes, %d (1 MiB) is the most: put data into files, and name them here", size, MaxBytes)
 }
 
-// Plain returns what the document says as encoding/json would read it. The error is an
-// *option.Error that tells keys that are there twice.
-func (d *Document) Plain() (map[string]any, error) {
-	if err := d.Refuse(d.faults); err != nil {
-		return nil, err
-	}
-	object, _ := d.Root.Plain().(map[string]any)
-	return object, nil
-}
-
-// Place returns the line and the column, from 1, of what the names lead to, or of
-// the last on the way that is there. Names are taken with '-' for '_'. It is 0 where
-// the text says nothing.
-func (d *Document) Place(names ...string) (line, column int) {
-	at, v := d.Root.At, d.Root
-	for _, name := range names {
-		found := false
-		for _, f := range v.Fields {
-			if option.Canonical(f.Name) == option.Canonical(name) {
-				at, v, found = f.At, f.Value, true
-				break
-			}
-		}
-		if !found {
-			break
-		}
-	}
-	return at.Line, at.Column
-}
-
 // faultAt returns a fault that reading cannot go on after.
 func faultAt(path *trail, at option.Position, format string, args ...any) error {
 	return option.NewError([]option.Fault{{Path: path.String(), Position: at, Problem: fmt.Sprintf(format, args...)}})

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"weir/api/document"
 	"weir/cmd/weir/internal/screen"
 	"weir/cmd/weir/internal/simulate"
+	"weir/scheduling/option"
 )
 
 // simulateFlags is what weir simulate can be told.
@@ -100,18 +102,18 @@ func (f *simulateFlags) read(cmd *cobra.Command, name string) (*simulate.File, e
 	if err != nil {
 		return nil, fmt.Errorf("read simulation: %w", err)
 	}
-	changes := simulate.Changes{NoControl: f.noControl}
-	if cmd.Flags().Changed("seed") {
-		changes.Set = append(changes.Set, simulate.Setting{Path: []string{"seed"}, Value: float64(f.seed)})
-	}
+	changes, set := simulate.Changes{NoControl: f.noControl}, f.set
 	if f.duration != "" {
-		changes.Set = append(changes.Set, simulate.Setting{Path: []string{"duration"}, Value: f.duration})
+		set = slices.Insert(slices.Clone(set), 0, "duration="+f.duration)
+	}
+	if cmd.Flags().Changed("seed") {
+		set = slices.Insert(slices.Clone(set), 0, fmt.Sprintf("seed=%d", f.seed))
 	}
 	for _, flag := range []struct {
 		name  string
 		texts []string
-		into  *[]simulate.Setting
-	}{{"--set", f.set, &changes.Set}, {"--control", f.control, &changes.Control}} {
+		into  *[]*option.Value
+	}{{"--set", set, &changes.Set}, {"--control", f.control, &changes.Control}} {
 		for _, text := range flag.texts {
 			setting, err := simulate.ReadSetting(text)
 			if err != nil {

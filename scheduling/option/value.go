@@ -140,7 +140,8 @@ func (v *Value) Get(names ...string) *Value {
 }
 
 // Merge returns an object with a patch: objects are patched in turn, all else replaces.
-// Neither is changed. Names are compared as they are written.
+// Neither is changed. A name that is not there as it is written is that of an option, with '-'
+// for '_'.
 func (v *Value) Merge(patch *Value) *Value {
 	if v == nil || v.Kind != Object || patch.Kind != Object {
 		return patch
@@ -148,13 +149,15 @@ func (v *Value) Merge(patch *Value) *Value {
 	out := *v
 	out.Fields = slices.Clone(v.Fields)
 	for _, f := range patch.Fields {
-		i := slices.IndexFunc(out.Fields, func(own Entry) bool { return Canonical(own.Name) == Canonical(f.Name) })
+		i := slices.IndexFunc(out.Fields, func(own Entry) bool { return own.Name == f.Name })
+		if i < 0 {
+			i = slices.IndexFunc(out.Fields, func(own Entry) bool { return Canonical(own.Name) == Canonical(f.Name) })
+		}
 		if i < 0 {
 			out.Fields = append(out.Fields, f)
 			continue
 		}
-		f.Value = out.Fields[i].Value.Merge(f.Value)
-		out.Fields[i] = f
+		out.Fields[i] = Entry{Name: out.Fields[i].Name, At: f.At, Value: out.Fields[i].Value.Merge(f.Value)}
 	}
 	return &out
 }

@@ -36,16 +36,16 @@ var special = map[string]func(f *simulate.File) bool{
 	"limits":     anyPool(func(o pooltree.PoolOptions) bool { return o.ResourceLimits != nil || o.MaxShareRatio != nil }),
 	"fifo":       anyPool(func(o pooltree.PoolOptions) bool { return o.Mode != nil && *o.Mode == pooltree.FIFO }),
 	"large jobs": func(f *simulate.File) bool {
-		return slices.ContainsFunc(f.Workloads, func(w simulate.Workload) bool { return w.Shape.CPU.Draw(nil) > 2 })
+		return slices.ContainsFunc(f.Workloads, func(w *simulate.Workload) bool { return w.Job.CPU.Draw(nil) > 2 })
 	},
 	"one-job operations": func(f *simulate.File) bool {
-		return slices.ContainsFunc(f.Workloads, func(w simulate.Workload) bool { return w.Arrivals.Every > 0 })
+		return slices.ContainsFunc(f.Workloads, func(w *simulate.Workload) bool { return w.Arrivals.Every.Duration > 0 })
 	},
 	"node failures": func(f *simulate.File) bool {
-		return slices.ContainsFunc(f.Failures, func(x simulate.Failure) bool { return x.Nodes > 0 })
+		return slices.ContainsFunc(f.Failures, func(x *simulate.Failure) bool { return *x.Nodes > 0 })
 	},
 	"leader changes": func(f *simulate.File) bool {
-		return slices.ContainsFunc(f.Failures, func(x simulate.Failure) bool { return x.Leader })
+		return slices.ContainsFunc(f.Failures, func(x *simulate.Failure) bool { return *x.Leader })
 	},
 }
 
@@ -129,10 +129,10 @@ func TestLargeJobsMayFindRoom(t *testing.T) {
 	chance := rand.New(rand.NewPCG(1, 1))
 	for _, s := range scenarios(t) {
 		node := s.File.Nodes[0].Resources.CPU
-		isLarge := func(w simulate.Workload) bool { return 2*w.Shape.CPU.Draw(nil) > float64(node)/100 }
+		isLarge := func(w *simulate.Workload) bool { return 2*w.Job.CPU.Draw(nil) > float64(node)/100 }
 		found := slices.ContainsFunc(s.File.Workloads, isLarge)
-		if slices.ContainsFunc(s.File.Workloads, func(w simulate.Workload) bool {
-			return isLarge(w) && w.Shape.Length.Draw(chance) > s.File.Duration.Seconds()/8
+		if slices.ContainsFunc(s.File.Workloads, func(w *simulate.Workload) bool {
+			return isLarge(w) && w.Job.Length.Draw(chance) > s.File.Duration.Seconds()/8
 		}) {
 			t.Errorf("scenario %d has large jobs that last too long", s.Seed)
 		}
@@ -140,7 +140,7 @@ func TestLargeJobsMayFindRoom(t *testing.T) {
 		switch {
 		case err != nil:
 			t.Fatal(err)
-		case found && (!e.Starvation.EnableAggressive || slices.ContainsFunc(s.File.Workloads, func(w simulate.Workload) bool { return w.Shape.Options["preemption_mode"] != nil })):
+		case found && (!e.Starvation.EnableAggressive || slices.ContainsFunc(s.File.Workloads, func(w *simulate.Workload) bool { return w.Options.PreemptionMode != nil })):
 			t.Errorf("scenario %d has jobs that find no room", s.Seed)
 		case found:
 			large++

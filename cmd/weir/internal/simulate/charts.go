@@ -111,11 +111,11 @@ func marksOf(f *File) []chart.Mark {
 	var marks []chart.Mark
 	for _, failure := range f.Failures {
 		switch {
-		case failure.Leader:
-			marks = append(marks, chart.Mark{At: failure.At, Text: "leader lost"})
+		case *failure.Leader:
+			marks = append(marks, chart.Mark{At: failure.At.Duration, Text: "leader lost"})
 		default:
-			marks = append(marks, chart.Mark{At: failure.At, Text: fmt.Sprintf("%d nodes lost", failure.Nodes)})
-			if back := failure.At + failure.BackAfter; failure.BackAfter > 0 && back < f.Duration {
+			marks = append(marks, chart.Mark{At: failure.At.Duration, Text: fmt.Sprintf("%d nodes lost", *failure.Nodes)})
+			if back := failure.At.Duration + failure.BackAfter.Duration; failure.BackAfter.Duration > 0 && back < f.Duration {
 				marks = append(marks, chart.Mark{At: back, Text: "back"})
 			}
 		}

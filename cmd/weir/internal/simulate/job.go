@@ -19,7 +19,7 @@ func (w *world) started(a *statepb.Allocation) {
 	if op.pool.fifo != nil {
 		w.fifoStarts = append(w.fifoStarts, fifoStart{op, a.GetJobId(), a.GetResources().Amounts()})
 	}
-	if w.dead[a.GetNode()] || op.Shape.Endless {
+	if w.dead[a.GetNode()] || op.Job.Length == nil {
 		return
 	}
 	w.queue.add(w.now+w.length(op, a), jobEnd{job: a.GetJobId()})
@@ -30,16 +30,16 @@ func (w *world) started(a *statepb.Allocation) {
 // complete have other work each time.
 func (w *world) length(op *operation, a *statepb.Allocation) time.Duration {
 	if op.Lengths != nil {
-		return max(toDuration(op.Lengths[a.GetCookie()]), shortest)
+		return max(op.Lengths[a.GetCookie()].Duration, shortest)
 	}
 	work := uint64(a.GetCookie())
-	if op.Shape.Restart {
+	if *op.Job.Restart {
 		work |= uint64(a.GetAttempt()+1) << 32
 	}
 	w.lengths.Seed(w.file.Seed^op.key, work)
 	// The first numbers of near seeds are alike.
 	w.lengths.Uint64()
-	return max(toDuration(op.Shape.Length.Draw(rand.New(w.lengths))), shortest)
+	return max(toDuration(op.Job.Length.Draw(rand.New(w.lengths))), shortest)
 }
 
 // shortest is the least length of a job, so that time goes on.
@@ -103,10 +103,10 @@ func (w *world) ordered(a *statepb.Allocation) {
 	order, op := a.GetStop(), w.operations[a.GetOperationId()]
 	w.meter.stopped(op, order)
 	deadline := max(order.GetTime().AsTime().Sub(epoch)+time.Duration(order.GetGraceMillis())*time.Millisecond, w.now)
-	if order.GetGraceMillis() > 0 && op.Shape.Interruptible {
+	if order.GetGraceMillis() > 0 && op.Interruption != nil {
 		w.lengths.Seed(w.file.Seed^hash(a.GetJobId()), 1)
 		w.lengths.Uint64()
-		if leaves := w.now + toDuration(op.Shape.Leaves.Draw(rand.New(w.lengths))); leaves <= deadline {
+		if leaves := w.now + toDuration(op.Interruption.LeavesAfter.Draw(rand.New(w.lengths))); leaves <= deadline {
 			w.queue.add(leaves, jobEnd{a.GetJobId(), order, true})
 			return
 		}

@@ -15,7 +15,7 @@ import (
 
 // losesLeaders reports whether leaders are lost.
 func (f *File) losesLeaders() bool {
-	return slices.ContainsFunc(f.Failures, func(failure Failure) bool { return failure.Leader })
+	return slices.ContainsFunc(f.Failures, func(failure *Failure) bool { return *failure.Leader })
 }
 
 // keep proposes what the next leader goes on from.
@@ -29,9 +29,9 @@ func (r *run) keep() error {
 	return err
 }
 
-func (f Failure) happen(w *world) error {
-	if f.Leader {
-		w.tree, w.leaderless = nil, w.now+f.Gap
+func (f *Failure) happen(w *world) error {
+	if *f.Leader {
+		w.tree, w.leaderless = nil, w.now+f.Gap.Duration
 		return nil
 	}
 	return w.lose(f)
@@ -49,7 +49,7 @@ func (r *run) succeed() error {
 
 // lose has nodes fall silent, by chance. Their jobs are gone at once; the leader knows
 // when their lease has run out.
-func (w *world) lose(f Failure) error {
+func (w *world) lose(f *Failure) error {
 	var alive []string
 	for _, id := range w.online {
 		if !w.dead[id] {
@@ -57,15 +57,15 @@ func (w *world) lose(f Failure) error {
 		}
 	}
 	w.chance.Shuffle(len(alive), func(i, j int) { alive[i], alive[j] = alive[j], alive[i] })
-	lost := alive[:min(int(f.Nodes), len(alive))]
+	lost := alive[:min(int(*f.Nodes), len(alive))]
 	for _, id := range lost {
 		w.dead[id] = true
 	}
 	timing := node.DefaultTiming()
 	lease := time.Duration(float64(timing.Lease)*(1+timing.Drift)) + timing.Kill
 	w.queue.add(w.now+lease, silence{lost})
-	if f.BackAfter > 0 {
-		w.queue.add(max(w.now+f.BackAfter, w.now+lease+time.Second), comeback{lost})
+	if back := f.BackAfter.Duration; back > 0 {
+		w.queue.add(max(w.now+back, w.now+lease+time.Second), comeback{lost})
 	}
 	return nil
 }

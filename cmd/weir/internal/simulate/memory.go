@@ -26,8 +26,8 @@ type lessons struct {
 
 // lesson returns what is known of an operation's memory before its first job; nil: its
 // jobs are given what they ask for.
-func (s Shape) lesson(limit int64) *lessons {
-	if !s.Learns {
+func (s *Shape) lesson(limit int64) *lessons {
+	if s.Job.MemoryUsed == nil {
 		return nil
 	}
 	l := &lessons{Learner: &memory.Learner{
@@ -45,7 +45,7 @@ func (w *world) uses(op *operation, a *statepb.Allocation) int64 {
 	}
 	w.lengths.Seed(w.file.Seed^op.key^hash("memory"), uint64(a.GetCookie()))
 	w.lengths.Uint64()
-	return min(int64(op.Shape.MemoryUsed.Draw(rand.New(w.lengths))), op.lessons.Task.Limit)
+	return min(int64(op.Job.MemoryUsed.Draw(rand.New(w.lengths))), op.lessons.Task.Limit)
 }
 
 // occupy counts the memory of a job that begins on its node.
@@ -235,8 +235,8 @@ func (m *memoryMeter) result(now time.Duration) *Memory {
 
 // learns reports whether there are jobs in a file that learn what to reserve.
 func (f *File) learns() bool {
-	return slices.ContainsFunc(f.Workloads, func(w Workload) bool { return w.Shape.Learns }) ||
-		slices.ContainsFunc(f.Trace, func(s Submission) bool { return s.Shape.Learns })
+	return slices.ContainsFunc(f.Workloads, func(w *Workload) bool { return w.Job.MemoryUsed != nil }) ||
+		slices.ContainsFunc(f.Trace, func(s Submission) bool { return s.Job.MemoryUsed != nil })
 }
 
 // demand is what was told last of jobs of a group that wait.

@@ -200,7 +200,7 @@ func (m *meter) ended(now time.Duration, op *operation, e state.Ended) {
 	}
 	why := cmp.Or(e.Finished.GetAbortReason(), e.Finished.GetState())
 	m.ends[why]++
-	if rerun(e, op.Shape.Restart) {
+	if rerun(e, *op.Job.Restart) {
 		op.waits[e.Allocation.GetCookie()] = now
 	}
 }

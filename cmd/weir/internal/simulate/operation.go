@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -14,6 +15,7 @@ import (
 	"weir/raftstore/state"
 	"weir/scheduling"
 	"weir/scheduling/lifecycle"
+	"weir/scheduling/option"
 	"weir/scheduling/resource"
 )
 
@@ -87,7 +89,7 @@ func (w *world) schedule() {
 		w.queue.add(s.At, arrival{s, nil})
 	}
 	for _, f := range w.file.Failures {
-		w.queue.add(f.At, f)
+		w.queue.add(f.At.Duration, f)
 	}
 }
 
@@ -95,23 +97,23 @@ func (w *world) schedule() {
 func (w *world) start(s Submission) error {
 	key := hash(s.ID)
 	chance := rand.New(rand.NewPCG(w.file.Seed, key))
-	op := &operation{Submission: s, key: key, accepted: w.now, waits: map[int32]time.Duration{}, pool: w.meter.accounts[s.Pool]}
-	op.perJob = s.Shape.perJob(chance)
+	op := &operation{Submission: s, key: key, accepted: w.now, waits: map[int32]time.Duration{}, pool: w.meter.accounts[*s.Pool]}
+	op.perJob = s.perJob(chance)
 	limit := op.perJob.Memory
-	if op.lessons = s.Shape.lesson(limit); op.lessons != nil {
+	if op.lessons = s.lesson(limit); op.lessons != nil {
 		op.perJob.Memory = op.lessons.told.Total()
 	}
 	spec := &statepb.OperationSpec{
-		Type: lifecycle.Vanilla, Pool: string(s.Pool), MaxFailedJobCount: 1, IsGang: s.Shape.Gang, Options: structOf(s.Shape.Options),
+		Type: lifecycle.Vanilla, Pool: string(*s.Pool), MaxFailedJobCount: 1, IsGang: *s.Gang, Options: structOf(option.Write(s.settings())),
 		Tasks: []*statepb.TaskSpec{{
-			Name: task, JobCount: s.Shape.jobs(chance), RestartCompletedJobs: s.Shape.Restart, Argv: []string{"simulated"},
+			Name: task, JobCount: s.jobs(chance), RestartCompletedJobs: *s.Job.Restart, Argv: []string{"simulated"},
 			CpuLimitHundredths: int64(op.perJob.CPU), MemoryLimit: limit, GpuLimit: op.perJob.GPU, NetworkLimit: op.perJob.Network,
 		}},
 	}
-	if s.Shape.Together {
-		spec.Tasks[0].Gang = &statepb.GangSpec{Size: int32(min(s.Shape.TogetherSize, int64(spec.GetTasks()[0].GetJobCount())))}
+	if s.Together != nil {
+		spec.Tasks[0].Gang = &statepb.GangSpec{Size: int32(min(*s.Together.Size, int64(spec.GetTasks()[0].GetJobCount())))}
 	}
-	if s.Shape.Interruptible {
+	if s.Interruption != nil {
 		spec.Tasks[0].InterruptionSignal = "SIGTERM"
 		spec.Tasks[0].RestartExitCode = proto.Int32(restartCode)
 	}
@@ -129,8 +131,8 @@ func (w *world) start(s Submission) error {
 	if err != nil {
 		return err
 	}
-	if s.Shape.For {
-		w.queue.add(w.now+toDuration(s.Shape.Lasts.Draw(chance)), closing{s.ID})
+	if s.Lasts != nil {
+		w.queue.add(w.now+toDuration(s.Lasts.Draw(chance)), closing{s.ID})
 	}
 	return w.advance(s.ID)
 }
@@ -155,8 +157,9 @@ func (w *world) advance(id string) error {
 			return nil
 		case now == lifecycle.Pending:
 			known := w.operations[id]
-			w.pending[known.Pool] = append(w.pending[known.Pool], id)
-			return w.admit(known.Pool)
+			name := known.pool.name
+			w.pending[name] = append(w.pending[name], id)
+			return w.admit(name)
 		case now.Finishing() && w.operations[id].running > 0:
 			return w.endAll(id, now)
 		}
@@ -273,12 +276,8 @@ func (c closing) happen(w *world) error {
 	var msg proto.Message = &commandpb.CompleteOperation{OperationId: c.id, User: "simulation", Time: w.timestamp()}
 	if op.GetState() != lifecycle.Running.String() {
 		// It never ran.
-		for i, id := range w.pending[known.Pool] {
-			if id == c.id {
-				w.pending[known.Pool] = append(w.pending[known.Pool][:i:i], w.pending[known.Pool][i+1:]...)
-				break
-			}
-		}
+		name := known.pool.name
+		w.pending[name] = slices.DeleteFunc(slices.Clone(w.pending[name]), func(id string) bool { return id == c.id })
 		msg = &commandpb.AbortOperation{OperationId: c.id, User: "simulation", Time: w.timestamp()}
 	}
 	if _, err := w.apply(msg); err != nil {

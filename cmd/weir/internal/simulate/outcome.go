@@ -278,14 +278,15 @@ func (op *operation) before(other *operation) bool {
 
 // graceful operations start no more jobs than they may keep.
 func (op *operation) graceful() bool {
-	return op.Shape.Options["preemption_mode"] == pooltree.PreemptGracefully
+	mode := op.settings().PreemptionMode
+	return mode != nil && *mode == pooltree.PreemptGracefully
 }
 
 func (op *operation) weight() float64 {
-	if weight, ok := op.Shape.Options["weight"].(float64); ok {
-		return weight
+	if weight := op.settings().Weight; weight != nil {
+		return *weight
 	}
-	return 1
+	return pooltree.DefaultWeight
 }
 
 // waitsFor reports whether a pending job of op, besides so many, needs no more than this.

@@ -138,8 +138,12 @@ func TestOrderOfFIFOPools(t *testing.T) {
 	sort := []string{pooltree.SortByWeight, pooltree.SortByStartTime}
 	fifo, other := &account{fifo: sort}, &account{fifo: sort}
 	op := func(id string, accepted time.Duration, cpu resource.Hundredths, pending int64, options map[string]any) *operation {
+		read, err := pooltree.ReadOperationOptions(options)
+		if err != nil {
+			t.Fatal(err)
+		}
 		return &operation{
-			Submission: Submission{ID: id, Shape: Shape{Options: options}}, accepted: accepted, pool: fifo,
+			Submission: Submission{ID: id, Shape: Shape{Options: &read}}, accepted: accepted, pool: fifo,
 			perJob: resource.Amounts{CPU: cpu}, demand: []demand{{pending: pending}},
 		}
 	}

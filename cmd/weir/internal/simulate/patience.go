@@ -7,6 +7,7 @@ import (
 	"weir/scheduling"
 	"weir/scheduling/pooltree"
 	"weir/scheduling/resource"
+	"weir/scheduling/whatif"
 )
 
 // patienceOf is how long a pool may wait for what is its own: until it starves, a node may be
@@ -24,30 +25,29 @@ func (f *File) patienceOf(name scheduling.PoolName, job resource.Amounts) time.D
 
 // fillsNodes reports whether no two jobs that need so much fit a node.
 func (f *File) fillsNodes(job resource.Amounts) bool {
-	return !slices.ContainsFunc(f.Nodes, func(g NodeGroup) bool { return job.Times(2).Fits(g.Resources) })
+	return !slices.ContainsFunc(f.Nodes, func(g whatif.Node) bool { return job.Times(2).Fits(g.Resources) })
 }
 
 // longestNotice is how long a job may hold what others preempt it for: as long as it must have
 // run before, and until it has left.
 func (f *File) longestNotice() time.Duration {
 	longest := time.Duration(0)
-	of := func(name scheduling.PoolName, s Shape) {
-		options, _ := pooltree.ReadOperationOptions(s.Options)
-		op := options.Effective(f.effective(name))
+	of := func(s *Shape) {
+		op := s.settings().Effective(f.effective(*s.Pool))
 		notice := op.Starvation.MinRunTime
 		switch {
-		case s.Interruptible && op.Graceful:
+		case s.Interruption != nil && op.Graceful:
 			notice += op.Starvation.GracefulTimeout
-		case s.Interruptible:
+		case s.Interruption != nil:
 			notice += op.Starvation.PreemptionTimeout
 		}
 		longest = max(longest, notice)
 	}
 	for _, w := range f.Workloads {
-		of(w.Pool, w.Shape)
+		of(&w.Shape)
 	}
 	for _, s := range f.Trace {
-		of(s.Pool, s.Shape)
+		of(&s.Shape)
 	}
 	return longest
 }

@@ -1,11 +1,11 @@
 package simulate
 
 import (
+	"cmp"
 	"errors"
 	"math"
 	"math/rand/v2"
 	"os"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -39,8 +39,8 @@ workloads:
 
 func TestFaultsHaveTheirPlaces(t *testing.T) {
 	for name, test := range map[string]struct{ text, want string }{
-		"unknown key":            {small + "sed: 3\n", "line 7, column 1: sed: unknown; did you mean seed?"},
-		"unknown key of a job":   {strings.Replace(small, "length", "long", 1), "line 6, column 47: workloads.ads.job.long: unknown: use one of cpu, gpu, length"},
+		"unknown key":            {small + "sed: 3\n", "line 7, column 1: sed: unknown option; did you mean seed?"},
+		"unknown key of a job":   {strings.Replace(small, "length", "long", 1), "line 6, column 47: workloads.ads.job.long: unknown option: use one of user_slots, cpu, gpu"},
 		"unknown option":         {strings.Replace(small, "weight", "wight", 1), "line 4, column 9: pools.ads.wight: unknown option; did you mean weight?"},
 		"unknown pool":           {strings.Replace(small, "{jobs", "{pool: adds, jobs", 1), `workloads.ads.pool: there is no pool "adds"`},
 		"no unit":                {strings.Replace(small, "5m", "5", 1), "is the number 5: a time with a unit is needed, such as 30s, 12h or 7d, or an object with one of uniform"},
@@ -60,18 +60,18 @@ func TestFaultsHaveTheirPlaces(t *testing.T) {
 		"too many failures":      {small + "failures: [{at: 1m, nodes: 6}]\n", "failures[0].nodes: 6 nodes are to fail, and there are 5"},
 		"no jobs":                {strings.Replace(small, "jobs: 10", "jobs: 0", 1), "workloads.ads.jobs: an operation has at least 1"},
 		"a gang of more":         {strings.Replace(small, "jobs: 10", "jobs: {uniform: [1, 10]}, gang_options: {size: 11}", 1), "workloads.ads.gang_options.size: 11 jobs start together, and an operation has no more than 10"},
-		"nodes without cpu":      {strings.Replace(small, "cpu: 2", "cpu: 0", 1), "nodes[0].cpu: nodes need cpu, such as 32"},
+		"nodes without cpu":      {strings.Replace(small, "cpu: 2", "cpu: 0", 1), "nodes[0]: nodes need cpu, such as 32"},
 		"no nodes":               {"workloads: {default: {job: {length: 1m}}}", "at least 1 is needed"},
 		"nothing runs":           {"nodes: [{cpu: 1}]", "no workloads and no trace"},
-		"nodes twice":            {strings.Replace(small, "}]", "}, {cpu: 1}]", 1), `nodes[1].name: there are nodes named "n" already`},
-		"no volume":              {small + "volumes: {ads: 60s}\n", `line 7, column 11: volumes.ads: there is no pool "ads" with integral_guarantees`},
+		"nodes twice":            {strings.Replace(small, "}]", "}, {cpu: 1}]", 1), `nodes[1]: there are nodes named "n" already`},
+		"no volume":              {small + "volumes: {ads: 60s}\n", `line 7, column 10: volumes.ads: there is no pool "ads" with integral_guarantees`},
 		"a failure of nothing":   {small + "failures: [{at: 1m}]\n", "failures[0]: either a number of nodes is needed, or leader: true"},
 		"longest below the rest": {small + "longest_update_period: 100ms\n", "100ms is less than fair_share_update_period, 1s"},
-		"tolerance":              {small + "volume_tolerance: 2\n", "a number above 0 and at most 1 is needed"},
+		"tolerance":              {small + "volume_tolerance: 2\n", "volume_tolerance: 2 is not a number above 0 and at most 1"},
 		"options of operations":  {strings.Replace(small, "{jobs", "{options: {wieght: 2}, jobs", 1), "workloads.ads.options.wieght: unknown option; did you mean weight?"},
 		"a trace that is not":    {small + "trace: none.jsonl\n", "trace: no file none.jsonl"},
 		"control":                {small + "control:\n  pools: {ads: {wight: 3}}\n", "control run: simulation: line 8, column 17: pools.ads.wight: unknown option"},
-		"control that is none":   {small + "control: 5\n", "line 7, column 1: control: an object is needed"},
+		"control that is none":   {small + "control: 5\n", "line 7, column 10: control: is the number 5, not an object"},
 		"no document":            {"- 1", "an object"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -110,12 +110,12 @@ func TestChangesAndControl(t *testing.T) {
 		}
 		return *p.Options.Weight
 	}
-	setting := func(text string) []Setting {
+	setting := func(text string) []*option.Value {
 		s, err := ReadSetting(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return []Setting{s}
+		return []*option.Value{s}
 	}
 	for name, test := range map[string]struct {
 		changes             Changes
@@ -156,13 +156,18 @@ func TestChangesAndControl(t *testing.T) {
 }
 
 func TestDurations(t *testing.T) {
+	spanOf := func(value any) (time.Duration, error) {
+		var s span
+		err := s.ReadOption(option.Of(value))
+		return s.Duration, err
+	}
 	for text, want := range map[string]time.Duration{"90s": 90 * time.Second, "7d": 7 * day, "1d12h": 36 * time.Hour, "0.5d": 12 * time.Hour, "0s": 0} {
-		if got, err := durationOf(text); err != nil || got != want {
+		if got, err := spanOf(text); err != nil || got != want {
 			t.Errorf("%s: %v, %v, want %v", text, got, err, want)
 		}
 	}
 	for _, value := range []any{"", "d", "1", "-1s", "1h-2d", "1d-1h", 5.0, nil, "99999999d", "1dd"} {
-		if got, err := durationOf(value); err == nil {
+		if got, err := spanOf(value); err == nil {
 			t.Errorf("%v: %v, want an error", value, got)
 		}
 	}
@@ -183,7 +188,7 @@ func TestDrawnNumbers(t *testing.T) {
 		"bounded":     {"{exponential: 10m, least: 1m, most: 2m}", 111.7, 1, 60, 120},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := mustRead(t, strings.Replace(small, "5m", test.of, 1), Changes{}).Workloads[0].Shape.Length
+			d := mustRead(t, strings.Replace(small, "5m", test.of, 1), Changes{}).Workloads[0].Job.Length
 			chance := rand.New(rand.NewPCG(1, 2))
 			sum, least, most := 0.0, math.Inf(1), 0.0
 			const draws = 20000
@@ -248,11 +253,11 @@ func TestTrace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(f.Trace) != 2 || f.Trace[0].ID != "trace-3" || f.Trace[0].At != 5*time.Minute || f.Trace[1].ID != "b" || !reflect.DeepEqual(f.Trace[1].Lengths, []float64{60, 120}) {
+	if len(f.Trace) != 2 || f.Trace[0].ID != "trace-3" || f.Trace[0].At != 5*time.Minute || f.Trace[1].ID != "b" || !slices.Equal(f.Trace[1].Lengths, []span{{time.Minute}, {2 * time.Minute}}) {
 		t.Errorf("trace %+v", f.Trace)
 	}
 	for line, want := range map[string]string{
-		`{"at": "1m", "job": {"length": "1m"}, "poool": "ads"}`:     "line 3, column 1: trace: jobs.jsonl, line 1: poool: unknown; did you mean pool?",
+		`{"at": "1m", "job": {"length": "1m"}, "poool": "ads"}`:     "line 3, column 8: trace: jobs.jsonl, line 1: poool: unknown option; did you mean pool?",
 		`{"at": 60, "pool": "ads", "job": {"length": "1m"}}`:        "at: is the number 60: a time with a unit is needed",
 		`{"at": "1m", "pool": "ads", "jobs": 2, "lengths": ["1m"]}`: "jobs: there are lengths too: give one of them",
 		`{"at": "1m", "pool": "ads", "lengths": ["1m", 3]}`:         "lengths[1]: is the number 3",
@@ -277,7 +282,7 @@ func TestQueueIsInOrder(t *testing.T) {
 		var left []wanted
 		seq := 0
 		check := func() {
-			slices.SortStableFunc(left, func(a, b wanted) int { return compare(float64(a.at), float64(b.at)) })
+			slices.SortStableFunc(left, func(a, b wanted) int { return cmp.Compare(a.at, b.at) })
 			at, ok := q.next()
 			if !ok || at != left[0].at {
 				t.Fatalf("next is %v %v, want %v", at, ok, left[0].at)

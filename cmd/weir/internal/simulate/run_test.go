@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"weir/scheduling/option"
 )
 
 // examples are the simulations that come with Weir.
@@ -236,7 +238,7 @@ func TestEqualSeedsAreEqualResults(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := mustRead(t, failing, Changes{Set: []Setting{s}})
+		f := mustRead(t, failing, Changes{Set: []*option.Value{s}})
 		r := mustRun(t, f)
 		r.Took = 0
 		all, err := json.Marshal(r)
@@ -305,7 +307,7 @@ func TestExamplesBegin(t *testing.T) {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			f := example(t, filepath.Base(name), "duration=1m")
 			r := mustRun(t, f)
-			if r.Jobs.Started == 0 && f.Workloads[0].Arrivals.From == 0 {
+			if r.Jobs.Started == 0 && f.Workloads[0].Arrivals.From.Duration == 0 {
 				t.Error("nothing started")
 			}
 			if f.Title == "" {

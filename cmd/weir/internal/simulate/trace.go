@@ -10,73 +10,58 @@ import (
 	"weir/scheduling/option"
 )
 
-// readTrace reads operations, one in a line, from the file that is named.
-func (f *File) readTrace(top *fields, open func(string) ([]byte, error)) {
-	name := top.text(keyTrace, "")
-	if name == "" {
-		return
-	}
-	data, err := open(name)
-	if err != nil {
-		top.fault(place{keyTrace}, "%v", err)
-		return
-	}
-	r := &reader{lines: func(...string) (int, int) { return 0, 0 }}
-	number := 0
-	for line := range bytes.Lines(data) {
-		number++
-		if line = bytes.TrimSpace(line); len(line) == 0 {
-			continue
-		}
-		before := len(r.faults)
-		submission := f.traceLine(r, number, line)
-		for i := range r.faults[before:] {
-			fault := &r.faults[before+i]
-			fault.Problem = fmt.Sprintf("%s, line %d: %s", name, number, option.Fault{Path: fault.Path, Problem: fault.Problem})
-			fault.Path = keyTrace
-			fault.Line, fault.Column = top.lines(keyTrace)
-		}
-		f.Trace = append(f.Trace, submission)
-	}
-	top.faults = append(top.faults, r.faults...)
-	slices.SortStableFunc(f.Trace, func(a, b Submission) int { return cmp.Compare(a.At, b.At) })
+// traceLine is one operation of a trace: what a workload has, and when it comes.
+type traceLine struct {
+	At      *span   `option:"at" kind:"time" default:"0s"`
+	ID      *string `option:"id"`
+	Lengths []span  `option:"lengths" kind:"list of times"`
+	Shape
 }
 
-// traceLine reads one operation: what a workload has, and at, and lengths by job.
-func (f *File) traceLine(r *reader, number int, line []byte) Submission {
-	var s Submission
-	document, err := document.Read("simulation", line)
+// readTrace reads operations, one in a line, from the file that is named.
+func (r *reader) readTrace(name string, open func(string) ([]byte, error)) {
+	data, err := open(name)
 	if err != nil {
-		r.take(nil, err)
-		return s
+		r.Fault(r.of, &r.of.Trace, "%v", err)
+		return
 	}
-	object, err := document.Plain()
-	if err != nil {
-		r.take(nil, err)
-		return s
-	}
-	l, _ := r.object(nil, object)
-	s = Submission{At: l.duration("at", 0), ID: l.text("id", fmt.Sprintf("trace-%d", number)), Pool: f.pool(l, "")}
-	for i, item := range l.items("lengths") {
-		length, err := inSeconds(item)
-		if err != nil {
-			r.fault(place{"lengths"}.item(i), "%v", err)
+	number := 0
+	for text := range bytes.Lines(data) {
+		number++
+		if text = bytes.TrimSpace(text); len(text) == 0 {
+			continue
 		}
-		s.Lengths = append(s.Lengths, length)
+		line := &reader{new(option.Reading), r.File, r.of}
+		submission := line.submission(number, text)
+		for _, fault := range line.Faults {
+			r.Fault(r.of, &r.of.Trace, "%s, line %d: %s", name, number, option.Fault{Path: fault.Path, Problem: fault.Problem})
+		}
+		r.Trace = append(r.Trace, submission)
 	}
-	if s.Lengths != nil {
+	slices.SortStableFunc(r.Trace, func(a, b Submission) int { return cmp.Compare(a.At, b.At) })
+}
+
+// submission reads one operation of a trace.
+func (r *reader) submission(row int, text []byte) Submission {
+	doc, err := document.Read("simulation", text)
+	if err != nil {
+		r.adopt("", option.Position{}, err)
+		return Submission{}
+	}
+	var l traceLine
+	r.Reading = doc.Reading()
+	r.Options(&l, doc.Root, "")
+	if l.Lengths != nil {
 		// The jobs are those whose lengths are given.
-		if l.values["jobs"] != nil {
-			r.fault(place{"jobs"}, "there are lengths too: give one of them")
+		if l.Jobs != nil {
+			r.Fault(&l, &l.Jobs, "there are lengths too: give one of them")
 		}
-		l.values["jobs"] = float64(len(s.Lengths))
-		if job, ok := l.values["job"].(map[string]any); ok {
-			job["length"] = "0s"
-		} else {
-			l.values["job"] = map[string]any{"length": "0s"}
+		if l.Job == nil {
+			l.Job = new(Job)
 		}
+		jobs, length := always(number(len(l.Lengths))), always(seconds(0))
+		l.Jobs, l.Job.Length = &jobs, &length
 	}
-	s.Shape = l.shape()
-	l.end()
-	return s
+	r.shape(&l.Shape, "")
+	return Submission{cmp.Or(l.At, new(span)).Duration, *cmp.Or(l.ID, new(fmt.Sprintf("trace-%d", row))), l.Lengths, l.Shape}
 }

@@ -2,274 +2,201 @@ package simulate
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
 
 	"weir/scheduling"
+	"weir/scheduling/option"
+	"weir/scheduling/pooltree"
 	"weir/scheduling/resource"
 )
-
-const day = 24 * time.Hour
 
 // Workload is operations that are alike, and when they come.
 type Workload struct {
 	Name     string
-	Pool     scheduling.PoolName
-	Arrivals Arrivals
-	Shape    Shape
+	Arrivals *Arrivals `option:"arrivals"`
+	Shape
 }
 
-// Shape is what an operation is like.
+// Shape is what an operation is like. Job and what has a default is set.
 type Shape struct {
+	Pool *scheduling.PoolName `option:"pool"`
 	// Jobs is how many jobs it has.
-	Jobs Distribution
-	// Resources are what each job takes; CPU and Memory are drawn for each operation.
-	Resources   resource.Amounts
-	CPU, Memory Distribution
-	// MemoryUsed is what a job uses of Memory, which then is its memory_limit, where Learns:
-	// what is reserved for a job follows from what those before it have used.
-	MemoryUsed Distribution
-	Learns     bool
-	// Length is how long a job runs, in seconds. Endless jobs run until the operation
-	// ends.
-	Length  Distribution
-	Endless bool
+	Jobs *Distribution[number] `option:"jobs" kind:"number" default:"1"`
+	Job  *Job                  `option:"job"`
+	// Lasts is after how many seconds the operation is completed, whatever is left of it; nil: it is not.
+	Lasts *Distribution[seconds] `option:"lasts" kind:"time"`
+	// Gang operations are of use only as a whole.
+	Gang *bool `option:"gang" default:"false"`
+	// Together says that so many of its jobs start together; nil: they do not.
+	Together *struct {
+		// Size is 0 for all.
+		Size *int64 `option:"size" min:"0" default:"0"`
+	} `option:"gang_options"`
+	// Interruption says that jobs that are told to leave do; nil: they do not.
+	Interruption *struct {
+		// LeavesAfter is how many seconds that takes.
+		LeavesAfter *Distribution[seconds] `option:"leaves_after" kind:"time" default:"0s"`
+	} `option:"interruption"`
+	Options *pooltree.OperationOptions `option:"options"`
+}
+
+// Job is what the jobs of an operation are like. CPU and memory are drawn for each operation.
+type Job struct {
+	UserSlots *int64                `option:"user_slots" min:"0" max:"1e12" default:"1"`
+	CPU       *Distribution[number] `option:"cpu" kind:"number" default:"1"`
+	GPU       *int64                `option:"gpu" min:"0" max:"1e12" default:"0"`
+	Network   *int64                `option:"network" min:"0" max:"1e12" default:"0"`
+	Memory    *Distribution[size]   `option:"memory" kind:"number" default:"0"`
+	// MemoryUsed is what a job uses of MemoryLimit, in place of Memory: what is reserved for
+	// a job follows from what those before it have used.
+	MemoryLimit *Distribution[size] `option:"memory_limit" kind:"size"`
+	MemoryUsed  *Distribution[size] `option:"memory_used" kind:"size"`
+	// Length is how many seconds a job runs; nil: until the operation ends.
+	Length *Distribution[seconds] `option:"length" kind:"time"`
 	// Restart has completed jobs run again.
-	Restart bool
-	// Lasts is after how long the operation is completed, whatever is left of it;
-	// For says that it is at all.
-	Lasts Distribution
-	For   bool
-	// Gang operations are of use only as a whole; jobs of those that start together do so,
-	// TogetherSize of them, 0: all.
-	Gang, Together bool
-	TogetherSize   int64
-	// Leaves is how long an interrupted job takes to leave by itself, in seconds;
-	// Interruptible says that it does.
-	Leaves        Distribution
-	Interruptible bool
-	// Options are those of the operation, as they are written.
-	Options map[string]any
+	Restart *bool `option:"restart" default:"false"`
 }
 
 // Submission is one operation that is started.
 type Submission struct {
-	At    time.Duration
-	ID    string
-	Pool  scheduling.PoolName
-	Shape Shape
-	// Lengths are those of its jobs by cookie, in seconds; nil: they are drawn.
-	Lengths []float64
+	At time.Duration
+	ID string
+	// Lengths are those of its jobs by cookie; nil: they are drawn.
+	Lengths []span
+	Shape
 }
 
 // Arrivals says when operations come: at times, every so often, or by chance.
 type Arrivals struct {
-	At      []time.Duration
-	Every   time.Duration
-	Poisson time.Duration
+	At      []span `option:"at" kind:"list of times"`
+	Every   *span  `option:"every" kind:"time" default:"0s"`
+	Poisson *span  `option:"poisson" kind:"time" default:"0s"`
 	// From and Until bound them; Until 0 is the end.
-	From, Until time.Duration
+	From  *span `option:"from" kind:"time" default:"0s"`
+	Until *span `option:"until" kind:"time" default:"0s"`
 	// Daily are the times of the day in which they come; none: always.
-	Daily []window
+	Daily []window `option:"daily" kind:"list of parts of the day" short:"*"`
 }
 
-// window is a part of each day, which may reach over midnight.
-type window struct{ from, to time.Duration }
-
-func (w window) has(at time.Duration) bool {
-	at %= day
-	if w.from < w.to {
-		return w.from <= at && at < w.to
+// workload takes a workload. It comes at the beginning, once, if nothing is said.
+func (r *reader) workload(w *Workload) {
+	if w.Arrivals == nil {
+		w.Arrivals = &Arrivals{At: make([]span, 1)}
+	} else {
+		r.arrivals(w.Arrivals)
 	}
-	return at >= w.from || at < w.to
+	r.shape(&w.Shape, scheduling.PoolName(w.Name))
+	option.Complete(w.Arrivals)
 }
 
-func (f *File) readWorkloads(top *fields) {
-	value, _ := top.get("workloads")
-	workloads := top.named(place{"workloads"}, value)
-	for _, name := range slices.Sorted(maps.Keys(workloads)) {
-		w, ok := top.object(place{"workloads", name}, workloads[name])
-		if !ok {
-			continue
+func (r *reader) arrivals(a *Arrivals) {
+	ways := 0
+	for _, way := range []any{&a.At, &a.Every, &a.Poisson} {
+		if r.Given(a, way) != nil {
+			ways++
 		}
-		read := Workload{Name: name, Pool: f.pool(w, scheduling.PoolName(name)), Arrivals: w.arrivals()}
-		read.Shape = w.shape()
-		w.end()
-		f.Workloads = append(f.Workloads, read)
 	}
+	often := func(every *span) bool { return every == nil || every.Duration < time.Millisecond }
+	switch {
+	case ways != 1:
+		r.Fault(a, nil, "exactly one of at, every and poisson is needed")
+	case len(a.At) == 0 && often(a.Every) && often(a.Poisson):
+		r.Fault(a, nil, "at least a millisecond has to be between two arrivals, or one time be given")
+	}
+	slices.SortFunc(a.At, func(a, b span) int { return int(a.Duration - b.Duration) })
 }
 
-// pool reads the pool of operations, by default the one of this name if there is one.
-func (f *File) pool(w *fields, missing scheduling.PoolName) scheduling.PoolName {
-	if !f.Pools.Has(missing) {
+// shape takes what an operation is like. It runs in the pool of this name if there is one, unless
+// it says another.
+func (r *reader) shape(s *Shape, missing scheduling.PoolName) {
+	if !r.Pools.Has(missing) {
 		missing = scheduling.DefaultPool
 	}
-	name := scheduling.PoolName(w.text("pool", string(missing)))
-	if len(w.faults) == 0 && !f.Pools.Has(name) {
-		w.fault(w.at.to("pool"), "there is no pool %q", name)
+	if s.Pool == nil {
+		s.Pool = &missing
 	}
-	return name
+	if len(r.Faults) == 0 && !r.Pools.Has(*s.Pool) {
+		r.Fault(s, &s.Pool, "there is no pool %q", *s.Pool)
+	}
+	if s.Options != nil {
+		r.Adopt(s.Options, s.Options.Validate())
+	}
+	known := !r.Bad(s, &s.Job)
+	if s.Job == nil {
+		s.Job = new(Job)
+	}
+	learns := r.Given(s.Job, &s.Job.MemoryUsed) != nil
+	if learns != (r.Given(s.Job, &s.Job.MemoryLimit) != nil) || learns && s.Job.Memory != nil {
+		r.Fault(s.Job, nil, "memory_limit and memory_used go together, in place of memory")
+	}
+	if known && r.Given(s.Job, &s.Job.Length) == nil && s.Job.Length == nil && s.Lasts == nil {
+		r.Fault(s, nil, "its jobs never end: give job a length, or the operation lasts")
+	}
+	if s.Together != nil && s.Job.Restart != nil && *s.Job.Restart {
+		r.Fault(s, &s.Together, "jobs that run again when they complete are of use by themselves: take away job.restart, or this")
+	}
+	most := 1.0
+	if s.Jobs != nil {
+		most = math.Round(s.Jobs.Most())
+	}
+	if most < 1 {
+		r.Fault(s, &s.Jobs, "an operation has at least 1")
+	}
+	if s.Together != nil && s.Together.Size != nil && float64(*s.Together.Size) > most && len(r.Faults) == 0 {
+		r.Fault(s.Together, &s.Together.Size, "%d jobs start together, and an operation has no more than %v", *s.Together.Size, most)
+	}
+	// What the operation is told has no defaults here: they are those of its pool.
+	options := s.Options
+	option.Complete(s)
+	s.Options = options
 }
 
-// shape reads what an operation is like.
-func (f *fields) shape() Shape {
-	before := len(f.faults)
-	s := Shape{Jobs: f.distribution("jobs", always(1), inNumbers), Gang: f.truth("gang"), Options: f.operationOptions("options")}
-	if f.values["lasts"] != nil {
-		s.For = true
-		s.Lasts = f.distribution("lasts", always(0), inSeconds)
+// perJob draws what the jobs of one operation take, of memory at most. Cpu is at least a hundredth.
+func (s *Shape) perJob(chance *rand.Rand) resource.Amounts {
+	memory := s.Job.Memory
+	if s.Job.MemoryLimit != nil {
+		memory = s.Job.MemoryLimit
 	}
-	value, _ := f.get("job")
-	job, _ := f.object(f.at.to("job"), value)
-	job.job(&s)
-	job.end()
-	value, s.Together = f.get("gang_options")
-	together, _ := f.object(f.at.to("gang_options"), value)
-	s.TogetherSize = together.count("size", 0)
-	together.end()
-	most := math.Round(s.Jobs.Most())
-	if most < 1 && len(f.faults) == before {
-		f.fault(f.at.to("jobs"), "an operation has at least 1")
-	}
-	if float64(s.TogetherSize) > most && len(f.faults) == before {
-		f.fault(f.at.to("gang_options").to("size"), "%d jobs start together, and an operation has no more than %v", s.TogetherSize, most)
-	}
-	if s.Together && s.Restart {
-		f.fault(f.at.to("gang_options"), "jobs that run again when they complete are of use by themselves: take away job.restart, or this")
-	}
-	value, s.Interruptible = f.get("interruption")
-	interruption, _ := f.object(f.at.to("interruption"), value)
-	s.Leaves = interruption.distribution("leaves_after", always(0), inSeconds)
-	interruption.end()
-	if s.Endless && !s.For && len(f.faults) == before {
-		f.fault(f.at, "its jobs never end: give job a length, or the operation lasts")
-	}
-	return s
-}
-
-// job reads what the jobs of an operation are like.
-func (f *fields) job(s *Shape) {
-	s.CPU = f.distribution(resource.CPU.String(), always(1), inNumbers)
-	s.Learns = f.values["memory_used"] != nil
-	if s.Learns != (f.values["memory_limit"] != nil) || s.Learns && f.values[resource.Memory.String()] != nil {
-		f.fault(f.at, "memory_limit and memory_used go together, in place of memory")
-	}
-	s.Memory, s.MemoryUsed = f.distribution("memory_limit", always(0), inBytes), f.distribution("memory_used", always(0), inBytes)
-	if exact := f.distribution(resource.Memory.String(), always(0), inBytes); !s.Learns {
-		s.Memory = exact
-	}
-	var named [resource.Count]bool
-	s.Resources, named = f.amounts(resource.UserSlots, resource.GPU, resource.Network)
-	if !named[resource.UserSlots] {
-		s.Resources.UserSlots = 1
-	}
-	s.Endless = f.values["length"] == nil
-	s.Length = f.distribution("length", always(0), inSeconds)
-	s.Restart = f.truth("restart")
-}
-
-// perJob draws what the jobs of one operation take. Cpu is at least a hundredth.
-func (s Shape) perJob(chance *rand.Rand) resource.Amounts {
-	a := s.Resources
-	a.CPU = resource.Cores(s.CPU.Draw(chance))
-	a.Memory = int64(min(s.Memory.Draw(chance), float64(resource.Infinite.Memory)))
+	a := resource.Amounts{UserSlots: *s.Job.UserSlots, GPU: *s.Job.GPU, Network: *s.Job.Network, CPU: resource.Cores(s.Job.CPU.Draw(chance))}
+	a.Memory = int64(min(memory.Draw(chance), float64(resource.Infinite.Memory)))
 	return a.Min(resource.Infinite)
 }
 
 // maxJobs bounds the jobs of an operation.
 const maxJobs = 100_000_000
 
-func (s Shape) jobs(chance *rand.Rand) int32 {
+func (s *Shape) jobs(chance *rand.Rand) int32 {
 	return int32(max(1, min(math.Round(s.Jobs.Draw(chance)), maxJobs)))
 }
 
-// arrivals reads when operations come; at the beginning, once, if nothing is said.
-func (f *fields) arrivals() Arrivals {
-	a := Arrivals{At: []time.Duration{0}}
-	value, given := f.get("arrivals")
-	if !given {
-		return a
+// settings are the options of the operation in its tree.
+func (s *Shape) settings() pooltree.OperationOptions {
+	if s.Options == nil {
+		return pooltree.OperationOptions{}
 	}
-	at := f.at.to("arrivals")
-	r, ok := f.object(at, value)
-	if !ok {
-		return a
-	}
-	ways := 0
-	for _, name := range []string{"at", "every", "poisson"} {
-		if r.values[name] != nil {
-			ways++
-		}
-	}
-	if ways != 1 {
-		f.fault(at, "exactly one of at, every and poisson is needed")
-	}
-	a = Arrivals{Every: r.duration("every", 0), Poisson: r.duration("poisson", 0), From: r.duration("from", 0), Until: r.duration("until", 0)}
-	for i, item := range r.items("at") {
-		d, err := durationOf(item)
-		if err != nil {
-			f.fault(at.to("at").item(i), "%v", err)
-		}
-		a.At = append(a.At, d)
-	}
-	slices.Sort(a.At)
-	a.Daily = r.daily("daily")
-	if a.At == nil && a.Every < time.Millisecond && a.Poisson < time.Millisecond && ways == 1 {
-		f.fault(at, "at least a millisecond has to be between two arrivals, or one time be given")
-	}
-	r.end()
-	return a
-}
-
-// daily reads parts of the day: one, or a list.
-func (f *fields) daily(name string) []window {
-	value, given := f.get(name)
-	if !given {
-		return nil
-	}
-	items, ok := value.([]any)
-	if !ok {
-		items = []any{value}
-	}
-	var out []window
-	for _, item := range items {
-		text, _ := item.(string)
-		from, to, _ := strings.Cut(text, "-")
-		begin, beginErr := time.Parse("15:04", strings.TrimSpace(from))
-		end, endErr := time.Parse("15:04", strings.TrimSpace(to))
-		if beginErr != nil || endErr != nil || begin.Equal(end) {
-			f.fault(f.at.to(name), "is %s: a part of the day is needed, such as 08:00-20:00", described(item))
-			continue
-		}
-		out = append(out, window{sinceMidnight(begin), sinceMidnight(end)})
-	}
-	return out
-}
-
-func sinceMidnight(t time.Time) time.Duration {
-	return time.Duration(t.Hour())*time.Hour + time.Duration(t.Minute())*time.Minute
+	return *s.Options
 }
 
 // source makes the operations of a workload one after another.
 type source struct {
-	Workload
+	*Workload
 	chance *rand.Rand
-	// next is the time of the next one; made is how many there were.
+	// at are times of operations to come, next is the time of the next one otherwise; made is how many there were.
+	at   []span
 	next time.Duration
 	made int
 	end  time.Duration
 }
 
 // newSource returns a source whose chance depends on the seed and its name alone.
-func newSource(w Workload, seed uint64, end time.Duration) *source {
-	if w.Arrivals.Until > 0 {
-		end = min(end, w.Arrivals.Until)
+func newSource(w *Workload, seed uint64, end time.Duration) *source {
+	if until := w.Arrivals.Until.Duration; until > 0 {
+		end = min(end, until)
 	}
-	return &source{Workload: w, chance: rand.New(rand.NewPCG(seed, hash(w.Name))), next: w.Arrivals.From, end: end}
+	return &source{Workload: w, chance: rand.New(rand.NewPCG(seed, hash(w.Name))), at: w.Arrivals.At, next: w.Arrivals.From.Duration, end: end}
 }
 
 // take returns the next operation; false: there is none any more.
@@ -281,25 +208,25 @@ func (s *source) take() (Submission, bool) {
 		}
 		if len(s.Arrivals.Daily) == 0 || slices.ContainsFunc(s.Arrivals.Daily, func(w window) bool { return w.has(at) }) {
 			s.made++
-			return Submission{At: at, ID: fmt.Sprintf("%s-%d", s.Name, s.made), Pool: s.Pool, Shape: s.Shape}, true
+			return Submission{At: at, ID: fmt.Sprintf("%s-%d", s.Name, s.made), Shape: s.Shape}, true
 		}
 	}
 }
 
 // step returns the next time at which one could come.
 func (s *source) step() (time.Duration, bool) {
-	a := &s.Arrivals
+	a := s.Arrivals
 	switch {
-	case len(a.At) > 0:
-		at := a.At[0]
-		a.At = a.At[1:]
-		return at, true
-	case a.Every > 0:
+	case len(s.at) > 0:
+		at := s.at[0]
+		s.at = s.at[1:]
+		return at.Duration, true
+	case a.Every.Duration > 0:
 		at := s.next
-		s.next += a.Every
+		s.next += a.Every.Duration
 		return at, true
-	case a.Poisson > 0:
-		s.next += time.Duration(s.chance.ExpFloat64() * float64(a.Poisson))
+	case a.Poisson.Duration > 0:
+		s.next += time.Duration(s.chance.ExpFloat64() * float64(a.Poisson.Duration))
 		return s.next, true
 	}
 	return 0, false
