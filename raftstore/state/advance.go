@@ -78,9 +78,6 @@ func treesOr(names []string, trees []*statepb.OperationTree) []string {
 // assignController gives operations to replicas: all that it names, or none.
 func (c operationChange) assignController(m *commandpb.AssignController) *refusal {
 	const what = "assign controller"
-	if err := c.fence(what, m.GetTerm()); err != nil {
-		return err
-	}
 	named := make(map[string]bool, len(m.GetAssignments()))
 	for _, a := range m.GetAssignments() {
 		o, refused := c.find(what, a.GetOperationId())

@@ -1,10 +1,8 @@
 package state
 
 import (
-	"fmt"
 	"time"
 
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/messages/commandpb"
@@ -30,119 +28,6 @@ type change struct {
 	consequences []Event
 	// gangs are those whose jobs have to go because of the command.
 	gangs []gangEvent
-}
-
-// A command changes one kind of record first. Each kind has a type of its own for it; what
-// several of them need is a method of change.
-type (
-	// treeChange changes pool trees, pools, and the places that operations have in them.
-	treeChange struct{ *change }
-	// jobChange grants, ends, stops and preempts jobs.
-	jobChange struct{ *change }
-	// nodeChange changes nodes, whose jobs it may end.
-	nodeChange struct{ jobChange }
-	// operationChange changes operations, which have places in trees.
-	operationChange struct{ treeChange }
-	// memoryChange changes what is known of the memory that jobs need.
-	memoryChange struct{ *change }
-)
-
-// timed is what commands with a time have.
-type timed interface {
-	GetTime() *timestamppb.Timestamp
-}
-
-// apply checks the command's time and passes it to its handler. A handler
-// checks everything before it changes anything.
-func (c *change) apply(msg proto.Message) *refusal {
-	if t, ok := msg.(timed); ok {
-		if err := c.setTime(t.GetTime()); err != nil {
-			return err
-		}
-	}
-	switch m := msg.(type) {
-	case *commandpb.BeginTerm:
-		return c.beginTerm(m)
-	case *commandpb.StartOperation:
-		return operationChange{treeChange{c}}.startOperation(m)
-	case *commandpb.AdvanceOperation:
-		return operationChange{treeChange{c}}.advanceOperation(m)
-	case *commandpb.SetPendingReason:
-		return operationChange{treeChange{c}}.setPendingReason(m)
-	case *commandpb.AssignController:
-		return operationChange{treeChange{c}}.assignController(m)
-	case *commandpb.PrepareOperation:
-		return operationChange{treeChange{c}}.prepareOperation(m)
-	case *commandpb.DefineTasks:
-		return operationChange{treeChange{c}}.defineTasks(m)
-	case *commandpb.StartAllocations:
-		return jobChange{c}.startAllocations(m)
-	case *commandpb.FinishJobs:
-		return jobChange{c}.finishJobs(m)
-	case *commandpb.AbortAllocations:
-		return jobChange{c}.abortAllocations(m)
-	case *commandpb.StopJobs:
-		return jobChange{c}.stopJobs(m)
-	case *commandpb.PreemptAllocations:
-		return jobChange{c}.preemptAllocations(m)
-	case *commandpb.HandOver:
-		return jobChange{c}.handOver(m)
-	case *commandpb.SuspendOperation:
-		return operationChange{treeChange{c}}.suspendOperation(m)
-	case *commandpb.ResumeOperation:
-		return operationChange{treeChange{c}}.resumeOperation(m)
-	case *commandpb.AbortOperation:
-		return operationChange{treeChange{c}}.abortOperation(m)
-	case *commandpb.CompleteOperation:
-		return operationChange{treeChange{c}}.completeOperation(m)
-	case *commandpb.RegisterNode:
-		return nodeChange{jobChange{c}}.registerNode(m)
-	case *commandpb.SetNodeOffline:
-		return nodeChange{jobChange{c}}.setNodeOffline(m)
-	case *commandpb.DrainNode:
-		return nodeChange{jobChange{c}}.drainNode(m)
-	case *commandpb.UndrainNode:
-		return nodeChange{jobChange{c}}.undrainNode(m)
-	case *commandpb.RemoveNode:
-		return nodeChange{jobChange{c}}.removeNode(m)
-	}
-	return c.applyToResults(msg)
-}
-
-// applyToResults is apply for what controllers learn and publish.
-func (c *change) applyToResults(msg proto.Message) *refusal {
-	switch m := msg.(type) {
-	case *commandpb.UpdateReserves:
-		return memoryChange{c}.updateReserves(m)
-	case *commandpb.SaveMemoryProfiles:
-		return memoryChange{c}.saveMemoryProfiles(m)
-	case *commandpb.RemoveMemoryProfiles:
-		return memoryChange{c}.removeMemoryProfiles(m)
-	case *commandpb.PublishOutput:
-		return operationChange{treeChange{c}}.publishOutput(m)
-	}
-	return c.applyToTrees(msg)
-}
-
-// applyToTrees is apply for the commands about pool trees and what is in them.
-func (c *change) applyToTrees(msg proto.Message) *refusal {
-	switch m := msg.(type) {
-	case *commandpb.EditTree:
-		return treeChange{c}.editTree(m)
-	case *commandpb.CreateTree:
-		return treeChange{c}.createTree(m)
-	case *commandpb.RemoveTree:
-		return treeChange{c}.removeTree(m)
-	case *commandpb.SetDefaultTree:
-		return treeChange{c}.setDefaultTree(m)
-	case *commandpb.CheckpointVolumes:
-		return treeChange{c}.checkpointVolumes(m)
-	case *commandpb.UpdateOperation:
-		return operationChange{treeChange{c}}.updateOperation(m)
-	case *commandpb.AdmitOperation:
-		return treeChange{c}.admitOperation(m)
-	}
-	panic(fmt.Sprintf("apply %T at index %d: no such command in this version: start one that knows it", msg, c.index))
 }
 
 // setTime takes over the time of the command. A clock that goes back, after a

@@ -3,7 +3,6 @@ package state
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -34,8 +33,8 @@ func newClaims() claims { return claims{of: make(map[scheduling.OperationID][]*s
 // all returns the claims by operation.
 func (s *claims) all() []*statepb.Claim {
 	all := make([]*statepb.Claim, 0, s.count)
-	for _, id := range slices.Sorted(maps.Keys(s.of)) {
-		all = append(all, s.of[id]...)
+	for _, mine := range sorted(s.of) {
+		all = append(all, mine...)
 	}
 	return all
 }

@@ -25,12 +25,7 @@ func (c *change) controlled(what, id string, epoch uint64) (*operation, *refusal
 
 // prepareOperation takes over that a controller has prepared an operation, or
 // why it cannot.
-func (c operationChange) prepareOperation(m *commandpb.PrepareOperation) *refusal {
-	what := fmt.Sprintf("prepare operation %q", m.GetOperationId())
-	o, refused := c.controlled(what, m.GetOperationId(), m.GetEpoch())
-	if refused != nil {
-		return refused
-	}
+func (c operationChange) prepareOperation(what string, o *operation, m *commandpb.PrepareOperation) *refusal {
 	if o.state != lifecycle.Initializing {
 		return refuse(CodeInvalidOperationState, "%s: it is %s, not initializing", what, o.state)
 	}
@@ -80,12 +75,7 @@ func (c operationChange) admitAtOnce(what string, o *operation) bool {
 
 // defineTasks takes over the tasks of an operation: all of its jobs are pending
 // and it runs.
-func (c operationChange) defineTasks(m *commandpb.DefineTasks) *refusal {
-	what := fmt.Sprintf("define tasks of operation %q", m.GetOperationId())
-	o, refused := c.controlled(what, m.GetOperationId(), m.GetEpoch())
-	if refused != nil {
-		return refused
-	}
+func (c operationChange) defineTasks(what string, o *operation, m *commandpb.DefineTasks) *refusal {
 	if o.state != lifecycle.Materializing {
 		return refuse(CodeInvalidOperationState, "%s: it is %s, not materializing", what, o.state)
 	}

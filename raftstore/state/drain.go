@@ -37,7 +37,8 @@ func (c nodeChange) drainNode(m *commandpb.DrainNode) *refusal {
 		return refuse(CodeInvalidCommand, "drain node %q: the reason has %d bytes, at most %d are kept", m.GetNode(), len(m.GetReason()), maxReasonBytes)
 	}
 	if n.drain() == nil || m.GetReason() != "" && m.GetReason() != n.drain().GetReason() {
-		c.setDrain(n, &statepb.Drain{User: m.GetUser(), Time: c.timestamp(), Reason: m.GetReason()})
+		drain := &statepb.Drain{User: m.GetUser(), Time: c.timestamp(), Reason: m.GetReason()}
+		c.changeNode(n, func(record *statepb.Node) { record.Drain = drain })
 	}
 	if m.GetInterruptMillis() > 0 {
 		c.tellStops(c.orderAll(n.allocations, drainOrder(m, n.drain().GetReason(), c.timestamp())))
@@ -66,14 +67,6 @@ func (c nodeChange) undrainNode(m *commandpb.UndrainNode) *refusal {
 	case n.drain() == nil:
 		return nil
 	}
-	c.setDrain(n, nil)
+	c.changeNode(n, func(record *statepb.Node) { record.Drain = nil })
 	return nil
-}
-
-func (c nodeChange) setDrain(n *node, drain *statepb.Drain) {
-	record := shallow(n.record)
-	record.Drain = drain
-	record.ChangedTime = c.timestamp()
-	n.record = record
-	c.emit(NodeChanged{ID: scheduling.NodeID(record.GetId()), State: record.GetState(), Incarnation: record.GetIncarnation()})
 }

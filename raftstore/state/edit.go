@@ -3,7 +3,6 @@ package state
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -321,8 +320,8 @@ func (d *draft) unknown(verb, name string) *refusal {
 // changed returns the document of options with other values at some paths.
 func changed(options *structpb.Struct, schema any, changes map[string]*structpb.Value) (map[string]any, error) {
 	document := options.AsMap()
-	for _, path := range slices.Sorted(maps.Keys(changes)) {
-		if err := option.Put(document, schema, path, changes[path].AsInterface()); err != nil {
+	for path, value := range sorted(changes) {
+		if err := option.Put(document, schema, path, value.AsInterface()); err != nil {
 			return nil, err
 		}
 	}

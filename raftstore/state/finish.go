@@ -15,32 +15,24 @@ import (
 
 // finishJobs takes over how jobs ended, each once: a job that has been counted
 // has no allocation any more and is refused.
-func (c jobChange) finishJobs(m *commandpb.FinishJobs) *refusal {
-	what := fmt.Sprintf("finish jobs of operation %q", m.GetOperationId())
-	o, refused := c.controlled(what, m.GetOperationId(), m.GetEpoch())
-	if refused != nil {
-		return refused
-	}
-	results := make([]*commandpb.FinishJobResult, len(m.GetJobs()))
+func (c jobChange) finishJobs(_ string, o *operation, m *commandpb.FinishJobs) *refusal {
 	ended := AllocationsEnded{Operation: o.id()}
 	var failure failure
-	for i, j := range m.GetJobs() {
-		results[i] = &commandpb.FinishJobResult{JobId: j.GetJobId()}
+	eachJob(c, m.GetJobs(), (*statepb.FinishedJob).GetJobId, func(j *statepb.FinishedJob) *refusal {
 		e, refused := c.finishJob(o, j)
 		if refused != nil {
-			results[i].Refusal, results[i].Message = refused.code, refused.message
-			continue
+			return refused
 		}
 		ended.Ended = append(ended.Ended, e)
 		if e.Allocation.GetReplaced() {
-			continue
+			return nil
 		}
 		c.countAgain(o, e)
 		if failure.why == nil {
 			failure = failureOf(o, e.Finished)
 		}
-	}
-	c.answerJobs(results)
+		return nil
+	})
 	if len(ended.Ended) > 0 {
 		c.emit(ended)
 	}
@@ -58,8 +50,23 @@ func (c jobChange) finishJobs(m *commandpb.FinishJobs) *refusal {
 	return nil
 }
 
-func (c jobChange) answerJobs(results []*commandpb.FinishJobResult) {
+// eachJob does to each of the jobs that a command names what it says, or not, and answers for
+// each of them.
+func eachJob[J any](c jobChange, jobs []J, id func(J) string, do func(J) *refusal) {
+	results := slices.Grow(c.result.GetFinishJobs().GetJobs(), len(jobs))
+	for _, j := range jobs {
+		result := &commandpb.FinishJobResult{JobId: id(j)}
+		if refused := do(j); refused != nil {
+			result.Refusal, result.Message = refused.code, refused.message
+		}
+		results = append(results, result)
+	}
 	c.result.Value = &commandpb.Result_FinishJobs{FinishJobs: &commandpb.FinishJobsResult{Jobs: results}}
+}
+
+// eachID is eachJob for jobs that are named alone.
+func (c jobChange) eachID(jobs []string, do func(job string) *refusal) {
+	eachJob(c, jobs, func(job string) string { return job }, do)
 }
 
 // finishJob ends one job with what its controller says of it.
@@ -167,10 +174,7 @@ func (c jobChange) endJob(o *operation, a *statepb.Allocation, finished *statepb
 		c.failJob(o, i, cookie, finished)
 	default:
 		move(t, "abort job", (*lifecycle.Counters).Abort)
-		if t.Counters.AbortedByReason == nil {
-			t.Counters.AbortedByReason = make(map[string]int64)
-		}
-		t.Counters.AbortedByReason[finished.GetAbortReason()]++
+		made(&t.Counters.AbortedByReason)[finished.GetAbortReason()]++
 		c.requeue(o, i, cookie)
 	}
 	describe(finished, a, state, c.index)
@@ -249,11 +253,8 @@ func (c jobChange) failJob(o *operation, task int, cookie scheduling.Cookie, j *
 // requeue makes a cookie pending again after an attempt.
 func (c *change) requeue(o *operation, task int, cookie scheduling.Cookie) {
 	t := o.record.GetTasks()[task]
-	if t.Attempts == nil {
-		t.Attempts = make(map[int32]int32)
-	}
-	if n := t.Attempts[int32(cookie)]; n < math.MaxInt32 {
-		t.Attempts[int32(cookie)] = n + 1
+	if attempts := made(&t.Attempts); attempts[int32(cookie)] < math.MaxInt32 {
+		attempts[int32(cookie)]++
 	}
 	group := groupOf(t, cookie)
 	o.tasks[task].pending.add(group, cookie)
@@ -293,13 +294,7 @@ type failure struct {
 // failureOf returns why the operation fails with this end of a job, if it does.
 func failureOf(o *operation, j *statepb.FinishedJob) failure {
 	if j.GetFatal() {
-		why := shallow(errorOf(j))
-		why.Attributes = maps.Clone(why.GetAttributes())
-		if why.Attributes == nil {
-			why.Attributes = make(map[string]string)
-		}
-		maps.Copy(why.Attributes, map[string]string{"job_id": j.GetJobId(), "task": j.GetTask(), "node": j.GetNode()})
-		return failure{why, NoteFatalJob}
+		return failure{errorWith(j, map[string]string{"job_id": j.GetJobId(), "task": j.GetTask(), "node": j.GetNode()}), NoteFatalJob}
 	}
 	return failure{failureLimit(o, j), NoteFailedJobsLimit}
 }
@@ -310,6 +305,14 @@ func errorOf(j *statepb.FinishedJob) *statepb.Error {
 		return j.GetError()
 	}
 	return &statepb.Error{Code: int32(lifecycle.CodeJobFailed), Message: fmt.Sprintf("job failed with exit code %d", j.GetExitCode())}
+}
+
+// errorWith returns why a job failed, with more attributes.
+func errorWith(j *statepb.FinishedJob, more map[string]string) *statepb.Error {
+	why := shallow(errorOf(j))
+	why.Attributes = maps.Clone(why.GetAttributes())
+	maps.Copy(made(&why.Attributes), more)
+	return why
 }
 
 // failureLimit returns why the operation fails, if the job is one failed job too
@@ -348,25 +351,18 @@ func failureLimit(o *operation, j *statepb.FinishedJob) *statepb.Error {
 // abortAllocations ends jobs of whichever operations, because their node is lost
 // or does not have them. Aborted jobs never fail an operation.
 func (c jobChange) abortAllocations(m *commandpb.AbortAllocations) *refusal {
-	if err := c.fence("abort allocations", m.GetTerm()); err != nil {
-		return err
-	}
 	reason, refused := abortReason(m.GetReason())
 	if refused != nil {
 		return refuse(refused.code, "abort allocations: %s", refused.message)
 	}
-	results := make([]*commandpb.FinishJobResult, len(m.GetJobIds()))
 	var lost losses
-	for i, job := range m.GetJobIds() {
-		results[i] = &commandpb.FinishJobResult{JobId: job}
+	c.eachID(m.GetJobIds(), func(job string) *refusal {
 		a, refused := c.held(job, "", scheduling.NodeID(m.GetNode()))
-		if refused != nil {
-			results[i].Refusal, results[i].Message = refused.code, refused.message
-			continue
+		if refused == nil {
+			c.lose(&lost, a, reason)
 		}
-		c.lose(&lost, a, reason)
-	}
-	c.answerJobs(results)
+		return refused
+	})
 	c.tellLosses(lost)
 	return nil
 }

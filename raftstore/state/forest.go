@@ -2,11 +2,10 @@ package state
 
 import (
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 
 	"weir/messages/commandpb"
+	"weir/messages/statepb"
 	"weir/scheduling"
 	"weir/scheduling/pooltree"
 	"weir/scheduling/resource"
@@ -17,12 +16,7 @@ const maxTrees = 100
 
 // treeNames returns the names of all trees, sorted.
 func (s *State) treeNames() []string {
-	names := make([]string, 0, len(s.trees))
-	for name := range s.trees {
-		names = append(names, string(name))
-	}
-	slices.Sort(names)
-	return names
+	return listed(s.trees, func(t *tree) string { return t.record.GetName() })
 }
 
 // createTree makes a tree with the pool scheduling.DefaultPool.
@@ -72,8 +66,8 @@ func (c treeChange) removeTree(m *commandpb.RemoveTree) *refusal {
 	if n := t.total[scheduling.RootPool].Operations; n > 0 {
 		return refuse(CodeTreeInUse, "%s: it has %d operations: wait for them or abort them", what, n)
 	}
-	for _, id := range slices.Sorted(maps.Keys(c.nodes)) {
-		if n := c.nodes[id]; n.record.GetTree() == string(name) && len(n.allocations) > 0 {
+	for id, n := range sorted(c.nodes) {
+		if n.record.GetTree() == string(name) && len(n.allocations) > 0 {
 			return refuse(CodeTreeInUse, "%s: node %q in it runs %d jobs: wait for them or abort them", what, id, len(n.allocations))
 		}
 	}
@@ -98,11 +92,11 @@ func (c treeChange) setDefaultTree(m *commandpb.SetDefaultTree) *refusal {
 // that are known, or all that one of the filters ever takes. It refuses as well to
 // take nodes with jobs out of their tree.
 func (c treeChange) checkFilter(name scheduling.TreeName, filter pooltree.Filter) *refusal {
-	for _, other := range c.treeNames() {
-		if scheduling.TreeName(other) == name {
+	for other, t := range sorted(c.trees) {
+		if other == name {
 			continue
 		}
-		theirs := c.trees[scheduling.TreeName(other)].pools.Settings().NodesFilter
+		theirs := t.pools.Settings().NodesFilter
 		inner, knownInner := filter.Within(theirs)
 		outer, knownOuter := theirs.Within(filter)
 		if !inner && !outer && (!knownInner || !knownOuter) {
@@ -113,15 +107,14 @@ func (c treeChange) checkFilter(name scheduling.TreeName, filter pooltree.Filter
 			return refuse(CodeTreesOverlap, "set nodes_filter of tree %q to %q: trees %q and %q (filter %q) would share nodes: "+
 				"first set a filter of %q that excludes them", name, filter, name, other, theirs, other)
 		}
-		for _, id := range slices.Sorted(maps.Keys(c.nodes)) {
-			if tags := c.nodes[id].record.GetTags(); filter.Match(tags) && theirs.Match(tags) {
+		for id, n := range sorted(c.nodes) {
+			if tags := n.record.GetTags(); filter.Match(tags) && theirs.Match(tags) {
 				return refuse(CodeTreesOverlap, "set nodes_filter of tree %q to %q: node %q with tags %v would belong to trees %q and %q (filter %q)",
 					name, filter, id, tags, name, other, theirs)
 			}
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(c.nodes)) {
-		n := c.nodes[id]
+	for id, n := range sorted(c.nodes) {
 		was, will := n.record.GetTree() == string(name), filter.Match(n.record.GetTags())
 		if was && !will && len(n.allocations) > 0 {
 			return refuse(CodeTreeInUse, "set nodes_filter of tree %q to %q: node %q would leave the tree and runs %d jobs in it: drain it first",
@@ -133,38 +126,32 @@ func (c treeChange) checkFilter(name scheduling.TreeName, filter pooltree.Filter
 
 // treeOf returns the tree that takes a node with these tags; "" when none does.
 func (c *change) treeOf(what string, tags []string) (string, *refusal) {
-	tree := ""
-	for _, name := range c.treeNames() {
-		filter := c.trees[scheduling.TreeName(name)].pools.Settings().NodesFilter
+	tree := scheduling.TreeName("")
+	for name, t := range sorted(c.trees) {
+		filter := t.pools.Settings().NodesFilter
 		if !filter.Match(tags) {
 			continue
 		}
 		if tree != "" {
 			return "", refuse(CodeTreesOverlap, "%s: its tags %v match the trees %q and %q (filters %q and %q): change its tags or a filter",
-				what, tags, tree, name, c.trees[scheduling.TreeName(tree)].pools.Settings().NodesFilter, filter)
+				what, tags, tree, name, c.trees[tree].pools.Settings().NodesFilter, filter)
 		}
 		tree = name
 	}
-	return tree, nil
+	return string(tree), nil
 }
 
 // sortNodes puts each node into the tree whose filter takes it, after the filters
 // have changed. checkFilter has said that none is taken twice.
 func (c treeChange) sortNodes() {
-	for _, id := range slices.Sorted(maps.Keys(c.nodes)) {
-		n := c.nodes[id]
+	for _, n := range sorted(c.nodes) {
 		tree, refused := c.treeOf("sort nodes", n.record.GetTags())
 		if refused != nil {
 			panic(fmt.Sprintf("%v: the filters were checked before", refused))
 		}
-		if tree == n.record.GetTree() {
-			continue
+		if tree != n.record.GetTree() {
+			c.changeNode(n, func(record *statepb.Node) { record.Tree = tree })
 		}
-		record := shallow(n.record)
-		record.Tree = tree
-		record.ChangedTime = c.timestamp()
-		n.record = record
-		c.emit(NodeChanged{ID: id, State: record.GetState(), Incarnation: record.GetIncarnation()})
 	}
 }
 

@@ -15,9 +15,6 @@ import (
 // startAllocations grants jobs to nodes, each grant by itself: it was planned on
 // an older state, and what has changed since refuses that grant alone.
 func (c jobChange) startAllocations(m *commandpb.StartAllocations) *refusal {
-	if err := c.fence("start allocations", m.GetTerm()); err != nil {
-		return err
-	}
 	results := make([]*commandpb.GrantResult, len(m.GetGrants()))
 	var started []*statepb.Allocation
 	time := c.timestamp()
@@ -261,10 +258,7 @@ func (c *change) touch(o *operation, task int, group int64) {
 	if c.touched[d] {
 		return
 	}
-	if c.touched == nil {
-		c.touched = make(map[demand]bool)
-	}
-	c.touched[d] = true
+	made(&c.touched)[d] = true
 	c.demands = append(c.demands, d)
 }
 

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"fmt"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -27,31 +26,10 @@ func holdBack(task *statepb.TaskSpec, order *statepb.StopOrder) *statepb.StopOrd
 
 // handOver replaces instances that are about to leave, and tells those to go without whom
 // others can do.
-func (c jobChange) handOver(m *commandpb.HandOver) *refusal {
-	what := fmt.Sprintf("hand over jobs of operation %q", m.GetOperationId())
-	if err := c.fence(what, m.GetTerm()); err != nil {
-		return err
-	}
-	o, refused := c.find(what, m.GetOperationId())
-	if refused != nil {
-		return refused
-	}
-	var results []*commandpb.FinishJobResult
-	answer := func(job string, refused *refusal) {
-		result := &commandpb.FinishJobResult{JobId: job}
-		if refused != nil {
-			result.Refusal, result.Message = refused.code, refused.message
-		}
-		results = append(results, result)
-	}
+func (c jobChange) handOver(_ string, o *operation, m *commandpb.HandOver) *refusal {
 	var stops stops
-	for _, job := range m.GetReplaceJobIds() {
-		answer(job, c.substitute(&stops, o, job))
-	}
-	for _, job := range m.GetReleaseJobIds() {
-		answer(job, c.letGo(&stops, o, job))
-	}
-	c.answerJobs(results)
+	c.eachID(m.GetReplaceJobIds(), func(job string) *refusal { return c.substitute(&stops, o, job) })
+	c.eachID(m.GetReleaseJobIds(), func(job string) *refusal { return c.letGo(&stops, o, job) })
 	c.tellStops(stops)
 	c.tellDemand()
 	return nil
@@ -60,13 +38,10 @@ func (c jobChange) handOver(m *commandpb.HandOver) *refusal {
 // waiting returns the allocation of a job of the operation whose order to leave is held.
 func (c jobChange) waiting(o *operation, job string) (*statepb.Allocation, *refusal) {
 	a, refused := c.held(job, o.id(), "")
-	switch {
-	case refused != nil:
-		return nil, refused
-	case a.GetStop().GetHeldUntil() == nil:
-		return nil, refuse(CodeInvalidOperationState, "hand over job %q: it has no order to leave that is held", job)
+	if refused == nil && a.GetStop().GetHeldUntil() == nil {
+		refused = refuse(CodeInvalidOperationState, "hand over job %q: it has no order to leave that is held", job)
 	}
-	return a, nil
+	return a, refused
 }
 
 // substitute makes the cookie of an instance pending while the instance serves on.

@@ -77,10 +77,7 @@ func trimValues(jobs []*statepb.FinishedJob, added int) {
 // keep adds the record of a job that has ended. edit has been called.
 func (c *change) keep(o *operation, finished *statepb.FinishedJob) {
 	o.record.FinishedJobs = append(o.record.GetFinishedJobs(), finished)
-	if c.kept == nil {
-		c.kept = make(map[*operation]int)
-	}
-	c.kept[o]++
+	made(&c.kept)[o]++
 }
 
 // trimKept keeps the records of jobs that have ended within the limits. It comes after all

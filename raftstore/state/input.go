@@ -136,13 +136,13 @@ func sameBytes(given []*statepb.Slice, parts ...[]*statepb.Slice) bool {
 				return false
 			}
 		}
-		all = append(all, listed(part)...)
+		all = append(all, plainSlices(part)...)
 	}
-	return slicing.Covers(listed(given), nil, all)
+	return slicing.Covers(plainSlices(given), nil, all)
 }
 
-// listed returns slices as package slicing knows them, without empty ones.
-func listed(records []*statepb.Slice) []slicing.Slice {
+// plainSlices returns slices as package slicing knows them, without empty ones.
+func plainSlices(records []*statepb.Slice) []slicing.Slice {
 	all := make([]slicing.Slice, 0, len(records))
 	for _, s := range filled(records) {
 		all = append(all, slicing.Slice{File: s.GetFile(), Begin: s.GetBegin(), End: s.GetEnd()})

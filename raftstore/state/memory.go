@@ -101,10 +101,7 @@ func checkLessons(j *statepb.FinishedJob, state lifecycle.JobState) *refusal {
 // been called.
 func learn(t *statepb.Task, cookie int32, j *statepb.FinishedJob) {
 	if j.GetNextReserve() != nil {
-		if t.Reserves == nil {
-			t.Reserves = make(map[int32]*statepb.CookieReserve)
-		}
-		t.Reserves[cookie] = j.GetNextReserve()
+		made(&t.Reserves)[cookie] = j.GetNextReserve()
 	}
 	if j.GetSample() == nil {
 		return
@@ -120,12 +117,7 @@ func learn(t *statepb.Task, cookie int32, j *statepb.FinishedJob) {
 
 // updateReserves takes over what a controller made of the samples of tasks: the digests
 // have them from now on, and the next jobs get another reserve.
-func (c memoryChange) updateReserves(m *commandpb.UpdateReserves) *refusal {
-	what := fmt.Sprintf("update reserves of operation %q", m.GetOperationId())
-	o, refused := c.controlled(what, m.GetOperationId(), m.GetEpoch())
-	if refused != nil {
-		return refused
-	}
+func (c memoryChange) updateReserves(what string, o *operation, m *commandpb.UpdateReserves) *refusal {
 	named := make(map[string]bool, len(m.GetTasks()))
 	for _, r := range m.GetTasks() {
 		if named[r.GetTask()] {

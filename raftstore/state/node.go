@@ -56,9 +56,6 @@ func (n *node) resize() { n.shrunk = !n.usage.Fits(n.record.GetResources().Amoun
 // leader aborts them.
 func (c nodeChange) registerNode(m *commandpb.RegisterNode) *refusal {
 	id := scheduling.NodeID(m.GetNode().GetId())
-	if err := c.fence("register node", m.GetTerm()); err != nil {
-		return err
-	}
 	switch {
 	case id == "":
 		return refuse(CodeInvalidCommand, "register node: the node has no id")
@@ -86,10 +83,8 @@ func (c nodeChange) registerNode(m *commandpb.RegisterNode) *refusal {
 			len(n.allocations), n.record.GetTags())
 	}
 	record := shallow(m.GetNode())
-	record.Tree = tree
-	record.State = statepb.NodeOnline
-	record.ChangedTime = c.timestamp()
-	record.RegisteredTime = c.timestamp()
+	record.Tree, record.State = tree, statepb.NodeOnline
+	record.ChangedTime, record.RegisteredTime = c.timestamp(), c.timestamp()
 	record.Drain, record.NextPort, record.PreemptedTime = n.drain(), n.nextPort(), n.preemptedTime()
 	if known && n.record.GetIncarnation() == record.GetIncarnation() {
 		record.RegisteredTime = n.record.GetRegisteredTime()
@@ -108,9 +103,6 @@ func (c nodeChange) registerNode(m *commandpb.RegisterNode) *refusal {
 // offline already stays as it is.
 func (c nodeChange) setNodeOffline(m *commandpb.SetNodeOffline) *refusal {
 	id := scheduling.NodeID(m.GetNode())
-	if err := c.fence("set node offline", m.GetTerm()); err != nil {
-		return err
-	}
 	n, known := c.nodes[id]
 	switch {
 	case !known:
@@ -121,12 +113,16 @@ func (c nodeChange) setNodeOffline(m *commandpb.SetNodeOffline) *refusal {
 	case n.record.GetState() == statepb.NodeOffline:
 		return nil
 	}
-	record := shallow(n.record)
-	record.State = statepb.NodeOffline
-	record.ChangedTime = c.timestamp()
-	n.record = record
-	c.emit(NodeChanged{ID: id, State: statepb.NodeOffline, Incarnation: record.GetIncarnation()})
+	c.changeNode(n, func(record *statepb.Node) { record.State = statepb.NodeOffline })
 	return nil
+}
+
+// changeNode replaces the record of a node by another, and tells so.
+func (c *change) changeNode(n *node, set func(record *statepb.Node)) {
+	n.record = shallow(n.record)
+	n.record.ChangedTime = c.timestamp()
+	set(n.record)
+	c.emit(NodeChanged{ID: scheduling.NodeID(n.record.GetId()), State: n.record.GetState(), Incarnation: n.record.GetIncarnation()})
 }
 
 // checkResources returns an error unless every amount is from 0 to that of

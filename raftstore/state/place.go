@@ -312,15 +312,7 @@ func (c treeChange) admitTrees(what string, o *operation, names []string) *refus
 }
 
 // admitOperation lets an operation that runs already run in more of its trees.
-func (c treeChange) admitOperation(m *commandpb.AdmitOperation) *refusal {
-	what := fmt.Sprintf("admit operation %q", m.GetOperationId())
-	if err := c.fence(what, m.GetTerm()); err != nil {
-		return err
-	}
-	o, refused := c.find(what, m.GetOperationId())
-	if refused != nil {
-		return refused
-	}
+func (c treeChange) admitOperation(what string, o *operation, m *commandpb.AdmitOperation) *refusal {
 	if !o.state.CountsAsRunning() || o.state.Finishing() {
 		return refuse(CodeInvalidOperationState, "%s: it is %s and does not run", what, o.state)
 	}

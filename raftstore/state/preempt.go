@@ -13,20 +13,12 @@ import (
 // preemptAllocations orders jobs to go that run beyond what their operations may
 // have, each preemption by itself: it was planned on an older state.
 func (c jobChange) preemptAllocations(m *commandpb.PreemptAllocations) *refusal {
-	if err := c.fence("preempt allocations", m.GetTerm()); err != nil {
-		return err
-	}
 	c.expireClaims()
-	results := make([]*commandpb.FinishJobResult, len(m.GetPreemptions()))
 	var stops stops
-	for i, p := range m.GetPreemptions() {
-		results[i] = &commandpb.FinishJobResult{JobId: p.GetJobId()}
-		if refused := c.preempt(&stops, m.GetTree(), p); refused != nil {
-			results[i].Refusal, results[i].Message = refused.code, refused.message
-		}
-	}
+	eachJob(c, m.GetPreemptions(), (*commandpb.Preemption).GetJobId, func(p *commandpb.Preemption) *refusal {
+		return c.preempt(&stops, m.GetTree(), p)
+	})
 	c.rates.forget(c.now)
-	c.answerJobs(results)
 	c.tellStops(stops)
 	return nil
 }

@@ -14,12 +14,7 @@ import (
 // saveMemoryProfiles leaves what tasks of an operation have learned to those that come
 // after it: all that the command names, or none. A task that has left it already is
 // passed over, so that a repeated command does nothing.
-func (c memoryChange) saveMemoryProfiles(m *commandpb.SaveMemoryProfiles) *refusal {
-	what := fmt.Sprintf("save memory profiles of operation %q", m.GetOperationId())
-	o, refused := c.controlled(what, m.GetOperationId(), m.GetEpoch())
-	if refused != nil {
-		return refused
-	}
+func (c memoryChange) saveMemoryProfiles(what string, o *operation, m *commandpb.SaveMemoryProfiles) *refusal {
 	if !o.state.Finishing() && !o.state.Terminal() {
 		return refuse(CodeInvalidOperationState, "%s: it is %s: what it learns is complete when it ends", what, o.state)
 	}
@@ -126,11 +121,7 @@ func (s *State) Profile(key string) (*statepb.MemoryProfile, bool) {
 
 // Profiles returns all memory profiles by key.
 func (s *State) Profiles() []*statepb.MemoryProfile {
-	all := make([]*statepb.MemoryProfile, 0, len(s.profiles))
-	for _, key := range slices.Sorted(maps.Keys(s.profiles)) {
-		all = append(all, s.profiles[key])
-	}
-	return all
+	return listed(s.profiles, func(p *statepb.MemoryProfile) *statepb.MemoryProfile { return p })
 }
 
 // verifyProfiles checks the memory profiles.

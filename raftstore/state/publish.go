@@ -9,12 +9,7 @@ import (
 
 // publishOutput takes over that the output of a map operation is where it is to be, or
 // why it cannot be. Only after that the operation is completed.
-func (c operationChange) publishOutput(m *commandpb.PublishOutput) *refusal {
-	what := fmt.Sprintf("publish output of operation %q", m.GetOperationId())
-	o, refused := c.controlled(what, m.GetOperationId(), m.GetEpoch())
-	if refused != nil {
-		return refused
-	}
+func (c operationChange) publishOutput(what string, o *operation, m *commandpb.PublishOutput) *refusal {
 	switch {
 	case !o.reads():
 		return refuse(CodeInvalidCommand, "%s: an operation of type %q has none", what, o.record.GetSpec().GetType())

@@ -260,11 +260,7 @@ func (s *State) Node(id scheduling.NodeID) (*statepb.Node, bool) {
 
 // Nodes returns all nodes by id.
 func (s *State) Nodes() []*statepb.Node {
-	nodes := make([]*statepb.Node, 0, len(s.nodes))
-	for _, id := range slices.Sorted(maps.Keys(s.nodes)) {
-		nodes = append(nodes, s.nodes[id].record)
-	}
-	return nodes
+	return listed(s.nodes, func(n *node) *statepb.Node { return n.record })
 }
 
 // NodeUsage returns the sum of a node's allocations.
@@ -287,11 +283,7 @@ func (s *State) Tree(name scheduling.TreeName) (*statepb.PoolTree, bool) {
 
 // Trees returns the records of all pool trees by name.
 func (s *State) Trees() []*statepb.PoolTree {
-	trees := make([]*statepb.PoolTree, 0, len(s.trees))
-	for _, name := range slices.Sorted(maps.Keys(s.trees)) {
-		trees = append(trees, s.trees[name].record)
-	}
-	return trees
+	return listed(s.trees, func(t *tree) *statepb.PoolTree { return t.record })
 }
 
 // DefaultTree returns the name of the tree of operations that name none.

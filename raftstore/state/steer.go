@@ -29,27 +29,9 @@ const (
 	NotePublicationFailed  = "publication_failed"
 )
 
-// steerable returns an operation that people can still steer: it has not ended
-// and is not about to.
-func (c operationChange) steerable(what, id string) (*operation, *refusal) {
-	o, refused := c.find(what, id)
-	if refused != nil {
-		return nil, refused
-	}
-	if o.state.Finishing() || o.state.Terminal() {
-		return nil, refuse(CodeInvalidOperationState, "%s: it is %s already", what, o.state)
-	}
-	return o, nil
-}
-
 // suspendOperation stops the start of jobs. One that is suspended already can
 // still have its jobs aborted.
-func (c operationChange) suspendOperation(m *commandpb.SuspendOperation) *refusal {
-	what := fmt.Sprintf("suspend operation %q", m.GetOperationId())
-	o, refused := c.steerable(what, m.GetOperationId())
-	if refused != nil {
-		return refused
-	}
+func (c operationChange) suspendOperation(what string, o *operation, m *commandpb.SuspendOperation) *refusal {
 	if o.record.GetSuspended() && !m.GetAbortRunningJobs() {
 		return refuse(CodeInvalidOperationState, "%s: already suspended: resume it first, or abort its running jobs", what)
 	}
@@ -66,12 +48,7 @@ func (c operationChange) suspendOperation(m *commandpb.SuspendOperation) *refusa
 }
 
 // resumeOperation lets a suspended operation start jobs again.
-func (c operationChange) resumeOperation(m *commandpb.ResumeOperation) *refusal {
-	what := fmt.Sprintf("resume operation %q", m.GetOperationId())
-	o, refused := c.steerable(what, m.GetOperationId())
-	if refused != nil {
-		return refused
-	}
+func (c operationChange) resumeOperation(what string, o *operation, m *commandpb.ResumeOperation) *refusal {
 	if !o.record.GetSuspended() {
 		return refuse(CodeInvalidOperationState, "%s: it is %s and not suspended", what, o.state)
 	}
@@ -94,7 +71,7 @@ func (c operationChange) abortOperation(m *commandpb.AbortOperation) *refusal {
 		c.abortSooner(o, m)
 		return nil
 	}
-	o, refused := c.steerable(what, m.GetOperationId())
+	o, refused := byUser(c.change, what, m)
 	if refused != nil {
 		return refused
 	}
@@ -146,12 +123,7 @@ func (c operationChange) abortSooner(o *operation, m *commandpb.AbortOperation) 
 }
 
 // completeOperation ends a running operation well, with what has been done.
-func (c operationChange) completeOperation(m *commandpb.CompleteOperation) *refusal {
-	what := fmt.Sprintf("complete operation %q", m.GetOperationId())
-	o, refused := c.steerable(what, m.GetOperationId())
-	if refused != nil {
-		return refused
-	}
+func (c operationChange) completeOperation(what string, o *operation, m *commandpb.CompleteOperation) *refusal {
 	if o.state != lifecycle.Running {
 		return refuse(CodeInvalidOperationState, "%s: it is %s: only a running operation can be completed: abort it", what, o.state)
 	}

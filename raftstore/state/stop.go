@@ -26,18 +26,14 @@ func (c jobChange) stopJobs(m *commandpb.StopJobs) *refusal {
 	if refused != nil {
 		return refused
 	}
-	results := make([]*commandpb.FinishJobResult, len(m.GetJobIds()))
 	var stops stops
-	for i, job := range m.GetJobIds() {
-		results[i] = &commandpb.FinishJobResult{JobId: job}
+	c.eachID(m.GetJobIds(), func(job string) *refusal {
 		a, refused := c.held(job, o.id(), "")
-		if refused != nil {
-			results[i].Refusal, results[i].Message = refused.code, refused.message
-			continue
+		if refused == nil {
+			c.orderStop(&stops, a, order)
 		}
-		c.orderStop(&stops, a, order)
-	}
-	c.answerJobs(results)
+		return refused
+	})
 	c.tellStops(stops)
 	return nil
 }
@@ -135,12 +131,8 @@ func (c *change) countPreempted(order *statepb.StopOrder) {
 		return
 	}
 	c.edit(b)
-	counts := maps.Clone(b.record.GetPreemptedOthers())
-	if counts == nil {
-		counts = map[string]int64{}
-	}
-	counts[order.GetPreemption()]++
-	b.record.PreemptedOthers = counts
+	b.record.PreemptedOthers = maps.Clone(b.record.GetPreemptedOthers())
+	made(&b.record.PreemptedOthers)[order.GetPreemption()]++
 }
 
 // ordered returns the order that a job has after it was given one.

@@ -2,7 +2,6 @@ package state
 
 import (
 	"fmt"
-	"maps"
 	"strings"
 
 	"weir/messages/statepb"
@@ -72,12 +71,9 @@ func sweepProblem(spec *statepb.OperationSpec, t *statepb.TaskSpec) string {
 // countFailure counts one more failed attempt of a cookie and returns how many there have been.
 // edit has been called.
 func (o *operation) countFailure(task int, cookie scheduling.Cookie) int32 {
-	t := o.record.GetTasks()[task]
-	if t.Failures == nil {
-		t.Failures = make(map[int32]int32)
-	}
-	t.Failures[int32(cookie)]++
-	return t.Failures[int32(cookie)]
+	failures := made(&o.record.GetTasks()[task].Failures)
+	failures[int32(cookie)]++
+	return failures[int32(cookie)]
 }
 
 // giveUp counts the last attempt of a cookie, which does not run again. edit has been called.
@@ -88,13 +84,7 @@ func (c jobChange) giveUp(o *operation, task int, cookie scheduling.Cookie, j *s
 	forgetCookie(t, cookie)
 	j.GivenUp = true
 	o.record.FailedJobCount++
-	why := shallow(errorOf(j))
-	why.Attributes = maps.Clone(why.GetAttributes())
-	if why.Attributes == nil {
-		why.Attributes = make(map[string]string)
-	}
-	maps.Copy(why.Attributes, map[string]string{"job_id": j.GetJobId(), "task": t.GetName(), "cookie": fmt.Sprint(cookie)})
-	o.record.GivenUpError = why
+	o.record.GivenUpError = errorWith(j, map[string]string{"job_id": j.GetJobId(), "task": t.GetName(), "cookie": fmt.Sprint(cookie)})
 }
 
 // CountedFailures returns how many failed jobs of a task count against max_failed_job_count:

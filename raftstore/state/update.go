@@ -2,9 +2,6 @@ package state
 
 import (
 	"encoding/json"
-	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/types/known/structpb"
@@ -18,12 +15,7 @@ import (
 
 // updateOperation changes what holds for an operation in its trees: all changes, or
 // none.
-func (c operationChange) updateOperation(m *commandpb.UpdateOperation) *refusal {
-	what := fmt.Sprintf("update operation %q", m.GetOperationId())
-	o, refused := c.steerable(what, m.GetOperationId())
-	if refused != nil {
-		return refused
-	}
+func (c operationChange) updateOperation(what string, o *operation, m *commandpb.UpdateOperation) *refusal {
 	if len(m.GetChanges()) == 0 {
 		return refuse(CodeInvalidCommand, "%s: there is nothing to change", what)
 	}
@@ -38,6 +30,7 @@ func (c operationChange) updateOperation(m *commandpb.UpdateOperation) *refusal 
 	}
 	places := make([]place, len(drafts))
 	for i := range drafts {
+		var refused *refusal
 		if places[i], refused = c.placeUpdate(what, o, &drafts[i]); refused != nil {
 			return refused
 		}
@@ -77,9 +70,8 @@ func takeUpdate(what string, drafts []update, m *commandpb.OperationChange) *ref
 		if m.Pool != nil {
 			d.pool, d.moved = m.GetPool(), true
 		}
-		for _, path := range slices.Sorted(maps.Keys(m.GetOptions().GetValues())) {
-			err := option.Put(d.options, pooltree.OperationOptions{}, path, m.GetOptions().GetValues()[path].AsInterface())
-			if err != nil {
+		for path, value := range sorted(m.GetOptions().GetValues()) {
+			if err := option.Put(d.options, pooltree.OperationOptions{}, path, value.AsInterface()); err != nil {
 				return refuse(CodeInvalidSpec, "%s: tree %q: %v", what, d.before.GetTree(), err)
 			}
 		}

@@ -104,10 +104,7 @@ func addWaste(w, more *statepb.Waste) *statepb.Waste {
 // revision of the tree is that of what people set, and stays.
 func (c *change) chargeTree(t *tree, more *statepb.Waste) {
 	if !c.charged[t] {
-		if c.charged == nil {
-			c.charged = make(map[*tree]bool)
-		}
-		c.charged[t] = true
+		made(&c.charged)[t] = true
 		t.record = shallow(t.record)
 		t.record.Waste = slices.Clone(t.record.GetWaste())
 	}

@@ -45,13 +45,9 @@ func (w *work) full(t *statepb.Task) *statepb.Task {
 	t.GivenUp, t.Failed = intervalRecords(&w.givenUp), intervalRecords(&w.failed)
 	t.Parts, t.Statistics = w.parts, aggregateRecords(w.statistics.Set)
 	for cookie, s := range w.slices {
-		if s == nil {
-			continue
+		if s != nil {
+			made(&t.Slices)[int32(cookie)] = s
 		}
-		if t.Slices == nil {
-			t.Slices = make(map[int32]*statepb.Slices)
-		}
-		t.Slices[int32(cookie)] = s
 	}
 	return t
 }

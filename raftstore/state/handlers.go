@@ -1,0 +1,178 @@
+package state
+
+import (
+	"fmt"
+	"reflect"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// A command changes one kind of record first. Each kind has a type of its own for it; what
+// several of them need is a method of change.
+type (
+	// treeChange changes pool trees, pools, and the places that operations have in them.
+	treeChange struct{ *change }
+	// jobChange grants, ends, stops and preempts jobs.
+	jobChange struct{ *change }
+	// nodeChange changes nodes, whose jobs it may end.
+	nodeChange struct{ jobChange }
+	// operationChange changes operations, which have places in trees.
+	operationChange struct{ treeChange }
+	// memoryChange changes what is known of the memory that jobs need.
+	memoryChange struct{ *change }
+)
+
+func ofTrees(c *change) treeChange           { return treeChange{c} }
+func ofJobs(c *change) jobChange             { return jobChange{c} }
+func ofNodes(c *change) nodeChange           { return nodeChange{jobChange{c}} }
+func ofOperations(c *change) operationChange { return operationChange{treeChange{c}} }
+func ofMemory(c *change) memoryChange        { return memoryChange{c} }
+
+// handlers say for each command what carries it out, and who may propose it: anyone, the
+// leader of the term, or, of an operation, its controller or its users. A handler checks
+// everything before it changes anything.
+var handlers = byMessage(
+	anyone(func(c *change) *change { return c }, (*change).beginTerm),
+	anyone(ofOperations, operationChange.startOperation),
+	anyone(ofOperations, operationChange.advanceOperation),
+	anyone(ofOperations, operationChange.setPendingReason),
+	leader(ofOperations, "assign controller", operationChange.assignController),
+	about(ofOperations, "prepare operation", byController, operationChange.prepareOperation),
+	about(ofOperations, "define tasks of operation", byController, operationChange.defineTasks),
+	about(ofOperations, "update operation", byUser, operationChange.updateOperation),
+	about(ofOperations, "suspend operation", byUser, operationChange.suspendOperation),
+	about(ofOperations, "resume operation", byUser, operationChange.resumeOperation),
+	anyone(ofOperations, operationChange.abortOperation),
+	about(ofOperations, "complete operation", byUser, operationChange.completeOperation),
+	about(ofOperations, "publish output of operation", byController, operationChange.publishOutput),
+
+	leader(ofJobs, "start allocations", jobChange.startAllocations),
+	about(ofJobs, "finish jobs of operation", byController, jobChange.finishJobs),
+	leader(ofJobs, "abort allocations", jobChange.abortAllocations),
+	anyone(ofJobs, jobChange.stopJobs),
+	leader(ofJobs, "preempt allocations", jobChange.preemptAllocations),
+	about(ofJobs, "hand over jobs of operation", byLeader, jobChange.handOver),
+
+	leader(ofNodes, "register node", nodeChange.registerNode),
+	leader(ofNodes, "set node offline", nodeChange.setNodeOffline),
+	anyone(ofNodes, nodeChange.drainNode),
+	anyone(ofNodes, nodeChange.undrainNode),
+	anyone(ofNodes, nodeChange.removeNode),
+
+	about(ofMemory, "update reserves of operation", byController, memoryChange.updateReserves),
+	about(ofMemory, "save memory profiles of operation", byController, memoryChange.saveMemoryProfiles),
+	anyone(ofMemory, memoryChange.removeMemoryProfiles),
+
+	anyone(ofTrees, treeChange.editTree),
+	anyone(ofTrees, treeChange.createTree),
+	anyone(ofTrees, treeChange.removeTree),
+	anyone(ofTrees, treeChange.setDefaultTree),
+	anyone(ofTrees, treeChange.checkpointVolumes),
+	about(ofTrees, "admit operation", byLeader, treeChange.admitOperation),
+)
+
+// handler carries out one kind of command.
+type handler struct {
+	message reflect.Type
+	handle  func(*change, proto.Message) *refusal
+}
+
+func byMessage(all ...handler) map[reflect.Type]handler {
+	found := make(map[reflect.Type]handler, len(all))
+	for _, h := range all {
+		found[h.message] = h
+	}
+	return found
+}
+
+// anyone handles a command that does not say who proposes it, or that checks it itself.
+func anyone[C any, M proto.Message](of func(*change) C, do func(C, M) *refusal) handler {
+	return handler{reflect.TypeFor[M](), func(c *change, msg proto.Message) *refusal { return do(of(c), msg.(M)) }}
+}
+
+// leader handles a command of the leader.
+func leader[C any, M leaders](of func(*change) C, what string, do func(C, M) *refusal) handler {
+	return handler{reflect.TypeFor[M](), func(c *change, msg proto.Message) *refusal {
+		m := msg.(M)
+		if refused := c.fence(what, m.GetTerm()); refused != nil {
+			return refused
+		}
+		return do(of(c), m)
+	}}
+}
+
+// about handles a command about an operation, which find returns if the proposer may
+// change it. What the command does is told in refusals.
+func about[C any, M operations](of func(*change) C, verb string, find func(*change, string, M) (*operation, *refusal),
+	do func(C, string, *operation, M) *refusal) handler {
+	return handler{reflect.TypeFor[M](), func(c *change, msg proto.Message) *refusal {
+		m := msg.(M)
+		what := fmt.Sprintf("%s %q", verb, m.GetOperationId())
+		o, refused := find(c, what, m)
+		if refused != nil {
+			return refused
+		}
+		return do(of(c), what, o, m)
+	}}
+}
+
+// What commands have.
+type (
+	leaders interface {
+		proto.Message
+		GetTerm() uint64
+	}
+	operations interface {
+		proto.Message
+		GetOperationId() string
+	}
+)
+
+// byLeader returns the operation of a command of the leader.
+func byLeader[M interface {
+	operations
+	leaders
+}](c *change, what string, m M) (*operation, *refusal) {
+	if refused := c.fence(what, m.GetTerm()); refused != nil {
+		return nil, refused
+	}
+	return c.find(what, m.GetOperationId())
+}
+
+// byController returns the operation of a command of its controller.
+func byController[M interface {
+	operations
+	GetEpoch() uint64
+}](c *change, what string, m M) (*operation, *refusal) {
+	return c.controlled(what, m.GetOperationId(), m.GetEpoch())
+}
+
+// byUser returns an operation that people can still steer: it has not ended and is not
+// about to.
+func byUser[M operations](c *change, what string, m M) (*operation, *refusal) {
+	o, refused := c.find(what, m.GetOperationId())
+	if refused == nil && (o.state.Finishing() || o.state.Terminal()) {
+		return nil, refuse(CodeInvalidOperationState, "%s: it is %s already", what, o.state)
+	}
+	return o, refused
+}
+
+// timed is what commands with a time have.
+type timed interface {
+	GetTime() *timestamppb.Timestamp
+}
+
+// apply checks the command's time and passes it to its handler.
+func (c *change) apply(msg proto.Message) *refusal {
+	if t, ok := msg.(timed); ok {
+		if err := c.setTime(t.GetTime()); err != nil {
+			return err
+		}
+	}
+	h, ok := handlers[reflect.TypeOf(msg)]
+	if !ok {
+		panic(fmt.Sprintf("apply %T at index %d: no such command in this version: start one that knows it", msg, c.index))
+	}
+	return h.handle(c, msg)
+}

@@ -1,0 +1,36 @@
+package state
+
+import (
+	"cmp"
+	"iter"
+	"maps"
+	"slices"
+)
+
+// sorted yields a map by key: nothing may depend on the order of a map.
+func sorted[K cmp.Ordered, V any](m map[K]V) iter.Seq2[K, V] {
+	return func(yield func(K, V) bool) {
+		for _, key := range slices.Sorted(maps.Keys(m)) {
+			if !yield(key, m[key]) {
+				return
+			}
+		}
+	}
+}
+
+// listed returns what is of interest in the values of a map, by key.
+func listed[K cmp.Ordered, V, R any](m map[K]V, of func(V) R) []R {
+	all := make([]R, 0, len(m))
+	for _, value := range sorted(m) {
+		all = append(all, of(value))
+	}
+	return all
+}
+
+// made returns a map, which it makes where there is none.
+func made[K comparable, V any](m *map[K]V) map[K]V {
+	if *m == nil {
+		*m = make(map[K]V)
+	}
+	return *m
+}
