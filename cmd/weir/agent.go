@@ -69,7 +69,6 @@ startup; 11 the journal is damaged; 13 the journal belongs to another node or a 
 version. Jobs keep running for the rest of the node's lease.`,
 		Example: `  weir agent --name n1 --replicas r1=host1:7701,r2=host2:7701,r3=host3:7701 \
       --data /var/lib/weir-agent --credentials certs/agent-n1 --tags ssd,rack7 --ports 21000-21999`,
-		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := fromFile(cmd, f.config); err != nil {
 				return err

@@ -53,16 +53,18 @@ func (f *clientFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.settings.Credentials, "credentials", "", "credentials folder of a client or operator (default: "+client.EnvCredentials+", or as above)")
 	flags.BoolVar(&f.settings.Insecure, "insecure-plaintext", false, "no encryption, no certificates: for clusters started this way")
 	flags.DurationVar(&f.timeout, "timeout", 0, fmt.Sprintf("time limit of the whole command (default: until the cluster has been unreachable for %.0fs, or %.0fm while waiting for an operation)", callPatience.Seconds(), waitPatience.Minutes()))
-	flags.VarP(&f.format, "output", "o", "output format: table, json or yaml")
-	mustComplete(cmd, "output", fixed(formats...))
-	mustComplete(cmd, "addresses", fixed())
+	registerOutput(cmd, flags, &f.format)
 	areFolders(flags, "credentials")
+	f.complete(cmd)
+	checkArguments(cmd)
 }
 
 // session is a verb at work: the cluster, and where to print.
 type session struct {
 	*client.Client
 	*printer
+	cmd  *cobra.Command
+	args []string
 }
 
 // verb returns what cobra runs for a verb: a session is opened, and errors are
@@ -79,15 +81,34 @@ func (f *clientFlags) verb(run func(ctx context.Context, s *session, args []stri
 		defer c.Close()
 		ctx, cancel := f.limit(cmd.Context())
 		defer cancel()
-		return explain(run(ctx, &session{c, newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), f.format)}, args))
+		return explain(run(ctx, &session{c, newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), f.format), cmd, args}, args))
 	}
+}
+
+// shows returns what cobra runs for a verb that shows what read returns: once, or with
+// --watch again and again. A view beside an error is not shown.
+func (f *clientFlags) shows(read func(ctx context.Context, s *session, args []string) (view, error)) func(*cobra.Command, []string) error {
+	return f.verb(func(ctx context.Context, s *session, args []string) error {
+		return s.repeat(ctx, isSet(s.cmd, "watch"), func(ctx context.Context) (view, error) { return read(ctx, s, args) })
+	})
+}
+
+// watchable gives a verb that shows something the flag --watch.
+func watchable(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().Bool("watch", false, "keep running and refresh")
+	return cmd
+}
+
+// isSet reports whether a verb has a switch of this name, and it is on.
+func isSet(cmd *cobra.Command, name string) bool {
+	flag := cmd.Flags().Lookup(name)
+	return flag != nil && flag.Value.String() == "true"
 }
 
 // stillTrying returns what tells the user why there is no answer yet; nil: nobody sees it,
 // or wants to.
 func stillTrying(cmd *cobra.Command) func(why string) {
-	quiet := cmd.Flags().Lookup("quiet")
-	if quiet != nil && quiet.Value.String() == "true" && !isTerminal(cmd.ErrOrStderr()) {
+	if isSet(cmd, "quiet") && !isTerminal(cmd.ErrOrStderr()) {
 		return nil
 	}
 	return func(why string) { fmt.Fprintf(cmd.ErrOrStderr(), "cluster unreachable: %s; retrying\n", why) }
@@ -137,6 +158,21 @@ func explain(err error) error {
 	}
 }
 
+// usage makes of err one of whoever wrote the command line, or a file that it names.
+func usage(err error) error {
+	var coded *exitError
+	if err == nil || errors.As(err, &coded) {
+		return err
+	}
+	return &exitError{exitUsage, err}
+}
+
+// checked has a verb refuse, before it looks for a cluster, what check finds wrong with the
+// command line.
+func checked(cmd *cobra.Command, check func(args []string) error) {
+	cmd.PreRunE = func(_ *cobra.Command, args []string) error { return usage(check(args)) }
+}
+
 // group makes of cmd a verb that only has verbs below it: it prints its help, and
 // knows which verbs there are.
 func group(cmd *cobra.Command, verbs ...*cobra.Command) *cobra.Command {
@@ -159,9 +195,33 @@ func group(cmd *cobra.Command, verbs ...*cobra.Command) *cobra.Command {
 // suggestRemove are words that other programs have for remove.
 var suggestRemove = []string{"delete", "del", "rm"}
 
+// operands returns the names of the arguments that a verb takes, by its usage line: those
+// before the first flag.
+func operands(cmd *cobra.Command) []string {
+	names := strings.Fields(cmd.Use)[1:]
+	if i := slices.IndexFunc(names, func(name string) bool { return strings.HasPrefix(name, "-") }); i >= 0 {
+		return names[:i]
+	}
+	return names
+}
+
+// checkArguments has cmd and the verbs below it check that they get the arguments that their
+// usage lines name.
+func checkArguments(cmd *cobra.Command) {
+	if cmd.Args == nil && cmd.Runnable() {
+		cmd.Args = takes(operands(cmd)...)
+	}
+	for _, below := range cmd.Commands() {
+		checkArguments(below)
+	}
+}
+
 // takes returns the check that a verb gets the named arguments and no more. A name
-// in brackets may be left out.
+// in brackets may be left out, and the last may be options in any number.
 func takes(names ...string) cobra.PositionalArgs {
+	if last := len(names) - 1; last > 0 && strings.Contains(names[last], "=VALUE...") {
+		return atLeast(names[0])
+	}
 	needed := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return strings.HasPrefix(name, "[") })
 	return func(cmd *cobra.Command, args []string) error {
 		switch {

@@ -29,7 +29,6 @@ finished, nodes and running jobs, all as of one point in time after the call beg
 The cluster keeps working. The file has checksums and is verified before it gets its
 name. It needs operator credentials.`,
 		Example: "  weir cluster backup -f weir.backup",
-		Args:    takes(),
 		RunE: f.verb(func(ctx context.Context, s *session, _ []string) error {
 			if err := writable(path, force); err != nil {
 				return &exitError{exitUsage, err}
@@ -125,7 +124,6 @@ within a lease.
 The old cluster must be stopped: otherwise both would run the same operations.`,
 		Example: `  weir cluster restore -f weir.backup --data /var/lib/weir --id r1 --address host1:7701 --credentials certs/replica-r1
   weir server --id r1 --peers r1=host1:7701 --data /var/lib/weir --credentials certs/replica-r1`,
-		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			info, err := f.restore()
 			if err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,13 +19,10 @@ func newAddCommand(f *clientFlags) *cobra.Command {
 once it has caught up, unless it was started with --non-voter. Start its
 process before or after, with --join and the addresses of other replicas. It needs
 operator credentials.`,
-		Example: "  weir cluster add r4 --address host4:7701",
-		Args:    takes("REPLICA"),
+		Example:           "  weir cluster add r4 --address host4:7701",
+		ValidArgsFunction: fixed(),
 		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
-			if err := s.AddReplica(ctx, args[0], address); err != nil {
-				return err
-			}
-			return s.said(&apipb.AddReplicaResponse{}, "replica %s at %s added; it becomes a voter once it has caught up", args[0], address)
+			return s.said(s.AddReplica(ctx, args[0], address), &apipb.AddReplicaResponse{}, "replica %s at %s added; it becomes a voter once it has caught up", args[0], address)
 		}),
 	}
 	cmd.Flags().StringVar(&address, "address", "", "host:port where the other replicas reach it")
@@ -41,14 +39,9 @@ func newRemoveCommand(f *clientFlags) *cobra.Command {
 		Long: `Remove a replica from the cluster. Its process logs this and stops. It is refused if
 the remaining live voters would not be a majority. It needs
 operator credentials.`,
-		Example:           "  weir cluster remove r4\n  weir cluster remove r2 && weir cluster add r2 --address new2:7701   # replace a dead one",
-		Args:              takes("REPLICA"),
-		ValidArgsFunction: f.suggest(true, replicaNames),
+		Example: "  weir cluster remove r4\n  weir cluster remove r2 && weir cluster add r2 --address new2:7701   # replace a dead one",
 		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
-			if err := s.RemoveReplica(ctx, args[0], force); err != nil {
-				return err
-			}
-			return s.said(&apipb.RemoveReplicaResponse{}, "replica %s removed", args[0])
+			return s.said(s.RemoveReplica(ctx, args[0], force), &apipb.RemoveReplicaResponse{}, "replica %s removed", args[0])
 		}),
 	}
 	registerForce(cmd, &force)
@@ -61,14 +54,9 @@ func newPromoteCommand(f *clientFlags) *cobra.Command {
 		Short: "Give a replica a vote",
 		Long: `Give a replica a vote: one that was demoted, or was started with --non-voter. It must
 have caught up. It needs operator credentials.`,
-		Example:           "  weir cluster promote r4",
-		Args:              takes("REPLICA"),
-		ValidArgsFunction: f.suggest(true, replicaNames),
+		Example: "  weir cluster promote r4",
 		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
-			if err := s.PromoteReplica(ctx, args[0]); err != nil {
-				return err
-			}
-			return s.said(&apipb.PromoteReplicaResponse{}, "replica %s is a voter", args[0])
+			return s.said(s.PromoteReplica(ctx, args[0]), &apipb.PromoteReplicaResponse{}, "replica %s is a voter", args[0])
 		}),
 	}
 }
@@ -81,14 +69,9 @@ func newDemoteCommand(f *clientFlags) *cobra.Command {
 		Long: `Take a replica's vote. It keeps a copy of the state and answers clients until
 it is promoted. It is refused if the remaining live voters would not be a majority.
 It needs operator credentials.`,
-		Example:           "  weir cluster demote r4",
-		Args:              takes("REPLICA"),
-		ValidArgsFunction: f.suggest(true, replicaNames),
+		Example: "  weir cluster demote r4",
 		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
-			if err := s.DemoteReplica(ctx, args[0], force); err != nil {
-				return err
-			}
-			return s.said(&apipb.DemoteReplicaResponse{}, "replica %s is no longer a voter", args[0])
+			return s.said(s.DemoteReplica(ctx, args[0], force), &apipb.DemoteReplicaResponse{}, "replica %s is no longer a voter", args[0])
 		}),
 	}
 	registerForce(cmd, &force)
@@ -118,16 +101,12 @@ func newMembersCommand(f *clientFlags) *cobra.Command {
 		Use:     "members",
 		Short:   "List the replicas, as known to the one that answers",
 		Example: "  weir cluster members",
-		Args:    takes(),
-		RunE: f.verb(func(ctx context.Context, s *session, _ []string) error {
+		RunE: f.shows(func(ctx context.Context, s *session, _ []string) (view, error) {
 			members, err := s.Members(ctx)
-			if err != nil {
-				return err
-			}
-			return s.show(view{
+			return view{
 				message: &apipb.MembersResponse{Members: members}, rows: true,
 				text: func(time.Time) string { return membersText(members) },
-			})
+			}, err
 		}),
 	}
 }
@@ -138,19 +117,10 @@ func newTransferCommand(f *clientFlags) *cobra.Command {
 		Short: "Move leadership to another replica",
 		Long: `Move leadership to another replica: the given one, or the most up-to-date one.
 Jobs keep running. It needs operator credentials.`,
-		Example:           "  weir cluster transfer r2\n  weir cluster transfer      # before this replica is stopped",
-		Args:              takes("[REPLICA]"),
-		ValidArgsFunction: f.suggest(true, replicaNames),
+		Example: "  weir cluster transfer r2\n  weir cluster transfer      # before this replica is stopped",
 		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
-			to := ""
-			if len(args) > 0 {
-				to = args[0]
-			}
-			leader, err := s.Transfer(ctx, to)
-			if err != nil {
-				return err
-			}
-			return s.said(&apipb.TransferResponse{Leader: leader}, "replica %s leads", leader)
+			leader, err := s.Transfer(ctx, strings.Join(args, ""))
+			return s.said(err, &apipb.TransferResponse{Leader: leader}, "replica %s leads", leader)
 		}),
 	}
 }

@@ -16,20 +16,50 @@ import (
 // completionPatience bounds how long a shell waits for suggestions.
 const completionPatience = 2 * time.Second
 
-// suggest returns a completion of a verb's first argument, or of a flag, by what
-// the cluster has. A cluster that does not answer has no suggestions.
-func (f *clientFlags) suggest(first bool, list func(ctx context.Context, s *session) ([]cobra.Completion, error)) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		if first && len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
+// lister suggests what the cluster has. The session has the flags and the arguments that are
+// given so far.
+type lister func(ctx context.Context, s *session) ([]cobra.Completion, error)
+
+// listers are what is suggested for the first argument of a verb, and for flags, of these
+// names, unless a verb has its own; nil: only the user knows.
+var listers = map[string]lister{
+	"OPERATION": operationNames(false), "JOB": jobNames(false), "NODE": nodeNames, "POOL": poolNamesOfTree, "[POOL]": poolNamesOfTree,
+	"TREE": treeNames, "[TREE]": treeNames, "REPLICA": replicaNames, "[REPLICA]": replicaNames, "[KEY]": profileKeys,
+	"operation": operationNames(false), "task": taskNames, "user": userNames, "node": nodeNames, "pool": poolNames, "parent": poolNamesOfTree,
+	"tree": treeNames, "forget": profileKeys, "remove-pool": poolNames, "remove-operation": operationNames(true),
+	"addresses": nil, "reason": nil, "filter": nil, "after": nil, "since": nil, "set": nil, "add-pool": nil, "add-operation": nil, "nodes": nil,
+}
+
+// complete sets the completions of cmd and of the verbs below it that go by names.
+func (f *clientFlags) complete(cmd *cobra.Command) {
+	if names := operands(cmd); len(names) > 0 && cmd.ValidArgsFunction == nil {
+		if list := listers[names[0]]; list != nil {
+			cmd.ValidArgsFunction = f.suggest(true, list)
 		}
-		return f.suggestBy(func(ctx context.Context, s *session, _ []string) ([]cobra.Completion, error) { return list(ctx, s) })(cmd, args, typed)
+	}
+	cmd.LocalFlags().VisitAll(func(flag *pflag.Flag) {
+		list, known := listers[flag.Name]
+		if _, own := cmd.GetFlagCompletionFunc(flag.Name); !known || own {
+			return
+		}
+		by := fixed()
+		if list != nil {
+			by = f.suggest(false, list)
+		}
+		mustComplete(cmd, flag.Name, by)
+	})
+	for _, below := range cmd.Commands() {
+		f.complete(below)
 	}
 }
 
-// suggestBy does that by what the cluster has and by the arguments given so far.
-func (f *clientFlags) suggestBy(list func(ctx context.Context, s *session, args []string) ([]cobra.Completion, error)) cobra.CompletionFunc {
+// suggest returns a completion of a verb's first argument, or of a flag, by what
+// the cluster has. A cluster that does not answer has no suggestions.
+func (f *clientFlags) suggest(first bool, list lister) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if first && len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
 		c, err := f.open(nil)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -37,7 +67,7 @@ func (f *clientFlags) suggestBy(list func(ctx context.Context, s *session, args 
 		defer c.Close()
 		ctx, cancel := context.WithTimeout(cmd.Context(), completionPatience)
 		defer cancel()
-		found, err := list(ctx, &session{Client: c}, args)
+		found, err := list(ctx, &session{Client: c, cmd: cmd, args: args})
 		if err != nil {
 			cobra.CompDebugln(err.Error(), false)
 		}
@@ -46,7 +76,7 @@ func (f *clientFlags) suggestBy(list func(ctx context.Context, s *session, args 
 }
 
 // operationNames suggests the aliases and ids of operations, latest first.
-func operationNames(inProgress bool) func(context.Context, *session) ([]cobra.Completion, error) {
+func operationNames(inProgress bool) lister {
 	return func(ctx context.Context, s *session) ([]cobra.Completion, error) {
 		page, err := s.ListOperations(ctx, &apipb.ListOperationsRequest{InProgress: inProgress})
 		var out []cobra.Completion
@@ -65,7 +95,7 @@ func operationNames(inProgress bool) func(context.Context, *session) ([]cobra.Co
 
 // jobNames suggests jobs of the operations that were started last; for each those that
 // have not ended, then the latest that have, unless only the former are asked for.
-func jobNames(inProgress bool) func(context.Context, *session) ([]cobra.Completion, error) {
+func jobNames(inProgress bool) lister {
 	const operations, jobs = 10, 50
 	return func(ctx context.Context, s *session) ([]cobra.Completion, error) {
 		page, err := s.ListOperations(ctx, &apipb.ListOperationsRequest{InProgress: inProgress, Limit: operations})
@@ -87,16 +117,12 @@ func jobNames(inProgress bool) func(context.Context, *session) ([]cobra.Completi
 }
 
 // taskNames suggests the tasks of the operation that is the first argument.
-func taskNames(ctx context.Context, s *session, args []string) ([]cobra.Completion, error) {
-	if len(args) == 0 {
+func taskNames(ctx context.Context, s *session) ([]cobra.Completion, error) {
+	if len(s.args) == 0 {
 		return nil, nil
 	}
-	op, err := s.GetOperation(ctx, args[0])
-	var out []cobra.Completion
-	for _, task := range op.GetTasks() {
-		out = append(out, cobra.CompletionWithDesc(task.GetName(), progressText(task)))
-	}
-	return out, err
+	op, err := s.GetOperation(ctx, s.args[0])
+	return described(op.GetTasks(), (*apipb.TaskProgress).GetName, progressText), err
 }
 
 // userNames suggests the users of the operations that were started last.
@@ -119,7 +145,7 @@ func poolNames(ctx context.Context, s *session) ([]cobra.Completion, error) {
 		return nil, err
 	}
 	var out []cobra.Completion
-	for _, tree := range append([]string{""}, treesOf(all)...) {
+	for _, tree := range append([]string{""}, named(all.GetTrees())...) {
 		page, err := s.ListPools(ctx, tree)
 		if err != nil {
 			return out, err
@@ -133,39 +159,61 @@ func poolNames(ctx context.Context, s *session) ([]cobra.Completion, error) {
 	return out, nil
 }
 
-func treesOf(all *apipb.ListTreesResponse) []string {
-	var out []string
-	for _, tree := range all.GetTrees() {
-		out = append(out, tree.GetName())
+// poolNamesOfTree suggests the pools of the tree that --tree names, or of the default tree.
+func poolNamesOfTree(ctx context.Context, s *session) ([]cobra.Completion, error) {
+	tree := ""
+	if flag := s.cmd.Flags().Lookup("tree"); flag != nil {
+		tree = flag.Value.String()
 	}
-	return out
+	page, err := s.ListPools(ctx, tree)
+	return named(page.GetPools()), err
+}
+
+// treeNames suggests the names of pool trees.
+func treeNames(ctx context.Context, s *session) ([]cobra.Completion, error) {
+	all, err := s.ListTrees(ctx)
+	return named(all.GetTrees()), err
 }
 
 func nodeNames(ctx context.Context, s *session) ([]cobra.Completion, error) {
 	nodes, err := s.ListNodes(ctx, "")
-	var out []cobra.Completion
-	for _, node := range nodes {
-		out = append(out, cobra.CompletionWithDesc(node.GetId(), node.GetState()))
-	}
-	return out, err
+	return described(nodes, (*apipb.Node).GetId, (*apipb.Node).GetState), err
 }
 
 func replicaNames(ctx context.Context, s *session) ([]cobra.Completion, error) {
 	members, err := s.Members(ctx)
-	var out []cobra.Completion
-	for _, member := range members {
-		out = append(out, cobra.CompletionWithDesc(member.GetId(), member.GetAddress()))
-	}
-	return out, err
+	return described(members, (*apipb.Member).GetId, (*apipb.Member).GetAddress), err
 }
 
-// operationStates returns the names of all states of operations.
+// profileKeys suggests the keys of memory profiles.
+func profileKeys(ctx context.Context, s *session) ([]cobra.Completion, error) {
+	page, err := s.MemoryProfiles(ctx, &apipb.MemoryProfilesRequest{Limit: 1000})
+	return described(page.GetProfiles(), (*apipb.MemoryProfile).GetKey, (*apipb.MemoryProfile).GetTask), err
+}
+
+// named suggests things by their names.
+func named[T interface{ GetName() string }](all []T) []cobra.Completion {
+	out := make([]cobra.Completion, len(all))
+	for i, one := range all {
+		out[i] = one.GetName()
+	}
+	return out
+}
+
+// described suggests things by their names, with a few words on each.
+func described[T any](all []T, name, about func(T) string) []cobra.Completion {
+	out := make([]cobra.Completion, len(all))
+	for i, one := range all {
+		out[i] = cobra.CompletionWithDesc(name(one), printable(about(one)))
+	}
+	return out
+}
+
+// operationStates returns the names of all states of operations. The first state is none.
 func operationStates() []cobra.Completion {
 	var out []cobra.Completion
-	for _, state := range lifecycle.States() {
-		if state != lifecycle.None {
-			out = append(out, state.String())
-		}
+	for _, state := range lifecycle.States()[1:] {
+		out = append(out, state.String())
 	}
 	return out
 }

@@ -69,7 +69,6 @@ The agents split the machine's cores and memory evenly, but each has at least 4
 cores and 4 user slots; on a small machine, jobs then share cores.`,
 		Example: `  weir dev up
   weir dev up --replicas 5 --agents 2 --detach`,
-		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			// A terminal that is closed is no reason to leave anything behind.
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP)

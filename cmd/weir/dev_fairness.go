@@ -36,7 +36,6 @@ got; the check allows half of its largest job.`,
 		Example: `  weir dev fairness --seed 1 --runs 300
   weir dev fairness --scenario 100017 --save scenario.yaml
   weir simulate scenario.yaml`,
-		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()

@@ -24,7 +24,6 @@ func newDevDownCommand() *cobra.Command {
 		Use:     "down",
 		Short:   "Stop the cluster of this folder and delete its data",
 		Example: `  weir dev down`,
-		Args:    takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			found, err := devcluster.Down(cmd.Context(), dir, devcluster.Ending{StopTimeout: devcluster.DefaultStopTimeout, Sweep: sweepAgent})
 			if errors.Is(err, devcluster.ErrNone) {
@@ -50,7 +49,6 @@ func newDevStatusCommand() *cobra.Command {
 		Short: "Show the processes of the cluster of this folder",
 		Example: `  weir dev status
   weir dev status -o json | jq -r '.members[] | select(.state != "up").name'`,
-		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			record, err := devcluster.Load(dir)
 			if err != nil {
@@ -76,8 +74,7 @@ func newDevStatusCommand() *cobra.Command {
 		},
 	}
 	registerDevDir(cmd, &dir)
-	cmd.Flags().VarP(&output, "output", "o", "output format: table, json or yaml")
-	mustComplete(cmd, "output", fixed(formats...))
+	registerOutput(cmd, cmd.Flags(), &output)
 	return cmd
 }
 
@@ -101,10 +98,10 @@ func newDevKillCommand() *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use:   "kill MEMBER|leader",
+		Args:  takes("MEMBER"),
 		Short: "End one process of the cluster with kill -9",
 		Example: `  weir dev kill leader
   weir dev kill n2`,
-		Args: takes("MEMBER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name := args[0]
 			if name == "leader" {
@@ -136,7 +133,6 @@ func newDevStartCommand() *cobra.Command {
 		Use:     "start MEMBER",
 		Short:   "Restart a process of the cluster that was killed",
 		Example: `  weir dev start r1`,
-		Args:    takes("MEMBER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			process, err := devcluster.StartMember(cmd.Context(), dir, args[0], devcluster.Default().ReadyTimeout)
 			if err != nil {

@@ -37,7 +37,6 @@ processes for each of its files: work enough to be running when the leader dies.
 last job waits until then.`,
 		Example: `  weir dev wordcount
   weir dev wordcount --source /usr/share/doc --jobs 100`,
-		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP)
 			defer stop()

@@ -41,7 +41,6 @@ With -o json each event is an object on a line of its own.`,
   weir events --since 5m --kind 'job_*' --pool ads
   weir events --since 120433.2 --follow -o json
   weir events --operation '*nightly' --kind job_preempted`,
-		Args: takes(),
 		RunE: f.verb(func(ctx context.Context, s *session, _ []string) error {
 			if err := beginAt(request, since, time.Now()); err != nil {
 				return &exitError{exitUsage, err}
@@ -68,11 +67,6 @@ With -o json each event is an object on a line of its own.`,
 	flags.StringVar(&request.Tree, "tree", "", "only events of this pool tree")
 	flags.StringVar(&request.Node, "node", "", "only events of this node, and of the jobs on it")
 	flags.StringSliceVar(&request.Kinds, "kind", nil, "only events of these kinds; job_* stands for all with this prefix")
-	mustComplete(cmd, "since", fixed())
-	mustComplete(cmd, "operation", f.suggest(false, operationNames(false)))
-	mustComplete(cmd, "pool", f.suggest(false, poolNames))
-	mustComplete(cmd, "tree", f.suggest(false, treeNames))
-	mustComplete(cmd, "node", f.suggest(false, nodeNames))
 	mustComplete(cmd, "kind", fixed(events.Kinds()...))
 	return cmd
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,36 +36,26 @@ yaml each fact has a stable code and its numbers.`,
 		newExplainVerb(f, &tree, "pool POOL", "Explain how the share of a pool was computed, and which of its limits are reached", poolNames,
 			func(name string) *apipb.ExplainRequest { return &apipb.ExplainRequest{Pool: name} }))
 	cmd.PersistentFlags().StringVar(&tree, "tree", "", "pool tree (default: all trees of an operation, the default tree of a pool)")
-	mustComplete(cmd, "tree", f.suggest(false, treeNames))
 	return cmd
 }
 
-func newExplainVerb(f *clientFlags, tree *string, use, short string, names func(context.Context, *session) ([]cobra.Completion, error), request func(name string) *apipb.ExplainRequest) *cobra.Command {
-	var watch bool
+func newExplainVerb(f *clientFlags, tree *string, use, short string, names lister, request func(name string) *apipb.ExplainRequest) *cobra.Command {
 	verb, what, _ := strings.Cut(use, " ")
-	cmd := &cobra.Command{
+	return watchable(&cobra.Command{
 		Use:               use,
 		Short:             short,
 		Example:           fmt.Sprintf("  weir explain %s %s --watch", verb, what),
-		Args:              takes(what),
 		ValidArgsFunction: f.suggest(true, names),
-		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
-			return s.repeat(ctx, watch, func(ctx context.Context) (view, error) {
-				m := request(args[0])
-				m.Tree = *tree
-				said, err := s.Explain(ctx, m)
-				if err != nil {
-					return view{}, explainedElsewhere(ctx, s, args[0], err)
-				}
-				return view{
-					message: &apipb.ExplainResponse{Explanations: said},
-					text:    func(now time.Time) string { return explanationsText(said, now) },
-				}, nil
-			})
+		RunE: f.shows(func(ctx context.Context, s *session, args []string) (view, error) {
+			m := request(args[0])
+			m.Tree = *tree
+			said, err := s.Explain(ctx, m)
+			return view{
+				message: &apipb.ExplainResponse{Explanations: said},
+				text:    func(now time.Time) string { return explanationsText(said, now) },
+			}, explainedElsewhere(ctx, s, args[0], err)
 		}),
-	}
-	cmd.Flags().BoolVar(&watch, "watch", false, watchUsage)
-	return cmd
+	})
 }
 
 // explainedElsewhere says of an unknown operation or job if it is the other.
@@ -126,7 +117,7 @@ func explanationText(x *explainpb.Explanation, now time.Time) string {
 		b.WriteString("\nwhat its tasks wait for:\n")
 		g := newGrid("task", "waits for", "jobs", "nodes that fit", "nodes")
 		for _, t := range tasks {
-			g.row(t.GetName(), t.GetVerdict(), fmt.Sprint(t.GetPending()), fmt.Sprint(t.GetNodes().GetFit()), fmt.Sprint(t.GetNodes().GetAll()))
+			g.row(t.GetName(), t.GetVerdict(), t.GetPending(), t.GetNodes().GetFit(), t.GetNodes().GetAll())
 		}
 		b.WriteString(g.String())
 	}
@@ -134,7 +125,7 @@ func explanationText(x *explainpb.Explanation, now time.Time) string {
 		b.WriteString("\nwhat its operations wait for:\n")
 		g := newGrid("waits for", "operations", "jobs", "first", "why it waits")
 		for _, w := range waits {
-			g.row(w.GetVerdict(), fmt.Sprint(w.GetOperations()), fmt.Sprint(w.GetJobs()), w.GetFirst(), here(w.GetText(), now))
+			g.row(w.GetVerdict(), w.GetOperations(), w.GetJobs(), w.GetFirst(), here(w.GetText(), now))
 		}
 		b.WriteString(g.String())
 	}
@@ -163,12 +154,7 @@ func startText(x *explainpb.Explanation, now time.Time) string {
 
 // differ reports whether tasks do not all wait for the same.
 func differ(tasks []*explainpb.Task) bool {
-	for _, t := range tasks {
-		if t.GetVerdict() != tasks[0].GetVerdict() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(tasks, func(t *explainpb.Task) bool { return t.GetVerdict() != tasks[0].GetVerdict() })
 }
 
 // instants are times as replicas write them into texts.

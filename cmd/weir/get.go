@@ -27,14 +27,10 @@ a pool, an operation or a node.`,
 		Example: `  weir get scheduler/pool_trees/default/pools/ads/fair_share_ratio
   weir get scheduler/pool_trees/default/pools/ads/detailed_fair_share/total/cpu
   weir get scheduler/pool_trees/default/nodes/n1 -o json`,
-		Args:              takes("[PATH]"),
 		ValidArgsFunction: f.completePath,
-		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
+		RunE: f.shows(func(ctx context.Context, s *session, args []string) (view, error) {
 			value, err := s.Attribute(ctx, strings.Join(args, ""))
-			if err != nil {
-				return err
-			}
-			return s.show(view{message: value, text: func(time.Time) string { return attributeText(value) }})
+			return view{message: value, text: func(time.Time) string { return attributeText(value) }}, err
 		}),
 	}
 	return cmd

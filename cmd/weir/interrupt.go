@@ -1,9 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,7 +14,7 @@ import (
 
 func newJobInterruptCommand(f *clientFlags) *cobra.Command {
 	var reason string
-	var leave leaving
+	var leave time.Duration
 	cmd := &cobra.Command{
 		Use:   "interrupt JOB",
 		Short: "Ask a job to stop gracefully",
@@ -28,49 +28,32 @@ another job. Jobs of a task with neither input nor an interruption_signal can on
 stopped by weir job abort.`,
 		Example: `  weir job interrupt 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b
   weir job interrupt 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b --timeout 5m --reason "new version"`,
-		Args:              takes("JOB"),
 		ValidArgsFunction: f.suggest(true, jobNames(true)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := leave.check(cmd); err != nil {
-				return err
+		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
+			deadline, err := s.InterruptJob(ctx, args[0], reason, leave)
+			err = unknownJob(ctx, s, args[0], err)
+			if deadline.IsZero() {
+				return s.said(err, &apipb.InterruptJobResponse{}, "job %s has ended", args[0])
 			}
-			return f.verb(func(ctx context.Context, s *session, args []string) error {
-				deadline, err := s.InterruptJob(ctx, args[0], reason, leave.time)
-				if err != nil {
-					return unknownJob(ctx, s, args[0], err)
-				}
-				answer := &apipb.InterruptJobResponse{}
-				if deadline.IsZero() {
-					return s.said(answer, "job %s has ended", args[0])
-				}
-				answer.Deadline = timestamppb.New(deadline)
-				return s.said(answer, "job %s is asked to stop, until %s at the latest", args[0], deadline.Local().Format("15:04:05"))
-			})(cmd, args)
-		},
+			answer := &apipb.InterruptJobResponse{Deadline: timestamppb.New(deadline)}
+			return s.said(err, answer, "job %s is asked to stop, until %s at the latest", args[0], deadline.Local().Format("15:04:05"))
+		}),
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "reason, shown with the job")
-	mustComplete(cmd, "reason", fixed())
-	leave.register(cmd, "timeout", "how long the job has to stop (default: its allocation_preemption_timeout)")
+	registerLeaving(cmd, &leave, "timeout", "how long the job has to stop (default: its allocation_preemption_timeout)")
 	return cmd
 }
 
-// leaving is the flag that gives jobs time to leave.
-type leaving struct {
-	name string
-	time time.Duration
-}
-
-func (l *leaving) register(cmd *cobra.Command, name, usage string) {
-	l.name = name
-	cmd.Flags().DurationVar(&l.time, name, 0, usage)
-}
-
-// check refuses times that no job could use.
-func (l *leaving) check(cmd *cobra.Command) error {
-	if cmd.Flags().Changed(l.name) && l.time < time.Millisecond {
-		return &exitError{exitUsage, fmt.Errorf("--%s %s: must be a millisecond or more", l.name, l.time)}
-	}
-	return nil
+// registerLeaving adds the flag that gives jobs time to leave. Times that no job could use are
+// refused.
+func registerLeaving(cmd *cobra.Command, leave *time.Duration, name, usage string) {
+	cmd.Flags().DurationVar(leave, name, 0, usage)
+	checked(cmd, func([]string) error {
+		if cmd.Flags().Changed(name) && *leave < time.Millisecond {
+			return fmt.Errorf("--%s %s: must be a millisecond or more", name, *leave)
+		}
+		return nil
+	})
 }
 
 // interruptionFacts says why a job had to leave, until when, and for whom.
@@ -86,20 +69,11 @@ func interruptionFacts(page facts, j *apipb.Job, now time.Time) {
 			what, when = "to be asked to stop", ", when others can do without it, or at "+untilText(in.GetHeldUntil(), now)
 		}
 	}
-	why := in.GetReason()
-	if in.GetPreemption() != "" {
-		why = in.GetPreemption()
-	}
-	if why == "" {
-		why = in.GetAbortReason()
-	}
-	page.add(what, why+when)
+	page.add(what, cmp.Or(in.GetPreemption(), in.GetReason(), in.GetAbortReason())+when)
 	if in.GetPreemptedForOperation() != "" {
 		page.add("to make room for", fmt.Sprintf("operation %s, task %s", in.GetPreemptedForOperation(), in.GetPreemptedForTask()))
 	}
-	if in.GetMessage() != "" {
-		page.add("because", printable(in.GetMessage()))
-	}
+	page.add("because", in.GetMessage())
 	if j.GetAcknowledged() {
 		page.add("saved", "it reported its state as saved, and was stopped before its deadline")
 	}
@@ -111,12 +85,4 @@ func untilText(t *timestamppb.Timestamp, now time.Time) string {
 		return fmt.Sprintf("%s (%s left)", t.AsTime().In(now.Location()).Format("2006-01-02 15:04:05"), span(left))
 	}
 	return moment(t, now)
-}
-
-func portsText(ports []int32) string {
-	words := make([]string, len(ports))
-	for i, port := range ports {
-		words[i] = fmt.Sprint(port)
-	}
-	return strings.Join(words, " ")
 }

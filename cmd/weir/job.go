@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,57 +24,41 @@ func newJobCommand(f *clientFlags) *cobra.Command {
 
 func newJobListCommand(f *clientFlags) *cobra.Command {
 	var req apipb.ListJobsRequest
-	var watch bool
-	cmd := &cobra.Command{
+	cmd := watchable(&cobra.Command{
 		Use:   "list OPERATION",
 		Short: "List the jobs of an operation, by id or alias",
 		Long: `List the jobs of an operation, by id or alias: unfinished ones first, then the
 latest finished ones.`,
 		Example: `  weir job list '*nightly' --state failed
   weir job list 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4a --watch`,
-		Args:              takes("OPERATION"),
-		ValidArgsFunction: f.suggest(true, operationNames(false)),
-		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
+		RunE: f.shows(func(ctx context.Context, s *session, args []string) (view, error) {
 			req.Operation = args[0]
-			return s.repeat(ctx, watch, func(ctx context.Context) (view, error) {
-				page, err := s.ListJobs(ctx, &req)
-				if err != nil {
-					return view{}, err
-				}
-				v := view{message: page, rows: true, text: func(now time.Time) string { return jobsText(page, &req, now) }}
-				if len(page.GetJobs()) == 0 {
-					v.empty = fmt.Sprintf("no matching job of operation %s: pending jobs are listed once they have a node", args[0])
-				}
-				return v, nil
-			})
+			page, err := s.ListJobs(ctx, &req)
+			v := view{message: page, rows: true, text: func(now time.Time) string { return jobsText(page, &req, now) }}
+			if len(page.GetJobs()) == 0 {
+				v.empty = fmt.Sprintf("no matching job of operation %s: pending jobs are listed once they have a node", args[0])
+			}
+			return v, err
 		}),
-	}
+	})
 	flags := cmd.Flags()
 	flags.StringVar(&req.State, "state", "", "only jobs in this state: waiting, running, aborting, completed, failed or aborted")
 	flags.StringVar(&req.Task, "task", "", "only jobs of this task")
 	flags.StringVar(&req.Node, "node", "", "only jobs on this node")
 	flags.Int32Var(&req.Limit, "limit", 100, "maximum number to list, up to 1000")
 	flags.Int32Var(&req.Offset, "offset", 0, "number to skip first")
-	flags.BoolVar(&watch, "watch", false, watchUsage)
-	mustComplete(cmd, "task", f.suggestBy(taskNames))
 	mustComplete(cmd, "state", fixed("waiting", "running", "aborting", "completed", "failed", "aborted"))
-	mustComplete(cmd, "node", f.suggest(false, nodeNames))
 	return cmd
 }
 
 func newJobGetCommand(f *clientFlags) *cobra.Command {
 	return &cobra.Command{
-		Use:               "get JOB",
-		Short:             "Show one job",
-		Example:           "  weir job get 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b",
-		Args:              takes("JOB"),
-		ValidArgsFunction: f.suggest(true, jobNames(false)),
-		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
+		Use:     "get JOB",
+		Short:   "Show one job",
+		Example: "  weir job get 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b",
+		RunE: f.shows(func(ctx context.Context, s *session, args []string) (view, error) {
 			job, err := s.GetJob(ctx, args[0])
-			if err != nil {
-				return unknownJob(ctx, s, args[0], err)
-			}
-			return s.show(view{message: job, text: func(now time.Time) string { return jobText(job, now) }})
+			return view{message: job, text: func(now time.Time) string { return jobText(job, now) }}, unknownJob(ctx, s, args[0], err)
 		}),
 	}
 }
@@ -85,9 +70,7 @@ func newJobOutputCommand(f *clientFlags, stream string) *cobra.Command {
 		Short: "Print what a job has written to its " + stream,
 		Long: fmt.Sprintf(`Print what a job has written to its %s, unchanged. Its node keeps the beginning
 and the end of long output. If there is none, stderr says why.`, stream),
-		Example:           fmt.Sprintf("  weir job %[1]s 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b\n  weir job %[1]s --follow 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b", stream),
-		Args:              takes("JOB"),
-		ValidArgsFunction: f.suggest(true, jobNames(false)),
+		Example: fmt.Sprintf("  weir job %[1]s 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b\n  weir job %[1]s --follow 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b", stream),
 		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
 			_, err := s.CopyOutput(ctx, s.out, client.Output{
 				JobID: args[0], Stream: stream, Follow: follow, Note: func(why string) { s.note("%s", why) },
@@ -116,17 +99,12 @@ func newJobAbortCommand(f *clientFlags) *cobra.Command {
 		Use:               "abort JOB",
 		Short:             "Abort a job; its work is done by another one",
 		Example:           `  weir job abort 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b --reason "it hangs"`,
-		Args:              takes("JOB"),
 		ValidArgsFunction: f.suggest(true, jobNames(true)),
 		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
-			if err := s.AbortJob(ctx, args[0], reason); err != nil {
-				return err
-			}
-			return s.said(&apipb.AbortJobResponse{}, "job %s is being aborted", args[0])
+			return s.said(s.AbortJob(ctx, args[0], reason), &apipb.AbortJobResponse{}, "job %s is being aborted", args[0])
 		}),
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "reason, shown with the job")
-	mustComplete(cmd, "reason", fixed())
 	return cmd
 }
 
@@ -191,9 +169,7 @@ func jobText(j *apipb.Job, now time.Time) string {
 	page.add("started", moment(j.GetStartTime(), now))
 	page.add("finished", moment(j.GetFinishTime(), now))
 	page.add("took", lasted(j.GetStartTime(), j.GetFinishTime(), now))
-	if len(j.GetPorts()) > 0 {
-		page.add("ports", portsText(j.GetPorts()))
-	}
+	page.add("ports", strings.Trim(fmt.Sprint(j.GetPorts()), "[]"))
 	if j.GetPid() != 0 {
 		page.add("pid", fmt.Sprint(j.GetPid()))
 	}

@@ -45,24 +45,17 @@ need operator credentials.`,
   weir memory profiles ads/nightly
   weir memory profiles --forget ads/nightly
   weir memory profiles --forget-all`,
-		Args:              takes("[KEY]"),
-		ValidArgsFunction: f.suggest(true, profileKeys),
 	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := flags.check(args); err != nil {
-			return &exitError{exitUsage, err}
+	checked(cmd, flags.check)
+	cmd.RunE = f.verb(func(ctx context.Context, s *session, args []string) error {
+		if flags.all || len(flags.forget) > 0 {
+			return flags.run(ctx, s)
 		}
-		return f.verb(func(ctx context.Context, s *session, args []string) error {
-			if flags.all || len(flags.forget) > 0 {
-				return flags.run(ctx, s)
-			}
-			return showProfiles(ctx, s, strings.Join(args, ""), flags.limit)
-		})(cmd, args)
-	}
+		return showProfiles(ctx, s, strings.Join(args, ""), flags.limit)
+	})
 	cmd.Flags().StringArrayVar(&flags.forget, "forget", nil, "forget the profile of this key; can be repeated")
 	cmd.Flags().BoolVar(&flags.all, "forget-all", false, "forget all profiles")
 	cmd.Flags().Int32Var(&flags.limit, "limit", 100, "maximum number to list, up to 1000")
-	mustComplete(cmd, "forget", f.suggest(false, profileKeys))
 	return cmd
 }
 
@@ -90,10 +83,7 @@ func (f *profileFlags) run(ctx context.Context, s *session) error {
 	} else {
 		forgotten, err = s.ForgetMemoryProfiles(ctx, f.forget...)
 	}
-	if err != nil {
-		return err
-	}
-	return s.said(&apipb.ForgetMemoryProfilesResponse{Forgotten: int32(forgotten)}, "%s forgotten", several(int64(forgotten), "memory profile"))
+	return s.said(err, &apipb.ForgetMemoryProfilesResponse{Forgotten: int32(forgotten)}, "%s forgotten", several(int64(forgotten), "memory profile"))
 }
 
 func showProfiles(ctx context.Context, s *session, key string, limit int32) error {
@@ -137,15 +127,6 @@ func profileText(p *apipb.MemoryProfile, now time.Time) string {
 	page.add("process reserve", size(p.GetReserve()))
 	page.add("jobs use", fmt.Sprintf("half of them up to %s of the limit, 95 of 100 up to %s", share(&p.P50), share(&p.P95)))
 	return page.String()
-}
-
-func profileKeys(ctx context.Context, s *session) ([]cobra.Completion, error) {
-	page, err := s.MemoryProfiles(ctx, &apipb.MemoryProfilesRequest{Limit: 1000})
-	var out []cobra.Completion
-	for _, p := range page.GetProfiles() {
-		out = append(out, cobra.CompletionWithDesc(p.GetKey(), printable(p.GetTask())))
-	}
-	return out, err
 }
 
 // reserveText says what memory is held for a job, for whom, and by which factor.

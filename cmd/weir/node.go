@@ -25,41 +25,28 @@ func newNodeCommand(f *clientFlags) *cobra.Command {
 
 func newNodeListCommand(f *clientFlags) *cobra.Command {
 	var state string
-	var watch bool
-	cmd := &cobra.Command{
+	cmd := watchable(&cobra.Command{
 		Use:     "list",
 		Short:   "List nodes with their resources and usage",
 		Example: "  weir node list\n  weir node list --state offline\n  weir node list --watch",
-		Args:    takes(),
-		RunE: f.verb(func(ctx context.Context, s *session, _ []string) error {
-			return s.repeat(ctx, watch, func(ctx context.Context) (view, error) {
-				nodes, err := s.ListNodes(ctx, state)
-				if err != nil {
-					return view{}, err
-				}
-				return nodesView(nodes, state), nil
-			})
+		RunE: f.shows(func(ctx context.Context, s *session, _ []string) (view, error) {
+			nodes, err := s.ListNodes(ctx, state)
+			return nodesView(nodes, state), err
 		}),
-	}
+	})
 	cmd.Flags().StringVar(&state, "state", "", "only nodes in this state: online or offline")
-	cmd.Flags().BoolVar(&watch, "watch", false, watchUsage)
 	mustComplete(cmd, "state", fixed(statepb.NodeOnline, statepb.NodeOffline))
 	return cmd
 }
 
 func newNodeGetCommand(f *clientFlags) *cobra.Command {
 	return &cobra.Command{
-		Use:               "get NODE",
-		Short:             "Show one node and its jobs",
-		Example:           "  weir node get n1",
-		Args:              takes("NODE"),
-		ValidArgsFunction: f.suggest(true, nodeNames),
-		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
+		Use:     "get NODE",
+		Short:   "Show one node and its jobs",
+		Example: "  weir node get n1",
+		RunE: f.shows(func(ctx context.Context, s *session, args []string) (view, error) {
 			node, err := s.GetNode(ctx, args[0])
-			if err != nil {
-				return err
-			}
-			return s.show(view{message: node, text: func(now time.Time) string { return nodeText(node, now) }})
+			return view{message: node, text: func(now time.Time) string { return nodeText(node, now) }}, err
 		}),
 	}
 }
@@ -159,7 +146,6 @@ rerun elsewhere, and it is removed once it has none. Then stop its agent: a node
 agent reconnects registers as a new node, which is not drained.`,
 		Example: `  weir node drain n1 --wait && ssh n1 systemctl stop weir-agent && sleep 10 && weir node remove n1
   weir node remove n1 --force`,
-		Args:              takes("NODE"),
 		ValidArgsFunction: f.suggest(true, offlineNames),
 		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
 			node := args[0]
@@ -215,9 +201,5 @@ func empty(ctx context.Context, s *session, name string) error {
 // offlineNames suggests the nodes that are offline.
 func offlineNames(ctx context.Context, s *session) ([]cobra.Completion, error) {
 	nodes, err := s.ListNodes(ctx, statepb.NodeOffline)
-	var out []cobra.Completion
-	for _, node := range nodes {
-		out = append(out, cobra.CompletionWithDesc(node.GetId(), nodeState(node)))
-	}
-	return out, err
+	return described(nodes, (*apipb.Node).GetId, nodeState), err
 }

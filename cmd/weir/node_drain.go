@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,7 +21,7 @@ import (
 func newNodeDrainCommand(f *clientFlags) *cobra.Command {
 	var reason string
 	var wait, quiet bool
-	var leave leaving
+	var leave time.Duration
 	cmd := &cobra.Command{
 		Use:   "drain NODE",
 		Short: "Stop scheduling jobs on a node; running jobs continue, or are interrupted",
@@ -34,28 +35,20 @@ the wait, and the node stays drained.`,
 		Example: `  weir node drain n1 --reason 'new kernel'
   weir node drain n1 --wait --timeout 1h && ssh n1 reboot
   weir node drain n1 --interrupt-timeout 5m --wait`,
-		Args:              takes("NODE"),
-		ValidArgsFunction: f.suggest(true, nodeNames),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := leave.check(cmd); err != nil {
-				return err
+		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
+			if err := s.DrainNode(ctx, args[0], reason, leave); err != nil {
+				return unknownNode(ctx, s, args[0], err)
 			}
-			return f.verb(func(ctx context.Context, s *session, args []string) error {
-				if err := s.DrainNode(ctx, args[0], reason, leave.time); err != nil {
-					return unknownNode(ctx, s, args[0], err)
-				}
-				if wait {
-					return awaitEmpty(ctx, s, args[0], quiet)
-				}
-				return showNode(ctx, s, args[0])
-			})(cmd, args)
-		},
+			if wait {
+				return awaitEmpty(ctx, s, args[0], quiet)
+			}
+			return showNode(ctx, s, args[0])
+		}),
 	}
-	leave.register(cmd, "interrupt-timeout", "ask its jobs to stop within this time (default: they run until they finish)")
+	registerLeaving(cmd, &leave, "interrupt-timeout", "ask its jobs to stop within this time (default: they run until they finish)")
 	cmd.Flags().StringVar(&reason, "reason", "", "reason, shown with the node")
 	cmd.Flags().BoolVar(&wait, "wait", false, "return when the node has no jobs left")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "with --wait: do not show progress")
-	mustComplete(cmd, "reason", fixed())
 	return cmd
 }
 
@@ -64,7 +57,6 @@ func newNodeUndrainCommand(f *clientFlags) *cobra.Command {
 		Use:               "undrain NODE",
 		Short:             "Schedule jobs on a node again",
 		Example:           "  weir node undrain n1",
-		Args:              takes("NODE"),
 		ValidArgsFunction: f.suggest(true, drainedNames),
 		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
 			before, err := s.GetNode(ctx, args[0])
@@ -85,13 +77,8 @@ func newNodeUndrainCommand(f *clientFlags) *cobra.Command {
 // drainedNames suggests the nodes that are drained.
 func drainedNames(ctx context.Context, s *session) ([]cobra.Completion, error) {
 	nodes, err := s.ListNodes(ctx, "")
-	var out []cobra.Completion
-	for _, node := range nodes {
-		if node.GetDrain() != nil {
-			out = append(out, cobra.CompletionWithDesc(node.GetId(), printable(node.GetDrain().GetReason())))
-		}
-	}
-	return out, err
+	drained := slices.DeleteFunc(nodes, func(n *apipb.Node) bool { return n.GetDrain() == nil })
+	return described(drained, (*apipb.Node).GetId, func(n *apipb.Node) string { return n.GetDrain().GetReason() }), err
 }
 
 // unknownNode adds to the error of a node that nobody knows those that are called

@@ -83,7 +83,7 @@ func TestAwaitEmptyKnowsWhatIsLeft(t *testing.T) {
 			var screen bytes.Buffer
 			p := newPrinter(&screen, &screen, formatTable)
 			p.period = time.Millisecond
-			err = awaitEmpty(ctx, &session{c, p}, "n1", quiet)
+			err = awaitEmpty(ctx, &session{Client: c, printer: p}, "n1", quiet)
 			if err == nil || !strings.Contains(err.Error(), "interrupted: node n1 stays drained, with 3 jobs left") {
 				t.Errorf("got %v", err)
 			}

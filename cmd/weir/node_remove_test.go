@@ -87,7 +87,7 @@ func TestEmpty(t *testing.T) {
 			var screen bytes.Buffer
 			p := newPrinter(&screen, &screen, formatTable)
 			p.period = time.Millisecond
-			err = empty(ctx, &session{c, p}, "n1")
+			err = empty(ctx, &session{Client: c, printer: p}, "n1")
 			if (err != nil) != (tc.wantError != "") || err != nil && !strings.Contains(err.Error(), tc.wantError) {
 				t.Errorf("got error %v, want %q", err, tc.wantError)
 			}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -35,24 +34,17 @@ one.`,
 
 func newOpListCommand(f *clientFlags) *cobra.Command {
 	var req apipb.ListOperationsRequest
-	var watch bool
-	cmd := &cobra.Command{
+	cmd := watchable(&cobra.Command{
 		Use:   "list",
 		Short: "List operations, latest start first",
 		Example: `  weir op list
   weir op list --in-progress --pool ads --watch
   weir op list --state failed --user ann -o json`,
-		Args: takes(),
-		RunE: f.verb(func(ctx context.Context, s *session, _ []string) error {
-			return s.repeat(ctx, watch, func(ctx context.Context) (view, error) {
-				page, err := s.ListOperations(ctx, &req)
-				if err != nil {
-					return view{}, err
-				}
-				return operationsView(page, &req), nil
-			})
+		RunE: f.shows(func(ctx context.Context, s *session, _ []string) (view, error) {
+			page, err := s.ListOperations(ctx, &req)
+			return operationsView(page, &req), err
 		}),
-	}
+	})
 	flags := cmd.Flags()
 	flags.StringVar(&req.State, "state", "", "only operations in this state, such as running")
 	flags.StringVar(&req.Pool, "pool", "", "only operations of this pool")
@@ -61,12 +53,7 @@ func newOpListCommand(f *clientFlags) *cobra.Command {
 	flags.BoolVar(&req.InProgress, "in-progress", false, "only operations that have not ended")
 	flags.Int32Var(&req.Limit, "limit", 100, "maximum number to list, up to 1000")
 	flags.StringVar(&req.After, "after", "", "id of the operation after which to continue the list")
-	flags.BoolVar(&watch, "watch", false, watchUsage)
-	mustComplete(cmd, "user", f.suggest(false, userNames))
-	mustComplete(cmd, "filter", fixed())
-	mustComplete(cmd, "after", fixed())
 	mustComplete(cmd, "state", fixed(operationStates()...))
-	mustComplete(cmd, "pool", f.suggest(false, poolNames))
 	return cmd
 }
 
@@ -98,16 +85,11 @@ func operationsText(page *apipb.ListOperationsResponse, now time.Time) string {
 
 func newOpEventsCommand(f *clientFlags) *cobra.Command {
 	return &cobra.Command{
-		Use:               "events OPERATION",
-		Short:             "List the state changes of an operation, by id or alias",
-		Example:           "  weir op events '*nightly'",
-		Args:              takes("OPERATION"),
-		ValidArgsFunction: f.suggest(true, operationNames(false)),
-		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
+		Use:     "events OPERATION",
+		Short:   "List the state changes of an operation, by id or alias",
+		Example: "  weir op events '*nightly'",
+		RunE: f.shows(func(ctx context.Context, s *session, args []string) (view, error) {
 			events, err := s.OperationEvents(ctx, args[0])
-			if err != nil {
-				return err
-			}
 			v := view{
 				message: &apipb.OperationEventsResponse{Events: events}, rows: true,
 				text: func(now time.Time) string { return eventsText(events, now.Location()) },
@@ -115,7 +97,7 @@ func newOpEventsCommand(f *clientFlags) *cobra.Command {
 			if len(events) == 0 {
 				v.empty = fmt.Sprintf("operation %s has no events", args[0])
 			}
-			return s.show(v)
+			return v, err
 		}),
 	}
 }
@@ -144,66 +126,28 @@ Options are name=value; an empty value means the default, and pool=POOL moves it
 		Example: `  weir op update '*nightly' weight=2 pool=ads
   weir op update '*nightly' resource_limits.user_slots=20 --tree gpu
   weir op update '*nightly' --unset weight`,
-		Args:              atLeast("OPERATION"),
 		ValidArgsFunction: f.completeOptions(operationNames(true), option.Fields(pooltree.OperationOptions{}), "pool"),
 	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		change, done, err := operationChange(args[1:], unset)
-		if err != nil {
-			return &exitError{exitUsage, err}
-		}
+	var change apipb.OperationChange
+	var done string
+	checked(cmd, func(args []string) (err error) {
+		change.Pool, change.Options, done, err = changeOf[pooltree.OperationOptions]("pool", args[1:], unset)
+		return err
+	})
+	cmd.RunE = f.verb(func(ctx context.Context, s *session, args []string) error {
 		change.Tree = tree
-		return f.verb(func(ctx context.Context, s *session, _ []string) error {
-			updated, err := s.UpdateOperation(ctx, &apipb.UpdateOperationRequest{Operation: args[0], Changes: []*apipb.OperationChange{change}})
-			if err != nil {
-				return err
-			}
-			for _, warning := range updated.GetWarnings() {
-				s.note("%s", warning)
-			}
-			return s.said(updated, "changed operation %s: %s", args[0], done)
-		})(cmd, args)
-	}
+		updated, err := s.UpdateOperation(ctx, &apipb.UpdateOperationRequest{Operation: args[0], Changes: []*apipb.OperationChange{&change}})
+		s.warn(updated.GetWarnings())
+		return s.said(err, updated, "changed operation %s: %s", args[0], done)
+	})
 	cmd.Flags().StringVar(&tree, "tree", "", "change it in this tree only (default: all of its trees)")
-	cmd.Flags().StringSliceVar(&unset, "unset", nil, "options to reset to their defaults")
-	mustComplete(cmd, "tree", f.suggest(false, treeNames))
-	mustComplete(cmd, "unset", fixed(optionNames(pooltree.OperationOptions{})...))
+	registerUnset(cmd, &unset, pooltree.OperationOptions{})
 	return cmd
-}
-
-// operationChange reads the arguments of a change, and says what it is.
-func operationChange(given, unset []string) (change *apipb.OperationChange, done string, err error) {
-	change = &apipb.OperationChange{}
-	var rest []string
-	for _, argument := range given {
-		pool, ok := strings.CutPrefix(argument, "pool=")
-		switch {
-		case !ok:
-			rest = append(rest, argument)
-		case change.Pool != nil:
-			return nil, "", fmt.Errorf("%s: pool is given twice", argument)
-		default:
-			change.Pool = &pool
-		}
-	}
-	values, err := assignments[pooltree.OperationOptions](rest, unset)
-	if err != nil {
-		return nil, "", err
-	}
-	if len(values) == 0 && change.Pool == nil {
-		return nil, "", errNothing
-	}
-	var said []string
-	if change.Pool != nil {
-		said = []string{"pool=" + *change.Pool}
-	}
-	change.Options, err = structOf(values)
-	return change, changesText(values, said...), err
 }
 
 func newOpAbortCommand(f *clientFlags) *cobra.Command {
 	var reason string
-	var leave leaving
+	var leave time.Duration
 	cmd := &cobra.Command{
 		Use:   "abort OPERATION",
 		Short: "Abort an operation and its jobs, by id or alias",
@@ -212,26 +156,17 @@ by interruption, which suits services: its jobs get their signal, no
 more input, and that time to stop; jobs of tasks with neither are killed at once.`,
 		Example: `  weir op abort '*nightly' --reason "wrong input"
   weir op abort '*search' --interrupt-timeout 5m`,
-		Args:              takes("OPERATION"),
 		ValidArgsFunction: f.suggest(true, operationNames(true)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := leave.check(cmd); err != nil {
-				return err
+		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
+			said := fmt.Sprintf("operation %s is aborted", args[0])
+			if leave > 0 {
+				said += fmt.Sprintf(": its jobs have %s to stop", leave)
 			}
-			return f.verb(func(ctx context.Context, s *session, args []string) error {
-				if err := s.AbortOperation(ctx, args[0], reason, leave.time); err != nil {
-					return err
-				}
-				if leave.time > 0 {
-					return s.said(&apipb.AbortOperationResponse{}, "operation %s is aborted: its jobs have %s to stop", args[0], leave.time)
-				}
-				return s.said(&apipb.AbortOperationResponse{}, "operation %s is aborted", args[0])
-			})(cmd, args)
-		},
+			return s.said(s.AbortOperation(ctx, args[0], reason, leave), &apipb.AbortOperationResponse{}, "%s", said)
+		}),
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "reason, shown with the operation")
-	mustComplete(cmd, "reason", fixed())
-	leave.register(cmd, "interrupt-timeout", "ask its jobs to stop within this time (default: they are killed at once)")
+	registerLeaving(cmd, &leave, "interrupt-timeout", "ask its jobs to stop within this time (default: they are killed at once)")
 	return cmd
 }
 
@@ -241,13 +176,9 @@ func newOpSuspendCommand(f *clientFlags) *cobra.Command {
 		Use:               "suspend OPERATION",
 		Short:             "Start no more jobs of an operation, by id or alias",
 		Example:           "  weir op suspend '*nightly'\n  weir op suspend '*nightly' --abort-running-jobs",
-		Args:              takes("OPERATION"),
 		ValidArgsFunction: f.suggest(true, operationNames(true)),
 		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
-			if err := s.SuspendOperation(ctx, args[0], abort); err != nil {
-				return err
-			}
-			return s.said(&apipb.SuspendOperationResponse{}, "operation %[1]s is suspended: weir op resume %[1]s resumes it", args[0])
+			return s.said(s.SuspendOperation(ctx, args[0], abort), &apipb.SuspendOperationResponse{}, "operation %[1]s is suspended: weir op resume %[1]s resumes it", args[0])
 		}),
 	}
 	cmd.Flags().BoolVar(&abort, "abort-running-jobs", false, "also abort running jobs; they are rerun later")
@@ -259,13 +190,9 @@ func newOpResumeCommand(f *clientFlags) *cobra.Command {
 		Use:               "resume OPERATION",
 		Short:             "Resume a suspended operation, by id or alias",
 		Example:           "  weir op resume '*nightly'",
-		Args:              takes("OPERATION"),
 		ValidArgsFunction: f.suggest(true, operationNames(true)),
 		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
-			if err := s.ResumeOperation(ctx, args[0]); err != nil {
-				return err
-			}
-			return s.said(&apipb.ResumeOperationResponse{}, "operation %s is resumed", args[0])
+			return s.said(s.ResumeOperation(ctx, args[0]), &apipb.ResumeOperationResponse{}, "operation %s is resumed", args[0])
 		}),
 	}
 }
@@ -277,13 +204,9 @@ func newOpCompleteCommand(f *clientFlags) *cobra.Command {
 		Long: `Complete an operation early, with what has been done, by id or alias. Its running jobs
 are aborted; its state is completed.`,
 		Example:           "  weir op complete '*service'",
-		Args:              takes("OPERATION"),
 		ValidArgsFunction: f.suggest(true, operationNames(true)),
 		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
-			if err := s.CompleteOperation(ctx, args[0]); err != nil {
-				return err
-			}
-			return s.said(&apipb.CompleteOperationResponse{}, "operation %s completes with what has been done", args[0])
+			return s.said(s.CompleteOperation(ctx, args[0]), &apipb.CompleteOperationResponse{}, "operation %s completes with what has been done", args[0])
 		}),
 	}
 }

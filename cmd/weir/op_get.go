@@ -26,8 +26,6 @@ func newOpGetCommand(f *clientFlags) *cobra.Command {
 defaults filled in.`,
 		Example: `  weir op get '*nightly' --watch
   weir op get 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4a -o yaml`,
-		Args:              takes("OPERATION"),
-		ValidArgsFunction: f.suggest(true, operationNames(false)),
 		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
 			if watch {
 				return watched(ctx, s, s.WatchOperation, args[0], operationView)
@@ -237,8 +235,6 @@ what is committed.`,
 		Example: `  weir op instances '*search'
   weir op instances '*search' --ready
   weir op instances '*search' --watch -o json`,
-		Args:              takes("OPERATION"),
-		ValidArgsFunction: f.suggest(true, operationNames(false)),
 		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
 			if watch {
 				return watched(ctx, s, s.WatchInstances, args[0], func(seen *apipb.WatchInstancesResponse) view {

@@ -28,24 +28,23 @@ Jobs that are of use only together, and those of services and map operations, ar
 again one by one: start the operation again.`,
 		Example: `  weir op retry '*sweep' --failed
   weir op retry 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4a --unfinished --wait`,
-		Args:              takes("OPERATION"),
-		ValidArgsFunction: f.suggest(true, operationNames(false)),
 	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		req := &apipb.RetryOperationRequest{Jobs: "failed"}
+	checked(cmd, func([]string) error {
 		switch {
 		case failed == unfinished:
-			return &exitError{exitUsage, errors.New("which jobs? write --failed or --unfinished")}
+			return errors.New("which jobs? write --failed or --unfinished")
 		case quiet && !wait:
-			return &exitError{exitUsage, errors.New("--quiet is for --wait: without it nothing but the id is printed")}
-		case unfinished:
+			return errors.New("--quiet is for --wait: without it nothing but the id is printed")
+		}
+		return nil
+	})
+	cmd.RunE = f.verb(func(ctx context.Context, s *session, args []string) error {
+		req := &apipb.RetryOperationRequest{Operation: args[0], Jobs: "failed"}
+		if unfinished {
 			req.Jobs = "unfinished"
 		}
-		return f.verb(func(ctx context.Context, s *session, args []string) error {
-			req.Operation = args[0]
-			return retryOperation(ctx, s, req, wait, quiet)
-		})(cmd, args)
-	}
+		return retryOperation(ctx, s, req, wait, quiet)
+	})
 	flags := cmd.Flags()
 	flags.BoolVar(&failed, "failed", false, "run those jobs again that failed and have not completed since")
 	flags.BoolVar(&unfinished, "unfinished", false, "run all jobs that have not completed")
@@ -64,9 +63,7 @@ func retryOperation(ctx context.Context, s *session, req *apipb.RetryOperationRe
 		return err
 	}
 	s.note("%s of operation %s run again", several(started.GetJobCount(), "job"), started.GetRetryOf())
-	for _, warning := range started.GetWarnings() {
-		s.note("%s", warning)
-	}
+	s.warn(started.GetWarnings())
 	return follow(ctx, s, started, started.GetOperationId(), wait, quiet)
 }
 

@@ -43,24 +43,21 @@ however often the command is retried.`,
   weir op start -f spec.yaml --set pool=ads --set tasks.sort.job_count=5 --wait
   weir op start -f spec.yaml --set 'alias="*nightly"'
   weir op start -f - --set title=now <<< '{tasks: {t: {job_count: 1, command: [date]}}}'`,
-		Args: takes(),
 	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	var description *structpb.Struct
+	checked(cmd, func([]string) (err error) {
 		if err := require(cmd, "file"); err != nil {
 			return err
 		}
-		description, err := start.description(cmd.InOrStdin())
-		if err != nil {
-			return &exitError{exitUsage, err}
-		}
-		return f.verb(func(ctx context.Context, s *session, _ []string) error {
-			return startOperation(ctx, s, description, &start)
-		})(cmd, args)
-	}
+		description, err = start.description(cmd.InOrStdin())
+		return err
+	})
+	cmd.RunE = f.verb(func(ctx context.Context, s *session, _ []string) error {
+		return startOperation(ctx, s, description, &start)
+	})
 	flags := cmd.Flags()
 	flags.StringVarP(&start.file, "file", "f", "", "file with the operation's spec, - for standard input")
 	flags.StringArrayVar(&start.set, "set", nil, "path=value that overrides the file, such as tasks.sort.job_count=5; can be repeated")
-	mustComplete(cmd, "set", fixed())
 	flags.BoolVar(&start.noProfile, "no-memory-profile", false, "neither use a memory profile of earlier operations, nor save one")
 	flags.BoolVar(&start.wait, "wait", false, "wait until the operation has ended, and show progress")
 	flags.BoolVarP(&start.quiet, "quiet", "q", false, "with --wait: do not show progress")
@@ -72,13 +69,9 @@ func (f *startFlags) description(stdin io.Reader) (*structpb.Struct, error) {
 	if f.quiet && !f.wait {
 		return nil, errors.New("--quiet needs --wait: without it only the id is printed")
 	}
-	name, read := f.file, func() ([]byte, error) { return os.ReadFile(f.file) }
-	if f.file == "-" {
-		name, read = "standard input", func() ([]byte, error) { return io.ReadAll(io.LimitReader(stdin, document.MaxBytes+1)) }
-	}
-	data, err := read()
+	name, data, err := readInput("spec", f.file, stdin)
 	if err != nil {
-		return nil, fmt.Errorf("read spec: %w", err)
+		return nil, err
 	}
 	document, err := spec.Read(data)
 	if err != nil {
@@ -100,6 +93,21 @@ func (f *startFlags) description(stdin io.Reader) (*structpb.Struct, error) {
 	return document.Struct()
 }
 
+// readInput reads a file, or standard input for -. what says of an error what was to be read; shown
+// is the name of the file in errors.
+func readInput(what, name string, stdin io.Reader) (shown string, data []byte, err error) {
+	if shown = name; name == "-" {
+		shown = "standard input"
+		data, err = io.ReadAll(io.LimitReader(stdin, document.MaxBytes+1))
+	} else {
+		data, err = os.ReadFile(name)
+	}
+	if err != nil {
+		return shown, nil, fmt.Errorf("read %s: %w", what, err)
+	}
+	return shown, data, nil
+}
+
 // startOperation starts the operation, and waits for it if told to.
 func startOperation(ctx context.Context, s *session, description *structpb.Struct, f *startFlags) error {
 	started, err := s.StartOperation(ctx, &apipb.StartRequest{Spec: description})
@@ -112,16 +120,14 @@ func startOperation(ctx context.Context, s *session, description *structpb.Struc
 	if started.GetRepeated() {
 		s.note("operation %s was already started with this mutation_id", started.GetOperationId())
 	}
-	for _, warning := range started.GetWarnings() {
-		s.note("%s", warning)
-	}
+	s.warn(started.GetWarnings())
 	return follow(ctx, s, started, started.GetOperationId(), f.wait, f.quiet)
 }
 
 // follow prints the id of an operation that was started, and waits for it if told to.
 func follow(ctx context.Context, s *session, started proto.Message, id string, wait, quiet bool) error {
 	if !wait {
-		return s.said(started, "%s", id)
+		return s.said(nil, started, "%s", id)
 	}
 	if s.format == formatTable {
 		// At once: it is needed most when the wait is cut short.

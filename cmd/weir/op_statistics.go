@@ -30,24 +30,18 @@ with each number.`,
 		Example: `  weir op statistics '*nightly'
   weir op statistics 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4a --task sort --state completed
   weir op statistics '*nightly' -o json | jq '.advice[].set_limit'`,
-		Args:              takes("OPERATION"),
-		ValidArgsFunction: f.suggest(true, operationNames(false)),
-		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
+		RunE: f.shows(func(ctx context.Context, s *session, args []string) (view, error) {
 			req.Operation = args[0]
 			all, err := s.OperationStatistics(ctx, &req)
-			if err != nil {
-				return err
-			}
 			v := view{message: all, text: func(time.Time) string { return statisticsText(all) }}
 			if len(all.GetStatistics()) == 0 {
 				v.empty = "no matching job has ended yet"
 			}
-			return s.show(v)
+			return v, err
 		}),
 	}
 	cmd.Flags().StringVar(&req.Task, "task", "", "only jobs of this task")
 	cmd.Flags().StringVar(&req.State, "state", "", "only jobs that ended in this state: completed, failed or aborted")
-	mustComplete(cmd, "task", f.suggestBy(taskNames))
 	mustComplete(cmd, "state", fixed(lifecycle.JobCompleted.String(), lifecycle.JobFailed.String(), lifecycle.JobAborted.String()))
 	return cmd
 }
@@ -166,19 +160,14 @@ func newJobStatisticsCommand(f *clientFlags) *cobra.Command {
 		Short:   "Show statistics of a job",
 		Long: `Show statistics of a job, with what each number means. For a job that has not ended
 they are what its node last reported. Zeros are omitted, except in json and yaml.`,
-		Example:           "  weir job statistics 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b\n  weir job statistics 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b -o json",
-		Args:              takes("JOB"),
-		ValidArgsFunction: f.suggest(true, jobNames(false)),
-		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
+		Example: "  weir job statistics 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b\n  weir job statistics 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b -o json",
+		RunE: f.shows(func(ctx context.Context, s *session, args []string) (view, error) {
 			measured, err := s.JobStatistics(ctx, args[0])
-			if err != nil {
-				return unknownJob(ctx, s, args[0], err)
-			}
 			v := view{message: measured, text: func(time.Time) string { return jobStatisticsText(measured) }}
 			if len(measured.GetStatistics()) == 0 {
 				v.empty = fmt.Sprintf("no statistics of job %s, which is %s", measured.GetJobId(), measured.GetState())
 			}
-			return s.show(v)
+			return v, unknownJob(ctx, s, args[0], err)
 		}),
 	}
 }

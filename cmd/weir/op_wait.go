@@ -24,7 +24,6 @@ func newOpWaitCommand(f *clientFlags) *cobra.Command {
 The exit code is 0 if it has completed, 4 if it has failed or was aborted. Ctrl-C
 ends the wait, not the operation.`,
 		Example:           "  weir op wait '*nightly'\n  weir op wait --quiet --timeout 10m 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4a",
-		Args:              takes("OPERATION"),
 		ValidArgsFunction: f.suggest(true, operationNames(true)),
 		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
 			return await(ctx, s, args[0], quiet)

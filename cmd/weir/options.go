@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -104,6 +103,57 @@ func checkAssigned[T any](values []assigned) error {
 	return option.Read(&options, document)
 }
 
+// changeOf reads the arguments of a change: options of T, and, as moved, what is behind the name
+// move, if it is among them. done says what the change is.
+func changeOf[T any](move string, given, unset []string) (moved *string, options *structpb.Struct, done string, err error) {
+	moved, given, err = takeOut(move, given)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	values, err := assignments[T](given, unset)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	if len(values) == 0 && moved == nil {
+		return nil, nil, "", errNothing
+	}
+	var said []string
+	if moved != nil {
+		said = []string{move + "=" + *moved}
+	}
+	options, err = structOf(values)
+	return moved, options, changesText(values, said...), err
+}
+
+// takeOut takes name=value, which is no option, out of arguments.
+func takeOut(name string, given []string) (value *string, rest []string, err error) {
+	for _, argument := range given {
+		text, ok := strings.CutPrefix(argument, name+"=")
+		switch {
+		case !ok || name == "":
+			rest = append(rest, argument)
+		case value != nil:
+			return nil, nil, fmt.Errorf("%s: %s is given twice", argument, name)
+		default:
+			value = &text
+		}
+	}
+	return value, rest, nil
+}
+
+// newOptions reads the options of something new, which read checks.
+func newOptions[T any](given []string, read func(map[string]any) (T, error)) (*structpb.Struct, error) {
+	values, err := assignments[T](given, nil)
+	if err != nil {
+		return nil, err
+	}
+	options, err := documentOf[T](values)
+	if err == nil {
+		_, err = read(options.AsMap())
+	}
+	return options, err
+}
+
 // structOf returns values by path as a message.
 func structOf(values []assigned) (*structpb.Struct, error) {
 	fields := make(map[string]any, len(values))
@@ -157,7 +207,7 @@ func optionsHelp[T any]() string {
 
 // completeOptions suggests the options of T behind the first argument, if first is
 // completed otherwise, and the values of those that have a fixed set.
-func (f *clientFlags) completeOptions(first func(context.Context, *session) ([]cobra.Completion, error), fields []option.Field, more ...string) cobra.CompletionFunc {
+func (f *clientFlags) completeOptions(first lister, fields []option.Field, more ...string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if first != nil && len(args) == 0 {
 			return f.suggest(true, first)(cmd, args, typed)
@@ -202,12 +252,6 @@ func atLeast(name string) cobra.PositionalArgs {
 		}
 		return nil
 	}
-}
-
-// treeNames suggests the names of pool trees.
-func treeNames(ctx context.Context, s *session) ([]cobra.Completion, error) {
-	all, err := s.ListTrees(ctx)
-	return treesOf(all), err
 }
 
 // sizeFlag reads the size that a flag was given, of which low is the least.

@@ -59,7 +59,7 @@ func TestChangesAreSaid(t *testing.T) {
 		"pool=ads":                                      {"pool=ads"},
 		"weight=3, max_share_ratio back to its default": {"weight=3", "max_share_ratio="},
 	} {
-		_, done, err := operationChange(given, nil)
+		_, _, done, err := changeOf[pooltree.OperationOptions]("pool", given, nil)
 		if err != nil || done != want {
 			t.Errorf("%v: got %q, %v, want %q", given, done, err, want)
 		}

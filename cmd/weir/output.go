@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -41,6 +43,12 @@ func (f *format) Set(text string) error {
 	}
 	*f = format(text)
 	return nil
+}
+
+// registerOutput adds the flag that f is read from to flags, which are some of cmd.
+func registerOutput(cmd *cobra.Command, flags *pflag.FlagSet, f *format) {
+	flags.VarP(f, "output", "o", "output format: table, json or yaml")
+	mustComplete(cmd, "output", fixed(formats...))
 }
 
 // view is an answer in all its forms.
@@ -112,14 +120,25 @@ func (p *printer) show(v view) error {
 	return p.write(text)
 }
 
-// said prints the line of a change that was made, or the answer for programs.
-func (p *printer) said(message proto.Message, line string, args ...any) error {
+// said prints the line of a change that was made, or the answer for programs; a change that
+// failed is its error.
+func (p *printer) said(failed error, message proto.Message, line string, args ...any) error {
+	if failed != nil {
+		return failed
+	}
 	return p.show(view{message: message, text: func(time.Time) string { return fmt.Sprintf(line, args...) + "\n" }})
 }
 
 // note tells a person something that is no part of the answer.
 func (p *printer) note(line string, args ...any) {
 	fmt.Fprintf(p.err, line+"\n", args...)
+}
+
+// warn notes what was accepted and may not be meant so.
+func (p *printer) warn(warnings []string) {
+	for _, warning := range warnings {
+		p.note("%s", warning)
+	}
 }
 
 func (p *printer) write(text string) error {

@@ -19,6 +19,8 @@ import (
 type poolFlags struct {
 	*clientFlags
 	tree string
+	// revision is what a tree has to have to be changed; 0: any.
+	revision uint64
 }
 
 func newPoolCommand(f *clientFlags) *cobra.Command {
@@ -36,23 +38,11 @@ and take effect at once.`,
 		newPoolListCommand(p), newPoolTreeCommand(p), newPoolGetCommand(p), newPoolHistoryCommand(p), newPoolLedgerCommand(p), newPoolCreateCommand(p), newPoolSetCommand(p), newPoolMoveCommand(p),
 		newPoolRenameCommand(p), newPoolRemoveCommand(p), newPoolApplyCommand(p), newPoolExportCommand(p))
 	cmd.PersistentFlags().StringVar(&p.tree, "tree", "", "pool tree (default: the default tree)")
-	mustComplete(cmd, "tree", f.suggest(false, treeNames))
 	return cmd
 }
 
-// names suggests the pools of the tree.
-func (p *poolFlags) names(ctx context.Context, s *session) ([]cobra.Completion, error) {
-	page, err := s.ListPools(ctx, p.tree)
-	var out []cobra.Completion
-	for _, pool := range page.GetPools() {
-		out = append(out, pool.GetName())
-	}
-	return out, err
-}
-
 func newPoolListCommand(f *poolFlags) *cobra.Command {
-	var watch bool
-	cmd := &cobra.Command{
+	return watchable(&cobra.Command{
 		Use:   "list",
 		Short: "List the pools of a tree with their shares and limits",
 		Long: `List the pools of a tree with their shares and limits.
@@ -60,19 +50,11 @@ func newPoolListCommand(f *poolFlags) *cobra.Command {
 Shares are of a pool's dominant resource: its fair share, its usage,
 and its demand.`,
 		Example: "  weir pool list\n  weir pool list --tree gpu --watch\n  weir pool list -o json",
-		Args:    takes(),
-		RunE: f.verb(func(ctx context.Context, s *session, _ []string) error {
-			return s.repeat(ctx, watch, func(ctx context.Context) (view, error) {
-				all, err := s.ListPools(ctx, f.tree)
-				if err != nil {
-					return view{}, err
-				}
-				return view{message: all, rows: true, text: func(time.Time) string { return poolsText(all.GetPools()) }}, nil
-			})
+		RunE: f.shows(func(ctx context.Context, s *session, _ []string) (view, error) {
+			all, err := s.ListPools(ctx, f.tree)
+			return view{message: all, rows: true, text: func(time.Time) string { return poolsText(all.GetPools()) }}, err
 		}),
-	}
-	cmd.Flags().BoolVar(&watch, "watch", false, watchUsage)
-	return cmd
+	})
 }
 
 func newPoolGetCommand(f *poolFlags) *cobra.Command {
@@ -83,15 +65,10 @@ func newPoolGetCommand(f *poolFlags) *cobra.Command {
 
 In json and yaml it also has its effective settings, including those of the pools
 above and the defaults of the tree.`,
-		Example:           "  weir pool get ads\n  weir pool get ads --tree gpu -o yaml\n  weir pool get '<Root>'",
-		Args:              takes("POOL"),
-		ValidArgsFunction: f.suggest(true, f.names),
-		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
+		Example: "  weir pool get ads\n  weir pool get ads --tree gpu -o yaml\n  weir pool get '<Root>'",
+		RunE: f.shows(func(ctx context.Context, s *session, args []string) (view, error) {
 			answer, err := s.GetPool(ctx, f.tree, args[0])
-			if err != nil {
-				return err
-			}
-			return s.show(view{message: answer, text: func(time.Time) string { return poolText(answer) }})
+			return view{message: answer, text: func(time.Time) string { return poolText(answer) }}, err
 		}),
 	}
 }

@@ -16,7 +16,6 @@ import (
 	"golang.org/x/term"
 	"google.golang.org/protobuf/types/known/structpb"
 
-	"weir/api/document"
 	"weir/api/poolfile"
 	"weir/messages/apipb"
 	"weir/scheduling"
@@ -46,23 +45,23 @@ weir pool export writes such a file.`,
 		Example: `  weir pool export > pools.yaml
   weir pool apply -f pools.yaml --dry-run
   weir pool apply -f pools.yaml --prune --yes`,
-		Args: takes(),
 	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	var file poolfile.File
+	checked(cmd, func([]string) (err error) {
 		if err := require(cmd, "file"); err != nil {
 			return err
 		}
-		file, err := readPoolFile(apply.file, cmd.InOrStdin())
-		if err != nil {
-			return &exitError{exitUsage, err}
+		if file, err = readPoolFile(apply.file, cmd.InOrStdin()); err != nil {
+			return err
 		}
 		if f.tree != "" && file.Tree != "" && string(file.Tree) != f.tree {
-			return &exitError{exitUsage, fmt.Errorf("%s is of tree %s, --tree says %s: give one", apply.file, file.Tree, f.tree)}
+			return fmt.Errorf("%s is of tree %s, --tree says %s: give one", apply.file, file.Tree, f.tree)
 		}
-		return f.verb(func(ctx context.Context, s *session, _ []string) error {
-			return applyFile(ctx, s, file, cmp.Or(f.tree, string(file.Tree)), &apply, cmd.InOrStdin())
-		})(cmd, args)
-	}
+		return nil
+	})
+	cmd.RunE = f.verb(func(ctx context.Context, s *session, _ []string) error {
+		return applyFile(ctx, s, file, cmp.Or(f.tree, string(file.Tree)), &apply, cmd.InOrStdin())
+	})
 	flags := cmd.Flags()
 	flags.StringVarP(&apply.file, "file", "f", "", "file with the tree, - for standard input")
 	flags.BoolVar(&apply.dryRun, "dry-run", false, "show the plan and change nothing")
@@ -73,13 +72,9 @@ weir pool export writes such a file.`,
 
 // readPoolFile reads a file, or standard input for -.
 func readPoolFile(name string, stdin io.Reader) (poolfile.File, error) {
-	shown, read := name, func() ([]byte, error) { return os.ReadFile(name) }
-	if name == "-" {
-		shown, read = "standard input", func() ([]byte, error) { return io.ReadAll(io.LimitReader(stdin, document.MaxBytes+1)) }
-	}
-	data, err := read()
+	shown, data, err := readInput("pools", name, stdin)
 	if err != nil {
-		return poolfile.File{}, fmt.Errorf("read pools: %w", err)
+		return poolfile.File{}, err
 	}
 	file, err := poolfile.Read(data)
 	if err != nil {
@@ -122,10 +117,7 @@ func applyFile(ctx context.Context, s *session, file poolfile.File, tree string,
 		return err
 	}
 	answer, err := s.EditTree(ctx, request)
-	if err != nil {
-		return err
-	}
-	return s.said(answer, "tree %s now matches the file: revision %d", answer.GetTree(), answer.GetRevision())
+	return s.said(err, answer, "tree %s now matches the file: revision %d", answer.GetTree(), answer.GetRevision())
 }
 
 // treeOf returns the tree that pools of the API are.
@@ -239,7 +231,6 @@ func newPoolExportCommand(f *poolFlags) *cobra.Command {
 		Long: `Write a pool tree as a file for weir pool apply. Ephemeral pools are left
 out: they exist only as long as their operations.`,
 		Example: "  weir pool export > pools.yaml\n  weir pool export --tree gpu -o json",
-		Args:    takes(),
 		RunE: f.verb(func(ctx context.Context, s *session, _ []string) error {
 			now, err := s.ListPools(ctx, f.tree)
 			if err != nil {

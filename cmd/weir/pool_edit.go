@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -12,38 +11,20 @@ import (
 	"weir/scheduling/pooltree"
 )
 
-// editFlags are what the verbs that change pools share.
-type editFlags struct {
-	revision uint64
+// edits has cmd make the edit of the tree that edit returns, and tell what it was.
+func (p *poolFlags) edits(cmd *cobra.Command, edit func(args []string) (done string, edit *apipb.TreeEdit)) *cobra.Command {
+	registerRevision(cmd, &p.revision)
+	cmd.RunE = p.verb(func(ctx context.Context, s *session, args []string) error {
+		done, edit := edit(args)
+		answer, err := s.EditTree(ctx, &apipb.EditTreeRequest{Tree: p.tree, Edits: []*apipb.TreeEdit{edit}, ExpectedRevision: p.revision})
+		return s.said(err, answer, "%s (tree %s, revision %d)", done, answer.GetTree(), answer.GetRevision())
+	})
+	return cmd
 }
 
-func (e *editFlags) register(cmd *cobra.Command) {
-	cmd.Flags().Uint64Var(&e.revision, "expected-revision", 0, "change nothing unless the tree has this revision (default: any)")
-}
-
-// edit makes edits of the tree as one, and tells what they were.
-func (p *poolFlags) edit(ctx context.Context, s *session, e *editFlags, done string, edits ...*apipb.TreeEdit) error {
-	answer, err := s.EditTree(ctx, &apipb.EditTreeRequest{Tree: p.tree, Edits: edits, ExpectedRevision: e.revision})
-	if err != nil {
-		return err
-	}
-	return s.said(answer, "%s (tree %s, revision %d)", done, answer.GetTree(), answer.GetRevision())
-}
-
-// poolParent takes parent=POOL out of arguments.
-func poolParent(given []string) (parent *string, rest []string, err error) {
-	for _, argument := range given {
-		name, ok := strings.CutPrefix(argument, "parent=")
-		switch {
-		case !ok:
-			rest = append(rest, argument)
-		case parent != nil:
-			return nil, nil, fmt.Errorf("%s: parent is given twice", argument)
-		default:
-			parent = &name
-		}
-	}
-	return parent, rest, nil
+// registerRevision adds the flag that guards a change against others at the same time.
+func registerRevision(cmd *cobra.Command, revision *uint64) {
+	cmd.Flags().Uint64Var(revision, "expected-revision", 0, "change nothing unless the tree has this revision (default: any)")
 }
 
 var poolOptionsHelp = `Options are name=value; names in groups are joined by a dot or a slash, and
@@ -54,53 +35,39 @@ an empty value means the default. Values are written in YAML:
 ` + optionsHelp[pooltree.PoolOptions]()
 
 func newPoolCreateCommand(f *poolFlags) *cobra.Command {
-	var e editFlags
-	var parent string
-	cmd := &cobra.Command{
+	pool := &apipb.Pool{}
+	cmd := f.edits(&cobra.Command{
 		Use:   "create POOL [OPTION=VALUE...]",
 		Short: "Create a pool",
 		Long:  "Create a pool.\n\n" + poolOptionsHelp,
 		Example: `  weir pool create ads weight=2
   weir pool create ads-prod --parent ads max_running_operation_count=8 strong_guarantee_resources.cpu=10
   weir pool create nightly mode=fifo fifo_sort_parameters='[start_time]'`,
-		Args:              atLeast("POOL"),
 		ValidArgsFunction: f.completeOptions(nil, option.Fields(pooltree.PoolOptions{}), "parent"),
-	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		named, given, err := poolParent(args[1:])
+	}, func(args []string) (string, *apipb.TreeEdit) {
+		pool.Name = args[0]
+		return "created pool " + args[0], &apipb.TreeEdit{Edit: &apipb.TreeEdit_Create{Create: pool}}
+	})
+	checked(cmd, func(args []string) error {
+		parent, given, err := takeOut("parent", args[1:])
 		if err != nil {
-			return &exitError{exitUsage, err}
+			return err
 		}
-		if named != nil {
-			parent = *named
+		if parent != nil {
+			pool.Parent = *parent
 		}
-		values, err := assignments[pooltree.PoolOptions](given, nil)
-		if err != nil {
-			return &exitError{exitUsage, err}
-		}
-		options, err := documentOf[pooltree.PoolOptions](values)
-		if err == nil {
-			_, err = pooltree.ReadPoolOptions(options.AsMap())
-		}
-		if err != nil {
-			return &exitError{exitUsage, err}
-		}
-		return f.verb(func(ctx context.Context, s *session, _ []string) error {
-			return f.edit(ctx, s, &e, "created pool "+args[0], &apipb.TreeEdit{Edit: &apipb.TreeEdit_Create{
-				Create: &apipb.Pool{Name: args[0], Parent: parent, Options: options},
-			}})
-		})(cmd, args)
-	}
-	e.register(cmd)
-	cmd.Flags().StringVar(&parent, "parent", "", "parent pool (default: the root of the tree)")
-	mustComplete(cmd, "parent", f.suggest(false, f.names))
+		pool.Options, err = newOptions(given, pooltree.ReadPoolOptions)
+		return err
+	})
+	cmd.Flags().StringVar(&pool.Parent, "parent", "", "parent pool (default: the root of the tree)")
 	return cmd
 }
 
 func newPoolSetCommand(f *poolFlags) *cobra.Command {
-	var e editFlags
 	var unset []string
-	cmd := &cobra.Command{
+	var done string
+	change := &apipb.PoolChange{}
+	cmd := f.edits(&cobra.Command{
 		Use:   "set POOL OPTION=VALUE...",
 		Short: "Change options of a pool",
 		Long: `Change options of a pool: only those given. parent=POOL moves it.
@@ -112,100 +79,60 @@ unless the tree is still at the revision that weir pool get showed.
 		Example: `  weir pool set ads weight=3 strong_guarantee_resources.cpu=10
   weir pool set ads max_operation_count= --unset resource_limits
   weir pool set ads-prod parent=batch --expected-revision 7`,
-		Args:              atLeast("POOL"),
-		ValidArgsFunction: f.completeOptions(f.names, option.Fields(pooltree.PoolOptions{}), "parent"),
-	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		parent, given, err := poolParent(args[1:])
-		if err != nil {
-			return &exitError{exitUsage, err}
-		}
-		values, err := assignments[pooltree.PoolOptions](given, unset)
-		if err != nil {
-			return &exitError{exitUsage, err}
-		}
-		if len(values) == 0 && parent == nil {
-			return &exitError{exitUsage, errNothing}
-		}
-		options, err := structOf(values)
-		if err != nil {
-			return &exitError{exitUsage, err}
-		}
-		var said []string
-		if parent != nil {
-			said = []string{"parent=" + *parent}
-		}
-		return f.verb(func(ctx context.Context, s *session, _ []string) error {
-			return f.edit(ctx, s, &e, fmt.Sprintf("changed pool %s: %s", args[0], changesText(values, said...)), &apipb.TreeEdit{Edit: &apipb.TreeEdit_Change{
-				Change: &apipb.PoolChange{Name: args[0], Parent: parent, Options: options},
-			}})
-		})(cmd, args)
-	}
-	e.register(cmd)
-	cmd.Flags().StringSliceVar(&unset, "unset", nil, "options to reset to their defaults")
-	mustComplete(cmd, "unset", fixed(optionNames(pooltree.PoolOptions{})...))
+		ValidArgsFunction: f.completeOptions(poolNamesOfTree, option.Fields(pooltree.PoolOptions{}), "parent"),
+	}, func(args []string) (string, *apipb.TreeEdit) {
+		change.Name = args[0]
+		return fmt.Sprintf("changed pool %s: %s", args[0], done), &apipb.TreeEdit{Edit: &apipb.TreeEdit_Change{Change: change}}
+	})
+	checked(cmd, func(args []string) (err error) {
+		change.Parent, change.Options, done, err = changeOf[pooltree.PoolOptions]("parent", args[1:], unset)
+		return err
+	})
+	registerUnset(cmd, &unset, pooltree.PoolOptions{})
 	return cmd
 }
 
-// optionNames returns the paths of the options of a struct.
-func optionNames(schema any) []cobra.Completion {
-	var out []cobra.Completion
+// registerUnset adds the flag that sets options of schema to their defaults.
+func registerUnset(cmd *cobra.Command, unset *[]string, schema any) {
+	cmd.Flags().StringSliceVar(unset, "unset", nil, "options to reset to their defaults")
+	var names []cobra.Completion
 	for _, field := range option.Fields(schema) {
-		out = append(out, field.Path)
+		names = append(names, field.Path)
 	}
-	return out
+	mustComplete(cmd, "unset", fixed(names...))
 }
 
 func newPoolMoveCommand(f *poolFlags) *cobra.Command {
-	var e editFlags
-	cmd := &cobra.Command{
+	return f.edits(&cobra.Command{
 		Use:               "move POOL PARENT",
 		Short:             "Move a pool and all pools below it to another parent",
 		Long:              "Move a pool and all pools below it to another parent; '<Root>' is the root of the tree.",
 		Example:           "  weir pool move ads-prod batch\n  weir pool move ads-prod '<Root>'",
-		Args:              takes("POOL", "PARENT"),
-		ValidArgsFunction: f.suggest(false, f.names),
-		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
-			return f.edit(ctx, s, &e, fmt.Sprintf("moved pool %s below %s", args[0], args[1]), &apipb.TreeEdit{Edit: &apipb.TreeEdit_Change{
-				Change: &apipb.PoolChange{Name: args[0], Parent: &args[1]},
-			}})
-		}),
-	}
-	e.register(cmd)
-	return cmd
+		ValidArgsFunction: f.suggest(false, poolNamesOfTree),
+	}, func(args []string) (string, *apipb.TreeEdit) {
+		change := &apipb.PoolChange{Name: args[0], Parent: &args[1]}
+		return fmt.Sprintf("moved pool %s below %s", args[0], args[1]), &apipb.TreeEdit{Edit: &apipb.TreeEdit_Change{Change: change}}
+	})
 }
 
 func newPoolRenameCommand(f *poolFlags) *cobra.Command {
-	var e editFlags
-	cmd := &cobra.Command{
-		Use:               "rename POOL NAME",
-		Short:             "Rename a pool; it keeps its operations and its volume",
-		Example:           "  weir pool rename ads advertising",
-		Args:              takes("POOL", "NAME"),
-		ValidArgsFunction: f.suggest(true, f.names),
-		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
-			return f.edit(ctx, s, &e, fmt.Sprintf("renamed pool %s to %s", args[0], args[1]), &apipb.TreeEdit{Edit: &apipb.TreeEdit_Rename{
-				Rename: &apipb.RenamePool{From: args[0], To: args[1]},
-			}})
-		}),
-	}
-	e.register(cmd)
-	return cmd
+	return f.edits(&cobra.Command{
+		Use:     "rename POOL NAME",
+		Short:   "Rename a pool; it keeps its operations and its volume",
+		Example: "  weir pool rename ads advertising",
+	}, func(args []string) (string, *apipb.TreeEdit) {
+		rename := &apipb.RenamePool{From: args[0], To: args[1]}
+		return fmt.Sprintf("renamed pool %s to %s", args[0], args[1]), &apipb.TreeEdit{Edit: &apipb.TreeEdit_Rename{Rename: rename}}
+	})
 }
 
 func newPoolRemoveCommand(f *poolFlags) *cobra.Command {
-	var e editFlags
-	cmd := &cobra.Command{
-		Use:               "remove POOL",
-		SuggestFor:        suggestRemove,
-		Short:             "Remove a pool that has no pools and no operations in progress",
-		Example:           "  weir pool remove ads",
-		Args:              takes("POOL"),
-		ValidArgsFunction: f.suggest(true, f.names),
-		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
-			return f.edit(ctx, s, &e, "removed pool "+args[0], &apipb.TreeEdit{Edit: &apipb.TreeEdit_Remove{Remove: args[0]}})
-		}),
-	}
-	e.register(cmd)
-	return cmd
+	return f.edits(&cobra.Command{
+		Use:        "remove POOL",
+		SuggestFor: suggestRemove,
+		Short:      "Remove a pool that has no pools and no operations in progress",
+		Example:    "  weir pool remove ads",
+	}, func(args []string) (string, *apipb.TreeEdit) {
+		return "removed pool " + args[0], &apipb.TreeEdit{Edit: &apipb.TreeEdit_Remove{Remove: args[0]}}
+	})
 }

@@ -15,8 +15,7 @@ import (
 
 func newPoolHistoryCommand(f *poolFlags) *cobra.Command {
 	var last, until, step time.Duration
-	var watch bool
-	cmd := &cobra.Command{
+	cmd := watchable(&cobra.Command{
 		Use:   "history POOL",
 		Short: "Chart fair share, usage and demand of a pool over time",
 		Long: `Chart fair share, usage and demand of a pool over time.
@@ -26,28 +25,20 @@ volume is in seconds of the whole cluster; each column is the mean over a step. 
 leader keeps seconds for an hour and minutes for a day; the next leader
 continues from them. A gap is a time without a leader.`,
 		Example: "  weir pool history ads\n  weir pool history ads --last 5m --watch\n  weir pool history ads --last 24h --step 10m -o json",
-		Args:    takes("POOL"),
-		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
-			return s.repeat(ctx, watch, func(ctx context.Context) (view, error) {
-				if last <= 0 || until < 0 || step < 0 || step%time.Second != 0 {
-					return view{}, &exitError{exitUsage, errors.New("--last: must be more than 0; --until: must not be negative; --step: must be whole seconds")}
-				}
-				to := time.Now().Add(-until)
-				answer, err := s.PoolHistory(ctx, &apipb.PoolHistoryRequest{
-					Tree: f.tree, Pool: args[0], From: timestamppb.New(to.Add(-last)), To: timestamppb.New(to), StepSeconds: int64(step / time.Second),
-				})
-				if err != nil {
-					return view{}, err
-				}
-				return view{message: answer, text: func(time.Time) string { return historyText(answer, to.Add(-last), to) }}, nil
+		RunE: f.shows(func(ctx context.Context, s *session, args []string) (view, error) {
+			if last <= 0 || until < 0 || step < 0 || step%time.Second != 0 {
+				return view{}, &exitError{exitUsage, errors.New("--last: must be more than 0; --until: must not be negative; --step: must be whole seconds")}
+			}
+			to := time.Now().Add(-until)
+			answer, err := s.PoolHistory(ctx, &apipb.PoolHistoryRequest{
+				Tree: f.tree, Pool: args[0], From: timestamppb.New(to.Add(-last)), To: timestamppb.New(to), StepSeconds: int64(step / time.Second),
 			})
+			return view{message: answer, text: func(time.Time) string { return historyText(answer, to.Add(-last), to) }}, err
 		}),
-		ValidArgsFunction: f.suggest(true, f.names),
-	}
+	})
 	cmd.Flags().DurationVar(&last, "last", time.Hour, "time span to chart")
 	cmd.Flags().DurationVar(&until, "until", 0, "how long ago the chart ends")
 	cmd.Flags().DurationVar(&step, "step", 0, "time span of a column (default: 60 columns)")
-	cmd.Flags().BoolVar(&watch, "watch", false, watchUsage)
 	return cmd
 }
 
@@ -119,8 +110,7 @@ func sparkline(values []float64, known []bool, scale float64) string {
 }
 
 func newPoolLedgerCommand(f *poolFlags) *cobra.Command {
-	var watch bool
-	cmd := &cobra.Command{
+	return watchable(&cobra.Command{
 		Use:   "ledger [POOL]",
 		Short: "List the work lost to aborted jobs, by pool and cause",
 		Long: `List the work lost to aborted jobs, by pool and cause: the resources that the jobs
@@ -130,24 +120,15 @@ reported their state as saved, lost nothing and are counted as saved.
 With POOL it is that pool and those below it. The ledger of a removed pool is added
 to its parent's.`,
 		Example: "  weir pool ledger\n  weir pool ledger ads --watch\n  weir pool ledger --tree gpu -o json",
-		Args:    takes("[POOL]"),
-		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
-			return s.repeat(ctx, watch, func(ctx context.Context) (view, error) {
-				ledger, err := s.PoolLedger(ctx, f.tree, strings.Join(args, ""))
-				if err != nil {
-					return view{}, err
-				}
-				v := view{message: ledger, rows: true, text: func(time.Time) string { return ledgerText(ledger.GetWaste()) }}
-				if len(ledger.GetWaste()) == 0 {
-					v.empty = "no work was lost"
-				}
-				return v, nil
-			})
+		RunE: f.shows(func(ctx context.Context, s *session, args []string) (view, error) {
+			ledger, err := s.PoolLedger(ctx, f.tree, strings.Join(args, ""))
+			v := view{message: ledger, rows: true, text: func(time.Time) string { return ledgerText(ledger.GetWaste()) }}
+			if len(ledger.GetWaste()) == 0 {
+				v.empty = "no work was lost"
+			}
+			return v, err
 		}),
-		ValidArgsFunction: f.suggest(true, f.names),
-	}
-	cmd.Flags().BoolVar(&watch, "watch", false, watchUsage)
-	return cmd
+	})
 }
 
 // ledgerText lists what was lost, and the sum of it.

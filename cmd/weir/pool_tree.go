@@ -12,8 +12,7 @@ import (
 )
 
 func newPoolTreeCommand(f *poolFlags) *cobra.Command {
-	var watch bool
-	cmd := &cobra.Command{
+	return watchable(&cobra.Command{
 		Use:   "tree",
 		Short: "Draw the pool tree with fair share, usage and demand",
 		Long: `Draw the pool tree with fair share, usage and demand.
@@ -23,19 +22,11 @@ guarantee is what a pool gets whenever it has demand; the volume of pools with i
 guarantees is what they have accumulated, in seconds of the whole cluster, and how much
 they may accumulate. Warnings below it name guarantees that cannot be met.`,
 		Example: "  weir pool tree\n  weir pool tree --tree gpu --watch",
-		Args:    takes(),
-		RunE: f.verb(func(ctx context.Context, s *session, _ []string) error {
-			return s.repeat(ctx, watch, func(ctx context.Context) (view, error) {
-				all, err := s.ListPools(ctx, f.tree)
-				if err != nil {
-					return view{}, err
-				}
-				return view{message: all, rows: true, text: func(time.Time) string { return poolTreeText(all) }}, nil
-			})
+		RunE: f.shows(func(ctx context.Context, s *session, _ []string) (view, error) {
+			all, err := s.ListPools(ctx, f.tree)
+			return view{message: all, rows: true, text: func(time.Time) string { return poolTreeText(all) }}, err
 		}),
-	}
-	cmd.Flags().BoolVar(&watch, "watch", false, watchUsage)
-	return cmd
+	})
 }
 
 // poolTreeText draws a tree with lines from each pool to those below it.

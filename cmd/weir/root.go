@@ -27,6 +27,7 @@ func newRootCommand() *cobra.Command {
 		&cobra.Group{ID: "run", Title: "Run a cluster:"},
 	)
 	for _, cmd := range []*cobra.Command{newServerCommand(), newAgentCommand(), newTLSCommand(), newDevCommand(), newSimulateCommand(), newChaosCommand()} {
+		checkArguments(cmd)
 		cmd.GroupID = "run"
 		root.AddCommand(cmd)
 	}

@@ -90,7 +90,6 @@ func newTLSInitCommand() *cobra.Command {
 		Short: "Create a cluster's authority and the certificates of its first processes",
 		Example: `  weir tls init --dir certs --replica r1,r2,r3 --agent n1,n2 --operator admin --client ann
   # certs/authority stays with you; certs/replica-r1 goes to replica r1, and so on`,
-		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			authority, err := identity.CreateAuthority(filepath.Join(dir, "authority"), cluster)
 			if err != nil {
@@ -130,7 +129,6 @@ func newTLSIssueCommand() *cobra.Command {
 		Use:     "issue",
 		Short:   "Issue one more certificate",
 		Example: `  weir tls issue --dir certs --role agent --name n3`,
-		Args:    takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := require(cmd, "role", "name"); err != nil {
 				return err
@@ -166,7 +164,6 @@ func newTLSShowCommand() *cobra.Command {
 		Use:     "show FOLDER",
 		Short:   "Show the identity and expiry of a credentials folder",
 		Example: `  weir tls show certs/agent-n1`,
-		Args:    takes("FOLDER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			credentials, err := identity.LoadCredentials(args[0])
 			if err != nil {

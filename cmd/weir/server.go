@@ -66,7 +66,6 @@ or a newer version, or another process already runs as this replica.`,
 		Example: `  weir server --id r1 --listen :7701 --advertise host1:7701 \
       --peers r1=host1:7701,r2=host2:7701,r3=host3:7701 \
       --data /var/lib/weir --credentials certs/replica-r1`,
-		Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := fromFile(cmd, f.config); err != nil {
 				return err

@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"weir/api/document"
 	"weir/cmd/weir/internal/screen"
 	"weir/cmd/weir/internal/simulate"
 	"weir/scheduling/option"
@@ -45,7 +44,6 @@ equal results.`,
 		Example: `  weir simulate examples/simulations/burst-and-relaxed.yaml
   weir simulate week.yaml --set duration=1d --charts /tmp/week --csv /tmp/week
   weir simulate week.yaml --control pools.ads.weight=5 -o json`,
-		Args: takes("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
 	flags := cmd.Flags()
@@ -56,8 +54,7 @@ equal results.`,
 	flags.StringArrayVar(&f.set, "set", nil, "PATH=VALUE that overrides the file, such as pools.ads.weight=5; this and the next can be repeated")
 	flags.StringArrayVar(&f.control, "control", nil, "PATH=VALUE that differs in the control run, instead of those in the file")
 	flags.BoolVar(&f.noControl, "no-control", false, "no control run")
-	flags.VarP(&f.format, "output", "o", "output format: table, json or yaml")
-	mustComplete(cmd, "output", fixed(formats...))
+	registerOutput(cmd, flags, &f.format)
 	return cmd
 }
 
@@ -94,13 +91,9 @@ func (f *simulateFlags) run(cmd *cobra.Command, name string) error {
 
 // read reads the file with what the flags change.
 func (f *simulateFlags) read(cmd *cobra.Command, name string) (*simulate.File, error) {
-	shown, read := name, func() ([]byte, error) { return os.ReadFile(name) }
-	if name == "-" {
-		shown, read = "standard input", func() ([]byte, error) { return io.ReadAll(io.LimitReader(cmd.InOrStdin(), document.MaxBytes+1)) }
-	}
-	data, err := read()
+	shown, data, err := readInput("simulation", name, cmd.InOrStdin())
 	if err != nil {
-		return nil, fmt.Errorf("read simulation: %w", err)
+		return nil, err
 	}
 	changes, set := simulate.Changes{NoControl: f.noControl}, f.set
 	if f.duration != "" {

@@ -20,8 +20,7 @@ import (
 )
 
 func newStatusCommand(f *clientFlags) *cobra.Command {
-	var watch bool
-	cmd := &cobra.Command{
+	return watchable(&cobra.Command{
 		Use:   "status",
 		Short: "Show the health of the cluster",
 		Long: `Show the health of the cluster and what needs attention.
@@ -31,10 +30,9 @@ if there is one. Without a leader that a majority follows, the exit code is 3.`,
 		Example: `  weir status
   weir status --watch
   weir status -o json | jq .problems`,
-		Args: takes(),
 		RunE: f.verb(func(ctx context.Context, s *session, _ []string) error {
 			able := false
-			err := s.repeat(ctx, watch, func(ctx context.Context) (view, error) {
+			err := s.repeat(ctx, isSet(s.cmd, "watch"), func(ctx context.Context) (view, error) {
 				answers := s.StatusAll(ctx)
 				best, err := bestStatus(answers)
 				if err != nil {
@@ -49,13 +47,8 @@ if there is one. Without a leader that a majority follows, the exit code is 3.`,
 			}
 			return err
 		}),
-	}
-	cmd.Flags().BoolVar(&watch, "watch", false, watchUsage)
-	return cmd
+	})
 }
-
-// watchUsage is the help of every --watch.
-const watchUsage = "keep running and refresh"
 
 // bestStatus returns what the replica says that knows most: one that can act, and
 // of those the one that has seen most.

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"weir/messages/apipb"
 	"weir/scheduling/option"
@@ -31,13 +33,9 @@ func newTreeListCommand(f *clientFlags) *cobra.Command {
 		Use:     "list",
 		Short:   "List pool trees with their nodes and operations",
 		Example: "  weir tree list\n  weir tree list -o json",
-		Args:    takes(),
-		RunE: f.verb(func(ctx context.Context, s *session, _ []string) error {
+		RunE: f.shows(func(ctx context.Context, s *session, _ []string) (view, error) {
 			all, err := s.ListTrees(ctx)
-			if err != nil {
-				return err
-			}
-			return s.show(view{message: all, rows: true, text: func(time.Time) string { return treesText(all.GetTrees()) }})
+			return view{message: all, rows: true, text: func(time.Time) string { return treesText(all.GetTrees()) }}, err
 		}),
 	}
 }
@@ -62,19 +60,10 @@ func newTreeGetCommand(f *clientFlags) *cobra.Command {
 		Short: "Show one pool tree (default: the default tree)",
 		Long: `Show one pool tree (default: the default tree). In json and yaml it has
 all of its settings, with their defaults.`,
-		Example:           "  weir tree get\n  weir tree get gpu -o yaml",
-		Args:              takes("[TREE]"),
-		ValidArgsFunction: f.suggest(true, treeNames),
-		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
-			name := ""
-			if len(args) > 0 {
-				name = args[0]
-			}
-			t, err := s.GetTree(ctx, name)
-			if err != nil {
-				return err
-			}
-			return s.show(view{message: t, text: func(now time.Time) string { return treeText(t, now) }})
+		Example: "  weir tree get\n  weir tree get gpu -o yaml",
+		RunE: f.shows(func(ctx context.Context, s *session, args []string) (view, error) {
+			t, err := s.GetTree(ctx, strings.Join(args, ""))
+			return view{message: t, text: func(now time.Time) string { return treeText(t, now) }}, err
 		}),
 	}
 }
@@ -106,98 +95,64 @@ another tree has.
 
 ` + treeOptionsHelp,
 		Example:           "  weir tree create gpu nodes_filter=gpu main_resource=gpu",
-		Args:              atLeast("TREE"),
 		ValidArgsFunction: f.completeOptions(nil, option.Fields(pooltree.TreeOptions{})),
 	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		values, err := assignments[pooltree.TreeOptions](args[1:], nil)
-		if err != nil {
-			return &exitError{exitUsage, err}
-		}
-		options, err := documentOf[pooltree.TreeOptions](values)
-		if err == nil {
-			_, err = pooltree.ReadTreeOptions(options.AsMap())
-		}
-		if err != nil {
-			return &exitError{exitUsage, err}
-		}
-		return f.verb(func(ctx context.Context, s *session, _ []string) error {
-			revision, err := s.CreateTree(ctx, args[0], options)
-			if err != nil {
-				return err
-			}
-			return s.said(&apipb.CreateTreeResponse{Revision: revision}, "created tree %s (revision %d)", args[0], revision)
-		})(cmd, args)
-	}
+	var options *structpb.Struct
+	checked(cmd, func(args []string) (err error) {
+		options, err = newOptions(args[1:], pooltree.ReadTreeOptions)
+		return err
+	})
+	cmd.RunE = f.verb(func(ctx context.Context, s *session, args []string) error {
+		revision, err := s.CreateTree(ctx, args[0], options)
+		return s.said(err, &apipb.CreateTreeResponse{Revision: revision}, "created tree %s (revision %d)", args[0], revision)
+	})
 	return cmd
 }
 
 func newTreeSetCommand(f *clientFlags) *cobra.Command {
-	var revision uint64
+	var req apipb.SetTreeRequest
 	var unset []string
 	cmd := &cobra.Command{
 		Use:               "set TREE OPTION=VALUE...",
 		Short:             "Change options of a pool tree",
 		Long:              "Change options of a pool tree: only those given.\n\n" + treeOptionsHelp,
 		Example:           "  weir tree set default max_running_operation_count=500\n  weir tree set gpu --unset main_resource",
-		Args:              atLeast("TREE"),
 		ValidArgsFunction: f.completeOptions(treeNames, option.Fields(pooltree.TreeOptions{})),
 	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		values, err := assignments[pooltree.TreeOptions](args[1:], unset)
-		if err == nil && len(values) == 0 {
-			err = errNothing
-		}
-		if err != nil {
-			return &exitError{exitUsage, err}
-		}
-		options, err := structOf(values)
-		if err != nil {
-			return &exitError{exitUsage, err}
-		}
-		return f.verb(func(ctx context.Context, s *session, _ []string) error {
-			now, err := s.SetTree(ctx, &apipb.SetTreeRequest{Tree: args[0], Options: options, ExpectedRevision: revision})
-			if err != nil {
-				return err
-			}
-			return s.said(&apipb.SetTreeResponse{Revision: now}, "changed tree %s: %s (revision %d)", args[0], changesText(values), now)
-		})(cmd, args)
-	}
-	cmd.Flags().Uint64Var(&revision, "expected-revision", 0, "change nothing unless the tree has this revision (default: any)")
-	cmd.Flags().StringSliceVar(&unset, "unset", nil, "options to reset to their defaults")
-	mustComplete(cmd, "unset", fixed(optionNames(pooltree.TreeOptions{})...))
+	var done string
+	checked(cmd, func(args []string) (err error) {
+		_, req.Options, done, err = changeOf[pooltree.TreeOptions]("", args[1:], unset)
+		return err
+	})
+	cmd.RunE = f.verb(func(ctx context.Context, s *session, args []string) error {
+		req.Tree = args[0]
+		now, err := s.SetTree(ctx, &req)
+		return s.said(err, &apipb.SetTreeResponse{Revision: now}, "changed tree %s: %s (revision %d)", args[0], done, now)
+	})
+	registerRevision(cmd, &req.ExpectedRevision)
+	registerUnset(cmd, &unset, pooltree.TreeOptions{})
 	return cmd
 }
 
 func newTreeRemoveCommand(f *clientFlags) *cobra.Command {
 	return &cobra.Command{
-		Use:               "remove TREE",
-		SuggestFor:        suggestRemove,
-		Short:             "Remove a pool tree that has no operations and no jobs",
-		Example:           "  weir tree remove gpu",
-		Args:              takes("TREE"),
-		ValidArgsFunction: f.suggest(true, treeNames),
+		Use:        "remove TREE",
+		SuggestFor: suggestRemove,
+		Short:      "Remove a pool tree that has no operations and no jobs",
+		Example:    "  weir tree remove gpu",
 		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
-			if err := s.RemoveTree(ctx, args[0]); err != nil {
-				return err
-			}
-			return s.said(&apipb.RemoveTreeResponse{}, "removed tree %s", args[0])
+			return s.said(s.RemoveTree(ctx, args[0]), &apipb.RemoveTreeResponse{}, "removed tree %s", args[0])
 		}),
 	}
 }
 
 func newTreeDefaultCommand(f *clientFlags) *cobra.Command {
 	return &cobra.Command{
-		Use:               "set-default TREE",
-		Short:             "Set the tree of operations that name none",
-		Example:           "  weir tree set-default cpu",
-		Args:              takes("TREE"),
-		ValidArgsFunction: f.suggest(true, treeNames),
+		Use:     "set-default TREE",
+		Short:   "Set the tree of operations that name none",
+		Example: "  weir tree set-default cpu",
 		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
-			if err := s.SetDefaultTree(ctx, args[0]); err != nil {
-				return err
-			}
-			return s.said(&apipb.SetDefaultTreeResponse{}, "tree %s is the default", args[0])
+			return s.said(s.SetDefaultTree(ctx, args[0]), &apipb.SetDefaultTreeResponse{}, "tree %s is the default", args[0])
 		}),
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -50,7 +49,6 @@ what an operation could run at once, job is what each of them needs.`,
   weir whatif --set ads/strong_guarantee_resources.cpu=40 --nodes '+10x{cpu: 32, memory: 128GiB}'
   weir whatif --add-pool 'new: {parent: ads, weight: 2}' --add-operation 'big: {pool: new, jobs: 100, job: {cpu: 2}}'
   weir whatif -f cluster.yaml --set ads/weight=5 -o json`,
-		Args: takes(),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		changes, err := w.changes()
@@ -91,8 +89,6 @@ what an operation could run at once, job is what each of them needs.`,
 	flags.StringArrayVar(&w.nodes, "nodes", nil, "nodes that come or go: +10x{cpu: 32, memory: 128GiB, tags: [ssd]} or -2x{...}")
 	flags.BoolVar(&w.poolsOnly, "pools", false, "show pools only")
 	flags.BoolVar(&w.changedOnly, "changed", false, "show only what changes")
-	mustComplete(cmd, "tree", f.suggest(false, treeNames))
-	mustComplete(cmd, "remove-pool", f.suggest(false, poolNames))
 	mustComplete(cmd, "remove-operation", f.suggest(false, operationNames(true)))
 	mustComplete(cmd, "set-tree", f.completeOptions(nil, option.Fields(pooltree.TreeOptions{})))
 	for _, own := range []string{"set", "add-pool", "add-operation", "nodes"} {
@@ -103,13 +99,9 @@ what an operation could run at once, job is what each of them needs.`,
 
 // readCluster reads the description of a cluster.
 func readCluster(name string, stdin io.Reader) (whatif.Cluster, error) {
-	shown, read := name, func() ([]byte, error) { return os.ReadFile(name) }
-	if name == "-" {
-		shown, read = "standard input", func() ([]byte, error) { return io.ReadAll(io.LimitReader(stdin, document.MaxBytes+1)) }
-	}
-	data, err := read()
+	shown, data, err := readInput("cluster", name, stdin)
 	if err != nil {
-		return whatif.Cluster{}, fmt.Errorf("read cluster: %w", err)
+		return whatif.Cluster{}, err
 	}
 	cluster, err := poolfile.ReadCluster(data)
 	if err != nil {
