@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"weir/cmd/chart"
 )
@@ -98,12 +99,7 @@ func (r *Result) points(of func(sample) float64) []chart.Point {
 }
 
 func (r *Result) hasVolumes() bool {
-	for _, p := range r.Pools {
-		if p.Integral != nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.Pools, func(p Pool) bool { return p.Integral != nil })
 }
 
 // marksOf are the failures of a file.

@@ -61,8 +61,7 @@ func (w *world) lose(f *Failure) error {
 	for _, id := range lost {
 		w.dead[id] = true
 	}
-	timing := node.DefaultTiming()
-	lease := time.Duration(float64(timing.Lease)*(1+timing.Drift)) + timing.Kill
+	lease := node.NewSession(w.time(), node.DefaultTiming()).Expires().Sub(w.time())
 	w.queue.add(w.now+lease, silence{lost})
 	if back := f.BackAfter.Duration; back > 0 {
 		w.queue.add(max(w.now+back, w.now+lease+time.Second), comeback{lost})

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
@@ -37,7 +38,7 @@ type meter struct {
 	// unfair is the part of the cluster that is in the wrong hands, over time.
 	unfair, measured float64
 	// days are those that are over; today is the beginning of the present one.
-	days  []dayTotals
+	days  []Day
 	today time.Duration
 }
 
@@ -58,9 +59,9 @@ type account struct {
 	used, wanted sums
 	// parts are shares of what was present x seconds, partsBefore as of the last update.
 	parts, partsBefore resource.Vector
-	// before are those sums as of the last fair share update, and day as of midnight.
+	// before are those sums as of the last fair share update, dayUsed and dayWanted of CPU as of midnight.
 	before                sums
-	dayUsed, dayWanted    sums
+	dayUsed, dayWanted    float64
 	fair, promised, bonus float64
 	demandShare           float64
 	// owed and fulfilled are promised shares x seconds, and how much of them was used.
@@ -99,17 +100,6 @@ func (s sums) of(k resource.Kind) float64 {
 		return s[k] / 100
 	}
 	return s[k]
-}
-
-// dayTotals is one day of every pool.
-type dayTotals struct {
-	day   int
-	pools []dayOf
-}
-
-type dayOf struct {
-	pool          scheduling.PoolName
-	demand, usage sums
 }
 
 func newMeter(f *File) *meter {
@@ -265,7 +255,7 @@ func (m *meter) judge(now, since time.Duration, room func(*account) bool) {
 		a.outcome.interval(since, now, a.parts.Sub(a.partsBefore).Scale(1/d.Seconds()), a.promised, func() bool { return room(a) })
 		a.before, a.partsBefore = a.used, a.parts
 		if a.leaf {
-			wrong += abs(mean - a.fair)
+			wrong += math.Abs(mean - a.fair)
 		}
 		a.owed += a.promised * d.Seconds()
 		a.fulfilled += min(mean, a.promised) * d.Seconds()
@@ -310,8 +300,6 @@ func (a *account) meanShare(total resource.Amounts, d time.Duration) float64 {
 	return most
 }
 
-func abs(x float64) float64 { return max(x, -x) }
-
 // found takes what a fair share update has found.
 func (m *meter) found(pools []engine.PoolView) {
 	for _, p := range pools {
@@ -336,23 +324,18 @@ func (m *meter) midnight(now time.Duration) {
 	if now == m.today {
 		return
 	}
-	closed := dayTotals{day: len(m.days) + 1}
+	closed := Day{Day: len(m.days) + 1}
 	for _, a := range m.ordered {
 		m.settle(a, now)
+		used, wanted := a.used[resource.CPU], a.wanted[resource.CPU]
 		if a != m.root {
-			closed.pools = append(closed.pools, dayOf{pool: a.name, demand: a.wanted.sub(a.dayWanted), usage: a.used.sub(a.dayUsed)})
+			closed.Pools = append(closed.Pools, PoolDay{a.name, (wanted - a.dayWanted) / 100, (used - a.dayUsed) / 100})
 		}
-		a.dayUsed, a.dayWanted = a.used, a.wanted
+		a.dayUsed, a.dayWanted = used, wanted
 	}
+	slices.SortFunc(closed.Pools, func(a, b PoolDay) int { return cmp.Compare(a.Pool, b.Pool) })
 	m.days = append(m.days, closed)
 	m.today = now
-}
-
-func (s sums) sub(other sums) sums {
-	for k := range s {
-		s[k] -= other[k]
-	}
-	return s
 }
 
 // utilization is the part of a resource that was used.
@@ -361,16 +344,4 @@ func (m *meter) utilization(k resource.Kind, d time.Duration) float64 {
 		return 0
 	}
 	return m.root.used[k] / d.Seconds() / float64(m.total.Of(k))
-}
-
-// quantiles are the median, the 95th percentile and the greatest of some numbers.
-type quantiles struct{ p50, p95, most float64 }
-
-func quantilesOf(xs []float32) quantiles {
-	if len(xs) == 0 {
-		return quantiles{}
-	}
-	slices.Sort(xs)
-	at := func(q float64) float64 { return float64(xs[min(int(q*float64(len(xs))), len(xs)-1)]) }
-	return quantiles{at(0.5), at(0.95), float64(xs[len(xs)-1])}
 }

@@ -9,6 +9,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"weir/actors/controller"
+	life "weir/actors/operation"
 	"weir/actors/pool"
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
@@ -163,8 +165,10 @@ func (w *world) advance(id string) error {
 		case now.Finishing() && w.operations[id].running > 0:
 			return w.endAll(id, now)
 		}
-		if _, err := w.apply(w.step(op, now)); err != nil {
-			return err
+		for _, msg := range w.owed(op) {
+			if _, err := w.apply(msg); err != nil {
+				return err
+			}
 		}
 		if now.Finishing() {
 			return w.ended(id)
@@ -172,21 +176,22 @@ func (w *world) advance(id string) error {
 	}
 }
 
-// step is the command that leads an operation on.
-func (w *world) step(op *statepb.Operation, now lifecycle.State) proto.Message {
-	id, epoch := op.GetId(), op.GetAssignment().GetEpoch()
-	to := func(next lifecycle.State) proto.Message {
-		return &commandpb.AdvanceOperation{OperationId: id, Term: w.term, From: op.GetState(), To: next.String(), Time: w.timestamp()}
+// owed are the commands that lead an operation on: those of the leader, then those of its controller.
+func (w *world) owed(op *statepb.Operation) []proto.Message {
+	here := func(string) (string, bool) { return replica, true }
+	if step := life.Next(w.time(), life.View{Operation: op, Term: w.term}, here, 0); len(step.Propose) > 0 {
+		return step.Propose
 	}
-	switch now {
-	case lifecycle.Starting:
-		return to(lifecycle.WaitingForAgent)
-	case lifecycle.WaitingForAgent:
-		return &commandpb.AssignController{Term: w.term, Time: w.timestamp(), Assignments: []*commandpb.ControllerAssignment{{OperationId: id, Replica: replica, Epoch: epoch + 1}}}
-	case lifecycle.Initializing:
-		return &commandpb.PrepareOperation{OperationId: id, Epoch: epoch, Time: w.timestamp()}
-	case lifecycle.Materializing:
-		known := w.operations[id]
+	known := w.operations[op.GetId()]
+	next := controller.Next(w.time(), op, op.GetAssignment().GetEpoch(), func(*statepb.TaskSpec) *statepb.TaskMemory {
+		if known.lessons == nil {
+			return nil
+		}
+		return &statepb.TaskMemory{Reserve: statepb.NewJobReserve(known.lessons.told)}
+	})
+	if define, ok := next.(*commandpb.DefineTasks); ok {
+		// Simulated jobs may take what no task can ask for: slots, and memory without a limit.
+		define.Tasks[0].JobResources = statepb.NewResources(known.perJob)
 		known.runs = w.now
 		for a := known.pool; a != nil; a = a.parent {
 			a.outcome.sized(known.perJob, w.meter.present)
@@ -194,18 +199,8 @@ func (w *world) step(op *statepb.Operation, now lifecycle.State) proto.Message {
 				a.outcome.Patience = w.file.patienceOf(a.name, a.outcome.job)
 			}
 		}
-		defined := &commandpb.TaskDefinition{Name: task, JobCount: op.GetSpec().GetTasks()[0].GetJobCount(), JobResources: statepb.NewResources(known.perJob)}
-		if known.lessons != nil {
-			defined.Memory = &statepb.TaskMemory{Reserve: statepb.NewJobReserve(known.lessons.told)}
-		}
-		return &commandpb.DefineTasks{OperationId: id, Epoch: epoch, Time: w.timestamp(), Tasks: []*commandpb.TaskDefinition{defined}}
-	case lifecycle.Completing:
-		return to(lifecycle.Completed)
-	case lifecycle.Failing:
-		return to(lifecycle.Failed)
-	default:
-		return to(lifecycle.Aborted)
 	}
+	return []proto.Message{next}
 }
 
 // admit lets operations of a pool run, as the pool's actor does.
@@ -224,27 +219,19 @@ func (w *world) admit(name scheduling.PoolName) error {
 	if err != nil {
 		return err
 	}
-	admitted := map[string]bool{}
+	var admitted []string
 	for _, msg := range propose {
 		if _, err := w.apply(msg); err != nil {
 			return err
 		}
 		if m, ok := msg.(*commandpb.AdvanceOperation); ok {
-			admitted[m.GetOperationId()] = true
+			admitted = append(admitted, m.GetOperationId())
 		}
 	}
-	left := waiting[:0:0]
-	for _, id := range waiting {
-		if !admitted[id] {
-			left = append(left, id)
-		}
-	}
-	w.pending[name] = left
-	for _, id := range waiting {
-		if admitted[id] {
-			if err := w.advance(id); err != nil {
-				return err
-			}
+	w.pending[name] = slices.DeleteFunc(slices.Clone(waiting), func(id string) bool { return slices.Contains(admitted, id) })
+	for _, id := range admitted {
+		if err := w.advance(id); err != nil {
+			return err
 		}
 	}
 	return nil

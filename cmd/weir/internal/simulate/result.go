@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -121,7 +122,7 @@ func (r *run) result(took time.Duration) *Result {
 		JobWaits: waitsOf(m.jobWaits), OperationWaits: waitsOf(m.firstWaits), Preempted: maps.Clone(m.preempted),
 		Memory:        m.memory.result(d),
 		FairnessError: m.unfair / max(m.measured, 1e-9), Events: int64(r.events), Took: took,
-		series: r.series, leaves: map[scheduling.PoolName]bool{}, marks: marksOf(r.file),
+		Days: m.days, series: r.series, leaves: map[scheduling.PoolName]bool{}, marks: marksOf(r.file),
 	}
 	for k := range resource.Kind(resource.Count) {
 		if m.total.Of(k) > 0 {
@@ -132,31 +133,18 @@ func (r *run) result(took time.Duration) *Result {
 		out.leaves[a.name] = a.leaf
 		out.Pools = append(out.Pools, a.result(m.total, d))
 	}
-	slices.SortFunc(out.Pools, func(a, b Pool) int { return cmpNames(a.Name, b.Name) })
-	for _, day := range m.days {
-		shown := Day{Day: day.day}
-		for _, p := range day.pools {
-			shown.Pools = append(shown.Pools, PoolDay{p.pool, p.demand.of(resource.CPU), p.usage.of(resource.CPU)})
-		}
-		slices.SortFunc(shown.Pools, func(a, b PoolDay) int { return cmpNames(a.Pool, b.Pool) })
-		out.Days = append(out.Days, shown)
-	}
+	slices.SortFunc(out.Pools, func(a, b Pool) int { return cmp.Compare(a.Name, b.Name) })
 	return out
 }
 
-func cmpNames(a, b scheduling.PoolName) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
-}
-
+// waitsOf returns the quantiles of some times, which it sorts.
 func waitsOf(seconds []float32) Waits {
-	q := quantilesOf(seconds)
-	return Waits{q.p50, q.p95, q.most}
+	if len(seconds) == 0 {
+		return Waits{}
+	}
+	slices.Sort(seconds)
+	at := func(q float64) float64 { return float64(seconds[min(int(q*float64(len(seconds))), len(seconds)-1)]) }
+	return Waits{at(0.5), at(0.95), at(1)}
 }
 
 // result is what became of a pool.

@@ -3,6 +3,7 @@ package simulate
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -216,7 +217,7 @@ func (r *run) step(pools []engine.PoolView) time.Duration {
 		if smoothed := g.RatioVolume / settings.SmoothPeriod.Seconds(); granted > resource.Epsilon && smoothed <= granted*(1+resource.LargeEpsilon) {
 			next = min(next, settings.SmoothPeriod/2)
 		}
-		if rate := abs(g.SpecifiedFlowRatio - granted); rate > resource.Epsilon {
+		if rate := math.Abs(g.SpecifiedFlowRatio - granted); rate > resource.Epsilon {
 			next = min(next, toDuration(pace.Tolerance*g.RatioVolume/rate))
 		}
 	}
