@@ -9,7 +9,6 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
-	"weir/actors/agent/filecache"
 	"weir/actors/agent/runner/proxyproto"
 )
 
@@ -45,17 +44,12 @@ func (a *jobActor) fetch(ctx actor.Context) {
 }
 
 // readerOf returns with whose rights files are read for a job; nil: with the agent's.
-func readerOf(cfg *Config, user, group string, strict bool) (*filecache.User, error) {
+func readerOf(cfg *Config, user, group string, strict bool) (*proxyproto.User, error) {
 	found, err := cfg.findUser(user, group)
-	switch {
-	case err != nil:
-		return nil, err
-	case found != nil:
-		return &filecache.User{UID: found.UID, GID: found.GID}, nil
-	case strict && os.Geteuid() == 0:
-		return &filecache.User{UID: nobody, GID: nobody}, nil
+	if err == nil && found == nil && strict && os.Geteuid() == 0 {
+		found = &proxyproto.User{UID: nobody, GID: nobody}
 	}
-	return nil, nil
+	return found, err
 }
 
 // fetched takes the outcome of fetching. The job may have been ended meanwhile.

@@ -17,8 +17,8 @@ import (
 
 // TestMain is somebody else's process when a test has started it as one.
 func TestMain(m *testing.M) {
-	if path := os.Getenv("WEIR_TEST_INTRUDER"); path != "" {
-		intrude(path)
+	if path := os.Getenv("WEIR_TEST_ANOTHER"); path != "" {
+		askAsAnother(path)
 		return
 	}
 	leaktest.Main(m)

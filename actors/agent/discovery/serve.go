@@ -6,11 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"weir/messages/discoveryjson"
 )
@@ -28,7 +25,8 @@ const (
 	selfPatience = 2 * time.Second
 )
 
-// Serve answers a job on a listener until that is closed.
+// Serve answers a job on a listener until that is closed. Who can connect is the job: its socket
+// is for its user alone.
 func Serve(listener net.Listener, desk *Desk) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var serving sync.WaitGroup
@@ -44,15 +42,16 @@ func Serve(listener net.Listener, desk *Desk) {
 			continue
 		}
 		c := &connection{conn: conn, desk: desk, lines: make(chan []byte)}
-		if err := c.admit(places); err != nil {
-			c.write(failure(err))
+		select {
+		case places <- struct{}{}:
+			serving.Go(func() {
+				defer func() { <-places }()
+				c.serve(ctx)
+			})
+		default:
+			c.write(failure(fmt.Errorf("%d connections are open: close one", maxConnections)))
 			_ = conn.Close()
-			continue
 		}
-		serving.Go(func() {
-			defer func() { <-places }()
-			c.serve(ctx)
-		})
 	}
 	cancel()
 	serving.Wait()
@@ -65,43 +64,6 @@ type connection struct {
 	lines chan []byte
 	// bad is why no more lines come; set before lines is closed.
 	bad error
-}
-
-// admit refuses who is not a process of the user of this agent, or comes once too often.
-func (c *connection) admit(places chan struct{}) error {
-	if err := checkUser(c.conn); err != nil {
-		return err
-	}
-	select {
-	case places <- struct{}{}:
-		return nil
-	default:
-		return fmt.Errorf("%d connections are open: close one", maxConnections)
-	}
-}
-
-// checkUser asks the kernel who is at the other end.
-func checkUser(conn net.Conn) error {
-	socket, ok := conn.(*net.UnixConn)
-	if !ok {
-		return errors.New("not a Unix socket")
-	}
-	raw, err := socket.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var who *unix.Ucred
-	var failed error
-	if err := raw.Control(func(fd uintptr) { who, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); err != nil {
-		return err
-	}
-	if failed != nil {
-		return fmt.Errorf("cannot identify the peer: %w", failed)
-	}
-	if int(who.Uid) != os.Geteuid() {
-		return fmt.Errorf("user %d has no job on this socket", who.Uid)
-	}
-	return nil
 }
 
 // serve answers until the job hangs up, or ctx is done.

@@ -240,24 +240,25 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 }
 
-// intrude connects and prints the first line that it hears.
-func intrude(path string) {
+// askAsAnother asks for the notice and prints the first line that it hears.
+func askAsAnother(path string) {
 	conn, err := net.Dial("unix", path)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
+	fmt.Fprintln(conn, `{"ask":"notice"}`)
 	line, err := bufio.NewReader(conn).ReadString('\n')
 	fmt.Println(line, err)
 }
 
-// TestOtherUsersAreRefused even where they find the socket open to them.
-func TestOtherUsersAreRefused(t *testing.T) {
+// TestJobsOfOtherUsersAreAnswered, to whom their socket is open.
+func TestJobsOfOtherUsersAreAnswered(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can be somebody else")
 	}
 	o := openOffice(t)
-	folder, err := os.MkdirTemp("/tmp", "weir-intruder")
+	folder, err := os.MkdirTemp("/tmp", "weir-another")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +270,7 @@ func TestOtherUsersAreRefused(t *testing.T) {
 	// The test's own folders are closed to others.
 	program, err := os.ReadFile(self)
 	if err == nil {
-		err = os.WriteFile(filepath.Join(folder, "intruder"), program, 0o755) //nolint:gosec // others are to run it
+		err = os.WriteFile(filepath.Join(folder, "another"), program, 0o755) //nolint:gosec // others are to run it
 	}
 	if err == nil {
 		err = os.Rename(o.path, filepath.Join(folder, "s"))
@@ -280,12 +281,12 @@ func TestOtherUsersAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	intruder := exec.Command(filepath.Join(folder, "intruder"))
-	intruder.Dir = "/"
-	intruder.Env = []string{"WEIR_TEST_INTRUDER=" + filepath.Join(folder, "s")}
-	intruder.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-	if heard, err := intruder.CombinedOutput(); err != nil || !strings.Contains(string(heard), "user 65534 has no job on this socket") {
-		t.Errorf("heard %q, %v, want it refused", heard, err)
+	another := exec.Command(filepath.Join(folder, "another"))
+	another.Dir = "/"
+	another.Env = []string{"WEIR_TEST_ANOTHER=" + filepath.Join(folder, "s")}
+	another.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	if heard, err := another.CombinedOutput(); err != nil || !strings.Contains(string(heard), `{"notice":`) {
+		t.Errorf("heard %q, %v, want the notice", heard, err)
 	}
 }
 

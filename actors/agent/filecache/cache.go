@@ -85,7 +85,6 @@ type Stats struct {
 
 // flight is the reading of a source that several jobs wait for.
 type flight struct {
-	name   string
 	done   chan struct{}
 	cancel context.CancelFunc
 	// waiting is how many do. hash and err are set when done is closed.
@@ -167,61 +166,26 @@ func (c *Cache) Trim(bytes int64) (freed int64, err error) {
 
 // acquire returns a source's content and its hash. It stays until it is released.
 func (c *Cache) acquire(ctx context.Context, s source) (hash string, held *content, err error) {
-	hit, patient := true, true
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	hash = c.index.find(s.name(), s.version())
+	counted := &c.stats.Hits
 	for {
-		c.mu.Lock()
-		if hash, found := c.index.find(s.name(), s.version()); found {
-			held := c.index.pin(hash)
-			c.count(hit)
-			c.mu.Unlock()
+		if held := c.index.pin(hash); held != nil {
+			*counted++
 			return hash, held, nil
 		}
-		hit = false
-		if other := c.ahead(s); other != nil && patient {
-			// What it brings may be the same: then the server has to say no more than that.
-			patient = false
-			c.mu.Unlock()
-			select {
-			case <-other.done:
-				continue
-			case <-ctx.Done():
-				return "", nil, ctx.Err()
-			}
-		}
+		// It is not here, or had to make room already.
+		counted = &c.stats.Misses
 		f := c.join(s)
 		c.mu.Unlock()
-		if err := c.wait(ctx, f); err != nil {
+		err := c.wait(ctx, f)
+		c.mu.Lock()
+		if err != nil {
 			return "", nil, err
 		}
-		c.mu.Lock()
-		held := c.index.pin(f.hash)
-		if held != nil {
-			c.count(hit)
-		}
-		c.mu.Unlock()
-		if held != nil {
-			return f.hash, held, nil
-		}
-		// It had to make room already.
+		hash = f.hash
 	}
-}
-
-func (c *Cache) count(hit bool) {
-	if hit {
-		c.stats.Hits++
-	} else {
-		c.stats.Misses++
-	}
-}
-
-// ahead returns a reading of the same source by somebody else, with rights of its own.
-func (c *Cache) ahead(s source) *flight {
-	for key, f := range c.flights {
-		if f.name == s.name() && key != s.flight() {
-			return f
-		}
-	}
-	return nil
 }
 
 // join returns the reading of a source, which it begins unless it is going on.
@@ -230,7 +194,7 @@ func (c *Cache) join(s source) *flight {
 	f := c.flights[key]
 	if f == nil {
 		ctx, cancel := context.WithCancel(c.life)
-		f = &flight{name: s.name(), done: make(chan struct{}), cancel: cancel}
+		f = &flight{done: make(chan struct{}), cancel: cancel}
 		if err := ctx.Err(); err != nil {
 			// The cache is closed, and whoever closes it may have waited for the last task.
 			f.err = err

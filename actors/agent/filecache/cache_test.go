@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"weir/actors/agent/disktest"
+	"weir/actors/agent/runner/proxyproto"
 	"weir/cluster/leaktest"
 )
 
@@ -388,7 +389,7 @@ func TestFilesAreReadWithTheRightsOfTheJob(t *testing.T) {
 		t.Skip("only root can be somebody else")
 	}
 	t.Setenv("TMPDIR", disktest.Reachable(t))
-	dir, nobody := t.TempDir(), &User{UID: 65534, GID: 65534}
+	dir, nobody := t.TempDir(), &proxyproto.User{UID: 65534, GID: 65534}
 	for path := dir; len(path) > len(os.TempDir()); path = filepath.Dir(path) {
 		if err := os.Chmod(path, 0o755); err != nil {
 			t.Fatal(err)

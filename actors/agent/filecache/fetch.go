@@ -15,6 +15,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"weir/actors/agent/runner/proxyproto"
 )
 
 // source is where a file is from.
@@ -31,11 +33,8 @@ type source interface {
 	close()
 }
 
-// User is who has to be allowed to read a file; nil: who the agent is.
-type User struct{ UID, GID uint32 }
-
-// open opens a source, as a user of the machine.
-func open(from string, as *User) (source, error) {
+// open opens a source, as a user of the machine; nil: who the agent is.
+func open(from string, as *proxyproto.User) (source, error) {
 	if strings.Contains(from, "://") {
 		at, err := url.Parse(from)
 		if err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "" {

@@ -36,13 +36,12 @@ func newIndex(limit int64) *index {
 	return &index{limit: limit, contents: map[string]*content{}, sources: map[string]seen{}}
 }
 
-// find returns the content that a source had in this version, if it is here.
-func (x *index) find(source, version string) (hash string, found bool) {
-	known := x.sources[source]
-	if known.Version != version || version == "" || x.contents[known.Hash] == nil {
-		return "", false
+// find returns the content that a source had in this version; empty: that is not known.
+func (x *index) find(source, version string) (hash string) {
+	if known := x.sources[source]; known.Version == version && version != "" {
+		return known.Hash
 	}
-	return known.Hash, true
+	return ""
 }
 
 // maxSources bounds how many sources are remembered. One that is forgotten is read again.
@@ -94,40 +93,36 @@ func (x *index) unpin(c *content) { c.pins-- }
 // reserve takes room for a content. It returns what has to be thrown away for it, in that
 // order; false: there is no room before something is given back.
 func (x *index) reserve(size int64) (evicted []string, ok bool) {
-	need := x.bytes + x.reserved + size - x.limit
-	for _, hash := range x.byUse() {
-		if need <= 0 {
-			break
-		}
-		if c := x.contents[hash]; c.pins == 0 {
-			evicted = append(evicted, hash)
-			need -= c.size
-		}
-	}
-	if need > 0 {
+	unused, short := x.unused(x.bytes + x.reserved + size - x.limit)
+	if short > 0 {
 		return nil, false
 	}
-	for _, hash := range evicted {
-		x.drop(hash)
-	}
+	x.drop(unused...)
 	x.reserved += size
-	return evicted, true
+	return unused, true
 }
 
 // trim returns what has to be thrown away to give back so many bytes, as far as it is not
 // in use, and forgets it.
 func (x *index) trim(bytes int64) (evicted []string) {
+	evicted, _ = x.unused(bytes)
+	x.drop(evicted...)
+	return evicted
+}
+
+// unused returns contents of so many bytes that are not in use, those first that were not used
+// for longest, and how many bytes more there would have to be.
+func (x *index) unused(bytes int64) (hashes []string, short int64) {
 	for _, hash := range x.byUse() {
 		if bytes <= 0 {
 			break
 		}
 		if c := x.contents[hash]; c.pins == 0 {
-			evicted = append(evicted, hash)
+			hashes = append(hashes, hash)
 			bytes -= c.size
-			x.drop(hash)
 		}
 	}
-	return evicted
+	return hashes, bytes
 }
 
 // byUse returns the contents, the one that was not used for longest first.
@@ -140,13 +135,13 @@ func (x *index) byUse() []string {
 // cancel gives back what was reserved.
 func (x *index) cancel(size int64) { x.reserved -= size }
 
-// drop forgets a content, and which sources had it.
-func (x *index) drop(hash string) {
-	c := x.contents[hash]
-	if c == nil {
-		return
+// drop forgets contents, and which sources had them.
+func (x *index) drop(hashes ...string) {
+	for _, hash := range hashes {
+		if c := x.contents[hash]; c != nil {
+			x.bytes -= c.size
+			delete(x.contents, hash)
+		}
+		maps.DeleteFunc(x.sources, func(_ string, s seen) bool { return s.Hash == hash })
 	}
-	x.bytes -= c.size
-	delete(x.contents, hash)
-	maps.DeleteFunc(x.sources, func(_ string, s seen) bool { return s.Hash == hash })
 }

@@ -5,12 +5,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"weir/actors/agent/runner/proxyproto"
 	"weir/actors/agent/runner/rights"
 )
 
 // openAs opens a file for reading with the rights of a user: an agent that is root must
 // not read for jobs what they may not.
-func openAs(path string, as *User) (file *os.File, err error) {
+func openAs(path string, as *proxyproto.User) (file *os.File, err error) {
 	open := func() (err error) {
 		file, err = os.OpenFile(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 		return err

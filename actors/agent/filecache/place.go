@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"weir/actors/agent/runner/proxyproto"
 )
 
 // File is a file that a job finds in its workspace.
@@ -29,7 +31,7 @@ var errDamaged = errors.New("is damaged")
 // Place puts files into a folder that nothing else writes to, one after the other. Who
 // reads files of the node for it is as; nil: who the agent is. What was placed when it
 // fails stays there.
-func (c *Cache) Place(ctx context.Context, folder string, as *User, files []File) error {
+func (c *Cache) Place(ctx context.Context, folder string, as *proxyproto.User, files []File) error {
 	for _, file := range files {
 		if err := c.place(ctx, folder, as, file); err != nil {
 			return fmt.Errorf("place file %q: %w", file.Path, err)
@@ -38,7 +40,7 @@ func (c *Cache) Place(ctx context.Context, folder string, as *User, files []File
 	return nil
 }
 
-func (c *Cache) place(ctx context.Context, folder string, as *User, file File) error {
+func (c *Cache) place(ctx context.Context, folder string, as *proxyproto.User, file File) error {
 	if !filepath.IsLocal(file.Path) || filepath.Clean(file.Path) == "." {
 		return fmt.Errorf("%w: the path must be within the workspace", ErrSource)
 	}

@@ -1,12 +1,14 @@
 package filecache
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -49,35 +51,21 @@ func (c *Cache) load() error {
 	if err != nil {
 		return err
 	}
-	sizes := map[string]int64{}
+	// In the order of their use; those of which that is not known first.
+	used := map[string]int{}
+	for i, hash := range kept.Used {
+		used[hash] = i + 1
+	}
+	slices.SortStableFunc(entries, func(a, b fs.DirEntry) int { return cmp.Compare(used[a.Name()], used[b.Name()]) })
 	for _, entry := range entries {
 		info, err := entry.Info()
+		if err == nil && (!isHash(entry.Name()) || !info.Mode().IsRegular()) {
+			err = fmt.Errorf("%s is not a file cache: give it its own folder", filepath.Join(c.contents(), entry.Name()))
+		}
+		if err == nil {
+			err = c.adopt(entry.Name(), info.Size())
+		}
 		if err != nil {
-			return err
-		}
-		if !isHash(entry.Name()) || !info.Mode().IsRegular() {
-			return fmt.Errorf("%s is not a file cache: give it its own folder", filepath.Join(c.contents(), entry.Name()))
-		}
-		sizes[entry.Name()] = info.Size()
-	}
-	// In the order of their use; those of which that is not known first.
-	used := map[string]bool{}
-	for _, hash := range kept.Used {
-		used[hash] = true
-	}
-	var order []string
-	for _, entry := range entries {
-		if !used[entry.Name()] {
-			order = append(order, entry.Name())
-		}
-	}
-	for _, hash := range append(order, kept.Used...) {
-		size, there := sizes[hash]
-		if !there {
-			continue
-		}
-		delete(sizes, hash)
-		if err := c.adopt(hash, size); err != nil {
 			return err
 		}
 	}
