@@ -287,8 +287,8 @@ func TestFlags(t *testing.T) {
 	} {
 		t.Run("storm, "+name, func(t *testing.T) {
 			c, err := configureStorm(append([]string{"--seed", "7"}, tc.args...))
-			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) || c.Seed != 7 {
-				t.Errorf("got %v with seed %d, want %q", err, c.Seed, tc.want)
+			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) || c.Load.Seed != 7 {
+				t.Errorf("got %v with seed %d, want %q", err, c.Load.Seed, tc.want)
 			}
 		})
 	}

@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"weir/examples/clique/playground"
 	"weir/examples/clique/service"
 	"weir/examples/clique/show"
 	"weir/examples/clique/storm"
@@ -28,13 +29,13 @@ clique show  [flags]    the service under ordinary and graceful preemption, on a
 clique storm [flags]    the service while nodes are drained, upgraded and killed, on a cluster of this machine`
 
 func main() {
-	verbs := map[string]func([]string) error{"serve": serve, "show": present, "storm": rage}
+	verbs := map[string]func([]string) error{"serve": serve, "show": configured(configure, show.Run), "storm": configured(configureStorm, storm.Run)}
 	if len(os.Args) < 2 || verbs[os.Args[1]] == nil {
 		fmt.Fprintln(os.Stderr, usage)
 		os.Exit(2)
 	}
 	switch err := verbs[os.Args[1]](os.Args[2:]); {
-	case errors.Is(err, show.ErrBroken), errors.Is(err, storm.ErrBroken):
+	case errors.Is(err, playground.ErrBroken):
 		// The summary, which is the last line, has said so.
 		os.Exit(1)
 	case err != nil:
@@ -64,33 +65,21 @@ func serve(args []string) error {
 	return service.Serve(listener, told, service.Config{Name: job, Notice: *notice})
 }
 
-// present shows the two runs.
-func present(args []string) error {
-	config, err := configure(args)
-	if err != nil {
+// configured returns what reads flags, and runs what they say until that ends or a signal ends it.
+func configured[C any](configure func([]string) (C, error), run func(context.Context, C) error) func([]string) error {
+	return func(args []string) error {
+		config, err := configure(args)
+		if err != nil {
+			return err
+		}
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+		defer stop()
+		err = run(ctx, config)
+		if err != nil && ctx.Err() != nil {
+			return fmt.Errorf("interrupted: %w", err)
+		}
 		return err
 	}
-	return untilTold(func(ctx context.Context) error { return show.Run(ctx, config) })
-}
-
-// rage shows the two storms.
-func rage(args []string) error {
-	config, err := configureStorm(args)
-	if err != nil {
-		return err
-	}
-	return untilTold(func(ctx context.Context) error { return storm.Run(ctx, config) })
-}
-
-// untilTold runs something until it ends or a signal ends it.
-func untilTold(run func(context.Context) error) error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
-	err := run(ctx)
-	if err != nil && ctx.Err() != nil {
-		return fmt.Errorf("interrupted: %w", err)
-	}
-	return err
 }
 
 // parse reads flags and refuses what is none.

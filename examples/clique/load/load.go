@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -47,26 +49,24 @@ type Generator struct {
 	config Config
 	fleet  *Fleet
 	client *http.Client
-	book   book
-}
 
-// NewClient returns an HTTP client for a load: it keeps a connection for each request
-// that is under way at an instance.
-func NewClient() *http.Client {
-	return &http.Client{Transport: &http.Transport{
-		DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
-		MaxIdleConnsPerHost: 1000, IdleConnTimeout: 30 * time.Second,
-	}}
+	mu    sync.Mutex
+	tally Tally
 }
 
 // New returns a generator that has sent nothing yet.
-func New(config Config, fleet *Fleet, client *http.Client) *Generator {
-	return &Generator{config: config, fleet: fleet, client: client}
+func New(config Config, fleet *Fleet) *Generator {
+	// A connection is kept for each request that is under way at an instance.
+	return &Generator{config: config, fleet: fleet, client: &http.Client{Transport: &http.Transport{
+		DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+		MaxIdleConnsPerHost: 1000, IdleConnTimeout: 30 * time.Second,
+	}}}
 }
 
 // Run sends requests until stop is done, and returns when all have ended. ctx breaks off
 // those under way, which have failed then.
 func (g *Generator) Run(ctx, stop context.Context) {
+	defer g.client.CloseIdleConnections()
 	began := time.Now()
 	var loops sync.WaitGroup
 	for i := range g.config.Workers {
@@ -79,12 +79,25 @@ func (g *Generator) Run(ctx, stop context.Context) {
 }
 
 // Tally returns what has become of the requests so far.
-func (g *Generator) Tally() Tally { return g.book.now() }
+func (g *Generator) Tally() Tally {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	t := g.tally
+	t.Cut = slices.Clone(t.Cut)
+	return t
+}
+
+// note changes the tally.
+func (g *Generator) note(change func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	change()
+}
 
 // closed sends one request after the other.
 func (g *Generator) closed(ctx, stop context.Context, random *rand.Rand) {
 	for stop.Err() == nil {
-		if g.send(ctx, stop, &g.book.tally.Closed, g.config.Lengths.draw(random)) {
+		if g.send(ctx, stop, &g.tally.Closed, g.config.Lengths.draw(random)) {
 			continue
 		}
 		select {
@@ -99,7 +112,7 @@ func (g *Generator) open(ctx, stop context.Context, due time.Time, random *rand.
 	var under sync.WaitGroup
 	defer under.Wait()
 	places := make(chan struct{}, g.config.Bound)
-	loop := &g.book.tally.Open
+	loop := &g.tally.Open
 	for {
 		due = due.Add(time.Duration(random.ExpFloat64() / g.config.Rate * float64(time.Second)))
 		select {
@@ -115,7 +128,7 @@ func (g *Generator) open(ctx, stop context.Context, due time.Time, random *rand.
 				<-places
 			})
 		default:
-			g.book.withheld(loop)
+			g.note(func() { loop.Withheld++ })
 		}
 	}
 }
@@ -123,17 +136,18 @@ func (g *Generator) open(ctx, stop context.Context, due time.Time, random *rand.
 // send sends one request, when there is an instance, notes its end, and reports whether it
 // was answered.
 func (g *Generator) send(ctx, stop context.Context, loop *Count, length time.Duration) (answered bool) {
-	to, done, err := g.fleet.pick(stop)
+	to, err := g.fleet.pick(stop)
 	if err != nil {
 		// The load stops.
 		return false
 	}
-	defer done()
-	g.book.sent(loop)
-	began := time.Now()
-	failure := g.request(ctx, to.address, length)
-	g.book.ended(loop, Cut{Began: began, Ended: time.Now(), Job: to.job, Node: to.node, What: failure})
-	return failure == ""
+	defer g.fleet.done(to)
+	g.note(func() { loop.Sent++ })
+	end := Cut{Began: time.Now(), Job: to.GetJobId(), Node: to.GetNode()}
+	end.What = g.request(ctx, net.JoinHostPort(to.GetHost(), strconv.Itoa(int(to.GetPorts()[0]))), length)
+	end.Ended = time.Now()
+	g.note(func() { g.tally.ended(loop, end) })
+	return end.What == ""
 }
 
 // request returns what went wrong; empty: it was answered. It is a POST, which the

@@ -59,7 +59,7 @@ func (i *instance) leave(t *testing.T) {
 // as is what discovery says of it.
 func (i *instance) as(state string) *apipb.Instance {
 	at := i.listener.Addr().(*net.TCPAddr)
-	return &apipb.Instance{JobId: i.id, Node: "n1", Host: at.IP.String(), Ports: []int32{int32(at.Port)}, State: state}
+	return &apipb.Instance{JobId: i.id, Node: "n1", Host: at.IP.String(), Ports: []int32{int32(at.Port)}, State: state, Ready: state == actorpb.InstanceLive}
 }
 
 // answers are those of a discovery that says what it is sent.
@@ -92,30 +92,22 @@ func TestInstancesComeAndGo(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
 	// Of a none is to be lost, also of those that are sent late on a slow machine.
-	a, b, c := serve(t, "a", 5*time.Second), serve(t, "b", 0), serve(t, "c", 0)
-	client := load.NewClient()
-	defer client.CloseIdleConnections()
-	fleet := load.NewFleet(client)
+	a, b := serve(t, "a", 5*time.Second), serve(t, "b", 0)
+	fleet := load.NewFleet()
 	news, followed, following := make(chan []*apipb.Instance), make(chan error, 1), make(chan struct{}, 10)
 	ended, end := context.WithCancel(ctx)
 	go func() {
-		followed <- fleet.Follow(ended, answers(ended, news), func([]*apipb.Instance) { following <- struct{}{} })
+		followed <- fleet.Follow(answers(ended, news), func([]*apipb.Instance) { following <- struct{}{} })
 	}()
 	say := func(seen ...*apipb.Instance) {
 		news <- seen
 		<-following
 	}
-	// One that has a place and does not listen is not sent anything; nor one without
-	// ports, nor one behind whose port another listens.
+	// One that has a place and does not listen is not sent anything; nor one without ports.
 	silent := &apipb.Instance{JobId: "silent", Host: "127.0.0.1", Ports: []int32{1}, State: actorpb.InstanceLive}
-	portless := &apipb.Instance{JobId: "portless", Host: "127.0.0.1", State: actorpb.InstanceLive}
-	other := c.as(actorpb.InstanceLive)
-	other.JobId = "other"
-	say(a.as(actorpb.InstanceLive), silent, portless, other)
-	if err := fleet.Ready(ctx, 1); err != nil {
-		t.Fatal(err)
-	}
-	generator := load.New(quick(), fleet, client)
+	portless := &apipb.Instance{JobId: "portless", Host: "127.0.0.1", State: actorpb.InstanceLive, Ready: true}
+	say(a.as(actorpb.InstanceLive), silent, portless)
+	generator := load.New(quick(), fleet)
 	stop, halt := context.WithCancel(ctx)
 	ran := make(chan struct{})
 	go func() {
@@ -134,7 +126,13 @@ func TestInstancesComeAndGo(t *testing.T) {
 	}
 	answered(300)
 	say(a.as(actorpb.InstanceLive), b.as(actorpb.InstanceLive))
-	if err := fleet.Ready(ctx, 2); err != nil {
+	waited, halted := context.WithCancel(ctx)
+	halted()
+	if err := fleet.Until(waited, func([]*apipb.Instance) bool { return false }); err == nil {
+		t.Error("a wait does not end")
+	}
+	both := func(seen []*apipb.Instance) bool { return load.CountIf(seen, load.Ready) == 2 }
+	if err := fleet.Until(ctx, both); err != nil {
 		t.Fatal(err)
 	}
 	answered(300)
@@ -169,7 +167,6 @@ func TestInstancesComeAndGo(t *testing.T) {
 	if err := <-followed; err != nil {
 		t.Error(err)
 	}
-	c.leave(t)
 }
 
 // TestReadyByWord sends requests to those alone that discovery says are ready: also to one that
@@ -178,13 +175,11 @@ func TestReadyByWord(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	a := serve(t, "a", 0)
-	client := load.NewClient()
-	defer client.CloseIdleConnections()
-	fleet := load.NewReadyFleet()
+	fleet := load.NewFleet()
 	seen, unready := a.as(actorpb.InstanceLive), &apipb.Instance{JobId: "b", Host: "127.0.0.1", Ports: []int32{1}, State: actorpb.InstanceLive}
 	news, told := make(chan []*apipb.Instance), make(chan struct{})
 	go func() {
-		_ = fleet.Follow(ctx, answers(ctx, news), func([]*apipb.Instance) { told <- struct{}{} })
+		_ = fleet.Follow(answers(ctx, news), func([]*apipb.Instance) { told <- struct{}{} })
 	}()
 	say := func(seen ...*apipb.Instance) {
 		news <- seen
@@ -193,7 +188,7 @@ func TestReadyByWord(t *testing.T) {
 	run := func(until func(load.Count) bool) load.Tally {
 		config := quick()
 		config.Workers, config.Rate, config.Pause = 1, 0, time.Hour
-		generator := load.New(config, fleet, client)
+		generator := load.New(config, fleet)
 		stop, halt := context.WithCancel(ctx)
 		go func() {
 			defer halt()
@@ -204,8 +199,6 @@ func TestReadyByWord(t *testing.T) {
 		generator.Run(ctx, stop)
 		return generator.Tally()
 	}
-	say(seen, unready)
-	seen.Ready = true
 	say(seen, unready)
 	if tally := run(func(c load.Count) bool { return c.Answered >= 20 }); tally.Total().Failed != 0 {
 		t.Errorf("requests have gone to one that is not ready: %+v", tally)
@@ -223,11 +216,10 @@ func TestReadyByWord(t *testing.T) {
 func TestOpenLoopIsBounded(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	client := load.NewClient()
 	config := quick()
 	config.Workers, config.Rate, config.Bound = 0, 1000, 3
 	// No instance is ready: all wait for one.
-	generator := load.New(config, load.NewFleet(client), client)
+	generator := load.New(config, load.NewFleet())
 	stop, halt := context.WithCancel(ctx)
 	go func() {
 		defer halt()

@@ -1,9 +1,7 @@
 package load
 
 import (
-	"maps"
-	"slices"
-	"sync"
+	"fmt"
 	"time"
 )
 
@@ -20,8 +18,6 @@ type Tally struct {
 	Closed, Open Count
 	// Longest is the longest request that was answered.
 	Longest time.Duration
-	// Failures counts failed requests by what went wrong.
-	Failures map[string]int
 	// Cut are those that failed, in the order in which they did.
 	Cut []Cut
 }
@@ -43,45 +39,23 @@ func (t Tally) Total() Count {
 	}
 }
 
-// book is a tally that is being made.
-type book struct {
-	mu    sync.Mutex
-	tally Tally
-}
-
-func (b *book) sent(loop *Count) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	loop.Sent++
-}
-
-func (b *book) withheld(loop *Count) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	loop.Withheld++
+// Missing says what is wrong with a tally whose load has ended, of at least so many requests;
+// empty: nothing.
+func (t Tally) Missing(least int) string {
+	total := t.Total()
+	if total.Sent >= least && total.Answered+total.Failed == total.Sent {
+		return ""
+	}
+	return fmt.Sprintf("of %d requests, at least %d of which were to be sent, %d were answered and %d failed", total.Sent, least, total.Answered, total.Failed)
 }
 
 // ended notes the end of a request, which was answered if nothing went wrong.
-func (b *book) ended(loop *Count, end Cut) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (t *Tally) ended(loop *Count, end Cut) {
 	if end.What == "" {
 		loop.Answered++
-		b.tally.Longest = max(b.tally.Longest, end.Ended.Sub(end.Began))
+		t.Longest = max(t.Longest, end.Ended.Sub(end.Began))
 		return
 	}
 	loop.Failed++
-	if b.tally.Failures == nil {
-		b.tally.Failures = map[string]int{}
-	}
-	b.tally.Failures[end.What]++
-	b.tally.Cut = append(b.tally.Cut, end)
-}
-
-func (b *book) now() Tally {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	t := b.tally
-	t.Failures, t.Cut = maps.Clone(t.Failures), slices.Clone(t.Cut)
-	return t
+	t.Cut = append(t.Cut, end)
 }

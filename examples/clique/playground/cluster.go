@@ -41,100 +41,97 @@ type Cluster struct {
 	err  error
 }
 
-// Start starts three replicas and so many agents by the program weir, and waits until all
-// nodes are online. An agent that is stopped leaves its jobs to the next one. A cluster that
-// is returned is to be stopped, beside an error too.
-func Start(ctx context.Context, weir string, agents int) (*Cluster, error) {
-	dir, err := os.MkdirTemp("", "weir-clique-")
-	if err != nil {
-		return nil, fmt.Errorf("start cluster: %w", err)
+// start starts three replicas and so many agents by the program weir, and waits until all
+// nodes are online. An agent that is stopped leaves its jobs to the next one. The cluster
+// is to be stopped, beside an error too.
+func start(ctx context.Context, weir string, agents int) (*Cluster, error) {
+	c := &Cluster{weir: weir, over: make(chan struct{})}
+	err := c.up(agents)
+	if err == nil {
+		err = c.await(ctx, agents)
 	}
-	c := &Cluster{weir: weir, dir: dir, over: make(chan struct{})}
-	if c.log, err = openLog(); err != nil {
+	if err != nil {
 		return c, fmt.Errorf("start cluster: %w", err)
 	}
-	started := make(chan error, 1)
-	go c.run(exec.Command(weir, "dev", "up", "--dir", dir, "--agents", fmt.Sprint(agents), "--lease", Lease.String(),
-		"--on-stop", "keep", "--node-prefix", fmt.Sprintf("clique-%d-n", os.Getpid())), started)
-	if err := <-started; err != nil {
-		return c, fmt.Errorf("start cluster: %w", err)
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, readyWithin, fmt.Errorf("it is not ready after %v", readyWithin))
-	defer cancel()
-	for {
-		ready, err := c.ready(ctx, agents)
-		if ready {
-			return c, nil
-		}
-		select {
-		case <-ctx.Done():
-			return c, fmt.Errorf("start cluster: %w: %w", context.Cause(ctx), err)
-		case <-c.over:
-			return c, fmt.Errorf("start cluster: weir dev up has ended: %w\n%s", c.err, c.printed())
-		case <-time.After(Glance):
-		}
-	}
+	return c, nil
 }
 
-// openLog returns a file without a name. A pipe would break if this program is killed,
-// and then weir dev up could not clean up.
-func openLog() (*os.File, error) {
-	log, err := os.CreateTemp("", "weir-clique-log-")
-	if err != nil {
-		return nil, err
+// up starts weir dev up.
+func (c *Cluster) up(agents int) (err error) {
+	if c.dir, err = os.MkdirTemp("", "weir-clique-"); err != nil {
+		return err
 	}
-	return log, os.Remove(log.Name())
-}
-
-// printed returns what weir dev up has printed.
-func (c *Cluster) printed() string {
-	text, err := io.ReadAll(io.NewSectionReader(c.log, 0, math.MaxInt64))
-	if err != nil {
-		return err.Error()
+	// A pipe would break if this program is killed, and then weir dev up could not clean up.
+	if c.log, err = os.CreateTemp("", "weir-clique-log-"); err != nil {
+		return err
 	}
-	return string(text)
-}
-
-// run runs weir dev up. It takes its processes along when it ends, and the system ends
-// it with the thread that has started it: so nothing is left if this program is killed.
-func (c *Cluster) run(cmd *exec.Cmd, started chan<- error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	defer close(c.over)
+	if err := os.Remove(c.log.Name()); err != nil {
+		return err
+	}
+	cmd := exec.Command(c.weir, "dev", "up", "--dir", c.dir, "--agents", fmt.Sprint(agents), "--lease", Lease.String(),
+		"--on-stop", "keep", "--node-prefix", fmt.Sprintf("clique-%d-n", os.Getpid()))
 	cmd.Stdout, cmd.Stderr = c.log, c.log
 	// A group of its own: Ctrl-C is for this program, which then stops the cluster. The
 	// signal at the end may come several times, as threads die one after the other: of
 	// several SIGTERM the second one would end weir before it has cleaned up.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGHUP}
-	if c.err = cmd.Start(); c.err != nil {
-		started <- c.err
-		return
-	}
-	c.process = cmd.Process
-	started <- nil
-	c.err = cmd.Wait()
+	started := make(chan error)
+	go func() {
+		// It takes its processes along when it ends, and the system ends it with the thread
+		// that has started it: so nothing is left if this program is killed.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		c.process = cmd.Process
+		started <- err
+		if err == nil {
+			c.err = cmd.Wait()
+			close(c.over)
+		}
+	}()
+	return <-started
 }
 
-// ready reports whether every node is online, and if not why.
-func (c *Cluster) ready(ctx context.Context, agents int) (bool, error) {
+// await waits until every node is online.
+func (c *Cluster) await(ctx context.Context, agents int) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, readyWithin, fmt.Errorf("it is not ready after %v", readyWithin))
+	defer cancel()
+	for {
+		err := c.ready(ctx, agents)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		case <-c.over:
+			printed, err := io.ReadAll(io.NewSectionReader(c.log, 0, math.MaxInt64))
+			return fmt.Errorf("weir dev up has ended: %w\n%s", errors.Join(c.err, err), printed)
+		case <-time.After(Glance):
+		}
+	}
+}
+
+// ready says why not every node is online, if that is so.
+func (c *Cluster) ready(ctx context.Context, agents int) error {
 	if c.Client == nil {
 		settings, err := client.ReadSettings(filepath.Join(c.dir, filepath.Base(client.SettingsFile)))
 		if err != nil {
-			return false, err
+			return err
 		}
 		if c.Client, err = client.Open(settings, slog.New(slog.DiscardHandler)); err != nil {
-			return false, err
+			return err
 		}
 	}
 	nodes, err := c.ListNodes(ctx, statepb.NodeOnline)
 	if err == nil && len(nodes) < agents {
 		err = fmt.Errorf("%d of %d nodes are online", len(nodes), agents)
 	}
-	return err == nil, err
+	return err
 }
 
-// Stop ends the cluster and removes all that it has kept.
-func (c *Cluster) Stop() (err error) {
+// stop ends the cluster and removes all that it has kept.
+func (c *Cluster) stop() (err error) {
 	if c.Client != nil {
 		c.Client.Close()
 	}

@@ -51,27 +51,24 @@ func (c *Cluster) KillNode(ctx context.Context, node string) (at time.Time, err 
 		return at, fmt.Errorf("kill node %s: %w", node, err)
 	}
 	jobs, err := below(agent.Data)
-	if err != nil {
-		return at, fmt.Errorf("kill node %s: %w", node, err)
-	}
 	at = time.Now()
-	if err := send(agent.Pid, syscall.SIGKILL); err != nil {
-		return at, fmt.Errorf("kill node %s: %w", node, err)
+	if err == nil {
+		err = send(agent.Pid, syscall.SIGKILL)
 	}
 	// A job may have started processes meanwhile.
-	for len(jobs) > 0 {
+	for err == nil && len(jobs) > 0 {
 		for _, pid := range jobs {
 			// It may have ended with another one.
-			if err := send(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
-				return at, fmt.Errorf("kill node %s: %w", node, err)
+			if failed := send(pid, syscall.SIGKILL); !errors.Is(failed, syscall.ESRCH) {
+				err = errors.Join(err, failed)
 			}
 		}
-		if err := Pause(ctx, Glance); err != nil {
-			return at, err
+		if err = errors.Join(err, Pause(ctx, Glance)); err == nil {
+			jobs, err = below(agent.Data)
 		}
-		if jobs, err = below(agent.Data); err != nil {
-			return at, fmt.Errorf("kill node %s: %w", node, err)
-		}
+	}
+	if err != nil {
+		return at, fmt.Errorf("kill node %s: %w", node, err)
 	}
 	return at, c.ended(ctx, node)
 }

@@ -2,7 +2,9 @@ package playground
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/structpb"
@@ -10,42 +12,92 @@ import (
 	"weir/messages/apipb"
 )
 
-// Places returns how many processors a job has of which so many fit on each node, and how
-// many of these the cluster holds.
-func (c *Cluster) Places(ctx context.Context, perNode int) (cpu float64, places int, err error) {
-	nodes, err := c.ListNodes(ctx, "")
+// Stage is a cluster on which the service is run.
+type Stage struct {
+	*Cluster
+	// CPU is what each job takes, Places how many of these the cluster holds.
+	CPU    float64
+	Places int
+	// Nodes are the names of the nodes, in order.
+	Nodes  []string
+	config Config
+}
+
+// memoryLimit of a job is little: it is processors that the jobs share.
+const memoryLimit = "64MiB"
+
+// On runs something on a cluster that lives as long, each of whose nodes holds so many jobs.
+func On(ctx context.Context, c Config, perNode int, what func(*Stage) error) (err error) {
+	fmt.Fprintf(c.Out, "starting 3 replicas and %d agents on this machine; the seed is %d\n", c.Agents, c.Load.Seed)
+	up, err := start(ctx, c.Weir, c.Agents)
+	defer func() { err = errors.Join(err, up.stop()) }()
 	if err != nil {
-		return 0, 0, err
+		return err
 	}
+	nodes, err := up.ListNodes(ctx, "")
+	if err != nil {
+		return err
+	}
+	s := &Stage{Cluster: up, Places: perNode * len(nodes), config: c}
 	for _, node := range nodes {
-		if part := node.GetResources().GetCpu() / float64(perNode); cpu == 0 || part < cpu {
-			cpu = part
+		s.Nodes = append(s.Nodes, node.GetId())
+		if part := node.GetResources().GetCpu() / float64(perNode); s.CPU == 0 || part < s.CPU {
+			s.CPU = part
 		}
 	}
-	if cpu <= 0 {
-		return 0, 0, fmt.Errorf("the nodes have no processors: %v", nodes)
+	slices.Sort(s.Nodes)
+	if s.CPU <= 0 {
+		return fmt.Errorf("the nodes have no processors: %v", nodes)
 	}
-	return cpu, perNode * len(nodes), nil
+	return what(s)
+}
+
+// MakePool makes a pool with options.
+func (s *Stage) MakePool(ctx context.Context, name string, options map[string]any) error {
+	set, err := structpb.NewStruct(options)
+	if err != nil {
+		return err
+	}
+	_, err = s.EditTree(ctx, &apipb.EditTreeRequest{Edits: []*apipb.TreeEdit{
+		{Edit: &apipb.TreeEdit_Create{Create: &apipb.Pool{Name: name, Options: set}}},
+	}})
+	return err
 }
 
 // Begin starts the operation that a description is of.
-func (c *Cluster) Begin(ctx context.Context, description map[string]any) (operation string, err error) {
+func (s *Stage) Begin(ctx context.Context, description map[string]any) (operation string, err error) {
 	spec, err := structpb.NewStruct(description)
 	if err != nil {
 		return "", err
 	}
-	started, err := c.StartOperation(ctx, &apipb.StartRequest{Spec: spec})
+	started, err := s.StartOperation(ctx, &apipb.StartRequest{Spec: spec})
 	return started.GetOperationId(), err
+}
+
+// Service describes the service: its instances are told by SIGTERM, have a port each, and run
+// again when they have left. More options of theirs are set in task.
+func (s *Stage) Service(title, pool string, instances int, notice time.Duration) (operation, task map[string]any) {
+	task = s.task(instances, s.config.Self, "serve", "--notice", notice.String())
+	task["port_count"], task["interruption_signal"], task["restart_completed_jobs"] = 1, "SIGTERM", true
+	return map[string]any{"title": title, "pool": pool, "tasks": map[string]any{"serve": task}}, task
+}
+
+// Filler describes an operation that would fill the cluster by itself. What its jobs do does
+// not matter here, so that they do nothing.
+func (s *Stage) Filler(title, pool string) map[string]any {
+	return map[string]any{"title": title, "pool": pool, "tasks": map[string]any{"fill": s.task(s.Places, "/bin/sleep", "1h")}}
+}
+
+func (s *Stage) task(jobs int, command ...any) map[string]any {
+	return map[string]any{"job_count": jobs, "command": command, "cpu_limit": s.CPU, "memory_limit": memoryLimit}
 }
 
 // Pause waits for d, if that is positive.
 func Pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-timer.C:
+	case <-time.After(d):
 		return nil
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -42,7 +43,7 @@ var ErrCut = errors.New("told to go twice: requests were cut off")
 // requests. How long that may take is not for it to know: it is killed when its time is
 // over.
 func Serve(listener net.Listener, told <-chan os.Signal, c Config) error {
-	i := &instance{Config: c, idle: make(chan struct{})}
+	i := &instance{Config: c}
 	server := &http.Server{Handler: i.handler(), ReadHeaderTimeout: 10 * time.Second}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
@@ -52,17 +53,14 @@ func Serve(listener net.Listener, told <-chan os.Signal, c Config) error {
 	case <-told:
 	}
 	// No connection is closed yet, not even an idle one: the next request may be on it.
-	i.leave()
-	notice := time.NewTimer(c.Notice)
-	defer notice.Stop()
-	select {
-	case <-notice.C:
+	i.leaving.Store(true)
+	idle := make(chan struct{})
+	time.AfterFunc(c.Notice, func() {
 		i.refuse()
-	case <-told:
-		return errors.Join(ErrCut, server.Close())
-	}
+		close(idle)
+	})
 	select {
-	case <-i.idle:
+	case <-idle:
 	case <-told:
 		return errors.Join(ErrCut, server.Close())
 	}
@@ -88,13 +86,11 @@ func hangUp(server *http.Server) error {
 // instance counts the requests that it works on.
 type instance struct {
 	Config
+	leaving atomic.Bool
 
 	mu       sync.Mutex
-	running  int
-	leaving  bool
 	refusing bool
-	// idle is closed when requests are refused and none runs.
-	idle chan struct{}
+	running  sync.WaitGroup
 }
 
 func (i *instance) handler() http.Handler {
@@ -103,7 +99,7 @@ func (i *instance) handler() http.Handler {
 	mux.HandleFunc("GET /ready", i.ready)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(InstanceHeader, i.Name)
-		if i.isLeaving() {
+		if i.leaving.Load() {
 			// The connection ends with this answer, and the client knows.
 			w.Header().Set("Connection", "close")
 		}
@@ -113,7 +109,7 @@ func (i *instance) handler() http.Handler {
 
 // ready says whether the instance may be sent requests.
 func (i *instance) ready(w http.ResponseWriter, _ *http.Request) {
-	if i.isLeaving() {
+	if i.leaving.Load() {
 		http.Error(w, "leaving", http.StatusServiceUnavailable)
 		return
 	}
@@ -131,7 +127,7 @@ func (i *instance) work(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "this instance takes no more requests", http.StatusServiceUnavailable)
 		return
 	}
-	defer i.end()
+	defer i.running.Done()
 	timer := time.NewTimer(length)
 	defer timer.Stop()
 	select {
@@ -147,45 +143,20 @@ func (i *instance) work(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// begin says whether a request is taken, which counts then until it is done.
 func (i *instance) begin() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.refusing {
-		return false
+	if !i.refusing {
+		i.running.Add(1)
 	}
-	i.running++
-	return true
+	return !i.refusing
 }
 
-func (i *instance) end() {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.running--
-	i.settle()
-}
-
-func (i *instance) isLeaving() bool {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return i.leaving
-}
-
-func (i *instance) leave() {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.leaving = true
-}
-
-// refuse ends the notice.
+// refuse ends the notice, and returns when no request runs.
 func (i *instance) refuse() {
 	i.mu.Lock()
-	defer i.mu.Unlock()
 	i.refusing = true
-	i.settle()
-}
-
-func (i *instance) settle() {
-	if i.refusing && i.running == 0 {
-		close(i.idle)
-	}
+	i.mu.Unlock()
+	i.running.Wait()
 }

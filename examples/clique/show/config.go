@@ -3,37 +3,27 @@ package show
 import (
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"weir/examples/clique/load"
+	"weir/examples/clique/playground"
 )
 
-// Config says what is shown.
+// Config says what is shown. An instance takes requests for its notice ordinarily.
 type Config struct {
-	// Weir is the program weir, Self the program clique.
-	Weir, Self string
-	// Pictures is the folder for the pictures; it is made if it is missing.
-	Pictures string
-	Out      io.Writer
-	// Agents is how many nodes the cluster has.
-	Agents int
-	Load   load.Config
+	playground.Config
 	// Alone is how long the service is alone, Together how long the heavy operation is
 	// there at least, After how long the service is alone again, at least.
 	Alone, Together, After time.Duration
-	// Requests of a run, at least: the service goes on being alone until so many were
-	// sent.
-	Requests int
 	// ShortTimeout and LongTimeout are how long a preempted instance has to leave:
 	// ordinarily, and gracefully.
 	ShortTimeout, LongTimeout time.Duration
 	// Starvation is how long an operation is below its fair share before others are
 	// preempted for it.
 	Starvation time.Duration
-	// Notice is how long an instance takes requests after its signal: ordinarily, and
-	// gracefully, when there is time for more. Default of the second: the first.
-	Notice, LongNotice time.Duration
+	// LongNotice is how long an instance takes requests after its signal gracefully, when
+	// there is time for more. Default: the notice.
+	LongNotice time.Duration
 }
 
 // notice is that of a mode of preemption.
@@ -47,20 +37,18 @@ func (c Config) notice(mode string) time.Duration {
 // DefaultConfig returns what takes about 70 s.
 func DefaultConfig() Config {
 	return Config{
-		Pictures: "clique", Agents: 4, Load: load.DefaultConfig(),
-		Alone: 5 * time.Second, Together: 14 * time.Second, After: 6 * time.Second, Requests: 10_000,
-		ShortTimeout: 2 * time.Second, LongTimeout: 30 * time.Second, Starvation: time.Second, Notice: time.Second,
+		Config: playground.Config{Pictures: "clique", Agents: 4, Load: load.DefaultConfig(), Requests: 10_000, Notice: time.Second},
+		Alone:  5 * time.Second, Together: 14 * time.Second, After: 6 * time.Second,
+		ShortTimeout: 2 * time.Second, LongTimeout: 30 * time.Second, Starvation: time.Second,
 	}
 }
 
 // Validate says what is wrong with c, if something is.
 func (c Config) Validate() error {
 	switch {
-	case c.Weir == "" || c.Self == "" || c.Pictures == "" || c.Out == nil:
-		return errors.New("show: a program, the folder of pictures or the place to print to is missing")
 	case c.Agents < 1:
 		return fmt.Errorf("show: %d agents: must be at least 1", c.Agents)
-	case c.Alone < 0 || c.Together < 0 || c.After < 0 || c.Requests < 0 || c.Notice < 0 || c.LongNotice < 0:
+	case c.Alone < 0 || c.Together < 0 || c.After < 0 || c.LongNotice < 0:
 		return errors.New("show: times and numbers of requests must not be negative")
 	case c.ShortTimeout <= 0 || c.Starvation <= 0:
 		return fmt.Errorf("show: timeouts of %v and %v: must be positive", c.ShortTimeout, c.Starvation)
@@ -71,5 +59,8 @@ func (c Config) Validate() error {
 	case c.LongTimeout <= c.notice(graceful)+c.Load.Lengths.Longest:
 		return fmt.Errorf("show: the long timeout of %v is not more than the notice of %v and the longest request of %v", c.LongTimeout, c.notice(graceful), c.Load.Lengths.Longest)
 	}
-	return c.Load.Validate()
+	if err := c.Config.Validate(); err != nil {
+		return fmt.Errorf("show: %w", err)
+	}
+	return nil
 }

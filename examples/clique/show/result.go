@@ -2,24 +2,55 @@ package show
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
 
+	"weir/cmd/chart"
 	"weir/examples/clique/load"
+	"weir/examples/clique/playground"
 )
 
 // names are those of the runs, by mode.
 var names = map[string]string{normal: "ordinary", graceful: "graceful"}
 
+// nearly is how far apart shares may be and count as the same.
+const nearly = 1e-6
+
+// state is how things stand.
+type state struct{ service, heavy holding }
+
+func serviceOf(s *state) *holding { return &s.service }
+func heavyOf(s *state) *holding   { return &s.heavy }
+
+// holding is what an operation has: parts of the cluster.
+type holding struct {
+	// fair is its fair share, 0 while it is not known.
+	fair float64
+	// live is held by jobs that may stay, draining by those that were told to go.
+	live, draining float64
+}
+
+// used is its usage share: jobs that leave have not left.
+func (h holding) used() float64 { return h.live + h.draining }
+
+// reached returns how long after from the service uses no more than its fair share, and
+// the heavy operation no less than its own.
+func reached(moments []playground.Moment[state], from time.Duration) (took time.Duration, ok bool) {
+	for _, m := range moments {
+		service, heavy := m.Is.service, m.Is.heavy
+		if m.At >= from && heavy.fair != 0 && service.used() <= service.fair+nearly && heavy.used() >= heavy.fair-nearly {
+			return m.At - from, true
+		}
+	}
+	return 0, false
+}
+
 // result is what came out of a run.
 type result struct {
 	mode    string
 	tally   load.Tally
-	moments []moment
+	moments []playground.Moment[state]
 	// arrived and departed are when the heavy operation came and went.
 	arrived, departed time.Duration
 	// reached is how long after it came both operations had their fair share.
@@ -34,13 +65,12 @@ func (c Config) broken(ordinary, graceful *result) []string {
 	if ordinary.tally.Total().Failed == 0 {
 		faults = append(faults, "ordinary preemption has failed no request, though some take longer than its timeout")
 	}
-	if graceful.tally.Total().Failed > 0 {
-		faults = append(faults, fmt.Sprintf("graceful preemption has failed requests: %v", graceful.tally.Failures))
+	if failed := graceful.tally.Total().Failed; failed > 0 {
+		faults = append(faults, fmt.Sprintf("graceful preemption has failed requests: %d", failed))
 	}
 	for _, r := range []*result{ordinary, graceful} {
-		total := r.tally.Total()
-		if total.Sent < c.Requests || total.Answered+total.Failed != total.Sent {
-			faults = append(faults, fmt.Sprintf("%s: of %d requests, at least %d of which were to be sent, %d were answered and %d failed", names[r.mode], total.Sent, c.Requests, total.Answered, total.Failed))
+		if missing := r.tally.Missing(c.Requests); missing != "" {
+			faults = append(faults, names[r.mode]+": "+missing)
 		}
 		if longest := c.Load.Lengths.Longest; r.reached > longest {
 			faults = append(faults, fmt.Sprintf("%s: usage share took %.1f s to reach fair share, longer than the longest request, %v", names[r.mode], r.reached.Seconds(), longest))
@@ -57,49 +87,42 @@ func summary(ordinary, graceful *result) string {
 
 // requestsTable draws what became of the requests.
 func requestsTable(results ...*result) string {
-	t := table.NewWriter()
-	t.SetStyle(table.StyleLight)
-	t.AppendHeader(table.Row{"preemption", "loop", "sent", "answered", "failed", "withheld", "longest"})
+	var rows []table.Row
+	row := func(r *result, loop string, c load.Count, longest string) {
+		rows = append(rows, table.Row{names[r.mode], loop, c.Sent, c.Answered, c.Failed, c.Withheld, longest})
+	}
 	for i, r := range results {
 		if i > 0 {
-			t.AppendSeparator()
+			rows = append(rows, nil)
 		}
-		for _, row := range []struct {
-			loop    string
-			count   load.Count
-			longest string
-		}{{"closed", r.tally.Closed, ""}, {"open", r.tally.Open, ""}, {"both", r.tally.Total(), fmt.Sprintf("%.1f s", r.tally.Longest.Seconds())}} {
-			t.AppendRow(table.Row{names[r.mode], row.loop, row.count.Sent, row.count.Answered, row.count.Failed, row.count.Withheld, row.longest})
-		}
+		row(r, "closed", r.tally.Closed, "")
+		row(r, "open", r.tally.Open, "")
+		row(r, "both", r.tally.Total(), fmt.Sprintf("%.1f s", r.tally.Longest.Seconds()))
 	}
-	return right(t, 3, 7)
+	return playground.Table(table.Row{"preemption", "loop", "sent", "answered", "failed", "withheld", "longest"}, 2, rows...)
 }
 
 // instancesTable draws what became of the instances and of the shares.
 func instancesTable(results ...*result) string {
-	t := table.NewWriter()
-	t.SetStyle(table.StyleLight)
-	t.AppendHeader(table.Row{"preemption", "instances that had to go", "ended by themselves", "killed", "usage is fair after"})
+	var rows []table.Row
 	for _, r := range results {
-		t.AppendRow(table.Row{names[r.mode], r.left + r.cut, r.left, r.cut, fmt.Sprintf("%.1f s", r.reached.Seconds())})
+		rows = append(rows, table.Row{names[r.mode], r.left + r.cut, r.left, r.cut, fmt.Sprintf("%.1f s", r.reached.Seconds())})
 	}
-	return right(t, 2, 5)
+	return playground.Table(table.Row{"preemption", "instances that had to go", "ended by themselves", "killed", "usage is fair after"}, 1, rows...)
 }
 
-// right aligns some columns of a table at their right.
-func right(t table.Writer, from, to int) string {
-	var columns []table.ColumnConfig
-	for number := from; number <= to; number++ {
-		columns = append(columns, table.ColumnConfig{Number: number, Align: text.AlignRight, AlignHeader: text.AlignRight})
-	}
-	t.SetColumnConfigs(columns)
-	return t.Render()
-}
-
-// failures lists what went wrong, one line each.
-func (r *result) failures() (lines []string) {
-	for _, what := range slices.Sorted(maps.Keys(r.tally.Failures)) {
-		lines = append(lines, fmt.Sprintf("%s: %d x %s", names[r.mode], r.tally.Failures[what], what))
-	}
-	return lines
+// outcome is what is shown of the run beside the tables: usage share against fair share.
+func (r *result) outcome() playground.Outcome {
+	total := r.tally.Total()
+	return playground.Outcome{Name: names[r.mode], Picture: names[r.mode], Cut: r.tally.Cut, Chart: chart.Chart{
+		Title: fmt.Sprintf("%s preemption: %d of %d requests failed", names[r.mode], total.Failed, total.Sent),
+		Y:     "share of the cluster", Top: 1.2,
+		Series: []chart.Series{
+			playground.Series("instances that may stay", chart.Area, 0, r.moments, func(s state) float64 { return s.service.live }),
+			playground.Series("usage share of the service", chart.Steps, 3, r.moments, func(s state) float64 { return s.service.used() }),
+			playground.Series("usage share of the heavy operation", chart.Steps, 2, r.moments, func(s state) float64 { return s.heavy.used() }),
+			playground.Series("fair share of the service", chart.Dashed, 7, r.moments, func(s state) float64 { return s.service.fair }),
+		},
+		Marks: []chart.Mark{{At: r.arrived, Text: "heavy arrives"}, {At: r.departed, Text: "heavy goes"}},
+	}}
 }

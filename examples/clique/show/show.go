@@ -2,77 +2,79 @@ package show
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"weir/examples/clique/playground"
+	"weir/messages/apipb"
 )
 
-// ErrBroken is returned by Run when what the example shows did not happen.
-var ErrBroken = errors.New("what was promised does not hold")
+// pool is that of the service and of the heavy operation, which are equals in it.
+const pool = "clique"
 
-// stage is a cluster on which the service is run.
+// The modes of preemption, as the option preemption_mode has them.
+const (
+	normal   = "normal"
+	graceful = "graceful"
+)
+
+// perNode is how many instances of the service, and how many jobs of the heavy
+// operation, fit on a node.
+const perNode = 2
+
+// stage is a cluster on which the service is run, which either operation fills.
 type stage struct {
 	Config
-	*playground.Cluster
-	// jobs of either operation fill the cluster, cpu is what each of them takes.
-	jobs int
-	cpu  float64
+	*playground.Stage
 }
 
 // Run runs the service twice and prints what came out, the summary last. It returns
-// ErrBroken when not all of it is as promised. It leaves nothing behind but pictures.
-func Run(ctx context.Context, c Config) (err error) {
+// playground.ErrBroken when not all of it is as promised. It leaves nothing behind but pictures.
+func Run(ctx context.Context, c Config) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}
-	ordinary, gentle, err := runBoth(ctx, c)
+	ordinary, gentle := &result{mode: normal}, &result{mode: graceful}
+	err := playground.On(ctx, c.Config, perNode, func(up *playground.Stage) error {
+		s := &stage{Config: c, Stage: up}
+		err := s.furnish(ctx)
+		for _, r := range []*result{ordinary, gentle} {
+			if err == nil {
+				err = s.play(ctx, r)
+			}
+		}
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.Out, "\n%s\n%s\n", requestsTable(ordinary, gentle), instancesTable(ordinary, gentle))
-	for _, r := range []*result{ordinary, gentle} {
-		files, err := r.draw(c.Pictures)
-		if err != nil {
-			return err
-		}
-		for _, line := range r.failures() {
-			fmt.Fprintln(c.Out, line)
-		}
-		fmt.Fprintf(c.Out, "%s: usage share against fair share: %s\n", names[r.mode], strings.Join(files, " "))
-	}
-	faults := c.broken(ordinary, gentle)
-	for _, fault := range faults {
-		fmt.Fprintln(c.Out, "WRONG:", fault)
-	}
-	fmt.Fprintln(c.Out, summary(ordinary, gentle))
-	if len(faults) > 0 {
-		return ErrBroken
-	}
-	return nil
+	tables := [2]string{requestsTable(ordinary, gentle), instancesTable(ordinary, gentle)}
+	return c.Report(tables, []playground.Outcome{ordinary.outcome(), gentle.outcome()}, "usage share against fair share", c.broken(ordinary, gentle), summary(ordinary, gentle))
 }
 
-// runBoth runs the service in both modes on a cluster that lives as long.
-func runBoth(ctx context.Context, c Config) (ordinary, gentle *result, err error) {
-	fmt.Fprintf(c.Out, "starting 3 replicas and %d agents on this machine\n", c.Agents)
-	up, err := playground.Start(ctx, c.Weir, c.Agents)
-	if up != nil {
-		defer func() { err = errors.Join(err, up.Stop()) }()
-	}
+// furnish makes the pool.
+func (s *stage) furnish(ctx context.Context) error {
+	// Nodes hold two jobs each: let none wait for its second preemption.
+	tree, err := structpb.NewStruct(map[string]any{"preemptive_scheduling_backoff": "500ms"})
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	s := &stage{Config: c, Cluster: up}
-	if err := s.furnish(ctx); err != nil {
-		return nil, nil, err
+	if _, err := s.EditTree(ctx, &apipb.EditTreeRequest{Edits: []*apipb.TreeEdit{{Edit: &apipb.TreeEdit_TreeOptions{TreeOptions: tree}}}}); err != nil {
+		return err
 	}
-	if s.cpu, s.jobs, err = up.Places(ctx, perNode); err != nil {
-		return nil, nil, err
-	}
-	if ordinary, err = s.play(ctx, normal); err != nil {
-		return nil, nil, err
-	}
-	gentle, err = s.play(ctx, graceful)
-	return ordinary, gentle, err
+	return s.MakePool(ctx, pool, map[string]any{
+		"fair_share_starvation_timeout":          s.Starvation.String(),
+		"allocation_preemption_timeout":          s.ShortTimeout.String(),
+		"allocation_graceful_preemption_timeout": s.LongTimeout.String(),
+	})
+}
+
+// serviceSpec describes the service.
+func (s *stage) serviceSpec(mode string) map[string]any {
+	operation, task := s.Service("service, preempted "+mode, pool, s.Places, s.notice(mode))
+	operation["preemption_mode"] = mode
+	// Often enough that the time of an answer does not count.
+	task["readiness"] = map[string]any{"http": "/ready", "period": (100 * time.Millisecond).String()}
+	return operation
 }

@@ -2,15 +2,18 @@ package show
 
 import (
 	"bytes"
+	"errors"
 	"image/png"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"weir/examples/clique/load"
+	"weir/examples/clique/playground"
 	"weir/messages/actorpb"
 	"weir/messages/apipb"
 )
@@ -18,18 +21,18 @@ import (
 const s = time.Second
 
 // run is how an operation went that comes at 5 s into a cluster that another one fills.
-var run = []moment{
-	{at: 0, service: holding{fair: 1, live: 1}},
-	{at: 5 * s, service: holding{fair: 1, live: 1}, heavy: holding{fair: 0.5}},
-	{at: 6 * s, service: holding{fair: 0.5, live: 0.5, draining: 0.5}, heavy: holding{fair: 0.5}},
-	{at: 7 * s, service: holding{fair: 0.5, live: 0.5}, heavy: holding{fair: 0.5, live: 0.25}},
-	{at: 8 * s, service: holding{fair: 0.5, live: 0.5}, heavy: holding{fair: 0.5, live: 0.5}},
-	{at: 9 * s, service: holding{fair: 1, live: 1}},
+var run = []playground.Moment[state]{
+	{At: 0, Is: state{service: holding{fair: 1, live: 1}}},
+	{At: 5 * s, Is: state{service: holding{fair: 1, live: 1}, heavy: holding{fair: 0.5}}},
+	{At: 6 * s, Is: state{service: holding{fair: 0.5, live: 0.5, draining: 0.5}, heavy: holding{fair: 0.5}}},
+	{At: 7 * s, Is: state{service: holding{fair: 0.5, live: 0.5}, heavy: holding{fair: 0.5, live: 0.25}}},
+	{At: 8 * s, Is: state{service: holding{fair: 0.5, live: 0.5}, heavy: holding{fair: 0.5, live: 0.5}}},
+	{At: 9 * s, Is: state{service: holding{fair: 1, live: 1}}},
 }
 
 func TestReached(t *testing.T) {
 	for name, tc := range map[string]struct {
-		moments []moment
+		moments []playground.Moment[state]
 		from    time.Duration
 		want    time.Duration
 		wantOK  bool
@@ -48,16 +51,16 @@ func TestReached(t *testing.T) {
 }
 
 func TestTraceHoldsWhatDiscoverySays(t *testing.T) {
-	tr := newTrace(4)
+	began := time.Now()
+	run := &scene{stage: &stage{Stage: &playground.Stage{Places: 4}}}
 	seen := []*apipb.Instance{{State: actorpb.InstanceLive}, {State: actorpb.InstanceLive}, {State: actorpb.InstanceDraining}, {State: actorpb.InstanceGone}}
-	tr.hold(heavyOf, seen)
-	tr.hold(heavyOf, seen)
-	all := tr.all()
-	if last := all[len(all)-1]; len(all) != 3 || last.heavy != (holding{live: 0.5, draining: 0.25}) || last.service != (holding{}) || math.Abs(last.heavy.used()-0.75) > nearly {
+	run.hold(heavyOf)(seen)
+	run.hold(heavyOf)(seen)
+	all := run.trace.Since(began)
+	if last := all[len(all)-1].Is; len(all) != 3 || last.heavy != (holding{live: 0.5, draining: 0.25}) || last.service != (holding{}) || math.Abs(last.heavy.used()-0.75) > nearly {
 		t.Errorf("got %+v", all)
 	}
-	tr.restart()
-	if all = tr.all(); len(all) != 2 || all[0].at != 0 || all[0].heavy.live != 0.5 {
+	if all = run.trace.Since(time.Now()); len(all) != 2 || all[0].At != 0 || all[0].Is.heavy.live != 0.5 {
 		t.Errorf("after the beginning: %+v", all)
 	}
 }
@@ -66,7 +69,7 @@ func TestTraceHoldsWhatDiscoverySays(t *testing.T) {
 func good() (ordinary, gentle *result) {
 	return &result{mode: normal, reached: 3 * s, tally: load.Tally{
 			Closed: load.Count{Sent: 9000, Answered: 8995, Failed: 5}, Open: load.Count{Sent: 2000, Answered: 1999, Failed: 1, Withheld: 3},
-			Failures: map[string]int{"connection cut": 6},
+			Cut: slices.Repeat([]load.Cut{{What: "connection cut"}}, 6),
 		}},
 		&result{mode: graceful, reached: 4 * s, tally: load.Tally{Closed: load.Count{Sent: 9000, Answered: 9000}, Open: load.Count{Sent: 1500, Answered: 1500}}}
 }
@@ -104,14 +107,16 @@ func TestWhatIsShown(t *testing.T) {
 	if got := requestsTable(ordinary, gentle); !strings.Contains(got, "│ ordinary   │ both   │ 11000 │    10994 │      6 │        3 │") {
 		t.Errorf("got\n%s", got)
 	}
-	if got := strings.Join(ordinary.failures(), "\n"); got != "ordinary: 6 x connection cut" {
-		t.Errorf("failures are %q", got)
-	}
 	ordinary.moments, ordinary.arrived, ordinary.departed = run, 5*s, 9*s
-	files, err := ordinary.draw(filepath.Join(t.TempDir(), "pictures"))
-	if err != nil {
+	c, printed := DefaultConfig(), new(strings.Builder)
+	c.Out, c.Pictures = printed, filepath.Join(t.TempDir(), "pictures")
+	if err := c.Report([2]string{}, []playground.Outcome{ordinary.outcome()}, "shares", nil, "the end"); err != nil {
 		t.Fatal(err)
 	}
+	if got := printed.String(); !strings.Contains(got, "\nordinary: 6 x connection cut\nordinary: shares: ") || !strings.HasSuffix(got, "\nthe end\n") {
+		t.Errorf("printed %q", got)
+	}
+	files := []string{filepath.Join(c.Pictures, "ordinary.svg"), filepath.Join(c.Pictures, "ordinary.png")}
 	svg, err := os.ReadFile(files[0])
 	if err != nil || !strings.Contains(string(svg), "ordinary preemption: 6 of 11000 requests failed") {
 		t.Errorf("%s has no title: %v", files[0], err)
@@ -122,6 +127,9 @@ func TestWhatIsShown(t *testing.T) {
 	}
 	if _, err := png.Decode(bytes.NewReader(image)); err != nil {
 		t.Errorf("%s: %v", files[1], err)
+	}
+	if err := c.Report([2]string{}, nil, "shares", []string{"too slow"}, "the end"); !errors.Is(err, playground.ErrBroken) || !strings.Contains(printed.String(), "WRONG: too slow") {
+		t.Errorf("of a fault it says %v, and prints %q", err, printed)
 	}
 }
 
@@ -137,7 +145,7 @@ func TestNoticeOfEachMode(t *testing.T) {
 			c := DefaultConfig()
 			c.LongNotice = tc.long
 			for mode, want := range tc.wantNotice {
-				spec := (&stage{Config: c}).serviceSpec(mode)
+				spec := (&stage{Config: c, Stage: new(playground.Stage)}).serviceSpec(mode)
 				command := spec["tasks"].(map[string]any)["serve"].(map[string]any)["command"].([]any)
 				if got := command[len(command)-1]; got != want {
 					t.Errorf("%s: a notice of %v, want %s", mode, got, want)

@@ -6,56 +6,59 @@ import (
 	"slices"
 	"time"
 
+	"weir/examples/clique/load"
 	"weir/examples/clique/playground"
+	"weir/messages/actorpb"
 	"weir/messages/apipb"
+	"weir/scheduling/lifecycle"
 )
 
 // drain has a node emptied, waits until no instance is there, and gives it back.
 func (s *scene) drain(ctx context.Context, e happening) error {
 	node := e.name
-	s.say("%s is drained", node)
+	s.Say("%s is drained", node)
 	if err := s.DrainNode(ctx, node, "storm", s.Timeout); err != nil {
 		return err
 	}
-	if err := s.until(ctx, node+" is empty", func(seen []*apipb.Instance) bool { return none(seen, node, present) }); err != nil {
+	if err := s.Until(ctx, node+" is empty", func(seen []*apipb.Instance) bool { return none(seen, node, present) }); err != nil {
 		return err
 	}
 	if err := playground.Pause(ctx, e.hold); err != nil {
 		return err
 	}
-	s.say("%s may have jobs again", node)
+	s.Say("%s may have jobs again", node)
 	return s.UndrainNode(ctx, node)
 }
 
 // rival brings an operation that is owed most of the cluster, when the service has more than
 // its fair share then, and ends it when instances have been told to go for it.
 func (s *scene) rival(ctx context.Context, e happening) error {
-	if err := s.whole(ctx); err != nil {
+	if err := s.Whole(ctx, s.instances()); err != nil {
 		return err
 	}
 	where := "another pool"
 	if e.same {
 		where = "the same pool"
 	}
-	s.say("a rival comes in %s", where)
+	s.Say("a rival comes in %s", where)
 	operation, err := s.Begin(ctx, s.rivalSpec(e.same))
 	if err != nil {
 		return err
 	}
-	if err := s.until(ctx, "an instance leaves for the rival", func(seen []*apipb.Instance) bool { return slices.ContainsFunc(seen, preempted) }); err != nil {
+	if err := s.Until(ctx, "an instance leaves for the rival", func(seen []*apipb.Instance) bool { return slices.ContainsFunc(seen, preempted) }); err != nil {
 		return err
 	}
 	if err := playground.Pause(ctx, e.hold); err != nil {
 		return err
 	}
-	s.say("the rival goes")
+	s.Say("the rival goes")
 	return s.AbortOperation(ctx, operation, "it has been seen", 0)
 }
 
 // upgrade replaces the agent of a node by another process.
 func (s *scene) upgrade(ctx context.Context, e happening) error {
 	node := e.name
-	s.say("the agent of %s is upgraded", node)
+	s.Say("the agent of %s is upgraded", node)
 	if err := s.StopAgent(ctx, node); err != nil {
 		return err
 	}
@@ -68,11 +71,11 @@ func (s *scene) upgrade(ctx context.Context, e happening) error {
 // die kills a node, waits until who sends requests knows, and starts it again.
 func (s *scene) die(ctx context.Context, e happening) error {
 	node := e.name
-	s.say("%s dies", node)
+	s.Say("%s dies", node)
 	d := doom{node: node}
 	told := make(chan error, 1)
 	go func() {
-		err := s.until(ctx, "none of its instances counts as ready", func(seen []*apipb.Instance) bool { return none(seen, node, ready) })
+		err := s.Until(ctx, "none of its instances counts as ready", func(seen []*apipb.Instance) bool { return none(seen, node, load.Ready) })
 		d.known = time.Now()
 		told <- err
 	}()
@@ -86,20 +89,32 @@ func (s *scene) die(ctx context.Context, e happening) error {
 	}
 	d.to = time.Now()
 	s.result.doom = d
-	s.say("%s starts again", node)
+	s.Say("%s starts again", node)
 	return s.StartAgent(ctx, node)
 }
 
 // busy returns a node with ready instances: the one of an event, or the next.
 func (s *scene) busy(ctx context.Context, e event) (name string, err error) {
-	err = s.until(ctx, "a node has ready instances", func(seen []*apipb.Instance) bool {
-		for i := range s.nodes {
-			name = s.nodes[(e.node+i)%len(s.nodes)]
-			if !none(seen, name, ready) {
+	err = s.Until(ctx, "a node has ready instances", func(seen []*apipb.Instance) bool {
+		for i := range s.Nodes {
+			name = s.Nodes[(e.node+i)%len(s.Nodes)]
+			if !none(seen, name, load.Ready) {
 				return true
 			}
 		}
 		return false
 	})
 	return name, err
+}
+
+// none returns whether none of the instances that are seen is on a node, of those that count.
+func none(seen []*apipb.Instance, node string, counts func(*apipb.Instance) bool) bool {
+	return !slices.ContainsFunc(seen, func(i *apipb.Instance) bool { return i.GetNode() == node && counts(i) })
+}
+
+func present(i *apipb.Instance) bool { return i.GetState() != actorpb.InstanceGone }
+
+// preempted returns whether an instance leaves for another operation.
+func preempted(i *apipb.Instance) bool {
+	return i.GetState() == actorpb.InstanceDraining && i.GetReason() == lifecycle.AbortPreemption.String()
 }

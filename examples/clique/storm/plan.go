@@ -42,6 +42,8 @@ type lane struct {
 	first    kind
 	deathDue time.Duration
 	died     bool
+	// happened are the events so far.
+	happened []happening
 }
 
 // lanes returns those of a storm.

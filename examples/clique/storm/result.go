@@ -3,12 +3,10 @@ package storm
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
 
 	"weir/examples/clique/load"
 	"weir/examples/clique/playground"
@@ -43,7 +41,7 @@ type result struct {
 	// began and ended are the times of the load.
 	began, ended time.Time
 	tally        load.Tally
-	moments      []moment
+	moments      []playground.Moment[state]
 	events       []happening
 	doom         doom
 	// left of the instances that were told to go have ended by themselves, cut were killed, at
@@ -67,54 +65,53 @@ func (r *result) count(jobs []*apipb.Job) {
 	}
 }
 
-// happened counts the events of a kind.
-func (r *result) happened(of kind) (count int) {
-	for _, e := range r.events {
-		if e.kind == of {
-			count++
-		}
-	}
-	return count
-}
-
 // least is the least number of ready instances.
 func (r *result) least() int {
-	return slices.MinFunc(r.moments, func(a, b moment) int { return cmp.Compare(a.ready, b.ready) }).ready
+	return slices.MinFunc(r.moments, func(a, b playground.Moment[state]) int { return cmp.Compare(a.Is.ready, b.Is.ready) }).Is.ready
 }
 
-// doomed counts the requests that the death of the node failed: that ran there, and that came
-// before word of it did.
-func (r *result) doomed() (ran, early int) {
+// judge counts the requests that the death of the node failed: that ran there, and that came
+// before word of it did. It returns those that failed for another cause.
+func (r *result) judge() (ran, early int, others []load.Cut) {
 	for _, cut := range r.tally.Cut {
 		switch {
 		case !r.doom.took(cut):
+			others = append(others, cut)
 		case cut.Began.Before(r.doom.from):
 			ran++
 		default:
 			early++
 		}
 	}
-	return ran, early
+	return ran, early, others
 }
 
-// failed counts the requests that failed for another cause.
-func (r *result) failed() int {
-	ran, early := r.doomed()
-	return r.tally.Total().Failed - ran - early
+// failed says which run it was, how many requests failed and how many there were, and how many
+// failed on the node that died, in that order.
+func (r *result) failed(format string) string {
+	ran, early, others := r.judge()
+	return fmt.Sprintf(format, names[r.spared], len(others), r.tally.Total().Sent, ran+early)
+}
+
+// happened counts the events, by kind.
+func (r *result) happened() (count [kinds]int) {
+	for _, e := range r.events {
+		count[e.kind]++
+	}
+	return count
 }
 
 // broken returns what was promised of a service that is spared and does not hold.
 func (c Config) broken(r *result) []string {
 	var faults []string
-	if n := r.failed(); n > 0 {
-		faults = append(faults, fmt.Sprintf("%d requests have failed that were not on the node that died", n))
+	if _, _, others := r.judge(); len(others) > 0 {
+		faults = append(faults, fmt.Sprintf("%d requests have failed that were not on the node that died", len(others)))
 	}
-	total := r.tally.Total()
-	if total.Sent < c.Requests || total.Answered+total.Failed != total.Sent {
-		faults = append(faults, fmt.Sprintf("of %d requests, at least %d of which were to be sent, %d were answered and %d failed", total.Sent, c.Requests, total.Answered, total.Failed))
+	if missing := r.tally.Missing(c.Requests); missing != "" {
+		faults = append(faults, missing)
 	}
-	for k := range kinds {
-		if r.happened(k) == 0 {
+	for k, count := range r.happened() {
+		if count == 0 {
 			faults = append(faults, "no event was of the kind "+words[k])
 		}
 	}
@@ -127,57 +124,27 @@ func (c Config) broken(r *result) []string {
 
 // summary is the last line.
 func summary(spared, plain *result) string {
-	line := func(r *result) string {
-		ran, early := r.doomed()
-		return fmt.Sprintf("%s failed %d of %d requests, and %d on the dead node", names[r.spared], r.failed(), r.tally.Total().Sent, ran+early)
-	}
-	return line(spared) + "; " + line(plain)
-}
-
-// drawTable draws a table, a row for each result.
-func drawTable(header table.Row, results []*result, row func(*result) table.Row) string {
-	t := table.NewWriter()
-	t.SetStyle(table.StyleLight)
-	t.AppendHeader(append(table.Row{"service"}, header...))
-	var columns []table.ColumnConfig
-	for i := range header {
-		columns = append(columns, table.ColumnConfig{Number: i + 2, Align: text.AlignRight, AlignHeader: text.AlignRight})
-	}
-	t.SetColumnConfigs(columns)
-	for _, r := range results {
-		t.AppendRow(append(table.Row{names[r.spared]}, row(r)...))
-	}
-	return t.Render()
+	const line = "%s failed %d of %d requests, and %d on the dead node"
+	return spared.failed(line) + "; " + plain.failed(line)
 }
 
 // eventsTable draws what happened, and what became of the instances.
 func eventsTable(results ...*result) string {
-	header := table.Row{"drains", "preemptions", "upgrades", "deaths", "instances that left", "ended otherwise", "lost", "least ready"}
-	return drawTable(header, results, func(r *result) table.Row {
-		return table.Row{r.happened(drain), r.happened(rival), r.happened(upgrade), r.happened(death), r.left, r.cut, r.lost, r.least()}
-	})
+	var rows []table.Row
+	for _, r := range results {
+		n := r.happened()
+		rows = append(rows, table.Row{names[r.spared], n[drain], n[rival], n[upgrade], n[death], r.left, r.cut, r.lost, r.least()})
+	}
+	return playground.Table(table.Row{"service", "drains", "preemptions", "upgrades", "deaths", "instances that left", "ended otherwise", "lost", "least ready"}, 1, rows...)
 }
 
 // requestsTable draws what became of the requests.
 func requestsTable(results ...*result) string {
-	header := table.Row{"requests", "answered", "failed", "ran on the dead node", "sent before word came", "word took"}
-	return drawTable(header, results, func(r *result) table.Row {
-		ran, early := r.doomed()
+	var rows []table.Row
+	for _, r := range results {
+		ran, early, others := r.judge()
 		total := r.tally.Total()
-		return table.Row{total.Sent, total.Answered, r.failed(), ran, early, r.doom.known.Sub(r.doom.from).Round(time.Millisecond)}
-	})
-}
-
-// failures lists what went wrong but for the node that died, one line each.
-func (r *result) failures() (lines []string) {
-	found := map[string]int{}
-	for _, cut := range r.tally.Cut {
-		if !r.doom.took(cut) {
-			found[cut.What]++
-		}
+		rows = append(rows, table.Row{names[r.spared], total.Sent, total.Answered, len(others), ran, early, r.doom.known.Sub(r.doom.from).Round(time.Millisecond)})
 	}
-	for _, what := range slices.Sorted(maps.Keys(found)) {
-		lines = append(lines, fmt.Sprintf("%s: %d x %s", names[r.spared], found[what], what))
-	}
-	return lines
+	return playground.Table(table.Row{"service", "requests", "answered", "failed", "ran on the dead node", "sent before word came", "word took"}, 1, rows...)
 }

@@ -2,78 +2,83 @@ package storm
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"slices"
-	"strings"
 
 	"weir/examples/clique/playground"
 )
 
-// ErrBroken is returned by Run when a service that is spared has lost requests.
-var ErrBroken = errors.New("what was promised does not hold")
+// pool is that of the service, others that of rivals from elsewhere.
+const pool, others = "clique", "others"
+
+const (
+	// perNode is how many jobs of either kind fit on a node.
+	perNode = 4
+	// rivalWeight of a rival, or of its pool, leaves the service a quarter of the cluster.
+	rivalWeight = 3
+)
+
+// stage is a cluster on which the service is run.
+type stage struct {
+	Config
+	*playground.Stage
+}
 
 // Run runs the service through two storms and prints what came out, the summary last. It
-// returns ErrBroken when the first one has lost requests that were not on the node that died.
-// It leaves nothing behind but pictures.
-func Run(ctx context.Context, c Config) (err error) {
+// returns playground.ErrBroken when the first one has lost requests that were not on the node
+// that died. It leaves nothing behind but pictures.
+func Run(ctx context.Context, c Config) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}
-	spared, plain, instances, err := runBoth(ctx, c)
+	spared, plain, instances := &result{spared: true}, new(result), 0
+	err := playground.On(ctx, c.Config, perNode, func(up *playground.Stage) error {
+		s := &stage{Config: c, Stage: up}
+		instances = s.instances()
+		err := s.furnish(ctx)
+		for _, r := range []*result{spared, plain} {
+			if err == nil {
+				err = s.play(ctx, r)
+			}
+		}
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.Out, "\n%s\n%s\n", eventsTable(spared, plain), requestsTable(spared, plain))
-	for _, r := range []*result{spared, plain} {
-		drawn, err := r.draw(c.Pictures, instances)
-		if err != nil {
+	tables := [2]string{eventsTable(spared, plain), requestsTable(spared, plain)}
+	return c.Report(tables, []playground.Outcome{spared.outcome(instances), plain.outcome(instances)}, "instances over time", c.broken(spared), summary(spared, plain))
+}
+
+// furnish makes the pools.
+func (s *stage) furnish(ctx context.Context) error {
+	for name, weight := range map[string]float64{pool: 1, others: rivalWeight} {
+		if err := s.MakePool(ctx, name, map[string]any{"weight": weight, "allocation_graceful_preemption_timeout": s.Timeout.String()}); err != nil {
 			return err
 		}
-		for _, line := range r.failures() {
-			fmt.Fprintln(c.Out, line)
-		}
-		fmt.Fprintf(c.Out, "%s: instances over time: %s\n", names[r.spared], strings.Join(drawn, " "))
-	}
-	faults := c.broken(spared)
-	for _, fault := range faults {
-		fmt.Fprintln(c.Out, "WRONG:", fault)
-	}
-	fmt.Fprintln(c.Out, summary(spared, plain))
-	if len(faults) > 0 {
-		return ErrBroken
 	}
 	return nil
 }
 
-// runBoth runs the service with what spares it and without, on a cluster that lives as long.
-func runBoth(ctx context.Context, c Config) (spared, plain *result, instances int, err error) {
-	fmt.Fprintf(c.Out, "starting 3 replicas and %d agents on this machine; the seed is %d\n", c.Agents, c.Seed)
-	up, err := playground.Start(ctx, c.Weir, c.Agents)
-	if up != nil {
-		defer func() { err = errors.Join(err, up.Stop()) }()
+// instances is how many the service has: half of what the cluster holds, so that there is room
+// for successors while one node is drained and another is dead.
+func (s *stage) instances() int { return s.Places / 2 }
+
+// serviceSpec describes the service, with what spares it or without.
+func (s *stage) serviceSpec(spared bool) map[string]any {
+	operation, task := s.Service("service, "+names[spared], pool, s.instances(), s.Notice)
+	operation["preemption_mode"] = "graceful"
+	task["max_surge"], task["spread"] = 0, spared
+	if spared {
+		task["readiness"] = map[string]any{"http": "/ready"}
+		task["max_surge"], task["min_available"] = 1, s.instances()/perNode+1
 	}
-	if err != nil {
-		return nil, nil, 0, err
+	return operation
+}
+
+// rivalSpec describes an operation that would fill the cluster by itself.
+func (s *stage) rivalSpec(same bool) map[string]any {
+	operation := s.Filler("rival", others)
+	if same {
+		operation["pool"], operation["weight"] = pool, rivalWeight
 	}
-	s := &stage{Config: c, Cluster: up}
-	if err := s.furnish(ctx); err != nil {
-		return nil, nil, 0, err
-	}
-	if s.cpu, s.places, err = up.Places(ctx, perNode); err != nil {
-		return nil, nil, 0, err
-	}
-	nodes, err := up.ListNodes(ctx, "")
-	if err != nil {
-		return nil, nil, 0, err
-	}
-	for _, node := range nodes {
-		s.nodes = append(s.nodes, node.GetId())
-	}
-	slices.Sort(s.nodes)
-	if spared, err = s.play(ctx, true); err != nil {
-		return nil, nil, 0, err
-	}
-	plain, err = s.play(ctx, false)
-	return spared, plain, s.instances(), err
+	return operation
 }

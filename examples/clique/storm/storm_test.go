@@ -2,9 +2,6 @@ package storm
 
 import (
 	"bytes"
-	"context"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/examples/clique/load"
+	"weir/examples/clique/playground"
 	"weir/messages/actorpb"
 	"weir/messages/apipb"
 )
@@ -54,31 +52,19 @@ func TestPlan(t *testing.T) {
 }
 
 func TestTrace(t *testing.T) {
-	tr := newTrace()
+	run := new(scene)
 	seen := []*apipb.Instance{
-		{Node: "n1", State: actorpb.InstanceLive, Ready: true}, {Node: "n2", State: actorpb.InstanceLive},
+		{Node: "n1", State: actorpb.InstanceLive, Ready: true, Ports: []int32{1}}, {Node: "n2", State: actorpb.InstanceLive},
 		{Node: "n2", State: actorpb.InstanceDraining, Reason: "preemption"}, {Node: "n3", State: actorpb.InstanceGone},
 	}
-	tr.see(seen)
-	if none(seen, "n1", ready) || !none(seen, "n2", ready) || none(seen, "n2", present) || !none(seen, "n3", present) || readyOf(seen) != 1 || preempted(seen[1]) || !preempted(seen[2]) {
+	run.see(seen)
+	if none(seen, "n1", load.Ready) || !none(seen, "n2", load.Ready) || none(seen, "n2", present) || !none(seen, "n3", present) || load.CountIf(seen, load.Ready) != 1 || preempted(seen[1]) || !preempted(seen[2]) {
 		t.Errorf("seen wrongly: %v", seen)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	waited := make(chan error)
-	go func() { waited <- tr.until(ctx, func(seen []*apipb.Instance) bool { return len(seen) == 1 }) }()
-	tr.see(seen[:1])
-	if err := <-waited; err != nil {
-		t.Error(err)
-	}
-	cancel()
-	if err := tr.until(ctx, func([]*apipb.Instance) bool { return false }); err == nil {
-		t.Error("a wait does not end")
-	}
-	from := time.Now()
-	tr.happened(happening{event: event{kind: drain}})
-	moments, events := tr.all(from)
-	if len(moments) != 2 || moments[0].ready != 1 || moments[0].present != 1 || !moments[0].at.Equal(from) || moments[1].at.Before(from) || len(events) != 1 {
-		t.Errorf("got %+v, %+v", moments, events)
+	run.see(seen[:1])
+	moments := run.trace.Since(time.Now())
+	if len(moments) != 2 || moments[0].Is != (state{1, 1}) || moments[0].At != 0 || moments[1].At < 0 || moments[1].Is != moments[0].Is {
+		t.Errorf("got %+v", moments)
 	}
 }
 
@@ -92,11 +78,11 @@ func at(seconds int) time.Time { return noon.Add(time.Duration(seconds) * time.S
 func good() *result {
 	r := &result{
 		spared: true, began: noon, ended: at(200), doom: doom{node: "n2", from: at(100), known: at(102), to: at(140)},
-		moments: []moment{{noon, 8, 8}, {at(100), 6, 8}, {at(140), 8, 9}},
+		moments: []playground.Moment[state]{{Is: state{8, 8}}, {At: 100 * time.Second, Is: state{6, 8}}, {At: 140 * time.Second, Is: state{8, 9}}},
 		tally:   load.Tally{Closed: load.Count{Sent: 20_000, Answered: 19_997, Failed: 3}, Open: load.Count{Sent: 5000, Answered: 4998, Failed: 2}},
 	}
 	for k := range kinds {
-		r.events = append(r.events, happening{event: event{kind: k}, from: at(10), to: at(20)})
+		r.events = append(r.events, happening{event: event{kind: k}, from: 10 * time.Second, to: 20 * time.Second})
 	}
 	for _, began := range []int{98, 99, 100, 101, 101} {
 		r.tally.Cut = append(r.tally.Cut, load.Cut{Began: at(began).Add(time.Millisecond), Ended: at(101).Add(2 * time.Millisecond), Node: "n2", What: "connection refused"})
@@ -155,20 +141,17 @@ func TestWhatIsShown(t *testing.T) {
 	if got := eventsTable(spared); !strings.Contains(got, "│ handed over │      1 │           1 │        1 │      1 │                   2 │               1 │    1 │           6 │") {
 		t.Errorf("got\n%s", got)
 	}
-	if got := strings.Join(plain.failures(), "\n"); got != "not handed over: 2 x connection refused" {
-		t.Errorf("failures are %q", got)
+	outcome := plain.outcome(8)
+	if len(outcome.Cut) != 2 || outcome.Cut[0].What != "connection refused" {
+		t.Errorf("failed %+v", outcome.Cut)
 	}
-	drawn, err := spared.draw(filepath.Join(t.TempDir(), "pictures"), 8)
-	if err != nil {
-		t.Fatal(err)
-	}
-	svg, err := os.ReadFile(drawn[0])
-	if err != nil {
+	var svg bytes.Buffer
+	if err := spared.outcome(8).Chart.SVG(&svg); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"handed over: 0 of 25000 requests failed, and 5 on the dead node", "a node is drained", "an agent is upgraded", "a node is dead", "requests fail"} {
-		if !strings.Contains(string(svg), want) {
-			t.Errorf("%s does not say %q", drawn[0], want)
+		if !strings.Contains(svg.String(), want) {
+			t.Errorf("the picture does not say %q", want)
 		}
 	}
 }
@@ -177,7 +160,7 @@ func TestWhatIsShown(t *testing.T) {
 func TestSpecs(t *testing.T) {
 	c := DefaultConfig()
 	c.Self = "clique"
-	s := &stage{Config: c, places: 16, cpu: 1}
+	s := &stage{Config: c, Stage: &playground.Stage{Places: 16, CPU: 1}}
 	task := func(spared bool) map[string]any {
 		return s.serviceSpec(spared)["tasks"].(map[string]any)["serve"].(map[string]any)
 	}
