@@ -48,7 +48,7 @@ func startChild(spec *proxyproto.Spec, folder string, inside enclosure, standard
 				return
 			}
 		}
-		started, err = startCommand(spec, inside.start, standard)
+		started, err = startCommand(spec, inside.Start, standard)
 	}()
 	<-done
 	return started, err

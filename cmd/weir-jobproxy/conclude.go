@@ -1,6 +1,7 @@
 package main
 
 import (
+	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -32,7 +33,7 @@ func (s *supervisor) measureEnd(patience time.Duration) {
 	}
 	s.disk.end()
 	s.finishMeasuring()
-	if err := s.inside.remove(patience); err != nil {
+	if err := s.inside.Remove(patience); err != nil {
 		complain(err)
 	}
 }
@@ -68,11 +69,7 @@ func (s *supervisor) conclude(status unix.WaitStatus) {
 	// An agent that listens has the result in its journal before anybody else hears of
 	// it; for one that comes later, it has to be on disk here.
 	s.ending.start("write its result into " + s.folder)
-	if s.agent.listens() {
-		s.conclusion.save(writeWhole)
-	} else {
-		s.conclusion.save(writeDurably)
-	}
+	s.conclusion.save(!s.agent.listens())
 }
 
 // tell tells the result, once.
@@ -101,9 +98,9 @@ func newConclusion(folder string) conclusion {
 }
 
 // save has the result written in the background.
-func (o *conclusion) save(write func(folder, name string, value any) error) {
-	folder, result, saved := o.folder, o.result, o.saved
-	go func() { saved <- write(folder, proxyproto.ResultFile, result) }()
+func (o *conclusion) save(durably bool) {
+	path, result, saved := filepath.Join(o.folder, proxyproto.ResultFile), o.result, o.saved
+	go func() { saved <- writeJSON(path, result, durably) }()
 }
 
 // retry has a result that the disk did not take written again: the job may have filled it.

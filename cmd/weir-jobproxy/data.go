@@ -9,7 +9,7 @@ import (
 	"weir/scheduling/statistics"
 )
 
-// dataStreams feed a job, and keep what it writes and leaves.
+// dataStreams feed a job whose spec has a feed, and keep what it writes and leaves.
 type dataStreams struct {
 	spec *proxyproto.Spec
 	// folder is the job's, of which nothing is left when the job is released.

@@ -8,55 +8,42 @@ import (
 	"path/filepath"
 )
 
-// writeWhole writes value as JSON so that nobody sees a part of it. After a
-// power failure it may be lost.
-func writeWhole(folder, name string, value any) error {
+// writeJSON writes value so that nobody sees a part of it. If it is written durably, the file is
+// there whole, or not at all, after a power failure; else it may be lost.
+func writeJSON(path string, value any, durably bool) error {
 	data, err := json.Marshal(value)
+	if err == nil {
+		err = writeFile(path+".new", data, durably)
+	}
+	if err == nil {
+		err = os.Rename(path+".new", path)
+	}
+	if err == nil && durably {
+		err = syncFolder(filepath.Dir(path))
+	}
 	if err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	path := filepath.Join(folder, name)
-	if err := os.WriteFile(path+".new", data, 0o600); err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
+		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
 	}
 	return nil
 }
 
-// writeDurably writes value as JSON so that after a power failure the file is
-// there whole, or not at all.
-func writeDurably(folder, name string, value any) error {
-	data, err := json.Marshal(value)
-	if err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	path := filepath.Join(folder, name)
-	if err := writeSynced(path+".new", data); err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	parent, err := os.Open(folder)
-	if err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	if err := errors.Join(parent.Sync(), parent.Close()); err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	return nil
-}
-
-func writeSynced(path string, data []byte) error {
+func writeFile(path string, data []byte, durably bool) error {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
 	_, err = file.Write(data)
-	if err == nil {
+	if err == nil && durably {
 		err = file.Sync()
 	}
 	return errors.Join(err, file.Close())
+}
+
+// syncFolder makes the names in a folder outlast a power failure.
+func syncFolder(path string) error {
+	folder, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
 }

@@ -23,22 +23,22 @@ const biggest = 5
 type enclosure interface {
 	// create makes it, before the command starts.
 	create() error
-	// start calls start with attributes that put the process inside.
-	start(attributes *syscall.SysProcAttr, start func() error) error
-	// join does it for a process beside others that are inside.
-	join(attributes *syscall.SysProcAttr, start func() error) error
-	usage() (cgroup.Usage, error)
+	// Start calls start with attributes that put the process inside.
+	Start(attributes *syscall.SysProcAttr, start func() error) error
+	// Join does it for a process beside others that are inside.
+	Join(attributes *syscall.SysProcAttr, start func() error) error
+	Usage() (cgroup.Usage, error)
 	processes() ([]proctree.Process, error)
-	// memoryEvents says whether the kernel has killed for lack of memory.
-	memoryEvents() (cgroup.MemoryEvents, error)
-	// refusedForks counts the processes that the limit has kept from being.
-	refusedForks() (int64, error)
-	// watchMemory calls notify when the limit is met, if the kernel can tell.
-	watchMemory(notify func()) (stop func(), err error)
-	// kill ends all processes and returns when none is left.
-	kill(patience time.Duration) error
-	// remove removes what create has made, of which no process is left.
-	remove(patience time.Duration) error
+	// MemoryEvents says whether the kernel has killed for lack of memory.
+	MemoryEvents() (cgroup.MemoryEvents, error)
+	// RefusedForks counts the processes that the limit has kept from being.
+	RefusedForks() (int64, error)
+	// WatchMemory calls notify when the limit is met, if the kernel can tell.
+	WatchMemory(notify func()) (stop func(), err error)
+	// Kill ends all processes and returns when none is left.
+	Kill(patience time.Duration) error
+	// Remove removes what create has made, of which no process is left.
+	Remove(patience time.Duration) error
 }
 
 // newEnclosure returns control groups where the spec places some. volumes count as memory
@@ -47,7 +47,7 @@ func newEnclosure(spec *proxyproto.Spec, volumes *volumes) enclosure {
 	if spec.Cgroups.None() {
 		return &tree{volumes: volumes}
 	}
-	return &group{group: cgroup.Open(spec.Cgroups), limits: limitsOf(spec)}
+	return &group{Group: cgroup.Open(spec.Cgroups), limits: limitsOf(spec)}
 }
 
 // usualWeight is what one core weighs: who may use two gets twice as much of a full
@@ -78,26 +78,16 @@ func pidsLimit(spec *proxyproto.Spec) int {
 
 // group is an enclosure of control groups.
 type group struct {
-	group  *cgroup.Group
+	*cgroup.Group
 	limits cgroup.Limits
 }
 
-func (g *group) create() error { return g.group.Create(g.limits) }
-
-func (g *group) start(attributes *syscall.SysProcAttr, start func() error) error {
-	return g.group.Start(attributes, start)
-}
-
-func (g *group) join(attributes *syscall.SysProcAttr, start func() error) error {
-	return g.group.Join(attributes, start)
-}
-
-func (g *group) usage() (cgroup.Usage, error) { return g.group.Usage() }
+func (g *group) create() error { return g.Create(g.limits) }
 
 // processes reads who is inside, and asks again: a pid that is in both lists
 // was not another's when it was read.
 func (g *group) processes() ([]proctree.Process, error) {
-	before, err := g.group.Processes()
+	before, err := g.Processes()
 	if err != nil {
 		return nil, err
 	}
@@ -107,22 +97,12 @@ func (g *group) processes() ([]proctree.Process, error) {
 			list = append(list, process)
 		}
 	}
-	after, err := g.group.Processes()
+	after, err := g.Processes()
 	if err != nil {
 		return nil, err
 	}
 	return slices.DeleteFunc(list, func(p proctree.Process) bool { return !slices.Contains(after, p.Pid) }), nil
 }
-
-func (g *group) memoryEvents() (cgroup.MemoryEvents, error) { return g.group.MemoryEvents() }
-
-func (g *group) refusedForks() (int64, error) { return g.group.RefusedForks() }
-
-func (g *group) watchMemory(notify func()) (func(), error) { return g.group.WatchMemory(notify) }
-
-func (g *group) kill(patience time.Duration) error { return g.group.Kill(patience) }
-
-func (g *group) remove(patience time.Duration) error { return g.group.Remove(patience) }
 
 // tree is an enclosure of whatever descends from the proxy, which is the foster
 // parent of orphans. The limits of memory and of processes are enforced by measuring, that
@@ -131,15 +111,15 @@ type tree struct{ volumes *volumes }
 
 func (t *tree) create() error { return nil }
 
-func (t *tree) start(_ *syscall.SysProcAttr, start func() error) error { return start() }
+func (t *tree) Start(_ *syscall.SysProcAttr, start func() error) error { return start() }
 
-func (t *tree) join(_ *syscall.SysProcAttr, start func() error) error { return start() }
+func (t *tree) Join(_ *syscall.SysProcAttr, start func() error) error { return start() }
 
 func (t *tree) processes() ([]proctree.Process, error) { return proctree.Tree(os.Getpid(), "") }
 
-// usage adds up who lives and who was waited for. A process that goes between
+// Usage adds up who lives and who was waited for. A process that goes between
 // the two readings is missing from one sample.
-func (t *tree) usage() (cgroup.Usage, error) {
+func (t *tree) Usage() (cgroup.Usage, error) {
 	var waited unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_CHILDREN, &waited); err != nil {
 		return cgroup.Usage{}, fmt.Errorf("measure children: %w", err)
@@ -168,15 +148,15 @@ func (t *tree) usage() (cgroup.Usage, error) {
 	return usage, nil
 }
 
-func (t *tree) memoryEvents() (cgroup.MemoryEvents, error) { return cgroup.MemoryEvents{}, nil }
+func (t *tree) MemoryEvents() (cgroup.MemoryEvents, error) { return cgroup.MemoryEvents{}, nil }
 
-func (t *tree) refusedForks() (int64, error) { return 0, nil }
+func (t *tree) RefusedForks() (int64, error) { return 0, nil }
 
-func (t *tree) watchMemory(func()) (func(), error) { return func() {}, nil }
+func (t *tree) WatchMemory(func()) (func(), error) { return func() {}, nil }
 
-func (t *tree) kill(patience time.Duration) error { return proctree.Kill(t.processes, patience) }
+func (t *tree) Kill(patience time.Duration) error { return proctree.Kill(t.processes, patience) }
 
-func (t *tree) remove(time.Duration) error { return nil }
+func (t *tree) Remove(time.Duration) error { return nil }
 
 // signalAll sends a signal to every process of the job.
 func signalAll(inside enclosure, number unix.Signal) error {

@@ -28,7 +28,7 @@ func (s *supervisor) endTree() {
 	alone := s.root != nil && s.spec.Cgroups.None()
 	go func() {
 		for !alone || !s.childless() {
-			err := s.inside.kill(killPatience)
+			err := s.inside.Kill(killPatience)
 			if err == nil {
 				break
 			}
@@ -66,7 +66,7 @@ func (s *supervisor) awaitReaped() {
 		case <-s.reaped:
 			return
 		case <-time.After(escapePeriod):
-			if err := (&tree{volumes: s.volumes}).kill(killPatience); err != nil {
+			if err := (&tree{volumes: s.volumes}).Kill(killPatience); err != nil {
 				complain(err)
 			}
 		}

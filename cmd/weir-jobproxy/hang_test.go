@@ -214,7 +214,7 @@ func TestLogThatHangs(t *testing.T) {
 
 // stuckStreams keep something until they are let go, whoever wants them to stop.
 type stuckStreams struct {
-	plainStreams
+	streams
 	letGo chan struct{}
 }
 
@@ -239,7 +239,7 @@ func TestHangIsGivenUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			spec := &proxyproto.Spec{JobID: "job", Shell: "true", Workspace: t.TempDir(), EndTimeoutMillis: 80}
 			s := newSupervisor(t.TempDir(), spec, proxyproto.Identity{Pid: os.Getpid()}, nil, nil)
-			stuck := stuckStreams{letGo: make(chan struct{})}
+			stuck := stuckStreams{streams: &dataStreams{spec: spec}, letGo: make(chan struct{})}
 			s.streams, s.gone = stuck, nil
 			s.root = &ending{status: test.status, time: time.Now()}
 			s.verdict.decide(verdict{outcome: proxyproto.OutcomeExited})
@@ -271,7 +271,7 @@ func TestHangIsGivenUp(t *testing.T) {
 func TestHangOfAJobThatNeverBegan(t *testing.T) {
 	spec := &proxyproto.Spec{JobID: "job", Shell: "true", Workspace: t.TempDir(), EndTimeoutMillis: 80}
 	s := newSupervisor(t.TempDir(), spec, proxyproto.Identity{Pid: os.Getpid()}, nil, nil)
-	stuck := stuckStreams{letGo: make(chan struct{})}
+	stuck := stuckStreams{streams: &dataStreams{spec: spec}, letGo: make(chan struct{})}
 	s.streams = stuck
 	s.startFailed(errors.New("no such program"))
 	for deadline := time.After(patience); s.conclusion.result == nil; {
@@ -297,7 +297,7 @@ type stuckProcesses struct {
 }
 
 func (s *stuckProcesses) processes() ([]proctree.Process, error) { return nil, nil }
-func (s *stuckProcesses) kill(time.Duration) error               { <-s.letGo; return nil }
+func (s *stuckProcesses) Kill(time.Duration) error               { <-s.letGo; return nil }
 
 // TestProcessesGoAfterTheyWereGivenUp, which nobody waits for any more: the proxy lives on, as
 // the agent may still have to hear of the result.

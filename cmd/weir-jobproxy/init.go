@@ -6,12 +6,9 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"runtime"
 
 	"golang.org/x/sys/unix"
-
-	"weir/actors/agent/runner/proxyproto"
 )
 
 const (
@@ -64,22 +61,18 @@ func runInit(folder string) error {
 
 // startInside makes what the job sees and starts its command.
 func startInside(folder string) (pid, handle int, err error) {
-	data, err := os.ReadFile(filepath.Join(folder, proxyproto.SpecFile))
-	if err != nil {
-		return 0, -1, err
-	}
-	spec, err := proxyproto.ParseSpec(data)
+	spec, err := readSpec(folder)
 	if err != nil {
 		return 0, -1, err
 	}
 	root := rootfs{spec: spec, folder: folder}
-	if err := root.build(); err != nil {
+	if err = root.build(); err == nil {
+		err = dropRights()
+	}
+	if err != nil {
 		return 0, -1, fmt.Errorf("isolate: %w", err)
 	}
-	if err := dropRights(); err != nil {
-		return 0, -1, fmt.Errorf("isolate: %w", err)
-	}
-	started, err := startCommand(spec, (&tree{}).start, []uintptr{0, 1, 2})
+	started, err := startCommand(spec, (&tree{}).Start, []uintptr{0, 1, 2})
 	return started.pid, started.handle, err
 }
 

@@ -115,7 +115,7 @@ func TestDiskIsNotLedAway(t *testing.T) {
 
 // slowStreams keep something for ever, unless that is abandoned.
 type slowStreams struct {
-	plainStreams
+	streams
 	began chan bool
 	// done: all was kept when it was abandoned.
 	done bool
@@ -149,7 +149,7 @@ func TestAbandonedFlush(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			spec := &proxyproto.Spec{JobID: "job", Shell: "true", Workspace: t.TempDir()}
 			s := newSupervisor(t.TempDir(), spec, proxyproto.Identity{}, nil, nil)
-			slow := slowStreams{began: make(chan bool, 1), done: test.done}
+			slow := slowStreams{streams: &dataStreams{spec: new(proxyproto.Spec)}, began: make(chan bool, 1), done: test.done}
 			s.streams = slow
 			if s.abandonFlush(test.cause) {
 				t.Error("abandoned before the command has ended")
@@ -197,7 +197,7 @@ func TestFlushOfAnAbandonedJob(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := newSupervisor(t.TempDir(), &proxyproto.Spec{JobID: "job", LeaseMillis: 3_600_000}, proxyproto.Identity{}, nil, nil)
-			slow := slowStreams{began: make(chan bool, 1)}
+			slow := slowStreams{streams: &dataStreams{spec: new(proxyproto.Spec)}, began: make(chan bool, 1)}
 			s.streams, s.endingAll = slow, true
 			s.root = &ending{status: test.status, time: time.Now()}
 			s.verdict.decide(verdict{outcome: proxyproto.OutcomeExited})

@@ -18,29 +18,21 @@ const (
 // proxyLog writes the proxy's log, which may be on a disk that hangs: nobody waits for it
 // but, for a moment, the end of the proxy.
 type proxyLog struct {
-	lines chan logLine
+	to io.StringWriter
+	// writes are done one after the other.
+	writes chan func()
 	// patience is how long flush waits.
 	patience time.Duration
-}
-
-// logLine is a line, or asks to be told when all lines before it are written.
-type logLine struct {
-	text    string
-	written chan struct{}
 }
 
 // log is the proxy's own.
 var log = sync.OnceValue(func() *proxyLog { return newProxyLog(os.Stderr, logPatience) })
 
 func newProxyLog(to io.StringWriter, patience time.Duration) *proxyLog {
-	l := &proxyLog{lines: make(chan logLine, logLines), patience: patience}
+	l := &proxyLog{to: to, writes: make(chan func(), logLines), patience: patience}
 	go func() {
-		for line := range l.lines {
-			if line.written != nil {
-				close(line.written)
-				continue
-			}
-			_, _ = to.WriteString(line.text) // there is nobody to tell
+		for write := range l.writes {
+			write()
 		}
 	}()
 	return l
@@ -49,7 +41,7 @@ func newProxyLog(to io.StringWriter, patience time.Duration) *proxyLog {
 // add writes a line soon, or drops it where too many wait.
 func (l *proxyLog) add(line string) {
 	select {
-	case l.lines <- logLine{text: line}:
+	case l.writes <- func() { _, _ = l.to.WriteString(line) }: // there is nobody to tell
 	default:
 	}
 }
@@ -58,7 +50,7 @@ func (l *proxyLog) add(line string) {
 func (l *proxyLog) flush() {
 	written, patience := make(chan struct{}), time.After(l.patience)
 	select {
-	case l.lines <- logLine{written: written}:
+	case l.writes <- func() { close(written) }:
 	case <-patience:
 		return
 	}

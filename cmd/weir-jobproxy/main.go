@@ -53,11 +53,7 @@ func main() {
 }
 
 func run(folder string) error {
-	data, err := os.ReadFile(filepath.Join(folder, proxyproto.SpecFile))
-	if err != nil {
-		return fmt.Errorf("read job spec: %w", err)
-	}
-	spec, err := proxyproto.ParseSpec(data)
+	spec, err := readSpec(folder)
 	if err != nil {
 		return err
 	}
@@ -95,14 +91,20 @@ func run(folder string) error {
 	return nil
 }
 
+// readSpec reads the spec of a job with that folder.
+func readSpec(folder string) (*proxyproto.Spec, error) {
+	data, err := os.ReadFile(filepath.Join(folder, proxyproto.SpecFile))
+	if err != nil {
+		return nil, fmt.Errorf("read job spec: %w", err)
+	}
+	return proxyproto.ParseSpec(data)
+}
+
 // inheritedListener is the socket that the agent opened.
 func inheritedListener() (net.Listener, error) {
 	file := os.NewFile(proxyproto.ListenerDescriptor, proxyproto.SocketFile)
 	listener, err := net.FileListener(file)
-	if err != nil {
-		return nil, fmt.Errorf("listen on descriptor %d: %w", proxyproto.ListenerDescriptor, err)
-	}
-	if err := file.Close(); err != nil {
+	if err = errors.Join(err, file.Close()); err != nil {
 		return nil, fmt.Errorf("listen on descriptor %d: %w", proxyproto.ListenerDescriptor, err)
 	}
 	return listener, nil

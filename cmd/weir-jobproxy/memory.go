@@ -51,7 +51,7 @@ func (s *supervisor) measure(now time.Time) {
 		return
 	}
 	s.sample.Reset(s.schedule.next())
-	usage, err := s.inside.usage()
+	usage, err := s.inside.Usage()
 	if err != nil {
 		complain(err)
 		return
@@ -102,7 +102,7 @@ func (s *supervisor) checkMemory() bool { return s.judgeMemory(s.memory.events()
 
 // events are what the kernel tells of the job's memory limit; nothing, if it does not.
 func (m *memoryWatch) events() cgroup.MemoryEvents {
-	events, err := m.inside.memoryEvents()
+	events, err := m.inside.MemoryEvents()
 	complainIf(err)
 	return events
 }
@@ -112,7 +112,7 @@ func (s *supervisor) judgeMemory(events cgroup.MemoryEvents) bool {
 	if !events.Killed || !events.LimitHit {
 		return false
 	}
-	usage, err := s.inside.usage()
+	usage, err := s.inside.Usage()
 	if err != nil {
 		complain(err)
 	}
@@ -149,7 +149,7 @@ func total(list []proxyproto.ProcessMemory) int64 {
 // finishMeasuring measures a job that has ended and whose groups are still
 // there.
 func (s *supervisor) finishMeasuring() {
-	usage, err := s.inside.usage()
+	usage, err := s.inside.Usage()
 	if err != nil {
 		complain(err)
 	} else {

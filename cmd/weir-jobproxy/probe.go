@@ -162,7 +162,7 @@ func (p *prober) fork(root child, spec []byte, output *os.File) (pid, handle int
 	defer teller.Close()
 	handle = -1
 	attributes := &syscall.SysProcAttr{Setsid: true, PidFD: &handle}
-	err = p.inside.join(attributes, func() error {
+	err = p.inside.Join(attributes, func() error {
 		if p.spec.Isolation == proxyproto.IsolationStrict {
 			if err := joinNamespaces(root.handle); err != nil {
 				return err

@@ -265,15 +265,6 @@ func (k *sink) failed(err error) error {
 	return fmt.Errorf("output %s: write %s: %w", k.feed.Part, k.path, explainSpace(k.path, bare(err)))
 }
 
-// syncFolder makes the names in a folder outlast a power failure.
-func syncFolder(path string) error {
-	folder, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
-}
-
 // explainSpace adds to an error for want of space which file system has how much.
 func explainSpace(path string, err error) error {
 	if !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) {

@@ -20,7 +20,7 @@ func (s *supervisor) start() {
 			err = s.launch()
 		}
 		if err != nil {
-			err = errors.Join(err, s.inside.remove(killPatience))
+			err = errors.Join(err, s.inside.Remove(killPatience))
 		}
 	}
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *supervisor) startFailed(err error) {
 
 // launch opens the pipes and starts the root process.
 func (s *supervisor) launch() error {
-	stop, err := s.inside.watchMemory(func() {
+	stop, err := s.inside.WatchMemory(func() {
 		select {
 		case s.memory.low <- struct{}{}:
 		default:

@@ -43,24 +43,6 @@ type streamError struct{ verdict verdict }
 
 func (e *streamError) Error() string { return e.verdict.err }
 
-// newStreams returns what the spec of a job with that folder asks for. ending is told how
-// far finish is.
-func newStreams(spec *proxyproto.Spec, folder string, ending *progress) streams {
-	if spec.Feed == nil && len(spec.Outputs) == 0 {
-		return plainStreams{}
-	}
-	return &dataStreams{spec: spec, folder: folder, ending: ending}
-}
-
-// plainStreams are those of a job that is not fed and of which nothing is kept.
-type plainStreams struct{}
-
-func (plainStreams) open() (stdin, stdout *os.File, err error)      { return nil, nil, nil }
-func (plainStreams) begin(func(verdict))                            {}
-func (plainStreams) interrupt()                                     {}
-func (plainStreams) finish(context.Context, bool) (nothing remains) { return nothing }
-func (plainStreams) measure(map[string]int64)                       {}
-
 // flush has the streams keep what they can, in the background: s.flushed gets the
 // remains.
 func (s *supervisor) flush() {

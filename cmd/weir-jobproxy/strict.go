@@ -40,7 +40,7 @@ func startWithInit(spec *proxyproto.Spec, folder string, inside enclosure, stand
 		return child{}, fmt.Errorf("start init: %w", err)
 	}
 	attributes := &syscall.SysProcAttr{Setsid: true, Cloneflags: strictFlags}
-	err = inside.start(attributes, func() error {
+	err = inside.Start(attributes, func() error {
 		var err error
 		started.init, _, err = syscall.StartProcess("/proc/self/exe", []string{"weir-jobproxy", initArgument, folder}, &syscall.ProcAttr{
 			Dir: "/",
@@ -152,7 +152,7 @@ func (c *child) awaitReport() ending {
 
 // abandon ends an init of which nothing came.
 func (c *child) abandon(inside enclosure) error {
-	err := inside.kill(killPatience)
+	err := inside.Kill(killPatience)
 	_ = c.reports.Close() // nothing more is said
 	reap(func(int, ending) {})
 	return err

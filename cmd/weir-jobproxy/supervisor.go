@@ -73,7 +73,7 @@ func newSupervisor(folder string, spec *proxyproto.Spec, self proxyproto.Identit
 		server:     server,
 		signals:    told,
 		inside:     inside,
-		streams:    newStreams(spec, folder, pace),
+		streams:    &dataStreams{spec: spec, folder: folder, ending: pace},
 		volumes:    volumes,
 		lease:      newLease(spec),
 		deadline:   deadline{timer: stoppedTimer()},
@@ -123,7 +123,7 @@ func (s *supervisor) run() {
 		case <-s.memory.check.C:
 			s.recheckMemory()
 		case <-s.conclusion.unsaved.C:
-			s.conclusion.save(writeDurably)
+			s.conclusion.save(true)
 		case err := <-s.conclusion.saved:
 			s.conclusion.retry(err)
 			s.tell()
@@ -309,7 +309,7 @@ func (s *supervisor) refusedForks(status unix.WaitStatus) int64 {
 	if status == 0 {
 		return 0
 	}
-	refused, err := s.inside.refusedForks()
+	refused, err := s.inside.RefusedForks()
 	complainIf(err)
 	return refused
 }

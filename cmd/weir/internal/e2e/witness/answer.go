@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -23,7 +22,7 @@ func answer(args []string) error {
 	defer stop()
 	ctx, late := context.WithTimeout(ctx, patience)
 	defer late()
-	name := filepath.Join(args[0], os.Getenv("WEIR_TASK_NAME")+"-"+os.Getenv("WEIR_JOB_COOKIE"))
+	name := nameIn(args[0])
 	client, err := discovery.Open()
 	if err != nil {
 		return err

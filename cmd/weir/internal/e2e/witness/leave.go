@@ -18,48 +18,41 @@ import (
 // writes to a folder when it begins and when it is asked.
 func leave(args []string) error {
 	code, err := strconv.Atoi(args[1])
-	if err != nil {
-		return err
+	if err == nil {
+		err = attend(args[0])
 	}
+	if err == nil {
+		os.Exit(code)
+	}
+	return err
+}
+
+// attend writes to a folder when it begins and when it is asked to go, and returns then.
+func attend(dir string) error {
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, syscall.SIGTERM)
-	log := logOf(args[0])
-	if err := note(log, "begin"); err != nil {
+	if err := note(nameIn(dir)+".log", "begin"); err != nil {
 		return err
 	}
 	select {
 	case <-asked:
 	case <-time.After(patience):
 	}
-	if err := note(log, "asked"); err != nil {
-		return err
-	}
-	os.Exit(code)
-	return nil
+	return note(nameIn(dir)+".log", "asked")
 }
 
 // serve is an instance of a service. It writes to a folder what it hears of its peers
 // and of its own end. When it is asked to go, it does so once a file is there.
 func serve(args []string) error {
-	asked := make(chan os.Signal, 1)
-	signal.Notify(asked, syscall.SIGTERM)
 	client, err := discovery.Open()
 	if err != nil {
-		return err
-	}
-	log := logOf(args[0])
-	if err := note(log, "begin"); err != nil {
 		return err
 	}
 	ctx, stop := context.WithTimeout(context.Background(), patience)
 	defer stop()
 	heard := make(chan error, 1)
 	go func() { heard <- listen(ctx, client, filepath.Join(args[0], os.Getenv("WEIR_JOB_ID"))) }()
-	select {
-	case <-asked:
-	case <-ctx.Done():
-	}
-	if err := note(log, "asked"); err != nil {
+	if err := attend(args[0]); err != nil {
 		return err
 	}
 	await(args[1])
@@ -82,6 +75,7 @@ func listen(ctx context.Context, client *discovery.Client, name string) error {
 	return nil
 }
 
-func logOf(dir string) string {
-	return filepath.Join(dir, os.Getenv("WEIR_TASK_NAME")+"-"+os.Getenv("WEIR_JOB_COOKIE")+".log")
+// nameIn is the name of what this cookie writes to a folder, without an ending.
+func nameIn(dir string) string {
+	return filepath.Join(dir, os.Getenv("WEIR_TASK_NAME")+"-"+os.Getenv("WEIR_JOB_COOKIE"))
 }

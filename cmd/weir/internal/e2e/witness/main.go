@@ -49,7 +49,7 @@ func main() {
 // it ran alone. It lasts for a time, or until a file is there.
 func run(args []string) error {
 	dir, length := args[0], args[1]
-	name := filepath.Join(dir, os.Getenv("WEIR_TASK_NAME")+"-"+os.Getenv("WEIR_JOB_COOKIE"))
+	name := nameIn(dir)
 	lock, err := os.OpenFile(name+".lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return err

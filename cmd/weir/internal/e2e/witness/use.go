@@ -20,23 +20,12 @@ import (
 //
 //	use folder limit share time every
 func use(args []string) error {
-	limit, err := strconv.ParseFloat(args[1], 64)
-	if err != nil {
-		return err
-	}
-	share, err := strconv.ParseFloat(args[2], 64)
-	if err != nil {
+	var limit, share float64
+	var every, cookie int
+	if _, err := fmt.Sscan(args[1]+" "+args[2]+" "+args[4]+" "+os.Getenv("WEIR_JOB_COOKIE"), &limit, &share, &every, &cookie); err != nil {
 		return err
 	}
 	length, err := time.ParseDuration(args[3])
-	if err != nil {
-		return err
-	}
-	every, err := strconv.Atoi(args[4])
-	if err != nil {
-		return err
-	}
-	cookie, err := strconv.Atoi(os.Getenv("WEIR_JOB_COOKIE"))
 	if err != nil {
 		return err
 	}
