@@ -76,8 +76,7 @@ func poolAttributes(t treeIn, name scheduling.PoolName) (map[string]any, error) 
 		return nil, err
 	}
 	p, _ := t.pools.Pool(name)
-	of := effectivePool(effective)
-	maps.Copy(of, unsetPool(t.pools.Settings()))
+	of := heldByPool(effective, t.pools.Settings())
 	addOptions(of, p.Options)
 	addEffective(of, effective.Starvation)
 	maps.Copy(of, map[string]any{
@@ -90,17 +89,9 @@ func poolAttributes(t treeIn, name scheduling.PoolName) (map[string]any, error) 
 		"operation_count":         float64(t.counts[name].Operations),
 		"running_operation_count": float64(t.counts[name].Running),
 		"integral_guarantee_type": p.Options.Guarantee(),
-		"child_pools":             list(namesOf(t.pools.Children(name))),
+		"child_pools":             list(t.pools.Children(name)),
 	})
 	return of, nil
-}
-
-func namesOf(pools []scheduling.PoolName) []string {
-	names := make([]string, len(pools))
-	for i, name := range pools {
-		names[i] = string(name)
-	}
-	return names
 }
 
 // operationAttributes are those of an operation in a tree that follow from the
@@ -119,7 +110,7 @@ func operationAttributes(t treeIn, op *statepb.Operation) (map[string]any, error
 	if err != nil {
 		return nil, err
 	}
-	of := effectiveOperation(effective)
+	of := effective.Document()
 	addOptions(of, set)
 	addEffective(of, effective.Starvation)
 	maps.Copy(of, map[string]any{

@@ -57,7 +57,7 @@ func (t treeIn) shown(p pooltree.Pool) (*apipb.Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	holds, err := structpb.NewStruct(effectivePool(effective))
+	holds, err := structpb.NewStruct(effective.Document())
 	if err != nil {
 		return nil, fmt.Errorf("show pool %q: %w", p.Name, err)
 	}

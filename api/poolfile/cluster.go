@@ -215,6 +215,8 @@ func readOne(text, form string, own any) (r *reader, name string, err error) {
 	return r, of.Name, nil
 }
 
+var _ = option.Declare(cluster{}, Nodes{})
+
 func or[T any](set *T, missing T) T {
 	if set == nil {
 		return missing

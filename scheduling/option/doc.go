@@ -29,6 +29,9 @@
 //	help      what it does, and rule the section that says it exactly
 //	elsewhere whose option it is instead, of a field of type Elsewhere
 //
+// A struct of what holds, which Holds fills, has the same names in its tags `option`, and values
+// in place of pointers.
+//
 // Values come from a document, with their places, or as encoding/json makes them. A null
 // takes an option away. Faults are collected, each with its path and its place, so that all
 // of them can be told at once. The package is pure.

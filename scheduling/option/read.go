@@ -30,7 +30,6 @@ type Reading struct {
 	Separator string
 	// sources are the objects that structs were read from, by pointers to these.
 	sources map[any]source
-	tables  map[reflect.Type]*table
 }
 
 // source is where a struct was read from.
@@ -55,7 +54,7 @@ func (r *Reading) Fault(of, field any, format string, args ...any) {
 		at = src.value.At
 	}
 	if field != nil {
-		path = r.join(path, r.settingAt(of, field).name)
+		path = r.join(path, settingAt(of, field).name)
 		if given := r.Given(of, field); given != nil {
 			at = given.At
 		}
@@ -71,7 +70,7 @@ func (r *Reading) FaultOfName(of any, format string, args ...any) {
 
 // FaultOfItem is Fault of an item of an option that is a list.
 func (r *Reading) FaultOfItem(of, field any, i int, format string, args ...any) {
-	s, v := r.settingAt(of, field), r.Given(of, field)
+	s, v := settingAt(of, field), r.Given(of, field)
 	at := v.At
 	if v.Kind == List {
 		at = v.Items[i].At
@@ -81,7 +80,7 @@ func (r *Reading) FaultOfItem(of, field any, i int, format string, args ...any) 
 
 // Given returns the value that an option of a struct was read from, nil when there is none.
 func (r *Reading) Given(of, field any) *Value {
-	s, src := r.settingAt(of, field), r.sources[of]
+	s, src := settingAt(of, field), r.sources[of]
 	if src.value == nil {
 		return nil
 	}
@@ -130,29 +129,13 @@ func (r *Reading) Adopt(of any, err error) {
 }
 
 // settingAt returns the option of a struct that field points to.
-func (r *Reading) settingAt(of, field any) setting {
+func settingAt(of, field any) setting {
 	v := reflect.ValueOf(of)
-	tb := r.tableOf(v.Type().Elem())
+	tb := tableOf(v.Type().Elem())
 	if i, ok := tb.byOffset[reflect.ValueOf(field).Pointer()-v.Pointer()]; ok {
 		return tb.settings[i]
 	}
 	panic(fmt.Sprintf("%T has no option at %T", of, field))
-}
-
-// tableOf keeps the tables of structs that are not declared, as long as it reads.
-func (r *Reading) tableOf(t reflect.Type) *table {
-	if tb := declared[t]; tb != nil {
-		return tb
-	}
-	tb, ok := r.tables[t]
-	if !ok {
-		tb = makeTable(t)
-		if r.tables == nil {
-			r.tables = make(map[reflect.Type]*table)
-		}
-		r.tables[t] = tb
-	}
-	return tb
 }
 
 // Options sets what dst, a pointer to a struct, describes from an object at a path.
@@ -166,7 +149,7 @@ func (r *Reading) Options(dst any, v *Value, path string) {
 
 func (r *Reading) object(dst reflect.Value, v *Value, path string, name Position) {
 	r.note(dst, source{path, name, v})
-	tb := r.tableOf(dst.Type())
+	tb := tableOf(dst.Type())
 	given := make(map[string]string, len(v.Fields))
 	for _, f := range v.Fields {
 		s, problem := tb.known(f.Name)
@@ -300,25 +283,40 @@ func (r *Reading) list(dst reflect.Value, s *setting, v *Value, path string) {
 	}
 	out := reflect.MakeSlice(s.typ, 0, len(items))
 	for i, item := range items {
-		at := fmt.Sprintf("%s[%d]", path, i)
-		if s.Kind == kindGroups {
-			if group := reflect.New(s.typ.Elem().Elem()); r.group(group, s, item, at, item.At) {
-				out = reflect.Append(out, group)
-			}
-			continue
+		// What cannot be read of texts is empty, so that the others keep their places.
+		if read, ok := r.element(s, item, fmt.Sprintf("%s[%d]", path, i), item.At); ok || s.Kind != kindGroups {
+			out = reflect.Append(out, read)
 		}
-		// What cannot be read is empty, so that the others keep their places.
-		read := reflect.New(s.typ.Elem())
-		if read.Type().Implements(readerType) {
-			r.itself(read, item, at)
-		} else if text, err := s.text(item); err != nil {
-			r.Add(at, item.At, "%v", err)
-		} else {
-			read.Elem().SetString(text)
-		}
-		out = reflect.Append(out, read.Elem())
 	}
 	dst.Set(out)
+}
+
+// element reads one of several: a group, a text, or what reads itself. name is the place of its
+// name, if it has one.
+func (r *Reading) element(s *setting, v *Value, path string, name Position) (reflect.Value, bool) {
+	t := s.typ.Elem()
+	pointer := t.Kind() == reflect.Pointer
+	if pointer {
+		t = t.Elem()
+	}
+	read := reflect.New(t)
+	ok := false
+	switch {
+	case s.Kind == kindGroups || s.Kind == kindGroupsByName:
+		ok = r.group(read, s, v, path, name)
+	case read.Type().Implements(readerType):
+		ok = r.itself(read, v, path)
+	default:
+		text, err := s.text(v)
+		if ok = err == nil; !ok {
+			r.Add(path, v.At, "%v", err)
+		}
+		read.Elem().SetString(text)
+	}
+	if pointer {
+		return read, ok
+	}
+	return read.Elem(), ok
 }
 
 // byName reads an object whose names people choose, of texts or of groups.
@@ -336,25 +334,9 @@ func (r *Reading) byName(dst reflect.Value, s *setting, v *Value, path string) {
 	}
 	out := reflect.MakeMap(s.typ)
 	for _, f := range v.Fields {
-		at := r.join(path, f.Name)
-		if s.Kind == kindGroupsByName {
-			if group := reflect.New(s.typ.Elem().Elem()); r.group(group, s, f.Value, at, f.At) {
-				out.SetMapIndex(reflect.ValueOf(f.Name), group)
-			}
-			continue
+		if read, ok := r.element(s, f.Value, r.join(path, f.Name), f.At); ok {
+			out.SetMapIndex(reflect.ValueOf(f.Name), read)
 		}
-		if s.typ.Elem().Implements(readerType) {
-			if read := reflect.New(s.typ.Elem().Elem()); r.itself(read, f.Value, at) {
-				out.SetMapIndex(reflect.ValueOf(f.Name), read)
-			}
-			continue
-		}
-		text, err := s.text(f.Value)
-		if err != nil {
-			r.Add(at, f.Value.At, "%v", err)
-			continue
-		}
-		out.SetMapIndex(reflect.ValueOf(f.Name), reflect.ValueOf(text))
 	}
 	dst.Set(out)
 }

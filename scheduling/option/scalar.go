@@ -278,28 +278,20 @@ func (s *setting) missing() reflect.Value {
 
 // Default returns what holds when an option of a struct is not set, to which field points.
 func Default[T any](of any, field **T) T {
-	r := Reading{}
-	s := r.settingAt(of, field)
+	s := settingAt(of, field)
 	return *s.missing().Interface().(*T)
 }
 
-// Bounds finds what options have by themselves that they cannot: values beyond their bounds,
-// that were not read. The zero value can be used, and for many structs of one type again.
-type Bounds struct{ reading Reading }
-
-// Check returns the faults of a struct, or of a pointer to one. Paths have slashes.
-func (b *Bounds) Check(of any) []Fault {
-	v := reflect.ValueOf(of)
-	if v.Kind() == reflect.Pointer {
-		v = v.Elem()
-	}
-	b.reading.Separator, b.reading.Faults = "/", nil
-	b.reading.check(v, "")
-	return b.reading.Faults
+// Check finds what options have by themselves that they cannot: values beyond their bounds, that
+// were not read. of is a struct, or a pointer to one. Paths have slashes.
+func Check(of any) []Fault {
+	r := Reading{Separator: "/"}
+	r.check(reflect.Indirect(reflect.ValueOf(of)), "")
+	return r.Faults
 }
 
 func (r *Reading) check(v reflect.Value, path string) {
-	for _, s := range r.tableOf(v.Type()).settings {
+	for _, s := range tableOf(v.Type()).settings {
 		f := v.FieldByIndex(s.index)
 		switch {
 		case s.elsewhere != "" || f.IsNil():

@@ -10,10 +10,7 @@ import (
 // Write returns the options that are set in a struct, or in what a pointer
 // points to, as a document that Read takes back to an equal struct.
 func Write(of any) map[string]any {
-	v := reflect.ValueOf(of)
-	if v.Kind() == reflect.Pointer {
-		v = v.Elem()
-	}
+	v := reflect.Indirect(reflect.ValueOf(of))
 	document := make(map[string]any)
 	for _, s := range tableOf(v.Type()).own {
 		if f := v.FieldByIndex(s.index); !f.IsNil() {

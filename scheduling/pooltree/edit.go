@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"weir/scheduling"
-	"weir/scheduling/option"
 )
 
 // Edit is one change of a tree. Exactly one field is set.
@@ -165,7 +164,7 @@ func (t Tree) Create(p Pool) (Tree, error) {
 	if err := next.create(p); err != nil {
 		return t, err
 	}
-	if err := next.check(&p, new(option.Bounds)); err != nil {
+	if err := next.check(&p); err != nil {
 		return t, fmt.Errorf("pool %q: %w", p.Name, err)
 	}
 	return next, nil

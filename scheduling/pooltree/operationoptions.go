@@ -2,6 +2,7 @@ package pooltree
 
 import (
 	"fmt"
+	"maps"
 	"time"
 
 	"weir/scheduling"
@@ -40,7 +41,7 @@ func ReadOperationOptions(document map[string]any) (OperationOptions, error) {
 
 // Validate returns an error that names each option that cannot be.
 func (o OperationOptions) Validate() error {
-	c := checksOf(o)
+	c := checks{option.Check(o)}
 	if e := o.Packing.effective(); e.MinWindowSize > e.MaxWindowSize {
 		c.fault("packing/min_window_size_for_schedule", "%d is not a number from 0 to max_heartbeat_window_size %d", e.MinWindowSize, e.MaxWindowSize)
 	}
@@ -49,16 +50,27 @@ func (o OperationOptions) Validate() error {
 
 // EffectiveOperation is the settings that hold for an operation in a tree.
 type EffectiveOperation struct {
-	Weight        float64
-	MaxShareRatio float64
+	Weight        float64 `option:"weight"`
+	MaxShareRatio float64 `option:"max_share_ratio"`
 	// Limits are Infinite where none are set.
 	Limits            resource.Amounts
-	LimitsBoundDemand bool
-	TagFilter         Filter
+	LimitsBoundDemand bool   `option:"apply_specified_resource_limits_to_demand"`
+	TagFilter         Filter `option:"scheduling_tag_filter"`
 	Starvation        EffectiveStarvation
 	// Graceful operations leave what is beyond their fair share by themselves.
 	Graceful bool
 	Packing  EffectivePacking
+}
+
+var operationHolds = option.HoldsOf(EffectiveOperation{}, OperationOptions{})
+
+// Document returns what holds by the names of the options, as the API shows it. What holds without
+// bounds is nil.
+func (e EffectiveOperation) Document() map[string]any {
+	out := operationHolds.Document(e)
+	out["resource_limits"], out["preemption_mode"], out["packing"] = limited(e.Limits), e.PreemptionMode(), e.Packing.Document()
+	maps.Copy(out, e.Starvation.Document())
+	return out
 }
 
 // Effective fills in the defaults of an operation in a pool with these settings. Its own
@@ -75,16 +87,12 @@ func (o OperationOptions) Effective(pool Effective) EffectiveOperation {
 	own.AggressiveTimeout = max(own.AggressiveTimeout, own.FairShareTimeout)
 	own.Tolerance = min(own.Tolerance, own.ToleranceBound)
 	own.NonPreemptible = own.NonPreemptible.lesser(pool.Starvation.NonPreemptible)
-	return EffectiveOperation{
-		Weight:            or(o.Weight, DefaultWeight),
-		MaxShareRatio:     or(o.MaxShareRatio, 1),
-		Limits:            o.ResourceLimits.Or(resource.Infinite),
-		LimitsBoundDemand: or(o.LimitsBoundDemand, false),
-		TagFilter:         or(o.TagFilter, Filter{}),
-		Starvation:        own,
-		Graceful:          or(o.PreemptionMode, PreemptNormally) == PreemptGracefully,
-		Packing:           o.Packing.effective(),
+	e := EffectiveOperation{
+		Weight: DefaultWeight, MaxShareRatio: 1, Limits: o.ResourceLimits.Or(resource.Infinite), Starvation: own,
+		Graceful: or(o.PreemptionMode, PreemptNormally) == PreemptGracefully, Packing: o.Packing.effective(),
 	}
+	operationHolds.Set(&e, &o)
+	return e
 }
 
 // Bounded says which of the options of an operation its pool does not let hold as they

@@ -1,6 +1,7 @@
 package pooltree
 
 import (
+	"maps"
 	"slices"
 
 	"weir/scheduling/option"
@@ -123,11 +124,8 @@ func (o PoolOptions) operationCounts(s Settings) (all, running int64) {
 
 // Validate returns an error that names each option that cannot be, as far as it can be seen
 // without the rest of the tree.
-func (o PoolOptions) Validate() error { return o.validate(new(option.Bounds)) }
-
-// validate is Validate for many pools.
-func (o PoolOptions) validate(bounds *option.Bounds) error {
-	c := checks{bounds.Check(o)}
+func (o PoolOptions) Validate() error {
+	c := checks{option.Check(o)}
 	c.runs("max_operation_count", "max_running_operation_count", o.MaxOperationCount, o.MaxRunningOperationCount)
 	for i, key := range o.FIFOSortParameters {
 		if slices.Index(o.FIFOSortParameters, key) < i {
@@ -167,56 +165,57 @@ func (o PoolOptions) validateIntegral(c *checks) {
 // Effective is the settings that hold for a pool, or for the root.
 type Effective struct {
 	// Weight is DefaultWeight when none is set; Weighted tells which.
-	Weight   float64
+	Weight   float64 `option:"weight"`
 	Weighted bool
 	// MaxShareRatio is 1 when none is set.
-	MaxShareRatio            float64
-	Mode                     string
-	FIFOSort                 []string
-	MaxOperationCount        int64
-	MaxRunningOperationCount int64
+	MaxShareRatio            float64  `option:"max_share_ratio"`
+	Mode                     string   `option:"mode"`
+	FIFOSort                 []string `option:"fifo_sort_parameters"`
+	MaxOperationCount        int64    `option:"max_operation_count"`
+	MaxRunningOperationCount int64    `option:"max_running_operation_count"`
 	// Limits are Infinite where none are set.
 	Limits          resource.Amounts
-	TagFilter       Filter
-	ForbidImmediate bool
+	TagFilter       Filter `option:"scheduling_tag_filter"`
+	ForbidImmediate bool   `option:"forbid_immediate_operations"`
 	// Lightweight vanilla operations do not count as running.
-	Lightweight bool
+	Lightweight bool `option:"enable_lightweight_operations"`
 	// PoolSatisfaction is whether the pool is served by its own satisfaction (F.13).
-	PoolSatisfaction bool
+	PoolSatisfaction bool `option:"use_pool_satisfaction_for_scheduling"`
 	Starvation       EffectiveStarvation
 	Preemption       EffectivePoolPreemption
 	// CanStarve is whether the pool itself starves.
 	CanStarve        bool
-	GangStepFunction bool
-	FIFOReordering   bool
+	GangStepFunction bool `option:"enable_step_function_for_gang_operations"`
+	FIFOReordering   bool `option:"enable_fifo_children_reordering_for_guarantee_utilization"`
 	AllowGangs       bool
 }
+
+var poolHolds = option.HoldsOf(Effective{}, PoolOptions{})
 
 // effective fills in the defaults of a pool below one with the parent's settings.
 func (o PoolOptions) effective(s Settings, parent Effective) Effective {
 	e := Effective{
-		Weight:           or(o.Weight, DefaultWeight),
-		Weighted:         o.Weight != nil,
-		MaxShareRatio:    or(o.MaxShareRatio, 1),
-		Mode:             o.mode(),
-		FIFOSort:         o.FIFOSortParameters,
-		Limits:           o.ResourceLimits.Or(resource.Infinite),
-		TagFilter:        or(o.TagFilter, Filter{}),
-		ForbidImmediate:  or(o.ForbidImmediate, false),
-		PoolSatisfaction: or(o.PoolSatisfaction, s.PoolSatisfaction),
-		Starvation:       o.Starvation.over(parent.Starvation),
-		Preemption:       o.PoolPreemption.over(parent.Preemption),
-		CanStarve:        s.EnablePoolStarvation,
-		GangStepFunction: s.GangStepFunction && or(o.GangStepFunction, true),
-		FIFOReordering:   or(o.FIFOReordering, parent.FIFOReordering),
-		AllowGangs:       !s.GangsOnlyInFIFO || o.mode() == FIFO || or(o.AlwaysAllowGangs, false),
+		Weight: DefaultWeight, Weighted: o.Weight != nil, MaxShareRatio: 1, Mode: FairShare, FIFOSort: defaultFIFOSort,
+		Limits: o.ResourceLimits.Or(resource.Infinite), PoolSatisfaction: s.PoolSatisfaction,
+		Starvation: o.Starvation.over(parent.Starvation), Preemption: o.PoolPreemption.over(parent.Preemption),
+		CanStarve: s.EnablePoolStarvation, GangStepFunction: true, FIFOReordering: parent.FIFOReordering,
 	}
+	poolHolds.Set(&e, &o)
 	e.MaxOperationCount, e.MaxRunningOperationCount = o.operationCounts(s)
-	if e.FIFOSort == nil {
-		e.FIFOSort = defaultFIFOSort
-	}
 	e.Lightweight = o.lightweight()
+	e.GangStepFunction = e.GangStepFunction && s.GangStepFunction
+	e.AllowGangs = !s.GangsOnlyInFIFO || e.Mode == FIFO || or(o.AlwaysAllowGangs, false)
 	return e
+}
+
+// Document returns what holds by the names of the options, as the API shows it. What holds without
+// bounds is nil.
+func (e Effective) Document() map[string]any {
+	out := poolHolds.Document(e)
+	out["resource_limits"], out["enable_pool_starvation"], out["allow_gang_operations"] = limited(e.Limits), e.CanStarve, e.AllowGangs
+	maps.Copy(out, e.Starvation.Document())
+	maps.Copy(out, e.Preemption.Document())
+	return out
 }
 
 // rootEffective is what holds for the root of a tree.

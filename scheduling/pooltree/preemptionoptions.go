@@ -42,29 +42,29 @@ type TreePreemption struct {
 type EffectivePreemption struct {
 	// CountCoefficient is at least 1: timeouts of operations with fewer pending jobs
 	// are multiplied with their part of it (F.11).
-	CountCoefficient   float64
-	FromStarving       bool
-	OnBoundPreemptible bool
-	AggressiveForGangs bool
+	CountCoefficient   float64 `option:"allocation_count_preemption_timeout_coefficient"`
+	FromStarving       bool    `option:"allow_preemption_from_starving_operations"`
+	OnBoundPreemptible bool    `option:"consider_allocation_on_fair_share_bound_preemptible"`
+	AggressiveForGangs bool    `option:"allow_aggressive_preemption_for_gang_operations"`
 	// AbsoluteTolerance: who lacks less than the least of its jobs is not below its fair share.
-	AbsoluteTolerance bool
+	AbsoluteTolerance bool `option:"enable_absolute_fair_share_starvation_tolerance"`
 	// PriorityScope is OperationAndAncestors or OperationOnly.
-	PriorityScope     string
-	GuaranteePriority bool
+	PriorityScope     string `option:"scheduling_preemption_priority_scope"`
+	GuaranteePriority bool   `option:"enable_guarantee_priority_scheduling"`
 	// MinSpare is what must be free on a node for it to be looked at. By default any
 	// bit is: Weir knows what the least job needs, and jobs may need very little.
 	MinSpare resource.Amounts
 	// MaxSchedulableInFIFO is math.MaxInt64 where there is no limit.
-	MaxSchedulableInFIFO int64
+	MaxSchedulableInFIFO int64 `option:"max_schedulable_element_count_in_fifo_pool"`
 }
+
+var preemptionHolds = option.HoldsOf(EffectivePreemption{}, TreePreemption{})
 
 // effective returns what holds by options that are complete.
 func (o TreePreemption) effective() EffectivePreemption {
-	return EffectivePreemption{
-		CountCoefficient: *o.CountCoefficient, FromStarving: *o.FromStarving, OnBoundPreemptible: *o.OnBoundPreemptible,
-		AggressiveForGangs: *o.AggressiveForGangs, AbsoluteTolerance: *o.AbsoluteTolerance, PriorityScope: *o.PriorityScope, GuaranteePriority: *o.GuaranteePriority,
-		MinSpare: o.MinSpare.Amounts, MaxSchedulableInFIFO: or(o.MaxSchedulableInFIFO, math.MaxInt64),
-	}
+	e := EffectivePreemption{MinSpare: o.MinSpare.Amounts, MaxSchedulableInFIFO: math.MaxInt64}
+	preemptionHolds.Set(&e, &o)
+	return e
 }
 
 // PoolPreemption are the options of preemption that only pools have (F.17.2).
@@ -125,17 +125,25 @@ type PackingOptions struct {
 
 // EffectivePacking is how an operation chooses among nodes.
 type EffectivePacking struct {
-	Enable bool
+	Enable bool `option:"enable"`
 	// Metric is PackByAngle or PackByAngleLength.
-	Metric                               string
-	MaxBetter                            int
-	AbsoluteTolerance, RelativeTolerance float64
-	MinWindowSize, MaxWindowSize         int
-	MaxHeartbeatAge                      time.Duration
+	Metric            string        `option:"metric"`
+	MaxBetter         int           `option:"max_better_past_snapshots"`
+	AbsoluteTolerance float64       `option:"absolute_metric_value_tolerance"`
+	RelativeTolerance float64       `option:"relative_metric_value_tolerance"`
+	MinWindowSize     int           `option:"min_window_size_for_schedule"`
+	MaxWindowSize     int           `option:"max_heartbeat_window_size"`
+	MaxHeartbeatAge   time.Duration `option:"max_heartbeat_age"`
 }
 
-// plainPacking is what holds for operations that set nothing of it.
-var plainPacking = packing(PackingOptions{})
+var (
+	packingHolds = option.HoldsOf(EffectivePacking{}, PackingOptions{})
+	// plainPacking is what holds for operations that set nothing of it.
+	plainPacking = packing(PackingOptions{})
+)
+
+// Document returns the options by their names, as the API shows them.
+func (p EffectivePacking) Document() map[string]any { return packingHolds.Document(p) }
 
 func (o *PackingOptions) effective() EffectivePacking {
 	if o == nil {
@@ -145,11 +153,8 @@ func (o *PackingOptions) effective() EffectivePacking {
 }
 
 // packing returns what holds where these are set.
-func packing(set PackingOptions) EffectivePacking {
+func packing(set PackingOptions) (e EffectivePacking) {
 	option.Complete(&set)
-	return EffectivePacking{
-		Enable: *set.Enable, Metric: *set.Metric, MaxBetter: int(*set.MaxBetter),
-		AbsoluteTolerance: *set.AbsoluteTolerance, RelativeTolerance: *set.RelativeTolerance,
-		MinWindowSize: int(*set.MinWindowSize), MaxWindowSize: int(*set.MaxWindowSize), MaxHeartbeatAge: *set.MaxHeartbeatAge,
-	}
+	packingHolds.Set(&e, &set)
+	return e
 }

@@ -36,26 +36,32 @@ type Notice struct {
 
 // EffectiveStarvation are the starvation options that hold for an element.
 type EffectiveStarvation struct {
-	FairShareTimeout  time.Duration
-	MinShareTimeout   time.Duration
-	AggressiveTimeout time.Duration
-	Tolerance         float64
+	FairShareTimeout  time.Duration `option:"fair_share_starvation_timeout"`
+	MinShareTimeout   time.Duration `option:"min_share_preemption_timeout"`
+	AggressiveTimeout time.Duration `option:"fair_share_aggressive_starvation_timeout"`
+	Tolerance         float64       `option:"fair_share_starvation_tolerance"`
 	// FairShareTimeoutBound and MinShareTimeoutBound are the least timeouts that an
 	// operation may have, ToleranceBound is the greatest tolerance.
-	FairShareTimeoutBound, MinShareTimeoutBound time.Duration
-	ToleranceBound                              float64
+	FairShareTimeoutBound time.Duration `option:"fair_share_starvation_timeout_lower_bound"`
+	MinShareTimeoutBound  time.Duration `option:"min_share_preemption_timeout_lower_bound"`
+	ToleranceBound        float64       `option:"fair_share_starvation_tolerance_upper_bound"`
 
-	EnableAggressive    bool
-	Satisfaction        float64
-	AggressiveThreshold float64
+	EnableAggressive    bool    `option:"enable_aggressive_starvation"`
+	Satisfaction        float64 `option:"preemption_satisfaction_threshold"`
+	AggressiveThreshold float64 `option:"aggressive_preemption_satisfaction_threshold"`
 	// NonPreemptible is nil when there is no threshold. What it does not name is
 	// unbounded; one that names nothing is none.
-	NonPreemptible *Resources
+	NonPreemptible *Resources `option:"non_preemptible_resource_usage_threshold"`
 	// WaitingTimeout is how long, after the deadline of its victims, a job waits for
 	// what they leave.
-	WaitingTimeout time.Duration
+	WaitingTimeout time.Duration `option:"waiting_for_resources_on_node_timeout"`
 	EffectiveNotice
 }
+
+var starvationHolds = option.HoldsOf(EffectiveStarvation{}, Starvation{})
+
+// Document returns the options by their names, as the API shows them.
+func (s EffectiveStarvation) Document() map[string]any { return starvationHolds.Document(s) }
 
 // Protected is the usage below which an operation is not preempted: Infinite in what
 // the threshold does not name, and nothing without a threshold.
@@ -70,32 +76,17 @@ func (s EffectiveStarvation) Protected() resource.Amounts {
 type EffectiveNotice struct {
 	// PreemptionTimeout is how long a preempted job may go on, GracefulTimeout how long
 	// when it is preempted gracefully.
-	PreemptionTimeout, GracefulTimeout time.Duration
+	PreemptionTimeout time.Duration `option:"allocation_preemption_timeout"`
+	GracefulTimeout   time.Duration `option:"allocation_graceful_preemption_timeout"`
 	// MinRunTime is how long jobs run before they are preempted for others, or
 	// gracefully; 0: from the start.
-	MinRunTime time.Duration
+	MinRunTime time.Duration `option:"min_run_time"`
 }
 
 // over returns the options that hold where these were set over inherited ones.
 func (s Starvation) over(inherited EffectiveStarvation) EffectiveStarvation {
-	e := EffectiveStarvation{
-		FairShareTimeout:      or(s.FairShareTimeout, inherited.FairShareTimeout),
-		MinShareTimeout:       or(s.MinShareTimeout, inherited.MinShareTimeout),
-		AggressiveTimeout:     or(s.AggressiveTimeout, inherited.AggressiveTimeout),
-		Tolerance:             or(s.Tolerance, inherited.Tolerance),
-		FairShareTimeoutBound: or(s.FairShareTimeoutBound, inherited.FairShareTimeoutBound),
-		MinShareTimeoutBound:  or(s.MinShareTimeoutBound, inherited.MinShareTimeoutBound),
-		ToleranceBound:        or(s.ToleranceBound, inherited.ToleranceBound),
-		EnableAggressive:      or(s.EnableAggressive, inherited.EnableAggressive),
-		Satisfaction:          or(s.Satisfaction, inherited.Satisfaction),
-		AggressiveThreshold:   or(s.AggressiveThreshold, inherited.AggressiveThreshold),
-		NonPreemptible:        inherited.NonPreemptible,
-		WaitingTimeout:        or(s.WaitingTimeout, inherited.WaitingTimeout),
-		EffectiveNotice:       s.Notice.over(inherited.EffectiveNotice),
-	}
-	if s.NonPreemptible != nil {
-		e.NonPreemptible = s.NonPreemptible
-	}
+	e := inherited
+	starvationHolds.Set(&e, &s)
 	if s.MaxUnpreemptableCount != nil {
 		threshold := or(e.NonPreemptible, Resources{})
 		threshold.Amounts.UserSlots, threshold.Named[resource.UserSlots] = *s.MaxUnpreemptableCount, true
@@ -116,14 +107,6 @@ func (c *checks) bounds(s EffectiveStarvation) {
 func (c *checks) atLeast(path string, timeout, bound time.Duration) {
 	if timeout < bound {
 		c.fault(path, "%s is less than %s_lower_bound %s", option.FormatDuration(timeout), path, option.FormatDuration(bound))
-	}
-}
-
-func (n Notice) over(inherited EffectiveNotice) EffectiveNotice {
-	return EffectiveNotice{
-		PreemptionTimeout: or(n.PreemptionTimeout, inherited.PreemptionTimeout),
-		GracefulTimeout:   or(n.GracefulTimeout, inherited.GracefulTimeout),
-		MinRunTime:        or(n.MinRunTime, inherited.MinRunTime),
 	}
 }
 

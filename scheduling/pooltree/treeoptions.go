@@ -54,40 +54,42 @@ type TreeIntegral struct {
 
 // Settings are the options of a tree with the defaults filled in (F.17.1; R4).
 type Settings struct {
-	NodesFilter                     Filter
+	NodesFilter                     Filter `option:"nodes_filter"`
 	MainResource                    resource.Kind
-	MaxOperationCount               int64
-	MaxRunningOperationCount        int64
-	MaxOperationCountPerPool        int64
-	MaxRunningOperationCountPerPool int64
-	DefaultParentPool               scheduling.PoolName
-	ForbidImmediateInRoot           bool
-	MaxEphemeralPoolsPerUser        int64
-	EnablePoolStarvation            bool
-	PoolSatisfaction                bool
+	MaxOperationCount               int64               `option:"max_operation_count"`
+	MaxRunningOperationCount        int64               `option:"max_running_operation_count"`
+	MaxOperationCountPerPool        int64               `option:"max_operation_count_per_pool"`
+	MaxRunningOperationCountPerPool int64               `option:"max_running_operation_count_per_pool"`
+	DefaultParentPool               scheduling.PoolName `option:"default_parent_pool"`
+	ForbidImmediateInRoot           bool                `option:"forbid_immediate_operations_in_root"`
+	MaxEphemeralPoolsPerUser        int64               `option:"max_ephemeral_pools_per_user"`
+	EnablePoolStarvation            bool                `option:"enable_pool_starvation"`
+	PoolSatisfaction                bool                `option:"use_pool_satisfaction_for_scheduling"`
 	Starvation                      EffectiveStarvation
 	// Backoff is the least time between two looks for victims on a node.
-	Backoff    time.Duration
+	Backoff    time.Duration `option:"preemptive_scheduling_backoff"`
 	Preemption EffectivePreemption
 
-	SmoothPeriod                time.Duration
-	PoolCapacitySaturation      time.Duration
-	RelaxedShareMultiplierLimit float64
-	DistributeFreeVolume        bool
+	SmoothPeriod                time.Duration `option:"integral_guarantees/smooth_period"`
+	PoolCapacitySaturation      time.Duration `option:"integral_guarantees/pool_capacity_saturation_period"`
+	RelaxedShareMultiplierLimit float64       `option:"integral_guarantees/relaxed_share_multiplier_limit"`
+	DistributeFreeVolume        bool          `option:"should_distribute_free_volume_among_children"`
 	// InferWeightMultiplier is 0 when weights are not inferred.
-	InferWeightMultiplier            float64
-	GangStepFunction                 bool
-	ImprovedFitFactor                bool
-	ImprovedFitFactorDistributionGap bool
-	FIFOReordering                   bool
-	SingleJobVanillaIsGang           bool
-	GangsOnlyInFIFO                  bool
+	InferWeightMultiplier            float64 `option:"infer_weight_from_guarantees_share_multiplier"`
+	GangStepFunction                 bool    `option:"enable_step_function_for_gang_operations"`
+	ImprovedFitFactor                bool    `option:"enable_improved_fair_share_by_fit_factor_computation"`
+	ImprovedFitFactorDistributionGap bool    `option:"enable_improved_fair_share_by_fit_factor_computation_distribution_gap"`
+	FIFOReordering                   bool    `option:"enable_fifo_children_reordering_for_guarantee_utilization"`
+	SingleJobVanillaIsGang           bool    `option:"consider_single_allocation_vanilla_operations_as_gang"`
+	GangsOnlyInFIFO                  bool    `option:"allow_gang_operations_only_in_fifo_pools"`
 	// GangTimeout is for how long room is held for a gang that does not fit yet. After
 	// that others come first, for as long at least.
-	GangTimeout               time.Duration
-	BestAllocationSharePeriod time.Duration
-	NodeReconnectionTimeout   time.Duration
+	GangTimeout               time.Duration `option:"gang_timeout"`
+	BestAllocationSharePeriod time.Duration `option:"best_allocation_share_update_period"`
+	NodeReconnectionTimeout   time.Duration `option:"node_reconnection_timeout"`
 }
+
+var settingsHold = option.HoldsOf(Settings{}, TreeOptions{})
 
 // Default returns the options of a tree that sets nothing.
 func Default() TreeOptions { return TreeOptions{} }
@@ -111,36 +113,9 @@ func (o TreeOptions) Settings() Settings {
 	if err != nil {
 		main = resource.CPU
 	}
-	return Settings{
-		NodesFilter:                      *o.NodesFilter,
-		MainResource:                     main,
-		MaxOperationCount:                *o.MaxOperationCount,
-		MaxRunningOperationCount:         *o.MaxRunningOperationCount,
-		MaxOperationCountPerPool:         *o.MaxOperationCountPerPool,
-		MaxRunningOperationCountPerPool:  *o.MaxRunningOperationCountPerPool,
-		DefaultParentPool:                scheduling.PoolName(*o.DefaultParentPool),
-		ForbidImmediateInRoot:            *o.ForbidImmediateInRoot,
-		MaxEphemeralPoolsPerUser:         *o.MaxEphemeralPoolsPerUser,
-		EnablePoolStarvation:             *o.EnablePoolStarvation,
-		PoolSatisfaction:                 *o.PoolSatisfaction,
-		Starvation:                       o.Starvation.over(EffectiveStarvation{}),
-		Backoff:                          *o.Backoff,
-		Preemption:                       o.TreePreemption.effective(),
-		SmoothPeriod:                     *o.IntegralGuarantees.SmoothPeriod,
-		PoolCapacitySaturation:           *o.IntegralGuarantees.PoolCapacitySaturation,
-		RelaxedShareMultiplierLimit:      *o.IntegralGuarantees.RelaxedShareMultiplierLimit,
-		DistributeFreeVolume:             *o.DistributeFreeVolume,
-		InferWeightMultiplier:            or(o.InferWeightMultiplier, 0),
-		GangStepFunction:                 *o.GangStepFunction,
-		ImprovedFitFactor:                *o.ImprovedFitFactor,
-		ImprovedFitFactorDistributionGap: *o.ImprovedFitFactorDistributionGap,
-		FIFOReordering:                   *o.FIFOReordering,
-		SingleJobVanillaIsGang:           *o.SingleJobVanillaIsGang,
-		GangsOnlyInFIFO:                  *o.GangsOnlyInFIFO,
-		GangTimeout:                      *o.GangTimeout,
-		BestAllocationSharePeriod:        *o.BestAllocationSharePeriod,
-		NodeReconnectionTimeout:          *o.NodeReconnectionTimeout,
-	}
+	s := Settings{MainResource: main, Starvation: o.Starvation.over(EffectiveStarvation{}), Preemption: o.TreePreemption.effective()}
+	settingsHold.Set(&s, &o)
+	return s
 }
 
 // counts fills in the defaults of two limits, one on all operations and one on those that
@@ -153,18 +128,15 @@ func counts(all, running *int64, defaultAll, defaultRunning int64) (allowed, all
 // Validate returns an error that names each option that cannot be.
 func (o TreeOptions) Validate() error {
 	s := o.Settings()
-	c := checksOf(o)
+	c := checks{option.Check(o)}
 	c.runs("max_operation_count", "max_running_operation_count", o.MaxOperationCount, o.MaxRunningOperationCount)
 	c.runs("max_operation_count_per_pool", "max_running_operation_count_per_pool", o.MaxOperationCountPerPool, o.MaxRunningOperationCountPerPool)
 	c.starvation(s.Starvation)
 	return c.err()
 }
 
-// checks collects the faults of options.
+// checks collects the faults of options, first those that they have by themselves.
 type checks struct{ faults []option.Fault }
-
-// checksOf begins with the faults that options have by themselves, by their bounds.
-func checksOf(options any) checks { return checks{new(option.Bounds).Check(options)} }
 
 func (c *checks) err() error { return option.NewError(c.faults) }
 

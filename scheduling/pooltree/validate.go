@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"weir/scheduling"
-	"weir/scheduling/option"
 	"weir/scheduling/resource"
 )
 
@@ -17,9 +16,8 @@ func (t Tree) validate() error {
 	if err := t.options.Validate(); err != nil {
 		return fmt.Errorf("set pool tree: %w", err)
 	}
-	bounds := new(option.Bounds)
 	for i := range t.pools {
-		switch err := t.check(&t.pools[i], bounds); {
+		switch err := t.check(&t.pools[i]); {
 		case errors.Is(err, ErrCycle):
 			// It names its pools, and this one may only be below them.
 			return err
@@ -34,11 +32,11 @@ func (t Tree) validate() error {
 }
 
 // check returns an error unless p may be in the tree with the pools that it has.
-func (t Tree) check(p *Pool, bounds *option.Bounds) error {
+func (t Tree) check(p *Pool) error {
 	if err := p.validateName(); err != nil {
 		return err
 	}
-	if err := p.Options.validate(bounds); err != nil {
+	if err := p.Options.Validate(); err != nil {
 		return err
 	}
 	if err := t.checkPath(p); err != nil {

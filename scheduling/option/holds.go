@@ -1,0 +1,83 @@
+package option
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+// Holds pairs the fields of a struct that says what holds with the options that this follows
+// from, by their tags `option`: the paths of options. A field has the type of its option, or the
+// one that its option points to. Other fields have no tag.
+type Holds struct{ fields []held }
+
+// held is a field, and the option that it follows from.
+type held struct {
+	setting
+	path string
+	// to is the way to the field, from that to the option.
+	to, from []int
+}
+
+// HoldsOf pairs the fields of what with the options of a struct. It is for variables of packages,
+// and panics where there is no such option.
+func HoldsOf(what, options any) Holds {
+	var h Holds
+	for _, f := range reflect.VisibleFields(structOf(what)) {
+		path, ok := f.Tag.Lookup("option")
+		if !ok {
+			continue
+		}
+		own := held{path: path, to: f.Index}
+		t := structOf(options)
+		for name := range strings.SplitSeq(path, "/") {
+			if own.setting, ok = tableOf(t).find(name); !ok {
+				panic(fmt.Sprintf("%T.%s: %v has no option %s", what, f.Name, t, path))
+			}
+			own.from = append(own.from, own.index...)
+			if own.Kind == kindGroup {
+				t = own.typ.Elem()
+			}
+		}
+		h.fields = append(h.fields, own)
+	}
+	return h
+}
+
+// Set gives what, a pointer, the options that are set in a struct to which options points.
+func (h Holds) Set(what, options any) {
+	to, from := reflect.ValueOf(what).Elem(), reflect.ValueOf(options).Elem()
+	for i := range h.fields {
+		f := &h.fields[i]
+		// Without its group an option is not set.
+		set, err := from.FieldByIndexErr(f.from)
+		if err != nil || set.IsNil() {
+			continue
+		}
+		dst := to.FieldByIndex(f.to)
+		if set.Kind() == reflect.Pointer && dst.Kind() != reflect.Pointer {
+			set = set.Elem()
+		}
+		dst.Set(set.Convert(dst.Type()))
+	}
+}
+
+// Document returns what holds by the paths of the options, as Write writes them. What holds
+// without bounds is nil.
+func (h Holds) Document(what any) map[string]any {
+	document := make(map[string]any, len(h.fields))
+	v := reflect.ValueOf(what)
+	for i := range h.fields {
+		f := &h.fields[i]
+		field := v.FieldByIndex(f.to)
+		if f.typ.Kind() == reflect.Pointer && field.Kind() != reflect.Pointer {
+			field = reflect.New(f.typ.Elem())
+			field.Elem().Set(v.FieldByIndex(f.to).Convert(f.typ.Elem()))
+		}
+		document[f.path] = nil
+		if !field.IsNil() {
+			document[f.path] = written(&f.setting, field)
+		}
+	}
+	return document
+}
