@@ -32,7 +32,10 @@ func TestExamplesAreValidAndListed(t *testing.T) {
 			case "cluster.yaml":
 				_, err = poolfile.ReadCluster(data)
 			default:
-				_, err = spec.Parse(data)
+				var doc *spec.Document
+				if doc, err = spec.Read(data); err == nil {
+					_, _, err = doc.Check()
+				}
 			}
 			if err != nil {
 				t.Error(err)

@@ -200,14 +200,14 @@ func readOne(text, form string, own any) (r *reader, name string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
-	if len(doc.Root.Fields) != 1 {
-		return nil, "", doc.Refuse([]option.Fault{{Problem: "write it as " + form}})
+	var of option.Entry
+	if len(doc.Root.Fields) == 1 {
+		of = doc.Root.Fields[0]
 	}
-	of := doc.Root.Fields[0]
-	if of.Value.Kind == option.Null {
+	switch {
+	case of.Value != nil && of.Value.Kind == option.Null:
 		of.Value.Kind = option.Object
-	}
-	if of.Value.Kind != option.Object {
+	case of.Value == nil || of.Value.Kind != option.Object:
 		return nil, "", doc.Refuse([]option.Fault{{Problem: "write it as " + form}})
 	}
 	r = &reader{Reading: doc.Reading()}

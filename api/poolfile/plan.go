@@ -3,6 +3,7 @@ package poolfile
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -106,20 +107,11 @@ func Diff(before, after map[string]any) []Value {
 	maps.Copy(paths, will)
 	var out []Value
 	for _, path := range slices.Sorted(maps.Keys(paths)) {
-		if !same(was[path], will[path]) {
+		if !reflect.DeepEqual(was[path], will[path]) {
 			out = append(out, Value{Path: path, Old: was[path], New: will[path]})
 		}
 	}
 	return out
-}
-
-func same(a, b any) bool {
-	x, isList := a.([]any)
-	y, both := b.([]any)
-	if isList && both {
-		return slices.Equal(x, y)
-	}
-	return isList == both && a == b
 }
 
 // flatten returns the values of a document by path.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/goccy/go-yaml"
 
@@ -45,12 +46,8 @@ func (f File) below(parent scheduling.PoolName) yaml.MapSlice {
 		}
 		out = append(out, yaml.MapItem{Key: string(p.Name), Value: settings})
 	}
-	slices.SortFunc(out, compareKeys)
+	slices.SortFunc(out, func(a, b yaml.MapItem) int { return cmp.Compare(a.Key.(string), b.Key.(string)) })
 	return out
-}
-
-func compareKeys(a, b yaml.MapItem) int {
-	return cmp.Compare(fmt.Sprint(a.Key), fmt.Sprint(b.Key))
 }
 
 // ordered returns the options that are given, in the order in which the struct has
@@ -62,43 +59,30 @@ func ordered(options any) yaml.MapSlice {
 func arrange(document map[string]any, fields []option.Field, prefix string) yaml.MapSlice {
 	out := yaml.MapSlice{}
 	for _, field := range fields {
-		name, ok := inside(field.Path, prefix)
-		if !ok {
-			continue
-		}
+		below, ok := strings.CutPrefix(field.Path, prefix)
+		name, _, inGroup := strings.Cut(below, "/")
 		value, given := document[name]
-		if !given {
+		if !ok || !given {
 			continue
 		}
 		delete(document, name)
-		if group, isGroup := value.(map[string]any); isGroup && field.Path != prefix+name {
-			if inner := arrange(group, fields, prefix+name+"/"); len(inner) > 0 {
-				out = append(out, yaml.MapItem{Key: name, Value: inner})
+		if group, ok := value.(map[string]any); ok && inGroup {
+			inner := arrange(group, fields, prefix+name+"/")
+			if len(inner) == 0 {
+				continue
 			}
-			continue
+			value = inner
+		} else {
+			value = readable(value)
 		}
-		out = append(out, yaml.MapItem{Key: name, Value: readable(field, value)})
+		out = append(out, yaml.MapItem{Key: name, Value: value})
 	}
 	return out
 }
 
-// inside returns the name of the setting, or of the group, right below a prefix.
-func inside(path, prefix string) (name string, ok bool) {
-	if len(path) <= len(prefix) || path[:len(prefix)] != prefix {
-		return "", false
-	}
-	rest := path[len(prefix):]
-	for i := range len(rest) {
-		if rest[i] == '/' {
-			return rest[:i], true
-		}
-	}
-	return rest, true
-}
-
 // readable returns a value as people write it: whole numbers without a point, memory
 // with a unit.
-func readable(field option.Field, value any) any {
+func readable(value any) any {
 	switch v := value.(type) {
 	case float64:
 		if v == math.Trunc(v) && math.Abs(v) < 1<<53 {
@@ -114,7 +98,7 @@ func readable(field option.Field, value any) any {
 			case resource.Kind(i) == resource.Memory:
 				out = append(out, yaml.MapItem{Key: name, Value: resource.FormatSize(int64(amount))})
 			default:
-				out = append(out, yaml.MapItem{Key: name, Value: readable(field, amount)})
+				out = append(out, yaml.MapItem{Key: name, Value: readable(amount)})
 			}
 		}
 		return out
@@ -125,9 +109,6 @@ func readable(field option.Field, value any) any {
 // Of returns the file that declares a tree as it is, without its ephemeral pools.
 func Of(name scheduling.TreeName, tree pooltree.Tree) File {
 	options := tree.Options()
-	return File{Tree: name, Options: &options, Pools: withoutEphemeral(tree.ParentsFirst())}
-}
-
-func withoutEphemeral(pools []pooltree.Pool) []pooltree.Pool {
-	return slices.DeleteFunc(pools, func(p pooltree.Pool) bool { return p.Ephemeral != "" })
+	pools := slices.DeleteFunc(tree.ParentsFirst(), func(p pooltree.Pool) bool { return p.Ephemeral != "" })
+	return File{Tree: name, Options: &options, Pools: pools}
 }

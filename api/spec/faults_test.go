@@ -21,7 +21,7 @@ func checkFaults(t *testing.T, cases map[string]faultCase) {
 	t.Helper()
 	for name, test := range cases {
 		t.Run(name, func(t *testing.T) {
-			_, err := Parse([]byte(test.spec))
+			_, err := checked(Read([]byte(test.spec)))
 			var refused *option.Error
 			if !errors.As(err, &refused) {
 				t.Fatalf("error %v, want faults", err)

@@ -11,12 +11,12 @@ import (
 )
 
 func TestParsePlaceOfJobs(t *testing.T) {
-	parsed, err := Parse([]byte(task(
+	parsed, err := checked(Read([]byte(task(
 		"disk_limit: 2GiB", "isolation: strict", "cpu-enforcement: weight", "pids_limit: 64", "user: 1000", "group: users",
 		"file_paths: [/opt/tool, s3://models/v1/m.bin, {source: /opt/x, path: ./bin/x, executable: true}, '/in/{task}/{cookie}.csv', {source: '/in/{operation_id}', path: 'in-{cookie}'}]",
 		"output_paths: [{path: out/, destination: '/data/{operation_id}/{task}/{cookie}'}]",
 		"gang_options: {}",
-	)))
+	))))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ func hostile(n int) map[string]string {
 func TestHostileTextIsReadOrRefused(t *testing.T) {
 	for name, text := range hostile(document.MaxBytes / 4) {
 		t.Run(name, func(t *testing.T) {
-			_, err := Parse([]byte(text))
+			_, err := checked(Read([]byte(text)))
 			var refused *option.Error
 			if !errors.As(err, &refused) {
 				t.Errorf("error %v, want an Error", err)
@@ -47,7 +47,7 @@ func TestManyFaultsAreCounted(t *testing.T) {
 	for i := range 150 {
 		fmt.Fprintf(&b, "unknown%d: 1\n", i)
 	}
-	_, err := Parse([]byte(root(b.String())))
+	_, err := checked(Read([]byte(root(b.String()))))
 	if err == nil || !strings.Contains(err.Error(), "has 150 faults") || !strings.HasSuffix(err.Error(), "and 130 more") {
 		t.Errorf("error %v", err)
 	}

@@ -38,7 +38,7 @@ func TestParseMap(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := Parse([]byte(test.spec))
+			got, err := checked(Read([]byte(test.spec)))
 			if err != nil {
 				t.Fatal(err)
 			}

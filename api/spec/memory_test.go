@@ -61,7 +61,7 @@ func TestMemoryIsCompleted(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			parsed, err := Parse([]byte(test.spec))
+			parsed, err := checked(Read([]byte(test.spec)))
 			if err != nil {
 				t.Fatal(err)
 			}

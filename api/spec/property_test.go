@@ -264,24 +264,24 @@ func TestFormatRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := Parse(data)
+		got, err := checked(Read(data))
 		check("json", got.spec(), err)
 
 		// A comment makes it YAML in flow style.
-		got, err = Parse(append(data, "\n# YAML\n"...))
+		got, err = checked(Read(append(data, "\n# YAML\n"...)))
 		check("yaml", got.spec(), err)
 
 		carried, err := structpb.NewStruct(fields)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err = ParseStruct(carried)
+		got, err = checked(FromStruct(carried))
 		check("struct", got.spec(), err)
 	})
 }
 
 // spec is nil for what was refused.
-func (p *Parsed) spec() *statepb.OperationSpec {
+func (p *parsed) spec() *statepb.OperationSpec {
 	if p == nil {
 		return nil
 	}
@@ -300,7 +300,7 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		parsed, err := Parse(data)
+		parsed, err := checked(Read(data))
 		if err != nil {
 			var refused *option.Error
 			if !errors.As(err, &refused) || len(refused.Faults) == 0 {
@@ -320,7 +320,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := ParseStruct(carried)
+		again, err := checked(FromStruct(carried))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -29,7 +29,7 @@ func TestReadiness(t *testing.T) {
 			&statepb.Readiness{Tcp: true, Period: durationpb.New(250 * time.Millisecond), Timeout: durationpb.New(2 * time.Second), Failures: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			parsed, err := Parse([]byte(task(test.lines...)))
+			parsed, err := checked(Read([]byte(task(test.lines...))))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -69,7 +69,7 @@ func TestSpread(t *testing.T) {
 		"or that it does not":         {[]string{"port_count: 1", "spread: false"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			parsed, err := Parse([]byte(task(test.lines...)))
+			parsed, err := checked(Read([]byte(task(test.lines...))))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -97,7 +97,7 @@ func TestHandOver(t *testing.T) {
 		"jobs that do not come back can be many": {[]string{"interruption_signal: TERM", "min_available: 1"}, 0, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			parsed, err := Parse([]byte(task(test.lines...)))
+			parsed, err := checked(Read([]byte(task(test.lines...))))
 			if err != nil {
 				t.Fatal(err)
 			}

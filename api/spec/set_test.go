@@ -85,7 +85,7 @@ func child(v *option.Value, name string) *option.Value {
 }
 
 // parseWith parses a spec in which values are set.
-func parseWith(text string, assignments ...string) (*Parsed, error) {
+func parseWith(text string, assignments ...string) (*parsed, error) {
 	doc, err := Read([]byte(text))
 	if err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func parseWith(text string, assignments ...string) (*Parsed, error) {
 			return nil, err
 		}
 	}
-	return doc.parsed()
+	return checked(doc, nil)
 }
 
 func TestSetOnText(t *testing.T) {

@@ -15,33 +15,6 @@ import (
 // operationSpec is what this package reads.
 const operationSpec = "operation spec"
 
-// Parsed is a spec that was read and checked.
-type Parsed struct {
-	// Spec is completed with defaults, but for what pool trees have defaults for.
-	Spec *statepb.OperationSpec
-	// MutationID is empty when the spec has none.
-	MutationID string
-}
-
-// Parse reads and checks a spec in YAML or JSON. The error is an *option.Error.
-func Parse(data []byte) (*Parsed, error) {
-	doc, err := Read(data)
-	if err != nil {
-		return nil, err
-	}
-	return doc.parsed()
-}
-
-// ParseStruct reads and checks a spec as the API takes it. The error is an *option.Error
-// whose faults have no places.
-func ParseStruct(s *structpb.Struct) (*Parsed, error) {
-	doc, err := FromStruct(s)
-	if err != nil {
-		return nil, err
-	}
-	return doc.parsed()
-}
-
 // Document is a spec as it was written: well-formed, not yet checked.
 type Document struct{ document.Document }
 
@@ -68,14 +41,6 @@ func FromStruct(s *structpb.Struct) (*Document, error) {
 // Set overrides a value, such as tasks.sort.job_count=5.
 func (d *Document) Set(assignment string) error {
 	return d.Document.Set(assignment, VanillaOperation{}, MapOperation{})
-}
-
-func (d *Document) parsed() (*Parsed, error) {
-	op, mutationID, err := d.Check()
-	if err != nil {
-		return nil, err
-	}
-	return &Parsed{Spec: op, MutationID: mutationID}, nil
 }
 
 // Check returns the operation that the document describes, completed with defaults but for

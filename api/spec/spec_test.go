@@ -49,8 +49,26 @@ tasks:
     environment: *env
 `
 
+// parsed is a spec that was read and checked.
+type parsed struct {
+	Spec       *statepb.OperationSpec
+	MutationID string
+}
+
+// checked checks a document that was read.
+func checked(doc *Document, err error) (*parsed, error) {
+	if err != nil {
+		return nil, err
+	}
+	op, mutationID, err := doc.Check()
+	if err != nil {
+		return nil, err
+	}
+	return &parsed{op, mutationID}, nil
+}
+
 func TestParseFull(t *testing.T) {
-	parsed, err := Parse([]byte(full))
+	parsed, err := checked(Read([]byte(full)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +134,7 @@ func TestParseStructFaults(t *testing.T) {
 				"command":   structpb.NewListValue(&structpb.ListValue{Values: []*structpb.Value{structpb.NewStringValue("x")}}),
 			}}
 			tasks := &structpb.Struct{Fields: map[string]*structpb.Value{"t": structpb.NewStructValue(task)}}
-			_, err := ParseStruct(&structpb.Struct{Fields: map[string]*structpb.Value{"tasks": structpb.NewStructValue(tasks)}})
+			_, err := checked(FromStruct(&structpb.Struct{Fields: map[string]*structpb.Value{"tasks": structpb.NewStructValue(tasks)}}))
 			if want := "operation spec: " + test.want; err == nil || err.Error() != want {
 				t.Errorf("error %v, want %s", err, want)
 			}
@@ -132,7 +150,7 @@ func TestParseReadsBothSyntaxes(t *testing.T) {
 		"names without the quotes": {`{"tasks": {t: {job_count: 1, shell: true, command: a}}}`, "a"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := Parse([]byte(test.text))
+			got, err := checked(Read([]byte(test.text)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -145,7 +163,7 @@ func TestParseReadsBothSyntaxes(t *testing.T) {
 
 func TestCPUIsRounded(t *testing.T) {
 	for text, want := range map[string]int64{"0.01": 1, "0.29": 29, "0.015": 2, "1.114": 111, "10000": 1_000_000} {
-		got, err := Parse([]byte(task("cpu_limit: " + text)))
+		got, err := checked(Read([]byte(task("cpu_limit: " + text))))
 		if err != nil {
 			t.Fatal(err)
 		}

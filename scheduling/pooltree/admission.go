@@ -90,15 +90,8 @@ func (e *LimitError) Unwrap() error { return ErrTooManyOperations }
 // that an operation comes from, or "": those that count it already have room for it,
 // however many they hold. Place tells whether the pool takes operations of its own.
 func (t Tree) AdmitStart(pool, from scheduling.PoolName, counts Counts) error {
-	return t.admit(pool, from, func(name scheduling.PoolName, o *PoolOptions) *LimitError {
-		limit, now := t.settings.MaxOperationCount, counts[name].Operations
-		if o != nil {
-			limit, _ = o.operationCounts(t.settings)
-		}
-		if now < limit {
-			return nil
-		}
-		return &LimitError{Pool: name, Limit: limit, Now: now, Option: "max_operation_count"}
+	return t.admit(pool, from, func(name scheduling.PoolName, allowed, _ int64) *LimitError {
+		return &LimitError{Pool: name, Limit: allowed, Now: counts[name].Operations, Option: "max_operation_count"}
 	})
 }
 
@@ -108,21 +101,14 @@ func (t Tree) AdmitStart(pool, from scheduling.PoolName, counts Counts) error {
 // where an operation runs already, or "". Where operations are Lightweight they need
 // not be asked for.
 func (t Tree) AdmitRun(pool, from scheduling.PoolName, counts Counts) error {
-	return t.admit(pool, from, func(name scheduling.PoolName, o *PoolOptions) *LimitError {
-		limit, now := t.settings.MaxRunningOperationCount, counts[name].Running
-		if o != nil {
-			_, limit = o.operationCounts(t.settings)
-		}
-		if now < limit {
-			return nil
-		}
-		return &LimitError{Pool: name, Limit: limit, Now: now, Option: "max_running_operation_count"}
+	return t.admit(pool, from, func(name scheduling.PoolName, _, allowed int64) *LimitError {
+		return &LimitError{Pool: name, Limit: allowed, Now: counts[name].Running, Option: "max_running_operation_count"}
 	})
 }
 
-// admit asks for a violation at a pool and at all above it, up to those that are above
-// from as well; the root has no options of its own.
-func (t Tree) admit(pool, from scheduling.PoolName, violation func(scheduling.PoolName, *PoolOptions) *LimitError) error {
+// admit compares a pool and all above it, up to those that are above from as well, with a limit:
+// of those on how many operations a pool may hold and run.
+func (t Tree) admit(pool, from scheduling.PoolName, limit func(name scheduling.PoolName, hold, run int64) *LimitError) error {
 	var have []scheduling.PoolName
 	if from != "" {
 		var err error
@@ -130,21 +116,18 @@ func (t Tree) admit(pool, from scheduling.PoolName, violation func(scheduling.Po
 			return err
 		}
 	}
-	for name := pool; !slices.Contains(have, name); {
-		if name == scheduling.RootPool {
-			if v := violation(name, nil); v != nil {
-				return v
-			}
-			return nil
+	path, err := t.Path(pool)
+	for _, name := range path {
+		if slices.Contains(have, name) {
+			break
 		}
-		i, found := t.find(name)
-		if !found {
-			return fmt.Errorf("pool %q: %w", name, ErrUnknownPool)
+		hold, run := t.settings.MaxOperationCount, t.settings.MaxRunningOperationCount
+		if i, found := t.find(name); found {
+			hold, run = t.pools[i].Options.operationCounts(t.settings)
 		}
-		if v := violation(name, &t.pools[i].Options); v != nil {
-			return v
+		if l := limit(name, hold, run); l.Now >= l.Limit {
+			return l
 		}
-		name = t.pools[i].Parent
 	}
-	return nil
+	return err
 }

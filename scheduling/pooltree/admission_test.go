@@ -60,7 +60,7 @@ func TestAdmission(t *testing.T) {
 }
 
 func TestLimitOfTheTree(t *testing.T) {
-	tree, err := tree(t).SetOptions(pooltree.TreeOptions{MaxOperationCount: ptr[int64](2), MaxRunningOperationCount: ptr[int64](1)})
+	tree, err := tree(t).Edit(nil, pooltree.Edit{Options: ptr(pooltree.TreeOptions{MaxOperationCount: ptr[int64](2), MaxRunningOperationCount: ptr[int64](1)})})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -147,12 +147,6 @@ func (t *Tree) existing(what string, name scheduling.PoolName) (int, error) {
 	return i, nil
 }
 
-// SetOptions returns the tree with other options of its own. It fails when a
-// pool's own settings contradict them.
-func (t Tree) SetOptions(options TreeOptions) (Tree, error) {
-	return t.Edit(nil, Edit{Options: &options})
-}
-
 // Create returns the tree with one more pool.
 func (t Tree) Create(p Pool) (Tree, error) {
 	if p.Options.StrongGuarantee != nil || p.Options.Integral != nil {
@@ -168,15 +162,6 @@ func (t Tree) Create(p Pool) (Tree, error) {
 		return t, fmt.Errorf("pool %q: %w", p.Name, err)
 	}
 	return next, nil
-}
-
-// Set returns the tree with the parent and the options of a pool replaced by those
-// of p.
-func (t Tree) Set(p Pool) (Tree, error) { return t.Edit(nil, Edit{Set: &p}) }
-
-// Rename returns the tree with another name of a pool.
-func (t Tree) Rename(from, to scheduling.PoolName) (Tree, error) {
-	return t.Edit(nil, Edit{Rename: &Rename{From: from, To: to}})
 }
 
 // Remove returns the tree without a pool. operations is how many operations that

@@ -72,7 +72,12 @@ func (f Filter) Empty() bool { return len(f.ops) == 0 }
 
 // Match reports whether a node with these tags is taken.
 func (f Filter) Match(tags []string) bool {
-	return f.eval(func(tag string) bool { return slices.Contains(tags, tag) })
+	return f.follows(func(tag string) truth {
+		if slices.Contains(tags, tag) {
+			return yes
+		}
+		return no
+	}) == yes
 }
 
 // Tags returns the tags that the filter names, sorted, each once.
@@ -85,29 +90,6 @@ func (f Filter) Tags() []string {
 	}
 	slices.Sort(tags)
 	return slices.Compact(tags)
-}
-
-func (f Filter) eval(has func(tag string) bool) bool {
-	if f.Empty() {
-		return true
-	}
-	stack := make([]bool, 0, 8)
-	for _, op := range f.ops {
-		top := len(stack) - 1
-		switch op.kind {
-		case 't':
-			stack = append(stack, has(op.tag))
-		case '!':
-			stack[top] = !stack[top]
-		case '&':
-			stack[top-1] = stack[top-1] && stack[top]
-			stack = stack[:top]
-		case '|':
-			stack[top-1] = stack[top-1] || stack[top]
-			stack = stack[:top]
-		}
-	}
-	return stack[0]
 }
 
 // filterParser descends recursively and writes postfix.

@@ -133,7 +133,7 @@ func TestEphemeralPoolsOfAUser(t *testing.T) {
 
 func TestRename(t *testing.T) {
 	tree, err := build(t, object{"default_parent_pool": "a"},
-		node{"a", scheduling.RootPool, nil}, node{"b", "a", nil}, node{"d", scheduling.RootPool, nil}).Rename("a", "z")
+		node{"a", scheduling.RootPool, nil}, node{"b", "a", nil}, node{"d", scheduling.RootPool, nil}).Edit(nil, pooltree.Edit{Rename: &pooltree.Rename{From: "a", To: "z"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,14 +144,14 @@ func TestRename(t *testing.T) {
 		t.Errorf("default parent %q", got)
 	}
 	for to, want := range map[scheduling.PoolName]error{"d": pooltree.ErrPoolExists, scheduling.RootPool: pooltree.ErrPoolExists} {
-		if _, err := tree.Rename("z", to); !errors.Is(err, want) {
+		if _, err := tree.Edit(nil, pooltree.Edit{Rename: &pooltree.Rename{From: "z", To: to}}); !errors.Is(err, want) {
 			t.Errorf("rename z to %s: %v", to, err)
 		}
 	}
-	if _, err := tree.Rename("nobody", "x"); !errors.Is(err, pooltree.ErrUnknownPool) {
+	if _, err := tree.Edit(nil, pooltree.Edit{Rename: &pooltree.Rename{From: "nobody", To: "x"}}); !errors.Is(err, pooltree.ErrUnknownPool) {
 		t.Errorf("rename an unknown pool: %v", err)
 	}
-	if _, err := tree.Rename("b", "x$y"); err == nil {
+	if _, err := tree.Edit(nil, pooltree.Edit{Rename: &pooltree.Rename{From: "b", To: "x$y"}}); err == nil {
 		t.Error("a name with $ is taken")
 	}
 }

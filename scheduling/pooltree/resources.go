@@ -21,11 +21,6 @@ type Resources struct {
 	Named [resource.Count]bool
 }
 
-// ResourcesOf returns resources that name all kinds.
-func ResourcesOf(a resource.Amounts) Resources {
-	return Resources{Amounts: a, Named: [resource.Count]bool{true, true, true, true, true}}
-}
-
 // Or returns the amounts with those of other where nothing is named. A nil
 // receiver names nothing.
 func (r *Resources) Or(other resource.Amounts) resource.Amounts {

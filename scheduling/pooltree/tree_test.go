@@ -110,7 +110,7 @@ func create(p pooltree.Pool) func(pooltree.Tree) (pooltree.Tree, error) {
 }
 
 func set(p pooltree.Pool) func(pooltree.Tree) (pooltree.Tree, error) {
-	return func(t pooltree.Tree) (pooltree.Tree, error) { return t.Set(p) }
+	return func(t pooltree.Tree) (pooltree.Tree, error) { return t.Edit(nil, pooltree.Edit{Set: &p}) }
 }
 
 func remove(name scheduling.PoolName, operations int64) func(pooltree.Tree) (pooltree.Tree, error) {
@@ -182,7 +182,7 @@ func TestDepthIsLimited(t *testing.T) {
 	if _, err := tree.Create(pool("deep", parent)); !errors.Is(err, pooltree.ErrTooDeep) {
 		t.Errorf("error %v, want %v", err, pooltree.ErrTooDeep)
 	}
-	if _, err := tree.Set(pool("p0", scheduling.DefaultPool)); !errors.Is(err, pooltree.ErrTooDeep) {
+	if _, err := tree.Edit(nil, pooltree.Edit{Set: ptr(pool("p0", scheduling.DefaultPool))}); !errors.Is(err, pooltree.ErrTooDeep) {
 		t.Errorf("a move takes the deepest too deep: error %v, want %v", err, pooltree.ErrTooDeep)
 	}
 }
@@ -244,7 +244,7 @@ func TestRandomEdits(t *testing.T) {
 				return tree.Create(pool(name.Draw(t, "name"), name.Draw(t, "parent")))
 			}),
 			"set": edit(func(t *rapid.T) (pooltree.Tree, error) {
-				return tree.Set(pool(name.Draw(t, "name"), name.Draw(t, "parent")))
+				return tree.Edit(nil, pooltree.Edit{Set: ptr(pool(name.Draw(t, "name"), name.Draw(t, "parent")))})
 			}),
 			"remove": edit(func(t *rapid.T) (pooltree.Tree, error) {
 				return tree.Remove(name.Draw(t, "name"), 0)

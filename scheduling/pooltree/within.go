@@ -32,9 +32,9 @@ func (f Filter) without(other Filter) (found, known bool) {
 type truth int8
 
 const (
-	unknown truth = iota
-	yes
-	no
+	no      truth = -1
+	unknown truth = 0
+	yes     truth = 1
 )
 
 // search looks for tags that f takes and other does not, by assuming one tag after
@@ -50,7 +50,7 @@ func (s *search) found() bool {
 	if s.left--; s.left < 0 {
 		return false
 	}
-	taken, byOther := s.f.follows(s.has), s.other.follows(s.has)
+	taken, byOther := s.f.follows(s.know), s.other.follows(s.know)
 	if taken == no || byOther == yes {
 		return false
 	}
@@ -73,8 +73,11 @@ func (s *search) found() bool {
 	return false
 }
 
+// know is what is assumed of a tag.
+func (s *search) know(tag string) truth { return s.has[tag] }
+
 // follows is what is sure of a node of whose tags some are known.
-func (f Filter) follows(has map[string]truth) truth {
+func (f Filter) follows(has func(tag string) truth) truth {
 	if f.Empty() {
 		return yes
 	}
@@ -83,38 +86,22 @@ func (f Filter) follows(has map[string]truth) truth {
 		top := len(stack) - 1
 		switch op.kind {
 		case 't':
-			stack = append(stack, has[op.tag])
+			stack = append(stack, has(op.tag))
 		case '!':
 			stack[top] = stack[top].not()
 		case '&':
 			stack[top-1] = stack[top-1].and(stack[top])
 			stack = stack[:top]
 		case '|':
-			stack[top-1] = stack[top-1].not().and(stack[top].not()).not()
+			stack[top-1] = stack[top-1].or(stack[top])
 			stack = stack[:top]
 		}
 	}
 	return stack[0]
 }
 
-func (t truth) not() truth {
-	switch t {
-	case yes:
-		return no
-	case no:
-		return yes
-	default:
-		return unknown
-	}
-}
+func (t truth) not() truth { return -t }
 
-func (t truth) and(other truth) truth {
-	switch {
-	case t == no || other == no:
-		return no
-	case t == yes && other == yes:
-		return yes
-	default:
-		return unknown
-	}
-}
+func (t truth) and(other truth) truth { return min(t, other) }
+
+func (t truth) or(other truth) truth { return max(t, other) }
