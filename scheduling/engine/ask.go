@@ -4,10 +4,9 @@ import (
 	"slices"
 	"time"
 
+	"weir/scheduling"
 	"weir/scheduling/allocation"
 	"weir/scheduling/explain"
-	"weir/scheduling/fairshare"
-	"weir/scheduling/pooltree"
 	"weir/scheduling/preemption"
 	"weir/scheduling/resource"
 )
@@ -46,7 +45,7 @@ func (iq *inquiries) ask(op *operation, now time.Time) explain.Asked {
 // askTasks takes note of those of its tasks that have jobs to start, and of what may let
 // them.
 func (iq *inquiries) askTasks(a *explain.Asked, op *operation, now time.Time) {
-	a.Gates = op.gates()
+	a.Gates = iq.cluster.gates(&op.element)
 	a.Unpacked = op.effective.Packing.Enable && op.order.Facts[allocation.Unpacked].Count > 0
 	a.Resource = explain.Greatest(op.share)
 	a.Usage, a.Share = resource.Share(op.order.Usage(), iq.cluster.total)[a.Resource], op.share.FairShare[a.Resource]
@@ -66,7 +65,7 @@ func (iq *inquiries) askTasks(a *explain.Asked, op *operation, now time.Time) {
 		}
 		out := explain.Task{
 			TaskID: t.TaskID, Pending: t.effective(), PerJob: t.perJob, View: iq.gangs.view(op, t.Name), Withheld: iq.graceful.withheld(op, t.perJob),
-			Awaits: iq.cluster.waitsForNodes(op, t), Limit: explain.JobLimit(op.limits(), t.perJob, op.beyondLimits(t.perJob)),
+			Awaits: iq.cluster.waitsForNodes(op, t), Limit: explain.JobLimit(op.allLimits(), t.perJob, op.beyondLimits(t.perJob)),
 		}
 		if g := op.missing(t.Name); g != nil {
 			f := iq.gangCause(g, now)
@@ -79,27 +78,19 @@ func (iq *inquiries) askTasks(a *explain.Asked, op *operation, now time.Time) {
 	}
 }
 
-// limits are those of an operation and of the pools above.
-func (op *operation) limits() []explain.Limits {
-	return op.pool.limits([]explain.Limits{{Held: withLeaving(op.order), Set: op.effective.Limits, Ceiling: op.ceiling}})
-}
-
-// limits appends those of a pool and of the pools above.
-func (p *pool) limits(all []explain.Limits) []explain.Limits {
-	for ; p != nil; p = p.parent {
-		all = append(all, explain.Limits{Pool: p.name, Held: withLeaving(p.order), Set: p.effective.Limits, Ceiling: p.ceiling})
+// allLimits are those of an element and of the pools above.
+func (e *element) allLimits() (all []explain.Limits) {
+	for ; e != nil; e = e.above {
+		all = append(all, explain.Limits{Pool: e.name, Held: withLeaving(e.order), Set: e.limits, Ceiling: e.ceiling})
 	}
 	return all
 }
 
-// gates are the filters of an operation and of the pools above.
-func (op *operation) gates() (all []explain.Gate) {
-	if op.filter != allocation.NoFilter {
-		all = append(all, explain.Gate{Filter: op.effective.TagFilter.String(), At: op.filter})
-	}
-	for p := op.pool; p != nil; p = p.parent {
-		if p.filter != allocation.NoFilter {
-			all = append(all, explain.Gate{Pool: p.name, Filter: p.effective.TagFilter.String(), At: p.filter})
+// gates are the filters of an element and of the pools above.
+func (cl *cluster) gates(e *element) (all []explain.Gate) {
+	for ; e != nil; e = e.above {
+		if e.filter != allocation.NoFilter {
+			all = append(all, explain.Gate{Pool: e.name, Filter: cl.filters.all[e.filter].String(), At: e.filter})
 		}
 	}
 	return all
@@ -116,25 +107,19 @@ func (c *claim) explained() explain.Claim {
 	return x
 }
 
-// level is an operation, below its pools, for those who ask.
-func (op *operation) level() *explain.Level {
-	return &explain.Level{Share: op.share, Operation: op.ID, FIFO: op.pool.placeOf(op.share), Above: op.pool.level()}
-}
-
-// level is a pool, below those above it, for those who ask; nil of none.
-func (p *pool) level() *explain.Level {
-	if p == nil {
+// level is an element, below the pools above it, for those who ask; nil of none.
+func (e *element) level() *explain.Level {
+	if e == nil {
 		return nil
 	}
-	return &explain.Level{Share: p.share, Pool: p.name, FIFO: p.parent.placeOf(p.share), Above: p.parent.level()}
-}
-
-// placeOf is the place of a child in a FIFO pool, from 1; 0: the pool is none.
-func (p *pool) placeOf(child *fairshare.Element) int {
-	if p == nil || p.effective.Mode != pooltree.FIFO {
-		return 0
+	l := &explain.Level{Share: e.share, Pool: e.name, Above: e.above.level()}
+	if e.name == "" {
+		l.Operation = scheduling.OperationID(e.share.ID)
 	}
-	return int(rank(child)) + 1
+	if e.above != nil && e.above.fifo {
+		l.FIFO = int(rank(e.share)) + 1
+	}
+	return l
 }
 
 // ahead is what comes before an operation in its FIFO pool, in pools of that too.

@@ -27,7 +27,7 @@ func (iq *inquiries) gangCause(g *gang, now time.Time) explain.Fact {
 	if fit := iq.cluster.hopeFor(g); !fit.All() {
 		return of.TooBig(fit, fit.Lacks(iq.cluster.hostsOf(g, !iq.moment.connected)))
 	}
-	if f := of.Limited(g.operation.limits(), all, g.operation.beyondLimits(all)); f != nil {
+	if f := of.Limited(g.operation.allLimits(), all, g.operation.beyondLimits(all)); f != nil {
 		return *f
 	}
 	if now.Before(g.again) {

@@ -2,10 +2,12 @@ package engine_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"weir/scheduling"
+	"weir/scheduling/explain"
 	"weir/scheduling/lifecycle"
 	"weir/scheduling/resource"
 )
@@ -196,8 +198,8 @@ func TestFactsOfRefusals(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", id, got, want)
 		}
 	}
-	if all, err := d.PoolRefusals("a"); err != nil || len(all) == 0 {
-		t.Errorf("refusals of pool a: %v, %v", all, err)
+	if x, err := d.ExplainPool("a", d.now); err != nil || !slices.ContainsFunc(x.Facts, func(f explain.Fact) bool { return f.Code == explain.FactRefused }) {
+		t.Errorf("refusals of pool a: %+v, %v", x.Facts, err)
 	}
 	if _, err := d.Facts("nobody"); err == nil {
 		t.Error("there are facts of nobody")

@@ -3,6 +3,7 @@ package engine
 import (
 	"time"
 
+	"weir/scheduling"
 	"weir/scheduling/allocation"
 	"weir/scheduling/explain"
 	"weir/scheduling/fairshare"
@@ -14,8 +15,16 @@ import (
 type element struct {
 	share *fairshare.Element
 	order *allocation.Element
+	// name is that of a pool, and empty for an operation.
+	name scheduling.PoolName
+	// above is the pool that it is in; nil: it is the root, or nowhere.
+	above *element
+	// fifo pools are in FIFO order.
+	fifo bool
 	// filter is the place of its own filter.
 	filter int
+	// limits are those that were set.
+	limits resource.Amounts
 	// ceiling is what max_share_ratio allows; it has used more since beyond.
 	ceiling resource.Amounts
 	beyond  time.Time
@@ -27,7 +36,21 @@ type element struct {
 }
 
 func newElement(share *fairshare.Element, order *allocation.Element) element {
-	return element{share: share, order: order, filter: allocation.NoFilter, ceiling: resource.Infinite}
+	return element{share: share, order: order, filter: allocation.NoFilter, limits: resource.Infinite, ceiling: resource.Infinite}
+}
+
+// attach puts an element into a pool.
+func (e *element) attach(to *element) {
+	e.above = to
+	to.share.Children = append(to.share.Children, e.share)
+	e.order.Attach(to.order)
+}
+
+// detach takes an element out of its pool.
+func (e *element) detach() {
+	e.above.share.Children = without(e.above.share.Children, e.share)
+	e.order.Detach()
+	e.above = nil
 }
 
 // shares are those of now, with more usage.
@@ -64,6 +87,6 @@ func (e *element) bound(limits, ceiling resource.Amounts) {
 	if ceiling == resource.Infinite {
 		e.beyond = time.Time{}
 	}
-	e.ceiling = ceiling
+	e.limits, e.ceiling = limits, ceiling
 	e.order.SetLimits(limits.Min(ceiling))
 }

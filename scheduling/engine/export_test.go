@@ -1,10 +1,12 @@
 package engine
 
 import (
+	"fmt"
 	"time"
 
 	"weir/scheduling"
 	"weir/scheduling/explain"
+	"weir/scheduling/preemption"
 )
 
 // Filters returns how many filters are in use.
@@ -35,4 +37,29 @@ func (e *Engine) Explain(id scheduling.OperationID, now time.Time) (explain.Expl
 // what its operations wait for: all of an Inquiry at once.
 func (e *Engine) ExplainPool(name scheduling.PoolName, now time.Time) (explain.Explanation, error) {
 	return e.answer(e.InquirePool(name, now))
+}
+
+// Facts is what the engine has noted of an operation while it decided.
+type Facts struct {
+	Refusals []explain.Refusal
+	Ended    EndedClaim
+	Spared   [preemption.BlockedByRate + 1]uint64
+}
+
+// Facts returns what has been noted of an operation.
+func (e *Engine) Facts(id scheduling.OperationID) (Facts, error) {
+	op := e.tree.operations[id]
+	if op == nil {
+		return Facts{}, fmt.Errorf("facts of operation %s: %w", id, ErrUnknown)
+	}
+	return Facts{Refusals: op.refusals(), Ended: op.ended, Spared: op.spared}, nil
+}
+
+// Holding returns the allocation of a job.
+func (e *Engine) Holding(job scheduling.JobID) (Holding, bool) {
+	h := e.holdings.allocations[job]
+	if h == nil {
+		return Holding{}, false
+	}
+	return h.view(), true
 }

@@ -94,7 +94,7 @@ func (iq *inquiries) before(other, op *operation) (jobs int, needs resource.Amou
 	if waiting == 0 {
 		return 0, needs
 	}
-	if other.pool == op.pool && op.pool.effective.Mode == pooltree.FIFO {
+	if other.pool == op.pool && op.pool.fifo {
 		return int(min(waiting, math.MaxInt32)), needs
 	}
 	mine, its, share := op.order, other.order, other.share

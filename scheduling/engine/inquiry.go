@@ -69,9 +69,8 @@ func (e *Engine) Inquire(id scheduling.OperationID, now time.Time) (*Inquiry, er
 	}
 	q.known.Fares = e.inquiries.fares(op, q.by)
 	q.known.Answer.Share, q.known.Tail = explain.Share(op.level())
-	noted, err := e.Facts(id)
-	q.known.Tail = append(q.known.Tail, noted.explained()...)
-	return q, err
+	q.known.Tail = append(q.known.Tail, op.explained()...)
+	return q, nil
 }
 
 // InquirePool begins to ask why the share of a pool is what it is, what keeps it from
@@ -88,12 +87,11 @@ func (e *Engine) InquirePool(name scheduling.PoolName, now time.Time) (*Inquiry,
 	if p.parent != nil {
 		x.Facts = append(x.Facts, explain.Fares(p.clock, p.timeouts(), explain.PoolTitle(name)))
 	}
-	x.Facts = append(x.Facts, explain.LimitsReached(p.limits(nil))...)
-	refusals, err := e.PoolRefusals(name)
-	for _, r := range refusals {
+	x.Facts = append(x.Facts, explain.LimitsReached(p.allLimits())...)
+	for _, r := range p.refusals() {
 		q.known.Tail = append(q.known.Tail, r.Fact())
 	}
-	return q, err
+	return q, nil
 }
 
 // begin returns an inquiry of this moment.

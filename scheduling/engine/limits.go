@@ -59,12 +59,12 @@ func (re *repair) findExcess(now time.Time) {
 
 // find does so at p and below; above is that of the nearest pool above.
 func (x *excess) find(p *pool, above *preemption.Excess, now time.Time) {
-	own := x.judge(&p.element, p.effective.Limits, above, now)
+	own := x.judge(&p.element, above, now)
 	for _, c := range p.pools {
 		x.find(c, own, now)
 	}
 	for _, op := range p.operations {
-		nearest := x.judge(&op.element, op.effective.Limits, own, now)
+		nearest := x.judge(&op.element, own, now)
 		if nearest == nil {
 			continue
 		}
@@ -84,14 +84,14 @@ func (x *excess) find(p *pool, above *preemption.Excess, now time.Time) {
 
 // judge returns the excess of an element, or the nearest one above, and notes since when
 // it is beyond its ceiling.
-func (x *excess) judge(of *element, limits resource.Amounts, above *preemption.Excess, now time.Time) *preemption.Excess {
+func (x *excess) judge(of *element, above *preemption.Excess, now time.Time) *preemption.Excess {
 	switch {
 	case of.order.Usage().Fits(of.ceiling):
 		of.beyond = time.Time{}
 	case of.beyond.IsZero():
 		of.beyond = now
 	}
-	allowed := x.moment.allowed(of, limits, now)
+	allowed := x.moment.allowed(of, now)
 	if held := x.held(of.order); !held.Fits(allowed) {
 		return &preemption.Excess{Amounts: held.Sub(allowed), Above: above}
 	}
@@ -141,13 +141,9 @@ func (re *repair) repair(n *node, now time.Time, plan *Plan) {
 // exceeds reports whether the operation of h, or a pool above it, the nearest first, holds
 // more than it may of something that h holds.
 func (re *repair) exceeds(held func(*allocation.Element) resource.Amounts, h *holding, now time.Time) (explain.Reason, bool) {
-	op := h.operation
-	if r, exceeds := violation(held(op.order), op.effective.Limits, re.moment.allowed(&op.element, op.effective.Limits, now), h.Resources); exceeds {
-		return r, true
-	}
-	for p := op.pool; p != nil; p = p.parent {
-		if r, exceeds := violation(held(p.order), p.effective.Limits, re.moment.allowed(&p.element, p.effective.Limits, now), h.Resources); exceeds {
-			r.Pool = p.name
+	for e := &h.operation.element; e != nil; e = e.above {
+		if r, exceeds := violation(held(e.order), e.limits, re.moment.allowed(e, now), h.Resources); exceeds {
+			r.Pool = e.name
 			return r, true
 		}
 	}

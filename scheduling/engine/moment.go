@@ -32,13 +32,13 @@ func (m *moment) changed() {
 	m.age++
 }
 
-// allowed is what an element of these limits may use. A ceiling moves with the nodes that there
+// allowed is what an element may use. A ceiling moves with the nodes that there
 // are: as with the jobs of a node that has shrunk, nothing has to go before that has lasted.
-func (m *moment) allowed(of *element, limits resource.Amounts, now time.Time) resource.Amounts {
+func (m *moment) allowed(of *element, now time.Time) resource.Amounts {
 	if of.beyond.IsZero() || now.Sub(of.beyond) < m.config.OvercommitDuration {
-		return limits
+		return of.limits
 	}
-	return limits.Min(of.ceiling)
+	return of.limits.Min(of.ceiling)
 }
 
 func later(a, b time.Time) time.Time {

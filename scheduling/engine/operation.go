@@ -357,21 +357,18 @@ func (t *task) effective() int64 { return max(t.pending-t.inFlight-t.claimed, 0)
 func (op *operation) attach(p *pool) {
 	op.pool = p
 	p.operations = append(p.operations, op)
-	p.share.Children = append(p.share.Children, op.share)
-	op.order.Attach(p.order)
+	op.element.attach(&p.element)
 }
 
 func (op *operation) detach() {
 	op.pool.operations = without(op.pool.operations, op)
-	op.pool.share.Children = without(op.pool.share.Children, op.share)
-	op.order.Detach()
+	op.element.detach()
 	op.pool = nil
 }
 
 // ran takes note of a job of the operation that has ended.
 func (op *operation) ran(length time.Duration) {
-	op.lengths.Add(length)
-	for p := op.pool; p != nil; p = p.parent {
-		p.lengths.Add(length)
+	for e := &op.element; e != nil; e = e.above {
+		e.lengths.Add(length)
 	}
 }

@@ -121,12 +121,9 @@ func (cl *cluster) hopeFor(g *gang) allocation.Fit {
 
 // beyondLimits reports whether limits that were set for an operation, or above it, are less
 // than what starts together needs, whatever else counts in them.
-func (op *operation) beyondLimits(together resource.Amounts) bool {
-	if !together.Fits(op.effective.Limits) {
-		return true
-	}
-	for p := op.pool; p != nil; p = p.parent {
-		if !together.Fits(p.effective.Limits) {
+func (e *element) beyondLimits(together resource.Amounts) bool {
+	for ; e != nil; e = e.above {
+		if !together.Fits(e.limits) {
 			return true
 		}
 	}

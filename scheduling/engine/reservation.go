@@ -150,9 +150,8 @@ func (rs *reservations) chargeReserved() {
 			continue
 		}
 		kept := n.spare().Min(r.needs)
-		r.operation.debt.kept = r.operation.debt.kept.Add(kept)
-		for p := r.pool; p != nil; p = p.parent {
-			p.debt.kept = p.debt.kept.Add(kept)
+		for e := &r.operation.element; e != nil; e = e.above {
+			e.debt.kept = e.debt.kept.Add(kept)
 		}
 	}
 }

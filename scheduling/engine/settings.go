@@ -47,12 +47,13 @@ func (tr *tree) setEffective(p *pool, to pooltree.Effective) {
 	p.effective = to
 	tr.cluster.layout++
 	p.filter = tr.cluster.changeFilter(p.filter, to.TagFilter)
+	p.fifo = to.Mode == pooltree.FIFO
 	p.bound(to.Limits, keptCeiling(p.share, p.ceiling))
 	p.order.SetTolerance(to.Preemption.LimitTolerance)
 	tr.rated = tr.rated || to.Preemption.RateLimit != pooltree.NoRateLimit
 	p.order.SetFilter(p.filter)
 	p.order.SetOrder(allocation.Order{
-		FIFO: to.Mode == pooltree.FIFO, ByOperations: !to.PoolSatisfaction, NoGuaranteesFirst: !tr.moment.settings.Preemption.GuaranteePriority,
+		FIFO: p.fifo, ByOperations: !to.PoolSatisfaction, NoGuaranteesFirst: !tr.moment.settings.Preemption.GuaranteePriority,
 	})
 	for _, op := range p.operations {
 		tr.settle(op)

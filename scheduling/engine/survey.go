@@ -8,7 +8,6 @@ import (
 	"weir/scheduling"
 	"weir/scheduling/allocation"
 	"weir/scheduling/explain"
-	"weir/scheduling/pooltree"
 	"weir/scheduling/preemption"
 	"weir/scheduling/resource"
 )
@@ -126,7 +125,7 @@ func (c *rivals) add(to *explain.Contest, op *operation) int {
 	usage := op.order.Usage()
 	n := explain.Contender{
 		ID: op.ID, Rank: rank(op.share), Place: math.MaxInt, Running: int64(op.held), Fair: op.share.FairShare, Usage: usage,
-		Limits: op.effective.Limits.Min(op.ceiling), Gang: len(op.gangs) > 0,
+		Limits: op.limits.Min(op.ceiling), Gang: len(op.gangs) > 0,
 	}
 	if at, waits := c.place[op.ID]; waits {
 		n.Place = at
@@ -173,8 +172,8 @@ func (c *rivals) arena(to *explain.Contest, p *pool) int {
 	at, known := c.at[p]
 	if !known {
 		a := explain.Arena{
-			Above: c.arena(to, p.parent), FIFO: p.effective.Mode == pooltree.FIFO, Fair: p.share.FairShare, Usage: p.order.Usage(),
-			Limits: p.effective.Limits.Min(p.ceiling), Lengths: p.lengths.Clone(),
+			Above: c.arena(to, p.parent), FIFO: p.fifo, Fair: p.share.FairShare, Usage: p.order.Usage(),
+			Limits: p.limits.Min(p.ceiling), Lengths: p.lengths.Clone(),
 		}
 		at = len(to.Pools)
 		c.at[p] = at

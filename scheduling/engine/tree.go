@@ -42,6 +42,7 @@ func newTree(m *moment, cl *cluster, pools pooltree.Tree) (*tree, error) {
 	var err error
 	if tr.ofPool, err = pools.Effective(scheduling.DefaultPool); err == nil {
 		root.effective, err = pools.Effective(scheduling.RootPool)
+		root.limits = root.effective.Limits
 	}
 	return tr, err
 }
@@ -65,7 +66,6 @@ func (tr *tree) allowsAggressive(op *operation) bool {
 // pool is a pool of the tree.
 type pool struct {
 	element
-	name scheduling.PoolName
 	// id stays when the name changes; 0: it goes by its name.
 	id         scheduling.PoolID
 	parent     *pool
@@ -105,7 +105,8 @@ type pool struct {
 }
 
 func newPool(name scheduling.PoolName) *pool {
-	p := &pool{name: name, element: newElement(fairshare.NewPool(string(name)), allocation.NewPool(string(name)))}
+	p := &pool{element: newElement(fairshare.NewPool(string(name)), allocation.NewPool(string(name)))}
+	p.name = name
 	p.order.SetOwner(p)
 	return p
 }
@@ -211,8 +212,7 @@ func (p *pool) rename(to scheduling.PoolName) {
 func (p *pool) attach(above *pool) {
 	p.parent = above
 	above.pools = append(above.pools, p)
-	above.share.Children = append(above.share.Children, p.share)
-	p.order.Attach(above.order)
+	p.element.attach(&above.element)
 }
 
 func (p *pool) detach() {
@@ -220,8 +220,7 @@ func (p *pool) detach() {
 		return
 	}
 	p.parent.pools = without(p.parent.pools, p)
-	p.parent.share.Children = without(p.parent.share.Children, p.share)
-	p.order.Detach()
+	p.element.detach()
 	p.parent = nil
 }
 

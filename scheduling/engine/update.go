@@ -57,7 +57,7 @@ func (u *update) prepareBest(op *operation, now time.Time) {
 func (u *update) publish(p *pool, passed time.Duration) {
 	var kinds allocation.Kinds
 	for _, c := range p.pools {
-		c.bound(c.effective.Limits, ceiling(c.share, p.share.LimitsShare, u.cluster.total))
+		c.bound(c.limits, ceiling(c.share, p.share.LimitsShare, u.cluster.total))
 		c.order.SetRank(rank(c.share))
 		c.surplus = p.surplus || u.surplus(p, c.share)
 		u.publish(c, passed)
@@ -69,7 +69,7 @@ func (u *update) publish(p *pool, passed time.Duration) {
 	}
 	for _, op := range p.operations {
 		s := op.share
-		op.bound(op.effective.Limits, ceiling(s, p.share.LimitsShare, u.cluster.total))
+		op.bound(op.limits, ceiling(s, p.share.LimitsShare, u.cluster.total))
 		op.order.SetRank(rank(s))
 		op.order.SetShares(s.FairShare, s.DemandShare, u.cluster.total, allocation.Kinds{})
 		kinds = kinds.And(op.order.Kinds())
@@ -89,7 +89,7 @@ func (u *update) publish(p *pool, passed time.Duration) {
 // many as may be scheduled (F.13).
 func (u *update) surplus(p *pool, s *fairshare.Element) bool {
 	most := u.moment.settings.Preemption.MaxSchedulableInFIFO
-	return p.effective.Mode == pooltree.FIFO && s.FairShare.MaxComponent() <= resource.Epsilon && rank(s) >= most
+	return p.fifo && s.FairShare.MaxComponent() <= resource.Epsilon && rank(s) >= most
 }
 
 // starve tells p, and all below, how they fare by the shares of an update (F.11).

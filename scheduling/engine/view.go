@@ -12,7 +12,7 @@ func (tr *tree) viewPool(p *pool, into []PoolView) []PoolView {
 	v := PoolView{
 		Name:              p.name,
 		ID:                p.id,
-		Shares:            tr.viewShares(&p.element, p.effective.Limits, p.claimed()),
+		Shares:            tr.viewShares(&p.element, p.claimed()),
 		Effective:         p.effective,
 		InferredGuarantee: p.share.Pool.InferredGuarantee,
 		Tiers:             p.share.Pool.Tiers,
@@ -29,7 +29,7 @@ func (tr *tree) viewPool(p *pool, into []PoolView) []PoolView {
 	return into
 }
 
-func (tr *tree) viewShares(of *element, limits, claimed resource.Amounts) Shares {
+func (tr *tree) viewShares(of *element, claimed resource.Amounts) Shares {
 	s, order := of.share, of.order
 	v := Shares{
 		Weight:       s.Weight,
@@ -41,7 +41,7 @@ func (tr *tree) viewShares(of *element, limits, claimed resource.Amounts) Shares
 		DemandShare:  s.DemandShare,
 		FairShare:    s.FairShare,
 		Satisfaction: order.Satisfaction(),
-		Limits:       limits,
+		Limits:       of.limits,
 		Clock:        of.clock,
 		Attributes: Attributes{
 			Parts:                   s.Parts(),
@@ -104,7 +104,7 @@ func (gs *gangs) viewOperation(op *operation) OperationView {
 	v := OperationView{
 		Operation:       op.Operation,
 		Removed:         op.removed,
-		Shares:          gs.tree.viewShares(&op.element, op.effective.Limits, op.claimed()),
+		Shares:          gs.tree.viewShares(&op.element, op.claimed()),
 		Effective:       op.effective,
 		SchedulingIndex: -1,
 		Tasks:           make([]TaskView, 0, len(op.tasks)),
