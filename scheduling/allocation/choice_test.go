@@ -105,7 +105,7 @@ func TestAdmit(t *testing.T) {
 			t.Error("a job starts that was not admitted")
 		}
 	})
-	if asked != 1 || outcome.Starts != 2 || outcome.Unpacked != 1 {
+	if asked != 1 || outcome.Starts != 2 || outcome.Left[allocation.Unpacked] != 1 {
 		t.Errorf("asked %d times: %+v", asked, outcome)
 	}
 	noted := a.Facts[allocation.Unpacked]

@@ -32,26 +32,19 @@ type Node struct {
 type Outcome struct {
 	// Starts is how many jobs start.
 	Starts int
+	// Left counts those that were left out, by cause.
+	Left [CauseCount]int
 	// Refused counts those that need more than is free, by the first resource that
 	// the node lacks for them.
 	Refused [resource.Count]int
-	// Limited counts those for which the node has enough, but that would exceed the
-	// limits of an operation or a pool.
-	Limited int
-	// Unmatched counts those that may not use the node.
-	Unmatched int
-	// Withheld, Unpacked and Crowded count guarded operations that were not admitted.
-	Withheld, Unpacked, Crowded int
 }
 
 // Add counts those of other too.
 func (o *Outcome) Add(other Outcome) {
 	o.Starts += other.Starts
-	o.Limited += other.Limited
-	o.Unmatched += other.Unmatched
-	o.Withheld += other.Withheld
-	o.Unpacked += other.Unpacked
-	o.Crowded += other.Crowded
+	for cause, n := range other.Left {
+		o.Left[cause] += n
+	}
 	for k, n := range other.Refused {
 		o.Refused[k] += n
 	}
@@ -98,6 +91,7 @@ func (f *Filler) scarce(root *Element, on Node, outcome *Outcome) {
 		return
 	}
 	k, _ := on.MinSpare.Lacking(on.Free)
+	outcome.Left[Scarce]++
 	outcome.Refused[k]++
 	root.Note(Scarce, Fact{At: on.At, Node: on.ID, Resource: k})
 }
@@ -185,26 +179,18 @@ func (on Node) reserve(e *Element) bool {
 // refuse leaves e out until restore, counts it, and notes why.
 func (f *Filler) refuse(e *Element, on Node, cause Cause, outcome *Outcome) Cause {
 	fact := Fact{At: on.At, Node: on.ID}
-	switch cause {
-	case Unmatched:
-		fact.By = e
-		outcome.Unmatched++
-	case Withheld:
-		outcome.Withheld++
-	case Unpacked:
-		outcome.Unpacked++
-	case Crowded:
-		outcome.Crowded++
-	default:
+	if cause == Lacking {
 		var lacks bool
 		if fact.Resource, lacks = e.lacking(on.Free); lacks {
 			outcome.Refused[fact.Resource]++
-			break
+		} else {
+			cause = Limited
+			fact.By, fact.Resource = e.limiting()
 		}
-		cause = Limited
-		fact.By, fact.Resource = e.limiting()
-		outcome.Limited++
+	} else if cause == Unmatched {
+		fact.By = e
 	}
+	outcome.Left[cause]++
 	e.Note(cause, fact)
 	f.leaveOut(e)
 	return cause

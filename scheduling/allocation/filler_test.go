@@ -102,7 +102,11 @@ func TestFill(t *testing.T) {
 			if !slices.Equal(got, tc.want) {
 				t.Errorf("starts %v, want %v", got, tc.want)
 			}
-			if want := (allocation.Outcome{Starts: len(tc.want), Refused: tc.wantRefused}); outcome != want {
+			want := allocation.Outcome{Starts: len(tc.want), Refused: tc.wantRefused}
+			for _, n := range tc.wantRefused {
+				want.Left[allocation.Lacking] += n
+			}
+			if outcome != want {
 				t.Errorf("outcome %+v, want %+v", outcome, want)
 			}
 		})
@@ -177,7 +181,7 @@ func TestLimits(t *testing.T) {
 			p.SetLimits(tc.pool)
 			a.SetLimits(tc.a)
 			got, outcome := fill(root, slots(4), 4)
-			if !slices.Equal(got, tc.want) || outcome.Limited != tc.wantLimited || outcome.Refused != [resource.Count]int{} {
+			if !slices.Equal(got, tc.want) || outcome.Left[allocation.Limited] != tc.wantLimited || outcome.Refused != [resource.Count]int{} {
 				t.Errorf("starts %v, outcome %+v; want %v, %d limited", got, outcome, tc.want, tc.wantLimited)
 			}
 			got, _ = fill(root, slots(9), 9)
@@ -213,8 +217,8 @@ func TestFilters(t *testing.T) {
 			outcome := f.Fill(root, allocation.Node{Free: slots(2), Takes: tc.takes}, 2, func(op *allocation.Element, task allocation.Task) {
 				got = append(got, op.ID()+"/"+string(task.Name))
 			})
-			if !slices.Equal(got, tc.want) || outcome.Unmatched != tc.wantUnmatched {
-				t.Errorf("starts %v, %d unmatched; want %v, %d", got, outcome.Unmatched, tc.want, tc.wantUnmatched)
+			if !slices.Equal(got, tc.want) || outcome.Left[allocation.Unmatched] != tc.wantUnmatched {
+				t.Errorf("starts %v, %d unmatched; want %v, %d", got, outcome.Left[allocation.Unmatched], tc.want, tc.wantUnmatched)
 			}
 		})
 	}

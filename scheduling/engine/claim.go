@@ -241,7 +241,6 @@ func (hs *holdings) keep(n *node, now time.Time, plan *Plan) {
 			h.claimed, h.Started, h.expires = true, c.ordered, c.expires
 			plan.Starts[len(plan.Starts)-1].Claimed = c.ordered
 			hs.claims.ended.put(c)
-			plan.Outcome.Starts++
 		case c.victims == 0 && !c.resources.Fits(n.free().Add(n.leaving)):
 			hs.claims.endClaim(c, ClaimUnmet)
 		case !now.Before(c.expires):

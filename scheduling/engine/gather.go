@@ -175,7 +175,6 @@ func (hs *holdings) startGang(plan *Plan) {
 		hs.start(c.node, op, c.task, c.resources, plan).together = true
 		s := &plan.Starts[len(plan.Starts)-1]
 		s.AllOrNone, s.Claimed = true, c.ordered
-		plan.Outcome.Starts++
 		hs.claims.ended.put(c)
 	}
 }

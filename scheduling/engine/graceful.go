@@ -90,7 +90,7 @@ func laterFirst(a, b *holding) int {
 
 // easiestFirst puts the most preemptible first, and of those the latest started.
 func easiestFirst(a, b *holding) int {
-	return cmp.Or(cmp.Compare(b.Level(), a.Level()), laterFirst(a, b))
+	return a.Easier(&b.Member)
 }
 
 // rated reports whether preemptions of this kind count in rates: those of a node that has

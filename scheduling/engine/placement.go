@@ -40,26 +40,23 @@ func (pl *placement) fill(n *node, now time.Time, plan *Plan) {
 	on.MinSpare, on.Admit, on.Reserve = pl.moment.settings.Preemption.MinSpare, pl.admit, pl.keepFor
 	pl.moment.at = n
 	room := pl.moment.config.MaxStartsPerPlan - len(plan.Starts)
-	gathered := 0
 	start := func(chosen *allocation.Element, task allocation.Task) {
 		op := chosen.Owner().(*operation)
 		if g := op.missing(task.Name); g != nil {
 			n.met(op.pool)
 			op.task(task.TaskID).claimed++
 			pl.gangs.gather(g, pl.claims.newClaim(n, op, task.TaskID, task.PerJob, now))
-			gathered++
 			return
 		}
 		pl.holdings.start(n, op, task.TaskID, task.PerJob, plan)
 	}
 	outcome := pl.tree.filler.Fill(pl.tree.root.order, on, room, start)
-	if outcome.Starts == 0 && outcome.Unpacked > 0 {
+	if outcome.Starts == 0 && outcome.Left[allocation.Unpacked] > 0 {
 		pl.unpacked = true
 		outcome.Starts = pl.tree.filler.Fill(pl.tree.root.order, on, 1, start).Starts
 		pl.unpacked = false
 	}
-	outcome.Starts -= gathered
-	if outcome.Starts+gathered == 0 && (on.Free != n.free() || n.reserved.pool != nil) {
+	if outcome.Starts == 0 && (on.Free != n.free() || n.reserved.pool != nil) {
 		pl.tree.root.order.Note(allocation.Reserved, allocation.Fact{At: now, Node: n.id})
 	}
 	plan.Outcome.Add(outcome)

@@ -75,7 +75,7 @@ type Plan struct {
 	Starts []Start
 	// Preempts are in the order of nodes.
 	Preempts []Preempt
-	// Outcome counts what started and what did not fit.
+	// Outcome counts what started, or is held for a gang, in what was free, and what did not fit.
 	Outcome allocation.Outcome
 	// Unserved are the nodes that got no look because the plan was full. Give
 	// them first the next time.

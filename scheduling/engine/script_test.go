@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"weir/scheduling"
+	"weir/scheduling/allocation"
 	"weir/scheduling/engine"
 	"weir/scheduling/invariant"
 	"weir/scheduling/pooltree"
@@ -173,10 +174,10 @@ func (p *player) heartbeat(out *strings.Builder, args arguments) {
 			fmt.Fprintf(out, "refused for %s: %d\n", resource.Kind(k), n)
 		}
 	}
-	if n := plan.Outcome.Limited; n > 0 {
+	if n := plan.Outcome.Left[allocation.Limited]; n > 0 {
 		fmt.Fprintf(out, "limits leave no room to: %d\n", n)
 	}
-	if n := plan.Outcome.Unmatched; n > 0 {
+	if n := plan.Outcome.Left[allocation.Unmatched]; n > 0 {
 		fmt.Fprintf(out, "may not use the node: %d\n", n)
 	}
 }

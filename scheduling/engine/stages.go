@@ -281,7 +281,6 @@ func (st *stages) displace(stage preemption.Stage, n *node, next turn, candidate
 		op.order.Serve(task.PerJob)
 		op.order.AddPending(task.TaskID, -1)
 		st.holdings.start(n, op, task.TaskID, task.PerJob, plan)
-		plan.Outcome.Starts++
 	}
 	return true
 }

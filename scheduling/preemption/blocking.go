@@ -17,12 +17,7 @@ const (
 )
 
 // String returns the name of the stage: "aggressive" or "normal".
-func (s Stage) String() string {
-	if s == AggressiveStage {
-		return "aggressive"
-	}
-	return "normal"
-}
+func (s Stage) String() string { return [...]string{"aggressive", "normal"}[s] }
 
 // Takes reports whether allocations of this level are victims in the stage.
 func (s Stage) Takes(l Level) bool {
@@ -51,20 +46,7 @@ const (
 
 // String returns the name of the block, such as "min_run_time".
 func (b Block) String() string {
-	switch b {
-	case BlockedByMode:
-		return "preemption_mode"
-	case BlockedByPool:
-		return "allow_normal_preemption"
-	case BlockedByStarvation:
-		return "starving"
-	case BlockedByRunTime:
-		return "min_run_time"
-	case BlockedByRate:
-		return "preemption_rate_limit"
-	default:
-		return "none"
-	}
+	return [...]string{"none", "preemption_mode", "allow_normal_preemption", "starving", "min_run_time", "preemption_rate_limit"}[b]
 }
 
 // Owner is what the operation of an allocation says about its being preempted.

@@ -84,7 +84,7 @@ func Repair(excesses []*Excess, operations []ExcessiveOperation) []*Member {
 
 // needed gives those back, the least preemptible first, without which it is enough.
 func needed(chosen []candidate) []*Member {
-	slices.SortFunc(chosen, func(a, b candidate) int { return a.easier(b.Member) })
+	slices.SortFunc(chosen, func(a, b candidate) int { return a.Easier(b.Member) })
 	var kept []*Member
 	for _, c := range slices.Backward(chosen) {
 		if c.excess.fits(c.Resources) {
@@ -111,9 +111,9 @@ func (x *Excess) fits(a resource.Amounts) bool {
 	return true
 }
 
-// easier orders members of any operations: the most preemptible first, and of those the
+// Easier orders members of any operations: the most preemptible first, and of those the
 // latest started.
-func (m *Member) easier(n *Member) int {
+func (m *Member) Easier(n *Member) int {
 	return cmp.Or(cmp.Compare(n.Level(), m.Level()), n.Started.Compare(m.Started), cmp.Compare(n.Job, m.Job))
 }
 
@@ -140,7 +140,7 @@ func (h *easiest) next() candidate {
 }
 
 func (h easiest) Len() int           { return len(h) }
-func (h easiest) Less(i, j int) bool { return h[i].easier(h[j].Member) < 0 }
+func (h easiest) Less(i, j int) bool { return h[i].Easier(h[j].Member) < 0 }
 func (h easiest) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
 
 // Push implements heap.Interface.

@@ -24,16 +24,10 @@ const (
 
 // String returns the name of the level, such as "aggressively_preemptible".
 func (l Level) String() string {
-	switch l {
-	case NonPreemptible:
-		return "non_preemptible"
-	case AggressivelyPreemptible:
-		return "aggressively_preemptible"
-	case Preemptible:
-		return "preemptible"
-	default:
+	if l > Preemptible {
 		return fmt.Sprintf("preemption.Level(%d)", uint8(l))
 	}
+	return [...]string{"non_preemptible", "aggressively_preemptible", "preemptible"}[l]
 }
 
 // Member is an allocation among those of its operation. It is meant to be embedded

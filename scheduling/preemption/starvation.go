@@ -21,14 +21,7 @@ const (
 
 // String returns the name of the status, such as "aggressively_starving".
 func (s Starvation) String() string {
-	switch s {
-	case Starving:
-		return "starving"
-	case AggressivelyStarving:
-		return "aggressively_starving"
-	default:
-		return "non_starving"
-	}
+	return [...]string{"non_starving", "starving", "aggressively_starving"}[s]
 }
 
 // Acts reports whether who starves so may preempt others in a stage.

@@ -13,12 +13,7 @@ const (
 )
 
 // String returns the name of the status, such as "below_fair_share".
-func (s Status) String() string {
-	if s == BelowFairShare {
-		return "below_fair_share"
-	}
-	return "normal"
-}
+func (s Status) String() string { return [...]string{"normal", "below_fair_share"}[s] }
 
 // Shares is what an element uses, ought to have, can insist on and demands, as parts of
 // the cluster.

@@ -1,7 +1,6 @@
 package preemption
 
 import (
-	"cmp"
 	"slices"
 
 	"weir/scheduling/resource"
@@ -45,6 +44,5 @@ func Victims[C Candidate](needs, free resource.Amounts, candidates []C) (victims
 
 // compare orders candidates: who has to go first is first.
 func compare[C Candidate](a, b C) int {
-	x, y := a.Standing(), b.Standing()
-	return cmp.Or(cmp.Compare(y.Level(), x.Level()), y.Started.Compare(x.Started), cmp.Compare(y.Job, x.Job))
+	return a.Standing().Easier(b.Standing())
 }
