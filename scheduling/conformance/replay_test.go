@@ -208,13 +208,13 @@ func (w *world) setPool(c *poolCase, rank int64) error {
 		return err
 	}
 	p.ComputePromised = c.ComputePromised
-	p.FIFOReordering = choice(c.FIFOReordering)
+	p.FIFOReordering = c.FIFOReordering
 	p.GangStep = c.GangStep == nil || *c.GangStep
 	p.PriorityAdjustment, p.PriorityDonor = c.PriorityAdjustment, c.PriorityDonor
 	if err := setIntegral(p, c.Integral); err != nil {
 		return err
 	}
-	p.Integral.DistributesFreeVolume = choice(c.DistributesFree)
+	p.Integral.DistributesFreeVolume = c.DistributesFree
 	if c.MaxShareRatio != nil {
 		e.MaxShareRatio = *c.MaxShareRatio
 	}
@@ -347,14 +347,3 @@ func (n nodeCase) count() int {
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
-
-func choice(b *bool) fairshare.Choice {
-	switch {
-	case b == nil:
-		return fairshare.Inherit
-	case *b:
-		return fairshare.Yes
-	default:
-		return fairshare.No
-	}
-}

@@ -101,12 +101,9 @@ func setShare(e *fairshare.Element, o pooltree.PoolOptions, effective pooltree.E
 			p.SortBy = append(p.SortBy, key)
 		}
 	}
-	p.StrongGuarantee = fairshare.Guarantee{}
-	if g := o.StrongGuarantee; g != nil {
-		p.StrongGuarantee = fairshare.Guarantee{Amounts: g.Amounts, Named: g.Named}
-	}
+	p.StrongGuarantee = fairshare.Guarantee(or(o.StrongGuarantee, pooltree.Resources{}))
 	p.GangStep = or(o.GangStepFunction, true)
-	p.FIFOReordering = choice(o.FIFOReordering)
+	p.FIFOReordering = o.FIFOReordering
 	p.ComputePromised = or(o.PromisedFairShare, false)
 	p.PriorityAdjustment = or(o.PriorityGuarantee, false)
 	p.PriorityDonor = or(o.PriorityGuaranteeDonorship, false)
@@ -118,7 +115,7 @@ func setShare(e *fairshare.Element, o pooltree.PoolOptions, effective pooltree.E
 			Burst:                 g.BurstGuarantee.Or(resource.Amounts{}),
 			RelaxedMultiplier:     or(g.RelaxedMultiplier, 0),
 			AcceptsFreeVolume:     or(g.CanAcceptFreeVolume, true),
-			DistributesFreeVolume: choice(g.DistributeFreeVolume),
+			DistributesFreeVolume: g.DistributeFreeVolume,
 		}
 	}
 }
@@ -131,17 +128,6 @@ var (
 		pooltree.SortByWeight: fairshare.ByWeight, pooltree.SortByStartTime: fairshare.ByStartTime, pooltree.SortByPendingJobCount: fairshare.ByPendingJobs,
 	}
 )
-
-func choice(set *bool) fairshare.Choice {
-	switch {
-	case set == nil:
-		return fairshare.Inherit
-	case *set:
-		return fairshare.Yes
-	default:
-		return fairshare.No
-	}
-}
 
 func or[T any](set *T, missing T) T {
 	if set == nil {

@@ -150,7 +150,7 @@ func (d drawing) pool(t *rapid.T, e *fairshare.Element, total resource.Amounts) 
 			Flow:                  d.amounts(t, e.ID+" flow", total).Scale(0.2),
 			Burst:                 d.amounts(t, e.ID+" burst", total).Scale(0.6),
 			AcceptsFreeVolume:     rapid.Bool().Draw(t, e.ID+" accepts"),
-			DistributesFreeVolume: fairshare.Choice(rapid.IntRange(0, 2).Draw(t, e.ID+" distributes")),
+			DistributesFreeVolume: rapid.SampledFrom([]*bool{nil, new(true), new(false)}).Draw(t, e.ID+" distributes"),
 		}
 	}
 }

@@ -26,7 +26,7 @@ func TestManySmallUpdates(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			tree := NewTree(Default())
-			tree.Root.Pool.Integral.DistributesFreeVolume = Yes
+			tree.Root.Pool.Integral.DistributesFreeVolume = new(true)
 			tree.total = tc.total
 			want := 0.0
 			for i, flow := range tc.flows {

@@ -106,7 +106,7 @@ func (t *Tree) reorderFIFO() {
 	for _, e := range t.pools {
 		p := e.Pool
 		inherited := e.parent != nil && e.parent.Pool.reordering
-		p.reordering = p.FIFOReordering.or(inherited)
+		p.reordering = or(p.FIFOReordering, inherited)
 		if p.reordering && p.Mode == FIFO && p.GangStep && !e.StrongGuaranteeShare.Near(resource.Vector{}, resource.Epsilon) {
 			e.reorder()
 		}

@@ -119,7 +119,7 @@ func TestFIFOReorderingOfSubpools(t *testing.T) {
 	p := pool("p0", fifo(fairshare.ByStartTime), guaranteed(50), holding(
 		operation("big", 60, 0, gang, started(1)), pool("a", holding(operation("a1", 30, 0, started(2)))),
 		pool("b", holding(operation("b1", 40, 0, started(3)))), operation("small", 5, 0, gang, started(4)),
-	), func(e *fairshare.Element) { e.Pool.FIFOReordering = fairshare.Yes })
+	), func(e *fairshare.Element) { e.Pool.FIFOReordering = new(true) })
 	tree := tree(p, pool("q", guaranteed(50), holding(operation("q1", 50, 0))))
 	tree.Options.GangStep, tree.Options.FIFOReordering = true, true
 	update(t, tree, cluster, begin)

@@ -180,7 +180,7 @@ func TestReordering(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			p := pool("p", fifo(), guaranteed(60), holding(tc.children...), func(e *fairshare.Element) { e.Pool.FIFOReordering = fairshare.Yes })
+			p := pool("p", fifo(), guaranteed(60), holding(tc.children...), func(e *fairshare.Element) { e.Pool.FIFOReordering = new(true) })
 			tree := tree(p)
 			tree.Options.GangStep, tree.Options.FIFOReordering = true, true
 			update(t, tree, cluster, begin)

@@ -30,27 +30,12 @@ const (
 	ByPendingJobs
 )
 
-// Choice is a yes or no that may be left to the pool above, or to the tree.
-type Choice uint8
-
-const (
-	// Inherit leaves it open.
-	Inherit Choice = iota
-	// Yes decides for it.
-	Yes
-	// No decides against it.
-	No
-)
-
-func (c Choice) or(inherited bool) bool {
-	switch c {
-	case Yes:
-		return true
-	case No:
-		return false
-	default:
+// or is what was set, or else what the pool above, or the tree, has.
+func or(set *bool, inherited bool) bool {
+	if set == nil {
 		return inherited
 	}
+	return *set
 }
 
 // Guarantee is amounts of those resources that were named. The others are
@@ -84,8 +69,9 @@ type Integral struct {
 	RelaxedMultiplier float64
 	// AcceptsFreeVolume says that what overflows elsewhere may come here.
 	AcceptsFreeVolume bool
-	// DistributesFreeVolume says that what overflows from a child goes to others.
-	DistributesFreeVolume Choice
+	// DistributesFreeVolume says that what overflows from a child goes to others; nil leaves it
+	// to the tree.
+	DistributesFreeVolume *bool
 }
 
 // Pool is what makes an element a pool. The first group of fields is read by
@@ -102,8 +88,8 @@ type Pool struct {
 	// GangStep lets gangs of this pool be all or nothing, if the tree does.
 	GangStep bool
 	// FIFOReordering lets gangs that do not fit the guarantee step aside, if the
-	// tree does (F.8.3).
-	FIFOReordering Choice
+	// tree does (F.8.3); nil leaves it to the pool above.
+	FIFOReordering *bool
 	// ComputePromised asks for PromisedFairShare below (F.5.6).
 	ComputePromised bool
 	// PriorityAdjustment and PriorityDonor are the tiers of F.5.4.

@@ -25,7 +25,7 @@ func drawUpdated(t *rapid.T, d drawing) (*fairshare.Tree, resource.Amounts) {
 	visit(tree.Root, func(e *fairshare.Element) {
 		if e.Pool != nil {
 			e.Pool.Volume = resource.VolumeOf(total, 100*time.Second)
-			e.Pool.FIFOReordering = fairshare.Choice(rapid.IntRange(0, 2).Draw(t, e.ID+" reorders"))
+			e.Pool.FIFOReordering = rapid.SampledFrom([]*bool{nil, new(true), new(false)}).Draw(t, e.ID+" reorders")
 		}
 	})
 	now := begin

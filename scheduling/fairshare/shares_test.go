@@ -282,7 +282,7 @@ func TestUpdateAllocatesNothing(t *testing.T) {
 			visit(l.tree.Root, func(e *fairshare.Element) {
 				e.Gang = e.Pool == nil
 				if e.Pool != nil {
-					e.Pool.FIFOReordering = fairshare.Yes
+					e.Pool.FIFOReordering = new(true)
 				}
 				if e.Pool != nil && e.Pool.Mode == fairshare.FIFO {
 					e.Pool.Integral = fairshare.Integral{Type: fairshare.Burst, Flow: l.total.Scale(.02), Burst: l.total.Scale(.04), AcceptsFreeVolume: true}

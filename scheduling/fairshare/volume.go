@@ -89,7 +89,7 @@ func (t *Tree) distributeOverflow() {
 			continue
 		}
 		free := p.accepted
-		if p.Integral.DistributesFreeVolume.or(t.Options.DistributesFreeVolume && e.parent != nil) {
+		if or(p.Integral.DistributesFreeVolume, t.Options.DistributesFreeVolume && e.parent != nil) {
 			for _, c := range e.subpools() {
 				free = free.Add(c.Pool.overflow)
 			}

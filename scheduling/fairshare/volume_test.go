@@ -134,14 +134,14 @@ func TestOverflow(t *testing.T) {
 		return integral(fairshare.Integral{Type: fairshare.Relaxed, Flow: cores(n), AcceptsFreeVolume: accepts})
 	}
 	for name, tc := range map[string]struct {
-		distributes fairshare.Choice
+		distributes *bool
 		byTree      bool
 		want        [3]float64
 	}{
-		"distributed":            {fairshare.Yes, false, [3]float64{3.5, 3.5, 1}},
-		"left to the tree: lost": {fairshare.Inherit, false, [3]float64{1, 3, 1}},
-		"left to the tree":       {fairshare.Inherit, true, [3]float64{3.5, 3.5, 1}},
-		"not distributed":        {fairshare.No, true, [3]float64{1, 3, 1}},
+		"distributed":            {new(true), false, [3]float64{3.5, 3.5, 1}},
+		"left to the tree: lost": {nil, false, [3]float64{1, 3, 1}},
+		"left to the tree":       {nil, true, [3]float64{3.5, 3.5, 1}},
+		"not distributed":        {new(false), true, [3]float64{1, 3, 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			full, low, almost, closed := pool("full", flow(30, true)), pool("low", flow(10, true)), pool("almost", flow(30, true)), pool("closed", flow(10, false))

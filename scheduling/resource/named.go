@@ -2,8 +2,9 @@ package resource
 
 import (
 	"fmt"
+	"maps"
 	"math"
-	"sort"
+	"slices"
 )
 
 // FromMap returns the amounts that a setting or a request names: user_slots,
@@ -17,7 +18,7 @@ func FromMap(m map[string]float64) (Amounts, error) { return FromMapOr(m, Amount
 // FromMapOr is FromMap with the amounts of missing names taken from missing.
 func FromMapOr(m map[string]float64, missing Amounts) (Amounts, error) {
 	a := missing
-	for _, name := range sortedNames(m) {
+	for _, name := range slices.Sorted(maps.Keys(m)) {
 		k, err := ParseKind(name)
 		if err != nil {
 			return Amounts{}, err
@@ -72,13 +73,4 @@ func parseAmount(k Kind, x float64) (int64, error) {
 		return 0, fmt.Errorf("resource %s: amount %v is beyond the greatest one, %d", k, x, Infinite.Of(k))
 	}
 	return int64(x), nil
-}
-
-func sortedNames(m map[string]float64) []string {
-	names := make([]string, 0, len(m))
-	for name := range m {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	return names
 }

@@ -19,14 +19,8 @@ type Volume struct {
 // VolumeOf returns what amounts held for this long come to. One cpu for a
 // millisecond is nothing, for it is less than half a hundredth.
 func VolumeOf(a Amounts, d time.Duration) Volume {
-	seconds := d.Seconds()
-	return Volume{
-		UserSlots: float64(a.UserSlots) * seconds,
-		CPU:       Hundredths(nearest(float64(a.CPU) * seconds)),
-		GPU:       float64(a.GPU) * seconds,
-		Memory:    float64(a.Memory) * seconds,
-		Network:   float64(a.Network) * seconds,
-	}
+	held := Volume{UserSlots: float64(a.UserSlots), CPU: a.CPU, GPU: float64(a.GPU), Memory: float64(a.Memory), Network: float64(a.Network)}
+	return held.Scale(d.Seconds())
 }
 
 // Of returns the volume of one kind, cpu in cores x seconds.
@@ -65,56 +59,33 @@ func (v Volume) With(k Kind, volume float64) Volume {
 
 // Add returns v + w.
 func (v Volume) Add(w Volume) Volume {
-	return Volume{
-		UserSlots: v.UserSlots + w.UserSlots,
-		CPU:       Hundredths(add(int64(v.CPU), int64(w.CPU))),
-		GPU:       v.GPU + w.GPU,
-		Memory:    v.Memory + w.Memory,
-		Network:   v.Network + w.Network,
-	}
+	return v.with(w, func(a, b float64) float64 { return a + b })
 }
 
 // Sub returns v - w.
 func (v Volume) Sub(w Volume) Volume {
-	return Volume{
-		UserSlots: v.UserSlots - w.UserSlots,
-		CPU:       Hundredths(sub(int64(v.CPU), int64(w.CPU))),
-		GPU:       v.GPU - w.GPU,
-		Memory:    v.Memory - w.Memory,
-		Network:   v.Network - w.Network,
-	}
+	return v.with(w, func(a, b float64) float64 { return a - b })
 }
 
 // Min returns the lesser volume of each resource.
-func (v Volume) Min(w Volume) Volume {
-	return Volume{
-		UserSlots: min(v.UserSlots, w.UserSlots),
-		CPU:       min(v.CPU, w.CPU),
-		GPU:       min(v.GPU, w.GPU),
-		Memory:    min(v.Memory, w.Memory),
-		Network:   min(v.Network, w.Network),
-	}
-}
+func (v Volume) Min(w Volume) Volume { return v.with(w, math.Min) }
 
 // Max returns the greater volume of each resource.
-func (v Volume) Max(w Volume) Volume {
-	return Volume{
-		UserSlots: max(v.UserSlots, w.UserSlots),
-		CPU:       max(v.CPU, w.CPU),
-		GPU:       max(v.GPU, w.GPU),
-		Memory:    max(v.Memory, w.Memory),
-		Network:   max(v.Network, w.Network),
-	}
-}
+func (v Volume) Max(w Volume) Volume { return v.with(w, math.Max) }
 
 // Scale returns v * factor, cpu rounded to the nearest hundredth.
 func (v Volume) Scale(factor float64) Volume {
+	return v.with(v, func(a, _ float64) float64 { return a * factor })
+}
+
+// with returns what of makes of each resource of both, of cpu in hundredths, and rounded.
+func (v Volume) with(w Volume, of func(a, b float64) float64) Volume {
 	return Volume{
-		UserSlots: v.UserSlots * factor,
-		CPU:       Hundredths(nearest(float64(v.CPU) * factor)),
-		GPU:       v.GPU * factor,
-		Memory:    v.Memory * factor,
-		Network:   v.Network * factor,
+		UserSlots: of(v.UserSlots, w.UserSlots),
+		CPU:       Hundredths(nearest(of(float64(v.CPU), float64(w.CPU)))),
+		GPU:       of(v.GPU, w.GPU),
+		Memory:    of(v.Memory, w.Memory),
+		Network:   of(v.Network, w.Network),
 	}
 }
 
