@@ -231,7 +231,7 @@ func (r *Replica) instancesOf(operation string) *actorpb.Instances {
 	// What was heard is read first: a job that ends meanwhile has gone in either.
 	hosts := map[string]string{}
 	known := signal.Known{
-		Operation: operation, Over: true, Heard: r.signals.Of(operation), Words: r.words.Of(operation), Unheard: r.nodes.AllUnheard(),
+		Operation: operation, Over: true, Heard: r.signals.OfOperation(operation), Words: r.words.Of(operation), Unheard: r.nodes.Unheard,
 		HostOf: func(node string) string { return hosts[node] },
 	}
 	r.store.View(func(s *state.State) {

@@ -59,11 +59,11 @@ func TestJobsThatWentAtOnceHaveGone(t *testing.T) {
 		{Allocation: &statepb.Allocation{JobId: "told", Task: "serve", Cookie: 3, Node: "n1", Ports: []int32{8080}}, Finished: &statepb.FinishedJob{Stop: &statepb.StopOrder{Interruption: "preemption"}}},
 		{Allocation: &statepb.Allocation{JobId: "by itself", Task: "serve", Cookie: 4, Node: "n1"}, Finished: &statepb.FinishedJob{}},
 	}}
-	table := signal.NewTable(time.Minute, 10)
+	signals := signal.NewSignals(time.Minute, 10, time.Now)
 	for _, gone := range goneOf(ended) {
-		table.Add(time.Now(), gone)
+		signals.Add(gone)
 	}
-	seen := signal.Known{Operation: "op", Heard: table.Of("op"), HostOf: func(node string) string { return "host of " + node }}.Instances().GetInstances()
+	seen := signal.Known{Operation: "op", Heard: signals.OfOperation("op"), HostOf: func(node string) string { return "host of " + node }}.Instances().GetInstances()
 	if len(seen) != 1 || seen[0].GetJobId() != "told" || seen[0].GetState() != actorpb.InstanceGone || seen[0].GetCookie() != 3 || seen[0].GetHost() != "host of n1" || seen[0].GetPorts()[0] != 8080 {
 		t.Errorf("seen %v, want the job that was told to go, gone", seen)
 	}

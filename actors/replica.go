@@ -91,11 +91,11 @@ func Start(cfg Config) (*Replica, error) {
 		cfg: cfg, store: cfg.Store, board: newBoard(), controllers: newControllers(), news: newNewsdesk(),
 		heartbeats: newHeartbeats(), histories: pool.NewHistories(), discarding: make(chan struct{}, discardsAtOnce),
 		records: &records{store: cfg.Store, directory: cfg.Directory},
-		signals: signal.NewSignals(signal.NewTable(cfg.Timing.SignalKeep, maxSignals), time.Now),
-		words:   signal.NewWords(signal.NewWordTable(cfg.Timing.SignalKeep, maxWords), time.Now),
-		nodes:   signal.NewNodes(signal.NewNodeTable(cfg.Timing.SignalKeep+2*cfg.Timing.Node.Lease, maxNodeWords), time.Now),
+		signals: signal.NewSignals(cfg.Timing.SignalKeep, maxSignals, time.Now),
+		nodes:   signal.NewNodes(cfg.Timing.SignalKeep+2*cfg.Timing.Node.Lease, maxNodeWords, time.Now),
 		system:  actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return cfg.Logger })),
 	}
+	r.words = signal.NewWords(cfg.Timing.SignalKeep, maxWords, time.Now, func(job string) bool { return r.records.Allocation(job) != nil })
 	r.liveness = newLiveness(cfg.ID, func(id string) bool { return r.remote.Connected(peerOf(id)) })
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	// Answers that come late must not find a future of this life.
@@ -114,9 +114,6 @@ func Start(cfg Config) (*Replica, error) {
 	if err := r.remote.Publish(actorpb.GatewayName, r.gatewayPID, inbox, identity.Agent, identity.Replica); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
-	r.listen(signal.Topic, r.signalPID, r.signals.LocalState)
-	r.listen(signal.WordTopic, r.wordPID, r.words.LocalState)
-	r.listen(signal.NodeTopic, r.nodePID, r.nodes.LocalState)
 	cfg.Store.BeforeTransfer(r.keepVolumes)
 	r.done.Add(4)
 	go r.followHistories()
@@ -127,17 +124,10 @@ func Start(cfg Config) (*Replica, error) {
 }
 
 func (r *Replica) spawn(inbox *remote.Inbox) {
-	root, self := r.system.Root, hearsay.Speaker{Replica: r.cfg.ID, Incarnation: r.cfg.Incarnation}
-	r.signalPID = root.Spawn(supervised(r.cfg.Logger, signal.New(signal.Config{
-		Self: self, Gossip: topic{r.cfg.Gossip, signal.Topic}, News: r.news.tell, ExpireEvery: 10 * time.Second, Logger: r.cfg.Logger,
-	}, r.signals), true))
-	r.wordPID = root.Spawn(supervised(r.cfg.Logger, signal.NewWordActor(signal.WordConfig{
-		Self: self, Gossip: topic{r.cfg.Gossip, signal.WordTopic}, News: r.hearWord, ExpireEvery: 10 * time.Second, Logger: r.cfg.Logger,
-		Runs: func(job string) bool { return r.records.Allocation(job) != nil },
-	}, r.words), true))
-	r.nodePID = root.Spawn(supervised(r.cfg.Logger, signal.NewNodeActor(signal.NodeConfig{
-		Self: self, Gossip: topic{r.cfg.Gossip, signal.NodeTopic}, News: r.hearNode, ExpireEvery: 10 * time.Second, Logger: r.cfg.Logger,
-	}, r.nodes), true))
+	root := r.system.Root
+	r.signalPID = hear(r, r.signals.Known, func(s *actorpb.InterruptionSignal) { r.news.tell(s.GetOperationId()) })
+	r.wordPID = hear(r, r.words.Known, func(w *actorpb.InstanceWord) { r.hearWord(w.GetOperationId()) })
+	r.nodePID = hear(r, r.nodes.Known, func(w *actorpb.NodeWord) { r.hearNode(w.GetNode()) })
 	r.controllersPID = root.Spawn(supervised(r.cfg.Logger, newControllersActor(r.ctx, r), true))
 	r.gatewayPID = root.Spawn(supervised(r.cfg.Logger, gateway.New(gateway.Config{
 		Replica: r, Limits: r.cfg.Gateway, Patience: r.cfg.Timing.Patience,
@@ -145,12 +135,17 @@ func (r *Replica) spawn(inbox *remote.Inbox) {
 	}), true).Configure(inbox.Mailbox()))
 }
 
-// listen has the actor of a topic hear what other replicas say.
-func (r *Replica) listen(topic string, pid *actor.PID, localState func() []byte) {
-	hear := func(full bool) func([]byte) {
+// hear spawns the actor of a subject, which hears what other replicas say.
+func hear[M proto.Message](r *Replica, known *hearsay.Known[M], news func(M)) *actor.PID {
+	subject := topic{r.cfg.Gossip, known.Topic()}
+	pid := r.system.Root.Spawn(supervised(r.cfg.Logger, hearsay.New(hearsay.Config[M]{
+		Self: hearsay.Speaker{Replica: r.cfg.ID, Incarnation: r.cfg.Incarnation}, Gossip: subject, News: news, ExpireEvery: 10 * time.Second, Logger: r.cfg.Logger,
+	}, known), true))
+	heard := func(full bool) func([]byte) {
 		return func(payload []byte) { r.system.Root.Send(pid, hearsay.Heard{Payload: payload, Full: full}) }
 	}
-	r.cfg.Gossip.Handle(topic, gossip.Handler{Receive: hear(false), Merge: hear(true), LocalState: localState})
+	r.cfg.Gossip.Handle(subject.name, gossip.Handler{Receive: heard(false), Merge: heard(true), LocalState: known.LocalState})
+	return pid
 }
 
 // Handler returns what serves the streams of other machines, and where to mount

@@ -19,10 +19,9 @@ type Gossip interface {
 type Config[M proto.Message] struct {
 	Self   Speaker
 	Gossip Gossip
-	// News is told of what is new, on the actor's goroutine; nil: nobody is.
+	// News is told of what is new, or forgotten, on the actor's goroutine.
 	News func(M)
-	// Expire, when there is one, is called every ExpireEvery to forget what is over.
-	Expire      func()
+	// ExpireEvery is the period in which is forgotten what is over.
 	ExpireEvery time.Duration
 	Logger      *slog.Logger
 }
@@ -44,13 +43,13 @@ type Heard struct {
 func (h Heard) String() string { return fmt.Sprintf("hearsay, %d bytes", len(h.Payload)) }
 
 // New returns the producer of the actor that alone adds to what is known.
-func New[M proto.Message, T Table[M]](cfg Config[M], known *Known[M, T]) actor.Producer {
-	return func() actor.Actor { return &speaker[M, T]{cfg: cfg, known: known} }
+func New[M proto.Message](cfg Config[M], known *Known[M]) actor.Producer {
+	return func() actor.Actor { return &speaker[M]{cfg: cfg, known: known} }
 }
 
-type speaker[M proto.Message, T Table[M]] struct {
+type speaker[M proto.Message] struct {
 	cfg   Config[M]
-	known *Known[M, T]
+	known *Known[M]
 	timer *time.Timer
 }
 
@@ -58,7 +57,7 @@ type speaker[M proto.Message, T Table[M]] struct {
 type tick struct{ of any }
 
 // Receive implements actor.Actor.
-func (s *speaker[M, T]) Receive(ctx actor.Context) {
+func (s *speaker[M]) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case *actor.Started:
 		s.arm(ctx)
@@ -72,13 +71,13 @@ func (s *speaker[M, T]) Receive(ctx actor.Context) {
 		s.heard(m)
 	case tick:
 		if m.of == s {
-			s.cfg.Expire()
+			for _, forgotten := range s.known.Expire() {
+				s.cfg.News(forgotten)
+			}
 			s.arm(ctx)
 		}
 	case *actor.Stopping, *actor.Restarting:
-		if s.timer != nil {
-			s.timer.Stop()
-		}
+		s.timer.Stop()
 	case actor.SystemMessage, actor.AutoReceiveMessage:
 		// The rest of the life cycle needs no work here.
 	default:
@@ -86,7 +85,7 @@ func (s *speaker[M, T]) Receive(ctx actor.Context) {
 	}
 }
 
-func (s *speaker[M, T]) say(said M) {
+func (s *speaker[M]) say(said M) {
 	said = proto.CloneOf(said)
 	s.known.sign(said, s.cfg.Self)
 	if !s.add(said) {
@@ -101,7 +100,7 @@ func (s *speaker[M, T]) say(said M) {
 	}
 }
 
-func (s *speaker[M, T]) heard(m Heard) {
+func (s *speaker[M]) heard(m Heard) {
 	all, err := s.known.decode(m.Payload, m.Full)
 	if err != nil {
 		s.cfg.Logger.Warn("unreadable gossip message", "topic", s.known.subject.Topic, "error", err)
@@ -112,18 +111,15 @@ func (s *speaker[M, T]) heard(m Heard) {
 	}
 }
 
-func (s *speaker[M, T]) add(said M) bool {
-	news := s.known.add(said)
-	if news && s.cfg.News != nil {
+func (s *speaker[M]) add(said M) bool {
+	news := s.known.Add(said)
+	if news {
 		s.cfg.News(said)
 	}
 	return news
 }
 
-func (s *speaker[M, T]) arm(ctx actor.Context) {
-	if s.cfg.Expire == nil {
-		return
-	}
+func (s *speaker[M]) arm(ctx actor.Context) {
 	self, root := ctx.Self(), ctx.ActorSystem().Root
 	s.timer = time.AfterFunc(s.cfg.ExpireEvery, func() { root.Send(self, tick{s}) })
 }

@@ -17,31 +17,22 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// words keeps each word that is said once, in order.
-type words struct{ all []string }
-
-// Add implements Table.
-func (w *words) Add(_ time.Time, said *wrapperspb.StringValue) bool {
-	for _, word := range w.all {
-		if word == said.GetValue() {
-			return false
-		}
-	}
-	w.all = append(w.all, said.GetValue())
-	return true
-}
-
-func newWords() *Known[*wrapperspb.StringValue, *words] {
-	return NewKnown(Subject[*wrapperspb.StringValue, *words]{
-		Topic: "words",
+// newWords keeps each word that is said once, in order, for good.
+func newWords() *Known[*wrapperspb.StringValue] {
+	return NewKnown(Subject[*wrapperspb.StringValue]{
+		Topic: "words", Limit: 10,
 		Key:   (*wrapperspb.StringValue).GetValue,
+		Group: func(*wrapperspb.StringValue) string { return "all" },
 		Sign: func(said *wrapperspb.StringValue, by Speaker, _ uint64) {
 			said.Value += " by " + by.Replica
 		},
-		All: func(table *words, _ time.Time) proto.Message {
+		Replaces: func(_, _ *wrapperspb.StringValue) bool { return false },
+		News:     func(_, _ *wrapperspb.StringValue) bool { return true },
+		Forget:   func(now time.Time, _ *wrapperspb.StringValue) time.Time { return now.Add(24 * time.Hour) },
+		All: func(all []*wrapperspb.StringValue) proto.Message {
 			list := &structpb.ListValue{}
-			for _, word := range table.all {
-				list.Values = append(list.Values, structpb.NewStringValue(word))
+			for _, word := range all {
+				list.Values = append(list.Values, structpb.NewStringValue(word.GetValue()))
 			}
 			return list
 		},
@@ -53,8 +44,24 @@ func newWords() *Known[*wrapperspb.StringValue, *words] {
 			}
 			return each, err
 		},
-	}, &words{}, time.Now)
+	}, time.Now)
 }
+
+// counted returns a place with a word, and how often it was asked whether that stays.
+func counted() (known *Known[*wrapperspb.StringValue], asked *int) {
+	known, asked = newWords(), new(int)
+	known.subject.Stays = func(said *wrapperspb.StringValue) bool {
+		if said.GetValue() == "here" {
+			*asked++
+		}
+		return true
+	}
+	known.Add(wrapperspb.String("here"))
+	return known, asked
+}
+
+// unheeded is for news that nobody looks at.
+func unheeded(*wrapperspb.StringValue) {}
 
 // wire keeps what is told, or fails.
 type wire struct {
@@ -75,18 +82,17 @@ func TestSpeaker(t *testing.T) {
 		defer system.Shutdown()
 		var log bytes.Buffer
 		var news []string
-		expired := 0
-		link, known, others := &wire{}, newWords(), newWords()
+		link, others := &wire{}, newWords()
+		known, expired := counted()
 		pid := system.Root.Spawn(actor.PropsFromProducer(New(Config[*wrapperspb.StringValue]{
 			Self: Speaker{Replica: "r1"}, Gossip: link, Logger: slog.New(slog.NewTextHandler(&log, nil)),
-			News:   func(said *wrapperspb.StringValue) { news = append(news, said.GetValue()) },
-			Expire: func() { expired++ }, ExpireEvery: time.Minute,
+			News: func(said *wrapperspb.StringValue) { news = append(news, said.GetValue()) }, ExpireEvery: time.Minute,
 		}, known)))
 		said := wrapperspb.String("rain")
 		system.Root.Send(pid, Say[*wrapperspb.StringValue]{said})
 		system.Root.Send(pid, Say[*wrapperspb.StringValue]{said})
-		others.add(wrapperspb.String("rain by r1"))
-		others.add(wrapperspb.String("snow by r2"))
+		others.Add(wrapperspb.String("rain by r1"))
+		others.Add(wrapperspb.String("snow by r2"))
 		system.Root.Send(pid, Heard{Payload: others.LocalState(), Full: true})
 		hail, err := proto.Marshal(wrapperspb.String("hail by r3"))
 		if err != nil {
@@ -98,11 +104,9 @@ func TestSpeaker(t *testing.T) {
 		if got, want := strings.Join(news, ", "), "rain by r1, snow by r2, hail by r3, dew"; got != want {
 			t.Errorf("news %q, want %q", got, want)
 		}
-		known.Read(func(table *words, _ time.Time) {
-			if len(table.all) != 4 {
-				t.Errorf("known %q, want what is news", table.all)
-			}
-		})
+		if all := known.All(); len(all) != 5 || len(known.Of("all")) != 5 || known.Get("dew") == nil || known.Get("fog") != nil {
+			t.Errorf("known %q, want what is news", all)
+		}
 		if len(link.keys) != 1 || link.keys[0] != "rain by r1" || said.GetValue() != "rain" {
 			t.Errorf("told the others %q, and %q was changed; want what was said here, once, and it unchanged", link.keys, said.GetValue())
 		}
@@ -118,14 +122,14 @@ func TestSpeaker(t *testing.T) {
 		if got := strings.Count(log.String(), "topic=words"); got != 3 || !strings.Contains(log.String(), "too large") {
 			t.Errorf("logged %s, want what was not sent, and twice what was not understood", log.String())
 		}
-		if expired != 2 {
-			t.Errorf("after two and a half periods forgot %d times, want 2", expired)
+		if *expired != 2 {
+			t.Errorf("after two and a half periods looked %d times at what is over, want 2", *expired)
 		}
 		if err := system.Root.StopFuture(pid).Wait(); err != nil {
 			t.Error(err)
 		}
 		<-time.After(time.Hour)
-		if expired != 2 {
+		if *expired != 2 {
 			t.Error("it forgets on after its end")
 		}
 	})
@@ -138,17 +142,17 @@ func TestTicksOfAFormerLifeAreNotHeard(t *testing.T) {
 		quiet := slog.New(slog.DiscardHandler)
 		system := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return quiet }))
 		defer system.Shutdown()
-		expired := 0
+		known, expired := counted()
 		pid := system.Root.Spawn(actor.PropsFromProducer(New(Config[*wrapperspb.StringValue]{
-			Gossip: &wire{}, Logger: quiet, Expire: func() { expired++ }, ExpireEvery: time.Minute,
-		}, newWords())))
+			Gossip: &wire{}, Logger: quiet, News: unheeded, ExpireEvery: time.Minute,
+		}, known)))
 		process, _ := system.ProcessRegistry.Get(pid)
 		process.SendSystemMessage(pid, &actor.Restart{})
-		system.Root.Send(pid, tick{new(speaker[*wrapperspb.StringValue, *words])})
+		system.Root.Send(pid, tick{new(speaker[*wrapperspb.StringValue])})
 		<-time.After(150 * time.Second)
 		synctest.Wait()
-		if expired != 2 {
-			t.Errorf("after two and a half periods forgot %d times, want 2", expired)
+		if *expired != 2 {
+			t.Errorf("after two and a half periods looked %d times at what is over, want 2", *expired)
 		}
 		if err := system.Root.StopFuture(pid).Wait(); err != nil {
 			t.Error(err)
@@ -167,7 +171,7 @@ func TestWhatIsSaidLaterCountsMore(t *testing.T) {
 			said.Value = fmt.Sprint(sequence, " ", said.GetValue())
 		}
 		link := &wire{}
-		pid := system.Root.Spawn(actor.PropsFromProducer(New(Config[*wrapperspb.StringValue]{Gossip: link, Logger: quiet}, known)))
+		pid := system.Root.Spawn(actor.PropsFromProducer(New(Config[*wrapperspb.StringValue]{Gossip: link, Logger: quiet, News: unheeded, ExpireEvery: time.Hour}, known)))
 		say := func(word string) { system.Root.Send(pid, Say[*wrapperspb.StringValue]{wrapperspb.String(word)}) }
 		say("rain")
 		say("snow")

@@ -19,7 +19,7 @@ type wire struct {
 }
 
 func (w *wire) Broadcast(key string, payload []byte) error {
-	w.system.Root.Send(w.to, Heard{Payload: payload})
+	w.system.Root.Send(w.to, hearsay.Heard{Payload: payload})
 	w.sent <- key
 	return nil
 }
@@ -27,9 +27,11 @@ func (w *wire) Broadcast(key string, payload []byte) error {
 func TestReplicasHearOfEachOther(t *testing.T) {
 	system := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
 	spawn := func(name string, gossip hearsay.Gossip) (*Signals, *actor.PID) {
-		signals := NewSignals(NewTable(time.Hour, 100), time.Now)
-		cfg := Config{Self: hearsay.Speaker{Replica: name}, Gossip: gossip, News: func(string) {}, ExpireEvery: time.Hour, Logger: slog.New(slog.DiscardHandler)}
-		pid := system.Root.Spawn(actor.PropsFromProducer(New(cfg, signals)))
+		signals := NewSignals(time.Hour, 100, time.Now)
+		cfg := hearsay.Config[*actorpb.InterruptionSignal]{
+			Self: hearsay.Speaker{Replica: name}, Gossip: gossip, News: func(*actorpb.InterruptionSignal) {}, ExpireEvery: time.Hour, Logger: slog.New(slog.DiscardHandler),
+		}
+		pid := system.Root.Spawn(actor.PropsFromProducer(hearsay.New(cfg, signals.Known)))
 		t.Cleanup(func() { system.Root.Poison(pid) })
 		return signals, pid
 	}
@@ -41,7 +43,7 @@ func TestReplicasHearOfEachOther(t *testing.T) {
 		t.Errorf("sent under the key %q, want the job's id", key)
 	}
 	late, latePID := spawn("r3", nil)
-	system.Root.Send(latePID, Heard{Payload: near.LocalState(), Full: true})
+	system.Root.Send(latePID, hearsay.Heard{Payload: near.LocalState(), Full: true})
 	for name, signals := range map[string]*Signals{"its own": near, "the one that heard": far, "the one that joined late": late} {
 		waitFor(t, name, func() bool { return signals.Stopping("j") == "preemption" })
 	}

@@ -32,8 +32,8 @@ type Known struct {
 	// Heard are the signals, and Words the words of instances by job.
 	Heard []*actorpb.InterruptionSignal
 	Words map[string]*actorpb.InstanceWord
-	// Unheard are nodes of which the leader has said that their agents are not heard.
-	Unheard map[string]bool
+	// Unheard says of which nodes the leader has said that their agents are not heard.
+	Unheard func(node string) bool
 	// HostOf says where a node is.
 	HostOf func(node string) string
 }
@@ -56,7 +56,7 @@ func (k Known) Instances() *actorpb.Instances {
 		}
 		drain(instance, p.Stop, signals[a.GetJobId()])
 		take(instance, p.Readiness, k.Words[a.GetJobId()])
-		if k.Unheard[a.GetNode()] && instance.GetState() == actorpb.InstanceLive {
+		if k.Unheard(a.GetNode()) && instance.GetState() == actorpb.InstanceLive {
 			instance.Ready, instance.Unready = false, nodeUnheard
 		}
 		delete(signals, a.GetJobId())

@@ -71,7 +71,7 @@ func TestInstances(t *testing.T) {
 	versions := map[string]string{}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			known := Known{Operation: "op", Placed: test.placed, Heard: test.heard, Words: test.words, Unheard: map[string]bool{"n1": test.unheard, "n2": true}, HostOf: func(node string) string { return strings.Replace(node, "n", "h", 1) }}
+			known := Known{Operation: "op", Placed: test.placed, Heard: test.heard, Words: test.words, Unheard: func(node string) bool { return test.unheard || node == "n2" }, HostOf: func(node string) string { return strings.Replace(node, "n", "h", 1) }}
 			got := known.Instances()
 			var lines []string
 			for _, in := range got.GetInstances() {
@@ -104,17 +104,19 @@ func TestInstances(t *testing.T) {
 }
 
 func TestTableByOperation(t *testing.T) {
-	table := NewTable(time.Minute, 2)
+	now := noon
+	signals := NewSignals(time.Minute, 2, func() time.Time { return now })
 	for _, job := range []string{"a", "b", "c"} {
-		table.Add(noon, heard(job, 0, false))
+		signals.Add(heard(job, 0, false))
 	}
-	if got := table.Of("op"); len(got) != 2 {
+	if got := signals.OfOperation("op"); len(got) != 2 {
 		t.Errorf("%d signals of the operation, want the 2 that are kept", len(got))
 	}
-	if got := table.Expire(noon.Add(time.Hour)); !slices.Equal(got, []string{"op"}) {
-		t.Errorf("forgot signals of %v, want those of op", got)
+	now = noon.Add(time.Hour)
+	if got := signals.Expire(); len(got) != 2 || got[0].GetOperationId() != "op" {
+		t.Errorf("forgot %v, want the signals of op", got)
 	}
-	if got := table.Of("op"); len(got) != 0 || len(table.byOperation) != 0 {
-		t.Errorf("after an hour: %v of %d operations", got, len(table.byOperation))
+	if got := signals.OfOperation("op"); len(got) != 0 {
+		t.Errorf("after an hour: %v", got)
 	}
 }

@@ -16,7 +16,7 @@ func nodeWordOf(node string, term, sequence uint64, unheard bool) *actorpb.NodeW
 }
 
 func TestNodeTable(t *testing.T) {
-	nodes := NewNodes(NewNodeTable(time.Minute, 10), func() time.Time { return noon })
+	nodes := NewNodes(time.Minute, 10, at(noon))
 	for _, step := range []struct {
 		story             string
 		word              *actorpb.NodeWord
@@ -32,14 +32,13 @@ func TestNodeTable(t *testing.T) {
 		{"another node has its own", nodeWordOf("n2", 2, 1, true), true, true},
 		{"a word about no node is dropped", nodeWordOf("", 2, 1, true), false, false},
 	} {
-		news := false
-		nodes.Change(func(table *NodeTable, now time.Time) { news = table.Add(now, step.word) })
+		news := nodes.Add(step.word)
 		if news != step.wantNews {
 			t.Errorf("%s: news %t, want %t", step.story, news, step.wantNews)
 		}
 		id := step.word.GetNode()
-		if nodes.Unheard(id) != step.unheard || nodes.AllUnheard()[id] != step.unheard {
-			t.Errorf("%s: unheard %t and %v, want %t", step.story, nodes.Unheard(id), nodes.AllUnheard(), step.unheard)
+		if nodes.Unheard(id) != step.unheard {
+			t.Errorf("%s: unheard %t, want %t", step.story, nodes.Unheard(id), step.unheard)
 		}
 	}
 	var all actorpb.NodeWords
@@ -49,21 +48,31 @@ func TestNodeTable(t *testing.T) {
 }
 
 func TestNodeWordsAreForgotten(t *testing.T) {
-	table := NewNodeTable(time.Minute, 2)
+	now := noon
+	nodes := NewNodes(time.Minute, 2, func() time.Time { return now })
+	kept := func() (ids []string) {
+		for _, word := range nodes.All() {
+			ids = append(ids, word.GetNode())
+		}
+		return ids
+	}
 	for sequence, node := range []string{"n1", "n2", "n3"} {
-		table.Add(noon, nodeWordOf(node, 1, uint64(sequence), true))
+		nodes.Add(nodeWordOf(node, 1, uint64(sequence), true))
 	}
+	now = noon.Add(30 * time.Second)
 	later := nodeWordOf("n3", 1, 9, false)
-	later.Time = timestamppb.New(noon.Add(30 * time.Second))
-	table.Add(noon.Add(30*time.Second), later)
-	if !slices.Equal(table.order, []string{"n2", "n3"}) || len(table.words) != 2 {
-		t.Errorf("words of %v are kept, want those of the two that came last", table.order)
+	later.Time = timestamppb.New(now)
+	nodes.Add(later)
+	if got := kept(); !slices.Equal(got, []string{"n2", "n3"}) {
+		t.Errorf("words of %v are kept, want those of the two that came last", got)
 	}
-	if got := table.Expire(noon.Add(time.Minute)); !slices.Equal(got, []string{"n2"}) || len(table.words) != 1 {
-		t.Errorf("after a minute: %v were unheard, %d words are left, want n2 and one", got, len(table.words))
+	now = noon.Add(time.Minute)
+	if got := nodes.Expire(); len(got) != 1 || got[0].GetNode() != "n2" || len(kept()) != 1 {
+		t.Errorf("after a minute: %v were unheard, %v are left, want n2 and one", got, kept())
 	}
-	if got := table.Expire(noon.Add(2 * time.Minute)); len(got)+len(table.words)+len(table.order) != 0 {
-		t.Errorf("after two minutes: %v were unheard, %v are left", got, table.order)
+	now = noon.Add(2 * time.Minute)
+	if got := nodes.Expire(); len(got)+len(kept())+len(nodes.Of("")) != 0 {
+		t.Errorf("after two minutes: %v were unheard, %v are left", got, kept())
 	}
 }
 
@@ -71,7 +80,7 @@ func TestNodeWordsAreForgotten(t *testing.T) {
 // that they know in between.
 func TestForgottenNodeWordsStayForgotten(t *testing.T) {
 	clock := noon
-	replica := func() *Nodes { return NewNodes(NewNodeTable(time.Minute, 10), func() time.Time { return clock }) }
+	replica := func() *Nodes { return NewNodes(time.Minute, 10, func() time.Time { return clock }) }
 	here, there := replica(), replica()
 	tell := func(from, to *Nodes) (told int) {
 		t.Helper()
@@ -79,29 +88,23 @@ func TestForgottenNodeWordsStayForgotten(t *testing.T) {
 		if err := proto.Unmarshal(from.LocalState(), &all); err != nil {
 			t.Fatal(err)
 		}
-		to.Change(func(table *NodeTable, now time.Time) {
-			for _, word := range all.GetWords() {
-				table.Add(now, word)
-			}
-		})
+		for _, word := range all.GetWords() {
+			to.Add(word)
+		}
 		return len(all.GetWords())
 	}
-	forget := func(nodes *Nodes) {
-		nodes.Change(func(table *NodeTable, now time.Time) { table.Expire(now) })
-	}
-	here.Change(func(table *NodeTable, now time.Time) { table.Add(now, nodeWordOf("n1", 1, 1, true)) })
+	here.Add(nodeWordOf("n1", 1, 1, true))
 	clock = noon.Add(50 * time.Second)
 	if told := tell(here, there); told != 1 || !there.Unheard("n1") {
 		t.Errorf("told %d words, unheard %t, want one that counts", told, there.Unheard("n1"))
 	}
 	clock = noon.Add(time.Minute)
-	forget(here)
+	here.Expire()
 	if told := tell(there, here); told != 0 {
 		t.Errorf("after a minute the other still tells of %d", told)
 	}
-	old := false
-	here.Change(func(table *NodeTable, now time.Time) { old = table.Add(now, nodeWordOf("n1", 1, 1, true)) })
-	forget(there)
+	old := here.Add(nodeWordOf("n1", 1, 1, true))
+	there.Expire()
 	if old || here.Unheard("n1") || there.Unheard("n1") {
 		t.Errorf("an old word is news: %t; unheard here %t, there %t", old, here.Unheard("n1"), there.Unheard("n1"))
 	}

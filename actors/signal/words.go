@@ -1,7 +1,6 @@
 package signal
 
 import (
-	"maps"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -10,138 +9,40 @@ import (
 	"weir/messages/actorpb"
 )
 
-// WordTopic is under what the words of instances are gossiped.
-const WordTopic = "readiness"
+// Tell announces a word that was told to this replica.
+type Tell = hearsay.Say[*actorpb.InstanceWord]
 
-// WordTable holds the latest word of each instance, by job.
-type WordTable struct {
-	// keep is how long a word stays of a job that is not known to run: longer than its grant
-	// takes to be known here.
-	keep time.Duration
-	// limit bounds the words: of more instances those are forgotten that were heard of first.
-	limit int
-	words map[string]*heardWord
-	// byOperation has the same words, by operation and job.
-	byOperation map[string]map[string]*actorpb.InstanceWord
-	// order lists jobs in the order in which they were first heard of.
-	order []string
-}
-
-type heardWord struct {
-	word *actorpb.InstanceWord
-	// forget is when it goes, unless its job runs.
-	forget time.Time
-	// over: its job did not run when that was last looked at. It is not passed on, for one that has
-	// forgotten it would keep it again.
-	over bool
-}
-
-// NewWordTable returns an empty table.
-func NewWordTable(keep time.Duration, limit int) *WordTable {
-	return &WordTable{keep: keep, limit: limit, words: map[string]*heardWord{}, byOperation: map[string]map[string]*actorpb.InstanceWord{}}
-}
-
-// Add implements hearsay.Table: it takes a word, and reports whether it is news: the first one
-// of its instance, or a later one that says something else.
-func (t *WordTable) Add(now time.Time, word *actorpb.InstanceWord) bool {
-	id := word.GetJobId()
-	if id == "" {
-		return false
-	}
-	old, known := t.words[id]
-	if known && !later(word, old.word) {
-		return false
-	}
-	if !known {
-		t.order = append(t.order, id)
-	}
-	t.words[id] = &heardWord{word: word, forget: now.Add(t.keep)}
-	of := t.byOperation[word.GetOperationId()]
-	if of == nil {
-		of = map[string]*actorpb.InstanceWord{}
-		t.byOperation[word.GetOperationId()] = of
-	}
-	of[id] = word
-	for len(t.words) > t.limit {
-		t.drop(t.order[0])
-		t.order = t.order[1:]
-	}
-	return !known || old.word.GetWord() != word.GetWord() || old.word.GetReason() != word.GetReason()
-}
-
-// later: an instance has said a word after another one.
-func later(word, other *actorpb.InstanceWord) bool {
-	if word.GetSession() != other.GetSession() {
-		return word.GetSession() > other.GetSession()
-	}
-	return word.GetNumber() > other.GetNumber()
-}
-
-func (t *WordTable) drop(job string) {
-	operation := t.words[job].word.GetOperationId()
-	delete(t.words, job)
-	delete(t.byOperation[operation], job)
-	if len(t.byOperation[operation]) == 0 {
-		delete(t.byOperation, operation)
-	}
-}
-
-// Expire forgets the words of jobs that do not run, as far as is known here.
-func (t *WordTable) Expire(now time.Time, runs func(job string) bool) {
-	kept := t.order[:0]
-	for _, id := range t.order {
-		heard := t.words[id]
-		heard.over = !runs(id)
-		switch {
-		case !heard.over:
-			heard.forget = now.Add(t.keep)
-		case !now.Before(heard.forget):
-			t.drop(id)
-			continue
-		}
-		kept = append(kept, id)
-	}
-	t.order = kept
-}
-
-// Of returns the words of the instances of an operation, by job. They are not to be changed.
-func (t *WordTable) Of(operation string) map[string]*actorpb.InstanceWord {
-	return maps.Clone(t.byOperation[operation])
-}
-
-// Words is what a replica has heard of instances. It may be read from anywhere; its actor
-// alone writes.
+// Words is what a replica has heard of instances: the latest word of each, by operation and job.
+// It may be read from anywhere; its actor alone writes.
 type Words struct {
-	*hearsay.Known[*actorpb.InstanceWord, *WordTable]
+	*hearsay.Known[*actorpb.InstanceWord]
 }
 
-// NewWords returns a place for what is heard.
-func NewWords(table *WordTable, now func() time.Time) *Words {
-	return &Words{hearsay.NewKnown(hearsay.Subject[*actorpb.InstanceWord, *WordTable]{
-		Topic: WordTopic,
-		Key:   (*actorpb.InstanceWord).GetJobId,
+// NewWords returns a place for so many words. One stays as long as its job runs, as far as is
+// known here, and for keep: longer than its grant takes to be known here.
+func NewWords(keep time.Duration, limit int, now func() time.Time, runs func(job string) bool) *Words {
+	return &Words{hearsay.NewKnown(hearsay.Subject[*actorpb.InstanceWord]{
+		Topic: "readiness", Limit: limit,
+		Key: (*actorpb.InstanceWord).GetJobId, Group: (*actorpb.InstanceWord).GetOperationId,
 		Sign: func(w *actorpb.InstanceWord, by hearsay.Speaker, sequence uint64) {
 			w.Origin, w.Incarnation, w.Sequence = by.Replica, by.Incarnation, sequence
 		},
-		All: func(table *WordTable, _ time.Time) proto.Message {
-			all := &actorpb.InstanceWords{}
-			for _, job := range table.order {
-				if heard := table.words[job]; !heard.over {
-					all.Words = append(all.Words, heard.word)
-				}
+		Replaces: func(w, earlier *actorpb.InstanceWord) bool {
+			if w.GetSession() != earlier.GetSession() {
+				return w.GetSession() > earlier.GetSession()
 			}
-			return all
+			return w.GetNumber() > earlier.GetNumber()
 		},
+		News: func(w, earlier *actorpb.InstanceWord) bool {
+			return w.GetWord() != earlier.GetWord() || w.GetReason() != earlier.GetReason()
+		},
+		Forget: func(now time.Time, _ *actorpb.InstanceWord) time.Time { return now.Add(keep) },
+		Stays:  func(w *actorpb.InstanceWord) bool { return runs(w.GetJobId()) },
+		All:    func(all []*actorpb.InstanceWord) proto.Message { return &actorpb.InstanceWords{Words: all} },
 		Each: func(all []byte) ([]*actorpb.InstanceWord, error) {
 			var words actorpb.InstanceWords
 			err := proto.Unmarshal(all, &words)
 			return words.GetWords(), err
 		},
-	}, table, now)}
-}
-
-// Of returns the words of the instances of an operation, by job. They are not to be changed.
-func (w *Words) Of(operation string) (words map[string]*actorpb.InstanceWord) {
-	w.Read(func(table *WordTable, _ time.Time) { words = table.Of(operation) })
-	return words
+	}, now)}
 }

@@ -16,7 +16,7 @@ func wordOf(job, word string, session, number uint64) *actorpb.InstanceWord {
 }
 
 func TestWordTable(t *testing.T) {
-	table := NewWordTable(time.Minute, 10)
+	words := NewWords(time.Minute, 10, at(noon), nil)
 	for _, step := range []struct {
 		story    string
 		word     *actorpb.InstanceWord
@@ -32,11 +32,11 @@ func TestWordTable(t *testing.T) {
 		{"what an earlier session has said comes too late", wordOf("a", "draining", 1, 9), false, "ready"},
 		{"a word about no job is dropped", wordOf("", "ready", 1, 1), false, ""},
 	} {
-		if got := table.Add(noon, step.word); got != step.wantNews {
+		if got := words.Add(step.word); got != step.wantNews {
 			t.Errorf("%s: news %t, want %t", step.story, got, step.wantNews)
 		}
 		id := step.word.GetJobId()
-		if got := table.Of("op of " + id)[id].GetWord(); got != step.want {
+		if got := words.Of("op of " + id)[id].GetWord(); got != step.want {
 			t.Errorf("%s: %q is known, want %q", step.story, got, step.want)
 		}
 	}
@@ -45,31 +45,37 @@ func TestWordTable(t *testing.T) {
 // TestWordsGoWithTheirJobs: a word stays as long as its job runs, and a while longer, for a
 // replica may hear it before it knows of the job.
 func TestWordsGoWithTheirJobs(t *testing.T) {
-	table := NewWordTable(time.Minute, 10)
-	table.Add(noon, wordOf("runs", "ready", 1, 1))
-	table.Add(noon, wordOf("ended", "ready", 1, 1))
-	runs := func(job string) bool { return job == "runs" }
-	table.Expire(noon.Add(time.Second), runs)
-	if len(table.words) != 2 {
-		t.Errorf("after a second: %d words, want both", len(table.words))
+	now, running := noon, "runs"
+	words := NewWords(time.Minute, 10, func() time.Time { return now }, func(job string) bool { return job == running })
+	words.Add(wordOf("runs", "ready", 1, 1))
+	words.Add(wordOf("ended", "ready", 1, 1))
+	known := func(job string) bool { return words.Get(job) != nil && len(words.Of("op of "+job)) == 1 }
+	look := func(after time.Duration) {
+		now = noon.Add(after)
+		words.Expire()
 	}
-	table.Expire(noon.Add(time.Hour), runs)
-	table.Expire(noon.Add(time.Hour+30*time.Second), func(string) bool { return false })
-	if len(table.words) != 1 || table.words["runs"] == nil || len(table.byOperation) != 1 || len(table.order) != 1 {
-		t.Errorf("after an hour: %v, want the word of the job that ran until then", table.words)
+	look(time.Second)
+	if !known("runs") || !known("ended") {
+		t.Error("after a second: a word is forgotten")
 	}
-	table.Expire(noon.Add(2*time.Hour), func(string) bool { return false })
-	if len(table.words)+len(table.byOperation)+len(table.order) != 0 {
-		t.Errorf("in the end: %v, want nothing", table.words)
+	look(time.Hour)
+	running = ""
+	look(time.Hour + 30*time.Second)
+	if !known("runs") || known("ended") {
+		t.Errorf("after an hour: runs %t, ended %t, want the word of the job that ran until then", known("runs"), known("ended"))
+	}
+	look(2 * time.Hour)
+	if words.Get("runs") != nil || len(words.Of("op of runs"))+len(words.All()) != 0 {
+		t.Errorf("in the end: %v, want nothing", words.All())
 	}
 }
 
 // TestWordsAreBounded: those of the instances that were heard of first go, and all that are
 // kept fit into what a replica that joins is told.
 func TestWordsAreBounded(t *testing.T) {
-	words := NewWords(NewWordTable(time.Minute, 3), func() time.Time { return noon })
+	words := NewWords(time.Minute, 3, at(noon), nil)
 	for i := range 10 {
-		words.Change(func(table *WordTable, now time.Time) { table.Add(now, wordOf(fmt.Sprint(i), "ready", 1, 1)) })
+		words.Add(wordOf(fmt.Sprint(i), "ready", 1, 1))
 	}
 	var all actorpb.InstanceWords
 	if err := proto.Unmarshal(words.LocalState(), &all); err != nil {
@@ -83,7 +89,9 @@ func TestWordsAreBounded(t *testing.T) {
 // TestWordsOfEndedJobsAreNotPassedOn: replicas forget them at different times, and tell each other
 // all that they know in between.
 func TestWordsOfEndedJobsAreNotPassedOn(t *testing.T) {
-	words := NewWords(NewWordTable(time.Minute, 10), func() time.Time { return noon })
+	var running []string
+	now := noon
+	words := NewWords(time.Minute, 10, func() time.Time { return now }, func(job string) bool { return slices.Contains(running, job) })
 	told := func(story string, want ...string) {
 		t.Helper()
 		var all actorpb.InstanceWords
@@ -98,15 +106,12 @@ func TestWordsOfEndedJobsAreNotPassedOn(t *testing.T) {
 			t.Errorf("%s: tells of %q, want %q", story, jobs, want)
 		}
 	}
-	look := func(after time.Duration, running ...string) {
-		words.Change(func(table *WordTable, _ time.Time) {
-			table.Expire(noon.Add(after), func(job string) bool { return slices.Contains(running, job) })
-		})
+	look := func(after time.Duration, runs ...string) {
+		now, running = noon.Add(after), runs
+		words.Expire()
 	}
-	words.Change(func(table *WordTable, now time.Time) {
-		table.Add(now, wordOf("a", "ready", 1, 1))
-		table.Add(now, wordOf("b", "ready", 1, 1))
-	})
+	words.Add(wordOf("a", "ready", 1, 1))
+	words.Add(wordOf("b", "ready", 1, 1))
 	told("words that have just come", "a", "b")
 	look(10*time.Second, "a")
 	told("one job has ended", "a")

@@ -12,12 +12,15 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
+// at is a clock that stands still.
+func at(now time.Time) func() time.Time { return func() time.Time { return now } }
+
 func signalOf(job string, deadline time.Time, gone bool) *actorpb.InterruptionSignal {
 	return &actorpb.InterruptionSignal{JobId: job, Reason: "user_request", Deadline: timestamppb.New(deadline), Gone: gone}
 }
 
 func TestTable(t *testing.T) {
-	table := NewTable(time.Minute, 3)
+	signals := NewSignals(time.Minute, 3, at(noon))
 	deadline := noon.Add(10 * time.Minute)
 	steps := []struct {
 		story    string
@@ -35,10 +38,10 @@ func TestTable(t *testing.T) {
 		{"a job that has gone before it was heard of", signalOf("b", deadline, true), true, false},
 	}
 	for _, step := range steps {
-		if got := table.Add(noon, step.signal); got != step.wantNews {
+		if got := signals.Add(step.signal); got != step.wantNews {
 			t.Errorf("%s: news %t, want %t", step.story, got, step.wantNews)
 		}
-		if got := table.Live(step.signal.GetJobId()) != nil; got != step.wantLive {
+		if got := signals.Stopping(step.signal.GetJobId()) != ""; got != step.wantLive {
 			t.Errorf("%s: live %t, want %t", step.story, got, step.wantLive)
 		}
 	}
@@ -70,12 +73,14 @@ func TestProposed(t *testing.T) {
 		"what was taken back may be committed later": {[]*actorpb.InterruptionSignal{said(1, proposed), said(2, withdrawn), said(3, committed)}, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			table := NewTable(time.Minute, 3)
+			now := noon
+			signals := NewSignals(time.Minute, 3, func() time.Time { return now })
 			for _, s := range test.signals {
-				table.Add(noon, s)
+				signals.Add(s)
 			}
-			table.Expire(noon.Add(test.after))
-			if got := table.Live("a") != nil; got != test.want || len(table.Of("")) > 0 != test.want {
+			now = noon.Add(test.after)
+			signals.Expire()
+			if got := signals.Stopping("a") != ""; got != test.want || len(signals.OfOperation("")) > 0 != test.want {
 				t.Errorf("it is on its way out: %t, want %t", got, test.want)
 			}
 		})
@@ -83,26 +88,29 @@ func TestProposed(t *testing.T) {
 }
 
 func TestTableForgets(t *testing.T) {
-	table := NewTable(time.Minute, 3)
-	table.Add(noon, signalOf("long", noon.Add(10*time.Minute), false))
-	table.Add(noon, signalOf("short", noon, false))
-	table.Expire(noon.Add(2 * time.Minute))
-	if table.Live("short") != nil || table.Live("long") == nil || len(table.All()) != 1 {
-		t.Errorf("after two minutes: %v, want the signal with the long deadline", table.All())
+	now := noon
+	signals := NewSignals(time.Minute, 3, func() time.Time { return now })
+	signals.Add(signalOf("long", noon.Add(10*time.Minute), false))
+	signals.Add(signalOf("short", noon, false))
+	now = noon.Add(2 * time.Minute)
+	forgotten := signals.Expire()
+	if len(forgotten) != 1 || signals.Stopping("short") != "" || signals.Stopping("long") == "" || len(signals.All()) != 1 {
+		t.Errorf("after two minutes: %v, want the signal with the long deadline", signals.All())
 	}
-	table.Expire(noon.Add(11 * time.Minute))
-	if len(table.All()) != 0 {
-		t.Errorf("after eleven minutes: %v, want nothing", table.All())
+	now = noon.Add(11 * time.Minute)
+	signals.Expire()
+	if len(signals.All())+len(signals.Of("")) != 0 {
+		t.Errorf("after eleven minutes: %v, want nothing", signals.All())
 	}
 }
 
 func TestTableIsBounded(t *testing.T) {
-	table := NewTable(time.Minute, 3)
+	signals := NewSignals(time.Minute, 3, at(noon))
 	for i := range 10 {
-		table.Add(noon, signalOf(fmt.Sprint(i), noon, false))
+		signals.Add(signalOf(fmt.Sprint(i), noon, false))
 	}
-	all := table.All()
-	if len(all) != 3 || all[0].GetJobId() != "7" || all[2].GetJobId() != "9" {
+	all := signals.All()
+	if len(all) != 3 || all[0].GetJobId() != "7" || all[2].GetJobId() != "9" || len(signals.Of("")) != 3 {
 		t.Errorf("kept %v, want the last three", all)
 	}
 }
