@@ -73,7 +73,8 @@ type Config struct {
 	// wire.IdentityOfRequest does. Without it Handler refuses everybody.
 	IdentityOf func(*http.Request) (identity.Identity, error)
 	// Admit is asked before a stream comes up; an error refuses it, and the peer
-	// is told. It may be called from several goroutines. Default: all may come.
+	// is told. It is called with locks held, so it must not block, nor call the
+	// Remote. Default: all may come.
 	Admit func(Candidate) error
 	// OnPeer is told of peers that come and go, in order for each peer, one call
 	// at a time. It must not wait for Close.

@@ -26,6 +26,5 @@
 //     that there is none. Config.OnPeer tells of peers.
 //   - A peer that falls silent is lost after Limits.KeepAliveTimeout.
 //
-// The files handshake.go, roster.go, outbox.go and pending.go
-// decide, from plain values and without locks; the others act.
+// The files handshake.go, roster.go and outbox.go decide, from plain values and without locks; the others act.
 package remote

@@ -46,20 +46,39 @@ func refusef(format string, args ...any) *ErrRefused {
 	return &ErrRefused{Reason: fmt.Sprintf(format, args...)}
 }
 
-// codes pairs what a Failure says with the error that the asking side returns.
-var codes = map[remotepb.Failure_Code]error{
-	remotepb.Failure_CODE_NOT_FOUND:    ErrNotFound,
-	remotepb.Failure_CODE_UNKNOWN_TYPE: ErrUnknownType,
-	remotepb.Failure_CODE_MALFORMED:    ErrMalformed,
-	remotepb.Failure_CODE_TOO_LARGE:    ErrTooLarge,
-	remotepb.Failure_CODE_QUEUE_FULL:   ErrQueueFull,
+// kinds pairs what a Failure says with the error that the asking side returns, and how
+// the failing side counts it.
+var kinds = []kind{
+	{ErrNotFound, remotepb.Failure_CODE_NOT_FOUND, notFound},
+	{ErrUnknownType, remotepb.Failure_CODE_UNKNOWN_TYPE, unknownType},
+	{ErrMalformed, remotepb.Failure_CODE_MALFORMED, malformed},
+	{ErrTooLarge, remotepb.Failure_CODE_TOO_LARGE, tooLarge},
+	{ErrQueueFull, remotepb.Failure_CODE_QUEUE_FULL, queueFull},
+}
+
+type kind struct {
+	err     error
+	code    remotepb.Failure_Code
+	counted dropped
+}
+
+// kindOf returns the kind of err, which is a refusal where no other fits.
+func kindOf(err error) kind {
+	for _, k := range kinds {
+		if errors.Is(err, k.err) {
+			return k
+		}
+	}
+	return kind{code: remotepb.Failure_CODE_REFUSED, counted: roleRefused}
 }
 
 // errorOf returns the error that f stands for. A code of a newer peer reads as
 // a refusal.
 func errorOf(f *remotepb.Failure) error {
-	if err, ok := codes[f.GetCode()]; ok {
-		return fmt.Errorf("%w: %s", err, f.GetDetail())
+	for _, k := range kinds {
+		if k.code == f.GetCode() {
+			return fmt.Errorf("%w: %s", k.err, f.GetDetail())
+		}
 	}
 	return &ErrRefused{Reason: f.GetDetail()}
 }

@@ -76,13 +76,8 @@ func (l Limits) Validate() error {
 		name  string
 		value int
 	}{
-		{"QueueMessages", l.QueueMessages},
-		{"QueueBytes", l.QueueBytes},
-		{"InboxMessages", l.InboxMessages},
-		{"InboxBytes", l.InboxBytes},
-		{"MaxMessageBytes", l.MaxMessageBytes},
-		{"BatchBytes", l.BatchBytes},
-		{"OpenRequests", l.OpenRequests},
+		{"QueueMessages", l.QueueMessages}, {"QueueBytes", l.QueueBytes}, {"InboxMessages", l.InboxMessages}, {"InboxBytes", l.InboxBytes},
+		{"MaxMessageBytes", l.MaxMessageBytes}, {"BatchBytes", l.BatchBytes}, {"OpenRequests", l.OpenRequests},
 	}
 	for _, c := range counts {
 		if c.value <= 0 {
@@ -93,13 +88,8 @@ func (l Limits) Validate() error {
 		name  string
 		value time.Duration
 	}{
-		{"RequestTimeout", l.RequestTimeout},
-		{"KeepAlivePeriod", l.KeepAlivePeriod},
-		{"KeepAliveTimeout", l.KeepAliveTimeout},
-		{"ConnectTimeout", l.ConnectTimeout},
-		{"FarewellTimeout", l.FarewellTimeout},
-		{"RedialMin", l.RedialMin},
-		{"RedialMax", l.RedialMax},
+		{"RequestTimeout", l.RequestTimeout}, {"KeepAlivePeriod", l.KeepAlivePeriod}, {"KeepAliveTimeout", l.KeepAliveTimeout},
+		{"ConnectTimeout", l.ConnectTimeout}, {"FarewellTimeout", l.FarewellTimeout}, {"RedialMin", l.RedialMin}, {"RedialMax", l.RedialMax},
 	}
 	for _, w := range waits {
 		if w.value < time.Millisecond {

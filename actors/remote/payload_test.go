@@ -52,9 +52,9 @@ func TestDecode(t *testing.T) {
 
 // TestFailureKeepsItsKindOnTheWay sends each error through a Failure.
 func TestFailureKeepsItsKindOnTheWay(t *testing.T) {
-	for code, want := range codes {
-		sent := fmt.Errorf("%w: the facts", want)
-		got := errorOf(&remotepb.Failure{Code: code, Detail: detailOf(sent)})
+	for _, kind := range kinds {
+		want, sent := kind.err, fmt.Errorf("%w: the facts", kind.err)
+		got := errorOf(&remotepb.Failure{Code: kind.code, Detail: detailOf(sent)})
 		if !errors.Is(got, want) || got.Error() != sent.Error() {
 			t.Errorf("%q arrived as %q", sent, got)
 		}

@@ -35,7 +35,7 @@ type process struct {
 // SendUserMessage implements actor.Process.
 func (p *process) SendUserMessage(pid *actor.PID, message any) {
 	if rest, ok := strings.CutPrefix(pid.GetId(), replyPrefix); ok {
-		p.remote.reply(rest, actor.UnwrapEnvelopeMessage(message))
+		p.remote.reply(pid.GetAddress(), rest, actor.UnwrapEnvelopeMessage(message))
 		return
 	}
 	_, body, sender := actor.UnwrapEnvelope(message)
@@ -80,10 +80,12 @@ func (r *Remote) ask(pid *actor.PID, body any, sender *actor.PID) error {
 	return err
 }
 
-// reply answers a peer's request from the actor that got it.
-func (r *Remote) reply(rest string, answer any) {
-	s, id := r.sessionAndID(rest)
-	if s == nil {
+// reply answers a peer's request from the actor that got it; to is what localPID wrote.
+func (r *Remote) reply(peer, to string, answer any) {
+	stream, request, _ := strings.Cut(to, "/")
+	s := r.stream(peer)
+	id, err := strconv.ParseUint(request, 10, 64)
+	if err != nil || s == nil || stream != strconv.FormatUint(s.number, 10) {
 		r.counters.drop(peerGone, 1)
 		return
 	}
@@ -114,18 +116,4 @@ func (s *session) respond(id uint64, answer any) {
 		r.log.Warn("reply dropped", "to", s.peer.name, "cause", err)
 		s.fail(id, err)
 	}
-}
-
-// sessionAndID reads what localPID wrote. The session is nil when it has ended.
-func (r *Remote) sessionAndID(text string) (*session, uint64) {
-	stream, id, _ := strings.Cut(text, "/")
-	n, err := strconv.ParseUint(stream, 10, 64)
-	if err != nil {
-		return nil, 0
-	}
-	i, err := strconv.ParseUint(id, 10, 64)
-	if err != nil {
-		return nil, 0
-	}
-	return r.number(n), i
 }

@@ -96,21 +96,9 @@ func (r *Remote) reach(name string, peer counterpart) (publication, error) {
 // fail tells the peer that its request, or its message when id is 0, came to
 // nothing.
 func (s *session) fail(id uint64, err error) {
-	code, why := remotepb.Failure_CODE_REFUSED, roleRefused
-	switch {
-	case errors.Is(err, ErrNotFound):
-		code, why = remotepb.Failure_CODE_NOT_FOUND, notFound
-	case errors.Is(err, ErrUnknownType):
-		code, why = remotepb.Failure_CODE_UNKNOWN_TYPE, unknownType
-	case errors.Is(err, ErrMalformed):
-		code, why = remotepb.Failure_CODE_MALFORMED, malformed
-	case errors.Is(err, ErrTooLarge):
-		code, why = remotepb.Failure_CODE_TOO_LARGE, tooLarge
-	case errors.Is(err, ErrQueueFull):
-		code, why = remotepb.Failure_CODE_QUEUE_FULL, queueFull
-	}
-	s.remote.counters.drop(why, 1)
-	s.sendFailure(id, code, detailOf(err))
+	k := kindOf(err)
+	s.remote.counters.drop(k.counted, 1)
+	s.sendFailure(id, k.code, detailOf(err))
 }
 
 func (s *session) sendFailure(id uint64, code remotepb.Failure_Code, detail string) {
@@ -128,10 +116,8 @@ func detailOf(err error) string {
 	if errors.As(err, &refused) {
 		return refused.Reason
 	}
-	for _, known := range codes {
-		if errors.Is(err, known) {
-			return strings.TrimPrefix(err.Error(), known.Error()+": ")
-		}
+	if k := kindOf(err); k.err != nil {
+		return strings.TrimPrefix(err.Error(), k.err.Error()+": ")
 	}
 	return err.Error()
 }
@@ -160,5 +146,5 @@ func (s *session) receiveFailure(failure *remotepb.Failure) {
 
 // localPID returns the address of something that only this session knows.
 func (s *session) localPID(id uint64) *actor.PID {
-	return actor.NewPID(s.peer.name, replyPrefix+strconv.FormatUint(s.claim.stream, 10)+"/"+strconv.FormatUint(id, 10))
+	return actor.NewPID(s.peer.name, replyPrefix+strconv.FormatUint(s.number, 10)+"/"+strconv.FormatUint(id, 10))
 }

@@ -33,12 +33,9 @@ type Remote struct {
 	// published is replaced as a whole, under mu, and read without.
 	published atomic.Pointer[map[string]publication]
 
-	mu     sync.RWMutex
-	roster *roster
-	// Invariant: streams holds the sessions that roster has entered, by peer
-	// and by number.
+	mu sync.RWMutex
+	// streams holds the one session of each peer that is connected.
 	streams map[string]*session
-	numbers map[uint64]*session
 	last    uint64
 	wanted  map[string]context.CancelFunc
 	closed  bool
@@ -89,9 +86,7 @@ func Start(system *actor.ActorSystem, config Config) (*Remote, error) {
 		self:    self,
 		log:     config.Logger,
 		news:    news{tell: config.OnPeer},
-		roster:  newRoster(self),
 		streams: make(map[string]*session),
-		numbers: make(map[uint64]*session),
 		wanted:  make(map[string]context.CancelFunc),
 	}
 	r.published.Store(&map[string]publication{})
@@ -188,14 +183,6 @@ func (r *Remote) stream(peer string) *session {
 	return r.streams[peer]
 }
 
-// number returns the session that PIDs of replies know by number,
-// nil when it has ended.
-func (r *Remote) number(n uint64) *session {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.numbers[n]
-}
-
 func (r *Remote) allSessions() []*session {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -213,39 +200,38 @@ func (r *Remote) begin() bool {
 	return true
 }
 
-// enter makes a session of a stream whose hello was good, once roster and
-// Admit have agreed to it: Admit to the rival, too, that has come while it was asked.
+// enter makes a session of a stream whose hello was good, unless the peer has a
+// better one, or Admit refuses it.
 func (r *Remote) enter(peer counterpart, ours bool, tr transport) (*session, error) {
+	r.mu.Lock()
 	c := claim{peer: peer.name, incarnation: peer.incarnation, ours: ours}
 	candidate := Candidate{Peer: peer.name, Identity: peer.id, Incarnation: peer.incarnation, Version: peer.version}
-	r.mu.Lock()
-	r.last++
-	c.stream = r.last
-	v := r.roster.judge(c)
-	for asked := false; v.refused == nil && (!asked || v.rival != 0 && v.rival != candidate.Rival); v = r.roster.judge(c) {
-		asked, candidate.Rival = true, v.rival
-		r.mu.Unlock()
+	old := r.streams[peer.name]
+	if old != nil && old.peer.incarnation != peer.incarnation {
+		candidate.Rival = old.peer.incarnation
+	}
+	var refused error
+	switch {
+	case r.closed:
+		refused = refusef("%s is closing", r.self)
+	case old != nil && !c.replaces(old.claim, r.self):
+		refused = refusef("%s and %s are already connected", r.self, peer.name)
+	default:
 		if err := r.config.Admit(candidate); err != nil {
-			return nil, &ErrRefused{Reason: err.Error()}
+			refused = refusef("%v", err)
 		}
-		r.mu.Lock()
 	}
-	if v.refused == nil && r.closed {
-		v.refused = refusef("%s is closing", r.self)
-	}
-	if v.refused != nil {
+	if refused != nil {
 		r.mu.Unlock()
-		return nil, v.refused
+		return nil, refused
 	}
-	s := newSession(r, c, peer, tr)
-	r.roster.enter(c)
-	old := r.numbers[v.replaces]
+	r.last++
+	s := newSession(r, r.last, c, peer, tr)
+	r.streams[peer.name] = s
 	reason := fmt.Sprintf("replaced by incarnation %x of %s", peer.incarnation, peer.name)
 	if old != nil {
-		r.forget(old, old.change(false, reason))
+		r.news.add(old.change(false, reason))
 	}
-	r.streams[peer.name] = s
-	r.numbers[c.stream] = s
 	r.news.add(s.change(true, ""))
 	r.mu.Unlock()
 	if old != nil {
@@ -261,19 +247,12 @@ func (r *Remote) enter(peer counterpart, ours bool, tr transport) (*session, err
 func (r *Remote) leave(s *session, cause error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.numbers[s.claim.stream] == s {
-		r.roster.leave(s.claim)
+	if r.streams[s.peer.name] == s {
+		delete(r.streams, s.peer.name)
 		change := s.change(false, cause.Error())
 		change.Bye = errors.Is(cause, errBye)
-		r.forget(s, change)
+		r.news.add(change)
 	}
-}
-
-// forget is called under mu, where a peer's ups and downs get their order.
-func (r *Remote) forget(s *session, change PeerChange) {
-	delete(r.numbers, s.claim.stream)
-	delete(r.streams, s.peer.name)
-	r.news.add(change)
 }
 
 // hello returns the first frame to peer.

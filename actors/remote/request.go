@@ -15,20 +15,15 @@ import (
 // Send sends message, a proto.Message, to the actor that peer has published by
 // name. That it returns nil says that the message is on its way, no more.
 func (r *Remote) Send(peer, name string, message any) error {
-	err := r.send(peer, name, message)
+	s, payload, err := r.prepare(peer, name, message)
+	if err == nil {
+		err = s.enqueue(&remotepb.Frame{Kind: &remotepb.Frame_Send{Send: &remotepb.Send{To: name, Payload: payload}}}, payload)
+	}
 	if err != nil {
 		r.counters.drop(reasonOf(err), 1)
 		return fmt.Errorf("send to %s of %s: %w", name, peer, err)
 	}
 	return nil
-}
-
-func (r *Remote) send(peer, name string, message any) error {
-	s, payload, err := r.prepare(peer, name, message)
-	if err != nil {
-		return err
-	}
-	return s.enqueue(&remotepb.Frame{Kind: &remotepb.Frame_Send{Send: &remotepb.Send{To: name, Payload: payload}}}, payload)
 }
 
 // Request sends message to the actor that peer has published by name and waits
@@ -74,27 +69,20 @@ func (r *Remote) RequestAsync(peer, name string, message proto.Message, timeout 
 // request calls done once, unless it returns an error. giveUp makes it be now,
 // if it has not been.
 func (r *Remote) request(peer, name string, message proto.Message, deadline time.Time, done func(proto.Message, error)) (giveUp func(error), err error) {
-	giveUp, err = r.tryRequest(peer, name, message, deadline, func(reply proto.Message, err error) {
-		if err != nil {
-			err = requestError(peer, name, err)
-		}
-		done(reply, err)
-	})
+	failed := func(err error) error { return fmt.Errorf("request to %s of %s: %w", name, peer, err) }
+	s, payload, err := r.prepare(peer, name, message)
+	var id uint64
+	if err == nil {
+		id, err = s.request(name, payload, deadline, func(reply proto.Message, err error) {
+			if err != nil {
+				err = failed(err)
+			}
+			done(reply, err)
+		})
+	}
 	if err != nil {
 		r.counters.drop(reasonOf(err), 1)
-		return nil, requestError(peer, name, err)
-	}
-	return giveUp, nil
-}
-
-func (r *Remote) tryRequest(peer, name string, message proto.Message, deadline time.Time, done func(proto.Message, error)) (giveUp func(error), err error) {
-	s, payload, err := r.prepare(peer, name, message)
-	if err != nil {
-		return nil, err
-	}
-	id, err := s.request(name, payload, deadline, done)
-	if err != nil {
-		return nil, err
+		return nil, failed(err)
 	}
 	return func(err error) { s.answer(id, nil, err) }, nil
 }
@@ -112,10 +100,6 @@ func (r *Remote) prepare(peer, name string, message any) (*session, *anypb.Any, 
 	return s, payload, err
 }
 
-func requestError(peer, name string, err error) error {
-	return fmt.Errorf("request to %s of %s: %w", name, peer, err)
-}
-
 // noStream returns why there is no stream to peer.
 func (r *Remote) noStream(peer string) error {
 	if peer == r.self {
@@ -129,15 +113,12 @@ func (r *Remote) noStream(peer string) error {
 
 // reasonOf returns how an error of this side is counted.
 func reasonOf(err error) dropped {
-	switch {
+	switch k := kindOf(err); {
 	case errors.Is(err, ErrNotConnected):
 		return notConnected
-	case errors.Is(err, ErrQueueFull):
-		return queueFull
-	case errors.Is(err, ErrTooLarge):
-		return tooLarge
-	case errors.Is(err, ErrNotFound):
-		return notFound
+	case k.err == nil || k.err == ErrMalformed:
+		return notSendable
+	default:
+		return k.counted
 	}
-	return notSendable
 }

@@ -2,109 +2,27 @@ package remote
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 )
 
-// rosterCase is the streams that a roster has, and a new claim.
-type rosterCase struct {
-	before      []claim
-	left        bool // The last of them has ended.
-	claim       claim
-	want        verdict
-	wantRefusal string
-}
-
-// judgeAll compares the verdicts of the roster of replica/r2.
-func judgeAll(t *testing.T, cases map[string]rosterCase) {
-	t.Helper()
-	const self = "replica/r2"
-	for name, tc := range cases {
+func TestWhichStreamCounts(t *testing.T) {
+	for name, tc := range map[string]struct {
+		now, claim claim
+		want       bool
+	}{
+		"the same side dials again":                                   {claim{"agent/n7", 7, false}, claim{"agent/n7", 7, false}, true},
+		"both dialed, ours is there and the peer has the lesser name": {claim{"replica/r1", 7, true}, claim{"replica/r1", 7, false}, true},
+		"both dialed, the peer's is there and it has the lesser name": {claim{"replica/r1", 7, false}, claim{"replica/r1", 7, true}, false},
+		"a new life while the old is connected":                       {claim{"agent/n7", 7, false}, claim{"agent/n7", 8, false}, true},
+		"a new life that this side has dialed":                        {claim{"replica/r1", 7, false}, claim{"replica/r1", 8, true}, true},
+	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRoster(self)
-			for _, c := range tc.before {
-				r.enter(c)
-			}
-			if tc.left {
-				r.leave(tc.before[len(tc.before)-1])
-			}
-			got := r.judge(tc.claim)
-			if tc.wantRefusal != "" {
-				if got.refused == nil || !strings.Contains(got.refused.Reason, tc.wantRefusal) {
-					t.Errorf("verdict %+v, want a refusal that says %q", got, tc.wantRefusal)
-				}
-				return
-			}
-			if got != tc.want {
-				t.Errorf("verdict %+v, want %+v", got, tc.want)
+			if got := tc.claim.replaces(tc.now, "replica/r2"); got != tc.want {
+				t.Errorf("it replaces the other: %t, want %t", got, tc.want)
 			}
 		})
-	}
-}
-
-func TestRosterJudges(t *testing.T) {
-	judgeAll(t, map[string]rosterCase{
-		"a first stream": {
-			claim: claim{stream: 1, peer: "agent/n7", incarnation: 7},
-		},
-		"a stream after the last has ended": {
-			before: []claim{{stream: 1, peer: "agent/n7", incarnation: 7}},
-			left:   true,
-			claim:  claim{stream: 2, peer: "agent/n7", incarnation: 7},
-		},
-		"another peer": {
-			before: []claim{{stream: 1, peer: "agent/n7", incarnation: 7}},
-			claim:  claim{stream: 2, peer: "agent/n8", incarnation: 7},
-		},
-		"the same side dials again": {
-			before: []claim{{stream: 1, peer: "agent/n7", incarnation: 7}},
-			claim:  claim{stream: 2, peer: "agent/n7", incarnation: 7},
-			want:   verdict{replaces: 1},
-		},
-		"both dialed, ours is there and the peer has the lesser name": {
-			before: []claim{{stream: 1, peer: "replica/r1", incarnation: 7, ours: true}},
-			claim:  claim{stream: 2, peer: "replica/r1", incarnation: 7},
-			want:   verdict{replaces: 1},
-		},
-		"both dialed, the peer's is there and it has the lesser name": {
-			before:      []claim{{stream: 1, peer: "replica/r1", incarnation: 7}},
-			claim:       claim{stream: 2, peer: "replica/r1", incarnation: 7, ours: true},
-			wantRefusal: "already connected",
-		},
-	})
-}
-
-// TestRosterJudgesLives has peers that started again.
-func TestRosterJudgesLives(t *testing.T) {
-	judgeAll(t, map[string]rosterCase{
-		"a new life while the old is connected": {
-			before: []claim{{stream: 1, peer: "agent/n7", incarnation: 7}},
-			claim:  claim{stream: 2, peer: "agent/n7", incarnation: 8},
-			want:   verdict{replaces: 1, rival: 7},
-		},
-		"a superseded life comes back": {
-			before:      []claim{{stream: 1, peer: "agent/n7", incarnation: 7}, {stream: 2, peer: "agent/n7", incarnation: 8}},
-			claim:       claim{stream: 3, peer: "agent/n7", incarnation: 7},
-			wantRefusal: "incarnation 7 of agent/n7 was superseded",
-		},
-		"a superseded life comes back when its successor is gone": {
-			before:      []claim{{stream: 1, peer: "agent/n7", incarnation: 7}, {stream: 2, peer: "agent/n7", incarnation: 8}},
-			left:        true,
-			claim:       claim{stream: 3, peer: "agent/n7", incarnation: 7},
-			wantRefusal: "superseded",
-		},
-	})
-}
-
-func TestRosterForgetsPeersWithoutPast(t *testing.T) {
-	r := newRoster("replica/r1")
-	c := claim{stream: 1, peer: "agent/n7", incarnation: 7}
-	r.enter(c)
-	r.leave(c)
-	if len(r.peers) != 0 {
-		t.Errorf("%d peers are remembered", len(r.peers))
 	}
 }
 
@@ -113,10 +31,16 @@ func TestRosterForgetsPeersWithoutPast(t *testing.T) {
 // both sides.
 func TestRosterOfTwoSidesAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a, b := newRoster("replica/a"), newRoster("replica/b")
+		type side struct {
+			name   string
+			stream uint64 // 0: none
+			claim  claim
+		}
+		a, b := &side{name: "replica/a"}, &side{name: "replica/b"}
 		type step struct {
-			at *roster
-			c  claim
+			at     *side
+			stream uint64
+			claim  claim
 		}
 		// A side sees the streams of one dialer in order, as that dialer opens
 		// the next when it knows that the last is of no use.
@@ -126,8 +50,8 @@ func TestRosterOfTwoSidesAgree(t *testing.T) {
 			if byA {
 				line = 2
 			}
-			lines[line] = append(lines[line], step{a, claim{stream: n, peer: "replica/b", incarnation: 2, ours: byA}})
-			lines[line+1] = append(lines[line+1], step{b, claim{stream: n, peer: "replica/a", incarnation: 1, ours: !byA}})
+			lines[line] = append(lines[line], step{a, n, claim{"replica/b", 2, byA}})
+			lines[line+1] = append(lines[line+1], step{b, n, claim{"replica/a", 1, !byA}})
 		}
 		var order []step
 		for slices.ContainsFunc(lines[:], func(l []step) bool { return len(l) > 0 }) {
@@ -138,50 +62,20 @@ func TestRosterOfTwoSidesAgree(t *testing.T) {
 		}
 		refused := make(map[uint64]bool)
 		for _, s := range order {
-			v := s.at.enter(s.c)
-			if v.refused != nil {
-				refused[s.c.stream] = true
+			if s.at.stream != 0 && !s.claim.replaces(s.at.claim, s.at.name) {
+				refused[s.stream] = true
+				continue
 			}
-			if v.replaces != 0 {
-				refused[v.replaces] = true
+			refused[s.at.stream] = true
+			s.at.stream, s.at.claim = s.stream, s.claim
+		}
+		for _, at := range []*side{a, b} {
+			if refused[at.stream] {
+				at.stream = 0
 			}
 		}
-		for _, r := range []*roster{a, b} {
-			for _, known := range r.peers {
-				if known.current != nil && refused[known.current.stream] {
-					r.leave(*known.current)
-				}
-			}
-		}
-		left := func(r *roster) uint64 {
-			for _, known := range r.peers {
-				if known.current != nil {
-					return known.current.stream
-				}
-			}
-			return 0
-		}
-		if left(a) != left(b) || left(a) == 0 {
-			t.Fatalf("a keeps stream %d, b stream %d", left(a), left(b))
-		}
-	})
-}
-
-// TestRosterNeverLetsTwoLivesTakeTurns plays any number of lives and wants each
-// to be replaced at most once.
-func TestRosterNeverLetsTwoLivesTakeTurns(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		r := newRoster("replica/r1")
-		lives := rapid.SliceOfN(rapid.Uint64Range(1, rememberedLives), 1, 50).Draw(t, "lives")
-		replaced := make(map[uint64]bool)
-		for i, life := range lives {
-			v := r.enter(claim{stream: uint64(i + 1), peer: "agent/n7", incarnation: life})
-			if v.refused == nil && replaced[life] {
-				t.Fatalf("life %d came back", life)
-			}
-			if v.rival != 0 {
-				replaced[v.rival] = true
-			}
+		if a.stream != b.stream || a.stream == 0 {
+			t.Fatalf("a keeps stream %d, b stream %d", a.stream, b.stream)
 		}
 	})
 }

@@ -27,7 +27,9 @@ type transport interface {
 
 // session is the stream with one life of one peer.
 type session struct {
-	remote    *Remote
+	remote *Remote
+	// number tells streams of this process apart.
+	number    uint64
 	claim     claim
 	peer      counterpart
 	transport transport
@@ -39,9 +41,11 @@ type session struct {
 	// done is closed when the session has ended.
 	done chan struct{}
 
-	mu        sync.Mutex
-	out       outbox
-	asks      *pending[ask]
+	mu  sync.Mutex
+	out outbox
+	// asks are the unanswered requests: a reply counts only while its request is here.
+	asks      map[uint64]ask
+	lastAsk   uint64 // Each id is used once.
 	keeper    *time.Timer
 	cause     error // Set once, when the session ends.
 	lastWords string
@@ -53,9 +57,10 @@ type ask struct {
 	timer *time.Timer
 }
 
-func newSession(r *Remote, c claim, peer counterpart, tr transport) *session {
+func newSession(r *Remote, number uint64, c claim, peer counterpart, tr transport) *session {
 	return &session{
 		remote:    r,
+		number:    number,
 		claim:     c,
 		peer:      peer,
 		transport: tr,
@@ -63,7 +68,7 @@ func newSession(r *Remote, c claim, peer counterpart, tr transport) *session {
 		wake:      make(chan struct{}, 1),
 		done:      make(chan struct{}),
 		out:       outbox{maxMessages: r.limits.QueueMessages, maxBytes: r.limits.QueueBytes},
-		asks:      newPending[ask](r.limits.OpenRequests),
+		asks:      map[uint64]ask{},
 	}
 }
 
@@ -198,7 +203,8 @@ func (s *session) end(cause error, lastWords string) {
 	}
 	s.remote.counters.drop(peerGone, s.out.messages)
 	s.out.queue = nil
-	asks := s.asks.drain()
+	asks := s.asks
+	s.asks = nil
 	s.mu.Unlock()
 
 	s.remote.leave(s, cause)
@@ -261,10 +267,11 @@ func (s *session) signal() {
 func (s *session) request(to string, payload *anypb.Any, deadline time.Time, done func(proto.Message, error)) (id uint64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.cause == nil && s.asks.full() {
-		return 0, fmt.Errorf("%w: %d open requests to %s, the limit (OpenRequests)", ErrQueueFull, s.asks.limit, s.peer.name)
+	if limit := s.remote.limits.OpenRequests; len(s.asks) >= limit {
+		return 0, fmt.Errorf("%w: %d open requests to %s, the limit (OpenRequests)", ErrQueueFull, limit, s.peer.name)
 	}
-	request := &remotepb.Request{To: to, Payload: payload, Id: s.asks.last + 1}
+	id = s.lastAsk + 1
+	request := &remotepb.Request{To: to, Payload: payload, Id: id}
 	out := outgoing{
 		frame:    &remotepb.Frame{Kind: &remotepb.Frame_Request{Request: request}},
 		bytes:    sizeOf(payload),
@@ -273,15 +280,16 @@ func (s *session) request(to string, payload *anypb.Any, deadline time.Time, don
 	if err := s.enqueueLocked(out, payload); err != nil {
 		return 0, err
 	}
-	id = request.Id
-	s.asks.add(ask{done: done, timer: time.AfterFunc(time.Until(deadline), func() { s.answer(id, nil, ErrTimeout) })})
+	s.lastAsk = id
+	s.asks[id] = ask{done: done, timer: time.AfterFunc(time.Until(deadline), func() { s.answer(id, nil, ErrTimeout) })}
 	return id, nil
 }
 
 // answer closes the request id and completes it, unless that has happened.
 func (s *session) answer(id uint64, reply proto.Message, err error) bool {
 	s.mu.Lock()
-	a, ok := s.asks.take(id)
+	a, ok := s.asks[id]
+	delete(s.asks, id)
 	s.mu.Unlock()
 	if ok {
 		a.timer.Stop()
@@ -315,7 +323,7 @@ func (s *session) stats() PeerStats {
 		Since:          s.since,
 		QueuedMessages: s.out.messages,
 		QueuedBytes:    s.out.bytes,
-		OpenRequests:   len(s.asks.open),
+		OpenRequests:   len(s.asks),
 	}
 }
 
