@@ -65,6 +65,19 @@ const (
 	tagIncarnation
 )
 
+// field is a field of a Member: a *string, *uint64 or *bool.
+type field struct {
+	tag   byte
+	value any
+}
+
+func (m *Member) fields() []field {
+	return []field{
+		{tagID, (*string)(&m.ID)}, {tagAddress, &m.Address}, {tagAPIAddress, &m.APIAddress}, {tagVersion, &m.Version}, {tagPeerList, &m.PeerList},
+		{tagTerm, &m.Term}, {tagIncarnation, &m.Incarnation}, {tagLeader, &m.Leader}, {tagInitialized, &m.Initialized}, {tagReady, &m.Ready},
+	}
+}
+
 // encodeMember returns m as memberFormat, then (tag, length, bytes) a field
 // that is not zero.
 func encodeMember(m Member) ([]byte, error) {
@@ -72,36 +85,23 @@ func encodeMember(m Member) ([]byte, error) {
 		return nil, errors.New("encode member: has no id")
 	}
 	out := []byte{memberFormat}
-	field := func(tag byte, content []byte) {
-		out = append(out, tag)
-		out = binary.AppendUvarint(out, uint64(len(content)))
-		out = append(out, content...)
-	}
-	for _, text := range []struct {
-		tag   byte
-		value string
-	}{
-		{tagID, string(m.ID)}, {tagAddress, m.Address}, {tagAPIAddress, m.APIAddress},
-		{tagVersion, m.Version}, {tagPeerList, m.PeerList},
-	} {
-		if text.value != "" {
-			field(text.tag, []byte(text.value))
+	for _, f := range m.fields() {
+		var content []byte
+		switch value := f.value.(type) {
+		case *string:
+			content = []byte(*value)
+		case *uint64:
+			if *value != 0 {
+				content = binary.AppendUvarint(nil, *value)
+			}
+		case *bool:
+			if *value {
+				out = append(out, f.tag, 0)
+			}
 		}
-	}
-	if m.Term != 0 {
-		field(tagTerm, binary.AppendUvarint(nil, m.Term))
-	}
-	if m.Incarnation != 0 {
-		field(tagIncarnation, binary.AppendUvarint(nil, m.Incarnation))
-	}
-	if m.Leader {
-		field(tagLeader, nil)
-	}
-	if m.Initialized {
-		field(tagInitialized, nil)
-	}
-	if m.Ready {
-		field(tagReady, nil)
+		if len(content) > 0 {
+			out = appendBytes(append(out, f.tag), content)
+		}
 	}
 	if len(out) > MaxMemberSize {
 		return nil, fmt.Errorf("encode member %s: %w: takes %d bytes of %d: shorten its addresses or its version", m.ID, ErrTooLarge, len(out), MaxMemberSize)
@@ -118,10 +118,10 @@ func decodeMember(data []byte) (Member, error) {
 	for data = data[1:]; len(data) > 0; {
 		tag := data[0]
 		content, rest, err := cutBytes(data[1:])
-		if err != nil {
-			return m, fmt.Errorf("decode member: field %d: %w", tag, err)
+		if err == nil {
+			err = m.setField(tag, content)
 		}
-		if err := m.setField(tag, content); err != nil {
+		if err != nil {
 			return m, fmt.Errorf("decode member: field %d: %w", tag, err)
 		}
 		data = rest
@@ -133,37 +133,23 @@ func decodeMember(data []byte) (Member, error) {
 }
 
 func (m *Member) setField(tag byte, content []byte) error {
-	switch tag {
-	case tagID:
-		m.ID = scheduling.ReplicaID(content)
-	case tagAddress:
-		m.Address = string(content)
-	case tagAPIAddress:
-		m.APIAddress = string(content)
-	case tagVersion:
-		m.Version = string(content)
-	case tagPeerList:
-		m.PeerList = string(content)
-	case tagLeader:
-		m.Leader = true
-	case tagInitialized:
-		m.Initialized = true
-	case tagReady:
-		m.Ready = true
-	case tagTerm:
-		return setNumber(&m.Term, content)
-	case tagIncarnation:
-		return setNumber(&m.Incarnation, content)
+	for _, f := range m.fields() {
+		if f.tag != tag {
+			continue
+		}
+		switch value := f.value.(type) {
+		case *string:
+			*value = string(content)
+		case *bool:
+			*value = true
+		case *uint64:
+			number, n := binary.Uvarint(content)
+			if n <= 0 || n != len(content) {
+				return errors.New("malformed number")
+			}
+			*value = number
+		}
 	}
-	return nil
-}
-
-func setNumber(to *uint64, content []byte) error {
-	number, n := binary.Uvarint(content)
-	if n <= 0 || n != len(content) {
-		return errors.New("malformed number")
-	}
-	*to = number
 	return nil
 }
 

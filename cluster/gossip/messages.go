@@ -150,8 +150,7 @@ type messenger struct {
 	handlers map[string]Handler
 	seen     seenVersions
 	// version is that of the last message sent. It starts at the time, so
-	// that it goes on growing after a restart, and is moved on by what others
-	// remember, so that it does even if the clock was set back.
+	// that it goes on growing after a restart.
 	version uint64
 	dropped uint64
 }
@@ -220,11 +219,7 @@ func (m *messenger) receive(data []byte) {
 func (m *messenger) isNew(in *message) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if in.origin == m.self {
-		m.version = max(m.version, in.version)
-		return false
-	}
-	return m.seen.advance(in.name(), in.version)
+	return in.origin != m.self && m.seen.advance(in.name(), in.version)
 }
 
 // post leaves d for deliver, or drops it if too much waits there already.
@@ -264,19 +259,13 @@ func (m *messenger) deliver(ctx context.Context) {
 
 const stateFormat = 1
 
-// localState returns the full state of all topics, and the latest versions
-// that were seen of each sender.
+// localState returns the full state of all topics, after an empty list: in its place
+// a member may name senders, each with 8 bytes.
 func (m *messenger) localState() []byte {
 	m.mu.Lock()
-	latest := m.seen.latestByOrigin()
 	handlers := maps.Clone(m.handlers)
 	m.mu.Unlock()
-	out := []byte{stateFormat}
-	out = binary.AppendUvarint(out, uint64(len(latest)))
-	for _, origin := range slices.Sorted(maps.Keys(latest)) {
-		out = appendBytes(out, origin)
-		out = binary.BigEndian.AppendUint64(out, latest[origin])
-	}
+	out := []byte{stateFormat, 0}
 	for _, topic := range slices.Sorted(maps.Keys(handlers)) {
 		if handlers[topic].LocalState == nil {
 			continue
@@ -296,50 +285,42 @@ func (m *messenger) localState() []byte {
 
 // mergeState takes in another member's localState.
 func (m *messenger) mergeState(data []byte) {
-	ours, states, err := decodeState(bytes.Clone(data), m.self)
+	states, err := decodeState(bytes.Clone(data))
 	if err != nil {
 		m.log.Warn("gossip state unreadable", "cause", err)
 		return
 	}
-	m.mu.Lock()
-	m.version = max(m.version, ours)
-	m.mu.Unlock()
 	for _, state := range states {
 		m.post(state)
 	}
 }
 
-// decodeState undoes localState: the latest version seen of self, and the
-// states by topic.
-func decodeState(data []byte, self scheduling.ReplicaID) (ours uint64, states []delivery, err error) {
+// decodeState undoes localState: it returns the states by topic.
+func decodeState(data []byte) (states []delivery, err error) {
 	if len(data) == 0 || data[0] != stateFormat {
-		return 0, nil, fmt.Errorf("decode state: does not start with format %d", stateFormat)
+		return nil, fmt.Errorf("decode state: does not start with format %d", stateFormat)
 	}
 	data = data[1:]
 	count, n := binary.Uvarint(data)
 	if n <= 0 {
-		return 0, nil, fmt.Errorf("decode state: senders: %w", errCut)
+		return nil, fmt.Errorf("decode state: senders: %w", errCut)
 	}
 	data = data[n:]
 	for range count {
-		var origin []byte
-		if origin, data, err = cutBytes(data); err != nil || len(data) < 8 {
-			return 0, nil, fmt.Errorf("decode state: sender: %w", errCut)
-		}
-		if scheduling.ReplicaID(origin) == self {
-			ours = max(ours, binary.BigEndian.Uint64(data))
+		if _, data, err = cutBytes(data); err != nil || len(data) < 8 {
+			return nil, fmt.Errorf("decode state: sender: %w", errCut)
 		}
 		data = data[8:]
 	}
 	for len(data) > 0 {
 		var topic, state []byte
 		if topic, data, err = cutBytes(data); err != nil {
-			return 0, nil, fmt.Errorf("decode state: topic: %w", err)
+			return nil, fmt.Errorf("decode state: topic: %w", err)
 		}
 		if state, data, err = cutBytes(data); err != nil {
-			return 0, nil, fmt.Errorf("decode state: topic %q: %w", topic, err)
+			return nil, fmt.Errorf("decode state: topic %q: %w", topic, err)
 		}
 		states = append(states, delivery{topic: string(topic), content: state, merge: true})
 	}
-	return ours, states, nil
+	return states, nil
 }

@@ -11,7 +11,6 @@ import (
 	"os"
 	"runtime/debug"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -179,7 +178,6 @@ func (s *server) open(ctx context.Context) error {
 	if err := s.gossip.Alone(ctx); err != nil {
 		return err
 	}
-	s.watchRivals()
 	decision, err := cluster.AwaitBootstrap(ctx, scheduling.ReplicaID(s.flags.id), s.peers, s.begun, s.gossip, s.log)
 	if err != nil {
 		return err
@@ -237,23 +235,6 @@ func (s *server) openEvents() error {
 	}
 	s.undo = append(s.undo, s.events.Close)
 	return nil
-}
-
-// watchRivals ends this process when another one, which began before, turns out to be
-// the same replica.
-func (s *server) watchRivals() {
-	ctx, cancel := context.WithCancel(context.Background())
-	var watching sync.WaitGroup
-	watching.Go(func() {
-		if err := s.gossip.AwaitRival(ctx); err != nil {
-			s.fail(err)
-		}
-	})
-	s.undo = append(s.undo, func() error {
-		cancel()
-		watching.Wait()
-		return nil
-	})
 }
 
 // agree decides whether this replica's list of peers fits the members of a cluster
