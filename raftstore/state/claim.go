@@ -2,7 +2,6 @@ package state
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
@@ -229,29 +228,25 @@ func (s *State) Claims(tree scheduling.TreeName) []*statepb.Claim {
 
 // verifyClaims checks that every claim has a purpose.
 func (s verifier) verifyClaims() error {
+	var b breach
 	count := 0
 	for id, mine := range s.claims.of {
 		count += len(mine)
-		o := s.operations[id]
-		if o == nil {
-			return fmt.Errorf("claims of operation %q: there is no such operation", id)
-		}
-		for i, claim := range mine {
-			b, n := claim.GetBeneficiary(), s.nodes[scheduling.NodeID(claim.GetNode())]
-			switch {
-			case b.GetOperationId() != string(id) || n == nil || !o.mayUse(claim, n.record):
-				return fmt.Errorf("claim of operation %q on node %q: it may not start a job there", id, claim.GetNode())
-			case claim.GetPlannedTime().CheckValid() != nil || claim.GetExpires().CheckValid() != nil || claim.GetExpires().AsTime().Before(s.claims.next):
-				return fmt.Errorf("claim of operation %q on node %q: planned at %v, expires at %v", id, claim.GetNode(), claim.GetPlannedTime(), claim.GetExpires())
-			case slices.ContainsFunc(mine[:i], func(other *statepb.Claim) bool { return sameClaim(claim, other) }):
-				return fmt.Errorf("claim of operation %q on node %q: it is there twice", id, claim.GetNode())
-			case o.claimed(mine, b.GetTask(), b.GetDedicatedMemory()) > o.wanted(b):
-				return fmt.Errorf("operation %q has more claims for task %q than jobs that wait", id, b.GetTask())
-			}
+		o, found := s.operation(id)
+		b.when(!found, "claims of operation %q: there is no such operation", id)
+		for i := 0; i < len(mine) && found; i++ {
+			claim, who, n := mine[i], mine[i].GetBeneficiary(), s.node(scheduling.NodeID(mine[i].GetNode()))
+			planned, expires := claim.GetPlannedTime(), claim.GetExpires()
+			b.when(who.GetOperationId() != string(id) || n.record == nil || !o.mayUse(claim, n.record),
+				"claim of operation %q on node %q: it may not start a job there", id, claim.GetNode())
+			b.when(planned.CheckValid() != nil || expires.CheckValid() != nil || expires.AsTime().Before(s.claims.next),
+				"claim of operation %q on node %q: planned at %v, expires at %v", id, claim.GetNode(), planned, expires)
+			b.when(slices.ContainsFunc(mine[:i], func(other *statepb.Claim) bool { return sameClaim(claim, other) }),
+				"claim of operation %q on node %q: it is there twice", id, claim.GetNode())
+			b.when(o.claimed(mine, who.GetTask(), who.GetDedicatedMemory()) > o.wanted(who),
+				"operation %q has more claims for task %q than jobs that wait", id, who.GetTask())
 		}
 	}
-	if count != s.claims.count || count > maxClaims {
-		return fmt.Errorf("%d claims, counted %d, at most %d are kept", count, s.claims.count, maxClaims)
-	}
-	return nil
+	b.when(count != s.claims.count || count > maxClaims, "%d claims, counted %d, at most %d are kept", count, s.claims.count, maxClaims)
+	return b.err
 }

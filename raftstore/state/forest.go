@@ -166,9 +166,9 @@ func (c treeChange) checkpointVolumes(m *commandpb.CheckpointVolumes) *refusal {
 		return refused
 	}
 	for _, v := range m.GetVolumes() {
-		for _, amount := range []float64{v.GetUserSlots(), float64(v.GetCpuHundredths()), v.GetGpu(), v.GetMemory(), v.GetNetwork(), v.GetLastShareRatio()} {
-			if !(amount >= 0) || math.IsInf(amount, 0) {
-				return refuse(CodeInvalidCommand, "%s: pool %q: %v is no volume", what, v.GetPool(), amount)
+		for _, volume := range []float64{v.GetUserSlots(), float64(v.GetCpuHundredths()), v.GetGpu(), v.GetMemory(), v.GetNetwork(), v.GetLastShareRatio()} {
+			if !amount(volume) {
+				return refuse(CodeInvalidCommand, "%s: pool %q: %v is no volume", what, v.GetPool(), volume)
 			}
 		}
 		if rest := v.GetCpuRest(); math.IsNaN(rest) || math.IsInf(rest, 0) {

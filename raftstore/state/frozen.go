@@ -64,46 +64,50 @@ func (s *State) Freeze() *Frozen {
 // operation, rates of preemption by pool, and the archive. Equal states yield equal
 // records. It stops at the first error and returns it. Records must not be changed.
 func (f *Frozen) Records(yield func(*statepb.Record) error) error {
-	if err := yield(&statepb.Record{Record: &statepb.Record_Header{Header: f.header}}); err != nil {
-		return err
+	nodes := slices.SortedFunc(slices.Values(f.nodes), compareNodes)
+	allocations := slices.SortedFunc(slices.Values(f.allocations), compareGrants)
+	profiles := slices.SortedFunc(slices.Values(f.profiles), compareProfiles)
+	w := &recordWriter{yield: yield}
+	w.write(&statepb.Record{Record: &statepb.Record_Header{Header: f.header}})
+	writeAll(w, f.trees, func(t *statepb.PoolTree) *statepb.Record {
+		return &statepb.Record{Record: &statepb.Record_Tree{Tree: t}}
+	})
+	writeAll(w, nodes, func(n *statepb.Node) *statepb.Record { return &statepb.Record{Record: &statepb.Record_Node{Node: n}} })
+	writeAll(w, f.operations, func(v *version) *statepb.Record {
+		return &statepb.Record{Record: &statepb.Record_Operation{Operation: v.full()}}
+	})
+	writeAll(w, allocations, func(a *statepb.Allocation) *statepb.Record {
+		return &statepb.Record{Record: &statepb.Record_Allocation{Allocation: a}}
+	})
+	writeAll(w, profiles, func(p *statepb.MemoryProfile) *statepb.Record {
+		return &statepb.Record{Record: &statepb.Record_Profile{Profile: p}}
+	})
+	writeAll(w, f.claims, func(c *statepb.Claim) *statepb.Record {
+		return &statepb.Record{Record: &statepb.Record_Claim{Claim: c}}
+	})
+	writeAll(w, f.rates, func(r *statepb.PreemptionRate) *statepb.Record {
+		return &statepb.Record{Record: &statepb.Record_Rate{Rate: r}}
+	})
+	w.write(&statepb.Record{Record: &statepb.Record_Archive{Archive: &statepb.Archive{OperationIds: f.archive}}})
+	return w.err
+}
+
+// recordWriter yields records until there is an error.
+type recordWriter struct {
+	yield func(*statepb.Record) error
+	err   error
+}
+
+func (w *recordWriter) write(record *statepb.Record) {
+	if w.err == nil {
+		w.err = w.yield(record)
 	}
-	for _, t := range f.trees {
-		if err := yield(&statepb.Record{Record: &statepb.Record_Tree{Tree: t}}); err != nil {
-			return err
-		}
+}
+
+func writeAll[T any](w *recordWriter, list []T, record func(T) *statepb.Record) {
+	for i := 0; i < len(list) && w.err == nil; i++ {
+		w.write(record(list[i]))
 	}
-	for _, n := range slices.SortedFunc(slices.Values(f.nodes), compareNodes) {
-		if err := yield(&statepb.Record{Record: &statepb.Record_Node{Node: n}}); err != nil {
-			return err
-		}
-	}
-	for _, v := range f.operations {
-		if err := yield(&statepb.Record{Record: &statepb.Record_Operation{Operation: v.full()}}); err != nil {
-			return err
-		}
-	}
-	for _, a := range slices.SortedFunc(slices.Values(f.allocations), compareGrants) {
-		if err := yield(&statepb.Record{Record: &statepb.Record_Allocation{Allocation: a}}); err != nil {
-			return err
-		}
-	}
-	for _, p := range slices.SortedFunc(slices.Values(f.profiles), compareProfiles) {
-		if err := yield(&statepb.Record{Record: &statepb.Record_Profile{Profile: p}}); err != nil {
-			return err
-		}
-	}
-	for _, claim := range f.claims {
-		if err := yield(&statepb.Record{Record: &statepb.Record_Claim{Claim: claim}}); err != nil {
-			return err
-		}
-	}
-	for _, rate := range f.rates {
-		if err := yield(&statepb.Record{Record: &statepb.Record_Rate{Rate: rate}}); err != nil {
-			return err
-		}
-	}
-	archive := &statepb.Archive{OperationIds: f.archive}
-	return yield(&statepb.Record{Record: &statepb.Record_Archive{Archive: archive}})
 }
 
 func compareProfiles(a, b *statepb.MemoryProfile) int { return cmp.Compare(a.GetKey(), b.GetKey()) }

@@ -171,36 +171,31 @@ func (c *change) settleGangs() {
 
 // verifyGang checks the ranks of a gang: each is free, a running job's, or completed.
 func (o *operation) verifyGang(task int) error {
+	var b breach
 	t, w := o.record.GetTasks()[task], &o.tasks[task]
-	spec := o.record.GetSpec().GetTasks()[task]
-	if want := gangSize(spec, int32(t.GetCounters().GetTotal())); w.gang.size != want || t.GetGang().GetSize() != want || w.gang.exists() != (t.GetGang().GetIncarnation() > 0) {
-		return fmt.Errorf("gang of %d, recorded as %v, want one of %d", w.gang.size, t.GetGang(), want)
-	}
+	want := gangSize(o.record.GetSpec().GetTasks()[task], int32(t.GetCounters().GetTotal()))
+	b.when(w.gang.size != want || t.GetGang().GetSize() != want || w.gang.exists() != (t.GetGang().GetIncarnation() > 0),
+		"gang of %d, recorded as %v, want one of %d", w.gang.size, t.GetGang(), want)
 	if !w.gang.exists() {
-		return nil
+		return b.err
 	}
 	ranks := gang{size: w.gang.size}
 	ranks.begin()
 	seen := w.gang.completed.Clone()
-	for _, r := range seen.Intervals() {
-		for rank := r.Begin; rank < r.End; rank++ {
-			ranks.free.Remove(rank)
-		}
+	for rank := range seen.All() {
+		ranks.free.Remove(rank)
 	}
 	for _, a := range byGrant(o.allocations) {
 		if a.GetTask() != t.GetName() {
 			continue
 		}
 		ranks.hold(a, t.GetGang().GetIncarnation())
-		if rank := scheduling.Cookie(a.GetGangRank()); !w.isStale(t, a) && rank >= 0 && (int32(rank) >= w.gang.size || !seen.Add(rank)) {
-			return fmt.Errorf("job %q has rank %d of %d, which another has too", a.GetJobId(), rank, w.gang.size)
+		if rank := scheduling.Cookie(a.GetGangRank()); !w.isStale(t, a) && rank >= 0 {
+			b.when(int32(rank) >= w.gang.size || !seen.Add(rank), "job %q has rank %d of %d, which another has too", a.GetJobId(), rank, w.gang.size)
 		}
 	}
-	switch {
-	case !ranks.free.Equal(&w.gang.free) || ranks.stale != w.gang.stale:
-		return fmt.Errorf("ranks %v are free, %d jobs of earlier incarnations, counted %v and %d", ranks.free.Intervals(), ranks.stale, w.gang.free.Intervals(), w.gang.stale)
-	case w.gang.completed.Len() > w.completed.Len():
-		return fmt.Errorf("%d ranks have completed, and %d jobs", w.gang.completed.Len(), w.completed.Len())
-	}
-	return nil
+	b.when(!ranks.free.Equal(&w.gang.free) || ranks.stale != w.gang.stale, "ranks %v are free, %d jobs of earlier incarnations, counted %v and %d",
+		ranks.free.Intervals(), ranks.stale, w.gang.free.Intervals(), w.gang.stale)
+	b.when(w.gang.completed.Len() > w.completed.Len(), "%d ranks have completed, and %d jobs", w.gang.completed.Len(), w.completed.Len())
+	return b.err
 }

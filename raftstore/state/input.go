@@ -159,8 +159,11 @@ func filled(records []*statepb.Slice) []*statepb.Slice {
 	return slices.DeleteFunc(slices.Clone(records), empty)
 }
 
-// slicesText writes slices as people read them: the number of the file, and the bytes.
-func slicesText(all []*statepb.Slice) string {
+// slicesText are slices as people read them: the number of the file, and the bytes.
+type slicesText []*statepb.Slice
+
+// String implements fmt.Stringer.
+func (all slicesText) String() string {
 	parts := make([]string, len(all))
 	for i, s := range all {
 		parts[i] = fmt.Sprintf("%d[%d, %d)", s.GetFile(), s.GetBegin(), s.GetEnd())
@@ -250,50 +253,41 @@ func told(j *statepb.FinishedJob) {
 // read by one cookie, or has been read by one, and that what has been read is counted.
 func verifyInput(o *operation) error {
 	for i, t := range o.record.GetTasks() {
-		w := &o.tasks[i]
-		if (t.GetInput() != nil) != o.reads() {
-			return fmt.Errorf("task %q: progress of its input: %t, in an operation of type %q", t.GetName(), t.GetInput() != nil, o.record.GetSpec().GetType())
-		}
-		if !o.reads() || !o.state.InProgress() {
-			if len(w.slices) > 0 || len(w.parts) > 0 {
-				return fmt.Errorf("task %q: %d slices and %d parts of an operation that reads nothing", t.GetName(), len(w.slices), len(w.parts))
-			}
-			continue
-		}
-		if err := w.verifyInput(t, o.input); err != nil {
+		if err := o.tasks[i].verifyInput(o, t); err != nil {
 			return fmt.Errorf("task %q: %w", t.GetName(), err)
 		}
 	}
 	return nil
 }
 
-func (w *work) verifyInput(t *statepb.Task, in *statepb.Input) error {
-	if int64(len(w.slices)) != t.GetCounters().GetTotal() {
-		return fmt.Errorf("%d cookies have slices of %d", len(w.slices), t.GetCounters().GetTotal())
+func (w *work) verifyInput(o *operation, t *statepb.Task) error {
+	var b breach
+	in, progress, total := o.input, t.GetInput(), t.GetCounters().GetTotal()
+	b.when((progress != nil) != o.reads(), "progress of its input: %t, in an operation of type %q", progress != nil, o.record.GetSpec().GetType())
+	if !o.reads() || !o.state.InProgress() {
+		b.when(len(w.slices) > 0 || len(w.parts) > 0, "%d slices and %d parts of an operation that reads nothing", len(w.slices), len(w.parts))
+		return b.err
 	}
+	b.when(int64(len(w.slices)) != total, "%d cookies have slices of %d", len(w.slices), total)
 	var all []*statepb.Slice
 	for cookie, s := range w.slices {
 		if done := w.completed.Contains(scheduling.Cookie(cookie)); done != (s == nil) {
-			return fmt.Errorf("cookie %d: completed: %t, reads %s", cookie, done, slicesText(s.GetSlices()))
+			b.when(true, "cookie %d: completed: %t, reads %s", cookie, done, slicesText(s.GetSlices()))
 		}
 		all = append(all, s.GetSlices()...)
 	}
 	var read int64
 	for _, part := range w.parts {
 		if !w.completed.Contains(scheduling.Cookie(part.GetCookie())) {
-			return fmt.Errorf("cookie %d has read a part and is not completed", part.GetCookie())
+			b.when(true, "cookie %d has read a part and is not completed", part.GetCookie())
 		}
 		all = append(all, part.GetSlices()...)
 		read += lengthOf(part.GetSlices())
 	}
-	progress := t.GetInput()
-	switch {
-	case int64(len(w.parts)) != w.completed.Len():
-		return fmt.Errorf("%d parts of %d completed cookies", len(w.parts), w.completed.Len())
-	case read != progress.GetBytes() || progress.GetBytesTotal() != in.GetBytes():
-		return fmt.Errorf("%d bytes of %d are read, counted %d of %d", read, in.GetBytes(), progress.GetBytes(), progress.GetBytesTotal())
-	case int64(len(t.GetSkipped())) > min(progress.GetSkippedRecords(), maxSkippedTold):
-		return fmt.Errorf("%d skipped records are told of %d", len(t.GetSkipped()), progress.GetSkippedRecords())
-	}
-	return checkCover(in, all)
+	b.when(int64(len(w.parts)) != w.completed.Len(), "%d parts of %d completed cookies", len(w.parts), w.completed.Len())
+	b.when(read != progress.GetBytes() || progress.GetBytesTotal() != in.GetBytes(),
+		"%d bytes of %d are read, counted %d of %d", read, in.GetBytes(), progress.GetBytes(), progress.GetBytesTotal())
+	b.when(int64(len(t.GetSkipped())) > min(progress.GetSkippedRecords(), maxSkippedTold),
+		"%d skipped records are told of %d", len(t.GetSkipped()), progress.GetSkippedRecords())
+	return cmp.Or(b.err, checkCover(in, all))
 }

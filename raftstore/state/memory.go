@@ -189,41 +189,38 @@ func verifyMemory(spec *statepb.TaskSpec, t *statepb.Task, w *work) error {
 	if waiting := int64(len(m.GetSamples())); waiting > m.GetSampleCount() || waiting > maxSamples {
 		return fmt.Errorf("%d memory samples wait of %d", waiting, m.GetSampleCount())
 	}
-	if r := m.GetReserve(); r != nil {
-		if err := checkReserve(r); err != nil {
+	if m.GetReserve() != nil {
+		if err := checkReserve(m.GetReserve()); err != nil {
 			return err
 		}
 	}
-	for cookie, own := range t.GetReserves() {
-		again := w.gang.exists() || !w.completed.Contains(scheduling.Cookie(cookie)) && !w.givenUp.Contains(scheduling.Cookie(cookie))
-		if !all.Contains(scheduling.Cookie(cookie)) || !again {
+	// What waits by a reserve of its own that it does not have is left at the end.
+	waiting := make(map[scheduling.Cookie]int64)
+	for _, group := range w.pending.dedicated {
+		if group.memory <= 0 || group.cookies.Len() == 0 {
+			return fmt.Errorf("group %d of pending cookies: %d", group.memory, group.cookies.Len())
+		}
+		for cookie := range group.cookies.All() {
+			waiting[cookie] = group.memory
+		}
+	}
+	for number, own := range t.GetReserves() {
+		cookie, group := scheduling.Cookie(number), waiting[scheduling.Cookie(number)]
+		again := w.gang.exists() || !w.completed.Contains(cookie) && !w.givenUp.Contains(cookie)
+		waits := group != 0 || w.pending.learned.Contains(cookie)
+		delete(waiting, cookie)
+		if !all.Contains(cookie) || !again {
 			return fmt.Errorf("cookie %d has a reserve of its own and does not run again", cookie)
 		}
 		if err := checkReserve(own.GetReserve()); err != nil {
 			return fmt.Errorf("cookie %d: %w", cookie, err)
 		}
+		if waits && groupOf(t, cookie) != group {
+			return fmt.Errorf("cookie %d waits in group %d, its reserve is %d", cookie, group, groupOf(t, cookie))
+		}
 	}
-	for _, group := range w.pending.groups() {
-		set := w.pending.learned
-		if i, found := w.pending.find(group); found {
-			set = w.pending.dedicated[i].cookies
-			if group <= 0 || set.Len() == 0 {
-				return fmt.Errorf("group %d of pending cookies: %d", group, set.Len())
-			}
-		}
-		for cookie := range t.GetReserves() {
-			if set.Contains(scheduling.Cookie(cookie)) && groupOf(t, scheduling.Cookie(cookie)) != group {
-				return fmt.Errorf("cookie %d waits in group %d, its reserve is %d", cookie, group, groupOf(t, scheduling.Cookie(cookie)))
-			}
-		}
-		if group == 0 {
-			continue
-		}
-		for cookie := range set.All() {
-			if t.GetReserves()[int32(cookie)] == nil {
-				return fmt.Errorf("cookie %d waits in group %d without a reserve of its own", cookie, group)
-			}
-		}
+	for cookie, group := range waiting {
+		return fmt.Errorf("cookie %d waits in group %d without a reserve of its own", cookie, group)
 	}
 	return nil
 }

@@ -230,22 +230,17 @@ func (c *change) count(o *operation, trees []*statepb.OperationTree, from, to li
 		t := c.trees[scheduling.TreeName(in.GetTree())]
 		before, after := t.countOf(o.record, trees[i], from), t.countOf(o.record, in, to)
 		was, is := scheduling.PoolName(trees[i].GetPool()), scheduling.PoolName(in.GetPool())
-		if was == is {
-			t.count(is, after.Minus(before))
-		} else {
-			t.count(was, pooltree.Count{}.Minus(before))
-			t.count(is, after)
-		}
+		t.count(was, pooltree.Count{}.Minus(before))
+		t.count(is, after)
 		if before.Operations > 0 && (after.Operations == 0 || was != is) {
 			c.dropEphemeral(t, was)
 		}
 	}
-	if from.InProgress() != to.InProgress() {
-		if to.InProgress() {
-			c.inProgress++
-		} else {
-			c.inProgress--
-		}
+	switch {
+	case to.InProgress() && !from.InProgress():
+		c.inProgress++
+	case from.InProgress() && !to.InProgress():
+		c.inProgress--
 	}
 }
 

@@ -1,7 +1,9 @@
 package state
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 
 	"weir/messages/statepb"
 	"weir/scheduling"
@@ -73,22 +75,15 @@ func (n *node) grantPorts(what grantSubject, count int) ([]int32, *refusal) {
 
 // verifyPorts checks that the ports of a node's jobs are each one job's.
 func (n *node) verifyPorts() error {
+	var b breach
 	held := make(map[int32]scheduling.JobID)
 	for _, a := range byGrant(n.allocations) {
 		for _, port := range a.GetPorts() {
-			if other, taken := held[port]; taken || port < 1 || port > maxPort {
-				return fmt.Errorf("job %q has port %d, which is none or that of job %q", a.GetJobId(), port, other)
-			}
+			other, taken := held[port]
+			b.when(taken || port < 1 || port > maxPort, "job %q has port %d, which is none or that of job %q", a.GetJobId(), port, other)
 			held[port] = scheduling.JobID(a.GetJobId())
 		}
 	}
-	if len(held) != len(n.ports) {
-		return fmt.Errorf("jobs have %d ports, counted %d", len(held), len(n.ports))
-	}
-	for port, job := range held {
-		if n.ports[port] != job {
-			return fmt.Errorf("job %q has port %d, which is counted as that of %q", job, port, n.ports[port])
-		}
-	}
-	return checkPorts(n.record)
+	b.when(!maps.Equal(held, n.ports), "jobs have ports %v, counted %v", held, n.ports)
+	return cmp.Or(b.err, checkPorts(n.record))
 }

@@ -2,7 +2,6 @@ package state
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -126,13 +125,12 @@ func (s *State) Profiles() []*statepb.MemoryProfile {
 
 // verifyProfiles checks the memory profiles.
 func (s verifier) verifyProfiles() error {
-	if n, limit := len(s.profiles), int(s.limits.GetMemoryProfiles()); n > limit {
-		return fmt.Errorf("%d memory profiles, %d may be kept", n, limit)
-	}
+	var b breach
+	n, limit := len(s.profiles), int(s.limits.GetMemoryProfiles())
+	b.when(n > limit, "%d memory profiles, %d may be kept", n, limit)
 	for key, p := range s.profiles {
-		if key == "" || p.GetKey() != key || p.GetSampleCount() < 0 {
-			return fmt.Errorf("memory profile %q: recorded as %q with %d samples", key, p.GetKey(), p.GetSampleCount())
-		}
+		b.when(key == "" || p.GetKey() != key || p.GetSampleCount() < 0,
+			"memory profile %q: recorded as %q with %d samples", key, p.GetKey(), p.GetSampleCount())
 	}
-	return nil
+	return b.err
 }

@@ -109,20 +109,18 @@ func (s *State) PreemptionRates(tree scheduling.TreeName) []*statepb.PreemptionR
 
 // verifyRates checks that rates are of pools that there are.
 func (s verifier) verifyRates() error {
+	var b breach
 	for of, times := range s.rates {
-		switch {
-		case !s.trees[of.tree].hasPool(uint64(of.id)):
-			return fmt.Errorf("rate of preemptions of pool %d of tree %q: there is no such pool", of.id, of.tree)
-		case len(times) == 0 || len(times) > maxRateTimes || !slices.IsSorted(times):
-			return fmt.Errorf("rate of preemptions of pool %d of tree %q: %d times, out of order or too many", of.id, of.tree, len(times))
-		}
+		b.when(!s.trees[of.tree].hasPool(uint64(of.id)), "rate of preemptions of pool %d of tree %q: there is no such pool", of.id, of.tree)
+		b.when(len(times) == 0 || len(times) > maxRateTimes || !slices.IsSorted(times),
+			"rate of preemptions of pool %d of tree %q: %d times, out of order or too many", of.id, of.tree, len(times))
 	}
-	return nil
+	return b.err
 }
 
 func (r *Restorer) addClaim(claim *statepb.Claim) error {
 	if claim.GetBeneficiary() == nil {
-		return errors.New("restore: claim for nobody")
+		return errors.New("claim for nobody")
 	}
 	r.state.claims.add(claim)
 	return nil
@@ -131,7 +129,7 @@ func (r *Restorer) addClaim(claim *statepb.Claim) error {
 func (r *Restorer) addRate(rate *statepb.PreemptionRate) error {
 	of := ratedPool{scheduling.TreeName(rate.GetTree()), scheduling.PoolID(rate.GetPoolId())}
 	if r.state.rates[of] != nil {
-		return fmt.Errorf("restore: rate of preemptions of pool %d of tree %q comes twice", of.id, of.tree)
+		return fmt.Errorf("rate of preemptions of pool %d of tree %q comes twice", of.id, of.tree)
 	}
 	r.state.rates[of] = rate.GetTimes()
 	return nil

@@ -10,6 +10,7 @@ import (
 	"weir/messages/statepb"
 	"weir/scheduling"
 	"weir/scheduling/cookies"
+	"weir/scheduling/lifecycle"
 	"weir/scheduling/pooltree"
 	"weir/scheduling/resource"
 	"weir/scheduling/statistics"
@@ -34,20 +35,22 @@ func (s *State) Limits() *statepb.Limits { return s.limits }
 // Operation returns an operation, in progress or archived. Its tasks carry
 // counters; which cookies they are is read with Cookies.
 func (s *State) Operation(id scheduling.OperationID) (*statepb.Operation, bool) {
-	o, ok := s.operations[id]
-	if !ok {
-		return nil, false
+	o, ok := s.operation(id)
+	return o.record, ok
+}
+
+// operation returns an operation; one with nothing in it where there is none.
+func (s *State) operation(id scheduling.OperationID) (*operation, bool) {
+	if o, ok := s.operations[id]; ok {
+		return o, true
 	}
-	return o.record, true
+	return &operation{version: &version{}}, false
 }
 
 // Demand returns how many jobs of an operation wait for an allocation: what DemandChanged
 // has told of it last. Of each task there is group 0, and then those that have jobs.
 func (s *State) Demand(id scheduling.OperationID) (all []DemandChanged) {
-	o, ok := s.operations[id]
-	if !ok {
-		return nil
-	}
+	o, _ := s.operation(id)
 	for i, t := range o.record.GetTasks() {
 		for _, group := range o.tasks[i].pending.groups() {
 			all = append(all, DemandChanged{ID: id, Task: scheduling.TaskName(t.GetName()), Group: group, Pending: o.offered(i, group)})
@@ -59,40 +62,30 @@ func (s *State) Demand(id scheduling.OperationID) (all []DemandChanged) {
 // OperationByAlias returns the latest operation with an alias: the one in
 // progress, if there is one.
 func (s *State) OperationByAlias(alias string) (*statepb.Operation, bool) {
-	id, ok := s.aliases[alias]
-	if !ok {
-		return nil, false
-	}
-	return s.Operation(id)
+	return s.Operation(s.aliases[alias])
 }
 
 // OperationByMutation returns the operation that a user started with a mutation
 // id.
 func (s *State) OperationByMutation(user scheduling.User, mutationID string) (*statepb.Operation, bool) {
-	id, ok := s.mutations[mutation{user: user, id: mutationID}]
-	if !ok {
-		return nil, false
-	}
-	return s.Operation(id)
+	return s.Operation(s.mutations[mutation{user: user, id: mutationID}])
 }
 
 // Operations yields all operations, in the order of their acceptance.
 func (s *State) Operations() iter.Seq[*statepb.Operation] {
-	return func(yield func(*statepb.Operation) bool) {
-		for _, o := range s.order {
-			if !yield(o.record) {
-				return
-			}
-		}
-	}
+	return s.ordered(func(lifecycle.State) bool { return true })
 }
 
 // InProgress yields the operations that have not ended, in the order of their
 // acceptance.
 func (s *State) InProgress() iter.Seq[*statepb.Operation] {
+	return s.ordered(lifecycle.State.InProgress)
+}
+
+func (s *State) ordered(in func(lifecycle.State) bool) iter.Seq[*statepb.Operation] {
 	return func(yield func(*statepb.Operation) bool) {
 		for _, o := range s.order {
-			if o.state.InProgress() && !yield(o.record) {
+			if in(o.state) && !yield(o.record) {
 				return
 			}
 		}
@@ -103,29 +96,20 @@ func (s *State) InProgress() iter.Seq[*statepb.Operation] {
 // that are completed. Both are the caller's own.
 func (s *State) Cookies(id scheduling.OperationID, task scheduling.TaskName) (pending, completed cookies.IntervalSet, ok bool) {
 	w, ok := s.workOf(id, task)
-	if !ok {
-		return pending, completed, false
-	}
-	return w.pending.all(), w.completed.Clone(), true
+	return w.pending.all(), w.completed.Clone(), ok
 }
 
 // GivenUp returns the cookies of a task that have failed as often as they may. It is the
 // caller's own.
 func (s *State) GivenUp(id scheduling.OperationID, task scheduling.TaskName) cookies.IntervalSet {
-	w, ok := s.workOf(id, task)
-	if !ok {
-		return cookies.IntervalSet{}
-	}
+	w, _ := s.workOf(id, task)
 	return w.givenUp.Clone()
 }
 
 // Failed returns the cookies of a task of an operation that has ended which have failed and
 // not completed since, given up or not. It is the caller's own.
 func (s *State) Failed(id scheduling.OperationID, task scheduling.TaskName) cookies.IntervalSet {
-	w, ok := s.workOf(id, task)
-	if !ok {
-		return cookies.IntervalSet{}
-	}
+	w, _ := s.workOf(id, task)
 	failed := w.givenUp.Clone()
 	for _, interval := range w.failed.Intervals() {
 		failed.AddInterval(interval)
@@ -135,31 +119,24 @@ func (s *State) Failed(id scheduling.OperationID, task scheduling.TaskName) cook
 
 // Input returns what a map operation in progress reads; nil before it is prepared.
 func (s *State) Input(id scheduling.OperationID) *statepb.Input {
-	o, ok := s.operations[id]
-	if !ok {
-		return nil
-	}
+	o, _ := s.operation(id)
 	return o.input
 }
 
-// workOf returns the work of a task.
+// workOf returns the work of a task; where there is none, some with nothing to do.
 func (s *State) workOf(id scheduling.OperationID, task scheduling.TaskName) (*work, bool) {
-	o, ok := s.operations[id]
-	if !ok {
-		return nil, false
+	o, _ := s.operation(id)
+	if i, ok := o.taskIndex[task]; ok {
+		return &o.tasks[i], true
 	}
-	i, ok := o.taskIndex[task]
-	if !ok {
-		return nil, false
-	}
-	return &o.tasks[i], true
+	return &work{}, false
 }
 
 // Slices returns what a cookie of a map operation in progress reads; nil when it is
 // completed.
 func (s *State) Slices(id scheduling.OperationID, task scheduling.TaskName, c scheduling.Cookie) []*statepb.Slice {
-	w, ok := s.workOf(id, task)
-	if !ok || c < 0 || int(c) >= len(w.slices) {
+	w, _ := s.workOf(id, task)
+	if c < 0 || int(c) >= len(w.slices) {
 		return nil
 	}
 	return w.slices[c].GetSlices()
@@ -168,10 +145,7 @@ func (s *State) Slices(id scheduling.OperationID, task scheduling.TaskName, c sc
 // Parts returns what the completed cookies of a map operation in progress have read and
 // written, in the order in which they completed.
 func (s *State) Parts(id scheduling.OperationID, task scheduling.TaskName) []*statepb.CompletedPart {
-	w, ok := s.workOf(id, task)
-	if !ok {
-		return nil
-	}
+	w, _ := s.workOf(id, task)
 	return slices.Clip(w.parts)
 }
 
@@ -184,14 +158,10 @@ type TaskStatistics struct {
 // Statistics returns what was measured of the jobs of an operation that have ended, by
 // task. It is the caller's own. Of operations that ended long ago there are no
 // histograms.
-func (s *State) Statistics(id scheduling.OperationID) []TaskStatistics {
-	o, ok := s.operations[id]
-	if !ok {
-		return nil
-	}
-	all := make([]TaskStatistics, len(o.tasks))
+func (s *State) Statistics(id scheduling.OperationID) (all []TaskStatistics) {
+	o, _ := s.operation(id)
 	for i, t := range o.record.GetTasks() {
-		all[i] = TaskStatistics{Task: scheduling.TaskName(t.GetName()), Set: o.tasks[i].statistics.Set.Clone()}
+		all = append(all, TaskStatistics{Task: scheduling.TaskName(t.GetName()), Set: o.tasks[i].statistics.Set.Clone()})
 	}
 	return all
 }
@@ -208,38 +178,34 @@ func (s *State) Allocations() []*statepb.Allocation { return byGrant(s.allocatio
 // AllocationsOfNode returns the allocations of a node, of all its lives, in the
 // order of their grants.
 func (s *State) AllocationsOfNode(id scheduling.NodeID) []*statepb.Allocation {
-	n, ok := s.nodes[id]
-	if !ok {
-		return nil
+	return byGrant(s.node(id).allocations)
+}
+
+// node returns a node; where there is none, one with nothing on it.
+func (s *State) node(id scheduling.NodeID) *node {
+	if n, ok := s.nodes[id]; ok {
+		return n
 	}
-	return byGrant(n.allocations)
+	return &node{}
 }
 
 // AllocationsOfOperation returns the allocations of an operation in the order of
 // their grants.
 func (s *State) AllocationsOfOperation(id scheduling.OperationID) []*statepb.Allocation {
-	o, ok := s.operations[id]
-	if !ok {
-		return nil
-	}
+	o, _ := s.operation(id)
 	return byGrant(o.allocations)
 }
 
 // AllocationCount returns how many allocations an operation has.
 func (s *State) AllocationCount(id scheduling.OperationID) int {
-	if o, ok := s.operations[id]; ok {
-		return len(o.allocations)
-	}
-	return 0
+	o, _ := s.operation(id)
+	return len(o.allocations)
 }
 
 // LeavingOfOperation returns the allocations of an operation whose job has to end, in
 // the order of their grants.
 func (s *State) LeavingOfOperation(id scheduling.OperationID) (leaving []*statepb.Allocation) {
-	o, ok := s.operations[id]
-	if !ok {
-		return nil
-	}
+	o, _ := s.operation(id)
 	for _, a := range o.allocations {
 		if o.record.StopOrderFor(a) != nil {
 			leaving = append(leaving, a)
@@ -251,11 +217,8 @@ func (s *State) LeavingOfOperation(id scheduling.OperationID) (leaving []*statep
 
 // Node returns a node as it was last known.
 func (s *State) Node(id scheduling.NodeID) (*statepb.Node, bool) {
-	n, ok := s.nodes[id]
-	if !ok {
-		return nil, false
-	}
-	return n.record, true
+	n := s.node(id)
+	return n.record, n.record != nil
 }
 
 // Nodes returns all nodes by id.
@@ -265,20 +228,21 @@ func (s *State) Nodes() []*statepb.Node {
 
 // NodeUsage returns the sum of a node's allocations.
 func (s *State) NodeUsage(id scheduling.NodeID) resource.Amounts {
-	n, ok := s.nodes[id]
-	if !ok {
-		return resource.Amounts{}
-	}
-	return n.usage
+	return s.node(id).usage
 }
 
 // Tree returns the record of a pool tree, its pools by name.
 func (s *State) Tree(name scheduling.TreeName) (*statepb.PoolTree, bool) {
-	t, ok := s.trees[name]
-	if !ok {
-		return nil, false
+	t := s.tree(name)
+	return t.record, t.record != nil
+}
+
+// tree returns a pool tree; where there is none, one with nothing in it.
+func (s *State) tree(name scheduling.TreeName) *tree {
+	if t, ok := s.trees[name]; ok {
+		return t
 	}
-	return t.record, true
+	return &tree{}
 }
 
 // Trees returns the records of all pool trees by name.
@@ -292,11 +256,8 @@ func (s *State) DefaultTree() scheduling.TreeName { return s.defaultTree }
 // Pools returns the pools of a tree as the scheduler knows them, and how many
 // operations each holds, those of the pools below it included.
 func (s *State) Pools(name scheduling.TreeName) (pooltree.Tree, pooltree.Counts, bool) {
-	t, ok := s.trees[name]
-	if !ok {
-		return pooltree.Tree{}, nil, false
-	}
-	return t.pools, maps.Clone(t.total), true
+	t := s.tree(name)
+	return t.pools, maps.Clone(t.total), t.record != nil
 }
 
 // Counts says how much there is in a state.

@@ -3,7 +3,6 @@ package state
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 
 	"weir/messages/statepb"
@@ -32,8 +31,15 @@ func NewRestorer() *Restorer {
 // Add takes one record. An error says what is wrong with the record, or with it
 // after those before; the Restorer is of no more use then.
 func (r *Restorer) Add(record *statepb.Record) error {
+	if err := r.add(record); err != nil {
+		return fmt.Errorf("restore: %w", err)
+	}
+	return nil
+}
+
+func (r *Restorer) add(record *statepb.Record) error {
 	if _, isHeader := record.GetRecord().(*statepb.Record_Header); isHeader == r.header {
-		return errors.New("restore: a header comes first and only once")
+		return errors.New("a header comes first and only once")
 	}
 	switch m := record.GetRecord().(type) {
 	case *statepb.Record_Header:
@@ -41,13 +47,13 @@ func (r *Restorer) Add(record *statepb.Record) error {
 	case *statepb.Record_Tree:
 		return r.addTree(m.Tree)
 	case *statepb.Record_Node:
-		return r.addNode(m.Node)
+		return add(r.state.nodes, "node", scheduling.NodeID(m.Node.GetId()), newNode(m.Node))
 	case *statepb.Record_Operation:
 		return r.addOperation(m.Operation)
 	case *statepb.Record_Allocation:
 		return r.addAllocation(m.Allocation)
 	case *statepb.Record_Profile:
-		return r.addProfile(m.Profile)
+		return add(r.state.profiles, "memory profile", m.Profile.GetKey(), m.Profile)
 	case *statepb.Record_Claim:
 		return r.addClaim(m.Claim)
 	case *statepb.Record_Rate:
@@ -55,7 +61,16 @@ func (r *Restorer) Add(record *statepb.Record) error {
 	case *statepb.Record_Archive:
 		return r.addArchive(m.Archive)
 	}
-	return fmt.Errorf("restore: record of an unknown kind, %T", record.GetRecord())
+	return fmt.Errorf("record of an unknown kind, %T", record.GetRecord())
+}
+
+// add adds one of a kind of records, which has not come yet.
+func add[K ~string, V any](to map[K]*V, kind string, key K, value *V) error {
+	if to[key] != nil {
+		return fmt.Errorf("%s %q comes twice", kind, key)
+	}
+	to[key] = value
+	return nil
 }
 
 // State returns the state, once all records were added. It is checked as a whole
@@ -104,11 +119,11 @@ func (r *Restorer) countOperation(o *operation) error {
 
 func (r *Restorer) addHeader(h *statepb.SnapshotHeader) error {
 	if h.GetFormat() != Format {
-		return fmt.Errorf("restore: format %d, this version knows %d", h.GetFormat(), Format)
+		return fmt.Errorf("format %d, this version knows %d", h.GetFormat(), Format)
 	}
 	limits, refused := completeLimits(h.GetLimits())
 	if refused != nil {
-		return fmt.Errorf("restore: header: %w", refused)
+		return fmt.Errorf("header: %w", refused)
 	}
 	s := r.state
 	s.lastIndex, s.clusterID, s.limits = h.GetIndex(), h.GetClusterId(), limits
@@ -118,7 +133,7 @@ func (r *Restorer) addHeader(h *statepb.SnapshotHeader) error {
 	}
 	if h.GetLastTime() != nil {
 		if err := h.GetLastTime().CheckValid(); err != nil {
-			return fmt.Errorf("restore: header: last time: %w", err)
+			return fmt.Errorf("header: last time: %w", err)
 		}
 		s.lastTime = h.GetLastTime().AsTime()
 	}
@@ -127,51 +142,28 @@ func (r *Restorer) addHeader(h *statepb.SnapshotHeader) error {
 }
 
 func (r *Restorer) addTree(record *statepb.PoolTree) error {
-	name := scheduling.TreeName(record.GetName())
-	if r.state.trees[name] != nil {
-		return fmt.Errorf("restore: pool tree %q comes twice", name)
-	}
 	for _, p := range record.GetPools() {
 		delete(p.GetOptions().GetFields(), formerPoolOption)
 	}
 	pools, err := readTree(record)
 	if err != nil {
-		return fmt.Errorf("restore: pool tree %q: %w", name, err)
+		return fmt.Errorf("pool tree %q: %w", record.GetName(), err)
 	}
-	r.state.trees[name] = restoredTree(record, pools)
-	return nil
-}
-
-func (r *Restorer) addNode(record *statepb.Node) error {
-	id := scheduling.NodeID(record.GetId())
-	if r.state.nodes[id] != nil {
-		return fmt.Errorf("restore: node %q comes twice", id)
-	}
-	r.state.nodes[id] = newNode(record)
-	return nil
+	return add(r.state.trees, "pool tree", scheduling.TreeName(record.GetName()), restoredTree(record, pools))
 }
 
 func (r *Restorer) addOperation(record *statepb.Operation) error {
 	id := scheduling.OperationID(record.GetId())
 	if r.state.operations[id] != nil {
-		return fmt.Errorf("restore: operation %q comes twice", id)
+		return fmt.Errorf("operation %q comes twice", id)
 	}
 	state, err := lifecycle.ParseState(record.GetState())
 	if err != nil {
-		return fmt.Errorf("restore: operation %q: %w", id, err)
-	}
-	if alias := record.GetSpec().GetAlias(); alias != "" {
-		if holder, ok := r.state.OperationByAlias(alias); ok && state.InProgress() &&
-			r.state.operations[scheduling.OperationID(holder.GetId())].state.InProgress() {
-			return fmt.Errorf("restore: operation %q: operation %q in progress has its alias %q", id, holder.GetId(), alias)
-		}
-	}
-	if holder, ok := r.state.OperationByMutation(scheduling.User(record.GetUser()), record.GetMutationId()); ok {
-		return fmt.Errorf("restore: operation %q: operation %q has its mutation id %q", id, holder.GetId(), record.GetMutationId())
+		return fmt.Errorf("operation %q: %w", id, err)
 	}
 	v, err := restoredVersion(record, state)
 	if err != nil {
-		return fmt.Errorf("restore: operation %q: %w", id, err)
+		return fmt.Errorf("operation %q: %w", id, err)
 	}
 	r.state.insert(v)
 	return nil
@@ -205,21 +197,21 @@ func restoredWork(record *statepb.Task) (w work, without *statepb.Task, err erro
 	if record.GetCounters() == nil || record.GetTotals() == nil {
 		return work{}, nil, errors.New("it has no counters or no totals")
 	}
-	pending, err := restoredSet(record.GetPending())
-	if err != nil {
-		return work{}, nil, fmt.Errorf("pending: %w", err)
-	}
-	if w.completed, err = restoredSet(record.GetCompleted()); err != nil {
-		return work{}, nil, fmt.Errorf("completed: %w", err)
-	}
-	if w.givenUp, err = restoredSet(record.GetGivenUp()); err != nil {
-		return work{}, nil, fmt.Errorf("given up: %w", err)
-	}
-	if w.failed, err = restoredSet(record.GetFailed()); err != nil {
-		return work{}, nil, fmt.Errorf("failed: %w", err)
+	var pending cookies.IntervalSet
+	for _, part := range []struct {
+		name    string
+		records []*statepb.Interval
+		set     *cookies.IntervalSet
+	}{
+		{"pending", record.GetPending(), &pending}, {"completed", record.GetCompleted(), &w.completed},
+		{"given up", record.GetGivenUp(), &w.givenUp}, {"failed", record.GetFailed(), &w.failed},
+	} {
+		if *part.set, err = restoredSet(part.records); err != nil {
+			return work{}, nil, fmt.Errorf("%s: %w", part.name, err)
+		}
 	}
 	// In any other order sets of many cookies would be moved about for each.
-	for _, cookie := range slices.Sorted(maps.Keys(record.GetReserves())) {
+	for cookie := range sorted(record.GetReserves()) {
 		if c := scheduling.Cookie(cookie); pending.Remove(c) {
 			w.pending.add(groupOf(record, c), c)
 		}
@@ -288,14 +280,14 @@ func (r *Restorer) addAllocation(a *statepb.Allocation) error {
 	n := r.state.nodes[scheduling.NodeID(a.GetNode())]
 	o := r.state.operations[scheduling.OperationID(a.GetOperationId())]
 	switch {
-	case r.state.allocations[job] != nil:
-		return fmt.Errorf("restore: allocation %q comes twice", job)
 	case n == nil:
-		return fmt.Errorf("restore: allocation %q: node %q is missing", job, a.GetNode())
+		return fmt.Errorf("allocation %q: node %q is missing", job, a.GetNode())
 	case o == nil:
-		return fmt.Errorf("restore: allocation %q: operation %q is missing", job, a.GetOperationId())
+		return fmt.Errorf("allocation %q: operation %q is missing", job, a.GetOperationId())
 	}
-	r.state.allocations[job] = a
+	if err := add(r.state.allocations, "allocation", job, a); err != nil {
+		return err
+	}
 	o.allocations[job] = a
 	n.hold(a)
 	if i, found := o.taskIndex[scheduling.TaskName(a.GetTask())]; found && o.tasks[i].gang.exists() {
@@ -304,17 +296,9 @@ func (r *Restorer) addAllocation(a *statepb.Allocation) error {
 	return nil
 }
 
-func (r *Restorer) addProfile(p *statepb.MemoryProfile) error {
-	if r.state.profiles[p.GetKey()] != nil {
-		return fmt.Errorf("restore: memory profile %q comes twice", p.GetKey())
-	}
-	r.state.profiles[p.GetKey()] = p
-	return nil
-}
-
 func (r *Restorer) addArchive(archive *statepb.Archive) error {
 	if r.archived {
-		return errors.New("restore: the archive comes twice")
+		return errors.New("the archive comes twice")
 	}
 	r.archived = true
 	r.state.archive = archive.GetOperationIds()

@@ -118,21 +118,18 @@ func (t *tree) count(pool scheduling.PoolName, delta pooltree.Count) {
 	if delta == (pooltree.Count{}) {
 		return
 	}
-	now := t.immediate[pool].Plus(delta)
-	t.immediate[pool] = now
-	if now == (pooltree.Count{}) {
-		delete(t.immediate, pool)
+	add := func(counts map[scheduling.PoolName]pooltree.Count, pool scheduling.PoolName) {
+		if counts[pool] = counts[pool].Plus(delta); counts[pool] == (pooltree.Count{}) {
+			delete(counts, pool)
+		}
 	}
+	add(t.immediate, pool)
 	path, err := t.pools.Path(pool)
 	if err != nil {
 		panic(fmt.Sprintf("count operations: %v: a pool with operations was removed", err))
 	}
 	for _, name := range path {
-		sum := t.total[name].Plus(delta)
-		t.total[name] = sum
-		if sum == (pooltree.Count{}) {
-			delete(t.total, name)
-		}
+		add(t.total, name)
 	}
 }
 

@@ -1,11 +1,10 @@
 package state
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
-	"slices"
 
 	"weir/messages/statepb"
 	"weir/scheduling"
@@ -56,41 +55,40 @@ func (s *State) Verify() error {
 // verifier compares the parts of a State with each other.
 type verifier struct{ *State }
 
+// breach is the first thing that is wrong with what is looked at.
+type breach struct{ err error }
+
+// when notes what is wrong, if it is and nothing was before.
+func (b *breach) when(wrong bool, format string, args ...any) {
+	if wrong && b.err == nil {
+		b.err = fmt.Errorf(format, args...)
+	}
+}
+
 // verifyOrder checks the lists of operations.
 func (s verifier) verifyOrder() error {
-	if len(s.order) != len(s.operations) {
-		return fmt.Errorf("%d operations in order, %d in all", len(s.order), len(s.operations))
-	}
-	inProgress, ended := 0, 0
+	var b breach
+	b.when(len(s.order) != len(s.operations), "%d operations in order, %d in all", len(s.order), len(s.operations))
+	inProgress := 0
 	var accepted, sequence uint64
 	for _, o := range s.order {
-		if s.operations[o.id()] != o {
-			return fmt.Errorf("operation %q: not found by its id", o.id())
-		}
-		if o.sequence <= sequence || o.record.GetAcceptedIndex() < accepted {
-			return fmt.Errorf("operation %q: out of the order of acceptance", o.id())
-		}
+		b.when(s.operations[o.id()] != o, "operation %q: not found by its id", o.id())
+		b.when(o.sequence <= sequence || o.record.GetAcceptedIndex() < accepted, "operation %q: out of the order of acceptance", o.id())
 		sequence, accepted = o.sequence, o.record.GetAcceptedIndex()
-		if o.state.Terminal() {
-			ended++
-		} else {
+		if !o.state.Terminal() {
 			inProgress++
 		}
 	}
-	if inProgress != s.inProgress {
-		return fmt.Errorf("%d operations in progress, counted %d", inProgress, s.inProgress)
-	}
-	if limit := int(s.limits.GetArchivedOperations()); len(s.archive) != ended || ended > limit {
-		return fmt.Errorf("archive of %d operations: %d have ended, %d may be kept", len(s.archive), ended, limit)
-	}
+	b.when(inProgress != s.inProgress, "%d operations in progress, counted %d", inProgress, s.inProgress)
+	ended, limit := len(s.order)-inProgress, int(s.limits.GetArchivedOperations())
+	b.when(len(s.archive) != ended || ended > limit, "archive of %d operations: %d have ended, %d may be kept", len(s.archive), ended, limit)
 	seen := make(map[string]bool, len(s.archive))
 	for _, id := range s.archive {
-		if o := s.operations[scheduling.OperationID(id)]; o == nil || !o.state.Terminal() || seen[id] {
-			return fmt.Errorf("archive: operation %q: missing, in progress or there twice", id)
-		}
+		o := s.operations[scheduling.OperationID(id)]
+		b.when(o == nil || !o.state.Terminal() || seen[id], "archive: operation %q: missing, in progress or there twice", id)
 		seen[id] = true
 	}
-	return nil
+	return b.err
 }
 
 // verifyOperations checks each operation by itself.
@@ -104,36 +102,26 @@ func (s verifier) verifyOperations() error {
 }
 
 func (s verifier) verifyOperation(o *operation) error {
+	var b breach
 	r := o.record
-	switch {
-	case o.state == lifecycle.None || r.GetState() != o.state.String():
-		return fmt.Errorf("state %q, recorded as %q", o.state, r.GetState())
-	case o.state.Terminal() != (r.GetFinishTime() != nil):
-		return fmt.Errorf("%s with finish time %v", o.state, r.GetFinishTime())
-	case r.GetInput() != nil:
-		return errors.New("its input is in the record itself")
-	case r.GetOutput() != nil && !o.reads():
-		return fmt.Errorf("output %v of an operation of type %q", r.GetOutput(), r.GetSpec().GetType())
-	case r.GetSuspended() && !o.state.InProgress():
-		return fmt.Errorf("%s and suspended", o.state)
-	case r.GetStop() != nil && (o.state != lifecycle.Aborting || !orderly(r.GetStop())):
-		return fmt.Errorf("%s with order to stop %v", o.state, r.GetStop())
-	case o.state == lifecycle.Running && len(r.GetTasks()) == 0:
-		return errors.New("running without tasks")
-	case len(o.allocations) > 0 && o.state != lifecycle.Running && !o.state.Finishing():
-		return fmt.Errorf("%s with %d allocations", o.state, len(o.allocations))
-	case len(r.GetTasks()) != len(o.tasks) || len(o.taskIndex) != len(o.tasks):
-		return fmt.Errorf("%d tasks, cookies of %d, %d found by name", len(r.GetTasks()), len(o.tasks), len(o.taskIndex))
-	case len(r.GetFinishedJobs()) > int(s.limits.GetFinishedJobsPerOperation()):
-		return fmt.Errorf("%d finished jobs are kept, %d may be", len(r.GetFinishedJobs()), s.limits.GetFinishedJobsPerOperation())
+	b.when(o.state == lifecycle.None || r.GetState() != o.state.String(), "state %q, recorded as %q", o.state, r.GetState())
+	b.when(o.state.Terminal() != (r.GetFinishTime() != nil), "%s with finish time %v", o.state, r.GetFinishTime())
+	b.when(r.GetInput() != nil, "its input is in the record itself")
+	b.when(r.GetOutput() != nil && !o.reads(), "output %v of an operation of type %q", r.GetOutput(), r.GetSpec().GetType())
+	b.when(r.GetSuspended() && !o.state.InProgress(), "%s and suspended", o.state)
+	b.when(r.GetStop() != nil && (o.state != lifecycle.Aborting || !orderly(r.GetStop())), "%s with order to stop %v", o.state, r.GetStop())
+	b.when(o.state == lifecycle.Running && len(r.GetTasks()) == 0, "running without tasks")
+	b.when(len(o.allocations) > 0 && o.state != lifecycle.Running && !o.state.Finishing(), "%s with %d allocations", o.state, len(o.allocations))
+	b.when(len(r.GetTasks()) != len(o.tasks) || len(o.taskIndex) != len(o.tasks),
+		"%d tasks, cookies of %d, %d found by name", len(r.GetTasks()), len(o.tasks), len(o.taskIndex))
+	limit := int(s.limits.GetFinishedJobsPerOperation())
+	b.when(len(r.GetFinishedJobs()) > limit, "%d finished jobs are kept, %d may be", len(r.GetFinishedJobs()), limit)
+	n, limit := len(r.GetEvents()), int(s.limits.GetEventsPerOperation())
+	b.when(n == 0 || n > limit, "%d events are kept, of at least 1 and at most %d", n, limit)
+	if b.err != nil {
+		return b.err
 	}
-	if n, limit := len(r.GetEvents()), int(s.limits.GetEventsPerOperation()); n == 0 || n > limit {
-		return fmt.Errorf("%d events are kept, of at least 1 and at most %d", n, limit)
-	}
-	if err := verifyWaste(r.GetWaste()); err != nil {
-		return err
-	}
-	return verifyTasks(o)
+	return cmp.Or(verifyWaste(r.GetWaste()), verifyTasks(o))
 }
 
 // verifyAllocations checks that every allocation is found by all ways and no
@@ -150,53 +138,51 @@ func (s verifier) verifyAllocations() error {
 		return fmt.Errorf("%d allocations, %d by operation, %d by node", len(s.allocations), byOperations, byNodes)
 	}
 	for _, a := range s.Allocations() {
-		job := scheduling.JobID(a.GetJobId())
-		o, n := s.operations[scheduling.OperationID(a.GetOperationId())], s.nodes[scheduling.NodeID(a.GetNode())]
-		switch {
-		case s.allocations[job] != a:
-			return fmt.Errorf("allocation %q: not found by its id", job)
-		case o == nil || o.allocations[job] != a:
-			return fmt.Errorf("allocation %q: not found by its operation %q", job, a.GetOperationId())
-		case n == nil || n.allocations[job] != a:
-			return fmt.Errorf("allocation %q: not found by its node %q", job, a.GetNode())
-		case o.treeIndex(scheduling.TreeName(n.record.GetTree())) < 0:
-			return fmt.Errorf("allocation %q: node %q is of pool tree %q, its operation %q is not", job, a.GetNode(), n.record.GetTree(), a.GetOperationId())
-		case a.GetNodeIncarnation() > n.record.GetIncarnation():
-			return fmt.Errorf("allocation %q: granted to incarnation %d of node %q, which lives its incarnation %d",
-				job, a.GetNodeIncarnation(), a.GetNode(), n.record.GetIncarnation())
-		case a.GetStop() != nil && !orderly(a.GetStop()):
-			return fmt.Errorf("allocation %q: an order to stop without a deadline, %v", job, a.GetStop())
-		case a.GetGrantIndex() > s.lastIndex || a.GetGrantTerm() > s.term.GetTerm():
-			return fmt.Errorf("allocation %q: granted at %d.%d, in the future", job, a.GetGrantTerm(), a.GetGrantIndex())
+		if err := s.verifyAllocation(a); err != nil {
+			return fmt.Errorf("allocation %q: %w", a.GetJobId(), err)
 		}
 	}
 	return nil
 }
 
+func (s verifier) verifyAllocation(a *statepb.Allocation) error {
+	job := scheduling.JobID(a.GetJobId())
+	o, _ := s.operation(scheduling.OperationID(a.GetOperationId()))
+	n := s.node(scheduling.NodeID(a.GetNode()))
+	tree, life := n.record.GetTree(), n.record.GetIncarnation()
+	var b breach
+	b.when(s.allocations[job] != a, "not found by its id")
+	b.when(o.allocations[job] != a, "not found by its operation %q", a.GetOperationId())
+	b.when(n.allocations[job] != a, "not found by its node %q", a.GetNode())
+	b.when(o.treeIndex(scheduling.TreeName(tree)) < 0, "node %q is of pool tree %q, its operation %q is not", a.GetNode(), tree, a.GetOperationId())
+	b.when(a.GetNodeIncarnation() > life, "granted to incarnation %d of node %q, which lives its incarnation %d", a.GetNodeIncarnation(), a.GetNode(), life)
+	b.when(a.GetStop() != nil && !orderly(a.GetStop()), "an order to stop without a deadline, %v", a.GetStop())
+	b.when(a.GetGrantIndex() > s.lastIndex || a.GetGrantTerm() > s.term.GetTerm(), "granted at %d.%d, in the future", a.GetGrantTerm(), a.GetGrantIndex())
+	return b.err
+}
+
 // verifyNodes checks what each node is and holds.
 func (s verifier) verifyNodes() error {
-	for _, id := range slices.Sorted(maps.Keys(s.nodes)) {
-		n := s.nodes[id]
-		var usage resource.Amounts
-		for _, a := range n.allocations {
-			usage = usage.Add(a.GetResources().Amounts())
-		}
-		total := n.record.GetResources().Amounts()
-		switch {
-		case n.record.GetId() != string(id):
-			return fmt.Errorf("node %q: recorded as %q", id, n.record.GetId())
-		case n.record.GetState() != statepb.NodeOnline && n.record.GetState() != statepb.NodeOffline:
-			return fmt.Errorf("node %q: state %q", id, n.record.GetState())
-		case usage != n.usage:
-			return fmt.Errorf("node %q: allocations hold %v, counted %v", id, usage, n.usage)
-		case n.shrunk == usage.Fits(total):
-			return fmt.Errorf("node %q: allocations hold %v of %v, shrunk: %t", id, usage, total, n.shrunk)
-		}
-		if err := n.verifyPorts(); err != nil {
+	for id, n := range sorted(s.nodes) {
+		if err := n.verify(id); err != nil {
 			return fmt.Errorf("node %q: %w", id, err)
 		}
 	}
 	return nil
+}
+
+func (n *node) verify(id scheduling.NodeID) error {
+	var usage resource.Amounts
+	for _, a := range n.allocations {
+		usage = usage.Add(a.GetResources().Amounts())
+	}
+	total, state := n.record.GetResources().Amounts(), n.record.GetState()
+	var b breach
+	b.when(n.record.GetId() != string(id), "recorded as %q", n.record.GetId())
+	b.when(state != statepb.NodeOnline && state != statepb.NodeOffline, "state %q", state)
+	b.when(usage != n.usage, "allocations hold %v, counted %v", usage, n.usage)
+	b.when(n.shrunk == usage.Fits(total), "allocations hold %v of %v, shrunk: %t", usage, total, n.shrunk)
+	return cmp.Or(b.err, n.verifyPorts())
 }
 
 // verifyTrees checks the pools, what they count, and which nodes trees take.
@@ -208,30 +194,28 @@ func (s verifier) verifyTrees() error {
 	if err != nil {
 		return err
 	}
+	var b breach
 	ids := make(map[scheduling.PoolID]scheduling.PoolName)
-	for _, name := range slices.Sorted(maps.Keys(s.trees)) {
-		if err := s.trees[name].verify(name, immediate[name]); err != nil {
+	for name, t := range sorted(s.trees) {
+		if err := t.verify(name, immediate[name]); err != nil {
 			return fmt.Errorf("pool tree %q: %w", name, err)
 		}
-		for _, p := range s.trees[name].pools.Pools() {
-			if other, taken := ids[p.ID]; p.ID != 0 && (taken || p.ID > s.lastPool) {
-				return fmt.Errorf("pool tree %q: pool %q has the id %d, the last one is %d (other pool of this id: %q)", name, p.Name, p.ID, s.lastPool, other)
-			}
+		for _, p := range t.pools.Pools() {
+			other, taken := ids[p.ID]
+			b.when(p.ID != 0 && (taken || p.ID > s.lastPool),
+				"pool tree %q: pool %q has the id %d, the last one is %d (other pool of this id: %q)", name, p.Name, p.ID, s.lastPool, other)
 			ids[p.ID] = p.Name
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(s.nodes)) {
-		n := s.nodes[id]
+	for id, n := range sorted(s.nodes) {
+		of := scheduling.TreeName(n.record.GetTree())
 		for name, t := range s.trees {
-			if of := n.record.GetTree() == string(name); of != t.pools.Settings().NodesFilter.Match(n.record.GetTags()) {
-				return fmt.Errorf("node %q: of pool tree %q, and the filter of %q says otherwise", id, n.record.GetTree(), name)
-			}
+			b.when((of == name) != t.pools.Settings().NodesFilter.Match(n.record.GetTags()),
+				"node %q: of pool tree %q, and the filter of %q says otherwise", id, of, name)
 		}
-		if tree := n.record.GetTree(); tree != "" && s.trees[scheduling.TreeName(tree)] == nil {
-			return fmt.Errorf("node %q: of pool tree %q, which is missing", id, tree)
-		}
+		b.when(of != "" && s.trees[of] == nil, "node %q: of pool tree %q, which is missing", id, of)
 	}
-	return nil
+	return b.err
 }
 
 // countTrees counts the operations in progress by tree and pool.
@@ -257,100 +241,75 @@ func (s verifier) countTrees() (map[scheduling.TreeName]map[scheduling.PoolName]
 
 // verifyOperationTrees checks in which trees an operation is, and where it runs.
 func (s verifier) verifyOperationTrees(o *operation) error {
+	var b breach
 	trees := o.record.GetTrees()
 	admitted := false
 	for i, in := range trees {
 		admitted = admitted || in.GetAdmitted()
-		switch {
-		case i > 0 && trees[i-1].GetTree() >= in.GetTree():
-			return fmt.Errorf("tree %q: twice or out of order", in.GetTree())
-		case o.state.InProgress() && s.trees[scheduling.TreeName(in.GetTree())] == nil:
-			return fmt.Errorf("tree %q: missing", in.GetTree())
-		case in.GetPendingReason() != "" && (in.GetAdmitted() || !o.state.InProgress() || o.state.Finishing()):
-			return fmt.Errorf("tree %q: it waits though nothing is to come", in.GetTree())
-		}
+		b.when(i > 0 && trees[i-1].GetTree() >= in.GetTree(), "tree %q: twice or out of order", in.GetTree())
+		b.when(o.state.InProgress() && s.trees[scheduling.TreeName(in.GetTree())] == nil, "tree %q: missing", in.GetTree())
+		b.when(in.GetPendingReason() != "" && (in.GetAdmitted() || !o.state.InProgress() || o.state.Finishing()),
+			"tree %q: it waits though nothing is to come", in.GetTree())
 	}
-	switch {
-	case len(trees) == 0:
-		return errors.New("in no pool tree")
-	case !o.state.Finishing() && !o.state.Terminal() && admitted != o.state.CountsAsRunning():
-		return fmt.Errorf("%s, and let run by a tree: %t", o.state, admitted)
-	case o.record.GetPendingReason() != pendingText(o.record):
-		return fmt.Errorf("waits for %q, its trees say %q", o.record.GetPendingReason(), pendingText(o.record))
-	case o.record.GetHeldBack() != "" && o.state != lifecycle.Materializing:
-		return fmt.Errorf("%s, and held back by its controller: %s", o.state, o.record.GetHeldBack())
-	}
-	return nil
+	b.when(len(trees) == 0, "in no pool tree")
+	b.when(!o.state.Finishing() && !o.state.Terminal() && admitted != o.state.CountsAsRunning(), "%s, and let run by a tree: %t", o.state, admitted)
+	waits, held := o.record.GetPendingReason(), o.record.GetHeldBack()
+	b.when(waits != pendingText(o.record), "waits for %q, its trees say %q", waits, pendingText(o.record))
+	b.when(held != "" && o.state != lifecycle.Materializing, "%s, and held back by its controller: %s", o.state, held)
+	return b.err
 }
 
 func (t *tree) verify(name scheduling.TreeName, immediate map[scheduling.PoolName]pooltree.Count) error {
-	if t.record.GetName() != string(name) {
-		return fmt.Errorf("recorded as %q", t.record.GetName())
-	}
+	var b breach
+	b.when(t.record.GetName() != string(name), "recorded as %q", t.record.GetName())
 	total, err := t.pools.Total(immediate)
-	if err != nil {
-		return err
+	if err != nil || b.err != nil {
+		return cmp.Or(b.err, err)
 	}
-	if !maps.Equal(immediate, t.immediate) || !maps.Equal(total, t.total) {
-		return fmt.Errorf("operations %v, with those below %v, counted %v and %v", immediate, total, t.immediate, t.total)
-	}
+	b.when(!maps.Equal(immediate, t.immediate) || !maps.Equal(total, t.total),
+		"operations %v, with those below %v, counted %v and %v", immediate, total, t.immediate, t.total)
 	recorded, err := readTree(t.record)
-	if err != nil {
-		return err
+	if err != nil || b.err != nil {
+		return cmp.Or(b.err, err)
 	}
-	if !reflect.DeepEqual(recorded.Options(), t.pools.Options()) {
-		return fmt.Errorf("options not as they are recorded, %v", t.record.GetOptions())
-	}
+	b.when(!reflect.DeepEqual(recorded.Options(), t.pools.Options()), "options not as they are recorded, %v", t.record.GetOptions())
 	pools, read := t.pools.Pools(), recorded.Pools()
-	if len(pools) != len(t.record.GetPools()) {
-		return fmt.Errorf("%d pools, recorded %d", len(pools), len(t.record.GetPools()))
-	}
-	for i, p := range t.record.GetPools() {
-		if !reflect.DeepEqual(read[i], pools[i]) || p.GetName() != string(pools[i].Name) {
-			return fmt.Errorf("pool %q: not as it is recorded, %v", pools[i].Name, p)
-		}
-		if pools[i].Ephemeral != "" && total[pools[i].Name].Operations == 0 && len(t.pools.Children(pools[i].Name)) == 0 &&
-			t.pools.Settings().DefaultParentPool != pools[i].Name {
-			return fmt.Errorf("pool %q: ephemeral, and has no operations", pools[i].Name)
-		}
+	b.when(len(pools) != len(t.record.GetPools()), "%d pools, recorded %d", len(pools), len(t.record.GetPools()))
+	for i := 0; i < len(pools) && b.err == nil; i++ {
+		p, record := pools[i], t.record.GetPools()[i]
+		b.when(!reflect.DeepEqual(read[i], p) || record.GetName() != string(p.Name), "pool %q: not as it is recorded, %v", p.Name, record)
+		b.when(p.Ephemeral != "" && total[p.Name].Operations == 0 && len(t.pools.Children(p.Name)) == 0 && t.pools.Settings().DefaultParentPool != p.Name,
+			"pool %q: ephemeral, and has no operations", p.Name)
 	}
 	for _, v := range t.record.GetVolumes() {
-		if p, found := t.pools.Pool(scheduling.PoolName(v.GetPool())); !found || uint64(p.ID) != v.GetPoolId() {
-			return fmt.Errorf("volume of pool %q with id %d, which is missing", v.GetPool(), v.GetPoolId())
-		}
+		p, found := t.pools.Pool(scheduling.PoolName(v.GetPool()))
+		b.when(!found || uint64(p.ID) != v.GetPoolId(), "volume of pool %q with id %d, which is missing", v.GetPool(), v.GetPoolId())
 	}
 	for _, w := range t.record.GetWaste() {
-		if !t.pools.Has(scheduling.PoolName(w.GetPool())) {
-			return fmt.Errorf("waste of pool %q, which is missing", w.GetPool())
-		}
+		b.when(!t.pools.Has(scheduling.PoolName(w.GetPool())), "waste of pool %q, which is missing", w.GetPool())
 	}
-	return verifyWaste(t.record.GetWaste())
+	return cmp.Or(b.err, verifyWaste(t.record.GetWaste()))
 }
 
 // verifyNames checks aliases and mutation ids.
 func (s verifier) verifyNames() error {
+	var b breach
 	aliases := make(map[string]scheduling.OperationID)
 	mutations := make(map[mutation]scheduling.OperationID)
 	for _, o := range s.order {
 		if alias := o.record.GetSpec().GetAlias(); alias != "" {
-			if holder, ok := aliases[alias]; ok && s.operations[holder].state.InProgress() {
-				return fmt.Errorf("operation %q: alias %q belongs to operation %q in progress", o.id(), alias, holder)
-			}
+			holder, taken := aliases[alias]
+			b.when(taken && s.operations[holder].state.InProgress(), "operation %q: operation %q in progress has its alias %q", o.id(), holder, alias)
 			aliases[alias] = o.id()
 		}
 		if id := o.record.GetMutationId(); id != "" {
 			m := mutation{user: scheduling.User(o.record.GetUser()), id: id}
-			if holder, ok := mutations[m]; ok {
-				return fmt.Errorf("operation %q: operation %q has its mutation id %q", o.id(), holder, id)
-			}
+			holder, taken := mutations[m]
+			b.when(taken, "operation %q: operation %q has its mutation id %q", o.id(), holder, id)
 			mutations[m] = o.id()
 		}
 	}
-	if !maps.Equal(aliases, s.aliases) {
-		return fmt.Errorf("aliases %v, kept as %v", aliases, s.aliases)
-	}
-	if !maps.Equal(mutations, s.mutations) {
-		return fmt.Errorf("mutation ids %v, kept as %v", mutations, s.mutations)
-	}
-	return nil
+	b.when(!maps.Equal(aliases, s.aliases), "aliases %v, kept as %v", aliases, s.aliases)
+	b.when(!maps.Equal(mutations, s.mutations), "mutation ids %v, kept as %v", mutations, s.mutations)
+	return b.err
 }

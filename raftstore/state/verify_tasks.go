@@ -1,7 +1,6 @@
 package state
 
 import (
-	"errors"
 	"fmt"
 
 	"weir/scheduling"
@@ -45,33 +44,27 @@ func (o *operation) verifyTask(task int, running cookies.IntervalSet) error {
 	if err := counters.Check(); err != nil {
 		return err
 	}
+	var b breach
 	all, pending := sets.pending.all(), sets.pending.all()
 	for _, part := range []cookies.IntervalSet{running, sets.completed, sets.givenUp} {
-		for _, interval := range part.Intervals() {
-			if added := all.AddInterval(interval); added != interval.Len() {
-				return fmt.Errorf("a cookie of [%d, %d) is pending, running, completed or given up at once", interval.Begin, interval.End)
-			}
+		for _, i := range part.Intervals() {
+			b.when(all.AddInterval(i) != i.Len(), "a cookie of [%d, %d) is pending, running, completed or given up at once", i.Begin, i.End)
 		}
 	}
 	want := cookiesOf(o.record.GetSpec().GetTasks()[task], counters.Total)
-	switch {
-	case !all.Equal(&want):
-		return fmt.Errorf("cookies %v, want %v", all.Intervals(), want.Intervals())
-	case want.Len() != counters.Total || pending.Len() != counters.Pending || running.Len() != counters.Running ||
-		sets.completed.Len() != counters.Completed || sets.givenUp.Len() != counters.GivenUp:
-		return fmt.Errorf("%d pending, %d running, %d completed, %d given up cookies, counted as %+v",
-			pending.Len(), running.Len(), sets.completed.Len(), sets.givenUp.Len(), counters)
-	case len(t.GetPending()) > 0 || len(t.GetCompleted()) > 0 || len(t.GetGivenUp()) > 0 || len(t.GetFailed()) > 0 || len(t.GetSlices()) > 0 || len(t.GetParts()) > 0 || len(t.GetStatistics()) > 0:
-		return errors.New("its work is in the record itself")
-	}
+	b.when(!all.Equal(&want), "cookies %v, want %v", all.Intervals(), want.Intervals())
+	b.when(want.Len() != counters.Total || pending.Len() != counters.Pending || running.Len() != counters.Running ||
+		sets.completed.Len() != counters.Completed || sets.givenUp.Len() != counters.GivenUp,
+		"%d pending, %d running, %d completed, %d given up cookies, counted as %+v",
+		pending.Len(), running.Len(), sets.completed.Len(), sets.givenUp.Len(), counters)
+	b.when(len(t.GetPending())+len(t.GetCompleted())+len(t.GetGivenUp())+len(t.GetFailed())+len(t.GetSlices())+len(t.GetParts())+len(t.GetStatistics()) > 0,
+		"its work is in the record itself")
 	var aborted int64
 	for _, n := range t.GetCounters().GetAbortedByReason() {
 		aborted += n
 	}
-	if aborted != counters.Aborted {
-		return fmt.Errorf("%d aborted attempts, %d by reason", counters.Aborted, aborted)
-	}
-	return nil
+	b.when(aborted != counters.Aborted, "%d aborted attempts, %d by reason", counters.Aborted, aborted)
+	return b.err
 }
 
 // verifyAttempts checks that attempts are counted of cookies alone that may run again, and
@@ -88,9 +81,10 @@ func (o *operation) verifyAttempts(task int) error {
 			return fmt.Errorf("attempts of cookie %d are counted, which does not run again", cookie)
 		}
 	}
+	most := spec.GetMaxAttempts()
 	for cookie, n := range t.GetFailures() {
-		if over(cookie) || n < 1 || spec.GetMaxAttempts() > 0 && n >= spec.GetMaxAttempts() || !o.standsAlone(task) {
-			return fmt.Errorf("cookie %d has failed %d times of %d, and may run again", cookie, n, spec.GetMaxAttempts())
+		if over(cookie) || n < 1 || most > 0 && n >= most || !o.standsAlone(task) {
+			return fmt.Errorf("cookie %d has failed %d times of %d, and may run again", cookie, n, most)
 		}
 	}
 	pending := w.pending.all()
@@ -99,8 +93,8 @@ func (o *operation) verifyAttempts(task int) error {
 			return fmt.Errorf("cookie %d counts as one that had failed, in an operation that is %s", cookie, o.state)
 		}
 	}
-	if w.givenUp.Len() > 0 && (spec.GetMaxAttempts() == 0 || o.record.GetGivenUpError() == nil) {
-		return fmt.Errorf("cookies %v are given up, of max_attempts %d, with the error %v", w.givenUp.Intervals(), spec.GetMaxAttempts(), o.record.GetGivenUpError())
+	if w.givenUp.Len() > 0 && (most == 0 || o.record.GetGivenUpError() == nil) {
+		return fmt.Errorf("cookies %v are given up, of max_attempts %d, with the error %v", w.givenUp.Intervals(), most, o.record.GetGivenUpError())
 	}
 	return nil
 }

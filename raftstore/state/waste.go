@@ -2,8 +2,6 @@ package state
 
 import (
 	"cmp"
-	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -156,19 +154,15 @@ func poolNames(pools pooltree.Tree) map[scheduling.PoolID]scheduling.PoolName {
 // verifyWaste checks a ledger: sorted, with something in each record and nothing
 // below nothing.
 func verifyWaste(ledger []*statepb.Waste) error {
+	var b breach
 	for i, w := range ledger {
-		if i > 0 && compareWaste(ledger[i-1], w) >= 0 {
-			return fmt.Errorf("waste of pool %q by %q: twice or out of order", w.GetPool(), w.GetCause())
+		pool, cause := w.GetPool(), w.GetCause()
+		b.when(i > 0 && compareWaste(ledger[i-1], w) >= 0, "waste of pool %q by %q: twice or out of order", pool, cause)
+		for _, lost := range []float64{w.GetUserSlotSeconds(), w.GetCpuCoreSeconds(), w.GetGpuSeconds(), w.GetMemoryByteSeconds(), w.GetNetworkSeconds()} {
+			b.when(!amount(lost), "waste of pool %q by %q: %v is no amount", pool, cause, lost)
 		}
-		amounts := []float64{w.GetUserSlotSeconds(), w.GetCpuCoreSeconds(), w.GetGpuSeconds(), w.GetMemoryByteSeconds(), w.GetNetworkSeconds()}
-		for _, amount := range amounts {
-			if !(amount >= 0) || math.IsInf(amount, 0) {
-				return fmt.Errorf("waste of pool %q by %q: %v is no amount", w.GetPool(), w.GetCause(), amount)
-			}
-		}
-		if w.GetJobs() < 0 || w.GetSavedJobs() < 0 || w.GetJobs()+w.GetSavedJobs() <= 0 || w.GetCause() == "" {
-			return fmt.Errorf("waste of pool %q by %q: of %d jobs, %d saved", w.GetPool(), w.GetCause(), w.GetJobs(), w.GetSavedJobs())
-		}
+		b.when(w.GetJobs() < 0 || w.GetSavedJobs() < 0 || w.GetJobs()+w.GetSavedJobs() <= 0 || cause == "",
+			"waste of pool %q by %q: of %d jobs, %d saved", pool, cause, w.GetJobs(), w.GetSavedJobs())
 	}
-	return nil
+	return b.err
 }

@@ -2,7 +2,6 @@ package state
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	"weir/messages/statepb"
@@ -57,7 +56,7 @@ func (w *work) full(t *statepb.Task) *statepb.Task {
 func (w *work) forget(t *statepb.Task) {
 	w.pending = queue{learned: w.pending.all()}
 	w.slices, w.parts = nil, nil
-	for _, cookie := range slices.Sorted(maps.Keys(t.GetFailures())) {
+	for cookie := range sorted(t.GetFailures()) {
 		w.failed.Add(scheduling.Cookie(cookie))
 	}
 	t.Attempts, t.Reserves, t.Failures = nil, nil, nil

@@ -335,10 +335,10 @@ func TestWorkIsReadBesideTheRecord(t *testing.T) {
 	if o, _ := s.Operation("map"); o.GetInput() != nil || len(o.GetTasks()[0].GetSlices()) > 0 || s.Input("map").GetBytes() != 50 {
 		t.Errorf("the input is in the record, or nowhere: %v, %v", o.GetInput(), s.Input("map"))
 	}
-	if got := s.Slices("map", "t", 1); slicesText(got) != "{2[0, 20)}" {
+	if got := s.Slices("map", "t", 1); slicesText(got).String() != "{2[0, 20)}" {
 		t.Errorf("cookie 1 reads %s", slicesText(got))
 	}
-	if got := s.Parts("written", "t"); len(got) != 2 || cap(got) != 2 || slicesText(got[0].GetSlices()) != "{0[0, 30)}" {
+	if got := s.Parts("written", "t"); len(got) != 2 || cap(got) != 2 || slicesText(got[0].GetSlices()).String() != "{0[0, 30)}" {
 		t.Errorf("parts %v", got)
 	}
 	nothing := []bool{
