@@ -77,8 +77,8 @@ func (f *Figures) planned(began, now time.Time, inFlight int) {
 
 // leftOut is told what came of the nodes of a plan.
 func (f *Figures) leftOut(o allocation.Outcome) {
-	f.limited.Add(uint64(o.Limited))
-	f.unmatched.Add(uint64(o.Unmatched))
+	f.limited.Add(uint64(o.Left[allocation.Limited]))
+	f.unmatched.Add(uint64(o.Left[allocation.Unmatched]))
 	for i, n := range o.Refused {
 		f.lacking[i].Add(uint64(n))
 	}
