@@ -20,8 +20,12 @@ const mostShown = 10
 
 // chaosSummary is what a run comes to.
 func chaosSummary(f check.Figures, violations []check.Violation, took time.Duration) string {
-	parts := []string{faultTable(f).String(), runTable(f, took).String(), invariantTable(f, violations).String()}
-	if shown := shownViolations(violations); len(shown) > 0 {
+	of := make(map[string][]check.Violation)
+	for _, v := range violations {
+		of[v.Invariant] = append(of[v.Invariant], v)
+	}
+	parts := []string{faultTable(f).String(), runTable(f, took).String(), invariantTable(f, of).String()}
+	if shown := shownViolations(of); len(shown) > 0 {
 		parts = append(parts, strings.Join(shown, "\n")+"\n")
 	}
 	return strings.Join(parts, "\n")
@@ -75,34 +79,27 @@ func runTable(f check.Figures, took time.Duration) facts {
 }
 
 // invariantTable has how often each promise was broken, as far as the run got.
-func invariantTable(f check.Figures, violations []check.Violation) grid {
+func invariantTable(f check.Figures, violations map[string][]check.Violation) grid {
 	t := newGrid("", "promise", "violations>")
+	all := 0
 	for _, invariant := range check.Invariants {
-		count := fmt.Sprint(len(violationsOf(violations, invariant)))
+		of := violations[invariant.Number]
+		all += len(of)
+		count := fmt.Sprint(len(of))
 		if invariant.AtEnd && !f.Complete {
 			count = "not checked"
 		}
 		t.row(invariant.Number, invariant.Says, count)
 	}
-	t.row("all", "", len(violations))
+	t.row("all", "", all)
 	return t
 }
 
-func violationsOf(violations []check.Violation, invariant check.Invariant) []check.Violation {
-	var of []check.Violation
-	for _, v := range violations {
-		if v.Invariant == invariant.Number {
-			of = append(of, v)
-		}
-	}
-	return of
-}
-
 // shownViolations are the first of each invariant, a line each.
-func shownViolations(violations []check.Violation) []string {
+func shownViolations(violations map[string][]check.Violation) []string {
 	var shown []string
 	for _, invariant := range check.Invariants {
-		of := violationsOf(violations, invariant)
+		of := violations[invariant.Number]
 		for _, v := range of[:min(len(of), mostShown)] {
 			shown = append(shown, v.String())
 		}
@@ -135,11 +132,7 @@ func (v *chaosView) Show(p chaos.Progress) {
 	v.bar.Update(int64(p.Faults), words)
 }
 
-func (v *chaosView) close() {
-	if v.bar != nil {
-		v.bar.Close()
-	}
-}
+func (v *chaosView) close() { v.bar.Close() }
 
 // progressLines say how far a run is: the faults, the cluster, the clients.
 func progressLines(p chaos.Progress) []string {

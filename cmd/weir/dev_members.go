@@ -13,7 +13,6 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/structpb"
 
 	"weir/cmd/weir/internal/devcluster"
 )
@@ -197,18 +196,14 @@ func membersTable(seen []seenMember) string {
 
 // devStatusMessage is the same for programs. Paths are whole.
 func devStatusMessage(seen []seenMember, leader string) (proto.Message, error) {
-	members := make([]any, len(seen))
+	members := make([]map[string]any, len(seen))
 	for i, m := range seen {
 		members[i] = map[string]any{
-			"name": m.Name, "kind": string(m.Kind), "address": m.Address, "pid": m.pid, "state": m.state,
+			"name": m.Name, "kind": m.Kind, "address": m.Address, "pid": m.pid, "state": m.state,
 			"data": m.Data, "log": m.Log, "starts": m.Started,
 		}
 	}
-	message, err := structpb.NewStruct(map[string]any{"leader": leader, "members": members})
-	if err != nil {
-		return nil, fmt.Errorf("status of the cluster: %w", err)
-	}
-	return message, nil
+	return messageOf(map[string]any{"leader": leader, "members": members})
 }
 
 // relative shortens a path for people.

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"text/template"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -138,26 +140,151 @@ func eventLine(e *eventpb.Event) ([]byte, error) {
 	return append(line, '\n'), nil
 }
 
-// workHappened says what happened to the memory, the input or the gang of a task; false:
-// it is about something else.
-func workHappened(e *eventpb.Event) (said string, ok bool) {
-	of := e.GetAttributes()
-	task := fmt.Sprintf("task %s of operation %s", e.GetTask(), e.GetOperation())
-	switch e.GetKind() {
-	case events.ReserveMoved:
-		return fmt.Sprintf("%s reserves %s for a job instead of %s (samples: %s)", task, sizeOf(of["memory"]), sizeOf(of["memory_before"]), of["samples"]), true
-	case events.GangIncarnation:
-		return fmt.Sprintf("gang %s restarts as incarnation %s: %s", task, of["incarnation"], e.GetMessage()), true
-	case events.RecordSkipped:
-		return fmt.Sprintf("%s skips a record on which every job failed: %s, bytes %s to %s: %s", task, of["path"], of["begin"], of["end"], of["head"]), true
-	case events.OutputPublished:
-		return fmt.Sprintf("operation %s has published %s: %s rows, %s", e.GetOperation(), of["path"], of["rows"], sizeOf(of["bytes"])), true
-	case events.ProfileSaved:
-		return fmt.Sprintf("%s leaves memory profile %s, of %s jobs in %s operations", task, of["profile"], of["samples"], of["operations"]), true
-	case events.ProfileRemoved:
-		return phrase("memory profile", of["profile"], "forgotten", put("by ", e.GetUser(), "")), true
+// eventText is an event for people, on one line: when, where in the log, and what.
+func eventText(e *eventpb.Event, where *time.Location) string {
+	place := fmt.Sprintf("%d.%d", e.GetIndex(), e.GetPosition())
+	return fmt.Sprintf("%s  %-10s  %s", e.GetTime().AsTime().In(where).Format("2006-01-02 15:04:05.000"), place, printable(happened(e, where)))
+}
+
+// Parts of sentences.
+const (
+	jobPart      = "job {{.Job}} "
+	therePart    = " on {{.Node}} (operation {{.Operation}}, task {{.Task}}, pool {{or .Pool `-`}})"
+	taskPart     = "task {{.Task}} of operation {{.Operation}}"
+	poolPart     = "{{with .Pool}} in pool {{.}}{{end}}"
+	userPart     = "{{with .User}} by {{.}}{{end}}"
+	amountsPart  = "{{with .Resources}} with {{amounts .}}{{end}}"
+	reasonPart   = "{{with .Reason}} ({{.}}){{end}}"
+	messagePart  = "{{with .Message}} ({{.}}){{end}}"
+	toldPart     = "{{with .Message}}: {{.}}{{end}}"
+	settingsPart = "{{with .Settings}}: {{.}}{{end}}"
+)
+
+// sentences say what happened, as text/template writes it of an event. A kind without one has
+// that of its subject, which is the word before _, else that of "".
+var sentences = map[string]string{
+	events.LeaderChanged: "replica {{.Replica}} leads in term {{.Term}}",
+
+	events.OperationAccepted:   "operation {{.Operation}} accepted" + poolPart + userPart + "{{with or .Attributes.alias .Attributes.title}} ({{.}}){{end}}",
+	events.OperationState:      "operation {{.Operation}}{{with .From}} {{.}}{{end}} -> {{.To}}" + poolPart + userPart + "{{with .Why}}: {{.}}{{end}}",
+	events.OperationController: "operation {{.Operation}} is controlled by replica{{with .Replica}} {{.}}{{end}} (epoch {{.Epoch}})",
+	"operation":                "operation {{.Operation}} {{.Verb}}" + poolPart + userPart + reasonPart + settingsPart,
+
+	events.ReserveMoved:    taskPart + " reserves {{size .Attributes.memory}} for a job instead of {{size .Attributes.memory_before}} (samples: {{.Attributes.samples}})",
+	events.GangIncarnation: "gang " + taskPart + " restarts as incarnation {{.Attributes.incarnation}}: {{.Message}}",
+	events.RecordSkipped: taskPart + " skips a record on which every job failed: " +
+		"{{.Attributes.path}}, bytes {{.Attributes.begin}} to {{.Attributes.end}}: {{.Attributes.head}}",
+	events.OutputPublished: "operation {{.Operation}} has published {{.Attributes.path}}: {{.Attributes.rows}} rows, {{size .Attributes.bytes}}",
+	events.ProfileSaved:    taskPart + " leaves memory profile {{.Attributes.profile}}, of {{.Attributes.samples}} jobs in {{.Attributes.operations}} operations",
+	events.ProfileRemoved:  "memory profile {{.Attributes.profile}} forgotten" + userPart,
+
+	events.JobStarted:     jobPart + "started" + therePart + amountsPart,
+	events.JobPreempted:   jobPart + "preempted" + therePart + ": {{.Preemption}}{{with .PreemptedFor}} for operation {{.Operation}}{{end}}{{.Until}}",
+	events.JobInterrupted: jobPart + "interrupted" + therePart + ": {{.Interruption}}{{if not .UserSaid}}" + userPart + "{{end}}" + messagePart + "{{.Until}}",
+	events.JobStopping:    jobPart + "ordered to stop" + therePart + ": {{.Reason}}" + messagePart,
+	"job":                 jobPart + "{{.Ended}} after {{.Ran}}" + therePart + "{{with .Why}}: {{.}}{{end}}",
+
+	events.NodeMoved:  "node {{.Node}} moved from tree {{or .From `-`}} to {{or .To `-`}}" + toldPart,
+	events.NodeOnline: "node {{.Node}} online" + userPart + amountsPart + "{{with .Tree}} in tree {{.}}{{end}}" + toldPart,
+	"node":            "node {{.Node}} {{.Verb}}" + userPart + amountsPart + toldPart,
+
+	events.TreeDefault: "tree {{.Tree}} is the default now, instead of {{.From}}",
+	events.PoolRenamed: "pool {{.From}} of tree {{.Tree}} renamed to {{.To}}" + userPart,
+	"pool":             "pool {{.Pool}} of tree {{.Tree}} {{.Verb}}{{with .To}} below {{.}}{{end}}" + userPart + reasonPart + settingsPart,
+	"":                 "{{.Subject}}{{with .Tree}} {{.}}{{end}} {{.Verb}}" + userPart + reasonPart + settingsPart,
+}
+
+// sayings are the sentences, parsed.
+var sayings = sync.OnceValue(func() *template.Template {
+	all := template.New("sayings").Option("missingkey=zero").Funcs(template.FuncMap{"amounts": eventAmounts, "size": sizeOf})
+	for kind, sentence := range sentences {
+		template.Must(all.New(kind).Parse(sentence))
 	}
-	return "", false
+	return all
+})
+
+// happened says what happened.
+func happened(e *eventpb.Event, where *time.Location) string {
+	subject, verb, _ := strings.Cut(e.GetKind(), "_")
+	all := sayings()
+	var b strings.Builder
+	if err := cmp.Or(all.Lookup(e.GetKind()), all.Lookup(subject), all.Lookup("")).Execute(&b, happening{e, subject, verb, where}); err != nil {
+		return e.GetKind() + ": " + err.Error()
+	}
+	return b.String()
+}
+
+// happening is what sentences say of an event.
+type happening struct {
+	*eventpb.Event
+	Subject, Verb string
+	where         *time.Location
+}
+
+// UserSaid reports whether the message of an interruption says who the user is.
+func (h happening) UserSaid() bool { return h.GetInterruption() == statepb.InterruptedByUser }
+
+// Ran says how long a job ran.
+func (h happening) Ran() string {
+	return span(time.Duration(h.GetRunSeconds() * float64(time.Second)))
+}
+
+// Until says how long a job may stay that was asked to leave.
+func (h happening) Until() string {
+	until := ""
+	if h.GetDeadline() != nil && !h.GetDeadline().AsTime().Equal(h.GetTime().AsTime()) {
+		until = ", may stay until " + h.GetDeadline().AsTime().In(h.where).Format("15:04:05.000")
+	}
+	switch attributes := h.GetAttributes(); {
+	case attributes["replaced"] != "":
+		until += ", to be notified when its successor is ready"
+	case attributes["held_until"] != "":
+		until += ", to be notified when others can do without it"
+	}
+	return until
+}
+
+// Ended says how a job ended. Without an exit code it was killed by a signal, or never started.
+func (h happening) Ended() string {
+	ended := h.Verb
+	if h.GetKind() == events.JobFailed && h.GetExitCode() >= 0 {
+		ended = fmt.Sprintf("failed with exit code %d", h.GetExitCode())
+	}
+	if h.GetAttributes()["rerun"] == "true" {
+		ended += " and runs again"
+	}
+	if h.GetAttributes()["given_up"] == "true" {
+		ended += " in its last attempt"
+	}
+	return ended
+}
+
+// Why says why a job or an operation came to its state, unless that is said already: with the
+// exit code of a job, or with its preemption.
+func (h happening) Why() string {
+	switch {
+	case h.GetPreemptedFor() != nil:
+		return strings.TrimSpace(h.GetReason() + " for operation " + h.GetPreemptedFor().GetOperation())
+	case h.GetMessage() == "", h.Subject == "job" && h.GetMessage() == fmt.Sprintf("exited with code %d", h.GetExitCode()):
+		return h.GetReason()
+	case h.GetReason() == "" && h.Subject == "job":
+		return h.GetMessage()
+	}
+	return strings.TrimSpace(h.GetReason() + " (" + h.GetMessage() + ")")
+}
+
+// Settings are new values of options by path; nothing is the default again.
+func (h happening) Settings() string {
+	var parts []string
+	of := h.GetAttributes()
+	for _, path := range slices.Sorted(maps.Keys(of)) {
+		if of[path] == "null" && path != "pool" && !strings.HasSuffix(path, ":pool") {
+			parts = append(parts, defaultAgain(path))
+			continue
+		}
+		parts = append(parts, path+"="+of[path])
+	}
+	return strings.Join(parts, ", ")
 }
 
 // sizeOf writes bytes that are told as text.
@@ -169,170 +296,6 @@ func sizeOf(bytes string) string {
 	return size(n)
 }
 
-// eventText is an event for people, on one line: when, where in the log, and what.
-func eventText(e *eventpb.Event, where *time.Location) string {
-	place := fmt.Sprintf("%d.%d", e.GetIndex(), e.GetPosition())
-	return fmt.Sprintf("%s  %-10s  %s", e.GetTime().AsTime().In(where).Format("2006-01-02 15:04:05.000"), place, printable(happened(e, where)))
-}
-
-// happened says what happened.
-func happened(e *eventpb.Event, where *time.Location) string {
-	if said, ok := workHappened(e); ok {
-		return said
-	}
-	switch {
-	case e.GetKind() == events.LeaderChanged:
-		return fmt.Sprintf("replica %s leads in term %d", e.GetReplica(), e.GetTerm())
-	case strings.HasPrefix(e.GetKind(), "job_"):
-		return jobHappened(e, where)
-	case strings.HasPrefix(e.GetKind(), "operation_"):
-		return operationHappened(e)
-	case strings.HasPrefix(e.GetKind(), "node_"):
-		return nodeHappened(e)
-	default:
-		return treeHappened(e)
-	}
-}
-
-// phrase puts together the parts that say something.
-func phrase(parts ...string) string {
-	var said []string
-	for _, part := range parts {
-		if part != "" {
-			said = append(said, part)
-		}
-	}
-	return strings.Join(said, " ")
-}
-
-// put is text around a value, or nothing.
-func put(before, value, after string) string {
-	if value == "" {
-		return ""
-	}
-	return before + value + after
-}
-
-func jobHappened(e *eventpb.Event, where *time.Location) string {
-	verb := strings.TrimPrefix(e.GetKind(), "job_")
-	subject := fmt.Sprintf("job %s", e.GetJob())
-	on := phrase("on", e.GetNode(), fmt.Sprintf("(operation %s, task %s, pool %s)", e.GetOperation(), e.GetTask(), cmp.Or(e.GetPool(), none)))
-	until := ""
-	if e.GetDeadline() != nil && !e.GetDeadline().AsTime().Equal(e.GetTime().AsTime()) {
-		until = fmt.Sprintf(", may stay until %s", e.GetDeadline().AsTime().In(where).Format("15:04:05.000"))
-	}
-	switch attributes := e.GetAttributes(); {
-	case attributes["replaced"] != "":
-		until += ", to be notified when its successor is ready"
-	case attributes["held_until"] != "":
-		until += ", to be notified when others can do without it"
-	}
-	switch e.GetKind() {
-	case events.JobStarted:
-		return phrase(subject, "started", on, put("with ", eventAmounts(e.GetResources()), ""))
-	case events.JobPreempted:
-		return phrase(subject, "preempted", on+":", e.GetPreemption(), put("for operation ", e.GetPreemptedFor().GetOperation(), "")) + until
-	case events.JobInterrupted:
-		by := put("by ", e.GetUser(), "")
-		if e.GetInterruption() == statepb.InterruptedByUser {
-			by = "" // The message says it.
-		}
-		return phrase(subject, "interrupted", on+":", e.GetInterruption(), by, put("(", e.GetMessage(), ")")) + until
-	case events.JobStopping:
-		return phrase(subject, "ordered to stop", on+":", e.GetReason(), put("(", e.GetMessage(), ")"))
-	case events.JobFailed:
-		if e.GetExitCode() < 0 { // killed by a signal, or never started
-			break
-		}
-		verb = fmt.Sprintf("failed with exit code %d", e.GetExitCode())
-	}
-	ran := "after " + span(time.Duration(e.GetRunSeconds()*float64(time.Second)))
-	if e.GetAttributes()["rerun"] == "true" {
-		verb += " and runs again"
-	}
-	if e.GetAttributes()["given_up"] == "true" {
-		verb += " in its last attempt"
-	}
-	said := phrase(subject, verb, ran, on)
-	message := e.GetMessage()
-	if message == fmt.Sprintf("exited with code %d", e.GetExitCode()) {
-		message = ""
-	}
-	if e.GetPreemptedFor() != nil {
-		// Why is told with the preemption.
-		return said + put(": ", phrase(e.GetReason(), "for operation", e.GetPreemptedFor().GetOperation()), "")
-	}
-	if e.GetReason() != "" {
-		message = put("(", message, ")")
-	}
-	return said + put(": ", phrase(e.GetReason(), message), "")
-}
-
-func operationHappened(e *eventpb.Event) string {
-	subject := phrase("operation", e.GetOperation())
-	in := put("in pool ", e.GetPool(), "")
-	by := put("by ", e.GetUser(), "")
-	switch e.GetKind() {
-	case events.OperationAccepted:
-		return phrase(subject, "accepted", in, by, put("(", cmp.Or(e.GetAttributes()["alias"], e.GetAttributes()["title"]), ")"))
-	case events.OperationState:
-		said := phrase(subject, e.GetFrom(), "->", e.GetTo(), in, by)
-		return said + put(": ", phrase(e.GetReason(), put("(", e.GetMessage(), ")")), "")
-	case events.OperationController:
-		return phrase(subject, "is controlled by replica", e.GetReplica(), fmt.Sprintf("(epoch %d)", e.GetEpoch()))
-	}
-	verb := strings.TrimPrefix(e.GetKind(), "operation_")
-	return phrase(subject, verb, in, by, put("(", e.GetReason(), ")")) + put(": ", settings(e.GetAttributes()), "")
-}
-
-// settings are new values of options by path; nothing is the default again.
-func settings(of map[string]string) string {
-	var parts []string
-	for _, path := range slices.Sorted(maps.Keys(of)) {
-		if of[path] == "null" && path != "pool" && !strings.HasSuffix(path, ":pool") {
-			parts = append(parts, defaultAgain(path))
-			continue
-		}
-		parts = append(parts, path+"="+of[path])
-	}
-	return strings.Join(parts, ", ")
-}
-
-func nodeHappened(e *eventpb.Event) string {
-	verb := strings.TrimPrefix(e.GetKind(), "node_")
-	said := phrase("node", e.GetNode(), verb, put("by ", e.GetUser(), ""), put("with ", eventAmounts(e.GetResources()), ""))
-	switch e.GetKind() {
-	case events.NodeMoved:
-		said = phrase("node", e.GetNode(), "moved from tree", cmp.Or(e.GetFrom(), none), "to", cmp.Or(e.GetTo(), none))
-	case events.NodeOnline:
-		said = phrase(said, put("in tree ", e.GetTree(), ""))
-	}
-	return said + put(": ", e.GetMessage(), "")
-}
-
-func treeHappened(e *eventpb.Event) string {
-	subject, verb, _ := strings.Cut(e.GetKind(), "_")
-	by := put("by ", e.GetUser(), "")
-	switch e.GetKind() {
-	case events.TreeDefault:
-		return phrase("tree", e.GetTree(), "is the default now, instead of", e.GetFrom())
-	case events.PoolRenamed:
-		return phrase("pool", e.GetFrom(), "of tree", e.GetTree(), "renamed to", e.GetTo(), by)
-	}
-	name := phrase(e.GetPool(), "of tree", e.GetTree())
-	if e.GetPool() == "" {
-		name = e.GetTree()
-	}
-	below := ""
-	if subject == "pool" {
-		below = put("below ", e.GetTo(), "")
-	}
-	return phrase(subject, name, verb, below, by, put("(", e.GetReason(), ")")) + put(": ", settings(e.GetAttributes()), "")
-}
-
 func eventAmounts(r *eventpb.Resources) string {
-	if r == nil {
-		return ""
-	}
 	return amounts(&apipb.Resources{UserSlots: r.GetUserSlots(), Cpu: r.GetCpu(), Gpu: r.GetGpu(), Memory: r.GetMemory(), Network: r.GetNetwork()})
 }

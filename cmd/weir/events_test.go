@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -102,6 +103,18 @@ func TestEventsOfJobsAsText(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", got, by+test.want)
 			}
 		})
+	}
+}
+
+// TestEachKindOfEventIsSaid, with nothing but its kind and with attributes.
+func TestEachKindOfEventIsSaid(t *testing.T) {
+	for _, kind := range append(events.Kinds(), "not_known_yet", "") {
+		for _, attributes := range []map[string]string{nil, {"weight": "2"}} {
+			got := happened(&eventpb.Event{Kind: kind, Attributes: attributes}, time.UTC)
+			if strings.Contains(got, "template") || strings.Contains(got, "no value") {
+				t.Errorf("%s: %q", kind, got)
+			}
+		}
 	}
 }
 

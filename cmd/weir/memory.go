@@ -146,7 +146,6 @@ func reserveText(r *apipb.JobReserve, limit int64) string {
 // is not.
 func learnedText(op *apipb.Operation) string {
 	g := newGrid("memory of", "limit>", "process reserve>", "of the limit>", "proxy reserve>", "together>", "learned from", "overdrafts>", "profile")
-	rows := 0
 	for _, t := range op.GetTasks() {
 		m := t.GetMemory()
 		r := m.GetReserve()
@@ -164,12 +163,8 @@ func learnedText(op *apipb.Operation) string {
 		}
 		g.row(t.GetName(), size(m.GetLimit()), size(r.GetUser()), share(&r.UserFactor), size(r.GetProxy()), size(r.GetTotal()), from,
 			t.GetAbortedByReason()[lifecycle.AbortResourceOverdraft.String()], m.GetProfile())
-		rows++
 	}
-	if rows == 0 {
-		return ""
-	}
-	return "\n" + g.String()
+	return g.section()
 }
 
 // alertsText tells what the owner of an operation can do better.

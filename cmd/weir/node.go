@@ -167,33 +167,54 @@ agent reconnects registers as a new node, which is not drained.`,
 
 // empty has a node that is online lose its jobs, and waits until it has none.
 func empty(ctx context.Context, s *session, name string) error {
-	ticker := time.NewTicker(s.period)
-	defer ticker.Stop()
-	drained := false
-	for {
+	offline := func(n *apipb.Node) bool { return n.GetState() == statepb.NodeOffline }
+	gone := false
+	err := watchNode(ctx, s, name, func(n *apipb.Node) (bool, error) {
+		if gone = offline(n); gone {
+			return true, nil
+		}
+		return true, s.DrainNode(ctx, name, "being removed", killedAtOnce)
+	})
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("drain node %s: %w", name, context.Cause(ctx))
+	case err != nil || gone:
+		return err
+	}
+	err = watchNode(ctx, s, name, func(n *apipb.Node) (bool, error) { return offline(n) || n.GetJobs() == 0, nil })
+	if ctx.Err() != nil {
+		return fmt.Errorf("node %s is drained and has jobs that have not ended: weir node remove %s --force waits again: %w", name, name, context.Cause(ctx))
+	}
+	return err
+}
+
+// watchNode looks at a node every period until look is done or fails, or ctx is over. A cluster
+// that is not reached for a while is asked again.
+func watchNode(ctx context.Context, s *session, name string, look func(*apipb.Node) (done bool, err error)) error {
+	return every(ctx, s.period, func() (bool, error) {
 		answer, err := s.GetNode(ctx, name)
-		node := answer.GetNode()
 		switch {
-		case ctx.Err() != nil && !drained:
-			return fmt.Errorf("drain node %s: %w", name, context.Cause(ctx))
-		case ctx.Err() != nil:
-			return fmt.Errorf("node %s is drained and has jobs that have not ended: weir node remove %s --force waits again: %w", name, name, context.Cause(ctx))
-		case err != nil && !errors.Is(err, client.ErrUnreachable):
+		case err == nil:
+			return look(answer.GetNode())
+		case errors.Is(err, client.ErrUnreachable):
+			return false, nil
+		}
+		return true, err
+	})
+}
+
+// every takes a step at once and then every period, until one is the last or fails, or ctx is over.
+func every(ctx context.Context, period time.Duration, step func() (last bool, err error)) error {
+	ticker := time.NewTicker(period)
+	defer ticker.Stop()
+	for {
+		if last, err := step(); last || err != nil {
 			return err
-		case err == nil && node.GetState() == statepb.NodeOffline:
-			return nil
-		case err == nil && !drained:
-			if err := s.DrainNode(ctx, name, "being removed", killedAtOnce); err != nil {
-				return err
-			}
-			drained = true
-			continue
-		case err == nil && node.GetJobs() == 0:
-			return nil
 		}
 		select {
-		case <-ctx.Done():
 		case <-ticker.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
 	}
 }

@@ -107,8 +107,11 @@ func showNode(ctx context.Context, s *session, name string) error {
 	if err != nil {
 		return err
 	}
-	node := answer.GetNode()
-	return s.show(view{message: node, text: func(now time.Time) string { return drainLine(node, now) + "\n" }})
+	return s.show(drainedView(answer.GetNode()))
+}
+
+func drainedView(n *apipb.Node) view {
+	return view{message: n, text: func(now time.Time) string { return drainLine(n, now) + "\n" }}
 }
 
 // drainLine says of a node whether it is drained, and how far that is.
@@ -126,11 +129,8 @@ func drainLine(n *apipb.Node, now time.Time) string {
 func drainText(n *apipb.Node, now time.Time) string {
 	d := n.GetDrain()
 	text := "empty"
-	switch jobs := n.GetJobs(); {
-	case jobs == 1:
-		text = "1 job left"
-	case jobs > 1:
-		text = fmt.Sprintf("%d jobs left", jobs)
+	if n.GetJobs() > 0 {
+		text = several(n.GetJobs(), "job") + " left"
 	}
 	text += fmt.Sprintf(", by %s %s", printable(cmp.Or(d.GetUser(), "nobody known")), moment(d.GetTime(), now))
 	if d.GetReason() != "" {
@@ -160,49 +160,29 @@ func nodeState(n *apipb.Node) string {
 
 // awaitEmpty waits until a drained node has no job left, and shows how it goes.
 func awaitEmpty(ctx context.Context, s *session, name string, quiet bool) error {
-	display := screen.New(s.err)
 	var left *screen.Bar
-	defer func() {
-		if left != nil {
-			left.Close()
-		}
-	}()
-	ticker := time.NewTicker(s.period)
-	defer ticker.Stop()
+	defer func() { left.Close() }()
 	// The most jobs that were seen, and how many there were last.
 	var most, last int64
-	for {
-		answer, err := s.GetNode(ctx, name)
-		node := answer.GetNode()
-		switch {
-		case ctx.Err() != nil:
-			return drainLeft(ctx, name, last)
-		case err != nil && !errors.Is(err, client.ErrUnreachable):
-			return err
-		case err == nil && node.GetDrain() == nil:
-			return fmt.Errorf("node %s is no longer drained: someone has undrained it", name)
-		case err == nil && node.GetJobs() == 0:
-			if left != nil {
-				left.Update(most, "none left")
-			}
-			return s.show(view{message: node, text: func(now time.Time) string { return drainLine(node, now) + "\n" }})
-		case err == nil:
-			last = node.GetJobs()
-			if quiet {
-				break
-			}
-			if left == nil {
-				most = last
-				left = display.Bar("jobs", most)
-			}
-			left.Update(max(most-last, 0), waitingFor(node))
+	err := watchNode(ctx, s, name, func(node *apipb.Node) (bool, error) {
+		switch jobs := node.GetJobs(); {
+		case node.GetDrain() == nil:
+			return true, fmt.Errorf("node %s is no longer drained: someone has undrained it", name)
+		case jobs == 0:
+			left.Update(most, "none left")
+			return true, s.show(drainedView(node))
+		case left == nil && !quiet:
+			most = jobs
+			left = screen.New(s.err).Bar("jobs", most)
 		}
-		select {
-		case <-ctx.Done():
-			return drainLeft(ctx, name, last)
-		case <-ticker.C:
-		}
+		last = node.GetJobs()
+		left.Update(max(most-last, 0), waitingFor(node))
+		return false, nil
+	})
+	if err != nil && ctx.Err() != nil {
+		return drainLeft(ctx, name, last)
 	}
+	return err
 }
 
 func waitingFor(n *apipb.Node) string {

@@ -143,10 +143,7 @@ func operationText(op *apipb.Operation, now time.Time) string {
 	if len(op.GetTasks()) > 0 {
 		b.WriteString("\n" + tasksText(op))
 	}
-	b.WriteString(learnedText(op) + skippedText(op) + alertsText(op.GetAlerts()))
-	if len(op.GetPreempted()) > 0 {
-		b.WriteString("\n" + preemptedText(op))
-	}
+	b.WriteString(learnedText(op) + skippedText(op) + alertsText(op.GetAlerts()) + preemptedText(op))
 	if others := counts(op.GetPreemptedOthers()); others != "" {
 		b.WriteString("\njobs of others preempted for it: " + others + "\n")
 	}
@@ -202,13 +199,9 @@ func tasksText(op *apipb.Operation) string {
 func preemptedText(op *apipb.Operation) string {
 	g := newGrid("preempted", "for operation", "leaving>", "gone>")
 	for _, p := range op.GetPreempted() {
-		beneficiary := p.GetForOperation()
-		if beneficiary == "" {
-			beneficiary = none
-		}
-		g.row(p.GetKind(), beneficiary, p.GetLeaving(), p.GetGone())
+		g.row(p.GetKind(), p.GetForOperation(), p.GetLeaving(), p.GetGone())
 	}
-	return g.String()
+	return g.section()
 }
 
 // seconds returns a time that was counted, if any was.

@@ -45,17 +45,12 @@ func outputText(op *apipb.Operation) string {
 // skippedText lists records that no job survived.
 func skippedText(op *apipb.Operation) string {
 	g := newGrid("skipped record of", "from byte>", "to>", "it begins with")
-	rows := 0
 	for _, t := range op.GetTasks() {
 		for _, r := range t.GetInput().GetSkipped() {
 			g.row(r.GetFile(), r.GetBegin(), r.GetEnd(), clip(printable(r.GetHead()), 60))
-			rows++
 		}
 	}
-	if rows == 0 {
-		return ""
-	}
-	return "\n" + g.String()
+	return g.section()
 }
 
 // sliceText says what a job reads. Files have names as long as their operation goes on.

@@ -76,10 +76,7 @@ func statisticsText(all *apipb.OperationStatisticsResponse) string {
 		}
 		b.WriteString(g.String())
 	}
-	if advice := adviceText(all.GetAdvice()); advice != "" {
-		b.WriteString("\n" + advice)
-	}
-	return b.String()
+	return b.String() + adviceText(all.GetAdvice())
 }
 
 // isNothing tells a statistic that is 0 for all jobs, which tables leave out.
@@ -114,7 +111,6 @@ func sections(all []*apipb.Statistic) [][]*apipb.Statistic {
 func adviceText(all []*apipb.MemoryAdvice) string {
 	g := newGrid("memory of", "jobs>", "limit>", "process reserve>", "p50>", "p95>", "max>", "reserved>", "of it used>")
 	var change []string
-	rows := 0
 	for _, a := range all {
 		if a.GetJobs() == 0 {
 			continue
@@ -125,15 +121,11 @@ func adviceText(all []*apipb.MemoryAdvice) string {
 		}
 		g.row(a.GetTask(), a.GetJobs(), size(a.GetLimit()), size(a.GetReserve()), size(a.GetP50()), size(a.GetP95()), size(a.GetMax()),
 			measure(a.GetReservedByteSeconds(), string(statistics.ByteSeconds)), used)
-		rows++
 		if a.GetText() != "" {
 			change = append(change, fmt.Sprintf("%s: %s\n", printable(a.GetTask()), printable(a.GetText())))
 		}
 	}
-	if rows == 0 {
-		return ""
-	}
-	return g.String() + strings.Join(change, "")
+	return g.section() + strings.Join(change, "")
 }
 
 // measure writes a value of a statistic for people.

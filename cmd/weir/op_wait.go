@@ -133,9 +133,6 @@ func (m *meter) update(op *apipb.Operation) {
 		m.screen.Say(state)
 	}
 	m.state = state
-	if m.bar == nil {
-		return
-	}
 	words := progressText(op.GetProgress())
 	if op.GetState() != lifecycle.Running.String() || op.GetSuspended() {
 		words += " (" + stateText(op) + ")"
@@ -144,12 +141,7 @@ func (m *meter) update(op *apipb.Operation) {
 }
 
 // close ends the bar and leaves it on the screen. It may be called again.
-func (m *meter) close() {
-	if m.bar != nil {
-		m.bar.Close()
-		m.bar = nil
-	}
-}
+func (m *meter) close() { m.bar.Close() }
 
 // terminal reports whether an operation has ended.
 func terminal(op *apipb.Operation) bool {

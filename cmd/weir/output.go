@@ -16,6 +16,7 @@ import (
 	"golang.org/x/term"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 )
 
 // format is the form of what is printed: for people, or for programs. It is a
@@ -146,6 +147,19 @@ func (p *printer) write(text string) error {
 		return fmt.Errorf("print the answer: %w", err)
 	}
 	return nil
+}
+
+// messageOf makes an answer for programs of a value, as encoding/json writes it.
+func messageOf(value any) (*structpb.Struct, error) {
+	message := &structpb.Struct{}
+	data, err := json.Marshal(value)
+	if err == nil {
+		err = message.UnmarshalJSON(data)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("print the answer: %w", err)
+	}
+	return message, nil
 }
 
 // encode writes a message for programs: fields have the names of the API's

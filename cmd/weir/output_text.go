@@ -60,6 +60,14 @@ func (g grid) row(cells ...any) {
 // String draws the table, each line with its end.
 func (g grid) String() string { return g.writer.Render() + "\n" }
 
+// section draws the table below an empty line; one without rows is nothing.
+func (g grid) section() string {
+	if g.writer.Length() == 0 {
+		return ""
+	}
+	return "\n" + g.String()
+}
+
 // facts is a page of names and values.
 type facts struct{ grid }
 
@@ -259,9 +267,7 @@ const stderrTail = "stderr_tail"
 
 // errorText returns an error with its causes below it, each further to the right,
 // and every line with its end. What an error has told its causes need not repeat.
-func errorText(e *apipb.Error, indent string) string {
-	return causeText(e, nil, indent)
-}
+func errorText(e *apipb.Error, indent string) string { return causeText(e, nil, indent) }
 
 func causeText(e *apipb.Error, told map[string]string, indent string) string {
 	if e == nil {

@@ -141,8 +141,8 @@ func (f *simulateFlags) simulate(ctx context.Context, to io.Writer, file *simula
 	}
 	if display := screen.New(to); display.Live() {
 		view.bar = display.Bar("simulate", int64(view.total/time.Second))
-		defer view.bar.Close()
 	}
+	defer view.bar.Close()
 	each, cancel := context.WithCancel(ctx)
 	defer cancel()
 	results, errs := make([]*simulate.Result, len(runs)), make([]error, len(runs))
@@ -177,9 +177,6 @@ type simulationView struct {
 }
 
 func (v *simulationView) show(run int, now time.Duration) {
-	if v.bar == nil {
-		return
-	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.passed[run] = now

@@ -195,7 +195,7 @@ func simulationMessage(r *simulate.Result) (*structpb.Struct, error) {
 	if r.Control != nil {
 		document["control"] = simulationMap(r.Control)
 	}
-	return structpb.NewStruct(document)
+	return messageOf(document)
 }
 
 func simulationMap(r *simulate.Result) map[string]any {
@@ -211,22 +211,14 @@ func simulationMap(r *simulate.Result) map[string]any {
 		}
 		days[i] = map[string]any{"day": d.Day, "pools": of}
 	}
-	total := make(map[string]any)
-	for name, amount := range r.Total.Map() {
-		total[name] = amount
-	}
-	utilization := make(map[string]any)
-	for name, part := range r.Utilization {
-		utilization[name] = part
-	}
 	document := map[string]any{
-		"title": r.Title, "name": r.Name, "seed": r.Seed, "duration_seconds": r.Duration.Seconds(), "nodes": r.Nodes, "resources": total, "utilization": utilization,
+		"title": r.Title, "name": r.Name, "seed": r.Seed, "duration_seconds": r.Duration.Seconds(), "nodes": r.Nodes, "resources": r.Total.Map(), "utilization": r.Utilization,
 		"operations": map[string]any{
 			"submitted": r.Operations.Submitted, "refused": r.Operations.Refused, "ended": r.Operations.Ended, "in_progress": r.Operations.InProgress,
 			"refused_because": r.Operations.RefusedBecause,
 		},
-		"jobs":                   map[string]any{"started": r.Jobs.Started, "running": r.Jobs.Running, "pending": r.Jobs.Pending, "ended": countsMap(r.Jobs.Ended)},
-		"told_to_go":             countsMap(r.Preempted),
+		"jobs":                   map[string]any{"started": r.Jobs.Started, "running": r.Jobs.Running, "pending": r.Jobs.Pending, "ended": r.Jobs.Ended},
+		"told_to_go":             r.Preempted,
 		"job_wait_seconds":       waitsMap(r.JobWaits),
 		"operation_wait_seconds": waitsMap(r.OperationWaits),
 		"fairness_error":         r.FairnessError,
@@ -270,12 +262,4 @@ func outcomeMap(o simulate.Outcome) map[string]any {
 
 func waitsMap(w simulate.Waits) map[string]any {
 	return map[string]any{"p50": w.P50, "p95": w.P95, "max": w.Max}
-}
-
-func countsMap(counts map[string]int64) map[string]any {
-	out := make(map[string]any, len(counts))
-	for name, count := range counts {
-		out[name] = count
-	}
-	return out
 }

@@ -121,7 +121,7 @@ func whatifMessage(before, after whatif.Result, shown []whatif.Difference) (*str
 			"fair_share_change": d.Change(),
 		}
 	}
-	return structpb.NewStruct(map[string]any{"elements": elements, "before": resultMap(before), "after": resultMap(after)})
+	return messageOf(map[string]any{"elements": elements, "before": resultMap(before), "after": resultMap(after)})
 }
 
 func shareMap(s *whatif.Share) any {
@@ -129,36 +129,16 @@ func shareMap(s *whatif.Share) any {
 		return nil
 	}
 	return map[string]any{
-		"fair_share_ratio": s.FairRatio, "fair_share": vectorMap(s.Fair), "strong_guarantee_share": vectorMap(s.Guarantee),
-		"usage_share": vectorMap(s.Usage), "demand_share": vectorMap(s.Demand), "dominant_resource": s.Dominant().String(),
+		"fair_share_ratio": s.FairRatio, "fair_share": s.Fair.Map(), "strong_guarantee_share": s.Guarantee.Map(),
+		"usage_share": s.Usage.Map(), "demand_share": s.Demand.Map(), "dominant_resource": s.Dominant().String(),
 		"accumulated_resource_ratio_volume": s.Volume,
 	}
 }
 
-func vectorMap(v resource.Vector) map[string]any {
-	out := make(map[string]any, resource.Count)
-	for name, part := range v.Map() {
-		out[name] = part
-	}
-	return out
-}
-
 func resultMap(r whatif.Result) map[string]any {
-	total := make(map[string]any, resource.Count)
-	for name, amount := range r.Total.Map() {
-		total[name] = amount
-	}
 	over := make([]any, len(r.Overcommitted))
 	for i, o := range r.Overcommitted {
-		pools := make([]any, len(o.Pools))
-		for j, name := range o.Pools {
-			pools[j] = string(name)
-		}
-		over[i] = map[string]any{"resource": o.Resource.String(), "pools": pools, "message": o.String()}
+		over[i] = map[string]any{"resource": o.Resource.String(), "pools": o.Pools, "message": o.String()}
 	}
-	alerts := make([]any, len(r.Alerts))
-	for i, alert := range r.Alerts {
-		alerts[i] = alert
-	}
-	return map[string]any{"resources": total, "overcommitted": over, "alerts": alerts}
+	return map[string]any{"resources": r.Total.Map(), "overcommitted": over, "alerts": append([]string{}, r.Alerts...)}
 }

@@ -90,8 +90,11 @@ func (s *Screen) Bar(title string, total int64) *Bar {
 	return b
 }
 
-// Update shows that so many steps are done, and a few words on it.
+// Update shows that so many steps are done, and a few words on it. A nil bar shows nothing.
 func (b *Bar) Update(done int64, words string) {
+	if b == nil {
+		return
+	}
 	if b.writer != nil {
 		b.tracker.UpdateMessage(b.title + ": " + words)
 		// A bar that is full is drawn no more, nor what is said: close fills it.
@@ -117,8 +120,12 @@ func (b *Bar) Pin(lines ...string) bool {
 	return true
 }
 
-// Close ends the bar and leaves its last state on the screen.
+// Close ends the bar and leaves its last state on the screen. It may be called again, and of a nil
+// bar.
 func (b *Bar) Close() {
+	if b == nil {
+		return
+	}
 	// What is said from now on is said below the bar.
 	b.screen.mu.Lock()
 	defer b.screen.mu.Unlock()
