@@ -11,7 +11,7 @@ import (
 // watchLeader writes down who leads whenever that changes, until ctx is done.
 func (n *nemesis) watchLeader(ctx context.Context) {
 	var last uint64
-	for pause(ctx, lookPeriod) == nil {
+	for Sleep(ctx, lookPeriod) == nil {
 		leader, term, err := n.cluster.Leader(ctx)
 		n.score.change(func(p *Progress) {
 			p.Leaderless = err != nil || leader == ""
@@ -42,7 +42,7 @@ func (n *nemesis) leaderNow(ctx context.Context) (string, error) {
 		if err == nil && leader != "" {
 			return leader, nil
 		}
-		if pause(limited, lookPeriod) != nil {
+		if Sleep(limited, lookPeriod) != nil {
 			return "", errors.Join(ctx.Err(), fmt.Errorf("after %v: %w", n.cfg.Patience, leaderless(err)))
 		}
 	}
@@ -61,14 +61,8 @@ func (n *nemesis) awaitLeader(ctx context.Context) error {
 	if _, err := n.leaderNow(ctx); err != nil {
 		return err
 	}
-	limited, cancel := context.WithTimeout(ctx, n.cfg.Patience)
-	defer cancel()
-	for _, name := range n.cfg.Replicas {
-		for !n.cluster.Settled(limited, name) {
-			if pause(limited, lookPeriod) != nil {
-				return errors.Join(ctx.Err(), fmt.Errorf("replica %s has no leader %v after all faults were healed", name, n.cfg.Patience))
-			}
-		}
+	if name := n.settled(ctx, n.cfg.Replicas, n.cfg.Patience); name != "" {
+		return errors.Join(ctx.Err(), fmt.Errorf("replica %s has no leader %v after all faults were healed", name, n.cfg.Patience))
 	}
 	return nil
 }

@@ -57,7 +57,7 @@ func (l *load) settle(ctx context.Context) error {
 			return err
 		}
 	}
-	for pause(limited, lookPeriod) == nil {
+	for Sleep(limited, lookPeriod) == nil {
 		list, err := l.api.ListOperations(limited, &apipb.ListOperationsRequest{InProgress: true, Limit: page})
 		if err != nil {
 			continue
@@ -92,7 +92,7 @@ const abortShare = 1
 func (s *submitter) run(ctx context.Context) error {
 	for {
 		// Uniform around the mean, so that clients do not march in step.
-		if pause(ctx, time.Duration(float64(s.cfg.Pace)*2*s.random.Float64())) != nil {
+		if Sleep(ctx, time.Duration(float64(s.cfg.Pace)*2*s.random.Float64())) != nil {
 			return nil
 		}
 		if err := s.resubmit(ctx, false); err != nil {

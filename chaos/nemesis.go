@@ -53,7 +53,7 @@ func (n *nemesis) run(ctx context.Context) error {
 	defer healing.Wait()
 	start := time.Now()
 	for _, f := range n.cfg.Schedule {
-		if err := pause(ctx, time.Until(start.Add(f.At))); err != nil {
+		if err := Sleep(ctx, time.Until(start.Add(f.At))); err != nil {
 			return err
 		}
 		if err := n.awaitTurn(ctx, f); err != nil {
@@ -68,7 +68,7 @@ func (n *nemesis) run(ctx context.Context) error {
 		}
 		healing.Go(func() {
 			// When ctx is done, healAll does it.
-			if pause(ctx, i.For) == nil {
+			if Sleep(ctx, i.For) == nil {
 				n.heal(ctx, i)
 			}
 		})
@@ -196,36 +196,28 @@ func pick(f fault.Fault, from []string, busy map[string]bool) ([]string, error) 
 
 // strike does what i says and notes how to undo each step before the next.
 func (n *nemesis) strike(ctx context.Context, i *injected) error {
+	type act = func(ctx context.Context, name string) error
+	of := n.cluster
+	steps := map[fault.Kind]struct{ do, undo act }{
+		fault.Kill: {of.Kill, of.Start}, fault.Pause: {of.Pause, of.Resume}, fault.Hang: {of.Hang, of.Unhang},
+	}
 	switch i.Kind {
-	case fault.Kill:
-		for _, name := range i.targets {
-			i.undo = append(i.undo, func(ctx context.Context) error { return n.cluster.Start(ctx, name) })
-			if err := n.cluster.Kill(name); err != nil {
-				return err
-			}
-		}
-	case fault.Pause:
-		for _, name := range i.targets {
-			i.undo = append(i.undo, func(context.Context) error { return n.cluster.Resume(name) })
-			if err := n.cluster.Pause(name); err != nil {
-				return err
-			}
-		}
-	case fault.Hang:
-		for _, name := range i.targets {
-			i.undo = append(i.undo, func(context.Context) error { return n.cluster.Unhang(name) })
-			if err := n.cluster.Hang(ctx, name); err != nil {
-				return err
-			}
-		}
 	case fault.Late:
 		return n.holdBack(ctx, i)
 	case fault.Cut:
 		for _, pair := range n.pairs(i) {
-			i.undo = append(i.undo, func(context.Context) error { return n.cluster.Mend(pair[0], pair[1]) })
-			if err := n.cluster.Cut(pair[0], pair[1]); err != nil {
+			i.undo = append(i.undo, func(context.Context) error { return of.Mend(pair[0], pair[1]) })
+			if err := of.Cut(pair[0], pair[1]); err != nil {
 				return err
 			}
+		}
+		return nil
+	}
+	step := steps[i.Kind]
+	for _, name := range i.targets {
+		i.undo = append(i.undo, func(ctx context.Context) error { return step.undo(ctx, name) })
+		if err := step.do(ctx, name); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -243,11 +235,11 @@ func (n *nemesis) holdBack(ctx context.Context, i *injected) error {
 	if err := n.cluster.Cut(leader, agent); err != nil {
 		return err
 	}
-	if err := pause(ctx, i.For/headStart); err != nil {
+	if err := Sleep(ctx, i.For/headStart); err != nil {
 		return err
 	}
-	i.undo = append(i.undo, func(context.Context) error { return n.cluster.Resume(leader) })
-	return n.cluster.Pause(leader)
+	i.undo = append(i.undo, func(ctx context.Context) error { return n.cluster.Resume(ctx, leader) })
+	return n.cluster.Pause(ctx, leader)
 }
 
 // headStart is the part of its time that a fault which holds a leader's words back lets
@@ -307,15 +299,22 @@ const (
 
 // settle waits until the replicas that a fault hit count as well again.
 func (n *nemesis) settle(ctx context.Context, i *injected) {
-	limited, cancel := context.WithTimeout(ctx, settling)
+	hit := slices.DeleteFunc(slices.Clone(i.targets), func(name string) bool { return !slices.Contains(n.cfg.Replicas, name) })
+	n.settled(ctx, hit, settling)
+}
+
+// settled waits until all of these replicas follow or lead. It returns one that does not in time, or "".
+func (n *nemesis) settled(ctx context.Context, replicas []string, within time.Duration) (unsettled string) {
+	limited, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	for _, name := range i.targets {
-		for slices.Contains(n.cfg.Replicas, name) && !n.cluster.Settled(limited, name) {
-			if pause(limited, lookPeriod) != nil {
-				return
+	for _, name := range replicas {
+		for !n.cluster.Settled(limited, name) {
+			if Sleep(limited, lookPeriod) != nil {
+				return name
 			}
 		}
 	}
+	return ""
 }
 
 // healAll undoes every fault that is under way.

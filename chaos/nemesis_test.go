@@ -39,19 +39,19 @@ func (p *paper) act(what, breaks string, by int) error {
 	return nil
 }
 
-func (p *paper) Kill(name string) error { return p.act("kill "+name, name, 1) }
+func (p *paper) Kill(_ context.Context, name string) error { return p.act("kill "+name, name, 1) }
 func (p *paper) Start(ctx context.Context, name string) error {
-	if err := pause(ctx, p.starting); err != nil {
+	if err := Sleep(ctx, p.starting); err != nil {
 		return err
 	}
 	return p.act("start "+name, name, -1)
 }
-func (p *paper) Pause(name string) error                   { return p.act("pause "+name, name, 1) }
-func (p *paper) Resume(name string) error                  { return p.act("resume "+name, name, -1) }
-func (p *paper) Hang(_ context.Context, name string) error { return p.act("hang "+name, name, 1) }
-func (p *paper) Unhang(name string) error                  { return p.act("unhang "+name, name, -1) }
-func (p *paper) Cut(a, b string) error                     { return p.act("cut "+a+"-"+b, a+"-"+b, 1) }
-func (p *paper) Mend(a, b string) error                    { return p.act("mend "+a+"-"+b, a+"-"+b, -1) }
+func (p *paper) Pause(_ context.Context, name string) error  { return p.act("pause "+name, name, 1) }
+func (p *paper) Resume(_ context.Context, name string) error { return p.act("resume "+name, name, -1) }
+func (p *paper) Hang(_ context.Context, name string) error   { return p.act("hang "+name, name, 1) }
+func (p *paper) Unhang(_ context.Context, name string) error { return p.act("unhang "+name, name, -1) }
+func (p *paper) Cut(a, b string) error                       { return p.act("cut "+a+"-"+b, a+"-"+b, 1) }
+func (p *paper) Mend(a, b string) error                      { return p.act("mend "+a+"-"+b, a+"-"+b, -1) }
 func (p *paper) Leader(context.Context) (string, uint64, error) {
 	return p.leader, 7, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -16,19 +15,19 @@ import (
 // Cluster is what a run acts on. Members are known by name.
 type Cluster interface {
 	// Kill ends a member's process with kill -9.
-	Kill(name string) error
+	Kill(ctx context.Context, name string) error
 	// Start starts it anew and waits until it is up.
 	Start(ctx context.Context, name string) error
 	// Pause stops a process as it stands; Resume lets it go on.
-	Pause(name string) error
-	Resume(name string) error
+	Pause(ctx context.Context, name string) error
+	Resume(ctx context.Context, name string) error
 	// Cut drops every packet between two members, Mend no longer.
 	Cut(a, b string) error
 	Mend(a, b string) error
 	// Hang has the disk of a member hang, Unhang no longer. What its process waits for then
 	// is done after all.
 	Hang(ctx context.Context, name string) error
-	Unhang(name string) error
+	Unhang(ctx context.Context, name string) error
 	// Leader returns who leads, and its term, when a majority agrees.
 	Leader(ctx context.Context) (name string, term uint64, err error)
 	// Settled says whether a replica follows or leads.
@@ -87,46 +86,31 @@ type Progress struct {
 // failed, or something panicked. It returns an error when the run itself could not be done;
 // what the cluster did wrong is in the histories.
 func Run(ctx context.Context, cfg Config, cluster Cluster, api *client.Client, watcher Watcher) (err error) {
-	streams, err := openStreams(cfg.Dir)
+	streams, err := history.CreateAll(cfg.Dir, history.ClientFile, history.NemesisFile, history.StateFile, history.GrantFile, history.HeldFile)
 	if err != nil {
-		return err
+		return fmt.Errorf("start run: %w", err)
 	}
-	defer func() { err = errors.Join(err, streams.close()) }()
+	defer func() { err = errors.Join(err, streams.Close()) }()
 	score := newScore(len(cfg.Schedule))
-	n := newNemesis(cfg, cluster, streams.nemesis, watcher, score)
+	n := newNemesis(cfg, cluster, streams[history.NemesisFile], watcher, score)
 	// After everything else, also when ctx is done or something panics.
 	defer func() { err = errors.Join(err, n.healAll(context.WithoutCancel(ctx))) }()
 
 	showing, hide := context.WithCancel(ctx)
 	var views sync.WaitGroup
 	views.Go(func() { n.watchLeader(showing) })
-	views.Go(func() { watchGrants(showing, api, cfg.Agents, streams.grants, score) })
+	views.Go(func() { watchGrants(showing, api, cfg.Agents, streams[history.GrantFile], score) })
 	views.Go(func() { score.show(showing, watcher) })
 	defer func() { hide(); views.Wait() }()
 
-	load := newLoad(cfg, api, streams.clients, score)
+	load := newLoad(cfg, api, streams[history.ClientFile], score)
 	loading, rest := context.WithCancel(ctx)
 	defer rest()
 	stopped := make(chan error, 1)
 	go func() { stopped <- load.run(loading) }()
-
-	score.enter("warming up")
-	if err := pause(ctx, cfg.WarmUp); err != nil {
-		return errors.Join(err, finish(rest, stopped))
-	}
-	score.enter("faults")
-	if err := n.run(ctx); err != nil {
-		return errors.Join(err, finish(rest, stopped))
-	}
-	score.enter("healed")
-	if err := n.awaitLeader(ctx); err != nil {
-		return errors.Join(err, finish(rest, stopped))
-	}
-	// Some submissions to a cluster that is well again.
-	if err := pause(ctx, cfg.WarmUp); err != nil {
-		return errors.Join(err, finish(rest, stopped))
-	}
-	if err := finish(rest, stopped); err != nil {
+	err = n.press(ctx)
+	rest()
+	if err := errors.Join(err, <-stopped); err != nil {
 		return err
 	}
 	score.enter("quiet")
@@ -134,56 +118,36 @@ func Run(ctx context.Context, cfg Config, cluster Cluster, api *client.Client, w
 		return err
 	}
 	score.enter("final reads")
-	if err := readState(ctx, api, streams.state); err != nil {
+	if err := readState(ctx, api, streams[history.StateFile]); err != nil {
 		return err
 	}
-	if err := readHeld(ctx, api, cfg.Agents, streams.held); err != nil {
+	if err := readHeld(ctx, api, cfg.Agents, streams[history.HeldFile]); err != nil {
 		return err
 	}
-	return streams.nemesis.Write(history.Act{What: history.Finish, At: history.Now()})
+	return streams[history.NemesisFile].Write(history.Act{What: history.Finish, At: history.Now()})
 }
 
-// finish ends the load and waits for it.
-func finish(rest context.CancelFunc, stopped <-chan error) error {
-	rest()
-	return <-stopped
+// press does what happens under load, up to some submissions to a cluster that is well again.
+func (n *nemesis) press(ctx context.Context) error {
+	warmUp := func(ctx context.Context) error { return Sleep(ctx, n.cfg.WarmUp) }
+	for _, phase := range []struct {
+		name string
+		do   func(context.Context) error
+	}{{"warming up", warmUp}, {"faults", n.run}, {"healed", n.awaitLeader}, {"healed", warmUp}} {
+		n.score.enter(phase.name)
+		if err := phase.do(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// pause waits, unless ctx is done before.
-func pause(ctx context.Context, d time.Duration) error {
+// Sleep waits, unless ctx is done before.
+func Sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-time.After(d):
 		return nil
 	}
-}
-
-// streams are what a run writes itself.
-type streams struct {
-	clients, nemesis, state, grants, held *history.Writer
-}
-
-func openStreams(dir string) (*streams, error) {
-	var s streams
-	for _, part := range []struct {
-		writer **history.Writer
-		name   string
-	}{{&s.clients, history.ClientFile}, {&s.nemesis, history.NemesisFile}, {&s.state, history.StateFile}, {&s.grants, history.GrantFile}, {&s.held, history.HeldFile}} {
-		var err error
-		if *part.writer, err = history.Create(filepath.Join(dir, part.name)); err != nil {
-			return nil, errors.Join(fmt.Errorf("start run: %w", err), s.close())
-		}
-	}
-	return &s, nil
-}
-
-func (s *streams) close() error {
-	var errs []error
-	for _, w := range []*history.Writer{s.clients, s.nemesis, s.state, s.grants, s.held} {
-		if w != nil {
-			errs = append(errs, w.Close())
-		}
-	}
-	return errors.Join(errs...)
 }

@@ -63,6 +63,31 @@ func (w *Writer) Close() error {
 	return errors.Join(w.err, w.file.Close())
 }
 
+// Writers are those of a run's streams, by their files.
+type Writers map[string]*Writer
+
+// CreateAll opens streams of the run in dir.
+func CreateAll(dir string, files ...string) (Writers, error) {
+	all := make(Writers)
+	for _, name := range files {
+		w, err := Create(filepath.Join(dir, name))
+		if err != nil {
+			return nil, errors.Join(err, all.Close())
+		}
+		all[name] = w
+	}
+	return all, nil
+}
+
+// Close ends all of them.
+func (w Writers) Close() error {
+	var errs []error
+	for _, one := range w {
+		errs = append(errs, one.Close())
+	}
+	return errors.Join(errs...)
+}
+
 // Load reads every stream of the run in dir; one that is missing is empty.
 func Load(dir string) (*Run, error) {
 	var run Run

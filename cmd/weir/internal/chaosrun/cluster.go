@@ -12,6 +12,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"weir/chaos"
 	"weir/chaos/history"
 	"weir/cmd/weir/internal/devcluster"
 	"weir/messages/apipb"
@@ -37,7 +38,7 @@ func (c *runCluster) planned(name string, down bool) {
 }
 
 // Kill implements chaos.Cluster.
-func (c *runCluster) Kill(name string) error {
+func (c *runCluster) Kill(_ context.Context, name string) error {
 	c.planned(name, true)
 	return devcluster.Kill(c.reach.Dir, name)
 }
@@ -57,10 +58,14 @@ func (c *runCluster) Start(ctx context.Context, name string) error {
 }
 
 // Pause implements chaos.Cluster.
-func (c *runCluster) Pause(name string) error { return devcluster.Pause(c.reach.Dir, name) }
+func (c *runCluster) Pause(_ context.Context, name string) error {
+	return devcluster.Pause(c.reach.Dir, name)
+}
 
 // Resume implements chaos.Cluster.
-func (c *runCluster) Resume(name string) error { return devcluster.Resume(c.reach.Dir, name) }
+func (c *runCluster) Resume(_ context.Context, name string) error {
+	return devcluster.Resume(c.reach.Dir, name)
+}
 
 // Cut implements chaos.Cluster.
 func (c *runCluster) Cut(a, b string) error { return c.network.Cut(a, b) }
@@ -70,20 +75,18 @@ func (c *runCluster) Mend(a, b string) error { return c.network.Mend(a, b) }
 
 // Hang implements chaos.Cluster.
 func (c *runCluster) Hang(ctx context.Context, name string) error {
-	record, err := devcluster.Load(c.reach.Dir)
-	if err != nil {
+	latest, err := c.process(name)
+	switch {
+	case err != nil:
 		return err
+	case !latest.Alive():
+		return fmt.Errorf("hang the disk of %s: not running", name)
 	}
-	for i := range record.Members {
-		if m := &record.Members[i]; m.Name == name && m.Process.Alive() {
-			return c.disks.hang(ctx, name, m.Process.Pid)
-		}
-	}
-	return fmt.Errorf("hang the disk of %s: not running", name)
+	return c.disks.hang(ctx, name, latest.Pid)
 }
 
 // Unhang implements chaos.Cluster.
-func (c *runCluster) Unhang(name string) error { return c.disks.mend(name) }
+func (c *runCluster) Unhang(_ context.Context, name string) error { return c.disks.mend(name) }
 
 // statusPatience bounds a question to one replica, which may be paused.
 const statusPatience = 500 * time.Millisecond
@@ -142,16 +145,11 @@ const guardPeriod = 200 * time.Millisecond
 
 // process returns a member's latest process.
 func (c *runCluster) process(name string) (devcluster.Process, error) {
-	record, err := devcluster.Load(c.reach.Dir)
+	m, err := devcluster.LoadMember(c.reach.Dir, name)
 	if err != nil {
 		return devcluster.Process{}, err
 	}
-	for i := range record.Members {
-		if record.Members[i].Name == name {
-			return record.Members[i].Process, nil
-		}
-	}
-	return devcluster.Process{}, nil
+	return m.Process, nil
 }
 
 // stalled is in the last words of a replica whose disk hung: it has to stop then, and is
@@ -161,12 +159,7 @@ const stalled = "disk stall limit"
 // guard writes down which members end by themselves, until ctx is done.
 func (c *runCluster) guard(ctx context.Context) error {
 	told := make(map[devcluster.Process]bool)
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(guardPeriod):
-		}
+	for chaos.Sleep(ctx, guardPeriod) == nil {
 		record, err := devcluster.Load(c.reach.Dir)
 		if err != nil {
 			return err
@@ -189,6 +182,7 @@ func (c *runCluster) guard(ctx context.Context) error {
 			}
 		}
 	}
+	return nil
 }
 
 // unasked says whether the process that a member was seen with, and that has ended, did so
@@ -205,10 +199,10 @@ func (c *runCluster) unasked(m *devcluster.Member) (bool, error) {
 func (c *runCluster) ended(ctx context.Context, m *devcluster.Member) error {
 	if m.Kind != devcluster.Replica || !strings.Contains(m.Tail(), stalled) {
 		line := history.LogLine{Member: m.Name, Text: fmt.Sprintf("process %d ended unexpectedly; last log lines:\n%s", m.Process.Pid, m.Tail())}
-		return c.evidence.log.Write(line)
+		return c.evidence.Writers[history.LogFile].Write(line)
 	}
 	act := history.Act{What: history.Stall, Targets: []string{m.Name}, At: history.Now()}
-	if err := c.evidence.machine.Write(act); err != nil {
+	if err := c.evidence.Writers[history.NemesisFile].Write(act); err != nil {
 		return err
 	}
 	// While a thread of it waits for the disk, its port is taken.
@@ -226,18 +220,14 @@ func (c *runCluster) ended(ctx context.Context, m *devcluster.Member) error {
 
 // gone waits until nothing is left of a process that has ended, or ctx is done.
 func gone(ctx context.Context, pid int) error {
-	for end := time.Now().Add(gonePatience); ; {
-		if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); errors.Is(err, fs.ErrNotExist) || ctx.Err() != nil {
-			return nil
-		}
-		if time.Now().After(end) {
-			return fmt.Errorf("process %d was killed but still exists after %v", pid, gonePatience)
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(guardPeriod):
-		}
+	gone := devcluster.Await(ctx, gonePatience, func() bool {
+		_, err := os.Stat(fmt.Sprintf("/proc/%d", pid))
+		return errors.Is(err, fs.ErrNotExist)
+	})
+	if !gone && ctx.Err() == nil {
+		return fmt.Errorf("process %d was killed but still exists after %v", pid, gonePatience)
 	}
+	return nil
 }
 
 func (c *runCluster) isDown(name string) bool {

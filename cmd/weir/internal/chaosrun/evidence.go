@@ -24,38 +24,21 @@ import (
 type evidence struct {
 	dir    string
 	config devcluster.Config
-	left   *history.Writer
-	log    *history.Writer
-	// machine takes what the machine did to the run.
-	machine *history.Writer
+	// Writers take what is left, what logs say, and what the machine did to the run.
+	history.Writers
 	// agents are the journals, once there are members.
 	agents *journals
 }
 
 func newEvidence(dir string, config devcluster.Config) (*evidence, error) {
-	left, err := history.Create(filepath.Join(dir, history.LeftoversFile))
-	if err != nil {
-		return nil, err
-	}
-	log, err := history.Create(filepath.Join(dir, history.LogFile))
-	if err != nil {
-		return nil, errors.Join(err, left.Close())
-	}
-	machine, err := history.Create(filepath.Join(dir, history.NemesisFile))
-	if err != nil {
-		return nil, errors.Join(err, left.Close(), log.Close())
-	}
-	return &evidence{dir: dir, config: config, left: left, log: log, machine: machine}, nil
+	streams, err := history.CreateAll(dir, history.LeftoversFile, history.LogFile, history.NemesisFile)
+	return &evidence{dir: dir, config: config, Writers: streams}, err
 }
 
 // open begins with the journals of members.
 func (e *evidence) open(members []devcluster.Member) (err error) {
 	e.agents, err = openJournals(e.dir, e.config, members)
 	return err
-}
-
-func (e *evidence) close() error {
-	return errors.Join(e.left.Close(), e.log.Close(), e.machine.Close())
 }
 
 // gonePatience is how long what has ended may take to be gone.
@@ -92,24 +75,21 @@ func (e *evidence) stopped() error {
 
 // gone waits until nothing is left, and writes down what is when patience is over.
 func (e *evidence) gone(ctx context.Context, when string, look func() ([]string, error)) error {
-	for end := time.Now().Add(gonePatience); ; {
-		left, err := look()
-		if err != nil || len(left) == 0 {
+	var left []string
+	var err error
+	gone := devcluster.Await(ctx, gonePatience, func() bool {
+		left, err = look()
+		return err != nil || len(left) == 0
+	})
+	if gone {
+		return err
+	}
+	for _, what := range left {
+		if err := e.Writers[history.LeftoversFile].Write(history.Leftover{When: when, What: what}); err != nil {
 			return err
 		}
-		if time.Now().After(end) || ctx.Err() != nil {
-			for _, what := range left {
-				if err := e.left.Write(history.Leftover{When: when, What: what}); err != nil {
-					return err
-				}
-			}
-			return ctx.Err()
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(guardPeriod):
-		}
 	}
+	return ctx.Err()
 }
 
 // Processes returns the processes, but this one, that have all words in their
@@ -188,7 +168,7 @@ func (e *evidence) readLog(member, path string) error {
 		if !slices.ContainsFunc(cries, func(cry string) bool { return strings.Contains(line, cry) }) {
 			continue
 		}
-		if err := e.log.Write(history.LogLine{Member: member, Text: line}); err != nil {
+		if err := e.Writers[history.LogFile].Write(history.LogLine{Member: member, Text: line}); err != nil {
 			return err
 		}
 	}

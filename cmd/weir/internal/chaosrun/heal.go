@@ -30,19 +30,10 @@ const OwnerFile = "owner.json"
 // Own makes this process the owner of the run in dir.
 func Own(dir string) error {
 	self, err := devcluster.Self()
+	if err == nil {
+		err = devcluster.WriteJSON(filepath.Join(dir, OwnerFile), self)
+	}
 	if err != nil {
-		return fmt.Errorf("own run: %w", err)
-	}
-	data, err := json.Marshal(self)
-	if err != nil {
-		return fmt.Errorf("own run: %w", err)
-	}
-	// Who reads it sees all of it or nothing.
-	next := filepath.Join(dir, OwnerFile+".new")
-	if err := os.WriteFile(next, data, 0o600); err != nil {
-		return fmt.Errorf("own run: %w", err)
-	}
-	if err := os.Rename(next, filepath.Join(dir, OwnerFile)); err != nil {
 		return fmt.Errorf("own run: %w", err)
 	}
 	return nil

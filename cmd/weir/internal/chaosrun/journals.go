@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir/actors/agent/journal"
+	"weir/chaos"
 	"weir/chaos/history"
 	"weir/cmd/weir/internal/devcluster"
 	"weir/messages/actorpb"
@@ -51,18 +52,14 @@ const journalPeriod = 500 * time.Millisecond
 
 // follow reads what comes until ctx is done.
 func (j *journals) follow(ctx context.Context) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(journalPeriod):
-		}
+	for chaos.Sleep(ctx, journalPeriod) == nil {
 		for i := range j.agents {
 			if err := j.read(&j.agents[i], j.agents[i].path); err != nil {
 				return err
 			}
 		}
 	}
+	return nil
 }
 
 // finish reads the rest, when the cluster has stopped.

@@ -90,7 +90,7 @@ func Run(ctx context.Context, cfg Config, display *screen.Screen) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, evidence.close()) }()
+	defer func() { err = errors.Join(err, evidence.Close()) }()
 	up, err := cfg.Start(ctx, cfg.Cluster)
 	if up != nil {
 		defer func() {

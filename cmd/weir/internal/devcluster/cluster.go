@@ -107,11 +107,11 @@ func (c *Cluster) furnish() error {
 	if err != nil {
 		return err
 	}
-	ports, err := freePorts(c.config.Replicas)
+	ports, err := freeRanges(c.config.Replicas, 1, nil)
 	if err != nil {
 		return err
 	}
-	ranges, err := jobRanges(c.config.Agents, ports)
+	ranges, err := freeRanges(c.config.Agents, jobPorts, ports)
 	if err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ func launched(t *testing.T, change func(*Config)) *Cluster {
 			t.Error(err)
 		}
 		// Whoever waited for a process needs a processor once more.
-		await(context.Background(), patience, func() bool { return goleak.Find() == nil })
+		Await(context.Background(), patience, func() bool { return goleak.Find() == nil })
 		goleak.VerifyNone(t)
 	})
 	return c
@@ -67,7 +67,7 @@ func processes(t *testing.T, dir string) []Process {
 func wantGone(t *testing.T, dir string, list []Process) {
 	t.Helper()
 	for _, p := range list {
-		if !await(t.Context(), patience, func() bool { return !p.Alive() }) {
+		if !Await(t.Context(), patience, func() bool { return !p.Alive() }) {
 			t.Errorf("process %d lives", p.Pid)
 		}
 	}
@@ -165,7 +165,7 @@ func TestNotReadyInTime(t *testing.T) {
 		members, err := c.Members()
 		return err == nil && !slices.ContainsFunc(members, func(m Member) bool { return !m.Ready() })
 	}
-	if !await(t.Context(), patience, up) {
+	if !Await(t.Context(), patience, up) {
 		t.Fatal("its processes are not up")
 	}
 	lame := func(context.Context) (View, error) { return View{Leader: "r1", Online: []string{"n1"}}, nil }
@@ -299,7 +299,7 @@ func TestChildrenDieWithTheirOwner(t *testing.T) {
 	}
 	_ = cmd.Wait()
 	for _, p := range members {
-		if !await(t.Context(), patience, func() bool { return !p.Alive() }) {
+		if !Await(t.Context(), patience, func() bool { return !p.Alive() }) {
 			t.Errorf("process %d outlived its owner", p.Pid)
 		}
 	}

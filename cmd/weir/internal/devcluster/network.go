@@ -56,7 +56,7 @@ func IsolateSelf(variable string) error {
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 		return fmt.Errorf("%w: %w", ErrNoNetwork, err)
 	}
-	if err := try(enableForwarding, func() error { return ip("link", "set", "lo", "up") }); err != nil {
+	if err := errors.Join(enableForwarding(), ip("link set lo up")); err != nil {
 		return errors.Join(fmt.Errorf("%w: %w", ErrNoNetwork, err), unix.Setns(int(before.Fd()), unix.CLONE_NEWNET))
 	}
 	err = unix.Exec("/proc/self/exe", os.Args, append(os.Environ(), variable+"=1"))
@@ -99,22 +99,13 @@ func (n *Network) connect(name string, number int) error {
 	n.members[name] = p
 	there := fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), p.namespace.Fd())
 	err = within(n.hub, func() error {
-		return try(
-			func() error { return ip("link", "add", device, "type", "veth", "peer", "name", "eth0", "netns", there) },
-			func() error { return ip("address", "add", gateway+"/30", "dev", device) },
-			func() error { return ip("link", "set", device, "up") },
-		)
+		return ip("link add "+device+" type veth peer name eth0 netns "+there, "address add "+gateway+"/30 dev "+device, "link set "+device+" up")
 	})
 	if err != nil {
 		return err
 	}
 	return within(p.namespace, func() error {
-		return try(
-			func() error { return ip("link", "set", "lo", "up") },
-			func() error { return ip("address", "add", p.address+"/30", "dev", "eth0") },
-			func() error { return ip("link", "set", "eth0", "up") },
-			func() error { return ip("route", "add", "default", "via", gateway) },
-		)
+		return ip("link set lo up", "address add "+p.address+"/30 dev eth0", "link set eth0 up", "route add default via "+gateway)
 	})
 }
 
@@ -172,12 +163,8 @@ func pairOf(a, b string) [2]string { return [2]string{min(a, b), max(a, b)} }
 // drop adds the rules that drop packets, or deletes them.
 func (n *Network) drop(what string, pair [2]string) error {
 	a, b := n.members[pair[0]].address, n.members[pair[1]].address
-	return within(n.hub, func() error {
-		return try(
-			func() error { return ip("rule", what, "pref", "100", "from", a, "to", b, "type", "blackhole") },
-			func() error { return ip("rule", what, "pref", "100", "from", b, "to", a, "type", "blackhole") },
-		)
-	})
+	rule := "rule " + what + " pref 100 from %s to %s type blackhole"
+	return within(n.hub, func() error { return ip(fmt.Sprintf(rule, a, b), fmt.Sprintf(rule, b, a)) })
 }
 
 // enter moves the calling thread, which must be locked, to a member's place, and
@@ -194,20 +181,12 @@ func enableForwarding() error {
 	return os.WriteFile(filepath.Join("/proc/sys/net/ipv4", "ip_forward"), []byte("1\n"), 0o644)
 }
 
-// ip calls the program of that name.
-func ip(arguments ...string) error {
-	output, err := exec.Command("ip", arguments...).CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("ip %s: %w: %s", strings.Join(arguments, " "), err, strings.TrimSpace(string(output)))
-	}
-	return nil
-}
-
-// try takes steps until one fails.
-func try(steps ...func() error) error {
-	for _, step := range steps {
-		if err := step(); err != nil {
-			return err
+// ip calls the program of that name with the words of one line after the other, until one fails.
+func ip(lines ...string) error {
+	for _, line := range lines {
+		output, err := exec.Command("ip", strings.Fields(line)...).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("ip %s: %w: %s", line, err, strings.TrimSpace(string(output)))
 		}
 	}
 	return nil

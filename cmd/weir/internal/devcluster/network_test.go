@@ -130,13 +130,13 @@ func TestPauseAndResume(t *testing.T) {
 	if err := process.signal(unix.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if await(t.Context(), 300*time.Millisecond, func() bool { return !process.Alive() }) {
+	if Await(t.Context(), 300*time.Millisecond, func() bool { return !process.Alive() }) {
 		t.Error("it was not paused")
 	}
 	if err := Resume(dir, "r2"); err != nil {
 		t.Fatal(err)
 	}
-	if !await(t.Context(), patience, func() bool { return !process.Alive() }) {
+	if !Await(t.Context(), patience, func() bool { return !process.Alive() }) {
 		t.Error("it does not go on")
 	}
 	if err := Pause(dir, "r2"); err == nil {

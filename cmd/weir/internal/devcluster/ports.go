@@ -19,61 +19,37 @@ const (
 	outgoingSetting = "/proc/sys/net/ipv4/ip_local_port_range"
 )
 
-// freePorts returns n different ports of 127.0.0.1 that are free now, for TCP and
-// UDP.
-func freePorts(n int) ([]int, error) {
-	low, high := choice()
-	first := low + rand.IntN(high-low)
-	var ports []int
-	for i := 0; i < high-low && len(ports) < n; i++ {
-		port := low + (first-low+i)%(high-low)
-		if isFree(port) {
-			ports = append(ports, port)
-		}
-	}
-	if len(ports) < n {
-		return nil, fmt.Errorf("choose ports: %d of 127.0.0.1 are free between %d and %d, %d are needed", len(ports), low, high, n)
-	}
-	return ports, nil
-}
+// jobPorts is how many ports an agent has for its jobs.
+const jobPorts = 100
 
-// choice returns the half-open range of ports to choose from on this machine.
-func choice() (low, high int) {
+// freeRanges returns the first port of n different ranges of so many ports of 127.0.0.1 that are
+// free now, for TCP and UDP, and have none of taken.
+func freeRanges(n, size int, taken []int) ([]int, error) {
 	setting, err := os.ReadFile(outgoingSetting)
 	if err != nil {
 		setting = nil
 	}
-	return portRange(string(setting))
-}
-
-// jobPorts is how many ports an agent has for its jobs.
-const jobPorts = 100
-
-// jobRanges returns the first port of n different ranges of jobPorts ports that are free
-// now and have none of taken.
-func jobRanges(n int, taken []int) ([]int, error) {
-	low, high := choice()
-	blocks := (high - low) / jobPorts
+	low, high := portRange(string(setting))
 	var ranges []int
-	for _, block := range rand.Perm(blocks) {
+	for _, block := range rand.Perm((high - low) / size) {
 		if len(ranges) == n {
 			break
 		}
-		first := low + block*jobPorts
-		within := func(port int) bool { return port >= first && port < first+jobPorts }
-		if !slices.ContainsFunc(taken, within) && areFree(first) {
+		first := low + block*size
+		within := func(port int) bool { return port >= first && port < first+size }
+		if !slices.ContainsFunc(taken, within) && areFree(first, size) {
 			ranges = append(ranges, first)
 		}
 	}
 	if len(ranges) < n {
-		return nil, fmt.Errorf("choose ports for jobs: %d ranges of %d are free between %d and %d, %d are needed", len(ranges), jobPorts, low, high, n)
+		return nil, fmt.Errorf("choose ports: %d ranges of %d are free between %d and %d, %d are needed", len(ranges), size, low, high, n)
 	}
 	return ranges, nil
 }
 
-// areFree says whether jobs could listen on all ports of the range from first on.
-func areFree(first int) bool {
-	for port := first; port < first+jobPorts; port++ {
+// areFree says whether processes could listen on all ports of the range from first on.
+func areFree(first, size int) bool {
+	for port := first; port < first+size; port++ {
 		if !isFree(port) {
 			return false
 		}
@@ -95,7 +71,7 @@ func portRange(setting string) (low, high int) {
 	return firstPort, outgoing
 }
 
-// isFree says whether a replica could listen on the port.
+// isFree says whether a process could listen on the port.
 func isFree(port int) bool {
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	stream, err := net.Listen("tcp", address)

@@ -136,20 +136,32 @@ func Load(dir string) (*Record, error) {
 	return &record, nil
 }
 
-// save replaces the record in one step, so that readers see the old or the new.
-func (r *Record) save(paths layout) error {
-	data, err := json.MarshalIndent(r, "", "  ")
+// LoadMember reads the record of one member of the cluster in dir.
+func LoadMember(dir, name string) (*Member, error) {
+	record, err := Load(dir)
 	if err != nil {
-		return fmt.Errorf("write cluster: %w", err)
+		return nil, err
 	}
-	next := paths.record() + ".new"
-	if err := os.WriteFile(next, append(data, '\n'), 0o600); err != nil {
-		return fmt.Errorf("write cluster: %w", err)
-	}
-	if err := os.Rename(next, paths.record()); err != nil {
+	return record.member(name)
+}
+
+func (r *Record) save(paths layout) error {
+	if err := WriteJSON(paths.record(), r); err != nil {
 		return fmt.Errorf("write cluster: %w", err)
 	}
 	return nil
+}
+
+// WriteJSON replaces a file in one step, so that readers see the old or the new.
+func WriteJSON(path string, value any) error {
+	data, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(path+".new", append(data, '\n'), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
 }
 
 // edit changes the record under the lock.

@@ -2,6 +2,7 @@ package devcluster
 
 import (
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -82,7 +83,7 @@ func TestPortRange(t *testing.T) {
 }
 
 func TestFreePorts(t *testing.T) {
-	ports, err := freePorts(5)
+	ports, err := freeRanges(5, 1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,13 +94,17 @@ func TestFreePorts(t *testing.T) {
 }
 
 func TestJobRanges(t *testing.T) {
-	low, _ := choice()
+	setting, err := os.ReadFile(outgoingSetting)
+	if err != nil {
+		t.Fatal(err)
+	}
+	low, _ := portRange(string(setting))
 	held, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer held.Close()
-	ranges, err := jobRanges(8, []int{low + 7})
+	ranges, err := freeRanges(8, jobPorts, []int{low + 7})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,10 +117,10 @@ func TestJobRanges(t *testing.T) {
 	if len(ranges) != 8 {
 		t.Errorf("%d ranges, want 8", len(ranges))
 	}
-	if areFree(held.Addr().(*net.TCPAddr).Port - jobPorts/2) {
+	if areFree(held.Addr().(*net.TCPAddr).Port-jobPorts/2, jobPorts) {
 		t.Error("a range is called free that has a listener in it")
 	}
-	if _, err := jobRanges(10_000, nil); err == nil || !strings.Contains(err.Error(), "10000 are needed") {
+	if _, err := freeRanges(10_000, jobPorts, nil); err == nil || !strings.Contains(err.Error(), "10000 are needed") {
 		t.Errorf("more than there are: %v", err)
 	}
 }

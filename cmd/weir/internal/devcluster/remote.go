@@ -48,7 +48,7 @@ func endOwner(ctx context.Context, record *Record, ending Ending) error {
 		return err
 	}
 	// It stops agents, then replicas.
-	if await(ctx, 2*ending.StopTimeout+killTimeout, func() bool { return !record.Owner.Alive() }) {
+	if Await(ctx, 2*ending.StopTimeout+killTimeout, func() bool { return !record.Owner.Alive() }) {
 		return nil
 	}
 	if err := ctx.Err(); err != nil {
@@ -59,40 +59,39 @@ func endOwner(ctx context.Context, record *Record, ending Ending) error {
 
 // Kill ends a member's process with kill -9 and waits until it is gone.
 func Kill(dir, name string) error {
-	record, err := Load(dir)
-	if err != nil {
+	m, err := LoadMember(dir, name)
+	switch {
+	case err != nil:
 		return fmt.Errorf("kill %s: %w", name, err)
-	}
-	m, err := record.member(name)
-	if err != nil {
-		return fmt.Errorf("kill %s: %w", name, err)
-	}
-	if !m.Process.Alive() {
+	case !m.Process.Alive():
 		return fmt.Errorf("kill %s: not running", name)
 	}
 	return m.Process.kill()
 }
 
 // Pause stops a member's process as it stands, until Resume.
-func Pause(dir, name string) error { return send(dir, name, "pause", unix.SIGSTOP) }
+func Pause(dir, name string) error {
+	m, err := LoadMember(dir, name)
+	if err == nil && !m.Process.Alive() {
+		err = errors.New("it does not run")
+	}
+	if err == nil {
+		err = m.Process.signal(unix.SIGSTOP)
+	}
+	if err != nil {
+		return fmt.Errorf("pause %s: %w", name, err)
+	}
+	return nil
+}
 
 // Resume lets a member's process go on that was paused. One that does not run any more is no error.
-func Resume(dir, name string) error { return send(dir, name, "resume", unix.SIGCONT) }
-
-func send(dir, name, what string, signal unix.Signal) error {
-	record, err := Load(dir)
+func Resume(dir, name string) error {
+	m, err := LoadMember(dir, name)
+	if err == nil {
+		err = m.Process.signal(unix.SIGCONT)
+	}
 	if err != nil {
-		return fmt.Errorf("%s %s: %w", what, name, err)
-	}
-	m, err := record.member(name)
-	if err != nil {
-		return fmt.Errorf("%s %s: %w", what, name, err)
-	}
-	if signal == unix.SIGSTOP && !m.Process.Alive() {
-		return fmt.Errorf("%s %s: it does not run", what, name)
-	}
-	if err := m.Process.signal(signal); err != nil {
-		return fmt.Errorf("%s %s: %w", what, name, err)
+		return fmt.Errorf("resume %s: %w", name, err)
 	}
 	return nil
 }
@@ -101,7 +100,7 @@ func (p Process) kill() error {
 	if err := p.signal(unix.SIGKILL); err != nil {
 		return err
 	}
-	if !await(context.Background(), killTimeout, func() bool { return !p.Alive() }) {
+	if !Await(context.Background(), killTimeout, func() bool { return !p.Alive() }) {
 		return fmt.Errorf("kill process %d: still running after %v", p.Pid, killTimeout)
 	}
 	return nil
@@ -109,13 +108,17 @@ func (p Process) kill() error {
 
 // StartMember starts a member anew that does not run, and waits until it is up.
 // It returns its process.
-func StartMember(ctx context.Context, dir, name string, timeout time.Duration) (Process, error) {
+func StartMember(ctx context.Context, dir, name string, timeout time.Duration) (started Process, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("start %s: %w", name, err)
+		}
+	}()
 	root, err := filepath.Abs(dir)
 	if err != nil {
-		return Process{}, fmt.Errorf("start %s: %w", name, err)
+		return Process{}, err
 	}
-	paths := layout{root}
-	err = edit(paths, func(record *Record) error {
+	err = edit(layout{root}, func(record *Record) error {
 		m, err := record.member(name)
 		if err != nil {
 			return err
@@ -138,26 +141,17 @@ func StartMember(ctx context.Context, dir, name string, timeout time.Duration) (
 		}
 	})
 	if err != nil {
-		return Process{}, fmt.Errorf("start %s: %w", name, err)
+		return Process{}, err
 	}
-	process, err := awaitMember(ctx, root, name, timeout)
-	if err != nil {
-		return Process{}, fmt.Errorf("start %s: %w", name, err)
-	}
-	return process, nil
+	return awaitMember(ctx, root, name, timeout)
 }
 
 // awaitMember waits until a member that was asked for is up.
 func awaitMember(ctx context.Context, root, name string, timeout time.Duration) (Process, error) {
 	var process Process
 	var failure error
-	done := await(ctx, timeout, func() bool {
-		record, err := Load(root)
-		if err != nil {
-			failure = err
-			return true
-		}
-		m, err := record.member(name)
+	done := Await(ctx, timeout, func() bool {
+		m, err := LoadMember(root, name)
 		switch {
 		case err != nil:
 			failure = err
@@ -220,7 +214,7 @@ func endAll(record *Record, kind Kind, timeout time.Duration) error {
 			return err
 		}
 	}
-	await(context.Background(), timeout, func() bool { return len(alive()) == 0 })
+	Await(context.Background(), timeout, func() bool { return len(alive()) == 0 })
 	for _, p := range alive() {
 		if err := p.kill(); err != nil {
 			return err
@@ -258,8 +252,8 @@ func vacate(root string, ending Ending) error {
 	return err
 }
 
-// await polls until done says so, for at most timeout.
-func await(ctx context.Context, timeout time.Duration, done func() bool) bool {
+// Await polls until done says so, for at most timeout.
+func Await(ctx context.Context, timeout time.Duration, done func() bool) bool {
 	deadline := time.After(timeout)
 	for !done() {
 		select {

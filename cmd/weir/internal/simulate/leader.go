@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	"errors"
 	"slices"
 	"time"
 
@@ -101,11 +100,12 @@ func (s silence) happen(w *world) error {
 func (w *world) finishing() error {
 	var waiting []string
 	for op := range w.state.InProgress() {
-		if state, err := lifecycle.ParseState(op.GetState()); err != nil || state.Finishing() {
+		state, err := lifecycle.ParseState(op.GetState())
+		if err != nil {
+			return err
+		}
+		if state.Finishing() {
 			waiting = append(waiting, op.GetId())
-			if err != nil {
-				return errors.Join(err)
-			}
 		}
 	}
 	for _, id := range waiting {

@@ -26,15 +26,13 @@ type meter struct {
 	accounts map[scheduling.PoolName]*account
 	ordered  []*account
 
-	submitted, completed int
-	starts               int64
-	memory               memoryMeter
-	ends                 map[string]int64
+	operations Operations
+	jobs       Jobs
+	memory     memoryMeter
 	// preempted counts jobs that were told to go, by why.
 	preempted map[string]int64
 	// jobWaits and firstWaits are seconds: of jobs, and of operations until the first.
 	jobWaits, firstWaits []float32
-	running, pending     int64
 	// unfair is the part of the cluster that is in the wrong hands, over time.
 	unfair, measured float64
 	// days are those that are over; today is the beginning of the present one.
@@ -103,7 +101,7 @@ func (s sums) of(k resource.Kind) float64 {
 }
 
 func newMeter(f *File) *meter {
-	m := &meter{accounts: map[scheduling.PoolName]*account{}, ends: map[string]int64{}, preempted: map[string]int64{}}
+	m := &meter{accounts: map[scheduling.PoolName]*account{}, jobs: Jobs{Ended: map[string]int64{}}, preempted: map[string]int64{}}
 	for _, group := range f.Nodes {
 		m.total = m.total.Add(group.Resources.Times(group.Count))
 	}
@@ -157,8 +155,8 @@ func (m *meter) change(now time.Duration, a *account, usage, demand resource.Amo
 
 func (m *meter) started(now time.Duration, op *operation, a *statepb.Allocation) {
 	op.running++
-	m.running++
-	m.starts++
+	m.jobs.Running++
+	m.jobs.Started++
 	holds := a.GetResources().Amounts()
 	m.change(now, op.pool, holds, holds)
 	since, again := op.waits[a.GetCookie()]
@@ -180,7 +178,7 @@ func (m *meter) started(now time.Duration, op *operation, a *statepb.Allocation)
 
 func (m *meter) ended(now time.Duration, op *operation, e state.Ended) {
 	op.running--
-	m.running--
+	m.jobs.Running--
 	less := resource.Amounts{}.Sub(e.Allocation.GetResources().Amounts())
 	m.change(now, op.pool, less, less)
 	if op.loses(e) {
@@ -189,7 +187,7 @@ func (m *meter) ended(now time.Duration, op *operation, e state.Ended) {
 		}
 	}
 	why := cmp.Or(e.Finished.GetAbortReason(), e.Finished.GetState())
-	m.ends[why]++
+	m.jobs.Ended[why]++
 	if rerun(e, *op.Job.Restart) {
 		op.waits[e.Allocation.GetCookie()] = now
 	}
@@ -214,7 +212,7 @@ func (m *meter) wants(now time.Duration, op *operation, group, pending int64) {
 		return
 	}
 	m.change(now, op.pool, resource.Amounts{}, is.amounts.Sub(was.amounts))
-	m.pending += is.pending - was.pending
+	m.jobs.Pending += is.pending - was.pending
 	op.demand[i] = is
 	if group != 0 && pending == 0 {
 		op.demand = slices.Delete(op.demand, i, i+1)

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -120,14 +121,14 @@ func (w *world) start(s Submission) error {
 		spec.Tasks[0].RestartExitCode = proto.Int32(restartCode)
 	}
 	w.operations[s.ID] = op
-	w.meter.submitted++
+	w.meter.operations.Submitted++
 	_, err := w.apply(&commandpb.StartOperation{OperationId: s.ID, User: "simulation", Spec: spec, Time: w.timestamp()})
 	var refused *refusedError
 	if errors.As(err, &refused) {
 		delete(w.operations, s.ID)
-		if w.refused++; w.refused == 1 {
-			w.firstReason = refused.Error()
-		}
+		counts := &w.meter.operations
+		counts.Refused++
+		counts.RefusedBecause = cmp.Or(counts.RefusedBecause, refused.Error())
 		return nil
 	}
 	if err != nil {
@@ -241,7 +242,7 @@ func (w *world) admit(name scheduling.PoolName) error {
 func (w *world) ended(id string) error {
 	op := w.operations[id]
 	delete(w.operations, id)
-	w.meter.completed++
+	w.meter.operations.Ended++
 	op.pool.times = append(op.pool.times, float32((w.now - op.accepted).Seconds()))
 	for _, p := range w.file.Pools.Pools() {
 		if err := w.admit(p.Name); err != nil {

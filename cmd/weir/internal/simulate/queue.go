@@ -1,6 +1,10 @@
 package simulate
 
-import "time"
+import (
+	"cmp"
+	"container/heap"
+	"time"
+)
 
 // event is something that is going to happen. Those of one moment happen in the order
 // in which they were scheduled.
@@ -13,27 +17,32 @@ type event struct {
 // happening is what an event does to the world.
 type happening interface{ happen(w *world) error }
 
-// queue is events by time, a binary heap.
+// events are a heap by time.
+type events []event
+
+func (e events) Len() int { return len(e) }
+func (e events) Less(i, j int) bool {
+	return cmp.Or(cmp.Compare(e[i].at, e[j].at), cmp.Compare(e[i].seq, e[j].seq)) < 0
+}
+func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
+func (e *events) Push(x any)   { *e = append(*e, x.(event)) }
+func (e *events) Pop() any {
+	last := len(*e) - 1
+	x := (*e)[last]
+	(*e)[last] = event{}
+	*e = (*e)[:last]
+	return x
+}
+
+// queue is events by time.
 type queue struct {
-	events []event
+	events events
 	seq    uint64
 }
 
 func (q *queue) add(at time.Duration, do happening) {
 	q.seq++
-	q.events = append(q.events, event{at, q.seq, do})
-	for i := len(q.events) - 1; i > 0; {
-		above := (i - 1) / 2
-		if !q.events[i].before(q.events[above]) {
-			return
-		}
-		q.events[i], q.events[above] = q.events[above], q.events[i]
-		i = above
-	}
-}
-
-func (e event) before(other event) bool {
-	return e.at < other.at || e.at == other.at && e.seq < other.seq
+	heap.Push(&q.events, event{at, q.seq, do})
 }
 
 // next returns the time of the first event; false: there is none.
@@ -45,22 +54,4 @@ func (q *queue) next() (time.Duration, bool) {
 }
 
 // take removes the first event.
-func (q *queue) take() happening {
-	first, last := q.events[0], len(q.events)-1
-	q.events[0] = q.events[last]
-	q.events[last] = event{}
-	q.events = q.events[:last]
-	for i := 0; ; {
-		least := i
-		for below := 2*i + 1; below <= 2*i+2 && below < last; below++ {
-			if q.events[below].before(q.events[least]) {
-				least = below
-			}
-		}
-		if least == i {
-			return first.do
-		}
-		q.events[i], q.events[least] = q.events[least], q.events[i]
-		i = least
-	}
-}
+func (q *queue) take() happening { return heap.Pop(&q.events).(event).do }

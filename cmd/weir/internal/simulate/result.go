@@ -2,7 +2,6 @@ package simulate
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"time"
 
@@ -115,15 +114,12 @@ func (r *run) result(took time.Duration) *Result {
 	}
 	out := &Result{
 		Title: r.file.Title, Seed: r.file.Seed, Duration: d, Nodes: int64(len(r.online)), Total: m.total, Utilization: map[string]float64{},
-		Operations: Operations{
-			Submitted: int64(m.submitted), Refused: int64(r.refused), Ended: int64(m.completed), InProgress: int64(len(r.operations)), RefusedBecause: r.firstReason,
-		},
-		Jobs:     Jobs{Started: m.starts, Running: m.running, Pending: m.pending, Ended: maps.Clone(m.ends)},
-		JobWaits: waitsOf(m.jobWaits), OperationWaits: waitsOf(m.firstWaits), Preempted: maps.Clone(m.preempted),
+		Operations: m.operations, Jobs: m.jobs, JobWaits: waitsOf(m.jobWaits), OperationWaits: waitsOf(m.firstWaits), Preempted: m.preempted,
 		Memory:        m.memory.result(d),
 		FairnessError: m.unfair / max(m.measured, 1e-9), Events: int64(r.events), Took: took,
 		Days: m.days, series: r.series, leaves: map[scheduling.PoolName]bool{}, marks: marksOf(r.file),
 	}
+	out.Operations.InProgress = int64(len(r.operations))
 	for k := range resource.Kind(resource.Count) {
 		if m.total.Of(k) > 0 {
 			out.Utilization[k.String()] = m.utilization(k, d)

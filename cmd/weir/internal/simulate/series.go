@@ -2,8 +2,8 @@ package simulate
 
 import (
 	"encoding/csv"
+	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -43,7 +43,7 @@ func (s *series) begin(w *world) {
 
 func (s *series) sample(w *world) {
 	m := w.meter
-	now := sample{at: w.now, running: m.running, pending: m.pending, used: m.root.usage, pools: make([]poolSample, 0, len(s.pools))}
+	now := sample{at: w.now, running: m.jobs.Running, pending: m.jobs.Pending, used: m.root.usage, pools: make([]poolSample, 0, len(s.pools))}
 	for _, count := range m.preempted {
 		now.preempted += count
 	}
@@ -79,38 +79,29 @@ func (r *Result) each(do func(prefix string, r *Result) error) error {
 	return do("control-", r.Control)
 }
 
+// writeRows writes rows of numbers and texts to a file.
 func writeRows(name string, rows func(func(...any))) error {
 	file, err := os.Create(name)
 	if err != nil {
 		return fmt.Errorf("write series: %w", err)
 	}
-	defer file.Close()
-	if err := writeCSV(file, rows); err != nil {
-		return fmt.Errorf("write series %s: %w", name, err)
-	}
-	if err := file.Close(); err != nil {
-		return fmt.Errorf("write series: %w", err)
-	}
-	return nil
-}
-
-func writeCSV(to io.Writer, rows func(func(...any))) error {
-	w := csv.NewWriter(to)
+	w := csv.NewWriter(file)
 	rows(func(values ...any) {
 		row := make([]string, len(values))
 		for i, value := range values {
-			switch v := value.(type) {
-			case float64:
-				row[i] = strconv.FormatFloat(v, 'g', 9, 64)
-			default:
-				row[i] = fmt.Sprint(v)
+			row[i] = fmt.Sprint(value)
+			if number, ok := value.(float64); ok {
+				row[i] = strconv.FormatFloat(number, 'g', 9, 64)
 			}
 		}
 		// An error is kept, and told by Error.
 		_ = w.Write(row)
 	})
 	w.Flush()
-	return w.Error()
+	if err := errors.Join(w.Error(), file.Close()); err != nil {
+		return fmt.Errorf("write series: %w", err)
+	}
+	return nil
 }
 
 func (r *Result) clusterRows(row func(...any)) {

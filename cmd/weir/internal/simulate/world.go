@@ -62,9 +62,6 @@ type world struct {
 	stale bool
 	// events counts what happened, planned the commands that the scheduler proposed.
 	events, planned uint64
-	// refused counts operations that were not accepted, failure is the first reason.
-	refused     int
-	firstReason string
 }
 
 // newWorld returns the cluster of a file before its first moment.
