@@ -1,7 +1,6 @@
 package check
 
 import (
-	"fmt"
 	"slices"
 
 	"weir/chaos/history"
@@ -9,22 +8,19 @@ import (
 )
 
 // counted is S5.
-func counted(x *index) []string {
-	var out []string
+func counted(x *index, say report) {
 	for i := range x.Operations {
 		o := &x.Operations[i]
-		out = append(out, counters(o)...)
+		counters(o, say)
 		if o.State == lifecycle.Completed.String() {
-			out = append(out, x.done(o)...)
+			x.done(o, say)
 		}
 	}
-	return out
 }
 
 // counters compares the counters of an operation with each other and with the
 // records of its attempts.
-func counters(o *history.Operation) []string {
-	var out []string
+func counters(o *history.Operation, say report) {
 	for _, t := range o.Tasks {
 		states := make(map[string]int64)
 		for _, j := range o.Jobs {
@@ -32,9 +28,7 @@ func counters(o *history.Operation) []string {
 				states[j.State]++
 			}
 		}
-		say := func(format string, args ...any) {
-			out = append(out, fmt.Sprintf("operation %s task %s: ", o.ID, t.Name)+fmt.Sprintf(format, args...))
-		}
+		say := say.about("operation %s task %s: ", o.ID, t.Name)
 		if t.Total != t.Pending+t.Running+t.Completed {
 			say("%d jobs, but %d pending, %d running, %d completed", t.Total, t.Pending, t.Running, t.Completed)
 		}
@@ -50,16 +44,14 @@ func counters(o *history.Operation) []string {
 			say("%d attempts failed, and witnesses never do", t.Failed)
 		}
 	}
-	return out
 }
 
 // done checks that each cookie of a completed operation was completed by one attempt,
 // and that a witness saw the end of that attempt.
-func (x *index) done(o *history.Operation) []string {
-	var out []string
+func (x *index) done(o *history.Operation, say report) {
 	for _, t := range o.Tasks {
 		if t.Completed != t.Total {
-			out = append(out, fmt.Sprintf("operation %s is completed with %d of %d jobs of task %s", o.ID, t.Completed, t.Total, t.Name))
+			say("operation %s is completed with %d of %d jobs of task %s", o.ID, t.Completed, t.Total, t.Name)
 		}
 		for number := range int(t.Total) {
 			c := cookie{o.ID, t.Name, number}
@@ -70,24 +62,22 @@ func (x *index) done(o *history.Operation) []string {
 				}
 				completed = append(completed, j.ID)
 				if !slices.ContainsFunc(x.lives[c], func(l life) bool { return l.job == j.ID && l.done }) {
-					out = append(out, fmt.Sprintf("cookie %s was counted as completed by %s, which no witness saw end", c, j.ID))
+					say("cookie %s was counted as completed by %s, which no witness saw end", c, j.ID)
 				}
 			}
 			if len(completed) != 1 {
-				out = append(out, fmt.Sprintf("cookie %s was completed by %d attempts %v", c, len(completed), completed))
+				say("cookie %s was completed by %d attempts %v", c, len(completed), completed)
 			}
 		}
 	}
-	return out
 }
 
 // alone is S6. Of a process that was killed only its last tick is known: it lived at
 // least as long.
-func alone(x *index) []string {
-	var out []string
+func alone(x *index, say report) {
 	for _, s := range x.Sights {
 		if s.What == history.Locked {
-			out = append(out, fmt.Sprintf("cookie %s: attempt %s (pid %d) found it locked by another", cookie{s.Operation, s.Task, s.Cookie}, s.Job, s.Pid))
+			say("cookie %s: attempt %s (pid %d) found it locked by another", cookie{s.Operation, s.Task, s.Cookie}, s.Job, s.Pid)
 		}
 	}
 	for _, c := range x.cookies {
@@ -100,10 +90,9 @@ func alone(x *index) []string {
 				}
 			}
 			if now := lives[i]; now.begin < longest.end {
-				out = append(out, fmt.Sprintf("cookie %s: attempt %s (pid %d) began %.3f s before attempt %s (pid %d) was last seen",
-					c, now.job, now.pid, float64(longest.end-now.begin)/1e9, longest.job, longest.pid))
+				say("cookie %s: attempt %s (pid %d) began %.3f s before attempt %s (pid %d) was last seen",
+					c, now.job, now.pid, float64(longest.end-now.begin)/1e9, longest.job, longest.pid)
 			}
 		}
 	}
-	return out
 }

@@ -27,10 +27,18 @@ func (v Violation) String() string { return v.Invariant + ": " + v.What }
 // Invariant is something that holds in every run.
 type Invariant struct {
 	Number, Says string
-	check        func(*index) []string
+	check        func(*index, report)
 	// AtEnd: it speaks of the state at the end, which a run that was broken off does not
 	// have.
 	AtEnd bool
+}
+
+// report takes a breach that a check has found.
+type report func(format string, args ...any)
+
+// about says what something that it names is in breach of.
+func (r report) about(what string, of ...any) report {
+	return func(format string, args ...any) { r(what+format, slices.Concat(of, args)...) }
 }
 
 // Invariants are all of them.
@@ -55,9 +63,9 @@ func All(run *history.Run) []Violation {
 		if invariant.AtEnd && !run.Complete() {
 			continue
 		}
-		for _, what := range invariant.check(x) {
-			out = append(out, Violation{invariant.Number, what})
-		}
+		invariant.check(x, func(format string, args ...any) {
+			out = append(out, Violation{invariant.Number, fmt.Sprintf(format, args...)})
+		})
 	}
 	return out
 }

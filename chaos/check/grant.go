@@ -11,58 +11,53 @@ import (
 
 // granted is S7: witnesses, the journals of agents, and what the cluster has agreed
 // upon say the same about who was to run what.
-func granted(x *index) []string {
-	var out []string
+func granted(x *index, say report) {
 	for _, c := range x.cookies {
-		out = append(out, x.begins(c)...)
+		x.begins(c, say)
 	}
 	for _, c := range slices.SortedFunc(maps.Keys(x.attempts), cookie.compare) {
-		out = append(out, x.tokensGrow(c)...)
+		x.tokensGrow(c, say)
 	}
 	for _, g := range x.Grants {
 		if token := x.tokens[g.Job]; token != g.Token {
-			out = append(out, fmt.Sprintf("job %s had token %v while it lived, and has %v at the end", g.Job, g.Token, token))
+			say("job %s had token %v while it lived, and has %v at the end", g.Job, g.Token, token)
 		}
 	}
 	for _, name := range x.nodes {
-		out = append(out, x.follows(name, x.entries[name])...)
+		x.follows(x.entries[name], say.about("node %s: ", name))
 	}
-	return out
 }
 
 // begins checks that each process of a cookie is of an attempt that was granted, to
 // the node that has it in its journal, that an attempt has one process, and that later
 // ones begin later.
-func (x *index) begins(c cookie) []string {
-	var out []string
+func (x *index) begins(c cookie, say report) {
 	attempts := x.attempts[c]
 	seen := make(map[string]int)
 	last := -1
 	for _, l := range x.lives[c] {
 		i := slices.IndexFunc(attempts, func(j history.Job) bool { return j.ID == l.job })
 		if i < 0 {
-			out = append(out, fmt.Sprintf("cookie %s: attempt %s (pid %d) began, and was never granted", c, l.job, l.pid))
+			say("cookie %s: attempt %s (pid %d) began, and was never granted", c, l.job, l.pid)
 			continue
 		}
 		if node := attempts[i].Node; len(x.nodes) > 0 && !x.journaled[place{node, l.job}] {
-			out = append(out, fmt.Sprintf("cookie %s: attempt %s (pid %d) began, and the journal of %s, which it was granted to, has no grant of it", c, l.job, l.pid, node))
+			say("cookie %s: attempt %s (pid %d) began, and the journal of %s, which it was granted to, has no grant of it", c, l.job, l.pid, node)
 		}
 		if pid, again := seen[l.job]; again {
-			out = append(out, fmt.Sprintf("cookie %s: attempt %s began twice (pids %d and %d)", c, l.job, pid, l.pid))
+			say("cookie %s: attempt %s began twice (pids %d and %d)", c, l.job, pid, l.pid)
 		}
 		seen[l.job] = l.pid
 		if i < last {
-			out = append(out, fmt.Sprintf("cookie %s: attempt %s began after %s, which is attempt %d", c,
-				l.job, attempts[last].ID, attempts[last].Attempt))
+			say("cookie %s: attempt %s began after %s, which is attempt %d", c,
+				l.job, attempts[last].ID, attempts[last].Attempt)
 		}
 		last = max(last, i)
 	}
-	return out
 }
 
 // tokensGrow checks that later attempts of a cookie have greater tokens.
-func (x *index) tokensGrow(c cookie) []string {
-	var out []string
+func (x *index) tokensGrow(c cookie, say report) {
 	var before history.Job
 	for _, j := range x.attempts[c] {
 		j.Token = x.tokens[j.ID]
@@ -70,22 +65,17 @@ func (x *index) tokensGrow(c cookie) []string {
 			continue
 		}
 		if !before.Token.IsZero() && !before.Token.Less(j.Token) {
-			out = append(out, fmt.Sprintf("cookie %s: attempt %d (%s) has token %v, and attempt %d (%s) after it %v",
-				c, before.Attempt, before.ID, before.Token, j.Attempt, j.ID, j.Token))
+			say("cookie %s: attempt %d (%s) has token %v, and attempt %d (%s) after it %v",
+				c, before.Attempt, before.ID, before.Token, j.Attempt, j.ID, j.Token)
 		}
 		before = j
 	}
-	return out
 }
 
 // follows goes through the journal of one node: tokens grow, no plan is followed that
 // is older than one seen before, and what is started was granted, as the cluster
 // knows, to this node, with this token, and once.
-func (x *index) follows(node string, entries []history.Entry) []string {
-	var out []string
-	say := func(format string, args ...any) {
-		out = append(out, fmt.Sprintf("node %s: ", node)+fmt.Sprintf(format, args...))
-	}
+func (x *index) follows(entries []history.Entry, say report) {
 	var highest scheduling.Token
 	has := make(map[string]bool)
 	for _, e := range entries {
@@ -118,7 +108,6 @@ func (x *index) follows(node string, entries []history.Entry) []string {
 			}
 		}
 	}
-	return out
 }
 
 // agreed says what is wrong with a grant that an agent followed, by what the cluster

@@ -8,14 +8,12 @@ import (
 )
 
 // legal is S4.
-func legal(x *index) []string {
-	var out []string
+func legal(x *index, say report) {
 	for i := range x.Operations {
 		if err := legalSteps(&x.Operations[i]); err != nil {
-			out = append(out, fmt.Sprintf("operation %s: %v", x.Operations[i].ID, err))
+			say("operation %s: %v", x.Operations[i].ID, err)
 		}
 	}
-	return out
 }
 
 // legalSteps follows an operation's events. One that repeats a state is a note on
@@ -43,33 +41,27 @@ func legalSteps(o *history.Operation) error {
 }
 
 // ended is L3.
-func ended(x *index) []string {
-	var out []string
+func ended(x *index, say report) {
 	for _, o := range x.Operations {
 		if state, err := lifecycle.ParseState(o.State); err != nil || !state.Terminal() {
-			out = append(out, fmt.Sprintf("operation %s (%s) is still %s", o.ID, o.Mutation, o.State))
+			say("operation %s (%s) is still %s", o.ID, o.Mutation, o.State)
 		}
 	}
 	for _, h := range x.Held {
-		out = append(out, fmt.Sprintf("%s still has %s", h.Who, h.What))
+		say("%s still has %s", h.Who, h.What)
 	}
-	return out
 }
 
 // nothingLeft is S20.
-func nothingLeft(x *index) []string {
-	var out []string
+func nothingLeft(x *index, say report) {
 	for _, l := range x.Leftovers {
-		out = append(out, fmt.Sprintf("left when %s: %s", l.When, l.What))
+		say("left when %s: %s", l.When, l.What)
 	}
-	return out
 }
 
 // calm is S24.
-func calm(x *index) []string {
-	var out []string
+func calm(x *index, say report) {
 	for _, l := range x.LogLines {
-		out = append(out, fmt.Sprintf("%s: %s", l.Member, l.Text))
+		say("%s: %s", l.Member, l.Text)
 	}
-	return out
 }

@@ -1,7 +1,6 @@
 package check
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -9,19 +8,16 @@ import (
 )
 
 // acknowledged is S1.
-func acknowledged(x *index) []string {
-	var out []string
+func acknowledged(x *index, say report) {
 	for _, c := range x.Calls {
 		if c.What == history.Submit && c.Outcome == history.OK && x.operations[c.Operation] == nil {
-			out = append(out, fmt.Sprintf("client %d was told that %s is operation %s, and there is no such operation", c.Client, c.Mutation, c.Operation))
+			say("client %d was told that %s is operation %s, and there is no such operation", c.Client, c.Mutation, c.Operation)
 		}
 	}
-	return out
 }
 
 // idempotent is S2.
-func idempotent(x *index) []string {
-	var out []string
+func idempotent(x *index, say report) {
 	made := make(map[string][]string)
 	for _, o := range x.Operations {
 		made[o.Mutation] = append(made[o.Mutation], o.ID)
@@ -42,17 +38,16 @@ func idempotent(x *index) []string {
 	}
 	for _, m := range order {
 		if len(told[m]) > 1 {
-			out = append(out, fmt.Sprintf("submission %s was answered with operations %s", m, strings.Join(told[m], " and ")))
+			say("submission %s was answered with operations %s", m, strings.Join(told[m], " and "))
 		}
 		if len(made[m]) > 1 {
-			out = append(out, fmt.Sprintf("submission %s became operations %s", m, strings.Join(made[m], " and ")))
+			say("submission %s became operations %s", m, strings.Join(made[m], " and "))
 		}
 		delete(made, m)
 	}
 	for _, o := range x.Operations {
 		if _, strange := made[o.Mutation]; strange {
-			out = append(out, fmt.Sprintf("operation %s says that it is submission %q, which nobody sent", o.ID, o.Mutation))
+			say("operation %s says that it is submission %q, which nobody sent", o.ID, o.Mutation)
 		}
 	}
-	return out
 }

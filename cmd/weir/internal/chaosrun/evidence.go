@@ -1,7 +1,6 @@
 package chaosrun
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -156,24 +155,14 @@ func (e *evidence) readLogs() error {
 }
 
 func (e *evidence) readLog(member, path string) error {
-	file, err := os.Open(path)
+	var errs []error
+	err := devcluster.EachLine(path, 0, func(line string) {
+		if slices.ContainsFunc(cries, func(cry string) bool { return strings.Contains(line, cry) }) {
+			errs = append(errs, e.Writers[history.LogFile].Write(history.LogLine{Member: member, Text: line}))
+		}
+	})
 	if err != nil {
-		return fmt.Errorf("read logs: %w", err)
+		errs = append(errs, fmt.Errorf("read log %s: %w", path, err))
 	}
-	defer file.Close()
-	scanner := bufio.NewScanner(file)
-	scanner.Buffer(nil, 1<<20)
-	for scanner.Scan() {
-		line := scanner.Text()
-		if !slices.ContainsFunc(cries, func(cry string) bool { return strings.Contains(line, cry) }) {
-			continue
-		}
-		if err := e.Writers[history.LogFile].Write(history.LogLine{Member: member, Text: line}); err != nil {
-			return err
-		}
-	}
-	if err := scanner.Err(); err != nil {
-		return fmt.Errorf("read log %s: %w", path, err)
-	}
-	return nil
+	return errors.Join(errs...)
 }

@@ -2,7 +2,6 @@ package devcluster
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -157,26 +156,22 @@ func (m *Member) Tail() string {
 }
 
 // lines calls visit for each line of the latest process.
-func (m *Member) lines(visit func(string)) error {
-	file, err := os.Open(m.Log)
+func (m *Member) lines(visit func(string)) error { return EachLine(m.Log, m.LogStart, visit) }
+
+// EachLine calls visit for each line of a log from an offset on.
+func EachLine(log string, from int64, visit func(string)) error {
+	file, err := os.Open(log)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	if _, err := file.Seek(m.LogStart, io.SeekStart); err != nil {
+	if _, err := file.Seek(from, io.SeekStart); err != nil {
 		return err
 	}
-	reader := bufio.NewReader(file)
-	for {
-		line, err := reader.ReadBytes('\n')
-		if len(line) > 0 && (err == nil || errors.Is(err, io.EOF)) {
-			visit(string(bytes.TrimRight(line, "\r\n")))
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
+	scanner := bufio.NewScanner(file)
+	scanner.Buffer(nil, 1<<20)
+	for scanner.Scan() {
+		visit(scanner.Text())
 	}
+	return scanner.Err()
 }

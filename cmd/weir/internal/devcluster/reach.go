@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
-	"google.golang.org/protobuf/types/known/structpb"
 
 	"weir/api/client"
 	"weir/cluster/identity"
@@ -151,17 +150,6 @@ func (r *Reach) LeaderNow(ctx context.Context) (string, error) {
 
 // Kill ends a replica with kill -9.
 func (r *Reach) Kill(replica string) error { return Kill(r.Dir, replica) }
-
-// Start starts an operation.
-func (r *Reach) Start(ctx context.Context, spec *structpb.Struct) (string, error) {
-	started, err := r.StartOperation(ctx, &apipb.StartRequest{Spec: spec})
-	return started.GetOperationId(), err
-}
-
-// Operation returns an operation.
-func (r *Reach) Operation(ctx context.Context, id string) (*apipb.Operation, error) {
-	return r.GetOperation(ctx, id)
-}
 
 // jobsPage is the largest page of jobs that replicas answer with.
 const jobsPage = 1000

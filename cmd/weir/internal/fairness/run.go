@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"weir/cmd/weir/internal/simulate"
 )
@@ -48,17 +49,12 @@ func RunAll(ctx context.Context, seeds []uint64, done func(n int)) ([]Outcome, e
 	defer cancel(nil)
 	out := make([]Outcome, len(seeds))
 	var mu sync.Mutex
-	next, finished := 0, 0
-	take := func() int {
-		mu.Lock()
-		defer mu.Unlock()
-		next++
-		return next - 1
-	}
+	var next atomic.Int64
+	finished := 0
 	var all sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		all.Go(func() {
-			for i := take(); i < len(seeds) && ctx.Err() == nil; i = take() {
+			for i := next.Add(1) - 1; int(i) < len(seeds) && ctx.Err() == nil; i = next.Add(1) - 1 {
 				o, err := Run(ctx, seeds[i])
 				if err != nil {
 					cancel(err)

@@ -75,7 +75,7 @@ func (w *world) finish(a *statepb.Allocation, finished *statepb.FinishedJob) err
 	w.teach(known, a, finished)
 	op, _ := w.state.Operation(scheduling.OperationID(a.GetOperationId()))
 	msg := &commandpb.FinishJobs{OperationId: op.GetId(), Epoch: op.GetAssignment().GetEpoch(), Time: w.timestamp(), Jobs: []*statepb.FinishedJob{finished}}
-	if _, err := w.apply(msg); err != nil {
+	if err := w.do(msg); err != nil {
 		return err
 	}
 	if known.lessons != nil {

@@ -20,12 +20,10 @@ func (f *File) losesLeaders() bool {
 // keep proposes what the next leader goes on from.
 func (r *run) keep() error {
 	r.keptAt = r.now
-	msg := r.tree.Checkpoint(r.term, r.Kept(scheduling.DefaultTree))
-	if msg == nil {
-		return nil
+	if msg := r.tree.Checkpoint(r.term, r.Kept(scheduling.DefaultTree)); msg != nil {
+		return r.do(msg)
 	}
-	_, err := r.apply(msg)
-	return err
+	return nil
 }
 
 func (f *Failure) happen(w *world) error {
@@ -78,7 +76,7 @@ func (s silence) happen(w *world) error {
 		if err := w.tree.Withdraw(id, record.GetResources().Amounts()); err != nil {
 			return err
 		}
-		if _, err := w.apply(&commandpb.SetNodeOffline{Term: w.term, Time: w.timestamp(), Node: id, Incarnation: record.GetIncarnation(), Reason: "lost"}); err != nil {
+		if err := w.do(&commandpb.SetNodeOffline{Term: w.term, Time: w.timestamp(), Node: id, Incarnation: record.GetIncarnation(), Reason: "lost"}); err != nil {
 			return err
 		}
 		w.meter.appears(w.now, resource.Amounts{}.Sub(record.GetResources().Amounts()))
@@ -89,7 +87,7 @@ func (s silence) happen(w *world) error {
 		if len(msg.JobIds) == 0 {
 			continue
 		}
-		if _, err := w.apply(msg); err != nil {
+		if err := w.do(msg); err != nil {
 			return err
 		}
 	}
@@ -124,7 +122,7 @@ func (c comeback) happen(w *world) error {
 		delete(w.dead, id)
 		record := w.NodeRecord(id)
 		back := &statepb.Node{Id: id, Incarnation: record.GetIncarnation() + 1, Resources: record.GetResources(), Tags: record.GetTags()}
-		if _, err := w.apply(&commandpb.RegisterNode{Term: w.term, Time: w.timestamp(), Node: back}); err != nil {
+		if err := w.do(&commandpb.RegisterNode{Term: w.term, Time: w.timestamp(), Node: back}); err != nil {
 			return err
 		}
 		w.meter.appears(w.now, back.GetResources().Amounts())

@@ -171,10 +171,9 @@ func (w *world) tell(op *operation) error {
 		return nil
 	}
 	l.told, op.perJob.Memory = reserve, reserve.Total()
-	_, err := w.apply(&commandpb.UpdateReserves{OperationId: op.ID, Epoch: record.GetAssignment().GetEpoch(), Time: w.timestamp(), Tasks: []*commandpb.TaskReserve{{
+	return w.do(&commandpb.UpdateReserves{OperationId: op.ID, Epoch: record.GetAssignment().GetEpoch(), Time: w.timestamp(), Tasks: []*commandpb.TaskReserve{{
 		Task: task, Samples: l.Absorbed, UserDigest: l.User.Encode(), ProxyDigest: l.Proxy.Encode(), Reserve: statepb.NewJobReserve(reserve),
 	}}})
-	return err
 }
 
 // telling is the time to tell what has been learned.

@@ -61,7 +61,6 @@ type account struct {
 	before                sums
 	dayUsed, dayWanted    float64
 	fair, promised, bonus float64
-	demandShare           float64
 	// owed and fulfilled are promised shares x seconds, and how much of them was used.
 	owed, fulfilled float64
 	volume          float64
@@ -70,7 +69,6 @@ type account struct {
 	granted, most float64
 	grants        []grant
 	integral      bool
-	flow          float64
 	// waits and times are seconds: of jobs until they start, of operations until they
 	// have ended.
 	waits, times []float32
@@ -310,9 +308,7 @@ func (m *meter) found(pools []engine.PoolView) {
 		a.promised = parts.Strong.Add(parts.Integral).MaxComponent()
 		a.bonus = parts.Integral.MaxComponent()
 		a.outcome.fair, a.outcome.demand = p.Shares.FairShare, p.Shares.DemandShare
-		a.demandShare = p.Shares.DemandShare.MaxComponent()
 		a.volume = p.Integral.RatioVolume
-		a.flow = p.Integral.SpecifiedFlowRatio
 		a.integral = p.Integral.Type != fairshare.NoIntegral
 	}
 }

@@ -122,7 +122,7 @@ func (w *world) start(s Submission) error {
 	}
 	w.operations[s.ID] = op
 	w.meter.operations.Submitted++
-	_, err := w.apply(&commandpb.StartOperation{OperationId: s.ID, User: "simulation", Spec: spec, Time: w.timestamp()})
+	err := w.do(&commandpb.StartOperation{OperationId: s.ID, User: "simulation", Spec: spec, Time: w.timestamp()})
 	var refused *refusedError
 	if errors.As(err, &refused) {
 		delete(w.operations, s.ID)
@@ -166,10 +166,8 @@ func (w *world) advance(id string) error {
 		case now.Finishing() && w.operations[id].running > 0:
 			return w.endAll(id, now)
 		}
-		for _, msg := range w.owed(op) {
-			if _, err := w.apply(msg); err != nil {
-				return err
-			}
+		if err := w.do(w.owed(op)...); err != nil {
+			return err
 		}
 		if now.Finishing() {
 			return w.ended(id)
@@ -220,11 +218,11 @@ func (w *world) admit(name scheduling.PoolName) error {
 	if err != nil {
 		return err
 	}
+	if err := w.do(propose...); err != nil {
+		return err
+	}
 	var admitted []string
 	for _, msg := range propose {
-		if _, err := w.apply(msg); err != nil {
-			return err
-		}
 		if m, ok := msg.(*commandpb.AdvanceOperation); ok {
 			admitted = append(admitted, m.GetOperationId())
 		}
@@ -268,7 +266,7 @@ func (c closing) happen(w *world) error {
 		w.pending[name] = slices.DeleteFunc(slices.Clone(w.pending[name]), func(id string) bool { return id == c.id })
 		msg = &commandpb.AbortOperation{OperationId: c.id, User: "simulation", Time: w.timestamp()}
 	}
-	if _, err := w.apply(msg); err != nil {
+	if err := w.do(msg); err != nil {
 		return err
 	}
 	return w.advance(c.id)
@@ -282,7 +280,7 @@ func (w *world) endAll(id string, now lifecycle.State) error {
 	for _, a := range w.state.AllocationsOfOperation(scheduling.OperationID(id)) {
 		msg.Jobs = append(msg.Jobs, &statepb.FinishedJob{JobId: a.GetJobId(), Node: a.GetNode(), State: lifecycle.JobAborted.String(), AbortReason: order.GetReason()})
 	}
-	if _, err := w.apply(msg); err != nil {
+	if err := w.do(msg); err != nil {
 		return err
 	}
 	if left := w.operations[id].running; left > 0 {

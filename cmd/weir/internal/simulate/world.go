@@ -81,7 +81,7 @@ func newWorld(f *File) (*world, error) {
 	for _, group := range f.Nodes {
 		for i := range group.Count {
 			node := &statepb.Node{Id: group.Name + strconv.FormatInt(i+1, 10), Incarnation: 1, Resources: statepb.NewResources(group.Resources), Tags: group.Tags}
-			if _, err := w.apply(&commandpb.RegisterNode{Term: w.term, Time: w.timestamp(), Node: node}); err != nil {
+			if err := w.do(&commandpb.RegisterNode{Term: w.term, Time: w.timestamp(), Node: node}); err != nil {
 				return nil, err
 			}
 			w.online = append(w.online, node.GetId())
@@ -104,10 +104,9 @@ func (w *world) timestamp() *timestamppb.Timestamp { return timestamppb.New(w.ti
 // beginTerm is the first command of a leader. Nothing is kept of what has ended.
 func (w *world) beginTerm() error {
 	w.term++
-	_, err := w.apply(&commandpb.BeginTerm{Term: w.term, Replica: replica, ClusterId: "simulation", Time: w.timestamp(), Limits: &statepb.Limits{
+	return w.do(&commandpb.BeginTerm{Term: w.term, Replica: replica, ClusterId: "simulation", Time: w.timestamp(), Limits: &statepb.Limits{
 		ArchivedOperations: 1, FinishedJobsPerOperation: 1, EventsPerOperation: 3, Operations: maxOperations, JobsPerOperation: maxJobs,
 	}})
-	return err
 }
 
 // maxOperations bounds those that have not ended.
@@ -127,8 +126,7 @@ func (w *world) plantPools() error {
 		}
 		edits = append(edits, edit)
 	}
-	_, err := w.apply(&commandpb.EditTree{Edits: edits, Time: w.timestamp()})
-	return err
+	return w.do(&commandpb.EditTree{Edits: edits, Time: w.timestamp()})
 }
 
 // structOf returns a document as a message.
@@ -152,8 +150,7 @@ func (w *world) fillVolumes() error {
 			m.Volumes = append(m.Volumes, statepb.NewPoolVolume(p.Name, p.ID, resource.VolumeOf(w.meter.total, d), 0, 0))
 		}
 	}
-	_, err := w.apply(m)
-	return err
+	return w.do(m)
 }
 
 // apply carries out a command: the state machine, then whoever follows it.
@@ -172,6 +169,16 @@ func (w *world) apply(msg proto.Message) (*commandpb.Result, error) {
 		w.observe(e)
 	}
 	return result, nil
+}
+
+// do carries out commands of which only the error matters.
+func (w *world) do(commands ...proto.Message) error {
+	for _, msg := range commands {
+		if _, err := w.apply(msg); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // refusedError tells that the state machine has refused a command.

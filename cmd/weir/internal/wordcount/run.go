@@ -6,16 +6,14 @@ import (
 	"os"
 	"time"
 
-	"google.golang.org/protobuf/types/known/structpb"
-
 	"weir/messages/apipb"
 )
 
 // Cluster is what a run needs of a cluster. Calls but Read are repeated until they
 // are answered.
 type Cluster interface {
-	Start(ctx context.Context, spec *structpb.Struct) (id string, err error)
-	Operation(ctx context.Context, id string) (*apipb.Operation, error)
+	StartOperation(ctx context.Context, r *apipb.StartRequest) (*apipb.StartResponse, error)
+	GetOperation(ctx context.Context, id string) (*apipb.Operation, error)
 	// Jobs returns all jobs of an operation that are known.
 	Jobs(ctx context.Context, id string) ([]*apipb.Job, error)
 	// Stdout returns all that a job wrote to it.
@@ -109,9 +107,11 @@ func (r *run) start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("count words: %w", err)
 	}
-	if r.id, err = r.cluster.Start(ctx, spec); err != nil {
+	started, err := r.cluster.StartOperation(ctx, &apipb.StartRequest{Spec: spec})
+	if err != nil {
 		return fmt.Errorf("start operation: %w", err)
 	}
+	r.id = started.GetOperationId()
 	r.watcher.Say("started operation " + r.id)
 	return nil
 }
@@ -120,7 +120,7 @@ func (r *run) start(ctx context.Context) error {
 func (r *run) follow(ctx context.Context) error {
 	last, since := int64(-1), time.Now()
 	for {
-		o, err := r.cluster.Operation(ctx, r.id)
+		o, err := r.cluster.GetOperation(ctx, r.id)
 		if err != nil {
 			return fmt.Errorf("watch operation: %w", err)
 		}

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
-	"google.golang.org/protobuf/types/known/structpb"
 
 	"weir/messages/apipb"
 )
@@ -30,9 +29,11 @@ type fakeCluster struct {
 	reads     int
 }
 
-func (f *fakeCluster) Start(context.Context, *structpb.Struct) (string, error) { return "op", nil }
+func (f *fakeCluster) StartOperation(context.Context, *apipb.StartRequest) (*apipb.StartResponse, error) {
+	return &apipb.StartResponse{OperationId: "op"}, nil
+}
 
-func (f *fakeCluster) Operation(context.Context, string) (*apipb.Operation, error) {
+func (f *fakeCluster) GetOperation(context.Context, string) (*apipb.Operation, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.completed = min(f.completed+1, len(f.outputs))
@@ -141,20 +142,20 @@ type fastCluster struct {
 	gate string
 }
 
-func (f *fastCluster) Start(_ context.Context, spec *structpb.Struct) (string, error) {
-	fields := spec.AsMap()["tasks"].(map[string]any)[task].(map[string]any)
+func (f *fastCluster) StartOperation(_ context.Context, r *apipb.StartRequest) (*apipb.StartResponse, error) {
+	fields := r.GetSpec().AsMap()["tasks"].(map[string]any)[task].(map[string]any)
 	f.gate, _ = fields["environment"].(map[string]any)["GATE"].(string)
-	return "op", nil
+	return &apipb.StartResponse{OperationId: "op"}, nil
 }
 
-func (f *fastCluster) Operation(ctx context.Context, id string) (*apipb.Operation, error) {
+func (f *fastCluster) GetOperation(ctx context.Context, id string) (*apipb.Operation, error) {
 	f.mu.Lock()
 	f.completed = len(f.outputs) - 1
 	if _, err := os.Stat(f.gate); f.gate != "" && err != nil {
 		f.completed--
 	}
 	f.mu.Unlock()
-	return f.fakeCluster.Operation(ctx, id)
+	return f.fakeCluster.GetOperation(ctx, id)
 }
 
 // TestLeaderIsKilledHoweverFastJobsAre: who looks may come late.
@@ -176,7 +177,7 @@ func TestLeaderIsKilledHoweverFastJobsAre(t *testing.T) {
 // stuckCluster never gets anywhere.
 type stuckCluster struct{ fakeCluster }
 
-func (*stuckCluster) Operation(context.Context, string) (*apipb.Operation, error) {
+func (*stuckCluster) GetOperation(context.Context, string) (*apipb.Operation, error) {
 	return &apipb.Operation{State: running, Progress: &apipb.TaskProgress{Completed: 1}}, nil
 }
 
