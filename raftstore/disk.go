@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 )
@@ -84,7 +85,7 @@ var (
 
 // openDisk opens the folder of cfg's replica, or makes it, and refuses one that
 // belongs to another replica or has lost a part.
-func openDisk(cfg Config, log *raftLogger) (*disk, error) {
+func openDisk(cfg Config, log hclog.Logger) (*disk, error) {
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDisk, err)
 	}
@@ -127,7 +128,7 @@ func (d *disk) readTerm() error {
 	return nil
 }
 
-func (d *disk) check(log *raftLogger) error {
+func (d *disk) check(log hclog.Logger) error {
 	// One snapshot is kept: going back to an older one could lose entries that
 	// this replica has acknowledged.
 	var err error

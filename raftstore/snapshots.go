@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 )
 
@@ -34,7 +35,7 @@ type snapshots struct {
 // snapshot left is removed, and so is what the newest one has replaced. Raft passes
 // over a snapshot that it cannot read, as if it had never been; here that is an
 // error.
-func openSnapshots(dir string, log *raftLogger) (*snapshots, error) {
+func openSnapshots(dir string, log hclog.Logger) (*snapshots, error) {
 	store, err := raft.NewFileSnapshotStoreWithLogger(dir, 1, log)
 	if err != nil {
 		return nil, fmt.Errorf("%w: snapshots in %s: %w", ErrDisk, dir, err)

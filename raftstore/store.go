@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 )
 
@@ -64,7 +65,7 @@ func Open(cfg Config) (*Store, error) {
 }
 
 // start runs raft on an open disk and transport.
-func start(cfg Config, d *disk, t *transport, logger *raftLogger) (*Store, error) {
+func start(cfg Config, d *disk, t *transport, logger hclog.Logger) (*Store, error) {
 	cache, err := raft.NewLogCache(logCacheEntries, d)
 	if err != nil {
 		return nil, fmt.Errorf("log cache: %w", err)
@@ -116,7 +117,7 @@ func (s *Store) beginEvents() error {
 	return s.cfg.Events.Begin(max(last, s.disk.snapshots.newest))
 }
 
-func raftConfig(cfg Config, logger *raftLogger) *raft.Config {
+func raftConfig(cfg Config, logger hclog.Logger) *raft.Config {
 	c := raft.DefaultConfig()
 	c.LocalID = raft.ServerID(cfg.ReplicaID)
 	c.HeartbeatTimeout = cfg.Timeouts.Heartbeat

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 )
 
@@ -45,7 +46,7 @@ type ack struct {
 // them in one request.
 const nearEntries = 64
 
-func newTransport(cfg Config, d *disk, log *raftLogger) *transport {
+func newTransport(cfg Config, d *disk, log hclog.Logger) *transport {
 	stream := &streamLayer{Transport: cfg.Transport, address: replicaAddr(cfg.Address), open: make(map[*trackedConn]struct{})}
 	stream.ctx, stream.cancel = context.WithCancel(context.Background())
 	book := &addressBook{locate: cfg.Locate, configured: map[raft.ServerID]raft.ServerAddress{raft.ServerID(cfg.ReplicaID): raft.ServerAddress(cfg.Address)}}

@@ -13,6 +13,7 @@ import (
 	"fmt"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"weir/messages/commandpb"
 	"weir/scheduling/statistics"
@@ -22,88 +23,68 @@ import (
 // at the end, never reorder or reuse one.
 type Kind uint32
 
-// The kinds of commands.
+// The kinds that others tell apart without a look at what is in them.
 const (
-	BeginTerm         Kind = 1
-	StartOperation    Kind = 2
-	AdvanceOperation  Kind = 3
-	SetPendingReason  Kind = 4
-	AssignController  Kind = 5
-	PrepareOperation  Kind = 6
-	DefineTasks       Kind = 7
-	StartAllocations  Kind = 8
-	FinishJobs        Kind = 9
-	AbortAllocations  Kind = 10
-	SuspendOperation  Kind = 11
-	ResumeOperation   Kind = 12
-	AbortOperation    Kind = 13
-	CompleteOperation Kind = 14
-	// 15 to 17 changed one pool each. They are retired: EditTree does what they did.
-	RegisterNode         Kind = 18
-	SetNodeOffline       Kind = 19
-	StopJobs             Kind = 20
-	DrainNode            Kind = 21
-	UndrainNode          Kind = 22
-	EditTree             Kind = 23
-	CreateTree           Kind = 24
-	RemoveTree           Kind = 25
-	SetDefaultTree       Kind = 26
-	UpdateOperation      Kind = 27
-	AdmitOperation       Kind = 28
-	CheckpointVolumes    Kind = 29
-	PreemptAllocations   Kind = 30
-	UpdateReserves       Kind = 31
-	SaveMemoryProfiles   Kind = 32
-	RemoveMemoryProfiles Kind = 33
-	PublishOutput        Kind = 34
-	RemoveNode           Kind = 35
-	HandOver             Kind = 36
+	StopJobs           Kind = 20
+	DrainNode          Kind = 21
+	PreemptAllocations Kind = 30
+	HandOver           Kind = 36
 )
 
-// kinds lists every command: its number, its name in logs, and its message. One
-// without a message is retired.
-var kinds = []struct {
-	kind Kind
-	name string
-	make func() proto.Message
+// kinds lists every command by its number: its name in logs, and its message. One
+// without a message is retired: EditTree does what those did that changed one pool each.
+var kinds = [...]struct {
+	name    string
+	message proto.Message
 }{
-	{BeginTerm, "begin_term", func() proto.Message { return new(commandpb.BeginTerm) }},
-	{StartOperation, "start_operation", func() proto.Message { return new(commandpb.StartOperation) }},
-	{AdvanceOperation, "advance_operation", func() proto.Message { return new(commandpb.AdvanceOperation) }},
-	{SetPendingReason, "set_pending_reason", func() proto.Message { return new(commandpb.SetPendingReason) }},
-	{AssignController, "assign_controller", func() proto.Message { return new(commandpb.AssignController) }},
-	{PrepareOperation, "prepare_operation", func() proto.Message { return new(commandpb.PrepareOperation) }},
-	{DefineTasks, "define_tasks", func() proto.Message { return new(commandpb.DefineTasks) }},
-	{StartAllocations, "start_allocations", func() proto.Message { return new(commandpb.StartAllocations) }},
-	{FinishJobs, "finish_jobs", func() proto.Message { return new(commandpb.FinishJobs) }},
-	{AbortAllocations, "abort_allocations", func() proto.Message { return new(commandpb.AbortAllocations) }},
-	{SuspendOperation, "suspend_operation", func() proto.Message { return new(commandpb.SuspendOperation) }},
-	{ResumeOperation, "resume_operation", func() proto.Message { return new(commandpb.ResumeOperation) }},
-	{AbortOperation, "abort_operation", func() proto.Message { return new(commandpb.AbortOperation) }},
-	{CompleteOperation, "complete_operation", func() proto.Message { return new(commandpb.CompleteOperation) }},
-	{15, "create_pool", nil},
-	{16, "set_pool", nil},
-	{17, "remove_pool", nil},
-	{RegisterNode, "register_node", func() proto.Message { return new(commandpb.RegisterNode) }},
-	{SetNodeOffline, "set_node_offline", func() proto.Message { return new(commandpb.SetNodeOffline) }},
-	{StopJobs, "stop_jobs", func() proto.Message { return new(commandpb.StopJobs) }},
-	{DrainNode, "drain_node", func() proto.Message { return new(commandpb.DrainNode) }},
-	{UndrainNode, "undrain_node", func() proto.Message { return new(commandpb.UndrainNode) }},
-	{EditTree, "edit_tree", func() proto.Message { return new(commandpb.EditTree) }},
-	{CreateTree, "create_tree", func() proto.Message { return new(commandpb.CreateTree) }},
-	{RemoveTree, "remove_tree", func() proto.Message { return new(commandpb.RemoveTree) }},
-	{SetDefaultTree, "set_default_tree", func() proto.Message { return new(commandpb.SetDefaultTree) }},
-	{UpdateOperation, "update_operation", func() proto.Message { return new(commandpb.UpdateOperation) }},
-	{AdmitOperation, "admit_operation", func() proto.Message { return new(commandpb.AdmitOperation) }},
-	{CheckpointVolumes, "checkpoint_volumes", func() proto.Message { return new(commandpb.CheckpointVolumes) }},
-	{PreemptAllocations, "preempt_allocations", func() proto.Message { return new(commandpb.PreemptAllocations) }},
-	{UpdateReserves, "update_reserves", func() proto.Message { return new(commandpb.UpdateReserves) }},
-	{SaveMemoryProfiles, "save_memory_profiles", func() proto.Message { return new(commandpb.SaveMemoryProfiles) }},
-	{RemoveMemoryProfiles, "remove_memory_profiles", func() proto.Message { return new(commandpb.RemoveMemoryProfiles) }},
-	{PublishOutput, "publish_output", func() proto.Message { return new(commandpb.PublishOutput) }},
-	{RemoveNode, "remove_node", func() proto.Message { return new(commandpb.RemoveNode) }},
-	{HandOver, "hand_over", func() proto.Message { return new(commandpb.HandOver) }},
+	1:  {"begin_term", (*commandpb.BeginTerm)(nil)},
+	2:  {"start_operation", (*commandpb.StartOperation)(nil)},
+	3:  {"advance_operation", (*commandpb.AdvanceOperation)(nil)},
+	4:  {"set_pending_reason", (*commandpb.SetPendingReason)(nil)},
+	5:  {"assign_controller", (*commandpb.AssignController)(nil)},
+	6:  {"prepare_operation", (*commandpb.PrepareOperation)(nil)},
+	7:  {"define_tasks", (*commandpb.DefineTasks)(nil)},
+	8:  {"start_allocations", (*commandpb.StartAllocations)(nil)},
+	9:  {"finish_jobs", (*commandpb.FinishJobs)(nil)},
+	10: {"abort_allocations", (*commandpb.AbortAllocations)(nil)},
+	11: {"suspend_operation", (*commandpb.SuspendOperation)(nil)},
+	12: {"resume_operation", (*commandpb.ResumeOperation)(nil)},
+	13: {"abort_operation", (*commandpb.AbortOperation)(nil)},
+	14: {"complete_operation", (*commandpb.CompleteOperation)(nil)},
+	15: {"create_pool", nil},
+	16: {"set_pool", nil},
+	17: {"remove_pool", nil},
+	18: {"register_node", (*commandpb.RegisterNode)(nil)},
+	19: {"set_node_offline", (*commandpb.SetNodeOffline)(nil)},
+	20: {"stop_jobs", (*commandpb.StopJobs)(nil)},
+	21: {"drain_node", (*commandpb.DrainNode)(nil)},
+	22: {"undrain_node", (*commandpb.UndrainNode)(nil)},
+	23: {"edit_tree", (*commandpb.EditTree)(nil)},
+	24: {"create_tree", (*commandpb.CreateTree)(nil)},
+	25: {"remove_tree", (*commandpb.RemoveTree)(nil)},
+	26: {"set_default_tree", (*commandpb.SetDefaultTree)(nil)},
+	27: {"update_operation", (*commandpb.UpdateOperation)(nil)},
+	28: {"admit_operation", (*commandpb.AdmitOperation)(nil)},
+	29: {"checkpoint_volumes", (*commandpb.CheckpointVolumes)(nil)},
+	30: {"preempt_allocations", (*commandpb.PreemptAllocations)(nil)},
+	31: {"update_reserves", (*commandpb.UpdateReserves)(nil)},
+	32: {"save_memory_profiles", (*commandpb.SaveMemoryProfiles)(nil)},
+	33: {"remove_memory_profiles", (*commandpb.RemoveMemoryProfiles)(nil)},
+	34: {"publish_output", (*commandpb.PublishOutput)(nil)},
+	35: {"remove_node", (*commandpb.RemoveNode)(nil)},
+	36: {"hand_over", (*commandpb.HandOver)(nil)},
 }
+
+// byMessage finds a kind by the full name of its message.
+var byMessage = func() map[protoreflect.FullName]Kind {
+	names := make(map[protoreflect.FullName]Kind, len(kinds))
+	for number, k := range kinds {
+		if k.message != nil {
+			names[k.message.ProtoReflect().Descriptor().FullName()] = Kind(number)
+		}
+	}
+	return names
+}()
 
 // ErrUnknownKind is returned for a command whose number this version does not
 // know: it was written by a newer one.
@@ -115,8 +96,8 @@ var ErrRetiredKind = errors.New("retired kind of command")
 
 // String returns the kind's name in logs.
 func (k Kind) String() string {
-	if i := int(k) - 1; i >= 0 && i < len(kinds) {
-		return kinds[i].name
+	if k > 0 && int(k) < len(kinds) {
+		return kinds[k].name
 	}
 	return fmt.Sprintf("kind %d", uint32(k))
 }
@@ -146,21 +127,20 @@ func KindOf(msg proto.Message) (Kind, error) {
 
 // Decode returns the message of cmd.
 func Decode(cmd *commandpb.Command) (proto.Message, error) {
-	i := int(cmd.GetKind()) - 1
-	if i < 0 || i >= len(kinds) {
+	kind := Kind(cmd.GetKind())
+	if kind == 0 || int(kind) >= len(kinds) {
 		return nil, fmt.Errorf("decode command %d: %w", cmd.GetKind(), ErrUnknownKind)
 	}
-	if kinds[i].make == nil {
-		return nil, fmt.Errorf("decode %s: %w %d: start with an empty folder, or with the version that wrote it", kinds[i].name, ErrRetiredKind, cmd.GetKind())
+	if kinds[kind].message == nil {
+		return nil, fmt.Errorf("decode %s: %w %d: start with an empty folder, or with the version that wrote it", kind, ErrRetiredKind, cmd.GetKind())
 	}
-	msg := kinds[i].make()
-	if err := proto.Unmarshal(cmd.GetPayload(), msg); err != nil {
-		return nil, fmt.Errorf("decode %s: %w", kinds[i].name, err)
+	msg := kinds[kind].message.ProtoReflect().New().Interface()
+	err := proto.Unmarshal(cmd.GetPayload(), msg)
+	if m, ok := msg.(*commandpb.FinishJobs); ok && err == nil {
+		err = checkStatistics(m)
 	}
-	if m, ok := msg.(*commandpb.FinishJobs); ok {
-		if err := checkStatistics(m); err != nil {
-			return nil, fmt.Errorf("decode %s: %w", kinds[i].name, err)
-		}
+	if err != nil {
+		return nil, fmt.Errorf("decode %s: %w", kind, err)
 	}
 	return msg, nil
 }
