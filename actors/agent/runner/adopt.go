@@ -128,17 +128,12 @@ func (r *Runner) findProxy(folder string) (identity proxyproto.Identity, trace b
 			return identity, true, nil
 		}
 	}
-	// It may have been started and not have come so far.
-	all, err := proctree.All()
-	if err != nil {
+	// It may have been started and not have come so far: then it is alone.
+	marked, err := proctree.Tree(noProxy.Pid, folder)
+	if err != nil || len(marked) == 0 {
 		return noProxy, false, err
 	}
-	for _, process := range all {
-		if arguments := proctree.Arguments(process); len(arguments) > 1 && arguments[1] == folder {
-			return process.Identity, true, nil
-		}
-	}
-	return noProxy, false, nil
+	return marked[0].Identity, true, nil
 }
 
 // Discard ends a job at once, whatever it does, and drops it. Its output is kept.

@@ -18,7 +18,7 @@ type Config struct {
 	Root string
 	// ProxyPath is the weir-jobproxy program.
 	ProxyPath string
-	// NodeName names the node's control groups.
+	// NodeName names the node's control groups. It is another for each Root.
 	NodeName string
 	// Cgroups is what DetectCgroups found.
 	Cgroups Cgroups

@@ -23,8 +23,7 @@ import (
 var (
 	// ErrClosed is returned once the Runner has been closed.
 	ErrClosed = errors.New("runner is closed")
-	// ErrInUse is returned by Open when another process uses the same root, or
-	// the same node name on this machine.
+	// ErrInUse is returned by Open when another process uses the same root.
 	ErrInUse = errors.New("in use by another agent")
 	// ErrJobExists is returned by Start for an id that was used before.
 	ErrJobExists = errors.New("job exists")
@@ -40,9 +39,8 @@ var (
 type Runner struct {
 	config Config
 	paths  layout
-	locks  []func() error
-	// alone: the node's groups are this runner's.
-	alone       bool
+	// lock is held while the runner is open; nil: root and groups are another's.
+	lock        *os.File
 	confinement confinement
 
 	mu       sync.Mutex
@@ -76,7 +74,10 @@ func (r *Runner) open() error {
 			return err
 		}
 	}
-	if err := r.lock(); err != nil {
+	if err := r.takeLock(); err != nil {
+		return err
+	}
+	if err := cgroup.Prepare(r.config.Cgroups.Node); err != nil {
 		return err
 	}
 	r.removeOrphans()
@@ -91,40 +92,28 @@ func (r *Runner) open() error {
 	return r.drop(r.retained.excess(r.config.Retain))
 }
 
-// lock keeps other agents away from the root and from the node's groups.
-func (r *Runner) lock() error {
+// takeLock keeps other agents away from the root, and from the node's groups, whose name is
+// the root's alone.
+func (r *Runner) takeLock() error {
 	file, err := os.OpenFile(r.paths.lock(), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
 	}
-	r.locks = append(r.locks, file.Close)
 	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			return fmt.Errorf("%s: %w", r.config.Root, ErrInUse)
+			err = ErrInUse
 		}
-		return fmt.Errorf("lock %s: %w", r.config.Root, err)
+		return errors.Join(fmt.Errorf("lock %s: %w", r.config.Root, err), file.Close())
 	}
-	if err := cgroup.Prepare(r.config.Cgroups.Node); err != nil {
-		return err
-	}
-	unlock, err := cgroup.Lock(r.config.Cgroups.Node)
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		return fmt.Errorf("node name %q: %w on this machine", r.config.NodeName, ErrInUse)
-	}
-	if err != nil {
-		return err
-	}
-	r.locks, r.alone = append(r.locks, unlock), true
+	r.lock = file
 	return nil
 }
 
 func (r *Runner) unlock() error {
-	var errs []error
-	for _, unlock := range slices.Backward(r.locks) {
-		errs = append(errs, unlock())
+	if r.lock == nil {
+		return nil
 	}
-	r.locks = nil
-	return errors.Join(errs...)
+	return r.lock.Close()
 }
 
 // Start starts a job. It returns as soon as the job's proxy has been started;
@@ -272,7 +261,7 @@ func (r *Runner) Leave() error {
 
 // removeEmpty removes the node's groups when there is no job left that could need them.
 func (r *Runner) removeEmpty() error {
-	if !r.alone || len(r.Jobs()) > 0 {
+	if r.lock == nil || len(r.Jobs()) > 0 {
 		return nil
 	}
 	// Something of a job that is not known any more: the next life ends it.

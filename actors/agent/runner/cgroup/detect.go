@@ -61,12 +61,7 @@ func Detect(root, node string) (proxyproto.Placement, error) {
 	if err != nil {
 		return proxyproto.Placement{}, fmt.Errorf("detect cgroups: %w", err)
 	}
-	var missing []string
-	for _, controller := range controllers {
-		if !slices.Contains(available, controller) {
-			missing = append(missing, controller)
-		}
-	}
+	missing := missingIn(available)
 	switch {
 	case len(missing) == 0:
 		err = makeRoom(found.unified.own, name)
@@ -112,16 +107,16 @@ func enableControllers(folder string) error {
 	if err != nil {
 		return err
 	}
-	var wanted []string
-	for _, controller := range controllers {
-		if !slices.Contains(enabled, controller) {
-			wanted = append(wanted, "+"+controller)
-		}
-	}
-	if len(wanted) == 0 {
+	missing := missingIn(enabled)
+	if len(missing) == 0 {
 		return nil
 	}
-	return writeFile(folder, "cgroup.subtree_control", strings.Join(wanted, " "))
+	return writeFile(folder, "cgroup.subtree_control", "+"+strings.Join(missing, " +"))
+}
+
+// missingIn returns the controllers that are not in a list.
+func missingIn(list []string) []string {
+	return slices.DeleteFunc(slices.Clone(controllers), func(name string) bool { return slices.Contains(list, name) })
 }
 
 // Prepare makes the node's group, which Detect has made once already, if it is
@@ -139,22 +134,6 @@ func Prepare(place proxyproto.Placement) error {
 		return fmt.Errorf("prepare cgroup of the node: %w", err)
 	}
 	return nil
-}
-
-// Lock makes sure that no other process of this machine uses the node's group,
-// until unlock is called. It fails with EWOULDBLOCK when one does.
-func Lock(place proxyproto.Placement) (unlock func() error, err error) {
-	if place.None() {
-		return func() error { return nil }, nil
-	}
-	folder, err := os.Open(place.Unified)
-	if err != nil {
-		return nil, fmt.Errorf("lock cgroup of the node: %w", err)
-	}
-	if err := unix.Flock(int(folder.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return nil, errors.Join(fmt.Errorf("lock cgroup of the node %s: %w", place.Unified, err), folder.Close())
-	}
-	return folder.Close, nil
 }
 
 // readLayout reads which hierarchies are mounted where, and the groups of this
@@ -221,76 +200,102 @@ func (l *layout) add(root, line string, paths map[string]string) {
 	}
 }
 
+// level is a group in which this process is, by itself or in one below, in a hierarchy that
+// has a controller.
+type level struct {
+	folder string
+	v1     bool
+}
+
+// readLevels lists those of a controller, in each hierarchy from the process' own group up to the
+// mount.
+func readLevels(root, controller string) ([]level, error) {
+	found, err := readLayout(root)
+	if err != nil {
+		return nil, err
+	}
+	var levels []level
+	add := func(m mount, v1 bool) {
+		for folder := m.own; ; folder = filepath.Dir(folder) {
+			levels = append(levels, level{folder, v1})
+			if len(folder) <= len(m.folder) {
+				return
+			}
+		}
+	}
+	if m, exists := found.v1[controller]; exists {
+		add(m, true)
+	}
+	if found.unified != nil {
+		add(*found.unified, false)
+	}
+	return levels, nil
+}
+
+func (l level) memoryFiles() *memoryFiles {
+	if l.v1 {
+		return &memoryV1
+	}
+	return &memoryV2
+}
+
+// memoryLimit is the limit of a group in bytes; 0: it has none.
+func (l level) memoryLimit() int64 {
+	limit, err := readInt(l.folder, l.memoryFiles().limit)
+	// v1 says "no limit" with the largest multiple of a page.
+	if err != nil || limit < 0 || limit >= 1<<62 {
+		return 0
+	}
+	return limit
+}
+
+// cpuLimit is the limit of a group in cores; 0: it has none.
+func (l level) cpuLimit() float64 {
+	files := []string{"cpu.max"}
+	if l.v1 {
+		files = []string{"cpu.cfs_quota_us", "cpu.cfs_period_us"}
+	}
+	var words []string
+	for _, file := range files {
+		// The topmost group has none.
+		read, _ := readWords(filepath.Join(l.folder, file))
+		words = append(words, read...)
+	}
+	var quota, period float64
+	if n, _ := fmt.Sscan(strings.Join(words, " "), &quota, &period); n < 2 || quota <= 0 || period <= 0 {
+		return 0
+	}
+	return quota / period
+}
+
 // MemoryLimit is the memory that the group of this process may use, in bytes; 0
 // where there is no limit. Groups above count too.
 func MemoryLimit(root string) (int64, error) {
-	found, err := readLayout(root)
+	limit, err := lowest(root, "memory", level.memoryLimit)
 	if err != nil {
-		return 0, fmt.Errorf("read memory limit: %w", err)
+		err = fmt.Errorf("read memory limit: %w", err)
 	}
-	var lowest int64
-	see := func(limit int64, err error) {
-		// v1 says "no limit" with the largest multiple of a page.
-		if err == nil && limit < 1<<62 && (lowest == 0 || limit < lowest) {
-			lowest = limit
-		}
-	}
-	if m, exists := found.v1["memory"]; exists {
-		for _, folder := range m.upwards() {
-			see(readInt(folder, "memory.limit_in_bytes"))
-		}
-	}
-	if found.unified != nil {
-		for _, folder := range found.unified.upwards() {
-			see(readInt(folder, "memory.max"))
-		}
-	}
-	return lowest, nil
+	return limit, err
 }
 
 // CPULimit is the cores that the group of this process may use; 0 where there
 // is no limit. Groups above count too.
 func CPULimit(root string) (float64, error) {
-	found, err := readLayout(root)
+	limit, err := lowest(root, "cpu", level.cpuLimit)
 	if err != nil {
-		return 0, fmt.Errorf("read cpu limit: %w", err)
+		err = fmt.Errorf("read cpu limit: %w", err)
 	}
-	var lowest float64
-	see := func(quota, period int64) {
-		if quota > 0 && period > 0 {
-			if cores := float64(quota) / float64(period); lowest == 0 || cores < lowest {
-				lowest = cores
-			}
-		}
-	}
-	if m, exists := found.v1["cpu"]; exists {
-		for _, folder := range m.upwards() {
-			quota, errQuota := readInt(folder, "cpu.cfs_quota_us")
-			period, errPeriod := readInt(folder, "cpu.cfs_period_us")
-			if errQuota == nil && errPeriod == nil {
-				see(quota, period)
-			}
-		}
-	}
-	if found.unified != nil {
-		for _, folder := range found.unified.upwards() {
-			var quota, period int64
-			if words, err := readWords(filepath.Join(folder, "cpu.max")); err == nil && len(words) == 2 && words[0] != "max" {
-				if _, err := fmt.Sscan(words[0]+" "+words[1], &quota, &period); err == nil {
-					see(quota, period)
-				}
-			}
-		}
-	}
-	return lowest, nil
+	return limit, err
 }
 
-// upwards lists the directories from the process' own group to the mount.
-func (m mount) upwards() []string {
-	list := []string{m.own}
-	for folder := m.own; folder != m.folder && len(folder) > len(m.folder); {
-		folder = filepath.Dir(folder)
-		list = append(list, folder)
+// lowest is the least limit of all levels; 0: none has one.
+func lowest[T int64 | float64](root, controller string, limitOf func(level) T) (T, error) {
+	levels, err := readLevels(root, controller)
+	var lowest T
+	for _, level := range levels {
+		if limit := limitOf(level); limit > 0 && (lowest == 0 || limit < lowest) {
+			lowest = limit
+		}
 	}
-	return list
+	return lowest, err
 }

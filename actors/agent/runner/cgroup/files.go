@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"weir/actors/agent/runner/proxyproto"
 )
 
@@ -19,10 +17,8 @@ import (
 // share a hierarchy.
 func folders(place proxyproto.Placement) []string {
 	var list []string
-	seen := make(map[string]bool)
 	for _, folder := range []string{place.Unified, place.Memory, place.CPU, place.Pids} {
-		if folder != "" && !seen[folder] {
-			seen[folder] = true
+		if folder != "" && !slices.Contains(list, folder) {
 			list = append(list, folder)
 		}
 	}
@@ -48,85 +44,28 @@ func removeFolders(place proxyproto.Placement) error {
 }
 
 func removeFolder(folder string) error {
-	_, err := again(func() (int, error) { return 0, unix.Rmdir(folder) })
-	if err != nil && !errors.Is(err, unix.ENOENT) {
-		return &fs.PathError{Op: "rmdir", Path: folder, Err: err}
+	if err := os.Remove(folder); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
 	return nil
 }
-
-// open opens a control file without what an *os.File does to wait for it: control files
-// never block, and there are some thirty to open a job.
-func open(path string, flags int) (int, error) {
-	for {
-		fd, err := unix.Open(path, flags|unix.O_CLOEXEC, 0)
-		if err == nil {
-			return fd, nil
-		}
-		if !errors.Is(err, unix.EINTR) {
-			return -1, &fs.PathError{Op: "open", Path: path, Err: err}
-		}
-	}
-}
-
-// shut closes what was only read.
-func shut(fd int) { _ = unix.Close(fd) }
 
 // writeFile sets a control file. It never makes one.
 func writeFile(folder, name, value string) error {
-	path := filepath.Join(folder, name)
-	fd, err := open(path, unix.O_WRONLY|unix.O_TRUNC)
+	file, err := os.OpenFile(filepath.Join(folder, name), os.O_WRONLY|os.O_TRUNC, 0)
 	if err != nil {
 		return err
 	}
-	_, err = again(func() (int, error) { return unix.Write(fd, []byte(value)) })
-	if closeErr := unix.Close(fd); err == nil {
-		err = closeErr
-	}
-	if err != nil {
-		return fmt.Errorf("%w (value %q)", &fs.PathError{Op: "write", Path: path, Err: err}, value)
+	_, err = file.WriteString(value)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return fmt.Errorf("%w (value %q)", err, value)
 	}
 	return nil
-}
-
-// again repeats a system call that a signal has cut off.
-func again(call func() (int, error)) (int, error) {
-	for {
-		n, err := call()
-		if !errors.Is(err, unix.EINTR) {
-			return n, err
-		}
-	}
-}
-
-// usualFile is more than most control files have, in bytes.
-const usualFile = 2 << 10
-
-// readFile reads a control file.
-func readFile(path string) ([]byte, error) {
-	fd, err := open(path, unix.O_RDONLY)
-	if err != nil {
-		return nil, err
-	}
-	defer shut(fd)
-	data := make([]byte, 0, usualFile)
-	for {
-		n, err := again(func() (int, error) { return unix.Read(fd, data[len(data):cap(data)]) })
-		if err != nil {
-			return nil, &fs.PathError{Op: "read", Path: path, Err: err}
-		}
-		if n == 0 {
-			return data, nil
-		}
-		if data = data[:len(data)+n]; len(data) == cap(data) {
-			data = slices.Grow(data, cap(data))
-		}
-	}
 }
 
 // readInt reads a control file with one number; "max" is the largest.
 func readInt(folder, name string) (int64, error) {
-	data, err := readFile(filepath.Join(folder, name))
+	data, err := os.ReadFile(filepath.Join(folder, name))
 	if err != nil {
 		return 0, err
 	}
@@ -142,7 +81,7 @@ func readInt(folder, name string) (int64, error) {
 }
 
 func readWords(path string) ([]string, error) {
-	data, err := readFile(path)
+	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}

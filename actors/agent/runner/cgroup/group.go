@@ -3,9 +3,11 @@ package cgroup
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -45,35 +47,24 @@ func Open(place proxyproto.Placement) *Group { return &Group{place: place} }
 
 // Job is the placement of a job in the node's placement.
 func Job(node proxyproto.Placement, job string) proxyproto.Placement {
-	below := func(folder string) string {
-		if folder == "" {
-			return ""
+	for _, folder := range []*string{&node.Unified, &node.Memory, &node.CPU, &node.Pids} {
+		if *folder != "" {
+			*folder = filepath.Join(*folder, job)
 		}
-		return filepath.Join(folder, job)
 	}
-	return proxyproto.Placement{
-		Unified: below(node.Unified),
-		Memory:  below(node.Memory),
-		CPU:     below(node.CPU),
-		Pids:    below(node.Pids),
-	}
+	return node
 }
 
 // Jobs lists the names of the groups in the node's placement.
 func Jobs(node proxyproto.Placement) ([]string, error) {
 	var names []string
-	seen := make(map[string]bool)
 	for _, folder := range folders(node) {
 		entries, err := os.ReadDir(folder)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("list cgroups: %w", err)
 		}
 		for _, entry := range entries {
-			if entry.IsDir() && !seen[entry.Name()] {
-				seen[entry.Name()] = true
+			if entry.IsDir() && !slices.Contains(names, entry.Name()) {
 				names = append(names, entry.Name())
 			}
 		}
@@ -98,82 +89,48 @@ func (g *Group) Create(limits Limits) error {
 			return errors.Join(fmt.Errorf("create cgroup: %w", err), removeFolders(g.place))
 		}
 	}
-	set := g.limitV2
-	if g.place.Hybrid() {
-		set = g.limitHybrid
-	}
-	if err := set(limits); err != nil {
-		return errors.Join(fmt.Errorf("limit cgroup: %w", err), removeFolders(g.place))
+	for _, s := range g.settings(limits) {
+		if !s.wanted {
+			continue
+		}
+		if err := writeFile(s.folder, s.name, s.value); err != nil && !(s.optional && errors.Is(err, fs.ErrNotExist)) {
+			return errors.Join(fmt.Errorf("limit cgroup: %w", err), removeFolders(g.place))
+		}
 	}
 	return nil
 }
 
-func (g *Group) limitV2(limits Limits) error {
-	folder := g.place.Unified
-	if limits.Memory > 0 {
-		if err := writeFile(folder, "memory.max", strconv.FormatInt(limits.Memory, 10)); err != nil {
-			return err
-		}
-		if err := writeIfThere(folder, "memory.swap.max", "0"); err != nil {
-			return err
-		}
-	}
-	// The kernel then kills the whole job, not one process of it.
-	if err := writeFile(folder, "memory.oom.group", "1"); err != nil {
-		return err
-	}
-	if limits.CPU > 0 {
-		if err := writeFile(folder, "cpu.max", fmt.Sprintf("%d %d", quota(limits.CPU), period)); err != nil {
-			return err
-		}
-	}
-	if limits.CPUWeight > 0 {
-		if err := writeFile(folder, "cpu.weight", strconv.Itoa(limits.CPUWeight)); err != nil {
-			return err
-		}
-	}
-	if limits.Pids > 0 {
-		return writeFile(folder, "pids.max", strconv.Itoa(limits.Pids))
-	}
-	return nil
+// setting is what is written to a control file. An optional one is not on every kernel.
+type setting struct {
+	wanted              bool
+	folder, name, value string
+	optional            bool
 }
 
-func (g *Group) limitHybrid(limits Limits) error {
-	if limits.Memory > 0 {
-		value := strconv.FormatInt(limits.Memory, 10)
-		if err := writeFile(g.place.Memory, "memory.limit_in_bytes", value); err != nil {
-			return err
-		}
-		if err := writeIfThere(g.place.Memory, "memory.memsw.limit_in_bytes", value); err != nil {
-			return err
-		}
-	}
-	if limits.CPU > 0 {
-		// A new group has the kernel's period.
-		if err := writeFile(g.place.CPU, "cpu.cfs_quota_us", strconv.FormatInt(quota(limits.CPU), 10)); err != nil {
-			return err
-		}
-	}
-	if limits.CPUWeight > 0 {
-		// The usual is 100 in v2 and 1024 in v1; v1 knows no less than 2.
-		shares := max(2, limits.CPUWeight*1024/100)
-		if err := writeFile(g.place.CPU, "cpu.shares", strconv.Itoa(shares)); err != nil {
-			return err
+// settings are the limits in the words of v1 or v2.
+func (g *Group) settings(limits Limits) []setting {
+	place, memory := g.place, strconv.FormatInt(limits.Memory, 10)
+	if place.Hybrid() {
+		return []setting{
+			{limits.Memory > 0, place.Memory, "memory.limit_in_bytes", memory, false},
+			{limits.Memory > 0, place.Memory, "memory.memsw.limit_in_bytes", memory, true},
+			// A new group has the kernel's period.
+			{limits.CPU > 0, place.CPU, "cpu.cfs_quota_us", strconv.FormatInt(quota(limits.CPU), 10), false},
+			// The usual is 100 in v2 and 1024 in v1; v1 knows no less than 2.
+			{limits.CPUWeight > 0, place.CPU, "cpu.shares", strconv.Itoa(max(2, limits.CPUWeight*1024/100)), false},
+			// The thread that starts the job counts until Start has started it.
+			{limits.Pids > 0, place.Pids, "pids.max", strconv.Itoa(limits.Pids + 1), false},
 		}
 	}
-	if limits.Pids > 0 {
-		// The thread that starts the job counts until Start has started it.
-		return writeFile(g.place.Pids, "pids.max", strconv.Itoa(limits.Pids+1))
+	return []setting{
+		{limits.Memory > 0, place.Unified, "memory.max", memory, false},
+		{limits.Memory > 0, place.Unified, "memory.swap.max", "0", true},
+		// The kernel then kills the whole job, not one process of it.
+		{true, place.Unified, "memory.oom.group", "1", false},
+		{limits.CPU > 0, place.Unified, "cpu.max", fmt.Sprintf("%d %d", quota(limits.CPU), period), false},
+		{limits.CPUWeight > 0, place.Unified, "cpu.weight", strconv.Itoa(limits.CPUWeight), false},
+		{limits.Pids > 0, place.Unified, "pids.max", strconv.Itoa(limits.Pids), false},
 	}
-	return nil
-}
-
-// writeIfThere sets a control file that not every kernel has.
-func writeIfThere(folder, name, value string) error {
-	if err := writeFile(folder, name, value); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
 }
 
 // quota is the time of a period that so many cores have, at least the kernel's
@@ -199,14 +156,14 @@ func (g *Group) Processes() ([]int, error) {
 
 // Kill ends every process of the group and waits until none is left.
 func (g *Group) Kill(patience time.Duration) error {
-	events, err := open(filepath.Join(g.place.Unified, "cgroup.events"), unix.O_RDONLY)
+	events, err := os.Open(filepath.Join(g.place.Unified, "cgroup.events"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("kill cgroup: %w", err)
 	}
-	defer shut(events)
+	defer events.Close()
 	// Most jobs end by themselves. Where nobody is, nobody can come from.
 	if left, err := populated(events); err == nil && !left {
 		return nil
@@ -221,7 +178,7 @@ func (g *Group) Kill(patience time.Duration) error {
 }
 
 // waitEmpty waits for cgroup.events, which is open, to say that nobody is left.
-func waitEmpty(events int, patience time.Duration) error {
+func waitEmpty(events *os.File, patience time.Duration) error {
 	deadline := time.Now().Add(patience)
 	for {
 		left, err := populated(events)
@@ -233,7 +190,7 @@ func waitEmpty(events int, patience time.Duration) error {
 			return fmt.Errorf("processes still running after %v", patience)
 		}
 		// The kernel announces a change of the file as an exceptional event.
-		poll := []unix.PollFd{{Fd: int32(events), Events: unix.POLLPRI}}
+		poll := []unix.PollFd{{Fd: int32(events.Fd()), Events: unix.POLLPRI}}
 		if _, err := unix.Poll(poll, int(min(wait, time.Second).Milliseconds())+1); err != nil && !errors.Is(err, unix.EINTR) {
 			return err
 		}
@@ -241,10 +198,13 @@ func waitEmpty(events int, patience time.Duration) error {
 }
 
 // populated reads from cgroup.events whether there is a process in the group, or below.
-func populated(events int) (bool, error) {
+func populated(events *os.File) (bool, error) {
 	buffer := make([]byte, 256)
-	n, err := again(func() (int, error) { return unix.Pread(events, buffer, 0) })
-	return strings.Contains(string(buffer[:max(n, 0)]), "populated 1"), err
+	n, err := events.ReadAt(buffer, 0)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return strings.Contains(string(buffer[:n]), "populated 1"), err
 }
 
 // Remove removes the group, which must be empty; a missing one is fine. A group
@@ -284,8 +244,10 @@ func removeTree(folder string) error {
 		}
 		return nil
 	})
-	for i := len(inside) - 1; i >= 0 && err == nil; i-- {
-		err = removeFolder(inside[i])
+	for _, path := range slices.Backward(inside) {
+		if err == nil {
+			err = removeFolder(path)
+		}
 	}
 	return err
 }

@@ -43,38 +43,21 @@ type Room struct{ Limit, Left int64 }
 // MemoryRoom is that of the group of this process, or of one above it: the one that has the
 // least part left. The zero Room: none has a limit.
 func MemoryRoom(root string) (Room, error) {
-	found, err := readLayout(root)
+	levels, err := readLevels(root, "memory")
 	if err != nil {
 		return Room{}, fmt.Errorf("read room of memory: %w", err)
 	}
 	var least Room
-	see := func(folder, limitFile, currentFile, file, shared string) {
+	for _, level := range levels {
 		// The topmost group has no such files.
-		limit, err := readInt(folder, limitFile)
-		if err != nil || limit <= 0 || limit >= 1<<62 {
-			return
+		limit := level.memoryLimit()
+		charged, cache, err := level.memoryFiles().read(level.folder)
+		if limit == 0 || err != nil {
+			continue
 		}
-		current, err := readInt(folder, currentFile)
-		if err != nil {
-			return
-		}
-		detail, err := readKeyed(folder, "memory.stat")
-		if err != nil {
-			return
-		}
-		left := min(limit, max(0, limit-current+max(0, detail[file]-detail[shared])))
+		left := min(limit, max(0, limit-charged+cache))
 		if least.Limit == 0 || float64(left)/float64(limit) < float64(least.Left)/float64(least.Limit) {
 			least = Room{Limit: limit, Left: left}
-		}
-	}
-	if m, exists := found.v1["memory"]; exists {
-		for _, folder := range m.upwards() {
-			see(folder, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_cache", "total_shmem")
-		}
-	}
-	if found.unified != nil {
-		for _, folder := range found.unified.upwards() {
-			see(folder, "memory.max", "memory.current", "file", "shmem")
 		}
 	}
 	return least, nil

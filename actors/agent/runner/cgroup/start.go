@@ -33,13 +33,13 @@ func (g *Group) Start(attributes *syscall.SysProcAttr, start func() error) error
 // Join calls start, which is to start a process with attributes beside those that are in the
 // group. Its thread may be in the group until it ends.
 func (g *Group) Join(attributes *syscall.SysProcAttr, start func() error) error {
-	folder, err := open(g.place.Unified, unix.O_RDONLY|unix.O_DIRECTORY)
+	folder, err := os.Open(g.place.Unified)
 	if err != nil {
 		return fmt.Errorf("enter cgroup: %w", err)
 	}
-	defer shut(folder)
+	defer folder.Close()
 	attributes.UseCgroupFD = true
-	attributes.CgroupFD = folder
+	attributes.CgroupFD = int(folder.Fd())
 	if !g.place.Hybrid() {
 		return start()
 	}
@@ -106,62 +106,45 @@ type MemoryEvents struct {
 const chargeBatch = 64 * 4096
 
 // MemoryEvents reads them.
-func (g *Group) MemoryEvents() (MemoryEvents, error) {
+func (g *Group) MemoryEvents() (events MemoryEvents, err error) {
+	if events, err = g.memoryEvents(); err != nil {
+		err = fmt.Errorf("read memory events: %w", err)
+	}
+	return events, err
+}
+
+func (g *Group) memoryEvents() (MemoryEvents, error) {
 	if !g.place.Hybrid() {
 		counts, err := readKeyed(g.place.Unified, "memory.events")
-		if err != nil {
-			return MemoryEvents{}, fmt.Errorf("read memory events: %w", err)
-		}
 		killed := counts["oom_kill"] > 0
-		return MemoryEvents{Killed: killed, LimitHit: killed && counts["oom"] > 0}, nil
+		return MemoryEvents{Killed: killed, LimitHit: killed && counts["oom"] > 0}, err
 	}
 	kills, err := countKills(g.place.Memory)
-	if err != nil {
-		return MemoryEvents{}, fmt.Errorf("read memory events: %w", err)
-	}
-	if kills == 0 {
-		return MemoryEvents{}, nil
+	if err != nil || kills == 0 {
+		return MemoryEvents{}, err
 	}
 	// memory.failcnt would say it, but recent kernels no longer count there.
-	limit, err := readInt(g.place.Memory, "memory.limit_in_bytes")
-	if err != nil {
-		return MemoryEvents{}, fmt.Errorf("read memory events: %w", err)
-	}
-	peak, err := readInt(g.place.Memory, "memory.max_usage_in_bytes")
-	if err != nil {
-		return MemoryEvents{}, fmt.Errorf("read memory events: %w", err)
-	}
-	return MemoryEvents{Killed: true, LimitHit: peak > limit-chargeBatch}, nil
+	limit, limitErr := readInt(g.place.Memory, memoryV1.limit)
+	peak, peakErr := readInt(g.place.Memory, memoryV1.peak)
+	return MemoryEvents{Killed: true, LimitHit: peak > limit-chargeBatch}, errors.Join(limitErr, peakErr)
 }
 
 // countKills counts the kernel's kills in a v1 group, and in those that the job may have
 // made in it: v1 does not add them up.
-func countKills(folder string) (int64, error) {
-	counts, err := readKeyed(folder, "memory.oom_control")
-	if err != nil {
-		return 0, err
-	}
-	kills := counts["oom_kill"]
-	// A folder without folders has two names.
-	var stat unix.Stat_t
-	if err := unix.Lstat(folder, &stat); err != nil || stat.Nlink <= 2 {
-		return kills, err
-	}
-	entries, err := os.ReadDir(folder)
-	if err != nil {
-		return 0, err
-	}
-	for _, entry := range entries {
-		if entry.IsDir() {
-			// It may have gone meanwhile.
-			inside, err := countKills(filepath.Join(folder, entry.Name()))
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return 0, err
-			}
-			kills += inside
+func countKills(folder string) (kills int64, err error) {
+	err = filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.IsDir() {
+			return err
 		}
-	}
-	return kills, nil
+		counts, err := readKeyed(path, "memory.oom_control")
+		kills += counts["oom_kill"]
+		if path != folder && errors.Is(err, fs.ErrNotExist) {
+			// It has gone meanwhile.
+			return nil
+		}
+		return err
+	})
+	return kills, err
 }
 
 // WatchMemory calls notify each time the group runs out of memory, until stop
@@ -180,25 +163,14 @@ func (g *Group) watchV1(notify func()) (func(), error) {
 	if err != nil {
 		return nil, fmt.Errorf("watch memory: %w", err)
 	}
-	file := os.NewFile(uintptr(event), "memory event")
-	control, err := os.Open(g.place.Memory + "/memory.oom_control")
-	if err == nil {
-		err = writeFile(g.place.Memory, "cgroup.event_control", fmt.Sprintf("%d %d", event, control.Fd()))
-		err = errors.Join(err, control.Close())
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("watch memory: %w", err), file.Close())
-	}
-	go func() {
-		count := make([]byte, 8)
-		for {
-			if _, err := file.Read(count); err != nil {
-				return
-			}
-			notify()
+	return watch(event, notify, func() error {
+		control, err := os.Open(g.place.Memory + "/memory.oom_control")
+		if err != nil {
+			return err
 		}
-	}()
-	return func() { _ = file.Close() }, nil
+		defer control.Close()
+		return writeFile(g.place.Memory, "cgroup.event_control", fmt.Sprintf("%d %d", event, control.Fd()))
+	})
 }
 
 // watchV2 waits for memory.events to change. An inotify descriptor announces
@@ -212,8 +184,17 @@ func (g *Group) watchV2(notify func()) (func(), error) {
 	if err != nil {
 		return nil, fmt.Errorf("watch memory: %w", err)
 	}
-	file := os.NewFile(uintptr(watcher), "memory event")
-	if _, err := unix.InotifyAddWatch(watcher, g.place.Unified+"/memory.events", unix.IN_MODIFY); err != nil {
+	return watch(watcher, notify, func() error {
+		_, err := unix.InotifyAddWatch(watcher, g.place.Unified+"/memory.events", unix.IN_MODIFY)
+		return err
+	})
+}
+
+// watch calls notify each time that a descriptor of events, which register has connected with
+// the group, has one, until stop is called.
+func watch(descriptor int, notify func(), register func() error) (stop func(), err error) {
+	file := os.NewFile(uintptr(descriptor), "memory event")
+	if err := register(); err != nil {
 		return nil, errors.Join(fmt.Errorf("watch memory: %w", err), file.Close())
 	}
 	go func() {

@@ -35,29 +35,39 @@ func (g *Group) Usage() (Usage, error) {
 	return usage, nil
 }
 
-func (g *Group) measureMemory(usage *Usage) error {
-	folder, current, peak, file, shared := g.place.Unified, "memory.current", "memory.peak", "file", "shmem"
-	if g.place.Hybrid() {
-		folder, current, peak, file, shared = g.place.Memory, "memory.usage_in_bytes", "memory.max_usage_in_bytes", "total_cache", "total_shmem"
-	}
-	charged, err := readInt(folder, current)
-	if err != nil {
-		return err
+// memoryFiles are the names of what a group says of its memory: control files, and keys of
+// memory.stat.
+type memoryFiles struct{ limit, current, peak, file, shared string }
+
+var (
+	memoryV1 = memoryFiles{"memory.limit_in_bytes", "memory.usage_in_bytes", "memory.max_usage_in_bytes", "total_cache", "total_shmem"}
+	memoryV2 = memoryFiles{"memory.max", "memory.current", "memory.peak", "file", "shmem"}
+)
+
+// read reads what is charged to a group, and what of it the kernel can take back at once.
+func (m *memoryFiles) read(folder string) (charged, cache int64, err error) {
+	if charged, err = readInt(folder, m.current); err != nil {
+		return 0, 0, err
 	}
 	detail, err := readKeyed(folder, "memory.stat")
+	return charged, max(0, detail[m.file]-detail[m.shared]), err
+}
+
+func (g *Group) measureMemory(usage *Usage) error {
+	folder, names := g.place.Unified, &memoryV2
+	if g.place.Hybrid() {
+		folder, names = g.place.Memory, &memoryV1
+	}
+	charged, cache, err := names.read(folder)
 	if err != nil {
 		return err
 	}
-	usage.Cache = max(0, detail[file]-detail[shared])
-	usage.Memory = max(0, charged-usage.Cache)
+	usage.Cache, usage.Memory = cache, max(0, charged-cache)
 	// memory.peak is younger than the rest of v2.
-	if usage.Peak, err = readInt(folder, peak); err != nil {
-		if !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		usage.Peak = charged
+	if usage.Peak, err = readInt(folder, names.peak); errors.Is(err, fs.ErrNotExist) {
+		usage.Peak, err = charged, nil
 	}
-	return nil
+	return err
 }
 
 func (g *Group) measureCPU(usage *Usage) error {
