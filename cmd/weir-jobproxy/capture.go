@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"io"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -10,12 +9,8 @@ import (
 	"weir/actors/agent/runner/output"
 )
 
-const (
-	// firstBuffer is what jobs that say little need.
-	firstBuffer = 1 << 10
-	// copyBuffer is the size of a pipe, so one read empties it.
-	copyBuffer = 64 << 10
-)
+// firstBuffer is what jobs that say little need, in bytes.
+const firstBuffer = 1 << 10
 
 // capture carries one output stream from its pipe to its files.
 type capture struct {
@@ -41,30 +36,19 @@ func startCapture(folder, stream string, limit int64) (*capture, *os.File, error
 
 func (c *capture) copy() {
 	defer close(c.done)
-	buffer := make([]byte, firstBuffer)
-	for {
-		n, err := c.reader.Read(buffer)
-		if n > 0 {
-			_, _ = c.writer.Write(buffer[:n]) // it never refuses
-			c.written.Store(c.writer.Written())
-			c.dropped.Store(c.writer.Dropped())
-			if err := c.writer.Err(); err != nil && c.lost.Load() == nil {
-				c.lost.Store(&err)
-			}
+	err := c.reader.each(firstBuffer, func(data []byte) error {
+		_, _ = c.writer.Write(data) // it never refuses
+		c.written.Store(c.writer.Written())
+		c.dropped.Store(c.writer.Dropped())
+		if err := c.writer.Err(); err != nil && c.lost.Load() == nil {
+			c.lost.Store(&err)
 		}
-		if n == len(buffer) && n < copyBuffer {
-			buffer = make([]byte, copyBuffer)
-		}
-		if err != nil {
-			if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrDeadlineExceeded) {
-				complain(err)
-			}
-			break
-		}
+		return nil
+	})
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = nil
 	}
-	if err := errors.Join(c.writer.Close(), c.reader.pipe.Close()); err != nil {
-		complain(err)
-	}
+	complainIf(errors.Join(err, c.writer.Close(), c.reader.pipe.Close()))
 }
 
 // finish waits for the last output.

@@ -30,12 +30,9 @@ type child struct {
 // startChild starts the command inside the enclosure with the given standard files, as far
 // apart from the node as the spec says.
 func startChild(spec *proxyproto.Spec, folder string, inside enclosure, standard []uintptr) (started child, err error) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		// The thread ends with this goroutine, so nothing else is started by it: it may be
-		// in the job's groups by then, and have fewer rights.
-		runtime.LockOSThread()
+	onOwnThread(func() {
+		// Nothing else is started by the thread: it may be in the job's groups by then, and have
+		// fewer rights.
 		if err = unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(proxyproto.UsualTimerSlack), 0, 0, 0); err != nil {
 			return
 		}
@@ -49,9 +46,19 @@ func startChild(spec *proxyproto.Spec, folder string, inside enclosure, standard
 			}
 		}
 		started, err = startCommand(spec, inside.Start, standard)
+	})
+	return started, err
+}
+
+// onOwnThread does work on a thread that ends with it.
+func onOwnThread(work func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread()
+		work()
 	}()
 	<-done
-	return started, err
 }
 
 // startCommand starts the command; start is that of the enclosure.

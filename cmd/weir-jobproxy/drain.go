@@ -28,6 +28,32 @@ func (d *drain) finish() {
 	_ = d.pipe.SetReadDeadline(time.Now().Add(drainTime))
 }
 
+// copyBuffer is the size of a pipe, so one read empties it, in bytes.
+const copyBuffer = 64 << 10
+
+// each hands what is read to take, until the end or an error. The first read is of so many bytes,
+// and others are as soon as it is not enough of more.
+func (d *drain) each(first int, take func([]byte) error) error {
+	buffer := make([]byte, first)
+	for {
+		n, err := d.Read(buffer)
+		if n > 0 {
+			if err := take(buffer[:n]); err != nil {
+				return err
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+		if n == len(buffer) && n < copyBuffer {
+			buffer = make([]byte, copyBuffer)
+		}
+	}
+}
+
 // Read implements io.Reader. os.ErrDeadlineExceeded says that somebody holds the pipe open.
 func (d *drain) Read(p []byte) (int, error) {
 	n, err := d.pipe.Read(p)

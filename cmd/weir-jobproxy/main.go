@@ -30,9 +30,9 @@ func main() {
 	debug.SetMemoryLimit(heapLimit)
 	var err error
 	switch {
-	case len(os.Args) == 2 && os.Args[1] == probeArgument:
+	case len(os.Args) > 3 && os.Args[1] == probeArgument:
 		var code int
-		if code, err = runProbe(); err == nil {
+		if code, err = runProbe(os.Args[2], os.Args[3:]); err == nil {
 			os.Exit(code)
 		}
 	case len(os.Args) == 2:

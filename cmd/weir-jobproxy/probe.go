@@ -19,10 +19,12 @@ import (
 
 const (
 	// probeArgument, given in place of a job's folder, makes weir-jobproxy run a command
-	// within the job beside the job's own: see runProbe.
+	// within the job beside the job's own: see runProbe. The job's confinement and the command
+	// follow.
 	probeArgument = "--probe"
-	// probeSpecDescriptor and probeProgramDescriptor are what it is started with.
-	probeSpecDescriptor, probeProgramDescriptor = 3, 4
+	// probeProgramDescriptor is what it is started with: a process that may not see its path
+	// reads it.
+	probeProgramDescriptor = 3
 	// probeTail is how much of a probe's output goes into its error, in bytes.
 	probeTail = 200
 	// probeReapTime is how long a probe that was killed may take to be gone.
@@ -64,17 +66,23 @@ func (p *prober) run(root child, argv []string, timeout time.Duration) error {
 	}
 	defer func() { _ = unix.Close(handle) }() // it was only watched
 	go func() { tail <- readTail(said) }()
-	timer := time.NewTimer(timeout)
-	defer timer.Stop()
-	var e ending
 	select {
-	case e = <-ended:
-	case <-timer.C:
-		return p.kill(handle, timeout)
+	case e := <-ended:
+		// What it has left behind may hold the pipe.
+		_ = said.SetReadDeadline(time.Now().Add(probeReapTime / 10))
+		return outcome(e.status, <-tail)
+	case <-time.After(timeout):
 	}
-	// What it has left behind may hold the pipe.
-	_ = said.SetReadDeadline(time.Now().Add(probeReapTime / 10))
-	return outcome(e.status, <-tail)
+	err = fmt.Errorf("takes longer than %v", timeout)
+	// Its command goes with it.
+	if failed := unix.PidfdSendSignal(handle, unix.SIGKILL, nil, 0); failed != nil && !errors.Is(failed, unix.ESRCH) {
+		return errors.Join(err, failed)
+	}
+	select {
+	case <-ended:
+	case <-time.After(probeReapTime):
+	}
+	return err
 }
 
 // outcome says what the end of a probe means; nil: success.
@@ -92,22 +100,6 @@ func outcome(status unix.WaitStatus, said string) error {
 	return errors.New(cause)
 }
 
-// kill ends a probe that has taken too long. Its command goes with it.
-func (p *prober) kill(handle int, timeout time.Duration) error {
-	err := fmt.Errorf("takes longer than %v", timeout)
-	if failed := unix.PidfdSendSignal(handle, unix.SIGKILL, nil, 0); failed != nil && !errors.Is(failed, unix.ESRCH) {
-		return errors.Join(err, failed)
-	}
-	p.mu.Lock()
-	ended := p.ended
-	p.mu.Unlock()
-	select {
-	case <-ended:
-	case <-time.After(probeReapTime):
-	}
-	return err
-}
-
 // start starts a probe.
 func (p *prober) start(root child, argv []string, output *os.File) (ended chan ending, handle int, err error) {
 	p.mu.Lock()
@@ -118,21 +110,8 @@ func (p *prober) start(root child, argv []string, output *os.File) (ended chan e
 	case p.pid != 0:
 		return nil, -1, errProbing
 	}
-	spec := *p.spec
-	spec.Argv, spec.Shell = argv, ""
-	data, err := json.Marshal(&spec)
-	if err != nil {
-		return nil, -1, err
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		// The thread ends with this goroutine, and with it the groups and namespaces that it
-		// has joined.
-		runtime.LockOSThread()
-		p.pid, handle, err = p.fork(root, data, output)
-	}()
-	<-done
+	// The groups and namespaces that the thread has joined end with it.
+	onOwnThread(func() { p.pid, handle, err = p.fork(root, argv, output) })
 	if err != nil {
 		p.pid = 0
 		return nil, -1, fmt.Errorf("start probe: %w", err)
@@ -141,25 +120,22 @@ func (p *prober) start(root child, argv []string, output *os.File) (ended chan e
 	return p.ended, handle, nil
 }
 
-// fork starts a process of this program within the job, which is told the spec.
-func (p *prober) fork(root child, spec []byte, output *os.File) (pid, handle int, err error) {
+// fork starts a process of this program within the job.
+func (p *prober) fork(root child, argv []string, output *os.File) (pid, handle int, err error) {
 	null, err := os.Open(os.DevNull)
 	if err != nil {
 		return 0, -1, err
 	}
 	defer null.Close()
-	// It is read by a process that may not see its path.
 	program, err := os.Open("/proc/self/exe")
 	if err != nil {
 		return 0, -1, err
 	}
 	defer program.Close()
-	told, teller, err := os.Pipe()
+	confinement, err := json.Marshal(&proxyproto.Spec{Workspace: p.spec.Workspace, Isolation: p.spec.Isolation, User: p.spec.User})
 	if err != nil {
 		return 0, -1, err
 	}
-	defer told.Close()
-	defer teller.Close()
 	handle = -1
 	attributes := &syscall.SysProcAttr{Setsid: true, PidFD: &handle}
 	err = p.inside.Join(attributes, func() error {
@@ -169,22 +145,12 @@ func (p *prober) fork(root child, spec []byte, output *os.File) (pid, handle int
 			}
 		}
 		var err error
-		pid, _, err = syscall.StartProcess(fmt.Sprintf("/proc/self/fd/%d", probeProgramDescriptor), []string{"weir-jobproxy", probeArgument}, &syscall.ProcAttr{
-			Dir: "/", Env: p.spec.Environment,
-			Files: []uintptr{null.Fd(), output.Fd(), output.Fd(), told.Fd(), program.Fd()}, Sys: attributes,
+		pid, _, err = syscall.StartProcess(fmt.Sprintf("/proc/self/fd/%d", probeProgramDescriptor), append([]string{"weir-jobproxy", probeArgument, string(confinement)}, argv...), &syscall.ProcAttr{
+			Dir: "/", Env: p.spec.Environment, Files: []uintptr{null.Fd(), output.Fd(), output.Fd(), program.Fd()}, Sys: attributes,
 		})
 		return err
 	})
-	if err != nil {
-		return 0, -1, err
-	}
-	// It reads all of it, or is gone.
-	_ = told.Close()
-	_, err = teller.Write(spec)
-	if err != nil && !errors.Is(err, unix.EPIPE) {
-		return pid, handle, errors.Join(err, unix.PidfdSendSignal(handle, unix.SIGKILL, nil, 0))
-	}
-	return pid, handle, nil
+	return pid, handle, err
 }
 
 // joinNamespaces takes this thread, and processes that it starts, to those of a process.
@@ -231,18 +197,14 @@ func readTail(from io.Reader) string {
 
 // runProbe runs a command as one of a job's processes, with no more rights than those have, and
 // exits as it does. It is within the job's groups and namespaces already.
-func runProbe() (code int, err error) {
+func runProbe(confinement string, argv []string) (code int, err error) {
 	runtime.LockOSThread()
-	unix.CloseOnExec(probeSpecDescriptor)
 	unix.CloseOnExec(probeProgramDescriptor)
-	data, err := io.ReadAll(os.NewFile(probeSpecDescriptor, "spec"))
-	if err != nil {
+	spec := &proxyproto.Spec{Argv: argv}
+	if err := json.Unmarshal([]byte(confinement), spec); err != nil {
 		return 0, err
 	}
-	spec, err := proxyproto.ParseSpec(data)
-	if err != nil {
-		return 0, err
-	}
+	spec.Environment = os.Environ()
 	switch spec.Isolation {
 	case proxyproto.IsolationStrict:
 		err = dropRights()

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,7 +38,9 @@ type sink struct {
 
 	rows, bytes atomic.Int64
 	unended     bool
-	err         error
+	// started is of how much the disk has been told to begin with it.
+	started int64
+	err     error
 }
 
 // openSink returns the sink and the end of the pipe for a job that is a user.
@@ -68,37 +69,21 @@ func openSink(feed *proxyproto.Feed, user *proxyproto.User, folder string, endin
 // create makes the file anew, and an earlier file is not written to: it might be another one's
 // too.
 func (k *sink) create() error {
-	if err := k.hold(); err != nil {
+	// The folder is no link.
+	fd, err := unix.Open(filepath.Dir(k.path), unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ENOTDIR) {
+		return errors.New("its folder is a link, which is not followed")
+	}
+	if err != nil {
+		return err
+	}
+	k.folder, err = os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", fd))
+	if err = errors.Join(err, unix.Close(fd)); err != nil {
 		return err
 	}
 	name := filepath.Base(k.path)
-	err := k.folder.Remove(name)
-	if err == nil || errors.Is(err, os.ErrNotExist) {
+	if err = k.folder.Remove(name); err == nil || errors.Is(err, os.ErrNotExist) {
 		k.file, err = k.folder.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
-	}
-	if err != nil {
-		return errors.Join(err, k.folder.Close())
-	}
-	return nil
-}
-
-// hold opens the folder of the output, which is no link.
-func (k *sink) hold() error {
-	path := filepath.Dir(k.path)
-	above, err := os.OpenRoot(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	named, err := above.Lstat(filepath.Base(path))
-	if err == nil {
-		k.folder, err = above.OpenRoot(filepath.Base(path))
-	}
-	if err = errors.Join(err, above.Close()); err != nil {
-		return err
-	}
-	held, err := k.folder.Stat(".")
-	if err == nil && !os.SameFile(named, held) {
-		err = errors.New("its folder is a link, which is not followed")
 	}
 	if err != nil {
 		return errors.Join(err, k.folder.Close())
@@ -119,43 +104,32 @@ func partial(path string) string {
 // run takes output to its end, and calls fail when it cannot be kept.
 func (k *sink) run(fail func(error)) {
 	defer close(k.done)
-	buffer := make([]byte, pipeSize)
-	started := int64(0)
-	for {
-		n, err := k.reader.Read(buffer)
-		if n > 0 {
-			k.count(buffer[:n])
-			if _, err := k.file.Write(buffer[:n]); err != nil {
-				k.err = k.failed(err)
-				fail(k.err)
-				return
-			}
-		}
-		if written := k.bytes.Load(); written-started >= writeBack {
-			// This is advice.
-			_ = unix.SyncFileRange(int(k.file.Fd()), started, written-started, unix.SYNC_FILE_RANGE_WRITE)
-			started = written
-		}
-		switch {
-		case errors.Is(err, io.EOF):
-			return
-		case errors.Is(err, os.ErrDeadlineExceeded):
-			k.err = k.failed(errors.New("somebody who is no process of the job holds it open"))
-			return
-		case err != nil:
-			k.err = k.failed(err)
-			fail(k.err)
-			return
-		}
+	err := k.reader.each(pipeSize, k.take)
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		k.err = k.failed(errors.New("somebody who is no process of the job holds it open"))
+	case err != nil:
+		k.err = k.failed(err)
+		fail(k.err)
 	}
 }
 
-func (k *sink) count(data []byte) {
-	k.bytes.Add(int64(len(data)))
+// take counts and keeps some output.
+func (k *sink) take(data []byte) error {
+	written := k.bytes.Add(int64(len(data)))
 	if records.Format(k.feed.Format).Bordered() {
 		k.rows.Add(int64(bytes.Count(data, []byte("\n"))))
 		k.unended = data[len(data)-1] != '\n'
 	}
+	if _, err := k.file.Write(data); err != nil {
+		return err
+	}
+	if length := written - k.started; length >= writeBack {
+		// This is advice.
+		_ = unix.SyncFileRange(int(k.file.Fd()), k.started, length, unix.SYNC_FILE_RANGE_WRITE)
+		k.started = written
+	}
+	return nil
 }
 
 // finish waits for the last output. No process of the job is left.
@@ -172,10 +146,14 @@ func (k *sink) finish() {
 func (k *sink) keep(ctx context.Context) (*proxyproto.OutputCount, error) {
 	err := k.err
 	k.ending.begin("keep the output " + withoutQuery(k.feed.Output))
-	if err == nil && isURL(k.feed.Output) {
-		err = k.put(ctx)
-	} else if err == nil {
+	switch {
+	case err != nil:
+	case !isURL(k.feed.Output):
 		err = k.publish(ctx)
+	default:
+		if err = stores.put(ctx, k.feed.Output, k.file, k.ending.move); err != nil {
+			err = fmt.Errorf("output %s: %w", k.feed.Part, err)
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -185,30 +163,28 @@ func (k *sink) keep(ctx context.Context) (*proxyproto.OutputCount, error) {
 
 // publish renames the output, when all of it is on disk, to its name.
 func (k *sink) publish(ctx context.Context) error {
-	err := k.give()
-	if err == nil {
-		err = k.file.Sync()
-	}
-	if err != nil {
-		return k.failed(err)
-	}
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if err := k.folder.Rename(filepath.Base(k.path), filepath.Base(k.feed.Output)); err != nil {
-		return k.failed(err)
-	}
-	if err := k.checkName(filepath.Base(k.feed.Output)); err != nil {
-		return k.failed(err)
-	}
-	folder, err := k.folder.Open(".")
-	if err == nil {
-		err = errors.Join(folder.Sync(), folder.Close())
-	}
-	if err != nil {
-		return k.failed(err)
+	name := filepath.Base(k.feed.Output)
+	for _, step := range []func() error{
+		k.give,
+		k.file.Sync,
+		ctx.Err,
+		func() error { return k.folder.Rename(filepath.Base(k.path), name) },
+		func() error { return k.checkName(name) },
+		k.syncFolder,
+	} {
+		if err := step(); err != nil {
+			return k.failed(err)
+		}
 	}
 	return nil
+}
+
+func (k *sink) syncFolder() error {
+	folder, err := k.folder.Open(".")
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
 }
 
 // outputMode is that of outputs, whatever the umask is: as replicas make them that are put
@@ -242,14 +218,6 @@ func (k *sink) checkName(name string) error {
 		err = errors.New("somebody has put another file in its place")
 	}
 	return err
-}
-
-// put gives the output to a store.
-func (k *sink) put(ctx context.Context) error {
-	if err := stores.put(ctx, k.feed.Output, k.file, k.ending.move); err != nil {
-		return fmt.Errorf("output %s: %w", k.feed.Part, err)
-	}
-	return nil
 }
 
 // discard leaves nothing but an output that has been published.

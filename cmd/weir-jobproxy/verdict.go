@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -90,14 +91,10 @@ func (v *verdict) apply(result *proxyproto.Result, status unix.WaitStatus) {
 
 // checkCommand says what is wrong with a message from the agent.
 func checkCommand(message proxyproto.Message, ended bool) error {
+	const most = proxyproto.MaxMillis
 	switch {
 	case message.Renew != nil:
-		if lease := message.Renew.LeaseMillis; lease <= 0 || lease > proxyproto.MaxMillis {
-			return fmt.Errorf("lease_millis: %d, must be between 1 and %d", lease, int64(proxyproto.MaxMillis))
-		}
-		if end := message.Renew.EndMillis; end < 0 || end > 2*proxyproto.MaxMillis {
-			return fmt.Errorf("end_millis: %d, must be between 0 and %d", end, int64(2*proxyproto.MaxMillis))
-		}
+		return cmp.Or(proxyproto.Between("lease_millis", message.Renew.LeaseMillis, 1, most), proxyproto.Between("end_millis", message.Renew.EndMillis, 0, 2*most))
 	case message.Signal != nil:
 		if unix.SignalNum(message.Signal.Name) == 0 {
 			return fmt.Errorf("name: unknown signal %.40q, want one like SIGINT", message.Signal.Name)
@@ -107,22 +104,16 @@ func checkCommand(message proxyproto.Message, ended bool) error {
 		}
 	case message.Interrupt != nil:
 		if signal := message.Interrupt.Signal; signal != "" && unix.SignalNum(signal) == 0 {
-			return fmt.Errorf("signal: unknown signal %.40q, want one like SIGINT", message.Interrupt.Signal)
+			return fmt.Errorf("signal: unknown signal %.40q, want one like SIGINT", signal)
 		}
-		if grace := message.Interrupt.GraceMillis; grace < 0 || grace > proxyproto.MaxMillis {
-			return fmt.Errorf("grace_millis: %d, must be between 0 and %d", grace, int64(proxyproto.MaxMillis))
-		}
+		return proxyproto.Between("grace_millis", message.Interrupt.GraceMillis, 0, most)
 	case message.Probe != nil:
-		if timeout := message.Probe.TimeoutMillis; timeout <= 0 || timeout > proxyproto.MaxMillis {
-			return fmt.Errorf("timeout_millis: %d, must be between 1 and %d", timeout, int64(proxyproto.MaxMillis))
-		}
 		if len(message.Probe.Argv) == 0 {
 			return errors.New("argv: it is empty, the program to run is missing")
 		}
+		return proxyproto.Between("timeout_millis", message.Probe.TimeoutMillis, 1, most)
 	case message.Stop != nil:
-		if grace := message.Stop.GraceMillis; grace < 0 || grace > proxyproto.MaxMillis {
-			return fmt.Errorf("grace_millis: %d, must be between 0 and %d", grace, int64(proxyproto.MaxMillis))
-		}
+		return proxyproto.Between("grace_millis", message.Stop.GraceMillis, 0, most)
 	case message.Release != nil:
 		if !ended {
 			return errors.New("the job runs, stop it first")

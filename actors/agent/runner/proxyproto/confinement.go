@@ -71,8 +71,6 @@ func (s *Spec) validateConfinement() error {
 		return errors.New("agent_mounts: is empty, but isolation strict and tmpfs need private mounts")
 	case s.CPUEnforcement != "" && s.CPUEnforcement != EnforceQuota && s.CPUEnforcement != EnforceWeight:
 		return fmt.Errorf("cpu_enforcement: %.40q, must be %s or %s", s.CPUEnforcement, EnforceQuota, EnforceWeight)
-	case s.DiskLimit < 0, s.MemoryReserve < 0, s.ProxyMemoryReserve < 0:
-		return errors.New("disk_limit, memory_reserve, proxy_memory_reserve: one is negative")
 	}
 	var sum int64
 	for i, volume := range s.Tmpfs {
@@ -93,9 +91,10 @@ const maxTmpfs = 1 << 50
 func checkVolume(volume Tmpfs, others []Tmpfs) error {
 	path := filepath.Clean(volume.Path)
 	first, _, _ := strings.Cut(path, "/")
+	if err := Between("size", volume.Size, 1, maxTmpfs); err != nil {
+		return err
+	}
 	switch {
-	case volume.Size <= 0 || volume.Size > maxTmpfs:
-		return fmt.Errorf("size: %d bytes, must be between 1 and %d", volume.Size, int64(maxTmpfs))
 	case volume.Path == "" || path == "." || !filepath.IsLocal(path):
 		return errors.New("path: must be a folder in the workspace")
 	case first == ownFolder:

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 	"time"
 )
@@ -139,7 +140,7 @@ func parse(line []byte, strict bool) (Message, error) {
 	}
 	var message Message
 	for name, value := range keys {
-		into := message.field(strings.ToLower(name))
+		into := message.field(name)
 		if into == nil {
 			return Message{}, fmt.Errorf("%w %.60q: unknown field %.60q", ErrBadMessage, line, name)
 		}
@@ -160,62 +161,20 @@ func parse(line []byte, strict bool) (Message, error) {
 // field returns where the message with that name is kept; nil: there is none of that name.
 // To look at one message only spares a proxy, which says three lines, to learn of all.
 func (m *Message) field(name string) any {
-	switch name {
-	case "renew":
-		return &m.Renew
-	case "signal":
-		return &m.Signal
-	case "interrupt":
-		return &m.Interrupt
-	case "stop":
-		return &m.Stop
-	case "probe":
-		return &m.Probe
-	case "release":
-		return &m.Release
-	case "hello":
-		return &m.Hello
-	case "started":
-		return &m.Started
-	case "sample":
-		return &m.Sample
-	case "probed":
-		return &m.Probed
-	case "exited":
-		return &m.Exited
-	case "error":
-		return &m.Error
+	for field, value := range reflect.ValueOf(m).Elem().Fields() {
+		if strings.EqualFold(field.Name, name) {
+			return value.Addr().Interface()
+		}
 	}
 	return nil
 }
 
 // Name is the message's name on the wire.
 func (m *Message) Name() string {
-	switch {
-	case m.Renew != nil:
-		return "renew"
-	case m.Signal != nil:
-		return "signal"
-	case m.Interrupt != nil:
-		return "interrupt"
-	case m.Stop != nil:
-		return "stop"
-	case m.Probe != nil:
-		return "probe"
-	case m.Release != nil:
-		return "release"
-	case m.Hello != nil:
-		return "hello"
-	case m.Started != nil:
-		return "started"
-	case m.Sample != nil:
-		return "sample"
-	case m.Probed != nil:
-		return "probed"
-	case m.Exited != nil:
-		return "exited"
-	case m.Error != nil:
-		return "error"
+	for field, value := range reflect.ValueOf(m).Elem().Fields() {
+		if !value.IsNil() {
+			return strings.ToLower(field.Name)
+		}
 	}
 	return ""
 }

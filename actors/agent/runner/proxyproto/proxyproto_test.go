@@ -172,7 +172,7 @@ func TestParseSpec(t *testing.T) {
 		"strict":                           {change: func(s *Spec) { s.Isolation, s.User, s.AgentMounts = IsolationStrict, &User{UID: 1}, "mnt:[1]" }},
 		"tmpfs among the agent's mounts":   {change: func(s *Spec) { s.Tmpfs = []Tmpfs{{Path: "a", Size: 1}} }, wantError: "agent_mounts: is empty"},
 		"tmpfs":                            {change: volumes("a/b", "a/c", "ab")},
-		"tmpfs without a size":             {change: func(s *Spec) { volumes("a")(s); s.Tmpfs[0].Size = 0 }, wantError: "size: 0 bytes"},
+		"tmpfs without a size":             {change: func(s *Spec) { volumes("a")(s); s.Tmpfs[0].Size = 0 }, wantError: "size: 0, must be"},
 		"tmpfs beyond the memory limit":    {change: func(s *Spec) { volumes("a", "b")(s); s.MemoryLimit = 1 }, wantError: "2 bytes in all"},
 		"tmpfs outside the workspace":      {change: volumes("../a"), wantError: "in the workspace"},
 		"tmpfs at an absolute path":        {change: volumes("/a"), wantError: "in the workspace"},

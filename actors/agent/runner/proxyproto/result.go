@@ -2,7 +2,6 @@ package proxyproto
 
 import (
 	"fmt"
-	"strings"
 	"time"
 )
 
@@ -105,19 +104,22 @@ type MemoryExcess struct {
 
 // String names usage, limit, the part in tmpfs and the biggest processes.
 func (m *MemoryExcess) String() string {
-	var text strings.Builder
-	fmt.Fprintf(&text, "used %d of %d bytes", m.Usage, m.Limit)
+	text := fmt.Sprintf("used %d of %d bytes", m.Usage, m.Limit)
 	if m.Tmpfs > 0 {
-		fmt.Fprintf(&text, ", %d of them in tmpfs", m.Tmpfs)
+		text += fmt.Sprintf(", %d of them in tmpfs", m.Tmpfs)
 	}
-	for i, process := range m.Biggest {
-		separator := ", "
-		if i == 0 {
-			separator = "; largest: "
+	return text + listed("; largest: ", m.Biggest)
+}
+
+// listed is a list as the end of a text.
+func listed[T fmt.Stringer](label string, list []T) (text string) {
+	for i, one := range list {
+		if i > 0 {
+			label = ", "
 		}
-		fmt.Fprintf(&text, "%s%s (pid %d, %d bytes)", separator, process.Name, process.Pid, process.Bytes)
+		text += label + one.String()
 	}
-	return text.String()
+	return text
 }
 
 // ProcessMemory is the memory of one process, in bytes.
@@ -125,6 +127,11 @@ type ProcessMemory struct {
 	Pid   int    `json:"pid"`
 	Name  string `json:"name"`
 	Bytes int64  `json:"bytes"`
+}
+
+// String names the process, and what it takes.
+func (p ProcessMemory) String() string {
+	return fmt.Sprintf("%s (pid %d, %d bytes)", p.Name, p.Pid, p.Bytes)
 }
 
 // DiskExcess says what a workspace took when it met its disk limit, in bytes.
@@ -161,16 +168,8 @@ func (p HungProcess) String() string {
 
 // String names the step, how long it hangs, and the processes.
 func (h *Hang) String() string {
-	text := fmt.Sprintf("job cannot finish: no progress for %v while trying to %s",
-		time.Duration(h.IdleMillis)*time.Millisecond, h.Step)
-	for i, process := range h.Processes {
-		separator := ", "
-		if i == 0 {
-			separator = "; stuck: "
-		}
-		text += separator + process.String()
-	}
-	return text
+	return fmt.Sprintf("job cannot finish: no progress for %v while trying to %s", time.Duration(h.IdleMillis)*time.Millisecond, h.Step) +
+		listed("; stuck: ", h.Processes)
 }
 
 // FileSize is what a file takes on disk, in bytes. Path is within the workspace.
@@ -179,18 +178,12 @@ type FileSize struct {
 	Bytes int64  `json:"bytes"`
 }
 
+// String names the file, and what it takes.
+func (f FileSize) String() string { return fmt.Sprintf("%q (%d bytes)", f.Path, f.Bytes) }
+
 // String names usage, limit and the biggest files.
 func (d *DiskExcess) String() string {
-	var text strings.Builder
-	fmt.Fprintf(&text, "took %d of %d bytes", d.Usage, d.Limit)
-	for i, file := range d.Biggest {
-		separator := ", "
-		if i == 0 {
-			separator = "; largest: "
-		}
-		fmt.Fprintf(&text, "%s%q (%d bytes)", separator, file.Path, file.Bytes)
-	}
-	return text.String()
+	return fmt.Sprintf("took %d of %d bytes", d.Usage, d.Limit) + listed("; largest: ", d.Biggest)
 }
 
 // Statistics are the measures of a job.

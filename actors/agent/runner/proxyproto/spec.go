@@ -2,9 +2,11 @@ package proxyproto
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -113,23 +115,22 @@ func (s *Spec) Validate() error {
 		return errors.New("workspace: is empty")
 	case s.OutputFolder == "":
 		return errors.New("output_folder: is empty")
-	case s.LeaseMillis <= 0 || s.LeaseMillis > MaxMillis:
-		return fmt.Errorf("lease_millis: %d, must be between 1 and %d", s.LeaseMillis, int64(MaxMillis))
-	case s.SamplePeriodMillis <= 0 || s.SamplePeriodMillis > MaxMillis:
-		return fmt.Errorf("sample_period_millis: %d, must be between 1 and %d", s.SamplePeriodMillis, int64(MaxMillis))
-	case s.EndTimeoutMillis < 0 || s.EndTimeoutMillis > MaxMillis:
-		return fmt.Errorf("end_timeout_millis: %d, must be between 0 (the usual) and %d", s.EndTimeoutMillis, int64(MaxMillis))
-	case s.TimeLimitMillis > MaxMillis:
-		return fmt.Errorf("time_limit_millis: %d, must be at most %d", s.TimeLimitMillis, int64(MaxMillis))
 	case !(s.CPULimit >= 0) || s.CPULimit > 1e6:
 		return fmt.Errorf("cpu_limit: %g cores, must be between 0 (none) and 1e6", s.CPULimit)
-	case s.CPUWeight < 0 || s.CPUWeight > 10000:
-		return fmt.Errorf("cpu_weight: %d, must be between 0 (none) and 10000", s.CPUWeight)
-	case s.MemoryLimit < 0, s.PidsLimit < 0, s.TimeLimitMillis < 0, s.StdoutLimit < 0, s.StderrLimit < 0:
-		return errors.New("memory_limit, pids_limit, time_limit_millis, stdout_limit, stderr_limit: one is negative")
+	case min(s.MemoryLimit, int64(s.PidsLimit), s.DiskLimit, s.MemoryReserve, s.ProxyMemoryReserve, s.StdoutLimit, s.StderrLimit) < 0:
+		return errors.New("memory_limit, pids_limit, disk_limit, memory_reserve, proxy_memory_reserve, stdout_limit, stderr_limit: one is negative")
 	}
-	for _, text := range append(append([]string{s.Shell}, s.Argv...), s.Environment...) {
-		if strings.IndexByte(text, 0) >= 0 {
+	if err := cmp.Or(
+		Between("lease_millis", s.LeaseMillis, 1, MaxMillis),
+		Between("sample_period_millis", s.SamplePeriodMillis, 1, MaxMillis),
+		Between("end_timeout_millis", s.EndTimeoutMillis, 0, MaxMillis),
+		Between("time_limit_millis", s.TimeLimitMillis, 0, MaxMillis),
+		Between("cpu_weight", int64(s.CPUWeight), 0, 10000),
+	); err != nil {
+		return err
+	}
+	for _, text := range slices.Concat([]string{s.Shell}, s.Argv, s.Environment) {
+		if strings.ContainsRune(text, 0) {
 			return fmt.Errorf("argv, shell, environment: %.40q holds a zero byte", text)
 		}
 	}
@@ -141,17 +142,19 @@ func (s *Spec) Validate() error {
 	return errors.Join(s.validateConfinement(), s.validateFeed(), s.Cgroups.validate())
 }
 
-func (p Placement) validate() error {
-	v1 := 0
-	for _, folder := range []string{p.Memory, p.CPU, p.Pids} {
-		if folder != "" {
-			v1++
-		}
+// Between says that a number with a name is out of its bounds, if it is.
+func Between(name string, number, least, most int64) error {
+	if number < least || number > most {
+		return fmt.Errorf("%s: %d, must be between %d and %d", name, number, least, most)
 	}
+	return nil
+}
+
+func (p Placement) validate() error {
 	switch {
-	case v1 != 0 && v1 != 3:
+	case p.Hybrid() != (p.CPU != "") || p.Hybrid() != (p.Pids != ""):
 		return errors.New("cgroups: memory, cpu and pids must be set together")
-	case v1 == 3 && p.Unified == "":
+	case p.Hybrid() && p.None():
 		return errors.New("cgroups: unified is not set beside memory, cpu and pids")
 	}
 	return nil
@@ -180,23 +183,18 @@ func ParseSpec(data []byte) (*Spec, error) {
 	return spec, nil
 }
 
+func millis(number int64) time.Duration { return time.Duration(number) * time.Millisecond }
+
 // Lease is LeaseMillis as a duration.
-func (s *Spec) Lease() time.Duration { return time.Duration(s.LeaseMillis) * time.Millisecond }
+func (s *Spec) Lease() time.Duration { return millis(s.LeaseMillis) }
 
 // TimeLimit is TimeLimitMillis as a duration.
-func (s *Spec) TimeLimit() time.Duration {
-	return time.Duration(s.TimeLimitMillis) * time.Millisecond
-}
+func (s *Spec) TimeLimit() time.Duration { return millis(s.TimeLimitMillis) }
 
 // EndTimeout is EndTimeoutMillis as a duration.
 func (s *Spec) EndTimeout() time.Duration {
-	if s.EndTimeoutMillis == 0 {
-		return DefaultEndTimeout
-	}
-	return time.Duration(s.EndTimeoutMillis) * time.Millisecond
+	return cmp.Or(millis(s.EndTimeoutMillis), DefaultEndTimeout)
 }
 
 // SamplePeriod is SamplePeriodMillis as a duration.
-func (s *Spec) SamplePeriod() time.Duration {
-	return time.Duration(s.SamplePeriodMillis) * time.Millisecond
-}
+func (s *Spec) SamplePeriod() time.Duration { return millis(s.SamplePeriodMillis) }
