@@ -2,11 +2,11 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -63,11 +63,11 @@ func newDisk(spec *proxyproto.Spec, folder string, processes func() ([]proctree.
 	return d
 }
 
-// watch tells of each measurement until stop is closed.
-func (d *disk) watch(told chan<- diskUse, stop <-chan struct{}) {
+// watch tells of each measurement until ctx is done.
+func (d *disk) watch(ctx context.Context, told chan<- diskUse) {
 	for wait := minDiskPeriod; ; {
 		select {
-		case <-stop:
+		case <-ctx.Done():
 			return
 		case <-time.After(wait):
 		}
@@ -76,7 +76,7 @@ func (d *disk) watch(told chan<- diskUse, stop <-chan struct{}) {
 		wait = diskPeriod(d.limit-use.bytes, time.Since(before))
 		select {
 		case told <- use:
-		case <-stop:
+		case <-ctx.Done():
 			return
 		}
 	}
@@ -193,21 +193,21 @@ type diskWatch struct {
 	told chan diskUse
 	last diskUse
 	max  int64
-	stop func()
+	// life ends with stop.
+	life context.Context
+	stop context.CancelFunc
 }
 
 func newDiskWatch(d disk) diskWatch {
-	return diskWatch{disk: d, told: make(chan diskUse), stop: func() {}}
+	life, stop := context.WithCancel(context.Background())
+	return diskWatch{disk: d, told: make(chan diskUse), life: life, stop: stop}
 }
 
 // begin begins to measure a disk that is limited.
 func (d *diskWatch) begin() {
-	if d.limit == 0 {
-		return
+	if d.limit > 0 {
+		go d.watch(d.life, d.told)
 	}
-	stop := make(chan struct{})
-	d.stop = sync.OnceFunc(func() { close(stop) })
-	go d.watch(d.told, stop)
 }
 
 // end takes no more measurements.

@@ -103,16 +103,11 @@ func (p *inputPipe) sleep(ctx context.Context) {
 // gets nothing: what is written back afterwards is in its place.
 func (p *inputPipe) takeBack() []byte {
 	buffer := make([]byte, p.size)
-	for {
-		n, err := unix.Read(p.taking, buffer)
-		switch {
-		case err == unix.EINTR:
-			continue
-		case err != nil && err != unix.EAGAIN:
-			complain(fmt.Errorf("take back input: %w", err))
-		}
-		return buffer[:max(n, 0)]
+	n, err := again(func() (int, error) { return unix.Read(p.taking, buffer) })
+	if err != nil && !errors.Is(err, unix.EAGAIN) {
+		complain(fmt.Errorf("take back input: %w", err))
 	}
+	return buffer[:max(n, 0)]
 }
 
 // closeWriter lets the job see the end of its input.

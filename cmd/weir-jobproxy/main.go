@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"math"
 	"net"
 	"os"
 	"os/signal"
@@ -114,11 +113,6 @@ func inheritedListener() (net.Listener, error) {
 // open, such as a pipe of the shell that it was started from.
 func keepDescriptors() error {
 	const first = 3
-	err := unix.CloseRange(first, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
-	if err == nil || !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EINVAL) {
-		return err
-	}
-	// The system is older than that call with that flag.
 	open, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
 		return fmt.Errorf("list open descriptors: %w", err)

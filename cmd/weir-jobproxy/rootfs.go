@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -58,7 +59,7 @@ func (r *rootfs) build() error {
 		{"part mounts", func() error { return unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") }},
 		{"keep what is the job's", r.keep},
 		{"make all read-only", func() error { return readOnly("/", true) }},
-		{"give it its own /tmp", r.replaceTemporary},
+		{"give it its own /tmp", func() error { return putBack(r.temporary, nil) }},
 		{"give it its own /dev", r.replaceDevices},
 		{"give it its own /proc", func() error {
 			return unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
@@ -110,18 +111,18 @@ func keepTree(kept *[]keptMount, path, place string) error {
 	return nil
 }
 
-// putBack mounts a tree at its place.
-func (k keptMount) putBack() error {
-	if err := unix.MoveMount(k.tree, "", unix.AT_FDCWD, k.path, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
-		return &os.PathError{Op: "mount at", Path: k.path, Err: err}
-	}
-	return unix.Close(k.tree)
-}
-
-// replaceTemporary puts the job's own folder in the place of those that all share.
-func (r *rootfs) replaceTemporary() error {
-	for _, kept := range r.temporary {
-		if err := kept.putBack(); err != nil {
+// putBack mounts trees at their places, which are made before where that is said how.
+func putBack(kept []keptMount, place func(path string) error) error {
+	for _, k := range kept {
+		if place != nil {
+			if err := place(k.path); err != nil {
+				return err
+			}
+		}
+		if err := unix.MoveMount(k.tree, "", unix.AT_FDCWD, k.path, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+			return &os.PathError{Op: "mount at", Path: k.path, Err: err}
+		}
+		if err := unix.Close(k.tree); err != nil {
 			return err
 		}
 	}
@@ -134,17 +135,14 @@ func (r *rootfs) replaceDevices() error {
 	if err := unix.Mount("weir", "/dev", "tmpfs", unix.MS_NOSUID|unix.MS_NOEXEC, "mode=0755,size="+devicesSize); err != nil {
 		return err
 	}
-	for _, kept := range r.devices {
-		err := os.MkdirAll(filepath.Dir(kept.path), 0o755)
-		if err == nil {
-			err = os.WriteFile(kept.path, nil, 0o666)
-		}
-		if err == nil {
-			err = kept.putBack()
-		}
-		if err != nil {
+	err := putBack(r.devices, func(path string) error {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return err
 		}
+		return os.WriteFile(path, nil, 0o666)
+	})
+	if err != nil {
+		return err
 	}
 	for name, target := range deviceLinks {
 		if err := os.Symlink(target, filepath.Join("/dev", name)); err != nil {
@@ -175,27 +173,14 @@ func (r *rootfs) hide() error {
 			return err
 		}
 	}
-	for _, kept := range r.visible {
-		if err := os.MkdirAll(kept.path, 0o711); err != nil {
-			return err
-		}
-		if err := kept.putBack(); err != nil {
-			return err
-		}
+	if err := putBack(r.visible, func(path string) error { return os.MkdirAll(path, 0o711) }); err != nil || !covered {
+		return err
 	}
-	if covered {
-		return readOnly(r.spec.Hidden, false)
-	}
-	return nil
+	return readOnly(r.spec.Hidden, false)
 }
 
 func underTemporary(path string) bool {
-	for _, place := range temporaryPlaces {
-		if strings.HasPrefix(path+"/", place+"/") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(temporaryPlaces, func(place string) bool { return strings.HasPrefix(path+"/", place+"/") })
 }
 
 // readOnly forbids to write to the mount at path, and to those below it.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -72,10 +73,11 @@ func (s *server) read(c *connection) {
 
 // connection is an agent that listens. send and close are the supervisor's.
 type connection struct {
-	conn     *net.UnixConn
-	out      chan []byte
-	closed   chan struct{}
-	isClosed bool
+	conn *net.UnixConn
+	out  chan []byte
+	// open ends with end.
+	open context.Context
+	end  context.CancelFunc
 	// lost: the agent has gone, or does not take what it is told.
 	lost atomic.Bool
 	// idle: all that could be read has been passed on.
@@ -83,12 +85,13 @@ type connection struct {
 }
 
 func newConnection(conn *net.UnixConn) *connection {
-	return &connection{conn: conn, out: make(chan []byte, outbox), closed: make(chan struct{})}
+	open, end := context.WithCancel(context.Background())
+	return &connection{conn: conn, out: make(chan []byte, outbox), open: open, end: end}
 }
 
 // send queues a message; it never waits.
 func (c *connection) send(message proxyproto.Message) {
-	if c == nil || c.isClosed {
+	if c.over() {
 		return
 	}
 	line, err := message.Line()
@@ -103,13 +106,15 @@ func (c *connection) send(message proxyproto.Message) {
 	}
 }
 
+// over says that there is no connection, or none any more.
+func (c *connection) over() bool { return c == nil || c.open.Err() != nil }
+
 // listens says whether there is an agent, as far as is known.
-func (c *connection) listens() bool { return c != nil && !c.isClosed && !c.lost.Load() }
+func (c *connection) listens() bool { return !c.over() && !c.lost.Load() }
 
 func (c *connection) close() {
-	if c != nil && !c.isClosed {
-		c.isClosed = true
-		close(c.closed)
+	if !c.over() {
+		c.end()
 		c.hangUp()
 	}
 }
@@ -124,9 +129,7 @@ func (c *connection) Read(p []byte) (n int, err error) {
 	err = raw.Read(func(fd uintptr) bool {
 		// Before anything is taken out of the socket, so that unread misses nothing.
 		c.idle.Store(false)
-		for n, failed = unix.Read(int(fd), p); failed == unix.EINTR; {
-			n, failed = unix.Read(int(fd), p)
-		}
+		n, failed = again(func() (int, error) { return unix.Read(int(fd), p) })
 		if failed == unix.EAGAIN {
 			c.idle.Store(true)
 			return false
@@ -146,7 +149,7 @@ func (c *connection) Read(p []byte) (n int, err error) {
 
 // unread says whether the agent has written something that has not been passed on.
 func (c *connection) unread() bool {
-	if c == nil || c.isClosed {
+	if c.over() {
 		return false
 	}
 	raw, err := c.conn.SyscallConn()
@@ -169,7 +172,7 @@ func (c *connection) hangUp() {
 func (c *connection) write() {
 	for {
 		select {
-		case <-c.closed:
+		case <-c.open.Done():
 			return
 		case line := <-c.out:
 			_ = c.conn.SetWriteDeadline(time.Now().Add(writeTimeout))

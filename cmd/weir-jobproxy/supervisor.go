@@ -151,17 +151,16 @@ func (s *supervisor) run() {
 
 // serve carries out what a connection says.
 func (s *supervisor) serve(r request) {
-	switch {
-	case r.opened:
+	if r.opened {
 		s.agent.close()
 		s.agent = r.from
 		s.greet()
 		return
-	case r.err != nil:
-		r.from.send(proxyproto.Message{Error: &proxyproto.Error{Error: r.err.Error()}})
-		return
 	}
-	err := checkCommand(r.message, s.conclusion.told)
+	err := r.err
+	if err == nil {
+		err = checkCommand(r.message, s.conclusion.told)
+	}
 	if err == nil {
 		err = s.obey(r.message)
 	}

@@ -8,11 +8,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	"weir/actors/agent/runner/proctree"
 )
 
 // member is a process of the cluster.
@@ -47,25 +48,12 @@ func (c *Cluster) StartAgent(ctx context.Context, node string) error {
 // does, and returns when it did.
 func (c *Cluster) KillNode(ctx context.Context, node string) (at time.Time, err error) {
 	agent, err := c.member(ctx, node)
-	if err != nil {
-		return at, fmt.Errorf("kill node %s: %w", node, err)
-	}
-	jobs, err := below(agent.Data)
 	at = time.Now()
 	if err == nil {
 		err = send(agent.Pid, syscall.SIGKILL)
 	}
-	// A job may have started processes meanwhile.
-	for err == nil && len(jobs) > 0 {
-		for _, pid := range jobs {
-			// It may have ended with another one.
-			if failed := send(pid, syscall.SIGKILL); !errors.Is(failed, syscall.ESRCH) {
-				err = errors.Join(err, failed)
-			}
-		}
-		if err = errors.Join(err, Pause(ctx, Glance)); err == nil {
-			jobs, err = below(agent.Data)
-		}
+	if err == nil {
+		err = proctree.Kill(func() ([]proctree.Process, error) { return below(agent.Data) }, stoppedWithin)
 	}
 	if err != nil {
 		return at, fmt.Errorf("kill node %s: %w", node, err)
@@ -126,26 +114,13 @@ func send(pid int, signal syscall.Signal) error {
 	return syscall.Kill(pid, signal)
 }
 
-// below returns the processes that run in a folder, or have it in their command lines, but for
-// agents: those of a node's jobs.
-func below(folder string) (pids []int, err error) {
-	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil {
-		return nil, err
-	}
-	for _, file := range lines {
-		process := filepath.Dir(file)
-		pid, err := strconv.Atoi(filepath.Base(process))
-		if err != nil {
-			return nil, err
-		}
+// below returns the processes that run in a folder, or have it in their command lines: those of
+// a node's jobs, when its agent has ended.
+func below(folder string) ([]proctree.Process, error) {
+	all, err := proctree.All()
+	return slices.DeleteFunc(all, func(p proctree.Process) bool {
 		// Processes of others end meanwhile.
-		line, _ := os.ReadFile(file)
-		cwd, _ := os.Readlink(filepath.Join(process, "cwd"))
-		agent := bytes.Contains(line, []byte("\x00agent\x00"))
-		if !agent && (strings.HasPrefix(cwd, folder+"/") || bytes.Contains(line, []byte(folder+"/"))) {
-			pids = append(pids, pid)
-		}
-	}
-	return pids, nil
+		cwd, _ := os.Readlink(fmt.Sprintf("/proc/%d/cwd", p.Pid))
+		return !strings.HasPrefix(cwd, folder+"/") && !strings.Contains(strings.Join(proctree.Arguments(p), " "), folder+"/")
+	}), err
 }
