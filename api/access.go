@@ -52,15 +52,14 @@ func permit(who identity.Identity, procedure string) *connect.Error {
 		return nil
 	case replicaOnly[procedure]:
 		return fail(connect.CodePermissionDenied, apipb.CodePermissionDenied,
-			fmt.Sprintf("%s is for replicas: the certificate of %q has role %s", procedure, who.Name, who.Role))
+			"%s is for replicas: the certificate of %q has role %s", procedure, who.Name, who.Role)
 	case who.Role == identity.Operator || who.Role == identity.Client && !operatorOnly[procedure]:
 		return nil
 	case who.Role == identity.Client:
-		return fail(connect.CodePermissionDenied, apipb.CodePermissionDenied,
-			fmt.Sprintf("%s is for operators: the certificate of %q has role client", procedure, who.Name))
+		return fail(connect.CodePermissionDenied, apipb.CodePermissionDenied, "%s is for operators: the certificate of %q has role client", procedure, who.Name)
 	default:
 		return fail(connect.CodePermissionDenied, apipb.CodePermissionDenied,
-			fmt.Sprintf("the API is for clients and operators: the certificate of %q has role %s", who.Name, who.Role))
+			"the API is for clients and operators: the certificate of %q has role %s", who.Name, who.Role)
 	}
 }
 
@@ -101,7 +100,7 @@ func (d *door) ServeHTTP(to http.ResponseWriter, r *http.Request) {
 	w.Header().Set(apipb.HeaderReplica, d.server.cfg.Replica)
 	who, err := d.server.cfg.IdentityOf(r)
 	if err != nil {
-		d.turnAway(w, r, began, fail(connect.CodeUnauthenticated, apipb.CodeUnauthenticated, "unauthenticated: "+err.Error()))
+		d.turnAway(w, r, began, fail(connect.CodeUnauthenticated, apipb.CodeUnauthenticated, "unauthenticated: %v", err))
 		return
 	}
 	if denied := permit(who, r.URL.Path); denied != nil {

@@ -92,15 +92,7 @@ func (p *path) ask(ctx context.Context) error {
 	default:
 		return nil
 	}
-	ctx, cancel := extra(ctx)
-	defer cancel()
-	view, err := p.cfg.Leader.SchedulerView(ctx, request)
-	if err != nil {
-		p.cfg.Logger.Debug("scheduler state unknown", "error", err)
-		p.unseen = err
-		return nil
-	}
-	if p.view = view; request.GetPool() != "" && len(view.GetElements()) == 0 {
+	if p.view, p.unseen = p.seen(ctx, request); p.unseen == nil && request.GetPool() != "" && len(p.view.GetElements()) == 0 {
 		p.unseen = errors.New("the leader's scheduler has just started")
 	}
 	return nil
@@ -223,7 +215,7 @@ func (p *path) missing(at int, below []string) error {
 			problem = fmt.Sprintf("%s: there is no %q: did you mean %s?", what, strings.Join(p.names[:at+1], "/"), closest)
 		}
 	}
-	return fail(connect.CodeNotFound, apipb.CodeUnknownPath, problem)
+	return fail(connect.CodeNotFound, apipb.CodeUnknownPath, "%s", problem)
 }
 
 func treeNames(st *state.State) []string {

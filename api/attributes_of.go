@@ -98,18 +98,11 @@ func poolAttributes(t treeIn, name scheduling.PoolName) (map[string]any, error) 
 // state.
 func operationAttributes(t treeIn, op *statepb.Operation) (map[string]any, error) {
 	in := op.In(string(t.name))
-	effective, err := effectiveIn(t.pools, in)
+	set, pool, err := optionsIn(t.pools, in)
 	if err != nil {
 		return nil, err
 	}
-	bounded, err := boundedIn(t.pools, in)
-	if err != nil {
-		return nil, err
-	}
-	set, err := pooltree.ReadOperationOptions(in.GetOptions().AsMap())
-	if err != nil {
-		return nil, err
-	}
+	effective := set.Effective(pool)
 	of := effective.Document()
 	addOptions(of, set)
 	addEffective(of, effective.Starvation)
@@ -129,7 +122,7 @@ func operationAttributes(t treeIn, op *statepb.Operation) (map[string]any, error
 		"is_gang":        op.GetSpec().Gang(t.pools.Settings()),
 		"start_time":     timeOf(op.GetStartTime()),
 
-		"bounded_settings": list(bounded),
+		"bounded_settings": list(set.Bounded(scheduling.PoolName(in.GetPool()), pool)),
 	})
 	return of, nil
 }

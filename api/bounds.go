@@ -7,7 +7,7 @@ import (
 	"connectrpc.com/connect"
 )
 
-// bounds gives each call its time, and its answer a hint at the leader.
+// bounds gives each call its time, and its answer a hint at the leader, and tells of its end.
 type bounds struct{ server *server }
 
 // maxReserve is how much of a client's time is kept for the way of the answer.
@@ -32,12 +32,13 @@ func (b bounds) limit(ctx context.Context, procedure string) (context.Context, c
 
 // WrapUnary implements connect.Interceptor.
 func (b bounds) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
-	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
+	return func(ctx context.Context, req connect.AnyRequest) (answer connect.AnyResponse, err error) {
+		began := time.Now()
+		defer func() { b.server.observe(req.Spec().Procedure, err, began) }()
 		ctx, cancel := b.limit(ctx, req.Spec().Procedure)
 		defer cancel()
 		defer context.AfterFunc(b.server.closing, cancel)()
-		answer, err := next(ctx, req)
-		if err != nil {
+		if answer, err = next(ctx, req); err != nil {
 			return nil, err
 		}
 		b.server.hint(answer.Header().Set)
@@ -52,7 +53,9 @@ func (b bounds) WrapStreamingClient(next connect.StreamingClientFunc) connect.St
 
 // WrapStreamingHandler implements connect.Interceptor.
 func (b bounds) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
-	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
+	return func(ctx context.Context, conn connect.StreamingHandlerConn) (err error) {
+		began := time.Now()
+		defer func() { b.server.observe(conn.Spec().Procedure, err, began) }()
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(b.server.closing, cancel)()

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -114,7 +113,7 @@ func (s clusters) Status(ctx context.Context, _ *connect.Request[apipb.StatusReq
 func (s clusters) Transfer(ctx context.Context, req *connect.Request[apipb.TransferRequest]) (*connect.Response[apipb.TransferResponse], error) {
 	current, _ := s.cfg.Store.Leadership()
 	if !current.Leader {
-		err := fail(connect.CodeUnavailable, apipb.CodeNotLeader, fmt.Sprintf("transfer leadership: replica %s does not lead: ask %s", s.cfg.Replica, current.LeaderID))
+		err := fail(connect.CodeUnavailable, apipb.CodeNotLeader, "transfer leadership: replica %s does not lead: ask %s", s.cfg.Replica, current.LeaderID)
 		s.hint(err.Meta().Set)
 		return nil, err
 	}
@@ -124,11 +123,11 @@ func (s clusters) Transfer(ctx context.Context, req *connect.Request[apipb.Trans
 	}
 	if to != "" {
 		if _, known := s.cfg.Directory.View().Replica(scheduling.ReplicaID(to)); !known {
-			return nil, fail(connect.CodeNotFound, apipb.CodeUnknownReplica, fmt.Sprintf("transfer leadership: there is no replica %q: see weir cluster members", to))
+			return nil, fail(connect.CodeNotFound, apipb.CodeUnknownReplica, "transfer leadership: there is no replica %q: see weir cluster members", to)
 		}
 	}
 	if err := s.cfg.Store.Transfer(ctx, to); err != nil {
-		return nil, fail(connect.CodeFailedPrecondition, apipb.CodeNotTransferred, "transfer leadership: "+err.Error())
+		return nil, fail(connect.CodeFailedPrecondition, apipb.CodeNotTransferred, "transfer leadership: %v", err)
 	}
 	for {
 		now, changed := s.cfg.Store.Leadership()

@@ -48,8 +48,7 @@ func resultOf(op *statepb.Operation) *apipb.Error {
 	}
 	out.Attributes = maps.Clone(out.GetAttributes())
 	out.Attributes["failed_job_count"] = fmt.Sprint(failed)
-	out.Message = fmt.Sprintf("%d failed jobs: limit reached", failed)
-	if failed == 1 {
+	if out.Message = fmt.Sprintf("%d failed jobs: limit reached", failed); failed == 1 {
 		out.Message = "1 failed job: limit reached"
 	}
 	return out
@@ -73,7 +72,7 @@ func operationOf(op *statepb.Operation, full bool) (*apipb.Operation, error) {
 	if !full {
 		return out, nil
 	}
-	out.PreemptedOthers = cloneCounts(op.GetPreemptedOthers())
+	out.PreemptedOthers = maps.Clone(op.GetPreemptedOthers())
 	for _, w := range op.GetWaste() {
 		out.Waste = append(out.Waste, wasteOf(w))
 	}
@@ -98,21 +97,12 @@ func progressOf(op *statepb.Operation, task *statepb.Task) *apipb.TaskProgress {
 	c, t := task.GetCounters(), task.GetTotals()
 	return &apipb.TaskProgress{
 		Name: task.GetName(), Total: c.GetTotal(), Pending: c.GetPending(), Running: c.GetRunning(), Completed: c.GetCompleted(),
-		Failed: c.GetFailed(), Aborted: c.GetAborted(), AbortedByReason: cloneCounts(c.GetAbortedByReason()), Restarted: c.GetRestarted(),
+		Failed: c.GetFailed(), Aborted: c.GetAborted(), AbortedByReason: maps.Clone(c.GetAbortedByReason()), Restarted: c.GetRestarted(),
 		JobResources: resourcesOf(task.GetJobResources().Amounts()), MaxMemory: t.GetMaxMemory(),
 		CpuSeconds: float64(t.GetCpuMicros()) / 1e6, RunSeconds: float64(t.GetRunMillis()) / 1e3,
 		Memory: memoryOf(task, describedTask(op, task.GetName())), Input: inputProgressOf(task.GetInput()), Gang: gangOf(task.GetGang()),
 		GivenUp: c.GetGivenUp(), MaxAttempts: describedTask(op, task.GetName()).GetMaxAttempts(),
 	}
-}
-
-// cloneCounts copies what the state goes on changing.
-func cloneCounts(counts map[string]int64) map[string]int64 {
-	out := make(map[string]int64, len(counts))
-	for reason, n := range counts {
-		out[reason] = n
-	}
-	return out
 }
 
 func addProgress(sum, p *apipb.TaskProgress) {

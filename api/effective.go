@@ -59,24 +59,13 @@ var optionNames = sync.OnceValue(func() map[string]string {
 	return names
 })
 
-// effectiveIn returns what holds for an operation in a tree with these pools.
-func effectiveIn(pools pooltree.Tree, in *statepb.OperationTree) (pooltree.EffectiveOperation, error) {
-	options, err := pooltree.ReadOperationOptions(in.GetOptions().AsMap())
-	if err != nil {
-		return pooltree.EffectiveOperation{}, err
+// optionsIn returns the options of an operation in a tree with these pools, and what holds for its
+// pool.
+func optionsIn(pools pooltree.Tree, in *statepb.OperationTree) (set pooltree.OperationOptions, pool pooltree.Effective, err error) {
+	if set, err = pooltree.ReadOperationOptions(in.GetOptions().AsMap()); err == nil {
+		pool, err = pools.Effective(scheduling.PoolName(in.GetPool()))
 	}
-	pool, err := pools.Effective(scheduling.PoolName(in.GetPool()))
-	return options.Effective(pool), err
-}
-
-// boundedIn returns which settings of an operation do not hold as they are in a tree.
-func boundedIn(pools pooltree.Tree, in *statepb.OperationTree) ([]string, error) {
-	options, err := pooltree.ReadOperationOptions(in.GetOptions().AsMap())
-	if err != nil {
-		return nil, err
-	}
-	pool, err := pools.Effective(scheduling.PoolName(in.GetPool()))
-	return options.Bounded(scheduling.PoolName(in.GetPool()), pool), err
+	return set, pool, err
 }
 
 // effectiveTree returns what holds in a tree with these options, null where nothing is set

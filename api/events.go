@@ -39,9 +39,9 @@ func (s eventLog) Read(ctx context.Context, req *connect.Request[apipb.ReadEvent
 	const what = "read events"
 	wanted, err := s.wanted(req.Msg)
 	if err != nil {
-		return fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument, what+": "+err.Error())
+		return invalid("%s: %v", what, err)
 	}
-	if err := s.operationsBarrier(ctx, what); err != nil {
+	if err := operations(s).barrier(ctx, what); err != nil {
 		return err
 	}
 	now := s.cfg.Store.Applied()
@@ -49,8 +49,7 @@ func (s eventLog) Read(ctx context.Context, req *connect.Request[apipb.ReadEvent
 		return s.unavailable(what, err)
 	}
 	if index := req.Msg.GetIndex(); index > now+1 {
-		return fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument,
-			fmt.Sprintf("%s: index %d is ahead of the log, whose last index is %d: is it from another cluster?", what, index, now))
+		return invalid("%s: index %d is ahead of the log, whose last index is %d: is it from another cluster?", what, index, now)
 	}
 	reader, err := s.begin(req.Msg, now)
 	if err != nil {
@@ -65,11 +64,6 @@ func (s eventLog) Read(ctx context.Context, req *connect.Request[apipb.ReadEvent
 		return s.eventsFailed(what, err)
 	}
 	return nil
-}
-
-// operationsBarrier is a ReadBarrier with the patience of a call that lasts.
-func (s eventLog) operationsBarrier(ctx context.Context, what string) error {
-	return operations(s).barrier(ctx, what)
 }
 
 // written waits until what this replica has seen is in its event log.
@@ -103,10 +97,10 @@ func (s eventLog) eventsFailed(what string, err error) error {
 	switch {
 	case errors.As(err, &gone):
 		return fail(connect.CodeOutOfRange, apipb.CodeEventsGone,
-			fmt.Sprintf("%s: replica %s: %v: continue from there; keep more events with --event-log-size and --event-log-age", what, s.cfg.Replica, err))
+			"%s: replica %s: %v: continue from there; keep more events with --event-log-size and --event-log-age", what, s.cfg.Replica, err)
 	case errors.As(err, &gap):
 		return fail(connect.CodeUnavailable, apipb.CodeEventsMissing,
-			fmt.Sprintf("%s: replica %s: %v: ask another replica, or continue from index %d", what, s.cfg.Replica, err, gap.To+1))
+			"%s: replica %s: %v: ask another replica, or continue from index %d", what, s.cfg.Replica, err, gap.To+1)
 	}
 	return s.unavailable(what, err)
 }
@@ -210,14 +204,13 @@ func (f *eventFlow) flush(end bool) error {
 // eventFilter selects events; empty fields take all.
 type eventFilter struct {
 	operation, tree, pool, node string
-	kinds                       []string
-	// prefixes are the beginnings of kinds.
-	prefixes []string
+	// kinds may end with * for all that begin so.
+	kinds []string
 }
 
 // wanted reads the filter of a request.
 func (s eventLog) wanted(m *apipb.ReadEventsRequest) (eventFilter, error) {
-	f := eventFilter{operation: m.GetOperation(), tree: m.GetTree(), pool: m.GetPool(), node: m.GetNode()}
+	f := eventFilter{operation: m.GetOperation(), tree: m.GetTree(), pool: m.GetPool(), node: m.GetNode(), kinds: m.GetKinds()}
 	places := 0
 	for _, given := range []bool{m.GetIndex() != 0 || m.GetPosition() != 0, m.GetSince() != nil, m.GetLatest()} {
 		if given {
@@ -232,13 +225,7 @@ func (s eventLog) wanted(m *apipb.ReadEventsRequest) (eventFilter, error) {
 	}
 	known := events.Kinds()
 	for _, kind := range m.GetKinds() {
-		prefix, isPrefix := strings.CutSuffix(kind, "*")
-		switch {
-		case isPrefix && slices.ContainsFunc(known, func(k string) bool { return strings.HasPrefix(k, prefix) }):
-			f.prefixes = append(f.prefixes, prefix)
-		case slices.Contains(known, kind):
-			f.kinds = append(f.kinds, kind)
-		default:
+		if !slices.ContainsFunc(known, func(k string) bool { return isKind(k, kind) }) {
 			return f, fmt.Errorf("kind %q: unknown: must be one of %s, or a prefix followed by *", kind, strings.Join(known, ", "))
 		}
 	}
@@ -263,10 +250,13 @@ func (f eventFilter) takes(e *eventpb.Event) bool {
 	if (f.tree != "" || f.pool != "") && !f.takesPlace(e) {
 		return false
 	}
-	if len(f.kinds)+len(f.prefixes) == 0 || slices.Contains(f.kinds, e.GetKind()) {
-		return true
-	}
-	return slices.ContainsFunc(f.prefixes, func(prefix string) bool { return strings.HasPrefix(e.GetKind(), prefix) })
+	return len(f.kinds) == 0 || slices.ContainsFunc(f.kinds, func(wanted string) bool { return isKind(e.GetKind(), wanted) })
+}
+
+// isKind reports whether a kind is one that is wanted, or begins with what stands before a *.
+func isKind(kind, wanted string) bool {
+	prefix, isPrefix := strings.CutSuffix(wanted, "*")
+	return kind == wanted || isPrefix && strings.HasPrefix(kind, prefix)
 }
 
 func (f eventFilter) takesPlace(e *eventpb.Event) bool {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"connectrpc.com/connect"
@@ -61,7 +62,7 @@ func (s explanations) Explain(ctx context.Context, req *connect.Request[apipb.Ex
 		}
 	}
 	if given != 1 {
-		return nil, fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument, "explain: operation, job and pool: give one of them")
+		return nil, invalid("explain: operation, job and pool: give one of them")
 	}
 	var all []*explainpb.Explanation
 	var err error
@@ -138,7 +139,7 @@ func (s explanations) operation(ctx context.Context, m *apipb.ExplainRequest) ([
 			}
 		}
 		if len(all) == 0 {
-			return fail(connect.CodeNotFound, state.CodeUnknownTree, fmt.Sprintf("explain operation: %s is not in pool tree %q", id, m.GetTree()))
+			return fail(connect.CodeNotFound, state.CodeUnknownTree, "explain operation: %s is not in pool tree %q", id, m.GetTree())
 		}
 		return nil
 	})
@@ -217,15 +218,13 @@ func (s explanations) operationIn(st *state.State, op *statepb.Operation, in *st
 	switch {
 	case err != nil:
 	case now.Terminal():
-		tell(x, &explainpb.Fact{Code: factEnded, Setting: op.GetState(), Time: op.GetFinishTime(), Text: cmp.Or(put("it is "+op.GetState()+": ", op.GetResult().GetMessage()), "it is "+op.GetState())})
+		tell(x, &explainpb.Fact{Code: factEnded, Setting: op.GetState(), Time: op.GetFinishTime(), Text: "it is " + op.GetState() + put(": ", op.GetResult().GetMessage())})
 	case now.Finishing():
 		tell(x, &explainpb.Fact{Code: factFinishing, Setting: op.GetState(), Count: int64(jobs), Text: finishingText(op, jobs)})
-	case now == lifecycle.Starting || now == lifecycle.WaitingForAgent:
-		tell(x, &explainpb.Fact{Code: factNoController, Setting: op.GetState(), Text: fmt.Sprintf("it is %s: no replica controls it yet; the leader is choosing one", op.GetState())})
 	case now == lifecycle.Pending:
 		s.admission(st, x, op, in)
 	case now != lifecycle.Running:
-		tell(x, &explainpb.Fact{Code: factPreparing, Setting: op.GetState(), Text: preparingText(op)})
+		tell(x, notReady(op, now))
 	default:
 		if op.GetSuspended() {
 			tell(x, &explainpb.Fact{Code: factSuspended, Text: "it is suspended: its jobs do not start until weir op resume"})
@@ -238,13 +237,27 @@ func (s explanations) operationIn(st *state.State, op *statepb.Operation, in *st
 	return x
 }
 
-// preparingText says what a controller does before an operation runs.
-func preparingText(op *statepb.Operation) string {
+// notReady says what is done before an operation can run.
+func notReady(op *statepb.Operation, now lifecycle.State) *explainpb.Fact {
+	if now == lifecycle.Starting || now == lifecycle.WaitingForAgent {
+		return &explainpb.Fact{Code: factNoController, Setting: op.GetState(), Text: fmt.Sprintf("it is %s: no replica controls it yet; the leader is choosing one", op.GetState())}
+	}
 	does := "is preparing it"
 	if op.GetSpec().GetMap() != nil {
 		does = "is listing its input and splitting it into jobs"
 	}
-	return fmt.Sprintf("it is %s: its controller, replica %s, %s", op.GetState(), op.GetAssignment().GetReplica(), does)
+	text := fmt.Sprintf("it is %s: its controller, replica %s, %s", op.GetState(), op.GetAssignment().GetReplica(), does)
+	return &explainpb.Fact{Code: factPreparing, Setting: op.GetState(), Text: text}
+}
+
+// admissionFact says what limit an operation waits for before it runs in a tree; limit is nil when
+// there is none.
+func admissionFact(pools pooltree.Tree, counts pooltree.Counts, in *statepb.OperationTree) (fact *explainpb.Fact, limit *pooltree.LimitError) {
+	if errors.As(pools.AdmitRun(scheduling.PoolName(in.GetPool()), "", counts), &limit) {
+		return limitFact(factRunningLimit, limit, in.GetPool()), limit
+	}
+	text := cmp.Or(in.GetPendingReason(), "its pools have room: the leader is about to start it")
+	return &explainpb.Fact{Code: factAdmission, Pool: in.GetPool(), Text: text}, nil
 }
 
 // controllerGone says that the replica that controls an operation does not live.
@@ -266,13 +279,8 @@ func (s explanations) admission(st *state.State, x *explainpb.Explanation, op *s
 	if !ok {
 		return
 	}
-	err := pools.AdmitRun(scheduling.PoolName(in.GetPool()), "", counts)
-	var limit *pooltree.LimitError
-	switch {
-	case errors.As(err, &limit):
-		tell(x, limitFact(factRunningLimit, limit, in.GetPool(), "run"))
-	default:
-		tell(x, &explainpb.Fact{Code: factAdmission, Pool: in.GetPool(), Text: cmp.Or(in.GetPendingReason(), "its pools have room: the leader is about to start it")})
+	fact, limit := admissionFact(pools, counts, in)
+	if tell(x, fact); limit == nil {
 		return
 	}
 	before := int64(0)
@@ -291,19 +299,11 @@ func (s explanations) admission(st *state.State, x *explainpb.Explanation, op *s
 // below reports whether a pool is another one, or anywhere below it.
 func below(pools pooltree.Tree, name, above string) bool {
 	path, err := pools.Path(scheduling.PoolName(name))
-	if err != nil {
-		return false
-	}
-	for _, p := range path {
-		if string(p) == above {
-			return true
-		}
-	}
-	return above == string(scheduling.RootPool)
+	return err == nil && slices.Contains(path, scheduling.PoolName(above))
 }
 
 // limitFact says which limit of which pool is reached.
-func limitFact(code string, limit *pooltree.LimitError, pool, verb string) *explainpb.Fact {
+func limitFact(code string, limit *pooltree.LimitError, pool string) *explainpb.Fact {
 	who := fmt.Sprintf("pool %q", limit.Pool)
 	switch {
 	case limit.Pool == scheduling.RootPool:
@@ -311,12 +311,11 @@ func limitFact(code string, limit *pooltree.LimitError, pool, verb string) *expl
 	case string(limit.Pool) != pool:
 		who += fmt.Sprintf(", above pool %q,", pool)
 	}
-	if verb == "run" {
-		return &explainpb.Fact{Code: code, Pool: string(limit.Pool), Setting: limit.Option, Count: limit.Now, Of: limit.Limit,
-			Text: fmt.Sprintf("%s runs %d of at most %d operations (%s): one of them must end before another one runs", who, limit.Now, limit.Limit, limit.Option)}
+	text := fmt.Sprintf("%s has %d of at most %d operations (%s): no more can be started", who, limit.Now, limit.Limit, limit.Option)
+	if code == factRunningLimit {
+		text = fmt.Sprintf("%s runs %d of at most %d operations (%s): one of them must end before another one runs", who, limit.Now, limit.Limit, limit.Option)
 	}
-	return &explainpb.Fact{Code: code, Pool: string(limit.Pool), Setting: limit.Option, Count: limit.Now, Of: limit.Limit,
-		Text: fmt.Sprintf("%s has %d of at most %d operations (%s): no more can be started", who, limit.Now, limit.Limit, limit.Option)}
+	return &explainpb.Fact{Code: code, Pool: string(limit.Pool), Setting: limit.Option, Count: limit.Now, Of: limit.Limit, Text: text}
 }
 
 // put is text before a value, or nothing.

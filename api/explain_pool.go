@@ -30,16 +30,16 @@ func (s explanations) pool(ctx context.Context, m *apipb.ExplainRequest) ([]*exp
 			return err
 		}
 		name := scheduling.PoolName(m.GetPool())
-		if name != scheduling.RootPool && !t.pools.Has(name) {
-			return fail(connect.CodeNotFound, state.CodeUnknownPool, fmt.Sprintf("explain pool: there is no pool %q in tree %q%s", name, t.name, elsewhere(st, name)))
+		if !t.pools.Has(name) {
+			return fail(connect.CodeNotFound, state.CodeUnknownPool, "explain pool: there is no pool %q in tree %q%s", name, t.name, elsewhere(st, name))
 		}
 		x.Tree = string(t.name)
 		var limit *pooltree.LimitError
 		if errors.As(t.pools.AdmitStart(name, "", t.counts), &limit) {
-			tell(x, limitFact(factOperationLimit, limit, m.GetPool(), "start"))
+			tell(x, limitFact(factOperationLimit, limit, m.GetPool()))
 		}
 		if errors.As(t.pools.AdmitRun(name, "", t.counts), &limit) {
-			tell(x, limitFact(factRunningLimit, limit, m.GetPool(), "run"))
+			tell(x, limitFact(factRunningLimit, limit, m.GetPool()))
 		}
 		x.Waits = waitsBelow(st, t, name)
 		return nil
@@ -73,38 +73,33 @@ func waitsBelow(st *state.State, t treeIn, name scheduling.PoolName) (all []*exp
 		if in == nil || !below(t.pools, in.GetPool(), string(name)) {
 			continue
 		}
-		code, text := waitOf(t, op, in)
-		if code == "" {
+		fact := waitOf(t, op, in)
+		if fact == nil {
 			continue
 		}
-		at := slices.IndexFunc(all, func(w *explainpb.Wait) bool { return w.GetVerdict() == code })
+		at := slices.IndexFunc(all, func(w *explainpb.Wait) bool { return w.GetVerdict() == fact.GetCode() })
 		if at < 0 {
 			at = len(all)
-			all = append(all, &explainpb.Wait{Verdict: code, First: op.GetId(), Text: text})
+			all = append(all, &explainpb.Wait{Verdict: fact.GetCode(), First: op.GetId(), Text: fact.GetText()})
 		}
 		all[at].Operations++
 	}
 	return all
 }
 
-// waitOf says what an operation waits for before it runs in a tree; empty: it does.
-func waitOf(t treeIn, op *statepb.Operation, in *statepb.OperationTree) (code, text string) {
+// waitOf says what an operation waits for before it runs in a tree; nil: it does.
+func waitOf(t treeIn, op *statepb.Operation, in *statepb.OperationTree) *explainpb.Fact {
 	now, err := lifecycle.ParseState(op.GetState())
-	var limit *pooltree.LimitError
 	switch {
 	case err != nil || now.Terminal():
-		return "", ""
+		return nil
 	case now.Finishing():
-		return factFinishing, fmt.Sprintf("it is %s, and waits for its last jobs", op.GetState())
-	case now == lifecycle.Starting || now == lifecycle.WaitingForAgent:
-		return factNoController, fmt.Sprintf("it is %s: no replica controls it yet; the leader is choosing one", op.GetState())
+		return &explainpb.Fact{Code: factFinishing, Text: fmt.Sprintf("it is %s, and waits for its last jobs", op.GetState())}
 	case now != lifecycle.Pending && now != lifecycle.Running:
-		return factPreparing, preparingText(op)
+		return notReady(op, now)
 	case in.GetAdmitted():
-		return "", ""
-	case errors.As(t.pools.AdmitRun(scheduling.PoolName(in.GetPool()), "", t.counts), &limit):
-		return factRunningLimit, limitFact(factRunningLimit, limit, in.GetPool(), "run").GetText()
-	default:
-		return factAdmission, cmp.Or(in.GetPendingReason(), "its pools have room: the leader is about to start it")
+		return nil
 	}
+	fact, _ := admissionFact(t.pools, t.counts, in)
+	return fact
 }

@@ -43,10 +43,15 @@ var codes = map[string]connect.Code{
 }
 
 // fail returns an error for clients with a stable code.
-func fail(kind connect.Code, code, message string) *connect.Error {
-	err := connect.NewError(kind, errors.New(message))
+func fail(kind connect.Code, code, format string, args ...any) *connect.Error {
+	err := connect.NewError(kind, fmt.Errorf(format, args...))
 	err.Meta().Set(apipb.HeaderCode, code)
 	return err
+}
+
+// invalid returns the error for a request that cannot be.
+func invalid(format string, args ...any) *connect.Error {
+	return fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument, format, args...)
 }
 
 // refused returns the error of a refused command; nil: it was carried out.
@@ -59,13 +64,13 @@ func refused(result *commandpb.Result) error {
 	if !ok {
 		kind = connect.CodeFailedPrecondition
 	}
-	return fail(kind, refusal.GetCode(), refusal.GetMessage())
+	return fail(kind, refusal.GetCode(), "%s", refusal.GetMessage())
 }
 
 // overloaded refuses a call at the door.
 func (s *server) overloaded(what string) *connect.Error {
 	s.refusals.add(time.Now())
-	err := fail(connect.CodeResourceExhausted, apipb.CodeOverloaded, what)
+	err := fail(connect.CodeResourceExhausted, apipb.CodeOverloaded, "%s", what)
 	err.Meta().Set(apipb.HeaderRetry, strconv.FormatInt(s.cfg.Limits.RetryAfter.Milliseconds(), 10))
 	return err
 }
@@ -81,15 +86,15 @@ func (s *server) unavailable(what string, err error) error {
 	var failure *connect.Error
 	switch {
 	case s.closing.Err() != nil:
-		failure = fail(connect.CodeUnavailable, apipb.CodeStopping, fmt.Sprintf("%s: replica %s is stopping: use another one", what, s.cfg.Replica))
+		failure = fail(connect.CodeUnavailable, apipb.CodeStopping, "%s: replica %s is stopping: use another one", what, s.cfg.Replica)
 	case errors.Is(err, raftstore.ErrOverloaded):
 		failure = s.overloaded(what + ": " + err.Error())
 	case errors.Is(err, raftstore.ErrOutcomeUnknown):
-		failure = fail(connect.CodeUnavailable, apipb.CodeOutcomeUnknown, what+": "+err.Error())
+		failure = fail(connect.CodeUnavailable, apipb.CodeOutcomeUnknown, "%s: %v", what, err)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		failure = fail(connect.CodeUnavailable, apipb.CodeNoQuorum, what+": "+err.Error())
+		failure = fail(connect.CodeUnavailable, apipb.CodeNoQuorum, "%s: %v", what, err)
 	default:
-		failure = fail(connect.CodeUnavailable, apipb.CodeUnavailable, what+": "+err.Error())
+		failure = fail(connect.CodeUnavailable, apipb.CodeUnavailable, "%s: %v", what, err)
 	}
 	s.hint(failure.Meta().Set)
 	return failure

@@ -28,7 +28,7 @@ func (s pools) History(ctx context.Context, req *connect.Request[apipb.PoolHisto
 	const what = "show history of pool"
 	steps, err := stepsOf(req.Msg, s.cfg.Now())
 	if err != nil {
-		return nil, fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument, what+": "+err.Error())
+		return nil, invalid("%s: %v", what, err)
 	}
 	out := &apipb.PoolHistoryResponse{Pool: req.Msg.GetPool(), StepSeconds: steps.step}
 	err = s.read(ctx, what, func(st *state.State) error {
@@ -36,11 +36,8 @@ func (s pools) History(ctx context.Context, req *connect.Request[apipb.PoolHisto
 		if err != nil {
 			return err
 		}
-		if name := scheduling.PoolName(out.GetPool()); name != scheduling.RootPool && !t.pools.Has(name) {
-			return fail(connect.CodeNotFound, state.CodeUnknownPool, fmt.Sprintf("%s: there is no pool %q in tree %q", what, name, t.name))
-		}
 		out.Tree = string(t.name)
-		return nil
+		return t.has(what, scheduling.PoolName(out.GetPool()))
 	})
 	if err != nil {
 		return nil, err

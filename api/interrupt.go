@@ -11,7 +11,6 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/messages/apipb"
-	"weir/messages/commandpb"
 	"weir/messages/statepb"
 	"weir/raftstore/state"
 	"weir/scheduling"
@@ -24,8 +23,7 @@ const maxInterruptTimeout = 365 * 24 * time.Hour
 // interruptTimeout checks how long jobs are to have; 0: nothing was said.
 func interruptTimeout(what string, millis int64) *connect.Error {
 	if millis < 0 || millis > maxInterruptTimeout.Milliseconds() {
-		return fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument,
-			fmt.Sprintf("%s: timeout of %d ms: must be from 0 to a year", what, millis))
+		return invalid("%s: timeout of %d ms: must be from 0 to a year", what, millis)
 	}
 	return nil
 }
@@ -36,37 +34,20 @@ func (s jobs) Interrupt(ctx context.Context, req *connect.Request[apipb.Interrup
 	if err := interruptTimeout("interrupt job", m.GetTimeoutMillis()); err != nil {
 		return nil, err
 	}
-	job, err := s.locate(ctx, "interrupt job", m.GetJobId())
+	job, err := s.unfinished(ctx, "interrupt job", m.GetJobId())
 	if err != nil {
 		return nil, err
-	}
-	if job.GetFinishTime() != nil {
-		return nil, fail(connect.CodeFailedPrecondition, apipb.CodeJobEnded, fmt.Sprintf("interrupt job %s: already %s", job.GetId(), job.GetState()))
 	}
 	usual, err := s.interruptible(job)
 	if err != nil {
 		return nil, err
 	}
-	timeout := cmp.Or(m.GetTimeoutMillis(), usual.Milliseconds())
-	message := "interrupted by user " + caller(ctx).Name
-	if m.GetReason() != "" {
-		message += ": " + m.GetReason()
-	}
-	result, err := s.propose(ctx, "interrupt job", &commandpb.StopJobs{
-		OperationId: job.GetOperationId(), JobIds: []string{job.GetId()}, User: caller(ctx).Name,
-		Order: &statepb.StopOrder{
-			Reason: lifecycle.AbortInterruptionTimeout.String(), Interruption: statepb.InterruptedByUser, GraceMillis: timeout,
-			Message: message, Time: timestamppb.New(s.cfg.Now()),
-		},
+	err = s.stop(ctx, "interrupt job", job, &statepb.StopOrder{
+		Reason: lifecycle.AbortInterruptionTimeout.String(), Interruption: statepb.InterruptedByUser,
+		GraceMillis: cmp.Or(m.GetTimeoutMillis(), usual.Milliseconds()), Message: saying(ctx, "interrupted", m.GetReason()),
 	})
 	if err != nil {
 		return nil, err
-	}
-	for _, stopped := range result.GetFinishJobs().GetJobs() {
-		if stopped.GetRefusal() != "" {
-			// It has ended since it was looked up.
-			return nil, fail(connect.CodeFailedPrecondition, apipb.CodeJobEnded, "interrupt job: "+stopped.GetMessage())
-		}
 	}
 	out := &apipb.InterruptJobResponse{}
 	err = s.read(ctx, "interrupt job", func(st *state.State) error {
@@ -107,9 +88,8 @@ func (s jobs) interruptible(job *apipb.Job) (usual time.Duration, err error) {
 		usual, err = preemptionTimeout(st, op, job)
 	})
 	if !asked {
-		return 0, fail(connect.CodeFailedPrecondition, apipb.CodeNotInterruptible, fmt.Sprintf(
-			"interrupt job %s: task %q has neither input nor an interruption_signal, so its jobs cannot be asked to stop: abort it (weir job abort), or give the task one",
-			job.GetId(), job.GetTask()))
+		return 0, fail(connect.CodeFailedPrecondition, apipb.CodeNotInterruptible,
+			"interrupt job %s: task %q has neither input nor an interruption_signal, so its jobs cannot be asked to stop: abort it (weir job abort), or give the task one", job.GetId(), job.GetTask())
 	}
 	return usual, err
 }
@@ -119,15 +99,15 @@ func (s jobs) interruptible(job *apipb.Job) (usual time.Duration, err error) {
 func preemptionTimeout(st *state.State, op *statepb.Operation, job *apipb.Job) (time.Duration, error) {
 	a, ok := st.Allocation(scheduling.JobID(job.GetId()))
 	if !ok {
-		return 0, fail(connect.CodeFailedPrecondition, apipb.CodeJobEnded, fmt.Sprintf("interrupt job %s: it has ended", job.GetId()))
+		return 0, fail(connect.CodeFailedPrecondition, apipb.CodeJobEnded, "interrupt job %s: it has ended", job.GetId())
 	}
 	node, _ := st.Node(scheduling.NodeID(a.GetNode()))
 	pools, _, _ := st.Pools(scheduling.TreeName(node.GetTree()))
-	effective, err := effectiveIn(pools, op.In(node.GetTree()))
+	set, pool, err := optionsIn(pools, op.In(node.GetTree()))
 	if err != nil {
 		return 0, fmt.Errorf("interrupt job %s: its allocation_preemption_timeout: %w", job.GetId(), err)
 	}
-	return effective.Starvation.PreemptionTimeout, nil
+	return set.Effective(pool).Starvation.PreemptionTimeout, nil
 }
 
 // interruptionOf shows the order that a job has, or ended under; nil: none.

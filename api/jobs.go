@@ -29,10 +29,10 @@ func (s jobs) List(ctx context.Context, req *connect.Request[apipb.ListJobsReque
 		return nil, err
 	}
 	if _, err := lifecycle.ParseJobState(m.GetState()); m.GetState() != "" && err != nil {
-		return nil, fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument, "list jobs: "+err.Error())
+		return nil, invalid("list jobs: %v", err)
 	}
 	if m.GetOffset() < 0 {
-		return nil, fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument, fmt.Sprintf("list jobs: offset %d: must not be negative", m.GetOffset()))
+		return nil, invalid("list jobs: offset %d: must not be negative", m.GetOffset())
 	}
 	var all []*apipb.Job
 	err = s.read(ctx, "list jobs", func(st *state.State) error {
@@ -129,7 +129,7 @@ func addHeld(job *apipb.Job, held *actorpb.HeldJob) {
 // locate returns a job, with the operation that it belongs to.
 func (s jobs) locate(ctx context.Context, what, id string) (job *apipb.Job, err error) {
 	if id == "" {
-		return nil, fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument, what+": a job's id is needed")
+		return nil, invalid("%s: a job's id is needed", what)
 	}
 	var operations []scheduling.OperationID
 	err = s.read(ctx, what, func(st *state.State) error {
@@ -153,7 +153,7 @@ func (s jobs) locate(ctx context.Context, what, id string) (job *apipb.Job, err 
 			return job, nil
 		}
 	}
-	return nil, fail(connect.CodeNotFound, apipb.CodeNoSuchJob, fmt.Sprintf("%s: job %q not found: never granted, or no longer archived", what, id))
+	return nil, fail(connect.CodeNotFound, apipb.CodeNoSuchJob, "%s: job %q not found: never granted, or no longer archived", what, id)
 }
 
 // operationsSearched is how many operations are searched at once for a job.
@@ -188,26 +188,40 @@ func (s jobs) Get(ctx context.Context, req *connect.Request[apipb.GetJobRequest]
 
 // Abort ends one job; its cookie runs again.
 func (s jobs) Abort(ctx context.Context, req *connect.Request[apipb.AbortJobRequest]) (*connect.Response[apipb.AbortJobResponse], error) {
-	job, err := s.locate(ctx, "abort job", req.Msg.GetJobId())
+	job, err := s.unfinished(ctx, "abort job", req.Msg.GetJobId())
 	if err != nil {
 		return nil, err
 	}
-	if job.GetFinishTime() != nil {
-		return nil, fail(connect.CodeFailedPrecondition, apipb.CodeJobEnded, fmt.Sprintf("abort job %s: already %s", job.GetId(), job.GetState()))
+	return answer(&apipb.AbortJobResponse{}, s.stop(ctx, "abort job", job, &statepb.StopOrder{
+		Reason: lifecycle.AbortUserRequest.String(), Message: saying(ctx, "aborted", req.Msg.GetReason()),
+	}))
+}
+
+// unfinished is locate for a job that is to end.
+func (s jobs) unfinished(ctx context.Context, what, id string) (*apipb.Job, error) {
+	job, err := s.locate(ctx, what, id)
+	if err == nil && job.GetFinishTime() != nil {
+		err = fail(connect.CodeFailedPrecondition, apipb.CodeJobEnded, "%s %s: already %s", what, job.GetId(), job.GetState())
 	}
-	message := "aborted by user " + caller(ctx).Name
-	if req.Msg.GetReason() != "" {
-		message += ": " + req.Msg.GetReason()
-	}
-	result, err := s.propose(ctx, "abort job", &commandpb.StopJobs{
-		OperationId: job.GetOperationId(), JobIds: []string{job.GetId()}, User: caller(ctx).Name,
-		Order: &statepb.StopOrder{Reason: lifecycle.AbortUserRequest.String(), Message: message, Time: timestamppb.New(s.cfg.Now())},
+	return job, err
+}
+
+// stop has a job end as ordered, now.
+func (s jobs) stop(ctx context.Context, what string, job *apipb.Job, order *statepb.StopOrder) error {
+	order.Time = timestamppb.New(s.cfg.Now())
+	result, err := s.propose(ctx, what, &commandpb.StopJobs{
+		OperationId: job.GetOperationId(), JobIds: []string{job.GetId()}, User: caller(ctx).Name, Order: order,
 	})
 	for _, stopped := range result.GetFinishJobs().GetJobs() {
 		if err == nil && stopped.GetRefusal() != "" {
 			// It has ended since it was looked up.
-			err = fail(connect.CodeFailedPrecondition, apipb.CodeJobEnded, "abort job: "+stopped.GetMessage())
+			err = fail(connect.CodeFailedPrecondition, apipb.CodeJobEnded, "%s: %s", what, stopped.GetMessage())
 		}
 	}
-	return answer(&apipb.AbortJobResponse{}, err)
+	return err
+}
+
+// saying tells by whom a job was ended, and why.
+func saying(ctx context.Context, ended, reason string) string {
+	return fmt.Sprintf("%s by user %s%s", ended, caller(ctx).Name, put(": ", reason))
 }

@@ -1,8 +1,8 @@
 package api
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 
 	"connectrpc.com/connect"
 
@@ -22,8 +22,8 @@ func (s pools) Ledger(ctx context.Context, req *connect.Request[apipb.LedgerRequ
 			return err
 		}
 		top := scheduling.PoolName(req.Msg.GetPool())
-		if top != "" && top != scheduling.RootPool && !t.pools.Has(top) {
-			return fail(connect.CodeNotFound, state.CodeUnknownPool, fmt.Sprintf("%s: there is no pool %q in tree %q", what, top, t.name))
+		if err := t.has(what, cmp.Or(top, scheduling.RootPool)); err != nil {
+			return err
 		}
 		out.Tree = string(t.name)
 		for _, w := range t.record.GetWaste() {

@@ -117,19 +117,16 @@ func (l *lineWriter) Write(data []byte) (int, error) {
 		if len(l.rest) < end {
 			break
 		}
-		if err := l.part(l.rest[0], l.rest[partHead:end]); err != nil {
+		part := l.line
+		if l.rest[0]&partEnd != 0 {
+			part = l.end
+		}
+		if err := part(l.rest[partHead:end]); err != nil {
 			return 0, err
 		}
 		l.rest = l.rest[end:]
 	}
 	return len(data), nil
-}
-
-func (l *lineWriter) part(flags byte, data []byte) error {
-	if flags&partEnd != 0 {
-		return l.end(data)
-	}
-	return l.line(data)
 }
 
 func (l *lineWriter) line(data []byte) error {

@@ -1,10 +1,9 @@
 package api
 
 import (
+	"bufio"
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -22,7 +21,7 @@ const backupPart = 256 << 10
 func (s clusters) Add(ctx context.Context, req *connect.Request[apipb.AddReplicaRequest]) (*connect.Response[apipb.AddReplicaResponse], error) {
 	id, address := req.Msg.GetId(), req.Msg.GetAddress()
 	if _, err := cluster.ParsePeers([]string{id + "=" + address}); err != nil {
-		return nil, fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument, "add replica: "+err.Error())
+		return nil, invalid("add replica: %v", err)
 	}
 	return answer(&apipb.AddReplicaResponse{}, s.membership(s.cfg.Store.AddReplica(ctx, id, address)))
 }
@@ -44,7 +43,7 @@ func (s clusters) Remove(ctx context.Context, req *connect.Request[apipb.RemoveR
 	if slices.ContainsFunc(before, func(m raftstore.Member) bool { return m.ID == id }) {
 		s.removed.Store(id, true)
 	} else if _, again := s.removed.Load(id); !again {
-		return nil, fail(connect.CodeNotFound, apipb.CodeUnknownReplica, fmt.Sprintf("remove replica: %q is not a member: the members are %s", id, memberNames(before)))
+		return nil, fail(connect.CodeNotFound, apipb.CodeUnknownReplica, "remove replica: %q is not a member: the members are %s", id, memberNames(before))
 	}
 	return connect.NewResponse(&apipb.RemoveReplicaResponse{}), nil
 }
@@ -78,7 +77,7 @@ func (s clusters) Demote(ctx context.Context, req *connect.Request[apipb.DemoteR
 func (s clusters) Join(ctx context.Context, req *connect.Request[apipb.JoinRequest]) (*connect.Response[apipb.JoinResponse], error) {
 	m := req.Msg
 	if who := caller(ctx).Name; who != m.GetId() {
-		return nil, fail(connect.CodePermissionDenied, apipb.CodePermissionDenied, fmt.Sprintf("join: replica %q cannot act for %q", who, m.GetId()))
+		return nil, fail(connect.CodePermissionDenied, apipb.CodePermissionDenied, "join: replica %q cannot act for %q", who, m.GetId())
 	}
 	suffrage, err := s.cfg.Store.Admit(ctx, raftstore.Applicant{ID: m.GetId(), Address: m.GetAddress(), Empty: m.GetEmpty(), Votes: m.GetVotes()})
 	if err != nil {
@@ -98,43 +97,27 @@ func (s clusters) Backup(ctx context.Context, _ *connect.Request[apipb.BackupReq
 	if err := s.cfg.Log.ReadBarrier(ctx); err != nil {
 		return s.unavailable("cluster backup", err)
 	}
-	out := &backupStream{stream: stream}
-	if err := errors.Join(s.cfg.Store.Backup(out), out.flush()); err != nil {
+	out := bufio.NewWriterSize(backupStream{stream}, backupPart)
+	if err := errors.Join(s.cfg.Store.Backup(out), out.Flush()); err != nil {
 		return s.unavailable("cluster backup", err)
 	}
 	return nil
 }
 
-// backupStream sends what is written to it in parts.
+// backupStream sends what is written to it.
 type backupStream struct {
 	stream *connect.ServerStream[apipb.BackupPart]
-	part   []byte
 }
-
-var _ io.Writer = (*backupStream)(nil)
 
 // Write implements io.Writer.
-func (b *backupStream) Write(data []byte) (int, error) {
-	b.part = append(b.part, data...)
-	if len(b.part) < backupPart {
-		return len(data), nil
-	}
-	return len(data), b.flush()
-}
-
-func (b *backupStream) flush() error {
-	if len(b.part) == 0 {
-		return nil
-	}
-	err := b.stream.Send(&apipb.BackupPart{Data: b.part})
-	b.part = b.part[:0]
-	return err
+func (b backupStream) Write(data []byte) (int, error) {
+	return len(data), b.stream.Send(&apipb.BackupPart{Data: data})
 }
 
 // named refuses a call that names no replica.
 func (s clusters) named(what, id string) error {
 	if id == "" {
-		return fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument, what+" replica: its id is missing: see weir cluster members")
+		return invalid("%s replica: its id is missing: see weir cluster members", what)
 	}
 	return nil
 }
@@ -145,11 +128,11 @@ func (s clusters) membership(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, raftstore.ErrNotLeader):
-		refused := fail(connect.CodeUnavailable, apipb.CodeNotLeader, err.Error())
+		refused := fail(connect.CodeUnavailable, apipb.CodeNotLeader, "%v", err)
 		s.hint(refused.Meta().Set)
 		return refused
 	case errors.Is(err, raftstore.ErrMembership):
-		return fail(connect.CodeFailedPrecondition, apipb.CodeMembersNotChanged, err.Error())
+		return fail(connect.CodeFailedPrecondition, apipb.CodeMembersNotChanged, "%v", err)
 	default:
 		return s.unavailable("members", err)
 	}

@@ -32,8 +32,7 @@ func (s memories) Profiles(ctx context.Context, req *connect.Request[apipb.Memor
 		if key := req.Msg.GetKey(); key != "" {
 			p, ok := st.Profile(key)
 			if !ok {
-				return fail(connect.CodeNotFound, state.CodeUnknownProfile,
-					fmt.Sprintf("%s: no profile %q: no operation of it has finished, or it was removed", what, key))
+				return fail(connect.CodeNotFound, state.CodeUnknownProfile, "%s: no profile %q: no operation of it has finished, or it was removed", what, key)
 			}
 			all = []*statepb.MemoryProfile{p}
 			return nil
@@ -80,9 +79,9 @@ func (s memories) Forget(ctx context.Context, req *connect.Request[apipb.ForgetM
 	keys := slices.Compact(slices.Sorted(slices.Values(req.Msg.GetKeys())))
 	switch {
 	case req.Msg.GetAll() && len(keys) > 0:
-		return nil, fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument, what+": all, and some by their keys: choose one")
+		return nil, invalid("%s: all, and some by their keys: choose one", what)
 	case !req.Msg.GetAll() && len(keys) == 0:
-		return nil, fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument, what+": keys are needed, or all")
+		return nil, invalid("%s: keys are needed, or all", what)
 	}
 	forgotten := len(keys)
 	if req.Msg.GetAll() {
@@ -131,7 +130,7 @@ func checkTask(what string, op *statepb.Operation, name string) error {
 	for _, task := range op.GetSpec().GetTasks() {
 		names = append(names, task.GetName())
 	}
-	return fail(connect.CodeNotFound, state.CodeUnknownTask, fmt.Sprintf("%s: operation %s has no task %q: it has %s", what, op.GetId(), name, strings.Join(names, ", ")))
+	return fail(connect.CodeNotFound, state.CodeUnknownTask, "%s: operation %s has no task %q: it has %s", what, op.GetId(), name, strings.Join(names, ", "))
 }
 
 // describedTask returns what was asked for of a task; nil when the operation has none of

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"fmt"
 
 	"connectrpc.com/connect"
 
@@ -20,8 +19,7 @@ type nodes struct{ *server }
 func (s nodes) List(ctx context.Context, req *connect.Request[apipb.ListNodesRequest]) (*connect.Response[apipb.ListNodesResponse], error) {
 	wanted := req.Msg.GetState()
 	if wanted != "" && wanted != statepb.NodeOnline && wanted != statepb.NodeOffline {
-		return nil, fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument,
-			fmt.Sprintf("list nodes: state %q: must be %s or %s", wanted, statepb.NodeOnline, statepb.NodeOffline))
+		return nil, invalid("list nodes: state %q: must be %s or %s", wanted, statepb.NodeOnline, statepb.NodeOffline)
 	}
 	out := &apipb.ListNodesResponse{}
 	err := s.read(ctx, "list nodes", func(st *state.State) error {
@@ -45,7 +43,7 @@ func (s nodes) Get(ctx context.Context, req *connect.Request[apipb.GetNodeReques
 	err := s.read(ctx, "get node", func(st *state.State) error {
 		n, ok := st.Node(id)
 		if !ok {
-			return fail(connect.CodeNotFound, state.CodeUnknownNode, fmt.Sprintf("get node: node %q not found: never registered, or removed: see weir node list", id))
+			return fail(connect.CodeNotFound, state.CodeUnknownNode, "get node: node %q not found: never registered, or removed: see weir node list", id)
 		}
 		out.Node = nodeOf(st, n)
 		for _, a := range st.AllocationsOfNode(id) {
@@ -86,13 +84,7 @@ func caveatOf(n *statepb.Node) string {
 
 // addLive adds what nodes last said, when the leader can be reached.
 func (s nodes) addLive(ctx context.Context, shown ...*apipb.Node) {
-	ctx, cancel := extra(ctx)
-	defer cancel()
-	view, err := s.cfg.Leader.SchedulerView(ctx, &actorpb.SchedulerViewRequest{})
-	if err != nil {
-		s.cfg.Logger.Debug("node reports unknown", "error", err)
-		return
-	}
+	view, _ := s.seen(ctx, &actorpb.SchedulerViewRequest{})
 	byID := map[string]*actorpb.NodeView{}
 	for _, n := range view.GetNodes() {
 		byID[n.GetId()] = n

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"sync"
 	"time"
 
@@ -11,10 +10,7 @@ import (
 	"weir/messages/apipb"
 )
 
-// observer tells Config.Observe of every call.
-type observer struct{ server *server }
-
-// observe tells of a call that has ended.
+// observe tells Config.Observe of a call that has ended.
 func (s *server) observe(procedure string, err error, began time.Time) {
 	if s.cfg.Observe == nil {
 		return
@@ -43,31 +39,6 @@ func knownProcedures() map[string]bool {
 		}
 	}
 	return all
-}
-
-// WrapUnary implements connect.Interceptor.
-func (o observer) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
-	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
-		began := time.Now()
-		answer, err := next(ctx, req)
-		o.server.observe(req.Spec().Procedure, err, began)
-		return answer, err
-	}
-}
-
-// WrapStreamingClient implements connect.Interceptor; there are no clients here.
-func (o observer) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
-	return next
-}
-
-// WrapStreamingHandler implements connect.Interceptor.
-func (o observer) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
-	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
-		began := time.Now()
-		err := next(ctx, conn)
-		o.server.observe(conn.Spec().Procedure, err, began)
-		return err
-	}
 }
 
 // recentCount counts what happened in the last minute, by the second. The zero

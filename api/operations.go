@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,7 +28,7 @@ type operations struct{ *server }
 func (s operations) Start(ctx context.Context, req *connect.Request[apipb.StartRequest]) (*connect.Response[apipb.StartResponse], error) {
 	described, mutation, err := s.described(req.Msg)
 	if err != nil {
-		return nil, fail(connect.CodeInvalidArgument, state.CodeInvalidSpec, "start operation: "+err.Error())
+		return nil, fail(connect.CodeInvalidArgument, state.CodeInvalidSpec, "start operation: %v", err)
 	}
 	result, err := s.propose(ctx, "start operation", &commandpb.StartOperation{
 		OperationId: s.cfg.NewID(), User: caller(ctx).Name, MutationId: mutation, Spec: described, CountFailures: true,
@@ -80,17 +81,12 @@ func (s operations) List(ctx context.Context, req *connect.Request[apipb.ListOpe
 		return nil, err
 	}
 	if _, err := lifecycle.ParseState(m.GetState()); m.GetState() != "" && err != nil {
-		return nil, fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument, "list operations: "+err.Error())
+		return nil, invalid("list operations: %v", err)
 	}
 	out := &apipb.ListOperationsResponse{}
 	err = s.read(ctx, "list operations", func(st *state.State) error {
-		var all []*statepb.Operation
-		for op := range st.Operations() {
-			all = append(all, op)
-		}
 		past := m.GetAfter() == ""
-		for i := len(all) - 1; i >= 0; i-- {
-			op := all[i]
+		for _, op := range slices.Backward(slices.Collect(st.Operations())) {
 			if !past {
 				past = op.GetId() == m.GetAfter()
 				continue
@@ -110,7 +106,7 @@ func (s operations) List(ctx context.Context, req *connect.Request[apipb.ListOpe
 		}
 		if !past {
 			return fail(connect.CodeNotFound, state.CodeUnknownOperation,
-				fmt.Sprintf("list operations: no operation %q to continue after: start again without it", m.GetAfter()))
+				"list operations: no operation %q to continue after: start again without it", m.GetAfter())
 		}
 		return nil
 	})
@@ -146,10 +142,9 @@ func find(st *state.State, name string) (*statepb.Operation, error) {
 		return op, nil
 	}
 	if name == "" {
-		return nil, fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument, "an operation's id or alias is needed")
+		return nil, invalid("an operation's id or alias is needed")
 	}
-	return nil, fail(connect.CodeNotFound, state.CodeUnknownOperation,
-		fmt.Sprintf("operation %q not found: never submitted, or no longer archived", name))
+	return nil, fail(connect.CodeNotFound, state.CodeUnknownOperation, "operation %q not found: never submitted, or no longer archived", name)
 }
 
 // get returns an operation as this replica knows it.
@@ -201,8 +196,7 @@ func (s operations) Wait(ctx context.Context, req *connect.Request[apipb.WaitOpe
 	case timeout == 0:
 		timeout = 30 * time.Second
 	case timeout < 0 || timeout > s.cfg.Limits.MaxWait:
-		return nil, fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument,
-			fmt.Sprintf("wait for operation: timeout_millis %d: must be 1 to %d", req.Msg.GetTimeoutMillis(), s.cfg.Limits.MaxWait.Milliseconds()))
+		return nil, invalid("wait for operation: timeout_millis %d: must be 1 to %d", req.Msg.GetTimeoutMillis(), s.cfg.Limits.MaxWait.Milliseconds())
 	}
 	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

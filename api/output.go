@@ -31,10 +31,9 @@ func (s jobs) Output(ctx context.Context, req *connect.Request[apipb.JobOutputRe
 	}
 	switch {
 	case m.GetStream() != "stdout" && m.GetStream() != "stderr":
-		return nil, fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument, fmt.Sprintf("job output: stream %q: must be stdout or stderr", m.GetStream()))
+		return nil, invalid("job output: stream %q: must be stdout or stderr", m.GetStream())
 	case m.GetOffset() < 0 || limit < 0 || limit > maxOutputBytes:
-		return nil, fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument,
-			fmt.Sprintf("job output: offset %d, limit %d: offset must not be negative, limit 1 to %d", m.GetOffset(), limit, maxOutputBytes))
+		return nil, invalid("job output: offset %d, limit %d: offset must not be negative, limit 1 to %d", m.GetOffset(), limit, maxOutputBytes)
 	}
 	job, err := s.locate(ctx, "job output", m.GetJobId())
 	if err != nil {
@@ -105,7 +104,7 @@ func gone(job *apipb.Job) error {
 	case job.GetStatistics() == nil:
 		why = fmt.Sprintf("node %q has no output of job %s, which ended without confirmation that it had started: it is %s", job.GetNode(), job.GetId(), ending(job))
 	}
-	return fail(connect.CodeNotFound, code, "job output: "+why)
+	return fail(connect.CodeNotFound, code, "job output: %s", why)
 }
 
 // noOutput tells why output could not be read. A node that is online is worth
@@ -117,11 +116,11 @@ func (s jobs) noOutput(job *apipb.Job, err error) error {
 	case neverStarted(job):
 		return gone(job)
 	case node == nil:
-		return fail(connect.CodeNotFound, apipb.CodeOutputGone, fmt.Sprintf(
-			"job output: node %q, which had the output of job %s, was removed (weir node remove): it is available only if the node's agent comes back with its folder (the job is %s)", job.GetNode(), job.GetId(), ending(job)))
+		return fail(connect.CodeNotFound, apipb.CodeOutputGone,
+			"job output: node %q, which had the output of job %s, was removed (weir node remove): it is available only if the node's agent comes back with its folder (the job is %s)", job.GetNode(), job.GetId(), ending(job))
 	case node.GetState() == statepb.NodeOnline:
 		return s.unavailable("job output", err)
 	}
 	return fail(connect.CodeFailedPrecondition, state.CodeNodeOffline,
-		fmt.Sprintf("job output: node %q, which may have output of job %s, is offline: retry when it is back (the job is %s)", job.GetNode(), job.GetId(), ending(job)))
+		"job output: node %q, which may have output of job %s, is offline: retry when it is back (the job is %s)", job.GetNode(), job.GetId(), ending(job))
 }

@@ -41,14 +41,18 @@ func findTree(st *state.State, what, name string) (treeIn, error) {
 	t := treeIn{name: scheduling.TreeName(cmp.Or(name, string(st.DefaultTree())))}
 	var ok bool
 	if t.record, ok = st.Tree(t.name); !ok {
-		var names []string
-		for _, other := range st.Trees() {
-			names = append(names, other.GetName())
-		}
-		return t, fail(connect.CodeNotFound, state.CodeUnknownTree, fmt.Sprintf("%s: there is no pool tree %q: there are %s", what, t.name, strings.Join(names, ", ")))
+		return t, fail(connect.CodeNotFound, state.CodeUnknownTree, "%s: there is no pool tree %q: there are %s", what, t.name, strings.Join(treeNames(st), ", "))
 	}
 	t.pools, t.counts, _ = st.Pools(t.name)
 	return t, nil
+}
+
+// has returns an error unless a tree has a pool.
+func (t treeIn) has(what string, pool scheduling.PoolName) error {
+	if t.pools.Has(pool) {
+		return nil
+	}
+	return fail(connect.CodeNotFound, state.CodeUnknownPool, "%s: there is no pool %q in tree %q", what, pool, t.name)
 }
 
 // shown is a pool as the state knows it.
@@ -113,7 +117,7 @@ func (s pools) list(ctx context.Context, what, tree string, pick func(scheduling
 	if err != nil {
 		return nil, err
 	}
-	elements := s.elements(ctx, out.GetTree(), true)
+	elements := s.elements(ctx, out.GetTree())
 	out.Alerts = slices.Clone(elements[string(scheduling.RootPool)].GetAlerts())
 	for _, shown := range out.GetPools() {
 		if e, ok := elements[shown.GetName()]; ok {
@@ -149,7 +153,7 @@ func (s pools) Get(ctx context.Context, req *connect.Request[apipb.GetPoolReques
 		return nil, err
 	}
 	if len(all.GetPools()) == 0 {
-		return nil, fail(connect.CodeNotFound, state.CodeUnknownPool, fmt.Sprintf("get pool: there is no pool %q in tree %q", req.Msg.GetName(), all.GetTree()))
+		return nil, fail(connect.CodeNotFound, state.CodeUnknownPool, "get pool: there is no pool %q in tree %q", req.Msg.GetName(), all.GetTree())
 	}
 	return connect.NewResponse(&apipb.GetPoolResponse{Pool: all.GetPools()[0], Revision: all.GetRevision()}), nil
 }
@@ -162,7 +166,7 @@ func (s pools) Edit(ctx context.Context, req *connect.Request[apipb.EditTreeRequ
 	}
 	for _, e := range m.GetEdits() {
 		if err := checkEdit(e); err != nil {
-			return nil, fail(connect.CodeInvalidArgument, state.CodeInvalidPool, err.Error())
+			return nil, fail(connect.CodeInvalidArgument, state.CodeInvalidPool, "%v", err)
 		}
 		command.Edits = append(command.Edits, editOf(e))
 	}
@@ -227,19 +231,13 @@ func changesOf(values *structpb.Struct) *commandpb.Changes {
 	return &commandpb.Changes{Values: values.GetFields()}
 }
 
-// elements returns what the leader's scheduler sees of the pools or the operations
-// of a tree, by name; nothing while it cannot be reached.
-func (s *server) elements(ctx context.Context, tree string, pools bool) map[string]*actorpb.ElementView {
-	ctx, cancel := extra(ctx)
-	defer cancel()
-	view, err := s.cfg.Leader.SchedulerView(ctx, &actorpb.SchedulerViewRequest{Tree: tree})
-	if err != nil {
-		s.cfg.Logger.Debug("scheduler state unknown", "error", err)
-		return nil
-	}
+// elements returns what the leader's scheduler sees of the pools of a tree, by name; nothing
+// while it cannot be reached.
+func (s *server) elements(ctx context.Context, tree string) map[string]*actorpb.ElementView {
+	view, _ := s.seen(ctx, &actorpb.SchedulerViewRequest{Tree: tree})
 	elements := make(map[string]*actorpb.ElementView, len(view.GetElements()))
 	for _, e := range view.GetElements() {
-		if e.GetPool() == pools && e.GetTree() == tree {
+		if e.GetPool() && e.GetTree() == tree {
 			elements[e.GetId()] = e
 		}
 	}

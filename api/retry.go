@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"fmt"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
@@ -28,11 +27,10 @@ func (s operations) Retry(ctx context.Context, req *connect.Request[apipb.RetryO
 	const what = "retry operation"
 	m := req.Msg
 	if m.GetJobs() != retryFailed && m.GetJobs() != retryUnfinished {
-		return nil, fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument,
-			fmt.Sprintf("%s: jobs %q: write %s or %s", what, m.GetJobs(), retryFailed, retryUnfinished))
+		return nil, invalid("%s: jobs %q: write %s or %s", what, m.GetJobs(), retryFailed, retryUnfinished)
 	}
 	if err := checkMutationID(m.GetMutationId()); err != nil {
-		return nil, fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument, what+": "+err.Error())
+		return nil, invalid("%s: %v", what, err)
 	}
 	var again *statepb.OperationSpec
 	var bounded []string
@@ -88,14 +86,14 @@ func jobsOf(described *statepb.OperationSpec) (jobs int64) {
 // did not complete.
 func retried(st *state.State, op *statepb.Operation, which string) (again *statepb.OperationSpec, err error) {
 	refuse := func(format string, args ...any) error {
-		return fail(connect.CodeFailedPrecondition, apipb.CodeNothingToRetry, fmt.Sprintf("retry operation %s: ", op.GetId())+fmt.Sprintf(format, args...))
+		return fail(connect.CodeFailedPrecondition, apipb.CodeNothingToRetry, "retry operation %s: "+format, append([]any{op.GetId()}, args...)...)
 	}
 	switch now, err := lifecycle.ParseState(op.GetState()); {
 	case err != nil:
 		return nil, err
 	case !now.Terminal():
 		return nil, fail(connect.CodeFailedPrecondition, state.CodeInvalidOperationState,
-			fmt.Sprintf("retry operation %s: it is %s: wait until it has ended, or end it first", op.GetId(), op.GetState()))
+			"retry operation %s: it is %s: wait until it has ended, or end it first", op.GetId(), op.GetState())
 	case len(op.GetTasks()) == 0:
 		return nil, refuse("it ended before it had jobs: start it again as it was")
 	case op.GetSpec().GetType() != lifecycle.Vanilla:
@@ -105,7 +103,7 @@ func retried(st *state.State, op *statepb.Operation, which string) (again *state
 	for _, retry := range earlier {
 		if now, _ := lifecycle.ParseState(retry.GetState()); !now.Terminal() {
 			return nil, fail(connect.CodeFailedPrecondition, state.CodeInvalidOperationState,
-				fmt.Sprintf("retry operation %s: its retry %s is %s: wait until it has ended, or end it first", op.GetId(), retry.GetId(), retry.GetState()))
+				"retry operation %s: its retry %s is %s: wait until it has ended, or end it first", op.GetId(), retry.GetId(), retry.GetState())
 		}
 	}
 	again = proto.CloneOf(op.GetSpec())

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"runtime/debug"
 	"sync"
@@ -11,6 +10,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
+	"weir/messages/actorpb"
 	"weir/messages/apipb"
 	"weir/messages/apipb/apipbconnect"
 	"weir/messages/commandpb"
@@ -66,7 +66,7 @@ func NewHandler(cfg Config) (*Handler, error) {
 	s.closing, cancel = context.WithCancel(context.Background())
 	go s.changes.read(s.closing, cfg.Store, cfg.Store.Applied()+1)
 	options := []connect.HandlerOption{
-		connect.WithInterceptors(observer{s}, bounds{s}),
+		connect.WithInterceptors(bounds{s}),
 		connect.WithReadMaxBytes(cfg.Limits.MessageBytes),
 		connect.WithCodec(strictJSON{jsonName}),
 		connect.WithCodec(strictJSON{jsonCharsetName}),
@@ -90,7 +90,7 @@ func NewHandler(cfg Config) (*Handler, error) {
 // recovered turns a panic into an answer: one call's mistake is not all calls'.
 func (s *server) recovered(_ context.Context, spec connect.Spec, _ http.Header, cause any) error {
 	s.cfg.Logger.Error("call panicked", "call", spec.Procedure, "panic", cause, "stack", string(debug.Stack()))
-	return fail(connect.CodeInternal, apipb.CodeInternal, fmt.Sprintf("%s: internal error on replica %s; see its log", spec.Procedure, s.cfg.Replica))
+	return fail(connect.CodeInternal, apipb.CodeInternal, "%s: internal error on replica %s; see its log", spec.Procedure, s.cfg.Replica)
 }
 
 // propose has one command carried out.
@@ -124,6 +124,17 @@ func extra(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, extraPatience)
 }
 
+// seen returns what the leader's schedulers see now, or why they cannot be reached.
+func (s *server) seen(ctx context.Context, m *actorpb.SchedulerViewRequest) (*actorpb.SchedulerView, error) {
+	ctx, cancel := extra(ctx)
+	defer cancel()
+	view, err := s.cfg.Leader.SchedulerView(ctx, m)
+	if err != nil {
+		s.cfg.Logger.Debug("scheduler state unknown", "error", err)
+	}
+	return view, err
+}
+
 // answer wraps a message, or passes the error on.
 func answer[T any](msg *T, err error) (*connect.Response[T], error) {
 	if err != nil {
@@ -138,7 +149,7 @@ func page(asked int32, what string) (int, error) {
 	case asked == 0:
 		return 100, nil
 	case asked < 0 || asked > 1000:
-		return 0, fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument, fmt.Sprintf("%s: limit %d: must be 1 to 1000", what, asked))
+		return 0, invalid("%s: limit %d: must be 1 to 1000", what, asked)
 	default:
 		return int(asked), nil
 	}

@@ -38,13 +38,7 @@ func inPool(op *statepb.Operation, pool string) bool {
 // addShares adds what the leader's scheduler sees of operations, when it can be
 // reached. The shares of an operation are those in the first of its trees.
 func (s operations) addShares(ctx context.Context, shown ...*apipb.Operation) {
-	ctx, cancel := extra(ctx)
-	defer cancel()
-	view, err := s.cfg.Leader.SchedulerView(ctx, &actorpb.SchedulerViewRequest{})
-	if err != nil {
-		s.cfg.Logger.Debug("scheduler state unknown", "error", err)
-		return
-	}
+	view, _ := s.seen(ctx, &actorpb.SchedulerViewRequest{})
 	elements := make(map[[2]string]*actorpb.ElementView, len(view.GetElements()))
 	for _, e := range view.GetElements() {
 		if !e.GetPool() {

@@ -22,7 +22,7 @@ func (s trees) Snapshot(ctx context.Context, req *connect.Request[apipb.Snapshot
 	if tree == "" {
 		s.cfg.Store.View(func(st *state.State) { tree = string(st.DefaultTree()) })
 	}
-	view := s.view(ctx, tree)
+	view, _ := s.seen(ctx, &actorpb.SchedulerViewRequest{Tree: tree})
 	out := &apipb.SnapshotResponse{}
 	err := s.read(ctx, what, func(st *state.State) error {
 		t, err := findTree(st, what, tree)
@@ -33,18 +33,6 @@ func (s trees) Snapshot(ctx context.Context, req *connect.Request[apipb.Snapshot
 		return nil
 	})
 	return answer(out, err)
-}
-
-// view returns what the leader's scheduler sees of a tree; nothing while it cannot
-// be reached.
-func (s trees) view(ctx context.Context, tree string) *actorpb.SchedulerView {
-	ctx, cancel := extra(ctx)
-	defer cancel()
-	view, err := s.cfg.Leader.SchedulerView(ctx, &actorpb.SchedulerViewRequest{Tree: tree})
-	if err != nil {
-		s.cfg.Logger.Debug("scheduler state unknown", "error", err)
-	}
-	return view
 }
 
 // snapshot fills in what the state knows of a tree, and its volumes.

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -23,8 +22,7 @@ func (s operations) Statistics(ctx context.Context, req *connect.Request[apipb.O
 	const what = "show statistics"
 	m := req.Msg
 	if ended, err := lifecycle.ParseJobState(m.GetState()); m.GetState() != "" && (err != nil || !ended.Terminal()) {
-		return nil, fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument,
-			fmt.Sprintf("%s: state %q: must be %s, %s or %s", what, m.GetState(), lifecycle.JobCompleted, lifecycle.JobFailed, lifecycle.JobAborted))
+		return nil, invalid("%s: state %q: must be %s, %s or %s", what, m.GetState(), lifecycle.JobCompleted, lifecycle.JobFailed, lifecycle.JobAborted)
 	}
 	out := &apipb.OperationStatisticsResponse{}
 	err := s.read(ctx, what, func(st *state.State) error {

@@ -18,7 +18,7 @@ func (s operations) Update(ctx context.Context, req *connect.Request[apipb.Updat
 	var wanted []*commandpb.OperationChange
 	for _, c := range req.Msg.GetChanges() {
 		if _, err := document.FromStruct("options", c.GetOptions()); err != nil {
-			return nil, fail(connect.CodeInvalidArgument, state.CodeInvalidSpec, what+": "+err.Error())
+			return nil, fail(connect.CodeInvalidArgument, state.CodeInvalidSpec, "%s: %v", what, err)
 		}
 		wanted = append(wanted, &commandpb.OperationChange{Tree: c.GetTree(), Pool: c.Pool, Options: changesOf(c.GetOptions())})
 	}
