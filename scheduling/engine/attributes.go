@@ -71,8 +71,8 @@ func shareAttributes(s Shares, total resource.Amounts) map[string]any {
 	}
 	of := map[string]any{
 		"weight":                        s.Weight,
-		"fifo_index":                    index(a.FIFOIndex),
-		"effective_fifo_index":          index(a.EffectiveFIFOIndex),
+		"fifo_index":                    index(int(a.FIFOIndex)),
+		"effective_fifo_index":          index(int(a.EffectiveFIFOIndex)),
 		"fair_share_ratio":              a.FairShareRatio,
 		"guaranteed_ratio":              a.GuaranteedRatio,
 		"guaranteed_share":              vector(a.GuaranteedShare),

@@ -61,7 +61,7 @@ func TestFIFOSubpoolsMoveOn(t *testing.T) {
 		t.Helper()
 		w.tick(time.Second)
 		for _, p := range w.Snapshot().Pools {
-			if place, is := places[p.Name]; is && p.Shares.Attributes.FIFOIndex != place {
+			if place, is := places[p.Name]; is && int(p.Shares.Attributes.FIFOIndex) != place {
 				t.Errorf("pool %s is at %d, want %d", p.Name, p.Shares.Attributes.FIFOIndex, place)
 			}
 		}

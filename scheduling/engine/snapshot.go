@@ -66,29 +66,18 @@ type Shares struct {
 // Attributes are what an update of fair shares finds of pools and operations
 // alike (F.17.5).
 type Attributes struct {
+	fairshare.Result
 	// Parts are the fair share, and Promised what guarantees alone would give, by
 	// right.
 	Parts, Promised fairshare.Parts
-	// FairShareRatio is one number for the fair share (F.4.1).
-	FairShareRatio float64
-	// LimitsShare is never exceeded, StrongGuaranteeShare always given when it is
-	// demanded, EstimatedGuaranteeShare what of the guarantees full demand would leave.
-	LimitsShare, StrongGuaranteeShare, EstimatedGuaranteeShare resource.Vector
-	// GuaranteedShare is what is had of each resource when all demand it without end, and
-	// GuaranteedRatio that of the resource that counts for the element (F.5.7).
-	GuaranteedShare resource.Vector
+	// GuaranteedRatio is the part of GuaranteedShare of the resource that counts for the
+	// element (F.5.7).
 	GuaranteedRatio float64
 	// SpecifiedMinShare follows from settings, MinShare is what of it the element can
 	// insist on now.
-	SpecifiedMinShare, MinShare resource.Vector
+	SpecifiedMinShare resource.Vector
 	// LimitedDemand is what there would be use for if siblings took nothing.
 	LimitedDemand resource.Amounts
-	// LocalSatisfaction is that of the element, PoolSatisfaction of a pool the least
-	// one below it.
-	LocalSatisfaction, PoolSatisfaction float64
-	// FIFOIndex is the place in a FIFO pool, EffectiveFIFOIndex the one after
-	// reordering, if that changed it; -1 for none.
-	FIFOIndex, EffectiveFIFOIndex int
 }
 
 // Integral are the integral guarantees of a pool at the last Tick (G5).
@@ -98,10 +87,7 @@ type Integral struct {
 	// RatioCapacity are the seconds of the whole cluster that these are worth.
 	Volume, Capacity           resource.Volume
 	RatioVolume, RatioCapacity float64
-	// SpecifiedBurstRatio and SpecifiedFlowRatio are the pool's own, the total ones
-	// with those below.
-	SpecifiedBurstRatio, SpecifiedFlowRatio float64
-	TotalBurstRatio, TotalFlowRatio         float64
+	fairshare.Ratios
 	// BurstDuration is for how long the volume of a burst pool lasts at burst level;
 	// Lasts is false where that is no question or for ever.
 	BurstDuration time.Duration

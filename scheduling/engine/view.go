@@ -44,21 +44,12 @@ func (tr *tree) viewShares(of *element, claimed resource.Amounts) Shares {
 		Limits:       of.limits,
 		Clock:        of.clock,
 		Attributes: Attributes{
-			Parts:                   s.Parts(),
-			Promised:                s.PromisedParts(),
-			FairShareRatio:          s.FairShareRatio,
-			LimitsShare:             s.LimitsShare,
-			StrongGuaranteeShare:    s.StrongGuaranteeShare,
-			EstimatedGuaranteeShare: s.EstimatedGuaranteeShare,
-			GuaranteedShare:         s.GuaranteedShare,
-			GuaranteedRatio:         tr.shares.GuaranteedRatio(s),
-			SpecifiedMinShare:       s.SpecifiedMinShare(),
-			MinShare:                s.MinShare,
-			LimitedDemand:           s.LimitedDemandShare.Amounts(tr.cluster.total),
-			LocalSatisfaction:       s.LocalSatisfaction,
-			PoolSatisfaction:        s.PoolSatisfaction,
-			FIFOIndex:               int(s.FIFOIndex),
-			EffectiveFIFOIndex:      int(s.EffectiveFIFOIndex),
+			Result:            s.Result,
+			Parts:             s.Parts(),
+			Promised:          s.PromisedParts(),
+			GuaranteedRatio:   tr.shares.GuaranteedRatio(s),
+			SpecifiedMinShare: s.SpecifiedMinShare(),
+			LimitedDemand:     s.LimitedDemandShare.Amounts(tr.cluster.total),
 		},
 	}
 	v.RunningShare = resource.Share(v.Running(), tr.cluster.total)
@@ -86,15 +77,12 @@ func (p *pool) claimed() (sum resource.Amounts) {
 
 func viewIntegral(p *fairshare.Pool, total resource.Amounts) Integral {
 	v := Integral{
-		Type:                p.Integral.Type,
-		Volume:              p.Volume,
-		RatioVolume:         p.Volume.MinRatio(total),
-		Capacity:            p.Capacity,
-		RatioCapacity:       p.Capacity.MinRatio(total),
-		SpecifiedBurstRatio: p.SpecifiedBurstRatio,
-		SpecifiedFlowRatio:  p.SpecifiedFlowRatio,
-		TotalBurstRatio:     p.TotalBurstRatio,
-		TotalFlowRatio:      p.TotalFlowRatio,
+		Type:          p.Integral.Type,
+		Volume:        p.Volume,
+		RatioVolume:   p.Volume.MinRatio(total),
+		Capacity:      p.Capacity,
+		RatioCapacity: p.Capacity.MinRatio(total),
+		Ratios:        p.Ratios,
 	}
 	v.BurstDuration, v.Lasts = p.BurstDuration(total)
 	return v

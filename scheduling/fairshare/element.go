@@ -41,6 +41,24 @@ type Element struct {
 	// written by Update.
 	PendingJobs int64
 
+	// Result is what Update finds.
+	Result
+
+	// part is that of an operation in what the operations of its pool divide.
+	part   float64
+	parent *Element
+	// usedStrong is, of the root, the strong part of what its children got (F.7.7).
+	usedStrong resource.Vector
+	// bySuggestion and, of pools in vector mode, byFit are functions in Tree.points
+	// and Tree.fits. Those of a pool hold while ready.
+	bySuggestion, byFit span
+	ready               bool
+	// schedulable elements have an operation that has jobs to start.
+	schedulable bool
+}
+
+// Result is what an update finds of an element.
+type Result struct {
 	// DemandShare and UsageShare are the shares of Demand and Usage.
 	DemandShare, UsageShare resource.Vector
 	// LimitsShare is what the element cannot exceed (F.2).
@@ -57,9 +75,8 @@ type Element struct {
 	// without end (F.5.7). FindGuaranteed writes it.
 	GuaranteedShare resource.Vector
 	// MinShare is what of SpecifiedMinShare the element can insist on: no more than it
-	// demands (R5b). part is that of an operation in what the operations of its pool divide.
+	// demands (R5b).
 	MinShare resource.Vector
-	part     float64
 	// FairShare is what the element ought to have; see Parts.
 	FairShare resource.Vector
 	// FairShareRatio is one number for FairShare; those of all operations of a tree are
@@ -80,16 +97,6 @@ type Element struct {
 	// FIFOIndex is the place among the children of a FIFO pool, EffectiveFIFOIndex
 	// the one after reordering when that changed the order (F.8.3); else -1.
 	FIFOIndex, EffectiveFIFOIndex int32
-
-	parent *Element
-	// usedStrong is, of the root, the strong part of what its children got (F.7.7).
-	usedStrong resource.Vector
-	// bySuggestion and, of pools in vector mode, byFit are functions in Tree.points
-	// and Tree.fits. Those of a pool hold while ready.
-	bySuggestion, byFit span
-	ready               bool
-	// schedulable elements have an operation that has jobs to start.
-	schedulable bool
 }
 
 // NoShareRatio is the MaxShareRatio of elements without one.
@@ -108,8 +115,7 @@ func NewOperation(id string) *Element { return newElement(id) }
 func newElement(id string) *Element {
 	return &Element{
 		ID: id, Weight: 1, Limits: resource.Infinite, MaxShareRatio: NoShareRatio, BestAllocation: resource.Ones,
-		FIFOIndex: -1, EffectiveFIFOIndex: -1,
-		LocalSatisfaction: resource.MaxSatisfaction, PoolSatisfaction: resource.MaxSatisfaction,
+		Result: Result{FIFOIndex: -1, EffectiveFIFOIndex: -1, LocalSatisfaction: resource.MaxSatisfaction, PoolSatisfaction: resource.MaxSatisfaction},
 	}
 }
 

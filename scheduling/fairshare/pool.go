@@ -107,10 +107,7 @@ type Pool struct {
 
 	// InferredGuarantee is the strong guarantee in all resources (F.5.1).
 	InferredGuarantee resource.Amounts
-	// SpecifiedBurstRatio and SpecifiedFlowRatio are burst and flow as parts of the
-	// cluster, TotalBurstRatio and TotalFlowRatio with those below (F.5.2).
-	SpecifiedBurstRatio, SpecifiedFlowRatio float64
-	TotalBurstRatio, TotalFlowRatio         float64
+	Ratios
 	// BurstRatio is SpecifiedBurstRatio when it fits the cluster (F.5.3).
 	BurstRatio float64
 	// Capacity is where Volume stops to grow.
@@ -148,6 +145,13 @@ type Pool struct {
 	// below it, one below the other.
 	granted resource.Vector
 	round   int
+}
+
+// Ratios are burst and flow of a pool as parts of the cluster: what was specified for it, and the
+// total with those below (F.5.2).
+type Ratios struct {
+	SpecifiedBurstRatio, SpecifiedFlowRatio float64
+	TotalBurstRatio, TotalFlowRatio         float64
 }
 
 // branch is what a pool needs of a child to make its own function: side by side,
