@@ -33,9 +33,7 @@ type claim struct {
 
 // claims are those on all nodes, those of the gang that gathers too.
 type claims struct {
-	*tree
-
-	gangs *gangs
+	*gangs
 
 	all   []*claim
 	ended recycled[claim]

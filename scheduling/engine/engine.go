@@ -49,13 +49,11 @@ func (c Config) Validate() error {
 // Engine holds what is to be known of a pool tree for scheduling it. All methods
 // are for one goroutine at a time.
 //
-// It is put together from one value a concern, each of which knows only those above it here.
+// It is put together from one value a concern, each of which knows only those above it here:
+// holdings have claims in them, these gangs, and these the tree.
 type Engine struct {
-	*tree
+	*holdings
 
-	gangs        *gangs
-	claims       *claims
-	holdings     *holdings
 	repair       *repair
 	graceful     *graceful
 	stages       *stages
@@ -83,21 +81,17 @@ func New(config Config) (*Engine, error) {
 		return nil, fmt.Errorf("new engine: %w", err)
 	}
 	gs := &gangs{tree: tr, beats: 1}
-	cs := &claims{tree: tr, gangs: gs}
-	hs := &holdings{
-		tree: tr, gangs: gs, claims: cs,
-		allocations: map[scheduling.JobID]*holding{}, inFlight: map[Ticket]*holding{},
-	}
-	vs := &selector{tree: tr, holdings: hs}
-	re := &repair{tree: tr, claims: cs, holdings: hs}
-	gr := &graceful{tree: tr, holdings: hs, victims: vs, repair: re}
-	st := &stages{tree: tr, gangs: gs, claims: cs, holdings: hs, victims: vs, graceful: gr}
+	hs := &holdings{claims: &claims{gangs: gs}, allocations: map[scheduling.JobID]*holding{}, inFlight: map[Ticket]*holding{}}
+	vs := &selector{holdings: hs}
+	re := &repair{holdings: hs}
+	gr := &graceful{holdings: hs, victims: vs, repair: re}
+	st := &stages{holdings: hs, victims: vs, graceful: gr}
 	rs := &reservations{tree: tr, graceful: gr}
 	return &Engine{
-		tree: tr, gangs: gs, claims: cs, holdings: hs, repair: re, graceful: gr, stages: st, reservations: rs,
-		placement: newPlacement(tr, gs, cs, hs, gr, rs),
-		update:    &update{tree: tr, gangs: gs},
-		inquiries: &inquiries{tree: tr, gangs: gs, victims: vs, graceful: gr, stages: st},
+		holdings: hs, repair: re, graceful: gr, stages: st, reservations: rs,
+		placement: newPlacement(hs, gr, rs),
+		update:    &update{gangs: gs},
+		inquiries: &inquiries{gangs: gs, victims: vs, graceful: gr, stages: st},
 	}, nil
 }
 

@@ -14,11 +14,10 @@ import (
 
 // graceful has jobs leave ahead of need whose operations want that.
 type graceful struct {
-	*tree
+	*holdings
 
-	holdings *holdings
-	victims  *selector
-	repair   *repair
+	victims *selector
+	repair  *repair
 
 	// any says that there are such operations.
 	any     bool

@@ -61,10 +61,7 @@ type holding struct {
 
 // holdings are all allocations, and the starts in flight.
 type holdings struct {
-	*tree
-
-	gangs  *gangs
-	claims *claims
+	*claims
 
 	allocations map[scheduling.JobID]*holding
 	inFlight    map[Ticket]*holding

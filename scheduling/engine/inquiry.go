@@ -35,9 +35,8 @@ type Inquiry struct {
 
 // inquiries notes what only the engine knows for those who ask.
 type inquiries struct {
-	*tree
+	*gangs
 
-	gangs    *gangs
 	victims  *selector
 	graceful *graceful
 	stages   *stages

@@ -14,10 +14,7 @@ import (
 
 // repair has jobs go that use more than limits, or than their node has.
 type repair struct {
-	*tree
-
-	claims   *claims
-	holdings *holdings
+	*holdings
 
 	// exceeded says that limits are; round numbers the choices of jobs that have to go for them.
 	exceeded bool

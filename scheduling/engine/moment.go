@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"time"
 
 	"weir/scheduling/pooltree"
@@ -41,9 +42,4 @@ func (m *moment) allowed(of *element, now time.Time) resource.Amounts {
 	return of.limits.Min(of.ceiling)
 }
 
-func later(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return b
-	}
-	return a
-}
+func later(a, b time.Time) time.Time { return slices.MaxFunc([]time.Time{a, b}, time.Time.Compare) }

@@ -11,11 +11,8 @@ import (
 
 // placement starts jobs in what is free on nodes.
 type placement struct {
-	*tree
+	*holdings
 
-	gangs    *gangs
-	claims   *claims
-	holdings *holdings
 	graceful *graceful
 
 	// keepFor and admit are what the choice asks of a node.
@@ -25,8 +22,8 @@ type placement struct {
 	unpacked bool
 }
 
-func newPlacement(tr *tree, gs *gangs, cs *claims, hs *holdings, gr *graceful, rs *reservations) *placement {
-	pl := &placement{tree: tr, gangs: gs, claims: cs, holdings: hs, graceful: gr}
+func newPlacement(hs *holdings, gr *graceful, rs *reservations) *placement {
+	pl := &placement{holdings: hs, graceful: gr}
 	pl.admit, pl.keepFor = pl.mayStart, rs.reserve
 	return pl
 }

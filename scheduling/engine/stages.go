@@ -25,11 +25,8 @@ type starver struct {
 
 // stages has jobs of those start that starve, in place of others (F.12.3).
 type stages struct {
-	*tree
+	*holdings
 
-	gangs    *gangs
-	claims   *claims
-	holdings *holdings
 	victims  *selector
 	graceful *graceful
 

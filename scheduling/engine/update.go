@@ -12,9 +12,7 @@ import (
 
 // update finds fair shares, and how pools and operations fare by them.
 type update struct {
-	*tree
-
-	gangs *gangs
+	*gangs
 
 	// ticked is the time of the last one, alerts what it found wrong.
 	ticked time.Time

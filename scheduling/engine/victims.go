@@ -33,9 +33,7 @@ func (l *loss) of(selection uint64) *resource.Amounts {
 
 // selector chooses those that have to leave for jobs of others that starve.
 type selector struct {
-	*tree
-
-	holdings *holdings
+	*holdings
 
 	// round numbers the looks for victims, selections those for one job, visits those for who
 	// took from whom.

@@ -97,7 +97,7 @@ func (g GangTask) Gathers(on map[scheduling.NodeID]int, leaving int) Fact {
 		text += fmt.Sprintf(" and %s", counted(more, "other node"))
 	}
 	if leaving > 0 {
-		text += fmt.Sprintf(", where %s been told to leave", have(leaving, "job"))
+		text += fmt.Sprintf(", where %s %s been told to leave", counted(leaving, "job"), plural(leaving, "has", "have"))
 	}
 	return Fact{Code: FactGang, Task: g.Task, Count: g.Gathered, Of: g.Missing, Until: g.Until, Text: text + ", until " + clock(g.Until)}
 }

@@ -138,7 +138,7 @@ func (s *Search) last(jobs int) (Find, bool) {
 func (s *Search) sparedFacts() (facts []Fact) {
 	for c, n := range s.Spared {
 		facts = append(facts, Fact{Code: FactSpared, Setting: c.Block.String(), Pool: c.Pool, Count: n,
-			Text: fmt.Sprintf("%s in pool %q could have to leave for it, and %s let stay: %s", counted(n, "job"), c.Pool, isOrAre(n), c.Block)})
+			Text: fmt.Sprintf("%s in pool %q could have to leave for it, and %s let stay: %s", counted(n, "job"), c.Pool, plural(n, "is", "are"), c.Block)})
 	}
 	slices.SortFunc(facts, func(a, b Fact) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Setting, b.Setting))

@@ -42,12 +42,18 @@ func (l *Level) name() string {
 	return PoolTitle(l.Pool)
 }
 
-// siblings are the shares of all that is right below the pool above, its own too.
-func (l *Level) siblings() []*fairshare.Element {
+// rivals are how many siblings could use more, itself included, and their weights in sum.
+func (l *Level) rivals(k resource.Kind) (weights float64, n int) {
 	if l.Above == nil {
-		return nil
+		return 0, 0
 	}
-	return l.Above.Share.Children
+	for _, sibling := range l.Above.Share.Children {
+		if wantsMore(sibling, k) || sibling == l.Share {
+			weights += sibling.Weight
+			n++
+		}
+	}
+	return weights, n
 }
 
 func (l *Level) fact() Fact { return Fact{Pool: l.Pool, Operation: l.Operation} }
@@ -62,11 +68,7 @@ func Share(l *Level) (out ShareExplanation, facts []Fact) {
 		Resource: k.String(), Fair: s.FairShare[k], Demand: s.DemandShare[k], Usage: s.UsageShare[k], Limits: s.LimitsShare[k],
 		Strong: parts.Strong[k], Integral: parts.Integral[k], Proportional: parts.Proportional[k], Weight: s.Weight,
 	}
-	for _, sibling := range l.siblings() {
-		if wantsMore(sibling, k) || sibling == s {
-			out.Weights += sibling.Weight
-		}
-	}
+	out.Weights, _ = l.rivals(k)
 	fair := l.fact()
 	fair.Code, fair.Resource, fair.Value, fair.Bound = FactShare, k.String(), out.Fair, out.Demand
 	fair.Text = fmt.Sprintf("the fair share of %s is %s of all %s; it uses %s and could use %s", l.name(), percent(out.Fair), k, percent(out.Usage), percent(out.Demand))
@@ -135,14 +137,7 @@ func (l *Level) bound(k resource.Kind) Fact {
 		f.Code, f.Bound, f.Pool = FactBoundGuarantee, s.StrongGuaranteeShare[k], l.Above.Pool
 		f.Text = fmt.Sprintf("%s has what it is guaranteed and no more: guarantees leave nothing in pool %q to be shared by weight", l.name(), l.Above.Pool)
 	default:
-		var weights float64
-		n := 0
-		for _, sibling := range l.siblings() {
-			if wantsMore(sibling, k) || sibling == s {
-				weights += sibling.Weight
-				n++
-			}
-		}
+		weights, n := l.rivals(k)
 		if n == 1 && s.Weight > 0 {
 			// Nobody shares with it: what binds the pool binds it.
 			return Fact{Code: FactBoundWeight}
@@ -213,7 +208,7 @@ func (l *Level) behindOthers(b Ahead) *Fact {
 	case b.First == "":
 		f.Text += fmt.Sprintf(": those before it have no more jobs to start, and %s %s", grouped(int64(b.Running)), plural(b.Running, "job that runs", "jobs that run"))
 	case b.Waiting == 1:
-		f.Text += fmt.Sprintf(": %s %s of operation %s %s before it", grouped(f.Count), plural(f.Count, "job", "jobs"), b.First, isOrAre(f.Count))
+		f.Text += fmt.Sprintf(": %s %s of operation %s %s before it", grouped(f.Count), plural(f.Count, "job", "jobs"), b.First, plural(f.Count, "is", "are"))
 	default:
 		f.Text += fmt.Sprintf(": %s jobs of %d operations are before it, first those of operation %s", grouped(f.Count), b.Waiting, b.First)
 	}
@@ -258,11 +253,4 @@ func grouped(n int64) string {
 		return fmt.Sprint(n)
 	}
 	return fmt.Sprintf("%s,%03d", grouped(n/1000), n%1000)
-}
-
-func plural[N int | int64](n N, one, many string) string {
-	if n == 1 {
-		return one
-	}
-	return many
 }

@@ -66,13 +66,6 @@ func (q *Case) eitherWay(a *Asked, v verdict, ends, leaves func(*Asked, verdict)
 	return byEnds.orSooner(byPreemption), why + "; " + others
 }
 
-func sooner(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
-}
-
 // unforeseen are the verdicts after which nobody can tell, and why.
 var unforeseen = map[string]string{
 	FactNoNodes:        "a node has to come, or to be taken back from a drain",

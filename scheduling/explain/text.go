@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -47,36 +48,21 @@ func inUnits(k resource.Kind, n int64) float64 {
 	return float64(n)
 }
 
+// plural is one of two words: that for one thing, or that for more.
+func plural[N int | int64 | uint64](n N, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
 // counted writes a number of things.
 func counted[N int | int64](n N, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
+	return fmt.Sprintf("%d %s", n, plural(n, thing, thing+"s"))
 }
 
 // times is how often something was.
-func times[N uint64 | int64 | int](n N) string {
-	if n == 1 {
-		return "once"
-	}
-	return fmt.Sprintf("%d times", n)
-}
-
-func isOrAre(n int64) string {
-	if n == 1 {
-		return "is"
-	}
-	return "are"
-}
-
-// have is counted with the verb.
-func have(n int, thing string) string {
-	if n == 1 {
-		return counted(n, thing) + " has"
-	}
-	return counted(n, thing) + " have"
-}
+func times(n uint64) string { return plural(n, "once", fmt.Sprintf("%d times", n)) }
 
 // titleOf names a task, and its jobs that get memory of their own.
 func titleOf(t allocation.TaskID) string {
@@ -86,9 +72,6 @@ func titleOf(t allocation.TaskID) string {
 	return fmt.Sprintf("task %s that ran out of memory before, and gets %s", t.Name, resource.FormatSize(t.Group))
 }
 
-func later(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return b
-	}
-	return a
-}
+func later(a, b time.Time) time.Time { return slices.MaxFunc([]time.Time{a, b}, time.Time.Compare) }
+
+func sooner(a, b time.Time) time.Time { return slices.MinFunc([]time.Time{a, b}, time.Time.Compare) }

@@ -180,7 +180,8 @@ func (q *Case) cause(a *Asked, t *Task, nodes NodeCounts) Fact {
 	case nodes.Full+nodes.Held+nodes.Fit == 0:
 		k := most(nodes.SmallBy)
 		return Fact{Code: FactTooSmall, Resource: k.String(), Value: inUnits(k, t.PerJob.Of(k)), Count: int64(nodes.TooSmall), Of: int64(open),
-			Text: fmt.Sprintf("no node is big enough: a job of %s needs %s, and %s less %s even when empty%s", titleOf(t.TaskID), amountsText(t.PerJob), have(nodes.TooSmall, "node"), kindsText(nodes.SmallBy), noDemand)}
+			Text: fmt.Sprintf("no node is big enough: a job of %s needs %s, and %s %s less %s even when empty%s",
+				titleOf(t.TaskID), amountsText(t.PerJob), counted(nodes.TooSmall, "node"), plural(nodes.TooSmall, "has", "have"), kindsText(nodes.SmallBy), noDemand)}
 	case t.Gang != nil:
 		return *t.Gang
 	case t.Limit != nil:
@@ -298,22 +299,23 @@ func nodeFacts(t *Task, c NodeCounts) []Fact {
 		Text: fmt.Sprintf("%s for a job of %s, which needs %s: %s", counted(c.All, "node"), titleOf(t.TaskID), amountsText(t.PerJob), strings.Join(parts, ", "))}}
 	for _, u := range c.UnmatchedBy {
 		facts = append(facts, Fact{Code: FactNodes, Task: t.Name, Pool: u.Pool, Setting: "scheduling_tag_filter", Count: int64(u.Nodes), Of: int64(c.All),
-			Text: fmt.Sprintf("the filter %q of %s leaves out %s", u.Filter, ownerText(u.Pool), counted(u.Nodes, "node"))})
+			Text: u.text()})
 	}
 	return facts
 }
 
-func ownerText(pool scheduling.PoolName) string {
-	if pool == "" {
-		return "the operation"
+func (u FilterCount) text() string {
+	owner := "the operation"
+	if u.Pool != "" {
+		owner = PoolTitle(u.Pool)
 	}
-	return PoolTitle(pool)
+	return fmt.Sprintf("the filter %q of %s leaves out %s", u.Filter, owner, counted(u.Nodes, "node"))
 }
 
 func filtersText(c NodeCounts) string {
 	var parts []string
 	for _, u := range c.UnmatchedBy {
-		parts = append(parts, fmt.Sprintf("the filter %q of %s leaves out %s", u.Filter, ownerText(u.Pool), counted(u.Nodes, "node")))
+		parts = append(parts, u.text())
 	}
 	return strings.Join(parts, ", ")
 }

@@ -28,25 +28,13 @@ type View interface {
 
 // Check returns an error that names the first breach, and nil when all is well.
 func Check(v View) error {
-	s, holdings := v.Snapshot(), v.Holdings()
+	s := v.Snapshot()
 	c := checker{
-		snapshot: &s,
-		onNode:   map[scheduling.NodeID]resource.Amounts{},
-		going:    map[scheduling.NodeID]resource.Amounts{},
-		goingOf:  map[scheduling.OperationID]resource.Amounts{},
-		claimed:  map[scheduling.NodeID]resource.Amounts{},
-		claimsOf: map[taskKey]int64{},
-		ofTask:   map[taskKey]int64{},
-		jobsOf:   map[scheduling.OperationID]int{},
-		usageOf:  map[scheduling.OperationID]resource.Amounts{},
-		poolSums: map[scheduling.PoolName]resource.Amounts{},
-		goneSums: map[scheduling.PoolName]resource.Amounts{},
-		fairSums: map[scheduling.PoolName]resource.Vector{},
+		snapshot: &s, holdings: v.Holdings(), inFlight: map[taskKey]int64{}, claimed: map[taskKey]int64{},
+		nodes: sums[scheduling.NodeID]{}, operations: sums[scheduling.OperationID]{}, pools: sums[scheduling.PoolName]{},
 	}
 	for _, check := range []func() error{
-		func() error { return c.count(holdings) },
-		c.claims, c.nodes, c.operations, c.pools, c.fairShares,
-		func() error { return c.groups(holdings) },
+		c.count, c.checkNodes, c.checkOperations, c.checkPools, c.checkFairShares, c.checkGroups,
 	} {
 		if err := check(); err != nil {
 			return fmt.Errorf("%w: %w", ErrBreach, err)
@@ -61,70 +49,79 @@ type taskKey struct {
 	group     int64
 }
 
-// checker holds what was counted again.
-type checker struct {
-	snapshot *engine.Snapshot
-	onNode   map[scheduling.NodeID]resource.Amounts
-	going    map[scheduling.NodeID]resource.Amounts
-	goingOf  map[scheduling.OperationID]resource.Amounts
-	claimed  map[scheduling.NodeID]resource.Amounts
-	claimsOf map[taskKey]int64
-	ofTask   map[taskKey]int64
-	jobsOf   map[scheduling.OperationID]int
-	usageOf  map[scheduling.OperationID]resource.Amounts
-	poolSums map[scheduling.PoolName]resource.Amounts
-	goneSums map[scheduling.PoolName]resource.Amounts
-	fairSums map[scheduling.PoolName]resource.Vector
+// sum is what was counted again of a node, an operation or a pool.
+type sum struct {
+	// held is usage, with claims but for nodes, leaving what was told to go.
+	held, leaving, claimed resource.Amounts
+	fair                   resource.Vector
+	jobs                   int
 }
 
-// count adds up what is held, by node, operation and task.
-func (c *checker) count(holdings []engine.Holding) error {
+// sums are those of some names.
+type sums[K comparable] map[K]*sum
+
+// of returns the sum of a name, which counts as known from then on.
+func (s sums[K]) of(name K) *sum {
+	if s[name] == nil {
+		s[name] = &sum{}
+	}
+	return s[name]
+}
+
+// checker holds what was counted again.
+type checker struct {
+	snapshot          *engine.Snapshot
+	holdings          []engine.Holding
+	inFlight, claimed map[taskKey]int64
+	nodes             sums[scheduling.NodeID]
+	operations        sums[scheduling.OperationID]
+	pools             sums[scheduling.PoolName]
+}
+
+// count adds up what is held, by node, operation and task, and what is held for those who wait
+// for what others leave: it is usage of theirs.
+func (c *checker) count() error {
 	inFlight := 0
 	jobs := map[scheduling.JobID]bool{}
-	for _, h := range holdings {
-		c.onNode[h.Node] = c.onNode[h.Node].Add(h.Resources)
+	for _, h := range c.holdings {
+		n, op := c.nodes.of(h.Node), c.operations.of(h.Operation)
+		n.held = n.held.Add(h.Resources)
 		if h.Leaving {
-			c.going[h.Node] = c.going[h.Node].Add(h.Resources)
-			c.goingOf[h.Operation] = c.goingOf[h.Operation].Add(h.Resources)
+			n.leaving, op.leaving = n.leaving.Add(h.Resources), op.leaving.Add(h.Resources)
 		} else {
-			c.usageOf[h.Operation] = c.usageOf[h.Operation].Add(h.Resources)
+			op.held = op.held.Add(h.Resources)
 		}
 		if h.Ticket != 0 {
 			inFlight++
-			c.ofTask[taskKey{h.Operation, h.Task, h.Group}]++
+			c.inFlight[taskKey{h.Operation, h.Task, h.Group}]++
 			continue
 		}
 		if jobs[h.Job] {
 			return fmt.Errorf("job %s has two allocations", h.Job)
 		}
 		jobs[h.Job] = true
-		c.jobsOf[h.Operation]++
+		op.jobs++
 	}
 	if inFlight != c.snapshot.InFlight {
 		return fmt.Errorf("%d starts are in flight, %d are counted", inFlight, c.snapshot.InFlight)
 	}
-	return nil
-}
-
-// claims adds up what is held for those who wait for what others leave: it is usage of
-// theirs.
-func (c *checker) claims() error {
 	for _, claim := range c.snapshot.Claims {
-		c.claimed[claim.Node] = c.claimed[claim.Node].Add(claim.Resources)
-		c.claimsOf[taskKey{claim.Operation, claim.Task, claim.Group}]++
-		c.usageOf[claim.Operation] = c.usageOf[claim.Operation].Add(claim.Resources)
+		n, op := c.nodes.of(claim.Node), c.operations.of(claim.Operation)
+		n.claimed, op.held = n.claimed.Add(claim.Resources), op.held.Add(claim.Resources)
+		c.claimed[taskKey{claim.Operation, claim.Task, claim.Group}]++
 	}
 	return nil
 }
 
-func (c *checker) nodes() error {
+func (c *checker) checkNodes() error {
 	var total resource.Amounts
 	for _, n := range c.snapshot.Nodes {
-		if n.Leaving != c.going[n.ID] || n.Claimed != c.claimed[n.ID] {
-			return fmt.Errorf("node %s: %v is leaving and %v claimed, its allocations and claims say %v and %v", n.ID, n.Leaving, n.Claimed, c.going[n.ID], c.claimed[n.ID])
+		has := c.nodes.of(n.ID)
+		if n.Leaving != has.leaving || n.Claimed != has.claimed {
+			return fmt.Errorf("node %s: %v is leaving and %v claimed, its allocations and claims say %v and %v", n.ID, n.Leaving, n.Claimed, has.leaving, has.claimed)
 		}
-		if n.Usage != c.onNode[n.ID] {
-			return fmt.Errorf("node %s: usage is %v, its allocations hold %v", n.ID, n.Usage, c.onNode[n.ID])
+		if n.Usage != has.held {
+			return fmt.Errorf("node %s: usage is %v, its allocations hold %v", n.ID, n.Usage, has.held)
 		}
 		if n.Known && !n.Overcommitted && !n.Usage.Fits(n.Limits) {
 			return fmt.Errorf("node %s: usage %v is above limits %v", n.ID, n.Usage, n.Limits)
@@ -135,10 +132,10 @@ func (c *checker) nodes() error {
 		if n.Known && n.Schedulable {
 			total = total.Add(n.Limits)
 		}
-		delete(c.onNode, n.ID)
+		delete(c.nodes, n.ID)
 	}
-	if id, lost := first(c.onNode); lost {
-		return fmt.Errorf("node %s: not there, its allocations hold %v", id, c.onNode[id])
+	if id, lost := first(c.nodes); lost {
+		return fmt.Errorf("node %s: not there, its allocations hold %v", id, c.nodes[id].held)
 	}
 	if total != c.snapshot.Total {
 		return fmt.Errorf("cluster: total is %v, its nodes have %v", c.snapshot.Total, total)
@@ -146,22 +143,23 @@ func (c *checker) nodes() error {
 	return nil
 }
 
-func (c *checker) operations() error {
+func (c *checker) checkOperations() error {
 	for _, op := range c.snapshot.Operations {
-		if op.Shares.Usage != c.usageOf[op.ID] {
-			return fmt.Errorf("operation %s: usage is %v, its allocations hold %v", op.ID, op.Shares.Usage, c.usageOf[op.ID])
+		has := c.operations.of(op.ID)
+		if op.Shares.Usage != has.held {
+			return fmt.Errorf("operation %s: usage is %v, its allocations hold %v", op.ID, op.Shares.Usage, has.held)
 		}
-		if op.Shares.Leaving != c.goingOf[op.ID] {
-			return fmt.Errorf("operation %s: %v is leaving, its allocations that leave hold %v", op.ID, op.Shares.Leaving, c.goingOf[op.ID])
+		if op.Shares.Leaving != has.leaving {
+			return fmt.Errorf("operation %s: %v is leaving, its allocations that leave hold %v", op.ID, op.Shares.Leaving, has.leaving)
 		}
-		if op.Allocations != c.jobsOf[op.ID] {
-			return fmt.Errorf("operation %s: %d allocations are counted, it has %d", op.ID, op.Allocations, c.jobsOf[op.ID])
+		if op.Allocations != has.jobs {
+			return fmt.Errorf("operation %s: %d allocations are counted, it has %d", op.ID, op.Allocations, has.jobs)
 		}
 		for _, t := range op.Tasks {
-			if held := c.ofTask[taskKey{op.ID, t.Name, t.Group}]; held != t.InFlight {
+			if held := c.inFlight[taskKey{op.ID, t.Name, t.Group}]; held != t.InFlight {
 				return fmt.Errorf("operation %s: task %q: %d starts in flight are counted, it has %d", op.ID, t.Name, t.InFlight, held)
 			}
-			if claims := c.claimsOf[taskKey{op.ID, t.Name, t.Group}]; claims != t.Claimed {
+			if claims := c.claimed[taskKey{op.ID, t.Name, t.Group}]; claims != t.Claimed {
 				return fmt.Errorf("operation %s: task %q: %d claims are counted, it has %d", op.ID, t.Name, t.Claimed, claims)
 			}
 			if t.Pending < 0 || t.Effective != max(t.Pending-t.InFlight-t.Claimed, 0) || t.Claimed > max(t.Pending-t.InFlight, 0) {
@@ -172,44 +170,46 @@ func (c *checker) operations() error {
 		if err := c.shares(op.Shares); err != nil {
 			return fmt.Errorf("operation %s: %w", op.ID, err)
 		}
-		c.poolSums[op.Pool] = c.poolSums[op.Pool].Add(op.Shares.Usage)
-		c.goneSums[op.Pool] = c.goneSums[op.Pool].Add(op.Shares.Leaving)
-		c.fairSums[op.Pool] = c.fairSums[op.Pool].Add(op.Shares.FairShare)
-		delete(c.usageOf, op.ID)
+		c.pools.of(op.Pool).add(op.Shares)
+		delete(c.operations, op.ID)
 	}
-	if id, lost := first(c.usageOf); lost {
-		return fmt.Errorf("operation %s: not there, its allocations hold %v", id, c.usageOf[id])
+	if id, lost := first(c.operations); lost {
+		return fmt.Errorf("operation %s: not there, its allocations hold %v", id, c.operations[id].held)
 	}
 	return nil
 }
 
-// pools goes from the last pool up: all below a pool come after it.
-func (c *checker) pools() error {
+// checkPools goes from the last pool up: all below a pool come after it.
+func (c *checker) checkPools() error {
 	for _, p := range slices.Backward(c.snapshot.Pools) {
-		if p.Shares.Usage != c.poolSums[p.Name] {
-			return fmt.Errorf("pool %q: usage is %v, that of its children %v", p.Name, p.Shares.Usage, c.poolSums[p.Name])
+		below := c.pools.of(p.Name)
+		if p.Shares.Usage != below.held {
+			return fmt.Errorf("pool %q: usage is %v, that of its children %v", p.Name, p.Shares.Usage, below.held)
 		}
-		if p.Shares.Leaving != c.goneSums[p.Name] {
-			return fmt.Errorf("pool %q: %v is leaving, of its children %v", p.Name, p.Shares.Leaving, c.goneSums[p.Name])
+		if p.Shares.Leaving != below.leaving {
+			return fmt.Errorf("pool %q: %v is leaving, of its children %v", p.Name, p.Shares.Leaving, below.leaving)
 		}
 		if err := c.shares(p.Shares); err != nil {
 			return fmt.Errorf("pool %q: %w", p.Name, err)
 		}
-		c.poolSums[p.Parent] = c.poolSums[p.Parent].Add(p.Shares.Usage)
-		c.goneSums[p.Parent] = c.goneSums[p.Parent].Add(p.Shares.Leaving)
-		c.fairSums[p.Parent] = c.fairSums[p.Parent].Add(p.Shares.FairShare)
+		c.pools.of(p.Parent).add(p.Shares)
 	}
 	return nil
 }
 
-// fairShares are those of the last update and add up unless the tree has changed
+// add counts what a child has, and ought to have.
+func (s *sum) add(child engine.Shares) {
+	s.held, s.leaving, s.fair = s.held.Add(child.Usage), s.leaving.Add(child.Leaving), s.fair.Add(child.FairShare)
+}
+
+// checkFairShares: they are those of the last update and add up unless the tree has changed
 // since.
-func (c *checker) fairShares() error {
+func (c *checker) checkFairShares() error {
 	if c.snapshot.Stale {
 		return nil
 	}
 	for _, p := range c.snapshot.Pools {
-		if sum := c.fairSums[p.Name]; !sum.Within(p.Shares.FairShare, resource.Epsilon) {
+		if sum := c.pools.of(p.Name).fair; !sum.Within(p.Shares.FairShare, resource.Epsilon) {
 			return fmt.Errorf("pool %q: fair share is %v, that of its children %v", p.Name, p.Shares.FairShare, sum)
 		}
 	}

@@ -11,11 +11,11 @@ import (
 	"weir/scheduling/resource"
 )
 
-// groups cuts the allocations of every operation anew, in the order of their start
+// checkGroups cuts the allocations of every operation anew, in the order of their start
 // (F.12.1). Those that leave, and starts in flight, are in no group.
-func (c *checker) groups(holdings []engine.Holding) error {
+func (c *checker) checkGroups() error {
 	of := map[scheduling.OperationID][]engine.Holding{}
-	for _, h := range holdings {
+	for _, h := range c.holdings {
 		switch {
 		case h.Ticket == 0 && !h.Leaving:
 			of[h.Operation] = append(of[h.Operation], h)
