@@ -50,6 +50,10 @@ func (r *Replica) answer(ctx context.Context, m proto.Message) (proto.Message, e
 		index, err := r.store.ReadIndex(ctx)
 		current, _ := r.store.Leadership()
 		return &actorpb.ReadIndex{Index: index, Term: current.Term}, fromStore(err)
+	case *actorpb.PoolHistoryRequest:
+		if m.GetOfFollower() {
+			return r.histories.Answer(m), nil
+		}
 	}
 	leader := r.leader.Load()
 	if leader == nil {

@@ -2,12 +2,15 @@ package actors
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
 	"weir/actors/pool"
 	"weir/actors/scheduler"
+	"weir/messages/actorpb"
 	"weir/raftstore/state"
 	"weir/scheduling"
 	"weir/scheduling/engine"
@@ -33,25 +36,65 @@ func (r recorder) Record(tree scheduling.TreeName, now time.Time, pools []engine
 }
 
 // followHistories keeps what the leader records of pools here too, while another
-// replica leads.
+// replica leads. A leader asks the others for what it does not know: it may have started
+// just before.
 func (r *Replica) followHistories() {
 	defer r.done.Done()
 	ticker := time.NewTicker(historyEvery)
 	defer ticker.Stop()
 	for {
-		trees := r.treeNames()
-		r.histories.Keep(trees)
-		for _, tree := range trees {
-			if err := r.followHistory(tree); err != nil {
-				r.cfg.Logger.Debug("pool history not copied", "tree", tree, "error", err)
-			}
-		}
 		select {
 		case <-r.ctx.Done():
 			return
 		case <-ticker.C:
 		}
+		trees := r.treeNames()
+		r.histories.Keep(trees)
+		for _, tree := range trees {
+			takeOver := r.followHistory
+			if r.leader.Load() != nil {
+				takeOver = r.fillHistory
+			}
+			if err := takeOver(tree); err != nil {
+				r.cfg.Logger.Debug("pool history not copied", "tree", tree, "error", err)
+			}
+		}
 	}
+}
+
+// fillHistory asks the other replicas for what the leader lacks of a tree; again the next
+// time if one of them does not answer.
+func (r *Replica) fillHistory(tree scheduling.TreeName) error {
+	lacks := r.histories.Lacks(tree)
+	if lacks == nil {
+		return nil
+	}
+	var errs []error
+	for _, replica := range r.liveness.others() {
+		for m := lacks; m != nil; {
+			answer, err := r.historyOf(replica, m)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("replica %s: %w", replica, err))
+				break
+			}
+			m = r.histories.Fill(m, answer)
+		}
+	}
+	if len(errs) == 0 {
+		r.histories.Filled(lacks)
+	}
+	return errors.Join(errs...)
+}
+
+// historyOf asks a replica that follows.
+func (r *Replica) historyOf(replica string, m *actorpb.PoolHistoryRequest) (*actorpb.PoolHistory, error) {
+	ctx, cancel := context.WithTimeout(r.ctx, historyEvery)
+	defer cancel()
+	got, err := r.remote.Request(ctx, peerOf(replica), actorpb.GatewayName, m)
+	if err != nil {
+		return nil, err
+	}
+	return expect[*actorpb.PoolHistory](got)
 }
 
 // followHistory takes over what the leader has recorded of a tree, message by message.

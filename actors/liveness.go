@@ -89,3 +89,15 @@ func (l *liveness) GoneSince(replica string) time.Time {
 	}
 	return l.began
 }
+
+// others are those besides this replica that are ready.
+func (l *liveness) others() (others []string) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	for _, id := range l.ready {
+		if string(id) != l.self {
+			others = append(others, string(id))
+		}
+	}
+	return others
+}

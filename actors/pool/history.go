@@ -18,7 +18,8 @@ const (
 const maxPoints = 20_000
 
 // Histories is what pools were, tree by tree. The leader records them; the other
-// replicas follow, so that one of them can go on when it leads. It takes at most 88 KB a pool. A pool that is gone has no history.
+// replicas follow, so that one of them can go on when it leads, and ask the others for
+// what it has missed. It takes at most 88 KB a pool. A pool that is gone has no history.
 type Histories struct {
 	mu    sync.Mutex
 	trees map[scheduling.TreeName]*treeHistory
@@ -33,6 +34,8 @@ type treeHistory struct {
 	// second and minute are the newest that are known.
 	second, minute int64
 	pools          map[scheduling.PoolName]history
+	// gap is what is to be asked of others; nil: nothing.
+	gap *gap
 }
 
 // history is of one pool, whatever it is called; the id 0 is of one that goes by its
@@ -76,6 +79,7 @@ func (h *Histories) Record(tree scheduling.TreeName, now time.Time, pools map[sc
 	defer h.mu.Unlock()
 	t := h.tree(tree)
 	second := now.Unix()
+	t.notice(second)
 	if minute := second/60 - 1; minute > t.minute || minute < t.minute-1 {
 		for _, of := range t.pools {
 			// The minutes since the last one may have been several.
@@ -171,6 +175,8 @@ func (h *Histories) Answer(m *actorpb.PoolHistoryRequest) *actorpb.PoolHistory {
 // interval is the times in (after, until].
 type interval struct{ after, until int64 }
 
+func (i interval) has(at int64) bool { return at > i.after && at <= i.until }
+
 // span is the first so many times after one that are kept.
 func span(after, newest, kept, room int64) interval {
 	after = min(max(after, newest-kept), newest)
@@ -206,19 +212,22 @@ func (h *Histories) Follow(tree scheduling.TreeName, m *actorpb.PoolHistory) (mo
 	t.keep(ids)
 	for _, p := range m.GetPools() {
 		of := t.pools[scheduling.PoolName(p.GetPool())]
-		keep(of.seconds, p.GetSeconds())
-		keep(of.minutes, p.GetMinutes())
+		follow(of.seconds, p.GetSeconds())
+		follow(of.minutes, p.GetMinutes())
 	}
-	t.second, t.minute = m.GetSecondsUntil(), m.GetMinutesUntil()
+	t.second, t.minute, t.gap = m.GetSecondsUntil(), m.GetMinutesUntil(), nil
 	return t.second < m.GetSecondsNewest() || t.minute < m.GetMinutesNewest()
 }
 
-// keep puts points into a ring, but for those of no time and those that are not whole.
-func keep(r ring, points *actorpb.Points) {
+// follow keeps points.
+func follow(r ring, points *actorpb.Points) { each(points, r.put) }
+
+// each calls keep with each point, but for those of no time and those that are not whole.
+func each(points *actorpb.Points, keep func(at int64, p Point)) {
 	whole := min(len(points.GetAt()), len(points.GetFairShare()), len(points.GetUsageShare()), len(points.GetDemandShare()), len(points.GetVolume()))
 	for i, at := range points.GetAt()[:whole] {
 		if at >= 0 {
-			r.put(at, Point{points.GetFairShare()[i], points.GetUsageShare()[i], points.GetDemandShare()[i], points.GetVolume()[i]})
+			keep(at, Point{points.GetFairShare()[i], points.GetUsageShare()[i], points.GetDemandShare()[i], points.GetVolume()[i]})
 		}
 	}
 }

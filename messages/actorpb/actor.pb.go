@@ -3148,8 +3148,10 @@ type PoolHistoryRequest struct {
 	// Empty: every pool of the tree.
 	Pool string `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`
 	// Points later than these: seconds, and minutes, since 1970.
-	SecondsAfter  int64 `protobuf:"varint,3,opt,name=seconds_after,json=secondsAfter,proto3" json:"seconds_after,omitempty"`
-	MinutesAfter  int64 `protobuf:"varint,4,opt,name=minutes_after,json=minutesAfter,proto3" json:"minutes_after,omitempty"`
+	SecondsAfter int64 `protobuf:"varint,3,opt,name=seconds_after,json=secondsAfter,proto3" json:"seconds_after,omitempty"`
+	MinutesAfter int64 `protobuf:"varint,4,opt,name=minutes_after,json=minutesAfter,proto3" json:"minutes_after,omitempty"`
+	// What a replica that follows has taken over, whoever leads.
+	OfFollower    bool `protobuf:"varint,5,opt,name=of_follower,json=ofFollower,proto3" json:"of_follower,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3210,6 +3212,13 @@ func (x *PoolHistoryRequest) GetMinutesAfter() int64 {
 		return x.MinutesAfter
 	}
 	return 0
+}
+
+func (x *PoolHistoryRequest) GetOfFollower() bool {
+	if x != nil {
+		return x.OfFollower
+	}
+	return false
 }
 
 // PoolHistory is as much of what was asked for as fits a message.
@@ -4330,12 +4339,14 @@ const file_actorpb_actor_proto_rawDesc = "" +
 	"\x11lease_left_millis\x18\x06 \x01(\x03R\x0fleaseLeftMillis\x12\x1f\n" +
 	"\vmemory_used\x18\a \x01(\x03R\n" +
 	"memoryUsed\x12.\n" +
-	"\x05files\x18\b \x01(\v2\x18.weir.actor.v1.FileCacheR\x05files\"\x8c\x01\n" +
+	"\x05files\x18\b \x01(\v2\x18.weir.actor.v1.FileCacheR\x05files\"\xa7\x01\n" +
 	"\x12PoolHistoryRequest\x12\x12\n" +
 	"\x04tree\x18\x01 \x01(\tR\x04tree\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\x12#\n" +
 	"\rseconds_after\x18\x03 \x01(\x03R\fsecondsAfter\x12#\n" +
-	"\rminutes_after\x18\x04 \x01(\x03R\fminutesAfterJ\x04\b\x05\x10\x06\"\xd6\x01\n" +
+	"\rminutes_after\x18\x04 \x01(\x03R\fminutesAfter\x12\x1f\n" +
+	"\vof_follower\x18\x05 \x01(\bR\n" +
+	"ofFollower\"\xd6\x01\n" +
 	"\vPoolHistory\x12#\n" +
 	"\rseconds_until\x18\x01 \x01(\x03R\fsecondsUntil\x12#\n" +
 	"\rminutes_until\x18\x02 \x01(\x03R\fminutesUntil\x12%\n" +
