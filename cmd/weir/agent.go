@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,9 +15,6 @@ import (
 
 	"weir/actors"
 	"weir/actors/agent"
-	"weir/actors/agent/filecache"
-	"weir/actors/agent/journal"
-	"weir/actors/agent/runner"
 	"weir/cluster"
 	"weir/cluster/identity"
 	"weir/cluster/wire"
@@ -27,30 +25,15 @@ import (
 type agentFlags struct {
 	logging
 	security
-	config    string
-	name      string
-	replicas  []string
-	data      string
-	jobProxy  string
-	tags      []string
-	cpu       float64
-	memory    string
-	userSlots int64
-	gpu       int64
-	network   int64
-	host      string
-	ports     string
-	maxOutput string
-	minFree   string
-	// watermark and overdraft are of the node's memory.
-	watermark string
-	overdraft time.Duration
-	// fileCache and fileSpace are for files that jobs find in their workspaces.
-	fileCache string
-	fileSpace string
-	jobUser   string
-	// jobEnd is how long the end of a job may hang.
-	jobEnd time.Duration
+	config string
+	// node is what is said of the agent itself.
+	node     agent.Config
+	replicas []string
+	jobProxy string
+	cpu      float64
+	ports    string
+	// These are sizes, as people write them.
+	memory, maxOutput, minFree, watermark, fileSpace string
 	// metricsListen is where metrics are shown; metricsInsecure: in plaintext.
 	metricsListen   string
 	metricsInsecure bool
@@ -86,7 +69,7 @@ version. Jobs keep running for the rest of the node's lease.`,
 			if err != nil {
 				return err
 			}
-			return runAgent(cmd.Context(), &f, log.With("self", f.name), func(line string) { fmt.Fprintln(cmd.OutOrStdout(), line) })
+			return runAgent(cmd.Context(), &f, log.With("self", f.node.Node), func(line string) { fmt.Fprintln(cmd.OutOrStdout(), line) })
 		},
 	}
 	f.register(cmd.Flags())
@@ -95,27 +78,28 @@ version. Jobs keep running for the rest of the node's lease.`,
 
 // register adds the flags that f is read from.
 func (f *agentFlags) register(flags *pflag.FlagSet) {
+	f.node = agent.DefaultConfig()
 	flags.StringVar(&f.config, "config", "", "YAML file with these settings; command-line flags take precedence")
-	flags.StringVar(&f.name, "name", "", "name of this node, as in its certificate")
+	flags.StringVar(&f.node.Node, "name", "", "name of this node, as in its certificate")
 	flags.StringSliceVar(&f.replicas, "replicas", nil, "id=host:port of replicas to contact first; the agent learns the others from them")
-	flags.StringVar(&f.data, "data", "", "folder for the agent's state, jobs and their output")
+	flags.StringVar(&f.node.StateDir, "data", "", "folder for the agent's state, jobs and their output")
 	flags.StringVar(&f.jobProxy, "jobproxy", "", "path of weir-jobproxy (default: next to this program)")
-	flags.StringSliceVar(&f.tags, "tags", nil, "tags of this node, matched by nodes_filter and scheduling_tag_filter")
+	flags.StringSliceVar(&f.node.Tags, "tags", nil, "tags of this node, matched by nodes_filter and scheduling_tag_filter")
 	flags.Float64Var(&f.cpu, "cpu", 0, "cores for jobs (default: all cores of the machine)")
 	flags.StringVar(&f.memory, "memory", "", "memory for jobs, such as 16GiB (default: 90% of the machine's)")
-	flags.Int64Var(&f.userSlots, "user-slots", 0, "maximum number of concurrent jobs (default: four per core)")
-	flags.Int64Var(&f.gpu, "gpu", 0, "GPUs for jobs")
-	flags.Int64Var(&f.network, "network", 0, "network capacity for jobs, in the unit that the cluster uses")
-	flags.StringVar(&f.host, "host", "", "name or address at which jobs on other machines reach jobs on this one (default: the hostname)")
+	flags.Int64Var(&f.node.Resources.UserSlots, "user-slots", 0, "maximum number of concurrent jobs (default: four per core)")
+	flags.Int64Var(&f.node.Resources.GPU, "gpu", 0, "GPUs for jobs")
+	flags.Int64Var(&f.node.Resources.Network, "network", 0, "network capacity for jobs, in the unit that the cluster uses")
+	flags.StringVar(&f.node.Host, "host", "", "name or address at which jobs on other machines reach jobs on this one (default: the hostname)")
 	flags.StringVar(&f.ports, "ports", "", "TCP ports reserved for jobs, such as 21000-21999 (default: none)")
 	flags.StringVar(&f.maxOutput, "max-output", "5MiB", "how much of each job's stdout and stderr is kept")
 	flags.StringVar(&f.minFree, "min-free", "64MiB", "free space that the disk of --data must have for the node to accept jobs; 0: no minimum")
 	flags.StringVar(&f.watermark, "memory-watermark", "", "how much of --memory must stay free: below that, the job that exceeds its reserve most is stopped and run again (default: 32MiB, a sixteenth of --memory at most)")
-	flags.DurationVar(&f.overdraft, "memory-overdraft-timeout", 5*time.Minute, "how long jobs within their reserves may together exceed --memory before the youngest is stopped")
-	flags.StringVar(&f.fileCache, "file-cache", "", "folder of the file cache for job workspaces (default: in --data)")
+	flags.DurationVar(&f.node.MemoryOverdraftTimeout, "memory-overdraft-timeout", 5*time.Minute, "how long jobs within their reserves may together exceed --memory before the youngest is stopped")
+	flags.StringVar(&f.node.FileCache, "file-cache", "", "folder of the file cache for job workspaces (default: in --data)")
 	flags.StringVar(&f.fileSpace, "file-cache-size", "10GiB", "maximum size of the file cache; a job that needs a larger file fails")
-	flags.StringVar(&f.jobUser, "job-user", "", "user or user:group that jobs run as, unless their task names one; unless it is root, no job can run as root (default: the agent's user; only a root agent can change it)")
-	flags.DurationVar(&f.jobEnd, "job-end-timeout", 5*time.Minute, "how long starting or finishing a job may make no progress, for example because a file system hangs; then the job is aborted and run again")
+	flags.StringVar(&f.node.JobUser, "job-user", "", "user or user:group that jobs run as, unless their task names one; unless it is root, no job can run as root (default: the agent's user; only a root agent can change it)")
+	flags.DurationVar(&f.node.JobEndTimeout, "job-end-timeout", 5*time.Minute, "how long starting or finishing a job may make no progress, for example because a file system hangs; then the job is aborted and run again")
 	flags.StringVar(&f.onStop, "on-stop", keepJobs, "what happens to jobs on SIGTERM and Ctrl-C: keep leaves them running for the rest of the node's lease, so that a restarted agent can adopt them; end stops them")
 	flags.StringVar(&f.metricsListen, "metrics-listen", "", "host:port that serves metrics and health to clients, operators and replicas; the certificate must be issued with --hosts")
 	flags.BoolVar(&f.metricsInsecure, "metrics-insecure", false, "serve metrics in plaintext, on loopback only")
@@ -150,7 +134,7 @@ func validOnStop(value string) error {
 
 // runAgent runs a node's agent until ctx is done.
 func runAgent(ctx context.Context, f *agentFlags, log *slog.Logger, say func(string)) error {
-	protection, err := f.security.load(identity.Agent, f.name, log)
+	protection, err := f.security.load(identity.Agent, f.node.Node, log)
 	if err != nil {
 		return err
 	}
@@ -169,7 +153,7 @@ func runAgent(ctx context.Context, f *agentFlags, log *slog.Logger, say func(str
 	}
 	station, err := actors.StartStation(actors.StationConfig{Agent: cfg, Cluster: protection.cluster, Dialer: dialer, JobProxy: proxy})
 	if err != nil {
-		return codedJournal(err)
+		return coded(err)
 	}
 	stopMetrics, err := serveAgent(f, protection, station, log)
 	if err != nil {
@@ -177,7 +161,7 @@ func runAgent(ctx context.Context, f *agentFlags, log *slog.Logger, say func(str
 		defer cancel()
 		return errors.Join(err, station.Leave(closing))
 	}
-	say(fmt.Sprintf("ready: agent of node %s with %s", f.name, cfg.Resources))
+	say(fmt.Sprintf("ready: agent of node %s with %s", cfg.Node, cfg.Resources))
 	var broken error
 	stop := station.Leave
 	select {
@@ -193,90 +177,67 @@ func runAgent(ctx context.Context, f *agentFlags, log *slog.Logger, say func(str
 	}
 	closing, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	return codedJournal(errors.Join(broken, stopMetrics(), stop(closing)))
+	return coded(errors.Join(broken, stopMetrics(), stop(closing)))
 }
 
-// codedJournal gives what is wrong with an agent's folder the exit code that the same
-// has for a replica.
-func codedJournal(err error) error {
-	switch {
-	case errors.Is(err, journal.ErrForeign), errors.Is(err, runner.ErrInUse), errors.Is(err, filecache.ErrInUse):
-		return &exitError{exitForeignData, err}
-	case errors.Is(err, journal.ErrDamaged):
-		return &exitError{exitDamaged, err}
-	case errors.Is(err, journal.ErrDisk), errors.Is(err, journal.ErrFull):
-		return &exitError{exitDisk, err}
-	}
-	return err
-}
-
-func (f *agentFlags) agentConfig(log *slog.Logger) (agent.Config, error) {
+// agentConfig completes what the flags say of the agent.
+func (f *agentFlags) agentConfig(log *slog.Logger) (cfg agent.Config, err error) {
 	peers, err := cluster.ParsePeers(f.replicas)
 	if err != nil {
-		return agent.Config{}, &exitError{exitUsage, fmt.Errorf("--replicas: %w", err)}
+		return cfg, usage(fmt.Errorf("--replicas: %w", err))
 	}
-	cfg := agent.DefaultConfig()
+	cfg = f.node
 	for _, peer := range peers {
 		cfg.Seeds = append(cfg.Seeds, agent.Replica{ID: string(peer.ID), Address: peer.Address})
 	}
-	cfg.Node, cfg.Incarnation, cfg.Tags, cfg.Version, cfg.StateDir, cfg.Logger = f.name, newIncarnation(), f.tags, version, f.data, log
-	cfg.Host = f.host
+	cfg.Incarnation, cfg.Version, cfg.Logger = newIncarnation(), version, log
 	if cfg.Host == "" {
 		if cfg.Host, err = os.Hostname(); err != nil {
-			return agent.Config{}, fmt.Errorf("name of this machine: %w", err)
+			return cfg, fmt.Errorf("name of this machine: %w", err)
 		}
 	}
 	if cfg.Ports, err = agent.ParsePorts(f.ports); err != nil {
-		return agent.Config{}, &exitError{exitUsage, fmt.Errorf("--ports: %w", err)}
+		return cfg, usage(fmt.Errorf("--ports: %w", err))
 	}
-	if cfg.MaxOutput, err = sizeFlag("max-output", f.maxOutput, 0); err != nil {
-		return agent.Config{}, err
+	if err := f.complete(&cfg.Resources); err != nil {
+		return cfg, err
 	}
-	if cfg.MinFree, err = sizeFlag("min-free", f.minFree, 0); err != nil {
-		return agent.Config{}, err
-	}
-	if cfg.FileCacheSize, err = sizeFlag("file-cache-size", f.fileSpace, 1); err != nil {
-		return agent.Config{}, err
-	}
-	cfg.MemoryOverdraftTimeout, cfg.FileCache, cfg.JobUser, cfg.JobEndTimeout = f.overdraft, f.fileCache, f.jobUser, f.jobEnd
-	if cfg.Resources, err = f.resources(); err != nil {
-		return agent.Config{}, err
-	}
-	cfg.MemoryWatermark = min(cfg.MemoryWatermark, cfg.Resources.Memory/16)
-	if f.watermark != "" {
-		if cfg.MemoryWatermark, err = sizeFlag("memory-watermark", f.watermark, 0); err != nil {
-			return agent.Config{}, err
+	for _, size := range []struct {
+		flag, text string
+		low        int64
+		into       *int64
+	}{
+		{"memory", f.memory, 1 << 20, &cfg.Resources.Memory},
+		{"max-output", f.maxOutput, 0, &cfg.MaxOutput},
+		{"min-free", f.minFree, 0, &cfg.MinFree},
+		{"file-cache-size", f.fileSpace, 1, &cfg.FileCacheSize},
+		{"memory-watermark", f.watermark, 0, &cfg.MemoryWatermark},
+	} {
+		if size.text != "" {
+			if *size.into, err = sizeFlag(size.flag, size.text, size.low); err != nil {
+				return cfg, err
+			}
 		}
 	}
-	if err := cfg.Validate(); err != nil {
-		return agent.Config{}, &exitError{exitUsage, err}
+	if f.watermark == "" {
+		cfg.MemoryWatermark = min(cfg.MemoryWatermark, cfg.Resources.Memory/16)
 	}
-	return cfg, nil
+	return cfg, usage(cfg.Validate())
 }
 
-// resources returns what the node has for jobs: what was said, and what was
-// measured of the rest.
-func (f *agentFlags) resources() (resource.Amounts, error) {
-	has, err := agent.MeasureResources()
+// complete adds to what was said of a node's resources what was measured of the rest.
+func (f *agentFlags) complete(has *resource.Amounts) error {
+	measured, err := agent.MeasureResources()
 	if err != nil {
-		return has, err
+		return err
 	}
-	if f.cpu < 0 || f.userSlots < 0 || f.gpu < 0 || f.network < 0 {
-		return has, &exitError{exitUsage, errors.New("--cpu, --user-slots, --gpu, --network: must not be negative")}
+	if f.cpu < 0 || has.UserSlots < 0 || has.GPU < 0 || has.Network < 0 {
+		return usage(errors.New("--cpu, --user-slots, --gpu, --network: must not be negative"))
 	}
-	if f.cpu > 0 {
-		has.CPU = resource.Cores(f.cpu)
-	}
-	if f.userSlots > 0 {
-		has.UserSlots = f.userSlots
-	}
-	if f.memory != "" {
-		if has.Memory, err = sizeFlag("memory", f.memory, 1<<20); err != nil {
-			return has, err
-		}
-	}
-	has.GPU, has.Network = f.gpu, f.network
-	return has, nil
+	has.CPU = cmp.Or(resource.Cores(f.cpu), measured.CPU)
+	has.UserSlots = cmp.Or(has.UserSlots, measured.UserSlots)
+	has.Memory = measured.Memory
+	return nil
 }
 
 // jobProxyPath finds the weir-jobproxy program.

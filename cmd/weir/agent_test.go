@@ -86,7 +86,7 @@ func TestAgentExitCodes(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			err := codedJournal(errors.Join(errors.New("agent failed"), fmt.Errorf("open journal: %w", test.err), nil))
+			err := coded(errors.Join(errors.New("agent failed"), fmt.Errorf("open journal: %w", test.err), nil))
 			var coded *exitError
 			got := 0
 			if errors.As(err, &coded) {
@@ -97,7 +97,7 @@ func TestAgentExitCodes(t *testing.T) {
 			}
 		})
 	}
-	if codedJournal(nil) != nil {
+	if coded(nil) != nil {
 		t.Error("no error has become one")
 	}
 }

@@ -247,7 +247,9 @@ func (f *chaosFlags) leave(dir string, display *screen.Screen, keep bool) error 
 
 // press runs the cluster of the run, and hurts it.
 func (f *chaosFlags) press(ctx context.Context, dir string, display *screen.Screen) error {
-	flags := devFlags{dir: filepath.Join(dir, chaosrun.ClusterFolder), replicas: f.replicas, agents: f.agents, timing: f.timing, timeout: time.Minute}
+	flags := devFlags{cluster: devcluster.Default()}
+	flags.cluster.Dir, flags.cluster.Timing = filepath.Join(dir, chaosrun.ClusterFolder), f.timing
+	flags.cluster.Replicas, flags.cluster.Agents = f.replicas, f.agents
 	cluster, err := flags.config()
 	if err != nil {
 		return err

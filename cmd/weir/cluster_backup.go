@@ -9,10 +9,14 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"weir/actors/agent/filecache"
+	"weir/actors/agent/journal"
+	"weir/actors/agent/runner"
 	"weir/cluster/gossip"
 	"weir/cluster/identity"
 	"weir/raftstore"
@@ -91,10 +95,10 @@ func backUp(ctx context.Context, s *session, path string) (info raftstore.Backup
 	if info, err = raftstore.CheckBackup(file); err != nil {
 		return info, err
 	}
-	if err := errors.Join(file.Sync(), file.Close()); err != nil {
-		return info, fmt.Errorf("cluster backup: %w", err)
+	if err = errors.Join(file.Sync(), file.Close()); err == nil {
+		err = os.Rename(file.Name(), path)
 	}
-	if err := os.Rename(file.Name(), path); err != nil {
+	if err != nil {
 		return info, fmt.Errorf("cluster backup: %w", err)
 	}
 	return info, nil
@@ -165,20 +169,29 @@ func (f *restoreFlags) restore() (raftstore.BackupInfo, error) {
 // raftDir is where a replica's log and snapshots are.
 func raftDir(data string) string { return filepath.Join(data, "raft") }
 
-// coded gives what is wrong with a replica's data its exit code.
+// fatal are the errors of the data of replicas and agents, with their exit codes.
+var fatal = []struct {
+	code int
+	errs []error
+}{
+	{exitForeignData, []error{
+		gossip.ErrRival, raftstore.ErrForeign, raftstore.ErrNewerFormat, raftstore.ErrSnapshotFormat, journal.ErrForeign, runner.ErrInUse, filecache.ErrInUse,
+	}},
+	{exitDamaged, []error{raftstore.ErrDamaged, raftstore.ErrSnapshotDamaged, journal.ErrDamaged}},
+	{exitRemoved, []error{errRemoved}},
+	{exitDisk, []error{raftstore.ErrDisk, journal.ErrDisk, journal.ErrFull}},
+}
+
+// coded gives what is wrong with the data of a replica or an agent its exit code.
 func coded(err error) error {
 	var already *exitError
-	switch {
-	case err == nil || errors.As(err, &already):
+	if errors.As(err, &already) {
 		return err
-	case errors.Is(err, gossip.ErrRival), errors.Is(err, raftstore.ErrForeign), errors.Is(err, raftstore.ErrNewerFormat), errors.Is(err, raftstore.ErrSnapshotFormat):
-		return &exitError{exitForeignData, err}
-	case errors.Is(err, raftstore.ErrDamaged), errors.Is(err, raftstore.ErrSnapshotDamaged):
-		return &exitError{exitDamaged, err}
-	case errors.Is(err, errRemoved):
-		return &exitError{exitRemoved, err}
-	case errors.Is(err, raftstore.ErrDisk):
-		return &exitError{exitDisk, err}
+	}
+	for _, f := range fatal {
+		if slices.ContainsFunc(f.errs, func(known error) bool { return errors.Is(err, known) }) {
+			return &exitError{f.code, err}
+		}
 	}
 	return err
 }

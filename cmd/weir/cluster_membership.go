@@ -83,15 +83,13 @@ func newMembership(s *server) *membership {
 // one without a vote.
 func (m *membership) enter(ctx context.Context) error {
 	m.entering = true
-	ticker := time.NewTicker(lookPeriod)
-	defer ticker.Stop()
-	for {
+	return every(ctx, lookPeriod, func() (bool, error) {
 		// With a question first: who says that its log is lost loses its vote.
 		_, members, err := m.ask(ctx, m.self)
 		var answer raftstore.Suffrage
 		if err == nil {
 			if err := m.agree("", members); err != nil {
-				return err
+				return true, err
 			}
 			answer, _, err = m.ask(ctx, raftstore.Applicant{ID: m.self.ID, Address: m.self.Address, Empty: true})
 		}
@@ -100,16 +98,12 @@ func (m *membership) enter(ctx context.Context) error {
 			m.tell("waiting for the leader to admit it", "error", err)
 		case answer == raftstore.NonVoter:
 			m.tell("starting without a log and without a vote")
-			return nil
+			return true, nil
 		default:
 			m.tell(fmt.Sprintf("waiting to be added: run weir cluster add %s --address %s", m.self.ID, m.self.Address))
 		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
+		return false, nil
+	})
 }
 
 // tell logs what is news.
@@ -140,20 +134,18 @@ func (m *membership) follow(store *raftstore.Store) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	m.cancel = cancel
 	m.done.Go(func() {
-		ticker := time.NewTicker(lookPeriod)
-		defer ticker.Stop()
-		for {
-			if err := m.look(ctx); errors.Is(err, errRemoved) || errors.Is(err, cluster.ErrPeerListsDiffer) {
-				m.fail(err)
-				return
-			} else if err != nil && ctx.Err() == nil {
+		err := every(ctx, lookPeriod, func() (bool, error) {
+			err := m.look(ctx)
+			if errors.Is(err, errRemoved) || errors.Is(err, cluster.ErrPeerListsDiffer) {
+				return true, err
+			}
+			if err != nil && ctx.Err() == nil {
 				m.log.Debug("membership", "error", err)
 			}
-			select {
-			case <-ticker.C:
-			case <-ctx.Done():
-				return
-			}
+			return false, nil
+		})
+		if ctx.Err() == nil {
+			m.fail(err)
 		}
 	})
 	return nil

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"weir/actors/agent"
 	"weir/actors/agent/runner"
@@ -44,17 +46,21 @@ weir commands in the same folder find it without flags. Nothing is left behind.`
 
 // devFlags is what starting a cluster can be told.
 type devFlags struct {
-	dir              string
-	replicas, agents int
-	timing           string
-	nodePrefix       string
-	nodeMemory       string
-	insecure, detach bool
-	timeout          time.Duration
+	cluster    devcluster.Config
+	nodeMemory string
 	// lease is that of the nodes; 0: as long as the replicas have by default.
 	lease time.Duration
 	// onStop is what becomes of the jobs of an agent that is stopped.
 	onStop string
+}
+
+// register adds the flags of every cluster, with the usage of --replicas.
+func (f *devFlags) register(flags *pflag.FlagSet, replicas string) {
+	f.cluster = devcluster.Default()
+	flags.IntVar(&f.cluster.Replicas, "replicas", f.cluster.Replicas, replicas)
+	flags.IntVar(&f.cluster.Agents, "agents", f.cluster.Agents, "number of agents, each a node")
+	flags.StringVar(&f.cluster.Timing, "timing", f.cluster.Timing, "default, or fast: a dead leader is replaced within a second, for machines that are not busy")
+	flags.DurationVar(&f.cluster.ReadyTimeout, "timeout", f.cluster.ReadyTimeout, "how long to wait for the cluster to be ready")
 }
 
 func newDevUpCommand() *cobra.Command {
@@ -76,19 +82,15 @@ cores and 4 user slots; on a small machine, jobs then share cores.`,
 			return runDevUp(ctx, &f, screen.New(cmd.OutOrStdout()))
 		},
 	}
-	defaults := devcluster.Default()
 	flags := cmd.Flags()
-	registerDevDir(cmd, &f.dir)
-	flags.IntVar(&f.replicas, "replicas", defaults.Replicas, "number of replicas: 1, 3 or 5")
-	flags.IntVar(&f.agents, "agents", defaults.Agents, "number of agents, each a node")
-	flags.StringVar(&f.timing, "timing", defaults.Timing, "default, or fast: a dead leader is replaced within a second, for machines that are not busy")
-	flags.StringVar(&f.nodePrefix, "node-prefix", defaults.NodePrefix, "prefix of node names: clusters that run on one machine at the same time need different ones")
+	f.register(flags, "number of replicas: 1, 3 or 5")
+	registerDevDir(cmd, &f.cluster.Dir)
+	flags.StringVar(&f.cluster.NodePrefix, "node-prefix", f.cluster.NodePrefix, "prefix of node names: clusters that run on one machine at the same time need different ones")
 	flags.StringVar(&f.nodeMemory, "node-memory", "", "memory of each node for jobs, such as 1GiB: small nodes fill up and trigger preemption (default: an even share of the machine's)")
 	flags.DurationVar(&f.lease, "lease", 0, "how long an agent keeps running without contact with a leader, at least 2s; more for a busy machine (default: that of weir server)")
 	flags.StringVar(&f.onStop, "on-stop", endJobs, "what happens to the jobs of an agent on SIGTERM, as for weir agent: with keep they run until weir dev start restarts the agent, or the lease expires")
-	flags.BoolVar(&f.insecure, "insecure-plaintext", false, "no encryption, no certificates: every user of this machine is an operator")
-	flags.BoolVar(&f.detach, "detach", false, "return when the cluster is ready; stop it with weir dev down")
-	flags.DurationVar(&f.timeout, "timeout", defaults.ReadyTimeout, "how long to wait for the cluster to be ready")
+	flags.BoolVar(&f.cluster.Insecure, "insecure-plaintext", false, "no encryption, no certificates: every user of this machine is an operator")
+	flags.BoolVar(&f.cluster.Detached, "detach", false, "return when the cluster is ready; stop it with weir dev down")
 	return cmd
 }
 
@@ -110,12 +112,8 @@ func (f *devFlags) config() (devcluster.Config, error) {
 	if err != nil {
 		return devcluster.Config{}, err
 	}
-	c := devcluster.Default()
-	c.Dir, c.Replicas, c.Agents, c.Timing = f.dir, f.replicas, f.agents, f.timing
-	c.Insecure, c.Detached, c.ReadyTimeout = f.insecure, f.detach, f.timeout
-	if f.nodePrefix != "" {
-		c.NodePrefix = f.nodePrefix
-	}
+	c := f.cluster
+	c.NodePrefix = cmp.Or(c.NodePrefix, devcluster.Default().NodePrefix)
 	if f.lease != 0 {
 		timing := node.DefaultTiming()
 		timing.Lease = f.lease
@@ -131,7 +129,7 @@ func (f *devFlags) config() (devcluster.Config, error) {
 		c.AgentArguments = []string{"--on-stop", f.onStop}
 	}
 	c.Program, c.JobProxy = program, proxy
-	c.Share = devcluster.ShareOut(machine.CPU, machine.Memory, f.agents)
+	c.Share = devcluster.ShareOut(machine.CPU, machine.Memory, c.Agents)
 	if f.nodeMemory != "" {
 		if c.Share.Memory, err = sizeFlag("node-memory", f.nodeMemory, 1<<20); err != nil {
 			return devcluster.Config{}, err
@@ -141,10 +139,7 @@ func (f *devFlags) config() (devcluster.Config, error) {
 	c.Settings = func(file string, access devcluster.Access) error {
 		return client.SaveSettings(file, devcluster.ClientSettings(access))
 	}
-	if err := c.Validate(); err != nil {
-		return devcluster.Config{}, &exitError{exitUsage, err}
-	}
-	return c, nil
+	return c, usage(c.Validate())
 }
 
 // finally says what to do about a member that was removed: it would only end again.
@@ -179,7 +174,7 @@ func runDevUp(ctx context.Context, f *devFlags, display *screen.Screen) (err err
 	up, err := startDevCluster(ctx, config, display, display.Say)
 	if up != nil {
 		defer func() {
-			if f.detach && err == nil {
+			if f.cluster.Detached && err == nil {
 				return
 			}
 			display.Say("stopping")
@@ -189,13 +184,12 @@ func runDevUp(ctx context.Context, f *devFlags, display *screen.Screen) (err err
 	if err != nil {
 		return interrupted(ctx, err)
 	}
-	record, err := devcluster.Load(config.Dir)
+	record, err := showMembers(display.Out, config.Dir)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(display.Out, membersTable(seeMembers(record.Members, devcluster.Process.Alive, (*devcluster.Member).Ready)))
 	display.Say(findHint(record, config.Dir))
-	if f.detach {
+	if f.cluster.Detached {
 		display.Say("ready, running detached: " + downCommand(config.Dir) + " stops it")
 		return up.Detach()
 	}

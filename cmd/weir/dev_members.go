@@ -146,13 +146,12 @@ func newDevStartCommand() *cobra.Command {
 }
 
 // showMembers prints the processes of a cluster.
-func showMembers(out io.Writer, dir string) error {
+func showMembers(out io.Writer, dir string) (*devcluster.Record, error) {
 	record, err := devcluster.Load(dir)
-	if err != nil {
-		return err
+	if err == nil {
+		fmt.Fprintln(out, membersTable(seeMembers(record.Members, devcluster.Process.Alive, (*devcluster.Member).Ready)))
 	}
-	fmt.Fprintln(out, membersTable(seeMembers(record.Members, devcluster.Process.Alive, (*devcluster.Member).Ready)))
-	return nil
+	return record, err
 }
 
 // seenMember is a process of a cluster, as it is now.

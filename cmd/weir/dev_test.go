@@ -255,7 +255,7 @@ func TestDevReplicasHaveTheLeaseThatTheyAreGiven(t *testing.T) {
 		time.Second:      {wantError: "--lease: lease 1s: must be at least twice the heartbeat period of 1s"},
 		-5 * time.Second: {wantError: "--lease: lease -5s: must be at least twice"},
 	} {
-		f := devFlags{dir: t.TempDir(), replicas: 1, agents: 2, timing: "default", timeout: time.Minute, lease: lease}
+		f := devFlags{cluster: smallCluster(t), lease: lease}
 		c, err := f.config()
 		if (err == nil) != (test.wantError == "") || err != nil && !strings.Contains(err.Error(), test.wantError) || strings.Join(c.ReplicaArguments, " ") != test.want {
 			t.Errorf("%v: arguments of replicas %q, %v, want %q, %q", lease, c.ReplicaArguments, err, test.want, test.wantError)
@@ -271,7 +271,7 @@ func TestDevAgentsStopAsTheyAreTold(t *testing.T) {
 		"end":   {want: "--on-stop end"},
 		"leave": {wantError: `--on-stop "leave": must be keep or end`},
 	} {
-		f := devFlags{dir: t.TempDir(), replicas: 1, agents: 2, timing: "default", timeout: time.Minute, onStop: value}
+		f := devFlags{cluster: smallCluster(t), onStop: value}
 		c, err := f.config()
 		if (err == nil) != (test.wantError == "") || err != nil && !strings.Contains(err.Error(), test.wantError) || strings.Join(c.AgentArguments, " ") != test.want {
 			t.Errorf("%q: arguments of agents %q, %v, want %q, %q", value, c.AgentArguments, err, test.want, test.wantError)
@@ -290,7 +290,7 @@ func TestDevNodesHaveTheMemoryThatTheyAreGiven(t *testing.T) {
 		"much":   {wantError: `--node-memory "much"`},
 		"1000":   {wantError: `--node-memory "1000" is too little: 1MiB is the least`},
 	} {
-		f := devFlags{dir: t.TempDir(), replicas: 1, agents: 2, timing: "default", timeout: time.Minute, nodeMemory: text}
+		f := devFlags{cluster: smallCluster(t), nodeMemory: text}
 		c, err := f.config()
 		switch {
 		case test.wantError != "":
@@ -301,4 +301,12 @@ func TestDevNodesHaveTheMemoryThatTheyAreGiven(t *testing.T) {
 			t.Errorf("%q: memory of a node %d, %v", text, c.Share.Memory, err)
 		}
 	}
+}
+
+// smallCluster has what each cluster needs.
+func smallCluster(t *testing.T) devcluster.Config {
+	t.Helper()
+	config := devcluster.Default()
+	config.Dir, config.Replicas, config.Agents = t.TempDir(), 1, 2
+	return config
 }

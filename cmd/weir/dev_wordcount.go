@@ -44,15 +44,11 @@ last job waits until then.`,
 			return runDevWordcount(ctx, &f, config, screen.New(cmd.OutOrStdout()))
 		},
 	}
-	defaults := devcluster.Default()
 	flags := cmd.Flags()
+	f.register(flags, "number of replicas: 3 or 5, or 1 with --keep-leader")
 	flags.StringVar(&config.Source, "source", "", "folder with files (default: that of the Go toolchain)")
 	flags.IntVar(&config.Jobs, "jobs", 64, "number of jobs that share the files")
 	flags.BoolVar(&keep, "keep-leader", false, "do not kill the leader")
-	flags.IntVar(&f.replicas, "replicas", defaults.Replicas, "number of replicas: 3 or 5, or 1 with --keep-leader")
-	flags.IntVar(&f.agents, "agents", defaults.Agents, "number of agents, each a node")
-	flags.StringVar(&f.timing, "timing", defaults.Timing, "default, or fast: a dead leader is replaced within a second, for machines that are not busy")
-	flags.DurationVar(&f.timeout, "timeout", defaults.ReadyTimeout, "how long to wait for the cluster to be ready")
 	return cmd
 }
 
@@ -68,10 +64,10 @@ func runDevWordcount(ctx context.Context, f *devFlags, counting wordcount.Config
 	switch {
 	case counting.Jobs < 2:
 		return &exitError{exitUsage, fmt.Errorf("--jobs %d: must be at least 2", counting.Jobs)}
-	case f.agents < 1:
-		return &exitError{exitUsage, fmt.Errorf("--agents %d: must be at least 1", f.agents)}
-	case f.replicas < 3 && counting.KillLeader:
-		return &exitError{exitUsage, fmt.Errorf("--replicas %d: must be 3 or 5 to survive the leader, or use --keep-leader", f.replicas)}
+	case f.cluster.Agents < 1:
+		return &exitError{exitUsage, fmt.Errorf("--agents %d: must be at least 1", f.cluster.Agents)}
+	case f.cluster.Replicas < 3 && counting.KillLeader:
+		return &exitError{exitUsage, fmt.Errorf("--replicas %d: must be 3 or 5 to survive the leader, or use --keep-leader", f.cluster.Replicas)}
 	}
 	if err := countDirectly(ctx, &counting, display); err != nil {
 		return err
@@ -81,7 +77,7 @@ func runDevWordcount(ctx context.Context, f *devFlags, counting wordcount.Config
 		return fmt.Errorf("make a folder for the cluster: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	f.dir, f.lease = dir, wordcountLease
+	f.cluster.Dir, f.lease = dir, wordcountLease
 	if counting.KillLeader {
 		// The jobs have working folders of their own.
 		if counting.Gate, err = filepath.Abs(filepath.Join(dir, "killed")); err != nil {
@@ -132,7 +128,7 @@ func countOnCluster(ctx context.Context, config devcluster.Config, counting word
 	if err != nil {
 		return nil, err
 	}
-	if err := showMembers(display.Out, config.Dir); err != nil {
+	if _, err := showMembers(display.Out, config.Dir); err != nil {
 		return nil, err
 	}
 	reach, err := devcluster.OpenReach(config.Dir)

@@ -203,22 +203,6 @@ func watchNode(ctx context.Context, s *session, name string, look func(*apipb.No
 	})
 }
 
-// every takes a step at once and then every period, until one is the last or fails, or ctx is over.
-func every(ctx context.Context, period time.Duration, step func() (last bool, err error)) error {
-	ticker := time.NewTicker(period)
-	defer ticker.Stop()
-	for {
-		if last, err := step(); last || err != nil {
-			return err
-		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
-
 // offlineNames suggests the nodes that are offline.
 func offlineNames(ctx context.Context, s *session) ([]cobra.Completion, error) {
 	nodes, err := s.ListNodes(ctx, statepb.NodeOffline)

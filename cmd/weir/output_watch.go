@@ -28,36 +28,37 @@ const (
 // it has changed. A cluster that is not reached for a while does not end a watch
 // that has begun.
 func (p *printer) repeat(ctx context.Context, watch bool, read func(context.Context) (view, error)) error {
-	last, err := read(ctx)
-	if err != nil {
-		return err
-	}
-	if !watch {
-		return p.show(last)
-	}
 	frames := p.frames()
-	if err := frames.draw(last, nil); err != nil {
-		return err
-	}
-	ticker := time.NewTicker(p.period)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return frames.end(ctx)
-		case <-ticker.C:
-		}
+	err := every(ctx, p.period, func() (bool, error) {
 		now, err := read(ctx)
 		switch {
-		case ctx.Err() != nil:
-			return frames.end(ctx)
-		case err == nil:
-			last = now
-		case !errors.Is(err, client.ErrUnreachable):
+		case err != nil && frames.begun && ctx.Err() == nil && errors.Is(err, client.ErrUnreachable):
+			return false, frames.draw(frames.last, err)
+		case err != nil:
+			return true, err
+		case !watch:
+			return true, p.show(now)
+		}
+		return false, frames.draw(now, nil)
+	})
+	if frames.begun && ctx.Err() != nil {
+		return frames.end(ctx)
+	}
+	return err
+}
+
+// every takes a step at once and then every period, until one is the last or fails, or ctx is over.
+func every(ctx context.Context, period time.Duration, step func() (last bool, err error)) error {
+	ticker := time.NewTicker(period)
+	defer ticker.Stop()
+	for {
+		if last, err := step(); last || err != nil {
 			return err
 		}
-		if err := frames.draw(last, err); err != nil {
-			return err
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
 	}
 }

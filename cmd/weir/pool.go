@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -76,14 +77,8 @@ above and the defaults of the tree.`,
 // poolsText draws the tree. Parents are before their children.
 func poolsText(pools []*apipb.Pool) string {
 	g := newGrid("pool", "weight>", "fair share>", "usage>", "demand>", "dominant", "running>", "operations>")
-	depth := make(map[string]int)
 	for _, p := range ranked(pools) {
-		if above, ok := depth[p.GetParent()]; ok {
-			depth[p.GetName()] = above + 1
-		} else {
-			depth[p.GetName()] = 0
-		}
-		g.row(strings.Repeat("  ", depth[p.GetName()])+p.GetName(), number(p.GetEffectiveWeight(), 3), share(p.FairShare), share(p.UsageShare),
+		g.row(strings.Repeat("  ", len(p.last)-1)+p.GetName(), number(p.GetEffectiveWeight(), 3), share(p.FairShare), share(p.UsageShare),
 			share(p.DemandShare), p.GetDominantResource(),
 			limited(p.GetRunningOperationCount(), p.GetEffectiveMaxRunningOperationCount()),
 			limited(p.GetOperationCount(), p.GetEffectiveMaxOperationCount()))
@@ -91,25 +86,33 @@ func poolsText(pools []*apipb.Pool) string {
 	return g.String()
 }
 
+// rankedPool is a pool in its tree.
+type rankedPool struct {
+	*apipb.Pool
+	// last says of the pools on the way down to this one, and of it, whether they are the last
+	// below their parents.
+	last []bool
+}
+
 // ranked returns pools so that each is followed by those below it.
-func ranked(pools []*apipb.Pool) []*apipb.Pool {
+func ranked(pools []*apipb.Pool) []rankedPool {
 	below := make(map[string][]*apipb.Pool)
 	known := make(map[string]bool)
 	for _, p := range pools {
 		below[p.GetParent()] = append(below[p.GetParent()], p)
 		known[p.GetName()] = true
 	}
-	var out []*apipb.Pool
-	var add func(parent string)
-	add = func(parent string) {
-		for _, p := range below[parent] {
-			out = append(out, p)
-			add(p.GetName())
+	var out []rankedPool
+	var add func(parent string, last []bool)
+	add = func(parent string, last []bool) {
+		for i, p := range below[parent] {
+			out = append(out, rankedPool{p, append(slices.Clip(last), i == len(below[parent])-1)})
+			add(p.GetName(), out[len(out)-1].last)
 		}
 	}
 	for _, p := range pools {
 		if !known[p.GetParent()] {
-			add(p.GetParent())
+			add(p.GetParent(), nil)
 			known[p.GetParent()] = true
 		}
 	}

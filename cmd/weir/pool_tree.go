@@ -32,46 +32,32 @@ they may accumulate. Warnings below it name guarantees that cannot be met.`,
 // poolTreeText draws a tree with lines from each pool to those below it.
 func poolTreeText(all *apipb.ListPoolsResponse) string {
 	g := newGrid("pool", "weight>", "guarantee>", "fair share>", "usage>", "demand>", "status", "volume")
-	below := make(map[string][]*apipb.Pool)
-	for _, p := range all.GetPools() {
-		below[p.GetParent()] = append(below[p.GetParent()], p)
-	}
-	var draw func(parent, indent string)
-	draw = func(parent, indent string) {
-		for i, p := range below[parent] {
-			branch, further := "├─ ", "│  "
-			if i == len(below[parent])-1 {
-				branch, further = "└─ ", "   "
+	for _, p := range ranked(all.GetPools()) {
+		name := ""
+		for i, last := range p.last {
+			switch own := i == len(p.last)-1; {
+			case own && last:
+				name += "└─ "
+			case own:
+				name += "├─ "
+			case last:
+				name += "   "
+			default:
+				name += "│  "
 			}
-			name := p.GetName()
-			if p.GetEphemeralUser() != "" {
-				name += " (ephemeral)"
-			}
-			g.row(indent+branch+name, number(p.GetEffectiveWeight(), 3), share(p.StrongGuaranteeShare), share(p.FairShare), share(p.UsageShare),
-				share(p.DemandShare), poolStatus(p), volumeText(p))
-			draw(p.GetName(), indent+further)
 		}
+		name += p.GetName()
+		if p.GetEphemeralUser() != "" {
+			name += " (ephemeral)"
+		}
+		g.row(name, number(p.GetEffectiveWeight(), 3), share(p.StrongGuaranteeShare), share(p.FairShare), share(p.UsageShare),
+			share(p.DemandShare), poolStatus(p.Pool), volumeText(p.Pool))
 	}
-	draw(rootName(all.GetPools()), "")
 	drawn := fmt.Sprintf("%s (revision %d)\n%s", all.GetTree(), all.GetRevision(), g)
 	for _, alert := range all.GetAlerts() {
 		drawn += "warning: " + alert + "\n"
 	}
 	return drawn
-}
-
-// rootName returns the name of the root: the parent that is no pool itself.
-func rootName(pools []*apipb.Pool) string {
-	known := make(map[string]bool, len(pools))
-	for _, p := range pools {
-		known[p.GetName()] = true
-	}
-	for _, p := range pools {
-		if !known[p.GetParent()] {
-			return p.GetParent()
-		}
-	}
-	return ""
 }
 
 // poolStatus says how a pool stands, in words: nothing when all is well.
