@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -13,7 +14,6 @@ import (
 	"weir/api/client"
 	"weir/chaos/history"
 	"weir/messages/apipb"
-	"weir/scheduling/lifecycle"
 )
 
 // load is the clients of a run.
@@ -58,16 +58,25 @@ func (l *load) settle(ctx context.Context) error {
 		}
 	}
 	for Sleep(limited, lookPeriod) == nil {
-		list, err := l.api.ListOperations(limited, &apipb.ListOperationsRequest{InProgress: true, Limit: page})
-		if err != nil {
-			continue
-		}
-		l.score.change(func(p *Progress) { p.InProgress = len(list.GetOperations()) })
-		if len(list.GetOperations()) == 0 {
+		if going, err := l.inProgress(limited); err == nil && len(going) == 0 {
 			break
 		}
 	}
 	return ctx.Err()
+}
+
+// inProgress returns the operations that have not ended.
+func (l *load) inProgress(ctx context.Context) (map[string]bool, error) {
+	list, err := l.api.ListOperations(ctx, &apipb.ListOperationsRequest{InProgress: true, Limit: page})
+	if err != nil {
+		return nil, err
+	}
+	going := make(map[string]bool)
+	for _, o := range list.GetOperations() {
+		going[o.GetId()] = true
+	}
+	l.score.change(func(p *Progress) { p.InProgress = len(going) })
+	return going, nil
 }
 
 // submitter is one client.
@@ -185,23 +194,10 @@ func outcome(err error) (history.Outcome, string) {
 func (s *submitter) sift(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	list, err := s.api.ListOperations(limited, &apipb.ListOperationsRequest{InProgress: true, Limit: page})
-	if err != nil {
-		// It is looked at again with the next submission.
-		return
+	// Where there is no answer, it is looked at again with the next submission.
+	if going, err := s.inProgress(limited); err == nil {
+		maps.DeleteFunc(s.open, func(id string, _ bool) bool { return !going[id] })
 	}
-	going := make(map[string]bool)
-	for _, o := range list.GetOperations() {
-		if state, err := lifecycle.ParseState(o.GetState()); err == nil && state.InProgress() {
-			going[o.GetId()] = true
-		}
-	}
-	for id := range s.open {
-		if !going[id] {
-			delete(s.open, id)
-		}
-	}
-	s.score.change(func(p *Progress) { p.InProgress = len(list.GetOperations()) })
 }
 
 const (

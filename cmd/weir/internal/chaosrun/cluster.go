@@ -26,20 +26,13 @@ type runCluster struct {
 	evidence *evidence
 	disks    hungDisks
 
-	mu sync.Mutex
 	// down are the members that do not run because the run wants it so.
-	down map[string]bool
-}
-
-func (c *runCluster) planned(name string, down bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.down[name] = down
+	down sync.Map
 }
 
 // Kill implements chaos.Cluster.
 func (c *runCluster) Kill(_ context.Context, name string) error {
-	c.planned(name, true)
+	c.down.Store(name, true)
 	return devcluster.Kill(c.reach.Dir, name)
 }
 
@@ -47,13 +40,13 @@ func (c *runCluster) Kill(_ context.Context, name string) error {
 func (c *runCluster) Start(ctx context.Context, name string) error {
 	if latest, err := c.process(name); err != nil || latest.Alive() {
 		// It ended by itself before it could be killed, and has been started since.
-		c.planned(name, false)
+		c.down.Delete(name)
 		return err
 	}
 	if _, err := devcluster.StartMember(ctx, c.reach.Dir, name, devcluster.Default().ReadyTimeout); err != nil {
 		return err
 	}
-	c.planned(name, false)
+	c.down.Delete(name)
 	return nil
 }
 
@@ -231,7 +224,6 @@ func gone(ctx context.Context, pid int) error {
 }
 
 func (c *runCluster) isDown(name string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.down[name]
+	_, down := c.down.Load(name)
+	return down
 }

@@ -35,7 +35,10 @@ func TestUnaskedEnd(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, "dev", "cluster.json"), data, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			c := &runCluster{reach: &devcluster.Reach{Dir: dir}, down: map[string]bool{"r2": test.down}}
+			c := &runCluster{reach: &devcluster.Reach{Dir: dir}}
+			if test.down {
+				c.down.Store("r2", true)
+			}
 			if got, err := c.unasked(&devcluster.Member{Name: "r2", Process: ended}); err != nil || got != test.want {
 				t.Errorf("unasked %v, %v; want %v", got, err, test.want)
 			}

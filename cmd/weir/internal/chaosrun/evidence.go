@@ -149,20 +149,16 @@ func (e *evidence) readLogs() error {
 	}
 	var errs []error
 	for _, path := range logs {
-		errs = append(errs, e.readLog(filepath.Base(filepath.Dir(path)), path))
+		member := filepath.Base(filepath.Dir(path))
+		err := devcluster.EachLine(path, 0, func(line string) {
+			if slices.ContainsFunc(cries, func(cry string) bool { return strings.Contains(line, cry) }) {
+				errs = append(errs, e.Writers[history.LogFile].Write(history.LogLine{Member: member, Text: line}))
+			}
+		})
+		errs = append(errs, err)
 	}
-	return errors.Join(errs...)
-}
-
-func (e *evidence) readLog(member, path string) error {
-	var errs []error
-	err := devcluster.EachLine(path, 0, func(line string) {
-		if slices.ContainsFunc(cries, func(cry string) bool { return strings.Contains(line, cry) }) {
-			errs = append(errs, e.Writers[history.LogFile].Write(history.LogLine{Member: member, Text: line}))
-		}
-	})
-	if err != nil {
-		errs = append(errs, fmt.Errorf("read log %s: %w", path, err))
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("read logs: %w", err)
 	}
-	return errors.Join(errs...)
+	return nil
 }

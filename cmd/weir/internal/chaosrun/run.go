@@ -100,7 +100,7 @@ func Run(ctx context.Context, cfg Config, display *screen.Screen) (err error) {
 	if err != nil {
 		return err
 	}
-	cluster := &runCluster{network: network, evidence: evidence, down: make(map[string]bool)}
+	cluster := &runCluster{network: network, evidence: evidence}
 	return cfg.press(ctx, up, rules, schedule, cluster)
 }
 

@@ -15,14 +15,15 @@ import (
 func (w *world) started(a *statepb.Allocation) {
 	op := w.operations[a.GetOperationId()]
 	w.meter.started(w.now, op, a)
-	w.occupy(op, a)
+	w.occupy(op, a, 1)
 	if op.pool.fifo != nil {
 		w.fifoStarts = append(w.fifoStarts, fifoStart{op, a.GetJobId(), a.GetResources().Amounts()})
 	}
 	if w.dead[a.GetNode()] || op.Job.Length == nil {
 		return
 	}
-	w.queue.add(w.now+w.length(op, a), jobEnd{job: a.GetJobId()})
+	job := a.GetJobId()
+	w.queue.add(w.now+w.length(op, a), func() error { return w.leave(job, nil, false) })
 }
 
 // length is how long a job runs. The same cookie takes the same time in each attempt,
@@ -45,26 +46,20 @@ func (w *world) length(op *operation, a *statepb.Allocation) time.Duration {
 // shortest is the least length of a job, so that time goes on.
 const shortest = time.Millisecond
 
-// jobEnd is a job's end by itself, or, with an order, because it was told to go.
-type jobEnd struct {
-	job string
-	// order is what it goes by; left: it leaves by itself before its deadline.
-	order *statepb.StopOrder
-	left  bool
-}
-
-func (e jobEnd) happen(w *world) error {
-	a, ok := w.state.Allocation(scheduling.JobID(e.job))
+// leave ends a job by itself, or with an order, because it was told to go. It left by itself
+// before its deadline, or did not.
+func (w *world) leave(job string, order *statepb.StopOrder, left bool) error {
+	a, ok := w.state.Allocation(scheduling.JobID(job))
 	if !ok || w.dead[a.GetNode()] {
 		return nil
 	}
-	finished := &statepb.FinishedJob{JobId: e.job, Node: a.GetNode(), State: lifecycle.JobCompleted.String()}
+	finished := &statepb.FinishedJob{JobId: job, Node: a.GetNode(), State: lifecycle.JobCompleted.String()}
 	switch {
-	case e.order == nil:
-	case e.left:
+	case order == nil:
+	case left:
 		finished.Rerun, finished.ExitCode, finished.Stop = true, restartCode, a.GetStop()
 	default:
-		finished.State, finished.AbortReason, finished.Stop = lifecycle.JobAborted.String(), reason(e.order), a.GetStop()
+		finished.State, finished.AbortReason, finished.Stop = lifecycle.JobAborted.String(), reason(order), a.GetStop()
 	}
 	return w.finish(a, finished)
 }
@@ -100,18 +95,18 @@ func reason(order *statepb.StopOrder) string {
 // ordered takes an order to end: jobs that cannot be interrupted are killed at once,
 // others leave when they have finished, or are killed at their deadline.
 func (w *world) ordered(a *statepb.Allocation) {
-	order, op := a.GetStop(), w.operations[a.GetOperationId()]
+	job, order, op := a.GetJobId(), a.GetStop(), w.operations[a.GetOperationId()]
 	w.meter.stopped(op, order)
 	deadline := max(order.GetTime().AsTime().Sub(epoch)+time.Duration(order.GetGraceMillis())*time.Millisecond, w.now)
 	if order.GetGraceMillis() > 0 && op.Interruption != nil {
 		w.lengths.Seed(w.file.Seed^hash(a.GetJobId()), 1)
 		w.lengths.Uint64()
 		if leaves := w.now + toDuration(op.Interruption.LeavesAfter.Draw(rand.New(w.lengths))); leaves <= deadline {
-			w.queue.add(leaves, jobEnd{a.GetJobId(), order, true})
+			w.queue.add(leaves, func() error { return w.leave(job, order, true) })
 			return
 		}
 	}
-	w.queue.add(deadline, jobEnd{a.GetJobId(), order, false})
+	w.queue.add(deadline, func() error { return w.leave(job, order, false) })
 }
 
 // rerun reports whether a job has ended and is pending again.

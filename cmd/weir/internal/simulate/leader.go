@@ -26,7 +26,8 @@ func (r *run) keep() error {
 	return nil
 }
 
-func (f *Failure) happen(w *world) error {
+// fail has something break.
+func (w *world) fail(f *Failure) error {
 	if *f.Leader {
 		w.tree, w.leaderless = nil, w.now+f.Gap.Duration
 		return nil
@@ -59,19 +60,17 @@ func (w *world) lose(f *Failure) error {
 		w.dead[id] = true
 	}
 	lease := node.NewSession(w.time(), node.DefaultTiming()).Expires().Sub(w.time())
-	w.queue.add(w.now+lease, silence{lost})
+	w.queue.add(w.now+lease, func() error { return w.silence(lost) })
 	if back := f.BackAfter.Duration; back > 0 {
-		w.queue.add(max(w.now+back, w.now+lease+time.Second), comeback{lost})
+		w.queue.add(max(w.now+back, w.now+lease+time.Second), func() error { return w.comeback(lost) })
 	}
 	return nil
 }
 
 // silence is the end of the leases of nodes that are lost.
-type silence struct{ nodes []string }
-
-func (s silence) happen(w *world) error {
+func (w *world) silence(nodes []string) error {
 	w.meter.calmed(w.now)
-	for _, id := range s.nodes {
+	for _, id := range nodes {
 		record := w.NodeRecord(id)
 		if err := w.tree.Withdraw(id, record.GetResources().Amounts()); err != nil {
 			return err
@@ -115,10 +114,8 @@ func (w *world) finishing() error {
 }
 
 // comeback is nodes that begin a new life.
-type comeback struct{ nodes []string }
-
-func (c comeback) happen(w *world) error {
-	for _, id := range c.nodes {
+func (w *world) comeback(nodes []string) error {
+	for _, id := range nodes {
 		delete(w.dead, id)
 		record := w.NodeRecord(id)
 		back := &statepb.Node{Id: id, Incarnation: record.GetIncarnation() + 1, Resources: record.GetResources(), Tags: record.GetTags()}

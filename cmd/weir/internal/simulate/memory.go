@@ -48,30 +48,19 @@ func (w *world) uses(op *operation, a *statepb.Allocation) int64 {
 	return min(int64(op.Job.MemoryUsed.Draw(rand.New(w.lengths))), op.lessons.Task.Limit)
 }
 
-// occupy counts the memory of a job that begins on its node.
-func (w *world) occupy(op *operation, a *statepb.Allocation) {
+// occupy counts the memory of a job that begins on its node, by 1, or has gone, by -1.
+func (w *world) occupy(op *operation, a *statepb.Allocation, by int64) {
 	if !w.learns {
 		return
 	}
-	used := w.uses(op, a)
+	used := by * w.uses(op, a)
 	w.occupied[a.GetNode()] += used
 	if op.lessons != nil {
-		w.meter.memory.add(w.now, op.lessons.Task.Limit, a.GetResources().GetMemory(), used)
+		w.meter.memory.add(w.now, by*op.lessons.Task.Limit, by*a.GetResources().GetMemory(), used)
 	}
-	if w.overfull(a.GetNode()) {
-		w.queue.add(w.now, overdraft{a.GetNode()})
-	}
-}
-
-// vacate is occupy of a job that has gone.
-func (w *world) vacate(op *operation, a *statepb.Allocation) {
-	if !w.learns {
-		return
-	}
-	used := w.uses(op, a)
-	w.occupied[a.GetNode()] -= used
-	if op.lessons != nil {
-		w.meter.memory.add(w.now, -op.lessons.Task.Limit, -a.GetResources().GetMemory(), -used)
+	if by > 0 && w.overfull(a.GetNode()) {
+		node := a.GetNode()
+		w.queue.add(w.now, func() error { return w.overdraft(node) })
 	}
 }
 
@@ -82,15 +71,13 @@ func (w *world) overfull(node string) bool {
 
 // overdraft is a node whose jobs use more memory than it has: those that use more than
 // their reserve are aborted, the largest excess first, then the latest started (J.2).
-type overdraft struct{ node string }
-
-func (o overdraft) happen(w *world) error {
-	for !w.dead[o.node] && w.overfull(o.node) {
-		a := w.guilty(o.node)
+func (w *world) overdraft(node string) error {
+	for !w.dead[node] && w.overfull(node) {
+		a := w.guilty(node)
 		if a == nil {
 			return nil
 		}
-		finished := &statepb.FinishedJob{JobId: a.GetJobId(), Node: o.node, State: lifecycle.JobAborted.String(), AbortReason: lifecycle.AbortResourceOverdraft.String()}
+		finished := &statepb.FinishedJob{JobId: a.GetJobId(), Node: node, State: lifecycle.JobAborted.String(), AbortReason: lifecycle.AbortResourceOverdraft.String()}
 		if err := w.finish(a, finished); err != nil {
 			return err
 		}
@@ -166,7 +153,7 @@ func (w *world) tell(op *operation) error {
 	if !tell {
 		if after > 0 && !l.due {
 			l.due = true
-			w.queue.add(w.now+max(after, time.Millisecond), telling{op.ID})
+			w.queue.add(w.now+max(after, time.Millisecond), func() error { return w.telling(op.ID) })
 		}
 		return nil
 	}
@@ -177,10 +164,8 @@ func (w *world) tell(op *operation) error {
 }
 
 // telling is the time to tell what has been learned.
-type telling struct{ id string }
-
-func (t telling) happen(w *world) error {
-	op := w.operations[t.id]
+func (w *world) telling(id string) error {
+	op := w.operations[id]
 	if op == nil {
 		return nil
 	}

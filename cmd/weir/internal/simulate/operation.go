@@ -62,24 +62,13 @@ func (op *operation) loses(e state.Ended) bool {
 // task is the name of the one task that simulated operations have.
 const task = "main"
 
-// arrival is an operation that people start.
-type arrival struct {
-	Submission
-	// from makes the next one; nil: there is none.
-	from *source
-}
-
-func (a arrival) happen(w *world) error {
-	if a.from != nil {
-		w.await(a.from)
-	}
-	return w.start(a.Submission)
-}
-
 // await schedules the next operation of a source.
 func (w *world) await(s *source) {
 	if next, ok := s.take(); ok {
-		w.queue.add(next.At, arrival{next, s})
+		w.queue.add(next.At, func() error {
+			w.await(s)
+			return w.start(next)
+		})
 	}
 }
 
@@ -89,10 +78,10 @@ func (w *world) schedule() {
 		w.await(newSource(workload, w.file.Seed, w.file.Duration))
 	}
 	for _, s := range w.file.Trace {
-		w.queue.add(s.At, arrival{s, nil})
+		w.queue.add(s.At, func() error { return w.start(s) })
 	}
 	for _, f := range w.file.Failures {
-		w.queue.add(f.At.Duration, f)
+		w.queue.add(f.At.Duration, func() error { return w.fail(f) })
 	}
 }
 
@@ -135,7 +124,7 @@ func (w *world) start(s Submission) error {
 		return err
 	}
 	if s.Lasts != nil {
-		w.queue.add(w.now+toDuration(s.Lasts.Draw(chance)), closing{s.ID})
+		w.queue.add(w.now+toDuration(s.Lasts.Draw(chance)), func() error { return w.close(s.ID) })
 	}
 	return w.advance(s.ID)
 }
@@ -250,26 +239,24 @@ func (w *world) ended(id string) error {
 	return nil
 }
 
-// closing completes an operation whatever is left of it.
-type closing struct{ id string }
-
-func (c closing) happen(w *world) error {
-	known := w.operations[c.id]
+// close completes an operation whatever is left of it.
+func (w *world) close(id string) error {
+	known := w.operations[id]
 	if known == nil {
 		return nil
 	}
-	op, _ := w.state.Operation(scheduling.OperationID(c.id))
-	var msg proto.Message = &commandpb.CompleteOperation{OperationId: c.id, User: "simulation", Time: w.timestamp()}
+	op, _ := w.state.Operation(scheduling.OperationID(id))
+	var msg proto.Message = &commandpb.CompleteOperation{OperationId: id, User: "simulation", Time: w.timestamp()}
 	if op.GetState() != lifecycle.Running.String() {
 		// It never ran.
 		name := known.pool.name
-		w.pending[name] = slices.DeleteFunc(slices.Clone(w.pending[name]), func(id string) bool { return id == c.id })
-		msg = &commandpb.AbortOperation{OperationId: c.id, User: "simulation", Time: w.timestamp()}
+		w.pending[name] = slices.DeleteFunc(slices.Clone(w.pending[name]), func(other string) bool { return other == id })
+		msg = &commandpb.AbortOperation{OperationId: id, User: "simulation", Time: w.timestamp()}
 	}
 	if err := w.do(msg); err != nil {
 		return err
 	}
-	return w.advance(c.id)
+	return w.advance(id)
 }
 
 // endAll ends the jobs of an operation that is about to end, and then it.

@@ -11,11 +11,8 @@ import (
 type event struct {
 	at  time.Duration
 	seq uint64
-	do  happening
+	do  func() error
 }
-
-// happening is what an event does to the world.
-type happening interface{ happen(w *world) error }
 
 // events are a heap by time.
 type events []event
@@ -40,7 +37,7 @@ type queue struct {
 	seq    uint64
 }
 
-func (q *queue) add(at time.Duration, do happening) {
+func (q *queue) add(at time.Duration, do func() error) {
 	q.seq++
 	heap.Push(&q.events, event{at, q.seq, do})
 }
@@ -54,4 +51,4 @@ func (q *queue) next() (time.Duration, bool) {
 }
 
 // take removes the first event.
-func (q *queue) take() happening { return heap.Pop(&q.events).(event).do }
+func (q *queue) take() func() error { return heap.Pop(&q.events).(event).do }

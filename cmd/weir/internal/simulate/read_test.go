@@ -280,15 +280,15 @@ func TestQueueIsInOrder(t *testing.T) {
 			seq int
 		}
 		var left []wanted
-		seq := 0
+		seq, took := 0, 0
 		check := func() {
 			slices.SortStableFunc(left, func(a, b wanted) int { return cmp.Compare(a.at, b.at) })
 			at, ok := q.next()
 			if !ok || at != left[0].at {
 				t.Fatalf("next is %v %v, want %v", at, ok, left[0].at)
 			}
-			if got := q.take().(closing).id; got != string(rune(left[0].seq)) {
-				t.Fatalf("took %q, want %q", got, rune(left[0].seq))
+			if _ = q.take()(); took != left[0].seq {
+				t.Fatalf("took %d, want %d", took, left[0].seq)
 			}
 			left = left[1:]
 		}
@@ -299,7 +299,11 @@ func TestQueueIsInOrder(t *testing.T) {
 			}
 			seq++
 			at := time.Duration(rapid.IntRange(0, 5).Draw(t, "at"))
-			q.add(at, closing{string(rune(seq))})
+			mine := seq
+			q.add(at, func() error {
+				took = mine
+				return nil
+			})
 			left = append(left, wanted{at, seq})
 		}
 		for len(left) > 0 {

@@ -113,7 +113,7 @@ func (r *run) moment() error {
 			break
 		}
 		r.events++
-		if err := r.queue.take().happen(r.world); err != nil {
+		if err := r.queue.take()(); err != nil {
 			return err
 		}
 	}

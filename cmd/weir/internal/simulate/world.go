@@ -199,7 +199,7 @@ func (w *world) observe(e state.Event) {
 		for _, ended := range e.Ended {
 			op := w.operations[ended.Allocation.GetOperationId()]
 			w.meter.ended(w.now, op, ended)
-			w.vacate(op, ended.Allocation)
+			w.occupy(op, ended.Allocation, -1)
 		}
 	case state.StopsOrdered:
 		for _, a := range e.Allocations {
