@@ -8,49 +8,20 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"weir/cmd/weir/internal/devcluster"
 )
 
 // hungDisks are the processes whose disks hang: a tracer of each holds every call that
 // waits for the disk at its door. A tracer that ends lets them pass, however it ends.
 type hungDisks struct {
 	mu      sync.Mutex
-	tracers map[string]*tracer
-}
-
-// tracer is a program that traces.
-type tracer struct {
-	process *os.Process
-	// ended is closed when it has, with err.
-	ended chan struct{}
-	err   error
-}
-
-// startTracer starts a program that ends with this process at the latest. The kernel
-// goes by the thread that started it, so one thread does nothing else until it ends.
-func startTracer(cmd *exec.Cmd) (*tracer, error) {
-	// Out of the terminal's reach.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGKILL}
-	t := &tracer{ended: make(chan struct{})}
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
-		t.process = cmd.Process
-		started <- err
-		if err == nil {
-			t.err = cmd.Wait()
-			close(t.ended)
-		}
-	}()
-	return t, <-started
+	tracers map[string]*devcluster.Child
 }
 
 // tracing is the program that traces.
@@ -81,34 +52,34 @@ func (d *hungDisks) hang(ctx context.Context, member string, pid int) error {
 	calls := "fsync,fdatasync"
 	cmd := exec.Command(tracing, "--follow-forks", "--quiet=all", "--output=/dev/null", "--trace="+calls,
 		fmt.Sprintf("--inject=%s:delay_enter=%d", calls, hangs.Microseconds()), "--attach="+strconv.Itoa(pid))
-	t, err := startTracer(cmd)
+	t, err := devcluster.StartChild(cmd, true, nil)
 	if err != nil {
 		return fmt.Errorf("hang the disk of %s: %w", member, err)
 	}
-	if err := t.holds(ctx, pid); err != nil {
-		return errors.Join(fmt.Errorf("hang the disk of %s: %w", member, err), t.end())
+	if err := holds(ctx, t, pid); err != nil {
+		return errors.Join(fmt.Errorf("hang the disk of %s: %w", member, err), endTracer(t))
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.tracers == nil {
-		d.tracers = make(map[string]*tracer)
+		d.tracers = make(map[string]*devcluster.Child)
 	}
 	d.tracers[member] = t
 	return nil
 }
 
 // holds returns when a tracer has got hold of a process.
-func (t *tracer) holds(ctx context.Context, pid int) error {
+func holds(ctx context.Context, t *devcluster.Child, pid int) error {
 	patience := time.NewTimer(tracerPatience)
 	defer patience.Stop()
 	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()
-	for !tracedBy(pid, t.process.Pid) {
+	for !tracedBy(pid, t.Process.Pid) {
 		select {
 		case <-look.C:
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-t.ended:
+		case <-t.Ended:
 			return fmt.Errorf("process %d cannot be traced: the tracer has ended", pid)
 		case <-patience.C:
 			return fmt.Errorf("process %d cannot be traced within %v", pid, tracerPatience)
@@ -126,21 +97,18 @@ func (d *hungDisks) mend(member string) error {
 	if t == nil {
 		return nil
 	}
-	return t.end()
+	return endTracer(t)
 }
 
-// end ends a tracer, which has ended already when its process has.
-func (t *tracer) end() error {
-	if err := t.process.Signal(unix.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+// endTracer ends a tracer, which has ended already when its process has. How it ends is how its
+// process did, or by the signal.
+func endTracer(t *devcluster.Child) error {
+	if err := t.Process.Signal(unix.SIGTERM); err != nil {
 		return fmt.Errorf("end tracer: %w", err)
 	}
-	kill := time.AfterFunc(tracerPatience, func() { _ = t.process.Kill() })
+	kill := time.AfterFunc(tracerPatience, func() { _ = t.Process.Signal(unix.SIGKILL) })
 	defer kill.Stop()
-	// How it ends is how its process did, or by the signal.
-	<-t.ended
-	if exit := new(exec.ExitError); t.err != nil && !errors.As(t.err, &exit) {
-		return fmt.Errorf("end tracer: %w", t.err)
-	}
+	<-t.Ended
 	return nil
 }
 

@@ -50,7 +50,7 @@ func TestHungDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 		// A disk that is slow is quiet as well.
-		if tracer := disks.tracers["r1"].process.Pid; !tracedBy(cmd.Process.Pid, tracer) {
+		if tracer := disks.tracers["r1"].Process.Pid; !tracedBy(cmd.Process.Pid, tracer) {
 			t.Fatalf("process %d is not traced by %d", cmd.Process.Pid, tracer)
 		}
 		// What was under way is done, and one more may wait in the channel.

@@ -22,9 +22,8 @@ const pollPeriod = 100 * time.Millisecond
 type Cluster struct {
 	config   Config
 	paths    layout
-	launcher *launcher
 	say      func(string)
-	children map[string]*child
+	children map[string]*Child
 }
 
 // passable is the mode of the folders above what agents keep: jobs may be other users,
@@ -43,7 +42,7 @@ func Start(config Config, say func(string)) (*Cluster, error) {
 		return nil, fmt.Errorf("start cluster: %w", err)
 	}
 	config.Dir = root
-	c := &Cluster{config: config, paths: layout{root}, say: say, children: make(map[string]*child)}
+	c := &Cluster{config: config, paths: layout{root}, say: say, children: make(map[string]*Child)}
 	if err := os.MkdirAll(root, passable); err != nil {
 		return nil, fmt.Errorf("start cluster: %w", err)
 	}
@@ -51,9 +50,6 @@ func Start(config Config, say func(string)) (*Cluster, error) {
 		// Nobody's folder is left where there was none.
 		_ = os.Remove(root)
 		return nil, fmt.Errorf("start cluster in %s: %w", config.Dir, err)
-	}
-	if !config.Detached {
-		c.launcher = newLauncher(c.config.Network)
 	}
 	if err := c.startAll(); err != nil {
 		return nil, errors.Join(fmt.Errorf("start cluster: %w", err), c.Stop())
@@ -189,12 +185,8 @@ func (c *Cluster) start(name string) error {
 		if err != nil {
 			return err
 		}
-		var started *child
-		if c.launcher != nil {
-			started, failure = c.launcher.launch(record.Program, m)
-		} else {
-			started, failure = launch(record.Program, m, false)
-		}
+		var started *Child
+		started, failure = launch(record.Program, m, !c.config.Detached, c.config.Network)
 		m.begun(started, failure)
 		if started != nil {
 			c.children[name] = started
@@ -205,13 +197,13 @@ func (c *Cluster) start(name string) error {
 }
 
 // begun notes how the start that was asked for went.
-func (m *Member) begun(started *child, failure error) {
+func (m *Member) begun(started *Child, failure error) {
 	m.Started = m.Asked
 	if failure != nil {
 		m.Process, m.Failure = Process{}, failure.Error()
 		return
 	}
-	m.Process, m.Failure = started.process, ""
+	m.Process, m.Failure = started.Process, ""
 }
 
 // Members returns the members as they are now.
@@ -226,7 +218,7 @@ func (c *Cluster) Members() ([]Member, error) {
 // Run keeps the cluster until ctx is done: it starts members that others ask for,
 // and tells of those that end by themselves.
 func (c *Cluster) Run(ctx context.Context) error {
-	told := make(map[*child]bool)
+	told := make(map[*Child]bool)
 	for {
 		record, err := Load(c.paths.root)
 		if err != nil {
@@ -244,7 +236,7 @@ func (c *Cluster) Run(ctx context.Context) error {
 				c.say(fmt.Sprintf("start %s: %v", m.Name, err))
 				continue
 			}
-			c.say(fmt.Sprintf("%s restarted (pid %d)", m.Name, c.children[m.Name].process.Pid))
+			c.say(fmt.Sprintf("%s restarted (pid %d)", m.Name, c.children[m.Name].Process.Pid))
 		}
 		select {
 		case <-ctx.Done():
@@ -277,11 +269,7 @@ func (c *Cluster) Stop() error {
 	err := vacate(c.paths.root, c.config.Ending)
 	// If somebody else has removed the record, only these are known.
 	for _, child := range c.children {
-		err = errors.Join(err, child.process.kill())
-	}
-	if c.launcher != nil {
-		c.launcher.close()
-		c.launcher = nil
+		err = errors.Join(err, child.Process.kill())
 	}
 	if err != nil {
 		return fmt.Errorf("stop cluster: %w", err)

@@ -167,13 +167,12 @@ func (n *Network) drop(what string, pair [2]string) error {
 	return within(n.hub, func() error { return ip(fmt.Sprintf(rule, a, b), fmt.Sprintf(rule, b, a)) })
 }
 
-// enter moves the calling thread, which must be locked, to a member's place, and
-// returns what brings it back.
-func (n *Network) enter(name string) (back func() error, err error) {
+// enter moves the calling thread, which must be locked, to a member's place.
+func (n *Network) enter(name string) error {
 	if err := unix.Setns(int(n.members[name].namespace.Fd()), unix.CLONE_NEWNET); err != nil {
-		return nil, fmt.Errorf("enter the network of %s: %w", name, err)
+		return fmt.Errorf("enter the network of %s: %w", name, err)
 	}
-	return func() error { return unix.Setns(int(n.hub.Fd()), unix.CLONE_NEWNET) }, nil
+	return nil
 }
 
 // enableForwarding has packets between members passed on.

@@ -127,7 +127,7 @@ func TestPauseAndResume(t *testing.T) {
 		t.Error("a paused process is dead")
 	}
 	// A stopped process does not hear SIGTERM before it goes on.
-	if err := process.signal(unix.SIGTERM); err != nil {
+	if err := process.Signal(unix.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	if Await(t.Context(), 300*time.Millisecond, func() bool { return !process.Alive() }) {

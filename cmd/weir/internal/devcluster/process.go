@@ -15,28 +15,75 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// child is a process that this one started.
-type child struct {
-	process Process
-	// ended is closed when it has; end says how, and code is its exit code.
-	ended chan struct{}
+// Child is a process that this one started.
+type Child struct {
+	Process Process
+	// Ended is closed when it has; end says how, and code is its exit code.
+	Ended chan struct{}
 	end   string
 	code  int
 }
 
 // over says whether the child has ended.
-func (c *child) over() bool {
+func (c *Child) over() bool {
 	select {
-	case <-c.ended:
+	case <-c.Ended:
 		return true
 	default:
 		return false
 	}
 }
 
-// launch starts the member's program. With attach, the child dies with the thread
-// that called launch.
-func launch(program string, m *Member, attach bool) (*child, error) {
+// StartChild starts a program out of the terminal's reach: Ctrl-C is for the owner, which stops its
+// children in order. With attach, the child dies with this process, however that ends. enter, if
+// there is one, brings the thread that starts it to where the child is to be.
+func StartChild(cmd *exec.Cmd, attach bool, enter func() error) (*Child, error) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if attach {
+		cmd.SysProcAttr.Pdeathsig = unix.SIGKILL
+	}
+	c := &Child{Ended: make(chan struct{}), end: "exit status 0"}
+	begun := make(chan error)
+	go func() {
+		// Linux ends an attached child when the thread that started it ends, so that thread does
+		// nothing else. Never unlocked: it ends with the goroutine.
+		runtime.LockOSThread()
+		err := c.begin(cmd, enter)
+		begun <- err
+		if err != nil {
+			return
+		}
+		if err := cmd.Wait(); err != nil {
+			c.end, c.code = err.Error(), cmd.ProcessState.ExitCode()
+		}
+		close(c.Ended)
+	}()
+	if err := <-begun; err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// begin is StartChild on the child's thread.
+func (c *Child) begin(cmd *exec.Cmd, enter func() error) error {
+	if enter != nil {
+		if err := enter(); err != nil {
+			return err
+		}
+	}
+	err := cmd.Start()
+	if err != nil {
+		return err
+	}
+	// It is not waited for yet, so the pid is its own even if it has ended.
+	if c.Process, err = identify(cmd.Process.Pid); err != nil {
+		return errors.Join(err, cmd.Process.Kill(), cmd.Wait())
+	}
+	return nil
+}
+
+// launch starts the member's program, attached or not, at its place of the network if there is one.
+func launch(program string, m *Member, attach bool, network *Network) (*Child, error) {
 	if err := os.MkdirAll(filepath.Dir(m.Log), passable); err != nil {
 		return nil, err
 	}
@@ -52,78 +99,12 @@ func launch(program string, m *Member, attach bool) (*child, error) {
 	cmd := exec.Command(program, m.Arguments...)
 	cmd.Dir = filepath.Dir(m.Log)
 	cmd.Stdout, cmd.Stderr = log, log
-	// Out of the terminal's reach: Ctrl-C is for the owner, which stops its children
-	// in order.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if attach {
-		cmd.SysProcAttr.Pdeathsig = unix.SIGKILL
+	var enter func() error
+	if network != nil {
+		enter = func() error { return network.enter(m.Name) }
 	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	started := &child{ended: make(chan struct{})}
-	// It is not waited for yet, so the pid is its own even if it has ended.
-	started.process, err = identify(cmd.Process.Pid)
-	if err != nil {
-		return nil, errors.Join(err, cmd.Process.Kill(), cmd.Wait())
-	}
-	go func() {
-		err := cmd.Wait()
-		started.end = "exit status 0"
-		if err != nil {
-			started.end, started.code = err.Error(), cmd.ProcessState.ExitCode()
-		}
-		close(started.ended)
-	}()
-	return started, nil
+	return StartChild(cmd, attach, enter)
 }
-
-// launcher starts children that die with this process, however it ends. Linux ends
-// them when the thread that started them ends, so that thread does nothing else.
-type launcher struct {
-	network *Network
-	work    chan func()
-}
-
-// newLauncher returns one that starts each member at its place of the network, if
-// there is one.
-func newLauncher(network *Network) *launcher {
-	l := &launcher{network: network, work: make(chan func())}
-	go func() {
-		// Never unlocked: the thread ends with the goroutine.
-		runtime.LockOSThread()
-		for work := range l.work {
-			work()
-		}
-	}()
-	return l
-}
-
-func (l *launcher) launch(program string, m *Member) (started *child, err error) {
-	done := make(chan struct{})
-	l.work <- func() {
-		defer close(done)
-		started, err = l.launchHere(program, m)
-	}
-	<-done
-	return started, err
-}
-
-// launchHere is launch on the launcher's thread.
-func (l *launcher) launchHere(program string, m *Member) (*child, error) {
-	if l.network == nil {
-		return launch(program, m, true)
-	}
-	back, err := l.network.enter(m.Name)
-	if err != nil {
-		return nil, err
-	}
-	started, err := launch(program, m, true)
-	return started, errors.Join(err, back())
-}
-
-// close ends the thread, and with it all children that live.
-func (l *launcher) close() { close(l.work) }
 
 // readyPrefix begins the one line that a process prints when it is up.
 const readyPrefix = "ready"

@@ -54,8 +54,8 @@ func (p Process) Alive() bool {
 	return p.Pid != 0 && p.Boot == bootID() && proctree.Alive(p.Identity)
 }
 
-// signal sends a signal to the process if it lives.
-func (p Process) signal(signal unix.Signal) error {
+// Signal sends a signal to the process if it lives.
+func (p Process) Signal(signal unix.Signal) error {
 	if !p.Alive() {
 		return nil
 	}

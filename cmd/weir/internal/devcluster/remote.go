@@ -44,7 +44,7 @@ func Down(ctx context.Context, dir string, ending Ending) (string, error) {
 
 // endOwner lets the owner end the cluster, and the owner itself when it does not.
 func endOwner(ctx context.Context, record *Record, ending Ending) error {
-	if err := record.Owner.signal(unix.SIGTERM); err != nil {
+	if err := record.Owner.Signal(unix.SIGTERM); err != nil {
 		return err
 	}
 	// It stops agents, then replicas.
@@ -54,7 +54,7 @@ func endOwner(ctx context.Context, record *Record, ending Ending) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return record.Owner.signal(unix.SIGKILL)
+	return record.Owner.Signal(unix.SIGKILL)
 }
 
 // Kill ends a member's process with kill -9 and waits until it is gone.
@@ -76,7 +76,7 @@ func Pause(dir, name string) error {
 		err = errors.New("it does not run")
 	}
 	if err == nil {
-		err = m.Process.signal(unix.SIGSTOP)
+		err = m.Process.Signal(unix.SIGSTOP)
 	}
 	if err != nil {
 		return fmt.Errorf("pause %s: %w", name, err)
@@ -88,7 +88,7 @@ func Pause(dir, name string) error {
 func Resume(dir, name string) error {
 	m, err := LoadMember(dir, name)
 	if err == nil {
-		err = m.Process.signal(unix.SIGCONT)
+		err = m.Process.Signal(unix.SIGCONT)
 	}
 	if err != nil {
 		return fmt.Errorf("resume %s: %w", name, err)
@@ -97,7 +97,7 @@ func Resume(dir, name string) error {
 }
 
 func (p Process) kill() error {
-	if err := p.signal(unix.SIGKILL); err != nil {
+	if err := p.Signal(unix.SIGKILL); err != nil {
 		return err
 	}
 	if !Await(context.Background(), killTimeout, func() bool { return !p.Alive() }) {
@@ -133,7 +133,7 @@ func StartMember(ctx context.Context, dir, name string, timeout time.Duration) (
 			return nil
 		case detached:
 			m.Asked++
-			started, err := launch(record.Program, m, false)
+			started, err := launch(record.Program, m, false, nil)
 			m.begun(started, err)
 			return nil
 		default:
@@ -210,7 +210,7 @@ func endAll(record *Record, kind Kind, timeout time.Duration) error {
 		return list
 	}
 	for _, p := range alive() {
-		if err := p.signal(unix.SIGTERM); err != nil {
+		if err := p.Signal(unix.SIGTERM); err != nil {
 			return err
 		}
 	}
