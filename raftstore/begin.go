@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/hashicorp/raft"
+
+	"weir/raftstore/recordlog"
 )
 
 // makeLog makes an empty log where none is, so that a crash leaves a whole one or
@@ -52,7 +54,7 @@ func putLog(dir, path string) (err error) {
 	if err := os.Link(tmp, path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return syncDir(dir)
+	return recordlog.SyncDir(dir)
 }
 
 // sweepLogs removes logs whose making a crash has ended. The caller holds the log:

@@ -10,6 +10,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"weir/raftstore/recordlog"
 )
 
 // DataFormat is the format of a replica's folder: its files, the entries of its
@@ -106,26 +108,11 @@ func (id Identity) write(dir string) error {
 
 // replaceFile writes a file of which a crash leaves all or nothing.
 func replaceFile(path string, data []byte) error {
-	file, err := os.OpenFile(path+tmpSuffix, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	file, err := recordlog.Create(path+tmpSuffix, data)
 	if err != nil {
 		return err
 	}
-	_, err = file.Write(data)
-	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(path+tmpSuffix, path); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return errors.Join(recordlog.Commit(file, path), file.Close())
 }
 
 // Identity returns whose the store's folder is.

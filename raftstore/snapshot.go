@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"weir/messages/statepb"
+	"weir/raftstore/recordlog"
 	"weir/raftstore/state"
 )
 
@@ -23,7 +24,7 @@ import (
 // maxRecordBytes bounds one record. A length above it is damage.
 const maxRecordBytes = 256 << 20
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+var castagnoli = recordlog.Castagnoli
 
 // snapshotInfo says what a snapshot holds.
 type snapshotInfo struct {

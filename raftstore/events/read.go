@@ -132,11 +132,7 @@ func (r *Reader) read(at place) (*eventpb.Entry, error) {
 		r.file, r.of, r.offset = file, at.segment, int64(len(signature))
 	}
 	for r.offset < at.size {
-		h, payload, err := readFrame(r.file, r.offset, at.size)
-		if err == nil && h.index >= r.index {
-			r.offset += headerSize + int64(h.length)
-			return h.decode(payload)
-		}
+		f, err := frames.Read(r.file, r.offset, at.size)
 		if err != nil {
 			to := at.covered
 			if at.next != 0 {
@@ -145,7 +141,9 @@ func (r *Reader) read(at place) (*eventpb.Entry, error) {
 			r.offset = at.size
 			return nil, &GapError{From: r.index, To: max(to, r.index), Damaged: true}
 		}
-		r.offset += headerSize + int64(h.length)
+		if r.offset = f.End; f.Tag >= r.index {
+			return decode(f)
+		}
 	}
 	if at.next != 0 {
 		r.index, r.position = max(r.index, at.next), 0

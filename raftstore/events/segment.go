@@ -1,6 +1,7 @@
 package events
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"weir/raftstore/recordlog"
 )
 
 // suffix is that of the names of segments, which begin with the first index that they
@@ -46,18 +49,10 @@ func makeSegment(dir string, from uint64, begin time.Time) (*segment, *os.File, 
 		return nil, nil, errors.Join(fmt.Errorf("make segment: %w", err), file.Close(), s.remove())
 	}
 	// A file that is synced and has no name yet goes with a crash.
-	if err := syncDir(dir); err != nil {
+	if err := recordlog.SyncDir(dir); err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("make segment: %w", err), file.Close(), s.remove())
 	}
 	return s, file, nil
-}
-
-func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // openSegments finds the segments of a folder, in order, and the index of the last
@@ -112,12 +107,12 @@ func (s *segment) beginning() (time.Time, error) {
 		return time.Time{}, err
 	}
 	defer func() { _ = file.Close() }()
-	h, payload, err := readFrame(file, int64(len(signature)), s.size)
+	f, err := frames.Read(file, int64(len(signature)), s.size)
 	if err != nil {
 		// A reader that comes there is told.
 		return time.Time{}, nil
 	}
-	entry, err := h.decode(payload)
+	entry, err := decode(f)
 	if err != nil {
 		return time.Time{}, nil
 	}
@@ -131,43 +126,21 @@ func (s *segment) mend(log *slog.Logger) (last uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if !strings.HasPrefix(string(data), signature) {
+	if !bytes.HasPrefix(data, []byte(signature)) {
 		return 0, nil
 	}
-	end := len(signature)
+	s.size = int64(len(signature))
+	whole := int64(len(data))
 	for {
-		h, next, ok := frameAt(data, end)
-		if !ok {
+		f, err := frames.Read(bytes.NewReader(data), s.size, whole)
+		if err != nil {
 			break
 		}
-		last, end = h.index, next
+		last, s.size = f.Tag, f.End
 	}
-	if end < len(data) {
-		log.Warn("incomplete record cut off the end of the event log", "file", s.path, "bytes", len(data)-end, "index", last)
-		if err := os.Truncate(s.path, int64(end)); err != nil {
-			return 0, err
-		}
+	if s.size < whole {
+		log.Warn("incomplete record cut off the end of the event log", "file", s.path, "bytes", whole-s.size, "index", last)
+		return last, os.Truncate(s.path, s.size)
 	}
-	s.size = int64(end)
 	return last, nil
-}
-
-// readFrame reads the frame at an offset of a segment that holds so many bytes.
-func readFrame(file *os.File, offset, size int64) (h header, payload []byte, err error) {
-	var head [headerSize]byte
-	if offset+headerSize > size {
-		return h, nil, errNoFrame
-	}
-	if _, err := file.ReadAt(head[:], offset); err != nil {
-		return h, nil, err
-	}
-	h = readHeader(head[:])
-	if int64(h.length) > size-offset-headerSize {
-		return h, nil, errNoFrame
-	}
-	payload = make([]byte, h.length)
-	if _, err := file.ReadAt(payload, offset+headerSize); err != nil {
-		return h, nil, err
-	}
-	return h, payload, h.check(offset, payload)
 }

@@ -232,10 +232,10 @@ func (s verifier) verifyClaims() error {
 	count := 0
 	for id, mine := range s.claims.of {
 		count += len(mine)
-		o, found := s.operation(id)
+		o, found := operationIn(s.operations, id)
 		b.when(!found, "claims of operation %q: there is no such operation", id)
 		for i := 0; i < len(mine) && found; i++ {
-			claim, who, n := mine[i], mine[i].GetBeneficiary(), s.node(scheduling.NodeID(mine[i].GetNode()))
+			claim, who, n := mine[i], mine[i].GetBeneficiary(), orEmpty(s.nodes, scheduling.NodeID(mine[i].GetNode()))
 			planned, expires := claim.GetPlannedTime(), claim.GetExpires()
 			b.when(who.GetOperationId() != string(id) || n.record == nil || !o.mayUse(claim, n.record),
 				"claim of operation %q on node %q: it may not start a job there", id, claim.GetNode())

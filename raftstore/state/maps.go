@@ -34,3 +34,11 @@ func made[K comparable, V any](m *map[K]V) map[K]V {
 	}
 	return *m
 }
+
+// orEmpty returns what a map has by a key; where there is nothing, one with nothing in it.
+func orEmpty[K comparable, V any](m map[K]*V, key K) *V {
+	if value, ok := m[key]; ok {
+		return value
+	}
+	return new(V)
+}

@@ -35,13 +35,13 @@ func (s *State) Limits() *statepb.Limits { return s.limits }
 // Operation returns an operation, in progress or archived. Its tasks carry
 // counters; which cookies they are is read with Cookies.
 func (s *State) Operation(id scheduling.OperationID) (*statepb.Operation, bool) {
-	o, ok := s.operation(id)
+	o, ok := operationIn(s.operations, id)
 	return o.record, ok
 }
 
-// operation returns an operation; one with nothing in it where there is none.
-func (s *State) operation(id scheduling.OperationID) (*operation, bool) {
-	if o, ok := s.operations[id]; ok {
+// operationIn returns one of some operations; one with nothing in it where there is none.
+func operationIn(all map[scheduling.OperationID]*operation, id scheduling.OperationID) (*operation, bool) {
+	if o, ok := all[id]; ok {
 		return o, true
 	}
 	return &operation{version: &version{}}, false
@@ -50,7 +50,7 @@ func (s *State) operation(id scheduling.OperationID) (*operation, bool) {
 // Demand returns how many jobs of an operation wait for an allocation: what DemandChanged
 // has told of it last. Of each task there is group 0, and then those that have jobs.
 func (s *State) Demand(id scheduling.OperationID) (all []DemandChanged) {
-	o, _ := s.operation(id)
+	o, _ := operationIn(s.operations, id)
 	for i, t := range o.record.GetTasks() {
 		for _, group := range o.tasks[i].pending.groups() {
 			all = append(all, DemandChanged{ID: id, Task: scheduling.TaskName(t.GetName()), Group: group, Pending: o.offered(i, group)})
@@ -73,18 +73,18 @@ func (s *State) OperationByMutation(user scheduling.User, mutationID string) (*s
 
 // Operations yields all operations, in the order of their acceptance.
 func (s *State) Operations() iter.Seq[*statepb.Operation] {
-	return s.ordered(func(lifecycle.State) bool { return true })
+	return operationsIn(s.order, func(lifecycle.State) bool { return true })
 }
 
 // InProgress yields the operations that have not ended, in the order of their
 // acceptance.
 func (s *State) InProgress() iter.Seq[*statepb.Operation] {
-	return s.ordered(lifecycle.State.InProgress)
+	return operationsIn(s.order, lifecycle.State.InProgress)
 }
 
-func (s *State) ordered(in func(lifecycle.State) bool) iter.Seq[*statepb.Operation] {
+func operationsIn(order []*operation, in func(lifecycle.State) bool) iter.Seq[*statepb.Operation] {
 	return func(yield func(*statepb.Operation) bool) {
-		for _, o := range s.order {
+		for _, o := range order {
 			if in(o.state) && !yield(o.record) {
 				return
 			}
@@ -119,13 +119,13 @@ func (s *State) Failed(id scheduling.OperationID, task scheduling.TaskName) cook
 
 // Input returns what a map operation in progress reads; nil before it is prepared.
 func (s *State) Input(id scheduling.OperationID) *statepb.Input {
-	o, _ := s.operation(id)
+	o, _ := operationIn(s.operations, id)
 	return o.input
 }
 
 // workOf returns the work of a task; where there is none, some with nothing to do.
 func (s *State) workOf(id scheduling.OperationID, task scheduling.TaskName) (*work, bool) {
-	o, _ := s.operation(id)
+	o, _ := operationIn(s.operations, id)
 	if i, ok := o.taskIndex[task]; ok {
 		return &o.tasks[i], true
 	}
@@ -159,7 +159,7 @@ type TaskStatistics struct {
 // task. It is the caller's own. Of operations that ended long ago there are no
 // histograms.
 func (s *State) Statistics(id scheduling.OperationID) (all []TaskStatistics) {
-	o, _ := s.operation(id)
+	o, _ := operationIn(s.operations, id)
 	for i, t := range o.record.GetTasks() {
 		all = append(all, TaskStatistics{Task: scheduling.TaskName(t.GetName()), Set: o.tasks[i].statistics.Set.Clone()})
 	}
@@ -178,34 +178,26 @@ func (s *State) Allocations() []*statepb.Allocation { return byGrant(s.allocatio
 // AllocationsOfNode returns the allocations of a node, of all its lives, in the
 // order of their grants.
 func (s *State) AllocationsOfNode(id scheduling.NodeID) []*statepb.Allocation {
-	return byGrant(s.node(id).allocations)
-}
-
-// node returns a node; where there is none, one with nothing on it.
-func (s *State) node(id scheduling.NodeID) *node {
-	if n, ok := s.nodes[id]; ok {
-		return n
-	}
-	return &node{}
+	return byGrant(orEmpty(s.nodes, id).allocations)
 }
 
 // AllocationsOfOperation returns the allocations of an operation in the order of
 // their grants.
 func (s *State) AllocationsOfOperation(id scheduling.OperationID) []*statepb.Allocation {
-	o, _ := s.operation(id)
+	o, _ := operationIn(s.operations, id)
 	return byGrant(o.allocations)
 }
 
 // AllocationCount returns how many allocations an operation has.
 func (s *State) AllocationCount(id scheduling.OperationID) int {
-	o, _ := s.operation(id)
+	o, _ := operationIn(s.operations, id)
 	return len(o.allocations)
 }
 
 // LeavingOfOperation returns the allocations of an operation whose job has to end, in
 // the order of their grants.
 func (s *State) LeavingOfOperation(id scheduling.OperationID) (leaving []*statepb.Allocation) {
-	o, _ := s.operation(id)
+	o, _ := operationIn(s.operations, id)
 	for _, a := range o.allocations {
 		if o.record.StopOrderFor(a) != nil {
 			leaving = append(leaving, a)
@@ -217,7 +209,7 @@ func (s *State) LeavingOfOperation(id scheduling.OperationID) (leaving []*statep
 
 // Node returns a node as it was last known.
 func (s *State) Node(id scheduling.NodeID) (*statepb.Node, bool) {
-	n := s.node(id)
+	n := orEmpty(s.nodes, id)
 	return n.record, n.record != nil
 }
 
@@ -228,21 +220,13 @@ func (s *State) Nodes() []*statepb.Node {
 
 // NodeUsage returns the sum of a node's allocations.
 func (s *State) NodeUsage(id scheduling.NodeID) resource.Amounts {
-	return s.node(id).usage
+	return orEmpty(s.nodes, id).usage
 }
 
 // Tree returns the record of a pool tree, its pools by name.
 func (s *State) Tree(name scheduling.TreeName) (*statepb.PoolTree, bool) {
-	t := s.tree(name)
+	t := orEmpty(s.trees, name)
 	return t.record, t.record != nil
-}
-
-// tree returns a pool tree; where there is none, one with nothing in it.
-func (s *State) tree(name scheduling.TreeName) *tree {
-	if t, ok := s.trees[name]; ok {
-		return t
-	}
-	return &tree{}
 }
 
 // Trees returns the records of all pool trees by name.
@@ -256,7 +240,7 @@ func (s *State) DefaultTree() scheduling.TreeName { return s.defaultTree }
 // Pools returns the pools of a tree as the scheduler knows them, and how many
 // operations each holds, those of the pools below it included.
 func (s *State) Pools(name scheduling.TreeName) (pooltree.Tree, pooltree.Counts, bool) {
-	t := s.tree(name)
+	t := orEmpty(s.trees, name)
 	return t.pools, maps.Clone(t.total), t.record != nil
 }
 

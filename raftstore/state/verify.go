@@ -52,6 +52,21 @@ func (s *State) Verify() error {
 	return nil
 }
 
+// VerifyOperation is Verify for one operation alone: its cookies are each in one
+// place, and its counters count them. It costs time in proportion to the
+// intervals of its cookies, so it can be asked whenever an operation ends. An
+// operation that is not kept is no breach.
+func (s *State) VerifyOperation(id scheduling.OperationID) error {
+	o, ok := s.operations[id]
+	if !ok {
+		return nil
+	}
+	if err := (verifier{s}).verifyOperation(o); err != nil {
+		return fmt.Errorf("state at index %d: operation %q: %w", s.lastIndex, id, err)
+	}
+	return nil
+}
+
 // verifier compares the parts of a State with each other.
 type verifier struct{ *State }
 
@@ -147,8 +162,8 @@ func (s verifier) verifyAllocations() error {
 
 func (s verifier) verifyAllocation(a *statepb.Allocation) error {
 	job := scheduling.JobID(a.GetJobId())
-	o, _ := s.operation(scheduling.OperationID(a.GetOperationId()))
-	n := s.node(scheduling.NodeID(a.GetNode()))
+	o, _ := operationIn(s.operations, scheduling.OperationID(a.GetOperationId()))
+	n := orEmpty(s.nodes, scheduling.NodeID(a.GetNode()))
 	tree, life := n.record.GetTree(), n.record.GetIncarnation()
 	var b breach
 	b.when(s.allocations[job] != a, "not found by its id")

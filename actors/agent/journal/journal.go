@@ -117,7 +117,8 @@ func (j *Journal) open(cfg Config) (cut int64, err error) {
 	case j.state.Node != cfg.Node:
 		return 0, fmt.Errorf("%w: it belongs to node %q, this is %q: give each agent its own state folder", ErrForeign, j.state.Node, cfg.Node)
 	}
-	return int64(len(data) - end), j.goOn(cfg, int64(end), end < len(data))
+	cut = int64(len(data)) - end
+	return cut, j.goOn(cfg, end, cut > 0)
 }
 
 // goOn opens the file to write on behind its last record. cut: more is there.

@@ -19,6 +19,7 @@ import (
 	"weir/messages/actorpb"
 	"weir/messages/journalpb"
 	"weir/messages/statepb"
+	"weir/raftstore/recordlog"
 	"weir/scheduling"
 )
 
@@ -177,7 +178,7 @@ func TestOpenRefuses(t *testing.T) {
 	must(t, proto.Unmarshal([]byte{0xfa, 0x01, 0x00}, unknown))
 	whole := frames(born9(), Seen(scheduling.Token{Term: 1}), Seen(scheduling.Token{Term: 2}))
 	flipped := bytes.Clone(whole)
-	flipped[len(frames(born9()))+headerSize] ^= 1
+	flipped[len(frames(born9()))+recordlog.HeaderSize] ^= 1
 	tests := map[string]struct {
 		data []byte
 		want string
@@ -245,7 +246,7 @@ func recovered(t interface {
 		n++
 		return nil
 	})
-	if end < 0 || end > len(data) {
+	if end < 0 || int(end) > len(data) {
 		t.Errorf("the last record ends at %d of %d", end, len(data))
 	}
 	return n, err
@@ -381,7 +382,7 @@ func FuzzReplay(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s := &State{}
 		end, err := replay(data, s.apply)
-		if end < 0 || end > len(data) {
+		if end < 0 || int(end) > len(data) {
 			t.Fatalf("the last record ends at %d of %d", end, len(data))
 		}
 		if err != nil {

@@ -3,13 +3,13 @@ package journal
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 
 	"google.golang.org/protobuf/proto"
 
 	"weir/messages/journalpb"
+	"weir/raftstore/recordlog"
 )
 
 // FileName is what an agent calls its journal, in its state folder.
@@ -20,7 +20,7 @@ const FileName = "journal"
 type Tail struct {
 	file *os.File
 	// next is where the first frame begins that has not been given.
-	next int
+	next int64
 	// anew: this is not the first file.
 	anew bool
 }
@@ -74,7 +74,7 @@ func (t *Tail) open(path string) error {
 		err = t.file.Close()
 		t.anew = true
 	}
-	t.file, t.next = file, len(signature)
+	t.file, t.next = file, int64(len(signature))
 	return err
 }
 
@@ -83,22 +83,22 @@ func (t *Tail) read(take func(*journalpb.Record) error) error {
 	if err != nil {
 		return err
 	}
-	data, err := io.ReadAll(io.NewSectionReader(t.file, 0, info.Size()))
-	if err != nil {
-		return err
-	}
 	for {
-		f, ok := frameAt(data, t.next)
-		if !ok {
+		begin := t.next
+		f, err := frames.Read(t.file, begin, info.Size())
+		if errors.Is(err, recordlog.ErrNoFrame) {
 			// The rest of it is still to come, or is cut off by the agent.
 			return nil
 		}
-		t.next = f.end
-		if t.anew && f.batch == len(signature) {
+		if err != nil {
+			return err
+		}
+		t.next = f.End
+		if t.anew && begin-int64(f.Tag) == int64(len(signature)) {
 			continue
 		}
 		record := new(journalpb.Record)
-		if err := proto.Unmarshal(f.payload, record); err != nil {
+		if err := proto.Unmarshal(f.Record, record); err != nil {
 			return err
 		}
 		if err := take(record); err != nil {

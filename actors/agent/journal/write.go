@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"weir/raftstore/recordlog"
 )
 
 const (
@@ -134,11 +135,11 @@ func (j *Journal) rewrite() error {
 	if err != nil {
 		return err
 	}
-	next, err := os.OpenFile(j.path+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC|os.O_APPEND, 0o600)
+	next, err := recordlog.Create(j.path+".new", data)
 	if err != nil {
 		return explain(err)
 	}
-	if err := j.replace(next, data); err != nil {
+	if err := recordlog.Commit(next, j.path); err != nil {
 		return errors.Join(err, next.Close())
 	}
 	old := j.file
@@ -164,24 +165,6 @@ func (j *Journal) encode() ([]byte, error) {
 		}
 	}
 	return data, nil
-}
-
-// replace puts data into next, and next into the place of the file.
-func (j *Journal) replace(next *os.File, data []byte) error {
-	if _, err := next.Write(data); err != nil {
-		return explain(err)
-	}
-	if err := next.Sync(); err != nil {
-		return err
-	}
-	if err := os.Rename(j.path+".new", j.path); err != nil {
-		return err
-	}
-	folder, err := os.Open(filepath.Dir(j.path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
 }
 
 // full reports whether err is for lack of space, which comes back.

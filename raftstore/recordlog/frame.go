@@ -1,0 +1,109 @@
+// Package recordlog is how records lie in files that grow at their end: in frames with
+// checksums, so that what a crash has left of the last write is told from what was
+// written. It knows how to put a whole file in the place of another one, too.
+//
+// A checksum covers the frame's place too, so that what an earlier file left on the disk
+// is not taken for a record.
+package recordlog
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+
+	"google.golang.org/protobuf/proto"
+)
+
+// HeaderSize is how many bytes of a frame stand before its record.
+const HeaderSize = 16
+
+// Castagnoli is the table of the checksums.
+var Castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// ErrNoFrame is returned where bytes are no frame.
+var ErrNoFrame = errors.New("no valid record")
+
+// Format is how the frames of a kind of files are made. A header has a mark, the length of
+// the record, a checksum, and a tag: a number that is the file's own affair.
+type Format struct {
+	// Signature begins each file, Mark each frame.
+	Signature, Mark string
+	// MaxRecord bounds a record, in bytes.
+	MaxRecord int
+	// LengthAt, SumAt and TagAt are where in a header these begin. A tag of LongTag has 8
+	// bytes, and the checksum covers it before the length; any other has 4, and comes behind.
+	LengthAt, SumAt, TagAt int
+	LongTag                bool
+}
+
+// Frame is a frame that checks.
+type Frame struct {
+	Tag    uint64
+	Record []byte
+	// End is where the next one begins.
+	End int64
+}
+
+// Append appends the frame of a record to data, which is to stand at an offset of a file.
+func (f Format) Append(data []byte, offset int64, tag uint64, record proto.Message) ([]byte, error) {
+	at := len(data)
+	out, err := proto.MarshalOptions{}.MarshalAppend(append(data, make([]byte, HeaderSize)...), record)
+	if err != nil {
+		return data, fmt.Errorf("encode record: %w", err)
+	}
+	header, encoded := out[at:at+HeaderSize], out[at+HeaderSize:]
+	if len(encoded) > f.MaxRecord {
+		return data, fmt.Errorf("encode record: has %d bytes, the limit is %d", len(encoded), f.MaxRecord)
+	}
+	copy(header, f.Mark)
+	binary.LittleEndian.PutUint32(header[f.LengthAt:], uint32(len(encoded)))
+	if f.LongTag {
+		binary.LittleEndian.PutUint64(header[f.TagAt:], tag)
+	} else {
+		binary.LittleEndian.PutUint32(header[f.TagAt:], uint32(tag))
+	}
+	binary.LittleEndian.PutUint32(header[f.SumAt:], f.sum(offset+int64(at), tag, encoded))
+	return out, nil
+}
+
+func (f Format) sum(offset int64, tag uint64, record []byte) uint32 {
+	place := binary.LittleEndian.AppendUint64(make([]byte, 0, 20), uint64(offset))
+	if f.LongTag {
+		place = binary.LittleEndian.AppendUint64(place, tag)
+	}
+	place = binary.LittleEndian.AppendUint32(place, uint32(len(record)))
+	if !f.LongTag {
+		place = binary.LittleEndian.AppendUint32(place, uint32(tag))
+	}
+	return crc32.Update(crc32.Checksum(place, Castagnoli), Castagnoli, record)
+}
+
+// Read reads the frame at an offset of a file that holds so many bytes. ErrNoFrame is
+// returned where there is none that checks.
+func (f Format) Read(file io.ReaderAt, offset, size int64) (Frame, error) {
+	var header [HeaderSize]byte
+	if offset+HeaderSize > size {
+		return Frame{}, ErrNoFrame
+	}
+	if _, err := file.ReadAt(header[:], offset); err != nil {
+		return Frame{}, err
+	}
+	length := binary.LittleEndian.Uint32(header[f.LengthAt:])
+	frame := Frame{Tag: uint64(binary.LittleEndian.Uint32(header[f.TagAt:])), End: offset + HeaderSize + int64(length)}
+	if f.LongTag {
+		frame.Tag = binary.LittleEndian.Uint64(header[f.TagAt:])
+	}
+	if string(header[:len(f.Mark)]) != f.Mark || int64(length) > int64(f.MaxRecord) || frame.End > size {
+		return Frame{}, ErrNoFrame
+	}
+	frame.Record = make([]byte, length)
+	if _, err := file.ReadAt(frame.Record, offset+HeaderSize); err != nil {
+		return Frame{}, err
+	}
+	if f.sum(offset, frame.Tag, frame.Record) != binary.LittleEndian.Uint32(header[f.SumAt:]) {
+		return Frame{}, ErrNoFrame
+	}
+	return frame, nil
+}
