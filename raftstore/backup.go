@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"weir/messages/statepb"
+	"weir/raftstore/state"
 )
 
 // restoredTerms is how far the terms of a restored cluster are ahead of those in
@@ -44,24 +45,18 @@ func (s *Store) Backup(w io.Writer) error {
 // CheckBackup reads a backup to its end and returns what it holds, or an error
 // unless every byte is as it was written.
 func CheckBackup(r io.Reader) (BackupInfo, error) {
-	var info BackupInfo
-	state, read, err := readSnapshot(r)
+	restored, read, err := readSnapshot(r)
 	if err != nil {
-		return info, fmt.Errorf("backup: %w", err)
+		return BackupInfo{}, fmt.Errorf("backup: %w", err)
 	}
-	info.Index, info.Bytes = read.index, read.bytes
-	err = state.Freeze().Records(func(record *statepb.Record) error {
-		switch {
-		case record.GetHeader() != nil:
-			info.Cluster, info.Term = record.GetHeader().GetClusterId(), record.GetHeader().GetTerm().GetTerm()
-		case record.GetOperation() != nil:
-			info.Operations++
-		case record.GetAllocation() != nil:
-			info.Allocations++
-		}
-		return nil
-	})
-	return info, err
+	return infoOf(restored, read), nil
+}
+
+func infoOf(s *state.State, read snapshotInfo) BackupInfo {
+	counts := s.Counts()
+	return BackupInfo{
+		Cluster: s.ClusterID(), Index: read.index, Term: s.Term().GetTerm(), Operations: counts.Operations, Allocations: counts.Allocations, Bytes: read.bytes,
+	}
 }
 
 // Founder is the first replica of a cluster that is made of a backup.
@@ -91,7 +86,7 @@ func restore(backup io.Reader, f Founder) (info BackupInfo, err error) {
 	if entries, err := os.ReadDir(f.Dir); err == nil && len(entries) > 0 {
 		return info, fmt.Errorf("%w: the folder is not empty: name another one, or move it away", ErrDisk)
 	}
-	state, read, err := readSnapshot(backup)
+	restored, read, err := readSnapshot(backup)
 	if err != nil {
 		return info, err
 	}
@@ -105,24 +100,18 @@ func restore(backup io.Reader, f Founder) (info BackupInfo, err error) {
 	if err != nil {
 		return info, err
 	}
-	info = BackupInfo{Index: read.index, Bytes: read.bytes}
+	info = infoOf(restored, read)
 	members := raft.Configuration{Servers: []raft.Server{{ID: raft.ServerID(f.ID), Address: raft.ServerAddress(f.Address)}}}
 	records := func(yield func(*statepb.Record) error) error {
-		return state.Freeze().Records(func(record *statepb.Record) error {
-			switch {
-			case record.GetHeader() != nil:
-				info.Cluster, info.Term = record.GetHeader().GetClusterId(), record.GetHeader().GetTerm().GetTerm()
+		return restored.Freeze().Records(func(record *statepb.Record) error {
+			if record.GetHeader() != nil {
 				record = proto.CloneOf(record)
 				record.GetHeader().ClusterId = f.Cluster
-			case record.GetOperation() != nil:
-				info.Operations++
-			case record.GetAllocation() != nil:
-				info.Allocations++
 			}
 			return yield(record)
 		})
 	}
-	term := state.Term().GetTerm() + restoredTerms
+	term := restored.Term().GetTerm() + restoredTerms
 	_, nowhere := raft.NewInmemTransport("")
 	sink, err := store.Create(raft.SnapshotVersionMax, read.index, term, members, read.index, nowhere)
 	if err != nil {

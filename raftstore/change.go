@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -35,40 +34,39 @@ type Applicant struct {
 //   - A non-voter that would vote gets its vote once it has had nearly all of the
 //     log for a second.
 //   - Who is no member stays none: an operator adds replicas.
-func (s *Store) Admit(ctx context.Context, a Applicant) (Suffrage, error) {
+func (s *Store) Admit(ctx context.Context, a Applicant) (is Suffrage, err error) {
 	c := membership{s}
-	if err := c.current(ctx); err != nil {
-		return Stranger, fmt.Errorf("admit replica %q: %w", a.ID, err)
-	}
-	now, index, err := c.configuration()
-	if err != nil {
-		return Stranger, fmt.Errorf("admit replica %q: %w", a.ID, err)
-	}
+	err = c.change(ctx, "admit", a.ID, func(now raft.Configuration, index uint64) (err error) {
+		is, err = c.admit(ctx, a, now, index)
+		return err
+	})
+	return is, err
+}
+
+func (s membership) admit(ctx context.Context, a Applicant, now raft.Configuration, index uint64) (Suffrage, error) {
 	self, member := find(now, a.ID)
 	switch {
 	case !member:
 		// A leader that has been replaced without knowing may not know of it yet.
-		if _, err := s.ReadIndex(ctx); err != nil {
-			return Stranger, fmt.Errorf("admit replica %q: %w", a.ID, err)
-		}
-		return Stranger, nil
+		_, err := s.ReadIndex(ctx)
+		return Stranger, err
 	case a.ID == s.cfg.ReplicaID && a.Empty:
-		return Stranger, fmt.Errorf("admit replica %q: %w: a replica with this name is the current leader: give each replica its own name", a.ID, ErrMembership)
+		return Stranger, fmt.Errorf("%w: a replica with this name is the current leader: give each replica its own name", ErrMembership)
 	case a.Empty && self.Suffrage == raft.Voter:
-		if err := c.demote(ctx, now, index, a.ID); err != nil {
-			return Voter, fmt.Errorf("admit replica %q: %w", a.ID, err)
+		if err := s.demote(ctx, now, index, a.ID); err != nil {
+			return Voter, err
 		}
 		s.cfg.Logger.Warn("voter has lost its log; rejoining without a vote", "replica", a.ID, "address", a.Address)
 		return NonVoter, nil
 	case self.Suffrage == raft.Voter:
 		return Voter, nil
-	case !a.Votes || a.Empty || c.readiness(a.ID) != nil || countVoters(now) >= maxVoters:
+	case !a.Votes || a.Empty || s.readiness(a.ID) != nil || countVoters(now) >= maxVoters:
 		return NonVoter, nil
 	}
 	// It knows best where it is.
 	self.Address = raft.ServerAddress(cmp.Or(a.Address, string(self.Address)))
-	if err := c.promote(ctx, self, index); err != nil {
-		return NonVoter, fmt.Errorf("admit replica %q: %w", a.ID, err)
+	if err := s.promote(ctx, self, index); err != nil {
+		return NonVoter, err
 	}
 	s.cfg.Logger.Info("replica caught up; now a voter", "replica", a.ID)
 	return Voter, nil
@@ -203,11 +201,12 @@ func (s membership) configuration() (raft.Configuration, uint64, error) {
 }
 
 func find(members raft.Configuration, id string) (raft.Server, bool) {
-	i := slices.IndexFunc(members.Servers, func(m raft.Server) bool { return string(m.ID) == id })
-	if i < 0 {
-		return raft.Server{}, false
+	for _, m := range members.Servers {
+		if string(m.ID) == id {
+			return m, true
+		}
 	}
-	return members.Servers[i], true
+	return raft.Server{}, false
 }
 
 func countVoters(members raft.Configuration) (n int) {

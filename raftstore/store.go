@@ -28,7 +28,7 @@ type Store struct {
 	leadership *leadershipSignal
 	announcer  *announcer
 	// calls are questions to raft under way, which it may forget at shutdown.
-	calls *gate
+	calls gate
 	// readableTerm is the latest term led here in which an entry was committed.
 	readableTerm atomic.Uint64
 	// patience bounds each of Close's steps.
@@ -77,7 +77,6 @@ func start(cfg Config, d *disk, t *transport, logger hclog.Logger) (*Store, erro
 		transport:  t,
 		machine:    newMachine(cfg),
 		leadership: newLeadershipSignal(),
-		calls:      newGate(),
 		patience:   closePatience,
 		closing:    make(chan struct{}),
 		down:       make(chan struct{}),
@@ -212,40 +211,31 @@ func (s *Store) leading() error {
 // gate counts calls under way and lets no more in once it is shut.
 type gate struct {
 	mu     sync.Mutex
-	inside int
+	inside sync.WaitGroup
 	closed bool
-	empty  chan struct{}
 }
-
-func newGate() *gate { return &gate{empty: make(chan struct{})} }
 
 func (g *gate) enter() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.closed {
-		return false
+	if !g.closed {
+		g.inside.Add(1)
 	}
-	g.inside++
-	return true
+	return !g.closed
 }
 
-func (g *gate) leave() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.inside--
-	if g.closed && g.inside == 0 {
-		close(g.empty)
-	}
-}
+func (g *gate) leave() { g.inside.Done() }
 
 // shut closes the gate, once, and returns a channel that is closed when the last
 // call has left.
 func (g *gate) shut() <-chan struct{} {
 	g.mu.Lock()
-	defer g.mu.Unlock()
 	g.closed = true
-	if g.inside == 0 {
-		close(g.empty)
-	}
-	return g.empty
+	g.mu.Unlock()
+	empty := make(chan struct{})
+	go func() {
+		g.inside.Wait()
+		close(empty)
+	}()
+	return empty
 }

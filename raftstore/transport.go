@@ -47,8 +47,7 @@ type ack struct {
 const nearEntries = 64
 
 func newTransport(cfg Config, d *disk, log hclog.Logger) *transport {
-	stream := &streamLayer{Transport: cfg.Transport, address: replicaAddr(cfg.Address), open: make(map[*trackedConn]struct{})}
-	stream.ctx, stream.cancel = context.WithCancel(context.Background())
+	stream := newStreamLayer(cfg)
 	book := &addressBook{locate: cfg.Locate, configured: map[raft.ServerID]raft.ServerAddress{raft.ServerID(cfg.ReplicaID): raft.ServerAddress(cfg.Address)}}
 	for _, p := range cfg.InitialPeers {
 		book.configured[raft.ServerID(p.ID)] = raft.ServerAddress(p.Address)
@@ -210,21 +209,24 @@ func (replicaAddr) Network() string { return "tcp" }
 // String implements net.Addr.
 func (a replicaAddr) String() string { return string(a) }
 
-// streamLayer implements raft.StreamLayer and knows every connection that is
-// open.
+// streamLayer implements raft.StreamLayer. Every connection ends with it.
 type streamLayer struct {
 	Transport
 	address replicaAddr
-	// ctx ends with Close and takes connections in the making with it.
-	ctx    context.Context
-	cancel context.CancelFunc
-
-	mu     sync.Mutex
-	open   map[*trackedConn]struct{}
-	closed bool
+	// ctx ends with Close and takes all connections with it, those in the making too.
+	ctx  context.Context
+	stop func() error
 }
 
 var _ raft.StreamLayer = (*streamLayer)(nil)
+
+func newStreamLayer(cfg Config) *streamLayer {
+	ctx, cancel := context.WithCancel(context.Background())
+	return &streamLayer{Transport: cfg.Transport, address: replicaAddr(cfg.Address), ctx: ctx, stop: sync.OnceValue(func() error {
+		cancel()
+		return cfg.Transport.Listener.Close()
+	})}
+}
 
 // Accept implements net.Listener.
 func (s *streamLayer) Accept() (net.Conn, error) {
@@ -232,7 +234,7 @@ func (s *streamLayer) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.track(conn)
+	return s.bound(conn), nil
 }
 
 // Addr implements net.Listener: the address that others know, which need not be
@@ -247,51 +249,26 @@ func (s *streamLayer) Dial(address raft.ServerAddress, timeout time.Duration) (n
 	if err != nil {
 		return nil, fmt.Errorf("connect to replica at %s: %w", address, err)
 	}
-	return s.track(conn)
+	return s.bound(conn), nil
 }
 
 // Close implements net.Listener and closes every connection too.
-func (s *streamLayer) Close() error {
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return nil
-	}
-	s.closed = true
-	open := s.open
-	s.open = nil
-	s.mu.Unlock()
-	s.cancel()
-	err := s.Listener.Close()
-	for conn := range open {
-		// The connection is given up; how its end went does not matter.
-		_ = conn.Conn.Close()
-	}
-	return err
+func (s *streamLayer) Close() error { return s.stop() }
+
+// bound returns a connection that is closed when the layer is. How its end goes then does
+// not matter: it is given up.
+func (s *streamLayer) bound(conn net.Conn) net.Conn {
+	return boundConn{conn, context.AfterFunc(s.ctx, func() { _ = conn.Close() })}
 }
 
-func (s *streamLayer) track(conn net.Conn) (net.Conn, error) {
-	tracked := &trackedConn{Conn: conn, stream: s}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		_ = conn.Close()
-		return nil, net.ErrClosed
-	}
-	s.open[tracked] = struct{}{}
-	return tracked, nil
-}
-
-// trackedConn leaves its stream layer's books when it is closed.
-type trackedConn struct {
+// boundConn needs not be closed by its layer once it is closed.
+type boundConn struct {
 	net.Conn
-	stream *streamLayer
+	release func() bool
 }
 
 // Close implements net.Conn.
-func (c *trackedConn) Close() error {
-	c.stream.mu.Lock()
-	delete(c.stream.open, c)
-	c.stream.mu.Unlock()
+func (c boundConn) Close() error {
+	c.release()
 	return c.Conn.Close()
 }

@@ -41,18 +41,4 @@ func (s *Storage) FileDestination(ctx context.Context, path string) (destination
 func (l *local) keep(_ context.Context, path string) (string, error) { return path, l.allowed(path) }
 
 // keep implements backend.
-func (s *s3) keep(ctx context.Context, path string) (string, error) {
-	client, err := s.client()
-	if err != nil {
-		return "", err
-	}
-	o, err := parseObject(path)
-	if err != nil {
-		return "", err
-	}
-	u, err := client.PresignedPutObject(ctx, o.bucket, o.key, s3Expiry)
-	if err != nil {
-		return "", s.explain(err)
-	}
-	return u.String(), nil
-}
+func (s *s3) keep(ctx context.Context, path string) (string, error) { return s.toPut(ctx, path) }

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"io/fs"
@@ -105,22 +106,27 @@ func (d *folder) stat(name string) (is unix.Stat_t, err error) {
 
 // names returns all names, sorted.
 func (d *folder) names() ([]string, error) {
-	f, err := d.open(".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
-	if err != nil {
-		return nil, err
-	}
-	names, err := f.Readdirnames(-1)
+	var names []string
+	err := d.opened(func(f *os.File) (err error) {
+		names, err = f.Readdirnames(-1)
+		return err
+	})
 	slices.Sort(names)
-	return names, errors.Join(err, f.Close())
+	return names, err
 }
 
-// sync makes the names durable.
-func (d *folder) sync() error {
+// opened does something with the folder, open to be read.
+func (d *folder) opened(do func(f *os.File) error) error {
 	f, err := d.open(".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return err
 	}
-	return plain(errors.Join(f.Sync(), f.Close()))
+	return errors.Join(do(f), f.Close())
+}
+
+// sync makes the names durable.
+func (d *folder) sync() error {
+	return plain(d.opened((*os.File).Sync))
 }
 
 // make makes a folder for this process alone.
@@ -210,20 +216,10 @@ func same(a *folder, name string, b *folder, other string) bool {
 // isKind reports whether something is of a kind, one of S_IFREG and its like.
 func isKind(is unix.Stat_t, kind uint32) bool { return is.Mode&unix.S_IFMT == kind }
 
-// kind names what is no regular file.
-func kind(is unix.Stat_t) string {
-	switch is.Mode & unix.S_IFMT {
-	case unix.S_IFDIR:
-		return "folder"
-	case unix.S_IFLNK:
-		return "link"
-	case unix.S_IFIFO:
-		return "pipe"
-	case unix.S_IFSOCK:
-		return "socket"
-	case unix.S_IFBLK, unix.S_IFCHR:
-		return "device"
-	default:
-		return "special file"
-	}
+// kinds are what is no regular file.
+var kinds = map[uint32]string{
+	unix.S_IFDIR: "folder", unix.S_IFLNK: "link", unix.S_IFIFO: "pipe", unix.S_IFSOCK: "socket", unix.S_IFBLK: "device", unix.S_IFCHR: "device",
 }
+
+// kind names what is no regular file.
+func kind(is unix.Stat_t) string { return cmp.Or(kinds[is.Mode&unix.S_IFMT], "special file") }

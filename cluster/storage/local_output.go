@@ -264,14 +264,12 @@ func giveTo(owner *unix.Stat_t, chown func(uid, gid int) error) error {
 
 // release lets everybody read a folder, and makes it its owner's.
 func (d *folder) release(owner *unix.Stat_t) error {
-	f, err := d.open(".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
-	if err != nil {
-		return err
-	}
-	if err = f.Chmod(0o755); err == nil {
-		err = giveTo(owner, f.Chown)
-	}
-	return errors.Join(err, f.Close())
+	return d.opened(func(f *os.File) error {
+		if err := f.Chmod(0o755); err != nil {
+			return err
+		}
+		return giveTo(owner, f.Chown)
+	})
 }
 
 // keep takes it that somebody was faster.

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,14 +50,9 @@ func (s *s3) client() (*minio.Core, error) {
 // complete sets what is empty from the environment and the files of the AWS tools.
 func (c *S3Config) complete() {
 	profile := profileSection()
-	c.Endpoint = first(c.Endpoint, os.Getenv("AWS_ENDPOINT_URL_S3"), os.Getenv("AWS_ENDPOINT_URL"), profile["endpoint_url"], "https://s3.amazonaws.com")
-	c.Region = first(c.Region, os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION"), profile["region"], "us-east-1")
-	if c.Attempts == 0 {
-		c.Attempts = s3Attempts
-	}
-	if c.Timeout == 0 {
-		c.Timeout = s3Timeout
-	}
+	c.Endpoint = cmp.Or(c.Endpoint, os.Getenv("AWS_ENDPOINT_URL_S3"), os.Getenv("AWS_ENDPOINT_URL"), profile["endpoint_url"], "https://s3.amazonaws.com")
+	c.Region = cmp.Or(c.Region, os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION"), profile["region"], "us-east-1")
+	c.Attempts, c.Timeout = cmp.Or(c.Attempts, s3Attempts), cmp.Or(c.Timeout, s3Timeout)
 }
 
 // profileSection is what the configuration file of the AWS tools has for the profile in use.
@@ -75,15 +71,6 @@ func profileSection() map[string]string {
 		section = "profile " + profile
 	}
 	return file.Section(section).KeysHash()
-}
-
-func first(values ...string) string {
-	for _, value := range values {
-		if value != "" {
-			return value
-		}
-	}
-	return ""
 }
 
 func connect(cfg S3Config) (*minio.Core, error) {
@@ -124,6 +111,36 @@ func parseObject(name string) (object, error) {
 	return object{bucket, key}, nil
 }
 
+// at returns what speaks to the store, and the object of a name.
+func (s *s3) at(name string) (*minio.Core, object, error) {
+	client, err := s.client()
+	if err != nil {
+		return nil, object{}, err
+	}
+	o, err := parseObject(name)
+	return client, o, err
+}
+
+// presigned returns a URL of an object that sign has made good for itself.
+func (s *s3) presigned(name string, sign func(*minio.Core, object) (*url.URL, error)) (string, error) {
+	client, o, err := s.at(name)
+	if err != nil {
+		return "", err
+	}
+	u, err := sign(client, o)
+	if err != nil {
+		return "", s.explain(err)
+	}
+	return u.String(), nil
+}
+
+// toPut returns a URL to put an object to.
+func (s *s3) toPut(ctx context.Context, name string) (string, error) {
+	return s.presigned(name, func(client *minio.Core, o object) (*url.URL, error) {
+		return client.PresignedPutObject(ctx, o.bucket, o.key, s3Expiry)
+	})
+}
+
 // explain says what an answer of the store means to who wrote the path.
 func (s *s3) explain(err error) error {
 	var answer minio.ErrorResponse
@@ -132,11 +149,7 @@ func (s *s3) explain(err error) error {
 	case err == nil || errors.Is(err, context.Canceled):
 		return err
 	case errors.As(err, &silence), errors.As(err, &answer) && answer.StatusCode >= http.StatusInternalServerError:
-		attempts := s.cfg.Attempts
-		if attempts == 0 {
-			attempts = s3Attempts
-		}
-		return fmt.Errorf("%w after %d attempts: %w", ErrUnavailable, attempts, err)
+		return fmt.Errorf("%w after %d attempts: %w", ErrUnavailable, cmp.Or(s.cfg.Attempts, s3Attempts), err)
 	case answer.Code == minio.NoSuchBucket:
 		return fmt.Errorf("there is no bucket %q", answer.BucketName)
 	case answer.StatusCode == http.StatusNotFound:

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -17,11 +18,7 @@ import (
 // list implements backend. An object of exactly this name comes first; else a name with a
 // slash at its end is all that begins with it, and a pattern what it stands for.
 func (s *s3) list(ctx context.Context, name string) ([]*statepb.InputFile, error) {
-	client, err := s.client()
-	if err != nil {
-		return nil, err
-	}
-	o, err := parseObject(name)
+	client, o, err := s.at(name)
 	if err != nil {
 		return nil, err
 	}
@@ -91,17 +88,7 @@ func inputFile(o object, info minio.ObjectInfo) *statepb.InputFile {
 
 // source implements backend.
 func (s *s3) source(ctx context.Context, file *statepb.InputFile) (string, error) {
-	client, err := s.client()
-	if err != nil {
-		return "", err
-	}
-	o, err := parseObject(file.GetPath())
-	if err != nil {
-		return "", err
-	}
-	u, err := client.PresignedGetObject(ctx, o.bucket, o.key, s3Expiry, nil)
-	if err != nil {
-		return "", s.explain(err)
-	}
-	return u.String(), nil
+	return s.presigned(file.GetPath(), func(client *minio.Core, o object) (*url.URL, error) {
+		return client.PresignedGetObject(ctx, o.bucket, o.key, s3Expiry, nil)
+	})
 }

@@ -27,11 +27,7 @@ type place struct {
 }
 
 func (s *s3) place(out target) (place, error) {
-	client, err := s.client()
-	if err != nil {
-		return place{}, err
-	}
-	at, err := parseObject(out.path)
+	client, at, err := s.at(out.path)
 	if err == nil && at.key == "" {
 		err = errors.New("no key: write s3://bucket/key")
 	}
@@ -96,11 +92,7 @@ func (s *s3) destination(ctx context.Context, out target, part string) (string, 
 	if err != nil {
 		return "", err
 	}
-	u, err := p.client.PresignedPutObject(ctx, p.at.bucket, p.staging().key+part, s3Expiry)
-	if err != nil {
-		return "", s.explain(err)
-	}
-	return u.String(), nil
+	return s.toPut(ctx, p.staging().String()+part)
 }
 
 // discard implements backend.
