@@ -46,22 +46,15 @@ type Peers struct {
 	mu          sync.Mutex
 	connections Connections
 	addresses   map[string]string
-	// waiting are questions to peers that have no stream yet.
-	waiting map[string][]*question
-}
-
-type question struct {
-	msg      proto.Message
-	deadline time.Time
-	done     func(proto.Message, error)
-	timer    *time.Timer
+	// up are closed when the stream to a peer is up that questions wait for.
+	up map[string]chan struct{}
 }
 
 // NewPeers returns peers that a question waits for at most for patience, when
 // there is no stream yet: half a second is long for a handshake, and short when a
 // dead replica is asked before a live one.
 func NewPeers(patience time.Duration) *Peers {
-	return &Peers{patience: patience, addresses: map[string]string{}, waiting: map[string][]*question{}}
+	return &Peers{patience: patience, addresses: map[string]string{}, up: map[string]chan struct{}{}}
 }
 
 // Use says which connections to use. It must be called before Ask.
@@ -81,8 +74,11 @@ func (p *Peers) Address(peer string) (string, bool) {
 
 // OnPeer hears of streams that come up.
 func (p *Peers) OnPeer(change remote.PeerChange) {
-	if change.Up {
-		p.flush(change.Peer)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if up := p.up[change.Peer]; change.Up && up != nil {
+		close(up)
+		delete(p.up, change.Peer)
 	}
 }
 
@@ -94,18 +90,36 @@ func (p *Peers) Ask(replica Replica, msg proto.Message, timeout time.Duration, d
 		c.RequestAsync(peer, actorpb.GatewayName, msg, timeout, done)
 		return
 	}
-	q := &question{msg: msg, deadline: time.Now().Add(timeout), done: done}
+	deadline := time.Now().Add(timeout)
+	go func() {
+		if err := p.await(peer, replica.Address, min(timeout, p.patience)); err != nil {
+			done(nil, fmt.Errorf("ask %s: %w", replica, err))
+			return
+		}
+		c.RequestAsync(peer, actorpb.GatewayName, msg, max(time.Until(deadline), time.Millisecond), done)
+	}()
+}
+
+// await has a stream opened to a peer, and returns when it is up.
+func (p *Peers) await(peer, address string, patience time.Duration) error {
+	late := time.NewTimer(patience)
+	defer late.Stop()
 	p.mu.Lock()
-	p.waiting[peer] = append(p.waiting[peer], q)
-	q.timer = time.AfterFunc(min(timeout, p.patience), func() { p.giveUp(peer, q) })
-	p.mu.Unlock()
-	if err := p.link(peer, replica.Address); err != nil {
-		p.fail(peer, q, fmt.Errorf("ask %s: %w", replica, err))
-		return
+	if p.up[peer] == nil {
+		p.up[peer] = make(chan struct{})
 	}
+	up := p.up[peer]
+	p.mu.Unlock()
+	c, err := p.link(peer, address)
 	// The stream may have come up in between.
-	if c.Connected(peer) {
-		p.flush(peer)
+	if err != nil || c.Connected(peer) {
+		return err
+	}
+	select {
+	case <-up:
+		return nil
+	case <-late.C:
+		return remote.ErrNotConnected
 	}
 }
 
@@ -122,10 +136,11 @@ func (p *Peers) know(peer, address string) Connections {
 }
 
 // link has a stream opened to a peer.
-func (p *Peers) link(peer, address string) error {
+func (p *Peers) link(peer, address string) (Connections, error) {
 	p.linking.Lock()
 	defer p.linking.Unlock()
-	return p.know(peer, address).Connect(peer)
+	c := p.know(peer, address)
+	return c, c.Connect(peer)
 }
 
 // Keep implements Replicas.
@@ -149,44 +164,4 @@ func (p *Peers) Keep(members []*actorpb.Replica) {
 	for _, peer := range gone {
 		c.Disconnect(peer)
 	}
-}
-
-// flush sends the questions that wait for a peer.
-func (p *Peers) flush(peer string) {
-	p.mu.Lock()
-	questions := p.waiting[peer]
-	delete(p.waiting, peer)
-	c := p.connections
-	p.mu.Unlock()
-	for _, q := range questions {
-		q.timer.Stop()
-		c.RequestAsync(peer, actorpb.GatewayName, q.msg, max(time.Until(q.deadline), time.Millisecond), q.done)
-	}
-}
-
-func (p *Peers) giveUp(peer string, q *question) {
-	address, _ := p.Address(peer)
-	p.fail(peer, q, fmt.Errorf("ask %s at %s: %w", peer, address, remote.ErrNotConnected))
-}
-
-// fail answers a question that still waits.
-func (p *Peers) fail(peer string, q *question, err error) {
-	if p.take(peer, q) {
-		q.timer.Stop()
-		q.done(nil, err)
-	}
-}
-
-// take removes a question, and reports whether it was still waiting.
-func (p *Peers) take(peer string, q *question) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	questions := p.waiting[peer]
-	for i, waiting := range questions {
-		if waiting == q {
-			p.waiting[peer] = append(questions[:i:i], questions[i+1:]...)
-			return true
-		}
-	}
-	return false
 }

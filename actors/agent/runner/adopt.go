@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -68,11 +69,7 @@ func (r *Runner) adoptJob(id string) error {
 		r.config.Logger.Info("job of an earlier agent process never started", "job", id)
 		return errors.Join(endJob(job.place, folder, noProxy), job.removeFiles(), os.RemoveAll(r.paths.output(id)))
 	}
-	proxy, err := adoptedProxy(identity)
-	if err != nil {
-		return err
-	}
-	job.proxy, job.identity = proxy, identity
+	job.proxy, job.identity = adoptedProxy(identity), identity
 	if conn, err := job.dial(); err == nil {
 		job.conn = conn
 	}
@@ -102,7 +99,7 @@ func (j *Job) readSpec() {
 	}
 	if data, err := os.ReadFile(path); err == nil && json.Unmarshal(data, &spec) == nil {
 		j.place, j.version, j.user = spec.Cgroups, spec.Version, spec.User
-		j.asksInFolder = j.runner.paths.asksInFolder(j.id, spec.Environment)
+		j.socket = cmp.Or(socketIn(spec.Environment), j.socket)
 	}
 }
 

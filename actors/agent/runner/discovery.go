@@ -9,7 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -59,11 +59,6 @@ func (l layout) socketOf(spec *proxyproto.Spec) string {
 	return path
 }
 
-// asksInFolder says whether a job with this environment has its socket in its folder.
-func (l layout) asksInFolder(id string, environment []string) bool {
-	return slices.Contains(environment, DiscoveryVariable+"="+l.file(id, discoveryFile))
-}
-
 // discovery is the path of a job's socket that has a folder of its own.
 func (l layout) discovery(id string) string {
 	if path := l.file(id, filepath.Join(discoveryFolder, discoveryFile)); len(path) <= longestAddress {
@@ -72,8 +67,15 @@ func (l layout) discovery(id string) string {
 	return filepath.Join(l.short(id), discoveryFile)
 }
 
-// isShort says whether the job's socket is outside its folder.
-func (l layout) isShort(id string) bool { return filepath.Dir(l.discovery(id)) == l.short(id) }
+// socketIn is the path of its socket that a job has in its environment; empty: none.
+func socketIn(environment []string) string {
+	for _, variable := range environment {
+		if path, is := strings.CutPrefix(variable, DiscoveryVariable+"="); is {
+			return path
+		}
+	}
+	return ""
+}
 
 // short is a folder with a short path, of one job.
 func (l layout) short(id string) string {
@@ -84,9 +86,6 @@ func (l layout) short(id string) string {
 // removeJob removes what a job has but its output, its own folder last, without which
 // nobody would know of the rest.
 func (l layout) removeJob(id string) error {
-	if !l.isShort(id) {
-		return removeTree(l.job(id))
-	}
 	if err := os.RemoveAll(l.short(id)); err != nil {
 		return err
 	}
@@ -118,28 +117,21 @@ func (r *Runner) removeOrphans() {
 
 // openDiscovery opens the socket, again for an adopted job.
 func (j *Job) openDiscovery() error {
-	paths := j.runner.paths
-	if j.asksInFolder {
-		return j.withPath(discoveryFile, j.listenDiscovery)
-	}
-	if !paths.isShort(j.id) {
-		if err := os.Mkdir(paths.file(j.id, discoveryFolder), 0o711); err != nil && !errors.Is(err, fs.ErrExist) {
-			return err
-		}
-		return j.withPath(filepath.Join(discoveryFolder, discoveryFile), j.listenDiscovery)
-	}
-	folder := paths.short(j.id)
+	own, folder := j.runner.paths.job(j.id), filepath.Dir(j.socket)
 	err := os.Mkdir(folder, 0o711)
-	switch {
-	case err == nil:
-		err = os.WriteFile(filepath.Join(folder, ownerFile), []byte(paths.job(j.id)), 0o600)
+	switch short := folder == j.runner.paths.short(j.id); {
+	case err == nil && short:
+		err = os.WriteFile(filepath.Join(folder, ownerFile), []byte(own), 0o600)
 	case errors.Is(err, fs.ErrExist):
 		err = isOurs(folder)
 	}
 	if err != nil {
 		return err
 	}
-	return j.listenDiscovery(paths.discovery(j.id))
+	if name, err := filepath.Rel(own, j.socket); err == nil && filepath.IsLocal(name) {
+		return j.withPath(name, j.listenDiscovery)
+	}
+	return j.listenDiscovery(j.socket)
 }
 
 // isOurs refuses a folder that somebody else has made, or can write to.

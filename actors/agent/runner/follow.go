@@ -262,23 +262,21 @@ var noProxy = proxyproto.Identity{Pid: -1}
 // endJob ends all processes of a job, its proxy too, and removes its group, which is
 // at place. folder is the job's folder, by which its processes can be known.
 func endJob(place proxyproto.Placement, folder string, proxy proxyproto.Identity) error {
-	if proctree.Alive(proxy) {
-		// Stopped, it keeps its foster children and starts no more.
-		if err := proctree.Signal(proxy, stopSignal); err != nil {
-			return err
+	// Stopped, it keeps its foster children and starts no more.
+	if err := proctree.Signal(proxy, stopSignal); err != nil {
+		return err
+	}
+	if err := endInside(place, folder, proxy); err != nil {
+		return err
+	}
+	err := proctree.Kill(func() ([]proctree.Process, error) {
+		if !proctree.Alive(proxy) {
+			return nil, nil
 		}
-		if err := endInside(place, folder, proxy); err != nil {
-			return err
-		}
-		err := proctree.Kill(func() ([]proctree.Process, error) {
-			if !proctree.Alive(proxy) {
-				return nil, nil
-			}
-			return []proctree.Process{{Identity: proxy}}, nil
-		}, killPatience)
-		if err != nil {
-			return err
-		}
+		return []proctree.Process{{Identity: proxy}}, nil
+	}, killPatience)
+	if err != nil {
+		return err
 	}
 	// It may have been about to start one when it was stopped.
 	if err := endInside(place, folder, proxy); err != nil {

@@ -42,8 +42,8 @@ type Job struct {
 	place proxyproto.Placement
 	// user is who its processes are; nil: who the agent is.
 	user *proxyproto.User
-	// asksInFolder: its discovery socket is in its folder, not in one of its own.
-	asksInFolder bool
+	// socket is the path by which it reaches its discovery socket.
+	socket string
 	// tried is closed when start has returned; proxy, identity and begun are set.
 	tried    chan struct{}
 	proxy    *proxyProcess
@@ -81,6 +81,7 @@ func newJob(r *Runner, id string) *Job {
 		runner:   r,
 		id:       id,
 		place:    cgroup.Job(r.config.Cgroups.Node, id),
+		socket:   r.paths.discovery(id),
 		version:  proxyproto.Version,
 		events:   make(chan Event, eventBuffer),
 		ended:    make(chan struct{}),
@@ -175,6 +176,19 @@ func (j *Job) renew(end, lease time.Duration) error {
 	return j.tell(proxyproto.Message{Renew: renew})
 }
 
+// tellTimeout limits how long a message to a proxy may wait for room in the socket's
+// buffer, which it fits unless the proxy has been stopped for long.
+const tellTimeout = time.Second
+
+// send writes a line to a proxy.
+func send(conn *net.UnixConn, line []byte) error {
+	if err := conn.SetWriteDeadline(time.Now().Add(tellTimeout)); err != nil {
+		return err
+	}
+	_, err := conn.Write(line)
+	return err
+}
+
 // tell sends a message to the proxy.
 func (j *Job) tell(message proxyproto.Message) error {
 	line, err := message.Line()
@@ -197,7 +211,7 @@ func (j *Job) tell(message proxyproto.Message) error {
 func (j *Job) start(ctx context.Context, spec *proxyproto.Spec, furnish func(workspace string) error) error {
 	defer close(j.tried)
 	paths := j.runner.paths
-	j.user, j.asksInFolder = spec.User, paths.asksInFolder(j.id, spec.Environment)
+	j.user, j.socket = spec.User, socketIn(spec.Environment)
 	if err := j.makeFolders(spec); err != nil {
 		return err
 	}

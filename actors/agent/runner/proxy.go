@@ -1,8 +1,6 @@
 package runner
 
 import (
-	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
@@ -55,60 +53,29 @@ func startedProxy(cmd *exec.Cmd) *proxyProcess {
 	return p
 }
 
+// watchPeriod is how often an adopted proxy is looked at.
+const watchPeriod = 100 * time.Millisecond
+
 // adoptedProxy watches a process that is not a child. It may have ended already.
-func adoptedProxy(id proxyproto.Identity) (*proxyProcess, error) {
+func adoptedProxy(id proxyproto.Identity) *proxyProcess {
+	quit := make(chan struct{})
 	p := &proxyProcess{
 		gone:  make(chan struct{}),
 		kill:  func() error { return proctree.Signal(id, unix.SIGKILL) },
 		end:   func() string { return "exit status unknown: started by an earlier agent process" },
-		leave: func() {},
+		leave: sync.OnceFunc(func() { close(quit) }),
 	}
-	if !proctree.Alive(id) {
-		close(p.gone)
-		return p, nil
-	}
-	handle, err := unix.PidfdOpen(id.Pid, unix.PIDFD_NONBLOCK)
-	if errors.Is(err, unix.ESRCH) {
-		close(p.gone)
-		return p, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("watch process %d: %w", id.Pid, err)
-	}
-	// Not blocking, so that the runtime waits for it without a thread.
-	file := os.NewFile(uintptr(handle), "pidfd")
-	quit := make(chan struct{})
-	p.leave = sync.OnceFunc(func() {
-		close(quit)
-		_ = file.Close()
-	})
 	go func() {
-		if awaitEnd(file, id, quit) {
-			close(p.gone)
+		for proctree.Alive(id) {
+			select {
+			case <-quit:
+				return
+			case <-time.After(watchPeriod):
+			}
 		}
-		p.leave()
+		close(p.gone)
 	}()
-	return p, nil
-}
-
-// watchPeriod is how often an adopted proxy is looked at where the kernel does not
-// tell of its end.
-const watchPeriod = 100 * time.Millisecond
-
-// awaitEnd waits until the process has ended, or for quit, and says which.
-func awaitEnd(handle *os.File, id proxyproto.Identity, quit <-chan struct{}) (ended bool) {
-	if conn, err := handle.SyscallConn(); err == nil {
-		// An error says that the handle has been closed, or cannot be waited for.
-		_ = conn.Read(func(uintptr) bool { return !proctree.Alive(id) })
-	}
-	for proctree.Alive(id) {
-		select {
-		case <-quit:
-			return false
-		case <-time.After(watchPeriod):
-		}
-	}
-	return true
+	return p
 }
 
 // storeVariables say how object stores are reached, and whose certificates they have. No

@@ -6,7 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sort"
+	"slices"
 	"time"
 
 	"weir/actors/agent/runner/output"
@@ -47,30 +47,24 @@ func findRetained(folder string, has func(id string) bool) (retained, error) {
 	if err != nil {
 		return retained{}, fmt.Errorf("find kept output: %w", err)
 	}
-	changed := make(map[string]time.Time)
 	var found retained
+	changed := map[string]time.Time{}
 	for _, entry := range entries {
 		if has(entry.Name()) {
 			continue
 		}
 		info, err := entry.Info()
-		if err != nil {
-			return retained{}, fmt.Errorf("find kept output: %w", err)
+		var size int64
+		if err == nil {
+			size, err = output.Size(filepath.Join(folder, entry.Name()))
 		}
-		size, err := output.Size(filepath.Join(folder, entry.Name()))
 		if err != nil {
 			return retained{}, fmt.Errorf("find kept output: %w", err)
 		}
 		changed[entry.Name()] = info.ModTime()
 		found.add(entry.Name(), size)
 	}
-	sort.Slice(found.jobs, func(i, j int) bool {
-		a, b := found.jobs[i].id, found.jobs[j].id
-		if !changed[a].Equal(changed[b]) {
-			return changed[a].Before(changed[b])
-		}
-		return a < b
-	})
+	slices.SortStableFunc(found.jobs, func(a, b retainedJob) int { return changed[a.id].Compare(changed[b.id]) })
 	return found, nil
 }
 

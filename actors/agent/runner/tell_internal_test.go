@@ -13,7 +13,7 @@ import (
 	"weir/actors/agent/runner/proxyproto"
 )
 
-// TestSend writes at once what there is room for, whatever deadline is over, and gives up on
+// TestSend writes what there is room for, whatever deadline of before is over, and gives up on
 // who does not read.
 func TestSend(t *testing.T) {
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(t.TempDir(), "s"), Net: "unix"})

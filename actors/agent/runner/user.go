@@ -55,12 +55,9 @@ func lookUser(name string) (proxyproto.User, error) {
 	case err != nil:
 		return proxyproto.User{}, fmt.Errorf("user %q: unknown on this node: %w", name, err)
 	}
-	uid, err := strconv.ParseUint(account.Uid, 10, 32)
-	if err != nil {
-		return proxyproto.User{}, fmt.Errorf("user %q: %w", name, err)
-	}
-	gid, err := strconv.ParseUint(account.Gid, 10, 32)
-	if err != nil {
+	uid, uidErr := strconv.ParseUint(account.Uid, 10, 32)
+	gid, gidErr := strconv.ParseUint(account.Gid, 10, 32)
+	if err := errors.Join(uidErr, gidErr); err != nil {
 		return proxyproto.User{}, fmt.Errorf("user %q: %w", name, err)
 	}
 	return proxyproto.User{UID: uint32(uid), GID: uint32(gid)}, nil
