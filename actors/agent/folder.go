@@ -59,38 +59,19 @@ func (f folder) readReplicas() ([]Replica, error) {
 	return replicas, nil
 }
 
+// writeReplicas replaces them. Should a loss of power take them, the configured ones are there.
 func (f folder) writeReplicas(replicas []Replica) error {
 	data, err := json.MarshalIndent(replicas, "", "  ")
 	if err == nil {
-		err = f.write(f.replicasFile(), append(data, '\n'))
+		err = os.WriteFile(f.replicasFile()+".new", append(data, '\n'), 0o600)
+	}
+	if err == nil {
+		err = os.Rename(f.replicasFile()+".new", f.replicasFile())
 	}
 	if err != nil {
 		return fmt.Errorf("write known replicas: %w", err)
 	}
 	return nil
-}
-
-// write replaces a file; afterwards it survives the loss of power.
-func (f folder) write(path string, data []byte) error {
-	file, err := os.OpenFile(path+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(data)
-	if err == nil {
-		err = file.Sync()
-	}
-	if err := errors.Join(err, file.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		return err
-	}
-	parent, err := os.Open(f.path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(parent.Sync(), parent.Close())
 }
 
 // measureFree returns what the disk of a folder has left.

@@ -8,32 +8,20 @@ import (
 	"weir/actors/agent/runner"
 )
 
-const (
-	// memoryPeriod is the time between two looks at who uses the node's memory. Job
-	// proxies measure as often.
-	memoryPeriod = 250 * time.Millisecond
-	// limitPeriod is the time between two looks at what the machine, or the control group
-	// of this process, has in all.
-	limitPeriod = 5 * time.Second
-)
+// memoryPeriod is the time between two looks at who uses the node's memory. Job
+// proxies measure as often.
+const memoryPeriod = 250 * time.Millisecond
 
 // gauge measures the machine's memory.
 type gauge struct {
 	// source is found at the first look.
-	source  *pressureSource
-	limit   int64
-	limited time.Time
-	failed  bool
+	source *pressureSource
+	failed bool
 }
 
 // lookAtMemory looks at the machine. That may take as long as it likes: the next look
 // comes after it.
 func (a *agentActor) lookAtMemory(ctx actor.Context) {
-	limit := a.gauge.limit
-	again := time.Since(a.gauge.limited) >= limitPeriod
-	if again {
-		a.gauge.limited = time.Now()
-	}
 	measure := a.cfg.machine
 	if measure == nil {
 		if a.gauge.source == nil {
@@ -45,12 +33,11 @@ func (a *agentActor) lookAtMemory(ctx actor.Context) {
 	}
 	aside(ctx, func() work {
 		machine, err := measure()
-		if err == nil && again {
-			var whole runner.Resources
+		var whole runner.Resources
+		if err == nil {
 			whole, err = runner.Machine("/")
-			limit = whole.Memory
 		}
-		return func(ctx actor.Context) { a.sawMemory(ctx, machine, limit, err) }
+		return func(ctx actor.Context) { a.sawMemory(ctx, machine, whole.Memory, err) }
 	})
 }
 
@@ -63,7 +50,6 @@ func (a *agentActor) sawMemory(ctx actor.Context, machine Machine, limit int64, 
 			a.cfg.Logger.Warn("cannot measure machine memory; only node and job limits apply", "node", a.cfg.Node, "error", err)
 		}
 	}
-	a.gauge.limit = limit
 	node := NodeMemory{Limit: a.cfg.Resources.Memory, Pressure: machine.Pressure()}
 	if limit > 0 {
 		// The machine may have been made smaller since the agent was started.

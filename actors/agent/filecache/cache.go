@@ -63,8 +63,6 @@ type Cache struct {
 	freed   chan struct{}
 	flights map[string]*flight
 	stats   Stats
-	// growing is held by the one that takes a file of unknown size.
-	growing chan struct{}
 	tasks   sync.WaitGroup
 	stop    context.CancelFunc
 	life    context.Context
@@ -102,7 +100,7 @@ func Open(cfg Config) (*Cache, error) {
 		cfg.Retry = DefaultRetry()
 	}
 	c := &Cache{
-		cfg: cfg, index: newIndex(cfg.Limit), freed: make(chan struct{}), flights: map[string]*flight{}, growing: make(chan struct{}, 1),
+		cfg: cfg, index: newIndex(cfg.Limit), freed: make(chan struct{}), flights: map[string]*flight{},
 		client: &http.Client{Transport: &http.Transport{
 			Proxy: http.ProxyFromEnvironment, ResponseHeaderTimeout: cfg.Retry.Silence, IdleConnTimeout: time.Minute, MaxIdleConnsPerHost: 4,
 			TLSHandshakeTimeout: 10 * time.Second, DisableCompression: true,

@@ -131,20 +131,20 @@ type taking struct {
 	file     *os.File
 	size     int64
 	reserved int64
-	grows    bool
 	hash     string
 }
 
-// step is for how much more room is asked at a time for a file of unknown size.
-const step = 16 << 20
-
-// take reads a file to its end.
+// take reads a file to its end. It waits until there is room for the file: before, or if its size
+// is not known, after.
 func (t *taking) take(ctx context.Context, from io.Reader) error {
-	if err := t.room(ctx, t.known); err != nil {
-		return err
+	err := t.check()
+	if err == nil && t.known >= 0 {
+		err = t.reserve(ctx, t.known)
 	}
-	var err error
-	if t.file, err = t.cache.temporary(); err != nil {
+	if err == nil {
+		t.file, err = t.cache.temporary()
+	}
+	if err != nil {
 		return err
 	}
 	sum, buffer := sha256.New(), make([]byte, 256<<10)
@@ -153,17 +153,17 @@ func (t *taking) take(ctx context.Context, from io.Reader) error {
 			return err
 		}
 		n, err := from.Read(buffer)
-		if err := t.room(ctx, t.size+int64(n)); err != nil {
+		t.size += int64(n)
+		if err := t.check(); err != nil {
 			return err
 		}
-		t.size += int64(n)
 		sum.Write(buffer[:n])
 		if _, err := t.file.Write(buffer[:n]); err != nil {
 			return fmt.Errorf("keep %s: %w", t.name, err)
 		}
 		if errors.Is(err, io.EOF) {
 			t.hash = hex.EncodeToString(sum.Sum(nil))
-			return nil
+			return t.reserve(ctx, t.size)
 		}
 		if err != nil {
 			return fmt.Errorf("read %s: %w", t.name, err)
@@ -171,47 +171,36 @@ func (t *taking) take(ctx context.Context, from io.Reader) error {
 	}
 }
 
-// room waits until there is room for so many bytes of the file.
-func (t *taking) room(ctx context.Context, size int64) error {
+// check refuses what is larger than the cache, or than it was to be.
+func (t *taking) check() error {
+	limit := t.cache.cfg.Limit
 	switch {
-	case size > t.cache.cfg.Limit:
-		length := fmt.Sprintf("has %d bytes", size)
-		if t.known < 0 {
-			length = fmt.Sprintf("has more than %d bytes", t.cache.cfg.Limit)
-		}
-		return fmt.Errorf("%s: %w: it %s, and the file cache of the node holds %d (--file-cache-size)", t.name, ErrSource, length, t.cache.cfg.Limit)
-	case size <= t.reserved:
-		return nil
-	case t.known >= 0 && size > t.known:
+	case t.known > limit:
+		return fmt.Errorf("%s: %w: it has %d bytes, and the file cache of the node holds %d (--file-cache-size)", t.name, ErrSource, t.known, limit)
+	case t.known >= 0 && t.size > t.known:
 		return fmt.Errorf("%s: %w: changed while being read: expected %d bytes, found more", t.name, ErrSource, t.known)
+	case t.size > limit:
+		return fmt.Errorf("%s: %w: it has more than %d bytes, and the file cache of the node holds %d (--file-cache-size)", t.name, ErrSource, limit, limit)
 	}
-	if t.known < 0 && !t.grows {
-		// Two that wait for more while they hold some would wait for each other.
-		select {
-		case t.cache.growing <- struct{}{}:
-			t.grows = true
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	more := size - t.reserved
-	if t.known < 0 {
-		more = min(max(more, step), t.cache.cfg.Limit-t.reserved)
-	}
-	if err := t.cache.reserve(ctx, more); err != nil {
-		return err
-	}
-	t.reserved += more
 	return nil
+}
+
+// reserve waits until there is room for so many bytes of the file, unless there is already.
+func (t *taking) reserve(ctx context.Context, size int64) error {
+	if size <= t.reserved {
+		return nil
+	}
+	err := t.cache.reserve(ctx, size-t.reserved)
+	if err == nil {
+		t.reserved = size
+	}
+	return err
 }
 
 // keep takes the file into the cache.
 func (t *taking) keep(name, version string) (string, error) {
 	if err := t.file.Chmod(0o400); err != nil {
 		return "", fmt.Errorf("keep %s: %w", t.name, err)
-	}
-	if surplus := t.reserved - t.size; surplus > 0 {
-		t.cache.cancel(surplus)
 	}
 	t.reserved = 0
 	if err := t.cache.keep(t.file.Name(), t.size, t.hash, name, version); err != nil {
@@ -229,8 +218,5 @@ func (t *taking) discard() {
 	if t.reserved > 0 {
 		t.cache.cancel(t.reserved)
 		t.reserved = 0
-	}
-	if t.grows {
-		<-t.cache.growing
 	}
 }

@@ -83,8 +83,8 @@ func (l layout) short(id string) string {
 	return filepath.Join(shortFolder, shortPrefix+hex.EncodeToString(sum[:10]))
 }
 
-// removeJob removes what a job has but its output, its own folder last, without which
-// nobody would know of the rest.
+// removeJob removes what a job has but its output, whatever modes the job has given to its
+// folders: its own folder last, without which nobody would know of the rest.
 func (l layout) removeJob(id string) error {
 	if err := os.RemoveAll(l.short(id)); err != nil {
 		return err

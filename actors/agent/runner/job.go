@@ -350,12 +350,19 @@ func (j *Job) startProxy(ctx context.Context, spec *proxyproto.Spec, socket *os.
 // must have ended. It takes some milliseconds, and may be called twice. As long as a
 // process of the job, or its proxy, hangs so that nothing can end it, it fails and names it.
 func (j *Job) Release() error {
+	if err := j.release(); err != nil {
+		return fmt.Errorf("release job %s: %w", j.id, err)
+	}
+	return nil
+}
+
+func (j *Job) release() error {
 	if j.runner.Job(j.id) != j {
 		// It has been released, or was never started.
 		return nil
 	}
 	if j.Result() == nil {
-		return fmt.Errorf("release job %s: still running: stop it first", j.id)
+		return errors.New("still running: stop it first")
 	}
 	// A proxy that is not there, or not to be reached, needs no telling.
 	_ = j.tell(proxyproto.Message{Release: &proxyproto.Release{}})
@@ -366,25 +373,18 @@ func (j *Job) Release() error {
 	case <-timer.C:
 		j.killProxy()
 		if err := j.awaitProxy(leaveTimeout); err != nil {
-			return fmt.Errorf("release job %s: %w", j.id, err)
+			return err
 		}
 	}
 	j.disconnect()
 	if err := j.endHung(); err != nil {
-		return fmt.Errorf("release job %s: %w", j.id, err)
+		return err
 	}
-	if err := j.removeFiles(); err != nil {
-		return fmt.Errorf("release job %s: %w", j.id, err)
+	if err := j.runner.paths.removeJob(j.id); err != nil {
+		return err
 	}
-	if err := j.runner.finish(j); err != nil {
-		return fmt.Errorf("release job %s: %w", j.id, err)
-	}
-	return nil
+	return j.runner.finish(j)
 }
-
-// removeFiles removes the job's folder, the workspace in it included, whatever
-// modes the job has given to its own folders.
-func (j *Job) removeFiles() error { return j.runner.paths.removeJob(j.id) }
 
 func (j *Job) disconnect() {
 	j.mu.Lock()

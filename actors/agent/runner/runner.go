@@ -138,7 +138,7 @@ func (r *Runner) Start(ctx context.Context, spec JobSpec) (*Job, error) {
 		close(job.events)
 		close(job.ended)
 		close(job.followed)
-		return nil, fmt.Errorf("start job %s: %w", spec.ID, errors.Join(err, job.removeFiles(), os.RemoveAll(r.paths.output(spec.ID))))
+		return nil, fmt.Errorf("start job %s: %w", spec.ID, errors.Join(err, r.paths.removeJob(spec.ID), os.RemoveAll(r.paths.output(spec.ID))))
 	}
 	go job.run()
 	return job, nil
@@ -241,13 +241,9 @@ func (r *Runner) ReadOutput(job, stream string, offset, limit int64) (OutputPart
 // left but kept output. It may be called twice,
 // and after Close.
 func (r *Runner) Leave() error {
-	r.mu.Lock()
-	if r.closed {
-		r.mu.Unlock()
+	if !r.shut() {
 		return nil
 	}
-	r.closed = true
-	r.mu.Unlock()
 	for _, job := range r.Jobs() {
 		<-job.tried
 		job.leave()
@@ -257,6 +253,15 @@ func (r *Runner) Leave() error {
 		return fmt.Errorf("leave runner: %w", err)
 	}
 	return nil
+}
+
+// shut lets no more jobs start, and reports whether any could before.
+func (r *Runner) shut() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	open := !r.closed
+	r.closed = true
+	return open
 }
 
 // removeEmpty removes the node's groups when there is no job left that could need them.
@@ -274,14 +279,9 @@ func (r *Runner) removeEmpty() error {
 // Close ends all jobs and removes all but the kept output. Each job's Events
 // tells of its end. It may be called twice.
 func (r *Runner) Close() error {
-	r.mu.Lock()
-	if r.closed {
-		r.mu.Unlock()
+	if !r.shut() {
 		return nil
 	}
-	r.closed = true
-	r.mu.Unlock()
-
 	jobs := r.Jobs()
 	for _, job := range jobs {
 		<-job.tried

@@ -1,12 +1,13 @@
 package output
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -97,50 +98,48 @@ func readSegment(folder, stream string, s segment, offset, limit int64) ([]byte,
 }
 
 // Size is how many bytes a folder keeps, of all streams.
-func Size(folder string) (int64, error) {
-	entries, err := os.ReadDir(folder)
+func Size(folder string) (size int64, err error) {
+	files, err := sizes(folder)
 	if err != nil {
 		return 0, fmt.Errorf("measure output: %w", err)
 	}
-	var size int64
-	for _, entry := range entries {
-		info, err := entry.Info()
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return 0, fmt.Errorf("measure output: %w", err)
-		}
-		size += info.Size()
+	for _, one := range files {
+		size += one
 	}
 	return size, nil
 }
 
-// list returns the kept parts of a stream in order.
-func list(folder, stream string) ([]segment, error) {
+// sizes returns the sizes of the files of a folder, by their names.
+func sizes(folder string) (map[string]int64, error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
 		return nil, err
 	}
-	var segments []segment
+	files := make(map[string]int64, len(entries))
 	for _, entry := range entries {
-		digits, found := strings.CutPrefix(entry.Name(), stream+".")
-		if !found {
-			continue
-		}
-		start, err := strconv.ParseInt(digits, 10, 64)
-		if err != nil {
-			continue
-		}
 		info, err := entry.Info()
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
+		if err == nil {
+			files[entry.Name()] = info.Size()
+		} else if !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
-		segments = append(segments, segment{start: start, size: info.Size()})
 	}
-	sort.Slice(segments, func(i, j int) bool { return segments[i].start < segments[j].start })
+	return files, nil
+}
+
+// list returns the kept parts of a stream in order.
+func list(folder, stream string) ([]segment, error) {
+	files, err := sizes(folder)
+	if err != nil {
+		return nil, err
+	}
+	var segments []segment
+	for name, size := range files {
+		digits, found := strings.CutPrefix(name, stream+".")
+		if start, err := strconv.ParseInt(digits, 10, 64); found && err == nil {
+			segments = append(segments, segment{start: start, size: size})
+		}
+	}
+	slices.SortFunc(segments, func(a, b segment) int { return cmp.Compare(a.start, b.start) })
 	return segments, nil
 }
