@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"syscall"
@@ -120,10 +119,7 @@ func (t *tree) processes() ([]proctree.Process, error) { return proctree.Tree(os
 // Usage adds up who lives and who was waited for. A process that goes between
 // the two readings is missing from one sample.
 func (t *tree) Usage() (cgroup.Usage, error) {
-	var waited unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_CHILDREN, &waited); err != nil {
-		return cgroup.Usage{}, fmt.Errorf("measure children: %w", err)
-	}
+	waited := used(unix.RUSAGE_CHILDREN)
 	usage := cgroup.Usage{
 		CPUUser:   time.Duration(waited.Utime.Nano()),
 		CPUSystem: time.Duration(waited.Stime.Nano()),

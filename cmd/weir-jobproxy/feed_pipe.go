@@ -60,16 +60,11 @@ func enlarge(end, size int) int {
 	return holds
 }
 
-// end is what writes are made to; nil: it is closed.
-func (p *inputPipe) end() *os.File {
-	p.mutex.Lock()
-	defer p.mutex.Unlock()
-	return p.writer
-}
-
 // write returns how much was written before it was woken.
 func (p *inputPipe) write(data []byte) int {
-	writer := p.end()
+	p.mutex.Lock()
+	writer := p.writer
+	p.mutex.Unlock()
 	if writer == nil || len(data) == 0 {
 		return 0
 	}

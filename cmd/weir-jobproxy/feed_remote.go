@@ -66,7 +66,11 @@ func (r *remoteSource) try(ctx context.Context, p []byte, offset int64) (int, er
 			return 0, err
 		}
 	}
-	n, err := r.client.readSome(ctx, r.cancel, r.body, p)
+	var n int
+	err := r.client.watch(ctx, r.cancel, func(func()) (err error) {
+		n, err = r.body.Read(p)
+		return err
+	})
 	r.offset += int64(n)
 	if n > 0 {
 		return n, nil

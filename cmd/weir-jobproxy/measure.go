@@ -94,10 +94,9 @@ func (m *meter) advance(now time.Time) {
 // that is least.
 func processPeak(root unix.Rusage, alone bool, own int64) (peak, least int64) {
 	least = root.Maxrss << 10
-	var orphans unix.Rusage
 	// The init of a strictly isolated job is no process of the job.
-	if err := unix.Getrusage(unix.RUSAGE_CHILDREN, &orphans); err == nil && alone {
-		least = max(least, orphans.Maxrss<<10)
+	if alone {
+		least = max(least, used(unix.RUSAGE_CHILDREN).Maxrss<<10)
 	}
 	if least > own {
 		peak = least

@@ -130,7 +130,7 @@ func (c *connection) Read(p []byte) (n int, err error) {
 		// Before anything is taken out of the socket, so that unread misses nothing.
 		c.idle.Store(false)
 		n, failed = again(func() (int, error) { return unix.Read(int(fd), p) })
-		if failed == unix.EAGAIN {
+		if errors.Is(failed, unix.EAGAIN) {
 			c.idle.Store(true)
 			return false
 		}

@@ -62,43 +62,39 @@ func keepAll(ctx context.Context, root *os.Root, spec *proxyproto.Spec, ending *
 			complainIf(os.RemoveAll(path))
 		}
 	}()
-	each := func(stored bool, do func(i int, kept proxyproto.KeptFile) error) error {
-		for i, kept := range outputs {
-			if isURL(kept.Destination) != stored {
-				continue
-			}
-			err := ctx.Err()
-			ending.begin(fmt.Sprintf("keep %s as %s", kept.Path, withoutQuery(kept.Destination)))
-			if err == nil {
-				err = do(i, kept)
-			}
-			if err != nil {
-				return fmt.Errorf("keep %s as %s: %w", kept.Path, withoutQuery(kept.Destination), err)
-			}
-		}
-		return nil
-	}
-	err := each(false, func(i int, kept proxyproto.KeptFile) error {
-		// Another job may keep a file of the same name.
-		p.aside[i] = partial(kept.Destination + "." + spec.JobID)
-		return copyAside(ctx, root, kept.Path, p.aside[i], ending.move)
-	})
-	if err == nil {
-		err = each(true, func(_ int, kept proxyproto.KeptFile) error {
+	for _, phase := range []struct {
+		stored bool
+		do     func(i int, kept proxyproto.KeptFile) error
+	}{
+		{false, func(i int, kept proxyproto.KeptFile) error {
+			// Another job may keep a file of the same name.
+			p.aside[i] = partial(kept.Destination + "." + spec.JobID)
+			return copyAside(ctx, root, kept.Path, p.aside[i], ending.move)
+		}},
+		{true, func(_ int, kept proxyproto.KeptFile) error {
 			err := putKept(ctx, root, kept, ending.move)
 			if err == nil {
 				p.stays = append(p.stays, withoutQuery(kept.Destination))
 			}
 			return err
-		})
+		}},
+		{false, func(i int, kept proxyproto.KeptFile) error { return p.place(p.aside[i], kept.Destination) }},
+	} {
+		for i, kept := range outputs {
+			if isURL(kept.Destination) != phase.stored {
+				continue
+			}
+			err := ctx.Err()
+			ending.begin(fmt.Sprintf("keep %s as %s", kept.Path, withoutQuery(kept.Destination)))
+			if err == nil {
+				err = phase.do(i, kept)
+			}
+			if err != nil {
+				return p.takeBack(fmt.Errorf("keep %s as %s: %w", kept.Path, withoutQuery(kept.Destination), err))
+			}
+		}
 	}
-	if err == nil {
-		err = each(false, func(i int, kept proxyproto.KeptFile) error { return p.place(p.aside[i], kept.Destination) })
-	}
-	if err != nil {
-		err = p.takeBack(err)
-	}
-	return err
+	return nil
 }
 
 // copyAside copies a file or a folder of the workspace, and calls move whenever it has come on.

@@ -61,11 +61,7 @@ func (s *supervisor) statistics() proxyproto.Statistics {
 // addEnded adds what is known of processes that were waited for, which at a job's end are
 // all that it had.
 func addEnded(values map[string]int64) {
-	var usage unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_CHILDREN, &usage); err != nil {
-		complain(err)
-		return
-	}
+	usage := used(unix.RUSAGE_CHILDREN)
 	values[statistics.UserBlockRead] = usage.Inblock * kernelBlock
 	values[statistics.UserBlockWritten] = usage.Oublock * kernelBlock
 	values[statistics.UserMajorFaults] = usage.Majflt
@@ -74,27 +70,26 @@ func addEnded(values map[string]int64) {
 
 // addProxy adds what the proxy itself has used.
 func addProxy(values map[string]int64) {
-	peak, err := proctree.Peak(os.Getpid())
-	if err != nil {
+	if peak, err := proctree.Peak(os.Getpid()); err == nil {
+		values[statistics.ProxyMaxMemory] = peak
+	} else {
 		complain(err)
-		return
 	}
-	var usage unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
-		complain(err)
-		return
-	}
-	values[statistics.ProxyMaxMemory] = peak
+	usage := used(unix.RUSAGE_SELF)
 	values[statistics.ProxyCPUUser] = usage.Utime.Nano() / 1000
 	values[statistics.ProxyCPUSystem] = usage.Stime.Nano() / 1000
+}
+
+// used is what the proxy, or its children that were waited for, have used.
+func used(who int) (usage unix.Rusage) {
+	// With these two it cannot fail.
+	_ = unix.Getrusage(who, &usage)
+	return usage
 }
 
 // ownMemory is what the proxy holds now, in bytes; 0: it is not known.
 func (s *supervisor) ownMemory() int64 {
 	memory, err := proctree.Resident(s.self.Pid)
-	if err != nil {
-		complain(err)
-		return 0
-	}
+	complainIf(err)
 	return memory
 }

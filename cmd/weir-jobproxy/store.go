@@ -109,17 +109,6 @@ func (w *watchedBody) Read(p []byte) (int, error) {
 	return w.ReadCloser.Read(p)
 }
 
-// readSome reads some of a body. As do, it calls cancel.
-func (c *storeClient) readSome(ctx context.Context, cancel context.CancelFunc, body io.Reader, p []byte) (int, error) {
-	n := 0
-	err := c.watch(ctx, cancel, func(func()) error {
-		var err error
-		n, err = body.Read(p)
-		return err
-	})
-	return n, err
-}
-
 // errSilent is what becomes of a request to a store that hangs.
 var errSilent = errors.New("the store did not answer in time")
 

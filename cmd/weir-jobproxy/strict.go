@@ -101,27 +101,25 @@ func (c *child) meet() error {
 }
 
 // receive reads a report, and the descriptor beside it; -1: there is none.
-func (c *child) receive() (report, int, error) {
+func (c *child) receive() (r report, handle int, err error) {
 	data, rights := make([]byte, maxReport), make([]byte, unix.CmsgSpace(4))
 	n, rightsN, _, _, err := c.reports.ReadMsgUnix(data, rights)
 	if err != nil {
-		return report{}, -1, err
+		return r, -1, err
 	}
-	handle := -1
-	if messages, err := unix.ParseSocketControlMessage(rights[:rightsN]); err == nil && len(messages) == 1 {
-		if descriptors, err := unix.ParseUnixRights(&messages[0]); err == nil && len(descriptors) == 1 {
+	handle = -1
+	// There is none where there are no rights.
+	messages, _ := unix.ParseSocketControlMessage(rights[:rightsN])
+	for _, message := range messages {
+		if descriptors, err := unix.ParseUnixRights(&message); err == nil && len(descriptors) == 1 {
 			handle = descriptors[0]
 			unix.CloseOnExec(handle)
 		}
 	}
-	var r report
 	if n == 0 {
-		return report{}, handle, errors.New("it ended before it said anything")
+		return r, handle, errors.New("it ended before it said anything")
 	}
-	if err := json.Unmarshal(data[:n], &r); err != nil {
-		return report{}, handle, err
-	}
-	return r, handle, nil
+	return r, handle, json.Unmarshal(data[:n], &r)
 }
 
 // pidOf returns the number of a process as this one sees it.

@@ -297,18 +297,14 @@ func (s *supervisor) exit(e ending) {
 	s.root = &e
 	if !s.verdict.decided() {
 		if events := s.memory.events(); !s.judgeMemory(events) {
-			s.verdict.decide(causeOfExit(e.status, events, s.refusedForks(e.status), s.spec.PidsLimit))
+			refused := int64(0)
+			if e.status != 0 {
+				var err error
+				refused, err = s.inside.RefusedForks()
+				complainIf(err)
+			}
+			s.verdict.decide(causeOfExit(e.status, events, refused, s.spec.PidsLimit))
 		}
 	}
 	s.endTree()
-}
-
-// refusedForks counts what may have led to an end that is not a good one.
-func (s *supervisor) refusedForks(status unix.WaitStatus) int64 {
-	if status == 0 {
-		return 0
-	}
-	refused, err := s.inside.RefusedForks()
-	complainIf(err)
-	return refused
 }

@@ -1,20 +1,14 @@
 package proxyproto
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 )
 
-// FeedFormats are what standard input can be made of.
-var FeedFormats = []string{"lines", "json", "bytes"}
-
 // Feed is what a job gets on its standard input, and what becomes of its standard output.
 type Feed struct {
-	// Format is one of FeedFormats.
+	// Format is one of package records.
 	Format string `json:"format"`
 	// Parts are read in this order.
 	Parts []FeedPart `json:"parts"`
@@ -114,30 +108,11 @@ func (f *InputFault) String() string {
 	return fmt.Sprintf("input %s: %s", f.Name, f.Text)
 }
 
-// validateFeed checks what goes in and what is kept.
-func (s *Spec) validateFeed() error {
+// validateOutputs checks what is kept.
+func (s *Spec) validateOutputs() error {
 	for _, kept := range s.Outputs {
 		if kept.Path == "" || !filepath.IsLocal(kept.Path) || kept.Destination == "" {
 			return fmt.Errorf("outputs: %.60q to %.60q: must be a path in the workspace and a destination", kept.Path, kept.Destination)
-		}
-	}
-	if s.Feed == nil {
-		return nil
-	}
-	switch {
-	case !slices.Contains(FeedFormats, s.Feed.Format):
-		return fmt.Errorf("feed: format: %.40q, must be one of %s", s.Feed.Format, strings.Join(FeedFormats, ", "))
-	case s.Feed.MaxRecordBytes <= 0:
-		return fmt.Errorf("feed: max_record_bytes: %d, must be positive", s.Feed.MaxRecordBytes)
-	case s.Feed.Output == "":
-		return errors.New("feed: output: is empty")
-	}
-	for i, part := range s.Feed.Parts {
-		switch {
-		case (part.Path == "") == (part.URL == ""):
-			return fmt.Errorf("feed: part %d: exactly one of path and url must be set", i)
-		case part.Begin < 0 || part.End < part.Begin || part.End > part.Size:
-			return fmt.Errorf("feed: part %d: [%d, %d) is not within %d bytes", i, part.Begin, part.End, part.Size)
 		}
 	}
 	return nil

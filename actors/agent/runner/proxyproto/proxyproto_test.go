@@ -184,16 +184,7 @@ func TestParseSpec(t *testing.T) {
 		"a negative disk limit":            {change: func(s *Spec) { s.DiskLimit = -1 }, wantError: "one is negative"},
 		"an output outside":                {change: func(s *Spec) { s.Outputs = []KeptFile{{Path: "../x", Destination: "/d"}} }, wantError: `"../x"`},
 		"an output to nowhere":             {change: func(s *Spec) { s.Outputs = []KeptFile{{Path: "x"}} }, wantError: "outputs"},
-		"an unknown format":                {change: func(s *Spec) { s.Feed = &Feed{Format: "xml", MaxRecordBytes: 1, Output: "/o"} }, wantError: "lines, json, bytes"},
-		"a feed without a record limit":    {change: func(s *Spec) { s.Feed = &Feed{Format: "lines", Output: "/o"} }, wantError: "max_record_bytes"},
-		"a feed without an output":         {change: func(s *Spec) { s.Feed = &Feed{Format: "lines", MaxRecordBytes: 1} }, wantError: "output: is empty"},
-		"a part beyond its file":           {change: parts(FeedPart{Path: "/i", Size: 5, End: 6}), wantError: "[0, 6) is not within 5"},
-		"a part that ends before":          {change: parts(FeedPart{Path: "/i", Size: 5, Begin: 3, End: 2}), wantError: "[3, 2)"},
-		"a part of two files":              {change: parts(FeedPart{Path: "/i", URL: "http://i", Size: 5, End: 5}), wantError: "exactly one"},
-		"a part of no file":                {change: parts(FeedPart{Size: 5, End: 5}), wantError: "exactly one"},
 		"a feed":                           {change: parts(FeedPart{Path: "/i", Size: 5, Begin: 2, End: 5}, FeedPart{URL: "http://i"})},
-		"half of the v1 groups":            {change: func(s *Spec) { s.Cgroups = Placement{Unified: "/u", Memory: "/m"} }, wantError: "set together"},
-		"v1 groups without the v2 group":   {change: func(s *Spec) { s.Cgroups = Placement{Memory: "/m", CPU: "/c", Pids: "/p"} }, wantError: "unified"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

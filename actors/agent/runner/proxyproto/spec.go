@@ -98,23 +98,18 @@ type Placement struct {
 	Pids   string `json:"pids,omitempty"`
 }
 
-// Validate says what is wrong with s, if something is.
+// Validate says what is wrong with s, if something is, of what users have a say in. The agent
+// vouches for the rest.
 func (s *Spec) Validate() error {
 	switch {
 	case s.Version != Version:
 		return fmt.Errorf("version: %d, this proxy speaks %d", s.Version, Version)
-	case s.JobID == "":
-		return errors.New("job_id: is empty")
 	case len(s.Argv) == 0 && s.Shell == "":
 		return errors.New("argv and shell are both empty")
 	case len(s.Argv) > 0 && s.Shell != "":
 		return errors.New("shell: set together with argv; set one of them")
 	case len(s.Argv) > 0 && s.Argv[0] == "":
 		return errors.New("argv: the program's name is empty")
-	case s.Workspace == "":
-		return errors.New("workspace: is empty")
-	case s.OutputFolder == "":
-		return errors.New("output_folder: is empty")
 	case !(s.CPULimit >= 0) || s.CPULimit > 1e6:
 		return fmt.Errorf("cpu_limit: %g cores, must be between 0 (none) and 1e6", s.CPULimit)
 	case min(s.MemoryLimit, int64(s.PidsLimit), s.DiskLimit, s.MemoryReserve, s.ProxyMemoryReserve, s.StdoutLimit, s.StderrLimit) < 0:
@@ -139,23 +134,13 @@ func (s *Spec) Validate() error {
 			return fmt.Errorf("environment: %.40q is not NAME=value", variable)
 		}
 	}
-	return errors.Join(s.validateConfinement(), s.validateFeed(), s.Cgroups.validate())
+	return errors.Join(s.validateConfinement(), s.validateOutputs())
 }
 
 // Between says that a number with a name is out of its bounds, if it is.
 func Between(name string, number, least, most int64) error {
 	if number < least || number > most {
 		return fmt.Errorf("%s: %d, must be between %d and %d", name, number, least, most)
-	}
-	return nil
-}
-
-func (p Placement) validate() error {
-	switch {
-	case p.Hybrid() != (p.CPU != "") || p.Hybrid() != (p.Pids != ""):
-		return errors.New("cgroups: memory, cpu and pids must be set together")
-	case p.Hybrid() && p.None():
-		return errors.New("cgroups: unified is not set beside memory, cpu and pids")
 	}
 	return nil
 }
