@@ -3,13 +3,13 @@ package actors
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/proto"
 
 	"weir/actors/controller"
+	"weir/actors/reconcile"
 	"weir/actors/signal"
 	"weir/messages/actorpb"
 	"weir/messages/statepb"
@@ -17,87 +17,36 @@ import (
 	"weir/scheduling"
 )
 
-// controllers finds the controllers of this replica. The actor that spawns them
-// writes it; anyone may read.
-type controllers struct {
-	mu   sync.RWMutex
-	pids map[string]*actor.PID
-}
-
-func newControllers() *controllers { return &controllers{pids: map[string]*actor.PID{}} }
-
-func (c *controllers) find(operation string) *actor.PID {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.pids[operation]
-}
-
-func (c *controllers) set(operation string, pid *actor.PID) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if pid == nil {
-		delete(c.pids, operation)
-		return
-	}
-	c.pids[operation] = pid
-}
-
-func (c *controllers) count() int {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return len(c.pids)
-}
-
 // newControllersActor returns the producer of the actor that keeps one controller
 // for each operation that is assigned to this replica.
 func newControllersActor(ctx context.Context, r *Replica) actor.Producer {
-	return func() actor.Actor {
-		return &controllersActor{ctx: ctx, replica: r, life: new(life), mine: map[string]bool{}}
-	}
+	return reconcile.Live(r.cfg.Logger, func(life *reconcile.Life) reconcile.Body {
+		return &controllersActor{ctx: ctx, replica: r, life: life}
+	})
 }
 
 type controllersActor struct {
 	ctx     context.Context
 	replica *Replica
-	life    *life
+	life    *reconcile.Life
 	stop    context.CancelFunc
-	// mine are the operations whose controllers live here.
-	mine map[string]bool
 }
 
-// Receive implements actor.Actor.
-func (a *controllersActor) Receive(ctx actor.Context) {
-	switch m := a.life.of(ctx.Message()).(type) {
-	case nil:
-		// It was for a former life of this actor.
-	case *actor.Started:
-		a.start(ctx)
-	case batch:
-		for _, event := range m.Events {
-			a.event(ctx, event)
-			a.replica.news.take(event)
-		}
-		m.done()
-	case broken:
-		// The supervisor starts the actor again, from the state as it is then.
-		panic(fmt.Sprintf("controllers of replica %s: %v", a.replica.cfg.ID, m.err))
-	case *actor.Stopping, *actor.Restarting:
-		a.stop()
-		for operation := range a.mine {
-			a.replica.controllers.set(operation, nil)
-		}
-	case actor.SystemMessage, actor.AutoReceiveMessage:
-		// The rest of the life cycle needs no work here.
-	default:
-		a.replica.cfg.Logger.Warn("unexpected message", "type", fmt.Sprintf("%T", m))
-	}
+// Take implements reconcile.Body: all that it is told comes in turns of its own.
+func (a *controllersActor) Take(any) bool { return false }
+
+// Stop implements reconcile.Body.
+func (a *controllersActor) Stop() {
+	a.stop()
+	a.replica.controllers.clear()
 }
 
-// start spawns the controllers of today's assignments and follows the log from
-// there.
-func (a *controllersActor) start(ctx actor.Context) {
+// Start implements reconcile.Body: it spawns the controllers of today's assignments and
+// follows the log from there.
+func (a *controllersActor) Start() {
 	var reading context.Context
 	reading, a.stop = context.WithCancel(a.ctx)
+	ctx := a.life.Context()
 	var index uint64
 	var mine, ended, taught []*statepb.Operation
 	a.replica.store.View(func(s *state.State) {
@@ -122,8 +71,21 @@ func (a *controllersActor) start(ctx actor.Context) {
 	}
 	// What a former life of this actor was not told is news to somebody.
 	a.replica.news.tellAll()
-	self, root := ctx.Self(), ctx.ActorSystem().Root
-	go follow(reading, a.replica.store, index+1, func(m any) { root.Send(self, owned{a.life, m}) })
+	go func() {
+		err := follow(reading, a.replica.store, index+1, func(m batch) { a.life.Do(func() { a.batch(ctx, m) }) })
+		if err != nil {
+			// The supervisor starts the actor again, from the state as it is then.
+			a.life.Do(func() { panic(fmt.Sprintf("controllers of replica %s: %v", a.replica.cfg.ID, err)) })
+		}
+	}()
+}
+
+func (a *controllersActor) batch(ctx actor.Context, m batch) {
+	for _, event := range m.Events {
+		a.event(ctx, event)
+		a.replica.news.take(event)
+	}
+	m.done()
 }
 
 func (a *controllersActor) event(ctx actor.Context, event state.Event) {
@@ -152,8 +114,8 @@ func (a *controllersActor) event(ctx actor.Context, event state.Event) {
 }
 
 func (a *controllersActor) look(ctx actor.Context, operation scheduling.OperationID) {
-	if pid := a.replica.controllers.find(string(operation)); pid != nil {
-		ctx.Send(pid, controller.Look{})
+	if pid := a.replica.controllers.of(string(operation)); pid != nil {
+		ctx.Send(pid, reconcile.Look{})
 	}
 }
 
@@ -168,30 +130,27 @@ func (a *controllersActor) assigned(ctx actor.Context, operation string, epoch u
 		Storage: r.cfg.Storage, MaxJobs: r.records.maxJobs,
 		MaxEnds: 10000, Batch: 4096, BatchBytes: 512 << 10, Now: time.Now, Logger: r.cfg.Logger,
 	}), false))
-	a.mine[operation] = true
 	r.controllers.set(operation, pid)
 }
 
 // retire lets the controller of an operation that has ended finish: it stops by itself.
 func (a *controllersActor) retire(ctx actor.Context, operation string) {
-	if pid := a.replica.controllers.find(operation); pid != nil {
+	if pid := a.replica.controllers.of(operation); pid != nil {
 		a.replica.controllers.set(operation, nil)
-		delete(a.mine, operation)
 		ctx.Send(pid, controller.Over{})
 	}
 }
 
 func (a *controllersActor) dismiss(ctx actor.Context, operation string) {
-	if pid := a.replica.controllers.find(operation); pid != nil {
+	if pid := a.replica.controllers.of(operation); pid != nil {
 		a.replica.controllers.set(operation, nil)
-		delete(a.mine, operation)
 		ctx.Stop(pid)
 	}
 }
 
 // ToController implements the Replica of the gateway.
 func (r *Replica) ToController(operation string, msg proto.Message, reply func(proto.Message)) bool {
-	pid := r.controllers.find(operation)
+	pid := r.controllers.of(operation)
 	if pid == nil {
 		return false
 	}

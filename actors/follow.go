@@ -20,39 +20,34 @@ type batch struct {
 	done func()
 }
 
-// broken says that an actor's view of the log has a gap, or could not begin.
-type broken struct{ err error }
-
-// follow sends an actor every committed entry from an index on, as batch, in order
-// and without gaps, until ctx is done; or broken, when entries are no longer kept.
-func follow(ctx context.Context, store *raftstore.Store, from uint64, send func(any)) {
+// follow hands an actor every committed entry from an index on, in order and without
+// gaps, until ctx is done. It returns an error when entries are no longer kept.
+func follow(ctx context.Context, store *raftstore.Store, from uint64, take func(batch)) error {
 	watch, err := store.Watch(from)
 	if err != nil {
-		send(broken{err})
-		return
+		return err
 	}
 	defer watch.Close()
-	feed(ctx, watch.Next, send)
+	return feed(ctx, watch.Next, take)
 }
 
-// feed sends what next returns, up to maxAhead entries ahead of the actor.
-func feed(ctx context.Context, next func(context.Context) (raftstore.Batch, error), send func(any)) {
+// feed hands on what next returns, up to maxAhead entries ahead of the actor.
+func feed(ctx context.Context, next func(context.Context) (raftstore.Batch, error), take func(batch)) error {
 	ahead := make(chan struct{}, maxAhead)
 	done := func() { <-ahead }
 	for {
 		select {
 		case ahead <- struct{}{}:
 		case <-ctx.Done():
-			return
+			return nil
 		}
 		entry, err := next(ctx)
 		switch {
 		case ctx.Err() != nil || errors.Is(err, raftstore.ErrClosed):
-			return
+			return nil
 		case err != nil:
-			send(broken{err})
-			return
+			return err
 		}
-		send(batch{entry, done})
+		take(batch{entry, done})
 	}
 }

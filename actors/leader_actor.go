@@ -22,15 +22,10 @@ import (
 	"weir/scheduling"
 )
 
-// ready says that the term has begun: its first command is committed.
-type ready struct{ index uint64 }
-
-// toNode brings an agent's message to its node: a node.FromAgent or a
-// node.Waiting. refuse answers it when there is no actor yet.
+// toNode brings an agent's message to its node, of which there may be no actor yet.
 type toNode struct {
 	node    string
-	message any
-	refuse  func(proto.Message)
+	message node.FromAgent
 }
 
 // wordHeard says that an instance of an operation is ready, or is so no more.
@@ -51,24 +46,24 @@ type viewRequest struct {
 // leader's actors and hands each the committed events that concern it. ctx ends
 // with the term.
 func newLeader(ctx context.Context, r *Replica, term uint64) actor.Producer {
-	return func() actor.Actor {
+	return reconcile.Live(r.cfg.Logger, func(life *reconcile.Life) reconcile.Body {
 		ask := func(ctx context.Context) error {
 			_, err := r.store.ReadIndex(ctx)
 			return err
 		}
 		return &leaderActor{
 			lead: lead{&confirmer{ctx: ctx, leads: ask}, func() proto.Message { return r.Redirect() }},
-			ctx:  ctx, replica: r, term: term, life: new(life), log: r.cfg.Logger.With("term", term), terms: &termLog{ctx: ctx, replica: r},
-			operations: map[scheduling.OperationID]*actor.PID{}, nodes: map[string]*actor.PID{}, trees: newLedTrees(),
+			ctx:  ctx, replica: r, term: term, life: life, log: r.cfg.Logger.With("term", term), terms: &termLog{ctx: ctx, replica: r},
+			operations: map[scheduling.OperationID]*actor.PID{}, nodes: new(registry[string]), trees: newLedTrees(),
 		}
-	}
+	})
 }
 
 type leaderActor struct {
 	ctx     context.Context
 	replica *Replica
 	term    uint64
-	life    *life
+	life    *reconcile.Life
 	lead    lead
 	log     *slog.Logger
 	terms   *termLog
@@ -78,62 +73,57 @@ type leaderActor struct {
 	// leads: the actors have been spawned.
 	leads      bool
 	operations map[scheduling.OperationID]*actor.PID
-	nodes      map[string]*actor.PID
+	nodes      *registry[string]
 	trees      *ledTrees
 }
 
-// Receive implements actor.Actor.
-func (a *leaderActor) Receive(ctx actor.Context) {
-	switch m := a.life.of(ctx.Message()).(type) {
-	case nil:
-		// It was for a former life of this actor.
-	case *actor.Started:
-		a.begin(ctx)
-	case ready:
-		a.rebuild(ctx, m)
-	case batch:
-		a.batch(ctx, m)
+// Take implements reconcile.Body.
+func (a *leaderActor) Take(message any) bool {
+	ctx := a.life.Context()
+	switch m := message.(type) {
 	case toNode:
 		a.toNode(ctx, m)
 	case viewRequest:
-		a.view(ctx, m)
+		a.trees.view(ctx, a.term, m)
 	case keepVolumes:
 		a.trees.keepVolumes(ctx, m)
 	case replicasChanged:
 		a.lookAtOperations(ctx)
 	case parted:
-		a.lookAt(ctx, a.nodes[m.node], node.Parted{})
+		a.lookAt(ctx, a.nodes.of(m.node), node.Parted{})
 	case wordHeard:
 		a.lookAt(ctx, a.operations[m.operation], reconcile.Look{})
-	case broken:
-		// The supervisor starts the actor again, from the state as it is then.
-		panic(fmt.Sprintf("leader of term %d: %v", a.term, m.err))
-	case *actor.Stopping, *actor.Restarting:
-		if a.stop != nil {
-			a.stop()
-		}
-	case actor.SystemMessage, actor.AutoReceiveMessage:
-		// The rest of the life cycle needs no work here.
 	default:
-		a.log.Warn("unexpected message", "type", fmt.Sprintf("%T", m))
+		return false
 	}
+	return true
 }
 
-// begin waits until this replica knows everything that earlier leaders committed,
-// and fences them off.
-func (a *leaderActor) begin(ctx actor.Context) {
+// Stop implements reconcile.Body.
+func (a *leaderActor) Stop() {
+	a.stop()
+	a.replica.nodeActors.CompareAndSwap(a.nodes, nil)
+}
+
+// Start implements reconcile.Body: it waits until this replica knows everything that
+// earlier leaders committed, and fences them off.
+func (a *leaderActor) Start() {
 	var reading context.Context
 	reading, a.stop = context.WithCancel(a.ctx)
-	self, root := ctx.Self(), ctx.ActorSystem().Root
-	send := func(m any) { root.Send(self, owned{a.life, m}) }
+	ctx := a.life.Context()
+	a.replica.nodeActors.Store(a.nodes)
 	go func() {
 		index, begun := untilBegun(reading, a.replica.cfg.Timing.Retry, a.log, a.beginTerm)
 		if !begun {
 			// The term is over; whoever started this actor stops it.
 			return
 		}
-		send(ready{index})
-		follow(reading, a.replica.store, index+1, send)
+		a.life.Do(func() { a.rebuild(ctx, index) })
+		err := follow(reading, a.replica.store, index+1, func(m batch) { a.life.Do(func() { a.batch(ctx, m) }) })
+		if err != nil {
+			// The supervisor starts the actor again, from the state as it is then.
+			a.life.Do(func() { panic(fmt.Sprintf("leader of term %d: %v", a.term, err)) })
+		}
 	}()
 }
 
@@ -184,7 +174,7 @@ func (a *leaderActor) beginTerm(ctx context.Context) (index uint64, err error) {
 
 // rebuild spawns the leader's actors from the state. Each reads its own part; the
 // scheduler registers running allocations before it plans anything.
-func (a *leaderActor) rebuild(ctx actor.Context, m ready) {
+func (a *leaderActor) rebuild(ctx actor.Context, index uint64) {
 	var nodes []string
 	var trees []scheduling.TreeName
 	var operations []scheduling.OperationID
@@ -215,7 +205,7 @@ func (a *leaderActor) rebuild(ctx actor.Context, m ready) {
 	for _, op := range ended {
 		a.replica.discard(a.ctx, op)
 	}
-	a.log.Info("leading", "index", m.index, "operations", len(operations), "nodes", len(nodes), "trees", len(trees), "pools", len(a.trees.pools))
+	a.log.Info("leading", "index", index, "operations", len(operations), "nodes", len(nodes), "trees", len(trees), "pools", len(a.trees.pools))
 }
 
 func (a *leaderActor) batch(ctx actor.Context, m batch) {
@@ -258,7 +248,7 @@ func (a *leaderActor) batch(ctx actor.Context, m batch) {
 			admit = true
 		case state.NodeChanged:
 			touched[string(e.ID)] = true
-			if a.nodes[string(e.ID)] == nil && e.State == statepb.NodeOnline {
+			if a.nodes.of(string(e.ID)) == nil && e.State == statepb.NodeOnline {
 				// What registered it was stopped meanwhile: the node had been removed before.
 				a.spawnNode(ctx, string(e.ID))
 			}
@@ -267,7 +257,7 @@ func (a *leaderActor) batch(ctx actor.Context, m batch) {
 		}
 	}
 	for id := range touched {
-		a.lookAt(ctx, a.nodes[id], node.Look{})
+		a.lookAt(ctx, a.nodes.of(id), reconcile.Look{})
 	}
 	if admit {
 		a.lookAtPools(ctx)
@@ -277,8 +267,8 @@ func (a *leaderActor) batch(ctx actor.Context, m batch) {
 // nodeRemoved ends what speaks for a node, unless that has registered again: then the
 // agent has to.
 func (a *leaderActor) nodeRemoved(ctx actor.Context, id string) {
-	if pid := a.nodes[id]; pid != nil && a.replica.records.NodeRecord(id) == nil {
-		delete(a.nodes, id)
+	if pid := a.nodes.of(id); pid != nil && a.replica.records.NodeRecord(id) == nil {
+		a.nodes.set(id, nil)
 		ctx.Stop(pid)
 	}
 }
@@ -321,17 +311,13 @@ func (a *leaderActor) lookAt(ctx actor.Context, pid *actor.PID, look any) {
 
 func (a *leaderActor) toNode(ctx actor.Context, m toNode) {
 	if !a.leads {
-		m.refuse(&actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: "leader not ready yet", RetryMillis: 50})
+		m.message.Reply(&actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: "leader not ready yet", RetryMillis: 50})
 		return
 	}
-	if a.nodes[m.node] == nil {
+	if a.nodes.of(m.node) == nil {
 		a.spawnNode(ctx, m.node)
 	}
-	ctx.Send(a.nodes[m.node], m.message)
-}
-
-func (a *leaderActor) view(ctx actor.Context, m viewRequest) {
-	a.trees.view(ctx, a.term, m)
+	ctx.Send(a.nodes.of(m.node), m.message)
 }
 
 func (a *leaderActor) spawn(ctx actor.Context, producer actor.Producer) *actor.PID {
@@ -340,12 +326,12 @@ func (a *leaderActor) spawn(ctx actor.Context, producer actor.Producer) *actor.P
 
 func (a *leaderActor) spawnNode(ctx actor.Context, id string) {
 	timing := a.replica.cfg.Timing
-	a.nodes[id] = a.spawn(ctx, node.New(node.Config{
+	a.nodes.set(id, a.spawn(ctx, node.New(node.Config{
 		ID: id, Term: a.term, Leader: a.replica.cfg.ID, State: a.replica.records, Log: a.terms,
-		Scheduler: &offers{ctx.ActorSystem().Root, a.trees.schedulers, a.replica.records}, Agents: a.replica, Board: a.replica.board, Words: nodeWords{a.replica, a.term}, Lead: a.lead,
+		Scheduler: &offers{ctx.ActorSystem().Root, a.trees.schedulers}, Agents: a.replica, Board: a.replica.board, Words: nodeWords{a.replica, a.term}, Lead: a.lead,
 		Replicas: func() []*actorpb.Replica { return replicasOf(a.replica.cfg.Directory.View()) },
 		Timing:   timing.Node, RetryAfter: timing.Retry, Now: time.Now, Logger: a.log,
-	}))
+	})))
 }
 
 func (a *leaderActor) spawnOperation(ctx actor.Context, id scheduling.OperationID) {

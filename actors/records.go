@@ -204,16 +204,6 @@ func waits(op *statepb.Operation, in *statepb.OperationTree) bool {
 	return false
 }
 
-// treeOf returns the pool tree of a node; empty: it is of none, or not known.
-func (r *records) treeOf(node string) (tree scheduling.TreeName) {
-	r.store.View(func(s *state.State) {
-		if n, ok := s.Node(scheduling.NodeID(node)); ok {
-			tree = scheduling.TreeName(n.GetTree())
-		}
-	})
-	return tree
-}
-
 // controllerOf returns who controls an operation; nil: it is not in progress.
 func (r *records) controllerOf(operation string) (controller *actorpb.Replica) {
 	view := r.directory.View()

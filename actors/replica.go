@@ -48,25 +48,28 @@ const maxNodeWords = 16000
 
 // Replica is the actors of a replica.
 type Replica struct {
-	cfg         Config
-	store       *raftstore.Store
-	system      *actor.ActorSystem
-	remote      *remote.Remote
-	records     *records
-	board       *board
-	liveness    *liveness
-	controllers *controllers
-	signals     *signal.Signals
-	words       *signal.Words
-	nodes       *signal.Nodes
-	news        *newsdesk
-	heartbeats  *heartbeats
-	histories   *pool.Histories
+	cfg      Config
+	store    *raftstore.Store
+	system   *actor.ActorSystem
+	remote   *remote.Remote
+	records  *records
+	board    *board
+	liveness *liveness
+	// controllers are those of this replica, by operation.
+	controllers registry[string]
+	// nodeActors are those of the term that this replica leads in; nil: none.
+	nodeActors atomic.Pointer[registry[string]]
+	signals    *signal.Signals
+	words      *signal.Words
+	nodes      *signal.Nodes
+	news       *newsdesk
+	histories  *pool.Histories
 
 	gatewayFigures gateway.Figures
 	// askers are those who ask why.
-	askers           scheduler.Door
-	schedulerFigures scheduler.Figures
+	askers            scheduler.Door
+	schedulerFigures  scheduler.Figures
+	heartbeatsDropped atomic.Uint64
 	// leader is the actor of the term that this replica leads in; nil: none.
 	leader atomic.Pointer[actor.PID]
 
@@ -88,8 +91,8 @@ func Start(cfg Config) (*Replica, error) {
 		return nil, err
 	}
 	r := &Replica{
-		cfg: cfg, store: cfg.Store, board: newBoard(), controllers: newControllers(), news: newNewsdesk(),
-		heartbeats: newHeartbeats(), histories: pool.NewHistories(), discarding: make(chan struct{}, discardsAtOnce),
+		cfg: cfg, store: cfg.Store, board: newBoard(), news: newNewsdesk(),
+		histories: pool.NewHistories(), discarding: make(chan struct{}, discardsAtOnce),
 		records: &records{store: cfg.Store, directory: cfg.Directory},
 		signals: signal.NewSignals(cfg.Timing.SignalKeep, maxSignals, time.Now),
 		nodes:   signal.NewNodes(cfg.Timing.SignalKeep+2*cfg.Timing.Node.Lease, maxNodeWords, time.Now),
@@ -153,7 +156,7 @@ func hear[M proto.Message](r *Replica, known *hearsay.Known[M], news func(M)) *a
 func (r *Replica) Handler() (path string, handler http.Handler) { return r.remote.Handler() }
 
 // Controlled is how many operations have their controller here.
-func (r *Replica) Controlled() int { return r.controllers.count() }
+func (r *Replica) Controlled() int { return len(r.controllers.all()) }
 
 // Stopping returns why a job is on its way out, as far as is known here; empty: it
 // is not.
@@ -193,16 +196,17 @@ func (r *Replica) ToNode(id string, msg proto.Message, reply func(proto.Message)
 		return false
 	}
 	message := node.FromAgent{Message: msg, Reply: reply}
-	if _, beat := msg.(*actorpb.Heartbeat); !beat {
-		r.system.Root.Send(leader, toNode{id, message, reply})
-	} else if r.heartbeats.put(id, message) {
-		take := func() (node.FromAgent, bool) { return r.heartbeats.take(id) }
-		r.system.Root.Send(leader, toNode{id, node.Waiting{Take: take}, func(answer proto.Message) {
-			if beat, ok := take(); ok {
-				beat.Reply(answer)
-			}
-		}})
+	if _, beat := msg.(*actorpb.Heartbeat); beat {
+		message.Replaced = func() {
+			r.heartbeatsDropped.Add(1)
+			reply(&actorpb.Refused{Code: actorpb.CodeOverloaded, Reason: "replaced by a newer heartbeat of the node"})
+		}
 	}
+	if nodes := r.nodeActors.Load(); nodes != nil && nodes.of(id) != nil {
+		r.system.Root.Send(nodes.of(id), message)
+		return true
+	}
+	r.system.Root.Send(leader, toNode{id, message})
 	return true
 }
 
@@ -296,7 +300,6 @@ func (r *Replica) lead(term uint64) (stop func()) {
 	return func() {
 		r.leader.Store(nil)
 		cancel()
-		r.heartbeats.clear(r.Redirect())
 		if err := r.system.Root.StopFuture(pid).Wait(); err != nil {
 			r.cfg.Logger.Warn("leader actors slow to stop", "term", term, "error", err)
 		}

@@ -25,6 +25,6 @@ type Stats struct {
 func (r *Replica) Stats() Stats {
 	return Stats{
 		Leading: r.leader.Load() != nil, Remote: r.remote.Stats(), Gateway: r.gatewayFigures.Stats(), Scheduler: r.schedulerFigures.Stats(),
-		Controllers: r.controllers.count(), HeartbeatsDropped: r.heartbeats.droppedCount(),
+		Controllers: len(r.controllers.all()), HeartbeatsDropped: r.heartbeatsDropped.Load(),
 	}
 }

@@ -41,26 +41,3 @@ func supervised(log *slog.Logger, producer actor.Producer, atRoot bool) *actor.P
 	}
 	return actor.PropsFromProducer(producer, options...)
 }
-
-// life tells the lives of an actor apart: each value that its producer makes has
-// its own. What a former life asked for must not reach the next one, which begins
-// from the state as it is then.
-type life struct{ _ byte }
-
-// owned is a message for one life of an actor.
-type owned struct {
-	life    *life
-	message any
-}
-
-// of returns the message if it is for this life, or for every one; nil: it is for a
-// former life.
-func (l *life) of(message any) any {
-	if o, ok := message.(owned); ok {
-		if o.life != l {
-			return nil
-		}
-		return o.message
-	}
-	return message
-}

@@ -6,46 +6,47 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+
+	"weir/actors/reconcile"
 )
 
 // clumsy fails when it is told to, and tells of its lives and of what it gets.
 type clumsy struct {
-	life *life
+	life *reconcile.Life
 	tell chan any
 }
 
-func (c *clumsy) Receive(ctx actor.Context) {
-	switch m := c.life.of(ctx.Message()).(type) {
-	case *actor.Started:
-		c.tell <- c.life
-	case string:
-		if m == "fail" {
-			panic("told to")
-		}
-		c.tell <- m
+func (c *clumsy) Start() { c.tell <- c.life }
+func (c *clumsy) Stop()  {}
+
+func (c *clumsy) Take(message any) bool {
+	if message == "fail" {
+		panic("told to")
 	}
+	c.tell <- message
+	return true
 }
 
 func TestAnActorThatFailsStartsAgainAndHearsNothingOfItsFormerLife(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	system := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return log }))
 	tell := make(chan any, 100)
-	pid := system.Root.Spawn(supervised(log, func() actor.Actor { return &clumsy{new(life), tell} }, true))
+	pid := system.Root.Spawn(supervised(log, reconcile.Live(log, func(life *reconcile.Life) reconcile.Body { return &clumsy{life, tell} }), true))
 	defer system.Root.Poison(pid)
-	first := (<-tell).(*life)
+	first := (<-tell).(*reconcile.Life)
 	// More failures in a row than protoactor's own supervisor forgives.
 	for range 12 {
 		system.Root.Send(pid, "fail")
 	}
-	system.Root.Send(pid, owned{first, "old"})
+	first.Do(func() { tell <- "old" })
 	system.Root.Send(pid, "new")
-	lives := map[*life]bool{first: true}
+	lives := map[*reconcile.Life]bool{first: true}
 	deadline := time.After(within)
 	for {
 		select {
 		case said := <-tell:
 			switch m := said.(type) {
-			case *life:
+			case *reconcile.Life:
 				lives[m] = true
 			case string:
 				if m != "new" || len(lives) != 13 {

@@ -24,13 +24,15 @@ type poolKey struct {
 
 // ledTrees are the actors of pool trees and pools, and who waits for these.
 type ledTrees struct {
-	schedulers *schedulers
+	// schedulers are those of the trees. Actors of nodes ask for them while the leader changes
+	// it.
+	schedulers *registry[scheduling.TreeName]
 	pools      map[poolKey]*actor.PID
 	waiting    waiting
 }
 
 func newLedTrees() *ledTrees {
-	return &ledTrees{schedulers: &schedulers{pids: map[scheduling.TreeName]*actor.PID{}}, pools: map[poolKey]*actor.PID{}, waiting: waiting{}}
+	return &ledTrees{schedulers: new(registry[scheduling.TreeName]), pools: map[poolKey]*actor.PID{}, waiting: waiting{}}
 }
 
 // waiting is the pools that operations wait for.
@@ -55,39 +57,6 @@ func (w waiting) note(op *statepb.Operation) bool {
 }
 
 func (w waiting) forget(id scheduling.OperationID) { delete(w, id) }
-
-// schedulers finds the scheduler of a tree. Actors of nodes ask it while the leader
-// changes it.
-type schedulers struct {
-	mu   sync.Mutex
-	pids map[scheduling.TreeName]*actor.PID
-}
-
-func (s *schedulers) of(tree scheduling.TreeName) *actor.PID {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.pids[tree]
-}
-
-func (s *schedulers) set(tree scheduling.TreeName, pid *actor.PID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if pid == nil {
-		delete(s.pids, tree)
-		return
-	}
-	s.pids[tree] = pid
-}
-
-func (s *schedulers) all() []*actor.PID {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	all := make([]*actor.PID, 0, len(s.pids))
-	for _, pid := range s.pids {
-		all = append(all, pid)
-	}
-	return all
-}
 
 // treeChanged makes the actors of a tree and of its pools those that there are to
 // be.
@@ -237,20 +206,19 @@ func (a *leaderActor) schedulerConfig(tree scheduling.TreeName) scheduler.Config
 // tree.
 type offers struct {
 	root       *actor.RootContext
-	schedulers *schedulers
-	records    *records
+	schedulers *registry[scheduling.TreeName]
 }
 
 // Offer implements the Scheduler of nodes.
-func (o *offers) Offer(node string, limits resource.Amounts) {
-	o.send(node, scheduler.Offer{Node: node, Limits: limits})
+func (o *offers) Offer(tree, node string, limits resource.Amounts) {
+	o.send(tree, scheduler.Offer{Node: node, Limits: limits})
 }
 
 // Withdraw implements the Scheduler of nodes.
-func (o *offers) Withdraw(node string) { o.send(node, scheduler.Withdraw{Node: node}) }
+func (o *offers) Withdraw(tree, node string) { o.send(tree, scheduler.Withdraw{Node: node}) }
 
-func (o *offers) send(node string, message any) {
-	if pid := o.schedulers.of(o.records.treeOf(node)); pid != nil {
+func (o *offers) send(tree string, message any) {
+	if pid := o.schedulers.of(scheduling.TreeName(tree)); pid != nil {
 		o.root.Send(pid, message)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"weir/actors/reconcile"
 	"weir/messages/actorpb"
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
@@ -27,12 +28,6 @@ type State interface {
 	MemoryState
 }
 
-// Log proposes commands, here or at whichever replica leads. done is called once,
-// off the caller's goroutine.
-type Log interface {
-	ProposeAsync(commands []proto.Message, done func([]*commandpb.Result, error))
-}
-
 // Signals spreads the word that jobs are on their way out, and whether they take requests.
 type Signals interface {
 	Interrupt(signal *actorpb.InterruptionSignal)
@@ -44,8 +39,9 @@ type Config struct {
 	Operation string
 	Epoch     uint64
 	State     State
-	Log       Log
-	Signals   Signals
+	// Log proposes commands, here or at whichever replica leads.
+	Log     reconcile.Log
+	Signals Signals
 	// Storage has the input of map operations, and takes their output.
 	Storage Storage
 	// MaxJobs is how many jobs an operation may have.
@@ -64,9 +60,6 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Look tells the actor that its operation may have changed.
-type Look struct{}
-
 // FromAgent is a message of an agent about one of its own jobs.
 type FromAgent struct {
 	// Message is a *actorpb.JobSpecRequest, a *actorpb.JobEnded or a *actorpb.TellWord.
@@ -75,33 +68,19 @@ type FromAgent struct {
 	Reply func(proto.Message)
 }
 
-// stepped brings the outcome of a step of the operation's life to the life of the
-// actor that took it.
-type stepped struct {
-	of      *controllerActor
-	results []*commandpb.Result
-	err     error
-}
-
-// finished brings the outcome of results to the life of the actor that has them.
-type finished struct {
-	of      *controllerActor
-	jobs    []*statepb.FinishedJob
-	results []*commandpb.Result
-	err     error
-}
-
-// flush tries again what was not committed.
-type flush struct{}
-
 // New returns the producer of a controller.
 func New(cfg Config) actor.Producer {
 	over := new(bool)
-	return func() actor.Actor { return &controllerActor{cfg: cfg, learning: learning{over: over}} }
+	return reconcile.Live(cfg.Logger, func(life *reconcile.Life) reconcile.Body {
+		return &controllerActor{
+			cfg: cfg, life: life, ends: NewEnds(cfg.MaxEnds), signalled: map[string]*actorpb.InterruptionSignal{}, reading: newReading(), learning: learning{over: over},
+		}
+	})
 }
 
 type controllerActor struct {
 	cfg  Config
+	life *reconcile.Life
 	ends *Ends
 	// stepping, finishing: a proposal of this kind is in flight.
 	stepping, finishing bool
@@ -113,69 +92,49 @@ type controllerActor struct {
 	signalled map[string]*actorpb.InterruptionSignal
 	reading   *reading
 	learning  learning
-	// lookTimer and flushTimer try again what was not committed.
-	lookTimer, flushTimer *time.Timer
+	// lookAgain and flushAgain try again what was not committed.
+	lookAgain, flushAgain reconcile.Timer
 }
 
-// Receive implements actor.Actor.
-func (a *controllerActor) Receive(ctx actor.Context) {
-	switch m := ctx.Message().(type) {
-	case *actor.Started:
-		a.ends = NewEnds(a.cfg.MaxEnds)
-		a.signalled = map[string]*actorpb.InterruptionSignal{}
-		a.reading = newReading()
-		if *a.learning.over {
-			a.end(ctx)
-		} else {
-			a.look(ctx)
-		}
-	case Look:
-		a.look(ctx)
-	case FromAgent:
-		a.fromAgent(ctx, m)
-	case stepped:
-		if m.of == a {
-			a.stepped(ctx, m)
-		}
-	case finished:
-		if m.of == a {
-			a.finished(ctx, m)
-		}
-	case made:
-		if m.of == a {
-			a.made(ctx, m)
-		}
-	case later:
-		if m.of == a {
-			m.do(ctx)
-		}
-	case Over:
-		a.end(ctx)
-	case flush:
-		a.flush(ctx)
-	case *actor.Stopping, *actor.Restarting:
-		stopTimer(a.lookTimer)
-		stopTimer(a.flushTimer)
-		stopTimer(a.learning.tellTimer)
-		stopTimer(a.learning.leaveTimer)
-		a.reading.cancel()
-		a.ends.Drop(&actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: "operation assigned to another controller", RetryMillis: 50})
-	case actor.SystemMessage, actor.AutoReceiveMessage:
-		// The rest of the life cycle needs no work here.
-	default:
-		a.cfg.Logger.Warn("unexpected message", "type", fmt.Sprintf("%T", m))
+// Start implements reconcile.Body.
+func (a *controllerActor) Start() {
+	if *a.learning.over {
+		a.end()
+	} else {
+		a.look()
 	}
 }
 
+// Take implements reconcile.Body.
+func (a *controllerActor) Take(message any) bool {
+	switch m := message.(type) {
+	case reconcile.Look:
+		a.look()
+	case FromAgent:
+		a.fromAgent(m)
+	case Over:
+		a.end()
+	default:
+		return false
+	}
+	return true
+}
+
+// Stop implements reconcile.Body.
+func (a *controllerActor) Stop() {
+	a.reading.cancel()
+	a.ends.Drop(&actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: "operation assigned to another controller", RetryMillis: 50})
+}
+
 // look takes the operation's next step and announces jobs that are to end.
-func (a *controllerActor) look(ctx actor.Context) {
+func (a *controllerActor) look() {
 	op, allocations := a.cfg.State.Operation(a.cfg.Operation)
 	if op == nil || op.GetAssignment().GetEpoch() != a.cfg.Epoch {
 		return
 	}
 	a.announce(op)
 	a.callOff(op)
-	a.learn(ctx)
+	a.learn()
 	if a.stepping {
 		a.dirty = true
 		return
@@ -183,38 +142,36 @@ func (a *controllerActor) look(ctx actor.Context) {
 	a.dirty = false
 	step := Next(a.cfg.Now(), op, a.cfg.Epoch, a.expect(op))
 	if work := a.longStep(op, allocations, step); work != nil {
-		a.take(ctx, work)
+		a.take(work)
 	} else if step != nil {
-		a.propose(ctx, step)
+		a.propose(step)
 	}
 }
 
-func (a *controllerActor) propose(ctx actor.Context, step proto.Message) {
+func (a *controllerActor) propose(step proto.Message) {
 	a.stepping = true
-	self, root := ctx.Self(), ctx.ActorSystem().Root
-	a.cfg.Log.ProposeAsync([]proto.Message{step}, func(results []*commandpb.Result, err error) {
-		root.Send(self, stepped{a, results, err})
-	})
+	a.life.Propose(a.cfg.Log, a.stepped, step)
 }
 
-func (a *controllerActor) stepped(ctx actor.Context, m stepped) {
+func (a *controllerActor) stepped(results []*commandpb.Result, err error) {
 	a.stepping = false
-	if m.err != nil || m.results[0].GetRefusal() != nil {
-		a.cfg.Logger.Debug("step not committed", "operation", a.cfg.Operation, "error", m.err, "refusal", m.results)
-		if m.err != nil {
+	if refusal := reconcile.Refusal(results); err != nil || refusal != nil {
+		a.cfg.Logger.Debug("step not committed", "operation", a.cfg.Operation, "error", err, "refusal", refusal)
+		if err != nil {
 			a.heldBack = ""
-		} else if refusal := m.results[0].GetRefusal(); refusal.GetCode() == codeTooManyJobs {
-			a.wait(ctx, a.held(refusal.GetMessage()))
+		} else if refusal.GetCode() == codeTooManyJobs {
+			a.wait(a.held(refusal.GetMessage()))
 			return
 		}
-		stopTimer(a.lookTimer)
-		a.lookTimer = a.after(ctx, Look{})
+		a.lookLater()
 	}
 	// What was committed comes back as a Look; it may have come before the answer.
 	if a.dirty {
-		a.look(ctx)
+		a.look()
 	}
 }
+
+func (a *controllerActor) lookLater() { a.life.After(&a.lookAgain, a.cfg.RetryAfter, a.look) }
 
 // codeTooManyJobs refuses tasks that have more jobs than the cluster's limits allow since
 // the operation was accepted.
@@ -226,15 +183,14 @@ func (a *controllerActor) held(reason string) *commandpb.SetPendingReason {
 }
 
 // wait has it told what the operation waits for, once, and looks again after a pause.
-func (a *controllerActor) wait(ctx actor.Context, why *commandpb.SetPendingReason) {
-	stopTimer(a.lookTimer)
-	a.lookTimer = a.after(ctx, Look{})
+func (a *controllerActor) wait(why *commandpb.SetPendingReason) {
+	a.lookLater()
 	if why.GetHeldBack() == a.heldBack {
 		a.stepping = false
 		return
 	}
 	a.heldBack = why.GetHeldBack()
-	a.propose(ctx, why)
+	a.propose(why)
 }
 
 // announce tells all replicas of jobs that have to leave, of deadlines that have come
@@ -264,12 +220,12 @@ func (a *controllerActor) announce(op *statepb.Operation) {
 	}
 }
 
-func (a *controllerActor) fromAgent(ctx actor.Context, m FromAgent) {
+func (a *controllerActor) fromAgent(m FromAgent) {
 	switch msg := m.Message.(type) {
 	case *actorpb.JobSpecRequest:
 		a.spec(msg, m.Reply)
 	case *actorpb.JobEnded:
-		a.ended(ctx, msg, m.Reply)
+		a.ended(msg, m.Reply)
 	case *actorpb.TellWord:
 		a.heard(msg, m.Reply)
 	default:
@@ -312,7 +268,7 @@ func (a *controllerActor) heard(m *actorpb.TellWord, reply func(proto.Message)) 
 	}
 }
 
-func (a *controllerActor) ended(ctx actor.Context, m *actorpb.JobEnded, reply func(proto.Message)) {
+func (a *controllerActor) ended(m *actorpb.JobEnded, reply func(proto.Message)) {
 	id := m.GetJob().GetJobId()
 	allocation := a.cfg.State.Allocation(id)
 	if allocation == nil || allocation.GetNode() != m.GetNode() || allocation.GetOperationId() != a.cfg.Operation {
@@ -328,25 +284,25 @@ func (a *controllerActor) ended(ctx actor.Context, m *actorpb.JobEnded, reply fu
 		return
 	}
 	a.complete(op, allocation, job)
-	if a.finish(ctx, job, reply) && reads(op) {
+	if a.finish(job, reply) && reads(op) {
 		a.note(op, allocation, job)
 	}
 }
 
 // finish has a result proposed, and reports whether there is room for it.
-func (a *controllerActor) finish(ctx actor.Context, job *statepb.FinishedJob, reply func(proto.Message)) bool {
+func (a *controllerActor) finish(job *statepb.FinishedJob, reply func(proto.Message)) bool {
 	if !a.ends.Add(job, reply) {
 		reply(&actorpb.Refused{Code: actorpb.CodeOverloaded, Reason: fmt.Sprintf(
 			"operation %s: %d results already waiting to be committed, the limit: retry later", a.cfg.Operation, a.cfg.MaxEnds), RetryMillis: 500})
 		return false
 	}
-	a.flush(ctx)
+	a.flush()
 	return true
 }
 
 // flush proposes results while none are in flight: those that come meanwhile
 // share the next log entry.
-func (a *controllerActor) flush(ctx actor.Context) {
+func (a *controllerActor) flush() {
 	if a.finishing {
 		return
 	}
@@ -355,24 +311,21 @@ func (a *controllerActor) flush(ctx actor.Context) {
 		return
 	}
 	a.finishing = true
-	self, root := ctx.Self(), ctx.ActorSystem().Root
-	command := &commandpb.FinishJobs{OperationId: a.cfg.Operation, Epoch: a.cfg.Epoch, Time: timestamppb.New(a.cfg.Now()), Jobs: jobs}
-	a.cfg.Log.ProposeAsync([]proto.Message{command}, func(results []*commandpb.Result, err error) {
-		root.Send(self, finished{a, jobs, results, err})
+	a.life.Propose(a.cfg.Log, func(results []*commandpb.Result, err error) { a.finished(jobs, results, err) }, &commandpb.FinishJobs{
+		OperationId: a.cfg.Operation, Epoch: a.cfg.Epoch, Time: timestamppb.New(a.cfg.Now()), Jobs: jobs,
 	})
 }
 
-func (a *controllerActor) finished(ctx actor.Context, m finished) {
+func (a *controllerActor) finished(jobs []*statepb.FinishedJob, results []*commandpb.Result, err error) {
 	a.finishing = false
-	if m.err != nil {
+	if err != nil {
 		// Whether it was committed is unknown: a second proposal of a counted attempt
 		// is refused, so asking again is safe.
-		a.ends.Return(m.jobs)
-		stopTimer(a.flushTimer)
-		a.flushTimer = a.after(ctx, flush{})
+		a.ends.Return(jobs)
+		a.life.After(&a.flushAgain, a.cfg.RetryAfter, a.flush)
 		return
 	}
-	result := m.results[0]
+	result := results[0]
 	if refusal := result.GetRefusal(); refusal != nil {
 		a.cfg.Logger.Debug("results rejected", "operation", a.cfg.Operation, "code", refusal.GetCode(), "reason", refusal.GetMessage())
 		a.ends.Drop(&actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: refusal.GetMessage(), RetryMillis: 100})
@@ -381,16 +334,5 @@ func (a *controllerActor) finished(ctx actor.Context, m finished) {
 	for _, job := range result.GetFinishJobs().GetJobs() {
 		a.ends.Settle(job.GetJobId(), job.GetRefusal())
 	}
-	a.flush(ctx)
-}
-
-func (a *controllerActor) after(ctx actor.Context, msg any) *time.Timer {
-	self, root := ctx.Self(), ctx.ActorSystem().Root
-	return time.AfterFunc(a.cfg.RetryAfter, func() { root.Send(self, msg) })
-}
-
-func stopTimer(t *time.Timer) {
-	if t != nil {
-		t.Stop()
-	}
+	a.flush()
 }

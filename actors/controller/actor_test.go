@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"weir/actors/reconcile"
 	"weir/messages/actorpb"
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
@@ -167,7 +168,7 @@ func (s *stage) note(what string) {
 }
 
 func (s *stage) look() {
-	s.system.Root.Send(s.pid, Look{})
+	s.system.Root.Send(s.pid, reconcile.Look{})
 	synctest.Wait()
 }
 

@@ -2,12 +2,10 @@ package controller
 
 import (
 	"errors"
-	"time"
 
-	"github.com/asynkron/protoactor-go/actor"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"weir/actors/reconcile"
 	"weir/messages/actorpb"
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
@@ -46,39 +44,33 @@ type learning struct {
 	attempts int
 	// over: the operation has ended. All lives of the actor know, for they are told once.
 	over *bool
-	// tellTimer and leaveTimer tell and leave again what was not committed, or not due.
-	tellTimer, leaveTimer *time.Timer
-}
-
-// later is something to do in the life of the actor that has it done.
-type later struct {
-	of *controllerActor
-	do func(ctx actor.Context)
+	// tellAgain and leaveAgain tell and leave again what was not committed, or not due.
+	tellAgain, leaveAgain reconcile.Timer
 }
 
 // end leaves what was learned, and stops. Nobody asks this controller any more.
-func (a *controllerActor) end(ctx actor.Context) {
+func (a *controllerActor) end() {
 	*a.learning.over = true
 	a.ends.Drop(&actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: "the operation has ended", RetryMillis: 50})
-	a.learn(ctx)
+	a.learn()
 }
 
 // learn takes in what jobs have taught, has the reserves told that follow, and leaves what was
 // learned when the operation ends.
-func (a *controllerActor) learn(ctx actor.Context) {
+func (a *controllerActor) learn() {
 	op, _ := a.cfg.State.Operation(a.cfg.Operation)
 	state, err := lifecycle.ParseState(op.GetState())
 	known := op != nil && err == nil && op.GetAssignment().GetEpoch() == a.cfg.Epoch
 	ending := known && (state.Finishing() || state.Terminal())
 	if known && (state == lifecycle.Running || ending) {
 		a.takeLessons(op)
-		a.tellReserves(ctx, state)
+		a.tellReserves(state)
 		if ending {
-			a.leaveProfiles(ctx)
+			a.leaveProfiles()
 		}
 	}
 	if *a.learning.over && !a.learning.leaving && (!ending || a.learning.left) {
-		ctx.Stop(ctx.Self())
+		a.life.Context().Stop(a.life.Context().Self())
 	}
 }
 
@@ -97,7 +89,7 @@ func (a *controllerActor) takeLessons(op *statepb.Operation) {
 	}
 }
 
-func (a *controllerActor) tellReserves(ctx actor.Context, state lifecycle.State) {
+func (a *controllerActor) tellReserves(state lifecycle.State) {
 	l := &a.learning
 	if l.telling || state != lifecycle.Running {
 		return
@@ -105,30 +97,26 @@ func (a *controllerActor) tellReserves(ctx actor.Context, state lifecycle.State)
 	now := a.cfg.Now()
 	reserves, after := l.lessons.Learn(now)
 	if after > 0 {
-		a.doAfter(ctx, &l.tellTimer, after, a.learn)
+		a.life.After(&l.tellAgain, after, a.learn)
 	}
 	if len(reserves) == 0 {
 		return
 	}
 	l.telling = true
-	self, root := ctx.Self(), ctx.ActorSystem().Root
-	command := &commandpb.UpdateReserves{OperationId: a.cfg.Operation, Epoch: a.cfg.Epoch, Time: timestamppb.New(now), Tasks: reserves}
-	a.cfg.Log.ProposeAsync([]proto.Message{command}, func(results []*commandpb.Result, err error) {
-		root.Send(self, later{a, func(ctx actor.Context) { a.reservesTold(ctx, results, err) }})
-	})
+	a.life.Propose(a.cfg.Log, a.reservesTold, &commandpb.UpdateReserves{OperationId: a.cfg.Operation, Epoch: a.cfg.Epoch, Time: timestamppb.New(now), Tasks: reserves})
 }
 
-func (a *controllerActor) reservesTold(ctx actor.Context, results []*commandpb.Result, err error) {
+func (a *controllerActor) reservesTold(results []*commandpb.Result, err error) {
 	a.learning.telling = false
 	if err != nil || results[0].GetRefusal() != nil {
 		a.cfg.Logger.Debug("reserves not committed", "operation", a.cfg.Operation, "error", err, "refusal", results)
-		a.doAfter(ctx, &a.learning.tellTimer, a.cfg.RetryAfter, a.learn)
+		a.life.After(&a.learning.tellAgain, a.cfg.RetryAfter, a.learn)
 		return
 	}
-	a.learn(ctx)
+	a.learn()
 }
 
-func (a *controllerActor) leaveProfiles(ctx actor.Context) {
+func (a *controllerActor) leaveProfiles() {
 	l := &a.learning
 	if l.left || l.leaving {
 		return
@@ -141,14 +129,10 @@ func (a *controllerActor) leaveProfiles(ctx actor.Context) {
 	}
 	l.leaving = true
 	l.attempts++
-	self, root := ctx.Self(), ctx.ActorSystem().Root
-	command := &commandpb.SaveMemoryProfiles{OperationId: a.cfg.Operation, Epoch: a.cfg.Epoch, Time: timestamppb.New(now), Profiles: profiles}
-	a.cfg.Log.ProposeAsync([]proto.Message{command}, func(results []*commandpb.Result, err error) {
-		root.Send(self, later{a, func(ctx actor.Context) { a.profilesLeft(ctx, results, err) }})
-	})
+	a.life.Propose(a.cfg.Log, a.profilesLeft, &commandpb.SaveMemoryProfiles{OperationId: a.cfg.Operation, Epoch: a.cfg.Epoch, Time: timestamppb.New(now), Profiles: profiles})
 }
 
-func (a *controllerActor) profilesLeft(ctx actor.Context, results []*commandpb.Result, err error) {
+func (a *controllerActor) profilesLeft(results []*commandpb.Result, err error) {
 	l := &a.learning
 	if err == nil && results[0].GetRefusal() == nil {
 		l.left = true
@@ -158,21 +142,14 @@ func (a *controllerActor) profilesLeft(ctx actor.Context, results []*commandpb.R
 	}
 	if l.left {
 		l.leaving = false
-		a.learn(ctx)
+		a.learn()
 		return
 	}
 	// Leaving goes on, after a pause: another operation may have left its own meanwhile.
-	a.doAfter(ctx, &l.leaveTimer, a.cfg.RetryAfter, func(ctx actor.Context) {
+	a.life.After(&l.leaveAgain, a.cfg.RetryAfter, func() {
 		l.leaving = false
-		a.learn(ctx)
+		a.learn()
 	})
-}
-
-// doAfter does one thing when enough time has passed, and forgets what the timer was for.
-func (a *controllerActor) doAfter(ctx actor.Context, timer **time.Timer, wait time.Duration, do func(actor.Context)) {
-	self, root := ctx.Self(), ctx.ActorSystem().Root
-	stopTimer(*timer)
-	*timer = time.AfterFunc(wait, func() { root.Send(self, later{a, do}) })
 }
 
 // expect returns what is known of a task's memory before its first job.

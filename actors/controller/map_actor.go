@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/proto"
 
 	"weir/cluster/storage"
@@ -67,13 +66,6 @@ func newReading() *reading {
 	return m
 }
 
-// made brings a step that took its time to the life of the actor that it was for; nil:
-// there is none.
-type made struct {
-	of   *controllerActor
-	step proto.Message
-}
-
 // reads reports whether an operation has an input.
 func reads(op *statepb.Operation) bool { return op.GetSpec().GetMap() != nil }
 
@@ -105,25 +97,25 @@ func (a *controllerActor) callOff(op *statepb.Operation) {
 	}
 }
 
-// take makes a step off the actor's goroutine.
-func (a *controllerActor) take(ctx actor.Context, work func() proto.Message) {
+// take makes a step off the actor's goroutine; nil: there is none.
+func (a *controllerActor) take(work func() proto.Message) {
 	a.stepping = true
-	self, root := ctx.Self(), ctx.ActorSystem().Root
-	go func() { root.Send(self, made{a, work()}) }()
+	go func() {
+		step := work()
+		a.life.Do(func() { a.made(step) })
+	}()
 }
 
-func (a *controllerActor) made(ctx actor.Context, m made) {
-	if m.step == nil {
+func (a *controllerActor) made(step proto.Message) {
+	switch m := step.(type) {
+	case nil:
 		a.stepping = false
-		stopTimer(a.lookTimer)
-		a.lookTimer = a.after(ctx, Look{})
-		return
+		a.lookLater()
+	case *commandpb.SetPendingReason:
+		a.wait(m)
+	default:
+		a.propose(step)
 	}
-	if waits, ok := m.step.(*commandpb.SetPendingReason); ok {
-		a.wait(ctx, waits)
-		return
-	}
-	a.propose(ctx, m.step)
 }
 
 // prepare lists the input, checks what the operation wants of it, and makes the place

@@ -7,6 +7,8 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/proto"
+
+	"weir/actors/reconcile"
 )
 
 // Gossip tells all other replicas, most of the time. A newer message of the same key replaces
@@ -44,23 +46,22 @@ func (h Heard) String() string { return fmt.Sprintf("hearsay, %d bytes", len(h.P
 
 // New returns the producer of the actor that alone adds to what is known.
 func New[M proto.Message](cfg Config[M], known *Known[M]) actor.Producer {
-	return func() actor.Actor { return &speaker[M]{cfg: cfg, known: known} }
+	return reconcile.Live(cfg.Logger, func(life *reconcile.Life) reconcile.Body { return &speaker[M]{cfg: cfg, known: known, life: life} })
 }
 
 type speaker[M proto.Message] struct {
 	cfg   Config[M]
 	known *Known[M]
-	timer *time.Timer
+	life  *reconcile.Life
+	timer reconcile.Timer
 }
 
-// tick is for one life of the actor: the next one has its own timer.
-type tick struct{ of any }
+// Start implements reconcile.Body.
+func (s *speaker[M]) Start() { s.life.After(&s.timer, s.cfg.ExpireEvery, s.expire) }
 
-// Receive implements actor.Actor.
-func (s *speaker[M]) Receive(ctx actor.Context) {
-	switch m := ctx.Message().(type) {
-	case *actor.Started:
-		s.arm(ctx)
+// Take implements reconcile.Body.
+func (s *speaker[M]) Take(message any) bool {
+	switch m := message.(type) {
 	case Say[M]:
 		s.say(m.Said)
 	case Learn[M]:
@@ -69,20 +70,20 @@ func (s *speaker[M]) Receive(ctx actor.Context) {
 		}
 	case Heard:
 		s.heard(m)
-	case tick:
-		if m.of == s {
-			for _, forgotten := range s.known.Expire() {
-				s.cfg.News(forgotten)
-			}
-			s.arm(ctx)
-		}
-	case *actor.Stopping, *actor.Restarting:
-		s.timer.Stop()
-	case actor.SystemMessage, actor.AutoReceiveMessage:
-		// The rest of the life cycle needs no work here.
 	default:
-		s.cfg.Logger.Warn("unexpected message", "type", fmt.Sprintf("%T", m))
+		return false
 	}
+	return true
+}
+
+// Stop implements reconcile.Body.
+func (s *speaker[M]) Stop() {}
+
+func (s *speaker[M]) expire() {
+	for _, forgotten := range s.known.Expire() {
+		s.cfg.News(forgotten)
+	}
+	s.Start()
 }
 
 func (s *speaker[M]) say(said M) {
@@ -117,9 +118,4 @@ func (s *speaker[M]) add(said M) bool {
 		s.cfg.News(said)
 	}
 	return news
-}
-
-func (s *speaker[M]) arm(ctx actor.Context) {
-	self, root := ctx.Self(), ctx.ActorSystem().Root
-	s.timer = time.AfterFunc(s.cfg.ExpireEvery, func() { root.Send(self, tick{s}) })
 }

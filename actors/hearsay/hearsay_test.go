@@ -148,7 +148,6 @@ func TestTicksOfAFormerLifeAreNotHeard(t *testing.T) {
 		}, known)))
 		process, _ := system.ProcessRegistry.Get(pid)
 		process.SendSystemMessage(pid, &actor.Restart{})
-		system.Root.Send(pid, tick{new(speaker[*wrapperspb.StringValue])})
 		<-time.After(150 * time.Second)
 		synctest.Wait()
 		if *expired != 2 {

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"weir/actors/reconcile"
 	"weir/messages/actorpb"
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
@@ -24,18 +25,12 @@ type State interface {
 	Node(id string) (record *statepb.Node, granted []Granted, index uint64)
 }
 
-// Log proposes commands in the leader's term. done is called once, off the
-// caller's goroutine.
-type Log interface {
-	ProposeAsync(commands []proto.Message, done func([]*commandpb.Result, error))
-}
-
 // Scheduler is told which nodes have resources to hand out.
 type Scheduler interface {
-	// Offer says that the node lives and may be given jobs.
-	Offer(node string, limits resource.Amounts)
+	// Offer says that the node, which is of a pool tree, lives and may be given jobs.
+	Offer(tree, node string, limits resource.Amounts)
 	// Withdraw says that the node must not be given jobs.
-	Withdraw(node string)
+	Withdraw(tree, node string)
 }
 
 // Agents carries messages to agents.
@@ -71,7 +66,7 @@ type Config struct {
 	Term      uint64
 	Leader    string
 	State     State
-	Log       Log
+	Log       reconcile.Log
 	Scheduler Scheduler
 	Agents    Agents
 	Board     Board
@@ -92,85 +87,66 @@ type FromAgent struct {
 	Message proto.Message
 	// Reply answers the agent.
 	Reply func(proto.Message)
+	// Replaced is called in place of Reply when a newer message has come before the actor
+	// has taken up this one; nil: none replaces it.
+	Replaced func()
 }
-
-// Waiting tells the actor that a heartbeat waits; Take returns the latest one,
-// false when it has been taken already.
-type Waiting struct{ Take func() (FromAgent, bool) }
-
-// Look tells the actor that the node's allocations, or the operations that they
-// belong to, may have changed.
-type Look struct{}
 
 // Parted tells the actor that the connection with the node's agent has broken.
 type Parted struct{}
 
-type expire struct{}
-
-type silent struct{}
-
 // New returns the producer of a node's actor.
 func New(cfg Config) actor.Producer {
-	return func() actor.Actor { return &nodeActor{cfg: cfg} }
+	return reconcile.Live(cfg.Logger, func(life *reconcile.Life) reconcile.Body {
+		return &nodeActor{cfg: cfg, life: life, session: NewSession(cfg.Now(), cfg.Timing)}
+	})
 }
 
 type nodeActor struct {
 	cfg     Config
+	life    *reconcile.Life
 	session *Session
+	// tree is the node's pool tree; empty: it has none, or is not known.
+	tree string
 	// lease runs out when the node counts as lost; retry tries again what was not
 	// carried out. silence is when it counts as unheard.
-	lease, retry, silence *time.Timer
+	lease, retry, silence reconcile.Timer
 	// registering answers the agent whose registration is in flight; nil: none is.
 	registering func(proto.Message)
 	// inFlight: a proposal's outcome has not come; dirty: look when it has.
 	inFlight, dirty bool
 }
 
-// Receive implements actor.Actor.
-func (a *nodeActor) Receive(ctx actor.Context) {
-	switch m := ctx.Message().(type) {
-	case *actor.Started:
-		a.session = NewSession(a.cfg.Now(), a.cfg.Timing)
-		a.armExpiry(ctx)
+// Start implements reconcile.Body.
+func (a *nodeActor) Start() { a.armExpiry() }
+
+// Take implements reconcile.Body.
+func (a *nodeActor) Take(message any) bool {
+	switch m := message.(type) {
 	case FromAgent:
-		a.fromAgent(ctx, m)
-	case Waiting:
-		if beat, ok := m.Take(); ok {
-			a.fromAgent(ctx, beat)
-		}
-	case Look:
-		a.look(ctx)
+		a.fromAgent(m)
+	case reconcile.Look:
+		a.look()
 	case Parted:
 		a.doubt()
-	case silent:
-		a.silent(ctx)
-	case expire:
-		a.expire(ctx)
-	case committed:
-		if m.of == a {
-			a.committed(ctx, m)
-		}
-	case *actor.Stopping, *actor.Restarting:
-		a.close()
-	case actor.SystemMessage, actor.AutoReceiveMessage:
-		// The rest of the life cycle needs no work here.
 	default:
-		a.cfg.Logger.Warn("unexpected message", "type", fmt.Sprintf("%T", m))
+		return false
 	}
+	return true
 }
 
-func (a *nodeActor) fromAgent(ctx actor.Context, m FromAgent) {
+func (a *nodeActor) fromAgent(m FromAgent) {
 	switch msg := m.Message.(type) {
 	case *actorpb.RegisterAgent:
-		a.register(ctx, msg, m.Reply)
+		a.register(msg, m.Reply)
 	case *actorpb.Heartbeat:
-		a.heartbeat(ctx, msg, m.Reply)
+		a.heartbeat(msg, m.Reply)
 	default:
 		m.Reply(&actorpb.Refused{Code: actorpb.CodeBadRequest, Reason: fmt.Sprintf("node %q: unexpected message %T", a.cfg.ID, m.Message)})
 	}
 }
 
-func (a *nodeActor) register(ctx actor.Context, m *actorpb.RegisterAgent, reply func(proto.Message)) {
+func (a *nodeActor) register(m *actorpb.RegisterAgent, reply func(proto.Message)) {
 	now := a.cfg.Now()
 	if m.GetToken().GetTerm() > a.cfg.Term {
 		// The agent would take no order of this leader: jobs granted to it would wait.
@@ -187,22 +163,16 @@ func (a *nodeActor) register(ctx actor.Context, m *actorpb.RegisterAgent, reply 
 		reply(&actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: "node record update in progress", RetryMillis: 50})
 		return
 	}
-	record, _, _ := a.cfg.State.Node(a.cfg.ID)
+	record, _, _ := a.read()
 	if !Changed(record, m) {
-		a.open(ctx, m, reply)
+		a.open(m, reply)
 		return
 	}
-	command := &commandpb.RegisterNode{
-		Term: a.cfg.Term,
-		Time: timestamppb.New(now),
-		Node: &statepb.Node{
-			Id: m.GetNode(), Incarnation: m.GetIncarnation(), Resources: m.GetResources(), Tags: m.GetTags(),
-			Version: m.GetVersion(), Caveat: m.GetCaveat(), Host: m.GetHost(),
-			FirstPort: m.GetFirstPort(), PortCount: m.GetPortCount(),
-		},
-	}
+	record = describe(m)
+	record.Id = m.GetNode()
 	a.registering = reply
-	a.propose(ctx, []proto.Message{command}, func(ctx actor.Context, results []*commandpb.Result, err error) {
+	command := &commandpb.RegisterNode{Term: a.cfg.Term, Time: timestamppb.New(now), Node: record}
+	a.propose(func(results []*commandpb.Result, err error) {
 		a.registering = nil
 		switch {
 		case err != nil:
@@ -211,15 +181,15 @@ func (a *nodeActor) register(ctx actor.Context, m *actorpb.RegisterAgent, reply 
 			reply(unregistered(results[0].GetRefusal(), a.cfg.RetryAfter))
 		default:
 			a.cfg.Logger.Info("node registered", "node", m.GetNode(), "incarnation", m.GetIncarnation(), "resources", m.GetResources().Amounts())
-			a.open(ctx, m, reply)
+			a.open(m, reply)
 		}
-	})
+	}, command)
 }
 
 // open begins the agent's session; its registration is committed.
-func (a *nodeActor) open(ctx actor.Context, m *actorpb.RegisterAgent, reply func(proto.Message)) {
+func (a *nodeActor) open(m *actorpb.RegisterAgent, reply func(proto.Message)) {
 	a.session.Open(a.cfg.Now(), m)
-	a.armExpiry(ctx)
+	a.armExpiry()
 	a.cfg.Lead.Reply(reply, &actorpb.AgentRegistered{
 		Term:            a.cfg.Term,
 		Leader:          a.cfg.Leader,
@@ -227,45 +197,52 @@ func (a *nodeActor) open(ctx actor.Context, m *actorpb.RegisterAgent, reply func
 		HeartbeatMillis: a.cfg.Timing.Heartbeat.Milliseconds(),
 		Replicas:        a.cfg.Replicas(),
 	})
-	a.look(ctx)
+	a.look()
 	a.offer()
 }
 
-func (a *nodeActor) heartbeat(ctx actor.Context, m *actorpb.Heartbeat, reply func(proto.Message)) {
+func (a *nodeActor) heartbeat(m *actorpb.Heartbeat, reply func(proto.Message)) {
 	if refused := a.session.Heartbeat(a.cfg.Now(), a.cfg.Term, m); refused != nil {
 		reply(refused)
 		return
 	}
-	a.armExpiry(ctx)
+	a.armExpiry()
 	a.trust()
 	a.cfg.Lead.Reply(reply, &actorpb.HeartbeatAck{Sequence: m.GetSequence(), Term: a.cfg.Term, Replicas: a.cfg.Replicas()})
-	a.look(ctx)
+	a.look()
 	a.offer()
 }
 
 // offer lets the scheduler give the node jobs, unless its agent takes none.
 func (a *nodeActor) offer() {
 	if a.session.closed != "" {
-		a.cfg.Scheduler.Withdraw(a.cfg.ID)
+		a.cfg.Scheduler.Withdraw(a.tree, a.cfg.ID)
 		return
 	}
-	a.cfg.Scheduler.Offer(a.cfg.ID, a.session.resources)
+	a.cfg.Scheduler.Offer(a.tree, a.cfg.ID, a.session.resources)
+}
+
+// read reads the replicated state.
+func (a *nodeActor) read() (record *statepb.Node, granted []Granted, index uint64) {
+	record, granted, index = a.cfg.State.Node(a.cfg.ID)
+	a.tree = record.GetTree()
+	return record, granted, index
 }
 
 // look sends the agent what it lacks, and gives up what its present life has
 // never had.
-func (a *nodeActor) look(ctx actor.Context) {
+func (a *nodeActor) look() {
 	if a.inFlight {
 		a.dirty = true
 		return
 	}
 	a.dirty = false
 	now := a.cfg.Now()
-	record, granted, index := a.cfg.State.Node(a.cfg.ID)
+	record, granted, index := a.read()
 	a.publish(granted)
 	if !a.session.Live(now) {
 		if record.GetState() == statepb.NodeOffline && len(granted) > 0 {
-			a.giveUp(ctx, lifecycle.AbortNodeOffline, ids(granted))
+			a.giveUp(lifecycle.AbortNodeOffline, ids(granted))
 		}
 		return
 	}
@@ -278,25 +255,25 @@ func (a *nodeActor) look(ctx actor.Context) {
 		})
 	}
 	if len(diff.Vanished) > 0 {
-		a.giveUp(ctx, lifecycle.AbortDisappearedFromNode, diff.Vanished)
+		a.giveUp(lifecycle.AbortDisappearedFromNode, diff.Vanished)
 	}
 }
 
 // expire gives the node up when its lease has run out.
-func (a *nodeActor) expire(ctx actor.Context) {
+func (a *nodeActor) expire() {
 	now := a.cfg.Now()
 	if now.Before(a.session.Expires()) {
-		a.armExpiry(ctx)
+		a.armExpiry()
 		return
 	}
 	if a.inFlight {
-		a.lease = a.after(ctx, a.lease, a.cfg.RetryAfter, expire{})
+		a.life.After(&a.lease, a.cfg.RetryAfter, a.expire)
 		return
 	}
-	a.cfg.Scheduler.Withdraw(a.cfg.ID)
-	record, granted, _ := a.cfg.State.Node(a.cfg.ID)
+	record, granted, _ := a.read()
+	a.cfg.Scheduler.Withdraw(a.tree, a.cfg.ID)
 	if record.GetState() != statepb.NodeOnline {
-		a.look(ctx)
+		a.look()
 		return
 	}
 	a.cfg.Logger.Warn("node lost: lease expired", "node", a.cfg.ID, "jobs", len(granted), "lease", a.cfg.Timing.Lease)
@@ -307,19 +284,11 @@ func (a *nodeActor) expire(ctx actor.Context) {
 	if len(granted) > 0 {
 		commands = append(commands, a.abort(lifecycle.AbortNodeOffline, ids(granted)))
 	}
-	a.propose(ctx, commands, func(ctx actor.Context, results []*commandpb.Result, err error) {
-		if a.failed(results, err) {
-			a.lease = a.after(ctx, a.lease, a.cfg.RetryAfter, expire{})
-		}
-	})
+	a.proposeUntil(&a.lease, a.expire, commands...)
 }
 
-func (a *nodeActor) giveUp(ctx actor.Context, reason lifecycle.AbortReason, jobs []string) {
-	a.propose(ctx, []proto.Message{a.abort(reason, jobs)}, func(ctx actor.Context, results []*commandpb.Result, err error) {
-		if a.failed(results, err) {
-			a.retry = a.after(ctx, a.retry, a.cfg.RetryAfter, Look{})
-		}
-	})
+func (a *nodeActor) giveUp(reason lifecycle.AbortReason, jobs []string) {
+	a.proposeUntil(&a.retry, a.look, a.abort(reason, jobs))
 }
 
 func (a *nodeActor) abort(reason lifecycle.AbortReason, jobs []string) *commandpb.AbortAllocations {
@@ -328,9 +297,39 @@ func (a *nodeActor) abort(reason lifecycle.AbortReason, jobs []string) *commandp
 	}
 }
 
-func (a *nodeActor) armExpiry(ctx actor.Context) {
-	a.lease = a.after(ctx, a.lease, a.session.Expires().Sub(a.cfg.Now()), expire{})
-	a.silence = a.after(ctx, a.silence, a.session.Silent().Sub(a.cfg.Now()), silent{})
+// propose has commands proposed, and looks after the outcome if it was to look meanwhile.
+func (a *nodeActor) propose(then func([]*commandpb.Result, error), commands ...proto.Message) {
+	a.inFlight = true
+	a.life.Propose(a.cfg.Log, func(results []*commandpb.Result, err error) {
+		a.inFlight = false
+		if err != nil {
+			a.cfg.Logger.Debug("proposal not committed", "node", a.cfg.ID, "error", err)
+		}
+		then(results, err)
+		if a.dirty {
+			a.look()
+		}
+	}, commands...)
+}
+
+// proposeUntil proposes commands, and has again done after a pause when they were not carried
+// out, so that they are proposed from the state as it is by then. A job that has ended meanwhile
+// is none that could be given up, and no failure.
+func (a *nodeActor) proposeUntil(timer *reconcile.Timer, again func(), commands ...proto.Message) {
+	a.propose(func(results []*commandpb.Result, err error) {
+		refusal := reconcile.Refusal(results)
+		if refusal != nil {
+			a.cfg.Logger.Warn("proposal rejected; retrying", "node", a.cfg.ID, "code", refusal.GetCode(), "reason", refusal.GetMessage())
+		}
+		if refusal != nil || err != nil {
+			a.life.After(timer, a.cfg.RetryAfter, again)
+		}
+	}, commands...)
+}
+
+func (a *nodeActor) armExpiry() {
+	a.life.After(&a.lease, a.session.Expires().Sub(a.cfg.Now()), a.expire)
+	a.life.After(&a.silence, a.session.Silent().Sub(a.cfg.Now()), a.silent)
 }
 
 func (a *nodeActor) publish(granted []Granted) {
@@ -355,10 +354,8 @@ func (a *nodeActor) publish(granted []Granted) {
 	a.cfg.Board.Publish(a.cfg.ID, view, held)
 }
 
-func (a *nodeActor) close() {
-	stopTimer(a.lease)
-	stopTimer(a.retry)
-	stopTimer(a.silence)
+// Stop implements reconcile.Body.
+func (a *nodeActor) Stop() {
 	if a.registering != nil {
 		// Nobody else will: the outcome is for this life.
 		a.registering(&actorpb.Refused{

@@ -14,6 +14,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/proto"
 
+	"weir/actors/reconcile"
 	"weir/messages/actorpb"
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
@@ -80,10 +81,10 @@ func (s *stage) ProposeAsync(commands []proto.Message, done func([]*commandpb.Re
 }
 
 // Offer implements Scheduler.
-func (s *stage) Offer(node string, _ resource.Amounts) { s.tell("offer " + node) }
+func (s *stage) Offer(_, node string, _ resource.Amounts) { s.tell("offer " + node) }
 
 // Withdraw implements Scheduler.
-func (s *stage) Withdraw(node string) { s.tell("withdraw " + node) }
+func (s *stage) Withdraw(_, node string) { s.tell("withdraw " + node) }
 
 // Send implements Agents.
 func (s *stage) Send(_ string, msg proto.Message) {
@@ -260,7 +261,7 @@ func TestSession(t *testing.T) {
 		s.say(registration(8))
 		s.want("refuse name_in_use")
 		s.set(func() { s.granted = []Granted{granted("a", 7, 10)} })
-		s.system.Root.Send(s.pid, Look{})
+		s.system.Root.Send(s.pid, reconcile.Look{})
 		synctest.Wait()
 		s.want("plan 3.99 +a")
 		s.beat(2)
@@ -314,7 +315,7 @@ func TestNewLifeGivesUpTheJobsOfTheLast(t *testing.T) {
 		s.want("propose RegisterNode")
 		s.commit(func() { s.record = online(8) })
 		s.want("AgentRegistered", "propose AbortAllocations disappeared_from_node a", "offer n1")
-		s.system.Root.Send(s.pid, Look{})
+		s.system.Root.Send(s.pid, reconcile.Look{})
 		synctest.Wait()
 		s.want()
 		s.answer(nil, errors.New("lost"), func() {})
@@ -332,7 +333,7 @@ func TestGrantThatCameTooLate(t *testing.T) {
 	record.State = "offline"
 	onStage(t, record, nil, func(s *stage) {
 		s.set(func() { s.granted = []Granted{granted("a", 7, 10)} })
-		s.system.Root.Send(s.pid, Look{})
+		s.system.Root.Send(s.pid, reconcile.Look{})
 		synctest.Wait()
 		s.want("propose AbortAllocations node_offline a")
 	})

@@ -23,10 +23,10 @@ type calm struct{ record *statepb.Node }
 func (c calm) Node(string) (*statepb.Node, []Granted, uint64) { return c.record, nil, 1 }
 
 // Offer implements Scheduler.
-func (calm) Offer(string, resource.Amounts) {}
+func (calm) Offer(string, string, resource.Amounts) {}
 
 // Withdraw implements Scheduler.
-func (calm) Withdraw(string) {}
+func (calm) Withdraw(string, string) {}
 
 // Send implements Agents.
 func (calm) Send(string, proto.Message) {}

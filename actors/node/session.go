@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"weir/messages/actorpb"
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
@@ -148,23 +150,30 @@ func unregistered(refusal *commandpb.Refusal, retry time.Duration) *actorpb.Refu
 	return &actorpb.Refused{Code: actorpb.CodeBadRequest, Reason: refusal.GetMessage()}
 }
 
+// description is what an agent says of its node, and what is recorded of that.
+type description interface {
+	GetIncarnation() uint64
+	GetResources() *statepb.Resources
+	GetTags() []string
+	GetVersion() string
+	GetCaveat() string
+	GetHost() string
+	GetFirstPort() int32
+	GetPortCount() int32
+}
+
+// describe returns the part of a node's record that is its agent's to say.
+func describe(d description) *statepb.Node {
+	return &statepb.Node{
+		Incarnation: d.GetIncarnation(), Resources: statepb.NewResources(d.GetResources().Amounts()), Tags: d.GetTags(),
+		Version: d.GetVersion(), Caveat: d.GetCaveat(), Host: d.GetHost(), FirstPort: d.GetFirstPort(), PortCount: d.GetPortCount(),
+	}
+}
+
 // Changed reports whether the committed record differs from what the agent says
 // of its node.
 func Changed(record *statepb.Node, m *actorpb.RegisterAgent) bool {
-	if record == nil || record.GetState() != statepb.NodeOnline || record.GetIncarnation() != m.GetIncarnation() {
-		return true
-	}
-	if record.GetResources().Amounts() != m.GetResources().Amounts() || record.GetVersion() != m.GetVersion() ||
-		record.GetCaveat() != m.GetCaveat() || record.GetHost() != m.GetHost() ||
-		record.GetFirstPort() != m.GetFirstPort() || record.GetPortCount() != m.GetPortCount() || len(record.GetTags()) != len(m.GetTags()) {
-		return true
-	}
-	for i, tag := range record.GetTags() {
-		if m.GetTags()[i] != tag {
-			return true
-		}
-	}
-	return false
+	return record.GetState() != statepb.NodeOnline || !proto.Equal(describe(record), describe(m))
 }
 
 // Open begins a session: the registration has been committed.

@@ -1,10 +1,12 @@
-// Package reconcile is the actor that brings the replicated state to where a rule wants it, one
-// proposal at a time. The rule decides from the state as it is; the actor looks again when that
-// may have changed, when a proposal was not committed, and when the rule says so.
+// Package reconcile is what actors have in common that bring the replicated state to where a rule
+// wants it: they look, propose, and look again.
+//
+// New is the actor of a rule that has no messages of its own. It proposes one step at a time, and
+// looks again when the state may have changed, when a proposal was not committed, and when the
+// rule says so. Live is the frame of an actor with messages: its lives, timers and proposals.
 package reconcile
 
 import (
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -13,12 +15,6 @@ import (
 
 	"weir/messages/commandpb"
 )
-
-// Log proposes commands in the leader's term. done is called once, off the
-// caller's goroutine.
-type Log interface {
-	ProposeAsync(commands []proto.Message, done func([]*commandpb.Result, error))
-}
 
 // Step is what a rule decides.
 type Step struct {
@@ -43,99 +39,73 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Look tells the actor that the state may have changed.
+// Look tells an actor that the state may have changed. Of several that wait in its mailbox
+// one is enough.
 type Look struct{}
-
-// proposed brings the outcome of a step to the life of the actor that took it.
-type proposed struct {
-	of      *reconciler
-	follow  bool
-	results []*commandpb.Result
-	err     error
-}
 
 // New returns the producer of an actor.
 func New(cfg Config) actor.Producer {
-	return func() actor.Actor { return &reconciler{cfg: cfg} }
+	return Live(cfg.Logger, func(life *Life) Body { return &reconciler{cfg: cfg, life: life} })
 }
 
 type reconciler struct {
-	cfg Config
+	cfg  Config
+	life *Life
 	// inFlight: a step is proposed and its outcome has not come.
 	inFlight bool
 	// dirty: a Look came while a step was in flight.
 	dirty bool
-	timer *time.Timer
+	again Timer
 }
 
-// Receive implements actor.Actor.
-func (r *reconciler) Receive(ctx actor.Context) {
-	switch m := ctx.Message().(type) {
-	case *actor.Started, Look:
-		r.look(ctx)
-	case proposed:
-		if m.of == r {
-			r.proposed(ctx, m)
-		}
-	case *actor.Stopping, *actor.Restarting:
-		r.stopTimer()
-	case actor.SystemMessage, actor.AutoReceiveMessage:
-		// The rest of the life cycle needs no work here.
-	default:
-		r.cfg.Logger.Warn("unexpected message", "type", fmt.Sprintf("%T", m))
+// Start implements Body.
+func (r *reconciler) Start() { r.look() }
+
+// Take implements Body.
+func (r *reconciler) Take(message any) bool {
+	_, look := message.(Look)
+	if look {
+		r.look()
 	}
+	return look
 }
 
-func (r *reconciler) look(ctx actor.Context) {
+// Stop implements Body.
+func (r *reconciler) Stop() {}
+
+func (r *reconciler) look() {
 	if r.inFlight {
 		r.dirty = true
 		return
 	}
 	r.dirty = false
-	r.stopTimer()
+	r.again.Stop()
 	now := r.cfg.Now()
 	step := r.cfg.Decide(now)
 	if !step.Again.IsZero() {
-		r.lookAfter(ctx, step.Again.Sub(now))
+		r.life.After(&r.again, step.Again.Sub(now), r.look)
 	}
 	if len(step.Propose) == 0 {
 		return
 	}
 	r.inFlight = true
-	self, root := ctx.Self(), ctx.ActorSystem().Root
-	r.cfg.Log.ProposeAsync(step.Propose, func(results []*commandpb.Result, err error) {
-		root.Send(self, proposed{r, step.Follow, results, err})
-	})
+	r.life.Propose(r.cfg.Log, func(results []*commandpb.Result, err error) {
+		r.inFlight = false
+		r.proposed(Refusal(results), err, step.Follow)
+	}, step.Propose...)
 }
 
 // proposed looks again: at once where something has changed or another step may follow, and
 // after a pause where the step failed.
-func (r *reconciler) proposed(ctx actor.Context, m proposed) {
-	r.inFlight = false
-	failed := m.err != nil
-	for _, result := range m.results {
-		if refusal := result.GetRefusal(); refusal != nil {
-			failed = true
-			r.cfg.Logger.Debug("step rejected", "code", refusal.GetCode(), "reason", refusal.GetMessage())
-		}
+func (r *reconciler) proposed(refusal *commandpb.Refusal, err error, follow bool) {
+	if refusal != nil {
+		r.cfg.Logger.Debug("step rejected", "code", refusal.GetCode(), "reason", refusal.GetMessage())
 	}
+	failed := refusal != nil || err != nil
 	switch {
-	case r.dirty || !failed && m.follow:
-		r.look(ctx)
+	case r.dirty || !failed && follow:
+		r.look()
 	case failed:
-		r.lookAfter(ctx, r.cfg.RetryAfter)
-	}
-}
-
-func (r *reconciler) lookAfter(ctx actor.Context, d time.Duration) {
-	r.stopTimer()
-	self, root := ctx.Self(), ctx.ActorSystem().Root
-	r.timer = time.AfterFunc(max(d, 0), func() { root.Send(self, Look{}) })
-}
-
-func (r *reconciler) stopTimer() {
-	if r.timer != nil {
-		r.timer.Stop()
-		r.timer = nil
+		r.life.After(&r.again, r.cfg.RetryAfter, r.look)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/proto"
 
+	"weir/actors/reconcile"
 	"weir/messages/actorpb"
 	"weir/messages/commandpb"
 	"weir/raftstore/state"
@@ -23,12 +24,6 @@ type State interface {
 	Records
 	// Seed returns the whole tree at one index; false: there is no such tree.
 	Seed(tree scheduling.TreeName) (Seed, bool)
-}
-
-// Log proposes commands in the leader's term. done is called once, off the
-// caller's goroutine.
-type Log interface {
-	ProposeAsync(commands []proto.Message, done func([]*commandpb.Result, error))
 }
 
 // History takes what pools are, once a second.
@@ -47,7 +42,7 @@ type Config struct {
 	Tree   scheduling.TreeName
 	Term   uint64
 	State  State
-	Log    Log
+	Log    reconcile.Log
 	Engine engine.Config
 	// TickEvery is the period of fair share updates. Events that change what is
 	// due are followed by an update at once, but no sooner than TickGap after the
@@ -93,32 +88,15 @@ type Withdraw struct{ Node string }
 // lead. Done is called once, when the outcome is known.
 type KeepVolumes struct{ Done func() }
 
-// The actor's own messages are of one life of it, and none of a former one is
-// heard: its ticks, its starts in flight and what waited went with its tree.
-type (
-	tick struct{ of *treeActor }
-	// match looks at waiting nodes.
-	match    struct{ of *treeActor }
-	proposed struct {
-		of       *treeActor
-		proposal Proposal
-		results  []*commandpb.Result
-		err      error
-	}
-	// checkpointed: the outcome of a checkpoint is known.
-	checkpointed struct {
-		of  *treeActor
-		err error
-	}
-)
-
-// New returns the producer of a tree's actor.
+// New returns the producer of a tree's actor. None of its lives hears of a former one: the
+// ticks, starts in flight and what waited went with its tree.
 func New(cfg Config) actor.Producer {
-	return func() actor.Actor { return &treeActor{cfg: cfg} }
+	return reconcile.Live(cfg.Logger, func(life *reconcile.Life) reconcile.Body { return &treeActor{cfg: cfg, life: life} })
 }
 
 type treeActor struct {
-	cfg Config
+	cfg  Config
+	life *reconcile.Life
 	// tree is nil when there is none any more.
 	tree *Tree
 	// counted are the starts in flight that the figures have.
@@ -137,77 +115,50 @@ type treeActor struct {
 	// matching: a match is in the mailbox.
 	matching   bool
 	checkpoint checkpoint
-	timer      *time.Timer
+	ticks      reconcile.Timer
 }
 
-// Receive implements actor.Actor.
-func (a *treeActor) Receive(ctx actor.Context) {
-	if a.tree == nil && a.idle(ctx) {
-		return
+// Take implements reconcile.Body.
+func (a *treeActor) Take(message any) bool {
+	if a.tree == nil {
+		return a.idle(message)
 	}
-	switch m := ctx.Message().(type) {
-	case *actor.Started:
-		a.start(ctx)
+	switch m := message.(type) {
 	case Committed:
-		a.committed(ctx, m)
+		a.committed(m)
 	case Offer:
-		a.check(ctx, a.tree.Offer(m.Node, m.Limits))
+		a.check(a.tree.Offer(m.Node, m.Limits))
 	case Withdraw:
-		a.withdraw(ctx, m)
-	case tick:
-		if m.of == a {
-			a.tick(ctx)
-		}
-	case match:
-		if m.of == a {
-			a.match(ctx)
-		}
-	case proposed:
-		if m.of == a {
-			a.proposed(ctx, m)
-		}
-	case checkpointed:
-		if m.of == a {
-			a.checkpointed(m)
-		}
+		a.withdraw(m)
 	case KeepVolumes:
 		a.update(a.cfg.Now())
-		a.keepVolumes(ctx, m.Done)
+		a.keepVolumes(m.Done)
 	case View:
-		a.view(ctx, m)
-	case attend:
-		if m.of == a {
-			a.attend(ctx)
-		}
-	case reasoned:
-		if m.of == a {
-			a.reasoned(ctx, m)
-		}
-	case *actor.Stopping, *actor.Restarting:
-		a.inquiries.abandon(nothing(a.cfg))
-		a.cfg.Figures.abandon(a.counted)
-		if a.timer != nil {
-			a.timer.Stop()
-		}
-	case actor.SystemMessage, actor.AutoReceiveMessage:
-		// The rest of the life cycle needs no work here.
+		a.view(m)
 	default:
-		a.cfg.Logger.Warn("unexpected message", "type", fmt.Sprintf("%T", m))
+		return false
 	}
+	return true
+}
+
+// Stop implements reconcile.Body.
+func (a *treeActor) Stop() {
+	a.inquiries.abandon(nothing(a.cfg))
+	a.cfg.Figures.abandon(a.counted)
 }
 
 // idle answers what is asked of an actor whose tree was removed before it could
 // begin. It is stopped soon, unless there is a tree of this name again: whoever stops
 // it may have seen only that one.
-func (a *treeActor) idle(ctx actor.Context) bool {
-	switch m := ctx.Message().(type) {
+func (a *treeActor) idle(message any) bool {
+	switch m := message.(type) {
 	case Committed:
 		defer m.Done()
 		if slices.ContainsFunc(m.Events, func(e state.Event) bool {
 			changed, ok := e.(state.TreeChanged)
 			return ok && changed.Tree == a.cfg.Tree
 		}) {
-			a.start(ctx)
+			a.Start()
 		}
 	case KeepVolumes:
 		m.Done()
@@ -220,7 +171,8 @@ func (a *treeActor) idle(ctx actor.Context) bool {
 	return true
 }
 
-func (a *treeActor) start(ctx actor.Context) {
+// Start implements reconcile.Body.
+func (a *treeActor) Start() {
 	seed, ok := a.cfg.State.Seed(a.cfg.Tree)
 	if !ok {
 		a.cfg.Logger.Info("scheduler has no tree any more", "tree", a.cfg.Tree)
@@ -233,10 +185,10 @@ func (a *treeActor) start(ctx actor.Context) {
 	}
 	a.cfg.Logger.Info("scheduler started", "tree", a.cfg.Tree, "index", seed.Index,
 		"operations", len(seed.Operations), "allocations", len(seed.Allocations), "nodes", len(seed.Nodes))
-	a.tick(ctx)
+	a.tick()
 }
 
-func (a *treeActor) committed(ctx actor.Context, m Committed) {
+func (a *treeActor) committed(m Committed) {
 	defer m.Done()
 	if a.tree.Seen(m.Index) {
 		return
@@ -246,27 +198,27 @@ func (a *treeActor) committed(ctx actor.Context, m Committed) {
 		panic(fmt.Sprintf("scheduler of tree %q: %v", a.cfg.Tree, err))
 	}
 	a.stale = true
-	a.check(ctx, nil)
+	a.check(nil)
 }
 
-func (a *treeActor) withdraw(ctx actor.Context, m Withdraw) {
+func (a *treeActor) withdraw(m Withdraw) {
 	node := a.cfg.State.NodeRecord(m.Node)
-	a.check(ctx, a.tree.Withdraw(m.Node, node.GetResources().Amounts()))
+	a.check(a.tree.Withdraw(m.Node, node.GetResources().Amounts()))
 }
 
 // check lets matching follow whatever brought nodes to look at. Messages that
 // are in the mailbox already come first, and share the plan.
-func (a *treeActor) check(ctx actor.Context, err error) {
+func (a *treeActor) check(err error) {
 	if err != nil {
 		panic(fmt.Sprintf("scheduler of tree %q: %v", a.cfg.Tree, err))
 	}
 	if !a.matching && a.tree.Waiting() && a.inFlight < a.cfg.MaxInFlight {
 		a.matching = true
-		ctx.Send(ctx.Self(), match{a})
+		a.life.Do(a.match)
 	}
 }
 
-func (a *treeActor) match(ctx actor.Context) {
+func (a *treeActor) match() {
 	a.matching = false
 	now := a.cfg.Now()
 	if a.stale && now.Sub(a.ticked) >= a.cfg.TickGap {
@@ -278,25 +230,20 @@ func (a *treeActor) match(ctx actor.Context) {
 	a.cfg.Figures.leftOut(a.tree.outcome)
 	if len(proposal.Commands) > 0 {
 		a.inFlight++
-		self, root := ctx.Self(), ctx.ActorSystem().Root
-		a.cfg.Log.ProposeAsync(proposal.Commands, func(results []*commandpb.Result, err error) {
-			root.Send(self, proposed{a, proposal, results, err})
-		})
+		a.life.Propose(a.cfg.Log, func(results []*commandpb.Result, err error) { a.proposed(proposal, results, err) }, proposal.Commands...)
 	}
-	a.check(ctx, nil)
+	a.check(nil)
 }
 
-func (a *treeActor) proposed(ctx actor.Context, m proposed) {
+func (a *treeActor) proposed(proposal Proposal, results []*commandpb.Result, err error) {
 	a.inFlight--
-	if m.err != nil {
-		a.cfg.Logger.Warn("plan was not committed", "tree", a.cfg.Tree, "jobs", len(m.proposal.Jobs), "error", m.err)
+	if err != nil {
+		a.cfg.Logger.Warn("plan was not committed", "tree", a.cfg.Tree, "jobs", len(proposal.Jobs), "error", err)
 	}
-	for _, result := range m.results {
-		if refusal := result.GetRefusal(); refusal != nil {
-			a.cfg.Logger.Warn("plan refused", "tree", a.cfg.Tree, "code", refusal.GetCode(), "reason", refusal.GetMessage())
-		}
+	if refusal := reconcile.Refusal(results); refusal != nil {
+		a.cfg.Logger.Warn("plan refused", "tree", a.cfg.Tree, "code", refusal.GetCode(), "reason", refusal.GetMessage())
 	}
-	answers := AnswersOf(m.results)
+	answers := AnswersOf(results)
 	started := 0
 	for _, answer := range answers.Grants {
 		if answer.GetRefusal() == "" {
@@ -310,9 +257,9 @@ func (a *treeActor) proposed(ctx actor.Context, m proposed) {
 			a.cfg.Logger.Debug("preemption refused", "job", answer.GetJobId(), "reason", answer.GetRefusal())
 		}
 	}
-	err := a.tree.Settle(m.proposal, answers)
-	a.cfg.Figures.settled(len(m.proposal.Jobs), started, a.flying())
-	a.check(ctx, err)
+	err = a.tree.Settle(proposal, answers)
+	a.cfg.Figures.settled(len(proposal.Jobs), started, a.flying())
+	a.check(err)
 }
 
 // flying returns by how much the starts in flight have changed since the last time.
@@ -323,42 +270,36 @@ func (a *treeActor) flying() int {
 	return delta
 }
 
-func (a *treeActor) tick(ctx actor.Context) {
+func (a *treeActor) tick() {
 	a.update(a.cfg.Now())
 	if a.checkpoint.due(a.cfg.Now(), a.cfg.CheckpointEvery) {
-		a.keepVolumes(ctx, func() {})
+		a.keepVolumes(func() {})
 	}
-	self, root := ctx.Self(), ctx.ActorSystem().Root
-	a.timer = time.AfterFunc(a.cfg.TickEvery, func() { root.Send(self, tick{a}) })
-	a.check(ctx, nil)
+	a.life.After(&a.ticks, a.cfg.TickEvery, a.tick)
+	a.check(nil)
 }
 
 // keepVolumes proposes the volumes of the last update. done is called when the outcome
 // is known.
-func (a *treeActor) keepVolumes(ctx actor.Context, done func()) {
+func (a *treeActor) keepVolumes(done func()) {
 	msg := a.tree.Checkpoint(a.cfg.Term, a.cfg.State.Kept(a.cfg.Tree))
 	a.checkpoint = checkpoint{last: a.cfg.Now(), inFlight: msg != nil}
 	if msg == nil {
 		done()
 		return
 	}
-	self, root := ctx.Self(), ctx.ActorSystem().Root
 	a.cfg.Log.ProposeAsync([]proto.Message{msg}, func(results []*commandpb.Result, err error) {
-		for _, r := range results {
-			if refusal := r.GetRefusal(); refusal != nil {
-				err = errors.New(refusal.GetMessage())
-			}
+		if refusal := reconcile.Refusal(results); refusal != nil {
+			err = errors.New(refusal.GetMessage())
 		}
 		done()
-		root.Send(self, checkpointed{a, err})
+		a.life.Do(func() {
+			a.checkpoint.inFlight = false
+			if err != nil {
+				a.cfg.Logger.Warn("volume checkpoint not committed; retrying", "tree", a.cfg.Tree, "error", err)
+			}
+		})
 	})
-}
-
-func (a *treeActor) checkpointed(m checkpointed) {
-	a.checkpoint.inFlight = false
-	if m.err != nil {
-		a.cfg.Logger.Warn("volume checkpoint not committed; retrying", "tree", a.cfg.Tree, "error", m.err)
-	}
 }
 
 func (a *treeActor) update(now time.Time) {

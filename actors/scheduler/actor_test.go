@@ -191,8 +191,6 @@ func TestTicksOfAFormerLifeAreNotHeard(t *testing.T) {
 	onStage(t, func(s *stage) {
 		<-time.After(500 * time.Millisecond)
 		s.restart()
-		s.send(tick{new(treeActor)})
-		s.send(match{new(treeActor)})
 		<-time.After(10*time.Second + 100*time.Millisecond)
 		synctest.Wait()
 		if got := s.figures.Stats().Updates; got != 12 {

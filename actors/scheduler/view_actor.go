@@ -1,10 +1,6 @@
 package scheduler
 
-import (
-	"github.com/asynkron/protoactor-go/actor"
-
-	"weir/messages/actorpb"
-)
+import "weir/messages/actorpb"
 
 // View asks for what the engine saw after the last fair share update, for what it sees of
 // one element, or why that is as it is. Reply is called once, on the actor's goroutine,
@@ -18,25 +14,13 @@ type View struct {
 
 func (v View) waits() bool { return v.Gone == nil || !v.Gone() }
 
-// What the actor tells itself of questions.
-type (
-	// attend takes the next step of what is asked, reasoned says that what the engine said
-	// so far has been thought about.
-	attend   struct{ of *treeActor }
-	reasoned struct {
-		of   *treeActor
-		done bool
-		err  error
-	}
-)
-
 // view answers with a view of one element, or the shared one of all; why something is as
 // it is takes longer.
-func (a *treeActor) view(ctx actor.Context, m View) {
+func (a *treeActor) view(m View) {
 	switch {
 	case m.Of.GetExplain() && m.Of.GetJob() == "":
 		a.inquiries.add(m)
-		a.inquire(ctx)
+		a.inquire()
 	case m.Of.GetExplain():
 		m.Reply(a.tree.explainJob(a.cfg, m.Of, a.cfg.Now()))
 	case ofOne(m.Of):
@@ -50,11 +34,11 @@ func (a *treeActor) view(ctx actor.Context, m View) {
 }
 
 // inquire begins with the next question, if there is one and none is looked into.
-func (a *treeActor) inquire(ctx actor.Context) {
+func (a *treeActor) inquire() {
 	for q := a.inquiries.next(); q != nil; q = a.inquiries.next() {
 		var err error
 		if q.Inquiry, err = a.tree.inquire(q.of, a.cfg.Now()); err == nil {
-			ctx.Send(ctx.Self(), attend{a})
+			a.life.Do(a.attend)
 			return
 		}
 		a.inquiries.finish(nothing(a.cfg))
@@ -63,30 +47,29 @@ func (a *treeActor) inquire(ctx actor.Context) {
 
 // attend has the engine say a bit more of what is asked. What is in the mailbox comes
 // before the next bit.
-func (a *treeActor) attend(ctx actor.Context) {
+func (a *treeActor) attend() {
 	q := a.inquiries.current
 	if q.Wants() {
 		a.tree.engine.Attend(q.Inquiry)
-		ctx.Send(ctx.Self(), attend{a})
+		a.life.Do(a.attend)
 		return
 	}
-	self, root := ctx.Self(), ctx.ActorSystem().Root
 	go func() {
 		done, err := q.reason(a.cfg)
-		root.Send(self, reasoned{a, done, err})
+		a.life.Do(func() { a.reasoned(done, err) })
 	}()
 }
 
-func (a *treeActor) reasoned(ctx actor.Context, m reasoned) {
-	if !m.done {
-		a.attend(ctx)
+func (a *treeActor) reasoned(done bool, err error) {
+	if !done {
+		a.attend()
 		return
 	}
 	answer := a.inquiries.current.answer
-	if m.err != nil {
-		a.cfg.Logger.Error("question without an answer", "tree", a.cfg.Tree, "error", m.err)
+	if err != nil {
+		a.cfg.Logger.Error("question without an answer", "tree", a.cfg.Tree, "error", err)
 		answer = nothing(a.cfg)
 	}
 	a.inquiries.finish(answer)
-	a.inquire(ctx)
+	a.inquire()
 }

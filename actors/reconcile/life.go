@@ -1,0 +1,122 @@
+package reconcile
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
+
+	"weir/messages/commandpb"
+)
+
+// Body is what an actor does in one of its lives. Its methods are called one at a time.
+type Body interface {
+	// Start is called first.
+	Start()
+	// Take deals with a message, and reports whether it is one that the actor knows.
+	Take(message any) (known bool)
+	// Stop is called last.
+	Stop()
+}
+
+// Life is one life of an actor: it begins when the actor is spawned, and when it is started
+// again after a failure. What a former life has asked for never reaches the next one, which
+// begins from the state as it is then.
+type Life struct {
+	ctx    actor.Context
+	timers []*Timer
+}
+
+// Live returns the producer of an actor. born makes the body of each of its lives.
+func Live(logger *slog.Logger, born func(*Life) Body) actor.Producer {
+	return func() actor.Actor {
+		life := new(Life)
+		return &living{life: life, body: born(life), log: logger}
+	}
+}
+
+// turn is something that an actor does in the life that it is for.
+type turn struct {
+	of *Life
+	do func()
+}
+
+type living struct {
+	life *Life
+	body Body
+	log  *slog.Logger
+}
+
+// Receive implements actor.Actor.
+func (l *living) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *actor.Started:
+		l.life.ctx = ctx
+		l.body.Start()
+	case turn:
+		if m.of == l.life {
+			m.do()
+		}
+	case *actor.Stopping, *actor.Restarting:
+		for _, timer := range l.life.timers {
+			timer.Stop()
+		}
+		l.body.Stop()
+	case actor.SystemMessage, actor.AutoReceiveMessage:
+		// The rest of the life cycle needs no work here.
+	default:
+		if !l.body.Take(m) {
+			l.log.Warn("unexpected message", "type", fmt.Sprintf("%T", m))
+		}
+	}
+}
+
+// Do has the actor do something in a turn of its own, after what waits already. It may be
+// called from any goroutine, once the life has started.
+func (l *Life) Do(do func()) { l.ctx.ActorSystem().Root.Send(l.ctx.Self(), turn{l, do}) }
+
+// Context is for the actor's own turns alone.
+func (l *Life) Context() actor.Context { return l.ctx }
+
+// Timer is something that an actor does after a while. It is of one life.
+type Timer struct{ timer *time.Timer }
+
+// After has the actor do something after a while, in place of what it was to do by this timer.
+func (l *Life) After(timer *Timer, d time.Duration, do func()) {
+	if timer.timer == nil {
+		l.timers = append(l.timers, timer)
+	}
+	timer.Stop()
+	timer.timer = time.AfterFunc(max(d, 0), func() { l.Do(do) })
+}
+
+// Stop has nothing done by this timer, unless it waits for its turn already.
+func (t *Timer) Stop() {
+	if t.timer != nil {
+		t.timer.Stop()
+	}
+}
+
+// Log proposes commands. done is called once, off the caller's goroutine.
+type Log interface {
+	ProposeAsync(commands []proto.Message, done func([]*commandpb.Result, error))
+}
+
+// Propose has commands proposed, and the outcome dealt with in a turn of its own.
+func (l *Life) Propose(log Log, done func([]*commandpb.Result, error), commands ...proto.Message) {
+	log.ProposeAsync(commands, func(results []*commandpb.Result, err error) {
+		l.Do(func() { done(results, err) })
+	})
+}
+
+// Refusal returns the first refusal among results; nil: all commands were carried out.
+func Refusal(results []*commandpb.Result) *commandpb.Refusal {
+	for _, result := range results {
+		if refusal := result.GetRefusal(); refusal != nil {
+			return refusal
+		}
+	}
+	return nil
+}
