@@ -45,10 +45,7 @@ func faultTable(f check.Figures) grid {
 
 // gapText is a duration that people compare with others; empty when it is zero.
 func gapText(d time.Duration) string {
-	if d == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%.2f s", d.Seconds())
+	return when(d != 0, fmt.Sprintf("%.2f s", d.Seconds()))
 }
 
 // runTable has what the run was like.
@@ -142,13 +139,8 @@ func progressLines(p chaos.Progress) []string {
 			kinds = append(kinds, fmt.Sprintf("%s %d", kind, p.ByKind[kind]))
 		}
 	}
-	faults := fmt.Sprintf("%d/%d faults", p.Faults, p.Of)
-	if len(kinds) > 0 {
-		faults += " (" + strings.Join(kinds, ", ") + ")"
-	}
-	if len(p.Active) > 0 {
-		faults += ", now " + strings.Join(p.Active, ", ")
-	}
+	faults := fmt.Sprintf("%d/%d faults", p.Faults, p.Of) + when(len(kinds) > 0, " ("+strings.Join(kinds, ", ")+")") +
+		when(len(p.Active) > 0, ", now "+strings.Join(p.Active, ", "))
 	leader := p.Leader
 	if p.Leaderless {
 		leader = "none"

@@ -213,10 +213,5 @@ func failStop(log *slog.Logger, err error) {
 	case <-said:
 	case <-time.After(farewell):
 	}
-	code := exitFailure
-	var known *exitError
-	if errors.As(coded(err), &known) {
-		code = known.code
-	}
-	os.Exit(code)
+	os.Exit(codeOf(coded(err)))
 }

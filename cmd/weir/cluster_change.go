@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -128,16 +129,8 @@ Jobs keep running. It needs operator credentials.`,
 func membersText(members []*apipb.Member) string {
 	g := newGrid("replica", "address", "state", "role", "operations>", "version")
 	for _, m := range members {
-		state, role := "down", m.GetSuffrage()
-		if m.GetAlive() {
-			state = "up"
-		}
-		switch {
-		case m.GetLeader():
-			role = "leader"
-		case role == "":
-			role = "not a member"
-		}
+		state := cmp.Or(when(m.GetAlive(), "up"), "down")
+		role := cmp.Or(when(m.GetLeader(), "leader"), m.GetSuffrage(), "not a member")
 		g.row(m.GetId(), m.GetAddress(), state, role, m.GetOperationsControlled(), m.GetVersion())
 	}
 	return g.String()

@@ -184,10 +184,7 @@ func membersTable(seen []seenMember) string {
 	t.SetStyle(table.StyleLight)
 	t.AppendHeader(table.Row{"name", "address", "pid", "state", "log"})
 	for _, m := range seen {
-		pid := none
-		if m.pid != 0 {
-			pid = fmt.Sprint(m.pid)
-		}
+		pid := cmp.Or(when(m.pid != 0, fmt.Sprint(m.pid)), none)
 		t.AppendRow(table.Row{m.Name, cmp.Or(m.Address, none), pid, m.state, relative(m.Log)})
 	}
 	return t.Render()

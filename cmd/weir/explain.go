@@ -84,16 +84,8 @@ func explanationsText(all []*explainpb.Explanation, now time.Time) string {
 // explanationText is an explanation for people: the answer, and the facts below it.
 func explanationText(x *explainpb.Explanation, now time.Time) string {
 	var b strings.Builder
-	title := x.GetSubject() + " " + x.GetId()
-	if x.GetState() != "" {
-		title += ", " + x.GetState()
-	}
-	if x.GetSubject() != "pool" && x.GetPool() != "" {
-		title += ", in pool " + x.GetPool()
-	}
-	if x.GetTree() != "" {
-		title += " of tree " + x.GetTree()
-	}
+	title := x.GetSubject() + " " + x.GetId() + when(x.GetState() != "", ", "+x.GetState()) +
+		when(x.GetSubject() != "pool" && x.GetPool() != "", ", in pool "+x.GetPool()) + when(x.GetTree() != "", " of tree "+x.GetTree())
 	fmt.Fprintf(&b, "%s\n", printable(title))
 	fmt.Fprintf(&b, "%s\n", printable(sentence(here(cmp.Or(x.GetText(), "nothing to explain"), now))))
 	if x.GetEstimatedStart() != nil {
@@ -146,10 +138,7 @@ func startText(x *explainpb.Explanation, now time.Time) string {
 		}
 		text += ", " + from + span(latest.AsTime().Sub(now))
 	}
-	if by := x.GetEstimatedBy(); by != "" {
-		text += " (" + strings.ReplaceAll(by, "_", " ") + ")"
-	}
-	return text
+	return text + when(x.GetEstimatedBy() != "", " ("+strings.ReplaceAll(x.GetEstimatedBy(), "_", " ")+")")
 }
 
 // differ reports whether tasks do not all wait for the same.

@@ -62,21 +62,18 @@ func interruptionFacts(page facts, j *apipb.Job, now time.Time) {
 	if in == nil {
 		return
 	}
-	what, when := "ordered to stop", ""
+	what, until := "ordered to stop", ""
 	if in.GetReason() != "" {
-		what, when = "asked to stop", ", until "+untilText(in.GetDeadline(), now)
+		what, until = "asked to stop", ", until "+untilText(in.GetDeadline(), now)
 		if in.GetHeldUntil() != nil && j.GetFinishTime() == nil {
-			what, when = "to be asked to stop", ", when others can do without it, or at "+untilText(in.GetHeldUntil(), now)
+			what, until = "to be asked to stop", ", when others can do without it, or at "+untilText(in.GetHeldUntil(), now)
 		}
 	}
-	page.add(what, cmp.Or(in.GetPreemption(), in.GetReason(), in.GetAbortReason())+when)
-	if in.GetPreemptedForOperation() != "" {
-		page.add("to make room for", fmt.Sprintf("operation %s, task %s", in.GetPreemptedForOperation(), in.GetPreemptedForTask()))
-	}
+	page.add(what, cmp.Or(in.GetPreemption(), in.GetReason(), in.GetAbortReason())+until)
+	page.add("to make room for", when(in.GetPreemptedForOperation() != "",
+		fmt.Sprintf("operation %s, task %s", in.GetPreemptedForOperation(), in.GetPreemptedForTask())))
 	page.add("because", in.GetMessage())
-	if j.GetAcknowledged() {
-		page.add("saved", "it reported its state as saved, and was stopped before its deadline")
-	}
+	page.add("saved", when(j.GetAcknowledged(), "it reported its state as saved, and was stopped before its deadline"))
 }
 
 // untilText says when a time is, or was, by the clock and by how far it is.

@@ -148,14 +148,7 @@ func jobsText(page *apipb.ListJobsResponse, req *apipb.ListJobsRequest, now time
 // known.
 func jobMemory(j *apipb.Job) string {
 	had, held := j.GetStatistics().GetMaxMemory(), cmp.Or(j.GetReserve().GetUser(), j.GetResources().GetMemory())
-	switch {
-	case had == 0:
-		return none
-	case held == 0:
-		return size(had)
-	default:
-		return size(had) + "/" + size(held)
-	}
+	return when(had != 0, size(had)+when(held != 0, "/"+size(held)))
 }
 
 func jobText(j *apipb.Job, now time.Time) string {
@@ -170,15 +163,11 @@ func jobText(j *apipb.Job, now time.Time) string {
 	page.add("finished", moment(j.GetFinishTime(), now))
 	page.add("took", lasted(j.GetStartTime(), j.GetFinishTime(), now))
 	page.add("ports", strings.Trim(fmt.Sprint(j.GetPorts()), "[]"))
-	if j.GetPid() != 0 {
-		page.add("pid", fmt.Sprint(j.GetPid()))
-	}
+	page.add("pid", when(j.GetPid() != 0, fmt.Sprint(j.GetPid())))
 	page.add("resources", amounts(j.GetResources()))
 	page.add("memory", jobMemory(j))
 	page.add("memory reserve", reserveText(j.GetReserve(), j.GetMemoryLimit()))
-	if j.GetReserve().GetPredecessor() != "" {
-		page.add("reserved after", "the overdraft of job "+j.GetReserve().GetPredecessor())
-	}
+	page.add("reserved after", when(j.GetReserve().GetPredecessor() != "", "the overdraft of job "+j.GetReserve().GetPredecessor()))
 	page.add("rank", rankText(j))
 	inputFacts(page, j)
 	if st := j.GetStatistics(); j.GetFinishTime() != nil && st != nil {
@@ -195,8 +184,5 @@ func jobText(j *apipb.Job, now time.Time) string {
 
 // kept says how much output there was, and how much of it is gone.
 func kept(bytes, dropped int64) string {
-	if dropped == 0 {
-		return size(bytes)
-	}
-	return fmt.Sprintf("%s, of which %s were dropped", size(bytes), size(dropped))
+	return size(bytes) + when(dropped != 0, fmt.Sprintf(", of which %s were dropped", size(dropped)))
 }

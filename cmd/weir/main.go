@@ -24,15 +24,14 @@ func main() {
 	if err == nil {
 		return
 	}
-	var coded *exitError
-	if errors.As(err, &coded) {
-		if coded.err != nil {
-			fmt.Fprintln(os.Stderr, "weir:", coded.err)
-		}
-		os.Exit(coded.code)
+	code := codeOf(err)
+	if coded, ok := errors.AsType[*exitError](err); ok {
+		err = coded.err
 	}
-	fmt.Fprintln(os.Stderr, "weir:", err)
-	os.Exit(exitFailure)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "weir:", err)
+	}
+	os.Exit(code)
 }
 
 // The exit codes of weir.
@@ -55,6 +54,14 @@ const (
 	// exitForeignData: a replica's or an agent's data are another one's, or of a newer version.
 	exitForeignData = 13
 )
+
+// codeOf returns the exit code of an error.
+func codeOf(err error) int {
+	if coded, ok := errors.AsType[*exitError](err); ok {
+		return coded.code
+	}
+	return exitFailure
+}
 
 // exitError ends the process with a code. A nil err has been told already.
 type exitError struct {

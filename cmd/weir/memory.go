@@ -134,11 +134,9 @@ func reserveText(r *apipb.JobReserve, limit int64) string {
 	if r == nil {
 		return ""
 	}
-	text := fmt.Sprintf("%s: %s for its processes", size(r.GetTotal()), size(r.GetUser()))
-	if limit > 0 {
-		text += fmt.Sprintf(" (%s of the limit, %s)", share(&r.UserFactor), size(limit))
-	}
-	return text + fmt.Sprintf(", %s for its job proxy (%s times %s)", size(r.GetProxy()), number(r.GetProxyFactor(), 2), size(r.GetProxyEstimate()))
+	return fmt.Sprintf("%s: %s for its processes", size(r.GetTotal()), size(r.GetUser())) +
+		when(limit > 0, fmt.Sprintf(" (%s of the limit, %s)", share(&r.UserFactor), size(limit))) +
+		fmt.Sprintf(", %s for its job proxy (%s times %s)", size(r.GetProxy()), number(r.GetProxyFactor(), 2), size(r.GetProxyEstimate()))
 }
 
 // learnedText draws what each task has learned of its jobs' memory: what the next job
@@ -175,14 +173,9 @@ func alertsText(alerts []*apipb.Alert) string {
 	var b strings.Builder
 	b.WriteString("\nalerts:\n")
 	for _, a := range alerts {
-		name := a.GetName()
-		if a.GetTask() != "" {
-			name += " of task " + a.GetTask()
-		}
+		name := a.GetName() + when(a.GetTask() != "", " of task "+a.GetTask())
 		fmt.Fprintf(&b, "  %s: %s\n", printable(name), printable(a.GetMessage()))
-		if a.GetAdvice() != "" {
-			fmt.Fprintf(&b, "    %s\n", printable(a.GetAdvice()))
-		}
+		b.WriteString(when(a.GetAdvice() != "", "    "+printable(a.GetAdvice())+"\n"))
 	}
 	return b.String()
 }

@@ -103,9 +103,7 @@ func nodeText(answer *apipb.GetNodeResponse, now time.Time) string {
 	page := newFacts()
 	page.add("node", n.GetId())
 	page.add("state", n.GetState())
-	if n.GetDrain() != nil {
-		page.add("drained", drainText(n, now))
-	}
+	page.add("drained", when(n.GetDrain() != nil, drainText(n, now)))
 	page.add("caveat", n.GetCaveat())
 	page.add("host", n.GetHost())
 	page.add("version", n.GetVersion())
@@ -114,9 +112,8 @@ func nodeText(answer *apipb.GetNodeResponse, now time.Time) string {
 	page.add("resources", amounts(n.GetResources()))
 	page.add("held by jobs", amounts(n.GetUsage()))
 	page.add("memory", nodeMemory(n))
-	if files := n.GetFileCache(); files != nil {
-		page.add("file cache", fmt.Sprintf("%s used of %s", size(files.GetBytes()), size(files.GetLimit())))
-	}
+	files := n.GetFileCache()
+	page.add("file cache", when(files != nil, fmt.Sprintf("%s used of %s", size(files.GetBytes()), size(files.GetLimit()))))
 	page.add("registered", moment(n.GetRegisteredTime(), now))
 	page.add("heartbeat", moment(n.GetLastHeartbeat(), now))
 	if len(answer.GetJobs()) == 0 {

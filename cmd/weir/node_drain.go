@@ -117,10 +117,7 @@ func drainedView(n *apipb.Node) view {
 // drainLine says of a node whether it is drained, and how far that is.
 func drainLine(n *apipb.Node, now time.Time) string {
 	if n.GetDrain() == nil {
-		if n.GetState() == statepb.NodeOffline {
-			return fmt.Sprintf("node %s is undrained; it is offline now", printable(n.GetId()))
-		}
-		return fmt.Sprintf("node %s is undrained", printable(n.GetId()))
+		return fmt.Sprintf("node %s is undrained%s", printable(n.GetId()), when(n.GetState() == statepb.NodeOffline, "; it is offline now"))
 	}
 	return fmt.Sprintf("node %s is drained: %s", printable(n.GetId()), drainText(n, now))
 }
@@ -128,15 +125,9 @@ func drainLine(n *apipb.Node, now time.Time) string {
 // drainText says how many jobs are left on a drained node, and who drains it.
 func drainText(n *apipb.Node, now time.Time) string {
 	d := n.GetDrain()
-	text := "empty"
-	if n.GetJobs() > 0 {
-		text = several(n.GetJobs(), "job") + " left"
-	}
-	text += fmt.Sprintf(", by %s %s", printable(cmp.Or(d.GetUser(), "nobody known")), moment(d.GetTime(), now))
-	if d.GetReason() != "" {
-		text += ": " + printable(d.GetReason())
-	}
-	return text
+	left := cmp.Or(when(n.GetJobs() > 0, several(n.GetJobs(), "job")+" left"), "empty")
+	return fmt.Sprintf("%s, by %s %s%s", left, printable(cmp.Or(d.GetUser(), "nobody known")), moment(d.GetTime(), now),
+		when(d.GetReason() != "", ": "+printable(d.GetReason())))
 }
 
 // drainedOffline is the state of a node that was taken out of service.
@@ -152,10 +143,7 @@ func nodeState(n *apipb.Node) string {
 	default:
 		text += ", draining"
 	}
-	if n.GetCaveat() != "" {
-		text += " (!)"
-	}
-	return text
+	return text + when(n.GetCaveat() != "", " (!)")
 }
 
 // awaitEmpty waits until a drained node has no job left, and shows how it goes.
@@ -176,21 +164,13 @@ func awaitEmpty(ctx context.Context, s *session, name string, quiet bool) error 
 			left = screen.New(s.err).Bar("jobs", most)
 		}
 		last = node.GetJobs()
-		left.Update(max(most-last, 0), waitingFor(node))
+		left.Update(max(most-last, 0), fmt.Sprintf("%d left%s", last, when(node.GetState() == statepb.NodeOffline, ", node offline")))
 		return false, nil
 	})
 	if err != nil && ctx.Err() != nil {
 		return drainLeft(ctx, name, last)
 	}
 	return err
-}
-
-func waitingFor(n *apipb.Node) string {
-	text := fmt.Sprintf("%d left", n.GetJobs())
-	if n.GetState() == statepb.NodeOffline {
-		text += ", node offline"
-	}
-	return text
 }
 
 // drainLeft returns the error of a wait that ended before the node was empty.

@@ -110,9 +110,7 @@ func operationText(op *apipb.Operation, now time.Time) string {
 	page.add("started", moment(op.GetStartTime(), now))
 	page.add("finished", moment(op.GetFinishTime(), now))
 	page.add("took", lasted(op.GetStartTime(), op.GetFinishTime(), now))
-	if op.GetController() != "" {
-		page.add("controller", fmt.Sprintf("replica %s, epoch %d", op.GetController(), op.GetControllerEpoch()))
-	}
+	page.add("controller", when(op.GetController() != "", fmt.Sprintf("replica %s, epoch %d", op.GetController(), op.GetControllerEpoch())))
 	if op.FairShare != nil {
 		var claimed *float64
 		if trees := op.GetTrees(); len(trees) > 0 {
@@ -144,9 +142,8 @@ func operationText(op *apipb.Operation, now time.Time) string {
 		b.WriteString("\n" + tasksText(op))
 	}
 	b.WriteString(learnedText(op) + skippedText(op) + alertsText(op.GetAlerts()) + preemptedText(op))
-	if others := counts(op.GetPreemptedOthers()); others != "" {
-		b.WriteString("\njobs of others preempted for it: " + others + "\n")
-	}
+	others := counts(op.GetPreemptedOthers())
+	b.WriteString(when(others != "", "\njobs of others preempted for it: "+others+"\n"))
 	if op.GetResult() != nil {
 		b.WriteString("\nerror:\n" + errorText(op.GetResult(), "  "))
 	}
@@ -155,32 +152,22 @@ func operationText(op *apipb.Operation, now time.Time) string {
 
 // placeText says how an operation stands in one of its trees.
 func placeText(in *apipb.OperationTree) string {
-	text := fmt.Sprintf("pool %s, %s", in.GetPool(), sharesText(in.FairShare, in.UsageShare, in.DemandShare, in.ClaimedShare))
-	if in.GetPendingReason() != "" {
-		text += ", waits: " + in.GetPendingReason()
-	}
-	return text
+	return fmt.Sprintf("pool %s, %s", in.GetPool(), sharesText(in.FairShare, in.UsageShare, in.DemandShare, in.ClaimedShare)) +
+		when(in.GetPendingReason() != "", ", waits: "+in.GetPendingReason())
 }
 
 // sharesText says what an operation ought to have, has and wants, and what is held for it.
 func sharesText(fair, usage, demand, claimed *float64) string {
-	text := fmt.Sprintf("fair %s, usage %s, demand %s", share(fair), share(usage), share(demand))
-	if claimed != nil && *claimed > 0 {
-		text += fmt.Sprintf(", claimed %s", share(claimed))
-	}
-	return text
+	return fmt.Sprintf("fair %s, usage %s, demand %s", share(fair), share(usage), share(demand)) +
+		when(claimed != nil && *claimed > 0, ", claimed "+share(claimed))
 }
 
 // tasksText draws how far the tasks of an operation are.
 func tasksText(op *apipb.Operation) string {
 	g := newGrid("task", "jobs>", "pending>", "running>", "completed>", "failed>", "aborted>", "restarted>", "max memory>", "cpu time>", "run time>", "a job holds")
 	row := func(name string, t *apipb.TaskProgress) {
-		memory := none
-		if t.GetMaxMemory() > 0 {
-			memory = size(t.GetMaxMemory())
-		}
 		g.row(name, t.GetTotal(), t.GetPending(), t.GetRunning(), t.GetCompleted(), t.GetFailed(), t.GetAborted(), t.GetRestarted(),
-			memory, seconds(t.GetCpuSeconds()), seconds(t.GetRunSeconds()), amounts(t.GetJobResources()))
+			when(t.GetMaxMemory() > 0, size(t.GetMaxMemory())), seconds(t.GetCpuSeconds()), seconds(t.GetRunSeconds()), amounts(t.GetJobResources()))
 	}
 	for _, t := range op.GetTasks() {
 		row(t.GetName(), t)
@@ -188,11 +175,8 @@ func tasksText(op *apipb.Operation) string {
 	if len(op.GetTasks()) > 1 {
 		row("all", op.GetProgress())
 	}
-	text := g.String()
-	if aborted := counts(op.GetProgress().GetAbortedByReason()); aborted != "" {
-		text += "aborted by reason: " + aborted + "\n"
-	}
-	return text + givenUpText(op)
+	aborted := counts(op.GetProgress().GetAbortedByReason())
+	return g.String() + when(aborted != "", "aborted by reason: "+aborted+"\n") + givenUpText(op)
 }
 
 // preemptedText draws which jobs had to leave for others.
@@ -205,12 +189,7 @@ func preemptedText(op *apipb.Operation) string {
 }
 
 // seconds returns a time that was counted, if any was.
-func seconds(s float64) string {
-	if s == 0 {
-		return none
-	}
-	return span(time.Duration(s * float64(time.Second)))
-}
+func seconds(s float64) string { return when(s != 0, span(time.Duration(s*float64(time.Second)))) }
 
 func newOpInstancesCommand(f *clientFlags) *cobra.Command {
 	var watch, ready bool
@@ -273,9 +252,7 @@ func instancesText(seen *apipb.WatchInstancesResponse, now time.Time) string {
 		case state == discovery.Live:
 			state += ", not ready"
 		}
-		if in.GetReason() != "" {
-			state += ": " + in.GetReason()
-		}
+		state += when(in.GetReason() != "", ": "+in.GetReason())
 		if in.GetDeadline() != nil && in.GetDeadline().AsTime().After(now) {
 			state += fmt.Sprintf(", %s left", span(in.GetDeadline().AsTime().Sub(now)))
 		}
@@ -286,9 +263,6 @@ func instancesText(seen *apipb.WatchInstancesResponse, now time.Time) string {
 
 // addressesText names the ports of an instance, each with its host.
 func addressesText(in *apipb.Instance) string {
-	if len(in.GetPorts()) == 0 {
-		return none
-	}
 	all := make([]string, len(in.GetPorts()))
 	for i, port := range in.GetPorts() {
 		all[i] = net.JoinHostPort(in.GetHost(), fmt.Sprint(port))

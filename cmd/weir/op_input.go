@@ -73,24 +73,17 @@ func inputFacts(page facts, j *apipb.Job) {
 		page.add("reads", sliceText(s))
 	}
 	if in != nil && j.GetFinishTime() != nil {
-		read := fmt.Sprintf("%s, %s", several(in.GetRows(), "row"), size(in.GetBytes()))
-		if in.GetRestBytes() > 0 {
-			read += fmt.Sprintf("; %s were left to another job", size(in.GetRestBytes()))
-		}
-		page.add("has read", read)
+		page.add("has read", fmt.Sprintf("%s, %s", several(in.GetRows(), "row"), size(in.GetBytes()))+
+			when(in.GetRestBytes() > 0, fmt.Sprintf("; %s were left to another job", size(in.GetRestBytes()))))
 	}
-	if out := j.GetOutput(); out != nil {
-		page.add("has written", fmt.Sprintf("%s, %s", several(out.GetRows(), "row"), size(out.GetBytes())))
-	}
+	out := j.GetOutput()
+	page.add("has written", when(out != nil, fmt.Sprintf("%s, %s", several(out.GetRows(), "row"), size(out.GetBytes()))))
 }
 
 // gangText says where a gang is.
 func gangText(g *apipb.GangProgress) string {
-	text := fmt.Sprintf("incarnation %d, %d of %d ranks have completed", g.GetIncarnation(), g.GetCompletedRanks(), g.GetSize())
-	if g.GetReason() != "" {
-		text += "; the one before ended: " + g.GetReason()
-	}
-	return text
+	return fmt.Sprintf("incarnation %d, %d of %d ranks have completed", g.GetIncarnation(), g.GetCompletedRanks(), g.GetSize()) +
+		when(g.GetReason() != "", "; the one before ended: "+g.GetReason())
 }
 
 // rankText says what a job is in its gang; empty of another.

@@ -56,11 +56,8 @@ again one by one: start the operation again.`,
 // retryOperation runs jobs of an operation again, and waits for them if told to.
 func retryOperation(ctx context.Context, s *session, req *apipb.RetryOperationRequest, wait, quiet bool) error {
 	started, err := s.RetryOperation(ctx, req)
-	switch {
-	case errors.Is(err, context.Canceled):
-		return &exitError{exitInterrupted, errors.New("interrupted: the operation may have been started all the same (see weir op list)")}
-	case err != nil:
-		return err
+	if err != nil {
+		return perhapsStarted(err, "all the same")
 	}
 	s.note("%s of operation %s run again", several(started.GetJobCount(), "job"), started.GetRetryOf())
 	s.warn(started.GetWarnings())
@@ -74,11 +71,9 @@ func givenUpText(op *apipb.Operation) string {
 		if t.GetGivenUp() == 0 {
 			continue
 		}
-		fmt.Fprintf(&b, "given up of task %s: %s, after %s", t.GetName(), several(t.GetGivenUp(), "job"), several(int64(t.GetMaxAttempts()), "attempt"))
-		if which := cookiesText(t.GetGivenUpCookies()); which != "" {
-			b.WriteString("; cookies " + which)
-		}
-		b.WriteString("\n")
+		which := cookiesText(t.GetGivenUpCookies())
+		fmt.Fprintf(&b, "given up of task %s: %s, after %s%s\n", t.GetName(), several(t.GetGivenUp(), "job"), several(int64(t.GetMaxAttempts()), "attempt"),
+			when(which != "", "; cookies "+which))
 	}
 	if b.Len() > 0 && terminal(op) {
 		fmt.Fprintf(&b, "  weir op retry %s --failed runs them again\n", op.GetId())
@@ -105,11 +100,5 @@ func cookiesText(ranges []*apipb.CookieRange) string {
 
 // attemptText says of a failed job how many attempts of its cookie have failed.
 func attemptText(j *apipb.Job) string {
-	switch {
-	case j.GetMaxAttempts() == 0:
-		return ""
-	case j.GetGivenUp():
-		return fmt.Sprintf(" (%d of %d, given up)", j.GetFailures(), j.GetMaxAttempts())
-	}
-	return fmt.Sprintf(" (%d of %d)", j.GetFailures(), j.GetMaxAttempts())
+	return when(j.GetMaxAttempts() != 0, fmt.Sprintf(" (%d of %d%s)", j.GetFailures(), j.GetMaxAttempts(), when(j.GetGivenUp(), ", given up")))
 }

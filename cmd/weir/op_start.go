@@ -111,17 +111,22 @@ func readInput(what, name string, stdin io.Reader) (shown string, data []byte, e
 // startOperation starts the operation, and waits for it if told to.
 func startOperation(ctx context.Context, s *session, description *structpb.Struct, f *startFlags) error {
 	started, err := s.StartOperation(ctx, &apipb.StartRequest{Spec: description})
-	switch {
-	case errors.Is(err, context.Canceled):
-		return &exitError{exitInterrupted, errors.New("interrupted: the operation may have been started anyway (see weir op list)")}
-	case err != nil:
-		return err
+	if err != nil {
+		return perhapsStarted(err, "anyway")
 	}
 	if started.GetRepeated() {
 		s.note("operation %s was already started with this mutation_id", started.GetOperationId())
 	}
 	s.warn(started.GetWarnings())
 	return follow(ctx, s, started, started.GetOperationId(), f.wait, f.quiet)
+}
+
+// perhapsStarted says of an interrupted start that it may have had an effect.
+func perhapsStarted(err error, anyway string) error {
+	if errors.Is(err, context.Canceled) {
+		return &exitError{exitInterrupted, fmt.Errorf("interrupted: the operation may have been started %s (see weir op list)", anyway)}
+	}
+	return err
 }
 
 // follow prints the id of an operation that was started, and waits for it if told to.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -51,13 +52,8 @@ func statisticsText(all *apipb.OperationStatisticsResponse) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "operation %s\n", all.GetOperationId())
 	for _, section := range sections(slices.DeleteFunc(slices.Clone(all.GetStatistics()), isNothing)) {
-		task, ended := "all tasks", "all jobs"
-		if section[0].GetTask() != "" {
-			task = "task " + section[0].GetTask()
-		}
-		if section[0].GetState() != "" {
-			ended = section[0].GetState() + " jobs"
-		}
+		task := cmp.Or(when(section[0].GetTask() != "", "task "+section[0].GetTask()), "all tasks")
+		ended := cmp.Or(section[0].GetState(), "all") + " jobs"
 		fmt.Fprintf(&b, "\n%s, %s:\n", printable(task), printable(ended))
 		g := newGrid("statistic", "jobs>", "sum>", "min>", "p50>", "p95>", "p99>", "max>")
 		for _, s := range section {
@@ -67,11 +63,8 @@ func statisticsText(all *apipb.OperationStatisticsResponse) string {
 				}
 				return measure(*v, s.GetUnit())
 			}
-			sum := measured(&s.Sum)
-			if s.GetUnit() == string(statistics.PerTenMille) {
-				// Parts of something are not added up.
-				sum = none
-			}
+			// Parts of something are not added up.
+			sum := when(s.GetUnit() != string(statistics.PerTenMille), measured(&s.Sum))
 			g.row(s.GetName(), s.GetCount(), sum, measured(&s.Min), measured(s.P50), measured(s.P95), measured(s.P99), measured(&s.Max))
 		}
 		b.WriteString(g.String())
@@ -115,12 +108,9 @@ func adviceText(all []*apipb.MemoryAdvice) string {
 		if a.GetJobs() == 0 {
 			continue
 		}
-		used := none
-		if a.GetReservedByteSeconds() > 0 {
-			used = number(100*float64(a.GetUsedByteSeconds())/float64(a.GetReservedByteSeconds()), 0) + "%"
-		}
+		used := number(100*float64(a.GetUsedByteSeconds())/float64(a.GetReservedByteSeconds()), 0) + "%"
 		g.row(a.GetTask(), a.GetJobs(), size(a.GetLimit()), size(a.GetReserve()), size(a.GetP50()), size(a.GetP95()), size(a.GetMax()),
-			measure(a.GetReservedByteSeconds(), string(statistics.ByteSeconds)), used)
+			measure(a.GetReservedByteSeconds(), string(statistics.ByteSeconds)), when(a.GetReservedByteSeconds() > 0, used))
 		if a.GetText() != "" {
 			change = append(change, fmt.Sprintf("%s: %s\n", printable(a.GetTask()), printable(a.GetText())))
 		}

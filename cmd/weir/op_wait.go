@@ -86,11 +86,9 @@ func endedBadly(op *apipb.Operation) error {
 // summary returns how an operation ended, on one line.
 func summary(op *apipb.Operation, now time.Time) string {
 	p := op.GetProgress()
-	line := fmt.Sprintf("operation %s %s after %s: %s jobs completed, %d failed, %d aborted", op.GetId(), op.GetState(),
-		lasted(op.GetStartTime(), op.GetFinishTime(), now), limited(p.GetCompleted(), p.GetTotal()), p.GetFailed(), p.GetAborted())
-	if p.GetGivenUp() > 0 {
-		line += fmt.Sprintf(", %d given up", p.GetGivenUp())
-	}
+	line := fmt.Sprintf("operation %s %s after %s: %s jobs completed, %d failed, %d aborted%s", op.GetId(), op.GetState(),
+		lasted(op.GetStartTime(), op.GetFinishTime(), now), limited(p.GetCompleted(), p.GetTotal()), p.GetFailed(), p.GetAborted(),
+		when(p.GetGivenUp() > 0, fmt.Sprintf(", %d given up", p.GetGivenUp())))
 	if op.GetState() != lifecycle.Completed.String() {
 		return line
 	}
@@ -117,10 +115,7 @@ func (m *meter) update(op *apipb.Operation) {
 	if m.quiet {
 		return
 	}
-	state := stateText(op)
-	if op.GetPendingReason() != "" {
-		state += ": " + printable(op.GetPendingReason())
-	}
+	state := stateText(op) + when(op.GetPendingReason() != "", ": "+printable(op.GetPendingReason()))
 	total := op.GetProgress().GetTotal()
 	switch {
 	case m.bar != nil:
@@ -133,11 +128,8 @@ func (m *meter) update(op *apipb.Operation) {
 		m.screen.Say(state)
 	}
 	m.state = state
-	words := progressText(op.GetProgress())
-	if op.GetState() != lifecycle.Running.String() || op.GetSuspended() {
-		words += " (" + stateText(op) + ")"
-	}
-	m.bar.Update(op.GetProgress().GetCompleted(), words)
+	odd := op.GetState() != lifecycle.Running.String() || op.GetSuspended()
+	m.bar.Update(op.GetProgress().GetCompleted(), progressText(op.GetProgress())+when(odd, " ("+stateText(op)+")"))
 }
 
 // close ends the bar and leaves it on the screen. It may be called again.
@@ -151,8 +143,5 @@ func terminal(op *apipb.Operation) bool {
 
 // stateText returns an operation's state in words.
 func stateText(op *apipb.Operation) string {
-	if op.GetSuspended() && !terminal(op) {
-		return op.GetState() + " (suspended)"
-	}
-	return op.GetState()
+	return op.GetState() + when(op.GetSuspended() && !terminal(op), " (suspended)")
 }

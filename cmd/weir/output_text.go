@@ -183,6 +183,14 @@ func share(part *float64) string {
 	return strconv.FormatFloat(100**part, 'f', 1, 64) + "%"
 }
 
+// when returns text if it holds, and nothing if it does not.
+func when(holds bool, text string) string {
+	if holds {
+		return text
+	}
+	return ""
+}
+
 // limited returns a count with its limit: "3/8".
 func limited[C, L int32 | int64](count C, limit L) string { return fmt.Sprintf("%d/%d", count, limit) }
 
@@ -253,13 +261,9 @@ func progressText(p *apipb.TaskProgress) string {
 			s += fmt.Sprintf(", %d %s", part.count, part.name)
 		}
 	}
-	if read := p.GetInput(); read.GetBytesTotal() > 0 {
-		s += fmt.Sprintf(", %s of %s read", share(readPart(read)), size(read.GetBytesTotal()))
-	}
-	if skipped := p.GetInput().GetSkippedRecords(); skipped > 0 {
-		s += ", " + several(skipped, "record") + " skipped"
-	}
-	return s
+	read := p.GetInput()
+	s += when(read.GetBytesTotal() > 0, fmt.Sprintf(", %s of %s read", share(readPart(read)), size(read.GetBytesTotal())))
+	return s + when(read.GetSkippedRecords() > 0, ", "+several(read.GetSkippedRecords(), "record")+" skipped")
 }
 
 // stderrTail is the attribute of errors that holds the last lines of a job.
@@ -274,11 +278,7 @@ func causeText(e *apipb.Error, told map[string]string, indent string) string {
 		return ""
 	}
 	var b strings.Builder
-	b.WriteString(indent + printable(e.GetMessage()))
-	if e.GetCode() != 0 {
-		fmt.Fprintf(&b, " (code %d)", e.GetCode())
-	}
-	b.WriteString("\n")
+	b.WriteString(indent + printable(e.GetMessage()) + when(e.GetCode() != 0, fmt.Sprintf(" (code %d)", e.GetCode())) + "\n")
 	for _, name := range slices.Sorted(maps.Keys(e.GetAttributes())) {
 		value := strings.TrimRight(e.GetAttributes()[name], "\n")
 		switch {

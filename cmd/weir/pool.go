@@ -132,9 +132,7 @@ func poolText(answer *apipb.GetPoolResponse) string {
 	page.add("guarantee", share(p.StrongGuaranteeShare))
 	page.add("fair share", share(p.FairShare))
 	page.add("usage share", share(p.UsageShare))
-	if p.GetClaimedShare() > 0 {
-		page.add("claimed", fmt.Sprintf("%s, waiting for others to stop: %s", share(p.ClaimedShare), amounts(p.GetClaimed())))
-	}
+	page.add("claimed", when(p.GetClaimedShare() > 0, fmt.Sprintf("%s, waiting for others to stop: %s", share(p.ClaimedShare), amounts(p.GetClaimed()))))
 	page.add("demand share", share(p.DemandShare))
 	page.add("dominant resource", p.GetDominantResource())
 	page.add("status", poolStatus(p))

@@ -89,7 +89,7 @@ func applyFile(ctx context.Context, s *session, file poolfile.File, tree string,
 	if err != nil {
 		return err
 	}
-	pools, err := treeOf(now)
+	pools, err := treeOf(now.GetTreeOptions(), now.GetPools())
 	if err != nil {
 		return err
 	}
@@ -120,14 +120,22 @@ func applyFile(ctx context.Context, s *session, file poolfile.File, tree string,
 	return s.said(err, answer, "tree %s now matches the file: revision %d", answer.GetTree(), answer.GetRevision())
 }
 
-// treeOf returns the tree that pools of the API are.
-func treeOf(all *apipb.ListPoolsResponse) (pooltree.Tree, error) {
-	options, err := pooltree.ReadTreeOptions(all.GetTreeOptions().AsMap())
+// describedPool is a pool as messages describe it.
+type describedPool interface {
+	GetName() string
+	GetParent() string
+	GetOptions() *structpb.Struct
+	GetEphemeralUser() string
+}
+
+// treeOf returns the tree that is described.
+func treeOf[P describedPool](tree *structpb.Struct, described []P) (pooltree.Tree, error) {
+	options, err := pooltree.ReadTreeOptions(tree.AsMap())
 	if err != nil {
 		return pooltree.Tree{}, err
 	}
-	pools := make([]pooltree.Pool, len(all.GetPools()))
-	for i, p := range all.GetPools() {
+	pools := make([]pooltree.Pool, len(described))
+	for i, p := range described {
 		read, err := pooltree.ReadPoolOptions(p.GetOptions().AsMap())
 		if err != nil {
 			return pooltree.Tree{}, fmt.Errorf("pool %s: %w", p.GetName(), err)
@@ -236,7 +244,7 @@ out: they exist only as long as their operations.`,
 			if err != nil {
 				return err
 			}
-			pools, err := treeOf(now)
+			pools, err := treeOf(now.GetTreeOptions(), now.GetPools())
 			if err != nil {
 				return err
 			}

@@ -46,10 +46,7 @@ func poolTreeText(all *apipb.ListPoolsResponse) string {
 				name += "│  "
 			}
 		}
-		name += p.GetName()
-		if p.GetEphemeralUser() != "" {
-			name += " (ephemeral)"
-		}
+		name += p.GetName() + when(p.GetEphemeralUser() != "", " (ephemeral)")
 		g.row(name, number(p.GetEffectiveWeight(), 3), share(p.StrongGuaranteeShare), share(p.FairShare), share(p.UsageShare),
 			share(p.DemandShare), poolStatus(p.Pool), volumeText(p.Pool))
 	}
@@ -71,8 +68,6 @@ func poolStatus(p *apipb.Pool) string {
 
 // volumeText says what a pool with integral guarantees has saved.
 func volumeText(p *apipb.Pool) string {
-	if p.AccumulatedResourceRatioVolume == nil {
-		return none
-	}
-	return fmt.Sprintf("%s of %s s", number(p.GetAccumulatedResourceRatioVolume(), 1), number(p.GetIntegralPoolCapacity(), 0))
+	return when(p.AccumulatedResourceRatioVolume != nil,
+		fmt.Sprintf("%s of %s s", number(p.GetAccumulatedResourceRatioVolume(), 1), number(p.GetIntegralPoolCapacity(), 0)))
 }

@@ -37,7 +37,12 @@ func serveAgent(f *agentFlags, protection protection, station *actors.Station, l
 	routes.Handle("GET /metrics", metrics.NewAgent(version, station))
 	routes.Handle("GET /healthz", health.Alive())
 	routes.Handle("GET /readyz", health.Ready(
-		health.Check{Name: "registered", Ask: registered(station)}, health.Check{Name: "lease", Ask: leased(station)},
+		health.Check{Name: "registered", Ask: func(context.Context) error {
+			return failing(!station.Stats().Agent.Registered, "not registered with a leader yet")
+		}},
+		health.Check{Name: "lease", Ask: func(context.Context) error {
+			return failing(station.Stats().Agent.LeaseLeft == 0, "the node has no lease: no contact with a leader for too long")
+		}},
 	))
 	server := &http.Server{
 		Handler: routes, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
@@ -63,20 +68,10 @@ func listenMetrics(f *agentFlags, protection protection) (net.Listener, error) {
 	return wire.ListenMutual(f.metricsListen, mutual.Credentials, watchers...)
 }
 
-func registered(station *actors.Station) func(context.Context) error {
-	return func(context.Context) error {
-		if !station.Stats().Agent.Registered {
-			return errors.New("not registered with a leader yet")
-		}
-		return nil
+// failing is an error if something is wrong.
+func failing(wrong bool, what string) error {
+	if wrong {
+		return errors.New(what)
 	}
-}
-
-func leased(station *actors.Station) func(context.Context) error {
-	return func(context.Context) error {
-		if station.Stats().Agent.LeaseLeft == 0 {
-			return errors.New("the node has no lease: no contact with a leader for too long")
-		}
-		return nil
-	}
+	return nil
 }

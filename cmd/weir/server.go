@@ -107,19 +107,18 @@ or a newer version, or another process already runs as this replica.`,
 
 // known returns the replicas that this one begins with.
 func (f *serverFlags) known() (cluster.Peers, error) {
+	entries, name := f.peers, "peers"
 	switch {
 	case len(f.peers) == 0 && len(f.join) == 0:
-		return nil, &exitError{exitUsage, errors.New("--peers is needed: id=host:port of every initial replica, including this one; or --join for a new replica of a running cluster")}
+		return nil, usage(errors.New("--peers is needed: id=host:port of every initial replica, including this one; or --join for a new replica of a running cluster"))
 	case len(f.peers) > 0 && len(f.join) > 0:
-		return nil, &exitError{exitUsage, errors.New("--peers and --join exclude each other: --join is for a new replica of a running cluster")}
-	}
-	entries, name := f.peers, "peers"
-	if len(f.join) > 0 {
+		return nil, usage(errors.New("--peers and --join exclude each other: --join is for a new replica of a running cluster"))
+	case len(f.join) > 0:
 		entries, name = f.join, "join"
 	}
 	peers, err := cluster.ParsePeers(entries)
 	if err != nil {
-		return nil, &exitError{exitUsage, fmt.Errorf("--%s: %w", name, err)}
+		return nil, usage(fmt.Errorf("--%s: %w", name, err))
 	}
 	return peers, nil
 }
@@ -235,10 +234,8 @@ func newAPIHandler(s *server) (routes *http.ServeMux, stop func(), err error) {
 }
 
 func (s *server) knowsLeader(context.Context) error {
-	if current, _ := s.store.Leadership(); current.LeaderID == "" {
-		return errors.New("no leader is known")
-	}
-	return nil
+	current, _ := s.store.Leadership()
+	return failing(current.LeaderID == "", "no leader is known")
 }
 
 // health is how this replica stands.

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -212,9 +213,14 @@ func (s *server) open(ctx context.Context) error {
 		// A rival was found: from here on this process would vote.
 		return context.Cause(ctx)
 	}
-	if err := s.openEvents(); err != nil {
+	log, err := s.flags.eventLog(s.log)
+	if err != nil {
 		return err
 	}
+	if s.events, err = events.Open(log); err != nil {
+		return err
+	}
+	s.undo = append(s.undo, s.events.Close)
 	cfg.Events = s.events
 	if s.store, err = raftstore.Open(cfg); err != nil {
 		return err
@@ -222,19 +228,6 @@ func (s *server) open(ctx context.Context) error {
 	// It asks the store, so it ends first.
 	s.undo = append(s.undo, s.store.Close, s.membership.close)
 	return s.membership.follow(s.store)
-}
-
-// openEvents opens the event log.
-func (s *server) openEvents() error {
-	cfg, err := s.flags.eventLog(s.log)
-	if err != nil {
-		return err
-	}
-	if s.events, err = events.Open(cfg); err != nil {
-		return err
-	}
-	s.undo = append(s.undo, s.events.Close)
-	return nil
 }
 
 // agree decides whether this replica's list of peers fits the members of a cluster
@@ -282,12 +275,7 @@ func (s *server) begun() bool {
 	if began, err := s.hasBegun(); err == nil && began {
 		return true
 	}
-	for _, member := range s.gossip.Members() {
-		if member.Initialized && string(member.ID) != s.flags.id {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.gossip.Members(), func(m gossip.Member) bool { return m.Initialized && string(m.ID) != s.flags.id })
 }
 
 func (s *server) hasLog() bool {

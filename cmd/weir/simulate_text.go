@@ -105,21 +105,15 @@ func simulatedPools(r *simulate.Result) string {
 	}
 	g := newGrid(columns...)
 	for i, p := range r.Pools {
-		row := []any{p.Name, percent(p.UsageShare), partText(p.UsageCPUSeconds, p.DemandCPUSeconds), none, none, none, none, none, none, none, none, none}
-		if p.Outcome.Window > 0 {
-			row[3], row[4], row[5] = percent(p.Outcome.Fair), percent(p.Outcome.Got), partText(p.Outcome.Got, p.Outcome.Fair)
-		}
-		if p.Jobs > 0 {
-			row[7], row[8], row[9] = waitText(p.JobWaits.P50), waitText(p.JobWaits.P95), waitText(p.JobWaits.Max)
-		}
-		if p.Fulfilment != nil {
-			row[6] = percent(*p.Fulfilment)
-		}
-		if p.OperationTimes.Max > 0 {
-			row[10] = waitText(p.OperationTimes.P50)
-		}
+		settled, ran, lasted := p.Outcome.Window > 0, p.Jobs > 0, ""
 		if p.Integral != nil && p.Integral.Most > 0 {
-			row[11] = waitText(p.Integral.LastedSeconds)
+			lasted = waitText(p.Integral.LastedSeconds)
+		}
+		row := []any{
+			p.Name, percent(p.UsageShare), partText(p.UsageCPUSeconds, p.DemandCPUSeconds),
+			when(settled, percent(p.Outcome.Fair)), when(settled, percent(p.Outcome.Got)), when(settled, partText(p.Outcome.Got, p.Outcome.Fair)),
+			share(p.Fulfilment), when(ran, waitText(p.JobWaits.P50)), when(ran, waitText(p.JobWaits.P95)), when(ran, waitText(p.JobWaits.Max)),
+			when(p.OperationTimes.Max > 0, waitText(p.OperationTimes.P50)), lasted,
 		}
 		if r.Control != nil && i < len(r.Control.Pools) {
 			other := r.Control.Pools[i]

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
@@ -127,18 +128,10 @@ func silentReplica(best *apipb.StatusResponse, answer client.ReplicaStatus, answ
 
 // allAnswer reports whether each member has answered, at whatever address.
 func allAnswer(members []*apipb.Member, answers []client.ReplicaStatus) bool {
-	known := 0
-	for _, m := range members {
-		if m.GetSuffrage() == "" {
-			continue
-		}
-		known++
-		answered := slices.ContainsFunc(answers, func(a client.ReplicaStatus) bool { return a.Err == nil && a.Status.GetReplica() == m.GetId() })
-		if !answered {
-			return false
-		}
-	}
-	return known > 0
+	members = slices.DeleteFunc(slices.Clone(members), func(m *apipb.Member) bool { return m.GetSuffrage() == "" })
+	return len(members) > 0 && !slices.ContainsFunc(members, func(m *apipb.Member) bool {
+		return !slices.ContainsFunc(answers, func(a client.ReplicaStatus) bool { return a.Err == nil && a.Status.GetReplica() == m.GetId() })
+	})
 }
 
 func betterStatus(a, b *apipb.StatusResponse) bool {
@@ -160,16 +153,14 @@ func statusView(st *apipb.StatusResponse) view {
 	}
 	for i, problem := range calm.GetProblems() {
 		// How long, or how often: that alone is no news.
-		calm.Problems[i] = strings.Map(withoutDigits, problem)
+		calm.Problems[i] = strings.Map(func(r rune) rune {
+			if unicode.IsDigit(r) {
+				return -1
+			}
+			return r
+		}, problem)
 	}
 	return view{message: st, calm: calm, text: func(now time.Time) string { return statusText(st, now) }}
-}
-
-func withoutDigits(r rune) rune {
-	if r >= '0' && r <= '9' {
-		return -1
-	}
-	return r
 }
 
 // maxDraining is how many drained nodes a status names.
@@ -178,14 +169,14 @@ const maxDraining = 5
 // statusText says first whether all is well.
 func statusText(st *apipb.StatusResponse, now time.Time) string {
 	var b strings.Builder
-	switch n := len(st.GetProblems()); {
+	health := "working; needs attention:"
+	switch {
 	case !acts(st):
-		fmt.Fprintf(&b, "cluster %s: UNAVAILABLE; last known to replica %s:\n", printable(st.GetClusterId()), printable(st.GetReplica()))
-	case n == 0:
-		fmt.Fprintf(&b, "cluster %s: healthy\n", printable(st.GetClusterId()))
-	default:
-		fmt.Fprintf(&b, "cluster %s: working; needs attention:\n", printable(st.GetClusterId()))
+		health = fmt.Sprintf("UNAVAILABLE; last known to replica %s:", printable(st.GetReplica()))
+	case len(st.GetProblems()) == 0:
+		health = "healthy"
 	}
+	fmt.Fprintf(&b, "cluster %s: %s\n", printable(st.GetClusterId()), health)
 	for _, problem := range st.GetProblems() {
 		b.WriteString("  ! " + printable(problem) + "\n")
 	}

@@ -43,11 +43,7 @@ func newTreeListCommand(f *clientFlags) *cobra.Command {
 func treesText(trees []*apipb.Tree) string {
 	g := newGrid("tree", "default", "nodes>", "resources", "filter", "pools>", "running>", "operations>", "revision>")
 	for _, t := range trees {
-		isDefault := none
-		if t.GetDefault() {
-			isDefault = "yes"
-		}
-		g.row(t.GetName(), isDefault, limited(t.GetNodesOnline(), t.GetNodes()), amounts(t.GetResources()),
+		g.row(t.GetName(), when(t.GetDefault(), "yes"), limited(t.GetNodesOnline(), t.GetNodes()), amounts(t.GetResources()),
 			cmp.Or(t.GetEffective().GetFields()["nodes_filter"].GetStringValue(), "all nodes"), t.GetPools(), t.GetRunningOperationCount(),
 			t.GetOperationCount(), t.GetRevision())
 	}
@@ -71,9 +67,7 @@ all of its settings, with their defaults.`,
 func treeText(t *apipb.Tree, now time.Time) string {
 	page := newFacts()
 	page.add("tree", t.GetName())
-	if t.GetDefault() {
-		page.add("default", "yes: operations that name no tree run here")
-	}
+	page.add("default", when(t.GetDefault(), "yes: operations that name no tree run here"))
 	page.add("filter", cmp.Or(t.GetEffective().GetFields()["nodes_filter"].GetStringValue(), "all nodes"))
 	page.add("nodes", fmt.Sprintf("%d online of %d", t.GetNodesOnline(), t.GetNodes()))
 	page.add("resources", amounts(t.GetResources()))

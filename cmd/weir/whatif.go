@@ -50,30 +50,32 @@ what an operation could run at once, job is what each of them needs.`,
   weir whatif --add-pool 'new: {parent: ads, weight: 2}' --add-operation 'big: {pool: new, jobs: 100, job: {cpu: 2}}'
   weir whatif -f cluster.yaml --set ads/weight=5 -o json`,
 	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		changes, err := w.changes()
+	var changes []whatif.Change
+	checked(cmd, func([]string) (err error) {
+		changes, err = w.changes()
+		return err
+	})
+	live := f.verb(func(ctx context.Context, s *session, _ []string) error {
+		snapshot, err := s.SnapshotTree(ctx, w.tree)
 		if err != nil {
-			return &exitError{exitUsage, err}
+			return err
 		}
+		cluster, err := clusterOf(snapshot)
+		if err != nil {
+			return err
+		}
+		if err := resolveAliases(ctx, s, changes); err != nil {
+			return err
+		}
+		return w.compare(s.printer, cluster, changes)
+	})
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if w.file == "" {
-			return f.verb(func(ctx context.Context, s *session, _ []string) error {
-				snapshot, err := s.SnapshotTree(ctx, w.tree)
-				if err != nil {
-					return err
-				}
-				cluster, err := clusterOf(snapshot)
-				if err != nil {
-					return err
-				}
-				if err := resolveAliases(ctx, s, changes); err != nil {
-					return err
-				}
-				return w.compare(s.printer, cluster, changes)
-			})(cmd, args)
+			return live(cmd, args)
 		}
 		cluster, err := readCluster(w.file, cmd.InOrStdin())
 		if err != nil {
-			return &exitError{exitUsage, err}
+			return usage(err)
 		}
 		return w.compare(newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), f.format), cluster, changes)
 	}
@@ -89,11 +91,7 @@ what an operation could run at once, job is what each of them needs.`,
 	flags.StringArrayVar(&w.nodes, "nodes", nil, "nodes that come or go: +10x{cpu: 32, memory: 128GiB, tags: [ssd]} or -2x{...}")
 	flags.BoolVar(&w.poolsOnly, "pools", false, "show pools only")
 	flags.BoolVar(&w.changedOnly, "changed", false, "show only what changes")
-	mustComplete(cmd, "remove-operation", f.suggest(false, operationNames(true)))
 	mustComplete(cmd, "set-tree", f.completeOptions(nil, option.Fields(pooltree.TreeOptions{})))
-	for _, own := range []string{"set", "add-pool", "add-operation", "nodes"} {
-		mustComplete(cmd, own, fixed())
-	}
 	return cmd
 }
 
@@ -243,11 +241,11 @@ func (w *whatifFlags) compare(p *printer, cluster whatif.Cluster, changes []what
 
 // whatifText draws the shares side by side.
 func whatifText(before, after whatif.Result, shown []whatif.Difference, changed bool) string {
-	columns := []string{"pool or operation", "guarantee>", "fair share>", "usage>", "demand>", "of"}
+	columns := []string{"pool or operation", "guarantee>", "fair share>"}
 	if changed {
-		columns = []string{"pool or operation", "guarantee>", "fair share>", "then>", "difference>", "usage>", "demand>", "of"}
+		columns = append(columns, "then>", "difference>")
 	}
-	g := newGrid(columns...)
+	g := newGrid(append(columns, "usage>", "demand>", "of")...)
 	depth := make(map[string]int)
 	for _, d := range shown {
 		s := d.Either()
@@ -261,19 +259,24 @@ func whatifText(before, after whatif.Result, shown []whatif.Difference, changed 
 		} else {
 			name += " (operation)"
 		}
-		guarantee := percent(s.Guarantee.MaxComponent())
-		if !changed {
-			g.row(name, guarantee, percent(s.Fair.MaxComponent()), percent(s.Usage.MaxComponent()), percent(s.Demand.MaxComponent()), s.Dominant())
-			continue
+		row := []any{name, percent(s.Guarantee.MaxComponent()), fairText(d.Before)}
+		if changed {
+			row = append(row, fairText(d.After), differenceText(d))
 		}
-		g.row(name, guarantee, fairText(d.Before), fairText(d.After), differenceText(d), percent(s.Usage.MaxComponent()),
-			percent(s.Demand.MaxComponent()), s.Dominant())
+		g.row(append(row, percent(s.Usage.MaxComponent()), percent(s.Demand.MaxComponent()), s.Dominant())...)
 	}
 	table := g.String()
 	if changed && len(shown) == 0 {
 		table = "nothing changes\n"
 	}
-	return table + warnings("", before) + warningsAfter(before, after, changed)
+	table += warnings("", before)
+	if changed {
+		table += warnings(" then", after)
+		if before.Total != after.Total {
+			table += fmt.Sprintf("the cluster has %s, and then %s\n", amounts(shownAmounts(before.Total)), amounts(shownAmounts(after.Total)))
+		}
+	}
+	return table
 }
 
 // fairText shows the fair share of what may not be there.
@@ -315,15 +318,4 @@ func warnings(when string, r whatif.Result) string {
 		return ""
 	}
 	return "\n" + b.String()
-}
-
-func warningsAfter(before, after whatif.Result, changed bool) string {
-	if !changed {
-		return ""
-	}
-	text := warnings(" then", after)
-	if before.Total != after.Total {
-		text += fmt.Sprintf("the cluster has %s, and then %s\n", amounts(shownAmounts(before.Total)), amounts(shownAmounts(after.Total)))
-	}
-	return text
 }

@@ -22,25 +22,14 @@ func clusterOf(s *apipb.SnapshotResponse) (whatif.Cluster, error) {
 	if s.GetTime() != nil {
 		c.At = s.GetTime().AsTime()
 	}
-	options, err := pooltree.ReadTreeOptions(s.GetOptions().AsMap())
-	if err != nil {
+	var err error
+	if c.Pools, err = treeOf(s.GetOptions(), s.GetPools()); err != nil {
 		return c, fmt.Errorf("tree %s: %w", s.GetTree(), err)
 	}
-	var pools []pooltree.Pool
 	for _, p := range s.GetPools() {
-		read, err := pooltree.ReadPoolOptions(p.GetOptions().AsMap())
-		if err != nil {
-			return c, fmt.Errorf("pool %s: %w", p.GetName(), err)
-		}
-		pool := pooltree.Pool{Name: scheduling.PoolName(p.GetName()), Parent: scheduling.PoolName(p.GetParent()), Options: read}
-		pool.Ephemeral = scheduling.User(p.GetEphemeralUser())
-		pools = append(pools, pool)
 		if v := p.GetVolume(); v != nil {
-			c.Volumes = append(c.Volumes, volumeOf(pool.Name, v))
+			c.Volumes = append(c.Volumes, volumeOf(scheduling.PoolName(p.GetName()), v))
 		}
-	}
-	if c.Pools, err = pooltree.FromPools(options, pools); err != nil {
-		return c, fmt.Errorf("tree %s: %w", s.GetTree(), err)
 	}
 	for _, n := range s.GetNodes() {
 		c.Nodes = append(c.Nodes, whatif.Node{Name: n.GetId(), Count: 1, Resources: amountsFrom(n.GetResources()), Tags: n.GetTags()})
