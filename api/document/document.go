@@ -117,14 +117,38 @@ func tooLong(size int) error {
 	return faultAt(nil, option.Position{}, "it has %d bytes, %d (1 MiB) is the most: put data into files, and name them here", size, MaxBytes)
 }
 
+// reader reads one document, within the limits.
+type reader struct {
+	count  int
+	faults []option.Fault
+}
+
+// enter counts a value at a place.
+func (r *reader) enter(path *trail, at option.Position, depth int) error {
+	if depth > maxDepth {
+		return faultAt(path, at, "values nest more than %d deep", maxDepth)
+	}
+	if r.count++; r.count > maxValues {
+		return faultAt(path, at, "there are more than %d values", maxValues)
+	}
+	return nil
+}
+
+// field adds a field to an object, unless that has one of its name.
+func (r *reader) field(v *option.Value, path *trail, f option.Entry, seen map[string]option.Position) {
+	if first, twice := seen[f.Name]; twice {
+		r.faults = append(r.faults, option.Fault{
+			Path: path.String(), Position: f.At, Problem: fmt.Sprintf("it is there twice, first in line %d: keep one", first.Line),
+		})
+		return
+	}
+	seen[f.Name] = f.At
+	v.Fields = append(v.Fields, f)
+}
+
 // faultAt returns a fault that reading cannot go on after.
 func faultAt(path *trail, at option.Position, format string, args ...any) error {
 	return option.NewError([]option.Fault{{Path: path.String(), Position: at, Problem: fmt.Sprintf(format, args...)}})
-}
-
-// duplicate is the fault of a key that an object has twice.
-func duplicate(path *trail, at, first option.Position) option.Fault {
-	return option.Fault{Path: path.String(), Position: at, Problem: fmt.Sprintf("it is there twice, first in line %d: keep one", first.Line)}
 }
 
 // trail is the way from the root to a value, nil for the root. It becomes text only when

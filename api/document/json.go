@@ -36,18 +36,14 @@ type jsonReader struct {
 	decoder *json.Decoder
 	data    []byte
 	// lines are the offsets at which the lines after the first begin.
-	lines  []int
-	count  int
-	faults []option.Fault
+	lines []int
+	reader
 }
 
 func (r *jsonReader) read(path *trail, depth int) (*option.Value, error) {
 	at := r.next()
-	if depth > maxDepth {
-		return nil, faultAt(path, at, "values nest more than %d deep", maxDepth)
-	}
-	if r.count++; r.count > maxValues {
-		return nil, faultAt(path, at, "there are more than %d values", maxValues)
+	if err := r.enter(path, at, depth); err != nil {
+		return nil, err
 	}
 	token, err := r.token()
 	if err != nil {
@@ -113,12 +109,7 @@ func (r *jsonReader) readObject(path *trail, at option.Position, depth int) (*op
 		if err != nil {
 			return nil, err
 		}
-		if first, twice := seen[name]; twice {
-			r.faults = append(r.faults, duplicate(below, place, first))
-			continue
-		}
-		seen[name] = place
-		v.Fields = append(v.Fields, option.Entry{Name: name, At: place, Value: read})
+		r.field(v, below, option.Entry{Name: name, At: place, Value: read}, seen)
 	}
 	_, err := r.token()
 	return v, err

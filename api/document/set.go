@@ -116,8 +116,9 @@ func forgetPlaces(v *option.Value) {
 	v.At = option.Position{}
 	for i := range v.Fields {
 		v.Fields[i].At = option.Position{}
+		forgetPlaces(v.Fields[i].Value)
 	}
-	for child := range children(v) {
-		forgetPlaces(child)
+	for _, item := range v.Items {
+		forgetPlaces(item)
 	}
 }

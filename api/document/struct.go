@@ -45,7 +45,7 @@ func FromStruct(what string, s *structpb.Struct) (*Document, error) {
 }
 
 // structReader turns a struct into values.
-type structReader struct{ count int }
+type structReader struct{ reader }
 
 func (r *structReader) object(s *structpb.Struct, path *trail, depth int) (*option.Value, error) {
 	v := &option.Value{Kind: option.Object}
@@ -60,11 +60,8 @@ func (r *structReader) object(s *structpb.Struct, path *trail, depth int) (*opti
 }
 
 func (r *structReader) read(s *structpb.Value, path *trail, depth int) (*option.Value, error) {
-	if depth > maxDepth {
-		return nil, faultAt(path, option.Position{}, "values nest more than %d deep", maxDepth)
-	}
-	if r.count++; r.count > maxValues {
-		return nil, faultAt(path, option.Position{}, "there are more than %d values", maxValues)
+	if err := r.enter(path, option.Position{}, depth); err != nil {
+		return nil, err
 	}
 	switch k := s.GetKind().(type) {
 	case *structpb.Value_BoolValue:

@@ -2,7 +2,7 @@ package document
 
 import (
 	"errors"
-	"iter"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -96,16 +96,12 @@ func yamlError(err error) error {
 // yamlReader turns the syntax tree of a document into values.
 type yamlReader struct {
 	anchors map[string]*option.Value
-	count   int
-	faults  []option.Fault
+	reader
 }
 
 func (r *yamlReader) read(node ast.Node, path *trail, depth int) (*option.Value, error) {
 	at := placeOf(node)
-	if depth > maxDepth {
-		return nil, faultAt(path, at, "values nest more than %d deep", maxDepth)
-	}
-	if err := r.grow(1, path, at); err != nil {
+	if err := r.enter(path, at, depth); err != nil {
 		return nil, err
 	}
 	switch n := node.(type) {
@@ -183,12 +179,7 @@ func (r *yamlReader) readObject(entries []*ast.MappingValueNode, path *trail, at
 		if err != nil {
 			return nil, err
 		}
-		if first, twice := seen[name]; twice {
-			r.faults = append(r.faults, duplicate(below, place, first))
-			continue
-		}
-		seen[name] = place
-		v.Fields = append(v.Fields, option.Entry{Name: name, At: place, Value: read})
+		r.field(v, below, option.Entry{Name: name, At: place, Value: read}, seen)
 	}
 	return v, nil
 }
@@ -200,22 +191,28 @@ func (r *yamlReader) follow(n *ast.AliasNode, path *trail, at option.Position, d
 	if !ok {
 		return nil, faultAt(path, at, "alias *%s: there is no anchor of this name before it", option.Clip(name))
 	}
-	size, height := extent(v)
-	if err := r.grow(size, path, at); err != nil {
-		return nil, err
-	}
-	if depth+height > maxDepth {
-		return nil, faultAt(path, at, "values nest more than %d deep", maxDepth)
-	}
-	return clone(v), nil
+	return r.clone(v, path, at, depth)
 }
 
-// grow counts values, so that aliases of aliases cannot fill the memory.
-func (r *yamlReader) grow(by int, path *trail, at option.Position) error {
-	if r.count += by; r.count > maxValues {
-		return faultAt(path, at, "there are more than %d values", maxValues)
+// clone returns a copy that shares nothing with v, and counts its values, so that aliases of
+// aliases cannot fill the memory.
+func (r *yamlReader) clone(v *option.Value, path *trail, at option.Position, depth int) (*option.Value, error) {
+	if err := r.enter(path, at, depth); err != nil {
+		return nil, err
 	}
-	return nil
+	c, err := *v, error(nil)
+	c.Items, c.Fields = slices.Clone(v.Items), slices.Clone(v.Fields)
+	for i := range c.Items {
+		if c.Items[i], err = r.clone(c.Items[i], path, at, depth+1); err != nil {
+			return nil, err
+		}
+	}
+	for i := range c.Fields {
+		if c.Fields[i].Value, err = r.clone(c.Fields[i].Value, path, at, depth+1); err != nil {
+			return nil, err
+		}
+	}
+	return &c, nil
 }
 
 // keyOf returns the name that a key spells. Names like 1 or true need no quotes.
@@ -259,45 +256,4 @@ func placeOfToken(t *token.Token) option.Position {
 		return option.Position{}
 	}
 	return option.Position{Line: t.Position.Line, Column: t.Position.Column}
-}
-
-// extent returns how many values v has, and how deep they nest.
-func extent(v *option.Value) (size, height int) {
-	size = 1
-	for child := range children(v) {
-		s, h := extent(child)
-		size += s
-		height = max(height, h+1)
-	}
-	return size, height
-}
-
-// children goes through the values right below one.
-func children(v *option.Value) iter.Seq[*option.Value] {
-	return func(yield func(*option.Value) bool) {
-		for _, item := range v.Items {
-			if !yield(item) {
-				return
-			}
-		}
-		for _, f := range v.Fields {
-			if !yield(f.Value) {
-				return
-			}
-		}
-	}
-}
-
-// clone returns a copy that shares nothing with v.
-func clone(v *option.Value) *option.Value {
-	c := *v
-	c.Items, c.Fields = nil, nil
-	for _, item := range v.Items {
-		c.Items = append(c.Items, clone(item))
-	}
-	for _, f := range v.Fields {
-		f.Value = clone(f.Value)
-		c.Fields = append(c.Fields, f)
-	}
-	return &c
 }

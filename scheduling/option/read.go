@@ -130,10 +130,11 @@ func (r *Reading) Adopt(of any, err error) {
 
 // settingAt returns the option of a struct that field points to.
 func settingAt(of, field any) setting {
-	v := reflect.ValueOf(of)
-	tb := tableOf(v.Type().Elem())
-	if i, ok := tb.byOffset[reflect.ValueOf(field).Pointer()-v.Pointer()]; ok {
-		return tb.settings[i]
+	v, at := reflect.ValueOf(of).Elem(), reflect.ValueOf(field)
+	for _, s := range tableOf(v.Type()).own {
+		if v.FieldByIndex(s.index).Addr().Pointer() == at.Pointer() {
+			return s
+		}
 	}
 	panic(fmt.Sprintf("%T has no option at %T", of, field))
 }

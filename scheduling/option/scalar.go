@@ -95,19 +95,24 @@ func (s *setting) misfit(n float64, begin string) string {
 }
 
 // bound returns a bound that is a number.
-func bound(tag string) (float64, bool) {
+func bound(tag string) (n float64, given bool) {
+	return boundOf(tag, 0, func(tag string) (float64, error) { return strconv.ParseFloat(tag, 64) }), tag != ""
+}
+
+// boundOf reads a bound, or what holds without one.
+func boundOf[T any](tag string, missing T, parse func(string) (T, error)) T {
 	if tag == "" {
-		return 0, false
+		return missing
 	}
-	n, err := strconv.ParseFloat(tag, 64)
+	n, err := parse(tag)
 	if err != nil {
-		panic(fmt.Sprintf("bound %q is no number", tag))
+		panic(fmt.Sprintf("bound %q: %v", tag, err))
 	}
-	return n, true
+	return n
 }
 
 func (s *setting) size(v *Value) (int64, error) {
-	low, high := sizeBound(s.Min, 0), sizeBound(s.Max, math.MaxInt64)
+	low, high := boundOf(s.Min, 0, resource.ParseSize), boundOf(s.Max, math.MaxInt64, resource.ParseSize)
 	var n int64
 	var err error
 	switch {
@@ -133,23 +138,12 @@ func (s *setting) size(v *Value) (int64, error) {
 	return n, err
 }
 
-func sizeBound(tag string, missing int64) int64 {
-	if tag == "" {
-		return missing
-	}
-	n, err := resource.ParseSize(tag)
-	if err != nil {
-		panic(fmt.Sprintf("bound %q is %v", tag, err))
-	}
-	return n
-}
-
 func (s *setting) duration(v *Value) (time.Duration, error) {
 	if v.Kind != Text {
 		return 0, fmt.Errorf("is %s, not a time: write it with a unit, such as 30s or 10m", v)
 	}
 	d, err := time.ParseDuration(strings.TrimSpace(v.Text))
-	low, high := timeBound(s.Min, 0), timeBound(s.Max, math.MaxInt64)
+	low, high := boundOf(s.Min, 0, time.ParseDuration), boundOf(s.Max, math.MaxInt64, time.ParseDuration)
 	switch {
 	case err != nil:
 		return 0, fmt.Errorf("%q is not a time: write it with a unit, such as 30s or 10m", Clip(v.Text))
@@ -157,23 +151,12 @@ func (s *setting) duration(v *Value) (time.Duration, error) {
 		return 0, fmt.Errorf("%s is negative", Clip(v.Text))
 	case d < low:
 		return 0, fmt.Errorf("%s is too short: %s is the least", Clip(v.Text), FormatDuration(low))
-	case s.Above != "" && d <= timeBound(s.Above, 0):
+	case s.Above != "" && d <= boundOf(s.Above, 0, time.ParseDuration):
 		return 0, fmt.Errorf("%s is too short: a time above %s is needed", Clip(v.Text), s.Above)
 	case d > high:
 		return 0, fmt.Errorf("%s is too long: %s is the most", Clip(v.Text), FormatDuration(high))
 	}
 	return d, nil
-}
-
-func timeBound(tag string, missing time.Duration) time.Duration {
-	if tag == "" {
-		return missing
-	}
-	d, err := time.ParseDuration(tag)
-	if err != nil {
-		panic(fmt.Sprintf("bound %q is %v", tag, err))
-	}
-	return d
 }
 
 // text reads a text, or one of a fixed set. Its bounds are those of its bytes, unless the

@@ -9,10 +9,8 @@ import (
 type table struct {
 	// settings are all of them, own those that are not elsewhere.
 	settings, own []setting
-	// byName has the places in settings by name and alias, byOffset those by where the field is in
-	// the struct.
-	byName   map[string]int
-	byOffset map[uintptr]int
+	// byName has the places in settings by name and alias.
+	byName map[string]int
 	// required: some of them have to be set.
 	required bool
 }
@@ -60,7 +58,7 @@ func tableOf(t reflect.Type) *table {
 }
 
 func makeTable(t reflect.Type) *table {
-	tb := &table{settings: settingsOf(t), byName: make(map[string]int), byOffset: make(map[uintptr]int)}
+	tb := &table{settings: settingsOf(t), byName: make(map[string]int)}
 	for i := range tb.settings {
 		s := &tb.settings[i]
 		tb.required = tb.required || s.Required != ""
@@ -69,23 +67,9 @@ func makeTable(t reflect.Type) *table {
 				tb.byName[name] = i
 			}
 		}
-		if s.elsewhere == "" {
-			tb.byOffset[offsetOf(t, s.index)] = i
-		}
 	}
 	tb.own = slices.DeleteFunc(slices.Clone(tb.settings), func(s setting) bool { return s.elsewhere != "" })
 	return tb
-}
-
-// offsetOf is where a field is in a struct, through embedded structs.
-func offsetOf(t reflect.Type, index []int) uintptr {
-	var offset uintptr
-	for _, i := range index {
-		f := t.Field(i)
-		offset += f.Offset
-		t = f.Type
-	}
-	return offset
 }
 
 // find returns the setting with a name or an alias.
