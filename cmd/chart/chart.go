@@ -5,6 +5,7 @@
 package chart
 
 import (
+	"bytes"
 	"fmt"
 	"image/color"
 	"io"
@@ -88,24 +89,13 @@ var palette = []color.NRGBA{
 // Save writes the chart to base.svg and base.png.
 func (c Chart) Save(base string) error {
 	for suffix, write := range map[string]func(io.Writer) error{".svg": c.SVG, ".png": c.PNG} {
-		if err := save(base+suffix, write); err != nil {
-			return err
+		var picture bytes.Buffer
+		if err := write(&picture); err != nil {
+			return fmt.Errorf("save chart %s: %w", base+suffix, err)
 		}
-	}
-	return nil
-}
-
-func save(name string, write func(io.Writer) error) error {
-	file, err := os.Create(name)
-	if err != nil {
-		return fmt.Errorf("save chart: %w", err)
-	}
-	defer file.Close()
-	if err := write(file); err != nil {
-		return fmt.Errorf("save chart %s: %w", name, err)
-	}
-	if err := file.Close(); err != nil {
-		return fmt.Errorf("save chart: %w", err)
+		if err := os.WriteFile(base+suffix, picture.Bytes(), 0o666); err != nil {
+			return fmt.Errorf("save chart: %w", err)
+		}
 	}
 	return nil
 }

@@ -53,13 +53,8 @@ version. Jobs keep running for the rest of the node's lease.`,
 		Example: `  weir agent --name n1 --replicas r1=host1:7701,r2=host2:7701,r3=host3:7701 \
       --data /var/lib/weir-agent --credentials certs/agent-n1 --tags ssd,rack7 --ports 21000-21999`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := fromFile(cmd, f.config); err != nil {
-				return err
-			}
-			if err := require(cmd, "name", "replicas", "data"); err != nil {
-				return err
-			}
-			if err := notZero(cmd, "cpu", "memory", "user-slots"); err != nil {
+			err := cmp.Or(fromFile(cmd, f.config), require(cmd, "name", "replicas", "data"), notZero(cmd, "cpu", "memory", "user-slots"))
+			if err != nil {
 				return err
 			}
 			if err := validOnStop(f.onStop); err != nil {

@@ -144,9 +144,6 @@ func (f *chaosFlags) kinds(possible []fault.Kind) ([]fault.Kind, error) {
 		// Leaders of default timing are elected too late for it.
 		return kind == fault.Late && f.timing != "fast"
 	})
-	if len(f.only) == 0 {
-		return wanted, nil
-	}
 	only := make(map[fault.Kind]bool)
 	for _, name := range f.only {
 		kind, err := fault.ParseKind(name)
@@ -158,7 +155,7 @@ func (f *chaosFlags) kinds(possible []fault.Kind) ([]fault.Kind, error) {
 		}
 		only[kind] = true
 	}
-	return slices.DeleteFunc(wanted, func(kind fault.Kind) bool { return !only[kind] }), nil
+	return slices.DeleteFunc(wanted, func(kind fault.Kind) bool { return len(only) > 0 && !only[kind] }), nil
 }
 
 // rules are those of the schedule.
@@ -216,21 +213,16 @@ func runChaos(ctx context.Context, f *chaosFlags, display *screen.Screen) (err e
 }
 
 // folder makes the folder of the run.
-func (f *chaosFlags) folder() (string, error) {
+func (f *chaosFlags) folder() (dir string, err error) {
 	if f.dir == "" {
-		dir, err := os.MkdirTemp("", chaosrun.TemporaryPrefix)
-		if err != nil {
-			return "", fmt.Errorf("make a folder for the run: %w", err)
-		}
-		return dir, nil
+		dir, err = os.MkdirTemp("", chaosrun.TemporaryPrefix)
+	} else if dir, err = filepath.Abs(f.dir); err == nil {
+		err = os.Mkdir(dir, 0o700)
 	}
-	dir, err := filepath.Abs(f.dir)
-	if err != nil {
-		return "", fmt.Errorf("make a folder for the run: %w", err)
-	}
-	if err := os.Mkdir(dir, 0o700); errors.Is(err, fs.ErrExist) {
-		return "", &exitError{exitUsage, fmt.Errorf("--dir %s: already exists: name a new folder", f.dir)}
-	} else if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return "", usage(fmt.Errorf("--dir %s: already exists: name a new folder", f.dir))
+	case err != nil:
 		return "", fmt.Errorf("make a folder for the run: %w", err)
 	}
 	return dir, nil

@@ -49,19 +49,6 @@ operator credentials.`,
 	return cmd
 }
 
-func newPromoteCommand(f *clientFlags) *cobra.Command {
-	return &cobra.Command{
-		Use:   "promote REPLICA",
-		Short: "Give a replica a vote",
-		Long: `Give a replica a vote: one that was demoted, or was started with --non-voter. It must
-have caught up. It needs operator credentials.`,
-		Example: "  weir cluster promote r4",
-		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
-			return s.said(s.PromoteReplica(ctx, args[0]), &apipb.PromoteReplicaResponse{}, "replica %s is a voter", args[0])
-		}),
-	}
-}
-
 func newDemoteCommand(f *clientFlags) *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
@@ -93,12 +80,7 @@ func newClusterCommand(f *clientFlags) *cobra.Command {
 		Use:     "cluster",
 		Short:   "Show and change the replicas, back up and restore",
 		Example: "  weir cluster members\n  weir cluster transfer r2\n  weir cluster add r4 --address host4:7701\n  weir cluster backup -f weir.backup",
-	}, newMembersCommand(f), newTransferCommand(f), newAddCommand(f), newRemoveCommand(f), newPromoteCommand(f), newDemoteCommand(f),
-		newBackupCommand(f), newRestoreCommand())
-}
-
-func newMembersCommand(f *clientFlags) *cobra.Command {
-	return &cobra.Command{
+	}, newAddCommand(f), newRemoveCommand(f), newDemoteCommand(f), newBackupCommand(f), newRestoreCommand(), &cobra.Command{
 		Use:     "members",
 		Short:   "List the replicas, as known to the one that answers",
 		Example: "  weir cluster members",
@@ -109,11 +91,7 @@ func newMembersCommand(f *clientFlags) *cobra.Command {
 				text: func(time.Time) string { return membersText(members) },
 			}, err
 		}),
-	}
-}
-
-func newTransferCommand(f *clientFlags) *cobra.Command {
-	return &cobra.Command{
+	}, &cobra.Command{
 		Use:   "transfer [REPLICA]",
 		Short: "Move leadership to another replica",
 		Long: `Move leadership to another replica: the given one, or the most up-to-date one.
@@ -123,7 +101,16 @@ Jobs keep running. It needs operator credentials.`,
 			leader, err := s.Transfer(ctx, strings.Join(args, ""))
 			return s.said(err, &apipb.TransferResponse{Leader: leader}, "replica %s leads", leader)
 		}),
-	}
+	}, &cobra.Command{
+		Use:   "promote REPLICA",
+		Short: "Give a replica a vote",
+		Long: `Give a replica a vote: one that was demoted, or was started with --non-voter. It must
+have caught up. It needs operator credentials.`,
+		Example: "  weir cluster promote r4",
+		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
+			return s.said(s.PromoteReplica(ctx, args[0]), &apipb.PromoteReplicaResponse{}, "replica %s is a voter", args[0])
+		}),
+	})
 }
 
 func membersText(members []*apipb.Member) string {

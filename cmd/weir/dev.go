@@ -28,7 +28,7 @@ import (
 const devFolder = ".weir"
 
 func newDevCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return group(&cobra.Command{
 		Use:   "dev",
 		Short: "Run a whole cluster on this machine",
 		Long: `Run a whole cluster on this machine: replicas and agents, each a real process
@@ -40,8 +40,7 @@ weir commands in the same folder find it without flags. Nothing is left behind.`
   weir op start -f examples/hello.yaml --wait     # in another terminal
   weir dev kill leader
   weir dev down`,
-	}
-	return group(cmd, newDevUpCommand(), newDevDownCommand(), newDevStatusCommand(), newDevKillCommand(), newDevStartCommand(), newDevWordcountCommand(), newDevFairnessCommand())
+	}, newDevUpCommand(), newDevDownCommand(), newDevStatusCommand(), newDevKillCommand(), newDevStartCommand(), newDevWordcountCommand(), newDevFairnessCommand())
 }
 
 // devFlags is what starting a cluster can be told.

@@ -59,7 +59,7 @@ func newDevStatusCommand() *cobra.Command {
 				// Who leads may have to be waited for.
 				fmt.Fprintln(p.out, membersTable(seen))
 			}
-			leader, leaderErr := devLeader(cmd.Context(), dir)
+			leader, leaderErr := devLeader(cmd.Context(), dir, 5*time.Second, (*devcluster.Reach).LeaderNow)
 			message, err := devStatusMessage(seen, leader)
 			if err != nil {
 				return err
@@ -77,16 +77,16 @@ func newDevStatusCommand() *cobra.Command {
 	return cmd
 }
 
-// devLeader returns the replica that leads; none: "".
-func devLeader(ctx context.Context, dir string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+// devLeader returns the replica that ask, a method of Reach, finds to lead; none: "".
+func devLeader(ctx context.Context, dir string, patience time.Duration, ask func(*devcluster.Reach, context.Context) (string, error)) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	reach, err := devcluster.OpenReach(dir)
 	if err != nil {
 		return "", err
 	}
 	defer reach.Close()
-	leader, err := reach.LeaderNow(ctx)
+	leader, err := ask(reach, ctx)
 	if err != nil {
 		return "", &exitError{exitNotReached, fmt.Errorf("no replica knows the leader: %w", err)}
 	}
@@ -101,18 +101,11 @@ func newDevKillCommand() *cobra.Command {
 		Short: "End one process of the cluster with kill -9",
 		Example: `  weir dev kill leader
   weir dev kill n2`,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			name := args[0]
 			if name == "leader" {
-				ctx, cancel := context.WithTimeout(cmd.Context(), 10*time.Second)
-				defer cancel()
-				reach, err := devcluster.OpenReach(dir)
-				if err != nil {
+				if name, err = devLeader(cmd.Context(), dir, 10*time.Second, (*devcluster.Reach).Leader); err != nil {
 					return err
-				}
-				defer reach.Close()
-				if name, err = reach.Leader(ctx); err != nil {
-					return &exitError{exitNotReached, fmt.Errorf("no replica knows the leader: %w", err)}
 				}
 			}
 			if err := devcluster.Kill(dir, name); err != nil {

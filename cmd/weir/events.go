@@ -125,19 +125,15 @@ func eventLine(e *eventpb.Event) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("print as json: %w", err)
 	}
-	// protojson varies its spaces on purpose.
-	var steady bytes.Buffer
-	if err := json.Compact(&steady, data); err != nil {
-		return nil, fmt.Errorf("print as json: %w", err)
-	}
 	line := fmt.Appendf(nil, `{"index":"%d","position":%d,"time":"%s","kind":%q`,
 		e.GetIndex(), e.GetPosition(), e.GetTime().AsTime().Format(time.RFC3339Nano), e.GetKind())
-	if more := steady.Bytes()[1:]; len(more) > 1 {
-		line = append(append(line, ','), more...)
-	} else {
-		line = append(line, '}')
+	line = append(append(line, when(len(data) > len("{}"), ",")...), data[1:]...)
+	// protojson varies its spaces on purpose.
+	var steady bytes.Buffer
+	if err := json.Compact(&steady, line); err != nil {
+		return nil, fmt.Errorf("print as json: %w", err)
 	}
-	return append(line, '\n'), nil
+	return append(steady.Bytes(), '\n'), nil
 }
 
 // eventText is an event for people, on one line: when, where in the log, and what.

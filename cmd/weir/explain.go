@@ -97,31 +97,22 @@ func explanationText(x *explainpb.Explanation, now time.Time) string {
 			fmt.Fprintf(&b, "  - %s\n", printable(here(fact.GetText(), now)))
 		}
 	}
-	if victims := x.GetLikelyVictims(); len(victims) > 0 {
-		b.WriteString("\njobs that would be preempted:\n")
-		g := newGrid("job", "operation", "node", "started")
-		for _, v := range victims {
-			g.row(v.GetJob(), v.GetOperation(), v.GetNode(), age(v.GetStartTime(), now))
-		}
-		b.WriteString(g.String())
+	victims := newGrid("job", "operation", "node", "started")
+	for _, v := range x.GetLikelyVictims() {
+		victims.row(v.GetJob(), v.GetOperation(), v.GetNode(), age(v.GetStartTime(), now))
 	}
-	if tasks := x.GetTasks(); differ(tasks) {
-		b.WriteString("\nwhat its tasks wait for:\n")
-		g := newGrid("task", "waits for", "jobs", "nodes that fit", "nodes")
-		for _, t := range tasks {
-			g.row(t.GetName(), t.GetVerdict(), t.GetPending(), t.GetNodes().GetFit(), t.GetNodes().GetAll())
+	tasks := newGrid("task", "waits for", "jobs", "nodes that fit", "nodes")
+	for _, t := range x.GetTasks() {
+		if differ(x.GetTasks()) {
+			tasks.row(t.GetName(), t.GetVerdict(), t.GetPending(), t.GetNodes().GetFit(), t.GetNodes().GetAll())
 		}
-		b.WriteString(g.String())
 	}
-	if waits := x.GetWaits(); len(waits) > 0 {
-		b.WriteString("\nwhat its operations wait for:\n")
-		g := newGrid("waits for", "operations", "jobs", "first", "why it waits")
-		for _, w := range waits {
-			g.row(w.GetVerdict(), w.GetOperations(), w.GetJobs(), w.GetFirst(), here(w.GetText(), now))
-		}
-		b.WriteString(g.String())
+	waits := newGrid("waits for", "operations", "jobs", "first", "why it waits")
+	for _, w := range x.GetWaits() {
+		waits.row(w.GetVerdict(), w.GetOperations(), w.GetJobs(), w.GetFirst(), here(w.GetText(), now))
 	}
-	return b.String()
+	return b.String() + victims.section("jobs that would be preempted:\n") + tasks.section("what its tasks wait for:\n") +
+		waits.section("what its operations wait for:\n")
 }
 
 // startText is when a job is expected to start, from when to when, and how it gets its room.

@@ -18,8 +18,30 @@ func newJobCommand(f *clientFlags) *cobra.Command {
 		Use:     "job",
 		Short:   "Show jobs and their output, and stop them",
 		Example: "  weir job list OPERATION\n  weir job stderr JOB --follow",
-	}, newJobListCommand(f), newJobGetCommand(f), newJobStatisticsCommand(f), newJobOutputCommand(f, "stdout"), newJobOutputCommand(f, "stderr"),
-		newJobInterruptCommand(f), newJobAbortCommand(f))
+	}, newJobListCommand(f), newJobOutputCommand(f, "stdout"), newJobOutputCommand(f, "stderr"), newJobInterruptCommand(f), newJobAbortCommand(f), &cobra.Command{
+		Use:     "get JOB",
+		Short:   "Show one job",
+		Example: "  weir job get 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b",
+		RunE: f.shows(func(ctx context.Context, s *session, args []string) (view, error) {
+			job, err := s.GetJob(ctx, args[0])
+			return view{message: job, text: func(now time.Time) string { return jobText(job, now) }}, unknownJob(ctx, s, args[0], err)
+		}),
+	}, &cobra.Command{
+		Use:     "statistics JOB",
+		Aliases: []string{"stats"},
+		Short:   "Show statistics of a job",
+		Long: `Show statistics of a job, with what each number means. For a job that has not ended
+they are what its node last reported. Zeros are omitted, except in json and yaml.`,
+		Example: "  weir job statistics 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b\n  weir job statistics 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b -o json",
+		RunE: f.shows(func(ctx context.Context, s *session, args []string) (view, error) {
+			measured, err := s.JobStatistics(ctx, args[0])
+			v := view{message: measured, text: func(time.Time) string { return jobStatisticsText(measured) }}
+			if len(measured.GetStatistics()) == 0 {
+				v.empty = fmt.Sprintf("no statistics of job %s, which is %s", measured.GetJobId(), measured.GetState())
+			}
+			return v, unknownJob(ctx, s, args[0], err)
+		}),
+	})
 }
 
 func newJobListCommand(f *clientFlags) *cobra.Command {
@@ -49,18 +71,6 @@ latest finished ones.`,
 	flags.Int32Var(&req.Offset, "offset", 0, "number to skip first")
 	mustComplete(cmd, "state", fixed("waiting", "running", "aborting", "completed", "failed", "aborted"))
 	return cmd
-}
-
-func newJobGetCommand(f *clientFlags) *cobra.Command {
-	return &cobra.Command{
-		Use:     "get JOB",
-		Short:   "Show one job",
-		Example: "  weir job get 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b",
-		RunE: f.shows(func(ctx context.Context, s *session, args []string) (view, error) {
-			job, err := s.GetJob(ctx, args[0])
-			return view{message: job, text: func(now time.Time) string { return jobText(job, now) }}, unknownJob(ctx, s, args[0], err)
-		}),
-	}
 }
 
 func newJobOutputCommand(f *clientFlags, stream string) *cobra.Command {

@@ -162,7 +162,7 @@ func learnedText(op *apipb.Operation) string {
 		g.row(t.GetName(), size(m.GetLimit()), size(r.GetUser()), share(&r.UserFactor), size(r.GetProxy()), size(r.GetTotal()), from,
 			t.GetAbortedByReason()[lifecycle.AbortResourceOverdraft.String()], m.GetProfile())
 	}
-	return g.section()
+	return g.section("")
 }
 
 // alertsText tells what the owner of an operation can do better.

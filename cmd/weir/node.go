@@ -20,7 +20,33 @@ func newNodeCommand(f *clientFlags) *cobra.Command {
 		Use:     "node",
 		Short:   "Show, drain and remove nodes",
 		Example: "  weir node list\n  weir node get n1\n  weir node drain n1 --reason 'new kernel' --wait",
-	}, newNodeListCommand(f), newNodeGetCommand(f), newNodeDrainCommand(f), newNodeUndrainCommand(f), newNodeRemoveCommand(f))
+	}, newNodeListCommand(f), newNodeDrainCommand(f), newNodeRemoveCommand(f), &cobra.Command{
+		Use:     "get NODE",
+		Short:   "Show one node and its jobs",
+		Example: "  weir node get n1",
+		RunE: f.shows(func(ctx context.Context, s *session, args []string) (view, error) {
+			node, err := s.GetNode(ctx, args[0])
+			return view{message: node, text: func(now time.Time) string { return nodeText(node, now) }}, err
+		}),
+	}, &cobra.Command{
+		Use:               "undrain NODE",
+		Short:             "Schedule jobs on a node again",
+		Example:           "  weir node undrain n1",
+		ValidArgsFunction: f.suggest(true, drainedNames),
+		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
+			before, err := s.GetNode(ctx, args[0])
+			if err == nil {
+				err = s.UndrainNode(ctx, args[0])
+			}
+			if err != nil {
+				return unknownNode(ctx, s, args[0], err)
+			}
+			if before.GetNode().GetDrain() == nil {
+				s.note("node %s was not drained", args[0])
+			}
+			return showNode(ctx, s, args[0])
+		}),
+	})
 }
 
 func newNodeListCommand(f *clientFlags) *cobra.Command {
@@ -37,18 +63,6 @@ func newNodeListCommand(f *clientFlags) *cobra.Command {
 	cmd.Flags().StringVar(&state, "state", "", "only nodes in this state: online or offline")
 	mustComplete(cmd, "state", fixed(statepb.NodeOnline, statepb.NodeOffline))
 	return cmd
-}
-
-func newNodeGetCommand(f *clientFlags) *cobra.Command {
-	return &cobra.Command{
-		Use:     "get NODE",
-		Short:   "Show one node and its jobs",
-		Example: "  weir node get n1",
-		RunE: f.shows(func(ctx context.Context, s *session, args []string) (view, error) {
-			node, err := s.GetNode(ctx, args[0])
-			return view{message: node, text: func(now time.Time) string { return nodeText(node, now) }}, err
-		}),
-	}
 }
 
 // nodesView shows a list of nodes, all or those in a state.

@@ -52,28 +52,6 @@ the wait, and the node stays drained.`,
 	return cmd
 }
 
-func newNodeUndrainCommand(f *clientFlags) *cobra.Command {
-	return &cobra.Command{
-		Use:               "undrain NODE",
-		Short:             "Schedule jobs on a node again",
-		Example:           "  weir node undrain n1",
-		ValidArgsFunction: f.suggest(true, drainedNames),
-		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
-			before, err := s.GetNode(ctx, args[0])
-			if err == nil {
-				err = s.UndrainNode(ctx, args[0])
-			}
-			if err != nil {
-				return unknownNode(ctx, s, args[0], err)
-			}
-			if before.GetNode().GetDrain() == nil {
-				s.note("node %s was not drained", args[0])
-			}
-			return showNode(ctx, s, args[0])
-		}),
-	}
-}
-
 // drainedNames suggests the nodes that are drained.
 func drainedNames(ctx context.Context, s *session) ([]cobra.Completion, error) {
 	nodes, err := s.ListNodes(ctx, "")

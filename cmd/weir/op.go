@@ -26,10 +26,41 @@ one.`,
 		Example: `  id=$(weir op start -f spec.yaml)
   weir op wait $id
   weir op list --in-progress`,
-	},
-		newOpStartCommand(f), newOpRetryCommand(f), newOpListCommand(f), newOpGetCommand(f), newOpWaitCommand(f), newOpEventsCommand(f), newOpInstancesCommand(f),
-		newOpStatisticsCommand(f),
-		newOpAbortCommand(f), newOpSuspendCommand(f), newOpResumeCommand(f), newOpCompleteCommand(f), newOpUpdateCommand(f))
+	}, newOpStartCommand(f), newOpRetryCommand(f), newOpListCommand(f), newOpGetCommand(f), newOpWaitCommand(f), newOpInstancesCommand(f),
+		newOpStatisticsCommand(f), newOpAbortCommand(f), newOpSuspendCommand(f), newOpUpdateCommand(f), &cobra.Command{
+			Use:     "events OPERATION",
+			Short:   "List the state changes of an operation, by id or alias",
+			Example: "  weir op events '*nightly'",
+			RunE: f.shows(func(ctx context.Context, s *session, args []string) (view, error) {
+				events, err := s.OperationEvents(ctx, args[0])
+				v := view{
+					message: &apipb.OperationEventsResponse{Events: events}, rows: true,
+					text: func(now time.Time) string { return eventsText(events, now.Location()) },
+				}
+				if len(events) == 0 {
+					v.empty = fmt.Sprintf("operation %s has no events", args[0])
+				}
+				return v, err
+			}),
+		}, &cobra.Command{
+			Use:               "resume OPERATION",
+			Short:             "Resume a suspended operation, by id or alias",
+			Example:           "  weir op resume '*nightly'",
+			ValidArgsFunction: f.suggest(true, operationNames(true)),
+			RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
+				return s.said(s.ResumeOperation(ctx, args[0]), &apipb.ResumeOperationResponse{}, "operation %s is resumed", args[0])
+			}),
+		}, &cobra.Command{
+			Use:   "complete OPERATION",
+			Short: "Complete an operation early, with what has been done, by id or alias",
+			Long: `Complete an operation early, with what has been done, by id or alias. Its running jobs
+are aborted; its state is completed.`,
+			Example:           "  weir op complete '*service'",
+			ValidArgsFunction: f.suggest(true, operationNames(true)),
+			RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
+				return s.said(s.CompleteOperation(ctx, args[0]), &apipb.CompleteOperationResponse{}, "operation %s completes with what has been done", args[0])
+			}),
+		})
 }
 
 func newOpListCommand(f *clientFlags) *cobra.Command {
@@ -81,25 +112,6 @@ func operationsText(page *apipb.ListOperationsResponse, now time.Time) string {
 		return g.String()
 	}
 	return g.String() + fmt.Sprintf("\nmore: --after %s continues, --limit shows more at once\n", last)
-}
-
-func newOpEventsCommand(f *clientFlags) *cobra.Command {
-	return &cobra.Command{
-		Use:     "events OPERATION",
-		Short:   "List the state changes of an operation, by id or alias",
-		Example: "  weir op events '*nightly'",
-		RunE: f.shows(func(ctx context.Context, s *session, args []string) (view, error) {
-			events, err := s.OperationEvents(ctx, args[0])
-			v := view{
-				message: &apipb.OperationEventsResponse{Events: events}, rows: true,
-				text: func(now time.Time) string { return eventsText(events, now.Location()) },
-			}
-			if len(events) == 0 {
-				v.empty = fmt.Sprintf("operation %s has no events", args[0])
-			}
-			return v, err
-		}),
-	}
 }
 
 func eventsText(events []*apipb.OperationEvent, where *time.Location) string {
@@ -183,30 +195,4 @@ func newOpSuspendCommand(f *clientFlags) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&abort, "abort-running-jobs", false, "also abort running jobs; they are rerun later")
 	return cmd
-}
-
-func newOpResumeCommand(f *clientFlags) *cobra.Command {
-	return &cobra.Command{
-		Use:               "resume OPERATION",
-		Short:             "Resume a suspended operation, by id or alias",
-		Example:           "  weir op resume '*nightly'",
-		ValidArgsFunction: f.suggest(true, operationNames(true)),
-		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
-			return s.said(s.ResumeOperation(ctx, args[0]), &apipb.ResumeOperationResponse{}, "operation %s is resumed", args[0])
-		}),
-	}
-}
-
-func newOpCompleteCommand(f *clientFlags) *cobra.Command {
-	return &cobra.Command{
-		Use:   "complete OPERATION",
-		Short: "Complete an operation early, with what has been done, by id or alias",
-		Long: `Complete an operation early, with what has been done, by id or alias. Its running jobs
-are aborted; its state is completed.`,
-		Example:           "  weir op complete '*service'",
-		ValidArgsFunction: f.suggest(true, operationNames(true)),
-		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
-			return s.said(s.CompleteOperation(ctx, args[0]), &apipb.CompleteOperationResponse{}, "operation %s completes with what has been done", args[0])
-		}),
-	}
 }

@@ -47,16 +47,17 @@ func watched[T any](ctx context.Context, s *session, watch func(context.Context,
 	// Ends the watch below when showing has failed.
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
-	type news struct {
-		seen T
-		err  error
-	}
-	changes := make(chan news)
+	changes := make(chan view)
+	// failed is read when changes is closed.
+	var failed error
 	go func() {
 		defer close(changes)
 		for seen, err := range watch(watching, name) {
+			if failed = err; failed != nil {
+				return
+			}
 			select {
-			case changes <- news{seen, err}:
+			case changes <- draw(seen):
 			case <-watching.Done():
 				return
 			}
@@ -65,28 +66,24 @@ func watched[T any](ctx context.Context, s *session, watch func(context.Context,
 	ticker := time.NewTicker(s.period)
 	defer ticker.Stop()
 	frames := s.frames()
-	var last T
-	begun := false
 	for {
+		now, ok := frames.last, true
 		select {
 		case <-ctx.Done():
-			return frames.end(ctx)
-		case change, ok := <-changes:
-			switch {
-			case ctx.Err() != nil:
-				return frames.end(ctx)
-			case !ok:
-				return frames.finish()
-			case change.err != nil:
-				return change.err
-			}
-			last, begun = change.seen, true
+		case now, ok = <-changes:
 		case <-ticker.C:
-			if !begun {
-				continue
-			}
 		}
-		if err := frames.draw(draw(last), nil); err != nil {
+		switch {
+		case ctx.Err() != nil:
+			return frames.end(ctx)
+		case !ok && failed != nil:
+			return failed
+		case !ok:
+			return frames.finish()
+		case now.message == nil:
+			continue
+		}
+		if err := frames.draw(now, nil); err != nil {
 			return err
 		}
 	}
@@ -185,7 +182,7 @@ func preemptedText(op *apipb.Operation) string {
 	for _, p := range op.GetPreempted() {
 		g.row(p.GetKind(), p.GetForOperation(), p.GetLeaving(), p.GetGone())
 	}
-	return g.section()
+	return g.section("")
 }
 
 // seconds returns a time that was counted, if any was.

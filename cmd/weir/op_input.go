@@ -50,7 +50,7 @@ func skippedText(op *apipb.Operation) string {
 			g.row(r.GetFile(), r.GetBegin(), r.GetEnd(), clip(printable(r.GetHead()), 60))
 		}
 	}
-	return g.section()
+	return g.section("")
 }
 
 // sliceText says what a job reads. Files have names as long as their operation goes on.

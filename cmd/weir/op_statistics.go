@@ -115,7 +115,7 @@ func adviceText(all []*apipb.MemoryAdvice) string {
 			change = append(change, fmt.Sprintf("%s: %s\n", printable(a.GetTask()), printable(a.GetText())))
 		}
 	}
-	return g.section() + strings.Join(change, "")
+	return g.section("") + strings.Join(change, "")
 }
 
 // measure writes a value of a statistic for people.
@@ -133,25 +133,6 @@ func measure(v int64, unit string) string {
 		return number(float64(v)/100, 2) + "%"
 	}
 	return fmt.Sprint(v)
-}
-
-func newJobStatisticsCommand(f *clientFlags) *cobra.Command {
-	return &cobra.Command{
-		Use:     "statistics JOB",
-		Aliases: []string{"stats"},
-		Short:   "Show statistics of a job",
-		Long: `Show statistics of a job, with what each number means. For a job that has not ended
-they are what its node last reported. Zeros are omitted, except in json and yaml.`,
-		Example: "  weir job statistics 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b\n  weir job statistics 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b -o json",
-		RunE: f.shows(func(ctx context.Context, s *session, args []string) (view, error) {
-			measured, err := s.JobStatistics(ctx, args[0])
-			v := view{message: measured, text: func(time.Time) string { return jobStatisticsText(measured) }}
-			if len(measured.GetStatistics()) == 0 {
-				v.empty = fmt.Sprintf("no statistics of job %s, which is %s", measured.GetJobId(), measured.GetState())
-			}
-			return v, unknownJob(ctx, s, args[0], err)
-		}),
-	}
 }
 
 func jobStatisticsText(measured *apipb.JobStatisticsResponse) string {

@@ -89,18 +89,25 @@ func optionValue[T any](path, text string) (any, error) {
 // checkAssigned returns an error for values that no options have, whatever else is
 // set.
 func checkAssigned[T any](values []assigned) error {
-	document := make(map[string]any)
-	for _, v := range values {
-		if v.value == nil {
-			continue
-		}
-		var schema T
-		if err := option.Put(document, schema, v.path, v.value); err != nil {
-			return err
-		}
+	set := slices.DeleteFunc(slices.Clone(values), func(v assigned) bool { return v.value == nil })
+	document, err := objectOf[T](set)
+	if err != nil {
+		return err
 	}
 	var options T
 	return option.Read(&options, document)
+}
+
+// objectOf returns what values make of no options at all.
+func objectOf[T any](values []assigned) (map[string]any, error) {
+	object := make(map[string]any)
+	for _, v := range values {
+		var schema T
+		if err := option.Put(object, schema, v.path, v.value); err != nil {
+			return nil, err
+		}
+	}
+	return object, nil
 }
 
 // changeOf reads the arguments of a change: options of T, and, as moved, what is behind the name
@@ -147,11 +154,14 @@ func newOptions[T any](given []string, read func(map[string]any) (T, error)) (*s
 	if err != nil {
 		return nil, err
 	}
-	options, err := documentOf[T](values)
-	if err == nil {
-		_, err = read(options.AsMap())
+	object, err := objectOf[T](values)
+	if err != nil {
+		return nil, err
 	}
-	return options, err
+	if _, err := read(object); err != nil {
+		return nil, err
+	}
+	return structpb.NewStruct(object)
 }
 
 // structOf returns values by path as a message.
@@ -161,18 +171,6 @@ func structOf(values []assigned) (*structpb.Struct, error) {
 		fields[v.path] = v.value
 	}
 	return structpb.NewStruct(fields)
-}
-
-// documentOf returns what values make of no options at all.
-func documentOf[T any](values []assigned) (*structpb.Struct, error) {
-	object := make(map[string]any)
-	for _, v := range values {
-		var schema T
-		if err := option.Put(object, schema, v.path, v.value); err != nil {
-			return nil, err
-		}
-	}
-	return structpb.NewStruct(object)
 }
 
 // changesText names values by path, for the line that tells what was done, behind what is said

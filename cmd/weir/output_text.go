@@ -60,12 +60,9 @@ func (g grid) row(cells ...any) {
 // String draws the table, each line with its end.
 func (g grid) String() string { return g.writer.Render() + "\n" }
 
-// section draws the table below an empty line; one without rows is nothing.
-func (g grid) section() string {
-	if g.writer.Length() == 0 {
-		return ""
-	}
-	return "\n" + g.String()
+// section draws the table below an empty line and a title; one without rows is nothing.
+func (g grid) section(title string) string {
+	return when(g.writer.Length() > 0, "\n"+title+g.String())
 }
 
 // facts is a page of names and values.

@@ -35,9 +35,31 @@ Pools form a tree that divides the cluster: the children of a pool divide its
 share by weight, after guarantees. Changes need operator credentials
 and take effect at once.`,
 		Example: "  weir pool tree\n  weir pool create ads weight=2\n  weir pool apply -f pools.yaml --dry-run",
-	},
-		newPoolListCommand(p), newPoolTreeCommand(p), newPoolGetCommand(p), newPoolHistoryCommand(p), newPoolLedgerCommand(p), newPoolCreateCommand(p), newPoolSetCommand(p), newPoolMoveCommand(p),
-		newPoolRenameCommand(p), newPoolRemoveCommand(p), newPoolApplyCommand(p), newPoolExportCommand(p))
+	}, newPoolListCommand(p), newPoolTreeCommand(p), newPoolGetCommand(p), newPoolHistoryCommand(p), newPoolLedgerCommand(p),
+		newPoolCreateCommand(p), newPoolSetCommand(p), newPoolApplyCommand(p), newPoolExportCommand(p), p.edits(&cobra.Command{
+			Use:               "move POOL PARENT",
+			Short:             "Move a pool and all pools below it to another parent",
+			Long:              "Move a pool and all pools below it to another parent; '<Root>' is the root of the tree.",
+			Example:           "  weir pool move ads-prod batch\n  weir pool move ads-prod '<Root>'",
+			ValidArgsFunction: p.suggest(false, poolNamesOfTree),
+		}, func(args []string) (string, *apipb.TreeEdit) {
+			change := &apipb.PoolChange{Name: args[0], Parent: &args[1]}
+			return fmt.Sprintf("moved pool %s below %s", args[0], args[1]), &apipb.TreeEdit{Edit: &apipb.TreeEdit_Change{Change: change}}
+		}), p.edits(&cobra.Command{
+			Use:     "rename POOL NAME",
+			Short:   "Rename a pool; it keeps its operations and its volume",
+			Example: "  weir pool rename ads advertising",
+		}, func(args []string) (string, *apipb.TreeEdit) {
+			rename := &apipb.RenamePool{From: args[0], To: args[1]}
+			return fmt.Sprintf("renamed pool %s to %s", args[0], args[1]), &apipb.TreeEdit{Edit: &apipb.TreeEdit_Rename{Rename: rename}}
+		}), p.edits(&cobra.Command{
+			Use:        "remove POOL",
+			SuggestFor: suggestRemove,
+			Short:      "Remove a pool that has no pools and no operations in progress",
+			Example:    "  weir pool remove ads",
+		}, func(args []string) (string, *apipb.TreeEdit) {
+			return "removed pool " + args[0], &apipb.TreeEdit{Edit: &apipb.TreeEdit_Remove{Remove: args[0]}}
+		}))
 	cmd.PersistentFlags().StringVar(&p.tree, "tree", "", "pool tree (default: the default tree)")
 	return cmd
 }

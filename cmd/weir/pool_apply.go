@@ -186,12 +186,12 @@ func editsOf(plan poolfile.Plan, now *apipb.ListPoolsResponse) (*apipb.EditTreeR
 }
 
 func editOf(c poolfile.Change, values []assigned) (*apipb.TreeEdit, error) {
-	var options *structpb.Struct
-	var err error
+	options, err := structOf(values)
 	if c.Create {
-		options, err = documentOf[pooltree.PoolOptions](values)
-	} else {
-		options, err = structOf(values)
+		var object map[string]any
+		if object, err = objectOf[pooltree.PoolOptions](values); err == nil {
+			options, err = structpb.NewStruct(object)
+		}
 	}
 	switch {
 	case err != nil:

@@ -101,38 +101,3 @@ func registerUnset(cmd *cobra.Command, unset *[]string, schema any) {
 	}
 	mustComplete(cmd, "unset", fixed(names...))
 }
-
-func newPoolMoveCommand(f *poolFlags) *cobra.Command {
-	return f.edits(&cobra.Command{
-		Use:               "move POOL PARENT",
-		Short:             "Move a pool and all pools below it to another parent",
-		Long:              "Move a pool and all pools below it to another parent; '<Root>' is the root of the tree.",
-		Example:           "  weir pool move ads-prod batch\n  weir pool move ads-prod '<Root>'",
-		ValidArgsFunction: f.suggest(false, poolNamesOfTree),
-	}, func(args []string) (string, *apipb.TreeEdit) {
-		change := &apipb.PoolChange{Name: args[0], Parent: &args[1]}
-		return fmt.Sprintf("moved pool %s below %s", args[0], args[1]), &apipb.TreeEdit{Edit: &apipb.TreeEdit_Change{Change: change}}
-	})
-}
-
-func newPoolRenameCommand(f *poolFlags) *cobra.Command {
-	return f.edits(&cobra.Command{
-		Use:     "rename POOL NAME",
-		Short:   "Rename a pool; it keeps its operations and its volume",
-		Example: "  weir pool rename ads advertising",
-	}, func(args []string) (string, *apipb.TreeEdit) {
-		rename := &apipb.RenamePool{From: args[0], To: args[1]}
-		return fmt.Sprintf("renamed pool %s to %s", args[0], args[1]), &apipb.TreeEdit{Edit: &apipb.TreeEdit_Rename{Rename: rename}}
-	})
-}
-
-func newPoolRemoveCommand(f *poolFlags) *cobra.Command {
-	return f.edits(&cobra.Command{
-		Use:        "remove POOL",
-		SuggestFor: suggestRemove,
-		Short:      "Remove a pool that has no pools and no operations in progress",
-		Example:    "  weir pool remove ads",
-	}, func(args []string) (string, *apipb.TreeEdit) {
-		return "removed pool " + args[0], &apipb.TreeEdit{Edit: &apipb.TreeEdit_Remove{Remove: args[0]}}
-	})
-}

@@ -70,7 +70,7 @@ func (s *security) load(role identity.Role, name string, log *slog.Logger) (prot
 }
 
 func newTLSCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return group(&cobra.Command{
 		Use:   "tls",
 		Short: "Create the certificates of a cluster",
 		Long: `Create the certificates of a cluster.
@@ -78,8 +78,19 @@ func newTLSCommand() *cobra.Command {
 Every process of a cluster has a folder with its certificate, issued by the
 cluster's own authority. The certificate says what the process is: a replica, an
 agent, a client or an operator. Every port requires one.`,
-	}
-	return group(cmd, newTLSInitCommand(), newTLSIssueCommand(), newTLSShowCommand())
+	}, newTLSInitCommand(), newTLSIssueCommand(), &cobra.Command{
+		Use:     "show FOLDER",
+		Short:   "Show the identity and expiry of a credentials folder",
+		Example: `  weir tls show certs/agent-n1`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			credentials, err := identity.LoadCredentials(args[0])
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s, valid until %s\n", credentials.Identity(), credentials.Expires().Format(time.RFC3339))
+			return nil
+		},
+	})
 }
 
 func newTLSInitCommand() *cobra.Command {
@@ -157,22 +168,6 @@ func newTLSIssueCommand() *cobra.Command {
 	flags.StringSliceVar(&hosts, "hosts", []string{"localhost", "127.0.0.1"}, "DNS names and addresses of a replica, for clients like curl that check them; an agent that serves metrics needs those of its machine")
 	flags.DurationVar(&validity, "validity", identity.DefaultValidity, "how long the certificate is valid")
 	return cmd
-}
-
-func newTLSShowCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "show FOLDER",
-		Short:   "Show the identity and expiry of a credentials folder",
-		Example: `  weir tls show certs/agent-n1`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			credentials, err := identity.LoadCredentials(args[0])
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s, valid until %s\n", credentials.Identity(), credentials.Expires().Format(time.RFC3339))
-			return nil
-		},
-	}
 }
 
 // issue writes the credentials folder of one process, dir/role-name.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,10 +68,7 @@ or a newer version, or another process already runs as this replica.`,
       --peers r1=host1:7701,r2=host2:7701,r3=host3:7701 \
       --data /var/lib/weir --credentials certs/replica-r1`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := fromFile(cmd, f.config); err != nil {
-				return err
-			}
-			if err := require(cmd, "id"); err != nil {
+			if err := cmp.Or(fromFile(cmd, f.config), require(cmd, "id")); err != nil {
 				return err
 			}
 			log, err := f.logger()

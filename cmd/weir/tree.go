@@ -25,11 +25,7 @@ Each tree has its own nodes and pools: a node belongs to the tree whose nodes_fi
 matches its tags, and to at most one. Operations name the trees that they run in; those
 that name none run in the default tree. Changes need operator credentials.`,
 		Example: "  weir tree list\n  weir tree create gpu nodes_filter=gpu\n  weir tree set default nodes_filter='!gpu'",
-	}, newTreeListCommand(f), newTreeGetCommand(f), newTreeCreateCommand(f), newTreeSetCommand(f), newTreeRemoveCommand(f), newTreeDefaultCommand(f))
-}
-
-func newTreeListCommand(f *clientFlags) *cobra.Command {
-	return &cobra.Command{
+	}, newTreeCreateCommand(f), newTreeSetCommand(f), &cobra.Command{
 		Use:     "list",
 		Short:   "List pool trees with their nodes and operations",
 		Example: "  weir tree list\n  weir tree list -o json",
@@ -37,7 +33,32 @@ func newTreeListCommand(f *clientFlags) *cobra.Command {
 			all, err := s.ListTrees(ctx)
 			return view{message: all, rows: true, text: func(time.Time) string { return treesText(all.GetTrees()) }}, err
 		}),
-	}
+	}, &cobra.Command{
+		Use:   "get [TREE]",
+		Short: "Show one pool tree (default: the default tree)",
+		Long: `Show one pool tree (default: the default tree). In json and yaml it has
+all of its settings, with their defaults.`,
+		Example: "  weir tree get\n  weir tree get gpu -o yaml",
+		RunE: f.shows(func(ctx context.Context, s *session, args []string) (view, error) {
+			t, err := s.GetTree(ctx, strings.Join(args, ""))
+			return view{message: t, text: func(now time.Time) string { return treeText(t, now) }}, err
+		}),
+	}, &cobra.Command{
+		Use:        "remove TREE",
+		SuggestFor: suggestRemove,
+		Short:      "Remove a pool tree that has no operations and no jobs",
+		Example:    "  weir tree remove gpu",
+		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
+			return s.said(s.RemoveTree(ctx, args[0]), &apipb.RemoveTreeResponse{}, "removed tree %s", args[0])
+		}),
+	}, &cobra.Command{
+		Use:     "set-default TREE",
+		Short:   "Set the tree of operations that name none",
+		Example: "  weir tree set-default cpu",
+		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
+			return s.said(s.SetDefaultTree(ctx, args[0]), &apipb.SetDefaultTreeResponse{}, "tree %s is the default", args[0])
+		}),
+	})
 }
 
 func treesText(trees []*apipb.Tree) string {
@@ -48,20 +69,6 @@ func treesText(trees []*apipb.Tree) string {
 			t.GetOperationCount(), t.GetRevision())
 	}
 	return g.String()
-}
-
-func newTreeGetCommand(f *clientFlags) *cobra.Command {
-	return &cobra.Command{
-		Use:   "get [TREE]",
-		Short: "Show one pool tree (default: the default tree)",
-		Long: `Show one pool tree (default: the default tree). In json and yaml it has
-all of its settings, with their defaults.`,
-		Example: "  weir tree get\n  weir tree get gpu -o yaml",
-		RunE: f.shows(func(ctx context.Context, s *session, args []string) (view, error) {
-			t, err := s.GetTree(ctx, strings.Join(args, ""))
-			return view{message: t, text: func(now time.Time) string { return treeText(t, now) }}, err
-		}),
-	}
 }
 
 func treeText(t *apipb.Tree, now time.Time) string {
@@ -126,27 +133,4 @@ func newTreeSetCommand(f *clientFlags) *cobra.Command {
 	registerRevision(cmd, &req.ExpectedRevision)
 	registerUnset(cmd, &unset, pooltree.TreeOptions{})
 	return cmd
-}
-
-func newTreeRemoveCommand(f *clientFlags) *cobra.Command {
-	return &cobra.Command{
-		Use:        "remove TREE",
-		SuggestFor: suggestRemove,
-		Short:      "Remove a pool tree that has no operations and no jobs",
-		Example:    "  weir tree remove gpu",
-		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
-			return s.said(s.RemoveTree(ctx, args[0]), &apipb.RemoveTreeResponse{}, "removed tree %s", args[0])
-		}),
-	}
-}
-
-func newTreeDefaultCommand(f *clientFlags) *cobra.Command {
-	return &cobra.Command{
-		Use:     "set-default TREE",
-		Short:   "Set the tree of operations that name none",
-		Example: "  weir tree set-default cpu",
-		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
-			return s.said(s.SetDefaultTree(ctx, args[0]), &apipb.SetDefaultTreeResponse{}, "tree %s is the default", args[0])
-		}),
-	}
 }
