@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -56,45 +57,35 @@ func (d *drain) each(first int, take func([]byte) error) error {
 
 // Read implements io.Reader. os.ErrDeadlineExceeded says that somebody holds the pipe open.
 func (d *drain) Read(p []byte) (int, error) {
-	n, err := d.pipe.Read(p)
-	if !errors.Is(err, os.ErrDeadlineExceeded) {
-		return n, err
+	if !d.late {
+		n, err := d.pipe.Read(p)
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			return n, err
+		}
+		if d.left, err = unread(d.pipe); err != nil {
+			return 0, err
+		}
+		d.late = true
 	}
-	raw, rawErr := d.pipe.SyscallConn()
-	if rawErr != nil {
-		return n, rawErr
+	// What is left is there, and so is the end if nobody holds the pipe.
+	_ = d.pipe.SetReadDeadline(time.Now().Add(drainTime))
+	n, err := d.pipe.Read(p[:max(1, min(len(p), d.left))])
+	if d.left == 0 && err == nil {
+		return 0, os.ErrDeadlineExceeded
 	}
-	if rawErr := raw.Control(func(fd uintptr) { n, err = d.readLate(int(fd), p) }); rawErr != nil {
-		return 0, rawErr
-	}
+	d.left -= n
 	return n, err
 }
 
-// readLate reads without waiting.
-func (d *drain) readLate(fd int, p []byte) (int, error) {
-	if !d.late {
-		// That is FIONREAD: how much there is to be read.
-		held, err := unix.IoctlGetInt(fd, unix.TIOCINQ)
-		if err != nil {
-			return 0, err
-		}
-		d.late, d.left = true, held
-	}
-	if d.left > 0 {
-		n, err := again(func() (int, error) { return unix.Read(fd, p[:min(len(p), d.left)]) })
-		d.left -= max(n, 0)
-		if err == nil && n > 0 {
-			return n, nil
-		}
-	}
-	ends := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-	if _, err := again(func() (int, error) { return unix.Poll(ends, 0) }); err != nil {
+// unread is how much there is to be read at once, in bytes.
+func unread(from syscall.Conn) (n int, err error) {
+	raw, err := from.SyscallConn()
+	if err != nil {
 		return 0, err
 	}
-	if ends[0].Revents&(unix.POLLHUP|unix.POLLIN) == unix.POLLHUP {
-		return 0, io.EOF
-	}
-	return 0, os.ErrDeadlineExceeded
+	// That is FIONREAD.
+	controlErr := raw.Control(func(fd uintptr) { n, err = unix.IoctlGetInt(int(fd), unix.TIOCINQ) })
+	return n, errors.Join(err, controlErr)
 }
 
 // again repeats a system call that a signal has cut off.

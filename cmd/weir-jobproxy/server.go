@@ -152,12 +152,7 @@ func (c *connection) unread() bool {
 	if c.over() {
 		return false
 	}
-	raw, err := c.conn.SyscallConn()
-	if err != nil {
-		return false
-	}
-	waiting := 0
-	err = raw.Control(func(fd uintptr) { waiting, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ) })
+	waiting, err := unread(c.conn)
 	// In this order: what was read before the first look is passed on before idle is set.
 	return err == nil && (waiting > 0 || !c.idle.Load())
 }

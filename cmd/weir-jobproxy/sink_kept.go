@@ -145,19 +145,16 @@ func copyAside(ctx context.Context, root *os.Root, from, aside string, move func
 // makeParents makes a folder and those above it that are missing, which are there after a
 // power failure too.
 func makeParents(folder string) error {
-	err := os.Mkdir(folder, 0o755)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err = makeParents(filepath.Dir(folder)); err == nil {
-			err = os.Mkdir(folder, 0o755)
-		}
-	}
-	switch {
-	case err == nil:
-		return syncFolder(filepath.Dir(folder))
-	case isFolder(folder):
+	if isFolder(folder) {
 		return nil
 	}
-	return err
+	if err := makeParents(filepath.Dir(folder)); err != nil {
+		return err
+	}
+	if err := os.Mkdir(folder, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return syncFolder(filepath.Dir(folder))
 }
 
 // isFolder follows links.

@@ -65,15 +65,10 @@ func (c *Cluster) KillNode(ctx context.Context, node string) (at time.Time, err 
 func (c *Cluster) ended(ctx context.Context, node string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, stoppedWithin, fmt.Errorf("the agent of %s is there after %v", node, stoppedWithin))
 	defer cancel()
-	for {
+	return Poll(ctx, func() (bool, error) {
 		agent, err := c.member(ctx, node)
-		if err != nil || agent.Pid == 0 {
-			return err
-		}
-		if err := Pause(ctx, Glance); err != nil {
-			return err
-		}
-	}
+		return agent.Pid == 0, err
+	})
 }
 
 // member returns a process of the cluster as it is now.

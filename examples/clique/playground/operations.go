@@ -101,3 +101,15 @@ func Pause(ctx context.Context, d time.Duration) error {
 		return nil
 	}
 }
+
+// Poll looks now and then whether something is so, until it is.
+func Poll(ctx context.Context, is func() (bool, error)) error {
+	for {
+		if done, err := is(); done || err != nil {
+			return err
+		}
+		if err := Pause(ctx, Glance); err != nil {
+			return err
+		}
+	}
+}

@@ -118,12 +118,7 @@ func (r *Run) Until(ctx context.Context, what string, is func(seen []*apipb.Inst
 
 // Enough waits until as many requests were sent as a run has.
 func (r *Run) Enough(ctx context.Context) error {
-	for r.Tally().Total().Sent < r.stage.config.Requests {
-		if err := Pause(ctx, Glance); err != nil {
-			return err
-		}
-	}
-	return nil
+	return Poll(ctx, func() (bool, error) { return r.Tally().Total().Sent >= r.stage.config.Requests, nil })
 }
 
 // Halt ends the load.

@@ -12,9 +12,6 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// sharePeriod is how often fair shares are asked for.
-const sharePeriod = 100 * time.Millisecond
-
 // scene is one run: the service under one mode of preemption.
 type scene struct {
 	*stage
@@ -58,20 +55,19 @@ func (s *scene) hold(of func(*state) *holding) func([]*apipb.Instance) {
 
 // followShare notes the fair share of an operation until that has ended.
 func (s *scene) followShare(ctx context.Context, operation string, of func(*state) *holding) error {
-	for {
+	return playground.Poll(ctx, func() (ended bool, err error) {
 		op, err := s.GetOperation(ctx, operation)
 		if err != nil {
-			return err
+			return false, err
 		}
-		if stage, err := lifecycle.ParseState(op.GetState()); err != nil || stage.Terminal() || op.GetState() == lifecycle.Aborting.String() {
-			s.trace.Note(func(now *state) { of(now).fair = 0 })
-			return err
+		fair := op.GetFairShare()
+		stage, err := lifecycle.ParseState(op.GetState())
+		if ended = err != nil || stage.Terminal() || stage == lifecycle.Aborting; ended {
+			fair = 0
 		}
-		s.trace.Note(func(now *state) { of(now).fair = op.GetFairShare() })
-		if err := playground.Pause(ctx, sharePeriod); err != nil {
-			return err
-		}
-	}
+		s.trace.Note(func(now *state) { of(now).fair = fair })
+		return ended, err
+	})
 }
 
 // arrive starts the heavy operation.
@@ -88,20 +84,17 @@ func (s *scene) arrive(ctx context.Context) (err error) {
 
 // share waits until both operations have their fair share.
 func (s *scene) share(ctx context.Context) error {
-	for limit := time.Now().Add(playground.Patience); ; {
-		moments := s.trace.Since(s.Began)
-		if took, ok := reached(moments, s.result.arrived); ok {
-			s.result.reached = took
-			s.Say("both have their fair share, after %.1f s", took.Seconds())
-			return playground.Pause(ctx, s.Together-(time.Since(s.Began)-s.result.arrived))
-		}
-		if time.Now().After(limit) {
-			return fmt.Errorf("the operations have not got their fair shares in %v: %+v", playground.Patience, moments[len(moments)-1])
-		}
-		if err := playground.Pause(ctx, playground.Glance); err != nil {
-			return err
-		}
+	limited, cancel := context.WithTimeoutCause(ctx, playground.Patience, fmt.Errorf("the operations have not got their fair shares in %v", playground.Patience))
+	defer cancel()
+	err := playground.Poll(limited, func() (ok bool, _ error) {
+		s.result.reached, ok = reached(s.trace.Since(s.Began), s.result.arrived)
+		return ok, nil
+	})
+	if err != nil {
+		return err
 	}
+	s.Say("both have their fair share, after %.1f s", s.result.reached.Seconds())
+	return playground.Pause(ctx, s.Together-(time.Since(s.Began)-s.result.arrived))
 }
 
 // depart ends the heavy operation and waits until the service is whole again.
