@@ -45,10 +45,8 @@ func (c *capture) copy() {
 		}
 		return nil
 	})
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		err = nil
-	}
-	complainIf(errors.Join(err, c.writer.Close(), c.reader.pipe.Close()))
+	complain(err, os.ErrDeadlineExceeded)
+	complain(errors.Join(c.writer.Close(), c.reader.pipe.Close()))
 }
 
 // finish waits for the last output.

@@ -33,9 +33,7 @@ func (s *supervisor) measureEnd(patience time.Duration) {
 	}
 	s.disk.end()
 	s.finishMeasuring()
-	if err := s.inside.Remove(patience); err != nil {
-		complain(err)
-	}
+	complain(s.inside.Remove(patience))
 }
 
 // conclude makes the result, writes it, and tells it.
@@ -44,7 +42,7 @@ func (s *supervisor) conclude(status unix.WaitStatus) {
 		timer.Stop()
 	}
 	s.memory.stop()
-	complainIf(s.volumes.unmount())
+	complain(s.volumes.unmount())
 	end := time.Now()
 	if s.root != nil {
 		end = s.root.time

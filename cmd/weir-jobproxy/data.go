@@ -38,8 +38,8 @@ func (d *dataStreams) open() (stdin, stdout *os.File, err error) {
 	}
 	if user := d.spec.User; user != nil {
 		// Who opens /dev/stdin or /dev/stdout is asked for a right to it.
-		complainIf(pipe.job.Chown(int(user.UID), int(user.GID)))
-		complainIf(stdout.Chown(int(user.UID), int(user.GID)))
+		complain(pipe.job.Chown(int(user.UID), int(user.GID)))
+		complain(stdout.Chown(int(user.UID), int(user.GID)))
 	}
 	return pipe.job, stdout, nil
 }
@@ -72,7 +72,7 @@ func (d *dataStreams) finish(ctx context.Context, completed bool) (r remains) {
 		}
 		r.input = d.feeder.count(completed && !d.interrupted)
 	} else if d.feeder != nil {
-		complainIf(d.feeder.pipe.close())
+		complain(d.feeder.pipe.close())
 	}
 	if completed {
 		if err := keepFiles(ctx, d.spec, d.ending); err != nil {

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,6 +32,9 @@ const (
 	// blockSize is the unit of a file's blocks.
 	blockSize = 512
 )
+
+// vanished are the errors of what is no folder any more.
+var vanished = []error{os.ErrNotExist, unix.ENOTDIR, unix.ELOOP}
 
 // diskUse is what folders take on disk.
 type diskUse struct {
@@ -104,7 +106,7 @@ func (d *disk) measure(move func()) (diskUse, map[uint64]bool) {
 	for _, folder := range d.folders {
 		fd, err := unix.Open(folder, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 		if err != nil {
-			complainUnlessGone(err)
+			complain(err, vanished...)
 			continue
 		}
 		var stat unix.Stat_t
@@ -161,7 +163,7 @@ func (u *diskUse) addEntry(parent int, name, path string, device uint64, depth i
 	}
 	fd, err := unix.Openat(parent, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
-		complainUnlessGone(err)
+		complain(err, vanished...)
 		return
 	}
 	u.add(fd, path, device, depth+1)
@@ -178,12 +180,6 @@ func (u *diskUse) note(path string, bytes int64) {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Path, b.Path))
 	})
 	u.biggest = u.biggest[:min(len(u.biggest), biggest)]
-}
-
-func complainUnlessGone(err error) {
-	if !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.ENOTDIR) && !errors.Is(err, unix.ELOOP) {
-		complain(err)
-	}
 }
 
 // diskWatch measures the disk of a job as long as it lives.

@@ -66,9 +66,7 @@ func (s *supervisor) awaitReaped() {
 		case <-s.reaped:
 			return
 		case <-time.After(escapePeriod):
-			if err := (&tree{volumes: s.volumes}).Kill(killPatience); err != nil {
-				complain(err)
-			}
+			complain((&tree{volumes: s.volumes}).Kill(killPatience))
 		}
 	}
 }

@@ -95,7 +95,7 @@ func (f *feeder) run(fail func(*proxyproto.InputFault)) {
 	f.pipe.closeWriter()
 	<-f.feeding.Done()
 	if f.lasting.Err() == nil && !f.stopped {
-		complainIf(f.pipe.openWriter())
+		complain(f.pipe.openWriter())
 		f.settle()
 		f.pipe.closeWriter()
 	}
@@ -104,7 +104,7 @@ func (f *feeder) run(fail func(*proxyproto.InputFault)) {
 	count := f.count(false)
 	f.rowsSoFar.Store(count.Rows)
 	f.bytesSoFar.Store(count.Bytes)
-	complainIf(f.pipe.close())
+	complain(f.pipe.close())
 }
 
 // feedParts feeds until all is fed, the job is interrupted, or gone.

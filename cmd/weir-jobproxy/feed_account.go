@@ -90,7 +90,7 @@ func (f *feeder) atBorder(ctx context.Context) bool {
 	var last [1]byte
 	from := f.open(part)
 	n, err := from.read(ctx, last[:], offset-1)
-	complainIf(err)
+	complain(err)
 	_ = from.close() // whoever feeds has looked at it
 	return n == 1 && last[0] == '\n'
 }

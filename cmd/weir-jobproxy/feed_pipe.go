@@ -69,9 +69,7 @@ func (p *inputPipe) write(data []byte) int {
 		return 0
 	}
 	n, err := writer.Write(data)
-	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-		complain(err)
-	}
+	complain(err, os.ErrDeadlineExceeded)
 	return n
 }
 
@@ -81,7 +79,7 @@ func (p *inputPipe) wake(end context.CancelFunc) {
 	defer p.mutex.Unlock()
 	end()
 	if p.writer != nil {
-		complainIf(p.writer.SetWriteDeadline(time.Unix(1, 0)))
+		complain(p.writer.SetWriteDeadline(time.Unix(1, 0)))
 	}
 }
 
@@ -90,7 +88,7 @@ func (p *inputPipe) sleep(ctx context.Context) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	if p.writer != nil && ctx.Err() == nil {
-		complainIf(p.writer.SetWriteDeadline(time.Time{}))
+		complain(p.writer.SetWriteDeadline(time.Time{}))
 	}
 }
 
@@ -110,7 +108,7 @@ func (p *inputPipe) closeWriter() {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	if p.writer != nil {
-		complainIf(p.writer.Close())
+		complain(p.writer.Close())
 		p.writer = nil
 	}
 }

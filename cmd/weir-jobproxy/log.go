@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"time"
 )
@@ -60,14 +62,10 @@ func (l *proxyLog) flush() {
 	}
 }
 
-// complainIf complains about an error, if there is one.
-func complainIf(err error) {
-	if err != nil {
-		complain(err)
+// complain writes an error to the proxy's log, if there is one, and it is none of those that are
+// expected.
+func complain(err error, expected ...error) {
+	if err != nil && !slices.ContainsFunc(expected, func(e error) bool { return errors.Is(err, e) }) {
+		log().add(fmt.Sprintf("%s %v\n", time.Now().UTC().Format(time.RFC3339Nano), err))
 	}
-}
-
-// complain writes to the proxy's log.
-func complain(err error) {
-	log().add(fmt.Sprintf("%s %v\n", time.Now().UTC().Format(time.RFC3339Nano), err))
 }

@@ -103,7 +103,7 @@ func (s *supervisor) checkMemory() bool { return s.judgeMemory(s.memory.events()
 // events are what the kernel tells of the job's memory limit; nothing, if it does not.
 func (m *memoryWatch) events() cgroup.MemoryEvents {
 	events, err := m.inside.MemoryEvents()
-	complainIf(err)
+	complain(err)
 	return events
 }
 
@@ -113,9 +113,7 @@ func (s *supervisor) judgeMemory(events cgroup.MemoryEvents) bool {
 		return false
 	}
 	usage, err := s.inside.Usage()
-	if err != nil {
-		complain(err)
-	}
+	complain(err)
 	// The victim's memory may be free again. It was all in use, or the kernel
 	// would not have killed.
 	s.verdict.decide(s.memory.excess(max(usage.Memory, s.spec.MemoryLimit)))
@@ -150,9 +148,8 @@ func total(list []proxyproto.ProcessMemory) int64 {
 // there.
 func (s *supervisor) finishMeasuring() {
 	usage, err := s.inside.Usage()
-	if err != nil {
-		complain(err)
-	} else {
+	complain(err)
+	if err == nil {
 		// What is in volumes is all that is left.
 		tmpfs := s.volumes.used()
 		usage.Memory = tmpfs

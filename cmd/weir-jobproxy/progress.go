@@ -138,7 +138,7 @@ func (s *supervisor) hanging() []proxyproto.HungProcess {
 	var list []proxyproto.HungProcess
 	if s.gone != nil {
 		processes, err := s.inside.processes()
-		complainIf(err)
+		complain(err)
 		for _, process := range processes {
 			list = append(list, proxyproto.HungProcess{Identity: process.Identity, Name: process.Name, Wait: waitingIn(process.Pid)})
 		}

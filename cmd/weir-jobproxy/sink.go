@@ -136,7 +136,7 @@ func (k *sink) take(data []byte) error {
 func (k *sink) finish() {
 	k.reader.finish()
 	<-k.done
-	complainIf(k.reader.pipe.Close())
+	complain(k.reader.pipe.Close())
 	if k.unended {
 		k.rows.Add(1)
 	}
@@ -222,11 +222,9 @@ func (k *sink) checkName(name string) error {
 
 // discard leaves nothing but an output that has been published.
 func (k *sink) discard() {
-	complainIf(k.file.Close())
-	if err := k.folder.Remove(filepath.Base(k.path)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		complain(err)
-	}
-	complainIf(k.folder.Close())
+	complain(k.file.Close())
+	complain(k.folder.Remove(filepath.Base(k.path)), os.ErrNotExist)
+	complain(k.folder.Close())
 }
 
 func (k *sink) failed(err error) error {

@@ -59,7 +59,7 @@ func keepAll(ctx context.Context, root *os.Root, spec *proxyproto.Spec, ending *
 	p := placing{aside: make([]string, len(outputs))}
 	defer func() {
 		for _, path := range p.aside {
-			complainIf(os.RemoveAll(path))
+			complain(os.RemoveAll(path))
 		}
 	}()
 	for _, phase := range []struct {

@@ -90,6 +90,6 @@ func used(who int) (usage unix.Rusage) {
 // ownMemory is what the proxy holds now, in bytes; 0: it is not known.
 func (s *supervisor) ownMemory() int64 {
 	memory, err := proctree.Resident(s.self.Pid)
-	complainIf(err)
+	complain(err)
 	return memory
 }

@@ -144,9 +144,7 @@ func (s *supervisor) run() {
 		}
 	}
 	s.agent.close()
-	if err := os.Remove(filepath.Join(s.folder, proxyproto.SocketFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		complain(err)
-	}
+	complain(os.Remove(filepath.Join(s.folder, proxyproto.SocketFile)), os.ErrNotExist)
 }
 
 // serve carries out what a connection says.
@@ -215,7 +213,7 @@ func (s *supervisor) stop(stop proxyproto.Stop) {
 		return
 	}
 	if !s.deadline.set() {
-		complainIf(signalAll(s.inside, unix.SIGTERM))
+		complain(signalAll(s.inside, unix.SIGTERM))
 	}
 	s.deadline.within(stop.GraceMillis)
 }
@@ -231,9 +229,9 @@ func (s *supervisor) interrupt(m proxyproto.Interrupt) {
 		switch number := unix.SignalNum(m.Signal); {
 		case number == 0:
 		case m.RootOnly:
-			complainIf(s.child.signal(number))
+			complain(s.child.signal(number))
 		default:
-			complainIf(signalAll(s.inside, number))
+			complain(signalAll(s.inside, number))
 		}
 		s.streams.interrupt()
 	}
@@ -301,7 +299,7 @@ func (s *supervisor) exit(e ending) {
 			if e.status != 0 {
 				var err error
 				refused, err = s.inside.RefusedForks()
-				complainIf(err)
+				complain(err)
 			}
 			s.verdict.decide(causeOfExit(e.status, events, refused, s.spec.PidsLimit))
 		}
