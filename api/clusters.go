@@ -73,21 +73,22 @@ func (s clusters) Status(ctx context.Context, _ *connect.Request[apipb.StatusReq
 		return nil, err
 	}
 	var total, usage resource.Amounts
-	ofNodes := nodeTroubles{version: s.cfg.Version}
-	var ofOperations misfits
+	var ofNodes nodeTroubles
+	var misfits alike
 	s.cfg.Store.View(func(st *state.State) {
 		for _, n := range st.Nodes() {
 			if n.GetDrain() != nil {
 				out.Draining = append(out.Draining, nodeOf(st, n))
 			}
-			if !onlineNode(out, n, &ofNodes) {
-				continue
+			if addNode(out, n, &ofNodes) {
+				total = total.Add(n.GetResources().Amounts())
 			}
-			total = total.Add(n.GetResources().Amounts())
 		}
 		online := onlineHosts(st)
 		for op := range st.InProgress() {
-			ofOperations.look(op, st.Demand(scheduling.OperationID(op.GetId())), online)
+			if why := online.misfit(op, st.Demand(scheduling.OperationID(op.GetId()))); why != "" {
+				misfits.add(op.GetId(), why)
+			}
 			out.OperationsInProgress++
 			switch op.GetState() {
 			case lifecycle.Running.String():
@@ -105,7 +106,7 @@ func (s clusters) Status(ctx context.Context, _ *connect.Request[apipb.StatusReq
 		}
 	})
 	out.Total, out.Usage = resourcesOf(total), resourcesOf(usage)
-	out.Problems = slices.Concat(problems(out, ofNodes.offline), s.troubles(time.Now()), ofNodes.list(), ofOperations.list())
+	out.Problems = slices.Concat(problems(out, ofNodes.offline), s.troubles(time.Now()), ofNodes.list(s.cfg.Version), misfitsOf(misfits))
 	return connect.NewResponse(out), nil
 }
 

@@ -135,52 +135,52 @@ func some(names []string) string {
 	return strings.Join(names, ", ")
 }
 
+// alike gathers things of which the same is to be said.
+type alike struct {
+	count int
+	// first is one of them, and why is what is said of it.
+	first, why string
+}
+
+func (a *alike) add(name, why string) {
+	if a.count++; a.count == 1 {
+		a.first, a.why = name, why
+	}
+}
+
 // nodeTroubles gathers what is to be said of nodes.
 type nodeTroubles struct {
-	version string
 	// offline are the names of those that are.
-	offline         []string
-	caveats, others int
-	// caveat and other are of the first node with either.
-	caveat, other *statepb.Node
+	offline []string
+	// caveats are nodes with one, others those of another version.
+	caveats, others alike
 }
 
-func (n *nodeTroubles) look(node *statepb.Node) {
-	if node.GetCaveat() != "" {
-		if n.caveats++; n.caveat == nil {
-			n.caveat = node
-		}
+func (n *nodeTroubles) list(version string) (out []string) {
+	if of := n.others; of.count > 0 {
+		out = append(out, fmt.Sprintf("%d nodes run a version other than %s, such as %s: %s", of.count, version, of.first, of.why))
 	}
-	if node.GetVersion() != n.version {
-		if n.others++; n.other == nil {
-			n.other = node
-		}
-	}
-}
-
-func (n *nodeTroubles) list() []string {
-	var out []string
-	if n.others > 0 {
-		out = append(out, fmt.Sprintf("%d nodes run a version other than %s, such as %s: %s", n.others, n.version, n.other.GetId(), n.other.GetVersion()))
-	}
-	if n.caveats > 0 {
-		out = append(out, fmt.Sprintf("%d nodes lack features, such as %s: %s", n.caveats, n.caveat.GetId(), n.caveat.GetCaveat()))
+	if of := n.caveats; of.count > 0 {
+		out = append(out, fmt.Sprintf("%d nodes lack features, such as %s: %s", of.count, of.first, of.why))
 	}
 	return out
 }
 
-// onlineNode adds a node that is online to a status.
-func onlineNode(out *apipb.StatusResponse, n *statepb.Node, troubles *nodeTroubles) bool {
+// addNode adds a node to a status.
+func addNode(out *apipb.StatusResponse, n *statepb.Node, troubles *nodeTroubles) (online bool) {
 	if n.GetState() != statepb.NodeOnline {
-		out.NodesOffline++
-		if n.GetDrain() != nil {
-			// It was taken out of service on purpose.
-			return false
+		// One that is drained was taken out of service on purpose.
+		if out.NodesOffline++; n.GetDrain() == nil {
+			troubles.offline = append(troubles.offline, n.GetId())
 		}
-		troubles.offline = append(troubles.offline, n.GetId())
 		return false
 	}
 	out.NodesOnline++
-	troubles.look(n)
+	if n.GetCaveat() != "" {
+		troubles.caveats.add(n.GetId(), n.GetCaveat())
+	}
+	if n.GetVersion() != out.GetVersion() {
+		troubles.others.add(n.GetId(), n.GetVersion())
+	}
 	return true
 }

@@ -98,7 +98,7 @@ func TestStatusTellsOfWhoIsGone(t *testing.T) {
 				st.Members = []*apipb.Member{test.member}
 			}
 			var ofNodes nodeTroubles
-			if test.node != nil && onlineNode(st, test.node, &ofNodes) {
+			if test.node != nil && addNode(st, test.node, &ofNodes) {
 				t.Fatal("an offline node is online")
 			}
 			if got := strings.Join(problems(st, ofNodes.offline), "; "); got != test.want {

@@ -226,30 +226,14 @@ func amounts(asked resource.Amounts) string {
 	return strings.Join(parts, ", ")
 }
 
-// misfits gathers the operations with jobs that no node can hold.
-type misfits struct {
-	count int
-	// first is one of them, and why is what is said of it.
-	first, why string
-}
-
-func (m *misfits) look(op *statepb.Operation, demand []state.DemandChanged, online forest) {
-	why := online.misfit(op, demand)
-	if why == "" {
-		return
-	}
-	if m.count++; m.count == 1 {
-		m.first, m.why = op.GetId(), why
-	}
-}
-
-func (m *misfits) list() []string {
-	switch m.count {
+// misfitsOf says which operations have jobs that no node can hold.
+func misfitsOf(of alike) []string {
+	switch of.count {
 	case 0:
 		return nil
 	case 1:
-		return []string{fmt.Sprintf("operation %s waits: %s", m.first, m.why)}
+		return []string{fmt.Sprintf("operation %s waits: %s", of.first, of.why)}
 	default:
-		return []string{fmt.Sprintf("%d operations have jobs that no online node of their pool trees can hold, such as %s: %s", m.count, m.first, m.why)}
+		return []string{fmt.Sprintf("%d operations have jobs that no online node of their pool trees can hold, such as %s: %s", of.count, of.first, of.why)}
 	}
 }

@@ -53,14 +53,8 @@ type VanillaOperation struct {
 	Operation
 	Tasks map[string]*Task `option:"tasks" min:"1" max:"100" unit:"tasks" rule:"J.5" help:"what its jobs are, by the name of the task"`
 
-	_ option.Elsewhere `option:"mapper" elsewhere:"only an operation of type: map has it: write that, or leave it out"`
-	_ option.Elsewhere `option:"input_paths" elsewhere:"only an operation of type: map has it: write that, or leave it out"`
-	_ option.Elsewhere `option:"format" elsewhere:"only an operation of type: map has it: write that, or leave it out"`
-	_ option.Elsewhere `option:"data_size_per_job" elsewhere:"only an operation of type: map has it: write that, or leave it out"`
+	_ option.Elsewhere `option:"mapper" alias:"input_paths,format,data_size_per_job,output_path,max_record_size,max_skipped_records" elsewhere:"only an operation of type: map has it: write that, or leave it out"`
 	_ option.Elsewhere `option:"job_count" elsewhere:"it stands beside each task: tasks.NAME.job_count; or is type: map meant?"`
-	_ option.Elsewhere `option:"output_path" elsewhere:"only an operation of type: map has it: write that, or leave it out"`
-	_ option.Elsewhere `option:"max_record_size" elsewhere:"only an operation of type: map has it: write that, or leave it out"`
-	_ option.Elsewhere `option:"max_skipped_records" elsewhere:"only an operation of type: map has it: write that, or leave it out"`
 }
 
 // MapOperation are the options of an operation that reads.

@@ -68,35 +68,21 @@ func (p Pool) checkSubpools() error {
 
 // checkPath holds the way to the root to: it ends there, and is not too long.
 func (t Tree) checkPath(p *Pool) error {
-	depth := 1
-	for parent := p.Parent; parent != scheduling.RootPool; depth++ {
-		if parent == p.Name || depth == MaxDepth {
-			return t.pathTooLong(p)
-		}
-		i, found := t.find(parent)
-		if !found {
-			return fmt.Errorf("parent %q: %w: create it first, or use %q", parent, ErrUnknownPool, scheduling.RootPool)
-		}
-		parent = t.pools[i].Parent
-	}
-	return nil
-}
-
-// pathTooLong says why the way from p to the root does not end in time: it goes in
-// a circle, or has too many pools.
-func (t Tree) pathTooLong(p *Pool) error {
-	path, parent := []scheduling.PoolName{p.Name}, p.Parent
-	for parent != scheduling.RootPool {
+	path := append(make([]scheduling.PoolName, 0, 8), p.Name)
+	for parent := p.Parent; parent != scheduling.RootPool; {
 		if from := slices.Index(path, parent); from >= 0 {
 			return fmt.Errorf("%w: %s: choose another parent", ErrCycle, below(append(path[from:], parent)))
 		}
 		i, found := t.find(parent)
 		if !found {
-			break
+			return fmt.Errorf("parent %q: %w: create it first, or use %q", parent, ErrUnknownPool, scheduling.RootPool)
 		}
 		path, parent = append(path, parent), t.pools[i].Parent
 	}
-	return fmt.Errorf("%w: %q is more than %d below the root", ErrTooDeep, p.Name, MaxDepth)
+	if len(path) > MaxDepth {
+		return fmt.Errorf("%w: %q is more than %d below the root", ErrTooDeep, p.Name, MaxDepth)
+	}
+	return nil
 }
 
 // below says which pool is below which.
