@@ -153,6 +153,21 @@ func (t *task) refused(ctx context.Context, address string, err error) error {
 	return fmt.Errorf("%s: %w", t.what, err)
 }
 
+// settledBy has a call count as done when, after a refusal, what get returns of a name is as
+// wanted. That is what is seen then.
+func settledBy[T any](t *task, get func(context.Context, string) (T, error), name string, wanted func(T) bool) (_ *task, seen *T) {
+	seen = new(T)
+	t.settled = func(ctx context.Context) bool {
+		now, err := get(ctx, name)
+		if err != nil || !wanted(now) {
+			return false
+		}
+		*seen = now
+		return true
+	}
+	return t, seen
+}
+
 func (t *task) unreached() error {
 	return &UnreachableError{What: t.what, Tried: t.tried, Elapsed: time.Since(t.began), Unsure: t.unsure && t.settled != nil}
 }

@@ -23,11 +23,7 @@ func (c *Client) GetJob(ctx context.Context, job string) (*apipb.Job, error) {
 
 // AbortJob ends a job; its cookie runs again.
 func (c *Client) AbortJob(ctx context.Context, job, reason string) error {
-	t := c.task("abort job")
-	t.settled = func(ctx context.Context) bool {
-		j, err := c.GetJob(ctx, job)
-		return err == nil && (j.GetStopping() != "" || j.GetState() == "aborted")
-	}
+	t, _ := settledBy(c.task("abort job"), c.GetJob, job, func(j *apipb.Job) bool { return j.GetStopping() != "" || j.GetState() == "aborted" })
 	return do(ctx, t, apipbconnect.JobServiceClient.Abort, &apipb.AbortJobRequest{JobId: job, Reason: reason})
 }
 
@@ -35,11 +31,7 @@ func (c *Client) AbortJob(ctx context.Context, job, reason string) error {
 // as when it is preempted. It returns until when the job may take: an earlier interruption may
 // have given it less.
 func (c *Client) InterruptJob(ctx context.Context, job, reason string, timeout time.Duration) (deadline time.Time, err error) {
-	t := c.task("interrupt job")
-	t.settled = func(ctx context.Context) bool {
-		j, err := c.GetJob(ctx, job)
-		return err == nil && j.GetInterruption().GetReason() != ""
-	}
+	t, _ := settledBy(c.task("interrupt job"), c.GetJob, job, func(j *apipb.Job) bool { return j.GetInterruption().GetReason() != "" })
 	res, err := call(ctx, t, apipbconnect.JobServiceClient.Interrupt, &apipb.InterruptJobRequest{JobId: job, Reason: reason, TimeoutMillis: timeout.Milliseconds()})
 	if res.GetDeadline() != nil {
 		deadline = res.GetDeadline().AsTime()

@@ -12,23 +12,17 @@ import (
 // interrupt is not 0, are interrupted with so long to leave. A node that is drained
 // already stays so.
 func (c clusterCalls) DrainNode(ctx context.Context, node, reason string, interrupt time.Duration) error {
-	t := c.task("drain node")
-	t.settled = func(ctx context.Context) bool {
-		res, err := c.GetNode(ctx, node)
+	t, _ := settledBy(c.task("drain node"), c.GetNode, node, func(res *apipb.GetNodeResponse) bool {
 		drain := res.GetNode().GetDrain()
-		return err == nil && drain != nil && (reason == "" || drain.GetReason() == reason)
-	}
+		return drain != nil && (reason == "" || drain.GetReason() == reason)
+	})
 	return do(ctx, t, apipbconnect.NodeServiceClient.Drain, &apipb.DrainNodeRequest{Node: node, Reason: reason, InterruptTimeoutMillis: interrupt.Milliseconds()})
 }
 
 // UndrainNode lets a node have jobs again. A node that is not drained stays as it
 // is.
 func (c clusterCalls) UndrainNode(ctx context.Context, node string) error {
-	t := c.task("undrain node")
-	t.settled = func(ctx context.Context) bool {
-		res, err := c.GetNode(ctx, node)
-		return err == nil && res.GetNode().GetDrain() == nil
-	}
+	t, _ := settledBy(c.task("undrain node"), c.GetNode, node, func(res *apipb.GetNodeResponse) bool { return res.GetNode().GetDrain() == nil })
 	return do(ctx, t, apipbconnect.NodeServiceClient.Undrain, &apipb.UndrainNodeRequest{Node: node})
 }
 

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -107,21 +108,12 @@ func (c *Client) CompleteOperation(ctx context.Context, operation string) error 
 
 // steer returns the task of a change after which the operation is as wanted.
 func (c *Client) steer(what, operation string, wanted func(*apipb.Operation) bool) *task {
-	t := c.task(what)
-	t.settled = func(ctx context.Context) bool {
-		op, err := c.GetOperation(ctx, operation)
-		return err == nil && wanted(op)
-	}
+	t, _ := settledBy(c.task(what), c.GetOperation, operation, wanted)
 	return t
 }
 
 func isState(op *apipb.Operation, states ...lifecycle.State) bool {
-	for _, s := range states {
-		if op.GetState() == s.String() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(states, func(s lifecycle.State) bool { return op.GetState() == s.String() })
 }
 
 // ended reports whether an operation has ended.

@@ -46,19 +46,10 @@ func (c *Client) CreatePool(ctx context.Context, pool *apipb.Pool) (revision uin
 // EditTree changes the pools and the options of a tree: all edits, or none. A try
 // whose answer was lost counts as done when the tree is as the edits make it.
 func (c *Client) EditTree(ctx context.Context, req *apipb.EditTreeRequest) (*apipb.EditTreeResponse, error) {
-	t := c.task("edit pool tree")
-	var seen *apipb.ListPoolsResponse
-	t.settled = func(ctx context.Context) bool {
-		now, err := c.ListPools(ctx, req.GetTree())
-		if err != nil || !edited(now, req.GetEdits()) {
-			return false
-		}
-		seen = now
-		return true
-	}
+	t, seen := settledBy(c.task("edit pool tree"), c.ListPools, req.GetTree(), func(now *apipb.ListPoolsResponse) bool { return edited(now, req.GetEdits()) })
 	res, err := call(ctx, t, apipbconnect.PoolServiceClient.Edit, req)
-	if err == nil && seen != nil {
-		res.Revision, res.Tree = seen.GetRevision(), seen.GetTree()
+	if err == nil && *seen != nil {
+		res.Revision, res.Tree = (*seen).GetRevision(), (*seen).GetTree()
 	}
 	return res, err
 }

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 
 	"google.golang.org/protobuf/types/known/structpb"
@@ -23,20 +24,20 @@ func (c *Client) GetTree(ctx context.Context, tree string) (*apipb.Tree, error) 
 
 // CreateTree makes a pool tree and returns its revision.
 func (c *Client) CreateTree(ctx context.Context, tree string, options *structpb.Struct) (revision uint64, err error) {
-	t := c.treeTask("create pool tree", tree, func(now *apipb.Tree) bool {
+	t, seen := settledBy(c.task("create pool tree"), c.GetTree, tree, func(now *apipb.Tree) bool {
 		return equal[pooltree.TreeOptions](now.GetOptions(), options)
 	})
-	res, err := call(ctx, t.task, apipbconnect.TreeServiceClient.Create, &apipb.CreateTreeRequest{Tree: tree, Options: options})
-	return t.revision(res.GetRevision()), err
+	res, err := call(ctx, t, apipbconnect.TreeServiceClient.Create, &apipb.CreateTreeRequest{Tree: tree, Options: options})
+	return cmp.Or(res.GetRevision(), (*seen).GetRevision()), err
 }
 
 // SetTree changes options of a pool tree and returns its revision.
 func (c *Client) SetTree(ctx context.Context, req *apipb.SetTreeRequest) (revision uint64, err error) {
-	t := c.treeTask("set pool tree", req.GetTree(), func(now *apipb.Tree) bool {
+	t, seen := settledBy(c.task("set pool tree"), c.GetTree, req.GetTree(), func(now *apipb.Tree) bool {
 		return holds[pooltree.TreeOptions](now.GetOptions(), req.GetOptions())
 	})
-	res, err := call(ctx, t.task, apipbconnect.TreeServiceClient.Set, req)
-	return t.revision(res.GetRevision()), err
+	res, err := call(ctx, t, apipbconnect.TreeServiceClient.Set, req)
+	return cmp.Or(res.GetRevision(), (*seen).GetRevision()), err
 }
 
 // RemoveTree removes a pool tree without operations and jobs.
@@ -51,8 +52,8 @@ func (c *Client) RemoveTree(ctx context.Context, tree string) error {
 
 // SetDefaultTree names the tree of operations that name none.
 func (c *Client) SetDefaultTree(ctx context.Context, tree string) error {
-	t := c.treeTask("set default pool tree", tree, (*apipb.Tree).GetDefault)
-	return do(ctx, t.task, apipbconnect.TreeServiceClient.SetDefault, &apipb.SetDefaultTreeRequest{Tree: tree})
+	t, _ := settledBy(c.task("set default pool tree"), c.GetTree, tree, (*apipb.Tree).GetDefault)
+	return do(ctx, t, apipbconnect.TreeServiceClient.SetDefault, &apipb.SetDefaultTreeRequest{Tree: tree})
 }
 
 // SnapshotTree returns all that fair shares in a tree follow from.
@@ -85,32 +86,4 @@ func updated(op *apipb.Operation, changes []*apipb.OperationChange) bool {
 		}
 	}
 	return true
-}
-
-// treeTask is the task of a change after which a tree is as wanted.
-type treeTask struct {
-	*task
-	// seen is the tree in which an earlier try was found to be done; nil: none was.
-	seen *apipb.Tree
-}
-
-func (c *Client) treeTask(what, tree string, wanted func(*apipb.Tree) bool) *treeTask {
-	t := &treeTask{task: c.task(what)}
-	t.settled = func(ctx context.Context) bool {
-		now, err := c.GetTree(ctx, tree)
-		if err != nil || !wanted(now) {
-			return false
-		}
-		t.seen = now
-		return true
-	}
-	return t
-}
-
-// revision is that of the answer, or of the tree in which the change was found.
-func (t *treeTask) revision(answered uint64) uint64 {
-	if t.seen != nil {
-		return t.seen.GetRevision()
-	}
-	return answered
 }
