@@ -164,17 +164,14 @@ func (e *Element) Serve(needs resource.Amounts) {
 }
 
 // AddUsage counts resources as used by e and all above it.
-func (e *Element) AddUsage(a resource.Amounts) {
-	for up := e; up != nil; up = up.parent {
-		up.usage = up.usage.Add(a)
-		up.judge()
-	}
-}
+func (e *Element) AddUsage(a resource.Amounts) { e.use(a, resource.Amounts.Add) }
 
 // SubUsage takes back what AddUsage counted.
-func (e *Element) SubUsage(a resource.Amounts) {
+func (e *Element) SubUsage(a resource.Amounts) { e.use(a, resource.Amounts.Sub) }
+
+func (e *Element) use(a resource.Amounts, count func(resource.Amounts, resource.Amounts) resource.Amounts) {
 	for up := e; up != nil; up = up.parent {
-		up.usage = up.usage.Sub(a)
+		up.usage = count(up.usage, a)
 		up.judge()
 	}
 }
@@ -187,11 +184,7 @@ func (e *Element) AddLeaving(a resource.Amounts) {
 }
 
 // SubLeaving takes back what AddLeaving counted.
-func (e *Element) SubLeaving(a resource.Amounts) {
-	for up := e; up != nil; up = up.parent {
-		up.leaving = up.leaving.Sub(a)
-	}
-}
+func (e *Element) SubLeaving(a resource.Amounts) { e.AddLeaving(resource.Amounts{}.Sub(a)) }
 
 // Matches reports whether e may use a node with these tags, by its filter and those of
 // all above it.

@@ -13,7 +13,7 @@ import (
 
 // ask takes note of an operation.
 func (iq *inquiries) ask(op *operation, now time.Time) explain.Asked {
-	a := explain.Asked{ID: op.ID, Started: op.Started, Below: !op.clock.From().IsZero(), Backoff: iq.moment.settings.Backoff}
+	a := explain.Asked{ID: op.ID, Started: op.Started, Below: !op.clock.From().IsZero(), Pending: op.jobs(), Backoff: iq.moment.settings.Backoff}
 	for _, c := range op.claims {
 		if c.gang == nil {
 			a.Held = append(a.Held, c.explained().Fact())
@@ -21,7 +21,6 @@ func (iq *inquiries) ask(op *operation, now time.Time) explain.Asked {
 	}
 	flying := int64(0)
 	for i := range op.tasks {
-		a.Pending += op.tasks[i].effective()
 		flying += op.tasks[i].inFlight
 	}
 	switch {
@@ -138,10 +137,7 @@ func (op *operation) ahead() (a explain.Ahead) {
 	var first *operation
 	for _, other := range slices.DeleteFunc(all, func(other *operation) bool { return !other.active() }) {
 		a.Running += other.held
-		jobs := int64(0)
-		for i := range other.tasks {
-			jobs += other.tasks[i].effective()
-		}
+		jobs := other.jobs()
 		if jobs == 0 {
 			continue
 		}

@@ -191,26 +191,16 @@ func (g *gang) ready() bool { return g.claims > 0 && g.claims >= g.missing() && 
 // complete reports whether all claims of a gang can be met now.
 func (g *gang) complete() bool {
 	for _, c := range g.operation.claims {
-		if c.gang == g && (!c.usable() || !c.node.gathered(g).Fits(c.node.free())) {
+		if c.gang == g && (!c.usable() || !gathered(c.node.claims, g).Fits(c.node.free())) {
 			return false
 		}
 	}
 	return true
 }
 
-// gathered is what is held for a gang.
-func (g *gang) gathered() (sum resource.Amounts) {
-	for _, c := range g.operation.claims {
-		if c.gang == g {
-			sum = sum.Add(c.resources)
-		}
-	}
-	return sum
-}
-
-// gathered is what is held for a gang on a node.
-func (n *node) gathered(g *gang) (sum resource.Amounts) {
-	for _, c := range n.claims {
+// gathered is what some claims hold for a gang.
+func gathered(claims []*claim, g *gang) (sum resource.Amounts) {
+	for _, c := range claims {
 		if c.gang == g {
 			sum = sum.Add(c.resources)
 		}

@@ -84,10 +84,9 @@ func (iq *inquiries) rivals(op *operation, by starver, at time.Time) (jobs int, 
 // each of them needs: in a FIFO pool all that it has, elsewhere those that bring it, or the
 // pool that it is in, to where op is, or the pool that op is in.
 func (iq *inquiries) before(other, op *operation) (jobs int, needs resource.Amounts) {
-	waiting := int64(0)
+	waiting := other.jobs()
 	for i := range other.tasks {
 		if t := &other.tasks[i]; t.effective() > 0 {
-			waiting += t.effective()
 			needs = needs.Max(t.perJob)
 		}
 	}

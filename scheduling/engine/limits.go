@@ -267,19 +267,19 @@ func (re *repair) relieve(n *node, now time.Time, plan *Plan) {
 		return
 	}
 	limits := n.limits
-	var jobs []preemption.Allocation
+	var jobs []*holding
 	for _, h := range n.held {
 		switch {
 		case h.leaving != nil:
 		case h.ticket != 0:
 			limits = limits.Sub(h.Resources)
 		default:
-			jobs = append(jobs, preemption.Allocation{Level: h.Level(), Job: h.Job, Started: h.Started, Resources: h.Resources})
+			jobs = append(jobs, h)
 		}
 	}
 	re.hastenOn(n, now)
 	reason := n.lack()
-	for _, job := range preemption.Overcommit(limits, jobs) {
-		re.holdings.preempt(re.holdings.allocations[job], now, lifecycle.ResourceOvercommit, nil, reason, plan)
+	for _, h := range preemption.Overcommit(limits, jobs) {
+		re.holdings.preempt(h, now, lifecycle.ResourceOvercommit, nil, reason, plan)
 	}
 }

@@ -343,6 +343,14 @@ func (op *operation) forgetTask(t *task) {
 	}
 }
 
+// jobs is how many jobs of an operation are to start.
+func (op *operation) jobs() (n int64) {
+	for i := range op.tasks {
+		n += op.tasks[i].effective()
+	}
+	return n
+}
+
 // waiting is how many jobs of a task may start.
 func (op *operation) waiting(id allocation.TaskID) int64 {
 	i, found := slices.BinarySearchFunc(op.tasks, id, func(t task, id allocation.TaskID) int { return t.Compare(id) })

@@ -100,7 +100,7 @@ func (u *update) starve(p *pool, now time.Time) {
 		t := u.tree.timeoutsOf(op)
 		if g := u.gangs.gathering; g != nil && g.operation == op {
 			// Of a gang that gathers, nothing is had until all of it is.
-			s.Usage = s.Usage.Sub(resource.Share(g.gathered(), u.cluster.total))
+			s.Usage = s.Usage.Sub(resource.Share(gathered(op.claims, g), u.cluster.total))
 		}
 		// Who only waits for what leaves has no jobs to start.
 		waits := op.share.Schedulable() && op.share.PendingJobs > 0

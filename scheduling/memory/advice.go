@@ -2,7 +2,6 @@ package memory
 
 import (
 	"fmt"
-	"math"
 
 	"weir/scheduling/resource"
 	"weir/scheduling/statistics"
@@ -44,7 +43,7 @@ func Advise(t Task, reserve Reserve, stats statistics.Set, state string) Advice 
 	if t.Tmpfs > 0 {
 		most += " beside tmpfs of " + resource.FormatRoughly(t.Tmpfs) + ","
 	}
-	enough := roundUp(a.Max + a.Max/4 + t.Tmpfs)
+	enough := resource.RoundUp(a.Max + a.Max/4 + t.Tmpfs)
 	switch {
 	case enough < t.Limit-t.Limit/4:
 		a.SetLimit = enough
@@ -61,13 +60,4 @@ func Advise(t Task, reserve Reserve, stats statistics.Set, state string) Advice 
 			resource.FormatRoughly(a.P95), resource.FormatRoughly(int64(lower*float64(t.Limit))), lower)
 	}
 	return a
-}
-
-// roundUp returns the next whole MiB.
-func roundUp(bytes int64) int64 {
-	const mebi = 1 << 20
-	if bytes > math.MaxInt64-mebi {
-		return bytes
-	}
-	return (bytes + mebi - 1) / mebi * mebi
 }

@@ -120,10 +120,13 @@ func ShowSize(n int64) string {
 }
 
 // FormatRoughly returns a size that is to be written into a spec, rounded up to whole MiB.
-func FormatRoughly(n int64) string {
+func FormatRoughly(n int64) string { return FormatSize(RoundUp(n)) }
+
+// RoundUp returns the next whole MiB.
+func RoundUp(n int64) int64 {
 	const mebi = 1 << 20
 	if rest := n % mebi; rest > 0 && n <= math.MaxInt64-mebi {
 		n += mebi - rest
 	}
-	return FormatSize(n)
+	return n
 }

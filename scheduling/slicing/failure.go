@@ -1,5 +1,7 @@
 package slicing
 
+import "slices"
+
 const (
 	// Ways is into how many parts slices are cut in which there is a record that no job
 	// survives. Of two, it would be found only after as many failures as operations
@@ -45,19 +47,11 @@ func AfterFailure(f Failure) Next {
 	case f.Before == 0 && (!f.Divided || complete && f.Rows == 1):
 		return Next{}
 	case complete && f.Rows == 1 && len(f.Fed) > 1:
-		return Next{Parts: apart(f.Fed)}
+		return Next{Parts: slices.Collect(slices.Chunk(f.Fed, 1))}
 	case complete && f.Rows == 1, Bytes(f.Fed)+Bytes(f.Rest) == 1:
 		return Next{Lone: true}
 	}
 	return Next{Parts: suspects(f)}
-}
-
-// apart gives each slice to a job of its own.
-func apart(whole []Slice) (parts [][]Slice) {
-	for _, s := range whole {
-		parts = append(parts, []Slice{s})
-	}
-	return parts
 }
 
 // suspects cuts slices so that a record that no job survives is soon alone. All bytes are

@@ -2,6 +2,7 @@ package statistics
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 )
@@ -107,13 +108,8 @@ const MaxNames = 128
 // Add takes in the values of a job that ended in state. A name that would be more than
 // MaxNames is left out; of many, the last by name are.
 func (s *Set) Add(state string, values map[string]int64) {
-	names := make([]string, 0, len(values))
-	for name := range values {
-		names = append(names, name)
-	}
-	slices.Sort(names)
 	room := MaxNames - s.names()
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if !s.has(name) {
 			if room <= 0 {
 				continue

@@ -113,47 +113,45 @@ func (c *Cluster) set(s Setting, pools []pooltree.Pool) error {
 	}
 	op := &c.Operations[i]
 	if s.Path == "pool" {
-		name, err := text(s)
-		op.Pool = scheduling.PoolName(name)
-		return err
+		return s.name(&op.Pool)
 	}
-	document := option.Write(op.Options)
-	if err := option.Put(document, op.Options, s.Path, s.Value); err != nil {
-		return fmt.Errorf("set %s: %w", s.Of, err)
-	}
-	options, err := pooltree.ReadOperationOptions(document)
-	if err != nil {
-		return fmt.Errorf("set %s: %w", s.Of, err)
-	}
-	op.Options = options
-	return nil
+	return edit(&op.Options, s, pooltree.ReadOperationOptions)
 }
 
 func setPool(p *pooltree.Pool, s Setting) error {
 	if s.Path == "parent" {
-		name, err := text(s)
-		p.Parent = scheduling.PoolName(name)
-		return err
+		return s.name(&p.Parent)
 	}
-	document := option.Write(p.Options)
-	if err := option.Put(document, p.Options, s.Path, s.Value); err != nil {
+	return edit(&p.Options, s, func(document map[string]any) (read pooltree.PoolOptions, err error) {
+		// What does not fit together may yet be changed: the tree is checked in the end.
+		err = option.Read(&read, document)
+		return read, err
+	})
+}
+
+// edit changes one of some options.
+func edit[T any](options *T, s Setting, read func(document map[string]any) (T, error)) error {
+	document := option.Write(*options)
+	err := option.Put(document, *options, s.Path, s.Value)
+	var changed T
+	if err == nil {
+		changed, err = read(document)
+	}
+	if err != nil {
 		return fmt.Errorf("set %s: %w", s.Of, err)
 	}
-	// What does not fit together may yet be changed: the tree is checked in the end.
-	var options pooltree.PoolOptions
-	if err := option.Read(&options, document); err != nil {
-		return fmt.Errorf("set %s: %w", s.Of, err)
-	}
-	p.Options = options
+	*options = changed
 	return nil
 }
 
-func text(s Setting) (string, error) {
+// name sets the name of a pool.
+func (s Setting) name(pool *scheduling.PoolName) error {
 	name, ok := s.Value.(string)
 	if !ok || name == "" {
-		return "", fmt.Errorf("set %s/%s: the name of a pool is needed", s.Of, s.Path)
+		return fmt.Errorf("set %s/%s: the name of a pool is needed", s.Of, s.Path)
 	}
-	return name, nil
+	*pool = scheduling.PoolName(name)
+	return nil
 }
 
 func without(pools []pooltree.Pool, name scheduling.PoolName) ([]pooltree.Pool, error) {

@@ -1,9 +1,7 @@
 package whatif
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"weir/scheduling"
@@ -34,13 +32,7 @@ type Share struct {
 // or the demand, when it has none.
 func (s Share) Dominant() resource.Kind {
 	for _, v := range []resource.Vector{s.Fair, s.Usage, s.Demand} {
-		best := resource.CPU
-		for i := range resource.Count {
-			if v[i] > v[best] {
-				best = resource.Kind(i)
-			}
-		}
-		if v[best] > 0 {
+		if best := v.MaxKind(resource.CPU); v[best] > 0 {
 			return best
 		}
 	}
@@ -104,7 +96,8 @@ func (c Cluster) Solve() (Result, error) {
 	return r, nil
 }
 
-// ordered returns the shares of a snapshot as Result has them.
+// ordered returns the shares of a snapshot as Result has them. It has the pools in a pool by name,
+// and operations by id.
 func ordered(s engine.Snapshot) []Share {
 	below := make(map[scheduling.PoolName][]Share)
 	for _, p := range s.Pools {
@@ -120,17 +113,7 @@ func ordered(s engine.Snapshot) []Share {
 	var out []Share
 	var add func(parent scheduling.PoolName)
 	add = func(parent scheduling.PoolName) {
-		children := below[parent]
-		slices.SortStableFunc(children, func(a, b Share) int {
-			switch {
-			case a.Pool != b.Pool && a.Pool:
-				return -1
-			case a.Pool != b.Pool:
-				return 1
-			}
-			return cmp.Compare(a.Name, b.Name)
-		})
-		for _, share := range children {
+		for _, share := range below[parent] {
 			out = append(out, share)
 			if share.Pool {
 				add(scheduling.PoolName(share.Name))
