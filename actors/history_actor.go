@@ -35,10 +35,12 @@ func (r recorder) Record(tree scheduling.TreeName, now time.Time, pools []engine
 	r.Histories.Record(tree, now, samples)
 }
 
-// followHistories keeps what the leader records of pools here too, while another
-// replica leads. A leader asks the others for what it does not know: it may have started
-// just before.
-func (r *Replica) followHistories() {
+// historian keeps the histories of pools of a replica.
+type historian struct{ *Replica }
+
+// follow keeps what the leader records of pools here too, while another replica leads. A
+// leader asks the others for what it does not know: it may have started just before.
+func (r historian) follow() {
 	defer r.done.Done()
 	ticker := time.NewTicker(historyEvery)
 	defer ticker.Stop()
@@ -51,9 +53,9 @@ func (r *Replica) followHistories() {
 		trees := r.treeNames()
 		r.histories.Keep(trees)
 		for _, tree := range trees {
-			takeOver := r.followHistory
+			takeOver := r.followTree
 			if r.leader.Load() != nil {
-				takeOver = r.fillHistory
+				takeOver = r.fillTree
 			}
 			if err := takeOver(tree); err != nil {
 				r.cfg.Logger.Debug("pool history not copied", "tree", tree, "error", err)
@@ -62,9 +64,9 @@ func (r *Replica) followHistories() {
 	}
 }
 
-// fillHistory asks the other replicas for what the leader lacks of a tree; again the next
+// fillTree asks the other replicas for what the leader lacks of a tree; again the next
 // time if one of them does not answer.
-func (r *Replica) fillHistory(tree scheduling.TreeName) error {
+func (r historian) fillTree(tree scheduling.TreeName) error {
 	lacks := r.histories.Lacks(tree)
 	if lacks == nil {
 		return nil
@@ -72,7 +74,7 @@ func (r *Replica) fillHistory(tree scheduling.TreeName) error {
 	var errs []error
 	for _, replica := range r.liveness.others() {
 		for m := lacks; m != nil; {
-			answer, err := r.historyOf(replica, m)
+			answer, err := r.ask(replica, m)
 			if err != nil {
 				errs = append(errs, fmt.Errorf("replica %s: %w", replica, err))
 				break
@@ -86,8 +88,8 @@ func (r *Replica) fillHistory(tree scheduling.TreeName) error {
 	return errors.Join(errs...)
 }
 
-// historyOf asks a replica that follows.
-func (r *Replica) historyOf(replica string, m *actorpb.PoolHistoryRequest) (*actorpb.PoolHistory, error) {
+// ask asks a replica that follows.
+func (r historian) ask(replica string, m *actorpb.PoolHistoryRequest) (*actorpb.PoolHistory, error) {
 	ctx, cancel := context.WithTimeout(r.ctx, historyEvery)
 	defer cancel()
 	got, err := r.remote.Request(ctx, peerOf(replica), actorpb.GatewayName, m)
@@ -97,8 +99,8 @@ func (r *Replica) historyOf(replica string, m *actorpb.PoolHistoryRequest) (*act
 	return expect[*actorpb.PoolHistory](got)
 }
 
-// followHistory takes over what the leader has recorded of a tree, message by message.
-func (r *Replica) followHistory(tree scheduling.TreeName) error {
+// followTree takes over what the leader has recorded of a tree, message by message.
+func (r historian) followTree(tree scheduling.TreeName) error {
 	for more := true; more && r.leader.Load() == nil; {
 		ctx, cancel := context.WithTimeout(r.ctx, historyEvery)
 		answer, err := r.PoolHistory(ctx, r.histories.Missing(tree))

@@ -119,7 +119,7 @@ func Start(cfg Config) (*Replica, error) {
 	}
 	cfg.Store.BeforeTransfer(r.keepVolumes)
 	r.done.Add(4)
-	go r.followHistories()
+	go historian{r}.follow()
 	go r.followLeadership()
 	go r.catchUp()
 	go r.followReplicas()
