@@ -38,10 +38,15 @@ func newLoad(cfg Config, api *client.Client, journal *history.Writer, score *sco
 
 // run submits until ctx is done.
 func (l *load) run(ctx context.Context) error {
-	errs := make([]error, len(l.clients))
+	return together(l.clients, func(c *submitter) error { return c.run(ctx) })
+}
+
+// together does something with all of a list at the same time.
+func together[T any](list []T, do func(T) error) error {
+	errs := make([]error, len(list))
 	var all sync.WaitGroup
-	for i, c := range l.clients {
-		all.Go(func() { errs[i] = c.run(ctx) })
+	for i, one := range list {
+		all.Go(func() { errs[i] = do(one) })
 	}
 	all.Wait()
 	return errors.Join(errs...)

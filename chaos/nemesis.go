@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -265,13 +266,7 @@ func (n *nemesis) pairs(i *injected) [][2]string {
 // meanwhile, it is undone all the same.
 func (n *nemesis) heal(ctx context.Context, i *injected) {
 	i.once.Do(func() {
-		errs := make([]error, len(i.undo))
-		var all sync.WaitGroup
-		for k, undo := range i.undo {
-			all.Go(func() { errs[k] = undo(context.WithoutCancel(ctx)) })
-		}
-		all.Wait()
-		err := errors.Join(errs...)
+		err := together(i.undo, func(undo func(context.Context) error) error { return undo(context.WithoutCancel(ctx)) })
 		act := history.Act{What: history.Heal, Fault: i.Seq, Targets: i.targets, At: history.Now()}
 		if err != nil {
 			act.Error = err.Error()
@@ -320,10 +315,7 @@ func (n *nemesis) settled(ctx context.Context, replicas []string, within time.Du
 // healAll undoes every fault that is under way.
 func (n *nemesis) healAll(ctx context.Context) error {
 	n.mu.Lock()
-	var left []*injected
-	for _, i := range n.active {
-		left = append(left, i)
-	}
+	left := slices.Collect(maps.Values(n.active))
 	n.mu.Unlock()
 	for _, i := range left {
 		n.heal(ctx, i)

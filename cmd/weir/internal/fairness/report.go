@@ -2,6 +2,7 @@ package fairness
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"weir/cmd/weir/internal/simulate"
@@ -34,34 +35,22 @@ type Row struct {
 	lost, used, jobs, hours float64
 }
 
-// Table has a row for each kind, and one for all.
+// Table has a row for each kind that there is, and one for all.
 func Table(outcomes []Outcome) []Row {
-	all := newRow("all")
-	byKind := map[string]*Row{}
-	for _, o := range outcomes {
-		if o.Result == nil {
-			continue
-		}
-		row := byKind[o.Kind]
-		if row == nil {
-			row = newRow(o.Kind)
-			byKind[o.Kind] = row
-		}
-		for _, r := range []*Row{row, all} {
-			r.add(o)
-		}
-	}
+	const all = "all"
 	var rows []Row
-	for _, kind := range Kinds {
-		if row := byKind[kind]; row != nil {
+	for _, kind := range append(slices.Clone(Kinds), all) {
+		row := Row{Kind: kind, WorstShare: math.NaN(), Judged: math.NaN(), WorstGuarantee: math.NaN()}
+		for _, o := range outcomes {
+			if o.Result != nil && (o.Kind == kind || kind == all) {
+				row.add(o)
+			}
+		}
+		if row.Scenarios > 0 || kind == all {
 			rows = append(rows, row.close())
 		}
 	}
-	return append(rows, all.close())
-}
-
-func newRow(kind string) *Row {
-	return &Row{Kind: kind, WorstShare: math.NaN(), Judged: math.NaN(), WorstGuarantee: math.NaN()}
+	return rows
 }
 
 // least is the lesser of a least number so far and another one.

@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	"math/rand/v2"
 	"time"
 
 	"weir/messages/commandpb"
@@ -37,10 +36,7 @@ func (w *world) length(op *operation, a *statepb.Allocation) time.Duration {
 	if *op.Job.Restart {
 		work |= uint64(a.GetAttempt()+1) << 32
 	}
-	w.lengths.Seed(w.file.Seed^op.key, work)
-	// The first numbers of near seeds are alike.
-	w.lengths.Uint64()
-	return max(toDuration(op.Job.Length.Draw(rand.New(w.lengths))), shortest)
+	return max(toDuration(op.Job.Length.Draw(w.draws(w.file.Seed^op.key, work))), shortest)
 }
 
 // shortest is the least length of a job, so that time goes on.
@@ -99,9 +95,8 @@ func (w *world) ordered(a *statepb.Allocation) {
 	w.meter.stopped(op, order)
 	deadline := max(order.GetTime().AsTime().Sub(epoch)+time.Duration(order.GetGraceMillis())*time.Millisecond, w.now)
 	if order.GetGraceMillis() > 0 && op.Interruption != nil {
-		w.lengths.Seed(w.file.Seed^hash(a.GetJobId()), 1)
-		w.lengths.Uint64()
-		if leaves := w.now + toDuration(op.Interruption.LeavesAfter.Draw(rand.New(w.lengths))); leaves <= deadline {
+		chance := w.draws(w.file.Seed^hash(a.GetJobId()), 1)
+		if leaves := w.now + toDuration(op.Interruption.LeavesAfter.Draw(chance)); leaves <= deadline {
 			w.queue.add(leaves, func() error { return w.leave(job, order, true) })
 			return
 		}

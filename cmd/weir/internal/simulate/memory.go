@@ -2,8 +2,6 @@ package simulate
 
 import (
 	"cmp"
-	"math/rand/v2"
-	"slices"
 	"time"
 
 	"weir/messages/commandpb"
@@ -43,20 +41,16 @@ func (w *world) uses(op *operation, a *statepb.Allocation) int64 {
 	if op.lessons == nil {
 		return a.GetResources().GetMemory()
 	}
-	w.lengths.Seed(w.file.Seed^op.key^hash("memory"), uint64(a.GetCookie()))
-	w.lengths.Uint64()
-	return min(int64(op.Job.MemoryUsed.Draw(rand.New(w.lengths))), op.lessons.Task.Limit)
+	chance := w.draws(w.file.Seed^op.key^hash("memory"), uint64(a.GetCookie()))
+	return min(int64(op.Job.MemoryUsed.Draw(chance)), op.lessons.Task.Limit)
 }
 
 // occupy counts the memory of a job that begins on its node, by 1, or has gone, by -1.
 func (w *world) occupy(op *operation, a *statepb.Allocation, by int64) {
-	if !w.learns {
-		return
-	}
 	used := by * w.uses(op, a)
 	w.occupied[a.GetNode()] += used
 	if op.lessons != nil {
-		w.meter.memory.add(w.now, by*op.lessons.Task.Limit, by*a.GetResources().GetMemory(), used)
+		w.meter.memory.add(w.now, [3]int64{by * op.lessons.Task.Limit, by * a.GetResources().GetMemory(), used})
 	}
 	if by > 0 && w.overfull(a.GetNode()) {
 		node := a.GetNode()
@@ -176,26 +170,21 @@ func (w *world) telling(id string) error {
 // memoryMeter adds up the memory of running jobs that learn, over time, in bytes x
 // seconds.
 type memoryMeter struct {
-	at                    time.Duration
-	limit, reserved, used int64
-	sums                  [3]float64
-	jobs, overdrafts      int64
+	at               time.Duration
+	held             [3]int64
+	sums             [3]float64
+	jobs, overdrafts int64
 }
 
-func (m *memoryMeter) settle(now time.Duration) {
-	seconds := (now - m.at).Seconds()
-	for i, n := range []int64{m.limit, m.reserved, m.used} {
-		m.sums[i] += float64(n) * seconds
+// add takes the limit, the reserve and the use of a job, less than nothing of one that has gone.
+func (m *memoryMeter) add(now time.Duration, of [3]int64) {
+	for i := range m.held {
+		m.sums[i] += float64(m.held[i]) * (now - m.at).Seconds()
+		m.held[i] += of[i]
 	}
-	m.at = now
-}
-
-func (m *memoryMeter) add(now time.Duration, limit, reserved, used int64) {
-	m.settle(now)
-	if limit > 0 {
+	if m.at = now; of[0] > 0 {
 		m.jobs++
 	}
-	m.limit, m.reserved, m.used = m.limit+limit, m.reserved+reserved, m.used+used
 }
 
 // Memory is that of jobs that learn what to reserve, in bytes on average over the time of
@@ -212,15 +201,9 @@ func (m *memoryMeter) result(now time.Duration) *Memory {
 	if m.jobs == 0 {
 		return nil
 	}
-	m.settle(now)
+	m.add(now, [3]int64{})
 	d := max(now.Seconds(), 1e-9)
 	return &Memory{Limit: m.sums[0] / d, Reserved: m.sums[1] / d, Used: m.sums[2] / d, Jobs: m.jobs, Overdrafts: m.overdrafts}
-}
-
-// learns reports whether there are jobs in a file that learn what to reserve.
-func (f *File) learns() bool {
-	return slices.ContainsFunc(f.Workloads, func(w *Workload) bool { return w.Job.MemoryUsed != nil }) ||
-		slices.ContainsFunc(f.Trace, func(s Submission) bool { return s.Job.MemoryUsed != nil })
 }
 
 // demand is what was told last of jobs of a group that wait.

@@ -48,7 +48,9 @@ type run struct {
 
 // all goes from moment to moment until the end.
 func (r *run) all(ctx context.Context, progress func(time.Duration)) error {
-	r.series.begin(r.world)
+	for _, a := range r.meter.ordered[1:] {
+		r.series.pools = append(r.series.pools, a.name)
+	}
 	for {
 		if err := r.moment(); err != nil {
 			return err

@@ -35,12 +35,6 @@ type poolSample struct {
 	volume              float64
 }
 
-func (s *series) begin(w *world) {
-	for _, a := range w.meter.ordered[1:] {
-		s.pools = append(s.pools, a.name)
-	}
-}
-
 func (s *series) sample(w *world) {
 	m := w.meter
 	now := sample{at: w.now, running: m.jobs.Running, pending: m.jobs.Pending, used: m.root.usage, pools: make([]poolSample, 0, len(s.pools))}

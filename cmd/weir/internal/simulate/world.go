@@ -51,9 +51,7 @@ type world struct {
 	online  []string
 	chance  *rand.Rand
 	lengths *rand.PCG
-	// learns says that there are jobs that learn how much memory to reserve; then occupied
-	// is the memory that jobs use, by node.
-	learns   bool
+	// occupied is the memory that jobs use, by node.
 	occupied map[string]int64
 	meter    *meter
 	// fifoStarts are jobs of FIFO pools that the plan on its way has started.
@@ -69,7 +67,7 @@ func newWorld(f *File) (*world, error) {
 	w := &world{
 		file: f, state: state.New(), operations: map[string]*operation{}, pending: map[scheduling.PoolName][]string{}, dead: map[string]bool{},
 		chance: rand.New(rand.NewPCG(f.Seed, hash("failures"))), lengths: rand.NewPCG(0, 0), stale: true,
-		learns: f.learns(), occupied: map[string]int64{},
+		occupied: map[string]int64{},
 	}
 	w.meter = newMeter(f)
 	if err := w.beginTerm(); err != nil {
@@ -237,17 +235,9 @@ func (w *world) elect() error {
 		return err
 	}
 	w.stale = true
-	return w.offer()
-}
-
-// offer has a new leader hear of the nodes that live.
-func (w *world) offer() error {
 	for _, id := range w.online {
-		if w.dead[id] {
-			continue
-		}
-		node, _ := w.state.Node(scheduling.NodeID(id))
-		if node.GetState() != statepb.NodeOnline {
+		node := w.NodeRecord(id)
+		if w.dead[id] || node.GetState() != statepb.NodeOnline {
 			continue
 		}
 		if err := w.tree.Offer(id, node.GetResources().Amounts()); err != nil {
@@ -304,11 +294,18 @@ func refusalOf(a scheduler.Answers) error {
 	return nil
 }
 
+// draws returns what draws the numbers of something that has a seed and a number of its own.
+func (w *world) draws(seed, number uint64) *rand.Rand {
+	w.lengths.Seed(seed, number)
+	// The first numbers of near seeds are alike.
+	w.lengths.Uint64()
+	return rand.New(w.lengths)
+}
+
 func (w *world) newID() string {
 	w.jobs++
 	// Ids of later jobs are greater, as in a real cluster.
-	digits := strconv.FormatUint(w.jobs, 10)
-	return "j00000000000"[:12-min(len(digits), 11)] + digits
+	return fmt.Sprintf("j%011d", w.jobs)
 }
 
 // Pools implements scheduler.Records.
