@@ -1,7 +1,7 @@
 package api
 
 import (
-	"google.golang.org/protobuf/types/known/structpb"
+	"slices"
 
 	"weir/messages/apipb"
 	"weir/messages/statepb"
@@ -16,7 +16,7 @@ import (
 const boundedSetting = "bounded_setting"
 
 // alertsOf returns what the owner of an operation can do better.
-func alertsOf(st *state.State, op *statepb.Operation) (shown []*apipb.Alert) {
+func alertsOf(st *state.State, op *statepb.Operation) []*apipb.Alert {
 	measured := st.Statistics(scheduling.OperationID(op.GetId()))
 	tasks := make([]alert.Task, 0, len(measured))
 	for i, of := range measured {
@@ -28,16 +28,11 @@ func alertsOf(st *state.State, op *statepb.Operation) (shown []*apipb.Alert) {
 			Overdrafts: record.GetCounters().GetAbortedByReason()[lifecycle.AbortResourceOverdraft.String()], Statistics: of.Set,
 		})
 	}
-	for _, a := range alert.Of(tasks) {
-		shown = append(shown, &apipb.Alert{Name: a.Name, Task: a.Task, Message: a.Message, Advice: a.Advice})
-	}
-	var options []*structpb.Struct
-	for _, in := range op.GetTrees() {
-		options = append(options, in.GetOptions())
-	}
-	shown = append(shown, cautions(st, op.GetSpec(), options)...)
-	for _, line := range st.Bounded(op) {
-		shown = append(shown, &apipb.Alert{Name: boundedSetting, Message: line, Advice: "set it within the bound, or ask who manages the pool for another one"})
-	}
-	return shown
+	ofJobs := mapped(alert.Of(tasks), func(a alert.Alert) *apipb.Alert {
+		return &apipb.Alert{Name: a.Name, Task: a.Task, Message: a.Message, Advice: a.Advice}
+	})
+	bounded := mapped(st.Bounded(op), func(line string) *apipb.Alert {
+		return &apipb.Alert{Name: boundedSetting, Message: line, Advice: "set it within the bound, or ask who manages the pool for another one"}
+	})
+	return slices.Concat(ofJobs, cautions(st, op.GetSpec(), mapped(op.GetTrees(), (*statepb.OperationTree).GetOptions)), bounded)
 }

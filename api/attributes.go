@@ -14,9 +14,11 @@ import (
 
 	"weir/messages/actorpb"
 	"weir/messages/apipb"
+	"weir/messages/statepb"
 	"weir/raftstore/state"
 	"weir/scheduling"
 	"weir/scheduling/option"
+	"weir/scheduling/pooltree"
 )
 
 // attributes implements AttributeService.
@@ -218,21 +220,11 @@ func (p *path) missing(at int, below []string) error {
 	return fail(connect.CodeNotFound, apipb.CodeUnknownPath, "%s", problem)
 }
 
-func treeNames(st *state.State) []string {
-	var names []string
-	for _, t := range st.Trees() {
-		names = append(names, t.GetName())
-	}
-	return names
-}
+func treeNames(st *state.State) []string { return mapped(st.Trees(), (*statepb.PoolTree).GetName) }
 
 // poolNames returns the names of all pools of a tree, the root first.
 func (t treeIn) poolNames() []string {
-	names := []string{string(scheduling.RootPool)}
-	for _, p := range t.pools.Pools() {
-		names = append(names, string(p.Name))
-	}
-	return names
+	return mapped(append([]pooltree.Pool{{Name: scheduling.RootPool}}, t.pools.Pools()...), func(p pooltree.Pool) string { return string(p.Name) })
 }
 
 func operationIDs(st *state.State, tree scheduling.TreeName) []string {
@@ -246,11 +238,6 @@ func operationIDs(st *state.State, tree scheduling.TreeName) []string {
 }
 
 func nodeIDs(st *state.State, tree scheduling.TreeName) []string {
-	ids := []string{}
-	for _, n := range st.Nodes() {
-		if n.GetTree() == string(tree) {
-			ids = append(ids, n.GetId())
-		}
-	}
-	return ids
+	all := slices.DeleteFunc(slices.Clone(st.Nodes()), func(n *statepb.Node) bool { return n.GetTree() != string(tree) })
+	return mapped(all, (*statepb.Node).GetId)
 }

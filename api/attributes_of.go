@@ -138,10 +138,7 @@ func addEffective(of map[string]any, s pooltree.EffectiveStarvation) {
 // nodeAttributes are those of a node.
 func (p *path) nodeAttributes(st *state.State, n *statepb.Node) map[string]any {
 	id := scheduling.NodeID(n.GetId())
-	jobs := []any{}
-	for _, a := range st.AllocationsOfNode(id) {
-		jobs = append(jobs, a.GetJobId())
-	}
+	jobs := list(mapped(st.AllocationsOfNode(id), (*statepb.Allocation).GetJobId))
 	of := map[string]any{
 		"id":              n.GetId(),
 		"state":           n.GetState(),

@@ -15,6 +15,15 @@ import (
 	"weir/scheduling/resource"
 )
 
+// mapped returns what f makes of each of all.
+func mapped[T, U any](all []T, f func(T) U) []U {
+	out := make([]U, len(all))
+	for i, one := range all {
+		out[i] = f(one)
+	}
+	return out
+}
+
 // saturated is a count for a field that holds no more than 2,147,483,647.
 func saturated(n int64) int32 { return int32(min(n, math.MaxInt32)) }
 
@@ -26,11 +35,7 @@ func errorOf(e *statepb.Error) *apipb.Error {
 	if e == nil {
 		return nil
 	}
-	out := &apipb.Error{Code: e.GetCode(), Message: e.GetMessage(), Attributes: e.GetAttributes()}
-	for _, inner := range e.GetInner() {
-		out.Inner = append(out.Inner, errorOf(inner))
-	}
-	return out
+	return &apipb.Error{Code: e.GetCode(), Message: e.GetMessage(), Attributes: e.GetAttributes(), Inner: mapped(e.GetInner(), errorOf)}
 }
 
 // resultOf shows why an operation failed. Jobs fail while it ends too: what failed too often is
@@ -73,9 +78,7 @@ func operationOf(op *statepb.Operation, full bool) (*apipb.Operation, error) {
 		return out, nil
 	}
 	out.PreemptedOthers = maps.Clone(op.GetPreemptedOthers())
-	for _, w := range op.GetWaste() {
-		out.Waste = append(out.Waste, wasteOf(w))
-	}
+	out.Waste = mapped(op.GetWaste(), wasteOf)
 	description, err := spec.Format(op.GetSpec())
 	if err == nil {
 		out.Spec, err = structpb.NewStruct(description)

@@ -77,10 +77,4 @@ func effectiveTree(options pooltree.TreeOptions) map[string]any {
 }
 
 // list returns names as a list of a document.
-func list[T ~string](names []T) []any {
-	out := make([]any, len(names))
-	for i, name := range names {
-		out[i] = string(name)
-	}
-	return out
-}
+func list[T ~string](names []T) []any { return mapped(names, func(name T) any { return string(name) }) }

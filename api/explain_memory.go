@@ -11,13 +11,9 @@ import (
 // reserveFacts say, by task, what the memory is that a job needs to start: a part of its
 // memory_limit, and what its job proxy takes.
 func reserveFacts(op *statepb.Operation) map[string]*explainpb.Fact {
-	limits := map[string]int64{}
-	for _, task := range op.GetSpec().GetTasks() {
-		limits[task.GetName()] = task.GetMemoryLimit()
-	}
 	facts := map[string]*explainpb.Fact{}
 	for _, task := range op.GetTasks() {
-		reserve, limit := task.GetMemory().GetReserve(), limits[task.GetName()]
+		reserve, limit := task.GetMemory().GetReserve(), describedTask(op, task.GetName()).GetMemoryLimit()
 		if reserve == nil || limit == 0 {
 			continue
 		}

@@ -109,9 +109,7 @@ func addRead(out *apipb.Job, st *state.State, operation string, j *statepb.Finis
 }
 
 func slicesOf(input *statepb.Input, all []*statepb.Slice) []*apipb.InputSlice {
-	out := make([]*apipb.InputSlice, len(all))
-	for i, s := range all {
-		out[i] = &apipb.InputSlice{File: fileName(input, s.GetFile()), Begin: s.GetBegin(), End: s.GetEnd()}
-	}
-	return out
+	return mapped(all, func(s *statepb.Slice) *apipb.InputSlice {
+		return &apipb.InputSlice{File: fileName(input, s.GetFile()), Begin: s.GetBegin(), End: s.GetEnd()}
+	})
 }

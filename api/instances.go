@@ -71,13 +71,11 @@ func (s operations) known(ctx context.Context, what, name string) (id string, er
 }
 
 func instancesOf(seen *actorpb.Instances) []*apipb.Instance {
-	out := make([]*apipb.Instance, len(seen.GetInstances()))
-	for i, in := range seen.GetInstances() {
-		out[i] = &apipb.Instance{
+	return mapped(seen.GetInstances(), func(in *actorpb.Instance) *apipb.Instance {
+		return &apipb.Instance{
 			JobId: in.GetJobId(), Task: in.GetTask(), Cookie: in.GetCookie(), Node: in.GetNode(), Host: in.GetHost(), Ports: in.GetPorts(),
 			State: in.GetState(), Reason: in.GetReason(), Deadline: in.GetDeadline(), StartTime: in.GetStartTime(),
 			Ready: in.GetReady(), Unready: in.GetUnready(),
 		}
-	}
-	return out
+	})
 }

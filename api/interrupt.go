@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -80,10 +81,8 @@ func (s jobs) interruptible(job *apipb.Job) (usual time.Duration, err error) {
 	asked := true
 	s.cfg.Store.View(func(st *state.State) {
 		op, _ := st.Operation(scheduling.OperationID(job.GetOperationId()))
-		for _, task := range op.GetSpec().GetTasks() {
-			if task.GetName() == job.GetTask() {
-				asked = op.GetSpec().Interruptible(task)
-			}
+		if task := describedTask(op, job.GetTask()); task != nil {
+			asked = op.GetSpec().Interruptible(task)
 		}
 		usual, err = preemptionTimeout(st, op, job)
 	})
@@ -131,13 +130,11 @@ func interruptionOf(order *statepb.StopOrder) *apipb.Interruption {
 // by whom.
 func preempted(st *state.State, op *statepb.Operation) []*apipb.Preempted {
 	type key struct{ kind, beneficiary string }
-	var out []*apipb.Preempted
 	counts := map[key]*apipb.Preempted{}
 	count := func(order *statepb.StopOrder) *apipb.Preempted {
 		k := key{order.GetPreemption(), order.GetPreemptedFor().GetOperationId()}
 		if counts[k] == nil {
 			counts[k] = &apipb.Preempted{Kind: k.kind, ForOperation: k.beneficiary}
-			out = append(out, counts[k])
 		}
 		return counts[k]
 	}
@@ -151,8 +148,7 @@ func preempted(st *state.State, op *statepb.Operation) []*apipb.Preempted {
 			count(order).Leaving++
 		}
 	}
-	slices.SortFunc(out, func(a, b *apipb.Preempted) int {
+	return slices.SortedFunc(maps.Values(counts), func(a, b *apipb.Preempted) int {
 		return cmp.Or(cmp.Compare(a.GetKind(), b.GetKind()), cmp.Compare(a.GetForOperation(), b.GetForOperation()))
 	})
-	return out
 }

@@ -49,10 +49,7 @@ func (s clusters) Remove(ctx context.Context, req *connect.Request[apipb.RemoveR
 }
 
 func memberNames(members []raftstore.Member) string {
-	var names []string
-	for _, m := range members {
-		names = append(names, m.ID)
-	}
+	names := mapped(members, func(m raftstore.Member) string { return m.ID })
 	slices.Sort(names)
 	return strings.Join(names, ", ")
 }
@@ -84,11 +81,12 @@ func (s clusters) Join(ctx context.Context, req *connect.Request[apipb.JoinReque
 		return nil, s.membership(err)
 	}
 	members, err := s.cfg.Store.Members()
-	response := &apipb.JoinResponse{Suffrage: string(suffrage), Leader: s.cfg.Replica}
-	for _, member := range members {
-		response.Members = append(response.Members, &apipb.Member{Id: member.ID, Address: member.Address, Suffrage: string(member.Suffrage)})
-	}
-	return answer(response, s.membership(err))
+	return answer(&apipb.JoinResponse{
+		Suffrage: string(suffrage), Leader: s.cfg.Replica,
+		Members: mapped(members, func(m raftstore.Member) *apipb.Member {
+			return &apipb.Member{Id: m.ID, Address: m.Address, Suffrage: string(m.Suffrage)}
+		}),
+	}, s.membership(err))
 }
 
 // Backup streams the state of this replica, once it has seen all that was answered

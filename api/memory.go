@@ -126,20 +126,16 @@ func checkTask(what string, op *statepb.Operation, name string) error {
 	if name == "" || describedTask(op, name) != nil {
 		return nil
 	}
-	var names []string
-	for _, task := range op.GetSpec().GetTasks() {
-		names = append(names, task.GetName())
-	}
+	names := mapped(op.GetSpec().GetTasks(), (*statepb.TaskSpec).GetName)
 	return fail(connect.CodeNotFound, state.CodeUnknownTask, "%s: operation %s has no task %q: it has %s", what, op.GetId(), name, strings.Join(names, ", "))
 }
 
 // describedTask returns what was asked for of a task; nil when the operation has none of
 // this name.
 func describedTask(op *statepb.Operation, name string) *statepb.TaskSpec {
-	for _, task := range op.GetSpec().GetTasks() {
-		if task.GetName() == name {
-			return task
-		}
+	tasks := op.GetSpec().GetTasks()
+	if i := slices.IndexFunc(tasks, func(t *statepb.TaskSpec) bool { return t.GetName() == name }); i >= 0 {
+		return tasks[i]
 	}
 	return nil
 }

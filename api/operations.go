@@ -364,11 +364,9 @@ func (s operations) Events(ctx context.Context, req *connect.Request[apipb.Opera
 	out := &apipb.OperationEventsResponse{}
 	err := s.read(ctx, "operation events", func(st *state.State) error {
 		op, err := find(st, req.Msg.GetOperation())
-		for _, e := range op.GetEvents() {
-			out.Events = append(out.Events, &apipb.OperationEvent{
-				Time: e.GetTime(), State: e.GetState(), Note: e.GetNote(), Attributes: e.GetAttributes(), Index: e.GetIndex(),
-			})
-		}
+		out.Events = mapped(op.GetEvents(), func(e *statepb.OperationEvent) *apipb.OperationEvent {
+			return &apipb.OperationEvent{Time: e.GetTime(), State: e.GetState(), Note: e.GetNote(), Attributes: e.GetAttributes(), Index: e.GetIndex()}
+		})
 		return err
 	})
 	return answer(out, err)

@@ -199,9 +199,9 @@ func withCookies(task *statepb.TaskSpec, left cookies.IntervalSet) *statepb.Task
 	if left.Len() == int64(task.GetJobCount()) {
 		return task
 	}
-	for _, interval := range left.Intervals() {
-		task.Cookies = append(task.Cookies, &statepb.Interval{Begin: int32(interval.Begin), End: int32(interval.End)})
-	}
+	task.Cookies = mapped(left.Intervals(), func(i cookies.Interval) *statepb.Interval {
+		return &statepb.Interval{Begin: int32(i.Begin), End: int32(i.End)}
+	})
 	return task
 }
 
@@ -209,8 +209,8 @@ func withCookies(task *statepb.TaskSpec, left cookies.IntervalSet) *statepb.Task
 func addGivenUp(out *apipb.Operation, st *state.State) {
 	for _, task := range out.GetTasks() {
 		givenUp := st.GivenUp(scheduling.OperationID(out.GetId()), scheduling.TaskName(task.GetName()))
-		for _, r := range givenUp.Intervals() {
-			task.GivenUpCookies = append(task.GivenUpCookies, &apipb.CookieRange{First: int32(r.Begin), Last: int32(r.End - 1)})
-		}
+		task.GivenUpCookies = mapped(givenUp.Intervals(), func(i cookies.Interval) *apipb.CookieRange {
+			return &apipb.CookieRange{First: int32(i.Begin), Last: int32(i.End - 1)}
+		})
 	}
 }

@@ -95,23 +95,19 @@ func (s Starvation) over(inherited EffectiveStarvation) EffectiveStarvation {
 	return e
 }
 
-// bounds holds what an element has itself to what it lets operations have.
-func (c *checks) bounds(s EffectiveStarvation) {
-	if s.Tolerance > s.ToleranceBound {
-		c.fault("fair_share_starvation_tolerance", "%v is more than fair_share_starvation_tolerance_upper_bound %v", s.Tolerance, s.ToleranceBound)
-	}
-	c.atLeast("fair_share_starvation_timeout", s.FairShareTimeout, s.FairShareTimeoutBound)
-	c.atLeast("min_share_preemption_timeout", s.MinShareTimeout, s.MinShareTimeoutBound)
-}
-
 func (c *checks) atLeast(path string, timeout, bound time.Duration) {
 	if timeout < bound {
 		c.fault(path, "%s is less than %s_lower_bound %s", option.FormatDuration(timeout), path, option.FormatDuration(bound))
 	}
 }
 
+// starvation holds the thresholds of an element to each other, and to what it lets operations have.
 func (c *checks) starvation(s EffectiveStarvation) {
-	c.bounds(s)
+	if s.Tolerance > s.ToleranceBound {
+		c.fault("fair_share_starvation_tolerance", "%v is more than fair_share_starvation_tolerance_upper_bound %v", s.Tolerance, s.ToleranceBound)
+	}
+	c.atLeast("fair_share_starvation_timeout", s.FairShareTimeout, s.FairShareTimeoutBound)
+	c.atLeast("min_share_preemption_timeout", s.MinShareTimeout, s.MinShareTimeoutBound)
 	if s.AggressiveThreshold > s.Satisfaction {
 		c.fault("aggressive_preemption_satisfaction_threshold", "%v is not a number from 0 to preemption_satisfaction_threshold %v",
 			s.AggressiveThreshold, s.Satisfaction)
