@@ -71,67 +71,66 @@ func caller(ctx context.Context) identity.Identity {
 	return who
 }
 
-// door lets calls in: those whose caller may make them, while there is room. A call
-// that is turned away costs little, for nothing of it has been read.
-type door struct {
+// Handler serves the public API of a replica. It lets calls in: those whose caller may make
+// them, while there is room. A call that is turned away costs little, for nothing of it has
+// been read.
+type Handler struct {
 	server         *server
 	next           http.Handler
 	errors         *connect.ErrorWriter
 	calls, watches chan struct{}
+	close          context.CancelFunc
 }
 
-// stats returns how many calls of either kind are under way.
-func (d *door) stats() Stats {
-	return Stats{Calls: len(d.calls), CallsLimit: cap(d.calls), Watches: len(d.watches), WatchesLimit: cap(d.watches)}
-}
+// Close ends the calls under way, those that wait for an operation too, with a word
+// to go to another replica. Nothing is answered well afterwards.
+func (h *Handler) Close() { h.close() }
 
-func newDoor(s *server, next http.Handler, options []connect.HandlerOption) *door {
-	return &door{
-		server: s, next: next, errors: connect.NewErrorWriter(options...),
-		calls: make(chan struct{}, s.cfg.Limits.Calls), watches: make(chan struct{}, s.cfg.Limits.Watches),
-	}
+// Stats returns a snapshot.
+func (h *Handler) Stats() Stats {
+	return Stats{Calls: len(h.calls), CallsLimit: cap(h.calls), Watches: len(h.watches), WatchesLimit: cap(h.watches)}
 }
 
 // ServeHTTP implements http.Handler.
-func (d *door) ServeHTTP(to http.ResponseWriter, r *http.Request) {
+func (h *Handler) ServeHTTP(to http.ResponseWriter, r *http.Request) {
 	began := time.Now()
-	w := newHurried(to, d.server.cfg.Limits.Stall)
+	w := newHurried(to, h.server.cfg.Limits.Stall)
 	defer w.finish(r)
-	w.Header().Set(apipb.HeaderReplica, d.server.cfg.Replica)
-	who, err := d.server.cfg.IdentityOf(r)
+	w.Header().Set(apipb.HeaderReplica, h.server.cfg.Replica)
+	who, err := h.server.cfg.IdentityOf(r)
 	if err != nil {
-		d.turnAway(w, r, began, fail(connect.CodeUnauthenticated, apipb.CodeUnauthenticated, "unauthenticated: %v", err))
+		h.turnAway(w, r, began, fail(connect.CodeUnauthenticated, apipb.CodeUnauthenticated, "unauthenticated: %v", err))
 		return
 	}
 	if denied := permit(who, r.URL.Path); denied != nil {
-		d.turnAway(w, r, began, denied)
+		h.turnAway(w, r, began, denied)
 		return
 	}
-	places, kind := d.calls, "calls"
+	places, kind := h.calls, "calls"
 	if waits[r.URL.Path] {
-		places, kind = d.watches, "calls waiting for operations"
+		places, kind = h.watches, "calls waiting for operations"
 	}
 	select {
 	case places <- struct{}{}:
 		defer func() { <-places }()
 	default:
-		d.turnAway(w, r, began, d.server.overloaded(fmt.Sprintf("%d %s in flight on replica %s, its limit: retry, or use another replica",
-			cap(places), kind, d.server.cfg.Replica)))
+		h.turnAway(w, r, began, h.server.overloaded(fmt.Sprintf("%d %s in flight on replica %s, its limit: retry, or use another replica",
+			cap(places), kind, h.server.cfg.Replica)))
 		return
 	}
 	r = r.WithContext(context.WithValue(r.Context(), callerKey{}, who))
 	r.Body = w.body(r.Body, began)
-	d.next.ServeHTTP(w, r)
+	h.next.ServeHTTP(w, r)
 }
 
 // turnAway answers in the protocol of the request.
-func (d *door) turnAway(w http.ResponseWriter, r *http.Request, began time.Time, why *connect.Error) {
-	d.server.observe(r.URL.Path, why, began)
-	if !d.errors.IsSupported(r) {
+func (h *Handler) turnAway(w http.ResponseWriter, r *http.Request, began time.Time, why *connect.Error) {
+	h.server.observe(r.URL.Path, why, began)
+	if !h.errors.IsSupported(r) {
 		http.Error(w, why.Message(), http.StatusForbidden)
 		return
 	}
-	if err := d.errors.Write(w, r, why); err != nil {
-		d.server.cfg.Logger.Debug("refusal was not sent", "to", r.RemoteAddr, "error", err)
+	if err := h.errors.Write(w, r, why); err != nil {
+		h.server.cfg.Logger.Debug("refusal was not sent", "to", r.RemoteAddr, "error", err)
 	}
 }

@@ -110,16 +110,6 @@ func under(x, said *explainpb.Explanation) {
 	x.Waits = append(x.Waits, said.GetWaits()...)
 }
 
-// unreached says that the scheduler could not be asked.
-func unreached(err error) *explainpb.Fact {
-	return &explainpb.Fact{Code: factNoScheduler, Text: fmt.Sprintf("the leader's scheduler is unreachable, so nothing more is known: %v", err)}
-}
-
-// unaware says that the scheduler was asked, and does not know of what it was asked.
-func unaware() *explainpb.Fact {
-	return &explainpb.Fact{Code: factNoScheduler, Text: "the leader's scheduler does not know it yet: the leader or the operation is new"}
-}
-
 // operation explains an operation in each of its trees, or in one.
 func (s explanations) operation(ctx context.Context, m *apipb.ExplainRequest) ([]*explainpb.Explanation, error) {
 	var all []*explainpb.Explanation
@@ -169,7 +159,7 @@ func (s explanations) addScheduler(ctx context.Context, all []*explainpb.Explana
 	}
 	for _, x := range all {
 		if err != nil {
-			tell(x, unreached(err))
+			tell(x, &explainpb.Fact{Code: factNoScheduler, Text: fmt.Sprintf("the leader's scheduler is unreachable, so nothing more is known: %v", err)})
 		}
 		for _, of := range said {
 			if of.GetTree() == x.GetTree() {
@@ -177,7 +167,7 @@ func (s explanations) addScheduler(ctx context.Context, all []*explainpb.Explana
 			}
 		}
 		if x.GetVerdict() == "" {
-			tell(x, unaware())
+			tell(x, &explainpb.Fact{Code: factNoScheduler, Text: "the leader's scheduler does not know it yet: the leader or the operation is new"})
 		}
 	}
 	return nil

@@ -72,11 +72,7 @@ func gangOf(g *statepb.Gang) *apipb.GangProgress {
 	if g == nil {
 		return nil
 	}
-	out := &apipb.GangProgress{Incarnation: g.GetIncarnation(), Size: g.GetSize(), Reason: g.GetReason()}
-	for _, ranks := range g.GetCompleted() {
-		out.CompletedRanks += int64(ranks.GetEnd() - ranks.GetBegin())
-	}
-	return out
+	return &apipb.GangProgress{Incarnation: g.GetIncarnation(), Size: g.GetSize(), Reason: g.GetReason(), CompletedRanks: countOf(g.GetCompleted())}
 }
 
 // rankOf is the rank of a job of a gang; nil: it has none.

@@ -104,8 +104,8 @@ func (l *lineWriter) WriteHeader(int) {}
 
 // Flush implements http.Flusher.
 func (l *lineWriter) Flush() {
-	if f, ok := l.to.(http.Flusher); ok && l.began {
-		f.Flush()
+	if l.began {
+		_ = http.NewResponseController(l.to).Flush()
 	}
 }
 
@@ -203,11 +203,7 @@ func (a *advised) WriteHeader(status int) {
 }
 
 // Flush implements http.Flusher.
-func (a *advised) Flush() {
-	if f, ok := a.ResponseWriter.(http.Flusher); ok {
-		f.Flush()
-	}
-}
+func (a *advised) Flush() { _ = http.NewResponseController(a.ResponseWriter).Flush() }
 
 // Unwrap lets an http.ResponseController find the writer.
 func (a *advised) Unwrap() http.ResponseWriter { return a.ResponseWriter }

@@ -127,9 +127,7 @@ func (h hosts) fit(asked resource.Amounts) bool {
 func togetherOf(op *statepb.Operation, task *statepb.Task, demand []state.DemandChanged) (jobs []allocation.Task) {
 	spec := describedTask(op, task.GetName())
 	missing := cmp.Or(int64(spec.GetGang().GetSize()), int64(spec.GetJobCount()), task.GetCounters().GetPending())
-	for _, ranks := range task.GetGang().GetCompleted() {
-		missing -= int64(ranks.GetEnd() - ranks.GetBegin())
-	}
+	missing -= countOf(task.GetGang().GetCompleted())
 	for _, d := range demand {
 		if string(d.Task) == task.GetName() && d.Group != 0 {
 			jobs = append(jobs, allocation.Task{TaskID: allocation.TaskID{Group: d.Group}, Pending: d.Pending, PerJob: task.ResourcesOf(d.Group).Amounts()})

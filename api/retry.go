@@ -75,9 +75,7 @@ func jobsOf(described *statepb.OperationSpec) (jobs int64) {
 		if len(task.GetCookies()) == 0 {
 			jobs += int64(task.GetJobCount())
 		}
-		for _, r := range task.GetCookies() {
-			jobs += int64(r.GetEnd() - r.GetBegin())
-		}
+		jobs += countOf(task.GetCookies())
 	}
 	return jobs
 }
@@ -182,14 +180,15 @@ func unfinishedOf(st *state.State, op *statepb.Operation, task *statepb.TaskSpec
 // finishedGang reports whether a task is a gang of which all ranks have completed: its jobs in
 // reserve were not needed.
 func finishedGang(task *statepb.Task) bool {
-	if task.GetGang() == nil {
-		return false
+	return task.GetGang() != nil && countOf(task.GetGang().GetCompleted()) == int64(task.GetGang().GetSize())
+}
+
+// countOf returns how many cookies, or ranks, intervals have.
+func countOf(intervals []*statepb.Interval) (n int64) {
+	for _, i := range intervals {
+		n += int64(i.GetEnd() - i.GetBegin())
 	}
-	done := int32(0)
-	for _, ranks := range task.GetGang().GetCompleted() {
-		done += ranks.GetEnd() - ranks.GetBegin()
-	}
-	return done == task.GetGang().GetSize()
+	return n
 }
 
 // withCookies returns a task that has these of its cookies alone.

@@ -17,28 +17,12 @@ import (
 	"weir/raftstore/state"
 )
 
-// Handler serves the public API of a replica.
-type Handler struct {
-	door  *door
-	close context.CancelFunc
-}
-
-// ServeHTTP implements http.Handler.
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.door.ServeHTTP(w, r) }
-
-// Close ends the calls under way, those that wait for an operation too, with a word
-// to go to another replica. Nothing is answered well afterwards.
-func (h *Handler) Close() { h.close() }
-
 // Stats is what a replica's API has under way.
 type Stats struct {
 	// Calls are those that are answered at once, Watches those that wait for an
 	// operation; the limits are how many there may be.
 	Calls, CallsLimit, Watches, WatchesLimit int
 }
-
-// Stats returns a snapshot.
-func (h *Handler) Stats() Stats { return h.door.stats() }
 
 // server answers every call. Its methods are spread over one file a service.
 type server struct {
@@ -84,7 +68,10 @@ func NewHandler(cfg Config) (*Handler, error) {
 	routes.Handle(apipbconnect.NewEventServiceHandler(eventLog{s}, options...))
 	routes.Handle(apipbconnect.NewExplainServiceHandler(explanations{s}, options...))
 	byLine := lines{next: routes, streams: s.procedures, errors: connect.NewErrorWriter(options...), limit: cfg.Limits.MessageBytes}
-	return &Handler{door: newDoor(s, byLine, options), close: cancel}, nil
+	return &Handler{
+		server: s, next: byLine, errors: connect.NewErrorWriter(options...), close: cancel,
+		calls: make(chan struct{}, cfg.Limits.Calls), watches: make(chan struct{}, cfg.Limits.Watches),
+	}, nil
 }
 
 // recovered turns a panic into an answer: one call's mistake is not all calls'.

@@ -90,14 +90,13 @@ func FindSettings(dir string) (path string, err error) {
 		return "", fmt.Errorf("find settings: %w", err)
 	}
 	for {
-		path := filepath.Join(dir, SettingsFile)
-		if _, err := os.Stat(path); err == nil {
+		path, above := filepath.Join(dir, SettingsFile), filepath.Dir(dir)
+		switch _, err := os.Stat(path); {
+		case err == nil:
 			return path, nil
-		} else if !errors.Is(err, fs.ErrNotExist) {
+		case !errors.Is(err, fs.ErrNotExist):
 			return "", fmt.Errorf("find settings: %w", err)
-		}
-		above := filepath.Dir(dir)
-		if above == dir {
+		case above == dir:
 			return "", nil
 		}
 		dir = above
@@ -108,10 +107,10 @@ func FindSettings(dir string) (path string, err error) {
 // errors.
 func ReadSettings(path string) (Settings, error) {
 	data, err := os.ReadFile(path)
-	if err != nil {
-		return Settings{}, fmt.Errorf("read settings: %w", err)
+	var s Settings
+	if err == nil {
+		s, err = parseSettings(path, data)
 	}
-	s, err := parseSettings(path, data)
 	if err != nil {
 		return Settings{}, fmt.Errorf("read settings: %w", err)
 	}
@@ -186,35 +185,40 @@ func parseSettings(path string, data []byte) (Settings, error) {
 // SaveSettings writes settings to a file. Credentials below its folder are named
 // relative to it, so that the folder can be moved.
 func SaveSettings(path string, s Settings) error {
-	if err := s.Validate(); err != nil {
-		return fmt.Errorf("save settings: %w", err)
+	err := s.Validate()
+	if err == nil {
+		err = s.save(path)
 	}
-	path, err := filepath.Abs(path)
 	if err != nil {
 		return fmt.Errorf("save settings: %w", err)
 	}
+	return nil
+}
+
+func (s Settings) save(path string) error {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
 	if s.Credentials != "" {
 		if s.Credentials, err = filepath.Abs(s.Credentials); err != nil {
-			return fmt.Errorf("save settings: %w", err)
+			return err
 		}
 		if within, err := filepath.Rel(filepath.Dir(path), s.Credentials); err == nil && filepath.IsLocal(within) {
 			s.Credentials = within
 		}
 	}
 	data, err := yaml.Marshal(s)
-	if err != nil {
-		return fmt.Errorf("save settings: %w", err)
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("save settings: %w", err)
-	}
 	// Readers see the old file or the new one.
 	next := path + ".new"
-	if err := os.WriteFile(next, data, 0o644); err != nil {
-		return fmt.Errorf("save settings: %w", err)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(path), 0o755)
 	}
-	if err := os.Rename(next, path); err != nil {
-		return fmt.Errorf("save settings: %w", err)
+	if err == nil {
+		err = os.WriteFile(next, data, 0o644)
 	}
-	return nil
+	if err == nil {
+		err = os.Rename(next, path)
+	}
+	return err
 }

@@ -27,23 +27,13 @@ type Actors interface {
 	SchedulerView(ctx context.Context, m *actorpb.SchedulerViewRequest) (*actorpb.SchedulerView, error)
 }
 
-// Gossip is the gossip of a replica.
-type Gossip interface {
-	Members() []gossip.Member
-}
-
-// API is the public API of a replica.
-type API interface {
-	Stats() api.Stats
-}
-
 // ReplicaConfig is where the figures of a replica come from.
 type ReplicaConfig struct {
 	Version string
 	Store   Store
 	Actors  Actors
-	Gossip  Gossip
-	API     API
+	Gossip  interface{ Members() []gossip.Member }
+	API     interface{ Stats() api.Stats }
 	// Calls observes the calls of the API.
 	Calls *Calls
 }
