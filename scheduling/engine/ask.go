@@ -1,12 +1,14 @@
 package engine
 
 import (
+	"math"
 	"slices"
 	"time"
 
 	"weir/scheduling"
 	"weir/scheduling/allocation"
 	"weir/scheduling/explain"
+	"weir/scheduling/pooltree"
 	"weir/scheduling/preemption"
 	"weir/scheduling/resource"
 )
@@ -163,4 +165,201 @@ func (iq *inquiries) fares(op *operation, by [preemption.StageCount]starver) (fa
 		facts = append(facts, explain.Fares(p.clock, p.timeouts(), explain.PoolTitle(p.name)))
 	}
 	return facts
+}
+
+// task is a gang for those who ask.
+func (gs *gangs) task(g *gang) explain.GangTask {
+	return explain.GangTask{Task: g.task, Gang: gs.view(g.operation, g.task)}
+}
+
+// gangCause is what keeps jobs from starting that have to start together, when each of
+// them could be held by some node.
+func (iq *inquiries) gangCause(g *gang, now time.Time) explain.Fact {
+	of, all := iq.gangs.task(g), g.together()
+	if waiting := g.waiting(); waiting < of.Missing {
+		return of.Incomplete(waiting)
+	}
+	if iq.gangs.gathering == g {
+		return iq.gatheringFact(g)
+	}
+	if fit := iq.cluster.hopeFor(g); !fit.All() {
+		return of.TooBig(fit, fit.Lacks(iq.cluster.hostsOf(g, !iq.moment.connected)))
+	}
+	if f := of.Limited(g.operation.allLimits(), all, g.operation.beyondLimits(all)); f != nil {
+		return *f
+	}
+	if now.Before(g.again) {
+		return of.Pause(g.again)
+	}
+	if other := iq.gangs.gathering; other != nil {
+		return iq.gangs.task(other).ComesFirst(other.operation.ID)
+	}
+	return of.Turn()
+}
+
+// gatheringFact says where room is held for a gang, and how many have to leave for it.
+func (iq *inquiries) gatheringFact(g *gang) explain.Fact {
+	on, leaving := map[scheduling.NodeID]int{}, 0
+	for _, c := range g.operation.claims {
+		if c.gang == g {
+			on[c.node.id]++
+			leaving += c.victims
+		}
+	}
+	return iq.gangs.task(g).Gathers(on, leaving)
+}
+
+// gatheringOf takes note of a gang that gathers, or is to.
+func (iq *inquiries) gatheringOf(g *gang, now time.Time) *explain.Gathering {
+	a := &explain.Gathering{Missing: g.missing(), Held: g.claims}
+	others, one := g.rest()
+	a.Each = one
+	a.From = iq.gangs.turnOf(g, now)
+	a.Until = later(now, a.From).Add(iq.moment.settings.GangTimeout)
+	if iq.gangs.gathering == g {
+		a.Until = g.end()
+		for _, c := range g.operation.claims {
+			if c.gang == g && c.victims > 0 {
+				a.Leaves = later(a.Leaves, c.leaves())
+			}
+		}
+	}
+	_, hopes, _ := iq.hopes(g.operation)
+	if by := hopes[preemption.NormalStage]; by != (starver{}) {
+		a.Starves = by.owed(one, others, iq.cluster.total)
+	}
+	a.Behind = g.operation.order.SatisfactionWithout(resource.Amounts{}.Sub(others), one) >= 1-resource.Epsilon
+	return a
+}
+
+// turnOf is when a gang may gather at the latest; zero: it does, or does at once.
+func (gs *gangs) turnOf(g *gang, now time.Time) (from time.Time) {
+	if gs.gathering == g {
+		return from
+	}
+	if now.Before(g.again) {
+		from = g.again
+	}
+	if gs.gathering == nil {
+		return from
+	}
+	turn := gs.gathering.end()
+	for _, other := range gs.all {
+		if other != g && other != gs.gathering && gs.mayGather(other, now) && other.operation.order.Before(g.operation.order) {
+			turn = turn.Add(gs.moment.settings.GangTimeout)
+		}
+	}
+	return later(from, turn)
+}
+
+// leaves is when all have gone that leave for a claim.
+func (c *claim) leaves() (at time.Time) {
+	for _, h := range c.node.held {
+		if h.leavesFor(c) {
+			at = later(at, h.leaving.deadline)
+		}
+	}
+	return at
+}
+
+// hopes are when an operation starves, or a pool above it, by which it may preempt others, and
+// by whose starvation: as far as who starves will still be below its share when it is the
+// operation's turn; outrun says why it will not.
+func (iq *inquiries) hopes(op *operation) (all [preemption.StageCount]explain.Hope, by [preemption.StageCount]starver, outrun string) {
+	from := func(who starver, c preemption.Clock, t preemption.Timeouts) {
+		var at [preemption.StageCount]time.Time
+		at[preemption.NormalStage], at[preemption.AggressiveStage] = c.Starves(t)
+		for stage, at := range at {
+			if known := all[stage].At; !at.IsZero() && (known.IsZero() || at.Before(known)) {
+				all[stage].At, by[stage] = at, who
+			}
+		}
+	}
+	from(starver{operation: op}, op.clock, iq.tree.timeoutsOf(op))
+	if iq.moment.settings.Preemption.PriorityScope != pooltree.OperationOnly {
+		for p := op.pool; p.parent != nil; p = p.parent {
+			from(starver{pool: p}, p.clock, p.timeouts())
+		}
+	}
+	for stage := range all {
+		h, who := &all[stage], by[stage]
+		if h.At.IsZero() {
+			continue
+		}
+		var taken resource.Amounts
+		if h.Rivals, taken = iq.rivals(op, who, h.At); !who.owed(op.order.Next(), taken, iq.cluster.total) {
+			outrun = explain.Outrun("")
+			if who.pool != nil {
+				outrun = explain.Outrun(who.pool.name)
+			}
+			*h, by[stage] = explain.Hope{}, starver{}
+		}
+	}
+	return all, by, outrun
+}
+
+// rivals counts the jobs of others for which jobs have to leave before it is the turn of an
+// operation, of those that starve by then, and what they take of that who starves for it
+// lacks.
+func (iq *inquiries) rivals(op *operation, by starver, at time.Time) (jobs int, taken resource.Amounts) {
+	counted := map[*operation]bool{op: true}
+	count := func(other *operation, lacks bool) {
+		if counted[other] || !other.active() || !other.order.Before(op.order) {
+			return
+		}
+		counted[other] = true
+		n, needs := iq.before(other, op)
+		jobs += n
+		if lacks {
+			taken = taken.Add(needs.Times(int64(n)))
+		}
+	}
+	if by.pool != nil {
+		for _, other := range by.pool.below(nil) {
+			count(other, true)
+		}
+	}
+	for _, other := range op.pool.operations {
+		if starves, _ := other.clock.Starves(iq.tree.timeoutsOf(other)); !starves.IsZero() && !starves.After(at) {
+			count(other, false)
+		}
+	}
+	for stage := range iq.stages.starving {
+		for _, other := range iq.stages.starving[stage] {
+			count(other, false)
+		}
+	}
+	return jobs, taken
+}
+
+// before is how many jobs another operation starts before it is the turn of op, and what
+// each of them needs: in a FIFO pool all that it has, elsewhere those that bring it, or the
+// pool that it is in, to where op is, or the pool that op is in.
+func (iq *inquiries) before(other, op *operation) (jobs int, needs resource.Amounts) {
+	waiting := other.jobs()
+	for i := range other.tasks {
+		if t := &other.tasks[i]; t.effective() > 0 {
+			needs = needs.Max(t.perJob)
+		}
+	}
+	if waiting == 0 {
+		return 0, needs
+	}
+	if other.pool == op.pool && op.pool.fifo {
+		return int(min(waiting, math.MaxInt32)), needs
+	}
+	mine, its, share := op.order, other.order, other.share
+	for p := other.pool; p != nil && !op.order.Below(p.order); p = p.parent {
+		its, share = p.order, p.share
+	}
+	for p := op.pool; p != nil && !other.order.Below(p.order); p = p.parent {
+		mine = p.order
+	}
+	k := explain.Greatest(share)
+	lacks := min(mine.Satisfaction(), 1)*share.FairShare[k]*float64(iq.cluster.total.Of(k)) - float64(its.Usage().Of(k))
+	n := int64(1)
+	if needs.Of(k) > 0 {
+		n = max(1, int64(math.Ceil(lacks/float64(needs.Of(k)))))
+	}
+	return int(min(n, waiting, math.MaxInt32)), needs
 }

@@ -90,3 +90,92 @@ func (e *element) bound(limits, ceiling resource.Amounts) {
 	e.limits, e.ceiling = limits, ceiling
 	e.order.SetLimits(limits.Min(ceiling))
 }
+
+const (
+	// debtPeriod is how long a whole job has to be missing for the rounding to go from one
+	// end to the other.
+	debtPeriod = time.Minute
+	// debtHorizon bounds a debt: that of a job that was missing, or too many, for so long.
+	debtHorizon = time.Hour
+	// debtTurn is for how long who has a part of a job more than its fair share keeps it from one
+	// beside it that has as much less: a whole fair share that is missing for so long.
+	debtTurn = 20 * time.Minute
+)
+
+// debt is what an element lacked, or had too much, of its fair share over time, of the
+// resource by which its next job counts: share x seconds. Jobs are whole and fair shares are not, so somebody
+// always has a part of a job too much or too little. The debt decides whose fair share is
+// rounded up next, so that over time each has its own.
+type debt struct {
+	lack float64
+	// owed is the same where others have to leave: work that is lost for it counts as had.
+	owed float64
+	// rate is what it lacks since the last update; kept is what is kept free for it since then,
+	// which counts as had: others cannot use it.
+	rate float64
+	kept resource.Amounts
+	// job is what the next job needs of that resource; where none waits, the last one.
+	job float64
+}
+
+// debtOf is that of an element.
+func debtOf(e *allocation.Element) *debt {
+	if p, ok := e.Owner().(*pool); ok {
+		return &p.debt
+	}
+	return &e.Owner().(*operation).debt
+}
+
+// pay counts work that is lost as what the element has had, where others have to leave for it:
+// who crowds others out in the end loses no more for them than its own fair share. What comes
+// free is its turn all the same.
+func (d *debt) pay(lost resource.Amounts, ran time.Duration, total resource.Amounts) {
+	d.owed -= resource.MaxRatio(lost, total) * ran.Seconds()
+}
+
+// pass lets time pass. What the element lacked, or had too much, of a resource is remembered up to its next
+// job for the horizon; what it pays for, whatever that is. Who asks for nothing lacks nothing.
+func (d *debt) pass(e *fairshare.Element, k resource.Kind, next resource.Amounts, passed time.Duration, total resource.Amounts) {
+	if passed < 0 || passed > debtHorizon {
+		// It is the first update.
+		passed = 0
+	}
+	more, most := d.rate*passed.Seconds(), 0.
+	if next != resource.Infinite {
+		d.job = resource.Share(next, total)[k]
+		most = d.job * debtHorizon.Seconds()
+	}
+	least := -d.job * debtHorizon.Seconds()
+	d.lack = max(min(d.lack+more, most), least)
+	d.owed = max(min(d.owed+more, most), min(d.owed, least))
+	d.rate = e.FairShare[k] - e.UsageShare[k] - resource.Share(d.kept, total)[k]
+	d.kept = resource.Amounts{}
+}
+
+// owe lets time pass for an element, and tells the order of scheduling what it owes; where
+// pools do not go by their own satisfaction, nobody owes anything.
+func (u *update) owe(of *element, passed time.Duration, owes bool) {
+	d, order := &of.debt, of.order
+	if !owes {
+		*d = debt{}
+		order.SetDebt(allocation.Debt{})
+		return
+	}
+	k := order.Decisive(order.Next())
+	d.pass(of.share, k, order.Next(), passed, u.cluster.total)
+	order.SetDebt(d.told(of.share.FairShare[k]))
+}
+
+// told is what the order of scheduling goes by.
+func (d *debt) told(fair float64) (told allocation.Debt) {
+	if d.job > 0 {
+		told.Rounding, told.Crowding = rounded(d.lack/d.job), min(rounded(d.owed/d.job), .5)
+	}
+	if d.job > 0 && fair > 0 {
+		told.Lag = d.owed / fair
+	}
+	return told
+}
+
+// rounded is which part of a job counts as used of who has lacked one for so many seconds.
+func rounded(lack float64) float64 { return min(max(.5-lack/debtPeriod.Seconds(), 0), 1) }

@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"weir/scheduling"
+	"weir/scheduling/allocation"
+	"weir/scheduling/preemption"
+	"weir/scheduling/resource"
 )
 
 // Case is a question of somebody why an operation or a pool is as it is, with all that is
@@ -83,4 +86,104 @@ func (q *Case) explainPool() {
 	x.Facts = append(x.Facts, f)
 	x.Facts = append(x.Facts, q.Tail...)
 	x.Verdict = x.Facts[0].Code
+}
+
+// Asked is what only who schedules knows of why jobs of an operation wait, besides the nodes.
+type Asked struct {
+	ID scheduling.OperationID
+	// Started orders operations that wait for the same.
+	Started time.Time
+	// Held are the facts about what is held for its jobs, the earliest first.
+	Held []Fact
+	// State is the verdict where nodes do not matter; empty: they do.
+	State Fact
+	// Pending are the jobs that are to start.
+	Pending int64
+	Tasks   []Task
+	Gates   []Gate
+	// Unpacked says that nodes were passed over for others that fit better.
+	Unpacked bool
+	// Below says that it is below its fair share, or its min share.
+	Below bool
+	// Starves is the name of who starves, so that others leave for the operation; empty:
+	// nobody. Since is when that began to be below its share, Stage the one in which
+	// victims are looked for, VainLooks how often that was in vain, and Vain the last time.
+	Starves   string
+	Since     time.Time
+	Stage     preemption.Stage
+	VainLooks uint64
+	Vain      allocation.Fact
+	Backoff   time.Duration
+	// Resource is the one of which its fair share is greatest.
+	Resource     resource.Kind
+	Usage, Share float64
+	// Packed says that as many of its jobs run as fit on the nodes.
+	Packed bool
+	// Behind is why what is freed is not for it: those before it in a FIFO pool, or nothing
+	// that it has a share in; nil: neither.
+	Behind *Fact
+	// Hopes are when others leave for it at the soonest, by stage; Outrun is why nobody will
+	// though its pool starves.
+	Hopes  [preemption.StageCount]Hope
+	Outrun string
+	// Gathering is that of the gang whose jobs all have room.
+	Gathering *Gathering
+}
+
+// Task is a group of a task with jobs to start.
+type Task struct {
+	allocation.TaskID
+	Pending int64
+	PerJob  resource.Amounts
+	View    Gang
+	// Gang is what keeps jobs from starting that have to start together.
+	Gang *Fact
+	// Gathering is that of the gang, if only room keeps it from starting.
+	Gathering *Gathering
+	Limit     *Fact
+	Withheld  bool
+	// Awaits says that all nodes that hold a job are about to be heard again.
+	Awaits bool
+}
+
+// Gang is a task whose jobs start only together; the zero value is another one.
+type Gang struct {
+	// Size is how many of its jobs have to run at once, of which Completed are needed no more.
+	Size, Completed int64
+	// Held is how many jobs of the task hold resources, or are about to start, Missing how
+	// many have to start at once, and Gathered for how many of these room is held.
+	Held, Missing, Gathered int64
+	// Until is how long room is held for more of them; zero: it is not its turn.
+	Until time.Time
+}
+
+// Hope is when others leave for an operation at the soonest, and for how many jobs of others
+// that come before it others leave first; zero: never.
+type Hope struct {
+	At     time.Time
+	Rivals int
+}
+
+// NotRunning is the state of an operation that may not start jobs.
+func NotRunning(suspended bool) Fact {
+	if suspended {
+		return Fact{Code: FactSuspended, Text: "the operation is suspended: its jobs do not start until it is resumed"}
+	}
+	return Fact{Code: FactNotRunning, Text: "the operation may not start jobs in this tree: it does not run here"}
+}
+
+// NoneWaits is the state of an operation without jobs to start, of which so many are about to.
+func NoneWaits(starting int64) Fact {
+	if starting > 0 {
+		return Fact{Code: FactStarting, Count: starting, Text: "being started: " + counted(starting, "job")}
+	}
+	return Fact{Code: FactNoJobs, Text: "none of its jobs waits: all run or have ended"}
+}
+
+// Outrun says why nobody will leave for an operation by the starvation of a pool; empty: by its own.
+func Outrun(pool scheduling.PoolName) string {
+	if pool == "" {
+		return "others have been told to leave for all that it is owed"
+	}
+	return "others leave for " + PoolTitle(pool) + " until it has its fair share, and operations that come before this one take all of that"
 }
