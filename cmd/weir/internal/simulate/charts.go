@@ -68,11 +68,11 @@ const maxPoints = 2000
 // of a pool has its colour.
 func (r *Result) shares(style chart.Style, of func(poolSample) float64) []chart.Series {
 	var out []chart.Series
-	for i, name := range r.series.pools {
-		if !r.leaves[name] {
+	for i, pool := range r.series.pools {
+		if !pool.leaf {
 			continue
 		}
-		s := chart.Series{Name: string(name), Style: style, Color: len(out)}
+		s := chart.Series{Name: string(pool.name), Style: style, Color: len(out)}
 		if style != chart.Area && style != chart.Line {
 			s.Name = ""
 		}

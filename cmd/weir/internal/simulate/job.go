@@ -5,7 +5,6 @@ import (
 
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
-	"weir/raftstore/state"
 	"weir/scheduling"
 	"weir/scheduling/lifecycle"
 )
@@ -102,9 +101,4 @@ func (w *world) ordered(a *statepb.Allocation) {
 		}
 	}
 	w.queue.add(deadline, func() error { return w.leave(job, order, false) })
-}
-
-// rerun reports whether a job has ended and is pending again.
-func rerun(e state.Ended, restarts bool) bool {
-	return e.Finished.GetState() != lifecycle.JobCompleted.String() || restarts || e.Finished.GetRerun()
 }

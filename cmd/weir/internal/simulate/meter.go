@@ -11,6 +11,7 @@ import (
 	"weir/scheduling"
 	"weir/scheduling/engine"
 	"weir/scheduling/fairshare"
+	"weir/scheduling/lifecycle"
 	"weir/scheduling/pooltree"
 	"weir/scheduling/resource"
 )
@@ -186,16 +187,14 @@ func (m *meter) ended(now time.Duration, op *operation, e state.Ended) {
 	}
 	why := cmp.Or(e.Finished.GetAbortReason(), e.Finished.GetState())
 	m.jobs.Ended[why]++
-	if rerun(e, *op.Job.Restart) {
+	// A job that has not done its work is pending again.
+	if e.Finished.GetState() != lifecycle.JobCompleted.String() || *op.Job.Restart || e.Finished.GetRerun() {
 		op.waits[e.Allocation.GetCookie()] = now
 	}
 }
 
 // wants takes how many jobs of a group of an operation wait.
 func (m *meter) wants(now time.Duration, op *operation, group, pending int64) {
-	if op == nil {
-		return
-	}
 	i := slices.IndexFunc(op.demand, func(d demand) bool { return d.group == group })
 	if i < 0 {
 		i = len(op.demand)
@@ -219,9 +218,6 @@ func (m *meter) wants(now time.Duration, op *operation, group, pending int64) {
 
 // wantsNothing takes it that jobs of an operation that wait are wanted no more.
 func (m *meter) wantsNothing(now time.Duration, op *operation) {
-	if op == nil {
-		return
-	}
 	for _, d := range slices.Clone(op.demand) {
 		m.wants(now, op, d.group, 0)
 	}

@@ -144,17 +144,11 @@ func (o *outcome) breaks(now time.Duration, less bool) {
 	}
 }
 
-// begins takes the first start of a job, and the others.
+// begins takes the first start of a job, or the end without one, which ends the wait for it.
 func (o *outcome) begins(now time.Duration) {
-	if !o.started {
-		o.started = true
-		o.waited(now)
-	}
-}
-
-// waited ends the wait for the first job.
-func (o *outcome) waited(now time.Duration) {
-	if o.wanted < 0 {
+	waited := !o.started && o.wanted >= 0
+	o.started = true
+	if !waited {
 		return
 	}
 	o.FirstWait = now - o.calm
@@ -176,9 +170,7 @@ func (o *outcome) uses(now time.Duration, usage resource.Amounts) {
 
 // close returns the outcome at the end.
 func (o *outcome) close(now time.Duration, used sums, total resource.Amounts) Outcome {
-	if !o.started {
-		o.waited(now)
-	}
+	o.begins(now)
 	if o.over >= 0 {
 		o.OverLimits = max(o.OverLimits, now-o.over)
 	}
@@ -203,7 +195,6 @@ func (o *outcome) close(now time.Duration, used sums, total resource.Amounts) Ou
 type lowest struct {
 	begun time.Duration
 	kept  []promise
-	any   bool
 }
 
 // promise is a share until a time; those kept grow with time.
@@ -215,8 +206,8 @@ type promise struct {
 // since takes the share of an interval and returns the least in the time d before its end,
 // 0 when there was none for so long.
 func (l *lowest) since(since, now time.Duration, share float64, d time.Duration) float64 {
-	if !l.any {
-		l.any, l.begun = true, since
+	if len(l.kept) == 0 {
+		l.begun = since
 	}
 	for len(l.kept) > 0 && l.kept[len(l.kept)-1].share >= share {
 		l.kept = l.kept[:len(l.kept)-1]

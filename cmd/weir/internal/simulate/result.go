@@ -45,7 +45,6 @@ type Result struct {
 	Took time.Duration
 
 	series series
-	leaves map[scheduling.PoolName]bool
 	marks  []chart.Mark
 }
 
@@ -117,7 +116,7 @@ func (r *run) result(took time.Duration) *Result {
 		Operations: m.operations, Jobs: m.jobs, JobWaits: waitsOf(m.jobWaits), OperationWaits: waitsOf(m.firstWaits), Preempted: m.preempted,
 		Memory:        m.memory.result(d),
 		FairnessError: m.unfair / max(m.measured, 1e-9), Events: int64(r.events), Took: took,
-		Days: m.days, series: r.series, leaves: map[scheduling.PoolName]bool{}, marks: marksOf(r.file),
+		Days: m.days, series: r.series, marks: marksOf(r.file),
 	}
 	out.Operations.InProgress = int64(len(r.operations))
 	for k := range resource.Kind(resource.Count) {
@@ -126,7 +125,6 @@ func (r *run) result(took time.Duration) *Result {
 		}
 	}
 	for _, a := range m.ordered[1:] {
-		out.leaves[a.name] = a.leaf
 		out.Pools = append(out.Pools, a.result(m.total, d))
 	}
 	slices.SortFunc(out.Pools, func(a, b Pool) int { return cmp.Compare(a.Name, b.Name) })

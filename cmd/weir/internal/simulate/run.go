@@ -48,9 +48,7 @@ type run struct {
 
 // all goes from moment to moment until the end.
 func (r *run) all(ctx context.Context, progress func(time.Duration)) error {
-	for _, a := range r.meter.ordered[1:] {
-		r.series.pools = append(r.series.pools, a.name)
-	}
+	r.series.pools = r.meter.ordered[1:]
 	for {
 		if err := r.moment(); err != nil {
 			return err

@@ -9,13 +9,12 @@ import (
 	"strconv"
 	"time"
 
-	"weir/scheduling"
 	"weir/scheduling/resource"
 )
 
 // series is what the cluster and its pools were at each sample.
 type series struct {
-	pools   []scheduling.PoolName
+	pools   []*account
 	samples []sample
 }
 
@@ -109,7 +108,7 @@ func (r *Result) poolRows(row func(...any)) {
 	row("time_seconds", "pool", "usage_share", "fair_share", "demand_share", "cpu_used", "volume_seconds")
 	for _, s := range r.series.samples {
 		for i, p := range s.pools {
-			row(s.at.Seconds(), r.series.pools[i], p.usage, p.fair, p.demand, p.cpu.Cores(), p.volume)
+			row(s.at.Seconds(), r.series.pools[i].name, p.usage, p.fair, p.demand, p.cpu.Cores(), p.volume)
 		}
 	}
 }

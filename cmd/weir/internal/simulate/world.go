@@ -204,10 +204,12 @@ func (w *world) observe(e state.Event) {
 			w.ordered(a)
 		}
 	case state.DemandChanged:
-		w.meter.wants(w.now, w.operations[string(e.ID)], e.Group, e.Pending)
+		if op := w.operations[string(e.ID)]; op != nil {
+			w.meter.wants(w.now, op, e.Group, e.Pending)
+		}
 	case state.OperationChanged:
-		if e.To.Finishing() {
-			w.meter.wantsNothing(w.now, w.operations[string(e.ID)])
+		if op := w.operations[string(e.ID)]; op != nil && e.To.Finishing() {
+			w.meter.wantsNothing(w.now, op)
 		}
 	}
 }
