@@ -138,7 +138,7 @@ func toDuration(seconds float64) time.Duration {
 
 // advance leads an operation on until it has to wait for something.
 func (w *world) advance(id string) error {
-	for {
+	for was := lifecycle.None; ; {
 		op, _ := w.state.Operation(scheduling.OperationID(id))
 		now, err := lifecycle.ParseState(op.GetState())
 		if err != nil {
@@ -146,6 +146,9 @@ func (w *world) advance(id string) error {
 		}
 		switch {
 		case now == lifecycle.Running:
+			if was != lifecycle.None {
+				w.begun(w.operations[id])
+			}
 			return nil
 		case now == lifecycle.Pending:
 			known := w.operations[id]
@@ -160,6 +163,18 @@ func (w *world) advance(id string) error {
 		}
 		if now.Finishing() {
 			return w.ended(id)
+		}
+		was = now
+	}
+}
+
+// begun notes that an operation runs from now on.
+func (w *world) begun(op *operation) {
+	op.runs = w.now
+	for a := op.pool; a != nil; a = a.parent {
+		a.outcome.sized(op.perJob, w.meter.present)
+		if a.parent != nil {
+			a.outcome.Patience = w.file.patienceOf(a.name, a.outcome.job)
 		}
 	}
 }
@@ -177,16 +192,11 @@ func (w *world) owed(op *statepb.Operation) []proto.Message {
 		}
 		return &statepb.TaskMemory{Reserve: statepb.NewJobReserve(known.lessons.told)}
 	})
-	if define, ok := next.(*commandpb.DefineTasks); ok {
+	if defines, ok := next.(interface {
+		GetTasks() []*commandpb.TaskDefinition
+	}); ok {
 		// Simulated jobs may take what no task can ask for: slots, and memory without a limit.
-		define.Tasks[0].JobResources = statepb.NewResources(known.perJob)
-		known.runs = w.now
-		for a := known.pool; a != nil; a = a.parent {
-			a.outcome.sized(known.perJob, w.meter.present)
-			if a.parent != nil {
-				a.outcome.Patience = w.file.patienceOf(a.name, a.outcome.job)
-			}
-		}
+		defines.GetTasks()[0].JobResources = statepb.NewResources(known.perJob)
 	}
 	return []proto.Message{next}
 }
