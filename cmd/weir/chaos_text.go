@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strings"
@@ -51,27 +52,20 @@ func gapText(d time.Duration) string {
 // runTable has what the run was like.
 func runTable(f check.Figures, took time.Duration) facts {
 	t := newFacts()
-	for _, fact := range []struct {
-		name  string
-		value any
-	}{
-		{"took", took.Round(time.Second)},
-		{"leader changes", f.LeaderChanges},
-		{"submissions acknowledged", f.Submitted},
-		{"aborts acknowledged", f.Aborted},
-		{"calls without a response", f.Unknown},
-		{"operations completed", f.Operations["completed"]},
-		{"operations aborted", f.Operations["aborted"]},
-		{"operations failed", f.Operations["failed"]},
-		{"grants in agents' journals", f.Granted},
-		{"attempts seen by witnesses", f.Attempts},
-		{"attempts lost and rerun", f.Lost},
-		{"attempts that outlived their agent", f.Adopted},
-		{"messages of stale leaders rejected", f.Stale},
-		{"replicas stopped by a hung disk", f.Stalls},
-	} {
-		t.add(fact.name, fmt.Sprint(fact.value))
-	}
+	t.row("took", took.Round(time.Second))
+	t.row("leader changes", f.LeaderChanges)
+	t.row("submissions acknowledged", f.Submitted)
+	t.row("aborts acknowledged", f.Aborted)
+	t.row("calls without a response", f.Unknown)
+	t.row("operations completed", f.Operations["completed"])
+	t.row("operations aborted", f.Operations["aborted"])
+	t.row("operations failed", f.Operations["failed"])
+	t.row("grants in agents' journals", f.Granted)
+	t.row("attempts seen by witnesses", f.Attempts)
+	t.row("attempts lost and rerun", f.Lost)
+	t.row("attempts that outlived their agent", f.Adopted)
+	t.row("messages of stale leaders rejected", f.Stale)
+	t.row("replicas stopped by a hung disk", f.Stalls)
 	return t
 }
 
@@ -82,11 +76,7 @@ func invariantTable(f check.Figures, violations map[string][]check.Violation) gr
 	for _, invariant := range check.Invariants {
 		of := violations[invariant.Number]
 		all += len(of)
-		count := fmt.Sprint(len(of))
-		if invariant.AtEnd && !f.Complete {
-			count = "not checked"
-		}
-		t.row(invariant.Number, invariant.Says, count)
+		t.row(invariant.Number, invariant.Says, cmp.Or(when(invariant.AtEnd && !f.Complete, "not checked"), fmt.Sprint(len(of))))
 	}
 	t.row("all", "", all)
 	return t

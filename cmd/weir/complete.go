@@ -130,12 +130,10 @@ func userNames(ctx context.Context, s *session) ([]cobra.Completion, error) {
 	page, err := s.ListOperations(ctx, &apipb.ListOperationsRequest{Limit: 1000})
 	var out []cobra.Completion
 	for _, op := range page.GetOperations() {
-		if !slices.Contains(out, op.GetUser()) {
-			out = append(out, op.GetUser())
-		}
+		out = append(out, op.GetUser())
 	}
 	slices.Sort(out)
-	return out, err
+	return slices.Compact(out), err
 }
 
 // poolNames suggests the pools of all trees, those of the default tree first.
@@ -230,11 +228,9 @@ func fixed(values ...cobra.Completion) cobra.CompletionFunc {
 	return cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
 }
 
-// areFolders has the shell suggest folders for flags that are there.
-func areFolders(flags *pflag.FlagSet, names ...string) {
-	for _, name := range names {
-		if err := cobra.MarkFlagDirname(flags, name); err != nil {
-			panic(err)
-		}
+// isFolder has the shell suggest folders for a flag that is there.
+func isFolder(flags *pflag.FlagSet, name string) {
+	if err := cobra.MarkFlagDirname(flags, name); err != nil {
+		panic(err)
 	}
 }

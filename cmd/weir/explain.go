@@ -117,16 +117,11 @@ func explanationText(x *explainpb.Explanation, now time.Time) string {
 
 // startText is when a job is expected to start, from when to when, and how it gets its room.
 func startText(x *explainpb.Explanation, now time.Time) string {
-	start, text := x.GetEstimatedStart().AsTime().Sub(now), "at any moment"
-	if start >= time.Second {
-		text = "in about " + span(start)
-	}
+	start := x.GetEstimatedStart().AsTime().Sub(now)
+	text := cmp.Or(when(start >= time.Second, "in about "+span(start)), "at any moment")
 	if latest := x.GetEstimatedLatest(); latest != nil {
 		earliest := x.GetEstimatedEarliest().AsTime().Sub(now)
-		from := fmt.Sprintf("between %s and ", span(earliest))
-		if earliest < time.Second {
-			from = "at most "
-		}
+		from := cmp.Or(when(earliest >= time.Second, fmt.Sprintf("between %s and ", span(earliest))), "at most ")
 		text += ", " + from + span(latest.AsTime().Sub(now))
 	}
 	return text + when(x.GetEstimatedBy() != "", " ("+strings.ReplaceAll(x.GetEstimatedBy(), "_", " ")+")")

@@ -148,10 +148,8 @@ func jobsText(page *apipb.ListJobsResponse, req *apipb.ListJobsRequest, now time
 			lasted(j.GetStartTime(), j.GetFinishTime(), now), jobMemory(j))
 	}
 	shown := req.GetOffset() + int32(len(page.GetJobs()))
-	if req.GetOffset() == 0 && shown >= page.GetTotal() {
-		return g.String()
-	}
-	return g.String() + fmt.Sprintf("\njobs %d to %d of %d: more with --offset and --limit\n", req.GetOffset()+1, shown, page.GetTotal())
+	return g.String() + when(req.GetOffset() > 0 || shown < page.GetTotal(),
+		fmt.Sprintf("\njobs %d to %d of %d: more with --offset and --limit\n", req.GetOffset()+1, shown, page.GetTotal()))
 }
 
 // jobMemory returns the most memory that a job had, and of what reserve if that is
@@ -186,10 +184,7 @@ func jobText(j *apipb.Job, now time.Time) string {
 		page.add("stderr", kept(st.GetStderrBytes(), st.GetStderrDroppedBytes()))
 	}
 	page.add("grant", j.GetToken())
-	if j.GetError() == nil {
-		return page.String()
-	}
-	return page.String() + "\nerror:\n" + errorText(j.GetError(), "  ")
+	return page.String() + failureText(j.GetError())
 }
 
 // kept says how much output there was, and how much of it is gone.

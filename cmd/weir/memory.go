@@ -109,10 +109,8 @@ func profilesText(page *apipb.MemoryProfilesResponse, now time.Time) string {
 		g.row(p.GetKey(), p.GetTask(), p.GetSamples(), p.GetOperations(), size(p.GetMemoryLimit()), size(p.GetReserve()),
 			share(&p.P50), share(&p.P95), age(p.GetUpdatedTime(), now), clip(printable(p.GetCommand()), 40))
 	}
-	if shown := len(page.GetProfiles()); shown < int(page.GetTotal()) {
-		return g.String() + fmt.Sprintf("\nthe latest %d of %d: more with --limit\n", shown, page.GetTotal())
-	}
-	return g.String()
+	shown := len(page.GetProfiles())
+	return g.String() + when(shown < int(page.GetTotal()), fmt.Sprintf("\nthe latest %d of %d: more with --limit\n", shown, page.GetTotal()))
 }
 
 func profileText(p *apipb.MemoryProfile, now time.Time) string {

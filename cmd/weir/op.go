@@ -108,10 +108,7 @@ func operationsText(page *apipb.ListOperationsResponse, now time.Time) string {
 		g.row(op.GetId(), stateText(op), op.GetPool(), op.GetUser(), progressText(op.GetProgress()), age(op.GetStartTime(), now),
 			lasted(op.GetStartTime(), op.GetFinishTime(), now), op.GetAlias(), cmp.Or(clip(printable(op.GetTitle()), 40), none))
 	}
-	if !page.GetIncomplete() {
-		return g.String()
-	}
-	return g.String() + fmt.Sprintf("\nmore: --after %s continues, --limit shows more at once\n", last)
+	return g.String() + when(page.GetIncomplete(), fmt.Sprintf("\nmore: --after %s continues, --limit shows more at once\n", last))
 }
 
 func eventsText(events []*apipb.OperationEvent, where *time.Location) string {

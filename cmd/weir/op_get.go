@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -133,18 +134,9 @@ func operationText(op *apipb.Operation, now time.Time) string {
 	for _, name := range slices.Sorted(maps.Keys(annotations)) {
 		page.add("annotation "+name, fmt.Sprint(annotations[name]))
 	}
-	var b strings.Builder
-	b.WriteString(page.String())
-	if len(op.GetTasks()) > 0 {
-		b.WriteString("\n" + tasksText(op))
-	}
-	b.WriteString(learnedText(op) + skippedText(op) + alertsText(op.GetAlerts()) + preemptedText(op))
 	others := counts(op.GetPreemptedOthers())
-	b.WriteString(when(others != "", "\njobs of others preempted for it: "+others+"\n"))
-	if op.GetResult() != nil {
-		b.WriteString("\nerror:\n" + errorText(op.GetResult(), "  "))
-	}
-	return b.String()
+	return page.String() + when(len(op.GetTasks()) > 0, "\n"+tasksText(op)) + learnedText(op) + skippedText(op) + alertsText(op.GetAlerts()) +
+		preemptedText(op) + when(others != "", "\njobs of others preempted for it: "+others+"\n") + failureText(op.GetResult())
 }
 
 // placeText says how an operation stands in one of its trees.
@@ -229,10 +221,7 @@ func instancesView(seen *apipb.WatchInstancesResponse, ready bool) view {
 	}
 	v := view{message: seen, rows: true, text: func(now time.Time) string { return instancesText(seen, now) }}
 	if len(seen.GetInstances()) == 0 {
-		v.empty = fmt.Sprintf("operation %s has no jobs with an address", seen.GetOperationId())
-		if ready {
-			v.empty = fmt.Sprintf("operation %s has no ready jobs", seen.GetOperationId())
-		}
+		v.empty = fmt.Sprintf("operation %s has no %s", seen.GetOperationId(), cmp.Or(when(ready, "ready jobs"), "jobs with an address"))
 	}
 	return v
 }

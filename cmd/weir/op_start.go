@@ -108,6 +108,18 @@ func readInput(what, name string, stdin io.Reader) (shown string, data []byte, e
 	return shown, data, nil
 }
 
+// readAs reads a file, or standard input for -, as parse understands it.
+func readAs[T any](what, name string, stdin io.Reader, parse func([]byte) (T, error)) (read T, err error) {
+	shown, data, err := readInput(what, name, stdin)
+	if err != nil {
+		return read, err
+	}
+	if read, err = parse(data); err != nil {
+		return read, fmt.Errorf("%s: %w", shown, err)
+	}
+	return read, nil
+}
+
 // startOperation starts the operation, and waits for it if told to.
 func startOperation(ctx context.Context, s *session, description *structpb.Struct, f *startFlags) error {
 	started, err := s.StartOperation(ctx, &apipb.StartRequest{Spec: description})

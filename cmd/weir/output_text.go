@@ -266,6 +266,11 @@ func progressText(p *apipb.TaskProgress) string {
 // stderrTail is the attribute of errors that holds the last lines of a job.
 const stderrTail = "stderr_tail"
 
+// failureText is an error below an empty line; nothing if there is none.
+func failureText(e *apipb.Error) string {
+	return when(e != nil, "\nerror:\n"+errorText(e, "  "))
+}
+
 // errorText returns an error with its causes below it, each further to the right,
 // and every line with its end. What an error has told its causes need not repeat.
 func errorText(e *apipb.Error, indent string) string { return causeText(e, nil, indent) }

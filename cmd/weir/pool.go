@@ -172,24 +172,15 @@ func poolText(answer *apipb.GetPoolResponse) string {
 // defaulted says of a setting that nobody has set it, or that it is one of the tree.
 func defaulted(p *apipb.Pool, name, value string) string {
 	_, set := p.GetOptions().GetFields()[name]
-	switch {
-	case p.GetName() == string(scheduling.RootPool):
-		return value + " (of the tree)"
-	case !set:
-		return value + " (default)"
-	}
-	return value
+	root := p.GetName() == string(scheduling.RootPool)
+	return value + when(root, " (of the tree)") + when(!root && !set, " (default)")
 }
 
 // optionsText lists what is set, if anything is.
 func optionsText(options *structpb.Struct) string {
-	values := poolfile.Diff(nil, options.AsMap())
-	if len(values) == 0 {
-		return ""
-	}
 	page := newFacts()
-	for _, v := range values {
+	for _, v := range poolfile.Diff(nil, options.AsMap()) {
 		page.add("  "+v.Path, poolfile.Text(v.Path, v.New))
 	}
-	return "\noptions that are set:\n" + page.String()
+	return page.section("options that are set:\n")
 }

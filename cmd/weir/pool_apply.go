@@ -51,7 +51,7 @@ weir pool export writes such a file.`,
 		if err := require(cmd, "file"); err != nil {
 			return err
 		}
-		if file, err = readPoolFile(apply.file, cmd.InOrStdin()); err != nil {
+		if file, err = readAs("pools", apply.file, cmd.InOrStdin(), poolfile.Read); err != nil {
 			return err
 		}
 		if f.tree != "" && file.Tree != "" && string(file.Tree) != f.tree {
@@ -68,19 +68,6 @@ weir pool export writes such a file.`,
 	flags.BoolVarP(&apply.yes, "yes", "y", false, "apply without asking")
 	flags.BoolVar(&apply.prune, "prune", false, "remove pools that are not in the file")
 	return cmd
-}
-
-// readPoolFile reads a file, or standard input for -.
-func readPoolFile(name string, stdin io.Reader) (poolfile.File, error) {
-	shown, data, err := readInput("pools", name, stdin)
-	if err != nil {
-		return poolfile.File{}, err
-	}
-	file, err := poolfile.Read(data)
-	if err != nil {
-		return poolfile.File{}, fmt.Errorf("%s: %w", shown, err)
-	}
-	return file, nil
 }
 
 // applyFile shows the plan, asks and does it.

@@ -27,7 +27,7 @@ type security struct {
 
 func (s *security) register(flags *pflag.FlagSet) {
 	flags.StringVar(&s.credentials, "credentials", "", "credentials folder of this process (see weir tls)")
-	areFolders(flags, "credentials")
+	isFolder(flags, "credentials")
 	flags.BoolVar(&s.insecure, "insecure-plaintext", false, "no encryption, no certificates: every caller is trusted")
 }
 

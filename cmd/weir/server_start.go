@@ -139,10 +139,7 @@ func (s *server) gossiping(context.Context) (err error) {
 		return err
 	}
 	// Who joins has no say in how a cluster begins.
-	list := ""
-	if len(s.flags.join) == 0 {
-		list = s.peers.Fingerprint()
-	}
+	list := when(len(s.flags.join) == 0, s.peers.Fingerprint())
 	profile := gossip.Local
 	if s.flags.timing == "fast" {
 		profile = gossip.Fast

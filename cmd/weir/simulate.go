@@ -91,10 +91,6 @@ func (f *simulateFlags) run(cmd *cobra.Command, name string) error {
 
 // read reads the file with what the flags change.
 func (f *simulateFlags) read(cmd *cobra.Command, name string) (*simulate.File, error) {
-	shown, data, err := readInput("simulation", name, cmd.InOrStdin())
-	if err != nil {
-		return nil, err
-	}
 	changes, set := simulate.Changes{NoControl: f.noControl}, f.set
 	if f.duration != "" {
 		set = slices.Insert(slices.Clone(set), 0, "duration="+f.duration)
@@ -122,11 +118,7 @@ func (f *simulateFlags) read(cmd *cobra.Command, name string) (*simulate.File, e
 		}
 		return os.ReadFile(other)
 	}
-	file, err := simulate.Read(data, open, changes)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", shown, err)
-	}
-	return file, nil
+	return readAs("simulation", name, cmd.InOrStdin(), func(data []byte) (*simulate.File, error) { return simulate.Read(data, open, changes) })
 }
 
 // simulate carries out the run, and the control run at the same time.

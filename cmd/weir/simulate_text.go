@@ -35,16 +35,18 @@ func simulationText(r *simulate.Result) string {
 	return b.String()
 }
 
-// sideBySide is a grid whose numbers have those of the control run beside them.
-func sideBySide(r *simulate.Result, columns ...string) grid {
+// sideBySide is a grid with the columns of the control run beside its own, if there was one. The
+// name of that run begins them.
+func sideBySide(r *simulate.Result, columns []string, control ...string) grid {
 	if r.Control == nil {
 		return newGrid(columns...)
 	}
-	return newGrid(append(columns, r.Control.Name+">")...)
+	control[0] = r.Control.Name + control[0]
+	return newGrid(append(columns, control...)...)
 }
 
 func summaryText(r *simulate.Result) string {
-	g := sideBySide(r, "figure", "value>")
+	g := sideBySide(r, []string{"figure", "value>"}, ">")
 	line := func(name string, of func(*simulate.Result) string) {
 		row := []any{name, of(r)}
 		if r.Control != nil {
@@ -99,11 +101,8 @@ func keysOf(r *simulate.Result, of func(*simulate.Result) map[string]int64) []st
 }
 
 func simulatedPools(r *simulate.Result) string {
-	columns := []string{"pool", "usage>", "of demand>", "fair share>", "got>", "of it>", "guarantee kept>", "wait p50>", "wait p95>", "wait max>", "operation p50>", "volume lasted>"}
-	if r.Control != nil {
-		columns = append(columns, r.Control.Name+": usage>", "of demand>")
-	}
-	g := newGrid(columns...)
+	g := sideBySide(r, []string{"pool", "usage>", "of demand>", "fair share>", "got>", "of it>", "guarantee kept>", "wait p50>", "wait p95>", "wait max>", "operation p50>", "volume lasted>"},
+		": usage>", "of demand>")
 	for i, p := range r.Pools {
 		settled, ran, lasted := p.Outcome.Window > 0, p.Jobs > 0, ""
 		if p.Integral != nil && p.Integral.Most > 0 {
@@ -125,11 +124,7 @@ func simulatedPools(r *simulate.Result) string {
 }
 
 func simulatedDays(r *simulate.Result) string {
-	columns := []string{"day>", "pool", "cpu on average>", "cpu wanted>", "got>"}
-	if r.Control != nil {
-		columns = append(columns, r.Control.Name+": cpu>", "got>")
-	}
-	g := newGrid(columns...)
+	g := sideBySide(r, []string{"day>", "pool", "cpu on average>", "cpu wanted>", "got>"}, ": cpu>", "got>")
 	for i, d := range r.Days {
 		length := min(24*time.Hour, r.Duration-time.Duration(i)*24*time.Hour).Seconds()
 		for j, p := range d.Pools {

@@ -195,11 +195,7 @@ func statusText(st *apipb.StatusResponse, now time.Time) string {
 			page.add("draining", fmt.Sprintf("and %d more: see weir node list", len(st.GetDraining())-i))
 			break
 		}
-		key := "draining"
-		if n.GetState() == statepb.NodeOffline {
-			key = drainedOffline
-		}
-		page.add(key, n.GetId()+": "+drainText(n, now))
+		page.add(cmp.Or(when(n.GetState() == statepb.NodeOffline, drainedOffline), "draining"), n.GetId()+": "+drainText(n, now))
 	}
 	page.add("operations", fmt.Sprintf("%d in progress: %d running, %d pending",
 		st.GetOperationsInProgress(), st.GetOperationsRunning(), st.GetOperationsPending()))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -73,10 +72,11 @@ what an operation could run at once, job is what each of them needs.`,
 		if w.file == "" {
 			return live(cmd, args)
 		}
-		cluster, err := readCluster(w.file, cmd.InOrStdin())
+		cluster, err := readAs("cluster", w.file, cmd.InOrStdin(), poolfile.ReadCluster)
 		if err != nil {
 			return usage(err)
 		}
+		cluster.At = time.Unix(0, 0)
 		return w.compare(newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), f.format), cluster, changes)
 	}
 	flags := cmd.Flags()
@@ -93,20 +93,6 @@ what an operation could run at once, job is what each of them needs.`,
 	flags.BoolVar(&w.changedOnly, "changed", false, "show only what changes")
 	mustComplete(cmd, "set-tree", f.completeOptions(nil, option.Fields(pooltree.TreeOptions{})))
 	return cmd
-}
-
-// readCluster reads the description of a cluster.
-func readCluster(name string, stdin io.Reader) (whatif.Cluster, error) {
-	shown, data, err := readInput("cluster", name, stdin)
-	if err != nil {
-		return whatif.Cluster{}, err
-	}
-	cluster, err := poolfile.ReadCluster(data)
-	if err != nil {
-		return whatif.Cluster{}, fmt.Errorf("%s: %w", shown, err)
-	}
-	cluster.At = time.Unix(0, 0)
-	return cluster, nil
 }
 
 // changes reads the changes that the flags say.
@@ -306,16 +292,13 @@ func differenceText(d whatif.Difference) string {
 	return "+" + change + "%"
 }
 
-func warnings(when string, r whatif.Result) string {
+func warnings(at string, r whatif.Result) string {
 	var b strings.Builder
 	for _, o := range r.Overcommitted {
-		fmt.Fprintf(&b, "over-committed%s: %s: the guarantees are cut until they fit\n", when, o)
+		fmt.Fprintf(&b, "over-committed%s: %s: the guarantees are cut until they fit\n", at, o)
 	}
 	for _, alert := range r.Alerts {
-		fmt.Fprintf(&b, "warning%s: %s\n", when, alert)
+		fmt.Fprintf(&b, "warning%s: %s\n", at, alert)
 	}
-	if b.Len() == 0 {
-		return ""
-	}
-	return "\n" + b.String()
+	return when(b.Len() > 0, "\n"+b.String())
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -101,12 +102,8 @@ func whatifMessage(before, after whatif.Result, shown []whatif.Difference) (*str
 	elements := make([]any, len(shown))
 	for i, d := range shown {
 		s := d.Either()
-		kind := "operation"
-		if s.Pool {
-			kind = "pool"
-		}
 		elements[i] = map[string]any{
-			"kind": kind, "name": s.Name, "parent": string(s.Parent), "before": shareMap(d.Before), "after": shareMap(d.After),
+			"kind": cmp.Or(when(s.Pool, "pool"), "operation"), "name": s.Name, "parent": string(s.Parent), "before": shareMap(d.Before), "after": shareMap(d.After),
 			"fair_share_change": d.Change(),
 		}
 	}
