@@ -27,7 +27,6 @@ func follow(ctx context.Context, store *raftstore.Store, from uint64, take func(
 	if err != nil {
 		return err
 	}
-	defer watch.Close()
 	return feed(ctx, watch.Next, take)
 }
 

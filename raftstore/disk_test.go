@@ -16,8 +16,9 @@ import (
 
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+	"google.golang.org/protobuf/proto"
 
-	"weir/raftstore/command"
+	"weir/messages/commandpb"
 )
 
 // fatalErrors collects what would have ended the process.
@@ -56,7 +57,7 @@ func openTestDisk(t *testing.T, dir string, fatal *fatalErrors) *disk {
 
 func testEntry(t *testing.T, index uint64) *raft.Log {
 	t.Helper()
-	data, err := command.EncodeEntry(removals(t, "a"))
+	data, err := proto.Marshal(&commandpb.Entry{Commands: removals(t, "a")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +175,7 @@ func TestEntryThatDoesNotDecodeStopsTheReplica(t *testing.T) {
 			t.Errorf("got %q, want a panic with index, term and reason", got)
 		}
 	}()
-	data, err := command.EncodeEntry(removals(t, "a"))
+	data, err := proto.Marshal(&commandpb.Entry{Commands: removals(t, "a")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -149,13 +149,10 @@ func (f *feed) next(from uint64) (batch Batch, changed <-chan struct{}, err erro
 
 // Watch reads the events of the store from an index on. It holds no events of
 // its own: one that falls too far behind is told so and nobody waits for it.
-// One goroutine calls Next; any may call Close.
+// One goroutine calls Next.
 type Watch struct {
 	feed *feed
 	from uint64
-
-	once   sync.Once
-	closed chan struct{}
 }
 
 // Watch starts to read the events of every log entry at or after from. It
@@ -167,19 +164,14 @@ func (s *Store) Watch(from uint64) (*Watch, error) {
 	if _, _, err := s.machine.feed.next(from); err != nil {
 		return nil, err
 	}
-	return &Watch{feed: s.machine.feed, from: from, closed: make(chan struct{})}, nil
+	return &Watch{feed: s.machine.feed, from: from}, nil
 }
 
 // Next waits for the next log entry with events and returns them: each entry
 // once, in order, none left out. It returns a *CompactedError when this watch
-// fell too far behind, and ErrClosed after Close of the watch or the store.
+// fell too far behind, and ErrClosed after Close of the store.
 func (w *Watch) Next(ctx context.Context) (Batch, error) {
 	for {
-		select {
-		case <-w.closed:
-			return Batch{}, fmt.Errorf("watch from index %d: %w", w.from, ErrClosed)
-		default:
-		}
 		batch, changed, err := w.feed.next(w.from)
 		if err != nil {
 			return Batch{}, err
@@ -190,7 +182,6 @@ func (w *Watch) Next(ctx context.Context) (Batch, error) {
 		}
 		select {
 		case <-changed:
-		case <-w.closed:
 		case <-ctx.Done():
 			return Batch{}, fmt.Errorf("watch from index %d: %w", w.from, context.Cause(ctx))
 		}
@@ -205,7 +196,6 @@ func (s *Store) Follow(ctx context.Context, from uint64, each func(Batch)) error
 	if err != nil {
 		return err
 	}
-	defer watch.Close()
 	for {
 		batch, err := watch.Next(ctx)
 		if err != nil {
@@ -214,6 +204,3 @@ func (s *Store) Follow(ctx context.Context, from uint64, each func(Batch)) error
 		each(batch)
 	}
 }
-
-// Close ends the watch and a Next that waits.
-func (w *Watch) Close() { w.once.Do(func() { close(w.closed) }) }

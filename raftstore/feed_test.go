@@ -142,7 +142,6 @@ func TestWatchWaits(t *testing.T) {
 
 func TestWatchEnds(t *testing.T) {
 	tests := map[string]func(*Watch, *feed){
-		"when it is closed":        func(w *Watch, _ *feed) { w.Close(); w.Close() },
 		"when the store is closed": func(_ *Watch, f *feed) { f.close() },
 	}
 	for name, end := range tests {

@@ -156,15 +156,6 @@ func checkStatistics(m *commandpb.FinishJobs) error {
 	return nil
 }
 
-// EncodeEntry returns the bytes of a log entry with commands in this order.
-func EncodeEntry(commands []*commandpb.Command) ([]byte, error) {
-	data, err := proto.Marshal(&commandpb.Entry{Commands: commands})
-	if err != nil {
-		return nil, fmt.Errorf("encode log entry: %w", err)
-	}
-	return data, nil
-}
-
 // DecodeEntry returns the commands of a log entry, decoded.
 func DecodeEntry(data []byte) ([]proto.Message, error) {
 	var entry commandpb.Entry

@@ -61,7 +61,7 @@ func TestEntryRoundTrip(t *testing.T) {
 		}
 		commands = append(commands, cmd)
 	}
-	data, err := EncodeEntry(commands)
+	data, err := proto.Marshal(&commandpb.Entry{Commands: commands})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,11 +77,11 @@ func TestEntryRoundTrip(t *testing.T) {
 }
 
 func TestWhatDoesNotDecode(t *testing.T) {
-	newer, err := EncodeEntry([]*commandpb.Command{{Kind: 4000}})
+	newer, err := proto.Marshal(&commandpb.Entry{Commands: []*commandpb.Command{{Kind: 4000}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	damaged, err := EncodeEntry([]*commandpb.Command{{Kind: 9, Payload: []byte{0xff}}})
+	damaged, err := proto.Marshal(&commandpb.Entry{Commands: []*commandpb.Command{{Kind: 9, Payload: []byte{0xff}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func FuzzDecodeEntry(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	data, err := EncodeEntry([]*commandpb.Command{cmd})
+	data, err := proto.Marshal(&commandpb.Entry{Commands: []*commandpb.Command{cmd}})
 	if err != nil {
 		f.Fatal(err)
 	}

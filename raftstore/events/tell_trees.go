@@ -43,7 +43,7 @@ func (c *telling) treeChanged(e state.TreeChanged) {
 	} else if differ := changes(was.GetOptions().AsMap(), now.GetOptions().AsMap()); differ != nil {
 		c.add(&eventpb.Event{Kind: TreeChanged, Tree: name, User: user, Attributes: differ})
 	}
-	for _, pool := range poolChanges(was.GetPools(), now.GetPools(), c.renames()) {
+	for _, pool := range poolChanges(was.GetPools(), now.GetPools(), e.Former) {
 		pool.Tree, pool.User = name, cmp.Or(user, pool.GetUser(), c.starter(pool.GetPool(), now))
 		c.add(pool)
 	}
@@ -56,26 +56,6 @@ func (c *telling) starter(pool string, in *statepb.PoolTree) string {
 		return ""
 	}
 	return in.GetPools()[i].GetEphemeralUser()
-}
-
-// renames tells the former names of pools that the command renames.
-func (c *telling) renames() map[string]string {
-	m, ok := c.command.(*commandpb.EditTree)
-	if !ok {
-		return nil
-	}
-	former := map[string]string{}
-	for _, edit := range m.GetEdits() {
-		if r := edit.GetRename(); r != nil {
-			was, again := former[r.GetFrom()]
-			if !again {
-				was = r.GetFrom()
-			}
-			delete(former, r.GetFrom())
-			former[r.GetTo()] = was
-		}
-	}
-	return former
 }
 
 // poolChanges tells apart the pools of a tree before and after, by name.

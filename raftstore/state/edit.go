@@ -76,7 +76,7 @@ func (c treeChange) takeEdit(t *tree, name scheduling.TreeName, d *draft, pools 
 	}
 	c.recount(t, name)
 	c.sortNodes()
-	c.emit(TreeChanged{Tree: name})
+	c.emit(TreeChanged{Tree: name, Former: d.renamed})
 	for _, o := range renamed {
 		c.emit(OperationChanged{ID: o.id(), From: o.state, To: o.state, Suspended: o.record.GetSuspended()})
 	}

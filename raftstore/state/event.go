@@ -92,6 +92,8 @@ type OperationArchived struct {
 type TreeChanged struct {
 	Tree    scheduling.TreeName
 	Removed bool
+	// Former are the former names of pools that were renamed, by their names now.
+	Former map[string]string
 }
 
 // NodeChanged tells that a node registered, was taken offline, is drained or is

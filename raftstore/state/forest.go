@@ -178,8 +178,8 @@ func (c treeChange) checkpointVolumes(m *commandpb.CheckpointVolumes) *refusal {
 			return refuse(CodeInvalidCommand, "%s: pool %q: last share ratio %v is more than the cluster", what, v.GetPool(), ratio)
 		}
 	}
-	if problem := checkSuccession(m.GetClocks(), m.GetAge()); problem != "" {
-		return refuse(CodeInvalidCommand, "%s: %s", what, problem)
+	if err := checkSuccession(m.GetClocks(), m.GetAge()); err != nil {
+		return refuse(CodeInvalidCommand, "%s: %v", what, err)
 	}
 	record := shallow(t.record)
 	// The volumes are of the moment that the leader says, whatever the clocks of those

@@ -112,7 +112,7 @@ func encode(f *testing.F, msg proto.Message) []byte {
 	if err != nil {
 		f.Fatal(err)
 	}
-	data, err := command.EncodeEntry([]*commandpb.Command{cmd})
+	data, err := proto.Marshal(&commandpb.Entry{Commands: []*commandpb.Command{cmd}})
 	if err != nil {
 		f.Fatal(err)
 	}

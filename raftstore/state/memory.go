@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -24,22 +25,16 @@ const (
 
 // checkReserve returns an error unless a reserve is one that a job can have.
 func checkReserve(r *statepb.JobReserve) error {
-	total := int64(0)
+	var b breach
 	for _, part := range []int64{r.GetUser(), r.GetProxy()} {
-		if part < 0 {
-			return fmt.Errorf("memory reserve: a part of %d bytes is negative", part)
-		}
-		total = sum(total, part)
+		b.when(part < 0, "memory reserve: a part of %d bytes is negative", part)
 	}
-	if total <= 0 || total > resource.Infinite.Memory {
-		return fmt.Errorf("memory reserve: %d bytes in all: use 1 to %d", total, resource.Infinite.Memory)
-	}
+	total := sum(r.GetUser(), r.GetProxy())
+	b.when(total <= 0 || total > resource.Infinite.Memory, "memory reserve: %d bytes in all: use 1 to %d", total, resource.Infinite.Memory)
 	for _, factor := range []float64{r.GetUserFactor(), r.GetProxyFactor()} {
-		if !amount(factor) {
-			return fmt.Errorf("memory reserve: %v is no factor", factor)
-		}
+		b.when(!amount(factor), "memory reserve: %v is no factor", factor)
 	}
-	return nil
+	return b.err
 }
 
 // amount reports whether a number is finite and not below nothing.
@@ -57,20 +52,13 @@ func checkDigests(digests ...[]byte) error {
 // checkMemory returns an error unless it can be what is known of a task's memory before
 // its first job.
 func checkMemory(m *statepb.TaskMemory) error {
-	switch {
-	case m == nil:
-		return nil
-	case len(m.GetSamples()) > 0 || m.GetSampleCount() != 0:
-		return fmt.Errorf("memory: %d samples, %d waiting: no job has run yet", m.GetSampleCount(), len(m.GetSamples()))
-	case m.GetSaved():
-		return fmt.Errorf("memory: saved in profile %q: nothing has been learned yet", m.GetProfile())
-	case m.GetReserve() == nil:
-		return checkDigests(m.GetUserDigest(), m.GetProxyDigest())
+	var b breach
+	b.when(len(m.GetSamples()) > 0 || m.GetSampleCount() != 0, "memory: %d samples, %d waiting: no job has run yet", m.GetSampleCount(), len(m.GetSamples()))
+	b.when(m.GetSaved(), "memory: saved in profile %q: nothing has been learned yet", m.GetProfile())
+	if m.GetReserve() != nil {
+		b.add(checkReserve(m.GetReserve()))
 	}
-	if err := checkReserve(m.GetReserve()); err != nil {
-		return err
-	}
-	return checkDigests(m.GetUserDigest(), m.GetProxyDigest())
+	return cmp.Or(b.err, checkDigests(m.GetUserDigest(), m.GetProxyDigest()))
 }
 
 // checkLessons refuses what a job cannot teach: completed jobs and those that were

@@ -1,8 +1,6 @@
 package state
 
 import (
-	"fmt"
-
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
 	"weir/scheduling"
@@ -84,87 +82,63 @@ func (c operationChange) checkStart(m *commandpb.StartOperation) *refusal {
 // checkSpec refuses a specification that the state could not keep its promises
 // for. What people may write is checked before, with better words.
 func (c operationChange) checkSpec(what string, spec *statepb.OperationSpec) *refusal {
-	invalid := func(format string, args ...any) *refusal {
-		return refuse(CodeInvalidSpec, "%s: %s", what, fmt.Sprintf(format, args...))
-	}
+	var b breach
 	alias := spec.GetAlias()
-	switch {
-	case spec.GetType() == "":
-		return invalid("type is empty: use vanilla")
-	case len(spec.GetTasks()) == 0:
-		return invalid("tasks: there are none, an operation needs at least one")
-	case alias != "" && alias[0] != '*':
-		return invalid("alias %q: it must start with *", alias)
-	case spec.GetMaxFailedJobCount() < 0:
-		return invalid("max_failed_job_count %d is negative", spec.GetMaxFailedJobCount())
-	case spec.GetType() == lifecycle.Map && (len(spec.GetTasks()) != 1 || spec.GetMap() == nil):
-		return invalid("an operation of type %s has one task, the mapper, and an input: it has %d", lifecycle.Map, len(spec.GetTasks()))
-	case spec.GetMap().GetMaxSkippedRecords() < 0:
-		return invalid("max_skipped_records %d is negative", spec.GetMap().GetMaxSkippedRecords())
-	}
+	b.when(spec.GetType() == "", "type is empty: use vanilla")
+	b.when(len(spec.GetTasks()) == 0, "tasks: there are none, an operation needs at least one")
+	b.when(alias != "" && alias[0] != '*', "alias %q: it must start with *", alias)
+	b.when(spec.GetMaxFailedJobCount() < 0, "max_failed_job_count %d is negative", spec.GetMaxFailedJobCount())
+	b.when(spec.GetType() == lifecycle.Map && (len(spec.GetTasks()) != 1 || spec.GetMap() == nil),
+		"an operation of type %s has one task, the mapper, and an input: it has %d", lifecycle.Map, len(spec.GetTasks()))
+	b.when(spec.GetMap().GetMaxSkippedRecords() < 0, "max_skipped_records %d is negative", spec.GetMap().GetMaxSkippedRecords())
 	names := make(map[string]bool, len(spec.GetTasks()))
 	var jobs int64
 	for _, t := range spec.GetTasks() {
-		switch {
-		case t.GetName() == "":
-			return invalid("tasks: a name is empty")
-		case names[t.GetName()]:
-			return invalid("tasks: name %q is used twice", t.GetName())
-		}
-		if problem := taskProblem(spec, t); problem != "" {
-			return invalid("tasks: %q: %s", t.GetName(), problem)
-		}
+		b.when(t.GetName() == "", "tasks: a name is empty")
+		b.when(names[t.GetName()], "tasks: name %q is used twice", t.GetName())
+		err := checkTaskSpec(spec, t)
+		b.when(err != nil, "tasks: %q: %w", t.GetName(), err)
 		names[t.GetName()] = true
 		jobs += int64(t.GetJobCount())
+	}
+	if b.err != nil {
+		return refuse(CodeInvalidSpec, "%s: %v", what, b.err)
 	}
 	return c.checkJobs(what, jobs)
 }
 
-// taskProblem returns what is wrong with a task; empty: nothing.
-func taskProblem(spec *statepb.OperationSpec, t *statepb.TaskSpec) string {
-	reads := spec.GetType() == lifecycle.Map
-	switch {
-	case t.GetJobCount() < 1 && !reads:
-		return fmt.Sprintf("job_count is %d, it must be at least 1", t.GetJobCount())
-	case t.GetMaxFailedJobCount() < 0:
-		return fmt.Sprintf("max_failed_job_count %d is negative", t.GetMaxFailedJobCount())
-	case t.GetPortCount() < 0 || t.GetPortCount() > maxPort:
-		return fmt.Sprintf("port_count %d: it must be from 0 to %d", t.GetPortCount(), maxPort)
-	case readinessProblem(t) != "":
-		return readinessProblem(t)
-	case sweepProblem(spec, t) != "":
-		return sweepProblem(spec, t)
-	case t.GetMaxSurge() < 0 || t.GetMinAvailable() < 0:
-		return fmt.Sprintf("max_surge %d, min_available %d: neither can be negative", t.GetMaxSurge(), t.GetMinAvailable())
-	case t.GetMaxSurge() > 0 && (!t.GetRestartCompletedJobs() || t.GetInterruptionSignal() == ""):
-		return "max_surge without restart_completed_jobs and interruption_signal: its jobs are not replaced"
-	case reads && t.GetRestartCompletedJobs():
-		return fmt.Sprintf("restart_completed_jobs in an operation of type %s, whose jobs are done when their input is read", lifecycle.Map)
-	case t.GetGang() == nil:
-		return ""
-	case t.GetGang().GetSize() < 0 || t.GetGang().GetSize() > t.GetJobCount():
-		return fmt.Sprintf("gang_options: size %d: it must be from 1 to job_count, %d", t.GetGang().GetSize(), t.GetJobCount())
-	case reads || t.GetRestartCompletedJobs():
-		return fmt.Sprintf("gang_options with restart_completed_jobs or in an operation of type %s: the jobs of a gang begin and complete together", lifecycle.Map)
-	}
-	return ""
+// checkTaskSpec returns what is wrong with a task.
+func checkTaskSpec(spec *statepb.OperationSpec, t *statepb.TaskSpec) error {
+	var b breach
+	reads, again, size := spec.GetType() == lifecycle.Map, t.GetRestartCompletedJobs(), t.GetGang().GetSize()
+	b.when(t.GetJobCount() < 1 && !reads, "job_count is %d, it must be at least 1", t.GetJobCount())
+	b.when(t.GetMaxFailedJobCount() < 0, "max_failed_job_count %d is negative", t.GetMaxFailedJobCount())
+	b.when(t.GetPortCount() < 0 || t.GetPortCount() > maxPort, "port_count %d: it must be from 0 to %d", t.GetPortCount(), maxPort)
+	b.add(checkReadiness(t))
+	b.add(checkSweep(spec, t))
+	b.when(t.GetMaxSurge() < 0 || t.GetMinAvailable() < 0, "max_surge %d, min_available %d: neither can be negative", t.GetMaxSurge(), t.GetMinAvailable())
+	b.when(t.GetMaxSurge() > 0 && (!again || t.GetInterruptionSignal() == ""),
+		"max_surge without restart_completed_jobs and interruption_signal: its jobs are not replaced")
+	b.when(reads && again, "restart_completed_jobs in an operation of type %s, whose jobs are done when their input is read", lifecycle.Map)
+	b.when(size < 0 || size > t.GetJobCount(), "gang_options: size %d: it must be from 1 to job_count, %d", size, t.GetJobCount())
+	b.when(t.GetGang() != nil && (reads || again),
+		"gang_options with restart_completed_jobs or in an operation of type %s: the jobs of a gang begin and complete together", lifecycle.Map)
+	return b.err
 }
 
-// readinessProblem returns what is wrong with how instances are found to be ready; empty:
-// nothing.
-func readinessProblem(t *statepb.TaskSpec) string {
+// checkReadiness returns what is wrong with how instances are found to be ready.
+func checkReadiness(t *statepb.TaskSpec) error {
 	r := t.GetReadiness()
-	asksPort := r.GetHttpPath() != "" || r.GetTcp()
-	switch {
-	case r == nil:
-	case asksPort && (r.GetPort() < 0 || r.GetPort() >= t.GetPortCount()):
-		return fmt.Sprintf("readiness: port %d: the task has %d ports", r.GetPort(), t.GetPortCount())
-	case !asksPort && len(r.GetExec()) == 0 && !r.GetSocket():
-		return "readiness: it has none of http, tcp, exec and socket"
-	case !r.GetSocket() && (r.GetPeriod().AsDuration() <= 0 || r.GetTimeout().AsDuration() <= 0 || r.GetFailures() < 1):
-		return "readiness: period, timeout and failures have to be above 0"
+	if r == nil {
+		return nil
 	}
-	return ""
+	var b breach
+	asksPort := r.GetHttpPath() != "" || r.GetTcp()
+	b.when(asksPort && (r.GetPort() < 0 || r.GetPort() >= t.GetPortCount()), "readiness: port %d: the task has %d ports", r.GetPort(), t.GetPortCount())
+	b.when(!asksPort && len(r.GetExec()) == 0 && !r.GetSocket(), "readiness: it has none of http, tcp, exec and socket")
+	b.when(!r.GetSocket() && (r.GetPeriod().AsDuration() <= 0 || r.GetTimeout().AsDuration() <= 0 || r.GetFailures() < 1),
+		"readiness: period, timeout and failures have to be above 0")
+	return b.err
 }
 
 // checkJobs refuses more jobs than an operation may have.

@@ -2,7 +2,6 @@ package state
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"weir/messages/statepb"
@@ -13,20 +12,19 @@ import (
 // MaxTakings bounds what is kept of an age.
 const MaxTakings = 10000
 
-// checkSuccession returns what is wrong with clocks and an age; empty: nothing.
-func checkSuccession(clocks []*statepb.StarvationClock, age *statepb.PreemptionAge) string {
+// checkSuccession returns what is wrong with clocks and an age.
+func checkSuccession(clocks []*statepb.StarvationClock, age *statepb.PreemptionAge) error {
+	var b breach
 	for _, k := range clocks {
-		if (k.GetPoolId() == 0) == (k.GetOperationId() == "") {
-			return fmt.Sprintf("a clock is of pool %d and of operation %q: name one of them", k.GetPoolId(), k.GetOperationId())
-		}
-		if _, err := preemption.ParseStarvation(k.GetStarvation()); k.GetStarvation() != "" && err != nil {
-			return err.Error()
+		b.when((k.GetPoolId() == 0) == (k.GetOperationId() == ""), "a clock is of pool %d and of operation %q: name one of them", k.GetPoolId(), k.GetOperationId())
+		if k.GetStarvation() != "" {
+			_, err := preemption.ParseStarvation(k.GetStarvation())
+			b.add(err)
 		}
 	}
-	if n := len(age.GetTakings()); n > MaxTakings {
-		return fmt.Sprintf("%d takings are more than %d", n, MaxTakings)
-	}
-	return ""
+	n := len(age.GetTakings())
+	b.when(n > MaxTakings, "%d takings are more than %d", n, MaxTakings)
+	return b.err
 }
 
 // clocksNow returns the clocks of a tree with those that have changed: of pools and

@@ -46,26 +46,21 @@ func SweepObstacle(spec *statepb.OperationSpec, t *statepb.TaskSpec) string {
 	return ""
 }
 
-// sweepProblem returns what is wrong with which cookies a task has, and how often they are
-// tried; empty: nothing.
-func sweepProblem(spec *statepb.OperationSpec, t *statepb.TaskSpec) string {
+// checkSweep returns what is wrong with which cookies a task has, and how often they are
+// tried.
+func checkSweep(spec *statepb.OperationSpec, t *statepb.TaskSpec) error {
+	var b breach
 	obstacle := SweepObstacle(spec, t)
-	switch {
-	case t.GetMaxAttempts() < 0:
-		return fmt.Sprintf("max_attempts %d is negative", t.GetMaxAttempts())
-	case t.GetMaxAttempts() > 0 && obstacle != "":
-		return fmt.Sprintf("max_attempts with %s: its jobs do not stand for themselves", obstacle)
-	case len(t.GetCookies()) > 0 && obstacle != "":
-		return fmt.Sprintf("cookies with %s: its jobs do not stand for themselves", obstacle)
-	}
+	b.when(t.GetMaxAttempts() < 0, "max_attempts %d is negative", t.GetMaxAttempts())
+	b.when(t.GetMaxAttempts() > 0 && obstacle != "", "max_attempts with %s: its jobs do not stand for themselves", obstacle)
+	b.when(len(t.GetCookies()) > 0 && obstacle != "", "cookies with %s: its jobs do not stand for themselves", obstacle)
 	end := int32(0)
 	for i, r := range t.GetCookies() {
-		if r.GetEnd() <= r.GetBegin() || r.GetBegin() < end || i > 0 && r.GetBegin() == end || r.GetEnd() > t.GetJobCount() {
-			return fmt.Sprintf("cookies: [%d, %d): ranges ascend, do not touch, and are within job_count, %d", r.GetBegin(), r.GetEnd(), t.GetJobCount())
-		}
+		b.when(r.GetEnd() <= r.GetBegin() || r.GetBegin() < end || i > 0 && r.GetBegin() == end || r.GetEnd() > t.GetJobCount(),
+			"cookies: [%d, %d): ranges ascend, do not touch, and are within job_count, %d", r.GetBegin(), r.GetEnd(), t.GetJobCount())
 		end = r.GetEnd()
 	}
-	return ""
+	return b.err
 }
 
 // countFailure counts one more failed attempt of a cookie and returns how many there have been.

@@ -80,6 +80,13 @@ func (b *breach) when(wrong bool, format string, args ...any) {
 	}
 }
 
+// add notes an error, unless something was wrong before.
+func (b *breach) add(err error) {
+	if b.err == nil {
+		b.err = err
+	}
+}
+
 // verifyOrder checks the lists of operations.
 func (s verifier) verifyOrder() error {
 	var b breach
