@@ -59,7 +59,7 @@ func TestFollowersDoNotRunAhead(t *testing.T) {
 				if test.lost != nil || test.stop {
 					want = maxAhead
 				}
-				if len(sent) != want || last != test.want {
+				if len(sent) != want || !errors.Is(last, test.want) {
 					t.Errorf("%d entries were sent and %v, want %d and %v", len(sent), last, want, test.want)
 				}
 				for i, b := range sent {

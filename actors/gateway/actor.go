@@ -10,6 +10,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/proto"
 
+	"weir/actors/reconcile"
 	"weir/actors/remote"
 	"weir/cluster/identity"
 	"weir/messages/actorpb"
@@ -51,40 +52,34 @@ type Config struct {
 	Logger  *slog.Logger
 }
 
-// answered tells that a request has its answer. door is who let it in: a gateway
-// that failed and started again has another one, with nothing in flight.
-type answered struct {
-	door *Doorkeeper
-	from identity.Identity
-	msg  proto.Message
-}
-
 // New returns the producer of a replica's gateway.
 func New(cfg Config) actor.Producer {
-	return func() actor.Actor {
-		return &gatewayActor{cfg: cfg, door: NewDoorkeeper(cfg.Limits), complaints: newComplaints()}
-	}
+	return reconcile.Live(cfg.Logger, func(life *reconcile.Life) reconcile.Body {
+		return &gatewayActor{cfg: cfg, life: life, door: NewDoorkeeper(cfg.Limits), complaints: newComplaints()}
+	})
 }
 
 type gatewayActor struct {
 	cfg        Config
+	life       *reconcile.Life
 	door       *Doorkeeper
 	complaints *complaints
 }
 
-// Receive implements actor.Actor.
-func (a *gatewayActor) Receive(ctx actor.Context) {
-	switch m := ctx.Message().(type) {
-	case *remote.Inbound:
-		a.inbound(ctx, m)
-	case answered:
-		a.answered(m)
-	case actor.SystemMessage, actor.AutoReceiveMessage:
-		// The rest of the life cycle needs no work here.
-	default:
-		a.cfg.Logger.Warn("unexpected message", "type", fmt.Sprintf("%T", m))
+// Start implements reconcile.Body.
+func (a *gatewayActor) Start() {}
+
+// Take implements reconcile.Body.
+func (a *gatewayActor) Take(message any) bool {
+	m, ok := message.(*remote.Inbound)
+	if ok {
+		a.inbound(a.life.Context(), m)
 	}
+	return ok
 }
+
+// Stop implements reconcile.Body.
+func (a *gatewayActor) Stop() {}
 
 func (a *gatewayActor) inbound(ctx actor.Context, m *remote.Inbound) {
 	refused := a.door.Enter(m.From, m.Message)
@@ -108,25 +103,19 @@ func (a *gatewayActor) complain(from identity.Identity, refused *actorpb.Refused
 	}
 }
 
-// answered frees the place of a request, unless a former life of this actor had
-// let it in.
-func (a *gatewayActor) answered(m answered) {
-	if m.door == a.door {
-		a.door.Leave(m.from, m.msg)
-		a.cfg.Figures.inFlight.Store(int64(a.door.InFlight()))
-	}
-}
-
 // answer returns what answers a message, once. An actor that is stopped drops
 // what it was asked, so a message that nobody answers in time is refused: the
 // place that it takes here is free again.
 func (a *gatewayActor) answer(ctx actor.Context, m *remote.Inbound) func(proto.Message) {
-	self, sender, root, door := ctx.Self(), ctx.Sender(), ctx.ActorSystem().Root, a.door
+	sender, root := ctx.Sender(), ctx.ActorSystem().Root
 	var once sync.Once
 	reply := func(answer proto.Message) {
 		once.Do(func() {
 			// Who has its answer and asks again finds the place free.
-			root.Send(self, answered{door, m.From, m.Message})
+			a.life.Do(func() {
+				a.door.Leave(m.From, m.Message)
+				a.cfg.Figures.inFlight.Store(int64(a.door.InFlight()))
+			})
 			if sender != nil {
 				root.Send(sender, answer)
 			}

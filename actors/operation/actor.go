@@ -63,7 +63,8 @@ func (cfg *Config) decide(now time.Time) reconcile.Step {
 		Term:           cfg.Term,
 	}, cfg.Replicas.Choose, cfg.ReassignAfter)
 	if op.GetSpec().HandsOver() {
-		step.handOver(now, op, cfg.Term, cfg.Instances(cfg.ID))
+		handOverIn(&step, now, op, cfg.Term, cfg.Instances(cfg.ID))
 	}
-	return reconcile.Step{Propose: step.Propose, Again: step.Again, Follow: true}
+	step.Follow = true
+	return step
 }

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"weir/actors/reconcile"
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
 )
@@ -98,8 +99,8 @@ func handOver(now time.Time, command *commandpb.HandOver, task *statepb.TaskSpec
 	return again
 }
 
-// handOver adds to a step what is done about instances whose order to leave is held.
-func (s *Step) handOver(now time.Time, op *statepb.Operation, term uint64, instances []Instance) {
+// handOverIn adds to a step what is done about instances whose order to leave is held.
+func handOverIn(s *reconcile.Step, now time.Time, op *statepb.Operation, term uint64, instances []Instance) {
 	command, again := HandOver(now, op, term, instances)
 	if command != nil {
 		s.Propose = append(s.Propose, command)

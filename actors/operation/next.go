@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"weir/actors/reconcile"
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
 	"weir/scheduling/lifecycle"
@@ -35,25 +36,17 @@ type View struct {
 // replica is alive.
 type Chooser func(operationID string) (replica string, ok bool)
 
-// Step is what follows from a view.
-type Step struct {
-	// Propose is carried out in order; empty: nothing to do.
-	Propose []proto.Message
-	// Again is when to look again even if nothing changes. Zero: never.
-	Again time.Time
-}
-
 // Next returns the next step of an operation (J.4).
 //
 // A replica that has been gone for reassignAfter loses the operation to another.
 // An operation past its time limit fails. A finishing operation ends when its
 // last allocation has ended, and a map operation completes when its controller has
 // published its output.
-func Next(now time.Time, view View, choose Chooser, reassignAfter time.Duration) Step {
+func Next(now time.Time, view View, choose Chooser, reassignAfter time.Duration) reconcile.Step {
 	op := view.Operation
 	state, err := lifecycle.ParseState(op.GetState())
 	if err != nil || state.Terminal() {
-		return Step{}
+		return reconcile.Step{}
 	}
 	if state.Finishing() && !publishes(op, state) {
 		if view.Allocations > 0 {
@@ -63,7 +56,7 @@ func Next(now time.Time, view View, choose Chooser, reassignAfter time.Duration)
 		return finish(now, view, state)
 	}
 	if deadline, ok := deadline(op); ok && !now.Before(deadline) {
-		return Step{Propose: []proto.Message{timeLimit(now, view)}}
+		return reconcile.Step{Propose: []proto.Message{timeLimit(now, view)}}
 	}
 	step := control(now, view, state, choose, reassignAfter)
 	if deadline, ok := deadline(op); ok && (step.Again.IsZero() || deadline.Before(step.Again)) {
@@ -78,41 +71,41 @@ func publishes(op *statepb.Operation, state lifecycle.State) bool {
 }
 
 // finish moves a finishing operation, of which no job is left, to its last state.
-func finish(now time.Time, view View, state lifecycle.State) Step {
+func finish(now time.Time, view View, state lifecycle.State) reconcile.Step {
 	last := map[lifecycle.State]lifecycle.State{
 		lifecycle.Completing: lifecycle.Completed,
 		lifecycle.Aborting:   lifecycle.Aborted,
 		lifecycle.Failing:    lifecycle.Failed,
 	}[state]
-	return Step{Propose: []proto.Message{advance(now, view, state, last)}}
+	return reconcile.Step{Propose: []proto.Message{advance(now, view, state, last)}}
 }
 
 // control gives the operation a controller, or another when its replica is gone.
-func control(now time.Time, view View, state lifecycle.State, choose Chooser, reassignAfter time.Duration) Step {
+func control(now time.Time, view View, state lifecycle.State, choose Chooser, reassignAfter time.Duration) reconcile.Step {
 	op := view.Operation
 	switch {
 	case state == lifecycle.Starting:
-		step := Step{Propose: []proto.Message{advance(now, view, state, lifecycle.WaitingForAgent)}}
+		step := reconcile.Step{Propose: []proto.Message{advance(now, view, state, lifecycle.WaitingForAgent)}}
 		if assign := assignment(now, view, choose); assign != nil {
 			step.Propose = append(step.Propose, assign)
 		}
 		return step
 	case state == lifecycle.WaitingForAgent:
 		if assign := assignment(now, view, choose); assign != nil {
-			return Step{Propose: []proto.Message{assign}}
+			return reconcile.Step{Propose: []proto.Message{assign}}
 		}
-		return Step{}
+		return reconcile.Step{}
 	case view.ControllerGone.IsZero():
-		return Step{}
+		return reconcile.Step{}
 	case now.Before(view.ControllerGone.Add(reassignAfter)):
-		return Step{Again: view.ControllerGone.Add(reassignAfter)}
+		return reconcile.Step{Again: view.ControllerGone.Add(reassignAfter)}
 	}
 	if assign := assignment(now, view, choose); assign != nil {
 		if assign.Assignments[0].GetReplica() != op.GetAssignment().GetReplica() {
-			return Step{Propose: []proto.Message{assign}}
+			return reconcile.Step{Propose: []proto.Message{assign}}
 		}
 	}
-	return Step{}
+	return reconcile.Step{}
 }
 
 func assignment(now time.Time, view View, choose Chooser) *commandpb.AssignController {

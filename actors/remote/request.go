@@ -116,7 +116,7 @@ func reasonOf(err error) dropped {
 	switch k := kindOf(err); {
 	case errors.Is(err, ErrNotConnected):
 		return notConnected
-	case k.err == nil || k.err == ErrMalformed:
+	case k.err == nil || errors.Is(err, ErrMalformed):
 		return notSendable
 	default:
 		return k.counted

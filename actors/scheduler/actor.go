@@ -226,8 +226,7 @@ func (a *treeActor) match() {
 	}
 	began := a.cfg.Now()
 	proposal := a.tree.Plan(now, a.cfg.Term, a.cfg.NodesPerPlan, a.cfg.NewID)
-	a.cfg.Figures.planned(began, a.cfg.Now(), a.flying())
-	a.cfg.Figures.leftOut(a.tree.outcome)
+	a.cfg.Figures.planned(began, a.cfg.Now(), a.flying(), a.tree.outcome)
 	if len(proposal.Commands) > 0 {
 		a.inFlight++
 		a.life.Propose(a.cfg.Log, func(results []*commandpb.Result, err error) { a.proposed(proposal, results, err) }, proposal.Commands...)

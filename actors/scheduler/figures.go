@@ -1,7 +1,7 @@
 package scheduler
 
 import (
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"weir/scheduling/allocation"
@@ -12,10 +12,10 @@ import (
 // zero value is ready. It outlives the actors, and counts over all terms of a
 // replica.
 type Figures struct {
-	updates, updateNanos, plans, planNanos, started, refused atomic.Uint64
-	inFlight, updated                                        atomic.Int64
-	limited, unmatched                                       atomic.Uint64
-	lacking                                                  [resource.Count]atomic.Uint64
+	mu    sync.Mutex
+	stats Stats
+	// nodes is what came of the nodes of all plans.
+	nodes allocation.Outcome
 }
 
 // Stats is the scheduler's work so far.
@@ -47,48 +47,48 @@ const (
 
 // Stats returns a snapshot.
 func (f *Figures) Stats() Stats {
-	s := Stats{
-		Updates: f.updates.Load(), UpdateTook: time.Duration(f.updateNanos.Load()),
-		Plans: f.plans.Load(), PlanTook: time.Duration(f.planNanos.Load()),
-		Started: f.started.Load(), Refused: f.refused.Load(), InFlight: int(f.inFlight.Load()),
-	}
-	if nanos := f.updated.Load(); nanos != 0 {
-		s.Updated = time.Unix(0, nanos)
-	}
-	s.LeftOut = map[string]uint64{ByLimits: f.limited.Load(), ByFilter: f.unmatched.Load()}
-	for i := range f.lacking {
-		s.LeftOut[resource.Kind(i).String()] = f.lacking[i].Load()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.stats
+	s.LeftOut = map[string]uint64{ByLimits: uint64(f.nodes.Left[allocation.Limited]), ByFilter: uint64(f.nodes.Left[allocation.Unmatched])}
+	for i, n := range f.nodes.Refused {
+		s.LeftOut[resource.Kind(i).String()] = uint64(n)
 	}
 	return s
 }
 
+func (f *Figures) change(change func(*Stats)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change(&f.stats)
+}
+
 func (f *Figures) update(began, now time.Time) {
-	f.updates.Add(1)
-	f.updateNanos.Add(uint64(max(now.Sub(began), 0)))
-	f.updated.Store(now.UnixNano())
+	f.change(func(s *Stats) {
+		s.Updates++
+		s.UpdateTook += max(now.Sub(began), 0)
+		s.Updated = now
+	})
 }
 
-// planned and settled are told by how much the starts in flight have changed.
-func (f *Figures) planned(began, now time.Time, inFlight int) {
-	f.plans.Add(1)
-	f.planNanos.Add(uint64(max(now.Sub(began), 0)))
-	f.inFlight.Add(int64(inFlight))
-}
-
-// leftOut is told what came of the nodes of a plan.
-func (f *Figures) leftOut(o allocation.Outcome) {
-	f.limited.Add(uint64(o.Left[allocation.Limited]))
-	f.unmatched.Add(uint64(o.Left[allocation.Unmatched]))
-	for i, n := range o.Refused {
-		f.lacking[i].Add(uint64(n))
-	}
+// planned and settled are told by how much the starts in flight have changed, and planned
+// what came of the nodes.
+func (f *Figures) planned(began, now time.Time, inFlight int, o allocation.Outcome) {
+	f.change(func(s *Stats) {
+		s.Plans++
+		s.PlanTook += max(now.Sub(began), 0)
+		s.InFlight += inFlight
+		f.nodes.Add(o)
+	})
 }
 
 func (f *Figures) settled(jobs, started, inFlight int) {
-	f.inFlight.Add(int64(inFlight))
-	f.started.Add(uint64(started))
-	f.refused.Add(uint64(jobs - started))
+	f.change(func(s *Stats) {
+		s.InFlight += inFlight
+		s.Started += uint64(started)
+		s.Refused += uint64(jobs - started)
+	})
 }
 
 // abandon forgets starts in flight: their answers will not be heard.
-func (f *Figures) abandon(inFlight int) { f.inFlight.Add(-int64(inFlight)) }
+func (f *Figures) abandon(inFlight int) { f.change(func(s *Stats) { s.InFlight -= inFlight }) }

@@ -16,6 +16,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -68,13 +69,6 @@ func CreateAuthority(dir, clusterID string) (*Authority, error) {
 	if !wellFormed.MatchString(clusterID) {
 		return nil, fmt.Errorf("create authority %s: %w", dir, malformed("cluster id", clusterID))
 	}
-	if err := prepareFolder(dir, authorityCertFile, authorityKeyFile, gossipKeyFile); err != nil {
-		return nil, fmt.Errorf("create authority: %w", err)
-	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, fmt.Errorf("create authority %s: %w", dir, err)
-	}
 	now := time.Now()
 	template := &x509.Certificate{
 		SerialNumber:          randomSerial(),
@@ -87,29 +81,38 @@ func CreateAuthority(dir, clusterID string) (*Authority, error) {
 		MaxPathLenZero:        true,
 		URIs:                  []*url.URL{{Scheme: scheme, Host: clusterID}},
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		return nil, fmt.Errorf("create authority %s: %w", dir, err)
-	}
-	keyPEM, err := encodeKey(key)
+	certPEM, keyPEM, err := certify(template, nil, nil)
 	if err != nil {
 		return nil, fmt.Errorf("create authority %s: %w", dir, err)
 	}
 	gossipKey := make([]byte, gossipKeySize)
-	if _, err := rand.Read(gossipKey); err != nil {
-		return nil, fmt.Errorf("create authority %s: %w", dir, err)
-	}
+	_, _ = rand.Read(gossipKey) // Never fails, by the contract of crypto/rand.
 	// The certificate is written last: a folder without it is no authority.
-	for _, file := range []newFile{
-		{authorityKeyFile, keyPEM, 0o600},
-		{gossipKeyFile, gossipKey, 0o600},
-		{authorityCertFile, encodeCert(der), 0o644},
-	} {
-		if err := file.writeTo(dir); err != nil {
-			return nil, fmt.Errorf("create authority: %w", err)
-		}
+	err = writeFolder(dir, newFile{authorityKeyFile, keyPEM, 0o600}, newFile{gossipKeyFile, gossipKey, 0o600}, newFile{authorityCertFile, certPEM, 0o644})
+	if err != nil {
+		return nil, fmt.Errorf("create authority: %w", err)
 	}
 	return OpenAuthority(dir)
+}
+
+// certify makes a key and a certificate of it, signed by parent's key or, without one, by itself.
+func certify(template, parent *x509.Certificate, signer *ecdsa.PrivateKey) (certPEM, keyPEM []byte, err error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	if signer == nil {
+		parent, signer = template, key
+	}
+	cert, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
+	if err != nil {
+		return nil, nil, err
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), nil
 }
 
 // OpenAuthority reads the authority that CreateAuthority left in dir.
@@ -156,18 +159,7 @@ func (a *Authority) Issue(dir string, id Identity, hosts []string, validity time
 	if validity == 0 {
 		validity = DefaultValidity
 	}
-	if err := prepareFolder(dir, authorityCertFile, certFile, keyFile, gossipKeyFile); err != nil {
-		return fmt.Errorf("issue certificate %s: %w", id, err)
-	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return fmt.Errorf("issue certificate %s: %w", id, err)
-	}
-	der, err := x509.CreateCertificate(rand.Reader, a.leaf(id, hosts, validity), a.cert, &key.PublicKey, a.key)
-	if err != nil {
-		return fmt.Errorf("issue certificate %s: %w", id, err)
-	}
-	keyPEM, err := encodeKey(key)
+	certPEM, keyPEM, err := certify(a.leaf(id, hosts, validity), a.cert, a.key)
 	if err != nil {
 		return fmt.Errorf("issue certificate %s: %w", id, err)
 	}
@@ -175,11 +167,8 @@ func (a *Authority) Issue(dir string, id Identity, hosts []string, validity time
 	if id.Role == Replica {
 		files = append(files, newFile{gossipKeyFile, a.gossipKey, 0o600})
 	}
-	files = append(files, newFile{certFile, encodeCert(der), 0o644})
-	for _, file := range files {
-		if err := file.writeTo(dir); err != nil {
-			return fmt.Errorf("issue certificate %s: %w", id, err)
-		}
+	if err := writeFolder(dir, append(files, newFile{certFile, certPEM, 0o644})...); err != nil {
+		return fmt.Errorf("issue certificate %s: %w", id, err)
 	}
 	return nil
 }
@@ -249,41 +238,30 @@ func (f newFile) writeTo(dir string) error {
 	if err != nil {
 		return err
 	}
-	if _, err = file.Write(f.content); err == nil {
-		err = file.Sync()
-	}
-	if closeErr := file.Close(); err == nil {
-		err = closeErr
-	}
-	return err
+	_, err = file.Write(f.content)
+	return errors.Join(err, file.Sync(), file.Close())
 }
 
-// prepareFolder makes dir and checks that it holds none of the files.
-func prepareFolder(dir string, files ...string) error {
+// writeFolder makes dir, checks that it holds none of the files, nor a gossip key, and
+// writes them in order.
+func writeFolder(dir string, files ...newFile) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	for _, name := range files {
-		path := filepath.Join(dir, name)
+	for _, file := range append(slices.Clone(files), newFile{name: gossipKeyFile}) {
+		path := filepath.Join(dir, file.name)
 		if _, err := os.Lstat(path); err == nil {
 			return fmt.Errorf("%s: %w: choose another folder, or remove it first", path, ErrExists)
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
-	return nil
-}
-
-func encodeCert(der []byte) []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-}
-
-func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return nil, err
+	for _, file := range files {
+		if err := file.writeTo(dir); err != nil {
+			return err
+		}
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
+	return nil
 }
 
 func randomClusterID() string {

@@ -2,7 +2,6 @@ package identity
 
 import (
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"net/url"
 	"regexp"
@@ -129,7 +128,7 @@ func ofCertificate(cert *x509.Certificate) (Identity, error) {
 	}
 	switch len(found) {
 	case 0:
-		return Identity{}, fmt.Errorf("certificate of %q: %w", cert.Subject, errors.New("carries no weir:// identity"))
+		return Identity{}, fmt.Errorf("certificate of %q: carries no weir:// identity", cert.Subject)
 	case 1:
 		return found[0], nil
 	}

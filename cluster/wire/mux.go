@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -37,18 +38,9 @@ type Config struct {
 
 // withDefaults returns c with defaults in place of zeroes.
 func (c Config) withDefaults() Config {
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	if c.HandshakeTimeout == 0 {
-		c.HandshakeTimeout = 5 * time.Second
-	}
-	if c.MaxHandshakes == 0 {
-		c.MaxHandshakes = 256
-	}
-	if c.Backlog == 0 {
-		c.Backlog = 128
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
+	c.HandshakeTimeout = cmp.Or(c.HandshakeTimeout, 5*time.Second)
+	c.MaxHandshakes, c.Backlog = cmp.Or(c.MaxHandshakes, 256), cmp.Or(c.Backlog, 128)
 	return c
 }
 
@@ -60,12 +52,8 @@ func (c Config) Validate() error {
 	switch {
 	case c.Security == nil:
 		return errors.New("security: must be chosen, Mutual or Insecure")
-	case c.HandshakeTimeout < 0:
-		return fmt.Errorf("handshake timeout %v: must not be negative", c.HandshakeTimeout)
-	case c.MaxHandshakes < 0:
-		return fmt.Errorf("max handshakes %d: must not be negative", c.MaxHandshakes)
-	case c.Backlog < 0:
-		return fmt.Errorf("backlog %d: must not be negative", c.Backlog)
+	case c.HandshakeTimeout < 0 || c.MaxHandshakes < 0 || c.Backlog < 0:
+		return fmt.Errorf("handshake timeout %v, max handshakes %d, backlog %d: must not be negative", c.HandshakeTimeout, c.MaxHandshakes, c.Backlog)
 	}
 	return c.Security.validate()
 }
@@ -76,7 +64,7 @@ type Mux struct {
 	tcp    net.Listener
 	udp    net.PacketConn
 	tls    *tls.Config // nil in plaintext
-	log    refusalLog
+	log    *refusalLog
 
 	raft, gossip, http *listener
 
@@ -106,7 +94,7 @@ func Listen(config Config) (*Mux, error) {
 		config:     config,
 		tcp:        tcp,
 		udp:        udp,
-		log:        newRefusalLog(config.Logger),
+		log:        &refusalLog{logger: config.Logger},
 		raft:       newListener(tcp.Addr(), config.Backlog),
 		gossip:     newListener(tcp.Addr(), config.Backlog),
 		http:       newListener(tcp.Addr(), config.Backlog),

@@ -11,10 +11,7 @@ import (
 // whoever reaches the port can cause as many as they like.
 type refusalLog struct {
 	logger *slog.Logger
-	state  *refusalState
-}
 
-type refusalState struct {
 	mu         sync.Mutex
 	second     time.Time
 	logged     int
@@ -24,12 +21,8 @@ type refusalState struct {
 // refusalsASecond bounds the lines that refused connections may cause.
 const refusalsASecond = 5
 
-func newRefusalLog(logger *slog.Logger) refusalLog {
-	return refusalLog{logger: logger, state: &refusalState{}}
-}
-
-func (l refusalLog) refused(peer net.Addr, stage string, cause error) {
-	allowed, suppressed := l.state.take(time.Now())
+func (l *refusalLog) refused(peer net.Addr, stage string, cause error) {
+	allowed, suppressed := l.take(time.Now())
 	if !allowed {
 		return
 	}
@@ -45,17 +38,17 @@ func (l refusalLog) refused(peer net.Addr, stage string, cause error) {
 
 // take returns whether a line may be logged at now, and how many were not
 // since the last one.
-func (s *refusalState) take(now time.Time) (allowed bool, suppressed int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if now.Sub(s.second) >= time.Second {
-		s.second, s.logged = now, 0
+func (l *refusalLog) take(now time.Time) (allowed bool, suppressed int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now.Sub(l.second) >= time.Second {
+		l.second, l.logged = now, 0
 	}
-	if s.logged == refusalsASecond {
-		s.suppressed++
+	if l.logged == refusalsASecond {
+		l.suppressed++
 		return false, 0
 	}
-	s.logged++
-	suppressed, s.suppressed = s.suppressed, 0
+	l.logged++
+	suppressed, l.suppressed = l.suppressed, 0
 	return true, suppressed
 }
