@@ -229,7 +229,10 @@ func (f *agentFlags) complete(has *resource.Amounts) error {
 	if f.cpu < 0 || has.UserSlots < 0 || has.GPU < 0 || has.Network < 0 {
 		return usage(errors.New("--cpu, --user-slots, --gpu, --network: must not be negative"))
 	}
-	has.CPU = cmp.Or(resource.Cores(f.cpu), measured.CPU)
+	has.CPU = measured.CPU
+	if f.cpu > 0 {
+		has.CPU = resource.Cores(f.cpu)
+	}
 	has.UserSlots = cmp.Or(has.UserSlots, measured.UserSlots)
 	has.Memory = measured.Memory
 	return nil

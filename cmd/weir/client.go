@@ -217,9 +217,11 @@ func checkArguments(cmd *cobra.Command) {
 }
 
 // takes returns the check that a verb gets the named arguments and no more. A name
-// in brackets may be left out, and the last may be options in any number.
+// in brackets may be left out, and of the last there may be any number if it ends in three dots.
 func takes(names ...string) cobra.PositionalArgs {
-	if last := len(names) - 1; last > 0 && strings.Contains(names[last], "=VALUE...") {
+	last := len(names) - 1
+	many := last >= 0 && strings.HasSuffix(strings.Trim(names[last], "[]"), "...")
+	if many && strings.Contains(names[last], "=") {
 		return atLeast(names[0])
 	}
 	needed := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return strings.HasPrefix(name, "[") })
@@ -227,12 +229,12 @@ func takes(names ...string) cobra.PositionalArgs {
 		switch {
 		case len(args) < len(needed):
 			return &exitError{exitUsage, fmt.Errorf("%s is missing: %s", needed[len(args)], cmd.UseLine())}
-		case len(args) > len(names):
+		case len(args) > len(names) && !many:
 			return &exitError{exitUsage, fmt.Errorf("unexpected argument %q: %s", args[len(names)], cmd.UseLine())}
 		}
 		for i, arg := range args {
 			if arg == "" {
-				return &exitError{exitUsage, fmt.Errorf("%s is empty: %s", strings.Trim(names[i], "[]"), cmd.UseLine())}
+				return &exitError{exitUsage, fmt.Errorf("%s is empty: %s", strings.Trim(names[min(i, last)], "[]."), cmd.UseLine())}
 			}
 		}
 		return nil

@@ -30,6 +30,35 @@ func TestClientVerbsAreDocumented(t *testing.T) {
 	}
 }
 
+// TestArgumentsAreThoseOfTheUsageLine for verbs that check none of their own.
+func TestArgumentsAreThoseOfTheUsageLine(t *testing.T) {
+	for use, lines := range map[string]map[string]string{
+		"list":                              {"": "", "a": `unexpected argument "a"`},
+		"get POOL":                          {"": "POOL is missing", "a": "", "a b": `unexpected argument "b"`, "''": "POOL is empty"},
+		"get [TREE]":                        {"": "", "a": "", "a b": `unexpected argument "b"`, "''": "TREE is empty"},
+		"move POOL PARENT":                  {"a": "PARENT is missing", "a b": ""},
+		"heal [FOLDER]...":                  {"": "", "a": "", "a b c": "", "a ''": "FOLDER is empty"},
+		"set POOL OPTION=VALUE...":          {"": "POOL is missing", "a=1": `POOL is missing before "a=1"`, "a": "", "a b=1 c=2": ""},
+		"create POOL [OPTION=VALUE...]":     {"a": "", "a b=1": ""},
+		"add REPLICA --address HOST:PORT":   {"": "REPLICA is missing", "r4": "", "r4 r5": `unexpected argument "r5"`},
+		"start -f FILE":                     {"": "", "a": `unexpected argument "a"`},
+		"restore -f FILE --data DIR --id R": {"": "", "a": `unexpected argument "a"`},
+	} {
+		cmd := &cobra.Command{Use: use, Run: func(*cobra.Command, []string) {}}
+		checkArguments(cmd)
+		for line, want := range lines {
+			args := strings.Fields(line)
+			for i := range args {
+				args[i] = strings.Trim(args[i], "'")
+			}
+			err := cmd.Args(cmd, args)
+			if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || exitCode(err) != exitUsage) {
+				t.Errorf("weir %s with %q: got %v, want %q", use, line, err, want)
+			}
+		}
+	}
+}
+
 // TestBestStatus chooses among answers of replicas.
 func TestBestStatus(t *testing.T) {
 	leader := &apipb.StatusResponse{Replica: "leader", Leader: "r1", Quorum: true, Term: 3, AppliedIndex: 10}

@@ -23,7 +23,8 @@ operator credentials.`,
 		Example:           "  weir cluster add r4 --address host4:7701",
 		ValidArgsFunction: fixed(),
 		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
-			return s.said(s.AddReplica(ctx, args[0], address), &apipb.AddReplicaResponse{}, "replica %s at %s added; it becomes a voter once it has caught up", args[0], address)
+			err := s.AddReplica(ctx, args[0], address)
+			return s.said(err, &apipb.AddReplicaResponse{}, "replica %s at %s added; it becomes a voter once it has caught up", args[0], address)
 		}),
 	}
 	cmd.Flags().StringVar(&address, "address", "", "host:port where the other replicas reach it")

@@ -166,7 +166,8 @@ var sentences = map[string]string{
 	events.OperationController: "operation {{.Operation}} is controlled by replica{{with .Replica}} {{.}}{{end}} (epoch {{.Epoch}})",
 	"operation":                "operation {{.Operation}} {{.Verb}}" + poolPart + userPart + reasonPart + settingsPart,
 
-	events.ReserveMoved:    taskPart + " reserves {{size .Attributes.memory}} for a job instead of {{size .Attributes.memory_before}} (samples: {{.Attributes.samples}})",
+	events.ReserveMoved: taskPart + " reserves {{size .Attributes.memory}} for a job instead of {{size .Attributes.memory_before}} " +
+		"(samples: {{.Attributes.samples}})",
 	events.GangIncarnation: "gang " + taskPart + " restarts as incarnation {{.Attributes.incarnation}}: {{.Message}}",
 	events.RecordSkipped: taskPart + " skips a record on which every job failed: " +
 		"{{.Attributes.path}}, bytes {{.Attributes.begin}} to {{.Attributes.end}}: {{.Attributes.head}}",

@@ -187,7 +187,8 @@ func newOpSuspendCommand(f *clientFlags) *cobra.Command {
 		Example:           "  weir op suspend '*nightly'\n  weir op suspend '*nightly' --abort-running-jobs",
 		ValidArgsFunction: f.suggest(true, operationNames(true)),
 		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
-			return s.said(s.SuspendOperation(ctx, args[0], abort), &apipb.SuspendOperationResponse{}, "operation %[1]s is suspended: weir op resume %[1]s resumes it", args[0])
+			err := s.SuspendOperation(ctx, args[0], abort)
+			return s.said(err, &apipb.SuspendOperationResponse{}, "operation %[1]s is suspended: weir op resume %[1]s resumes it", args[0])
 		}),
 	}
 	cmd.Flags().BoolVar(&abort, "abort-running-jobs", false, "also abort running jobs; they are rerun later")
