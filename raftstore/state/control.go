@@ -1,7 +1,7 @@
 package state
 
 import (
-	"fmt"
+	"cmp"
 	"slices"
 
 	"weir/messages/commandpb"
@@ -135,32 +135,22 @@ func (o *operation) define(spec *statepb.TaskSpec, d *commandpb.TaskDefinition) 
 
 // checkTask returns an error unless a task can be defined so.
 func (o *operation) checkTask(d *commandpb.TaskDefinition) error {
-	if err := checkResources(d.GetJobResources()); err != nil {
-		return err
-	}
-	if err := checkMemory(d.GetMemory()); err != nil {
-		return err
-	}
+	var b breach
+	b.add(checkResources(d.GetJobResources()))
+	b.add(checkMemory(d.GetMemory()))
+	jobs, slices := int(d.GetJobCount()), len(d.GetSlices())
 	if !o.reads() {
-		switch {
-		case d.GetJobCount() < 1:
-			return fmt.Errorf("job_count is %d, it must be at least 1", d.GetJobCount())
-		case len(d.GetSlices()) > 0:
-			return fmt.Errorf("%d jobs have slices of an operation that reads nothing", len(d.GetSlices()))
-		}
-		return nil
+		b.when(jobs < 1, "job_count is %d, it must be at least 1", jobs)
+		b.when(slices > 0, "%d jobs have slices of an operation that reads nothing", slices)
+		return b.err
 	}
-	if int(d.GetJobCount()) != len(d.GetSlices()) {
-		return fmt.Errorf("job_count is %d, and %d jobs have slices", d.GetJobCount(), len(d.GetSlices()))
-	}
+	b.when(jobs != slices, "job_count is %d, and %d jobs have slices", jobs, slices)
 	var all []*statepb.Slice
 	for cookie, s := range d.GetSlices() {
-		if len(s.GetSlices()) == 0 {
-			return fmt.Errorf("cookie %d has nothing to read", cookie)
-		}
+		b.when(len(s.GetSlices()) == 0, "cookie %d has nothing to read", cookie)
 		all = append(all, s.GetSlices()...)
 	}
-	return checkCover(o.input, all)
+	return cmp.Or(b.err, checkCover(o.input, all))
 }
 
 // checkTasks returns the definitions in the order of the specification, which

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -91,13 +92,10 @@ func (c jobChange) finishJob(o *operation, j *statepb.FinishedJob) (Ended, *refu
 		return Ended{}, refuse(CodeInvalidCommand, "finish job %q: rerun %t, acknowledged %t of a job that is %s: "+
 			"only a completed one can ask to run again, only an aborted one can have acknowledged", j.GetJobId(), j.GetRerun(), j.GetAcknowledged(), state)
 	}
-	if refused := checkLessons(j, state); refused != nil {
-		return Ended{}, refused
-	}
 	if err := statistics.Check(j.GetStatistics().GetPacked()); err != nil {
 		return Ended{}, refuse(CodeInvalidCommand, "finish job %q: %v", j.GetJobId(), err)
 	}
-	if refused := o.checkWork(o.taskIndex[scheduling.TaskName(a.GetTask())], a, j, state); refused != nil {
+	if refused := cmp.Or(checkLessons(j, state), o.checkWork(o.taskIndex[scheduling.TaskName(a.GetTask())], a, j, state)); refused != nil {
 		return Ended{}, refused
 	}
 	finished := shallow(j)

@@ -23,13 +23,13 @@ func (s *State) treeNames() []string {
 func (c treeChange) createTree(m *commandpb.CreateTree) *refusal {
 	name := scheduling.TreeName(m.GetTree())
 	what := fmt.Sprintf("create pool tree %q", name)
-	if err := pooltree.ValidateName(scheduling.PoolName(name)); err != nil {
-		return refuse(CodeInvalidTree, "%s: invalid name: %v", what, err)
-	}
-	if c.trees[name] != nil {
+	invalid := pooltree.ValidateName(scheduling.PoolName(name))
+	switch {
+	case invalid != nil:
+		return refuse(CodeInvalidTree, "%s: invalid name: %v", what, invalid)
+	case c.trees[name] != nil:
 		return refuse(CodeTreeExists, "%s: a tree with this name exists: choose another name, or set its options", what)
-	}
-	if len(c.trees) >= maxTrees {
+	case len(c.trees) >= maxTrees:
 		return refuse(CodeInvalidTree, "%s: there are already %d trees, the limit: remove one", what, len(c.trees))
 	}
 	options, err := pooltree.ReadTreeOptions(m.GetOptions().AsMap())
@@ -55,15 +55,13 @@ func (c treeChange) createTree(m *commandpb.CreateTree) *refusal {
 // removeTree removes a tree that nothing is in.
 func (c treeChange) removeTree(m *commandpb.RemoveTree) *refusal {
 	what := fmt.Sprintf("remove pool tree %q", m.GetTree())
-	t, ok := c.trees[scheduling.TreeName(m.GetTree())]
-	if !ok {
-		return refuse(CodeUnknownTree, "%s: no such tree: there are %s", what, quoted(c.treeNames()))
-	}
 	name := scheduling.TreeName(m.GetTree())
-	if name == c.defaultTree {
+	switch n := orEmpty(c.trees, name).total[scheduling.RootPool].Operations; {
+	case c.trees[name] == nil:
+		return refuse(CodeUnknownTree, "%s: no such tree: there are %s", what, quoted(c.treeNames()))
+	case name == c.defaultTree:
 		return refuse(CodeTreeInUse, "%s: it is the default tree: make another one the default first", what)
-	}
-	if n := t.total[scheduling.RootPool].Operations; n > 0 {
+	case n > 0:
 		return refuse(CodeTreeInUse, "%s: it has %d operations: wait for them or abort them", what, n)
 	}
 	for id, n := range sorted(c.nodes) {

@@ -233,14 +233,8 @@ func move(t *statepb.Task, what string, step func(*lifecycle.Counters) error) {
 // counted returns the counters of a record.
 func counted(r *statepb.JobCounters) lifecycle.Counters {
 	return lifecycle.Counters{
-		Total:     r.GetTotal(),
-		Pending:   r.GetPending(),
-		Running:   r.GetRunning(),
-		Completed: r.GetCompleted(),
-		Failed:    r.GetFailed(),
-		Aborted:   r.GetAborted(),
-		Restarted: r.GetRestarted(),
-		GivenUp:   r.GetGivenUp(),
+		Total: r.GetTotal(), Pending: r.GetPending(), Running: r.GetRunning(), Completed: r.GetCompleted(),
+		Failed: r.GetFailed(), Aborted: r.GetAborted(), Restarted: r.GetRestarted(), GivenUp: r.GetGivenUp(),
 	}
 }
 

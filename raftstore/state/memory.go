@@ -138,13 +138,12 @@ func checkTaskReserve(what string, o *operation, r *commandpb.TaskReserve) *refu
 	case r.GetSamples() > m.GetSampleCount():
 		return refuse(CodeInvalidCommand, "%s: task %q: its digests have %d samples, and there have been %d", what, r.GetTask(), r.GetSamples(), m.GetSampleCount())
 	}
-	if err := checkDigests(r.GetUserDigest(), r.GetProxyDigest()); err != nil {
-		return refuse(CodeInvalidCommand, "%s: task %q: %v", what, r.GetTask(), err)
+	err := checkDigests(r.GetUserDigest(), r.GetProxyDigest())
+	if err == nil && r.GetReserve() != nil {
+		err = checkReserve(r.GetReserve())
 	}
-	if r.GetReserve() != nil {
-		if err := checkReserve(r.GetReserve()); err != nil {
-			return refuse(CodeInvalidCommand, "%s: task %q: %v", what, r.GetTask(), err)
-		}
+	if err != nil {
+		return refuse(CodeInvalidCommand, "%s: task %q: %v", what, r.GetTask(), err)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"fmt"
 
 	"weir/messages/commandpb"
@@ -62,10 +63,7 @@ func (c nodeChange) registerNode(m *commandpb.RegisterNode) *refusal {
 	case m.GetNode().GetIncarnation() == 0:
 		return refuse(CodeInvalidCommand, "register node %q: incarnation 0: the first life of a node is 1", id)
 	}
-	if err := checkResources(m.GetNode().GetResources()); err != nil {
-		return refuse(CodeInvalidCommand, "register node %q: %v", id, err)
-	}
-	if err := checkPorts(m.GetNode()); err != nil {
+	if err := cmp.Or(checkResources(m.GetNode().GetResources()), checkPorts(m.GetNode())); err != nil {
 		return refuse(CodeInvalidCommand, "register node %q: %v", id, err)
 	}
 	n, known := c.nodes[id]

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"reflect"
 	"slices"
 
@@ -217,12 +218,4 @@ func (s *State) insert(v *version) *operation {
 	return o
 }
 
-func bySequence(o *operation, sequence uint64) int {
-	switch {
-	case o.sequence < sequence:
-		return -1
-	case o.sequence > sequence:
-		return 1
-	}
-	return 0
-}
+func bySequence(o *operation, sequence uint64) int { return cmp.Compare(o.sequence, sequence) }

@@ -60,10 +60,7 @@ func (c jobChange) checkPreemption(what string, order *statepb.StopOrder) (*stat
 	if err != nil || kind == lifecycle.NotPreempted {
 		return nil, refuse(CodeInvalidCommand, "%s: kind of preemption %q: there is no such kind", what, order.GetPreemption())
 	}
-	if refused := checkGrace(what, order.GetGraceMillis()); refused != nil {
-		return nil, refused
-	}
-	if refused := checkPlanned(what, order); refused != nil {
+	if refused := cmp.Or(checkGrace(what, order.GetGraceMillis()), checkPlanned(what, order)); refused != nil {
 		return nil, refused
 	}
 	order = shallow(order)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"weir/messages/commandpb"
@@ -82,13 +83,12 @@ type stops []StopsOrdered
 
 func (s *stops) add(a *statepb.Allocation) {
 	id := scheduling.OperationID(a.GetOperationId())
-	for i := range *s {
-		if (*s)[i].Operation == id {
-			(*s)[i].Allocations = append((*s)[i].Allocations, a)
-			return
-		}
+	i := slices.IndexFunc(*s, func(of StopsOrdered) bool { return of.Operation == id })
+	if i < 0 {
+		i = len(*s)
+		*s = append(*s, StopsOrdered{Operation: id})
 	}
-	*s = append(*s, StopsOrdered{Operation: id, Allocations: []*statepb.Allocation{a}})
+	(*s)[i].Allocations = append((*s)[i].Allocations, a)
 }
 
 // tellStops tells of the orders of a command.

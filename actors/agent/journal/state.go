@@ -146,22 +146,17 @@ func (s *State) records() []*journalpb.Record {
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.Jobs)) {
 		job := s.Jobs[id]
-		all = append(all, &journalpb.Record{Event: &journalpb.Record_Granted{Granted: job.Grant}})
-		if job.Starting != nil {
-			all = append(all, &journalpb.Record{Event: &journalpb.Record_Starting{Starting: job.Starting}})
+		add := func(has bool, record *journalpb.Record) {
+			if has {
+				all = append(all, record)
+			}
 		}
-		if job.Started != nil {
-			all = append(all, &journalpb.Record{Event: &journalpb.Record_Started{Started: job.Started}})
-		}
-		if job.Stopping != nil {
-			all = append(all, &journalpb.Record{Event: &journalpb.Record_Stopping{Stopping: job.Stopping}})
-		}
-		if job.Said != nil {
-			all = append(all, &journalpb.Record{Event: &journalpb.Record_Said{Said: job.Said}})
-		}
-		if job.Exited != nil {
-			all = append(all, &journalpb.Record{Event: &journalpb.Record_Exited{Exited: job.Exited}})
-		}
+		add(true, &journalpb.Record{Event: &journalpb.Record_Granted{Granted: job.Grant}})
+		add(job.Starting != nil, &journalpb.Record{Event: &journalpb.Record_Starting{Starting: job.Starting}})
+		add(job.Started != nil, &journalpb.Record{Event: &journalpb.Record_Started{Started: job.Started}})
+		add(job.Stopping != nil, &journalpb.Record{Event: &journalpb.Record_Stopping{Stopping: job.Stopping}})
+		add(job.Said != nil, &journalpb.Record{Event: &journalpb.Record_Said{Said: job.Said}})
+		add(job.Exited != nil, &journalpb.Record{Event: &journalpb.Record_Exited{Exited: job.Exited}})
 	}
 	return append(all, s.Rejections...)
 }
