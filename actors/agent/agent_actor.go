@@ -304,12 +304,10 @@ func (a *agentActor) close() {
 // closeJournal closes it when no job's actor writes to it any more. A disk that hangs
 // must not keep the agent from ending.
 func (a *agentActor) closeJournal() {
-	closed := make(chan error, 1)
-	go func() { closed <- a.journal.Close() }()
-	var err error
-	select {
-	case err = <-closed:
-	case <-time.After(a.cfg.Timing.CloseTimeout):
+	ctx, cancel := context.WithTimeout(context.Background(), a.cfg.Timing.CloseTimeout)
+	defer cancel()
+	err, late := await(ctx, func(done func(error)) { go func() { done(a.journal.Close()) }() })
+	if late != nil {
 		err = fmt.Errorf("close journal: disk not responding for %v", a.cfg.Timing.CloseTimeout)
 	}
 	if err != nil && a.shared.failure.CompareAndSwap(nil, &err) {

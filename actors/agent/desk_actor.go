@@ -1,8 +1,8 @@
 package agent
 
 import (
+	"context"
 	"errors"
-	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -18,15 +18,13 @@ func (a *jobActor) newDesk(ctx actor.Context) *discovery.Desk {
 	desk := discovery.NewDesk(discovery.Asker{
 		Job: start.GetJobId(), Operation: start.GetOperationId(), Index: start.GetToken().GetIndex(),
 		Acknowledge: func() error {
-			answer := make(chan error, 1)
-			root.Send(self, saved{answer})
-			select {
-			case err := <-answer:
-				return err
-			case <-life.Done():
-			case <-time.After(patience):
+			ctx, cancel := context.WithTimeout(life, patience)
+			defer cancel()
+			refused, late := await(ctx, func(done func(error)) { root.Send(self, saved{done}) })
+			if late != nil {
+				return errNotTaken
 			}
-			return errNotTaken
+			return refused
 		},
 		Say: a.say,
 	}, a.directory)
@@ -47,7 +45,7 @@ func (a *jobActor) openDesk() {
 // die now, would not know of it.
 func (a *jobActor) saved(ctx actor.Context, m saved) {
 	if err := a.job.Saved(); err != nil {
-		m.answer <- err
+		m.answer(err)
 		return
 	}
 	a.unanswered = append(a.unanswered, m.answer)
@@ -65,7 +63,7 @@ func (a *jobActor) told(ctx actor.Context, m told) {
 	default:
 		a.job.Told(m.number)
 		for _, answer := range a.unanswered {
-			answer <- nil
+			answer(nil)
 		}
 		a.unanswered = nil
 		a.act(ctx)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -82,18 +81,4 @@ func (e *environment) removePlaced(dir string) {
 	if err := os.RemoveAll(dir); err != nil {
 		e.cfg.Logger.Warn("cannot remove files of a job that did not start", "dir", dir, "error", err)
 	}
-}
-
-// moveInto moves what was placed in a folder into a workspace, and removes the folder.
-func moveInto(workspace, dir string) error {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return err
-	}
-	for _, entry := range entries {
-		if err := os.Rename(filepath.Join(dir, entry.Name()), filepath.Join(workspace, entry.Name())); err != nil {
-			return err
-		}
-	}
-	return os.Remove(dir)
 }

@@ -95,7 +95,7 @@ func TestAcknowledgementCountsOnceItIsAnswered(t *testing.T) {
 		w.send(plan(3, 7, granted("a", 9)))
 		acknowledge := func() <-chan error {
 			answer := make(chan error, 1)
-			w.system.Root.Send(w.onlyJob(), saved{answer})
+			w.system.Root.Send(w.onlyJob(), saved{func(err error) { answer <- err }})
 			w.advance(100 * time.Millisecond)
 			return answer
 		}

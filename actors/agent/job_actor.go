@@ -37,7 +37,7 @@ type jobRecord struct {
 	// desk is where the job asks about others and itself. unanswered wait there until the
 	// job's processes are told that it has saved its state.
 	desk       *discovery.Desk
-	unanswered []chan<- error
+	unanswered []func(error)
 	// words finds out and tells whether the job takes requests, while it runs and may stay.
 	words atomic.Pointer[readiness.Watcher]
 	// asks numbers questions to controllers.
@@ -74,7 +74,7 @@ type (
 		err    error
 	}
 	// saved brings the job's word that its state is saved.
-	saved struct{ answer chan<- error }
+	saved struct{ answer func(error) }
 )
 
 // Receive implements actor.Actor.

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
@@ -77,21 +75,15 @@ func (m *machine) Start(_ context.Context, spec runner.JobSpec) (Run, error) {
 	return r, nil
 }
 
-// Leftovers implements Processes.
-func (m *machine) Leftovers() []string {
+// Left implements Processes.
+func (m *machine) Left() map[string]Run {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.Sorted(maps.Keys(m.runs))
-}
-
-// Adopt implements Processes.
-func (m *machine) Adopt(job string) Run {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if r := m.runs[job]; r != nil {
-		return r
+	left := map[string]Run{}
+	for id, r := range m.runs {
+		left[id] = r
 	}
-	return nil
+	return left
 }
 
 // Discard implements Processes.

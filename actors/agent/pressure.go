@@ -11,6 +11,7 @@ import (
 	"strconv"
 
 	"weir/actors/agent/runner"
+	"weir/actors/agent/runner/proctree"
 )
 
 const (
@@ -131,27 +132,16 @@ func (s *pressureSource) measure() (Machine, error) {
 
 // parseMeminfo reads /proc/meminfo.
 func parseMeminfo(data []byte) (Machine, error) {
-	figures := map[string]int64{"MemTotal:": -1, "MemAvailable:": -1}
-	for line := range bytes.Lines(data) {
-		fields := bytes.Fields(line)
-		if len(fields) < 2 {
-			continue
-		}
-		if _, wanted := figures[string(fields[0])]; !wanted {
-			continue
-		}
-		kibibytes, err := strconv.ParseInt(string(fields[1]), 10, 64)
-		if err != nil || kibibytes < 0 || kibibytes > 1<<50 {
-			return Machine{}, fmt.Errorf("%.60q is not an amount of memory", line)
-		}
-		figures[string(fields[0])] = kibibytes << 10
+	sizes, err := proctree.Sizes(data)
+	if err != nil {
+		return Machine{}, err
 	}
-	for name, figure := range figures {
-		if figure < 0 {
-			return Machine{}, fmt.Errorf("no line %s", name)
+	for _, name := range []string{"MemTotal", "MemAvailable"} {
+		if _, has := sizes[name]; !has {
+			return Machine{}, fmt.Errorf("no line %s:", name)
 		}
 	}
-	return Machine{Total: figures["MemTotal:"], Available: figures["MemAvailable:"]}, nil
+	return Machine{Total: sizes["MemTotal"], Available: sizes["MemAvailable"]}, nil
 }
 
 // parsePressure returns the ten seconds' mean of the line "full" of a pressure file.

@@ -25,10 +25,9 @@ var ErrNoLease = errors.New("the node's lease has expired")
 type Processes interface {
 	// Start starts a job's processes. An error means that there are none.
 	Start(ctx context.Context, spec runner.JobSpec) (Run, error)
-	// Leftovers are the jobs that an earlier process of the agent left, running or
-	// ended; Adopt takes one over, Discard ends and drops one.
-	Leftovers() []string
-	Adopt(job string) Run
+	// Left are the jobs that an earlier process of the agent left, running or ended, by
+	// their ids; Discard ends and drops one.
+	Left() map[string]Run
 	Discard(job string) error
 	// RenewAll lets all jobs live until then.
 	RenewAll(until time.Time)
@@ -68,21 +67,13 @@ func (p processes) Start(ctx context.Context, spec runner.JobSpec) (Run, error) 
 	return job, nil
 }
 
-// Leftovers implements Processes.
-func (p processes) Leftovers() []string {
-	var ids []string
+// Left implements Processes.
+func (p processes) Left() map[string]Run {
+	left := map[string]Run{}
 	for _, job := range p.Jobs() {
-		ids = append(ids, job.ID())
+		left[job.ID()] = job
 	}
-	return ids
-}
-
-// Adopt implements Processes.
-func (p processes) Adopt(id string) Run {
-	if job := p.Job(id); job != nil {
-		return job
-	}
-	return nil
+	return left
 }
 
 // bootOf tells the boots of the machine apart. Empty: it cannot be told.

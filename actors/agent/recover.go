@@ -22,7 +22,8 @@ func (a *agentActor) recover(kept *journal.State) error {
 	for _, id := range kept.Had {
 		a.ledger.Forget(id)
 	}
-	for _, id := range a.processes.Leftovers() {
+	left := a.processes.Left()
+	for _, id := range slices.Sorted(maps.Keys(left)) {
 		if kept.Jobs[id] != nil {
 			continue
 		}
@@ -34,7 +35,7 @@ func (a *agentActor) recover(kept *journal.State) error {
 	now := time.Now()
 	var unstarted []string
 	for _, id := range slices.Sorted(maps.Keys(kept.Jobs)) {
-		job, run := kept.Jobs[id], a.processes.Adopt(id)
+		job, run := kept.Jobs[id], left[id]
 		if run == nil && neverRan(job, a.boot) {
 			unstarted = append(unstarted, id)
 			continue

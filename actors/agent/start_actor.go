@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"golang.org/x/sys/unix"
 )
 
 // startRun starts the job's processes under what is left of the lease.
@@ -20,7 +21,8 @@ func (a *jobActor) startRun(ctx actor.Context) {
 	dir := a.folder.placing(spec.ID)
 	if placed {
 		a.placed = false
-		spec.Furnish = func(workspace string) error { return moveInto(workspace, dir) }
+		// A folder may take the place of an empty one, which package os does not let it.
+		spec.Furnish = func(workspace string) error { return unix.Rename(dir, workspace) }
 	}
 	self, root := ctx.Self(), ctx.ActorSystem().Root
 	life, stop := context.WithCancel(a.life)

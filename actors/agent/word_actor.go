@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"sync/atomic"
@@ -46,13 +47,19 @@ func (a *jobActor) say(word string) error {
 
 // write puts a record into the journal and returns when it is there.
 func (a *jobActor) write(ctx context.Context, record *journalpb.Record) error {
-	written := make(chan error, 1)
-	a.journal.Append(func(err error) { written <- err }, record)
+	written, err := await(ctx, func(done func(error)) { a.journal.Append(done, record) })
+	return cmp.Or(err, written)
+}
+
+// await waits for the outcome of what begins, no longer than ctx.
+func await[T any](ctx context.Context, begin func(done func(T))) (outcome T, err error) {
+	came := make(chan T, 1)
+	begin(func(outcome T) { came <- outcome })
 	select {
-	case err := <-written:
-		return err
+	case outcome = <-came:
+		return outcome, nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return outcome, ctx.Err()
 	}
 }
 
@@ -97,12 +104,8 @@ func ask(ctx context.Context, replicas Replicas, to Replica, question proto.Mess
 		reply proto.Message
 		err   error
 	}
-	answered := make(chan answer, 1)
-	replicas.Ask(to, question, timeout, func(reply proto.Message, err error) { answered <- answer{reply, err} })
-	select {
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case a := <-answered:
-		return a.reply, a.err
-	}
+	answered, late := await(ctx, func(done func(answer)) {
+		replicas.Ask(to, question, timeout, func(reply proto.Message, err error) { done(answer{reply, err}) })
+	})
+	return answered.reply, cmp.Or(late, answered.err)
 }

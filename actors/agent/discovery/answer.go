@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -100,13 +101,6 @@ func timeOf(stamp *timestamppb.Timestamp) *time.Time {
 
 // shows reports whether a view has a job in it, or never will have.
 func shows(view View, job string) bool {
-	if view.Instances.GetOver() {
-		return true
-	}
-	for _, one := range view.Instances.GetInstances() {
-		if one.GetJobId() == job {
-			return true
-		}
-	}
-	return false
+	return view.Instances.GetOver() ||
+		slices.ContainsFunc(view.Instances.GetInstances(), func(one *actorpb.Instance) bool { return one.GetJobId() == job })
 }

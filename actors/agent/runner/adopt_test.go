@@ -27,7 +27,11 @@ func (f *fixture) killedAgent(t *testing.T, shell string) int {
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
-	agent := exec.Command(self(), f.config.Root, f.config.ProxyPath, f.config.NodeName, f.config.Cgroups.Mode(), "1h", shell)
+	mode := "groups"
+	if f.config.Cgroups.Node.None() {
+		mode = "none"
+	}
+	agent := exec.Command(self(), f.config.Root, f.config.ProxyPath, f.config.NodeName, mode, "1h", shell)
 	agent.Env = append(os.Environ(), "WEIR_TEST_ACT=agent")
 	agent.Stderr = os.Stderr
 	out, err := agent.StdoutPipe()

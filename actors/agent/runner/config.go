@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"weir/actors/agent/runner/cgroup"
@@ -115,18 +116,6 @@ func DetectCgroups(root, node string) Cgroups {
 	return Cgroups{Node: place}
 }
 
-// Mode is "v2", "hybrid" or "none".
-func (c Cgroups) Mode() string {
-	switch {
-	case c.Node.None():
-		return "none"
-	case c.Node.Hybrid():
-		return "hybrid"
-	default:
-		return "v2"
-	}
-}
-
 // Shortfall says what this machine cannot promise; it is empty where all can
 // be promised.
 func (c Cgroups) Shortfall() string {
@@ -149,12 +138,9 @@ func checkName(what, name string) error {
 	if name == "" || len(name) > maxName || name[0] == '.' {
 		return fmt.Errorf("%s %.60q: %w: must have 1 to %d characters and not begin with a dot", what, name, ErrBadName, maxName)
 	}
-	for _, r := range name {
-		switch {
-		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_', r == '-', r == '.':
-		default:
-			return fmt.Errorf("%s %.60q: %w: has %q; letters, digits, '_', '-' and '.' are allowed", what, name, ErrBadName, r)
-		}
+	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-."
+	if rest := strings.Trim(name, allowed); rest != "" {
+		return fmt.Errorf("%s %.60q: %w: has %q; letters, digits, '_', '-' and '.' are allowed", what, name, ErrBadName, []rune(rest)[0])
 	}
 	return nil
 }

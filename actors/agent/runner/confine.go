@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,20 +35,20 @@ type confinement struct {
 
 // findConfinement tries what jobs may ask for.
 func findConfinement(proxyPath string) confinement {
-	if os.Geteuid() != 0 {
-		const why = "agent is not root"
+	name, err := os.Readlink("/proc/self/ns/mnt")
+	why := ""
+	switch {
+	case os.Geteuid() != 0:
+		why = "agent is not root"
+	case err != nil:
+		why = err.Error()
+	default:
+		why = try(proxyPath, proxyproto.IsolationDefault, name, unix.CLONE_NEWNS)
+	}
+	if why != "" {
 		return confinement{noMounts: why, noStrict: why}
 	}
-	name, err := os.Readlink("/proc/self/ns/mnt")
-	if err != nil {
-		return confinement{noMounts: err.Error(), noStrict: err.Error()}
-	}
-	found := confinement{mounts: name}
-	if found.noMounts = try(proxyPath, proxyproto.IsolationDefault, name, unix.CLONE_NEWNS); found.noMounts != "" {
-		return confinement{noMounts: found.noMounts, noStrict: found.noMounts}
-	}
-	found.noStrict = try(proxyPath, proxyproto.IsolationStrict, name, strictFlags)
-	return found
+	return confinement{mounts: name, noStrict: try(proxyPath, proxyproto.IsolationStrict, name, strictFlags)}
 }
 
 // try has the proxy try what an isolation needs. It returns why that cannot be had.
@@ -78,13 +79,8 @@ func (c confinement) shortfall() string {
 // Shortfall says what this machine cannot promise to jobs; it is empty where all can be
 // promised.
 func (r *Runner) Shortfall() string {
-	var parts []string
-	for _, part := range []string{r.config.Cgroups.Shortfall(), r.confinement.shortfall()} {
-		if part != "" {
-			parts = append(parts, part)
-		}
-	}
-	return strings.Join(parts, "; ")
+	parts := []string{r.config.Cgroups.Shortfall(), r.confinement.shortfall()}
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "; ")
 }
 
 // confine says how a job is kept apart from the node. What the node cannot do is an error.

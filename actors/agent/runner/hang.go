@@ -33,7 +33,7 @@ func (j *Job) killProxy() {
 	})
 }
 
-// awaitProxy waits until a proxy that was killed has gone.
+// awaitProxy waits until a proxy that was told to go has gone.
 func (j *Job) awaitProxy(patience time.Duration) error {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()

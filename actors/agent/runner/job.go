@@ -366,11 +366,7 @@ func (j *Job) release() error {
 	}
 	// A proxy that is not there, or not to be reached, needs no telling.
 	_ = j.tell(proxyproto.Message{Release: &proxyproto.Release{}})
-	timer := time.NewTimer(leaveTimeout)
-	defer timer.Stop()
-	select {
-	case <-j.proxy.gone:
-	case <-timer.C:
+	if j.awaitProxy(leaveTimeout) != nil {
 		j.killProxy()
 		if err := j.awaitProxy(leaveTimeout); err != nil {
 			return err

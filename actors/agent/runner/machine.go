@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"runtime"
@@ -22,7 +23,9 @@ type Resources struct {
 // process, or one above it, allows. root is "/" but in tests.
 func Machine(root string) (Resources, error) {
 	var info unix.Sysinfo_t
-	if err := unix.Sysinfo(&info); err != nil {
+	memory, memoryErr := cgroup.MemoryLimit(root)
+	cores, coresErr := cgroup.CPULimit(root)
+	if err := errors.Join(unix.Sysinfo(&info), memoryErr, coresErr); err != nil {
 		return Resources{}, fmt.Errorf("measure machine: %w", err)
 	}
 	found := Resources{
@@ -30,16 +33,8 @@ func Machine(root string) (Resources, error) {
 		CPU:    float64(runtime.NumCPU()),
 		Memory: int64(info.Totalram * uint64(info.Unit)),
 	}
-	memory, err := cgroup.MemoryLimit(root)
-	if err != nil {
-		return Resources{}, fmt.Errorf("measure machine: %w", err)
-	}
 	if memory > 0 {
 		found.Memory = min(found.Memory, memory)
-	}
-	cores, err := cgroup.CPULimit(root)
-	if err != nil {
-		return Resources{}, fmt.Errorf("measure machine: %w", err)
 	}
 	if cores > 0 {
 		found.CPU = math.Min(found.CPU, cores)

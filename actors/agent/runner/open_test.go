@@ -187,7 +187,7 @@ func TestMachine(t *testing.T) {
 
 func TestShortfall(t *testing.T) {
 	none := runner.DetectCgroups(t.TempDir(), "node")
-	if none.Mode() != "none" || !strings.Contains(none.Shortfall(), "no such file") || !strings.Contains(none.Shortfall(), "cpu and pids limits are not enforced") {
-		t.Errorf("mode %s, shortfall %q", none.Mode(), none.Shortfall())
+	if !none.Node.None() || !strings.Contains(none.Shortfall(), "no such file") || !strings.Contains(none.Shortfall(), "cpu and pids limits are not enforced") {
+		t.Errorf("%+v, shortfall %q", none.Node, none.Shortfall())
 	}
 }

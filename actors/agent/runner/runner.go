@@ -125,10 +125,10 @@ func (r *Runner) Start(ctx context.Context, spec JobSpec) (*Job, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start job %.60q: %w", spec.ID, err)
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("start job %s: %w", spec.ID, err)
+	var job *Job
+	if err = ctx.Err(); err == nil {
+		job, err = r.reserve(spec.ID)
 	}
-	job, err := r.reserve(spec.ID)
 	if err != nil {
 		return nil, fmt.Errorf("start job %s: %w", spec.ID, err)
 	}

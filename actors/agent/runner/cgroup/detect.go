@@ -45,33 +45,7 @@ const (
 // group, in which each job will have its own. root is "/" but in tests. An
 // error says why there is none to use; nothing is left behind then.
 func Detect(root, node string) (proxyproto.Placement, error) {
-	found, err := readLayout(root)
-	if err != nil {
-		return proxyproto.Placement{}, fmt.Errorf("detect cgroups: %w", err)
-	}
-	if found.unified == nil {
-		return proxyproto.Placement{}, errors.New("detect cgroups: no v2 hierarchy is mounted")
-	}
-	name := nodePrefix + node
-	if filepath.Base(found.unified.own) == Leaf {
-		found.unified.own = filepath.Dir(found.unified.own)
-	}
-	place := proxyproto.Placement{Unified: filepath.Join(found.unified.own, name)}
-	available, err := readWords(filepath.Join(found.unified.own, "cgroup.controllers"))
-	if err != nil {
-		return proxyproto.Placement{}, fmt.Errorf("detect cgroups: %w", err)
-	}
-	missing := missingIn(available)
-	switch {
-	case len(missing) == 0:
-		err = makeRoom(found.unified.own, name)
-	case len(found.v1) == len(controllers):
-		place.Memory = filepath.Join(found.v1["memory"].own, name)
-		place.CPU = filepath.Join(found.v1["cpu"].own, name)
-		place.Pids = filepath.Join(found.v1["pids"].own, name)
-	default:
-		err = fmt.Errorf("controllers %s: neither in %s nor mounted as v1 hierarchies", strings.Join(missing, ", "), found.unified.own)
-	}
+	place, err := detect(root, nodePrefix+node)
 	if err == nil {
 		err = Prepare(place)
 	}
@@ -79,6 +53,37 @@ func Detect(root, node string) (proxyproto.Placement, error) {
 		return proxyproto.Placement{}, errors.Join(fmt.Errorf("detect cgroups: %w", err), removeFolders(place))
 	}
 	return place, nil
+}
+
+// detect finds the place of the group with that name.
+func detect(root, name string) (place proxyproto.Placement, err error) {
+	found, err := readLayout(root)
+	if err != nil {
+		return place, err
+	}
+	if found.unified == nil {
+		return place, errors.New("no v2 hierarchy is mounted")
+	}
+	own := found.unified.own
+	if filepath.Base(own) == Leaf {
+		own = filepath.Dir(own)
+	}
+	available, err := readWords(filepath.Join(own, "cgroup.controllers"))
+	if err != nil {
+		return place, err
+	}
+	place.Unified = filepath.Join(own, name)
+	switch missing := missingIn(available); {
+	case len(missing) == 0:
+		err = makeRoom(own, name)
+	case len(found.v1) == len(controllers):
+		place.Memory = filepath.Join(found.v1["memory"].own, name)
+		place.CPU = filepath.Join(found.v1["cpu"].own, name)
+		place.Pids = filepath.Join(found.v1["pids"].own, name)
+	default:
+		err = fmt.Errorf("controllers %s: neither in %s nor mounted as v1 hierarchies", strings.Join(missing, ", "), own)
+	}
+	return place, err
 }
 
 // makeRoom has the controllers of the agent's own v2 group handed down.

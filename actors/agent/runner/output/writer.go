@@ -52,15 +52,13 @@ func (w *Writer) Write(data []byte) (int, error) {
 			break
 		}
 		part := data[:min(int64(len(data)), room)]
-		if n, err := w.file.Write(part); err != nil {
+		n, err := w.file.Write(part)
+		w.kept[len(w.kept)-1].size += int64(n)
+		w.written += int64(len(part))
+		if err != nil {
 			w.refuse(err)
 			// What did not fit leaves a hole: the next bytes need a new file.
-			w.kept[len(w.kept)-1].size += int64(n)
-			w.written += int64(len(part))
 			w.closeFile()
-		} else {
-			w.kept[len(w.kept)-1].size += int64(n)
-			w.written += int64(n)
 		}
 		data = data[len(part):]
 	}

@@ -291,15 +291,15 @@ func Memory(pid int) (total, shared int64, err error) {
 		total, err = Resident(pid)
 		return total, 0, err
 	}
-	sizes, err := readSizes(data)
+	sizes, err := Sizes(data)
 	if err != nil {
 		return 0, 0, fmt.Errorf("measure process %d: %w", pid, err)
 	}
 	return sizes["Pss"], sizes["Pss_Shmem"], nil
 }
 
-// readSizes reads the lines "name: number kB" of a file of /proc, in bytes.
-func readSizes(data []byte) (map[string]int64, error) {
+// Sizes reads the lines "name: number kB" of a file of /proc, in bytes.
+func Sizes(data []byte) (map[string]int64, error) {
 	sizes := map[string]int64{}
 	for line := range strings.Lines(string(data)) {
 		name, text, _ := strings.Cut(line, ":")
@@ -307,11 +307,11 @@ func readSizes(data []byte) (map[string]int64, error) {
 		if len(fields) != 2 || fields[1] != "kB" {
 			continue
 		}
-		kilobytes, err := strconv.ParseInt(fields[0], 10, 64)
+		kilobytes, err := strconv.ParseUint(fields[0], 10, 40)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%.60q is not an amount of memory", line)
 		}
-		sizes[name] = kilobytes << 10
+		sizes[name] = int64(kilobytes << 10)
 	}
 	return sizes, nil
 }
@@ -340,7 +340,7 @@ func Peak(pid int) (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("measure process %d: %w", pid, err)
 	}
-	sizes, err := readSizes(data)
+	sizes, err := Sizes(data)
 	if err != nil {
 		return 0, fmt.Errorf("measure process %d: %w", pid, err)
 	}
