@@ -90,34 +90,30 @@ func Put(document map[string]any, schema any, path string, value any) error {
 }
 
 func put(document map[string]any, t reflect.Type, rest []string, path string, value any) error {
-	name := rest[0]
+	// What reads itself is written with _ alone.
+	name, s := Canonical(rest[0]), setting{}
 	var below reflect.Type
 	if t != nil {
-		s, problem := tableOf(t).known(name)
-		if problem != "" {
-			return NewError([]Fault{{Path: join(path, name), Problem: problem}})
+		var problem string
+		if s, problem = tableOf(t).known(rest[0]); problem != "" {
+			return NewError([]Fault{{Path: join(path, rest[0]), Problem: problem}})
 		}
-		name = s.name
-		if s.Kind == kindGroup {
+		if name = s.name; s.Kind == kindGroup {
 			below = s.typ.Elem()
 		}
 	}
-	if t == nil {
-		// What reads itself is written with _ alone.
-		name = Canonical(name)
-	}
 	path = join(path, name)
-	if len(rest) == 1 {
-		if value == nil {
-			delete(document, name)
-		} else {
-			document[name] = value
-		}
+	switch {
+	case len(rest) == 1 && value == nil:
+		delete(document, name)
+		return nil
+	case len(rest) == 1:
+		document[name] = value
 		return nil
 	}
 	inner, ok := document[name].(map[string]any)
 	if !ok {
-		if document[name] != nil || (t != nil && below == nil && !object(t, name)) {
+		if document[name] != nil || t != nil && below == nil && !s.typ.Implements(readerType) {
 			return NewError([]Fault{{Path: path, Problem: "is not an object, and " + strings.Join(rest[1:], "/") + " cannot be set in it"}})
 		}
 		inner = make(map[string]any)
@@ -131,12 +127,6 @@ func put(document map[string]any, t reflect.Type, rest []string, path string, va
 		document[name] = inner
 	}
 	return nil
-}
-
-// object reports whether the setting reads itself, and so may be an object.
-func object(t reflect.Type, name string) bool {
-	s, ok := tableOf(t).find(name)
-	return ok && s.typ.Implements(readerType)
 }
 
 func join(path, name string) string {
