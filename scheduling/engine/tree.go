@@ -114,26 +114,23 @@ func newPool(name scheduling.PoolName) *pool {
 // SetPool puts a pool below its parent, with this weight: a new one, or one that
 // is there with all that is below it.
 func (e *Engine) SetPool(name, parent scheduling.PoolName, weight float64) error {
-	above := e.tree.pools[parent]
-	if above == nil {
-		return fmt.Errorf("set pool %q: parent %q: %w", name, parent, ErrUnknown)
+	p, above := e.tree.pools[name], e.tree.pools[parent]
+	err := pooltree.ValidateWeight(weight)
+	switch {
+	case above == nil:
+		err = fmt.Errorf("parent %q: %w", parent, ErrUnknown)
+	case name == scheduling.RootPool:
+		err = pooltree.ErrRootPool
+	case err == nil && p != nil && above.order.Below(p.order):
+		err = fmt.Errorf("parent %q: %w", parent, pooltree.ErrCycle)
 	}
-	if name == scheduling.RootPool {
-		return fmt.Errorf("set pool %q: %w", name, pooltree.ErrRootPool)
-	}
-	if err := pooltree.ValidateWeight(weight); err != nil {
+	if err != nil {
 		return fmt.Errorf("set pool %q: %w", name, err)
 	}
-	p := e.tree.pools[name]
 	if p == nil {
 		p = newPool(name)
 		e.tree.setEffective(p, e.tree.ofPool)
 		e.tree.pools[name] = p
-	}
-	for q := above; q != nil; q = q.parent {
-		if q == p {
-			return fmt.Errorf("set pool %q: parent %q: %w", name, parent, pooltree.ErrCycle)
-		}
 	}
 	p.share.Weight, p.share.InferWeight = weight, false
 	if p.parent != above {
