@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"weir/scheduling"
@@ -193,34 +194,26 @@ func GivenBack(on scheduling.NodeID, at time.Time, why fmt.Stringer) Fact {
 	}
 }
 
+// reasons say why an element was left out: BY is whose limits or filter it was.
+var reasons = [allocation.CauseCount]string{
+	allocation.Unmatched: "the node's tags are not those of BY scheduling_tag_filter",
+	allocation.Lacking:   "the node had too little RESOURCE",
+	allocation.Limited:   "BY resource_limits left too little RESOURCE",
+	allocation.Withheld:  "it has its fair share, and its jobs that leave gracefully have not gone",
+	allocation.Unpacked:  "its jobs fit other nodes better (packing)",
+	allocation.Crowded:   "the node has jobs of it, and another one with fewer had room (spread)",
+	allocation.Scarce:    "the node had less free than the tree gives a look",
+	allocation.Reserved:  "what was free is held for jobs for which others were preempted",
+	allocation.NoVictims: "there was not enough that could be preempted",
+}
+
 // reason says why an element was left out.
 func (r Refusal) reason() string {
 	by := "its own"
 	if r.By != "" {
 		by = fmt.Sprintf("pool %q's", r.By)
 	}
-	switch r.Cause {
-	case allocation.Unmatched:
-		return fmt.Sprintf("the node's tags are not those of %s scheduling_tag_filter", by)
-	case allocation.Lacking:
-		return fmt.Sprintf("the node had too little %s", r.Resource)
-	case allocation.Limited:
-		return fmt.Sprintf("%s resource_limits left too little %s", by, r.Resource)
-	case allocation.Withheld:
-		return "it has its fair share, and its jobs that leave gracefully have not gone"
-	case allocation.Unpacked:
-		return "its jobs fit other nodes better (packing)"
-	case allocation.Crowded:
-		return "the node has jobs of it, and another one with fewer had room (spread)"
-	case allocation.Scarce:
-		return "the node had less free than the tree gives a look"
-	case allocation.Reserved:
-		return "what was free is held for jobs for which others were preempted"
-	case allocation.NoVictims:
-		return "there was not enough that could be preempted"
-	default:
-		return r.Cause.String()
-	}
+	return strings.NewReplacer("BY", by, "RESOURCE", r.Resource.String()).Replace(reasons[r.Cause])
 }
 
 // percent writes a part of the whole.

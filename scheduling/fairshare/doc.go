@@ -26,9 +26,9 @@
 // # Guarantees
 //
 // Before that, strong guarantees are inferred, checked and adjusted
-// (guarantees.go, tiers.go: F.5), volumes are filled and spent (volume.go: F.6),
-// and burst and relaxed pools are given what their volume pays for (burst.go,
-// relaxed.go).
+// (guarantees.go: F.5), volumes are filled and spent (volume.go: F.6),
+// and burst and relaxed pools are given what their volume pays for
+// (integral.go).
 //
 // # State
 //
