@@ -179,16 +179,19 @@ func (on Node) reserve(e *Element) bool {
 // refuse leaves e out until restore, counts it, and notes why.
 func (f *Filler) refuse(e *Element, on Node, cause Cause, outcome *Outcome) Cause {
 	fact := Fact{At: on.At, Node: on.ID}
-	if cause == Lacking {
+	switch cause {
+	case Unmatched:
+		fact.By = e
+	case Lacking:
 		var lacks bool
 		if fact.Resource, lacks = e.lacking(on.Free); lacks {
 			outcome.Refused[fact.Resource]++
-		} else {
-			cause = Limited
-			fact.By, fact.Resource = e.limiting()
+			break
 		}
-	} else if cause == Unmatched {
-		fact.By = e
+		cause = Limited
+		fact.By, fact.Resource = e.limiting()
+	default:
+		// The cause says all.
 	}
 	outcome.Left[cause]++
 	e.Note(cause, fact)

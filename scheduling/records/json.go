@@ -183,7 +183,7 @@ func (v *validator) act(what expect, b byte) bool {
 			v.now = expectColon
 		}
 	case beginLiteral:
-		v.now, v.literal = inLiteral, map[byte]string{'t': "rue", 'f': "alse", 'n': "ull"}[b]
+		v.now, v.literal = inLiteral, map[byte]string{'t': "true", 'f': "false", 'n': "null"}[b][1:]
 	case letter:
 		if b != v.literal[0] {
 			return false
