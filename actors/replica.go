@@ -202,9 +202,11 @@ func (r *Replica) ToNode(id string, msg proto.Message, reply func(proto.Message)
 			reply(&actorpb.Refused{Code: actorpb.CodeOverloaded, Reason: "replaced by a newer heartbeat of the node"})
 		}
 	}
-	if nodes := r.nodeActors.Load(); nodes != nil && nodes.of(id) != nil {
-		r.system.Root.Send(nodes.of(id), message)
-		return true
+	if nodes := r.nodeActors.Load(); nodes != nil {
+		if pid := nodes.of(id); pid != nil {
+			r.system.Root.Send(pid, message)
+			return true
+		}
 	}
 	r.system.Root.Send(leader, toNode{id, message})
 	return true

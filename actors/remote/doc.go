@@ -8,13 +8,12 @@
 //	pid := system.Root.Spawn(props.Configure(inbox.Mailbox()))
 //	r.Publish("gateway", pid, inbox, identity.Agent, identity.Replica)
 //
-//	ctx.Send(remote.PID("replica/r1", "gateway"), message)
+//	err := r.Send("replica/r1", "gateway", message)
 //	reply, err := r.Request(ctx, "replica/r1", "gateway", message)
 //
 // The receiving actor gets an *Inbound, which names the sender as its
 // certificate does, and answers with ctx.Respond. An actor that wants a reply
-// uses RequestAsync, or ctx.Request and gets the reply as a message and a
-// failure as *actor.DeadLetterResponse.
+// uses RequestAsync, which does not block.
 //
 // What is promised:
 //   - At most once, in order while a stream lasts. A message is queued for one

@@ -25,12 +25,6 @@ func TestFullQueueFailsAtOnce(t *testing.T) {
 		curt(c)
 		c.Limits.QueueMessages = 10
 	})
-	dead := make(chan *actor.DeadLetterEvent, 1000)
-	n7.system.EventStream.Subscribe(func(event any) {
-		if d, ok := event.(*actor.DeadLetterEvent); ok {
-			dead <- d
-		}
-	})
 	r1.collect(t, "inbox")
 	n7.connect(t, r1)
 	link.freeze()
@@ -63,14 +57,6 @@ func TestFullQueueFailsAtOnce(t *testing.T) {
 		checkError(t, err, remote.ErrQueueFull, "")
 		return true
 	})
-	pid := remote.PID(r1.Self(), "inbox")
-	eventuallyFull("a message of an actor", func() bool {
-		n7.system.Root.Send(pid, text("x"))
-		return len(dead) > 0
-	})
-	if letter := receive(t, dead); !letter.PID.Equal(pid) {
-		t.Errorf("dead letter to %v", letter.PID)
-	}
 	if got := n7.Stats().Dropped["queue_full"]; got != refused {
 		t.Errorf("%d dropped, want %d", got, refused)
 	}

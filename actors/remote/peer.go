@@ -4,16 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/asynkron/protoactor-go/actor"
-
 	"weir/cluster/identity"
 )
-
-// PID returns the address of the actor that peer, role/name, has published by
-// the given name.
-func PID(peer, name string) *actor.PID {
-	return actor.NewPID(peer, name)
-}
 
 // PeerName returns the name by which peers call id: role/name.
 func PeerName(id identity.Identity) string {

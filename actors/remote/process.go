@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/proto"
@@ -26,29 +25,20 @@ const (
 	maxDetail = 1024
 )
 
-// process stands for every actor on another machine. It has no state, so the
-// copy that a PID keeps never goes stale.
+// process stands for every actor on another machine: for whoever waits there for a reply.
+// It has no state, so the copy that a PID keeps never goes stale.
 type process struct {
 	remote *Remote
 }
 
 // SendUserMessage implements actor.Process.
 func (p *process) SendUserMessage(pid *actor.PID, message any) {
-	if rest, ok := strings.CutPrefix(pid.GetId(), replyPrefix); ok {
-		p.remote.reply(pid.GetAddress(), rest, actor.UnwrapEnvelopeMessage(message))
+	if to, ok := strings.CutPrefix(pid.GetId(), replyPrefix); ok {
+		p.remote.reply(pid.GetAddress(), to, actor.UnwrapEnvelopeMessage(message))
 		return
 	}
-	_, body, sender := actor.UnwrapEnvelope(message)
-	var err error
-	if sender == nil {
-		err = p.remote.Send(pid.GetAddress(), pid.GetId(), body)
-	} else {
-		err = p.remote.ask(pid, body, sender)
-	}
-	if err != nil {
-		p.remote.log.Debug("message dropped", "cause", err)
-		p.remote.system.DeadLetter.SendUserMessage(pid, message)
-	}
+	p.remote.counters.drop(notSendable, 1)
+	p.remote.system.DeadLetter.SendUserMessage(pid, message)
 }
 
 // SendSystemMessage implements actor.Process. The life cycle of another machine's
@@ -60,25 +50,6 @@ func (p *process) SendSystemMessage(pid *actor.PID, message any) {
 
 // Stop implements actor.Process.
 func (p *process) Stop(pid *actor.PID) { p.SendSystemMessage(pid, &actor.Stop{}) }
-
-// ask sends a request of an actor, which gets the reply as a message, or a
-// *actor.DeadLetterResponse.
-func (r *Remote) ask(pid *actor.PID, body any, sender *actor.PID) error {
-	message, ok := body.(proto.Message)
-	if !ok {
-		r.counters.drop(notSendable, 1)
-		return fmt.Errorf("%w: cannot send a %T to another machine", ErrMalformed, body)
-	}
-	_, err := r.request(pid.GetAddress(), pid.GetId(), message, time.Now().Add(r.limits.RequestTimeout), func(reply proto.Message, err error) {
-		if err != nil {
-			r.log.Debug("request failed", "peer", pid.GetAddress(), "actor", pid.GetId(), "cause", err)
-			r.system.Root.Send(sender, &actor.DeadLetterResponse{Target: pid})
-			return
-		}
-		r.system.Root.Send(sender, reply)
-	})
-	return err
-}
 
 // reply answers a peer's request from the actor that got it; to is what localPID wrote.
 func (r *Remote) reply(peer, to string, answer any) {

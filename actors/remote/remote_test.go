@@ -348,7 +348,7 @@ func TestNobodyWatchesOverTheNetwork(t *testing.T) {
 	r1.spawn(t, "echo", echo)
 	n7.connect(t, r1)
 	ended := make(chan *actor.Terminated, 1)
-	target := remote.PID(r1.Self(), "echo")
+	target := actor.NewPID(r1.Self(), "echo")
 	n7.spawn(t, "watcher", func(ctx actor.Context) {
 		switch m := ctx.Message().(type) {
 		case *actor.Started:

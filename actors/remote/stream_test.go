@@ -260,32 +260,6 @@ func TestSilentPeerIsLost(t *testing.T) {
 	n7.await(t, r1.Self(), true)
 }
 
-func TestActorRequestsByPID(t *testing.T) {
-	where := new(directory)
-	r1 := start(t, where, replica("r1"), nil)
-	n7 := start(t, where, agent("n7"), nil)
-	r1.spawn(t, "echo", echo)
-	n7.connect(t, r1)
-
-	got := make(chan any, 10)
-	asker := n7.system.Root.Spawn(actor.PropsFromFunc(func(ctx actor.Context) {
-		switch m := ctx.Message().(type) {
-		case string:
-			ctx.Request(remote.PID(r1.Self(), m), text("hi"))
-		case *wrapperspb.StringValue, *actor.DeadLetterResponse:
-			got <- m
-		}
-	}))
-	n7.system.Root.Send(asker, "echo")
-	if reply, ok := receive(t, got).(*wrapperspb.StringValue); !ok || reply.Value != "hi for agent/n7" {
-		t.Errorf("reply %v", reply)
-	}
-	n7.system.Root.Send(asker, "nobody")
-	if _, ok := receive(t, got).(*actor.DeadLetterResponse); !ok {
-		t.Error("no word of the failed request")
-	}
-}
-
 func TestDeadlineTravels(t *testing.T) {
 	where := new(directory)
 	r1 := start(t, where, replica("r1"), nil)

@@ -112,8 +112,8 @@ type Gossip struct {
 
 	// met is closed when every peer has been tried once.
 	met chan struct{}
-	// rivals are processes that are this replica too, by where they are; nil once Alone
-	// has looked.
+	// noticed holds one element if rivals, by where they are, may have grown.
+	noticed chan struct{}
 	rivalMu sync.Mutex
 	rivals  map[netip.AddrPort]Member
 
@@ -156,7 +156,7 @@ func Start(config Config) (*Gossip, error) {
 		log:    config.Logger,
 		roster: newRoster(),
 		member: config.Self,
-		met:    make(chan struct{}), rivals: make(map[netip.AddrPort]Member),
+		met:    make(chan struct{}), noticed: make(chan struct{}, 1), rivals: make(map[netip.AddrPort]Member),
 	}
 	g.delegate = &delegate{gossip: g}
 	g.delegate.meta.Store(&meta)

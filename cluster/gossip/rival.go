@@ -18,6 +18,8 @@ var ErrRival = errors.New("another process is running as this replica")
 const (
 	// meetPatience is how long Alone waits for peers that do not answer.
 	meetPatience = 3 * time.Second
+	// rivalGrace is how long a rival that began later has to give way.
+	rivalGrace = 2 * time.Second
 	// rivalPings are sent at least before one that does not answer is taken for gone:
 	// some are lost.
 	rivalPings = 3
@@ -26,7 +28,7 @@ const (
 	rivalPatience = time.Second
 )
 
-// notice remembers, until Alone looks, that the cluster knows this replica at another
+// notice remembers that the cluster knows, or is told of, this replica at another
 // address. It is called with memberlist's locks held.
 func (g *Gossip) notice(other *memberlist.Node) {
 	entry, err := entryOf(other)
@@ -35,10 +37,21 @@ func (g *Gossip) notice(other *memberlist.Node) {
 		return
 	}
 	g.rivalMu.Lock()
-	defer g.rivalMu.Unlock()
-	if g.rivals != nil {
-		g.rivals[entry.endpoint] = entry.member
+	g.rivals[entry.endpoint] = entry.member
+	g.rivalMu.Unlock()
+	select {
+	case g.noticed <- struct{}{}:
+	default:
 	}
+}
+
+// takeRivals returns what was noticed since it was called last.
+func (g *Gossip) takeRivals() map[netip.AddrPort]Member {
+	g.rivalMu.Lock()
+	defer g.rivalMu.Unlock()
+	rivals := g.rivals
+	g.rivals = make(map[netip.AddrPort]Member)
+	return rivals
 }
 
 // Alone returns once every peer has been tried, and an ErrRival if another live
@@ -53,22 +66,51 @@ func (g *Gossip) Alone(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	g.rivalMu.Lock()
-	rivals := g.rivals
-	g.rivals = nil
-	g.rivalMu.Unlock()
-	for endpoint, rival := range rivals {
-		if !g.answers(ctx, endpoint) {
-			continue
+	for endpoint, rival := range g.takeRivals() {
+		if g.answers(ctx, endpoint) {
+			return g.yield(endpoint, rival)
 		}
-		// The id is the rival's: this process says no farewell in its name.
-		g.mu.Lock()
-		g.left = true
-		g.mu.Unlock()
-		return fmt.Errorf("%w: replica %s already runs at %s (gossip at %s): stop that process first, or start this one with its own id and folder",
-			ErrRival, rival.ID, rival.Address, endpoint)
 	}
 	return nil
+}
+
+// AwaitRival returns an ErrRival when a live process turns out to be this replica
+// and to have been it first, and nil when ctx ends. A later one is given time to
+// give way.
+func (g *Gossip) AwaitRival(ctx context.Context) error {
+	for {
+		select {
+		case <-g.noticed:
+		case <-ctx.Done():
+			return nil
+		}
+		for endpoint, rival := range g.takeRivals() {
+			if !g.answers(ctx, endpoint) {
+				continue
+			}
+			later := rival.Incarnation >= g.config.Self.Incarnation
+			if later {
+				g.log.Error("a later process has this replica's id; it must stop", "replica", rival.ID, "address", endpoint)
+				g.tell(endpoint)
+			}
+			select {
+			case <-time.After(rivalGrace):
+			case <-ctx.Done():
+				return nil
+			}
+			if !later && g.answers(ctx, endpoint) {
+				return g.yield(endpoint, rival)
+			}
+		}
+	}
+}
+
+// tell makes itself known to a rival, whom the cluster may know in its place: nobody
+// else would tell it of this process then.
+func (g *Gossip) tell(endpoint netip.AddrPort) {
+	if _, err := g.list.Join([]string{endpoint.String()}); err != nil {
+		g.log.Warn("cannot notify the later process", "address", endpoint, "cause", err)
+	}
 }
 
 // answers reports whether a process at endpoint says that it is this replica.
@@ -93,4 +135,13 @@ func (g *Gossip) answers(ctx context.Context, endpoint netip.AddrPort) bool {
 		}
 	}
 	return false
+}
+
+// yield leaves the id to the rival: this process will say no farewell in its name.
+func (g *Gossip) yield(endpoint netip.AddrPort, rival Member) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.left = true
+	return fmt.Errorf("%w: replica %s already runs at %s (gossip at %s): stop that process first, or start this one with its own id and folder",
+		ErrRival, rival.ID, rival.Address, endpoint)
 }

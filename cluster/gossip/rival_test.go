@@ -1,6 +1,7 @@
 package gossip_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -60,4 +61,37 @@ func TestReplicaThatMoves(t *testing.T) {
 		t.Error(err)
 	}
 	waitMembers(t, "r1 r2", after, other)
+}
+
+// TestRivalsThatMeetLate connects two processes of a replica after both have begun:
+// the later one gives way, whichever of them the others hear of first.
+func TestRivalsThatMeetLate(t *testing.T) {
+	for name, laterIsKnown := range map[string]bool{"the first one is known": false, "the later one is known": true} {
+		t.Run(name, func(t *testing.T) {
+			first, second := startLife(t, gossip.Fast, "r1", 1), startLife(t, gossip.Fast, "r1", 2)
+			for _, r := range []*replica{first, second} {
+				if err := r.Alone(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			kept := make(chan error, 1)
+			go func() { kept <- first.AwaitRival(ctx) }()
+			known, met := first, second
+			if laterIsKnown {
+				known, met = second, first
+			}
+			// It knows one of the two when it meets the other.
+			other := startLife(t, gossip.Fast, "r2", 1, known.mux)
+			waitMembers(t, "r1 r2", known, other)
+			startLife(t, gossip.Fast, "r3", 1, met.mux, other.mux)
+			if err := second.AwaitRival(t.Context()); !errors.Is(err, gossip.ErrRival) {
+				t.Errorf("the later one: got %v, want ErrRival", err)
+			}
+			cancel()
+			if err := <-kept; err != nil {
+				t.Errorf("the first one: %v", err)
+			}
+		})
+	}
 }

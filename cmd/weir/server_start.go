@@ -12,6 +12,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -176,6 +177,7 @@ func (s *server) open(ctx context.Context) error {
 	if err := s.gossip.Alone(ctx); err != nil {
 		return err
 	}
+	s.watchRivals()
 	decision, err := cluster.AwaitBootstrap(ctx, scheduling.ReplicaID(s.flags.id), s.peers, s.begun, s.gossip, s.log)
 	if err != nil {
 		return err
@@ -225,6 +227,23 @@ func (s *server) open(ctx context.Context) error {
 	// It asks the store, so it ends first.
 	s.undo = append(s.undo, s.store.Close, s.membership.close)
 	return s.membership.follow(s.store)
+}
+
+// watchRivals ends this process when another one, which began before, turns out to be
+// the same replica.
+func (s *server) watchRivals() {
+	ctx, cancel := context.WithCancel(context.Background())
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		if err := s.gossip.AwaitRival(ctx); err != nil {
+			s.fail(err)
+		}
+	})
+	s.undo = append(s.undo, func() error {
+		cancel()
+		watching.Wait()
+		return nil
+	})
 }
 
 // agree decides whether this replica's list of peers fits the members of a cluster
