@@ -138,7 +138,7 @@ func parseMeminfo(data []byte) (Machine, error) {
 	}
 	for _, name := range []string{"MemTotal", "MemAvailable"} {
 		if _, has := sizes[name]; !has {
-			return Machine{}, fmt.Errorf("no line %s:", name)
+			return Machine{}, fmt.Errorf("no line %s", name)
 		}
 	}
 	return Machine{Total: sizes["MemTotal"], Available: sizes["MemAvailable"]}, nil

@@ -63,7 +63,7 @@ func TestMeasureMachine(t *testing.T) {
 		"the group's, without a limit":        {files: group(psi, "max\n"), want: Machine{1000 << 10, 100 << 10, 12.5, ofGroup, false}, wantLog: own + "memory.pressure"},
 		"the group's, which has nothing left": {files: group(psi, "100000\n"), want: Machine{100000, 4000, 12.5, ofGroup, true}, wantLog: "the node's control group"},
 		"the group's, which has much left":    {files: group(psi, "1000000000\n"), want: Machine{1000 << 10, 100 << 10, 12.5, ofGroup, false}, wantLog: "the node's control group"},
-		"no available memory":                 {files: machine("MemTotal: 1 kB\n", psi), wantError: "no line MemAvailable:"},
+		"no available memory":                 {files: machine("MemTotal: 1 kB\n", psi), wantError: "no line MemAvailable"},
 		"a figure that is none":               {files: machine("MemTotal: much kB\nMemAvailable: 1 kB\n", psi), wantError: `"MemTotal: much kB\n" is not an amount`},
 		"a pressure that is none":             {files: machine(meminfo, "full avg60=1\n"), wantError: "is not a pressure value"},
 		"a pressure beyond all bound":         {files: machine(meminfo, "full avg10=NaN\n"), wantError: "is not a pressure value"},

@@ -93,7 +93,11 @@ func (g *Group) Create(limits Limits) error {
 		if !s.wanted {
 			continue
 		}
-		if err := writeFile(s.folder, s.name, s.value); err != nil && !(s.optional && errors.Is(err, fs.ErrNotExist)) {
+		err := writeFile(s.folder, s.name, s.value)
+		if s.optional && errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+		if err != nil {
 			return errors.Join(fmt.Errorf("limit cgroup: %w", err), removeFolders(g.place))
 		}
 	}
