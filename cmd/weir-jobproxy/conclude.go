@@ -67,7 +67,7 @@ func (s *supervisor) conclude(status unix.WaitStatus) {
 	// An agent that listens has the result in its journal before anybody else hears of
 	// it; for one that comes later, it has to be on disk here.
 	s.ending.start("write its result into " + s.folder)
-	s.conclusion.save(!s.agent.listens())
+	s.conclusion.save(filepath.Join(s.folder, proxyproto.ResultFile), !s.agent.listens())
 }
 
 // tell tells the result, once.
@@ -81,30 +81,23 @@ func (s *supervisor) tell() {
 
 // conclusion is the result of the job, and what has become of it.
 type conclusion struct {
-	folder string
 	// result is nil before the end of the job; told: the agent may have it.
 	result *proxyproto.Result
 	told   bool
-	// saved is sent when the result has been written, or has not; unsaved is when that is
-	// tried again.
-	saved   chan error
-	unsaved *time.Timer
+	// saved is sent when the result has been written, or has not.
+	saved chan struct{}
 }
 
-func newConclusion(folder string) conclusion {
-	return conclusion{folder: folder, saved: make(chan error, 1), unsaved: stoppedTimer()}
-}
-
-// save has the result written in the background.
-func (o *conclusion) save(durably bool) {
-	path, result, saved := filepath.Join(o.folder, proxyproto.ResultFile), o.result, o.saved
-	go func() { saved <- writeJSON(path, result, durably) }()
-}
-
-// retry has a result that the disk did not take written again: the job may have filled it.
-func (o *conclusion) retry(err error) {
-	if err != nil {
-		complain(err)
-		o.unsaved.Reset(saveAgain)
-	}
+// save has the result written to a file in the background. One that the disk did not take is
+// written again: the job may have filled it.
+func (o *conclusion) save(path string, durably bool) {
+	result, saved := o.result, o.saved
+	go func() {
+		err := writeJSON(path, result, durably)
+		saved <- struct{}{}
+		for ; err != nil; err = writeJSON(path, result, true) {
+			complain(err)
+			time.Sleep(saveAgain)
+		}
+	}()
 }

@@ -315,6 +315,7 @@ func TestLongestResult(t *testing.T) {
 	s.verdict.disk = &proxyproto.DiskExcess{Biggest: use.biggest}
 	s.verdict.fault = &proxyproto.InputFault{Name: odd, Text: odd}
 	s.conclude(0)
+	<-s.conclusion.saved
 	message := proxyproto.Message{Exited: s.conclusion.result}
 	if line, err := message.Line(); err != nil {
 		t.Errorf("%d bytes: %v", len(line), err)

@@ -75,30 +75,28 @@ func (r *rootfs) build() error {
 }
 
 // keep takes hold of what is put back later, while it can be written to.
-func (r *rootfs) keep() error {
-	for _, path := range r.spec.Visible {
-		if err := keepTree(&r.visible, path, path); err != nil {
-			return err
+func (r *rootfs) keep() (err error) {
+	keep := func(kept *[]keptMount, path, place string) {
+		if err == nil {
+			err = keepTree(kept, path, place)
 		}
 	}
+	for _, path := range r.spec.Visible {
+		keep(&r.visible, path, path)
+	}
 	for _, place := range temporaryPlaces {
-		if info, err := os.Lstat(place); err != nil || !info.IsDir() {
-			continue
-		}
-		if err := keepTree(&r.temporary, filepath.Join(r.folder, temporaryFolder), place); err != nil {
-			return err
+		if info, err := os.Lstat(place); err == nil && info.IsDir() {
+			keep(&r.temporary, filepath.Join(r.folder, temporaryFolder), place)
 		}
 	}
 	for _, pattern := range devices {
 		// The patterns are good ones, and that is all that can be wrong.
 		paths, _ := filepath.Glob(pattern)
 		for _, path := range paths {
-			if err := keepTree(&r.devices, path, path); err != nil {
-				return err
-			}
+			keep(&r.devices, path, path)
 		}
 	}
-	return nil
+	return err
 }
 
 // keepTree clones the mounts at and below path.

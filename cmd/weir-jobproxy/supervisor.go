@@ -89,7 +89,7 @@ func newSupervisor(folder string, spec *proxyproto.Spec, self proxyproto.Identit
 		sample:     stoppedTimer(),
 		schedule:   newSchedule(spec),
 		ending:     endWatch{progress: pace, limit: spec.EndTimeout(), timer: stoppedTimer()},
-		conclusion: newConclusion(folder),
+		conclusion: conclusion{saved: make(chan struct{}, 1)},
 	}
 }
 
@@ -121,10 +121,7 @@ func (s *supervisor) run() {
 			s.suspectMemory()
 		case <-s.memory.check.C:
 			s.recheckMemory()
-		case <-s.conclusion.unsaved.C:
-			s.conclusion.save(true)
-		case err := <-s.conclusion.saved:
-			s.conclusion.retry(err)
+		case <-s.conclusion.saved:
 			s.tell()
 		case <-s.ending.timer.C:
 			s.checkStall(time.Now())
