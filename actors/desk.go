@@ -40,6 +40,9 @@ func (r *Replica) refuse(err error) proto.Message {
 	}
 }
 
+// desk answers what is asked of the replica that leads.
+type desk struct{ *Replica }
+
 // answer does what this or another replica asks of the one that leads.
 func (r *Replica) answer(ctx context.Context, m proto.Message) (proto.Message, error) {
 	switch m := m.(type) {
@@ -61,31 +64,31 @@ func (r *Replica) answer(ctx context.Context, m proto.Message) (proto.Message, e
 	}
 	switch m := m.(type) {
 	case *actorpb.SchedulerViewRequest:
-		return r.schedulerView(ctx, leader, m), nil
+		return desk{r}.schedulerView(ctx, leader, m), nil
 	case *actorpb.PoolHistoryRequest:
 		return r.histories.Answer(m), nil
 	case *actorpb.JobLiveRequest:
-		return r.jobLive(m), nil
+		return desk{r}.jobLive(m), nil
 	case *actorpb.ReadOutput:
-		return r.readOutput(ctx, m), nil
+		return desk{r}.readOutput(ctx, m), nil
 	default:
 		return nil, fmt.Errorf("leader: unexpected message %T", m)
 	}
 }
 
-func (r *Replica) schedulerView(ctx context.Context, leader *actor.PID, m *actorpb.SchedulerViewRequest) proto.Message {
+func (d desk) schedulerView(ctx context.Context, leader *actor.PID, m *actorpb.SchedulerViewRequest) proto.Message {
 	if m.GetExplain() {
-		if !r.askers.Enter() {
-			return &actorpb.Refused{Code: actorpb.CodeOverloaded, RetryMillis: r.cfg.Gateway.RetryMillis,
+		if !d.askers.Enter() {
+			return &actorpb.Refused{Code: actorpb.CodeOverloaded, RetryMillis: d.cfg.Gateway.RetryMillis,
 				Reason: fmt.Sprintf("%d explain requests already queued: ask again in a moment", scheduler.MaxAskers)}
 		}
-		defer r.askers.Leave()
+		defer d.askers.Leave()
 	}
 	answers := make(chan *actorpb.SchedulerView, 1)
-	r.system.Root.Send(leader, viewRequest{m, func(v *actorpb.SchedulerView) { answers <- v }, func() bool { return ctx.Err() != nil }})
+	d.system.Root.Send(leader, viewRequest{m, func(v *actorpb.SchedulerView) { answers <- v }, func() bool { return ctx.Err() != nil }})
 	select {
 	case view := <-answers:
-		return r.post(view)
+		return d.post(view)
 	case <-ctx.Done():
 		return &actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: "scheduler did not respond in time"}
 	}
@@ -93,7 +96,7 @@ func (r *Replica) schedulerView(ctx context.Context, leader *actor.PID, m *actor
 
 // post returns the view with what nodes said last. The view itself stays as it is:
 // all who ask between two fair share updates get the same.
-func (r *Replica) post(view *actorpb.SchedulerView) *actorpb.SchedulerView {
+func (d desk) post(view *actorpb.SchedulerView) *actorpb.SchedulerView {
 	shown := &actorpb.SchedulerView{
 		Time: view.GetTime(), Term: view.GetTerm(), Elements: view.GetElements(), Total: view.GetTotal(), Updated: view.GetUpdated(),
 		Explanations: view.GetExplanations(),
@@ -105,7 +108,7 @@ func (r *Replica) post(view *actorpb.SchedulerView) *actorpb.SchedulerView {
 	for _, seen := range view.GetNodes() {
 		n := &actorpb.NodeView{Id: seen.GetId(), Usage: seen.GetUsage(), Limits: seen.GetLimits()}
 		shown.Nodes = append(shown.Nodes, n)
-		posted, ok := r.board.node(n.GetId())
+		posted, ok := d.board.node(n.GetId())
 		if !ok {
 			continue
 		}
@@ -120,9 +123,9 @@ func (r *Replica) post(view *actorpb.SchedulerView) *actorpb.SchedulerView {
 }
 
 // jobLive returns what nodes last said of jobs.
-func (r *Replica) jobLive(m *actorpb.JobLiveRequest) *actorpb.JobLive {
+func (d desk) jobLive(m *actorpb.JobLiveRequest) *actorpb.JobLive {
 	nodes := make([]string, len(m.GetJobIds()))
-	r.store.View(func(s *state.State) {
+	d.store.View(func(s *state.State) {
 		for i, id := range m.GetJobIds() {
 			if a, ok := s.Allocation(scheduling.JobID(id)); ok {
 				nodes[i] = a.GetNode()
@@ -131,7 +134,7 @@ func (r *Replica) jobLive(m *actorpb.JobLiveRequest) *actorpb.JobLive {
 	})
 	live := &actorpb.JobLive{}
 	for i, id := range m.GetJobIds() {
-		if held := r.board.job(nodes[i], id); held != nil {
+		if held := d.board.job(nodes[i], id); held != nil {
 			live.Jobs = append(live.Jobs, held)
 		}
 	}
@@ -139,8 +142,8 @@ func (r *Replica) jobLive(m *actorpb.JobLiveRequest) *actorpb.JobLive {
 }
 
 // readOutput asks the node's agent, which has a stream to the leader.
-func (r *Replica) readOutput(ctx context.Context, m *actorpb.ReadOutput) proto.Message {
-	answer, err := r.remote.Request(ctx, peerOfAgent(m.GetNode()), actorpb.AgentName, m)
+func (d desk) readOutput(ctx context.Context, m *actorpb.ReadOutput) proto.Message {
+	answer, err := d.remote.Request(ctx, peerOfAgent(m.GetNode()), actorpb.AgentName, m)
 	switch {
 	case errors.Is(err, remote.ErrNotConnected) || errors.Is(err, remote.ErrPeerGone):
 		return &actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: fmt.Sprintf("node %q is not connected: output of its jobs can be read once it is back", m.GetNode())}
