@@ -8,8 +8,9 @@
 // there is no room, but nothing that is being placed.
 //
 // A job gets a copy of its own, without a right to write, and nothing that it does to it
-// changes what the cache has. The copy is checked on its way: what does not have its hash
-// any more is dropped and fetched again, also after the agent was started anew.
+// changes what the cache has. A program among them can be run when it has been placed. The
+// copy is checked on its way: what does not have its hash any more is dropped and fetched
+// again, also after a restart of the agent.
 //
 // What the cache has is bounded, and so is what is on its way into it, but for downloads whose
 // size their server does not say: each of them is bounded alone until it has been read.

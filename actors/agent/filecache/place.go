@@ -9,6 +9,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"weir/actors/agent/runner/proxyproto"
 )
@@ -61,6 +64,9 @@ func (c *Cache) place(ctx context.Context, folder string, as *proxyproto.User, f
 		}
 		err = c.copyTo(ctx, hash, path, mode)
 		c.release(held)
+		if err == nil && file.Executable {
+			return awaitWriters(ctx, path, execPatience)
+		}
 		if !errors.Is(err, errDamaged) {
 			return err
 		}
@@ -94,6 +100,36 @@ func (c *Cache) copyTo(ctx context.Context, hash, path string, mode os.FileMode)
 		return errors.Join(err, os.Remove(path))
 	}
 	return nil
+}
+
+const (
+	// execPatience is how long processes are waited for that are between two programs: their
+	// programs may be on a slow disk.
+	execPatience = 10 * time.Second
+	// writersPause is the time between two looks at who has a file open.
+	writersPause = 100 * time.Microsecond
+)
+
+// awaitWriters waits until nobody has a file open to write, or for patience: until then it
+// cannot be run (ETXTBSY). Each process that the agent starts holds open what the agent had
+// open, for a moment longer than the agent knows.
+func awaitWriters(ctx context.Context, path string, patience time.Duration) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	// The kernel gives a lease to read where nobody writes. Some file systems know none.
+	for deadline := time.Now().Add(patience); ctx.Err() == nil && time.Now().Before(deadline); {
+		if _, err = unix.FcntlInt(file.Fd(), unix.F_SETLEASE, unix.F_RDLCK); !errors.Is(err, unix.EAGAIN) {
+			return nil
+		}
+		select {
+		case <-time.After(writersPause):
+		case <-ctx.Done():
+		}
+	}
+	return ctx.Err()
 }
 
 // cancelled reads until a context is done.
