@@ -2,9 +2,8 @@
 // child, who carries a mark, what they use. It is what is left where there are
 // no cgroups.
 //
-// A process that forks and ends again and again, faster than /proc is read, can get away. So can
-// one that has lost its parents and shows no mark: it has dropped that from its environment, its
-// first thread has ended, or it goes from one program to the next at each look.
+// A process that forks and ends again and again, faster than /proc is read, or that drops
+// the mark from its environment after losing its parents, can get away.
 package proctree
 
 import (
@@ -14,7 +13,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,8 +22,13 @@ import (
 	"weir/actors/agent/runner/proxyproto"
 )
 
-// ticksPerSecond is the unit of times in /proc, the same on every Linux.
-const ticksPerSecond = 100
+const (
+	// ticksPerSecond is the unit of times in /proc, the same on every Linux.
+	ticksPerSecond = 100
+	// ending and kernelThread are flags of processes in /proc, the same on every Linux.
+	ending       = 0x00000004
+	kernelThread = 0x00200000
+)
 
 // Process is a process as /proc shows it.
 type Process struct {
@@ -35,8 +38,14 @@ type Process struct {
 	Name    string
 	// Gone says that it has ended, with all its threads, and waits for its parent to notice.
 	Gone bool
+	// Headless says that its first thread has ended, and others live on.
+	Headless bool
+	// Ending says that its first thread is about to end.
+	Ending bool
 	// Stuck says that it waits in the kernel, and no signal wakes it.
 	Stuck bool
+	// Kernel says that it is a thread of the kernel, which has no program.
+	Kernel bool
 	// CPUUser and CPUSystem include the children that it has waited for.
 	CPUUser, CPUSystem time.Duration
 }
@@ -79,21 +88,25 @@ func parseStat(data []byte) (Process, error) {
 		return Process{}, fmt.Errorf("read process: %w", err)
 	}
 	var numbers [20]uint64
-	for _, i := range []int{1, 11, 12, 13, 14, 17, 19} {
+	for _, i := range []int{1, 6, 11, 12, 13, 14, 17, 19} {
 		if numbers[i], err = strconv.ParseUint(fields[i], 10, 64); err != nil {
 			return Process{}, fmt.Errorf("read process %d: field %d: %w", pid, i+3, err)
 		}
 	}
-	// A first thread that has ended counts itself among the threads that live on.
-	gone := (fields[0] == "Z" || fields[0] == "X") && numbers[17] <= 1
+	ended := fields[0] == "Z" || fields[0] == "X"
+	// One that has ended counts as its own last thread.
+	headless := ended && numbers[17] > 1
 	ticks := func(n uint64) time.Duration { return time.Duration(n) * (time.Second / ticksPerSecond) }
 	return Process{
 		Identity:  proxyproto.Identity{Pid: pid, StartTicks: numbers[19]},
 		Parent:    int(numbers[1]),
 		Threads:   int(numbers[17]),
 		Name:      string(data[open+1 : end]),
-		Gone:      gone,
+		Gone:      ended && !headless,
+		Headless:  headless,
+		Ending:    numbers[6]&ending != 0,
 		Stuck:     fields[0] == "D",
+		Kernel:    numbers[6]&kernelThread != 0,
 		CPUUser:   ticks(numbers[11]) + ticks(numbers[13]),
 		CPUSystem: ticks(numbers[12]) + ticks(numbers[14]),
 	}, nil
@@ -158,6 +171,8 @@ func Tree(root int, mark string) ([]Process, error) {
 	if err != nil {
 		return nil, err
 	}
+	readParents(all)
+	deadline := time.Now().Add(execPatience)
 	children := make(map[int][]int)
 	for i, process := range all {
 		children[process.Parent] = append(children[process.Parent], i)
@@ -177,7 +192,7 @@ func Tree(root int, mark string) ([]Process, error) {
 		if process.Pid == root {
 			continue
 		}
-		if process.Parent == root || mark != "" && marked(process, mark) {
+		if process.Parent == root || mark != "" && marked(process, mark, deadline) {
 			enter(i)
 		}
 	}
@@ -188,6 +203,30 @@ func Tree(root int, mark string) ([]Process, error) {
 		}
 	}
 	return tree, nil
+}
+
+// readParents reads those again whose parent ended before it was read itself: they have
+// another by now.
+func readParents(all []Process) {
+	read := make(map[int]bool, len(all))
+	for _, process := range all {
+		read[process.Pid] = true
+	}
+	for i := range all {
+		for lost := all[i].Parent; lost != 0 && !read[lost]; {
+			now, err := Read(all[i].Pid)
+			if err != nil || now.Identity != all[i].Identity {
+				all[i].Gone = true
+				break
+			}
+			all[i] = now
+			if now.Parent == lost {
+				// It is hidden from this process.
+				break
+			}
+			lost = now.Parent
+		}
+	}
 }
 
 // Signal sends a signal to the process, unless it has gone and its pid belongs
@@ -260,26 +299,6 @@ func Kill(list func() ([]Process, error), patience time.Duration) error {
 		time.Sleep(wait)
 		wait = min(2*wait, 50*time.Millisecond)
 	}
-}
-
-// Arguments is the command line of a process, nil if it cannot be read.
-func Arguments(process Process) []string { return given(process, "cmdline") }
-
-// marked says whether the process was started with proxyproto.TreeVariable or
-// proxyproto.ProxyVariable set to mark.
-func marked(process Process, mark string) bool {
-	return slices.ContainsFunc(given(process, "environ"), func(variable string) bool {
-		return variable == proxyproto.TreeVariable+"="+mark || variable == proxyproto.ProxyVariable+"="+mark
-	})
-}
-
-// given reads a file of /proc about what a process was given with its program.
-func given(process Process, file string) []string {
-	data, err := os.ReadFile(procPath(process.Pid, file))
-	if err != nil || len(data) == 0 {
-		return nil
-	}
-	return strings.Split(strings.TrimSuffix(string(data), "\x00"), "\x00")
 }
 
 // Memory is the memory of a process in bytes: its proportional share where the

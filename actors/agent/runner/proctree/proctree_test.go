@@ -34,7 +34,7 @@ func TestParseStat(t *testing.T) {
 		},
 		"its first thread has ended": {
 			line: "42 (sleep) Z 7 42 42 0 -1 4194308 95 0 0 0 1 2 3 4 20 0 2 0 98765 5672960 214",
-			want: Process{Identity: proxyproto.Identity{Pid: 42, StartTicks: 98765}, Parent: 7, Threads: 2, Name: "sleep",
+			want: Process{Identity: proxyproto.Identity{Pid: 42, StartTicks: 98765}, Parent: 7, Threads: 2, Name: "sleep", Headless: true, Ending: true,
 				CPUUser: 40 * time.Millisecond, CPUSystem: 60 * time.Millisecond},
 		},
 		"cut off":        {line: "42 (sleep) S 7 42", wantError: "has 3 fields"},

@@ -1,12 +1,15 @@
 package proctree
 
 import (
+	"bufio"
 	"errors"
 	"io"
 	"os"
 	"os/exec"
 	"runtime"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -53,10 +56,12 @@ func TestNoRoomForALook(t *testing.T) {
 	}
 }
 
-// TestKillWithoutAFirstThread: a process lives as long as any of its threads.
+// TestKillWithoutAFirstThread: a process lives as long as any of its threads, and shows the
+// mark.
 func TestKillWithoutAFirstThread(t *testing.T) {
+	mark := ownMark("headless")
 	command := exec.Command("/proc/self/exe")
-	command.Env = []string{headlessVariable + "=1"}
+	command.Env = []string{headlessVariable + "=1", proxyproto.TreeVariable + "=" + mark}
 	input, err := command.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -69,22 +74,16 @@ func TestKillWithoutAFirstThread(t *testing.T) {
 		_ = command.Wait()
 		_ = input.Close()
 	})
-	process, err := Read(command.Process.Pid)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for deadline := time.Now().Add(time.Minute); Arguments(process) != nil; <-time.After(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("its first thread does not end")
+	var process Process
+	for deadline := time.Now().Add(time.Minute); !process.Headless; <-time.After(time.Millisecond) {
+		if process, err = Read(command.Process.Pid); err != nil || time.Now().After(deadline) {
+			t.Fatalf("%+v, %v, want its first thread to end", process, err)
 		}
 	}
-	if !Alive(process.Identity) {
-		t.Error("it is taken to have gone")
+	if !Alive(process.Identity) || !marked(process, mark, soon()) || !slices.Equal(Arguments(process), command.Args) {
+		t.Errorf("%+v: alive %t, marked %t, arguments %q", process, Alive(process.Identity), marked(process, mark, soon()), Arguments(process))
 	}
-	living := func() ([]Process, error) {
-		return slices.DeleteFunc([]Process{process}, func(p Process) bool { return !Alive(p.Identity) }), nil
-	}
-	if err := Kill(living, time.Minute); err != nil {
+	if err := Kill(func() ([]Process, error) { return Tree(-1, mark) }, time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	if Alive(process.Identity) {
@@ -121,6 +120,54 @@ func TestKillWaitsForWhoLosesItsMark(t *testing.T) {
 	}, time.Minute)
 	if err != nil || Alive(process.Identity) {
 		t.Errorf("%v after %d looks, alive %t, want it gone", err, looks, Alive(process.Identity))
+	}
+}
+
+// TestLostParents: who lost its parent while others were read belongs to who has it then.
+func TestLostParents(t *testing.T) {
+	parent := exec.Command("/bin/sh", "-c", "sleep 1000 >/dev/null & echo $!; read line")
+	input, err := parent.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	output, err := parent.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := parent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(output).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	child, err := Read(pid)
+	if err != nil || child.Parent != parent.Process.Pid {
+		t.Fatalf("%+v, %v, want the child of %d", child, err, parent.Process.Pid)
+	}
+	if err := input.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_ = parent.Wait()
+	all := []Process{child}
+	if readParents(all); all[0].Parent == child.Parent || all[0].Identity != child.Identity || all[0].Gone {
+		t.Errorf("%+v, want another parent than %d", all[0], child.Parent)
+	}
+	if err := Signal(child.Identity, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(time.Minute); Alive(child.Identity); <-time.After(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it is not gone")
+		}
+	}
+	all = []Process{child}
+	if readParents(all); !all[0].Gone {
+		t.Errorf("%+v, want it gone", all[0])
 	}
 }
 
