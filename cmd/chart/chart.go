@@ -1,7 +1,7 @@
-// Package chart draws how numbers change over time, as SVG and PNG: lines, steps and
-// areas on one axis of time.
+// Package chart draws how numbers change over time, as SVG and PNG: lines, steps and areas
+// on one time axis.
 //
-// Equal charts are equal files.
+// Equal charts give identical files.
 package chart
 
 import (
@@ -22,27 +22,29 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// Chart is one picture. The axis of time begins at 0 or the first point, whichever is
+// Chart is one picture. The time axis begins at 0 or at the first point, whichever is
 // earlier.
 type Chart struct {
 	Title string
-	// Y says what the numbers are, with their unit.
+	// Y labels the axis of numbers, with their unit.
 	Y string
 	// Series are drawn in this order: later ones lie above earlier ones.
 	Series []Series
-	// Marks are moments that are worth a line across the chart.
+	// Marks are moments that get a vertical line across the chart.
 	Marks []Mark
-	// Top is the upper end of the axis of numbers; 0: the greatest number decides.
+	// Top is the upper end of the axis of numbers; 0 means slightly above the greatest
+	// number.
 	Top float64
 }
 
 // Series is one number over time.
 type Series struct {
-	// Name stands in the legend; empty: it has no place there.
+	// Name is shown in the legend; a series without a name is left out of it.
 	Name   string
 	Points []Point
 	Style  Style
-	// Color is a place in the palette: series that belong together share it. It wraps.
+	// Color is an index into the palette, modulo its length. Series that belong together
+	// share one.
 	Color int
 }
 
@@ -68,7 +70,7 @@ const (
 	Steps
 	// Area is Steps, filled down to 0.
 	Area
-	// Dashed is Steps with gaps, for what should be beside what is.
+	// Dashed is Steps as a dashed line, for a target drawn next to the actual values.
 	Dashed
 )
 
@@ -76,7 +78,7 @@ const (
 const (
 	width  = 10 * vg.Inch
 	height = 4.5 * vg.Inch
-	// pixelsPerInch is that of PNG.
+	// pixelsPerInch is the resolution of PNG files.
 	pixelsPerInch = 120
 )
 
@@ -170,10 +172,11 @@ func (c Chart) draw(on draw.Canvas) error {
 	return nil
 }
 
-// headroom is how far the axis goes above the greatest number.
+// headroom is the factor by which the axis exceeds the greatest number.
 const headroom = 1.08
 
-// points returns those of the series in seconds.
+// points returns the points of the series, with times in seconds. NaN and infinity are
+// errors.
 func (s Series) points() (plotter.XYs, error) {
 	points := make(plotter.XYs, len(s.Points))
 	for i, p := range s.Points {
@@ -212,7 +215,8 @@ func (s Series) add(p *plot.Plot, points plotter.XYs) error {
 	return nil
 }
 
-// mark draws the marks, each with its words at the top, below those of its neighbours.
+// mark draws the marks. Their texts are at the top, on three levels so that neighbours do
+// not overlap.
 func (c Chart) mark(p *plot.Plot) error {
 	for i, m := range c.Marks {
 		x := m.At.Seconds()

@@ -7,15 +7,16 @@ import (
 	"gonum.org/v1/plot"
 )
 
-// timeTicks are the marks of an axis of time: whole seconds, minutes, hours or days.
+// timeTicks places the ticks of a time axis at round times.
 type timeTicks struct{}
 
-// wantedTicks is how many marks with words there are at most.
+// wantedTicks is the most strides that an axis is divided into.
 const wantedTicks = 12
 
 const day = 24 * time.Hour
 
-// strides are the distances of marks, the least that is wide enough is taken.
+// strides are the possible distances between ticks. The smallest that is wide enough is
+// used.
 var strides = []time.Duration{
 	100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond,
 	time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 15 * time.Second, 30 * time.Second,
@@ -43,7 +44,8 @@ func (timeTicks) Ticks(from, to float64) []plot.Tick {
 	return ticks
 }
 
-// moment says a time from the beginning by its two largest units that are not 0.
+// moment formats a time since the beginning in its two largest units, and omits those that
+// are 0.
 func moment(at time.Duration) string {
 	days, rest := at/day, at%day
 	hours, minutes, seconds := rest/time.Hour, rest%time.Hour/time.Minute, rest%time.Minute

@@ -21,20 +21,21 @@ import (
 	"weir/scheduling/resource"
 )
 
-// agentFlags is what weir agent can be told.
+// agentFlags holds the flags of weir agent.
 type agentFlags struct {
 	logging
 	security
 	config string
-	// node is what is said of the agent itself.
+	// node is the agent's configuration, without the settings below.
 	node     agent.Config
 	replicas []string
 	jobProxy string
 	cpu      float64
 	ports    string
-	// These are sizes, as people write them.
+	// Sizes as text, such as 16GiB.
 	memory, maxOutput, minFree, watermark, fileSpace string
-	// metricsListen is where metrics are shown; metricsInsecure: in plaintext.
+	// metricsListen is the address that serves metrics; metricsInsecure serves them in
+	// plaintext.
 	metricsListen   string
 	metricsInsecure bool
 	onStop          string
@@ -71,7 +72,7 @@ version. Jobs keep running for the rest of the node's lease.`,
 	return cmd
 }
 
-// register adds the flags that f is read from.
+// register adds the flags, which are read into f.
 func (f *agentFlags) register(flags *pflag.FlagSet) {
 	f.node = agent.DefaultConfig()
 	flags.StringVar(&f.config, "config", "", "YAML file with these settings; command-line flags take precedence")
@@ -102,8 +103,8 @@ func (f *agentFlags) register(flags *pflag.FlagSet) {
 	f.logging.register(flags)
 }
 
-// notZero returns an error that names the first of flags that was set to zero: left
-// out, it would stand for what the machine has.
+// notZero returns a usage error for the first of the named flags that is set to 0: the zero
+// value stands for what the machine has.
 func notZero(cmd *cobra.Command, names ...string) error {
 	for _, name := range names {
 		if flag := cmd.Flags().Lookup(name); flag.Changed && flag.Value.String() == "0" {
@@ -113,13 +114,13 @@ func notZero(cmd *cobra.Command, names ...string) error {
 	return nil
 }
 
-// What becomes of the jobs of an agent that is stopped.
+// Values of --on-stop: what happens to running jobs when the agent is stopped.
 const (
 	keepJobs = "keep"
 	endJobs  = "end"
 )
 
-// validOnStop says what is wrong with a value of --on-stop.
+// validOnStop returns a usage error unless value is keep or end.
 func validOnStop(value string) error {
 	if value == keepJobs || value == endJobs {
 		return nil
@@ -175,7 +176,7 @@ func runAgent(ctx context.Context, f *agentFlags, log *slog.Logger, say func(str
 	return coded(errors.Join(broken, stopMetrics(), stop(closing)))
 }
 
-// agentConfig completes what the flags say of the agent.
+// agentConfig returns the agent's configuration: the flags, completed from this machine.
 func (f *agentFlags) agentConfig(log *slog.Logger) (cfg agent.Config, err error) {
 	peers, err := cluster.ParsePeers(f.replicas)
 	if err != nil {
@@ -220,7 +221,8 @@ func (f *agentFlags) agentConfig(log *slog.Logger) (cfg agent.Config, err error)
 	return cfg, usage(cfg.Validate())
 }
 
-// complete adds to what was said of a node's resources what was measured of the rest.
+// complete sets the resources that no flag sets to what the machine has. The caller applies
+// --memory.
 func (f *agentFlags) complete(has *resource.Amounts) error {
 	measured, err := agent.MeasureResources()
 	if err != nil {

@@ -34,7 +34,7 @@ func newChaosCommand() *cobra.Command {
 	return cmd
 }
 
-// chaosFlags is what a run can be told.
+// chaosFlags holds the flags of weir chaos run.
 type chaosFlags struct {
 	profile          string
 	faults           int
@@ -111,10 +111,10 @@ printed.`,
 	return cmd
 }
 
-// chaosEnding is said when a run is interrupted.
+// chaosEnding is shown when a run is interrupted.
 const chaosEnding = "interrupted: cleaning up; press Ctrl-C again to skip, then run weir chaos heal"
 
-// complete sets what was left to the profile, and refuses what cannot be.
+// complete applies the profile's defaults and rejects invalid flags.
 func (f *chaosFlags) complete(cmd *cobra.Command) error {
 	profile, known := chaosProfiles[f.profile]
 	switch {
@@ -138,10 +138,10 @@ func (f *chaosFlags) complete(cmd *cobra.Command) error {
 	return nil
 }
 
-// kinds returns those of the possible kinds that are wanted.
+// kinds returns the possible kinds that the flags select.
 func (f *chaosFlags) kinds(possible []fault.Kind) ([]fault.Kind, error) {
 	wanted := slices.DeleteFunc(slices.Clone(possible), func(kind fault.Kind) bool {
-		// Leaders of default timing are elected too late for it.
+		// With default timing a leader is elected too late for this fault.
 		return kind == fault.Late && f.timing != "fast"
 	})
 	only := make(map[fault.Kind]bool)
@@ -158,7 +158,7 @@ func (f *chaosFlags) kinds(possible []fault.Kind) ([]fault.Kind, error) {
 	return slices.DeleteFunc(wanted, func(kind fault.Kind) bool { return len(only) > 0 && !only[kind] }), nil
 }
 
-// rules are those of the schedule.
+// rules returns the rules of the fault schedule.
 func (f *chaosFlags) rules(kinds []fault.Kind) fault.Config {
 	return fault.Config{
 		Faults: f.faults, Seed: f.seed, Replicas: f.replicas, Agents: f.agents,
@@ -166,7 +166,7 @@ func (f *chaosFlags) rules(kinds []fault.Kind) fault.Config {
 	}
 }
 
-// again is the command that repeats the run.
+// again returns the command that repeats the run.
 func (f *chaosFlags) again() string {
 	command := fmt.Sprintf("weir chaos run --profile %s --faults %d --seed %d --replicas %d --agents %d --timing %s",
 		f.profile, f.faults, f.seed, f.replicas, f.agents, f.timing)
@@ -212,7 +212,7 @@ func runChaos(ctx context.Context, f *chaosFlags, display *screen.Screen) (err e
 	return pressed
 }
 
-// folder makes the folder of the run.
+// folder creates the folder of the run.
 func (f *chaosFlags) folder() (dir string, err error) {
 	if f.dir == "" {
 		dir, err = os.MkdirTemp("", chaosrun.TemporaryPrefix)
@@ -228,7 +228,7 @@ func (f *chaosFlags) folder() (dir string, err error) {
 	return dir, nil
 }
 
-// leave removes the folder of the run, or says where it is.
+// leave removes the folder of the run, or shows its path if it is kept.
 func (f *chaosFlags) leave(dir string, display *screen.Screen, keep bool) error {
 	if keep || f.dir != "" {
 		display.Say("histories, logs and data: " + dir)
@@ -237,7 +237,7 @@ func (f *chaosFlags) leave(dir string, display *screen.Screen, keep bool) error 
 	return os.RemoveAll(dir)
 }
 
-// press runs the cluster of the run, and hurts it.
+// press runs the cluster and injects the faults.
 func (f *chaosFlags) press(ctx context.Context, dir string, display *screen.Screen) error {
 	flags := devFlags{cluster: devcluster.Default()}
 	flags.cluster.Dir, flags.cluster.Timing = filepath.Join(dir, chaosrun.ClusterFolder), f.timing
@@ -252,7 +252,8 @@ func (f *chaosFlags) press(ctx context.Context, dir string, display *screen.Scre
 	return chaosrun.Run(ctx, chaosrun.Config{
 		Dir: dir, Cluster: cluster, Network: f.alone, Seed: f.seed, WarmUp: chaosProfiles[f.profile].warmUp, Watcher: view,
 		Start: func(ctx context.Context, config devcluster.Config) (*devcluster.Cluster, error) {
-			// Which members end and begin is known already: the run wants it so, or writes it down.
+			// No need to report members that end and start: the run causes that itself, or
+			// records it.
 			return startDevCluster(ctx, config, display, func(string) {})
 		},
 		Rules: func(possible []fault.Kind) (fault.Config, error) {

@@ -19,7 +19,7 @@ import (
 // mostShown is how many violations of one invariant the summary shows.
 const mostShown = 10
 
-// chaosSummary is what a run comes to.
+// chaosSummary returns the summary of a run.
 func chaosSummary(f check.Figures, violations []check.Violation, took time.Duration) string {
 	of := make(map[string][]check.Violation)
 	for _, v := range violations {
@@ -32,7 +32,7 @@ func chaosSummary(f check.Figures, violations []check.Violation, took time.Durat
 	return strings.Join(parts, "\n")
 }
 
-// faultTable has what was done, and what clients felt of it.
+// faultTable lists the faults by kind, and how long clients were without service.
 func faultTable(f check.Figures) grid {
 	t := newGrid("fault", "whom", "times>", "no effect>", "median gap>", "longest gap>")
 	times, void := 0, 0
@@ -44,12 +44,12 @@ func faultTable(f check.Figures) grid {
 	return t
 }
 
-// gapText is a duration that people compare with others; empty when it is zero.
+// gapText formats a duration in seconds, so that rows compare easily; "" if it is zero.
 func gapText(d time.Duration) string {
 	return when(d != 0, fmt.Sprintf("%.2f s", d.Seconds()))
 }
 
-// runTable has what the run was like.
+// runTable lists the figures of the run.
 func runTable(f check.Figures, took time.Duration) facts {
 	t := newFacts()
 	t.row("took", took.Round(time.Second))
@@ -69,7 +69,8 @@ func runTable(f check.Figures, took time.Duration) facts {
 	return t
 }
 
-// invariantTable has how often each promise was broken, as far as the run got.
+// invariantTable counts the violations of each invariant. Those that are only checked at
+// the end show "not checked" if the run did not get that far.
 func invariantTable(f check.Figures, violations map[string][]check.Violation) grid {
 	t := newGrid("", "promise", "violations>")
 	all := 0
@@ -82,7 +83,7 @@ func invariantTable(f check.Figures, violations map[string][]check.Violation) gr
 	return t
 }
 
-// shownViolations are the first of each invariant, a line each.
+// shownViolations returns the first violations of each invariant, one line each.
 func shownViolations(violations map[string][]check.Violation) []string {
 	var shown []string
 	for _, invariant := range check.Invariants {
@@ -121,7 +122,7 @@ func (v *chaosView) Show(p chaos.Progress) {
 
 func (v *chaosView) close() { v.bar.Close() }
 
-// progressLines say how far a run is: the faults, the cluster, the clients.
+// progressLines describes the progress of a run: the faults, the cluster, the clients.
 func progressLines(p chaos.Progress) []string {
 	var kinds []string
 	for _, kind := range fault.Kinds {
@@ -142,7 +143,7 @@ func progressLines(p chaos.Progress) []string {
 	}
 }
 
-// newWitnessCommand is what jobs of a run are.
+// newWitnessCommand returns the hidden command that the jobs of a run execute.
 func newWitnessCommand() *cobra.Command {
 	var dir string
 	var length time.Duration

@@ -14,15 +14,14 @@ import (
 	"weir/api/client"
 )
 
-// How long the cluster may stay without an answer, unless --timeout says otherwise: a
-// call is soon to be made again by hand, a wait is not given up for a restart of all
-// replicas.
+// How long the cluster may be unreachable before a command gives up, without --timeout. A
+// call is short, since the user can repeat it; a wait outlasts a restart of all replicas.
 const (
 	callPatience = 15 * time.Second
 	waitPatience = 2 * time.Minute
 )
 
-// exitInterrupted: the user has had enough, as by Ctrl-C.
+// exitInterrupted is the exit code after an interrupt, such as Ctrl-C.
 const exitInterrupted = 130
 
 // newClientCommands returns the verbs that use a cluster.
@@ -39,7 +38,7 @@ func newClientCommands() []*cobra.Command {
 	return commands
 }
 
-// clientFlags is what every verb that uses a cluster can be told.
+// clientFlags holds the flags of every verb that uses a cluster.
 type clientFlags struct {
 	settings client.Settings
 	timeout  time.Duration
@@ -59,7 +58,7 @@ func (f *clientFlags) register(cmd *cobra.Command) {
 	checkArguments(cmd)
 }
 
-// session is a verb at work: the cluster, and where to print.
+// session is one run of a verb: the cluster's client, and the printer of the output.
 type session struct {
 	*client.Client
 	*printer
@@ -67,8 +66,8 @@ type session struct {
 	args []string
 }
 
-// verb returns what cobra runs for a verb: a session is opened, and errors are
-// given their exit codes.
+// verb returns the cobra function of a verb: it opens a session for run, and gives errors
+// their exit codes.
 func (f *clientFlags) verb(run func(ctx context.Context, s *session, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		if f.timeout < 0 {
@@ -85,28 +84,28 @@ func (f *clientFlags) verb(run func(ctx context.Context, s *session, args []stri
 	}
 }
 
-// shows returns what cobra runs for a verb that shows what read returns: once, or with
-// --watch again and again. A view beside an error is not shown.
+// shows returns the cobra function of a verb that shows the view from read: once, or
+// repeatedly with --watch. If read returns an error, its view is not shown.
 func (f *clientFlags) shows(read func(ctx context.Context, s *session, args []string) (view, error)) func(*cobra.Command, []string) error {
 	return f.verb(func(ctx context.Context, s *session, args []string) error {
 		return s.repeat(ctx, isSet(s.cmd, "watch"), func(ctx context.Context) (view, error) { return read(ctx, s, args) })
 	})
 }
 
-// watchable gives a verb that shows something the flag --watch.
+// watchable adds the flag --watch to cmd.
 func watchable(cmd *cobra.Command) *cobra.Command {
 	cmd.Flags().Bool("watch", false, "keep running and refresh")
 	return cmd
 }
 
-// isSet reports whether a verb has a switch of this name, and it is on.
+// isSet reports whether cmd has a boolean flag of this name, and it is true.
 func isSet(cmd *cobra.Command, name string) bool {
 	flag := cmd.Flags().Lookup(name)
 	return flag != nil && flag.Value.String() == "true"
 }
 
-// stillTrying returns what tells the user why there is no answer yet; nil: nobody sees it,
-// or wants to.
+// stillTrying returns a function that shows why the cluster has not answered yet. It is nil
+// with --quiet, unless stderr is a terminal.
 func stillTrying(cmd *cobra.Command) func(why string) {
 	if isSet(cmd, "quiet") && !isTerminal(cmd.ErrOrStderr()) {
 		return nil
@@ -114,8 +113,8 @@ func stillTrying(cmd *cobra.Command) func(why string) {
 	return func(why string) { fmt.Fprintf(cmd.ErrOrStderr(), "cluster unreachable: %s; retrying\n", why) }
 }
 
-// open returns a client by the flags, else the environment, else the file of the
-// folder. trying, if there is one, is told why there is no answer yet.
+// open returns a client configured by the flags, else the environment, else the settings
+// file. trying, if not nil, is called with the reason why there is no answer yet.
 func (f *clientFlags) open(trying func(why string)) (*client.Client, error) {
 	settings, err := client.LoadSettings(".", os.Getenv)
 	if err != nil {
@@ -127,7 +126,7 @@ func (f *clientFlags) open(trying func(why string)) (*client.Client, error) {
 	}
 	config.Trying, config.Deadline, config.Outage = trying, callPatience, waitPatience
 	if f.timeout > 0 {
-		// The whole command is bounded, and thus its wait.
+		// --timeout bounds the whole command, including its waits.
 		config.Deadline, config.Outage = f.timeout, 0
 	}
 	return client.New(config)
@@ -140,7 +139,7 @@ func (f *clientFlags) limit(ctx context.Context) (context.Context, context.Cance
 	return context.WithTimeout(ctx, f.timeout)
 }
 
-// explain returns err with its exit code, and a refusal with its code for programs.
+// explain attaches exit codes to errors. An error from the cluster also shows its code.
 func explain(err error) error {
 	var coded *exitError
 	var refused *client.Error
@@ -158,7 +157,7 @@ func explain(err error) error {
 	}
 }
 
-// usage makes of err one of whoever wrote the command line, or a file that it names.
+// usage marks err as a mistake in the command line, or in a file that it names.
 func usage(err error) error {
 	var coded *exitError
 	if err == nil || errors.As(err, &coded) {
@@ -167,14 +166,13 @@ func usage(err error) error {
 	return &exitError{exitUsage, err}
 }
 
-// checked has a verb refuse, before it looks for a cluster, what check finds wrong with the
-// command line.
+// checked makes a verb validate its command line with check before it contacts the cluster.
 func checked(cmd *cobra.Command, check func(args []string) error) {
 	cmd.PreRunE = func(_ *cobra.Command, args []string) error { return usage(check(args)) }
 }
 
-// group makes of cmd a verb that only has verbs below it: it prints its help, and
-// knows which verbs there are.
+// group turns cmd into a parent of verbs: alone it prints its help, and for an unknown verb
+// it suggests similar ones.
 func group(cmd *cobra.Command, verbs ...*cobra.Command) *cobra.Command {
 	cmd.AddCommand(verbs...)
 	cmd.Args = cobra.ArbitraryArgs
@@ -192,11 +190,11 @@ func group(cmd *cobra.Command, verbs ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// suggestRemove are words that other programs have for remove.
+// suggestRemove are the words that other programs use for remove.
 var suggestRemove = []string{"delete", "del", "rm"}
 
-// operands returns the names of the arguments that a verb takes, by its usage line: those
-// before the first flag.
+// operands returns the names of a verb's arguments: the words of its usage line before the
+// first flag.
 func operands(cmd *cobra.Command) []string {
 	names := strings.Fields(cmd.Use)[1:]
 	if i := slices.IndexFunc(names, func(name string) bool { return strings.HasPrefix(name, "-") }); i >= 0 {
@@ -205,8 +203,8 @@ func operands(cmd *cobra.Command) []string {
 	return names
 }
 
-// checkArguments has cmd and the verbs below it check that they get the arguments that their
-// usage lines name.
+// checkArguments makes cmd and the verbs below it check their arguments against their usage
+// lines.
 func checkArguments(cmd *cobra.Command) {
 	if cmd.Args == nil && cmd.Runnable() {
 		cmd.Args = takes(operands(cmd)...)
@@ -216,8 +214,8 @@ func checkArguments(cmd *cobra.Command) {
 	}
 }
 
-// takes returns the check that a verb gets the named arguments and no more. A name
-// in brackets may be left out, and of the last there may be any number if it ends in three dots.
+// takes returns a check that a verb gets the named arguments and no others. A name in
+// brackets is optional; the last may repeat if it ends in three dots.
 func takes(names ...string) cobra.PositionalArgs {
 	last := len(names) - 1
 	many := last >= 0 && strings.HasSuffix(strings.Trim(names[last], "[]"), "...")

@@ -55,7 +55,8 @@ func registerBackupFile(cmd *cobra.Command, path *string, usage string) {
 	cmd.Flags().StringVarP(path, "file", "f", "", usage)
 }
 
-// writable reports, before anything is asked for, why a backup cannot be written to path.
+// writable returns an error if a backup cannot be written to path, before the cluster is
+// asked for one.
 func writable(path string, force bool) error {
 	if folder, err := os.Stat(filepath.Dir(path)); err != nil || !folder.IsDir() {
 		return fmt.Errorf("cluster backup: %s: no folder %s", path, filepath.Dir(path))
@@ -71,7 +72,8 @@ func writable(path string, force bool) error {
 	return nil
 }
 
-// backUp writes a backup to path. What was there stays until the new one is whole.
+// backUp writes a backup to path. It replaces an existing file only once the new one is
+// verified.
 func backUp(ctx context.Context, s *session, path string) (info raftstore.BackupInfo, err error) {
 	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".tmp-")
 	if err != nil {
@@ -79,7 +81,7 @@ func backUp(ctx context.Context, s *session, path string) (info raftstore.Backup
 	}
 	defer func() {
 		_ = file.Close()
-		// It has its name by then, unless something went wrong.
+		// After a successful rename there is nothing left to remove.
 		_ = os.Remove(file.Name())
 	}()
 	begin := func() error {
@@ -108,7 +110,7 @@ func backupText(info raftstore.BackupInfo) string {
 	return fmt.Sprintf("cluster %s at log index %d: %d operations, %d running jobs, %d bytes", info.Cluster, info.Index, info.Operations, info.Allocations, info.Bytes)
 }
 
-// restoreFlags is what weir cluster restore can be told.
+// restoreFlags holds the flags of weir cluster restore.
 type restoreFlags struct {
 	security
 	file, data, id, address string
@@ -169,7 +171,7 @@ func (f *restoreFlags) restore() (raftstore.BackupInfo, error) {
 // raftDir is where a replica's log and snapshots are.
 func raftDir(data string) string { return filepath.Join(data, "raft") }
 
-// fatal are the errors of the data of replicas and agents, with their exit codes.
+// fatal maps the errors that end a replica or agent to their exit codes.
 var fatal = []struct {
 	code int
 	errs []error
@@ -182,7 +184,7 @@ var fatal = []struct {
 	{exitDisk, []error{raftstore.ErrDisk, journal.ErrDisk, journal.ErrFull}},
 }
 
-// coded gives what is wrong with the data of a replica or an agent its exit code.
+// coded attaches the exit code to an error that fatal lists.
 func coded(err error) error {
 	var already *exitError
 	if errors.As(err, &already) {
@@ -196,12 +198,12 @@ func coded(err error) error {
 	return err
 }
 
-// farewell is how long the last words of a replica whose disk failed may take: the
-// log may be on the same disk.
+// farewell bounds the last log line of a replica whose disk failed: the log may be on the
+// same disk.
 const farewell = 200 * time.Millisecond
 
-// failStop ends the process at once: nothing that it does after a failed write may
-// be believed, and an orderly end would wait for the disk.
+// failStop exits the process at once: after a failed write its state cannot be trusted, and
+// an orderly stop would wait for the disk.
 func failStop(log *slog.Logger, err error) {
 	said := make(chan struct{})
 	go func() {

@@ -71,7 +71,7 @@ func registerForce(cmd *cobra.Command, force *bool) {
 	cmd.Flags().BoolVar(force, "force", false, "even if the remaining live voters are not a majority; the cluster then stops until others are back")
 }
 
-// needs has a verb refuse to run without the flags.
+// needs makes a verb fail unless the named flags are set.
 func needs(cmd *cobra.Command, names ...string) {
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return require(cmd, names...) }
 }

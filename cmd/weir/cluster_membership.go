@@ -21,21 +21,21 @@ import (
 	"weir/scheduling"
 )
 
-// errRemoved ends a replica that is no member of its cluster any more.
+// errRemoved ends a replica that was removed from its cluster.
 var errRemoved = errors.New("removed from the cluster")
 
 const (
-	// lookPeriod is how often a replica looks at its own place among the members.
+	// lookPeriod is how often a replica checks its own membership.
 	lookPeriod = 500 * time.Millisecond
-	// confirmPeriod is how often one that votes has the leader confirm it.
+	// confirmPeriod is how often a voter asks the leader to confirm that it is one.
 	confirmPeriod = 3 * time.Second
-	// joinPatience bounds a question for the leader.
+	// joinPatience bounds one request to the leader.
 	joinPatience = 2 * time.Second
 )
 
-// membership keeps a replica's place in its cluster: it asks the leader to be let
-// in, and for a vote once it has caught up; tells the others that the cluster has
-// begun; and stops a replica that was removed.
+// membership manages a replica's place in its cluster: it asks the leader to admit the
+// replica, and to make it a voter once it has caught up; it announces that the cluster has
+// begun; and it stops a replica that was removed.
 type membership struct {
 	self      raftstore.Applicant
 	nonVoter  bool
@@ -49,15 +49,15 @@ type membership struct {
 	log   *slog.Logger
 
 	store *raftstore.Store
-	// settled is closed when the replica is what it is to be.
+	// settled is closed once the replica's role in the cluster is decided.
 	settled  chan struct{}
 	entering bool
-	// doubted is set while the replica's own list of peers does not fit the members that
-	// its log names. These may be old: the leader's word counts.
+	// doubted is set while the replica's own list of peers differs from the members in its
+	// log. The log may be out of date, so the leader decides.
 	doubted bool
 	began   bool
 	asked   time.Time
-	// told is what the log was told last, so that it is told once.
+	// told is the last message that was logged, so that it is not repeated.
 	told string
 
 	cancel context.CancelFunc
@@ -79,12 +79,11 @@ func newMembership(s *server) *membership {
 	}
 }
 
-// enter returns when the leader has let this replica, whose log is empty, begin as
-// one without a vote.
+// enter waits until the leader admits this replica, whose log is empty, as a non-voter.
 func (m *membership) enter(ctx context.Context) error {
 	m.entering = true
 	return every(ctx, lookPeriod, func() (bool, error) {
-		// With a question first: who says that its log is lost loses its vote.
+		// Compare the members first: a replica that reports an empty log loses its vote.
 		_, members, err := m.ask(ctx, m.self)
 		var answer raftstore.Suffrage
 		if err == nil {
@@ -106,7 +105,7 @@ func (m *membership) enter(ctx context.Context) error {
 	})
 }
 
-// tell logs what is news.
+// tell logs a message unless it is the same as the last one.
 func (m *membership) tell(what string, args ...any) {
 	if what != m.told {
 		m.told = what
@@ -114,7 +113,7 @@ func (m *membership) tell(what string, args ...any) {
 	}
 }
 
-// follow looks after the place of an open store until close.
+// follow manages the membership of an open store until close.
 func (m *membership) follow(store *raftstore.Store) error {
 	m.store = store
 	members, err := store.Members()
@@ -159,7 +158,8 @@ func (m *membership) close() error {
 	return nil
 }
 
-// look does what the moment asks for.
+// look does one round: it announces that the cluster has begun, notes the members, and asks
+// the leader about this replica's role when that is due.
 func (m *membership) look(ctx context.Context) error {
 	if err := m.begin(); err != nil {
 		return err
@@ -187,7 +187,7 @@ func (m *membership) look(ctx context.Context) error {
 	return errors.Join(m.decide(id, answer, told), m.take(id, answer))
 }
 
-// decide judges a list of peers that is doubted by the members that the leader names.
+// decide checks a doubted list of peers against the members that the leader names.
 func (m *membership) decide(id raftstore.Identity, answer raftstore.Suffrage, members cluster.Peers) error {
 	if !m.doubted || answer == raftstore.Stranger {
 		return nil
@@ -202,8 +202,8 @@ func (m *membership) decide(id raftstore.Identity, answer raftstore.Suffrage, me
 	return nil
 }
 
-// begin tells others, once, that the cluster has had a leader: whoever comes later
-// without a log has missed something.
+// begin announces, once, that the cluster has had a leader: a replica that starts without a
+// log after that has missed entries.
 func (m *membership) begin() error {
 	if m.began || m.store.Stats().Last <= 1 {
 		return nil
@@ -218,15 +218,15 @@ func (m *membership) begin() error {
 	return nil
 }
 
-// application is what this replica asks of the leader. Who votes only asks whether
-// it still does.
+// application is this replica's request to the leader. A voter only asks whether it still
+// is one.
 func (m *membership) application(id raftstore.Identity) raftstore.Applicant {
 	a := m.self
 	a.Votes = !m.nonVoter && !id.Voter && !id.Demoted
 	return a
 }
 
-// take does what the leader's answer means.
+// take acts on the leader's answer.
 func (m *membership) take(id raftstore.Identity, answer raftstore.Suffrage) error {
 	switch answer {
 	case raftstore.Stranger:
@@ -255,7 +255,7 @@ func (m *membership) settle() {
 	}
 }
 
-// ask asks whoever leads, and returns the members too where another one does.
+// ask sends a to the leader, and returns the members too if another replica leads.
 func (m *membership) ask(ctx context.Context, a raftstore.Applicant) (raftstore.Suffrage, cluster.Peers, error) {
 	ctx, cancel := context.WithTimeout(ctx, joinPatience)
 	defer cancel()

@@ -16,12 +16,12 @@ import (
 // completionPatience bounds how long a shell waits for suggestions.
 const completionPatience = 2 * time.Second
 
-// lister suggests what the cluster has. The session has the flags and the arguments that are
+// lister returns suggestions from the cluster. The session has the flags and the arguments
 // given so far.
 type lister func(ctx context.Context, s *session) ([]cobra.Completion, error)
 
-// listers are what is suggested for the first argument of a verb, and for flags, of these
-// names, unless a verb has its own; nil: only the user knows.
+// listers maps the name of a verb's first argument, or of a flag, to its suggestions,
+// unless the verb sets its own. nil means none: only the user knows the value.
 var listers = map[string]lister{
 	"OPERATION": operationNames(false), "JOB": jobNames(false), "NODE": nodeNames, "POOL": poolNamesOfTree, "[POOL]": poolNamesOfTree,
 	"TREE": treeNames, "[TREE]": treeNames, "REPLICA": replicaNames, "[REPLICA]": replicaNames, "[KEY]": profileKeys,
@@ -30,7 +30,8 @@ var listers = map[string]lister{
 	"addresses": nil, "reason": nil, "filter": nil, "after": nil, "since": nil, "set": nil, "add-pool": nil, "add-operation": nil, "nodes": nil,
 }
 
-// complete sets the completions of cmd and of the verbs below it that go by names.
+// complete sets the completions of cmd and of the verbs below it, by the names of arguments
+// and flags.
 func (f *clientFlags) complete(cmd *cobra.Command) {
 	if names := operands(cmd); len(names) > 0 && cmd.ValidArgsFunction == nil {
 		if list := listers[names[0]]; list != nil {
@@ -53,8 +54,8 @@ func (f *clientFlags) complete(cmd *cobra.Command) {
 	}
 }
 
-// suggest returns a completion of a verb's first argument, or of a flag, by what
-// the cluster has. A cluster that does not answer has no suggestions.
+// suggest returns a completion of a verb's first argument, or of a flag, from the cluster.
+// If the cluster does not answer, there are no suggestions.
 func (f *clientFlags) suggest(first bool, list lister) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if first && len(args) > 0 {
@@ -93,8 +94,8 @@ func operationNames(inProgress bool) lister {
 	}
 }
 
-// jobNames suggests jobs of the operations that were started last; for each those that
-// have not ended, then the latest that have, unless only the former are asked for.
+// jobNames suggests jobs of the latest operations. For each it lists the jobs that have not
+// ended, then, unless inProgress is set, the latest that have.
 func jobNames(inProgress bool) lister {
 	const operations, jobs = 10, 50
 	return func(ctx context.Context, s *session) ([]cobra.Completion, error) {
@@ -207,7 +208,8 @@ func described[T any](all []T, name, about func(T) string) []cobra.Completion {
 	return out
 }
 
-// operationStates returns the names of all states of operations. The first state is none.
+// operationStates returns the names of all operation states, without the first, which means
+// none.
 func operationStates() []cobra.Completion {
 	var out []cobra.Completion
 	for _, state := range lifecycle.States()[1:] {
@@ -216,19 +218,19 @@ func operationStates() []cobra.Completion {
 	return out
 }
 
-// mustComplete sets the completion of a flag that is there.
+// mustComplete sets the completion of a flag, which must exist.
 func mustComplete(cmd *cobra.Command, flag string, by cobra.CompletionFunc) {
 	if err := cmd.RegisterFlagCompletionFunc(flag, by); err != nil {
 		panic(err)
 	}
 }
 
-// fixed suggests the same everywhere.
+// fixed suggests the same values always, without asking the cluster.
 func fixed(values ...cobra.Completion) cobra.CompletionFunc {
 	return cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
 }
 
-// isFolder has the shell suggest folders for a flag that is there.
+// isFolder makes the shell suggest folders for a flag, which must exist.
 func isFolder(flags *pflag.FlagSet, name string) {
 	if err := cobra.MarkFlagDirname(flags, name); err != nil {
 		panic(err)

@@ -24,7 +24,7 @@ import (
 	"weir/cmd/weir/internal/screen"
 )
 
-// devFolder is where the cluster is kept, if nothing else is said.
+// devFolder is the default folder of a cluster.
 const devFolder = ".weir"
 
 func newDevCommand() *cobra.Command {
@@ -43,17 +43,18 @@ weir commands in the same folder find it without flags. Nothing is left behind.`
 	}, newDevUpCommand(), newDevDownCommand(), newDevStatusCommand(), newDevKillCommand(), newDevStartCommand(), newDevWordcountCommand(), newDevFairnessCommand())
 }
 
-// devFlags is what starting a cluster can be told.
+// devFlags holds the flags of commands that start a cluster.
 type devFlags struct {
 	cluster    devcluster.Config
 	nodeMemory string
-	// lease is that of the nodes; 0: as long as the replicas have by default.
+	// lease is the nodes' lease; 0 means the replicas' default.
 	lease time.Duration
-	// onStop is what becomes of the jobs of an agent that is stopped.
+	// onStop is the agents' --on-stop.
 	onStop string
 }
 
-// register adds the flags of every cluster, with the usage of --replicas.
+// register adds the flags that all such commands share. replicas is the usage of
+// --replicas.
 func (f *devFlags) register(flags *pflag.FlagSet, replicas string) {
 	f.cluster = devcluster.Default()
 	flags.IntVar(&f.cluster.Replicas, "replicas", f.cluster.Replicas, replicas)
@@ -75,7 +76,7 @@ cores and 4 user slots; on a small machine, jobs then share cores.`,
 		Example: `  weir dev up
   weir dev up --replicas 5 --agents 2 --detach`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			// A terminal that is closed is no reason to leave anything behind.
+			// Stop the cluster when the terminal is closed, too.
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP)
 			defer stop()
 			return runDevUp(ctx, &f, screen.New(cmd.OutOrStdout()))
@@ -97,7 +98,7 @@ func registerDevDir(cmd *cobra.Command, dir *string) {
 	cmd.Flags().StringVar(dir, "dir", devFolder, "folder of the cluster")
 }
 
-// config completes the flags.
+// config returns the cluster's configuration, from the flags and this machine.
 func (f *devFlags) config() (devcluster.Config, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -141,7 +142,8 @@ func (f *devFlags) config() (devcluster.Config, error) {
 	return c, usage(c.Validate())
 }
 
-// finally says what to do about a member that was removed: it would only end again.
+// finally returns the advice for a member that ended because it was removed: a restart
+// would not help.
 func finally(m devcluster.Member, code int) string {
 	if code != exitRemoved {
 		return ""
@@ -150,7 +152,7 @@ func finally(m devcluster.Member, code int) string {
 		relative(m.Data), m.Name, m.Address, m.Name)
 }
 
-// sweepAgent ends what a killed agent has left: the next life of the agent would.
+// sweepAgent ends the jobs that a killed agent left behind, as its next start would.
 func sweepAgent(m devcluster.Member) error {
 	proxy, err := (&agentFlags{}).jobProxyPath()
 	if err != nil {
@@ -196,7 +198,7 @@ func runDevUp(ctx context.Context, f *devFlags, display *screen.Screen) (err err
 	return up.Run(ctx)
 }
 
-// findHint says how other commands find the cluster.
+// findHint returns a hint how other commands find the cluster.
 func findHint(record *devcluster.Record, dir string) string {
 	file := devcluster.SettingsFile(dir)
 	if filepath.Base(dir) == devFolder {
@@ -212,7 +214,7 @@ func findHint(record *devcluster.Record, dir string) string {
 	return "other weir commands look for " + client.SettingsFile + ", not for " + relative(file) + "; they find the cluster after: export " + set
 }
 
-// downCommand stops the cluster of a folder.
+// downCommand returns the command that stops the cluster of dir.
 func downCommand(dir string) string {
 	const down = "weir dev down"
 	if filepath.Clean(dir) == devFolder {
@@ -221,9 +223,9 @@ func downCommand(dir string) string {
 	return down + " --dir " + dir
 }
 
-// startDevCluster starts a cluster and waits until it is ready. A cluster that is
-// returned is to be stopped, beside an error too. say is told of members that end, and
-// of those that are started anew.
+// startDevCluster starts a cluster and waits until it is ready. The caller stops the
+// returned cluster, even beside an error. say reports members that end, and those that are
+// restarted.
 func startDevCluster(ctx context.Context, config devcluster.Config, display *screen.Screen, say func(string)) (*devcluster.Cluster, error) {
 	if config.Insecure {
 		display.Say("INSECURE: plaintext was asked for: no encryption, no certificates, everybody is believed")
@@ -249,7 +251,7 @@ func startDevCluster(ctx context.Context, config devcluster.Config, display *scr
 	return up, err
 }
 
-// interrupted makes nothing of an error that is only that the user has had enough.
+// interrupted replaces err if the user interrupted the command.
 func interrupted(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return &exitError{code: exitFailure, err: errors.New("interrupted")}

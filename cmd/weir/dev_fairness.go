@@ -14,7 +14,7 @@ import (
 	"weir/cmd/weir/internal/screen"
 )
 
-// fairnessFlags is what weir dev fairness can be told.
+// fairnessFlags holds the flags of weir dev fairness.
 type fairnessFlags struct {
 	seed, scenario uint64
 	runs           int

@@ -56,7 +56,7 @@ func newDevStatusCommand() *cobra.Command {
 			seen := seeMembers(record.Members, devcluster.Process.Alive, (*devcluster.Member).Ready)
 			p := newPrinter(cmd.OutOrStdout(), cmd.ErrOrStderr(), output)
 			if output == formatTable {
-				// Who leads may have to be waited for.
+				// Print the table first: finding the leader may take a while.
 				fmt.Fprintln(p.out, membersTable(seen))
 			}
 			leader, leaderErr := devLeader(cmd.Context(), dir, 5*time.Second, (*devcluster.Reach).LeaderNow)
@@ -77,7 +77,8 @@ func newDevStatusCommand() *cobra.Command {
 	return cmd
 }
 
-// devLeader returns the replica that ask, a method of Reach, finds to lead; none: "".
+// devLeader returns the leading replica, which ask, a method of Reach, finds; "" if none
+// leads.
 func devLeader(ctx context.Context, dir string, patience time.Duration, ask func(*devcluster.Reach, context.Context) (string, error)) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -147,15 +148,15 @@ func showMembers(out io.Writer, dir string) (*devcluster.Record, error) {
 	return record, err
 }
 
-// seenMember is a process of a cluster, as it is now.
+// seenMember is a member and the current state of its process.
 type seenMember struct {
 	*devcluster.Member
-	// pid is 0 when it is down; state is down, starting or up.
+	// pid is 0 if the process is down; state is down, starting or up.
 	pid   int
 	state string
 }
 
-// seeMembers looks at the processes of a cluster, given who lives and who is up.
+// seeMembers returns the current state of members, by the functions alive and ready.
 func seeMembers(members []devcluster.Member, alive func(devcluster.Process) bool, ready func(*devcluster.Member) bool) []seenMember {
 	seen := make([]seenMember, len(members))
 	for i := range members {
@@ -183,7 +184,7 @@ func membersTable(seen []seenMember) string {
 	return t.Render()
 }
 
-// devStatusMessage is the same for programs. Paths are whole.
+// devStatusMessage returns the same data for programs, with unshortened paths.
 func devStatusMessage(seen []seenMember, leader string) (proto.Message, error) {
 	members := make([]map[string]any, len(seen))
 	for i, m := range seen {
@@ -195,7 +196,7 @@ func devStatusMessage(seen []seenMember, leader string) (proto.Message, error) {
 	return messageOf(map[string]any{"leader": leader, "members": members})
 }
 
-// relative shortens a path for people.
+// relative returns path relative to the current folder, if that is shorter.
 func relative(path string) string {
 	here, err := os.Getwd()
 	if err != nil {

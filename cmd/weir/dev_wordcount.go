@@ -52,11 +52,11 @@ last job waits until then.`,
 	return cmd
 }
 
-// wordcountSlots is how many jobs an agent of the run has at once: few enough that
-// most jobs have yet to run when half have completed, on large machines too.
+// wordcountSlots is how many jobs an agent runs at once: few enough that jobs still wait
+// when half have completed, on large machines too.
 const wordcountSlots = 4
 
-// wordcountLease is that of the run's agents: the jobs that run when the leader dies outlive
+// wordcountLease is the agents' lease: long enough that running jobs outlive the leader and
 // an election on a busy machine.
 const wordcountLease = 30 * time.Second
 
@@ -79,7 +79,7 @@ func runDevWordcount(ctx context.Context, f *devFlags, counting wordcount.Config
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	f.cluster.Dir, f.lease = dir, wordcountLease
 	if counting.KillLeader {
-		// The jobs have working folders of their own.
+		// Absolute, because the jobs run in working folders of their own.
 		if counting.Gate, err = filepath.Abs(filepath.Join(dir, "killed")); err != nil {
 			return fmt.Errorf("make a gate for the last job: %w", err)
 		}
@@ -108,7 +108,7 @@ func countDirectly(ctx context.Context, counting *wordcount.Config, display *scr
 			return err
 		}
 	}
-	// The jobs have working folders of their own.
+	// Absolute, because the jobs run in working folders of their own.
 	if counting.Source, err = filepath.Abs(counting.Source); err != nil {
 		return fmt.Errorf("find the files: %w", err)
 	}
@@ -119,7 +119,7 @@ func countDirectly(ctx context.Context, counting *wordcount.Config, display *scr
 	return nil
 }
 
-// countOnCluster runs the count on a cluster that lives as long as it takes.
+// countOnCluster starts a cluster, runs the count on it, and stops it.
 func countOnCluster(ctx context.Context, config devcluster.Config, counting wordcount.Config, display *screen.Screen) (result *wordcount.Result, err error) {
 	up, err := startDevCluster(ctx, config, display, display.Say)
 	if up != nil {
