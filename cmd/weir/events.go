@@ -73,7 +73,7 @@ With -o json each event is an object on a line of its own.`,
 	return cmd
 }
 
-// beginAt reads --since into a request.
+// beginAt parses --since into the request.
 func beginAt(m *apipb.ReadEventsRequest, since string, now time.Time) error {
 	if since == "" {
 		m.Latest = m.GetFollow()
@@ -100,7 +100,7 @@ func beginAt(m *apipb.ReadEventsRequest, since string, now time.Time) error {
 	return fmt.Errorf("--since %q: must be an index such as 1234 or 1234.5, a time such as 2026-01-31T08:00:00Z, or how long ago, such as 5m", since)
 }
 
-// tell prints an event: for programs as JSON on one line.
+// tell prints an event; JSON is on one line.
 func (p *printer) tell(e *eventpb.Event) error {
 	switch p.format {
 	case formatJSON:
@@ -116,8 +116,8 @@ func (p *printer) tell(e *eventpb.Event) error {
 	}
 }
 
-// eventLine is an event as JSON: its place, its time and its kind first, then what else
-// is set.
+// eventLine returns an event as JSON: index, position, time and kind first, then the other
+// fields that are set.
 func eventLine(e *eventpb.Event) ([]byte, error) {
 	rest := proto.CloneOf(e)
 	rest.Index, rest.Position, rest.Time, rest.Kind = 0, 0, nil, ""
@@ -136,7 +136,8 @@ func eventLine(e *eventpb.Event) ([]byte, error) {
 	return append(steady.Bytes(), '\n'), nil
 }
 
-// eventText is an event for people, on one line: when, where in the log, and what.
+// eventText returns an event for people, on one line: time, position in the log, and what
+// happened.
 func eventText(e *eventpb.Event, where *time.Location) string {
 	place := fmt.Sprintf("%d.%d", e.GetIndex(), e.GetPosition())
 	return fmt.Sprintf("%s  %-10s  %s", e.GetTime().AsTime().In(where).Format("2006-01-02 15:04:05.000"), place, printable(happened(e, where)))
@@ -156,8 +157,8 @@ const (
 	settingsPart = "{{with .Settings}}: {{.}}{{end}}"
 )
 
-// sentences say what happened, as text/template writes it of an event. A kind without one has
-// that of its subject, which is the word before _, else that of "".
+// sentences are the texts of events by kind, as templates of text/template. A kind without
+// one uses that of its subject, the word before _, else that of "".
 var sentences = map[string]string{
 	events.LeaderChanged: "replica {{.Replica}} leads in term {{.Term}}",
 
@@ -191,7 +192,7 @@ var sentences = map[string]string{
 	"":                 "{{.Subject}}{{with .Tree}} {{.}}{{end}} {{.Verb}}" + userPart + reasonPart + settingsPart,
 }
 
-// sayings are the sentences, parsed.
+// sayings parses the sentences once.
 var sayings = sync.OnceValue(func() *template.Template {
 	all := template.New("sayings").Option("missingkey=zero").Funcs(template.FuncMap{"amounts": eventAmounts, "size": sizeOf})
 	for kind, sentence := range sentences {
@@ -200,7 +201,7 @@ var sayings = sync.OnceValue(func() *template.Template {
 	return all
 })
 
-// happened says what happened.
+// happened returns the sentence about an event.
 func happened(e *eventpb.Event, where *time.Location) string {
 	subject, verb, _ := strings.Cut(e.GetKind(), "_")
 	all := sayings()
@@ -211,22 +212,22 @@ func happened(e *eventpb.Event, where *time.Location) string {
 	return b.String()
 }
 
-// happening is what sentences say of an event.
+// happening is the data of the sentence templates.
 type happening struct {
 	*eventpb.Event
 	Subject, Verb string
 	where         *time.Location
 }
 
-// UserSaid reports whether the message of an interruption says who the user is.
+// UserSaid reports whether the message of an interruption already names the user.
 func (h happening) UserSaid() bool { return h.GetInterruption() == statepb.InterruptedByUser }
 
-// Ran says how long a job ran.
+// Ran returns how long a job ran.
 func (h happening) Ran() string {
 	return span(time.Duration(h.GetRunSeconds() * float64(time.Second)))
 }
 
-// Until says how long a job may stay that was asked to leave.
+// Until returns by when an interrupted job must stop, and what its notice waits for.
 func (h happening) Until() string {
 	until := ""
 	if h.GetDeadline() != nil && !h.GetDeadline().AsTime().Equal(h.GetTime().AsTime()) {
@@ -241,7 +242,8 @@ func (h happening) Until() string {
 	return until
 }
 
-// Ended says how a job ended. Without an exit code it was killed by a signal, or never started.
+// Ended returns how a job ended. A negative exit code means that it was killed by a signal,
+// or never started.
 func (h happening) Ended() string {
 	ended := h.Verb
 	if h.GetKind() == events.JobFailed && h.GetExitCode() >= 0 {
@@ -256,8 +258,8 @@ func (h happening) Ended() string {
 	return ended
 }
 
-// Why says why a job or an operation came to its state, unless that is said already: with the
-// exit code of a job, or with its preemption.
+// Why returns why a job or an operation came to its state. It omits a message that only
+// repeats the exit code.
 func (h happening) Why() string {
 	switch {
 	case h.GetPreemptedFor() != nil:
@@ -270,7 +272,7 @@ func (h happening) Why() string {
 	return strings.TrimSpace(h.GetReason() + " (" + h.GetMessage() + ")")
 }
 
-// Settings are new values of options by path; nothing is the default again.
+// Settings returns the changed options as path=value; null resets an option to its default.
 func (h happening) Settings() string {
 	var parts []string
 	of := h.GetAttributes()
@@ -284,7 +286,7 @@ func (h happening) Settings() string {
 	return strings.Join(parts, ", ")
 }
 
-// sizeOf writes bytes that are told as text.
+// sizeOf formats a number of bytes that is given as text.
 func sizeOf(bytes string) string {
 	n, err := strconv.ParseInt(bytes, 10, 64)
 	if err != nil {

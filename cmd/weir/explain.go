@@ -58,7 +58,8 @@ func newExplainVerb(f *clientFlags, tree *string, use, short string, names liste
 	})
 }
 
-// explainedElsewhere says of an unknown operation or job if it is the other.
+// explainedElsewhere adds a hint to the error if an unknown operation is a job, or the
+// reverse.
 func explainedElsewhere(ctx context.Context, s *session, id string, err error) error {
 	switch client.CodeOf(err) {
 	case state.CodeUnknownOperation:
@@ -81,7 +82,7 @@ func explanationsText(all []*explainpb.Explanation, now time.Time) string {
 	return strings.Join(parts, "\n")
 }
 
-// explanationText is an explanation for people: the answer, and the facts below it.
+// explanationText formats an explanation for people: the answer, and the facts below it.
 func explanationText(x *explainpb.Explanation, now time.Time) string {
 	var b strings.Builder
 	title := x.GetSubject() + " " + x.GetId() + when(x.GetState() != "", ", "+x.GetState()) +
@@ -92,7 +93,7 @@ func explanationText(x *explainpb.Explanation, now time.Time) string {
 		fmt.Fprintf(&b, "expected start: %s\n", printable(startText(x, now)))
 	}
 	for i, fact := range x.GetFacts() {
-		// The line above says when it starts.
+		// The expected start is shown above already.
 		if i > 0 && fact.GetCode() != "estimated_start" {
 			fmt.Fprintf(&b, "  - %s\n", printable(here(fact.GetText(), now)))
 		}
@@ -115,7 +116,8 @@ func explanationText(x *explainpb.Explanation, now time.Time) string {
 		waits.section("what its operations wait for:\n")
 }
 
-// startText is when a job is expected to start, from when to when, and how it gets its room.
+// startText returns the expected start of a job, its range, and how the job gets its
+// resources.
 func startText(x *explainpb.Explanation, now time.Time) string {
 	start := x.GetEstimatedStart().AsTime().Sub(now)
 	text := cmp.Or(when(start >= time.Second, "in about "+span(start)), "at any moment")
@@ -127,15 +129,15 @@ func startText(x *explainpb.Explanation, now time.Time) string {
 	return text + when(x.GetEstimatedBy() != "", " ("+strings.ReplaceAll(x.GetEstimatedBy(), "_", " ")+")")
 }
 
-// differ reports whether tasks do not all wait for the same.
+// differ reports whether tasks wait for different things.
 func differ(tasks []*explainpb.Task) bool {
 	return slices.ContainsFunc(tasks, func(t *explainpb.Task) bool { return t.GetVerdict() != tasks[0].GetVerdict() })
 }
 
-// instants are times as replicas write them into texts.
+// instants matches times as replicas write them into texts.
 var instants = regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z\b`)
 
-// here writes the times in a text as the clock here shows them, with its zone.
+// here converts the times in a text to the local time zone.
 func here(text string, now time.Time) string {
 	return instants.ReplaceAllStringFunc(text, func(instant string) string {
 		t, err := time.Parse(time.RFC3339Nano, instant)
@@ -146,7 +148,7 @@ func here(text string, now time.Time) string {
 	})
 }
 
-// sentence begins with a capital.
+// sentence capitalizes the first letter of text.
 func sentence(text string) string {
 	if text == "" {
 		return ""

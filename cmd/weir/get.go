@@ -36,8 +36,8 @@ a pool, an operation or a node.`,
 	return cmd
 }
 
-// attributeText shows a value: what has nothing below it on a line, a list of names
-// a line each, objects in YAML.
+// attributeText formats a value: a scalar on one line, a list of names one per line,
+// anything else as YAML.
 func attributeText(value *structpb.Value) string {
 	switch v := value.AsInterface().(type) {
 	case map[string]any:
@@ -67,7 +67,7 @@ func yamlText(value *structpb.Value) string {
 	return string(data)
 }
 
-// completePath suggests what is below the last folder of a path.
+// completePath suggests the names below the last folder of a path.
 func (f *clientFlags) completePath(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	folder := typed[:strings.LastIndexByte(typed, '/')+1]
 	found, directive := f.suggest(true, func(ctx context.Context, s *session) ([]cobra.Completion, error) {

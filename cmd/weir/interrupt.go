@@ -44,8 +44,8 @@ stopped by weir job abort.`,
 	return cmd
 }
 
-// registerLeaving adds the flag that gives jobs time to leave. Times that no job could use are
-// refused.
+// registerLeaving adds the flag that sets how long jobs have to stop. It rejects times that
+// are too short for any job.
 func registerLeaving(cmd *cobra.Command, leave *time.Duration, name, usage string) {
 	cmd.Flags().DurationVar(leave, name, 0, usage)
 	checked(cmd, func([]string) error {
@@ -56,7 +56,7 @@ func registerLeaving(cmd *cobra.Command, leave *time.Duration, name, usage strin
 	})
 }
 
-// interruptionFacts says why a job had to leave, until when, and for whom.
+// interruptionFacts adds why a job must stop, by when, and for which operation.
 func interruptionFacts(page facts, j *apipb.Job, now time.Time) {
 	in := j.GetInterruption()
 	if in == nil {
@@ -76,7 +76,7 @@ func interruptionFacts(page facts, j *apipb.Job, now time.Time) {
 	page.add("saved", when(j.GetAcknowledged(), "it reported its state as saved, and was stopped before its deadline"))
 }
 
-// untilText says when a time is, or was, by the clock and by how far it is.
+// untilText formats a deadline, with the time left or its age.
 func untilText(t *timestamppb.Timestamp, now time.Time) string {
 	if left := t.AsTime().Sub(now); left > 0 {
 		return fmt.Sprintf("%s (%s left)", t.AsTime().In(now.Location()).Format("2006-01-02 15:04:05"), span(left))

@@ -92,7 +92,7 @@ and the end of long output. If there is none, stderr says why.`, stream),
 	return cmd
 }
 
-// unknownJob says of a job that nobody knows if it is an operation.
+// unknownJob adds a hint to the error if an unknown job is an operation.
 func unknownJob(ctx context.Context, s *session, id string, err error) error {
 	if client.CodeOf(err) != apipb.CodeNoSuchJob {
 		return err
@@ -118,7 +118,7 @@ func newJobAbortCommand(f *clientFlags) *cobra.Command {
 	return cmd
 }
 
-// jobState returns a job's state, and why it is in it.
+// jobState returns a job's state, and the reason for it.
 func jobState(j *apipb.Job) string {
 	state := j.GetState()
 	switch {
@@ -140,7 +140,7 @@ func jobState(j *apipb.Job) string {
 	return state
 }
 
-// jobsText draws a page of the jobs that req selects.
+// jobsText draws a page of jobs, as selected by req.
 func jobsText(page *apipb.ListJobsResponse, req *apipb.ListJobsRequest, now time.Time) string {
 	g := newGrid("job", "task", "cookie>", "attempt>", "node", "state", "started", "took>", "memory>")
 	for _, j := range page.GetJobs() {
@@ -152,8 +152,7 @@ func jobsText(page *apipb.ListJobsResponse, req *apipb.ListJobsRequest, now time
 		fmt.Sprintf("\njobs %d to %d of %d: more with --offset and --limit\n", req.GetOffset()+1, shown, page.GetTotal()))
 }
 
-// jobMemory returns the most memory that a job had, and of what reserve if that is
-// known.
+// jobMemory returns the most memory that a job used, and its reserve if that is known.
 func jobMemory(j *apipb.Job) string {
 	had, held := j.GetStatistics().GetMaxMemory(), cmp.Or(j.GetReserve().GetUser(), j.GetResources().GetMemory())
 	return when(had != 0, size(had)+when(held != 0, "/"+size(held)))
@@ -187,7 +186,7 @@ func jobText(j *apipb.Job, now time.Time) string {
 	return page.String() + failureText(j.GetError())
 }
 
-// kept says how much output there was, and how much of it is gone.
+// kept returns how much output a job wrote, and how much of it was dropped.
 func kept(bytes, dropped int64) string {
 	return size(bytes) + when(dropped != 0, fmt.Sprintf(", of which %s were dropped", size(dropped)))
 }

@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// version is what replicas, agents and clients say that they are. A build may set it:
+// version is the version that replicas, agents and clients report. A build may set it:
 // -ldflags "-X main.version=…".
 var version = "0.1.0"
 
@@ -36,7 +36,7 @@ func main() {
 
 // The exit codes of weir.
 const (
-	// exitFailure: it did not work.
+	// exitFailure: the command failed.
 	exitFailure = 1
 	// exitUsage: the command line or a file named in it is wrong.
 	exitUsage = 2
@@ -47,11 +47,12 @@ const (
 	// exitDisk: a replica's or an agent's disk failed, is full or hangs. Starting it
 	// again may help.
 	exitDisk = 10
-	// exitDamaged: a replica's or an agent's data are not what was written. It has to be rebuilt.
+	// exitDamaged: a replica's or an agent's data is damaged. It has to be rebuilt.
 	exitDamaged = 11
 	// exitRemoved: the replica has been removed from its cluster.
 	exitRemoved = 12
-	// exitForeignData: a replica's or an agent's data are another one's, or of a newer version.
+	// exitForeignData: a replica's or an agent's data belongs to another one, or to a newer
+	// version.
 	exitForeignData = 13
 )
 
@@ -63,7 +64,7 @@ func codeOf(err error) int {
 	return exitFailure
 }
 
-// exitError ends the process with a code. A nil err has been told already.
+// exitError ends the process with a code. If err is nil, no message is printed.
 type exitError struct {
 	code int
 	err  error

@@ -23,7 +23,7 @@ profile starts with that.`,
 	}, newMemoryProfilesCommand(f))
 }
 
-// profileFlags is what weir memory profiles can be told.
+// profileFlags holds the flags of weir memory profiles.
 type profileFlags struct {
 	forget []string
 	all    bool
@@ -74,7 +74,7 @@ func (f *profileFlags) check(args []string) error {
 	return nil
 }
 
-// run forgets profiles.
+// run forgets the profiles that the flags name.
 func (f *profileFlags) run(ctx context.Context, s *session) error {
 	var forgotten int
 	var err error
@@ -127,7 +127,8 @@ func profileText(p *apipb.MemoryProfile, now time.Time) string {
 	return page.String()
 }
 
-// reserveText says what memory is held for a job, for whom, and by which factor.
+// reserveText describes the memory reserve of a job: its processes' part and its job
+// proxy's, with their factors.
 func reserveText(r *apipb.JobReserve, limit int64) string {
 	if r == nil {
 		return ""
@@ -137,9 +138,8 @@ func reserveText(r *apipb.JobReserve, limit int64) string {
 		fmt.Sprintf(", %s for its job proxy (%s times %s)", size(r.GetProxy()), number(r.GetProxyFactor(), 2), size(r.GetProxyEstimate()))
 }
 
-// learnedText draws what each task has learned of its jobs' memory: what the next job
-// gets for its processes, which is a part of memory_limit, and for its job proxy, which
-// is not.
+// learnedText draws the memory reserve that each task has learned for its next job: for the
+// job's processes, which is within memory_limit, and for the job proxy, which is not.
 func learnedText(op *apipb.Operation) string {
 	g := newGrid("memory of", "limit>", "process reserve>", "of the limit>", "proxy reserve>", "together>", "learned from", "overdrafts>", "profile")
 	for _, t := range op.GetTasks() {
@@ -163,7 +163,7 @@ func learnedText(op *apipb.Operation) string {
 	return g.section("")
 }
 
-// alertsText tells what the owner of an operation can do better.
+// alertsText lists the alerts of an operation, with advice to its owner.
 func alertsText(alerts []*apipb.Alert) string {
 	if len(alerts) == 0 {
 		return ""

@@ -65,7 +65,7 @@ func newNodeListCommand(f *clientFlags) *cobra.Command {
 	return cmd
 }
 
-// nodesView shows a list of nodes, all or those in a state.
+// nodesView shows a list of nodes: all, or those in a state.
 func nodesView(nodes []*apipb.Node, state string) view {
 	all := &apipb.ListNodesResponse{Nodes: nodes}
 	calm := proto.CloneOf(all)
@@ -94,7 +94,8 @@ func nodesText(nodes []*apipb.Node, now time.Time) string {
 	return g.String()
 }
 
-// nodeMemory says how the memory of a node is given away, and how much of it is in use.
+// nodeMemory returns how much of a node's memory is used, how much is reserved, and how
+// much the limits of its jobs allow.
 func nodeMemory(n *apipb.Node) string {
 	var parts []string
 	has := n.GetResources().GetMemory()
@@ -141,7 +142,7 @@ func nodeText(answer *apipb.GetNodeResponse, now time.Time) string {
 	return page.String() + "\n" + g.String()
 }
 
-// killedAtOnce is what jobs have to leave on a node that is removed by force.
+// killedAtOnce is how long jobs have to stop on a node that is removed by force.
 const killedAtOnce = time.Millisecond
 
 func newNodeRemoveCommand(f *clientFlags) *cobra.Command {
@@ -176,7 +177,7 @@ agent reconnects registers as a new node, which is not drained.`,
 	return cmd
 }
 
-// empty has a node that is online lose its jobs, and waits until it has none.
+// empty drains an online node, kills its jobs, and waits until it has none.
 func empty(ctx context.Context, s *session, name string) error {
 	offline := func(n *apipb.Node) bool { return n.GetState() == statepb.NodeOffline }
 	gone := false
@@ -199,8 +200,8 @@ func empty(ctx context.Context, s *session, name string) error {
 	return err
 }
 
-// watchNode looks at a node every period until look is done or fails, or ctx is over. A cluster
-// that is not reached for a while is asked again.
+// watchNode reads a node every period until look is done or fails, or ctx is done. It
+// retries while the cluster is unreachable.
 func watchNode(ctx context.Context, s *session, name string, look func(*apipb.Node) (done bool, err error)) error {
 	return every(ctx, s.period, func() (bool, error) {
 		answer, err := s.GetNode(ctx, name)

@@ -59,8 +59,7 @@ func drainedNames(ctx context.Context, s *session) ([]cobra.Completion, error) {
 	return described(drained, (*apipb.Node).GetId, func(n *apipb.Node) string { return n.GetDrain().GetReason() }), err
 }
 
-// unknownNode adds to the error of a node that nobody knows those that are called
-// alike.
+// unknownNode adds the nodes with similar names to the error of an unknown node.
 func unknownNode(ctx context.Context, s *session, name string, err error) error {
 	if client.CodeOf(err) != state.CodeUnknownNode {
 		return err
@@ -69,7 +68,7 @@ func unknownNode(ctx context.Context, s *session, name string, err error) error 
 	if listErr != nil {
 		return err
 	}
-	// Cobra knows what is alike; a verb for each node asks it.
+	// Cobra finds similar names of verbs: make a verb for each node.
 	alike := &cobra.Command{SuggestionsMinimumDistance: 2}
 	for _, node := range nodes {
 		alike.AddCommand(&cobra.Command{Use: node.GetId(), Run: func(*cobra.Command, []string) {}})
@@ -92,7 +91,7 @@ func drainedView(n *apipb.Node) view {
 	return view{message: n, text: func(now time.Time) string { return drainLine(n, now) + "\n" }}
 }
 
-// drainLine says of a node whether it is drained, and how far that is.
+// drainLine says whether a node is drained, and how many jobs are left.
 func drainLine(n *apipb.Node, now time.Time) string {
 	if n.GetDrain() == nil {
 		return fmt.Sprintf("node %s is undrained%s", printable(n.GetId()), when(n.GetState() == statepb.NodeOffline, "; it is offline now"))
@@ -100,7 +99,7 @@ func drainLine(n *apipb.Node, now time.Time) string {
 	return fmt.Sprintf("node %s is drained: %s", printable(n.GetId()), drainText(n, now))
 }
 
-// drainText says how many jobs are left on a drained node, and who drains it.
+// drainText returns how many jobs are left on a drained node, who drained it, when and why.
 func drainText(n *apipb.Node, now time.Time) string {
 	d := n.GetDrain()
 	left := cmp.Or(when(n.GetJobs() > 0, several(n.GetJobs(), "job")+" left"), "empty")
@@ -124,11 +123,11 @@ func nodeState(n *apipb.Node) string {
 	return text + when(n.GetCaveat() != "", " (!)")
 }
 
-// awaitEmpty waits until a drained node has no job left, and shows how it goes.
+// awaitEmpty waits until a drained node has no jobs left, and shows progress.
 func awaitEmpty(ctx context.Context, s *session, name string, quiet bool) error {
 	var left *screen.Bar
 	defer func() { left.Close() }()
-	// The most jobs that were seen, and how many there were last.
+	// most is the number of jobs at first, last the latest one.
 	var most, last int64
 	err := watchNode(ctx, s, name, func(node *apipb.Node) (bool, error) {
 		switch jobs := node.GetJobs(); {

@@ -42,14 +42,14 @@ defaults filled in.`,
 	return cmd
 }
 
-// watched shows what a watch of an operation yields until it is over: on a terminal
-// every period, so that times go on, and whenever it changes.
+// watched shows the values of a watch until it ends: whenever they change, and on a
+// terminal also every period, so that ages stay current.
 func watched[T any](ctx context.Context, s *session, watch func(context.Context, string) iter.Seq2[T, error], name string, draw func(T) view) error {
-	// Ends the watch below when showing has failed.
+	// Ends the watch below if showing fails.
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	changes := make(chan view)
-	// failed is read when changes is closed.
+	// failed is read after changes is closed.
 	var failed error
 	go func() {
 		defer close(changes)
@@ -112,7 +112,7 @@ func operationText(op *apipb.Operation, now time.Time) string {
 	if op.FairShare != nil {
 		var claimed *float64
 		if trees := op.GetTrees(); len(trees) > 0 {
-			// All of these are of the first tree.
+			// All shares on this page are those in the first tree.
 			claimed = trees[0].ClaimedShare
 		}
 		page.add("shares", sharesText(op.FairShare, op.UsageShare, op.DemandShare, claimed))
@@ -139,19 +139,19 @@ func operationText(op *apipb.Operation, now time.Time) string {
 		preemptedText(op) + when(others != "", "\njobs of others preempted for it: "+others+"\n") + failureText(op.GetResult())
 }
 
-// placeText says how an operation stands in one of its trees.
+// placeText describes an operation in one of its trees: pool, shares, and why it waits.
 func placeText(in *apipb.OperationTree) string {
 	return fmt.Sprintf("pool %s, %s", in.GetPool(), sharesText(in.FairShare, in.UsageShare, in.DemandShare, in.ClaimedShare)) +
 		when(in.GetPendingReason() != "", ", waits: "+in.GetPendingReason())
 }
 
-// sharesText says what an operation ought to have, has and wants, and what is held for it.
+// sharesText returns the fair, usage and demand share of an operation, and its claimed one.
 func sharesText(fair, usage, demand, claimed *float64) string {
 	return fmt.Sprintf("fair %s, usage %s, demand %s", share(fair), share(usage), share(demand)) +
 		when(claimed != nil && *claimed > 0, ", claimed "+share(claimed))
 }
 
-// tasksText draws how far the tasks of an operation are.
+// tasksText draws the progress of an operation's tasks.
 func tasksText(op *apipb.Operation) string {
 	g := newGrid("task", "jobs>", "pending>", "running>", "completed>", "failed>", "aborted>", "restarted>", "max memory>", "cpu time>", "run time>", "a job holds")
 	row := func(name string, t *apipb.TaskProgress) {
@@ -168,7 +168,7 @@ func tasksText(op *apipb.Operation) string {
 	return g.String() + when(aborted != "", "aborted by reason: "+aborted+"\n") + givenUpText(op)
 }
 
-// preemptedText draws which jobs had to leave for others.
+// preemptedText lists the operation's jobs that were preempted for others.
 func preemptedText(op *apipb.Operation) string {
 	g := newGrid("preempted", "for operation", "leaving>", "gone>")
 	for _, p := range op.GetPreempted() {
@@ -177,7 +177,7 @@ func preemptedText(op *apipb.Operation) string {
 	return g.section("")
 }
 
-// seconds returns a time that was counted, if any was.
+// seconds formats a number of seconds; "" if it is zero.
 func seconds(s float64) string { return when(s != 0, span(time.Duration(s*float64(time.Second)))) }
 
 func newOpInstancesCommand(f *clientFlags) *cobra.Command {
@@ -247,7 +247,7 @@ func instancesText(seen *apipb.WatchInstancesResponse, now time.Time) string {
 	return g.String()
 }
 
-// addressesText names the ports of an instance, each with its host.
+// addressesText returns the ports of an instance, each with its host.
 func addressesText(in *apipb.Instance) string {
 	all := make([]string, len(in.GetPorts()))
 	for i, port := range in.GetPorts() {

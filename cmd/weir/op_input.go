@@ -8,13 +8,14 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// readPart is the part of the input that has been read.
+// readPart returns the fraction of the input that has been read.
 func readPart(p *apipb.InputProgress) *float64 {
 	part := float64(p.GetBytes()) / float64(max(p.GetBytesTotal(), 1))
 	return &part
 }
 
-// inputText says what a map operation reads, and how far it is; empty of another.
+// inputText returns the size and progress of a map operation's input; "" for other
+// operations.
 func inputText(op *apipb.Operation) string {
 	var parts []string
 	if in := op.GetInput(); in != nil {
@@ -29,7 +30,8 @@ func inputText(op *apipb.Operation) string {
 	return strings.Join(parts, "; ")
 }
 
-// outputText says where what a map operation has written is; empty of another.
+// outputText returns the path and size of a map operation's output; "" for other
+// operations.
 func outputText(op *apipb.Operation) string {
 	switch out := op.GetOutput(); {
 	case out != nil:
@@ -42,7 +44,7 @@ func outputText(op *apipb.Operation) string {
 	return ""
 }
 
-// skippedText lists records that no job survived.
+// skippedText lists the records on which every job failed.
 func skippedText(op *apipb.Operation) string {
 	g := newGrid("skipped record of", "from byte>", "to>", "it begins with")
 	for _, t := range op.GetTasks() {
@@ -53,7 +55,8 @@ func skippedText(op *apipb.Operation) string {
 	return g.section("")
 }
 
-// sliceText says what a job reads. Files have names as long as their operation goes on.
+// sliceText describes the input slice of a job. Its file has a name only until the
+// operation ends.
 func sliceText(s *apipb.InputSlice) string {
 	if s.GetFile() == "" {
 		return fmt.Sprintf("bytes %d to %d of a file that is not named any more, for the operation has ended", s.GetBegin(), s.GetEnd())
@@ -61,7 +64,7 @@ func sliceText(s *apipb.InputSlice) string {
 	return fmt.Sprintf("%s, bytes %d to %d", s.GetFile(), s.GetBegin(), s.GetEnd())
 }
 
-// inputFacts adds what a job of a map operation reads and has written.
+// inputFacts adds what a job of a map operation reads, has read and has written.
 func inputFacts(page facts, j *apipb.Job) {
 	in := j.GetInput()
 	const most = 10
@@ -80,13 +83,13 @@ func inputFacts(page facts, j *apipb.Job) {
 	page.add("has written", when(out != nil, fmt.Sprintf("%s, %s", several(out.GetRows(), "row"), size(out.GetBytes()))))
 }
 
-// gangText says where a gang is.
+// gangText returns the progress of a gang.
 func gangText(g *apipb.GangProgress) string {
 	return fmt.Sprintf("incarnation %d, %d of %d ranks have completed", g.GetIncarnation(), g.GetCompletedRanks(), g.GetSize()) +
 		when(g.GetReason() != "", "; the one before ended: "+g.GetReason())
 }
 
-// rankText says what a job is in its gang; empty of another.
+// rankText returns a job's rank in its gang; "" for a job outside a gang.
 func rankText(j *apipb.Job) string {
 	switch {
 	case j.GangRank != nil:

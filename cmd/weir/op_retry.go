@@ -53,7 +53,7 @@ again one by one: start the operation again.`,
 	return cmd
 }
 
-// retryOperation runs jobs of an operation again, and waits for them if told to.
+// retryOperation reruns jobs of an operation, and waits for them if wait is set.
 func retryOperation(ctx context.Context, s *session, req *apipb.RetryOperationRequest, wait, quiet bool) error {
 	started, err := s.RetryOperation(ctx, req)
 	if err != nil {
@@ -64,7 +64,7 @@ func retryOperation(ctx context.Context, s *session, req *apipb.RetryOperationRe
 	return follow(ctx, s, started, started.GetOperationId(), wait, quiet)
 }
 
-// givenUpText says which jobs have failed as often as they may.
+// givenUpText lists the jobs that have used up their attempts.
 func givenUpText(op *apipb.Operation) string {
 	var b strings.Builder
 	for _, t := range op.GetTasks() {
@@ -81,7 +81,7 @@ func givenUpText(op *apipb.Operation) string {
 	return b.String()
 }
 
-// cookiesText names cookies, as 3, 7-9.
+// cookiesText formats ranges of cookies, such as 3, 7-9.
 func cookiesText(ranges []*apipb.CookieRange) string {
 	const most = 20
 	var parts []string
@@ -98,7 +98,7 @@ func cookiesText(ranges []*apipb.CookieRange) string {
 	return strings.Join(parts, ", ")
 }
 
-// attemptText says of a failed job how many attempts of its cookie have failed.
+// attemptText returns how many attempts of a failed job's cookie have failed.
 func attemptText(j *apipb.Job) string {
 	return when(j.GetMaxAttempts() != 0, fmt.Sprintf(" (%d of %d%s)", j.GetFailures(), j.GetMaxAttempts(), when(j.GetGivenUp(), ", given up")))
 }

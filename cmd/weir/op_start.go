@@ -16,7 +16,7 @@ import (
 	"weir/messages/apipb"
 )
 
-// startFlags is what weir op start can be told.
+// startFlags holds the flags of weir op start.
 type startFlags struct {
 	file        string
 	set         []string
@@ -64,7 +64,7 @@ however often the command is retried.`,
 	return cmd
 }
 
-// description reads, changes and checks the spec.
+// description reads the spec, applies the flags and validates it.
 func (f *startFlags) description(stdin io.Reader) (*structpb.Struct, error) {
 	if f.quiet && !f.wait {
 		return nil, errors.New("--quiet needs --wait: without it only the id is printed")
@@ -93,8 +93,8 @@ func (f *startFlags) description(stdin io.Reader) (*structpb.Struct, error) {
 	return document.Struct()
 }
 
-// readInput reads a file, or standard input for -. what says of an error what was to be read; shown
-// is the name of the file in errors.
+// readInput reads a file, or standard input for -. what names the content in errors; shown
+// is the name of the file for errors.
 func readInput(what, name string, stdin io.Reader) (shown string, data []byte, err error) {
 	if shown = name; name == "-" {
 		shown = "standard input"
@@ -108,7 +108,7 @@ func readInput(what, name string, stdin io.Reader) (shown string, data []byte, e
 	return shown, data, nil
 }
 
-// readAs reads a file, or standard input for -, as parse understands it.
+// readAs reads a file, or standard input for -, and parses it.
 func readAs[T any](what, name string, stdin io.Reader, parse func([]byte) (T, error)) (read T, err error) {
 	shown, data, err := readInput(what, name, stdin)
 	if err != nil {
@@ -120,7 +120,7 @@ func readAs[T any](what, name string, stdin io.Reader, parse func([]byte) (T, er
 	return read, nil
 }
 
-// startOperation starts the operation, and waits for it if told to.
+// startOperation starts the operation, and waits for it with --wait.
 func startOperation(ctx context.Context, s *session, description *structpb.Struct, f *startFlags) error {
 	started, err := s.StartOperation(ctx, &apipb.StartRequest{Spec: description})
 	if err != nil {
@@ -133,7 +133,7 @@ func startOperation(ctx context.Context, s *session, description *structpb.Struc
 	return follow(ctx, s, started, started.GetOperationId(), f.wait, f.quiet)
 }
 
-// perhapsStarted says of an interrupted start that it may have had an effect.
+// perhapsStarted adds to an interruption that the operation may have been started.
 func perhapsStarted(err error, anyway string) error {
 	if errors.Is(err, context.Canceled) {
 		return &exitError{exitInterrupted, fmt.Errorf("interrupted: the operation may have been started %s (see weir op list)", anyway)}
@@ -141,13 +141,13 @@ func perhapsStarted(err error, anyway string) error {
 	return err
 }
 
-// follow prints the id of an operation that was started, and waits for it if told to.
+// follow prints the id of a started operation, and waits for it if wait is set.
 func follow(ctx context.Context, s *session, started proto.Message, id string, wait, quiet bool) error {
 	if !wait {
 		return s.said(nil, started, "%s", id)
 	}
 	if s.format == formatTable {
-		// At once: it is needed most when the wait is cut short.
+		// Now, not at the end: the id is needed most if the wait is interrupted.
 		if err := s.write(id + "\n"); err != nil {
 			return err
 		}

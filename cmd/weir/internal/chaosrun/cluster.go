@@ -26,7 +26,7 @@ type runCluster struct {
 	evidence *evidence
 	disks    hungDisks
 
-	// down are the members that do not run because the run wants it so.
+	// down holds the members that the run has killed and not started again yet.
 	down sync.Map
 }
 
@@ -39,7 +39,7 @@ func (c *runCluster) Kill(_ context.Context, name string) error {
 // Start implements chaos.Cluster.
 func (c *runCluster) Start(ctx context.Context, name string) error {
 	if latest, err := c.process(name); err != nil || latest.Alive() {
-		// It ended by itself before it could be killed, and has been started since.
+		// The process ended by itself before the kill, and has been restarted since.
 		c.down.Delete(name)
 		return err
 	}
@@ -81,10 +81,10 @@ func (c *runCluster) Hang(ctx context.Context, name string) error {
 // Unhang implements chaos.Cluster.
 func (c *runCluster) Unhang(_ context.Context, name string) error { return c.disks.mend(name) }
 
-// statusPatience bounds a question to one replica, which may be paused.
+// statusPatience bounds a request to one replica, which may be paused.
 const statusPatience = 500 * time.Millisecond
 
-// status asks one replica; nil when it does not answer.
+// status returns the status of one replica; nil if it does not answer.
 func status(ctx context.Context, r *devcluster.ReachedReplica) *apipb.StatusResponse {
 	ctx, cancel := context.WithTimeout(ctx, statusPatience)
 	defer cancel()
@@ -95,8 +95,8 @@ func status(ctx context.Context, r *devcluster.ReachedReplica) *apipb.StatusResp
 	return res.Msg
 }
 
-// Leader implements chaos.Cluster: it asks every replica, for one alone may not know
-// yet, or be cut off.
+// Leader implements chaos.Cluster. It returns the leader that most replicas name: a single
+// one may not know it yet, or be cut off.
 func (c *runCluster) Leader(ctx context.Context) (name string, term uint64, err error) {
 	answers := make([]*apipb.StatusResponse, len(c.reach.Replicas))
 	var all sync.WaitGroup
@@ -133,7 +133,7 @@ func (c *runCluster) Settled(ctx context.Context, name string) bool {
 	return false
 }
 
-// guardPeriod is how often processes are looked at.
+// guardPeriod is how often the members' processes are checked.
 const guardPeriod = 200 * time.Millisecond
 
 // process returns a member's latest process.
@@ -145,11 +145,11 @@ func (c *runCluster) process(name string) (devcluster.Process, error) {
 	return m.Process, nil
 }
 
-// stalled is in the last words of a replica whose disk hung: it has to stop then, and is
-// started anew, as whoever looks after a real one would.
+// stalled is in the last log lines of a replica that stopped because its disk hung. The run
+// restarts such a replica, as a supervisor would.
 const stalled = "disk stall limit"
 
-// guard writes down which members end by themselves, until ctx is done.
+// guard records the members that end by themselves, until ctx is done.
 func (c *runCluster) guard(ctx context.Context) error {
 	told := make(map[devcluster.Process]bool)
 	for chaos.Sleep(ctx, guardPeriod) == nil {
@@ -178,8 +178,8 @@ func (c *runCluster) guard(ctx context.Context) error {
 	return nil
 }
 
-// unasked says whether the process that a member was seen with, and that has ended, did so
-// by itself. The run may have killed it, and started the next one since.
+// unasked reports whether a member's process, which has ended, ended by itself: the run may
+// have killed it, and started the next one since.
 func (c *runCluster) unasked(m *devcluster.Member) (bool, error) {
 	if c.isDown(m.Name) {
 		return false, nil
@@ -188,7 +188,8 @@ func (c *runCluster) unasked(m *devcluster.Member) (bool, error) {
 	return latest == m.Process, err
 }
 
-// ended takes note of a member that has ended by itself.
+// ended records that a member ended by itself. If a hung disk was the cause, it restarts
+// the member.
 func (c *runCluster) ended(ctx context.Context, m *devcluster.Member) error {
 	if m.Kind != devcluster.Replica || !strings.Contains(m.Tail(), stalled) {
 		line := history.LogLine{Member: m.Name, Text: fmt.Sprintf("process %d ended unexpectedly; last log lines:\n%s", m.Process.Pid, m.Tail())}
@@ -198,7 +199,7 @@ func (c *runCluster) ended(ctx context.Context, m *devcluster.Member) error {
 	if err := c.evidence.Writers[history.NemesisFile].Write(act); err != nil {
 		return err
 	}
-	// While a thread of it waits for the disk, its port is taken.
+	// A thread that still waits for the disk keeps the replica's port in use.
 	if err := c.disks.mend(m.Name); err != nil {
 		return err
 	}
@@ -211,7 +212,7 @@ func (c *runCluster) ended(ctx context.Context, m *devcluster.Member) error {
 	return nil
 }
 
-// gone waits until nothing is left of a process that has ended, or ctx is done.
+// gone waits until a process that has ended is no longer in /proc, or ctx is done.
 func gone(ctx context.Context, pid int) error {
 	gone := devcluster.Await(ctx, gonePatience, func() bool {
 		_, err := os.Stat(fmt.Sprintf("/proc/%d", pid))

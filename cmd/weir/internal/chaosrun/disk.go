@@ -17,8 +17,8 @@ import (
 	"weir/cmd/weir/internal/devcluster"
 )
 
-// hungDisks are the processes whose disks hang: a tracer of each holds every call that
-// waits for the disk at its door. A tracer that ends lets them pass, however it ends.
+// hungDisks makes disks hang: a tracer for each process delays its sync calls at entry.
+// When the tracer ends, however it ends, the calls proceed.
 type hungDisks struct {
 	mu      sync.Mutex
 	tracers map[string]*devcluster.Child
@@ -27,7 +27,7 @@ type hungDisks struct {
 // tracing is the program that traces.
 const tracing = "strace"
 
-// canHangDisks says whether this process may do it here.
+// canHangDisks returns an error if this process cannot trace others here.
 func canHangDisks() error {
 	if os.Geteuid() != 0 {
 		return errors.New("tracing other processes needs root")
@@ -37,14 +37,14 @@ func canHangDisks() error {
 }
 
 const (
-	// hangs is longer than any fault.
+	// hangs is the delay of a call, longer than any fault.
 	hangs = time.Hour
-	// tracerPatience bounds the wait for a tracer to begin, or to end: it waits for a
-	// processor as all others do.
+	// tracerPatience bounds how long a tracer may take to attach, or to end, on a busy
+	// machine.
 	tracerPatience = 30 * time.Second
 )
 
-// hang has the disk of a member hang, whose process is pid.
+// hang makes the disk of a member hang; pid is its process.
 func (d *hungDisks) hang(ctx context.Context, member string, pid int) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -68,7 +68,7 @@ func (d *hungDisks) hang(ctx context.Context, member string, pid int) error {
 	return nil
 }
 
-// holds returns when a tracer has got hold of a process.
+// holds waits until a tracer has attached to a process.
 func holds(ctx context.Context, t *devcluster.Child, pid int) error {
 	patience := time.NewTimer(tracerPatience)
 	defer patience.Stop()
@@ -88,7 +88,7 @@ func holds(ctx context.Context, t *devcluster.Child, pid int) error {
 	return nil
 }
 
-// mend lets the calls of a member pass.
+// mend ends the hang of a member's disk.
 func (d *hungDisks) mend(member string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -100,8 +100,8 @@ func (d *hungDisks) mend(member string) error {
 	return endTracer(t)
 }
 
-// endTracer ends a tracer, which has ended already when its process has. How it ends is how its
-// process did, or by the signal.
+// endTracer stops a tracer, which may have ended already, with its process. How it ends
+// does not matter.
 func endTracer(t *devcluster.Child) error {
 	if err := t.Process.Signal(unix.SIGTERM); err != nil {
 		return fmt.Errorf("end tracer: %w", err)
@@ -112,7 +112,7 @@ func endTracer(t *devcluster.Child) error {
 	return nil
 }
 
-// tracedBy says whether every thread of a process is traced by another process.
+// tracedBy reports whether tracer traces every thread of a process.
 func tracedBy(pid, tracer int) bool {
 	threads, err := filepath.Glob(filepath.Join("/proc", strconv.Itoa(pid), "task", "*", "status"))
 	for _, thread := range threads {

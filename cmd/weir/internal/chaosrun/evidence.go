@@ -18,14 +18,14 @@ import (
 	"weir/cmd/weir/internal/devcluster"
 )
 
-// evidence is what a run finds in the machine itself: processes, control groups,
-// folders and logs.
+// evidence is what a run observes on the machine itself: processes, control groups, folders
+// and logs.
 type evidence struct {
 	dir    string
 	config devcluster.Config
-	// Writers take what is left, what logs say, and what the machine did to the run.
+	// Writers write the histories of leftovers, of log lines and of the nemesis.
 	history.Writers
-	// agents are the journals, once there are members.
+	// agents reads the agents' journals; nil before open.
 	agents *journals
 }
 
@@ -34,22 +34,22 @@ func newEvidence(dir string, config devcluster.Config) (*evidence, error) {
 	return &evidence{dir: dir, config: config, Writers: streams}, err
 }
 
-// open begins with the journals of members.
+// open opens the journals of the agents among members.
 func (e *evidence) open(members []devcluster.Member) (err error) {
 	e.agents, err = openJournals(e.dir, e.config, members)
 	return err
 }
 
-// gonePatience is how long what has ended may take to be gone.
+// gonePatience bounds how long ended processes and their leftovers may take to disappear.
 const gonePatience = 2*Lease + 4*time.Second
 
-// quiet writes down the witnesses that live although every operation has ended.
+// quiet records the witnesses that still run although every operation has ended.
 func (e *evidence) quiet(ctx context.Context) error {
 	return e.gone(ctx, "quiet", func() ([]string, error) { return Processes(e.dir, witness.Verb) })
 }
 
-// stopped writes down what is left when the cluster has stopped, and what the logs
-// should not say.
+// stopped records what is left after the cluster has stopped, and log lines that must not
+// occur.
 func (e *evidence) stopped() error {
 	err := e.gone(context.Background(), "stopped", func() ([]string, error) {
 		left, err := Processes(e.dir)
@@ -72,7 +72,7 @@ func (e *evidence) stopped() error {
 	return errors.Join(err, e.readLogs())
 }
 
-// gone waits until nothing is left, and writes down what is when patience is over.
+// gone waits until look finds nothing, and records what it still finds after gonePatience.
 func (e *evidence) gone(ctx context.Context, when string, look func() ([]string, error)) error {
 	var left []string
 	var err error
@@ -91,7 +91,7 @@ func (e *evidence) gone(ctx context.Context, when string, look func() ([]string,
 	return ctx.Err()
 }
 
-// Processes returns the processes, but this one, that have all words in their
+// Processes returns the processes, except this one, that have each of the words in their
 // command line or environment.
 func Processes(words ...string) ([]string, error) {
 	all, err := proctree.All()
@@ -103,9 +103,10 @@ func Processes(words ...string) ([]string, error) {
 		if process.Pid == os.Getpid() {
 			continue
 		}
-		// First: this waits for a process that is between two programs, and shows nothing.
+		// Arguments first: it waits for a process in the middle of an exec, which shows
+		// none.
 		arguments := proctree.Arguments(process)
-		// A process that ends meanwhile has none.
+		// A process that ends meanwhile has no environment.
 		environment, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(process.Pid), "environ"))
 		text := strings.Join(arguments, "\x00") + "\x00" + string(environment)
 		missing := func(word string) bool { return !strings.Contains(text, word) }
@@ -122,7 +123,7 @@ func ControlGroups(prefix string) ([]string, error) {
 	err := filepath.WalkDir("/sys/fs/cgroup", func(path string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)):
-			// It is gone meanwhile, or not ours.
+			// The folder has disappeared meanwhile, or is not readable.
 			return nil
 		case err != nil:
 			return err
@@ -138,10 +139,10 @@ func ControlGroups(prefix string) ([]string, error) {
 	return found, nil
 }
 
-// cries are what no log of a process may say.
+// cries are texts that no log of a process may contain.
 var cries = []string{"panic:", "fatal error:", "DATA RACE", "concurrent map"}
 
-// readLogs writes down the cries in the logs of all members.
+// readLogs records the lines with cries in the logs of all members.
 func (e *evidence) readLogs() error {
 	logs, err := filepath.Glob(filepath.Join(e.config.Preserve, "*", "log"))
 	if err != nil {

@@ -15,16 +15,16 @@ import (
 	"weir/cmd/weir/internal/screen"
 )
 
-// TemporaryPrefix begins the names of the temporary folders of runs.
+// TemporaryPrefix is the prefix of the temporary folders of runs.
 const TemporaryPrefix = "weir-chaos-"
 
-// ErrRunning is returned for a run that goes on.
+// ErrRunning is returned for a run that is still in progress.
 var ErrRunning = errors.New("this run is in progress: press Ctrl-C there to end it")
 
-// ErrNoRun is returned for a folder of something else.
+// ErrNoRun is returned for a folder that is not a run's.
 var ErrNoRun = errors.New("not a folder of weir chaos run")
 
-// OwnerFile is in the folder of a run, before anything else: the process that presses.
+// OwnerFile names the process that owns the run. It is the first file in the run's folder.
 const OwnerFile = "owner.json"
 
 // Own makes this process the owner of the run in dir.
@@ -39,7 +39,7 @@ func Own(dir string) error {
 	return nil
 }
 
-// ownerOf returns whose the run in dir is.
+// ownerOf returns the process that owns the run in dir.
 func ownerOf(dir string) (owner devcluster.Process, err error) {
 	data, err := os.ReadFile(filepath.Join(dir, OwnerFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -54,8 +54,9 @@ func ownerOf(dir string) (owner devcluster.Process, err error) {
 	return owner, nil
 }
 
-// Heal ends what a run has left, and removes its folder unless keep. The error is ErrNoRun when
-// the folder is of something else, ErrRunning when the run goes on. sweep ends what an agent left.
+// Heal ends everything that a run left behind, and removes its folder unless keep is set.
+// The error is ErrNoRun if the folder is not a run's, ErrRunning if the run is in progress.
+// sweep ends what an agent left behind.
 func Heal(ctx context.Context, folder string, keep bool, sweep func(devcluster.Member) error, display *screen.Screen) error {
 	dir, err := filepath.Abs(folder)
 	if err != nil {
@@ -84,8 +85,8 @@ func Heal(ctx context.Context, folder string, keep bool, sweep func(devcluster.M
 	return os.RemoveAll(dir)
 }
 
-// healCluster ends the cluster of the run in dir. The cluster's own record says what
-// there is to end: it is on disk before anything is started.
+// healCluster ends the cluster of the run in dir. The cluster's record lists all processes:
+// it is on disk before any of them starts.
 func healCluster(ctx context.Context, dir string, sweep func(devcluster.Member) error) error {
 	root := filepath.Join(dir, ClusterFolder)
 	record, err := devcluster.Load(root)

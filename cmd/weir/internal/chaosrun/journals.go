@@ -15,8 +15,8 @@ import (
 	"weir/scheduling"
 )
 
-// journals follows the journals of all agents while they are written: an agent writes
-// its own anew, without what is over, when it has grown.
+// journals reads the agents' journals while they are written: an agent rewrites its
+// journal, without finished jobs, once it has grown.
 type journals struct {
 	out    *history.Writer
 	agents []agentJournal
@@ -25,12 +25,12 @@ type journals struct {
 // agentJournal is the journal of one agent.
 type agentJournal struct {
 	node string
-	// path is where it is while the cluster runs, kept where it is afterwards.
+	// path is the journal's file while the cluster runs, kept the one afterwards.
 	path, kept string
 	tail       journal.Tail
 }
 
-// openJournals returns those of the members that are agents.
+// openJournals prepares to read the journals of those members that are agents.
 func openJournals(dir string, config devcluster.Config, members []devcluster.Member) (*journals, error) {
 	out, err := history.Create(filepath.Join(dir, history.AgentFile))
 	if err != nil {
@@ -46,11 +46,11 @@ func openJournals(dir string, config devcluster.Config, members []devcluster.Mem
 	return j, nil
 }
 
-// journalPeriod is how often journals are read. One grows slower than to twice the
-// size at which it is written anew meanwhile.
+// journalPeriod is how often journals are read. Between two reads a journal may be rewritten
+// once; it does not grow fast enough to be rewritten twice.
 const journalPeriod = 500 * time.Millisecond
 
-// follow reads what comes until ctx is done.
+// follow reads new records until ctx is done.
 func (j *journals) follow(ctx context.Context) error {
 	for chaos.Sleep(ctx, journalPeriod) == nil {
 		for i := range j.agents {
@@ -62,7 +62,7 @@ func (j *journals) follow(ctx context.Context) error {
 	return nil
 }
 
-// finish reads the rest, when the cluster has stopped.
+// finish reads the remaining records after the cluster has stopped.
 func (j *journals) finish() error {
 	var errs []error
 	for i := range j.agents {
@@ -82,7 +82,7 @@ func (j *journals) read(a *agentJournal, path string) error {
 	})
 }
 
-// entriesOf returns what a record of a node's journal means to a run.
+// entriesOf returns the history entries for a record of a node's journal.
 func entriesOf(node string, record *journalpb.Record) []history.Entry {
 	e := history.Entry{Node: node}
 	switch r := record.GetEvent().(type) {

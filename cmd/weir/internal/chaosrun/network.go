@@ -9,16 +9,16 @@ import (
 	"weir/cmd/weir/internal/screen"
 )
 
-// networkVariable is set when this process is in a network namespace of its own.
+// networkVariable is set when this process is in its own network namespace.
 const networkVariable = "WEIR_CHAOS_NETWORK"
 
-// Isolated says whether this process is alone in its network.
+// Isolated says whether this process is in its own network namespace.
 type Isolated struct {
-	// why not; nil when it is.
+	// why is the reason if it is not; nil if it is.
 	why error
 }
 
-// EnterNetwork moves this process into a network namespace of its own, where it may.
+// EnterNetwork moves this process into its own network namespace, if that is possible.
 func EnterNetwork() (Isolated, error) {
 	err := devcluster.IsolateSelf(networkVariable)
 	if err != nil && !errors.Is(err, devcluster.ErrNoNetwork) {
@@ -27,8 +27,8 @@ func EnterNetwork() (Isolated, error) {
 	return Isolated{why: err}, nil
 }
 
-// openNetwork gives each member a place of its own, and returns which kinds of faults
-// are possible.
+// openNetwork gives each member its own network namespace, if possible, and returns the
+// kinds of faults that are possible.
 func openNetwork(alone Isolated, config *devcluster.Config, display *screen.Screen) (*devcluster.Network, []fault.Kind, error) {
 	kinds := []fault.Kind{fault.Kill, fault.Pause}
 	if alone.why != nil {

@@ -1,6 +1,6 @@
-// Package chaosrun runs a chaos test on a cluster of this machine: it starts the cluster, hurts
-// it, and finds out what the machine itself can tell of it. It heals what it did, and what runs
-// that were killed have left.
+// Package chaosrun runs a chaos test on a cluster of this machine: it starts the cluster,
+// injects faults, and records what the machine itself shows. It cleans up after its run,
+// and after runs that were killed.
 package chaosrun
 
 import (
@@ -19,41 +19,42 @@ import (
 	"weir/cmd/weir/internal/screen"
 )
 
-// Lease is that of the nodes of a run: short, so that it runs out often.
+// Lease is the lease of the nodes in a run: short, so that it often expires.
 const Lease = 3 * time.Second
 
-// stall is how long the disk of a replica may hang until it gives up: longer than
-// the machine's own makes it wait when others are busy with it, shorter than most faults.
+// stall is how long a replica's disk may hang before the replica gives up: longer than a
+// busy disk delays it, shorter than most faults.
 const stall = 2 * time.Second
 
-// The folders of a run: that of its cluster, and what is kept of it.
+// The folders of a run: of its cluster, and of the members' files that are kept.
 const (
 	ClusterFolder = "cluster"
 	MembersFolder = "members"
 )
 
-// Config is a run.
+// Config describes a run.
 type Config struct {
 	// Dir is the folder of the run.
 	Dir string
 	// Cluster is the cluster that is started below Dir.
 	Cluster devcluster.Config
-	// Start starts a cluster and waits until it is ready. A cluster that is returned is to be
-	// stopped, beside an error too.
+	// Start starts a cluster and waits until it is ready. The caller stops the returned
+	// cluster, even beside an error.
 	Start func(context.Context, devcluster.Config) (*devcluster.Cluster, error)
-	// Rules are those of the schedule, given the kinds of faults that are possible here.
+	// Rules returns the rules of the schedule, given the kinds of faults that are possible
+	// here.
 	Rules func(possible []fault.Kind) (fault.Config, error)
-	// Network says whether this process is alone in its network.
+	// Network says whether this process is in its own network namespace.
 	Network Isolated
 	Seed    uint64
 	WarmUp  time.Duration
-	// Watcher is shown how the run goes.
+	// Watcher shows the progress of the run.
 	Watcher chaos.Watcher
 }
 
-// Complete sets what the cluster of a run in dir has of its own.
+// Complete sets the fields of config that are specific to the run in dir.
 func Complete(config *devcluster.Config, dir string) {
-	// No other cluster of this machine has nodes of these names.
+	// Unique: no other cluster of this machine has nodes of these names.
 	config.NodePrefix = fmt.Sprintf("x%d-n", os.Getpid())
 	config.Preserve = filepath.Join(dir, MembersFolder)
 	config.ReplicaArguments = []string{
@@ -61,8 +62,8 @@ func Complete(config *devcluster.Config, dir string) {
 	}
 }
 
-// Run starts the cluster, runs against it, stops it, and looks for what it has left. The
-// histories are below Dir.
+// Run starts the cluster, runs the test against it, stops it, and records what is left of
+// it. The histories are below Dir.
 func Run(ctx context.Context, cfg Config, display *screen.Screen) (err error) {
 	network, kinds, err := openNetwork(cfg.Network, &cfg.Cluster, display)
 	if err != nil {
@@ -104,7 +105,7 @@ func Run(ctx context.Context, cfg Config, display *screen.Screen) (err error) {
 	return cfg.press(ctx, up, rules, schedule, cluster)
 }
 
-// press runs against a cluster that is up.
+// press runs the test against a cluster that is up.
 func (cfg *Config) press(ctx context.Context, up *devcluster.Cluster, rules fault.Config, schedule []fault.Fault, cluster *runCluster) (err error) {
 	reach, err := devcluster.OpenReach(cfg.Cluster.Dir)
 	if err != nil {
@@ -123,8 +124,8 @@ func (cfg *Config) press(ctx context.Context, up *devcluster.Cluster, rules faul
 	if err := evidence.open(members); err != nil {
 		return err
 	}
-	// When ctx is done too, until all is healed: members that were killed are started
-	// by up.Run.
+	// These go on after ctx is done, until all faults are healed: up.Run restarts members
+	// that were killed.
 	keeping, leave := context.WithCancel(context.WithoutCancel(ctx))
 	kept := make(chan error)
 	tasks := []func(context.Context) error{up.Run, cluster.guard, evidence.agents.follow}
@@ -148,7 +149,7 @@ func (cfg *Config) press(ctx context.Context, up *devcluster.Cluster, rules faul
 	return evidence.quiet(ctx)
 }
 
-// load is what the run does to a cluster of these members.
+// load returns the configuration of the test for these members.
 func (cfg *Config) load(members []devcluster.Member, rules fault.Config, schedule []fault.Fault) chaos.Config {
 	load := chaos.DefaultConfig()
 	load.Dir, load.Schedule, load.Rules, load.Seed, load.WarmUp = cfg.Dir, schedule, rules, cfg.Seed, cfg.WarmUp
@@ -163,8 +164,7 @@ func (cfg *Config) load(members []devcluster.Member, rules fault.Config, schedul
 	return load
 }
 
-// impatient returns a client to which a try that a dead or frozen replica does not answer costs
-// little.
+// impatient returns a client with short tries: a dead or frozen replica delays it little.
 func impatient(reach *devcluster.Reach) (*client.Client, error) {
 	config, err := reach.Settings.Config()
 	if err != nil {

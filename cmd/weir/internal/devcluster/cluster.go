@@ -14,8 +14,8 @@ import (
 	"weir/cluster/identity"
 )
 
-// pollPeriod is how often files and processes are looked at: too short for people
-// to notice, and each look is a few system calls.
+// pollPeriod is how often files and processes are checked: too short for people to notice,
+// and each check is a few system calls.
 const pollPeriod = 100 * time.Millisecond
 
 // Cluster is a cluster that this process started.
@@ -26,13 +26,13 @@ type Cluster struct {
 	children map[string]*Child
 }
 
-// passable is the mode of the folders above what agents keep: jobs may be other users,
-// who have to reach their workspaces. What is secret is in folders of its own below.
+// passable is the mode of the folders above the agents' data: jobs may run as other users,
+// which must reach their workspaces. Secrets are in closed folders below.
 const passable = 0o711
 
-// Start starts every process of a cluster and returns at once; AwaitReady waits for
-// it. What an earlier owner left behind is cleaned up first. say is told what a
-// user wants to know. After an error nothing is left.
+// Start starts every process of a cluster and returns at once; AwaitReady waits until it is
+// ready. It first cleans up after an earlier owner. say shows messages to the user. After
+// an error nothing is left.
 func Start(config Config, say func(string)) (*Cluster, error) {
 	if err := config.Validate(); err != nil {
 		return nil, fmt.Errorf("start cluster: %w", err)
@@ -47,7 +47,7 @@ func Start(config Config, say func(string)) (*Cluster, error) {
 		return nil, fmt.Errorf("start cluster: %w", err)
 	}
 	if err := locked(root, c.claim); err != nil {
-		// Nobody's folder is left where there was none.
+		// Remove the folder if it is empty, as it is if it did not exist before.
 		_ = os.Remove(root)
 		return nil, fmt.Errorf("start cluster in %s: %w", config.Dir, err)
 	}
@@ -71,7 +71,8 @@ func (c *Cluster) claim() error {
 	return nil
 }
 
-// takeOver cleans up after an earlier owner that did not.
+// takeOver cleans up after an earlier owner that was killed. A cluster that still runs is
+// ErrRunning.
 func (c *Cluster) takeOver() error {
 	record, err := Load(c.paths.root)
 	switch {
@@ -94,7 +95,8 @@ func (c *Cluster) takeOver() error {
 	return endAndRemove(c.paths, record, c.config.Ending)
 }
 
-// furnish makes all that the processes need, and the record.
+// furnish creates the folders, certificates, record and settings that the processes and
+// clients need.
 func (c *Cluster) furnish() error {
 	if err := os.Mkdir(c.paths.dev(), passable); err != nil {
 		return err
@@ -158,8 +160,8 @@ func (c *Cluster) certify(record *Record) (Access, error) {
 	return access, authority.Issue(access.Credentials, identity.Identity{Role: identity.Operator, Name: "dev"}, []string{"localhost", loopback}, 0)
 }
 
-// Authority returns the authority of a cluster that is not Insecure, for those who come
-// to it from elsewhere.
+// Authority returns the certificate authority of a cluster that is not Insecure, to issue
+// certificates for further clients and processes.
 func (c *Cluster) Authority() (*identity.Authority, error) {
 	return identity.OpenAuthority(c.paths.authority())
 }
@@ -196,7 +198,7 @@ func (c *Cluster) start(name string) error {
 	return errors.Join(failure, err)
 }
 
-// begun notes how the start that was asked for went.
+// begun records the result of the requested start.
 func (m *Member) begun(started *Child, failure error) {
 	m.Started = m.Asked
 	if failure != nil {
@@ -206,7 +208,7 @@ func (m *Member) begun(started *Child, failure error) {
 	m.Process, m.Failure = started.Process, ""
 }
 
-// Members returns the members as they are now.
+// Members returns the members in their current state.
 func (c *Cluster) Members() ([]Member, error) {
 	record, err := Load(c.paths.root)
 	if err != nil {
@@ -215,8 +217,8 @@ func (c *Cluster) Members() ([]Member, error) {
 	return record.Members, nil
 }
 
-// Run keeps the cluster until ctx is done: it starts members that others ask for,
-// and tells of those that end by themselves.
+// Run serves the cluster until ctx is done: it starts members on request, and reports those
+// that end.
 func (c *Cluster) Run(ctx context.Context) error {
 	told := make(map[*Child]bool)
 	for {
@@ -256,7 +258,7 @@ func (c *Cluster) remedy(m Member, code int) string {
 	return "weir dev start " + m.Name + " restarts it"
 }
 
-// Detach leaves a cluster that was started Detached to itself.
+// Detach gives up the ownership of a cluster that was started Detached.
 func (c *Cluster) Detach() error {
 	return edit(c.paths, func(record *Record) error {
 		record.Detached = true
@@ -267,7 +269,7 @@ func (c *Cluster) Detach() error {
 // Stop ends every process and removes everything.
 func (c *Cluster) Stop() error {
 	err := vacate(c.paths.root, c.config.Ending)
-	// If somebody else has removed the record, only these are known.
+	// If another process has removed the record, only the children are known.
 	for _, child := range c.children {
 		err = errors.Join(err, child.Process.kill())
 	}

@@ -9,42 +9,43 @@ import (
 	"time"
 )
 
-// Config says what a cluster on this machine consists of.
+// Config describes a cluster on this machine.
 type Config struct {
-	// Dir is the folder that holds everything. It is made if missing, and removed
-	// at the end if nothing else is in it.
+	// Dir is the folder that holds everything. It is created if missing, and removed at the
+	// end if nothing else is in it.
 	Dir string
 	// Replicas is how many replicas run: 1, 3 or 5.
 	Replicas int
 	// Agents is how many agents run: 0 to 64.
 	Agents int
-	// Insecure does without certificates and encryption.
+	// Insecure turns off certificates and encryption.
 	Insecure bool
-	// Detached processes outlive the one that started them.
+	// Detached makes the processes outlive the one that started them.
 	Detached bool
-	// Timing is that of the replicas, default or fast. Default: default, for
-	// machines whose processors are shared with other work.
+	// Timing is the replicas' timing, default or fast. Default: default, for machines whose
+	// processors are shared with other work.
 	Timing string
-	// LogLevel is that of all processes. Default: info.
+	// LogLevel is the log level of all processes. Default: info.
 	LogLevel string
-	// ReplicaArguments are further ones of each replica, AgentArguments of each agent,
-	// where they count more than what else it is given.
+	// ReplicaArguments are extra arguments of each replica, AgentArguments of each agent.
+	// They override the others.
 	ReplicaArguments, AgentArguments []string
-	// NodePrefix begins the names of nodes, which a number ends. Default: n.
+	// NodePrefix is the prefix of the nodes' names; a number follows. Default: n.
 	NodePrefix string
-	// Network has a place for each member; nil: all are at 127.0.0.1.
+	// Network gives each member its own network namespace; nil puts all members at
+	// 127.0.0.1.
 	Network *Network
 	// Share is what each agent has for jobs: see ShareOut.
 	Share Share
-	// Program is weir, JobProxy weir-jobproxy.
+	// Program is the path of weir, JobProxy that of weir-jobproxy.
 	Program, JobProxy string
-	// ReadyTimeout is how long the cluster may take to be ready. Default 1 min: it
-	// takes seconds, but on a busy machine.
+	// ReadyTimeout bounds how long the cluster may take to be ready. Default 1 min: it
+	// takes seconds unless the machine is busy.
 	ReadyTimeout time.Duration
 	// Settings writes the clients' settings to file.
 	Settings func(file string, access Access) error
-	// Final says what to do about a member that has ended with an exit code after which
-	// another start does not help; empty: it does.
+	// Final returns what to do about a member whose exit code means that a restart does not
+	// help; "" if a restart may help.
 	Final func(m Member, code int) string
 	Ending
 }
@@ -54,10 +55,10 @@ type Ending struct {
 	// StopTimeout is how long a process may take to stop before it is killed.
 	// Default 10 s: an agent ends its jobs, a replica hands over leadership.
 	StopTimeout time.Duration
-	// Sweep ends what an agent that was killed has left behind.
+	// Sweep ends what a killed agent has left behind.
 	Sweep func(member Member) error
-	// Preserve is a folder that does not exist yet, for what the members have written;
-	// empty: that is removed.
+	// Preserve is a folder to which the members' files are moved at the end; it must not
+	// exist yet. If empty, the files are deleted.
 	Preserve string
 }
 
@@ -77,13 +78,13 @@ func Default() Config {
 	}
 }
 
-// DefaultStopTimeout is that of Ending.StopTimeout.
+// DefaultStopTimeout is the default of Ending.StopTimeout.
 const DefaultStopTimeout = 10 * time.Second
 
-// maxAgents is what one machine can run for a first look.
+// maxAgents is how many agents one machine can run in a trial.
 const maxAgents = 64
 
-// Validate says what is wrong with c, if something is.
+// Validate returns an error if c is invalid.
 func (c *Config) Validate() error {
 	switch {
 	case !slices.Contains([]int{1, 3, 5}, c.Replicas):
@@ -106,7 +107,7 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// Names returns those of the members: replicas, then nodes.
+// Names returns the names of the members: replicas, then nodes.
 func (c *Config) Names() []string {
 	var names []string
 	for i := range c.Replicas {
@@ -118,7 +119,7 @@ func (c *Config) Names() []string {
 	return names
 }
 
-// host is where a member is reached.
+// host returns the address of a member.
 func (c *Config) host(name string) string {
 	if c.Network == nil {
 		return loopback
@@ -136,8 +137,8 @@ type Share struct {
 	Slots  int
 }
 
-// least is the smallest CPU and Slots of an agent: fewer would let a small
-// machine run one job after the other.
+// least is the smallest CPU and Slots of an agent: with fewer, a small machine would run
+// its jobs one by one.
 const least = 4
 
 // ShareOut divides a machine evenly among agents. Each gets at least 4 cores and
@@ -151,7 +152,7 @@ func ShareOut(cores float64, memory int64, agents int) Share {
 // SettingsFile is where clients find the cluster of dir.
 func SettingsFile(dir string) string { return filepath.Join(dir, "client.yaml") }
 
-// layout makes the paths below Config.Dir.
+// layout returns the paths below Config.Dir.
 type layout struct{ root string }
 
 func (l layout) dev() string                 { return filepath.Join(l.root, "dev") }

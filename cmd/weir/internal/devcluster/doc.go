@@ -4,14 +4,14 @@
 // Below Config.Dir:
 //
 //	client.yaml          settings for clients, written by the caller
-//	dev/cluster.json     who runs: see Record
+//	dev/cluster.json     the processes: see Record
 //	dev/authority/       the cluster's certificate authority
 //	dev/operator/        credentials of the user
 //	dev/<member>/        credentials/, data/ and log of one process
 //
-// The process that started the cluster owns it: it waits for its children, starts
-// them anew when asked, and takes them along when it ends, even by kill -9. A
-// detached cluster has no owner. Others act on a cluster through its record, which
-// is changed under a lock on Config.Dir. Processes are known by pid and start time,
-// so no process that came by a pid later is touched.
+// The process that started the cluster owns it: it waits for its children, restarts
+// them on request, and ends them when it ends itself, even by kill -9. A detached
+// cluster has no owner. Other processes act on a cluster through its record, which is
+// changed under a lock on Config.Dir. Processes are identified by pid and start time,
+// so that a later process with the same pid is never touched.
 package devcluster

@@ -14,30 +14,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Network gives each member a network namespace of its own, joined by a cable to the
-// namespace of this process, which passes packets on. All of it is gone with the last
-// process in it, however that ends: nothing has to be taken down.
+// Network gives each member its own network namespace, connected by a veth pair to the
+// namespace of this process, which forwards packets. All of it disappears with the last
+// process in it, so that nothing needs cleaning up.
 type Network struct {
 	members map[string]*place
 	hub     *os.File
 
 	mu sync.Mutex
-	// cuts counts how often two members have been cut off from each other.
+	// cuts counts, for each pair of members, the Cuts that are not mended.
 	cuts map[[2]string]int
 }
 
-// place is where a member is.
+// place is the network namespace and address of a member.
 type place struct {
 	namespace *os.File
 	address   string
 }
 
-// ErrNoNetwork is returned where namespaces cannot be made.
+// ErrNoNetwork is returned if namespaces cannot be created here.
 var ErrNoNetwork = errors.New("cannot create network namespaces here")
 
-// IsolateSelf moves this process into a network namespace of its own, by becoming the
-// same program anew with variable set in its environment. It returns nil there, and
-// ErrNoNetwork where it cannot be done.
+// IsolateSelf moves this process into its own network namespace: it executes the same
+// program again with variable set in its environment. It returns nil there, and
+// ErrNoNetwork if it cannot be done.
 func IsolateSelf(variable string) error {
 	if os.Getenv(variable) != "" {
 		return os.Unsetenv(variable)
@@ -45,7 +45,7 @@ func IsolateSelf(variable string) error {
 	if _, err := exec.LookPath("ip"); err != nil {
 		return fmt.Errorf("%w: %w", ErrNoNetwork, err)
 	}
-	// The thread that leaves the namespace is the one that becomes the program.
+	// Exec must happen on the thread that has changed its namespace.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	before, err := namespace()
@@ -63,8 +63,8 @@ func IsolateSelf(variable string) error {
 	return errors.Join(fmt.Errorf("%w: %w", ErrNoNetwork, err), unix.Setns(int(before.Fd()), unix.CLONE_NEWNET))
 }
 
-// OpenNetwork lays the cables of members. This process must be in a namespace of its
-// own: see IsolateSelf.
+// OpenNetwork creates the namespaces of members and connects them. This process must be in
+// its own namespace: see IsolateSelf.
 func OpenNetwork(names []string) (*Network, error) {
 	hub, err := namespace()
 	if err != nil {
@@ -73,7 +73,7 @@ func OpenNetwork(names []string) (*Network, error) {
 	return openNetwork(hub, names)
 }
 
-// openNetwork lays the cables from members to a namespace, which becomes the network's.
+// openNetwork connects the members to the namespace hub, which the network then owns.
 func openNetwork(hub *os.File, names []string) (*Network, error) {
 	n := &Network{members: make(map[string]*place), hub: hub, cuts: make(map[[2]string]int)}
 	for i, name := range names {
@@ -87,9 +87,9 @@ func openNetwork(hub *os.File, names []string) (*Network, error) {
 // Address returns the host of a member.
 func (n *Network) Address(name string) string { return n.members[name].address }
 
-// connect makes the namespace of the member with a number, and its cable.
+// connect creates the namespace of the member with this number, and its veth pair.
 func (n *Network) connect(name string, number int) error {
-	// Nobody else can be met in here, so any addresses will do.
+	// The network is isolated, so any addresses will do.
 	p := &place{address: fmt.Sprintf("10.77.%d.2", number)}
 	gateway, device := fmt.Sprintf("10.77.%d.1", number), "m"+strconv.Itoa(number)
 	var err error
@@ -109,7 +109,7 @@ func (n *Network) connect(name string, number int) error {
 	})
 }
 
-// Close forgets the namespaces; processes in them keep them.
+// Close releases the namespaces; each lasts as long as a process is in it.
 func (n *Network) Close() error {
 	var errs []error
 	for _, p := range n.members {
@@ -123,7 +123,7 @@ func (n *Network) Close() error {
 	return errors.Join(errs...)
 }
 
-// Cut drops every packet between two members, both ways, without a word to either.
+// Cut silently drops every packet between two members, in both directions.
 func (n *Network) Cut(a, b string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -140,8 +140,8 @@ func (n *Network) Cut(a, b string) error {
 	return nil
 }
 
-// Mend takes back one Cut; when all are, packets pass again. That two members are not
-// cut off from each other is no error.
+// Mend undoes one Cut; packets pass again once all are undone. It is no error if the two
+// members are not cut off from each other.
 func (n *Network) Mend(a, b string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -160,14 +160,14 @@ func (n *Network) Mend(a, b string) error {
 
 func pairOf(a, b string) [2]string { return [2]string{min(a, b), max(a, b)} }
 
-// drop adds the rules that drop packets, or deletes them.
+// drop adds or deletes the rules that drop packets between a pair; what is add or del.
 func (n *Network) drop(what string, pair [2]string) error {
 	a, b := n.members[pair[0]].address, n.members[pair[1]].address
 	rule := "rule " + what + " pref 100 from %s to %s type blackhole"
 	return within(n.hub, func() error { return ip(fmt.Sprintf(rule, a, b), fmt.Sprintf(rule, b, a)) })
 }
 
-// enter moves the calling thread, which must be locked, to a member's place.
+// enter moves the calling thread, which must be locked, into a member's namespace.
 func (n *Network) enter(name string) error {
 	if err := unix.Setns(int(n.members[name].namespace.Fd()), unix.CLONE_NEWNET); err != nil {
 		return fmt.Errorf("enter the network of %s: %w", name, err)
@@ -175,12 +175,12 @@ func (n *Network) enter(name string) error {
 	return nil
 }
 
-// enableForwarding has packets between members passed on.
+// enableForwarding lets packets between members be forwarded.
 func enableForwarding() error {
 	return os.WriteFile(filepath.Join("/proc/sys/net/ipv4", "ip_forward"), []byte("1\n"), 0o644)
 }
 
-// ip calls the program of that name with the words of one line after the other, until one fails.
+// ip runs the program ip once for each line, until one fails.
 func ip(lines ...string) error {
 	for _, line := range lines {
 		output, err := exec.Command("ip", strings.Fields(line)...).CombinedOutput()
@@ -194,7 +194,7 @@ func ip(lines ...string) error {
 // namespace returns the network namespace of the calling thread.
 func namespace() (*os.File, error) { return os.Open("/proc/thread-self/ns/net") }
 
-// newNamespace makes a network namespace that lasts while its file is open.
+// newNamespace creates a network namespace that lasts while its file is open.
 func newNamespace() (file *os.File, err error) {
 	onOwnThread(func() {
 		if err = unix.Unshare(unix.CLONE_NEWNET); err == nil {
@@ -204,7 +204,7 @@ func newNamespace() (file *os.File, err error) {
 	return file, err
 }
 
-// within does work in a network namespace; processes that it starts are there too.
+// within runs work in a network namespace; processes that work starts are in it too.
 func within(namespace *os.File, work func() error) (err error) {
 	onOwnThread(func() {
 		if err = unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNET); err == nil {
@@ -214,7 +214,7 @@ func within(namespace *os.File, work func() error) (err error) {
 	return err
 }
 
-// onOwnThread does work on a thread that nobody uses afterwards.
+// onOwnThread runs work on a thread that is not used afterwards.
 func onOwnThread(work func()) {
 	done := make(chan struct{})
 	go func() {

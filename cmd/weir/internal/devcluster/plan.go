@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Kind is what a member of a cluster is.
+// Kind is the kind of a member.
 type Kind string
 
 // The kinds.
@@ -23,25 +23,26 @@ type Member struct {
 	Kind Kind   `json:"kind"`
 	// Address is a replica's host:port, empty for agents, which listen nowhere.
 	Address string `json:"address,omitempty"`
-	// Arguments are those of the program weir.
+	// Arguments are the arguments of the program weir.
 	Arguments []string `json:"arguments"`
-	// Data is its folder, Log the file that takes what it prints.
+	// Data is its folder, Log the file with its output.
 	Data string `json:"data"`
 	Log  string `json:"log"`
 
-	// Asked counts how often it was to be started, Started how often it was.
+	// Asked counts the requested starts. Started is the value of Asked that was last
+	// carried out.
 	Asked   int `json:"asked"`
 	Started int `json:"started"`
 	// Process is its latest process.
 	Process Process `json:"process"`
 	// LogStart is where the output of the latest process begins in Log.
 	LogStart int64 `json:"log_start"`
-	// Failure says why the latest start made no process.
+	// Failure is the error of the latest start; empty if it succeeded.
 	Failure string `json:"failure,omitempty"`
 }
 
-// plan returns the members of a cluster whose replicas listen on the ports, and whose
-// agents have the ranges of ports that begin so for their jobs.
+// plan returns the members of a cluster. ports are the replicas' ports; ranges are the
+// first ports of the agents' ranges for jobs.
 func plan(c *Config, ports, ranges []int) []Member {
 	paths, names := layout{c.Dir}, c.Names()
 	peers := make([]string, c.Replicas)
@@ -56,7 +57,7 @@ func plan(c *Config, ports, ranges []int) []Member {
 		arguments := []string{
 			"server", "--id", name, "--data-root", "/", "--listen", addresses[i], "--advertise", addresses[i],
 			"--peers", strings.Join(peers, ","), "--timing", c.Timing,
-			// All of them share a disk with everything else on this machine.
+			// The replicas share a disk with everything else on this machine.
 			"--disk-stall", "10s",
 		}
 		arguments = append(arguments, c.ReplicaArguments...)

@@ -9,9 +9,9 @@ import (
 	"strconv"
 )
 
-// Ports are taken from here up to where the system takes ports of outgoing
-// connections from. Such a port could become a replica's while the replica is down,
-// and then it could not come back.
+// Ports are chosen from firstPort up to the system's range for outgoing connections. A
+// connection could take a port from that range while its replica is down, and the replica
+// could not restart.
 const (
 	firstPort       = 10000
 	usualOutgoing   = 32768
@@ -22,8 +22,8 @@ const (
 // jobPorts is how many ports an agent has for its jobs.
 const jobPorts = 100
 
-// freeRanges returns the first port of n different ranges of so many ports of 127.0.0.1 that are
-// free now, for TCP and UDP, and have none of taken.
+// freeRanges returns the first ports of n distinct ranges of size ports. All ports are free
+// on 127.0.0.1 now, for TCP and UDP, and none is in taken.
 func freeRanges(n, size int, taken []int) ([]int, error) {
 	setting, err := os.ReadFile(outgoingSetting)
 	if err != nil {
@@ -47,7 +47,7 @@ func freeRanges(n, size int, taken []int) ([]int, error) {
 	return ranges, nil
 }
 
-// areFree says whether processes could listen on all ports of the range from first on.
+// areFree reports whether processes could listen on all size ports from first on.
 func areFree(first, size int) bool {
 	for port := first; port < first+size; port++ {
 		if !isFree(port) {
@@ -65,7 +65,7 @@ func portRange(setting string) (low, high int) {
 		outgoing = usualOutgoing
 	}
 	if outgoing-firstPort < leastChoice {
-		// Little is left below: share the range with outgoing connections.
+		// Too few ports are left below: share the range with outgoing connections.
 		return firstPort, 1 << 16
 	}
 	return firstPort, outgoing

@@ -18,7 +18,8 @@ import (
 // Child is a process that this one started.
 type Child struct {
 	Process Process
-	// Ended is closed when it has; end says how, and code is its exit code.
+	// Ended is closed when the process has ended; then end says how, and code is its exit
+	// code.
 	Ended chan struct{}
 	end   string
 	code  int
@@ -34,9 +35,10 @@ func (c *Child) over() bool {
 	}
 }
 
-// StartChild starts a program out of the terminal's reach: Ctrl-C is for the owner, which stops its
-// children in order. With attach, the child dies with this process, however that ends. enter, if
-// there is one, brings the thread that starts it to where the child is to be.
+// StartChild starts a program in its own session: Ctrl-C reaches only the owner, which
+// stops its children in order. With attach, the child is killed when this process ends,
+// however it ends. enter, if not nil, runs first on the thread that starts the child, to
+// change its namespace.
 func StartChild(cmd *exec.Cmd, attach bool, enter func() error) (*Child, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if attach {
@@ -45,8 +47,8 @@ func StartChild(cmd *exec.Cmd, attach bool, enter func() error) (*Child, error) 
 	c := &Child{Ended: make(chan struct{}), end: "exit status 0"}
 	begun := make(chan error)
 	go func() {
-		// Linux ends an attached child when the thread that started it ends, so that thread does
-		// nothing else. Never unlocked: it ends with the goroutine.
+		// Linux kills an attached child when the thread that started it ends, so that
+		// thread does nothing else. It is never unlocked: it ends with the goroutine.
 		runtime.LockOSThread()
 		err := c.begin(cmd, enter)
 		begun <- err
@@ -64,7 +66,7 @@ func StartChild(cmd *exec.Cmd, attach bool, enter func() error) (*Child, error) 
 	return c, nil
 }
 
-// begin is StartChild on the child's thread.
+// begin is the part of StartChild that runs on the child's thread.
 func (c *Child) begin(cmd *exec.Cmd, enter func() error) error {
 	if enter != nil {
 		if err := enter(); err != nil {
@@ -75,14 +77,15 @@ func (c *Child) begin(cmd *exec.Cmd, enter func() error) error {
 	if err != nil {
 		return err
 	}
-	// It is not waited for yet, so the pid is its own even if it has ended.
+	// Until Wait the pid is not reused, even if the child has ended.
 	if c.Process, err = identify(cmd.Process.Pid); err != nil {
 		return errors.Join(err, cmd.Process.Kill(), cmd.Wait())
 	}
 	return nil
 }
 
-// launch starts the member's program, attached or not, at its place of the network if there is one.
+// launch starts the member's program, attached or not, in its network namespace if network
+// is not nil.
 func launch(program string, m *Member, attach bool, network *Network) (*Child, error) {
 	if err := os.MkdirAll(filepath.Dir(m.Log), passable); err != nil {
 		return nil, err
@@ -91,7 +94,7 @@ func launch(program string, m *Member, attach bool, network *Network) (*Child, e
 	if err != nil {
 		return nil, err
 	}
-	// The child has its own.
+	// The child has its own descriptor.
 	defer log.Close()
 	if m.LogStart, err = log.Seek(0, io.SeekEnd); err != nil {
 		return nil, err
@@ -106,17 +109,17 @@ func launch(program string, m *Member, attach bool, network *Network) (*Child, e
 	return StartChild(cmd, attach, enter)
 }
 
-// readyPrefix begins the one line that a process prints when it is up.
+// readyPrefix is the prefix of the one line that a process prints when it is up.
 const readyPrefix = "ready"
 
-// Ready says whether the member's latest process has said that it is up.
+// Ready reports whether the member's latest process has printed that it is up.
 func (m *Member) Ready() bool {
 	ready := false
 	_ = m.lines(func(line string) { ready = ready || strings.HasPrefix(line, readyPrefix) })
 	return ready
 }
 
-// tailLines is how much of a log explains why a process ended.
+// tailLines is how many log lines are shown to explain why a process ended.
 const tailLines = 12
 
 // Tail returns the last lines that the member's latest process printed.
@@ -139,7 +142,7 @@ func (m *Member) Tail() string {
 // lines calls visit for each line of the latest process.
 func (m *Member) lines(visit func(string)) error { return EachLine(m.Log, m.LogStart, visit) }
 
-// EachLine calls visit for each line of a log from an offset on.
+// EachLine calls visit for each line of a log, beginning at the offset from.
 func EachLine(log string, from int64, visit func(string)) error {
 	file, err := os.Open(log)
 	if err != nil {

@@ -24,9 +24,9 @@ func ClientSettings(access Access) client.Settings {
 	return client.Settings{Addresses: access.Addresses, Credentials: access.Credentials, Insecure: access.Credentials == ""}
 }
 
-// Reach is the way to a cluster of this machine: a client of it, and each of its
-// replicas alone, for a replica may have been killed on purpose, and then it matters
-// who answers.
+// Reach is a connection to a cluster of this machine: a client of the cluster, and one of
+// each replica. A replica may have been killed on purpose, and then it matters which one
+// answers.
 type Reach struct {
 	*client.Client
 	Settings client.Settings
@@ -35,14 +35,14 @@ type Reach struct {
 	http     *http.Client
 }
 
-// ReachedReplica is the part of one replica's API that is asked of it alone.
+// ReachedReplica is the part of the API that is called on one particular replica.
 type ReachedReplica struct {
 	ID      string
 	Nodes   apipbconnect.NodeServiceClient
 	Cluster apipbconnect.ClusterServiceClient
 }
 
-// OpenReach opens the way to the cluster of dir.
+// OpenReach opens a connection to the cluster of dir.
 func OpenReach(dir string) (*Reach, error) {
 	record, err := Load(dir)
 	if err != nil {
@@ -78,14 +78,14 @@ func OpenReach(dir string) (*Reach, error) {
 	return r, nil
 }
 
-// Close ends the way.
+// Close closes the connection.
 func (r *Reach) Close() {
 	r.Client.Close()
 	r.http.CloseIdleConnections()
 }
 
-// View asks every replica alone who leads: the cluster is ready when all agree. It
-// is a Probe.
+// View asks every replica which one leads: the cluster is ready when all agree. It is a
+// Probe.
 func (r *Reach) View(ctx context.Context) (View, error) {
 	leaders := make(map[string]bool)
 	var view View
@@ -110,12 +110,11 @@ func (r *Reach) View(ctx context.Context) (View, error) {
 	return view, nil
 }
 
-// leaderPause is between two questions who leads.
+// leaderPause is the time between two checks for a leader.
 const leaderPause = 100 * time.Millisecond
 
-// Leader returns the replica that leads, when there is one that runs: others go on
-// naming a dead one until they elect the next. It implements wordcount.Cluster, as do
-// the methods below.
+// Leader waits for a leader that is running, and returns it: replicas keep naming a dead
+// one until they elect the next. It implements wordcount.Cluster, as do the methods below.
 func (r *Reach) Leader(ctx context.Context) (string, error) {
 	for {
 		leader, err := r.LeaderNow(ctx)
@@ -130,7 +129,7 @@ func (r *Reach) Leader(ctx context.Context) (string, error) {
 	}
 }
 
-// LeaderNow returns the replica that leads, "" when there is none that runs.
+// LeaderNow returns the leading replica, or "" if none leads or it is not running.
 func (r *Reach) LeaderNow(ctx context.Context) (string, error) {
 	status, err := r.Status(ctx)
 	if err != nil {
@@ -151,10 +150,10 @@ func (r *Reach) LeaderNow(ctx context.Context) (string, error) {
 // Kill ends a replica with kill -9.
 func (r *Reach) Kill(replica string) error { return Kill(r.Dir, replica) }
 
-// jobsPage is the largest page of jobs that replicas answer with.
+// jobsPage is the most jobs that a replica returns in one page.
 const jobsPage = 1000
 
-// Jobs returns all jobs of an operation that are known.
+// Jobs returns all known jobs of an operation.
 func (r *Reach) Jobs(ctx context.Context, id string) ([]*apipb.Job, error) {
 	var jobs []*apipb.Job
 	for {
@@ -169,14 +168,14 @@ func (r *Reach) Jobs(ctx context.Context, id string) ([]*apipb.Job, error) {
 	}
 }
 
-// Stdout returns all that a job wrote to it.
+// Stdout returns what a job wrote to its stdout.
 func (r *Reach) Stdout(ctx context.Context, job string) (string, error) {
 	var text strings.Builder
 	_, err := r.CopyOutput(ctx, &text, client.Output{JobID: job, Stream: "stdout"})
 	return text.String(), err
 }
 
-// Read makes one linearizable read at another replica than the one named.
+// Read makes one linearizable read at a replica other than without; turn chooses which.
 func (r *Reach) Read(ctx context.Context, without string, turn int) error {
 	var others []ReachedReplica
 	for _, replica := range r.Replicas {

@@ -9,30 +9,30 @@ import (
 	"time"
 )
 
-// View is what a cluster says of itself.
+// View is what a cluster reports about itself.
 type View struct {
 	// Leader is the id of the leading replica, "" when there is none.
 	Leader string
-	// Online are the names of the nodes that are.
+	// Online are the names of the nodes that are online.
 	Online []string
 }
 
-// Probe asks a cluster how it is.
+// Probe asks a cluster for its state.
 type Probe func(ctx context.Context) (View, error)
 
-// Progress is how far a cluster has come.
+// Progress is how far the start of a cluster has come.
 type Progress struct {
 	Replicas, ReplicasReady int
 	Agents, AgentsOnline    int
 	Leader                  string
 }
 
-// Done says whether the cluster is ready.
+// Done reports whether the cluster is ready.
 func (p Progress) Done() bool {
 	return p.ReplicasReady == p.Replicas && p.Leader != "" && p.AgentsOnline == p.Agents
 }
 
-// String says it in one line.
+// String returns the progress on one line.
 func (p Progress) String() string {
 	leader := p.Leader
 	if leader == "" {
@@ -41,7 +41,7 @@ func (p Progress) String() string {
 	return fmt.Sprintf("replicas up %d/%d, leader %s, agents registered %d/%d", p.ReplicasReady, p.Replicas, leader, p.AgentsOnline, p.Agents)
 }
 
-// progress sums up what the members and the cluster say.
+// progress combines the state of the members' processes and the cluster's view.
 func progress(members []Member, ready func(*Member) bool, view View) Progress {
 	p := Progress{Leader: view.Leader}
 	for i := range members {
@@ -62,12 +62,12 @@ func progress(members []Member, ready func(*Member) bool, view View) Progress {
 	return p
 }
 
-// errEnded is returned when a process ends that should not.
+// errEnded is returned if a process ends before it is up.
 var errEnded = errors.New("exited")
 
-// AwaitReady waits until the cluster has a leader and all agents are registered.
-// A process that ends before is an error that shows its last words. report is told
-// whenever something has changed.
+// AwaitReady waits until all replicas are up, one of them leads, and all agents are
+// registered. If a process ends before that, the error shows its last log lines. report is
+// called on every change.
 func (c *Cluster) AwaitReady(ctx context.Context, probe Probe, report func(Progress)) error {
 	timed, cancel := context.WithTimeout(ctx, c.config.ReadyTimeout)
 	defer cancel()
@@ -106,7 +106,7 @@ func (c *Cluster) AwaitReady(ctx context.Context, probe Probe, report func(Progr
 	}
 }
 
-// probeTimeout bounds one question: the next one may meet a leader.
+// probeTimeout bounds one probe: the next one may find a leader.
 const probeTimeout = 2 * time.Second
 
 func askOnce(ctx context.Context, probe Probe) (View, error) {
@@ -115,7 +115,8 @@ func askOnce(ctx context.Context, probe Probe) (View, error) {
 	return probe(ctx)
 }
 
-// late says what a cluster that is not ready in time waits for.
+// late returns the error of a cluster that is not ready in time: its progress, and the last
+// log lines of each member.
 func (c *Cluster) late(members []Member, last Progress, probeErr error) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "not ready after %v: %s", c.config.ReadyTimeout, last)

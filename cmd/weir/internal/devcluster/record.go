@@ -23,7 +23,7 @@ var (
 	ErrRunning = errors.New("a cluster runs here already")
 )
 
-// Process is one process of one boot of this machine. The zero Process is none.
+// Process is one process of one boot of this machine. The zero Process means none.
 type Process struct {
 	proxyproto.Identity
 	Boot string `json:"boot"`
@@ -40,7 +40,7 @@ func identify(pid int) (Process, error) {
 	return Process{Identity: found.Identity, Boot: bootID()}, nil
 }
 
-// bootID tells apart the boots of this machine, where the kernel says.
+// bootID identifies this boot of the machine; "" if the kernel has no id for it.
 func bootID() string {
 	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -49,7 +49,7 @@ func bootID() string {
 	return strings.TrimSpace(string(data))
 }
 
-// Alive says whether the process lives.
+// Alive reports whether the process is running.
 func (p Process) Alive() bool {
 	return p.Pid != 0 && p.Boot == bootID() && proctree.Alive(p.Identity)
 }
@@ -62,16 +62,16 @@ func (p Process) Signal(signal unix.Signal) error {
 	return proctree.Signal(p.Identity, signal)
 }
 
-// Record says who runs. It is what other processes know of a cluster.
+// Record lists the processes of a cluster. Other processes learn from it what runs.
 type Record struct {
-	// Owner started the cluster and takes it along when it ends.
+	// Owner is the process that started the cluster and ends it when it ends itself.
 	Owner Process `json:"owner"`
-	// Detached: the cluster is up and Owner has left it to itself.
+	// Detached is set once the cluster is up and Owner no longer owns it.
 	Detached bool `json:"detached"`
-	// Program is weir.
+	// Program is the path of weir.
 	Program string `json:"program"`
 	Cluster string `json:"cluster"`
-	// Access is how clients reach it.
+	// Access is how clients reach the cluster.
 	Access  Access   `json:"access"`
 	Members []Member `json:"members"`
 }
@@ -88,19 +88,19 @@ func (r *Record) member(name string) (*Member, error) {
 	return nil, fmt.Errorf("unknown member %q: must be one of %s", name, strings.Join(names, ", "))
 }
 
-// condition is what became of a cluster.
+// condition is the state of a cluster.
 type condition int
 
 const (
-	// owned: its owner lives.
+	// owned: the owner is alive.
 	owned condition = iota
-	// detached: it has no owner, and a process of it lives.
+	// detached: the cluster has no owner, but one of its processes is alive.
 	detached
-	// stale: whoever would clean up after it is gone.
+	// stale: the process that should have cleaned up is gone.
 	stale
 )
 
-// condition says what became of the cluster, given who lives.
+// condition returns the state of the cluster, by the function alive.
 func (r *Record) condition(alive func(Process) bool) condition {
 	if alive(r.Owner) && !r.Detached {
 		return owned
@@ -152,7 +152,7 @@ func (r *Record) save(paths layout) error {
 	return nil
 }
 
-// WriteJSON replaces a file in one step, so that readers see the old or the new.
+// WriteJSON replaces a file in one step: readers see the old content or the new.
 func WriteJSON(path string, value any) error {
 	data, err := json.MarshalIndent(value, "", "  ")
 	if err != nil {
@@ -178,12 +178,12 @@ func edit(paths layout, change func(*Record) error) error {
 	})
 }
 
-// lockTimeout bounds the wait for others that work on the same folder. They hold
-// the lock for the time of a start of a process, or of a cleanup.
+// lockTimeout bounds the wait for other processes that work on the same folder. They hold
+// the lock while they start a process or clean up.
 const lockTimeout = time.Minute
 
-// locked calls work while this process alone works on the folder. The folder
-// itself is what is locked, so that no file is left behind.
+// locked calls work while it holds the lock on the folder. The folder itself is locked, so
+// that no lock file is left behind.
 func locked(dir string, work func() error) error {
 	deadline := time.Now().Add(lockTimeout)
 	for time.Now().Before(deadline) {
@@ -200,7 +200,7 @@ func locked(dir string, work func() error) error {
 	return fmt.Errorf("lock folder %s: another weir dev has held it for %v", dir, lockTimeout)
 }
 
-// tryLock returns nil when another process has the lock.
+// tryLock locks a folder. It returns nil if another process has the lock.
 func tryLock(dir string) (unlock func(), err error) {
 	folder, err := os.Open(dir)
 	if err != nil {
@@ -215,7 +215,7 @@ func tryLock(dir string) (unlock func(), err error) {
 		unlock()
 		return nil, &fs.PathError{Op: "lock", Path: dir, Err: err}
 	}
-	// It may have been removed, and made anew, before it was locked.
+	// The folder may have been removed, and created again, before it was locked.
 	mine, err := folder.Stat()
 	if err != nil {
 		unlock()

@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// killTimeout bounds the wait for a process that was killed.
+// killTimeout bounds the wait for the end of a killed process.
 const killTimeout = 10 * time.Second
 
-// Down ends the cluster in dir, whoever started it, and removes everything. It
-// returns how the cluster was found, for people.
+// Down ends the cluster in dir, whichever process owns it, and removes everything. It
+// returns a description of the cluster that it found.
 func Down(ctx context.Context, dir string, ending Ending) (string, error) {
 	root, err := filepath.Abs(dir)
 	if err != nil {
@@ -42,12 +42,12 @@ func Down(ctx context.Context, dir string, ending Ending) (string, error) {
 	return found, nil
 }
 
-// endOwner lets the owner end the cluster, and the owner itself when it does not.
+// endOwner asks the owner to end the cluster, and kills the owner if it does not.
 func endOwner(ctx context.Context, record *Record, ending Ending) error {
 	if err := record.Owner.Signal(unix.SIGTERM); err != nil {
 		return err
 	}
-	// It stops agents, then replicas.
+	// Twice the timeout: the owner stops the agents, then the replicas.
 	if Await(ctx, 2*ending.StopTimeout+killTimeout, func() bool { return !record.Owner.Alive() }) {
 		return nil
 	}
@@ -69,7 +69,7 @@ func Kill(dir, name string) error {
 	return m.Process.kill()
 }
 
-// Pause stops a member's process as it stands, until Resume.
+// Pause freezes a member's process until Resume.
 func Pause(dir, name string) error {
 	m, err := LoadMember(dir, name)
 	if err == nil && !m.Process.Alive() {
@@ -84,7 +84,7 @@ func Pause(dir, name string) error {
 	return nil
 }
 
-// Resume lets a member's process go on that was paused. One that does not run any more is no error.
+// Resume continues a member's paused process. It is no error if the process has ended.
 func Resume(dir, name string) error {
 	m, err := LoadMember(dir, name)
 	if err == nil {
@@ -106,8 +106,8 @@ func (p Process) kill() error {
 	return nil
 }
 
-// StartMember starts a member anew that does not run, and waits until it is up.
-// It returns its process.
+// StartMember restarts a member that is not running, waits until it is up, and returns its
+// process.
 func StartMember(ctx context.Context, dir, name string, timeout time.Duration) (started Process, err error) {
 	defer func() {
 		if err != nil {
@@ -128,7 +128,7 @@ func StartMember(ctx context.Context, dir, name string, timeout time.Duration) (
 		}
 		switch record.condition(Process.Alive) {
 		case owned:
-			// Its owner starts it, so that it ends with its owner.
+			// The owner starts the member, so that the member ends with it.
 			m.Asked++
 			return nil
 		case detached:
@@ -146,7 +146,7 @@ func StartMember(ctx context.Context, dir, name string, timeout time.Duration) (
 	return awaitMember(ctx, root, name, timeout)
 }
 
-// awaitMember waits until a member that was asked for is up.
+// awaitMember waits until the requested start of a member is done.
 func awaitMember(ctx context.Context, root, name string, timeout time.Duration) (Process, error) {
 	var process Process
 	var failure error
@@ -174,10 +174,10 @@ func awaitMember(ctx context.Context, root, name string, timeout time.Duration) 
 	return process, failure
 }
 
-// endAndRemove ends all processes of a cluster and removes everything. The caller
-// has the lock.
+// endAndRemove ends all processes of a cluster and removes everything. The caller holds the
+// lock.
 func endAndRemove(paths layout, record *Record, ending Ending) error {
-	// Agents first: they tell their leader how their jobs end.
+	// Agents first: they report to the leader how their jobs end.
 	for _, kind := range []Kind{Agent, Replica} {
 		if err := endAll(record, kind, ending.StopTimeout); err != nil {
 			return err
@@ -223,7 +223,7 @@ func endAll(record *Record, kind Kind, timeout time.Duration) error {
 	return nil
 }
 
-// remove removes the cluster's files, but not the folder, which is locked.
+// remove deletes the cluster's files, but not the folder, which is locked.
 func remove(paths layout) error {
 	if err := os.Remove(SettingsFile(paths.root)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -231,8 +231,8 @@ func remove(paths layout) error {
 	return os.RemoveAll(paths.dev())
 }
 
-// vacate ends the cluster in a folder and removes the folder too, unless others put
-// something there.
+// vacate ends the cluster in a folder, and removes the folder too unless it holds other
+// files.
 func vacate(root string, ending Ending) error {
 	err := locked(root, func() error {
 		record, err := Load(root)
@@ -246,13 +246,13 @@ func vacate(root string, ending Ending) error {
 		return nil
 	})
 	if errors.Is(err, ErrNone) || errors.Is(err, fs.ErrNotExist) {
-		// Somebody else has done it.
+		// Another process has ended it already.
 		return nil
 	}
 	return err
 }
 
-// Await polls until done says so, for at most timeout.
+// Await polls done for at most timeout, and reports whether it returned true.
 func Await(ctx context.Context, timeout time.Duration, done func() bool) bool {
 	deadline := time.After(timeout)
 	for !done() {

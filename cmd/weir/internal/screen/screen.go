@@ -1,4 +1,4 @@
-// Package screen tells a person how something goes: with a live bar on a terminal, in plain lines
+// Package screen shows progress to a person: as a live bar on a terminal, as plain lines
 // elsewhere.
 package screen
 
@@ -13,9 +13,9 @@ import (
 	"golang.org/x/term"
 )
 
-// Screen is where it is told.
+// Screen is the output that shows progress.
 type Screen struct {
-	// Out takes what is printed beside bars and lines.
+	// Out is for output other than bars and lines.
 	Out  io.Writer
 	live bool
 
@@ -23,16 +23,17 @@ type Screen struct {
 	now *Bar
 }
 
-// New returns the screen that out is.
+// New returns a screen that writes to out, with live bars if out is a terminal.
 func New(out io.Writer) *Screen {
 	file, ok := out.(*os.File)
 	return &Screen{Out: out, live: ok && term.IsTerminal(int(file.Fd()))}
 }
 
-// Live says whether it is a terminal, where bars are drawn.
+// Live reports whether the output is a terminal, where bars are drawn.
 func (s *Screen) Live() bool { return s.live }
 
-// Say prints a line, above the bar if there is one. No line is lost, whenever it is said.
+// Say prints a line, above the bar if there is one. It may be called at any time; no line
+// is lost.
 func (s *Screen) Say(line string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -43,19 +44,21 @@ func (s *Screen) Say(line string) {
 	fmt.Fprintln(s.Out, line)
 }
 
-// Bar shows how much of something is done. It is closed before the next one.
+// Bar shows how much of something is done. Close it before the next one begins.
 type Bar struct {
 	screen  *Screen
 	title   string
 	writer  progress.Writer
 	tracker *progress.Tracker
 	drawn   chan struct{}
-	// total is of steps; done is how many were shown last, and shown when, in a plain line.
+	// total is the number of steps, done the number shown last; shown is the time of the
+	// last plain line.
 	total, done int64
 	shown       time.Time
 }
 
-// plainPeriod is the least time between two plain lines of a bar, but for the last.
+// plainPeriod is the least time between two plain lines of a bar, except before the last
+// line.
 const plainPeriod = time.Second
 
 // barFrames is how often a bar is drawn.
@@ -75,7 +78,7 @@ func (s *Screen) Bar(title string, total int64) *Bar {
 		b.writer.Style().Visibility.ETA = false
 		b.writer.Style().Options.TimeInProgressPrecision = barFrames
 		b.writer.Style().Options.TimeDonePrecision = barFrames
-		// A wait that is given up is no failure of what was waited for.
+		// A wait that is given up does not mean that the awaited work failed.
 		b.writer.Style().Options.ErrorString = "not over"
 		b.writer.AppendTracker(b.tracker)
 		b.drawn = make(chan struct{})
@@ -90,14 +93,14 @@ func (s *Screen) Bar(title string, total int64) *Bar {
 	return b
 }
 
-// Update shows that so many steps are done, and a few words on it. A nil bar shows nothing.
+// Update shows how many steps are done, and a few words about it. A nil bar shows nothing.
 func (b *Bar) Update(done int64, words string) {
 	if b == nil {
 		return
 	}
 	if b.writer != nil {
 		b.tracker.UpdateMessage(b.title + ": " + words)
-		// A bar that is full is drawn no more, nor what is said: close fills it.
+		// The writer stops drawing a full bar, and lines above it, so only Close fills it.
 		b.done = done
 		b.tracker.SetValue(min(done, max(b.total-1, 0)))
 		return
@@ -111,7 +114,7 @@ func (b *Bar) Update(done int64, words string) {
 	}
 }
 
-// Pin shows lines above the bar, and says whether there is a bar that is drawn.
+// Pin shows lines above the bar, and reports whether the bar is drawn.
 func (b *Bar) Pin(lines ...string) bool {
 	if b.writer == nil {
 		return false
@@ -120,13 +123,13 @@ func (b *Bar) Pin(lines ...string) bool {
 	return true
 }
 
-// Close ends the bar and leaves its last state on the screen. It may be called again, and of a nil
-// bar.
+// Close ends the bar and leaves its last state on the screen. It may be called again, and
+// on a nil bar.
 func (b *Bar) Close() {
 	if b == nil {
 		return
 	}
-	// What is said from now on is said below the bar.
+	// From now on, lines are printed below the bar.
 	b.screen.mu.Lock()
 	defer b.screen.mu.Unlock()
 	b.screen.now = nil
@@ -137,7 +140,7 @@ func (b *Bar) Close() {
 	if !b.tracker.IsDone() {
 		b.tracker.MarkAsErrored()
 	}
-	// The bar is drawn once more when it stops. One that has not begun yet hears of no stop.
+	// Stop draws the bar once more, but has no effect before Render has begun: repeat it.
 	for again := time.NewTicker(barFrames); ; {
 		b.writer.Stop()
 		select {
