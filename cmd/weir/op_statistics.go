@@ -63,7 +63,7 @@ func statisticsText(all *apipb.OperationStatisticsResponse) string {
 				}
 				return measure(*v, s.GetUnit())
 			}
-			// Parts of something are not added up.
+			// Ratios are not added up.
 			sum := when(s.GetUnit() != string(statistics.PerTenMille), measured(&s.Sum))
 			g.row(s.GetName(), s.GetCount(), sum, measured(&s.Min), measured(s.P50), measured(s.P95), measured(s.P99), measured(&s.Max))
 		}
@@ -72,11 +72,11 @@ func statisticsText(all *apipb.OperationStatisticsResponse) string {
 	return b.String() + adviceText(all.GetAdvice())
 }
 
-// isNothing tells a statistic that is 0 for all jobs, which tables leave out.
+// isNothing reports whether a statistic is 0 for all jobs; tables omit it.
 func isNothing(s *apipb.Statistic) bool { return s.GetMin() == 0 && s.GetMax() == 0 }
 
-// sections returns the statistics to draw, by task and state: those of all tasks alone
-// where there are some, and of all states only where there are several.
+// sections returns the statistics to draw, by task and state. It omits single tasks if
+// there are statistics of all tasks, and the sum of all states if there is only one state.
 func sections(all []*apipb.Statistic) [][]*apipb.Statistic {
 	var out [][]*apipb.Statistic
 	if len(all) == 0 {
@@ -100,7 +100,7 @@ func sections(all []*apipb.Statistic) [][]*apipb.Statistic {
 	return out
 }
 
-// adviceText draws what tasks asked for, got and needed, and what to change.
+// adviceText draws the memory that tasks requested, reserved and used, and what to change.
 func adviceText(all []*apipb.MemoryAdvice) string {
 	g := newGrid("memory of", "jobs>", "limit>", "process reserve>", "p50>", "p95>", "max>", "reserved>", "of it used>")
 	var change []string
@@ -118,7 +118,7 @@ func adviceText(all []*apipb.MemoryAdvice) string {
 	return g.section("") + strings.Join(change, "")
 }
 
-// measure writes a value of a statistic for people.
+// measure formats a value of a statistic in its unit.
 func measure(v int64, unit string) string {
 	switch statistics.Unit(unit) {
 	case statistics.Bytes:

@@ -33,8 +33,8 @@ ends the wait, not the operation.`,
 	return cmd
 }
 
-// await waits until an operation has ended. It returns an error with what went
-// wrong unless it has completed.
+// await waits until an operation has ended. Unless it has completed, the error says what
+// went wrong.
 func await(ctx context.Context, s *session, name string, quiet bool) error {
 	var last *apipb.Operation
 	meter := newMeter(screen.New(s.err), quiet)
@@ -59,8 +59,8 @@ func await(ctx context.Context, s *session, name string, quiet bool) error {
 	return &exitError{exitOperationEnded, endedBadly(last)}
 }
 
-// waitEnded returns the error of a wait that ended before the operation did. last
-// is what was known of it, nil if nothing.
+// waitEnded returns the error of a wait that ended before the operation did. last is the
+// last known state of the operation; nil if none.
 func waitEnded(ctx context.Context, err error, last *apipb.Operation) error {
 	if last == nil || ctx.Err() == nil {
 		return err
@@ -100,8 +100,8 @@ func summary(op *apipb.Operation, now time.Time) string {
 	return line
 }
 
-// meter shows how an operation goes: a bar once it is known of how many jobs, and a
-// line for each state before that.
+// meter shows the progress of an operation: a line for each state, then a bar once it runs
+// and the number of its jobs is known.
 type meter struct {
 	screen *screen.Screen
 	quiet  bool

@@ -16,17 +16,17 @@ import (
 	"weir/scheduling/resource"
 )
 
-// assigned is a name=value argument, or a name that goes back to its default. The
-// path is that of the option by its first name.
+// assigned is a name=value argument, or a name to reset to its default. path is that of the
+// option, by its first name.
 type assigned struct {
 	path string
 	// value is nil for the default.
 	value any
 }
 
-// assignments reads arguments such as weight=3 or resource_limits.cpu=10 for the
-// options of T. Nothing behind the = is the default, and so is a name in unset. The
-// error names every option that cannot be.
+// assignments parses arguments such as weight=3 or resource_limits.cpu=10 for the options
+// of T. An empty value means the default, and so does a name in unset. An unknown or
+// repeated option is an error at once; invalid values are checked together.
 func assignments[T any](given, unset []string) ([]assigned, error) {
 	var out []assigned
 	add := func(argument, path, text string) error {
@@ -71,8 +71,8 @@ func optionPath[T any](path string) (string, error) {
 	return poolfile.Diff(nil, document)[0].Path, nil
 }
 
-// optionValue reads the value of an option as it is written on a command line: text
-// as it is, all else as YAML.
+// optionValue parses the value of an option on a command line: text, filters and durations
+// as they are, anything else as YAML.
 func optionValue[T any](path, text string) (any, error) {
 	var schema T
 	for _, field := range option.Fields(schema) {
@@ -86,8 +86,7 @@ func optionValue[T any](path, text string) (any, error) {
 	return document.Literal(text)
 }
 
-// checkAssigned returns an error for values that no options have, whatever else is
-// set.
+// checkAssigned returns an error for values that are invalid whatever else is set.
 func checkAssigned[T any](values []assigned) error {
 	set := slices.DeleteFunc(slices.Clone(values), func(v assigned) bool { return v.value == nil })
 	document, err := objectOf[T](set)
@@ -98,7 +97,7 @@ func checkAssigned[T any](values []assigned) error {
 	return option.Read(&options, document)
 }
 
-// objectOf returns what values make of no options at all.
+// objectOf returns an object that has only values set.
 func objectOf[T any](values []assigned) (map[string]any, error) {
 	object := make(map[string]any)
 	for _, v := range values {
@@ -110,8 +109,8 @@ func objectOf[T any](values []assigned) (map[string]any, error) {
 	return object, nil
 }
 
-// changeOf reads the arguments of a change: options of T, and, as moved, what is behind the name
-// move, if it is among them. done says what the change is.
+// changeOf parses the arguments of a change: options of T, and as moved the value of the
+// argument named move, if it is given. done describes the change.
 func changeOf[T any](move string, given, unset []string) (moved *string, options *structpb.Struct, done string, err error) {
 	moved, given, err = takeOut(move, given)
 	if err != nil {
@@ -132,7 +131,7 @@ func changeOf[T any](move string, given, unset []string) (moved *string, options
 	return moved, options, changesText(values, said...), err
 }
 
-// takeOut takes name=value, which is no option, out of arguments.
+// takeOut removes the argument name=value, which is not an option, from given.
 func takeOut(name string, given []string) (value *string, rest []string, err error) {
 	for _, argument := range given {
 		text, ok := strings.CutPrefix(argument, name+"=")
@@ -148,7 +147,7 @@ func takeOut(name string, given []string) (value *string, rest []string, err err
 	return value, rest, nil
 }
 
-// newOptions reads the options of something new, which read checks.
+// newOptions parses the options of a new pool or tree, and validates them with read.
 func newOptions[T any](given []string, read func(map[string]any) (T, error)) (*structpb.Struct, error) {
 	values, err := assignments[T](given, nil)
 	if err != nil {
@@ -164,7 +163,7 @@ func newOptions[T any](given []string, read func(map[string]any) (T, error)) (*s
 	return structpb.NewStruct(object)
 }
 
-// structOf returns values by path as a message.
+// structOf returns a message with values by path.
 func structOf(values []assigned) (*structpb.Struct, error) {
 	fields := make(map[string]any, len(values))
 	for _, v := range values {
@@ -173,8 +172,8 @@ func structOf(values []assigned) (*structpb.Struct, error) {
 	return structpb.NewStruct(fields)
 }
 
-// changesText names values by path, for the line that tells what was done, behind what is said
-// already.
+// changesText lists values by path, after the parts in said, for the line that reports the
+// change.
 func changesText(values []assigned, said ...string) string {
 	for _, v := range values {
 		if v.value == nil {
@@ -186,7 +185,7 @@ func changesText(values []assigned, said ...string) string {
 	return strings.Join(said, ", ")
 }
 
-// defaultAgain says that an option is not set any more.
+// defaultAgain says that an option is reset to its default.
 func defaultAgain(path string) string { return path + " back to its default" }
 
 // optionsHelp lists the options of T for the help of a verb.
@@ -203,8 +202,8 @@ func optionsHelp[T any]() string {
 	return b.String()
 }
 
-// completeOptions suggests the options of T behind the first argument, if first is
-// completed otherwise, and the values of those that have a fixed set.
+// completeOptions suggests the names of options, and the values of those that have a fixed
+// set. first, if not nil, completes the first argument.
 func (f *clientFlags) completeOptions(first lister, fields []option.Field, more ...string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if first != nil && len(args) == 0 {
@@ -235,11 +234,10 @@ func (f *clientFlags) completeOptions(first lister, fields []option.Field, more 
 	}
 }
 
-// errNothing: a change that says nothing.
+// errNothing is returned for a change without options.
 var errNothing = errors.New("nothing to change: give option=value, or --unset (see --help)")
 
-// atLeast returns the check that a verb gets the named argument and perhaps
-// option=value ones behind it.
+// atLeast returns the check that a verb gets the named argument before any option=value.
 func atLeast(name string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 || args[0] == "" {
@@ -252,7 +250,7 @@ func atLeast(name string) cobra.PositionalArgs {
 	}
 }
 
-// sizeFlag reads the size that a flag was given, of which low is the least.
+// sizeFlag parses the size in a flag; low is the least that is valid.
 func sizeFlag(flag, text string, low int64) (int64, error) {
 	size, err := resource.ParseSizeWithin(text, low, math.MaxInt64)
 	if err != nil {

@@ -19,8 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// format is the form of what is printed: for people, or for programs. It is a
-// pflag.Value.
+// format is the form of the output: for people, or for programs. It is a pflag.Value.
 type format string
 
 const (
@@ -46,7 +45,7 @@ func (f *format) Set(text string) error {
 	return nil
 }
 
-// registerOutput adds the flag that f is read from to flags, which are some of cmd.
+// registerOutput adds --output, which is read into f, to flags, which belong to cmd.
 func registerOutput(cmd *cobra.Command, flags *pflag.FlagSet, f *format) {
 	flags.VarP(f, "output", "o", "output format: table, json or yaml")
 	mustComplete(cmd, "output", fixed(formats...))
@@ -56,17 +55,17 @@ func registerOutput(cmd *cobra.Command, flags *pflag.FlagSet, f *format) {
 type view struct {
 	// message is the answer for programs.
 	message proto.Message
-	// text is the answer for people, who see it at the time now.
+	// text returns the answer for people, as seen at the time now.
 	text func(now time.Time) string
-	// rows: text is a list, of which each row stays on one line of a terminal.
+	// rows is set if text is a list. On a terminal its rows are clipped to one line each.
 	rows bool
-	// empty is told instead of a text when there is nothing to show.
+	// empty is shown instead of text if there is nothing to show.
 	empty string
-	// calm is message without what changes all the time, nil if nothing does.
+	// calm is message without the fields that change all the time; nil if there are none.
 	calm proto.Message
 }
 
-// sameAs reports whether nothing has changed that is worth being printed again.
+// sameAs reports whether nothing has changed that is worth printing again.
 func (v view) sameAs(other view) bool {
 	a, b := v.calm, other.calm
 	if a == nil || b == nil {
@@ -79,9 +78,9 @@ func (v view) sameAs(other view) bool {
 type printer struct {
 	out, err io.Writer
 	format   format
-	// live: out is a terminal, which can be drawn anew.
+	// live is set if out is a terminal, which can be redrawn.
 	live bool
-	// period is how often a watched answer is asked for and drawn.
+	// period is how often a watched answer is read and drawn.
 	period  time.Duration
 	printed bool
 }
@@ -121,8 +120,8 @@ func (p *printer) show(v view) error {
 	return p.write(text)
 }
 
-// said prints the line of a change that was made, or the answer for programs; a change that
-// failed is its error.
+// said reports a change: as a line, or as the answer for programs. If the change failed, it
+// only returns the error.
 func (p *printer) said(failed error, message proto.Message, line string, args ...any) error {
 	if failed != nil {
 		return failed
@@ -130,12 +129,12 @@ func (p *printer) said(failed error, message proto.Message, line string, args ..
 	return p.show(view{message: message, text: func(time.Time) string { return fmt.Sprintf(line, args...) + "\n" }})
 }
 
-// note tells a person something that is no part of the answer.
+// note prints a line to stderr that is not part of the answer.
 func (p *printer) note(line string, args ...any) {
 	fmt.Fprintf(p.err, line+"\n", args...)
 }
 
-// warn notes what was accepted and may not be meant so.
+// warn prints the warnings about an accepted request.
 func (p *printer) warn(warnings []string) {
 	for _, warning := range warnings {
 		p.note("%s", warning)
@@ -149,7 +148,7 @@ func (p *printer) write(text string) error {
 	return nil
 }
 
-// messageOf makes an answer for programs of a value, as encoding/json writes it.
+// messageOf converts a value, by its JSON, to an answer for programs.
 func messageOf(value any) (*structpb.Struct, error) {
 	message := &structpb.Struct{}
 	data, err := json.Marshal(value)

@@ -18,13 +18,13 @@ import (
 	"weir/scheduling/resource"
 )
 
-// none stands where there is nothing to say.
+// none is shown for an empty value.
 const none = "-"
 
 // grid is a table without borders.
 type grid struct{ writer table.Writer }
 
-// newGrid begins a table. A column whose name ends in > has its values at the right.
+// newGrid begins a table. A column whose name ends in > is aligned to the right.
 func newGrid(columns ...string) grid {
 	style := table.StyleLight
 	style.Options = table.OptionsNoBordersAndSeparators
@@ -48,7 +48,7 @@ func newGrid(columns ...string) grid {
 	return g
 }
 
-// row adds a row. Text in it is made fit for a terminal; empty text is a dash.
+// row adds a row. Text is made printable; empty text is shown as a dash.
 func (g grid) row(cells ...any) {
 	row := make(table.Row, len(cells))
 	for i, cell := range cells {
@@ -57,10 +57,10 @@ func (g grid) row(cells ...any) {
 	g.writer.AppendRow(row)
 }
 
-// String draws the table, each line with its end.
+// String draws the table, with a newline after each line.
 func (g grid) String() string { return g.writer.Render() + "\n" }
 
-// section draws the table below an empty line and a title; one without rows is nothing.
+// section draws the table below an empty line and a title; "" if it has no rows.
 func (g grid) section(title string) string {
 	return when(g.writer.Length() > 0, "\n"+title+g.String())
 }
@@ -70,14 +70,14 @@ type facts struct{ grid }
 
 func newFacts() facts { return facts{newGrid()} }
 
-// add adds a fact, unless there is nothing to say.
+// add adds a fact, unless its value is empty.
 func (f facts) add(name, value string) {
 	if value != "" && value != none {
 		f.row(name, value)
 	}
 }
 
-// printable returns s on one line, without what a terminal would act upon.
+// printable returns s on one line, without characters that a terminal would interpret.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -91,7 +91,7 @@ func printable(s string) string {
 	}, s)
 }
 
-// clip returns a line that is at most width wide; 0 is any width.
+// clip cuts a line to a width; 0 means any width.
 func clip(line string, width int) string {
 	if width <= 0 || text.StringWidthWithoutEscSequences(line) <= width {
 		return line
@@ -99,8 +99,8 @@ func clip(line string, width int) string {
 	return text.Trim(line, width-1) + "…"
 }
 
-// clipRows returns a list whose rows are at most width wide; what is below the list, after an
-// empty line, stays as it is.
+// clipRows cuts the rows of a list to a width. Text below the list, after an empty line,
+// stays as it is.
 func clipRows(list string, width int) string {
 	rows, rest, more := strings.Cut(list, "\n\n")
 	var b strings.Builder
@@ -121,7 +121,7 @@ func age(t *timestamppb.Timestamp, now time.Time) string {
 	return span(now.Sub(t.AsTime())) + " ago"
 }
 
-// moment says when t was, by the clock and by its age.
+// moment formats a time and its age.
 func moment(t *timestamppb.Timestamp, now time.Time) string {
 	if t == nil {
 		return none
@@ -129,7 +129,7 @@ func moment(t *timestamppb.Timestamp, now time.Time) string {
 	return fmt.Sprintf("%s (%s)", t.AsTime().In(now.Location()).Format("2006-01-02 15:04:05"), age(t, now))
 }
 
-// lasted says how long something took that began and perhaps has ended.
+// lasted returns how long something took, or has taken so far.
 func lasted(began, ended *timestamppb.Timestamp, now time.Time) string {
 	if began == nil {
 		return none
@@ -172,7 +172,7 @@ func number(value float64, digits int) string {
 	return s
 }
 
-// share returns a part of the whole in percent.
+// share formats a fraction as a percentage.
 func share(part *float64) string {
 	if part == nil {
 		return none
@@ -180,7 +180,7 @@ func share(part *float64) string {
 	return strconv.FormatFloat(100**part, 'f', 1, 64) + "%"
 }
 
-// when returns text if it holds, and nothing if it does not.
+// when returns text if holds is true, else "".
 func when(holds bool, text string) string {
 	if holds {
 		return text
@@ -199,7 +199,7 @@ func several(n int64, thing string) string {
 	return fmt.Sprintf("%d %s", n, thing)
 }
 
-// amounts returns resources in words, those that there are none of left out.
+// amounts formats resources and omits those that are zero.
 func amounts(r *apipb.Resources) string {
 	var parts []string
 	add := func(some bool, value, unit string) {
@@ -236,7 +236,7 @@ func attributes(of map[string]string) string {
 	return strings.Join(parts, " ")
 }
 
-// withUnit adds to an attribute of an error that is a number of bytes what people read.
+// withUnit adds a readable size to an attribute of an error that is a number of bytes.
 func withUnit(name, value string) string {
 	switch name {
 	case "usage", "limit", "tmpfs_usage", "reserve", "node_usage", "node_memory":
@@ -247,7 +247,7 @@ func withUnit(name, value string) string {
 	return value
 }
 
-// progressText returns how far jobs are: "57/200, 4 running, 1 failed".
+// progressText returns the progress of jobs: "57/200, 4 running, 1 failed".
 func progressText(p *apipb.TaskProgress) string {
 	s := limited(p.GetCompleted(), p.GetTotal())
 	for _, part := range []struct {
@@ -263,16 +263,16 @@ func progressText(p *apipb.TaskProgress) string {
 	return s + when(read.GetSkippedRecords() > 0, ", "+several(read.GetSkippedRecords(), "record")+" skipped")
 }
 
-// stderrTail is the attribute of errors that holds the last lines of a job.
+// stderrTail is the attribute of errors that holds the last lines of a job's stderr.
 const stderrTail = "stderr_tail"
 
-// failureText is an error below an empty line; nothing if there is none.
+// failureText returns an error below an empty line; "" if there is none.
 func failureText(e *apipb.Error) string {
 	return when(e != nil, "\nerror:\n"+errorText(e, "  "))
 }
 
-// errorText returns an error with its causes below it, each further to the right,
-// and every line with its end. What an error has told its causes need not repeat.
+// errorText returns an error with its causes below it, each indented further, and a newline
+// after every line. A cause omits attributes that the error above it shows.
 func errorText(e *apipb.Error, indent string) string { return causeText(e, nil, indent) }
 
 func causeText(e *apipb.Error, told map[string]string, indent string) string {

@@ -14,7 +14,7 @@ import (
 	"weir/api/client"
 )
 
-// What terminals do when they are sent these (ECMA-48).
+// Control sequences of terminals (ECMA-48).
 const (
 	clearScreen = "\x1b[2J"
 	cursorHome  = "\x1b[H"
@@ -23,10 +23,9 @@ const (
 	clearBelow = "\x1b[J"
 )
 
-// repeat shows what read returns. With watch it goes on until ctx is done: on a
-// terminal the answer is drawn anew every period, elsewhere it is printed whenever
-// it has changed. A cluster that is not reached for a while does not end a watch
-// that has begun.
+// repeat shows what read returns. With watch it repeats that until ctx is done: a terminal
+// is redrawn every period, other output is printed when the answer has changed. Once a
+// watch has begun, it goes on while the cluster is unreachable.
 func (p *printer) repeat(ctx context.Context, watch bool, read func(context.Context) (view, error)) error {
 	frames := p.frames()
 	err := every(ctx, p.period, func() (bool, error) {
@@ -47,7 +46,8 @@ func (p *printer) repeat(ctx context.Context, watch bool, read func(context.Cont
 	return err
 }
 
-// every takes a step at once and then every period, until one is the last or fails, or ctx is over.
+// every calls step at once and then every period, until step is done or fails, or ctx is
+// done.
 func every(ctx context.Context, period time.Duration, step func() (last bool, err error)) error {
 	ticker := time.NewTicker(period)
 	defer ticker.Stop()
@@ -63,7 +63,7 @@ func every(ctx context.Context, period time.Duration, step func() (last bool, er
 	}
 }
 
-// frames is an answer that is shown again and again.
+// frames shows an answer repeatedly.
 type frames struct {
 	*printer
 	begun   bool
@@ -73,7 +73,7 @@ type frames struct {
 
 func (p *printer) frames() *frames { return &frames{printer: p} }
 
-// draw shows an answer, and beside it why there is no newer one.
+// draw shows an answer; trouble is the reason why there is no newer one.
 func (f *frames) draw(v view, trouble error) error {
 	said := ""
 	if trouble != nil {
@@ -98,7 +98,7 @@ func (f *frames) draw(v view, trouble error) error {
 	return f.show(v)
 }
 
-// text returns what is drawn of an answer.
+// text returns the text to draw for an answer.
 func (f *frames) text(v view) string {
 	if v.empty != "" {
 		return v.empty + "\n"
@@ -106,8 +106,8 @@ func (f *frames) text(v view) string {
 	return v.text(time.Now())
 }
 
-// finish leaves the last answer on a terminal as a whole: nothing will be drawn over it,
-// so it may be longer and wider than the screen.
+// finish draws the last answer in full on a terminal: nothing is drawn over it, so it may
+// exceed the screen.
 func (f *frames) finish() error {
 	if !f.begun || !f.live || f.format != formatTable {
 		return nil
@@ -115,8 +115,7 @@ func (f *frames) finish() error {
 	return f.write(frame(f.text(f.last), 0, 0, true))
 }
 
-// end returns how a watch ends that nothing has ended but the user, or the time
-// that was given.
+// end returns the error of a watch that the user has ended; nil if --timeout has.
 func (f *frames) end(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return nil
@@ -124,9 +123,8 @@ func (f *frames) end(ctx context.Context) error {
 	return &exitError{code: exitInterrupted}
 }
 
-// frame returns what draws text over the frame before it: line by line, without
-// clearing the screen first, so that nothing flickers. What does not fit is left
-// out.
+// frame returns the output that draws text over the frame before it: line by line, without
+// clearing the screen first, so that nothing flickers. Lines that do not fit are left out.
 func frame(text string, width, height int, again bool) string {
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	if left := len(lines) - height + 1; left > 0 && height > 1 {
@@ -144,7 +142,7 @@ func frame(text string, width, height int, again bool) string {
 	return b.String()
 }
 
-// screenSize returns the size of the terminal w, 0 where it is not known.
+// screenSize returns the size of the terminal w; 0 if it is not known.
 func screenSize(w io.Writer) (width, height int) {
 	file, ok := w.(*os.File)
 	if !ok {

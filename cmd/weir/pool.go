@@ -16,11 +16,11 @@ import (
 	"weir/scheduling"
 )
 
-// poolFlags are what the verbs about pools share.
+// poolFlags holds the flags that the verbs about pools share.
 type poolFlags struct {
 	*clientFlags
 	tree string
-	// revision is what a tree has to have to be changed; 0: any.
+	// revision is the revision that a tree must have to be changed; 0 means any.
 	revision uint64
 }
 
@@ -108,15 +108,15 @@ func poolsText(pools []*apipb.Pool) string {
 	return g.String()
 }
 
-// rankedPool is a pool in its tree.
+// rankedPool is a pool with its place in the tree.
 type rankedPool struct {
 	*apipb.Pool
-	// last says of the pools on the way down to this one, and of it, whether they are the last
-	// below their parents.
+	// last says for each pool from the top down to this one whether it is the last child of
+	// its parent.
 	last []bool
 }
 
-// ranked returns pools so that each is followed by those below it.
+// ranked orders pools so that each is followed by those below it.
 func ranked(pools []*apipb.Pool) []rankedPool {
 	below := make(map[string][]*apipb.Pool)
 	known := make(map[string]bool)
@@ -169,14 +169,15 @@ func poolText(answer *apipb.GetPoolResponse) string {
 	return page.String() + optionsText(p.GetOptions())
 }
 
-// defaulted says of a setting that nobody has set it, or that it is one of the tree.
+// defaulted marks a setting of the root pool as the tree's, and one that a pool does not
+// set as the default.
 func defaulted(p *apipb.Pool, name, value string) string {
 	_, set := p.GetOptions().GetFields()[name]
 	root := p.GetName() == string(scheduling.RootPool)
 	return value + when(root, " (of the tree)") + when(!root && !set, " (default)")
 }
 
-// optionsText lists what is set, if anything is.
+// optionsText lists the options that are set, if any.
 func optionsText(options *structpb.Struct) string {
 	page := newFacts()
 	for _, v := range poolfile.Diff(nil, options.AsMap()) {

@@ -22,7 +22,7 @@ import (
 	"weir/scheduling/pooltree"
 )
 
-// applyFlags is what weir pool apply can be told.
+// applyFlags holds the flags of weir pool apply.
 type applyFlags struct {
 	file               string
 	dryRun, yes, prune bool
@@ -70,7 +70,7 @@ weir pool export writes such a file.`,
 	return cmd
 }
 
-// applyFile shows the plan, asks and does it.
+// applyFile shows the plan, asks for confirmation and applies it.
 func applyFile(ctx context.Context, s *session, file poolfile.File, tree string, f *applyFlags, stdin io.Reader) error {
 	now, err := s.ListPools(ctx, tree)
 	if err != nil {
@@ -107,7 +107,7 @@ func applyFile(ctx context.Context, s *session, file poolfile.File, tree string,
 	return s.said(err, answer, "tree %s now matches the file: revision %d", answer.GetTree(), answer.GetRevision())
 }
 
-// describedPool is a pool as messages describe it.
+// describedPool is a pool in a message.
 type describedPool interface {
 	GetName() string
 	GetParent() string
@@ -115,7 +115,7 @@ type describedPool interface {
 	GetEphemeralUser() string
 }
 
-// treeOf returns the tree that is described.
+// treeOf returns the tree that messages describe.
 func treeOf[P describedPool](tree *structpb.Struct, described []P) (pooltree.Tree, error) {
 	options, err := pooltree.ReadTreeOptions(tree.AsMap())
 	if err != nil {
@@ -155,7 +155,7 @@ func planText(now *apipb.ListPoolsResponse, plan poolfile.Plan) string {
 	return b.String()
 }
 
-// editsOf returns the plan as a request, for the revision that it was made for.
+// editsOf returns the plan as a request that only applies to the revision of now.
 func editsOf(plan poolfile.Plan, now *apipb.ListPoolsResponse) (*apipb.EditTreeRequest, error) {
 	request := &apipb.EditTreeRequest{Tree: now.GetTree(), ExpectedRevision: now.GetRevision()}
 	for _, c := range plan.Changes {
@@ -198,7 +198,7 @@ func editOf(c poolfile.Change, values []assigned) (*apipb.TreeEdit, error) {
 	return &apipb.TreeEdit{Edit: &apipb.TreeEdit_Change{Change: change}}, nil
 }
 
-// confirm asks on a terminal; elsewhere --yes is needed.
+// confirm asks for confirmation on a terminal; elsewhere --yes is required.
 func confirm(s *session, f *applyFlags, stdin io.Reader) error {
 	if f.yes {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"weir/scheduling/pooltree"
 )
 
-// edits has cmd make the edit of the tree that edit returns, and tell what it was.
+// edits makes cmd carry out the edit of the tree that edit returns, and print done.
 func (p *poolFlags) edits(cmd *cobra.Command, edit func(args []string) (done string, edit *apipb.TreeEdit)) *cobra.Command {
 	registerRevision(cmd, &p.revision)
 	cmd.RunE = p.verb(func(ctx context.Context, s *session, args []string) error {
@@ -22,7 +22,7 @@ func (p *poolFlags) edits(cmd *cobra.Command, edit func(args []string) (done str
 	return cmd
 }
 
-// registerRevision adds the flag that guards a change against others at the same time.
+// registerRevision adds the flag that guards a change against concurrent ones.
 func registerRevision(cmd *cobra.Command, revision *uint64) {
 	cmd.Flags().Uint64Var(revision, "expected-revision", 0, "change nothing unless the tree has this revision (default: any)")
 }
@@ -92,7 +92,7 @@ unless the tree is still at the revision that weir pool get showed.
 	return cmd
 }
 
-// registerUnset adds the flag that sets options of schema to their defaults.
+// registerUnset adds the flag that resets options of schema to their defaults.
 func registerUnset(cmd *cobra.Command, unset *[]string, schema any) {
 	cmd.Flags().StringSliceVar(unset, "unset", nil, "options to reset to their defaults")
 	var names []cobra.Completion

@@ -88,11 +88,11 @@ func historyText(answer *apipb.PoolHistoryResponse, from, to time.Time) string {
 // sparks are columns of growing height.
 var sparks = []rune(" ▁▂▃▄▅▆▇█")
 
-// unknownSpark stands where nothing is known.
+// unknownSpark stands for a time without data.
 const unknownSpark = '·'
 
-// sparkline draws a column for each value, the highest for values of scale. What is
-// more than nothing can be seen.
+// sparkline draws a column for each value, the highest for scale. Any value above 0 is
+// visible.
 func sparkline(values []float64, known []bool, scale float64) string {
 	var line strings.Builder
 	for i, v := range values {
@@ -131,7 +131,7 @@ to its parent's.`,
 	})
 }
 
-// ledgerText lists what was lost, and the sum of it.
+// ledgerText lists the lost work, and its sum.
 func ledgerText(all []*apipb.Waste) string {
 	g := newGrid("pool", "cause", "jobs>", "saved>", "cpu hours>", "memory GiB hours>", "gpu hours>")
 	sum := &apipb.Waste{}
@@ -149,10 +149,10 @@ func ledgerText(all []*apipb.Waste) string {
 	return g.String()
 }
 
-// hours writes seconds of something as hours.
+// hours formats a number of seconds as hours.
 func hours(seconds float64) string { return number(seconds/3600, 3) }
 
-// wasteText is what an operation has lost, on one line.
+// wasteText returns the work that an operation lost, on one line.
 func wasteText(all []*apipb.Waste) string {
 	var parts []string
 	for _, w := range all {

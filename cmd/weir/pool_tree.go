@@ -29,7 +29,7 @@ they may accumulate. Warnings below it name guarantees that cannot be met.`,
 	})
 }
 
-// poolTreeText draws a tree with lines from each pool to those below it.
+// poolTreeText draws a tree with lines from each pool to its children.
 func poolTreeText(all *apipb.ListPoolsResponse) string {
 	g := newGrid("pool", "weight>", "guarantee>", "fair share>", "usage>", "demand>", "status", "volume")
 	for _, p := range ranked(all.GetPools()) {
@@ -57,7 +57,7 @@ func poolTreeText(all *apipb.ListPoolsResponse) string {
 	return drawn
 }
 
-// poolStatus says how a pool stands, in words: nothing when all is well.
+// poolStatus returns a pool's status in words; "" if all is well.
 func poolStatus(p *apipb.Pool) string {
 	status := p.GetSchedulingStatus()
 	if starving := p.GetStarvationStatus(); starving != "" && starving != "non_starving" {
@@ -66,7 +66,8 @@ func poolStatus(p *apipb.Pool) string {
 	return strings.ReplaceAll(status, "_", " ")
 }
 
-// volumeText says what a pool with integral guarantees has saved.
+// volumeText returns the volume that a pool with integral guarantees has accumulated, and
+// its limit.
 func volumeText(p *apipb.Pool) string {
 	return when(p.AccumulatedResourceRatioVolume != nil,
 		fmt.Sprintf("%s of %s s", number(p.GetAccumulatedResourceRatioVolume(), 1), number(p.GetIntegralPoolCapacity(), 0)))

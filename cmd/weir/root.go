@@ -38,7 +38,7 @@ func newRootCommand() *cobra.Command {
 	return root
 }
 
-// logging is the flags of every long-running verb.
+// logging holds the logging flags of every long-running verb.
 type logging struct {
 	level, format string
 }
@@ -48,7 +48,7 @@ func (l *logging) register(flags *pflag.FlagSet) {
 	flags.StringVar(&l.format, "log-format", "text", "log format: text or json")
 }
 
-// logger returns what logs to standard error.
+// logger returns a logger that writes to standard error.
 func (l *logging) logger() (*slog.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(l.level)); err != nil {
@@ -65,9 +65,8 @@ func (l *logging) logger() (*slog.Logger, error) {
 	}
 }
 
-// fromFile sets the flags that the command line did not from a YAML file: its keys
-// are the names of flags, with - or _, its values theirs; a list is joined by
-// commas. A key that is no flag is an error that names it.
+// fromFile sets the flags that the command line does not set from a YAML file. Its keys are
+// the names of flags, with - or _; a list is joined by commas. An unknown key is an error.
 func fromFile(cmd *cobra.Command, path string) error {
 	if path == "" {
 		return nil
@@ -108,7 +107,7 @@ func flagText(value any) string {
 	return strings.Join(parts, ",")
 }
 
-// require returns an error that names the first empty one of flags.
+// require returns an error that names the first of the flags that is empty.
 func require(cmd *cobra.Command, names ...string) error {
 	for _, name := range names {
 		if flag := cmd.Flags().Lookup(name); flag.Value.String() == "" || flag.Value.String() == "[]" {
@@ -118,7 +117,7 @@ func require(cmd *cobra.Command, names ...string) error {
 	return nil
 }
 
-// flagError says what is wrong with a flag, and where the right ones are listed.
+// flagError says what is wrong with a flag, and where valid ones are listed.
 func flagError(cmd *cobra.Command, err error) error {
 	var value *pflag.InvalidValueError
 	var number *strconv.NumError

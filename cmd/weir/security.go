@@ -19,7 +19,7 @@ import (
 	"weir/cluster/wire"
 )
 
-// security is the flags that say how connections are protected.
+// security holds the flags that say how connections are protected.
 type security struct {
 	credentials string
 	insecure    bool
@@ -36,12 +36,11 @@ type protection struct {
 	security  wire.Security
 	cluster   string
 	gossipKey []byte
-	// dir is the credentials folder; empty: there are no certificates.
+	// dir is the credentials folder; empty without certificates.
 	dir string
 }
 
-// load returns the protection of a process with this role and name. The
-// certificate must be of both.
+// load returns the protection of a process. Its certificate must have this role and name.
 func (s *security) load(role identity.Role, name string, log *slog.Logger) (protection, error) {
 	if s.insecure {
 		if s.credentials != "" {
@@ -181,13 +180,13 @@ func issue(cmd *cobra.Command, authority *identity.Authority, dir string, role i
 	return nil
 }
 
-// lookAtCertificate is how often a process looks whether its credentials folder has
-// changed. Certificates are renewed days before they expire.
+// lookAtCertificate is how often a process checks its credentials folder for changes.
+// Certificates are renewed days before they expire.
 const lookAtCertificate = time.Minute
 
-// keepFresh takes up renewed certificates, for connections made from then on, until
-// stop is called: on SIGHUP, and when the credentials folder has changed. Without
-// certificates SIGHUP has no effect; it must not end a process that is told to reload.
+// keepFresh reloads renewed certificates, for connections made from then on, until stop is
+// called: on SIGHUP, and when the credentials folder has changed. Without certificates
+// SIGHUP is ignored, rather than ending a process that should reload.
 func (p protection) keepFresh(every time.Duration, log *slog.Logger) (stop func()) {
 	mutual, _ := p.security.(wire.Mutual)
 	hangups, over := make(chan os.Signal, 1), make(chan struct{})
@@ -217,7 +216,7 @@ func (p protection) keepFresh(every time.Duration, log *slog.Logger) (stop func(
 	})
 }
 
-// renewal knows which state of a folder was tried last.
+// renewal reloads credentials. seen is the state of the folder that was tried last.
 type renewal struct {
 	// credentials are nil without certificates.
 	credentials *identity.Credentials
@@ -226,8 +225,8 @@ type renewal struct {
 	log         *slog.Logger
 }
 
-// reload reads the folder. One that is being written is tried again when it has
-// changed further.
+// reload reads the folder. If that fails, for example during a write, it is tried again
+// after the next change.
 func (r *renewal) reload() {
 	if r.credentials == nil {
 		r.log.Info("SIGHUP ignored: no certificates to renew")
@@ -241,7 +240,7 @@ func (r *renewal) reload() {
 	r.log.Info("certificate reloaded", "dir", r.dir, "expires", r.credentials.Expires())
 }
 
-// stampOf changes with the files of a folder.
+// stampOf returns a text that changes with the files of a folder.
 func stampOf(dir string) string {
 	var stamp strings.Builder
 	files, err := os.ReadDir(dir)
@@ -249,7 +248,7 @@ func stampOf(dir string) string {
 		return err.Error()
 	}
 	for _, file := range files {
-		// Clocks of file systems tick slowly, so the times alone may not tell.
+		// File systems have coarse clocks, so the times alone may miss a change.
 		var stat syscall.Stat_t
 		if err := syscall.Stat(filepath.Join(dir, file.Name()), &stat); err == nil {
 			fmt.Fprintln(&stamp, file.Name(), stat.Ino, stat.Size, stat.Mtim, stat.Ctim)

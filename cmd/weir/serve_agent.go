@@ -16,8 +16,8 @@ import (
 	"weir/cluster/wire"
 )
 
-// serveAgent opens the port that shows an agent's metrics and health, if one is
-// asked for, until stop is called.
+// serveAgent serves an agent's metrics and health, if the flags ask for it, until stop is
+// called.
 func serveAgent(f *agentFlags, protection protection, station *actors.Station, log *slog.Logger) (stop func() error, err error) {
 	if f.metricsListen == "" {
 		if f.metricsInsecure {
@@ -27,7 +27,7 @@ func serveAgent(f *agentFlags, protection protection, station *actors.Station, l
 	}
 	listener, err := listenMetrics(f, protection)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		// It may be free later: no mistake of whoever wrote the flags.
+		// The port may be free later, so this is not a usage error.
 		return nil, fmt.Errorf("--metrics-listen: %w", err)
 	}
 	if err != nil {
@@ -68,7 +68,7 @@ func listenMetrics(f *agentFlags, protection protection) (net.Listener, error) {
 	return wire.ListenMutual(f.metricsListen, mutual.Credentials, watchers...)
 }
 
-// failing is an error if something is wrong.
+// failing returns an error if wrong is true.
 func failing(wrong bool, what string) error {
 	if wrong {
 		return errors.New(what)

@@ -25,7 +25,7 @@ import (
 	"weir/raftstore/events"
 )
 
-// serverFlags is what weir server can be told.
+// serverFlags holds the flags of weir server.
 type serverFlags struct {
 	logging
 	security
@@ -103,7 +103,7 @@ or a newer version, or another process already runs as this replica.`,
 	return cmd
 }
 
-// known returns the replicas that this one begins with.
+// known returns the replicas that this one knows at the start.
 func (f *serverFlags) known() (cluster.Peers, error) {
 	entries, name := f.peers, "peers"
 	switch {
@@ -145,7 +145,7 @@ func (f *serverFlags) validate() error {
 	return f.actorTiming().Validate()
 }
 
-// eventLog is where this replica keeps events, and how many.
+// eventLog returns the configuration of this replica's event log.
 func (f *serverFlags) eventLog(log *slog.Logger) (events.Config, error) {
 	cfg := events.Default()
 	size, err := sizeFlag("event-log-size", f.eventSize, 1<<20)
@@ -159,26 +159,26 @@ func (f *serverFlags) eventLog(log *slog.Logger) (events.Config, error) {
 	return cfg, nil
 }
 
-// killPart of the lease is how long a node may take to end its jobs after it, and no less
-// than by default: their processes wait for a processor that others have.
+// killPart of the lease is how long a node may take to end its jobs after the lease, but at
+// least the default: their processes may have to wait for a processor.
 const killPart = 10
 
-// actorTiming is how long the actors take for things.
+// actorTiming returns the timing of the actors.
 func (f *serverFlags) actorTiming() actors.Timing {
 	timing := actors.DefaultTiming()
 	timing.Node.Heartbeat, timing.Node.Lease = f.heartbeat, f.lease
-	// Whoever wants a longer lease has slower machines, and they end jobs more slowly too.
+	// A longer lease is for slower machines, which also take longer to end jobs.
 	timing.Node.Kill = max(timing.Node.Kill, f.lease/killPart)
 	timing.ReassignAfter = f.reassignAfter
 	return timing
 }
 
-// stopWithin bounds the stop of a replica: longer than handing over leadership and
-// the last words to every peer take. What is on disk needs no orderly end.
+// stopWithin bounds the stop of a replica: longer than it takes to transfer leadership and
+// to leave gossip. Data on disk needs no orderly stop.
 const stopWithin = 20 * time.Second
 
-// close undoes the steps of the start. A step that does not end is told with what
-// every goroutine was doing, and left.
+// close undoes the steps of the start. If a step does not end in time, it prints the stacks
+// of all goroutines and returns.
 func (s *server) close() error {
 	undo := s.undo
 	s.undo = nil
@@ -203,11 +203,11 @@ func (s *server) close() error {
 	}
 }
 
-// watchers are the roles that may look at metrics and health.
+// watchers are the roles that may read metrics and health.
 var watchers = []identity.Role{identity.Replica, identity.Client, identity.Operator}
 
-// newAPIHandler returns what serves the public API of a replica, its metrics and
-// its health. stop ends the calls that wait.
+// newAPIHandler returns the handler of a replica's public API, metrics and health. stop
+// ends the calls that wait.
 func newAPIHandler(s *server) (routes *http.ServeMux, stop func(), err error) {
 	calls := metrics.NewCalls()
 	handler, err := api.NewHandler(api.Config{
@@ -236,7 +236,7 @@ func (s *server) knowsLeader(context.Context) error {
 	return failing(current.LeaderID == "", "no leader is known")
 }
 
-// health is how this replica stands.
+// health returns the state of this replica.
 func (s *server) health() api.Health {
 	stats := s.replica.Stats()
 	return api.Health{Store: s.store.Stats(), Leading: stats.Leading, SharesFound: stats.Scheduler.Updated}

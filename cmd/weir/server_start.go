@@ -31,8 +31,8 @@ import (
 	"weir/scheduling/engine"
 )
 
-// collectorPercent is GOGC where the environment says nothing: a replica may take three
-// times what it holds, not twice, and spends a tenth less of its processor time.
+// collectorPercent is GOGC unless the environment sets it. A replica may use three times
+// its live memory, not twice, and spends a tenth less processor time.
 const collectorPercent = 200
 
 // runServer runs a replica until asked is done.
@@ -69,15 +69,15 @@ func runServer(asked context.Context, f *serverFlags, log *slog.Logger, say func
 		err = context.Cause(ctx)
 	}
 	if asked.Err() != nil && errors.Is(context.Cause(ctx), context.Cause(asked)) {
-		// Perhaps before it was up.
+		// The stop was requested, perhaps before the replica was up.
 		log.Info("stopping")
 		return nil
 	}
 	return err
 }
 
-// take takes the steps of the start. What has been started already may fail meanwhile,
-// and end ctx: that is then the error, and no further step is taken.
+// take runs the steps of the start. A part that runs already may fail meanwhile and end
+// ctx: then take returns that error and runs no further step.
 func take(ctx context.Context, steps ...func(context.Context) error) error {
 	for _, step := range steps {
 		err := step(ctx)
@@ -91,8 +91,8 @@ func take(ctx context.Context, steps ...func(context.Context) error) error {
 	return nil
 }
 
-// server is a replica on its way up, or down. Each step of its start appends what
-// undoes it; close undoes the steps in reverse.
+// server is a replica that starts, runs or stops. Each step of its start appends the
+// function that undoes it; close calls them in reverse.
 type server struct {
 	flags      *serverFlags
 	peers      cluster.Peers
@@ -106,9 +106,9 @@ type server struct {
 	store      *raftstore.Store
 	membership *membership
 	replica    *actors.Replica
-	// incarnation tells the lives of this process apart.
+	// incarnation distinguishes the lives of this process.
 	incarnation uint64
-	// fail ends the process, on its way up too, with an error.
+	// fail ends the process with an error, also during its start.
 	fail context.CancelCauseFunc
 	undo []func() error
 }
@@ -139,7 +139,7 @@ func (s *server) gossiping(context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	// Who joins has no say in how a cluster begins.
+	// A replica that joins has no part in how a cluster begins.
 	list := when(len(s.flags.join) == 0, s.peers.Fingerprint())
 	profile := gossip.Local
 	if s.flags.timing == "fast" {
@@ -160,8 +160,8 @@ func (s *server) gossiping(context.Context) (err error) {
 	s.directory = cluster.NewDirectory(s.peers, s.gossip)
 	s.undo = append(s.undo, func() error { s.directory.Close(); return nil })
 	s.undo = append(s.undo, func() error {
-		// Others need not wait for what will not come back by itself. That nobody is
-		// left to hear it is no error.
+		// Leave, so that the others do not wait for this replica. It is no error if no peer
+		// is left to hear it.
 		if err := s.gossip.Leave(time.Second); err != nil {
 			s.log.Debug("leave gossip", "error", err)
 		}
@@ -186,8 +186,8 @@ func (s *server) open(ctx context.Context) error {
 	s.membership = newMembership(s)
 	s.undo = append(s.undo, s.membership.close)
 	if decision.Action == cluster.Resume && !s.hasLog() {
-		// Without the leader's word a replica that has lost its log would vote
-		// against what it has promised.
+		// A replica that has lost its log might vote against its earlier promises, so the
+		// leader must admit it first.
 		if err := s.membership.enter(ctx); err != nil {
 			return err
 		}
@@ -209,7 +209,7 @@ func (s *server) open(ctx context.Context) error {
 		cfg.InitialPeers = append(cfg.InitialPeers, raftstore.Peer{ID: string(voter.ID), Address: voter.Address})
 	}
 	if ctx.Err() != nil {
-		// A rival was found: from here on this process would vote.
+		// A rival was found: stop before this process could vote.
 		return context.Cause(ctx)
 	}
 	log, err := s.flags.eventLog(s.log)
@@ -224,13 +224,13 @@ func (s *server) open(ctx context.Context) error {
 	if s.store, err = raftstore.Open(cfg); err != nil {
 		return err
 	}
-	// It asks the store, so it ends first.
+	// The membership uses the store, so it is closed first.
 	s.undo = append(s.undo, s.store.Close, s.membership.close)
 	return s.membership.follow(s.store)
 }
 
-// watchRivals ends this process when another one, which began before, turns out to be
-// the same replica.
+// watchRivals ends this process if another one, which started earlier, turns out to be the
+// same replica.
 func (s *server) watchRivals() {
 	ctx, cancel := context.WithCancel(context.Background())
 	var watching sync.WaitGroup
@@ -246,8 +246,8 @@ func (s *server) watchRivals() {
 	})
 }
 
-// agree decides whether this replica's list of peers fits the members of a cluster
-// that has begun; founders are those that it began the cluster with.
+// agree checks that this replica's list of peers fits the members of a cluster that has
+// begun; founders are the peers that the cluster began with.
 func (s *server) agree(founders string, members cluster.Peers) error {
 	if len(s.flags.join) > 0 {
 		return nil
@@ -267,8 +267,8 @@ func (s *server) agree(founders string, members cluster.Peers) error {
 	return err
 }
 
-// belong returns when this replica is what it is to be in the cluster, if it began
-// without a log.
+// belong waits until this replica's role in the cluster is decided, if it started without a
+// log.
 func (s *server) belong(ctx context.Context) error {
 	select {
 	case <-s.membership.settled:
@@ -278,15 +278,15 @@ func (s *server) belong(ctx context.Context) error {
 	}
 }
 
-// locate returns where a replica is that lives.
+// locate returns the address of a replica that is alive.
 func (s *server) locate(replica string) (string, bool) {
 	known, ok := s.directory.View().Replica(scheduling.ReplicaID(replica))
 	return known.Address, ok && known.Live && known.Address != ""
 }
 
-// begun reports whether this replica need not begin a cluster: it has been part of
-// one that had a leader, or the others have and will bring it up to date. A folder
-// alone says nothing: the replica may have died before its first log entry.
+// begun reports whether this replica need not begin a cluster: it has been part of one that
+// had a leader, or others have and will bring it up to date. A folder alone proves nothing:
+// the replica may have died before its first log entry.
 func (s *server) begun() bool {
 	if began, err := s.hasBegun(); err == nil && began {
 		return true
@@ -340,7 +340,7 @@ func (s *server) serve(context.Context) error {
 	s.undo = append(s.undo, func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
-		// Another leads before this one's clients are sent away.
+		// Another replica leads before this one's clients are sent away.
 		if current, _ := s.store.Leadership(); current.Leader {
 			if err := s.store.Transfer(ctx, ""); err != nil {
 				s.log.Warn("leadership not transferred", "error", err)
@@ -360,9 +360,9 @@ func (s *server) serve(context.Context) error {
 	return nil
 }
 
-// newID names an operation or a job: ids sort by the time they were made.
+// newID returns an id for an operation or a job: ids sort by creation time.
 func newID() string { return uuid.Must(uuid.NewV7()).String() }
 
-// newIncarnation tells the lives of a process apart. Later lives have greater ones,
-// for a node refuses to go back to an earlier life: milliseconds, then chance.
+// newIncarnation returns a number that distinguishes the lives of a process: milliseconds,
+// then random bits. Later lives have greater ones, because a node rejects an earlier life.
 func newIncarnation() uint64 { return uint64(time.Now().UnixMilli())<<20 | rand.Uint64N(1<<20) }

@@ -18,7 +18,7 @@ import (
 	"weir/scheduling/option"
 )
 
-// simulateFlags is what weir simulate can be told.
+// simulateFlags holds the flags of weir simulate.
 type simulateFlags struct {
 	csv, charts string
 	seed        uint64
@@ -89,7 +89,7 @@ func (f *simulateFlags) run(cmd *cobra.Command, name string) error {
 	return nil
 }
 
-// read reads the file with what the flags change.
+// read reads the file and applies the flags to it.
 func (f *simulateFlags) read(cmd *cobra.Command, name string) (*simulate.File, error) {
 	changes, set := simulate.Changes{NoControl: f.noControl}, f.set
 	if f.duration != "" {
@@ -111,7 +111,7 @@ func (f *simulateFlags) read(cmd *cobra.Command, name string) (*simulate.File, e
 			*flag.into = append(*flag.into, setting)
 		}
 	}
-	// Files that it names are beside it.
+	// Files named in the file are relative to its folder.
 	open := func(other string) ([]byte, error) {
 		if !filepath.IsAbs(other) && name != "-" {
 			other = filepath.Join(filepath.Dir(name), other)
@@ -121,7 +121,7 @@ func (f *simulateFlags) read(cmd *cobra.Command, name string) (*simulate.File, e
 	return readAs("simulation", name, cmd.InOrStdin(), func(data []byte) (*simulate.File, error) { return simulate.Read(data, open, changes) })
 }
 
-// simulate carries out the run, and the control run at the same time.
+// simulate executes the run, and the control run at the same time.
 func (f *simulateFlags) simulate(ctx context.Context, to io.Writer, file *simulate.File) (*simulate.Result, error) {
 	runs := []*simulate.File{file}
 	if file.Control != nil {
@@ -148,7 +148,7 @@ func (f *simulateFlags) simulate(ctx context.Context, to io.Writer, file *simula
 	}
 	all.Wait()
 	for _, err := range errs {
-		// What made one run fail has given up the other one.
+		// A run that fails cancels the other one: return the cause.
 		if err != nil && (ctx.Err() != nil || !errors.Is(err, context.Canceled)) {
 			return nil, explain(err)
 		}
@@ -159,7 +159,7 @@ func (f *simulateFlags) simulate(ctx context.Context, to io.Writer, file *simula
 	return results[0], nil
 }
 
-// simulationView shows how far runs are.
+// simulationView shows the progress of runs.
 type simulationView struct {
 	bar   *screen.Bar
 	total time.Duration

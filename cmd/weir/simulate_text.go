@@ -35,8 +35,8 @@ func simulationText(r *simulate.Result) string {
 	return b.String()
 }
 
-// sideBySide is a grid with the columns of the control run beside its own, if there was one. The
-// name of that run begins them.
+// sideBySide is a grid with the columns of the control run, if there is one, beside its
+// own. The first of them begins with the name of that run.
 func sideBySide(r *simulate.Result, columns []string, control ...string) grid {
 	if r.Control == nil {
 		return newGrid(columns...)
@@ -91,7 +91,7 @@ func summaryText(r *simulate.Result) string {
 	return g.String()
 }
 
-// keysOf are the names in a map of either run.
+// keysOf returns the names in a map of either run.
 func keysOf(r *simulate.Result, of func(*simulate.Result) map[string]int64) []string {
 	all := maps.Clone(of(r))
 	if r.Control != nil {
@@ -139,7 +139,7 @@ func simulatedDays(r *simulate.Result) string {
 	return g.String()
 }
 
-// partText is what part of something was got.
+// partText formats got as a percentage of wanted.
 func partText(got, wanted float64) string {
 	if wanted <= resource.Epsilon {
 		return none
@@ -151,7 +151,7 @@ func waitText(seconds float64) string {
 	return longTime(time.Duration(seconds * float64(time.Second)))
 }
 
-// longTime shows times of days without what nobody wants to read.
+// longTime formats a duration of up to days without needless precision.
 func longTime(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {
@@ -167,7 +167,7 @@ func longTime(d time.Duration) string {
 	return d.Round(10 * time.Millisecond).String()
 }
 
-// speedText says how fast a run was. It is no part of the answer: it differs each time.
+// speedText returns the speed of a run. It is not part of the answer: it differs each time.
 func speedText(r *simulate.Result) string {
 	faster, events := r.Speed()
 	text := fmt.Sprintf("simulated %s in %.1f s: %.0f times faster than real time, %d events, %.0f a second", longTime(r.Duration), r.Took.Seconds(), faster, r.Events, events)

@@ -51,8 +51,8 @@ if there is one. Without a leader that a majority follows, the exit code is 3.`,
 	})
 }
 
-// bestStatus returns what the replica says that knows most: one that can act, and
-// of those the one that has seen most.
+// bestStatus returns the status of the replica that knows most: one that sees a leader with
+// a majority, and of those the most up-to-date.
 func bestStatus(answers []client.ReplicaStatus) (*apipb.StatusResponse, error) {
 	var best *apipb.StatusResponse
 	silent := &client.UnreachableError{What: "status"}
@@ -76,11 +76,11 @@ func bestStatus(answers []client.ReplicaStatus) (*apipb.StatusResponse, error) {
 	return best, nil
 }
 
-// lagEntries is how far a replica may be behind the others: some full batches.
+// lagEntries is how many log entries a replica may be behind another: a few full batches.
 const lagEntries = 5000
 
-// withOthers adds to a status what the other replicas say of themselves, and which
-// do not answer.
+// withOthers adds to a status the problems that other replicas report of themselves, and
+// the replicas that do not answer.
 func withOthers(best *apipb.StatusResponse, answers []client.ReplicaStatus) *apipb.StatusResponse {
 	best = proto.CloneOf(best)
 	for _, answer := range answers {
@@ -108,8 +108,9 @@ func withOthers(best *apipb.StatusResponse, answers []client.ReplicaStatus) *api
 	return best
 }
 
-// silentReplica says that a replica does not answer, unless it is known to be down, or
-// all members answer: then the address is of one that was removed.
+// silentReplica returns the problem of a replica that does not answer. It returns "" if the
+// replica is known to be down, or if all members answer: then the address is that of a
+// removed one.
 func silentReplica(best *apipb.StatusResponse, answer client.ReplicaStatus, answers []client.ReplicaStatus) string {
 	who := answer.Address
 	for _, m := range best.GetMembers() {
@@ -126,7 +127,7 @@ func silentReplica(best *apipb.StatusResponse, answer client.ReplicaStatus, answ
 	return fmt.Sprintf("%s is unreachable from here: %s", who, silence(answer.Err))
 }
 
-// allAnswer reports whether each member has answered, at whatever address.
+// allAnswer reports whether every member has answered, at any address.
 func allAnswer(members []*apipb.Member, answers []client.ReplicaStatus) bool {
 	members = slices.DeleteFunc(slices.Clone(members), func(m *apipb.Member) bool { return m.GetSuffrage() == "" })
 	return len(members) > 0 && !slices.ContainsFunc(members, func(m *apipb.Member) bool {
@@ -152,7 +153,7 @@ func statusView(st *apipb.StatusResponse) view {
 		m.AppliedIndex = 0
 	}
 	for i, problem := range calm.GetProblems() {
-		// How long, or how often: that alone is no news.
+		// A new duration or count alone is no news.
 		calm.Problems[i] = strings.Map(func(r rune) rune {
 			if unicode.IsDigit(r) {
 				return -1
@@ -166,7 +167,7 @@ func statusView(st *apipb.StatusResponse) view {
 // maxDraining is how many drained nodes a status names.
 const maxDraining = 5
 
-// statusText says first whether all is well.
+// statusText begins with the health of the cluster.
 func statusText(st *apipb.StatusResponse, now time.Time) string {
 	var b strings.Builder
 	health := "working; needs attention:"
@@ -210,7 +211,7 @@ func statusText(st *apipb.StatusResponse, now time.Time) string {
 	return b.String()
 }
 
-// silence says in a few words why a replica did not answer.
+// silence returns in a few words why a replica did not answer.
 func silence(err error) string {
 	var call *os.SyscallError
 	var network *net.OpError

@@ -19,7 +19,7 @@ import (
 	"weir/scheduling/whatif"
 )
 
-// whatifFlags is what weir whatif can be told.
+// whatifFlags holds the flags of weir whatif.
 type whatifFlags struct {
 	file, tree             string
 	set, setTree           []string
@@ -95,7 +95,7 @@ what an operation could run at once, job is what each of them needs.`,
 	return cmd
 }
 
-// changes reads the changes that the flags say.
+// changes parses the changes that the flags describe.
 func (w *whatifFlags) changes() ([]whatif.Change, error) {
 	var out []whatif.Change
 	for _, text := range w.addPools {
@@ -142,7 +142,7 @@ func (w *whatifFlags) changes() ([]whatif.Change, error) {
 	return out, nil
 }
 
-// settingOf reads POOL/OPTION=VALUE.
+// settingOf parses POOL/OPTION=VALUE.
 func settingOf(text string) (whatif.Setting, error) {
 	path, value, ok := strings.Cut(text, "=")
 	of, option, named := strings.Cut(path, "/")
@@ -154,7 +154,7 @@ func settingOf(text string) (whatif.Setting, error) {
 	}
 	values, err := assignments[pooltree.PoolOptions]([]string{option + "=" + value}, nil)
 	if err != nil {
-		// It may be an option of operations alone.
+		// It may be an option of operations only.
 		ops, opErr := assignments[pooltree.OperationOptions]([]string{option + "=" + value}, nil)
 		if opErr != nil {
 			return whatif.Setting{}, err
@@ -164,11 +164,11 @@ func settingOf(text string) (whatif.Setting, error) {
 	return whatif.Setting{Of: of, Path: values[0].path, Value: values[0].value}, nil
 }
 
-// slotsPerCore is how many jobs an agent takes at once that is told no number.
+// slotsPerCore is the user slots of an agent per core, by default.
 const slotsPerCore = 4
 
-// nodesOf reads +10x{cpu: 32, memory: 128GiB}. A node of a real cluster has
-// user_slots as agents have, unless they are named.
+// nodesOf parses +10x{cpu: 32, memory: 128GiB}. A node of a live cluster gets the default
+// user_slots of agents unless the text names them.
 func nodesOf(text string, live bool) (whatif.Node, error) {
 	form := errors.New("write it as +10x{cpu: 32, memory: 128GiB}, or -2x{...} for fewer")
 	count, shape, ok := strings.Cut(text, "x")
@@ -265,7 +265,7 @@ func whatifText(before, after whatif.Result, shown []whatif.Difference, changed 
 	return table
 }
 
-// fairText shows the fair share of what may not be there.
+// fairText formats a fair share; a dash if there is none.
 func fairText(s *whatif.Share) string {
 	if s == nil {
 		return none

@@ -17,7 +17,7 @@ import (
 	"weir/scheduling/whatif"
 )
 
-// clusterOf returns the cluster that a snapshot shows.
+// clusterOf converts a snapshot to a cluster.
 func clusterOf(s *apipb.SnapshotResponse) (whatif.Cluster, error) {
 	c := whatif.Cluster{At: time.Now()}
 	if s.GetTime() != nil {
@@ -52,7 +52,7 @@ func clusterOf(s *apipb.SnapshotResponse) (whatif.Cluster, error) {
 	return c, nil
 }
 
-// resolveAliases puts the ids of operations in place of their aliases.
+// resolveAliases replaces aliases of operations in changes by their ids.
 func resolveAliases(ctx context.Context, s *session, changes []whatif.Change) error {
 	id := func(name string) (string, error) {
 		if !strings.HasPrefix(name, "*") {
