@@ -10,25 +10,25 @@ import (
 
 // The promises.
 const (
-	// LeastShare is the part of its fair share that an always hungry pool has at least.
+	// LeastShare is the least part of its fair share that an always hungry pool gets.
 	LeastShare = 0.9
-	// LeastGuarantee is the part of what is asked of a guarantee that is had at least.
+	// LeastGuarantee is the least part of Outcome.Asked that a pool gets.
 	LeastGuarantee = 0.97
-	// MostLost is the part of all that is used in a cluster that pools may lose by preemption.
+	// MostLost is the greatest part of a cluster's usage that may be lost by preemption.
 	MostLost = 0.4
-	// MostLostOfAll is that of Many clusters, or more, together.
+	// MostLostOfAll is the same for at least Many clusters together.
 	MostLostOfAll = 0.1
 	Many          = 30
 )
 
 // Breach is a promise that was not kept.
 type Breach struct {
-	// Pool is empty where it is of all of them.
+	// Pool is empty for a breach of the whole cluster.
 	Pool    scheduling.PoolName
 	Problem string
 }
 
-// Judge compares what came of a scenario with what is promised.
+// Judge compares the outcome of a scenario with the promises.
 func Judge(f *simulate.File, pools []simulate.Pool) []Breach {
 	var out []Breach
 	var lost, used float64
@@ -65,7 +65,7 @@ func Judge(f *simulate.File, pools []simulate.Pool) []Breach {
 	return out
 }
 
-// JudgeAll finds what no single cluster has to keep, but many of them together.
+// JudgeAll checks the promise that only many clusters together have to keep.
 func JudgeAll(outcomes []Outcome) []Breach {
 	rows := Table(outcomes)
 	all := rows[len(rows)-1]
@@ -75,8 +75,8 @@ func JudgeAll(outcomes []Outcome) []Breach {
 	return []Breach{{Problem: fmt.Sprintf("%.3f of all that was used in %d clusters was lost by preemption: %v is the most", all.Lost, all.Scenarios, MostLostOfAll)}}
 }
 
-// shareRatio is what an always hungry pool got of its fair share, with half a job; false: it is
-// none, or its fair share is less than half a job.
+// shareRatio is the part of its fair share that an always hungry pool got, with half a job
+// added; false if the pool is not always hungry, or its fair share is less than half a job.
 func shareRatio(o simulate.Outcome) (float64, bool) {
 	if !o.Leaf || !o.Hungry || o.Window <= 0 || o.Fair < o.LargestJob/2 || o.Fair == 0 {
 		return 0, false
@@ -84,8 +84,8 @@ func shareRatio(o simulate.Outcome) (float64, bool) {
 	return (o.Got + o.LargestJob/2) / o.Fair, true
 }
 
-// guaranteeRatio is what was had of what was asked; false: nothing was, or less than one job
-// for ten minutes.
+// guaranteeRatio is the part that the pool had of what it asked of its guarantees; false if it
+// asked nothing, or less than one job for ten minutes.
 func guaranteeRatio(o simulate.Outcome) (float64, bool) {
 	if o.Asked == 0 || o.Asked < o.LargestJob*(10*time.Minute).Seconds() {
 		return 0, false
@@ -93,18 +93,20 @@ func guaranteeRatio(o simulate.Outcome) (float64, bool) {
 	return o.Had / o.Asked, true
 }
 
-// holdsOne reports whether each job of a pool fits in its fair share. Others take turns: a job
-// of such a pool is more than its own, and may have to go for one beside it.
+// holdsOne reports whether the pool's largest job fits in its fair share. Other pools take
+// turns: each of their jobs exceeds the share, and may be preempted for another pool that takes
+// turns.
 func holdsOne(o simulate.Outcome) bool {
 	return o.Window <= 0 || o.Fair >= o.LargestJob
 }
 
-// waits reports whether a pool had so much fair share that it was owed a first job.
+// waits reports whether the pool's fair share entitled it to a first job for which it had to
+// wait.
 func waits(o simulate.Outcome) bool {
 	return o.Leaf && o.FirstWait > 0 && o.FairMeanwhile >= o.LargestJob
 }
 
-// repair is how long a pool may exceed its limits.
+// repair is the longest time for which a pool may exceed its limits.
 func repair(f *simulate.File, p simulate.Pool) time.Duration {
 	e, err := f.Pools.Effective(p.Name)
 	if err != nil {

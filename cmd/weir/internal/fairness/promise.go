@@ -1,7 +1,7 @@
 package fairness
 
-// promise gives guarantees and limits to some pools, in whole jobs, and to those above them
-// what they need for that.
+// promise gives guarantees and limits to some pools, in whole jobs, and raises the guarantees
+// of their ancestors to match.
 func (g *generator) promise(d map[string]any) {
 	left := g.total()
 	strong, burst, relaxed, limits := g.is("guarantees"), g.is("burst"), g.is("relaxed"), g.is("limits")
@@ -45,7 +45,7 @@ func (g *generator) promise(d map[string]any) {
 	}
 }
 
-// addCPU adds to the strong guarantee of a pool.
+// addCPU raises the strong guarantee of a pool.
 func addCPU(options map[string]any, cpu int) {
 	has, _ := options["strong_guarantee_resources"].(map[string]any)
 	if has == nil {

@@ -8,34 +8,36 @@ import (
 	"weir/cmd/weir/internal/simulate"
 )
 
-// Row is the worst of the scenarios of a kind.
+// Row is the worst values among the scenarios of a kind.
 type Row struct {
 	Kind      string
 	Scenarios int
-	// Breaches is how many there are, Hungry how many always hungry pools were judged, Below
-	// how many of them have less than LeastShare.
+	// Breaches counts breaches, Hungry the always hungry pools that were judged, Below those of
+	// them that got less than LeastShare.
 	Breaches, Hungry, Below int
-	// WorstShare is the least part of its fair share that one of them got, Judged the least that
-	// is judged: with half of its largest job. NaN: there was none.
+	// WorstShare is the least part of its fair share that one of them got; Judged is the least
+	// value that was judged, with half of the largest job added. Both are NaN without such a
+	// pool.
 	WorstShare, Judged float64
-	// Guarantees is how many pools were judged, Short how many had less than LeastGuarantee.
+	// Guarantees counts the pools whose guarantees were judged, Short those that got less than
+	// LeastGuarantee.
 	Guarantees, Short int
 	WorstGuarantee    float64
-	// Late counts pools that waited longer than their patience; Wait is the one with the
-	// worst part of its patience, which is Patience.
+	// Late counts pools that waited longer than their patience. Wait and Patience are those of
+	// the pool that waited longest in relation to its patience.
 	Late           int
 	Wait, Patience time.Duration
-	// Lost is the part of all that was used that was lost by preemption, PoolLost that of the
+	// Lost is the part of all usage that was lost by preemption; PoolLost is the same for the
 	// worst pool.
 	Lost, PoolLost float64
-	// Preempted is jobs an hour that were told to leave for others, of all scenarios.
+	// Preempted is the number of preempted jobs per simulated hour, over all scenarios.
 	Preempted  float64
 	OutOfOrder int64
 
 	lost, used, jobs, hours float64
 }
 
-// Table has a row for each kind that there is, and one for all.
+// Table has a row for each kind that occurs, and one for all.
 func Table(outcomes []Outcome) []Row {
 	const all = "all"
 	var rows []Row
@@ -53,7 +55,7 @@ func Table(outcomes []Outcome) []Row {
 	return rows
 }
 
-// least is the lesser of a least number so far and another one.
+// least is the lesser of two numbers; a NaN as the first means there is none yet.
 func least(so, x float64) float64 {
 	if x < so || math.IsNaN(so) {
 		return x

@@ -10,17 +10,17 @@ import (
 	"weir/cmd/weir/internal/simulate"
 )
 
-// Outcome is what came of a scenario.
+// Outcome is the outcome of a scenario.
 type Outcome struct {
 	Scenario
 	Result   *simulate.Result
 	Breaches []Breach
 }
 
-// seedsApart is the distance between the first scenarios of two seeds.
+// seedsApart is the distance between the first scenario seeds of two successive seeds.
 const seedsApart = 100_000
 
-// Seeds returns the seeds of the scenarios of a seed.
+// Seeds returns the seeds of the scenarios that a seed stands for.
 func Seeds(seed uint64, runs int) []uint64 {
 	all := make([]uint64, runs)
 	for i := range all {
@@ -42,8 +42,8 @@ func Run(ctx context.Context, seed uint64) (Outcome, error) {
 	return Outcome{s, result, Judge(s.File, result.Pools)}, nil
 }
 
-// RunAll runs scenarios, as many at once as there are processors, and returns what came of them in
-// their order. done, if there is one, is told how many are.
+// RunAll runs scenarios, as many at once as GOMAXPROCS, and returns their outcomes in order.
+// done, if not nil, is called with the number of finished scenarios.
 func RunAll(ctx context.Context, seeds []uint64, done func(n int)) ([]Outcome, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -11,12 +11,12 @@ import (
 	"weir/cmd/weir/internal/simulate"
 )
 
-// Kinds are the kinds of scenarios; that of a seed is the one at seed mod their number.
+// Kinds are the kinds of scenarios; a seed has the kind at index seed mod len(Kinds).
 var Kinds = []string{
 	"plain", "guarantees", "burst", "relaxed", "limits", "fifo", "large jobs", "one-job operations", "node failures", "leader changes", "mixed",
 }
 
-// Scenario is a cluster that chance makes up.
+// Scenario is a randomly generated cluster and its work.
 type Scenario struct {
 	Seed uint64
 	Kind string
@@ -48,7 +48,7 @@ type generator struct {
 	chance   *rand.Rand
 	duration time.Duration
 	nodes    int
-	// cpu is that of a node.
+	// cpu is the number of cores of a node.
 	cpu    int
 	leaves []*leaf
 	pools  map[string]any
@@ -60,20 +60,21 @@ type leaf struct {
 	options map[string]any
 	// parents are the options of the pools above it.
 	parents []map[string]any
-	// part is its fair share when all are hungry, by weight.
+	// part is its weighted share of the cluster when every pool is hungry.
 	part float64
-	// job is the cpu of its largest job.
+	// job is the cores of its largest job.
 	job int
 }
 
 func newGenerator(seed uint64, kind string) *generator {
 	g := &generator{kind: kind, seed: seed, chance: rand.New(rand.NewPCG(seed, 12)), pools: map[string]any{}}
-	// The first numbers of near seeds are alike.
+	// The first outputs of similar seeds are similar.
 	g.chance.Uint64()
 	return g
 }
 
-// is reports whether the scenario has what is special about a kind; mixed ones often do.
+// is reports whether the scenario has the special feature of a kind; a mixed scenario has each
+// with a chance of 40%.
 func (g *generator) is(kind string) bool {
 	return g.kind == kind || g.kind == "mixed" && g.percent(40)
 }
@@ -101,7 +102,8 @@ func (g *generator) document() map[string]any {
 	}
 	d["workloads"] = workloads
 	if slices.ContainsFunc(g.leaves, func(l *leaf) bool { return 2*l.job > g.cpu }) {
-		// There is room for them among others that last only by this, and none among graceful ones.
+		// Only aggressive starvation makes room for such jobs among lasting ones, and graceful
+		// operations do not get it.
 		options["enable_aggressive_starvation"] = true
 		for _, w := range workloads {
 			delete(w.(map[string]any)["options"].(map[string]any), "preemption_mode")
@@ -116,10 +118,10 @@ func (g *generator) document() map[string]any {
 
 func text(d time.Duration) string { return fmt.Sprintf("%ds", int(d.Seconds())) }
 
-// total is the cpu of the cluster.
+// total is the number of cores of the cluster.
 func (g *generator) total() int { return g.nodes * g.cpu }
 
-// treeOptions are what operations and pools starve and leave by.
+// treeOptions draws the tree options: limits, starvation and preemption.
 func (g *generator) treeOptions() map[string]any {
 	o := map[string]any{
 		"max_operation_count_per_pool": 20000, "max_running_operation_count_per_pool": 20000, "max_running_operation_count": 20000,
@@ -144,12 +146,12 @@ func (g *generator) treeOptions() map[string]any {
 	return o
 }
 
-// tree makes the pools: 2 to 11 leaves below 1 to 3 levels.
+// tree makes the pools: 2 to 11 leaves in 1 to 3 levels.
 func (g *generator) tree() {
 	g.grow("", g.pools, nil, oneOf(g, 1, 1, 2, 2, 3), g.between(2, 11), 1)
 }
 
-// grow puts so many leaves below a pool. The names of pools are unique in the tree.
+// grow puts this many leaves below a pool. Prefixes make the names unique in the tree.
 func (g *generator) grow(prefix string, into map[string]any, parents []map[string]any, levels, leaves int, part float64) {
 	type child struct {
 		name           string
@@ -184,7 +186,7 @@ func (g *generator) grow(prefix string, into map[string]any, parents []map[strin
 	}
 }
 
-// failures are nodes and leaders that fail.
+// failures draws failures of nodes and leaders.
 func (g *generator) failures() []any {
 	var all []any
 	at := func() string { return text(time.Duration(g.chance.Int64N(int64(g.duration * 3 / 4)))) }

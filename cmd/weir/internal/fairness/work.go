@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// work draws the operations of a pool: most want more than their fair share all the time.
+// work draws the operations of a pool: most pools want more than their fair share all the time.
 func (g *generator) work(l *leaf, workloads map[string]any) {
 	if g.is("fifo") && g.percent(70) {
 		l.options["mode"] = "fifo"
@@ -22,7 +22,7 @@ func (g *generator) work(l *leaf, workloads map[string]any) {
 	least, most := g.lengths(l)
 	w := map[string]any{"job": map[string]any{"cpu": l.job, "memory": oneOf(g, "64MiB", "1GiB"), "length": map[string]any{"uniform": []any{text(least), text(most)}}}}
 	w["options"] = g.operationOptions(w)
-	// capacity is how many of its jobs the whole cluster does until the end.
+	// capacity is how many of its jobs the whole cluster can finish in the simulated time.
 	mean := (least + most) / 2
 	capacity := float64(g.total()/l.job) * (1 + g.duration.Seconds()/mean.Seconds())
 	workloads[l.name] = w
@@ -32,7 +32,7 @@ func (g *generator) work(l *leaf, workloads map[string]any) {
 	}
 	operations := g.between(1, oneOf(g, 1, 8, 30))
 	if g.percent(20) {
-		// Not hungry all the time.
+		// This pool is not hungry all the time.
 		capacity *= l.part * oneOf(g, 0.2, 0.5, 0.8)
 	}
 	w["jobs"] = int(capacity/float64(operations)) + 1
@@ -42,7 +42,7 @@ func (g *generator) work(l *leaf, workloads map[string]any) {
 		at[i] = text(begin + time.Duration(i)*step)
 	}
 	if operations > 1 && g.percent(30) {
-		// The later half of them weighs otherwise.
+		// The later half gets another weight.
 		later, options := maps.Clone(w), g.operationOptions(w)
 		options["weight"] = oneOf(g, 0.5, 2, 3)
 		later["pool"], later["options"], later["arrivals"] = l.name, options, map[string]any{"at": at[operations/2:]}
@@ -52,8 +52,8 @@ func (g *generator) work(l *leaf, workloads map[string]any) {
 	w["arrivals"] = map[string]any{"at": at}
 }
 
-// oneByOne has a pool work on operations of one job: some more than its part has room for at once,
-// and from then on as many as it can do. More that wait would take the simulation too long.
+// oneByOne makes a pool submit operations of one job: at first more than its fair share has
+// room for, then as many as it can run. A longer queue would slow the simulation down.
 func (g *generator) oneByOne(l *leaf, w, workloads map[string]any, capacity float64) {
 	begin := text(g.begin())
 	every := g.duration.Seconds() / (capacity*l.part + 1)
@@ -63,7 +63,7 @@ func (g *generator) oneByOne(l *leaf, w, workloads map[string]any, capacity floa
 	workloads[l.name+"-first"] = first
 }
 
-// begin is when the first operation of a pool comes: half of them at once.
+// begin is the time of a pool's first operation: 0 for half of the pools.
 func (g *generator) begin() time.Duration {
 	if g.percent(50) {
 		return 0
@@ -71,11 +71,11 @@ func (g *generator) begin() time.Duration {
 	return time.Duration(g.between(1, 40)) * time.Minute / 2
 }
 
-// maxJobs is about how many jobs a scenario may start: more take too long.
+// maxJobs is about the most jobs that a scenario may start: more take too long to simulate.
 const maxJobs = 20000
 
-// lengths draws how long jobs are, from seconds to hours; those larger than half a node up to an
-// eighth of the time that there is.
+// lengths draws the least and the greatest length of jobs, from seconds to hours. Jobs larger
+// than half a node last at most an eighth of the simulated time.
 func (g *generator) lengths(l *leaf) (least, most time.Duration) {
 	least = oneOf(g, 8*time.Second, 8*time.Second, 30*time.Second, time.Minute, 5*time.Minute, 20*time.Minute, time.Hour)
 	if g.kind == "one-job operations" {
@@ -85,13 +85,13 @@ func (g *generator) lengths(l *leaf) (least, most time.Duration) {
 	least = max(least, floor).Round(time.Second)
 	most = least * time.Duration(oneOf(g, 1, 2, 3))
 	if 2*l.job > g.cpu {
-		// Only over several of them shares even out that are no whole number of nodes.
+		// Shares that are no whole number of nodes even out only over several such jobs.
 		least, most = min(least, g.duration/8), min(most, g.duration/8)
 	}
 	return least, most
 }
 
-// operationOptions draws how jobs leave.
+// operationOptions draws how the jobs react to preemption.
 func (g *generator) operationOptions(w map[string]any) map[string]any {
 	o := map[string]any{}
 	graceful := g.percent(15)

@@ -9,9 +9,9 @@ import (
 	"weir/cmd/chart"
 )
 
-// SaveCharts draws the series of a result into a folder, which is made: usage, demand,
-// jobs and, where pools have any, volumes, each as SVG and PNG. Those of the control run
-// have control- before their names.
+// SaveCharts draws the series of a result into a folder, which it creates: usage, demand, jobs
+// and, if any pool has them, volumes, each as SVG and PNG. File names of the control run begin
+// with control-.
 func (r *Result) SaveCharts(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("save charts: %w", err)
@@ -26,7 +26,7 @@ func (r *Result) SaveCharts(dir string) error {
 	})
 }
 
-// charts are the pictures by the names of their files.
+// charts returns the charts by file name.
 func (r *Result) charts() map[string]chart.Chart {
 	all := map[string]chart.Chart{
 		"usage":  {Title: r.titled("usage (filled) and fair share (dashed)"), Y: "% of the cluster", Top: 105, Series: append(r.shares(chart.Area, usageOf), r.shares(chart.Dashed, fairOf)...)},
@@ -61,11 +61,11 @@ func usageOf(p poolSample) float64  { return 100 * p.usage }
 func fairOf(p poolSample) float64   { return 100 * p.fair }
 func demandOf(p poolSample) float64 { return 100 * p.demand }
 
-// maxPoints bounds the points of a line: more are not to be seen.
+// maxPoints bounds the points of a line: more cannot be seen.
 const maxPoints = 2000
 
-// shares is a series for each pool without pools below it. The legend names it once: all
-// of a pool has its colour.
+// shares returns a series for each leaf pool. All series of a pool share its colour, so the
+// legend names the pool once.
 func (r *Result) shares(style chart.Style, of func(poolSample) float64) []chart.Series {
 	var out []chart.Series
 	for i, pool := range r.series.pools {
@@ -86,7 +86,7 @@ func (r *Result) line(name string, color int, of func(sample) float64) chart.Ser
 	return chart.Series{Name: name, Style: chart.Steps, Color: color, Points: r.points(of)}
 }
 
-// points are those of a series; of many samples, some.
+// points returns the points of a series, thinned out when there are many samples.
 func (r *Result) points(of func(sample) float64) []chart.Point {
 	stride := (len(r.series.samples) + maxPoints - 1) / maxPoints
 	var out []chart.Point
@@ -102,7 +102,7 @@ func (r *Result) hasVolumes() bool {
 	return slices.ContainsFunc(r.Pools, func(p Pool) bool { return p.Integral != nil })
 }
 
-// marksOf are the failures of a file.
+// marksOf returns the marks of a file's failures.
 func marksOf(f *File) []chart.Mark {
 	var marks []chart.Mark
 	for _, failure := range f.Failures {

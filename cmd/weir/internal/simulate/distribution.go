@@ -13,7 +13,7 @@ import (
 	"weir/scheduling/resource"
 )
 
-// unit is what a number counts that is drawn: itself, bytes, or seconds.
+// unit is what a drawn number counts: a plain number, bytes or seconds.
 type unit interface{ number | size | seconds }
 
 type (
@@ -52,19 +52,19 @@ func (s *seconds) ReadOption(v *option.Value) error {
 	return err
 }
 
-// Distribution is a number that is drawn: always the same one, or by chance.
+// Distribution is where a number comes from: it is constant, or drawn at random.
 type Distribution[T unit] struct {
-	// draw draws a number that is greatest at most. What is returned is within least and most.
+	// draw returns at most greatest. Draw clamps the result to least and most.
 	draw                  func(chance *rand.Rand) float64
 	greatest, least, most float64
 }
 
-// Draw returns a number by chance.
+// Draw returns a random number of the distribution.
 func (d *Distribution[T]) Draw(chance *rand.Rand) float64 {
 	return min(max(d.draw(chance), d.least), d.most)
 }
 
-// Most is the greatest number that may be drawn.
+// Most is the greatest number that Draw can return.
 func (d *Distribution[T]) Most() float64 { return max(min(d.greatest, d.most), d.least) }
 
 // always returns the distribution of one number.
@@ -72,7 +72,7 @@ func always[T unit](x T) Distribution[T] {
 	return Distribution[T]{draw: func(*rand.Rand) float64 { return float64(x) }, greatest: float64(x), most: math.Inf(1)}
 }
 
-// drawn is an object that says how a number is drawn.
+// drawn is the object of a file that describes a distribution.
 type drawn[T unit] struct {
 	Uniform     []T           `option:"uniform" kind:"list of bounds"`
 	Exponential *T            `option:"exponential"`
@@ -87,7 +87,7 @@ type lognormal[T unit] struct {
 	Sigma  *float64 `option:"sigma" min:"0" max:"10" required:"the median and the width are needed, such as {median: 10m, sigma: 1.2}"`
 }
 
-// weighted is a value that is as likely beside others as it weighs.
+// weighted is a value with its weight: its likelihood relative to the others.
 type weighted[T unit] struct {
 	Value  *T       `option:"value" required:"write it as {value: 2h, weight: 0.1}"`
 	Weight *float64 `option:"weight" min:"0" required:"write it as {value: 2h, weight: 0.1}"`
@@ -140,7 +140,7 @@ func (d *Distribution[T]) ReadOption(v *option.Value) error {
 	return d.shape(&of)
 }
 
-// shape sets how numbers are spread.
+// shape sets the shape of the distribution.
 func (d *Distribution[T]) shape(of *drawn[T]) error {
 	switch {
 	case of.Exponential != nil:
@@ -168,7 +168,7 @@ func (d *Distribution[T]) shape(of *drawn[T]) error {
 	return nil
 }
 
-// empirical sets values that are as likely as they weigh.
+// empirical draws one of the values, each as likely as its weight.
 func (d *Distribution[T]) empirical(all []weighted[T]) error {
 	if len(all) == 0 {
 		return errors.New("a list of values is needed, such as [1m, 5m, {value: 2h, weight: 0.1}]")

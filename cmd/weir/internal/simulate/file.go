@@ -21,46 +21,47 @@ import (
 type File struct {
 	Title string
 	Seed  uint64
-	// Duration is how long the simulated time is, Sample how often series have a point.
+	// Duration is the length of the simulation in simulated time; Sample is the time between
+	// two points of a series.
 	Duration, Sample time.Duration
-	// Heartbeat is how often nodes are heard.
+	// Heartbeat is the period of node heartbeats.
 	Heartbeat time.Duration
 	Pace      Pace
 	Pools     pooltree.Tree
 	Nodes     []whatif.Node
-	// Volumes are what pools with integral guarantees begin with: time of the whole
+	// Volumes are the initial volumes of pools with integral guarantees, as time of the whole
 	// cluster.
 	Volumes   map[scheduling.PoolName]time.Duration
 	Workloads []*Workload
-	// Trace are single operations, by time.
+	// Trace is a list of single operations, in order of time.
 	Trace    []Submission
 	Failures []*Failure
-	// Control is the same simulation with some things changed; nil: there is none.
+	// Control is the control run: the same simulation with some changes; nil if there is none.
 	Control     *File
 	ControlName string
 }
 
-// Pace is how often fair shares are found anew.
+// Pace is how often fair shares are recomputed.
 type Pace struct {
-	// Update is the least time between two updates; Longest is that when nothing
-	// changes.
+	// Update is the least time between two updates; Longest is the time between two when
+	// nothing changes.
 	Update, Longest time.Duration
-	// Tolerance is by which part volumes may change from one update to the next.
+	// Tolerance is the part by which a volume may change from one update to the next.
 	Tolerance float64
 }
 
-// Failure is something that breaks at a time.
+// Failure is a failure at one moment: of nodes, or of the leader.
 type Failure struct {
 	At *span `option:"at" kind:"time" default:"0s"`
-	// Nodes is how many nodes are lost, and BackAfter when they come back, 0 for never.
+	// Nodes is how many nodes are lost; BackAfter is when they return, 0 for never.
 	Nodes     *int64 `option:"nodes" min:"0" default:"0"`
 	BackAfter *span  `option:"back_after" kind:"time" default:"0s"`
-	// Leader says that the leader is lost, and another one is there after Gap.
+	// Leader says that the leader is lost; the next one takes over after Gap.
 	Leader *bool `option:"leader" default:"false"`
 	Gap    *span `option:"gap" kind:"time" default:"1s"`
 }
 
-// simulation is what a file has.
+// simulation is the content of a file.
 type simulation struct {
 	Title     *string              `option:"title"`
 	Seed      *int64               `option:"seed" min:"0" default:"1"`
@@ -82,20 +83,21 @@ type simulation struct {
 
 var _ = option.Declare(simulation{}, traceLine{})
 
-// maxNodes bounds how many nodes there are.
+// maxNodes bounds the number of nodes.
 const maxNodes = 1_000_000
 
-// Changes are what is to be otherwise than a file says, each as ReadSetting returns it.
+// Changes override parts of a file. Each is a value that ReadSetting returns.
 type Changes struct {
-	// Set holds for both runs, Control for the control run alone, instead of what the
-	// file says of it.
+	// Set holds for both runs. Control is the control run's alone, and replaces the control
+	// section of the file.
 	Set, Control []*option.Value
 	// NoControl leaves the control run out.
 	NoControl bool
 }
 
-// ReadSetting reads PATH=VALUE: names with dots between, and a value in YAML. It returns what a
-// file says that says only this; no value is a null, which takes what the file says away.
+// ReadSetting reads PATH=VALUE: names separated by dots, and a value in YAML. It returns a
+// document with only this setting. An empty value becomes null, which removes the setting from
+// the file.
 func ReadSetting(text string) (*option.Value, error) {
 	path, literal, ok := strings.Cut(text, "=")
 	names := strings.Split(path, ".")
@@ -115,8 +117,8 @@ func ReadSetting(text string) (*option.Value, error) {
 	return value, nil
 }
 
-// Read reads a simulation, with its control run. open reads a file that it names. All
-// that is wrong is told at once, by a *option.Error.
+// Read reads a simulation and its control run. open reads the files that it names. All faults
+// are reported at once, in an *option.Error.
 func Read(data []byte, open func(name string) ([]byte, error), changes Changes) (*File, error) {
 	doc, err := document.Read("simulation", data)
 	if err != nil {
@@ -148,7 +150,7 @@ func Read(data []byte, open func(name string) ([]byte, error), changes Changes) 
 	return file, nil
 }
 
-// merged returns a value with patches in their order.
+// merged returns v with the patches merged in, in order.
 func merged(v *option.Value, patches []*option.Value) *option.Value {
 	for _, patch := range patches {
 		v = v.Merge(patch)
@@ -163,11 +165,11 @@ type reader struct {
 	of *simulation
 }
 
-// read reads what a document says, as it is or patched, and what it says of a control run.
+// read reads a document, patched or not, and returns the simulation and its control section.
 func read(doc *document.Document, root *option.Value, open func(string) ([]byte, error)) (file *File, control *option.Value, err error) {
 	r := &reader{doc.Reading(), new(File), new(simulation)}
 	r.Options(r.of, root, "")
-	// Those that are completed here have the places of what they were read from.
+	// Complete loses the places in the file, so keep the failures as read.
 	failures := r.of.Failures
 	option.Complete(r.of)
 	r.times()
@@ -192,7 +194,7 @@ func read(doc *document.Document, root *option.Value, open func(string) ([]byte,
 	return r.File, r.of.Control, doc.Refuse(r.Faults)
 }
 
-// adopt notes what another reader has found wrong.
+// adopt adds the faults that another reader has found.
 func (r *reader) adopt(path string, at option.Position, err error) {
 	var refused *option.Error
 	switch {
@@ -203,7 +205,7 @@ func (r *reader) adopt(path string, at option.Position, err error) {
 	}
 }
 
-// times checks the times of a file, and sets those that follow from others.
+// times checks the times of a file, and sets those that depend on others.
 func (r *reader) times() {
 	d := r.of
 	for _, t := range []**span{&d.Duration, &d.Heartbeat, &d.Update, &d.Longest} {
@@ -230,7 +232,7 @@ func (r *reader) times() {
 // maxSamples bounds the points of a series.
 const maxSamples = 1_000_000
 
-// readPools reads the pool tree, as files of weir pool apply have it.
+// readPools reads the pool tree, in the format of weir pool apply.
 func (r *reader) readPools() {
 	nothing := new(option.Value)
 	file, err := poolfile.ReadWithin(&option.Value{Kind: option.Object, Fields: []option.Entry{
@@ -248,7 +250,7 @@ func (r *reader) readPools() {
 	}
 }
 
-// slotsPerCore is how many jobs an agent takes at once that is told no number.
+// slotsPerCore is the default number of jobs that an agent runs at once, per core.
 const slotsPerCore = 4
 
 func (r *reader) readNodes() {
@@ -275,7 +277,7 @@ func (r *reader) readNodes() {
 	}
 }
 
-// readVolumes reads what pools with integral guarantees begin with.
+// readVolumes reads the initial volumes of pools with integral guarantees.
 func (r *reader) readVolumes() {
 	r.Volumes = make(map[scheduling.PoolName]time.Duration)
 	for _, name := range option.SortedNames(r.of.Volumes) {
@@ -287,7 +289,7 @@ func (r *reader) readVolumes() {
 	}
 }
 
-// failure takes a failure.
+// failure checks a failure and adds it.
 func (r *reader) failure(f *Failure) {
 	option.Complete(f)
 	all := int64(0)

@@ -9,7 +9,7 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// started takes a granted job: it runs its time, unless its node is dead.
+// started handles a granted job: it ends after its length, unless its node is dead.
 func (w *world) started(a *statepb.Allocation) {
 	op := w.operations[a.GetOperationId()]
 	w.meter.started(w.now, op, a)
@@ -24,9 +24,9 @@ func (w *world) started(a *statepb.Allocation) {
 	w.queue.add(w.now+w.length(op, a), func() error { return w.leave(job, nil, false) })
 }
 
-// length is how long a job runs. The same cookie takes the same time in each attempt,
-// and whatever else is different: runs can be compared. Jobs that run again when they
-// complete have other work each time.
+// length is how long a job runs. A cookie has the same length in every attempt and in every
+// variant of a simulation, so that runs can be compared. Jobs that are restarted when they
+// complete draw a new length each time.
 func (w *world) length(op *operation, a *statepb.Allocation) time.Duration {
 	if op.Lengths != nil {
 		return max(op.Lengths[a.GetCookie()].Duration, shortest)
@@ -38,11 +38,11 @@ func (w *world) length(op *operation, a *statepb.Allocation) time.Duration {
 	return max(toDuration(op.Job.Length.Draw(w.draws(w.file.Seed^op.key, work))), shortest)
 }
 
-// shortest is the least length of a job, so that time goes on.
+// shortest is the least length of a job: it keeps time moving.
 const shortest = time.Millisecond
 
-// leave ends a job by itself, or with an order, because it was told to go. It left by itself
-// before its deadline, or did not.
+// leave ends a job. Without an order it completes. With an order, left says whether it exited
+// by itself before its deadline or was killed.
 func (w *world) leave(job string, order *statepb.StopOrder, left bool) error {
 	a, ok := w.state.Allocation(scheduling.JobID(job))
 	if !ok || w.dead[a.GetNode()] {
@@ -59,7 +59,7 @@ func (w *world) leave(job string, order *statepb.StopOrder, left bool) error {
 	return w.finish(a, finished)
 }
 
-// finish ends a job.
+// finish reports the end of a job, and advances its operation.
 func (w *world) finish(a *statepb.Allocation, finished *statepb.FinishedJob) error {
 	known := w.operations[a.GetOperationId()]
 	w.teach(known, a, finished)
@@ -79,7 +79,7 @@ func (w *world) finish(a *statepb.Allocation, finished *statepb.FinishedJob) err
 	return nil
 }
 
-// reason is why a job is aborted that did not leave in time.
+// reason is the abort reason of a job that did not leave before its deadline.
 func reason(order *statepb.StopOrder) string {
 	if order.GetGraceMillis() > 0 && order.GetReason() != lifecycle.AbortPreemption.String() {
 		return lifecycle.AbortInterruptionTimeout.String()
@@ -87,8 +87,8 @@ func reason(order *statepb.StopOrder) string {
 	return order.GetReason()
 }
 
-// ordered takes an order to end: jobs that cannot be interrupted are killed at once,
-// others leave when they have finished, or are killed at their deadline.
+// ordered handles an order to stop. Jobs that cannot be interrupted are killed at once; others
+// leave by themselves, or are killed at their deadline.
 func (w *world) ordered(a *statepb.Allocation) {
 	job, order, op := a.GetJobId(), a.GetStop(), w.operations[a.GetOperationId()]
 	w.meter.stopped(op, order)

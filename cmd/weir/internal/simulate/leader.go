@@ -17,7 +17,7 @@ func (f *File) losesLeaders() bool {
 	return slices.ContainsFunc(f.Failures, func(failure *Failure) bool { return *failure.Leader })
 }
 
-// keep proposes what the next leader goes on from.
+// keep checkpoints the state from which the next leader continues.
 func (r *run) keep() error {
 	r.keptAt = r.now
 	if msg := r.tree.Checkpoint(r.term, r.Kept(scheduling.DefaultTree)); msg != nil {
@@ -26,7 +26,7 @@ func (r *run) keep() error {
 	return nil
 }
 
-// fail has something break.
+// fail applies a failure.
 func (w *world) fail(f *Failure) error {
 	if *f.Leader {
 		w.tree, w.leaderless = nil, w.now+f.Gap.Duration
@@ -35,7 +35,7 @@ func (w *world) fail(f *Failure) error {
 	return w.lose(f)
 }
 
-// succeed has another leader take over.
+// succeed elects the next leader.
 func (r *run) succeed() error {
 	if err := r.beginTerm(); err != nil {
 		return err
@@ -45,8 +45,8 @@ func (r *run) succeed() error {
 	return r.elect()
 }
 
-// lose has nodes fall silent, by chance. Their jobs are gone at once; the leader knows
-// when their lease has run out.
+// lose silences random nodes. Their jobs are gone at once; the leader learns of it when their
+// lease expires.
 func (w *world) lose(f *Failure) error {
 	var alive []string
 	for _, id := range w.online {
@@ -67,7 +67,7 @@ func (w *world) lose(f *Failure) error {
 	return nil
 }
 
-// silence is the end of the leases of nodes that are lost.
+// silence handles the expired leases of lost nodes: they go offline and their jobs are aborted.
 func (w *world) silence(nodes []string) error {
 	w.meter.calmed(w.now)
 	for _, id := range nodes {
@@ -93,7 +93,7 @@ func (w *world) silence(nodes []string) error {
 	return w.finishing()
 }
 
-// finishing leads operations on that only waited for their last jobs.
+// finishing advances operations that only waited for their last jobs.
 func (w *world) finishing() error {
 	var waiting []string
 	for op := range w.state.InProgress() {
@@ -113,7 +113,7 @@ func (w *world) finishing() error {
 	return nil
 }
 
-// comeback is nodes that begin a new life.
+// comeback registers nodes in a new incarnation.
 func (w *world) comeback(nodes []string) error {
 	for _, id := range nodes {
 		delete(w.dead, id)

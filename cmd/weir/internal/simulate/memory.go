@@ -12,18 +12,17 @@ import (
 	"weir/scheduling/resource"
 )
 
-// lessons is what is learned of the memory of an operation's jobs, as its controller
-// does.
+// lessons learn the memory that an operation's jobs need, as its controller does.
 type lessons struct {
 	*memory.Learner
-	// told is the reserve that the state has.
+	// told is the reserve that the state has now.
 	told memory.Reserve
-	// due says that it is time to tell again at a time that has been set.
+	// due says that a call of telling is already scheduled.
 	due bool
 }
 
-// lesson returns what is known of an operation's memory before its first job; nil: its
-// jobs are given what they ask for.
+// lesson returns the learner of an operation before its first job; nil if its jobs are granted
+// what they ask for.
 func (s *Shape) lesson(limit int64) *lessons {
 	if s.Job.MemoryUsed == nil {
 		return nil
@@ -35,8 +34,8 @@ func (s *Shape) lesson(limit int64) *lessons {
 	return l
 }
 
-// uses is the memory that a job takes on its node, in bytes: all that it holds, unless
-// its operation says something else. The same cookie uses the same in each attempt.
+// uses is the memory that a job uses on its node, in bytes: all it holds, unless its operation
+// says otherwise. A cookie uses the same in every attempt.
 func (w *world) uses(op *operation, a *statepb.Allocation) int64 {
 	if op.lessons == nil {
 		return a.GetResources().GetMemory()
@@ -45,7 +44,7 @@ func (w *world) uses(op *operation, a *statepb.Allocation) int64 {
 	return min(int64(op.Job.MemoryUsed.Draw(chance)), op.lessons.Task.Limit)
 }
 
-// occupy counts the memory of a job that begins on its node, by 1, or has gone, by -1.
+// occupy adds the memory of a job that starts (by 1) or ends (by -1) to its node.
 func (w *world) occupy(op *operation, a *statepb.Allocation, by int64) {
 	used := by * w.uses(op, a)
 	w.occupied[a.GetNode()] += used
@@ -63,8 +62,8 @@ func (w *world) overfull(node string) bool {
 	return w.occupied[node] > record.GetResources().GetMemory()
 }
 
-// overdraft is a node whose jobs use more memory than it has: those that use more than
-// their reserve are aborted, the largest excess first, then the latest started (J.2).
+// overdraft handles a node whose jobs use more memory than it has. Jobs that use more than
+// their reserve are aborted: the largest excess first, then the latest started (J.2).
 func (w *world) overdraft(node string) error {
 	for !w.dead[node] && w.overfull(node) {
 		a := w.guilty(node)
@@ -80,8 +79,7 @@ func (w *world) overdraft(node string) error {
 	return nil
 }
 
-// guilty returns the job of a node that is to go first; nil: none uses more than its
-// reserve.
+// guilty returns the job of a node to abort first; nil if none exceeds its reserve.
 func (w *world) guilty(node string) *statepb.Allocation {
 	var first *statepb.Allocation
 	most := int64(0)
@@ -101,8 +99,8 @@ func (w *world) guilty(node string) *statepb.Allocation {
 	return first
 }
 
-// teach adds to the end of a job what it teaches, and with an overdraft the reserve with
-// which it runs again.
+// teach adds a job's memory sample to its end. After an overdraft it adds the reserve of the
+// next attempt too.
 func (w *world) teach(op *operation, a *statepb.Allocation, finished *statepb.FinishedJob) {
 	overdrawn := finished.GetAbortReason() == lifecycle.AbortResourceOverdraft.String()
 	if op.lessons == nil || finished.GetState() != lifecycle.JobCompleted.String() && !overdrawn {
@@ -123,7 +121,7 @@ func (w *world) teach(op *operation, a *statepb.Allocation, finished *statepb.Fi
 	finished.Sample = &statepb.MemorySample{User: sample.User, Proxy: sample.Proxy}
 }
 
-// learn takes in the sample of a job that has ended, and tells what follows from it.
+// learn absorbs the sample of a job that has ended, and proposes a new reserve if one is due.
 func (w *world) learn(op *operation, sample *statepb.MemorySample) error {
 	record, _ := w.state.Operation(scheduling.OperationID(op.ID))
 	known := record.GetTasks()[0].GetMemory()
@@ -136,7 +134,7 @@ func (w *world) learn(op *operation, sample *statepb.MemorySample) error {
 	return w.tell(op)
 }
 
-// tell proposes the reserve of an operation's next jobs, when it is time to.
+// tell proposes the reserve of an operation's next jobs, once it is due.
 func (w *world) tell(op *operation) error {
 	record, _ := w.state.Operation(scheduling.OperationID(op.ID))
 	if record.GetState() != lifecycle.Running.String() {
@@ -157,7 +155,7 @@ func (w *world) tell(op *operation) error {
 	}}})
 }
 
-// telling is the time to tell what has been learned.
+// telling calls tell at a time scheduled earlier.
 func (w *world) telling(id string) error {
 	op := w.operations[id]
 	if op == nil {
@@ -176,7 +174,8 @@ type memoryMeter struct {
 	jobs, overdrafts int64
 }
 
-// add takes the limit, the reserve and the use of a job, less than nothing of one that has gone.
+// add adds the limit, reserve and use of a job; all three are negative for a job that has
+// ended.
 func (m *memoryMeter) add(now time.Duration, of [3]int64) {
 	for i := range m.held {
 		m.sums[i] += float64(m.held[i]) * (now - m.at).Seconds()
@@ -187,13 +186,13 @@ func (m *memoryMeter) add(now time.Duration, of [3]int64) {
 	}
 }
 
-// Memory is that of jobs that learn what to reserve, in bytes on average over the time of
-// the simulation.
+// Memory is the memory of jobs whose reserve is learned, in bytes, averaged over the
+// simulation.
 type Memory struct {
-	// Limit is what they may use, Reserved what was held for them, and Used what they used.
+	// Limit is the most they may use, Reserved what was reserved for them, Used what they used.
 	Limit, Reserved, Used float64
-	// Jobs is how many there were, Overdrafts how many of them were aborted because they
-	// used more than their reserve on a node that had no more.
+	// Jobs is the number of starts. Overdrafts counts the jobs aborted because they exceeded
+	// their reserve on a node without free memory.
 	Jobs, Overdrafts int64
 }
 
@@ -206,7 +205,7 @@ func (m *memoryMeter) result(now time.Duration) *Memory {
 	return &Memory{Limit: m.sums[0] / d, Reserved: m.sums[1] / d, Used: m.sums[2] / d, Jobs: m.jobs, Overdrafts: m.overdrafts}
 }
 
-// demand is what was told last of jobs of a group that wait.
+// demand is the latest number of pending jobs of a group.
 type demand struct {
 	group, pending int64
 	amounts        resource.Amounts

@@ -16,13 +16,14 @@ import (
 	"weir/scheduling/resource"
 )
 
-// meter keeps account of what pools want, get and ought to have. Amounts are added up
-// over time exactly, from event to event.
+// meter accounts for what pools want, use and are due. Amounts are integrated over time
+// exactly, from event to event.
 type meter struct {
 	total resource.Amounts
-	// present is what the leader knows to be there: total without nodes that are lost.
+	// present is what the leader believes is online: total without lost nodes.
 	present resource.Amounts
-	// root and the accounts of all pools; ordered has parents first, the root first.
+	// root is the root pool's account, accounts has all of them; ordered has parents before
+	// their children.
 	root     *account
 	accounts map[scheduling.PoolName]*account
 	ordered  []*account
@@ -30,59 +31,60 @@ type meter struct {
 	operations Operations
 	jobs       Jobs
 	memory     memoryMeter
-	// preempted counts jobs that were told to go, by why.
+	// preempted counts jobs that were ordered to stop, by kind of preemption or reason.
 	preempted map[string]int64
-	// jobWaits and firstWaits are seconds: of jobs, and of operations until the first.
+	// jobWaits are the waits of jobs, and firstWaits those of operations for their first job,
+	// in seconds.
 	jobWaits, firstWaits []float32
-	// unfair is the part of the cluster that is in the wrong hands, over time.
+	// unfair is the part of the cluster that is used contrary to fair shares x seconds;
+	// measured is the seconds.
 	unfair, measured float64
-	// days are those that are over; today is the beginning of the present one.
+	// days are the finished days; today is the start of the present one.
 	days  []Day
 	today time.Duration
 }
 
-// account is that of a pool, with all below it.
+// account is that of a pool and all below it.
 type account struct {
 	name   scheduling.PoolName
 	parent *account
 	leaf   bool
-	// fifo is by what a FIFO pool sorts its operations, as far as that stays as it is; nil: by
-	// something else, or it is no FIFO pool.
+	// fifo is the sort keys of a FIFO pool, if the order of its operations is fixed; nil
+	// otherwise.
 	fifo   []string
 	usage  resource.Amounts
 	demand resource.Amounts
-	// at is until when the sums are.
+	// at is the time up to which the sums reach.
 	at time.Duration
-	// used, wanted are resource x seconds since the beginning; wanted is no more than
+	// used and wanted are resource x seconds since the beginning; wanted counts at most what
 	// the cluster has.
 	used, wanted sums
-	// parts are shares of what was present x seconds, partsBefore as of the last update.
+	// parts are shares of present x seconds; partsBefore is parts at the last update.
 	parts, partsBefore resource.Vector
-	// before are those sums as of the last fair share update, dayUsed and dayWanted of CPU as of midnight.
+	// before is used at the last fair share update; dayUsed and dayWanted are CPU at midnight.
 	before                sums
 	dayUsed, dayWanted    float64
 	fair, promised, bonus float64
 	// owed and fulfilled are promised shares x seconds, and how much of them was used.
 	owed, fulfilled float64
 	volume          float64
-	// granted is what integral guarantees gave, share x seconds; most is the greatest
-	// grant, and lasted for how long there was at least half of it.
+	// granted is what integral guarantees gave, in share x seconds; most is the greatest grant.
 	granted, most float64
 	grants        []grant
 	integral      bool
-	// waits and times are seconds: of jobs until they start, of operations until they
-	// have ended.
+	// waits and times are in seconds: waits of jobs until they start, times of operations until
+	// they end.
 	waits, times []float32
 	outcome      outcome
 }
 
-// grant is a share that an integral guarantee gave for some time.
+// grant is a share that an integral guarantee gave for a time d.
 type grant struct {
 	share float64
 	d     time.Duration
 }
 
-// sums are amounts x seconds by resource, cpu in cores.
+// sums are amounts x seconds by resource; CPU is in hundredths of a core.
 type sums [resource.Count]float64
 
 func (s *sums) add(a resource.Amounts, seconds float64) {
@@ -120,7 +122,7 @@ func newMeter(f *File) *meter {
 	return m
 }
 
-// settle brings the sums of an account to this moment.
+// settle integrates an account up to now.
 func (m *meter) settle(a *account, now time.Duration) {
 	if now > a.at {
 		seconds := (now - a.at).Seconds()
@@ -131,7 +133,7 @@ func (m *meter) settle(a *account, now time.Duration) {
 	}
 }
 
-// appears says that resources have come, or gone where they are less than nothing.
+// appears notes that resources have come online, or gone if negative.
 func (m *meter) appears(now time.Duration, resources resource.Amounts) {
 	for _, a := range m.ordered {
 		m.settle(a, now)
@@ -142,7 +144,7 @@ func (m *meter) appears(now time.Duration, resources resource.Amounts) {
 	}
 }
 
-// change adds to usage and demand of a pool and of all above it.
+// change adds to the usage and demand of a pool and all its ancestors.
 func (m *meter) change(now time.Duration, a *account, usage, demand resource.Amounts) {
 	for ; a != nil; a = a.parent {
 		m.settle(a, now)
@@ -193,7 +195,7 @@ func (m *meter) ended(now time.Duration, op *operation, e state.Ended) {
 	}
 }
 
-// wants takes how many jobs of a group of an operation wait.
+// wants notes how many jobs of an operation's group are pending.
 func (m *meter) wants(now time.Duration, op *operation, group, pending int64) {
 	i := slices.IndexFunc(op.demand, func(d demand) bool { return d.group == group })
 	if i < 0 {
@@ -216,14 +218,14 @@ func (m *meter) wants(now time.Duration, op *operation, group, pending int64) {
 	}
 }
 
-// wantsNothing takes it that jobs of an operation that wait are wanted no more.
+// wantsNothing notes that an operation's pending jobs will not run.
 func (m *meter) wantsNothing(now time.Duration, op *operation) {
 	for _, d := range slices.Clone(op.demand) {
 		m.wants(now, op, d.group, 0)
 	}
 }
 
-// stopped counts an order to go.
+// stopped counts an order to stop.
 func (m *meter) stopped(op *operation, order *statepb.StopOrder) {
 	if order.GetPreemption() != "" {
 		for a := op.pool; a != nil; a = a.parent {
@@ -233,8 +235,8 @@ func (m *meter) stopped(op *operation, order *statepb.StopOrder) {
 	m.preempted[cmp.Or(order.GetPreemption(), order.GetReason())]++
 }
 
-// judge compares what pools used since the last update with what that update found; room says
-// whether there is any for one more job of a pool.
+// judge compares what pools used since the last update with what that update found. room
+// reports whether one more job of a pool would fit.
 func (m *meter) judge(now, since time.Duration, room func(*account) bool) {
 	d := now - since
 	if d <= 0 {
@@ -261,7 +263,7 @@ func (m *meter) judge(now, since time.Duration, room func(*account) bool) {
 	m.measured += d.Seconds()
 }
 
-// grant notes what is granted for a time.
+// grant notes that the present integral share was given for a time d.
 func (a *account) grant(d time.Duration) {
 	if n := len(a.grants); n > 0 && a.grants[n-1].share == a.bonus {
 		a.grants[n-1].d += d
@@ -281,7 +283,7 @@ func (a *account) lasted() time.Duration {
 	return sum
 }
 
-// meanShare is the dominant share of what was used in the last time d.
+// meanShare is the dominant share of the usage in the last time d.
 func (a *account) meanShare(total resource.Amounts, d time.Duration) float64 {
 	most := 0.0
 	for k := range resource.Count {
@@ -292,7 +294,7 @@ func (a *account) meanShare(total resource.Amounts, d time.Duration) float64 {
 	return most
 }
 
-// found takes what a fair share update has found.
+// found notes the result of a fair share update.
 func (m *meter) found(pools []engine.PoolView) {
 	for _, p := range pools {
 		a := m.accounts[p.Name]
@@ -309,7 +311,7 @@ func (m *meter) found(pools []engine.PoolView) {
 	}
 }
 
-// midnight closes a day, or what there was of it.
+// midnight closes a day, or the part of it that was simulated.
 func (m *meter) midnight(now time.Duration) {
 	if now == m.today {
 		return
@@ -328,7 +330,7 @@ func (m *meter) midnight(now time.Duration) {
 	m.today = now
 }
 
-// utilization is the part of a resource that was used.
+// utilization is the part of a resource that was used in the time d.
 func (m *meter) utilization(k resource.Kind, d time.Duration) float64 {
 	if m.total.Of(k) == 0 || d == 0 {
 		return 0

@@ -22,31 +22,32 @@ import (
 	"weir/scheduling/resource"
 )
 
-// operation is an operation that has not ended, and what its jobs are like.
+// operation is an operation that has not ended.
 type operation struct {
 	Submission
 	key uint64
-	// perJob is what each of its jobs takes that starts now.
+	// perJob is the resources of each job that starts now.
 	perJob resource.Amounts
-	// lessons is nil unless its jobs learn how much memory to reserve.
+	// lessons is nil unless the memory reserve of its jobs is learned.
 	lessons *lessons
-	// accepted is when it was; runs is since when it may start jobs, begun whether it
-	// has started one.
+	// accepted is the time of submission, runs the time from which it may start jobs; begun
+	// says whether a job has started.
 	accepted, runs time.Duration
 	begun          bool
-	// running jobs hold resources; demand is of those that wait.
+	// running counts jobs that hold resources; demand is that of pending ones.
 	running int
 	demand  []demand
-	// waits are since when jobs wait that have run before, by cookie.
+	// waits has, by cookie, since when a job waits that has run before.
 	waits map[int32]time.Duration
 	pool  *account
-	// anew is the incarnation of its gang that began because a job of the one before went for
-	// others.
+	// anew is the latest gang incarnation that began because a job of the one before was
+	// preempted.
 	anew int64
 }
 
-// loses reports whether a job that ends is lost to others: it was told to go for them and did not
-// leave by itself, or its gang begins anew because one of its jobs was.
+// loses reports whether the work of a job that ends is lost to preemption: the job was
+// preempted and did not leave by itself, or its gang restarts because another of its jobs was
+// preempted.
 func (op *operation) loses(e state.Ended) bool {
 	why, told := e.Finished.GetAbortReason(), e.Allocation.GetStop().GetPreemption() != ""
 	next := e.Allocation.GetGangIncarnation() + 1
@@ -59,7 +60,7 @@ func (op *operation) loses(e state.Ended) bool {
 	return told && why != ""
 }
 
-// task is the name of the one task that simulated operations have.
+// task is the name of the only task of a simulated operation.
 const task = "main"
 
 // await schedules the next operation of a source.
@@ -72,7 +73,7 @@ func (w *world) await(s *source) {
 	}
 }
 
-// schedule schedules what the file says.
+// schedule schedules the workloads, trace and failures of the file.
 func (w *world) schedule() {
 	for _, workload := range w.file.Workloads {
 		w.await(newSource(workload, w.file.Seed, w.file.Duration))
@@ -85,7 +86,7 @@ func (w *world) schedule() {
 	}
 }
 
-// start submits an operation and leads it as far as it comes at once.
+// start submits an operation and advances it.
 func (w *world) start(s Submission) error {
 	key := hash(s.ID)
 	chance := rand.New(rand.NewPCG(w.file.Seed, key))
@@ -129,14 +130,14 @@ func (w *world) start(s Submission) error {
 	return w.advance(s.ID)
 }
 
-// restartCode is with what an interrupted job exits that is to run again.
+// restartCode is the exit code of an interrupted job that asks to run again.
 const restartCode = 75
 
 func toDuration(seconds float64) time.Duration {
 	return time.Duration(min(seconds*float64(time.Second), float64(maxTime)))
 }
 
-// advance leads an operation on until it has to wait for something.
+// advance moves an operation through its states until it has to wait.
 func (w *world) advance(id string) error {
 	for was := lifecycle.None; ; {
 		op, _ := w.state.Operation(scheduling.OperationID(id))
@@ -168,7 +169,7 @@ func (w *world) advance(id string) error {
 	}
 }
 
-// begun notes that an operation runs from now on.
+// begun notes that an operation is running from now on.
 func (w *world) begun(op *operation) {
 	op.runs = w.now
 	for a := op.pool; a != nil; a = a.parent {
@@ -179,7 +180,7 @@ func (w *world) begun(op *operation) {
 	}
 }
 
-// owed are the commands that lead an operation on: those of the leader, then those of its controller.
+// owed returns the commands that advance an operation: the leader's, or else its controller's.
 func (w *world) owed(op *statepb.Operation) []proto.Message {
 	here := func(string) (string, bool) { return replica, true }
 	if step := life.Next(w.time(), life.View{Operation: op, Term: w.term}, here, 0); len(step.Propose) > 0 {
@@ -195,7 +196,8 @@ func (w *world) owed(op *statepb.Operation) []proto.Message {
 	if defines, ok := next.(interface {
 		GetTasks() []*commandpb.TaskDefinition
 	}); ok {
-		// Simulated jobs may take what no task can ask for: slots, and memory without a limit.
+		// Simulated jobs may use resources that no task can request: slots, and memory without
+		// a limit.
 		defines.GetTasks()[0].JobResources = statepb.NewResources(known.perJob)
 	}
 	return []proto.Message{next}
@@ -235,7 +237,7 @@ func (w *world) admit(name scheduling.PoolName) error {
 	return nil
 }
 
-// ended forgets an operation and lets others run in its place.
+// ended removes an operation and admits pending ones in its place.
 func (w *world) ended(id string) error {
 	op := w.operations[id]
 	delete(w.operations, id)
@@ -249,7 +251,7 @@ func (w *world) ended(id string) error {
 	return nil
 }
 
-// close completes an operation whatever is left of it.
+// close completes an operation, even if it has work left.
 func (w *world) close(id string) error {
 	known := w.operations[id]
 	if known == nil {
@@ -258,7 +260,7 @@ func (w *world) close(id string) error {
 	op, _ := w.state.Operation(scheduling.OperationID(id))
 	var msg proto.Message = &commandpb.CompleteOperation{OperationId: id, User: "simulation", Time: w.timestamp()}
 	if op.GetState() != lifecycle.Running.String() {
-		// It never ran.
+		// It has not started to run.
 		name := known.pool.name
 		w.pending[name] = slices.DeleteFunc(slices.Clone(w.pending[name]), func(other string) bool { return other == id })
 		msg = &commandpb.AbortOperation{OperationId: id, User: "simulation", Time: w.timestamp()}
@@ -269,7 +271,7 @@ func (w *world) close(id string) error {
 	return w.advance(id)
 }
 
-// endAll ends the jobs of an operation that is about to end, and then it.
+// endAll ends all jobs of a finishing operation, and then the operation.
 func (w *world) endAll(id string, now lifecycle.State) error {
 	order := (&statepb.Operation{State: now.String()}).StopOrderFor(nil)
 	op, _ := w.state.Operation(scheduling.OperationID(id))

@@ -14,47 +14,50 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Settle is how long after its first demand what a pool has is compared with its fair
-// share for the first time.
+// Settle is the time after a pool's first demand from which its usage is compared with its fair
+// share.
 const Settle = 15 * time.Minute
 
-// Outcome is what became of what a pool was promised. Shares are parts of the cluster as
-// the leader knows it at the time, of the pool's dominant resource.
+// Outcome is how far a pool got what it was promised. Shares are of the pool's dominant
+// resource, relative to the cluster as the leader knows it at the time.
 type Outcome struct {
 	// Leaf pools have no pools below them.
 	Leaf bool
-	// Window is the time from Settle after the first demand to the end. Fair is the fair
-	// share in it on average, Got what the jobs held, those told to leave included.
+	// Window is the time from Settle after the first demand to the end. Fair is the mean fair
+	// share in it; Got is the mean usage share, jobs that were ordered to stop included.
 	Window    time.Duration
 	Fair, Got float64
 	// Hungry says that demand exceeded the fair share at every update of the window.
 	Hungry bool
-	// LargestJob is the share of its largest job, of the fewest nodes that there were.
+	// LargestJob is the share of its largest job, when the cluster was smallest.
 	LargestJob float64
-	// Asked is the part of its guarantees, in whole largest jobs, that the pool wanted without
-	// a break or failure for as long as Patience, and for which there was room beside the
-	// guarantees of others; Had is how much of that it had. Both are shares x seconds.
+	// Asked is the part of its guarantees, rounded down to whole jobs of the largest size, that
+	// the pool wanted for at least Patience without a break or failure, and for which there was
+	// room beside the guarantees of others. Had is how much of Asked it got. Both are shares x
+	// seconds.
 	Asked, Had float64
-	// Patience is how long the pool may wait for what preemption has to make room for.
+	// Patience is how long the pool may have to wait for preemption to make room.
 	Patience time.Duration
-	// FirstWait is from the first demand, or the last failure of a node or leader since, to the
-	// first job, or to the end; FairMeanwhile is the fair share in that time on average.
+	// FirstWait is the time from the first demand, or from the last failure of a node or leader
+	// after it, to the first job, or to the end. FairMeanwhile is the mean fair share from the
+	// first demand on.
 	FirstWait     time.Duration
 	FairMeanwhile float64
-	// Preempted counts jobs that were told to leave for others. Lost is the part of all that the
-	// pool used that was lost with those which did not leave by themselves; LostSeconds is
-	// the same in shares x seconds, and UsedSeconds is all it used.
+	// Preempted counts preempted jobs. Lost is the part of the pool's usage that was lost with
+	// those that did not leave by themselves. LostSeconds is the same in shares x seconds;
+	// UsedSeconds is all usage.
 	Preempted                int64
 	Lost                     float64
 	LostSeconds, UsedSeconds float64
-	// OverLimits is the longest time for which usage exceeded resource_limits without a break.
+	// OverLimits is the longest unbroken time for which usage exceeded resource_limits.
 	OverLimits time.Duration
-	// OutOfOrder counts jobs of a FIFO pool that started while an earlier operation had one
-	// pending that needs no more of any resource. Pools with an order that changes are left out.
+	// OutOfOrder counts jobs of a FIFO pool that started while an earlier operation had a
+	// pending job that needs no more of any resource. Pools whose order may change are not
+	// counted.
 	OutOfOrder int64
 }
 
-// Ratio is what the pool got of its fair share; false: it had none.
+// Ratio is the part of its fair share that the pool got; false if its fair share was 0.
 func (o Outcome) Ratio() (float64, bool) {
 	if o.Fair <= resource.Epsilon {
 		return 0, false
@@ -62,30 +65,32 @@ func (o Outcome) Ratio() (float64, bool) {
 	return o.Got / o.Fair, true
 }
 
-// outcome is an Outcome on its way.
+// outcome is an Outcome in the making.
 type outcome struct {
 	Outcome
-	// wanted is since when there was demand, or -1; calm is the later of that and the last failure.
+	// wanted is the time of the first demand, or -1; calm is that, or the last failure if that
+	// is later.
 	wanted, calm time.Duration
 	started      bool
-	// fair and demand are of the last update.
+	// fair and demand are those of the last update.
 	fair, demand resource.Vector
-	// fairSum and gotSum are shares x seconds in the window, fairMeanwhile before the first job.
+	// fairSum and gotSum are shares x seconds in the window; fairMeanwhile is that before the
+	// first job.
 	fairSum, gotSum resource.Vector
 	fairMeanwhile   float64
-	// job is the most that its jobs need of each resource.
+	// job is the most that any of its jobs needs of each resource.
 	job   resource.Amounts
 	asked lowest
-	// less is since when it has wanted less than it was promised, or -1.
+	// less is the time since which demand is less than the promise, or -1.
 	less   time.Duration
 	lost   sums
 	limits resource.Amounts
-	// over is since when usage exceeds limits, or -1.
+	// over is the time since which usage exceeds limits, or -1.
 	over time.Duration
 }
 
-// interval takes what was so since the last update: the mean share that was used; room says
-// whether there is any for one more job.
+// interval accounts for the time since the last update, in which the mean usage share was used.
+// room reports whether one more job would fit.
 func (o *outcome) interval(since, now time.Duration, used resource.Vector, promised float64, room func() bool) {
 	d := (now - since).Seconds()
 	if o.wanted < 0 {
@@ -114,7 +119,7 @@ func (o *outcome) interval(since, now time.Duration, used resource.Vector, promi
 	}
 }
 
-// wholeJobs is how much of a share jobs of this size can use.
+// wholeJobs rounds a share down to a whole number of jobs of this size.
 func wholeJobs(share, job float64) float64 {
 	if job <= 0 {
 		return share
@@ -122,7 +127,7 @@ func wholeJobs(share, job float64) float64 {
 	return float64(int(share/job+resource.LargeEpsilon)) * job
 }
 
-// wants takes the demand of a moment, and whether that is less than what was promised.
+// wants notes the current demand, and whether it is less than the promise.
 func (o *outcome) wants(now time.Duration, demand resource.Amounts, less bool) {
 	if o.wanted < 0 && !demand.IsZero() {
 		o.wanted, o.calm = now, now
@@ -130,8 +135,8 @@ func (o *outcome) wants(now time.Duration, demand resource.Amounts, less bool) {
 	o.breaks(now, less)
 }
 
-// breaks takes it that the pool wants less than it was promised, or does not: what it wants after
-// such a time is asked anew.
+// breaks notes whether the pool wants less than it was promised. After a time when it did, the
+// wait for its guarantees starts over.
 func (o *outcome) breaks(now time.Duration, less bool) {
 	if o.less >= 0 && now > o.less {
 		o.asked = lowest{}
@@ -144,7 +149,8 @@ func (o *outcome) breaks(now time.Duration, less bool) {
 	}
 }
 
-// begins takes the first start of a job, or the end without one, which ends the wait for it.
+// begins notes the first start of a job, or the end of the run without one: the first wait is
+// over.
 func (o *outcome) begins(now time.Duration) {
 	waited := !o.started && o.wanted >= 0
 	o.started = true
@@ -157,7 +163,7 @@ func (o *outcome) begins(now time.Duration) {
 	}
 }
 
-// uses takes the usage of a moment.
+// uses notes the current usage.
 func (o *outcome) uses(now time.Duration, usage resource.Amounts) {
 	switch within := usage.Fits(o.limits); {
 	case within && o.over >= 0:
@@ -168,7 +174,7 @@ func (o *outcome) uses(now time.Duration, usage resource.Amounts) {
 	}
 }
 
-// close returns the outcome at the end.
+// close returns the finished outcome.
 func (o *outcome) close(now time.Duration, used sums, total resource.Amounts) Outcome {
 	o.begins(now)
 	if o.over >= 0 {
@@ -191,20 +197,20 @@ func (o *outcome) close(now time.Duration, used sums, total resource.Amounts) Ou
 	return o.Outcome
 }
 
-// lowest finds the least of a number over a time that has passed.
+// lowest finds the minimum of a share over a sliding time window.
 type lowest struct {
 	begun time.Duration
 	kept  []promise
 }
 
-// promise is a share until a time; those kept grow with time.
+// promise is a share and the end of its interval; both increase along lowest.kept.
 type promise struct {
 	until time.Duration
 	share float64
 }
 
-// since takes the share of an interval and returns the least in the time d before its end,
-// 0 when there was none for so long.
+// since adds the share of an interval. It returns the least share in the interval and the time
+// d before it, or 0 if the record does not reach back that far.
 func (l *lowest) since(since, now time.Duration, share float64, d time.Duration) float64 {
 	if len(l.kept) == 0 {
 		l.begun = since
@@ -229,7 +235,7 @@ type fifoStart struct {
 	holds resource.Amounts
 }
 
-// unclaimed drops the starts by which claims were met: their turn was when they claimed it.
+// unclaimed drops the starts that met claims: their turn was when they made the claim.
 func unclaimed(starts []fifoStart, command proto.Message) []fifoStart {
 	met := map[string]bool{}
 	start, _ := command.(*commandpb.StartAllocations)
@@ -239,9 +245,9 @@ func unclaimed(starts []fifoStart, command proto.Message) []fifoStart {
 	return slices.DeleteFunc(starts, func(s fifoStart) bool { return met[s.job] })
 }
 
-// inOrder looks whether the jobs that a plan has started in FIFO pools passed over those of earlier
-// operations, but for those for which room is claimed elsewhere, and those that have come since
-// shares were updated: they have no place yet.
+// inOrder counts jobs of FIFO pools that the plan started ahead of a pending job of an earlier
+// operation. Pending jobs with a claim do not count, nor do operations accepted after the last
+// fair share update: these have no place in the order yet.
 func (w *world) inOrder(claimed map[string]int64) {
 	for _, s := range w.fifoStarts {
 		for _, other := range w.operations {
@@ -254,7 +260,8 @@ func (w *world) inOrder(claimed map[string]int64) {
 	w.fifoStarts = w.fifoStarts[:0]
 }
 
-// before reports whether a FIFO pool serves op first: by what it sorts, and then by start and id.
+// before reports whether a FIFO pool serves op before other: by its sort keys, then by start
+// time and id.
 func (op *operation) before(other *operation) bool {
 	for _, key := range op.pool.fifo {
 		if key == pooltree.SortByStartTime && op.accepted != other.accepted {
@@ -267,7 +274,8 @@ func (op *operation) before(other *operation) bool {
 	return cmp.Or(cmp.Compare(op.accepted, other.accepted), cmp.Compare(op.ID, other.ID)) < 0
 }
 
-// graceful operations start no more jobs than they may keep.
+// graceful reports whether the operation is preempted gracefully: such an operation starts only
+// jobs that it may keep.
 func (op *operation) graceful() bool {
 	mode := op.settings().PreemptionMode
 	return mode != nil && *mode == pooltree.PreemptGracefully
@@ -280,7 +288,7 @@ func (op *operation) weight() float64 {
 	return pooltree.DefaultWeight
 }
 
-// waitsFor reports whether a pending job of op, besides so many, needs no more than this.
+// waitsFor reports whether op has more than besides pending jobs, and one of them fits in room.
 func (op *operation) waitsFor(room resource.Amounts, besides int64) bool {
 	for _, d := range op.demand {
 		besides -= d.pending
@@ -288,7 +296,7 @@ func (op *operation) waitsFor(room resource.Amounts, besides int64) bool {
 	return besides < 0 && op.perJob.Fits(room)
 }
 
-// claimed is for how many jobs room is claimed, by operation.
+// claimed returns the number of claims by operation.
 func (w *world) claimed() map[string]int64 {
 	all := map[string]int64{}
 	for _, c := range w.state.Claims(scheduling.DefaultTree) {
@@ -302,8 +310,8 @@ func (o *outcome) lose(now time.Duration, a *statepb.Allocation) {
 	o.lost.add(a.GetResources().Amounts(), now.Seconds()-a.GetStartTime().AsTime().Sub(epoch).Seconds())
 }
 
-// calmed says that a node or the leader has failed: waits for a first job are counted from now, and
-// guarantees are to be kept when they have been asked for as long as that takes again.
+// calmed notes that a node or the leader has failed: waits for a first job count from now, and
+// the time for which guarantees must be wanted starts over.
 func (m *meter) calmed(now time.Duration) {
 	for _, a := range m.ordered {
 		a.outcome.asked = lowest{}
@@ -313,7 +321,7 @@ func (m *meter) calmed(now time.Duration) {
 	}
 }
 
-// sized takes what jobs of the pool need, and what there is.
+// sized notes the size of the pool's jobs, and of the cluster at present.
 func (o *outcome) sized(perJob, present resource.Amounts) {
 	o.job = o.job.Max(perJob)
 	o.LargestJob = max(o.LargestJob, resource.MaxRatio(o.job, present))

@@ -10,10 +10,10 @@ import (
 	"weir/scheduling/whatif"
 )
 
-// patienceOf is how long a pool may wait for what is its own: until it starves, a node may be
-// chosen again and is looked at, and the job that takes its time the longest has left. Room for
-// a job that is larger than half of each node is made among those of others once the pool starves
-// aggressively.
+// patienceOf is how long a pool may have to wait for its guarantees: until it counts as
+// starving, a node may be chosen again, a heartbeat comes, and the slowest preempted job has
+// left. A job larger than half of every node gets room from others only when the pool is
+// aggressively starving.
 func (f *File) patienceOf(name scheduling.PoolName, job resource.Amounts) time.Duration {
 	s := f.effective(name).Starvation
 	timeout := s.FairShareTimeout
@@ -23,13 +23,13 @@ func (f *File) patienceOf(name scheduling.PoolName, job resource.Amounts) time.D
 	return timeout + f.Pools.Settings().Backoff + f.longestNotice() + f.Pace.Update + idleRounds*f.Heartbeat
 }
 
-// fillsNodes reports whether no two jobs that need so much fit a node.
+// fillsNodes reports whether no node has room for two such jobs.
 func (f *File) fillsNodes(job resource.Amounts) bool {
 	return !slices.ContainsFunc(f.Nodes, func(g whatif.Node) bool { return job.Times(2).Fits(g.Resources) })
 }
 
-// longestNotice is how long a job may hold what others preempt it for: as long as it must have
-// run before, and until it has left.
+// longestNotice is how long a job may keep resources that others preempt: its minimum run time,
+// and the time it is given to leave.
 func (f *File) longestNotice() time.Duration {
 	longest := time.Duration(0)
 	of := func(s *Shape) {
@@ -52,7 +52,8 @@ func (f *File) longestNotice() time.Duration {
 	return longest
 }
 
-// effective are the settings of a pool that the file has: reading it has checked that.
+// effective are the effective settings of a pool of the file. The pool exists: reading has
+// checked that.
 func (f *File) effective(name scheduling.PoolName) pooltree.Effective {
 	e, _ := f.Pools.Effective(name)
 	return e

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// event is something that is going to happen. Those of one moment happen in the order
-// in which they were scheduled.
+// event is something scheduled. Events of one moment run in the order in which they were
+// scheduled.
 type event struct {
 	at  time.Duration
 	seq uint64
@@ -31,7 +31,7 @@ func (e *events) Pop() any {
 	return x
 }
 
-// queue is events by time.
+// queue is the pending events, in order of time.
 type queue struct {
 	events events
 	seq    uint64
@@ -42,7 +42,7 @@ func (q *queue) add(at time.Duration, do func() error) {
 	heap.Push(&q.events, event{at, q.seq, do})
 }
 
-// next returns the time of the first event; false: there is none.
+// next returns the time of the first event; false if there is none.
 func (q *queue) next() (time.Duration, bool) {
 	if len(q.events) == 0 {
 		return 0, false

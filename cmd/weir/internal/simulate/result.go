@@ -10,38 +10,38 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Result is what became of a simulation.
+// Result is the result of a simulation.
 type Result struct {
 	Title string
-	// Name is that of a control run.
+	// Name is the name of the control run; empty for the main run.
 	Name     string
 	Seed     uint64
 	Duration time.Duration
 	Nodes    int64
 	Total    resource.Amounts
-	// Utilization is the part of each resource that was used, of those that there are.
+	// Utilization is the part of each resource that was used, for the resources that the
+	// cluster has.
 	Utilization map[string]float64
 	Operations  Operations
 	Jobs        Jobs
-	// JobWaits is from when a job could have run until it did, of those that did.
-	// OperationWaits is from the submission of an operation until its first job; those
-	// that had none have waited until the end.
+	// JobWaits is from when a job could have started until it did, over those that did.
+	// OperationWaits is from the submission of an operation until its first job; one without a
+	// job has waited until the end.
 	JobWaits, OperationWaits Waits
-	// Preempted counts jobs that were told to go, by kind or reason.
+	// Preempted counts jobs that were ordered to stop, by kind of preemption or reason.
 	Preempted map[string]int64
-	// Memory is that of jobs that learn what to reserve; nil: there were none.
+	// Memory is that of jobs whose reserve is learned; nil if there were none.
 	Memory *Memory
-	// FairnessError is the part of the cluster that was in other hands than fair shares
-	// say, on average over time.
+	// FairnessError is the part of the cluster that was used contrary to fair shares, averaged
+	// over time.
 	FairnessError float64
 	Pools         []Pool
 	Days          []Day
-	// Events is how many there were: operations and jobs that come and go, failures.
+	// Events counts the events: operations and jobs that start and end, failures.
 	Events int64
-	// Control is the result of the control run; nil: there was none.
+	// Control is the result of the control run; nil if there was none.
 	Control *Result
-	// Took is how long the run was, in real time. It is the one thing that differs from
-	// run to run.
+	// Took is the real time that the run took. It alone differs from run to run.
 	Took time.Duration
 
 	series series
@@ -51,11 +51,11 @@ type Result struct {
 // Operations counts operations.
 type Operations struct {
 	Submitted, Refused, Ended, InProgress int64
-	// RefusedBecause is why the first refused one was.
+	// RefusedBecause is the refusal of the first one.
 	RefusedBecause string
 }
 
-// Jobs counts attempts. Ended is by state, or abort reason.
+// Jobs counts attempts. Ended counts them by state or abort reason.
 type Jobs struct {
 	Started, Running, Pending int64
 	Ended                     map[string]int64
@@ -64,28 +64,29 @@ type Jobs struct {
 // Waits are times in seconds.
 type Waits struct{ P50, P95, Max float64 }
 
-// Pool is what a pool wanted and got, with all below it.
+// Pool is the demand and usage of a pool, including all pools below it.
 type Pool struct {
 	Name   scheduling.PoolName
 	Parent scheduling.PoolName
-	// DemandCPUSeconds is of demand that the cluster has the resources for.
+	// DemandCPUSeconds is demand, of at most what the cluster has.
 	DemandCPUSeconds, UsageCPUSeconds float64
-	// UsageShare is the part of the cluster that it had on average.
+	// UsageShare is the mean share of the cluster that it used.
 	UsageShare float64
-	// Fulfilment is the part of what guarantees promised at a time, as far as it was
-	// wanted, that was used; nil: nothing was promised.
+	// Fulfilment is the part used of what guarantees promised, as far as it was wanted; nil if
+	// nothing was promised.
 	Fulfilment *float64
-	// Jobs counts those that were started, of the pool's own operations; so do the times.
+	// Jobs counts the starts of the pool's own jobs. The times are of its own operations too.
 	Jobs int64
-	// OperationTimes is from the submission of an operation to its end, of those that
-	// have ended.
+	// OperationTimes is from the submission of an operation to its end, over those that have
+	// ended.
 	JobWaits, OperationTimes Waits
 	Integral                 *Integral
 	Outcome                  Outcome
 }
 
-// Integral is what an integral guarantee gave. Seconds are of the whole cluster, but for
-// Lasted, which is how long it gave at least half of the most that it gave.
+// Integral is what an integral guarantee gave. GrantedSeconds and VolumeSeconds are time of the
+// whole cluster, Most is the greatest share, and LastedSeconds is how long at least half of
+// Most was given.
 type Integral struct {
 	GrantedSeconds, VolumeSeconds float64
 	Most                          float64
@@ -98,7 +99,7 @@ type Day struct {
 	Pools []PoolDay
 }
 
-// PoolDay is a pool on one day.
+// PoolDay is one day of a pool.
 type PoolDay struct {
 	Pool                              scheduling.PoolName
 	DemandCPUSeconds, UsageCPUSeconds float64
@@ -131,7 +132,7 @@ func (r *run) result(took time.Duration) *Result {
 	return out
 }
 
-// waitsOf returns the quantiles of some times, which it sorts.
+// waitsOf returns quantiles of the times, which it sorts.
 func waitsOf(seconds []float32) Waits {
 	if len(seconds) == 0 {
 		return Waits{}
@@ -141,7 +142,7 @@ func waitsOf(seconds []float32) Waits {
 	return Waits{at(0.5), at(0.95), at(1)}
 }
 
-// result is what became of a pool.
+// result returns the result of a pool.
 func (a *account) result(total resource.Amounts, d time.Duration) Pool {
 	p := Pool{Name: a.name, DemandCPUSeconds: a.wanted.of(resource.CPU), UsageCPUSeconds: a.used.of(resource.CPU), Jobs: int64(len(a.waits)), JobWaits: waitsOf(a.waits), OperationTimes: waitsOf(a.times)}
 	p.Outcome = a.outcome.close(d, a.used, total)
@@ -163,8 +164,7 @@ func (a *account) result(total resource.Amounts, d time.Duration) Pool {
 	return p
 }
 
-// Speed is how many times faster than real time the run was, and how many events a
-// second it saw.
+// Speed is how many times faster than real time the run was, and its events per second.
 func (r *Result) Speed() (faster, events float64) {
 	took := max(r.Took.Seconds(), 1e-9)
 	return r.Duration.Seconds() / took, float64(r.Events) / took

@@ -6,9 +6,9 @@ import (
 	"weir/scheduling/resource"
 )
 
-// hasRoom reports whether one more of the largest jobs of a pool has room on some node beside
-// what it has there, if all leave that others do not hold by guarantees of their own: those
-// are never touched.
+// hasRoom reports whether one more job of the pool's largest size would fit on some node,
+// beside the pool's own jobs there, if all jobs left that others do not hold by their own
+// guarantees. Those are never preempted.
 func (w *world) hasRoom(a *account) bool {
 	for _, id := range w.online {
 		node, known := w.state.Node(scheduling.NodeID(id))
@@ -28,9 +28,9 @@ func (w *world) hasRoom(a *account) bool {
 	return false
 }
 
-// mayLose reports whether a pool other than the one that gains may lose a job that holds so
-// much, after those that are gone, and keeps what guarantees give it, and those above it, in
-// whole jobs; and counts it as gone then.
+// mayLose reports whether from may lose a job with these resources to the pool that gains,
+// given the losses in gone. Each pool from there up to their common ancestor must keep what its
+// guarantees give it, in whole jobs. If so, the job is added to gone.
 func (m *meter) mayLose(from, gains *account, holds resource.Amounts, gone map[*account]float64) bool {
 	if from.below(gains) {
 		return false
@@ -47,7 +47,7 @@ func (m *meter) mayLose(from, gains *account, holds resource.Amounts, gone map[*
 	return true
 }
 
-// below reports whether a is above, or is somewhere below it.
+// below reports whether a is above itself, or a descendant of it.
 func (a *account) below(above *account) bool {
 	for ; a != nil; a = a.parent {
 		if a == above {

@@ -13,8 +13,8 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Run carries out a simulation. progress, if there is one, is told now and then how much
-// of the time has passed.
+// Run carries out a simulation. progress, if not nil, is called now and then with the simulated
+// time that has passed.
 func Run(ctx context.Context, f *File, progress func(now time.Duration)) (*Result, error) {
 	begun := time.Now()
 	w, err := newWorld(f)
@@ -28,18 +28,18 @@ func Run(ctx context.Context, f *File, progress func(now time.Duration)) (*Resul
 	return r.result(time.Since(begun)), nil
 }
 
-// run is a simulation on its way.
+// run is a simulation in progress.
 type run struct {
 	*world
 	// due is the time of the next fair share update.
 	due time.Duration
-	// beatDue is when all nodes are heard next, beatEvery how often they are.
+	// beatDue is the time of the next heartbeat of all nodes, beatEvery the present period.
 	beatDue, beatEvery time.Duration
-	// hungry: somebody may come to starve, so that it must be looked at often. pressing:
-	// each heartbeat may preempt.
+	// hungry says that some pool or operation is below its fair share and may come to starve,
+	// so updates must be frequent. pressing says that each heartbeat may preempt.
 	hungry, pressing bool
 	sampleAt         time.Duration
-	// checkpoints: volumes are kept as the leader keeps them, for the next one.
+	// checkpoints says that volumes are checkpointed for the next leader.
 	checkpoints bool
 	keptAt      time.Duration
 	series      series
@@ -78,10 +78,10 @@ func (r *run) all(ctx context.Context, progress func(time.Duration)) error {
 	return nil
 }
 
-// progressPeriod is the least time between two words on progress.
+// progressPeriod is the least time between two calls of progress.
 const progressPeriod = 100 * time.Millisecond
 
-// nextMoment is the next time at which anything is to be done.
+// nextMoment is the next time at which something is due.
 func (r *run) nextMoment() time.Duration {
 	next := min(r.file.Duration, r.sampleAt, r.meter.today+day)
 	if r.tree == nil {
@@ -100,7 +100,7 @@ func (r *run) nextMoment() time.Duration {
 	return max(next, r.now)
 }
 
-// moment does what is due now. Without a leader nothing is heard or decided.
+// moment does all that is due now. Without a leader no event is handled and nothing is planned.
 func (r *run) moment() error {
 	if r.tree == nil && r.now >= r.leaderless {
 		if err := r.succeed(); err != nil {
@@ -132,7 +132,7 @@ func (r *run) moment() error {
 	return nil
 }
 
-// decide finds fair shares and hands out resources, where either is due.
+// decide updates fair shares and hands out resources, where either is due.
 func (r *run) decide() error {
 	if r.now >= r.due || r.stale && r.now >= r.updated+r.file.Pace.Update {
 		if err := r.update(); err != nil {
@@ -147,7 +147,8 @@ func (r *run) decide() error {
 	if err := r.plan(); err != nil {
 		return err
 	}
-	// Where all nodes have been heard and nothing followed, little will the next time.
+	// If all nodes sent heartbeats and nothing followed, the next round is unlikely to differ:
+	// wait longer.
 	r.beatEvery = min(2*r.beatEvery, idleRounds*r.file.Heartbeat)
 	if r.planned > before {
 		r.beatEvery = r.file.Heartbeat
@@ -156,11 +157,11 @@ func (r *run) decide() error {
 	return nil
 }
 
-// idleRounds is how many heartbeats are left out at most, less one, when nothing follows
-// from them.
+// idleRounds is the longest time between heartbeats from which nothing follows, in heartbeat
+// periods.
 const idleRounds = 12
 
-// update finds the fair shares anew, and when they have to be found next.
+// update recomputes the fair shares, and decides when to do so next.
 func (r *run) update() error {
 	r.meter.judge(r.now, r.updated, r.hasRoom)
 	r.stale = false
@@ -187,7 +188,7 @@ func (r *run) update() error {
 	return nil
 }
 
-// displeased reports whether anybody has less or more than its fair share.
+// displeased reports whether any pool has noticeably less or more than its fair share.
 func displeased(pools []engine.PoolView) bool {
 	return slices.ContainsFunc(pools, func(p engine.PoolView) bool {
 		return p.Shares.DemandShare.MaxComponent() > 0 &&
@@ -195,13 +196,13 @@ func displeased(pools []engine.PoolView) bool {
 	})
 }
 
-// surplus is what nobody minds: the part of a fair share that lacks, or the part of the
-// cluster that a pool has beyond it.
+// surplus is the tolerated deviation: the part of a fair share that is missing, or the part of
+// the cluster that a pool has beyond its share.
 const surplus = 0.01
 
-// step is how long fair shares may stay as they are if nothing happens: until volumes
-// have changed by the tolerance. A pool that lives from hand to mouth, spending what
-// flows in, is looked at twice in the period in which volumes are smoothed at least.
+// step is how long fair shares may stay as they are if nothing happens: until volumes have
+// changed by the tolerance. A pool that spends its volume as fast as it flows in is updated at
+// least twice per smoothing period.
 func (r *run) step(pools []engine.PoolView) time.Duration {
 	pace, settings := r.file.Pace, r.file.Pools.Settings()
 	next := pace.Longest

@@ -12,7 +12,7 @@ import (
 	"weir/scheduling/resource"
 )
 
-// series is what the cluster and its pools were at each sample.
+// series is the samples of the cluster and its pools.
 type series struct {
 	pools   []*account
 	samples []sample
@@ -48,8 +48,8 @@ func (s *series) sample(w *world) {
 	s.samples = append(s.samples, now)
 }
 
-// WriteCSV writes the series of a result to files of a folder, which is made: cluster.csv,
-// pools.csv and days.csv. Those of the control run have control- before their names.
+// WriteCSV writes the series of a result to cluster.csv, pools.csv and days.csv in a folder,
+// which it creates. File names of the control run begin with control-.
 func (r *Result) WriteCSV(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("write series: %w", err)
@@ -64,7 +64,7 @@ func (r *Result) WriteCSV(dir string) error {
 	})
 }
 
-// each does something with a result and with that of its control run.
+// each calls do with a result and with that of its control run.
 func (r *Result) each(do func(prefix string, r *Result) error) error {
 	if err := do("", r); err != nil || r.Control == nil {
 		return err
@@ -87,7 +87,7 @@ func writeRows(name string, rows func(func(...any))) error {
 				row[i] = strconv.FormatFloat(number, 'g', 9, 64)
 			}
 		}
-		// An error is kept, and told by Error.
+		// w.Error reports the error below.
 		_ = w.Write(row)
 	})
 	w.Flush()

@@ -10,7 +10,7 @@ import (
 
 const day = 24 * time.Hour
 
-// maxTime is the longest time that can be written.
+// maxTime is the longest time accepted.
 const maxTime = 100 * 365 * day
 
 // span is a time such as 90s, 12h or 7d12h.
@@ -41,7 +41,7 @@ func (s *span) ReadOption(v *option.Value) error {
 	return nil
 }
 
-// window is a part of each day, which may reach over midnight.
+// window is a part of each day; it may span midnight.
 type window struct{ from, to time.Duration }
 
 // ReadOption implements option.Reader.

@@ -10,7 +10,7 @@ import (
 	"weir/scheduling/option"
 )
 
-// traceLine is one operation of a trace: what a workload has, and when it comes.
+// traceLine is one operation of a trace: its shape, and when it is submitted.
 type traceLine struct {
 	At      *span   `option:"at" kind:"time" default:"0s"`
 	ID      *string `option:"id"`
@@ -18,7 +18,7 @@ type traceLine struct {
 	Shape
 }
 
-// readTrace reads operations, one in a line, from the file that is named.
+// readTrace reads operations, one per line, from the named file.
 func (r *reader) readTrace(name string, open func(string) ([]byte, error)) {
 	data, err := open(name)
 	if err != nil {
@@ -52,7 +52,7 @@ func (r *reader) submission(row int, text []byte) Submission {
 	r.Reading = doc.Reading()
 	r.Options(&l, doc.Root, "")
 	if l.Lengths != nil {
-		// The jobs are those whose lengths are given.
+		// There is one job for each length given.
 		if l.Jobs != nil {
 			r.Fault(&l, &l.Jobs, "there are lengths too: give one of them")
 		}

@@ -13,75 +13,76 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Workload is operations that are alike, and when they come.
+// Workload is a series of similar operations, and when they are submitted.
 type Workload struct {
 	Name     string
 	Arrivals *Arrivals `option:"arrivals"`
 	Shape
 }
 
-// Shape is what an operation is like. Job and what has a default is set.
+// Shape describes an operation. Job and all fields with a default are set.
 type Shape struct {
 	Pool *scheduling.PoolName `option:"pool"`
 	// Jobs is how many jobs it has.
 	Jobs *Distribution[number] `option:"jobs" kind:"number" default:"1"`
 	Job  *Job                  `option:"job"`
-	// Lasts is after how many seconds the operation is completed, whatever is left of it; nil: it is not.
+	// Lasts is the time in seconds after which the operation is completed, even with work left;
+	// nil for never.
 	Lasts *Distribution[seconds] `option:"lasts" kind:"time"`
-	// Gang operations are of use only as a whole.
+	// Gang operations are useful only as a whole: all jobs run, or none.
 	Gang *bool `option:"gang" default:"false"`
-	// Together says that so many of its jobs start together; nil: they do not.
+	// Together says that Size of its jobs start together; nil if jobs are independent.
 	Together *struct {
 		// Size is 0 for all.
 		Size *int64 `option:"size" min:"0" default:"0"`
 	} `option:"gang_options"`
-	// Interruption says that jobs that are told to leave do; nil: they do not.
+	// Interruption says that preempted jobs leave by themselves; nil if they cannot.
 	Interruption *struct {
-		// LeavesAfter is how many seconds that takes.
+		// LeavesAfter is the time that takes, in seconds.
 		LeavesAfter *Distribution[seconds] `option:"leaves_after" kind:"time" default:"0s"`
 	} `option:"interruption"`
 	Options *pooltree.OperationOptions `option:"options"`
 }
 
-// Job is what the jobs of an operation are like. CPU and memory are drawn for each operation.
+// Job describes the jobs of an operation. CPU and memory are drawn once per operation.
 type Job struct {
 	UserSlots *int64                `option:"user_slots" min:"0" max:"1e12" default:"1"`
 	CPU       *Distribution[number] `option:"cpu" kind:"number" default:"1"`
 	GPU       *int64                `option:"gpu" min:"0" max:"1e12" default:"0"`
 	Network   *int64                `option:"network" min:"0" max:"1e12" default:"0"`
 	Memory    *Distribution[size]   `option:"memory" kind:"number" default:"0"`
-	// MemoryUsed is what a job uses of MemoryLimit, in place of Memory: what is reserved for
-	// a job follows from what those before it have used.
+	// MemoryUsed is what a job uses of MemoryLimit; the two replace Memory. The reserve of a
+	// job is then learned from the jobs before it.
 	MemoryLimit *Distribution[size] `option:"memory_limit" kind:"size"`
 	MemoryUsed  *Distribution[size] `option:"memory_used" kind:"size"`
-	// Length is how many seconds a job runs; nil: until the operation ends.
+	// Length is how long a job runs, in seconds; nil until the operation ends.
 	Length *Distribution[seconds] `option:"length" kind:"time"`
-	// Restart has completed jobs run again.
+	// Restart makes completed jobs run again.
 	Restart *bool `option:"restart" default:"false"`
 }
 
-// Submission is one operation that is started.
+// Submission is one operation to submit.
 type Submission struct {
 	At time.Duration
 	ID string
-	// Lengths are those of its jobs by cookie; nil: they are drawn.
+	// Lengths are the lengths of its jobs by cookie; nil if they are drawn.
 	Lengths []span
 	Shape
 }
 
-// Arrivals says when operations come: at times, every so often, or by chance.
+// Arrivals says when operations are submitted: at given times, periodically, or at random.
 type Arrivals struct {
 	At      []span `option:"at" kind:"list of times"`
 	Every   *span  `option:"every" kind:"time" default:"0s"`
 	Poisson *span  `option:"poisson" kind:"time" default:"0s"`
-	// From and Until bound them; Until 0 is the end.
+	// From and Until bound the arrivals; Until 0 means the end of the run.
 	From  *span `option:"from" kind:"time" default:"0s"`
 	Until *span `option:"until" kind:"time" default:"0s"`
-	// Daily are the times of the day in which they come; none: always.
+	// Daily limits arrivals to these parts of the day; empty for no limit.
 	Daily []window `option:"daily" kind:"list of parts of the day" short:"*"`
 }
 
-// workload takes a workload. It comes at the beginning, once, if nothing is said.
+// workload checks and completes a workload. Without arrivals it comes once, at the beginning.
 func (r *reader) workload(w *Workload) {
 	if w.Arrivals == nil {
 		w.Arrivals = &Arrivals{At: make([]span, 1)}
@@ -109,8 +110,8 @@ func (r *reader) arrivals(a *Arrivals) {
 	slices.SortFunc(a.At, func(a, b span) int { return int(a.Duration - b.Duration) })
 }
 
-// shape takes what an operation is like. It runs in the pool of this name if there is one, unless
-// it says another.
+// shape checks and completes the shape of an operation. Without a pool it runs in missing, if
+// there is such a pool, or else in the default pool.
 func (r *reader) shape(s *Shape, missing scheduling.PoolName) {
 	if !r.Pools.Has(missing) {
 		missing = scheduling.DefaultPool
@@ -148,13 +149,13 @@ func (r *reader) shape(s *Shape, missing scheduling.PoolName) {
 	if s.Together != nil && s.Together.Size != nil && float64(*s.Together.Size) > most && len(r.Faults) == 0 {
 		r.Fault(s.Together, &s.Together.Size, "%d jobs start together, and an operation has no more than %v", *s.Together.Size, most)
 	}
-	// What the operation is told has no defaults here: they are those of its pool.
+	// The options of the operation get no defaults here: those of its pool apply.
 	options := s.Options
 	option.Complete(s)
 	s.Options = options
 }
 
-// perJob draws what the jobs of one operation take, of memory at most. Cpu is at least a hundredth.
+// perJob draws the resources of one operation's jobs. Their memory is an upper bound.
 func (s *Shape) perJob(chance *rand.Rand) resource.Amounts {
 	memory := s.Job.Memory
 	if s.Job.MemoryLimit != nil {
@@ -172,7 +173,7 @@ func (s *Shape) jobs(chance *rand.Rand) int32 {
 	return int32(max(1, min(math.Round(s.Jobs.Draw(chance)), maxJobs)))
 }
 
-// settings are the options of the operation in its tree.
+// settings are the scheduling options of the operation.
 func (s *Shape) settings() pooltree.OperationOptions {
 	if s.Options == nil {
 		return pooltree.OperationOptions{}
@@ -180,18 +181,20 @@ func (s *Shape) settings() pooltree.OperationOptions {
 	return *s.Options
 }
 
-// source makes the operations of a workload one after another.
+// source yields the operations of a workload one after another.
 type source struct {
 	*Workload
 	chance *rand.Rand
-	// at are times of operations to come, next is the time of the next one otherwise; made is how many there were.
+	// at are the given times still to come; without any, next is the time of the next one. made
+	// counts them.
 	at   []span
 	next time.Duration
 	made int
 	end  time.Duration
 }
 
-// newSource returns a source whose chance depends on the seed and its name alone.
+// newSource returns a source whose random numbers depend only on the seed and the workload's
+// name.
 func newSource(w *Workload, seed uint64, end time.Duration) *source {
 	if until := w.Arrivals.Until.Duration; until > 0 {
 		end = min(end, until)
@@ -199,7 +202,7 @@ func newSource(w *Workload, seed uint64, end time.Duration) *source {
 	return &source{Workload: w, chance: rand.New(rand.NewPCG(seed, hash(w.Name))), at: w.Arrivals.At, next: w.Arrivals.From.Duration, end: end}
 }
 
-// take returns the next operation; false: there is none any more.
+// take returns the next operation; false if there is none left.
 func (s *source) take() (Submission, bool) {
 	for {
 		at, ok := s.step()
@@ -213,7 +216,7 @@ func (s *source) take() (Submission, bool) {
 	}
 }
 
-// step returns the next time at which one could come.
+// step returns the next possible arrival time, before Daily is applied.
 func (s *source) step() (time.Duration, bool) {
 	a := s.Arrivals
 	switch {

@@ -24,7 +24,7 @@ import (
 // epoch is when simulated time begins: a midnight.
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// replica is the one that leads and controls.
+// replica is the only replica: it leads, and runs all controllers.
 const replica = "r1"
 
 // world is the cluster at one moment of the run.
@@ -37,16 +37,17 @@ type world struct {
 	term  uint64
 	// tree is nil while there is no leader.
 	tree *scheduler.Tree
-	// leaderless: nothing is decided and no word is heard until then.
+	// leaderless is the time until which there is no leader: nothing is decided or heard
+	// before.
 	leaderless time.Duration
 	// updated is the time of the last fair share update.
 	updated time.Duration
 	jobs    uint64
-	// operations are those that have not ended, pending those of a pool that may not
-	// run yet.
+	// operations are those that have not ended; pending are those of a pool that are not
+	// admitted yet.
 	operations map[string]*operation
 	pending    map[scheduling.PoolName][]string
-	// dead nodes are silent; the leader may not know it yet.
+	// dead nodes are silent; the leader may not know yet.
 	dead    map[string]bool
 	online  []string
 	chance  *rand.Rand
@@ -54,11 +55,11 @@ type world struct {
 	// occupied is the memory that jobs use, by node.
 	occupied map[string]int64
 	meter    *meter
-	// fifoStarts are jobs of FIFO pools that the plan on its way has started.
+	// fifoStarts are jobs of FIFO pools that the current plan has started.
 	fifoStarts []fifoStart
-	// stale: something has changed since fair shares were found.
+	// stale says that something has changed since the last fair share update.
 	stale bool
-	// events counts what happened, planned the commands that the scheduler proposed.
+	// events counts events; planned counts the commands that the scheduler proposed.
 	events, planned uint64
 }
 
@@ -99,7 +100,8 @@ func (w *world) time() time.Time { return epoch.Add(w.now) }
 
 func (w *world) timestamp() *timestamppb.Timestamp { return timestamppb.New(w.time()) }
 
-// beginTerm is the first command of a leader. Nothing is kept of what has ended.
+// beginTerm proposes the first command of a leader. Its limits keep almost nothing of what has
+// ended.
 func (w *world) beginTerm() error {
 	w.term++
 	return w.do(&commandpb.BeginTerm{Term: w.term, Replica: replica, ClusterId: "simulation", Time: w.timestamp(), Limits: &statepb.Limits{
@@ -107,10 +109,10 @@ func (w *world) beginTerm() error {
 	}})
 }
 
-// maxOperations bounds those that have not ended.
+// maxOperations bounds the operations that have not ended.
 const maxOperations = 1_000_000
 
-// plantPools makes the pool tree that of the file.
+// plantPools sets the pool tree to that of the file.
 func (w *world) plantPools() error {
 	edits := []*commandpb.TreeEdit{{Edit: &commandpb.TreeEdit_Options{Options: structOf(option.Write(w.file.Pools.Options()))}}}
 	if !w.file.Pools.Has(scheduling.DefaultPool) {
@@ -137,7 +139,7 @@ func structOf(document map[string]any) *structpb.Struct {
 	return s
 }
 
-// fillVolumes gives pools the volumes that they begin with.
+// fillVolumes sets the initial volumes of pools.
 func (w *world) fillVolumes() error {
 	if len(w.file.Volumes) == 0 {
 		return nil
@@ -151,7 +153,7 @@ func (w *world) fillVolumes() error {
 	return w.do(m)
 }
 
-// apply carries out a command: the state machine, then whoever follows it.
+// apply applies a command to the state machine, then to the tree and the meter.
 func (w *world) apply(msg proto.Message) (*commandpb.Result, error) {
 	w.index++
 	result, events := w.state.Apply(w.index, msg)
@@ -169,7 +171,7 @@ func (w *world) apply(msg proto.Message) (*commandpb.Result, error) {
 	return result, nil
 }
 
-// do carries out commands of which only the error matters.
+// do applies commands of which only the error matters.
 func (w *world) do(commands ...proto.Message) error {
 	for _, msg := range commands {
 		if _, err := w.apply(msg); err != nil {
@@ -179,13 +181,13 @@ func (w *world) do(commands ...proto.Message) error {
 	return nil
 }
 
-// refusedError tells that the state machine has refused a command.
+// refusedError is the error of a command that the state machine has refused.
 type refusedError struct{ *commandpb.Refusal }
 
 // Error implements error.
 func (e *refusedError) Error() string { return e.GetMessage() }
 
-// observe keeps account of what a command changed.
+// observe accounts for the changes that a command made.
 func (w *world) observe(e state.Event) {
 	w.stale = true
 	switch e := e.(type) {
@@ -214,8 +216,8 @@ func (w *world) observe(e state.Event) {
 	}
 }
 
-// elect makes a tree of the state as a new leader does, and offers it the nodes that
-// are heard.
+// elect builds a tree from the state, as a new leader does, and offers it the nodes that are
+// online.
 func (w *world) elect() error {
 	pools, _, _ := w.state.Pools(scheduling.DefaultTree)
 	seed := scheduler.Seed{
@@ -249,11 +251,11 @@ func (w *world) elect() error {
 	return nil
 }
 
-// nodesPerPlan is how many nodes a plan looks at.
+// nodesPerPlan is how many nodes one plan handles.
 const nodesPerPlan = 1024
 
-// plan hands out what nodes have that wait to be looked at. What is planned is committed
-// at once, so the state has no reason to refuse any of it.
+// plan hands out the resources of nodes that wait for it. Each plan is committed at once, so
+// the state has no reason to refuse any part of it.
 func (w *world) plan() error {
 	for w.tree.Waiting() {
 		proposal := w.tree.Plan(w.time(), w.term, nodesPerPlan, w.newID)
@@ -296,10 +298,10 @@ func refusalOf(a scheduler.Answers) error {
 	return nil
 }
 
-// draws returns what draws the numbers of something that has a seed and a number of its own.
+// draws returns a random source for a thing with this seed and number.
 func (w *world) draws(seed, number uint64) *rand.Rand {
 	w.lengths.Seed(seed, number)
-	// The first numbers of near seeds are alike.
+	// The first outputs of similar seeds are similar.
 	w.lengths.Uint64()
 	return rand.New(w.lengths)
 }
