@@ -11,10 +11,10 @@ import (
 	"weir/scheduling"
 )
 
-// page is the largest page that replicas answer with.
+// page is the largest page size that replicas accept.
 const page = 1000
 
-// readState writes down all that the cluster knows, by linearizable reads.
+// readState records all that the cluster knows, by linearizable reads.
 func readState(ctx context.Context, api *client.Client, journal *history.Writer) error {
 	after := ""
 	for {
@@ -74,11 +74,11 @@ func readOperation(ctx context.Context, api *client.Client, o *apipb.Operation) 
 	}
 }
 
-// heldPatience is how long it may take until figures of nodes and pools show that the
-// last operation has ended: they come at once, unless the machine has much else to do.
+// heldPatience is how long nodes and pools may take to show that the last operation has ended.
+// They do so at once unless the machine is busy.
 const heldPatience = time.Minute
 
-// readHeld writes down what nodes and pools still have then.
+// readHeld records what nodes and pools still hold after heldPatience.
 func readHeld(ctx context.Context, api *client.Client, nodes []string, journal *history.Writer) error {
 	for end := time.Now().Add(heldPatience); ; {
 		held, err := heldNow(ctx, api, nodes)
@@ -100,7 +100,7 @@ func readHeld(ctx context.Context, api *client.Client, nodes []string, journal *
 	}
 }
 
-// heldNow returns what nodes and pools have.
+// heldNow returns what nodes and pools hold now.
 func heldNow(ctx context.Context, api *client.Client, nodes []string) ([]history.Held, error) {
 	var held []history.Held
 	for _, name := range nodes {
@@ -142,11 +142,11 @@ func parseToken(text string) (scheduling.Token, error) {
 	return t, nil
 }
 
-// grantPeriod is how often jobs are looked at while they run.
+// grantPeriod is how often running jobs are read.
 const grantPeriod = 400 * time.Millisecond
 
-// watchGrants writes down the jobs of the nodes, each once, until ctx is done. Those
-// that come and go between two looks are missed.
+// watchGrants records each job of the nodes once, until ctx is done. Jobs that begin and end
+// between two reads are missed.
 func watchGrants(ctx context.Context, api *client.Client, nodes []string, journal *history.Writer, score *score) {
 	seen := make(map[string]bool)
 	for Sleep(ctx, grantPeriod) == nil {

@@ -8,7 +8,7 @@ import (
 	"weir/chaos/history"
 )
 
-// watchLeader writes down who leads whenever that changes, until ctx is done.
+// watchLeader records each change of the leader, until ctx is done.
 func (n *nemesis) watchLeader(ctx context.Context) {
 	var last uint64
 	for Sleep(ctx, lookPeriod) == nil {
@@ -33,7 +33,7 @@ func (n *nemesis) watchLeader(ctx context.Context) {
 // errNoLeader is returned when a cluster that should have a leader has none.
 var errNoLeader = errors.New("there is no leader")
 
-// leaderNow returns who leads, and waits for a while when nobody does.
+// leaderNow returns the leader. If there is none it waits for one, for Patience at most.
 func (n *nemesis) leaderNow(ctx context.Context) (string, error) {
 	limited, cancel := context.WithTimeout(ctx, n.cfg.Patience)
 	defer cancel()
@@ -48,7 +48,7 @@ func (n *nemesis) leaderNow(ctx context.Context) (string, error) {
 	}
 }
 
-// leaderless is why nobody leads.
+// leaderless returns the error for a missing leader.
 func leaderless(err error) error {
 	if err == nil {
 		return errNoLeader

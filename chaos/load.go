@@ -22,7 +22,7 @@ type load struct {
 	api     *client.Client
 	journal *history.Writer
 	score   *score
-	// clients keep what is open between run and settle.
+	// clients keep their open operations between run and settle.
 	clients []*submitter
 }
 
@@ -41,7 +41,7 @@ func (l *load) run(ctx context.Context) error {
 	return together(l.clients, func(c *submitter) error { return c.run(ctx) })
 }
 
-// together does something with all of a list at the same time.
+// together calls do for all of a list concurrently.
 func together[T any](list []T, do func(T) error) error {
 	errs := make([]error, len(list))
 	var all sync.WaitGroup
@@ -52,8 +52,8 @@ func together[T any](list []T, do func(T) error) error {
 	return errors.Join(errs...)
 }
 
-// settle sends again what was not answered, and waits until every operation has
-// ended, or the run's patience is over: what is open then is seen in the final reads.
+// settle resubmits what was not answered, and waits until every operation has ended or Patience
+// is over. The final reads show any that are still open.
 func (l *load) settle(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, l.cfg.Patience)
 	defer cancel()
@@ -91,21 +91,21 @@ type submitter struct {
 	random *rand.Rand
 	// count numbers its submissions.
 	count int
-	// unknown are submissions without an answer: sent again until there is one.
+	// unknown are submissions without an answer. They are sent again until there is one.
 	unknown []*structpb.Struct
 	// open are operations that may be in progress.
 	open map[string]bool
 }
 
-// callTimeout bounds one call with all its tries: then its outcome is unknown.
+// callTimeout bounds one call with all its retries; after it the outcome is unknown.
 const callTimeout = 4 * time.Second
 
-// abortShare is how many operations are aborted, of 10.
+// abortShare is how many of 10 operations are aborted.
 const abortShare = 1
 
 func (s *submitter) run(ctx context.Context) error {
 	for {
-		// Uniform around the mean, so that clients do not march in step.
+		// The pause is uniform around the mean, so that clients do not run in step.
 		if Sleep(ctx, time.Duration(float64(s.cfg.Pace)*2*s.random.Float64())) != nil {
 			return nil
 		}
@@ -138,7 +138,8 @@ func (s *submitter) run(ctx context.Context) error {
 	}
 }
 
-// resubmit sends each submission without an answer again: once, or until it has one.
+// resubmit resends submissions that were not answered: one of them, or with insist until all
+// are answered or ctx is done.
 func (s *submitter) resubmit(ctx context.Context, insist bool) error {
 	for len(s.unknown) > 0 {
 		spec := s.unknown[0]
@@ -153,8 +154,8 @@ func (s *submitter) resubmit(ctx context.Context, insist bool) error {
 	return nil
 }
 
-// submit makes one submission, and returns its operation if it was told. The error
-// is about the journal.
+// submit makes one submission, and returns its operation if there was an answer. err is an
+// error of the journal.
 func (s *submitter) submit(ctx context.Context, spec *structpb.Struct) (operation string, err error) {
 	mutation := spec.GetFields()["title"].GetStringValue()
 	call := history.Call{Client: s.number, What: history.Submit, Mutation: mutation, Called: history.Now()}
@@ -199,7 +200,7 @@ func outcome(err error) (history.Outcome, string) {
 func (s *submitter) sift(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	// Where there is no answer, it is looked at again with the next submission.
+	// Without an answer, the next submission tries again.
 	if going, err := s.inProgress(limited); err == nil {
 		maps.DeleteFunc(s.open, func(id string, _ bool) bool { return !going[id] })
 	}
@@ -207,12 +208,12 @@ func (s *submitter) sift(ctx context.Context) {
 
 const (
 	mostJobs = 5
-	// Witnesses last from a moment to longer than the lease.
+	// Witnesses last from an instant to longer than the lease.
 	leastWork, mostWork = 100 * time.Millisecond, 4 * time.Second
 )
 
-// spec describes an operation: some witnesses that all last equally long. Its title
-// is the mutation id.
+// spec describes an operation: some witnesses that all run equally long. Its title is the
+// mutation id.
 func (s *submitter) spec(mutation string) (*structpb.Struct, error) {
 	share := s.random.Float64()
 	work := leastWork + time.Duration(share*share*share*float64(mostWork-leastWork))
@@ -233,7 +234,8 @@ func (s *submitter) spec(mutation string) (*structpb.Struct, error) {
 	return spec, nil
 }
 
-// pool is a client's own, so that the limits of pools are far away.
+// pool is the name of a client's own pool: each has one, so that the limits of pools are not
+// reached.
 func pool(client int) string { return fmt.Sprintf("chaos%d", client) }
 
 // MakePools makes the pool of each client.

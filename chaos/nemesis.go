@@ -15,7 +15,7 @@ import (
 	"weir/chaos/history"
 )
 
-// nemesis does to a cluster what its schedule says.
+// nemesis injects the faults of its schedule into a cluster.
 type nemesis struct {
 	cfg     Config
 	cluster Cluster
@@ -24,14 +24,14 @@ type nemesis struct {
 	score   *score
 
 	mu sync.Mutex
-	// active are the faults under way, over is signalled when one is over.
+	// active are the faults in progress; over is signalled when one ends.
 	active map[int]*injected
 	over   *sync.Cond
 	// broken is the first fault that could not be healed.
 	broken error
 }
 
-// injected is a fault under way, and how to undo it.
+// injected is a fault in progress, and how to undo it.
 type injected struct {
 	fault.Fault
 	targets []string
@@ -45,8 +45,8 @@ func newNemesis(cfg Config, cluster Cluster, journal *history.Writer, watcher Wa
 	return n
 }
 
-// run goes through the schedule and returns when every fault is over. A fault whose
-// time has come waits for those that it must not meet; then all later ones come later.
+// run injects the schedule and returns when every fault is over. A fault that must not overlap
+// with active ones waits for them; all later faults are delayed as much.
 func (n *nemesis) run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, n.wake)
 	defer stop()
@@ -68,7 +68,7 @@ func (n *nemesis) run(ctx context.Context) error {
 			return err
 		}
 		healing.Go(func() {
-			// When ctx is done, healAll does it.
+			// When ctx is done, healAll heals it.
 			if Sleep(ctx, i.For) == nil {
 				n.heal(ctx, i)
 			}
@@ -78,7 +78,7 @@ func (n *nemesis) run(ctx context.Context) error {
 	return cmp.Or(n.failure(), ctx.Err())
 }
 
-// failure returns, once, why a fault could not be healed.
+// failure returns, once, the error of a fault that could not be healed.
 func (n *nemesis) failure() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -129,7 +129,7 @@ func (n *nemesis) inject(ctx context.Context, f fault.Fault) (*injected, error) 
 	act := history.Act{What: history.Inject, Fault: f.Seq, Kind: string(f.Kind), Scope: string(f.Scope), Targets: targets}
 	n.watcher.Say(fmt.Sprintf("%3d  %-5s %-8s %s for %.2f s", f.Seq, f.Kind, f.Scope, strings.Join(targets, " "), f.For.Seconds()))
 	if err := n.strike(ctx, i); err != nil {
-		// The target may have ended by itself; it is counted, and healed all the same.
+		// The target may have exited by itself; the fault is recorded and healed all the same.
 		act.Error = err.Error()
 		n.watcher.Say(fmt.Sprintf("%3d  without effect: %v", f.Seq, err))
 	}
@@ -146,7 +146,7 @@ func (i *injected) label() string {
 	return fmt.Sprintf("%s %s", i.Kind, strings.Join(i.targets, "+"))
 }
 
-// aim finds out whom a fault hits.
+// aim selects the targets of a fault.
 func (n *nemesis) aim(ctx context.Context, f fault.Fault) ([]string, error) {
 	busy := n.busy()
 	if f.Scope == fault.Agent {
@@ -174,7 +174,7 @@ func (n *nemesis) aim(ctx context.Context, f fault.Fault) ([]string, error) {
 	return []string{leader, follower[0]}, nil
 }
 
-// busy are the members that a fault hits already.
+// busy are the members that an active fault hits.
 func (n *nemesis) busy() map[string]bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -195,7 +195,7 @@ func pick(f fault.Fault, from []string, busy map[string]bool) ([]string, error) 
 	return []string{free[int(f.Pick)%len(free)]}, nil
 }
 
-// strike does what i says and notes how to undo each step before the next.
+// strike carries out a fault. It records how to undo each step before it takes the step.
 func (n *nemesis) strike(ctx context.Context, i *injected) error {
 	type act = func(ctx context.Context, name string) error
 	of := n.cluster
@@ -224,8 +224,8 @@ func (n *nemesis) strike(ctx context.Context, i *injected) error {
 	return nil
 }
 
-// holdBack cuts a leader off from an agent, and pauses it when it has had time to say
-// something to it. When another leads, its packets are still on their way.
+// holdBack cuts a leader off from an agent, and pauses it after enough time to send something.
+// When another replica leads, the old leader's packets are still on their way.
 func (n *nemesis) holdBack(ctx context.Context, i *injected) error {
 	if len(i.targets) < 2 {
 		// The leader is under another fault: there is nothing to hold back.
@@ -243,11 +243,11 @@ func (n *nemesis) holdBack(ctx context.Context, i *injected) error {
 	return n.cluster.Pause(ctx, leader)
 }
 
-// headStart is the part of its time that a fault which holds a leader's words back lets
-// it speak.
+// headStart bounds the time in which the leader of a Late fault may still send: 1/headStart of
+// the fault.
 const headStart = 4
 
-// pairs are the connections that a cut cuts: between two members, or of one with all
+// pairs are the connections that a cut drops: between two members, or between one and all
 // others.
 func (n *nemesis) pairs(i *injected) [][2]string {
 	if len(i.targets) == 2 {
@@ -262,8 +262,8 @@ func (n *nemesis) pairs(i *injected) [][2]string {
 	return pairs
 }
 
-// heal undoes a fault, once, and gives the cluster time to recover. When ctx is done
-// meanwhile, it is undone all the same.
+// heal undoes a fault, once, and gives the cluster time to recover. It undoes it even when ctx
+// is done.
 func (n *nemesis) heal(ctx context.Context, i *injected) {
 	i.once.Do(func() {
 		err := together(i.undo, func(undo func(context.Context) error) error { return undo(context.WithoutCancel(ctx)) })
@@ -286,19 +286,20 @@ func (n *nemesis) heal(ctx context.Context, i *injected) {
 }
 
 const (
-	// settling bounds the wait for a replica that was hit to be of use again.
+	// settling bounds the wait for a replica to recover from a fault.
 	settling = 15 * time.Second
-	// lookPeriod is how often a state is looked at that is waited for.
+	// lookPeriod is how often an awaited state is checked.
 	lookPeriod = 100 * time.Millisecond
 )
 
-// settle waits until the replicas that a fault hit count as well again.
+// settle waits until the replicas that a fault hit have recovered.
 func (n *nemesis) settle(ctx context.Context, i *injected) {
 	hit := slices.DeleteFunc(slices.Clone(i.targets), func(name string) bool { return !slices.Contains(n.cfg.Replicas, name) })
 	n.settled(ctx, hit, settling)
 }
 
-// settled waits until all of these replicas follow or lead. It returns one that does not in time, or "".
+// settled waits until all of these replicas follow or lead. It returns one that does not in
+// time, or "".
 func (n *nemesis) settled(ctx context.Context, replicas []string, within time.Duration) (unsettled string) {
 	limited, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -312,7 +313,7 @@ func (n *nemesis) settled(ctx context.Context, replicas []string, within time.Du
 	return ""
 }
 
-// healAll undoes every fault that is under way.
+// healAll undoes every active fault.
 func (n *nemesis) healAll(ctx context.Context) error {
 	n.mu.Lock()
 	left := slices.Collect(maps.Values(n.active))

@@ -12,31 +12,31 @@ import (
 	"weir/chaos/history"
 )
 
-// Cluster is what a run acts on. Members are known by name.
+// Cluster is the cluster that a run acts on. Members are addressed by name.
 type Cluster interface {
 	// Kill ends a member's process with kill -9.
 	Kill(ctx context.Context, name string) error
-	// Start starts it anew and waits until it is up.
+	// Start restarts it and waits until it is up.
 	Start(ctx context.Context, name string) error
-	// Pause stops a process as it stands; Resume lets it go on.
+	// Pause stops a process where it is; Resume continues it.
 	Pause(ctx context.Context, name string) error
 	Resume(ctx context.Context, name string) error
-	// Cut drops every packet between two members, Mend no longer.
+	// Cut drops every packet between two members; Mend ends that.
 	Cut(a, b string) error
 	Mend(a, b string) error
-	// Hang has the disk of a member hang, Unhang no longer. What its process waits for then
-	// is done after all.
+	// Hang makes the disk of a member hang; Unhang ends that. Writes that its process waits for
+	// then complete.
 	Hang(ctx context.Context, name string) error
 	Unhang(ctx context.Context, name string) error
-	// Leader returns who leads, and its term, when a majority agrees.
+	// Leader returns the leader and its term, if a majority agrees on them.
 	Leader(ctx context.Context) (name string, term uint64, err error)
-	// Settled says whether a replica follows or leads.
+	// Settled reports whether a replica follows or leads.
 	Settled(ctx context.Context, name string) bool
 }
 
-// Config is what a run consists of.
+// Config configures a run.
 type Config struct {
-	// Dir takes the histories.
+	// Dir is the folder for the histories.
 	Dir              string
 	Schedule         []fault.Fault
 	Rules            fault.Config
@@ -45,16 +45,16 @@ type Config struct {
 	Seed             uint64
 	// Pace is the mean time between two submissions of a client.
 	Pace time.Duration
-	// Backlog is how many operations of a client may go on at once; further ones are
-	// aborted as soon as they are accepted.
+	// Backlog is how many operations of a client may be open at once; further ones are aborted
+	// as soon as they are accepted.
 	Backlog int
 	// WarmUp is how long the load lasts before the first fault.
 	WarmUp time.Duration
-	// Patience bounds the wait for a leader after the last fault, and then for the end of every
-	// operation.
+	// Patience bounds the wait for a leader after the last fault, and then the wait for the end
+	// of every operation.
 	Patience time.Duration
-	// Witness is the program, and its first arguments, that becomes a witness when the
-	// time that it lasts is added.
+	// Witness is the command line of a witness, without its last argument: how long it
+	// lasts.
 	Witness []string
 }
 
@@ -63,28 +63,28 @@ func DefaultConfig() Config {
 	return Config{Clients: 4, Pace: 600 * time.Millisecond, Backlog: 5, WarmUp: 3 * time.Second, Patience: 90 * time.Second}
 }
 
-// Progress is how far a run has come.
+// Progress is the progress of a run.
 type Progress struct {
 	Phase string
-	// Faults have begun, Of so many.
+	// Faults have begun, out of Of.
 	Faults, Of int
 	ByKind     map[fault.Kind]int
-	// Active are the faults under way.
+	// Active are the faults in progress.
 	Active []string
-	// Submitted counts acknowledged submissions, WorstGap is between two of them, and
-	// SinceLast since the last one.
+	// Submitted counts acknowledged submissions. WorstGap is the longest time between two of
+	// them, SinceLast the time since the last one.
 	Submitted           int
 	WorstGap, SinceLast time.Duration
-	// InProgress counts operations, when that was last looked at, Jobs those of the nodes.
+	// InProgress counts open operations, as last read; Jobs counts the nodes' jobs.
 	InProgress, Jobs int
 	Leader           string
-	// Leaderless: no majority names one.
+	// Leaderless says that no majority agrees on a leader.
 	Leaderless bool
 }
 
-// Run presses a cluster. When it returns, all faults are healed, whether ctx was done, something
-// failed, or something panicked. It returns an error when the run itself could not be done;
-// what the cluster did wrong is in the histories.
+// Run injects faults into a cluster under load. When it returns, all faults are healed, even
+// after an error, a panic or the end of ctx. An error means that the run itself failed; what
+// the cluster did wrong is in the histories.
 func Run(ctx context.Context, cfg Config, cluster Cluster, api *client.Client, watcher Watcher) (err error) {
 	streams, err := history.CreateAll(cfg.Dir, history.ClientFile, history.NemesisFile, history.StateFile, history.GrantFile, history.HeldFile)
 	if err != nil {
@@ -93,7 +93,7 @@ func Run(ctx context.Context, cfg Config, cluster Cluster, api *client.Client, w
 	defer func() { err = errors.Join(err, streams.Close()) }()
 	score := newScore(len(cfg.Schedule))
 	n := newNemesis(cfg, cluster, streams[history.NemesisFile], watcher, score)
-	// After everything else, also when ctx is done or something panics.
+	// Runs last, even if ctx is done or something panics.
 	defer func() { err = errors.Join(err, n.healAll(context.WithoutCancel(ctx))) }()
 
 	showing, hide := context.WithCancel(ctx)
@@ -127,7 +127,7 @@ func Run(ctx context.Context, cfg Config, cluster Cluster, api *client.Client, w
 	return streams[history.NemesisFile].Write(history.Act{What: history.Finish, At: history.Now()})
 }
 
-// press does what happens under load, up to some submissions to a cluster that is well again.
+// press runs the phases under load, the last of which submits to a cluster that has recovered.
 func (n *nemesis) press(ctx context.Context) error {
 	warmUp := func(ctx context.Context) error { return Sleep(ctx, n.cfg.WarmUp) }
 	for _, phase := range []struct {
@@ -142,7 +142,7 @@ func (n *nemesis) press(ctx context.Context) error {
 	return nil
 }
 
-// Sleep waits, unless ctx is done before.
+// Sleep waits for d. It returns an error if ctx is done first.
 func Sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():

@@ -10,18 +10,18 @@ import (
 	"weir/chaos/fault"
 )
 
-// Watcher is told how a run goes.
+// Watcher shows the progress of a run.
 type Watcher interface {
-	// Say tells what has just happened.
+	// Say reports an event.
 	Say(line string)
-	// Show tells how far the run is, a few times a second.
+	// Show reports the progress, a few times a second.
 	Show(Progress)
 }
 
-// showPeriod is how often a Watcher is shown the progress.
+// showPeriod is how often Watcher.Show is called.
 const showPeriod = 250 * time.Millisecond
 
-// score counts for the eyes of people while a run goes on. Nothing is judged by it.
+// score counts events for the display during a run. Nothing is judged by it.
 type score struct {
 	mu      sync.Mutex
 	now     Progress

@@ -72,8 +72,8 @@ func (x *index) done(o *history.Operation, say report) {
 	}
 }
 
-// alone is S6. Of a process that was killed only its last tick is known: it lived at
-// least as long.
+// alone is S6. Only the last tick of a killed process is known: it lived at least until
+// then.
 func alone(x *index, say report) {
 	for _, s := range x.Sights {
 		if s.What == history.Locked {

@@ -1,8 +1,7 @@
-// Package check finds in the histories of a run what must never be there.
+// Package check finds violations of invariants in the histories of a run.
 //
-// Every check is a function of the records alone, so that a run can be checked
-// again later, and the checks themselves can be checked with histories that are
-// known to be good or bad.
+// Every check is a function of the records alone. So a run can be checked again later, and the
+// checks can be tested with histories known to be good or bad.
 package check
 
 import (
@@ -21,27 +20,27 @@ type Violation struct {
 	What      string
 }
 
-// String is the violation in one line.
+// String returns the violation as one line.
 func (v Violation) String() string { return v.Invariant + ": " + v.What }
 
 // Invariant is something that holds in every run.
 type Invariant struct {
 	Number, Says string
 	check        func(*index, report)
-	// AtEnd: it speaks of the state at the end, which a run that was broken off does not
+	// AtEnd says that the check needs the state at the end, which an unfinished run does not
 	// have.
 	AtEnd bool
 }
 
-// report takes a breach that a check has found.
+// report reports a violation that a check has found.
 type report func(format string, args ...any)
 
-// about says what something that it names is in breach of.
+// about returns a report whose violations begin with the name of the thing they are about.
 func (r report) about(what string, of ...any) report {
 	return func(format string, args ...any) { r(what+format, slices.Concat(of, args)...) }
 }
 
-// Invariants are all of them.
+// Invariants are all invariants.
 var Invariants = []Invariant{
 	{"S1", "an acknowledged submission is never lost", acknowledged, true},
 	{"S2", "a submission creates one operation, however often it is sent", idempotent, true},
@@ -54,8 +53,8 @@ var Invariants = []Invariant{
 	{"L3", "every operation ends and releases its resources", ended, true},
 }
 
-// All returns every violation, in the order of Invariants. What only the state at the
-// end tells is left out when the run did not get there.
+// All returns every violation, in the order of Invariants. Without the state at the end, checks
+// with AtEnd are skipped.
 func All(run *history.Run) []Violation {
 	x := newIndex(run)
 	var out []Violation
@@ -70,7 +69,7 @@ func All(run *history.Run) []Violation {
 	return out
 }
 
-// cookie is one thing to do.
+// cookie identifies one job of an operation across its attempts.
 type cookie struct {
 	operation, task string
 	number          int
@@ -82,27 +81,27 @@ func (c cookie) compare(d cookie) int {
 	return cmp.Or(cmp.Compare(c.operation, d.operation), cmp.Compare(c.task, d.task), cmp.Compare(c.number, d.number))
 }
 
-// life is what witnesses saw of one process of an attempt.
+// life is what a witness recorded of one process of an attempt.
 type life struct {
 	job        string
 	pid        int
 	begin, end int64
-	// done: it got to its end.
+	// done says that it ran to its end.
 	done bool
 }
 
-// index is a run by what the checks look for.
+// index is a run, indexed for the checks.
 type index struct {
 	*history.Run
 	operations map[string]*history.Operation
-	// lives are what witnesses saw, and attempts what the cluster granted, in order.
+	// lives are the records of witnesses, attempts the grants of the cluster, both in order.
 	lives    map[cookie][]life
 	attempts map[cookie][]history.Job
-	// cookies are those of lives.
+	// cookies are the keys of lives.
 	cookies []cookie
-	// tokens are those of the grants, by job, as far as the cluster told them.
+	// tokens are the tokens of grants by job, as far as the cluster reported them.
 	tokens map[string]scheduling.Token
-	// entries are the journals of nodes, and journaled the grants in them.
+	// entries are the journals by node; journaled has the grants in them.
 	entries   map[string][]history.Entry
 	nodes     []string
 	journaled map[place]bool
@@ -122,7 +121,7 @@ func newIndex(run *history.Run) *index {
 	return x
 }
 
-// addGrants takes what the cluster said of its jobs, while they lived and at the end.
+// addGrants adds what the cluster reported of its jobs, during the run and at the end.
 func (x *index) addGrants() {
 	for _, g := range x.Grants {
 		x.tokens[g.Job] = g.Token
@@ -143,7 +142,7 @@ func (x *index) addGrants() {
 	}
 }
 
-// addSights takes what witnesses saw.
+// addSights adds the records of witnesses.
 func (x *index) addSights() {
 	type process struct {
 		cookie
@@ -171,7 +170,7 @@ func (x *index) addSights() {
 	}
 }
 
-// addEntries takes the journals of agents.
+// addEntries adds the journals of agents.
 func (x *index) addEntries() {
 	for _, e := range x.Entries {
 		if x.entries[e.Node] == nil {

@@ -9,23 +9,22 @@ import (
 
 // Figures sum up a run.
 type Figures struct {
-	// Complete: the state at the end is known.
+	// Complete says that the state at the end is known.
 	Complete bool
-	// Faults are by what was done to whom, in the order of kinds and scopes.
+	// Faults are by kind and scope, in that order.
 	Faults []FaultFigures
-	// Submitted, Aborted and Unknown count calls: acknowledged submissions and aborts,
-	// and those without an answer.
+	// Submitted and Aborted count acknowledged calls, Unknown those without an answer.
 	Submitted, Aborted, Unknown int
 	// WorstGap is the longest time between two acknowledged submissions, in
-	// nanoseconds, and WorstGapAt when it began.
+	// nanoseconds; WorstGapAt is when it began.
 	WorstGap, WorstGapAt int64
 	Operations           map[string]int
-	// Attempts counts processes that witnesses saw begin, Lost attempts that were
-	// aborted and whose cookie ran again.
+	// Attempts counts the processes whose begin a witness recorded; Lost counts attempts that
+	// were aborted and whose cookie ran again.
 	Attempts, Lost int
-	// Granted counts grants in the journals of agents, Stale what agents refused because
-	// it came from a leader whose time was over, Adopted attempts that were completed
-	// although the agent that had started them was gone.
+	// Granted counts grants in the journals of agents. Stale counts messages that an agent
+	// rejected because they came from a deposed leader. Adopted counts attempts that completed
+	// although the agent process that had started them was gone.
 	Granted, Stale, Adopted int
 	LeaderChanges           int
 	// Stalls counts replicas that stopped because the machine's disk hung.
@@ -70,7 +69,7 @@ func Sum(run *history.Run) Figures {
 	return f
 }
 
-// leaders counts changes of the leader, and replicas that the disk stopped.
+// leaders counts changes of the leader, and replicas that stopped because of a hanging disk.
 func leaders(acts []history.Act) (changes, stalls int) {
 	var term uint64
 	for _, a := range acts {
@@ -87,7 +86,7 @@ func leaders(acts []history.Act) (changes, stalls int) {
 	return changes, stalls
 }
 
-// follow adds what the journal of one node says.
+// follow adds the figures of one node's journal.
 func (f *Figures) follow(entries []history.Entry) {
 	session := 0
 	startedIn := make(map[string]int)
@@ -111,8 +110,8 @@ func (f *Figures) follow(entries []history.Entry) {
 	}
 }
 
-// lost counts the attempts of a cookie that began, were aborted, and were followed by
-// another that began.
+// lost counts the attempts of a cookie that began, were aborted, and were followed by another
+// attempt that began.
 func lost(attempts []history.Job, lives []life) int {
 	began := func(job string) bool { return slices.ContainsFunc(lives, func(l life) bool { return l.job == job }) }
 	count := 0

@@ -9,23 +9,23 @@ import (
 	"weir/chaos/history"
 )
 
-// FaultFigures are about one thing that was done to one kind of target.
+// FaultFigures are about the faults of one kind and scope.
 type FaultFigures struct {
 	Kind  fault.Kind
 	Scope fault.Scope
-	// Count is how many took effect, Void how many did not.
+	// Count is the number of faults that took effect, Void of those that did not.
 	Count, Void int
-	// MedianGap and WorstGap are of the longest times between two acknowledged
-	// submissions that each of them caused.
+	// MedianGap and WorstGap are over the faults: of each, the longest time between two
+	// acknowledged submissions that it caused.
 	MedianGap, WorstGap time.Duration
 }
 
-// gap is the time between two acknowledged submissions that follow each other.
+// gap is the time between two consecutive acknowledged submissions.
 type gap struct{ from, to int64 }
 
 func (g gap) length() int64 { return g.to - g.from }
 
-// gapsOf returns those of the submissions among calls, in order.
+// gapsOf returns the gaps between the submissions among calls, in order.
 func gapsOf(calls []history.Call) []gap {
 	var acks []int64
 	for _, c := range calls {
@@ -41,20 +41,20 @@ func gapsOf(calls []history.Call) []gap {
 	return gaps
 }
 
-// aftermath is how long after its end a fault may still cause a gap: a replica that was
-// cut off comes back and asks for an election.
+// aftermath is how long after its end a fault may still cause a gap: a replica that was cut off
+// returns and asks for an election.
 const aftermath = int64(3 * time.Second)
 
 // strike is one fault of a run.
 type strike struct {
 	history.Act
-	// until is when its aftermath is over.
+	// until is the end of its aftermath.
 	until int64
 	worst int64
 }
 
-// faultFigures counts faults and blames gaps on them: a gap on what was last done to
-// a replica, or, when that has been over for long, to an agent.
+// faultFigures counts faults and attributes gaps to them: a gap to the last fault of a replica
+// whose time or aftermath overlaps it, or else to that of an agent.
 func faultFigures(acts []history.Act, gaps []gap) []FaultFigures {
 	strikes := strikesOf(acts)
 	for _, g := range gaps {
@@ -104,7 +104,7 @@ func faultFigures(acts []history.Act, gaps []gap) []FaultFigures {
 
 func (s *strike) onAgent() bool { return fault.Scope(s.Scope) == fault.Agent }
 
-// strikesOf returns the faults in the order of their beginning.
+// strikesOf returns the faults in the order in which they began.
 func strikesOf(acts []history.Act) []*strike {
 	var out []*strike
 	last := int64(0)

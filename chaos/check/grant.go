@@ -9,8 +9,8 @@ import (
 	"weir/scheduling"
 )
 
-// granted is S7: witnesses, the journals of agents, and what the cluster has agreed
-// upon say the same about who was to run what.
+// granted is S7: witnesses, the journals of agents and the replicated state agree on which
+// attempt runs on which node.
 func granted(x *index, say report) {
 	for _, c := range x.cookies {
 		x.begins(c, say)
@@ -28,9 +28,9 @@ func granted(x *index, say report) {
 	}
 }
 
-// begins checks that each process of a cookie is of an attempt that was granted, to
-// the node that has it in its journal, that an attempt has one process, and that later
-// ones begin later.
+// begins checks the processes of a cookie. Each belongs to a granted attempt, and the journal
+// of that attempt's node has the grant. An attempt has one process, and later attempts begin
+// later.
 func (x *index) begins(c cookie, say report) {
 	attempts := x.attempts[c]
 	seen := make(map[string]int)
@@ -72,16 +72,16 @@ func (x *index) tokensGrow(c cookie, say report) {
 	}
 }
 
-// follows goes through the journal of one node: tokens grow, no plan is followed that
-// is older than one seen before, and what is started was granted, as the cluster
-// knows, to this node, with this token, and once.
+// follows checks the journal of one node. Tokens grow, and no plan is followed that is older
+// than one seen before. What is started was granted once, to this node and with this token, as
+// the cluster's records confirm.
 func (x *index) follows(entries []history.Entry, say report) {
 	var highest scheduling.Token
 	has := make(map[string]bool)
 	for _, e := range entries {
 		switch e.What {
 		case history.Seen:
-			// A new journal begins with a token that is zero.
+			// The first token of a new journal is zero.
 			if born := highest.IsZero() && e.Token.IsZero(); !born && !highest.Less(e.Token) {
 				say("token %v is noted as the highest, after %v", e.Token, highest)
 			}
@@ -110,8 +110,7 @@ func (x *index) follows(entries []history.Entry, say report) {
 	}
 }
 
-// agreed says what is wrong with a grant that an agent followed, by what the cluster
-// has agreed upon.
+// agreed returns an error if a grant in an agent's journal differs from the replicated state.
 func (x *index) agreed(e history.Entry) error {
 	c := cookie{e.Operation, e.Task, e.Cookie}
 	i := slices.IndexFunc(x.attempts[c], func(j history.Job) bool { return j.ID == e.Job })

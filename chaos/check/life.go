@@ -16,8 +16,8 @@ func legal(x *index, say report) {
 	}
 }
 
-// legalSteps follows an operation's events. One that repeats a state is a note on
-// it, and no step.
+// legalSteps follows an operation's events. An event with the same state as before is a note,
+// not a transition.
 func legalSteps(o *history.Operation) error {
 	now, last := lifecycle.None, uint64(0)
 	for _, e := range o.Events {

@@ -6,16 +6,16 @@ import (
 	"weir/chaos/fault"
 )
 
-// How many tries must have had a result: of those that chance prevents now and then, as
-// when the one agent that is killed has no job whose end comes after its own, and of
-// those that it prevents often.
+// triedTwice and wellTried are how many faults must have been tried before their effect is
+// required. Some effects fail to appear now and then: when the one agent that is killed has no
+// job that ends after it. Others often do.
 const (
 	triedTwice = 2
 	wellTried  = 5
 )
 
-// Vacuous says what a run should have pressed, by the faults that it had, and did not:
-// it proves nothing then.
+// Vacuous lists what the faults of a run should have caused and did not: such a run proves
+// nothing.
 func (f Figures) Vacuous() []string {
 	var out []string
 	void := 0
@@ -48,7 +48,7 @@ func (f Figures) Vacuous() []string {
 	return out
 }
 
-// took counts the faults that took effect, of those that which chooses.
+// took counts the faults that took effect, among those that which selects.
 func (f Figures) took(which func(FaultFigures) bool) int {
 	count := 0
 	for _, g := range f.Faults {

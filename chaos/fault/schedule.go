@@ -1,9 +1,9 @@
-// Package fault decides what happens to a cluster and when, from a seed, before
-// anything starts.
+// Package fault decides which faults hit a cluster and when, from a seed, before anything
+// starts.
 //
-// Who leads, and so whom a fault hits, is known only when its time has come. The
-// schedule names a scope, such as the leader, and a number by which one of several
-// candidates is picked.
+// Which replica leads, and so which one a fault hits, is known only when the time has come. The
+// schedule names a scope, such as the leader, and a number that picks one of several
+// candidates.
 package fault
 
 import (
@@ -15,25 +15,25 @@ import (
 	"time"
 )
 
-// Kind is what is done.
+// Kind is the kind of a fault.
 type Kind string
 
 // The kinds.
 const (
-	// Kill is kill -9, and a new start afterwards.
+	// Kill is kill -9, and a restart afterwards.
 	Kill Kind = "kill"
 	// Pause is SIGSTOP, and SIGCONT afterwards.
 	Pause Kind = "pause"
 	// Cut drops every packet between two sides, both ways.
 	Cut Kind = "cut"
-	// Late holds back what a leader tells an agent until another one leads: their
-	// connection is cut and then the leader paused, and both are healed at once.
+	// Late holds back what a leader sends to an agent until another replica leads: their
+	// connection is cut and then the leader paused; both are healed at once.
 	Late Kind = "late"
-	// Hang has the disk hang.
+	// Hang makes the disk hang.
 	Hang Kind = "hang"
 )
 
-// Kinds are all of them.
+// Kinds are all kinds.
 var Kinds = []Kind{Kill, Pause, Cut, Late, Hang}
 
 // ParseKind returns the kind of that name.
@@ -44,7 +44,7 @@ func ParseKind(name string) (Kind, error) {
 	return "", fmt.Errorf("fault %q: must be one of %s", name, strings.Trim(fmt.Sprint(Kinds), "[]"))
 }
 
-// Scope is to whom it is done.
+// Scope is the kind of target of a fault.
 type Scope string
 
 // The scopes.
@@ -52,9 +52,9 @@ const (
 	Leader   Scope = "leader"
 	Follower Scope = "follower"
 	Agent    Scope = "agent"
-	// Replicas are all of them at once.
+	// Replicas means all replicas at once.
 	Replicas Scope = "replicas"
-	// Link is between the leader and one follower.
+	// Link is the connection between the leader and one follower.
 	Link Scope = "link"
 )
 
@@ -63,7 +63,7 @@ type Fault struct {
 	Seq   int
 	Kind  Kind
 	Scope Scope
-	// At is when it begins, since the begin of the faults, and For how long it lasts.
+	// At is when it begins, counted from the start of the faults; For is how long it lasts.
 	At, For time.Duration
 	// Pick chooses among candidates.
 	Pick uint32
@@ -74,20 +74,21 @@ func (f Fault) String() string {
 	return fmt.Sprintf("%3d  +%6.1fs  %-5s %-8s for %5.2fs", f.Seq, f.At.Seconds(), f.Kind, f.Scope, f.For.Seconds())
 }
 
-// Config says what a schedule consists of.
+// Config says what a schedule is made of.
 type Config struct {
 	Faults           int
 	Seed             uint64
 	Replicas, Agents int
-	// Lease is how long an agent goes on without a leader: faults last around it.
+	// Lease is how long an agent works without a leader. Faults last from well below it to
+	// above it.
 	Lease time.Duration
-	// Kinds are those that can be done here.
+	// Kinds are the kinds that can be injected here.
 	Kinds []Kind
 	// Longest bounds pauses, cuts and hanging disks.
 	Longest time.Duration
 }
 
-// Validate says what is wrong with c, if something is.
+// Validate returns an error if c is invalid.
 func (c Config) Validate() error {
 	switch {
 	case c.Faults < 1:
@@ -106,19 +107,22 @@ func (c Config) Validate() error {
 
 const (
 	shortest = 200 * time.Millisecond
-	// longestOutage is how long a killed process may be gone.
+	// longestOutage is how long a killed process may stay down.
 	longestOutage = 5 * time.Second
-	// recovery is what a cluster gets after a fault of replicas, before the next one.
+	// recovery is the time for a cluster to recover after a fault of replicas, before the next
+	// fault.
 	recovery = 3 * time.Second
-	// leastGap to mostGap lie between two faults that do not overlap.
+	// leastGap and mostGap bound the time between two faults that do not overlap.
 	leastGap, mostGap = 500 * time.Millisecond, 3 * time.Second
-	// leastLate to mostLate let another leader be elected, and an agent hear of it, before
-	// the packets on their way are sent again: that is 1.4 s after the first of them.
+	// leastLate and mostLate bound the length of Late: long enough for another leader to be
+	// elected, and for an agent to hear of it, before the held packets are sent again, 1.4 s
+	// after the first of them.
 	leastLate, mostLate = time.Second, 1400 * time.Millisecond
 )
 
-// deck is what a run goes through in a shuffled order, again and again, so that each
-// is drawn equally often. What shows most comes first: a run of few faults has it.
+// deck is the faults that a run goes through in a shuffled order, again and again, so that each
+// is drawn equally often. The most revealing ones come first, so that even a short run has
+// them.
 var deck = []struct {
 	kind  Kind
 	scope Scope
@@ -127,7 +131,7 @@ var deck = []struct {
 	{Cut, Link}, {Late, Leader}, {Hang, Leader}, {Cut, Follower}, {Hang, Follower}, {Pause, Follower}, {Kill, Agent},
 }
 
-// Plan returns the schedule of a seed: equal input, equal schedule.
+// Plan returns the schedule of a config and its seed. Equal configs give equal schedules.
 func Plan(c Config) ([]Fault, error) {
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("plan faults: %w", err)
@@ -143,7 +147,7 @@ func Plan(c Config) ([]Fault, error) {
 			continue
 		}
 		if agents%2 == 0 {
-			// Its lease runs out for certain: jobs are lost and run again.
+			// Longer than the lease for certain: jobs are lost and run again.
 			f.For = 2*c.Lease + f.For%c.Lease
 		}
 		agents++
@@ -152,7 +156,7 @@ func Plan(c Config) ([]Fault, error) {
 	return faults, nil
 }
 
-// draw deals as many faults as are wanted.
+// draw deals the wanted number of faults.
 func draw(c Config, random *rand.Rand) []Fault {
 	var possible []Fault
 	for _, card := range deck {
@@ -169,8 +173,8 @@ func draw(c Config, random *rand.Rand) []Fault {
 	return faults
 }
 
-// length is log-uniform for pauses, cuts and hanging disks, so that as many are shorter than the
-// lease as longer; a killed process is gone for a uniform time, and what is late is so too.
+// length draws how long a fault lasts. Pauses, cuts and hanging disks are log-uniform, so that
+// as many are shorter than the lease as longer. Kill and Late are uniform.
 func length(c Config, kind Kind, random *rand.Rand) time.Duration {
 	share := random.Float64()
 	switch kind {
@@ -183,8 +187,8 @@ func length(c Config, kind Kind, random *rand.Rand) time.Duration {
 	return time.Duration(float64(shortest) * math.Pow(ratio, share)).Round(time.Millisecond)
 }
 
-// place decides when faults begin: about half of them while an earlier one lasts,
-// where the two may.
+// place decides when faults begin: about half of them during an earlier one, if the two may
+// overlap.
 func place(c Config, faults []Fault, random *rand.Rand) {
 	var over time.Duration
 	for i := range faults {
@@ -201,7 +205,7 @@ func place(c Config, faults []Fault, random *rand.Rand) {
 	}
 }
 
-// mayOverlap says whether f may begin at a time, given the faults before it.
+// mayOverlap reports whether f may begin at this time, given the faults before it.
 func (c Config) mayOverlap(f *Fault, before []Fault, at time.Duration) bool {
 	var active []Fault
 	for _, b := range before {
@@ -220,9 +224,9 @@ func (f Fault) End() time.Duration {
 	return f.At + f.For + recovery
 }
 
-// MayBegin says whether a fault may begin while others are active: at most a minority
-// of replicas is impaired at a time, unless all are at once, which happens alone; and
-// one agent at least is well.
+// MayBegin reports whether a fault may begin while others are active. At most a minority of
+// replicas is impaired at a time, except by a fault of all replicas, which must be the only
+// fault. At least one agent stays healthy.
 func (c Config) MayBegin(f Fault, active []Fault) bool {
 	replicas, agents := impaired(f)
 	for _, a := range active {

@@ -1,9 +1,9 @@
-// Package history is what a run writes down: what clients were told, what witnesses
-// saw, what was done to the cluster, and what the cluster says of itself at the end.
+// Package history is the records of a run: the answers that clients got, what witnesses saw,
+// what was done to the cluster, and the state that the cluster reports at the end.
 //
-// Each stream is a file of one JSON object a line. Times are CLOCK_MONOTONIC_RAW in
-// nanoseconds, the same clock for every process of a machine, so that intervals
-// of different processes can be compared exactly.
+// Each stream is a file with one JSON object per line. Times are CLOCK_MONOTONIC_RAW in
+// nanoseconds, the same clock for every process of a machine, so that intervals of different
+// processes can be compared exactly.
 package history
 
 import (
@@ -35,11 +35,11 @@ type Outcome string
 
 // The outcomes.
 const (
-	// OK: it was acknowledged.
+	// OK means acknowledged.
 	OK Outcome = "ok"
-	// Refused: it was answered, and nothing was done.
+	// Refused means that there was an answer, and nothing was done.
 	Refused Outcome = "refused"
-	// Unknown: there was no answer; it may have been done, or be done later.
+	// Unknown means that there was no answer; the call may have taken effect, or may yet.
 	Unknown Outcome = "unknown"
 )
 
@@ -67,11 +67,11 @@ const (
 	Begin = "begin"
 	Tick  = "tick"
 	End   = "end"
-	// Locked: another attempt held the lock of the cookie.
+	// Locked means that another attempt held the lock of the cookie.
 	Locked = "locked"
 )
 
-// Sight is one line of a witness: a process that an attempt of a cookie ran.
+// Sight is one record of a witness: of a process that ran an attempt of a cookie.
 type Sight struct {
 	What      string `json:"what"`
 	Operation string `json:"operation"`
@@ -87,29 +87,29 @@ const (
 	Inject = "inject"
 	Heal   = "heal"
 	Leads  = "leads"
-	// Stall: the machine's disk hung, and a replica stopped because of it.
+	// Stall means that the machine's disk hung, and a replica stopped because of it.
 	Stall = "stall"
-	// Finish: everything that the cluster knows has been read.
+	// Finish means that the final state has been read completely.
 	Finish = "finish"
 )
 
-// Act is one line of the nemesis.
+// Act is one record of the nemesis.
 type Act struct {
 	What string `json:"what"`
 	At   int64  `json:"at"`
-	// Fault is the number of the fault, with Inject and Heal, and Kind and Scope its.
+	// Fault, Kind and Scope are those of the fault, with Inject and Heal.
 	Fault   int      `json:"fault,omitempty"`
 	Kind    string   `json:"kind,omitempty"`
 	Scope   string   `json:"scope,omitempty"`
 	Targets []string `json:"targets,omitempty"`
-	// Leader and Term are who leads from now on, with Leads.
+	// Leader and Term are the new leader and its term, with Leads.
 	Leader string `json:"leader,omitempty"`
 	Term   uint64 `json:"term,omitempty"`
-	// Error says why it did not take effect.
+	// Error is why the fault did not take effect, or why healing failed.
 	Error string `json:"error,omitempty"`
 }
 
-// Operation is one operation as the cluster knows it at the end.
+// Operation is one operation in its final state.
 type Operation struct {
 	ID string `json:"id"`
 	// Mutation is its title.
@@ -138,7 +138,7 @@ type Task struct {
 	Aborted   int64  `json:"aborted"`
 }
 
-// Job is one attempt of a cookie as the cluster counted it.
+// Job is one attempt of a cookie as the cluster recorded it.
 type Job struct {
 	ID      string `json:"id"`
 	Task    string `json:"task"`
@@ -147,11 +147,11 @@ type Job struct {
 	Node    string `json:"node"`
 	State   string `json:"state"`
 	Reason  string `json:"reason,omitempty"`
-	// Token is that of the grant, zero where it is not known.
+	// Token is the token of its grant, zero if unknown.
 	Token scheduling.Token `json:"token,omitzero"`
 }
 
-// Grant is an attempt that was seen while it lived, with the token of its grant.
+// Grant is an attempt seen while it ran, with the token of its grant.
 type Grant struct {
 	Operation string `json:"operation"`
 	Task      string `json:"task"`
@@ -163,22 +163,22 @@ type Grant struct {
 	Token scheduling.Token `json:"token"`
 }
 
-// What an agent keeps in its journal.
+// What an agent writes to its journal.
 const (
-	// Woke: a process of the agent begins.
+	// Woke: the agent process starts.
 	Woke = "woke"
-	// Seen: no token was ever higher.
+	// Seen: a new highest token.
 	Seen = "seen"
-	// Granted: an order to start is going to be followed.
+	// Granted: the agent is about to follow an order to start a job.
 	Granted = "granted"
-	// Starting: a job is about to get processes. Started: its command runs. Exited:
-	// nothing of it runs any more.
+	// Starting: a job is about to get processes. Started: its command runs. Exited: all its
+	// processes are gone.
 	Starting = "starting"
 	Started  = "started"
 	Exited   = "exited"
 	// Unstarted: a job that was granted never got a process.
 	Unstarted = "unstarted"
-	// Rejected: a leader's word was not followed.
+	// Rejected: a leader's message was refused.
 	Rejected = "rejected"
 )
 
@@ -192,21 +192,21 @@ type Entry struct {
 	Cookie    int    `json:"cookie,omitempty"`
 	Attempt   int    `json:"attempt,omitempty"`
 	Job       string `json:"job,omitempty"`
-	// State is how the job ended, with Exited.
+	// State is the job's final state, with Exited.
 	State string `json:"state,omitempty"`
 
-	// Token is what was seen or rejected, or that of the grant; Plan is that of the plan
-	// with the grant, and Seen the highest before the one that was rejected.
+	// Token is the token seen, rejected or granted. Plan is the token of the plan with the
+	// grant. Seen is the highest token before the rejected one.
 	Token scheduling.Token `json:"token,omitzero"`
 	Plan  scheduling.Token `json:"plan,omitzero"`
 	Seen  scheduling.Token `json:"seen,omitzero"`
 
-	// Reason is why it was rejected, and From who had sent it.
+	// Reason is why the message was rejected; From is its sender.
 	Reason string `json:"reason,omitempty"`
 	From   string `json:"from,omitempty"`
 }
 
-// Held is something that a node or a pool still has when every operation has ended.
+// Held is something that a node or pool still holds after every operation has ended.
 type Held struct {
 	Who  string `json:"who"`
 	What string `json:"what"`
@@ -214,13 +214,13 @@ type Held struct {
 
 // Leftover is something that should be gone.
 type Leftover struct {
-	// When is "quiet", when every operation has ended, or "stopped", when the cluster has.
+	// When is "quiet", after every operation has ended, or "stopped", after the cluster has
+	// stopped.
 	When string `json:"when"`
 	What string `json:"what"`
 }
 
-// LogLine is a line of a process's log that should not be there, or how a process
-// ended that should not have.
+// LogLine is an unexpected log line of a process, or its unexpected exit.
 type LogLine struct {
 	Member string `json:"member"`
 	Text   string `json:"text"`
@@ -233,7 +233,7 @@ type Run struct {
 	Acts       []Act
 	Operations []Operation
 	Grants     []Grant
-	// Entries are those of all agents: of one, in the order of its journal.
+	// Entries are those of all agents. Those of one agent are in the order of its journal.
 	Entries   []Entry
 	Held      []Held
 	Leftovers []Leftover
@@ -243,13 +243,13 @@ type Run struct {
 // maxLine bounds one line: an operation with all its jobs.
 const maxLine = 16 << 20
 
-// Complete says whether the cluster's state at the end is known.
+// Complete reports whether the final state of the cluster is known.
 func (r *Run) Complete() bool {
 	return slices.ContainsFunc(r.Acts, func(a Act) bool { return a.What == Finish })
 }
 
-// Read reads a stream. A last line that was cut off, by the death of who wrote it,
-// is left out; any other line that is no T is an error that names it.
+// Read reads a stream. It ignores a last line that was cut off when its writer died. Any other
+// line that is no T is an error that gives its number.
 func Read[T any](r io.Reader) ([]T, error) {
 	var list []T
 	reader := bufio.NewReaderSize(r, 1<<16)

@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Now is the time of every stream.
+// Now is the current time, on the clock of all streams.
 func Now() int64 {
 	var t unix.Timespec
-	// It fails for clocks that the kernel does not have only.
+	// This fails only for clocks that the kernel lacks.
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC_RAW, &t); err != nil {
 		panic(fmt.Sprintf("read CLOCK_MONOTONIC_RAW: %v", err))
 	}
@@ -63,10 +63,10 @@ func (w *Writer) Close() error {
 	return errors.Join(w.err, w.file.Close())
 }
 
-// Writers are those of a run's streams, by their files.
+// Writers are the writers of a run's streams, by file name.
 type Writers map[string]*Writer
 
-// CreateAll opens streams of the run in dir.
+// CreateAll opens these streams of the run in dir.
 func CreateAll(dir string, files ...string) (Writers, error) {
 	all := make(Writers)
 	for _, name := range files {
@@ -79,7 +79,7 @@ func CreateAll(dir string, files ...string) (Writers, error) {
 	return all, nil
 }
 
-// Close ends all of them.
+// Close closes all streams.
 func (w Writers) Close() error {
 	var errs []error
 	for _, one := range w {
@@ -88,7 +88,7 @@ func (w Writers) Close() error {
 	return errors.Join(errs...)
 }
 
-// Load reads every stream of the run in dir; one that is missing is empty.
+// Load reads every stream of the run in dir. A missing one is empty.
 func Load(dir string) (*Run, error) {
 	var run Run
 	return &run, errors.Join(

@@ -1,9 +1,9 @@
-// Package witness is what the jobs of a run do: they write down, where Weir cannot
-// touch it, that they run, and that nobody else runs the same cookie.
+// Package witness is the program of a run's jobs: they record, where Weir cannot touch it, that
+// they run, and that no other attempt of their cookie does.
 //
-// It believes nothing of what Weir says but its own name. Per cookie there is a file
-// that it locks; a lock that is held already is written down, and the witness goes on
-// all the same, so that what happens then is seen as well.
+// A witness trusts nothing that Weir says but its own identity. It locks a file of its cookie.
+// If the lock is held already, it records that and goes on, so that what happens next is
+// recorded as well.
 package witness
 
 import (
@@ -21,15 +21,15 @@ import (
 	"weir/chaos/history"
 )
 
-// tickPeriod is how often a witness says that it lives: after its death by force,
-// that is how exactly the time of it is known.
+// tickPeriod is how often a witness records that it is alive. The time of its death, if it is
+// killed, is known to that precision.
 const tickPeriod = 50 * time.Millisecond
 
 // Verb is the hidden command by which a job becomes a witness.
 const Verb = "witness"
 
-// Run is the life of a witness: it lasts for a time, and writes to dir. getenv has
-// what Weir tells jobs.
+// Run runs a witness for a time; it writes to dir. getenv returns the environment variables
+// that Weir sets for jobs.
 func Run(ctx context.Context, dir string, length time.Duration, getenv func(string) string) (err error) {
 	sight, err := identify(getenv)
 	if err != nil {
@@ -48,7 +48,7 @@ func Run(ctx context.Context, dir string, length time.Duration, getenv func(stri
 	if err != nil {
 		return fmt.Errorf("witness: %w", err)
 	}
-	// The kernel unlocks when the process is gone, however it goes.
+	// The kernel unlocks when the process is gone, however it ended.
 	defer lock.Close()
 	switch err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
 	case errors.Is(err, unix.EWOULDBLOCK):
@@ -78,7 +78,7 @@ func Run(ctx context.Context, dir string, length time.Duration, getenv func(stri
 	}
 }
 
-// identify says which attempt this process is.
+// identify returns which attempt this process is.
 func identify(getenv func(string) string) (history.Sight, error) {
 	sight := history.Sight{
 		Operation: getenv("WEIR_OPERATION_ID"), Task: getenv("WEIR_TASK_NAME"), Job: getenv("WEIR_JOB_ID"), Pid: os.Getpid(),
@@ -93,7 +93,7 @@ func identify(getenv func(string) string) (history.Sight, error) {
 	return sight, nil
 }
 
-// lockName is a file of the cookie's own.
+// lockName is the name of the cookie's lock file.
 func lockName(s history.Sight) string {
 	return "lock-" + strings.Map(func(r rune) rune {
 		if r == '/' || r == 0 {

@@ -1,9 +1,10 @@
-// Command clique shows how a service leaves a cluster without losing a request.
+// Command clique shows how the instances of a service leave their nodes without losing a
+// request.
 //
-// clique show starts a cluster on this machine and runs the service on it twice, under
-// ordinary and under graceful preemption; make example-clique does that. clique storm has
-// nodes drained, upgraded and killed under it; make example-storm does that. clique serve is
-// one instance of the service, which is a job of Weir.
+// clique show starts a cluster on this machine and runs the service on it twice, under ordinary
+// and under graceful preemption; make example-clique runs it. clique storm drains, upgrades and
+// kills nodes under the service; make example-storm runs it. clique serve is one instance of
+// the service, run as a job of Weir.
 package main
 
 import (
@@ -36,7 +37,7 @@ func main() {
 	}
 	switch err := verbs[os.Args[1]](os.Args[2:]); {
 	case errors.Is(err, playground.ErrBroken):
-		// The summary, which is the last line, has said so.
+		// The summary, the last line printed, has said so.
 		os.Exit(1)
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "clique:", err)
@@ -44,14 +45,14 @@ func main() {
 	}
 }
 
-// serve is an instance, at the port that Weir gave its job.
+// serve runs one instance, at the port that Weir assigned to its job.
 func serve(args []string) error {
 	flags := flag.NewFlagSet("clique serve", flag.ExitOnError)
 	notice := flags.Duration("notice", time.Second, "how long requests are taken after the signal")
 	if err := parse(flags, args); err != nil {
 		return err
 	}
-	// Whoever is to be told before it is ready to hear would be killed by the signal.
+	// Catch the signals first: before that, SIGTERM would kill the instance.
 	told := make(chan os.Signal, 2)
 	signal.Notify(told, syscall.SIGTERM, os.Interrupt)
 	job, host, port := os.Getenv("WEIR_JOB_ID"), os.Getenv("WEIR_HOST"), os.Getenv("WEIR_PORT_0")
@@ -65,7 +66,8 @@ func serve(args []string) error {
 	return service.Serve(listener, told, service.Config{Name: job, Notice: *notice})
 }
 
-// configured returns what reads flags, and runs what they say until that ends or a signal ends it.
+// configured returns a verb: it reads the flags and runs with the result, until run returns or
+// a signal ends it.
 func configured[C any](configure func([]string) (C, error), run func(context.Context, C) error) func([]string) error {
 	return func(args []string) error {
 		config, err := configure(args)
@@ -82,9 +84,9 @@ func configured[C any](configure func([]string) (C, error), run func(context.Con
 	}
 }
 
-// parse reads flags and refuses what is none.
+// parse reads flags and rejects other arguments.
 func parse(flags *flag.FlagSet, args []string) error {
-	// The set ends the program itself when a flag is wrong.
+	// The flag set exits the program when a flag is wrong.
 	_ = flags.Parse(args)
 	if flags.NArg() > 0 {
 		return fmt.Errorf("%s %s: takes flags alone", flags.Name(), strings.Join(flags.Args(), " "))

@@ -1,6 +1,5 @@
-// Package load sends requests to the instances of a service, and counts what becomes of
-// them.
+// Package load sends requests to the instances of a service, and counts how they end.
 //
-// A request is sent once: it is answered, or it has failed. Which instances there are is
-// learned from discovery; one that has been told to go gets no more requests.
+// A request is sent once: it is answered, or it has failed. Discovery says which instances
+// there are; one that was asked to stop gets no more requests.
 package load

@@ -9,13 +9,13 @@ import (
 	"weir/messages/apipb"
 )
 
-// Fleet is the instances of a service, as discovery says.
+// Fleet is the instances of a service, as discovery reports them.
 type Fleet struct {
 	mu   sync.Mutex
 	seen []*apipb.Instance
-	// running is how many requests are under way, by job.
+	// running is the number of open requests, by job.
 	running map[string]int
-	// changed is closed when other instances are seen.
+	// changed is closed when the instances change.
 	changed chan struct{}
 }
 
@@ -27,7 +27,7 @@ func Ready(i *apipb.Instance) bool {
 	return i.GetState() == actorpb.InstanceLive && i.GetReady() && len(i.GetPorts()) > 0
 }
 
-// CountIf counts the instances that are as is says.
+// CountIf counts the instances for which is holds.
 func CountIf(seen []*apipb.Instance, is func(*apipb.Instance) bool) (count int) {
 	for _, i := range seen {
 		if is(i) {
@@ -37,8 +37,7 @@ func CountIf(seen []*apipb.Instance, is func(*apipb.Instance) bool) (count int) 
 	return count
 }
 
-// Follow keeps the fleet as discovery says until the answers end, which each are handed to see
-// then.
+// Follow updates the fleet with the answers of discovery until they end. It passes each to see.
 func (f *Fleet) Follow(answers iter.Seq2[*apipb.WatchInstancesResponse, error], see func([]*apipb.Instance)) error {
 	defer f.take(nil)
 	for answer, err := range answers {
@@ -51,7 +50,7 @@ func (f *Fleet) Follow(answers iter.Seq2[*apipb.WatchInstancesResponse, error], 
 	return nil
 }
 
-// take makes the instances those that are seen.
+// take replaces the instances.
 func (f *Fleet) take(seen []*apipb.Instance) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -60,7 +59,7 @@ func (f *Fleet) take(seen []*apipb.Instance) {
 	f.changed = make(chan struct{})
 }
 
-// Until waits until the instances that are seen are as is says.
+// Until waits until is holds for the instances.
 func (f *Fleet) Until(ctx context.Context, is func(seen []*apipb.Instance) bool) error {
 	for {
 		f.mu.Lock()
@@ -77,9 +76,8 @@ func (f *Fleet) Until(ctx context.Context, is func(seen []*apipb.Instance) bool)
 	}
 }
 
-// pick returns where to send the next request: to the ready instance with the fewest
-// under way. It waits for one. done takes it back at the
-// end of the request.
+// pick returns the instance for the next request: the ready one with the fewest open requests.
+// It waits until there is one. The caller calls done at the end of the request.
 func (f *Fleet) pick(ctx context.Context) (to *apipb.Instance, err error) {
 	err = f.Until(ctx, func(seen []*apipb.Instance) bool {
 		for _, i := range seen {

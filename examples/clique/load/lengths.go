@@ -7,20 +7,21 @@ import (
 	"time"
 )
 
-// Lengths says how long requests take: most are short, some have a long tail. It lets
-// the requests in which a service spends most of its time be the rare ones.
+// Lengths says how long requests take: most are short, a few are long, with an exponential
+// tail. So a service can spend most of its time in a few requests.
 type Lengths struct {
-	// Short requests take a time between these, each as likely as the others.
+	// Short requests take a time between these two, uniformly distributed.
 	ShortFrom, ShortTo time.Duration
-	// LongPart of all requests, from 0 to 1, are long: they take LongFrom and as much
-	// more as an exponential distribution with the mean LongMean says.
+	// LongPart of all requests, from 0 to 1, are long. They take LongFrom, plus a time that is
+	// exponentially distributed with the mean LongMean.
 	LongPart           float64
 	LongFrom, LongMean time.Duration
-	// Longest is the end of the tail.
+	// Longest caps the tail.
 	Longest time.Duration
 }
 
-// DefaultLengths are from 10 ms to 8 s, with a mean of 0.2 s, of which long ones are the most.
+// DefaultLengths are from 10 ms to 8 s, with a mean of 0.2 s; long requests make up most of
+// that.
 func DefaultLengths() Lengths {
 	return Lengths{
 		ShortFrom: 10 * time.Millisecond, ShortTo: 100 * time.Millisecond,
@@ -28,7 +29,7 @@ func DefaultLengths() Lengths {
 	}
 }
 
-// Validate says what is wrong with the lengths, if something is.
+// Validate returns an error if the lengths are invalid.
 func (l Lengths) Validate() error {
 	switch {
 	case l.ShortFrom <= 0 || l.ShortTo < l.ShortFrom:

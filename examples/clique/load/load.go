@@ -16,18 +16,19 @@ import (
 	"time"
 )
 
-// Config says what is sent.
+// Config describes the load.
 type Config struct {
 	Lengths Lengths
-	// Workers each send a request when their last one has ended: the closed loop.
+	// Workers is the number of workers of the closed loop. Each sends a request when its last
+	// one has ended.
 	Workers int
-	// Rate is the requests a second of the open loop, which come whether or not others
-	// have ended; at most Bound of them are under way at once.
+	// Rate is the number of requests a second of the open loop, which are sent whether or not
+	// others have ended. At most Bound of them are open at once.
 	Rate  float64
 	Bound int
-	// Pause of a worker whose request has failed.
+	// Pause is how long a worker waits after a failed request.
 	Pause time.Duration
-	// Seed decides lengths and times.
+	// Seed determines the lengths and times of requests.
 	Seed uint64
 }
 
@@ -36,7 +37,7 @@ func DefaultConfig() Config {
 	return Config{Lengths: DefaultLengths(), Workers: 80, Rate: 200, Bound: 400, Pause: 100 * time.Millisecond, Seed: 1}
 }
 
-// Validate says what is wrong with the load, if something is.
+// Validate returns an error if the load is invalid.
 func (c Config) Validate() error {
 	if c.Workers < 0 || c.Rate < 0 || c.Bound < 0 || c.Pause < 0 || c.Workers == 0 && c.Rate == 0 {
 		return fmt.Errorf("load: %d workers with pauses of %v, %v requests a second, at most %d: must not be negative, and something must be sent", c.Workers, c.Pause, c.Rate, c.Bound)
@@ -56,15 +57,15 @@ type Generator struct {
 
 // New returns a generator that has sent nothing yet.
 func New(config Config, fleet *Fleet) *Generator {
-	// A connection is kept for each request that is under way at an instance.
+	// Keep a connection for every request that is open at an instance.
 	return &Generator{config: config, fleet: fleet, client: &http.Client{Transport: &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
 		MaxIdleConnsPerHost: 1000, IdleConnTimeout: 30 * time.Second,
 	}}}
 }
 
-// Run sends requests until stop is done, and returns when all have ended. ctx breaks off
-// those under way, which have failed then.
+// Run sends requests until stop is done, and returns when all have ended. When ctx is done the
+// open ones fail.
 func (g *Generator) Run(ctx, stop context.Context) {
 	defer g.client.CloseIdleConnections()
 	began := time.Now()
@@ -78,7 +79,7 @@ func (g *Generator) Run(ctx, stop context.Context) {
 	loops.Wait()
 }
 
-// Tally returns what has become of the requests so far.
+// Tally returns the results of the requests so far.
 func (g *Generator) Tally() Tally {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -87,7 +88,7 @@ func (g *Generator) Tally() Tally {
 	return t
 }
 
-// note changes the tally.
+// note changes the tally under its lock.
 func (g *Generator) note(change func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -133,8 +134,8 @@ func (g *Generator) open(ctx, stop context.Context, due time.Time, random *rand.
 	}
 }
 
-// send sends one request, when there is an instance, notes its end, and reports whether it
-// was answered.
+// send sends one request to an instance, once there is one, and records its end. It reports
+// whether the request was answered.
 func (g *Generator) send(ctx, stop context.Context, loop *Count, length time.Duration) (answered bool) {
 	to, err := g.fleet.pick(stop)
 	if err != nil {
@@ -150,9 +151,9 @@ func (g *Generator) send(ctx, stop context.Context, loop *Count, length time.Dur
 	return end.What == ""
 }
 
-// request returns what went wrong; empty: it was answered. It is a POST, which the
-// transport never sends twice: of what an instance has begun, nothing is known when the
-// connection breaks.
+// request returns the failure of a request, or "" if it was answered. It is a POST, which the
+// transport never repeats: when the connection breaks, the instance may or may not have begun
+// with it.
 func (g *Generator) request(ctx context.Context, address string, length time.Duration) (failure string) {
 	target := url.URL{Scheme: "http", Host: address, Path: "/work", RawQuery: url.Values{"for": {length.String()}}.Encode()}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, target.String(), nil)
@@ -173,7 +174,7 @@ func (g *Generator) request(ctx context.Context, address string, length time.Dur
 	return ""
 }
 
-// reason names what went wrong without saying with whom.
+// reason names the failure without the address.
 func reason(err error) string {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):

@@ -5,33 +5,33 @@ import (
 	"time"
 )
 
-// Count is what became of the requests of a loop.
+// Count counts the requests of a loop.
 type Count struct {
-	// Sent is Answered and Failed together, once all have ended.
+	// Sent equals Answered + Failed once all have ended.
 	Sent, Answered, Failed int
-	// Withheld requests were due, and not sent: as many were under way as may be.
+	// Withheld requests were due, but not sent because Bound requests were open.
 	Withheld int
 }
 
-// Tally is what became of all requests.
+// Tally is the results of all requests.
 type Tally struct {
 	Closed, Open Count
-	// Longest is the longest request that was answered.
+	// Longest is the time of the longest answered request.
 	Longest time.Duration
-	// Cut are those that failed, in the order in which they did.
+	// Cut are the failed requests, in order of failure.
 	Cut []Cut
 }
 
 // Cut is a request that failed.
 type Cut struct {
 	Began, Ended time.Time
-	// Job is the instance that it was sent to, Node where that was.
+	// Job is the instance that got the request, Node is its node.
 	Job, Node string
-	// What went wrong.
+	// What names the failure.
 	What string
 }
 
-// Total is that of both loops.
+// Total is the sum of both loops.
 func (t Tally) Total() Count {
 	return Count{
 		Sent: t.Closed.Sent + t.Open.Sent, Answered: t.Closed.Answered + t.Open.Answered,
@@ -39,8 +39,8 @@ func (t Tally) Total() Count {
 	}
 }
 
-// Missing says what is wrong with a tally whose load has ended, of at least so many requests;
-// empty: nothing.
+// Missing says what is wrong with the tally of a finished load, which must have sent at least
+// this many requests. It returns "" if nothing is wrong.
 func (t Tally) Missing(least int) string {
 	total := t.Total()
 	if total.Sent >= least && total.Answered+total.Failed == total.Sent {
@@ -49,7 +49,7 @@ func (t Tally) Missing(least int) string {
 	return fmt.Sprintf("of %d requests, at least %d of which were to be sent, %d were answered and %d failed", total.Sent, least, total.Answered, total.Failed)
 }
 
-// ended notes the end of a request, which was answered if nothing went wrong.
+// ended counts a finished request, which was answered if end.What is empty.
 func (t *Tally) ended(loop *Count, end Cut) {
 	if end.What == "" {
 		loop.Answered++

@@ -19,31 +19,32 @@ import (
 )
 
 const (
-	// readyWithin is how long a cluster may take to be ready, on a busy machine too;
-	// stoppedWithin how long it may take to end its jobs and processes.
+	// readyWithin bounds how long a cluster takes to be ready, even on a busy machine;
+	// stoppedWithin bounds how long it takes to end its jobs and processes.
 	readyWithin, stoppedWithin = 3 * time.Minute, 3 * time.Minute
-	// Glance is between two looks at how things stand.
+	// Glance is the pause between two polls of a state.
 	Glance = 100 * time.Millisecond
-	// Lease is that of the nodes: no instance ends because an agent waits for a processor.
+	// Lease is the lease of the nodes. It is long, so that no instance ends because a busy
+	// agent is late.
 	Lease = 30 * time.Second
 )
 
-// Cluster is one of this machine, in a folder of its own.
+// Cluster is a cluster on this machine, in a folder of its own.
 type Cluster struct {
 	*client.Client
-	// weir is the program, dir the folder.
+	// weir is the path of the program, dir the folder.
 	weir, dir string
-	// process is weir dev up, log takes what it prints.
+	// process is weir dev up, log its output.
 	process *os.Process
 	log     *os.File
-	// over is closed when it has ended, with err.
+	// over is closed when process has ended; err is its error.
 	over chan struct{}
 	err  error
 }
 
-// start starts three replicas and so many agents by the program weir, and waits until all
-// nodes are online. An agent that is stopped leaves its jobs to the next one. The cluster
-// is to be stopped, beside an error too.
+// start starts three replicas and the given number of agents with the program weir, and waits
+// until all nodes are online. Jobs go on when their agent is stopped, and the next agent of the
+// node takes them over. The caller must stop the cluster, even after an error.
 func start(ctx context.Context, weir string, agents int) (*Cluster, error) {
 	c := &Cluster{weir: weir, over: make(chan struct{})}
 	err := c.up(agents)
@@ -61,7 +62,8 @@ func (c *Cluster) up(agents int) (err error) {
 	if c.dir, err = os.MkdirTemp("", "weir-clique-"); err != nil {
 		return err
 	}
-	// A pipe would break if this program is killed, and then weir dev up could not clean up.
+	// With a pipe, weir dev up could not clean up after this program is killed: its output
+	// would fail.
 	if c.log, err = os.CreateTemp("", "weir-clique-log-"); err != nil {
 		return err
 	}
@@ -71,14 +73,14 @@ func (c *Cluster) up(agents int) (err error) {
 	cmd := exec.Command(c.weir, "dev", "up", "--dir", c.dir, "--agents", fmt.Sprint(agents), "--lease", Lease.String(),
 		"--on-stop", "keep", "--node-prefix", fmt.Sprintf("clique-%d-n", os.Getpid()))
 	cmd.Stdout, cmd.Stderr = c.log, c.log
-	// A group of its own: Ctrl-C is for this program, which then stops the cluster. The
-	// signal at the end may come several times, as threads die one after the other: of
-	// several SIGTERM the second one would end weir before it has cleaned up.
+	// A group of its own: Ctrl-C is for this program, which then stops the cluster. The death
+	// signal may come several times, as the threads of this program die one after another. It
+	// is SIGHUP because a second SIGTERM would end weir before it has cleaned up.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGHUP}
 	started := make(chan error)
 	go func() {
-		// It takes its processes along when it ends, and the system ends it with the thread
-		// that has started it: so nothing is left if this program is killed.
+		// weir ends its processes when it ends, and the system ends weir with the thread that
+		// started it. So nothing is left if this program is killed.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
@@ -112,7 +114,7 @@ func (c *Cluster) await(ctx context.Context, agents int) error {
 	}
 }
 
-// ready says why not every node is online, if that is so.
+// ready returns an error while a node is not online.
 func (c *Cluster) ready(ctx context.Context, agents int) error {
 	if c.Client == nil {
 		settings, err := client.ReadSettings(filepath.Join(c.dir, filepath.Base(client.SettingsFile)))
@@ -130,7 +132,7 @@ func (c *Cluster) ready(ctx context.Context, agents int) error {
 	return err
 }
 
-// stop ends the cluster and removes all that it has kept.
+// stop ends the cluster and removes its folder.
 func (c *Cluster) stop() (err error) {
 	if c.Client != nil {
 		c.Client.Close()

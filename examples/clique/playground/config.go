@@ -8,23 +8,23 @@ import (
 	"weir/examples/clique/load"
 )
 
-// Config says what every example does.
+// Config is the configuration that the examples share.
 type Config struct {
-	// Weir is the program weir, Self the program clique.
+	// Weir is the path of the program weir, Self that of clique.
 	Weir, Self string
-	// Pictures is the folder for the pictures; it is made if it is missing.
+	// Pictures is the folder for the pictures; it is created if missing.
 	Pictures string
 	Out      io.Writer
 	// Agents is how many nodes the cluster has.
 	Agents int
 	Load   load.Config
-	// Requests of a run, at least: it goes on until so many were sent.
+	// Requests is the least number of requests of a run: it goes on until they are sent.
 	Requests int
-	// Notice is how long an instance takes requests after its signal.
+	// Notice is how long an instance accepts requests after its signal.
 	Notice time.Duration
 }
 
-// Validate says what is wrong with c, if something is.
+// Validate returns an error if c is invalid.
 func (c Config) Validate() error {
 	switch {
 	case c.Weir == "" || c.Self == "" || c.Pictures == "" || c.Out == nil:

@@ -1,4 +1,4 @@
-// Package playground is what the examples have in common: a cluster of this machine for as long
-// as an example takes, with operations and with nodes that stop, start and die; runs of the
-// service under a load on it; and a report of what came out of them.
+// Package playground is what the examples share: a cluster on this machine for the time of an
+// example, with operations, and with nodes that stop, start and die; runs of the service under
+// load; and a report of the results.
 package playground

@@ -19,14 +19,14 @@ import (
 // member is a process of the cluster.
 type member struct {
 	Name string
-	// Pid is 0 when it does not run.
+	// Pid is 0 if the process does not run.
 	Pid int
-	// Data is the folder of all that it keeps; of an agent, that of its jobs too.
+	// Data is the folder of its state; that of an agent also contains the folders of its jobs.
 	Data string
 }
 
-// StopAgent stops the agent of a node as an upgrade does, and waits until it has ended. Its
-// jobs go on, for as long as the node's lease.
+// StopAgent stops the agent of a node as an upgrade does, and waits until it has ended. The
+// jobs keep running for the time of the node's lease.
 func (c *Cluster) StopAgent(ctx context.Context, node string) error {
 	agent, err := c.member(ctx, node)
 	if err == nil {
@@ -44,8 +44,8 @@ func (c *Cluster) StartAgent(ctx context.Context, node string) error {
 	return err
 }
 
-// KillNode ends the agent of a node, and all processes of its jobs, as a machine that fails
-// does, and returns when it did.
+// KillNode kills the agent of a node and all processes of its jobs, as a failing machine would.
+// It returns when it did so.
 func (c *Cluster) KillNode(ctx context.Context, node string) (at time.Time, err error) {
 	agent, err := c.member(ctx, node)
 	at = time.Now()
@@ -71,7 +71,7 @@ func (c *Cluster) ended(ctx context.Context, node string) error {
 	})
 }
 
-// member returns a process of the cluster as it is now.
+// member returns the present state of a process of the cluster.
 func (c *Cluster) member(ctx context.Context, name string) (member, error) {
 	printed, err := c.command(ctx, "status", "-o", "json")
 	if err != nil {
@@ -89,7 +89,7 @@ func (c *Cluster) member(ctx context.Context, name string) (member, error) {
 	return member{}, fmt.Errorf("weir dev status names no %s", name)
 }
 
-// command runs weir dev with a verb for this cluster, and returns what it prints.
+// command runs a subcommand of weir dev for this cluster, and returns its output.
 func (c *Cluster) command(ctx context.Context, arguments ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, c.weir, append([]string{"dev", arguments[0], "--dir", c.dir}, arguments[1:]...)...)
 	var errs bytes.Buffer
@@ -101,7 +101,7 @@ func (c *Cluster) command(ctx context.Context, arguments ...string) ([]byte, err
 	return printed, nil
 }
 
-// send sends a signal to a process, which must be one.
+// send sends a signal to a process; it returns an error if the process does not run.
 func send(pid int, signal syscall.Signal) error {
 	if pid <= 0 {
 		return errors.New("it does not run")
@@ -109,12 +109,12 @@ func send(pid int, signal syscall.Signal) error {
 	return syscall.Kill(pid, signal)
 }
 
-// below returns the processes that run in a folder, or have it in their command lines: those of
-// a node's jobs, when its agent has ended.
+// below returns the processes that run in a folder or have it in their command lines. After the
+// agent has ended, these are the processes of the node's jobs.
 func below(folder string) ([]proctree.Process, error) {
 	all, err := proctree.All()
 	return slices.DeleteFunc(all, func(p proctree.Process) bool {
-		// Processes of others end meanwhile.
+		// Processes of others may end meanwhile.
 		cwd, _ := os.Readlink(fmt.Sprintf("/proc/%d/cwd", p.Pid))
 		return !strings.HasPrefix(cwd, folder+"/") && !strings.Contains(strings.Join(proctree.Arguments(p), " "), folder+"/")
 	}), err

@@ -12,10 +12,10 @@ import (
 	"weir/messages/apipb"
 )
 
-// Stage is a cluster on which the service is run.
+// Stage is a cluster on which the service runs.
 type Stage struct {
 	*Cluster
-	// CPU is what each job takes, Places how many of these the cluster holds.
+	// CPU is the cores of each job; Places is how many such jobs the cluster holds.
 	CPU    float64
 	Places int
 	// Nodes are the names of the nodes, in order.
@@ -23,10 +23,10 @@ type Stage struct {
 	config Config
 }
 
-// memoryLimit of a job is little: it is processors that the jobs share.
+// memoryLimit of each job is small: jobs are limited by their cores.
 const memoryLimit = "64MiB"
 
-// On runs something on a cluster that lives as long, each of whose nodes holds so many jobs.
+// On starts a cluster whose nodes hold perNode jobs each, calls what with it, and stops it.
 func On(ctx context.Context, c Config, perNode int, what func(*Stage) error) (err error) {
 	fmt.Fprintf(c.Out, "starting 3 replicas and %d agents on this machine; the seed is %d\n", c.Agents, c.Load.Seed)
 	up, err := start(ctx, c.Weir, c.Agents)
@@ -64,7 +64,7 @@ func (s *Stage) MakePool(ctx context.Context, name string, options map[string]an
 	return err
 }
 
-// Begin starts the operation that a description is of.
+// Begin starts the operation of a description.
 func (s *Stage) Begin(ctx context.Context, description map[string]any) (operation string, err error) {
 	spec, err := structpb.NewStruct(description)
 	if err != nil {
@@ -74,16 +74,15 @@ func (s *Stage) Begin(ctx context.Context, description map[string]any) (operatio
 	return started.GetOperationId(), err
 }
 
-// Service describes the service: its instances are told by SIGTERM, have a port each, and run
-// again when they have left. More options of theirs are set in task.
+// Service describes the service: its instances have a port each, get SIGTERM when they have to
+// leave, and run again afterwards. More options can be set in task.
 func (s *Stage) Service(title, pool string, instances int, notice time.Duration) (operation, task map[string]any) {
 	task = s.task(instances, s.config.Self, "serve", "--notice", notice.String())
 	task["port_count"], task["interruption_signal"], task["restart_completed_jobs"] = 1, "SIGTERM", true
 	return map[string]any{"title": title, "pool": pool, "tasks": map[string]any{"serve": task}}, task
 }
 
-// Filler describes an operation that would fill the cluster by itself. What its jobs do does
-// not matter here, so that they do nothing.
+// Filler describes an operation that fills the cluster if it is alone. Its jobs just sleep.
 func (s *Stage) Filler(title, pool string) map[string]any {
 	return map[string]any{"title": title, "pool": pool, "tasks": map[string]any{"fill": s.task(s.Places, "/bin/sleep", "1h")}}
 }
@@ -102,7 +101,7 @@ func Pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Poll looks now and then whether something is so, until it is.
+// Poll calls is at intervals until it returns true or an error.
 func Poll(ctx context.Context, is func() (bool, error)) error {
 	for {
 		if done, err := is(); done || err != nil {

@@ -15,20 +15,20 @@ import (
 	"weir/examples/clique/load"
 )
 
-// ErrBroken is returned by examples when what they show did not happen.
+// ErrBroken is returned by an example that did not show what it should.
 var ErrBroken = errors.New("what was promised does not hold")
 
-// Outcome is what is shown of a run.
+// Outcome is the part of a run that the report shows.
 type Outcome struct {
-	// Name is that of the run, Picture that of its files.
+	// Name names the run, Picture its files.
 	Name, Picture string
 	Chart         chart.Chart
-	// Cut are the requests that failed and should not have.
+	// Cut are the requests that failed but should not have.
 	Cut []load.Cut
 }
 
-// Report prints tables, what went wrong in runs, their pictures, which show something, what was
-// promised and does not hold, and the summary last. It returns ErrBroken when something does not.
+// Report prints the tables, the failures of each run and its pictures, then the faults, and the
+// summary last. shows says what the pictures show. It returns ErrBroken if there are faults.
 func (c Config) Report(tables [2]string, runs []Outcome, shows string, faults []string, summary string) error {
 	fmt.Fprintf(c.Out, "\n%s\n%s\n", tables[0], tables[1])
 	if err := os.MkdirAll(c.Pictures, 0o755); err != nil {
@@ -54,7 +54,7 @@ func (c Config) Report(tables [2]string, runs []Outcome, shows string, faults []
 	return nil
 }
 
-// failures lists what went wrong, one line each.
+// failures lists the causes of failed requests, one line each.
 func (o Outcome) failures() (lines []string) {
 	found := map[string]int{}
 	for _, cut := range o.Cut {
@@ -66,8 +66,7 @@ func (o Outcome) failures() (lines []string) {
 	return lines
 }
 
-// Table draws a table. The first columns are names, and others numbers. A row of nothing parts
-// those before it from those after it.
+// Table draws a table. The first columns are names, the rest numbers. A nil row is a separator.
 func Table(header table.Row, names int, rows ...table.Row) string {
 	t := table.NewWriter()
 	t.SetStyle(table.StyleLight)

@@ -12,12 +12,12 @@ import (
 )
 
 // Patience is how long a change may take before a run is given up: much longer than it takes
-// on a machine that has other work.
+// even on a busy machine.
 const Patience = 7 * time.Minute
 
 // Run is one run of the service under a load.
 type Run struct {
-	// Name is that of the run, Operation the service.
+	// Name names the run; Operation is the id of the service.
 	Name, Operation string
 	// Began is when the load began.
 	Began time.Time
@@ -25,13 +25,13 @@ type Run struct {
 	stage     *Stage
 	fleet     *load.Fleet
 	generator *load.Generator
-	// printing is held by who prints.
+	// printing serializes output.
 	printing sync.Mutex
-	// background are those that watch and send; one that cannot go on ends the run by Fail.
+	// background is the goroutines that watch and send. One that fails ends the run with Fail.
 	background sync.WaitGroup
 	// Fail ends the run for a cause.
 	Fail context.CancelCauseFunc
-	// stop ends the load, which ran ends with.
+	// stop ends the load; ran is closed when it has ended.
 	stop context.CancelFunc
 	ran  chan struct{}
 }
@@ -42,7 +42,7 @@ func (s *Stage) NewRun(name string) *Run {
 	return &Run{Name: name, Began: time.Now(), stage: s, fleet: fleet, generator: load.New(s.config.Load, fleet), ran: make(chan struct{})}
 }
 
-// Play takes the steps of the run, one after the other.
+// Play runs the steps, one after another.
 func (r *Run) Play(ctx context.Context, steps ...func(context.Context) error) error {
 	ctx, r.Fail = context.WithCancelCause(ctx)
 	defer r.background.Wait()
@@ -58,10 +58,10 @@ func (r *Run) Play(ctx context.Context, steps ...func(context.Context) error) er
 	return nil
 }
 
-// Tally returns what has become of the requests so far.
+// Tally returns the results of the requests so far.
 func (r *Run) Tally() load.Tally { return r.generator.Tally() }
 
-// Say tells of something that has happened.
+// Say prints an event.
 func (r *Run) Say(format string, args ...any) {
 	r.printing.Lock()
 	defer r.printing.Unlock()
@@ -69,7 +69,7 @@ func (r *Run) Say(format string, args ...any) {
 	fmt.Fprintf(r.stage.config.Out, "%-16s %6.1f s  %6d requests sent, %3d failed  %s\n", r.Name, time.Since(r.Began).Seconds(), total.Sent, total.Failed, fmt.Sprintf(format, args...))
 }
 
-// Watch does something in the background, without which the run cannot go on.
+// Watch runs what in the background. The run ends if it fails.
 func (r *Run) Watch(ctx context.Context, what func() error) {
 	r.background.Go(func() {
 		if err := what(); err != nil && ctx.Err() == nil {
@@ -78,8 +78,8 @@ func (r *Run) Watch(ctx context.Context, what func() error) {
 	})
 }
 
-// Serve starts the service of a description, and hands its instances to see, whenever these
-// are others.
+// Serve starts the service of a description, and passes its instances to see whenever they
+// change.
 func (r *Run) Serve(ctx context.Context, description map[string]any, see func([]*apipb.Instance)) (err error) {
 	if r.Operation, err = r.stage.Begin(ctx, description); err != nil {
 		return err
@@ -88,8 +88,8 @@ func (r *Run) Serve(ctx context.Context, description map[string]any, see func([]
 	return nil
 }
 
-// Send begins the load once so many instances are ready. The time before is the cluster's, and
-// of no interest.
+// Send starts the load once this many instances are ready. The run's time begins then: the time
+// before says nothing about the service.
 func (r *Run) Send(ctx context.Context, instances int) error {
 	if err := r.Whole(ctx, instances); err != nil {
 		return err
@@ -104,24 +104,24 @@ func (r *Run) Send(ctx context.Context, instances int) error {
 	return nil
 }
 
-// Whole waits until so many instances are ready.
+// Whole waits until this many instances are ready.
 func (r *Run) Whole(ctx context.Context, instances int) error {
 	return r.Until(ctx, fmt.Sprintf("%d instances are ready", instances), func(seen []*apipb.Instance) bool { return load.CountIf(seen, load.Ready) >= instances })
 }
 
-// Until waits until the instances are as is says; what says it for people.
+// Until waits until is holds for the instances; what describes that in the error.
 func (r *Run) Until(ctx context.Context, what string, is func(seen []*apipb.Instance) bool) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, Patience, fmt.Errorf("not so after %v: %s", Patience, what))
 	defer cancel()
 	return r.fleet.Until(ctx, is)
 }
 
-// Enough waits until as many requests were sent as a run has.
+// Enough waits until the run has sent its number of requests.
 func (r *Run) Enough(ctx context.Context) error {
 	return Poll(ctx, func() (bool, error) { return r.Tally().Total().Sent >= r.stage.config.Requests, nil })
 }
 
-// Halt ends the load.
+// Halt ends the load and waits for the open requests.
 func (r *Run) Halt(ctx context.Context) error {
 	r.stop()
 	select {
@@ -133,7 +133,7 @@ func (r *Run) Halt(ctx context.Context) error {
 	}
 }
 
-// End ends the service, whose instances have so long to leave, and returns its jobs.
+// End ends the service and returns its jobs. Its instances have timeout to leave.
 func (r *Run) End(ctx context.Context, timeout time.Duration) ([]*apipb.Job, error) {
 	if err := r.stage.AbortOperation(ctx, r.Operation, "the run is over", timeout); err != nil {
 		return nil, err

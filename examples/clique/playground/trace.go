@@ -7,8 +7,8 @@ import (
 	"weir/cmd/chart"
 )
 
-// Trace is how things go: what they are from a time on until the next change. It may be used by
-// many at once.
+// Trace is a state over time: each state holds until the next change. It is safe for concurrent
+// use.
 type Trace[T comparable] struct {
 	mu    sync.Mutex
 	noted []noted[T]
@@ -19,13 +19,13 @@ type noted[T any] struct {
 	is T
 }
 
-// Moment is how things stand from a time of a run on until the next moment.
+// Moment is a state that begins at a time of the run and holds until the next moment.
 type Moment[T any] struct {
 	At time.Duration
 	Is T
 }
 
-// Note notes what things are after a change, if that is another state.
+// Note records the state after a change, if the change made a difference.
 func (t *Trace[T]) Note(change func(*T)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -39,7 +39,7 @@ func (t *Trace[T]) Note(change func(*T)) {
 	}
 }
 
-// Since returns the moments from a time on, the present one last.
+// Since returns the moments since a time; the last one is the present.
 func (t *Trace[T]) Since(began time.Time) []Moment[T] {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -54,7 +54,7 @@ func (t *Trace[T]) Since(began time.Time) []Moment[T] {
 	return append(moments, Moment[T]{time.Since(began), moments[len(moments)-1].Is})
 }
 
-// Series draws a number of the moments.
+// Series turns a number of the moments into a series.
 func Series[T any](name string, style chart.Style, color int, moments []Moment[T], of func(T) float64) chart.Series {
 	s := chart.Series{Name: name, Style: style, Color: color}
 	for _, m := range moments {

@@ -1,8 +1,8 @@
-// Package service is an HTTP service that leaves without losing a request.
+// Package service is an HTTP service that stops without losing a request.
 //
-// What it does takes no thought: a request says how long it takes. What matters is its
-// end. When it is told to go it still takes requests for a short notice, in which those
-// who send them hear of it; then it refuses new ones, finishes what it has, and ends.
+// Its work is simulated: a request says how long it takes. What matters is how it stops. After
+// the signal it still accepts requests for a short notice, in which clients hear that it is
+// leaving. Then it refuses new ones, finishes those it has, and ends.
 package service
 
 import (
@@ -19,29 +19,26 @@ import (
 	"time"
 )
 
-// Longest is the longest request that is taken.
+// Longest is the longest request that is accepted.
 const Longest = time.Minute
 
-// InstanceHeader names the instance that answers.
+// InstanceHeader is the header that names the answering instance.
 const InstanceHeader = "Instance"
 
 // Config says how an instance behaves.
 type Config struct {
-	// Name is that of the instance, the same as discovery has for it: its job.
+	// Name is the name of the instance: its job id, as in discovery.
 	Name string
-	// Notice is how long requests are still taken when the instance has been told to
-	// go: longer than word of it takes to those who send them. With 0 a request that
-	// was on its way when the signal came is refused.
+	// Notice is how long requests are still accepted after the signal: longer than clients take
+	// to hear of it. With 0, a request that was on its way when the signal came is refused.
 	Notice time.Duration
 }
 
-// ErrCut is returned by Serve when the instance was told to go a second time, and has
-// left requests unfinished.
+// ErrCut is returned by Serve after a second signal: requests were left unfinished.
 var ErrCut = errors.New("told to go twice: requests were cut off")
 
-// Serve serves on listener until the instance has been told to go and has finished its
-// requests. How long that may take is not for it to know: it is killed when its time is
-// over.
+// Serve serves on listener until the first signal, and then until its requests are finished. It
+// sets no time limit: if that takes too long, Weir kills the instance.
 func Serve(listener net.Listener, told <-chan os.Signal, c Config) error {
 	i := &instance{Config: c}
 	server := &http.Server{Handler: i.handler(), ReadHeaderTimeout: 10 * time.Second}
@@ -52,7 +49,7 @@ func Serve(listener net.Listener, told <-chan os.Signal, c Config) error {
 		return fmt.Errorf("serve: %w", err)
 	case <-told:
 	}
-	// No connection is closed yet, not even an idle one: the next request may be on it.
+	// Close no connection yet, not even an idle one: the next request may be on it.
 	i.leaving.Store(true)
 	idle := make(chan struct{})
 	time.AfterFunc(c.Notice, func() {
@@ -67,13 +64,12 @@ func Serve(listener net.Listener, told <-chan os.Signal, c Config) error {
 	return hangUp(server)
 }
 
-// flushTime is how long the last refusals may take to be on their way.
+// flushTime is how long the last refusals may take to be written.
 const flushTime = 500 * time.Millisecond
 
-// hangUp ends a server that works on no request. The last refusals may not be written
-// yet, so that it waits for connections that are in use. It does not wait for those on
-// which nothing was ever asked: clients open some in reserve, and Shutdown by itself
-// would give them 5 s more.
+// hangUp closes a server without open requests. The last refusals may not be written yet, so it
+// waits for connections in use. It does not wait for connections without any request: clients
+// open some in reserve, and Shutdown alone would wait 5 s for them.
 func hangUp(server *http.Server) error {
 	ctx, cancel := context.WithTimeout(context.Background(), flushTime)
 	defer cancel()
@@ -83,7 +79,7 @@ func hangUp(server *http.Server) error {
 	return server.Close()
 }
 
-// instance counts the requests that it works on.
+// instance counts its open requests.
 type instance struct {
 	Config
 	leaving atomic.Bool
@@ -100,14 +96,14 @@ func (i *instance) handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(InstanceHeader, i.Name)
 		if i.leaving.Load() {
-			// The connection ends with this answer, and the client knows.
+			// The connection closes with this answer, and the client knows.
 			w.Header().Set("Connection", "close")
 		}
 		mux.ServeHTTP(w, r)
 	})
 }
 
-// ready says whether the instance may be sent requests.
+// ready answers whether the instance may be sent requests.
 func (i *instance) ready(w http.ResponseWriter, _ *http.Request) {
 	if i.leaving.Load() {
 		http.Error(w, "leaving", http.StatusServiceUnavailable)
@@ -116,7 +112,7 @@ func (i *instance) ready(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintln(w, "ready")
 }
 
-// work takes as long as the request says: POST /work?for=250ms.
+// work runs for the time that the request says: POST /work?for=250ms.
 func (i *instance) work(w http.ResponseWriter, r *http.Request) {
 	length, err := time.ParseDuration(r.URL.Query().Get("for"))
 	if err != nil || length < 0 || length > Longest {
@@ -132,18 +128,19 @@ func (i *instance) work(w http.ResponseWriter, r *http.Request) {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		// All of it is written while the request counts, if the client is still there: the
-		// instance may end then.
+		// Write the whole answer before the request counts as done: the instance may end right
+		// after.
 		answer := fmt.Sprintf("worked %v\n", length)
 		w.Header().Set("Content-Length", strconv.Itoa(len(answer)))
 		_, _ = io.WriteString(w, answer)
 		_ = http.NewResponseController(w).Flush()
 	case <-r.Context().Done():
-		// Nobody waits for the answer any more.
+		// The client has gone.
 	}
 }
 
-// begin says whether a request is taken, which counts then until it is done.
+// begin reports whether a request is accepted. An accepted request counts as running until
+// Done.
 func (i *instance) begin() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()

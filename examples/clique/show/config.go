@@ -9,24 +9,25 @@ import (
 	"weir/examples/clique/playground"
 )
 
-// Config says what is shown. An instance takes requests for its notice ordinarily.
+// Config is the configuration of the show. Notice is that of the ordinary run.
 type Config struct {
 	playground.Config
-	// Alone is how long the service is alone, Together how long the heavy operation is
-	// there at least, After how long the service is alone again, at least.
+	// Alone is how long the service runs alone at first. Together is how long the heavy
+	// operation runs beside it, at least. After is how long the service is alone again, at
+	// least.
 	Alone, Together, After time.Duration
-	// ShortTimeout and LongTimeout are how long a preempted instance has to leave:
-	// ordinarily, and gracefully.
+	// ShortTimeout and LongTimeout are how long a preempted instance has to leave, in the
+	// ordinary and in the graceful run.
 	ShortTimeout, LongTimeout time.Duration
-	// Starvation is how long an operation is below its fair share before others are
+	// Starvation is how long an operation has to be below its fair share before others are
 	// preempted for it.
 	Starvation time.Duration
-	// LongNotice is how long an instance takes requests after its signal gracefully, when
-	// there is time for more. Default: the notice.
+	// LongNotice is the notice of the graceful run, which has time for a longer one; 0 means
+	// Notice.
 	LongNotice time.Duration
 }
 
-// notice is that of a mode of preemption.
+// notice is the notice under a mode of preemption.
 func (c Config) notice(mode string) time.Duration {
 	if mode == graceful && c.LongNotice > 0 {
 		return c.LongNotice
@@ -34,7 +35,7 @@ func (c Config) notice(mode string) time.Duration {
 	return c.Notice
 }
 
-// DefaultConfig returns what takes about 70 s.
+// DefaultConfig returns a show of about 70 s.
 func DefaultConfig() Config {
 	return Config{
 		Config: playground.Config{Pictures: "clique", Agents: 4, Load: load.DefaultConfig(), Requests: 10_000, Notice: time.Second},
@@ -43,7 +44,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate says what is wrong with c, if something is.
+// Validate returns an error if c is invalid.
 func (c Config) Validate() error {
 	switch {
 	case c.Agents < 1:

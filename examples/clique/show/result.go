@@ -11,31 +11,31 @@ import (
 	"weir/examples/clique/playground"
 )
 
-// names are those of the runs, by mode.
+// names are the names of the runs, by mode.
 var names = map[string]string{normal: "ordinary", graceful: "graceful"}
 
-// nearly is how far apart shares may be and count as the same.
+// nearly is the difference up to which shares count as equal.
 const nearly = 1e-6
 
-// state is how things stand.
+// state is the state of both operations.
 type state struct{ service, heavy holding }
 
 func serviceOf(s *state) *holding { return &s.service }
 func heavyOf(s *state) *holding   { return &s.heavy }
 
-// holding is what an operation has: parts of the cluster.
+// holding is what an operation holds, in shares of the cluster.
 type holding struct {
-	// fair is its fair share, 0 while it is not known.
+	// fair is its fair share, 0 while unknown.
 	fair float64
-	// live is held by jobs that may stay, draining by those that were told to go.
+	// live is the share of jobs that may stay, draining that of jobs that were ordered to stop.
 	live, draining float64
 }
 
-// used is its usage share: jobs that leave have not left.
+// used is its usage share: draining jobs still hold resources.
 func (h holding) used() float64 { return h.live + h.draining }
 
-// reached returns how long after from the service uses no more than its fair share, and
-// the heavy operation no less than its own.
+// reached returns how long after from it takes until the service uses at most its fair share,
+// and the heavy operation at least its own.
 func reached(moments []playground.Moment[state], from time.Duration) (took time.Duration, ok bool) {
 	for _, m := range moments {
 		service, heavy := m.Is.service, m.Is.heavy
@@ -46,20 +46,21 @@ func reached(moments []playground.Moment[state], from time.Duration) (took time.
 	return 0, false
 }
 
-// result is what came out of a run.
+// result is the result of a run.
 type result struct {
 	mode    string
 	tally   load.Tally
 	moments []playground.Moment[state]
-	// arrived and departed are when the heavy operation came and went.
+	// arrived and departed are when the heavy operation began and ended.
 	arrived, departed time.Duration
-	// reached is how long after it came both operations had their fair share.
+	// reached is how long after arrived both operations had their fair share.
 	reached time.Duration
-	// left of the preempted instances have ended by themselves, cut were killed.
+	// left counts the preempted instances that exited by themselves, cut those that were
+	// killed.
 	left, cut int
 }
 
-// broken returns what was promised and does not hold.
+// broken lists the promises that do not hold.
 func (c Config) broken(ordinary, graceful *result) []string {
 	var faults []string
 	if ordinary.tally.Total().Failed == 0 {
@@ -79,13 +80,13 @@ func (c Config) broken(ordinary, graceful *result) []string {
 	return faults
 }
 
-// summary is the last line.
+// summary returns the last line of the report.
 func summary(ordinary, graceful *result) string {
 	a, b := ordinary.tally.Total(), graceful.tally.Total()
 	return fmt.Sprintf("ordinary failed %d of %d requests; graceful failed %d of %d requests", a.Failed, a.Sent, b.Failed, b.Sent)
 }
 
-// requestsTable draws what became of the requests.
+// requestsTable draws the results of the requests.
 func requestsTable(results ...*result) string {
 	var rows []table.Row
 	row := func(r *result, loop string, c load.Count, longest string) {
@@ -102,7 +103,7 @@ func requestsTable(results ...*result) string {
 	return playground.Table(table.Row{"preemption", "loop", "sent", "answered", "failed", "withheld", "longest"}, 2, rows...)
 }
 
-// instancesTable draws what became of the instances and of the shares.
+// instancesTable draws how the instances ended, and how long the shares took.
 func instancesTable(results ...*result) string {
 	var rows []table.Row
 	for _, r := range results {
@@ -111,7 +112,7 @@ func instancesTable(results ...*result) string {
 	return playground.Table(table.Row{"preemption", "instances that had to go", "ended by themselves", "killed", "usage is fair after"}, 1, rows...)
 }
 
-// outcome is what is shown of the run beside the tables: usage share against fair share.
+// outcome is the part of the report beside the tables: usage share against fair share.
 func (r *result) outcome() playground.Outcome {
 	total := r.tally.Total()
 	return playground.Outcome{Name: names[r.mode], Picture: names[r.mode], Cut: r.tally.Cut, Chart: chart.Chart{

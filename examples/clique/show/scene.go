@@ -18,11 +18,11 @@ type scene struct {
 	*playground.Run
 	trace  playground.Trace[state]
 	result *result
-	// heavy is the operation that comes.
+	// heavy is the id of the heavy operation.
 	heavy string
 }
 
-// play runs the service in the mode of a result.
+// play runs the service under the result's mode of preemption.
 func (s *stage) play(ctx context.Context, r *result) error {
 	run := &scene{stage: s, Run: s.NewRun(names[r.mode]), result: r}
 	return run.Play(ctx, run.open, run.arrive, run.share, run.depart, run.close)
@@ -40,7 +40,7 @@ func (s *scene) open(ctx context.Context) error {
 	return playground.Pause(ctx, s.Alone)
 }
 
-// hold returns what notes the jobs of an operation, as discovery has them.
+// hold returns a function that records the jobs of an operation, as discovery reports them.
 func (s *scene) hold(of func(*state) *holding) func([]*apipb.Instance) {
 	return func(instances []*apipb.Instance) {
 		count := map[string]float64{}
@@ -53,7 +53,7 @@ func (s *scene) hold(of func(*state) *holding) func([]*apipb.Instance) {
 	}
 }
 
-// followShare notes the fair share of an operation until that has ended.
+// followShare records the fair share of an operation until it ends.
 func (s *scene) followShare(ctx context.Context, operation string, of func(*state) *holding) error {
 	return playground.Poll(ctx, func() (ended bool, err error) {
 		op, err := s.GetOperation(ctx, operation)
@@ -97,7 +97,7 @@ func (s *scene) share(ctx context.Context) error {
 	return playground.Pause(ctx, s.Together-(time.Since(s.Began)-s.result.arrived))
 }
 
-// depart ends the heavy operation and waits until the service is whole again.
+// depart ends the heavy operation and waits until all instances of the service are ready again.
 func (s *scene) depart(ctx context.Context) error {
 	s.result.departed = time.Since(s.Began)
 	if err := s.AbortOperation(ctx, s.heavy, "it has been seen", 0); err != nil {

@@ -10,10 +10,10 @@ import (
 	"weir/messages/apipb"
 )
 
-// pool is that of the service and of the heavy operation, which are equals in it.
+// pool is the pool of the service and of the heavy operation, which have equal weight.
 const pool = "clique"
 
-// The modes of preemption, as the option preemption_mode has them.
+// The modes of preemption: values of the option preemption_mode.
 const (
 	normal   = "normal"
 	graceful = "graceful"
@@ -23,14 +23,14 @@ const (
 // operation, fit on a node.
 const perNode = 2
 
-// stage is a cluster on which the service is run, which either operation fills.
+// stage is a cluster on which the service runs. Each of the two operations alone would fill it.
 type stage struct {
 	Config
 	*playground.Stage
 }
 
-// Run runs the service twice and prints what came out, the summary last. It returns
-// playground.ErrBroken when not all of it is as promised. It leaves nothing behind but pictures.
+// Run runs the service twice and prints the results, the summary last. It returns
+// playground.ErrBroken if a promise does not hold. It leaves only the pictures behind.
 func Run(ctx context.Context, c Config) error {
 	if err := c.Validate(); err != nil {
 		return err
@@ -55,7 +55,7 @@ func Run(ctx context.Context, c Config) error {
 
 // furnish makes the pool.
 func (s *stage) furnish(ctx context.Context) error {
-	// Nodes hold two jobs each: let none wait for its second preemption.
+	// Nodes hold two jobs each, so a preemption on a node must not delay its second one.
 	tree, err := structpb.NewStruct(map[string]any{"preemptive_scheduling_backoff": "500ms"})
 	if err != nil {
 		return err
@@ -74,7 +74,7 @@ func (s *stage) furnish(ctx context.Context) error {
 func (s *stage) serviceSpec(mode string) map[string]any {
 	operation, task := s.Service("service, preempted "+mode, pool, s.Places, s.notice(mode))
 	operation["preemption_mode"] = mode
-	// Often enough that the time of an answer does not count.
+	// The period is short, so that answers take no noticeable time.
 	task["readiness"] = map[string]any{"http": "/ready", "period": (100 * time.Millisecond).String()}
 	return operation
 }

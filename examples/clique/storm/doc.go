@@ -1,4 +1,4 @@
-// Package storm runs a service on a cluster of this machine while nodes are drained, other
-// operations come and go, agents are upgraded and one node dies; and shows what became of its
-// requests. It does so twice: the second time without what spares the service.
+// Package storm runs a service on a cluster on this machine while nodes are drained, other
+// operations run for a time, agents are upgraded and one node dies. It reports what happened to
+// the requests. It runs twice: the second time without the options that protect the service.
 package storm

@@ -13,7 +13,7 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// drain has a node emptied, waits until no instance is there, and gives it back.
+// drain drains a node, waits until it has no instance, and undrains it.
 func (s *scene) drain(ctx context.Context, e happening) error {
 	node := e.name
 	s.Say("%s is drained", node)
@@ -55,7 +55,7 @@ func (s *scene) rival(ctx context.Context, e happening) error {
 	return s.AbortOperation(ctx, operation, "it has been seen", 0)
 }
 
-// upgrade replaces the agent of a node by another process.
+// upgrade replaces the agent process of a node.
 func (s *scene) upgrade(ctx context.Context, e happening) error {
 	node := e.name
 	s.Say("the agent of %s is upgraded", node)
@@ -68,7 +68,7 @@ func (s *scene) upgrade(ctx context.Context, e happening) error {
 	return s.StartAgent(ctx, node)
 }
 
-// die kills a node, waits until who sends requests knows, and starts it again.
+// die kills a node, waits until discovery reports it, and starts it again.
 func (s *scene) die(ctx context.Context, e happening) error {
 	node := e.name
 	s.Say("%s dies", node)
@@ -93,7 +93,8 @@ func (s *scene) die(ctx context.Context, e happening) error {
 	return s.StartAgent(ctx, node)
 }
 
-// busy returns a node with ready instances: the one of an event, or the next.
+// busy returns a node with ready instances: the node of an event, or the next one that has
+// some.
 func (s *scene) busy(ctx context.Context, e event) (name string, err error) {
 	err = s.Until(ctx, "a node has ready instances", func(seen []*apipb.Instance) bool {
 		for i := range s.Nodes {
@@ -107,14 +108,14 @@ func (s *scene) busy(ctx context.Context, e event) (name string, err error) {
 	return name, err
 }
 
-// none returns whether none of the instances that are seen is on a node, of those that count.
+// none reports whether a node has no instance for which counts holds.
 func none(seen []*apipb.Instance, node string, counts func(*apipb.Instance) bool) bool {
 	return !slices.ContainsFunc(seen, func(i *apipb.Instance) bool { return i.GetNode() == node && counts(i) })
 }
 
 func present(i *apipb.Instance) bool { return i.GetState() != actorpb.InstanceGone }
 
-// preempted returns whether an instance leaves for another operation.
+// preempted reports whether an instance leaves because of preemption.
 func preempted(i *apipb.Instance) bool {
 	return i.GetState() == actorpb.InstanceDraining && i.GetReason() == lifecycle.AbortPreemption.String()
 }

@@ -7,17 +7,17 @@ import (
 	"weir/examples/clique/playground"
 )
 
-// files are the names of the pictures.
+// files are the file names of the pictures, by whether the service is protected.
 var files = map[bool]string{true: "storm-handed-over", false: "storm-plain"}
 
-// bars say what events of a kind are, and their colours.
+// bars are the titles and colours of each kind of event.
 var bars = [kinds]struct {
 	title string
 	color int
 }{drain: {"a node is drained", 2}, rival: {"a rival is there", 1}, upgrade: {"an agent is upgraded", 5}, death: {"a node is dead", 4}}
 
-// outcome is what is shown of the run beside the tables: the ready ones of so many instances, the
-// events and the failures.
+// outcome is the part of the report beside the tables: the ready instances, the events and the
+// failures.
 func (r *result) outcome(instances int) playground.Outcome {
 	_, _, others := r.judge()
 	c := chart.Chart{
@@ -27,7 +27,7 @@ func (r *result) outcome(instances int) playground.Outcome {
 			playground.Series("instances that run", chart.Steps, 7, r.moments, func(s state) float64 { return float64(s.present) }),
 		},
 	}
-	// One place in the legend is enough for lines of the same name.
+	// The legend names lines of the same name once.
 	named := map[string]bool{}
 	line := func(name string, color int, from, to chart.Point) {
 		if named[name] {

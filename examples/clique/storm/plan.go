@@ -9,57 +9,59 @@ import (
 type kind int
 
 const (
-	// drain empties a node, and lets it have jobs again.
+	// drain drains a node, and undrains it.
 	drain kind = iota
-	// rival brings an operation that is owed resources of the service, and ends it.
+	// rival starts an operation that is owed resources of the service, and ends it.
 	rival
-	// upgrade stops the agent of a node and starts it again, while its jobs go on.
+	// upgrade stops the agent of a node and starts it again; the jobs keep running.
 	upgrade
 	// death kills a node with all its jobs, and starts it again.
 	death
 	kinds
 )
 
-// words name the kinds.
+// words are the names of the kinds.
 var words = [kinds]string{drain: "drain", rival: "preemption", upgrade: "upgrade", death: "death"}
 
-// event is one that comes after a pause. It is chance alone that decides it.
+// event is an event that happens after a pause. It is drawn at random, independent of the run.
 type event struct {
 	kind  kind
 	pause time.Duration
-	// node is where, as a number; hold is how long it goes on once it has had its effect.
+	// node is the index of its node; hold is how long it lasts after it has had its effect.
 	node int
 	hold time.Duration
-	// same: the rival is in the pool of the service.
+	// same says that the rival is in the pool of the service.
 	same bool
 }
 
-// lane is events that come one after the other, beside those of other lanes.
+// lane is a sequence of events, parallel to other lanes.
 type lane struct {
 	random *rand.Rand
 	nodes  int
-	// first is the kind of its events. One of upgrades has one death, from a time on.
+	// first is the kind of its events. In the lane of upgrades, one event from deathDue on is a
+	// death.
 	first    kind
 	deathDue time.Duration
 	died     bool
-	// happened are the events so far.
+	// happened is the events so far.
 	happened []happening
 }
 
-// lanes returns those of a storm.
+// lanes returns the lanes of a storm.
 func lanes(seed uint64, nodes int, duration time.Duration) []*lane {
 	var all []*lane
 	for _, first := range []kind{drain, rival, upgrade} {
 		l := &lane{random: rand.New(rand.NewPCG(seed, uint64(first))), nodes: nodes, first: first, died: first != upgrade}
-		// In the middle half, so that there is a before and an after.
+		// The death is in the middle half of the storm, so that there is a time before and a
+		// time after it.
 		l.deathDue = time.Duration((0.25 + l.random.Float64()/2) * float64(duration))
 		all = append(all, l)
 	}
 	return all
 }
 
-// next returns the event after so many others, at a time of the storm; false: there is none
-// more, for the storm's duration is over.
+// next returns the event that follows count others at a time of the storm; false if the
+// duration of the storm is over.
 func (l *lane) next(count int, now, duration time.Duration) (next event, ok bool) {
 	next = event{kind: l.first, pause: l.between(0, 6*time.Second), node: l.random.IntN(l.nodes), same: l.random.IntN(2) == 0}
 	switch l.first {

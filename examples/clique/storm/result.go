@@ -14,28 +14,28 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// names are those of the runs: of a service that is spared, and of one that is not.
+// names are the names of the runs, by whether the service is protected.
 var names = map[bool]string{true: "handed over", false: "not handed over"}
 
 // doom is the death of a node.
 type doom struct {
 	node string
-	// from is when it died, known when discovery has told of it, to when it was started again.
+	// from is when it died, known when discovery reported it, to when it was started again.
 	from, known, to time.Time
 }
 
-// took returns whether it is the death of the node that failed a request: one that ran there, or
-// that was sent before word of the death had come.
+// took reports whether the death of the node failed a request: one that ran there, or one that
+// was sent there before the death was known.
 func (d doom) took(cut load.Cut) bool {
 	return cut.Node == d.node && cut.Ended.After(d.from) && cut.Began.Before(d.to)
 }
 
-// had returns whether a job ran on the node when that died.
+// had reports whether a job ran on the node when it died.
 func (d doom) had(job *apipb.Job) bool {
 	return job.GetNode() == d.node && job.GetStartTime().AsTime().Before(d.from) && job.GetFinishTime().AsTime().After(d.from)
 }
 
-// result is what came out of a run.
+// result is the result of a run.
 type result struct {
 	spared bool
 	// began and ended are the times of the load.
@@ -44,12 +44,13 @@ type result struct {
 	moments      []playground.Moment[state]
 	events       []happening
 	doom         doom
-	// left of the instances that were told to go have ended by themselves, cut were killed, at
-	// their deadline or before they ran; lost went with their node.
+	// left counts the instances that were ordered to stop and exited by themselves. cut counts
+	// those that were killed, at their deadline or before they ran, and lost those that died
+	// with their node.
 	left, cut, lost int
 }
 
-// count counts how instances ended while there was a load.
+// count counts how instances ended during the load.
 func (r *result) count(jobs []*apipb.Job) {
 	for _, job := range jobs {
 		switch {
@@ -65,13 +66,13 @@ func (r *result) count(jobs []*apipb.Job) {
 	}
 }
 
-// least is the least number of ready instances.
+// least is the least number of ready instances over time.
 func (r *result) least() int {
 	return slices.MinFunc(r.moments, func(a, b playground.Moment[state]) int { return cmp.Compare(a.Is.ready, b.Is.ready) }).Is.ready
 }
 
-// judge counts the requests that the death of the node failed: that ran there, and that came
-// before word of it did. It returns those that failed for another cause.
+// judge counts the requests that the death of the node failed: ran were running there, early
+// were sent before the death was known. others are those that failed for another cause.
 func (r *result) judge() (ran, early int, others []load.Cut) {
 	for _, cut := range r.tally.Cut {
 		switch {
@@ -86,14 +87,14 @@ func (r *result) judge() (ran, early int, others []load.Cut) {
 	return ran, early, others
 }
 
-// failed says which run it was, how many requests failed and how many there were, and how many
-// failed on the node that died, in that order.
+// failed formats the name of the run, the number of failed requests, that of all requests, and
+// that of requests that failed on the dead node, in this order.
 func (r *result) failed(format string) string {
 	ran, early, others := r.judge()
 	return fmt.Sprintf(format, names[r.spared], len(others), r.tally.Total().Sent, ran+early)
 }
 
-// happened counts the events, by kind.
+// happened counts the events by kind.
 func (r *result) happened() (count [kinds]int) {
 	for _, e := range r.events {
 		count[e.kind]++
@@ -101,7 +102,7 @@ func (r *result) happened() (count [kinds]int) {
 	return count
 }
 
-// broken returns what was promised of a service that is spared and does not hold.
+// broken lists the promises of a protected service that do not hold.
 func (c Config) broken(r *result) []string {
 	var faults []string
 	if _, _, others := r.judge(); len(others) > 0 {
@@ -116,19 +117,20 @@ func (c Config) broken(r *result) []string {
 		}
 	}
 	if took := r.doom.known.Sub(r.doom.from); took > playground.Lease/2 {
-		// Without the broken connection it would be the silence of nearly a lease that tells.
+		// If the broken connection is not noticed, only the silence of nearly a lease reveals
+		// the death.
 		faults = append(faults, fmt.Sprintf("word that a node had died took %v, more than half of its lease of %v", took, playground.Lease))
 	}
 	return faults
 }
 
-// summary is the last line.
+// summary returns the last line of the report.
 func summary(spared, plain *result) string {
 	const line = "%s failed %d of %d requests, and %d on the dead node"
 	return spared.failed(line) + "; " + plain.failed(line)
 }
 
-// eventsTable draws what happened, and what became of the instances.
+// eventsTable draws the events, and how the instances ended.
 func eventsTable(results ...*result) string {
 	var rows []table.Row
 	for _, r := range results {
@@ -138,7 +140,7 @@ func eventsTable(results ...*result) string {
 	return playground.Table(table.Row{"service", "drains", "preemptions", "upgrades", "deaths", "instances that left", "ended otherwise", "lost", "least ready"}, 1, rows...)
 }
 
-// requestsTable draws what became of the requests.
+// requestsTable draws the results of the requests.
 func requestsTable(results ...*result) string {
 	var rows []table.Row
 	for _, r := range results {

@@ -19,13 +19,13 @@ type scene struct {
 	result *result
 }
 
-// state is how many instances there are: ready take requests, present run.
+// state is the number of instances that are ready, and of those that exist.
 type state struct{ ready, present int }
 
-// happening is an event that happens, or has, at times of the run.
+// happening is an event with its times in the run; to is 0 while it goes on.
 type happening struct {
 	event
-	// name is that of the node.
+	// name is the name of the node.
 	name     string
 	from, to time.Duration
 }
@@ -44,14 +44,14 @@ func (s *scene) open(ctx context.Context) error {
 	return s.Send(ctx, s.instances())
 }
 
-// see takes what discovery says.
+// see records the instances that discovery reports.
 func (s *scene) see(instances []*apipb.Instance) {
 	s.trace.Note(func(now *state) {
 		now.ready, now.present = load.CountIf(instances, load.Ready), load.CountIf(instances, present)
 	})
 }
 
-// rage has the events happen, until the storm is over and enough requests were sent.
+// rage runs the events until the storm is over and enough requests are sent.
 func (s *scene) rage(ctx context.Context) error {
 	var group sync.WaitGroup
 	all := lanes(s.Load.Seed, len(s.Nodes), s.Duration)
@@ -75,7 +75,7 @@ func (s *scene) rage(ctx context.Context) error {
 	return s.Enough(ctx)
 }
 
-// follow has the events of a lane happen.
+// follow runs the events of a lane.
 func (s *scene) follow(ctx context.Context, l *lane) error {
 	for {
 		next, ok := l.next(len(l.happened), time.Since(s.Began), s.Duration)

@@ -6,25 +6,26 @@ import (
 	"weir/examples/clique/playground"
 )
 
-// pool is that of the service, others that of rivals from elsewhere.
+// pool is the pool of the service, others that of rivals outside it.
 const pool, others = "clique", "others"
 
 const (
-	// perNode is how many jobs of either kind fit on a node.
+	// perNode is how many jobs of either operation fit on a node.
 	perNode = 4
-	// rivalWeight of a rival, or of its pool, leaves the service a quarter of the cluster.
+	// rivalWeight is the weight of a rival, or of its pool: it leaves the service a quarter of
+	// the cluster.
 	rivalWeight = 3
 )
 
-// stage is a cluster on which the service is run.
+// stage is a cluster on which the service runs.
 type stage struct {
 	Config
 	*playground.Stage
 }
 
-// Run runs the service through two storms and prints what came out, the summary last. It
-// returns playground.ErrBroken when the first one has lost requests that were not on the node
-// that died. It leaves nothing behind but pictures.
+// Run runs the service through two storms and prints the results, the summary last. It returns
+// playground.ErrBroken if a promise does not hold in the first one, such as that only requests
+// on the dead node fail. It leaves only the pictures behind.
 func Run(ctx context.Context, c Config) error {
 	if err := c.Validate(); err != nil {
 		return err
@@ -58,11 +59,11 @@ func (s *stage) furnish(ctx context.Context) error {
 	return nil
 }
 
-// instances is how many the service has: half of what the cluster holds, so that there is room
+// instances is the number of instances: half of what the cluster holds, so that there is room
 // for successors while one node is drained and another is dead.
 func (s *stage) instances() int { return s.Places / 2 }
 
-// serviceSpec describes the service, with what spares it or without.
+// serviceSpec describes the service, with or without the options that protect it.
 func (s *stage) serviceSpec(spared bool) map[string]any {
 	operation, task := s.Service("service, "+names[spared], pool, s.instances(), s.Notice)
 	operation["preemption_mode"] = "graceful"
@@ -74,7 +75,7 @@ func (s *stage) serviceSpec(spared bool) map[string]any {
 	return operation
 }
 
-// rivalSpec describes an operation that would fill the cluster by itself.
+// rivalSpec describes an operation that fills the cluster if it is alone.
 func (s *stage) rivalSpec(same bool) map[string]any {
 	operation := s.Filler("rival", others)
 	if same {

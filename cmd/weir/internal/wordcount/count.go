@@ -19,16 +19,15 @@ import (
 //go:embed count.sh
 var script string
 
-// task is the name of the operation's one task.
+// task is the name of the operation's only task.
 const task = "count"
 
-// held has the last job wait until the file $GATE is there.
+// held makes the last job wait until the file $GATE exists.
 const held = `[ "$WEIR_JOB_COOKIE" -lt $((WEIR_TASK_JOB_COUNT - 1)) ] || until [ -e "$GATE" ]; do sleep 0.05; done
 `
 
-// Spec returns the description of an operation that counts the words of source, a
-// folder, with so many jobs. The last one waits until there is a file gate, if that is
-// not empty.
+// Spec returns the description of an operation that counts the words of the folder source with
+// this many jobs. If gate is not empty, the last job waits until that file exists.
 func Spec(source string, jobs int, gate string) (*structpb.Struct, error) {
 	command, environment := script, map[string]any{"SOURCE": source}
 	if gate != "" {
@@ -49,7 +48,8 @@ func Spec(source string, jobs int, gate string) (*structpb.Struct, error) {
 	})
 }
 
-// Counts are words by file, a path from the source with slashes and a leading ./
+// Counts are numbers of words by file, a path relative to the source with slashes and a leading
+// ./
 type Counts map[string]int64
 
 // Words returns the sum over all files.
@@ -61,8 +61,8 @@ func (c Counts) Words() int64 {
 	return sum
 }
 
-// CountDirectly counts the words of all regular files below source in this process.
-// That there is none is an error.
+// CountDirectly counts the words of all regular files below source in this process. It returns
+// an error if there are none.
 func CountDirectly(source string) (Counts, error) {
 	counts := make(Counts)
 	err := filepath.WalkDir(source, func(path string, entry fs.DirEntry, err error) error {
@@ -115,10 +115,10 @@ func countWords(r io.ByteReader) (int64, error) {
 	}
 }
 
-// maxShown bounds the differences that are told one by one.
+// maxShown bounds the differences that are listed one by one.
 const maxShown = 10
 
-// merge adds up what the jobs wrote, by cookie, and says what is wrong with it.
+// merge adds up the outputs of jobs, by cookie, and returns what is wrong with them.
 func merge(outputs map[int]string) (Counts, []string) {
 	counts := make(Counts)
 	owner := make(map[string]int)
@@ -142,7 +142,7 @@ func merge(outputs map[int]string) (Counts, []string) {
 	return counts, wrong
 }
 
-// compare says in which files the counts differ.
+// compare lists the differences between two counts.
 func compare(direct, counted Counts) []string {
 	var wrong []string
 	for file, n := range direct {

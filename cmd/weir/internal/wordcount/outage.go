@@ -12,9 +12,9 @@ type read struct {
 	ok             bool
 }
 
-// outage returns the time without a leader: between the last answer that was there
-// when the leader was killed, and the first one to a read sent later. ok is false
-// when there was none yet.
+// outage returns the time without a leader: between the last answer received before the leader
+// was killed, and the first answer to a read sent after that. ok is false as long as there is
+// no such answer.
 func outage(killed time.Time, reads []read) (gap time.Duration, ok bool) {
 	last := killed
 	for _, r := range reads {
@@ -30,13 +30,13 @@ func outage(killed time.Time, reads []read) (gap time.Duration, ok bool) {
 	return 0, false
 }
 
-// Reads go out so often, and each is given up after so long.
+// readPeriod is the pause between two reads, readTimeout the time after which one is given up.
 const (
 	readPeriod  = 10 * time.Millisecond
 	readTimeout = 250 * time.Millisecond
 )
 
-// prober reads all the time.
+// prober reads all the time, until it is stopped.
 type prober struct {
 	mu     sync.Mutex
 	reads  []read
@@ -44,7 +44,7 @@ type prober struct {
 	done   chan struct{}
 }
 
-// probe starts to ask the replicas in turn.
+// probe starts to read from the replicas in turn.
 func probe(ctx context.Context, ask func(ctx context.Context, turn int) error) *prober {
 	ctx, cancel := context.WithCancel(ctx)
 	p := &prober{cancel: cancel, done: make(chan struct{})}

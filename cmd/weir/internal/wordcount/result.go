@@ -6,37 +6,39 @@ import (
 	"time"
 )
 
-// Result is what came of a run.
+// Result is the result of a run.
 type Result struct {
 	// Source is the folder.
 	Source string
-	// Jobs is how many there were to be, Completed how many cookies have completed.
+	// Jobs is the number of jobs of the operation, Completed the number of cookies that
+	// completed.
 	Jobs      int
 	Completed int64
-	// Failed and Aborted are attempts that ended so; each made its cookie run again.
+	// Failed and Aborted count attempts that ended so; after each, its cookie ran again.
 	Failed, Aborted int64
-	// State is the operation's, and Error why, if it did not complete.
+	// State is the operation's final state. Error is its error message, if it did not complete.
 	State, Error string
-	// Leader was killed, "" for none, with so many jobs completed and running. Of
-	// the running ones, so many Survived: the same job went on to its end.
+	// Leader is the replica that was killed, "" for none. CompletedAtKill and RunningAtKill
+	// count the jobs at that time; Survived counts the running ones that completed later.
 	Leader          string
 	CompletedAtKill int
 	RunningAtKill   int
 	Survived        int
-	// Outage is the time without a leader, Total that from start to the last output.
+	// Outage is the time without a leader; Total is from the start to the last output.
 	Outage, Total time.Duration
-	// Lost are cookies that have no output.
+	// Lost counts cookies without output.
 	Lost int
-	// Files and Words are the jobs' counts, the others were made directly.
+	// Files and Words are the jobs' counts; DirectFiles and DirectWords are those made
+	// directly.
 	Files, DirectFiles int
 	Words, DirectWords int64
-	// Differences says what is not as it must be, one line each.
+	// Differences lists what is wrong, one line each.
 	Differences []string
 
 	wantKill bool
 }
 
-// check compares what the jobs wrote with what is true.
+// check compares the jobs' outputs with the direct counts.
 func (r *Result) check(direct Counts, outputs map[int]string) {
 	counted, wrong := merge(outputs)
 	r.Files, r.Words = len(counted), counted.Words()
@@ -68,7 +70,7 @@ func (r *Result) check(direct Counts, outputs map[int]string) {
 // Row is one line of the summary.
 type Row struct{ Name, Value string }
 
-// Summary returns the result for people, but for Lost and Differences.
+// Summary returns the result for people, without Lost and Differences.
 func (r *Result) Summary() []Row {
 	rows := []Row{
 		{"source", r.Source},

@@ -9,24 +9,24 @@ import (
 	"weir/messages/apipb"
 )
 
-// Cluster is what a run needs of a cluster. Calls but Read are repeated until they
-// are answered.
+// Cluster is what a run needs of a cluster. Calls other than Read are repeated until they
+// succeed.
 type Cluster interface {
 	StartOperation(ctx context.Context, r *apipb.StartRequest) (*apipb.StartResponse, error)
 	GetOperation(ctx context.Context, id string) (*apipb.Operation, error)
-	// Jobs returns all jobs of an operation that are known.
+	// Jobs returns all known jobs of an operation.
 	Jobs(ctx context.Context, id string) ([]*apipb.Job, error)
-	// Stdout returns all that a job wrote to it.
+	// Stdout returns all that a job wrote to stdout.
 	Stdout(ctx context.Context, job string) (string, error)
 	Leader(ctx context.Context) (string, error)
-	// Read makes one linearizable read at a replica other than the one named. The
-	// turn chooses which.
+	// Read makes one linearizable read at a replica other than without. turn selects the
+	// replica.
 	Read(ctx context.Context, without string, turn int) error
 	// Kill ends a replica with kill -9.
 	Kill(replica string) error
 }
 
-// Watcher is told how a run goes.
+// Watcher shows the progress of a run.
 type Watcher interface {
 	Say(line string)
 	Progress(completed, total int64)
@@ -42,16 +42,17 @@ type Config struct {
 	Jobs int
 	// KillLeader makes a failover part of the run.
 	KillLeader bool
-	// Gate is the path of a file that is not there, and that every agent sees once it is:
-	// it is made when the leader has been killed. The last job waits for it, so that the
-	// operation cannot end before. Empty, as it has to be without KillLeader: no job waits.
+	// Gate is the path of a file that does not exist yet, in a folder that every agent sees.
+	// The run creates it once the leader is killed. The last job waits for it, so that the
+	// operation cannot end before. If Gate is empty, as it must be without KillLeader, no job
+	// waits.
 	Gate string
-	// Patience is how long the run goes on while no job completes. Default 2 min: far
-	// longer than a job and a failover.
+	// Patience is how long the run waits for another job to complete before it gives up: far
+	// longer than a job and a failover. See DefaultPatience.
 	Patience time.Duration
 }
 
-// DefaultPatience is that of Config.Patience.
+// DefaultPatience is a suitable Config.Patience.
 const DefaultPatience = 2 * time.Minute
 
 // The states of operations and jobs that matter here.
@@ -62,12 +63,12 @@ const (
 	running   = "running"
 )
 
-// pollPeriod is how often progress is asked for. It is short beside a job, so that
-// the leader dies when half of the jobs have completed, not many more.
+// pollPeriod is how often progress is read. It is short compared to a job, so that the leader
+// dies when hardly more than half of the jobs have completed.
 const pollPeriod = 50 * time.Millisecond
 
-// Run counts, and returns a Result that says whether everything was as it must be.
-// An error means that the run was broken off.
+// Run counts, and returns a Result that says whether all is as it must be. It returns an error
+// if the run could not be finished.
 func Run(ctx context.Context, cluster Cluster, config Config, watcher Watcher) (*Result, error) {
 	r := &run{
 		cluster: cluster, config: config, watcher: watcher,
@@ -87,18 +88,18 @@ func Run(ctx context.Context, cluster Cluster, config Config, watcher Watcher) (
 	return r.result, nil
 }
 
-// run is a run under way.
+// run is a run in progress.
 type run struct {
 	cluster Cluster
 	config  Config
 	watcher Watcher
 	result  *Result
 	id      string
-	// outputs are what completed jobs wrote, by cookie.
+	// outputs are the outputs of completed jobs, by cookie.
 	outputs map[int]string
 	prober  *prober
 	killed  time.Time
-	// atKill are the jobs that ran when the leader was killed.
+	// atKill are the jobs that were running when the leader was killed.
 	atKill map[string]bool
 }
 
@@ -116,7 +117,7 @@ func (r *run) start(ctx context.Context) error {
 	return nil
 }
 
-// follow watches the operation until it has ended, and kills the leader on the way.
+// follow watches the operation until it ends, and kills the leader halfway.
 func (r *run) follow(ctx context.Context) error {
 	last, since := int64(-1), time.Now()
 	for {
@@ -151,7 +152,7 @@ func (r *run) follow(ctx context.Context) error {
 	}
 }
 
-// kill kills the leader while others are asked whether they have one.
+// kill kills the leader. From just before, the prober reads from the other replicas.
 func (r *run) kill(ctx context.Context) error {
 	leader, err := r.cluster.Leader(ctx)
 	if err != nil {
@@ -185,7 +186,7 @@ func (r *run) kill(ctx context.Context) error {
 	return nil
 }
 
-// account reads what the jobs wrote.
+// account reads the outputs of the jobs.
 func (r *run) account(ctx context.Context) error {
 	jobs, err := r.cluster.Jobs(ctx, r.id)
 	if err != nil {
@@ -208,8 +209,8 @@ func (r *run) account(ctx context.Context) error {
 	return nil
 }
 
-// outage waits for the first answer after the kill. The operation has ended since,
-// so there is one at once.
+// outage waits for the first answer after the kill. The operation has ended by then, so there
+// is one at once.
 func (r *run) outage(ctx context.Context) error {
 	if r.prober == nil {
 		return nil

@@ -13,10 +13,10 @@ import (
 	"weir/api/discovery"
 )
 
-// answer is an instance that answers requests at its port: under /ready that it is well as
-// long as a file is there that ends with .up, and else that it is not. It says of itself what
-// is in a file that ends with .say, and writes to a folder what it hears of its peers, until
-// it is asked to go.
+// answer is an instance of a service with a port. Under /ready it reports that it is healthy
+// while a file with the suffix .up exists, and that it is warming up otherwise. It publishes
+// the content of a file with the suffix .say as its status, and writes what it hears of its
+// peers to a folder. SIGTERM ends it.
 func answer(args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -42,7 +42,7 @@ func answer(args []string) error {
 	return repeat(ctx, client, name+".say")
 }
 
-// repeat says what is in a file whenever that is another word.
+// repeat passes the content of a file to Say whenever it changes.
 func repeat(ctx context.Context, client *discovery.Client, file string) error {
 	said := ""
 	tick := time.NewTicker(10 * time.Millisecond)

@@ -14,8 +14,8 @@ import (
 	"weir/api/discovery"
 )
 
-// leave runs until it is asked to go, and then exits with the code that it is told. It
-// writes to a folder when it begins and when it is asked.
+// leave runs until SIGTERM, and then exits with the given code. It notes its begin and the
+// signal in a folder.
 func leave(args []string) error {
 	code, err := strconv.Atoi(args[1])
 	if err == nil {
@@ -27,7 +27,7 @@ func leave(args []string) error {
 	return err
 }
 
-// attend writes to a folder when it begins and when it is asked to go, and returns then.
+// attend notes in a folder that it begins, waits for SIGTERM, notes that too, and returns.
 func attend(dir string) error {
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, syscall.SIGTERM)
@@ -41,8 +41,8 @@ func attend(dir string) error {
 	return note(nameIn(dir)+".log", "asked")
 }
 
-// serve is an instance of a service. It writes to a folder what it hears of its peers
-// and of its own end. When it is asked to go, it does so once a file is there.
+// serve is an instance of a service. It writes what it hears of its peers, its begin and
+// SIGTERM to a folder. After SIGTERM it exits once a file exists.
 func serve(args []string) error {
 	client, err := discovery.Open()
 	if err != nil {
@@ -60,7 +60,7 @@ func serve(args []string) error {
 	return <-heard
 }
 
-// listen writes each change that a job hears of, as a line of JSON.
+// listen writes each change of its peers as a line of JSON.
 func listen(ctx context.Context, client *discovery.Client, name string) error {
 	out, err := os.OpenFile(name+".heard", os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -75,7 +75,7 @@ func listen(ctx context.Context, client *discovery.Client, name string) error {
 	return nil
 }
 
-// nameIn is the name of what this cookie writes to a folder, without an ending.
+// nameIn is the path of this cookie's files in a folder, without suffix.
 func nameIn(dir string) string {
 	return filepath.Join(dir, os.Getenv("WEIR_TASK_NAME")+"-"+os.Getenv("WEIR_JOB_COOKIE"))
 }

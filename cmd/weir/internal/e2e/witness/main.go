@@ -1,5 +1,5 @@
-// Command witness is what jobs of the tests run. It writes down that it ran, or
-// misbehaves as told.
+// Command witness is the program that the jobs of the tests run. It records that it ran, or
+// misbehaves as its arguments say.
 package main
 
 import (
@@ -15,8 +15,7 @@ import (
 	"time"
 )
 
-// patience is how long a witness that waits goes on at most, so that none outlives
-// a test that broke.
+// patience is the longest time that a witness waits, so that none outlives a test that failed.
 const patience = 5 * time.Minute
 
 // parts are what a witness can do.
@@ -45,8 +44,8 @@ func main() {
 	}
 }
 
-// run writes to a folder when this attempt of its cookie begins and ends, and that
-// it ran alone. It lasts for a time, or until a file is there.
+// run notes in a folder when this attempt of its cookie begins and ends, and whether another
+// attempt runs at the same time. It lasts for a given time, or until a file exists.
 func run(args []string) error {
 	dir, length := args[0], args[1]
 	name := nameIn(dir)
@@ -68,7 +67,7 @@ func run(args []string) error {
 	return note(name+".log", "end")
 }
 
-// note appends a line with who says it.
+// note appends a line with the job's id and this process's pid.
 func note(file, what string) error {
 	out, err := os.OpenFile(file, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -80,7 +79,7 @@ func note(file, what string) error {
 	return out.Close()
 }
 
-// await waits until a file is there.
+// await waits until a file exists, for patience at most.
 func await(file string) {
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if _, err := os.Stat(file); err == nil {
@@ -89,7 +88,7 @@ func await(file string) {
 	}
 }
 
-// deaf does not hear SIGTERM. Its pid is in a file.
+// deaf ignores SIGTERM, and writes its pid to a file.
 func deaf(args []string) error {
 	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	if err := note(args[0], "deaf"); err != nil {
@@ -99,8 +98,8 @@ func deaf(args []string) error {
 	return nil
 }
 
-// breed starts children in sessions of their own, one of them an orphan. All pids
-// are in a file.
+// breed starts children in sessions of their own, one of them an orphan. All pids are written
+// to a file.
 func breed(args []string) error {
 	for range 2 {
 		if err := start(args[0], "alone"); err != nil {
@@ -113,7 +112,7 @@ func breed(args []string) error {
 	return deaf(args)
 }
 
-// child is a session of its own; what is to be an orphan is started by one that ends.
+// child runs in a session of its own. An orphan is started by a child that exits.
 func child(args []string) error {
 	if args[1] == "orphan" {
 		return start(args[0], "alone")
@@ -127,7 +126,7 @@ func start(args ...string) error {
 	return cmd.Start()
 }
 
-// flood prints as many MiB as told to stdout, between two lines.
+// flood prints the given number of MiB to stdout, between two marker lines.
 func flood(args []string) error {
 	count, err := strconv.Atoi(args[0])
 	if err != nil {
@@ -144,7 +143,7 @@ func flood(args []string) error {
 	return nil
 }
 
-// hog takes memory, 4 MiB at a time, until as many MiB as told are full, and keeps it.
+// hog allocates memory, 4 MiB at a time, up to the given number of MiB, and keeps it.
 func hog(args []string) error {
 	limit, err := strconv.Atoi(args[0])
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// pace passes on what it reads, so many bytes a second.
+// pace copies stdin to stdout, at the given number of bytes a second.
 func pace(args []string) error {
 	rate, err := strconv.ParseFloat(args[0], 64)
 	if err != nil {

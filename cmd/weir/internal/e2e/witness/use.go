@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// use holds memory for a while: a share of a limit in bytes that differs by a tenth of it from
-// cookie to cookie. Of every so many cookies the one after a quarter of them holds nine tenths
-// of the limit, and the first time that it runs, it does not leave by itself: enough others
-// come after it to fill its node.
+// use holds memory for a while: a share of limit, in bytes, that varies by up to a tenth of
+// itself from cookie to cookie. Unless every is 0, one cookie of each every, the one after a
+// quarter of them, holds nine tenths of the limit. In its first attempt it does not exit by
+// itself: enough jobs come after it to fill its node.
 //
 //	use folder limit share time every
 func use(args []string) error {
@@ -29,7 +29,7 @@ func use(args []string) error {
 	if err != nil {
 		return err
 	}
-	// From 0.9 to 1.1, without any order among cookies.
+	// The factor is between 0.9 and 1.1, and scattered among cookies.
 	share *= 0.9 + 0.2*float64(uint32(cookie)*2654435761>>16&0xff)/0xff
 	if every > 0 && cookie%every == every/4 {
 		share = 0.9
@@ -49,7 +49,7 @@ func use(args []string) error {
 	return syscall.Munmap(held)
 }
 
-// begin reports whether nobody has begun this before.
+// begin reports whether this is the first call with this file.
 func begin(file string) (first bool, err error) {
 	mark, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if errors.Is(err, fs.ErrExist) {
@@ -61,7 +61,7 @@ func begin(file string) (first bool, err error) {
 	return true, mark.Close()
 }
 
-// fill makes this process hold so many bytes, with all that it holds besides.
+// fill makes this process hold this many bytes in total.
 func fill(bytes int64) ([]byte, error) {
 	debug.SetGCPercent(-1)
 	resident, err := resident()
@@ -75,7 +75,7 @@ func fill(bytes int64) ([]byte, error) {
 	return held, err
 }
 
-// resident returns how many bytes this process holds that are no file's.
+// resident returns the resident anonymous memory of this process, in bytes.
 func resident() (int64, error) {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
