@@ -9,7 +9,7 @@ import (
 	"weir/actors/agent/runner/output"
 )
 
-// firstBuffer is what jobs that say little need, in bytes.
+// firstBuffer is the buffer size for jobs with little output, in bytes.
 const firstBuffer = 1 << 10
 
 // capture carries one output stream from its pipe to its files.
@@ -19,7 +19,7 @@ type capture struct {
 	done   chan struct{}
 
 	written, dropped atomic.Int64
-	// lost is the first refusal of the disk.
+	// lost is the first write error of the disk.
 	lost atomic.Pointer[error]
 }
 
@@ -55,7 +55,7 @@ func (c *capture) finish() {
 	<-c.done
 }
 
-// lost says why output of a job was not kept; empty: what the limits allow was.
+// lost is why output of a job was not kept; empty if all that the limits allow was kept.
 func lost(streams ...*capture) string {
 	var all []string
 	for _, c := range streams {

@@ -8,8 +8,8 @@ import (
 	"weir/actors/agent/runner/proxyproto"
 )
 
-// check tries what an isolation needs, in namespaces that are there for it. outside is the
-// mount namespace of who asks.
+// check tries what an isolation mode needs. It runs in namespaces that were made for it.
+// outside is the mount namespace of the agent that asks.
 func check(isolation, outside string) error {
 	if err := ownMounts(&proxyproto.Spec{AgentMounts: outside}); err != nil {
 		return err
@@ -20,7 +20,7 @@ func check(isolation, outside string) error {
 		}
 		return nil
 	}
-	// /tmp is in its own place, and nothing is hidden.
+	// /tmp serves as the job's own temporary folder, and nothing has to be hidden.
 	root := rootfs{spec: &proxyproto.Spec{Hidden: "/tmp"}, folder: "/"}
 	if err := root.build(); err != nil {
 		return err

@@ -18,20 +18,20 @@ import (
 // child is the root process of the job.
 type child struct {
 	pid int
-	// handle is a descriptor of the process, which no other process can take
-	// the place of.
+	// handle is a descriptor of the process. Unlike the pid it can never refer to another
+	// process.
 	handle int
-	// init is the process that tells on reports how it ended; nil: it is the proxy's own
-	// child.
+	// init is the process that reports on reports how the command ended; 0 if the command is
+	// the proxy's own child.
 	init    int
 	reports *net.UnixConn
 }
 
-// startChild starts the command inside the enclosure with the given standard files, as far
-// apart from the node as the spec says.
+// startChild starts the command inside the enclosure with the given standard files, isolated as
+// the spec says.
 func startChild(spec *proxyproto.Spec, folder string, inside enclosure, standard []uintptr) (started child, err error) {
 	onOwnThread(func() {
-		// Nothing else is started by the thread: it may be in the job's groups by then, and have
+		// Start nothing else on this thread: it may be in the job's groups by then, and have
 		// fewer rights.
 		if err = unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(proxyproto.UsualTimerSlack), 0, 0, 0); err != nil {
 			return
@@ -50,7 +50,7 @@ func startChild(spec *proxyproto.Spec, folder string, inside enclosure, standard
 	return started, err
 }
 
-// onOwnThread does work on a thread that ends with it.
+// onOwnThread runs work on a thread that ends afterwards.
 func onOwnThread(work func()) {
 	done := make(chan struct{})
 	go func() {
@@ -61,7 +61,7 @@ func onOwnThread(work func()) {
 	<-done
 }
 
-// startCommand starts the command; start is that of the enclosure.
+// startCommand starts the command with start, the method of the enclosure.
 func startCommand(spec *proxyproto.Spec, start func(*syscall.SysProcAttr, func() error) error, standard []uintptr) (child, error) {
 	argv := spec.Argv
 	if spec.Shell != "" {
@@ -104,8 +104,8 @@ func (c child) signal(number unix.Signal) error {
 	return nil
 }
 
-// lookPath finds a program by the PATH of the job's own environment. A name
-// with a slash is taken as it is, relative to the workspace.
+// lookPath finds a program by the PATH of the job's own environment. It returns a name with a
+// slash as it is, relative to the workspace.
 func lookPath(name string, environment []string) (string, error) {
 	if strings.Contains(name, "/") {
 		return name, nil
@@ -136,8 +136,8 @@ type ending struct {
 	time   time.Time
 }
 
-// await waits for every process, and tells of the root process' end, and others of theirs;
-// empty is closed when there is none left.
+// await waits for every process. It sends the end of the root process to ended, and calls
+// others for all other processes. It closes empty when none is left.
 func (c child) await(ended chan<- ending, others func(pid int, e ending), empty chan<- struct{}) {
 	reported := make(chan struct{})
 	if c.reports == nil {
@@ -145,15 +145,15 @@ func (c child) await(ended chan<- ending, others func(pid int, e ending), empty 
 	} else {
 		go func() {
 			defer close(reported)
-			// Whoever wanted to look at the command has done so. An init that does not hear
-			// it has gone, and that is the end of the reports.
+			// The command has been looked at by now: let init wait for it. If init does not get
+			// this message it is gone, and awaitReport sees the end of the reports.
 			_, _ = c.reports.Write([]byte{0})
 			ended <- c.awaitReport()
 		}()
 	}
 	told := false
 	reap(func(pid int, e ending) {
-		// An orphan may have the pid later.
+		// A later orphan may get the same pid.
 		if pid == c.pid && !told {
 			told = true
 			ended <- e

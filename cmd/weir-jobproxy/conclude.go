@@ -9,10 +9,10 @@ import (
 	"weir/actors/agent/runner/proxyproto"
 )
 
-// saveAgain is the pause before a result that the disk did not take is written again.
+// saveAgain is the pause before a failed write of the result is retried.
 const saveAgain = 500 * time.Millisecond
 
-// finish measures a job of which no process is left, and has kept what is to be.
+// finish measures a job without processes, and starts to keep its output.
 func (s *supervisor) finish() {
 	s.gone = nil
 	s.measureEnd(killPatience)
@@ -20,8 +20,8 @@ func (s *supervisor) finish() {
 	s.flush()
 }
 
-// measureEnd measures a job whose processes have ended, as far as they do. Its groups may be
-// busy for a moment still.
+// measureEnd measures a job whose processes have ended, as far as they do. Its groups may stay
+// busy for a moment.
 func (s *supervisor) measureEnd(patience time.Duration) {
 	if s.root == nil {
 		select {
@@ -36,7 +36,7 @@ func (s *supervisor) measureEnd(patience time.Duration) {
 	complain(s.inside.Remove(patience))
 }
 
-// conclude makes the result, writes it, and tells it.
+// conclude makes the result and writes it. The result is sent once it is written.
 func (s *supervisor) conclude(status unix.WaitStatus) {
 	for _, timer := range []*time.Timer{s.timeLimit, s.deadline.timer, s.sample, s.memory.check} {
 		timer.Stop()
@@ -64,13 +64,13 @@ func (s *supervisor) conclude(status unix.WaitStatus) {
 		result.ExitCode = -1
 	}
 	s.conclusion.result = result
-	// An agent that listens has the result in its journal before anybody else hears of
-	// it; for one that comes later, it has to be on disk here.
+	// An agent that listens journals the result before it passes it on. For one that connects
+	// later, the result has to be durable here.
 	s.ending.start("write its result into " + s.folder)
 	s.conclusion.save(filepath.Join(s.folder, proxyproto.ResultFile), !s.agent.listens())
 }
 
-// tell tells the result, once.
+// tell sends the result to the agent, once.
 func (s *supervisor) tell() {
 	s.ending.timer.Stop()
 	if !s.conclusion.told {
@@ -79,17 +79,17 @@ func (s *supervisor) tell() {
 	}
 }
 
-// conclusion is the result of the job, and what has become of it.
+// conclusion is the result of the job, and how far it has been saved and sent.
 type conclusion struct {
-	// result is nil before the end of the job; told: the agent may have it.
+	// result is nil before the end of the job; told says that it has been sent.
 	result *proxyproto.Result
 	told   bool
-	// saved is sent when the result has been written, or has not.
+	// saved receives once the first attempt to write the result is over.
 	saved chan struct{}
 }
 
-// save has the result written to a file in the background. One that the disk did not take is
-// written again: the job may have filled it.
+// save writes the result to a file in the background. A failed write is retried until it
+// succeeds: the job itself may have filled the disk.
 func (o *conclusion) save(path string, durably bool) {
 	result, saved := o.result, o.saved
 	go func() {

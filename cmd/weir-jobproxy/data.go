@@ -9,17 +9,18 @@ import (
 	"weir/scheduling/statistics"
 )
 
-// dataStreams feed a job whose spec has a feed, and keep what it writes and leaves.
+// dataStreams feed a job whose spec has a feed, and keep its output and files.
 type dataStreams struct {
 	spec *proxyproto.Spec
-	// folder is the job's, of which nothing is left when the job is released.
+	// folder is the job's folder, which is removed when the job is released.
 	folder string
 	ending *progress
-	// feeder and sink are nil with a job that is not fed; begun: they run.
+	// feeder and sink are nil without a feed; begun says that they run.
 	feeder *feeder
 	sink   *sink
 	begun  bool
-	// interrupted: a job that completes has not done with what it did not read.
+	// interrupted says that the job was asked to stop: even if it completes, unread input is
+	// left over.
 	interrupted bool
 }
 
@@ -37,7 +38,7 @@ func (d *dataStreams) open() (stdin, stdout *os.File, err error) {
 		return nil, nil, errors.Join(&streamError{outputFailed(err)}, pipe.job.Close())
 	}
 	if user := d.spec.User; user != nil {
-		// Who opens /dev/stdin or /dev/stdout is asked for a right to it.
+		// Opening /dev/stdin or /dev/stdout needs rights to the pipe.
 		complain(pipe.job.Chown(int(user.UID), int(user.GID)))
 		complain(stdout.Chown(int(user.UID), int(user.GID)))
 	}

@@ -15,44 +15,43 @@ import (
 )
 
 const (
-	// diskSpeed is how fast a job may fill a disk, in bytes a second: what is left of its
-	// limit says when to look again.
+	// diskSpeed is how fast a job may fill a disk, in bytes a second. With what is left of the
+	// limit it determines the time to the next measurement.
 	diskSpeed = 1 << 30
-	// minDiskPeriod and maxDiskPeriod bound the time between two looks.
+	// minDiskPeriod and maxDiskPeriod bound the time between two measurements.
 	minDiskPeriod = 100 * time.Millisecond
 	maxDiskPeriod = 2 * time.Second
-	// diskShare is how many times as long as a look takes none is taken.
+	// diskShare is how many times as long as a measurement the pause after it is, at least.
 	diskShare = 20
 	// folderBatch is how many entries of a folder are held in memory.
 	folderBatch = 256
-	// maxDepth limits open folders. What is deeper is not counted.
+	// maxDepth limits open folders. Deeper files are not counted.
 	maxDepth = 256
-	// mostPath is how much of a file's path is told, in bytes.
+	// mostPath is the greatest reported length of a path, in bytes.
 	mostPath = 256
 	// blockSize is the unit of a file's blocks.
 	blockSize = 512
 )
 
-// vanished are the errors of what is no folder any more.
+// vanished are the errors of a folder that has gone or been replaced.
 var vanished = []error{os.ErrNotExist, unix.ENOTDIR, unix.ELOOP}
 
-// diskUse is what folders take on disk.
+// diskUse is the disk usage of folders.
 type diskUse struct {
 	bytes   int64
 	move    func()
 	biggest []proxyproto.FileSize
 }
 
-// disk measures what the job has on disk: its workspace and, where it has one, its own
-// /tmp, and what its processes hold open of files that are deleted. File systems that are
-// mounted in them do not count.
+// disk measures the job's disk usage: its workspace, its own /tmp if it has one, and deleted
+// files that its processes hold open. File systems mounted in the folders do not count.
 type disk struct {
 	folders []string
 	limit   int64
 	deleted openDeleted
 }
 
-// newDisk returns the measure of a job with that folder, and the given processes.
+// newDisk returns the disk of a job with this folder and these processes.
 func newDisk(spec *proxyproto.Spec, folder string, processes func() ([]proctree.Process, error)) disk {
 	d := disk{limit: spec.DiskLimit, deleted: openDeleted{processes: processes, most: mostDescriptors}}
 	switch {
@@ -65,7 +64,7 @@ func newDisk(spec *proxyproto.Spec, folder string, processes func() ([]proctree.
 	return d
 }
 
-// watch tells of each measurement until ctx is done.
+// watch sends measurements to told until ctx is done.
 func (d *disk) watch(ctx context.Context, told chan<- diskUse) {
 	for wait := minDiskPeriod; ; {
 		select {
@@ -84,13 +83,14 @@ func (d *disk) watch(ctx context.Context, told chan<- diskUse) {
 	}
 }
 
-// diskPeriod is the time to the next look, when so much is left and the last took so long.
+// diskPeriod is the time to the next measurement, given what is left of the limit and how long
+// the last one took.
 func diskPeriod(left int64, took time.Duration) time.Duration {
 	wait := time.Duration(float64(left) / diskSpeed * float64(time.Second))
 	return max(diskShare*took, min(max(wait, minDiskPeriod), maxDiskPeriod))
 }
 
-// look measures all while processes of the job live. One goroutine looks.
+// look measures all while the job runs. Only one goroutine calls it.
 func (d *disk) look() diskUse {
 	use, devices := d.measure(func() {})
 	if len(devices) > 0 {
@@ -99,8 +99,8 @@ func (d *disk) look() diskUse {
 	return use
 }
 
-// measure adds up all files in the folders, and calls move with each folder. What goes away
-// meanwhile is not counted. It returns the devices of the folders, too.
+// measure adds up all files in the folders, and calls move for each folder. Files that
+// disappear meanwhile do not count. It returns the devices of the folders too.
 func (d *disk) measure(move func()) (diskUse, map[uint64]bool) {
 	use, devices := diskUse{move: move}, map[uint64]bool{}
 	for _, folder := range d.folders {
@@ -119,7 +119,7 @@ func (d *disk) measure(move func()) (diskUse, map[uint64]bool) {
 	return use, devices
 }
 
-// add adds what is in an open folder, which it closes. Links are not followed, so the job
+// add adds the content of an open folder, which it closes. It follows no links, so the job
 // cannot lead it elsewhere.
 func (u *diskUse) add(fd int, path string, device uint64, depth int) {
 	eachName(fd, path, func(name string) bool {
@@ -128,8 +128,8 @@ func (u *diskUse) add(fd int, path string, device uint64, depth int) {
 	})
 }
 
-// eachName calls visit with the names in an open folder, which it closes, until that returns
-// false.
+// eachName calls visit for each name in an open folder, until visit returns false. It closes
+// the folder.
 func eachName(fd int, path string, visit func(name string) bool) {
 	folder := os.NewFile(uintptr(fd), path)
 	defer folder.Close()
@@ -152,7 +152,7 @@ func (u *diskUse) addEntry(parent int, name, path string, device uint64, depth i
 		return
 	}
 	if stat.Mode&unix.S_IFMT != unix.S_IFDIR {
-		// A file with several names counts in parts: some of them may be elsewhere.
+		// A file with several names counts in part for each: some of them may be elsewhere.
 		u.note(path, stat.Blocks*blockSize/int64(max(1, stat.Nlink)))
 		return
 	}
@@ -169,7 +169,7 @@ func (u *diskUse) addEntry(parent int, name, path string, device uint64, depth i
 	u.add(fd, path, device, depth+1)
 }
 
-// note adds a file, and keeps the biggest.
+// note adds a file, and remembers the biggest files.
 func (u *diskUse) note(path string, bytes int64) {
 	u.bytes += bytes
 	if bytes == 0 || len(u.biggest) == biggest && bytes <= u.biggest[biggest-1].Bytes {
@@ -182,14 +182,14 @@ func (u *diskUse) note(path string, bytes int64) {
 	u.biggest = u.biggest[:min(len(u.biggest), biggest)]
 }
 
-// diskWatch measures the disk of a job as long as it lives.
+// diskWatch measures the disk usage of a job while it runs.
 type diskWatch struct {
 	disk
-	// told has each measurement; last is that of the end, set before gone is closed.
+	// told carries each measurement. last is the final one; it is set before gone is closed.
 	told chan diskUse
 	last diskUse
 	max  int64
-	// life ends with stop.
+	// life is done after stop.
 	life context.Context
 	stop context.CancelFunc
 }
@@ -199,20 +199,20 @@ func newDiskWatch(d disk) diskWatch {
 	return diskWatch{disk: d, told: make(chan diskUse), life: life, stop: stop}
 }
 
-// begin begins to measure a disk that is limited.
+// begin starts to measure, if there is a limit.
 func (d *diskWatch) begin() {
 	if d.limit > 0 {
 		go d.watch(d.life, d.told)
 	}
 }
 
-// end takes no more measurements.
+// end ends the measurements.
 func (d *diskWatch) end() {
 	d.stop()
 	d.told = nil
 }
 
-// takeDisk judges a measurement of the disk.
+// takeDisk checks a measurement against the limit.
 func (s *supervisor) takeDisk(use diskUse) {
 	s.disk.max = max(s.disk.max, use.bytes)
 	if use.bytes <= s.spec.DiskLimit || s.spec.DiskLimit == 0 {
@@ -221,7 +221,7 @@ func (s *supervisor) takeDisk(use diskUse) {
 	excess := &proxyproto.DiskExcess{Usage: use.bytes, Limit: s.spec.DiskLimit, Biggest: use.biggest}
 	cause := verdict{outcome: proxyproto.OutcomeDiskLimitExceeded, err: excess.String(), disk: excess}
 	if s.root != nil && (s.verdict.outcome == proxyproto.OutcomeExited || s.verdict.outcome == proxyproto.OutcomeSignaled) {
-		// It was over before anybody looked.
+		// The job had exceeded the limit before it ended; nobody had measured it yet.
 		s.verdict = cause
 		return
 	}

@@ -10,28 +10,28 @@ import (
 	"weir/actors/agent/runner/proctree"
 )
 
-// mostDescriptors is how many open files of the job's processes one look goes through. The
-// next look begins behind the process at which it ended.
+// mostDescriptors is how many open files one measurement goes through. The next one begins
+// after the process at which this one ended.
 const mostDescriptors = 10_000
 
-// deletedMark ends what the kernel says of an open file that has no name any more.
+// deletedMark is the suffix of the kernel's name for an open file that was deleted.
 const deletedMark = " (deleted)"
 
-// openDeleted finds files that have been deleted and that a process of the job holds open to
-// write: they take space for as long. One that is only read may be another's, such as a log or
-// a data set that has been replaced meanwhile.
+// openDeleted finds deleted files that a process of the job holds open for writing: they take
+// space until they are closed. A deleted file that is open only for reading may belong to
+// someone else, such as a log or a data set that was replaced.
 type openDeleted struct {
 	processes func() ([]proctree.Process, error)
-	// most is how many open files one look goes through.
+	// most is how many open files one measurement goes through.
 	most int
-	// next is the process with which the next look begins.
+	// next is the index of the process at which the next measurement begins.
 	next int
 }
 
-// fileID tells a file from any other that is there.
+// fileID identifies a file among those that exist.
 type fileID struct{ device, inode uint64 }
 
-// add adds those on the devices to what folders take, each once.
+// add adds the deleted files on these devices to the usage, each once.
 func (o *openDeleted) add(use *diskUse, workspace string, devices map[uint64]bool) {
 	processes, err := o.processes()
 	if err != nil {
@@ -50,10 +50,10 @@ func (o *openDeleted) add(use *diskUse, workspace string, devices map[uint64]boo
 	o.next = 0
 }
 
-// addOf adds those of a process, and returns how many open files it has gone through.
+// addOf adds those of one process, and returns how many open files it has gone through.
 func (o *openDeleted) addOf(use *diskUse, pid int, workspace string, devices map[uint64]bool, seen map[fileID]bool, most int) int {
 	path := filepath.Join("/proc", strconv.Itoa(pid), "fd")
-	// A process may have gone, or not be this one's to look into.
+	// The process may have gone, or the proxy may have no right to inspect it.
 	folder, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return 1
@@ -61,13 +61,13 @@ func (o *openDeleted) addOf(use *diskUse, pid int, workspace string, devices map
 	count, target := 1, make([]byte, unix.PathMax)
 	eachName(folder, path, func(name string) bool {
 		count++
-		// To read the link does not ask its file system anything.
+		// Reading the link makes no request to the file system of the file, which may hang.
 		n, err := unix.Readlinkat(folder, name, target)
 		if err != nil || !strings.HasSuffix(string(target[:n]), deletedMark) {
 			return count < most
 		}
 		var link, stat unix.Stat_t
-		// The link's rights are what the file was opened for.
+		// The mode of the link says how the file was opened.
 		if unix.Fstatat(folder, name, &link, unix.AT_SYMLINK_NOFOLLOW) != nil || link.Mode&unix.S_IWUSR == 0 {
 			return count < most
 		}

@@ -10,30 +10,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// drainTime is how long output may still come after every process of the job
-// has gone: somebody outside may hold the pipe open.
+// drainTime is how long output may still come after every process of the job has gone: an
+// outsider may hold the pipe open.
 const drainTime = 2 * time.Second
 
-// drain reads a pipe of which a deadline is set when the job has gone. What was in it by then
-// is read however late that is: the disk on which it is kept may be slow.
+// drain reads a pipe that gets a deadline when the job has gone. Data in the pipe by then is
+// still read after the deadline: the disk that keeps it may be slow.
 type drain struct {
 	pipe *os.File
-	// late: the deadline is over, and left is what of the pipe's content is still to be read.
+	// late says that the deadline has passed; left is how much of the pipe's data is still to
+	// be read, in bytes.
 	late bool
 	left int
 }
 
-// finish sets the deadline.
+// finish sets the read deadline.
 func (d *drain) finish() {
-	// It fails only when the pipe has been read to its end and closed.
+	// This fails only if the pipe has been read to its end and closed.
 	_ = d.pipe.SetReadDeadline(time.Now().Add(drainTime))
 }
 
-// copyBuffer is the size of a pipe, so one read empties it, in bytes.
+// copyBuffer is the size of a pipe, so that one read empties it, in bytes.
 const copyBuffer = 64 << 10
 
-// each hands what is read to take, until the end or an error. The first read is of so many bytes,
-// and others are as soon as it is not enough of more.
+// each passes the data to take, until the end or an error. The first buffer has this size; once
+// a read fills it, a larger one is used.
 func (d *drain) each(first int, take func([]byte) error) error {
 	buffer := make([]byte, first)
 	for {
@@ -55,7 +56,7 @@ func (d *drain) each(first int, take func([]byte) error) error {
 	}
 }
 
-// Read implements io.Reader. os.ErrDeadlineExceeded says that somebody holds the pipe open.
+// Read implements io.Reader. os.ErrDeadlineExceeded means that an outsider holds the pipe open.
 func (d *drain) Read(p []byte) (int, error) {
 	if !d.late {
 		n, err := d.pipe.Read(p)
@@ -67,7 +68,7 @@ func (d *drain) Read(p []byte) (int, error) {
 		}
 		d.late = true
 	}
-	// What is left is there, and so is the end if nobody holds the pipe.
+	// The data left is available at once, and so is the end unless an outsider holds the pipe.
 	_ = d.pipe.SetReadDeadline(time.Now().Add(drainTime))
 	n, err := d.pipe.Read(p[:max(1, min(len(p), d.left))])
 	if d.left == 0 && err == nil {
@@ -77,18 +78,18 @@ func (d *drain) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// unread is how much there is to be read at once, in bytes.
+// unread is how much can be read at once, in bytes.
 func unread(from syscall.Conn) (n int, err error) {
 	raw, err := from.SyscallConn()
 	if err != nil {
 		return 0, err
 	}
-	// That is FIONREAD.
+	// TIOCINQ is FIONREAD.
 	controlErr := raw.Control(func(fd uintptr) { n, err = unix.IoctlGetInt(int(fd), unix.TIOCINQ) })
 	return n, errors.Join(err, controlErr)
 }
 
-// again repeats a system call that a signal has cut off.
+// again repeats a system call that was interrupted by a signal.
 func again(call func() (int, error)) (int, error) {
 	for {
 		if n, err := call(); !errors.Is(err, unix.EINTR) {

@@ -20,28 +20,28 @@ const biggest = 5
 
 // enclosure holds the processes of the job: control groups, or a process tree.
 type enclosure interface {
-	// create makes it, before the command starts.
+	// create makes the enclosure, before the command starts.
 	create() error
 	// Start calls start with attributes that put the process inside.
 	Start(attributes *syscall.SysProcAttr, start func() error) error
-	// Join does it for a process beside others that are inside.
+	// Join does the same for one more process, while others are inside.
 	Join(attributes *syscall.SysProcAttr, start func() error) error
 	Usage() (cgroup.Usage, error)
 	processes() ([]proctree.Process, error)
-	// MemoryEvents says whether the kernel has killed for lack of memory.
+	// MemoryEvents reports whether the kernel has killed for lack of memory.
 	MemoryEvents() (cgroup.MemoryEvents, error)
-	// RefusedForks counts the processes that the limit has kept from being.
+	// RefusedForks counts processes and threads that could not start because of the limit.
 	RefusedForks() (int64, error)
-	// WatchMemory calls notify when the limit is met, if the kernel can tell.
+	// WatchMemory calls notify when the memory limit is hit, if the kernel reports that.
 	WatchMemory(notify func()) (stop func(), err error)
 	// Kill ends all processes and returns when none is left.
 	Kill(patience time.Duration) error
-	// Remove removes what create has made, of which no process is left.
+	// Remove removes what create made. No process may be left.
 	Remove(patience time.Duration) error
 }
 
-// newEnclosure returns control groups where the spec places some. volumes count as memory
-// of the job.
+// newEnclosure returns control groups if the spec has any, or else a tree. volumes count as
+// memory of the job.
 func newEnclosure(spec *proxyproto.Spec, volumes *volumes) enclosure {
 	if spec.Cgroups.None() {
 		return &tree{volumes: volumes}
@@ -49,7 +49,7 @@ func newEnclosure(spec *proxyproto.Spec, volumes *volumes) enclosure {
 	return &group{Group: cgroup.Open(spec.Cgroups), limits: limitsOf(spec)}
 }
 
-// usualWeight is what one core weighs: who may use two gets twice as much of a full
+// usualWeight is the weight per core: a job with two cores gets twice as much of a full
 // machine.
 const usualWeight = 100
 
@@ -64,10 +64,10 @@ func limitsOf(spec *proxyproto.Spec) cgroup.Limits {
 	return limits
 }
 
-// initThreads is what an init adds to what the job may have of processes and threads.
+// initThreads is how many processes and threads the init adds to the limit of the job.
 const initThreads = 8
 
-// pidsLimit is the limit of processes and threads, with those of the job's init.
+// pidsLimit is the limit of processes and threads, those of the job's init included.
 func pidsLimit(spec *proxyproto.Spec) int {
 	if spec.PidsLimit > 0 && spec.Isolation == proxyproto.IsolationStrict {
 		return spec.PidsLimit + initThreads
@@ -83,8 +83,8 @@ type group struct {
 
 func (g *group) create() error { return g.Create(g.limits) }
 
-// processes reads who is inside, and asks again: a pid that is in both lists
-// was not another's when it was read.
+// processes reads the processes inside, and lists the pids again: a pid in both lists was not
+// reused when it was read.
 func (g *group) processes() ([]proctree.Process, error) {
 	before, err := g.Processes()
 	if err != nil {
@@ -103,9 +103,8 @@ func (g *group) processes() ([]proctree.Process, error) {
 	return slices.DeleteFunc(list, func(p proctree.Process) bool { return !slices.Contains(after, p.Pid) }), nil
 }
 
-// tree is an enclosure of whatever descends from the proxy, which is the foster
-// parent of orphans. The limits of memory and of processes are enforced by measuring, that
-// of cpu is not.
+// tree is the enclosure of all descendants of the proxy, which adopts orphans. Limits of memory
+// and processes are enforced by measuring; that of CPU is not enforced.
 type tree struct{ volumes *volumes }
 
 func (t *tree) create() error { return nil }
@@ -116,8 +115,8 @@ func (t *tree) Join(_ *syscall.SysProcAttr, start func() error) error { return s
 
 func (t *tree) processes() ([]proctree.Process, error) { return proctree.Tree(os.Getpid(), "") }
 
-// Usage adds up who lives and who was waited for. A process that goes between
-// the two readings is missing from one sample.
+// Usage adds up live processes and those that were waited for. A process that ends between the
+// two readings is missing from one sample.
 func (t *tree) Usage() (cgroup.Usage, error) {
 	waited := used(unix.RUSAGE_CHILDREN)
 	usage := cgroup.Usage{
@@ -138,7 +137,7 @@ func (t *tree) Usage() (cgroup.Usage, error) {
 			allShared += shared
 		}
 	}
-	// What processes have mapped of the volumes has been counted with them.
+	// Pages of the volumes that processes have mapped are already counted.
 	inVolumes := t.volumes.used()
 	usage.Memory += inVolumes - min(inVolumes, allShared)
 	return usage, nil
@@ -167,7 +166,7 @@ func signalAll(inside enclosure, number unix.Signal) error {
 	return errors.Join(errs...)
 }
 
-// biggestProcesses lists those with the most memory, but for the job's init.
+// biggestProcesses lists the processes with the most memory, without the job's init.
 func biggestProcesses(inside enclosure, init int) []proxyproto.ProcessMemory {
 	processes, err := inside.processes()
 	if err != nil {
@@ -185,7 +184,7 @@ func biggestProcesses(inside enclosure, init int) []proxyproto.ProcessMemory {
 	return mostMemory(list)
 }
 
-// mostMemory sorts a list, biggest first, and cuts it.
+// mostMemory sorts a list by size, biggest first, and truncates it.
 func mostMemory(list []proxyproto.ProcessMemory) []proxyproto.ProcessMemory {
 	slices.SortFunc(list, func(a, b proxyproto.ProcessMemory) int {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Pid, b.Pid))

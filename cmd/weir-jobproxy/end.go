@@ -3,19 +3,19 @@ package main
 import "time"
 
 const (
-	// killPatience is how long one attempt to end all processes may take
-	// before it is complained about and repeated.
+	// killPatience is how long one attempt to kill all processes may take before an error is
+	// logged and it is repeated.
 	killPatience = 10 * time.Second
-	// escapePeriod is how long after the end of its groups a process is taken
-	// to be one that left them.
+	// escapePeriod is how long after its groups have ended a process is taken for one that
+	// escaped from them.
 	escapePeriod = 200 * time.Millisecond
-	// reapTime is how long waiting for the last children may take when there
-	// are no others.
+	// reapTime is how long to wait for the last children of a tree before all processes are
+	// read.
 	reapTime = 5 * time.Millisecond
 )
 
-// endTree ends every process of the job, in the background; gone is told when
-// all have been waited for and their output is complete.
+// endTree ends every process of the job in the background. It closes gone when all have been
+// waited for and their output is complete.
 func (s *supervisor) endTree() {
 	if s.endingAll {
 		return
@@ -23,7 +23,7 @@ func (s *supervisor) endTree() {
 	s.endingAll = true
 	s.prober.close()
 	s.ending.start("kill its processes")
-	// Who gives up what hangs waits for it no more, and it may go on later.
+	// giveUp sets s.gone to nil: nobody waits then, and this goroutine may go on later.
 	gone := s.gone
 	alone := s.root != nil && s.spec.Cgroups.None()
 	go func() {
@@ -47,8 +47,8 @@ func (s *supervisor) endTree() {
 	}()
 }
 
-// childless says whether all descendants have been waited for, and spares a
-// tree that has ended by itself the reading of all processes.
+// childless reports whether all descendants have been waited for. It spares a tree that has
+// ended by itself the reading of all processes.
 func (s *supervisor) childless() bool {
 	select {
 	case <-s.reaped:
@@ -58,8 +58,8 @@ func (s *supervisor) childless() bool {
 	}
 }
 
-// awaitReaped waits until every child has been waited for. A job of root may
-// have moved a process out of its groups, but not away from its foster parent.
+// awaitReaped waits until every child has been waited for. A job that runs as root may have
+// moved a process out of its groups, but the process is still adopted by the proxy.
 func (s *supervisor) awaitReaped() {
 	for {
 		select {

@@ -11,59 +11,60 @@ import (
 )
 
 const (
-	// feedBlock is how much is read at once, and feedOverhang how much of it may be behind
-	// the end of a part, where its last record ends.
+	// feedBlock is the size of one read. feedOverhang is how much of it may lie beyond the end
+	// of a part, where its last record ends.
 	feedBlock    = 256 << 10
 	feedOverhang = 64 << 10
 )
 
-// feeder gives a job the records of its parts on its standard input, and knows which of
-// them the job has taken: what it has not can be taken back out of the pipe.
+// feeder writes the records of the job's parts to its standard input, and knows which of them
+// the job has read: unread ones can be taken back out of the pipe.
 type feeder struct {
 	feed *proxyproto.Feed
 	pipe *inputPipe
 	open func(part *proxyproto.FeedPart) source
-	// feeding ends when the job is interrupted, lasting when it is gone. done is closed
-	// when run has ended.
+	// feeding ends when the job is interrupted, lasting when it has gone. done is closed when
+	// run has ended.
 	feeding, lasting context.Context
 	interrupt, end   context.CancelFunc
 	done             chan struct{}
-	// rowsSoFar and bytesSoFar are what was fed, for those who watch.
+	// rowsSoFar and bytesSoFar are what was fed, for statistics.
 	rowsSoFar, bytesSoFar atomic.Int64
 
-	// The rest is run's, and whoever's has waited for it.
+	// The fields below belong to run. Others may use them after done is closed.
 
-	// scanner and the last of marks are of the present part; counts has those before.
-	// uncounted are records of all parts that were scanned and that the job did not get.
+	// scanner and the last of marks belong to the present part; counts has the parts before.
+	// uncounted counts records that were scanned but did not reach the job, over all parts.
 	scanner           *records.Scanner
 	marks             []mark
 	counts, uncounted records.Counts
-	// block is what was read last. unfed was scanned, and not written when the write was
-	// woken; head is how the first record begins.
+	// block is the buffer of reads. unfed is data that was scanned but not written when the
+	// write was woken; head is the beginning of the first record.
 	block, unfed, head []byte
-	// fed is how many bytes the job has got, or will find in the pipe.
+	// fed is how many bytes the job has read, or can read from the pipe.
 	fed int64
-	// stopped: the interruption has been seen. closing: the job gets the end of the record
-	// that it is in, which is still to be read. over: it gets nothing more.
+	// stopped: the interruption has been noticed. closing: the job still gets the rest of its
+	// present record, which has not been scanned yet. over: it gets nothing more.
 	stopped, closing, over bool
 	fault                  *proxyproto.InputFault
 }
 
-// mark is where a part is in what is fed.
+// mark is the position of a part in the data fed.
 type mark struct {
-	// begin and end are offsets in what is fed; end is -1 until all of the part is scanned.
+	// begin and end are offsets in the data fed; end is -1 until the part is scanned
+	// completely.
 	begin, end int64
-	// first is where the part's first record begins in its file; -1: none was found.
+	// first is the offset in the file of the part's first record; -1 if none was found.
 	first int64
-	// unended: the file's last record lacks its end of line, and is fed with one.
+	// unended says that the file's last record lacks its newline, and is fed with one.
 	unended bool
 }
 
-// headLength is how much of a record is told.
+// headLength is how much of a record is reported, in bytes.
 const headLength = 200
 
-// newFeeder returns a feeder that takes over the pipe. Files of the machine are read with
-// the rights of a user; nil: with the proxy's.
+// newFeeder returns a feeder that owns the pipe. It reads local files with the rights of user,
+// or with the proxy's if that is nil.
 func newFeeder(feed *proxyproto.Feed, user *proxyproto.User, pipe *inputPipe) *feeder {
 	f := &feeder{feed: feed, pipe: pipe, done: make(chan struct{}), block: make([]byte, feedBlock)}
 	f.open = func(part *proxyproto.FeedPart) source { return openSource(part, user) }
@@ -72,24 +73,24 @@ func newFeeder(feed *proxyproto.Feed, user *proxyproto.User, pipe *inputPipe) *f
 	return f
 }
 
-// stop lets the job take the record that it is in, and no more.
+// stop ends the input after the record that the job is reading.
 func (f *feeder) stop() {
 	f.pipe.wake(f.interrupt)
 }
 
-// finish waits, when nothing is left of the job, until it is known what it took.
+// finish waits until it is known what the job has read. All its processes have gone.
 func (f *feeder) finish() {
 	f.pipe.wake(f.end)
 	<-f.done
 }
 
-// run feeds, calls fail when it comes upon a fault, and waits for the end of the job.
+// run feeds the job, calls fail if there is a fault, and waits for the end of the job.
 func (f *feeder) run(fail func(*proxyproto.InputFault)) {
 	defer close(f.done)
 	if err := f.feedParts(); err != nil {
 		f.fault = asFault(err, f.feed, len(f.marks)-1)
 		fail(f.fault)
-		// The job must not see an end of its input before it is ended for the fault.
+		// The job must not see the end of its input before it is killed for the fault.
 		<-f.lasting.Done()
 	}
 	f.pipe.closeWriter()
@@ -107,7 +108,7 @@ func (f *feeder) run(fail func(*proxyproto.InputFault)) {
 	complain(f.pipe.close())
 }
 
-// feedParts feeds until all is fed, the job is interrupted, or gone.
+// feedParts feeds until all is fed, the job is interrupted, or it has gone.
 func (f *feeder) feedParts() error {
 	for i := range f.feed.Parts {
 		if f.feeding.Err() != nil && !f.stopped {
@@ -139,7 +140,7 @@ func (f *feeder) feedPart(part *proxyproto.FeedPart) error {
 	return err
 }
 
-// feedFrom feeds what a source has of a part.
+// feedFrom feeds a part from its source.
 func (f *feeder) feedFrom(from source, part *proxyproto.FeedPart) error {
 	for !f.scanner.Done() && !f.over && f.lasting.Err() == nil {
 		if f.feeding.Err() != nil && !f.stopped {
@@ -179,7 +180,7 @@ func (f *feeder) feedFrom(from source, part *proxyproto.FeedPart) error {
 	return nil
 }
 
-// endOfFile ends a part that goes to the end of its file.
+// endOfFile ends a part that reaches the end of its file.
 func (f *feeder) endOfFile() error {
 	unended, err := f.scanner.EndOfFile()
 	if err != nil {
@@ -194,11 +195,10 @@ func (f *feeder) endOfFile() error {
 	return nil
 }
 
-// mark is that of the present part.
+// mark is the mark of the present part.
 func (f *feeder) mark() *mark { return &f.marks[len(f.marks)-1] }
 
-// pass gives the job what was scanned. A job that is interrupted gets the end of its
-// record.
+// pass writes scanned data to the job. An interrupted job gets only the rest of its record.
 func (f *feeder) pass(data []byte) {
 	if len(f.head) < headLength {
 		f.head = append(f.head, data[:min(len(data), headLength-len(f.head))]...)
@@ -218,14 +218,14 @@ func (f *feeder) pass(data []byte) {
 	}
 }
 
-// write writes until it is woken.
+// write writes until it is woken. The rest becomes unfed.
 func (f *feeder) write(data []byte) {
 	n := f.pipe.write(data)
 	f.fed += int64(n)
 	f.unfed = data[n:]
 }
 
-// asFault is an error of a part as it is told.
+// asFault converts an error of a part into the fault that is reported.
 func asFault(err error, feed *proxyproto.Feed, part int) *proxyproto.InputFault {
 	from := &feed.Parts[part]
 	fault := &proxyproto.InputFault{Kind: proxyproto.InputUnreadable, Name: from.Name, Part: part, Text: err.Error()}
@@ -243,21 +243,21 @@ func asFault(err error, feed *proxyproto.Feed, part int) *proxyproto.InputFault 
 	return fault
 }
 
-// source is a file of a part.
+// source reads the file of a part.
 type source interface {
-	// read fills p, or a part of it, with what is at offset, and returns how much; 0 only
-	// with an error. A changedError says that the file is not what it was.
+	// read fills p, or a part of it, with the data at offset, and returns how much; 0 only with
+	// an error. A changedError says that the file has changed since it was listed.
 	read(ctx context.Context, p []byte, offset int64) (int, error)
-	// close returns a changedError when the file has been changed while it was read.
+	// close returns a changedError if the file changed while it was read.
 	close() error
 }
 
-// changedError says how a file differs from what it was when it was listed.
+// changedError says how a file has changed since it was listed.
 type changedError struct{ text string }
 
 func (e changedError) Error() string { return "the file has changed since it was listed: " + e.text }
 
-// openSource returns where a part is read.
+// openSource returns the source of a part.
 func openSource(part *proxyproto.FeedPart, user *proxyproto.User) source {
 	if part.Path != "" {
 		return &localSource{part: part, user: user}

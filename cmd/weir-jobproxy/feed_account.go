@@ -9,13 +9,13 @@ import (
 	"weir/scheduling/records"
 )
 
-// borderTimeout is how long a store is asked where a record ends that a job may have read
-// in part.
+// borderTimeout bounds the requests to a store about where a record ends that the job may have
+// read in part.
 const borderTimeout = 10 * time.Second
 
-// settle ends the feed of a job that is interrupted: what it has not read is taken back,
-// but for the end of the record that it is in. Where that has not been scanned, closing
-// is set, and it is the next to be passed.
+// settle ends the feed of an interrupted job. It takes back unread data, except for the rest of
+// the record that the job is reading. If that rest has not been scanned yet, it sets closing,
+// and the next pass writes it.
 func (f *feeder) settle() {
 	if f.lasting.Err() != nil {
 		return
@@ -35,8 +35,8 @@ func (f *feeder) settle() {
 	f.uncount(rest[length:])
 }
 
-// account finds out what a job has read that is gone. Of a record of which it has read a
-// part it got all, where there is an end of it.
+// account determines what a job that has gone has read. If it has read part of a record, the
+// whole record counts as read, if its end is known.
 func (f *feeder) account() {
 	rest := f.takeBack()
 	ctx, cancel := context.WithTimeout(context.Background(), borderTimeout)
@@ -52,7 +52,7 @@ func (f *feeder) account() {
 	f.uncount(rest[length:])
 }
 
-// takeBack returns all that was scanned and that the job has not read.
+// takeBack returns all scanned data that the job has not read.
 func (f *feeder) takeBack() []byte {
 	rest := f.pipe.takeBack()
 	f.fed -= int64(len(rest))
@@ -61,20 +61,20 @@ func (f *feeder) takeBack() []byte {
 	return rest
 }
 
-// uncount takes records that the job did not get out of the counts.
+// uncount subtracts records that the job did not get from the counts.
 func (f *feeder) uncount(data []byte) {
 	if records.Format(f.feed.Format).Bordered() {
 		f.uncounted = f.uncounted.Plus(records.CountLines(data))
 	}
 }
 
-// inRecord says whether a record was scanned in part.
+// inRecord reports whether a record has been scanned in part.
 func (f *feeder) inRecord() bool {
 	return f.scanner != nil && !f.scanner.Done() && f.scanner.Begin() < f.scanner.Offset()
 }
 
-// atBorder says whether the job is known to have read to the end of a record. A store is
-// asked only about jobs that may have completed before their end.
+// atBorder reports whether the job is known to have read up to the end of a record. A store is
+// asked only for an interrupted job, which may complete before its input ends.
 func (f *feeder) atBorder(ctx context.Context) bool {
 	if !records.Format(f.feed.Format).Bordered() {
 		return true
@@ -91,12 +91,12 @@ func (f *feeder) atBorder(ctx context.Context) bool {
 	from := f.open(part)
 	n, err := from.read(ctx, last[:], offset-1)
 	complain(err)
-	_ = from.close() // whoever feeds has looked at it
+	_ = from.close() // an error here would repeat one of the feed
 	return n == 1 && last[0] == '\n'
 }
 
-// place is where in the parts the job has come to: the number of a part, and an offset in
-// its file. It is behind the last part when the job has come to its end.
+// place is the position that the job has reached: the index of a part, and an offset in its
+// file. The index is len(f.feed.Parts) when the job has read everything.
 func (f *feeder) place() (int, int64) {
 	i := len(f.marks) - 1
 	for i > 0 && f.marks[i].begin > f.fed {
@@ -116,13 +116,13 @@ func (f *feeder) place() (int, int64) {
 	return i, f.feed.Parts[i].Begin
 }
 
-// count is what the job has read. complete: it takes the rest for read too.
+// count is what the job has read. complete means that there is no rest to report.
 func (f *feeder) count(complete bool) *proxyproto.InputCount {
 	counts := f.counts.Minus(f.uncounted)
 	i, offset := f.place()
 	count := &proxyproto.InputCount{Rows: counts.Rows, Bytes: f.bytes(i, offset), Hash: counts.Hash}
 	if i == len(f.marks)-1 && f.inRecord() && offset > f.scanner.Begin() {
-		// It did not get the end of the record, so it cannot have done with it.
+		// The job did not get the end of this record, so it cannot have finished it.
 		offset = f.scanner.Begin()
 		count.Bytes = f.bytes(i, offset)
 	}
@@ -135,7 +135,7 @@ func (f *feeder) count(complete bool) *proxyproto.InputCount {
 	return count
 }
 
-// only is the record of that length, which is the first of all.
+// only is the only record that was read; length is its length.
 func (f *feeder) only(length int64) *proxyproto.FeedRecord {
 	for i, m := range f.marks {
 		if m.first < 0 {
@@ -147,7 +147,7 @@ func (f *feeder) only(length int64) *proxyproto.FeedRecord {
 	return nil
 }
 
-// bytes is how many bytes of the files are before a place.
+// bytes is how many bytes of the parts lie before a position.
 func (f *feeder) bytes(part int, offset int64) int64 {
 	var sum int64
 	for i, m := range f.marks {

@@ -14,16 +14,16 @@ import (
 	"weir/actors/agent/runner/proxyproto"
 )
 
-// localSource is a file of this machine.
+// localSource is a file on this machine.
 type localSource struct {
 	part *proxyproto.FeedPart
-	// user is whose rights it is read with; nil: the proxy's.
+	// user is the user with whose rights the file is read; nil for the proxy's rights.
 	user *proxyproto.User
 	file *os.File
 }
 
-// read implements source. It looks at the file each time, so that a job does not work
-// for long on what will be refused in the end.
+// read implements source. It checks the file on every call, so that a job does not spend long
+// on data that will be rejected in the end.
 func (l *localSource) read(_ context.Context, p []byte, offset int64) (int, error) {
 	if err := l.open(); err != nil {
 		return 0, err
@@ -38,14 +38,14 @@ func (l *localSource) read(_ context.Context, p []byte, offset int64) (int, erro
 	return 0, fmt.Errorf("at byte %d: %w", offset, bare(err))
 }
 
-// open opens the file, once, if it is what it was.
+// open opens the file, once, if it has not changed.
 func (l *localSource) open() error {
 	if l.file != nil {
 		return nil
 	}
 	var file *os.File
 	err := withRights(l.user, func() (err error) {
-		// What is no file, by now, does not keep the proxy waiting.
+		// O_NONBLOCK: if the path is a pipe by now, opening it must not block the proxy.
 		file, err = os.OpenFile(l.part.Path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 		return err
 	})
@@ -56,12 +56,12 @@ func (l *localSource) open() error {
 		return inTheName(l.user, bare(err))
 	}
 	l.file = file
-	// This is advice.
+	// This is only advice.
 	_ = unix.Fadvise(int(file.Fd()), l.part.Begin, l.part.End-l.part.Begin, unix.FADV_SEQUENTIAL)
 	return l.check()
 }
 
-// check compares the file with what it was when it was listed.
+// check compares the file with its size and time when it was listed.
 func (l *localSource) check() error {
 	info, err := l.file.Stat()
 	switch {
@@ -77,7 +77,7 @@ func (l *localSource) check() error {
 	return nil
 }
 
-// stamp is a time of a file, for people.
+// stamp formats the time of a file for people.
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
 // close implements source.
@@ -88,7 +88,7 @@ func (l *localSource) close() error {
 	return errors.Join(l.check(), l.file.Close())
 }
 
-// bare is an error of the file system without the path, which whoever tells it names.
+// bare is an error of the file system without the path, which the caller adds.
 func bare(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {

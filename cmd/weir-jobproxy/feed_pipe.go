@@ -11,15 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pipeSize is how much may be on its way to a job, or from it, in bytes.
+// pipeSize is how much data may be buffered on its way to or from a job, in bytes.
 const pipeSize = 256 << 10
 
-// inputPipe is a job's standard input. What the job has not read can be taken back, as
-// the pipe's end for the job is open here too: so a write never fails, even if the job
-// has closed its input, but waits until it is woken.
+// inputPipe is a job's standard input. What the job has not read can be taken back, because the
+// proxy keeps a read end too. So a write never fails, even if the job has closed its input: it
+// blocks until it is woken.
 type inputPipe struct {
-	// job is the end for the job, which whoever gives it to the job closes. It blocks;
-	// taking does not.
+	// job is the read end for the job; whoever passes it to the job closes it. It blocks.
+	// taking, the proxy's own read end, does not.
 	job    *os.File
 	taking int
 	size   int
@@ -28,7 +28,7 @@ type inputPipe struct {
 	writer *os.File
 }
 
-// newInputPipe returns a pipe that holds so much, or as much as the system lets it.
+// newInputPipe returns a pipe of this size, or of the size that the system allows.
 func newInputPipe(size int) (*inputPipe, error) {
 	var ends [2]int
 	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
@@ -36,7 +36,7 @@ func newInputPipe(size int) (*inputPipe, error) {
 	}
 	p := &inputPipe{job: os.NewFile(uintptr(ends[0]), "input"), taking: -1}
 	p.size = enlarge(ends[1], size)
-	// An end that is opened anew has flags of its own.
+	// An end that is opened again has its own flags.
 	taking, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", ends[0]), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err == nil {
 		p.taking = taking
@@ -48,10 +48,9 @@ func newInputPipe(size int) (*inputPipe, error) {
 	return p, nil
 }
 
-// enlarge makes a pipe hold so much, where the system lets it, and returns how much it
-// does.
+// enlarge sets the size of a pipe, if the system allows it, and returns the size that it has.
 func enlarge(end, size int) int {
-	// It is refused to users with many pipes.
+	// The system refuses this to users with many pipes.
 	_, _ = unix.FcntlInt(uintptr(end), unix.F_SETPIPE_SZ, size)
 	holds, err := unix.FcntlInt(uintptr(end), unix.F_GETPIPE_SZ, 0)
 	if err != nil {
@@ -60,7 +59,7 @@ func enlarge(end, size int) int {
 	return holds
 }
 
-// write returns how much was written before it was woken.
+// write returns how much it wrote before it was woken.
 func (p *inputPipe) write(data []byte) int {
 	p.mutex.Lock()
 	writer := p.writer
@@ -73,7 +72,7 @@ func (p *inputPipe) write(data []byte) int {
 	return n
 }
 
-// wake ends a context, and with it the present write and all others until sleep.
+// wake calls end, and wakes the present write and all later ones until sleep.
 func (p *inputPipe) wake(end context.CancelFunc) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -83,7 +82,7 @@ func (p *inputPipe) wake(end context.CancelFunc) {
 	}
 }
 
-// sleep lets writes wait again, until ctx ends.
+// sleep lets writes block again, unless ctx is done.
 func (p *inputPipe) sleep(ctx context.Context) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -92,8 +91,8 @@ func (p *inputPipe) sleep(ctx context.Context) {
 	}
 }
 
-// takeBack takes out all that the job has not read. It is one read, during which the job
-// gets nothing: what is written back afterwards is in its place.
+// takeBack takes out all that the job has not read. It is one read, so the job gets nothing in
+// between, and what is written back afterwards is in the right place.
 func (p *inputPipe) takeBack() []byte {
 	buffer := make([]byte, p.size)
 	n, err := again(func() (int, error) { return unix.Read(p.taking, buffer) })
@@ -113,7 +112,7 @@ func (p *inputPipe) closeWriter() {
 	}
 }
 
-// openWriter takes the end of the input away from a job that has not seen it yet.
+// openWriter reopens the input of a job that has not seen its end yet.
 func (p *inputPipe) openWriter() error {
 	writer, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", p.taking), os.O_WRONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -125,7 +124,7 @@ func (p *inputPipe) openWriter() error {
 	return nil
 }
 
-// close closes all ends but that for the job.
+// close closes all ends except the job's.
 func (p *inputPipe) close() error {
 	p.closeWriter()
 	if p.taking >= 0 {

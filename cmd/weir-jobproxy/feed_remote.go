@@ -12,14 +12,14 @@ import (
 	"weir/actors/agent/runner/proxyproto"
 )
 
-// remoteSource is an object of a store that is read by HTTP.
+// remoteSource is an object in a store, read by HTTP.
 type remoteSource struct {
 	part   *proxyproto.FeedPart
 	client *storeClient
-	// version is what the store calls the object's content; empty: not known yet.
+	// version is the object's ETag; empty while unknown.
 	version string
 
-	// body is read from offset on, until end.
+	// body is the present answer: it is read from offset on, up to end.
 	body        io.ReadCloser
 	offset, end int64
 	cancel      context.CancelFunc
@@ -29,7 +29,7 @@ func newRemoteSource(part *proxyproto.FeedPart) *remoteSource {
 	return &remoteSource{part: part, client: stores, version: entityTag(part.Version)}
 }
 
-// entityTag is a version as HTTP writes it.
+// entityTag is a version in the syntax of HTTP.
 func entityTag(version string) string {
 	if version == "" || strings.HasSuffix(version, `"`) {
 		return version
@@ -37,7 +37,7 @@ func entityTag(version string) string {
 	return strconv.Quote(version)
 }
 
-// read implements source. It tries again until the client's patience is over.
+// read implements source. It retries until the client's attempts are used up.
 func (r *remoteSource) read(ctx context.Context, p []byte, offset int64) (int, error) {
 	var n int
 	err := r.client.persist(ctx, func(ctx context.Context) error {
@@ -56,7 +56,7 @@ func (r *remoteSource) read(ctx context.Context, p []byte, offset int64) (int, e
 	return 0, fmt.Errorf("at byte %d: %w", offset, err)
 }
 
-// try reads on, or asks for more, once.
+// try reads on, or sends a new request, once.
 func (r *remoteSource) try(ctx context.Context, p []byte, offset int64) (int, error) {
 	if r.body != nil && (r.offset != offset || r.offset >= r.end) {
 		r.drop()
@@ -85,7 +85,7 @@ func (r *remoteSource) try(ctx context.Context, p []byte, offset int64) (int, er
 // request asks for [begin, end) of the object.
 func (r *remoteSource) request(ctx context.Context, begin, end int64) error {
 	end = min(end, r.part.Size)
-	// The body lives longer than the attempt.
+	// The body outlives the attempt.
 	reading, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	request, err := http.NewRequestWithContext(reading, http.MethodGet, r.part.URL, nil)
 	if err != nil {
@@ -110,7 +110,7 @@ func (r *remoteSource) request(ctx context.Context, begin, end int64) error {
 	return nil
 }
 
-// check says what is wrong with an answer.
+// check returns an error if an answer is not the requested range of the listed object.
 func (r *remoteSource) check(response *http.Response, begin int64) error {
 	switch response.StatusCode {
 	case http.StatusPartialContent, http.StatusOK:
@@ -144,7 +144,7 @@ func (r *remoteSource) check(response *http.Response, begin int64) error {
 	return nil
 }
 
-// rangeSize reads "bytes 5-9/100": the size is 100, or -1 when it is not told.
+// rangeSize reads "bytes 5-9/100": the size is 100, or -1 if it is not given.
 func rangeSize(text string, begin int64) (int64, error) {
 	rest, ok := strings.CutPrefix(text, "bytes ")
 	place, total, slash := strings.Cut(rest, "/")
@@ -163,16 +163,16 @@ func rangeSize(text string, begin int64) (int64, error) {
 	return size, nil
 }
 
-// drop ends the present answer.
+// drop closes the present answer.
 func (r *remoteSource) drop() {
 	if r.body != nil {
 		r.cancel()
-		_ = r.body.Close() // all that is needed was read
+		_ = r.body.Close() // its data has been read, or is not needed
 		r.body = nil
 	}
 }
 
-// close implements source. Each answer was of the version that was asked for.
+// close implements source. Every answer was checked to be of one version.
 func (r *remoteSource) close() error {
 	r.drop()
 	return nil

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// initArgument, given in place of a job's folder and followed by it, makes
-	// weir-jobproxy the init of a strictly isolated job.
+	// initArgument is the first argument that makes weir-jobproxy the init of a strictly
+	// isolated job; the job's folder follows.
 	initArgument = "--init"
 	// reportDescriptor is the socket on which the init reports to the proxy.
 	reportDescriptor = 3
@@ -21,20 +21,20 @@ const (
 	maxReport = 8 << 10
 )
 
-// report is what the init says: first how the start went, with a descriptor of the root
-// process beside it, then how that ended.
+// report is a message of the init. The first says how the start went, and carries a descriptor
+// of the root process. The second says how that process ended.
 type report struct {
 	Error  string          `json:"error,omitempty"`
 	Status unix.WaitStatus `json:"status"`
 	Usage  unix.Rusage     `json:"usage"`
 }
 
-// runInit is process 1 of a strictly isolated job: it makes what the job sees, starts the
-// command, waits for orphans, and ends with the command, whereupon the kernel ends the rest.
+// runInit is process 1 of a strictly isolated job: it prepares the job's file system, starts
+// the command, waits for orphans, and exits with the command. The kernel then kills the rest.
 func runInit(folder string) error {
-	// Caught, not ignored: what is ignored stays so in the command.
+	// Caught, not ignored: the command would inherit ignored signals as ignored.
 	signal.Notify(make(chan os.Signal, 1))
-	// What the thread gives up, its children never had.
+	// Rights that this thread drops are dropped for all its children.
 	runtime.LockOSThread()
 	unix.CloseOnExec(reportDescriptor)
 	pid, handle, err := startInside(folder)
@@ -44,8 +44,8 @@ func runInit(folder string) error {
 	if err := errors.Join(send(report{}, handle), unix.Close(handle), letGo()); err != nil {
 		return err
 	}
-	// The proxy looks at the command first, which may have ended: until it is waited for, it
-	// is there. Should the proxy be gone, so is who could look.
+	// The proxy first looks at the command, which exists until it is waited for, even if it has
+	// ended. If the proxy is gone, nobody will look.
 	_, _ = unix.Read(reportDescriptor, make([]byte, 1))
 	for {
 		var end report
@@ -59,7 +59,7 @@ func runInit(folder string) error {
 	}
 }
 
-// startInside makes what the job sees and starts its command.
+// startInside prepares the job's file system and starts its command.
 func startInside(folder string) (pid, handle int, err error) {
 	spec, err := readSpec(folder)
 	if err != nil {
@@ -76,7 +76,7 @@ func startInside(folder string) (pid, handle int, err error) {
 	return started.pid, started.handle, err
 }
 
-// send sends a report, with a descriptor unless that is -1.
+// send sends a report, with a descriptor unless it is -1.
 func send(r report, descriptor int) error {
 	data, err := json.Marshal(r)
 	if err != nil {
@@ -92,8 +92,8 @@ func send(r report, descriptor int) error {
 	return nil
 }
 
-// letGo closes what is the command's alone, so that who reads or writes its other end
-// notices when the command is done with it.
+// letGo closes the standard files, which are for the command alone: a reader or writer at the
+// other end then notices when the command closes them.
 func letGo() error {
 	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -7,12 +7,12 @@ import (
 	"weir/actors/agent/runner/proxyproto"
 )
 
-// unreadPause is the time between two looks at whether what an agent has written has been read.
+// unreadPause is the pause between two checks whether a message of the agent is still unread.
 const unreadPause = time.Millisecond
 
-// lease is how long the job may go on without an agent.
+// lease is how long the job may run without an agent.
 type lease struct {
-	// end is when it is over, on the clock of proctree.Uptime.
+	// end is when the lease expires, on the clock of proctree.Uptime.
 	end   time.Duration
 	timer *time.Timer
 }
@@ -21,9 +21,9 @@ func newLease(spec *proxyproto.Spec) lease {
 	return lease{end: proctree.Uptime() + spec.Lease(), timer: time.NewTimer(spec.Lease())}
 }
 
-// renew lets the job live until the end that the agent says, which may be over when that is
-// read. A lease that is over is not renewed by who says no end: that may have been written, and
-// the agent have gone, long before.
+// renew extends the lease to the end that the message gives, which may have passed by the time
+// it is read. A message without an end does not renew an expired lease: it may have been
+// written long ago by an agent that has gone since.
 func (l *lease) renew(m proxyproto.Renew) {
 	now := proctree.Uptime()
 	left := time.Duration(m.LeaseMillis) * time.Millisecond
@@ -40,17 +40,17 @@ func (l *lease) set(now, left time.Duration) {
 	l.timer.Reset(max(left, 0))
 }
 
-// deadline is when the job is ended, if it has not gone by then.
+// deadline is when the job is killed, if it has not ended by then.
 type deadline struct {
 	end   time.Time
 	timer *time.Timer
-	// interruption is what asked the job to end by itself.
+	// interruption is the order by which the job was asked to end by itself.
 	interruption *proxyproto.Interrupt
 }
 
 func (d *deadline) set() bool { return !d.end.IsZero() }
 
-// within ends the job after so long, unless it is to end earlier.
+// within sets the deadline to this time from now, unless it is earlier already.
 func (d *deadline) within(graceMillis int64) {
 	end := time.Now().Add(time.Duration(graceMillis) * time.Millisecond)
 	if !d.set() || end.Before(d.end) {
@@ -59,8 +59,8 @@ func (d *deadline) within(graceMillis int64) {
 	}
 }
 
-// leaseOver ends what the lease was for, when it is known that the agent has not written before
-// that it goes on: a proxy that did not run for a while finds both at once.
+// leaseOver lets the lease expire, unless a message of the agent is still unread: a proxy that
+// was stopped for a while finds the timer and the renewal at the same time.
 func (s *supervisor) leaseOver() {
 	if s.agent.unread() {
 		s.lease.timer.Reset(unreadPause)
@@ -69,7 +69,8 @@ func (s *supervisor) leaseOver() {
 	s.expire()
 }
 
-// expire ends a job, or leaves behind the result of one, that no agent wants.
+// expire ends a job without an agent. If the result was sent already, the proxy exits and
+// leaves it on disk.
 func (s *supervisor) expire() {
 	if s.conclusion.told {
 		s.leave = true
@@ -80,6 +81,6 @@ func (s *supervisor) expire() {
 	if !s.abandonFlush(expired) {
 		s.end(expired)
 	}
-	// The result waits this long for an agent to come back.
+	// The result waits for another lease, in case an agent comes back.
 	s.lease.set(proctree.Uptime(), s.spec.Lease())
 }

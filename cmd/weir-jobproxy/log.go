@@ -11,23 +11,23 @@ import (
 )
 
 const (
-	// logLines is how many lines wait for a log whose disk is slow.
+	// logLines is how many lines may wait for a log on a slow disk.
 	logLines = 64
-	// logPatience is how long the end of the proxy waits for its log.
+	// logPatience is how long the proxy waits for its log when it exits.
 	logPatience = time.Second
 )
 
-// proxyLog writes the proxy's log, which may be on a disk that hangs: nobody waits for it
-// but, for a moment, the end of the proxy.
+// proxyLog writes the proxy's log, which may be on a hanging disk. Nothing waits for it, except
+// briefly the exit of the proxy.
 type proxyLog struct {
 	to io.StringWriter
-	// writes are done one after the other.
+	// writes are run one after another.
 	writes chan func()
 	// patience is how long flush waits.
 	patience time.Duration
 }
 
-// log is the proxy's own.
+// log returns the proxy's own log.
 var log = sync.OnceValue(func() *proxyLog { return newProxyLog(os.Stderr, logPatience) })
 
 func newProxyLog(to io.StringWriter, patience time.Duration) *proxyLog {
@@ -40,15 +40,15 @@ func newProxyLog(to io.StringWriter, patience time.Duration) *proxyLog {
 	return l
 }
 
-// add writes a line soon, or drops it where too many wait.
+// add queues a line, or drops it if too many are queued.
 func (l *proxyLog) add(line string) {
 	select {
-	case l.writes <- func() { _, _ = l.to.WriteString(line) }: // there is nobody to tell
+	case l.writes <- func() { _, _ = l.to.WriteString(line) }: // there is nowhere to report an error
 	default:
 	}
 }
 
-// flush waits until what was said is written, if it can be.
+// flush waits until all queued lines are written, for patience at most.
 func (l *proxyLog) flush() {
 	written, patience := make(chan struct{}), time.After(l.patience)
 	select {
@@ -62,8 +62,7 @@ func (l *proxyLog) flush() {
 	}
 }
 
-// complain writes an error to the proxy's log, if there is one, and it is none of those that are
-// expected.
+// complain logs an error, unless it is nil or one of the expected ones.
 func complain(err error, expected ...error) {
 	if err != nil && !slices.ContainsFunc(expected, func(e error) bool { return errors.Is(err, e) }) {
 		log().add(fmt.Sprintf("%s %v\n", time.Now().UTC().Format(time.RFC3339Nano), err))

@@ -17,13 +17,12 @@ import (
 	"weir/actors/agent/runner/proxyproto"
 )
 
-// heapLimit, in bytes, makes the collector work harder rather than let the proxy
-// grow. The runtime alone takes half of it: below that the collector would never rest,
-// and take most of the proxy's time.
+// heapLimit, in bytes, makes the collector work harder rather than let the proxy grow. The
+// runtime alone takes half of it. With a smaller limit the collector would run all the time.
 const heapLimit = 8 << 20
 
 func main() {
-	// One processor is enough, and each costs memory.
+	// One processor is enough, and each more costs memory.
 	runtime.GOMAXPROCS(1)
 	debug.SetGCPercent(25)
 	debug.SetMemoryLimit(heapLimit)
@@ -66,8 +65,8 @@ func run(folder string) error {
 	if err := ownMounts(spec); err != nil {
 		return err
 	}
-	// From here on a later life of the agent can find this process. After a
-	// power failure there is none to find, so nothing needs to be synced.
+	// From here on a restarted agent can find this process. After a power failure there is no
+	// process to find, so nothing needs to be synced.
 	self, err := proctree.Read(os.Getpid())
 	if err != nil {
 		return err
@@ -75,12 +74,12 @@ func run(folder string) error {
 	if _, err := os.Stderr.Write(self.Identity.LogLine()); err != nil {
 		return fmt.Errorf("say who this is: %w", err)
 	}
-	// Orphans of the job become children of the proxy, not of init.
+	// Orphans of the job become children of the proxy, not of the system's init.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become the foster parent of orphans: %w", err)
 	}
-	// A terminal's Ctrl-C or a vanished session is no reason to end the job.
-	// They are caught, as the command would start with ignored ones ignored.
+	// Ctrl-C in a terminal or a closed session must not end the job. The signals are caught
+	// rather than ignored, as the command would inherit ignored ones as ignored.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGINT, unix.SIGHUP)
 	told := make(chan os.Signal, 1)
 	signal.Notify(told, unix.SIGTERM)
@@ -90,7 +89,7 @@ func run(folder string) error {
 	return nil
 }
 
-// readSpec reads the spec of a job with that folder.
+// readSpec reads the spec of the job with this folder.
 func readSpec(folder string) (*proxyproto.Spec, error) {
 	data, err := os.ReadFile(filepath.Join(folder, proxyproto.SpecFile))
 	if err != nil {
@@ -99,7 +98,7 @@ func readSpec(folder string) (*proxyproto.Spec, error) {
 	return proxyproto.ParseSpec(data)
 }
 
-// inheritedListener is the socket that the agent opened.
+// inheritedListener returns the socket that the agent opened.
 func inheritedListener() (net.Listener, error) {
 	file := os.NewFile(proxyproto.ListenerDescriptor, proxyproto.SocketFile)
 	listener, err := net.FileListener(file)
@@ -109,8 +108,8 @@ func inheritedListener() (net.Listener, error) {
 	return listener, nil
 }
 
-// keepDescriptors keeps jobs from getting what the agent itself was started with and left
-// open, such as a pipe of the shell that it was started from.
+// keepDescriptors makes sure that jobs do not inherit descriptors that the agent was started
+// with and left open, such as a pipe of its shell.
 func keepDescriptors() error {
 	const first = 3
 	open, err := os.ReadDir("/proc/self/fd")

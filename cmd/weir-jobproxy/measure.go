@@ -12,15 +12,15 @@ import (
 	"weir/actors/agent/runner/proxyproto"
 )
 
-// meter turns measurements into statistics. It is pure: time comes in.
+// meter turns measurements into statistics. It reads no clock: callers pass the time.
 type meter struct {
-	// current and tmpfs are the last measurement's, netPeak and tmpfsPeak the most of the
-	// processes alone and of the volumes.
+	// current and tmpfs are those of the last measurement. netPeak is the peak memory without
+	// volumes, tmpfsPeak that of the volumes.
 	current, tmpfs     int64
 	netPeak, tmpfsPeak int64
-	// cache is the last measurement's, groupPeak the kernel's own peak by then.
+	// cache is the file cache at the last measurement, groupPeak the kernel's peak up to then.
 	cache, groupPeak int64
-	// seen: there has been a measurement.
+	// seen says that there has been a measurement.
 	seen            bool
 	wait, throttled time.Duration
 	peakPids        int64
@@ -32,7 +32,7 @@ type meter struct {
 // begin sets the time from which memory is integrated.
 func (m *meter) begin(now time.Time) { m.last = now }
 
-// observe takes a measurement; tmpfs is the part of the memory that is in volumes.
+// observe records a measurement; tmpfs is the part of the memory that is in volumes.
 func (m *meter) observe(now time.Time, usage cgroup.Usage, tmpfs int64) {
 	if !m.seen {
 		m.observeGap(usage, tmpfs)
@@ -45,15 +45,16 @@ func (m *meter) observe(now time.Time, usage cgroup.Usage, tmpfs int64) {
 	m.wait, m.throttled = max(m.wait, usage.CPUWait), max(m.throttled, usage.CPUThrottled)
 	m.peakPids = max(m.peakPids, usage.PeakPids)
 	m.statistics.MaxMemory = max(m.statistics.MaxMemory, usage.Memory)
-	// A process that was missed must not take its time back.
+	// A process that was missed in this sample must not reduce the sums.
 	m.statistics.CPUUserMicros = max(m.statistics.CPUUserMicros, usage.CPUUser.Microseconds())
 	m.statistics.CPUSystemMicros = max(m.statistics.CPUSystemMicros, usage.CPUSystem.Microseconds())
 }
 
-// observeGap takes what was used before the first measurement, or since the last, and is not any
-// more: if the kernel has seen a new peak of all that is charged, as much was used then as is
-// left of it without the file pages, and without tmpfs, of the measurement before or after that
-// has more. Between others it would take files that a job writes and removes for memory.
+// observeGap accounts for memory that was in use only before the first measurement, or only
+// since the last. If the kernel reports a new peak of all charged memory, the job used at least
+// that without file cache and tmpfs; of both, the greater value of the measurements before and
+// after is subtracted. Between other measurements this would mistake files that a job writes
+// and removes for memory.
 func (m *meter) observeGap(usage cgroup.Usage, tmpfs int64) {
 	if usage.Peak > m.groupPeak {
 		peak := usage.Peak - max(m.cache, usage.Cache)
@@ -62,10 +63,9 @@ func (m *meter) observeGap(usage cgroup.Usage, tmpfs int64) {
 	}
 }
 
-// observeEnd takes what is known when all is over: the most that the biggest process has held,
-// with what it shares with others (0: not known). The truth is not above the kernel's peak of
-// the whole group, where there is one. least is what a process has held that was too small and
-// too short for anything else to be known of it.
+// observeEnd records the peak memory of the biggest process, shared memory included; 0 if
+// unknown. It is capped by the kernel's peak of the group, if there is one. least stands in
+// when nothing else is known, because the processes were too small and too short.
 func (m *meter) observeEnd(now time.Time, processPeak, least int64) {
 	peak := processPeak
 	if m.groupPeak > 0 {
@@ -80,7 +80,7 @@ func (m *meter) observeEnd(now time.Time, processPeak, least int64) {
 	m.current, m.tmpfs = 0, 0
 }
 
-// advance integrates the most memory seen so far up to now.
+// advance adds the peak memory so far to the integral, up to now.
 func (m *meter) advance(now time.Time) {
 	if passed := now.Sub(m.last); passed > 0 {
 		m.statistics.CumulativeMaxMemory += float64(m.statistics.MaxMemory) * passed.Seconds()
@@ -88,13 +88,12 @@ func (m *meter) advance(now time.Time) {
 	}
 }
 
-// processPeak is the most memory that a process of the job has held which was waited for; 0: it
-// is not known. Until a child has its own program it is counted with the memory of the proxy,
-// which was own then, so what is not above that says only that the truth is not above either:
-// that is least.
+// processPeak is the peak memory of any process of the job that was waited for; 0 if unknown.
+// Until a child executes its program, it counts with the memory of the proxy, which is own. So
+// a value up to own only says that the true peak is no higher: that value is least.
 func processPeak(root unix.Rusage, alone bool, own int64) (peak, least int64) {
 	least = root.Maxrss << 10
-	// The init of a strictly isolated job is no process of the job.
+	// The init of a strictly isolated job is not a process of the job.
 	if alone {
 		least = max(least, used(unix.RUSAGE_CHILDREN).Maxrss<<10)
 	}
@@ -104,8 +103,7 @@ func processPeak(root unix.Rusage, alone bool, own int64) (peak, least int64) {
 	return peak, least
 }
 
-// ownPeak is the most memory that the proxy has held; where it cannot be told, more than any
-// process has.
+// ownPeak is the peak memory of the proxy; math.MaxInt64 if it cannot be read.
 func ownPeak() int64 {
 	own, err := proctree.Peak(os.Getpid())
 	if err != nil {
@@ -115,15 +113,14 @@ func ownPeak() int64 {
 	return own
 }
 
-// firstSample is the time to the first measurement. Each next one takes twice
-// as long, until the period is reached: short jobs are measured too.
+// firstSample is the time to the first measurement. Each further interval is twice as long, up
+// to the period, so that short jobs are measured too.
 const firstSample = 20 * time.Millisecond
 
-// treePeriod is the longest time between measurements where measuring is the
-// only way to enforce a limit.
+// treePeriod is the longest interval when measuring is the only way to enforce a limit.
 const treePeriod = 100 * time.Millisecond
 
-// schedule says when to measure, and when to tell the agent.
+// schedule says when to measure, and when to send a sample to the agent.
 type schedule struct {
 	wait, measure, tell time.Duration
 	lastTold            time.Time
@@ -145,9 +142,9 @@ func (s *schedule) next() time.Duration {
 	return wait
 }
 
-// due says whether the measurement at now is to be told.
+// due reports whether the measurement at now is to be sent.
 func (s *schedule) due(now time.Time) bool {
-	// Half a measurement early is better than a whole one late.
+	// Half an interval early is better than a whole one late.
 	if now.Before(s.lastTold.Add(s.tell - s.wait/2)) {
 		return false
 	}

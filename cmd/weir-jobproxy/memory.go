@@ -9,31 +9,32 @@ import (
 )
 
 const (
-	// memoryChecks is how often, memoryCheckPeriod apart, the kernel is asked
-	// whether it has killed after it told that memory ran out.
+	// memoryChecks is how often, memoryCheckPeriod apart, MemoryEvents is read after the kernel
+	// has reported that memory ran out.
 	memoryChecks      = 100
 	memoryCheckPeriod = 5 * time.Millisecond
-	// nearLimit is the part of the memory limit from which on samples note
-	// the biggest processes.
+	// nearLimit is the part of the memory limit from which samples record the biggest
+	// processes.
 	nearLimit = 0.75
 )
 
-// memoryWatch finds out whether the job takes more memory than its limit, and what takes it.
+// memoryWatch finds out whether the job exceeds its memory limit, and which processes use the
+// memory.
 type memoryWatch struct {
 	spec    *proxyproto.Spec
 	inside  enclosure
 	volumes *volumes
 	scorer  scorer
-	// suspects are the biggest processes that were seen.
+	// suspects are the biggest processes seen so far.
 	suspects []proxyproto.ProcessMemory
-	// low is sent by the kernel; check is when it is asked again, checksLeft times.
+	// low receives when the kernel reports low memory. check then fires up to checksLeft times.
 	low        chan struct{}
 	check      *time.Timer
 	checksLeft int
-	// stop ends what the kernel sends.
+	// stop ends the kernel's reports.
 	stop func()
-	// ownPeak is the most memory that the proxy had held when it started the command, rootName
-	// the name of that.
+	// ownPeak is the proxy's peak memory when it started the command; rootName is the name of
+	// the command's process.
 	ownPeak  int64
 	rootName string
 }
@@ -45,7 +46,7 @@ func newMemoryWatch(spec *proxyproto.Spec, inside enclosure, volumes *volumes) m
 	}
 }
 
-// measure takes a sample, and judges by it where only measuring can.
+// measure takes a sample, and enforces the limits that only measuring can enforce.
 func (s *supervisor) measure(now time.Time) {
 	if s.conclusion.result != nil || s.endingAll {
 		return
@@ -76,8 +77,8 @@ func (s *supervisor) measure(now time.Time) {
 	}
 }
 
-// suspectMemory reacts to the kernel telling that memory has run out. It tells
-// before it kills: who is big now is known for the last time.
+// suspectMemory reacts to the kernel's report that memory has run out. The kernel reports
+// before it kills: this is the last chance to see which processes are big.
 func (s *supervisor) suspectMemory() {
 	if s.conclusion.result != nil || s.endingAll {
 		return
@@ -87,7 +88,7 @@ func (s *supervisor) suspectMemory() {
 	s.recheckMemory()
 }
 
-// recheckMemory looks again until the kernel has killed, or clearly did not.
+// recheckMemory checks again until the kernel has killed a process, or clearly has not.
 func (s *supervisor) recheckMemory() {
 	if s.conclusion.result != nil || s.endingAll || s.checkMemory() || s.memory.checksLeft == 0 {
 		return
@@ -96,39 +97,39 @@ func (s *supervisor) recheckMemory() {
 	s.memory.check.Reset(memoryCheckPeriod)
 }
 
-// checkMemory ends the job when the kernel has killed a process of it at its
-// memory limit, and says whether it did. On v1 the others would live on.
+// checkMemory ends the job if the kernel has killed one of its processes at its memory limit,
+// and reports whether it has. With cgroup v1 the other processes would live on.
 func (s *supervisor) checkMemory() bool { return s.judgeMemory(s.memory.events()) }
 
-// events are what the kernel tells of the job's memory limit; nothing, if it does not.
+// events returns what the kernel reports of the job's memory limit; zero on an error.
 func (m *memoryWatch) events() cgroup.MemoryEvents {
 	events, err := m.inside.MemoryEvents()
 	complain(err)
 	return events
 }
 
-// judgeMemory is checkMemory of what the kernel has told.
+// judgeMemory is checkMemory for events that have been read.
 func (s *supervisor) judgeMemory(events cgroup.MemoryEvents) bool {
 	if !events.Killed || !events.LimitHit {
 		return false
 	}
 	usage, err := s.inside.Usage()
 	complain(err)
-	// The victim's memory may be free again. It was all in use, or the kernel
+	// The victim's memory may be free again by now. All of the limit was in use, or the kernel
 	// would not have killed.
 	s.verdict.decide(s.memory.excess(max(usage.Memory, s.spec.MemoryLimit)))
 	s.endTree()
 	return true
 }
 
-// excess is the verdict of a job that takes so much, more than its limit.
+// excess is the verdict of a job that uses this much memory, more than its limit.
 func (m *memoryWatch) excess(usage int64) verdict {
 	excess := &proxyproto.MemoryExcess{Usage: usage, Limit: m.spec.MemoryLimit, Tmpfs: m.volumes.used(), Biggest: m.suspects}
 	return verdict{outcome: proxyproto.OutcomeMemoryLimitExceeded, err: excess.String(), memory: excess}
 }
 
-// noteSuspects remembers the biggest processes. The kernel's victim may have
-// gone meanwhile: a list that adds up to less than before is no better.
+// noteSuspects records the biggest processes. If the list is now less than half as big, the
+// kernel's victim may be missing from it: keep the old one.
 func (m *memoryWatch) noteSuspects(init int) {
 	list := biggestProcesses(m.inside, init)
 	if total(list) >= total(m.suspects)/2 {
@@ -144,13 +145,12 @@ func total(list []proxyproto.ProcessMemory) int64 {
 	return sum
 }
 
-// finishMeasuring measures a job that has ended and whose groups are still
-// there.
+// finishMeasuring measures a job that has ended but whose groups still exist.
 func (s *supervisor) finishMeasuring() {
 	usage, err := s.inside.Usage()
 	complain(err)
 	if err == nil {
-		// What is in volumes is all that is left.
+		// Only the content of volumes is left.
 		tmpfs := s.volumes.used()
 		usage.Memory = tmpfs
 		s.meter.observeGap(usage, tmpfs)
@@ -165,8 +165,8 @@ func (s *supervisor) finishMeasuring() {
 	}
 }
 
-// culprits are the processes that were seen, or the root process, if that has held more than all
-// of them: the kernel was faster than the sample.
+// culprits are the suspects, or the root process if it held more than all of them: the kernel
+// killed it before a sample saw it.
 func (m *memoryWatch) culprits(pid int, held int64) []proxyproto.ProcessMemory {
 	if held > m.ownPeak && held > total(m.suspects) {
 		return []proxyproto.ProcessMemory{{Pid: pid, Name: m.rootName, Bytes: held}}

@@ -8,18 +8,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A process' oom_score_adj says how gladly the kernel kills it when the machine is out of
-// memory: 1000 is as if it held all memory that there is beside its own. Those of jobs go
-// before the node's own, which have 0, and those of jobs above their reserve before all.
+// A process' oom_score_adj says how readily the kernel kills it when the machine is out of
+// memory: 1000 counts like all memory of the machine in addition to its own. Processes of jobs
+// are killed before the node's own, which have 0; jobs above their reserve are killed first.
 const (
 	scoreWithin = 100
 	scoreAbove  = 500
 	scoreMax    = 1000
-	// scoreStep is the least change that is worth telling.
+	// scoreStep is the least change that is worth writing.
 	scoreStep = 10
 )
 
-// oomScore is the score of a job's processes. machine is all memory that there is.
+// oomScore is the score of a job's processes. machine is all memory of the machine, in bytes.
 func oomScore(usage, reserve, machine int64) int {
 	if usage <= reserve || machine <= 0 {
 		return scoreWithin
@@ -28,7 +28,7 @@ func oomScore(usage, reserve, machine int64) int {
 	return scoreAbove + int(share*(scoreMax-scoreAbove))
 }
 
-// scorer tells the kernel. Children have the score of their parent when they begin.
+// scorer sets the scores. A child inherits the score of its parent.
 type scorer struct {
 	reserve, machine int64
 	told             int
@@ -36,13 +36,13 @@ type scorer struct {
 
 func newScorer(reserve int64) scorer {
 	var info unix.Sysinfo_t
-	// It cannot fail.
+	// Sysinfo cannot fail.
 	_ = unix.Sysinfo(&info)
 	return scorer{reserve: reserve, machine: int64(info.Totalram) * int64(info.Unit)}
 }
 
-// score sets the score of all processes of the job, if it has changed. Without a reserve
-// there is nothing to judge by.
+// score sets the score of all processes of the job, if it has changed noticeably. Without a
+// reserve it does nothing.
 func (o *scorer) score(inside enclosure, usage int64) {
 	if o.reserve <= 0 {
 		return
@@ -58,7 +58,7 @@ func (o *scorer) score(inside enclosure, usage int64) {
 	}
 	o.told = score
 	for _, process := range processes {
-		// It may have gone, or be another user's that may not be told.
+		// The process may have gone, or belong to another user.
 		_ = os.WriteFile(filepath.Join("/proc", strconv.Itoa(process.Pid), "oom_score_adj"), []byte(strconv.Itoa(score)), 0)
 	}
 }

@@ -11,36 +11,36 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// placing puts copies of files in their places, and takes them back.
+// placing moves copies of files to their destinations, and can move them back.
 type placing struct {
-	// aside are the copies; what they have taken the place of is there then.
+	// aside are the paths of the copies. After an exchange the replaced file is at such a path.
 	aside []string
-	// undo takes back what has been put in its place, by destination, in order.
+	// undo has the copies that can be moved back, in the order in which they were placed.
 	undo []placed
-	// stays are destinations that cannot be taken back.
+	// stays are destinations that cannot be restored.
 	stays []string
 }
 
-// placed is a copy in its place.
+// placed is a copy at its destination.
 type placed struct {
 	destination string
 	takeBack    func() error
 }
 
-// place puts what was copied in the place of what is there. The two change names in one
-// step, where the file system can do that; what was there is removed in the end.
+// place moves a copy to its destination. If the file system supports it, the copy and an
+// existing file are exchanged atomically; the existing file is removed in the end.
 func (p *placing) place(aside, destination string) error {
 	err := exchange(aside, destination)
 	switch {
 	case err == nil:
 		p.undo = append(p.undo, placed{destination, func() error { return exchange(aside, destination) }})
 	case errors.Is(err, unix.ENOENT):
-		// There is nothing yet.
+		// There is no file at the destination yet.
 		if err = os.Rename(aside, destination); err == nil {
 			p.undo = append(p.undo, placed{destination, func() error { return os.Rename(destination, aside) }})
 		}
 	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EOPNOTSUPP):
-		// This file system cannot exchange.
+		// This file system cannot exchange files.
 		if err = os.Rename(aside, destination); err == nil {
 			p.stays = append(p.stays, destination)
 		}
@@ -55,7 +55,7 @@ func exchange(a, b string) error {
 	return unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
 }
 
-// nameless returns the cause alone: the caller says which files.
+// nameless returns only the cause: the caller names the files.
 func nameless(err error) error {
 	var link *os.LinkError
 	if errors.As(err, &link) {
@@ -64,8 +64,8 @@ func nameless(err error) error {
 	return err
 }
 
-// takeBack undoes what was put in its place before err, the last first, and adds to err
-// what stays.
+// takeBack moves back the copies that were placed before err, the last one first. It adds
+// destinations that could not be restored to err.
 func (p *placing) takeBack(err error) error {
 	for _, put := range slices.Backward(p.undo) {
 		undone := put.takeBack()

@@ -18,40 +18,40 @@ import (
 )
 
 const (
-	// probeArgument, given in place of a job's folder, makes weir-jobproxy run a command
-	// within the job beside the job's own: see runProbe. The job's confinement and the command
-	// follow.
+	// probeArgument, given in place of a job's folder, makes weir-jobproxy run a command within
+	// the job, beside the job's own command: see runProbe. The job's confinement and the
+	// command follow.
 	probeArgument = "--probe"
-	// probeProgramDescriptor is what it is started with: a process that may not see its path
-	// reads it.
+	// probeProgramDescriptor is the descriptor of the program file with which the probe is
+	// started: within the job its path may not be visible.
 	probeProgramDescriptor = 3
-	// probeTail is how much of a probe's output goes into its error, in bytes.
+	// probeTail is how many bytes of a probe's output go into its error.
 	probeTail = 200
-	// probeReapTime is how long a probe that was killed may take to be gone.
+	// probeReapTime is how long a killed probe may take to disappear.
 	probeReapTime = time.Second
 )
 
-// prober runs one command at a time beside the job's own.
+// prober runs one command at a time beside the job's own command.
 type prober struct {
 	inside enclosure
 	spec   *proxyproto.Spec
 
-	// mu is held while a probe is started, so that its end is not told before it is known.
+	// mu is held while a probe starts, so that its end is not handled before its pid is known.
 	mu     sync.Mutex
 	closed bool
-	// pid is that of the probe; 0: there is none. ended is told how it ended.
+	// pid is the pid of the probe; 0 if none runs. ended receives its end.
 	pid   int
 	ended chan ending
 }
 
-// errProbing refuses a probe while another one runs.
+// errProbing rejects a probe while another one runs.
 var errProbing = errors.New("a probe of the job runs already")
 
-// errNoJob refuses a probe of a job that has ended, or has not begun.
+// errNoJob rejects a probe of a job that has ended or not begun.
 var errNoJob = errors.New("the job does not run")
 
-// run runs a command within the job, whose root process is root, and returns nil if it exits
-// with 0 in time.
+// run runs a command within the job, whose root process is root. It returns nil if the command
+// exits with 0 in time.
 func (p *prober) run(root child, argv []string, timeout time.Duration) error {
 	said, writer, err := os.Pipe()
 	if err != nil {
@@ -60,21 +60,21 @@ func (p *prober) run(root child, argv []string, timeout time.Duration) error {
 	defer said.Close()
 	tail := make(chan string, 1)
 	ended, handle, err := p.start(root, argv, writer)
-	_ = writer.Close() // nothing was written here
+	_ = writer.Close() // nothing was written through it
 	if err != nil {
 		return err
 	}
-	defer func() { _ = unix.Close(handle) }() // it was only watched
+	defer func() { _ = unix.Close(handle) }() // it was only for watching and killing
 	go func() { tail <- readTail(said) }()
 	select {
 	case e := <-ended:
-		// What it has left behind may hold the pipe.
+		// Processes that the probe left behind may hold the pipe open.
 		_ = said.SetReadDeadline(time.Now().Add(probeReapTime / 10))
 		return outcome(e.status, <-tail)
 	case <-time.After(timeout):
 	}
 	err = fmt.Errorf("takes longer than %v", timeout)
-	// Its command goes with it.
+	// The command dies with the probe.
 	if failed := unix.PidfdSendSignal(handle, unix.SIGKILL, nil, 0); failed != nil && !errors.Is(failed, unix.ESRCH) {
 		return errors.Join(err, failed)
 	}
@@ -85,7 +85,7 @@ func (p *prober) run(root child, argv []string, timeout time.Duration) error {
 	return err
 }
 
-// outcome says what the end of a probe means; nil: success.
+// outcome returns the error that the end of a probe means; nil for success.
 func outcome(status unix.WaitStatus, said string) error {
 	cause := fmt.Sprintf("exits with %d", status.ExitStatus())
 	switch {
@@ -110,7 +110,7 @@ func (p *prober) start(root child, argv []string, output *os.File) (ended chan e
 	case p.pid != 0:
 		return nil, -1, errProbing
 	}
-	// The groups and namespaces that the thread has joined end with it.
+	// The thread joins groups and namespaces, so it must end afterwards.
 	onOwnThread(func() { p.pid, handle, err = p.fork(root, argv, output) })
 	if err != nil {
 		p.pid = 0
@@ -120,7 +120,7 @@ func (p *prober) start(root child, argv []string, output *os.File) (ended chan e
 	return p.ended, handle, nil
 }
 
-// fork starts a process of this program within the job.
+// fork starts this program again, within the job.
 func (p *prober) fork(root child, argv []string, output *os.File) (pid, handle int, err error) {
 	null, err := os.Open(os.DevNull)
 	if err != nil {
@@ -153,7 +153,8 @@ func (p *prober) fork(root child, argv []string, output *os.File) (pid, handle i
 	return pid, handle, err
 }
 
-// joinNamespaces takes this thread, and processes that it starts, to those of a process.
+// joinNamespaces moves this thread, and the processes that it starts, to the namespaces of a
+// process.
 func joinNamespaces(handle int) error {
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return fmt.Errorf("leave the threads' folder: %w", err)
@@ -164,7 +165,7 @@ func joinNamespaces(handle int) error {
 	return nil
 }
 
-// heard takes the end of a process that is not the job's first.
+// heard handles the end of a process other than the root process.
 func (p *prober) heard(pid int, e ending) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -174,14 +175,14 @@ func (p *prober) heard(pid int, e ending) {
 	}
 }
 
-// close refuses all probes to come. One that runs ends with the job.
+// close rejects all further probes. A running one ends with the job.
 func (p *prober) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
 }
 
-// readTail reads all, and returns the end of it on one line.
+// readTail reads everything, and returns the end of it on one line.
 func readTail(from io.Reader) string {
 	var tail []byte
 	buffer := make([]byte, probeTail)
@@ -195,8 +196,8 @@ func readTail(from io.Reader) string {
 	}
 }
 
-// runProbe runs a command as one of a job's processes, with no more rights than those have, and
-// exits as it does. It is within the job's groups and namespaces already.
+// runProbe runs a command as one of a job's processes, with no more rights than they have, and
+// exits with its code. It is already within the job's groups and namespaces.
 func runProbe(confinement string, argv []string) (code int, err error) {
 	runtime.LockOSThread()
 	unix.CloseOnExec(probeProgramDescriptor)

@@ -13,29 +13,29 @@ import (
 	"weir/actors/agent/runner/proxyproto"
 )
 
-// progress tells an end of a job that is slow from one that hangs: it knows what is being
-// done, and when that last moved. Its methods may be called from any goroutine.
+// progress tells a slow end of a job from one that hangs: it knows the present step, and when
+// that last progressed. Its methods may be called from any goroutine.
 type progress struct {
 	mu    sync.Mutex
 	step  string
 	moved time.Time
 }
 
-// begin says what is done next.
+// begin begins a step.
 func (p *progress) begin(step string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.step, p.moved = step, time.Now()
 }
 
-// move says that what is being done goes on.
+// move notes that the present step progresses.
 func (p *progress) move() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.moved = time.Now()
 }
 
-// forgive does not count so much of the time up to now.
+// forgive does not count the time lost as standing still.
 func (p *progress) forgive(lost time.Duration, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -44,44 +44,44 @@ func (p *progress) forgive(lost time.Duration, now time.Time) {
 	}
 }
 
-// idle returns what is being done, and for how long it has not moved.
+// idle returns the present step, and how long ago it last progressed.
 func (p *progress) idle(now time.Time) (string, time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.step, now.Sub(p.moved)
 }
 
-// stallChecks is how often, in the time that the end of a job may stand still, it is looked at.
+// stallChecks is how often the end of a job is checked in the time that it may stand still.
 const stallChecks = 8
 
-// endWatch sees to it that the end of the job goes on.
+// endWatch makes sure that the end of the job progresses.
 type endWatch struct {
 	*progress
-	// limit is how long the end may stand still, due when that is checked next.
+	// limit is how long the end may stand still, due is the time of the next check.
 	limit time.Duration
 	timer *time.Timer
 	due   time.Time
-	// hang is what does not go on.
+	// hang describes the step that hung, if any.
 	hang *proxyproto.Hang
 }
 
-// start begins to watch, with a step.
+// start begins to watch, with a first step.
 func (w *endWatch) start(step string) {
 	w.begin(step)
 	w.again()
 }
 
-// again has the end checked again soon.
+// again schedules the next check.
 func (w *endWatch) again() {
 	period := w.limit / stallChecks
 	w.timer.Reset(period)
 	w.due = time.Now().Add(period)
 }
 
-// stalled returns the step that has stood still for too long, and for how long; otherwise it is
-// checked again.
+// stalled returns the step that has stood still for too long, and for how long. Otherwise it
+// schedules another check.
 func (w *endWatch) stalled(now time.Time) (step string, idle time.Duration, stalled bool) {
-	// A proxy that does not run cannot go on either.
+	// While the proxy itself is stopped, no step can progress.
 	if late := now.Sub(w.due); late > w.limit/stallChecks {
 		w.forgive(late, now)
 	}
@@ -93,7 +93,7 @@ func (w *endWatch) stalled(now time.Time) (step string, idle time.Duration, stal
 	return step, idle, true
 }
 
-// checkStall ends the job without what does not go on.
+// checkStall ends the job without the step that hangs.
 func (s *supervisor) checkStall(now time.Time) {
 	step, idle, stalled := s.ending.stalled(now)
 	if !stalled {
@@ -103,15 +103,15 @@ func (s *supervisor) checkStall(now time.Time) {
 	complain(errors.New(hang.String()))
 	switch {
 	case s.conclusion.result != nil:
-		// Only to keep the result hangs, which the agent keeps too.
+		// Only writing the result hangs. The agent keeps it too.
 		s.tell()
 	default:
 		s.giveUp(hang)
 	}
 }
 
-// giveUp ends a job whose end hangs. What hangs may go on one day: what was not kept by then
-// is not kept any more.
+// giveUp ends a job whose end hangs. The hanging step may go on one day, but what it has not
+// kept by now is lost.
 func (s *supervisor) giveUp(hang *proxyproto.Hang) {
 	if s.cancelFlush != nil {
 		s.cancelFlush()
@@ -132,8 +132,8 @@ func (s *supervisor) giveUp(hang *proxyproto.Hang) {
 	s.conclude(s.rootStatus())
 }
 
-// hanging are the processes of the job that are left, and the proxy itself if it hangs in
-// the kernel.
+// hanging returns the remaining processes of the job, and the proxy itself if it hangs in the
+// kernel.
 func (s *supervisor) hanging() []proxyproto.HungProcess {
 	var list []proxyproto.HungProcess
 	if s.gone != nil {
@@ -149,8 +149,8 @@ func (s *supervisor) hanging() []proxyproto.HungProcess {
 	return list[:min(len(list), biggest)]
 }
 
-// waitingIn says where in the kernel a thread of a process waits that no signal wakes, as
-// far as the kernel tells; empty: there is none.
+// waitingIn returns the kernel function in which a thread of a process waits uninterruptibly,
+// as far as the kernel reveals it; empty if there is no such thread.
 func waitingIn(pid int) string {
 	tasks, err := filepath.Glob(filepath.Join("/proc", strconv.Itoa(pid), "task", "*"))
 	if err != nil {

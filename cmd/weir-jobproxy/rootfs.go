@@ -13,44 +13,44 @@ import (
 )
 
 const (
-	// temporaryFolder is the folder in the job's folder that a strictly isolated job has in
-	// the place of temporaryPlaces.
+	// temporaryFolder is the folder in the job's folder that a strictly isolated job sees as
+	// each of temporaryPlaces.
 	temporaryFolder = "tmp"
-	// hiddenSize and devicesSize are of file systems in memory that hold little but names.
+	// hiddenSize and devicesSize are the sizes of tmpfs mounts that hold little but names.
 	hiddenSize, devicesSize = "256k", "64k"
 )
 
-// temporaryPlaces are writable for everybody, and so not shared.
+// temporaryPlaces are writable for everyone, so a job gets its own.
 var temporaryPlaces = []string{"/tmp", "/var/tmp"}
 
-// devices are those that a strictly isolated job has. Patterns are of hardware that jobs
+// devices are the devices of a strictly isolated job. The patterns match hardware that jobs
 // compute on.
 var devices = []string{
 	"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty",
 	"/dev/nvidia*", "/dev/dri/*", "/dev/kfd",
 }
 
-// deviceLinks are names that programs expect beside the devices.
+// deviceLinks are links that programs expect in /dev.
 var deviceLinks = map[string]string{
 	"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2", "ptmx": "pts/ptmx",
 }
 
-// rootfs is what a strictly isolated job sees of the machine's files: all, unchangeable, but
-// for its own and what is hidden. It is made in a mount namespace that is there for it.
+// rootfs is a strictly isolated job's view of the machine's files: all read-only, except for
+// its own, and without the hidden ones. It is built in a mount namespace made for it.
 type rootfs struct {
 	spec   *proxyproto.Spec
 	folder string
-	// visible, temporary and devices are what is put back.
+	// visible, temporary and devices are the mounts that putBack mounts again.
 	visible, temporary, devices []keptMount
 }
 
-// keptMount is a part of the old tree, and the path at which the job finds it.
+// keptMount is a clone of an original mount, and the path at which the job finds it.
 type keptMount struct {
 	path string
 	tree int
 }
 
-// build changes the present namespace.
+// build changes the present mount namespace.
 func (r *rootfs) build() error {
 	steps := []struct {
 		name string
@@ -74,7 +74,8 @@ func (r *rootfs) build() error {
 	return nil
 }
 
-// keep takes hold of what is put back later, while it can be written to.
+// keep opens the original mounts before they are covered and made read-only, so that putBack
+// can restore them writable.
 func (r *rootfs) keep() (err error) {
 	keep := func(kept *[]keptMount, path, place string) {
 		if err == nil {
@@ -90,7 +91,7 @@ func (r *rootfs) keep() (err error) {
 		}
 	}
 	for _, pattern := range devices {
-		// The patterns are good ones, and that is all that can be wrong.
+		// Glob fails only for a bad pattern, and these are good.
 		paths, _ := filepath.Glob(pattern)
 		for _, path := range paths {
 			keep(&r.devices, path, path)
@@ -99,7 +100,7 @@ func (r *rootfs) keep() (err error) {
 	return err
 }
 
-// keepTree clones the mounts at and below path.
+// keepTree clones the mounts at and below path, to be mounted at place.
 func keepTree(kept *[]keptMount, path, place string) error {
 	tree, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
 	if err != nil {
@@ -109,7 +110,7 @@ func keepTree(kept *[]keptMount, path, place string) error {
 	return nil
 }
 
-// putBack mounts trees at their places, which are made before where that is said how.
+// putBack mounts the clones at their paths. place, if not nil, creates each path first.
 func putBack(kept []keptMount, place func(path string) error) error {
 	for _, k := range kept {
 		if place != nil {
@@ -127,8 +128,8 @@ func putBack(kept []keptMount, place func(path string) error) error {
 	return nil
 }
 
-// replaceDevices makes a /dev of harmless devices, with shared memory and terminals of the
-// job's own.
+// replaceDevices builds a /dev with harmless devices, and with shared memory and terminals of
+// the job's own.
 func (r *rootfs) replaceDevices() error {
 	if err := unix.Mount("weir", "/dev", "tmpfs", unix.MS_NOSUID|unix.MS_NOEXEC, "mode=0755,size="+devicesSize); err != nil {
 		return err
@@ -162,8 +163,8 @@ func (r *rootfs) replaceDevices() error {
 	return readOnly("/dev", false)
 }
 
-// hide covers the hidden folder and puts back what the job is to see of it. A folder that is
-// gone with the old /tmp need not be covered.
+// hide covers the hidden folder, and mounts the parts that the job may see. A folder below the
+// replaced /tmp is hidden already.
 func (r *rootfs) hide() error {
 	covered := !underTemporary(r.spec.Hidden)
 	if covered {
@@ -181,7 +182,7 @@ func underTemporary(path string) bool {
 	return slices.ContainsFunc(temporaryPlaces, func(place string) bool { return strings.HasPrefix(path+"/", place+"/") })
 }
 
-// readOnly forbids to write to the mount at path, and to those below it.
+// readOnly makes the mount at path read-only, and if recursive those below it.
 func readOnly(path string, recursive bool) error {
 	flags := uint(0)
 	if recursive {

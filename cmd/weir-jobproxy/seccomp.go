@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// refusedCalls are system calls with which a job that is kept apart could look for a way out:
-// those that make or join namespaces and mounts, load code into the kernel, or reach what no
-// namespace parts. They fail with EPERM.
+// refusedCalls are system calls with which an isolated job could try to escape: they create or
+// join namespaces and mounts, load code into the kernel, or reach what no namespace isolates.
+// They fail with EPERM.
 var refusedCalls = []uint32{
 	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_MOVE_MOUNT, unix.SYS_OPEN_TREE, unix.SYS_MOUNT_SETATTR,
 	unix.SYS_FSOPEN, unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_CHROOT, unix.SYS_SETNS,
@@ -21,24 +21,24 @@ var refusedCalls = []uint32{
 	unix.SYS_KEYCTL, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY,
 }
 
-// namespaceFlags must not be in what clone and unshare are asked for.
+// namespaceFlags are refused in the flags of clone and unshare.
 const namespaceFlags = unix.CLONE_NEWNS | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET |
 	unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWTIME
 
-// architectures are those for which there is a filter, as the kernel's audit names them.
+// architectures are those with a filter, by their audit constants.
 var architectures = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}
 
-// foreignCalls is where the numbers of another calling convention begin on amd64; no other
-// architecture has so many.
+// foreignCalls is where the numbers of the x32 calling convention begin on amd64; no other
+// architecture has numbers that high.
 const foreignCalls = 0x40000000
 
-// Offsets in what the kernel shows to a filter: number, architecture, and the lower half of
-// the first argument.
+// Offsets in the data that the kernel passes to a filter: call number, architecture, and the
+// lower half of the first argument.
 const (
 	callNumber, callArchitecture, callArgument = 0, 4, 16
 )
 
-// filter is the program that the kernel runs at each system call.
+// filter returns the program that the kernel runs on each system call.
 func filter() ([]unix.SockFilter, error) {
 	architecture, known := architectures[runtime.GOARCH]
 	if !known {
@@ -57,7 +57,7 @@ func filter() ([]unix.SockFilter, error) {
 		{Code: load, K: callNumber},
 		{Code: atLeast, K: foreignCalls, Jf: 1},
 		{Code: end, K: refuse(unix.ENOSYS)},
-		// What clone3 is asked for cannot be seen; who is refused so falls back to clone.
+		// A filter cannot see the flags of clone3. On ENOSYS callers fall back to clone.
 		{Code: equal, K: unix.SYS_CLONE3, Jf: 1},
 		{Code: end, K: refuse(unix.ENOSYS)},
 	}
@@ -75,7 +75,7 @@ func filter() ([]unix.SockFilter, error) {
 	), nil
 }
 
-// refuseCalls has the kernel run the filter for this thread and all that it starts.
+// refuseCalls makes the kernel run the filter for this thread and all that it starts.
 func refuseCalls() error {
 	program, err := filter()
 	if err != nil {
@@ -88,14 +88,14 @@ func refuseCalls() error {
 	return nil
 }
 
-// dropRights leaves to what this thread starts no way to more rights than it has. With
-// capabilities gone from the bounding set, a user other than root has none.
+// dropRights leaves the processes that this thread starts no way to gain rights. With an empty
+// capability bounding set, a user other than root has no capabilities.
 func dropRights() error {
 	if err := refuseMoreRights(); err != nil {
 		return err
 	}
 	for capability := uintptr(0); capability <= unix.CAP_LAST_CAP; capability++ {
-		// A kernel may have fewer.
+		// Older kernels have fewer.
 		if err := unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0); err != nil && err != unix.EINVAL {
 			return fmt.Errorf("drop capability %d: %w", capability, err)
 		}
@@ -103,8 +103,8 @@ func dropRights() error {
 	return refuseCalls()
 }
 
-// refuseMoreRights has programs that this thread starts run without the rights that their
-// files would give them.
+// refuseMoreRights makes programs that this thread starts run without setuid rights and file
+// capabilities.
 func refuseMoreRights() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("refuse more rights: %w", err)

@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// outbox is how many messages wait for a slow agent. When it is full the
-	// connection is closed: the agent comes back and is told all that counts.
+	// outbox is how many messages may wait for a slow agent. When it is full the connection is
+	// closed: after it reconnects, the agent gets all important messages again.
 	outbox = 32
-	// writeTimeout limits how long one message may take.
+	// writeTimeout limits the write of one message.
 	writeTimeout = 10 * time.Second
 )
 
-// request is what a connection has to say to the supervisor: that it is new
-// (neither message nor error), a message, or a line that is none.
+// request is an event of a connection: that it is new (opened), a message, or an invalid line
+// (err).
 type request struct {
 	from    *connection
 	message proxyproto.Message
@@ -30,7 +30,7 @@ type request struct {
 	opened  bool
 }
 
-// server accepts connections and passes on what they say.
+// server accepts connections and passes their requests on.
 type server struct {
 	listener net.Listener
 	requests chan request
@@ -55,8 +55,8 @@ func (s *server) accept() {
 	}
 }
 
-// read passes on all that the agent has written before either side went away: an order
-// that it has given counts.
+// read passes on all that the agent has written before either side closed: an order that was
+// written is carried out.
 func (s *server) read(c *connection) {
 	reader := proxyproto.NewReader(c)
 	defer c.idle.Store(true)
@@ -71,16 +71,16 @@ func (s *server) read(c *connection) {
 	}
 }
 
-// connection is an agent that listens. send and close are the supervisor's.
+// connection is a connection of an agent. Only the supervisor calls send and close.
 type connection struct {
 	conn *net.UnixConn
 	out  chan []byte
-	// open ends with end.
+	// open is done after end.
 	open context.Context
 	end  context.CancelFunc
-	// lost: the agent has gone, or does not take what it is told.
+	// lost says that the agent has gone, or does not read its messages.
 	lost atomic.Bool
-	// idle: all that could be read has been passed on.
+	// idle says that all that could be read has been passed on.
 	idle atomic.Bool
 }
 
@@ -106,10 +106,10 @@ func (c *connection) send(message proxyproto.Message) {
 	}
 }
 
-// over says that there is no connection, or none any more.
+// over reports whether there is no connection, or it was closed.
 func (c *connection) over() bool { return c == nil || c.open.Err() != nil }
 
-// listens says whether there is an agent, as far as is known.
+// listens reports whether an agent is connected, as far as is known.
 func (c *connection) listens() bool { return !c.over() && !c.lost.Load() }
 
 func (c *connection) close() {
@@ -127,7 +127,7 @@ func (c *connection) Read(p []byte) (n int, err error) {
 	}
 	var failed error
 	err = raw.Read(func(fd uintptr) bool {
-		// Before anything is taken out of the socket, so that unread misses nothing.
+		// Set before any data leaves the socket, so that unread misses none.
 		c.idle.Store(false)
 		n, failed = again(func() (int, error) { return unix.Read(int(fd), p) })
 		if errors.Is(failed, unix.EAGAIN) {
@@ -147,18 +147,18 @@ func (c *connection) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// unread says whether the agent has written something that has not been passed on.
+// unread reports whether the agent has written something that has not been passed on.
 func (c *connection) unread() bool {
 	if c.over() {
 		return false
 	}
 	waiting, err := unread(c.conn)
-	// In this order: what was read before the first look is passed on before idle is set.
+	// The order matters: idle is set only after data read before the first check was passed on.
 	return err == nil && (waiting > 0 || !c.idle.Load())
 }
 
-// hangUp lets neither side write any more. What was written can be read still, and read
-// closes the connection after it.
+// hangUp stops writes of both sides. Data already written can still be read; read then closes
+// the connection.
 func (c *connection) hangUp() {
 	_ = c.conn.CloseWrite()
 	_ = c.conn.CloseRead()
@@ -172,7 +172,7 @@ func (c *connection) write() {
 		case line := <-c.out:
 			_ = c.conn.SetWriteDeadline(time.Now().Add(writeTimeout))
 			if _, err := c.conn.Write(line); err != nil {
-				// The next connection is told everything again.
+				// The next connection gets everything again.
 				c.lost.Store(true)
 				c.hangUp()
 				return

@@ -16,21 +16,21 @@ import (
 	"weir/scheduling/records"
 )
 
-// writeBack is how much is written before the disk is told to begin with it, in bytes:
-// what waits for the end is written then all at once.
+// writeBack is after how many bytes the disk is told to start writing: otherwise all would be
+// written at once at the end.
 const writeBack = 8 << 20
 
-// sink takes a fed job's standard output.
+// sink stores a fed job's standard output.
 type sink struct {
 	feed *proxyproto.Feed
-	// owner is whose the output will be; nil: the proxy's.
+	// owner is the user that will own the output; nil for the proxy's.
 	owner  *proxyproto.User
 	ending *progress
-	// path is where the output is until the job has completed: beside where it goes, or
-	// in the job's folder when that is a URL.
+	// path is the file that holds the output until the job has completed: next to its
+	// destination, or in the job's folder if the destination is a URL.
 	path string
-	// folder is the one of path. It is held, so that who may write above it cannot lead the
-	// proxy elsewhere.
+	// folder is the folder of path. It is held open, so that a user who may write above it
+	// cannot redirect the proxy.
 	folder *os.Root
 	file   *os.File
 	reader drain
@@ -38,15 +38,15 @@ type sink struct {
 
 	rows, bytes atomic.Int64
 	unended     bool
-	// started is of how much the disk has been told to begin with it.
+	// started is how many bytes the disk has been told to start writing.
 	started int64
 	err     error
 }
 
-// openSink returns the sink and the end of the pipe for a job that is a user.
+// openSink returns the sink, and the write end of the pipe for a job that runs as user.
 func openSink(feed *proxyproto.Feed, user *proxyproto.User, folder string, ending *progress) (*sink, *os.File, error) {
 	if user != nil && user.OfOneJob() {
-		// Nobody is that user when the job has gone.
+		// A user of only one job no longer exists after the job.
 		user = nil
 	}
 	k := &sink{feed: feed, owner: user, ending: ending, path: filepath.Join(folder, "spool"), done: make(chan struct{})}
@@ -66,10 +66,10 @@ func openSink(feed *proxyproto.Feed, user *proxyproto.User, folder string, endin
 	return k, writer, nil
 }
 
-// create makes the file anew, and an earlier file is not written to: it might be another one's
-// too.
+// create creates the file. It removes an earlier file rather than write to it: that one might
+// have another name too.
 func (k *sink) create() error {
-	// The folder is no link.
+	// O_NOFOLLOW: the folder itself must not be a link.
 	fd, err := unix.Open(filepath.Dir(k.path), unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOTDIR) {
 		return errors.New("its folder is a link, which is not followed")
@@ -91,17 +91,17 @@ func (k *sink) create() error {
 	return nil
 }
 
-// isURL tells destinations that are put to a store from paths.
+// isURL tells the URL of an object in a store from a path.
 func isURL(destination string) bool {
 	return strings.HasPrefix(destination, "http://") || strings.HasPrefix(destination, "https://")
 }
 
-// partial is the name of what is not all there yet of a path.
+// partial is the path of a file that is not complete yet.
 func partial(path string) string {
 	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".partial")
 }
 
-// run takes output to its end, and calls fail when it cannot be kept.
+// run stores output up to its end, and calls fail if it cannot.
 func (k *sink) run(fail func(error)) {
 	defer close(k.done)
 	err := k.reader.each(pipeSize, k.take)
@@ -114,7 +114,7 @@ func (k *sink) run(fail func(error)) {
 	}
 }
 
-// take counts and keeps some output.
+// take counts and stores a piece of output.
 func (k *sink) take(data []byte) error {
 	written := k.bytes.Add(int64(len(data)))
 	if records.Format(k.feed.Format).Bordered() {
@@ -125,14 +125,14 @@ func (k *sink) take(data []byte) error {
 		return err
 	}
 	if length := written - k.started; length >= writeBack {
-		// This is advice.
+		// This is only advice.
 		_ = unix.SyncFileRange(int(k.file.Fd()), k.started, length, unix.SYNC_FILE_RANGE_WRITE)
 		k.started = written
 	}
 	return nil
 }
 
-// finish waits for the last output. No process of the job is left.
+// finish waits for the last output. All processes of the job have gone.
 func (k *sink) finish() {
 	k.reader.finish()
 	<-k.done
@@ -142,7 +142,7 @@ func (k *sink) finish() {
 	}
 }
 
-// keep puts the output where it goes, so that it is there after a power failure too.
+// keep moves the output to its destination, so that it survives a power failure.
 func (k *sink) keep(ctx context.Context) (*proxyproto.OutputCount, error) {
 	err := k.err
 	k.ending.begin("keep the output " + withoutQuery(k.feed.Output))
@@ -161,7 +161,7 @@ func (k *sink) keep(ctx context.Context) (*proxyproto.OutputCount, error) {
 	return &proxyproto.OutputCount{Part: k.feed.Part, Rows: k.rows.Load(), Bytes: k.bytes.Load()}, nil
 }
 
-// publish renames the output, when all of it is on disk, to its name.
+// publish renames the output to its final name once all of it is on disk.
 func (k *sink) publish(ctx context.Context) error {
 	name := filepath.Base(k.feed.Output)
 	for _, step := range []func() error{
@@ -187,11 +187,11 @@ func (k *sink) syncFolder() error {
 	return errors.Join(folder.Sync(), folder.Close())
 }
 
-// outputMode is that of outputs, whatever the umask is: as replicas make them that are put
-// together.
+// outputMode is the mode of outputs, whatever the umask: the same that replicas give to
+// assembled outputs.
 const outputMode = 0o644
 
-// give makes the whole output its owner's, by its descriptor, whatever has its name.
+// give sets the mode and owner of the complete output, through its descriptor.
 func (k *sink) give() error {
 	err := k.file.Chmod(outputMode)
 	if err != nil || k.owner == nil {
@@ -199,15 +199,15 @@ func (k *sink) give() error {
 	}
 	err = k.file.Chown(int(k.owner.UID), int(k.owner.GID))
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOTSUP) {
-		// A shared file system may know neither root nor owners.
+		// A shared file system may not support owners, or may squash root.
 		complain(k.failed(err))
 		return nil
 	}
 	return err
 }
 
-// checkName says that a name is not that of what was written. Who may write above the folder
-// can put another one in its place.
+// checkName returns an error if a name does not refer to the file that was written: a user who
+// may write to the folder can replace it.
 func (k *sink) checkName(name string) error {
 	written, err := k.file.Stat()
 	if err != nil {
@@ -220,7 +220,7 @@ func (k *sink) checkName(name string) error {
 	return err
 }
 
-// discard leaves nothing but an output that has been published.
+// discard removes the output unless it has been published.
 func (k *sink) discard() {
 	complain(k.file.Close())
 	complain(k.folder.Remove(filepath.Base(k.path)), os.ErrNotExist)
@@ -231,7 +231,7 @@ func (k *sink) failed(err error) error {
 	return fmt.Errorf("output %s: write %s: %w", k.feed.Part, k.path, explainSpace(k.path, bare(err)))
 }
 
-// explainSpace adds to an error for want of space which file system has how much.
+// explainSpace adds the free space of the file system to an error for lack of space.
 func explainSpace(path string, err error) error {
 	if !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) {
 		return err
@@ -245,7 +245,7 @@ func explainSpace(path string, err error) error {
 		int64(space.Bavail)*space.Bsize, int64(space.Blocks)*space.Bsize)
 }
 
-// mountPoint is the highest folder above a path on the same file system.
+// mountPoint is the topmost folder above a path on the same file system.
 func mountPoint(path string) string {
 	var of, parent unix.Stat_t
 	if unix.Stat(path, &of) != nil {

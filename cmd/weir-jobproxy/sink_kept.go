@@ -16,11 +16,10 @@ import (
 	"weir/actors/agent/runner/rights"
 )
 
-// copyBlock is how much of a file is copied between two looks at whether it is still
-// wanted, in bytes.
+// copyBlock is how much of a file is copied, in bytes, before the context is checked again.
 const copyBlock = 16 << 20
 
-// withRights does work on files with the rights of a user; nil: with the proxy's.
+// withRights runs work with the file rights of a user; nil for the proxy's rights.
 func withRights(user *proxyproto.User, work func() error) error {
 	if user == nil {
 		return work()
@@ -28,7 +27,7 @@ func withRights(user *proxyproto.User, work func() error) error {
 	return rights.As(user.UID, user.GID, work)
 }
 
-// inTheName says who may not do something.
+// inTheName adds the user to a permission error.
 func inTheName(user *proxyproto.User, err error) error {
 	if user == nil || !errors.Is(err, fs.ErrPermission) {
 		return err
@@ -36,13 +35,13 @@ func inTheName(user *proxyproto.User, err error) error {
 	return fmt.Errorf("%w to user %d of group %d, who the job is", err, user.UID, user.GID)
 }
 
-// keepFiles copies what a completed job leaves in its workspace to where it goes, with the
-// rights of its user.
+// keepFiles copies files that a completed job leaves in its workspace to their destinations,
+// with the rights of its user.
 func keepFiles(ctx context.Context, spec *proxyproto.Spec, ending *progress) error {
 	if len(spec.Outputs) == 0 {
 		return nil
 	}
-	// The way to the workspace may be closed to the user.
+	// The user may have no access to folders above the workspace.
 	root, err := os.OpenRoot(spec.Workspace)
 	if err != nil {
 		return fmt.Errorf("keep files: %w", err)
@@ -51,9 +50,9 @@ func keepFiles(ctx context.Context, spec *proxyproto.Spec, ending *progress) err
 	return errors.Join(inTheName(spec.User, err), root.Close())
 }
 
-// keepAll copies files first all under other names and gives stores theirs, then puts
-// the copies in place of what is there, so that nobody sees a part of one. What is in its
-// place when a later one fails is taken back.
+// keepAll first copies all files under temporary names and uploads those for stores, then moves
+// the copies to their destinations, so that nobody sees a partial one. If a move fails, the
+// earlier ones are undone.
 func keepAll(ctx context.Context, root *os.Root, spec *proxyproto.Spec, ending *progress) error {
 	outputs := spec.Outputs
 	p := placing{aside: make([]string, len(outputs))}
@@ -67,7 +66,7 @@ func keepAll(ctx context.Context, root *os.Root, spec *proxyproto.Spec, ending *
 		do     func(i int, kept proxyproto.KeptFile) error
 	}{
 		{false, func(i int, kept proxyproto.KeptFile) error {
-			// Another job may keep a file of the same name.
+			// Another job may keep a file with the same destination.
 			p.aside[i] = partial(kept.Destination + "." + spec.JobID)
 			return copyAside(ctx, root, kept.Path, p.aside[i], ending.move)
 		}},
@@ -97,7 +96,7 @@ func keepAll(ctx context.Context, root *os.Root, spec *proxyproto.Spec, ending *
 	return nil
 }
 
-// copyAside copies a file or a folder of the workspace, and calls move whenever it has come on.
+// copyAside copies a file or folder of the workspace, and calls move whenever it progresses.
 func copyAside(ctx context.Context, root *os.Root, from, aside string, move func()) error {
 	info, err := root.Lstat(from)
 	if err != nil {
@@ -142,8 +141,7 @@ func copyAside(ctx context.Context, root *os.Root, from, aside string, move func
 	return err
 }
 
-// makeParents makes a folder and those above it that are missing, which are there after a
-// power failure too.
+// makeParents creates a folder and missing ones above it, so that they survive a power failure.
 func makeParents(folder string) error {
 	if isFolder(folder) {
 		return nil
@@ -157,13 +155,13 @@ func makeParents(folder string) error {
 	return syncFolder(filepath.Dir(folder))
 }
 
-// isFolder follows links.
+// isFolder reports whether path is a folder. It follows links.
 func isFolder(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()
 }
 
-// missing says what it means that a file is not there.
+// missing explains an error for a file that does not exist.
 func missing(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return errors.New("the job has not made it")
@@ -171,7 +169,7 @@ func missing(err error) error {
 	return bare(err)
 }
 
-// copyEntry copies a file, or a symbolic link as it is.
+// copyEntry copies a file, or a symbolic link as such.
 func copyEntry(ctx context.Context, root *os.Root, path, target string, move func()) error {
 	info, err := root.Lstat(path)
 	if err != nil {
@@ -192,7 +190,8 @@ func copyEntry(ctx context.Context, root *os.Root, path, target string, move fun
 	return errors.Join(err, from.Close())
 }
 
-// openRegular opens a file in the workspace. A pipe does not keep the proxy waiting.
+// openRegular opens a regular file in the workspace. O_NONBLOCK keeps a pipe from blocking the
+// proxy.
 func openRegular(root *os.Root, path string) (*os.File, error) {
 	file, err := root.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -208,7 +207,7 @@ func openRegular(root *os.Root, path string) (*os.File, error) {
 	return file, nil
 }
 
-// copyTo copies a file so that it is on disk.
+// copyTo copies a file and syncs it.
 func copyTo(ctx context.Context, from *os.File, target string, mode fs.FileMode, move func()) error {
 	to, err := os.OpenFile(target, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode|0o200)
 	if err != nil {
@@ -230,10 +229,10 @@ func copyTo(ctx context.Context, from *os.File, target string, mode fs.FileMode,
 	return nil
 }
 
-// writeBehind has the disk begin with a block, and waits for the one before: at the end of a
-// big file on a slow disk little is left to wait for, in which nothing is seen to move.
+// writeBehind makes the disk start writing a block, and waits for the block before. So little
+// is left to write at the end of a big file on a slow disk, a time without visible progress.
 func writeBehind(to *os.File, at int64) {
-	// It is advice: the end brings to disk what is not.
+	// This is only advice: the final sync writes the rest.
 	_ = unix.SyncFileRange(int(to.Fd()), at, copyBlock, unix.SYNC_FILE_RANGE_WRITE)
 	if at > 0 {
 		const wait = unix.SYNC_FILE_RANGE_WAIT_BEFORE | unix.SYNC_FILE_RANGE_WRITE | unix.SYNC_FILE_RANGE_WAIT_AFTER
@@ -241,7 +240,7 @@ func writeBehind(to *os.File, at int64) {
 	}
 }
 
-// putKept gives a file to a store.
+// putKept uploads a file to a store.
 func putKept(ctx context.Context, root *os.Root, kept proxyproto.KeptFile, move func()) error {
 	info, err := root.Lstat(kept.Path)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"weir/actors/agent/runner/proxyproto"
 )
 
-// start starts the command; a failure is the job's result.
+// start starts the command. If that fails, the failure is the job's result.
 func (s *supervisor) start() {
 	s.startTime = time.Now()
 	s.meter.begin(s.startTime)
@@ -47,7 +47,7 @@ func (s *supervisor) start() {
 	})
 }
 
-// startFailed ends a job of which no process has begun.
+// startFailed ends a job whose command was not started.
 func (s *supervisor) startFailed(err error) {
 	cause := verdict{outcome: proxyproto.OutcomeStartFailed, err: err.Error()}
 	var ofStream *streamError

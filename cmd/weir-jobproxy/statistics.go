@@ -10,10 +10,10 @@ import (
 	"weir/scheduling/statistics"
 )
 
-// kernelBlock is the unit of what processes read and write, in bytes.
+// kernelBlock is the unit of the kernel's block I/O counts, in bytes.
 const kernelBlock = 512
 
-// statistics are all measures by now.
+// statistics returns all statistics up to now.
 func (s *supervisor) statistics() proxyproto.Statistics {
 	all := s.meter.statistics
 	if s.stdout != nil {
@@ -58,8 +58,8 @@ func (s *supervisor) statistics() proxyproto.Statistics {
 	return all
 }
 
-// addEnded adds what is known of processes that were waited for, which at a job's end are
-// all that it had.
+// addEnded adds the statistics of processes that were waited for. At a job's end that is all of
+// them.
 func addEnded(values map[string]int64) {
 	usage := used(unix.RUSAGE_CHILDREN)
 	values[statistics.UserBlockRead] = usage.Inblock * kernelBlock
@@ -68,7 +68,7 @@ func addEnded(values map[string]int64) {
 	values[statistics.UserContextSwitches] = usage.Nvcsw + usage.Nivcsw
 }
 
-// addProxy adds what the proxy itself has used.
+// addProxy adds the statistics of the proxy itself.
 func addProxy(values map[string]int64) {
 	if peak, err := proctree.Peak(os.Getpid()); err == nil {
 		values[statistics.ProxyMaxMemory] = peak
@@ -80,14 +80,14 @@ func addProxy(values map[string]int64) {
 	values[statistics.ProxyCPUSystem] = usage.Stime.Nano() / 1000
 }
 
-// used is what the proxy, or its children that were waited for, have used.
+// used is the resource usage of the proxy, or of its children that were waited for.
 func used(who int) (usage unix.Rusage) {
-	// With these two it cannot fail.
+	// With these two values it cannot fail.
 	_ = unix.Getrusage(who, &usage)
 	return usage
 }
 
-// ownMemory is what the proxy holds now, in bytes; 0: it is not known.
+// ownMemory is the proxy's present memory, in bytes; 0 if unknown.
 func (s *supervisor) ownMemory() int64 {
 	memory, err := proctree.Resident(s.self.Pid)
 	complain(err)

@@ -15,19 +15,19 @@ import (
 	"time"
 )
 
-// storeClient speaks HTTP with object stores, and has patience with them.
+// storeClient speaks HTTP with object stores, and retries.
 type storeClient struct {
 	http *http.Client
-	// attempts is how often something is tried, with pauses between: the first of about
-	// pause, each twice as long as the one before, but maxPause.
+	// attempts is the number of tries. The pauses between them start at about pause and double
+	// each time, up to maxPause.
 	attempts        int
 	pause, maxPause time.Duration
-	// silence is how long a store may say nothing.
+	// silence is how long a store may be silent before a request is given up.
 	silence time.Duration
 }
 
-// stores is the client of the proxy: it gives up after about a minute of answers that
-// come at once.
+// stores is the client of the proxy. If a store fails at once each time, it gives up after
+// about a minute.
 var stores = newStoreClient()
 
 func newStoreClient() *storeClient {
@@ -47,14 +47,14 @@ func newStoreClient() *storeClient {
 	}
 }
 
-// passingError is one that may be gone the next time.
+// passingError is an error that may not recur on another try.
 type passingError struct{ error }
 
 func (e passingError) Unwrap() error { return e.error }
 
 func passing(err error) error { return passingError{err} }
 
-// persist tries until there is no passing error any more.
+// persist retries until there is no passing error, or attempts are used up.
 func (c *storeClient) persist(ctx context.Context, try func(context.Context) error) error {
 	pause := c.pause
 	for attempt := 1; ; attempt++ {
@@ -75,8 +75,8 @@ func (c *storeClient) persist(ctx context.Context, try func(context.Context) err
 	}
 }
 
-// do sends a request and returns the answer when it begins. It calls cancel, which must
-// end the request, when ctx ends or nothing moves for too long.
+// do sends a request and returns the response once its header has arrived. It calls cancel,
+// which must end the request, when ctx ends or nothing moves for too long.
 func (c *storeClient) do(ctx context.Context, cancel context.CancelFunc, request *http.Request) (*http.Response, error) {
 	var response *http.Response
 	err := c.watch(ctx, cancel, func(alive func()) error {
@@ -97,7 +97,7 @@ func (c *storeClient) do(ctx context.Context, cancel context.CancelFunc, request
 	return response, nil
 }
 
-// watchedBody tells that it is being sent.
+// watchedBody calls alive whenever a part of it is sent.
 type watchedBody struct {
 	io.ReadCloser
 	alive func()
@@ -109,11 +109,10 @@ func (w *watchedBody) Read(p []byte) (int, error) {
 	return w.ReadCloser.Read(p)
 }
 
-// errSilent is what becomes of a request to a store that hangs.
+// errSilent is the error of a request to a store that hangs.
 var errSilent = errors.New("the store did not answer in time")
 
-// watch calls cancel when ctx ends or too long nothing is heard: alive says that
-// something is.
+// watch runs wait, and calls cancel when ctx ends or alive is not called for too long.
 func (c *storeClient) watch(ctx context.Context, cancel context.CancelFunc, wait func(alive func()) error) error {
 	defer context.AfterFunc(ctx, cancel)()
 	var silent atomic.Bool
@@ -129,9 +128,9 @@ func (c *storeClient) watch(ctx context.Context, cancel context.CancelFunc, wait
 	return err
 }
 
-// refused is an answer that is none of those that were hoped for.
+// refused returns the error for an unexpected response.
 func refused(response *http.Response) error {
-	said, _ := io.ReadAll(io.LimitReader(response.Body, 300)) // what can be had of it
+	said, _ := io.ReadAll(io.LimitReader(response.Body, 300)) // as much as can be read
 	err := fmt.Errorf("the store answered %s: %s", response.Status, strings.Join(strings.Fields(string(said)), " "))
 	switch code := response.StatusCode; {
 	case code >= 500, code == http.StatusTooManyRequests, code == http.StatusRequestTimeout:
@@ -140,8 +139,8 @@ func refused(response *http.Response) error {
 	return err
 }
 
-// put gives a file to a store under a URL: one request, repeated from its beginning as
-// long as there is hope. It calls move whenever the store takes some, or is asked again.
+// put uploads a file to a URL of a store, in one request that is repeated from the beginning
+// after passing errors. It calls move for each part sent and each try.
 func (c *storeClient) put(ctx context.Context, destination string, file *os.File, move func()) error {
 	info, err := file.Stat()
 	if err != nil {
@@ -174,7 +173,7 @@ func (c *storeClient) put(ctx context.Context, destination string, file *os.File
 	return nil
 }
 
-// withoutQuery is a URL as it may be told: the rest may be a signature.
+// withoutQuery is a URL that may be shown: its query may contain a signature.
 func withoutQuery(destination string) string {
 	if isURL(destination) {
 		destination, _, _ = strings.Cut(destination, "?")

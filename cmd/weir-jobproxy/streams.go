@@ -10,41 +10,40 @@ import (
 	"weir/actors/agent/runner/proxyproto"
 )
 
-// streams are what the command's standard input and output are connected to, and what
-// becomes of the files that it leaves. Calls come one after the other.
+// streams connect the command's standard input and output, and keep its files. Calls are
+// sequential, except for measure.
 type streams interface {
-	// open returns what the command gets as standard input and output, to be closed once
-	// it has them. nil: what every job gets, which is nothing to read, and a capture. An
-	// error that is a *streamError says how the job ends; any other is a start that failed.
+	// open returns the command's standard input and output; the caller closes them once the
+	// command has them. nil stands for the default: empty input, captured output. A
+	// *streamError has the verdict of the job; any other error means that the start failed.
 	open() (stdin, stdout *os.File, err error)
-	// begin says that the command runs. fail ends the job for a cause; it may be called
-	// from any goroutine, and the first cause counts.
+	// begin is called once the command runs. fail ends the job for a cause; it may be called
+	// from any goroutine, and only the first call counts.
 	begin(fail func(verdict))
-	// interrupt ends the input at the next border of records.
+	// interrupt ends the input after the present record.
 	interrupt()
-	// finish is called when no process of the job is left, also if none has begun, and
-	// returns when all is kept. What is not of a completed job is not kept, and neither is
-	// anything once ctx is done.
+	// finish is called when all processes of the job have gone, or none has begun. It returns
+	// when all is kept. Nothing is kept of a job that has not completed, and no more once ctx
+	// is done.
 	finish(ctx context.Context, completed bool) remains
-	// measure adds what is known by now to statistics, from any goroutine.
+	// measure adds the present values to the statistics. It may be called from any goroutine.
 	measure(values map[string]int64)
 }
 
-// remains is what is left of a job when its processes have gone.
+// remains is what the streams of an ended job have read and kept.
 type remains struct {
 	input  *proxyproto.InputCount
 	output *proxyproto.OutputCount
-	// failure, where it is decided, takes the place of a completion.
+	// failure, if decided, replaces the completion of the job.
 	failure verdict
 }
 
-// streamError is an error of streams.open that is not the command's.
+// streamError is an error of streams.open that decides how the job ends.
 type streamError struct{ verdict verdict }
 
 func (e *streamError) Error() string { return e.verdict.err }
 
-// flush has the streams keep what they can, in the background: s.flushed gets the
-// remains.
+// flush makes the streams keep what they can, in the background. Their remains go to s.flushed.
 func (s *supervisor) flush() {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancelFlush = cancel
@@ -56,14 +55,15 @@ func (s *supervisor) flush() {
 	go func() { s.flushed <- s.streams.finish(ctx, completed) }()
 }
 
-// completed says whether the command has ended well.
+// completed reports whether the command exited with 0, and nothing else ended the job.
 func (s *supervisor) completed() bool {
 	return s.verdict.outcome == proxyproto.OutcomeExited && s.root != nil && s.root.status == unix.WaitStatus(0)
 }
 
-// abandonFlush has no more kept of a job, for a cause, which is its end unless all has been
-// kept already. It says whether there was anything to abandon: that is so from when the
-// command has ended well, though processes that it has left may have to end first.
+// abandonFlush stops keeping output and files of a job, for a cause. The cause becomes the
+// job's end unless everything has been kept already. It reports whether there was anything to
+// abandon: that is so once the command has completed, even if processes that it left behind
+// still have to end.
 func (s *supervisor) abandonFlush(cause verdict) bool {
 	if s.conclusion.result != nil || s.cancelFlush == nil && !s.completed() {
 		return false
@@ -75,7 +75,7 @@ func (s *supervisor) abandonFlush(cause verdict) bool {
 	return true
 }
 
-// takeRemains ends the job with what was kept of it.
+// takeRemains ends the job with its remains.
 func (s *supervisor) takeRemains(r remains) {
 	s.cancelFlush()
 	if s.conclusion.result != nil {
@@ -92,7 +92,7 @@ func (s *supervisor) takeRemains(r remains) {
 	s.conclude(s.rootStatus())
 }
 
-// rootStatus is how the command ended; 0 also if it never began.
+// rootStatus is how the command ended; 0 also if it never started.
 func (s *supervisor) rootStatus() unix.WaitStatus {
 	if s.root == nil {
 		return 0

@@ -20,11 +20,12 @@ import (
 const (
 	// initTimeout is how long the init may take to start the command.
 	initTimeout = 2 * time.Minute
-	// strictFlags are the namespaces of a strictly isolated job, beside its proxy's.
+	// strictFlags are the namespaces that a strictly isolated job has in addition to the
+	// proxy's.
 	strictFlags = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
 )
 
-// startWithInit starts an init in namespaces of its own, which starts the command.
+// startWithInit starts an init in its own namespaces, which then starts the command.
 func startWithInit(spec *proxyproto.Spec, folder string, inside enclosure, standard []uintptr) (child, error) {
 	if err := makeTemporary(spec, folder); err != nil {
 		return child{}, err
@@ -44,7 +45,7 @@ func startWithInit(spec *proxyproto.Spec, folder string, inside enclosure, stand
 		var err error
 		started.init, _, err = syscall.StartProcess("/proc/self/exe", []string{"weir-jobproxy", initArgument, folder}, &syscall.ProcAttr{
 			Dir: "/",
-			// As what is the job's.
+			// The variable marks the init as a process of the job.
 			Env:   []string{proxyproto.TreeVariable + "=" + folder},
 			Files: append(standard[:3:3], far.Fd()),
 			Sys:   attributes,
@@ -60,7 +61,7 @@ func startWithInit(spec *proxyproto.Spec, folder string, inside enclosure, stand
 	return started, nil
 }
 
-// makeTemporary makes what the job finds as /tmp.
+// makeTemporary creates the folder that the job sees as /tmp.
 func makeTemporary(spec *proxyproto.Spec, folder string) error {
 	path := filepath.Join(folder, temporaryFolder)
 	if err := os.Mkdir(path, 0o700); err != nil {
@@ -79,7 +80,7 @@ func reportsFrom(descriptor int) (*net.UnixConn, error) {
 	return conn.(*net.UnixConn), nil
 }
 
-// meet hears how the start went, and learns who the root process is out here.
+// meet receives the report on the start, with the descriptor and pid of the root process.
 func (c *child) meet() error {
 	if err := c.reports.SetReadDeadline(time.Now().Add(initTimeout)); err != nil {
 		return err
@@ -100,7 +101,7 @@ func (c *child) meet() error {
 	return c.reports.SetReadDeadline(time.Time{})
 }
 
-// receive reads a report, and the descriptor beside it; -1: there is none.
+// receive reads a report, and the descriptor that comes with it; -1 if there is none.
 func (c *child) receive() (r report, handle int, err error) {
 	data, rights := make([]byte, maxReport), make([]byte, unix.CmsgSpace(4))
 	n, rightsN, _, _, err := c.reports.ReadMsgUnix(data, rights)
@@ -108,7 +109,7 @@ func (c *child) receive() (r report, handle int, err error) {
 		return r, -1, err
 	}
 	handle = -1
-	// There is none where there are no rights.
+	// An error means that there is no descriptor.
 	messages, _ := unix.ParseSocketControlMessage(rights[:rightsN])
 	for _, message := range messages {
 		if descriptors, err := unix.ParseUnixRights(&message); err == nil && len(descriptors) == 1 {
@@ -122,7 +123,7 @@ func (c *child) receive() (r report, handle int, err error) {
 	return r, handle, json.Unmarshal(data[:n], &r)
 }
 
-// pidOf returns the number of a process as this one sees it.
+// pidOf returns the pid of a process in the proxy's own namespace.
 func pidOf(handle int) (int, error) {
 	info, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", handle))
 	if err != nil {
@@ -136,22 +137,22 @@ func pidOf(handle int) (int, error) {
 	return 0, errors.New("a process descriptor names no process")
 }
 
-// awaitReport waits for the end of the root process. An init that says nothing of it was
-// killed, and everything in its namespace with it.
+// awaitReport waits for the end of the root process. If the init ends without a report it was
+// killed, and all processes in its namespace with it.
 func (c *child) awaitReport() ending {
 	last, _, err := c.receive()
 	e := ending{status: last.Status, usage: last.Usage, time: time.Now()}
 	if err != nil {
 		e.status = unix.WaitStatus(unix.SIGKILL)
 	}
-	_ = c.reports.Close() // nothing more is said
+	_ = c.reports.Close() // no more reports follow
 	return e
 }
 
-// abandon ends an init of which nothing came.
+// abandon kills an init that has not started the command.
 func (c *child) abandon(inside enclosure) error {
 	err := inside.Kill(killPatience)
-	_ = c.reports.Close() // nothing more is said
+	_ = c.reports.Close() // no more reports follow
 	reap(func(int, ending) {})
 	return err
 }

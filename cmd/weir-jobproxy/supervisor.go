@@ -29,8 +29,8 @@ type supervisor struct {
 	startTime      time.Time
 	stdout, stderr *capture
 
-	// lease, deadline and timeLimit end the job at their time, memory and disk when it
-	// takes more than its limits.
+	// lease, deadline and timeLimit end the job when they expire; memory and disk end it when
+	// it exceeds its limits.
 	lease     lease
 	deadline  deadline
 	timeLimit *time.Timer
@@ -40,15 +40,16 @@ type supervisor struct {
 	meter     meter
 	schedule  schedule
 
-	// rootEnded and reaped are closed or sent by reap, gone by endTree, failed and flushed
-	// by the streams, probed by probe.
+	// child.await sends rootEnded and closes reaped, endTree closes gone, streams send failed
+	// and flushed, and probe sends probed.
 	rootEnded chan ending
 	reaped    chan struct{}
 	gone      chan struct{}
 	failed    chan verdict
 	flushed   chan remains
 	probed    chan probed
-	// cancelFlush is set while the streams finish, abandoned when they must not.
+	// cancelFlush is set from the start of flush on. abandoned is why the streams must keep no
+	// more.
 	cancelFlush func()
 	abandoned   verdict
 
@@ -99,8 +100,8 @@ func stoppedTimer() *time.Timer {
 	return timer
 }
 
-// run starts the job, sees it to its end, and returns when the agent has
-// released it or its lease has run out.
+// run starts the job, supervises it to its end, and returns when the agent has released it or
+// its lease has expired.
 func (s *supervisor) run() {
 	s.start()
 	for !s.leave {
@@ -143,7 +144,7 @@ func (s *supervisor) run() {
 	complain(os.Remove(filepath.Join(s.folder, proxyproto.SocketFile)), os.ErrNotExist)
 }
 
-// serve carries out what a connection says.
+// serve handles a request of a connection.
 func (s *supervisor) serve(r request) {
 	if r.opened {
 		s.agent.close()
@@ -163,7 +164,7 @@ func (s *supervisor) serve(r request) {
 	}
 }
 
-// greet tells a new connection what has happened so far.
+// greet sends a new connection all that has happened so far.
 func (s *supervisor) greet() {
 	s.agent.send(proxyproto.Message{Hello: &proxyproto.Hello{Version: proxyproto.Version, JobID: s.spec.JobID, Identity: s.self, RenewsUntil: true}})
 	if s.started != nil {
@@ -174,7 +175,7 @@ func (s *supervisor) greet() {
 	}
 }
 
-// obey carries out a message that checkCommand has found to be good.
+// obey carries out a message that checkCommand has accepted.
 func (s *supervisor) obey(m proxyproto.Message) error {
 	switch {
 	case m.Renew != nil:
@@ -197,7 +198,7 @@ func (s *supervisor) obey(m proxyproto.Message) error {
 	return nil
 }
 
-// stop asks the job to go, and sees to it that it does.
+// stop asks the job to end, and kills it after the grace period.
 func (s *supervisor) stop(stop proxyproto.Stop) {
 	s.hearEnd()
 	if s.abandonFlush(verdict{outcome: proxyproto.OutcomeStopped, reason: stop.Reason}) || s.over() {
@@ -214,8 +215,8 @@ func (s *supervisor) stop(stop proxyproto.Stop) {
 	s.deadline.within(stop.GraceMillis)
 }
 
-// interrupt asks the job to end by itself, once, and holds the deadline, whatever
-// becomes of the agent. A job that is being stopped is not asked.
+// interrupt asks the job to end by itself, once, and enforces the deadline, even if the agent
+// goes away. A job that is being stopped is not asked.
 func (s *supervisor) interrupt(m proxyproto.Interrupt) {
 	if s.hearEnd(); s.over() {
 		return
@@ -234,13 +235,14 @@ func (s *supervisor) interrupt(m proxyproto.Interrupt) {
 	s.deadline.within(m.GraceMillis)
 }
 
-// probed is the outcome of a probe, and who asked for it.
+// probed is the outcome of a probe, and the connection that asked for it.
 type probed struct {
 	proxyproto.Probed
 	asked *connection
 }
 
-// probe runs a command beside the job's own, and tells who asks now how that went.
+// probe runs a command beside the job's own, and sends the outcome to the connection that
+// asked.
 func (s *supervisor) probe(m proxyproto.Probe) {
 	asked, root := s.agent, s.child
 	if s.started == nil || s.over() {
@@ -256,10 +258,10 @@ func (s *supervisor) probe(m proxyproto.Probe) {
 	}()
 }
 
-// over: the job has ended, or is being ended.
+// over reports whether the job has ended or is being ended.
 func (s *supervisor) over() bool { return s.root != nil || s.conclusion.result != nil || s.endingAll }
 
-// graceOver ends a job that has not gone in the time that it was given.
+// graceOver ends a job that has not ended in its grace period.
 func (s *supervisor) graceOver() {
 	if order := s.deadline.interruption; order != nil {
 		s.end(verdict{outcome: proxyproto.OutcomeStopped, reason: order.Reason})
@@ -268,7 +270,7 @@ func (s *supervisor) graceOver() {
 	s.endTree()
 }
 
-// end ends the job at once, for a cause.
+// end kills the job, for a cause.
 func (s *supervisor) end(cause verdict) {
 	if s.hearEnd(); s.root == nil && s.conclusion.result == nil {
 		s.verdict.decide(cause)
@@ -276,8 +278,8 @@ func (s *supervisor) end(cause verdict) {
 	}
 }
 
-// hearEnd takes the end of the root process if it has come: what is to end the job came later,
-// or at the same moment, and the job's own end counts.
+// hearEnd handles the end of the root process if it has ended already. Whatever is about to end
+// the job came later or at the same time, so the job's own end counts.
 func (s *supervisor) hearEnd() {
 	select {
 	case e := <-s.rootEnded:
@@ -286,7 +288,7 @@ func (s *supervisor) hearEnd() {
 	}
 }
 
-// exit takes the end of the root process. Whoever it left behind goes too.
+// exit handles the end of the root process. Processes that it left behind are killed.
 func (s *supervisor) exit(e ending) {
 	s.root = &e
 	if !s.verdict.decided() {

@@ -12,7 +12,7 @@ import (
 	"weir/actors/agent/runner/proxyproto"
 )
 
-// verdict is why the job ends. The first cause counts.
+// verdict is why the job ended. Only the first cause counts.
 type verdict struct {
 	outcome proxyproto.Outcome
 	reason  string
@@ -22,10 +22,10 @@ type verdict struct {
 	fault   *proxyproto.InputFault
 }
 
-// decided says whether a cause is known.
+// decided reports whether a cause is known.
 func (v *verdict) decided() bool { return v.outcome != "" }
 
-// decide takes a cause, unless there is one already.
+// decide sets the cause, unless there is one already.
 func (v *verdict) decide(cause verdict) {
 	if !v.decided() {
 		*v = cause
@@ -33,13 +33,13 @@ func (v *verdict) decide(cause verdict) {
 }
 
 const (
-	// mostError and mostText are how long texts for people may be, in bytes: all of a result
-	// must fit into one line of the protocol, also when each byte is written as six.
+	// mostError and mostText limit texts for people, in bytes. A whole result must fit into one
+	// line of the protocol, even if each byte is escaped with six.
 	mostError = 4 << 10
 	mostText  = 1 << 10
 )
 
-// clip shortens a text.
+// clip shortens a text to at most most bytes, and appends "..." if it did.
 func clip(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -47,8 +47,8 @@ func clip(text string, most int) string {
 	return strings.ToValidUTF8(text[:most], "") + "..."
 }
 
-// causeOfExit judges a root process that ended by itself, and says what happened that may
-// have led to it.
+// causeOfExit is the verdict for a root process that ended by itself, with what may have caused
+// it.
 func causeOfExit(status unix.WaitStatus, events cgroup.MemoryEvents, refusedForks int64, pidsLimit int) verdict {
 	cause := verdict{outcome: proxyproto.OutcomeExited}
 	if status.Signaled() {
@@ -63,7 +63,7 @@ func causeOfExit(status unix.WaitStatus, events cgroup.MemoryEvents, refusedFork
 	return cause
 }
 
-// times says how often something was.
+// times says how often something happened.
 func times(n int64) string {
 	if n == 1 {
 		return "once"
@@ -71,7 +71,7 @@ func times(n int64) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// apply fills in the result of a job whose root process ended so.
+// apply sets the fields of a result; status is how the root process ended.
 func (v *verdict) apply(result *proxyproto.Result, status unix.WaitStatus) {
 	result.Outcome, result.Reason, result.Error = v.outcome, clip(v.reason, mostText), clip(v.err, mostError)
 	result.Memory, result.Disk = v.memory, v.disk
@@ -89,7 +89,7 @@ func (v *verdict) apply(result *proxyproto.Result, status unix.WaitStatus) {
 	}
 }
 
-// checkCommand says what is wrong with a message from the agent.
+// checkCommand returns an error if a message of the agent is invalid.
 func checkCommand(message proxyproto.Message, ended bool) error {
 	const most = proxyproto.MaxMillis
 	switch {

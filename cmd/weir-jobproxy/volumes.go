@@ -11,8 +11,8 @@ import (
 	"weir/actors/agent/runner/proxyproto"
 )
 
-// volumes are the job's file systems in memory. They are mounted in a namespace of the
-// proxy's, so that none is left when it and the job have gone, however they went.
+// volumes are the job's tmpfs mounts. They are in a mount namespace of the proxy's, so that
+// they go away with the proxy and the job, however those end.
 type volumes struct {
 	list []volume
 	size int64
@@ -20,12 +20,12 @@ type volumes struct {
 
 type volume struct {
 	path string
-	// root holds the file system, whatever the job does to the mount.
+	// root holds the file system open, whatever the job does to the mount.
 	root int
 }
 
-// ownMounts makes sure that what is mounted from now on is not seen outside. What is
-// mounted outside later is seen here.
+// ownMounts makes sure that mounts from now on are not visible outside. Later mounts outside
+// are visible here.
 func ownMounts(spec *proxyproto.Spec) error {
 	if spec.AgentMounts == "" {
 		return nil
@@ -43,8 +43,8 @@ func ownMounts(spec *proxyproto.Spec) error {
 	return nil
 }
 
-// mount mounts what the spec asks for. Its folders are made where they are missing; they
-// must be empty, as what is in them would not be seen.
+// mount mounts the volumes of the spec. It creates missing folders. Existing ones must be
+// empty, because their content would be covered.
 func (v *volumes) mount(spec *proxyproto.Spec) error {
 	if len(spec.Tmpfs) == 0 {
 		return nil
@@ -78,7 +78,7 @@ func (v *volumes) mountOne(workspace *os.Root, spec *proxyproto.Spec, wanted pro
 	if spec.User != nil {
 		options += fmt.Sprintf(",uid=%d,gid=%d", spec.User.UID, spec.User.GID)
 	}
-	// By the descriptor, as the path may lead through links.
+	// Through the descriptor, as the path may contain links.
 	target := fmt.Sprintf("/proc/self/fd/%d", folder.Fd())
 	if err := unix.Mount("weir", target, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
 		return err
@@ -92,7 +92,7 @@ func (v *volumes) mountOne(workspace *os.Root, spec *proxyproto.Spec, wanted pro
 	return nil
 }
 
-// makeFolders makes a folder and those above it that are missing, the job's own.
+// makeFolders creates a folder and missing ones above it, owned by the job's user.
 func makeFolders(workspace *os.Root, path string, user *proxyproto.User) error {
 	if path == "." {
 		return nil
@@ -112,7 +112,7 @@ func makeFolders(workspace *os.Root, path string, user *proxyproto.User) error {
 	return workspace.Chown(path, int(user.UID), int(user.GID))
 }
 
-// used is what is in them, in bytes.
+// used is the content of all volumes, in bytes.
 func (v *volumes) used() int64 {
 	var sum int64
 	for _, mounted := range v.list {
@@ -124,12 +124,12 @@ func (v *volumes) used() int64 {
 	return sum
 }
 
-// unmount gives the memory back when nothing of the job is left.
+// unmount frees the memory. All processes of the job have gone.
 func (v *volumes) unmount() error {
 	var errs []error
 	for _, mounted := range v.list {
 		err := unix.Unmount(mounted.path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
-		// A job of root may have unmounted it.
+		// A job that runs as root may have unmounted it.
 		if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
 			errs = append(errs, fmt.Errorf("unmount tmpfs %s: %w", mounted.path, err))
 		}

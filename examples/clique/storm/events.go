@@ -30,8 +30,8 @@ func (s *scene) drain(ctx context.Context, e happening) error {
 	return s.UndrainNode(ctx, node)
 }
 
-// rival brings an operation that is owed most of the cluster, when the service has more than
-// its fair share then, and ends it when instances have been told to go for it.
+// rival starts an operation that is owed most of the cluster, while the service exceeds its fair
+// share. It ends the operation some time after instances have been preempted for it.
 func (s *scene) rival(ctx context.Context, e happening) error {
 	if err := s.Whole(ctx, s.instances()); err != nil {
 		return err

@@ -14,9 +14,9 @@ import (
 )
 
 // answer is an instance of a service with a port. Under /ready it reports that it is healthy
-// while a file with the suffix .up exists, and that it is warming up otherwise. It publishes
-// the content of a file with the suffix .say as its status, and writes what it hears of its
-// peers to a folder. SIGTERM ends it.
+// while a file with the suffix .up exists, and that it is warming up otherwise. It passes
+// the content of a file with the suffix .say to Say, and writes what it hears of its peers to a
+// folder. SIGTERM ends it.
 func answer(args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
