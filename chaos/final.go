@@ -11,7 +11,7 @@ import (
 	"weir/scheduling"
 )
 
-// page is the largest page size that replicas accept.
+// page is the largest page that replicas answer with.
 const page = 1000
 
 // readState records all that the cluster knows, by linearizable reads.

@@ -91,7 +91,7 @@ type submitter struct {
 	random *rand.Rand
 	// count numbers its submissions.
 	count int
-	// unknown are submissions without an answer. They are sent again until there is one.
+	// unknown are submissions without an answer: sent again until there is one.
 	unknown []*structpb.Struct
 	// open are operations that may be in progress.
 	open map[string]bool
@@ -105,7 +105,7 @@ const abortShare = 1
 
 func (s *submitter) run(ctx context.Context) error {
 	for {
-		// The pause is uniform around the mean, so that clients do not run in step.
+		// Uniform around the mean, so that clients do not march in step.
 		if Sleep(ctx, time.Duration(float64(s.cfg.Pace)*2*s.random.Float64())) != nil {
 			return nil
 		}
@@ -208,12 +208,12 @@ func (s *submitter) sift(ctx context.Context) {
 
 const (
 	mostJobs = 5
-	// Witnesses last from an instant to longer than the lease.
+	// Witnesses last from a moment to longer than the lease.
 	leastWork, mostWork = 100 * time.Millisecond, 4 * time.Second
 )
 
-// spec describes an operation: some witnesses that all run equally long. Its title is the
-// mutation id.
+// spec describes an operation: some witnesses that all last equally long. Its title
+// is the mutation id.
 func (s *submitter) spec(mutation string) (*structpb.Struct, error) {
 	share := s.random.Float64()
 	work := leastWork + time.Duration(share*share*share*float64(mostWork-leastWork))

@@ -31,7 +31,7 @@ type nemesis struct {
 	broken error
 }
 
-// injected is a fault in progress, and how to undo it.
+// injected is a fault under way, and how to undo it.
 type injected struct {
 	fault.Fault
 	targets []string
@@ -68,7 +68,7 @@ func (n *nemesis) run(ctx context.Context) error {
 			return err
 		}
 		healing.Go(func() {
-			// When ctx is done, healAll heals it.
+			// When ctx is done, healAll does it.
 			if Sleep(ctx, i.For) == nil {
 				n.heal(ctx, i)
 			}
@@ -78,7 +78,7 @@ func (n *nemesis) run(ctx context.Context) error {
 	return cmp.Or(n.failure(), ctx.Err())
 }
 
-// failure returns, once, the error of a fault that could not be healed.
+// failure returns, once, why a fault could not be healed.
 func (n *nemesis) failure() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -313,7 +313,7 @@ func (n *nemesis) settled(ctx context.Context, replicas []string, within time.Du
 	return ""
 }
 
-// healAll undoes every active fault.
+// healAll undoes every fault that is under way.
 func (n *nemesis) healAll(ctx context.Context) error {
 	n.mu.Lock()
 	left := slices.Collect(maps.Values(n.active))

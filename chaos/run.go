@@ -30,7 +30,7 @@ type Cluster interface {
 	Unhang(ctx context.Context, name string) error
 	// Leader returns the leader and its term, if a majority agrees on them.
 	Leader(ctx context.Context) (name string, term uint64, err error)
-	// Settled reports whether a replica follows or leads.
+	// Settled says whether a replica follows or leads.
 	Settled(ctx context.Context, name string) bool
 }
 
@@ -50,8 +50,8 @@ type Config struct {
 	Backlog int
 	// WarmUp is how long the load lasts before the first fault.
 	WarmUp time.Duration
-	// Patience bounds the wait for a leader after the last fault, and then the wait for the end
-	// of every operation.
+	// Patience bounds the wait for a leader after the last fault, and then for the end of every
+	// operation.
 	Patience time.Duration
 	// Witness is the command line of a witness, without its last argument: how long it
 	// lasts.
@@ -69,7 +69,7 @@ type Progress struct {
 	// Faults have begun, out of Of.
 	Faults, Of int
 	ByKind     map[fault.Kind]int
-	// Active are the faults in progress.
+	// Active are the faults under way.
 	Active []string
 	// Submitted counts acknowledged submissions. WorstGap is the longest time between two of
 	// them, SinceLast the time since the last one.
@@ -93,7 +93,7 @@ func Run(ctx context.Context, cfg Config, cluster Cluster, api *client.Client, w
 	defer func() { err = errors.Join(err, streams.Close()) }()
 	score := newScore(len(cfg.Schedule))
 	n := newNemesis(cfg, cluster, streams[history.NemesisFile], watcher, score)
-	// Runs last, even if ctx is done or something panics.
+	// After everything else, also when ctx is done or something panics.
 	defer func() { err = errors.Join(err, n.healAll(context.WithoutCancel(ctx))) }()
 
 	showing, hide := context.WithCancel(ctx)

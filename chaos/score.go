@@ -18,7 +18,7 @@ type Watcher interface {
 	Show(Progress)
 }
 
-// showPeriod is how often Watcher.Show is called.
+// showPeriod is how often a Watcher is shown the progress.
 const showPeriod = 250 * time.Millisecond
 
 // score counts events for the display during a run. Nothing is judged by it.

@@ -20,7 +20,7 @@ type Violation struct {
 	What      string
 }
 
-// String returns the violation as one line.
+// String is the violation in one line.
 func (v Violation) String() string { return v.Invariant + ": " + v.What }
 
 // Invariant is something that holds in every run.

@@ -16,7 +16,7 @@ type Figures struct {
 	// Submitted and Aborted count acknowledged calls, Unknown those without an answer.
 	Submitted, Aborted, Unknown int
 	// WorstGap is the longest time between two acknowledged submissions, in
-	// nanoseconds; WorstGapAt is when it began.
+	// nanoseconds, and WorstGapAt when it began.
 	WorstGap, WorstGapAt int64
 	Operations           map[string]int
 	// Attempts counts the processes whose begin a witness recorded; Lost counts attempts that
@@ -110,8 +110,8 @@ func (f *Figures) follow(entries []history.Entry) {
 	}
 }
 
-// lost counts the attempts of a cookie that began, were aborted, and were followed by another
-// attempt that began.
+// lost counts the attempts of a cookie that began, were aborted, and were followed by
+// another that began.
 func lost(attempts []history.Job, lives []life) int {
 	began := func(job string) bool { return slices.ContainsFunc(lives, func(l life) bool { return l.job == job }) }
 	count := 0

@@ -41,14 +41,14 @@ func gapsOf(calls []history.Call) []gap {
 	return gaps
 }
 
-// aftermath is how long after its end a fault may still cause a gap: a replica that was cut off
-// returns and asks for an election.
+// aftermath is how long after its end a fault may still cause a gap: a replica that was
+// cut off comes back and asks for an election.
 const aftermath = int64(3 * time.Second)
 
 // strike is one fault of a run.
 type strike struct {
 	history.Act
-	// until is the end of its aftermath.
+	// until is when its aftermath is over.
 	until int64
 	worst int64
 }
@@ -104,7 +104,7 @@ func faultFigures(acts []history.Act, gaps []gap) []FaultFigures {
 
 func (s *strike) onAgent() bool { return fault.Scope(s.Scope) == fault.Agent }
 
-// strikesOf returns the faults in the order in which they began.
+// strikesOf returns the faults in the order of their beginning.
 func strikesOf(acts []history.Act) []*strike {
 	var out []*strike
 	last := int64(0)

@@ -81,7 +81,7 @@ func (x *index) follows(entries []history.Entry, say report) {
 	for _, e := range entries {
 		switch e.What {
 		case history.Seen:
-			// The first token of a new journal is zero.
+			// A new journal begins with a token that is zero.
 			if born := highest.IsZero() && e.Token.IsZero(); !born && !highest.Less(e.Token) {
 				say("token %v is noted as the highest, after %v", e.Token, highest)
 			}

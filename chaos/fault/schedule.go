@@ -54,7 +54,7 @@ const (
 	Agent    Scope = "agent"
 	// Replicas means all replicas at once.
 	Replicas Scope = "replicas"
-	// Link is the connection between the leader and one follower.
+	// Link is between the leader and one follower.
 	Link Scope = "link"
 )
 
@@ -74,7 +74,7 @@ func (f Fault) String() string {
 	return fmt.Sprintf("%3d  +%6.1fs  %-5s %-8s for %5.2fs", f.Seq, f.At.Seconds(), f.Kind, f.Scope, f.For.Seconds())
 }
 
-// Config says what a schedule is made of.
+// Config says what a schedule consists of.
 type Config struct {
 	Faults           int
 	Seed             uint64
@@ -112,7 +112,7 @@ const (
 	// recovery is the time for a cluster to recover after a fault of replicas, before the next
 	// fault.
 	recovery = 3 * time.Second
-	// leastGap and mostGap bound the time between two faults that do not overlap.
+	// leastGap to mostGap lie between two faults that do not overlap.
 	leastGap, mostGap = 500 * time.Millisecond, 3 * time.Second
 	// leastLate and mostLate bound the length of Late: long enough for another leader to be
 	// elected, and for an agent to hear of it, before the held packets are sent again, 1.4 s
@@ -131,7 +131,7 @@ var deck = []struct {
 	{Cut, Link}, {Late, Leader}, {Hang, Leader}, {Cut, Follower}, {Hang, Follower}, {Pause, Follower}, {Kill, Agent},
 }
 
-// Plan returns the schedule of a config and its seed. Equal configs give equal schedules.
+// Plan returns the schedule of a seed: equal input, equal schedule.
 func Plan(c Config) ([]Fault, error) {
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("plan faults: %w", err)
@@ -205,7 +205,7 @@ func place(c Config, faults []Fault, random *rand.Rand) {
 	}
 }
 
-// mayOverlap reports whether f may begin at this time, given the faults before it.
+// mayOverlap says whether f may begin at a time, given the faults before it.
 func (c Config) mayOverlap(f *Fault, before []Fault, at time.Duration) bool {
 	var active []Fault
 	for _, b := range before {

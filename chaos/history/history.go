@@ -35,11 +35,11 @@ type Outcome string
 
 // The outcomes.
 const (
-	// OK means acknowledged.
+	// OK: it was acknowledged.
 	OK Outcome = "ok"
-	// Refused means that there was an answer, and nothing was done.
+	// Refused: it was answered, and nothing was done.
 	Refused Outcome = "refused"
-	// Unknown means that there was no answer; the call may have taken effect, or may yet.
+	// Unknown: there was no answer; it may have been done, or be done later.
 	Unknown Outcome = "unknown"
 )
 
@@ -67,7 +67,7 @@ const (
 	Begin = "begin"
 	Tick  = "tick"
 	End   = "end"
-	// Locked means that another attempt held the lock of the cookie.
+	// Locked: another attempt held the lock of the cookie.
 	Locked = "locked"
 )
 
@@ -87,7 +87,7 @@ const (
 	Inject = "inject"
 	Heal   = "heal"
 	Leads  = "leads"
-	// Stall means that the machine's disk hung, and a replica stopped because of it.
+	// Stall: the machine's disk hung, and a replica stopped because of it.
 	Stall = "stall"
 	// Finish means that the final state has been read completely.
 	Finish = "finish"
@@ -138,7 +138,7 @@ type Task struct {
 	Aborted   int64  `json:"aborted"`
 }
 
-// Job is one attempt of a cookie as the cluster recorded it.
+// Job is one attempt of a cookie as the cluster counted it.
 type Job struct {
 	ID      string `json:"id"`
 	Task    string `json:"task"`
@@ -165,7 +165,7 @@ type Grant struct {
 
 // What an agent writes to its journal.
 const (
-	// Woke: the agent process starts.
+	// Woke: a process of the agent begins.
 	Woke = "woke"
 	// Seen: a new highest token.
 	Seen = "seen"
@@ -206,7 +206,7 @@ type Entry struct {
 	From   string `json:"from,omitempty"`
 }
 
-// Held is something that a node or pool still holds after every operation has ended.
+// Held is something that a node or a pool still has when every operation has ended.
 type Held struct {
 	Who  string `json:"who"`
 	What string `json:"what"`
@@ -243,7 +243,7 @@ type Run struct {
 // maxLine bounds one line: an operation with all its jobs.
 const maxLine = 16 << 20
 
-// Complete reports whether the final state of the cluster is known.
+// Complete says whether the cluster's state at the end is known.
 func (r *Run) Complete() bool {
 	return slices.ContainsFunc(r.Acts, func(a Act) bool { return a.What == Finish })
 }

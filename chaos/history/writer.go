@@ -66,7 +66,7 @@ func (w *Writer) Close() error {
 // Writers are the writers of a run's streams, by file name.
 type Writers map[string]*Writer
 
-// CreateAll opens these streams of the run in dir.
+// CreateAll opens streams of the run in dir.
 func CreateAll(dir string, files ...string) (Writers, error) {
 	all := make(Writers)
 	for _, name := range files {
@@ -88,7 +88,7 @@ func (w Writers) Close() error {
 	return errors.Join(errs...)
 }
 
-// Load reads every stream of the run in dir. A missing one is empty.
+// Load reads every stream of the run in dir; one that is missing is empty.
 func Load(dir string) (*Run, error) {
 	var run Run
 	return &run, errors.Join(

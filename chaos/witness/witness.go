@@ -78,7 +78,7 @@ func Run(ctx context.Context, dir string, length time.Duration, getenv func(stri
 	}
 }
 
-// identify returns which attempt this process is.
+// identify says which attempt this process is.
 func identify(getenv func(string) string) (history.Sight, error) {
 	sight := history.Sight{
 		Operation: getenv("WEIR_OPERATION_ID"), Task: getenv("WEIR_TASK_NAME"), Job: getenv("WEIR_JOB_ID"), Pid: os.Getpid(),

@@ -153,7 +153,7 @@ func (c child) await(ended chan<- ending, others func(pid int, e ending), empty 
 	}
 	told := false
 	reap(func(pid int, e ending) {
-		// A later orphan may get the same pid.
+		// An orphan may have the pid later.
 		if pid == c.pid && !told {
 			told = true
 			ended <- e

@@ -20,8 +20,8 @@ func (s *supervisor) finish() {
 	s.flush()
 }
 
-// measureEnd measures a job whose processes have ended, as far as they do. Its groups may stay
-// busy for a moment.
+// measureEnd measures a job whose processes have ended, as far as they do. Its groups may be
+// busy for a moment still.
 func (s *supervisor) measureEnd(patience time.Duration) {
 	if s.root == nil {
 		select {

@@ -152,7 +152,7 @@ func (u *diskUse) addEntry(parent int, name, path string, device uint64, depth i
 		return
 	}
 	if stat.Mode&unix.S_IFMT != unix.S_IFDIR {
-		// A file with several names counts in part for each: some of them may be elsewhere.
+		// A file with several names counts in parts: some of them may be elsewhere.
 		u.note(path, stat.Blocks*blockSize/int64(max(1, stat.Nlink)))
 		return
 	}
@@ -182,7 +182,7 @@ func (u *diskUse) note(path string, bytes int64) {
 	u.biggest = u.biggest[:min(len(u.biggest), biggest)]
 }
 
-// diskWatch measures the disk usage of a job while it runs.
+// diskWatch measures the disk of a job as long as it lives.
 type diskWatch struct {
 	disk
 	// told carries each measurement. last is the final one; it is set before gone is closed.

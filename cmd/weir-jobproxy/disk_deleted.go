@@ -50,7 +50,7 @@ func (o *openDeleted) add(use *diskUse, workspace string, devices map[uint64]boo
 	o.next = 0
 }
 
-// addOf adds those of one process, and returns how many open files it has gone through.
+// addOf adds those of a process, and returns how many open files it has gone through.
 func (o *openDeleted) addOf(use *diskUse, pid int, workspace string, devices map[uint64]bool, seen map[fileID]bool, most int) int {
 	path := filepath.Join("/proc", strconv.Itoa(pid), "fd")
 	// The process may have gone, or the proxy may have no right to inspect it.

@@ -24,13 +24,13 @@ type drain struct {
 	left int
 }
 
-// finish sets the read deadline.
+// finish sets the deadline.
 func (d *drain) finish() {
-	// This fails only if the pipe has been read to its end and closed.
+	// It fails only when the pipe has been read to its end and closed.
 	_ = d.pipe.SetReadDeadline(time.Now().Add(drainTime))
 }
 
-// copyBuffer is the size of a pipe, so that one read empties it, in bytes.
+// copyBuffer is the size of a pipe, so one read empties it, in bytes.
 const copyBuffer = 64 << 10
 
 // each passes the data to take, until the end or an error. The first buffer has this size; once
@@ -78,7 +78,7 @@ func (d *drain) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// unread is how much can be read at once, in bytes.
+// unread is how much there is to be read at once, in bytes.
 func unread(from syscall.Conn) (n int, err error) {
 	raw, err := from.SyscallConn()
 	if err != nil {
@@ -89,7 +89,7 @@ func unread(from syscall.Conn) (n int, err error) {
 	return n, errors.Join(err, controlErr)
 }
 
-// again repeats a system call that was interrupted by a signal.
+// again repeats a system call that a signal has cut off.
 func again(call func() (int, error)) (int, error) {
 	for {
 		if n, err := call(); !errors.Is(err, unix.EINTR) {

@@ -39,7 +39,7 @@ func writeFile(path string, data []byte, durably bool) error {
 	return errors.Join(err, file.Close())
 }
 
-// syncFolder makes the names in a folder survive a power failure.
+// syncFolder makes the names in a folder outlast a power failure.
 func syncFolder(path string) error {
 	folder, err := os.Open(path)
 	if err != nil {

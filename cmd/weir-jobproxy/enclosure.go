@@ -28,7 +28,7 @@ type enclosure interface {
 	Join(attributes *syscall.SysProcAttr, start func() error) error
 	Usage() (cgroup.Usage, error)
 	processes() ([]proctree.Process, error)
-	// MemoryEvents reports whether the kernel has killed for lack of memory.
+	// MemoryEvents says whether the kernel has killed for lack of memory.
 	MemoryEvents() (cgroup.MemoryEvents, error)
 	// RefusedForks counts processes and threads that could not start because of the limit.
 	RefusedForks() (int64, error)
@@ -67,7 +67,7 @@ func limitsOf(spec *proxyproto.Spec) cgroup.Limits {
 // initThreads is how many processes and threads the init adds to the limit of the job.
 const initThreads = 8
 
-// pidsLimit is the limit of processes and threads, those of the job's init included.
+// pidsLimit is the limit of processes and threads, with those of the job's init.
 func pidsLimit(spec *proxyproto.Spec) int {
 	if spec.PidsLimit > 0 && spec.Isolation == proxyproto.IsolationStrict {
 		return spec.PidsLimit + initThreads

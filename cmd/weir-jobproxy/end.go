@@ -47,8 +47,8 @@ func (s *supervisor) endTree() {
 	}()
 }
 
-// childless reports whether all descendants have been waited for. It spares a tree that has
-// ended by itself the reading of all processes.
+// childless says whether all descendants have been waited for, and spares a
+// tree that has ended by itself the reading of all processes.
 func (s *supervisor) childless() bool {
 	select {
 	case <-s.reaped:

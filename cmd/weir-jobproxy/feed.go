@@ -23,8 +23,8 @@ type feeder struct {
 	feed *proxyproto.Feed
 	pipe *inputPipe
 	open func(part *proxyproto.FeedPart) source
-	// feeding ends when the job is interrupted, lasting when it has gone. done is closed when
-	// run has ended.
+	// feeding ends when the job is interrupted, lasting when it is gone. done is closed
+	// when run has ended.
 	feeding, lasting context.Context
 	interrupt, end   context.CancelFunc
 	done             chan struct{}
@@ -108,7 +108,7 @@ func (f *feeder) run(fail func(*proxyproto.InputFault)) {
 	complain(f.pipe.close())
 }
 
-// feedParts feeds until all is fed, the job is interrupted, or it has gone.
+// feedParts feeds until all is fed, the job is interrupted, or gone.
 func (f *feeder) feedParts() error {
 	for i := range f.feed.Parts {
 		if f.feeding.Err() != nil && !f.stopped {
@@ -248,7 +248,7 @@ type source interface {
 	// read fills p, or a part of it, with the data at offset, and returns how much; 0 only with
 	// an error. A changedError says that the file has changed since it was listed.
 	read(ctx context.Context, p []byte, offset int64) (int, error)
-	// close returns a changedError if the file changed while it was read.
+	// close returns a changedError when the file has been changed while it was read.
 	close() error
 }
 

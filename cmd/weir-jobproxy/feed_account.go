@@ -68,7 +68,7 @@ func (f *feeder) uncount(data []byte) {
 	}
 }
 
-// inRecord reports whether a record has been scanned in part.
+// inRecord says whether a record was scanned in part.
 func (f *feeder) inRecord() bool {
 	return f.scanner != nil && !f.scanner.Done() && f.scanner.Begin() < f.scanner.Offset()
 }

@@ -56,7 +56,7 @@ func (l *localSource) open() error {
 		return inTheName(l.user, bare(err))
 	}
 	l.file = file
-	// This is only advice.
+	// This is advice.
 	_ = unix.Fadvise(int(file.Fd()), l.part.Begin, l.part.End-l.part.Begin, unix.FADV_SEQUENTIAL)
 	return l.check()
 }

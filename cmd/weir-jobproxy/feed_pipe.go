@@ -59,7 +59,7 @@ func enlarge(end, size int) int {
 	return holds
 }
 
-// write returns how much it wrote before it was woken.
+// write returns how much was written before it was woken.
 func (p *inputPipe) write(data []byte) int {
 	p.mutex.Lock()
 	writer := p.writer

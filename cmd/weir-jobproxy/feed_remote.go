@@ -85,7 +85,7 @@ func (r *remoteSource) try(ctx context.Context, p []byte, offset int64) (int, er
 // request asks for [begin, end) of the object.
 func (r *remoteSource) request(ctx context.Context, begin, end int64) error {
 	end = min(end, r.part.Size)
-	// The body outlives the attempt.
+	// The body lives longer than the attempt.
 	reading, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	request, err := http.NewRequestWithContext(reading, http.MethodGet, r.part.URL, nil)
 	if err != nil {
@@ -163,7 +163,7 @@ func rangeSize(text string, begin int64) (int64, error) {
 	return size, nil
 }
 
-// drop closes the present answer.
+// drop ends the present answer.
 func (r *remoteSource) drop() {
 	if r.body != nil {
 		r.cancel()

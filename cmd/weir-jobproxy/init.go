@@ -76,7 +76,7 @@ func startInside(folder string) (pid, handle int, err error) {
 	return started.pid, started.handle, err
 }
 
-// send sends a report, with a descriptor unless it is -1.
+// send sends a report, with a descriptor unless that is -1.
 func send(r report, descriptor int) error {
 	data, err := json.Marshal(r)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 // unreadPause is the pause between two checks whether a message of the agent is still unread.
 const unreadPause = time.Millisecond
 
-// lease is how long the job may run without an agent.
+// lease is how long the job may go on without an agent.
 type lease struct {
 	// end is when the lease expires, on the clock of proctree.Uptime.
 	end   time.Duration

@@ -21,7 +21,7 @@ const (
 // briefly the exit of the proxy.
 type proxyLog struct {
 	to io.StringWriter
-	// writes are run one after another.
+	// writes are done one after the other.
 	writes chan func()
 	// patience is how long flush waits.
 	patience time.Duration

@@ -22,7 +22,7 @@ import (
 const heapLimit = 8 << 20
 
 func main() {
-	// One processor is enough, and each more costs memory.
+	// One processor is enough, and each costs memory.
 	runtime.GOMAXPROCS(1)
 	debug.SetGCPercent(25)
 	debug.SetMemoryLimit(heapLimit)
@@ -74,7 +74,7 @@ func run(folder string) error {
 	if _, err := os.Stderr.Write(self.Identity.LogLine()); err != nil {
 		return fmt.Errorf("say who this is: %w", err)
 	}
-	// Orphans of the job become children of the proxy, not of the system's init.
+	// Orphans of the job become children of the proxy, not of init.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become the foster parent of orphans: %w", err)
 	}
@@ -89,7 +89,7 @@ func run(folder string) error {
 	return nil
 }
 
-// readSpec reads the spec of the job with this folder.
+// readSpec reads the spec of a job with that folder.
 func readSpec(folder string) (*proxyproto.Spec, error) {
 	data, err := os.ReadFile(filepath.Join(folder, proxyproto.SpecFile))
 	if err != nil {
@@ -98,7 +98,7 @@ func readSpec(folder string) (*proxyproto.Spec, error) {
 	return proxyproto.ParseSpec(data)
 }
 
-// inheritedListener returns the socket that the agent opened.
+// inheritedListener is the socket that the agent opened.
 func inheritedListener() (net.Listener, error) {
 	file := os.NewFile(proxyproto.ListenerDescriptor, proxyproto.SocketFile)
 	listener, err := net.FileListener(file)

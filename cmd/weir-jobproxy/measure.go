@@ -20,7 +20,7 @@ type meter struct {
 	netPeak, tmpfsPeak int64
 	// cache is the file cache at the last measurement, groupPeak the kernel's peak up to then.
 	cache, groupPeak int64
-	// seen says that there has been a measurement.
+	// seen: there has been a measurement.
 	seen            bool
 	wait, throttled time.Duration
 	peakPids        int64
@@ -93,7 +93,7 @@ func (m *meter) advance(now time.Time) {
 // a value up to own only says that the true peak is no higher: that value is least.
 func processPeak(root unix.Rusage, alone bool, own int64) (peak, least int64) {
 	least = root.Maxrss << 10
-	// The init of a strictly isolated job is not a process of the job.
+	// The init of a strictly isolated job is no process of the job.
 	if alone {
 		least = max(least, used(unix.RUSAGE_CHILDREN).Maxrss<<10)
 	}
@@ -113,11 +113,12 @@ func ownPeak() int64 {
 	return own
 }
 
-// firstSample is the time to the first measurement. Each further interval is twice as long, up
-// to the period, so that short jobs are measured too.
+// firstSample is the time to the first measurement. Each next one takes twice
+// as long, until the period is reached: short jobs are measured too.
 const firstSample = 20 * time.Millisecond
 
-// treePeriod is the longest interval when measuring is the only way to enforce a limit.
+// treePeriod is the longest time between measurements where measuring is the
+// only way to enforce a limit.
 const treePeriod = 100 * time.Millisecond
 
 // schedule says when to measure, and when to send a sample to the agent.
@@ -144,7 +145,7 @@ func (s *schedule) next() time.Duration {
 
 // due reports whether the measurement at now is to be sent.
 func (s *schedule) due(now time.Time) bool {
-	// Half an interval early is better than a whole one late.
+	// Half a measurement early is better than a whole one late.
 	if now.Before(s.lastTold.Add(s.tell - s.wait/2)) {
 		return false
 	}

@@ -21,7 +21,7 @@ type placing struct {
 	stays []string
 }
 
-// placed is a copy at its destination.
+// placed is a copy in its place.
 type placed struct {
 	destination string
 	takeBack    func() error

@@ -18,20 +18,20 @@ import (
 )
 
 const (
-	// probeArgument, given in place of a job's folder, makes weir-jobproxy run a command within
-	// the job, beside the job's own command: see runProbe. The job's confinement and the
-	// command follow.
+	// probeArgument, given in place of a job's folder, makes weir-jobproxy run a command
+	// within the job beside the job's own: see runProbe. The job's confinement and the command
+	// follow.
 	probeArgument = "--probe"
 	// probeProgramDescriptor is the descriptor of the program file with which the probe is
 	// started: within the job its path may not be visible.
 	probeProgramDescriptor = 3
-	// probeTail is how many bytes of a probe's output go into its error.
+	// probeTail is how much of a probe's output goes into its error, in bytes.
 	probeTail = 200
 	// probeReapTime is how long a killed probe may take to disappear.
 	probeReapTime = time.Second
 )
 
-// prober runs one command at a time beside the job's own command.
+// prober runs one command at a time beside the job's own.
 type prober struct {
 	inside enclosure
 	spec   *proxyproto.Spec
@@ -44,14 +44,14 @@ type prober struct {
 	ended chan ending
 }
 
-// errProbing rejects a probe while another one runs.
+// errProbing refuses a probe while another one runs.
 var errProbing = errors.New("a probe of the job runs already")
 
-// errNoJob rejects a probe of a job that has ended or not begun.
+// errNoJob refuses a probe of a job that has ended, or has not begun.
 var errNoJob = errors.New("the job does not run")
 
-// run runs a command within the job, whose root process is root. It returns nil if the command
-// exits with 0 in time.
+// run runs a command within the job, whose root process is root, and returns nil if it exits
+// with 0 in time.
 func (p *prober) run(root child, argv []string, timeout time.Duration) error {
 	said, writer, err := os.Pipe()
 	if err != nil {
@@ -182,7 +182,7 @@ func (p *prober) close() {
 	p.closed = true
 }
 
-// readTail reads everything, and returns the end of it on one line.
+// readTail reads all, and returns the end of it on one line.
 func readTail(from io.Reader) string {
 	var tail []byte
 	buffer := make([]byte, probeTail)

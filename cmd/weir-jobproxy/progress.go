@@ -65,7 +65,7 @@ type endWatch struct {
 	hang *proxyproto.Hang
 }
 
-// start begins to watch, with a first step.
+// start begins to watch, with a step.
 func (w *endWatch) start(step string) {
 	w.begin(step)
 	w.again()

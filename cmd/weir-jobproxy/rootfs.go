@@ -100,7 +100,7 @@ func (r *rootfs) keep() (err error) {
 	return err
 }
 
-// keepTree clones the mounts at and below path, to be mounted at place.
+// keepTree clones the mounts at and below path.
 func keepTree(kept *[]keptMount, path, place string) error {
 	tree, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
 	if err != nil {

@@ -80,7 +80,7 @@ type connection struct {
 	end  context.CancelFunc
 	// lost says that the agent has gone, or does not read its messages.
 	lost atomic.Bool
-	// idle says that all that could be read has been passed on.
+	// idle: all that could be read has been passed on.
 	idle atomic.Bool
 }
 
@@ -147,7 +147,7 @@ func (c *connection) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// unread reports whether the agent has written something that has not been passed on.
+// unread says whether the agent has written something that has not been passed on.
 func (c *connection) unread() bool {
 	if c.over() {
 		return false

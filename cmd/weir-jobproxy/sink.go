@@ -125,7 +125,7 @@ func (k *sink) take(data []byte) error {
 		return err
 	}
 	if length := written - k.started; length >= writeBack {
-		// This is only advice.
+		// This is advice.
 		_ = unix.SyncFileRange(int(k.file.Fd()), k.started, length, unix.SYNC_FILE_RANGE_WRITE)
 		k.started = written
 	}
@@ -245,7 +245,7 @@ func explainSpace(path string, err error) error {
 		int64(space.Bavail)*space.Bsize, int64(space.Blocks)*space.Bsize)
 }
 
-// mountPoint is the topmost folder above a path on the same file system.
+// mountPoint is the highest folder above a path on the same file system.
 func mountPoint(path string) string {
 	var of, parent unix.Stat_t
 	if unix.Stat(path, &of) != nil {

@@ -169,7 +169,7 @@ func missing(err error) error {
 	return bare(err)
 }
 
-// copyEntry copies a file, or a symbolic link as such.
+// copyEntry copies a file, or a symbolic link as it is.
 func copyEntry(ctx context.Context, root *os.Root, path, target string, move func()) error {
 	info, err := root.Lstat(path)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"weir/actors/agent/runner/proxyproto"
 )
 
-// start starts the command. If that fails, the failure is the job's result.
+// start starts the command; a failure is the job's result.
 func (s *supervisor) start() {
 	s.startTime = time.Now()
 	s.meter.begin(s.startTime)

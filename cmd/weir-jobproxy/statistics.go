@@ -82,7 +82,7 @@ func addProxy(values map[string]int64) {
 
 // used is the resource usage of the proxy, or of its children that were waited for.
 func used(who int) (usage unix.Rusage) {
-	// With these two values it cannot fail.
+	// With these two it cannot fail.
 	_ = unix.Getrusage(who, &usage)
 	return usage
 }

@@ -75,8 +75,8 @@ func (c *storeClient) persist(ctx context.Context, try func(context.Context) err
 	}
 }
 
-// do sends a request and returns the response once its header has arrived. It calls cancel,
-// which must end the request, when ctx ends or nothing moves for too long.
+// do sends a request and returns the answer when it begins. It calls cancel, which must
+// end the request, when ctx ends or nothing moves for too long.
 func (c *storeClient) do(ctx context.Context, cancel context.CancelFunc, request *http.Request) (*http.Response, error) {
 	var response *http.Response
 	err := c.watch(ctx, cancel, func(alive func()) error {

@@ -92,7 +92,7 @@ func (s *supervisor) takeRemains(r remains) {
 	s.conclude(s.rootStatus())
 }
 
-// rootStatus is how the command ended; 0 also if it never started.
+// rootStatus is how the command ended; 0 also if it never began.
 func (s *supervisor) rootStatus() unix.WaitStatus {
 	if s.root == nil {
 		return 0

@@ -25,7 +25,7 @@ const (
 	strictFlags = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
 )
 
-// startWithInit starts an init in its own namespaces, which then starts the command.
+// startWithInit starts an init in namespaces of its own, which starts the command.
 func startWithInit(spec *proxyproto.Spec, folder string, inside enclosure, standard []uintptr) (child, error) {
 	if err := makeTemporary(spec, folder); err != nil {
 		return child{}, err

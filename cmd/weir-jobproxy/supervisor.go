@@ -175,7 +175,7 @@ func (s *supervisor) greet() {
 	}
 }
 
-// obey carries out a message that checkCommand has accepted.
+// obey carries out a message that checkCommand has found to be good.
 func (s *supervisor) obey(m proxyproto.Message) error {
 	switch {
 	case m.Renew != nil:

@@ -12,7 +12,7 @@ import (
 	"weir/actors/agent/runner/proxyproto"
 )
 
-// verdict is why the job ended. Only the first cause counts.
+// verdict is why the job ends. The first cause counts.
 type verdict struct {
 	outcome proxyproto.Outcome
 	reason  string
@@ -22,10 +22,10 @@ type verdict struct {
 	fault   *proxyproto.InputFault
 }
 
-// decided reports whether a cause is known.
+// decided says whether a cause is known.
 func (v *verdict) decided() bool { return v.outcome != "" }
 
-// decide sets the cause, unless there is one already.
+// decide takes a cause, unless there is one already.
 func (v *verdict) decide(cause verdict) {
 	if !v.decided() {
 		*v = cause

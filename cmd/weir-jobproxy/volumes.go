@@ -78,7 +78,7 @@ func (v *volumes) mountOne(workspace *os.Root, spec *proxyproto.Spec, wanted pro
 	if spec.User != nil {
 		options += fmt.Sprintf(",uid=%d,gid=%d", spec.User.UID, spec.User.GID)
 	}
-	// Through the descriptor, as the path may contain links.
+	// By the descriptor, as the path may lead through links.
 	target := fmt.Sprintf("/proc/self/fd/%d", folder.Fd())
 	if err := unix.Mount("weir", target, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
 		return err
@@ -129,7 +129,7 @@ func (v *volumes) unmount() error {
 	var errs []error
 	for _, mounted := range v.list {
 		err := unix.Unmount(mounted.path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
-		// A job that runs as root may have unmounted it.
+		// A job of root may have unmounted it.
 		if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
 			errs = append(errs, fmt.Errorf("unmount tmpfs %s: %w", mounted.path, err))
 		}

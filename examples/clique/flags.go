@@ -11,7 +11,7 @@ import (
 	"weir/examples/clique/storm"
 )
 
-// configure returns the configuration that the flags of clique show set.
+// configure reads the flags of clique show.
 func configure(args []string) (show.Config, error) {
 	c := show.DefaultConfig()
 	flags, err := common("show", &c.Config)
@@ -33,7 +33,7 @@ func configure(args []string) (show.Config, error) {
 	return c, c.Validate()
 }
 
-// configureStorm returns the configuration that the flags of clique storm set.
+// configureStorm reads the flags of clique storm.
 func configureStorm(args []string) (storm.Config, error) {
 	c := storm.DefaultConfig()
 	flags, err := common("storm", &c.Config)
@@ -51,7 +51,7 @@ func configureStorm(args []string) (storm.Config, error) {
 	return c, c.Validate()
 }
 
-// common returns the flags that both examples have.
+// common returns the flags that all examples have.
 func common(verb string, c *playground.Config) (*flag.FlagSet, error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -28,7 +28,7 @@ type Config struct {
 	Bound int
 	// Pause is how long a worker waits after a failed request.
 	Pause time.Duration
-	// Seed determines the lengths and times of requests.
+	// Seed decides lengths and times.
 	Seed uint64
 }
 

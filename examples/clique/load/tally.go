@@ -7,7 +7,7 @@ import (
 
 // Count counts the requests of a loop.
 type Count struct {
-	// Sent equals Answered + Failed once all have ended.
+	// Sent is Answered and Failed together, once all have ended.
 	Sent, Answered, Failed int
 	// Withheld requests were due, but not sent because Bound requests were open.
 	Withheld int
@@ -16,7 +16,7 @@ type Count struct {
 // Tally is the results of all requests.
 type Tally struct {
 	Closed, Open Count
-	// Longest is the time of the longest answered request.
+	// Longest is the longest request that was answered.
 	Longest time.Duration
 	// Cut are the failed requests, in order of failure.
 	Cut []Cut

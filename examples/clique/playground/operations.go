@@ -12,7 +12,7 @@ import (
 	"weir/messages/apipb"
 )
 
-// Stage is a cluster on which the service runs.
+// Stage is a cluster on which the service is run.
 type Stage struct {
 	*Cluster
 	// CPU is the cores of each job; Places is how many such jobs the cluster holds.

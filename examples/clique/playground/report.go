@@ -23,7 +23,7 @@ type Outcome struct {
 	// Name names the run, Picture its files.
 	Name, Picture string
 	Chart         chart.Chart
-	// Cut are the requests that failed but should not have.
+	// Cut are the requests that failed and should not have.
 	Cut []load.Cut
 }
 

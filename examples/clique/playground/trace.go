@@ -39,7 +39,7 @@ func (t *Trace[T]) Note(change func(*T)) {
 	}
 }
 
-// Since returns the moments since a time; the last one is the present.
+// Since returns the moments from a time on, the present one last.
 func (t *Trace[T]) Since(began time.Time) []Moment[T] {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -22,7 +22,7 @@ import (
 // Longest is the longest request that is accepted.
 const Longest = time.Minute
 
-// InstanceHeader is the header that names the answering instance.
+// InstanceHeader names the instance that answers.
 const InstanceHeader = "Instance"
 
 // Config says how an instance behaves.
@@ -49,7 +49,7 @@ func Serve(listener net.Listener, told <-chan os.Signal, c Config) error {
 		return fmt.Errorf("serve: %w", err)
 	case <-told:
 	}
-	// Close no connection yet, not even an idle one: the next request may be on it.
+	// No connection is closed yet, not even an idle one: the next request may be on it.
 	i.leaving.Store(true)
 	idle := make(chan struct{})
 	time.AfterFunc(c.Notice, func() {
@@ -79,7 +79,7 @@ func hangUp(server *http.Server) error {
 	return server.Close()
 }
 
-// instance counts its open requests.
+// instance counts the requests that it works on.
 type instance struct {
 	Config
 	leaving atomic.Bool
@@ -96,7 +96,7 @@ func (i *instance) handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(InstanceHeader, i.Name)
 		if i.leaving.Load() {
-			// The connection closes with this answer, and the client knows.
+			// The connection ends with this answer, and the client knows.
 			w.Header().Set("Connection", "close")
 		}
 		mux.ServeHTTP(w, r)

@@ -80,7 +80,7 @@ func (c Config) broken(ordinary, graceful *result) []string {
 	return faults
 }
 
-// summary returns the last line of the report.
+// summary is the last line.
 func summary(ordinary, graceful *result) string {
 	a, b := ordinary.tally.Total(), graceful.tally.Total()
 	return fmt.Sprintf("ordinary failed %d of %d requests; graceful failed %d of %d requests", a.Failed, a.Sent, b.Failed, b.Sent)

@@ -32,7 +32,7 @@ func DefaultConfig() Config {
 	return c
 }
 
-// leastAgents leaves two nodes while one is drained and another is dead.
+// leastAgents leave two nodes while one is drained and another is dead.
 const leastAgents = 4
 
 // Validate returns an error if c is invalid.

@@ -55,7 +55,7 @@ func (s *scene) rival(ctx context.Context, e happening) error {
 	return s.AbortOperation(ctx, operation, "it has been seen", 0)
 }
 
-// upgrade replaces the agent process of a node.
+// upgrade replaces the agent of a node by another process.
 func (s *scene) upgrade(ctx context.Context, e happening) error {
 	node := e.name
 	s.Say("the agent of %s is upgraded", node)
@@ -115,7 +115,7 @@ func none(seen []*apipb.Instance, node string, counts func(*apipb.Instance) bool
 
 func present(i *apipb.Instance) bool { return i.GetState() != actorpb.InstanceGone }
 
-// preempted reports whether an instance leaves because of preemption.
+// preempted returns whether an instance leaves for another operation.
 func preempted(i *apipb.Instance) bool {
 	return i.GetState() == actorpb.InstanceDraining && i.GetReason() == lifecycle.AbortPreemption.String()
 }

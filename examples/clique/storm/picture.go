@@ -7,7 +7,7 @@ import (
 	"weir/examples/clique/playground"
 )
 
-// files are the file names of the pictures, by whether the service is protected.
+// files are the names of the pictures.
 var files = map[bool]string{true: "storm-handed-over", false: "storm-plain"}
 
 // bars are the titles and colours of each kind of event.
@@ -27,7 +27,7 @@ func (r *result) outcome(instances int) playground.Outcome {
 			playground.Series("instances that run", chart.Steps, 7, r.moments, func(s state) float64 { return float64(s.present) }),
 		},
 	}
-	// The legend names lines of the same name once.
+	// One place in the legend is enough for lines of the same name.
 	named := map[string]bool{}
 	line := func(name string, color int, from, to chart.Point) {
 		if named[name] {

@@ -20,7 +20,7 @@ const (
 	kinds
 )
 
-// words are the names of the kinds.
+// words name the kinds.
 var words = [kinds]string{drain: "drain", rival: "preemption", upgrade: "upgrade", death: "death"}
 
 // event is an event that happens after a pause. It is drawn at random, independent of the run.
@@ -30,7 +30,7 @@ type event struct {
 	// node is the index of its node; hold is how long it lasts after it has had its effect.
 	node int
 	hold time.Duration
-	// same says that the rival is in the pool of the service.
+	// same: the rival is in the pool of the service.
 	same bool
 }
 
@@ -61,7 +61,7 @@ func lanes(seed uint64, nodes int, duration time.Duration) []*lane {
 }
 
 // next returns the event that follows count others at a time of the storm; false if the
-// duration of the storm is over.
+// storm is over and the lane has had an event and its death, if it has one.
 func (l *lane) next(count int, now, duration time.Duration) (next event, ok bool) {
 	next = event{kind: l.first, pause: l.between(0, 6*time.Second), node: l.random.IntN(l.nodes), same: l.random.IntN(2) == 0}
 	switch l.first {

@@ -66,7 +66,7 @@ func (r *result) count(jobs []*apipb.Job) {
 	}
 }
 
-// least is the least number of ready instances over time.
+// least is the least number of ready instances.
 func (r *result) least() int {
 	return slices.MinFunc(r.moments, func(a, b playground.Moment[state]) int { return cmp.Compare(a.Is.ready, b.Is.ready) }).Is.ready
 }
@@ -94,7 +94,7 @@ func (r *result) failed(format string) string {
 	return fmt.Sprintf(format, names[r.spared], len(others), r.tally.Total().Sent, ran+early)
 }
 
-// happened counts the events by kind.
+// happened counts the events, by kind.
 func (r *result) happened() (count [kinds]int) {
 	for _, e := range r.events {
 		count[e.kind]++
@@ -124,7 +124,7 @@ func (c Config) broken(r *result) []string {
 	return faults
 }
 
-// summary returns the last line of the report.
+// summary is the last line.
 func summary(spared, plain *result) string {
 	const line = "%s failed %d of %d requests, and %d on the dead node"
 	return spared.failed(line) + "; " + plain.failed(line)

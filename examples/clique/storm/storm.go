@@ -17,7 +17,7 @@ const (
 	rivalWeight = 3
 )
 
-// stage is a cluster on which the service runs.
+// stage is a cluster on which the service is run.
 type stage struct {
 	Config
 	*playground.Stage
@@ -75,7 +75,7 @@ func (s *stage) serviceSpec(spared bool) map[string]any {
 	return operation
 }
 
-// rivalSpec describes an operation that fills the cluster if it is alone.
+// rivalSpec describes an operation that would fill the cluster by itself.
 func (s *stage) rivalSpec(same bool) map[string]any {
 	operation := s.Filler("rival", others)
 	if same {

@@ -10,7 +10,7 @@ import (
 
 // The promises.
 const (
-	// LeastShare is the least part of its fair share that an always hungry pool gets.
+	// LeastShare is the part of its fair share that an always hungry pool has at least.
 	LeastShare = 0.9
 	// LeastGuarantee is the least part of Outcome.Asked that a pool gets.
 	LeastGuarantee = 0.97
@@ -106,7 +106,7 @@ func waits(o simulate.Outcome) bool {
 	return o.Leaf && o.FirstWait > 0 && o.FairMeanwhile >= o.LargestJob
 }
 
-// repair is the longest time for which a pool may exceed its limits.
+// repair is how long a pool may exceed its limits.
 func repair(f *simulate.File, p simulate.Pool) time.Duration {
 	e, err := f.Pools.Effective(p.Name)
 	if err != nil {

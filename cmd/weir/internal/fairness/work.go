@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// work draws the operations of a pool: most pools want more than their fair share all the time.
+// work draws the operations of a pool: most want more than their fair share all the time.
 func (g *generator) work(l *leaf, workloads map[string]any) {
 	if g.is("fifo") && g.percent(70) {
 		l.options["mode"] = "fifo"
@@ -32,7 +32,7 @@ func (g *generator) work(l *leaf, workloads map[string]any) {
 	}
 	operations := g.between(1, oneOf(g, 1, 8, 30))
 	if g.percent(20) {
-		// This pool is not hungry all the time.
+		// Not hungry all the time.
 		capacity *= l.part * oneOf(g, 0.2, 0.5, 0.8)
 	}
 	w["jobs"] = int(capacity/float64(operations)) + 1

@@ -43,8 +43,8 @@ type File struct {
 
 // Pace is how often fair shares are recomputed.
 type Pace struct {
-	// Update is the least time between two updates; Longest is the time between two when
-	// nothing changes.
+	// Update is the least time between two updates; Longest is that when nothing
+	// changes.
 	Update, Longest time.Duration
 	// Tolerance is the part by which a volume may change from one update to the next.
 	Tolerance float64
@@ -53,7 +53,7 @@ type Pace struct {
 // Failure is a failure at one moment: of nodes, or of the leader.
 type Failure struct {
 	At *span `option:"at" kind:"time" default:"0s"`
-	// Nodes is how many nodes are lost; BackAfter is when they return, 0 for never.
+	// Nodes is how many nodes are lost, and BackAfter when they come back, 0 for never.
 	Nodes     *int64 `option:"nodes" min:"0" default:"0"`
 	BackAfter *span  `option:"back_after" kind:"time" default:"0s"`
 	// Leader says that the leader is lost; the next one takes over after Gap.
@@ -205,7 +205,7 @@ func (r *reader) adopt(path string, at option.Position, err error) {
 	}
 }
 
-// times checks the times of a file, and sets those that depend on others.
+// times checks the times of a file, and sets those that follow from others.
 func (r *reader) times() {
 	d := r.of
 	for _, t := range []**span{&d.Duration, &d.Heartbeat, &d.Update, &d.Longest} {

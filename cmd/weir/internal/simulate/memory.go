@@ -15,7 +15,7 @@ import (
 // lessons learn the memory that an operation's jobs need, as its controller does.
 type lessons struct {
 	*memory.Learner
-	// told is the reserve that the state has now.
+	// told is the reserve that the state has.
 	told memory.Reserve
 	// due says that a call of telling is already scheduled.
 	due bool

@@ -39,12 +39,12 @@ type meter struct {
 	// unfair is the part of the cluster that is used contrary to fair shares x seconds;
 	// measured is the seconds.
 	unfair, measured float64
-	// days are the finished days; today is the start of the present one.
+	// days are those that are over; today is the beginning of the present one.
 	days  []Day
 	today time.Duration
 }
 
-// account is that of a pool and all below it.
+// account is that of a pool, with all below it.
 type account struct {
 	name   scheduling.PoolName
 	parent *account
@@ -78,7 +78,7 @@ type account struct {
 	outcome      outcome
 }
 
-// grant is a share that an integral guarantee gave for a time d.
+// grant is a share that an integral guarantee gave for some time.
 type grant struct {
 	share float64
 	d     time.Duration
@@ -144,7 +144,7 @@ func (m *meter) appears(now time.Duration, resources resource.Amounts) {
 	}
 }
 
-// change adds to the usage and demand of a pool and all its ancestors.
+// change adds to usage and demand of a pool and of all above it.
 func (m *meter) change(now time.Duration, a *account, usage, demand resource.Amounts) {
 	for ; a != nil; a = a.parent {
 		m.settle(a, now)
@@ -283,7 +283,7 @@ func (a *account) lasted() time.Duration {
 	return sum
 }
 
-// meanShare is the dominant share of the usage in the last time d.
+// meanShare is the dominant share of what was used in the last time d.
 func (a *account) meanShare(total resource.Amounts, d time.Duration) float64 {
 	most := 0.0
 	for k := range resource.Count {
@@ -330,7 +330,7 @@ func (m *meter) midnight(now time.Duration) {
 	m.today = now
 }
 
-// utilization is the part of a resource that was used in the time d.
+// utilization is the part of a resource that was used.
 func (m *meter) utilization(k resource.Kind, d time.Duration) float64 {
 	if m.total.Of(k) == 0 || d == 0 {
 		return 0

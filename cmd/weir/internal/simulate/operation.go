@@ -60,7 +60,7 @@ func (op *operation) loses(e state.Ended) bool {
 	return told && why != ""
 }
 
-// task is the name of the only task of a simulated operation.
+// task is the name of the one task that simulated operations have.
 const task = "main"
 
 // await schedules the next operation of a source.
@@ -169,7 +169,7 @@ func (w *world) advance(id string) error {
 	}
 }
 
-// begun notes that an operation is running from now on.
+// begun notes that an operation runs from now on.
 func (w *world) begun(op *operation) {
 	op.runs = w.now
 	for a := op.pool; a != nil; a = a.parent {
@@ -196,8 +196,7 @@ func (w *world) owed(op *statepb.Operation) []proto.Message {
 	if defines, ok := next.(interface {
 		GetTasks() []*commandpb.TaskDefinition
 	}); ok {
-		// Simulated jobs may use resources that no task can request: slots, and memory without
-		// a limit.
+		// Simulated jobs may take what no task can ask for: slots, and memory without a limit.
 		defines.GetTasks()[0].JobResources = statepb.NewResources(known.perJob)
 	}
 	return []proto.Message{next}
@@ -251,7 +250,7 @@ func (w *world) ended(id string) error {
 	return nil
 }
 
-// close completes an operation, even if it has work left.
+// close completes an operation whatever is left of it.
 func (w *world) close(id string) error {
 	known := w.operations[id]
 	if known == nil {
@@ -260,7 +259,7 @@ func (w *world) close(id string) error {
 	op, _ := w.state.Operation(scheduling.OperationID(id))
 	var msg proto.Message = &commandpb.CompleteOperation{OperationId: id, User: "simulation", Time: w.timestamp()}
 	if op.GetState() != lifecycle.Running.String() {
-		// It has not started to run.
+		// It never ran.
 		name := known.pool.name
 		w.pending[name] = slices.DeleteFunc(slices.Clone(w.pending[name]), func(other string) bool { return other == id })
 		msg = &commandpb.AbortOperation{OperationId: id, User: "simulation", Time: w.timestamp()}

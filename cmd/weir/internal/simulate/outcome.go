@@ -40,7 +40,7 @@ type Outcome struct {
 	Patience time.Duration
 	// FirstWait is the time from the first demand, or from the last failure of a node or leader
 	// after it, to the first job, or to the end. FairMeanwhile is the mean fair share from the
-	// first demand on.
+	// first demand to then.
 	FirstWait     time.Duration
 	FairMeanwhile float64
 	// Preempted counts preempted jobs. Lost is the part of the pool's usage that was lost with
@@ -49,7 +49,7 @@ type Outcome struct {
 	Preempted                int64
 	Lost                     float64
 	LostSeconds, UsedSeconds float64
-	// OverLimits is the longest unbroken time for which usage exceeded resource_limits.
+	// OverLimits is the longest time for which usage exceeded resource_limits without a break.
 	OverLimits time.Duration
 	// OutOfOrder counts jobs of a FIFO pool that started while an earlier operation had a
 	// pending job that needs no more of any resource. Pools whose order may change are not
@@ -72,13 +72,13 @@ type outcome struct {
 	// is later.
 	wanted, calm time.Duration
 	started      bool
-	// fair and demand are those of the last update.
+	// fair and demand are of the last update.
 	fair, demand resource.Vector
 	// fairSum and gotSum are shares x seconds in the window; fairMeanwhile is that before the
 	// first job.
 	fairSum, gotSum resource.Vector
 	fairMeanwhile   float64
-	// job is the most that any of its jobs needs of each resource.
+	// job is the most that its jobs need of each resource.
 	job   resource.Amounts
 	asked lowest
 	// less is the time since which demand is less than the promise, or -1.

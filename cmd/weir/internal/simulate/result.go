@@ -41,7 +41,8 @@ type Result struct {
 	Events int64
 	// Control is the result of the control run; nil if there was none.
 	Control *Result
-	// Took is the real time that the run took. It alone differs from run to run.
+	// Took is how long the run was, in real time. It is the one thing that differs from
+	// run to run.
 	Took time.Duration
 
 	series series
@@ -77,8 +78,8 @@ type Pool struct {
 	Fulfilment *float64
 	// Jobs counts the starts of the pool's own jobs. The times are of its own operations too.
 	Jobs int64
-	// OperationTimes is from the submission of an operation to its end, over those that have
-	// ended.
+	// OperationTimes is from the submission of an operation to its end, of those that
+	// have ended.
 	JobWaits, OperationTimes Waits
 	Integral                 *Integral
 	Outcome                  Outcome
@@ -164,7 +165,8 @@ func (a *account) result(total resource.Amounts, d time.Duration) Pool {
 	return p
 }
 
-// Speed is how many times faster than real time the run was, and its events per second.
+// Speed is how many times faster than real time the run was, and how many events a
+// second it saw.
 func (r *Result) Speed() (faster, events float64) {
 	took := max(r.Took.Seconds(), 1e-9)
 	return r.Duration.Seconds() / took, float64(r.Events) / took

@@ -132,7 +132,7 @@ func (r *run) moment() error {
 	return nil
 }
 
-// decide updates fair shares and hands out resources, where either is due.
+// decide finds fair shares and hands out resources, where either is due.
 func (r *run) decide() error {
 	if r.now >= r.due || r.stale && r.now >= r.updated+r.file.Pace.Update {
 		if err := r.update(); err != nil {

@@ -181,7 +181,7 @@ func (s *Shape) settings() pooltree.OperationOptions {
 	return *s.Options
 }
 
-// source yields the operations of a workload one after another.
+// source makes the operations of a workload one after another.
 type source struct {
 	*Workload
 	chance *rand.Rand

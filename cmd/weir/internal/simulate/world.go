@@ -47,7 +47,7 @@ type world struct {
 	// admitted yet.
 	operations map[string]*operation
 	pending    map[scheduling.PoolName][]string
-	// dead nodes are silent; the leader may not know yet.
+	// dead nodes are silent; the leader may not know it yet.
 	dead    map[string]bool
 	online  []string
 	chance  *rand.Rand

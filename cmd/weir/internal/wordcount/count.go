@@ -19,7 +19,7 @@ import (
 //go:embed count.sh
 var script string
 
-// task is the name of the operation's only task.
+// task is the name of the operation's one task.
 const task = "count"
 
 // held makes the last job wait until the file $GATE exists.

@@ -36,7 +36,7 @@ const (
 	readTimeout = 250 * time.Millisecond
 )
 
-// prober reads all the time, until it is stopped.
+// prober reads all the time.
 type prober struct {
 	mu     sync.Mutex
 	reads  []read
@@ -44,7 +44,7 @@ type prober struct {
 	done   chan struct{}
 }
 
-// probe starts to read from the replicas in turn.
+// probe starts to ask the replicas in turn.
 func probe(ctx context.Context, ask func(ctx context.Context, turn int) error) *prober {
 	ctx, cancel := context.WithCancel(ctx)
 	p := &prober{cancel: cancel, done: make(chan struct{})}

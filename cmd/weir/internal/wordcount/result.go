@@ -24,7 +24,7 @@ type Result struct {
 	CompletedAtKill int
 	RunningAtKill   int
 	Survived        int
-	// Outage is the time without a leader; Total is from the start to the last output.
+	// Outage is the time without a leader, Total that from start to the last output.
 	Outage, Total time.Duration
 	// Lost counts cookies without output.
 	Lost int

@@ -14,7 +14,7 @@ import (
 type Cluster interface {
 	StartOperation(ctx context.Context, r *apipb.StartRequest) (*apipb.StartResponse, error)
 	GetOperation(ctx context.Context, id string) (*apipb.Operation, error)
-	// Jobs returns all known jobs of an operation.
+	// Jobs returns all jobs of an operation that are known.
 	Jobs(ctx context.Context, id string) ([]*apipb.Job, error)
 	// Stdout returns all that a job wrote to stdout.
 	Stdout(ctx context.Context, job string) (string, error)
@@ -88,7 +88,7 @@ func Run(ctx context.Context, cluster Cluster, config Config, watcher Watcher) (
 	return r.result, nil
 }
 
-// run is a run in progress.
+// run is a run under way.
 type run struct {
 	cluster Cluster
 	config  Config
@@ -99,7 +99,7 @@ type run struct {
 	outputs map[int]string
 	prober  *prober
 	killed  time.Time
-	// atKill are the jobs that were running when the leader was killed.
+	// atKill are the jobs that ran when the leader was killed.
 	atKill map[string]bool
 }
 
@@ -117,7 +117,7 @@ func (r *run) start(ctx context.Context) error {
 	return nil
 }
 
-// follow watches the operation until it ends, and kills the leader halfway.
+// follow watches the operation until it has ended, and kills the leader on the way.
 func (r *run) follow(ctx context.Context) error {
 	last, since := int64(-1), time.Now()
 	for {

@@ -98,8 +98,8 @@ func deaf(args []string) error {
 	return nil
 }
 
-// breed starts children in sessions of their own, one of them an orphan. All pids are written
-// to a file.
+// breed starts children in sessions of their own, one of them an orphan. All pids
+// are in a file.
 func breed(args []string) error {
 	for range 2 {
 		if err := start(args[0], "alone"); err != nil {
