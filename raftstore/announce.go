@@ -7,30 +7,31 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// announcer tells followers at once how far the log is committed. Raft by itself says
-// so with the next entry, or when its commit timeout has passed, and until then
-// followers do not show what the leader has answered. What is said is one of the
-// requests that any leader may send at any time: no entries, behind one that the
-// follower has. Whatever gets lost, raft says again.
+// announcer sends followers the commit index as soon as it grows. Raft alone sends it
+// with the next entry or after its commit timeout, and until then followers do not show
+// writes that the leader has answered. The message is an AppendEntries request without
+// entries, placed after an entry that the follower has; a leader may send one at any
+// time. If it is lost, raft sends the commit index later anyway.
 type announcer struct {
-	// tell sends a follower the commit index, in a term, and reports whether it took it.
+	// tell sends a follower the commit index of a term and reports whether it was
+	// accepted.
 	tell func(to raft.ServerID, term, index uint64) bool
-	// talks are under way.
+	// talks are the calls of tell in progress.
 	talks sync.WaitGroup
 
 	mu sync.Mutex
-	// term is of what follows; commit is how far its log is committed.
+	// term is the term that the fields below belong to; commit is its commit index.
 	term, commit uint64
 	followers    map[raft.ServerID]*follower
 	closed       bool
 }
 
-// follower is what a leader knows of one.
+// follower is the leader's view of one follower.
 type follower struct {
-	// has is how far its log is this leader's, heard how far it knows that to be
-	// committed.
+	// has is the index up to which its log matches the leader's; heard is the commit
+	// index that it is known to have.
 	has, heard uint64
-	// listens: it is being told.
+	// listens is set while a call of tell to it is in progress.
 	listens bool
 }
 
@@ -38,8 +39,8 @@ func newAnnouncer(tell func(to raft.ServerID, term, index uint64) bool) *announc
 	return &announcer{tell: tell, followers: map[raft.ServerID]*follower{}}
 }
 
-// stored notes that a follower has taken a request of a term: its log is the leader's
-// up to has, and committed up to heard.
+// stored notes that a follower has accepted a request of a term: its log matches the
+// leader's up to has, and it knows the commit index heard.
 func (a *announcer) stored(id raft.ServerID, term, has, heard uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -55,7 +56,7 @@ func (a *announcer) stored(id raft.ServerID, term, has, heard uint64) {
 	a.look(id, f)
 }
 
-// committed notes how far the log is committed in a term.
+// committed notes the commit index of a term.
 func (a *announcer) committed(term, index uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -68,7 +69,7 @@ func (a *announcer) committed(term, index uint64) {
 	}
 }
 
-// enter forgets former terms, and reports whether term is no former one.
+// enter forgets earlier terms, and reports whether term is the latest one.
 func (a *announcer) enter(term uint64) bool {
 	if term > a.term {
 		a.term, a.commit = term, 0
@@ -77,7 +78,7 @@ func (a *announcer) enter(term uint64) bool {
 	return term == a.term
 }
 
-// look tells a follower what it has not heard of its own log.
+// look sends a follower the commit index, if its log has the entry and it does not know.
 func (a *announcer) look(id raft.ServerID, f *follower) {
 	if a.closed || f.listens || f.has < a.commit || f.heard >= a.commit {
 		return
@@ -96,7 +97,7 @@ func (a *announcer) look(id raft.ServerID, f *follower) {
 	})
 }
 
-// close returns when nothing is being told any more, nor will be.
+// close waits for calls of tell in progress and prevents further ones.
 func (a *announcer) close() {
 	a.mu.Lock()
 	a.closed = true
@@ -104,7 +105,7 @@ func (a *announcer) close() {
 	a.talks.Wait()
 }
 
-// announce lets followers know what has been committed.
+// announce sends followers the current commit index.
 func (s *Store) announce() {
 	if current, _ := s.leadership.read(); current.Leader {
 		s.announcer.committed(current.Term, s.raft.CommitIndex())
@@ -115,7 +116,7 @@ func (s *Store) announce() {
 func (s *Store) tellCommit(to raft.ServerID, term, index uint64) bool {
 	var entry raft.Log
 	if err := s.log.GetLog(index, &entry); err != nil {
-		// It has been replaced by a snapshot: the follower is far behind.
+		// A snapshot has replaced the entry: the follower is far behind.
 		return false
 	}
 	address, err := s.transport.book.ServerAddr(to)
@@ -131,6 +132,6 @@ func (s *Store) tellCommit(to raft.ServerID, term, index uint64) bool {
 	return s.transport.AppendEntries(to, address, &request, &answer) == nil && answer.Success
 }
 
-// commitTimeout is how soon raft tells followers that an entry is committed when no
-// other follows it; the announcer has most often told them before.
+// commitTimeout is how soon raft sends followers the commit index when no other entry
+// follows; usually the announcer has sent it before.
 const commitTimeout = 50 * time.Millisecond

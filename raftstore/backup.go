@@ -16,14 +16,14 @@ import (
 	"weir/raftstore/state"
 )
 
-// restoredTerms is how far the terms of a restored cluster are ahead of those in
-// the backup: agents refuse what is older than they have seen, and the cluster may
-// have gone on after the backup.
+// restoredTerms is added to the term of a backup when it is restored. The cluster may
+// have gone on after the backup, and agents reject tokens older than those they have
+// seen.
 const restoredTerms = 1 << 20
 
 // BackupInfo says what a backup holds.
 type BackupInfo struct {
-	// Cluster is the id of the cluster that it was taken of.
+	// Cluster is the id of the cluster that was backed up.
 	Cluster string
 	// Index and Term are those of the last log entry in it.
 	Index, Term uint64
@@ -32,9 +32,9 @@ type BackupInfo struct {
 	Bytes                   int64
 }
 
-// Backup writes this replica's state to w, as of now: what a read after ReadIndex
-// and WaitApplied would see. It is a stream of records with checksums, as
-// snapshots are.
+// Backup writes this replica's state to w as it is now. To include every write answered
+// so far, call ReadIndex and WaitApplied first. The format is that of snapshots: a stream
+// of records with checksums.
 func (s *Store) Backup(w io.Writer) error {
 	if err := s.machine.freeze().write(w); err != nil {
 		return fmt.Errorf("back up: %w", err)
@@ -59,7 +59,7 @@ func infoOf(s *state.State, read snapshotInfo) BackupInfo {
 	}
 }
 
-// Founder is the first replica of a cluster that is made of a backup.
+// Founder is the first replica of a cluster that is restored from a backup.
 type Founder struct {
 	// Dir is its folder, which must not have been used.
 	Dir string
@@ -69,8 +69,8 @@ type Founder struct {
 	ID, Address string
 }
 
-// Restore makes a folder of a backup: the replica that is started on it is the only
-// voter of a cluster with that state. Others are added as to any cluster.
+// Restore fills a folder from a backup: a replica started on it is the only voter of a
+// cluster with that state. Add further replicas as to any cluster.
 func Restore(backup io.Reader, f Founder) (BackupInfo, error) {
 	info, err := restore(backup, f)
 	if err != nil {
@@ -93,8 +93,8 @@ func restore(backup io.Reader, f Founder) (info BackupInfo, err error) {
 	if err := os.MkdirAll(f.Dir, 0o700); err != nil {
 		return info, fmt.Errorf("%w: %w", ErrDisk, err)
 	}
-	// What an interrupted restore leaves is no replica's folder yet: the identity
-	// comes last.
+	// An interrupted restore does not leave a usable folder: the identity is written
+	// last.
 	log := newRaftLogger(Default().Logger)
 	store, err := openSnapshots(f.Dir, log)
 	if err != nil {
@@ -126,7 +126,7 @@ func restore(backup io.Reader, f Founder) (info BackupInfo, err error) {
 	return info, found(f, term)
 }
 
-// found writes the log of a restored replica, empty but for the term.
+// found writes the log of a restored replica; it holds the term and no entries.
 func found(f Founder, term uint64) error {
 	bolt, err := openBolt(filepath.Join(f.Dir, logFile))
 	if err != nil {

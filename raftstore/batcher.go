@@ -12,11 +12,11 @@ import (
 	"weir/raftstore/command"
 )
 
-// call is one Propose: commands that stay together and in order.
+// call is one Propose: its commands stay together and in order.
 type call struct {
 	commands int
-	// entry is an encoded log entry with the commands. Log entries joined end to
-	// end are a log entry with all their commands. messages are the commands, decoded.
+	// entry is the commands as an encoded log entry; encoded entries can be concatenated
+	// into one. messages are the commands, decoded.
 	entry    []byte
 	messages []proto.Message
 	outcome  chan outcome
@@ -61,7 +61,7 @@ func (q *callQueue) push(c *call) error {
 	return nil
 }
 
-// withdraw takes c out again and reports whether it was still there.
+// withdraw removes c and reports whether it was still queued.
 func (q *callQueue) withdraw(c *call) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -76,8 +76,8 @@ func (q *callQueue) withdraw(c *call) bool {
 	return false
 }
 
-// take waits for calls and returns as many as fit within the limits, at least
-// one. It returns none when the queue is closed.
+// take waits for calls, removes as many as fit within the limits, at least one, and
+// returns them. It returns none when the queue is closed.
 func (q *callQueue) take(maxCommands, maxBytes int) []*call {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -98,14 +98,14 @@ func (q *callQueue) take(maxCommands, maxBytes int) []*call {
 	return taken
 }
 
-// waiting counts the commands in the queue.
+// waiting returns the number of commands in the queue.
 func (q *callQueue) waiting() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.commands
 }
 
-// close refuses further calls and those that still wait.
+// close rejects queued and further calls with ErrClosed.
 func (q *callQueue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -124,20 +124,21 @@ type flight struct {
 	calls  []*call
 }
 
-// batcher puts waiting calls into log entries. While entries are in flight calls
-// gather, and leave together in the next one.
+// batcher groups waiting calls into log entries. Calls that arrive while the slots are
+// full share the next entry.
 type batcher struct {
 	queue       *callQueue
 	maxCommands int
 	maxBytes    int
-	// append hands an entry to the log; the future tells what became of it.
+	// append submits an entry to the log; the future returns its outcome.
 	append func(entry []byte) raft.ApplyFuture
-	// explain turns an error of the future into what the caller gets.
+	// explain converts an error of the future into the caller's error.
 	explain func(error) error
-	// proposed has what is in flight for who applies it.
+	// proposed holds the commands in flight, so that the state machine need not decode
+	// them.
 	proposed *proposed
-	// landed is called when an entry has been committed and no other is under way, which
-	// would tell followers so.
+	// landed is called when an entry is committed and no other follows at once that would
+	// carry the commit index to followers.
 	landed func()
 
 	// slots bounds the entries in flight.
@@ -212,8 +213,8 @@ func (b *batcher) receive() {
 	}
 }
 
-// wait waits for the outcome of a call that was queued, for ctx or for stopped. An outcome
-// that is there counts, whatever else has come.
+// wait waits for the outcome of a queued call, for ctx or for stopped. If the outcome is
+// available too, it wins.
 func (b *batcher) wait(ctx context.Context, c *call, stopped <-chan struct{}) ([]*commandpb.Result, error) {
 	var unknown error
 	select {
@@ -235,8 +236,8 @@ func (b *batcher) wait(ctx context.Context, c *call, stopped <-chan struct{}) ([
 	}
 }
 
-// newCall encodes commands, which must fit into maxBytes. One that would not
-// decode again is refused here: in the log it would stop every replica.
+// newCall encodes commands, which must fit into maxBytes. A command that cannot be
+// decoded is rejected here: in the log it would stop every replica.
 func newCall(commands []*commandpb.Command, maxBytes int) (*call, error) {
 	messages := make([]proto.Message, len(commands))
 	for i, cmd := range commands {

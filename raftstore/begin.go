@@ -14,8 +14,8 @@ import (
 	"weir/raftstore/recordlog"
 )
 
-// makeLog makes an empty log where none is, so that a crash leaves a whole one or
-// none. A replica that has been part of a cluster cannot have none.
+// makeLog creates an empty log if there is none; a crash leaves a whole log or none. If
+// the replica has been part of a cluster, a missing log is an error.
 func makeLog(dir string, id Identity) error {
 	path := filepath.Join(dir, logFile)
 	switch info, err := os.Stat(path); {
@@ -35,8 +35,8 @@ func makeLog(dir string, id Identity) error {
 	return nil
 }
 
-// putLog makes a log in a folder of its own and puts it at path, unless another
-// process has put one there meanwhile: a link does not replace it.
+// putLog creates a log in a temporary folder and links it to path. A link does not
+// replace a log that another process has put there meanwhile.
 func putLog(dir, path string) (err error) {
 	making, err := os.MkdirTemp(dir, logFile+".*"+tmpSuffix)
 	if err != nil {
@@ -57,8 +57,8 @@ func putLog(dir, path string) (err error) {
 	return recordlog.SyncDir(dir)
 }
 
-// sweepLogs removes logs whose making a crash has ended. The caller holds the log:
-// whoever makes another one now has come too late.
+// sweepLogs removes temporary logs left by a crash. The caller has the log open, so
+// another process that is still creating one comes too late to use it.
 func sweepLogs(dir string) error {
 	left, err := filepath.Glob(filepath.Join(dir, logFile+"*"+tmpSuffix))
 	for _, path := range left {
@@ -78,9 +78,9 @@ func removeFile(path string) error {
 	return nil
 }
 
-// bootstrap writes the first log entry of a new cluster, which lists its
-// voters, when the folder is empty. Every replica of the cluster writes the same
-// one, so it does not matter which of them do. It reports whether it did.
+// bootstrap writes the first log entry of a new cluster, which lists its voters, if the
+// folder is empty. Every founder writes the same entry, so it does not matter which of
+// them do. It reports whether it wrote one.
 func (d *disk) bootstrap(peers []Peer) (bool, error) {
 	kept, err := d.snapshots.List()
 	if err != nil {
@@ -106,7 +106,7 @@ func (d *disk) bootstrap(peers []Peer) (bool, error) {
 	if err := d.remember(func(id *Identity) { id.Founders = listOf(configuration) }); err != nil {
 		return false, fmt.Errorf("bootstrap: %w", err)
 	}
-	// A term is there already when a replica died right here, or voted before it
+	// A term exists already if the replica crashed right here before, or voted before it
 	// knew its peers.
 	if d.term.value.Load() == 0 {
 		if err := d.SetUint64(keyTerm, 1); err != nil {
@@ -120,9 +120,9 @@ func (d *disk) bootstrap(peers []Peer) (bool, error) {
 	return true, nil
 }
 
-// checkFounders refuses peers that are not those of the log's only entry: the replica
-// died right after it wrote that one, and was started with another list. Where they
-// are may change.
+// checkFounders rejects peers whose ids differ from those in the log's only entry: the
+// replica crashed right after it wrote that entry, and was restarted with another list.
+// Addresses may differ.
 func (d *disk) checkFounders(peers []Peer) error {
 	var first raft.Log
 	if err := d.GetLog(1, &first); errors.Is(err, raft.ErrLogNotFound) || err == nil && first.Type != raft.LogConfiguration {
@@ -143,7 +143,7 @@ func (d *disk) checkFounders(peers []Peer) error {
 		ErrForeign, d.dir, listOf(founders))
 }
 
-// listOf returns the replicas of a configuration as id=address, with commas between.
+// listOf returns the replicas of a configuration as id=address, separated by commas.
 func listOf(configuration raft.Configuration) string {
 	var entries []string
 	for _, s := range configuration.Servers {

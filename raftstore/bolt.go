@@ -15,12 +15,12 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 )
 
-// lockPause is how long to wait before a log file that is locked is tried again.
+// lockPause is the pause between attempts to lock the log file.
 const lockPause = 50 * time.Millisecond
 
-// openBolt opens a log file, or makes it, and refuses a damaged one. bbolt itself
-// walks over the file in a goroutine of its own, where nobody catches it when it falls,
-// so the whole of it is looked at before.
+// openBolt opens a log file, or creates it, and rejects a damaged one. bbolt scans the
+// file in a goroutine of its own, whose panics cannot be recovered, so the whole file is
+// checked first.
 func openBolt(path string) (*raftboltdb.BoltStore, error) {
 	dir := filepath.Dir(path)
 	if err := checkRoots(path); err != nil {
@@ -47,7 +47,7 @@ func openBolt(path string) (*raftboltdb.BoltStore, error) {
 	return bolt, explainBolt(path, opened)
 }
 
-// explainBolt says what an error of opening a log file means.
+// explainBolt turns an error of opening a log file into one that says what to do.
 func explainBolt(path string, err error) error {
 	switch {
 	case err == nil:
@@ -60,13 +60,13 @@ func explainBolt(path string, err error) error {
 	return fmt.Errorf("%w: open %s: %w", ErrDisk, path, err)
 }
 
-// checkRoots refuses a log file one of whose two roots is damaged: the other one
-// is that of the write before, and going back to it would forget what this replica
-// has acknowledged. A root fits one sector of a disk, so that a crash does not
-// leave half of one. And it refuses one that is shorter than its roots say. Nobody writes to
-// it meanwhile.
+// checkRoots rejects a log file if either of its two roots is damaged: the other root may
+// be the older one, and falling back to it would lose writes that this replica has
+// acknowledged. A crash does not leave half a root, because a root fits into one disk
+// sector. checkRoots also rejects a file that is shorter than its roots say. A shared
+// lock keeps writers out meanwhile.
 func checkRoots(path string) error {
-	// A root begins behind the head of its page; its checksum is behind the rest.
+	// A root comes after its page's header, and ends with its checksum.
 	const rootAt, rootSize, pageSizeAt, pagesAt = 16, 56, 8, 40
 	file, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -100,8 +100,8 @@ func checkRoots(path string) error {
 	return nil
 }
 
-// share keeps others from writing to a log file until it is closed, once those that do have
-// closed it.
+// share takes a shared lock on a log file, so that nobody writes to it until it is
+// closed. It waits up to openTimeout for writers to close it.
 func share(file *os.File) error {
 	for given := time.Now().Add(openTimeout); ; {
 		err := syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
@@ -115,7 +115,7 @@ func share(file *os.File) error {
 	}
 }
 
-// checkTree looks at every page and every entry of a log file that is there.
+// checkTree reads every page and every entry of a log file, if it exists.
 func checkTree(path string) error {
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 		return nil

@@ -12,28 +12,30 @@ import (
 )
 
 const (
-	// settled is how long a replica must have been near the leader before it votes.
+	// settled is how long a replica must have kept up with the leader before it gets a
+	// vote.
 	settled = time.Second
-	// maxVoters bounds the votes: more make every decision slower and none safer.
+	// maxVoters bounds the number of voters: more would make every decision slower and
+	// none safer.
 	maxVoters = 7
 )
 
-// Applicant is a replica that asks the leader what it is in the cluster.
+// Applicant is a replica that asks the leader for its suffrage.
 type Applicant struct {
 	ID, Address string
-	// Empty says that its folder is: if it was a member, it has lost its log.
+	// Empty says that its folder is empty: if it was a member, it has lost its log.
 	Empty bool
-	// Votes says that it would like to get a vote.
+	// Votes says that it wants a vote.
 	Votes bool
 }
 
-// Admit answers an applicant with what it is from now on; needs the leader.
+// Admit decides on an applicant and returns its suffrage from now on; needs the leader.
 //
-//   - A voter whose log is lost loses its vote too: it has forgotten what it
-//     promised, so it counts as new.
-//   - A non-voter that would vote gets its vote once it has had nearly all of the
-//     log for a second.
-//   - Who is no member stays none: an operator adds replicas.
+//   - A voter whose log is lost loses its vote too: it has forgotten the votes that it
+//     cast, so it counts as new.
+//   - A non-voter that wants a vote gets it once it has had nearly all of the log for a
+//     second.
+//   - A replica that is no member stays a stranger: only an operator adds replicas.
 func (s *Store) Admit(ctx context.Context, a Applicant) (is Suffrage, err error) {
 	c := membership{s}
 	err = c.change(ctx, "admit", a.ID, func(now raft.Configuration, index uint64) (err error) {
@@ -47,7 +49,7 @@ func (s membership) admit(ctx context.Context, a Applicant, now raft.Configurati
 	self, member := find(now, a.ID)
 	switch {
 	case !member:
-		// A leader that has been replaced without knowing may not know of it yet.
+		// A leader that has been replaced unknowingly may not know this member yet.
 		_, err := s.ReadIndex(ctx)
 		return Stranger, err
 	case a.ID == s.cfg.ReplicaID && a.Empty:
@@ -63,7 +65,7 @@ func (s membership) admit(ctx context.Context, a Applicant, now raft.Configurati
 	case !a.Votes || a.Empty || s.readiness(a.ID) != nil || countVoters(now) >= maxVoters:
 		return NonVoter, nil
 	}
-	// It knows best where it is.
+	// The replica knows its own address best.
 	self.Address = raft.ServerAddress(cmp.Or(a.Address, string(self.Address)))
 	if err := s.promote(ctx, self, index); err != nil {
 		return NonVoter, err
@@ -72,8 +74,8 @@ func (s membership) admit(ctx context.Context, a Applicant, now raft.Configurati
 	return Voter, nil
 }
 
-// AddReplica makes a replica a member without a vote; needs the leader. That it is
-// one already, at this address, is no error.
+// AddReplica makes a replica a member without a vote; needs the leader. It returns nil if
+// the replica is a member at this address already.
 func (s *Store) AddReplica(ctx context.Context, id, address string) error {
 	c := membership{s}
 	return c.change(ctx, "add", id, func(now raft.Configuration, index uint64) error {
@@ -97,9 +99,9 @@ func (s *Store) AddReplica(ctx context.Context, id, address string) error {
 	})
 }
 
-// RemoveReplica ends a replica's membership; needs the leader, which steps down
-// first when it is to go itself. It refuses to leave fewer live voters than a
-// majority, unless forced. That the replica is no member is no error.
+// RemoveReplica ends a replica's membership; needs the leader, which steps down first if
+// it is the one to be removed. Unless forced, it refuses to leave fewer live voters than
+// a majority. It returns nil if the replica is no member.
 func (s *Store) RemoveReplica(ctx context.Context, id string, force bool) error {
 	c := membership{s}
 	return c.change(ctx, "remove", id, func(now raft.Configuration, index uint64) error {
@@ -138,9 +140,9 @@ func (s *Store) PromoteReplica(ctx context.Context, id string) error {
 	})
 }
 
-// DemoteReplica takes a member's vote; needs the leader, which steps down first
-// when it is the one. It refuses to leave fewer live voters than a majority, unless
-// forced.
+// DemoteReplica removes a member's vote; needs the leader, which steps down first if it
+// is the one to be demoted. Unless forced, it refuses to leave fewer live voters than a
+// majority.
 func (s *Store) DemoteReplica(ctx context.Context, id string, force bool) error {
 	c := membership{s}
 	return c.change(ctx, "demote", id, func(now raft.Configuration, index uint64) error {
@@ -161,10 +163,10 @@ func (s *Store) DemoteReplica(ctx context.Context, id string, force bool) error 
 	})
 }
 
-// membership decides and makes changes of a Store's members.
+// membership decides on changes of a Store's members and makes them.
 type membership struct{ *Store }
 
-// change runs one change on the leader, against the members as they are.
+// change runs one change on the leader, with the current members.
 func (s membership) change(ctx context.Context, what, id string, f func(now raft.Configuration, index uint64) error) error {
 	err := s.current(ctx)
 	if err == nil {
@@ -180,8 +182,8 @@ func (s membership) change(ctx context.Context, what, id string, f func(now raft
 	return nil
 }
 
-// current returns nil on a leader that has committed an entry of its term: before
-// that, it may not know the latest members.
+// current returns nil on a leader that has committed an entry of its term; before that,
+// it may not know the latest members.
 func (s membership) current(ctx context.Context) error {
 	if err := s.leading(); err != nil {
 		return err
@@ -190,8 +192,8 @@ func (s membership) current(ctx context.Context) error {
 	return err
 }
 
-// configuration returns the members and the log index of the entry that made them
-// so: a change that another one overtakes is refused.
+// configuration returns the members and the index of the log entry that set them. Raft
+// rejects a change based on this index if another change came first.
 func (s membership) configuration() (raft.Configuration, uint64, error) {
 	future := s.raft.GetConfiguration()
 	if err := future.Error(); err != nil {
@@ -218,7 +220,7 @@ func countVoters(members raft.Configuration) (n int) {
 	return n
 }
 
-// readiness returns what speaks against a vote for a member.
+// readiness returns why a member cannot get a vote yet, or nil.
 func (s membership) readiness(id string) error {
 	now := time.Now()
 	follows, near := s.transport.follows(raft.ServerID(id), s.raft.CurrentTerm(), now.Add(-s.silence()), now)
@@ -231,11 +233,10 @@ func (s membership) readiness(id string) error {
 	return nil
 }
 
-// silence is how long a live follower may not be heard of.
+// silence is how long a live follower may go without answering.
 func (s membership) silence() time.Duration { return 2 * s.cfg.Timeouts.Heartbeat }
 
-// dispensable returns an error when the voters that are left without m could not
-// decide anything now.
+// dispensable returns an error if the voters that remain without m have no live majority.
 func (s membership) dispensable(now raft.Configuration, m raft.Server, force bool) error {
 	if m.Suffrage != raft.Voter {
 		return nil
@@ -264,8 +265,8 @@ func (s membership) dispensable(now raft.Configuration, m raft.Server, force boo
 		"start or remove %s first, or force it", ErrMembership, left, len(live), strings.Join(live, ", "), left/2+1, strings.Join(silent, ", "))
 }
 
-// yield hands over the lead when this replica is the one that goes. The caller
-// finds the next leader by the error.
+// yield transfers leadership if this replica is the one to be removed or demoted. The
+// NotLeaderError that it returns then names the next leader.
 func (s membership) yield(ctx context.Context, id string) error {
 	if id != s.cfg.ReplicaID {
 		return nil
@@ -289,7 +290,7 @@ func (s membership) promote(ctx context.Context, m raft.Server, index uint64) er
 	return s.reconfigure(ctx, func() raft.Future { return s.raft.AddVoter(m.ID, m.Address, index, 0) })
 }
 
-// reconfigure has a change committed.
+// reconfigure gets a change committed.
 func (s membership) reconfigure(ctx context.Context, change func() raft.Future) error {
 	err := s.ask(ctx, change)
 	if err == nil || errors.Is(err, ErrNotLeader) || errors.Is(err, ErrClosed) || ctx.Err() != nil {

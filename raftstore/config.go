@@ -11,30 +11,30 @@ import (
 	"weir/messages/eventpb"
 )
 
-// Config says where a replica keeps its log, how it reaches the others, and
-// where its limits are. Start from Default.
+// Config holds the settings of a replica: its folder, its peers and its limits. Start
+// from Default.
 type Config struct {
-	// Dir is the replica's own folder; it is made when it does not exist.
+	// Dir is the replica's own folder; it is created if it does not exist.
 	Dir string
-	// ClusterID names the cluster for ever. A folder of another one is refused.
+	// ClusterID names the cluster for its whole life. A folder of another cluster is
+	// refused.
 	ClusterID string
-	// ReplicaID names the replica for ever. A folder that belongs to another
-	// one is refused.
+	// ReplicaID names the replica for its whole life. A folder that belongs to another
+	// replica is refused.
 	ReplicaID string
-	// Address is where the other replicas reach this one's Transport.
+	// Address is where other replicas reach this replica's Transport.
 	Address string
-	// Transport carries raft's connections. It must let in replicas of this
-	// cluster only: raft itself believes whoever connects.
+	// Transport carries raft's connections. It must accept only replicas of this cluster:
+	// raft itself trusts every peer that connects.
 	Transport Transport
-	// InitialPeers are the voters of a new cluster, this replica among them.
-	// They count for an empty folder only, and must then be the same on every
-	// replica; the order, and when each one starts, do not matter. Without them
-	// an empty folder waits until the leader adds this replica. Later, an
-	// address given here counts for its replica rather than the one in the log:
-	// a cluster that is down may move.
+	// InitialPeers are the voters of a new cluster, this replica among them. They matter
+	// only if the folder is empty, and must then be the same on every replica; their
+	// order and the order of starts do not matter. Without them, an empty replica waits
+	// until the leader adds it. On later starts, an address given here overrides the one
+	// in the log, so that a cluster can move while it is down.
 	InitialPeers []Peer
-	// Locate, if set, tells where a replica is that is known to live: that counts
-	// above all, for it knows best. It must not block.
+	// Locate, if set, returns the current address of a replica that is known to be up. It
+	// overrides all other addresses. It must not block.
 	Locate func(replicaID string) (address string, ok bool)
 
 	// Timeouts fix how soon a dead leader is replaced. Default: DefaultTimeouts.
@@ -43,67 +43,68 @@ type Config struct {
 	// SnapshotThreshold is how many log entries follow a snapshot before the
 	// next one is made. Default 8192: a second or two of replay.
 	SnapshotThreshold uint64
-	// SnapshotInterval is how often the threshold is looked at. Default 30s.
+	// SnapshotInterval is how often SnapshotThreshold is checked. Default 30s.
 	SnapshotInterval time.Duration
-	// TrailingLogs is how many log entries stay behind a snapshot, so that a
-	// replica that was away for a moment needs no snapshot. Default 10240.
+	// TrailingLogs is how many log entries are kept before a snapshot, so that a replica
+	// that was away for a moment needs no snapshot. Default 10240.
 	TrailingLogs uint64
 
-	// BatchMaxCommands and BatchMaxBytes end the filling of a log entry with
-	// the commands of several callers. Defaults 512 and 512 KiB: raft's advice,
-	// larger entries delay heartbeats.
+	// BatchMaxCommands and BatchMaxBytes bound a log entry that holds the commands of
+	// several callers. Defaults 512 and 512 KiB, as raft advises: larger entries delay
+	// heartbeats.
 	BatchMaxCommands int
 	BatchMaxBytes    int
 	// EntryMaxBytes bounds the commands of one call. Default 4 MiB.
 	EntryMaxBytes int
-	// EntriesInFlight is how many log entries may be under way; commands that
-	// come meanwhile share the next one. Default 2: one on its way to disk, one
-	// on its way back.
+	// EntriesInFlight is how many log entries may be in progress; commands that arrive
+	// meanwhile share the next one. Default 2: one on its way to disk, one on its way
+	// back.
 	EntriesInFlight int
-	// QueueCommands and QueueBytes bound what waits for a log entry; beyond
-	// them Propose answers ErrOverloaded. Defaults 8192 and 64 MiB.
+	// QueueCommands and QueueBytes bound the queue for the log; when it is full, Propose
+	// returns ErrOverloaded. Defaults 8192 and 64 MiB.
 	QueueCommands int
 	QueueBytes    int
 
-	// WatchBuffer is how many events are kept for watchers that lag; one that tells of
-	// many jobs counts for each of them. Default 65536.
+	// WatchBuffer is how many events are kept for watchers that lag; an event about
+	// several jobs counts once for each of them. Default 65536.
 	WatchBuffer int
 
-	// Events, if set, is told what happens. The caller closes it after the store.
+	// Events, if set, receives the events of every log entry. The caller closes it after
+	// the store.
 	Events EventLog
 
-	// DiskStall is how long one write to the log may take before the disk is
-	// taken for dead; raft alone would lead on without it. Default 1s: a leader
-	// whose disk hangs is then replaced as soon as one that has died, and no
-	// disk that works takes so long. After half this time, while log entries are
-	// being written, a leader stops heartbeating, so that another can be elected.
+	// DiskStall is how long one write to the log may take before the disk counts as
+	// failed; raft alone would go on leading without it. Default 1s: no working disk
+	// takes so long, and a leader whose disk hangs is then replaced as soon as a dead
+	// one. After half this time, while log entries are being written, a leader stops
+	// heartbeating, so that another can be elected.
 	DiskStall time.Duration
-	// Fatal is called, once, when going on would be wrong; it should end the
-	// process. Default: panic.
+	// Fatal is called, once, when the replica must not go on; it should end the process.
+	// Default: panic.
 	Fatal func(error)
 
-	// spoil, if set, makes a disk that fails or hangs of one that works.
+	// spoil, if set, wraps the files with faults, for tests.
 	spoil func(files) files
 
-	// Logger is told of changes that matter to an operator, and at debug level
-	// of what raft does. Default: slog.Default().
+	// Logger receives changes that matter to an operator and, at debug level, raft's own
+	// log. Default: slog.Default().
 	Logger *slog.Logger
 }
 
-// EventLog keeps what happened; see package events. None of its methods but Sync waits
-// for a disk.
+// EventLog keeps events; see package events. No method except Sync waits for a disk.
 type EventLog interface {
-	// Begin comes first: the log of commands ends at last, and no event is of later.
+	// Begin is called first: last is the end of the command log, and no event is later.
 	Begin(last uint64) error
-	// Append takes the events of each log entry in order, Jump tells that the state is
-	// one of a snapshot at index, and what led to it is not known here.
+	// Append adds the events of one log entry; calls come in log order. Jump says that
+	// the state is that of a snapshot at index; the events that led to it are unknown
+	// here.
 	Append(index uint64, told []*eventpb.Event)
 	Jump(index uint64)
-	// Sync returns when what was appended is on disk.
+	// Sync returns when all appended events are on disk.
 	Sync(ctx context.Context) error
 }
 
-// Peer is a replica that takes part in the votes.
+// Peer is a voter of a new cluster.
 type Peer struct {
 	ID, Address string
 }
@@ -116,36 +117,36 @@ type Transport struct {
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 }
 
-// Timeouts are raft's, all of them on the clock of one machine.
+// Timeouts are raft's; each is measured by one machine's clock.
 type Timeouts struct {
-	// Heartbeat is how long a follower does without its leader before it asks
-	// for an election. A dead leader is replaced after about twice this time.
+	// Heartbeat is how long a follower waits without a word from its leader before it
+	// calls an election. A dead leader is replaced after about twice this time.
 	Heartbeat time.Duration
-	// Election is how long an election may take before the next one. At least
+	// Election is how long an election may take before it is repeated. At least
 	// Heartbeat.
 	Election time.Duration
-	// Lease is how long a leader goes on without hearing from a majority. At
-	// most Heartbeat.
+	// Lease is how long a leader keeps leading without an answer from a majority. At most
+	// Heartbeat.
 	Lease time.Duration
 	// RPC bounds one exchange between replicas; a snapshot may take this long
 	// per 256 KiB.
 	RPC time.Duration
 }
 
-// DefaultTimeouts suit machines that are shared with other work.
+// DefaultTimeouts suit machines that run other work too.
 func DefaultTimeouts() Timeouts {
 	return Timeouts{Heartbeat: time.Second, Election: time.Second, Lease: 500 * time.Millisecond, RPC: 3 * time.Second}
 }
 
-// FastTimeouts suit machines where replicas get a processor when they need it.
+// FastTimeouts suit machines where replicas never wait for a processor.
 func FastTimeouts() Timeouts {
 	return Timeouts{
 		Heartbeat: 300 * time.Millisecond, Election: 300 * time.Millisecond, Lease: 150 * time.Millisecond, RPC: time.Second,
 	}
 }
 
-// Default returns a Config with every default; Dir, ReplicaID, Address and
-// Transport are still to be set.
+// Default returns a Config with every default; the caller sets Dir, ClusterID, ReplicaID,
+// Address and Transport.
 func Default() Config {
 	return Config{
 		Timeouts:          DefaultTimeouts(),
@@ -165,7 +166,7 @@ func Default() Config {
 	}
 }
 
-// Validate names every setting that cannot be used.
+// Validate returns an error that names every invalid setting.
 func (c Config) Validate() error {
 	var errs []error
 	refuse := func(bad bool, format string, args ...any) {

@@ -20,10 +20,10 @@ import (
 
 const (
 	logFile = "raft.db"
-	// logCacheEntries are kept in memory for followers and the state machine;
-	// with full batches 256 MiB.
+	// logCacheEntries is how many log entries are kept in memory for followers and the
+	// state machine; 256 MiB if every batch is full.
 	logCacheEntries = 512
-	// openTimeout is how long another process may still hold the folder.
+	// openTimeout is how long to wait for another process to release the folder.
 	openTimeout = 2 * time.Second
 	tmpSuffix   = ".tmp"
 )
@@ -31,7 +31,7 @@ const (
 // keyTerm is raft's name for the latest term that it has seen.
 var keyTerm = []byte("CurrentTerm")
 
-// files is where the log and the vote are.
+// files stores the log and the vote.
 type files interface {
 	raft.LogStore
 	Get(key []byte) ([]byte, error)
@@ -39,26 +39,26 @@ type files interface {
 	Close() error
 }
 
-// disk is a replica's folder: log, vote and snapshots. A write that fails or
-// does not end is fatal, and nothing is written after it: what a failed fsync
-// left on disk is unknown.
+// disk is a replica's folder: log, vote and snapshots. A write that fails or hangs is
+// fatal, and nothing is written after it, because a failed fsync leaves the disk in an
+// unknown state.
 type disk struct {
 	files
 	snapshots *snapshots
 	dir       string
 	stall     time.Duration
 	fatal     func(error)
-	// bootstrapped is set when the folder was empty.
+	// bootstrapped is set if this start founded the cluster.
 	bootstrapped bool
 
-	// doubt hears of log entries whose write has taken half of stall already: they
-	// alone keep a leader from its work, and no other write is of any use to followers.
+	// doubt counts writes of log entries that have taken more than half of stall. Other
+	// writes do not count: only log entries keep a leader from serving its followers.
 	doubt doubt
 
-	// term is the one that is on the disk.
+	// term is the term on disk.
 	term currentTerm
 
-	// remembering is held while the identity changes.
+	// remembering is held while the identity is changed.
 	remembering sync.Mutex
 
 	mu     sync.Mutex
@@ -68,11 +68,11 @@ type disk struct {
 	recent recentWorst
 }
 
-// DiskStats are about writes to the log, fsync included.
+// DiskStats are figures about writes to the log, fsync included.
 type DiskStats struct {
 	Writes       uint64
 	Total, Worst time.Duration
-	// RecentWorst is the longest write of the last minute, or of up to two.
+	// RecentWorst is the longest write of the last one to two minutes.
 	RecentWorst time.Duration
 	// Doubts counts writes of log entries that took half of the stall limit or longer.
 	Doubts uint64
@@ -83,8 +83,8 @@ var (
 	_ raft.StableStore = (*disk)(nil)
 )
 
-// openDisk opens the folder of cfg's replica, or makes it, and refuses one that
-// belongs to another replica or has lost a part.
+// openDisk opens the folder of cfg's replica, or creates it. It refuses a folder that
+// belongs to another replica or misses a part.
 func openDisk(cfg Config, log hclog.Logger) (*disk, error) {
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDisk, err)
@@ -118,7 +118,7 @@ func openDisk(cfg Config, log hclog.Logger) (*disk, error) {
 	return d, nil
 }
 
-// readTerm learns which term is there, if there is one.
+// readTerm reads the term, 0 if there is none.
 func (d *disk) readTerm() error {
 	term, err := d.GetUint64(keyTerm)
 	if err != nil && !errors.Is(err, raftboltdb.ErrKeyNotFound) {
@@ -129,7 +129,7 @@ func (d *disk) readTerm() error {
 }
 
 func (d *disk) check(log hclog.Logger) error {
-	// One snapshot is kept: going back to an older one could lose entries that
+	// Only one snapshot is kept: falling back to an older one could lose entries that
 	// this replica has acknowledged.
 	var err error
 	if d.snapshots, err = openSnapshots(d.dir, log); err != nil {
@@ -148,7 +148,7 @@ func (d *disk) check(log hclog.Logger) error {
 	return d.readTerm()
 }
 
-// checksum returns what goes with a log entry of data, on its way and on disk.
+// checksum returns the checksum of a log entry's data, sent and stored with it.
 func checksum(data []byte) []byte {
 	return binary.BigEndian.AppendUint32(nil, crc32.Checksum(data, castagnoli))
 }
@@ -164,8 +164,8 @@ func verify(entry *raft.Log) error {
 	return nil
 }
 
-// GetLog implements raft.LogStore. An entry that is not what was written is
-// fatal: it must not reach the state or another replica.
+// GetLog implements raft.LogStore. A damaged entry is fatal: it must not reach the state
+// or another replica.
 func (d *disk) GetLog(index uint64, entry *raft.Log) error {
 	if err := d.files.GetLog(index, entry); err != nil {
 		return err
@@ -214,8 +214,8 @@ func (d *disk) SetUint64(key []byte, value uint64) error {
 	return write()
 }
 
-// write makes a change to the files within stall; doubt hears when half of that is
-// over, if it is not nil.
+// write runs a change of the files, which must end within stall. doubt, if not nil,
+// counts the write once half of that has passed.
 func (d *disk) write(what string, doubt *doubt, f func() error) error {
 	if err := d.failure(); err != nil {
 		return err
@@ -257,7 +257,7 @@ func (d *disk) fail(err error) {
 	}
 }
 
-// doubtful reports whether log entries take so long to write that the disk may hang.
+// doubtful reports whether a write of log entries takes so long that the disk may hang.
 func (d *disk) doubtful() bool { return d.doubt.now.Load() > 0 }
 
 func (d *disk) failure() error {

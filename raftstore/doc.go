@@ -3,33 +3,33 @@
 //
 // # Writing
 //
-// Propose takes commands on the leader and answers when they are committed and
-// applied. The commands of callers that wait at the same time share a log
-// entry, so that one write to disk serves them all. An answer is one of three:
-// a result; an error that says that nothing happened (NotLeaderError,
-// ErrOverloaded, ErrTooLarge, ErrClosed); or ErrOutcomeUnknown, after which the
-// command may still be carried out and only its own idempotence helps.
+// Propose sends commands to the log on the leader and returns when they are committed and
+// applied. Commands of callers that wait at the same time share a log entry, so that one
+// write to disk serves them all. Propose returns a result; or an error that says that
+// nothing happened (NotLeaderError, ErrOverloaded, ErrTooLarge, ErrClosed); or
+// ErrOutcomeUnknown. After ErrOutcomeUnknown the command may still be carried out, and a
+// retry is safe only if the command is idempotent.
 //
 // # Reading
 //
-// View reads the state of this replica, which may lag. A read that must see
-// every write answered before it takes an index from the leader's ReadIndex,
-// waits for it with WaitApplied on any replica, and then reads with View.
-// Watch hands out the events of every log entry from an index on, in order and
-// without gaps, or says that they are no longer kept.
+// View reads the state of this replica, which may lag. To see every write that was
+// answered before the read began, take an index from the leader's ReadIndex, wait for it
+// with WaitApplied on any replica, and then read with View. Watch returns the events of
+// every log entry from an index on, in order and without gaps, or fails if some are no
+// longer kept.
 //
 // # What is on disk
 //
-// The folder of a replica holds the log and the vote in one bbolt file, written
-// with fsync, and the latest snapshot. A snapshot is a stream of records with a
-// format number in front and a count and CRC-32C behind; it is checked as a
+// The folder of a replica holds the log and the vote in one bbolt file, written with
+// fsync, and the latest snapshot. A snapshot is a stream of records: a header with the
+// format number comes first, a footer with a count and a CRC-32C last. It is checked as a
 // whole before it replaces any state. A log entry carries a CRC-32C of its own.
 //
 // # Stopping rather than guessing
 //
-// A committed entry that does not decode, a checksum that does not fit, a write
-// that fails or does not end: each stops the process (Config.Fatal), because
-// going on could make replicas differ or acknowledge what is not on disk.
+// A committed entry that does not decode, a checksum mismatch, a write that fails or
+// hangs: each stops the process (Config.Fatal), because going on could make replicas
+// diverge or acknowledge writes that are not on disk.
 //
 // This is the one package that imports hashicorp/raft. Its traps are handled
 // here: the transport does not pipeline; every connection is closed by Close;

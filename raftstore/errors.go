@@ -6,8 +6,8 @@ import (
 )
 
 var (
-	// ErrNotLeader is what a NotLeaderError is: the call needs the leader and
-	// this replica is not. Nothing has happened.
+	// ErrNotLeader matches every NotLeaderError: the call needs the leader and this
+	// replica is not the leader. Nothing has happened.
 	ErrNotLeader = errors.New("not the leader")
 
 	// ErrOverloaded is returned when the queue of proposals is full. Nothing has
@@ -18,27 +18,28 @@ var (
 	// Nothing has happened.
 	ErrTooLarge = errors.New("too large for a log entry")
 
-	// ErrOutcomeUnknown is returned when commands have been handed to the log
-	// and it is not known whether they are or will be committed.
+	// ErrOutcomeUnknown is returned when commands were sent to the log and it is unknown
+	// whether they are or will be committed.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
 
-	// ErrCompacted is what a CompactedError is: the events asked for are no
-	// longer kept.
+	// ErrCompacted matches every CompactedError: the requested events are no longer kept.
 	ErrCompacted = errors.New("events no longer kept")
 
 	// ErrClosed is returned by calls on a store, or a watch, that is closed.
 	ErrClosed = errors.New("closed")
 
-	// ErrSnapshotFormat is returned for a snapshot of a version that has another format.
+	// ErrSnapshotFormat is returned for a snapshot whose format this version does not
+	// read.
 	ErrSnapshotFormat = errors.New("snapshot of another format")
 
-	// ErrSnapshotDamaged is returned for a snapshot that is not what was written.
+	// ErrSnapshotDamaged is returned for a snapshot whose bytes have changed.
 	ErrSnapshotDamaged = errors.New("snapshot damaged")
 
 	// ErrDisk is returned when the folder of a replica cannot be used as it is.
 	ErrDisk = errors.New("replica's disk")
 
-	// ErrDamaged is returned when the folder of a replica is not what was written.
+	// ErrDamaged is returned when the data in a replica's folder have changed or are
+	// missing.
 	ErrDamaged = errors.New("replica's data damaged")
 
 	// ErrForeign is returned for the folder of another cluster or replica.
@@ -47,12 +48,11 @@ var (
 	// ErrNewerFormat is returned for a folder that a newer version wrote.
 	ErrNewerFormat = errors.New("replica's data of a newer format")
 
-	// ErrMembership is what changes of the members are refused with.
+	// ErrMembership is returned when a change of the members is refused.
 	ErrMembership = errors.New("members not changed")
 )
 
-// NotLeaderError tells who leads, as far as this replica knows. It is
-// ErrNotLeader.
+// NotLeaderError names the leader, if this replica knows it. It matches ErrNotLeader.
 type NotLeaderError struct {
 	// LeaderID and Address are empty when no other leader is known.
 	LeaderID, Address string
@@ -69,9 +69,9 @@ func (e *NotLeaderError) Error() string {
 // Is makes errors.Is(err, ErrNotLeader) hold.
 func (e *NotLeaderError) Is(target error) bool { return target == ErrNotLeader }
 
-// CompactedError tells from where events are still kept. It is ErrCompacted.
+// CompactedError says from which index events are still kept. It matches ErrCompacted.
 type CompactedError struct {
-	// From was asked for; Oldest is the first index from which all events are
+	// From is the requested index; Oldest is the first index from which all events are
 	// still kept.
 	From, Oldest uint64
 }

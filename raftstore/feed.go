@@ -17,15 +17,15 @@ type Batch struct {
 	Events []state.Event
 }
 
-// feed keeps the latest events and how far the state machine has come, and
-// wakes who waits for either. It never waits for a reader.
+// feed keeps the latest events and the applied index, and wakes goroutines that wait for
+// either. It never waits for a reader.
 type feed struct {
 	mu sync.Mutex
 	// first is the oldest index from which every event is kept.
 	first   uint64
 	applied uint64
 	batches []Batch
-	// events is what the batches weigh together.
+	// events is the total weight of the batches.
 	events int
 	limit  int
 	closed bool
@@ -44,7 +44,7 @@ func (f *feed) publish(index uint64, events []state.Event) {
 		f.batches = append(f.batches, Batch{Index: index, Events: events})
 		f.events += weight(events)
 	}
-	// The latest batch stays, however large.
+	// The latest batch stays, however large it is.
 	for f.events > f.limit && len(f.batches) > 1 {
 		f.first = f.batches[0].Index + 1
 		f.events -= weight(f.batches[0].Events)
@@ -54,8 +54,8 @@ func (f *feed) publish(index uint64, events []state.Event) {
 	f.broadcast()
 }
 
-// weight is how many events are counted as: one that tells of many jobs holds their records,
-// and counts for each.
+// weight returns how many events a batch counts as. An event about several jobs holds
+// their records, and counts once for each.
 func weight(batch []state.Event) int {
 	n := 0
 	for _, event := range batch {
@@ -109,7 +109,7 @@ func (f *feed) appliedIndex() uint64 {
 	return f.applied
 }
 
-// waitApplied returns when the state machine has come to index.
+// waitApplied returns when the state machine has applied index.
 func (f *feed) waitApplied(ctx context.Context, index uint64) error {
 	for {
 		f.mu.Lock()
@@ -147,18 +147,18 @@ func (f *feed) next(from uint64) (batch Batch, changed <-chan struct{}, err erro
 	return Batch{}, f.changed(), nil
 }
 
-// Watch reads the events of the store from an index on. It holds no events of
-// its own: one that falls too far behind is told so and nobody waits for it.
-// One goroutine calls Next.
+// Watch reads the events of the store from an index on. It buffers nothing: the store
+// does not wait for a slow watch, which gets a *CompactedError if it falls too far
+// behind. Only one goroutine may call Next.
 type Watch struct {
 	feed *feed
 	from uint64
 }
 
-// Watch starts to read the events of every log entry at or after from. It
-// returns a *CompactedError when some of them are no longer kept: before the
-// snapshot that this replica started from, or pushed out by newer ones. An
-// index that is not applied yet is waited for.
+// Watch starts to read the events of every log entry at or after from. It returns a
+// *CompactedError if some of them are no longer kept: this replica started from a later
+// snapshot, or newer events have replaced them. The index may be one that is not applied
+// yet.
 func (s *Store) Watch(from uint64) (*Watch, error) {
 	from = max(from, 1)
 	if _, _, err := s.machine.feed.next(from); err != nil {
@@ -188,9 +188,9 @@ func (w *Watch) Next(ctx context.Context) (Batch, error) {
 	}
 }
 
-// Follow hands each every log entry with events at or after from, in order and none
-// left out, until ctx is done or the store closed, and returns why it ended. It returns
-// a *CompactedError as Watch and Next do.
+// Follow calls each for every log entry with events at or after from, in order and
+// without gaps, until ctx is done or the store is closed, and returns the reason. It
+// returns a *CompactedError as Watch and Next do.
 func (s *Store) Follow(ctx context.Context, from uint64, each func(Batch)) error {
 	watch, err := s.Watch(from)
 	if err != nil {

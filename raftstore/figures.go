@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// batchBounds are the upper bounds of the sizes by which BatchStats sorts
-// entries: powers of four up to the default limit of a batch, and twice that.
+// batchBounds are the upper bounds of the buckets in which BatchStats counts entries:
+// powers of four, the default limit of a batch, and twice that.
 var batchBounds = [...]int{1, 4, 16, 64, 256, 512, 1024}
 
-// BatchStats are about log entries that this replica put together.
+// BatchStats are figures about log entries that this replica proposed.
 type BatchStats struct {
-	// Entries and Commands are how many there were in all.
+	// Entries and Commands are totals.
 	Entries, Commands uint64
-	// UpTo counts, by upper bound, the entries of at most so many commands.
+	// UpTo[n] counts the entries of at most n commands.
 	UpTo map[int]uint64
 }
 
@@ -51,7 +51,7 @@ func (b *batcher) stats() BatchStats {
 	return stats
 }
 
-// recentPeriod is for how long, at least, a slow write is remembered.
+// recentPeriod is the minimum time for which a slow write is remembered.
 const recentPeriod = time.Minute
 
 // recentWorst is the longest write of this period and of the one before.
@@ -60,7 +60,7 @@ type recentWorst struct {
 	current, before time.Duration
 }
 
-// turn begins a new period when the present one is over.
+// turn begins a new period if the current one is over.
 func (r *recentWorst) turn(now time.Time) {
 	age := now.Sub(r.began)
 	if age < recentPeriod {

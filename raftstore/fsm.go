@@ -7,7 +7,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// fsm is what raft sees of the machine.
+// fsm is raft's view of the machine.
 type fsm struct{ machine *machine }
 
 var _ raft.BatchingFSM = fsm{}
@@ -15,11 +15,11 @@ var _ raft.BatchingFSM = fsm{}
 // Apply implements raft.FSM.
 func (f fsm) Apply(entry *raft.Log) any { return f.ApplyBatch([]*raft.Log{entry})[0] }
 
-// ApplyBatch implements raft.BatchingFSM. Each answer is the []*commandpb.Result
-// of its entry, or nil when the entry is not one of commands.
+// ApplyBatch implements raft.BatchingFSM. Each answer is the []*commandpb.Result of its
+// entry, or nil if the entry holds no commands.
 func (f fsm) ApplyBatch(entries []*raft.Log) []any { return f.machine.apply(entries) }
 
-// Snapshot implements raft.FSM: it copies, and Persist encodes.
+// Snapshot implements raft.FSM: it copies the state; Persist encodes the copy.
 func (f fsm) Snapshot() (raft.FSMSnapshot, error) { return f.machine.freeze(), nil }
 
 // Restore implements raft.FSM.

@@ -11,11 +11,12 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// raftLog hands raft's log lines to slog. What raft calls info is about itself and goes to
-// debug level; the store tells an operator what matters.
+// raftLog passes raft's log lines to slog. Lines that raft logs at info level concern
+// raft itself and go to debug level; the store logs the events that matter to an
+// operator.
 type raftLog struct{ log *slog.Logger }
 
-// newRaftLogger returns a logger for raft, which writes nothing by itself.
+// newRaftLogger returns a logger for raft that writes only to log.
 func newRaftLogger(log *slog.Logger) hclog.Logger {
 	logger := hclog.NewInterceptLogger(&hclog.LoggerOptions{Name: "raft", Level: hclog.Off, Output: io.Discard})
 	logger.RegisterSink(raftLog{log.With("part", "raft")})
@@ -26,9 +27,9 @@ var slogLevels = map[hclog.Level]slog.Level{
 	hclog.Error: slog.LevelError, hclog.Warn: slog.LevelWarn, hclog.Info: slog.LevelDebug, hclog.Debug: slog.LevelDebug, hclog.Trace: slog.LevelDebug - 4,
 }
 
-// everyday begins warnings of raft that are part of any change of leader, or of bringing
-// a replica up to date that is new or was away: its log has not yet what the leader
-// sends first, and the leader goes back until it has.
+// everyday are prefixes of raft's warnings that are normal when the leader changes or
+// when a new or returning replica catches up: it lacks the entry that the leader sends
+// first, and the leader steps back until it finds one that the replica has.
 var everyday = []string{"heartbeat timeout reached", "failed to get previous log", "appendEntries rejected, sending older logs"}
 
 // Accept implements hclog.SinkAdapter.

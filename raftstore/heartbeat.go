@@ -7,15 +7,15 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// currentTerm is the latest term that is on this replica's disk. It is the main loop's of
-// raft, which waits with a change while a heartbeat is handled beside it.
+// currentTerm is the latest term on this replica's disk. Raft's main loop sets it; a
+// change waits while a heartbeat is handled concurrently.
 type currentTerm struct {
 	mu    sync.Mutex
 	value atomic.Uint64
 }
 
-// set changes the term with write. The term that is there already is not written again:
-// that is all that a heartbeat of this term has to say about it, and needs no lock.
+// set changes the term with write. It does not write a term that is stored already: a
+// heartbeat of the current term sets the same value, and needs no lock.
 func (t *currentTerm) set(value uint64, write func() error) error {
 	if value != 0 && value == t.value.Load() {
 		return nil
@@ -29,16 +29,16 @@ func (t *currentTerm) set(value uint64, write func() error) error {
 	return err
 }
 
-// heartbeats takes those of the current term past raft's main loop, which may be waiting for
-// the disk, and all others to it. Raft itself takes each past its main loop: one that was
-// looked at in time and is carried out late could bring back a term that is over, and with
-// it a leader that has been replaced, or find the disk closed. One of the current term has
-// nothing to write.
+// heartbeats handles heartbeats of the current term outside raft's main loop, which may
+// be waiting for the disk, and passes all others to the main loop. Raft itself would
+// handle every heartbeat outside its main loop. One that is checked in time but handled
+// late could then restore an old term, and with it a replaced leader, or find the disk
+// closed. A heartbeat of the current term has nothing to write.
 type heartbeats struct {
 	term *currentTerm
-	// handle is raft's own way with them.
+	// handle is raft's own heartbeat handler.
 	handle func(raft.RPC)
-	// calls are for the main loop; stop is closed when there is none any more.
+	// calls go to the main loop; stop is closed when the main loop has ended.
 	calls chan raft.RPC
 	stop  chan struct{}
 	once  sync.Once
@@ -55,7 +55,7 @@ func (h *heartbeats) take(rpc raft.RPC) {
 	}
 }
 
-// handled says whether a heartbeat was one of the current term, and raft has had it.
+// handled hands raft a heartbeat of the current term, and reports whether it was one.
 func (h *heartbeats) handled(rpc raft.RPC, term uint64) bool {
 	h.term.mu.Lock()
 	defer h.term.mu.Unlock()
@@ -66,7 +66,7 @@ func (h *heartbeats) handled(rpc raft.RPC, term uint64) bool {
 	return true
 }
 
-// pass gives a call to the main loop.
+// pass sends a call to the main loop.
 func (h *heartbeats) pass(rpc raft.RPC) {
 	select {
 	case h.calls <- rpc:
@@ -75,7 +75,7 @@ func (h *heartbeats) pass(rpc raft.RPC) {
 	}
 }
 
-// passAll gives all calls of a transport to the main loop.
+// passAll sends all calls of a transport to the main loop.
 func (h *heartbeats) passAll(calls <-chan raft.RPC) {
 	for {
 		select {

@@ -14,34 +14,34 @@ import (
 	"weir/raftstore/recordlog"
 )
 
-// DataFormat is the format of a replica's folder: its files, the entries of its
-// log and its snapshots. A folder of a greater one is refused.
+// DataFormat is the format of a replica's folder: its files, the entries of its log and
+// its snapshots. A folder of a later format is refused.
 const DataFormat = 1
 
 const identityFile = "replica.json"
 
-// Identity says whose a folder is. It is written before anything else.
+// Identity says which replica a folder belongs to. It is written before anything else.
 type Identity struct {
 	Format int `json:"format"`
-	// Cluster and Replica are those that the folder belongs to.
+	// Cluster and Replica own the folder.
 	Cluster string `json:"cluster"`
 	Replica string `json:"replica"`
-	// Disk is drawn when the folder is made: the same replica with another one has
-	// lost its log in between.
+	// Disk is a random id given to the folder when it is created. If the same replica
+	// shows another one, it has lost its log in between.
 	Disk string `json:"disk"`
-	// Founders are the replicas that this one began the cluster with, as id=address
-	// with commas between; empty if it came later.
+	// Founders are the replicas that founded the cluster together with this one, as
+	// id=address separated by commas; empty if this replica joined later.
 	Founders string `json:"founders,omitempty"`
 	// Began is set once the replica has been part of a cluster that had a leader.
 	Began bool `json:"began,omitempty"`
-	// Voter is set when a leader has said that the replica votes.
+	// Voter is set once a leader has confirmed that the replica is a voter.
 	Voter bool `json:"voter,omitempty"`
-	// Demoted is set when an operator has taken the replica's vote: it does not ask
-	// for another one by itself.
+	// Demoted is set when an operator has removed the replica's vote: the replica then
+	// does not ask for a vote by itself.
 	Demoted bool `json:"demoted,omitempty"`
 }
 
-// ReadIdentity returns whose the folder is; fs.ErrNotExist: it was never used.
+// ReadIdentity returns the identity of a folder; fs.ErrNotExist if it was never used.
 func ReadIdentity(dir string) (Identity, error) {
 	path := filepath.Join(dir, identityFile)
 	data, err := os.ReadFile(path)
@@ -70,8 +70,8 @@ func identitySum(text []byte) string {
 	return fmt.Sprintf("%08x\n", crc32.Checksum(text, castagnoli))
 }
 
-// claim makes the folder the replica's, if nobody's yet, and refuses it if it is
-// another one's.
+// claim gives the folder to the replica if it belongs to none yet, and refuses it if it
+// belongs to another.
 func claim(dir, cluster, replica string) (Identity, error) {
 	id, err := ReadIdentity(dir)
 	switch {
@@ -93,7 +93,7 @@ func claim(dir, cluster, replica string) (Identity, error) {
 	return id, nil
 }
 
-// write replaces the identity on disk: a crash leaves the old one or the new one.
+// write replaces the identity on disk; a crash leaves the old one or the new one.
 func (id Identity) write(dir string) error {
 	text, err := json.Marshal(id)
 	if err != nil {
@@ -106,7 +106,7 @@ func (id Identity) write(dir string) error {
 	return nil
 }
 
-// replaceFile writes a file of which a crash leaves all or nothing.
+// replaceFile replaces a file atomically; a crash leaves the old one or the new one.
 func replaceFile(path string, data []byte) error {
 	file, err := recordlog.Create(path+tmpSuffix, data)
 	if err != nil {
@@ -115,11 +115,11 @@ func replaceFile(path string, data []byte) error {
 	return errors.Join(recordlog.Commit(file, path), file.Close())
 }
 
-// Identity returns whose the store's folder is.
+// Identity returns the identity of the store's folder.
 func (s *Store) Identity() Identity { return s.disk.identity() }
 
-// Remember changes the marks of the store's folder that outlive the process: Began,
-// Voter and Demoted.
+// Remember changes the identity on disk. Callers set Began, Voter and Demoted, which must
+// outlive the process.
 func (s *Store) Remember(change func(*Identity)) error {
 	return s.disk.remember(change)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Leadership says who leads, as far as this replica knows.
+// Leadership names the leader, as far as this replica knows.
 type Leadership struct {
 	// Leader is set when this replica leads, since Term began. Its state may
 	// still lack entries of earlier terms: Barrier waits for them.
@@ -19,8 +19,8 @@ type Leadership struct {
 	LeaderID, LeaderAddress string
 }
 
-// Leadership returns who leads and a channel that is closed when that changes. A
-// leader that lost and won again between two calls shows another Term.
+// Leadership returns the leader and a channel that is closed when that changes. If a
+// leader lost and regained leadership between two calls, Term differs.
 func (s *Store) Leadership() (current Leadership, changed <-chan struct{}) {
 	return s.leadership.read()
 }
@@ -42,7 +42,7 @@ func (l *leadershipSignal) read() (Leadership, <-chan struct{}) {
 	return l.current, l.changed
 }
 
-// set reports whether next differs from what was there, and returns that.
+// set stores next. It returns the previous value and whether next differs from it.
 func (l *leadershipSignal) set(next Leadership) (before Leadership, differs bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -56,11 +56,10 @@ func (l *leadershipSignal) set(next Leadership) (before Leadership, differs bool
 	return before, true
 }
 
-// watchLeadership keeps the signal up to date until raft is down. Its state does
-// not tell: a request that comes while raft shuts down makes it a follower again,
-// for good. Raft's
-// channels only say that it is time to look: nothing is lost when they drop, and
-// raft never waits for us. It does not tell of everything, so the clock looks
+// watchLeadership keeps the signal up to date until raft is down. Raft's state alone does
+// not show that: a request that arrives during the shutdown leaves raft a follower for
+// good. Raft's channels only wake this loop, so a dropped notification loses nothing and
+// raft never waits for the loop. They do not cover every change, so a ticker wakes it
 // too.
 func (s *Store) watchLeadership() {
 	observations := make(chan raft.Observation, 1)
@@ -101,8 +100,8 @@ func (s *Store) updateLeadership(next Leadership) {
 	}
 }
 
-// observeLeadership reads raft's view. Raft lowers the state before it raises
-// the term, so a leader's term is its own if it stood still meanwhile.
+// observeLeadership reads raft's view. Raft lowers the state before it raises the term,
+// so the term is the leader's own if it is the same before and after.
 func (s *Store) observeLeadership() Leadership {
 	for {
 		term := s.raft.CurrentTerm()
@@ -114,7 +113,7 @@ func (s *Store) observeLeadership() Leadership {
 	}
 }
 
-// notLeader names the leader, unless that is this replica on its way out.
+// notLeader names the leader, unless raft still names this replica as it steps down.
 func (s *Store) notLeader() *NotLeaderError {
 	address, id := s.raft.LeaderWithID()
 	if id == s.self() {
@@ -123,20 +122,19 @@ func (s *Store) notLeader() *NotLeaderError {
 	return &NotLeaderError{LeaderID: string(id), Address: string(address)}
 }
 
-// BeforeTransfer has last words committed before this replica gives its leadership away,
-// and before it closes as the leader: f is called while it leads still, and is to return
-// soon.
+// BeforeTransfer registers f, which is called before this replica transfers leadership,
+// and before it closes as the leader. f may still commit commands; it should return soon.
 func (s *Store) BeforeTransfer(f func(ctx context.Context)) { s.beforeTransfer.Store(&f) }
 
-// sayLastWords has them committed, if there are any.
+// sayLastWords calls the function registered with BeforeTransfer, if any.
 func (s *Store) sayLastWords(ctx context.Context) {
 	if before := s.beforeTransfer.Load(); before != nil {
 		(*before)(ctx)
 	}
 }
 
-// Transfer makes the replica named to the leader, or the most up to date one
-// when to is empty. It needs the leader and returns when that has stepped down.
+// Transfer transfers leadership to the named replica, or to the most up-to-date one if to
+// is empty. It needs the leader and returns when that has stepped down.
 func (s *Store) Transfer(ctx context.Context, to string) error {
 	if err := s.leading(); err != nil {
 		return fmt.Errorf("transfer leadership: %w", err)
@@ -152,7 +150,7 @@ func (s *Store) Transfer(ctx context.Context, to string) error {
 	return s.transfer(ctx, members, to)
 }
 
-// transfer makes another voter the leader.
+// transfer transfers leadership to another voter.
 func (s *Store) transfer(ctx context.Context, members []Member, to string) error {
 	target, err := transferTarget(members, s.cfg.ReplicaID, to)
 	if err != nil {
@@ -170,8 +168,8 @@ func (s *Store) transfer(ctx context.Context, members []Member, to string) error
 	return nil
 }
 
-// transferTarget returns the member named to, which must be another voter; for
-// "" any.
+// transferTarget returns the member named to, which must be another voter; any other
+// voter if to is empty.
 func transferTarget(members []Member, self, to string) (Member, error) {
 	var voters []string
 	for _, m := range members {

@@ -17,23 +17,24 @@ import (
 	"weir/raftstore/state"
 )
 
-// machine is the state and what is read off it. One goroutine of raft's writes.
+// machine holds the state and the figures derived from it. Only one goroutine of raft
+// writes.
 type machine struct {
 	log  *slog.Logger
 	feed *feed
-	// proposed has the commands of entries that this replica has proposed.
+	// proposed holds the commands of entries that this replica has proposed.
 	proposed proposed
-	// restoreErr is why the last restore did not work; raft logs it and says
-	// less. Read before raft runs only.
+	// restoreErr is the error of the last restore; raft logs it but returns a vaguer one.
+	// Read only before raft runs.
 	restoreErr error
 
-	// mu guards state, times and tally. The feed moves on while it is held, so that
-	// under a read lock the applied index is that of the state.
+	// mu guards state, times and tally. The feed advances while mu is held, so that a
+	// reader holding mu sees the applied index that belongs to the state.
 	mu    sync.RWMutex
 	state *state.State
 	times machineTimes
 	tally Tally
-	// teller tells events what happens; both are nil when nobody wants to know.
+	// teller turns commands into events for the event log; both are nil without one.
 	teller *events.Teller
 	events EventLog
 }
@@ -51,9 +52,9 @@ func newMachine(cfg Config) *machine {
 	return m
 }
 
-// apply carries out committed entries. One that does not decode was damaged, or
-// written by a newer version; skipping it would make this replica differ from
-// the others, so the process stops.
+// apply carries out committed entries. An entry that does not decode was damaged, or
+// written by a newer version; skipping it would make this replica diverge from the
+// others, so the process stops.
 func (m *machine) apply(entries []*raft.Log) []any {
 	decoded := make([][]proto.Message, len(entries))
 	for i, entry := range entries {
@@ -109,7 +110,7 @@ func (m *machine) view(f func(*state.State)) {
 	f(m.state)
 }
 
-// frozen is a snapshot that has been taken and not yet been written.
+// frozen is a copy of the state that has not been written as a snapshot yet.
 type frozen struct {
 	machine *machine
 	state   *state.Frozen
@@ -135,8 +136,8 @@ func (s *frozen) write(w io.Writer) error {
 	return nil
 }
 
-// restore replaces the state with the snapshot in r, all of which is read and
-// checked before.
+// restore replaces the state with the snapshot in r, after it has read and checked all of
+// it.
 func (m *machine) restore(r io.Reader) error {
 	begin := time.Now()
 	restored, read, err := readSnapshot(r)
@@ -157,11 +158,11 @@ func (m *machine) restore(r io.Reader) error {
 	return nil
 }
 
-// syncPatience bounds how long a snapshot waits for the disk to have the events before it.
+// syncPatience bounds how long a snapshot waits for earlier events to reach the disk.
 const syncPatience = 5 * time.Second
 
-// syncEvents has the events before a snapshot on disk: they cannot be had from it. A
-// snapshot is worth more than they are, so an error does not keep it from being made.
+// syncEvents syncs the events before a snapshot, which cannot be derived from it later. A
+// snapshot is worth more than the events, so an error does not prevent it.
 func (m *machine) syncEvents() {
 	if m.events == nil {
 		return

@@ -8,14 +8,14 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Suffrage says whether a member votes.
+// Suffrage says whether a replica is a voter, a non-voter or no member.
 type Suffrage string
 
 // The kinds of suffrage.
 const (
 	Voter    Suffrage = "voter"
 	NonVoter Suffrage = "nonvoter"
-	// Stranger is who is no member.
+	// Stranger is the suffrage of a replica that is no member.
 	Stranger Suffrage = ""
 )
 
@@ -25,8 +25,8 @@ type Member struct {
 	Suffrage    Suffrage
 }
 
-// Members returns the replicas of the cluster as this one knows them; none
-// before an empty replica has been added to a cluster.
+// Members returns the replicas of the cluster as far as this one knows; none before an
+// empty replica has been added to a cluster.
 func (s *Store) Members() ([]Member, error) {
 	future := s.raft.GetConfiguration()
 	if err := future.Error(); err != nil {
@@ -68,23 +68,24 @@ type Stats struct {
 	// be committed, the last one that changed the state here, and the last one
 	// in the snapshot.
 	Last, Commit, Applied, Snapshot uint64
-	// LastContact is how long ago this follower heard from its leader; 0 on the
-	// leader, -1 when it never did.
+	// LastContact is the time since this follower last heard from its leader; 0 on the
+	// leader, -1 if it never did.
 	LastContact time.Duration
-	// Disk is about writes to the log.
+	// Disk holds figures about writes to the log.
 	Disk DiskStats
-	// ApplyTotal is the time spent in the state machine; SnapshotTook and
-	// RestoreTook are about the latest of each, 0 when there was none.
+	// ApplyTotal is the total time spent in the state machine; SnapshotTook and
+	// RestoreTook are the durations of the latest snapshot and restore, 0 if there was
+	// none.
 	ApplyTotal, SnapshotTook, RestoreTook time.Duration
-	// QueuedCommands wait for a log entry.
+	// QueuedCommands is the number of commands that wait for a log entry.
 	QueuedCommands int
-	// Batches is about the entries that this replica proposed.
+	// Batches holds figures about the entries that this replica proposed.
 	Batches BatchStats
-	// Tally is what has happened in the log.
+	// Tally counts what happened in the log.
 	Tally Tally
 }
 
-// Stats returns figures about this replica, each as of about now.
+// Stats returns figures about this replica; they are not one consistent snapshot.
 func (s *Store) Stats() Stats {
 	stats := Stats{
 		Term:        s.raft.CurrentTerm(),
@@ -111,7 +112,7 @@ func (s *Store) Stats() Stats {
 	return stats
 }
 
-// snapshotIndex asks raft, which tells it in text only.
+// snapshotIndex reads the index from raft's statistics, which are text only.
 func (s *Store) snapshotIndex() uint64 {
 	index, err := strconv.ParseUint(s.raft.Stats()["last_snapshot_index"], 10, 64)
 	if err != nil {

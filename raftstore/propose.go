@@ -10,10 +10,9 @@ import (
 	"weir/messages/commandpb"
 )
 
-// Propose has commands committed and applied, in this order and next to each
-// other, and returns a result for each. A command that the state machine refuses
-// says so in its result. It needs the leader: elsewhere it returns a
-// *NotLeaderError at once.
+// Propose gets commands committed and applied, in this order and next to each other, and
+// returns a result for each. If the state machine refuses a command, its result says so.
+// Propose needs the leader: elsewhere it returns a *NotLeaderError at once.
 //
 // ErrOverloaded, ErrTooLarge, ErrNotLeader and ErrClosed without
 // ErrOutcomeUnknown mean that nothing has happened. When ctx ends first, the
@@ -43,12 +42,12 @@ func (s *Store) Propose(ctx context.Context, commands ...*commandpb.Command) ([]
 	return results, nil
 }
 
-// appendEntry hands an entry to raft.
+// appendEntry submits an entry to raft.
 func (s *Store) appendEntry(entry []byte) raft.ApplyFuture {
 	return s.raft.ApplyLog(raft.Log{Data: entry, Extensions: checksum(entry)}, 0)
 }
 
-// explainPropose tells apart what did not happen and what is not known.
+// explainPropose distinguishes "nothing happened" from "outcome unknown".
 func (s *Store) explainPropose(err error) error {
 	if errors.Is(err, raft.ErrNotLeader) || errors.Is(err, raft.ErrLeadershipTransferInProgress) {
 		return s.notLeader()

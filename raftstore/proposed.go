@@ -8,16 +8,17 @@ import (
 	"weir/raftstore/command"
 )
 
-// proposed has the commands of log entries that this replica has proposed and not yet
-// applied: they were decoded to be checked, and are not decoded again. Raft applies an
-// entry of its own leader with the very bytes that it was given.
+// proposed holds the commands of log entries that this replica has proposed and not yet
+// applied. They were decoded when they were checked, and this saves decoding them again:
+// a leader's raft applies its own entries with the very slices that it was given.
 type proposed struct {
 	mu sync.Mutex
-	// entries are by the first of their bytes, which stay where they are meanwhile.
+	// entries are keyed by the address of their first byte, which is stable while in
+	// flight.
 	entries map[*byte][]proto.Message
 }
 
-// add keeps the commands of an entry until it is taken or forgotten.
+// add holds the commands of an entry until take or forget.
 func (p *proposed) add(entry []byte, commands []proto.Message) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -27,14 +28,14 @@ func (p *proposed) add(entry []byte, commands []proto.Message) {
 	p.entries[&entry[0]] = commands
 }
 
-// forget drops an entry of which raft has said what became of it.
+// forget drops an entry once raft has reported its outcome.
 func (p *proposed) forget(entry []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.entries, &entry[0])
 }
 
-// take returns the commands of an entry, once, and decodes them unless they are here.
+// take removes and returns the commands of an entry; it decodes those that are not held.
 func (p *proposed) take(entry []byte) ([]proto.Message, error) {
 	if len(entry) > 0 {
 		p.mu.Lock()

@@ -11,25 +11,24 @@ import (
 	"weir/raftstore/state"
 )
 
-// View lets f read this replica's state. f must not change it, keep any part of
-// it, or call the store, except Applied, which is then the index of just this
-// state. No entry is applied while f runs.
+// View lets f read this replica's state. No entry is applied while f runs. f must not
+// change the state, keep any part of it, or call the store; only Applied is allowed, and
+// returns the index of this state.
 func (s *Store) View(f func(*state.State)) { s.machine.view(f) }
 
-// Applied returns the index of the last log entry that this replica's state has
-// seen.
+// Applied returns the index of the last log entry applied to this replica's state.
 func (s *Store) Applied() uint64 { return s.machine.feed.appliedIndex() }
 
-// WaitApplied returns when this replica's state has seen the log entry at index,
-// which must come from a Result, a Batch or ReadIndex.
+// WaitApplied returns when this replica's state has applied the log entry at index, which
+// must come from a Result, a Batch or ReadIndex.
 func (s *Store) WaitApplied(ctx context.Context, index uint64) error {
 	return s.machine.feed.waitApplied(ctx, index)
 }
 
-// ReadIndex returns an index such that a replica that has applied it shows every
-// write that was answered before the call. It needs the leader, elsewhere it
-// returns a *NotLeaderError; it waits for the first commit of the leader's term
-// and asks a majority whether this replica leads still.
+// ReadIndex returns an index such that a replica that has applied it shows every write
+// that was answered before the call. It needs the leader; elsewhere it returns a
+// *NotLeaderError. It waits for the first commit of the leader's term, and for a majority
+// to confirm that this replica still leads.
 func (s *Store) ReadIndex(ctx context.Context) (uint64, error) {
 	begin := time.Now()
 	term, err := s.beginReading(ctx)
@@ -37,9 +36,9 @@ func (s *Store) ReadIndex(ctx context.Context) (uint64, error) {
 		return 0, fmt.Errorf("read index: %w", err)
 	}
 	commit := s.raft.CommitIndex()
-	// Raft counts an answer to a heartbeat that it sent before the question. A
-	// leader that was paused could take one from before the pause for a yes, so
-	// the question is asked until the answers are fresh.
+	// Raft also counts answers to heartbeats that it sent before the question. After a
+	// pause, a leader could mistake an answer from before the pause for a confirmation,
+	// so ask until the answers are fresh.
 	for {
 		if err := s.ask(ctx, s.raft.VerifyLeader); err != nil {
 			return 0, fmt.Errorf("read index: %w", err)
@@ -58,8 +57,8 @@ func (s *Store) ReadIndex(ctx context.Context) (uint64, error) {
 	return index, nil
 }
 
-// beginReading returns the term that this replica leads in, after an entry of it
-// has been committed: before that the commit index may be an old one.
+// beginReading returns the term that this replica leads in, once an entry of it is
+// committed: before that the commit index may be stale.
 func (s *Store) beginReading(ctx context.Context) (term uint64, err error) {
 	for {
 		term = s.raft.CurrentTerm()
@@ -78,9 +77,9 @@ func (s *Store) beginReading(ctx context.Context) (term uint64, err error) {
 	}
 }
 
-// lastCommand returns the index of the last entry at or before index that the
-// state machine is told of; raft keeps its own entries to itself, so nobody could
-// wait for one of those.
+// lastCommand returns the index of the last entry at or before index that holds commands.
+// Raft does not pass its own entries to the state machine, so nobody could wait for one
+// of those.
 func (s *Store) lastCommand(index uint64) (uint64, error) {
 	for i := index; ; i-- {
 		if applied := s.Applied(); i <= applied {
@@ -92,7 +91,7 @@ func (s *Store) lastCommand(index uint64) (uint64, error) {
 		case err == nil && entry.Type == raft.LogCommand:
 			return i, nil
 		case errors.Is(err, raft.ErrLogNotFound):
-			// Behind a snapshot, and so applied.
+			// A snapshot has replaced it, so it is applied.
 			return min(index, s.Applied()), nil
 		case err != nil:
 			return 0, fmt.Errorf("log entry %d: %w", i, err)
@@ -101,7 +100,7 @@ func (s *Store) lastCommand(index uint64) (uint64, error) {
 }
 
 // Barrier returns when this replica, the leader, has applied every entry that was
-// committed before the call, those of earlier leaders included. Elsewhere it
+// committed before the call, including those of earlier leaders. On other replicas it
 // returns a *NotLeaderError.
 func (s *Store) Barrier(ctx context.Context) error {
 	if err := s.leading(); err != nil {
@@ -117,8 +116,8 @@ func (s *Store) barrier(ctx context.Context) error {
 	return s.ask(ctx, func() raft.Future { return s.raft.Barrier(0) })
 }
 
-// ask waits for raft's answer to a question for the leader, or for ctx. Raft may
-// block before it hands out the future.
+// ask runs a request that only the leader can answer, and waits for raft's answer or ctx.
+// Raft may block before it returns the future.
 func (s *Store) ask(ctx context.Context, question func() raft.Future) error {
 	if !s.calls.enter() {
 		return fmt.Errorf("store: %w", ErrClosed)

@@ -12,20 +12,19 @@ import (
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 )
 
-// What is on disk carries checksums over all of it: an entry's index, term and
-// kind, which its content's own checksum leaves out, and the values of elections.
+// Everything on disk is covered by checksums, including an entry's index, term and kind,
+// which the checksum of its data leaves out, and the stored term and vote.
 
 const sealSize = crc32.Size
 
-// seal returns the entry as it is written: its checksum stands behind the
-// extensions.
+// seal returns the entry as it is stored: with its checksum appended to the extensions.
 func seal(entry *raft.Log) *raft.Log {
 	sealed := *entry
 	sealed.Extensions = binary.BigEndian.AppendUint32(slices.Clone(entry.Extensions), entrySum(entry))
 	return &sealed
 }
 
-// unseal takes the checksum off an entry that was read.
+// unseal checks and removes the checksum of an entry that was read.
 func unseal(entry *raft.Log) error {
 	rest := len(entry.Extensions) - sealSize
 	if rest < 0 {
@@ -89,12 +88,12 @@ func (d *disk) GetUint64(key []byte) (uint64, error) {
 	return binary.BigEndian.Uint64(value), nil
 }
 
-// damaged says that a folder is not what was written to it, and what to do.
+// damaged says that a folder is damaged, and what to do.
 func damaged(dir string, err error) error {
 	return fmt.Errorf("%w: %s: %w: move the folder away and restart the replica; the other replicas then rebuild it", ErrDamaged, dir, err)
 }
 
-// guard turns what a damaged file does to the code that reads it into an error.
+// guard turns panics and memory faults of code that reads a damaged file into an error.
 func guard(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -105,9 +104,9 @@ func guard(f func() error) (err error) {
 	return f()
 }
 
-// checkLog reads the whole log: every entry from the first to the last is as it was
-// written, and there, unless the snapshot has it: a replica that lagged and was sent a
-// snapshot goes on behind that, and keeps what it had before.
+// checkLog reads the whole log and checks that every entry is present and intact. Entries
+// that the snapshot covers may be missing: a lagging replica that receives a snapshot
+// continues after it, and keeps the entries that it had before.
 func (d *disk) checkLog(first uint64) error {
 	err := guard(func() error {
 		last, err := d.LastIndex()

@@ -17,9 +17,9 @@ import (
 	"weir/raftstore/state"
 )
 
-// A snapshot is a stream of records, each behind its length as a varint: a
-// header with the number of the format, the records of the state, and a footer
-// with their count and the CRC-32C of every byte before it.
+// A snapshot is a stream of records, each preceded by its length as a varint: a header
+// with the format number, the records of the state, and a footer with their count and the
+// CRC-32C of every byte before it.
 
 // maxRecordBytes bounds one record. A length above it is damage.
 const maxRecordBytes = 256 << 20
@@ -30,7 +30,7 @@ var castagnoli = recordlog.Castagnoli
 type snapshotInfo struct {
 	// index is that of the last log entry in the snapshot.
 	index uint64
-	// records counts those of the state, header included, footer not.
+	// records counts the records of the state, including the header but not the footer.
 	records uint64
 	bytes   int64
 }
@@ -79,9 +79,8 @@ func writeSnapshot(w io.Writer, each func(yield func(*statepb.Record) error) err
 	return info, out.Flush()
 }
 
-// readSnapshot reads what writeSnapshot wrote, to the end, and builds the state.
-// It returns ErrSnapshotFormat or ErrSnapshotDamaged and no state unless every
-// byte is as it was written.
+// readSnapshot reads the output of writeSnapshot to the end and builds the state. Unless
+// every byte is intact it returns ErrSnapshotFormat or ErrSnapshotDamaged and no state.
 func readSnapshot(r io.Reader) (*state.State, snapshotInfo, error) {
 	in := &recordReader{in: bufio.NewReaderSize(r, 64<<10), sum: crc32.New(castagnoli)}
 	restorer := state.NewRestorer()
@@ -112,7 +111,7 @@ func readSnapshot(r io.Reader) (*state.State, snapshotInfo, error) {
 	return restored, in.info, nil
 }
 
-// recordReader takes a stream apart.
+// recordReader reads a stream record by record.
 type recordReader struct {
 	in    *bufio.Reader
 	sum   hash.Hash32
@@ -133,7 +132,7 @@ func (r *recordReader) next() (*statepb.Record, error) {
 	if size > maxRecordBytes {
 		return nil, r.damaged("length", fmt.Errorf("%d bytes is over the limit of %d", size, maxRecordBytes))
 	}
-	// A length that lies costs no more memory than there are bytes.
+	// A wrong length costs no more memory than there are bytes.
 	r.frame.Reset()
 	if _, err := io.CopyN(&r.frame, r.in, int64(size)); err != nil {
 		return nil, r.damaged("content", err)
@@ -155,8 +154,8 @@ func (r *recordReader) next() (*statepb.Record, error) {
 	return record, nil
 }
 
-// header checks that a header stands first and nowhere else, and that its format
-// is known.
+// header checks that the first record, and only the first, is a header, and that its
+// format is known.
 func (r *recordReader) header(record *statepb.Record) error {
 	header := record.GetHeader()
 	if first := r.info.records == 0; first != (header != nil) {
@@ -176,8 +175,8 @@ func (r *recordReader) header(record *statepb.Record) error {
 	return nil
 }
 
-// finish compares the footer with what was read before it, whose checksum is
-// sum, and checks that nothing follows.
+// finish checks the footer against the records before it, whose checksum is sum, and
+// checks that nothing follows.
 func (r *recordReader) finish(footer *statepb.SnapshotFooter, sum uint32) error {
 	switch {
 	case r.info.records == 0:
@@ -187,8 +186,8 @@ func (r *recordReader) finish(footer *statepb.SnapshotFooter, sum uint32) error 
 	case footer.GetChecksum() != sum:
 		return r.damaged("footer", fmt.Errorf("checksum %08x, computed %08x", footer.GetChecksum(), sum))
 	}
-	// No checksum covers the footer itself, and some bits of its numbers do not
-	// count when they are read.
+	// No checksum covers the footer itself, and its numbers have encodings that differ
+	// but decode to the same value.
 	written, err := proto.MarshalOptions{Deterministic: true}.Marshal(footerRecord(footer.GetRecords(), footer.GetChecksum()))
 	if err != nil || !bytes.Equal(r.frame.Bytes(), written) {
 		return r.damaged("footer", errors.New("it is not as it was written"))

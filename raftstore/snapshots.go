@@ -18,12 +18,12 @@ import (
 
 const (
 	snapshotMeta = "meta.json"
-	// snapshotMetaSum holds the checksum of snapshotMeta, which lists the members.
+	// snapshotMetaSum holds the checksum of snapshotMeta, which also lists the members.
 	snapshotMetaSum = "meta.sum"
 )
 
-// snapshots is raft's store of snapshots, with a checksum over what raft leaves
-// without one.
+// snapshots is raft's store of snapshots, plus a checksum over the metadata, for which
+// raft has none.
 type snapshots struct {
 	*raft.FileSnapshotStore
 	dir string
@@ -31,10 +31,9 @@ type snapshots struct {
 	newest uint64
 }
 
-// openSnapshots opens the snapshots in a replica's folder. What an interrupted
-// snapshot left is removed, and so is what the newest one has replaced. Raft passes
-// over a snapshot that it cannot read, as if it had never been; here that is an
-// error.
+// openSnapshots opens the snapshots in a replica's folder. It removes the remains of an
+// interrupted snapshot, and snapshots that the newest one has replaced. Raft silently
+// skips a snapshot that it cannot read; here that is an error.
 func openSnapshots(dir string, log hclog.Logger) (*snapshots, error) {
 	store, err := raft.NewFileSnapshotStoreWithLogger(dir, 1, log)
 	if err != nil {
@@ -48,7 +47,7 @@ func openSnapshots(dir string, log hclog.Logger) (*snapshots, error) {
 	if s.newest, err = checkSnapshotMeta(filepath.Join(s.dir, newest)); err != nil {
 		return nil, damaged(dir, fmt.Errorf("snapshot %s: %w", newest, err))
 	}
-	// Opening it checks the content's checksum too.
+	// Open checks the content's checksum too.
 	_, content, err := s.Open(newest)
 	if err != nil {
 		return nil, damaged(dir, fmt.Errorf("snapshot %s: %w", newest, err))
@@ -59,8 +58,8 @@ func openSnapshots(dir string, log hclog.Logger) (*snapshots, error) {
 	return s, nil
 }
 
-// sweep removes all but the newest whole snapshot and returns its name, empty if
-// there is none. A crash may have come while an older one was removed.
+// sweep removes all but the newest complete snapshot and returns its name, empty if there
+// is none. An older one is present if a crash interrupted its removal.
 func (s *snapshots) sweep() (newest string, err error) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
@@ -90,11 +89,11 @@ func (s *snapshots) sweep() (newest string, err error) {
 	return newest, nil
 }
 
-// snapshotOrder returns term, index and time of a snapshot's name.
+// snapshotOrder returns the term, index and time in a snapshot's name.
 func snapshotOrder(name string) []uint64 {
 	order := make([]uint64, 3)
 	for i, part := range strings.SplitN(name, "-", len(order)) {
-		// A name of another form comes first.
+		// A name of another form sorts first.
 		order[i], _ = strconv.ParseUint(part, 10, 64)
 	}
 	return order
@@ -109,7 +108,7 @@ func checkSnapshotMeta(path string) (uint64, error) {
 	sum, err := os.ReadFile(filepath.Join(path, snapshotMetaSum))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		// A crash came between the two.
+		// A crash came between writing the two files.
 	case err != nil:
 		return 0, err
 	case string(sum) != metaSum(data):
@@ -133,11 +132,11 @@ func (s *snapshots) Create(version raft.SnapshotVersion, index, term uint64, mem
 	return &snapshotSink{SnapshotSink: sink, dir: s.dir}, nil
 }
 
-// snapshotSink adds the checksum once the snapshot is whole.
+// snapshotSink adds the checksum once the snapshot is complete.
 type snapshotSink struct {
 	raft.SnapshotSink
 	dir string
-	// over is set once the sink is closed or cancelled: raft may do either again.
+	// over is set once the sink is closed or cancelled; raft may do either again.
 	over bool
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// closePatience is how long each of Close's steps may take: handing over the lead, and
-// waiting for what is under way.
+// closePatience bounds each of Close's steps: transferring leadership, and waiting for
+// calls in progress.
 const closePatience = 5 * time.Second
 
 // Store is one replica of the replicated state.
@@ -27,26 +27,27 @@ type Store struct {
 	batcher    *batcher
 	leadership *leadershipSignal
 	announcer  *announcer
-	// calls are questions to raft under way, which it may forget at shutdown.
+	// calls are requests to raft in progress; raft may drop them at shutdown.
 	calls gate
-	// readableTerm is the latest term led here in which an entry was committed.
+	// readableTerm is the latest term in which this replica, as leader, committed an
+	// entry.
 	readableTerm atomic.Uint64
 	// patience bounds each of Close's steps.
 	patience time.Duration
-	// beforeTransfer is called before each transfer of leadership, if it is set.
+	// beforeTransfer, if set, is called before each transfer of leadership.
 	beforeTransfer atomic.Pointer[func(context.Context)]
 
 	// closing is closed when Close begins, down when raft's goroutines have ended,
-	// watching when leadership is watched no longer, and stopped when nobody gets an
-	// answer any more.
+	// watching when the watch of leadership has ended, and stopped when no call gets an
+	// answer any longer.
 	closing, down, watching, stopped chan struct{}
 	closeOnce                        sync.Once
 	closeErr                         error
 }
 
-// Open starts the replica in cfg.Dir: it restores the latest snapshot, joins its
-// peers, and applies the log as they confirm it. The caller closes the store
-// before the process ends.
+// Open starts the replica in cfg.Dir: it restores the latest snapshot, joins its peers,
+// and applies the log as the leader commits it. The caller closes the store before the
+// process ends.
 func Open(cfg Config) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
@@ -104,7 +105,7 @@ func start(cfg Config, d *disk, t *transport, logger hclog.Logger) (*Store, erro
 	return s, nil
 }
 
-// beginEvents tells the event log how far this replica's log of commands goes.
+// beginEvents passes the event log the end of this replica's command log.
 func (s *Store) beginEvents() error {
 	if s.cfg.Events == nil {
 		return nil
@@ -126,15 +127,16 @@ func raftConfig(cfg Config, logger hclog.Logger) *raft.Config {
 	c.SnapshotThreshold = cfg.SnapshotThreshold
 	c.SnapshotInterval = cfg.SnapshotInterval
 	c.TrailingLogs = cfg.TrailingLogs
-	// A replica that was removed waits for its operator.
+	// A removed replica keeps running, without a part in the cluster, until its operator
+	// acts.
 	c.ShutdownOnRemove = false
 	c.NoLegacyTelemetry = true
 	c.Logger = logger
 	return c
 }
 
-// Close hands over the lead, if this replica has it, waits for what is under way
-// and stops. Calls that come later return ErrClosed. It may be called again.
+// Close transfers leadership, if this replica has it, waits for calls in progress and
+// stops. Later calls return ErrClosed. Close may be called more than once.
 func (s *Store) Close() error {
 	s.closeOnce.Do(func() { s.closeErr = s.close() })
 	return s.closeErr
@@ -145,12 +147,12 @@ func (s *Store) close() error {
 	defer cancel()
 	s.resign(ctx)
 	close(s.closing)
-	// Raft forgets at shutdown what it has not answered.
+	// Raft drops unanswered calls at shutdown.
 	if !s.settle() {
 		s.cfg.Logger.Warn("closed with calls in flight", "took", s.patience)
 	}
 	down := s.raft.Shutdown()
-	// Connections first: raft's goroutines wait for answers on them.
+	// Close connections first: raft's goroutines wait for answers on them.
 	closed := s.transport.closeConns()
 	err := down.Error()
 	s.announcer.close()
@@ -181,7 +183,7 @@ func (s *Store) resign(ctx context.Context) {
 	}
 }
 
-// settle waits until raft has answered every call and reports whether it has.
+// settle waits until raft has answered every call; it returns false if patience runs out.
 func (s *Store) settle() bool {
 	patience := time.NewTimer(s.patience)
 	defer patience.Stop()
@@ -208,7 +210,7 @@ func (s *Store) leading() error {
 	return nil
 }
 
-// gate counts calls under way and lets no more in once it is shut.
+// gate counts calls in progress and admits no more once it is shut.
 type gate struct {
 	mu     sync.Mutex
 	inside sync.WaitGroup

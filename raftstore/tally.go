@@ -15,33 +15,33 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// Tally is what this replica has seen happen in the log since it was opened.
-// Entries behind the snapshot that it started from are not in it.
+// Tally counts what this replica has applied from the log since it was opened. Entries
+// covered by the snapshot that it started from are not counted.
 type Tally struct {
 	// Jobs counts attempts that ended.
 	Jobs map[JobEnd]uint64
 	// Operations counts operations that ended, by state.
 	Operations map[string]uint64
-	// Preemptions counts orders to jobs to go for others.
+	// Preemptions counts jobs ordered to stop for others.
 	Preemptions map[Preemption]uint64
 	// Interruptions counts jobs that ended after they were asked to leave.
 	Interruptions map[Interruption]uint64
 	// Overruns counts those of them that ended long after their deadline.
 	Overruns uint64
-	// Refusals counts commands, and parts of commands, that were not carried out:
-	// late, duplicate and forged reports among them.
+	// Refusals counts commands, and parts of commands, that were refused: late, duplicate
+	// and forged reports among them.
 	Refusals map[Refusal]uint64
-	// Breaches counts operations that ended with counters that do not add up.
+	// Breaches counts operations whose counters do not add up when they end.
 	Breaches uint64
-	// Samples counts jobs that have taught what memory their tasks need.
+	// Samples counts jobs that ended with a sample of their memory use.
 	Samples uint64
-	// GangRestarts counts gangs that began anew, for they had lost a job.
+	// GangRestarts counts restarts of gangs that had lost a job.
 	GangRestarts uint64
 	// Data is what jobs of map operations that completed have read and written.
 	Data DataTally
 }
 
-// DataTally is rows and bytes. Records are counted in SkippedRows that no job survived.
+// DataTally is rows and bytes. SkippedRows counts records on which every job failed.
 type DataTally struct{ ReadRows, ReadBytes, WrittenRows, WrittenBytes, SkippedRows uint64 }
 
 // JobEnd is how an attempt ended.
@@ -50,29 +50,29 @@ type JobEnd struct {
 	State, Reason string
 }
 
-// Preemption is for which cause jobs of a pool had to go. Pool is EphemeralPools for
-// all that come and go with operations.
+// Preemption is a cause for which jobs of a pool are ordered to stop. Pool is
+// EphemeralPools for all pools that are created for a user's operations.
 type Preemption struct{ Tree, Pool, Kind string }
 
-// EphemeralPools stands for all pools that come and go with operations, where to count
-// for each would be without bound.
+// EphemeralPools stands for all pools that come and go with operations. Counting each of
+// them would need unbounded memory.
 const EphemeralPools = "<ephemeral>"
 
-// Interruption is what became of a job that was asked to leave.
+// Interruption is the outcome of a job that was asked to leave.
 type Interruption struct {
-	// Reason is why it was asked: preemption, user_request, node_drain or
+	// Reason is why it was asked to leave: preemption, user_request, node_drain or
 	// operation_abort.
 	Reason string
-	// Outcome is completed, rerun, failed, acknowledged, timeout, or lost: it ended for
+	// Outcome is completed, rerun, failed, acknowledged, timeout, or lost if it ended for
 	// another reason.
 	Outcome string
 }
 
-// overrun is how long after its deadline a job that was asked to leave may end before
-// it is counted: processes die, results travel, and clocks differ.
+// overrun is the grace after the deadline of a job that was asked to leave, before it
+// counts as overrun: processes take time to die, results travel, and clocks differ.
 const overrun = 5 * time.Second
 
-// Refusal is what was refused and why.
+// Refusal is a kind of command and the code with which it was refused.
 type Refusal struct {
 	// Command is the command's name, such as FinishJobs; Code is one of package
 	// state.

@@ -14,36 +14,35 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// transport is raft's, over connections that the caller's Transport makes. It
-// also keeps, per peer, when the latest request was sent that the peer answered
-// as our follower.
+// transport is raft's network transport over the caller's Transport. For each peer it
+// also keeps the send time of the latest request that the peer answered as our follower.
 type transport struct {
 	*raft.NetworkTransport
 	stream *streamLayer
 	book   *addressBook
-	// beats are the heartbeats that this replica gets.
+	// beats are the heartbeats that this replica receives.
 	beats *heartbeats
-	// announcer hears what followers have; it is set once raft runs.
+	// announcer is notified of the entries that followers have; it is set once raft runs.
 	announcer atomic.Pointer[announcer]
 	// doubtful reports whether this replica's disk may hang.
 	doubtful func() bool
 
 	mu   sync.Mutex
 	acks map[raft.ServerID]ack
-	// near is since when a peer has had nearly all that is committed.
+	// near is the time since which a peer has had nearly all committed entries.
 	near map[raft.ServerID]time.Time
 }
 
-// ack is a peer's word that it followed in term, at some time after sent, and had
-// the log up to last.
+// ack says that a peer followed in term, at some time after sent, and had the log up to
+// last.
 type ack struct {
 	term uint64
 	sent time.Time
 	last uint64
 }
 
-// nearEntries is how many committed entries a peer may lack and be near: it gets
-// them in one request.
+// nearEntries is how many committed entries a peer may lack and still count as near: one
+// request carries that many.
 const nearEntries = 64
 
 func newTransport(cfg Config, d *disk, log hclog.Logger) *transport {
@@ -89,11 +88,11 @@ func (t *transport) Close() error {
 	return t.NetworkTransport.Close()
 }
 
-// errDoubtful is returned instead of sending what keeps followers in line.
+// errDoubtful is returned instead of sending a heartbeat.
 var errDoubtful = errors.New("slow write to the log: no heartbeats until it ends")
 
-// AppendEntries implements raft.Transport; heartbeats come through it too. A leader
-// whose disk may hang sends none: a disk that does hang is then replaced sooner.
+// AppendEntries implements raft.Transport; heartbeats use it too. A leader whose disk may
+// hang sends nothing: if the disk does hang, the leader is then replaced sooner.
 func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
 	if t.doubtful() {
 		return errDoubtful
@@ -113,7 +112,7 @@ func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, r
 	return err
 }
 
-// acked notes a peer's word, with what was committed then.
+// acked records a peer's ack; commit is the commit index at that time.
 func (t *transport) acked(id raft.ServerID, a ack, commit uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -129,9 +128,9 @@ func (t *transport) acked(id raft.ServerID, a ack, commit uint64) {
 	}
 }
 
-// follows reports whether the peer has answered as a follower in term after
-// since; and for how long before now, of term, it has had nearly all that is
-// committed, 0 if it lacks more.
+// follows reports whether the peer has answered as a follower in term after since. near
+// is for how long before now it has had nearly all committed entries in that term, 0 if
+// it lacks more.
 func (t *transport) follows(id raft.ServerID, term uint64, since, now time.Time) (follows bool, near time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -145,7 +144,7 @@ func (t *transport) follows(id raft.ServerID, term uint64, since, now time.Time)
 	return true, near
 }
 
-// forget drops what is known of a peer.
+// forget drops the data about a peer.
 func (t *transport) forget(id raft.ServerID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -171,12 +170,12 @@ func (t *transport) followedSince(self raft.ServerID, voters []raft.ServerID, te
 // closeConns closes the listener and every connection, which raft leaves open.
 func (t *transport) closeConns() error { return t.stream.Close() }
 
-// addressBook knows where replicas are: where they themselves say, else where the
-// configuration says, and for others where the log says.
+// addressBook finds the addresses of replicas: from locate, else from the configuration,
+// else from the log.
 type addressBook struct {
 	locate     func(string) (string, bool)
 	configured map[raft.ServerID]raft.ServerAddress
-	// raft is set once it runs.
+	// raft is set once raft runs.
 	raft atomic.Pointer[raft.Raft]
 }
 
@@ -200,7 +199,7 @@ func (b *addressBook) ServerAddr(id raft.ServerID) (raft.ServerAddress, error) {
 	return "", fmt.Errorf("address of replica %q: neither configured nor in the log", id)
 }
 
-// replicaAddr is the address that a replica tells others.
+// replicaAddr is the address that a replica announces to others.
 type replicaAddr string
 
 // Network implements net.Addr.
@@ -209,11 +208,11 @@ func (replicaAddr) Network() string { return "tcp" }
 // String implements net.Addr.
 func (a replicaAddr) String() string { return string(a) }
 
-// streamLayer implements raft.StreamLayer. Every connection ends with it.
+// streamLayer implements raft.StreamLayer. Its Close ends every connection.
 type streamLayer struct {
 	Transport
 	address replicaAddr
-	// ctx ends with Close and takes all connections with it, those in the making too.
+	// ctx ends with Close and closes all connections, including those being established.
 	ctx  context.Context
 	stop func() error
 }
@@ -237,8 +236,8 @@ func (s *streamLayer) Accept() (net.Conn, error) {
 	return s.bound(conn), nil
 }
 
-// Addr implements net.Listener: the address that others know, which need not be
-// the one that is listened on.
+// Addr implements net.Listener: it returns the address that others use, which may differ
+// from the listening address.
 func (s *streamLayer) Addr() net.Addr { return s.address }
 
 // Dial implements raft.StreamLayer.
@@ -255,13 +254,13 @@ func (s *streamLayer) Dial(address raft.ServerAddress, timeout time.Duration) (n
 // Close implements net.Listener and closes every connection too.
 func (s *streamLayer) Close() error { return s.stop() }
 
-// bound returns a connection that is closed when the layer is. How its end goes then does
-// not matter: it is given up.
+// bound returns a connection that is closed with the layer. The error of that close is
+// ignored: the connection is given up anyway.
 func (s *streamLayer) bound(conn net.Conn) net.Conn {
 	return boundConn{conn, context.AfterFunc(s.ctx, func() { _ = conn.Close() })}
 }
 
-// boundConn needs not be closed by its layer once it is closed.
+// boundConn unregisters from its layer when it is closed.
 type boundConn struct {
 	net.Conn
 	release func() bool

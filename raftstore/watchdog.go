@@ -6,37 +6,37 @@ import (
 	"time"
 )
 
-// watchdogSteps is in how many steps a watchdog waits.
+// watchdogSteps is the number of steps in which a watchdog waits.
 const watchdogSteps = 10
 
-// watchdog calls a function when it is not stopped in time. It waits in steps, so
-// that a while in which the whole process stood still, paused or with its machine,
-// counts for one step alone: what was waited for stood still as well.
+// watchdog calls a function when it is not stopped in time. It waits in steps, so that
+// time during which the whole process was paused, or its machine, counts as one step
+// only: the watched work was paused as well.
 type watchdog struct {
 	step time.Duration
-	// doubt hears of a watch that has waited for half of its limit; nil: nobody does.
+	// doubt, if not nil, counts the watch once it has waited for half of its limit.
 	doubt *doubt
 	late  func()
 
 	mu    sync.Mutex
 	timer *time.Timer
 	left  int
-	// doubting says that doubt counts this watch.
+	// doubting is set while doubt counts this watch.
 	doubting bool
 }
 
-// doubt counts watches that have waited for half of their limit.
+// doubt counts watches that have waited for at least half of their limit.
 type doubt struct {
-	// now counts those that wait still, total all that ever did.
+	// now counts those still waiting, total all so far.
 	now   atomic.Int32
 	total atomic.Uint64
-	// tell is called once for each, when its half is over; nil: nobody is told.
+	// tell, if not nil, is called once for each of them.
 	tell func()
 }
 
-// watch returns a watchdog that calls late, in a goroutine of its own, when it is
-// not stopped within limit. From half of the limit on until it is stopped, doubt, if
-// there is one, counts it.
+// watch returns a watchdog that calls late, in a goroutine of its own, unless it is
+// stopped within limit. From half of limit until the watch is stopped, doubt, if not nil,
+// counts it.
 func watch(limit time.Duration, doubt *doubt, late func()) *watchdog {
 	w := &watchdog{step: max(limit/watchdogSteps, 1), doubt: doubt, late: late, left: watchdogSteps}
 	w.mu.Lock()
@@ -67,7 +67,7 @@ func (w *watchdog) tick() {
 	}
 }
 
-// stop ends the watch. A call of late that has begun goes on.
+// stop ends the watch. A call of late that has begun runs to its end.
 func (w *watchdog) stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -2,28 +2,28 @@ package storage
 
 import "fmt"
 
-// Bounds of S3 on an object that is made of parts.
+// S3's limits on an object that is uploaded in parts.
 const (
-	// leastPiece is what each piece but the last has at least, mostPiece what it may have.
+	// Each piece has at least leastPiece bytes, except the last, and at most mostPiece.
 	leastPiece = 5 << 20
 	mostPiece  = 5 << 30
 	mostPieces = 10000
 	mostBytes  = 5 << 40
 )
 
-// extent is a part of a part: bytes [begin, end) of the one with this number.
+// extent is a range of a part: bytes [begin, end) of the part with this index.
 type extent struct {
 	part       int
 	begin, end int64
 }
 
-// piece is a piece of the object to be: one extent that the store copies by itself, or
-// many small ones that are read and uploaded.
+// piece is a piece of the object to be composed: one extent that the store copies itself,
+// or several small ones that are read and uploaded.
 type piece struct {
 	extents []extent
 }
 
-// copied reports whether the store can make the piece by itself.
+// copied reports whether the store can copy the piece itself.
 func (p piece) copied() bool { return len(p.extents) == 1 }
 
 func (p piece) bytes() (n int64) {
@@ -33,9 +33,9 @@ func (p piece) bytes() (n int64) {
 	return n
 }
 
-// compose cuts parts of these sizes, one after the other, into pieces that a store
-// accepts: as few bytes as can be pass through who composes. All parts together have at
-// least one byte.
+// compose cuts the concatenation of parts of these sizes into pieces that a store
+// accepts, so that as few bytes as possible pass through this process. The parts together
+// have at least one byte.
 func compose(sizes []int64) ([]piece, error) {
 	var total int64
 	for _, size := range sizes {
@@ -44,7 +44,8 @@ func compose(sizes []int64) ([]piece, error) {
 	if total > mostBytes {
 		return nil, fmt.Errorf("%d bytes exceed the limit of an object: write to a folder, with a slash at the end of the path", total)
 	}
-	// Pieces that are joined have at least this, so that there are not too many.
+	// The minimum for joined pieces is raised for large objects, to stay below
+	// mostPieces.
 	least := max(leastPiece, total/(mostPieces-1)+1)
 	var pieces []piece
 	var open piece

@@ -7,8 +7,8 @@ import (
 	"weir/messages/statepb"
 )
 
-// FileSource returns where a node reads a file that a job finds in its workspace: its path,
-// or a URL. ErrForbidden is returned for a path outside of the folders that may be used.
+// FileSource returns the path or URL at which a node reads a file for a job's workspace.
+// It returns ErrForbidden for a path outside the folders that may be used.
 func (s *Storage) FileSource(ctx context.Context, path string) (source string, err error) {
 	place, err := s.of(path)
 	if err == nil && place == &s.local {
@@ -23,9 +23,8 @@ func (s *Storage) FileSource(ctx context.Context, path string) (source string, e
 	return source, nil
 }
 
-// FileDestination returns where a node puts a file of a job's workspace that is kept: its
-// path, or a URL to put it to. ErrForbidden is returned for a path outside of the folders
-// that may be used.
+// FileDestination returns the path or URL to which a node saves a file of a job's
+// workspace. It returns ErrForbidden for a path outside the folders that may be used.
 func (s *Storage) FileDestination(ctx context.Context, path string) (destination string, err error) {
 	place, err := s.of(path)
 	if err == nil {

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// isGlob reports whether a path stands for names by pattern.
+// isGlob reports whether a path is a pattern.
 func isGlob(name string) bool { return strings.ContainsAny(name, `*?[\`) }
 
-// checkGlob returns path.ErrBadPattern when a pattern cannot be read.
+// checkGlob returns path.ErrBadPattern if a pattern is malformed.
 func checkGlob(pattern string) error {
 	for segment := range strings.SplitSeq(pattern, "/") {
 		if _, err := path.Match(segment, ""); err != nil {
@@ -18,8 +18,8 @@ func checkGlob(pattern string) error {
 	return nil
 }
 
-// matches reports whether a name is one of those that a pattern stands for: segment by
-// segment as path.Match has it, where ** stands for any number of segments.
+// matches reports whether a name matches a pattern: segment by segment as in path.Match,
+// where ** matches any number of segments.
 func matches(pattern, name []string) bool {
 	if len(pattern) == 0 {
 		return len(name) == 0
@@ -39,7 +39,7 @@ func matches(pattern, name []string) bool {
 	return err == nil && ok && matches(pattern[1:], name[1:])
 }
 
-// mayLead reports whether below a folder there can be names that a pattern stands for.
+// mayLead reports whether a folder can contain, at any depth, names that match a pattern.
 func mayLead(pattern, folder []string) bool {
 	switch {
 	case len(folder) == 0:
@@ -53,7 +53,7 @@ func mayLead(pattern, folder []string) bool {
 	return err == nil && ok && mayLead(pattern[1:], folder[1:])
 }
 
-// literal returns the segments of a pattern that stand for themselves, and the others.
+// literal splits a pattern into the segments before the first wildcard, and the rest.
 func literal(pattern string) (base string, rest []string) {
 	segments := strings.Split(pattern, "/")
 	for i, segment := range segments {

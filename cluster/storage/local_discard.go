@@ -12,8 +12,8 @@ import (
 func (l *local) discard(_ context.Context, out target, completed bool) error {
 	parent, err := l.open(filepath.Dir(out.path))
 	if isAbsent(err) || errors.Is(err, ErrForbidden) {
-		// Nothing was made there; what was before the folders that may be used were others is
-		// who changed them to remove.
+		// Nothing was staged here. If the allowed folders have changed since, whoever
+		// changed them has to remove the remains.
 		return nil
 	}
 	if err != nil {
@@ -22,7 +22,8 @@ func (l *local) discard(_ context.Context, out target, completed bool) error {
 	defer parent.close()
 	staging, err := stage(parent, out)
 	if isAbsent(err) || errors.Is(err, errNotOurs) {
-		// So nothing can be told to be of this operation.
+		// Without the staging folder nothing can be identified as this operation's
+		// output.
 		return nil
 	}
 	if err != nil {
@@ -40,7 +41,7 @@ func (l *local) discard(_ context.Context, out target, completed bool) error {
 	return plain(parent.removeFolder(filepath.Base(out.staging())))
 }
 
-// retract removes an output that is made of what is staged.
+// retract removes an output that consists of staged files.
 func retract(parent, staging *folder, out target) error {
 	name := filepath.Base(out.path)
 	if !out.folder {
@@ -84,13 +85,13 @@ func retract(parent, staging *folder, out target) error {
 	}
 	err = parent.removeFolder(name)
 	if errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.ENOTDIR) {
-		// Somebody has put something there meanwhile.
+		// Somebody else has put a file there meanwhile.
 		return nil
 	}
 	return err
 }
 
-// inodes returns which files have which names in a folder; none when somebody has removed it.
+// inodes returns the inode of each name in a folder; none if the folder is gone.
 func (d *folder) inodes() (map[string]inode, error) {
 	names, err := d.names()
 	if gone(err) != nil {

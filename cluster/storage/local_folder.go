@@ -13,19 +13,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// folder is a folder that is held open: what is done in it is done there, whatever becomes of
-// the names that led to it. Its methods take names of what is in it, and follow no links:
-// this process may have more rights than who can change the names.
+// folder is a folder that is held open: operations apply to it even if the path that led
+// to it changes. Its methods take names of entries in it and do not follow links, because
+// this process may have more rights than users who can change the names.
 type folder struct {
-	// file is open for nothing but to begin at.
+	// file is open with O_PATH: it only serves as the base of other calls.
 	file *os.File
-	// path is how it is told to users.
+	// path is the path that users see in errors.
 	path string
 	// step is called before each step, in tests.
 	step func()
 }
 
-// again repeats what a signal has broken off.
+// again repeats a call that a signal has interrupted.
 func again[T any](call func() (T, error)) (T, error) {
 	for {
 		if value, err := call(); !errors.Is(err, unix.EINTR) {
@@ -34,14 +34,14 @@ func again[T any](call func() (T, error)) (T, error) {
 	}
 }
 
-// act is again for calls that return an error alone.
+// act is again for calls that return only an error.
 func act(call func() error) error {
 	_, err := again(func() (struct{}, error) { return struct{}{}, call() })
 	return err
 }
 
-// hold opens the folder of this name, which is no link: in the one with this descriptor, or
-// AT_FDCWD.
+// hold opens the folder with this name, which must not be a link; name is relative to the
+// folder with descriptor in, or to the working directory if in is AT_FDCWD.
 func hold(in int, name, path string, step func()) (*folder, error) {
 	fd, err := again(func() (int, error) {
 		return unix.Openat(in, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
@@ -53,11 +53,11 @@ func hold(in int, name, path string, step func()) (*folder, error) {
 }
 
 func (d *folder) close() {
-	// Nothing was written by this descriptor.
+	// Nothing was written through this descriptor.
 	_ = d.file.Close()
 }
 
-// fd is good for one call.
+// fd returns the descriptor for one call.
 func (d *folder) fd() int {
 	if d.step != nil {
 		d.step()
@@ -70,7 +70,7 @@ func (d *folder) into(name string) (*folder, error) {
 	return hold(d.fd(), name, filepath.Join(d.path, name), d.step)
 }
 
-// walk opens what is below this folder by these names; "." is the folder itself.
+// walk opens the folder at a path below this one; "." is the folder itself.
 func (d *folder) walk(below string) (*folder, error) {
 	at, err := d.into(".")
 	for segment := range strings.SplitSeq(below, "/") {
@@ -87,7 +87,7 @@ func (d *folder) walk(below string) (*folder, error) {
 	return at, err
 }
 
-// open opens a file, and waits for nobody, should it be a pipe.
+// open opens a file; it does not block if the file is a pipe.
 func (d *folder) open(name string, flags int, mode uint32) (*os.File, error) {
 	fd, err := again(func() (int, error) {
 		return unix.Openat(d.fd(), name, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, mode)
@@ -98,7 +98,7 @@ func (d *folder) open(name string, flags int, mode uint32) (*os.File, error) {
 	return os.NewFile(uintptr(fd), filepath.Join(d.path, name)), nil
 }
 
-// stat returns what has a name; of a link, the link.
+// stat describes the entry with a name; a link itself, not its target.
 func (d *folder) stat(name string) (is unix.Stat_t, err error) {
 	err = act(func() error { return unix.Fstatat(d.fd(), name, &is, unix.AT_SYMLINK_NOFOLLOW) })
 	return is, err
@@ -115,7 +115,7 @@ func (d *folder) names() ([]string, error) {
 	return names, err
 }
 
-// opened does something with the folder, open to be read.
+// opened calls do with the folder opened for reading.
 func (d *folder) opened(do func(f *os.File) error) error {
 	f, err := d.open(".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
@@ -124,17 +124,17 @@ func (d *folder) opened(do func(f *os.File) error) error {
 	return errors.Join(do(f), f.Close())
 }
 
-// sync makes the names durable.
+// sync makes the folder's entries durable.
 func (d *folder) sync() error {
 	return plain(d.opened((*os.File).Sync))
 }
 
-// make makes a folder for this process alone.
+// make makes a folder that only this process's user can access.
 func (d *folder) make(name string) error {
 	return act(func() error { return unix.Mkdirat(d.fd(), name, 0o700) })
 }
 
-// build makes a folder under a name that nothing has.
+// build makes a folder with an unused name.
 func (d *folder) build() (*folder, error) {
 	name := buildingName()
 	if err := d.make(name); err != nil {
@@ -150,17 +150,17 @@ func (d *folder) link(name string, to *folder, as string) error {
 	return act(func() error { return unix.Linkat(d.fd(), name, to.fd(), as, 0) })
 }
 
-// remove removes a file, or a link; it is no error when there is none.
+// remove removes a file or a link; it returns nil if there is none.
 func (d *folder) remove(name string) error {
 	return gone(act(func() error { return unix.Unlinkat(d.fd(), name, 0) }))
 }
 
-// removeFolder removes a folder with nothing in it.
+// removeFolder removes an empty folder; it returns nil if there is none.
 func (d *folder) removeFolder(name string) error {
 	return gone(act(func() error { return unix.Unlinkat(d.fd(), name, unix.AT_REMOVEDIR) }))
 }
 
-// removeAll removes whatever has a name, with all that is in it.
+// removeAll removes the entry with a name and everything in it.
 func (d *folder) removeAll(name string) error {
 	err := d.remove(name)
 	if !errors.Is(err, unix.EISDIR) && !errors.Is(err, unix.EPERM) {
@@ -180,7 +180,8 @@ func (d *folder) removeAll(name string) error {
 	return d.removeFolder(name)
 }
 
-// clear removes all that is in a folder. Somebody else may do so too, and remove it.
+// clear removes everything in a folder. Others may do so concurrently, and remove the
+// folder.
 func (d *folder) clear() error {
 	names, err := d.names()
 	err = gone(err)
@@ -190,7 +191,7 @@ func (d *folder) clear() error {
 	return err
 }
 
-// gone takes it that what is to be removed is not there.
+// gone drops the error that an entry to be removed does not exist.
 func gone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -198,12 +199,12 @@ func gone(err error) error {
 	return err
 }
 
-// inode tells files apart.
+// inode identifies a file.
 type inode struct{ device, number uint64 }
 
 func inodeOf(is unix.Stat_t) inode { return inode{is.Dev, is.Ino} }
 
-// same reports whether two names are one file.
+// same reports whether two names are the same file.
 func same(a *folder, name string, b *folder, other string) bool {
 	one, err := a.stat(name)
 	if err != nil {
@@ -213,13 +214,13 @@ func same(a *folder, name string, b *folder, other string) bool {
 	return err == nil && inodeOf(one) == inodeOf(two)
 }
 
-// isKind reports whether something is of a kind, one of S_IFREG and its like.
+// isKind reports whether an entry has a type, such as S_IFREG.
 func isKind(is unix.Stat_t, kind uint32) bool { return is.Mode&unix.S_IFMT == kind }
 
-// kinds are what is no regular file.
+// kinds names the types other than regular files.
 var kinds = map[uint32]string{
 	unix.S_IFDIR: "folder", unix.S_IFLNK: "link", unix.S_IFIFO: "pipe", unix.S_IFSOCK: "socket", unix.S_IFBLK: "device", unix.S_IFCHR: "device",
 }
 
-// kind names what is no regular file.
+// kind names the type of an entry that is not a regular file.
 func kind(is unix.Stat_t) string { return cmp.Or(kinds[is.Mode&unix.S_IFMT], "special file") }

@@ -46,10 +46,10 @@ func (l *local) list(ctx context.Context, name string) ([]*statepb.InputFile, er
 	return []*statepb.InputFile{file}, nil
 }
 
-// isAbsent reports whether there is nothing of a name, or no folder.
+// isAbsent reports whether nothing exists at a path, or a parent in it is not a folder.
 func isAbsent(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) }
 
-// glob returns the files that a pattern stands for.
+// glob returns the files that match a pattern.
 func (l *local) glob(ctx context.Context, pattern string) ([]*statepb.InputFile, error) {
 	if err := checkGlob(pattern); err != nil {
 		return nil, fmt.Errorf("%w: an unclosed [, or a \\ at the end", err)
@@ -79,19 +79,19 @@ func (l *local) glob(ctx context.Context, pattern string) ([]*statepb.InputFile,
 // search looks for files below a folder.
 type search struct {
 	*local
-	// base is how top is told to users.
+	// base is the path of top that users see.
 	base string
 	top  *folder
-	// enter and want are told names below the folder, in segments: of folders that are to be
-	// looked into, and of files.
+	// enter and want decide on folders to be searched and on files. They get the path
+	// below top, in segments.
 	enter, want func([]string) bool
-	// left are the folders that are still to be looked into: they are not held meanwhile, as
-	// there may be many, deep below each other.
+	// left are the folders that are still to be searched. They are not held open, because
+	// there may be many, deeply nested.
 	left  [][]string
 	files []*statepb.InputFile
 }
 
-// below returns the files that are wanted, by name.
+// below returns the wanted files, sorted by path.
 func (l *local) below(ctx context.Context, s search) ([]*statepb.InputFile, error) {
 	s.local, s.left = l, [][]string{nil}
 	for len(s.left) > 0 {
@@ -108,7 +108,7 @@ func (l *local) below(ctx context.Context, s search) ([]*statepb.InputFile, erro
 	return s.files, nil
 }
 
-// look takes what is in a folder.
+// look searches one folder.
 func (s *search) look(ctx context.Context, below []string) error {
 	path := filepath.Join(s.base, filepath.Join(below...))
 	d, err := s.top.walk(filepath.Join(below...))
@@ -131,7 +131,8 @@ func (s *search) look(ctx context.Context, below []string) error {
 	return nil
 }
 
-// take takes what has a name in a folder, if it is wanted.
+// take adds an entry of a folder to the result if it is a wanted file, or to left if it
+// is a folder to be searched.
 func (s *search) take(d *folder, name, path string, below []string) error {
 	is, err := d.stat(name)
 	if err == nil && len(path) >= unix.PathMax {
@@ -161,7 +162,7 @@ func (s *search) take(d *folder, name, path string, below []string) error {
 	return err
 }
 
-// linked returns the file that a link leads to.
+// linked returns the file that a link points to.
 func (l *local) linked(path string) (*statepb.InputFile, error) {
 	if leads, err := l.open(path); err == nil {
 		leads.close()
@@ -174,7 +175,7 @@ func (l *local) linked(path string) (*statepb.InputFile, error) {
 	return file, err
 }
 
-// file returns the file that a path leads to.
+// file returns the file at a path.
 func (l *local) file(path string) (*statepb.InputFile, error) {
 	root, below, err := l.find(path)
 	if err != nil {
@@ -193,8 +194,8 @@ func (l *local) file(path string) (*statepb.InputFile, error) {
 	return d.input(name, path, is)
 }
 
-// input returns a file as it is now, once it is certain that it can be read. Only what was
-// a file is opened: devices may do something then.
+// input describes a file after checking that it can be opened for reading. It opens only
+// a regular file, because opening a device can have effects.
 func (d *folder) input(name, path string, is unix.Stat_t) (*statepb.InputFile, error) {
 	if !isKind(is, unix.S_IFREG) {
 		return nil, fmt.Errorf("%s is a %s, not a regular file", path, kind(is))

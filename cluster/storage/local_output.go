@@ -14,11 +14,12 @@ import (
 	"weir/messages/statepb"
 )
 
-// Names in a staging folder besides those of the parts.
+// Names in a staging folder other than those of the parts.
 const (
-	// whole is the output file before it is published: the first that was made.
+	// whole is the complete output file before it is published: the first one that was
+	// built.
 	whole = "whole"
-	// building is how names begin of what is being made, by whoever comes by.
+	// building is the prefix of files and folders that are still being built.
 	building = "building-"
 )
 
@@ -54,8 +55,9 @@ func (l *local) prepare(_ context.Context, out target) error {
 	return parent.sync()
 }
 
-// try makes the staging folder and does once what is done with it later. Nobody else can get
-// at what is in it: parts may be the job's user's, who is other jobs' too.
+// try makes the staging folder and tests the operations that are needed later. Only this
+// process's user can access the folder: parts may belong to a user who runs other jobs
+// too.
 func try(parent *folder, out target) error {
 	if err := parent.make(filepath.Base(out.staging())); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
@@ -77,7 +79,7 @@ func try(parent *folder, out target) error {
 	return errors.Join(err, staging.removeAll(filepath.Base(trial.path)))
 }
 
-// write makes a small file.
+// write creates a small file.
 func (d *folder) write(name, text string) error {
 	f, err := d.open(name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600)
 	if err != nil {
@@ -87,8 +89,8 @@ func (d *folder) write(name, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// stage holds the staging folder, which is one that replicas have made: whoever may write above
-// it could put another in its place.
+// stage opens the staging folder and checks that a replica has made it: users who can
+// write to the parent could put another folder in its place.
 func stage(parent *folder, out target) (*folder, error) {
 	staging, err := parent.into(filepath.Base(out.staging()))
 	if err != nil {
@@ -102,16 +104,17 @@ func stage(parent *folder, out target) (*folder, error) {
 	return staging, nil
 }
 
-// errNotOurs is returned for a staging folder that no replica has made.
+// errNotOurs is returned for a staging folder that another user has made.
 var errNotOurs = errors.New("it belongs to another user")
 
-// ours returns an error for a folder that another user than this process has made.
+// ours returns an error if another user than this process's made the folder.
 func (d *folder) ours() error {
 	is, err := d.stat(".")
 	if err != nil || int(is.Uid) == os.Geteuid() {
 		return err
 	}
-	// A shared file system may have it that all of what root makes is somebody else's.
+	// A shared file system may assign root's files to another user: compare with a new
+	// file.
 	name := buildingName()
 	if err := d.write(name, ""); err != nil {
 		return err
@@ -123,11 +126,11 @@ func (d *folder) ours() error {
 	return errors.Join(err, d.remove(name))
 }
 
-// publication is an output that is about to be there.
+// publication is an output that is being published.
 type publication struct {
 	out   target
 	parts []Part
-	// parent is the folder that the output will be in, staging the one that the parts are in.
+	// parent is the folder that will contain the output, staging the one with the parts.
 	parent, staging *folder
 }
 
@@ -164,7 +167,7 @@ func (l *local) publish(ctx context.Context, out target, parts []Part) error {
 	return parent.sync()
 }
 
-// check compares parts with what is staged.
+// check compares the parts with the staged files.
 func (p *publication) check() error {
 	for _, part := range p.parts {
 		is, err := p.staging.stat(part.Name)
@@ -181,13 +184,13 @@ func (p *publication) check() error {
 	return nil
 }
 
-// broken says that a part is not what its job wrote.
+// broken says that a part differs from what its job wrote.
 func broken(part Part, format string, args ...any) error {
 	return fmt.Errorf("part %s: %w: %s", part.Name, ErrBroken, fmt.Sprintf(format, args...))
 }
 
-// missing names the part of an error: one that is not there is broken, and a file system
-// that fails for a while has broken nothing.
+// missing adds the part's name to an error. A part that does not exist is broken; a file
+// system that fails for a while is an ordinary error.
 func missing(part Part, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return broken(part, "it is not there")
@@ -195,8 +198,8 @@ func missing(part Part, err error) error {
 	return fmt.Errorf("part %s: %w", part.Name, plain(err))
 }
 
-// publishFile links one file, made of all parts, to the output path. Whoever else does
-// so at the same time links the same one.
+// publishFile links one file, made of all parts, to the output path. Concurrent
+// publishers link the same file.
 func (p *publication) publishFile(ctx context.Context) error {
 	if _, err := p.staging.stat(whole); errors.Is(err, fs.ErrNotExist) {
 		if err := p.build(ctx); err != nil {
@@ -210,10 +213,10 @@ func (p *publication) publishFile(ctx context.Context) error {
 	return exists(err)
 }
 
-// build makes the whole file, if nobody has.
+// build makes the whole file, unless another process makes it first.
 func (p *publication) build(ctx context.Context) error {
 	if len(p.parts) == 1 {
-		// One part is the whole already, and its job has it on disk.
+		// A single part is the whole file already, and its job has synced it.
 		return keep(p.staging.link(p.parts[0].Name, p.staging, whole))
 	}
 	name := buildingName()
@@ -237,7 +240,7 @@ func (p *publication) build(ctx context.Context) error {
 	return plain(errors.Join(err, p.staging.remove(name)))
 }
 
-// owner is the user and the group that all parts are of; nil: they are not one user's.
+// owner returns the user and group of the parts; nil if they differ.
 func (p *publication) owner() *unix.Stat_t {
 	var owner *unix.Stat_t
 	for _, part := range p.parts {
@@ -250,7 +253,7 @@ func (p *publication) owner() *unix.Stat_t {
 	return owner
 }
 
-// giveTo makes what was made of parts their owner's, as far as this process may.
+// giveTo gives an output to the owner of its parts, if this process has the right to.
 func giveTo(owner *unix.Stat_t, chown func(uid, gid int) error) error {
 	if owner == nil {
 		return nil
@@ -262,7 +265,7 @@ func giveTo(owner *unix.Stat_t, chown func(uid, gid int) error) error {
 	return err
 }
 
-// release lets everybody read a folder, and makes it its owner's.
+// release lets everybody read a folder, and gives it to owner.
 func (d *folder) release(owner *unix.Stat_t) error {
 	return d.opened(func(f *os.File) error {
 		if err := f.Chmod(0o755); err != nil {
@@ -272,7 +275,7 @@ func (d *folder) release(owner *unix.Stat_t) error {
 	})
 }
 
-// keep takes it that somebody was faster.
+// keep drops the error that another process has created the file first.
 func keep(err error) error {
 	if errors.Is(err, fs.ErrExist) {
 		return nil
@@ -292,7 +295,7 @@ func (p *publication) concatenate(ctx context.Context, to *os.File) error {
 	return nil
 }
 
-// appendPart copies a part to the end of a file; within one file system the kernel does it.
+// appendPart appends a part to a file; within one file system the kernel copies it.
 func (p *publication) appendPart(to *os.File, part Part) error {
 	from, err := p.staging.open(part.Name, unix.O_RDONLY, 0)
 	if err != nil {
@@ -305,7 +308,7 @@ func (p *publication) appendPart(to *os.File, part Part) error {
 	return errors.Join(err, from.Close())
 }
 
-// publishFolder renames a folder with links to all parts to the output path.
+// publishFolder fills a folder with links to all parts and renames it to the output path.
 func (p *publication) publishFolder() error {
 	made, err := p.staging.build()
 	if err != nil {
@@ -331,9 +334,9 @@ func (p *publication) publishFolder() error {
 	return err
 }
 
-// renameNew gives a folder a name that nothing has. Where the file system has no rename
-// that sees to it, as NFS, what somebody makes at this very moment is seen to all the same,
-// but for an empty folder.
+// renameNew renames a folder to a name that must be free. File systems such as NFS have
+// no such rename: there an entry that is created at that very moment is still detected,
+// unless it is an empty folder.
 func renameNew(from *folder, name string, to *folder, as string, noReplace func(from *folder, name string, to *folder, as string) error) error {
 	err := noReplace(from, name, to, as)
 	if !errors.Is(err, unix.EINVAL) && !errors.Is(err, errors.ErrUnsupported) {
@@ -353,7 +356,7 @@ func noReplace(from *folder, name string, to *folder, as string) error {
 	return act(func() error { return unix.Renameat2(from.fd(), name, to.fd(), as, unix.RENAME_NOREPLACE) })
 }
 
-// published returns ErrExists unless the folder at the output path is that of the parts.
+// published returns ErrExists unless the folder at the output path consists of the parts.
 func (p *publication) published() error {
 	there, err := p.parent.into(p.name())
 	if err != nil {
@@ -372,7 +375,7 @@ func (p *publication) published() error {
 	return nil
 }
 
-// exists says that somebody else has taken the output path meanwhile.
+// exists turns fs.ErrExist into the error that somebody else has taken the output path.
 func exists(err error) error {
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%w: created by someone else while the operation ran", ErrExists)

@@ -12,22 +12,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// local is paths that replicas and nodes see alike.
+// local is storage on paths that are the same on replicas and nodes.
 type local struct {
 	roots []string
-	// step is called before each step that is done with files, in tests.
+	// step is called before each file operation, in tests.
 	step func()
 }
 
-// allowed refuses what is outside of the folders that may be used, whatever links lead
-// there. What name stands for need not exist.
+// allowed returns ErrForbidden for a path that leads, links included, outside the folders
+// that may be used. The path need not exist.
 func (l *local) allowed(name string) error {
 	_, _, err := l.find(name)
 	return err
 }
 
-// find returns the folder that may be used that name leads to, or below, and the names below
-// it, of which none is a link now. What name stands for need not exist.
+// find returns the allowed folder that name lies in, and the path below it, in which all
+// links are resolved. The path need not exist.
 func (l *local) find(name string) (root, below string, err error) {
 	if len(l.roots) == 0 {
 		return "", "", fmt.Errorf("%s: %w: none are allowed; start replicas with --data-root FOLDER", name, ErrForbidden)
@@ -47,7 +47,7 @@ func (l *local) find(name string) (root, below string, err error) {
 	return "", "", fmt.Errorf("%s: %w: %s", name, ErrForbidden, strings.Join(l.roots, ", "))
 }
 
-// resolve follows the links of a path as far as there is anything.
+// resolve follows the links in the part of a path that exists.
 func resolve(name string) (string, error) {
 	found, err := filepath.EvalSymlinks(name)
 	if parent := filepath.Dir(name); err != nil && parent != name && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)) {
@@ -57,8 +57,9 @@ func resolve(name string) (string, error) {
 	return found, err
 }
 
-// open holds a folder. Links in its path are followed to what may be used, and from there on
-// none is: whoever changes names below it at this very moment leads to nothing else.
+// open opens a folder. Links in its path are resolved first; the result must be allowed
+// and is then opened without following links, so that a concurrent rename cannot lead
+// elsewhere.
 func (l *local) open(path string) (*folder, error) {
 	root, below, err := l.find(path)
 	if err != nil {
@@ -67,7 +68,7 @@ func (l *local) open(path string) (*folder, error) {
 	return l.enter(root, below, path)
 }
 
-// enter holds what find has found.
+// enter opens a folder that find has returned.
 func (l *local) enter(root, below, path string) (*folder, error) {
 	if l.step != nil {
 		l.step()
@@ -88,8 +89,8 @@ func (l *local) enter(root, below, path string) (*folder, error) {
 	return held, nil
 }
 
-// plain drops the name and the call of an error of the file system: who returns it names
-// the file.
+// plain strips the file name and the call from an error of the file system: the caller
+// names the file.
 func plain(err error) error {
 	var pathError *fs.PathError
 	var linkError *os.LinkError

@@ -22,7 +22,7 @@ import (
 const (
 	s3Attempts = 8
 	s3Timeout  = 30 * time.Second
-	// s3Expiry is how long a URL is good for: as long as S3 lets it be.
+	// s3Expiry is how long a URL is valid: the maximum of S3.
 	s3Expiry = 7 * 24 * time.Hour
 )
 
@@ -34,7 +34,7 @@ type s3 struct {
 	err  error
 }
 
-// client returns what speaks to the store, made at its first use.
+// client returns the client of the store; the first call makes it.
 func (s *s3) client() (*minio.Core, error) {
 	s.once.Do(func() {
 		cfg := s.cfg
@@ -47,7 +47,7 @@ func (s *s3) client() (*minio.Core, error) {
 	return s.core, s.err
 }
 
-// complete sets what is empty from the environment and the files of the AWS tools.
+// complete fills empty fields from the environment and the files of the AWS tools.
 func (c *S3Config) complete() {
 	profile := profileSection()
 	c.Endpoint = cmp.Or(c.Endpoint, os.Getenv("AWS_ENDPOINT_URL_S3"), os.Getenv("AWS_ENDPOINT_URL"), profile["endpoint_url"], "https://s3.amazonaws.com")
@@ -55,8 +55,8 @@ func (c *S3Config) complete() {
 	c.Attempts, c.Timeout = cmp.Or(c.Attempts, s3Attempts), cmp.Or(c.Timeout, s3Timeout)
 }
 
-// profileSection is what the configuration file of the AWS tools has for the profile in use.
-// A file that is not there, or cannot be read, has nothing.
+// profileSection returns the settings of the current profile in the configuration file of
+// the AWS tools; none if the file is missing or cannot be read.
 func profileSection() map[string]string {
 	name := os.Getenv("AWS_CONFIG_FILE")
 	if home, err := os.UserHomeDir(); name == "" && err == nil {
@@ -111,7 +111,7 @@ func parseObject(name string) (object, error) {
 	return object{bucket, key}, nil
 }
 
-// at returns what speaks to the store, and the object of a name.
+// at returns the client of the store, and the bucket and key of a name.
 func (s *s3) at(name string) (*minio.Core, object, error) {
 	client, err := s.client()
 	if err != nil {
@@ -121,7 +121,7 @@ func (s *s3) at(name string) (*minio.Core, object, error) {
 	return client, o, err
 }
 
-// presigned returns a URL of an object that sign has made good for itself.
+// presigned returns a URL of an object, signed by sign.
 func (s *s3) presigned(name string, sign func(*minio.Core, object) (*url.URL, error)) (string, error) {
 	client, o, err := s.at(name)
 	if err != nil {
@@ -134,14 +134,14 @@ func (s *s3) presigned(name string, sign func(*minio.Core, object) (*url.URL, er
 	return u.String(), nil
 }
 
-// toPut returns a URL to put an object to.
+// toPut returns a presigned URL that accepts a PUT of an object.
 func (s *s3) toPut(ctx context.Context, name string) (string, error) {
 	return s.presigned(name, func(client *minio.Core, o object) (*url.URL, error) {
 		return client.PresignedPutObject(ctx, o.bucket, o.key, s3Expiry)
 	})
 }
 
-// explain says what an answer of the store means to who wrote the path.
+// explain turns an error of the store into one that makes sense to the user.
 func (s *s3) explain(err error) error {
 	var answer minio.ErrorResponse
 	var silence *url.Error
@@ -161,7 +161,8 @@ func (s *s3) explain(err error) error {
 	}
 }
 
-// isMissing reports whether an object is not there; a bucket that is not there is worse.
+// isMissing reports whether an object is missing, but not its bucket, which is a real
+// error.
 func isMissing(err error) bool {
 	var answer minio.ErrorResponse
 	return errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound && answer.Code != minio.NoSuchBucket

@@ -10,11 +10,11 @@ import (
 	"github.com/minio/minio-go/v7"
 )
 
-// lookTime bounds how long a store that has just failed is asked what is there.
+// lookTime bounds the check of what exists in a store that has just failed.
 const lookTime = 5 * time.Second
 
-// left says what a publication that has failed has left where the output was to be, who
-// removes it, and what is left to the user.
+// left says what a failed publication has left at the output path, and what removes it,
+// or whether the user has to.
 func (p place) left(ctx context.Context, parts int) string {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
@@ -30,7 +30,7 @@ func (p place) left(ctx context.Context, parts int) string {
 	return fmt.Sprintf("%s: the operation's objects there and in %s are removed when it ends; if that fails for a day, remove them by hand", found, p.staging())
 }
 
-// found says what this operation has made where its output was to be; nothing: "".
+// found says what this operation has created at its output path; "" if nothing.
 func (p place) found(ctx context.Context, parts int) (string, error) {
 	if !p.folder {
 		owner, there, err := p.owner(ctx, p.at.key)

@@ -15,8 +15,8 @@ import (
 	"weir/messages/statepb"
 )
 
-// list implements backend. An object of exactly this name comes first; else a name with a
-// slash at its end is all that begins with it, and a pattern what it stands for.
+// list implements backend. A name that ends in a slash lists all objects with that
+// prefix; a pattern lists the objects that match it; any other name is one object.
 func (s *s3) list(ctx context.Context, name string) ([]*statepb.InputFile, error) {
 	client, o, err := s.at(name)
 	if err != nil {
@@ -34,7 +34,7 @@ func (s *s3) list(ctx context.Context, name string) ([]*statepb.InputFile, error
 	}
 	info, err := client.StatObject(ctx, o.bucket, o.key, minio.StatObjectOptions{})
 	if isMissing(err) {
-		// The answer has no room for what is missing.
+		// A HEAD answer does not say whether the bucket or the object is missing.
 		if there, err := client.BucketExists(ctx, o.bucket); err == nil && !there {
 			return nil, fmt.Errorf("there is no bucket %q", o.bucket)
 		}
@@ -61,8 +61,8 @@ func (s *s3) glob(ctx context.Context, client *minio.Core, o object) ([]*statepb
 	return files, err
 }
 
-// below returns the wanted objects whose key begins with that of o; want is told the rest
-// of the key, in segments.
+// below returns the wanted objects whose key begins with that of o, sorted; want gets the
+// rest of the key, in segments.
 func (s *s3) below(ctx context.Context, client *minio.Core, o object, want func([]string) bool) ([]*statepb.InputFile, error) {
 	var files []*statepb.InputFile
 	for info := range client.ListObjectsIter(ctx, o.bucket, minio.ListObjectsOptions{Prefix: o.key, Recursive: true}) {
@@ -70,7 +70,7 @@ func (s *s3) below(ctx context.Context, client *minio.Core, o object, want func(
 			return nil, s.explain(info.Err)
 		}
 		key := strings.Split(strings.TrimPrefix(info.Key, o.key), "/")
-		// What ends with a slash is how some tools write that there is a folder.
+		// Some tools represent a folder by an object whose key ends in a slash.
 		if strings.HasSuffix(info.Key, "/") || slices.ContainsFunc(key[:len(key)-1], staged.MatchString) || !want(key) {
 			continue
 		}

@@ -10,12 +10,12 @@ import (
 )
 
 const (
-	// byOperation is the key of the metadata that name the operation that wrote an object.
+	// byOperation is the metadata key for the operation that wrote an object.
 	byOperation = "Weir-Operation"
-	// success is the object that says that an output folder is whole.
+	// success is the object that marks an output folder as complete.
 	success = "_SUCCESS"
-	// publishing is the object that keeps other operations from writing to an output folder
-	// until it is whole.
+	// publishing is the object that reserves an output folder for one operation until it
+	// is complete.
 	publishing = "_PUBLISHING"
 )
 
@@ -34,19 +34,19 @@ func (s *s3) place(out target) (place, error) {
 	return place{out, client, at}, err
 }
 
-// staging is where jobs write.
+// staging is the prefix below which jobs write.
 func (p place) staging() object {
 	return object{p.at.bucket, p.at.key + stagingInfix + p.operation + "/"}
 }
 
-// options says whose an object is, and that it is not to replace another.
+// options names the operation in the metadata, and forbids replacing an existing object.
 func (p place) options() minio.PutObjectOptions {
 	options := minio.PutObjectOptions{UserMetadata: map[string]string{byOperation: p.operation}}
 	options.SetMatchETagExcept("*")
 	return options
 }
 
-// owner returns the operation that wrote an object; ok is false when there is none.
+// owner returns the operation that wrote an object; ok is false if there is no object.
 func (p place) owner(ctx context.Context, key string) (operation string, ok bool, err error) {
 	info, err := p.client.StatObject(ctx, p.at.bucket, key, minio.StatObjectOptions{})
 	if isMissing(err) {
@@ -78,7 +78,7 @@ func (s *s3) prepare(ctx context.Context, out target) error {
 	} else if ok {
 		return fmt.Errorf("%w: move it away, or give another path", ErrExists)
 	}
-	// What cannot be written now could not be after hours of work.
+	// Fail now if the store rejects writes, not after hours of work.
 	probe := p.staging().key + "probe"
 	if _, err := p.client.Client.PutObject(ctx, p.at.bucket, probe, strings.NewReader(""), 0, minio.PutObjectOptions{}); err != nil {
 		return s.explain(err)
@@ -123,7 +123,7 @@ func (s *s3) discard(ctx context.Context, out target, completed bool) error {
 	}))
 }
 
-// clear removes the objects below a prefix that are wanted away.
+// clear removes the objects with a prefix for which away returns true.
 func (p place) clear(ctx context.Context, prefix string, away func(key string) (bool, error)) error {
 	var keys []string
 	for info := range p.client.ListObjectsIter(ctx, p.at.bucket, minio.ListObjectsOptions{Prefix: prefix, Recursive: true}) {
@@ -141,7 +141,7 @@ func (p place) clear(ctx context.Context, prefix string, away func(key string) (
 	})
 }
 
-// abortUploads ends what a publication that was broken off has begun to upload.
+// abortUploads aborts the multipart uploads of interrupted publications.
 func (p place) abortUploads(ctx context.Context) error {
 	var key, id string
 	for {

@@ -14,7 +14,7 @@ import (
 	"github.com/minio/minio-go/v7"
 )
 
-// atOnce bounds the requests that are made at the same time.
+// atOnce bounds the concurrent requests.
 const atOnce = 8
 
 // publish implements backend.
@@ -34,8 +34,8 @@ func (s *s3) publish(ctx context.Context, out target, parts []Part) error {
 	return fmt.Errorf("%w; %s", s.explain(err), p.left(ctx, len(parts)))
 }
 
-// has reports whether an object is there that this very operation has written. One of
-// another is an error.
+// has reports whether an object of this operation exists. It returns ErrExists for an
+// object of another operation.
 func (p place) has(ctx context.Context, key string) (bool, error) {
 	owner, ok, err := p.owner(ctx, key)
 	if err == nil && ok && owner != p.operation {
@@ -44,21 +44,21 @@ func (p place) has(ctx context.Context, key string) (bool, error) {
 	return ok, err
 }
 
-// settle takes it that the object is there of this very operation: somebody else has
-// published it, or the answer to who did was lost.
+// settle drops the error that an object exists if it belongs to this operation: another
+// replica has published it, or the answer to the first request was lost.
 func (p place) settle(ctx context.Context, key string, err error) error {
 	if !isTaken(err) {
 		return err
 	}
 	ours, err := p.has(ctx, key)
 	if err == nil && !ours {
-		// It has gone since.
+		// It has been removed since.
 		err = exists(fs.ErrExist)
 	}
 	return err
 }
 
-// check compares parts with what is in the store.
+// check compares the parts with the staged objects.
 func (p place) check(ctx context.Context, parts []Part) error {
 	sizes := map[string]int64{}
 	prefix := p.staging().key
@@ -80,13 +80,13 @@ func (p place) check(ctx context.Context, parts []Part) error {
 	return nil
 }
 
-// isTaken reports whether an object could not be made because there is one.
+// isTaken reports whether an object could not be created because it exists.
 func isTaken(err error) bool {
 	var answer minio.ErrorResponse
 	return errors.As(err, &answer) && answer.StatusCode == http.StatusPreconditionFailed
 }
 
-// publishFile makes one object of all parts, if nobody has.
+// publishFile makes one object of all parts, if it does not exist yet.
 func (p place) publishFile(ctx context.Context, parts []Part) error {
 	if there, err := p.has(ctx, p.at.key); there || err != nil {
 		return err
@@ -123,7 +123,7 @@ func (p place) join(ctx context.Context, parts []Part) error {
 	return p.multipart(ctx, parts, pieces)
 }
 
-// multipart makes the object of pieces, many at once.
+// multipart makes the object from pieces, several of them concurrently.
 func (p place) multipart(ctx context.Context, parts []Part, pieces []piece) error {
 	id, err := p.client.NewMultipartUpload(ctx, p.at.bucket, p.at.key, minio.PutObjectOptions{UserMetadata: map[string]string{byOperation: p.operation}})
 	if err != nil {
@@ -138,13 +138,13 @@ func (p place) multipart(ctx context.Context, parts []Part, pieces []piece) erro
 		_, err = p.client.CompleteMultipartUpload(ctx, p.at.bucket, p.at.key, id, done, p.options())
 	}
 	if err != nil {
-		// Nobody is left to complete it; what this does not reach is found by Discard.
+		// Nobody will complete the upload; if the abort fails, Discard aborts it later.
 		return errors.Join(err, ignoreMissing(p.client.AbortMultipartUpload(context.WithoutCancel(ctx), p.at.bucket, p.at.key, id)))
 	}
 	return nil
 }
 
-// upload makes one piece.
+// upload uploads or copies one piece.
 func (p place) upload(ctx context.Context, id string, number int, parts []Part, piece piece) (minio.CompletePart, error) {
 	if piece.copied() {
 		e := piece.extents[0]
@@ -162,7 +162,7 @@ func (p place) upload(ctx context.Context, id string, number int, parts []Part, 
 	return minio.CompletePart{PartNumber: number, ETag: done.ETag}, err
 }
 
-// read returns the bytes of extents, one after the other.
+// read returns the concatenated bytes of extents.
 func (p place) read(ctx context.Context, parts []Part, extents []extent) ([]byte, error) {
 	var data bytes.Buffer
 	for _, e := range extents {
@@ -188,8 +188,8 @@ func (p place) read(ctx context.Context, parts []Part, extents []extent) ([]byte
 	return data.Bytes(), nil
 }
 
-// publishFolder makes an object of each part, and then the one that says that all are there.
-// Another operation may be about to do the same: who is first has the folder.
+// publishFolder makes an object of each part, and then the one that marks the folder as
+// complete. If another operation publishes there too, the first one gets the folder.
 func (p place) publishFolder(ctx context.Context, parts []Part) error {
 	last, claim := p.at.key+"/"+success, p.at.key+"/"+publishing
 	there, err := p.has(ctx, last)
@@ -211,7 +211,7 @@ func (p place) publishFolder(ctx context.Context, parts []Part) error {
 	return ignoreMissing(p.client.RemoveObject(ctx, p.at.bucket, claim, minio.RemoveObjectOptions{}))
 }
 
-// claim keeps others from the folder, and reports whether it is whole.
+// claim reserves the folder, and reports whether it is complete already.
 func (p place) claim(ctx context.Context, claim, last string) (there bool, err error) {
 	for {
 		err, ours := p.put(ctx, claim, nil), true
@@ -221,20 +221,20 @@ func (p place) claim(ctx context.Context, claim, last string) (there bool, err e
 		if err != nil {
 			return false, err
 		}
-		// Whoever had it when it was taken may have been done since, or called off.
+		// The previous holder of the claim may have completed since, or been aborted.
 		if there, err = p.has(ctx, last); there || err != nil || ours {
 			return there, err
 		}
 	}
 }
 
-// put makes an object, if there is none.
+// put creates an object, if it does not exist.
 func (p place) put(ctx context.Context, key string, data []byte) error {
 	_, err := p.client.Client.PutObject(ctx, p.at.bucket, key, bytes.NewReader(data), int64(len(data)), p.options())
 	return err
 }
 
-// copyParts makes an object of each part.
+// copyParts copies each part to an object of its own.
 func (p place) copyParts(ctx context.Context, parts []Part) error {
 	return each(ctx, len(parts), func(ctx context.Context, i int) (err error) {
 		to := minio.CopyDestOptions{
@@ -250,8 +250,8 @@ func (p place) copyParts(ctx context.Context, parts []Part) error {
 	})
 }
 
-// each does n things, some at once, and returns the first error; the others are then
-// called off.
+// each calls do for n items, some concurrently, and returns the first error, after which
+// it cancels the other calls.
 func each(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -12,55 +12,55 @@ import (
 )
 
 var (
-	// ErrExists is returned when there is something at an output path, of somebody else.
+	// ErrExists is returned when the output path is taken by something else.
 	ErrExists = errors.New("already exists")
-	// ErrBroken is returned when what jobs have written is not there as they left it.
+	// ErrBroken is returned when a part is missing or differs from what its job wrote.
 	ErrBroken = errors.New("output of a job differs from what it wrote")
-	// ErrForbidden is returned for a path outside of the folders that may be used.
+	// ErrForbidden is returned for a path outside the folders that may be used.
 	ErrForbidden = errors.New("outside the folders that operations may use")
-	// ErrUnavailable is returned when an object store does not answer, or by 5xx.
+	// ErrUnavailable is returned when an object store does not answer, or answers with
+	// 5xx.
 	ErrUnavailable = errors.New("object store failing")
 )
 
-// Config is where data may be, and how object stores are reached.
+// Config says which local folders may be used, and how to reach object stores.
 type Config struct {
-	// Roots are the local folders whose files may be read and written; none: no local file
-	// may, "/": all.
+	// Roots are the local folders whose files may be read and written; empty allows no
+	// local file, "/" allows all.
 	Roots []string
-	// S3 is how object stores are reached; what is empty is as the environment says.
+	// S3 says how to reach object stores; empty fields are taken from the environment.
 	S3 S3Config
 }
 
-// S3Config is how object stores are reached. What is empty comes out of AWS_ENDPOINT_URL_S3
-// or AWS_ENDPOINT_URL, AWS_REGION or AWS_DEFAULT_REGION, AWS_ACCESS_KEY_ID with
-// AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, the files of the AWS tools, or what the
-// machine may do.
+// S3Config says how to reach object stores. Empty fields are taken from
+// AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL, AWS_REGION or AWS_DEFAULT_REGION,
+// AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, the files of the
+// AWS tools, or the role of the machine.
 type S3Config struct {
 	// Endpoint is a URL.
 	Endpoint string
 	Region   string
-	// AccessKey and SecretKey go together.
+	// AccessKey and SecretKey are set together.
 	AccessKey, SecretKey string
-	// Attempts bounds how often a request is made that is answered by 5xx, or not at
-	// all. Default 8: about five seconds.
+	// Attempts bounds the attempts at a request that is answered with 5xx, or not at all.
+	// Default 8: about five seconds.
 	Attempts int
-	// Timeout bounds how long an answer may take to begin. Default 30 s.
+	// Timeout bounds the time until an answer begins. Default 30 s.
 	Timeout time.Duration
 }
 
-// Storage finds input and takes output. Its methods may be called at once.
+// Storage lists input and publishes output. Its methods are safe for concurrent use.
 type Storage struct {
 	local local
 	s3    s3
 }
 
-// New returns a storage. It reaches for nothing: settings that cannot work are errors of
-// the first use.
+// New returns a storage. It does not connect: wrong settings cause errors at first use.
 func New(cfg Config) *Storage {
 	return &Storage{local: local{roots: cfg.Roots}, s3: s3{cfg: cfg.S3}}
 }
 
-// backend is one kind of place for data.
+// backend is one kind of storage.
 type backend interface {
 	list(ctx context.Context, path string) ([]*statepb.InputFile, error)
 	source(ctx context.Context, file *statepb.InputFile) (string, error)
@@ -83,20 +83,20 @@ func (s *Storage) of(path string) (backend, error) {
 	}
 }
 
-// Output is where an operation writes.
+// Output is the output of one operation.
 type Output struct {
-	// Path is a file; with a slash at its end, a folder.
+	// Path is a file, or a folder if it ends in a slash.
 	Path      string
 	Operation string
 }
 
-// Part is what one job has written.
+// Part is the output of one job.
 type Part struct {
 	Name  string
 	Bytes int64
 }
 
-// target is an output with the slash at its end told apart.
+// target is an output whose trailing slash has become a flag.
 type target struct {
 	path      string
 	folder    bool
@@ -107,23 +107,23 @@ func (o Output) target() target {
 	return target{path: strings.TrimRight(o.Path, "/"), folder: strings.HasSuffix(o.Path, "/"), operation: o.Operation}
 }
 
-// staging is where jobs write.
+// staging is the folder to which jobs write.
 func (t target) staging() string { return t.path + stagingInfix + t.operation }
 
 const stagingInfix = ".weir-"
 
-// staged matches names of staging folders: they are no input.
+// staged matches names of staging folders, which are never listed as input.
 var staged = regexp.MustCompile(`\.weir-[0-9a-z-]+$`)
 
-// partPrefix is how the names of parts in an output folder begin.
+// partPrefix is the prefix of the names of parts in an output folder.
 const partPrefix = "part-"
 
 // partName is the name of a part in an output folder.
 func partName(i int) string { return fmt.Sprintf(partPrefix+"%05d", i) }
 
-// List returns the files that paths stand for, in the order of the paths; what a glob, a
-// folder or a prefix stands for is ordered by name. A path that stands for nothing is an
-// error, but for a folder with nothing in it.
+// List returns the files at paths, in the order of the paths; files of a glob, a folder
+// or a prefix are sorted by name. A path without files is an error, unless it is an empty
+// folder.
 func (s *Storage) List(ctx context.Context, paths []string) ([]*statepb.InputFile, error) {
 	var files []*statepb.InputFile
 	for _, path := range paths {
@@ -140,7 +140,7 @@ func (s *Storage) List(ctx context.Context, paths []string) ([]*statepb.InputFil
 	return files, nil
 }
 
-// Source returns where a node reads a file: its path, or a URL.
+// Source returns the path or URL at which a node reads a file.
 func (s *Storage) Source(ctx context.Context, file *statepb.InputFile) (string, error) {
 	place, err := s.of(file.GetPath())
 	if err != nil {
@@ -149,13 +149,13 @@ func (s *Storage) Source(ctx context.Context, file *statepb.InputFile) (string, 
 	return place.source(ctx, file)
 }
 
-// Prepare checks that the output is not there and can be made, and makes the staging
-// place. It may be repeated.
+// Prepare checks that the output does not exist and can be created, and creates the
+// staging folder. It may be repeated.
 func (s *Storage) Prepare(ctx context.Context, out Output) error {
 	return s.output(out, func(place backend, t target) error { return place.prepare(ctx, t) })
 }
 
-// Destination returns where a node writes a part: a path, or a URL to put it to.
+// Destination returns the path or URL to which a node writes a part.
 func (s *Storage) Destination(ctx context.Context, out Output, part string) (destination string, err error) {
 	err = s.output(out, func(place backend, t target) error {
 		destination, err = place.destination(ctx, t, part)
@@ -164,15 +164,16 @@ func (s *Storage) Destination(ctx context.Context, out Output, part string) (des
 	return destination, err
 }
 
-// Publish makes the output of the parts, in order, and returns when it is there for good.
-// It may be repeated, and by many at once. ErrExists is returned when there is something
-// else by now, ErrBroken when a part is not as its job left it.
+// Publish creates the output from the parts, in order, and returns when it is durable. It
+// may be repeated, also concurrently. It returns ErrExists if the path has been taken by
+// something else, ErrBroken if a part differs from what its job wrote.
 func (s *Storage) Publish(ctx context.Context, out Output, parts []Part) error {
 	return s.output(out, func(place backend, t target) error { return place.publish(ctx, t, parts) })
 }
 
-// Discard removes the staging place of an operation that has ended; and also its output,
-// unless it has completed: it may have been published at the very end. It may be repeated.
+// Discard removes the staging folder of an operation that has ended. Unless the operation
+// has completed, it also removes the output, which may have been published at the very
+// end. It may be repeated.
 func (s *Storage) Discard(ctx context.Context, out Output, completed bool) error {
 	return s.output(out, func(place backend, t target) error { return place.discard(ctx, t, completed) })
 }
