@@ -31,11 +31,11 @@
 // hangs: each stops the process (Config.Fatal), because going on could make replicas
 // diverge or acknowledge writes that are not on disk.
 //
-// This is the one package that imports hashicorp/raft. Its traps are handled
-// here: the transport does not pipeline; every connection is closed by Close;
-// futures that raft forgets at shutdown are waited for before it; a confirmation
-// of leadership counts only answers to what was sent after the question; a
-// heartbeat passes raft's main loop only if it is of the term that is on disk, and
-// holds that term meanwhile; and indexes that callers see are those of entries that
-// changed the state, since raft does not tell the state machine about the others.
+// This is the only package that imports hashicorp/raft, and it works around raft's traps.
+// The transport does not pipeline. Close closes every connection. Futures that raft drops
+// at shutdown are waited for before the shutdown. A confirmation of leadership counts
+// only answers to requests that were sent after the question. A heartbeat bypasses raft's
+// main loop only if its term is the one on disk, and blocks a change of that term until
+// it is handled. Callers see only indexes of entries that changed the state, because raft
+// does not pass its own entries to the state machine.
 package raftstore

@@ -73,8 +73,8 @@ func (l *local) enter(root, below, path string) (*folder, error) {
 	if l.step != nil {
 		l.step()
 	}
-	// This has a folder mounted that is mounted at its first use. What the answer is, is seen
-	// by who holds it.
+	// Stat triggers an automount. Its result does not matter: opening the folder shows
+	// any error.
 	_, _ = os.Stat(filepath.Join(root, below) + "/.")
 	top, err := hold(unix.AT_FDCWD, root, root, l.step)
 	if err != nil {

@@ -1,9 +1,9 @@
-// Package command numbers the commands of the replicated log and turns them
-// into bytes and back.
+// Package command numbers the commands of the replicated log, and encodes and decodes
+// them.
 //
-// A log entry is a batch: commands that are applied one after the other, each
-// accepted or refused by itself. What a command means is in the comments of its
-// message (package commandpb) and in package state, which applies it.
+// A log entry is a batch of commands that are applied in order, each accepted or refused
+// by itself. The comments of a command's message (package commandpb) say what it means;
+// package state applies it.
 //
 // The package is pure: no clock, no locks, no I/O.
 package command
@@ -23,7 +23,7 @@ import (
 // at the end, never reorder or reuse one.
 type Kind uint32
 
-// The kinds that others tell apart without a look at what is in them.
+// The kinds that callers recognise without decoding the payload.
 const (
 	StopJobs           Kind = 20
 	DrainNode          Kind = 21
@@ -31,8 +31,8 @@ const (
 	HandOver           Kind = 36
 )
 
-// kinds lists every command by its number: its name in logs, and its message. One
-// without a message is retired: EditTree does what those did that changed one pool each.
+// kinds lists every command by number, with its name in logs and its message. A nil
+// message marks a retired command: EditTree replaces those that changed a single pool.
 var kinds = [...]struct {
 	name    string
 	message proto.Message
@@ -86,12 +86,12 @@ var byMessage = func() map[protoreflect.FullName]Kind {
 	return names
 }()
 
-// ErrUnknownKind is returned for a command whose number this version does not
-// know: it was written by a newer one.
+// ErrUnknownKind is returned for a command whose number this version does not know: a
+// newer version wrote it.
 var ErrUnknownKind = errors.New("unknown kind of command")
 
-// ErrRetiredKind is returned for a command that no version proposes any more: the
-// log was written by an older one, whose state this one does not read.
+// ErrRetiredKind is returned for a command that no version proposes any longer: an older
+// version wrote the log, and this one does not read its state.
 var ErrRetiredKind = errors.New("retired kind of command")
 
 // String returns the kind's name in logs.
@@ -145,8 +145,8 @@ func Decode(cmd *commandpb.Command) (proto.Message, error) {
 	return msg, nil
 }
 
-// checkStatistics returns an error when a replica cannot read what was measured of a job:
-// as with a command that it does not know, its state would differ from those that can.
+// checkStatistics returns an error if this replica cannot read a job's statistics: as
+// with an unknown command, its state would diverge from that of replicas that can.
 func checkStatistics(m *commandpb.FinishJobs) error {
 	for _, job := range m.GetJobs() {
 		if err := statistics.Check(job.GetStatistics().GetPacked()); err != nil {

@@ -1,11 +1,11 @@
-// Package events is the event log of a replica: what happened in the cluster, told
-// from what the state machine has applied, and kept in files of the replica's own.
+// Package events is the event log of a replica: it derives events from the commands that
+// the state machine has applied, and keeps them in files of the replica.
 //
-// # What happened
+// # From commands to events
 //
 // A Teller turns each command that was carried out, and the events of package state
-// that it caused, into records for people and programs. It looks at nothing but the
-// command and the state after it, so all replicas tell the same, with the same index
+// that it caused, into records for people and programs. It uses only the command and
+// the states around it, so all replicas produce the same records, with the same index
 // and position. The kinds are constants of this package; docs/events.md describes
 // them.
 //
@@ -13,18 +13,18 @@
 //
 // A Log appends the records to segment files, each record with a checksum, and drops
 // the oldest segments beyond a size or an age. Writing never waits for readers, and
-// the state machine never waits for writing: what comes while the disk is busy waits
-// in a queue of bounded length. Files are synced when a segment is full and before
-// the store takes a snapshot, and that is enough: what a crash of the machine takes
-// away is behind the last snapshot, and the store replays it.
+// the state machine never waits for writing: while the disk is busy, records wait
+// in a bounded queue. A segment is synced when it is full, and before the store takes a
+// snapshot. That is enough: a crash of the machine only loses records after the last
+// snapshot, and the store replays their commands.
 //
-// # What is missing is told
+// # Gaps
 //
-// A replica that was given a snapshot has not seen what happened before it, and one
-// whose disk was full or too slow could not write it down. Either leaves a mark of
-// which log entries are missing. A reader gets a *GapError when it comes there, and a
-// *GoneError for what is older than the oldest record.
+// A replica that was sent a snapshot has not seen the commands before it, and one whose
+// disk was full or too slow could not write its records. Either leaves a mark with the
+// missing log indexes. A reader gets a *GapError when it reaches the mark, and a
+// *GoneError for events older than the oldest record.
 //
-// The deciding halves are tell.go and those beside it (from commands to records) and
-// frame.go (from records to bytes).
+// tell.go and the other tell files turn commands into records; frame.go turns records
+// into bytes.
 package events

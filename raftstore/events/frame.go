@@ -12,11 +12,11 @@ import (
 // signature begins each segment.
 const signature = "weir events 1\n"
 
-// frames have the log index for a tag. A record has far less than it may, even that of a log
-// entry of the largest size that starts jobs.
+// frames use the log index as tag. MaxRecord is far above the size of any entry, even of
+// the largest log entry that starts jobs.
 var frames = recordlog.Format{MaxRecord: 256 << 20, SumAt: 4, TagAt: 8, LongTag: true}
 
-// appendFrame appends an entry to data, which is to stand at an offset of the segment.
+// appendFrame appends an entry to data, which will be written at offset of the segment.
 func appendFrame(data []byte, offset int64, entry *eventpb.Entry) ([]byte, error) {
 	data, err := frames.Append(data, offset, entry.GetIndex(), entry)
 	if err != nil {

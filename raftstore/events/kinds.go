@@ -2,7 +2,7 @@ package events
 
 import "slices"
 
-// The kinds of events. Clients know them: never change one.
+// The kinds of events. Clients depend on them: never change one.
 const (
 	LeaderChanged = "leader_changed"
 
@@ -47,7 +47,7 @@ const (
 	NodeMoved     = "node_moved"
 )
 
-// kinds are all of them, in the order of the documentation.
+// kinds lists all kinds, in the order of the documentation.
 var kinds = []string{
 	LeaderChanged,
 	OperationAccepted, OperationState, OperationSuspended, OperationResumed, OperationUpdated, OperationAdmitted, OperationController, OperationArchived,

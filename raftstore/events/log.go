@@ -13,34 +13,34 @@ import (
 
 // Config says where a log is and how much it keeps.
 type Config struct {
-	// Dir is the log's own folder; it is made when it does not exist.
+	// Dir is the log's own folder; it is created if it does not exist.
 	Dir string
-	// MaxBytes bounds the files: the oldest segment goes when there are more. Default
-	// 256 MiB, about a million events.
+	// MaxBytes bounds the total size of the files; beyond it the oldest segments are
+	// removed. Default 256 MiB, about a million events.
 	MaxBytes int64
-	// MaxAge bounds how long events are kept, by the times of events: nothing goes
-	// while nothing happens. Default 7 days.
+	// MaxAge bounds the age of events, relative to the latest event: without new events
+	// nothing is removed. Default 7 days.
 	MaxAge time.Duration
-	// SegmentBytes is how much a segment holds, and so how much goes at once. Default
-	// 8 MiB, or a sixteenth of MaxBytes if that is less.
+	// SegmentBytes is the size of a segment, the unit of removal. Default 8 MiB, or a
+	// sixteenth of MaxBytes if that is less.
 	SegmentBytes int64
-	// QueueEvents is how many events may wait for the disk; those beyond are missing.
+	// QueueEvents is how many events may wait for the disk; further ones are left out.
 	// Default 65536.
 	QueueEvents int
-	// Retry is the pause after a write that failed. Default 1 s.
+	// Retry is the pause after a failed write. Default 1 s.
 	Retry time.Duration
-	// Logger is told of what is missing and why.
+	// Logger receives warnings about missing events and their cause.
 	Logger *slog.Logger
 }
 
-// Default returns a Config with every default; Dir is still to be set.
+// Default returns a Config with every default; the caller sets Dir.
 func Default() Config {
 	return Config{
 		MaxBytes: 256 << 20, MaxAge: 7 * 24 * time.Hour, SegmentBytes: 8 << 20, QueueEvents: 65536, Retry: time.Second, Logger: slog.Default(),
 	}
 }
 
-// Validate returns an error that names the first setting that cannot work.
+// Validate returns an error that names the first invalid setting.
 func (c Config) Validate() error {
 	switch {
 	case c.Dir == "":
@@ -64,10 +64,9 @@ func (c Config) Validate() error {
 // ErrClosed is returned when the log has been closed.
 var ErrClosed = errors.New("event log is closed")
 
-// GoneError says that events are kept no longer.
+// GoneError says that events are no longer kept.
 type GoneError struct {
-	// From is the index that was asked for, Oldest the first one from which every event
-	// is kept.
+	// From is the requested index, Oldest the first index from which every event is kept.
 	From, Oldest uint64
 }
 
@@ -76,11 +75,11 @@ func (e *GoneError) Error() string {
 	return fmt.Sprintf("events from index %d are no longer kept: the oldest are of index %d", e.From, e.Oldest)
 }
 
-// GapError says that this replica does not know the events of some log entries.
+// GapError says that this replica lacks the events of some log entries.
 type GapError struct {
-	// From and To are the first and the last index that are missing.
+	// From and To are the first and the last missing index.
 	From, To uint64
-	// Damaged: they were written, and cannot be read.
+	// Damaged says that the events were written but cannot be read.
 	Damaged bool
 }
 
@@ -92,41 +91,43 @@ func (e *GapError) Error() string {
 	return fmt.Sprintf("events of index %d to %d are missing: this replica restored a later state, or could not write them", e.From, e.To)
 }
 
-// Log is an open event log. Its methods may be called by several goroutines; Append
-// and Jump by one.
+// Log is an open event log. Its methods are safe for concurrent use, except that only one
+// goroutine may call Append and Jump.
 type Log struct {
 	cfg Config
 
 	mu sync.Mutex
-	// more wakes the writer, wake is closed when readers may go on; nil: none waits.
+	// more wakes the writer. wake is closed when readers may continue; nil while none
+	// waits.
 	more *sync.Cond
 	wake chan struct{}
-	// queue waits for the disk, queued counts the events in it.
+	// queue holds entries that wait for the disk, queued counts the events in it.
 	queue  []*eventpb.Entry
 	queued int
-	// writing: the writer has taken something and not settled it.
+	// writing is set while the writer holds entries whose outcome is not settled.
 	writing bool
-	// seen is the last log entry that the log was told of. covered is the last one up to
-	// which all is in the files that ever will be.
+	// seen is the last log entry passed to the log. covered is the index up to which
+	// every event that will ever be in the files is there.
 	seen, covered uint64
 	// first is the oldest index while there are no segments.
 	first uint64
-	// missingFrom is not 0 while entries are left out since that one.
+	// missingFrom, if not 0, is the first entry of those that are being left out.
 	missingFrom uint64
-	// syncs are waited for.
+	// syncs are the calls of Sync that wait.
 	syncs    []chan error
 	segments []*segment
 	closing  bool
 
 	// stop is closed by Close, ended when the writer has ended.
 	stop, ended chan struct{}
-	// The rest is the writer's: the segment that it appends to, nil for none, and the
-	// index of the latest record.
+	// The rest belongs to the writer: out is the segment that it appends to, nil if none;
+	// written is the index of the latest record.
 	out     *output
 	written uint64
 }
 
-// Open opens a log, or makes it. What a crash has left of its last write is cut off.
+// Open opens a log, or creates it. It cuts off the remains of a write that a crash
+// interrupted.
 func Open(cfg Config) (*Log, error) {
 	if cfg.SegmentBytes > cfg.MaxBytes/16 {
 		cfg.SegmentBytes = max(cfg.MaxBytes/16, 1)
@@ -156,8 +157,8 @@ func newLog(cfg Config) *Log {
 	return l
 }
 
-// Begin tells the log, before anything is appended or read, that the replica's log of commands
-// ends at last. A log that knows of more is of another history, and is dropped.
+// Begin sets the end of the replica's command log, before anything is appended or read.
+// An event log that reaches further belongs to another history, and is dropped.
 func (l *Log) Begin(last uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -175,8 +176,8 @@ func (l *Log) Begin(last uint64) error {
 	return nil
 }
 
-// Append takes the events of the next log entry, which may be none. It does not wait
-// for the disk. An entry that the log has already is left out, as after a restart.
+// Append adds the events of the next log entry, which may be none. It does not wait for
+// the disk. It skips an entry that the log has already, as after a restart.
 func (l *Log) Append(index uint64, events []*eventpb.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -196,15 +197,14 @@ func (l *Log) Append(index uint64, events []*eventpb.Event) {
 	l.coverIdle()
 }
 
-// coverIdle notes that nothing waits for the disk. l.mu is held.
+// coverIdle advances covered to seen if nothing waits for the disk. l.mu is held.
 func (l *Log) coverIdle() {
 	if len(l.queue) == 0 && !l.writing && l.missingFrom == 0 {
 		l.cover(l.seen)
 	}
 }
 
-// miss leaves out what comes from an index on, until the writer has caught up. l.mu is
-// held.
+// miss leaves out entries from an index on, until the writer has caught up. l.mu is held.
 func (l *Log) miss(index uint64) {
 	if l.missingFrom == 0 {
 		l.missingFrom = index
@@ -212,8 +212,8 @@ func (l *Log) miss(index uint64) {
 	}
 }
 
-// Jump tells the log that the replica was given the state as of an index, and knows
-// nothing of what happened since the last entry appended.
+// Jump records that the replica's state was replaced by one at an index, and that the
+// events since the last appended entry are unknown.
 func (l *Log) Jump(index uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -233,7 +233,7 @@ func (l *Log) Jump(index uint64) {
 	l.more.Signal()
 }
 
-// cover notes that all is in the files up to an index. l.mu is held.
+// cover records that the files are complete up to an index. l.mu is held.
 func (l *Log) cover(index uint64) {
 	l.covered = max(l.covered, index)
 	l.broadcast()
@@ -254,15 +254,15 @@ func (l *Log) changed() <-chan struct{} {
 	return l.wake
 }
 
-// Covered returns the index up to which every event that is known is in the files, or
-// the first one that is missing has been noted.
+// Covered returns the index up to which every known event is in the files, and every gap
+// is marked.
 func (l *Log) Covered() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.covered
 }
 
-// WaitCovered returns when Covered has come to an index.
+// WaitCovered returns when Covered has reached an index.
 func (l *Log) WaitCovered(ctx context.Context, index uint64) error {
 	for {
 		l.mu.Lock()
@@ -282,8 +282,8 @@ func (l *Log) WaitCovered(ctx context.Context, index uint64) error {
 	}
 }
 
-// Oldest returns the first index from which every event is kept; what is missing
-// since then is told by readers.
+// Oldest returns the first index from which every event is kept. Readers report gaps
+// after it.
 func (l *Log) Oldest() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -297,7 +297,8 @@ func (l *Log) oldest() uint64 {
 	return l.segments[0].from
 }
 
-// Sync returns when all that has been appended is on disk, or cannot be for now.
+// Sync returns when all appended events are on disk, or with the error if they cannot be
+// written now.
 func (l *Log) Sync(ctx context.Context) error {
 	done := make(chan error, 1)
 	l.mu.Lock()
@@ -316,7 +317,7 @@ func (l *Log) Sync(ctx context.Context) error {
 	}
 }
 
-// Close writes what waits and closes the files. It may be called again.
+// Close writes the queue and closes the files. It may be called more than once.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	if !l.closing {

@@ -10,8 +10,8 @@ import (
 	"weir/messages/eventpb"
 )
 
-// Reader reads events in order. It holds one file open and one entry in memory. One
-// goroutine uses it.
+// Reader reads events in order. It holds one file open and one entry in memory. Only one
+// goroutine may use it.
 type Reader struct {
 	log *Log
 	// index and position are those of the next event.
@@ -19,8 +19,8 @@ type Reader struct {
 	position uint32
 
 	file *os.File
-	// of is the open segment, offset the place of its next frame. Another one may come to
-	// have its name: after a write to it has failed.
+	// of is the open segment, offset the position of its next frame. Segments are
+	// compared, not names: after a failed write another segment may get the same name.
 	of     *segment
 	offset int64
 }
@@ -34,7 +34,7 @@ func (l *Log) Read(index uint64, position uint32) *Reader {
 	return &Reader{log: l, index: index, position: position}
 }
 
-// Close lets go of the reader's file.
+// Close closes the reader's file.
 func (r *Reader) Close() {
 	if r.file != nil {
 		_ = r.file.Close()
@@ -42,10 +42,10 @@ func (r *Reader) Close() {
 	}
 }
 
-// Next returns the next events, all of one log entry. When there are none yet, it
-// returns what is closed when there may be, and through: the index up to which there
-// are none. It returns a *GoneError when the next events are kept no longer, and a
-// *GapError when they are not known; Skip goes on behind those.
+// Next returns the next events, all of one log entry. If there are none yet, it returns
+// more, which is closed when there may be some, and through, the index up to which there
+// are none. It returns a *GoneError if the next events are no longer kept, and a
+// *GapError if this replica lacks them; Skip continues after the gap.
 func (r *Reader) Next() (events []*eventpb.Event, through uint64, more <-chan struct{}, err error) {
 	for {
 		at, err := r.log.locate(r.index)
@@ -58,7 +58,7 @@ func (r *Reader) Next() (events []*eventpb.Event, through uint64, more <-chan st
 		entry, err := r.read(at)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			// It has been dropped meanwhile.
+			// The segment has been dropped meanwhile.
 			continue
 		case err != nil:
 			return nil, 0, nil, err
@@ -79,23 +79,23 @@ func (r *Reader) Next() (events []*eventpb.Event, through uint64, more <-chan st
 	}
 }
 
-// Skip goes on behind a gap.
+// Skip continues after a gap.
 func (r *Reader) Skip(gap *GapError) { r.index, r.position = max(r.index, gap.To+1), 0 }
 
 // place is where a reader finds an index.
 type place struct {
-	// segment is nil when there is none yet.
+	// segment is nil if there is none yet.
 	segment *segment
-	// size is how far the segment holds records, next the first index of the segment
-	// behind it; 0: there is none.
+	// size is the end of the segment's records, next the first index of the next segment;
+	// 0 if there is none.
 	size    int64
 	next    uint64
 	covered uint64
-	// wait is closed when there is more; nil: the segment grows no more.
+	// wait is closed when there is more to read; nil if the segment no longer grows.
 	wait <-chan struct{}
 }
 
-// locate finds the segment that has an index, or that it will be appended to.
+// locate finds the segment that holds an index, or to which it will be appended.
 func (l *Log) locate(index uint64) (place, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,7 +105,7 @@ func (l *Log) locate(index uint64) (place, error) {
 	if l.closing {
 		return place{}, ErrClosed
 	}
-	// The last segment that does not begin behind the index.
+	// The last segment that does not begin after the index.
 	i := sort.Search(len(l.segments), func(i int) bool { return l.segments[i].from > index }) - 1
 	if i < 0 {
 		return place{covered: l.covered, wait: l.changed()}, nil
@@ -120,8 +120,8 @@ func (l *Log) locate(index uint64) (place, error) {
 	return at, nil
 }
 
-// read returns the next entry of a segment at or behind the reader's index, nil if
-// there is none yet or the segment is at its end.
+// read returns the next entry of a segment at or after the reader's index; nil at the end
+// of the segment, for now or for good.
 func (r *Reader) read(at place) (*eventpb.Entry, error) {
 	if r.of != at.segment {
 		r.Close()
@@ -151,8 +151,8 @@ func (r *Reader) read(at place) (*eventpb.Entry, error) {
 	return nil, nil
 }
 
-// Since returns the index of the first event at or after a time that is kept, and the
-// one behind all events if there is none.
+// Since returns the index of the first kept event at or after a time; if there is none,
+// the index after all events.
 func (l *Log) Since(at time.Time) (uint64, error) {
 	l.mu.Lock()
 	from, behind := l.oldest(), l.covered+1

@@ -16,18 +16,17 @@ import (
 	"weir/raftstore/recordlog"
 )
 
-// suffix is that of the names of segments, which begin with the first index that they
-// are about.
+// suffix ends the names of segment files; a name begins with the segment's first index.
 const suffix = ".events"
 
 // segment is a file of the log. It is changed under the log's lock.
 type segment struct {
 	path string
-	// from is the first index of which the segment, with those behind it, has all events.
+	// from is the first index from which this segment and the later ones hold all events.
 	from uint64
-	// size is how far it holds records.
+	// size is the offset of the end of its last record.
 	size int64
-	// begin is the time of its first event; zero when that has none.
+	// begin is the time of its first event; zero if there is none.
 	begin time.Time
 }
 
@@ -38,7 +37,7 @@ func (s *segment) remove() error {
 	return nil
 }
 
-// makeSegment makes an empty segment.
+// makeSegment creates an empty segment.
 func makeSegment(dir string, from uint64, begin time.Time) (*segment, *os.File, error) {
 	s := &segment{path: filepath.Join(dir, fmt.Sprintf("%020d%s", from, suffix)), from: from, size: int64(len(signature)), begin: begin}
 	file, err := os.OpenFile(s.path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
@@ -48,7 +47,7 @@ func makeSegment(dir string, from uint64, begin time.Time) (*segment, *os.File, 
 	if _, err := file.WriteAt([]byte(signature), 0); err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("make segment: %w", err), file.Close(), s.remove())
 	}
-	// A file that is synced and has no name yet goes with a crash.
+	// Without a synced directory entry, a crash would lose the file even if it is synced.
 	if err := recordlog.SyncDir(dir); err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("make segment: %w", err), file.Close(), s.remove())
 	}
@@ -56,8 +55,8 @@ func makeSegment(dir string, from uint64, begin time.Time) (*segment, *os.File, 
 }
 
 // openSegments finds the segments of a folder, in order, and the index of the last
-// record. The last segment is cut behind its last record that checks, for a crash may
-// have left a part of one; those before were on disk before it was begun.
+// record. A crash may have left a partial record, so the last segment is truncated after
+// its last valid one; earlier segments were synced before the next one was begun.
 func openSegments(dir string, log *slog.Logger) (segments []*segment, last uint64, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, 0, err
@@ -90,7 +89,7 @@ func openSegments(dir string, log *slog.Logger) (segments []*segment, last uint6
 			return nil, 0, err
 		}
 		if last == 0 {
-			// Nothing of it has come to the disk.
+			// None of its records has reached the disk.
 			if err := s.remove(); err != nil {
 				return nil, 0, err
 			}
@@ -109,7 +108,7 @@ func (s *segment) beginning() (time.Time, error) {
 	defer func() { _ = file.Close() }()
 	f, err := frames.Read(file, int64(len(signature)), s.size)
 	if err != nil {
-		// A reader that comes there is told.
+		// A reader that reaches it gets a GapError.
 		return time.Time{}, nil
 	}
 	entry, err := decode(f)
@@ -119,8 +118,8 @@ func (s *segment) beginning() (time.Time, error) {
 	return timeOf(entry), nil
 }
 
-// mend cuts off what follows the last record that checks and returns its index; 0:
-// there is none.
+// mend truncates the segment after its last valid record and returns the index of that; 0
+// if there is none.
 func (s *segment) mend(log *slog.Logger) (last uint64, err error) {
 	data, err := os.ReadFile(s.path)
 	if err != nil {

@@ -16,15 +16,15 @@ import (
 	"weir/scheduling"
 )
 
-// Teller tells what commands did. It remembers how pool trees were before, and nothing
-// else.
+// Teller turns commands into events. It remembers the previous pool trees and the trees
+// of nodes, and nothing else.
 type Teller struct {
 	trees       map[string]*statepb.PoolTree
 	nodes       map[string]string
 	defaultTree string
 }
 
-// NewTeller returns a teller that begins at this state.
+// NewTeller returns a teller that starts from this state.
 func NewTeller(s *state.State) *Teller {
 	t := &Teller{trees: map[string]*statepb.PoolTree{}, nodes: map[string]string{}, defaultTree: string(s.DefaultTree())}
 	for _, tree := range s.Trees() {
@@ -36,9 +36,9 @@ func NewTeller(s *state.State) *Teller {
 	return t
 }
 
-// Tell adds to the events of a log entry those of one of its commands, which was
-// carried out and caused these changes; s is the state after it. Equal commands on
-// equal states give equal events.
+// Tell appends the events of one command to those of its log entry. The command was
+// carried out and caused these changes; s is the state after it. Equal commands on equal
+// states give equal events.
 func (t *Teller) Tell(told []*eventpb.Event, index uint64, msg proto.Message, caused []state.Event, s *state.State) []*eventpb.Event {
 	c := telling{Teller: t, state: s, command: msg, index: index, time: timestamppb.New(s.LastTime()), events: told}
 	for _, event := range caused {
@@ -51,7 +51,7 @@ func (t *Teller) Tell(told []*eventpb.Event, index uint64, msg proto.Message, ca
 	return c.events
 }
 
-// telling is one command.
+// telling is the conversion of one command.
 type telling struct {
 	*Teller
 	state   *state.State
@@ -61,7 +61,7 @@ type telling struct {
 	events  []*eventpb.Event
 }
 
-// add completes an event and appends it.
+// add sets an event's index, position and time, and appends it.
 func (c *telling) add(e *eventpb.Event) {
 	e.Index, e.Position, e.Time = c.index, uint32(len(c.events)), c.time
 	c.events = append(c.events, e)
@@ -105,8 +105,8 @@ func (c *telling) tell(event state.Event) {
 	}
 }
 
-// ofOperation begins an event with where the operation is. One whose record is gone
-// already has its id alone.
+// ofOperation begins an event with an operation's trees and pools. If the operation's
+// record is gone, the event has only its id.
 func (c *telling) ofOperation(kind string, id scheduling.OperationID) *eventpb.Event {
 	e := &eventpb.Event{Kind: kind, Operation: string(id)}
 	o, ok := c.state.Operation(id)
@@ -132,7 +132,7 @@ func (c *telling) accepted(e state.OperationAccepted) {
 	c.add(out)
 }
 
-// nameOf is what people call an operation.
+// nameOf returns the title and alias of an operation.
 func nameOf(spec *statepb.OperationSpec) map[string]string {
 	out := map[string]string{}
 	if spec.GetTitle() != "" {
@@ -183,7 +183,7 @@ func (c *telling) operationChanged(e state.OperationChanged) {
 	c.add(out)
 }
 
-// stepOf returns what an operation's record says of its way to a state.
+// stepOf returns the event in an operation's record for its change to a state.
 func stepOf(o *statepb.Operation, index uint64, to string) *statepb.OperationEvent {
 	steps := o.GetEvents()
 	for i := len(steps) - 1; i >= 0 && steps[i].GetIndex() == index; i-- {
@@ -194,7 +194,7 @@ func stepOf(o *statepb.Operation, index uint64, to string) *statepb.OperationEve
 	return nil
 }
 
-// updates are the new values that a command sets, by path.
+// updates returns the new values that a command sets, by path.
 func updates(m *commandpb.UpdateOperation) map[string]string {
 	out := map[string]string{}
 	for _, change := range m.GetChanges() {
@@ -217,7 +217,7 @@ func token(term, index uint64) string {
 	return string(strconv.AppendUint(append(strconv.AppendUint(text[:0], term, 10), ':'), index, 10))
 }
 
-// resourcesOf puts resources into the words that people use.
+// resourcesOf converts resources to the units of events.
 func resourcesOf(r *statepb.Resources) *eventpb.Resources {
 	if r == nil {
 		return nil
@@ -227,7 +227,7 @@ func resourcesOf(r *statepb.Resources) *eventpb.Resources {
 	}
 }
 
-// secondsBetween is 0 where one of the times is not known, or they are swapped.
+// secondsBetween returns 0 if a time is unknown or from is after to.
 func secondsBetween(from, to *timestamppb.Timestamp) float64 {
 	if from == nil || to == nil {
 		return 0

@@ -13,7 +13,7 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// ofJob begins an event with where a job is.
+// ofJob begins an event with a job's operation, pool, node and token.
 func (c *telling) ofJob(kind string, a *statepb.Allocation) *eventpb.Event {
 	e := &eventpb.Event{
 		Kind: kind, Operation: a.GetOperationId(), Pool: a.GetPool(), Node: a.GetNode(), Job: a.GetJobId(), Task: a.GetTask(),
@@ -37,8 +37,8 @@ func (c *telling) started(a *statepb.Allocation) {
 	c.add(e)
 }
 
-// stopping tells that a job is to go: it makes room, it is asked to leave, or it is
-// ended at once.
+// stopping adds the event that a job is ordered to stop: preempted for another, asked to
+// leave, or killed at once.
 func (c *telling) stopping(a *statepb.Allocation) {
 	order := a.GetStop()
 	e := c.ofJob(JobStopping, a)
@@ -70,7 +70,7 @@ func (c *telling) stopping(a *statepb.Allocation) {
 	c.add(e)
 }
 
-// ordered adds what an order to go says.
+// ordered adds the reason and message of a stop order, and for whom the job is preempted.
 func ordered(e *eventpb.Event, order *statepb.StopOrder) {
 	if order == nil {
 		return
@@ -82,7 +82,7 @@ func ordered(e *eventpb.Event, order *statepb.StopOrder) {
 	}
 }
 
-// ended tells how a job ended, and under which order if there was one.
+// ended adds the event of a job's end, and the stop order if there was one.
 func (c *telling) ended(ended state.Ended) {
 	f := ended.Finished
 	e := c.ofJob(JobAborted, ended.Allocation)

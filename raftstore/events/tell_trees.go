@@ -15,7 +15,7 @@ import (
 	"weir/raftstore/state"
 )
 
-// treeChanged tells what is different in a tree.
+// treeChanged adds events for the differences between a tree and its previous version.
 func (c *telling) treeChanged(e state.TreeChanged) {
 	name := string(e.Tree)
 	was := c.trees[name]
@@ -49,7 +49,7 @@ func (c *telling) treeChanged(e state.TreeChanged) {
 	}
 }
 
-// starter is the user for whom a pool was made.
+// starter returns the user for whom a pool was created.
 func (c *telling) starter(pool string, in *statepb.PoolTree) string {
 	i := slices.IndexFunc(in.GetPools(), func(p *statepb.Pool) bool { return p.GetName() == pool })
 	if i < 0 {
@@ -58,7 +58,7 @@ func (c *telling) starter(pool string, in *statepb.PoolTree) string {
 	return in.GetPools()[i].GetEphemeralUser()
 }
 
-// poolChanges tells apart the pools of a tree before and after, by name.
+// poolChanges returns events for the differences between two versions of a tree's pools.
 func poolChanges(was, now []*statepb.Pool, former map[string]string) (out []*eventpb.Event) {
 	before := make(map[string]*statepb.Pool, len(was))
 	for _, p := range was {
@@ -102,7 +102,7 @@ func poolChanges(was, now []*statepb.Pool, former map[string]string) (out []*eve
 	return out
 }
 
-// poolChange tells of other options, or another pool above.
+// poolChange returns an event if the options or the parent of a pool differ.
 func poolChange(was, now *statepb.Pool, renamed map[string]string) []*eventpb.Event {
 	e := &eventpb.Event{Kind: PoolChanged, Pool: now.GetName(), Attributes: changes(was.GetOptions().AsMap(), now.GetOptions().AsMap())}
 	parent := was.GetParent()
@@ -118,8 +118,8 @@ func poolChange(was, now *statepb.Pool, renamed map[string]string) []*eventpb.Ev
 	return []*eventpb.Event{e}
 }
 
-// changes are the values that differ, by path: the new ones, and "null" where there
-// is none any more. It is nil when there are none.
+// changes returns the new values of options that differ, by path, with "null" for those
+// that were removed. It is nil if there are none.
 func changes(was, now map[string]any) map[string]string {
 	out := map[string]string{}
 	collect(out, "", was, now)
@@ -155,7 +155,7 @@ func collect(out map[string]string, prefix string, was, now map[string]any) {
 	}
 }
 
-// text is a value of an option in one line, the same at all replicas.
+// text returns an option's value on one line, the same on all replicas.
 func text(value any) string {
 	if s, ok := value.(string); ok {
 		return s
@@ -167,7 +167,7 @@ func text(value any) string {
 	return string(data)
 }
 
-// nodeChanged tells what became of a node.
+// nodeChanged adds the event of a node's change.
 func (c *telling) nodeChanged(e state.NodeChanged) {
 	node, ok := c.state.Node(e.ID)
 	if !ok {
@@ -198,7 +198,7 @@ func (c *telling) nodeChanged(e state.NodeChanged) {
 	c.add(out)
 }
 
-// nodeRemoved tells who had a node forgotten.
+// nodeRemoved adds the event that a node is forgotten, and which user removed it.
 func (c *telling) nodeRemoved(e state.NodeRemoved) {
 	out := &eventpb.Event{Kind: NodeRemoved, Node: string(e.ID), Tree: c.nodes[string(e.ID)]}
 	delete(c.nodes, string(e.ID))

@@ -10,7 +10,8 @@ import (
 	"weir/scheduling"
 )
 
-// tellWork tells what operations learn, read, lose and publish.
+// tellWork adds events about reserves, gangs, skipped records, outputs and memory
+// profiles.
 func (c *telling) tellWork(event state.Event) {
 	switch e := event.(type) {
 	case state.ReserveMoved:
@@ -44,15 +45,15 @@ func (c *telling) tellWork(event state.Event) {
 	}
 }
 
-// ofTask begins an event with where the operation is, and what there is to say of a task
-// of it.
+// ofTask begins an event with the place of an operation and attributes of one of its
+// tasks.
 func (c *telling) ofTask(kind string, id scheduling.OperationID, task scheduling.TaskName, attributes map[string]string) *eventpb.Event {
 	e := c.ofOperation(kind, id)
 	e.Task, e.Attributes = string(task), attributes
 	return e
 }
 
-// rankOf says which rank of its gang a job has.
+// rankOf returns the attributes for a job's rank in its gang.
 func rankOf(a *statepb.Allocation) map[string]string {
 	if a.GangRank == nil {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"weir/messages/eventpb"
 )
 
-// output is the segment that is written to, and what is in it.
+// output is the segment that is being written, and its file.
 type output struct {
 	*segment
 	file *os.File
@@ -17,7 +17,7 @@ type output struct {
 	begun time.Time
 }
 
-// write appends what is queued to the files until the log is closed.
+// write appends queued entries to the files until the log is closed.
 func (l *Log) write() {
 	failing := false
 	for {
@@ -48,8 +48,8 @@ func (l *Log) write() {
 	}
 }
 
-// take waits for something to do. The entries reach to through; where some were left
-// out, the last one says so.
+// take waits for work. The entries reach up to through; if some were left out, the last
+// entry says so.
 func (l *Log) take() (entries []*eventpb.Entry, through uint64, syncs []chan error, closing bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -61,12 +61,13 @@ func (l *Log) take() (entries []*eventpb.Entry, through uint64, syncs []chan err
 		entries = append(entries, &eventpb.Entry{Index: l.seen, MissingFrom: l.missingFrom})
 		l.missingFrom = 0
 	}
-	// queued stays until they are written: it bounds both.
+	// queued is not reduced before they are written: it bounds queued and in-flight
+	// events.
 	l.queue, l.syncs, l.writing = nil, nil, true
 	return entries, l.seen, syncs, l.closing
 }
 
-// settle takes note of what became of entries.
+// settle updates the log after a write of entries.
 func (l *Log) settle(entries []*eventpb.Entry, through uint64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -80,11 +81,11 @@ func (l *Log) settle(entries []*eventpb.Entry, through uint64, err error) {
 		return
 	}
 	if len(entries) == 0 {
-		// None of it waits for the disk again.
+		// No entry is waiting for the disk.
 		l.coverIdle()
 		return
 	}
-	// They are missing now, with all that has come since.
+	// The entries are missing now, with all that were queued since.
 	first := entries[0]
 	l.missingFrom = first.GetIndex()
 	if first.GetMissingFrom() != 0 {
@@ -99,7 +100,7 @@ func (l *Log) settle(entries []*eventpb.Entry, through uint64, err error) {
 // put writes entries to the segment, and to the next ones as they fill up.
 func (l *Log) put(entries []*eventpb.Entry, through uint64, sync bool) error {
 	if sync && len(entries) == 0 && l.written != 0 && l.written < through {
-		// A mark: nothing happened up to here.
+		// An empty entry marks that nothing happened up to here.
 		entries = []*eventpb.Entry{{Index: through}}
 	}
 	for len(entries) > 0 {
@@ -120,8 +121,8 @@ func (l *Log) put(entries []*eventpb.Entry, through uint64, sync bool) error {
 	return nil
 }
 
-// fill appends as many entries to the segment as it has room for, at least one, in one
-// write, and returns how many.
+// fill appends entries to the segment in one write, at least one and as many as it has
+// room for, and returns their number.
 func (l *Log) fill(entries []*eventpb.Entry) (n int, err error) {
 	out := l.out
 	var data []byte
@@ -132,7 +133,7 @@ func (l *Log) fill(entries []*eventpb.Entry) (n int, err error) {
 		n++
 	}
 	if _, err := out.file.WriteAt(data, out.size); err != nil {
-		// What is there of it does not check, and the next write goes over it.
+		// A partial write has no valid checksum, and the file is truncated.
 		return 0, l.abandon(fmt.Errorf("write %s: %w", out.path, err))
 	}
 	l.written = entries[n-1].GetIndex()
@@ -145,8 +146,8 @@ func (l *Log) fill(entries []*eventpb.Entry) (n int, err error) {
 	return n, nil
 }
 
-// abandon closes the segment after an error: what it holds beyond its size is not to be
-// trusted, so the next write begins another one.
+// abandon closes the segment after an error: data beyond its size cannot be trusted, so
+// the next write begins another one.
 func (l *Log) abandon(err error) error {
 	out := l.out
 	l.out = nil
@@ -156,7 +157,7 @@ func (l *Log) abandon(err error) error {
 	}
 	l.mu.Lock()
 	if l.segments = l.segments[:len(l.segments)-1]; len(l.segments) == 0 {
-		// What was before it has expired.
+		// The earlier segments have expired.
 		l.first = out.from
 	}
 	l.mu.Unlock()
@@ -174,7 +175,7 @@ func (l *Log) endOutput() {
 	l.out = nil
 }
 
-// goOn opens the last segment to append to, if it has room.
+// goOn opens the last segment for appending, if it has room.
 func (l *Log) goOn() error {
 	if len(l.segments) == 0 || l.segments[len(l.segments)-1].size >= l.cfg.SegmentBytes {
 		return nil
@@ -188,7 +189,7 @@ func (l *Log) goOn() error {
 	return nil
 }
 
-// open makes sure that there is a segment with room for an entry.
+// open ensures that there is a segment with room for an entry.
 func (l *Log) open(next *eventpb.Entry) error {
 	if l.out != nil && l.out.size < l.cfg.SegmentBytes && !l.aged(next) {
 		return nil
@@ -218,15 +219,15 @@ func (l *Log) open(next *eventpb.Entry) error {
 	return l.drop(gone)
 }
 
-// aged reports whether the segment has been filled for so long that it would be kept
-// much longer than the oldest of its events is to be.
+// aged reports whether the segment spans so much time that its oldest events would be
+// kept much longer than MaxAge.
 func (l *Log) aged(next *eventpb.Entry) bool {
 	now := timeOf(next)
 	return !l.out.begun.IsZero() && !now.IsZero() && now.Sub(l.out.begun) > l.cfg.MaxAge/16
 }
 
-// expire takes the segments out that are too old, or too much. The last one stays. l.mu
-// is held.
+// expire removes the segments that are too old or exceed the size from the list, but
+// never the last one. l.mu is held.
 func (l *Log) expire(now time.Time) (gone []*segment) {
 	total := int64(0)
 	for _, s := range l.segments {
@@ -254,7 +255,7 @@ func (l *Log) drop(gone []*segment) error {
 	return nil
 }
 
-// timeOf is the time of the first event of an entry; zero when it has none.
+// timeOf returns the time of an entry's first event; zero if it has none.
 func timeOf(e *eventpb.Entry) time.Time {
 	if len(e.GetEvents()) == 0 {
 		return time.Time{}

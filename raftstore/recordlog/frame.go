@@ -1,9 +1,9 @@
-// Package recordlog is how records lie in files that grow at their end: in frames with
-// checksums, so that what a crash has left of the last write is told from what was
-// written. It knows how to put a whole file in the place of another one, too.
+// Package recordlog frames records in append-only files. Each frame has a checksum, so
+// that the remains of a write that a crash interrupted are not mistaken for records.
+// The package also replaces whole files atomically.
 //
-// A checksum covers the frame's place too, so that what an earlier file left on the disk
-// is not taken for a record.
+// A checksum covers the frame's offset too, so that old data of another file on the disk
+// is not mistaken for a record.
 package recordlog
 
 import (
@@ -16,37 +16,38 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// HeaderSize is how many bytes of a frame stand before its record.
+// HeaderSize is the size of a frame's header, in bytes.
 const HeaderSize = 16
 
-// Castagnoli is the table of the checksums.
+// Castagnoli is the table for the CRC-32C checksums.
 var Castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// ErrNoFrame is returned where bytes are no frame.
+// ErrNoFrame is returned if there is no valid frame at an offset.
 var ErrNoFrame = errors.New("no valid record")
 
-// Format is how the frames of a kind of files are made. A header has a mark, the length of
-// the record, a checksum, and a tag: a number that is the file's own affair.
+// Format is the layout of the frames in one kind of file. A header holds a mark, the
+// length of the record, a checksum, and a tag: a number whose meaning the file defines.
 type Format struct {
 	// Signature begins each file, Mark each frame.
 	Signature, Mark string
 	// MaxRecord bounds a record, in bytes.
 	MaxRecord int
-	// LengthAt, SumAt and TagAt are where in a header these begin. A tag of LongTag has 8
-	// bytes, and the checksum covers it before the length; any other has 4, and comes behind.
+	// LengthAt, SumAt and TagAt are offsets in a header. With LongTag the tag has 8 bytes
+	// and the checksum covers it before the length; otherwise it has 4, and follows the
+	// length.
 	LengthAt, SumAt, TagAt int
 	LongTag                bool
 }
 
-// Frame is a frame that checks.
+// Frame is a frame with a valid checksum.
 type Frame struct {
 	Tag    uint64
 	Record []byte
-	// End is where the next one begins.
+	// End is the offset of the next frame.
 	End int64
 }
 
-// Append appends the frame of a record to data, which is to stand at an offset of a file.
+// Append appends the frame of a record to data, which will be written at offset.
 func (f Format) Append(data []byte, offset int64, tag uint64, record proto.Message) ([]byte, error) {
 	at := len(data)
 	out, err := proto.MarshalOptions{}.MarshalAppend(append(data, make([]byte, HeaderSize)...), record)
@@ -80,8 +81,8 @@ func (f Format) sum(offset int64, tag uint64, record []byte) uint32 {
 	return crc32.Update(crc32.Checksum(place, Castagnoli), Castagnoli, record)
 }
 
-// Read reads the frame at an offset of a file that holds so many bytes. ErrNoFrame is
-// returned where there is none that checks.
+// Read reads the frame at an offset of a file of this size. It returns ErrNoFrame if
+// there is no valid frame.
 func (f Format) Read(file io.ReaderAt, offset, size int64) (Frame, error) {
 	var header [HeaderSize]byte
 	if offset+HeaderSize > size {

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 )
 
-// Create makes a file with this content, to which more can be appended.
+// Create creates a file with this content, open for appending.
 func Create(path string, content []byte) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC|os.O_APPEND, 0o600)
 	if err != nil {
@@ -18,8 +18,8 @@ func Create(path string, content []byte) (*os.File, error) {
 	return file, nil
 }
 
-// Commit puts a file in the place of the one at path, in the same folder: a crash leaves
-// the old one or the new one.
+// Commit syncs a file and renames it to path, in the same folder. A crash leaves the old
+// file or the new one.
 func Commit(file *os.File, path string) error {
 	if err := file.Sync(); err != nil {
 		return err
@@ -30,7 +30,7 @@ func Commit(file *os.File, path string) error {
 	return SyncDir(filepath.Dir(path))
 }
 
-// SyncDir makes the names in a folder durable.
+// SyncDir makes the entries of a folder durable.
 func SyncDir(path string) error {
 	dir, err := os.Open(path)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// leaderSteps are the states that AdvanceOperation goes to. The others are
-// reached by the command that says what happened.
+// leaderSteps are the states that AdvanceOperation can set. Other commands set the
+// remaining ones, together with their cause.
 var leaderSteps = map[lifecycle.State]bool{
 	lifecycle.WaitingForAgent: true,
 	lifecycle.Materializing:   true,
@@ -21,7 +21,7 @@ var leaderSteps = map[lifecycle.State]bool{
 	lifecycle.Failed:          true,
 }
 
-// advanceOperation takes a step of an operation's life that the leader decides.
+// advanceOperation makes a transition of an operation that the leader decides.
 func (c operationChange) advanceOperation(m *commandpb.AdvanceOperation) *refusal {
 	what := fmt.Sprintf("advance operation %q to %q", m.GetOperationId(), m.GetTo())
 	if err := c.fence(what, m.GetTerm()); err != nil {
@@ -63,7 +63,7 @@ func (c operationChange) advanceOperation(m *commandpb.AdvanceOperation) *refusa
 	return nil
 }
 
-// treesOr returns the names, or those of all trees when none are given.
+// treesOr returns names, or the names of all trees if names is empty.
 func treesOr(names []string, trees []*statepb.OperationTree) []string {
 	if len(names) > 0 {
 		return names
@@ -75,7 +75,7 @@ func treesOr(names []string, trees []*statepb.OperationTree) []string {
 	return all
 }
 
-// assignController gives operations to replicas: all that it names, or none.
+// assignController assigns operations to replicas: all that it names, or none.
 func (c operationChange) assignController(m *commandpb.AssignController) *refusal {
 	const what = "assign controller"
 	named := make(map[string]bool, len(m.GetAssignments()))
@@ -103,8 +103,8 @@ func (c operationChange) assignController(m *commandpb.AssignController) *refusa
 	return nil
 }
 
-// assign gives one operation to a replica. An operation that waited for it goes
-// on.
+// assign assigns one operation to a replica. If the operation was waiting for a
+// controller, it advances to initializing.
 func (c operationChange) assign(o *operation, a *commandpb.ControllerAssignment) {
 	c.edit(o)
 	o.record.Assignment = &statepb.Assignment{Replica: a.GetReplica(), Epoch: a.GetEpoch()}

@@ -12,11 +12,11 @@ import (
 	"weir/scheduling"
 )
 
-// Ahead returns the allocations that a command tells to leave, with the orders that they will
-// have, if it is carried out at this state and time: so others can be told before it is
-// committed. Jobs that are killed at once, for this command or because of their operation, and
-// those whose order is held, are not among them.
-// Nothing is looked for in commands that end a whole operation.
+// Ahead returns the allocations that a command asks to leave, with the stop orders that
+// they would get if it were applied at this state and time, so that the jobs can be
+// notified before it is committed. It leaves out jobs that are killed at once, because of
+// this command or their operation, and jobs whose order is held. Commands that end a
+// whole operation return nothing.
 func (s *State) Ahead(now time.Time, msg proto.Message) (leaving []*statepb.Allocation) {
 	add := func(a *statepb.Allocation, order *statepb.StopOrder) {
 		a = shallow(a)

@@ -8,16 +8,16 @@ import (
 	"weir/messages/commandpb"
 )
 
-// change is one command on its way.
+// change is one command while it is being applied.
 type change struct {
 	*State
 	index uint64
-	// now is the time of the command, and never before that of an earlier one.
+	// now is the time of the command, but never before that of an earlier command.
 	now    time.Time
 	result *commandpb.Result
 	events []Event
-	// demands are the tasks whose number of pending jobs has changed, touched the
-	// same as a set.
+	// demands are the task groups whose number of pending jobs has changed; touched is
+	// the same as a set.
 	demands []demand
 	touched map[demand]bool
 	// kept counts the records of jobs that were added to operations.
@@ -30,8 +30,8 @@ type change struct {
 	gangs []gangEvent
 }
 
-// setTime takes over the time of the command. A clock that goes back, after a
-// change of leader for instance, stands still instead.
+// setTime sets the time of the command. If the clock goes back, for instance after a
+// change of leader, the time stays the same instead.
 func (c *change) setTime(t *timestamppb.Timestamp) *refusal {
 	if t == nil {
 		return nil
@@ -48,16 +48,16 @@ func (c *change) setTime(t *timestamppb.Timestamp) *refusal {
 // timestamp returns the time of the command for a record.
 func (c *change) timestamp() *timestamppb.Timestamp { return timestamppb.New(c.now) }
 
-// emit adds to what the command changed.
+// emit appends to the events of the command.
 func (c *change) emit(e Event) { c.events = append(c.events, e) }
 
-// tellConsequences tells what the ends of jobs, which have been told, have led to.
+// tellConsequences emits the consequences of jobs' ends, after the ends themselves.
 func (c *change) tellConsequences() {
 	c.events = append(c.events, c.consequences...)
 	c.consequences = nil
 }
 
-// fence refuses commands of any but the leader of the term that began last.
+// fence refuses commands unless they come from the leader of the latest term.
 func (c *change) fence(what string, term uint64) *refusal {
 	if last := c.term.GetTerm(); term != last {
 		return refuse(CodeStaleTerm, "%s: proposed in term %d, but term %d of replica %q is the last that began: ask its leader",

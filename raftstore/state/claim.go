@@ -13,17 +13,17 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// maxClaims bounds the claims of a cluster: those beyond are the leader's alone.
+// maxClaims bounds the claims of a cluster; only the leader knows further ones.
 const maxClaims = 10000
 
-// claims are what is held for jobs for which others have been told to go, by operation
-// and in the order in which they were made. A claim is there until its job is granted,
-// the operation wants no more such jobs or may start none there, the node is lost, or its
-// time is over.
+// claims reserve resources for jobs for which others were ordered to stop, by operation
+// and in the order in which they were made. A claim lasts until its job is granted, the
+// operation no longer wants such jobs or may not start any there, the node is lost, or
+// the claim expires.
 type claims struct {
 	of    map[scheduling.OperationID][]*statepb.Claim
 	count int
-	// next is no later than the first of them expires.
+	// next is at or before the time when the first of them expires.
 	next time.Time
 }
 
@@ -48,7 +48,7 @@ func (s *claims) add(c *statepb.Claim) {
 	s.count++
 }
 
-// keep drops the claims of an operation of which stays says so.
+// keep drops the claims of an operation for which stays returns false.
 func (s *claims) keep(id scheduling.OperationID, stays func(*statepb.Claim) bool) {
 	var left []*statepb.Claim
 	for _, c := range s.of[id] {
@@ -70,8 +70,9 @@ func (s *claims) keepAll(stays func(*statepb.Claim) bool) {
 	}
 }
 
-// hold makes the claim of who gets what a job leaves that was told to go, or has that
-// one last as long as this job may take. Orders of old name no claim.
+// hold makes a claim for the beneficiary of a stop order on the resources of the stopped
+// job, or extends the existing claim to the time that this job may take. Orders of older
+// versions name no claim.
 func (c *change) hold(a *statepb.Allocation, order *statepb.StopOrder) {
 	b := order.GetPreemptedFor()
 	if b == nil || order.GetPlannedTime() == nil {
@@ -96,7 +97,7 @@ func (c *change) hold(a *statepb.Allocation, order *statepb.StopOrder) {
 		return
 	}
 	if o.claimed(mine, b.GetTask(), b.GetDedicatedMemory()) >= o.wanted(b) {
-		// The leader holds no more than is wanted, so it has given up another one.
+		// The leader holds no more claims than wanted, so it has given up another one.
 		c.dropOldest(b)
 	}
 	if c.claims.count < maxClaims {
@@ -104,7 +105,7 @@ func (c *change) hold(a *statepb.Allocation, order *statepb.StopOrder) {
 	}
 }
 
-// dropOldest ends the claim that was made first for jobs like that of a beneficiary.
+// dropOldest drops the oldest claim for jobs like that of a beneficiary.
 func (c *change) dropOldest(b *statepb.Beneficiary) {
 	dropped := false
 	c.claims.keep(scheduling.OperationID(b.GetOperationId()), func(claim *statepb.Claim) bool {
@@ -117,14 +118,14 @@ func (c *change) dropOldest(b *statepb.Beneficiary) {
 	})
 }
 
-// sameClaim reports whether two claims of an operation are one.
+// sameClaim reports whether two claims of an operation are the same.
 func sameClaim(a, b *statepb.Claim) bool {
 	return a.GetNode() == b.GetNode() && a.GetBeneficiary().GetTask() == b.GetBeneficiary().GetTask() &&
 		a.GetBeneficiary().GetDedicatedMemory() == b.GetBeneficiary().GetDedicatedMemory() &&
 		a.GetPlannedTime().AsTime().Equal(b.GetPlannedTime().AsTime())
 }
 
-// meet ends the claim that a grant was carried out for.
+// meet ends the claim that a grant has fulfilled.
 func (c jobChange) meet(g *commandpb.Grant) {
 	if g.GetClaimTime() == nil || c.claims.count == 0 {
 		return
@@ -133,15 +134,15 @@ func (c jobChange) meet(g *commandpb.Grant) {
 	c.claims.keep(scheduling.OperationID(g.GetOperationId()), func(claim *statepb.Claim) bool { return !sameClaim(claim, met) })
 }
 
-// mayUse reports whether the operation may start the job of a claim on its node, which
-// has this record now.
+// mayUse reports whether the operation may start the job of a claim on its node; node is
+// the node's current record.
 func (o *operation) mayUse(claim *statepb.Claim, node *statepb.Node) bool {
 	in := o.treeIndex(scheduling.TreeName(claim.GetTree()))
 	return o.state == lifecycle.Running && !o.record.GetSuspended() && in >= 0 && o.record.GetTrees()[in].GetAdmitted() &&
 		node.GetState() == statepb.NodeOnline && node.GetIncarnation() == claim.GetNodeIncarnation() && node.GetTree() == claim.GetTree()
 }
 
-// wanted is how many jobs like that of a beneficiary wait.
+// wanted returns how many jobs like that of a beneficiary are pending.
 func (o *operation) wanted(b *statepb.Beneficiary) int {
 	task, ok := o.taskIndex[scheduling.TaskName(b.GetTask())]
 	if !ok {
@@ -150,7 +151,7 @@ func (o *operation) wanted(b *statepb.Beneficiary) int {
 	return int(o.offered(task, b.GetDedicatedMemory()))
 }
 
-// claimed counts those of the claims of an operation that are for a group of a task.
+// claimed counts the claims in mine that are for a group of a task.
 func (o *operation) claimed(mine []*statepb.Claim, task string, group int64) (n int) {
 	for _, claim := range mine {
 		if b := claim.GetBeneficiary(); b.GetTask() == task && b.GetDedicatedMemory() == group {
@@ -160,8 +161,8 @@ func (o *operation) claimed(mine []*statepb.Claim, task string, group int64) (n 
 	return n
 }
 
-// settleClaims ends the claims whose time is over, and then those to which the command has
-// left no purpose: what is over must not have another one end.
+// settleClaims ends the claims that have expired, and then those that the command has
+// made useless. The order matters: an expired claim must not count against another one.
 func (c *change) settleClaims() {
 	c.expireClaims()
 	if c.claims.count == 0 {
@@ -183,7 +184,7 @@ func (c *change) settleClaims() {
 	}
 }
 
-// expireClaims ends the claims whose time is over.
+// expireClaims ends the claims that have expired.
 func (c *change) expireClaims() {
 	if c.claims.count == 0 || c.now.Before(c.claims.next) {
 		return
@@ -199,8 +200,8 @@ func (c *change) expireClaims() {
 	c.claims.next = next
 }
 
-// trimClaims ends claims of a group of a task, the latest first, until there are no more
-// of them than jobs that wait.
+// trimClaims ends claims of a task group, the latest first, until there are no more of
+// them than pending jobs.
 func (c *change) trimClaims(e DemandChanged) {
 	mine := c.claims.of[e.ID]
 	if len(mine) == 0 {
@@ -216,8 +217,7 @@ func (c *change) trimClaims(e DemandChanged) {
 	})
 }
 
-// Claims returns what is held in a pool tree, the claim that was made first is first: it
-// is served first.
+// Claims returns the claims in a pool tree, the oldest first: it is served first.
 func (s *State) Claims(tree scheduling.TreeName) []*statepb.Claim {
 	all := slices.DeleteFunc(s.claims.all(), func(c *statepb.Claim) bool { return c.GetTree() != string(tree) })
 	slices.SortStableFunc(all, func(a, b *statepb.Claim) int {
@@ -226,7 +226,7 @@ func (s *State) Claims(tree scheduling.TreeName) []*statepb.Claim {
 	return all
 }
 
-// verifyClaims checks that every claim has a purpose.
+// verifyClaims checks that every claim is still useful.
 func (s verifier) verifyClaims() error {
 	var b breach
 	count := 0

@@ -10,7 +10,7 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// controlled returns an operation if epoch is that of its controller.
+// controlled returns an operation if epoch is that of its current controller.
 func (c *change) controlled(what, id string, epoch uint64) (*operation, *refusal) {
 	o, refused := c.find(what, id)
 	if refused != nil {
@@ -23,8 +23,8 @@ func (c *change) controlled(what, id string, epoch uint64) (*operation, *refusal
 	return o, nil
 }
 
-// prepareOperation takes over that a controller has prepared an operation, or
-// why it cannot.
+// prepareOperation records that a controller has prepared an operation, or why it could
+// not.
 func (c operationChange) prepareOperation(what string, o *operation, m *commandpb.PrepareOperation) *refusal {
 	if o.state != lifecycle.Initializing {
 		return refuse(CodeInvalidOperationState, "%s: it is %s, not initializing", what, o.state)
@@ -48,9 +48,9 @@ func (c operationChange) prepareOperation(what string, o *operation, m *commandp
 	return nil
 }
 
-// admitAtOnce lets a pending operation run in those of its trees that have room and where no
-// other operation of its pool waits, and reports whether there is one. Else the pools of the
-// trees admit it, in the order of starts.
+// admitAtOnce admits a pending operation to those of its trees that have room and where
+// no other operation of its pool waits, and reports whether there is one. Otherwise the
+// pools admit it later, in the order of starts.
 func (c operationChange) admitAtOnce(what string, o *operation) bool {
 	if o.record.GetSuspended() {
 		return false
@@ -73,8 +73,7 @@ func (c operationChange) admitAtOnce(what string, o *operation) bool {
 	return true
 }
 
-// defineTasks takes over the tasks of an operation: all of its jobs are pending
-// and it runs.
+// defineTasks sets the tasks of an operation: all of its jobs become pending and it runs.
 func (c operationChange) defineTasks(what string, o *operation, m *commandpb.DefineTasks) *refusal {
 	if o.state != lifecycle.Materializing {
 		return refuse(CodeInvalidOperationState, "%s: it is %s, not materializing", what, o.state)
@@ -88,7 +87,7 @@ func (c operationChange) defineTasks(what string, o *operation, m *commandpb.Def
 	return nil
 }
 
-// run has an operation run whose tasks are these, in the order of its specification.
+// run starts an operation with these tasks, in the order of its specification.
 func (c operationChange) run(o *operation, defined []*commandpb.TaskDefinition) {
 	o.tasks = make([]work, len(defined))
 	o.taskIndex = make(map[scheduling.TaskName]int, len(defined))
@@ -103,12 +102,12 @@ func (c operationChange) run(o *operation, defined []*commandpb.TaskDefinition) 
 	c.advance(o, lifecycle.Running, "", nil)
 	c.tellDemand()
 	if allEnded(o) {
-		// There is nothing to read.
+		// There is no input to read.
 		c.conclude(o)
 	}
 }
 
-// define returns a task of which nothing is done.
+// define returns a task at its start.
 func (o *operation) define(spec *statepb.TaskSpec, d *commandpb.TaskDefinition) (*statepb.Task, work) {
 	all := cookiesOf(spec, int64(d.GetJobCount()))
 	t := &statepb.Task{
@@ -133,7 +132,7 @@ func (o *operation) define(spec *statepb.TaskSpec, d *commandpb.TaskDefinition) 
 	return t, w
 }
 
-// checkTask returns an error unless a task can be defined so.
+// checkTask returns an error if the definition of a task is invalid.
 func (o *operation) checkTask(d *commandpb.TaskDefinition) error {
 	var b breach
 	b.add(checkResources(d.GetJobResources()))
@@ -153,8 +152,8 @@ func (o *operation) checkTask(d *commandpb.TaskDefinition) error {
 	return cmp.Or(b.err, checkCover(o.input, all))
 }
 
-// checkTasks returns the definitions in the order of the specification, which
-// they must cover.
+// checkTasks returns the definitions in the order of the specification; every task of it
+// must be defined.
 func (c operationChange) checkTasks(what string, o *operation, tasks []*commandpb.TaskDefinition) ([]*commandpb.TaskDefinition, *refusal) {
 	byName := make(map[string]*commandpb.TaskDefinition, len(tasks))
 	var jobs int64

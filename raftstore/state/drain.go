@@ -11,7 +11,7 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// drain says who keeps jobs away from a node; nil: nobody, or there is no node.
+// drain returns the drain of a node; nil if there is none, or no node.
 func (n *node) drain() *statepb.Drain {
 	if n == nil {
 		return nil
@@ -19,12 +19,12 @@ func (n *node) drain() *statepb.Drain {
 	return n.record.GetDrain()
 }
 
-// maxReasonBytes bounds the reason of a drain: it goes into every list of nodes.
+// maxReasonBytes bounds the reason of a drain: every list of nodes includes it.
 const maxReasonBytes = 1024
 
-// drainNode keeps new jobs away from a node, online or not. Jobs that run there go
-// on, or are interrupted. A node that is drained already can still be told to
-// interrupt its jobs, or to leave them less time.
+// drainNode keeps new jobs away from a node, online or not. Its running jobs continue, or
+// are interrupted. Draining a drained node again may interrupt its jobs, or shorten the
+// time that they have left.
 func (c nodeChange) drainNode(m *commandpb.DrainNode) *refusal {
 	n, known := c.nodes[scheduling.NodeID(m.GetNode())]
 	if refused := checkGrace(fmt.Sprintf("drain node %q", m.GetNode()), m.GetInterruptMillis()); refused != nil {
@@ -46,7 +46,7 @@ func (c nodeChange) drainNode(m *commandpb.DrainNode) *refusal {
 	return nil
 }
 
-// drainOrder is what the jobs of a node are told that is to be emptied.
+// drainOrder is the stop order for the jobs of a node that is drained.
 func drainOrder(m *commandpb.DrainNode, reason string, at *timestamppb.Timestamp) *statepb.StopOrder {
 	message := fmt.Sprintf("node %q is drained by user %q", m.GetNode(), m.GetUser())
 	if reason != "" {
@@ -58,7 +58,7 @@ func drainOrder(m *commandpb.DrainNode, reason string, at *timestamppb.Timestamp
 	}
 }
 
-// undrainNode lets a node have jobs again.
+// undrainNode allows new jobs on a node again.
 func (c nodeChange) undrainNode(m *commandpb.UndrainNode) *refusal {
 	n, known := c.nodes[scheduling.NodeID(m.GetNode())]
 	switch {

@@ -15,7 +15,7 @@ import (
 	"weir/scheduling/pooltree"
 )
 
-// editTree changes a tree: all edits, or none.
+// editTree applies edits to a tree: all of them, or none.
 func (c treeChange) editTree(m *commandpb.EditTree) *refusal {
 	const what = "edit pool tree"
 	t, name, refused := c.findTree(what, m.GetTree())
@@ -53,7 +53,7 @@ func (c treeChange) editTree(m *commandpb.EditTree) *refusal {
 	return nil
 }
 
-// takeEdit replaces a tree by what an edit made of it.
+// takeEdit replaces a tree by its edited version.
 func (c treeChange) takeEdit(t *tree, name scheduling.TreeName, d *draft, pools pooltree.Tree) {
 	d.record.Revision++
 	d.record.ModifiedTime = c.timestamp()
@@ -81,15 +81,15 @@ func (c treeChange) takeEdit(t *tree, name scheduling.TreeName, d *draft, pools 
 		c.emit(OperationChanged{ID: o.id(), From: o.state, To: o.state, Suspended: o.record.GetSuspended()})
 	}
 	for _, p := range d.record.GetPools() {
-		// What kept it from going with its last operation may be gone.
+		// The reason why it outlived its last operation may be gone.
 		c.dropEphemeral(t, scheduling.PoolName(p.GetName()))
 	}
 	c.result.Value = &commandpb.Result_Tree{Tree: &commandpb.TreeResult{Revision: t.record.GetRevision()}}
 }
 
-// beginVolumes keeps the volumes of the pools that are left. Where none has been kept
-// yet, those of pools with integral guarantees are nothing as of now: a leader that
-// begins before the first checkpoint lets the time since then flow in.
+// beginVolumes keeps the volumes of the remaining pools. If there are none yet, pools
+// with integral guarantees start at 0 as of now: a leader that begins before the first
+// checkpoint then accrues the volume since this time.
 func (c treeChange) beginVolumes(t *tree) {
 	t.record.Volumes = volumesNow(t.record.GetVolumes(), t.pools)
 	if len(t.record.GetVolumes()) > 0 {
@@ -103,8 +103,8 @@ func (c treeChange) beginVolumes(t *tree) {
 	}
 }
 
-// volumesNow returns the volumes of the pools that are left, each once and by its
-// present name.
+// volumesNow returns the volumes of the remaining pools, each once and under its current
+// name.
 func volumesNow(volumes []*statepb.PoolVolume, pools pooltree.Tree) []*statepb.PoolVolume {
 	if len(volumes) == 0 {
 		return nil
@@ -126,8 +126,8 @@ func volumesNow(volumes []*statepb.PoolVolume, pools pooltree.Tree) []*statepb.P
 	return slices.CompactFunc(out, func(a, b *statepb.PoolVolume) bool { return a.GetPool() == b.GetPool() })
 }
 
-// recount counts the operations of a tree anew: what counts as running depends on
-// options of pools.
+// recount counts the operations of a tree again: options of pools determine which ones
+// count as running.
 func (c treeChange) recount(t *tree, name scheduling.TreeName) {
 	t.immediate = make(map[scheduling.PoolName]pooltree.Count)
 	for _, o := range c.order {
@@ -148,16 +148,16 @@ func (c treeChange) recount(t *tree, name scheduling.TreeName) {
 	t.total = total
 }
 
-// draft is a tree while it is edited: its record, and the same as edits of package
-// pooltree.
+// draft is a tree while it is being edited: its record, and the same changes as edits of
+// package pooltree.
 type draft struct {
 	tree   *tree
 	at     *change
 	record *statepb.PoolTree
 	edits  []pooltree.Edit
-	// renamed tells of pools with a new name the one that they had.
+	// renamed maps the new names of renamed pools to their former names.
 	renamed map[string]string
-	// lastPool is the id that a pool was given last.
+	// lastPool is the latest id given to a pool.
 	lastPool scheduling.PoolID
 }
 
@@ -199,13 +199,13 @@ func (d *draft) setOptions(document map[string]any) *refusal {
 	if err != nil {
 		return refuse(CodeInvalidTree, "set pool tree %q: %v", d.record.GetName(), err)
 	}
-	// A later edit of this command reads them again.
+	// A later edit of this command starts from these options.
 	d.record.Options = structOf(document)
 	d.edits = append(d.edits, pooltree.Edit{Options: &options})
 	return nil
 }
 
-// put makes a pool or replaces what is set of it.
+// put creates a pool or replaces its settings.
 func (d *draft) put(verb string, p *statepb.Pool) *refusal {
 	if p == nil {
 		return refuse(CodeInvalidCommand, "%s pool: no pool is given", verb)

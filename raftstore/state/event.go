@@ -6,98 +6,99 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// Event is one thing that a command changed. Events are values: what they point
-// to never changes.
+// Event is one change made by a command. Events are values: records that they point to
+// never change.
 type Event interface{ event() }
 
-// TermBegan tells that a new leader has fenced off the leaders before it.
+// TermBegan says that a new leader has fenced off its predecessors.
 type TermBegan struct {
 	Term    uint64
 	Replica scheduling.ReplicaID
 }
 
-// OperationAccepted tells that an operation exists, in state starting.
+// OperationAccepted says that an operation exists, in state starting.
 type OperationAccepted struct {
 	ID scheduling.OperationID
 }
 
-// OperationChanged tells that an operation went from one state to another, or,
-// with From equal to To, that it was suspended or resumed, that what holds for it
-// was changed, or that it may run in more of its trees.
+// OperationChanged says that an operation went from one state to another. With From equal
+// to To, it was suspended or resumed, its settings were changed, or it was admitted to
+// more of its trees.
 type OperationChanged struct {
 	ID       scheduling.OperationID
 	From, To lifecycle.State
 	// Suspended is the flag after the change.
 	Suspended bool
-	// AbortJobs says that the jobs granted so far are to be aborted: the
-	// operation was suspended together with its jobs.
+	// AbortJobs says that the jobs granted so far are to be aborted: the operation was
+	// suspended together with its jobs.
 	AbortJobs bool
 }
 
-// ControllerAssigned tells that an operation has another controller.
+// ControllerAssigned says that an operation has another controller.
 type ControllerAssigned struct {
 	ID      scheduling.OperationID
 	Replica scheduling.ReplicaID
 	Epoch   uint64
 }
 
-// TasksDefined tells that the tasks of an operation are known.
+// TasksDefined says that the tasks of an operation are known.
 type TasksDefined struct {
 	ID scheduling.OperationID
 }
 
-// DemandChanged tells how many jobs of a group of a task wait for an allocation now, or
-// that they need something else.
+// DemandChanged says how many jobs of a task group are pending now, or that their
+// resources have changed.
 type DemandChanged struct {
 	ID   scheduling.OperationID
 	Task scheduling.TaskName
-	// Group is the memory, in bytes, of each of those jobs that get a reserve of their own,
-	// for they were aborted for overdraft; 0: those that get what the task has learned.
+	// Group is the reserve, in bytes, of jobs that were aborted for exceeding their
+	// memory and now have a reserve of their own; 0 for jobs with the reserve that the
+	// task has learned.
 	Group   int64
 	Pending int64
 }
 
-// AllocationsStarted tells of granted jobs, in the order of the grants.
+// AllocationsStarted lists granted jobs, in the order of the grants.
 type AllocationsStarted struct {
 	Allocations []*statepb.Allocation
 }
 
-// StopsOrdered tells of allocations that their nodes are to end from now on, or later, when their
-// orders are held.
+// StopsOrdered lists allocations that their nodes have to end, now or, if their orders
+// are held, later.
 type StopsOrdered struct {
 	Operation   scheduling.OperationID
 	Allocations []*statepb.Allocation
 }
 
-// AllocationsEnded tells of jobs of one operation that have ended.
+// AllocationsEnded lists jobs of one operation that have ended.
 type AllocationsEnded struct {
 	Operation scheduling.OperationID
 	Ended     []Ended
 }
 
-// Ended is an allocation that is no more and what became of its job.
+// Ended is a former allocation and the record of its finished job.
 type Ended struct {
 	Allocation *statepb.Allocation
 	Finished   *statepb.FinishedJob
 }
 
-// OperationArchived tells that the record of a finished operation has left the
-// state, because newer ones took its place.
+// OperationArchived says that the record of a finished operation has been dropped from
+// the state to make room for newer ones.
 type OperationArchived struct {
 	ID scheduling.OperationID
 }
 
-// TreeChanged tells that a pool tree was created, edited or removed: its options,
-// its pools, or the names of these.
+// TreeChanged says that a pool tree was created, edited or removed: its options, its
+// pools, or their names.
 type TreeChanged struct {
 	Tree    scheduling.TreeName
 	Removed bool
-	// Former are the former names of pools that were renamed, by their names now.
+	// Former maps the current names of renamed pools to their former names.
 	Former map[string]string
 }
 
-// NodeChanged tells that a node registered, was taken offline, is drained or is
-// not any more, or that it is of another pool tree.
+// NodeChanged says that a node registered, went offline, was drained or undrained, or
+// moved to another pool tree.
 type NodeChanged struct {
 	ID scheduling.NodeID
 	// State is statepb.NodeOnline or statepb.NodeOffline.
@@ -105,53 +106,54 @@ type NodeChanged struct {
 	Incarnation uint64
 }
 
-// NodeRemoved tells that a node is forgotten. It may register again, as a new one.
+// NodeRemoved says that a node is forgotten. It may register again, as a new one.
 type NodeRemoved struct {
 	ID scheduling.NodeID
 }
 
-// ReserveMoved tells that the next jobs of a task get another memory reserve.
+// ReserveMoved says that the next jobs of a task get another memory reserve.
 type ReserveMoved struct {
 	ID   scheduling.OperationID
 	Task scheduling.TaskName
-	// From and To are bytes in all; Samples is of how many jobs it was learned.
+	// From and To are totals in bytes; Samples is the number of jobs that they are
+	// learned from.
 	From, To, Samples int64
 }
 
-// ProfileSaved tells that an operation has left what a task of it learned.
+// ProfileSaved says that an operation has left a memory profile of one of its tasks.
 type ProfileSaved struct {
 	ID      scheduling.OperationID
 	Task    scheduling.TaskName
 	Profile *statepb.MemoryProfile
 }
 
-// ProfileRemoved tells that a memory profile is forgotten.
+// ProfileRemoved says that a memory profile is forgotten.
 type ProfileRemoved struct {
 	Key string
 }
 
-// GangRestarted tells that a gang begins anew because of a job.
+// GangRestarted says that a gang restarts because of a job.
 type GangRestarted struct {
 	ID   scheduling.OperationID
 	Task scheduling.TaskName
 	// Incarnation is the one that begins.
 	Incarnation int64
 	Job         scheduling.JobID
-	// Reason is for people.
+	// Reason is a text for people.
 	Reason string
 }
 
-// RecordSkipped tells that a map operation leaves out a record that no job survived.
+// RecordSkipped says that a map operation skips a record on which every job failed.
 type RecordSkipped struct {
 	ID     scheduling.OperationID
 	Task   scheduling.TaskName
 	Cookie scheduling.Cookie
-	// Path is that of the input.
+	// Path is the path of the input file.
 	Path   string
 	Record *statepb.SkippedRecord
 }
 
-// OutputPublished tells that the output of a map operation is where it is to be.
+// OutputPublished says that the output of a map operation is at its final path.
 type OutputPublished struct {
 	ID     scheduling.OperationID
 	Output *statepb.Output

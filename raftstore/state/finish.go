@@ -14,8 +14,8 @@ import (
 	"weir/scheduling/statistics"
 )
 
-// finishJobs takes over how jobs ended, each once: a job that has been counted
-// has no allocation any more and is refused.
+// finishJobs records how jobs ended, each once: a job that has been counted has no
+// allocation any longer and is refused.
 func (c jobChange) finishJobs(_ string, o *operation, m *commandpb.FinishJobs) *refusal {
 	ended := AllocationsEnded{Operation: o.id()}
 	var failure failure
@@ -51,8 +51,8 @@ func (c jobChange) finishJobs(_ string, o *operation, m *commandpb.FinishJobs) *
 	return nil
 }
 
-// eachJob does to each of the jobs that a command names what it says, or not, and answers for
-// each of them.
+// eachJob calls do for each job of a command, and adds a result for each: accepted or
+// refused.
 func eachJob[J any](c jobChange, jobs []J, id func(J) string, do func(J) *refusal) {
 	results := slices.Grow(c.result.GetFinishJobs().GetJobs(), len(jobs))
 	for _, j := range jobs {
@@ -65,12 +65,12 @@ func eachJob[J any](c jobChange, jobs []J, id func(J) string, do func(J) *refusa
 	c.result.Value = &commandpb.Result_FinishJobs{FinishJobs: &commandpb.FinishJobsResult{Jobs: results}}
 }
 
-// eachID is eachJob for jobs that are named alone.
+// eachID is eachJob for jobs that are given by id only.
 func (c jobChange) eachID(jobs []string, do func(job string) *refusal) {
 	eachJob(c, jobs, func(job string) string { return job }, do)
 }
 
-// finishJob ends one job with what its controller says of it.
+// finishJob ends one job as its controller reports.
 func (c jobChange) finishJob(o *operation, j *statepb.FinishedJob) (Ended, *refusal) {
 	a, refused := c.held(j.GetJobId(), o.id(), scheduling.NodeID(j.GetNode()))
 	if refused != nil {
@@ -113,8 +113,8 @@ func (c jobChange) finishJob(o *operation, j *statepb.FinishedJob) (Ended, *refu
 	return c.endJob(o, a, finished, state), nil
 }
 
-// held returns the allocation of a job if it belongs to the operation and the
-// node; no node means any.
+// held returns the allocation of a job if it belongs to the operation and the node; an
+// empty id matches any.
 func (c jobChange) held(job string, operation scheduling.OperationID, node scheduling.NodeID) (*statepb.Allocation, *refusal) {
 	a, ok := c.allocations[scheduling.JobID(job)]
 	switch {
@@ -128,7 +128,7 @@ func (c jobChange) held(job string, operation scheduling.OperationID, node sched
 	return a, nil
 }
 
-// abortReason returns the name of an abort reason. No reason is "other".
+// abortReason validates the name of an abort reason; an empty name becomes "other".
 func abortReason(name string) (string, *refusal) {
 	if name == "" {
 		return lifecycle.AbortOther.String(), nil
@@ -140,8 +140,8 @@ func abortReason(name string) (string, *refusal) {
 	return name, nil
 }
 
-// endJob takes an allocation away and counts how its job ended. Unless the job
-// completed for good, or its cookie is given up, the cookie is pending again.
+// endJob removes an allocation and counts how its job ended. Its cookie becomes pending
+// again, unless the job completed for good or the cookie is given up.
 func (c jobChange) endJob(o *operation, a *statepb.Allocation, finished *statepb.FinishedJob, state lifecycle.JobState) Ended {
 	if a.GetReplaced() {
 		return c.endReplaced(o, a, finished, state)
@@ -152,7 +152,7 @@ func (c jobChange) endJob(o *operation, a *statepb.Allocation, finished *statepb
 	t, cookie := o.record.GetTasks()[i], scheduling.Cookie(a.GetCookie())
 	stale := o.tasks[i].isStale(t, a)
 	if stale && state == lifecycle.JobFailed {
-		// It failed because its gang is gone.
+		// The job failed because its gang's incarnation is over.
 		state, finished.AbortReason, finished.Fatal = lifecycle.JobAborted, lifecycle.AbortOperationIncarnationChanged.String(), false
 	}
 	learn(t, a.GetCookie(), finished)
@@ -163,7 +163,8 @@ func (c jobChange) endJob(o *operation, a *statepb.Allocation, finished *statepb
 		c.requeue(o, i, cookie)
 	case state == lifecycle.JobCompleted && o.record.GetSpec().GetTasks()[i].GetRestartCompletedJobs():
 		move(t, "restart job", (*lifecycle.Counters).Restart)
-		// What it runs next is not what once took too much.
+		// The cookie's next run need not use as much memory as the one that exceeded its
+		// reserve.
 		delete(t.GetReserves(), int32(cookie))
 		c.requeue(o, i, cookie)
 	case state == lifecycle.JobCompleted:
@@ -186,7 +187,7 @@ func (c jobChange) endJob(o *operation, a *statepb.Allocation, finished *statepb
 	return Ended{Allocation: a, Finished: finished}
 }
 
-// describe completes the record of a job that has ended with what the state knows.
+// describe completes the record of a finished job with data from the state.
 func describe(j *statepb.FinishedJob, a *statepb.Allocation, state lifecycle.JobState, index uint64) {
 	j.Task, j.Cookie, j.Node, j.Attempt = a.GetTask(), a.GetCookie(), a.GetNode(), a.GetAttempt()
 	j.State, j.Index = state.String(), index
@@ -204,21 +205,21 @@ func (c jobChange) complete(o *operation, task int, cookie scheduling.Cookie, j 
 		c.take(o, task, cookie, j)
 	}
 	if !w.gang.exists() {
-		// A gang may have to do it again.
+		// A gang may have to run the cookie again.
 		forgetCookie(t, cookie)
 	}
 }
 
-// forgetCookie drops what is counted of a cookie that does not run again.
+// forgetCookie drops the counts of a cookie that does not run again.
 func forgetCookie(t *statepb.Task, cookie scheduling.Cookie) {
 	delete(t.GetAttempts(), int32(cookie))
 	delete(t.GetReserves(), int32(cookie))
 	delete(t.GetFailures(), int32(cookie))
 }
 
-// failJob counts a failed attempt. What the job was given is tried again, in parts where
-// its controller wants so, unless it is left out, or was tried as often as it may be. edit
-// has been called.
+// failJob counts a failed attempt. The cookie is tried again, with its input split if the
+// controller wants so, unless its record is skipped or its attempts are used up. edit has
+// been called.
 func (c jobChange) failJob(o *operation, task int, cookie scheduling.Cookie, j *statepb.FinishedJob) {
 	t := o.record.GetTasks()[task]
 	if most := o.record.GetSpec().GetTasks()[task].GetMaxAttempts(); most > 0 {
@@ -259,7 +260,7 @@ func (c *change) requeue(o *operation, task int, cookie scheduling.Cookie) {
 	c.touch(o, task, group)
 }
 
-// release takes an allocation out of everything that holds it.
+// release removes an allocation from its node, its operation and the state.
 func (c *change) release(o *operation, a *statepb.Allocation) {
 	job := scheduling.JobID(a.GetJobId())
 	delete(c.allocations, job)
@@ -267,8 +268,8 @@ func (c *change) release(o *operation, a *statepb.Allocation) {
 	c.nodes[scheduling.NodeID(a.GetNode())].release(a)
 }
 
-// addTotals adds what was measured of an attempt. Negative amounts are taken for
-// nothing, and sums stay at the greatest number.
+// addTotals adds the statistics of an attempt. Negative amounts count as 0, and sums stop
+// at the largest number.
 func addTotals(totals *statepb.JobTotals, s *statepb.JobStatistics) {
 	totals.MaxMemory = max(totals.GetMaxMemory(), s.GetMaxMemory())
 	totals.CpuMicros = sum(sum(totals.GetCpuMicros(), s.GetCpuUserMicros()), s.GetCpuSystemMicros())
@@ -283,13 +284,13 @@ func sum(total, more int64) int64 {
 	return total + more
 }
 
-// failure is why an operation fails with a job; none when why is not set.
+// failure is why a job makes its operation fail; none if why is nil.
 type failure struct {
 	why  *statepb.Error
 	note string
 }
 
-// failureOf returns why the operation fails with this end of a job, if it does.
+// failureOf returns why this end of a job makes the operation fail, if it does.
 func failureOf(o *operation, j *statepb.FinishedJob) failure {
 	if j.GetFatal() {
 		return failure{errorWith(j, map[string]string{"job_id": j.GetJobId(), "task": j.GetTask(), "node": j.GetNode()}), NoteFatalJob}
@@ -297,7 +298,7 @@ func failureOf(o *operation, j *statepb.FinishedJob) failure {
 	return failure{failureLimit(o, j), NoteFailedJobsLimit}
 }
 
-// errorOf returns why a job failed.
+// errorOf returns the error of a failed job.
 func errorOf(j *statepb.FinishedJob) *statepb.Error {
 	if j.GetError() != nil {
 		return j.GetError()
@@ -305,7 +306,7 @@ func errorOf(j *statepb.FinishedJob) *statepb.Error {
 	return &statepb.Error{Code: int32(lifecycle.CodeJobFailed), Message: fmt.Sprintf("job failed with exit code %d", j.GetExitCode())}
 }
 
-// errorWith returns why a job failed, with more attributes.
+// errorWith returns the error of a failed job with additional attributes.
 func errorWith(j *statepb.FinishedJob, more map[string]string) *statepb.Error {
 	why := shallow(errorOf(j))
 	why.Attributes = maps.Clone(why.GetAttributes())
@@ -313,8 +314,8 @@ func errorWith(j *statepb.FinishedJob, more map[string]string) *statepb.Error {
 	return why
 }
 
-// failureLimit returns why the operation fails, if the job is one failed job too
-// many for the operation or its task (J.4).
+// failureLimit returns an error if the job exceeds the limit of failed jobs of the
+// operation or its task (J.4).
 func failureLimit(o *operation, j *statepb.FinishedJob) *statepb.Error {
 	if j.GetState() != lifecycle.JobFailed.String() {
 		return nil
@@ -346,8 +347,8 @@ func failureLimit(o *operation, j *statepb.FinishedJob) *statepb.Error {
 	}
 }
 
-// abortAllocations ends jobs of whichever operations, because their node is lost
-// or does not have them. Aborted jobs never fail an operation.
+// abortAllocations ends jobs of any operations because their node is lost or does not
+// have them. Aborted jobs never fail an operation.
 func (c jobChange) abortAllocations(m *commandpb.AbortAllocations) *refusal {
 	reason, refused := abortReason(m.GetReason())
 	if refused != nil {
@@ -365,11 +366,11 @@ func (c jobChange) abortAllocations(m *commandpb.AbortAllocations) *refusal {
 	return nil
 }
 
-// losses are jobs that a command ends without their node's word, by operation: those of
-// the first one that lost a job come first.
+// losses are jobs that a command ends without a report from their node, by operation, in
+// the order in which operations lost their first job.
 type losses []AllocationsEnded
 
-// lose ends a job without its node's word.
+// lose ends a job without a report from its node.
 func (c jobChange) lose(lost *losses, a *statepb.Allocation, reason string) {
 	o := c.operations[scheduling.OperationID(a.GetOperationId())]
 	e := c.endJob(o, a, &statepb.FinishedJob{
@@ -383,7 +384,7 @@ func (c jobChange) lose(lost *losses, a *statepb.Allocation, reason string) {
 	(*lost)[i].Ended = append((*lost)[i].Ended, e)
 }
 
-// tellLosses tells of the jobs that a command has ended, and of what follows.
+// tellLosses emits the ends of lost jobs and their consequences.
 func (c jobChange) tellLosses(lost losses) {
 	for _, e := range lost {
 		c.emit(e)

@@ -10,8 +10,8 @@ import (
 	"weir/messages/statepb"
 )
 
-// Frozen is a State as it was. It stays so while the State goes on, and any
-// goroutine may read it.
+// Frozen is an immutable copy of a State. The State goes on, and any goroutine may read
+// the copy.
 type Frozen struct {
 	header      *statepb.SnapshotHeader
 	trees       []*statepb.PoolTree
@@ -24,8 +24,8 @@ type Frozen struct {
 	rates       []*statepb.PreemptionRate
 }
 
-// Freeze returns the state as it is. It copies a pointer per record; records are
-// copied when they change next.
+// Freeze returns a copy of the state. It copies one pointer per record; a record is
+// copied when it changes next.
 func (s *State) Freeze() *Frozen {
 	f := &Frozen{
 		header: &statepb.SnapshotHeader{
@@ -59,10 +59,10 @@ func (s *State) Freeze() *Frozen {
 	return f
 }
 
-// Records yields everything in the state: the header, pool trees by name, nodes
-// by id, operations by acceptance, allocations by grant, memory profiles by key, claims by
-// operation, rates of preemption by pool, and the archive. Equal states yield equal
-// records. It stops at the first error and returns it. Records must not be changed.
+// Records yields everything in the state: the header, pool trees by name, nodes by id,
+// operations by acceptance, allocations by grant, memory profiles by key, claims by
+// operation, preemption rates by pool, and the archive. Equal states yield equal records.
+// It stops at the first error and returns it. Records must not be changed.
 func (f *Frozen) Records(yield func(*statepb.Record) error) error {
 	nodes := slices.SortedFunc(slices.Values(f.nodes), compareNodes)
 	allocations := slices.SortedFunc(slices.Values(f.allocations), compareGrants)
@@ -92,7 +92,7 @@ func (f *Frozen) Records(yield func(*statepb.Record) error) error {
 	return w.err
 }
 
-// recordWriter yields records until there is an error.
+// recordWriter yields records until the first error.
 type recordWriter struct {
 	yield func(*statepb.Record) error
 	err   error

@@ -9,15 +9,15 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// inReserve is the rank of a job of a gang that has none: it waits to be needed.
+// inReserve is the rank of a gang's job without a rank: it waits to replace another.
 const inReserve = -1
 
-// gang is where the ranks of a gang are. One that is of no size is none.
+// gang holds the ranks of a gang. With size 0 the task is no gang.
 type gang struct {
 	size int32
-	// free are the ranks that no job of the present incarnation has or has completed.
+	// free are the ranks that no job of the current incarnation has or has completed.
 	free, completed cookies.IntervalSet
-	// stale are the jobs of earlier incarnations that have not ended.
+	// stale counts jobs of earlier incarnations that have not ended.
 	stale int64
 }
 
@@ -35,7 +35,7 @@ func (g *gang) clone() gang {
 	return gang{size: g.size, free: g.free.Clone(), completed: g.completed.Clone(), stale: g.stale}
 }
 
-// hold counts a job of the gang: one of the present incarnation has its rank.
+// hold counts a job of the gang; one of the current incarnation takes its rank.
 func (g *gang) hold(a *statepb.Allocation, incarnation int64) {
 	switch {
 	case a.GetGangIncarnation() != incarnation:
@@ -45,7 +45,7 @@ func (g *gang) hold(a *statepb.Allocation, incarnation int64) {
 	}
 }
 
-// gangSize returns how many jobs of a task have a rank; 0: it is no gang.
+// gangSize returns how many jobs of a task have a rank; 0 if the task is no gang.
 func gangSize(spec *statepb.TaskSpec, jobs int32) int32 {
 	switch {
 	case spec.GetGang() == nil:
@@ -56,9 +56,9 @@ func gangSize(spec *statepb.TaskSpec, jobs int32) int32 {
 	return spec.GetGang().GetSize()
 }
 
-// giveRank gives the allocation of a gang's job the rank with the number of its cookie,
-// which may have a reserve of its own for what that rank does; or the least that is free,
-// or none.
+// giveRank gives an allocation of a gang a rank: the one that equals its cookie, because
+// the cookie may have a reserve of its own for the work of that rank; else the lowest
+// free one; else none.
 func (w *work) giveRank(t *statepb.Task, a *statepb.Allocation) {
 	if !w.gang.exists() {
 		return
@@ -72,21 +72,22 @@ func (w *work) giveRank(t *statepb.Task, a *statepb.Allocation) {
 	a.GangIncarnation, a.GangRank = t.GetGang().GetIncarnation(), &rank
 }
 
-// isStale reports whether an allocation is of an incarnation of its gang that is over.
+// isStale reports whether an allocation belongs to an earlier incarnation of its gang.
 func (w *work) isStale(t *statepb.Task, a *statepb.Allocation) bool {
 	return w.gang.exists() && a.GetGangIncarnation() != t.GetGang().GetIncarnation()
 }
 
-// gangEvent is a gang that a command has changed so that jobs have to go.
+// gangEvent is a change of a gang after which its remaining jobs have to stop.
 type gangEvent struct {
 	operation *operation
 	task      int
-	// why the jobs go that are left.
+	// order says why the remaining jobs have to stop.
 	order *statepb.StopOrder
 }
 
-// leaveGang counts a job of a gang that has ended. One with a rank that has not
-// completed it ends the incarnation; the last rank ends the task. edit has been called.
+// leaveGang counts a job of a gang that has ended. If it has a rank but did not complete
+// it, the incarnation ends; when the last rank completes, the task ends. edit has been
+// called.
 func (c jobChange) leaveGang(o *operation, task int, a *statepb.Allocation, j *statepb.FinishedJob) {
 	t, w := o.record.GetTasks()[task], &o.tasks[task]
 	completed := j.GetState() == lifecycle.JobCompleted.String() && !j.GetRerun()
@@ -114,8 +115,8 @@ func (c jobChange) leaveGang(o *operation, task int, a *statepb.Allocation, j *s
 	}
 }
 
-// beginIncarnation ends the present incarnation of a gang because of a job: what its
-// ranks have completed is to be done again, once the others have gone.
+// beginIncarnation ends the current incarnation of a gang because of a job: completed
+// ranks run again, once the other jobs have ended.
 func (c jobChange) beginIncarnation(o *operation, task int, a *statepb.Allocation, j *statepb.FinishedJob) {
 	t, w := o.record.GetTasks()[task], &o.tasks[task]
 	reason := fmt.Sprintf("job %q of rank %d %s", a.GetJobId(), a.GetGangRank(), endOf(j))
@@ -139,7 +140,7 @@ func (c jobChange) beginIncarnation(o *operation, task int, a *statepb.Allocatio
 	}})
 }
 
-// endOf says how a job ended that has not completed its rank.
+// endOf says how a job ended that did not complete its rank.
 func endOf(j *statepb.FinishedJob) string {
 	switch {
 	case j.GetRerun():
@@ -150,8 +151,8 @@ func endOf(j *statepb.FinishedJob) string {
 	return j.GetState()
 }
 
-// settleGangs tells the jobs to go that a command has made superfluous. Those of
-// operations that do not run any more have to go anyway.
+// settleGangs orders the jobs to stop that a command has made superfluous. Operations
+// that no longer run stop all their jobs anyway.
 func (c *change) settleGangs() {
 	for _, e := range c.gangs {
 		if e.operation.state != lifecycle.Running {
@@ -169,7 +170,7 @@ func (c *change) settleGangs() {
 	c.gangs = nil
 }
 
-// verifyGang checks the ranks of a gang: each is free, a running job's, or completed.
+// verifyGang checks that each rank is free, held by a running job, or completed.
 func (o *operation) verifyGang(task int) error {
 	var b breach
 	t, w := o.record.GetTasks()[task], &o.tasks[task]

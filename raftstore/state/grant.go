@@ -12,8 +12,8 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// startAllocations grants jobs to nodes, each grant by itself: it was planned on
-// an older state, and what has changed since refuses that grant alone.
+// startAllocations grants jobs to nodes. Each grant was planned on an older state and is
+// checked by itself: later changes refuse only the grants that they affect.
 func (c jobChange) startAllocations(m *commandpb.StartAllocations) *refusal {
 	results := make([]*commandpb.GrantResult, len(m.GetGrants()))
 	var started []*statepb.Allocation
@@ -50,8 +50,8 @@ func grantResult(g *commandpb.Grant, a *statepb.Allocation, refused *refusal) *c
 	return &commandpb.GrantResult{JobId: g.GetJobId(), Cookie: a.GetCookie(), Attempt: a.GetAttempt(), Ports: a.GetPorts()}
 }
 
-// grantAll carries out the grants from first on that are all or none with it: those of
-// its operation and task. When one is refused, those before it are taken back.
+// grantAll carries out the all-or-none grants of one operation and task, from first on.
+// If one is refused, those before it are undone.
 func (c jobChange) grantAll(grants []*commandpb.Grant, first int, results []*commandpb.GrantResult, time *timestamppb.Timestamp) []*statepb.Allocation {
 	var together []int
 	for i := first; i < len(grants); i++ {
@@ -79,7 +79,7 @@ func (c jobChange) grantAll(grants []*commandpb.Grant, first int, results []*com
 	return started
 }
 
-// takeBack undoes a grant of this command, the last that has not been taken back.
+// takeBack undoes a grant of this command; grants are undone in reverse order.
 func (c jobChange) takeBack(a *statepb.Allocation) {
 	o := c.operations[scheduling.OperationID(a.GetOperationId())]
 	i := o.taskIndex[scheduling.TaskName(a.GetTask())]
@@ -92,7 +92,7 @@ func (c jobChange) takeBack(a *statepb.Allocation) {
 	}
 }
 
-// grant gives the least pending cookie of a task to a node.
+// grant gives the lowest pending cookie of a task to a node.
 func (c jobChange) grant(g *commandpb.Grant, time *timestamppb.Timestamp) (*statepb.Allocation, *refusal) {
 	what := grantSubject{g}
 	o, task, refused := c.grantable(what, g)
@@ -147,7 +147,7 @@ func (c jobChange) grant(g *commandpb.Grant, time *timestamppb.Timestamp) (*stat
 	return a, nil
 }
 
-// refuseNoPending refuses a grant for which no job waits.
+// refuseNoPending says why no job is pending for a grant.
 func (o *operation) refuseNoPending(what grantSubject, task int, g *commandpb.Grant) *refusal {
 	switch gang := &o.tasks[task].gang; {
 	case gang.stale > 0:
@@ -161,8 +161,8 @@ func (o *operation) refuseNoPending(what grantSubject, task int, g *commandpb.Gr
 	return refuse(CodeNoPendingJob, "%s: all jobs of task %q have an allocation, are completed or given up", what, g.GetTask())
 }
 
-// grantSubject names a grant in errors. It is a value, so that grants that are
-// carried out do not pay for the words.
+// grantSubject names a grant in errors. It is a value that is formatted only when needed,
+// so that accepted grants do not pay for it.
 type grantSubject struct{ grant *commandpb.Grant }
 
 // String implements fmt.Stringer.
@@ -194,7 +194,7 @@ func (c jobChange) grantable(what grantSubject, g *commandpb.Grant) (*operation,
 	return o, task, nil
 }
 
-// room returns the node of a grant, if it is there and has what the grant takes.
+// room returns the node of a grant, if it is usable and has enough free resources.
 func (c jobChange) room(what grantSubject, g *commandpb.Grant) (*node, *refusal) {
 	n, ok := c.nodes[scheduling.NodeID(g.GetNode())]
 	switch {
@@ -219,7 +219,7 @@ func (c jobChange) room(what grantSubject, g *commandpb.Grant) (*node, *refusal)
 	return n, nil
 }
 
-// move takes a step of a task's counters.
+// move changes a task's counters by one step.
 func move(t *statepb.Task, what string, step func(*lifecycle.Counters) error) {
 	counters := counted(t.GetCounters())
 	if err := step(&counters); err != nil {
@@ -238,15 +238,15 @@ func counted(r *statepb.JobCounters) lifecycle.Counters {
 	}
 }
 
-// demand is a group of a task whose number of pending jobs has changed.
+// demand is a task group whose number of pending jobs has changed.
 type demand struct {
 	operation *operation
 	task      int
 	group     int64
 }
 
-// touch remembers that the number of pending jobs of a group has changed, or what they
-// need.
+// touch notes that the number of pending jobs of a group, or their resources, have
+// changed.
 func (c *change) touch(o *operation, task int, group int64) {
 	d := demand{operation: o, task: task, group: group}
 	if c.touched[d] {
@@ -263,8 +263,8 @@ func (c *change) touchAll(o *operation, task int) {
 	}
 }
 
-// tellDemand tells of all groups touched since the last time, each once. Jobs of
-// operations that do not run are wanted no more.
+// tellDemand emits the demand of all groups touched since the last call, each once. It
+// leaves out operations that do not run.
 func (c *change) tellDemand() {
 	for _, d := range c.demands {
 		if o := d.operation; o.state == lifecycle.Running {

@@ -15,47 +15,47 @@ import (
 // Format is the format of the records that a Frozen yields.
 const Format = 2
 
-// State is the replicated state. One writer calls Apply and Freeze; between its
-// calls any number of readers may call the rest.
+// State is the replicated state. One writer calls Apply and Freeze; between its calls any
+// number of readers may call the other methods.
 type State struct {
 	lastIndex uint64
 	lastTime  time.Time
 	term      *statepb.Term
 	clusterID string
 	limits    *statepb.Limits
-	// generation grows with each Freeze; what was made in an older one may be
-	// part of a Frozen.
+	// generation grows with each Freeze; a version made in an earlier generation may be
+	// shared with a Frozen.
 	generation uint64
 
 	trees map[scheduling.TreeName]*tree
-	// defaultTree is the tree of operations that name none.
+	// defaultTree is the pool tree of operations that name none.
 	defaultTree scheduling.TreeName
-	// lastPool is the id that a pool was given last.
+	// lastPool is the latest id given to a pool.
 	lastPool scheduling.PoolID
 	nodes    map[scheduling.NodeID]*node
 
 	operations map[scheduling.OperationID]*operation
-	// order is the operations by acceptance.
+	// order lists the operations by acceptance.
 	order []*operation
-	// accepted numbers operations in the order of their acceptance.
+	// accepted is the number of operations accepted so far.
 	accepted   uint64
 	inProgress int
-	// aliases names the latest operation with each alias.
+	// aliases maps each alias to the latest operation that has it.
 	aliases   map[string]scheduling.OperationID
 	mutations map[mutation]scheduling.OperationID
-	// archive is the operations that have ended, in the order of their end. It
-	// grows at the end and shrinks at the front, so a Frozen may share it.
+	// archive lists the operations that have ended, in the order of their end. It grows
+	// at the end and shrinks at the front, so a Frozen may share it.
 	archive []string
 
 	allocations map[scheduling.JobID]*statepb.Allocation
-	// profiles are what operations that have ended needed, by key.
+	// profiles are the memory profiles that ended operations have left, by key.
 	profiles map[string]*statepb.MemoryProfile
-	// claims and rates are what each new leader goes on from.
+	// claims and rates let a new leader continue where its predecessor was.
 	claims claims
 	rates  rates
 }
 
-// mutation names an attempt of a user to start an operation.
+// mutation identifies a user's request to start an operation, so that it can be retried.
 type mutation struct {
 	user scheduling.User
 	id   string
@@ -91,14 +91,13 @@ func empty() *State {
 	}
 }
 
-// Apply carries out a command of the log entry at index and returns its result
-// and what it changed, in order. A refused command changes nothing but
-// LastIndex. The commands of one entry are applied one by one, with the same
-// index.
+// Apply carries out a command of the log entry at index. It returns the result and the
+// changes, in order. A refused command changes nothing but LastIndex. The commands of one
+// entry are applied one by one, with the same index.
 //
-// The state keeps parts of msg: neither side may change it afterwards. Apply
-// panics when msg is no command, or index is less than that of a command before:
-// the replica would no longer be like the others.
+// The state keeps parts of msg: neither side may change it afterwards. Apply panics if
+// msg is no command, or if index is less than that of an earlier command: this replica
+// would diverge from the others.
 func (s *State) Apply(index uint64, msg proto.Message) (*commandpb.Result, []Event) {
 	if index < s.lastIndex {
 		panic(fmt.Sprintf("apply %T at index %d: index %d has been applied already", msg, index, s.lastIndex))
