@@ -20,13 +20,13 @@ type change struct {
 	// the same as a set.
 	demands []demand
 	touched map[demand]bool
-	// kept counts the records of jobs that were added to operations.
+	// kept counts the job records that were added to each operation.
 	kept map[*operation]int
-	// charged are the trees whose record is this command's own.
+	// charged are the trees whose record has already been copied by this command.
 	charged map[*tree]bool
-	// consequences are what the ends of jobs have led to, told after these.
+	// consequences are events caused by ends of jobs; they are emitted after these ends.
 	consequences []Event
-	// gangs are those whose jobs have to go because of the command.
+	// gangs are the gangs whose jobs have to stop because of the command.
 	gangs []gangEvent
 }
 

@@ -11,7 +11,7 @@ import (
 	"weir/scheduling/resource"
 )
 
-// maxTrees bounds the pool trees of a cluster: each has an engine.
+// maxTrees bounds the pool trees of a cluster: each runs an engine.
 const maxTrees = 100
 
 // treeNames returns the names of all trees, sorted.
@@ -19,7 +19,7 @@ func (s *State) treeNames() []string {
 	return listed(s.trees, func(t *tree) string { return t.record.GetName() })
 }
 
-// createTree makes a tree with the pool scheduling.DefaultPool.
+// createTree creates a tree with the pool scheduling.DefaultPool.
 func (c treeChange) createTree(m *commandpb.CreateTree) *refusal {
 	name := scheduling.TreeName(m.GetTree())
 	what := fmt.Sprintf("create pool tree %q", name)
@@ -52,7 +52,7 @@ func (c treeChange) createTree(m *commandpb.CreateTree) *refusal {
 	return nil
 }
 
-// removeTree removes a tree that nothing is in.
+// removeTree removes a tree without operations and without jobs on its nodes.
 func (c treeChange) removeTree(m *commandpb.RemoveTree) *refusal {
 	what := fmt.Sprintf("remove pool tree %q", m.GetTree())
 	name := scheduling.TreeName(m.GetTree())
@@ -75,7 +75,7 @@ func (c treeChange) removeTree(m *commandpb.RemoveTree) *refusal {
 	return nil
 }
 
-// setDefaultTree names the tree of operations that name none.
+// setDefaultTree sets the tree of operations that name none.
 func (c treeChange) setDefaultTree(m *commandpb.SetDefaultTree) *refusal {
 	what := fmt.Sprintf("set default tree %q", m.GetTree())
 	name := scheduling.TreeName(m.GetTree())
@@ -86,9 +86,9 @@ func (c treeChange) setDefaultTree(m *commandpb.SetDefaultTree) *refusal {
 	return nil
 }
 
-// checkFilter refuses a node filter with which trees would share nodes (R2): those
-// that are known, or all that one of the filters ever takes. It refuses as well to
-// take nodes with jobs out of their tree.
+// checkFilter refuses a node filter with which trees would share nodes (R2): nodes that
+// are known, or any that both filters could match. It also refuses a filter that removes
+// nodes with jobs from the tree.
 func (c treeChange) checkFilter(name scheduling.TreeName, filter pooltree.Filter) *refusal {
 	for other, t := range sorted(c.trees) {
 		if other == name {
@@ -122,7 +122,7 @@ func (c treeChange) checkFilter(name scheduling.TreeName, filter pooltree.Filter
 	return nil
 }
 
-// treeOf returns the tree that takes a node with these tags; "" when none does.
+// treeOf returns the tree whose filter matches a node's tags; "" if none does.
 func (c *change) treeOf(what string, tags []string) (string, *refusal) {
 	tree := scheduling.TreeName("")
 	for name, t := range sorted(c.trees) {
@@ -139,8 +139,8 @@ func (c *change) treeOf(what string, tags []string) (string, *refusal) {
 	return string(tree), nil
 }
 
-// sortNodes puts each node into the tree whose filter takes it, after the filters
-// have changed. checkFilter has said that none is taken twice.
+// sortNodes moves each node to the tree whose filter matches it, after filters have
+// changed. checkFilter has ensured that no node matches two.
 func (c treeChange) sortNodes() {
 	for _, n := range sorted(c.nodes) {
 		tree, refused := c.treeOf("sort nodes", n.record.GetTags())
@@ -153,7 +153,7 @@ func (c treeChange) sortNodes() {
 	}
 }
 
-// checkpointVolumes records what the next leader of a tree goes on from.
+// checkpointVolumes records the state from which the next leader of a tree continues.
 func (c treeChange) checkpointVolumes(m *commandpb.CheckpointVolumes) *refusal {
 	what := fmt.Sprintf("checkpoint volumes of tree %q", m.GetTree())
 	if refused := c.fence(what, m.GetTerm()); refused != nil {
@@ -180,8 +180,8 @@ func (c treeChange) checkpointVolumes(m *commandpb.CheckpointVolumes) *refusal {
 		return refuse(CodeInvalidCommand, "%s: %v", what, err)
 	}
 	record := shallow(t.record)
-	// The volumes are of the moment that the leader says, whatever the clocks of those
-	// whose commands came before. Trees without tell none.
+	// The leader sets the time of the volumes; it does not depend on the clocks of other
+	// proposers. Trees without volumes have no time.
 	if len(m.GetVolumes()) > 0 {
 		record.Volumes, record.VolumesTime = volumesNow(m.GetVolumes(), t.pools), m.GetTime()
 		if m.GetTime() == nil {

@@ -8,18 +8,18 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// A command changes one kind of record first. Each kind has a type of its own for it; what
-// several of them need is a method of change.
+// Each kind of record that commands change has a type of its own for its handlers.
+// Methods that several kinds need belong to change.
 type (
-	// treeChange changes pool trees, pools, and the places that operations have in them.
+	// treeChange changes pool trees, pools, and the pools that operations are in.
 	treeChange struct{ *change }
 	// jobChange grants, ends, stops and preempts jobs.
 	jobChange struct{ *change }
-	// nodeChange changes nodes, whose jobs it may end.
+	// nodeChange changes nodes, and may end their jobs.
 	nodeChange struct{ jobChange }
-	// operationChange changes operations, which have places in trees.
+	// operationChange changes operations, which are in pools of trees.
 	operationChange struct{ treeChange }
-	// memoryChange changes what is known of the memory that jobs need.
+	// memoryChange changes learned reserves and memory profiles.
 	memoryChange struct{ *change }
 )
 
@@ -29,9 +29,9 @@ func ofNodes(c *change) nodeChange           { return nodeChange{jobChange{c}} }
 func ofOperations(c *change) operationChange { return operationChange{treeChange{c}} }
 func ofMemory(c *change) memoryChange        { return memoryChange{c} }
 
-// handlers say for each command what carries it out, and who may propose it: anyone, the
-// leader of the term, or, of an operation, its controller or its users. A handler checks
-// everything before it changes anything.
+// handlers name the function that carries out each command, and its legitimate proposers:
+// anyone, the leader of the term, or, for an operation, its controller or its users. A
+// handler checks everything before it changes anything.
 var handlers = byMessage(
 	anyone(func(c *change) *change { return c }, (*change).beginTerm),
 	anyone(ofOperations, operationChange.startOperation),
@@ -86,12 +86,12 @@ func byMessage(all ...handler) map[reflect.Type]handler {
 	return found
 }
 
-// anyone handles a command that does not say who proposes it, or that checks it itself.
+// anyone handles a command without a proposer, or one that checks its proposer itself.
 func anyone[C any, M proto.Message](of func(*change) C, do func(C, M) *refusal) handler {
 	return handler{reflect.TypeFor[M](), func(c *change, msg proto.Message) *refusal { return do(of(c), msg.(M)) }}
 }
 
-// leader handles a command of the leader.
+// leader handles a command that only the leader may propose.
 func leader[C any, M leaders](of func(*change) C, what string, do func(C, M) *refusal) handler {
 	return handler{reflect.TypeFor[M](), func(c *change, msg proto.Message) *refusal {
 		m := msg.(M)
@@ -102,8 +102,8 @@ func leader[C any, M leaders](of func(*change) C, what string, do func(C, M) *re
 	}}
 }
 
-// about handles a command about an operation, which find returns if the proposer may
-// change it. What the command does is told in refusals.
+// about handles a command about an operation; find returns the operation if the proposer
+// may change it. verb describes the command in refusals.
 func about[C any, M operations](of func(*change) C, verb string, find func(*change, string, M) (*operation, *refusal),
 	do func(C, string, *operation, M) *refusal) handler {
 	return handler{reflect.TypeFor[M](), func(c *change, msg proto.Message) *refusal {
@@ -117,7 +117,7 @@ func about[C any, M operations](of func(*change) C, verb string, find func(*chan
 	}}
 }
 
-// What commands have.
+// Methods that commands have.
 type (
 	leaders interface {
 		proto.Message
@@ -129,7 +129,7 @@ type (
 	}
 )
 
-// byLeader returns the operation of a command of the leader.
+// byLeader returns the operation of a command that only the leader may propose.
 func byLeader[M interface {
 	operations
 	leaders
@@ -140,7 +140,7 @@ func byLeader[M interface {
 	return c.find(what, m.GetOperationId())
 }
 
-// byController returns the operation of a command of its controller.
+// byController returns the operation of a command that only its controller may propose.
 func byController[M interface {
 	operations
 	GetEpoch() uint64
@@ -148,7 +148,7 @@ func byController[M interface {
 	return c.controlled(what, m.GetOperationId(), m.GetEpoch())
 }
 
-// byUser returns an operation that people can still steer: it has not ended and is not
+// byUser returns an operation that users can still change: it has not ended and is not
 // about to.
 func byUser[M operations](c *change, what string, m M) (*operation, *refusal) {
 	o, refused := c.find(what, m.GetOperationId())
@@ -158,7 +158,7 @@ func byUser[M operations](c *change, what string, m M) (*operation, *refusal) {
 	return o, refused
 }
 
-// timed is what commands with a time have.
+// timed is a command with a time.
 type timed interface {
 	GetTime() *timestamppb.Timestamp
 }

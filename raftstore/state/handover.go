@@ -11,8 +11,9 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// holdBack returns an order as an instance of a service has it, others than it being there or not:
-// one that leaves time, and need not be followed at once, waits for half of that time at most.
+// holdBack returns the stop order for an instance of a service. An order with a grace
+// period that comes from a drain or a graceful preemption is held for at most half of
+// that period, so that the instance can be replaced first.
 func holdBack(task *statepb.TaskSpec, order *statepb.StopOrder) *statepb.StopOrder {
 	waits := order.GetInterruption() == statepb.InterruptedByDrain && task.GetMaxSurge() > 0 ||
 		(order.GetInterruption() == statepb.InterruptedByDrain || order.GetPreemption() == lifecycle.GracefulPreemption.String()) && task.GetMinAvailable() > 0
@@ -24,8 +25,8 @@ func holdBack(task *statepb.TaskSpec, order *statepb.StopOrder) *statepb.StopOrd
 	return order
 }
 
-// handOver replaces instances that are about to leave, and tells those to go without whom
-// others can do.
+// handOver replaces instances that are about to leave, and releases the held orders of
+// those that are no longer needed.
 func (c jobChange) handOver(_ string, o *operation, m *commandpb.HandOver) *refusal {
 	var stops stops
 	c.eachID(m.GetReplaceJobIds(), func(job string) *refusal { return c.substitute(&stops, o, job) })
@@ -35,7 +36,7 @@ func (c jobChange) handOver(_ string, o *operation, m *commandpb.HandOver) *refu
 	return nil
 }
 
-// waiting returns the allocation of a job of the operation whose order to leave is held.
+// waiting returns the allocation of a job of the operation if its stop order is held.
 func (c jobChange) waiting(o *operation, job string) (*statepb.Allocation, *refusal) {
 	a, refused := c.held(job, o.id(), "")
 	if refused == nil && a.GetStop().GetHeldUntil() == nil {
@@ -44,7 +45,7 @@ func (c jobChange) waiting(o *operation, job string) (*statepb.Allocation, *refu
 	return a, refused
 }
 
-// substitute makes the cookie of an instance pending while the instance serves on.
+// substitute makes the cookie of an instance pending while the instance still serves.
 func (c jobChange) substitute(s *stops, o *operation, job string) *refusal {
 	a, refused := c.waiting(o, job)
 	if refused != nil {
@@ -75,7 +76,7 @@ func (c jobChange) substitute(s *stops, o *operation, job string) *refusal {
 	return nil
 }
 
-// letGo has an instance told to go.
+// letGo releases the held stop order of an instance.
 func (c jobChange) letGo(s *stops, o *operation, job string) *refusal {
 	a, refused := c.waiting(o, job)
 	if refused != nil {
@@ -88,15 +89,15 @@ func (c jobChange) letGo(s *stops, o *operation, job string) *refusal {
 	return nil
 }
 
-// released returns an order that was held as one that the job is told of.
+// released returns a held order as one that is in force.
 func released(order *statepb.StopOrder) *statepb.StopOrder {
 	order = shallow(order)
 	order.HeldUntil = nil
 	return order
 }
 
-// endReplaced takes away an instance that was replaced. How it has ended is for those who want
-// to know it; its cookie and its counts are its successor's.
+// endReplaced removes an instance that was replaced. Its end is recorded, but its cookie
+// and its counts belong to its successor.
 func (c jobChange) endReplaced(o *operation, a *statepb.Allocation, finished *statepb.FinishedJob, state lifecycle.JobState) Ended {
 	c.edit(o)
 	c.release(o, a)

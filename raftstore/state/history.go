@@ -8,19 +8,18 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// NoteEventsOmitted is the note of the event that stands for those that were
-// dropped from the middle of an operation's events; its attribute "count" says
-// how many they were.
+// NoteEventsOmitted is the note of the event that stands for those dropped from the
+// middle of an operation's events; its attribute "count" is their number.
 const NoteEventsOmitted = "events_omitted"
 
-// trimEvents keeps a list of events at limit: the first half stays, then comes
-// how many are left out, then the latest.
+// trimEvents limits the length of a list of events: it keeps the first half and the
+// latest events, with one between them that counts those left out.
 func trimEvents(events []*statepb.OperationEvent, limit int) []*statepb.OperationEvent {
 	if len(events) <= limit {
 		return events
 	}
-	// The gap takes a place of its own; what follows it is dropped until the list
-	// has its length.
+	// The gap event takes one place; events after it are dropped until the list is short
+	// enough.
 	gap, surplus := limit/2, len(events)-limit
 	var omitted int64
 	for _, e := range events[gap : gap+1+surplus] {
@@ -37,7 +36,7 @@ func trimEvents(events []*statepb.OperationEvent, limit int) []*statepb.Operatio
 	return slices.Delete(events, gap+1, gap+1+surplus)
 }
 
-// eventsOmitted returns how many events one stands for.
+// eventsOmitted returns how many events this event stands for.
 func eventsOmitted(e *statepb.OperationEvent) int64 {
 	if e.GetNote() != NoteEventsOmitted {
 		return 1
@@ -50,17 +49,17 @@ func eventsOmitted(e *statepb.OperationEvent) int64 {
 }
 
 const (
-	// keptValues is how many finished jobs of an operation, the latest, keep all that was
-	// measured of them. Of the others there are the sums of their task.
+	// keptValues is how many of an operation's latest finished jobs keep their full
+	// statistics. Those of earlier jobs are only in the sums of their task.
 	keptValues = 50
-	// keptHistograms is how many operations that have ended, the latest, keep the
-	// histograms of what was measured, and what was learned of memory. Of the others there
-	// are counts, sums and bounds, and the last reserve.
+	// keptHistograms is how many of the latest ended operations keep the histograms of
+	// their statistics and what was learned of memory. Earlier ones keep counts, sums and
+	// bounds, and the last reserve.
 	keptHistograms = 1000
 )
 
-// trimValues drops what was measured of jobs that are not of the latest any more, since so
-// many have been added.
+// trimValues drops the statistics of jobs that are no longer among the latest, after
+// added ones were appended.
 func trimValues(jobs []*statepb.FinishedJob, added int) {
 	last := len(jobs) - keptValues
 	for i := max(0, last-added); i < last; i++ {
@@ -74,14 +73,14 @@ func trimValues(jobs []*statepb.FinishedJob, added int) {
 	}
 }
 
-// keep adds the record of a job that has ended. edit has been called.
+// keep appends the record of a finished job. edit has been called.
 func (c *change) keep(o *operation, finished *statepb.FinishedJob) {
 	o.record.FinishedJobs = append(o.record.GetFinishedJobs(), finished)
 	made(&c.kept)[o]++
 }
 
-// trimKept keeps the records of jobs that have ended within the limits. It comes after all
-// ends of a command: of many, most are kept without what was measured, or not at all.
+// trimKept trims the records of finished jobs to the limits. It runs after all ends of a
+// command: if there are many, most records lose their statistics, or are dropped at once.
 func (c *change) trimKept() {
 	for o, added := range c.kept {
 		o.record.FinishedJobs = trimFinished(o.record.GetFinishedJobs(), int(c.limits.GetFinishedJobsPerOperation()))
@@ -89,8 +88,8 @@ func (c *change) trimKept() {
 	}
 }
 
-// condense drops the histograms of an operation, and its digests of memory: they have been
-// left in profiles.
+// condense drops the histograms of an operation, and its memory digests, which its
+// profiles have preserved.
 func (s *State) condense(o *operation) {
 	s.edit(o)
 	for i, t := range o.record.GetTasks() {
@@ -104,8 +103,8 @@ func (s *State) condense(o *operation) {
 	}
 }
 
-// trimFinished keeps a list of finished jobs at limit: failed ones stay while
-// there are others to drop, and the oldest goes first.
+// trimFinished limits the length of a list of finished jobs: it drops the oldest first,
+// and failed jobs only if no others are left.
 func trimFinished(jobs []*statepb.FinishedJob, limit int) []*statepb.FinishedJob {
 	for len(jobs) > limit {
 		drop := max(0, slices.IndexFunc(jobs, func(j *statepb.FinishedJob) bool {

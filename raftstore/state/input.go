@@ -14,19 +14,19 @@ import (
 )
 
 const (
-	// toldSlices bounds the slices in the record of a finished job. Which cookie has read
-	// what is known without it.
+	// toldSlices bounds the slices in the record of a finished job. The parts of a task
+	// say anyway which cookie has read which slices.
 	toldSlices = 16
-	// maxSkippedTold bounds the records that a task names of those that no job survived.
+	// maxSkippedTold bounds the skipped records that a task lists.
 	maxSkippedTold = 100
-	// maxHead bounds, in bytes, how much is told of such a record.
+	// maxHead bounds, in bytes, the head of a skipped record that is kept.
 	maxHead = 256
 )
 
 // reads reports whether an operation reads an input.
 func (v *version) reads() bool { return v.record.GetSpec().GetType() == lifecycle.Map }
 
-// checkInput refuses an input that cannot be.
+// checkInput refuses an invalid input.
 func checkInput(what string, spec *statepb.OperationSpec, in *statepb.Input) *refusal {
 	switch {
 	case spec.GetType() != lifecycle.Map && in != nil:
@@ -47,7 +47,7 @@ func checkInput(what string, spec *statepb.OperationSpec, in *statepb.Input) *re
 	return nil
 }
 
-// checkCover returns an error unless slices are all of an input, each byte once.
+// checkCover returns an error unless slices cover each byte of an input exactly once.
 func checkCover(in *statepb.Input, all []*statepb.Slice) error {
 	all = slices.Clone(all)
 	slices.SortFunc(all, func(a, b *statepb.Slice) int {
@@ -71,8 +71,8 @@ func checkCover(in *statepb.Input, all []*statepb.Slice) error {
 	return nil
 }
 
-// checkWork refuses an end of a job that does not say what became of each byte that it
-// was given.
+// checkWork refuses the end of a job unless it accounts for each byte that the job was
+// given.
 func (o *operation) checkWork(task int, a *statepb.Allocation, j *statepb.FinishedJob, state lifecycle.JobState) *refusal {
 	wrong := func(format string, args ...any) *refusal {
 		return refuse(CodeInvalidCommand, "finish job %q: %s", j.GetJobId(), fmt.Sprintf(format, args...))
@@ -113,8 +113,8 @@ func (o *operation) checkWork(task int, a *statepb.Allocation, j *statepb.Finish
 	return nil
 }
 
-// checkSkipped refuses to leave out a record that is not in what the job was given, or
-// one more than the operation may leave out.
+// checkSkipped refuses to skip a record that is not in the job's input, or one more than
+// the operation may skip.
 func (o *operation) checkSkipped(task int, a *statepb.Allocation, r *statepb.SkippedRecord, wrong func(string, ...any) *refusal) *refusal {
 	if most := o.record.GetSpec().GetMap().GetMaxSkippedRecords(); o.record.GetTasks()[task].GetInput().GetSkippedRecords() >= most {
 		return refuse(CodeTooManySkipped, "a record more to leave out: max_skipped_records is %d", most)
@@ -126,8 +126,8 @@ func (o *operation) checkSkipped(task int, a *statepb.Allocation, r *statepb.Ski
 	return nil
 }
 
-// sameBytes reports whether slices are those of parts, one after the other, however they
-// are cut.
+// sameBytes reports whether the concatenated parts are the same bytes as the given
+// slices, however they are cut.
 func sameBytes(given []*statepb.Slice, parts ...[]*statepb.Slice) bool {
 	var all []slicing.Slice
 	for _, part := range parts {
@@ -141,7 +141,7 @@ func sameBytes(given []*statepb.Slice, parts ...[]*statepb.Slice) bool {
 	return slicing.Covers(plainSlices(given), nil, all)
 }
 
-// plainSlices returns slices as package slicing knows them, without empty ones.
+// plainSlices converts slices to those of package slicing, without empty ones.
 func plainSlices(records []*statepb.Slice) []slicing.Slice {
 	all := make([]slicing.Slice, 0, len(records))
 	for _, s := range filled(records) {
@@ -159,7 +159,7 @@ func filled(records []*statepb.Slice) []*statepb.Slice {
 	return slices.DeleteFunc(slices.Clone(records), empty)
 }
 
-// slicesText are slices as people read them: the number of the file, and the bytes.
+// slicesText formats slices for people: the number of the file, and the bytes.
 type slicesText []*statepb.Slice
 
 // String implements fmt.Stringer.
@@ -171,7 +171,7 @@ func (all slicesText) String() string {
 	return "{" + strings.Join(parts, " ") + "}"
 }
 
-// lengthOf returns how many bytes slices are.
+// lengthOf returns the total size of slices, in bytes.
 func lengthOf(all []*statepb.Slice) (bytes int64) {
 	for _, s := range all {
 		bytes += s.GetEnd() - s.GetBegin()
@@ -179,8 +179,8 @@ func lengthOf(all []*statepb.Slice) (bytes int64) {
 	return bytes
 }
 
-// take takes over what a job that completed for good has read and written. What it
-// leaves is given to a job of its own. edit has been called.
+// take records the input and output of a job that completed for good. Unread input goes
+// to a new cookie. edit has been called.
 func (c jobChange) take(o *operation, task int, cookie scheduling.Cookie, j *statepb.FinishedJob) {
 	w, progress := &o.tasks[task], o.record.GetTasks()[task].GetInput()
 	read := w.slices[cookie].GetSlices()
@@ -196,8 +196,8 @@ func (c jobChange) take(o *operation, task int, cookie scheduling.Cookie, j *sta
 	}
 }
 
-// split cuts what a failed job was given into parts: the first is its own, the others
-// go to new jobs. edit has been called.
+// split cuts the input of a failed job into parts: its cookie keeps the first, the others
+// go to new cookies. edit has been called.
 func (c jobChange) split(o *operation, task int, cookie scheduling.Cookie, parts []*statepb.Slices) {
 	o.tasks[task].slices[cookie] = &statepb.Slices{Slices: filled(parts[0].GetSlices())}
 	for _, part := range parts[1:] {
@@ -205,7 +205,7 @@ func (c jobChange) split(o *operation, task int, cookie scheduling.Cookie, parts
 	}
 }
 
-// skip leaves out the record that a failed job was given. edit has been called.
+// skip records that the record given to a failed job is skipped. edit has been called.
 func (c jobChange) skip(o *operation, task int, cookie scheduling.Cookie, r *statepb.SkippedRecord) {
 	t, w := o.record.GetTasks()[task], &o.tasks[task]
 	read := w.slices[cookie].GetSlices()
@@ -224,8 +224,8 @@ func (c jobChange) skip(o *operation, task int, cookie scheduling.Cookie, r *sta
 	})
 }
 
-// grow adds a cookie to a task, which reads part of what another was given, and gets the
-// reserve that the other has.
+// grow adds a cookie to a task for part of another cookie's input; it gets the same
+// reserve as the other.
 func (c jobChange) grow(o *operation, task int, from scheduling.Cookie, reads *statepb.Slices) {
 	t, w := o.record.GetTasks()[task], &o.tasks[task]
 	cookie := scheduling.Cookie(len(w.slices))
@@ -239,7 +239,7 @@ func (c jobChange) grow(o *operation, task int, from scheduling.Cookie, reads *s
 	c.touch(o, task, group)
 }
 
-// told returns the record of a finished job without what would make it long.
+// told drops fields that would make the record of a finished job long.
 func told(j *statepb.FinishedJob) {
 	j.Split = nil
 	if in := j.GetInput(); len(in.GetProcessed())+len(in.GetRest()) > toldSlices {
@@ -249,8 +249,8 @@ func told(j *statepb.FinishedJob) {
 	}
 }
 
-// verifyInput checks that each byte of the input of an operation in progress is to be
-// read by one cookie, or has been read by one, and that what has been read is counted.
+// verifyInput checks that each byte of the input of an operation in progress is assigned
+// to one cookie, or has been read by one, and that the bytes read are counted.
 func verifyInput(o *operation) error {
 	for i, t := range o.record.GetTasks() {
 		if err := o.tasks[i].verifyInput(o, t); err != nil {

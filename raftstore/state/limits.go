@@ -4,8 +4,8 @@ import (
 	"weir/messages/statepb"
 )
 
-// minEvents is what events_per_operation must leave room for: the first event,
-// the last, and how many were left out between them.
+// minEvents is the minimum of events_per_operation: the first event, the last, and the
+// one that counts those left out between them.
 const minEvents = 3
 
 // DefaultLimits returns the limits of a cluster whose leader sets none.
@@ -15,7 +15,7 @@ func DefaultLimits() *statepb.Limits {
 		ArchivedOperations: 10000,
 		// Enough to see why jobs fail.
 		FinishedJobsPerOperation: 200,
-		// A life of an operation has about 10; the rest are people's doing.
+		// An operation usually has about 10 events; users cause the rest.
 		EventsPerOperation: 200,
 		// Operations that have not ended, in all pools together.
 		Operations: 5000,
@@ -28,7 +28,7 @@ func DefaultLimits() *statepb.Limits {
 	}
 }
 
-// completeLimits returns limits with a default for each 0.
+// completeLimits replaces each 0 by the default.
 func completeLimits(l *statepb.Limits) (*statepb.Limits, *refusal) {
 	d := DefaultLimits()
 	for _, limit := range []struct {
@@ -57,8 +57,8 @@ func completeLimits(l *statepb.Limits) (*statepb.Limits, *refusal) {
 	return d, nil
 }
 
-// checkPools refuses to make more pools in a tree than one may have. One that has more,
-// because the limit has fallen, may still be edited.
+// checkPools refuses to create more pools in a tree than the limit. A tree that already
+// exceeds it, because the limit was lowered, can still be edited.
 func (c treeChange) checkPools(what string, t *tree, pools int) *refusal {
 	if limit := int(c.limits.GetPoolsPerTree()); pools > limit && pools > len(t.record.GetPools()) {
 		return refuse(CodeTooManyPools, "%s: tree %q would have %d pools and has %d, %d is the most (limit pools_per_tree): remove some",

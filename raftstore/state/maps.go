@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// sorted yields a map by key: nothing may depend on the order of a map.
+// sorted yields a map in key order, because nothing may depend on the order of a map.
 func sorted[K cmp.Ordered, V any](m map[K]V) iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
 		for _, key := range slices.Sorted(maps.Keys(m)) {
@@ -18,7 +18,7 @@ func sorted[K cmp.Ordered, V any](m map[K]V) iter.Seq2[K, V] {
 	}
 }
 
-// listed returns what is of interest in the values of a map, by key.
+// listed returns of(value) for each value of a map, in key order.
 func listed[K cmp.Ordered, V, R any](m map[K]V, of func(V) R) []R {
 	all := make([]R, 0, len(m))
 	for _, value := range sorted(m) {
@@ -27,7 +27,7 @@ func listed[K cmp.Ordered, V, R any](m map[K]V, of func(V) R) []R {
 	return all
 }
 
-// made returns a map, which it makes where there is none.
+// made returns a map, which it creates if it is nil.
 func made[K comparable, V any](m *map[K]V) map[K]V {
 	if *m == nil {
 		*m = make(map[K]V)
@@ -35,7 +35,7 @@ func made[K comparable, V any](m *map[K]V) map[K]V {
 	return *m
 }
 
-// orEmpty returns what a map has by a key; where there is nothing, one with nothing in it.
+// orEmpty returns the value of a key; an empty one if there is none.
 func orEmpty[K comparable, V any](m map[K]*V, key K) *V {
 	if value, ok := m[key]; ok {
 		return value

@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// maxSamples bounds the samples of a task that are in no digest yet. What jobs teach
-	// beyond that, while the task's controller is slow, is lost.
+	// maxSamples bounds the samples of a task that are in no digest yet. Further samples
+	// are dropped until the task's controller catches up.
 	maxSamples = 10000
 	// maxDigest bounds an encoded digest, in bytes.
 	maxDigest = 1 << 20
 )
 
-// checkReserve returns an error unless a reserve is one that a job can have.
+// checkReserve returns an error if no job can have such a reserve.
 func checkReserve(r *statepb.JobReserve) error {
 	var b breach
 	for _, part := range []int64{r.GetUser(), r.GetProxy()} {
@@ -37,7 +37,7 @@ func checkReserve(r *statepb.JobReserve) error {
 	return b.err
 }
 
-// amount reports whether a number is finite and not below nothing.
+// amount reports whether a number is finite and not negative.
 func amount(f float64) bool { return f >= 0 && !math.IsInf(f, 0) }
 
 func checkDigests(digests ...[]byte) error {
@@ -49,7 +49,7 @@ func checkDigests(digests ...[]byte) error {
 	return nil
 }
 
-// checkMemory returns an error unless it can be what is known of a task's memory before
+// checkMemory returns an error unless m is valid as the memory knowledge of a task before
 // its first job.
 func checkMemory(m *statepb.TaskMemory) error {
 	var b breach
@@ -61,8 +61,9 @@ func checkMemory(m *statepb.TaskMemory) error {
 	return cmp.Or(b.err, checkDigests(m.GetUserDigest(), m.GetProxyDigest()))
 }
 
-// checkLessons refuses what a job cannot teach: completed jobs and those that were
-// aborted for overdraft have samples, and only the latter need another reserve.
+// checkLessons refuses lessons that a job cannot give: only completed jobs and those that
+// were aborted for exceeding their memory have samples, and only the latter get another
+// reserve.
 func checkLessons(j *statepb.FinishedJob, state lifecycle.JobState) *refusal {
 	overdraft := state == lifecycle.JobAborted && j.GetAbortReason() == lifecycle.AbortResourceOverdraft.String()
 	if sample := j.GetSample(); sample != nil {
@@ -85,7 +86,7 @@ func checkLessons(j *statepb.FinishedJob, state lifecycle.JobState) *refusal {
 	return nil
 }
 
-// learn takes over what a job that ends teaches about the memory of its task. edit has
+// learn adds the memory sample and the next reserve of an ended job to its task. edit has
 // been called.
 func learn(t *statepb.Task, cookie int32, j *statepb.FinishedJob) {
 	if j.GetNextReserve() != nil {
@@ -103,8 +104,8 @@ func learn(t *statepb.Task, cookie int32, j *statepb.FinishedJob) {
 	}
 }
 
-// updateReserves takes over what a controller made of the samples of tasks: the digests
-// have them from now on, and the next jobs get another reserve.
+// updateReserves stores what a controller derived from samples: digests that include
+// them, and the reserve of the next jobs.
 func (c memoryChange) updateReserves(what string, o *operation, m *commandpb.UpdateReserves) *refusal {
 	named := make(map[string]bool, len(m.GetTasks()))
 	for _, r := range m.GetTasks() {
@@ -148,7 +149,7 @@ func checkTaskReserve(what string, o *operation, r *commandpb.TaskReserve) *refu
 	return nil
 }
 
-// updateReserve carries out for one task what has been checked.
+// updateReserve applies a checked update to one task.
 func (c memoryChange) updateReserve(o *operation, task int, r *commandpb.TaskReserve) {
 	t := o.record.GetTasks()[task]
 	if t.Memory == nil {
@@ -169,8 +170,8 @@ func (c memoryChange) updateReserve(o *operation, task int, r *commandpb.TaskRes
 	})
 }
 
-// verifyMemory checks what is known of a task's memory, and that the cookies with a
-// reserve of their own wait in its group.
+// verifyMemory checks the memory knowledge of a task, and that pending cookies with a
+// reserve of their own are in its group.
 func verifyMemory(spec *statepb.TaskSpec, t *statepb.Task, w *work) error {
 	m, all := t.GetMemory(), cookiesOf(spec, t.GetCounters().GetTotal())
 	if waiting := int64(len(m.GetSamples())); waiting > m.GetSampleCount() || waiting > maxSamples {
@@ -181,7 +182,8 @@ func verifyMemory(spec *statepb.TaskSpec, t *statepb.Task, w *work) error {
 			return err
 		}
 	}
-	// What waits by a reserve of its own that it does not have is left at the end.
+	// Cookies left in waiting at the end are in a group without having a reserve of their
+	// own.
 	waiting := make(map[scheduling.Cookie]int64)
 	for _, group := range w.pending.dedicated {
 		if group.memory <= 0 || group.cookies.Len() == 0 {

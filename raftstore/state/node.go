@@ -14,12 +14,12 @@ import (
 type node struct {
 	record      *statepb.Node
 	allocations map[scheduling.JobID]*statepb.Allocation
-	// Invariant: usage is the sum of the allocations of all lives of the node.
+	// Invariant: usage is the sum of the node's allocations, of all its incarnations.
 	usage resource.Amounts
-	// ports says whose each port is that a job has.
+	// ports maps each TCP port in use to its job.
 	ports map[int32]scheduling.JobID
-	// shrunk says that the node registered with less than its allocations hold,
-	// and has not got rid of the surplus.
+	// shrunk says that the node registered with less than its allocations hold, and they
+	// still exceed it.
 	shrunk bool
 }
 
@@ -27,7 +27,7 @@ func newNode(record *statepb.Node) *node {
 	return &node{record: record, allocations: make(map[scheduling.JobID]*statepb.Allocation), ports: make(map[int32]scheduling.JobID)}
 }
 
-// free returns what the node has left. It is negative where the node has shrunk.
+// free returns the node's free resources, negative if it has shrunk.
 func (n *node) free() resource.Amounts { return n.record.GetResources().Amounts().Sub(n.usage) }
 
 // hold adds an allocation to the node.
@@ -39,7 +39,7 @@ func (n *node) hold(a *statepb.Allocation) {
 	}
 }
 
-// release takes an allocation off the node.
+// release removes an allocation from the node.
 func (n *node) release(a *statepb.Allocation) {
 	delete(n.allocations, scheduling.JobID(a.GetJobId()))
 	n.usage = n.usage.Sub(a.GetResources().Amounts())
@@ -49,12 +49,12 @@ func (n *node) release(a *statepb.Allocation) {
 	n.resize()
 }
 
-// resize finds out whether the node has less than its allocations hold.
+// resize updates shrunk.
 func (n *node) resize() { n.shrunk = !n.usage.Fits(n.record.GetResources().Amounts()) }
 
-// registerNode makes a node known and online, in the pool tree whose filter takes
-// it: none, or one. Allocations of an earlier life of the node stay until the
-// leader aborts them.
+// registerNode makes a node known and online, in the pool tree whose filter matches it,
+// if there is one. Allocations of an earlier incarnation stay until the leader aborts
+// them.
 func (c nodeChange) registerNode(m *commandpb.RegisterNode) *refusal {
 	id := scheduling.NodeID(m.GetNode().GetId())
 	switch {
@@ -97,8 +97,8 @@ func (c nodeChange) registerNode(m *commandpb.RegisterNode) *refusal {
 	return nil
 }
 
-// setNodeOffline records that a node is given no more jobs. A node that is
-// offline already stays as it is.
+// setNodeOffline records that a node gets no more jobs. If it is offline already, nothing
+// changes.
 func (c nodeChange) setNodeOffline(m *commandpb.SetNodeOffline) *refusal {
 	id := scheduling.NodeID(m.GetNode())
 	n, known := c.nodes[id]
@@ -115,7 +115,7 @@ func (c nodeChange) setNodeOffline(m *commandpb.SetNodeOffline) *refusal {
 	return nil
 }
 
-// changeNode replaces the record of a node by another, and tells so.
+// changeNode replaces the record of a node by a changed copy and emits NodeChanged.
 func (c *change) changeNode(n *node, set func(record *statepb.Node)) {
 	n.record = shallow(n.record)
 	n.record.ChangedTime = c.timestamp()
@@ -123,7 +123,7 @@ func (c *change) changeNode(n *node, set func(record *statepb.Node)) {
 	c.emit(NodeChanged{ID: scheduling.NodeID(n.record.GetId()), State: n.record.GetState(), Incarnation: n.record.GetIncarnation()})
 }
 
-// checkResources returns an error unless every amount is from 0 to that of
+// checkResources returns an error unless every amount is between 0 and that of
 // resource.Infinite, so that sums of a node's allocations are exact.
 func checkResources(r *statepb.Resources) error {
 	a := r.Amounts()

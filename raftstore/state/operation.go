@@ -13,39 +13,40 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// operation is an operation and what is found by it.
+// operation is an operation, its place in the order of acceptance, and its allocations.
 type operation struct {
 	*version
-	// sequence is the place in the order of acceptance.
+	// sequence is the position in the order of acceptance.
 	sequence    uint64
 	allocations map[scheduling.JobID]*statepb.Allocation
 }
 
-// version is the record of an operation as it was from one Freeze to the next.
+// version is the record of an operation between two calls of Freeze.
 type version struct {
 	generation uint64
 	state      lifecycle.State
-	// record has no input, and its tasks have no work: that is in tasks, at the same place.
+	// record has no input, and its tasks have no work; that is in tasks, at the same
+	// index.
 	record *statepb.Operation
 	tasks  []work
-	// taskIndex is where the tasks are. It never changes once made.
+	// taskIndex maps the names of tasks to their index. It never changes once made.
 	taskIndex map[scheduling.TaskName]int
-	// input is what a map operation reads. It never changes once set.
+	// input is the input of a map operation. It never changes once set.
 	input *statepb.Input
 }
 
 // id returns the operation's id.
 func (v *version) id() scheduling.OperationID { return scheduling.OperationID(v.record.GetId()) }
 
-// edit makes the operation's version one that no Frozen has seen. Every change
-// of an operation begins with it.
+// edit ensures that the operation's version is not shared with a Frozen. Every change of
+// an operation begins with it.
 func (s *State) edit(o *operation) {
 	if o.generation != s.generation {
 		o.version = o.clone(s.generation)
 	}
 }
 
-// clone copies what changes in place: the tasks and the lists. Everything else
+// clone copies the parts that change in place: the tasks and the lists. Everything else
 // in a record is replaced when it changes.
 func (v *version) clone(generation uint64) *version {
 	record := shallow(v.record)
@@ -61,7 +62,7 @@ func (v *version) clone(generation uint64) *version {
 	return &version{generation: generation, state: v.state, record: record, tasks: tasks, taskIndex: v.taskIndex, input: v.input}
 }
 
-// full returns the record with all that is kept beside it, as it is in a snapshot.
+// full returns the record completed with the data kept beside it, as in a snapshot.
 func (v *version) full() *statepb.Operation {
 	record := shallow(v.record)
 	record.Input = v.input
@@ -81,8 +82,8 @@ func intervalRecords(set *cookies.IntervalSet) []*statepb.Interval {
 	return records
 }
 
-// shallow copies a message, but not what its fields point to. Each job that ends is
-// copied so, for which Range of protobuf's reflection takes ten times as long.
+// shallow copies a message, but not the values that its fields point to. Each job that
+// ends is copied like this; protobuf's own reflection would take ten times as long.
 func shallow[M interface {
 	*T
 	proto.Message
@@ -93,7 +94,7 @@ func shallow[M interface {
 	}
 	from, to := reflect.ValueOf(m).Elem(), reflect.ValueOf(copied).Elem()
 	for i := range to.NumField() {
-		// What generated messages keep for themselves is not exported.
+		// Unexported fields are internal to generated messages.
 		if field := to.Field(i); field.CanSet() {
 			field.Set(from.Field(i))
 		}
@@ -110,14 +111,14 @@ func (s *State) find(what, id string) (*operation, *refusal) {
 		"%s: operation %q not found: never submitted, or no longer archived", what, id)
 }
 
-// advance moves an operation to another state. The caller has checked that
-// it may go there.
+// advance moves an operation to another state. The caller has checked that the transition
+// is legal.
 func (c *change) advance(o *operation, to lifecycle.State, note string, attributes map[string]string) {
 	c.advanceFrom(o, o.record.GetTrees(), to, note, attributes)
 }
 
-// advanceFrom is advance where the operation's trees have been changed already:
-// trees are those before.
+// advanceFrom is advance for an operation whose trees have been changed already; trees
+// are those before the change.
 func (c *change) advanceFrom(o *operation, trees []*statepb.OperationTree, to lifecycle.State, note string, attributes map[string]string) {
 	c.edit(o)
 	from := o.state
@@ -138,7 +139,7 @@ func (c *change) advanceFrom(o *operation, trees []*statepb.OperationTree, to li
 	}
 }
 
-// fail moves an operation to failing and says why.
+// fail moves an operation to failing with this error.
 func (c *change) fail(o *operation, why *statepb.Error, note string) {
 	c.edit(o)
 	o.record.Result = why
@@ -158,14 +159,14 @@ func (c *change) note(o *operation, note string, attributes map[string]string) {
 	c.trimHistory(o)
 }
 
-// trimHistory keeps what an operation tells of its past within the limits. edit
-// has been called.
+// trimHistory trims the events and finished jobs of an operation to the limits. edit has
+// been called.
 func (s *State) trimHistory(o *operation) {
 	o.record.Events = trimEvents(o.record.GetEvents(), int(s.limits.GetEventsPerOperation()))
 	o.record.FinishedJobs = trimFinished(o.record.GetFinishedJobs(), int(s.limits.GetFinishedJobsPerOperation()))
 }
 
-// end files an operation that has just ended.
+// end archives an operation that has just ended.
 func (c *change) end(o *operation) {
 	o.record.FinishTime, o.record.Stop = c.timestamp(), nil
 	o.input = nil
@@ -178,8 +179,8 @@ func (c *change) end(o *operation) {
 	}
 }
 
-// trimArchive drops the operations that ended first while more are archived than
-// may be.
+// trimArchive drops the operations that ended first until the archive is within its
+// limit.
 func (c *change) trimArchive() {
 	for len(c.archive) > int(c.limits.GetArchivedOperations()) {
 		o := c.operations[scheduling.OperationID(c.archive[0])]
@@ -189,7 +190,7 @@ func (c *change) trimArchive() {
 	}
 }
 
-// forget removes an operation that has ended, and all that leads to it.
+// forget removes an ended operation, its alias and its mutation id.
 func (s *State) forget(o *operation) {
 	delete(s.operations, o.id())
 	if i, ok := slices.BinarySearchFunc(s.order, o.sequence, bySequence); ok {
@@ -203,7 +204,7 @@ func (s *State) forget(o *operation) {
 	}
 }
 
-// insert adds an operation, the latest one.
+// insert adds an operation at the end of the order.
 func (s *State) insert(v *version) *operation {
 	s.accepted++
 	o := &operation{version: v, sequence: s.accepted, allocations: make(map[scheduling.JobID]*statepb.Allocation)}

@@ -12,8 +12,8 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// setPendingReason records why an operation waits in some of its trees. In those
-// that are not named it stays as it is.
+// setPendingReason records why an operation waits in some of its trees. The reasons in
+// other trees stay.
 func (c operationChange) setPendingReason(m *commandpb.SetPendingReason) *refusal {
 	what := fmt.Sprintf("set pending reason of operation %q", m.GetOperationId())
 	if m.GetTerm() == 0 && m.GetEpoch() != 0 {
@@ -53,8 +53,8 @@ func (c operationChange) setPendingReason(m *commandpb.SetPendingReason) *refusa
 	return nil
 }
 
-// holdBack records what the controller of an operation waits for before it can define
-// tasks. DefineTasks ends that.
+// holdBack records why the controller of an operation cannot define tasks yet.
+// DefineTasks clears it.
 func (c operationChange) holdBack(what string, m *commandpb.SetPendingReason) *refusal {
 	o, refused := c.controlled(what, m.GetOperationId(), m.GetEpoch())
 	if refused != nil {
@@ -79,7 +79,7 @@ func (c *change) setHeldBack(o *operation, reason string) {
 	o.record.PendingReason = pendingText(o.record)
 }
 
-// clearPending forgets why an operation waited: it waits for nothing any more.
+// clearPending forgets why an operation waited.
 func (c *change) clearPending(o *operation) {
 	if o.record.GetPendingReason() == "" {
 		return
@@ -91,7 +91,7 @@ func (c *change) clearPending(o *operation) {
 	o.record.HeldBack, o.record.PendingReason = "", ""
 }
 
-// pendingText is why an operation waits, in all of its trees.
+// pendingText says why an operation waits, in all of its trees.
 func pendingText(op *statepb.Operation) string {
 	trees := op.GetTrees()
 	if len(trees) == 1 && op.GetHeldBack() == "" {

@@ -16,23 +16,22 @@ import (
 	"weir/scheduling/pooltree"
 )
 
-// optionPool is what a tree's part of a spec says of the pool; it is no option of
+// optionPool is the key of the pool in a spec's options for a tree; it is no option of
 // package pooltree.
 const optionPool = "pool"
 
-// place is where an operation goes in one tree.
+// place is the position of an operation in one tree.
 type place struct {
 	tree   *tree
 	record *statepb.OperationTree
-	// create is the ephemeral pool that has to be made; nil: there is none. pools are
-	// those of the tree with it.
+	// create is the ephemeral pool that has to be created; nil if none. pools are the
+	// tree's pools including it.
 	create *pooltree.Pool
 	pools  pooltree.Tree
 }
 
-// placeAll finds the place of an operation in each of its trees, or refuses it as a
-// whole: a tree or a pool that is not there, that takes no such operations, or that
-// is full.
+// placeAll finds the place of an operation in each of its trees. It refuses the operation
+// if any tree or pool does not exist, does not accept such operations, or is full.
 func (c treeChange) placeAll(what string, spec *statepb.OperationSpec, user scheduling.User) ([]place, *refusal) {
 	names := spec.GetPoolTrees()
 	if len(names) == 0 {
@@ -87,8 +86,8 @@ func (c treeChange) placeIn(what string, t *tree, spec *statepb.OperationSpec, u
 	return p, c.enter(&p, what, t.pools, pool, spec, user)
 }
 
-// Bounded says which settings of an operation do not hold as they are, and what holds: its
-// pools bound them.
+// Bounded lists the settings of an operation that its pools bound, and the values that
+// apply instead.
 func (s *State) Bounded(op *statepb.Operation) (all []string) {
 	for _, in := range op.GetTrees() {
 		t := s.trees[scheduling.TreeName(in.GetTree())]
@@ -99,7 +98,7 @@ func (s *State) Bounded(op *statepb.Operation) (all []string) {
 		options, err := pooltree.ReadOperationOptions(in.GetOptions().AsMap())
 		effective, unknown := t.pools.Effective(pool)
 		if err != nil || unknown != nil {
-			// An operation that has ended may have outlived its pool.
+			// An ended operation may have outlived its pool.
 			continue
 		}
 		for _, line := range options.Bounded(pool, effective) {
@@ -112,7 +111,7 @@ func (s *State) Bounded(op *statepb.Operation) (all []string) {
 	return all
 }
 
-// operationDocument is document of options that most operations have none of.
+// operationDocument is document, but nil if no option is set, as for most operations.
 func operationDocument(options pooltree.OperationOptions) *structpb.Struct {
 	if options == (pooltree.OperationOptions{}) {
 		return nil
@@ -120,9 +119,9 @@ func operationDocument(options pooltree.OperationOptions) *structpb.Struct {
 	return document(options)
 }
 
-// enter finds the pool that an operation goes to when it names one, or none, and writes
-// it into the record, which has the pool that it comes from, or none. pools are those
-// of the tree when it has left that one.
+// enter resolves the pool that an operation names, or the default if it names none, and
+// writes it into the record. Before, the record has the operation's current pool, or
+// none; pools are the tree's pools without the operation in it.
 func (c treeChange) enter(p *place, what string, pools pooltree.Tree, pool string, spec *statepb.OperationSpec, user scheduling.User) *refusal {
 	t := p.tree
 	p.pools = t.pools
@@ -153,7 +152,7 @@ func (c treeChange) enter(p *place, what string, pools pooltree.Tree, pool strin
 	return nil
 }
 
-// takePlaces makes the ephemeral pools of places and returns their records.
+// takePlaces creates the ephemeral pools of places and returns the places' records.
 func (c treeChange) takePlaces(places []place) []*statepb.OperationTree {
 	records := make([]*statepb.OperationTree, len(places))
 	for i, p := range places {
@@ -165,7 +164,7 @@ func (c treeChange) takePlaces(places []place) []*statepb.OperationTree {
 	return records
 }
 
-// createEphemeral makes a pool that goes with its last operation.
+// createEphemeral creates a pool that is removed with its last operation.
 func (c treeChange) createEphemeral(p place) {
 	c.lastPool++
 	p.create.ID = c.lastPool
@@ -181,7 +180,7 @@ func (c treeChange) createEphemeral(p place) {
 	c.replaceTree(p.tree, d.record, pools)
 }
 
-// dropEphemeral removes a pool when its last operation has left it.
+// dropEphemeral removes an ephemeral pool once its last operation has left it.
 func (c *change) dropEphemeral(t *tree, pool scheduling.PoolName) {
 	p, ok := t.pools.Pool(pool)
 	if !ok || p.Ephemeral == "" || t.total[pool].Operations > 0 {
@@ -189,7 +188,7 @@ func (c *change) dropEphemeral(t *tree, pool scheduling.PoolName) {
 	}
 	pools, err := t.pools.Remove(pool, 0)
 	if err != nil {
-		// Somebody has made a pool below it: it goes when that has gone.
+		// The pool has got a child: it is removed once that is gone.
 		return
 	}
 	d := draft{tree: t, at: c, record: shallow(t.record)}
@@ -207,8 +206,8 @@ func (c *change) replaceTree(t *tree, record *statepb.PoolTree, pools pooltree.T
 	c.emit(TreeChanged{Tree: scheduling.TreeName(record.GetName())})
 }
 
-// treeIndex returns the place of a tree among those of the operation, -1 when it
-// is not in it.
+// treeIndex returns the index of a tree among those of the operation, -1 if it is not in
+// it.
 func (v *version) treeIndex(name scheduling.TreeName) int {
 	return slices.IndexFunc(v.record.GetTrees(), func(t *statepb.OperationTree) bool { return t.GetTree() == string(name) })
 }
@@ -223,8 +222,8 @@ func (c *change) editTrees(o *operation) {
 	o.record.Trees = trees
 }
 
-// count keeps the numbers of operations of the pools when an operation goes from
-// one state to another. trees are those before the change.
+// count updates the pools' numbers of operations when an operation goes from one state to
+// another. trees are its trees before the change.
 func (c *change) count(o *operation, trees []*statepb.OperationTree, from, to lifecycle.State) {
 	for i, in := range o.record.GetTrees() {
 		t := c.trees[scheduling.TreeName(in.GetTree())]
@@ -244,7 +243,7 @@ func (c *change) count(o *operation, trees []*statepb.OperationTree, from, to li
 	}
 }
 
-// countOf returns what an operation in a state counts for in its pool.
+// countOf returns the contribution of an operation in a state to the counts of its pool.
 func (t *tree) countOf(o *statepb.Operation, in *statepb.OperationTree, state lifecycle.State) pooltree.Count {
 	var count pooltree.Count
 	if state.InProgress() {
@@ -269,8 +268,8 @@ func lightweight(pools pooltree.Tree, spec *statepb.OperationSpec, in *statepb.O
 	return spec.GetType() == lifecycle.Vanilla && pools.Lightweight(scheduling.PoolName(in.GetPool()))
 }
 
-// admitRun refuses to run one more operation in a tree than its pools may. from is the
-// pool where it runs already, or "".
+// admitRun refuses to run one more operation in a tree than its pools allow. from is the
+// pool in which the operation runs already, or "".
 func admitRun(what string, pools pooltree.Tree, from scheduling.PoolName, counts pooltree.Counts, spec *statepb.OperationSpec, in *statepb.OperationTree) *refusal {
 	if lightweight(pools, spec, in) {
 		return nil
@@ -282,8 +281,8 @@ func admitRun(what string, pools pooltree.Tree, from scheduling.PoolName, counts
 	return refuse(CodePoolRunningLimit, "%s: tree %q: %v: it waits for one to end, or raise it", what, in.GetTree(), err)
 }
 
-// admitTrees lets an operation run in trees that it names: those that it is in, and
-// that have room.
+// admitTrees admits an operation to the named trees, if it is in all of them and they
+// have room.
 func (c treeChange) admitTrees(what string, o *operation, names []string) *refusal {
 	for _, name := range names {
 		i := o.treeIndex(scheduling.TreeName(name))
@@ -306,7 +305,7 @@ func (c treeChange) admitTrees(what string, o *operation, names []string) *refus
 	return nil
 }
 
-// admitOperation lets an operation that runs already run in more of its trees.
+// admitOperation admits a running operation to more of its trees.
 func (c treeChange) admitOperation(what string, o *operation, m *commandpb.AdmitOperation) *refusal {
 	if !o.state.CountsAsRunning() || o.state.Finishing() {
 		return refuse(CodeInvalidOperationState, "%s: it is %s and does not run", what, o.state)

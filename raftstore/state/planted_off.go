@@ -2,6 +2,6 @@
 
 package state
 
-// countAgain counts an end once more, in builds that find out whether weir chaos
-// notices.
+// countAgain counts an end twice in builds with planted bugs, which test whether weir
+// chaos notices.
 func (c jobChange) countAgain(*operation, Ended) {}

@@ -7,11 +7,11 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// CountsTwice counts completions twice, on every replica the same.
+// CountsTwice counts completions twice, in the same way on every replica.
 var CountsTwice bool
 
-// countAgain counts a completion once more: for the next cookie that is pending, so
-// that the state is sound and only the work is not done.
+// countAgain counts a completion also for the next pending cookie, so that the state is
+// consistent and only the work of that cookie is missing.
 func (c jobChange) countAgain(o *operation, e Ended) {
 	task := o.taskIndex[scheduling.TaskName(e.Finished.GetTask())]
 	if !CountsTwice || e.Finished.GetState() != lifecycle.JobCompleted.String() {

@@ -12,7 +12,7 @@ import (
 // maxPort is the last TCP port.
 const maxPort = 65535
 
-// checkPorts returns an error unless the ports of a node are ports.
+// checkPorts returns an error if the port range of a node is invalid.
 func checkPorts(n *statepb.Node) error {
 	first, count := int64(n.GetFirstPort()), int64(n.GetPortCount())
 	switch {
@@ -23,8 +23,8 @@ func checkPorts(n *statepb.Node) error {
 	return nil
 }
 
-// nextPort says where the node goes on to give ports; 0: it has given none, or there
-// is no node.
+// nextPort returns the port at which the node continues to assign ports; 0 if it has
+// assigned none, or there is no node.
 func (n *node) nextPort() int32 {
 	if n == nil {
 		return 0
@@ -32,8 +32,8 @@ func (n *node) nextPort() int32 {
 	return n.record.GetNextPort()
 }
 
-// freePorts returns the next count ports of the node that no job has, round robin,
-// so that a port rests for as long as others are free, and where to go on from then.
+// freePorts returns the next count free ports of the node and the port to continue from.
+// It goes round robin, so that a port is reused as late as possible.
 func (n *node) freePorts(count int) (ports []int32, next int32, ok bool) {
 	first, total := n.record.GetFirstPort(), n.record.GetPortCount()
 	if count > int(total) {
@@ -45,7 +45,7 @@ func (n *node) freePorts(count int) (ports []int32, next int32, ok bool) {
 	}
 	ports = make([]int32, 0, count)
 	for i := int32(0); i < total && len(ports) < count; i++ {
-		// The node may have had another range when it gave those that are held.
+		// The node's port range may have changed since the held ports were assigned.
 		port := first + (begin+i)%total
 		if n.ports[port] == "" {
 			ports = append(ports, port)
@@ -57,7 +57,7 @@ func (n *node) freePorts(count int) (ports []int32, next int32, ok bool) {
 	return ports, first + (ports[count-1]-first+1)%total, true
 }
 
-// grantPorts takes ports for a grant, the last thing that may refuse it.
+// grantPorts assigns ports to a grant; it is the last check that may refuse it.
 func (n *node) grantPorts(what grantSubject, count int) ([]int32, *refusal) {
 	if count == 0 {
 		return nil, nil
@@ -73,7 +73,7 @@ func (n *node) grantPorts(what grantSubject, count int) ([]int32, *refusal) {
 	return ports, nil
 }
 
-// verifyPorts checks that the ports of a node's jobs are each one job's.
+// verifyPorts checks that each port of a node belongs to one job.
 func (n *node) verifyPorts() error {
 	var b breach
 	held := make(map[int32]scheduling.JobID)

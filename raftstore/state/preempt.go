@@ -10,8 +10,8 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// preemptAllocations orders jobs to go that run beyond what their operations may
-// have, each preemption by itself: it was planned on an older state.
+// preemptAllocations orders jobs to stop that exceed the share of their operations. Each
+// preemption was planned on an older state, and is checked by itself.
 func (c jobChange) preemptAllocations(m *commandpb.PreemptAllocations) *refusal {
 	c.expireClaims()
 	var stops stops
@@ -23,8 +23,9 @@ func (c jobChange) preemptAllocations(m *commandpb.PreemptAllocations) *refusal 
 	return nil
 }
 
-// preempt orders one job to go. A job that has an order to go no later is answered as
-// if it were ordered now, so a repeated preemption is answered as the first.
+// preempt orders one job to stop. If the job has an order with an earlier or equal
+// deadline, the preemption is accepted without effect, so that repeating one gives the
+// same result.
 func (c jobChange) preempt(s *stops, tree string, p *commandpb.Preemption) *refusal {
 	what := fmt.Sprintf("preempt job %q", p.GetJobId())
 	a, refused := c.held(p.GetJobId(), "", "")
@@ -54,7 +55,7 @@ func (c jobChange) preempt(s *stops, tree string, p *commandpb.Preemption) *refu
 	return nil
 }
 
-// checkPreemption returns the order of a preemption, with the time of the command.
+// checkPreemption returns the order of a preemption with the time of the command.
 func (c jobChange) checkPreemption(what string, order *statepb.StopOrder) (*statepb.StopOrder, *refusal) {
 	kind, err := lifecycle.ParsePreemptionKind(order.GetPreemption())
 	if err != nil || kind == lifecycle.NotPreempted {
@@ -76,8 +77,8 @@ func (c jobChange) checkPreemption(what string, order *statepb.StopOrder) (*stat
 	return order, nil
 }
 
-// checkPlanned refuses a time of planning, or a time to hold what is left, that nobody
-// can mean.
+// checkPlanned refuses an invalid planned time, or an implausible time to hold the freed
+// resources.
 func checkPlanned(what string, order *statepb.StopOrder) *refusal {
 	if at := order.GetPlannedTime(); at != nil {
 		if err := at.CheckValid(); err != nil {
@@ -90,8 +91,8 @@ func checkPlanned(what string, order *statepb.StopOrder) *refusal {
 	return nil
 }
 
-// checkBeneficiary refuses to preempt for one that cannot use what it would get.
-// nil is nobody.
+// checkBeneficiary refuses a preemption whose beneficiary cannot use the resources. nil
+// means that there is none.
 func (c jobChange) checkBeneficiary(what string, b *statepb.Beneficiary) *refusal {
 	if b == nil {
 		return nil

@@ -10,9 +10,9 @@ import (
 	"weir/scheduling"
 )
 
-// saveMemoryProfiles leaves what tasks of an operation have learned to those that come
-// after it: all that the command names, or none. A task that has left it already is
-// passed over, so that a repeated command does nothing.
+// saveMemoryProfiles saves what tasks of an operation have learned, for later operations:
+// all profiles that the command names, or none. It skips a task whose profile is saved
+// already, so repeating the command has no effect.
 func (c memoryChange) saveMemoryProfiles(what string, o *operation, m *commandpb.SaveMemoryProfiles) *refusal {
 	if !o.state.Finishing() && !o.state.Terminal() {
 		return refuse(CodeInvalidOperationState, "%s: it is %s: what it learns is complete when it ends", what, o.state)
@@ -45,8 +45,8 @@ func (c memoryChange) saveMemoryProfiles(what string, o *operation, m *commandpb
 	return nil
 }
 
-// checkProfile refuses a profile that is not the task's, or was made of an older one
-// than there is; counts are the samples of those that come earlier in the command.
+// checkProfile refuses a profile that is not the task's, or is based on an outdated one;
+// counts are the sample counts set earlier in the command.
 func (c memoryChange) checkProfile(what string, o *operation, saved *commandpb.SavedProfile, counts map[string]int64) *refusal {
 	p := saved.GetProfile()
 	i, ok := o.taskIndex[scheduling.TaskName(saved.GetTask())]
@@ -75,7 +75,7 @@ func (c memoryChange) checkProfile(what string, o *operation, saved *commandpb.S
 	return nil
 }
 
-// removeMemoryProfiles forgets profiles: all that the command names, or none.
+// removeMemoryProfiles removes profiles: all that the command names, or none.
 func (c memoryChange) removeMemoryProfiles(m *commandpb.RemoveMemoryProfiles) *refusal {
 	keys := slices.Compact(slices.Sorted(slices.Values(m.GetKeys())))
 	if len(keys) == 0 {
@@ -93,8 +93,8 @@ func (c memoryChange) removeMemoryProfiles(m *commandpb.RemoveMemoryProfiles) *r
 	return nil
 }
 
-// trimProfiles forgets the profiles that were updated first while there are more than
-// may be.
+// trimProfiles removes the profiles with the oldest update until their number is within
+// the limit.
 func (c memoryChange) trimProfiles() {
 	for len(c.profiles) > int(c.limits.GetMemoryProfiles()) {
 		var oldest *statepb.MemoryProfile
@@ -112,7 +112,7 @@ func olderProfile(a, b *statepb.MemoryProfile) bool {
 	return cmp.Or(a.GetUpdatedTime().AsTime().Compare(b.GetUpdatedTime().AsTime()), cmp.Compare(a.GetKey(), b.GetKey())) < 0
 }
 
-// Profile returns what operations of a memory profile have needed.
+// Profile returns the memory profile with a key.
 func (s *State) Profile(key string) (*statepb.MemoryProfile, bool) {
 	p, ok := s.profiles[key]
 	return p, ok

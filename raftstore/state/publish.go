@@ -7,8 +7,8 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// publishOutput takes over that the output of a map operation is where it is to be, or
-// why it cannot be. Only after that the operation is completed.
+// publishOutput records that the output of a map operation is at its final path, or why
+// it could not be published. The operation cannot complete before.
 func (c operationChange) publishOutput(what string, o *operation, m *commandpb.PublishOutput) *refusal {
 	switch {
 	case !o.reads():

@@ -8,9 +8,9 @@ import (
 	"weir/scheduling/cookies"
 )
 
-// queue is the cookies of a task that wait for an allocation, in groups by the memory
-// that is reserved for them. Group 0 gets what was learned; the others are of jobs that
-// were aborted for overdraft, and have the number of bytes that they get.
+// queue holds the pending cookies of a task, grouped by memory reserve. Group 0 gets the
+// reserve that the task has learned. The others are cookies of jobs that were aborted for
+// exceeding their memory; the group is their reserve in bytes.
 type queue struct {
 	learned cookies.IntervalSet
 	// dedicated is sorted by memory; no group is empty.
@@ -38,7 +38,7 @@ func (q *queue) add(group int64, c scheduling.Cookie) {
 	q.dedicated[i].cookies.Add(c)
 }
 
-// pop takes out the least cookie of a group; ok is false when there is none.
+// pop removes and returns the lowest cookie of a group; ok is false if there is none.
 func (q *queue) pop(group int64) (c scheduling.Cookie, ok bool) {
 	if group == 0 {
 		return q.learned.PopFirst()
@@ -54,7 +54,7 @@ func (q *queue) pop(group int64) (c scheduling.Cookie, ok bool) {
 	return c, ok
 }
 
-// len returns how many cookies of a group wait.
+// len returns the number of pending cookies of a group.
 func (q *queue) len(group int64) int64 {
 	if group == 0 {
 		return q.learned.Len()
@@ -74,7 +74,7 @@ func (q *queue) groups() []int64 {
 	return groups
 }
 
-// all returns the cookies of all groups, the caller's own.
+// all returns the cookies of all groups; the result belongs to the caller.
 func (q *queue) all() cookies.IntervalSet {
 	all := q.learned.Clone()
 	for _, g := range q.dedicated {

@@ -17,20 +17,20 @@ import (
 	"weir/scheduling/preemption"
 )
 
-// maxRateTimes bounds what is remembered of a pool; the latest stay.
+// maxRateTimes bounds the times kept of a pool; the latest are kept.
 const maxRateTimes = 10000
 
-// ratedPool is a pool of a tree, under whatever name.
+// ratedPool is a pool of a tree; it stays the same when the pool is renamed.
 type ratedPool struct {
 	tree scheduling.TreeName
 	id   scheduling.PoolID
 }
 
-// rates are when jobs of pools were told to go, within the last minute before a job of
-// such a pool was: nanoseconds since 1970, ascending. What is there is never changed.
+// rates are the times at which jobs of pools were preempted within the last minute, in
+// nanoseconds since 1970, ascending. Slices in it are never changed.
 type rates map[ratedPool][]int64
 
-// take remembers one more.
+// take adds a time.
 func (r rates) take(of ratedPool, at time.Time) {
 	times := r[of]
 	i, _ := slices.BinarySearch(times, at.UnixNano()+1)
@@ -38,7 +38,7 @@ func (r rates) take(of ratedPool, at time.Time) {
 	r[of] = times[max(len(times)-maxRateTimes, 0):]
 }
 
-// forget drops what is older than a minute.
+// forget drops times older than a minute.
 func (r rates) forget(now time.Time) {
 	for of, times := range r {
 		i, _ := slices.BinarySearch(times, now.Add(-preemption.RatePeriod).UnixNano()+1)
@@ -48,7 +48,7 @@ func (r rates) forget(now time.Time) {
 	}
 }
 
-// records returns what is remembered, by tree and pool.
+// records returns all times, sorted by tree and pool.
 func (r rates) records() []*statepb.PreemptionRate {
 	all := make([]*statepb.PreemptionRate, 0, len(r))
 	for _, of := range slices.SortedFunc(maps.Keys(r), func(a, b ratedPool) int {
@@ -59,9 +59,9 @@ func (r rates) records() []*statepb.PreemptionRate {
 	return all
 }
 
-// remember keeps what the next leader has to know of a preemption that was ordered:
-// that it counts in rates, and when jobs of the node were chosen. Orders of old do not
-// say when that was.
+// remember records what the next leader needs of an ordered preemption: that it counts in
+// rates, and when jobs of the node were last chosen. Orders of older versions do not have
+// that time.
 func (c *change) remember(node string, p *commandpb.Preemption) {
 	if p.GetOrder().GetPlannedTime() == nil {
 		return
@@ -80,7 +80,8 @@ func (c *change) remember(node string, p *commandpb.Preemption) {
 	}
 }
 
-// preemptedTime is when jobs of a node were chosen last; nil: never, or there is no node.
+// preemptedTime is when jobs of a node were last chosen; nil if never, or there is no
+// node.
 func (n *node) preemptedTime() *timestamppb.Timestamp {
 	if n == nil {
 		return nil
@@ -88,12 +89,12 @@ func (n *node) preemptedTime() *timestamppb.Timestamp {
 	return n.record.GetPreemptedTime()
 }
 
-// hasPool reports whether there is a pool of this id in a tree, if there is one.
+// hasPool reports whether the tree exists and has a pool with this id.
 func (t *tree) hasPool(id uint64) bool {
 	return t != nil && id != 0 && slices.ContainsFunc(t.record.GetPools(), func(p *statepb.Pool) bool { return p.GetId() == id })
 }
 
-// settleRates forgets pools that the command has removed.
+// settleRates drops the rates of pools that the command has removed.
 func (c *change) settleRates() {
 	if len(c.rates) == 0 || !slices.ContainsFunc(c.events, func(e Event) bool { _, changed := e.(TreeChanged); return changed }) {
 		return
@@ -101,13 +102,13 @@ func (c *change) settleRates() {
 	maps.DeleteFunc(c.rates, func(of ratedPool, _ []int64) bool { return !c.trees[of.tree].hasPool(uint64(of.id)) })
 }
 
-// PreemptionRates returns when jobs of the pools of a tree were told to go within the
-// last minute, where that is limited.
+// PreemptionRates returns when jobs of the pools of a tree were preempted within the last
+// minute, for pools whose rate is limited.
 func (s *State) PreemptionRates(tree scheduling.TreeName) []*statepb.PreemptionRate {
 	return slices.DeleteFunc(s.rates.records(), func(r *statepb.PreemptionRate) bool { return r.GetTree() != string(tree) })
 }
 
-// verifyRates checks that rates are of pools that there are.
+// verifyRates checks that rates belong to existing pools.
 func (s verifier) verifyRates() error {
 	var b breach
 	for of, times := range s.rates {

@@ -19,27 +19,27 @@ import (
 // LastIndex returns the log index of the last command, carried out or refused.
 func (s *State) LastIndex() uint64 { return s.lastIndex }
 
-// LastTime returns the latest time of a command that was carried out. No command
-// is carried out at an earlier time.
+// LastTime returns the time of the state: the latest time of a command carried out so
+// far. No later command is carried out at an earlier time.
 func (s *State) LastTime() time.Time { return s.lastTime }
 
-// Term returns the last leadership that announced itself; term 0 when none has.
+// Term returns the latest term that a leader has announced; term 0 if none has.
 func (s *State) Term() *statepb.Term { return s.term }
 
 // ClusterID returns the id of the cluster, empty before its first leader.
 func (s *State) ClusterID() string { return s.clusterID }
 
-// Limits returns what bounds the state.
+// Limits returns the limits of the state.
 func (s *State) Limits() *statepb.Limits { return s.limits }
 
-// Operation returns an operation, in progress or archived. Its tasks carry
-// counters; which cookies they are is read with Cookies.
+// Operation returns an operation, in progress or archived. Its tasks have only counters;
+// use Cookies for the cookies.
 func (s *State) Operation(id scheduling.OperationID) (*statepb.Operation, bool) {
 	o, ok := operationIn(s.operations, id)
 	return o.record, ok
 }
 
-// operationIn returns one of some operations; one with nothing in it where there is none.
+// operationIn returns the operation with an id; an empty one if there is none.
 func operationIn(all map[scheduling.OperationID]*operation, id scheduling.OperationID) (*operation, bool) {
 	if o, ok := all[id]; ok {
 		return o, true
@@ -47,8 +47,9 @@ func operationIn(all map[scheduling.OperationID]*operation, id scheduling.Operat
 	return &operation{version: &version{}}, false
 }
 
-// Demand returns how many jobs of an operation wait for an allocation: what DemandChanged
-// has told of it last. Of each task there is group 0, and then those that have jobs.
+// Demand returns how many jobs of an operation are pending, as the latest DemandChanged
+// events have reported. It lists for each task group 0, and then the other groups with
+// jobs.
 func (s *State) Demand(id scheduling.OperationID) (all []DemandChanged) {
 	o, _ := operationIn(s.operations, id)
 	for i, t := range o.record.GetTasks() {
@@ -92,22 +93,22 @@ func operationsIn(order []*operation, in func(lifecycle.State) bool) iter.Seq[*s
 	}
 }
 
-// Cookies returns the cookies of a task that wait for an allocation, and those
-// that are completed. Both are the caller's own.
+// Cookies returns the pending and the completed cookies of a task. Both results belong to
+// the caller.
 func (s *State) Cookies(id scheduling.OperationID, task scheduling.TaskName) (pending, completed cookies.IntervalSet, ok bool) {
 	w, ok := s.workOf(id, task)
 	return w.pending.all(), w.completed.Clone(), ok
 }
 
-// GivenUp returns the cookies of a task that have failed as often as they may. It is the
-// caller's own.
+// GivenUp returns the cookies of a task that have used up their attempts. The result
+// belongs to the caller.
 func (s *State) GivenUp(id scheduling.OperationID, task scheduling.TaskName) cookies.IntervalSet {
 	w, _ := s.workOf(id, task)
 	return w.givenUp.Clone()
 }
 
-// Failed returns the cookies of a task of an operation that has ended which have failed and
-// not completed since, given up or not. It is the caller's own.
+// Failed returns the cookies of a task of an ended operation that failed and have not
+// completed since, given up or not. The result belongs to the caller.
 func (s *State) Failed(id scheduling.OperationID, task scheduling.TaskName) cookies.IntervalSet {
 	w, _ := s.workOf(id, task)
 	failed := w.givenUp.Clone()
@@ -117,13 +118,13 @@ func (s *State) Failed(id scheduling.OperationID, task scheduling.TaskName) cook
 	return failed
 }
 
-// Input returns what a map operation in progress reads; nil before it is prepared.
+// Input returns the input of a map operation in progress; nil before it is prepared.
 func (s *State) Input(id scheduling.OperationID) *statepb.Input {
 	o, _ := operationIn(s.operations, id)
 	return o.input
 }
 
-// workOf returns the work of a task; where there is none, some with nothing to do.
+// workOf returns the work of a task; empty work if there is no such task.
 func (s *State) workOf(id scheduling.OperationID, task scheduling.TaskName) (*work, bool) {
 	o, _ := operationIn(s.operations, id)
 	if i, ok := o.taskIndex[task]; ok {
@@ -132,7 +133,7 @@ func (s *State) workOf(id scheduling.OperationID, task scheduling.TaskName) (*wo
 	return &work{}, false
 }
 
-// Slices returns what a cookie of a map operation in progress reads; nil when it is
+// Slices returns the input of a cookie of a map operation in progress; nil if it is
 // completed.
 func (s *State) Slices(id scheduling.OperationID, task scheduling.TaskName, c scheduling.Cookie) []*statepb.Slice {
 	w, _ := s.workOf(id, task)
@@ -142,22 +143,21 @@ func (s *State) Slices(id scheduling.OperationID, task scheduling.TaskName, c sc
 	return w.slices[c].GetSlices()
 }
 
-// Parts returns what the completed cookies of a map operation in progress have read and
-// written, in the order in which they completed.
+// Parts returns the input and output of the completed cookies of a map operation in
+// progress, in the order in which they completed.
 func (s *State) Parts(id scheduling.OperationID, task scheduling.TaskName) []*statepb.CompletedPart {
 	w, _ := s.workOf(id, task)
 	return slices.Clip(w.parts)
 }
 
-// TaskStatistics is what was measured of the jobs of a task that have ended.
+// TaskStatistics are the statistics of the ended jobs of a task.
 type TaskStatistics struct {
 	Task scheduling.TaskName
 	statistics.Set
 }
 
-// Statistics returns what was measured of the jobs of an operation that have ended, by
-// task. It is the caller's own. Of operations that ended long ago there are no
-// histograms.
+// Statistics returns the statistics of the ended jobs of an operation, by task. The
+// result belongs to the caller. Operations that ended long ago have no histograms.
 func (s *State) Statistics(id scheduling.OperationID) (all []TaskStatistics) {
 	o, _ := operationIn(s.operations, id)
 	for i, t := range o.record.GetTasks() {
@@ -175,7 +175,7 @@ func (s *State) Allocation(job scheduling.JobID) (*statepb.Allocation, bool) {
 // Allocations returns all allocations in the order of their grants.
 func (s *State) Allocations() []*statepb.Allocation { return byGrant(s.allocations) }
 
-// AllocationsOfNode returns the allocations of a node, of all its lives, in the
+// AllocationsOfNode returns the allocations of a node, of all its incarnations, in the
 // order of their grants.
 func (s *State) AllocationsOfNode(id scheduling.NodeID) []*statepb.Allocation {
 	return byGrant(orEmpty(s.nodes, id).allocations)
@@ -188,13 +188,13 @@ func (s *State) AllocationsOfOperation(id scheduling.OperationID) []*statepb.All
 	return byGrant(o.allocations)
 }
 
-// AllocationCount returns how many allocations an operation has.
+// AllocationCount returns the number of allocations of an operation.
 func (s *State) AllocationCount(id scheduling.OperationID) int {
 	o, _ := operationIn(s.operations, id)
 	return len(o.allocations)
 }
 
-// LeavingOfOperation returns the allocations of an operation whose job has to end, in
+// LeavingOfOperation returns the allocations of an operation that are ordered to stop, in
 // the order of their grants.
 func (s *State) LeavingOfOperation(id scheduling.OperationID) (leaving []*statepb.Allocation) {
 	o, _ := operationIn(s.operations, id)
@@ -207,7 +207,7 @@ func (s *State) LeavingOfOperation(id scheduling.OperationID) (leaving []*statep
 	return leaving
 }
 
-// Node returns a node as it was last known.
+// Node returns the latest record of a node.
 func (s *State) Node(id scheduling.NodeID) (*statepb.Node, bool) {
 	n := orEmpty(s.nodes, id)
 	return n.record, n.record != nil
@@ -237,27 +237,27 @@ func (s *State) Trees() []*statepb.PoolTree {
 // DefaultTree returns the name of the tree of operations that name none.
 func (s *State) DefaultTree() scheduling.TreeName { return s.defaultTree }
 
-// Pools returns the pools of a tree as the scheduler knows them, and how many
-// operations each holds, those of the pools below it included.
+// Pools returns the pools of a tree as the scheduler knows them, and the number of
+// operations in each, including those of the pools below it.
 func (s *State) Pools(name scheduling.TreeName) (pooltree.Tree, pooltree.Counts, bool) {
 	t := orEmpty(s.trees, name)
 	return t.pools, maps.Clone(t.total), t.record != nil
 }
 
-// Counts says how much there is in a state.
+// Counts are numbers of records in a state.
 type Counts struct {
-	// Operations are all that are kept: in progress or archived.
+	// Operations counts all operations: in progress or archived.
 	Operations, InProgress, Archived int
 	Allocations                      int
 	Nodes, NodesOnline               int
-	// NodesDraining are kept free of new jobs, online or not.
+	// NodesDraining counts drained nodes, online or not.
 	NodesDraining int
 	Trees, Pools  int
-	// Profiles are those of memory.
+	// Profiles counts memory profiles.
 	Profiles int
 }
 
-// Counts returns how much there is in the state.
+// Counts returns the numbers of records in the state.
 func (s *State) Counts() Counts {
 	c := Counts{
 		Operations:  len(s.operations),
