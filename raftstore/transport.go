@@ -88,7 +88,7 @@ func (t *transport) Close() error {
 	return t.NetworkTransport.Close()
 }
 
-// errDoubtful is returned instead of sending a heartbeat.
+// errDoubtful is returned instead of sending a request to a follower.
 var errDoubtful = errors.New("slow write to the log: no heartbeats until it ends")
 
 // AppendEntries implements raft.Transport; heartbeats use it too. A leader whose disk may

@@ -170,7 +170,7 @@ func (c treeChange) checkpointVolumes(m *commandpb.CheckpointVolumes) *refusal {
 			}
 		}
 		if rest := v.GetCpuRest(); math.IsNaN(rest) || math.IsInf(rest, 0) {
-			return refuse(CodeInvalidCommand, "%s: pool %q: %v is no rest of a volume", what, v.GetPool(), rest)
+			return refuse(CodeInvalidCommand, "%s: pool %q: cpu_rest %v is not a finite number", what, v.GetPool(), rest)
 		}
 		if ratio := v.GetLastShareRatio(); ratio > 1+resource.LargeEpsilon {
 			return refuse(CodeInvalidCommand, "%s: pool %q: last share ratio %v is more than the cluster", what, v.GetPool(), ratio)

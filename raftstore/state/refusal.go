@@ -10,16 +10,16 @@ import (
 
 // The codes of refusals. They are part of the API: never change or reuse one.
 const (
-	// CodeInvalidCommand: the command cannot be understood; its proposer is wrong.
+	// CodeInvalidCommand: the command is malformed; its proposer has a bug.
 	CodeInvalidCommand = "invalid_command"
-	// CodeStaleTerm: the proposer is not the leader of the term that began last.
+	// CodeStaleTerm: the proposer is not the leader of the latest term.
 	CodeStaleTerm = "stale_term"
-	// CodeStaleEpoch: the proposer does not control the operation (any more).
+	// CodeStaleEpoch: the proposer does not control the operation, or no longer does.
 	CodeStaleEpoch = "stale_epoch"
 	// CodeWrongCluster: the replica belongs to another cluster.
 	CodeWrongCluster = "wrong_cluster"
 
-	// CodeInvalidSpec: the operation's specification cannot be run.
+	// CodeInvalidSpec: the operation's specification is invalid.
 	CodeInvalidSpec = "invalid_spec"
 	// CodeUnknownOperation: no operation in the state has the id.
 	CodeUnknownOperation = "unknown_operation"
@@ -27,26 +27,26 @@ const (
 	CodeDuplicateOperation = "duplicate_operation"
 	// CodeDuplicateAlias: an operation in progress has the alias.
 	CodeDuplicateAlias = "duplicate_alias"
-	// CodeInvalidOperationState: the operation is in a state that does not allow
-	// what was asked for.
+	// CodeInvalidOperationState: the operation is in a state that does not allow the
+	// request.
 	CodeInvalidOperationState = "invalid_operation_state"
 	// CodeAllocationsLeft: the operation cannot end while it has allocations.
 	CodeAllocationsLeft = "allocations_left"
-	// CodeTooManyOperations: the cluster has as many in progress as it may.
+	// CodeTooManyOperations: the cluster has reached the limit of operations in progress.
 	CodeTooManyOperations = "too_many_operations"
-	// CodeTooManyJobs: the operation has more jobs than one may have.
+	// CodeTooManyJobs: the operation exceeds the limit of jobs.
 	CodeTooManyJobs = "too_many_jobs"
 
 	// CodeUnknownTree: no pool tree has the name.
 	CodeUnknownTree = "unknown_tree"
-	// CodeInvalidTree: the pool tree's options cannot be.
+	// CodeInvalidTree: the pool tree's options are invalid.
 	CodeInvalidTree = "invalid_tree"
 	// CodeTreeExists: a pool tree has the name already.
 	CodeTreeExists = "tree_exists"
 	// CodeTreeInUse: the pool tree has operations or nodes with jobs, or it is the
 	// default tree.
 	CodeTreeInUse = "tree_in_use"
-	// CodeTreesOverlap: two pool trees would have the same node.
+	// CodeTreesOverlap: a node would belong to two pool trees.
 	CodeTreesOverlap = "trees_overlap"
 	// CodeNotAdmitted: the operation may not run in the pool tree of the node, or
 	// another tree has planned it.
@@ -55,15 +55,15 @@ const (
 	CodeUnknownPool = "unknown_pool"
 	// CodePoolExists: a pool of the tree has the name already.
 	CodePoolExists = "pool_exists"
-	// CodePoolInUse: the pool has pools or operations.
+	// CodePoolInUse: the pool has child pools or operations.
 	CodePoolInUse = "pool_in_use"
-	// CodeInvalidPool: the pool's settings cannot be.
+	// CodeInvalidPool: the pool's settings are invalid.
 	CodeInvalidPool = "invalid_pool"
-	// CodePoolFull: a pool holds as many operations as it may.
+	// CodePoolFull: a pool has reached its limit of operations.
 	CodePoolFull = "pool_full"
-	// CodeTooManyPools: the pool tree has as many pools as one may have.
+	// CodeTooManyPools: the pool tree has reached its limit of pools.
 	CodeTooManyPools = "too_many_pools"
-	// CodePoolRunningLimit: a pool runs as many operations as it may.
+	// CodePoolRunningLimit: a pool has reached its limit of running operations.
 	CodePoolRunningLimit = "pool_running_limit"
 	// CodeRevisionMismatch: the pool tree has changed meanwhile.
 	CodeRevisionMismatch = "revision_mismatch"
@@ -76,16 +76,16 @@ const (
 	CodeNodeInUse = "node_in_use"
 	// CodeNodeDraining: the node is kept free of new jobs.
 	CodeNodeDraining = "node_draining"
-	// CodeStaleIncarnation: the node lives another life than the one meant.
+	// CodeStaleIncarnation: the node is in another incarnation than the requested one.
 	CodeStaleIncarnation = "stale_incarnation"
-	// CodeNodeFull: the node has not enough left of a resource.
+	// CodeNodeFull: the node has too little of a resource left.
 	CodeNodeFull = "node_full"
-	// CodeNoPorts: the node has not as many free ports as the task's jobs need.
+	// CodeNoPorts: the node has fewer free ports than the task's jobs need.
 	CodeNoPorts = "no_ports"
 
 	// CodeUnknownTask: the operation has no task of the name.
 	CodeUnknownTask = "unknown_task"
-	// CodeNoPendingJob: no job of the task waits for an allocation.
+	// CodeNoPendingJob: no job of the task is pending.
 	CodeNoPendingJob = "no_pending_job"
 	// CodeOperationSuspended: a suspended operation starts no jobs.
 	CodeOperationSuspended = "operation_suspended"
@@ -96,26 +96,25 @@ const (
 	CodeUnknownAllocation = "unknown_allocation"
 	// CodeGangRestarting: jobs of an earlier incarnation of the gang have not ended.
 	CodeGangRestarting = "gang_restarting"
-	// CodeAllOrNone: another grant was refused without which this one is of no use.
+	// CodeAllOrNone: another grant was refused, without which this one is useless.
 	CodeAllOrNone = "all_or_none"
-	// CodeTooManySkipped: the operation may leave out no more records.
+	// CodeTooManySkipped: the operation has reached its limit of skipped records.
 	CodeTooManySkipped = "too_many_skipped_records"
-	// CodeOutputNotPublished: the operation cannot complete before its output is where it
-	// is to be.
+	// CodeOutputNotPublished: the operation cannot complete before its output is
+	// published.
 	CodeOutputNotPublished = "output_not_published"
 
-	// CodeStaleDigest: the digests lack samples that those of the state have.
+	// CodeStaleDigest: the digests lack samples that the state's digests include.
 	CodeStaleDigest = "stale_digest"
 	// CodeStaleProfile: the memory profile has changed meanwhile.
 	CodeStaleProfile = "stale_profile"
 	// CodeUnknownProfile: no memory profile has the key.
 	CodeUnknownProfile = "unknown_profile"
-	// CodeStaleToken: the job was granted with another token than the command says.
+	// CodeStaleToken: the job was granted with another token than the command has.
 	CodeStaleToken = "stale_token"
 )
 
-// refusal is the error of a command, or of a part of one, that is not carried
-// out.
+// refusal is the error of a command, or of a part of one, that is refused.
 type refusal struct {
 	code    string
 	message string
@@ -134,7 +133,7 @@ func (r *refusal) record() *commandpb.Refusal {
 	return &commandpb.Refusal{Code: r.code, Message: r.message}
 }
 
-// refusePool gives the code to an error of an edit of pools.
+// refusePool adds the code to an error of an edit of pools.
 func refusePool(err error) *refusal {
 	code := CodeInvalidPool
 	switch {

@@ -9,10 +9,10 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// removeNode forgets a node that is offline: its lease has run out, so its agent has ended
-// what ran there, and what is still counted as running is aborted. One that is online is
-// forgotten when that is insisted on, nobody has it given jobs, and it has none: what runs
-// there would run elsewhere at the same time.
+// removeNode forgets a node that is offline: its lease has expired, so its agent has
+// ended its jobs, and those still counted as running are aborted. An online node is
+// forgotten only with force, if it is drained and has no jobs: any others would run here
+// and elsewhere at the same time.
 func (c nodeChange) removeNode(m *commandpb.RemoveNode) *refusal {
 	id := scheduling.NodeID(m.GetNode())
 	what := fmt.Sprintf("remove node %q", id)

@@ -11,25 +11,24 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// Restorer makes a State of the records of another. It takes them in the order
-// in which Frozen.Records yields them and keeps them: they must not be changed
-// afterwards.
+// Restorer builds a State from the records of another. It takes records in the order in
+// which Frozen.Records yields them and keeps them: they must not be changed afterwards.
 type Restorer struct {
 	state    *State
 	header   bool
 	archived bool
 }
 
-// NewRestorer returns a Restorer that has no records yet.
+// NewRestorer returns a Restorer without records.
 func NewRestorer() *Restorer {
 	r := &Restorer{state: empty()}
-	// What is restored has generation 0: it is copied before it changes.
+	// Restored versions have generation 0, so that they are copied before they change.
 	r.state.generation = 1
 	return r
 }
 
-// Add takes one record. An error says what is wrong with the record, or with it
-// after those before; the Restorer is of no more use then.
+// Add adds one record. It returns an error if the record is invalid, by itself or after
+// the earlier ones; the Restorer is unusable then.
 func (r *Restorer) Add(record *statepb.Record) error {
 	if err := r.add(record); err != nil {
 		return fmt.Errorf("restore: %w", err)
@@ -64,7 +63,7 @@ func (r *Restorer) add(record *statepb.Record) error {
 	return fmt.Errorf("record of an unknown kind, %T", record.GetRecord())
 }
 
-// add adds one of a kind of records, which has not come yet.
+// add adds a value under a key that must be new.
 func add[K ~string, V any](to map[K]*V, kind string, key K, value *V) error {
 	if to[key] != nil {
 		return fmt.Errorf("%s %q comes twice", kind, key)
@@ -73,8 +72,7 @@ func add[K ~string, V any](to map[K]*V, kind string, key K, value *V) error {
 	return nil
 }
 
-// State returns the state, once all records were added. It is checked as a whole
-// by State.Verify.
+// State returns the state, once all records are added. State.Verify checks it as a whole.
 func (r *Restorer) State() (*State, error) {
 	switch {
 	case !r.header:
@@ -101,7 +99,7 @@ func (r *Restorer) State() (*State, error) {
 	return r.state, nil
 }
 
-// countOperation counts an operation in progress in its trees.
+// countOperation adds an operation in progress to the counts of its trees.
 func (r *Restorer) countOperation(o *operation) error {
 	for _, in := range o.record.GetTrees() {
 		t := r.state.trees[scheduling.TreeName(in.GetTree())]
@@ -169,7 +167,7 @@ func (r *Restorer) addOperation(record *statepb.Operation) error {
 	return nil
 }
 
-// restoredVersion takes the cookies out of a record.
+// restoredVersion separates the input and the work of tasks from a record.
 func restoredVersion(record *statepb.Operation, state lifecycle.State) (*version, error) {
 	v := &version{state: state, record: shallow(record), input: record.GetInput()}
 	v.record.Input = nil
@@ -192,7 +190,7 @@ func restoredVersion(record *statepb.Operation, state lifecycle.State) (*version
 	return v, nil
 }
 
-// restoredWork takes out of a record what is kept beside it.
+// restoredWork separates the work of a task from its record.
 func restoredWork(record *statepb.Task) (w work, without *statepb.Task, err error) {
 	if record.GetCounters() == nil || record.GetTotals() == nil {
 		return work{}, nil, errors.New("it has no counters or no totals")
@@ -210,7 +208,7 @@ func restoredWork(record *statepb.Task) (w work, without *statepb.Task, err erro
 			return work{}, nil, fmt.Errorf("%s: %w", part.name, err)
 		}
 	}
-	// In any other order sets of many cookies would be moved about for each.
+	// In another order, sets of many cookies would be shifted for each cookie.
 	for cookie := range sorted(record.GetReserves()) {
 		if c := scheduling.Cookie(cookie); pending.Remove(c) {
 			w.pending.add(groupOf(record, c), c)
@@ -230,7 +228,8 @@ func restoredWork(record *statepb.Task) (w work, without *statepb.Task, err erro
 	return w, without, nil
 }
 
-// restoredGang returns a gang without jobs; those are counted as their allocations come.
+// restoredGang returns a gang without jobs; they are counted as their allocations are
+// added.
 func restoredGang(record *statepb.Gang) (gang, error) {
 	completed, err := restoredSet(record.GetCompleted())
 	if err != nil || record == nil {
@@ -247,7 +246,7 @@ func restoredGang(record *statepb.Gang) (gang, error) {
 	return g, nil
 }
 
-// restoredSlices returns what each cookie of a task reads; nothing when its operation has
+// restoredSlices returns the input of each cookie of a task; nil if its operation has
 // ended.
 func restoredSlices(record *statepb.Task) ([]*statepb.Slices, error) {
 	if len(record.GetSlices()) == 0 && len(record.GetParts()) == 0 {

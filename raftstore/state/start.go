@@ -7,8 +7,8 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// startOperation accepts an operation. One that was started before with the same
-// mutation id answers again, even when it has ended since.
+// startOperation accepts an operation. If the user has started one with the same mutation
+// id before, it returns that operation, even if it has ended since.
 func (c operationChange) startOperation(m *commandpb.StartOperation) *refusal {
 	if m.GetMutationId() != "" {
 		if o, ok := c.OperationByMutation(scheduling.User(m.GetUser()), m.GetMutationId()); ok {
@@ -52,8 +52,7 @@ func (c operationChange) answerStart(op *statepb.Operation, repeated bool) {
 	}
 }
 
-// checkStart refuses an operation that cannot be, that is there already, or for
-// which there is no room.
+// checkStart refuses an operation that is invalid, exists already, or exceeds a limit.
 func (c operationChange) checkStart(m *commandpb.StartOperation) *refusal {
 	const what = "start operation"
 	if m.GetOperationId() == "" {
@@ -79,8 +78,8 @@ func (c operationChange) checkStart(m *commandpb.StartOperation) *refusal {
 	return nil
 }
 
-// checkSpec refuses a specification that the state could not keep its promises
-// for. What people may write is checked before, with better words.
+// checkSpec refuses a specification that would break invariants of the state. Users'
+// input is checked earlier, with more helpful messages.
 func (c operationChange) checkSpec(what string, spec *statepb.OperationSpec) *refusal {
 	var b breach
 	alias := spec.GetAlias()
@@ -107,7 +106,7 @@ func (c operationChange) checkSpec(what string, spec *statepb.OperationSpec) *re
 	return c.checkJobs(what, jobs)
 }
 
-// checkTaskSpec returns what is wrong with a task.
+// checkTaskSpec returns what is wrong with a task, or nil.
 func checkTaskSpec(spec *statepb.OperationSpec, t *statepb.TaskSpec) error {
 	var b breach
 	reads, again, size := spec.GetType() == lifecycle.Map, t.GetRestartCompletedJobs(), t.GetGang().GetSize()
@@ -126,7 +125,7 @@ func checkTaskSpec(spec *statepb.OperationSpec, t *statepb.TaskSpec) error {
 	return b.err
 }
 
-// checkReadiness returns what is wrong with how instances are found to be ready.
+// checkReadiness returns what is wrong with a task's readiness check, or nil.
 func checkReadiness(t *statepb.TaskSpec) error {
 	r := t.GetReadiness()
 	if r == nil {
@@ -141,7 +140,7 @@ func checkReadiness(t *statepb.TaskSpec) error {
 	return b.err
 }
 
-// checkJobs refuses more jobs than an operation may have.
+// checkJobs refuses more jobs than the limit of an operation.
 func (c operationChange) checkJobs(what string, jobs int64) *refusal {
 	if limit := int64(c.limits.GetJobsPerOperation()); jobs > limit {
 		return refuse(CodeTooManyJobs, "%s: it has %d jobs, at most %d are allowed (limit jobs_per_operation): split it", what, jobs, limit)

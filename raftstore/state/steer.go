@@ -10,8 +10,8 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// The notes of an operation's events, which say what happened besides a change
-// of state or why it changed.
+// The notes of an operation's events: they say why the state changed, or what else
+// happened.
 const (
 	NoteControllerAssigned = "controller_assigned"
 	NotePreparationFailed  = "preparation_failed"
@@ -29,8 +29,8 @@ const (
 	NotePublicationFailed  = "publication_failed"
 )
 
-// suspendOperation stops the start of jobs. One that is suspended already can
-// still have its jobs aborted.
+// suspendOperation prevents new jobs. An operation that is suspended already can still
+// have its jobs aborted.
 func (c operationChange) suspendOperation(what string, o *operation, m *commandpb.SuspendOperation) *refusal {
 	if o.record.GetSuspended() && !m.GetAbortRunningJobs() {
 		return refuse(CodeInvalidOperationState, "%s: already suspended: resume it first, or abort its running jobs", what)
@@ -47,7 +47,7 @@ func (c operationChange) suspendOperation(what string, o *operation, m *commandp
 	return nil
 }
 
-// resumeOperation lets a suspended operation start jobs again.
+// resumeOperation allows a suspended operation to start jobs again.
 func (c operationChange) resumeOperation(what string, o *operation, m *commandpb.ResumeOperation) *refusal {
 	if !o.record.GetSuspended() {
 		return refuse(CodeInvalidOperationState, "%s: it is %s and not suspended", what, o.state)
@@ -59,9 +59,8 @@ func (c operationChange) resumeOperation(what string, o *operation, m *commandpb
 	return nil
 }
 
-// abortOperation ends an operation because someone wants it: at once, or so that
-// its jobs have time to leave. In that time it can be aborted again, to make it
-// shorter.
+// abortOperation ends an operation for a user: at once, or with a grace period for its
+// jobs. During that period it can be aborted again, to shorten it.
 func (c operationChange) abortOperation(m *commandpb.AbortOperation) *refusal {
 	what := fmt.Sprintf("abort operation %q", m.GetOperationId())
 	if refused := checkGrace(what, m.GetInterruptMillis()); refused != nil {
@@ -96,10 +95,10 @@ func (c operationChange) abortOperation(m *commandpb.AbortOperation) *refusal {
 	return nil
 }
 
-// attributeInterrupt is how long jobs have to leave, in milliseconds.
+// attributeInterrupt is the attribute for the jobs' grace period, in milliseconds.
 const attributeInterrupt = "interrupt_millis"
 
-// abortOrder is what the jobs of an operation are told that is aborted.
+// abortOrder is the stop order for the jobs of an operation that is aborted.
 func (c operationChange) abortOrder(message string, m *commandpb.AbortOperation) *statepb.StopOrder {
 	return &statepb.StopOrder{
 		Reason: lifecycle.AbortOperationAborted.String(), Message: message, GraceMillis: m.GetInterruptMillis(),
@@ -107,8 +106,8 @@ func (c operationChange) abortOrder(message string, m *commandpb.AbortOperation)
 	}
 }
 
-// abortSooner leaves the jobs of an operation that is aborted less time. More is
-// not given: they have been told already.
+// abortSooner shortens the grace period of an operation that is being aborted. It never
+// extends the period: the jobs have their deadline already.
 func (c operationChange) abortSooner(o *operation, m *commandpb.AbortOperation) {
 	order, news := merged(o.record.GetStop(), c.abortOrder(o.record.GetStop().GetMessage(), m))
 	if !news {
@@ -122,7 +121,7 @@ func (c operationChange) abortSooner(o *operation, m *commandpb.AbortOperation) 
 	c.tellStops(c.orderAll(o.allocations, order))
 }
 
-// completeOperation ends a running operation well, with what has been done.
+// completeOperation completes a running operation early, with the work done so far.
 func (c operationChange) completeOperation(what string, o *operation, m *commandpb.CompleteOperation) *refusal {
 	if o.state != lifecycle.Running {
 		return refuse(CodeInvalidOperationState, "%s: it is %s: only a running operation can be completed: abort it", what, o.state)

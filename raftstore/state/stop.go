@@ -13,10 +13,10 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// maxGrace bounds what an order leaves a job. Longer than that is a mistake.
+// maxGrace bounds the grace period of an order. A longer one is a mistake.
 const maxGrace = 365 * 24 * time.Hour
 
-// stopJobs orders nodes to end jobs of an operation because someone wants it.
+// stopJobs orders nodes to end jobs of an operation for a user.
 func (c jobChange) stopJobs(m *commandpb.StopJobs) *refusal {
 	what := fmt.Sprintf("stop jobs of operation %q", m.GetOperationId())
 	order, refused := c.checkOrder(what, m.GetOrder())
@@ -39,7 +39,7 @@ func (c jobChange) stopJobs(m *commandpb.StopJobs) *refusal {
 	return nil
 }
 
-// checkOrder returns an order that someone gives, with the time of the command.
+// checkOrder returns a user's stop order with the time of the command.
 func (c *change) checkOrder(what string, order *statepb.StopOrder) (*statepb.StopOrder, *refusal) {
 	if order == nil {
 		return nil, refuse(CodeInvalidCommand, "%s: there is no order", what)
@@ -66,7 +66,7 @@ func (c *change) checkOrder(what string, order *statepb.StopOrder) (*statepb.Sto
 	return order, nil
 }
 
-// checkGrace refuses a time to leave that nobody can mean.
+// checkGrace refuses an implausible grace period.
 func checkGrace(what string, millis int64) *refusal {
 	switch {
 	case millis < 0:
@@ -77,8 +77,8 @@ func checkGrace(what string, millis int64) *refusal {
 	return nil
 }
 
-// stops are allocations that a command orders to end, by operation: those of the
-// first one ordered come first.
+// stops are allocations that a command orders to stop, by operation, in the order in
+// which operations got their first order.
 type stops []StopsOrdered
 
 func (s *stops) add(a *statepb.Allocation) {
@@ -91,14 +91,14 @@ func (s *stops) add(a *statepb.Allocation) {
 	(*s)[i].Allocations = append((*s)[i].Allocations, a)
 }
 
-// tellStops tells of the orders of a command.
+// tellStops emits the stop orders of a command.
 func (c *change) tellStops(s stops) {
 	for _, e := range s {
 		c.emit(e)
 	}
 }
 
-// orderAll gives allocations an order to end, in the order of their grants.
+// orderAll orders allocations to stop, in the order of their grants.
 func (c *change) orderAll(allocations map[scheduling.JobID]*statepb.Allocation, order *statepb.StopOrder) stops {
 	var s stops
 	for _, a := range byGrant(allocations) {
@@ -107,8 +107,8 @@ func (c *change) orderAll(allocations map[scheduling.JobID]*statepb.Allocation, 
 	return s
 }
 
-// orderStop gives an allocation an order to end. One that it has stands, unless the
-// deadline of the new one is earlier.
+// orderStop orders an allocation to stop. An existing order stays, unless the deadline of
+// the new one is earlier.
 func (c *change) orderStop(s *stops, a *statepb.Allocation, order *statepb.StopOrder) {
 	o := c.operations[scheduling.OperationID(a.GetOperationId())]
 	next, news := o.ordered(a, order)
@@ -124,7 +124,7 @@ func (c *change) orderStop(s *stops, a *statepb.Allocation, order *statepb.StopO
 	s.add(a)
 }
 
-// countPreempted tells the beneficiary of a preemption that a job has to go for it.
+// countPreempted counts, in the beneficiary's record, a job that is preempted for it.
 func (c *change) countPreempted(order *statepb.StopOrder) {
 	b := c.operations[scheduling.OperationID(order.GetPreemptedFor().GetOperationId())]
 	if b == nil {
@@ -135,18 +135,18 @@ func (c *change) countPreempted(order *statepb.StopOrder) {
 	made(&b.record.PreemptedOthers)[order.GetPreemption()]++
 }
 
-// ordered returns the order that a job has after it was given one.
+// ordered returns the order that a job has after a new one, and whether that changes it.
 func (v *version) ordered(a *statepb.Allocation, order *statepb.StopOrder) (next *statepb.StopOrder, news bool) {
 	if implied := v.record.StopOrderFor(a); implied != nil && implied != a.GetStop() {
-		// Its operation has it killed at once.
+		// The operation already has it killed at once.
 		return a.GetStop(), false
 	}
 	return merged(a.GetStop(), v.possible(a, order))
 }
 
-// merged returns the order of a job that has one and is given another: the earlier
-// deadline wins, and what a job was interrupted for first is what it was interrupted
-// for. One that is held is so no more when the other is not.
+// merged combines a job's order with a later one: the earlier deadline wins, the reason
+// for the first interruption stays, and a held order is released if the later one is not
+// held.
 func merged(present, later *statepb.StopOrder) (next *statepb.StopOrder, news bool) {
 	told := present.GetHeldUntil() != nil && later.GetHeldUntil() == nil
 	switch {

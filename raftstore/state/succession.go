@@ -9,10 +9,10 @@ import (
 	"weir/scheduling/preemption"
 )
 
-// MaxTakings bounds what is kept of an age.
+// MaxTakings bounds the takings kept in a PreemptionAge.
 const MaxTakings = 10000
 
-// checkSuccession returns what is wrong with clocks and an age.
+// checkSuccession returns what is wrong with clocks and an age, or nil.
 func checkSuccession(clocks []*statepb.StarvationClock, age *statepb.PreemptionAge) error {
 	var b breach
 	for _, k := range clocks {
@@ -27,8 +27,8 @@ func checkSuccession(clocks []*statepb.StarvationClock, age *statepb.PreemptionA
 	return b.err
 }
 
-// clocksNow returns the clocks of a tree with those that have changed: of pools and
-// operations that there are, and that run, pools first, by id.
+// clocksNow merges changed clocks into those of a tree. It keeps running clocks of
+// existing pools and of operations in progress, pools first, by id.
 func (c *change) clocksNow(t *tree, changed []*statepb.StarvationClock) []*statepb.StarvationClock {
 	was := t.record.GetClocks()
 	if len(was)+len(changed) == 0 {
@@ -47,14 +47,14 @@ func (c *change) clocksNow(t *tree, changed []*statepb.StarvationClock) []*state
 	})
 }
 
-// runsIn reports whether an operation is in progress, and in a tree.
+// runsIn reports whether an operation is in progress and in a tree.
 func (c *change) runsIn(id string, tree scheduling.TreeName) bool {
 	o := c.operations[scheduling.OperationID(id)]
 	return o != nil && o.state.InProgress() && o.treeIndex(tree) >= 0
 }
 
-// ageNow returns the age that a command tells of, else that of before; nil when nobody has
-// taken anything.
+// ageNow returns the new age of a command, or the previous one if the command has none;
+// nil if there are no takings.
 func ageNow(was, told *statepb.PreemptionAge) *statepb.PreemptionAge {
 	switch {
 	case told == nil:

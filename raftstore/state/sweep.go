@@ -10,10 +10,10 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// toldRanges bounds the ranges of cookies that the error of an operation names.
+// toldRanges bounds the ranges of cookies that an operation's error lists.
 const toldRanges = 20
 
-// cookiesOf returns the cookies that a task of so many jobs has.
+// cookiesOf returns the cookies of a task with this number of jobs.
 func cookiesOf(spec *statepb.TaskSpec, jobs int64) (all cookies.IntervalSet) {
 	if len(spec.GetCookies()) == 0 {
 		return cookies.Range(0, scheduling.Cookie(jobs))
@@ -24,14 +24,14 @@ func cookiesOf(spec *statepb.TaskSpec, jobs int64) (all cookies.IntervalSet) {
 	return all
 }
 
-// standsAlone reports whether each cookie of a task is of use without the others, and done when
-// its job has completed.
+// standsAlone reports whether each cookie of a task is useful without the others, and
+// done when its job has completed.
 func (o *operation) standsAlone(task int) bool {
 	return SweepObstacle(o.record.GetSpec(), o.record.GetSpec().GetTasks()[task]) == ""
 }
 
-// SweepObstacle returns what keeps a task from having cookies that stand for themselves; empty:
-// nothing (J.5.4).
+// SweepObstacle returns the option that prevents the cookies of a task from being
+// independent; empty if none does (J.5.4).
 func SweepObstacle(spec *statepb.OperationSpec, t *statepb.TaskSpec) string {
 	switch {
 	case spec.GetType() != lifecycle.Vanilla:
@@ -46,8 +46,8 @@ func SweepObstacle(spec *statepb.OperationSpec, t *statepb.TaskSpec) string {
 	return ""
 }
 
-// checkSweep returns what is wrong with which cookies a task has, and how often they are
-// tried.
+// checkSweep returns what is wrong with a task's cookies or its number of attempts, or
+// nil.
 func checkSweep(spec *statepb.OperationSpec, t *statepb.TaskSpec) error {
 	var b breach
 	obstacle := SweepObstacle(spec, t)
@@ -63,15 +63,16 @@ func checkSweep(spec *statepb.OperationSpec, t *statepb.TaskSpec) error {
 	return b.err
 }
 
-// countFailure counts one more failed attempt of a cookie and returns how many there have been.
-// edit has been called.
+// countFailure counts a failed attempt of a cookie and returns the number of failures so
+// far. edit has been called.
 func (o *operation) countFailure(task int, cookie scheduling.Cookie) int32 {
 	failures := made(&o.record.GetTasks()[task].Failures)
 	failures[int32(cookie)]++
 	return failures[int32(cookie)]
 }
 
-// giveUp counts the last attempt of a cookie, which does not run again. edit has been called.
+// giveUp counts the last attempt of a cookie, which will not run again. edit has been
+// called.
 func (c jobChange) giveUp(o *operation, task int, cookie scheduling.Cookie, j *statepb.FinishedJob) {
 	t := o.record.GetTasks()[task]
 	move(t, "give job up", (*lifecycle.Counters).GiveUp)
@@ -82,8 +83,8 @@ func (c jobChange) giveUp(o *operation, task int, cookie scheduling.Cookie, j *s
 	o.record.GivenUpError = errorWith(j, map[string]string{"job_id": j.GetJobId(), "task": t.GetName(), "cookie": fmt.Sprint(cookie)})
 }
 
-// CountedFailures returns how many failed jobs of a task count against max_failed_job_count:
-// where they have several attempts, the last ones.
+// CountedFailures returns how many failures of a task count against max_failed_job_count:
+// only given up jobs if they have several attempts, otherwise all failures.
 func CountedFailures(spec *statepb.TaskSpec, t *statepb.Task) int64 {
 	if spec.GetMaxAttempts() > 0 {
 		return t.GetCounters().GetGivenUp()
@@ -91,8 +92,8 @@ func CountedFailures(spec *statepb.TaskSpec, t *statepb.Task) int64 {
 	return t.GetCounters().GetFailed()
 }
 
-// allEnded reports whether no cookie of any task is to run: each has completed or is given up,
-// or every rank of its gang has completed.
+// allEnded reports whether no cookie of any task has to run: each has completed or is
+// given up, or every rank of its gang has completed.
 func allEnded(o *operation) bool {
 	for i, t := range o.record.GetTasks() {
 		c := t.GetCounters()
@@ -103,7 +104,8 @@ func allEnded(o *operation) bool {
 	return true
 }
 
-// conclude ends an operation of which no cookie is to run: well, if none was given up.
+// conclude ends an operation whose cookies have all ended: it completes if none was given
+// up.
 func (c *change) conclude(o *operation) {
 	if why := o.givenUp(); why != nil {
 		c.fail(o, why, NoteJobsGivenUp)
@@ -112,8 +114,8 @@ func (c *change) conclude(o *operation) {
 	c.advance(o, lifecycle.Completing, NoteAllJobsCompleted, nil)
 }
 
-// givenUp returns why an operation fails whose other jobs have completed: cookies were given
-// up. nil: none was.
+// givenUp returns the error of an operation with cookies that were given up; nil if there
+// are none.
 func (o *operation) givenUp() *statepb.Error {
 	var givenUp, total int64
 	var which []string
@@ -137,7 +139,8 @@ func (o *operation) givenUp() *statepb.Error {
 	}
 }
 
-// cookiesText writes cookies as people do, 3, 7-9, and of very many ranges the first ones.
+// cookiesText formats cookies for people, as in 3, 7-9; of many ranges it lists the first
+// ones.
 func cookiesText(set *cookies.IntervalSet, most int) string {
 	var parts []string
 	for i, r := range set.Intervals() {

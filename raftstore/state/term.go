@@ -8,8 +8,8 @@ import (
 	"weir/scheduling"
 )
 
-// beginTerm fences off all leaders of earlier terms. The leader of the term may
-// repeat it, for instance when it does not know what became of the first one.
+// beginTerm fences off all leaders of earlier terms. The leader of the term may repeat
+// it, for instance if the outcome of the first one is unknown.
 func (c *change) beginTerm(m *commandpb.BeginTerm) *refusal {
 	last := c.term.GetTerm()
 	repeated := m.GetTerm() == last && m.GetReplica() == c.term.GetReplica()

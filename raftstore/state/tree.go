@@ -19,16 +19,16 @@ import (
 type tree struct {
 	// record is replaced by each edit.
 	record *statepb.PoolTree
-	// Invariant: pools is what record says.
+	// Invariant: pools is the parsed form of record.
 	pools pooltree.Tree
-	// immediate counts the operations of each pool alone, total those of the
-	// pools below it too.
+	// immediate counts the operations in each pool itself, total also those in the pools
+	// below it.
 	immediate map[scheduling.PoolName]pooltree.Count
 	total     pooltree.Counts
 }
 
-// newTree returns a tree at revision 1 without operations, in which the pool
-// scheduling.DefaultPool has an id.
+// newTree returns a tree at revision 1 without operations and with the pool
+// scheduling.DefaultPool, which gets this id.
 func newTree(name scheduling.TreeName, options pooltree.TreeOptions, id scheduling.PoolID) (*tree, error) {
 	pools, err := pooltree.FromPools(options, []pooltree.Pool{{Name: scheduling.DefaultPool, ID: id, Parent: scheduling.RootPool}})
 	if err != nil {
@@ -50,7 +50,7 @@ func restoredTree(record *statepb.PoolTree, pools pooltree.Tree) *tree {
 	}
 }
 
-// readTree returns the pools of a record as package pooltree knows them.
+// readTree converts the pools of a record to those of package pooltree.
 func readTree(record *statepb.PoolTree) (pooltree.Tree, error) {
 	options, err := pooltree.ReadTreeOptions(record.GetOptions().AsMap())
 	if err != nil {
@@ -65,19 +65,18 @@ func readTree(record *statepb.PoolTree) (pooltree.Tree, error) {
 	return pooltree.FromPools(options, pools)
 }
 
-// formerPoolOption could be set for pools, without effect. Log entries and records that
-// have it stay good, as if they had not.
+// formerPoolOption was an option of pools that had no effect. It is ignored in old log
+// entries and records.
 const formerPoolOption = "preemptive_scheduling_backoff"
 
-// withoutFormer returns options, by any spelling of their names, without what is no option
-// any more.
+// withoutFormer returns options without the former one, in any spelling of its name.
 func withoutFormer[T any](options map[string]T) map[string]T {
 	left := maps.Clone(options)
 	maps.DeleteFunc(left, func(name string, _ T) bool { return strings.ReplaceAll(name, "-", "_") == formerPoolOption })
 	return left
 }
 
-// readPool returns a pool as package pooltree knows it.
+// readPool converts a pool to that of package pooltree.
 func readPool(p *statepb.Pool) (pooltree.Pool, error) {
 	options, err := pooltree.ReadPoolOptions(withoutFormer(p.GetOptions().AsMap()))
 	if err != nil {
@@ -92,15 +91,15 @@ func readPool(p *statepb.Pool) (pooltree.Pool, error) {
 	}, nil
 }
 
-// poolRecord is the record of a pool without its times.
+// poolRecord returns the record of a pool without its times.
 func poolRecord(p pooltree.Pool) *statepb.Pool {
 	return &statepb.Pool{
 		Name: string(p.Name), Id: uint64(p.ID), Parent: string(p.Parent), Options: document(p.Options), EphemeralUser: string(p.Ephemeral),
 	}
 }
 
-// document returns options as a record holds them: those that are set, by their
-// first names. There is none when nothing is set.
+// document returns options as they are recorded: those that are set, by their primary
+// names. It is nil if nothing is set.
 func document(options any) *structpb.Struct {
 	written := option.Write(options)
 	if len(written) == 0 {
@@ -113,7 +112,7 @@ func document(options any) *structpb.Struct {
 	return s
 }
 
-// count adds to the operations of a pool.
+// count adds delta to the operations of a pool.
 func (t *tree) count(pool scheduling.PoolName, delta pooltree.Count) {
 	if delta == (pooltree.Count{}) {
 		return
@@ -133,7 +132,7 @@ func (t *tree) count(pool scheduling.PoolName, delta pooltree.Count) {
 	}
 }
 
-// findTree returns the tree of a command; no name is that of the default tree.
+// findTree returns the tree of a command; an empty name is the default tree.
 func (c treeChange) findTree(what, name string) (*tree, scheduling.TreeName, *refusal) {
 	tree := scheduling.TreeName(cmp.Or(name, string(c.defaultTree)))
 	if t, ok := c.trees[tree]; ok {
@@ -142,10 +141,10 @@ func (c treeChange) findTree(what, name string) (*tree, scheduling.TreeName, *re
 	return nil, tree, refuse(CodeUnknownTree, "%s: no pool tree %q: there are %s", what, tree, quoted(c.treeNames()))
 }
 
-// maxNamed is how many names an error about an unknown one tells.
+// maxNamed is how many existing names an error lists.
 const maxNamed = 5
 
-// quoted lists names for an error.
+// quoted formats names for an error.
 func quoted(names []string) string {
 	if len(names) == 0 {
 		return "none"
@@ -166,8 +165,7 @@ func (t *tree) unknownPool(what string, pool scheduling.PoolName) *refusal {
 		what, t.record.GetName(), t.poolsLike(pool))
 }
 
-// poolsLike lists pools for an error: those whose names begin most like this one
-// first.
+// poolsLike lists pools for an error, those with the longest common prefix first.
 func (t *tree) poolsLike(pool scheduling.PoolName) string {
 	names := make([]string, len(t.record.GetPools()))
 	for i, p := range t.record.GetPools() {

@@ -13,7 +13,7 @@ import (
 	"weir/scheduling/pooltree"
 )
 
-// updateOperation changes what holds for an operation in its trees: all changes, or
+// updateOperation changes an operation's options and pools in its trees: all changes, or
 // none.
 func (c operationChange) updateOperation(what string, o *operation, m *commandpb.UpdateOperation) *refusal {
 	if len(m.GetChanges()) == 0 {
@@ -46,16 +46,17 @@ func (c operationChange) updateOperation(what string, o *operation, m *commandpb
 	return nil
 }
 
-// update is what holds for an operation in one tree, while it is changed.
+// update holds the options and the pool of an operation in one tree while they are
+// changed.
 type update struct {
 	before  *statepb.OperationTree
 	options map[string]any
 	pool    string
-	// moved: a pool was named, be it the one that the operation is in.
+	// moved is set if a pool was named, even if it is the current one.
 	moved bool
 }
 
-// takeUpdate makes one change in the trees that it is for.
+// takeUpdate applies one change to the trees that it is for.
 func takeUpdate(what string, drafts []update, m *commandpb.OperationChange) *refusal {
 	if m.Pool == nil && len(m.GetOptions().GetValues()) == 0 {
 		return refuse(CodeInvalidCommand, "%s: a change says nothing", what)
@@ -82,7 +83,7 @@ func takeUpdate(what string, drafts []update, m *commandpb.OperationChange) *ref
 	return nil
 }
 
-// placeUpdate finds where an operation is in a tree after an update.
+// placeUpdate finds the place of an operation in a tree after an update.
 func (c operationChange) placeUpdate(what string, o *operation, d *update) (place, *refusal) {
 	t := c.trees[scheduling.TreeName(d.before.GetTree())]
 	options, err := pooltree.ReadOperationOptions(d.options)
@@ -114,14 +115,15 @@ func (c operationChange) placeUpdate(what string, o *operation, d *update) (plac
 	return p, nil
 }
 
-// makesSubpools reports whether operations that name the pool go to one below it.
+// makesSubpools reports whether operations that name the pool are put into a pool below
+// it.
 func makesSubpools(pools pooltree.Tree, name scheduling.PoolName) bool {
 	p, _ := pools.Pool(name)
 	return p.Options.CreateEphemeralSubpools != nil && *p.Options.CreateEphemeralSubpools
 }
 
-// left returns the pools of the tree when one operation has left a pool: without it,
-// if it is ephemeral and that was the last one.
+// left returns the pools of the tree after one operation has left a pool: without that
+// pool, if it is ephemeral and the operation was its last one.
 func (t *tree) left(pool scheduling.PoolName) pooltree.Tree {
 	p, _ := t.pools.Pool(pool)
 	if p.Ephemeral == "" || t.total[pool].Operations > 1 {
@@ -129,13 +131,14 @@ func (t *tree) left(pool scheduling.PoolName) pooltree.Tree {
 	}
 	pools, err := t.pools.Remove(pool, 0)
 	if err != nil {
-		// Somebody has made a pool below it: it stays.
+		// The pool has got a child: it stays.
 		return t.pools
 	}
 	return pools
 }
 
-// updateAttributes says in an event who changed what.
+// updateAttributes returns the attributes for an update's event: the user and the new
+// values.
 func updateAttributes(m *commandpb.UpdateOperation) map[string]string {
 	attributes := map[string]string{"user": m.GetUser()}
 	for _, change := range m.GetChanges() {
@@ -153,7 +156,7 @@ func updateAttributes(m *commandpb.UpdateOperation) map[string]string {
 	return attributes
 }
 
-// maxValueBytes bounds what an event tells of a value.
+// maxValueBytes bounds a value in an event.
 const maxValueBytes = 200
 
 func valueText(v *structpb.Value) string {

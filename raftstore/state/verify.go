@@ -13,32 +13,31 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Verify recomputes what must hold after every command and names the first
-// breach:
+// Verify checks the invariants that hold after every command and returns the first
+// violation:
 //
-//   - the cookies of a task are pending, running, completed or given up, each in one of
-//     them and once, and its counters count them; none that may run again has failed as
-//     often as it may;
-//   - a cookie waits in the group of its reserve, and each rank of a gang is free, one
-//     running job's, or completed;
-//   - each byte of the input of a map operation in progress is to be read by one cookie,
-//     or has been read by one, or is left out;
+//   - each cookie of a task is exactly one of pending, running, completed and given up, and
+//     the counters agree; no cookie that may run again has used up its attempts;
+//   - a pending cookie is in the group of its reserve, and each rank of a gang is free,
+//     held by one running job, or completed;
+//   - each byte of the input of a map operation in progress is assigned to one cookie, has
+//     been read by one, or is skipped;
 //   - an operation has allocations only while it runs or is finishing;
-//   - each allocation is found by its operation and its node, both of which
-//     exist, and a node's usage is the sum of its allocations and at most what the
-//     node has, unless it registered anew with less;
-//   - what orders jobs to stop has a deadline, and a TCP port of a node is one job's;
-//   - ledgers of lost work hold nothing below nothing, and those of trees are of
-//     pools that there are;
-//   - pools count their operations, are what their record says, and hold every
-//     operation in progress; jobs run in trees that let their operation run, a node
-//     is of the tree whose filter takes it, and of no more than one; volumes are of
-//     pools that there are, and ephemeral pools hold operations;
-//   - claims are of operations that run and want the job, on nodes that are online, and
-//     rates of preemption of pools that there are;
-//   - aliases and mutation ids lead to one operation each, operations stand in
-//     the order of acceptance, and the archive holds those that have ended;
-//   - what is bounded is within its limit.
+//   - each allocation is listed by its operation and its node, both of which
+//     exist, and a node's usage is the sum of its allocations and at most its
+//     resources, unless it registered again with less;
+//   - stop orders have a deadline, and a TCP port of a node belongs to one job;
+//   - ledgers of lost work have no negative amounts, and those of trees refer to existing
+//     pools;
+//   - pools count their operations, match their record, and hold every
+//     operation in progress; jobs run in trees to which their operation is admitted; a node
+//     belongs to the tree whose filter matches it, and to no other; volumes belong to
+//     existing pools, and ephemeral pools hold operations;
+//   - claims belong to running operations that want the job, on nodes that are online, and
+//     preemption rates to existing pools;
+//   - aliases and mutation ids lead to one operation each, operations are in
+//     the order of acceptance, and the archive lists those that have ended;
+//   - everything bounded is within its limit.
 func (s *State) Verify() error {
 	v := verifier{s}
 	checks := []func() error{
@@ -52,10 +51,9 @@ func (s *State) Verify() error {
 	return nil
 }
 
-// VerifyOperation is Verify for one operation alone: its cookies are each in one
-// place, and its counters count them. It costs time in proportion to the
-// intervals of its cookies, so it can be asked whenever an operation ends. An
-// operation that is not kept is no breach.
+// VerifyOperation is Verify for the cookies, counters and lists of one operation. Its
+// cost is proportional to the intervals of its cookies, so it can be called whenever an
+// operation ends. An unknown operation is no violation.
 func (s *State) VerifyOperation(id scheduling.OperationID) error {
 	o, ok := s.operations[id]
 	if !ok {
@@ -67,27 +65,27 @@ func (s *State) VerifyOperation(id scheduling.OperationID) error {
 	return nil
 }
 
-// verifier compares the parts of a State with each other.
+// verifier checks the parts of a State against each other.
 type verifier struct{ *State }
 
-// breach is the first thing that is wrong with what is looked at.
+// breach is the first violation found.
 type breach struct{ err error }
 
-// when notes what is wrong, if it is and nothing was before.
+// when records a violation, if wrong is true and there was none before.
 func (b *breach) when(wrong bool, format string, args ...any) {
 	if wrong && b.err == nil {
 		b.err = fmt.Errorf(format, args...)
 	}
 }
 
-// add notes an error, unless something was wrong before.
+// add records an error, if there was none before.
 func (b *breach) add(err error) {
 	if b.err == nil {
 		b.err = err
 	}
 }
 
-// verifyOrder checks the lists of operations.
+// verifyOrder checks the order of operations and the archive.
 func (s verifier) verifyOrder() error {
 	var b breach
 	b.when(len(s.order) != len(s.operations), "%d operations in order, %d in all", len(s.order), len(s.operations))
@@ -146,8 +144,8 @@ func (s verifier) verifyOperation(o *operation) error {
 	return cmp.Or(verifyWaste(r.GetWaste()), verifyTasks(o))
 }
 
-// verifyAllocations checks that every allocation is found by all ways and no
-// other one is.
+// verifyAllocations checks that the operations and nodes list exactly the allocations of
+// the state.
 func (s verifier) verifyAllocations() error {
 	byOperations, byNodes := 0, 0
 	for _, o := range s.order {
@@ -183,7 +181,7 @@ func (s verifier) verifyAllocation(a *statepb.Allocation) error {
 	return b.err
 }
 
-// verifyNodes checks what each node is and holds.
+// verifyNodes checks each node's record, usage and ports.
 func (s verifier) verifyNodes() error {
 	for id, n := range sorted(s.nodes) {
 		if err := n.verify(id); err != nil {
@@ -207,7 +205,7 @@ func (n *node) verify(id scheduling.NodeID) error {
 	return cmp.Or(b.err, n.verifyPorts())
 }
 
-// verifyTrees checks the pools, what they count, and which nodes trees take.
+// verifyTrees checks the pools, their counts, and the trees of nodes.
 func (s verifier) verifyTrees() error {
 	if s.trees[s.defaultTree] == nil {
 		return fmt.Errorf("pool tree %q: missing, and the default", s.defaultTree)
@@ -261,7 +259,7 @@ func (s verifier) countTrees() (map[scheduling.TreeName]map[scheduling.PoolName]
 	return immediate, nil
 }
 
-// verifyOperationTrees checks in which trees an operation is, and where it runs.
+// verifyOperationTrees checks an operation's trees, and in which of them it is admitted.
 func (s verifier) verifyOperationTrees(o *operation) error {
 	var b breach
 	trees := o.record.GetTrees()

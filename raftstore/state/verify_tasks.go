@@ -7,7 +7,7 @@ import (
 	"weir/scheduling/cookies"
 )
 
-// verifyTasks checks that the cookies of each task are in one place and counted.
+// verifyTasks checks that each cookie of each task is in one set, and counted.
 func verifyTasks(o *operation) error {
 	running := make([]cookies.IntervalSet, len(o.tasks))
 	for _, a := range byGrant(o.allocations) {
@@ -67,8 +67,8 @@ func (o *operation) verifyTask(task int, running cookies.IntervalSet) error {
 	return b.err
 }
 
-// verifyAttempts checks that attempts are counted of cookies alone that may run again, and
-// that none of these has failed as often as it may.
+// verifyAttempts checks that attempts are counted only for cookies that may run again,
+// and that none of these has used up its attempts.
 func (o *operation) verifyAttempts(task int) error {
 	t, w, spec := o.record.GetTasks()[task], &o.tasks[task], o.record.GetSpec().GetTasks()[task]
 	all := cookiesOf(spec, t.GetCounters().GetTotal())

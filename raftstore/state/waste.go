@@ -12,10 +12,10 @@ import (
 	"weir/scheduling/resource"
 )
 
-// account writes into the ledgers of the operation and of the pool what the end of
-// a job cost: an aborted job has lost what it held for as long as it ran. One that
-// was asked to go and went by itself, or was ended after it had said that its state
-// is saved, has lost nothing and is counted as saved. edit has been called.
+// account adds the cost of a job's end to the ledgers of the operation and of the pool.
+// An aborted job has lost its resources for the time that it ran. A job that was
+// interrupted and then completed, or was ended after it had acknowledged that its state
+// is saved, has lost nothing and counts as saved. edit has been called.
 func (c *change) account(o *operation, a *statepb.Allocation, finished *statepb.FinishedJob) {
 	order := a.GetStop()
 	more := &statepb.Waste{Cause: cmp.Or(order.GetPreemption(), order.GetReason())}
@@ -41,8 +41,8 @@ func (c *change) account(o *operation, a *statepb.Allocation, finished *statepb.
 	c.chargeTree(t, more)
 }
 
-// poolOfGrant returns the present name of the pool in which an allocation was granted;
-// "" when it is gone, or the grant is older than this record of it.
+// poolOfGrant returns the current name of the pool in which an allocation was granted; ""
+// if the pool is gone, or the allocation does not record its pool.
 func (t *tree) poolOfGrant(a *statepb.Allocation) scheduling.PoolName {
 	name, id := scheduling.PoolName(a.GetPool()), scheduling.PoolID(a.GetPoolId())
 	if p, found := t.pools.Pool(name); found && (id == 0 || p.ID == id) {
@@ -51,14 +51,14 @@ func (t *tree) poolOfGrant(a *statepb.Allocation) scheduling.PoolName {
 	return poolNames(t.pools)[id]
 }
 
-// ran returns how long a job ran, by its node's clock. That may be wrong, so it is
-// believed for no more than the time since the job was granted.
+// ran returns how long a job ran by its node's clock, but at most the time since its
+// grant, because that clock may be wrong.
 func (c *change) ran(a *statepb.Allocation, finished *statepb.FinishedJob) time.Duration {
 	ran := finished.GetFinishTime().AsTime().Sub(finished.GetStartTime().AsTime())
 	return max(0, min(ran, c.now.Sub(a.GetStartTime().AsTime())))
 }
 
-// lose makes a record that of one job that was lost.
+// lose sets w to the loss of one job.
 func lose(w *statepb.Waste, held resource.Amounts, ran time.Duration) {
 	seconds := ran.Seconds()
 	w.Jobs = 1
@@ -69,7 +69,7 @@ func lose(w *statepb.Waste, held resource.Amounts, ran time.Duration) {
 	w.NetworkSeconds = float64(held.Network) * seconds
 }
 
-// charge adds to the record of a pool and a cause in a ledger, which is sorted by
+// charge adds to the record with the same pool and cause in a ledger, which is sorted by
 // both. It changes the list in place, but no record in it.
 func charge(ledger []*statepb.Waste, more *statepb.Waste) []*statepb.Waste {
 	i, found := slices.BinarySearchFunc(ledger, more, compareWaste)
@@ -98,8 +98,8 @@ func addWaste(w, more *statepb.Waste) *statepb.Waste {
 	}
 }
 
-// chargeTree is charge for a tree, whose record is replaced once a command. The
-// revision of the tree is that of what people set, and stays.
+// chargeTree is charge for a tree's ledger. It copies the tree's record once per command.
+// The revision stays, because it counts only changes that users make.
 func (c *change) chargeTree(t *tree, more *statepb.Waste) {
 	if !c.charged[t] {
 		made(&c.charged)[t] = true
@@ -109,10 +109,10 @@ func (c *change) chargeTree(t *tree, more *statepb.Waste) {
 	t.record.Waste = charge(t.record.GetWaste(), more)
 }
 
-// foldedWaste returns the ledger of a tree after an edit. A pool with another name
-// keeps its records; those of one that is gone are added to those of the pool that
-// was above it, so a ledger grows with the pools that there are and not with those
-// that there were. was is the tree before.
+// foldedWaste returns the ledger of a tree after an edit. A renamed pool keeps its
+// records; those of a removed pool are added to those of its former parent, so that the
+// ledger grows with existing pools and not with all former ones. was is the tree before
+// the edit.
 func foldedWaste(ledger []*statepb.Waste, was, pools pooltree.Tree) []*statepb.Waste {
 	if len(ledger) == 0 {
 		return nil
@@ -125,7 +125,8 @@ func foldedWaste(ledger []*statepb.Waste, was, pools pooltree.Tree) []*statepb.W
 			before, _ := was.Pool(pool)
 			now, stays := names[before.ID]
 			if before.ID == 0 {
-				// It goes by its name, which one with an id may have taken.
+				// The pool has no id and is found by name, but a pool with an id may have
+				// taken that name.
 				same, found := pools.Pool(pool)
 				now, stays = pool, found && same.ID == 0
 			}
@@ -140,7 +141,7 @@ func foldedWaste(ledger []*statepb.Waste, was, pools pooltree.Tree) []*statepb.W
 	return out
 }
 
-// poolNames are the present names of pools that have ids.
+// poolNames returns the current names of pools that have ids.
 func poolNames(pools pooltree.Tree) map[scheduling.PoolID]scheduling.PoolName {
 	names := make(map[scheduling.PoolID]scheduling.PoolName)
 	for _, p := range pools.Pools() {
@@ -151,8 +152,7 @@ func poolNames(pools pooltree.Tree) map[scheduling.PoolID]scheduling.PoolName {
 	return names
 }
 
-// verifyWaste checks a ledger: sorted, with something in each record and nothing
-// below nothing.
+// verifyWaste checks a ledger: it is sorted, and no record is empty or negative.
 func verifyWaste(ledger []*statepb.Waste) error {
 	var b breach
 	for i, w := range ledger {

@@ -10,21 +10,21 @@ import (
 	"weir/scheduling/statistics"
 )
 
-// work is what there is to do of a task, and what has come of what is done. Who reads
-// the record of an operation rarely needs it, so it is kept beside the record. Cookies
-// that are in none of these sets run.
+// work is the pending and completed work of a task. Readers of an operation's record
+// rarely need it, so it is kept beside the record. Cookies in none of the sets are
+// running.
 type work struct {
 	pending   queue
 	completed cookies.IntervalSet
-	// givenUp have failed as often as they may.
+	// givenUp are the cookies that have used up their attempts.
 	givenUp cookies.IntervalSet
-	// failed are pending cookies of an operation that has ended, which had failed before.
+	// failed are pending cookies of an ended operation that had failed before.
 	failed cookies.IntervalSet
 	gang   gang
-	// slices says what each cookie reads; nil: it is completed.
+	// slices is the input of each cookie; nil once the cookie is completed.
 	slices []*statepb.Slices
-	// parts are what completed cookies have read and written. It grows at the end, so
-	// clones share it.
+	// parts are the input and output of completed cookies. The list only grows at the
+	// end, so clones share it.
 	parts      []*statepb.CompletedPart
 	statistics statistics.Sums
 }
@@ -36,7 +36,7 @@ func (w *work) clone() work {
 	}
 }
 
-// full returns the record of a task with what is kept beside it, as it is in a snapshot.
+// full returns the record of a task completed with its work, as in a snapshot.
 func (w *work) full(t *statepb.Task) *statepb.Task {
 	t = shallow(t)
 	pending := w.pending.all()
@@ -51,8 +51,8 @@ func (w *work) full(t *statepb.Task) *statepb.Task {
 	return t
 }
 
-// forget drops what nobody needs of a task whose operation has ended, and of what has failed
-// keeps which cookies it was.
+// forget drops the work of a task whose operation has ended, except which cookies have
+// failed.
 func (w *work) forget(t *statepb.Task) {
 	w.pending = queue{learned: w.pending.all()}
 	w.slices, w.parts = nil, nil
@@ -62,8 +62,8 @@ func (w *work) forget(t *statepb.Task) {
 	t.Attempts, t.Reserves, t.Failures = nil, nil, nil
 }
 
-// offered returns how many jobs of a group of a task may be granted. A gang has to be
-// gone before it begins anew.
+// offered returns how many jobs of a group of a task may be granted. A gang restarts only
+// after its previous jobs have ended.
 func (v *version) offered(task int, group int64) int64 {
 	w := &v.tasks[task]
 	if w.gang.stale > 0 || w.gang.done() {
@@ -72,8 +72,8 @@ func (v *version) offered(task int, group int64) int64 {
 	return w.pending.len(group)
 }
 
-// reserveOf returns what is reserved for the next attempt of a cookie; nil: nobody has
-// said how its memory is made up.
+// reserveOf returns the memory reserve for the next attempt of a cookie; nil if none has
+// been set.
 func reserveOf(t *statepb.Task, c scheduling.Cookie) *statepb.JobReserve {
 	if own := t.GetReserves()[int32(c)]; own != nil {
 		return own.GetReserve()
@@ -81,12 +81,12 @@ func reserveOf(t *statepb.Task, c scheduling.Cookie) *statepb.JobReserve {
 	return t.GetMemory().GetReserve()
 }
 
-// groupOf returns the group of a cookie when it is pending.
+// groupOf returns the group that a cookie belongs to while it is pending.
 func groupOf(t *statepb.Task, c scheduling.Cookie) int64 {
 	return t.GetReserves()[int32(c)].GetReserve().Total()
 }
 
-// addMeasured adds up what was measured of a job whose end has been checked.
+// addMeasured adds the statistics of a job whose end has been checked.
 func (w *work) addMeasured(j *statepb.FinishedJob) {
 	measured := j.GetStatistics()
 	if err := w.statistics.Add(j.GetState(), measured.GetPacked(), measured.GetValues()); err != nil {

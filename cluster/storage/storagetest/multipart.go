@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// leastPart is what each part of an upload but the last has at least.
+// leastPart is the minimum size of every part of an upload except the last.
 const leastPart = 5 << 20
 
 func (s *Server) begin(w http.ResponseWriter, r *http.Request, bucket, key string) {
@@ -29,7 +29,7 @@ func (s *Server) listUploads(w http.ResponseWriter, bucket, prefix string) {
 	write(w, "ListMultipartUploadsResult", "<Bucket>"+bucket+"</Bucket><IsTruncated>false</IsTruncated>"+text.String())
 }
 
-// multipart takes a part, or ends an upload.
+// multipart stores a part, or completes or aborts an upload.
 func (s *Server) multipart(w http.ResponseWriter, r *http.Request, bucket, key string, body []byte) {
 	id := r.URL.Query().Get("uploadId")
 	u := s.uploads[id]

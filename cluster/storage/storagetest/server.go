@@ -1,5 +1,5 @@
-// Package storagetest has an object store for tests: a server on the loopback that speaks
-// as much of S3 as package storage and job proxies use, and fails as tests want it.
+// Package storagetest provides an object store for tests: a server on the loopback that
+// supports as much of S3 as package storage and job proxies use, and fails on demand.
 package storagetest
 
 import (
@@ -21,8 +21,8 @@ import (
 	"time"
 )
 
-// The keys that the server's clients are to sign with. It does not check signatures, but
-// that there is one.
+// The keys with which clients of the server sign. The server checks that a request is
+// signed with AccessKey, but does not verify the signature.
 const (
 	AccessKey = "weir"
 	SecretKey = "weir-secret"
@@ -30,7 +30,7 @@ const (
 
 // Server is an object store.
 type Server struct {
-	// URL is where it is.
+	// URL is the server's address.
 	URL string
 
 	mu      sync.Mutex
@@ -53,7 +53,7 @@ type upload struct {
 	parts       map[int][]byte
 }
 
-// Serve starts a server with these buckets, which ends with the test.
+// Serve starts a server with these buckets, which stops at the end of the test.
 func Serve(t testing.TB, buckets ...string) *Server {
 	s := &Server{buckets: map[string]map[string]*object{}, uploads: map[string]*upload{}}
 	for _, bucket := range buckets {
@@ -65,28 +65,28 @@ func Serve(t testing.TB, buckets ...string) *Server {
 	return s
 }
 
-// Environment is what the processes of a replica need to know to use the server.
+// Environment returns the environment with which a replica's processes use the server.
 func (s *Server) Environment() []string {
 	return []string{"AWS_ENDPOINT_URL=" + s.URL, "AWS_ACCESS_KEY_ID=" + AccessKey, "AWS_SECRET_ACCESS_KEY=" + SecretKey, "AWS_REGION=us-east-1"}
 }
 
-// Fail has requests answered by what fault returns, but for those where that is 0. A
-// negative status breaks the connection off. Requests that come at once ask it at once,
-// and before anything is done for them.
+// Fail sets a function that decides on each request before it is handled: a positive
+// status is returned as the answer, a negative one breaks the connection, 0 lets the
+// request proceed. It is called concurrently.
 func (s *Server) Fail(fault func(*http.Request) int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fault = fault
 }
 
-// Put puts an object.
+// Put stores an object.
 func (s *Server) Put(bucket, key, data string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.put(bucket, key, []byte(data), nil)
 }
 
-// Data returns an object.
+// Data returns the content of an object.
 func (s *Server) Data(bucket, key string) (data string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,14 +97,14 @@ func (s *Server) Data(bucket, key string) (data string, ok bool) {
 	return string(o.data), true
 }
 
-// Keys returns the keys of all objects of a bucket, in order.
+// Keys returns the keys of all objects in a bucket, sorted.
 func (s *Server) Keys(bucket string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.keys(bucket, "")
 }
 
-// Uploads returns how many uploads have not ended.
+// Uploads returns the number of unfinished multipart uploads.
 func (s *Server) Uploads() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,7 +182,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// unchunk takes the chunks and their signatures out of a body.
+// unchunk removes the chunk headers and their signatures from a body.
 func unchunk(body []byte) (data []byte) {
 	for {
 		head, rest, ok := bytes.Cut(body, []byte("\r\n"))
@@ -229,7 +229,7 @@ func (s *Server) putObject(w http.ResponseWriter, r *http.Request, bucket, key s
 	w.Header().Set("ETag", `"`+s.put(bucket, key, body, meta(r.Header)).etag+`"`)
 }
 
-// taken refuses to replace an object that is not to be replaced.
+// taken refuses to replace an object if the request forbids that.
 func (s *Server) taken(w http.ResponseWriter, r *http.Request, bucket, key string) bool {
 	_, ok := s.buckets[bucket][key]
 	if ok && r.Header.Get("If-None-Match") != "" {
@@ -239,7 +239,7 @@ func (s *Server) taken(w http.ResponseWriter, r *http.Request, bucket, key strin
 	return false
 }
 
-// source returns what is to be copied.
+// source returns the data to be copied.
 func (s *Server) source(w http.ResponseWriter, r *http.Request, from string) (data []byte, ok bool) {
 	name, err := url.PathUnescape(strings.TrimPrefix(from, "/"))
 	bucket, key, _ := strings.Cut(name, "/")
@@ -274,7 +274,7 @@ func (s *Server) list(w http.ResponseWriter, bucket string, query url.Values) {
 	keys := s.keys(bucket, query.Get("prefix"))
 	after := cmp.Or(query.Get("continuation-token"), query.Get("start-after"))
 	keys = slices.DeleteFunc(keys, func(key string) bool { return key <= after })
-	// Pages are small, so that tests turn them.
+	// Pages are small, so that tests use several of them.
 	const page = 3
 	more := len(keys) > page
 	keys = keys[:min(page, len(keys))]
