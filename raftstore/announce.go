@@ -13,8 +13,7 @@ import (
 // entries, placed after an entry that the follower has; a leader may send one at any
 // time. If it is lost, raft sends the commit index later anyway.
 type announcer struct {
-	// tell sends a follower the commit index of a term and reports whether it was
-	// accepted.
+	// tell sends a follower the commit index of a term and reports whether it was accepted.
 	tell func(to raft.ServerID, term, index uint64) bool
 	// talks are the calls of tell in progress.
 	talks sync.WaitGroup

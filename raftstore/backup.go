@@ -16,9 +16,8 @@ import (
 	"weir/raftstore/state"
 )
 
-// restoredTerms is added to the term of a backup when it is restored. The cluster may
-// have gone on after the backup, and agents reject tokens older than those they have
-// seen.
+// restoredTerms is added to the term of a backup when it is restored. The cluster may have
+// gone on after the backup, and agents reject tokens older than those they have seen.
 const restoredTerms = 1 << 20
 
 // BackupInfo says what a backup holds.
@@ -93,8 +92,7 @@ func restore(backup io.Reader, f Founder) (info BackupInfo, err error) {
 	if err := os.MkdirAll(f.Dir, 0o700); err != nil {
 		return info, fmt.Errorf("%w: %w", ErrDisk, err)
 	}
-	// An interrupted restore does not leave a usable folder: the identity is written
-	// last.
+	// An interrupted restore does not leave a usable folder: the identity is written last.
 	log := newRaftLogger(Default().Logger)
 	store, err := openSnapshots(f.Dir, log)
 	if err != nil {

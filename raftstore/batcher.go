@@ -134,8 +134,7 @@ type batcher struct {
 	append func(entry []byte) raft.ApplyFuture
 	// explain converts an error of the future into the caller's error.
 	explain func(error) error
-	// proposed holds the commands in flight, so that the state machine need not decode
-	// them.
+	// proposed holds the commands in flight, so that the state machine need not decode them.
 	proposed *proposed
 	// landed is called when an entry is committed and no other follows at once that would
 	// carry the commit index to followers.

@@ -18,9 +18,8 @@ import (
 // lockPause is the pause between attempts to lock the log file.
 const lockPause = 50 * time.Millisecond
 
-// openBolt opens a log file, or creates it, and rejects a damaged one. bbolt scans the
-// file in a goroutine of its own, whose panics cannot be recovered, so the whole file is
-// checked first.
+// openBolt opens a log file, or creates it, and rejects a damaged one. bbolt scans the file in
+// a goroutine of its own, whose panics cannot be recovered, so the whole file is checked first.
 func openBolt(path string) (*raftboltdb.BoltStore, error) {
 	dir := filepath.Dir(path)
 	if err := checkRoots(path); err != nil {

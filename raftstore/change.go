@@ -12,8 +12,7 @@ import (
 )
 
 const (
-	// settled is how long a replica must have kept up with the leader before it gets a
-	// vote.
+	// settled is how long a replica must have kept up with the leader before it gets a vote.
 	settled = time.Second
 	// maxVoters bounds the number of voters: more would make every decision slower and
 	// none safer.
@@ -140,9 +139,8 @@ func (s *Store) PromoteReplica(ctx context.Context, id string) error {
 	})
 }
 
-// DemoteReplica removes a member's vote; needs the leader, which steps down first if it
-// is the one to be demoted. Unless forced, it refuses to leave fewer live voters than a
-// majority.
+// DemoteReplica removes a member's vote; needs the leader, which steps down first if it is the
+// one to be demoted. Unless forced, it refuses to leave fewer live voters than a majority.
 func (s *Store) DemoteReplica(ctx context.Context, id string, force bool) error {
 	c := membership{s}
 	return c.change(ctx, "demote", id, func(now raft.Configuration, index uint64) error {

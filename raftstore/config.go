@@ -16,8 +16,7 @@ import (
 type Config struct {
 	// Dir is the replica's own folder; it is created if it does not exist.
 	Dir string
-	// ClusterID names the cluster for its whole life. A folder of another cluster is
-	// refused.
+	// ClusterID names the cluster for its whole life. A folder of another cluster is refused.
 	ClusterID string
 	// ReplicaID names the replica for its whole life. A folder that belongs to another
 	// replica is refused.
@@ -49,16 +48,14 @@ type Config struct {
 	// that was away for a moment needs no snapshot. Default 10240.
 	TrailingLogs uint64
 
-	// BatchMaxCommands and BatchMaxBytes bound a log entry that holds the commands of
-	// several callers. Defaults 512 and 512 KiB, as raft advises: larger entries delay
-	// heartbeats.
+	// BatchMaxCommands and BatchMaxBytes bound a log entry that holds the commands of several
+	// callers. Defaults 512 and 512 KiB, as raft advises: larger entries delay heartbeats.
 	BatchMaxCommands int
 	BatchMaxBytes    int
 	// EntryMaxBytes bounds the commands of one call. Default 4 MiB.
 	EntryMaxBytes int
 	// EntriesInFlight is how many log entries may be in progress; commands that arrive
-	// meanwhile share the next one. Default 2: one on its way to disk, one on its way
-	// back.
+	// meanwhile share the next one. Default 2: one on its way to disk, one on its way back.
 	EntriesInFlight int
 	// QueueCommands and QueueBytes bound the queue for the log; when it is full, Propose
 	// returns ErrOverloaded. Defaults 8192 and 64 MiB.
@@ -95,9 +92,8 @@ type Config struct {
 type EventLog interface {
 	// Begin is called first: last is the end of the command log, and no event is later.
 	Begin(last uint64) error
-	// Append adds the events of one log entry; calls come in log order. Jump says that
-	// the state is that of a snapshot at index; the events that led to it are unknown
-	// here.
+	// Append adds the events of one log entry; calls come in log order. Jump says that the
+	// state is that of a snapshot at index; the events that led to it are unknown here.
 	Append(index uint64, told []*eventpb.Event)
 	Jump(index uint64)
 	// Sync returns when all appended events are on disk.
@@ -122,8 +118,7 @@ type Timeouts struct {
 	// Heartbeat is how long a follower waits without a word from its leader before it
 	// calls an election. A dead leader is replaced after about twice this time.
 	Heartbeat time.Duration
-	// Election is how long an election may take before it is repeated. At least
-	// Heartbeat.
+	// Election is how long an election may take before it is repeated. At least Heartbeat.
 	Election time.Duration
 	// Lease is how long a leader keeps leading without an answer from a majority. At most
 	// Heartbeat.

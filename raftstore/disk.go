@@ -39,9 +39,8 @@ type files interface {
 	Close() error
 }
 
-// disk is a replica's folder: log, vote and snapshots. A write that fails or hangs is
-// fatal, and nothing is written after it, because a failed fsync leaves the disk in an
-// unknown state.
+// disk is a replica's folder: log, vote and snapshots. A write that fails or hangs is fatal,
+// and nothing is written after it, because a failed fsync leaves the disk in an unknown state.
 type disk struct {
 	files
 	snapshots *snapshots

@@ -12,11 +12,10 @@
 //
 // # Reading
 //
-// View reads the state of this replica, which may lag. To see every write that was
-// answered before the read began, take an index from the leader's ReadIndex, wait for it
-// with WaitApplied on any replica, and then read with View. Watch returns the events of
-// every log entry from an index on, in order and without gaps, or fails if some are no
-// longer kept.
+// View reads the state of this replica, which may lag. To see every write that was answered
+// before the read began, take an index from the leader's ReadIndex, wait for it with
+// WaitApplied on any replica, and then read with View. Watch returns the events of every log
+// entry from an index on, in order and without gaps, or fails if some are no longer kept.
 //
 // # What is on disk
 //

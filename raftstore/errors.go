@@ -28,8 +28,7 @@ var (
 	// ErrClosed is returned by calls on a store, or a watch, that is closed.
 	ErrClosed = errors.New("closed")
 
-	// ErrSnapshotFormat is returned for a snapshot whose format this version does not
-	// read.
+	// ErrSnapshotFormat is returned for a snapshot whose format this version does not read.
 	ErrSnapshotFormat = errors.New("snapshot of another format")
 
 	// ErrSnapshotDamaged is returned for a snapshot whose bytes have changed.
@@ -38,8 +37,7 @@ var (
 	// ErrDisk is returned when the folder of a replica cannot be used as it is.
 	ErrDisk = errors.New("replica's disk")
 
-	// ErrDamaged is returned when the data in a replica's folder have changed or are
-	// missing.
+	// ErrDamaged is returned when the data in a replica's folder have changed or are missing.
 	ErrDamaged = errors.New("replica's data damaged")
 
 	// ErrForeign is returned for the folder of another cluster or replica.

@@ -157,8 +157,7 @@ type Watch struct {
 
 // Watch starts to read the events of every log entry at or after from. It returns a
 // *CompactedError if some of them are no longer kept: this replica started from a later
-// snapshot, or newer events have replaced them. The index may be one that is not applied
-// yet.
+// snapshot, or newer events have replaced them. The index may be one that is not applied yet.
 func (s *Store) Watch(from uint64) (*Watch, error) {
 	from = max(from, 1)
 	if _, _, err := s.machine.feed.next(from); err != nil {

@@ -11,9 +11,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// raftLog passes raft's log lines to slog. Lines that raft logs at info level concern
-// raft itself and go to debug level; the store logs the events that matter to an
-// operator.
+// raftLog passes raft's log lines to slog. Lines that raft logs at info level concern raft
+// itself and go to debug level; the store logs the events that matter to an operator.
 type raftLog struct{ log *slog.Logger }
 
 // newRaftLogger returns a logger for raft that writes only to log.

@@ -59,8 +59,7 @@ func (l *leadershipSignal) set(next Leadership) (before Leadership, differs bool
 // watchLeadership keeps the signal up to date until raft is down. Raft's state alone does
 // not show that: a request that arrives during the shutdown leaves raft a follower for
 // good. Raft's channels only wake this loop, so a dropped notification loses nothing and
-// raft never waits for the loop. They do not cover every change, so a ticker wakes it
-// too.
+// raft never waits for the loop. They do not cover every change, so a ticker wakes it too.
 func (s *Store) watchLeadership() {
 	observations := make(chan raft.Observation, 1)
 	observer := raft.NewObserver(observations, false, func(o *raft.Observation) bool {

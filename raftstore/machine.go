@@ -17,8 +17,7 @@ import (
 	"weir/raftstore/state"
 )
 
-// machine holds the state and the figures derived from it. Only one goroutine of raft
-// writes.
+// machine holds the state and the figures derived from it. Only one goroutine of raft writes.
 type machine struct {
 	log  *slog.Logger
 	feed *feed
@@ -136,8 +135,7 @@ func (s *frozen) write(w io.Writer) error {
 	return nil
 }
 
-// restore replaces the state with the snapshot in r, after it has read and checked all of
-// it.
+// restore replaces the state with the snapshot in r, after it has read and checked all of it.
 func (m *machine) restore(r io.Reader) error {
 	begin := time.Now()
 	restored, read, err := readSnapshot(r)

@@ -73,9 +73,8 @@ type Stats struct {
 	LastContact time.Duration
 	// Disk holds figures about writes to the log.
 	Disk DiskStats
-	// ApplyTotal is the total time spent in the state machine; SnapshotTook and
-	// RestoreTook are the durations of the latest snapshot and restore, 0 if there was
-	// none.
+	// ApplyTotal is the total time spent in the state machine; SnapshotTook and RestoreTook
+	// are the durations of the latest snapshot and restore, 0 if there was none.
 	ApplyTotal, SnapshotTook, RestoreTook time.Duration
 	// QueuedCommands is the number of commands that wait for a log entry.
 	QueuedCommands int

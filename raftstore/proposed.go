@@ -13,8 +13,7 @@ import (
 // a leader's raft applies its own entries with the very slices that it was given.
 type proposed struct {
 	mu sync.Mutex
-	// entries are keyed by the address of their first byte, which is stable while in
-	// flight.
+	// entries are keyed by the address of their first byte, which is stable while in flight.
 	entries map[*byte][]proto.Message
 }
 

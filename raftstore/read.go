@@ -77,9 +77,8 @@ func (s *Store) beginReading(ctx context.Context) (term uint64, err error) {
 	}
 }
 
-// lastCommand returns the index of the last entry at or before index that holds commands.
-// Raft does not pass its own entries to the state machine, so nobody could wait for one
-// of those.
+// lastCommand returns the index of the last entry at or before index that holds commands. Raft
+// does not pass its own entries to the state machine, so nobody could wait for one of those.
 func (s *Store) lastCommand(index uint64) (uint64, error) {
 	for i := index; ; i-- {
 		if applied := s.Applied(); i <= applied {

@@ -29,25 +29,22 @@ type Store struct {
 	announcer  *announcer
 	// calls are requests to raft in progress; raft may drop them at shutdown.
 	calls gate
-	// readableTerm is the latest term in which this replica, as leader, committed an
-	// entry.
+	// readableTerm is the latest term in which this replica, as leader, committed an entry.
 	readableTerm atomic.Uint64
 	// patience bounds each of Close's steps.
 	patience time.Duration
 	// beforeTransfer, if set, is called before each transfer of leadership.
 	beforeTransfer atomic.Pointer[func(context.Context)]
 
-	// closing is closed when Close begins, down when raft's goroutines have ended,
-	// watching when the watch of leadership has ended, and stopped when no call gets an
-	// answer any longer.
+	// closing is closed when Close begins, down when raft's goroutines have ended, watching when
+	// the watch of leadership has ended, and stopped when no call gets an answer any longer.
 	closing, down, watching, stopped chan struct{}
 	closeOnce                        sync.Once
 	closeErr                         error
 }
 
-// Open starts the replica in cfg.Dir: it restores the latest snapshot, joins its peers,
-// and applies the log as the leader commits it. The caller closes the store before the
-// process ends.
+// Open starts the replica in cfg.Dir: it restores the latest snapshot, joins its peers, and
+// applies the log as the leader commits it. The caller closes the store before the process ends.
 func Open(cfg Config) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
@@ -127,8 +124,7 @@ func raftConfig(cfg Config, logger hclog.Logger) *raft.Config {
 	c.SnapshotThreshold = cfg.SnapshotThreshold
 	c.SnapshotInterval = cfg.SnapshotInterval
 	c.TrailingLogs = cfg.TrailingLogs
-	// A removed replica keeps running, without a part in the cluster, until its operator
-	// acts.
+	// A removed replica keeps running, without a part in the cluster, until its operator acts.
 	c.ShutdownOnRemove = false
 	c.NoLegacyTelemetry = true
 	c.Logger = logger

@@ -37,7 +37,7 @@ type Tally struct {
 	Samples uint64
 	// GangRestarts counts restarts of gangs that had lost a job.
 	GangRestarts uint64
-	// Data is what jobs of map operations that completed have read and written.
+	// Data is the input and output of completed jobs of map operations.
 	Data DataTally
 }
 
@@ -92,7 +92,7 @@ func (t Tally) clone() Tally {
 	return t
 }
 
-// count takes over what a command led to; s is the state after it.
+// count adds the effects of a command; s is the state after it.
 func (t *Tally) count(msg proto.Message, result *commandpb.Result, events []state.Event, s *state.State) {
 	t.refused(msg, result.GetRefusal().GetCode())
 	for _, grant := range result.GetStartAllocations().GetGrants() {
@@ -125,7 +125,7 @@ func (t *Tally) count(msg proto.Message, result *commandpb.Result, events []stat
 	}
 }
 
-// taught counts what a job that has ended leaves behind.
+// taught counts the memory sample, rows and bytes of a job that has ended.
 func (t *Tally) taught(job *statepb.FinishedJob) {
 	if job.GetSample() != nil {
 		t.Samples++
@@ -139,7 +139,7 @@ func (t *Tally) taught(job *statepb.FinishedJob) {
 	t.Data.WrittenBytes += uint64(max(job.GetOutput().GetBytes(), 0))
 }
 
-// preempted counts what a preemption has ordered.
+// preempted counts the jobs that a preemption has ordered to stop.
 func (t *Tally) preempted(msg *commandpb.PreemptAllocations, ordered []*statepb.Allocation, s *state.State) {
 	tree, _ := s.Tree(scheduling.TreeName(msg.GetTree()))
 	kinds := make(map[string]string, len(msg.GetPreemptions()))
@@ -151,7 +151,7 @@ func (t *Tally) preempted(msg *commandpb.PreemptAllocations, ordered []*statepb.
 	}
 }
 
-// countedAs is the name under which a pool of a tree is counted.
+// countedAs returns the name under which a pool of a tree is counted.
 func countedAs(tree *statepb.PoolTree, pool string) string {
 	i, found := slices.BinarySearchFunc(tree.GetPools(), pool, func(p *statepb.Pool, name string) int { return cmp.Compare(p.GetName(), name) })
 	if found && tree.GetPools()[i].GetEphemeralUser() != "" {
@@ -160,7 +160,7 @@ func countedAs(tree *statepb.PoolTree, pool string) string {
 	return pool
 }
 
-// left counts a job that was asked to leave, and has ended.
+// left counts a job that ended after it was asked to leave.
 func (t *Tally) left(job *statepb.FinishedJob) {
 	order := job.GetStop()
 	if !order.Interrupted() {

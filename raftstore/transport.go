@@ -33,8 +33,7 @@ type transport struct {
 	near map[raft.ServerID]time.Time
 }
 
-// ack says that a peer followed in term, at some time after sent, and had the log up to
-// last.
+// ack says that a peer followed in term, at some time after sent, and had the log up to last.
 type ack struct {
 	term uint64
 	sent time.Time
@@ -128,9 +127,8 @@ func (t *transport) acked(id raft.ServerID, a ack, commit uint64) {
 	}
 }
 
-// follows reports whether the peer has answered as a follower in term after since. near
-// is for how long before now it has had nearly all committed entries in that term, 0 if
-// it lacks more.
+// follows reports whether the peer has answered as a follower in term after since. near is for
+// how long before now it has had nearly all committed entries in that term, 0 if it lacks more.
 func (t *transport) follows(id raft.ServerID, term uint64, since, now time.Time) (follows bool, near time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -34,9 +34,8 @@ type doubt struct {
 	tell func()
 }
 
-// watch returns a watchdog that calls late, in a goroutine of its own, unless it is
-// stopped within limit. From half of limit until the watch is stopped, doubt, if not nil,
-// counts it.
+// watch returns a watchdog that calls late, in a goroutine of its own, unless it is stopped
+// within limit. From half of limit until the watch is stopped, doubt, if not nil, counts it.
 func watch(limit time.Duration, doubt *doubt, late func()) *watchdog {
 	w := &watchdog{step: max(limit/watchdogSteps, 1), doubt: doubt, late: late, left: watchdogSteps}
 	w.mu.Lock()

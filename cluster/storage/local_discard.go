@@ -22,8 +22,7 @@ func (l *local) discard(_ context.Context, out target, completed bool) error {
 	defer parent.close()
 	staging, err := stage(parent, out)
 	if isAbsent(err) || errors.Is(err, errNotOurs) {
-		// Without the staging folder nothing can be identified as this operation's
-		// output.
+		// Without the staging folder nothing can be identified as this operation's output.
 		return nil
 	}
 	if err != nil {

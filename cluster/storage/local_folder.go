@@ -180,8 +180,7 @@ func (d *folder) removeAll(name string) error {
 	return d.removeFolder(name)
 }
 
-// clear removes everything in a folder. Others may do so concurrently, and remove the
-// folder.
+// clear removes everything in a folder. Others may do so concurrently, and remove the folder.
 func (d *folder) clear() error {
 	names, err := d.names()
 	err = gone(err)

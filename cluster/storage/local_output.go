@@ -16,8 +16,7 @@ import (
 
 // Names in a staging folder other than those of the parts.
 const (
-	// whole is the complete output file before it is published: the first one that was
-	// built.
+	// whole is the complete output file before it is published: the first one that was built.
 	whole = "whole"
 	// building is the prefix of files and folders that are still being built.
 	building = "building-"
@@ -56,8 +55,7 @@ func (l *local) prepare(_ context.Context, out target) error {
 }
 
 // try makes the staging folder and tests the operations that are needed later. Only this
-// process's user can access the folder: parts may belong to a user who runs other jobs
-// too.
+// process's user can access the folder: parts may belong to a user who runs other jobs too.
 func try(parent *folder, out target) error {
 	if err := parent.make(filepath.Base(out.staging())); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
@@ -113,8 +111,7 @@ func (d *folder) ours() error {
 	if err != nil || int(is.Uid) == os.Geteuid() {
 		return err
 	}
-	// A shared file system may assign root's files to another user: compare with a new
-	// file.
+	// A shared file system may assign root's files to another user: compare with a new file.
 	name := buildingName()
 	if err := d.write(name, ""); err != nil {
 		return err

@@ -57,9 +57,8 @@ func resolve(name string) (string, error) {
 	return found, err
 }
 
-// open opens a folder. Links in its path are resolved first; the result must be allowed
-// and is then opened without following links, so that a concurrent rename cannot lead
-// elsewhere.
+// open opens a folder. Links in its path are resolved first; the result must be allowed and
+// is then opened without following links, so that a concurrent rename cannot lead elsewhere.
 func (l *local) open(path string) (*folder, error) {
 	root, below, err := l.find(path)
 	if err != nil {

@@ -18,8 +18,7 @@ var (
 	ErrBroken = errors.New("output of a job differs from what it wrote")
 	// ErrForbidden is returned for a path outside the folders that may be used.
 	ErrForbidden = errors.New("outside the folders that operations may use")
-	// ErrUnavailable is returned when an object store does not answer, or answers with
-	// 5xx.
+	// ErrUnavailable is returned when an object store does not answer, or answers with 5xx.
 	ErrUnavailable = errors.New("object store failing")
 )
 
@@ -121,9 +120,8 @@ const partPrefix = "part-"
 // partName is the name of a part in an output folder.
 func partName(i int) string { return fmt.Sprintf(partPrefix+"%05d", i) }
 
-// List returns the files at paths, in the order of the paths; files of a glob, a folder
-// or a prefix are sorted by name. A path without files is an error, unless it is an empty
-// folder.
+// List returns the files at paths, in the order of the paths; files of a glob, a folder or a
+// prefix are sorted by name. A path without files is an error, unless it is an empty folder.
 func (s *Storage) List(ctx context.Context, paths []string) ([]*statepb.InputFile, error) {
 	var files []*statepb.InputFile
 	for _, path := range paths {

@@ -1,5 +1,4 @@
-// Package command numbers the commands of the replicated log, and encodes and decodes
-// them.
+// Package command numbers the commands of the replicated log, and encodes and decodes them.
 //
 // A log entry is a batch of commands that are applied in order, each accepted or refused
 // by itself. The comments of a command's message (package commandpb) say what it means;

@@ -3,11 +3,10 @@
 //
 // # From commands to events
 //
-// A Teller turns each command that was carried out, and the events of package state
-// that it caused, into records for people and programs. It uses only the command and
-// the states around it, so all replicas produce the same records, with the same index
-// and position. The kinds are constants of this package; docs/events.md describes
-// them.
+// A Teller turns each command that was carried out, and the events of package state that
+// it caused, into records for people and programs. It uses only the command and the
+// states around it, so all replicas produce the same records, with the same index and
+// position. The kinds are constants of this package; docs/events.md describes them.
 //
 // # What is kept
 //

@@ -97,8 +97,7 @@ type Log struct {
 	cfg Config
 
 	mu sync.Mutex
-	// more wakes the writer. wake is closed when readers may continue; nil while none
-	// waits.
+	// more wakes the writer. wake is closed when readers may continue; nil while none waits.
 	more *sync.Cond
 	wake chan struct{}
 	// queue holds entries that wait for the disk, queued counts the events in it.
@@ -126,8 +125,7 @@ type Log struct {
 	written uint64
 }
 
-// Open opens a log, or creates it. It cuts off the remains of a write that a crash
-// interrupted.
+// Open opens a log, or creates it. It cuts off the remains of a write that a crash interrupted.
 func Open(cfg Config) (*Log, error) {
 	if cfg.SegmentBytes > cfg.MaxBytes/16 {
 		cfg.SegmentBytes = max(cfg.MaxBytes/16, 1)
@@ -282,8 +280,7 @@ func (l *Log) WaitCovered(ctx context.Context, index uint64) error {
 	}
 }
 
-// Oldest returns the first index from which every event is kept. Readers report gaps
-// after it.
+// Oldest returns the first index from which every event is kept. Readers report gaps after it.
 func (l *Log) Oldest() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

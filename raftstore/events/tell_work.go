@@ -10,8 +10,7 @@ import (
 	"weir/scheduling"
 )
 
-// tellWork adds events about reserves, gangs, skipped records, outputs and memory
-// profiles.
+// tellWork adds events about reserves, gangs, skipped records, outputs and memory profiles.
 func (c *telling) tellWork(event state.Event) {
 	switch e := event.(type) {
 	case state.ReserveMoved:
@@ -45,8 +44,7 @@ func (c *telling) tellWork(event state.Event) {
 	}
 }
 
-// ofTask begins an event with the place of an operation and attributes of one of its
-// tasks.
+// ofTask begins an event with the place of an operation and attributes of one of its tasks.
 func (c *telling) ofTask(kind string, id scheduling.OperationID, task scheduling.TaskName, attributes map[string]string) *eventpb.Event {
 	e := c.ofOperation(kind, id)
 	e.Task, e.Attributes = string(task), attributes

@@ -61,8 +61,7 @@ func (l *Log) take() (entries []*eventpb.Entry, through uint64, syncs []chan err
 		entries = append(entries, &eventpb.Entry{Index: l.seen, MissingFrom: l.missingFrom})
 		l.missingFrom = 0
 	}
-	// queued is not reduced before they are written: it bounds queued and in-flight
-	// events.
+	// queued is not reduced before they are written: it bounds queued and in-flight events.
 	l.queue, l.syncs, l.writing = nil, nil, true
 	return entries, l.seen, syncs, l.closing
 }

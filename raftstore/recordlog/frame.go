@@ -32,9 +32,8 @@ type Format struct {
 	Signature, Mark string
 	// MaxRecord bounds a record, in bytes.
 	MaxRecord int
-	// LengthAt, SumAt and TagAt are offsets in a header. With LongTag the tag has 8 bytes
-	// and the checksum covers it before the length; otherwise it has 4, and follows the
-	// length.
+	// LengthAt, SumAt and TagAt are offsets in a header. With LongTag the tag has 8 bytes and
+	// the checksum covers it before the length; otherwise it has 4, and follows the length.
 	LengthAt, SumAt, TagAt int
 	LongTag                bool
 }

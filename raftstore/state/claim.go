@@ -16,10 +16,9 @@ import (
 // maxClaims bounds the claims of a cluster; only the leader knows further ones.
 const maxClaims = 10000
 
-// claims reserve resources for jobs for which others were ordered to stop, by operation
-// and in the order in which they were made. A claim lasts until its job is granted, the
-// operation no longer wants such jobs or may not start any there, the node is lost, or
-// the claim expires.
+// claims reserve resources for jobs for which others were ordered to stop, by operation and in
+// the order in which they were made. A claim lasts until its job is granted, the operation no
+// longer wants such jobs or may not start any there, the node is lost, or the claim expires.
 type claims struct {
 	of    map[scheduling.OperationID][]*statepb.Claim
 	count int

@@ -23,8 +23,7 @@ func (c *change) controlled(what, id string, epoch uint64) (*operation, *refusal
 	return o, nil
 }
 
-// prepareOperation records that a controller has prepared an operation, or why it could
-// not.
+// prepareOperation records that a controller has prepared an operation, or why it could not.
 func (c operationChange) prepareOperation(what string, o *operation, m *commandpb.PrepareOperation) *refusal {
 	if o.state != lifecycle.Initializing {
 		return refuse(CodeInvalidOperationState, "%s: it is %s, not initializing", what, o.state)

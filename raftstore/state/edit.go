@@ -103,8 +103,7 @@ func (c treeChange) beginVolumes(t *tree) {
 	}
 }
 
-// volumesNow returns the volumes of the remaining pools, each once and under its current
-// name.
+// volumesNow returns the volumes of the remaining pools, each once and under its current name.
 func volumesNow(volumes []*statepb.PoolVolume, pools pooltree.Tree) []*statepb.PoolVolume {
 	if len(volumes) == 0 {
 		return nil

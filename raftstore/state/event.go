@@ -51,9 +51,8 @@ type TasksDefined struct {
 type DemandChanged struct {
 	ID   scheduling.OperationID
 	Task scheduling.TaskName
-	// Group is the reserve, in bytes, of jobs that were aborted for exceeding their
-	// memory and now have a reserve of their own; 0 for jobs with the reserve that the
-	// task has learned.
+	// Group is the reserve, in bytes, of jobs that were aborted for exceeding their memory and
+	// now have a reserve of their own; 0 for jobs with the reserve that the task has learned.
 	Group   int64
 	Pending int64
 }
@@ -115,8 +114,7 @@ type NodeRemoved struct {
 type ReserveMoved struct {
 	ID   scheduling.OperationID
 	Task scheduling.TaskName
-	// From and To are totals in bytes; Samples is the number of jobs that they are
-	// learned from.
+	// From and To are totals in bytes; Samples is the number of jobs that they are learned from.
 	From, To, Samples int64
 }
 

@@ -51,8 +51,7 @@ func (c jobChange) finishJobs(_ string, o *operation, m *commandpb.FinishJobs) *
 	return nil
 }
 
-// eachJob calls do for each job of a command, and adds a result for each: accepted or
-// refused.
+// eachJob calls do for each job of a command, and adds a result for each: accepted or refused.
 func eachJob[J any](c jobChange, jobs []J, id func(J) string, do func(J) *refusal) {
 	results := slices.Grow(c.result.GetFinishJobs().GetJobs(), len(jobs))
 	for _, j := range jobs {

@@ -85,9 +85,8 @@ type gangEvent struct {
 	order *statepb.StopOrder
 }
 
-// leaveGang counts a job of a gang that has ended. If it has a rank but did not complete
-// it, the incarnation ends; when the last rank completes, the task ends. edit has been
-// called.
+// leaveGang counts a job of a gang that has ended. If it has a rank but did not complete it,
+// the incarnation ends; when the last rank completes, the task ends. edit has been called.
 func (c jobChange) leaveGang(o *operation, task int, a *statepb.Allocation, j *statepb.FinishedJob) {
 	t, w := o.record.GetTasks()[task], &o.tasks[task]
 	completed := j.GetState() == lifecycle.JobCompleted.String() && !j.GetRerun()

@@ -245,8 +245,7 @@ type demand struct {
 	group     int64
 }
 
-// touch notes that the number of pending jobs of a group, or their resources, have
-// changed.
+// touch notes that the number of pending jobs of a group, or their resources, have changed.
 func (c *change) touch(o *operation, task int, group int64) {
 	d := demand{operation: o, task: task, group: group}
 	if c.touched[d] {

@@ -18,8 +18,7 @@ func trimEvents(events []*statepb.OperationEvent, limit int) []*statepb.Operatio
 	if len(events) <= limit {
 		return events
 	}
-	// The gap event takes one place; events after it are dropped until the list is short
-	// enough.
+	// The gap event takes one place; events after it are dropped until the list is short enough.
 	gap, surplus := limit/2, len(events)-limit
 	var omitted int64
 	for _, e := range events[gap : gap+1+surplus] {

@@ -71,8 +71,7 @@ func checkCover(in *statepb.Input, all []*statepb.Slice) error {
 	return nil
 }
 
-// checkWork refuses the end of a job unless it accounts for each byte that the job was
-// given.
+// checkWork refuses the end of a job unless it accounts for each byte that the job was given.
 func (o *operation) checkWork(task int, a *statepb.Allocation, j *statepb.FinishedJob, state lifecycle.JobState) *refusal {
 	wrong := func(format string, args ...any) *refusal {
 		return refuse(CodeInvalidCommand, "finish job %q: %s", j.GetJobId(), fmt.Sprintf(format, args...))

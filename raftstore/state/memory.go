@@ -61,9 +61,8 @@ func checkMemory(m *statepb.TaskMemory) error {
 	return cmp.Or(b.err, checkDigests(m.GetUserDigest(), m.GetProxyDigest()))
 }
 
-// checkLessons refuses lessons that a job cannot give: only completed jobs and those that
-// were aborted for exceeding their memory have samples, and only the latter get another
-// reserve.
+// checkLessons refuses lessons that a job cannot give: only completed jobs and those that were
+// aborted for exceeding their memory have samples, and only the latter get another reserve.
 func checkLessons(j *statepb.FinishedJob, state lifecycle.JobState) *refusal {
 	overdraft := state == lifecycle.JobAborted && j.GetAbortReason() == lifecycle.AbortResourceOverdraft.String()
 	if sample := j.GetSample(); sample != nil {
@@ -182,8 +181,7 @@ func verifyMemory(spec *statepb.TaskSpec, t *statepb.Task, w *work) error {
 			return err
 		}
 	}
-	// Cookies left in waiting at the end are in a group without having a reserve of their
-	// own.
+	// Cookies left in waiting at the end are in a group without having a reserve of their own.
 	waiting := make(map[scheduling.Cookie]int64)
 	for _, group := range w.pending.dedicated {
 		if group.memory <= 0 || group.cookies.Len() == 0 {

@@ -52,9 +52,8 @@ func (n *node) release(a *statepb.Allocation) {
 // resize updates shrunk.
 func (n *node) resize() { n.shrunk = !n.usage.Fits(n.record.GetResources().Amounts()) }
 
-// registerNode makes a node known and online, in the pool tree whose filter matches it,
-// if there is one. Allocations of an earlier incarnation stay until the leader aborts
-// them.
+// registerNode makes a node known and online, in the pool tree whose filter matches it, if
+// there is one. Allocations of an earlier incarnation stay until the leader aborts them.
 func (c nodeChange) registerNode(m *commandpb.RegisterNode) *refusal {
 	id := scheduling.NodeID(m.GetNode().GetId())
 	switch {

@@ -25,8 +25,7 @@ type operation struct {
 type version struct {
 	generation uint64
 	state      lifecycle.State
-	// record has no input, and its tasks have no work; that is in tasks, at the same
-	// index.
+	// record has no input, and its tasks have no work; that is in tasks, at the same index.
 	record *statepb.Operation
 	tasks  []work
 	// taskIndex maps the names of tasks to their index. It never changes once made.
@@ -179,8 +178,7 @@ func (c *change) end(o *operation) {
 	}
 }
 
-// trimArchive drops the operations that ended first until the archive is within its
-// limit.
+// trimArchive drops the operations that ended first until the archive is within its limit.
 func (c *change) trimArchive() {
 	for len(c.archive) > int(c.limits.GetArchivedOperations()) {
 		o := c.operations[scheduling.OperationID(c.archive[0])]

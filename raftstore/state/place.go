@@ -206,8 +206,7 @@ func (c *change) replaceTree(t *tree, record *statepb.PoolTree, pools pooltree.T
 	c.emit(TreeChanged{Tree: scheduling.TreeName(record.GetName())})
 }
 
-// treeIndex returns the index of a tree among those of the operation, -1 if it is not in
-// it.
+// treeIndex returns the index of a tree among those of the operation, -1 if it is not in it.
 func (v *version) treeIndex(name scheduling.TreeName) int {
 	return slices.IndexFunc(v.record.GetTrees(), func(t *statepb.OperationTree) bool { return t.GetTree() == string(name) })
 }
@@ -281,8 +280,7 @@ func admitRun(what string, pools pooltree.Tree, from scheduling.PoolName, counts
 	return refuse(CodePoolRunningLimit, "%s: tree %q: %v: it waits for one to end, or raise it", what, in.GetTree(), err)
 }
 
-// admitTrees admits an operation to the named trees, if it is in all of them and they
-// have room.
+// admitTrees admits an operation to the named trees, if it is in all of them and they have room.
 func (c treeChange) admitTrees(what string, o *operation, names []string) *refusal {
 	for _, name := range names {
 		i := o.treeIndex(scheduling.TreeName(name))

@@ -23,9 +23,8 @@ func (c jobChange) preemptAllocations(m *commandpb.PreemptAllocations) *refusal 
 	return nil
 }
 
-// preempt orders one job to stop. If the job has an order with an earlier or equal
-// deadline, the preemption is accepted without effect, so that repeating one gives the
-// same result.
+// preempt orders one job to stop. If the job has an order with an earlier or equal deadline,
+// the preemption is accepted without effect, so that repeating one gives the same result.
 func (c jobChange) preempt(s *stops, tree string, p *commandpb.Preemption) *refusal {
 	what := fmt.Sprintf("preempt job %q", p.GetJobId())
 	a, refused := c.held(p.GetJobId(), "", "")

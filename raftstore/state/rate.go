@@ -59,9 +59,8 @@ func (r rates) records() []*statepb.PreemptionRate {
 	return all
 }
 
-// remember records what the next leader needs of an ordered preemption: that it counts in
-// rates, and when jobs of the node were last chosen. Orders of older versions do not have
-// that time.
+// remember records what the next leader needs of an ordered preemption: that it counts in rates,
+// and when jobs of the node were last chosen. Orders of older versions do not have that time.
 func (c *change) remember(node string, p *commandpb.Preemption) {
 	if p.GetOrder().GetPlannedTime() == nil {
 		return
@@ -80,8 +79,7 @@ func (c *change) remember(node string, p *commandpb.Preemption) {
 	}
 }
 
-// preemptedTime is when jobs of a node were last chosen; nil if never, or there is no
-// node.
+// preemptedTime is when jobs of a node were last chosen; nil if never, or there is no node.
 func (n *node) preemptedTime() *timestamppb.Timestamp {
 	if n == nil {
 		return nil

@@ -48,8 +48,7 @@ func operationIn(all map[scheduling.OperationID]*operation, id scheduling.Operat
 }
 
 // Demand returns how many jobs of an operation are pending, as the latest DemandChanged
-// events have reported. It lists for each task group 0, and then the other groups with
-// jobs.
+// events have reported. It lists for each task group 0, and then the other groups with jobs.
 func (s *State) Demand(id scheduling.OperationID) (all []DemandChanged) {
 	o, _ := operationIn(s.operations, id)
 	for i, t := range o.record.GetTasks() {
@@ -133,8 +132,7 @@ func (s *State) workOf(id scheduling.OperationID, task scheduling.TaskName) (*wo
 	return &work{}, false
 }
 
-// Slices returns the input of a cookie of a map operation in progress; nil if it is
-// completed.
+// Slices returns the input of a cookie of a map operation in progress; nil if it is completed.
 func (s *State) Slices(id scheduling.OperationID, task scheduling.TaskName, c scheduling.Cookie) []*statepb.Slice {
 	w, _ := s.workOf(id, task)
 	if c < 0 || int(c) >= len(w.slices) {

@@ -27,8 +27,7 @@ const (
 	CodeDuplicateOperation = "duplicate_operation"
 	// CodeDuplicateAlias: an operation in progress has the alias.
 	CodeDuplicateAlias = "duplicate_alias"
-	// CodeInvalidOperationState: the operation is in a state that does not allow the
-	// request.
+	// CodeInvalidOperationState: the operation is in a state that does not allow the request.
 	CodeInvalidOperationState = "invalid_operation_state"
 	// CodeAllocationsLeft: the operation cannot end while it has allocations.
 	CodeAllocationsLeft = "allocations_left"
@@ -100,8 +99,7 @@ const (
 	CodeAllOrNone = "all_or_none"
 	// CodeTooManySkipped: the operation has reached its limit of skipped records.
 	CodeTooManySkipped = "too_many_skipped_records"
-	// CodeOutputNotPublished: the operation cannot complete before its output is
-	// published.
+	// CodeOutputNotPublished: the operation cannot complete before its output is published.
 	CodeOutputNotPublished = "output_not_published"
 
 	// CodeStaleDigest: the digests lack samples that the state's digests include.

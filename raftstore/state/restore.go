@@ -228,8 +228,7 @@ func restoredWork(record *statepb.Task) (w work, without *statepb.Task, err erro
 	return w, without, nil
 }
 
-// restoredGang returns a gang without jobs; they are counted as their allocations are
-// added.
+// restoredGang returns a gang without jobs; they are counted as their allocations are added.
 func restoredGang(record *statepb.Gang) (gang, error) {
 	completed, err := restoredSet(record.GetCompleted())
 	if err != nil || record == nil {
@@ -246,8 +245,7 @@ func restoredGang(record *statepb.Gang) (gang, error) {
 	return g, nil
 }
 
-// restoredSlices returns the input of each cookie of a task; nil if its operation has
-// ended.
+// restoredSlices returns the input of each cookie of a task; nil if its operation has ended.
 func restoredSlices(record *statepb.Task) ([]*statepb.Slices, error) {
 	if len(record.GetSlices()) == 0 && len(record.GetParts()) == 0 {
 		return nil, nil

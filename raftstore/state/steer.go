@@ -10,8 +10,7 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// The notes of an operation's events: they say why the state changed, or what else
-// happened.
+// The notes of an operation's events: they say why the state changed, or what else happened.
 const (
 	NoteControllerAssigned = "controller_assigned"
 	NotePreparationFailed  = "preparation_failed"

@@ -144,9 +144,8 @@ func (v *version) ordered(a *statepb.Allocation, order *statepb.StopOrder) (next
 	return merged(a.GetStop(), v.possible(a, order))
 }
 
-// merged combines a job's order with a later one: the earlier deadline wins, the reason
-// for the first interruption stays, and a held order is released if the later one is not
-// held.
+// merged combines a job's order with a later one: the earlier deadline wins, the reason for
+// the first interruption stays, and a held order is released if the later one is not held.
 func merged(present, later *statepb.StopOrder) (next *statepb.StopOrder, news bool) {
 	told := present.GetHeldUntil() != nil && later.GetHeldUntil() == nil
 	switch {
@@ -167,8 +166,8 @@ func merged(present, later *statepb.StopOrder) (next *statepb.StopOrder, news bo
 	return next, true
 }
 
-// possible returns what an order comes to for a job: one that cannot be interrupted
-// is killed at once (J.3).
+// possible returns an order as it applies to a job: a job that cannot be interrupted is
+// killed at once (J.3).
 func (v *version) possible(a *statepb.Allocation, order *statepb.StopOrder) *statepb.StopOrder {
 	spec := v.record.GetSpec()
 	task := spec.GetTasks()[v.taskIndex[scheduling.TaskName(a.GetTask())]]
@@ -185,7 +184,7 @@ func (v *version) possible(a *statepb.Allocation, order *statepb.StopOrder) *sta
 	return killed
 }
 
-// replace puts an allocation in the place of its former record.
+// replace replaces the record of an allocation everywhere.
 func (c *change) replace(o *operation, a *statepb.Allocation) {
 	job := scheduling.JobID(a.GetJobId())
 	c.allocations[job] = a
@@ -193,7 +192,7 @@ func (c *change) replace(o *operation, a *statepb.Allocation) {
 	c.nodes[scheduling.NodeID(a.GetNode())].allocations[job] = a
 }
 
-// orderly reports whether an order has a time, and leaves a job one that can be.
+// orderly reports whether an order has a valid time and grace period.
 func orderly(order *statepb.StopOrder) bool {
 	return order.GetTime().CheckValid() == nil && order.GetGraceMillis() >= 0 && order.GetGraceMillis() <= maxGrace.Milliseconds()
 }

@@ -46,8 +46,7 @@ func SweepObstacle(spec *statepb.OperationSpec, t *statepb.TaskSpec) string {
 	return ""
 }
 
-// checkSweep returns what is wrong with a task's cookies or its number of attempts, or
-// nil.
+// checkSweep returns what is wrong with a task's cookies or its number of attempts, or nil.
 func checkSweep(spec *statepb.OperationSpec, t *statepb.TaskSpec) error {
 	var b breach
 	obstacle := SweepObstacle(spec, t)
@@ -71,8 +70,7 @@ func (o *operation) countFailure(task int, cookie scheduling.Cookie) int32 {
 	return failures[int32(cookie)]
 }
 
-// giveUp counts the last attempt of a cookie, which will not run again. edit has been
-// called.
+// giveUp counts the last attempt of a cookie, which will not run again. edit has been called.
 func (c jobChange) giveUp(o *operation, task int, cookie scheduling.Cookie, j *statepb.FinishedJob) {
 	t := o.record.GetTasks()[task]
 	move(t, "give job up", (*lifecycle.Counters).GiveUp)
@@ -104,8 +102,7 @@ func allEnded(o *operation) bool {
 	return true
 }
 
-// conclude ends an operation whose cookies have all ended: it completes if none was given
-// up.
+// conclude ends an operation whose cookies have all ended: it completes if none was given up.
 func (c *change) conclude(o *operation) {
 	if why := o.givenUp(); why != nil {
 		c.fail(o, why, NoteJobsGivenUp)
@@ -139,8 +136,7 @@ func (o *operation) givenUp() *statepb.Error {
 	}
 }
 
-// cookiesText formats cookies for people, as in 3, 7-9; of many ranges it lists the first
-// ones.
+// cookiesText formats cookies for people, as in 3, 7-9; of many ranges it lists the first ones.
 func cookiesText(set *cookies.IntervalSet, most int) string {
 	var parts []string
 	for i, r := range set.Intervals() {

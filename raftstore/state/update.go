@@ -13,8 +13,7 @@ import (
 	"weir/scheduling/pooltree"
 )
 
-// updateOperation changes an operation's options and pools in its trees: all changes, or
-// none.
+// updateOperation changes an operation's options and pools in its trees: all changes, or none.
 func (c operationChange) updateOperation(what string, o *operation, m *commandpb.UpdateOperation) *refusal {
 	if len(m.GetChanges()) == 0 {
 		return refuse(CodeInvalidCommand, "%s: there is nothing to change", what)
@@ -46,8 +45,7 @@ func (c operationChange) updateOperation(what string, o *operation, m *commandpb
 	return nil
 }
 
-// update holds the options and the pool of an operation in one tree while they are
-// changed.
+// update holds the options and the pool of an operation in one tree while they are changed.
 type update struct {
 	before  *statepb.OperationTree
 	options map[string]any
@@ -115,8 +113,7 @@ func (c operationChange) placeUpdate(what string, o *operation, d *update) (plac
 	return p, nil
 }
 
-// makesSubpools reports whether operations that name the pool are put into a pool below
-// it.
+// makesSubpools reports whether operations that name the pool are put into a pool below it.
 func makesSubpools(pools pooltree.Tree, name scheduling.PoolName) bool {
 	p, _ := pools.Pool(name)
 	return p.Options.CreateEphemeralSubpools != nil && *p.Options.CreateEphemeralSubpools
@@ -137,8 +134,7 @@ func (t *tree) left(pool scheduling.PoolName) pooltree.Tree {
 	return pools
 }
 
-// updateAttributes returns the attributes for an update's event: the user and the new
-// values.
+// updateAttributes returns the attributes for an update's event: the user and the new values.
 func updateAttributes(m *commandpb.UpdateOperation) map[string]string {
 	attributes := map[string]string{"user": m.GetUser()}
 	for _, change := range m.GetChanges() {

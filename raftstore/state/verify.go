@@ -13,8 +13,7 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Verify checks the invariants that hold after every command and returns the first
-// violation:
+// Verify checks the invariants that hold after every command and returns the first violation:
 //
 //   - each cookie of a task is exactly one of pending, running, completed and given up, and
 //     the counters agree; no cookie that may run again has used up its attempts;

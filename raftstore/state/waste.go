@@ -109,10 +109,9 @@ func (c *change) chargeTree(t *tree, more *statepb.Waste) {
 	t.record.Waste = charge(t.record.GetWaste(), more)
 }
 
-// foldedWaste returns the ledger of a tree after an edit. A renamed pool keeps its
-// records; those of a removed pool are added to those of its former parent, so that the
-// ledger grows with existing pools and not with all former ones. was is the tree before
-// the edit.
+// foldedWaste returns the ledger of a tree after an edit. A renamed pool keeps its records;
+// those of a removed pool are added to those of its former parent, so that the ledger grows
+// with existing pools and not with all former ones. was is the tree before the edit.
 func foldedWaste(ledger []*statepb.Waste, was, pools pooltree.Tree) []*statepb.Waste {
 	if len(ledger) == 0 {
 		return nil

@@ -10,9 +10,8 @@ import (
 	"weir/scheduling/statistics"
 )
 
-// work is the pending and completed work of a task. Readers of an operation's record
-// rarely need it, so it is kept beside the record. Cookies in none of the sets are
-// running.
+// work is the pending and completed work of a task. Readers of an operation's record rarely
+// need it, so it is kept beside the record. Cookies in none of the sets are running.
 type work struct {
 	pending   queue
 	completed cookies.IntervalSet
@@ -51,8 +50,7 @@ func (w *work) full(t *statepb.Task) *statepb.Task {
 	return t
 }
 
-// forget drops the work of a task whose operation has ended, except which cookies have
-// failed.
+// forget drops the work of a task whose operation has ended, except which cookies have failed.
 func (w *work) forget(t *statepb.Task) {
 	w.pending = queue{learned: w.pending.all()}
 	w.slices, w.parts = nil, nil
