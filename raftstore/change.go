@@ -234,7 +234,8 @@ func (s membership) readiness(id string) error {
 // silence is how long a live follower may go without answering.
 func (s membership) silence() time.Duration { return 2 * s.cfg.Timeouts.Heartbeat }
 
-// dispensable returns an error if the voters that remain without m have no live majority.
+// dispensable returns an error if m is the only voter or, unless forced, if the voters
+// that remain without m have no live majority.
 func (s membership) dispensable(now raft.Configuration, m raft.Server, force bool) error {
 	if m.Suffrage != raft.Voter {
 		return nil

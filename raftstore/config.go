@@ -44,8 +44,8 @@ type Config struct {
 	SnapshotThreshold uint64
 	// SnapshotInterval is how often SnapshotThreshold is checked. Default 30s.
 	SnapshotInterval time.Duration
-	// TrailingLogs is how many log entries are kept before a snapshot, so that a replica
-	// that was away for a moment needs no snapshot. Default 10240.
+	// TrailingLogs is how many log entries that a snapshot covers are kept, so that a
+	// replica that was away for a moment needs no snapshot. Default 10240.
 	TrailingLogs uint64
 
 	// BatchMaxCommands and BatchMaxBytes bound a log entry that holds the commands of several

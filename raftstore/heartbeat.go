@@ -38,7 +38,7 @@ type heartbeats struct {
 	term *currentTerm
 	// handle is raft's own heartbeat handler.
 	handle func(raft.RPC)
-	// calls go to the main loop; stop is closed when the main loop has ended.
+	// calls go to the main loop; stop is closed by close.
 	calls chan raft.RPC
 	stop  chan struct{}
 	once  sync.Once

@@ -29,7 +29,7 @@ type Identity struct {
 	// Disk is a random id given to the folder when it is created. If the same replica
 	// shows another one, it has lost its log in between.
 	Disk string `json:"disk"`
-	// Founders are the replicas that founded the cluster together with this one, as
+	// Founders are the replicas that founded the cluster, this one among them, as
 	// id=address separated by commas; empty if this replica joined later.
 	Founders string `json:"founders,omitempty"`
 	// Began is set once the replica has been part of a cluster that had a leader.

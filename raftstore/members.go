@@ -80,7 +80,7 @@ type Stats struct {
 	QueuedCommands int
 	// Batches holds figures about the entries that this replica proposed.
 	Batches BatchStats
-	// Tally counts what happened in the log.
+	// Tally counts events in the log since the store was opened.
 	Tally Tally
 }
 

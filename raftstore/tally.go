@@ -15,8 +15,8 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// Tally counts what this replica has applied from the log since it was opened. Entries
-// covered by the snapshot that it started from are not counted.
+// Tally counts events in the log entries that this replica has applied since it was
+// opened. Entries covered by the snapshot that it started from are not counted.
 type Tally struct {
 	// Jobs counts attempts that ended.
 	Jobs map[JobEnd]uint64

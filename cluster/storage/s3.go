@@ -22,7 +22,7 @@ import (
 const (
 	s3Attempts = 8
 	s3Timeout  = 30 * time.Second
-	// s3Expiry is how long a URL is valid: the maximum of S3.
+	// s3Expiry is how long a URL is valid: the maximum that S3 allows.
 	s3Expiry = 7 * 24 * time.Hour
 )
 

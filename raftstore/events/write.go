@@ -132,7 +132,7 @@ func (l *Log) fill(entries []*eventpb.Entry) (n int, err error) {
 		n++
 	}
 	if _, err := out.file.WriteAt(data, out.size); err != nil {
-		// A partial write has no valid checksum, and the file is truncated.
+		// A partial write is not counted in size, and abandon truncates the file.
 		return 0, l.abandon(fmt.Errorf("write %s: %w", out.path, err))
 	}
 	l.written = entries[n-1].GetIndex()

@@ -9,7 +9,8 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// inReserve is the rank of a gang's job without a rank: it waits to replace another.
+// inReserve is the rank of a gang's job that has none: its resources serve the next
+// incarnation.
 const inReserve = -1
 
 // gang holds the ranks of a gang. With size 0 the task is no gang.

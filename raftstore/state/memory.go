@@ -49,8 +49,8 @@ func checkDigests(digests ...[]byte) error {
 	return nil
 }
 
-// checkMemory returns an error unless m is valid as the memory knowledge of a task before
-// its first job.
+// checkMemory returns an error unless m is a valid TaskMemory for a task before its first
+// job.
 func checkMemory(m *statepb.TaskMemory) error {
 	var b breach
 	b.when(len(m.GetSamples()) > 0 || m.GetSampleCount() != 0, "memory: %d samples, %d waiting: no job has run yet", m.GetSampleCount(), len(m.GetSamples()))
@@ -169,8 +169,8 @@ func (c memoryChange) updateReserve(o *operation, task int, r *commandpb.TaskRes
 	})
 }
 
-// verifyMemory checks the memory knowledge of a task, and that pending cookies with a
-// reserve of their own are in its group.
+// verifyMemory checks the TaskMemory of a task, and that pending cookies with a reserve
+// of their own are in its group.
 func verifyMemory(spec *statepb.TaskSpec, t *statepb.Task, w *work) error {
 	m, all := t.GetMemory(), cookiesOf(spec, t.GetCounters().GetTotal())
 	if waiting := int64(len(m.GetSamples())); waiting > m.GetSampleCount() || waiting > maxSamples {

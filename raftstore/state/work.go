@@ -10,8 +10,9 @@ import (
 	"weir/scheduling/statistics"
 )
 
-// work is the pending and completed work of a task. Readers of an operation's record rarely
-// need it, so it is kept beside the record. Cookies in none of the sets are running.
+// work is the pending and completed work of a task. Readers of an operation's record
+// rarely need it, so it is kept beside the record. A cookie that is in none of the sets
+// is running.
 type work struct {
 	pending   queue
 	completed cookies.IntervalSet
