@@ -13,7 +13,7 @@ import (
 	"weir/messages/apipb/apipbconnect"
 )
 
-// operatorOnly are the calls that change what all users share.
+// operatorOnly are the calls that affect all users.
 var operatorOnly = map[string]bool{
 	apipbconnect.PoolServiceEditProcedure:        true,
 	apipbconnect.TreeServiceCreateProcedure:      true,
@@ -29,14 +29,14 @@ var operatorOnly = map[string]bool{
 	apipbconnect.ClusterServiceRemoveProcedure:   true,
 	apipbconnect.ClusterServicePromoteProcedure:  true,
 	apipbconnect.ClusterServiceDemoteProcedure:   true,
-	// A backup holds what all users have.
+	// A backup holds the data of all users.
 	apipbconnect.ClusterServiceBackupProcedure: true,
 }
 
-// replicaOnly are the calls that replicas make.
+// replicaOnly are the calls that only replicas may make.
 var replicaOnly = map[string]bool{apipbconnect.ClusterServiceJoinProcedure: true}
 
-// waits are the calls that may last as long as an operation does.
+// waits are the calls that may last as long as an operation; Limits.Watches bounds them.
 var waits = map[string]bool{
 	apipbconnect.OperationServiceWaitProcedure:  true,
 	apipbconnect.OperationServiceWatchProcedure: true,
@@ -65,15 +65,15 @@ func permit(who identity.Identity, procedure string) *connect.Error {
 
 type callerKey struct{}
 
-// caller returns who makes the call.
+// caller returns the identity of the client that makes the call.
 func caller(ctx context.Context) identity.Identity {
 	who, _ := ctx.Value(callerKey{}).(identity.Identity)
 	return who
 }
 
-// Handler serves the public API of a replica. It lets calls in: those whose caller may make
-// them, while there is room. A call that is turned away costs little, for nothing of it has
-// been read.
+// Handler serves the public API of a replica. It admits a call if its caller has the
+// permission and the limits on calls in flight leave room. It rejects other calls before it
+// reads their bodies, so that they cost little.
 type Handler struct {
 	server         *server
 	next           http.Handler
@@ -82,11 +82,11 @@ type Handler struct {
 	close          context.CancelFunc
 }
 
-// Close ends the calls under way, those that wait for an operation too, with a word
-// to go to another replica. Nothing is answered well afterwards.
+// Close ends the calls in flight, also those that wait for an operation, with an error
+// that says to use another replica. Later calls fail the same way.
 func (h *Handler) Close() { h.close() }
 
-// Stats returns a snapshot.
+// Stats returns how many calls are in flight, and the limits.
 func (h *Handler) Stats() Stats {
 	return Stats{Calls: len(h.calls), CallsLimit: cap(h.calls), Watches: len(h.watches), WatchesLimit: cap(h.watches)}
 }
@@ -123,7 +123,7 @@ func (h *Handler) ServeHTTP(to http.ResponseWriter, r *http.Request) {
 	h.next.ServeHTTP(w, r)
 }
 
-// turnAway answers in the protocol of the request.
+// turnAway rejects a request with an error in its own protocol.
 func (h *Handler) turnAway(w http.ResponseWriter, r *http.Request, began time.Time, why *connect.Error) {
 	h.server.observe(r.URL.Path, why, began)
 	if !h.errors.IsSupported(r) {

@@ -12,10 +12,10 @@ import (
 	"weir/scheduling/resource"
 )
 
-// boundedSetting is the alert of an operation whose pool bounds what it has set.
+// boundedSetting is the alert for an operation setting that its pool caps.
 const boundedSetting = "bounded_setting"
 
-// alertsOf returns what the owner of an operation can do better.
+// alertsOf returns the alerts of an operation: what its owner should change.
 func alertsOf(st *state.State, op *statepb.Operation) []*apipb.Alert {
 	measured := st.Statistics(scheduling.OperationID(op.GetId()))
 	tasks := make([]alert.Task, 0, len(measured))

@@ -33,7 +33,7 @@ const (
 	folderNodes      = "nodes"
 )
 
-// Get answers with what is at a path.
+// Get returns the value at a path.
 func (s attributes) Get(ctx context.Context, req *connect.Request[apipb.GetAttributeRequest]) (*connect.Response[apipb.GetAttributeResponse], error) {
 	names := strings.FieldsFunc(req.Msg.GetPath(), func(r rune) bool { return r == '/' })
 	p := path{server: s.server, names: names}
@@ -55,18 +55,18 @@ func (s attributes) Get(ctx context.Context, req *connect.Request[apipb.GetAttri
 	return connect.NewResponse(&apipb.GetAttributeResponse{Value: value}), nil
 }
 
-// path is a question for what is at the end of names.
+// path is a path in the tree of attributes, and the data needed to resolve it.
 type path struct {
 	*server
 	names []string
-	// view is what the leader's scheduler says of the element that is asked for, or
-	// of the tree of a node; nil: it was not asked, or cannot be reached.
+	// view is the leader's scheduler's view of the pool or operation, or of the tree of
+	// the node; nil if the scheduler was not asked or did not answer.
 	view *actorpb.SchedulerView
-	// unseen is why the leader's scheduler did not tell of it.
+	// unseen is why the leader's scheduler gave no view of the element.
 	unseen error
 }
 
-// name returns the name at a place of the path, empty behind its end.
+// name returns the i-th name of the path, empty beyond its end.
 func (p *path) name(i int) string {
 	if i >= len(p.names) {
 		return ""
@@ -74,8 +74,8 @@ func (p *path) name(i int) string {
 	return p.names[i]
 }
 
-// ask gets what only the leader's scheduler knows of the element at the path. An
-// operation may be named by its alias.
+// ask fetches the attributes that only the leader's scheduler has of the element at the
+// path. It replaces the alias of an operation by its id.
 func (p *path) ask(ctx context.Context) error {
 	if p.name(0) != folderScheduler || p.name(1) != folderTrees || p.name(4) == "" {
 		return nil
@@ -100,7 +100,7 @@ func (p *path) ask(ctx context.Context) error {
 	return nil
 }
 
-// resolve returns what is at the path.
+// resolve returns the value at the path.
 func (p *path) resolve(st *state.State) (any, error) {
 	switch {
 	case len(p.names) == 0:
@@ -171,7 +171,7 @@ func (p *path) element(st *state.State, t treeIn) (map[string]any, error) {
 	return of, nil
 }
 
-// descend goes on from the name at a place through objects and lists.
+// descend follows the names of the path from index at on, from object to object.
 func (p *path) descend(at int, value any) (any, error) {
 	for ; at < len(p.names); at++ {
 		object, ok := value.(map[string]any)
@@ -185,7 +185,8 @@ func (p *path) descend(at int, value any) (any, error) {
 	return value, nil
 }
 
-// attribute returns what has a name. Options go by their aliases too, and with '-' for '_'.
+// attribute returns the value of a name. The name of an option may also be an alias of it, or
+// have '-' for '_'.
 func attribute(object map[string]any, name string) (any, bool) {
 	if value, ok := object[name]; ok {
 		return value, true
@@ -195,11 +196,11 @@ func attribute(object map[string]any, name string) (any, bool) {
 	return value, ok
 }
 
-// maxNamesShown bounds how many names an error tells.
+// maxNamesShown bounds how many names an error lists.
 const maxNamesShown = 100
 
-// missing tells that there is nothing of the name at a place: the nearest part that
-// there is, and what is below it.
+// missing returns the error for a path whose name at index at does not exist. It says
+// which part of the path does, and lists the names below that part.
 func (p *path) missing(at int, below []string) error {
 	const what = "get attribute"
 	if p.unseen != nil && at > 4 {

@@ -14,7 +14,7 @@ import (
 	"weir/scheduling/resource"
 )
 
-// schedulerAttributes are those of all trees together.
+// schedulerAttributes returns the attributes of all trees together.
 func schedulerAttributes(st *state.State) map[string]any {
 	counts := st.Counts()
 	var total, usage resource.Amounts
@@ -40,7 +40,7 @@ func schedulerAttributes(st *state.State) map[string]any {
 	}
 }
 
-// treeAttributes are those of a tree.
+// treeAttributes returns the attributes of a tree.
 func treeAttributes(st *state.State, t treeIn) (map[string]any, error) {
 	shown, err := treeOf(st, string(t.name))
 	if err != nil {
@@ -69,7 +69,7 @@ func treeAttributes(st *state.State, t treeIn) (map[string]any, error) {
 	return of, nil
 }
 
-// poolAttributes are those of a pool that follow from the state.
+// poolAttributes returns the attributes of a pool that follow from the replicated state.
 func poolAttributes(t treeIn, name scheduling.PoolName) (map[string]any, error) {
 	effective, err := t.pools.Effective(name)
 	if err != nil {
@@ -94,8 +94,8 @@ func poolAttributes(t treeIn, name scheduling.PoolName) (map[string]any, error) 
 	return of, nil
 }
 
-// operationAttributes are those of an operation in a tree that follow from the
-// state.
+// operationAttributes returns the attributes of an operation in a tree that follow from
+// the replicated state.
 func operationAttributes(t treeIn, op *statepb.Operation) (map[string]any, error) {
 	in := op.In(string(t.name))
 	set, pool, err := optionsIn(t.pools, in)
@@ -127,15 +127,15 @@ func operationAttributes(t treeIn, op *statepb.Operation) (map[string]any, error
 	return of, nil
 }
 
-// addEffective adds the settings that an element has of itself or from above, by the
-// names that tell so.
+// addEffective adds the settings in effect for an element, its own or inherited, each
+// named effective_ and the name of the setting.
 func addEffective(of map[string]any, s pooltree.EffectiveStarvation) {
 	for name, value := range s.Document() {
 		of["effective_"+name] = value
 	}
 }
 
-// nodeAttributes are those of a node.
+// nodeAttributes returns the attributes of a node.
 func (p *path) nodeAttributes(st *state.State, n *statepb.Node) map[string]any {
 	id := scheduling.NodeID(n.GetId())
 	jobs := list(mapped(st.AllocationsOfNode(id), (*statepb.Allocation).GetJobId))

@@ -7,15 +7,16 @@ import (
 	"connectrpc.com/connect"
 )
 
-// bounds gives each call its time, and its answer a hint at the leader, and tells of its end.
+// bounds is an interceptor that sets a deadline for each call, adds the leader's address to
+// its answer, and reports its end to Config.Observe.
 type bounds struct{ server *server }
 
-// maxReserve is how much of a client's time is kept for the way of the answer.
+// maxReserve bounds the part of a client's time that is reserved for sending the answer.
 const maxReserve = 100 * time.Millisecond
 
-// limit gives a call less time than its client does, so that the client hears why
-// there is no answer, and no more than the replica's patience. Calls that wait are
-// bounded by their client alone.
+// limit gives a call less time than its client does, so that the error reaches the client
+// before the client's own deadline, and no more than Limits.Patience. Only the client's
+// deadline bounds calls that wait.
 func (b bounds) limit(ctx context.Context, procedure string) (context.Context, context.CancelFunc) {
 	limit := b.server.cfg.Limits.Patience
 	deadline, stated := ctx.Deadline()
@@ -46,7 +47,7 @@ func (b bounds) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	}
 }
 
-// WrapStreamingClient implements connect.Interceptor; there are no clients here.
+// WrapStreamingClient implements connect.Interceptor; a server has no use for it.
 func (b bounds) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
 	return next
 }

@@ -15,15 +15,15 @@ import (
 	"weir/scheduling/resource"
 )
 
-// What can be seen of an operation before any of its jobs has run.
+// The alerts that are possible before any job of an operation has run.
 const (
 	killedGracefully = "graceful_without_signal"
 	tooLarge         = "too_large"
 	unknownUser      = "unknown_user"
 )
 
-// warnings are what the user who starts an operation is told about it: what bounds its settings,
-// and what its owner should change.
+// warnings returns the warnings for the user who starts an operation: the settings that its pools
+// cap, and the cautions about its tasks.
 func (s operations) warnings(spec *statepb.OperationSpec, bounded []string) []string {
 	var alerts []*apipb.Alert
 	s.cfg.Store.View(func(st *state.State) { alerts = cautions(st, spec, optionsOf(spec)) })
@@ -33,12 +33,12 @@ func (s operations) warnings(spec *statepb.OperationSpec, bounded []string) []st
 	return bounded
 }
 
-// optionsOf are the scheduling options that a spec has, for all trees and for some.
+// optionsOf returns the scheduling options of a spec: those for all trees and those per tree.
 func optionsOf(spec *statepb.OperationSpec) []*structpb.Struct {
 	return append(slices.Collect(maps.Values(spec.GetOptionsPerTree())), spec.GetOptions())
 }
 
-// cautions are the alerts that follow from the spec, and the options in each tree, alone.
+// cautions returns the alerts that follow from the spec and the options in each tree alone.
 func cautions(st *state.State, spec *statepb.OperationSpec, options []*structpb.Struct) (found []*apipb.Alert) {
 	graceful := slices.ContainsFunc(options, func(document *structpb.Struct) bool {
 		read, err := pooltree.ReadOperationOptions(document.AsMap())
@@ -59,10 +59,10 @@ func cautions(st *state.State, spec *statepb.OperationSpec, options []*structpb.
 	return found
 }
 
-// unknownUsers are the alerts of users and groups whose names this replica does not know. Agents
-// do not say which they know, and those that a directory service has cannot be listed, so it is
-// a caution, and not said of tasks of which jobs have completed. It asks the system, which may
-// ask a server: never while the state is held.
+// unknownUsers returns alerts for user and group names that this replica does not know. Agents do
+// not report the names they know, and a directory service cannot be listed, so the name may still
+// be valid on nodes; a task with completed jobs therefore gets no alert. The lookup may ask a
+// remote server: do not call it inside Store.View.
 func unknownUsers(spec *statepb.OperationSpec, completed map[string]bool) (found []*apipb.Alert) {
 	for _, task := range spec.GetTasks() {
 		for _, who := range []struct {
@@ -84,8 +84,8 @@ func unknownUsers(spec *statepb.OperationSpec, completed map[string]bool) (found
 	return found
 }
 
-// lacking says of which resource a job of a task needs more than any node has; empty: of none. Of
-// its memory some may do, so that it does not count.
+// lacking says of which resource a job of a task needs more than any node has; empty if of none.
+// Memory is not checked: a job may start with less than its memory_limit.
 func lacking(st *state.State, task *statepb.TaskSpec) string {
 	job := resource.Amounts{CPU: resource.Hundredths(task.GetCpuLimitHundredths()), GPU: task.GetGpuLimit(), Network: task.GetNetworkLimit()}
 	var largest resource.Amounts

@@ -10,22 +10,22 @@ import (
 	"weir/scheduling"
 )
 
-// changes wakes those that wait for an operation when something becomes of just that
-// one. However many wait, the replica's log has one reader.
+// changes wakes the calls that wait for an operation when that operation changes. All
+// of them share one reader of the replica's log.
 type changes struct {
 	mu       sync.Mutex
 	followed map[scheduling.OperationID]*followed
-	// over is closed when there is no more to come, because of err.
+	// over is closed when no more changes will be reported; err is the reason.
 	over chan struct{}
 	err  error
 }
 
-// followed is an operation that somebody waits for.
+// followed is an operation that calls wait for.
 type followed struct {
 	of *changes
 	id scheduling.OperationID
-	// waiting is how many do. changed is closed at the next change; ended is closed
-	// once the operation has ended.
+	// waiting counts those calls. changed is closed at the next change, ended once the
+	// operation has ended.
 	waiting        int
 	changed, ended chan struct{}
 	hasEnded       bool
@@ -35,8 +35,9 @@ func newChanges() *changes {
 	return &changes{followed: map[scheduling.OperationID]*followed{}, over: make(chan struct{})}
 }
 
-// read passes on what the store's log says from an index on, until ctx is done or the
-// store closed. Where entries are missing, all who wait are to look.
+// read reports changes from the store's log, starting at an index, until ctx is done or
+// the store is closed. Where entries are missing it wakes all waiting calls, so that they
+// look at the state themselves.
 func (c *changes) read(ctx context.Context, store Store, from uint64) {
 	err := context.Cause(ctx)
 	for ctx.Err() == nil {
@@ -54,7 +55,7 @@ func (c *changes) read(ctx context.Context, store Store, from uint64) {
 	close(c.over)
 }
 
-// take passes on the events of a log entry.
+// take wakes the calls that wait for the operations in the events of a log entry.
 func (c *changes) take(batch raftstore.Batch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -87,7 +88,7 @@ func (c *changes) take(batch raftstore.Batch) {
 	}
 }
 
-// touch wakes who waits for an operation. c.mu is held.
+// touch wakes the calls that wait for an operation. The caller holds c.mu.
 func (c *changes) touch(id scheduling.OperationID, ended bool) {
 	f := c.followed[id]
 	if f == nil {
@@ -109,7 +110,7 @@ func (c *changes) wakeAll() {
 	}
 }
 
-// follow begins to wait for an operation, until leave.
+// follow registers a call that waits for an operation; it ends with leave.
 func (c *changes) follow(id scheduling.OperationID) *followed {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -131,8 +132,8 @@ func (f *followed) leave() {
 	}
 }
 
-// next returns what is closed at the next change. A state that is looked at afterwards
-// shows all changes before.
+// next returns a channel that is closed at the next change. Call it before reading the
+// state: the state then shows every change that the channel does not signal.
 func (f *followed) next() <-chan struct{} {
 	f.of.mu.Lock()
 	defer f.of.mu.Unlock()

@@ -20,7 +20,7 @@ const quorumPatience = 500 * time.Millisecond
 // clusters implements ClusterService.
 type clusters struct{ *server }
 
-// Members shows the replicas as this one knows them.
+// Members lists the replicas that this one knows.
 func (s clusters) Members(context.Context, *connect.Request[apipb.MembersRequest]) (*connect.Response[apipb.MembersResponse], error) {
 	current, _ := s.cfg.Store.Leadership()
 	members, err := s.members(current.LeaderID)
@@ -62,7 +62,7 @@ func (s clusters) Status(ctx context.Context, _ *connect.Request[apipb.StatusReq
 	asking, cancel := context.WithTimeout(ctx, quorumPatience)
 	quorum := s.cfg.Log.ReadBarrier(asking) == nil
 	cancel()
-	// Asked once, or the answer could name two.
+	// Read once, or the answer could name two leaders.
 	current, _ := s.cfg.Store.Leadership()
 	out := &apipb.StatusResponse{
 		ClusterId: s.cfg.Cluster, Replica: s.cfg.Replica, Leader: current.LeaderID, Term: current.Term, Quorum: quorum,
@@ -110,7 +110,7 @@ func (s clusters) Status(ctx context.Context, _ *connect.Request[apipb.StatusReq
 	return connect.NewResponse(out), nil
 }
 
-// Transfer moves leadership.
+// Transfer moves leadership to another replica and waits until it leads.
 func (s clusters) Transfer(ctx context.Context, req *connect.Request[apipb.TransferRequest]) (*connect.Response[apipb.TransferResponse], error) {
 	current, _ := s.cfg.Store.Leadership()
 	if !current.Leader {

@@ -1,8 +1,8 @@
 // Package api serves the public API of a replica.
 //
-// Every replica answers every call: reads from its own copy of the state once it
-// has seen all that was answered before, writes by proposing commands wherever
-// the leader is. The same handlers speak gRPC, gRPC-web, and JSON by plain POST.
+// Every replica answers every call. It reads from its own copy of the state after a
+// read barrier, so that reads are linearizable, and writes by proposing commands to
+// the leader. The same handlers speak gRPC, gRPC-web, and JSON by plain POST.
 package api
 
 import (
@@ -47,7 +47,7 @@ type Log interface {
 	ReadBarrier(ctx context.Context) error
 }
 
-// Leader asks the leader's actors.
+// Leader sends requests to the leader's actors.
 type Leader interface {
 	SchedulerView(ctx context.Context, m *actorpb.SchedulerViewRequest) (*actorpb.SchedulerView, error)
 	PoolHistory(ctx context.Context, m *actorpb.PoolHistoryRequest) (*actorpb.PoolHistory, error)
@@ -55,18 +55,18 @@ type Leader interface {
 	ReadOutput(ctx context.Context, m *actorpb.ReadOutput) (*actorpb.OutputPart, error)
 }
 
-// Signals knows which jobs are on their way out, and where jobs are reached.
+// Signals knows which jobs are stopping, and at which addresses jobs are reached.
 type Signals interface {
 	Stopping(job string) string
-	// Instances returns the jobs of an operation as this replica sees them: once they
-	// differ from those of a version that it returned before, or as they are when ctx
-	// is done.
+	// Instances returns the jobs of an operation as this replica sees them. It waits
+	// until they differ from those of version, which an earlier call returned, or until
+	// ctx is done.
 	Instances(ctx context.Context, operation, version string) *actorpb.Instances
 }
 
-// Limits bound what one replica takes on from clients.
+// Limits bound the load that one replica accepts from clients.
 type Limits struct {
-	// Calls is how many calls may be under way, without those that wait for an
+	// Calls is how many calls may be in flight, not counting those that wait for an
 	// operation to change. Default 1024.
 	Calls int
 	// Watches is how many calls may wait for an operation to change. Default 4096.
@@ -74,22 +74,23 @@ type Limits struct {
 	// MessageBytes is the largest request. Default 2 MiB: a spec of the largest
 	// size with its envelope.
 	MessageBytes int
-	// Patience bounds a call that states no deadline, or a later one. Default 10 s:
-	// longer than an election.
+	// Patience bounds every call that does not wait, also one with a later deadline or
+	// none. Default 10 s: longer than an election.
 	Patience time.Duration
 	// MaxWait bounds a wait for an operation. Default 10 min.
 	MaxWait time.Duration
-	// KeepAlive is how often a watch says something when nothing has changed, so
+	// KeepAlive is how often a watch sends a message when nothing has changed, so
 	// that clients notice replicas that hang. Default 5 s.
 	KeepAlive time.Duration
-	// Stall is how long a client may take to send its request, or to make room for
-	// a part of the answer, before it is cut off. Default 10 s.
+	// Stall is how long a client may take to send its request, or to receive one
+	// write of the answer, before it is disconnected. Default 10 s.
 	Stall time.Duration
-	// RetryAfter is the hint that goes with a refusal for overload. Default 200 ms.
+	// RetryAfter is the delay before a retry that an overload error suggests. Default
+	// 200 ms.
 	RetryAfter time.Duration
 }
 
-// DefaultLimits returns the limits that fit unless measured otherwise.
+// DefaultLimits returns the default of every limit.
 func DefaultLimits() Limits {
 	return Limits{
 		Calls: 1024, Watches: 4096, MessageBytes: 2 << 20, Patience: 10 * time.Second, MaxWait: 10 * time.Minute,
@@ -113,7 +114,7 @@ func (l Limits) Validate() error {
 	return nil
 }
 
-// Config is what the API of a replica works with.
+// Config holds the settings of a replica's API, and the parts of the replica it uses.
 type Config struct {
 	// Replica is the replica's id, Cluster the cluster's.
 	Replica, Cluster, Version string
@@ -123,23 +124,23 @@ type Config struct {
 	Signals                   Signals
 	Events                    Events
 	Directory                 *cluster.Directory
-	// IdentityOf says who sent a request.
+	// IdentityOf returns the identity of the client that sent a request.
 	IdentityOf func(*http.Request) (identity.Identity, error)
 	// NewID makes ids of operations: unique, and later ones are greater.
 	NewID func() string
-	// Observe, if set, is told of every call that ended: its procedure, the code
-	// of its error or "ok", and how long it took. Calls of no known procedure are
-	// "unknown".
+	// Observe, if set, is called when a call ends, with its procedure, the code of
+	// its error or "ok", and how long it took. The procedure is "unknown" if there is
+	// none of that name.
 	Observe func(procedure, code string, took time.Duration)
-	// Health, if set, is how this replica stands, for Status.
+	// Health, if set, returns the health of this replica, for Status.
 	Health func() Health
-	// Now is the time of commands.
+	// Now returns the time that commands carry.
 	Now    func() time.Time
 	Limits Limits
 	Logger *slog.Logger
 }
 
-// Validate returns an error that names what is missing or cannot work.
+// Validate returns an error that names the first part that is missing or invalid.
 func (c Config) Validate() error {
 	for _, part := range []struct {
 		name string

@@ -15,7 +15,7 @@ import (
 	"weir/scheduling/resource"
 )
 
-// mapped returns what f makes of each of all.
+// mapped returns the results of f for all elements.
 func mapped[T, U any](all []T, f func(T) U) []U {
 	out := make([]U, len(all))
 	for i, one := range all {
@@ -24,7 +24,7 @@ func mapped[T, U any](all []T, f func(T) U) []U {
 	return out
 }
 
-// saturated is a count for a field that holds no more than 2,147,483,647.
+// saturated caps a count at 2,147,483,647, the most that an int32 field holds.
 func saturated(n int64) int32 { return int32(min(n, math.MaxInt32)) }
 
 func resourcesOf(a resource.Amounts) *apipb.Resources {
@@ -38,8 +38,8 @@ func errorOf(e *statepb.Error) *apipb.Error {
 	return &apipb.Error{Code: e.GetCode(), Message: e.GetMessage(), Attributes: e.GetAttributes(), Inner: mapped(e.GetInner(), errorOf)}
 }
 
-// resultOf shows why an operation failed. Jobs fail while it ends too: what failed too often is
-// counted as those before the limit was reached.
+// resultOf shows why an operation failed. Jobs may still fail while it ends, so the number of
+// failed jobs in the error is brought up to date, by the same rule as the limit.
 func resultOf(op *statepb.Operation) *apipb.Error {
 	out := errorOf(op.GetResult())
 	if out.GetCode() != int32(lifecycle.CodeMaxFailedJobs) {
@@ -59,7 +59,7 @@ func resultOf(op *statepb.Operation) *apipb.Error {
 	return out
 }
 
-// operationOf shows an operation; with its whole description when full.
+// operationOf shows an operation; if full, with its spec, annotations, waste and preemptions.
 func operationOf(op *statepb.Operation, full bool) (*apipb.Operation, error) {
 	out := &apipb.Operation{
 		Id: op.GetId(), Type: op.GetSpec().GetType(), State: op.GetState(), Suspended: op.GetSuspended(), User: op.GetUser(),
@@ -129,7 +129,7 @@ func addProgress(sum, p *apipb.TaskProgress) {
 	}
 }
 
-// runningJob shows a job of an operation that has not ended, as the state knows it.
+// runningJob shows a job that has not ended, from its allocation in the state.
 func runningJob(st *state.State, op *statepb.Operation, a *statepb.Allocation) *apipb.Job {
 	out := &apipb.Job{
 		Id: a.GetJobId(), OperationId: a.GetOperationId(), Task: a.GetTask(), Cookie: a.GetCookie(), Attempt: a.GetAttempt(),
@@ -141,7 +141,7 @@ func runningJob(st *state.State, op *statepb.Operation, a *statepb.Allocation) *
 	return out
 }
 
-// token shows the token of a grant; empty when it is not known.
+// token formats the token of a grant as term:index; empty if it is not known.
 func token(term, index uint64) string {
 	if term == 0 && index == 0 {
 		return ""
@@ -149,7 +149,7 @@ func token(term, index uint64) string {
 	return fmt.Sprintf("%d:%d", term, index)
 }
 
-// finishedJob shows a job of an operation that has ended.
+// finishedJob shows a job that has ended.
 func finishedJob(st *state.State, op *statepb.Operation, j *statepb.FinishedJob) *apipb.Job {
 	out := &apipb.Job{
 		Id: j.GetJobId(), OperationId: op.GetId(), Task: j.GetTask(), Cookie: j.GetCookie(), Attempt: j.GetAttempt(), Node: j.GetNode(),
@@ -167,8 +167,8 @@ func finishedJob(st *state.State, op *statepb.Operation, j *statepb.FinishedJob)
 	return out
 }
 
-// measuredOf shows what a node measured of a job; nil where the job ended without its
-// node.
+// measuredOf shows the statistics that a node measured of a job; nil if the node did not
+// report the end of the job.
 func measuredOf(m *statepb.JobStatistics) *apipb.JobStatistics {
 	if m == nil {
 		return nil

@@ -11,7 +11,8 @@ import (
 	"weir/messages/statepb"
 )
 
-// Drain keeps new jobs away from a node, and asks those there to leave if it is to.
+// Drain keeps new jobs away from a node. If the request sets a timeout, it also asks the
+// jobs on the node to stop.
 func (s nodes) Drain(ctx context.Context, req *connect.Request[apipb.DrainNodeRequest]) (*connect.Response[apipb.DrainNodeResponse], error) {
 	if err := interruptTimeout("drain node", req.Msg.GetInterruptTimeoutMillis()); err != nil {
 		return nil, err
@@ -23,13 +24,13 @@ func (s nodes) Drain(ctx context.Context, req *connect.Request[apipb.DrainNodeRe
 	return answer(&apipb.DrainNodeResponse{}, err)
 }
 
-// Undrain lets a node have jobs again.
+// Undrain allows new jobs on a node again.
 func (s nodes) Undrain(ctx context.Context, req *connect.Request[apipb.UndrainNodeRequest]) (*connect.Response[apipb.UndrainNodeResponse], error) {
 	_, err := s.propose(ctx, "undrain node", &commandpb.UndrainNode{Node: req.Msg.GetNode(), User: caller(ctx).Name, Time: timestamppb.New(s.cfg.Now())})
 	return answer(&apipb.UndrainNodeResponse{}, err)
 }
 
-// Remove forgets a node that is gone for good.
+// Remove deletes the record of a node that will not return.
 func (s nodes) Remove(ctx context.Context, req *connect.Request[apipb.RemoveNodeRequest]) (*connect.Response[apipb.RemoveNodeResponse], error) {
 	_, err := s.propose(ctx, "remove node", &commandpb.RemoveNode{
 		Node: req.Msg.GetNode(), User: caller(ctx).Name, Force: req.Msg.GetForce(), Time: timestamppb.New(s.cfg.Now()),
@@ -37,7 +38,7 @@ func (s nodes) Remove(ctx context.Context, req *connect.Request[apipb.RemoveNode
 	return answer(&apipb.RemoveNodeResponse{}, err)
 }
 
-// drainOf shows who keeps jobs away from a node; nil: nobody.
+// drainOf shows who drained a node, when and why; nil if it is not drained.
 func drainOf(n *statepb.Node) *apipb.Drain {
 	d := n.GetDrain()
 	if d == nil {

@@ -11,8 +11,8 @@ import (
 	"weir/scheduling/pooltree"
 )
 
-// heldByPool returns the settings that hold for a pool, by the names of its options: also of those
-// that pools do not hand down.
+// heldByPool returns the settings in effect for a pool by option name, including those that pools
+// do not pass down to their children.
 func heldByPool(e pooltree.Effective, s pooltree.Settings) map[string]any {
 	all := pooltree.PoolOptions{StrongGuarantee: &pooltree.Resources{}, Integral: &pooltree.IntegralOptions{
 		ResourceFlow: &pooltree.Resources{}, BurstGuarantee: &pooltree.Resources{},
@@ -24,8 +24,8 @@ func heldByPool(e pooltree.Effective, s pooltree.Settings) map[string]any {
 	return out
 }
 
-// addOptions adds to what holds the options that were set, as they were, and null for those of
-// which neither is known.
+// addOptions writes the options that were set over the settings in holds. An option that is
+// neither set nor in holds becomes null.
 func addOptions(holds map[string]any, options any) {
 	written := option.Write(options)
 	for _, f := range option.Fields(options) {
@@ -46,7 +46,7 @@ func addOptions(holds map[string]any, options any) {
 	}
 }
 
-// optionNames are the names of options by their aliases.
+// optionNames maps each alias of an option to its name.
 var optionNames = sync.OnceValue(func() map[string]string {
 	names := map[string]string{}
 	for _, options := range []any{pooltree.TreeOptions{}, pooltree.PoolOptions{}, pooltree.OperationOptions{}} {
@@ -59,8 +59,8 @@ var optionNames = sync.OnceValue(func() map[string]string {
 	return names
 })
 
-// optionsIn returns the options of an operation in a tree with these pools, and what holds for its
-// pool.
+// optionsIn returns the options of an operation in a tree with these pools, and the settings in
+// effect for its pool.
 func optionsIn(pools pooltree.Tree, in *statepb.OperationTree) (set pooltree.OperationOptions, pool pooltree.Effective, err error) {
 	if set, err = pooltree.ReadOperationOptions(in.GetOptions().AsMap()); err == nil {
 		pool, err = pools.Effective(scheduling.PoolName(in.GetPool()))
@@ -68,13 +68,13 @@ func optionsIn(pools pooltree.Tree, in *statepb.OperationTree) (set pooltree.Ope
 	return set, pool, err
 }
 
-// effectiveTree returns what holds in a tree with these options, null where nothing is set
-// and nothing bounds it.
+// effectiveTree returns the settings in effect in a tree with these options. An option that is
+// not set and has no default is null.
 func effectiveTree(options pooltree.TreeOptions) map[string]any {
 	holds := option.Write(options.Complete())
 	addOptions(holds, options)
 	return holds
 }
 
-// list returns names as a list of a document.
+// list returns names as a list for a document.
 func list[T ~string](names []T) []any { return mapped(names, func(name T) any { return string(name) }) }

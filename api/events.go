@@ -18,23 +18,24 @@ import (
 
 // Events is the event log of this replica.
 type Events interface {
-	// Read returns a reader from a place on, Since the index of the first event at or
-	// after a time, Oldest that of the first one kept.
+	// Read returns a reader that starts at an index and a position within it. Since
+	// returns the index of the first event at or after a time, Oldest that of the oldest
+	// event stored.
 	Read(index uint64, position uint32) *events.Reader
 	Since(at time.Time) (uint64, error)
 	Oldest() uint64
-	// WaitCovered returns when all events up to an index can be read.
+	// WaitCovered waits until all events up to an index can be read.
 	WaitCovered(ctx context.Context, index uint64) error
 }
 
 // eventLog implements EventService.
 type eventLog struct{ *server }
 
-// The events of an answer: many, so that a long log is read fast, and few enough for a
-// message.
+// eventsTogether is how many events one message carries at most: enough to read a long
+// log fast, and few enough for the limit on messages.
 const eventsTogether = 512
 
-// Read streams events from a place on.
+// Read streams events from an index, a time or the end of the log on.
 func (s eventLog) Read(ctx context.Context, req *connect.Request[apipb.ReadEventsRequest], stream *connect.ServerStream[apipb.ReadEventsResponse]) error {
 	const what = "read events"
 	wanted, err := s.wanted(req.Msg)
@@ -66,7 +67,7 @@ func (s eventLog) Read(ctx context.Context, req *connect.Request[apipb.ReadEvent
 	return nil
 }
 
-// written waits until what this replica has seen is in its event log.
+// written waits until the event log of this replica covers index.
 func (s eventLog) written(ctx context.Context, index uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Limits.Patience)
 	defer cancel()
@@ -111,24 +112,26 @@ type eventFlow struct {
 	reader *events.Reader
 	wanted eventFilter
 	send   func(*apipb.ReadEventsResponse) error
-	// until is the last index to send; 0: it goes on.
+	// until is the last index to send; 0 if there is no last one.
 	until uint64
 
-	// gathered waits to be sent, everything before next is sent or in it.
+	// gathered are the events still to be sent. All wanted events before next are sent
+	// or gathered.
 	gathered []*eventpb.Event
 	next     uint64
-	// sent is when the client was last told something, told the index that it came to.
+	// sent is the time of the last message to the client, told the next index that the
+	// message stated.
 	sent time.Time
 	told uint64
 }
 
-// run sends until there is no more to send, or somebody has to stop.
+// run sends events until until is reached, ctx is done, or reading or sending fails.
 func (f *eventFlow) run(ctx context.Context) error {
 	for {
 		told, through, more, err := f.reader.Next()
 		if err != nil {
 			if len(f.gathered) > 0 || f.next > f.told {
-				// What came before is whole.
+				// The events before the error are complete.
 				err = errors.Join(f.flush(false), err)
 			}
 			return err
@@ -161,7 +164,8 @@ func (f *eventFlow) run(ctx context.Context) error {
 	}
 }
 
-// wait sends what there is and returns when there may be more.
+// wait sends the gathered events and returns when there may be more. Without new events it
+// sends a keepalive after Limits.KeepAlive.
 func (f *eventFlow) wait(ctx context.Context, more <-chan struct{}) error {
 	if len(f.gathered) > 0 || f.sent.IsZero() || time.Since(f.sent) >= f.cfg.Limits.KeepAlive {
 		if err := f.flush(false); err != nil {
@@ -180,7 +184,7 @@ func (f *eventFlow) wait(ctx context.Context, more <-chan struct{}) error {
 	}
 }
 
-// flush sends what is gathered, or how far it has come.
+// flush sends the gathered events; without any, a message with the next index alone.
 func (f *eventFlow) flush(end bool) error {
 	for {
 		n := min(len(f.gathered), eventsTogether)
@@ -204,7 +208,7 @@ func (f *eventFlow) flush(end bool) error {
 // eventFilter selects events; empty fields take all.
 type eventFilter struct {
 	operation, tree, pool, node string
-	// kinds may end with * for all that begin so.
+	// kinds are names of kinds, or prefixes followed by *.
 	kinds []string
 }
 
@@ -230,7 +234,7 @@ func (s eventLog) wanted(m *apipb.ReadEventsRequest) (eventFilter, error) {
 		}
 	}
 	s.cfg.Store.View(func(st *state.State) {
-		// One that is not known any more may have events still.
+		// An id that the state no longer has may still have events.
 		if op, ok := st.OperationByAlias(f.operation); ok {
 			f.operation = op.GetId()
 		}
@@ -238,8 +242,8 @@ func (s eventLog) wanted(m *apipb.ReadEventsRequest) (eventFilter, error) {
 	return f, nil
 }
 
-// takes reports whether an event is wanted. An operation's are those of its jobs too,
-// and of the jobs that had to leave for it.
+// takes reports whether an event is wanted. The events of an operation include those of its
+// jobs and of the jobs that were preempted for it.
 func (f eventFilter) takes(e *eventpb.Event) bool {
 	if f.operation != "" && e.GetOperation() != f.operation && e.GetPreemptedFor().GetOperation() != f.operation {
 		return false
@@ -253,7 +257,8 @@ func (f eventFilter) takes(e *eventpb.Event) bool {
 	return len(f.kinds) == 0 || slices.ContainsFunc(f.kinds, func(wanted string) bool { return isKind(e.GetKind(), wanted) })
 }
 
-// isKind reports whether a kind is one that is wanted, or begins with what stands before a *.
+// isKind reports whether a kind equals wanted, or begins with the prefix that wanted has before
+// a *.
 func isKind(kind, wanted string) bool {
 	prefix, isPrefix := strings.CutSuffix(wanted, "*")
 	return kind == wanted || isPrefix && strings.HasPrefix(kind, prefix)

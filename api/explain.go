@@ -23,7 +23,7 @@ import (
 )
 
 // The codes of facts that follow from the replicated state. Those from the scheduler are
-// in package engine. Programs know them: never change one.
+// in package engine. Clients depend on them: never change one.
 const (
 	factRunningLimit   = "running_limit_reached"
 	factOperationLimit = "operation_limit_reached"
@@ -77,7 +77,8 @@ func (s explanations) Explain(ctx context.Context, req *connect.Request[apipb.Ex
 	return answer(&apipb.ExplainResponse{Explanations: all}, err)
 }
 
-// engineSays asks the leader's schedulers; nil: they are not reached, or do not know it.
+// engineSays returns the explanations of the leader's schedulers; none if they do not know the
+// subject.
 func (s explanations) engineSays(ctx context.Context, m *actorpb.SchedulerViewRequest) ([]*explainpb.Explanation, error) {
 	m.Explain = true
 	view, err := s.cfg.Leader.SchedulerView(ctx, m)
@@ -96,7 +97,8 @@ func tell(x *explainpb.Explanation, f *explainpb.Fact) {
 	x.Facts = append(x.Facts, f)
 }
 
-// under puts what the scheduler says below what is known already.
+// under adds the scheduler's explanation said to x, below the facts that x has. A fact with
+// the code of the verdict of x is left out.
 func under(x, said *explainpb.Explanation) {
 	known := x.GetVerdict()
 	for _, f := range said.GetFacts() {
@@ -150,8 +152,8 @@ func (s explanations) operation(ctx context.Context, m *apipb.ExplainRequest) ([
 	return all, nil
 }
 
-// addScheduler adds what the leader's schedulers say, or that they were not reached. When
-// too many ask them that is an error: those who ask again later hear more.
+// addScheduler adds the explanations of the leader's schedulers, or the fact that they are
+// unreachable. It returns an error only if they are overloaded, so that the client retries.
 func (s explanations) addScheduler(ctx context.Context, all []*explainpb.Explanation, of *actorpb.SchedulerViewRequest) error {
 	said, err := s.engineSays(ctx, of)
 	if errors.Is(err, raftstore.ErrOverloaded) {
@@ -173,7 +175,7 @@ func (s explanations) addScheduler(ctx context.Context, all []*explainpb.Explana
 	return nil
 }
 
-// lastChange is what an operation's record tells last; nil: nothing.
+// lastChange returns the last event of an operation's record; nil if it has none.
 func lastChange(op *statepb.Operation) *explainpb.Fact {
 	events := op.GetEvents()
 	if len(events) == 0 {
@@ -184,11 +186,11 @@ func lastChange(op *statepb.Operation) *explainpb.Fact {
 		Text: fmt.Sprintf("last event: %s at %s", cmp.Or(last.GetNote(), last.GetState()), clock(last.GetTime()))}
 }
 
-// clock writes a time for people and programs: who shows it puts it into local time.
+// clock formats a time as RFC 3339 in UTC, which clients can parse and show as local time.
 func clock(t *timestamppb.Timestamp) string { return t.AsTime().UTC().Format(time.RFC3339) }
 
-// finishingText says how many jobs an operation waits for before it ends, and how long
-// they may take where they were asked to leave.
+// finishingText says how many jobs an operation waits for before it ends, and until when
+// they may run if they were asked to stop.
 func finishingText(op *statepb.Operation, jobs int) string {
 	text := fmt.Sprintf("it is %s, waiting for its last jobs: %d", op.GetState(), jobs)
 	if stop := op.GetStop(); stop.GetGraceMillis() > 0 && jobs > 0 {
@@ -198,7 +200,7 @@ func finishingText(op *statepb.Operation, jobs int) string {
 	return text
 }
 
-// operationIn says what the state knows of why an operation does not run, in a tree.
+// operationIn explains, from the state alone, why an operation does not run in a tree.
 func (s explanations) operationIn(st *state.State, op *statepb.Operation, in *statepb.OperationTree) *explainpb.Explanation {
 	x := &explainpb.Explanation{
 		Subject: "operation", Id: op.GetId(), Tree: in.GetTree(), Pool: in.GetPool(), State: op.GetState(), Time: timestamppb.New(s.cfg.Now()),
@@ -227,7 +229,7 @@ func (s explanations) operationIn(st *state.State, op *statepb.Operation, in *st
 	return x
 }
 
-// notReady says what is done before an operation can run.
+// notReady says which step an operation is at before it can run.
 func notReady(op *statepb.Operation, now lifecycle.State) *explainpb.Fact {
 	if now == lifecycle.Starting || now == lifecycle.WaitingForAgent {
 		return &explainpb.Fact{Code: factNoController, Setting: op.GetState(), Text: fmt.Sprintf("it is %s: no replica controls it yet; the leader is choosing one", op.GetState())}
@@ -240,8 +242,8 @@ func notReady(op *statepb.Operation, now lifecycle.State) *explainpb.Fact {
 	return &explainpb.Fact{Code: factPreparing, Setting: op.GetState(), Text: text}
 }
 
-// admissionFact says what limit an operation waits for before it runs in a tree; limit is nil when
-// there is none.
+// admissionFact says which limit keeps an operation from running in a tree; limit is nil if none
+// does.
 func admissionFact(pools pooltree.Tree, counts pooltree.Counts, in *statepb.OperationTree) (fact *explainpb.Fact, limit *pooltree.LimitError) {
 	if errors.As(pools.AdmitRun(scheduling.PoolName(in.GetPool()), "", counts), &limit) {
 		return limitFact(factRunningLimit, limit, in.GetPool()), limit
@@ -250,7 +252,7 @@ func admissionFact(pools pooltree.Tree, counts pooltree.Counts, in *statepb.Oper
 	return &explainpb.Fact{Code: factAdmission, Pool: in.GetPool(), Text: text}, nil
 }
 
-// controllerGone says that the replica that controls an operation does not live.
+// controllerGone adds a fact if the replica that controls an operation is down.
 func (s explanations) controllerGone(x *explainpb.Explanation, op *statepb.Operation, now lifecycle.State) {
 	replica := op.GetAssignment().GetReplica()
 	if replica == "" || !now.InProgress() {
@@ -263,7 +265,7 @@ func (s explanations) controllerGone(x *explainpb.Explanation, op *statepb.Opera
 		Text: fmt.Sprintf("its controller, replica %s, is down: its jobs keep running, and their results are counted once another replica takes over", replica)})
 }
 
-// admission says for which pool an operation waits.
+// admission adds which pool limit an operation waits for, and its place among those that wait.
 func (s explanations) admission(st *state.State, x *explainpb.Explanation, op *statepb.Operation, in *statepb.OperationTree) {
 	pools, counts, ok := st.Pools(scheduling.TreeName(in.GetTree()))
 	if !ok {
@@ -286,7 +288,7 @@ func (s explanations) admission(st *state.State, x *explainpb.Explanation, op *s
 		Text: fmt.Sprintf("earlier operations waiting for the same pool: %d", before)})
 }
 
-// below reports whether a pool is another one, or anywhere below it.
+// below reports whether pool name is pool above, or anywhere below it.
 func below(pools pooltree.Tree, name, above string) bool {
 	path, err := pools.Path(scheduling.PoolName(name))
 	return err == nil && slices.Contains(path, scheduling.PoolName(above))
@@ -308,7 +310,7 @@ func limitFact(code string, limit *pooltree.LimitError, pool string) *explainpb.
 	return &explainpb.Fact{Code: code, Pool: string(limit.Pool), Setting: limit.Option, Count: limit.Now, Of: limit.Limit, Text: text}
 }
 
-// put is text before a value, or nothing.
+// put returns value with before in front of it; empty if value is empty.
 func put(before, value string) string {
 	if value == "" {
 		return ""

@@ -16,7 +16,7 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// job explains where a job is in its life, and why it has to leave or had to.
+// job explains the state of a job, and why it has to stop or had to.
 func (s explanations) job(ctx context.Context, m *apipb.ExplainRequest) ([]*explainpb.Explanation, error) {
 	of := jobs(s)
 	job, err := of.locate(ctx, "explain job", m.GetJob())
@@ -53,7 +53,8 @@ func (s explanations) job(ctx context.Context, m *apipb.ExplainRequest) ([]*expl
 	return all, nil
 }
 
-// poolOfJob is the pool in which a job was granted, as far as that is known still.
+// poolOfJob returns the pool in which a job was granted. Once the job has ended, that is the
+// present pool of its operation in the tree of its node; empty if either is unknown.
 func poolOfJob(st *state.State, job *apipb.Job) string {
 	if a, ok := st.Allocation(scheduling.JobID(job.GetId())); ok && a.GetPool() != "" {
 		return a.GetPool()
@@ -66,7 +67,7 @@ func poolOfJob(st *state.State, job *apipb.Job) string {
 	return op.In(node.GetTree()).GetPool()
 }
 
-// verdictOfJob says in short where a job is.
+// verdictOfJob returns the main fact about the state of a job.
 func verdictOfJob(job *apipb.Job) *explainpb.Fact {
 	f := &explainpb.Fact{Job: job.GetId(), Operation: job.GetOperationId(), Task: job.GetTask(), Node: job.GetNode(), Time: job.GetStartTime()}
 	switch {
@@ -109,7 +110,7 @@ func ended(job *apipb.Job, f *explainpb.Fact) *explainpb.Fact {
 	return f
 }
 
-// afterFailure says what becomes of the cookie of a job that failed.
+// afterFailure says whether the cookie of a failed job runs again.
 func afterFailure(job *apipb.Job) string {
 	if job.GetGivenUp() {
 		return fmt.Sprintf("its cookie is given up (max_attempts %d)", job.GetMaxAttempts())
@@ -117,8 +118,8 @@ func afterFailure(job *apipb.Job) string {
 	return "its cookie is rerun if the operation continues"
 }
 
-// exitText is the exit code of a job, of which there is none when it never started, or a
-// signal ended it.
+// exitText returns text with the exit code of a job; empty if it has none, because it never
+// started or a signal killed it.
 func exitText(code int32) string {
 	if code < 0 {
 		return ""
@@ -126,8 +127,8 @@ func exitText(code int32) string {
 	return fmt.Sprintf(" with exit code %d", code)
 }
 
-// abortText says why a job was aborted. Only of a job that ran and was asked to stop it says that
-// the job did not stop in time.
+// abortText says why a job was aborted. It blames a job for not stopping in time only if the job
+// ran and was asked to stop.
 func abortText(job *apipb.Job) string {
 	why, reason := job.GetInterruption(), job.GetAbortReason()
 	asked := why.GetReason() != "" && why.GetTimeoutMillis() > 0 && why.GetHeldUntil() == nil && job.GetPid() > 0 && !job.GetAcknowledged()
@@ -152,7 +153,7 @@ var abortTexts = map[string]string{
 	lifecycle.AbortUserRequest.String():             "a user requested it (user_request)",
 }
 
-// leaving says why a job has to leave, or had to.
+// leaving says why a job has to stop, or had to.
 func leaving(job *apipb.Job, why *apipb.Interruption) *explainpb.Fact {
 	f := &explainpb.Fact{
 		Code: factJobStopping, Setting: cmp.Or(why.GetPreemption(), why.GetReason(), why.GetAbortReason()), Job: job.GetId(), Operation: job.GetOperationId(),
@@ -183,7 +184,7 @@ func leaving(job *apipb.Job, why *apipb.Interruption) *explainpb.Fact {
 	return f
 }
 
-// addBeneficiary says for whom a job had to leave.
+// addBeneficiary adds the operation and task for which a job was preempted.
 func addBeneficiary(x *explainpb.Explanation, job *apipb.Job, why *apipb.Interruption) {
 	if why.GetPreemptedForOperation() == "" {
 		return

@@ -8,8 +8,8 @@ import (
 	"weir/scheduling/resource"
 )
 
-// reserveFacts say, by task, what the memory is that a job needs to start: a part of its
-// memory_limit, and what its job proxy takes.
+// reserveFacts returns, by task, a fact about the memory that a job needs to start: the
+// reserve of its processes, a part of its memory_limit, and the memory of its job proxy.
 func reserveFacts(op *statepb.Operation) map[string]*explainpb.Fact {
 	facts := map[string]*explainpb.Fact{}
 	for _, task := range op.GetTasks() {
@@ -36,7 +36,7 @@ func reserveFacts(op *statepb.Operation) map[string]*explainpb.Fact {
 	return facts
 }
 
-// addReserves explains what is needed of memory where there is too little of that.
+// addReserves adds the memory reserve of each task for which nodes have too little memory.
 func addReserves(x *explainpb.Explanation, reserves map[string]*explainpb.Fact) {
 	told := map[string]bool{}
 	memory := resource.Memory.String()

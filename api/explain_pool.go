@@ -20,8 +20,8 @@ import (
 	"weir/scheduling/pooltree"
 )
 
-// pool explains a pool: its limits and what its operations wait for before they run, by
-// the state, and its share and what those that run wait for, by the scheduler.
+// pool explains a pool. Its limits, and what its operations wait for before they run, come
+// from the state; its share, and what its running operations wait for, from the scheduler.
 func (s explanations) pool(ctx context.Context, m *apipb.ExplainRequest) ([]*explainpb.Explanation, error) {
 	x := &explainpb.Explanation{Subject: "pool", Id: m.GetPool(), Pool: m.GetPool(), Time: timestamppb.New(s.cfg.Now())}
 	err := s.read(ctx, "explain pool", func(st *state.State) error {
@@ -55,7 +55,7 @@ func (s explanations) pool(ctx context.Context, m *apipb.ExplainRequest) ([]*exp
 	return all, nil
 }
 
-// elsewhere names the other trees that have a pool of this name.
+// elsewhere names another tree that has a pool of this name; empty if none has.
 func elsewhere(st *state.State, name scheduling.PoolName) string {
 	for _, other := range st.Trees() {
 		if pools, _, ok := st.Pools(scheduling.TreeName(other.GetName())); ok && pools.Has(name) {
@@ -66,7 +66,7 @@ func elsewhere(st *state.State, name scheduling.PoolName) string {
 }
 
 // waitsBelow counts the operations below a pool that do not run yet, by what they wait
-// for. Those that run are the scheduler's.
+// for. The scheduler counts those that run.
 func waitsBelow(st *state.State, t treeIn, name scheduling.PoolName) (all []*explainpb.Wait) {
 	for op := range st.InProgress() {
 		in := op.In(string(t.name))
@@ -87,7 +87,8 @@ func waitsBelow(st *state.State, t treeIn, name scheduling.PoolName) (all []*exp
 	return all
 }
 
-// waitOf says what an operation waits for before it runs in a tree; nil: it does.
+// waitOf says what an operation waits for before it runs in a tree; nil if it runs there or
+// has ended.
 func waitOf(t treeIn, op *statepb.Operation, in *statepb.OperationTree) *explainpb.Fact {
 	now, err := lifecycle.ParseState(op.GetState())
 	switch {

@@ -15,8 +15,8 @@ import (
 	"weir/raftstore/state"
 )
 
-// codes tells clients what kind of refusal a code of package state is; others are
-// failed preconditions.
+// codes maps refusal codes of package state to codes of connect. Codes that are not in it
+// become CodeFailedPrecondition.
 var codes = map[string]connect.Code{
 	state.CodeInvalidCommand:     connect.CodeInvalidArgument,
 	state.CodeInvalidSpec:        connect.CodeInvalidArgument,
@@ -49,12 +49,12 @@ func fail(kind connect.Code, code, format string, args ...any) *connect.Error {
 	return err
 }
 
-// invalid returns the error for a request that cannot be.
+// invalid returns the error for an invalid request.
 func invalid(format string, args ...any) *connect.Error {
 	return fail(connect.CodeInvalidArgument, apipb.CodeInvalidArgument, format, args...)
 }
 
-// refused returns the error of a refused command; nil: it was carried out.
+// refused returns the error of a refused command; nil if the command was applied.
 func refused(result *commandpb.Result) error {
 	refusal := result.GetRefusal()
 	if refusal == nil {
@@ -67,7 +67,7 @@ func refused(result *commandpb.Result) error {
 	return fail(kind, refusal.GetCode(), "%s", refusal.GetMessage())
 }
 
-// overloaded refuses a call at the door.
+// overloaded returns the error for a call that a limit rejects, and counts it for Status.
 func (s *server) overloaded(what string) *connect.Error {
 	s.refusals.add(time.Now())
 	err := fail(connect.CodeResourceExhausted, apipb.CodeOverloaded, "%s", what)
@@ -75,8 +75,8 @@ func (s *server) overloaded(what string) *connect.Error {
 	return err
 }
 
-// unavailable tells that the cluster could not be reached from here, and what is
-// known of a change that was asked for.
+// unavailable returns the error for a call that this replica could not complete. Its code
+// says whether a requested change may still have been applied (CodeOutcomeUnknown).
 func (s *server) unavailable(what string, err error) error {
 	var known *connect.Error
 	// Streams between replicas break with errors of that type too.
@@ -100,7 +100,7 @@ func (s *server) unavailable(what string, err error) error {
 	return failure
 }
 
-// hint tells the client who leads.
+// hint sets the header with the leader's address, if it is known.
 func (s *server) hint(set func(key, value string)) {
 	if current, _ := s.cfg.Store.Leadership(); current.LeaderAddress != "" {
 		set(apipb.HeaderLeader, current.LeaderAddress)

@@ -13,28 +13,28 @@ import (
 // Health is what a replica knows of itself beyond the replicated state.
 type Health struct {
 	Store raftstore.Stats
-	// Leading is set while this replica's actors lead, and SharesFound is when
-	// they found fair shares last.
+	// Leading is set while this replica's actors lead. SharesFound is when they last
+	// computed fair shares.
 	Leading     bool
 	SharesFound time.Time
 }
 
-// From when on an operator should look.
+// The thresholds beyond which Status reports a problem.
 const (
-	// lagEntries is how many committed entries a replica may have to apply: some
+	// lagEntries is how many committed entries a replica may have left to apply: a few
 	// full batches.
 	lagEntries = 5000
-	// silentLeader is how long a follower may go without hearing from its leader.
+	// silentLeader is how long a follower may be without contact with its leader.
 	silentLeader = 5 * time.Second
 	// slowWrite is how long a write to the log may take.
 	slowWrite = 500 * time.Millisecond
-	// staleShares is how long the fair shares may stay as they were: they are
-	// found several times a second.
+	// staleShares is how old the fair shares may be: they are computed several times a
+	// second.
 	staleShares = 5 * time.Second
 )
 
-// troubles lists what an operator should look at on this replica. Each begins with
-// the replica's name, for clients put together what all of them say.
+// troubles lists the problems of this replica. Each begins with the replica's name,
+// because clients merge the lists of all replicas.
 func (s *server) troubles(now time.Time) []string {
 	var out []string
 	add := func(format string, args ...any) {
@@ -47,7 +47,7 @@ func (s *server) troubles(now time.Time) []string {
 		return out
 	}
 	h := s.cfg.Health()
-	// Entries of raft's own are not applied to the state: a few are no lag.
+	// Raft's own entries are never applied to the state, so a small difference is no lag.
 	if behind := int64(h.Store.Commit) - int64(h.Store.Applied); behind > lagEntries {
 		add("lags: %d committed log entries are not applied yet, of %d: is its machine overloaded?", behind, h.Store.Commit)
 	}
@@ -66,8 +66,8 @@ func (s *server) troubles(now time.Time) []string {
 	return out
 }
 
-// problems lists what an operator should look at in the cluster, worst first.
-// offline names the nodes that are.
+// problems lists the problems of the cluster, worst first. offline are the names of the
+// offline nodes.
 func problems(st *apipb.StatusResponse, offline []string) []string {
 	var out []string
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
@@ -87,7 +87,7 @@ func problems(st *apipb.StatusResponse, offline []string) []string {
 		}
 		switch {
 		case !m.GetAlive() && m.GetSuffrage() == string(raftstore.Stranger):
-			// It was removed: nobody misses it.
+			// It was removed from the cluster, so it may be down.
 		case !m.GetAlive():
 			add("replica %s at %s is down: restart it", m.GetId(), m.GetAddress())
 		case m.GetVersion() != st.GetVersion():
@@ -126,7 +126,7 @@ func problems(st *apipb.StatusResponse, offline []string) []string {
 	return out
 }
 
-// some names the first few.
+// some lists the first few names, and how many more there are.
 func some(names []string) string {
 	const few = 5
 	if more := len(names) - few; more > 0 {
@@ -135,10 +135,10 @@ func some(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// alike gathers things of which the same is to be said.
+// alike counts things that have the same problem, and holds the first as an example.
 type alike struct {
 	count int
-	// first is one of them, and why is what is said of it.
+	// first is the name of the example, why its problem.
 	first, why string
 }
 
@@ -148,11 +148,11 @@ func (a *alike) add(name, why string) {
 	}
 }
 
-// nodeTroubles gathers what is to be said of nodes.
+// nodeTroubles collects the problems of nodes.
 type nodeTroubles struct {
-	// offline are the names of those that are.
+	// offline are the names of the offline nodes, without drained ones.
 	offline []string
-	// caveats are nodes with one, others those of another version.
+	// caveats are the nodes with a caveat, others those that run another version.
 	caveats, others alike
 }
 
@@ -166,10 +166,11 @@ func (n *nodeTroubles) list(version string) (out []string) {
 	return out
 }
 
-// addNode adds a node to a status.
+// addNode counts a node in a status and collects its problems. It reports whether the node is
+// online.
 func addNode(out *apipb.StatusResponse, n *statepb.Node, troubles *nodeTroubles) (online bool) {
 	if n.GetState() != statepb.NodeOnline {
-		// One that is drained was taken out of service on purpose.
+		// A drained node was taken out of service on purpose.
 		if out.NodesOffline++; n.GetDrain() == nil {
 			troubles.offline = append(troubles.offline, n.GetId())
 		}

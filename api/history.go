@@ -15,15 +15,15 @@ import (
 	"weir/scheduling"
 )
 
-// Without a wish, a history is of the last hour, in so many steps; and no history has
-// more than maxHistoryPoints.
+// By default a history covers the last hour, and has usualHistorySteps steps. No history
+// has more than maxHistoryPoints points.
 const (
 	usualHistory      = time.Hour
 	usualHistorySteps = 60
 	maxHistoryPoints  = 10_000
 )
 
-// History shows what a pool was over time.
+// History shows the shares and the volume of a pool over time.
 func (s pools) History(ctx context.Context, req *connect.Request[apipb.PoolHistoryRequest]) (*connect.Response[apipb.PoolHistoryResponse], error) {
 	const what = "show history of pool"
 	steps, err := stepsOf(req.Msg, s.cfg.Now())
@@ -54,10 +54,10 @@ func (s pools) History(ctx context.Context, req *connect.Request[apipb.PoolHisto
 	return connect.NewResponse(out), nil
 }
 
-// steps are the times in [from, to), a step long each, in seconds.
+// steps divides the time [from, to) into steps; all in Unix seconds.
 type steps struct{ from, to, step int64 }
 
-// stepsOf reads what is asked for.
+// stepsOf reads and checks the times of a request.
 func stepsOf(m *apipb.PoolHistoryRequest, now time.Time) (steps, error) {
 	to := now
 	if m.GetTo() != nil {
@@ -75,7 +75,7 @@ func stepsOf(m *apipb.PoolHistoryRequest, now time.Time) (steps, error) {
 	}
 	length := to.Unix() - from.Unix()
 	s := steps{step: cmp.Or(m.GetStepSeconds(), max((length+usualHistorySteps-1)/usualHistorySteps, 1))}
-	// Steps of all questions begin at the same times.
+	// Align from to a multiple of step, so that the steps of all requests coincide.
 	s.from = from.Unix() / s.step * s.step
 	s.to = to.Unix()
 	if n := (s.to - s.from) / s.step; n > maxHistoryPoints {
@@ -90,8 +90,8 @@ type sum struct {
 	fair, usage, demand, volume, n float64
 }
 
-// thin returns a point for each step of which anything is known. Minutes count where
-// no second of theirs is known.
+// thin returns the mean of each step that has any points. A step uses points per minute
+// only if it has none per second.
 func (s steps) thin(seconds, minutes *actorpb.Points) (out []*apipb.PoolPoint) {
 	finer := map[int64]bool{}
 	for _, at := range seconds.GetAt() {
@@ -114,8 +114,8 @@ func (s steps) thin(seconds, minutes *actorpb.Points) (out []*apipb.PoolPoint) {
 	return out
 }
 
-// sums adds up points that are of units of so many seconds, by the step that each
-// begins in, but for some.
+// sums adds up points by the step that each begins in. Points are numbered in units of unit
+// seconds; those numbered in but are left out.
 func (s steps) sums(points *actorpb.Points, unit int64, but map[int64]bool) map[int64]*sum {
 	by := map[int64]*sum{}
 	for i, at := range points.GetAt() {

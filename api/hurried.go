@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// hurried is the writer of an answer whose client has to keep up: one that makes no
-// room for the next part in time is cut off. Between parts it may take its time.
+// hurried is a response writer with a deadline for each write, so that a client that does
+// not read is disconnected. Between writes there is no deadline.
 type hurried struct {
 	http.ResponseWriter
 	control *http.ResponseController
@@ -37,7 +37,7 @@ func (h *hurried) Write(data []byte) (int, error) {
 // Flush implements http.Flusher.
 func (h *hurried) Flush() { _ = h.FlushError() }
 
-// FlushError sends what has been written.
+// FlushError sends the buffered part of the answer.
 func (h *hurried) FlushError() error {
 	if err := h.begin(); err != nil {
 		return err
@@ -49,15 +49,16 @@ func (h *hurried) begin() error { return able(h.control.SetWriteDeadline(time.No
 
 func (h *hurried) end() error { return able(h.control.SetWriteDeadline(time.Time{})) }
 
-// finish bounds the sending of what is left in buffers when the call has ended. On
-// HTTP/1 the connection, and so the deadline, goes on to the next request.
+// finish sets a deadline for sending the rest of the buffers after the call has ended. It does
+// so only on HTTP/2 and later: on HTTP/1 the deadline would stay on the connection for the next
+// request.
 func (h *hurried) finish(r *http.Request) {
 	if r.ProtoMajor >= 2 {
 		_ = h.begin()
 	}
 }
 
-// able takes no offence at a connection without deadlines, as tests have them.
+// able ignores the error of a connection without deadlines, as tests use.
 func able(err error) error {
 	if errors.Is(err, http.ErrNotSupported) {
 		return nil
@@ -65,7 +66,7 @@ func able(err error) error {
 	return err
 }
 
-// body lets the request be read until the stall after began.
+// body wraps a request body so that reading it fails once stall has passed since began.
 func (h *hurried) body(of io.ReadCloser, began time.Time) io.ReadCloser {
 	return &hurriedBody{of, h.control, began.Add(h.stall)}
 }
@@ -82,7 +83,8 @@ func (b *hurriedBody) Read(into []byte) (int, error) {
 		return 0, err
 	}
 	n, err := b.ReadCloser.Read(into)
-	// A deadline that stays would end a call that waits. io.EOF has to stay itself.
+	// Clear the deadline, or it would end a call that waits. Callers compare err with
+	// io.EOF, so leave it unwrapped.
 	if ended := able(b.control.SetReadDeadline(time.Time{})); err == nil {
 		err = ended
 	}

@@ -11,7 +11,8 @@ import (
 	"weir/scheduling"
 )
 
-// addInputOf adds what a map operation reads, and which records of it no job survived.
+// addInputOf adds the input of a map operation, and the records that were skipped because
+// every job that read them failed.
 func addInputOf(out *apipb.Operation, st *state.State, op *statepb.Operation) {
 	input := st.Input(scheduling.OperationID(op.GetId()))
 	if input != nil {
@@ -34,7 +35,7 @@ func outputOf(written *statepb.Output) *apipb.OperationOutput {
 	return &apipb.OperationOutput{Path: written.GetPath(), Rows: written.GetRows(), Bytes: written.GetBytes(), Time: written.GetTime()}
 }
 
-// fileName returns the path of a file of the input, empty when it is not known.
+// fileName returns the path of an input file by its number; empty if it is not known.
 func fileName(input *statepb.Input, number int32) string {
 	if files := input.GetFiles(); number >= 0 && int(number) < len(files) {
 		return files[number].GetPath()
@@ -75,7 +76,7 @@ func gangOf(g *statepb.Gang) *apipb.GangProgress {
 	return &apipb.GangProgress{Incarnation: g.GetIncarnation(), Size: g.GetSize(), Reason: g.GetReason(), CompletedRanks: countOf(g.GetCompleted())}
 }
 
-// rankOf is the rank of a job of a gang; nil: it has none.
+// rankOf returns the rank of a job in its gang; nil if it has none.
 func rankOf(rank *int32) *int32 {
 	if rank == nil || *rank < 0 {
 		return nil
@@ -83,7 +84,7 @@ func rankOf(rank *int32) *int32 {
 	return proto.Int32(*rank)
 }
 
-// addReading adds what a job that has not ended was given to read.
+// addReading adds the input slices that were assigned to a running job.
 func addReading(out *apipb.Job, st *state.State, a *statepb.Allocation) {
 	operation := scheduling.OperationID(a.GetOperationId())
 	if given := st.Slices(operation, scheduling.TaskName(a.GetTask()), scheduling.Cookie(a.GetCookie())); given != nil {
@@ -91,7 +92,7 @@ func addReading(out *apipb.Job, st *state.State, a *statepb.Allocation) {
 	}
 }
 
-// addRead adds what a job that has ended has read and written.
+// addRead adds what a finished job read and wrote.
 func addRead(out *apipb.Job, st *state.State, operation string, j *statepb.FinishedJob) {
 	if in := j.GetInput(); in != nil {
 		out.Input = &apipb.JobInput{Slices: slicesOf(st.Input(scheduling.OperationID(operation)), in.GetProcessed()), Rows: in.GetRows(), Bytes: in.GetBytes()}

@@ -11,8 +11,7 @@ import (
 	"weir/raftstore/state"
 )
 
-// Instances shows where the jobs of an operation are reached, as this replica sees
-// them.
+// Instances shows the addresses of the jobs of an operation, as this replica sees them.
 func (s operations) Instances(ctx context.Context, req *connect.Request[apipb.InstancesRequest]) (*connect.Response[apipb.InstancesResponse], error) {
 	id, err := s.known(ctx, "instances", req.Msg.GetOperation())
 	if err != nil {
@@ -22,8 +21,8 @@ func (s operations) Instances(ctx context.Context, req *connect.Request[apipb.In
 	return connect.NewResponse(&apipb.InstancesResponse{OperationId: id, Instances: instancesOf(seen), Over: seen.GetOver()}), nil
 }
 
-// WatchInstances streams them whenever they change, and now and then when they do not; to who
-// takes changes as all of them once, and then as what has changed.
+// WatchInstances streams the instances at every change, and every Limits.KeepAlive without one. If
+// the request asks for changes, only the first message holds all instances, later ones what differs.
 func (s operations) WatchInstances(ctx context.Context, req *connect.Request[apipb.WatchInstancesRequest], stream *connect.ServerStream[apipb.WatchInstancesResponse]) error {
 	id, err := s.known(ctx, "watch instances", req.Msg.GetOperation())
 	if err != nil {
@@ -55,9 +54,8 @@ func (s operations) WatchInstances(ctx context.Context, req *connect.Request[api
 	}
 }
 
-// known returns the id of an operation named by id or alias. Where jobs are reached is
-// told without a quorum, so it is asked for only about an operation that this replica
-// has not heard of.
+// known returns the id of an operation named by id or alias. Instances are served without
+// a quorum, so known needs one only for an operation that this replica does not know.
 func (s operations) known(ctx context.Context, what, name string) (id string, err error) {
 	s.cfg.Store.View(func(st *state.State) {
 		var op *statepb.Operation

@@ -18,10 +18,10 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// maxInterruptTimeout is the longest time that a job can be given to leave.
+// maxInterruptTimeout is the longest time that a job can be given to stop.
 const maxInterruptTimeout = 365 * 24 * time.Hour
 
-// interruptTimeout checks how long jobs are to have; 0: nothing was said.
+// interruptTimeout checks the time that jobs are given to stop; 0 means the default.
 func interruptTimeout(what string, millis int64) *connect.Error {
 	if millis < 0 || millis > maxInterruptTimeout.Milliseconds() {
 		return invalid("%s: timeout of %d ms: must be from 0 to a year", what, millis)
@@ -29,7 +29,7 @@ func interruptTimeout(what string, millis int64) *connect.Error {
 	return nil
 }
 
-// Interrupt asks a job to end well.
+// Interrupt asks a job to stop in good order.
 func (s jobs) Interrupt(ctx context.Context, req *connect.Request[apipb.InterruptJobRequest]) (*connect.Response[apipb.InterruptJobResponse], error) {
 	m := req.Msg
 	if err := interruptTimeout("interrupt job", m.GetTimeoutMillis()); err != nil {
@@ -60,7 +60,7 @@ func (s jobs) Interrupt(ctx context.Context, req *connect.Request[apipb.Interrup
 	return answer(out, err)
 }
 
-// orderOf returns the order that a job has, or ended under by now; nil: it is not known.
+// orderOf returns the stop order of a job, running or ended; nil if none is known.
 func orderOf(st *state.State, job *apipb.Job) *statepb.StopOrder {
 	if a, ok := st.Allocation(scheduling.JobID(job.GetId())); ok {
 		return a.GetStop()
@@ -74,9 +74,9 @@ func orderOf(st *state.State, job *apipb.Job) *statepb.StopOrder {
 	return nil
 }
 
-// interruptible returns how long a job has to leave when nobody says: as long as
-// ordinary preemption leaves it. It returns an error that says what to do when the job
-// cannot be asked to leave.
+// interruptible returns the default time for a job to stop: its
+// allocation_preemption_timeout. If the job cannot be asked to stop, it returns an error
+// that says what to do instead.
 func (s jobs) interruptible(job *apipb.Job) (usual time.Duration, err error) {
 	asked := true
 	s.cfg.Store.View(func(st *state.State) {
@@ -93,8 +93,8 @@ func (s jobs) interruptible(job *apipb.Job) (usual time.Duration, err error) {
 	return usual, err
 }
 
-// preemptionTimeout is the allocation_preemption_timeout that holds for a job: that of
-// its operation in the tree of its node.
+// preemptionTimeout returns the allocation_preemption_timeout of a job: that of its
+// operation in the tree of its node.
 func preemptionTimeout(st *state.State, op *statepb.Operation, job *apipb.Job) (time.Duration, error) {
 	a, ok := st.Allocation(scheduling.JobID(job.GetId()))
 	if !ok {
@@ -109,7 +109,7 @@ func preemptionTimeout(st *state.State, op *statepb.Operation, job *apipb.Job) (
 	return set.Effective(pool).Starvation.PreemptionTimeout, nil
 }
 
-// interruptionOf shows the order that a job has, or ended under; nil: none.
+// interruptionOf shows the stop order of a job, running or ended; nil if it has none.
 func interruptionOf(order *statepb.StopOrder) *apipb.Interruption {
 	if order == nil {
 		return nil
@@ -126,8 +126,8 @@ func interruptionOf(order *statepb.StopOrder) *apipb.Interruption {
 	return out
 }
 
-// preempted counts the jobs of an operation that had to leave for others, by kind and
-// by whom.
+// preempted counts the preempted jobs of an operation, by kind of preemption and by the
+// operation they were preempted for.
 func preempted(st *state.State, op *statepb.Operation) []*apipb.Preempted {
 	type key struct{ kind, beneficiary string }
 	counts := map[key]*apipb.Preempted{}

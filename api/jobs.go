@@ -20,8 +20,8 @@ import (
 // jobs implements JobService.
 type jobs struct{ *server }
 
-// List shows the jobs of an operation: those that have not ended, then those
-// whose record is kept, latest first.
+// List shows the jobs of an operation: first those that have not ended, then the
+// finished ones that are still on record, latest first.
 func (s jobs) List(ctx context.Context, req *connect.Request[apipb.ListJobsRequest]) (*connect.Response[apipb.ListJobsResponse], error) {
 	m := req.Msg
 	limit, err := page(m.GetLimit(), "list jobs")
@@ -66,8 +66,8 @@ func (s jobs) List(ctx context.Context, req *connect.Request[apipb.ListJobsReque
 	return connect.NewResponse(out), nil
 }
 
-// running shows a job that has not ended. Why it is to end is said by the state, or by
-// what gossip heard before the state did.
+// running shows a job that has not ended. Why it is stopping comes from the state, or
+// from gossip, which may report it earlier.
 func (s jobs) running(st *state.State, op *statepb.Operation, a *statepb.Allocation) *apipb.Job {
 	job := runningJob(st, op, a)
 	if order := op.StopOrderFor(a); order != nil {
@@ -80,8 +80,8 @@ func (s jobs) running(st *state.State, op *statepb.Operation, a *statepb.Allocat
 	return job
 }
 
-// addLive adds what nodes last said of jobs that have not ended, when the leader
-// can be reached.
+// addLive adds what nodes last reported of jobs that have not ended. If the leader
+// cannot be reached, it adds nothing.
 func (s jobs) addLive(ctx context.Context, all []*apipb.Job) {
 	byID := map[string]*apipb.Job{}
 	var ids []string
@@ -113,7 +113,7 @@ func (s jobs) addLive(ctx context.Context, all []*apipb.Job) {
 // jobsAsked is how many jobs the leader is asked about at once.
 const jobsAsked = 2000
 
-// addHeld adds what a node said of a job.
+// addHeld adds what a node reported of a job.
 func addHeld(job *apipb.Job, held *actorpb.HeldJob) {
 	job.Pid = held.GetPid()
 	job.Statistics = &apipb.JobStatistics{MaxMemory: held.GetMemory() - held.GetProxyMemory()}
@@ -121,12 +121,12 @@ func addHeld(job *apipb.Job, held *actorpb.HeldJob) {
 	case actorpb.PhaseRunning, actorpb.PhaseAborting:
 		job.State = held.GetPhase()
 	case actorpb.PhaseEnded:
-		// Its result is on the way to being counted.
+		// The state does not have its result yet.
 		job.State = lifecycle.JobRunning.String()
 	}
 }
 
-// locate returns a job, with the operation that it belongs to.
+// locate returns a job by id, running or finished.
 func (s jobs) locate(ctx context.Context, what, id string) (job *apipb.Job, err error) {
 	if id == "" {
 		return nil, invalid("%s: a job's id is needed", what)
@@ -146,7 +146,7 @@ func (s jobs) locate(ctx context.Context, what, id string) (job *apipb.Job, err 
 	if job != nil || err != nil {
 		return job, err
 	}
-	// The state does not change while it is read, so it is not read for long.
+	// View blocks changes to the state, so search in small chunks.
 	slices.Reverse(operations)
 	for some := range slices.Chunk(operations, operationsSearched) {
 		if job = s.searchFinished(some, id); job != nil {
@@ -156,11 +156,10 @@ func (s jobs) locate(ctx context.Context, what, id string) (job *apipb.Job, err 
 	return nil, fail(connect.CodeNotFound, apipb.CodeNoSuchJob, "%s: job %q not found: never granted, or no longer archived", what, id)
 }
 
-// operationsSearched is how many operations are searched at once for a job.
+// operationsSearched is how many operations one View searches for a job.
 const operationsSearched = 64
 
-// searchFinished returns a job that has ended, nil if none of the operations has
-// it.
+// searchFinished returns a finished job; nil if none of the operations has it.
 func (s jobs) searchFinished(operations []scheduling.OperationID, id string) (job *apipb.Job) {
 	s.cfg.Store.View(func(st *state.State) {
 		for _, name := range operations {
@@ -197,7 +196,7 @@ func (s jobs) Abort(ctx context.Context, req *connect.Request[apipb.AbortJobRequ
 	}))
 }
 
-// unfinished is locate for a job that is to end.
+// unfinished is locate with an error if the job has ended already.
 func (s jobs) unfinished(ctx context.Context, what, id string) (*apipb.Job, error) {
 	job, err := s.locate(ctx, what, id)
 	if err == nil && job.GetFinishTime() != nil {
@@ -206,7 +205,7 @@ func (s jobs) unfinished(ctx context.Context, what, id string) (*apipb.Job, erro
 	return job, err
 }
 
-// stop has a job end as ordered, now.
+// stop proposes a stop order for a job, with the present time.
 func (s jobs) stop(ctx context.Context, what string, job *apipb.Job, order *statepb.StopOrder) error {
 	order.Time = timestamppb.New(s.cfg.Now())
 	result, err := s.propose(ctx, what, &commandpb.StopJobs{
@@ -221,7 +220,7 @@ func (s jobs) stop(ctx context.Context, what string, job *apipb.Job, order *stat
 	return err
 }
 
-// saying tells by whom a job was ended, and why.
+// saying returns a message that says which user ended a job, and why.
 func saying(ctx context.Context, ended, reason string) string {
 	return fmt.Sprintf("%s by user %s%s", ended, caller(ctx).Name, put(": ", reason))
 }

@@ -17,8 +17,8 @@ const (
 	jsonCharsetName = "json; charset=utf-8"
 )
 
-// strictJSON is the JSON of the API: field names as in the API's description,
-// those without a value too, and an unknown field is an error that names it.
+// strictJSON is the JSON of the API. Fields are named as in the .proto file, fields
+// with default values are written too, and an unknown field is an error that names it.
 type strictJSON struct{ name string }
 
 // Name implements connect.Codec.
@@ -34,7 +34,7 @@ func (strictJSON) Marshal(message any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// protojson adds spaces by chance.
+	// protojson adds spaces at random.
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, data); err != nil {
 		return nil, err
@@ -58,8 +58,8 @@ func (strictJSON) Unmarshal(data []byte, message any) error {
 	return nil
 }
 
-// plain returns an error of protojson without its prefix, whose space is one of
-// two by chance.
+// plain returns an error of protojson without its prefix. Protojson chooses one of two
+// kinds of space for the prefix at random.
 func plain(err error) error {
 	text := strings.ReplaceAll(err.Error(), "\u00a0", " ")
 	return errors.New(strings.TrimPrefix(text, "proto: "))

@@ -12,7 +12,7 @@ import (
 	"weir/scheduling"
 )
 
-// Ledger shows what work was lost in the pools of a tree, because jobs were aborted.
+// Ledger shows the work lost in the pools of a tree because jobs were aborted.
 func (s pools) Ledger(ctx context.Context, req *connect.Request[apipb.LedgerRequest]) (*connect.Response[apipb.LedgerResponse], error) {
 	const what = "show ledger"
 	out := &apipb.LedgerResponse{}

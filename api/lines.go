@@ -15,25 +15,26 @@ import (
 	"connectrpc.com/connect"
 )
 
-// linesType is the content type of an answer that is an object of JSON a line.
+// linesType is the content type of an answer with one JSON object per line.
 const linesType = "application/x-ndjson"
 
-// The parts of a stream have a byte of flags and the length of what follows before them.
+// A part of a stream has a head of partHead bytes: flags, then the length of its message as a
+// big-endian uint32. The flag partEnd marks the last part.
 const (
 	partHead = 5
 	partEnd  = 2
 )
 
-// lines has calls that answer with a stream be made as all others: a message is posted as
-// application/json, and each message of the answer is an object on a line of its own, as soon as
-// it comes. An error before the first line is that of any call; one that comes later is the
-// last line, {"error": {...}}.
+// lines makes streaming calls usable like all others: the client posts one message as
+// application/json, and each message of the answer is a JSON object on a line of its own, sent as
+// soon as it arrives. An error before the first line is answered as in any call; a later one is
+// the last line, {"error": {...}}.
 type lines struct {
 	next http.Handler
-	// streams has the procedures, true for those that answer so.
+	// streams holds all procedures, true for those that answer with a stream.
 	streams map[string]bool
 	errors  *connect.ErrorWriter
-	// limit is the longest message that is read.
+	// limit is the largest message that the API accepts, in bytes.
 	limit int
 }
 
@@ -46,7 +47,7 @@ func (l lines) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	message, err := l.read(r)
 	if err != nil {
-		// Who is gone is told nothing.
+		// If the client is gone, nobody can receive the error.
 		_ = l.errors.Write(w, r, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("%s: read request: %w", strings.TrimPrefix(r.URL.Path, "/"), err)))
 		return
 	}
@@ -61,8 +62,8 @@ func (l lines) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l.next.ServeHTTP(&lineWriter{to: w, request: r, errors: l.errors, header: http.Header{}}, asked)
 }
 
-// read returns the message of a request. One byte more than is allowed is refused by who reads
-// it.
+// read returns the message of a request. It reads up to one byte more than the limit, so that
+// the next handler rejects a message that is too long.
 func (l lines) read(r *http.Request) ([]byte, error) {
 	body := io.Reader(r.Body)
 	switch encoding := r.Header.Get("Content-Encoding"); encoding {
@@ -88,18 +89,18 @@ type lineWriter struct {
 	to      http.ResponseWriter
 	request *http.Request
 	errors  *connect.ErrorWriter
-	// header is that of the stream, of which those who read lines are told only what is Weir's.
+	// header is the header of the stream. It is not sent: the answer has a header of its own.
 	header http.Header
 	began  bool
-	// rest is the beginning of a part that has not come as a whole.
+	// rest is the beginning of a part that is not complete yet.
 	rest []byte
 }
 
 // Header implements http.ResponseWriter.
 func (l *lineWriter) Header() http.Header { return l.header }
 
-// WriteHeader implements http.ResponseWriter. A stream is 200 whatever becomes of it: what is
-// answered is known with its first part.
+// WriteHeader implements http.ResponseWriter. It ignores the status: a stream always has 200,
+// and whether the answer is an error is known only from the first part.
 func (l *lineWriter) WriteHeader(int) {}
 
 // Flush implements http.Flusher.
@@ -138,7 +139,7 @@ func (l *lineWriter) line(data []byte) error {
 	return err
 }
 
-// end answers with the error that the stream ended with, if it did.
+// end handles the last part: it sends the error of the stream, if there is one.
 func (l *lineWriter) end(data []byte) error {
 	var ended struct {
 		Error *struct {
@@ -169,16 +170,16 @@ func (l *lineWriter) end(data []byte) error {
 	return l.errors.Write(l.to, l.request, failure)
 }
 
-// advised says how a call is made to whoever made it otherwise: by another method, or with a
-// content type that is not known.
+// advised adds advice on how to make a call to the error for a wrong method or an unknown
+// content type.
 type advised struct {
 	http.ResponseWriter
 	request *http.Request
 	said    bool
 }
 
-// maxDrained is how much of a request that nobody reads is read: a client that has not sent
-// all of it may not look at the answer.
+// maxDrained bounds how many bytes of a rejected request are read and discarded: a client may
+// not look at the answer before it has sent its whole request.
 const maxDrained = 64 << 10
 
 // WriteHeader implements http.ResponseWriter.

@@ -36,7 +36,8 @@ func (s clusters) Remove(ctx context.Context, req *connect.Request[apipb.RemoveR
 	if err != nil {
 		return nil, s.membership(err)
 	}
-	// A name that is not there is refused by the leader alone: it knows who is.
+	// Only the leader knows for sure which replicas are members, so ask it before
+	// rejecting an unknown id.
 	if err := s.cfg.Store.RemoveReplica(ctx, id, req.Msg.GetForce()); err != nil {
 		return nil, s.membership(err)
 	}
@@ -62,7 +63,7 @@ func (s clusters) Promote(ctx context.Context, req *connect.Request[apipb.Promot
 	return answer(&apipb.PromoteReplicaResponse{}, s.membership(s.cfg.Store.PromoteReplica(ctx, req.Msg.GetId())))
 }
 
-// Demote takes a member's vote.
+// Demote makes a voting member a nonvoter.
 func (s clusters) Demote(ctx context.Context, req *connect.Request[apipb.DemoteReplicaRequest]) (*connect.Response[apipb.DemoteReplicaResponse], error) {
 	if err := s.named("demote", req.Msg.GetId()); err != nil {
 		return nil, err
@@ -70,7 +71,7 @@ func (s clusters) Demote(ctx context.Context, req *connect.Request[apipb.DemoteR
 	return answer(&apipb.DemoteReplicaResponse{}, s.membership(s.cfg.Store.DemoteReplica(ctx, req.Msg.GetId(), req.Msg.GetForce())))
 }
 
-// Join tells a replica what it is in the cluster.
+// Join admits a replica that starts, and answers with its suffrage and the members.
 func (s clusters) Join(ctx context.Context, req *connect.Request[apipb.JoinRequest]) (*connect.Response[apipb.JoinResponse], error) {
 	m := req.Msg
 	if who := caller(ctx).Name; who != m.GetId() {
@@ -89,8 +90,8 @@ func (s clusters) Join(ctx context.Context, req *connect.Request[apipb.JoinReque
 	}, s.membership(err))
 }
 
-// Backup streams the state of this replica, once it has seen all that was answered
-// before the call.
+// Backup streams the state of this replica. The state includes every write that was
+// answered before the call.
 func (s clusters) Backup(ctx context.Context, _ *connect.Request[apipb.BackupRequest], stream *connect.ServerStream[apipb.BackupPart]) error {
 	if err := s.cfg.Log.ReadBarrier(ctx); err != nil {
 		return s.unavailable("cluster backup", err)
@@ -102,7 +103,7 @@ func (s clusters) Backup(ctx context.Context, _ *connect.Request[apipb.BackupReq
 	return nil
 }
 
-// backupStream sends what is written to it.
+// backupStream is a writer that sends each write as one message.
 type backupStream struct {
 	stream *connect.ServerStream[apipb.BackupPart]
 }
@@ -112,7 +113,7 @@ func (b backupStream) Write(data []byte) (int, error) {
 	return len(data), b.stream.Send(&apipb.BackupPart{Data: data})
 }
 
-// named refuses a call that names no replica.
+// named returns an error if the id of the replica is empty.
 func (s clusters) named(what, id string) error {
 	if id == "" {
 		return invalid("%s replica: its id is missing: see weir cluster members", what)
@@ -120,7 +121,7 @@ func (s clusters) named(what, id string) error {
 	return nil
 }
 
-// membership turns an error of a change of the members into one for clients.
+// membership converts an error of a membership change into one for clients.
 func (s clusters) membership(err error) error {
 	switch {
 	case err == nil:

@@ -20,7 +20,7 @@ import (
 // memories implements MemoryService.
 type memories struct{ *server }
 
-// Profiles shows what finished operations have needed, the latest first.
+// Profiles shows memory profiles of finished operations, latest update first.
 func (s memories) Profiles(ctx context.Context, req *connect.Request[apipb.MemoryProfilesRequest]) (*connect.Response[apipb.MemoryProfilesResponse], error) {
 	const what = "list memory profiles"
 	limit, err := page(req.Msg.GetLimit(), what)
@@ -57,8 +57,8 @@ func (s memories) Profiles(ctx context.Context, req *connect.Request[apipb.Memor
 	return connect.NewResponse(out), nil
 }
 
-// profileOf shows a profile. A profile in the state is replaced and never changed, so it
-// may be read after the state.
+// profileOf shows a profile. The state replaces profiles and never modifies them, so this
+// one may be read after View returns.
 func profileOf(p *statepb.MemoryProfile) (*apipb.MemoryProfile, error) {
 	used, err := memory.Decode(p.GetUserDigest())
 	if err != nil {
@@ -109,7 +109,7 @@ func memoryOf(task *statepb.Task, described *statepb.TaskSpec) *apipb.TaskMemory
 	}
 }
 
-// reserveOf shows what is held for a job; nil where nothing is known of it.
+// reserveOf shows the memory reserve of a job; nil if it is not known.
 func reserveOf(r *statepb.JobReserve) *apipb.JobReserve {
 	if r == nil {
 		return nil
@@ -120,8 +120,8 @@ func reserveOf(r *statepb.JobReserve) *apipb.JobReserve {
 	}
 }
 
-// checkTask returns an error for the name of a task that an operation has not; none is
-// all tasks.
+// checkTask returns an error if the operation has no task of this name. An empty name
+// means all tasks.
 func checkTask(what string, op *statepb.Operation, name string) error {
 	if name == "" || describedTask(op, name) != nil {
 		return nil
@@ -130,8 +130,7 @@ func checkTask(what string, op *statepb.Operation, name string) error {
 	return fail(connect.CodeNotFound, state.CodeUnknownTask, "%s: operation %s has no task %q: it has %s", what, op.GetId(), name, strings.Join(names, ", "))
 }
 
-// describedTask returns what was asked for of a task; nil when the operation has none of
-// this name.
+// describedTask returns the spec of a task; nil if the operation has none of this name.
 func describedTask(op *statepb.Operation, name string) *statepb.TaskSpec {
 	tasks := op.GetSpec().GetTasks()
 	if i := slices.IndexFunc(tasks, func(t *statepb.TaskSpec) bool { return t.GetName() == name }); i >= 0 {

@@ -16,10 +16,10 @@ import (
 	"weir/scheduling/resource"
 )
 
-// hosts are nodes that are online, for the question what they could ever hold.
+// hosts are online nodes, considered empty, to find jobs that can never start.
 type hosts []*statepb.Node
 
-// forest has the hosts and the pools of each pool tree by its name.
+// forest holds the hosts and the pools of each pool tree by name.
 type forest struct {
 	hosts map[string]hosts
 	pools map[string]pooltree.Tree
@@ -38,9 +38,9 @@ func onlineHosts(st *state.State) forest {
 	return online
 }
 
-// of returns the hosts of the trees that an operation is in, but for those that a
-// scheduling_tag_filter of its own, or of a pool above it, leaves out, and the first filter
-// that does, in words.
+// of returns the hosts in the trees of an operation that match its scheduling_tag_filter and
+// those of its pools. It also describes the first filter that excludes a host; empty if none
+// does.
 func (f forest) of(op *statepb.Operation) (all hosts, filter string) {
 	for _, in := range op.GetTrees() {
 		here := f.hosts[in.GetTree()]
@@ -51,7 +51,7 @@ func (f forest) of(op *statepb.Operation) (all hosts, filter string) {
 			}
 			here = match
 		}
-		// What cannot be read is told where it is given.
+		// A filter that cannot be parsed is reported when it is set.
 		if tags, err := pooltree.ParseFilter(in.GetOptions().GetFields()["scheduling_tag_filter"].GetStringValue()); err == nil && !tags.Empty() {
 			pass(tags, "the operation")
 		}
@@ -66,10 +66,10 @@ func (f forest) of(op *statepb.Operation) (all hosts, filter string) {
 	return all, filter
 }
 
-// misfit says which task of a running operation asks for more than any node of its
-// trees that is online has, even empty, and why; empty when there is none, or no node
-// at all. demand is what its jobs wait for, those among them that get memory of their
-// own for they were aborted for overdraft.
+// misfit says which task of a running operation asks for more than any online node of its
+// trees has, even empty, and why; empty if there is no such task, or no node is online.
+// demand is the demand of the operation; it has a group of its own for each job whose memory
+// reserve was raised after an overdraft.
 func (f forest) misfit(op *statepb.Operation, demand []state.DemandChanged) string {
 	h, filter := f.of(op)
 	if op.GetState() != lifecycle.Running.String() || len(h) == 0 && filter == "" {
@@ -108,7 +108,7 @@ func (f forest) misfit(op *statepb.Operation, demand []state.DemandChanged) stri
 }
 
 // reserveOfLimit says how the memory that jobs of a task ask for follows from their
-// memory_limit; empty where it is not known.
+// memory_limit; empty if the reserve is not known.
 func reserveOfLimit(op *statepb.Operation, task *statepb.Task) string {
 	limit, reserve := describedTask(op, task.GetName()).GetMemoryLimit(), task.GetMemory().GetReserve()
 	if limit == 0 || reserve == nil {
@@ -122,8 +122,8 @@ func (h hosts) fit(asked resource.Amounts) bool {
 	return slices.ContainsFunc(h, func(n *statepb.Node) bool { return asked.Fits(n.GetResources().Amounts()) })
 }
 
-// togetherOf returns those jobs of a task that have to start together, by what they need, the
-// largest first.
+// togetherOf returns the jobs of a task that have to start together, grouped by the resources
+// they need, the largest first.
 func togetherOf(op *statepb.Operation, task *statepb.Task, demand []state.DemandChanged) (jobs []allocation.Task) {
 	spec := describedTask(op, task.GetName())
 	missing := cmp.Or(int64(spec.GetGang().GetSize()), int64(spec.GetJobCount()), task.GetCounters().GetPending())
@@ -146,9 +146,8 @@ func togetherOf(op *statepb.Operation, task *statepb.Task, demand []state.Demand
 	return jobs
 }
 
-// misfitOfGang says how many of the jobs of a gang empty nodes that take jobs could hold
-// together, in the tree in which these are most, and of what there is too little; empty
-// when all fit.
+// misfitOfGang says how many jobs of a gang fit at once on empty nodes that are not drained,
+// in the tree where most fit, and which resource runs out; empty if all fit.
 func (h hosts) misfitOfGang(task string, jobs []allocation.Task) string {
 	trees := map[string][]allocation.Hosts{}
 	for _, n := range h {
@@ -173,7 +172,7 @@ func (h hosts) misfitOfGang(task string, jobs []allocation.Task) string {
 	return fmt.Sprintf("%d jobs of task %q are a gang, which starts all at once, and the nodes of its pool tree that take jobs hold %d of them at most, even when empty: %s", best.Of, task, best.Jobs, why)
 }
 
-// takesJobs is 1, and 0 of a node that is drained.
+// takesJobs returns 0 for a drained node, else 1.
 func takesJobs(n *statepb.Node) int64 {
 	if n.GetDrain() != nil {
 		return 0
@@ -181,8 +180,8 @@ func takesJobs(n *statepb.Node) int64 {
 	return 1
 }
 
-// largest says what is asked for in vain, and which node has most of it. why is said of
-// memory that is asked for.
+// largest says which resource no node has enough of, and which node has most of it. If that
+// resource is memory, why is added to explain the amount.
 func (h hosts) largest(asked resource.Amounts, why string) string {
 	var all resource.Amounts
 	for _, n := range h {
@@ -213,7 +212,7 @@ func amount(a resource.Amounts, kind resource.Kind) string {
 	}
 }
 
-// amounts shows all that is asked for.
+// amounts shows all resources that are not zero.
 func amounts(asked resource.Amounts) string {
 	var parts []string
 	for i := range resource.Count {

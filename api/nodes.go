@@ -69,8 +69,8 @@ func nodeOf(st *state.State, n *statepb.Node) *apipb.Node {
 	}
 }
 
-// caveatOf says what a node cannot promise: what its agent says of it, and that no
-// tree gives it jobs.
+// caveatOf returns the caveat that the agent of a node reports. It adds one if the node is
+// in no pool tree, and so gets no jobs.
 func caveatOf(n *statepb.Node) string {
 	if n.GetTree() != "" {
 		return n.GetCaveat()
@@ -82,7 +82,7 @@ func caveatOf(n *statepb.Node) string {
 	return none + "; " + n.GetCaveat()
 }
 
-// addLive adds what nodes last said, when the leader can be reached.
+// addLive adds what nodes last reported, if the leader can be reached.
 func (s nodes) addLive(ctx context.Context, shown ...*apipb.Node) {
 	view, _ := s.seen(ctx, &actorpb.SchedulerViewRequest{})
 	byID := map[string]*actorpb.NodeView{}

@@ -10,7 +10,7 @@ import (
 	"weir/messages/apipb"
 )
 
-// observe tells Config.Observe of a call that has ended.
+// observe reports a call that has ended to Config.Observe.
 func (s *server) observe(procedure string, err error, began time.Time) {
 	if s.cfg.Observe == nil {
 		return
@@ -41,8 +41,8 @@ func knownProcedures() map[string]bool {
 	return all
 }
 
-// recentCount counts what happened in the last minute, by the second. The zero
-// value is ready.
+// recentCount counts events of the last minute, by the second. The zero value is ready
+// to use.
 type recentCount struct {
 	mu      sync.Mutex
 	seconds [60]int64

@@ -65,7 +65,7 @@ func (s operations) described(m *apipb.StartRequest) (described *statepb.Operati
 	return described, mutation, checkMutationID(mutation)
 }
 
-// checkMutationID returns an error for a mutation id that is too long to be kept.
+// checkMutationID returns an error for a mutation id that is too long to be stored.
 func checkMutationID(id string) error {
 	if len(id) > spec.MaxMutationIDBytes {
 		return fmt.Errorf("mutation_id has %d bytes: at most %d", len(id), spec.MaxMutationIDBytes)
@@ -116,7 +116,7 @@ func (s operations) List(ctx context.Context, req *connect.Request[apipb.ListOpe
 	return answer(out, err)
 }
 
-// selects reports whether a list wants the operation.
+// selects reports whether an operation matches the filters of a list request.
 func selects(m *apipb.ListOperationsRequest, op *statepb.Operation) bool {
 	now, err := lifecycle.ParseState(op.GetState())
 	switch {
@@ -147,7 +147,7 @@ func find(st *state.State, name string) (*statepb.Operation, error) {
 	return nil, fail(connect.CodeNotFound, state.CodeUnknownOperation, "operation %q not found: never submitted, or no longer archived", name)
 }
 
-// get returns an operation as this replica knows it.
+// get returns an operation from this replica's state, without a read barrier.
 func (s operations) get(name string, full bool) (out *apipb.Operation, err error) {
 	var described *statepb.OperationSpec
 	s.cfg.Store.View(func(st *state.State) {
@@ -189,7 +189,7 @@ func (s operations) Get(ctx context.Context, req *connect.Request[apipb.GetOpera
 	return connect.NewResponse(&apipb.GetOperationResponse{Operation: op}), nil
 }
 
-// Wait answers when the operation has ended or the time is over.
+// Wait answers when the operation has ended, or after the timeout.
 func (s operations) Wait(ctx context.Context, req *connect.Request[apipb.WaitOperationRequest]) (*connect.Response[apipb.WaitOperationResponse], error) {
 	timeout := time.Duration(req.Msg.GetTimeoutMillis()) * time.Millisecond
 	switch {
@@ -209,7 +209,7 @@ func (s operations) Wait(ctx context.Context, req *connect.Request[apipb.WaitOpe
 		return nil
 	})
 	if errors.Is(err, context.DeadlineExceeded) && out.GetOperation() != nil {
-		// It has not ended within the time; that is an answer too.
+		// The timeout is not an error: the answer says that the operation has not ended.
 		err = nil
 	}
 	if err != nil {
@@ -218,8 +218,7 @@ func (s operations) Wait(ctx context.Context, req *connect.Request[apipb.WaitOpe
 	return connect.NewResponse(out), nil
 }
 
-// Watch streams the operation whenever it changes, and now and then when it does
-// not.
+// Watch streams the operation at every change, and every Limits.KeepAlive without one.
 func (s operations) Watch(ctx context.Context, req *connect.Request[apipb.WatchOperationRequest], stream *connect.ServerStream[apipb.WatchOperationResponse]) error {
 	if err := s.barrier(ctx, "watch operation"); err != nil {
 		return err
@@ -233,7 +232,7 @@ func (s operations) Watch(ctx context.Context, req *connect.Request[apipb.WatchO
 	return nil
 }
 
-// barrier is ReadBarrier for calls that last: it alone is bounded.
+// barrier is ReadBarrier for calls without a deadline; Limits.Patience bounds it.
 func (s operations) barrier(ctx context.Context, what string) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Limits.Patience)
 	defer cancel()
@@ -243,8 +242,8 @@ func (s operations) barrier(ctx context.Context, what string) error {
 	return nil
 }
 
-// changesTogether is how long follow lets changes gather: a busy operation changes
-// with every batch of jobs, and nobody can read that fast.
+// changesTogether is how long follow collects changes before it shows them: a busy
+// operation changes with every batch of jobs, too fast for any reader.
 const changesTogether = 20 * time.Millisecond
 
 // follow shows an operation now, after each change, and after KeepAlive without
@@ -254,7 +253,7 @@ func (s operations) follow(ctx context.Context, name string, show func(op *apipb
 	if err != nil {
 		return err
 	}
-	// An alias may go on to another operation.
+	// Follow the id: the alias may pass to another operation.
 	name = op.GetId()
 	followed := s.changes.follow(scheduling.OperationID(name))
 	defer followed.leave()
@@ -281,14 +280,15 @@ func (s operations) follow(ctx context.Context, name string, show func(op *apipb
 		if err := s.pause(ctx, changed, s.cfg.Limits.KeepAlive-time.Since(shown)); err != nil {
 			return err
 		}
-		// Its end is waited for by somebody, so it is not kept back.
+		// Collect further changes, but show the end at once.
 		if err := s.pause(ctx, followed.ended, changesTogether); err != nil {
 			return err
 		}
 	}
 }
 
-// pause returns when something has happened, or after the longest wait.
+// pause waits until happened is closed, or for longest. It returns an error if ctx is done
+// or no more changes will be reported.
 func (s operations) pause(ctx context.Context, happened <-chan struct{}, longest time.Duration) error {
 	timer := time.NewTimer(longest)
 	defer timer.Stop()
@@ -336,7 +336,7 @@ func (s operations) Abort(ctx context.Context, req *connect.Request[apipb.AbortO
 	}))
 }
 
-// Suspend starts no more jobs of an operation.
+// Suspend stops the start of further jobs of an operation.
 func (s operations) Suspend(ctx context.Context, req *connect.Request[apipb.SuspendOperationRequest]) (*connect.Response[apipb.SuspendOperationResponse], error) {
 	return answer(&apipb.SuspendOperationResponse{}, s.steer(ctx, "suspend operation", req.Msg.GetOperation(), func(id string) proto.Message {
 		return &commandpb.SuspendOperation{
@@ -345,21 +345,21 @@ func (s operations) Suspend(ctx context.Context, req *connect.Request[apipb.Susp
 	}))
 }
 
-// Resume lets a suspended operation go on.
+// Resume lets a suspended operation start jobs again.
 func (s operations) Resume(ctx context.Context, req *connect.Request[apipb.ResumeOperationRequest]) (*connect.Response[apipb.ResumeOperationResponse], error) {
 	return answer(&apipb.ResumeOperationResponse{}, s.steer(ctx, "resume operation", req.Msg.GetOperation(), func(id string) proto.Message {
 		return &commandpb.ResumeOperation{OperationId: id, User: caller(ctx).Name, Time: timestamppb.New(s.cfg.Now())}
 	}))
 }
 
-// Complete ends an operation well, with what has been done.
+// Complete ends an operation as completed, although some of its jobs have not completed.
 func (s operations) Complete(ctx context.Context, req *connect.Request[apipb.CompleteOperationRequest]) (*connect.Response[apipb.CompleteOperationResponse], error) {
 	return answer(&apipb.CompleteOperationResponse{}, s.steer(ctx, "complete operation", req.Msg.GetOperation(), func(id string) proto.Message {
 		return &commandpb.CompleteOperation{OperationId: id, User: caller(ctx).Name, Time: timestamppb.New(s.cfg.Now())}
 	}))
 }
 
-// Events shows the steps of an operation's life.
+// Events shows the events on an operation's record.
 func (s operations) Events(ctx context.Context, req *connect.Request[apipb.OperationEventsRequest]) (*connect.Response[apipb.OperationEventsResponse], error) {
 	out := &apipb.OperationEventsResponse{}
 	err := s.read(ctx, "operation events", func(st *state.State) error {

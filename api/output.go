@@ -16,7 +16,7 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// The sizes of a part of a job's output.
+// The default and the largest size of one part of a job's output.
 const (
 	defaultOutputBytes = 256 << 10
 	maxOutputBytes     = 1 << 20
@@ -45,7 +45,7 @@ func (s jobs) Output(ctx context.Context, req *connect.Request[apipb.JobOutputRe
 	var absent *actorpb.Refused
 	switch {
 	case errors.As(err, &absent) && absent.GetCode() == actorpb.CodeNotFound && job.GetFinishTime() == nil:
-		// The job has not begun, or its node has just told its end.
+		// The job has not started, or its node has just reported its end.
 		part = &actorpb.OutputPart{NextOffset: m.GetOffset()}
 	case errors.As(err, &absent) && absent.GetCode() == actorpb.CodeNotFound:
 		return nil, gone(job)
@@ -63,8 +63,8 @@ func (s jobs) Output(ctx context.Context, req *connect.Request[apipb.JobOutputRe
 	return connect.NewResponse(out), nil
 }
 
-// neverStarted reports whether a job has ended without a process, by the word of its
-// node. Of a job that ended without its node nobody knows.
+// neverStarted reports whether a job ended without a process, as its node reported. It is
+// false if the node reported nothing, for then it is not known.
 func neverStarted(job *apipb.Job) bool {
 	return job.GetFinishTime() != nil && job.GetPid() == 0 && job.GetStatistics() != nil
 }
@@ -95,7 +95,7 @@ func silence(job *apipb.Job, stream string) string {
 	}
 }
 
-// gone returns the error for a job that has ended and of which its node has no output.
+// gone returns the error for a finished job whose node has no output of it.
 func gone(job *apipb.Job) error {
 	code, why := apipb.CodeOutputGone, fmt.Sprintf("node %q no longer keeps the output of job %s, which is %s", job.GetNode(), job.GetId(), job.GetState())
 	switch {
@@ -107,8 +107,8 @@ func gone(job *apipb.Job) error {
 	return fail(connect.CodeNotFound, code, "job output: %s", why)
 }
 
-// noOutput tells why output could not be read. A node that is online is worth
-// another try: it may be on its way to a new leader.
+// noOutput returns the error for output that could not be read. If the node is online the
+// error lets the client retry: the node may be reconnecting to a new leader.
 func (s jobs) noOutput(job *apipb.Job, err error) error {
 	var node *statepb.Node
 	s.cfg.Store.View(func(st *state.State) { node, _ = st.Node(scheduling.NodeID(job.GetNode())) })

@@ -27,8 +27,7 @@ import (
 // pools implements PoolService.
 type pools struct{ *server }
 
-// treeIn is a tree with its record, pools and counts; no name is that of the default
-// tree.
+// treeIn is a tree with its record, pools and counts.
 type treeIn struct {
 	name   scheduling.TreeName
 	record *statepb.PoolTree
@@ -36,7 +35,7 @@ type treeIn struct {
 	counts pooltree.Counts
 }
 
-// findTree returns a tree by name.
+// findTree returns a tree by name; the default tree if name is empty.
 func findTree(st *state.State, what, name string) (treeIn, error) {
 	t := treeIn{name: scheduling.TreeName(cmp.Or(name, string(st.DefaultTree())))}
 	var ok bool
@@ -55,7 +54,7 @@ func (t treeIn) has(what string, pool scheduling.PoolName) error {
 	return fail(connect.CodeNotFound, state.CodeUnknownPool, "%s: there is no pool %q in tree %q", what, pool, t.name)
 }
 
-// shown is a pool as the state knows it.
+// shown returns a pool as the state knows it.
 func (t treeIn) shown(p pooltree.Pool) (*apipb.Pool, error) {
 	effective, err := t.pools.Effective(p.Name)
 	if err != nil {
@@ -73,7 +72,7 @@ func (t treeIn) shown(p pooltree.Pool) (*apipb.Pool, error) {
 		EffectiveMaxRunningOperationCount: saturated(effective.MaxRunningOperationCount), Effective: holds,
 	}
 	if p.Name == scheduling.RootPool {
-		// Its counts are bounded by the options of the tree, and nobody sets options of its own.
+		// The root has no options of its own; those of the tree bound its counts.
 		settings := t.pools.Settings()
 		out.EffectiveMaxOperationCount, out.EffectiveMaxRunningOperationCount = saturated(settings.MaxOperationCount), saturated(settings.MaxRunningOperationCount)
 		out.Options = &structpb.Struct{}
@@ -84,7 +83,7 @@ func (t treeIn) shown(p pooltree.Pool) (*apipb.Pool, error) {
 	return out, nil
 }
 
-// orEmpty returns options that are an object even when none are set.
+// orEmpty returns a copy of options, an empty object if they are nil.
 func orEmpty(options *structpb.Struct) *structpb.Struct {
 	if options == nil {
 		return &structpb.Struct{}
@@ -92,8 +91,8 @@ func orEmpty(options *structpb.Struct) *structpb.Struct {
 	return proto.CloneOf(options)
 }
 
-// list returns the pools of a tree that are picked, parents before children. The root
-// is asked about too, first.
+// list returns the pools of a tree for which pick returns true, parents before children.
+// It asks pick about the root too, first.
 func (s pools) list(ctx context.Context, what, tree string, pick func(scheduling.PoolName) bool) (*apipb.ListPoolsResponse, error) {
 	out := &apipb.ListPoolsResponse{}
 	err := s.read(ctx, what, func(st *state.State) error {
@@ -128,7 +127,7 @@ func (s pools) list(ctx context.Context, what, tree string, pick func(scheduling
 	return out, nil
 }
 
-// addPoolView adds to a pool what the leader's scheduler sees of it.
+// addPoolView adds the leader's scheduler's view of a pool.
 func addPoolView(shown *apipb.Pool, e *actorpb.ElementView) {
 	shown.FairShare, shown.UsageShare, shown.DemandShare = &e.FairShare, &e.UsageShare, &e.DemandShare
 	shown.Usage, shown.Demand = resourcesOf(e.GetUsage().Amounts()), resourcesOf(e.GetDemand().Amounts())
@@ -146,7 +145,7 @@ func (s pools) List(ctx context.Context, req *connect.Request[apipb.ListPoolsReq
 	return answer(out, err)
 }
 
-// Get shows one pool; the root has no parent.
+// Get shows one pool, which may be the root.
 func (s pools) Get(ctx context.Context, req *connect.Request[apipb.GetPoolRequest]) (*connect.Response[apipb.GetPoolResponse], error) {
 	all, err := s.list(ctx, "get pool", req.Msg.GetTree(), func(name scheduling.PoolName) bool { return string(name) == req.Msg.GetName() })
 	if err != nil {
@@ -158,7 +157,7 @@ func (s pools) Get(ctx context.Context, req *connect.Request[apipb.GetPoolReques
 	return connect.NewResponse(&apipb.GetPoolResponse{Pool: all.GetPools()[0], Revision: all.GetRevision()}), nil
 }
 
-// Edit changes a tree as one.
+// Edit applies all edits to a tree, or none of them.
 func (s pools) Edit(ctx context.Context, req *connect.Request[apipb.EditTreeRequest]) (*connect.Response[apipb.EditTreeResponse], error) {
 	m := req.Msg
 	command := &commandpb.EditTree{
@@ -181,7 +180,8 @@ func (s pools) Edit(ctx context.Context, req *connect.Request[apipb.EditTreeRequ
 	return connect.NewResponse(&apipb.EditTreeResponse{Revision: result.GetTree().GetRevision(), Tree: tree}), nil
 }
 
-// checkEdit refuses what pools have no option for. The log takes what was one once.
+// checkEdit rejects unknown pool options. The check is here because the log must still
+// accept options that an earlier version had.
 func checkEdit(e *apipb.TreeEdit) error {
 	for _, options := range []*structpb.Struct{e.GetTreeOptions(), e.GetCreate().GetOptions(), e.GetChange().GetOptions()} {
 		if _, err := document.FromStruct("options", options); err != nil {
@@ -203,8 +203,8 @@ func checkEdit(e *apipb.TreeEdit) error {
 	return nil
 }
 
-// editOf turns an edit into that of a command. One that says nothing stays so, and
-// is refused.
+// editOf converts an edit into that of a command. An empty edit stays empty, and the
+// command is refused.
 func editOf(e *apipb.TreeEdit) *commandpb.TreeEdit {
 	switch e := e.GetEdit().(type) {
 	case *apipb.TreeEdit_TreeOptions:
@@ -226,13 +226,13 @@ func editOf(e *apipb.TreeEdit) *commandpb.TreeEdit {
 	}
 }
 
-// changesOf are new values of options by path.
+// changesOf returns the new values of options by path.
 func changesOf(values *structpb.Struct) *commandpb.Changes {
 	return &commandpb.Changes{Values: values.GetFields()}
 }
 
-// elements returns what the leader's scheduler sees of the pools of a tree, by name; nothing
-// while it cannot be reached.
+// elements returns the leader's scheduler's view of the pools of a tree, by name; empty if
+// the leader cannot be reached.
 func (s *server) elements(ctx context.Context, tree string) map[string]*actorpb.ElementView {
 	view, _ := s.seen(ctx, &actorpb.SchedulerViewRequest{Tree: tree})
 	elements := make(map[string]*actorpb.ElementView, len(view.GetElements()))

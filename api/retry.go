@@ -16,13 +16,14 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// Which jobs of an operation are run again.
+// The values of the jobs field of a request: which jobs run again.
 const (
 	retryFailed     = "failed"
 	retryUnfinished = "unfinished"
 )
 
-// Retry starts an operation like one that has ended, of those of its jobs that did not complete.
+// Retry starts a copy of an ended operation that runs only the jobs that failed, or did not
+// complete.
 func (s operations) Retry(ctx context.Context, req *connect.Request[apipb.RetryOperationRequest]) (*connect.Response[apipb.RetryOperationResponse], error) {
 	const what = "retry operation"
 	m := req.Msg
@@ -36,7 +37,7 @@ func (s operations) Retry(ctx context.Context, req *connect.Request[apipb.RetryO
 	var bounded []string
 	out := &apipb.RetryOperationResponse{}
 	err := s.read(ctx, what, func(st *state.State) error {
-		// The alias may be that of the retry by now.
+		// Look up a repeated request first: the retry may have taken over the alias.
 		if started, ok := st.OperationByMutation(scheduling.User(caller(ctx).Name), m.GetMutationId()); ok {
 			out.OperationId, out.RetryOf, out.Repeated = started.GetId(), started.GetRetryOf(), true
 			again, bounded = started.GetSpec(), st.Bounded(started)
@@ -80,8 +81,8 @@ func jobsOf(described *statepb.OperationSpec) (jobs int64) {
 	return jobs
 }
 
-// retried returns the spec of an operation that has ended, with those of its jobs alone that
-// did not complete.
+// retried returns the spec of an ended operation, reduced to the jobs that are to run again. It
+// returns an error if there are none, or the operation cannot be retried.
 func retried(st *state.State, op *statepb.Operation, which string) (again *statepb.OperationSpec, err error) {
 	refuse := func(format string, args ...any) error {
 		return fail(connect.CodeFailedPrecondition, apipb.CodeNothingToRetry, "retry operation %s: "+format, append([]any{op.GetId()}, args...)...)
@@ -122,7 +123,7 @@ func retried(st *state.State, op *statepb.Operation, which string) (again *state
 		}
 		switch {
 		case left.Len() == 0 && described.GetRestartCompletedJobs():
-			// It is never done, so nothing of it is left undone.
+			// A service never completes, so it has no unfinished jobs.
 			service = task.GetName()
 		case finishedGang(task) || left.Len() == 0 && (why == "" || task.GetCounters().GetFailed() == 0):
 		case why != "":
@@ -144,7 +145,7 @@ func retried(st *state.State, op *statepb.Operation, which string) (again *state
 	return nil, refuse("all of its jobs have completed")
 }
 
-// retriesOf returns the retries of an operation whose records are kept, and the retries of these.
+// retriesOf returns the retries of an operation that are still on record, and their retries.
 func retriesOf(st *state.State, op *statepb.Operation) (retries []*statepb.Operation) {
 	of := map[string]bool{op.GetId(): true}
 	for other := range st.Operations() {
@@ -156,7 +157,7 @@ func retriesOf(st *state.State, op *statepb.Operation) (retries []*statepb.Opera
 	return retries
 }
 
-// without takes the cookies of a task out of a set that have completed in retries.
+// without removes from left the cookies of a task that have completed in retries.
 func without(left *cookies.IntervalSet, st *state.State, retries []*statepb.Operation, task string) {
 	for _, retry := range retries {
 		_, completed, _ := st.Cookies(scheduling.OperationID(retry.GetId()), scheduling.TaskName(task))
@@ -177,13 +178,13 @@ func unfinishedOf(st *state.State, op *statepb.Operation, task *statepb.TaskSpec
 	return left
 }
 
-// finishedGang reports whether a task is a gang of which all ranks have completed: its jobs in
-// reserve were not needed.
+// finishedGang reports whether a task is a gang of which all ranks have completed. Its spare
+// jobs need not run.
 func finishedGang(task *statepb.Task) bool {
 	return task.GetGang() != nil && countOf(task.GetGang().GetCompleted()) == int64(task.GetGang().GetSize())
 }
 
-// countOf returns how many cookies, or ranks, intervals have.
+// countOf returns how many cookies or ranks the intervals cover.
 func countOf(intervals []*statepb.Interval) (n int64) {
 	for _, i := range intervals {
 		n += int64(i.GetEnd() - i.GetBegin())
@@ -191,7 +192,7 @@ func countOf(intervals []*statepb.Interval) (n int64) {
 	return n
 }
 
-// withCookies returns a task that has these of its cookies alone.
+// withCookies returns a copy of a task that runs only the cookies in left.
 func withCookies(task *statepb.TaskSpec, left cookies.IntervalSet) *statepb.TaskSpec {
 	task = proto.CloneOf(task)
 	task.Cookies = nil
@@ -204,7 +205,7 @@ func withCookies(task *statepb.TaskSpec, left cookies.IntervalSet) *statepb.Task
 	return task
 }
 
-// addGivenUp adds which jobs have failed as often as they may.
+// addGivenUp adds the cookies that were given up after max_attempts failures.
 func addGivenUp(out *apipb.Operation, st *state.State) {
 	for _, task := range out.GetTasks() {
 		givenUp := st.GivenUp(scheduling.OperationID(out.GetId()), scheduling.TaskName(task.GetName()))

@@ -17,30 +17,30 @@ import (
 	"weir/raftstore/state"
 )
 
-// Stats is what a replica's API has under way.
+// Stats counts the calls in flight at a replica's API.
 type Stats struct {
-	// Calls are those that are answered at once, Watches those that wait for an
-	// operation; the limits are how many there may be.
+	// Calls counts the calls that are answered at once, Watches those that wait for an
+	// operation. CallsLimit and WatchesLimit are their limits.
 	Calls, CallsLimit, Watches, WatchesLimit int
 }
 
-// server answers every call. Its methods are spread over one file a service.
+// server answers every call. Each service has a file of its own.
 type server struct {
 	cfg Config
 	// closing is done when the replica is about to stop.
 	closing context.Context
-	// refusals are those for overload, of late.
+	// refusals counts the calls rejected for overload in the last minute.
 	refusals recentCount
 	// changes wakes calls that wait for an operation.
 	changes *changes
-	// removed has the replicas that were removed by way of this one: to remove them
-	// again is no mistake.
+	// removed holds the ids of replicas that were removed through this one: removing
+	// one of them again is not an error.
 	removed sync.Map
-	// procedures are those that there are: true for those that answer with a stream.
+	// procedures holds all procedures, true for those that answer with a stream.
 	procedures map[string]bool
 }
 
-// NewHandler returns what serves the public API of a replica.
+// NewHandler returns the handler that serves the public API of a replica.
 func NewHandler(cfg Config) (*Handler, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -74,13 +74,13 @@ func NewHandler(cfg Config) (*Handler, error) {
 	}, nil
 }
 
-// recovered turns a panic into an answer: one call's mistake is not all calls'.
+// recovered turns a panic into an error of that call, so that other calls go on.
 func (s *server) recovered(_ context.Context, spec connect.Spec, _ http.Header, cause any) error {
 	s.cfg.Logger.Error("call panicked", "call", spec.Procedure, "panic", cause, "stack", string(debug.Stack()))
 	return fail(connect.CodeInternal, apipb.CodeInternal, "%s: internal error on replica %s; see its log", spec.Procedure, s.cfg.Replica)
 }
 
-// propose has one command carried out.
+// propose proposes one command and returns its result, or an error if it was refused.
 func (s *server) propose(ctx context.Context, what string, command proto.Message) (*commandpb.Result, error) {
 	results, err := s.cfg.Log.Propose(ctx, command)
 	if err != nil {
@@ -102,16 +102,16 @@ func (s *server) read(ctx context.Context, what string, f func(*state.State) err
 	return err
 }
 
-// extraPatience bounds the wait for what is shown when the leader can be reached,
-// and left out when it cannot: the rest is not held up for it.
+// extraPatience bounds the wait for optional data from the leader. An answer goes out
+// without that data if the leader does not respond in time.
 const extraPatience = 500 * time.Millisecond
 
-// extra returns the context of such a question.
+// extra returns the context for a request for optional data.
 func extra(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, extraPatience)
 }
 
-// seen returns what the leader's schedulers see now, or why they cannot be reached.
+// seen returns the view of the leader's schedulers, or an error if they cannot be reached.
 func (s *server) seen(ctx context.Context, m *actorpb.SchedulerViewRequest) (*actorpb.SchedulerView, error) {
 	ctx, cancel := extra(ctx)
 	defer cancel()
@@ -122,7 +122,7 @@ func (s *server) seen(ctx context.Context, m *actorpb.SchedulerViewRequest) (*ac
 	return view, err
 }
 
-// answer wraps a message, or passes the error on.
+// answer wraps msg in a response if err is nil.
 func answer[T any](msg *T, err error) (*connect.Response[T], error) {
 	if err != nil {
 		return nil, err
@@ -130,7 +130,8 @@ func answer[T any](msg *T, err error) (*connect.Response[T], error) {
 	return connect.NewResponse(msg), nil
 }
 
-// page returns how many entries to answer with.
+// page returns the number of entries in an answer: 100 if asked is 0. It returns an error
+// unless asked is from 0 to 1000.
 func page(asked int32, what string) (int, error) {
 	switch {
 	case asked == 0:

@@ -9,8 +9,8 @@ import (
 	"weir/scheduling/pooltree"
 )
 
-// addTrees shows where an operation runs, and as what. Its pool and weight are those
-// in the first of its trees.
+// addTrees adds the trees of an operation, with its pool and options in each. The pool and
+// weight of the operation itself are those in the first tree.
 func addTrees(out *apipb.Operation, op *statepb.Operation) {
 	for i, in := range op.GetTrees() {
 		if i == 0 {
@@ -35,8 +35,8 @@ func inPool(op *statepb.Operation, pool string) bool {
 	return false
 }
 
-// addShares adds what the leader's scheduler sees of operations, when it can be
-// reached. The shares of an operation are those in the first of its trees.
+// addShares adds the shares of operations in each tree, if the leader's scheduler can be
+// reached. The shares of the operation itself are those in its first tree.
 func (s operations) addShares(ctx context.Context, shown ...*apipb.Operation) {
 	view, _ := s.seen(ctx, &actorpb.SchedulerViewRequest{})
 	elements := make(map[[2]string]*actorpb.ElementView, len(view.GetElements()))

@@ -14,8 +14,8 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Snapshot answers with all that fair shares in a tree follow from. Volumes are the
-// leader's word; while it cannot be reached, they are those that were kept last.
+// Snapshot returns all inputs of the fair shares of a tree. Volumes come from the leader;
+// if it cannot be reached, they are those of the last checkpoint.
 func (s trees) Snapshot(ctx context.Context, req *connect.Request[apipb.SnapshotRequest]) (*connect.Response[apipb.SnapshotResponse], error) {
 	const what = "snapshot pool tree"
 	tree := req.Msg.GetTree()
@@ -35,7 +35,7 @@ func (s trees) Snapshot(ctx context.Context, req *connect.Request[apipb.Snapshot
 	return answer(out, err)
 }
 
-// snapshot fills in what the state knows of a tree, and its volumes.
+// snapshot fills out from the state of a tree and from the volumes in view.
 func snapshot(out *apipb.SnapshotResponse, st *state.State, t treeIn, view *actorpb.SchedulerView) {
 	out.Tree, out.Revision, out.Options = string(t.name), t.record.GetRevision(), orEmpty(t.record.GetOptions())
 	out.Time = t.record.GetVolumesTime()
@@ -69,8 +69,7 @@ func snapshot(out *apipb.SnapshotResponse, st *state.State, t treeIn, view *acto
 	}
 }
 
-// snapshotOperation shows an operation that takes part in the sharing of the tree;
-// nil: it does not.
+// snapshotOperation shows an operation that shares in the tree; nil if it does not.
 func snapshotOperation(st *state.State, op *statepb.Operation, t treeIn) *apipb.SnapshotOperation {
 	in := op.In(string(t.name))
 	now, err := lifecycle.ParseState(op.GetState())

@@ -17,7 +17,7 @@ import (
 	"weir/scheduling/statistics"
 )
 
-// Statistics shows what was measured of the jobs of an operation that have ended.
+// Statistics shows the statistics of the finished jobs of an operation.
 func (s operations) Statistics(ctx context.Context, req *connect.Request[apipb.OperationStatisticsRequest]) (*connect.Response[apipb.OperationStatisticsResponse], error) {
 	const what = "show statistics"
 	m := req.Msg
@@ -52,8 +52,8 @@ func (s operations) Statistics(ctx context.Context, req *connect.Request[apipb.O
 	return answer(out, err)
 }
 
-// shownStatistics returns statistics of a task by state and name: of one state, or of
-// each and before them of all together.
+// shownStatistics returns the statistics of a task by state and name. If only is empty, it
+// returns totals over all states, then those of each state; otherwise those of state only.
 func shownStatistics(task, only string, set statistics.Set) []*apipb.Statistic {
 	var out []*apipb.Statistic
 	states := make(map[string]bool)
@@ -90,7 +90,7 @@ func statisticOf(task, ended, name string, a statistics.Aggregate) *apipb.Statis
 	return out
 }
 
-// adviceOf says what jobs of a task asked for, got and needed.
+// adviceOf compares the memory that jobs of a task asked for, reserved and used.
 func adviceOf(op *statepb.Operation, task *statepb.Task, set statistics.Set) *apipb.MemoryAdvice {
 	asked := op.GetSpec().MemoryTask(describedTask(op, task.GetName()))
 	a := memory.Advise(asked, task.GetMemory().GetReserve().Reserve(), set, lifecycle.JobCompleted.String())
@@ -100,8 +100,8 @@ func adviceOf(op *statepb.Operation, task *statepb.Task, set statistics.Set) *ap
 	}
 }
 
-// Statistics shows what was measured of a job: all of one that has ended, and what its
-// node last said of another.
+// Statistics shows the statistics of a job: all of a finished one; of a running one, what
+// its node last reported.
 func (s jobs) Statistics(ctx context.Context, req *connect.Request[apipb.JobStatisticsRequest]) (*connect.Response[apipb.JobStatisticsResponse], error) {
 	const what = "show statistics of job"
 	job, err := s.locate(ctx, what, req.Msg.GetJobId())

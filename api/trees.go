@@ -76,7 +76,7 @@ func (s trees) Get(ctx context.Context, req *connect.Request[apipb.GetTreeReques
 	return answer(out, err)
 }
 
-// Create makes a tree.
+// Create creates a tree.
 func (s trees) Create(ctx context.Context, req *connect.Request[apipb.CreateTreeRequest]) (*connect.Response[apipb.CreateTreeResponse], error) {
 	result, err := s.propose(ctx, "create pool tree", &commandpb.CreateTree{
 		Tree: req.Msg.GetTree(), Options: req.Msg.GetOptions(), User: caller(ctx).Name, Time: timestamppb.New(s.cfg.Now()),
@@ -93,13 +93,13 @@ func (s trees) Set(ctx context.Context, req *connect.Request[apipb.SetTreeReques
 	return answer(&apipb.SetTreeResponse{Revision: result.GetTree().GetRevision()}, err)
 }
 
-// Remove removes a tree that nothing is in.
+// Remove removes an empty tree.
 func (s trees) Remove(ctx context.Context, req *connect.Request[apipb.RemoveTreeRequest]) (*connect.Response[apipb.RemoveTreeResponse], error) {
 	_, err := s.propose(ctx, "remove pool tree", &commandpb.RemoveTree{Tree: req.Msg.GetTree(), User: caller(ctx).Name, Time: timestamppb.New(s.cfg.Now())})
 	return answer(&apipb.RemoveTreeResponse{}, err)
 }
 
-// SetDefault names the tree of operations that name none.
+// SetDefault sets the tree of operations that name none.
 func (s trees) SetDefault(ctx context.Context, req *connect.Request[apipb.SetDefaultTreeRequest]) (*connect.Response[apipb.SetDefaultTreeResponse], error) {
 	_, err := s.propose(ctx, "set default pool tree", &commandpb.SetDefaultTree{Tree: req.Msg.GetTree(), User: caller(ctx).Name, Time: timestamppb.New(s.cfg.Now())})
 	return answer(&apipb.SetDefaultTreeResponse{}, err)

@@ -12,7 +12,7 @@ import (
 	"weir/raftstore/state"
 )
 
-// Update changes what holds for an operation while it is in progress.
+// Update changes the pool and the scheduling options of an operation in progress.
 func (s operations) Update(ctx context.Context, req *connect.Request[apipb.UpdateOperationRequest]) (*connect.Response[apipb.UpdateOperationResponse], error) {
 	const what = "update operation"
 	var wanted []*commandpb.OperationChange

@@ -9,14 +9,14 @@ import (
 const (
 	// maxLearned bounds the addresses that hints add.
 	maxLearned = 16
-	// distrust is how long a replica that was silent is not gone to on another's
-	// word: replicas may notice the death of a leader later than we do.
+	// distrust is how long hints at a replica are ignored after it did not respond:
+	// other replicas may notice the death of a leader later than this client.
 	distrust = 3 * time.Second
 )
 
-// book knows where replicas are, and which one to ask next: the one that is said to
-// lead, or else the one whose turn it is. All calls of a client share it, so that
-// one of them finds out about a dead replica, and the others need not.
+// book holds the addresses of replicas and chooses the one to ask next: the hinted leader,
+// or else the next in turn. All calls of a client share it, so that only one of them has to
+// find out that a replica is dead.
 type book struct {
 	now func() time.Time
 
@@ -44,8 +44,8 @@ func (b *book) all() []string {
 	return slices.Clone(b.addresses)
 }
 
-// next returns the address to ask, when the same call has last asked the one at
-// last; with anyone, it does not matter who leads.
+// next returns the address for the next try of a call; last is the address of its previous
+// try. If anyone is set, the leader is not preferred.
 func (b *book) next(last string, anyone bool) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -58,10 +58,10 @@ func (b *book) next(last string, anyone bool) string {
 	return b.addresses[b.current]
 }
 
-// turn goes to the next address.
+// turn advances to the next address.
 func (b *book) turn() { b.current = (b.current + 1) % len(b.addresses) }
 
-// leads takes a hint at who leads.
+// leads records a hint at the leader's address.
 func (b *book) leads(leader string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -82,16 +82,16 @@ func (b *book) hint(leader string) {
 	b.leader = leader
 }
 
-// answered notes that a replica is there.
+// answered records that a replica responds.
 func (b *book) answered(address string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.silent, address)
 }
 
-// failed notes that the replica at address did not do what it was asked, and
-// perhaps who leads instead; silent: that it did not answer at all. Its turn is
-// over, so that hints at a dead leader do not keep us from asking everybody.
+// failed records that a try at the replica at address failed. leader is the address that
+// the replica hinted at, if any; silent says that it did not answer at all. Its turn ends,
+// so that hints at a dead leader do not keep the client from asking the other replicas.
 func (b *book) failed(address, leader string, silent bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -13,20 +13,19 @@ import (
 	"weir/messages/apipb"
 )
 
-// task is one call on its way through the replicas.
+// task is one call with all its tries.
 type task struct {
 	c    *caller
 	what string
-	// longer is what a try is given besides its share: the call waits for
-	// something.
+	// longer is added to the time of each try, for calls that wait for something.
 	longer time.Duration
-	// settled reports, after a refusal, whether an earlier try has done what was
-	// asked for; nil: it never can have.
+	// settled reports, after a refusal, whether an earlier try has already made the
+	// change; nil for calls without such a check.
 	settled func(ctx context.Context) bool
 
-	// lasting: only the caller's context ends the call, and too long an outage.
+	// lasting says that only the caller's context and Config.Outage bound the call.
 	lasting bool
-	// anyone: no replica is better than another.
+	// anyone says that any replica will do; the leader is not preferred.
 	anyone bool
 
 	began, warned time.Time
@@ -41,7 +40,7 @@ func (c *caller) task(what string) *task {
 	return &task{c: c, what: what, began: now, warned: now, hopeless: make(map[string]bool)}
 }
 
-// run tries until there is an answer, or none can be had.
+// run tries replicas until one answers, or the call fails.
 func (t *task) run(ctx context.Context, try func(ctx context.Context, r replica) error) error {
 	limited, cancel := t.limit(ctx)
 	defer cancel()
@@ -76,8 +75,8 @@ func (t *task) patience() time.Duration {
 	return t.longer + min(t.c.cfg.Try<<min(round, 10), t.c.cfg.MaxTry)
 }
 
-// failed decides about a try without success: it returns done and the call's
-// error, or returns when it is time for the next try.
+// failed handles a failed try. If the call is over it returns done and the call's result, which
+// is nil if an earlier try had succeeded. Otherwise it returns when the next try is due.
 func (t *task) failed(ctx, limited context.Context, address string, err error) (done bool, _ error) {
 	t.tries++
 	if errors.Is(ctx.Err(), context.Canceled) {
@@ -85,7 +84,7 @@ func (t *task) failed(ctx, limited context.Context, address string, err error) (
 	}
 	v := judge(err)
 	if v.again && t.lasting && ctx.Err() != nil && len(t.tried) == 0 {
-		// The cluster was there, what was waited for was not.
+		// The cluster answered; the event that the call waits for did not happen in time.
 		return true, fmt.Errorf("%s: %w", t.what, context.Cause(ctx))
 	}
 	if !v.again {
@@ -127,8 +126,8 @@ func (t *task) failed(ctx, limited context.Context, address string, err error) (
 	return false, nil
 }
 
-// note keeps why a try failed. When it was cut short by the end of the call, what
-// was known before says more.
+// note records why a try failed. A try that the end of the call cut short does not replace an
+// earlier error of the same replica, which says more.
 func (t *task) note(address string, err error, cut bool) {
 	i := slices.IndexFunc(t.tried, func(try Try) bool { return try.Address == address })
 	switch {
@@ -141,7 +140,7 @@ func (t *task) note(address string, err error, cut bool) {
 	}
 }
 
-// refused returns the refusal, unless an earlier try has brought it about.
+// refused returns the refusal as an error, or nil if an earlier try has made the change.
 func (t *task) refused(ctx context.Context, address string, err error) error {
 	if t.unsure && t.settled != nil && t.settled(ctx) {
 		return nil
@@ -153,8 +152,8 @@ func (t *task) refused(ctx context.Context, address string, err error) error {
 	return fmt.Errorf("%s: %w", t.what, err)
 }
 
-// settledBy has a call count as done when, after a refusal, what get returns of a name is as
-// wanted. That is what is seen then.
+// settledBy sets t.settled: after a refusal, the call counts as done if get returns an object for
+// which wanted is true. seen then points to that object.
 func settledBy[T any](t *task, get func(context.Context, string) (T, error), name string, wanted func(T) bool) (_ *task, seen *T) {
 	seen = new(T)
 	t.settled = func(ctx context.Context) bool {
@@ -175,7 +174,7 @@ func (t *task) unreached() error {
 // method is a unary method of a service.
 type method[S, Req, Res any] func(S, context.Context, *connect.Request[Req]) (*connect.Response[Res], error)
 
-// do is call for an answer that says nothing.
+// do is call without the answer.
 func do[S, Req, Res any](ctx context.Context, t *task, of method[S, Req, Res], req *Req) error {
 	_, err := call(ctx, t, of, req)
 	return err
@@ -185,7 +184,7 @@ func do[S, Req, Res any](ctx context.Context, t *task, of method[S, Req, Res], r
 // when the call was settled by an earlier try.
 func call[S, Req, Res any](ctx context.Context, t *task, of method[S, Req, Res], req *Req) (*Res, error) {
 	if message, ok := any(req).(proto.Message); ok {
-		// What cannot be sent would look like a broken connection.
+		// A message that cannot be encoded would look like a broken connection.
 		if _, err := proto.Marshal(message); err != nil {
 			return nil, &Error{What: t.what, Code: apipb.CodeInvalidArgument, Kind: connect.CodeInvalidArgument, Message: err.Error()}
 		}

@@ -31,7 +31,7 @@ type caller struct {
 	mu       sync.Mutex
 	replicas map[string]replica
 
-	// told: Trying has been.
+	// told ensures that Trying is called once.
 	told sync.Once
 }
 
@@ -45,18 +45,18 @@ func New(cfg Config) (*Client, error) {
 	return &Client{caller: c, clusterCalls: clusterCalls{c}, memoryCalls: memoryCalls{c}}, nil
 }
 
-// Close ends the connections that are kept open for further calls.
+// Close closes idle connections.
 func (c *caller) Close() {
 	if idle, ok := c.cfg.HTTP.(interface{ CloseIdleConnections() }); ok {
 		idle.CloseIdleConnections()
 	}
 }
 
-// Addresses returns the replicas that are known: those of the configuration, and
-// leaders that were hinted at.
+// Addresses returns the addresses of the known replicas: those of the configuration, and
+// leaders that replicas hinted at.
 func (c *caller) Addresses() []string { return c.book.all() }
 
-// replica is the services of one replica.
+// replica holds a client for each service of one replica.
 type replica []any
 
 // service returns the service of a replica that has the methods of S.
@@ -92,6 +92,6 @@ func (c *caller) at(address string) replica {
 	return c.replicas[address]
 }
 
-// maxAnswerBytes bounds what a replica can make the client hold: a list of 1000
-// operations with 100 tasks each takes less.
+// maxAnswerBytes bounds the size of one answer: a list of 1000 operations with 100 tasks
+// each is smaller.
 const maxAnswerBytes = 64 << 20

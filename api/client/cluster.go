@@ -22,13 +22,13 @@ func (c clusterCalls) GetNode(ctx context.Context, node string) (*apipb.GetNodeR
 	return call(ctx, c.task("get node"), apipbconnect.NodeServiceClient.Get, &apipb.GetNodeRequest{Node: node})
 }
 
-// Members returns the replicas, as the one that answers knows them.
+// Members returns the replicas that the answering one knows.
 func (c clusterCalls) Members(ctx context.Context) ([]*apipb.Member, error) {
 	res, err := call(ctx, c.task("cluster members"), apipbconnect.ClusterServiceClient.Members, &apipb.MembersRequest{})
 	return res.GetMembers(), err
 }
 
-// Status returns how the cluster is, as the first replica that answers knows it. It
+// Status returns the status of the cluster as the first replica that answers sees it. It
 // needs no leader.
 func (c clusterCalls) Status(ctx context.Context) (*apipb.StatusResponse, error) {
 	t := c.task("status")
@@ -36,11 +36,12 @@ func (c clusterCalls) Status(ctx context.Context) (*apipb.StatusResponse, error)
 	return call(ctx, t, apipbconnect.ClusterServiceClient.Status, &apipb.StatusRequest{})
 }
 
-// statusPatience is what a try for the status gets besides: a replica without a
-// leader looks for one first.
+// statusPatience is added to a try for the status: a replica without a leader looks for one
+// first.
 const statusPatience = time.Second
 
-// ReplicaStatus is what one replica says of the cluster, or why it says nothing.
+// ReplicaStatus is the status of the cluster as one replica sees it, or the error of the
+// request.
 type ReplicaStatus struct {
 	Address string
 	Status  *apipb.StatusResponse
@@ -77,8 +78,8 @@ func (c clusterCalls) statusOf(ctx context.Context, address string) (*apipb.Stat
 	return nil, t.unreached()
 }
 
-// Transfer moves leadership to a replica, or to whichever is most up to date, and
-// returns who leads then.
+// Transfer moves leadership to a replica, or, if to is empty, to the most up-to-date one,
+// and returns the new leader.
 func (c clusterCalls) Transfer(ctx context.Context, to string) (leader string, err error) {
 	t := c.task("transfer leadership")
 	t.longer = transferPatience
@@ -86,6 +87,5 @@ func (c clusterCalls) Transfer(ctx context.Context, to string) (leader string, e
 	return res.GetLeader(), err
 }
 
-// transferPatience is what a try to move leadership gets: the next leader catches
-// up first.
+// transferPatience is added to a try to move leadership: the next leader catches up first.
 const transferPatience = 5 * time.Second

@@ -11,42 +11,41 @@ import (
 	"connectrpc.com/connect"
 )
 
-// Config is what a Client works with.
+// Config says which cluster a Client calls, and how long it retries.
 type Config struct {
-	// Addresses are the host:port of replicas, one at least.
+	// Addresses are the host:port of replicas, at least one.
 	Addresses []string
-	// HTTP sends requests. It must not have a timeout of its own, or output and
-	// watches end early.
+	// HTTP sends requests. It must not have a timeout of its own, which would end
+	// output and watches early.
 	HTTP connect.HTTPClient
 	// URL returns the base URL of the replica at an address.
 	URL func(address string) string
-	// Try is how long the first tries of a call may take; it doubles with each
-	// round over the replicas, to MaxTry: a slow cluster is not a dead one. Default
-	// 1 s: many times what a write takes, and a frozen replica leaves most of the
-	// deadline.
+	// Try is how long the first tries of a call may take. It doubles with each round
+	// over the replicas, up to MaxTry, so that a slow cluster can still answer. Default
+	// 1 s: many times the duration of a write, and a frozen replica uses up little of
+	// the deadline.
 	Try time.Duration
 	// MaxTry bounds a try. Default 4 s.
 	MaxTry time.Duration
-	// Deadline is how long calls go on without an answer; those that wait for an
-	// operation go on for longer. Default 15 s: some elections.
+	// Deadline is how long calls are retried without an answer; calls that wait for
+	// an operation are retried for longer. Default 15 s: several elections.
 	Deadline time.Duration
-	// Poll is how long one try of a wait for an operation lasts. Default 5 s: a
-	// replica that hangs is noticed that late.
+	// Poll is how long one try of a wait for an operation lasts, and so how long it
+	// takes to notice a replica that hangs. Default 5 s.
 	Poll time.Duration
-	// Trying, if set, is told once why there is no answer, when the tries of a call
-	// have gone on for TryingAfter without one. Default of that 2 s: longer than most
-	// elections.
+	// Trying, if set, is called once, with the reason, when a call has had no answer
+	// for TryingAfter. Default of TryingAfter 2 s: longer than most elections.
 	Trying      func(why string)
 	TryingAfter time.Duration
-	// Outage, if set, is how long a wait for an operation goes on while no replica
-	// answers; without it only the caller's context ends the wait.
+	// Outage, if set, is how long a wait for an operation is retried while no replica
+	// answers; if 0, only the caller's context ends the wait.
 	Outage time.Duration
-	// Logger hears of tries that were not answered; nil stands for silence.
+	// Logger logs failed tries; nil for no log.
 	Logger *slog.Logger
 }
 
-// complete returns the configuration with defaults, or an error that names what
-// cannot work.
+// complete returns the configuration with defaults, or an error that names the first
+// invalid setting.
 func (c Config) complete() (Config, error) {
 	if len(c.Addresses) == 0 {
 		return c, errors.New("client: no replica address given")

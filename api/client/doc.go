@@ -1,15 +1,15 @@
-// Package client speaks with a cluster through its public API.
+// Package client calls a cluster through its public API.
 //
-// A Client knows several replicas and hides that any of them may be gone: each
-// try of a call has a short time of its own, goes to another replica when it is
-// not answered, and follows hints at the leader. Calls are tried again until they
-// are answered, the context is done, or Config.Deadline has passed; then there is an
-// *UnreachableError, which names who was asked and why each failed. Waits and
-// watches of operations last as long as their context. What a replica refuses is
-// not tried again: it is an *Error with the replica's code and words.
+// A Client knows several replicas and hides the failure of any of them. Each try of a
+// call has a short timeout; if it is not answered, the next try goes to another replica.
+// Tries follow hints at the leader. A call is retried until it is answered, the context is
+// done, or Config.Deadline has passed; then it returns an *UnreachableError, which lists
+// the replicas that were asked and why each failed. Waits and watches of operations last as
+// long as their context. A refusal is not retried: it is returned as an *Error with the
+// replica's code and message.
 //
-// Operations are started once, however many tries it takes: all carry one mutation
-// id, by which the cluster knows them. Other changes lead to the same when they
-// are repeated; a refusal of a later try is looked into when an earlier one may
-// have been carried out unheard.
+// An operation is started once, however many tries that takes: all tries carry the same
+// mutation id. Other changes are idempotent: repeating one has no further effect. If a try
+// is refused after one whose answer was lost, the client checks whether the earlier try
+// has already made the change.
 package client

@@ -17,19 +17,19 @@ import (
 	"weir/messages/apipb"
 )
 
-// ErrUnreachable is returned when no replica answered in time, or none that could
-// act: the cluster may have no leader. A change may have been made all the same.
+// ErrUnreachable is returned when no replica carried out the call in time, for example
+// because there is no leader. A change may have been made anyway.
 var ErrUnreachable = errors.New("cluster unreachable")
 
-// Error is what a replica refused.
+// Error is a refusal by a replica.
 type Error struct {
 	// What was asked for, such as "start operation".
 	What string
-	// Code tells refusals apart, such as unknown_pool. It never changes.
+	// Code is the stable code of the refusal, such as unknown_pool.
 	Code string
 	// Kind is the class of the refusal.
 	Kind connect.Code
-	// Message is for people, in the replica's words.
+	// Message is the replica's message, for people.
 	Message string
 	// Replica is the address of the replica that refused.
 	Replica string
@@ -43,7 +43,7 @@ func (e *Error) Error() string {
 	return e.What + ": " + e.Message
 }
 
-// CodeOf returns the code of a refusal, empty if err is none.
+// CodeOf returns the code of a refusal; empty if err is not one.
 func CodeOf(err error) string {
 	var refused *Error
 	if errors.As(err, &refused) {
@@ -52,7 +52,7 @@ func CodeOf(err error) string {
 	return ""
 }
 
-// refusal returns the error of an answer that is not worth another try.
+// refusal converts an error that is not worth another try.
 func refusal(what, address string, err *connect.Error) *Error {
 	code := err.Meta().Get(apipb.HeaderCode)
 	if code == "" {
@@ -61,24 +61,24 @@ func refusal(what, address string, err *connect.Error) *Error {
 	return &Error{What: what, Code: code, Kind: err.Code(), Message: err.Message(), Replica: address}
 }
 
-// Try is what became of the tries at one replica.
+// Try sums up the failed tries at one replica.
 type Try struct {
 	Address string
-	// Count is how many there were.
+	// Count is the number of tries.
 	Count int
 	// Err is why the last one failed.
 	Err error
 }
 
-// UnreachableError says who was asked in vain. errors.Is finds ErrUnreachable in
-// it, and what each replica failed with.
+// UnreachableError says which replicas were tried, and why each failed. errors.Is finds
+// ErrUnreachable in it, and the last error of each replica.
 type UnreachableError struct {
 	// What was asked for, such as "start operation".
 	What string
 	// Tried are the replicas, in the order in which each was first asked.
 	Tried   []Try
 	Elapsed time.Duration
-	// Unsure: a change may have been made all the same.
+	// Unsure says that the change may have been made anyway.
 	Unsure bool
 }
 
@@ -113,23 +113,23 @@ func (e *UnreachableError) advice() string {
 	case answered:
 		return "check with weir status that a majority of the replicas is up and connected"
 	case cut:
-		// A replica that expects certificates hangs up on who has none.
+		// A replica that requires certificates closes connections without one.
 		return "connection closed: check that both sides use certificates or neither (--insecure-plaintext)"
 	default:
 		return "check that the replicas are running, that the addresses are right, and that no firewall blocks them"
 	}
 }
 
-// isCutOff reports whether the other side was there, and hung up.
+// isCutOff reports whether the other side accepted the connection and then closed it.
 func isCutOff(err error) bool {
-	// What waits for a connection that ends early is told so by net/http, in words alone.
+	// net/http has no error value for a connection that closes before it is set up.
 	if strings.HasSuffix(err.Error(), "http2: client conn could not be established") {
 		return true
 	}
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
 }
 
-// Unwrap returns ErrUnreachable and why each replica failed.
+// Unwrap returns ErrUnreachable and the last error of each replica.
 func (e *UnreachableError) Unwrap() []error {
 	out := []error{ErrUnreachable}
 	for _, try := range e.Tried {
@@ -138,8 +138,8 @@ func (e *UnreachableError) Unwrap() []error {
 	return out
 }
 
-// reason returns an error without the address, which is said already, and what
-// libraries put in front.
+// reason returns the text of an error without the address, which the caller prints itself,
+// and without the prefixes of libraries.
 func reason(err error) string {
 	var answer *connect.Error
 	if errors.As(err, &answer) {

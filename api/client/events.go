@@ -12,11 +12,11 @@ import (
 	"weir/messages/eventpb"
 )
 
-// ReadEvents yields the events that a request asks for, in order, each once and none
-// left out. It goes on at another replica when one is lost, from where it was, and when
-// one does not know some events. An error is the last thing that it yields: a refusal
-// with the code events_gone when events are kept no longer, and with events_missing when
-// no replica knows them.
+// ReadEvents yields the events that match a request, in order, each exactly once. If a
+// replica fails or lacks some of the events, it continues from the same place at another
+// replica. An error is the last thing that it yields: a refusal with the code events_gone
+// if the events were deleted because of their age or number, or with events_missing if no
+// replica has them.
 func (c *Client) ReadEvents(ctx context.Context, request *apipb.ReadEventsRequest) iter.Seq2[*eventpb.Event, error] {
 	return func(yield func(*eventpb.Event, error) bool) {
 		at := proto.CloneOf(request)
@@ -42,7 +42,7 @@ func (c *Client) ReadEvents(ctx context.Context, request *apipb.ReadEventsReques
 	}
 }
 
-// goOnAt makes a request one for what follows.
+// goOnAt sets a request to continue at an index and position.
 func goOnAt(m *apipb.ReadEventsRequest, index uint64, position uint32) {
 	m.Since, m.Latest, m.Index, m.Position = nil, false, index, position
 }

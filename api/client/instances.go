@@ -14,26 +14,25 @@ import (
 	"weir/messages/changes"
 )
 
-// Instances returns where the jobs of an operation are reached, as one replica sees
-// them.
+// Instances returns the addresses of the jobs of an operation, as one replica sees them.
 func (c *Client) Instances(ctx context.Context, operation string) (*apipb.InstancesResponse, error) {
 	return call(ctx, c.task("instances"), apipbconnect.OperationServiceClient.Instances, &apipb.InstancesRequest{Operation: operation})
 }
 
-// WatchInstances yields the instances of an operation now and whenever they have
-// changed, until the operation has ended. It goes on at another replica when one is
-// lost. An error is the last thing that it yields.
+// WatchInstances yields the instances of an operation now and at every change, until the
+// operation has ended. If a replica fails, it continues at another one. An error is the
+// last thing that it yields.
 func (c *Client) WatchInstances(ctx context.Context, operation string) iter.Seq2[*apipb.WatchInstancesResponse, error] {
 	return func(yield func(*apipb.WatchInstancesResponse, error) bool) {
 		var shown, heard *apipb.WatchInstancesResponse
 		w := &watch[apipb.WatchInstancesResponse]{c: c, what: "watch instances"}
 		w.open = func(ctx context.Context, r replica) (*connect.ServerStreamForClient[apipb.WatchInstancesResponse], error) {
-			// What a stream tells of changes is about what it has told.
+			// Changes are relative to earlier messages of the same stream.
 			heard = nil
 			return service[apipbconnect.OperationServiceClient](r).WatchInstances(ctx, connect.NewRequest(&apipb.WatchInstancesRequest{Operation: operation, Changes: true}))
 		}
 		w.take = func(told *apipb.WatchInstancesResponse) (over bool, err error) {
-			// An alias may go on to another operation.
+			// Continue by id: the alias may pass to another operation.
 			operation = told.GetOperationId()
 			if heard, err = afterChanges(heard, told); err != nil {
 				return false, err
@@ -51,7 +50,7 @@ func (c *Client) WatchInstances(ctx context.Context, operation string) iter.Seq2
 	}
 }
 
-// instanceChanges are those of instances, by task, cookie and job. Here they are only applied.
+// instanceChanges applies changes to instances, which are ordered by task, cookie and job.
 var instanceChanges = changes.Kind[*apipb.Instance]{
 	ID: (*apipb.Instance).GetJobId,
 	Compare: func(a, b *apipb.Instance) int {
@@ -59,8 +58,8 @@ var instanceChanges = changes.Kind[*apipb.Instance]{
 	},
 }
 
-// afterChanges returns all instances after what was told of them, which may be changes since
-// before. A replica of an older version tells all each time.
+// afterChanges returns all instances after a message, which holds either all of them or the changes
+// since before. A replica of an older version always sends all.
 func afterChanges(before, told *apipb.WatchInstancesResponse) (*apipb.WatchInstancesResponse, error) {
 	if told.GetSince() == "" {
 		return told, nil

@@ -27,9 +27,9 @@ func (c *Client) AbortJob(ctx context.Context, job, reason string) error {
 	return do(ctx, t, apipbconnect.JobServiceClient.Abort, &apipb.AbortJobRequest{JobId: job, Reason: reason})
 }
 
-// InterruptJob asks a job to end well, within a time; 0: its allocation_preemption_timeout,
-// as when it is preempted. It returns until when the job may take: an earlier interruption may
-// have given it less.
+// InterruptJob asks a job to stop in good order within timeout; 0 means its
+// allocation_preemption_timeout, as when it is preempted. It returns the deadline of the job,
+// which may be earlier than asked for if the job was already interrupted.
 func (c *Client) InterruptJob(ctx context.Context, job, reason string, timeout time.Duration) (deadline time.Time, err error) {
 	t, _ := settledBy(c.task("interrupt job"), c.GetJob, job, func(j *apipb.Job) bool { return j.GetInterruption().GetReason() != "" })
 	res, err := call(ctx, t, apipbconnect.JobServiceClient.Interrupt, &apipb.InterruptJobRequest{JobId: job, Reason: reason, TimeoutMillis: timeout.Milliseconds()})
@@ -47,31 +47,31 @@ func (c *Client) JobOutput(ctx context.Context, req *apipb.JobOutputRequest) (*a
 	return call(ctx, t, apipbconnect.JobServiceClient.Output, req)
 }
 
-// outputPatience is what a try to read output gets for the way to the node.
+// outputPatience is added to a try to read output, for the request to the node.
 const outputPatience = 2 * time.Second
 
-// The pauses before output is asked for again that was not there yet.
+// The pauses between requests for output that is not written yet.
 const (
 	firstPoll = 100 * time.Millisecond
 	maxPoll   = time.Second
 )
 
-// Output names what CopyOutput copies.
+// Output says which output CopyOutput copies.
 type Output struct {
 	JobID string
 	// Stream is stdout or stderr.
 	Stream string
-	// Offset is where to begin.
+	// Offset is the byte to begin at.
 	Offset int64
-	// Follow waits for what the job has still to say, until it has ended.
+	// Follow makes CopyOutput wait for further output until the job has ended.
 	Follow bool
-	// Note, if there is one, is told why there is no output, whenever that is another
-	// reason than before.
+	// Note, if set, is called with the reason why there is no output, each time that
+	// the reason changes.
 	Note func(why string)
 }
 
-// CopyOutput writes the output of a job to w, and returns the offset after what
-// was written: from there a later call can go on.
+// CopyOutput writes the output of a job to w. It returns the offset at which a later call
+// can continue.
 func (c *Client) CopyOutput(ctx context.Context, w io.Writer, o Output) (next int64, err error) {
 	next = o.Offset
 	poll, noted := firstPoll, ""

@@ -14,8 +14,8 @@ import (
 	"weir/messages/apipb/apipbconnect"
 )
 
-// changePatience is what a try to change the members gets: a majority has to write
-// it down, and the leader may hand over first.
+// changePatience is added to a try to change the members: a majority has to commit the
+// change, and the leader may transfer leadership first.
 const changePatience = 3 * time.Second
 
 func (c clusterCalls) memberTask(what string) *task {
@@ -24,14 +24,14 @@ func (c clusterCalls) memberTask(what string) *task {
 	return t
 }
 
-// AddReplica makes a replica a member without a vote. It gets one by itself when it
+// AddReplica makes a replica a member without a vote. It is promoted automatically once it
 // has caught up.
 func (c clusterCalls) AddReplica(ctx context.Context, id, address string) error {
 	return do(ctx, c.memberTask("add replica"), apipbconnect.ClusterServiceClient.Add, &apipb.AddReplicaRequest{Id: id, Address: address})
 }
 
-// RemoveReplica ends a replica's membership; force: even if the live voters that
-// are left are no majority.
+// RemoveReplica ends a replica's membership; with force even if the remaining live voters
+// are no majority.
 func (c clusterCalls) RemoveReplica(ctx context.Context, id string, force bool) error {
 	t := c.memberTask("remove replica")
 	t.settled = func(ctx context.Context) bool {
@@ -46,7 +46,7 @@ func (c clusterCalls) PromoteReplica(ctx context.Context, id string) error {
 	return do(ctx, c.memberTask("promote replica"), apipbconnect.ClusterServiceClient.Promote, &apipb.PromoteReplicaRequest{Id: id})
 }
 
-// DemoteReplica takes a member's vote; force: as for RemoveReplica.
+// DemoteReplica makes a voting member a nonvoter; force is as for RemoveReplica.
 func (c clusterCalls) DemoteReplica(ctx context.Context, id string, force bool) error {
 	return do(ctx, c.memberTask("demote replica"), apipbconnect.ClusterServiceClient.Demote, &apipb.DemoteReplicaRequest{Id: id, Force: force})
 }
@@ -54,8 +54,8 @@ func (c clusterCalls) DemoteReplica(ctx context.Context, id string, force bool) 
 // backupSilence is how long a replica may take for the next part of a backup.
 const backupSilence = 20 * time.Second
 
-// Backup writes the state of the cluster to w. When a replica is lost on the way,
-// begin is called, and the next one starts from the beginning: begin empties w.
+// Backup writes the state of the cluster to w. It calls begin before each try, and begin has
+// to empty w: if a replica fails midway, the next try starts from the beginning.
 func (c clusterCalls) Backup(ctx context.Context, w io.Writer, begin func() error) error {
 	t := c.task("cluster backup")
 	t.longer = backupSilence
@@ -80,7 +80,7 @@ func (c clusterCalls) Backup(ctx context.Context, w io.Writer, begin func() erro
 	return err
 }
 
-// receive takes the parts of a backup from one replica.
+// receive reads a backup from one replica and calls part for each part.
 func receive(ctx context.Context, r replica, part func([]byte) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -11,18 +11,18 @@ import (
 	"weir/messages/apipb/apipbconnect"
 )
 
-// OperationStatistics returns what was measured of the jobs of an operation that have
-// ended, added up, and what memory to ask for.
+// OperationStatistics returns the statistics of the finished jobs of an operation,
+// aggregated, and advice on the memory to ask for.
 func (c memoryCalls) OperationStatistics(ctx context.Context, req *apipb.OperationStatisticsRequest) (*apipb.OperationStatisticsResponse, error) {
 	return call(ctx, c.task("show statistics"), apipbconnect.OperationServiceClient.Statistics, req)
 }
 
-// JobStatistics returns what was measured of a job.
+// JobStatistics returns the statistics of a job.
 func (c memoryCalls) JobStatistics(ctx context.Context, job string) (*apipb.JobStatisticsResponse, error) {
 	return call(ctx, c.task("show statistics of job"), apipbconnect.JobServiceClient.Statistics, &apipb.JobStatisticsRequest{JobId: job})
 }
 
-// MemoryProfiles returns what finished operations have needed, the latest first.
+// MemoryProfiles returns the memory profiles of finished operations, latest update first.
 func (c memoryCalls) MemoryProfiles(ctx context.Context, req *apipb.MemoryProfilesRequest) (*apipb.MemoryProfilesResponse, error) {
 	return call(ctx, c.task("list memory profiles"), apipbconnect.MemoryServiceClient.Profiles, req)
 }

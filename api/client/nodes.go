@@ -8,9 +8,9 @@ import (
 	"weir/messages/apipb/apipbconnect"
 )
 
-// DrainNode has a node given no more jobs; those that run there go on, or, when
-// interrupt is not 0, are interrupted with so long to leave. A node that is drained
-// already stays so.
+// DrainNode keeps new jobs away from a node. If interrupt is 0 its running jobs continue;
+// otherwise they are interrupted and have that long to stop. A node that is already drained
+// stays drained.
 func (c clusterCalls) DrainNode(ctx context.Context, node, reason string, interrupt time.Duration) error {
 	t, _ := settledBy(c.task("drain node"), c.GetNode, node, func(res *apipb.GetNodeResponse) bool {
 		drain := res.GetNode().GetDrain()
@@ -19,15 +19,14 @@ func (c clusterCalls) DrainNode(ctx context.Context, node, reason string, interr
 	return do(ctx, t, apipbconnect.NodeServiceClient.Drain, &apipb.DrainNodeRequest{Node: node, Reason: reason, InterruptTimeoutMillis: interrupt.Milliseconds()})
 }
 
-// UndrainNode lets a node have jobs again. A node that is not drained stays as it
-// is.
+// UndrainNode allows new jobs on a node again. It is no error if the node is not drained.
 func (c clusterCalls) UndrainNode(ctx context.Context, node string) error {
 	t, _ := settledBy(c.task("undrain node"), c.GetNode, node, func(res *apipb.GetNodeResponse) bool { return res.GetNode().GetDrain() == nil })
 	return do(ctx, t, apipbconnect.NodeServiceClient.Undrain, &apipb.UndrainNodeRequest{Node: node})
 }
 
-// RemoveNode has a node forgotten that is offline; with force also one that is online,
-// drained and has no jobs.
+// RemoveNode deletes the record of an offline node; with force also of an online node that
+// is drained and has no jobs.
 func (c clusterCalls) RemoveNode(ctx context.Context, node string, force bool) error {
 	t := c.task("remove node")
 	t.settled = func(ctx context.Context) bool {

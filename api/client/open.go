@@ -8,7 +8,7 @@ import (
 	"weir/cluster/wire"
 )
 
-// Open returns a client for the cluster of settings, with the defaults of Config.
+// Open returns a client for the cluster that s names, with the defaults of Config.
 func Open(s Settings, log *slog.Logger) (*Client, error) {
 	cfg, err := s.Config()
 	if err != nil {
@@ -18,8 +18,8 @@ func Open(s Settings, log *slog.Logger) (*Client, error) {
 	return New(cfg)
 }
 
-// Config returns how New reaches the cluster of the settings; times are left for
-// the caller to choose.
+// Config returns the configuration for New to reach the cluster of the settings. Its times
+// are not set, so that the caller can choose them.
 func (s Settings) Config() (Config, error) {
 	if err := s.Validate(); err != nil {
 		return Config{}, err
@@ -40,7 +40,7 @@ func (s Settings) security() (wire.Security, error) {
 		if s.User == "" {
 			return wire.Insecure{}, nil
 		}
-		// Nobody checks the role: it may as well be the one that may do everything.
+		// Without certificates nothing checks the role, so use the most powerful one.
 		return wire.Insecure{Self: identity.Identity{Role: identity.Operator, Name: s.User}}, nil
 	}
 	credentials, err := identity.LoadCredentials(s.Credentials)

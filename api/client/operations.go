@@ -14,9 +14,8 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// StartOperation starts an operation. Without a mutation id, in the request or in
-// its spec, one is made up, so that the operation is started once whatever
-// happens on the way.
+// StartOperation starts an operation. If neither the request nor its spec has a mutation
+// id, it generates one, so that retries do not start the operation twice.
 func (c *Client) StartOperation(ctx context.Context, req *apipb.StartRequest) (*apipb.StartResponse, error) {
 	if req.GetMutationId() == "" && req.GetSpec().GetFields()["mutation_id"] == nil && req.GetSpec().GetFields()["mutation-id"] == nil {
 		req = proto.CloneOf(req)
@@ -25,9 +24,9 @@ func (c *Client) StartOperation(ctx context.Context, req *apipb.StartRequest) (*
 	return call(ctx, c.task("start operation"), apipbconnect.OperationServiceClient.Start, req)
 }
 
-// RetryOperation starts an operation like one that has ended, of those of its jobs that did not
-// complete. Without a mutation id one is made up, so that it is started once whatever happens
-// on the way.
+// RetryOperation starts a copy of an ended operation that runs only the jobs that failed, or did
+// not complete. If the request has no mutation id, it generates one, so that retries of the call
+// do not start the copy twice.
 func (c *Client) RetryOperation(ctx context.Context, req *apipb.RetryOperationRequest) (*apipb.RetryOperationResponse, error) {
 	if req.GetMutationId() == "" {
 		req = proto.CloneOf(req)
@@ -47,9 +46,9 @@ func (c *Client) GetOperation(ctx context.Context, operation string) (*apipb.Ope
 	return res.GetOperation(), err
 }
 
-// WaitOperation returns the operation when it has ended, well or not. It goes on
-// whatever becomes of replicas, as long as the context lasts, and no outage is longer
-// than that of the configuration.
+// WaitOperation waits until the operation has ended, in whatever state, and returns it. It
+// survives failures of replicas. It ends early if ctx is done, or no replica answers for
+// Config.Outage.
 func (c *Client) WaitOperation(ctx context.Context, operation string) (*apipb.Operation, error) {
 	req := &apipb.WaitOperationRequest{Operation: operation, TimeoutMillis: max(c.cfg.Poll.Milliseconds(), 1)}
 	for {
@@ -64,20 +63,20 @@ func (c *Client) WaitOperation(ctx context.Context, operation string) (*apipb.Op
 		case ctx.Err() != nil:
 			return res.GetOperation(), fmt.Errorf("wait for operation: %w", context.Cause(ctx))
 		case res.GetOperation().GetId() != "":
-			// An alias may go on to another operation.
+			// Continue by id: the alias may pass to another operation.
 			req.Operation = res.GetOperation().GetId()
 		}
 	}
 }
 
-// OperationEvents returns the steps of an operation's life.
+// OperationEvents returns the events on an operation's record.
 func (c *Client) OperationEvents(ctx context.Context, operation string) ([]*apipb.OperationEvent, error) {
 	res, err := call(ctx, c.task("operation events"), apipbconnect.OperationServiceClient.Events, &apipb.OperationEventsRequest{Operation: operation})
 	return res.GetEvents(), err
 }
 
-// AbortOperation ends an operation with its jobs: at once, or, when interrupt is not 0,
-// by interruption, with so long to leave.
+// AbortOperation ends an operation and its jobs. If interrupt is 0 the jobs are aborted at
+// once; otherwise they are interrupted and have that long to stop.
 func (c *Client) AbortOperation(ctx context.Context, operation, reason string, interrupt time.Duration) error {
 	t := c.steer("abort operation", operation, func(op *apipb.Operation) bool {
 		return isState(op, lifecycle.Aborting, lifecycle.Aborted)
@@ -85,20 +84,21 @@ func (c *Client) AbortOperation(ctx context.Context, operation, reason string, i
 	return do(ctx, t, apipbconnect.OperationServiceClient.Abort, &apipb.AbortOperationRequest{Operation: operation, Reason: reason, InterruptTimeoutMillis: interrupt.Milliseconds()})
 }
 
-// SuspendOperation starts no more jobs of an operation, and ends those that run
-// when abortJobs is set.
+// SuspendOperation stops the start of further jobs of an operation. With abortJobs it also
+// aborts those that run.
 func (c *Client) SuspendOperation(ctx context.Context, operation string, abortJobs bool) error {
 	t := c.steer("suspend operation", operation, (*apipb.Operation).GetSuspended)
 	return do(ctx, t, apipbconnect.OperationServiceClient.Suspend, &apipb.SuspendOperationRequest{Operation: operation, AbortRunningJobs: abortJobs})
 }
 
-// ResumeOperation lets a suspended operation go on.
+// ResumeOperation lets a suspended operation start jobs again.
 func (c *Client) ResumeOperation(ctx context.Context, operation string) error {
 	t := c.steer("resume operation", operation, func(op *apipb.Operation) bool { return !op.GetSuspended() })
 	return do(ctx, t, apipbconnect.OperationServiceClient.Resume, &apipb.ResumeOperationRequest{Operation: operation})
 }
 
-// CompleteOperation ends an operation well, with what has been done.
+// CompleteOperation ends an operation as completed, although some of its jobs have not
+// completed.
 func (c *Client) CompleteOperation(ctx context.Context, operation string) error {
 	t := c.steer("complete operation", operation, func(op *apipb.Operation) bool {
 		return isState(op, lifecycle.Completing, lifecycle.Completed)
@@ -106,7 +106,7 @@ func (c *Client) CompleteOperation(ctx context.Context, operation string) error 
 	return do(ctx, t, apipbconnect.OperationServiceClient.Complete, &apipb.CompleteOperationRequest{Operation: operation})
 }
 
-// steer returns the task of a change after which the operation is as wanted.
+// steer returns the task of a change that makes wanted true for the operation.
 func (c *Client) steer(what, operation string, wanted func(*apipb.Operation) bool) *task {
 	t, _ := settledBy(c.task(what), c.GetOperation, operation, wanted)
 	return t

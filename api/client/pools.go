@@ -13,8 +13,8 @@ import (
 	"weir/scheduling/pooltree"
 )
 
-// ListPools returns the pools of a tree, parents before children; no name is that of
-// the default tree.
+// ListPools returns the pools of a tree, parents before children; an empty name means the
+// default tree.
 func (c *Client) ListPools(ctx context.Context, tree string) (*apipb.ListPoolsResponse, error) {
 	return call(ctx, c.task("list pools"), apipbconnect.PoolServiceClient.List, &apipb.ListPoolsRequest{Tree: tree})
 }
@@ -24,18 +24,18 @@ func (c *Client) GetPool(ctx context.Context, tree, name string) (*apipb.GetPool
 	return call(ctx, c.task("get pool"), apipbconnect.PoolServiceClient.Get, &apipb.GetPoolRequest{Tree: tree, Name: name})
 }
 
-// PoolHistory returns what a pool was over time.
+// PoolHistory returns the shares and the volume of a pool over time.
 func (c *Client) PoolHistory(ctx context.Context, req *apipb.PoolHistoryRequest) (*apipb.PoolHistoryResponse, error) {
 	return call(ctx, c.task("show history of pool"), apipbconnect.PoolServiceClient.History, req)
 }
 
-// PoolLedger returns what work was lost in the pools of a tree, or in a pool and those
-// below it, by pool and cause.
+// PoolLedger returns the work lost to aborted jobs, by pool and cause: in a pool and those
+// below it, or, if pool is empty, in all pools of a tree.
 func (c *Client) PoolLedger(ctx context.Context, tree, pool string) (*apipb.LedgerResponse, error) {
 	return call(ctx, c.task("show ledger"), apipbconnect.PoolServiceClient.Ledger, &apipb.LedgerRequest{Tree: tree, Pool: pool})
 }
 
-// CreatePool makes a pool and returns the revision of its tree.
+// CreatePool creates a pool and returns the revision of its tree.
 func (c *Client) CreatePool(ctx context.Context, pool *apipb.Pool) (revision uint64, err error) {
 	res, err := c.EditTree(ctx, &apipb.EditTreeRequest{
 		Tree: pool.GetTree(), Edits: []*apipb.TreeEdit{{Edit: &apipb.TreeEdit_Create{Create: pool}}},
@@ -43,8 +43,9 @@ func (c *Client) CreatePool(ctx context.Context, pool *apipb.Pool) (revision uin
 	return res.GetRevision(), err
 }
 
-// EditTree changes the pools and the options of a tree: all edits, or none. A try
-// whose answer was lost counts as done when the tree is as the edits make it.
+// EditTree changes the pools and the options of a tree: all edits, or none. If a try is
+// refused after one whose answer was lost, the call succeeds if the tree is as the edits
+// make it.
 func (c *Client) EditTree(ctx context.Context, req *apipb.EditTreeRequest) (*apipb.EditTreeResponse, error) {
 	t, seen := settledBy(c.task("edit pool tree"), c.ListPools, req.GetTree(), func(now *apipb.ListPoolsResponse) bool { return edited(now, req.GetEdits()) })
 	res, err := call(ctx, t, apipbconnect.PoolServiceClient.Edit, req)
@@ -60,7 +61,7 @@ func edited(now *apipb.ListPoolsResponse, edits []*apipb.TreeEdit) bool {
 	for _, p := range now.GetPools() {
 		pools[p.GetName()] = p
 	}
-	// Later edits use the names that earlier ones give.
+	// Later edits use the new names that earlier ones give.
 	renamed := make(map[string]string)
 	find := func(name string) *apipb.Pool {
 		for to, again := renamed[name]; again; to, again = renamed[name] {
@@ -79,7 +80,7 @@ func edited(now *apipb.ListPoolsResponse, edits []*apipb.TreeEdit) bool {
 	return true
 }
 
-// done reports whether nothing of one edit is left to do.
+// done reports whether one edit has been made.
 func done(e *apipb.TreeEdit, options *structpb.Struct, pools map[string]*apipb.Pool, find func(string) *apipb.Pool) bool {
 	switch e := e.GetEdit().(type) {
 	case *apipb.TreeEdit_TreeOptions:
@@ -105,7 +106,7 @@ func sameParent(a, b string) bool {
 	return a == b || a == "" && b == root || a == root && b == ""
 }
 
-// holds reports whether options stay what they are when values are put into them.
+// holds reports whether options already have these values.
 func holds[T any](options, values *structpb.Struct) bool {
 	before, err := normal[T](options.AsMap())
 	if err != nil {
@@ -132,7 +133,7 @@ func equal[T any](a, b *structpb.Struct) bool {
 	return errX == nil && errY == nil && reflect.DeepEqual(x, y)
 }
 
-// normal returns a document of options by their first names.
+// normal returns a document of options with aliases replaced by option names.
 func normal[T any](document map[string]any) (map[string]any, error) {
 	var options T
 	if err := option.Read(&options, document); err != nil {

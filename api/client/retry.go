@@ -16,23 +16,23 @@ import (
 	"weir/messages/apipb"
 )
 
-// verdict is what to do after a try that brought an error.
+// verdict says how to go on after a failed try.
 type verdict struct {
-	// again: another try may bring an answer.
+	// again says that another try may succeed.
 	again bool
-	// unsure: what was asked for may have been done all the same.
+	// unsure says that the replica may have made the change anyway.
 	unsure bool
-	// hopeless: this replica will not ever talk with this client.
+	// hopeless says that no further try at this replica can succeed.
 	hopeless bool
 	// after is the pause that the replica asked for.
 	after time.Duration
 	// leader is the address that the replica hinted at.
 	leader string
-	// silent: the replica did not answer at all.
+	// silent says that the replica did not answer at all.
 	silent bool
 }
 
-// judge decides what to do about the error of a try.
+// judge returns the verdict on the error of a try.
 func judge(err error) verdict {
 	var answer *connect.Error
 	if !errors.As(err, &answer) {
@@ -45,7 +45,7 @@ func judge(err error) verdict {
 	code := answer.Meta().Get(apipb.HeaderCode)
 	switch answer.Code() {
 	case connect.CodeResourceExhausted:
-		// Without the hint it is a limit that the request itself breaks.
+		// Without the pause the request itself exceeds a limit.
 		v.again = v.after > 0
 	case connect.CodeUnavailable:
 		v.again = true
@@ -55,13 +55,13 @@ func judge(err error) verdict {
 	case connect.CodeDeadlineExceeded, connect.CodeCanceled:
 		v.again, v.unsure = true, true
 	case connect.CodeUnknown, connect.CodeInternal:
-		// No replica said so: the connection broke.
+		// Without a replica's answer this means that the connection broke.
 		v.again, v.unsure = v.silent, v.silent
 	}
 	return v
 }
 
-// metaCode is the stable code of a replica's answer; empty: it was none.
+// metaCode returns the stable code in a replica's error; empty if it has none.
 func metaCode(err error) string {
 	var answer *connect.Error
 	if !errors.As(err, &answer) {
@@ -73,14 +73,14 @@ func metaCode(err error) string {
 // maxRetryMillis bounds the pauses that replicas can ask for.
 const maxRetryMillis = 10_000
 
-// isDial reports whether a connection was not made, so that nothing was sent.
+// isDial reports whether no connection could be made, so that nothing was sent.
 func isDial(err error) bool {
 	var network *net.OpError
 	return errors.As(err, &network) && network.Op == "dial"
 }
 
-// isHopeless reports whether one of both ends does not take the other's
-// certificate.
+// isHopeless reports whether one side rejects the other's certificate, or only one side
+// uses TLS.
 func isHopeless(err error) bool {
 	err = identity.Explain(err)
 	for _, known := range []error{

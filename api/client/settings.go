@@ -12,8 +12,8 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// SettingsFile is where the settings of a client are kept, in the working folder
-// or one above it.
+// SettingsFile is the path of a client's settings, relative to the working folder or to
+// one above it.
 const SettingsFile = ".weir/client.yaml"
 
 // The variables that override the file.
@@ -24,7 +24,7 @@ const (
 	EnvCluster     = "WEIR_CLUSTER"
 )
 
-// ErrNotConfigured is returned when nothing says where the cluster is.
+// ErrNotConfigured is returned when the settings name no address of a replica.
 var ErrNotConfigured = fmt.Errorf("no cluster configured: give --addresses and --credentials, or set %s and %s, or start one here with weir dev up, which writes %s",
 	EnvAddresses, EnvCredentials, SettingsFile)
 
@@ -37,17 +37,17 @@ type Settings struct {
 	// Credentials is the folder of the client's certificate; in the file, relative
 	// to the file's folder.
 	Credentials string `yaml:"credentials,omitempty"`
-	// Insecure speaks without certificates, in plaintext.
+	// Insecure makes the client use plaintext, without certificates.
 	Insecure bool `yaml:"insecure_plaintext,omitempty"`
-	// User is who the client says it is where nothing proves it, with Insecure;
-	// empty: nobody in particular. Otherwise the certificate says so.
+	// User is the user name that the client claims with Insecure, unchecked; it may be
+	// empty. Without Insecure the certificate names the user.
 	User string `yaml:"user,omitempty"`
-	// Cluster is the id of the cluster; empty: any that the credentials are for.
+	// Cluster is the id of the cluster; empty for the one that the credentials are for.
 	Cluster string `yaml:"cluster,omitempty"`
 }
 
-// LoadSettings returns the settings of the nearest file in dir or above it, none
-// if there is none, with what the environment overrides.
+// LoadSettings returns the settings of the nearest file in dir or above it. Variables of
+// the environment override them. It is no error if there is no file.
 func LoadSettings(dir string, getenv func(string) string) (Settings, error) {
 	path, err := FindSettings(dir)
 	if err != nil {
@@ -103,8 +103,7 @@ func FindSettings(dir string) (path string, err error) {
 	}
 }
 
-// ReadSettings returns the settings of one file. Fields that do not exist are
-// errors.
+// ReadSettings returns the settings of one file. Unknown fields are errors.
 func ReadSettings(path string) (Settings, error) {
 	data, err := os.ReadFile(path)
 	var s Settings
@@ -117,8 +116,8 @@ func ReadSettings(path string) (Settings, error) {
 	return s, nil
 }
 
-// Override returns the settings with those that with has. Credentials take the
-// place of Insecure, and the other way round.
+// Override returns the settings with the fields that are set in with replaced. Credentials
+// replace Insecure, and the other way round.
 func (s Settings) Override(with Settings) Settings {
 	if len(with.Addresses) > 0 {
 		s.Addresses = with.Addresses
@@ -138,8 +137,8 @@ func (s Settings) Override(with Settings) Settings {
 	return s
 }
 
-// Validate returns an error that says what is missing to reach a cluster, and
-// where to say it.
+// Validate returns an error that says which setting is missing or invalid, and how to set
+// it.
 func (s Settings) Validate() error {
 	switch {
 	case len(s.Addresses) == 0:
@@ -164,7 +163,7 @@ func (s Settings) checkAddresses() error {
 	return nil
 }
 
-// parseSettings reads a file. Fields that do not exist are errors.
+// parseSettings reads the text of a file. Unknown fields are errors.
 func parseSettings(path string, data []byte) (Settings, error) {
 	var s Settings
 	if err := yaml.UnmarshalWithOptions(data, &s, yaml.Strict()); err != nil {
@@ -209,7 +208,7 @@ func (s Settings) save(path string) error {
 		}
 	}
 	data, err := yaml.Marshal(s)
-	// Readers see the old file or the new one.
+	// Rename, so that readers see either the old file or the new one.
 	next := path + ".new"
 	if err == nil {
 		err = os.MkdirAll(filepath.Dir(path), 0o755)

@@ -16,13 +16,13 @@ func (c *Client) ListTrees(ctx context.Context) (*apipb.ListTreesResponse, error
 	return call(ctx, c.task("list pool trees"), apipbconnect.TreeServiceClient.List, &apipb.ListTreesRequest{})
 }
 
-// GetTree returns a pool tree; no name is that of the default tree.
+// GetTree returns a pool tree; an empty name means the default tree.
 func (c *Client) GetTree(ctx context.Context, tree string) (*apipb.Tree, error) {
 	res, err := call(ctx, c.task("get pool tree"), apipbconnect.TreeServiceClient.Get, &apipb.GetTreeRequest{Tree: tree})
 	return res.GetTree(), err
 }
 
-// CreateTree makes a pool tree and returns its revision.
+// CreateTree creates a pool tree and returns its revision.
 func (c *Client) CreateTree(ctx context.Context, tree string, options *structpb.Struct) (revision uint64, err error) {
 	t, seen := settledBy(c.task("create pool tree"), c.GetTree, tree, func(now *apipb.Tree) bool {
 		return equal[pooltree.TreeOptions](now.GetOptions(), options)
@@ -50,30 +50,30 @@ func (c *Client) RemoveTree(ctx context.Context, tree string) error {
 	return do(ctx, t, apipbconnect.TreeServiceClient.Remove, &apipb.RemoveTreeRequest{Tree: tree})
 }
 
-// SetDefaultTree names the tree of operations that name none.
+// SetDefaultTree sets the tree of operations that name none.
 func (c *Client) SetDefaultTree(ctx context.Context, tree string) error {
 	t, _ := settledBy(c.task("set default pool tree"), c.GetTree, tree, (*apipb.Tree).GetDefault)
 	return do(ctx, t, apipbconnect.TreeServiceClient.SetDefault, &apipb.SetDefaultTreeRequest{Tree: tree})
 }
 
-// SnapshotTree returns all that fair shares in a tree follow from.
+// SnapshotTree returns all inputs of the fair shares of a tree.
 func (c *Client) SnapshotTree(ctx context.Context, tree string) (*apipb.SnapshotResponse, error) {
 	return call(ctx, c.task("snapshot pool tree"), apipbconnect.TreeServiceClient.Snapshot, &apipb.SnapshotRequest{Tree: tree})
 }
 
-// Attribute returns what is at a path of attributes.
+// Attribute returns the value at a path in the tree of attributes.
 func (c *Client) Attribute(ctx context.Context, path string) (*structpb.Value, error) {
 	res, err := call(ctx, c.task("get attribute"), apipbconnect.AttributeServiceClient.Get, &apipb.GetAttributeRequest{Path: path})
 	return res.GetValue(), err
 }
 
-// UpdateOperation changes what holds for an operation while it is in progress.
+// UpdateOperation changes the pool and the scheduling options of an operation in progress.
 func (c *Client) UpdateOperation(ctx context.Context, req *apipb.UpdateOperationRequest) (*apipb.UpdateOperationResponse, error) {
 	t := c.steer("update operation", req.GetOperation(), func(op *apipb.Operation) bool { return updated(op, req.GetChanges()) })
 	return call(ctx, t, apipbconnect.OperationServiceClient.Update, req)
 }
 
-// updated reports whether an operation is as changes leave it.
+// updated reports whether an operation already has these changes.
 func updated(op *apipb.Operation, changes []*apipb.OperationChange) bool {
 	for _, change := range changes {
 		for _, in := range op.GetTrees() {

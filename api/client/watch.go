@@ -13,9 +13,9 @@ import (
 	"weir/messages/apipb/apipbconnect"
 )
 
-// WatchOperation yields the operation now and whenever it has changed, until it
-// has ended. It goes on at another replica when one is lost, as WaitOperation does;
-// states that it had meanwhile are left out. An error is the last thing that it yields.
+// WatchOperation yields the operation now and at every change, until it has ended. If a
+// replica fails it continues at another one, as WaitOperation does; it may then skip
+// changes. An error is the last thing that it yields.
 func (c *Client) WatchOperation(ctx context.Context, operation string) iter.Seq2[*apipb.Operation, error] {
 	return func(yield func(*apipb.Operation, error) bool) {
 		var last *apipb.Operation
@@ -25,7 +25,7 @@ func (c *Client) WatchOperation(ctx context.Context, operation string) iter.Seq2
 		}
 		w.take = func(m *apipb.WatchOperationResponse) (over bool, err error) {
 			op := m.GetOperation()
-			// An alias may go on to another operation.
+			// Continue by id: the alias may pass to another operation.
 			operation = op.GetId()
 			if last != nil && proto.Equal(last, op) {
 				return ended(op), nil
@@ -39,12 +39,12 @@ func (c *Client) WatchOperation(ctx context.Context, operation string) iter.Seq2
 	}
 }
 
-// watch reads a stream of what changes, at one replica after the other.
+// watch reads a stream of changes, at one replica after another.
 type watch[T any] struct {
 	c    *Client
 	what string
-	// open begins the stream at a replica; take takes what it says, and reports whether
-	// no more is wanted of it. An error before the last ends the stream, and not the watch.
+	// open starts the stream at a replica. take handles a message and reports whether
+	// the watch is over; an error from take without over ends only the stream.
 	open func(ctx context.Context, r replica) (*connect.ServerStreamForClient[T], error)
 	take func(*T) (over bool, err error)
 }
@@ -55,7 +55,7 @@ func (w *watch[T]) task() *task {
 	return t
 }
 
-// run watches at one replica after the other, until what is watched is over.
+// run watches at one replica after another, until the watch is over.
 func (w *watch[T]) run(ctx context.Context) error {
 	t, last := w.task(), ""
 	for {
@@ -77,9 +77,9 @@ func (w *watch[T]) run(ctx context.Context) error {
 	}
 }
 
-// at watches at one replica, until the stream ends. What is there at first must be
-// heard within patience; after that nothing may happen for long, and it is the
-// connection's pings that find a dead peer.
+// at watches at one replica until the stream ends. The first message must arrive within
+// patience. After that the stream may be silent for long; the pings of the connection detect
+// a dead replica.
 func (w *watch[T]) at(ctx context.Context, address string, patience time.Duration) (heard, over bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -92,7 +92,7 @@ func (w *watch[T]) at(ctx context.Context, address string, patience time.Duratio
 	defer func() { _ = stream.Close() }()
 	for stream.Receive() {
 		if !heard {
-			if !silence.Stop() { // It has been given up, and the next one goes on.
+			if !silence.Stop() { // Patience ran out; the next replica takes over.
 				return false, false, connect.NewError(connect.CodeDeadlineExceeded, context.DeadlineExceeded)
 			}
 			w.c.book.answered(address)
