@@ -1,9 +1,9 @@
-// Package discovery lets a job find its peers, the other jobs of its operation, and hear
-// when it has to leave.
+// Package discovery lets a job find its peers, the other jobs of its operation, and learn
+// when it has to stop.
 //
-// It speaks with the agent of the job's node on the socket that is named in the job's
-// environment: see docs/discovery.md, by which other languages can do the same. It needs
-// the standard library only.
+// It talks to the agent of the job's node through the socket that the job's environment
+// names. docs/discovery.md describes the protocol for other languages. The package needs
+// only the standard library.
 package discovery
 
 import (
@@ -23,31 +23,33 @@ import (
 )
 
 type (
-	// Peers are the jobs of the operation, the one that asks among them.
+	// Peers are the jobs of the operation, including the job itself.
 	Peers = discoveryjson.Peers
-	// Instance is one of them.
+	// Instance is one of the Peers.
 	Instance = discoveryjson.Instance
-	// Notice says whether the job has to leave, and why.
+	// Notice says whether the job has to stop, and why.
 	Notice = discoveryjson.Notice
 )
 
 // States of an Instance.
 const (
-	// Live: it has a place to run, and need not leave. Send work to those that are Ready.
+	// Live means that the job has its resources and need not stop. Send work to those
+	// that are Ready.
 	Live = discoveryjson.Live
-	// Draining: it has been told to go, and ends what it has.
+	// Draining means that the job was asked to stop and is finishing its work.
 	Draining = discoveryjson.Draining
-	// Gone: it has ended.
+	// Gone means that the job has ended.
 	Gone = discoveryjson.Gone
 )
 
-// What a job says of itself.
+// The words that a job can report about itself.
 const (
-	// SayReady: it takes requests.
+	// SayReady means that the job accepts requests.
 	SayReady = discoveryjson.SayReady
-	// SayNotReady: it takes none for now.
+	// SayNotReady means that the job accepts no requests for now.
 	SayNotReady = discoveryjson.SayNotReady
-	// SayDraining: it takes none any more, since it is about to leave by itself.
+	// SayDraining means that the job accepts no further requests, since it is about to
+	// stop by itself.
 	SayDraining = discoveryjson.SayDraining
 )
 
@@ -55,26 +57,27 @@ const (
 const (
 	// SocketVariable names the socket.
 	SocketVariable = "WEIR_DISCOVERY"
-	// NoticeVariable names the file that holds the Notice once the job has to leave.
+	// NoticeVariable names the file that holds the Notice once the job has to stop.
 	NoticeVariable = "WEIR_NOTICE"
 )
 
 var (
 	// ErrNoJob is returned by Open in a process that is not a job of Weir.
 	ErrNoJob = errors.New(SocketVariable + " is not set: not running as a job of Weir")
-	// ErrRefused is returned, wrapped, with what the agent says is wrong.
+	// ErrRefused is returned, wrapped with the agent's message, when the agent rejects
+	// a request.
 	ErrRefused = errors.New("refused")
 )
 
-// The pause before the agent is sought again grows between these.
+// The pause before the next attempt to reach the agent grows from firstPause to longPause.
 const (
 	firstPause = 20 * time.Millisecond
 	longPause  = time.Second
 )
 
-// Client asks for one job. It may be used by several goroutines. It holds nothing open
-// between calls. While the agent is away, as when it is installed anew, calls wait for it
-// as long as their context allows.
+// Client is the client of one job. It is safe for concurrent use and keeps no connection
+// open between calls. While the agent is down, for example during an upgrade, calls wait for
+// it as long as their context allows.
 type Client struct{ path string }
 
 // Open returns the client of the job that this process belongs to.
@@ -86,11 +89,11 @@ func Open() (*Client, error) {
 	return At(path), nil
 }
 
-// At returns a client that asks on the socket at path.
+// At returns a client that uses the socket at path.
 func At(path string) *Client { return &Client{path: path} }
 
-// Peers returns the jobs of the operation: those that run, those that have to leave and,
-// for a while, those that have gone.
+// Peers returns the jobs of the operation: those that run, those that have to stop and,
+// for a while, those that have ended.
 func (c *Client) Peers(ctx context.Context) (Peers, error) {
 	answer, err := c.ask(ctx, discoveryjson.Request{Ask: discoveryjson.AskPeers})
 	if err != nil || answer.Peers == nil {
@@ -99,7 +102,7 @@ func (c *Client) Peers(ctx context.Context) (Peers, error) {
 	return *answer.Peers, nil
 }
 
-// Notice returns whether the job has to leave.
+// Notice returns whether the job has to stop.
 func (c *Client) Notice(ctx context.Context) (Notice, error) {
 	answer, err := c.ask(ctx, discoveryjson.Request{Ask: discoveryjson.AskNotice})
 	if err != nil || answer.Notice == nil {
@@ -108,8 +111,8 @@ func (c *Client) Notice(ctx context.Context) (Notice, error) {
 	return *answer.Notice, nil
 }
 
-// Acknowledge says that the job, which has to leave, has saved what it needs to. It is
-// then ended, most likely before this returns. Its cookie runs again elsewhere.
+// Acknowledge reports that the job, which has to stop, has saved its state. The agent then
+// ends the job, most likely before this returns. Its cookie runs again elsewhere.
 func (c *Client) Acknowledge(ctx context.Context) error {
 	answer, err := c.ask(ctx, discoveryjson.Request{Do: discoveryjson.DoAcknowledge})
 	if err != nil || !answer.Acknowledged {
@@ -118,9 +121,9 @@ func (c *Client) Acknowledge(ctx context.Context) error {
 	return nil
 }
 
-// Say says whether the job takes requests: SayReady, SayNotReady or SayDraining. Its peers,
-// and who watches instances anywhere, hear of it within some ten milliseconds. What was said
-// last holds until the job says something else, also when the agent is started again.
+// Say reports whether the job accepts requests: SayReady, SayNotReady or SayDraining. Its
+// peers, and all clients that watch instances, learn of it within some ten milliseconds. The
+// last word holds until the job says another one, also across a restart of the agent.
 func (c *Client) Say(ctx context.Context, word string) error {
 	answer, err := c.ask(ctx, discoveryjson.Request{Say: word})
 	if err != nil || answer.Said != word {
@@ -129,16 +132,16 @@ func (c *Client) Say(ctx context.Context, word string) error {
 	return nil
 }
 
-// Change is what Watch has to tell: one of the two is set.
+// Change is a change that Watch yields. One of its fields is set.
 type Change struct {
 	Peers  *Peers
 	Notice *Notice
 }
 
 // Watch yields the peers and the notice as they are now, and again whenever one of them
-// changes, until ctx is done or the operation is over. It connects again when it has
-// lost the agent, and then tells both anew. Changes that come faster than they are taken
-// may be told as one.
+// changes, until ctx is done or the operation is over. If it loses the agent it reconnects,
+// and then yields both again. Changes that come faster than the caller handles them may be
+// merged.
 func (c *Client) Watch(ctx context.Context) iter.Seq[Change] {
 	return func(yield func(Change) bool) {
 		for pause := firstPause; ctx.Err() == nil; pause = min(2*pause, longPause) {
@@ -154,8 +157,8 @@ func (c *Client) Watch(ctx context.Context) iter.Seq[Change] {
 	}
 }
 
-// watch watches on one connection. heard: it has heard something; over: there will be
-// nothing more.
+// watch watches on one connection. heard says that it received an answer, over that Watch is
+// to end.
 func (c *Client) watch(ctx context.Context, yield func(Change) bool) (heard, over bool) {
 	conn, answers, end, err := c.connect(ctx, discoveryjson.Request{Ask: discoveryjson.AskWatch, Changes: true})
 	if err != nil {
@@ -166,7 +169,7 @@ func (c *Client) watch(ctx context.Context, yield func(Change) bool) (heard, ove
 	for plain := false; ; {
 		answer, err := read(answers)
 		if err == nil && answer.Error != "" && !heard && !plain {
-			// An agent that knows no changes tells all peers each time.
+			// An older agent does not support changes: ask for all peers each time.
 			plain = true
 			if say(conn, discoveryjson.Request{Ask: discoveryjson.AskWatch}) != nil {
 				return false, false
@@ -176,7 +179,7 @@ func (c *Client) watch(ctx context.Context, yield func(Change) bool) (heard, ove
 		if err == nil && answer.Changes != nil {
 			var ok bool
 			if answer.Peers, ok = answer.Changes.After(known); !ok {
-				// Who asks anew is told all.
+				// Reconnect: a new watch starts with all peers.
 				return heard, false
 			}
 		}
@@ -197,7 +200,7 @@ func (c *Client) watch(ctx context.Context, yield func(Change) bool) (heard, ove
 	}
 }
 
-// clone returns peers that may be changed.
+// clone returns a copy that the caller may change.
 func clone(known *Peers) *Peers {
 	peers := *known
 	peers.Revision = 0
@@ -205,7 +208,7 @@ func clone(known *Peers) *Peers {
 	return &peers
 }
 
-// ask asks until there is an answer.
+// ask sends a request again and again until there is an answer or ctx is done.
 func (c *Client) ask(ctx context.Context, request discoveryjson.Request) (discoveryjson.Answer, error) {
 	var cause error
 	for pause := firstPause; ; pause = min(2*pause, longPause) {
@@ -217,7 +220,7 @@ func (c *Client) ask(ctx context.Context, request discoveryjson.Request) (discov
 			return answer, nil
 		}
 		if over := ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded); cause == nil || !over {
-			// That ctx ends says nothing about the agent.
+			// The end of ctx says nothing about the agent, so keep the earlier cause.
 			cause = err
 		}
 		rest(ctx, pause)
@@ -236,7 +239,7 @@ func (c *Client) once(ctx context.Context, request discoveryjson.Request) (disco
 	return read(answers)
 }
 
-// connect sends a request on a connection of its own, which ends with ctx, or by end.
+// connect sends a request on a new connection, which is closed when ctx is done, or by end.
 func (c *Client) connect(ctx context.Context, request discoveryjson.Request) (conn net.Conn, answers *bufio.Reader, end func(), err error) {
 	conn, err = (&net.Dialer{}).DialContext(ctx, "unix", c.path)
 	if err != nil {
@@ -283,7 +286,7 @@ func read(answers *bufio.Reader) (discoveryjson.Answer, error) {
 	}
 }
 
-// unexpected is err, or that of an answer that is to another question.
+// unexpected returns err, or if it is nil, the error for an answer to another request.
 func unexpected(err error) error {
 	if err == nil {
 		return errors.New("response to another request")
@@ -291,7 +294,7 @@ func unexpected(err error) error {
 	return err
 }
 
-// rest waits, but not longer than ctx.
+// rest waits for d, or until ctx is done.
 func rest(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():

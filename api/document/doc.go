@@ -1,8 +1,8 @@
-// Package document reads the text that people write: one object in YAML or JSON, with the
-// place of each value, within limits that hostile text cannot use up.
+// Package document parses text that people write: one object in YAML or JSON. It records the
+// line and column of each value. Limits keep hostile text from using up memory or time.
 //
-// What stands in it is for package option to read into structs. The same values come from
-// the right side of path=value, and from messages of the API.
+// Package option reads the values into structs. The same values can also come from the right
+// side of path=value, and from messages of the API.
 //
 // The package is pure: equal input gives equal output.
 package document

@@ -13,12 +13,12 @@ import (
 
 // The limits of a document.
 const (
-	// MaxBytes is the longest text: specs are replicated and kept in memory as long as
-	// their operations.
+	// MaxBytes bounds the text: specs are replicated and stay in memory as long as their
+	// operations.
 	MaxBytes = 1 << 20
 	// maxDepth bounds nesting.
 	maxDepth = 32
-	// maxValues bounds the values of a document after its anchors are followed.
+	// maxValues bounds the number of values of a document, with aliases expanded.
 	maxValues = 1 << 17
 )
 
@@ -26,16 +26,16 @@ const (
 type Document struct {
 	// Root is the object.
 	Root *option.Value
-	// What it is, for people, such as "operation spec".
+	// what names the kind of document in errors, such as "operation spec".
 	what string
-	// faults were found when the text was read; Reading begins with them.
+	// faults are those found while parsing the text; Reading starts with them.
 	faults []option.Fault
 }
 
-// Read reads one object in YAML or JSON. YAML is read with anchors, but without tags and
-// merge keys. what says what it is, such as "operation spec". The error is an *option.Error:
-// data has more than MaxBytes, or is not well-formed. A key that is there twice is a fault
-// that Reading begins with.
+// Read parses one object in YAML or JSON. YAML may have anchors, but no tags and no merge
+// keys. what names the kind of document in errors, such as "operation spec". The error is an
+// *option.Error; it comes if data has more than MaxBytes or is not well-formed. A duplicate
+// key is no error here but a fault in Reading.
 func Read(what string, data []byte) (*Document, error) {
 	if err := checkText(data); err != nil {
 		return nil, about(what, err)
@@ -60,17 +60,18 @@ func about(what string, err error) error {
 	return err
 }
 
-// Reading returns what reads the document into structs, with the faults of its text.
+// Reading returns a reading of the document into structs. It starts with the faults of the
+// text.
 func (d *Document) Reading() *option.Reading {
 	return &option.Reading{Separator: ".", Faults: slices.Clone(d.faults)}
 }
 
-// Refuse returns all that is wrong with the document as an *option.Error; nil: nothing is.
+// Refuse returns the faults as an *option.Error about this document; nil if there are none.
 func (d *Document) Refuse(faults []option.Fault) error { return option.Refuse(d.what, faults) }
 
 // readAny reads JSON as JSON, because its escapes and blanks are not quite those
-// of YAML, and all else as YAML. Text that begins like JSON may still be YAML,
-// with a comment in it for example; if it is neither, it was meant to be JSON.
+// of YAML, and all other text as YAML. Text that begins like JSON may still be YAML,
+// with a comment in it for example. If it is neither, the error is that of JSON.
 func readAny(data []byte) (*Document, error) {
 	if !beginsLikeJSON(data) {
 		return readYAML(data)
@@ -85,14 +86,15 @@ func readAny(data []byte) (*Document, error) {
 	return nil, err
 }
 
-// beginsLikeJSON tells an object whose first name is in quotes, or an empty one.
+// beginsLikeJSON reports whether text begins with an empty object, or one whose first name
+// is in quotes.
 func beginsLikeJSON(data []byte) bool {
 	inside, ok := bytes.CutPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{"))
 	inside = bytes.TrimLeft(inside, " \t\r\n")
 	return ok && len(inside) > 0 && (inside[0] == '"' || inside[0] == '}')
 }
 
-// checkText refuses text that is too long or not UTF-8.
+// checkText returns an error for text that is too long or not UTF-8.
 func checkText(data []byte) error {
 	if len(data) > MaxBytes {
 		return tooLong(len(data))
@@ -123,7 +125,7 @@ type reader struct {
 	faults []option.Fault
 }
 
-// enter counts a value at a place.
+// enter counts a value, and returns an error if it exceeds a limit.
 func (r *reader) enter(path *trail, at option.Position, depth int) error {
 	if depth > maxDepth {
 		return faultAt(path, at, "values nest more than %d deep", maxDepth)
@@ -134,7 +136,7 @@ func (r *reader) enter(path *trail, at option.Position, depth int) error {
 	return nil
 }
 
-// field adds a field to an object, unless that has one of its name.
+// field adds a field to an object. A second field of the same name becomes a fault.
 func (r *reader) field(v *option.Value, path *trail, f option.Entry, seen map[string]option.Position) {
 	if first, twice := seen[f.Name]; twice {
 		r.faults = append(r.faults, option.Fault{
@@ -146,17 +148,17 @@ func (r *reader) field(v *option.Value, path *trail, f option.Entry, seen map[st
 	v.Fields = append(v.Fields, f)
 }
 
-// faultAt returns a fault that reading cannot go on after.
+// faultAt returns a fault as an error that ends the reading.
 func faultAt(path *trail, at option.Position, format string, args ...any) error {
 	return option.NewError([]option.Fault{{Path: path.String(), Position: at, Problem: fmt.Sprintf(format, args...)}})
 }
 
-// trail is the way from the root to a value, nil for the root. It becomes text only when
-// a fault needs it.
+// trail is the path from the root to a value, nil for the root. It is formatted only when a
+// fault needs it.
 type trail struct {
 	up   *trail
 	name string
-	// index is that of an item of a list, -1 for a field.
+	// index is the index of an item of a list, -1 for a field.
 	index int
 }
 

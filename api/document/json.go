@@ -30,8 +30,8 @@ func readJSON(data []byte) (*Document, error) {
 	return &Document{Root: root, faults: r.faults}, nil
 }
 
-// jsonReader reads values token by token, so that their places are known and
-// duplicate keys are seen.
+// jsonReader reads values token by token, so that it knows their places and sees
+// duplicate keys.
 type jsonReader struct {
 	decoder *json.Decoder
 	data    []byte

@@ -9,10 +9,10 @@ import (
 	"weir/scheduling/option"
 )
 
-// Set overrides a value: assignment is path=value, the path with dots between names and
-// the value in YAML, such as tasks.sort.job_count=5 or tasks.sort.command=[sort, input].
-// Objects on the way are made when they are not there. An item of a list that is there is
-// named by its index. Of names of options, those of one of the structs of, - and _ are the same.
+// Set overrides a value. assignment is path=value, the path with dots between names and the
+// value in YAML, such as tasks.sort.job_count=5 or tasks.sort.command=[sort, input]. Missing
+// objects on the path are created. An existing item of a list is named by its index. In names
+// that are options of one of the structs in of, - and _ are equivalent.
 func (d *Document) Set(assignment string, of ...any) error {
 	path, literal, ok := strings.Cut(assignment, "=")
 	if !ok {
@@ -25,9 +25,9 @@ func (d *Document) Set(assignment string, of ...any) error {
 	return d.put(path, v, of)
 }
 
-// ReadLiteral reads the value of an assignment, without its places. Nothing is the empty
-// text. A star begins the alias of an operation there: a value has no anchors that one of
-// YAML could name.
+// ReadLiteral reads the value of an assignment, without its places. An empty literal is the
+// empty text. A literal that begins with * is text, the alias of an operation, and not an
+// alias of YAML, since a single value has no anchors.
 func ReadLiteral(literal string) (*option.Value, error) {
 	if strings.TrimSpace(literal) == "" {
 		return option.TextOf(literal), nil
@@ -46,7 +46,7 @@ func ReadLiteral(literal string) (*option.Value, error) {
 	return doc.Root, option.NewError(doc.faults)
 }
 
-// Literal is ReadLiteral of what encoding/json would make of the value; nothing is nil.
+// Literal is ReadLiteral that returns the types of encoding/json; nil for an empty text.
 func Literal(text string) (any, error) {
 	if strings.TrimSpace(text) == "" {
 		return nil, nil
@@ -89,7 +89,7 @@ func (d *Document) put(path string, v *option.Value, of []any) error {
 	return nil
 }
 
-// slotOf returns where the value of a name is kept.
+// slotOf returns a pointer to the value of a name. It adds the field if an object lacks it.
 func slotOf(v *option.Value, path []string, name string, isOption bool) (**option.Value, error) {
 	switch v.Kind {
 	case option.Object:
@@ -111,7 +111,7 @@ func slotOf(v *option.Value, path []string, name string, isOption bool) (**optio
 	return nil, fmt.Errorf("%s is %s and has nothing in it", strings.Join(path, "."), v)
 }
 
-// forgetPlaces takes away the places of a value that is not part of the text.
+// forgetPlaces clears the places of a value that is not part of the document's text.
 func forgetPlaces(v *option.Value) {
 	v.At = option.Position{}
 	for i := range v.Fields {

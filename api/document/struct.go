@@ -12,9 +12,9 @@ import (
 	"weir/scheduling/option"
 )
 
-// Struct returns the document as the API takes it. Faults keep their paths there, but not
-// their places: check a document before it is sent. The error is an *option.Error when a key
-// was there twice, since a struct could not tell it.
+// Struct returns the document as a message of the API. The message has no lines and columns,
+// so check a document before it is sent to get faults with places. A duplicate key is an
+// *option.Error, since a struct cannot hold it.
 func (d *Document) Struct() (*structpb.Struct, error) {
 	if err := d.Refuse(d.faults); err != nil {
 		return nil, err
@@ -26,8 +26,8 @@ func (d *Document) Struct() (*structpb.Struct, error) {
 	return s, nil
 }
 
-// FromStruct returns the document that s holds. The error is an *option.Error: it would have
-// more than MaxBytes as JSON, nests too deep, or holds what JSON cannot.
+// FromStruct returns the document that s holds. The error is an *option.Error; it comes if s
+// has more than MaxBytes as JSON, nests too deep, or holds a value that JSON cannot.
 func FromStruct(what string, s *structpb.Struct) (*Document, error) {
 	r := &structReader{}
 	root, err := r.object(s, nil, 0)

@@ -15,13 +15,13 @@ import (
 	"weir/scheduling/option"
 )
 
-// The limits of YAML text. They keep the parser, which calls itself for each
-// level and copies what it has for each entry, fast and its stack small.
+// The limits of YAML text. The parser recurses at each level and copies its
+// entries at each new one; the limits keep it fast and its stack small.
 const (
 	// maxTokens bounds words, quoted texts and punctuation.
 	maxTokens = 1 << 18
-	// maxEntries bounds colons, dashes, question marks, anchors and tags. A spec
-	// with more, as programs write them, is read when it is JSON.
+	// maxEntries bounds colons, dashes, question marks, anchors and tags. A larger
+	// spec, as programs may write it, has to be JSON.
 	maxEntries = 10_000
 )
 
@@ -54,8 +54,8 @@ func readYAML(data []byte) (*Document, error) {
 	return &Document{Root: root, faults: r.faults}, nil
 }
 
-// checkTokens refuses text that is larger or nests deeper than any spec before
-// the parser sees it.
+// checkTokens returns an error for text that is larger or nests deeper than the
+// limits, before the parser sees it.
 func checkTokens(tokens token.Tokens) error {
 	if len(tokens) > maxTokens {
 		return faultAt(nil, placeOfToken(tokens[maxTokens]), "there are more than %d words and signs: write less, or write JSON", maxTokens)
@@ -87,7 +87,7 @@ func yamlError(err error) error {
 	if !errors.As(err, &detailed) {
 		return faultAt(nil, option.Position{}, "%v", err)
 	}
-	// What cannot be seen is named.
+	// A tab is invisible, so name it.
 	shown := strings.ReplaceAll(detailed.GetMessage(), "character '\t'", "a tab character")
 	message := strings.Join(strings.Fields(shown), " ")
 	return faultAt(nil, placeOfToken(detailed.GetToken()), "%s", option.Clip(message))
@@ -184,7 +184,7 @@ func (r *yamlReader) readObject(entries []*ast.MappingValueNode, path *trail, at
 	return v, nil
 }
 
-// follow returns a copy of what an alias stands for.
+// follow returns a copy of the value that an alias stands for.
 func (r *yamlReader) follow(n *ast.AliasNode, path *trail, at option.Position, depth int) (*option.Value, error) {
 	name := n.Value.GetToken().Value
 	v, ok := r.anchors[name]
@@ -226,8 +226,8 @@ func keyOf(key ast.MapKeyNode) (name string, ok bool) {
 	return "", false
 }
 
-// isNumber tells a number that the parser takes for text, because it is large or
-// written like 1e9.
+// isNumber reports whether s is a number. The parser returns large numbers, and
+// those written like 1e9, as text.
 func isNumber(s string) bool {
 	if strings.Trim(s, "0123456789.eE+-") != "" {
 		return false

@@ -9,24 +9,25 @@ import (
 	"time"
 )
 
-// patience bounds all checks of one question: who asks waits a second or so.
+// patience bounds all checks of one request: probes wait for about a second.
 const patience = time.Second
 
-// Check is one thing that has to be well for a process to be ready.
+// Check is one condition for a process to be ready.
 type Check struct {
 	Name string
-	// Ask returns nil, or what is wrong, before ctx is done.
+	// Ask returns nil if the condition holds, else the reason. It returns before ctx
+	// is done.
 	Ask func(ctx context.Context) error
 }
 
-// result is what is shown of a check.
+// result is the result of a check in the answer.
 type result struct {
 	Name   string `json:"name"`
 	OK     bool   `json:"ok"`
 	Reason string `json:"reason,omitempty"`
 }
 
-// Alive returns what answers /healthz: 200, as long as the process can.
+// Alive returns the handler of /healthz. It answers 200 as long as the process responds.
 func Alive() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		respond(w, http.StatusOK, struct {
@@ -35,8 +36,8 @@ func Alive() http.Handler {
 	})
 }
 
-// Ready returns what answers /readyz: 200 when every check is well, 503 otherwise,
-// and what each of them says.
+// Ready returns the handler of /readyz. It answers 200 if every check passes, otherwise
+// 503, with the result of each check.
 func Ready(checks ...Check) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), patience)
@@ -62,6 +63,6 @@ func respond(w http.ResponseWriter, status int, answer any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	// Who has gone needs no answer.
+	// An error means that the client is gone.
 	_ = json.NewEncoder(w).Encode(answer)
 }

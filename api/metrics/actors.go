@@ -12,10 +12,10 @@ import (
 )
 
 // viewPatience bounds the wait for the scheduler, which may be busy: a scrape
-// without its figures is better than none.
+// without its metrics is better than none.
 const viewPatience = time.Second
 
-// leader shows what this replica does as the leader, and with operations.
+// leader adds the metrics of the leader's actors and of the controllers on this replica.
 func (s sink) leader(stats actors.Stats, of Actors) {
 	flag(s, "leader_active", "1 while this replica runs the leader's actors, otherwise 0.", stats.Leading)
 	gauge(s, "controllers", "Operations whose controller is on this replica.", stats.Controllers)
@@ -39,7 +39,7 @@ func (s sink) leader(stats actors.Stats, of Actors) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), viewPatience)
 	defer cancel()
-	// Without an answer the pools are missing from this scrape.
+	// If the scheduler does not answer, this scrape lacks the pools.
 	if view, err := of.SchedulerView(ctx, &actorpb.SchedulerViewRequest{}); err == nil {
 		s.pools(view)
 	}
@@ -56,14 +56,14 @@ func (s sink) pools(view *actorpb.SchedulerView) {
 	}
 }
 
-// gateway shows requests from other machines.
+// gateway adds the metrics of requests from other machines.
 func (s sink) gateway(stats gateway.Stats) {
 	gauge(s, "gateway_requests_in_flight", "Requests from other machines in progress.", stats.InFlight)
 	counters(s, "gateway_refused_total", "Messages from other machines rejected by the gateway, by code.", "code", stats.Refused)
 }
 
-// remote sums streams by the role of their peer: a series for each of
-// thousands of agents would be too many.
+// remote adds the metrics of streams, summed by the role of the peer: one series
+// for each of thousands of agents would be too many.
 func (s sink) remote(stats remote.Stats) {
 	counter(s, "remote_sent_messages_total", "Actor messages queued for other machines.", stats.SentMessages)
 	counter(s, "remote_sent_bytes_total", "Bytes of actor messages queued for other machines.", stats.SentBytes)

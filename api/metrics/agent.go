@@ -15,7 +15,7 @@ type Station interface {
 	Stats() actors.StationStats
 }
 
-// NewAgent returns what serves the metrics of an agent.
+// NewAgent returns the handler that serves the metrics of an agent.
 func NewAgent(version string, of Station) http.Handler { return handler(agentRegistry(version, of)) }
 
 func agentRegistry(version string, of Station) *prometheus.Registry {
@@ -26,7 +26,7 @@ func agentRegistry(version string, of Station) *prometheus.Registry {
 	})
 }
 
-// agent shows a node and its jobs.
+// agent adds the metrics of a node and its jobs.
 func (s sink) agent(stats agent.Stats) {
 	flag(s, "agent_registered", "1 once a leader has registered the agent, otherwise 0.", stats.Registered)
 	gauge(s, "agent_lease_left_seconds", "How long the node may keep running without contact with a leader.", stats.LeaseLeft)

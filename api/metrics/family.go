@@ -9,13 +9,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// sink takes metrics while they are collected. Its methods are the parts of a process.
+// sink receives metrics while they are collected. Each of its methods adds the metrics of
+// one part of a process.
 type sink chan<- prometheus.Metric
 
-// labels are those of a metric, with their values.
+// labels are the labels of a metric with their values.
 type labels = prometheus.Labels
 
-// figure is what a metric can show. A time is shown in seconds.
+// figure is a type that a metric can have. A time.Duration is exported in seconds.
 type figure interface {
 	~int | ~int64 | ~uint64 | ~float64
 }
@@ -61,7 +62,8 @@ func put[F figure](s sink, kind prometheus.ValueType, name, help string, value F
 	s <- prometheus.MustNewConstMetric(describe(name, help, of...), kind, number)
 }
 
-// histogram adds the sum and the count of values, and how many were at most so much.
+// histogram adds a histogram: count and sum of its values, and for each upper bound how many
+// values it covers.
 func histogram(s sink, name, help string, count uint64, sum float64, upTo map[float64]uint64) {
 	s <- prometheus.MustNewConstHistogram(describe(name, help), count, sum, upTo)
 }
@@ -74,7 +76,8 @@ func describe(name, help string, of ...labels) *prometheus.Desc {
 	return prometheus.NewDesc("weir_"+name, help, nil, all)
 }
 
-// collector collects the metrics of a process. They are described by what they are.
+// collector collects the metrics of a process. It is an unchecked collector: Describe sends
+// nothing, and Prometheus learns the metrics from Collect.
 type collector func(sink)
 
 // Describe implements prometheus.Collector.
@@ -83,7 +86,7 @@ func (c collector) Describe(chan<- *prometheus.Desc) {}
 // Collect implements prometheus.Collector.
 func (c collector) Collect(metrics chan<- prometheus.Metric) { c(metrics) }
 
-// registry returns a registry with what all processes have, and with what one has of its own.
+// registry returns a registry with the metrics of every process and those of collect and more.
 func registry(version string, collect collector, more ...prometheus.Collector) *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collect)
@@ -92,8 +95,8 @@ func registry(version string, collect collector, more ...prometheus.Collector) *
 	return r
 }
 
-// maxScrapes bounds the scrapes at once: more than a pair of Prometheus servers
-// and a person who looks are a mistake.
+// maxScrapes bounds concurrent scrapes: enough for a pair of Prometheus servers and a
+// person.
 const maxScrapes = 4
 
 func handler(r *prometheus.Registry) http.Handler {

@@ -6,8 +6,8 @@ import (
 	"weir/scheduling"
 )
 
-// memory shows what memory is held for jobs and learned from them, and what jobs read
-// and write.
+// memory adds the metrics of the memory reserved for jobs and learned from them, of gangs,
+// and of the data that map operations read and write.
 func (s sink) memory(tally raftstore.Tally, of Store) {
 	counter(s, "memory_samples_total", "Jobs that contributed a memory sample, as this replica saw them in the log.", tally.Samples)
 	counter(s, "gang_restarts_total", "Gangs that restarted after losing a job, as this replica saw them in the log.", tally.GangRestarts)
@@ -26,7 +26,7 @@ func (s sink) memory(tally raftstore.Tally, of Store) {
 		map[string]int64{"read": now.read, "waiting": now.input - now.read})
 }
 
-// learned is what the state knows of memory and input now.
+// learned are the present totals of memory and input in the state.
 type learned struct {
 	reserved                     map[string]int64
 	limits, waiting, input, read int64

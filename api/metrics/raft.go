@@ -7,7 +7,7 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// raft shows the log of a replica, and what it has seen in it.
+// raft adds the metrics of the log of a replica, and counts of events in it.
 func (s sink) raft(stats raftstore.Stats) {
 	gauge(s, "raft_term", "Current term of raft.", stats.Term)
 	flag(s, "raft_leader", "1 when this replica is the leader, otherwise 0.", stats.Leader)
@@ -55,7 +55,7 @@ func (s sink) raft(stats raftstore.Stats) {
 	counter(s, "invariant_breaches_total", "Operations that ended with inconsistent job counters.", stats.Tally.Breaches)
 }
 
-// state shows what there is now.
+// state adds the present numbers of operations, jobs and nodes.
 func (s sink) state(of Store) {
 	var counts state.Counts
 	var pending int64

@@ -27,7 +27,7 @@ type Actors interface {
 	SchedulerView(ctx context.Context, m *actorpb.SchedulerViewRequest) (*actorpb.SchedulerView, error)
 }
 
-// ReplicaConfig is where the figures of a replica come from.
+// ReplicaConfig holds the sources of a replica's metrics.
 type ReplicaConfig struct {
 	Version string
 	Store   Store
@@ -38,7 +38,7 @@ type ReplicaConfig struct {
 	Calls *Calls
 }
 
-// NewReplica returns what serves the metrics of a replica.
+// NewReplica returns the handler that serves the metrics of a replica.
 func NewReplica(cfg ReplicaConfig) http.Handler { return handler(replicaRegistry(cfg)) }
 
 func replicaRegistry(cfg ReplicaConfig) *prometheus.Registry {
@@ -63,7 +63,7 @@ type Calls struct {
 	duration *prometheus.HistogramVec
 }
 
-// NewCalls returns Calls that have seen none.
+// NewCalls returns Calls with counts of 0.
 func NewCalls() *Calls {
 	return &Calls{
 		total: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -82,7 +82,7 @@ func (c *Calls) Observe(procedure, code string, took time.Duration) {
 	c.duration.WithLabelValues(procedure).Observe(took.Seconds())
 }
 
-// api shows the calls under way.
+// api adds the metrics of the calls in flight.
 func (s sink) api(stats api.Stats) {
 	gauges(s, "api_calls_in_flight", "Calls of the public API in progress, by kind: call, or wait for an operation.", "kind",
 		map[string]int{"call": stats.Calls, "wait": stats.Watches})

@@ -9,10 +9,10 @@ import (
 	"weir/scheduling/resource"
 )
 
-// wasteKey is what the ledger is summed up by.
+// wasteKey is the key by which ledger entries are summed.
 type wasteKey struct{ tree, pool, cause string }
 
-// waste shows the ledgers of all trees.
+// waste adds the metrics of the ledgers of all trees.
 func (s sink) waste(of Store) {
 	for key, w := range wasteOf(of) {
 		of := labels{"tree": key.tree, "pool": key.pool, "cause": key.cause}
@@ -34,7 +34,7 @@ func (s sink) waste(of Store) {
 const wastedHelp = "Work lost to aborted jobs: the resources they held times how long they ran, by pool, cause and resource; cores and bytes. " +
 	"Ephemeral pools are counted as one."
 
-// wasteOf sums up the ledgers.
+// wasteOf sums the entries of all ledgers. Ephemeral pools of a tree count as one.
 func wasteOf(of Store) map[wasteKey]*statepb.Waste {
 	sums := map[wasteKey]*statepb.Waste{}
 	of.View(func(st *state.State) {

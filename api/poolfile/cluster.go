@@ -13,7 +13,7 @@ import (
 	"weir/scheduling/whatif"
 )
 
-// cluster is what the description of a cluster has.
+// cluster are the options of the description of a cluster.
 type cluster struct {
 	Declared
 	Total      *pooltree.Resources            `option:"total" kind:"resources"`
@@ -22,8 +22,8 @@ type cluster struct {
 	Volumes    map[string]*pooltree.Resources `option:"volumes" null:"empty" kind:"resources by name"`
 }
 
-// Nodes are nodes that are alike: how many, what they are called, their tags, and beside
-// these what each of them has.
+// Nodes are identical nodes: their number, name, tags and, in the same object, the resources
+// of each.
 type Nodes struct {
 	Count     *int64   `option:"count" min:"0" max:"1e12"`
 	Name      *string  `option:"name"`
@@ -57,7 +57,7 @@ func (n *Nodes) ReadOption(v *option.Value) error {
 	return n.Resources.ReadOption(rest)
 }
 
-// operation is what an operation wants, and its options.
+// operation is the demand of an operation, and its options.
 type operation struct {
 	Pool    *string             `option:"pool" default:"default"`
 	Gang    *bool               `option:"gang" default:"false"`
@@ -67,8 +67,8 @@ type operation struct {
 	pooltree.OperationOptions
 }
 
-// ReadCluster reads a pool file that describes a whole cluster: what it has, and
-// what runs in it.
+// ReadCluster reads a pool file that describes a whole cluster: its resources, pools and
+// operations.
 //
 //	total: {cpu: 2000, memory: 8TiB}       # or nodes:
 //	nodes:
@@ -80,9 +80,9 @@ type operation struct {
 //	volumes:                               # resources x seconds
 //	  ads: {cpu: 6000}
 //
-// jobs are all that the operation could run now, running those that do. A job takes
-// one of user_slots unless it says otherwise; all else of an operation are its
-// options, and gang.
+// jobs is how many jobs the operation could run now, and running how many of them
+// run. A job needs 1 of user_slots unless job says otherwise. gang says that the
+// operation is a gang; all other fields are options of the operation.
 func ReadCluster(data []byte) (whatif.Cluster, error) {
 	doc, err := document.Read(poolFile, data)
 	if err != nil {
@@ -141,7 +141,7 @@ func (r *reader) cluster(d *cluster) whatif.Cluster {
 	return c
 }
 
-// operation returns an operation with what it wants.
+// operation returns an operation with its usage and demand.
 func (r *reader) operation(name string, own *operation) whatif.Operation {
 	r.Adopt(own, own.OperationOptions.Validate())
 	options := own.OperationOptions
@@ -163,7 +163,7 @@ func volumeOf(k resource.Kind, a resource.Amounts) float64 {
 	return float64(a.Of(k))
 }
 
-// ReadOperation reads an operation as it would be below operations, such as
+// ReadOperation reads one entry of operations, such as
 // "big: {pool: ads, jobs: 100, job: {cpu: 2}}".
 func ReadOperation(text string) (whatif.Operation, error) {
 	var own operation
@@ -175,8 +175,8 @@ func ReadOperation(text string) (whatif.Operation, error) {
 	return op, option.Refuse(poolFile, r.Faults)
 }
 
-// ReadPool reads a pool as it would be below pools, with its parent among the
-// options, such as "new: {parent: ads, weight: 2}".
+// ReadPool reads one entry of pools, with its parent among the options, such as
+// "new: {parent: ads, weight: 2}".
 func ReadPool(text string) (pooltree.Pool, error) {
 	var own struct {
 		Parent *string `option:"parent"`

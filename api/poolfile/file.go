@@ -1,5 +1,5 @@
-// Package poolfile reads and writes files that declare a pool tree, and finds what
-// has to change for a tree to be as a file declares it.
+// Package poolfile reads and writes files that declare a pool tree, and finds the
+// changes that turn a tree into the one that a file declares.
 //
 // A file is one object in YAML or JSON:
 //
@@ -14,9 +14,10 @@
 //	      ads-prod: {weight: 2}
 //	  batch:
 //
-// What a pool has below the name pools is below it; all else are its options
-// (F.17.2). Options that are not in the file have their defaults, and so have those
-// of the tree when there are options at all; without them the tree's stay.
+// The field pools of a pool holds its child pools; all other fields are options of
+// the pool (F.17.2). Options of a pool that are not in the file get their defaults.
+// The same holds for the options of the tree if the file has the field options;
+// without it, they stay as they are.
 package poolfile
 
 import (
@@ -30,27 +31,27 @@ import (
 	"weir/scheduling/pooltree"
 )
 
-// poolFile is what this package reads.
+// poolFile names the kind of document in errors.
 const poolFile = "pool file"
 
 // File is a pool tree as a file declares it.
 type File struct {
-	// Tree is the tree's name, empty when the file does not tell.
+	// Tree is the tree's name, empty if the file has none.
 	Tree scheduling.TreeName
-	// Options are those of the tree; nil: the file does not tell.
+	// Options are the options of the tree, nil if the file has none.
 	Options *pooltree.TreeOptions
-	// Pools are parents first, and by name among siblings.
+	// Pools are ordered parents first, and by name among siblings.
 	Pools []pooltree.Pool
 }
 
-// Declared is what a file has.
+// Declared are the fields of a file.
 type Declared struct {
 	Tree    *treeName             `option:"tree" kind:"name of a pool tree"`
 	Options *pooltree.TreeOptions `option:"options" null:"empty"`
 	Pools   map[string]*pools     `option:"pools" null:"empty"`
 }
 
-// pools are the options of a pool, and what is below it.
+// pools are the options of a pool, and its child pools.
 type pools struct {
 	pooltree.PoolOptions
 	Pools map[string]*pools `option:"pools" null:"empty"`
@@ -68,7 +69,7 @@ func (t *treeName) ReadOption(v *option.Value) error {
 	return nil
 }
 
-// Read reads a file. Everything that is wrong with it is reported at once, as an *option.Error.
+// Read reads a file. The error is an *option.Error that lists all faults.
 func Read(data []byte) (File, error) {
 	doc, err := document.Read(poolFile, data)
 	if err != nil {
@@ -79,8 +80,8 @@ func Read(data []byte) (File, error) {
 	return f, doc.Refuse(r.Faults)
 }
 
-// ReadWithin reads the pool tree that is declared beside other things: root has what of
-// that may be in a pool file.
+// ReadWithin reads a pool tree that is declared as part of another document. root holds only
+// the fields of a pool file.
 func ReadWithin(root *option.Value) (File, error) {
 	r := reader{Reading: &option.Reading{Separator: "."}}
 	f := r.file(root)
@@ -90,11 +91,11 @@ func ReadWithin(root *option.Value) (File, error) {
 // reader turns a document into a File.
 type reader struct {
 	*option.Reading
-	// places are where in the document pools are.
+	// places holds the options of each pool by name, as they were read from the document.
 	places map[scheduling.PoolName]*pools
 }
 
-// file reads a file that has nothing else.
+// file reads and checks a file that has only the fields of Declared.
 func (r *reader) file(root *option.Value) File {
 	var d Declared
 	r.Options(&d, root, "")
@@ -105,7 +106,7 @@ func (r *reader) file(root *option.Value) File {
 	return f
 }
 
-// declared returns what a file has said.
+// declared returns the file with these fields.
 func (r *reader) declared(d *Declared) File {
 	f := File{Options: d.Options}
 	if d.Tree != nil {
@@ -119,7 +120,7 @@ func (r *reader) declared(d *Declared) File {
 	return f
 }
 
-// below adds the pools below one, each followed by those below it.
+// below appends the pools below parent to to, each followed by the pools below it.
 func (r *reader) below(all map[string]*pools, parent scheduling.PoolName, to []pooltree.Pool) []pooltree.Pool {
 	for _, name := range option.SortedNames(all) {
 		own, pool := all[name], scheduling.PoolName(name)
@@ -135,14 +136,14 @@ func (r *reader) below(all map[string]*pools, parent scheduling.PoolName, to []p
 	return to
 }
 
-// check notes what pools of a file cannot be together, as far as the file tells: the
-// first fault. Ephemeral pools and others that the file does not have may add some.
+// check adds the first fault of the tree that the file alone declares. Pools of the cluster
+// that are not in the file, such as ephemeral ones, may cause further faults.
 func (r *reader) check(f File) {
 	options := pooltree.TreeOptions{}
 	if f.Options != nil {
 		options = *f.Options
 		if options.DefaultParentPool != nil && r.places[scheduling.PoolName(*options.DefaultParentPool)] == nil {
-			// It may be there already.
+			// The cluster may already have this pool.
 			options.DefaultParentPool = nil
 		}
 	}

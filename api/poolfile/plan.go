@@ -14,44 +14,44 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Value is an option before and after a change, nil where it has its default. Path
-// has slashes between names.
+// Value is an option before and after a change, nil if it has its default. Path has
+// slashes between names.
 type Value struct {
 	Path     string
 	Old, New any
 }
 
-// Change is what becomes of one pool, or of the tree itself.
+// Change is the change of one pool, or of the options of the tree.
 type Change struct {
 	// Pool is empty for the options of the tree.
 	Pool scheduling.PoolName
-	// Create and Remove say that the pool comes, or goes.
+	// Create and Remove say that the pool is created or removed.
 	Create, Remove bool
-	// OldParent and Parent differ when the pool moves; of one that comes there is
-	// no OldParent.
+	// OldParent and Parent differ if the pool moves. A created pool has no
+	// OldParent.
 	OldParent, Parent scheduling.PoolName
 	// Values are the options that change, by path.
 	Values []Value
 }
 
-// Plan is what makes of a tree what a file declares.
+// Plan holds the changes that turn a tree into the one that a file declares.
 type Plan struct {
-	// Changes are those of the tree first, then pools that change, parents first,
-	// then pools that come, parents first, and then those that go, children first.
+	// Changes are ordered: the options of the tree, then changed pools, parents first,
+	// then created pools, parents first, then removed pools, children first.
 	Changes []Change
-	// Left are pools that are not in the file and stay.
+	// Left are the pools that are not in the file and stay, without ephemeral ones.
 	Left []scheduling.PoolName
-	// After is the tree when all of it has been done.
+	// After is the tree after all changes.
 	After pooltree.Tree
 }
 
-// Empty reports whether there is nothing to do.
+// Empty reports whether there are no changes.
 func (p Plan) Empty() bool { return len(p.Changes) == 0 }
 
-// Compare finds the plan for a tree. prune removes pools that the file does not
-// have; ephemeral ones stay all the same. The error says why the tree cannot be
-// like that; what only the cluster knows, such as operations in a pool that goes,
-// comes later.
+// Compare returns the plan that turns the tree now into the one that file declares.
+// prune removes pools that are not in the file, except ephemeral ones. The error says
+// why the resulting tree is invalid. Conditions that only the cluster can check, such
+// as operations in a removed pool, are not checked here.
 func Compare(now pooltree.Tree, file File, prune bool) (Plan, error) {
 	var plan Plan
 	options := now.Options()
@@ -99,7 +99,7 @@ func Compare(now pooltree.Tree, file File, prune bool) (Plan, error) {
 	return plan, nil
 }
 
-// Diff returns the options that two documents do not have alike, by path. A list is
+// Diff returns the options that differ between two documents, by path. A list counts as
 // one value.
 func Diff(before, after map[string]any) []Value {
 	was, will := flatten(before), flatten(after)
@@ -131,8 +131,8 @@ func flatten(document map[string]any) map[string]any {
 	return out
 }
 
-// Lines returns the plan for people: + for what comes, - for what goes, ~ for what
-// changes, and the old and the new values.
+// Lines returns the plan for people: + before created, - before removed and ~ before
+// changed pools and options, with the old and the new values.
 func (p Plan) Lines() []string {
 	var out []string
 	for _, c := range p.Changes {
@@ -146,7 +146,7 @@ func (p Plan) Lines() []string {
 	return out
 }
 
-// head says what becomes of the pool as a whole.
+// head returns the first line of a change.
 func (c Change) head() string {
 	switch {
 	case c.Pool == "":

@@ -15,7 +15,7 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Write returns the text of a file that Read takes back to an equal one. Ephemeral
+// Write returns the text of a file, from which Read returns an equal File. Ephemeral
 // pools are left out: they come and go with their operations.
 func (f File) Write() ([]byte, error) {
 	var out yaml.MapSlice
@@ -50,8 +50,7 @@ func (f File) below(parent scheduling.PoolName) yaml.MapSlice {
 	return out
 }
 
-// ordered returns the options that are given, in the order in which the struct has
-// them.
+// ordered returns the options that are set, in the order of the fields of the struct.
 func ordered(options any) yaml.MapSlice {
 	return arrange(option.Write(options), option.Fields(options), "")
 }
