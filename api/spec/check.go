@@ -15,14 +15,14 @@ import (
 // MaxAnnotationsBytes bounds annotations as JSON.
 const MaxAnnotationsBytes = 10 << 10
 
-// checker reads an operation and checks what its options are to each other.
+// checker reads an operation and checks options that depend on each other.
 type checker struct {
 	*option.Reading
-	// together: the operation's jobs are of use only all at once.
+	// together says that the operation's jobs are useful only all at once (is_gang).
 	together bool
 }
 
-// runs returns an operation of tasks.
+// runs returns an operation of type vanilla.
 func (c *checker) runs(root *option.Value) (*statepb.OperationSpec, *Operation) {
 	o := &VanillaOperation{}
 	c.Options(o, c.withoutStrays(root), "")
@@ -48,8 +48,8 @@ func (c *checker) runs(root *option.Value) (*statepb.OperationSpec, *Operation) 
 	return op, &o.Operation
 }
 
-// withoutStrays returns an operation without tasks that an assignment made and that have not what
-// each task needs: their names were meant to be others'.
+// withoutStrays returns an operation without tasks that an assignment created and that lack
+// job_count or command: their names are probably mistyped, and withoutStrays adds a fault for each.
 func (c *checker) withoutStrays(root *option.Value) *option.Value {
 	tasks := root.Get("tasks")
 	if tasks == nil || tasks.Kind != option.Object {
@@ -88,13 +88,13 @@ func (c *checker) withoutStrays(root *option.Value) *option.Value {
 	return &out
 }
 
-// isTaskName reports whether a task can have the name.
+// isTaskName reports whether name is a valid name of a task.
 func isTaskName(name string) bool {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 	return name != "" && len(name) <= MaxTaskNameBytes && strings.Trim(name, letters) == ""
 }
 
-// reads returns an operation that reads an input.
+// reads returns an operation of type map.
 func (c *checker) reads(root *option.Value) (*statepb.OperationSpec, *Operation) {
 	o := &MapOperation{}
 	c.Options(o, root, "")
@@ -127,7 +127,7 @@ func (c *checker) reads(root *option.Value) (*statepb.OperationSpec, *Operation)
 	return op, &o.Operation
 }
 
-// operation returns what operations of all types have.
+// operation returns the part of the record that operations of all types have.
 func (c *checker) operation(o *Operation) *statepb.OperationSpec {
 	op := &statepb.OperationSpec{AnnotationsJson: c.annotations(o), Options: structOf(c.inTree(o, &o.OperationOptions))}
 	for i, name := range o.PoolTrees {
@@ -154,13 +154,14 @@ func (c *checker) operation(o *Operation) *statepb.OperationSpec {
 	return op
 }
 
-// inTree returns what is set of the options of an operation in a tree, which of has.
+// inTree checks the options of an operation in a tree and returns those that are set. of is the
+// struct that o is embedded in.
 func (c *checker) inTree(of any, o *pooltree.OperationOptions) map[string]any {
 	c.Adopt(of, o.Validate())
 	return option.Write(o)
 }
 
-// annotations returns an object as JSON with sorted keys.
+// annotations returns the annotations as JSON with sorted keys; empty if there are none.
 func (c *checker) annotations(o *Operation) string {
 	if o.Annotations == nil || len(o.Annotations.Fields) == 0 {
 		return ""
@@ -174,7 +175,7 @@ func (c *checker) annotations(o *Operation) string {
 	return string(data)
 }
 
-// inputs checks what is read, and that nothing is written there.
+// inputs checks the input and output paths, and that no input is also the output.
 func (c *checker) inputs(in *Input) {
 	output := text(in.OutputPath)
 	if strings.ContainsAny(output, "*?[") {

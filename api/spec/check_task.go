@@ -11,7 +11,7 @@ import (
 	"weir/scheduling/resource"
 )
 
-// task returns a task of an operation that runs tasks.
+// task returns a task of an operation of type vanilla.
 func (c *checker) task(name string, t *Task, outer memory.Options) *statepb.TaskSpec {
 	c.restarts(t)
 	c.readiness(t)
@@ -34,8 +34,8 @@ func (c *checker) task(name string, t *Task, outer memory.Options) *statepb.Task
 	return out
 }
 
-// job returns what the jobs of a task or a mapper are. What is set about what there is not
-// would have no effect, and is a fault.
+// job returns the record of the jobs of a task or a mapper. An option that has no effect
+// because another one is missing is a fault.
 func (c *checker) job(name string, j *Job, outer memory.Options) *statepb.TaskSpec {
 	if j.RootOnly != nil && j.Signal == nil && !c.Bad(j, &j.Signal) {
 		c.Fault(j, &j.RootOnly, withoutSignal)
@@ -67,7 +67,8 @@ func (c *checker) command(j *Job) {
 	}
 }
 
-// tmpfs checks the file systems in memory: they fit into the memory, and none lies in another.
+// tmpfs checks the file systems in memory: together they fit into memory_limit, and none is
+// inside another.
 func (c *checker) tmpfs(j *Job) {
 	limit := or(j.MemoryLimit, option.Default(j, &j.MemoryLimit))
 	at, alone := any(&j.TmpfsPath), j.TmpfsPath != nil || j.TmpfsSize != nil
@@ -106,7 +107,7 @@ func tmpfsSum(j *Job) int64 {
 	return sum
 }
 
-// files gives each file a path of its own in the workspace.
+// files completes the paths of files in the workspace, and checks that no two overlap.
 func (c *checker) files(j *Job) {
 	for i, f := range j.Files {
 		if f.Source == nil || c.Bad(f, &f.Path) {
@@ -168,8 +169,8 @@ func (c *checker) restarts(t *Task) {
 	}
 }
 
-// handOver completes how many instances of a service may run beside those that are to leave:
-// one where it can be found to be ready.
+// handOver completes max_surge, the number of instances of a service that are replaced before they
+// are asked to stop: 1 for a service with readiness. It also checks min_available.
 func (c *checker) handOver(t *Task) {
 	service := or(t.RestartCompleted, false) && t.Signal != nil
 	switch {
@@ -204,14 +205,15 @@ func (c *checker) gang(t *Task) {
 }
 
 var (
-	// destinationNames are what may stand between braces in a destination; each job has its own
-	// of the last two.
+	// destinationNames are the names that may be in braces in a destination. The last two
+	// differ between the jobs of a task.
 	destinationNames = []string{"operation_id", "task", "cookie", "job_id"}
-	// sourceNames are what may stand there in the source and the path of a file that a job finds.
+	// sourceNames are those for the source and the path of a file that a job gets.
 	sourceNames = []string{"operation_id", "task", "cookie"}
 )
 
-// namesIn returns what stands between braces in a place. The error names those that are known.
+// namesIn returns the names in braces in a place. It returns an error that lists the known names
+// if one is unknown.
 func namesIn(place string, known []string) (names []string, err error) {
 	for rest := place; ; {
 		_, after, open := strings.Cut(rest, "{")
@@ -246,7 +248,7 @@ func (c *checker) outputs(t *Task) {
 	}
 }
 
-// destinations checks that no two tasks keep files at one place.
+// destinations checks that no two tasks keep files at the same destination.
 func (c *checker) destinations(o *VanillaOperation, tasks []*statepb.TaskSpec) {
 	keeps := map[string]string{}
 	for _, task := range tasks {
@@ -263,7 +265,7 @@ func (c *checker) destinations(o *VanillaOperation, tasks []*statepb.TaskSpec) {
 	}
 }
 
-// readiness checks that there is one way to find out, and that what else is set has an effect.
+// readiness checks that exactly one kind of check is set, and that the other options have an effect.
 func (c *checker) readiness(t *Task) {
 	r := t.Readiness
 	if r == nil {
@@ -303,8 +305,8 @@ func (c *checker) readiness(t *Task) {
 	}
 }
 
-// memory returns what is reserved for the jobs of a task, completed in the order of J.1.2:
-// tmpfs is known, memory_reserve_factor sets two numbers, and no reserve is below the tmpfs.
+// memory returns the memory reserve settings of the jobs of a task, completed in the order of
+// J.1.2: memory_reserve_factor sets default and lower bound, and neither is below the tmpfs.
 func (c *checker) memory(j *Job, outer memory.Options) *statepb.MemorySpec {
 	m := c.proxyDigest(j, &j.ProxyDigest, j.ProxyDigest, outer)
 	m.UserDefault, m.UserLower = or(j.DigestDefault, outer.UserDefault), or(j.DigestLower, outer.UserLower)
@@ -319,8 +321,8 @@ func (c *checker) memory(j *Job, outer memory.Options) *statepb.MemorySpec {
 	}
 }
 
-// proxyDigest returns the bounds of a job proxy's factor, an option of a struct; what is not
-// set of them is that of outer.
+// proxyDigest returns outer with the bounds of the job proxy's factor that own sets. of and
+// field name the option for faults.
 func (c *checker) proxyDigest(of, field any, own *proxyDigest, outer memory.Options) memory.Options {
 	if own == nil || c.Bad(own, &own.Default) || c.Bad(own, &own.Lower) || c.Bad(own, &own.Upper) {
 		return outer

@@ -8,7 +8,7 @@ import (
 	"weir/scheduling/option"
 )
 
-// arguments are a program and its arguments.
+// arguments holds a program and its arguments.
 type arguments []string
 
 // ReadOption implements option.Reader.
@@ -68,7 +68,7 @@ func (c *command) WriteOption() any {
 	return c.argv.WriteOption()
 }
 
-// processText returns an error for what is no text that a process can be given.
+// processText returns an error unless v is text that can be passed to a process.
 func processText(v *option.Value) error {
 	switch {
 	case v.Kind == option.Number || v.Kind == option.Boolean:
@@ -83,7 +83,7 @@ func processText(v *option.Value) error {
 	return nil
 }
 
-// environment are variables by name.
+// environment holds environment variables by name.
 type environment map[string]string
 
 // ReadOption implements option.Reader.

@@ -16,8 +16,9 @@ import (
 	"weir/scheduling/option"
 )
 
-// pack sets the fields of a message that have the names of options, or those that their tags
-// proto say. Options that are not set, and those without a field, are left out.
+// pack copies the options of a struct into the fields of a message. The field of an option has
+// its name, or the one that its tag proto states. Options that are not set, and those without a
+// field, are left out.
 func pack(m proto.Message, of any) {
 	to := m.ProtoReflect()
 	option.Each(of, func(name string, tag reflect.StructTag, field reflect.Value) {
@@ -27,7 +28,8 @@ func pack(m proto.Message, of any) {
 	})
 }
 
-// unpack is pack the other way. A zero is an option that is not set, unless it has a default.
+// unpack copies the fields of a message into the options of a struct. A zero field leaves its
+// option unset, unless the option has a default.
 func unpack(m proto.Message, of any) {
 	from := m.ProtoReflect()
 	option.Each(of, func(name string, tag reflect.StructTag, field reflect.Value) {
@@ -39,7 +41,7 @@ func unpack(m proto.Message, of any) {
 	})
 }
 
-// hundredths end the names of fields that count hundredths of what their options do.
+// hundredths is the suffix of fields that hold their option's value in hundredths.
 const hundredths = "_hundredths"
 
 func fieldOf(m protoreflect.Message, name string, tag reflect.StructTag) protoreflect.FieldDescriptor {
@@ -134,7 +136,7 @@ func unpackField(from protoreflect.Message, fd protoreflect.FieldDescriptor, fie
 	field.Set(to)
 }
 
-// operationOf returns the options that an operation was read from, but for its tasks.
+// operationOf returns the options of an operation, without its tasks.
 func operationOf(op *statepb.OperationSpec) (*Operation, error) {
 	o := &Operation{}
 	unpack(op, o)
@@ -161,7 +163,7 @@ func operationOf(op *statepb.OperationSpec) (*Operation, error) {
 	return o, nil
 }
 
-// taskOf returns the options that a task was read from. What would have no effect is not set.
+// taskOf returns the options of a task. Options that would have no effect are not set.
 func taskOf(of *statepb.TaskSpec) *Task {
 	t := &Task{}
 	unpack(of, t)
@@ -208,7 +210,7 @@ func setPerTree(op *statepb.OperationSpec, tree string, options *structpb.Struct
 	op.OptionsPerTree[tree] = options
 }
 
-// structOf returns options as a record holds them; nil for none.
+// structOf returns options as a Struct; nil if there are none.
 func structOf(document map[string]any) *structpb.Struct {
 	if len(document) == 0 {
 		return nil
@@ -237,7 +239,7 @@ func or[T any](set *T, missing T) T {
 	return *set
 }
 
-// text returns an option that is a text, empty when it is not set.
+// text returns the value of a text option; empty if it is not set.
 func text[T ~string](set *T) string { return string(or(set, "")) }
 
 func quoted[T ~string](words []T) string {

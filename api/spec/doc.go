@@ -1,9 +1,9 @@
-// Package spec reads what people write about an operation: YAML or JSON in, the checked
-// record of the operation out.
+// Package spec turns the spec of an operation, in YAML or JSON, into the checked record of the
+// operation.
 //
-// It is strict. An option that does not exist, a value of the wrong type, a size that cannot
-// be meant: each is a fault with the path and place where it stands and what may stand there
-// instead. All faults of a spec are told at once.
+// It is strict. An unknown option, a value of the wrong type and a size out of bounds are
+// faults. A fault has the path and the place of the value and says what is allowed there. All
+// faults of a spec are reported at once.
 //
 //	type: vanilla              # or map
 //	pool: ads
@@ -13,8 +13,8 @@
 //	    command: [sort, --unique, input]
 //
 // The options are the fields of VanillaOperation and MapOperation, of Task, Job and Mapper
-// below these, and of pooltree.OperationOptions. To add one is to add a field there and to the
-// message that keeps it; what options are to each other is in check.go and check_task.go.
+// below these, and of pooltree.OperationOptions. To add an option, add a field there and to the
+// message that stores it. Checks across options are in check.go and check_task.go.
 //
 // The package is pure: equal input gives equal output.
 package spec

@@ -13,13 +13,13 @@ const MaxMutationIDBytes = 128
 // MapperTask is the name of the one task of an operation of type map.
 const MapperTask = "mapper"
 
-// What the input of an operation of type map is.
+// The formats of the input of an operation of type map.
 const (
-	// FormatLines: records are lines of text.
+	// FormatLines means that records are lines of text.
 	FormatLines = "lines"
-	// FormatJSON: records are lines, and each is one value in JSON.
+	// FormatJSON means that records are lines, each one JSON value.
 	FormatJSON = "json"
-	// FormatBytes: there are no records, and jobs get parts of any size.
+	// FormatBytes means that there are no records; the input may be cut anywhere.
 	FormatBytes = "bytes"
 )
 
@@ -42,13 +42,13 @@ type Operation struct {
 	pooltree.OperationOptions
 }
 
-// inTree is what differs in a pool tree.
+// inTree are the options of an operation in one pool tree.
 type inTree struct {
 	Pool *poolName `option:"pool" kind:"name of a pool" help:"the pool in which it runs there"`
 	pooltree.OperationOptions
 }
 
-// VanillaOperation are the options of an operation of tasks.
+// VanillaOperation are the options of an operation of type vanilla, which runs tasks.
 type VanillaOperation struct {
 	Operation
 	Tasks map[string]*Task `option:"tasks" min:"1" max:"100" unit:"tasks" rule:"J.5" help:"what its jobs are, by the name of the task"`
@@ -57,7 +57,7 @@ type VanillaOperation struct {
 	_ option.Elsewhere `option:"job_count" elsewhere:"it stands beside each task: tasks.NAME.job_count; or is type: map meant?"`
 }
 
-// MapOperation are the options of an operation that reads.
+// MapOperation are the options of an operation of type map, which reads an input.
 type MapOperation struct {
 	Operation
 	Mapper *Mapper `option:"mapper" required:"what is to run? Write an object with a command and its limits" rule:"J.6" help:"the task whose jobs read"`
@@ -66,7 +66,7 @@ type MapOperation struct {
 	_ option.Elsewhere `option:"tasks" elsewhere:"an operation of type: map has one task, the mapper: write it under that name"`
 }
 
-// Input is what goes into an operation of type map, and what comes out.
+// Input are the options of the input and the output of an operation of type map.
 type Input struct {
 	InputPaths        []inputPath `option:"input_paths" short:"*" min:"1" max:"1000" unit:"paths" required:"what is to be read? Write files, globs, folders or s3://bucket/key" help:"files, globs, folders with all below them, s3://bucket/key, in this order"`
 	Format            *string     `option:"format" values:"lines,json,bytes" default:"lines" help:"lines: records are lines; json: lines that are one value each; bytes: no records, cut anywhere"`
@@ -77,8 +77,8 @@ type Input struct {
 	MaxSkippedRecords *int64      `option:"max_skipped_records" min:"0" max:"1000000" default:"0" unit:"records" help:"so many records that no job survives are left out; the next one fails the operation"`
 }
 
-// defaultDataSizePerJob is what a job reads where neither its size nor the number of jobs
-// is set.
+// defaultDataSizePerJob is how many bytes a job reads if neither data_size_per_job nor
+// job_count is set.
 const defaultDataSizePerJob = 256 << 20
 
 var _ = option.Declare(VanillaOperation{}, MapOperation{})

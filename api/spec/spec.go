@@ -12,14 +12,14 @@ import (
 	"weir/scheduling/option"
 )
 
-// operationSpec is what this package reads.
+// operationSpec names the kind of document in errors.
 const operationSpec = "operation spec"
 
 // Document is a spec as it was written: well-formed, not yet checked.
 type Document struct{ document.Document }
 
-// Read reads a spec in YAML or JSON. The error is an *option.Error: it has more than
-// document.MaxBytes, or is not well-formed.
+// Read reads a spec in YAML or JSON. The error is an *option.Error; it comes if data has more
+// than document.MaxBytes or is not well-formed.
 func Read(data []byte) (*Document, error) {
 	doc, err := document.Read(operationSpec, data)
 	if err != nil {
@@ -28,8 +28,8 @@ func Read(data []byte) (*Document, error) {
 	return &Document{*doc}, nil
 }
 
-// FromStruct returns the spec that s holds. The error is an *option.Error: it would have more
-// than document.MaxBytes as JSON, nests too deep, or holds what JSON cannot.
+// FromStruct returns the spec that s holds. The error is an *option.Error; it comes if s has
+// more than document.MaxBytes as JSON, nests too deep, or holds a value that JSON cannot.
 func FromStruct(s *structpb.Struct) (*Document, error) {
 	doc, err := document.FromStruct(operationSpec, s)
 	if err != nil {
@@ -43,8 +43,8 @@ func (d *Document) Set(assignment string) error {
 	return d.Document.Set(assignment, VanillaOperation{}, MapOperation{})
 }
 
-// Check returns the operation that the document describes, completed with defaults but for
-// those of pool trees, and its mutation_id. The error is an *option.Error.
+// Check returns the operation that the document describes, and its mutation_id. Defaults are
+// filled in, except those that depend on a pool tree. The error is an *option.Error.
 func (d *Document) Check() (op *statepb.OperationSpec, mutationID string, err error) {
 	c := &checker{Reading: d.Reading()}
 	var head *Operation
@@ -59,8 +59,8 @@ func (d *Document) Check() (op *statepb.OperationSpec, mutationID string, err er
 	return op, text(head.MutationID), nil
 }
 
-// Format returns a spec as the object that Parse would read it from, with what was not
-// written filled in, ready for encoding/json: memory in bytes, cpu in cores, times as text.
+// Format returns an operation as the object that FromStruct and Check would read it from, with
+// defaults filled in. It is ready for encoding/json: memory in bytes, cpu in cores, times as text.
 func Format(op *statepb.OperationSpec) (map[string]any, error) {
 	head, err := operationOf(op)
 	if err != nil {
@@ -84,7 +84,7 @@ func Format(op *statepb.OperationSpec) (map[string]any, error) {
 	return option.Write(o), nil
 }
 
-// Annotations returns the annotations of a spec, nil if there are none.
+// Annotations returns the annotations of a spec; nil if there are none.
 func Annotations(op *statepb.OperationSpec) (map[string]any, error) {
 	if op.GetAnnotationsJson() == "" {
 		return nil, nil

@@ -13,10 +13,10 @@ import (
 	"weir/scheduling/option"
 )
 
-// cookieSet are some of the jobs of a task, in ascending order and apart.
+// cookieSet holds cookies of a task as ascending ranges that do not touch.
 type cookieSet struct{ ranges []*statepb.Interval }
 
-// ReadOption implements option.Reader: cookies one by one, or the first and the last of several.
+// ReadOption implements option.Reader. It reads a list of cookies and ranges such as 7-9.
 func (s *cookieSet) ReadOption(v *option.Value) error {
 	switch {
 	case v.Kind != option.List:
@@ -40,7 +40,7 @@ func (s *cookieSet) ReadOption(v *option.Value) error {
 	return s.join()
 }
 
-// join puts ranges in order, those that touch as one. A cookie that is there twice is an error.
+// join sorts the ranges and merges those that touch. A duplicate cookie is an error.
 func (s *cookieSet) join() error {
 	slices.SortFunc(s.ranges, func(a, b *statepb.Interval) int { return cmp.Compare(a.GetBegin(), b.GetBegin()) })
 	var out []*statepb.Interval
@@ -72,7 +72,7 @@ func (s *cookieSet) WriteOption() any {
 	return items
 }
 
-// cookieRange reads a cookie, or the first and the last one of several.
+// cookieRange reads a cookie, or a range such as 7-9. It reports whether v is one.
 func cookieRange(v *option.Value) (*statepb.Interval, bool) {
 	if v.Kind == option.Number {
 		if !v.IsWhole || v.Whole < 0 || v.Whole >= MaxJobs {
@@ -92,8 +92,8 @@ func cookieRange(v *option.Value) (*statepb.Interval, bool) {
 	return &statepb.Interval{Begin: int32(first), End: int32(last) + 1}, true
 }
 
-// sweep checks a task whose jobs are given up one by one, or of which some alone run, and returns
-// these; none for all (J.5.4). Both are faults where jobs are of no use alone.
+// sweep checks max_attempts and cookies, and returns the cookies that run; nil for all (J.5.4).
+// Both options are faults for jobs that are not independent of each other.
 func (c *checker) sweep(t *Task) []*statepb.Interval {
 	why := ""
 	switch {

@@ -9,28 +9,28 @@ import (
 const (
 	// MaxJobs bounds the sum of job_count over all tasks.
 	MaxJobs = 100_000
-	// MaxGang bounds the jobs of a gang that have a rank: all start by one log entry.
+	// MaxGang bounds the ranks of a gang: one log entry starts all of its jobs.
 	MaxGang = 10_000
 	// MaxTaskNameBytes bounds the name of a task.
 	MaxTaskNameBytes = 64
 
-	// MaxStringBytes bounds an argument: Linux takes no longer one.
+	// MaxStringBytes bounds an argument: it is the limit of Linux.
 	MaxStringBytes = 128<<10 - 1
-	// MaxEnvironmentBytes bounds the environment of a task, a name=value and the
-	// zero byte after it for each variable.
+	// MaxEnvironmentBytes bounds the environment of a task: the sum of name=value
+	// and a zero byte for each variable.
 	MaxEnvironmentBytes = 128 << 10
 
-	// ReservedPrefix begins the variables that Weir itself gives to a job.
+	// ReservedPrefix is the prefix of the variables that Weir itself sets for a job.
 	ReservedPrefix = "WEIR_"
 )
 
-// How far a job is kept apart from its node.
+// The levels of isolation of a job from its node.
 const (
-	// IsolationNone: its groups alone.
+	// IsolationNone means only its own control groups.
 	IsolationNone = "none"
-	// IsolationDefault: mounts of its own, and no way to more privileges.
+	// IsolationDefault adds its own mounts, and no way to gain privileges.
 	IsolationDefault = "default"
-	// IsolationStrict: also processes of its own, and a root that it cannot write to.
+	// IsolationStrict adds its own process namespace, and a read-only root.
 	IsolationStrict = "strict"
 )
 
@@ -103,8 +103,8 @@ type Mapper struct {
 	_ option.Elsewhere `option:"gang_options" elsewhere:"each job of a mapper is of use alone: leave it out"`
 }
 
-// proxyDigest are the bounds of what a job's supervisor is expected to take; what is not set
-// is that of the operation.
+// proxyDigest are the bounds of the memory that a job's proxy is expected to use. Those that are
+// not set are taken from the operation.
 type proxyDigest struct {
 	Default *float64 `option:"default_value" above:"0" max:"10" help:"times its estimate at first; 1 without it"`
 	Lower   *float64 `option:"lower_bound" above:"0" max:"10" help:"times its estimate at least; 0.5 without it"`
@@ -117,20 +117,20 @@ type tmpfs struct {
 	Size *int64         `option:"size" kind:"size" min:"4KiB" max:"64TiB" required:"how much may be in it?" help:"how much may be in it"`
 }
 
-// file is a file that a job finds.
+// file is a file that is placed in a job's workspace.
 type file struct {
 	Source     *place         `option:"source" kind:"path or s3:// URL" max:"4095" unit:"bytes" required:"which file is it?" help:"a path that every node sees, or s3://bucket/key"`
 	Path       *workspacePath `option:"path" kind:"path in the workspace" max:"4095" unit:"bytes" help:"where it is in the workspace; without it, under its last name"`
 	Executable *bool          `option:"executable" default:"false" help:"it can be executed"`
 }
 
-// kept is a file of a job that is kept.
+// kept is a file of a job that is copied out of its workspace.
 type kept struct {
 	Path        *workspacePath `option:"path" kind:"path in the workspace" max:"4095" unit:"bytes" required:"a path within the workspace is needed" help:"which file of the workspace it is"`
 	Destination *place         `option:"destination" kind:"path or s3:// URL" max:"4095" unit:"bytes" required:"where is it to be kept?" help:"where it is kept; with {operation_id}, {task}, {cookie} and {job_id}"`
 }
 
-// readiness says how it is found whether an instance takes requests: one of the first four.
+// readiness says how to check whether an instance accepts requests: by one of the first four.
 type readiness struct {
 	HTTP     *httpPath      `option:"http" proto:"http_path" kind:"path of a URL" max:"4095" unit:"bytes" help:"a GET of it is answered with 2xx or 3xx"`
 	TCP      *bool          `option:"tcp" help:"a connection is taken"`
@@ -142,7 +142,7 @@ type readiness struct {
 	Failures *int64         `option:"failures" min:"1" max:"1000" default:"3" unit:"answers" help:"so many in a row that fail make it not ready"`
 }
 
-// gang says how a task runs whose jobs are of use only together.
+// gang are the options of a task whose jobs are useful only together.
 type gang struct {
 	Size *int64 `option:"size" min:"1" unit:"jobs" help:"how many have a rank, at most 10,000; without it all"`
 }

@@ -18,7 +18,7 @@ import (
 	"weir/scheduling/pooltree"
 )
 
-// textOf returns what a value says that has to be text.
+// textOf returns the text of a value, or an error if it is not text.
 func textOf(v *option.Value) (string, error) {
 	if v.Kind != option.Text {
 		return "", fmt.Errorf("is %s, not text", v)
@@ -26,7 +26,7 @@ func textOf(v *option.Value) (string, error) {
 	return v.Text, nil
 }
 
-// take sets a text that a check has found to be right.
+// take sets a text if err, the result of its check, is nil. It returns err.
 func take[T ~string](to *T, s string, err error) error {
 	if err == nil {
 		*to = T(s)
@@ -34,7 +34,8 @@ func take[T ~string](to *T, s string, err error) error {
 	return err
 }
 
-// poolName is the name of a pool. Whether the root takes operations is the tree's to say.
+// poolName is the name of a pool. The root is allowed here; the tree decides whether it accepts
+// operations.
 type poolName string
 
 // ReadOption implements option.Reader.
@@ -78,12 +79,12 @@ func (a *alias) ReadOption(v *option.Value) error {
 	return take(a, s, err)
 }
 
-// signal is the name of a signal that asks a process to go and that it can handle.
+// signal is the name of a signal that asks a process to stop, and that it can handle.
 type signal string
 
 var interruptionSignals = []string{"SIGHUP", "SIGINT", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGTERM", "SIGWINCH"}
 
-// ReadOption implements option.Reader. SIG may be left out.
+// ReadOption implements option.Reader. The prefix SIG may be omitted.
 func (g *signal) ReadOption(v *option.Value) error {
 	s, err := textOf(v)
 	full := "SIG" + strings.TrimPrefix(strings.ToUpper(strings.TrimSpace(s)), "SIG")
@@ -139,7 +140,7 @@ func (p *profileName) ReadOption(v *option.Value) error {
 	return take(p, s, err)
 }
 
-// workspacePath is a path within the workspace, without what leads nowhere.
+// workspacePath is a clean path within the workspace, without . and .. elements.
 type workspacePath string
 
 // ReadOption implements option.Reader.
@@ -158,10 +159,10 @@ func (p *workspacePath) ReadOption(v *option.Value) error {
 	return take(p, clean, err)
 }
 
-// isWithin tells whether a clean path is another one, or below it.
+// isWithin reports whether the clean path inner is outer, or below it.
 func isWithin(inner, outer string) bool { return inner == outer || strings.HasPrefix(inner, outer+"/") }
 
-// meet tells whether one of two clean paths is within the other.
+// meet reports whether one of two clean paths is within the other.
 func meet(a, b string) bool { return isWithin(a, b) || isWithin(b, a) }
 
 // place is a path that every node sees, or a URL of an object store.
@@ -181,7 +182,7 @@ func (p *place) ReadOption(v *option.Value) error {
 	return take(p, s, err)
 }
 
-// inputPath is a place, or a pattern of places, that is read.
+// inputPath is a place to read from, or a pattern of places.
 type inputPath string
 
 // ReadOption implements option.Reader.
@@ -196,7 +197,7 @@ func (p *inputPath) ReadOption(v *option.Value) error {
 	return take(p, s, err)
 }
 
-// checkPlace tells what is wrong with a place.
+// checkPlace returns an error unless s is a valid place.
 func checkPlace(s string) error {
 	scheme, rest, isURL := strings.Cut(s, "://")
 	bucket, key, _ := strings.Cut(rest, "/")
@@ -219,10 +220,10 @@ func checkPlace(s string) error {
 	return nil
 }
 
-// maxPathBytes bounds a path of a list of inputs: Linux takes no longer one.
+// maxPathBytes bounds the length of a place: it is the limit of Linux.
 const maxPathBytes = 4095
 
-// base returns the last name of a place, empty for that of a folder.
+// base returns the last name of a place; empty if the place is a folder.
 func (p place) base() string {
 	if name := path.Base(string(p)); !strings.HasSuffix(string(p), "/") && name != ".." && name != "." {
 		return name
@@ -230,7 +231,7 @@ func (p place) base() string {
 	return ""
 }
 
-// httpPath is what a GET asks for.
+// httpPath is the path of a GET request.
 type httpPath string
 
 // ReadOption implements option.Reader.
