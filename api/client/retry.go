@@ -103,9 +103,10 @@ const (
 	maxPause   = time.Second
 )
 
-// pauseBefore returns how long to wait before a try. The first round over the
-// replicas goes without a pause; then it doubles with each round. Half of it is
-// chance, so that clients that failed together do not come back together.
+// pauseBefore returns how long to wait before the next try, after try tries. In the
+// first round over the replicas there is no pause; after that it doubles with each
+// round. Half of it is random, so that clients that failed together do not retry
+// together.
 func pauseBefore(try, replicas int, asked time.Duration) time.Duration {
 	round := (try - 1) / max(replicas, 1)
 	var pause time.Duration
@@ -116,7 +117,7 @@ func pauseBefore(try, replicas int, asked time.Duration) time.Duration {
 	return max(pause, asked)
 }
 
-// sleep waits, or returns why ctx is done.
+// sleep waits for d. It returns an error if ctx is done before.
 func sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()

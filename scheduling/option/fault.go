@@ -9,15 +9,16 @@ import (
 
 // Fault is one thing that is wrong with a document.
 type Fault struct {
-	// Path names the option or the value, such as tasks.sort.command; empty: the whole.
+	// Path names the option or the value, such as tasks.sort.command; empty for the
+	// whole document.
 	Path string
-	// Position is where in the text; nowhere when there is no text.
+	// Position is the place in the text; zero if there is no text.
 	Position
 	// Problem says what is wrong and what to do.
 	Problem string
 }
 
-// String returns the fault on one line: its place, its path, what is wrong.
+// String returns the fault on one line: its place, path and problem.
 func (f Fault) String() string {
 	s := f.Problem
 	if f.Path != "" {
@@ -32,16 +33,16 @@ func (f Fault) String() string {
 // maxFaultsShown bounds the text of an error; the rest is counted.
 const maxFaultsShown = 20
 
-// Error is everything that is wrong with a document, or with options.
+// Error holds all faults of a document, or of options.
 type Error struct {
-	// What the document is, for people, such as "operation spec"; empty for options
-	// that come without one.
+	// What names the kind of document, such as "operation spec"; empty for options
+	// without a document.
 	What string
-	// Faults stand in the order of the text; there is at least one.
+	// Faults are in the order of the text; there is at least one.
 	Faults []Fault
 }
 
-// Error implements error. Of a document it shows the first 20 faults and counts the rest.
+// Error implements error. For a document it shows the first 20 faults and counts the rest.
 func (e *Error) Error() string {
 	shown := make([]string, len(e.Faults))
 	for i, fault := range e.Faults {
@@ -60,8 +61,8 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Refuse returns an *Error with the faults of a document by place, then path; nil
-// without any.
+// Refuse returns an *Error with the faults of a document, sorted by place, then path; nil
+// if there are none.
 func Refuse(what string, faults []Fault) error {
 	if len(faults) == 0 {
 		return nil
@@ -73,11 +74,11 @@ func Refuse(what string, faults []Fault) error {
 	return &Error{What: what, Faults: faults}
 }
 
-// NewError is Refuse of options that come without a document.
+// NewError is Refuse for options without a document.
 func NewError(faults []Fault) error { return Refuse("", faults) }
 
-// Closest returns the name that is most like the one given, to be proposed to who
-// mistyped it; "" when none is like it.
+// Closest returns the most similar of the names, to suggest when name is mistyped; "" if
+// none is similar.
 func Closest(name string, names []string) string {
 	best, distance := "", max(2, len(name)/3)+1
 	for _, known := range names {
@@ -91,8 +92,8 @@ func Closest(name string, names []string) string {
 	return best
 }
 
-// edits returns how many letters have to be added, removed, replaced or swapped with
-// their neighbour to make b of a: the restricted Damerau-Levenshtein distance.
+// edits returns the restricted Damerau-Levenshtein distance: how many bytes to insert,
+// delete, replace or swap with their neighbour to turn a into b.
 func edits(a, b string) int {
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {

@@ -8,58 +8,62 @@ import (
 	"time"
 )
 
-// Reader is an option that reads itself from a value of a document. The paths and the
-// places of an *Error that it returns are those of what is in the value.
+// Reader is an option that reads itself from a value of a document. The paths in an *Error
+// that it returns are relative to the value.
 type Reader interface{ ReadOption(value *Value) error }
 
 // Writer is an option that writes itself as a value of a document.
 type Writer interface{ WriteOption() any }
 
-// Elsewhere is the type of a field for a name that people look for here and that is
-// another's: its tag `elsewhere` says whose, to who gives it. It is no option.
+// Elsewhere is the type of a field for a name that users may expect here, but that is an
+// option of another object. It is no option itself: setting it is a fault, with the text of
+// the tag `elsewhere`.
 type Elsewhere struct{}
 
 // Field describes an option.
 type Field struct {
-	// Path is the name, with the names of the groups that it is in before it and
-	// slashes between.
+	// Path is the name, after those of the groups that contain it, with slashes
+	// between.
 	Path string
-	// Aliases are other names that are taken in its place.
+	// Aliases are other names for the option.
 	Aliases []string
-	// Kind is what a value is: bool, integer, number, text, size, duration, list, texts
-	// by name, options, a list of options, options by name, or what its tag `kind` says.
+	// Kind is the kind of its value: bool, integer, number, text, size, duration, list,
+	// texts by name, options, list of options, options by name, object, or the one in
+	// its tag `kind`.
 	Kind string
-	// Values is the fixed set that values are out of; nil: there is none.
+	// Values is the fixed set of its values; nil if there is none.
 	Values []string
-	// Min and Max are the bounds that a value may have, as they are written: of a number,
-	// a size, a time, the bytes of a text, or how many a list has. Above is one that it
-	// has to exceed.
+	// Min and Max are the bounds of a number, a size, a time, the bytes of a text, or
+	// the length of a list, as they are written. Above is a bound that the value has
+	// to exceed.
 	Min, Max, Above string
-	// Unit is what the value counts; empty: it says it itself, or counts nothing.
+	// Unit is what the value counts; empty if the value has its own unit, or none.
 	Unit string
-	// Default is what holds when nothing is set; empty: nothing does, or Help says it.
+	// Default is the value if the option is not set; empty if there is no default, or
+	// Help states it.
 	Default string
-	// Required says what to do when the option is missing; empty: it may be.
+	// Required says what to do when the option is missing; empty if it is optional.
 	Required string
-	// Inherit says how the option is handed down; empty: it is not.
+	// Inherit says how the option is inherited; empty if it is not.
 	Inherit string
 	// Help says in a few words what the option does.
 	Help string
-	// Rule is the section that says it exactly, such as F.11 or J.5.
+	// Rule is the section that defines the option, such as F.11 or J.5.
 	Rule string
 }
 
-// Fields returns the options of a struct, given as a value or a pointer, in their order;
-// those of a group follow each other, without the group.
+// Fields returns the options of a struct, given as a value or a pointer, in the order of its
+// fields. A group is replaced by its options.
 func Fields(of any) []Field {
 	return slices.DeleteFunc(Table(of), func(f Field) bool { return f.Kind == kindGroup || strings.Contains(f.Path, inEach) })
 }
 
-// inEach stands in a path behind what a list, or an object by name, has several of.
+// inEach is the part of a path that stands for each item of a list of groups, or each name of
+// groups by name.
 const inEach = "*"
 
-// Table is Fields with the groups themselves, and with what is in lists of groups and
-// groups by name, whose paths have a * for each of them.
+// Table is Fields with the groups themselves, and with the options in lists of groups and in
+// groups by name. The paths of these have a * in place of the index or name.
 func Table(of any) []Field {
 	var out []Field
 	for _, s := range tableOf(structOf(of)).own {
@@ -101,13 +105,13 @@ const (
 type setting struct {
 	field
 	name string
-	// elsewhere is where the option is, if not here.
+	// elsewhere says where the option belongs, for a field of type Elsewhere.
 	elsewhere string
-	// short is the option of a group that stands for all of it where it is a text.
+	// short is the option that a text in place of the group sets.
 	short string
-	// empty: null stands for a group without options.
+	// empty says that null stands for a group without options.
 	empty bool
-	// index is the way to the field, through embedded structs.
+	// index is the index of the field, through embedded structs.
 	index []int
 	typ   reflect.Type
 	tag   reflect.StructTag
@@ -151,7 +155,8 @@ func settingsOf(t reflect.Type) []setting {
 	return out
 }
 
-// known returns the setting that has a name, or what to do instead.
+// known returns the setting with a name. problem is the fault if there is none, or it belongs
+// elsewhere.
 func (tb *table) known(name string) (s setting, problem string) {
 	s, ok := tb.find(name)
 	if ok {
@@ -167,7 +172,7 @@ func (tb *table) known(name string) (s setting, problem string) {
 	return s, "unknown option: use one of " + strings.Join(all, ", ")
 }
 
-// kindOf is the kind of an option of a type, or the one that its tag names.
+// kindOf returns the kind of an option: the one that its tag names, else that of its type.
 func kindOf(t reflect.Type, named string) string {
 	switch {
 	case t == valueType:
@@ -214,8 +219,8 @@ func Has(of any, name string) bool {
 	return ok
 }
 
-// Named reports whether the names right below a path are those of options, of which - and
-// _ are the same, and not names that people choose. of is the struct at the path's begin.
+// Named reports whether the names directly below a path are names of options, in which - and _
+// are equivalent, and not names that users choose. of is the struct at the start of the path.
 func Named(of any, path []string) bool {
 	t := structOf(of)
 	for i := 0; i < len(path); i++ {
@@ -238,8 +243,8 @@ func Named(of any, path []string) bool {
 	return true
 }
 
-// Each calls visit with each option of a struct, given by a pointer: its name, its tag and
-// the field that holds it.
+// Each calls visit for each option of the struct that of points to, with its name, its tag and
+// its field.
 func Each(of any, visit func(name string, tag reflect.StructTag, field reflect.Value)) {
 	v := reflect.ValueOf(of).Elem()
 	for _, s := range tableOf(v.Type()).own {

@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// Holds pairs the fields of a struct that says what holds with the options that this follows
-// from, by their tags `option`: the paths of options. A field has the type of its option, or the
-// one that its option points to. Other fields have no tag.
+// Holds maps options to the fields of a struct of effective settings. The tag `option` of a
+// field is the path of its option. The field has the type of its option, or the one that its
+// option points to. Other fields have no tag.
 type Holds struct{ fields []held }
 
-// held is a field, and the option that it follows from.
+// held is a field of the effective settings and its option.
 type held struct {
 	setting
 	path string
-	// to is the way to the field, from that to the option.
+	// to is the index of the field, from that of the option.
 	to, from []int
 }
 
-// HoldsOf pairs the fields of what with the options of a struct. It is for variables of packages,
-// and panics where there is no such option.
+// HoldsOf maps the options of a struct to the fields of what. It is for variables of packages,
+// and panics if an option does not exist.
 func HoldsOf(what, options any) Holds {
 	var h Holds
 	for _, f := range reflect.VisibleFields(structOf(what)) {
@@ -44,12 +44,13 @@ func HoldsOf(what, options any) Holds {
 	return h
 }
 
-// Set gives what, a pointer, the options that are set in a struct to which options points.
+// Set copies the options that are set in the struct that options points to into the one that
+// what points to.
 func (h Holds) Set(what, options any) {
 	to, from := reflect.ValueOf(what).Elem(), reflect.ValueOf(options).Elem()
 	for i := range h.fields {
 		f := &h.fields[i]
-		// Without its group an option is not set.
+		// FieldByIndexErr fails if a group on the way is nil: the option is not set.
 		set, err := from.FieldByIndexErr(f.from)
 		if err != nil || set.IsNil() {
 			continue
@@ -62,8 +63,8 @@ func (h Holds) Set(what, options any) {
 	}
 }
 
-// Document returns what holds by the paths of the options, as Write writes them. What holds
-// without bounds is nil.
+// Document returns the effective settings by the paths of their options, in the form of Write.
+// A nil field stays nil.
 func (h Holds) Document(what any) map[string]any {
 	document := make(map[string]any, len(h.fields))
 	v := reflect.ValueOf(what)

@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// Read sets what dst, a pointer to a struct, describes from a document. Options that
-// are not in the document stay as they are, and a null takes one away. The error is an
-// *Error, whose paths have slashes; dst is then not to be used.
+// Read sets the options of the struct that dst points to from a document. Options that
+// are not in the document stay as they are; a null unsets one. The error is an *Error
+// whose paths have slashes; dst must not be used after it.
 func Read(dst any, document map[string]any) error {
 	if len(document) == 0 && !tableOf(structOf(dst)).required {
 		return nil
@@ -22,31 +22,31 @@ func Read(dst any, document map[string]any) error {
 	return NewError(r.Faults)
 }
 
-// Reading reads values of a document into structs, and collects what is wrong with it.
+// Reading reads values of a document into structs, and collects the faults.
 type Reading struct {
-	// Faults are what was found so far.
+	// Faults are the faults found so far.
 	Faults []Fault
 	// Separator stands between the names of a path.
 	Separator string
-	// sources are the objects that structs were read from, by pointers to these.
+	// sources holds, by pointer to a struct, the object that it was read from.
 	sources map[any]source
 }
 
-// source is where a struct was read from.
+// source is the path, the place of the name and the object that a struct was read from.
 type source struct {
 	path  string
 	name  Position
 	value *Value
 }
 
-// Add notes a fault.
+// Add adds a fault.
 func (r *Reading) Add(path string, at Position, format string, args ...any) {
 	r.Faults = append(r.Faults, Fault{Path: path, Position: at, Problem: fmt.Sprintf(format, args...)})
 }
 
-// Fault notes what is wrong with an option of a struct that was read: field points to it.
-// Without one it is wrong with all of the struct. The place is that of the option, or of
-// the object when the option is missing.
+// Fault adds a fault of the option that field points to, in the struct of. If field is nil,
+// the fault is that of the whole struct. The place is that of the option, or of the object if
+// the option is missing.
 func (r *Reading) Fault(of, field any, format string, args ...any) {
 	src := r.sources[of]
 	path, at := src.path, Position{}
@@ -62,13 +62,13 @@ func (r *Reading) Fault(of, field any, format string, args ...any) {
 	r.Add(path, at, format, args...)
 }
 
-// FaultOfName is Fault with the place of the name under which a struct, one of several by
-// name, stands.
+// FaultOfName adds a fault of a struct that is one of several by name, at the place of its
+// name.
 func (r *Reading) FaultOfName(of any, format string, args ...any) {
 	r.Add(r.sources[of].path, r.sources[of].name, format, args...)
 }
 
-// FaultOfItem is Fault of an item of an option that is a list.
+// FaultOfItem adds a fault of item i of an option that is a list.
 func (r *Reading) FaultOfItem(of, field any, i int, format string, args ...any) {
 	s, v := settingAt(of, field), r.Given(of, field)
 	at := v.At
@@ -78,7 +78,7 @@ func (r *Reading) FaultOfItem(of, field any, i int, format string, args ...any) 
 	r.Add(fmt.Sprintf("%s[%d]", r.join(r.sources[of].path, s.name), i), at, format, args...)
 }
 
-// Given returns the value that an option of a struct was read from, nil when there is none.
+// Given returns the value that an option of a struct was read from; nil if there is none.
 func (r *Reading) Given(of, field any) *Value {
 	s, src := settingAt(of, field), r.sources[of]
 	if src.value == nil {
@@ -90,13 +90,13 @@ func (r *Reading) Given(of, field any) *Value {
 // PathOf returns the path of a struct that was read.
 func (r *Reading) PathOf(of any) string { return r.sources[of].path }
 
-// Bad reports whether an option was given that could not be read.
+// Bad reports whether an option is in the document but could not be read.
 func (r *Reading) Bad(of, field any) bool {
 	return r.Given(of, field) != nil && reflect.ValueOf(field).Elem().IsNil()
 }
 
-// Adopt notes the faults of options that another check of a struct has found, by the paths
-// of Fields.
+// Adopt adds the faults in err, from another check of a struct. Their paths are relative to
+// the struct, as those of Fields.
 func (r *Reading) Adopt(of any, err error) {
 	var found *Error
 	if !errors.As(err, &found) {
@@ -139,7 +139,7 @@ func settingAt(of, field any) setting {
 	panic(fmt.Sprintf("%T has no option at %T", of, field))
 }
 
-// Options sets what dst, a pointer to a struct, describes from an object at a path.
+// Options sets the options of the struct that dst points to from the object at a path.
 func (r *Reading) Options(dst any, v *Value, path string) {
 	if v.Kind != Object {
 		r.Add(path, v.At, "is %s, not an object of options", v)
@@ -183,7 +183,7 @@ func (r *Reading) object(dst reflect.Value, v *Value, path string, name Position
 	}
 }
 
-// note keeps where a struct was read from, and those that are embedded in it.
+// note records the source of a struct and of those embedded in it.
 func (r *Reading) note(dst reflect.Value, src source) {
 	if r.sources == nil {
 		r.sources = make(map[any]source)
@@ -234,7 +234,7 @@ func (r *Reading) value(dst reflect.Value, s *setting, v *Value, path string) {
 	}
 }
 
-// itself has an option read itself, and puts what it finds wrong into its place.
+// itself calls the Reader of an option, and adds its faults below path.
 func (r *Reading) itself(read reflect.Value, v *Value, path string) bool {
 	err := read.Interface().(Reader).ReadOption(v)
 	var inside *Error
@@ -253,7 +253,7 @@ func (r *Reading) itself(read reflect.Value, v *Value, path string) bool {
 	return err == nil
 }
 
-// group reads one group, which may be short for one of its options.
+// group reads one group, which may also be a text or null if its setting allows it.
 func (r *Reading) group(group reflect.Value, s *setting, v *Value, path string, name Position) bool {
 	switch {
 	case s.short != "" && v.Kind == Text:
@@ -268,7 +268,7 @@ func (r *Reading) group(group reflect.Value, s *setting, v *Value, path string, 
 	return true
 }
 
-// list reads a list of texts or of groups. One text is a list of one where its tag `one` says so.
+// list reads a list of texts or of groups. With `short:"*"` a text alone is a list of one.
 func (r *Reading) list(dst reflect.Value, s *setting, v *Value, path string) {
 	items := v.Items
 	switch {
@@ -284,7 +284,7 @@ func (r *Reading) list(dst reflect.Value, s *setting, v *Value, path string) {
 	}
 	out := reflect.MakeSlice(s.typ, 0, len(items))
 	for i, item := range items {
-		// What cannot be read of texts is empty, so that the others keep their places.
+		// A text that cannot be read becomes empty, so that the others keep their indexes.
 		if read, ok := r.element(s, item, fmt.Sprintf("%s[%d]", path, i), item.At); ok || s.Kind != kindGroups {
 			out = reflect.Append(out, read)
 		}
@@ -292,8 +292,8 @@ func (r *Reading) list(dst reflect.Value, s *setting, v *Value, path string) {
 	dst.Set(out)
 }
 
-// element reads one of several: a group, a text, or what reads itself. name is the place of its
-// name, if it has one.
+// element reads one of several: a group, a text, or a Reader. name is the place of its name, or
+// of the item if it has none.
 func (r *Reading) element(s *setting, v *Value, path string, name Position) (reflect.Value, bool) {
 	t := s.typ.Elem()
 	pointer := t.Kind() == reflect.Pointer
@@ -320,7 +320,7 @@ func (r *Reading) element(s *setting, v *Value, path string, name Position) (ref
 	return read.Elem(), ok
 }
 
-// byName reads an object whose names people choose, of texts or of groups.
+// byName reads an object of texts or groups whose names users choose.
 func (r *Reading) byName(dst reflect.Value, s *setting, v *Value, path string) {
 	if v.Kind == Null {
 		return
@@ -342,7 +342,7 @@ func (r *Reading) byName(dst reflect.Value, s *setting, v *Value, path string) {
 	dst.Set(out)
 }
 
-// join puts the name of an option behind the path of its object.
+// join appends the name of an option to the path of its object.
 func (r *Reading) join(path, name string) string {
 	if path == "" {
 		return Clip(name)
@@ -350,8 +350,8 @@ func (r *Reading) join(path, name string) string {
 	return path + r.Separator + Clip(name)
 }
 
-// SortedNames returns the names of what is read by name, in order.
+// SortedNames returns the names of options by name, sorted.
 func SortedNames[V any](of map[string]V) []string { return slices.Sorted(maps.Keys(of)) }
 
-// finite reports whether a number is one that can be used.
+// finite reports whether a number is neither NaN nor infinite.
 func finite(n float64) bool { return !math.IsNaN(n) && !math.IsInf(n, 0) }

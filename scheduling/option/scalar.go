@@ -13,7 +13,7 @@ import (
 	"weir/scheduling/resource"
 )
 
-// scalar reads a value that holds no others, within the bounds of its option.
+// scalar reads a single value and checks the bounds of its option.
 func scalar(dst reflect.Value, s *setting, v *Value) error {
 	var err error
 	switch s.Kind {
@@ -72,7 +72,7 @@ func (s *setting) number(v *Value) error {
 	return nil
 }
 
-// misfit says what numbers the option may have, when n is none of them.
+// misfit says which numbers the option may have if n is not one of them; empty if it is.
 func (s *setting) misfit(n float64, begin string) string {
 	low, hasLow := bound(s.Min)
 	high, hasHigh := bound(s.Max)
@@ -94,12 +94,12 @@ func (s *setting) misfit(n float64, begin string) string {
 	return fmt.Sprintf("%sof at least %v", begin, s.Min)
 }
 
-// bound returns a bound that is a number.
+// bound parses a bound that is a number.
 func bound(tag string) (n float64, given bool) {
 	return boundOf(tag, 0, func(tag string) (float64, error) { return strconv.ParseFloat(tag, 64) }), tag != ""
 }
 
-// boundOf reads a bound, or what holds without one.
+// boundOf parses a bound; it returns missing if tag is empty.
 func boundOf[T any](tag string, missing T, parse func(string) (T, error)) T {
 	if tag == "" {
 		return missing
@@ -159,8 +159,8 @@ func (s *setting) duration(v *Value) (time.Duration, error) {
 	return d, nil
 }
 
-// text reads a text, or one of a fixed set. Its bounds are those of its bytes, unless the
-// option is a list or goes by name: then they say how many there are.
+// text reads a text, or one of a fixed set. The bounds of the option limit its bytes, unless
+// the option is a list or an object by name: then they limit its length.
 func (s *setting) text(v *Value) (string, error) {
 	if v.Kind != Text {
 		return "", fmt.Errorf("is %s, not text", v)
@@ -177,8 +177,8 @@ func (s *setting) text(v *Value) (string, error) {
 	return v.Text, nil
 }
 
-// beyond says what is wrong with the size of a text that is bounded in bytes, or of a list
-// or an object that an option reads itself.
+// beyond says what is wrong with the size of a text that is bounded in bytes, or with the
+// length of a list or an object that a Reader reads; empty if nothing is.
 func (s *setting) beyond(v *Value) string {
 	high, bounded := bound(s.Max)
 	switch {
@@ -196,7 +196,7 @@ func (s *setting) beyond(v *Value) string {
 	return ""
 }
 
-// count says how many there may be in a list, or by name, when n are not.
+// count says how long a list or an object may be if n is out of bounds; empty if it is not.
 func (s *setting) count(n int) string {
 	switch {
 	case s.misfit(float64(n), "") == "":
@@ -207,8 +207,9 @@ func (s *setting) count(n int) string {
 	return fmt.Sprintf("it has %d %s: from %s to %s are possible", n, s.Unit, s.Min, s.Max)
 }
 
-// Complete sets the options of a struct, given by a pointer, that are not set and have a
-// default, also in groups that are set. Groups are copied: what they were stays as it is.
+// Complete sets the options of the struct that of points to that are not set and have a
+// default, also in groups that are set. Groups are copied first, so that the originals stay
+// unchanged.
 func Complete(of any) {
 	dst := reflect.ValueOf(of).Elem()
 	for _, s := range tableOf(dst.Type()).own {
@@ -259,14 +260,14 @@ func (s *setting) missing() reflect.Value {
 	return dst
 }
 
-// Default returns what holds when an option of a struct is not set, to which field points.
+// Default returns the default of the option of a struct that field points to.
 func Default[T any](of any, field **T) T {
 	s := settingAt(of, field)
 	return *s.missing().Interface().(*T)
 }
 
-// Check finds what options have by themselves that they cannot: values beyond their bounds, that
-// were not read. of is a struct, or a pointer to one. Paths have slashes.
+// Check returns the faults of single options, such as values out of bounds, for options that
+// were set by code and not read. of is a struct, or a pointer to one. Paths have slashes.
 func Check(of any) []Fault {
 	r := Reading{Separator: "/"}
 	r.check(reflect.Indirect(reflect.ValueOf(of)), "")

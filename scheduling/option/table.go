@@ -5,23 +5,23 @@ import (
 	"slices"
 )
 
-// table is what is known of the options of a struct.
+// table holds the settings of a struct.
 type table struct {
-	// settings are all of them, own those that are not elsewhere.
+	// settings are all of them, own those without fields of type Elsewhere.
 	settings, own []setting
-	// byName has the places in settings by name and alias.
+	// byName holds the indexes in settings by name and alias.
 	byName map[string]int
-	// required: some of them have to be set.
+	// required says that at least one of them has to be set.
 	required bool
 }
 
-// declared are the tables of structs that packages have declared. It is written only while packages
-// are initialized.
+// declared holds the tables of declared structs. It is written only during the initialization of
+// packages.
 var declared = map[reflect.Type]*table{}
 
-// Declare has the options of structs, of those embedded in them and of their groups looked up once.
-// It is for variables of packages, such as var _ = option.Declare(PoolOptions{}): structs that are
-// not declared can be read too, which takes longer.
+// Declare caches the tables of structs, of those embedded in them and of their groups. It is for
+// variables of packages, such as var _ = option.Declare(PoolOptions{}). Structs that are not
+// declared can be read too, but more slowly.
 func Declare(structs ...any) bool {
 	for _, of := range structs {
 		declare(structOf(of))

@@ -20,7 +20,7 @@ const (
 	Object
 )
 
-// Position is where in a text something stands, from 1; the zero value is nowhere.
+// Position is a place in a text, counted from 1; the zero value is no place.
 type Position struct{ Line, Column int }
 
 // Value is one value of a document, with its place in the text.
@@ -29,14 +29,14 @@ type Value struct {
 	At     Position
 	Truth  bool
 	Number float64
-	// Whole is the exact number, where IsWhole says that it is an integer of 64 bits.
+	// Whole is the exact number if IsWhole is set: then it is a 64-bit integer.
 	Whole   int64
 	IsWhole bool
 	Text    string
 	Items   []*Value
-	// Fields are those of an object, in the order of the text.
+	// Fields are the fields of an object, in the order of the text.
 	Fields []Entry
-	// Assigned: an assignment made it, where the text had nothing.
+	// Assigned says that an assignment created the value; it is not in the text.
 	Assigned bool
 }
 
@@ -50,7 +50,7 @@ type Entry struct {
 // Float returns a number. Integers are kept exactly.
 func Float(f float64, at Position) *Value {
 	v := &Value{Kind: Number, At: at, Number: f}
-	// Beyond 2^53 floats skip integers, so which one was meant is not known.
+	// From 2^53 on, floats cannot represent every integer, so f may be rounded.
 	if whole := int64(f); f > -(1<<53) && f < 1<<53 && float64(whole) == f {
 		v.Whole, v.IsWhole = whole, true
 	}
@@ -65,8 +65,8 @@ func Integer(i int64, at Position) *Value {
 // TextOf returns a text without a place.
 func TextOf(s string) *Value { return &Value{Kind: Text, Text: s} }
 
-// Of returns what encoding/json makes of a value, without places: nil, bool, float64,
-// string, []any or map[string]any. Fields stand in the order of their names.
+// Of converts a value of encoding/json: nil, bool, float64, string, []any or
+// map[string]any. The result has no places; fields are sorted by name.
 func Of(plain any) *Value {
 	switch p := plain.(type) {
 	case bool:
@@ -91,7 +91,7 @@ func Of(plain any) *Value {
 	return &Value{}
 }
 
-// Plain returns the value as encoding/json would read it.
+// Plain returns the value with the types of encoding/json.
 func (v *Value) Plain() any { return v.plain(func(n *Value) any { return n.Number }) }
 
 // Exact is Plain with whole numbers as int64.
@@ -128,8 +128,8 @@ func (v *Value) plain(number func(*Value) any) any {
 	return nil
 }
 
-// Get returns the option of an object that has one of these names, with '-' for '_';
-// nil: there is none, or it is null.
+// Get returns the field of an object that has one of these names, where '-' is equivalent
+// to '_'; nil if there is none, or it is null.
 func (v *Value) Get(names ...string) *Value {
 	for _, f := range v.Fields {
 		if f.Value.Kind != Null && slices.Contains(names, Canonical(f.Name)) {
@@ -139,9 +139,9 @@ func (v *Value) Get(names ...string) *Value {
 	return nil
 }
 
-// Merge returns an object with a patch: objects are patched in turn, all else replaces.
-// Neither is changed. A name that is not there as it is written is that of an option, with '-'
-// for '_'.
+// Merge returns an object with a patch applied: objects are merged, other values are
+// replaced. Neither v nor patch changes. If no name matches exactly, '-' is equivalent to
+// '_'.
 func (v *Value) Merge(patch *Value) *Value {
 	if v == nil || v.Kind != Object || patch.Kind != Object {
 		return patch
@@ -162,7 +162,7 @@ func (v *Value) Merge(patch *Value) *Value {
 	return &out
 }
 
-// String says what the value is, for a fault.
+// String describes the value, for a fault.
 func (v *Value) String() string {
 	switch v.Kind {
 	case Boolean:
@@ -179,7 +179,7 @@ func (v *Value) String() string {
 	return "nothing"
 }
 
-// written returns a number or a text as it was written, nearly.
+// written returns a number or a text, nearly as it was written.
 func (v *Value) written() string {
 	switch {
 	case v.Kind == Text:
@@ -190,7 +190,7 @@ func (v *Value) written() string {
 	return fmt.Sprint(v.Number)
 }
 
-// Canonical returns the name of an option: - and _ are the same.
+// Canonical returns the name of an option with _ for -.
 func Canonical(name string) string { return strings.ReplaceAll(name, "-", "_") }
 
 // Clip shortens text for a fault.

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Write returns the options that are set in a struct, or in what a pointer
-// points to, as a document that Read takes back to an equal struct.
+// Write returns the options that are set in a struct, given as a value or a
+// pointer, as a document from which Read makes an equal struct.
 func Write(of any) map[string]any {
 	v := reflect.Indirect(reflect.ValueOf(of))
 	document := make(map[string]any)
@@ -64,7 +64,7 @@ func written(s *setting, v reflect.Value) any {
 	}
 }
 
-// FormatDuration returns a duration without the units at its end that are zero.
+// FormatDuration formats a duration without trailing units that are zero.
 func FormatDuration(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
@@ -76,11 +76,11 @@ func FormatDuration(d time.Duration) string {
 	return text
 }
 
-// Put changes one value of a document of the settings that schema, a struct or a
-// pointer to one, describes: path names it with slashes or dots between, by names
-// or aliases, and may go on into an object that a setting reads itself. A nil
-// value takes it away, and with it the groups that it leaves empty. The document
-// is changed in place; what it holds is checked by Read.
+// Put sets one value in a document of the options of schema, a struct or a pointer
+// to one. path holds names or aliases, with slashes or dots between; it may lead
+// into an object that a Reader reads. A nil value removes the option, and the
+// groups that it leaves empty. The document is changed in place. Put does not check
+// the value; Read does.
 func Put(document map[string]any, schema any, path string, value any) error {
 	names := strings.FieldsFunc(path, func(r rune) bool { return r == '/' || r == '.' })
 	if len(names) == 0 {
@@ -90,7 +90,7 @@ func Put(document map[string]any, schema any, path string, value any) error {
 }
 
 func put(document map[string]any, t reflect.Type, rest []string, path string, value any) error {
-	// What reads itself is written with _ alone.
+	// Within a Reader, names always have _.
 	name, s := Canonical(rest[0]), setting{}
 	var below reflect.Type
 	if t != nil {

@@ -8,36 +8,36 @@ import (
 	"weir/scheduling"
 )
 
-// ErrTooManyOperations is returned when a pool holds, or runs, as many
-// operations as it may.
+// ErrTooManyOperations is returned when a limit on the operations of a pool, or on
+// those that run, is reached.
 var ErrTooManyOperations = errors.New("too many operations")
 
-// Count is the operations of a pool and of all pools below it.
+// Count holds numbers of operations of a pool and of all pools below it.
 type Count struct {
-	// Operations have not ended.
+	// Operations counts those that have not ended.
 	Operations int64
-	// Running ones count against max_running_operation_count.
+	// Running counts those that count against max_running_operation_count.
 	Running int64
-	// Waiting ones could run if the pool and all above it had room.
+	// Waiting counts those that could run if the pool and all above it had room.
 	Waiting int64
 }
 
-// Plus returns the operations of both.
+// Plus returns the sum of both.
 func (c Count) Plus(other Count) Count {
 	return Count{c.Operations + other.Operations, c.Running + other.Running, c.Waiting + other.Waiting}
 }
 
-// Minus returns c without other.
+// Minus returns the difference c - other.
 func (c Count) Minus(other Count) Count {
 	return Count{c.Operations - other.Operations, c.Running - other.Running, c.Waiting - other.Waiting}
 }
 
-// Counts is the operations of each pool and of all pools below it, and of
-// scheduling.RootPool: of the whole tree.
+// Counts holds, for each pool, the count of the pool and all pools below it.
+// That of scheduling.RootPool is the count of the whole tree.
 type Counts map[scheduling.PoolName]Count
 
-// Total returns the counts of every pool with those below it, given those of
-// each pool alone.
+// Total returns the counts of every pool including the pools below it, given
+// those of each pool alone.
 func (t Tree) Total(immediate map[scheduling.PoolName]Count) (Counts, error) {
 	total := make(Counts, len(t.pools)+1)
 	for pool, count := range immediate {
@@ -48,8 +48,8 @@ func (t Tree) Total(immediate map[scheduling.PoolName]Count) (Counts, error) {
 	return total, nil
 }
 
-// Add counts operations of a pool at the pool and at all above it. Negative
-// counts take them away again.
+// Add adds the count to that of a pool and of all pools above it. The count may be
+// negative.
 func (c Counts) Add(t Tree, pool scheduling.PoolName, count Count) error {
 	path, err := t.Path(pool)
 	if err != nil {
@@ -61,15 +61,15 @@ func (c Counts) Add(t Tree, pool scheduling.PoolName, count Count) error {
 	return nil
 }
 
-// LimitError says which limit of which pool an operation ran into. It wraps
+// LimitError says which limit of which pool is reached. It wraps
 // ErrTooManyOperations.
 type LimitError struct {
-	// Pool is the pool whose limit is reached: the one asked for, or one above it.
+	// Pool is the pool whose limit is reached: that of the operation, or one above it.
 	Pool scheduling.PoolName
-	// Limit is the value of the limit, and Now how many operations count against it.
+	// Limit is the value of the limit. Now is how many operations count against it.
 	Limit, Now int64
-	// Option is the setting of the pool that changes the limit; of the tree, when
-	// Pool is scheduling.RootPool.
+	// Option is the option that sets the limit: of the pool, or of the tree if Pool is
+	// scheduling.RootPool.
 	Option string
 }
 
@@ -84,30 +84,30 @@ func (e *LimitError) Error() string {
 // Unwrap returns ErrTooManyOperations.
 func (e *LimitError) Unwrap() error { return ErrTooManyOperations }
 
-// AdmitStart returns nil when one more operation may start in the pool. It
-// returns a *LimitError that names the nearest pool, upwards, that holds as many
-// as it may, and ErrUnknownPool when there is no such pool (F.16). from is the pool
-// that an operation comes from, or "": those that count it already have room for it,
-// however many they hold. Place tells whether the pool takes operations of its own.
+// AdmitStart returns nil if one more operation may start in the pool. Otherwise it
+// returns a *LimitError that names the nearest pool, from this one upwards, whose
+// limit is reached, or ErrUnknownPool if there is no such pool (F.16). from is the
+// pool that a moved operation comes from, or "": pools that already count the
+// operation are not checked. Place checks whether the pool itself may hold operations.
 func (t Tree) AdmitStart(pool, from scheduling.PoolName, counts Counts) error {
 	return t.admit(pool, from, func(name scheduling.PoolName, allowed, _ int64) *LimitError {
 		return &LimitError{Pool: name, Limit: allowed, Now: counts[name].Operations, Option: "max_operation_count"}
 	})
 }
 
-// AdmitRun returns nil when one more operation of the pool may run now. It
-// returns a *LimitError that names the nearest pool, upwards, that runs as many
-// as it may: the one for which the operation has to wait (F.16). from is the pool
-// where an operation runs already, or "". Where operations are Lightweight they need
-// not be asked for.
+// AdmitRun returns nil if one more operation of the pool may run now. Otherwise it
+// returns a *LimitError that names the nearest pool, from this one upwards, whose
+// limit is reached: the operation waits for that pool (F.16). from is the pool where
+// the operation already runs, or "". Lightweight operations need no AdmitRun.
 func (t Tree) AdmitRun(pool, from scheduling.PoolName, counts Counts) error {
 	return t.admit(pool, from, func(name scheduling.PoolName, _, allowed int64) *LimitError {
 		return &LimitError{Pool: name, Limit: allowed, Now: counts[name].Running, Option: "max_running_operation_count"}
 	})
 }
 
-// admit compares a pool and all above it, up to those that are above from as well, with a limit:
-// of those on how many operations a pool may hold and run.
+// admit checks a limit for a pool and all above it, except from and the pools above from. limit
+// gets the two limits of a pool, on the operations that it holds and that it runs, and returns the
+// one to check.
 func (t Tree) admit(pool, from scheduling.PoolName, limit func(name scheduling.PoolName, hold, run int64) *LimitError) error {
 	var have []scheduling.PoolName
 	if from != "" {

@@ -4,8 +4,8 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Document returns the options by their names, as the API shows them. What holds
-// without bounds is nil.
+// Document returns the settings by option name, as the API shows them. A setting
+// without a bound is nil.
 func (p EffectivePoolPreemption) Document() map[string]any {
 	out := map[string]any{
 		"allow_normal_preemption":              p.AllowNormal,
@@ -19,7 +19,7 @@ func (p EffectivePoolPreemption) Document() map[string]any {
 	return out
 }
 
-// PreemptionMode is the mode by its name.
+// PreemptionMode returns the name of the mode.
 func (e EffectiveOperation) PreemptionMode() string {
 	if e.Graceful {
 		return PreemptGracefully
@@ -27,17 +27,17 @@ func (e EffectiveOperation) PreemptionMode() string {
 	return PreemptNormally
 }
 
-// above0 returns the amounts of which there are some.
+// above0 returns the amounts that are above 0, by name.
 func above0(a resource.Amounts) map[string]any {
 	return those(a, func(_ resource.Kind, n int64) bool { return n > 0 })
 }
 
-// limited returns the amounts that are limited.
+// limited returns the amounts that are not infinite, by name.
 func limited(a resource.Amounts) map[string]any {
 	return those(a, func(k resource.Kind, n int64) bool { return n < resource.Infinite.Of(k) })
 }
 
-// those returns some of the amounts by name.
+// those returns the amounts for which wanted is true, by name.
 func those(a resource.Amounts, wanted func(resource.Kind, int64) bool) map[string]any {
 	named := Resources{Amounts: a}
 	for i := range named.Named {

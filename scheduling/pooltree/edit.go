@@ -9,24 +9,24 @@ import (
 
 // Edit is one change of a tree. Exactly one field is set.
 type Edit struct {
-	// Options replaces those of the tree.
+	// Options replaces the options of the tree.
 	Options *TreeOptions
-	// Create makes a pool.
+	// Create creates a pool.
 	Create *Pool
 	// Set replaces the parent and the options of a pool.
 	Set *Pool
 	// Rename gives a pool another name.
 	Rename *Rename
-	// Remove takes away an empty pool.
+	// Remove removes an empty pool.
 	Remove scheduling.PoolName
 }
 
-// Rename is another name for a pool.
+// Rename changes the name of a pool.
 type Rename struct{ From, To scheduling.PoolName }
 
-// Edit returns the tree after all of the edits, which may be impossible on the way
-// and only have to be possible in the end. operations tells how many operations
-// that have not ended a pool of t and those below it hold.
+// Edit returns the tree after all of the edits. Only the final tree is validated, so
+// intermediate ones may be invalid. operations returns how many operations that have
+// not ended a pool of t and those below it hold.
 func (t Tree) Edit(operations func(scheduling.PoolName) int64, edits ...Edit) (Tree, error) {
 	next := Tree{options: t.options, settings: t.settings, pools: slices.Clone(t.pools)}
 	was := make(map[scheduling.PoolName]scheduling.PoolName)
@@ -41,8 +41,8 @@ func (t Tree) Edit(operations func(scheduling.PoolName) int64, edits ...Edit) (T
 	return next, nil
 }
 
-// apply makes one change in place. was tells the name in the committed tree of
-// pools that were renamed on the way.
+// apply makes one change in place. was maps the new name of each pool that an earlier
+// edit renamed to its name in the original tree.
 func (t *Tree) apply(e Edit, was map[scheduling.PoolName]scheduling.PoolName, operations func(scheduling.PoolName) int64) error {
 	switch {
 	case e.Options != nil:
@@ -71,8 +71,8 @@ func (t *Tree) create(p Pool) error {
 	return p.checkSubpools()
 }
 
-// Taken returns the ErrPoolExists of a name that a pool has: where that is, and what
-// to do.
+// Taken returns an ErrPoolExists for a name in use, which says where that pool is and
+// what to do.
 func (t Tree) Taken(name scheduling.PoolName) error {
 	i, found := t.find(name)
 	if !found {
@@ -152,8 +152,8 @@ func (t Tree) Create(p Pool) (Tree, error) {
 	if p.Options.StrongGuarantee != nil || p.Options.Integral != nil {
 		return t.Edit(nil, Edit{Create: &p})
 	}
-	// A pool without guarantees is nothing to the others: the rest of the tree is
-	// as right as it was.
+	// A new pool without guarantees cannot make other pools invalid, so check only
+	// the new one.
 	next := Tree{options: t.options, settings: t.settings, pools: slices.Clone(t.pools)}
 	if err := next.create(p); err != nil {
 		return t, err
@@ -165,10 +165,11 @@ func (t Tree) Create(p Pool) (Tree, error) {
 }
 
 // Remove returns the tree without a pool. operations is how many operations that
-// have not ended the pool holds; it must hold none, and no pool.
+// have not ended the pool holds. The error comes if the pool holds operations or
+// pools.
 func (t Tree) Remove(name scheduling.PoolName, operations int64) (Tree, error) {
-	// The others ask nothing of a pool without children, so the rest of the tree is as
-	// right as it was.
+	// Removing a pool without children cannot make other pools invalid, so check only
+	// default_parent_pool.
 	next := Tree{options: t.options, settings: t.settings, pools: slices.Clone(t.pools)}
 	if err := next.remove(name, operations); err != nil {
 		return t, err

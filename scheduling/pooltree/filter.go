@@ -11,16 +11,16 @@ const (
 	MaxFilterBytes = 4096
 	// MaxFilterTerms is how many tags and operators a node filter may have.
 	MaxFilterTerms = 256
-	// maxFilterDepth bounds the parentheses and negations inside each other.
+	// maxFilterDepth bounds the nesting of parentheses and negations.
 	maxFilterDepth = 64
 )
 
-// Filter is an expression over the tags of nodes: tags, &, |, ! and parentheses,
-// with ! before & before |. A tag is true of a node that has it. The zero value is
-// the empty filter, which is true of every node (R1).
+// Filter is an expression over the tags of nodes: tags, &, |, ! and parentheses.
+// ! binds tighter than &, and & tighter than |. A tag is true for a node that has it.
+// The zero value is the empty filter, which matches every node (R1).
 type Filter struct {
 	text string
-	// ops are the expression in postfix order.
+	// ops is the expression in postfix order.
 	ops []filterOp
 }
 
@@ -30,9 +30,9 @@ type filterOp struct {
 	tag  string
 }
 
-// FilterError is a filter that cannot be read.
+// FilterError is the error for a filter that cannot be parsed.
 type FilterError struct {
-	// Text is the filter, and Position the byte in it, from 1, where the fault is.
+	// Text is the filter. Position is the byte of the fault in it, from 1.
 	Text     string
 	Position int
 	Problem  string
@@ -43,7 +43,7 @@ func (e *FilterError) Error() string {
 	return fmt.Sprintf("node filter %q, position %d: %s", e.Text, e.Position, e.Problem)
 }
 
-// ParseFilter reads a filter. The error is a *FilterError.
+// ParseFilter parses a filter. The error is a *FilterError.
 func ParseFilter(text string) (Filter, error) {
 	p := filterParser{text: text}
 	if len(text) > MaxFilterBytes {
@@ -67,10 +67,10 @@ func ParseFilter(text string) (Filter, error) {
 // String returns the filter as it was written, without space around it.
 func (f Filter) String() string { return f.text }
 
-// Empty reports whether the filter is true of every node because nothing is asked.
+// Empty reports whether the filter is empty, and so matches every node.
 func (f Filter) Empty() bool { return len(f.ops) == 0 }
 
-// Match reports whether a node with these tags is taken.
+// Match reports whether the filter matches a node with these tags.
 func (f Filter) Match(tags []string) bool {
 	return f.follows(func(tag string) truth {
 		if slices.Contains(tags, tag) {
@@ -92,7 +92,7 @@ func (f Filter) Tags() []string {
 	return slices.Compact(tags)
 }
 
-// filterParser descends recursively and writes postfix.
+// filterParser is a recursive descent parser that writes the postfix expression.
 type filterParser struct {
 	text string
 	at   int
@@ -109,7 +109,7 @@ func (p *filterParser) skip() {
 	}
 }
 
-// next reports whether the next byte is this one, and goes behind it.
+// next consumes b if it is the next byte after blanks, and reports whether it is.
 func (p *filterParser) next(b byte) bool {
 	p.skip()
 	if p.at == len(p.text) || p.text[p.at] != b {

@@ -10,9 +10,8 @@ import (
 	"weir/scheduling/resource"
 )
 
-// OperationOptions are the options of an operation in a tree that were set
-// (F.17.3). A nil one takes its default. What the pointers point to must not be
-// changed.
+// OperationOptions are the options of an operation in a tree (F.17.3). A nil one is
+// not set. The values that the pointers point to must not be changed.
 type OperationOptions struct {
 	Weight                *float64       `option:"weight" min:"0" max:"1e+09" default:"1" rule:"F.7.4" help:"part in what the pool divides, relative to its other operations"`
 	MaxShareRatio         *float64       `option:"max_share_ratio" min:"0" max:"1" default:"1" rule:"F.17.3" help:"largest part of the pool's resources, from 0 to 1"`
@@ -39,7 +38,7 @@ func ReadOperationOptions(document map[string]any) (OperationOptions, error) {
 	return o, o.Validate()
 }
 
-// Validate returns an error that names each option that cannot be.
+// Validate returns an error that names each invalid option.
 func (o OperationOptions) Validate() error {
 	c := checks{option.Check(o)}
 	if e := o.Packing.effective(); e.MinWindowSize > e.MaxWindowSize {
@@ -48,24 +47,25 @@ func (o OperationOptions) Validate() error {
 	return c.err()
 }
 
-// EffectiveOperation is the settings that hold for an operation in a tree.
+// EffectiveOperation holds the effective settings of an operation in a tree.
 type EffectiveOperation struct {
 	Weight        float64 `option:"weight"`
 	MaxShareRatio float64 `option:"max_share_ratio"`
-	// Limits are Infinite where none are set.
+	// Limits are Infinite for resources without a limit.
 	Limits            resource.Amounts
 	LimitsBoundDemand bool   `option:"apply_specified_resource_limits_to_demand"`
 	TagFilter         Filter `option:"scheduling_tag_filter"`
 	Starvation        EffectiveStarvation
-	// Graceful operations leave what is beyond their fair share by themselves.
+	// Graceful says that the operation's jobs beyond its fair share are preempted
+	// gracefully, even if no other operation starves.
 	Graceful bool
 	Packing  EffectivePacking
 }
 
 var operationHolds = option.HoldsOf(EffectiveOperation{}, OperationOptions{})
 
-// Document returns what holds by the names of the options, as the API shows it. What holds without
-// bounds is nil.
+// Document returns the settings by option name, as the API shows them. A setting without a bound
+// is nil.
 func (e EffectiveOperation) Document() map[string]any {
 	out := operationHolds.Document(e)
 	out["resource_limits"], out["preemption_mode"], out["packing"] = limited(e.Limits), e.PreemptionMode(), e.Packing.Document()
@@ -73,10 +73,10 @@ func (e EffectiveOperation) Document() map[string]any {
 	return out
 }
 
-// Effective fills in the defaults of an operation in a pool with these settings. Its own
-// timeouts and tolerance hold within the bounds of the pool, and the aggressive timeout is
-// not less than the other; of each resource it has the lesser threshold (F.11). How its
-// jobs are told is up to it.
+// Effective returns the effective settings of an operation in a pool with these settings.
+// The bounds of the pool limit its own timeouts and tolerance. The aggressive timeout is at
+// least the fair share timeout. Of each resource it has the lesser non-preemptible threshold
+// of its own and the pool's (F.11). Its own Notice applies without bounds.
 func (o OperationOptions) Effective(pool Effective) EffectiveOperation {
 	own := Starvation{
 		FairShareTimeout: o.FairShareTimeout, MinShareTimeout: o.MinShareTimeout, Tolerance: o.Tolerance,
@@ -95,8 +95,8 @@ func (o OperationOptions) Effective(pool Effective) EffectiveOperation {
 	return e
 }
 
-// Bounded says which of the options of an operation its pool does not let hold as they
-// are, and what holds.
+// Bounded describes the options of an operation that its pool limits, and the values that
+// apply instead.
 func (o OperationOptions) Bounded(name scheduling.PoolName, pool Effective) (all []string) {
 	s := pool.Starvation
 	timeout := func(path string, own *time.Duration, bound time.Duration) {

@@ -7,20 +7,21 @@ import (
 	"weir/scheduling"
 )
 
-// Placement is where an operation goes.
+// Placement says in which pool an operation is placed.
 type Placement struct {
 	// Pool is the pool that holds it.
 	Pool scheduling.PoolName
-	// Create is the ephemeral pool to make first; nil: there is none to make.
+	// Create is the ephemeral pool to create first; nil if none is needed.
 	Create *Pool
-	// Tree is the tree with that pool.
+	// Tree is the tree including that pool.
 	Tree Tree
 }
 
-// Place returns where an operation of the user goes that names this pool: to the
-// pool; to pool$user below it, when it makes subpools for its users (L6); or, when
-// there is no such pool, to an ephemeral one of that name (R6). An empty pool is that
-// of operations that name none, see unnamed. gang tells whether its jobs run all or none.
+// Place returns the placement of an operation of the user that names this pool: the
+// pool itself; pool$user below it, if the pool creates subpools for its users (L6);
+// or, if there is no such pool, an ephemeral one of that name (R6). An empty pool means
+// that the operation names none, see unnamed. gang says whether the operation is a gang.
+// The error says why the pool does not accept the operation.
 func (t Tree) Place(pool scheduling.PoolName, user scheduling.User, gang bool) (Placement, error) {
 	if pool == "" {
 		var err error
@@ -53,8 +54,8 @@ func (t Tree) Place(pool scheduling.PoolName, user scheduling.User, gang bool) (
 	return placed, nil
 }
 
-// unnamed is the pool of operations that name none: that of the user's name where
-// default_parent_pool is set, else scheduling.DefaultPool, if the tree has it.
+// unnamed returns the pool of operations that name none: scheduling.DefaultPool if the
+// tree has it and default_parent_pool is not set, else the pool of the user's name.
 func (t Tree) unnamed(user scheduling.User) (scheduling.PoolName, error) {
 	if t.options.DefaultParentPool == nil && t.Has(scheduling.DefaultPool) {
 		return scheduling.DefaultPool, nil
@@ -89,8 +90,9 @@ func (t Tree) place(name scheduling.PoolName, user scheduling.User) (Placement, 
 	return Placement{Pool: name}, nil
 }
 
-// ephemeral is the pool that is made for a name that no pool has. The one of the user's
-// own name is always there for operations that name none, and does not count.
+// ephemeral returns the ephemeral pool to create for a name that no pool has. The pool of
+// the user's own name serves operations that name none, and does not count against
+// max_ephemeral_pools_per_user.
 func (t Tree) ephemeral(name scheduling.PoolName, user scheduling.User) (*Pool, error) {
 	if err := ValidateName(name); err != nil {
 		return nil, err
@@ -108,7 +110,7 @@ func (t Tree) ephemeral(name scheduling.PoolName, user scheduling.User) (*Pool, 
 	return &Pool{Name: name, Parent: t.settings.DefaultParentPool, Ephemeral: user}, nil
 }
 
-// subpool is the pool of a user below one that makes subpools.
+// subpool returns the subpool of a user below the pool hub.
 func (t Tree) subpool(hub Pool, user scheduling.User) Pool {
 	sub := Pool{Name: hub.Name + "$" + scheduling.PoolName(user), Parent: hub.Name, Ephemeral: user}
 	if e := hub.Options.Ephemeral; e != nil {

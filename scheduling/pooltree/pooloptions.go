@@ -10,9 +10,9 @@ import (
 
 // The modes of a pool.
 const (
-	// FairShare divides among the children by weight, all at once.
+	// FairShare divides resources among all children at once, by weight.
 	FairShare = "fair_share"
-	// FIFO gives to operations and pools one after another.
+	// FIFO gives resources to operations and pools one after another.
 	FIFO = "fifo"
 )
 
@@ -30,15 +30,16 @@ const (
 	// SortByStartTime puts earlier operations first; a pool starts with the first of
 	// the operations below it.
 	SortByStartTime = "start_time"
-	// SortByPendingJobCount puts fewer pending jobs first; a pool has those of all below.
+	// SortByPendingJobCount puts fewer pending jobs first; for a pool, those of all
+	// operations below it count.
 	SortByPendingJobCount = "pending_job_count"
 )
 
-// defaultFIFOSort is how FIFO pools sort that set nothing.
+// defaultFIFOSort is the order of FIFO pools that do not set one.
 var defaultFIFOSort = []string{SortByWeight, SortByStartTime}
 
-// PoolOptions are the options of a pool that were set (F.17.2). A nil one takes its
-// default. What the pointers point to must not be changed.
+// PoolOptions are the options of a pool (F.17.2). A nil one is not set. The values
+// that the pointers point to must not be changed.
 type PoolOptions struct {
 	Weight             *float64 `option:"weight" min:"0" max:"1e+09" default:"1" rule:"F.7.4" help:"part in what siblings divide, relative to theirs"`
 	MaxShareRatio      *float64 `option:"max_share_ratio" min:"0" max:"1" default:"1" rule:"F.17.2" help:"largest part of the parent's resources, from 0 to 1"`
@@ -82,7 +83,7 @@ type IntegralOptions struct {
 	DistributeFreeVolume *bool      `option:"should_distribute_free_volume_among_children" inherit:"own, else the tree's" rule:"F.6.2" help:"volume that overflows goes to siblings"`
 }
 
-// EphemeralOptions are the options of the subpools that a pool makes for its users.
+// EphemeralOptions are the options of the subpools that a pool creates for its users.
 type EphemeralOptions struct {
 	Mode                     *string    `option:"mode" default:"fair_share" values:"fair_share,fifo" help:"how the operations of a user share"`
 	MaxRunningOperationCount *int64     `option:"max_running_operation_count" min:"0" unit:"operations" help:"operations of a user that run"`
@@ -91,8 +92,8 @@ type EphemeralOptions struct {
 }
 
 // ReadPoolOptions reads the options of a pool from a document by name, aliases
-// included, and checks what can be seen without the rest of the tree. The error is
-// an *option.Error.
+// included, and checks them as far as that needs no other pool. The error is an
+// *option.Error.
 func ReadPoolOptions(document map[string]any) (PoolOptions, error) {
 	var o PoolOptions
 	if err := option.Read(&o, document); err != nil {
@@ -101,7 +102,7 @@ func ReadPoolOptions(document map[string]any) (PoolOptions, error) {
 	return o, o.Validate()
 }
 
-// Guarantee is the type of the pool's integral guarantees.
+// Guarantee returns the type of the pool's integral guarantees.
 func (o PoolOptions) Guarantee() string {
 	if o.Integral == nil {
 		return NoIntegral
@@ -109,21 +110,21 @@ func (o PoolOptions) Guarantee() string {
 	return or(o.Integral.GuaranteeType, NoIntegral)
 }
 
-// mode is the mode of the pool.
+// mode returns the mode of the pool.
 func (o PoolOptions) mode() string { return or(o.Mode, FairShare) }
 
 func (o PoolOptions) lightweight() bool {
 	return o.mode() == FIFO && or(o.LightweightOperations, false)
 }
 
-// operationCounts are how many operations the pool may hold and run.
+// operationCounts returns how many operations the pool may hold, and how many may run.
 func (o PoolOptions) operationCounts(s Settings) (all, running int64) {
 	whole, part := counts(o.MaxOperationCount, o.MaxRunningOperationCount, s.MaxOperationCountPerPool, s.MaxRunningOperationCountPerPool)
 	return *whole, *part
 }
 
-// Validate returns an error that names each option that cannot be, as far as it can be seen
-// without the rest of the tree.
+// Validate returns an error that names each invalid option. It makes only checks that need
+// no other pool.
 func (o PoolOptions) Validate() error {
 	c := checks{option.Check(o)}
 	c.runs("max_operation_count", "max_running_operation_count", o.MaxOperationCount, o.MaxRunningOperationCount)
@@ -162,9 +163,9 @@ func (o PoolOptions) validateIntegral(c *checks) {
 	}
 }
 
-// Effective is the settings that hold for a pool, or for the root.
+// Effective holds the effective settings of a pool, or of the root.
 type Effective struct {
-	// Weight is DefaultWeight when none is set; Weighted tells which.
+	// Weight is DefaultWeight if none is set; Weighted says whether one is.
 	Weight   float64 `option:"weight"`
 	Weighted bool
 	// MaxShareRatio is 1 when none is set.
@@ -173,17 +174,18 @@ type Effective struct {
 	FIFOSort                 []string `option:"fifo_sort_parameters"`
 	MaxOperationCount        int64    `option:"max_operation_count"`
 	MaxRunningOperationCount int64    `option:"max_running_operation_count"`
-	// Limits are Infinite where none are set.
+	// Limits are Infinite for resources without a limit.
 	Limits          resource.Amounts
 	TagFilter       Filter `option:"scheduling_tag_filter"`
 	ForbidImmediate bool   `option:"forbid_immediate_operations"`
-	// Lightweight vanilla operations do not count as running.
+	// Lightweight says that vanilla operations do not count as running.
 	Lightweight bool `option:"enable_lightweight_operations"`
-	// PoolSatisfaction is whether the pool is served by its own satisfaction (F.13).
+	// PoolSatisfaction says whether the pool is served by its own satisfaction, and not
+	// by that of its least satisfied operation (F.13).
 	PoolSatisfaction bool `option:"use_pool_satisfaction_for_scheduling"`
 	Starvation       EffectiveStarvation
 	Preemption       EffectivePoolPreemption
-	// CanStarve is whether the pool itself starves.
+	// CanStarve says whether the pool itself can starve.
 	CanStarve        bool
 	GangStepFunction bool `option:"enable_step_function_for_gang_operations"`
 	FIFOReordering   bool `option:"enable_fifo_children_reordering_for_guarantee_utilization"`
@@ -192,7 +194,7 @@ type Effective struct {
 
 var poolHolds = option.HoldsOf(Effective{}, PoolOptions{})
 
-// effective fills in the defaults of a pool below one with the parent's settings.
+// effective returns the effective settings of a pool whose parent has the settings parent.
 func (o PoolOptions) effective(s Settings, parent Effective) Effective {
 	e := Effective{
 		Weight: DefaultWeight, Weighted: o.Weight != nil, MaxShareRatio: 1, Mode: FairShare, FIFOSort: defaultFIFOSort,
@@ -208,8 +210,8 @@ func (o PoolOptions) effective(s Settings, parent Effective) Effective {
 	return e
 }
 
-// Document returns what holds by the names of the options, as the API shows it. What holds without
-// bounds is nil.
+// Document returns the settings by option name, as the API shows them. A setting without a bound
+// is nil.
 func (e Effective) Document() map[string]any {
 	out := poolHolds.Document(e)
 	out["resource_limits"], out["enable_pool_starvation"], out["allow_gang_operations"] = limited(e.Limits), e.CanStarve, e.AllowGangs
@@ -218,7 +220,7 @@ func (e Effective) Document() map[string]any {
 	return out
 }
 
-// rootEffective is what holds for the root of a tree.
+// rootEffective returns the effective settings of the root of a tree.
 func rootEffective(s Settings) Effective {
 	return Effective{
 		Weight: DefaultWeight, MaxShareRatio: 1, Mode: FairShare, FIFOSort: defaultFIFOSort,

@@ -8,24 +8,24 @@ import (
 	"weir/scheduling/resource"
 )
 
-// The scopes of the starvation that lets an operation preempt.
+// The scopes of preemption priority: whose starvation lets an operation preempt.
 const (
-	// OperationAndAncestors is that of the operation and of all pools above it.
+	// OperationAndAncestors means the operation and all pools above it.
 	OperationAndAncestors = "operation_and_ancestors"
-	// OperationOnly is that of the operation alone.
+	// OperationOnly means the operation alone.
 	OperationOnly = "operation_only"
 )
 
 // The modes in which allocations of an operation are preempted.
 const (
-	// PreemptNormally is when someone starves for what they hold.
+	// PreemptNormally preempts them when another operation starves.
 	PreemptNormally = "normal"
-	// PreemptGracefully is as soon as they are beyond the fair share, with more time
-	// to end (J.3.1).
+	// PreemptGracefully preempts them as soon as they are beyond the fair share, with
+	// more time to stop (J.3.1).
 	PreemptGracefully = "graceful"
 )
 
-// TreePreemption are the options of preemption that hold for a whole tree (F.17.1).
+// TreePreemption are the preemption options of a whole tree (F.17.1).
 type TreePreemption struct {
 	CountCoefficient     *float64   `option:"allocation_count_preemption_timeout_coefficient" min:"1" default:"1" rule:"F.11" alias:"job_count_preemption_timeout_coefficient" help:"operations with fewer pending jobs than this wait a part of the starvation timeouts"`
 	FromStarving         *bool      `option:"allow_preemption_from_starving_operations" default:"false" rule:"F.12" help:"jobs of operations that starve are preempted too"`
@@ -38,36 +38,37 @@ type TreePreemption struct {
 	MaxSchedulableInFIFO *int64     `option:"max_schedulable_element_count_in_fifo_pool" min:"0" unit:"operations" rule:"F.13" help:"beyond so many, operations of a FIFO pool without fair share wait"`
 }
 
-// EffectivePreemption are the options of preemption that hold in a tree.
+// EffectivePreemption holds the effective preemption settings of a tree.
 type EffectivePreemption struct {
-	// CountCoefficient is at least 1: timeouts of operations with fewer pending jobs
-	// are multiplied with their part of it (F.11).
+	// CountCoefficient is at least 1. The starvation timeouts of an operation with
+	// fewer pending jobs are multiplied by the ratio of that number to it (F.11).
 	CountCoefficient   float64 `option:"allocation_count_preemption_timeout_coefficient"`
 	FromStarving       bool    `option:"allow_preemption_from_starving_operations"`
 	OnBoundPreemptible bool    `option:"consider_allocation_on_fair_share_bound_preemptible"`
 	AggressiveForGangs bool    `option:"allow_aggressive_preemption_for_gang_operations"`
-	// AbsoluteTolerance: who lacks less than the least of its jobs is not below its fair share.
+	// AbsoluteTolerance says that an operation that lacks less than its smallest job
+	// needs is not below its fair share.
 	AbsoluteTolerance bool `option:"enable_absolute_fair_share_starvation_tolerance"`
 	// PriorityScope is OperationAndAncestors or OperationOnly.
 	PriorityScope     string `option:"scheduling_preemption_priority_scope"`
 	GuaranteePriority bool   `option:"enable_guarantee_priority_scheduling"`
-	// MinSpare is what must be free on a node for it to be looked at. By default any
-	// bit is: Weir knows what the least job needs, and jobs may need very little.
+	// MinSpare is what must be free on a node for a job to start on it. The default is
+	// 0, since jobs may need very little.
 	MinSpare resource.Amounts
-	// MaxSchedulableInFIFO is math.MaxInt64 where there is no limit.
+	// MaxSchedulableInFIFO is math.MaxInt64 if there is no limit.
 	MaxSchedulableInFIFO int64 `option:"max_schedulable_element_count_in_fifo_pool"`
 }
 
 var preemptionHolds = option.HoldsOf(EffectivePreemption{}, TreePreemption{})
 
-// effective returns what holds by options that are complete.
+// effective returns the effective settings. The options must be complete.
 func (o TreePreemption) effective() EffectivePreemption {
 	e := EffectivePreemption{MinSpare: o.MinSpare.Amounts, MaxSchedulableInFIFO: math.MaxInt64}
 	preemptionHolds.Set(&e, &o)
 	return e
 }
 
-// PoolPreemption are the options of preemption that only pools have (F.17.2).
+// PoolPreemption are the preemption options that only pools have (F.17.2).
 type PoolPreemption struct {
 	AllowNormal     *bool      `option:"allow_normal_preemption" default:"true" inherit:"false if it is for any pool above" rule:"F.12" help:"jobs in it can be preempted other than aggressively"`
 	AllowAggressive *bool      `option:"allow_aggressive_preemption" default:"true" rule:"F.12" inherit:"own, else the parent's" alias:"allow_aggressive_starvation_preemption" help:"jobs in it can be preempted aggressively"`
@@ -75,17 +76,17 @@ type PoolPreemption struct {
 	LimitTolerance  *Resources `option:"resource_limits_overcommit_tolerance" inherit:"own; those of pools above hold as well" rule:"F.12" kind:"resources" help:"so far beyond resource_limits go jobs that preempt others in the pool"`
 }
 
-// NoRateLimit is the rate limit of pools that have none.
+// NoRateLimit is the rate limit of pools without one.
 const NoRateLimit = -1
 
-// EffectivePoolPreemption are the options of preemption that hold for a pool.
+// EffectivePoolPreemption holds the effective preemption settings of a pool.
 type EffectivePoolPreemption struct {
-	// AllowNormal is false when it is for any pool above.
+	// AllowNormal is false if the pool or any pool above it sets it to false.
 	AllowNormal bool
 	// AllowAggressive is the pool's own, or else its parent's.
 	AllowAggressive bool
-	// RateLimit is the pool's own, NoRateLimit where there is none. Those of pools
-	// above hold as well.
+	// RateLimit is the pool's own; NoRateLimit if it has none. Those of pools above
+	// apply as well.
 	RateLimit int64
 	// LimitTolerance is the pool's own.
 	LimitTolerance resource.Amounts
@@ -100,10 +101,10 @@ func (o PoolPreemption) over(parent EffectivePoolPreemption) EffectivePoolPreemp
 	}
 }
 
-// rootPreemption is what holds for the root.
+// rootPreemption holds the effective preemption settings of the root.
 var rootPreemption = EffectivePoolPreemption{AllowNormal: true, AllowAggressive: true, RateLimit: NoRateLimit}
 
-// The metrics that packing compares heartbeats by (F.14).
+// The metrics by which packing compares heartbeats (F.14).
 const (
 	// PackByAngle is the angle between what a job needs and what is free.
 	PackByAngle = "angle"
@@ -111,7 +112,8 @@ const (
 	PackByAngleLength = "angle_length"
 )
 
-// PackingOptions let an operation wait for nodes that its jobs fit well (F.14).
+// PackingOptions let an operation wait for nodes whose free resources fit its jobs well
+// (F.14).
 type PackingOptions struct {
 	Enable            *bool          `option:"enable" default:"false" rule:"F.14" help:"jobs wait for nodes with free resources in their proportion"`
 	Metric            *string        `option:"metric" default:"angle_length" rule:"F.14" values:"angle,angle_length" help:"how nodes are compared"`
@@ -123,7 +125,7 @@ type PackingOptions struct {
 	MaxHeartbeatAge   *time.Duration `option:"max_heartbeat_age" above:"0s" default:"1h" rule:"F.14" help:"for how long they are"`
 }
 
-// EffectivePacking is how an operation chooses among nodes.
+// EffectivePacking holds the effective packing settings of an operation.
 type EffectivePacking struct {
 	Enable bool `option:"enable"`
 	// Metric is PackByAngle or PackByAngleLength.
@@ -138,11 +140,11 @@ type EffectivePacking struct {
 
 var (
 	packingHolds = option.HoldsOf(EffectivePacking{}, PackingOptions{})
-	// plainPacking is what holds for operations that set nothing of it.
+	// plainPacking holds the settings of operations without packing options.
 	plainPacking = packing(PackingOptions{})
 )
 
-// Document returns the options by their names, as the API shows them.
+// Document returns the settings by option name, as the API shows them.
 func (p EffectivePacking) Document() map[string]any { return packingHolds.Document(p) }
 
 func (o *PackingOptions) effective() EffectivePacking {
@@ -152,7 +154,7 @@ func (o *PackingOptions) effective() EffectivePacking {
 	return packing(*o)
 }
 
-// packing returns what holds where these are set.
+// packing returns the effective settings for these options.
 func packing(set PackingOptions) (e EffectivePacking) {
 	option.Complete(&set)
 	packingHolds.Set(&e, &set)

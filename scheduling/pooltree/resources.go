@@ -12,17 +12,17 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Resources are amounts of those resources that a setting names. What it does not
-// name is not zero, but takes the default of the setting (F.1.1).
+// Resources are amounts of the resources that a setting names. A resource that it
+// does not name is not 0, but has the default of the setting (F.1.1).
 type Resources struct {
-	// Amounts are 0 where nothing is named.
+	// Amounts are 0 for resources that are not named.
 	Amounts resource.Amounts
-	// Named tells which resources are named.
+	// Named says which resources are named.
 	Named [resource.Count]bool
 }
 
-// Or returns the amounts with those of other where nothing is named. A nil
-// receiver names nothing.
+// Or returns the amounts, with those of other for resources that are not named. A
+// nil receiver names none.
 func (r *Resources) Or(other resource.Amounts) resource.Amounts {
 	if r == nil {
 		return other
@@ -35,8 +35,8 @@ func (r *Resources) Or(other resource.Amounts) resource.Amounts {
 	return other
 }
 
-// lesser returns what either names, and the lesser amount of what both do. nil names
-// nothing.
+// lesser returns the amounts that either names; if both name a resource, the lesser one.
+// nil names none.
 func (r *Resources) lesser(other *Resources) *Resources {
 	if r == nil || other == nil || r == other {
 		return cmp.Or(r, other)
@@ -56,8 +56,8 @@ func (r *Resources) Has(k resource.Kind) bool { return r != nil && r.Named[k] }
 // IsZero reports whether no resource has an amount above 0.
 func (r *Resources) IsZero() bool { return r == nil || r.Amounts == resource.Amounts{} }
 
-// ReadOption implements option.Reader: an object with numbers by the name of the
-// resource. Memory is in bytes, or text with a unit.
+// ReadOption implements option.Reader. It reads an object with amounts by resource.
+// Memory is a number of bytes, or text with a unit.
 func (r *Resources) ReadOption(value *option.Value) error {
 	object, ok := value.Plain().(map[string]any)
 	if !ok {

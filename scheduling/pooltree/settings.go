@@ -14,11 +14,11 @@ import (
 const (
 	// MaxNameBytes is the longest name of a pool, in bytes.
 	MaxNameBytes = 100
-	// MaxDepth is how many pools a path may have below the root. It bounds the
-	// work per operation that goes up or down the tree.
+	// MaxDepth is how many pools a path may have below the root. It bounds the work
+	// of walking up or down the tree.
 	MaxDepth = 32
-	// MaxWeight is the greatest weight of a pool. Weights are ratios between
-	// siblings: sums of them must stay exact enough.
+	// MaxWeight is the greatest weight of a pool or an operation. It keeps sums of
+	// weights exact enough.
 	MaxWeight = 1e9
 )
 
@@ -29,18 +29,18 @@ const DefaultWeight = 1.0
 type Pool struct {
 	// Name is unique within the tree.
 	Name scheduling.PoolName
-	// ID stays when the pool is renamed.
+	// ID does not change when the pool is renamed.
 	ID scheduling.PoolID
 	// Parent is another pool or scheduling.RootPool.
 	Parent scheduling.PoolName
-	// Options are what was set.
+	// Options are the options that were set.
 	Options PoolOptions
-	// Ephemeral is the user for whom the pool was made, and "" for one that stays. An
-	// ephemeral pool goes with its last operation (R6, L6).
+	// Ephemeral is the user for whom an ephemeral pool was created, "" for a permanent
+	// pool. An ephemeral pool is removed with its last operation (R6, L6).
 	Ephemeral scheduling.User
 }
 
-// ValidateName returns an error that says what a pool's name may not be.
+// ValidateName returns an error unless name is a valid name of a pool.
 func ValidateName(name scheduling.PoolName) error {
 	s := string(name)
 	switch {
@@ -58,8 +58,8 @@ func ValidateName(name scheduling.PoolName) error {
 	return nil
 }
 
-// validateName is ValidateName of a pool that may be ephemeral: pool$user is the
-// name of a subpool for a user.
+// validateName is ValidateName that also allows pool$user, the name of an ephemeral
+// subpool for a user.
 func (p Pool) validateName() error {
 	hub, user, found := strings.Cut(string(p.Name), "$")
 	if p.Ephemeral == "" || !found {

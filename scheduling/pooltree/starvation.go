@@ -7,8 +7,8 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Starvation are the options of starvation and preemption that trees and pools
-// have alike (F.11, F.17.1, F.17.2). A pool that sets none has those of its parent.
+// Starvation are the options of starvation and preemption that both trees and pools
+// have (F.11, F.17.1, F.17.2). A pool inherits those that it does not set.
 type Starvation struct {
 	FairShareTimeout      *time.Duration `option:"fair_share_starvation_timeout" default:"30s" rule:"F.11" inherit:"own, else the parent's" alias:"fair_share_preemption_timeout" help:"below its fair share for so long, an element starves"`
 	MinShareTimeout       *time.Duration `option:"min_share_preemption_timeout" default:"15s" rule:"F.11" inherit:"own, else the parent's" help:"below its min share for so long, an element starves"`
@@ -26,22 +26,22 @@ type Starvation struct {
 	Notice
 }
 
-// Notice are the options of how a preempted job is told, which operations have as
-// well as trees and pools. Who sets none has those of the pool above.
+// Notice are the options of how jobs are notified of preemption. Trees, pools and
+// operations have them; pools and operations inherit those that they do not set.
 type Notice struct {
 	PreemptionTimeout *time.Duration `option:"allocation_preemption_timeout" default:"15s" rule:"J.3" inherit:"own, else the parent's" alias:"job_interrupt_timeout,interruption_timeout" help:"a preempted job has so long to end by itself"`
 	GracefulTimeout   *time.Duration `option:"allocation_graceful_preemption_timeout" default:"10m" rule:"J.3.1" inherit:"own, else the parent's" alias:"job_graceful_interrupt_timeout" help:"the same for a job that is preempted gracefully"`
 	MinRunTime        *time.Duration `option:"min_run_time" default:"0s" rule:"F.12" inherit:"own, else the parent's" help:"jobs that have run less are not preempted for others"`
 }
 
-// EffectiveStarvation are the starvation options that hold for an element.
+// EffectiveStarvation holds the effective starvation settings of an element.
 type EffectiveStarvation struct {
 	FairShareTimeout  time.Duration `option:"fair_share_starvation_timeout"`
 	MinShareTimeout   time.Duration `option:"min_share_preemption_timeout"`
 	AggressiveTimeout time.Duration `option:"fair_share_aggressive_starvation_timeout"`
 	Tolerance         float64       `option:"fair_share_starvation_tolerance"`
 	// FairShareTimeoutBound and MinShareTimeoutBound are the least timeouts that an
-	// operation may have, ToleranceBound is the greatest tolerance.
+	// operation may have. ToleranceBound is the greatest tolerance.
 	FairShareTimeoutBound time.Duration `option:"fair_share_starvation_timeout_lower_bound"`
 	MinShareTimeoutBound  time.Duration `option:"min_share_preemption_timeout_lower_bound"`
 	ToleranceBound        float64       `option:"fair_share_starvation_tolerance_upper_bound"`
@@ -49,22 +49,23 @@ type EffectiveStarvation struct {
 	EnableAggressive    bool    `option:"enable_aggressive_starvation"`
 	Satisfaction        float64 `option:"preemption_satisfaction_threshold"`
 	AggressiveThreshold float64 `option:"aggressive_preemption_satisfaction_threshold"`
-	// NonPreemptible is nil when there is no threshold. What it does not name is
-	// unbounded; one that names nothing is none.
+	// NonPreemptible is the usage up to which an operation is not preempted, nil for
+	// no threshold. Resources that it does not name are unbounded; if it names none,
+	// there is no threshold.
 	NonPreemptible *Resources `option:"non_preemptible_resource_usage_threshold"`
-	// WaitingTimeout is how long, after the deadline of its victims, a job waits for
-	// what they leave.
+	// WaitingTimeout is how long a job waits for the resources of its victims after
+	// their deadline.
 	WaitingTimeout time.Duration `option:"waiting_for_resources_on_node_timeout"`
 	EffectiveNotice
 }
 
 var starvationHolds = option.HoldsOf(EffectiveStarvation{}, Starvation{})
 
-// Document returns the options by their names, as the API shows them.
+// Document returns the settings by option name, as the API shows them.
 func (s EffectiveStarvation) Document() map[string]any { return starvationHolds.Document(s) }
 
-// Protected is the usage below which an operation is not preempted: Infinite in what
-// the threshold does not name, and nothing without a threshold.
+// Protected returns the usage up to which an operation is not preempted: Infinite for
+// resources that the threshold does not name, 0 if there is no threshold.
 func (s EffectiveStarvation) Protected() resource.Amounts {
 	if s.NonPreemptible == nil || s.NonPreemptible.Named == ([resource.Count]bool{}) {
 		return resource.Amounts{}
@@ -72,18 +73,19 @@ func (s EffectiveStarvation) Protected() resource.Amounts {
 	return s.NonPreemptible.Or(resource.Infinite)
 }
 
-// EffectiveNotice is how the preempted jobs of an element are told.
+// EffectiveNotice holds the effective notice settings of an element.
 type EffectiveNotice struct {
-	// PreemptionTimeout is how long a preempted job may go on, GracefulTimeout how long
-	// when it is preempted gracefully.
+	// PreemptionTimeout is how long a preempted job has to stop. GracefulTimeout is
+	// the same for a job that is preempted gracefully.
 	PreemptionTimeout time.Duration `option:"allocation_preemption_timeout"`
 	GracefulTimeout   time.Duration `option:"allocation_graceful_preemption_timeout"`
-	// MinRunTime is how long jobs run before they are preempted for others, or
-	// gracefully; 0: from the start.
+	// MinRunTime is how long jobs run at least before they can be preempted for others
+	// or gracefully.
 	MinRunTime time.Duration `option:"min_run_time"`
 }
 
-// over returns the options that hold where these were set over inherited ones.
+// over returns the effective settings: these options, and inherited ones for those that are
+// not set.
 func (s Starvation) over(inherited EffectiveStarvation) EffectiveStarvation {
 	e := inherited
 	starvationHolds.Set(&e, &s)
@@ -101,7 +103,8 @@ func (c *checks) atLeast(path string, timeout, bound time.Duration) {
 	}
 }
 
-// starvation holds the thresholds of an element to each other, and to what it lets operations have.
+// starvation checks the thresholds of an element against each other, and against its bounds for
+// operations.
 func (c *checks) starvation(s EffectiveStarvation) {
 	if s.Tolerance > s.ToleranceBound {
 		c.fault("fair_share_starvation_tolerance", "%v is more than fair_share_starvation_tolerance_upper_bound %v", s.Tolerance, s.ToleranceBound)

@@ -12,27 +12,27 @@ import (
 var (
 	// ErrUnknownPool is returned when no pool of the tree has the name.
 	ErrUnknownPool = errors.New("no such pool")
-	// ErrPoolExists is returned when a pool of the tree has the name already.
+	// ErrPoolExists is returned when a pool of the tree already has the name.
 	ErrPoolExists = errors.New("pool exists already")
 	// ErrCycle is returned when a pool would be below itself.
 	ErrCycle = errors.New("pool would be below itself")
 	// ErrTooDeep is returned when a path would have more than MaxDepth pools.
 	ErrTooDeep = errors.New("too many pools on a path")
-	// ErrPoolInUse is returned when a pool that is to go has pools or operations.
+	// ErrPoolInUse is returned when a pool to remove has pools or operations.
 	ErrPoolInUse = errors.New("pool is in use")
-	// ErrRootPool is returned for what only pools below the root may have done to
-	// them.
+	// ErrRootPool is returned for an edit that is not allowed for the root.
 	ErrRootPool = errors.New("not possible with the root of the tree")
-	// ErrNoImmediate is returned when a pool takes no operations of its own.
+	// ErrNoImmediate is returned when a pool does not accept operations directly in it.
 	ErrNoImmediate = errors.New("pool takes no operations of its own")
-	// ErrGang is returned when a pool takes no gangs.
+	// ErrGang is returned when a pool does not accept gangs.
 	ErrGang = errors.New("pool takes no gangs")
 	// ErrTooManyEphemeral is returned when a user has as many ephemeral pools as
 	// the tree allows.
 	ErrTooManyEphemeral = errors.New("too many ephemeral pools")
 )
 
-// Tree is the pools of a tree. It never changes: edits return another Tree.
+// Tree holds the pools and the options of a tree. It is immutable: edits return a new
+// Tree.
 type Tree struct {
 	options  TreeOptions
 	settings Settings
@@ -40,12 +40,13 @@ type Tree struct {
 	pools []Pool
 }
 
-// New returns a tree with the one pool scheduling.DefaultPool.
+// New returns a tree with one pool, scheduling.DefaultPool.
 func New(options TreeOptions) (Tree, error) {
 	return FromPools(options, []Pool{{Name: scheduling.DefaultPool, Parent: scheduling.RootPool}})
 }
 
-// FromPools returns a tree of these pools, in whatever order they come.
+// FromPools returns a tree of these pools, which may be in any order. The error says why
+// the tree is invalid.
 func FromPools(options TreeOptions, pools []Pool) (Tree, error) {
 	t := Tree{options: options, settings: options.Settings(), pools: slices.Clone(pools)}
 	slices.SortFunc(t.pools, byName)
@@ -72,7 +73,7 @@ func (t Tree) Has(name scheduling.PoolName) bool {
 	return found || name == scheduling.RootPool
 }
 
-// Pool returns a pool as it was set. The root is no pool that was set.
+// Pool returns a pool as it was set. It does not find the root.
 func (t Tree) Pool(name scheduling.PoolName) (Pool, bool) {
 	i, found := t.find(name)
 	if !found {
@@ -85,8 +86,8 @@ func (t Tree) Pool(name scheduling.PoolName) (Pool, bool) {
 // caller's own.
 func (t Tree) Pools() []Pool { return slices.Clone(t.pools) }
 
-// ParentsFirst returns all pools but the root, each one after its parent, and by
-// name within a level. The slice is the caller's own.
+// ParentsFirst returns all pools but the root, sorted by depth, then by name. The
+// slice is the caller's own.
 func (t Tree) ParentsFirst() []Pool {
 	depths := make(map[scheduling.PoolName]int, len(t.pools))
 	for _, p := range t.pools {
@@ -97,7 +98,7 @@ func (t Tree) ParentsFirst() []Pool {
 	return ordered
 }
 
-// depth returns how many pools are above p, the root not counted.
+// depth returns how many pools are above p, not counting the root.
 func (t Tree) depth(p Pool) int {
 	depth := 0
 	for p.Parent != scheduling.RootPool {
@@ -108,8 +109,8 @@ func (t Tree) depth(p Pool) int {
 	return depth
 }
 
-// Effective returns the settings that hold for a pool or for the root: its own, the
-// inherited ones (F.11, F.17.2), and the defaults of the tree.
+// Effective returns the effective settings of a pool or of the root: its own, inherited
+// ones (F.11, F.17.2), and defaults of the tree.
 func (t Tree) Effective(name scheduling.PoolName) (Effective, error) {
 	path, err := t.Path(name)
 	if err != nil {
@@ -123,7 +124,7 @@ func (t Tree) Effective(name scheduling.PoolName) (Effective, error) {
 	return e, nil
 }
 
-// own is Effective without what is inherited.
+// own is Effective without inherited settings.
 func (t Tree) own(name scheduling.PoolName) Effective {
 	if i, found := t.find(name); found {
 		return t.pools[i].Options.effective(t.settings, Effective{})
@@ -149,7 +150,7 @@ func (t Tree) Children(name scheduling.PoolName) []scheduling.PoolName {
 	return children
 }
 
-// Path returns a pool and all above it up to and with the root.
+// Path returns a pool and all above it, up to and including the root.
 func (t Tree) Path(name scheduling.PoolName) ([]scheduling.PoolName, error) {
 	var path []scheduling.PoolName
 	for name != scheduling.RootPool {

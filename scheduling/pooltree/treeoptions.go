@@ -9,8 +9,8 @@ import (
 	"weir/scheduling/resource"
 )
 
-// TreeOptions are the options of a tree that were set (F.17.1). A nil one takes its
-// default. What the pointers point to must not be changed.
+// TreeOptions are the options of a tree (F.17.1). A nil one is not set. The values
+// that the pointers point to must not be changed.
 type TreeOptions struct {
 	NodesFilter  *Filter `option:"nodes_filter" rule:"F.17.1" alias:"node_tag_filter" kind:"filter" help:"which nodes are of the tree: tags with & | ! and parentheses"`
 	MainResource *string `option:"main_resource" default:"cpu" rule:"F.5.1" values:"user_slots,cpu,gpu,memory,network" help:"resource that guarantees of the others are inferred from"`
@@ -45,7 +45,7 @@ type TreeOptions struct {
 	NodeReconnectionTimeout   *time.Duration `option:"node_reconnection_timeout" default:"5m" rule:"F.2" help:"after a change of leader, nodes that were online count as about to come back for that long"`
 }
 
-// TreeIntegral are the options of integral guarantees that hold for a whole tree.
+// TreeIntegral are the options of integral guarantees for a whole tree.
 type TreeIntegral struct {
 	SmoothPeriod                *time.Duration `option:"smooth_period" above:"0s" default:"1m" rule:"F.6" help:"a pool spends its volume over at least this time"`
 	PoolCapacitySaturation      *time.Duration `option:"pool_capacity_saturation_period" above:"0s" default:"24h" rule:"F.6.1" help:"flow over this time is the capacity of a pool"`
@@ -66,7 +66,7 @@ type Settings struct {
 	EnablePoolStarvation            bool                `option:"enable_pool_starvation"`
 	PoolSatisfaction                bool                `option:"use_pool_satisfaction_for_scheduling"`
 	Starvation                      EffectiveStarvation
-	// Backoff is the least time between two looks for victims on a node.
+	// Backoff is the least time between two searches for victims on a node.
 	Backoff    time.Duration `option:"preemptive_scheduling_backoff"`
 	Preemption EffectivePreemption
 
@@ -74,7 +74,7 @@ type Settings struct {
 	PoolCapacitySaturation      time.Duration `option:"integral_guarantees/pool_capacity_saturation_period"`
 	RelaxedShareMultiplierLimit float64       `option:"integral_guarantees/relaxed_share_multiplier_limit"`
 	DistributeFreeVolume        bool          `option:"should_distribute_free_volume_among_children"`
-	// InferWeightMultiplier is 0 when weights are not inferred.
+	// InferWeightMultiplier is 0 if weights are not inferred.
 	InferWeightMultiplier            float64 `option:"infer_weight_from_guarantees_share_multiplier"`
 	GangStepFunction                 bool    `option:"enable_step_function_for_gang_operations"`
 	ImprovedFitFactor                bool    `option:"enable_improved_fair_share_by_fit_factor_computation"`
@@ -82,8 +82,8 @@ type Settings struct {
 	FIFOReordering                   bool    `option:"enable_fifo_children_reordering_for_guarantee_utilization"`
 	SingleJobVanillaIsGang           bool    `option:"consider_single_allocation_vanilla_operations_as_gang"`
 	GangsOnlyInFIFO                  bool    `option:"allow_gang_operations_only_in_fifo_pools"`
-	// GangTimeout is for how long room is held for a gang that does not fit yet. After
-	// that others come first, for as long at least.
+	// GangTimeout is how long resources are held for a gang that does not fit yet.
+	// After that, others come first, for at least as long.
 	GangTimeout               time.Duration `option:"gang_timeout"`
 	BestAllocationSharePeriod time.Duration `option:"best_allocation_share_update_period"`
 	NodeReconnectionTimeout   time.Duration `option:"node_reconnection_timeout"`
@@ -91,11 +91,11 @@ type Settings struct {
 
 var settingsHold = option.HoldsOf(Settings{}, TreeOptions{})
 
-// Default returns the options of a tree that sets nothing.
+// Default returns the options of a tree that sets none.
 func Default() TreeOptions { return TreeOptions{} }
 
-// Complete returns the options with the defaults of those that are not set. What is still
-// nil has none.
+// Complete returns the options with defaults for those that are not set. An option that is
+// still nil has no default.
 func (o TreeOptions) Complete() TreeOptions {
 	o.MaxOperationCount, o.MaxRunningOperationCount = counts(o.MaxOperationCount, o.MaxRunningOperationCount, 50000, 2000)
 	o.MaxOperationCountPerPool, o.MaxRunningOperationCountPerPool = counts(o.MaxOperationCountPerPool, o.MaxRunningOperationCountPerPool, 50, 8)
@@ -118,14 +118,14 @@ func (o TreeOptions) Settings() Settings {
 	return s
 }
 
-// counts fills in the defaults of two limits, one on all operations and one on those that
-// run. Where one is set, the default of the other is bounded by it.
+// counts fills in the defaults of two limits, one on all operations and one on running ones.
+// If only one is set, the default of the other is adjusted so that no more may run than exist.
 func counts(all, running *int64, defaultAll, defaultRunning int64) (allowed, allowedRunning *int64) {
 	whole, part := or(all, max(defaultAll, or(running, 0))), or(running, min(defaultRunning, or(all, defaultAll)))
 	return &whole, &part
 }
 
-// Validate returns an error that names each option that cannot be.
+// Validate returns an error that names each invalid option.
 func (o TreeOptions) Validate() error {
 	s := o.Settings()
 	c := checks{option.Check(o)}
@@ -135,7 +135,7 @@ func (o TreeOptions) Validate() error {
 	return c.err()
 }
 
-// checks collects the faults of options, first those that they have by themselves.
+// checks collects the faults of options, starting with those of single options.
 type checks struct{ faults []option.Fault }
 
 func (c *checks) err() error { return option.NewError(c.faults) }
@@ -144,7 +144,7 @@ func (c *checks) fault(path, format string, args ...any) {
 	c.faults = append(c.faults, option.Fault{Path: path, Problem: fmt.Sprintf(format, args...)})
 }
 
-// runs takes a limit on all operations only if it is not below the one on those that run.
+// runs adds a fault if the limit on all operations is below the one on running operations.
 func (c *checks) runs(path, pathRunning string, all, running *int64) {
 	if all != nil && running != nil && *all < *running {
 		c.fault(path, "%d is less than %s %d", *all, pathRunning, *running)

@@ -10,8 +10,8 @@ import (
 	"weir/scheduling/resource"
 )
 
-// validate returns an error unless the tree can be: each pool, the paths, and
-// what pools ask of those above them (L7, F.16).
+// validate returns an error unless the tree is valid: its options, each pool, the
+// paths, and the guarantees of pools against those of their parents (L7, F.16).
 func (t Tree) validate() error {
 	if err := t.options.Validate(); err != nil {
 		return fmt.Errorf("set pool tree: %w", err)
@@ -19,7 +19,7 @@ func (t Tree) validate() error {
 	for i := range t.pools {
 		switch err := t.check(&t.pools[i]); {
 		case errors.Is(err, ErrCycle):
-			// It names its pools, and this one may only be below them.
+			// The error names the pools of the cycle; this pool may only be below it.
 			return err
 		case err != nil:
 			return fmt.Errorf("pool %q: %w", t.pools[i].Name, err)
@@ -31,7 +31,7 @@ func (t Tree) validate() error {
 	return t.checkGuarantees()
 }
 
-// check returns an error unless p may be in the tree with the pools that it has.
+// check returns an error unless p, which is in the tree, is valid.
 func (t Tree) check(p *Pool) error {
 	if err := p.validateName(); err != nil {
 		return err
@@ -51,8 +51,8 @@ func (t Tree) check(p *Pool) error {
 	return c.err()
 }
 
-// checkSubpools returns an error when no subpool could be made with the options that are
-// set for them. It is for edits: a tree that is there already has to be read.
+// checkSubpools returns an error if no subpool could be created with the options for
+// subpools. Only edits are checked, since a tree that already exists must stay readable.
 func (p Pool) checkSubpools() error {
 	e := p.Options.Ephemeral
 	if e == nil {
@@ -66,7 +66,7 @@ func (p Pool) checkSubpools() error {
 	return nil
 }
 
-// checkPath holds the way to the root to: it ends there, and is not too long.
+// checkPath checks that the path of a pool ends at the root and is not too long.
 func (t Tree) checkPath(p *Pool) error {
 	path := append(make([]scheduling.PoolName, 0, 8), p.Name)
 	for parent := p.Parent; parent != scheduling.RootPool; {
@@ -85,7 +85,7 @@ func (t Tree) checkPath(p *Pool) error {
 	return nil
 }
 
-// below says which pool is below which.
+// below formats a path, each pool below the next.
 func below(path []scheduling.PoolName) string {
 	quoted := make([]string, len(path))
 	for i, name := range path {
@@ -109,9 +109,9 @@ func (t Tree) checkDefaultParent() error {
 	return nil
 }
 
-// checkGuarantees holds the guarantees of pools to those of their parents. Those
-// right below the root may be more than the cluster has: then they are all cut
-// (F.5.3).
+// checkGuarantees checks the guarantees of pools against those of their parents.
+// Those directly below the root may exceed the cluster: then they are all scaled
+// down (F.5.3).
 func (t Tree) checkGuarantees() error {
 	below := make(map[scheduling.PoolName]*guaranteed)
 	for i := range t.pools {
@@ -134,10 +134,10 @@ func (t Tree) checkGuarantees() error {
 	return nil
 }
 
-// guaranteed is the sum of strong guarantees right below a pool.
+// guaranteed is the sum of the strong guarantees of a pool's children.
 type guaranteed struct {
 	Resources
-	// first is a pool that has some.
+	// first is the first child that has a strong guarantee.
 	first scheduling.PoolName
 }
 
@@ -151,7 +151,7 @@ func (s *guaranteed) add(name scheduling.PoolName, g *Resources) {
 	}
 }
 
-// checkStrong compares what the children of a pool are guaranteed with what it is.
+// checkStrong checks that the guarantees of a pool's children do not exceed its own.
 func (t Tree) checkStrong(o *PoolOptions, sum *guaranteed) error {
 	if sum.first != "" && !or(o.AllowChildrenGuarantees, true) {
 		return fmt.Errorf("allow_children_guarantees is false, and pool %q below it has a strong guarantee", sum.first)
@@ -159,7 +159,7 @@ func (t Tree) checkStrong(o *PoolOptions, sum *guaranteed) error {
 	own := o.StrongGuarantee
 	for i := range sum.Named {
 		k := resource.Kind(i)
-		// What is not named is inferred from the main resource (F.5.1).
+		// A resource that is not named is inferred from the main resource (F.5.1).
 		if inferred := !own.Has(k) && own.Has(t.settings.MainResource); !sum.Named[i] || inferred {
 			continue
 		}
@@ -182,8 +182,8 @@ func amount(k resource.Kind, n int64) string {
 	}
 }
 
-// Overcommitted returns the resources of which the strong guarantees right below
-// the root are more than there is in total, with the sum of these (F.5.3).
+// Overcommitted returns the resources of which the strong guarantees directly below
+// the root exceed the total, with the sum of the guarantees (F.5.3).
 func (t Tree) Overcommitted(total resource.Amounts) []Overcommit {
 	var sum resource.Amounts
 	for i := range t.pools {
@@ -201,7 +201,7 @@ func (t Tree) Overcommitted(total resource.Amounts) []Overcommit {
 	return out
 }
 
-// Overcommit is a resource of which more is guaranteed than there is.
+// Overcommit is a resource of which more is guaranteed than exists.
 type Overcommit struct {
 	Resource   resource.Kind
 	Guaranteed int64

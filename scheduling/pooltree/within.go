@@ -2,13 +2,13 @@ package pooltree
 
 import "slices"
 
-// maxWithinSteps bounds the work of Within. Filters that are meant for people take a
-// handful of steps.
+// maxWithinSteps bounds the work of Within. Filters that people write need a handful of
+// steps.
 const maxWithinSteps = 1 << 12
 
-// Within reports whether every node that f takes is taken by other too, whatever
-// tags it has, and f takes some node. known is false when that cannot be told with
-// little work: of long filters that are made to be hard.
+// Within reports whether every possible node that f matches is matched by other too, and
+// f matches some node. known is false if the search exceeds maxWithinSteps, as it may for
+// long, contrived filters.
 func (f Filter) Within(other Filter) (within, known bool) {
 	some, known := f.without(nothing)
 	if !known || !some || f.text == other.text {
@@ -18,17 +18,17 @@ func (f Filter) Within(other Filter) (within, known bool) {
 	return known && !more, known
 }
 
-// nothing is a filter that takes no node.
+// nothing is a filter that matches no node.
 var nothing = Filter{ops: []filterOp{{kind: 't', tag: "-"}, {kind: 't', tag: "-"}, {kind: '!'}, {kind: '&'}}}
 
-// without reports whether there are tags that f takes and other does not.
+// without reports whether there is a set of tags that f matches and other does not.
 func (f Filter) without(other Filter) (found, known bool) {
 	s := search{f: f, other: other, tags: f.Tags(), otherTags: other.Tags(), has: make(map[string]truth), left: maxWithinSteps}
 	found = s.found()
 	return found, found || s.left >= 0
 }
 
-// truth is what is known of a tag, or follows from what is known.
+// truth is the value of a tag or a filter in three-valued logic.
 type truth int8
 
 const (
@@ -37,8 +37,8 @@ const (
 	yes     truth = 1
 )
 
-// search looks for tags that f takes and other does not, by assuming one tag after
-// another to be there or not, until it is sure what follows.
+// search looks for a set of tags that f matches and other does not. It assumes one tag
+// after another present or absent, until the values of both filters are known.
 type search struct {
 	f, other        Filter
 	tags, otherTags []string
@@ -61,7 +61,7 @@ func (s *search) found() bool {
 	case byOther == no:
 		return true
 	}
-	// Something is open, so a tag is.
+	// A filter is unknown, so at least one of its tags is.
 	tag := open[slices.IndexFunc(open, func(tag string) bool { return s.has[tag] == unknown })]
 	for _, assumed := range []truth{yes, no} {
 		s.has[tag] = assumed
@@ -73,10 +73,10 @@ func (s *search) found() bool {
 	return false
 }
 
-// know is what is assumed of a tag.
+// know returns the assumed value of a tag.
 func (s *search) know(tag string) truth { return s.has[tag] }
 
-// follows is what is sure of a node of whose tags some are known.
+// follows returns the value of the filter for a node of which only some tags are known.
 func (f Filter) follows(has func(tag string) truth) truth {
 	if f.Empty() {
 		return yes
