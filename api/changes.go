@@ -123,7 +123,7 @@ func (c *changes) follow(id scheduling.OperationID) *followed {
 	return f
 }
 
-// leave ends a follow.
+// leave ends follow. The operation is dropped when no call waits for it.
 func (f *followed) leave() {
 	f.of.mu.Lock()
 	defer f.of.mu.Unlock()

@@ -98,7 +98,7 @@ func DefaultLimits() Limits {
 	}
 }
 
-// Validate returns an error that names the first limit that cannot work.
+// Validate returns an error that names the first invalid limit.
 func (l Limits) Validate() error {
 	for _, limit := range []struct {
 		name string
@@ -126,7 +126,7 @@ type Config struct {
 	Directory                 *cluster.Directory
 	// IdentityOf returns the identity of the client that sent a request.
 	IdentityOf func(*http.Request) (identity.Identity, error)
-	// NewID makes ids of operations: unique, and later ones are greater.
+	// NewID returns a new id for an operation: unique, and greater than earlier ones.
 	NewID func() string
 	// Observe, if set, is called when a call ends, with its procedure, the code of
 	// its error or "ok", and how long it took. The procedure is "unknown" if there is

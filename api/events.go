@@ -91,7 +91,7 @@ func (s eventLog) begin(m *apipb.ReadEventsRequest, now uint64) (*events.Reader,
 	return s.cfg.Events.Read(m.GetIndex(), m.GetPosition()), nil
 }
 
-// eventsFailed returns the error for a reader that cannot be served here.
+// eventsFailed returns the error for a reader that this replica cannot serve.
 func (s eventLog) eventsFailed(what string, err error) error {
 	var gone *events.GoneError
 	var gap *events.GapError
@@ -205,7 +205,7 @@ func (f *eventFlow) flush(end bool) error {
 	return nil
 }
 
-// eventFilter selects events; empty fields take all.
+// eventFilter selects events; an empty field matches all.
 type eventFilter struct {
 	operation, tree, pool, node string
 	// kinds are names of kinds, or prefixes followed by *.

@@ -79,7 +79,8 @@ func (s *server) overloaded(what string) *connect.Error {
 // says whether a requested change may still have been applied (CodeOutcomeUnknown).
 func (s *server) unavailable(what string, err error) error {
 	var known *connect.Error
-	// Streams between replicas break with errors of that type too.
+	// A broken stream between replicas is a *connect.Error too; with an unknown outcome,
+	// the client must get CodeOutcomeUnknown instead.
 	if errors.As(err, &known) && !errors.Is(err, raftstore.ErrOutcomeUnknown) {
 		return known
 	}

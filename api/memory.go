@@ -97,7 +97,8 @@ func (s memories) Forget(ctx context.Context, req *connect.Request[apipb.ForgetM
 	return answer(&apipb.ForgetMemoryProfilesResponse{Forgotten: int32(forgotten)}, err)
 }
 
-// memoryOf shows what a task has learned of its jobs' memory; nil before its first job.
+// memoryOf shows the memory reserve of a task's jobs and how it was learned; nil if the task has
+// no record of it yet.
 func memoryOf(task *statepb.Task, described *statepb.TaskSpec) *apipb.TaskMemory {
 	m := task.GetMemory()
 	if m == nil {

@@ -67,9 +67,9 @@ func (f forest) of(op *statepb.Operation) (all hosts, filter string) {
 }
 
 // misfit says which task of a running operation asks for more than any online node of its
-// trees has, even empty, and why; empty if there is no such task, or no node is online.
-// demand is the demand of the operation; it has a group of its own for each job whose memory
-// reserve was raised after an overdraft.
+// trees has, even empty, and why; empty if there is no such task, or its trees have no online
+// node. If filters exclude all online nodes, it says so. demand is the demand of the operation,
+// in which jobs aborted for overdraft have groups of their own, by the size of their reserve.
 func (f forest) misfit(op *statepb.Operation, demand []state.DemandChanged) string {
 	h, filter := f.of(op)
 	if op.GetState() != lifecycle.Running.String() || len(h) == 0 && filter == "" {

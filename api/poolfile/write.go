@@ -33,7 +33,7 @@ func (f File) Write() ([]byte, error) {
 	return data, nil
 }
 
-// below returns the pools right below one, by name.
+// below returns the pools directly below parent, by name.
 func (f File) below(parent scheduling.PoolName) yaml.MapSlice {
 	out := yaml.MapSlice{}
 	for _, p := range f.Pools {

@@ -27,8 +27,8 @@ const (
 const (
 	// SortByWeight puts greater weights first.
 	SortByWeight = "weight"
-	// SortByStartTime puts earlier operations first; a pool starts with the first of
-	// the operations below it.
+	// SortByStartTime puts earlier operations first; for a pool, the earliest operation
+	// below it counts.
 	SortByStartTime = "start_time"
 	// SortByPendingJobCount puts fewer pending jobs first; for a pool, those of all
 	// operations below it count.

@@ -106,9 +106,11 @@ var rootPreemption = EffectivePoolPreemption{AllowNormal: true, AllowAggressive:
 
 // The metrics by which packing compares heartbeats (F.14).
 const (
-	// PackByAngle is the angle between what a job needs and what is free.
+	// PackByAngle is 1 minus the cosine of the angle between the resources that a job
+	// needs and those that are free.
 	PackByAngle = "angle"
-	// PackByAngleLength is the angle times how many such jobs are free.
+	// PackByAngleLength is PackByAngle times the length of the free resources over that
+	// of the needed ones.
 	PackByAngleLength = "angle_length"
 )
 

@@ -139,7 +139,7 @@ func (t Tree) Lightweight(name scheduling.PoolName) bool {
 	return found && t.pools[i].Options.lightweight()
 }
 
-// Children returns the pools right below a pool or the root, sorted by name.
+// Children returns the pools directly below a pool or the root, sorted by name.
 func (t Tree) Children(name scheduling.PoolName) []scheduling.PoolName {
 	var children []scheduling.PoolName
 	for i := range t.pools {

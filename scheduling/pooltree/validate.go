@@ -110,8 +110,8 @@ func (t Tree) checkDefaultParent() error {
 }
 
 // checkGuarantees checks the guarantees of pools against those of their parents.
-// Those directly below the root may exceed the cluster: then they are all scaled
-// down (F.5.3).
+// Those directly below the root may exceed the cluster: then they are cut to fit
+// (F.5.3 to F.5.5).
 func (t Tree) checkGuarantees() error {
 	below := make(map[scheduling.PoolName]*guaranteed)
 	for i := range t.pools {
