@@ -13,7 +13,7 @@ import (
 	"weir/scheduling/resource"
 )
 
-// ask takes note of an operation.
+// ask notes for an inquiry what the engine knows of an operation.
 func (iq *inquiries) ask(op *operation, now time.Time) explain.Asked {
 	a := explain.Asked{ID: op.ID, Started: op.Started, Below: !op.clock.From().IsZero(), Pending: op.jobs(), Backoff: iq.moment.settings.Backoff}
 	for _, c := range op.claims {
@@ -43,8 +43,8 @@ func (iq *inquiries) ask(op *operation, now time.Time) explain.Asked {
 	return a
 }
 
-// askTasks takes note of those of its tasks that have jobs to start, and of what may let
-// them.
+// askTasks notes the tasks of an operation that have jobs to start, and what decides whether
+// these may start.
 func (iq *inquiries) askTasks(a *explain.Asked, op *operation, now time.Time) {
 	a.Gates = iq.cluster.gates(&op.element)
 	a.Unpacked = op.effective.Packing.Enable && op.order.Facts[allocation.Unpacked].Count > 0
@@ -79,7 +79,7 @@ func (iq *inquiries) askTasks(a *explain.Asked, op *operation, now time.Time) {
 	}
 }
 
-// allLimits are those of an element and of the pools above.
+// allLimits are the limits of an element and of the pools above it.
 func (e *element) allLimits() (all []explain.Limits) {
 	for ; e != nil; e = e.above {
 		all = append(all, explain.Limits{Pool: e.name, Held: withLeaving(e.order), Set: e.limits, Ceiling: e.ceiling})
@@ -87,7 +87,7 @@ func (e *element) allLimits() (all []explain.Limits) {
 	return all
 }
 
-// gates are the filters of an element and of the pools above.
+// gates are the filters of an element and of the pools above it.
 func (cl *cluster) gates(e *element) (all []explain.Gate) {
 	for ; e != nil; e = e.above {
 		if e.filter != allocation.NoFilter {
@@ -97,7 +97,7 @@ func (cl *cluster) gates(e *element) (all []explain.Gate) {
 	return all
 }
 
-// explained is a claim for those who ask.
+// explained describes a claim for an inquiry.
 func (c *claim) explained() explain.Claim {
 	x := explain.Claim{Task: c.task, Node: c.node.id, Ordered: c.ordered, Expires: c.expires, Victims: c.victims}
 	for _, h := range c.node.held {
@@ -108,7 +108,7 @@ func (c *claim) explained() explain.Claim {
 	return x
 }
 
-// level is an element, below the pools above it, for those who ask; nil of none.
+// level describes an element and the pools above it for an inquiry; nil for nil.
 func (e *element) level() *explain.Level {
 	if e == nil {
 		return nil
@@ -123,7 +123,8 @@ func (e *element) level() *explain.Level {
 	return l
 }
 
-// ahead is what comes before an operation in its FIFO pool, in pools of that too.
+// ahead counts the active operations that come before op in its FIFO pool, those in subpools
+// included.
 func (op *operation) ahead() (a explain.Ahead) {
 	var all []*operation
 	for _, other := range op.pool.operations {
@@ -152,7 +153,8 @@ func (op *operation) ahead() (a explain.Ahead) {
 	return a
 }
 
-// fares says how an operation does, and from when on others leave for it.
+// fares reports how far an operation, or the pool whose starvation lets it preempt, is from
+// starving.
 func (iq *inquiries) fares(op *operation, by [preemption.StageCount]starver) (facts []explain.Fact) {
 	who := by[preemption.NormalStage]
 	if who == (starver{}) {
@@ -167,13 +169,13 @@ func (iq *inquiries) fares(op *operation, by [preemption.StageCount]starver) (fa
 	return facts
 }
 
-// task is a gang for those who ask.
+// task describes a gang for an inquiry.
 func (gs *gangs) task(g *gang) explain.GangTask {
 	return explain.GangTask{Task: g.task, Gang: gs.view(g.operation, g.task)}
 }
 
-// gangCause is what keeps jobs from starting that have to start together, when each of
-// them could be held by some node.
+// gangCause is what keeps the jobs of a gang from starting together, given that some node could
+// hold each of them.
 func (iq *inquiries) gangCause(g *gang, now time.Time) explain.Fact {
 	of, all := iq.gangs.task(g), g.together()
 	if waiting := g.waiting(); waiting < of.Missing {
@@ -197,7 +199,7 @@ func (iq *inquiries) gangCause(g *gang, now time.Time) explain.Fact {
 	return of.Turn()
 }
 
-// gatheringFact says where room is held for a gang, and how many have to leave for it.
+// gatheringFact says where room is held for a gang, and how many jobs have to leave for it.
 func (iq *inquiries) gatheringFact(g *gang) explain.Fact {
 	on, leaving := map[scheduling.NodeID]int{}, 0
 	for _, c := range g.operation.claims {
@@ -209,7 +211,7 @@ func (iq *inquiries) gatheringFact(g *gang) explain.Fact {
 	return iq.gangs.task(g).Gathers(on, leaving)
 }
 
-// gatheringOf takes note of a gang that gathers, or is to.
+// gatheringOf notes the state of a gang that gathers, or will.
 func (iq *inquiries) gatheringOf(g *gang, now time.Time) *explain.Gathering {
 	a := &explain.Gathering{Missing: g.missing(), Held: g.claims}
 	others, one := g.rest()
@@ -232,7 +234,8 @@ func (iq *inquiries) gatheringOf(g *gang, now time.Time) *explain.Gathering {
 	return a
 }
 
-// turnOf is when a gang may gather at the latest; zero: it does, or does at once.
+// turnOf is when a gang may begin to gather at the latest; zero: it gathers already, or may at
+// once.
 func (gs *gangs) turnOf(g *gang, now time.Time) (from time.Time) {
 	if gs.gathering == g {
 		return from
@@ -252,7 +255,7 @@ func (gs *gangs) turnOf(g *gang, now time.Time) (from time.Time) {
 	return later(from, turn)
 }
 
-// leaves is when all have gone that leave for a claim.
+// leaves is the latest deadline of the allocations that leave for a claim.
 func (c *claim) leaves() (at time.Time) {
 	for _, h := range c.node.held {
 		if h.leavesFor(c) {
@@ -262,9 +265,9 @@ func (c *claim) leaves() (at time.Time) {
 	return at
 }
 
-// hopes are when an operation starves, or a pool above it, by which it may preempt others, and
-// by whose starvation: as far as who starves will still be below its share when it is the
-// operation's turn; outrun says why it will not.
+// hopes returns, by stage, when an operation or a pool above it starves, which lets the
+// operation preempt others, and which of them starves. A stage is empty if the starving element
+// reaches its share before it is the operation's turn; outrun says so.
 func (iq *inquiries) hopes(op *operation) (all [preemption.StageCount]explain.Hope, by [preemption.StageCount]starver, outrun string) {
 	from := func(who starver, c preemption.Clock, t preemption.Timeouts) {
 		var at [preemption.StageCount]time.Time
@@ -298,9 +301,8 @@ func (iq *inquiries) hopes(op *operation) (all [preemption.StageCount]explain.Ho
 	return all, by, outrun
 }
 
-// rivals counts the jobs of others for which jobs have to leave before it is the turn of an
-// operation, of those that starve by then, and what they take of that who starves for it
-// lacks.
+// rivals counts the jobs of operations that starve at that time and preempt before it is the
+// turn of op. taken is what these jobs take of the deficit of the starving pool.
 func (iq *inquiries) rivals(op *operation, by starver, at time.Time) (jobs int, taken resource.Amounts) {
 	counted := map[*operation]bool{op: true}
 	count := func(other *operation, lacks bool) {
@@ -332,9 +334,9 @@ func (iq *inquiries) rivals(op *operation, by starver, at time.Time) (jobs int, 
 	return jobs, taken
 }
 
-// before is how many jobs another operation starts before it is the turn of op, and what
-// each of them needs: in a FIFO pool all that it has, elsewhere those that bring it, or the
-// pool that it is in, to where op is, or the pool that op is in.
+// before is how many jobs another operation starts before it is the turn of op, and what each of
+// them needs. In a FIFO pool these are all of its jobs. Elsewhere they are the jobs that bring
+// it, or its pool, to the satisfaction of op, or of the pool of op.
 func (iq *inquiries) before(other, op *operation) (jobs int, needs resource.Amounts) {
 	waiting := other.jobs()
 	for i := range other.tasks {

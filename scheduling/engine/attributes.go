@@ -9,9 +9,9 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Attributes returns what an update finds of a pool, by name (F.17.5, G5): numbers,
-// texts, truth values, nil, and lists and objects of them. total is that of the
-// snapshot. What follows from settings alone is not among them.
+// Attributes returns the results of the last update for a pool, by name (F.17.5, G5): numbers,
+// texts, booleans, nil, and lists and objects of these. total is that of the snapshot.
+// Attributes that follow from settings alone are left out.
 func (p PoolView) Attributes(total resource.Amounts) map[string]any {
 	of := shareAttributes(p.Shares, total)
 	tiers := make([]any, len(p.Tiers))
@@ -46,7 +46,8 @@ func (p PoolView) Attributes(total resource.Amounts) map[string]any {
 	return of
 }
 
-// Attributes returns what an update finds of an operation, as those of a pool.
+// Attributes returns the results of the last update for an operation, in the form of those of a
+// pool.
 func (op OperationView) Attributes(total resource.Amounts) map[string]any {
 	of := shareAttributes(op.Shares, total)
 	pending := int64(0)
@@ -62,7 +63,7 @@ func (op OperationView) Attributes(total resource.Amounts) map[string]any {
 	return of
 }
 
-// shareAttributes are those that pools and operations have alike (S1, F.17.5).
+// shareAttributes are the attributes that pools and operations have in common (S1, F.17.5).
 func shareAttributes(s Shares, total resource.Amounts) map[string]any {
 	a, running := s.Attributes, s.Running()
 	dominant := resource.Dominant(running, total)
@@ -114,11 +115,10 @@ func shareAttributes(s Shares, total resource.Amounts) map[string]any {
 	return of
 }
 
-// Running is what the jobs hold that run, those told to go and those about to start too.
+// Running is what running jobs hold, including those told to leave and those about to start.
 func (s Shares) Running() resource.Amounts { return s.Held().Sub(s.Claimed) }
 
-// Held is what is used and what is leaving: limits hold for both together when a job is
-// to start.
+// Held is usage and leaving together: limits apply to the sum when a job is to start.
 func (s Shares) Held() resource.Amounts { return s.Usage.Add(s.Leaving) }
 
 // Exceeding reports whether more is used than the limits allow.
@@ -130,7 +130,7 @@ func parts(p fairshare.Parts) map[string]any {
 	}
 }
 
-// dominantParts are those of the resource of which the share is greatest.
+// dominantParts are the parts of the fair share in the resource whose share is greatest.
 func dominantParts(p fairshare.Parts) map[string]any {
 	best := p.Total.MaxKind(resource.CPU)
 	return map[string]any{
@@ -160,7 +160,7 @@ func plain(m map[string]float64) map[string]any {
 	return out
 }
 
-// index is nil where there is none.
+// index is i as a number, or nil if i is negative.
 func index(i int) any {
 	if i < 0 {
 		return nil

@@ -8,30 +8,30 @@ import (
 	"weir/scheduling/resource"
 )
 
-// claim holds resources of a node for a job that is to start there once the preempted
-// ones have gone. It counts as usage of its operation, and its job as no longer pending.
+// claim holds resources of a node for a job that starts there once preempted jobs have left. It
+// counts as usage of its operation, and its job no longer counts as pending.
 type claim struct {
 	node      *node
 	operation *operation
 	task      allocation.TaskID
 	resources resource.Amounts
-	// ordered is when the victims were chosen, which with the node and the task tells
-	// claims apart.
+	// ordered is when the victims were chosen. With the node and the task it identifies the
+	// claim.
 	ordered time.Time
-	// victims is how many allocations that leave for it have not gone yet.
+	// victims is how many allocations that leave for it are still there.
 	victims int
-	// expires is when it ends in any case.
+	// expires is when it ends at the latest.
 	expires time.Time
-	// at is the place among all claims.
+	// at is its index in claims.all.
 	at int
-	// restored claims were made by an engine before: their nodes have not been heard yet.
+	// restored claims were made by an earlier engine: their nodes may not have reconnected yet.
 	restored bool
-	// gang is what the job starts with; nil: it starts by itself. Then it is the gathering
-	// that expires.
+	// gang is the gang that the job starts with; nil: it starts by itself. A claim of a gang
+	// expires with the gathering.
 	gang *gang
 }
 
-// claims are those on all nodes, those of the gang that gathers too.
+// claims are the claims on all nodes, those of the gathering gang included.
 type claims struct {
 	*gangs
 
@@ -39,8 +39,8 @@ type claims struct {
 	ended recycled[claim]
 }
 
-// hold has an allocation that leaves hold its resources for the beneficiary of its
-// order, if that may still want them.
+// hold keeps the resources of a leaving allocation for the beneficiary of its order, if the
+// beneficiary may still want them.
 func (cs *claims) hold(h *holding, order LeaveOrder) {
 	if order.For.IsZero() {
 		return
@@ -61,8 +61,7 @@ func (cs *claims) hold(h *holding, order LeaveOrder) {
 	c.extend(h.leaving.deadline)
 }
 
-// claimAgain makes a claim on a node that was planned before; nil: its job is not wanted
-// any more.
+// claimAgain makes a claim on a node that was planned before; nil: its job is no longer wanted.
 func (cs *claims) claimAgain(n *node, b Beneficiary, planned time.Time) *claim {
 	op := cs.tree.operations[b.Operation]
 	if op == nil || !op.active() || op.waiting(b.task()) == 0 {
@@ -79,8 +78,8 @@ func (cs *claims) claimAgain(n *node, b Beneficiary, planned time.Time) *claim {
 	return c
 }
 
-// rejoins reports whether a claim of a gang that was made at a time is one of those that
-// it gathers; a new engine begins with the gang that it is told of first.
+// rejoins reports whether a gang takes over a claim that was planned for it at a time: it
+// gathers, and lacks claims. If no gang gathers, as in a new engine, g begins to.
 func (gs *gangs) rejoins(g *gang, at time.Time) bool {
 	if gs.gathering == nil {
 		gs.gathering, g.until = g, at.Add(gs.moment.settings.GangTimeout)
@@ -89,7 +88,7 @@ func (gs *gangs) rejoins(g *gang, at time.Time) bool {
 	return gs.gathering == g && g.claims < g.missing()
 }
 
-// findClaim returns the claim on a node that was planned at a time for somebody, or nil.
+// findClaim returns the claim on a node that was planned at a time for a beneficiary, or nil.
 func (cs *claims) findClaim(n *node, b Beneficiary, planned time.Time) *claim {
 	i := slices.IndexFunc(n.claims, func(c *claim) bool {
 		return c.operation.ID == b.Operation && c.task == b.task() && c.ordered.Equal(planned)
@@ -108,8 +107,8 @@ func (cs *claims) addClaim(n *node, op *operation, task allocation.TaskID, resou
 	return c
 }
 
-// newClaim holds resources of a node that are usage of the operation already, for a job
-// that is to be counted as claimed.
+// newClaim holds resources of a node for a job. The resources are usage of the operation
+// already, and the caller counts the job as claimed.
 func (cs *claims) newClaim(n *node, op *operation, task allocation.TaskID, resources resource.Amounts, ordered time.Time) *claim {
 	c := cs.ended.take()
 	*c = claim{node: n, operation: op, task: task, resources: resources, ordered: ordered, expires: ordered, at: len(cs.all)}
@@ -120,15 +119,15 @@ func (cs *claims) newClaim(n *node, op *operation, task allocation.TaskID, resou
 	return c
 }
 
-// extend has the claim live until the wait for an allocation that leaves at deadline is
-// over.
+// extend keeps the claim until the waiting timeout has passed after deadline, by which an
+// allocation leaves for it.
 func (c *claim) extend(deadline time.Time) {
 	if end := deadline.Add(c.operation.effective.Starvation.WaitingTimeout); end.After(c.expires) {
 		c.expires = end
 	}
 }
 
-// dropClaim forgets a claim, whose resources are usage of its operation still.
+// dropClaim removes a claim; its resources still count as usage of its operation.
 func (cs *claims) dropClaim(c *claim, why ClaimEnd) {
 	c.operation.ended = EndedClaim{End: why, At: cs.moment.now, Node: c.node.id}
 	last := cs.all[len(cs.all)-1]
@@ -163,14 +162,14 @@ func (cs *claims) endClaim(c *claim, why ClaimEnd) {
 	cs.ended.put(c)
 }
 
-// endAllClaims is for an operation that may start no jobs.
+// endAllClaims ends the claims of an operation that may not start jobs.
 func (cs *claims) endAllClaims(op *operation) {
 	for len(op.claims) > 0 {
 		cs.endClaim(op.claims[len(op.claims)-1], ClaimUnwanted)
 	}
 }
 
-// endClaims ends claims of a task, the latest first, until no more than keep are left.
+// endClaims ends claims of a task, the latest first, until at most keep are left.
 func (cs *claims) endClaims(op *operation, t *task, keep int64) {
 	for i := len(op.claims) - 1; i >= 0 && t.claimed > keep; i-- {
 		if c := op.claims[i]; c.task == t.TaskID {
@@ -179,8 +178,8 @@ func (cs *claims) endClaims(op *operation, t *task, keep int64) {
 	}
 }
 
-// trim ends those claims of a node, the latest first, that will not fit when all that
-// leave have gone.
+// trim ends claims of a node, the latest first, until the rest fit once all leaving allocations
+// have gone.
 func (cs *claims) trim(n *node) {
 	for n.known && len(n.claims) > 0 && !n.claimed.Fits(n.limits.Sub(n.remaining())) {
 		cs.endClaim(n.claims[len(n.claims)-1], ClaimUnmet)
@@ -221,9 +220,9 @@ func (c *claim) view() ClaimView {
 // fits reports whether the job of a claim can start now.
 func (c *claim) fits() bool { return c.resources.Fits(c.node.free()) }
 
-// keep starts the jobs of a node's claims that fit, the oldest claim first, and ends
-// the claims that will not. An older claim may have taken what those left that have gone
-// for this one: then it waits for those that go for the older one.
+// keep starts the jobs of a node's claims that fit, the oldest claim first, and ends the claims
+// that can no longer be met. If an older claim used what the victims of this one gave back, this
+// one waits for the victims of the older one.
 func (hs *holdings) keep(n *node, now time.Time, plan *Plan) {
 	for i := 0; i < len(n.claims); {
 		c := n.claims[i]
@@ -249,7 +248,7 @@ func (hs *holdings) keep(n *node, now time.Time, plan *Plan) {
 	}
 }
 
-// reclaim makes a claim again of a start that came from one and was not committed.
+// reclaim restores the claim of a start that came from one and was not committed.
 func (hs *holdings) reclaim(h *holding) {
 	op := h.operation
 	if g := op.gang(h.task.Name); g != nil && h.together {
@@ -262,7 +261,7 @@ func (hs *holdings) reclaim(h *holding) {
 	c.expires = h.expires
 }
 
-// claim counts n more jobs of a task as claimed, or fewer.
+// claim adds n, which may be negative, to the claimed jobs of a task.
 func (op *operation) claim(id allocation.TaskID, n int64) {
 	t := op.task(id)
 	before := t.effective()
@@ -270,7 +269,7 @@ func (op *operation) claim(id allocation.TaskID, n int64) {
 	op.order.AddPending(id, t.effective()-before)
 }
 
-// spare is what others than those who have claims may take of a node.
+// spare is what jobs without a claim may use of a node.
 func (n *node) spare() resource.Amounts {
 	free := n.free()
 	if len(n.claims) == 0 {
@@ -279,7 +278,7 @@ func (n *node) spare() resource.Amounts {
 	return free.Min(free.Add(n.leaving).Sub(n.claimed))
 }
 
-// offered is the node for a choice at this time.
+// offered describes the node for a choice at this time.
 func (n *node) offered(now time.Time) allocation.Node {
 	return allocation.Node{ID: n.id, Free: n.spare(), Takes: n.takes, At: now}
 }

@@ -12,30 +12,30 @@ import (
 	"weir/scheduling/resource"
 )
 
-// cluster is the nodes, what they have in sum, and for whom.
+// cluster is the nodes, their total resources, and the filters that choose among them.
 type cluster struct {
 	moment *moment
 
 	nodes map[scheduling.NodeID]*node
-	// list has the nodes in no order, each at its place.
+	// list has the nodes in no particular order, each at its place.
 	list []*node
-	// total is the resources of all nodes that may run jobs, awaited that of those that are
-	// about to be heard again.
+	// total is the resources of all nodes that may run jobs, awaited that of the nodes expected
+	// to reconnect.
 	total, awaited resource.Amounts
 	filters        filters
-	// layout grows with every change of what nodes have, and of who may use them.
+	// layout grows with every change of the resources of nodes, and of who may use them.
 	layout uint64
-	// classes are the nodes that take jobs, or are about to, in a layout, with the filters
-	// of so many edits.
+	// classes are the alike nodes that take jobs, or are expected to, as of layout classified
+	// and filter edit classEdits.
 	classes                []alike
 	classified, classEdits uint64
-	// memory is the nodes by what they have of it, out of which best allocation
-	// shares are found, now and then and when nodes have changed.
+	// memory counts the nodes by the memory that they have. Best allocation shares are computed
+	// from it, periodically and when nodes have changed.
 	memory       []fairshare.NodeMemory
 	nodesChanged bool
 }
 
-// node returns the node of this id, unknown as yet when there is none.
+// node returns the node of this id; if there is none, it adds an unknown one.
 func (cl *cluster) node(id scheduling.NodeID) *node {
 	n := cl.nodes[id]
 	if n == nil {
@@ -80,25 +80,25 @@ func (cl *cluster) countMemory() {
 	}
 }
 
-// filters are the node filters that pools and operations have, each once. A node
-// knows by place which of them take it.
+// filters are the node filters of pools and operations, each once. Nodes, pools and operations
+// refer to them by index.
 type filters struct {
 	all []filter
-	// free are the places that nobody has.
+	// free are the unused indexes.
 	free []int
-	// edits grows when a place gets another filter.
+	// edits grows when an index gets another filter.
 	edits uint64
 }
 
 type filter struct {
 	pooltree.Filter
 	users int
-	// total is the resources of the nodes that it takes and that may run jobs, awaited that
-	// of those that are about to be heard again.
+	// total is the resources of the matching nodes that may run jobs, awaited that of the
+	// matching nodes expected to reconnect.
 	total, awaited resource.Amounts
 }
 
-// useFilter returns the place of a filter, which one more element has now.
+// useFilter returns the index of a filter, and counts one more user of it.
 func (cl *cluster) useFilter(f pooltree.Filter) int {
 	if f.Empty() {
 		return allocation.NoFilter
@@ -125,7 +125,7 @@ func (cl *cluster) useFilter(f pooltree.Filter) int {
 	return at
 }
 
-// dropFilter takes back a use.
+// dropFilter counts one user less of a filter.
 func (cl *cluster) dropFilter(at int) {
 	if at == allocation.NoFilter {
 		return
@@ -137,14 +137,14 @@ func (cl *cluster) dropFilter(at int) {
 	}
 }
 
-// changeFilter is useFilter of a filter in place of another one.
+// changeFilter replaces the filter of one user, and returns the index of the new one.
 func (cl *cluster) changeFilter(at int, to pooltree.Filter) int {
 	changed := cl.useFilter(to)
 	cl.dropFilter(at)
 	return changed
 }
 
-// matchOne finds whether the filter at a place, which may be a new one, takes the node.
+// matchOne finds whether the filter at an index, which may be new, matches the node.
 func (n *node) matchOne(all []filter, at int) {
 	takes := all[at].Match(n.tags)
 	switch more := len(all) - len(n.takes); {
@@ -158,7 +158,7 @@ func (n *node) matchOne(all []filter, at int) {
 	n.takes[at] = takes
 }
 
-// match finds which filters take the node.
+// match finds which filters match the node.
 func (n *node) match(all []filter) {
 	n.takes = make([]bool, len(all))
 	for i := range all {
@@ -166,8 +166,8 @@ func (n *node) match(all []filter) {
 	}
 }
 
-// count adds what a node offers, or is about to, to the cluster and to the filters that
-// take it, or takes it away.
+// count adds what a node offers, or is expected to, to the totals of the cluster and of the
+// filters that match the node, or subtracts it.
 func (cl *cluster) count(n *node, add func(resource.Amounts, resource.Amounts) resource.Amounts) {
 	cl.total, cl.awaited = add(cl.total, n.offer()), add(cl.awaited, n.expected())
 	for i := range cl.filters.all {
@@ -181,10 +181,10 @@ func (f *filter) count(n *node, add func(resource.Amounts, resource.Amounts) res
 	f.total, f.awaited = add(f.total, n.offer()), add(f.awaited, n.expected())
 }
 
-// limitsOf is what fair shares take for the limits of an element: what was set, and
-// what the nodes have that its own filter takes (F.2). While nodes have the time to come
-// back to a new leader, it is no less than that part of the nodes that are there which
-// the filter takes of all that are, or will be.
+// limitsOf is the limits of an element in the computation of fair shares: those that were set,
+// and no more than the nodes have that its own filter matches (F.2). While nodes may still
+// reconnect to a new leader, the second bound is at least a part of the present total: the part
+// that the filter matches of all nodes, present and awaited.
 func (cl *cluster) limitsOf(set resource.Amounts, at int) resource.Amounts {
 	if at == allocation.NoFilter {
 		return set
@@ -197,34 +197,35 @@ func (cl *cluster) limitsOf(set resource.Amounts, at int) resource.Amounts {
 	return set.Min(f.total.Max(part.Amounts(cl.total)))
 }
 
-// node is a machine, or the memory of one that still holds allocations.
+// node is a machine, or the record of an unknown one that holds allocations or claims.
 type node struct {
 	id     scheduling.NodeID
 	limits resource.Amounts
 	usage  resource.Amounts
 	tags   []string
-	// takes says which filters take the node, by their places. Surveys have it too: what
-	// they have seen of it does not change.
+	// takes says by index which filters match the node. Surveys share the slice, so its elements
+	// never change.
 	takes []bool
-	// place is that in the list of the engine; surveyed is the last survey that has it.
+	// place is the index in cluster.list; surveyed is the number of the last survey that has the
+	// node.
 	place    int
 	surveyed uint64
 	// known nodes have registered and were not removed.
 	known       bool
 	schedulable bool
-	// awaited nodes take no jobs, and are about to.
+	// awaited nodes take no jobs yet, and are expected to reconnect.
 	awaited bool
-	// overcommitted says that usage came to exceed limits by other than a start:
-	// the limits fell, or allocations were found there.
+	// overcommitted says that usage exceeds limits for another reason than a start: the limits
+	// fell, or allocations were added.
 	overcommitted bool
-	// since is when that was first seen by a heartbeat; zero when it is not so.
+	// since is when a heartbeat first saw that; zero: the node is not overcommitted.
 	since time.Time
 	held  []*holding
-	// leaving of usage has been told to go; claimed is held for those who wait.
+	// leaving is the part of usage that has been told to leave; claimed is what claims hold.
 	leaving resource.Amounts
 	claims  []*claim
 	claimed resource.Amounts
-	// reserved keeps what is free for a job that needs more.
+	// reserved keeps the free resources for a job that needs more.
 	reserved reservation
 	// attempted is when preemption was tried last; zero: never.
 	attempted time.Time
@@ -232,8 +233,8 @@ type node struct {
 	looked time.Time
 }
 
-// SetNode tells the resources of a node, whether jobs may start on it, and its tags,
-// by which pools and operations choose. Jobs that run there go on in any case.
+// SetNode sets the resources of a node, whether jobs may start on it, and the tags by which
+// pools and operations choose nodes. Running jobs continue in any case.
 func (e *Engine) SetNode(id scheduling.NodeID, limits resource.Amounts, schedulable bool, tags ...string) error {
 	if err := limits.Validate(); err != nil {
 		return fmt.Errorf("set node %s: %w", id, err)
@@ -279,7 +280,7 @@ func (e *Engine) RemoveNode(id scheduling.NodeID) error {
 	return nil
 }
 
-// offer is the part of the node in the resources of the cluster.
+// offer is what the node adds to the resources of the cluster.
 func (n *node) offer() resource.Amounts {
 	if !n.known || !n.schedulable {
 		return resource.Amounts{}
@@ -287,7 +288,7 @@ func (n *node) offer() resource.Amounts {
 	return n.limits
 }
 
-// expected is what a node that is about to be heard again will offer.
+// expected is what an awaited node will offer once it has reconnected.
 func (n *node) expected() resource.Amounts {
 	if !n.known || n.schedulable || !n.awaited {
 		return resource.Amounts{}
@@ -297,8 +298,7 @@ func (n *node) expected() resource.Amounts {
 
 func (n *node) free() resource.Amounts { return n.limits.Sub(n.usage) }
 
-// judge marks a node whose allocations hold more than it has. Of an unknown node
-// no one can say.
+// judge marks a node whose allocations hold more than it has. An unknown node is never marked.
 func (n *node) judge() {
 	n.overcommitted = n.known && !n.usage.Fits(n.limits)
 	if !n.overcommitted {
@@ -306,8 +306,8 @@ func (n *node) judge() {
 	}
 }
 
-// hold counts h as used. It does not judge: only who finds allocations does,
-// lest a start that does not fit goes unnoticed.
+// hold counts h as used. It does not call judge, so that a start that does not fit is not taken
+// for overcommitment; AddAllocation calls it.
 func (n *node) hold(h *holding) {
 	h.at = len(n.held)
 	n.held = append(n.held, h)

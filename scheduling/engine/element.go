@@ -15,23 +15,24 @@ import (
 type element struct {
 	share *fairshare.Element
 	order *allocation.Element
-	// name is that of a pool, and empty for an operation.
+	// name is the name of a pool; empty for an operation.
 	name scheduling.PoolName
 	// above is the pool that it is in; nil: it is the root, or nowhere.
 	above *element
-	// fifo pools are in FIFO order.
+	// fifo says that the element is a pool in FIFO order.
 	fifo bool
-	// filter is the place of its own filter.
+	// filter is the index of its own filter.
 	filter int
 	// limits are those that were set.
 	limits resource.Amounts
-	// ceiling is what max_share_ratio allows; it has used more since beyond.
+	// ceiling is what max_share_ratio allows; beyond is since when usage exceeds it, zero: it
+	// does not.
 	ceiling resource.Amounts
 	beyond  time.Time
 	clock   preemption.Clock
 	loss    loss
 	debt    debt
-	// lengths is how long its jobs ran.
+	// lengths records how long its jobs ran.
 	lengths explain.Lengths
 }
 
@@ -53,14 +54,13 @@ func (e *element) detach() {
 	e.above = nil
 }
 
-// shares are those of now, with more usage.
+// shares are the present shares, with more added to usage.
 func (e *element) shares(more, total resource.Amounts) preemption.Shares {
 	return preemption.Shares{Usage: resource.Share(e.order.Usage().Add(more), total), Fair: e.share.FairShare, Min: e.share.MinShare, Demand: e.share.DemandShare}
 }
 
-// ceiling is what max_share_ratio lets an element use: that part of what its parent may
-// have, whose limits share of the last update is given (L2). Usage is held to it as fair
-// shares are.
+// ceiling is what max_share_ratio lets an element use: that part of the limits share of its
+// parent as of the last update (L2). Usage is held to it as fair shares are.
 func ceiling(e *fairshare.Element, parent resource.Vector, total resource.Amounts) resource.Amounts {
 	if !hasCeiling(e) {
 		return resource.Infinite
@@ -70,8 +70,8 @@ func ceiling(e *fairshare.Element, parent resource.Vector, total resource.Amount
 
 func hasCeiling(e *fairshare.Element) bool { return e.MaxShareRatio >= 0 && e.MaxShareRatio < 1 }
 
-// keptCeiling is the ceiling from an edit on until the next update: the one that it
-// was, or nothing where there was none.
+// keptCeiling is the ceiling between an edit and the next update: the previous one, or zero if
+// there was none.
 func keptCeiling(e *fairshare.Element, was resource.Amounts) resource.Amounts {
 	switch {
 	case !hasCeiling(e):
@@ -82,7 +82,8 @@ func keptCeiling(e *fairshare.Element, was resource.Amounts) resource.Amounts {
 	return was
 }
 
-// bound tells the order of scheduling what an element of these limits may use.
+// bound sets the limits and the ceiling of an element, and what the order of scheduling lets it
+// use.
 func (e *element) bound(limits, ceiling resource.Amounts) {
 	if ceiling == resource.Infinite {
 		e.beyond = time.Time{}
@@ -92,33 +93,33 @@ func (e *element) bound(limits, ceiling resource.Amounts) {
 }
 
 const (
-	// debtPeriod is how long a whole job has to be missing for the rounding to go from one
-	// end to the other.
+	// debtPeriod is how long a whole job has to be missing for the rounding to cross its range.
 	debtPeriod = time.Minute
-	// debtHorizon bounds a debt: that of a job that was missing, or too many, for so long.
+	// debtHorizon bounds a debt to one job that was missing, or in excess, for so long.
 	debtHorizon = time.Hour
-	// debtTurn is for how long who has a part of a job more than its fair share keeps it from one
-	// beside it that has as much less: a whole fair share that is missing for so long.
+	// debtTurn is how long an element keeps a part of a job that it has beyond its fair share
+	// while one beside it lacks as much, counted as time for which a whole fair share is
+	// missing.
 	debtTurn = 20 * time.Minute
 )
 
-// debt is what an element lacked, or had too much, of its fair share over time, of the
-// resource by which its next job counts: share x seconds. Jobs are whole and fair shares are not, so somebody
-// always has a part of a job too much or too little. The debt decides whose fair share is
-// rounded up next, so that over time each has its own.
+// debt is what an element lacked of its fair share over time, negative if it had too much, in
+// the resource by which its next job counts: share x seconds. Jobs are whole and fair shares are
+// not, so some element always has a part of a job too much or too little. The debt decides whose
+// fair share is rounded up next, so that over time each gets its own.
 type debt struct {
 	lack float64
-	// owed is the same where others have to leave: work that is lost for it counts as had.
+	// owed is the debt in preemption: work that is lost for the element counts as received.
 	owed float64
-	// rate is what it lacks since the last update; kept is what is kept free for it since then,
-	// which counts as had: others cannot use it.
+	// rate is what the element lacks since the last update; kept is what is kept free for it
+	// since then, which counts as received, as others cannot use it.
 	rate float64
 	kept resource.Amounts
-	// job is what the next job needs of that resource; where none waits, the last one.
+	// job is what the next job needs of that resource; if none waits, what the last one needed.
 	job float64
 }
 
-// debtOf is that of an element.
+// debtOf is the debt of an element.
 func debtOf(e *allocation.Element) *debt {
 	if p, ok := e.Owner().(*pool); ok {
 		return &p.debt
@@ -126,15 +127,15 @@ func debtOf(e *allocation.Element) *debt {
 	return &e.Owner().(*operation).debt
 }
 
-// pay counts work that is lost as what the element has had, where others have to leave for it:
-// who crowds others out in the end loses no more for them than its own fair share. What comes
-// free is its turn all the same.
+// pay counts work that is lost for the element by preemption as received, so that an element
+// that crowds others out costs them no more than its own fair share in the end. Its turn at free
+// resources does not change.
 func (d *debt) pay(lost resource.Amounts, ran time.Duration, total resource.Amounts) {
 	d.owed -= resource.MaxRatio(lost, total) * ran.Seconds()
 }
 
-// pass lets time pass. What the element lacked, or had too much, of a resource is remembered up to its next
-// job for the horizon; what it pays for, whatever that is. Who asks for nothing lacks nothing.
+// pass lets time pass. The lack or excess of an element is remembered up to its next job for the
+// horizon; what it has paid, without a bound. An element that asks for nothing lacks nothing.
 func (d *debt) pass(e *fairshare.Element, k resource.Kind, next resource.Amounts, passed time.Duration, total resource.Amounts) {
 	if passed < 0 || passed > debtHorizon {
 		// It is the first update.
@@ -152,8 +153,8 @@ func (d *debt) pass(e *fairshare.Element, k resource.Kind, next resource.Amounts
 	d.kept = resource.Amounts{}
 }
 
-// owe lets time pass for an element, and tells the order of scheduling what it owes; where
-// pools do not go by their own satisfaction, nobody owes anything.
+// owe lets time pass for an element, and sets its debt in the order of scheduling. Where pools
+// do not go by their own satisfaction there is no debt.
 func (u *update) owe(of *element, passed time.Duration, owes bool) {
 	d, order := &of.debt, of.order
 	if !owes {
@@ -166,7 +167,7 @@ func (u *update) owe(of *element, passed time.Duration, owes bool) {
 	order.SetDebt(d.told(of.share.FairShare[k]))
 }
 
-// told is what the order of scheduling goes by.
+// told is the debt in the form that the order of scheduling uses.
 func (d *debt) told(fair float64) (told allocation.Debt) {
 	if d.job > 0 {
 		told.Rounding, told.Crowding = rounded(d.lack/d.job), min(rounded(d.owed/d.job), .5)
@@ -177,5 +178,6 @@ func (d *debt) told(fair float64) (told allocation.Debt) {
 	return told
 }
 
-// rounded is which part of a job counts as used of who has lacked one for so many seconds.
+// rounded is the part of a job that counts as used by an element that has lacked a job for so
+// many seconds.
 func rounded(lack float64) float64 { return min(max(.5-lack/debtPeriod.Seconds(), 0), 1) }

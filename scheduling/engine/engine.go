@@ -13,31 +13,30 @@ import (
 )
 
 var (
-	// ErrUnknown is returned when the engine has nothing of this name.
+	// ErrUnknown is returned for a name or an id that the engine does not know.
 	ErrUnknown = errors.New("not known to the engine")
-	// ErrExists is returned when the engine has something of this name.
+	// ErrExists is returned for a name or an id that the engine knows already.
 	ErrExists = errors.New("known to the engine already")
-	// ErrInUse is returned when a pool that is to go has pools or operations.
+	// ErrInUse is returned when a pool to be removed still has pools or operations.
 	ErrInUse = errors.New("still in use")
 )
 
 // Config is the settings of an engine.
 type Config struct {
-	// OvercommitDuration is how long a node may have less than its allocations
-	// hold before some are preempted: long enough for limits that waver
-	// (F.12.3).
+	// OvercommitDuration is how long the allocations of a node may hold more than it has before
+	// some are preempted: long enough to ride out fluctuating limits (F.12.3).
 	OvercommitDuration time.Duration
 	// MaxStartsPerPlan limits the starts of one heartbeat batch, and so the size
 	// of the proposal that is made of it. A gang that is larger has a batch of its own.
 	MaxStartsPerPlan int
 }
 
-// Default returns the settings of an engine that sets nothing.
+// Default returns the default settings.
 func Default() Config {
 	return Config{OvercommitDuration: 15 * time.Second, MaxStartsPerPlan: 10000}
 }
 
-// Validate returns an error that names the first setting that cannot be.
+// Validate returns an error that names the first invalid setting.
 func (c Config) Validate() error {
 	switch {
 	case c.OvercommitDuration < 0:
@@ -48,11 +47,11 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Engine holds what is to be known of a pool tree for scheduling it. All methods
-// are for one goroutine at a time.
+// Engine holds the scheduling state of one pool tree. Its methods are for one goroutine at a
+// time.
 //
-// It is put together from one value a concern, each of which knows only those above it here:
-// holdings have claims in them, these gangs, and these the tree.
+// It has one value per concern: holdings embed claims, claims embed gangs, and gangs embed the
+// tree.
 type Engine struct {
 	*holdings
 
@@ -63,11 +62,11 @@ type Engine struct {
 	placement    *placement
 	update       *update
 	inquiries    *inquiries
-	// plan is the last one, whose memory is used again.
+	// plan is the last plan; the next one reuses its memory.
 	plan Plan
 }
 
-// New returns an engine whose tree has the root alone.
+// New returns an engine whose tree has only the root.
 func New(config Config) (*Engine, error) {
 	if err := config.Validate(); err != nil {
 		return nil, fmt.Errorf("new engine: %w", err)
@@ -97,9 +96,9 @@ func New(config Config) (*Engine, error) {
 	}, nil
 }
 
-// Tick finds the fair shares of all pools and operations anew, from the demand
-// and usage of this moment, and lets the time since the last one flow into volumes.
-// In a cluster without resources all are 0.
+// Tick computes the fair shares of all pools and operations from the present demand and usage,
+// and accrues volumes for the time since the last Tick. In a cluster without resources all
+// shares are 0.
 func (e *Engine) Tick(now time.Time) (fairshare.Report, error) {
 	if e.cluster.nodesChanged {
 		e.cluster.countMemory()
@@ -133,33 +132,34 @@ func (e *Engine) Tick(now time.Time) (fairshare.Report, error) {
 	return report, nil
 }
 
-// moment is what all decisions go by: the time, and the settings that hold.
+// moment is what all decisions depend on: the time, and the settings in force.
 type moment struct {
 	config Config
-	// settings are those of the tree.
+	// settings are the tree's.
 	settings pooltree.Settings
-	// now is the time of the last heartbeat or update; at is the node that is looked at.
+	// now is the time of the last heartbeat or update; at is the node that is being filled.
 	now time.Time
 	at  *node
-	// first is the time of the first Tick; connected says that nodes have had the
-	// time to come back since, and those count no more that are awaited still.
+	// first is the time of the first Tick; connected says that the time for nodes to reconnect
+	// has passed since, so that awaited nodes no longer count.
 	first     time.Time
 	connected bool
-	// updates numbers the updates; stale says that the tree has changed since the last one.
+	// updates counts the updates; stale says that the tree has changed since the last one.
 	updates uint64
 	stale   bool
-	// age grows with every change that moves shares other than what jobs use.
+	// age grows with every change that moves shares, except changes of what jobs use.
 	age uint64
 }
 
-// changed says that the tree is another than at the last update.
+// changed notes that the tree differs from that of the last update.
 func (m *moment) changed() {
 	m.stale = true
 	m.age++
 }
 
-// allowed is what an element may use. A ceiling moves with the nodes that there
-// are: as with the jobs of a node that has shrunk, nothing has to go before that has lasted.
+// allowed is what an element may use. A ceiling moves with the nodes of the cluster, so no job
+// has to leave for it before it has been exceeded for OvercommitDuration, as on a node that has
+// shrunk.
 func (m *moment) allowed(of *element, now time.Time) resource.Amounts {
 	if of.beyond.IsZero() || now.Sub(of.beyond) < m.config.OvercommitDuration {
 		return of.limits

@@ -10,11 +10,11 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Gang says of a task that its jobs are of use only together (J.5).
+// Gang says that the jobs of a task are of use only together (J.5).
 type Gang struct {
 	// Size is how many of them have to run at once; 0: each is of use by itself.
 	Size int64
-	// Completed of these have, and are needed no more.
+	// Completed is how many of these have completed and need not run again.
 	Completed int64
 }
 
@@ -32,52 +32,52 @@ type gang struct {
 	task      scheduling.TaskName
 	// held is how many allocations and starts in flight the task has.
 	held int64
-	// claims is for how many jobs room is held, until when at most: then it ends, but for
-	// a wait for jobs that leave for it.
+	// claims is for how many jobs room is held. until is when the gathering ends, unless it
+	// waits for jobs that leave for it.
 	claims int64
 	until  time.Time
-	// misses is how often, since the gang started last, the time was over; again is when
-	// it may gather next.
+	// misses is how often it failed to gather since it last started; again is when it may gather
+	// next.
 	misses int
 	again  time.Time
-	// vain says that its time was over in this age: nobody has to leave for it again while
-	// nothing changes.
+	// vain says that it failed to gather in age vainIn: no job has to leave for it again in this
+	// age.
 	vain   bool
 	vainIn uint64
-	// started is the heartbeat in which all jobs were started last.
+	// started is the heartbeat in which it last started.
 	started uint64
-	// lostIn is the last selection in which it would be lost, lostBy why.
+	// lostIn is the last selection in which it would be lost, lostBy the rule by which.
 	lostIn uint64
 	lostBy explain.Rule
-	// fit is how many of the missing jobs fit on all nodes that take jobs when these are
-	// empty, hope with those that are about to, in a layout; 0: it is to be found anew. out
-	// says that, as of the last update, it could not start if the tree was empty.
+	// fit is how many of the missing jobs fit on all nodes that take jobs when these are empty;
+	// hope counts awaited nodes too. Both are as of layout; 0: they have to be computed. out
+	// says that, as of the last update, it could not start even in an empty tree.
 	fit, hope allocation.Fit
 	layout    uint64
 	out       bool
 }
 
-// gangs are those of all operations, and whose turn it is to gather.
+// gangs are the gangs of all operations, and the one that gathers.
 type gangs struct {
 	*tree
 
 	all []*gang
-	// gathering is the one that room is held for; nil: none.
+	// gathering is the gang that room is held for; nil: none.
 	gathering *gang
-	// beats numbers heartbeats.
+	// beats counts heartbeats.
 	beats uint64
 }
 
 const (
-	// maxGangPause bounds how often longer a gang waits that could not gather: as many
-	// times as what it was given to gather.
+	// maxGangPause bounds the pause of a gang that failed to gather, in multiples of
+	// gang_timeout.
 	maxGangPause = 8
-	// refusedGangPause is how long a gang waits of which a start was refused.
+	// refusedGangPause is how long a gang pauses after a start of it was refused.
 	refusedGangPause = time.Second
 )
 
-// SetTaskGang says whether the jobs of a task start only together. It is told before the
-// demand that it goes with.
+// SetTaskGang says whether the jobs of a task start only together. Call it before the SetDemand
+// that goes with it.
 func (e *Engine) SetTaskGang(id scheduling.OperationID, task scheduling.TaskName, of Gang) error {
 	op, err := e.tree.operation(id)
 	if err == nil && (of.Size < 0 || of.Completed < 0) {
@@ -118,7 +118,7 @@ func (cl *cluster) heldBy(op *operation, task scheduling.TaskName) (n int64) {
 	return n
 }
 
-// gang returns that of a task, or nil.
+// gang returns the gang of a task, or nil.
 func (op *operation) gang(task scheduling.TaskName) *gang {
 	for _, g := range op.gangs {
 		if g.task == task {
@@ -139,7 +139,7 @@ func (op *operation) missing(task scheduling.TaskName) *gang {
 // missing is how many jobs have to start at once.
 func (g *gang) missing() int64 { return max(g.Size-g.Completed-g.held, 0) }
 
-// waiting is how many jobs there are to start, those included for which room is held.
+// waiting is how many jobs there are to start, including those that room is held for.
 func (g *gang) waiting() (n int64) {
 	for i := range g.operation.tasks {
 		if t := &g.operation.tasks[i]; t.Name == g.task {
@@ -149,8 +149,8 @@ func (g *gang) waiting() (n int64) {
 	return n
 }
 
-// needs calls with what each of the missing jobs needs, by group in the order of choice,
-// and how many of each there are.
+// needs calls with for each group of missing jobs, in the order of choice: what one of the jobs
+// needs, and how many there are.
 func (g *gang) needs(with func(perJob resource.Amounts, n int64)) {
 	missing := g.missing()
 	for i := range g.operation.tasks {
@@ -168,8 +168,8 @@ func (g *gang) together() (sum resource.Amounts) {
 	return sum
 }
 
-// rest is what all but one of those missing jobs need for which no room is held yet, and what
-// that one does, as the largest of them.
+// rest is what the missing jobs need that no room is held for yet: one is what the largest of
+// them needs, others is what the rest need.
 func (g *gang) rest() (others, one resource.Amounts) {
 	left := g.missing() - g.claims
 	for i := range g.operation.tasks {
@@ -182,7 +182,7 @@ func (g *gang) rest() (others, one resource.Amounts) {
 	return others.Sub(one), one
 }
 
-// holds counts n more allocations or starts in flight of a task, or fewer.
+// holds adds n, which may be negative, to the allocations and starts in flight of a task's gang.
 func (cs *claims) holds(op *operation, task scheduling.TaskName, n int64) {
 	if g := op.gang(task); g != nil {
 		g.held += n
@@ -199,19 +199,20 @@ func (gs *gangs) closed(op *operation, task scheduling.TaskName) bool {
 	case g == nil:
 		return false
 	case g.missing() == 0:
-		// What starts beside the gang is not of the same proposal.
+		// A job beyond the gang does not start in the same heartbeat: it is not part of the
+		// gang's proposal.
 		return g.started == gs.beats
 	default:
 		return g != gs.gathering || g.claims >= g.missing() || !gs.moment.now.Before(g.until)
 	}
 }
 
-// openOrClose lets jobs of a gang's task start, or not.
+// openOrClose updates whether jobs of a gang's task may start.
 func (gs *gangs) openOrClose(g *gang) {
 	g.operation.order.SetClosed(g.task, gs.closed(g.operation, g.task))
 }
 
-// dropGangs forgets the gangs of an operation.
+// dropGangs removes the gangs of an operation.
 func (cs *claims) dropGangs(op *operation) {
 	for _, g := range op.gangs {
 		cs.endGathering(g, ClaimUnwanted)
@@ -220,7 +221,7 @@ func (cs *claims) dropGangs(op *operation) {
 	op.gangs = nil
 }
 
-// view is the gang of a task in a Snapshot.
+// view describes the gang of a task for a Snapshot.
 func (gs *gangs) view(op *operation, task scheduling.TaskName) explain.Gang {
 	g := op.gang(task)
 	if g == nil {

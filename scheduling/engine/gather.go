@@ -7,8 +7,8 @@ import (
 	"weir/scheduling/resource"
 )
 
-// tendGangs ends a gathering whose time is over, or that has no purpose any more, and
-// lets another gang gather; it reports whether one has begun to.
+// tendGangs ends a gathering that is over or has no purpose, and lets another gang gather. It
+// reports whether one has begun to.
 func (cs *claims) tendGangs(now time.Time) (begun bool) {
 	if len(cs.gangs.all) == 0 {
 		return false
@@ -20,8 +20,8 @@ func (cs *claims) tendGangs(now time.Time) (begun bool) {
 	return cs.gangs.chooseGang(now)
 }
 
-// watchGang ends a gathering whose time is over, or that has no purpose any more, and
-// claims on nodes that are of no use.
+// watchGang ends a gathering that is over or has no purpose, and its claims on nodes where its
+// jobs may not start.
 func (cs *claims) watchGang(now time.Time) {
 	g := cs.gangs.gathering
 	if g == nil {
@@ -46,8 +46,8 @@ func (cs *claims) watchGang(now time.Time) {
 	g.misses = min(g.misses+1, maxGangPause)
 }
 
-// end is when room that is held for a gang is given back: when its time is over, and the
-// wait for those that leave for it.
+// end is when the room that is held for a gang is given back: when its time is over, or later if
+// it waits for jobs that leave for it.
 func (g *gang) end() time.Time {
 	end := g.until
 	for _, c := range g.operation.claims {
@@ -72,7 +72,8 @@ func (cs *claims) endGathering(g *gang, why ClaimEnd) {
 	cs.gangs.openOrClose(g)
 }
 
-// chooseGang lets the first gang, in the order of scheduling, gather that may.
+// chooseGang lets a gang begin to gather: of those that may, the first in the order of
+// scheduling.
 func (gs *gangs) chooseGang(now time.Time) bool {
 	if gs.gathering != nil {
 		return false
@@ -96,7 +97,7 @@ func (gs *gangs) chooseGang(now time.Time) bool {
 	return true
 }
 
-// firstGang finds the first of the gangs that may gather.
+// firstGang finds the first, in the order of scheduling, of the gangs that may gather.
 func (gs *gangs) firstGang(now time.Time) (first *gang) {
 	may := slices.DeleteFunc(slices.Clone(gs.all), func(g *gang) bool { return !gs.mayGather(g, now) })
 	for _, g := range may {
@@ -129,15 +130,15 @@ func (gs *gangs) mayGather(g *gang, now time.Time) bool {
 	return limited == nil
 }
 
-// gather makes a claim one of a gang.
+// gather adds a claim to those of a gang.
 func (gs *gangs) gather(g *gang, c *claim) {
 	c.gang = g
 	g.claims++
 	gs.openOrClose(g)
 }
 
-// gatherAgain has claims for jobs that would have started by themselves, and are missing by
-// now, be for the gang, if that may gather: as if they had been made since. Others end.
+// gatherAgain gives the gang the claims for jobs that would have started by themselves and are
+// now missing from it, if it may gather. The time to gather counts from now. Other claims end.
 func (cs *claims) gatherAgain(g *gang) {
 	for i := 0; g.missing() > 0 && i < len(g.operation.claims); {
 		switch c := g.operation.claims[i]; {
@@ -184,8 +185,8 @@ func (c *claim) usable() bool {
 	return c.node.schedulable && !c.node.overcommitted && c.operation.order.Matches(c.node.takes)
 }
 
-// ready reports whether a gang can start now: whoever had to leave for it may have taken until
-// its time is over.
+// ready reports whether a gang can start now. The time to gather may be over: jobs may take as
+// long to leave for it.
 func (g *gang) ready() bool { return g.claims > 0 && g.claims >= g.missing() && g.complete() }
 
 // complete reports whether all claims of a gang can be met now.
@@ -198,7 +199,7 @@ func (g *gang) complete() bool {
 	return true
 }
 
-// gathered is what some claims hold for a gang.
+// gathered is what the claims of a gang hold, of those given.
 func gathered(claims []*claim, g *gang) (sum resource.Amounts) {
 	for _, c := range claims {
 		if c.gang == g {

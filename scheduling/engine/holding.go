@@ -11,7 +11,7 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Ticket names a start in flight. Tickets are never used again.
+// Ticket names a start in flight. Tickets are never reused.
 type Ticket uint64
 
 // Allocation is what a job holds.
@@ -19,8 +19,8 @@ type Allocation struct {
 	Job       scheduling.JobID
 	Operation scheduling.OperationID
 	Task      scheduling.TaskName
-	// Group is the memory that the job has got of its own, in bytes; 0: it has what its
-	// task had learned to need.
+	// Group is the memory granted to this job alone, in bytes; 0: it has what its task had
+	// learned to need.
 	Group     int64
 	Node      scheduling.NodeID
 	Resources resource.Amounts
@@ -30,32 +30,32 @@ type Allocation struct {
 
 // holding is an allocation, or a start in flight.
 type holding struct {
-	// Member has job, start and resources. Those that neither are in flight nor leave are
-	// in the groups of their operation.
+	// Member has the job, start and resources. Allocations that do not leave are in the groups
+	// of their operation; starts in flight are not.
 	preemption.Member
 	ticket    Ticket
 	operation *operation
 	task      allocation.TaskID
 	node      *node
-	// at is the place among those that the node holds.
+	// at is the index in node.held.
 	at int
-	// leaving says how it has been told to go; nil: it has not.
+	// leaving is how it has been told to leave; nil: it has not.
 	leaving *leaving
-	// claimed starts come from a claim, whose time was to be over at expires.
+	// claimed says that a start comes from a claim, which was to expire at expires.
 	claimed bool
 	expires time.Time
-	// surplus is the update as of which it is one of the latest of what its pool has beyond
-	// its fair share.
+	// surplus is the last update in which it was among the latest started of what its pool has
+	// beyond its fair share.
 	surplus uint64
-	// rule is why it may go, as found in the last selection.
+	// rule is why it may be preempted, as of the last selection.
 	rule explain.Rule
-	// lost is what goes with it, and payer owes for that, as found in the last selection; nil:
-	// nobody does.
+	// lost is what is lost with it, and payer the debt that is charged for that, as of the last
+	// selection; nil: none is.
 	lost  resource.Amounts
 	payer *debt
-	// repair is the choice of jobs that have to go for limits that it is in.
+	// repair is the last repair round in which it was chosen to leave for limits.
 	repair uint64
-	// together starts are those of a gang.
+	// together says that it is a start of a gang.
 	together bool
 }
 
@@ -72,10 +72,10 @@ type holdings struct {
 	endedLeaving recycled[leaving]
 }
 
-// AddAllocation adds an allocation that was committed before the engine was
-// made. Its job is not among the pending ones of any SetDemand. The node may
-// still be unknown: it comes back, or is declared lost, with its allocations. The order in
-// which allocations are added is that of turns: those that started last come last.
+// AddAllocation adds an allocation that was committed before the engine was made. No SetDemand
+// counts its job as pending. The node may still be unknown: it reconnects, or is declared lost,
+// with its allocations. Add allocations in the order of their starts, which decides whose turn
+// is next.
 func (e *Engine) AddAllocation(a Allocation) error {
 	op, err := e.tree.operation(a.Operation)
 	switch {
@@ -100,7 +100,7 @@ func (e *Engine) AddAllocation(a Allocation) error {
 	return nil
 }
 
-// RemoveAllocation frees what an allocation holds: its job has gone.
+// RemoveAllocation frees what an allocation holds, once its job has gone.
 func (e *Engine) RemoveAllocation(job scheduling.JobID) error {
 	h := e.holdings.allocations[job]
 	if h == nil {
@@ -118,8 +118,8 @@ func (e *Engine) RemoveAllocation(job scheduling.JobID) error {
 	return nil
 }
 
-// Commit makes an allocation of a start in flight: the entry of the log that
-// starts it as this job is committed.
+// Commit turns a start in flight into an allocation: the log entry that starts it as this job is
+// committed.
 func (e *Engine) Commit(ticket Ticket, job scheduling.JobID, started time.Time) error {
 	h := e.holdings.inFlight[ticket]
 	if h == nil {
@@ -159,7 +159,7 @@ func (e *Engine) Reject(ticket Ticket) error {
 	return nil
 }
 
-// newHolding returns a holding of a node, used again if one has ended.
+// newHolding returns a holding of a node; it reuses one that has ended.
 func (hs *holdings) newHolding(op *operation, task allocation.TaskID, n *node, resources resource.Amounts) *holding {
 	h := hs.ended.take()
 	h.operation, h.task, h.node, h.Resources = op, task, n, resources
@@ -167,14 +167,14 @@ func (hs *holdings) newHolding(op *operation, task allocation.TaskID, n *node, r
 	return h
 }
 
-// release frees the node of h.
+// release takes h off its node.
 func (hs *holdings) release(h *holding) {
 	h.node.release(h)
 	hs.forgetHolding(h)
 }
 
-// forgetHolding drops a holding that is on its node no more, and what was waiting for
-// that.
+// forgetHolding drops a holding that is no longer on its node, and the operation and the node if
+// they stayed only for it.
 func (hs *holdings) forgetHolding(h *holding) {
 	h.operation.held--
 	hs.claims.holds(h.operation, h.task.Name, -1)
@@ -183,8 +183,8 @@ func (hs *holdings) forgetHolding(h *holding) {
 	hs.ended.put(h)
 }
 
-// start has a job start on a node. It is usage of its operation already, and no longer
-// pending.
+// start starts a job on a node. The job is counted as usage of its operation already, and no
+// longer as pending.
 func (hs *holdings) start(n *node, op *operation, task allocation.TaskID, needs resource.Amounts, plan *Plan) *holding {
 	n.met(op.pool)
 	hs.lastTicket++
@@ -199,8 +199,8 @@ func (hs *holdings) start(n *node, op *operation, task allocation.TaskID, needs 
 	return h
 }
 
-// recycled holds values that have ended and are used again: what comes and goes with every job
-// costs no memory.
+// recycled keeps values that have ended for reuse, so that those that come and go with every job
+// cost no memory.
 type recycled[T any] []*T
 
 // take returns a zero value.

@@ -11,10 +11,10 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Inquiry is a question of somebody why an operation or a pool is as it is. It is answered
-// in turns: what only the engine knows it notes in short steps, so that who asks does not
-// hold up decisions, however many nodes, tasks and operations there are; what follows from
-// that is found beside the engine.
+// Inquiry is a request to explain the state of an operation or a pool. It is answered in
+// turns. The engine notes what only it knows, in short steps, so that inquiries do not hold
+// up decisions, however many nodes, tasks and operations there are. The conclusions are
+// drawn outside the engine.
 //
 //	q, err := e.Inquire(id, now)
 //	for done := false; !done; done = q.Reason() {
@@ -23,19 +23,20 @@ import (
 //		}
 //	}
 //
-// Inquire and Attend are for the goroutine of the engine. Reason is for any, but while it
-// runs no other Inquiry of this engine may be attended to, or reason.
+// Inquire and Attend are for the goroutine of the engine. Any goroutine may call Reason, but
+// while it runs no other Inquiry of this engine may be attended to, or reason.
 type Inquiry struct {
 	known  explain.Case
 	survey *survey
-	// op is the operation in question, by is by whose starvation others leave for it.
+	// op is the operation in question; by has, by stage, the element whose starvation lets it
+	// preempt others.
 	op *operation
 	by [preemption.StageCount]starver
-	// rest are the operations below a pool of which nothing is noted yet.
+	// rest are the operations below a pool that are not noted yet.
 	rest []*operation
 }
 
-// inquiries notes what only the engine knows for those who ask.
+// inquiries notes for inquiries what only the engine knows.
 type inquiries struct {
 	*gangs
 
@@ -43,20 +44,20 @@ type inquiries struct {
 	graceful *graceful
 	stages   *stages
 
-	// survey is what those see who ask, until the next update; nil: nobody has. surveys
+	// survey is shared by all inquiries until the next update; nil: none has begun. surveys
 	// numbers them.
 	survey  *survey
 	surveys uint64
 }
 
 const (
-	// asksPerStep bounds for how many operations of a pool the engine is held up at once,
-	// maxAsks how many are looked at in all.
+	// asksPerStep bounds the operations of a pool that the engine notes in one step, maxAsks
+	// those that it notes in all.
 	asksPerStep, maxAsks = 128, 1000
 )
 
-// Inquire begins to ask why the jobs of an operation do not start, and why its share is
-// what it is.
+// Inquire begins to explain why the jobs of an operation do not start, and why its share is what
+// it is.
 func (e *Engine) Inquire(id scheduling.OperationID, now time.Time) (*Inquiry, error) {
 	op := e.tree.operations[id]
 	if op == nil {
@@ -74,8 +75,8 @@ func (e *Engine) Inquire(id scheduling.OperationID, now time.Time) (*Inquiry, er
 	return q, nil
 }
 
-// InquirePool begins to ask why the share of a pool is what it is, what keeps it from
-// more, and what the operations below it wait for.
+// InquirePool begins to explain why the share of a pool is what it is, what keeps it from more,
+// and what the operations below it wait for.
 func (e *Engine) InquirePool(name scheduling.PoolName, now time.Time) (*Inquiry, error) {
 	p := e.tree.pools[name]
 	if p == nil {
@@ -95,14 +96,14 @@ func (e *Engine) InquirePool(name scheduling.PoolName, now time.Time) (*Inquiry,
 	return q, nil
 }
 
-// begin returns an inquiry of this moment.
+// begin returns an inquiry as of now.
 func (iq *inquiries) begin(now time.Time) *Inquiry {
 	q := &Inquiry{known: explain.Case{Now: now}}
 	q.use(iq.beginSurvey())
 	return q
 }
 
-// use has an inquiry go by a survey.
+// use sets the survey of an inquiry.
 func (q *Inquiry) use(s *survey) { q.survey, q.known.Survey = s, &s.noted }
 
 // below appends the operations of a pool and of those below it.
@@ -114,13 +115,13 @@ func (p *pool) below(all []*operation) []*operation {
 	return all
 }
 
-// Wants reports whether there is something that the engine has to say first.
+// Wants reports whether the engine has to attend before the inquiry can reason.
 func (q *Inquiry) Wants() bool {
 	return !q.survey.taken() || q.competes() || len(q.rest) > 0 || q.searches()
 }
 
-// competes reports whether an operation is asked about, and those that compete with it are not
-// all noted.
+// competes reports whether the inquiry is about an operation and the operations that compete
+// with it are not all noted.
 func (q *Inquiry) competes() bool { return q.op != nil && !q.survey.rivals.known() }
 
 func (q *Inquiry) searches() bool { return q.known.Search != nil && !q.known.Search.Over }
@@ -139,8 +140,8 @@ func (e *Engine) Attend(q *Inquiry) {
 	}
 }
 
-// askMore takes note of some more of the operations of a pool. They may go by filters that
-// have come since the nodes were looked at: then that begins anew.
+// askMore notes some more operations of a pool. If a filter is newer than the survey, which does
+// not know it, a new survey begins.
 func (iq *inquiries) askMore(q *Inquiry) {
 	if q.survey.edits != iq.cluster.filters.edits {
 		q.use(iq.beginSurvey())
@@ -158,11 +159,11 @@ func (iq *inquiries) askMore(q *Inquiry) {
 	}
 }
 
-// Reason finds what follows from what the engine has said. It reports whether that is all;
-// if not, the engine is wanted again.
+// Reason draws conclusions from the engine's notes. It reports whether the explanation is
+// complete; if not, the engine has to attend again.
 func (q *Inquiry) Reason() (done bool) { return q.known.Reason() }
 
-// Explanation is the answer, once Reason has said that it is done.
+// Explanation is the answer, once Reason has reported that it is complete.
 func (q *Inquiry) Explanation() explain.Explanation { return q.known.Answer }
 
 // ClaimEnd says how a claim ended.
@@ -170,21 +171,21 @@ type ClaimEnd uint8
 
 // The ends of claims.
 const (
-	// NotEnded is that of an operation of which no claim has ended.
+	// NotEnded: no claim of the operation has ended.
 	NotEnded ClaimEnd = iota
 	// ClaimStarted: its job was started.
 	ClaimStarted
 	// ClaimUnwanted: the operation wants no more jobs, or may not start any there.
 	ClaimUnwanted
-	// ClaimUnmet: all victims have gone, and there is too little all the same.
+	// ClaimUnmet: all victims have gone, and the job still does not fit.
 	ClaimUnmet
-	// ClaimExpired: victims should have gone, and have not.
+	// ClaimExpired: the victims did not leave in time.
 	ClaimExpired
-	// ClaimNodeLost: the node has gone.
+	// ClaimNodeLost: the node was removed.
 	ClaimNodeLost
-	// ClaimRefused: the order to the victims was not committed.
+	// ClaimRefused: the orders to the victims were not committed.
 	ClaimRefused
-	// ClaimOverLimits: with it the operation, or a pool above, used more than its limits.
+	// ClaimOverLimits: with the claim the operation, or a pool above, used more than its limits.
 	ClaimOverLimits
 )
 
@@ -200,8 +201,8 @@ type EndedClaim struct {
 	Node scheduling.NodeID
 }
 
-// explained are the looks at nodes that came to nothing for an operation, the operation's own
-// first and then those of the pools above it, and how the last of its claims ended that has.
+// explained are the refusals that an operation met on nodes, its own first and then those of the
+// pools above it, and how its last claim ended, unless the job of that claim started.
 func (op *operation) explained() (all []explain.Fact) {
 	for _, r := range op.refusals() {
 		all = append(all, r.Fact())
@@ -212,7 +213,7 @@ func (op *operation) explained() (all []explain.Fact) {
 	return all
 }
 
-// ExplainJob says of a job how safe it is, or why it has to leave.
+// ExplainJob explains how safe a job is from preemption, or why it has to leave.
 func (e *Engine) ExplainJob(job scheduling.JobID) (explain.Explanation, error) {
 	h := e.holdings.allocations[job]
 	if h == nil {
@@ -225,7 +226,7 @@ func (e *Engine) ExplainJob(job scheduling.JobID) (explain.Explanation, error) {
 	return j.Explain(), nil
 }
 
-// explained is h for those who ask.
+// explained describes h for an inquiry.
 func (h *holding) explained() explain.Job {
 	j := explain.Job{Job: h.Job, Operation: h.operation.ID, Node: h.node.id, Started: h.Started, Level: h.Level()}
 	if l := h.leaving; l != nil {
@@ -237,8 +238,8 @@ func (h *holding) explained() explain.Job {
 	return j
 }
 
-// refusals are the looks at nodes that came to nothing for an element, in the order of causes, and
-// then for the pools above it as a whole, which left out what is in them.
+// refusals are the causes for which an element was passed over on nodes, followed by those for
+// which a pool above it was passed over as a whole.
 func (e *element) refusals() (all []explain.Refusal) {
 	for ; e != nil; e = e.above {
 		for cause, noted := range e.order.Facts {

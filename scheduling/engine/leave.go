@@ -15,20 +15,20 @@ import (
 	"weir/scheduling/resource"
 )
 
-// LeaveOrder is a committed order to a job to go.
+// LeaveOrder is a committed order to a job to leave its node.
 type LeaveOrder struct {
-	// Ordered is when the order was given, Planned the time of the heartbeat that planned
-	// it, zero: the same.
+	// Ordered is when the order was given. Planned is the time of the heartbeat that planned it;
+	// zero: the same.
 	Ordered, Planned time.Time
 	// Deadline is when the job is ended if it has not left by itself.
 	Deadline time.Time
-	// Kind is lifecycle.NotPreempted when the job goes for another cause: a user or a
-	// drain wants it to.
+	// Kind is lifecycle.NotPreempted when the job leaves for another cause, such as a user's
+	// request or a drain.
 	Kind lifecycle.PreemptionKind
-	// For is whom the resources are held for; the zero value: nobody.
+	// For is the job that the resources are held for; the zero value: none.
 	For Beneficiary
-	// Restored orders were given before the engine was made, and what they led to has been
-	// told: claims by AddClaim, rates by SetRate.
+	// Restored orders were given before the engine was made. Their effects are restored
+	// separately: claims by AddClaim, rates by SetRate.
 	Restored bool
 }
 
@@ -40,25 +40,24 @@ func (o LeaveOrder) planned() time.Time {
 	return o.Planned
 }
 
-// leaving is what is known of an allocation that has been told to go, or is about to
-// be. It holds its part of the node until it has gone, and counts no longer as usage of
-// its operation.
+// leaving is the state of an allocation that has been told to leave, or is about to be. It holds
+// its part of the node until it has gone, and no longer counts as usage of its operation.
 type leaving struct {
-	// committed says that the allocation will not stay.
+	// committed says that the order is committed, so that the allocation will not stay.
 	committed bool
 	ordered   time.Time
 	deadline  time.Time
 	kind      lifecycle.PreemptionKind
 	reason    explain.Reason
-	// claim waits for what is left; nil: nobody does.
+	// claim waits for the resources; nil: none does.
 	claim *claim
-	// hasten is the choice of jobs that have to go for limits by which it is to go sooner.
+	// hasten is the repair round in which it was chosen to leave sooner.
 	hasten uint64
 }
 
-// Leave says that a job has been told to go: the order of a Preempt is committed, or
-// that of a user or a drain, or it was before the engine was made. Given again it
-// changes nothing but the deadline. Of several orders the earliest deadline holds.
+// Leave says that a job has been told to leave: by a committed Preempt, by a user or a drain, or
+// before the engine was made. A second call changes nothing but the deadline; of several orders
+// the earliest deadline holds.
 func (e *Engine) Leave(job scheduling.JobID, order LeaveOrder) error {
 	h := e.holdings.allocations[job]
 	if h == nil {
@@ -73,7 +72,7 @@ func (e *Engine) Leave(job scheduling.JobID, order LeaveOrder) error {
 		e.claims.hold(h, order)
 	}
 	l := h.leaving
-	// What was planned has the deadline of the plan until it is committed.
+	// Until the order is committed, the deadline is the one that was planned.
 	if !l.committed || order.Deadline.Before(l.deadline) {
 		l.deadline = order.Deadline
 	}
@@ -84,8 +83,8 @@ func (e *Engine) Leave(job scheduling.JobID, order LeaveOrder) error {
 	return nil
 }
 
-// Stay takes back a Preempt whose proposal was refused or lost. Of a job that has been
-// told to go all the same, or has gone, nothing changes.
+// Stay takes back a Preempt whose proposal was refused or lost. It does nothing if the job has
+// gone, or has been told to leave all the same.
 func (e *Engine) Stay(job scheduling.JobID) {
 	h := e.holdings.allocations[job]
 	if h == nil || h.leaving == nil || h.leaving.committed {
@@ -117,7 +116,7 @@ func (hs *holdings) beginLeaving(h *holding, kind lifecycle.PreemptionKind, at t
 	hs.countGentle(kind, 1)
 }
 
-// endLeaving is for an allocation that has gone, or stays.
+// endLeaving ends the leaving of an allocation that has gone, or stays.
 func (hs *holdings) endLeaving(h *holding) {
 	op := h.operation
 	op.order.SubLeaving(h.Resources)
@@ -131,13 +130,13 @@ func (hs *holdings) endLeaving(h *holding) {
 	h.leaving = nil
 }
 
-// leavesFor reports whether a claim waits for what h leaves.
+// leavesFor reports whether a claim waits for the resources of h.
 func (h *holding) leavesFor(c *claim) bool { return h.leaving != nil && h.leaving.claim == c }
 
 // remaining is what the allocations of a node will hold once those that leave have gone.
 func (n *node) remaining() resource.Amounts { return n.usage.Sub(n.leaving) }
 
-// preempt has an allocation leave, for the job of a claim or for nobody.
+// preempt plans that an allocation leaves, for the job of a claim or, if c is nil, for none.
 func (hs *holdings) preempt(h *holding, now time.Time, kind lifecycle.PreemptionKind, c *claim, reason explain.Reason, plan *Plan) {
 	timeout := h.operation.effective.Starvation.PreemptionTimeout
 	if kind == lifecycle.GracefulPreemption {
@@ -159,7 +158,7 @@ func (hs *holdings) preempt(h *holding, now time.Time, kind lifecycle.Preemption
 	plan.Preempts = append(plan.Preempts, p)
 }
 
-// graceful has jobs leave ahead of need whose operations want that.
+// graceful preempts jobs ahead of need, for operations that ask for it.
 type graceful struct {
 	*holdings
 
@@ -171,9 +170,10 @@ type graceful struct {
 	scratch []*holding
 }
 
-// dismiss has those allocations of a node go that their operations want to go as soon as
-// they are beyond the fair share, the latest started first (J.3.1): that of the operation,
-// or that of its pool to the nearest job, of operations that have more than their own.
+// dismiss preempts the allocations of a node whose operations want them to leave as soon as they
+// are beyond the fair share, the latest started first (J.3.1). That is the fair share of the
+// operation, or, for operations that have more than their own, that of the pool, to the nearest
+// job.
 func (gr *graceful) dismiss(n *node, now time.Time, plan *Plan) {
 	if !gr.any {
 		return
@@ -198,8 +198,8 @@ func (gr *graceful) dismiss(n *node, now time.Time, plan *Plan) {
 	}
 }
 
-// goesForPool reports whether h is one of the latest of what its pool has beyond its fair
-// share, and does not have to go for limits.
+// goesForPool reports whether h is one of the latest started of what its pool has beyond its
+// fair share, and does not have to leave for limits.
 func (gr *graceful) goesForPool(h *holding, now time.Time) bool {
 	op := h.operation
 	if op.pool.parent == nil || !op.pool.exceeds(h) || op.order.Satisfaction() <= op.kept()+resource.Epsilon || !gr.victims.latest(h) {
@@ -209,12 +209,12 @@ func (gr *graceful) goesForPool(h *holding, now time.Time) bool {
 	return !violates
 }
 
-// withheld reports whether an operation that is preempted gracefully has its part: a job
-// that starts would be told to go at once, or take the place of one that has been told and
-// has not gone. It starts one that brings its pool nearer to the fair share, or that is all
-// within its own; below the root, one that brings it nearer to its own. But in the age in
-// which some were told to go, in which only what it uses itself moves its share, it starts
-// none that brings it above what it was left with.
+// withheld reports whether an operation with graceful preemption may not start one more job: the
+// job would be told to leave at once, or take the place of one that was told to and has not
+// gone. A job may start if it brings the pool nearer to its fair share, or lies within that of
+// the operation; right below the root, if it brings the operation nearer to its own. In the age
+// of its last graceful preemption, in which only usage moves shares, no job may bring the
+// operation above what it was left with.
 func (gr *graceful) withheld(op *operation, needs resource.Amounts) bool {
 	if !op.effective.Graceful {
 		return false
@@ -239,8 +239,8 @@ func easiestFirst(a, b *holding) int {
 	return a.Easier(&b.Member)
 }
 
-// rated reports whether preemptions of this kind count in rates: those of a node that has
-// too little, and those above limits, have to be.
+// rated reports whether preemptions of this kind count in rates. Those for an overcommitted
+// node, or for limits, are necessary and do not.
 func rated(kind lifecycle.PreemptionKind) bool {
 	switch kind {
 	case lifecycle.Preemption, lifecycle.AggressivePreemption, lifecycle.GracefulPreemption:
@@ -250,8 +250,7 @@ func rated(kind lifecycle.PreemptionKind) bool {
 	}
 }
 
-// rate reports whether one more job of the operation of h may be preempted in this
-// minute.
+// rate reports whether the rate limits allow one more preemption of a job of the operation of h.
 func (sel *selector) rate(h *holding, now time.Time) bool {
 	if !sel.tree.rated {
 		return true
@@ -264,8 +263,8 @@ func (sel *selector) rate(h *holding, now time.Time) bool {
 	return true
 }
 
-// withinRates keeps those candidates, the first ones that would go, that may all be
-// preempted in this minute.
+// withinRates keeps the candidates, in their order, that rate limits allow to be preempted
+// together, and calls spared with the others.
 func (sel *selector) withinRates(candidates []*holding, now time.Time, spared func(*holding, preemption.Block)) []*holding {
 	kept := candidates[:0]
 	for _, h := range candidates {
@@ -282,8 +281,8 @@ func (sel *selector) withinRates(candidates []*holding, now time.Time, spared fu
 	return kept
 }
 
-// taken counts a preemption at a time in the rates of p and all above that have a limit,
-// or takes it back.
+// taken counts a preemption in the rates of p and of all pools above that have a limit, or takes
+// it back.
 func (p *pool) taken(at time.Time, count bool) {
 	for ; p != nil; p = p.parent {
 		switch {

@@ -12,31 +12,32 @@ import (
 	"weir/scheduling/resource"
 )
 
-// repair has jobs go that use more than limits, or than their node has.
+// repair preempts jobs that use more than limits, or than their node has.
 type repair struct {
 	*holdings
 
-	// exceeded says that limits are; round numbers the choices of jobs that have to go for them.
+	// exceeded says that limits are exceeded; round numbers the choices of jobs that have to
+	// leave for them.
 	exceeded bool
 	round    uint64
 	scratch  []*holding
 }
 
-// excess is what is found of operations and pools that use more than they may.
+// excess collects the operations and pools that use more than they may.
 type excess struct {
 	moment *moment
-	// held is what counts of an element.
+	// held is the part of what an element holds that counts.
 	held func(*allocation.Element) resource.Amounts
-	// all have those below before those above; operations are those at or below them, of
-	// has their nearest ones.
+	// all has excesses below before those above; operations are the operations at or below them,
+	// and of maps each to the nearest one.
 	all        []*preemption.Excess
 	operations []preemption.ExcessiveOperation
 	of         map[*operation]*preemption.Excess
 }
 
-// findExcess finds, as of an update, whether limits are exceeded, gives back the claims
-// that exceed them, and chooses the jobs that have to go for them, of all nodes. What is
-// about to start is chosen when it is a job.
+// findExcess finds, as of an update, whether limits are exceeded, ends claims that exceed them,
+// and chooses the jobs on all nodes that have to leave for them. A start in flight is chosen
+// once it is a job.
 func (re *repair) findExcess(now time.Time) {
 	re.round++
 	re.chooseHastened(now)
@@ -54,7 +55,7 @@ func (re *repair) findExcess(now time.Time) {
 	}
 }
 
-// find does so at p and below; above is that of the nearest pool above.
+// find collects the excesses at p and below; above is that of the nearest pool above.
 func (x *excess) find(p *pool, above *preemption.Excess, now time.Time) {
 	own := x.judge(&p.element, above, now)
 	for _, c := range p.pools {
@@ -79,8 +80,8 @@ func (x *excess) find(p *pool, above *preemption.Excess, now time.Time) {
 	}
 }
 
-// judge returns the excess of an element, or the nearest one above, and notes since when
-// it is beyond its ceiling.
+// judge returns the excess of an element, or else the nearest one above, and notes since when
+// the element is beyond its ceiling.
 func (x *excess) judge(of *element, above *preemption.Excess, now time.Time) *preemption.Excess {
 	switch {
 	case of.order.Usage().Fits(of.ceiling):
@@ -114,7 +115,7 @@ func (re *repair) giveBack(of map[*operation]*preemption.Excess) {
 	}
 }
 
-// repair has those jobs of a node go that were chosen, while limits are exceeded.
+// repair preempts the chosen jobs of a node, while limits are exceeded.
 func (re *repair) repair(n *node, now time.Time, plan *Plan) {
 	if !re.exceeded {
 		return
@@ -135,8 +136,8 @@ func (re *repair) repair(n *node, now time.Time, plan *Plan) {
 	}
 }
 
-// exceeds reports whether the operation of h, or a pool above it, the nearest first, holds
-// more than it may of something that h holds.
+// exceeds reports whether the operation of h, or else a pool above it, the nearest first, holds
+// more than it may of a resource that h holds, and gives the reason.
 func (re *repair) exceeds(held func(*allocation.Element) resource.Amounts, h *holding, now time.Time) (explain.Reason, bool) {
 	for e := &h.operation.element; e != nil; e = e.above {
 		if r, exceeds := violation(held(e.order), e.limits, re.moment.allowed(e, now), h.Resources); exceeds {
@@ -147,8 +148,8 @@ func (re *repair) exceeds(held func(*allocation.Element) resource.Amounts, h *ho
 	return explain.Reason{}, false
 }
 
-// violation is the first resource of which more is used than is allowed, by limits that
-// were set or by less, and of which one holds something.
+// violation is the first resource of which more is used than is allowed and of which the job
+// holds some. allowed is limits, or less where a ceiling applies.
 func violation(usage, limits, allowed, holds resource.Amounts) (explain.Reason, bool) {
 	if usage.Fits(allowed) {
 		return explain.Reason{}, false
@@ -161,25 +162,26 @@ func violation(usage, limits, allowed, holds resource.Amounts) (explain.Reason, 
 	return explain.Reason{}, false
 }
 
-// countGentle counts those that leave gracefully.
+// countGentle adds n to the number of allocations that leave gracefully, if kind is graceful.
 func (hs *holdings) countGentle(kind lifecycle.PreemptionKind, n int) {
 	if kind == lifecycle.GracefulPreemption {
 		hs.gentle += n
 	}
 }
 
-// mayHasten reports whether h leaves gracefully, later than one does that has to go for limits.
+// mayHasten reports whether h leaves gracefully, later than it would if it were preempted for
+// limits now.
 func (h *holding) mayHasten(now time.Time) bool {
 	l := h.leaving
 	return l != nil && l.committed && l.kind == lifecycle.GracefulPreemption && l.deadline.After(now.Add(h.operation.effective.Starvation.PreemptionTimeout))
 }
 
-// withLeaving is all that an element holds.
+// withLeaving is all that an element holds, leaving allocations included.
 func withLeaving(of *allocation.Element) resource.Amounts { return of.Usage().Add(of.Leaving()) }
 
-// chooseHastened chooses, of those that leave gracefully, the ones that have to go sooner, since
-// their operations, or pools above, hold more than they may as long as they are there. Those that
-// started last go first.
+// chooseHastened chooses, of the jobs that leave gracefully, those that have to leave sooner
+// because their operations, or pools above, hold more than they may until then. The latest
+// started leave first.
 func (re *repair) chooseHastened(now time.Time) {
 	if re.holdings.gentle == 0 {
 		return
@@ -207,7 +209,7 @@ func (re *repair) chooseHastened(now time.Time) {
 	}
 }
 
-// hastenOn does so on a node that has less than its allocations hold.
+// hastenOn does the same on a node whose allocations hold more than it has.
 func (re *repair) hastenOn(n *node, now time.Time) {
 	held := n.usage
 	var late []*holding
@@ -228,7 +230,7 @@ func (re *repair) hastenOn(n *node, now time.Time) {
 	}
 }
 
-// hasten has those of a node go sooner that were chosen, each once in an update.
+// hasten has the chosen jobs of a node leave sooner, each once per update.
 func (re *repair) hasten(n *node, now time.Time, plan *Plan) {
 	if re.holdings.gentle == 0 {
 		return
@@ -248,14 +250,14 @@ func (re *repair) hasten(n *node, now time.Time, plan *Plan) {
 	}
 }
 
-// lack is of what a node has less than its allocations hold.
+// lack is the reason to preempt on a node whose allocations hold more than it has.
 func (n *node) lack() explain.Reason {
 	k, _ := n.usage.Lacking(n.limits)
 	return explain.Reason{Resource: k, Used: n.usage.Of(k), Limit: n.limits.Of(k)}
 }
 
-// relieve preempts jobs of a node that has been overcommitted for too long.
-// Starts in flight are not jobs yet: what they will hold is not free for others.
+// relieve preempts jobs of a node that has been overcommitted for too long. Starts in flight are
+// not jobs yet: they keep what they hold.
 func (re *repair) relieve(n *node, now time.Time, plan *Plan) {
 	if !n.overcommitted {
 		return

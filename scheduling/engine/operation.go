@@ -15,33 +15,33 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Operation is what the engine has to know of an operation.
+// Operation is what the engine needs to know of an operation.
 type Operation struct {
 	ID scheduling.OperationID
 	// Pool holds the operation. It must be known.
 	Pool scheduling.PoolName
-	// Weight is the part of the operation in what its pool has, relative to those
-	// of its siblings. It holds whatever Options say.
+	// Weight is the weight of the operation in its pool, relative to its siblings. It holds
+	// whatever Options say.
 	Weight float64
 	// Options are what was set for the operation in this tree.
 	Options pooltree.OperationOptions
 	// Started orders equally satisfied operations: the earlier one is first. It
 	// does not change.
 	Started time.Time
-	// Enabled operations may start jobs: those that run.
+	// Enabled operations run, and so may start jobs.
 	Enabled bool
-	// Suspended operations may not, enabled or not.
+	// Suspended operations may not start jobs, enabled or not.
 	Suspended bool
 	// Gang operations are of use only as a whole.
 	Gang bool
-	// Abrupt are the tasks whose jobs cannot be asked to leave: those end at once that have
-	// to. Only estimates go by it.
+	// Abrupt are the tasks whose jobs cannot be asked to leave: when preempted they end at once.
+	// Only estimates use it.
 	Abrupt []scheduling.TaskName
-	// Spread are the tasks whose jobs go to different nodes as far as there is room.
+	// Spread are the tasks whose jobs go to different nodes where there is room.
 	Spread []scheduling.TaskName
 }
 
-// With returns the operation with these options, and the weight that they say.
+// With returns the operation with these options, and the weight that they set.
 func (op Operation) With(o pooltree.OperationOptions) Operation {
 	op.Weight, op.Options = or(o.Weight, pooltree.DefaultWeight), o
 	return op
@@ -52,41 +52,42 @@ type operation struct {
 	Operation
 	element
 	pool *pool
-	// tasks are sorted as order's are.
+	// tasks are sorted like those of order.
 	tasks []task
-	// held is the number of allocations and starts in flight, leavers that of those of
-	// them that have been told to go.
+	// held counts allocations and starts in flight, leavers those of them that have been told to
+	// leave.
 	held, leavers int
 	claims        []*claim
 	// gangs are those of its tasks whose jobs start only together.
 	gangs []*gang
-	// ended is the last claim that has, lastStart when a job was started last.
+	// ended is the last claim that ended; lastStart is when a job was last started.
 	ended     EndedClaim
 	lastStart time.Time
-	// groups are its allocations but for those that leave.
+	// groups are its allocations that are not leaving.
 	groups preemption.Groups
-	// removed operations stay until nothing is held.
+	// removed operations stay until they hold nothing.
 	removed bool
-	// effective are the settings that hold.
+	// effective are the settings in force.
 	effective pooltree.EffectiveOperation
-	// least is the share of the least of its jobs, as of the last update, where less than that
-	// may be missing; nil elsewhere.
+	// least is the share of the least that a waiting job needs, as of the last update; nil
+	// unless the tree tolerates that less is missing.
 	least *resource.Vector
-	// fromStarving is that its jobs may be preempted while it starves, starver by whose
-	// starvation it may preempt others.
+	// fromStarving says that its jobs may be preempted while it starves. starver is the element
+	// whose starvation lets it preempt others.
 	fromStarving bool
 	starver      starver
 	stage        preemption.Stage
-	// discount is what victims of the operation hold on a node, found in a round.
+	// discount is what the candidates of the operation hold on a node, as of round.
 	discount resource.Amounts
 	round    uint64
-	// settled is what it was left with when jobs of it were preempted gracefully last, in
-	// an age; 0: never.
+	// settled is what it was left with after its last graceful preemption, in age settledIn; 0:
+	// there was none.
 	settled   resource.Amounts
 	settledIn uint64
-	// wanted is how many jobs it asked for in all, running ones too, at the last update.
+	// wanted is how many jobs it asked for at the last update, running ones included.
 	wanted int64
-	// takings are those of this engine; visit is the visit through them that came by.
+	// takings are what it took in this engine; visit is the last traversal of takings that
+	// reached it.
 	takings []taking
 	visit   uint64
 	// spared counts its allocations that a block kept from being victims.
@@ -97,23 +98,22 @@ type operation struct {
 	bestAt time.Time
 }
 
-// task is the committed side of an allocation.Task, whose pending jobs are the
-// effective ones.
+// task is the committed side of an allocation.Task, whose pending jobs are the effective ones.
 type task struct {
 	allocation.TaskID
 	// pending is the number of pending jobs in the replicated state.
 	pending int64
-	// inFlight of them are about to start, claimed are those for which resources are held.
+	// inFlight of them are about to start, and resources are held for claimed of them.
 	inFlight, claimed int64
 	perJob            resource.Amounts
-	// fits says that some node which takes jobs of the task holds one when it is empty, hopes
-	// that one does that is about to, in a layout; 0: it is to be found anew. out says that,
-	// as of the last update, none does: its jobs are no demand.
+	// fits says that some empty node that takes jobs of the task could hold one, hopes that an
+	// awaited node could. Both are as of layout; 0: they have to be computed. out says that, as
+	// of the last update, no node could, or limits are too low: the jobs count as no demand.
 	fits, hopes bool
 	layout      uint64
 	out         bool
-	// passed is when, first since a job started, a node was passed over that has jobs of the task;
-	// zero: none was.
+	// passed is when, since the last start, a node that has jobs of the task was first passed
+	// over; zero: none was.
 	passed time.Time
 }
 
@@ -137,7 +137,7 @@ func (e *Engine) AddOperation(op Operation) error {
 	return nil
 }
 
-// SetOperation changes pool, weight and flags of an operation.
+// SetOperation replaces what is known of an operation, except Started.
 func (e *Engine) SetOperation(op Operation) error {
 	known, err := e.tree.operation(op.ID)
 	if err == nil {
@@ -149,7 +149,7 @@ func (e *Engine) SetOperation(op Operation) error {
 	op.Started = known.Started
 	same := reflect.DeepEqual(known.Operation, op)
 	if !known.active() {
-		// What began to be below its share before does not count.
+		// Time below its share before it was active does not count.
 		known.clock = preemption.Clock{}
 	}
 	known.Operation = op
@@ -197,10 +197,10 @@ func (e *Engine) RemoveOperation(id scheduling.OperationID) error {
 	return nil
 }
 
-// SetDemand tells how many jobs of a group of a task are pending in the replicated
-// state, those in flight included, and what each of them needs; see the package
-// comment for who subtracts. Group 0 are the jobs that get what their task has learned to
-// need, others those that get so much memory each, in bytes.
+// SetDemand sets how many jobs of a group of a task are pending in the replicated state, those
+// in flight included, and what each of them needs; see the package comment for who subtracts.
+// Jobs of group 0 get the memory that their task has learned to need, those of another group as
+// many bytes as its number.
 func (e *Engine) SetDemand(id scheduling.OperationID, name scheduling.TaskName, group, pending int64, perJob resource.Amounts) error {
 	op, err := e.tree.operation(id)
 	switch {
@@ -268,7 +268,7 @@ func (tr *tree) forget(op *operation) {
 
 func (op *operation) active() bool { return op.Enabled && !op.Suspended && !op.removed }
 
-// settle gives an operation in its pool the settings that hold.
+// settle applies the settings in force to an operation in its pool.
 func (tr *tree) settle(op *operation) {
 	for _, g := range op.gangs {
 		g.layout = 0
@@ -286,8 +286,8 @@ func (tr *tree) settle(op *operation) {
 	op.bound(op.effective.Limits, keptCeiling(s, op.ceiling))
 }
 
-// rank orders an element among those that are as satisfied: the place in a FIFO pool, and
-// elsewhere the start of an operation; pools are by name there.
+// rank orders elements that are equally satisfied: by their place in a FIFO pool, elsewhere by
+// the start of an operation. Pools elsewhere are ordered by name.
 func rank(s *fairshare.Element) int64 {
 	switch {
 	case s.EffectiveFIFOIndex >= 0:
@@ -299,10 +299,10 @@ func rank(s *fairshare.Element) int64 {
 	}
 }
 
-// demand is what the operation uses and could use: no more than it uses unless
-// it may start jobs (F.2), and no more than its limits where these bound it. It
-// counts those jobs too. What leaves will be asked for again. A gang that is out of reach,
-// and jobs that no node holds, ask for nothing.
+// demand is what the operation uses and could use, with the number of jobs that it could start.
+// It is no more than usage unless the operation may start jobs (F.2), and no more than its
+// limits where these bound it. What leaves counts, because it will be asked for again. A gang
+// that is out of reach, and jobs that no node holds, ask for nothing.
 func (op *operation) demand() (demand resource.Amounts, pending int64) {
 	usage := op.order.Usage()
 	if !op.active() {
@@ -324,8 +324,8 @@ func (op *operation) demand() (demand resource.Amounts, pending int64) {
 	return demand, pending
 }
 
-// task returns the task of this id; a new one when there is none. It holds until tasks
-// come or go.
+// task returns the task of this id, and adds it if there is none. The pointer is valid until
+// tasks come or go.
 func (op *operation) task(id allocation.TaskID) *task {
 	i, found := slices.BinarySearchFunc(op.tasks, id, func(t task, id allocation.TaskID) int { return t.Compare(id) })
 	if !found {
@@ -334,8 +334,8 @@ func (op *operation) task(id allocation.TaskID) *task {
 	return &op.tasks[i]
 }
 
-// forgetTask drops a group of a task of which no job is to start: there may be as many
-// as there are jobs.
+// forgetTask drops a group of a task that has no jobs to start: there may be as many groups as
+// jobs.
 func (op *operation) forgetTask(t *task) {
 	if id := t.TaskID; id.Group != 0 && t.pending == 0 && t.inFlight == 0 && t.claimed == 0 {
 		op.tasks = slices.DeleteFunc(op.tasks, func(t task) bool { return t.TaskID == id })
@@ -374,7 +374,7 @@ func (op *operation) detach() {
 	op.pool = nil
 }
 
-// ran takes note of a job of the operation that has ended.
+// ran records how long a job of the operation ran, for the pools above it too.
 func (op *operation) ran(length time.Duration) {
 	for e := &op.element; e != nil; e = e.above {
 		e.lengths.Add(length)

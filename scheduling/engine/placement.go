@@ -9,13 +9,13 @@ import (
 	"weir/scheduling/resource"
 )
 
-// placement starts jobs in what is free on nodes.
+// placement starts jobs in the free resources of nodes.
 type placement struct {
 	*holdings
 
 	graceful *graceful
 
-	// keepFor and admit are what the choice asks of a node.
+	// keepFor and admit are the callbacks of the choice for a node.
 	keepFor func(chosen *allocation.Element) bool
 	admit   func(chosen *allocation.Element, task *allocation.Task, free resource.Amounts) (bool, allocation.Cause)
 	// unpacked lets jobs start on nodes that fit them badly.
@@ -28,9 +28,8 @@ func newPlacement(hs *holdings, gr *graceful, rs *reservations) *placement {
 	return pl
 }
 
-// fill starts jobs on a node while they fit into what nobody has a claim on. Where none
-// does, and some wait for a node that fits them better, one of those starts all the same
-// (F.14).
+// fill starts jobs on a node while they fit into what no claim holds. If none does, and some
+// wait for a node that fits them better, one of those starts all the same (F.14).
 func (pl *placement) fill(n *node, now time.Time, plan *Plan) {
 	n.review(now)
 	on := n.offered(now)
@@ -78,12 +77,12 @@ func (pl *placement) mayStart(chosen *allocation.Element, task *allocation.Task,
 	return accepted, allocation.Unpacked
 }
 
-// spreadPatience is how long a job that is to start waits for a node that has fewer of its task's,
-// and after what time without a look a node is not waited for.
+// spreadPatience is how long a job of a spread task waits for a node that has fewer jobs of the
+// task. A node that was not looked at for as long is not waited for.
 const spreadPatience = 5 * time.Second
 
-// crowded reports whether a job of a task that spreads over nodes waits for another one than n:
-// one that could hold it now, and has fewer of the task's jobs (F.14.1).
+// crowded reports whether a job of a task that spreads over nodes waits for another node than n:
+// one that could hold it now, and has fewer jobs of the task (F.14.1).
 func (cl *cluster) crowded(op *operation, of allocation.TaskID, needs resource.Amounts, n *node) bool {
 	if !slices.Contains(op.Spread, of.Name) {
 		return false
@@ -101,7 +100,8 @@ func (cl *cluster) crowded(op *operation, of allocation.TaskID, needs resource.A
 	return cl.moment.now.Sub(t.passed) < spreadPatience
 }
 
-// heardOf reports whether a node has been looked at lately, or could not have been yet.
+// heardOf reports whether a node was looked at within spreadPatience. For a node that never was,
+// that time begins with the first call.
 func (cl *cluster) heardOf(n *node) bool {
 	if n.looked.IsZero() {
 		n.looked = cl.moment.now
@@ -109,8 +109,8 @@ func (cl *cluster) heardOf(n *node) bool {
 	return cl.moment.now.Sub(n.looked) < spreadPatience
 }
 
-// hasRoom reports whether a job of an operation may start on a node, and fits into what nobody
-// has a claim on.
+// hasRoom reports whether a job of an operation may start on a node, and fits into what no claim
+// holds.
 func (cl *cluster) hasRoom(m *node, op *operation, needs resource.Amounts) bool {
 	if !m.known || !m.schedulable || m.overcommitted || m.reserved.pool != nil || !op.order.Matches(m.takes) {
 		return false
@@ -119,7 +119,7 @@ func (cl *cluster) hasRoom(m *node, op *operation, needs resource.Amounts) bool 
 	return needs.Fits(spare) && cl.moment.settings.Preemption.MinSpare.Fits(spare)
 }
 
-// jobsOf counts the jobs of a task that a node has, or starts, and that need not leave.
+// jobsOf counts the jobs of a task that run or start on a node and are not leaving.
 func (n *node) jobsOf(op *operation, task scheduling.TaskName) (count int) {
 	for _, h := range n.held {
 		if h.operation == op && h.task.Name == task && h.leaving == nil {
@@ -129,27 +129,27 @@ func (n *node) jobsOf(op *operation, task scheduling.TaskName) (count int) {
 	return count
 }
 
-// reservation keeps what is free on a node for a job that needs more, so that smaller jobs
-// do not take it bit by bit for ever. It is made where it is the turn of an operation whose
-// job does not fit there, as long as that job is due to it or to a pool above it. It ends
-// when a job of the pool starts on the node, and after the time for which room is held for a
-// gang (gang_timeout); then the others have as long, and the pool waits longer each time.
+// reservation keeps the free resources of a node for a job that needs more, so that smaller jobs
+// do not take them bit by bit. It is made where it is the turn of an operation whose job does
+// not fit, if that job is due to the operation or to a pool above it. It ends when a job of the
+// pool starts on the node, or after gang_timeout. Then the node is not reserved for as long, and
+// the pool pauses for longer each time.
 //
-// Reservations are the engine's own: a new one makes its own.
+// Reservations are not replicated: a new engine makes its own.
 type reservation struct {
-	// pool is nil where nothing is kept.
+	// pool is nil where nothing is reserved.
 	pool      *pool
 	operation *operation
 	task      allocation.TaskID
 	needs     resource.Amounts
 	until     time.Time
-	// again is when a further one may be made.
+	// again is when the next one may be made on the node.
 	again time.Time
-	// listed says that the node is in the engine's list of those that keep something.
+	// listed says that the node is in reservations.reserved.
 	listed bool
 }
 
-// reservations are the nodes on which something is kept for a job that needs more.
+// reservations are the nodes that are reserved for jobs that need more than is free.
 type reservations struct {
 	*tree
 
@@ -158,9 +158,9 @@ type reservations struct {
 	reserved []*node
 }
 
-// reserve keeps what is free on the node that is looked at for the first job of an
-// operation that is passed over there, if that is due. What is kept for a pool is kept from
-// those that come after it.
+// reserve reserves the node that is being filled for the first job of an operation that does not
+// fit there, if that job is due. It reports whether the node is reserved for the operation's
+// pool, and so kept from those that come after it.
 func (rs *reservations) reserve(order *allocation.Element) bool {
 	n, op := rs.moment.at, order.Owner().(*operation)
 	r := &n.reserved
@@ -192,8 +192,8 @@ func (rs *reservations) reserve(order *allocation.Element) bool {
 	return false
 }
 
-// due reports whether one more job is due to an operation, or to a pool above it, besides
-// those for which something is kept, but for so many.
+// due reports whether one more job is due to an operation, or to a pool above it, besides those
+// with a reservation. but of the reservations do not count.
 func (op *operation) due(needs resource.Amounts, but int64) bool {
 	if op.order.Due(needs.Times(op.pool.reserves-but), needs) {
 		return true
@@ -206,16 +206,15 @@ func (op *operation) due(needs resource.Amounts, but int64) bool {
 	return false
 }
 
-// keepsMore counts so many more nodes, or fewer, on which something is kept for a job below a
-// pool.
+// keepsMore adds n, which may be negative, to the reservations for jobs below a pool.
 func (p *pool) keepsMore(n int64) {
 	for ; p != nil; p = p.parent {
 		p.reserves += n
 	}
 }
 
-// unreserve ends all that is kept for operations at or below an element, which goes or
-// moves.
+// unreserve ends the reservations for operations at or below an element that is removed or
+// moved.
 func (rs *reservations) unreserve(of *allocation.Element) {
 	for _, n := range rs.reserved {
 		if r := &n.reserved; r.pool != nil && r.operation.order.Below(of) {
@@ -224,7 +223,8 @@ func (rs *reservations) unreserve(of *allocation.Element) {
 	}
 }
 
-// review ends what is kept on a node for a job that waits for it no longer, or for too long.
+// review ends the reservation of a node whose job no longer waits for it, or has waited for too
+// long.
 func (n *node) review(now time.Time) {
 	r := &n.reserved
 	if r.pool == nil {
@@ -242,20 +242,20 @@ func (n *node) review(now time.Time) {
 	r.end()
 }
 
-// miss notes that something was kept for a job of the pool in vain: the next time is after a
-// pause, that is longer each time, so that little is idle for jobs that come to nothing.
+// miss notes that a reservation for the pool was in vain. The pause before the next one grows
+// each time, so that little stays idle for jobs that do not start.
 func (p *pool) miss(now time.Time, pause time.Duration) {
 	p.keeps = now.Add(pause * time.Duration(min(1<<p.misses, maxGangPause)))
 	p.misses = min(p.misses+1, maxGangPause)
 }
 
-// end gives back what is kept.
+// end ends the reservation.
 func (r *reservation) end() {
 	r.pool.keepsMore(-1)
 	r.pool, r.operation = nil, nil
 }
 
-// met ends what is kept on a node for the pool of a job that starts there.
+// met ends the reservation of a node for the pool of a job that starts there.
 func (n *node) met(p *pool) {
 	if r := &n.reserved; r.pool == p {
 		p.misses, p.keeps = 0, time.Time{}
@@ -264,7 +264,7 @@ func (n *node) met(p *pool) {
 	}
 }
 
-// chargeReserved has those pay for what is kept free on nodes for whom it is kept.
+// chargeReserved charges what reservations keep free to the elements that they are made for.
 func (rs *reservations) chargeReserved() {
 	for _, n := range rs.reserved {
 		r := &n.reserved
@@ -278,7 +278,7 @@ func (rs *reservations) chargeReserved() {
 	}
 }
 
-// reviewReserved does so on all nodes, after an update.
+// reviewReserved reviews all reservations after an update.
 func (rs *reservations) reviewReserved() {
 	kept := rs.reserved[:0]
 	for _, n := range rs.reserved {

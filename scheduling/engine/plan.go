@@ -16,39 +16,38 @@ type Start struct {
 	Node      scheduling.NodeID
 	Operation scheduling.OperationID
 	Task      scheduling.TaskName
-	// Group is the memory that the job gets of its own; 0: what its task has learned to
-	// need.
+	// Group is the memory granted to this job alone, in bytes; 0: it gets what its task has
+	// learned to need.
 	Group     int64
 	Resources resource.Amounts
-	// Claimed is when the claim was planned that the job starts in; zero: none was.
+	// Claimed is when the claim was planned that the job starts from; zero: there was none.
 	Claimed time.Time
-	// AllOrNone starts of one task, in one plan, are those of a gang: they are to be
-	// committed together, or none of them.
+	// AllOrNone starts of one task in one plan are those of a gang: commit all of them, or none.
 	AllOrNone bool
 }
 
-// Preempt is an allocation that has to give back its resources. From the moment it is
-// planned it is leaving; Leave says that the order is committed, Stay that it is not.
+// Preempt is an allocation that has to give back its resources. It is leaving from the moment it
+// is planned; Leave says that the order is committed, Stay that it is not.
 type Preempt struct {
 	Job  scheduling.JobID
 	Node scheduling.NodeID
 	// Operation is the one that loses the job.
 	Operation scheduling.OperationID
 	Kind      lifecycle.PreemptionKind
-	// Timeout is how long the job has to end by itself.
+	// Timeout is how long the job has to leave by itself.
 	Timeout time.Duration
-	// For is who gets what the job leaves; the zero value: nobody in particular. Hold is
-	// for how long after the job's time it is held.
+	// For is the job that gets the resources; the zero value: none in particular. Hold is how
+	// long they are held for it after Timeout.
 	For  Beneficiary
 	Hold time.Duration
-	// Rated are the pools in whose rates the preemption counts.
+	// Rated are the pools whose rates count the preemption.
 	Rated []scheduling.PoolID
 	// Reason are the facts of the decision.
 	Reason explain.Reason
 }
 
-// Beneficiary is who gets what preempted jobs leave: a job of a group of a task that is to start
-// on their node, with these resources. The zero value is nobody.
+// Beneficiary is the job that gets the resources of preempted ones: one of a group of a task,
+// which starts on their node with these resources. The zero value is no job.
 type Beneficiary struct {
 	Operation scheduling.OperationID
 	Task      scheduling.TaskName
@@ -60,37 +59,38 @@ func (b Beneficiary) task() allocation.TaskID {
 	return allocation.TaskID{Name: b.Task, Group: b.Group}
 }
 
-// IsZero reports whether b is nobody.
+// IsZero reports whether b is no job.
 func (b Beneficiary) IsZero() bool { return b == Beneficiary{} }
 
-// Message says for people why the job has to go.
+// Message explains to people why the job has to leave.
 func (p Preempt) Message() string {
 	return p.Reason.Message(p.Kind, p.Node, p.Operation, p.For.Operation)
 }
 
-// Plan is what follows from a batch of heartbeats. Its slices are the engine's own, and
-// hold until the next Heartbeat.
+// Plan is the result of a batch of heartbeats. Its slices belong to the engine, and are valid
+// until the next Heartbeat.
 type Plan struct {
 	// Starts are in the order of choice, node by node.
 	Starts []Start
 	// Preempts are in the order of nodes.
 	Preempts []Preempt
-	// Outcome counts what started, or is held for a gang, in what was free, and what did not fit.
+	// Outcome counts the jobs that started in free resources, or have room held there for a
+	// gang, and those that did not fit.
 	Outcome allocation.Outcome
-	// Unserved are the nodes that got no look because the plan was full. Give
-	// them first the next time.
+	// Unserved are the nodes that were not looked at because the plan was full. Pass them first
+	// the next time.
 	Unserved []scheduling.NodeID
-	// Gathers says that a gang has begun to gather: nodes that were looked at before may
-	// have room for it.
+	// Gathers says that a gang has begun to gather: nodes that were looked at before may have
+	// room for it.
 	Gathers bool
 }
 
-// Heartbeat plans what to start and to preempt on these nodes, in their order (F.12.3).
-// Nodes that are not known get nothing.
+// Heartbeat plans what to start and to preempt on these nodes, in their order (F.12.3). Unknown
+// nodes are skipped.
 //
-// On each node the jobs of claims start first whose resources have become free. Then
-// go those that leave gracefully, jobs start in what is free, and one may be started by
-// preemption of others. What is above limits, or above what the node has, goes last.
+// On each node, jobs of claims start first if their resources have become free. Then jobs are
+// preempted gracefully, jobs start in what is free, and one job may start by preemption of
+// others. Last, jobs beyond limits, or beyond what the node has, are preempted.
 func (e *Engine) Heartbeat(now time.Time, nodes []scheduling.NodeID) Plan {
 	e.moment.now = now
 	e.gangs.beats++

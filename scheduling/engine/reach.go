@@ -10,9 +10,9 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Await says whether a node that takes no jobs is about to be heard again: it was there
-// when the engine was made. Until the tree's node_reconnection_timeout is over, what would
-// fit there is not said never to fit.
+// Await says whether a node that takes no jobs is expected to reconnect: it was in the cluster
+// when the engine was made. Until the tree's node_reconnection_timeout is over, a job that fits
+// there does not count as one that fits nowhere.
 func (e *Engine) Await(id scheduling.NodeID, awaited bool) error {
 	n, err := e.cluster.knownNode(id)
 	if err != nil {
@@ -27,7 +27,7 @@ func (e *Engine) Await(id scheduling.NodeID, awaited bool) error {
 	return nil
 }
 
-// alike are nodes that have the same, and are the same to all filters.
+// alike are nodes that have the same resources and match the same filters.
 type alike struct {
 	allocation.Hosts
 	takes []bool
@@ -35,14 +35,14 @@ type alike struct {
 	awaited bool
 }
 
-// likeness is by what alike nodes are found.
+// likeness is the key by which alike nodes are grouped.
 type likeness struct {
 	limits  resource.Amounts
 	takes   string
 	awaited bool
 }
 
-// classify puts alike nodes together that take jobs, or are about to.
+// classify groups the nodes that take jobs, or are awaited, by likeness.
 func (cl *cluster) classify() {
 	if cl.classified == cl.layout && cl.classEdits == cl.filters.edits {
 		return
@@ -68,7 +68,7 @@ func (cl *cluster) classify() {
 	}
 }
 
-// findRoom finds what fits on the nodes for a gang, if anything that matters has changed.
+// findRoom computes how many jobs of a gang fit on the nodes, if anything relevant has changed.
 func (cl *cluster) findRoom(g *gang) {
 	if g.layout == cl.layout {
 		return
@@ -86,7 +86,8 @@ func (cl *cluster) findRoom(g *gang) {
 	}
 }
 
-// hostsOf yields the nodes that take jobs of a gang, and those too, perhaps, that are about to.
+// hostsOf yields the nodes that take jobs of a gang, with awaited also those that are expected
+// to.
 func (cl *cluster) hostsOf(g *gang, awaited bool) iter.Seq[allocation.Hosts] {
 	return func(yield func(allocation.Hosts) bool) {
 		for i := range cl.classes {
@@ -98,9 +99,9 @@ func (cl *cluster) hostsOf(g *gang, awaited bool) iter.Seq[allocation.Hosts] {
 	}
 }
 
-// outOfReach reports whether a gang that is complete could not start if the tree was
-// empty: until nodes come, limits are raised or it needs less it asks for nothing, has no
-// fair share and no turn.
+// outOfReach reports whether a gang with enough waiting jobs could not start even in an empty
+// tree. Until nodes come, limits are raised or it needs less, it has no demand, no fair share
+// and no turn.
 func (cl *cluster) outOfReach(g *gang) bool {
 	missing := g.missing()
 	if missing == 0 || g.waiting() < missing {
@@ -109,8 +110,8 @@ func (cl *cluster) outOfReach(g *gang) bool {
 	return !cl.hopeFor(g).All() || g.operation.beyondLimits(g.together())
 }
 
-// hopeFor is how many of the jobs of a gang that have to start together fit on the nodes that
-// take jobs when these are empty; to a new engine, nodes count that are about to.
+// hopeFor is how many of the missing jobs of a gang fit together on the nodes that take jobs
+// when these are empty. In a new engine, awaited nodes count too.
 func (cl *cluster) hopeFor(g *gang) allocation.Fit {
 	cl.findRoom(g)
 	if cl.moment.connected {
@@ -119,8 +120,8 @@ func (cl *cluster) hopeFor(g *gang) allocation.Fit {
 	return g.hope
 }
 
-// beyondLimits reports whether limits that were set for an operation, or above it, are less
-// than what starts together needs, whatever else counts in them.
+// beyondLimits reports whether the limits set for an operation, or above it, are less than what
+// starts together needs, even if nothing else is used.
 func (e *element) beyondLimits(together resource.Amounts) bool {
 	for ; e != nil; e = e.above {
 		if !together.Fits(e.limits) {
@@ -130,7 +131,7 @@ func (e *element) beyondLimits(together resource.Amounts) bool {
 	return false
 }
 
-// reach finds whether some empty node holds a job of a task, if anything that matters has
+// reach finds whether some empty node can hold a job of a task, if anything relevant has
 // changed.
 func (cl *cluster) reach(op *operation, t *task) {
 	if t.layout == cl.layout {
@@ -145,8 +146,8 @@ func (cl *cluster) reach(op *operation, t *task) {
 	}
 }
 
-// waitsForNodes reports whether the nodes that hold a job of a task are all about to be heard
-// again by a new engine.
+// waitsForNodes reports whether a new engine still awaits all nodes that can hold a job of a
+// task.
 func (cl *cluster) waitsForNodes(op *operation, t *task) bool {
 	cl.reach(op, t)
 	return !t.fits && t.hopes && !cl.moment.connected
@@ -173,7 +174,7 @@ func (u *update) seekReach() {
 	}
 }
 
-// out reports whether jobs of a task count for nothing as yet.
+// out reports whether the jobs of a task are no demand because their gang is out of reach.
 func (op *operation) out(task scheduling.TaskName) bool {
 	if len(op.gangs) == 0 {
 		return false

@@ -11,10 +11,9 @@ import (
 	"weir/scheduling/resource"
 )
 
-// SetTree makes the pools of the engine, and their settings, those of tree. A pool
-// that has another name there keeps its volume, and what else is known of it. It
-// fails, half done but consistent, when a pool that is no longer in the tree holds
-// operations.
+// SetTree replaces the pools of the engine, and their settings, by those of tree. A pool that
+// has another name there keeps its volume and its other state. SetTree fails when a pool that is
+// no longer in the tree holds operations; then it is half done, but consistent.
 func (e *Engine) SetTree(tree pooltree.Tree) error {
 	e.tree.renamePools(tree)
 	e.moment.settings = tree.Settings()
@@ -25,8 +24,8 @@ func (e *Engine) SetTree(tree pooltree.Tree) error {
 		return fmt.Errorf("set tree: %w", err)
 	}
 	e.tree.setEffective(e.tree.root, effective)
-	// A parent has its place, and no pool that comes later above it, before its
-	// children move below it: no move makes a cycle.
+	// Parents come first: a parent is in its place, below no pool that comes later, before its
+	// children move below it. So no move makes a cycle.
 	for _, p := range tree.ParentsFirst() {
 		effective, err := tree.Effective(p.Name)
 		if err != nil {
@@ -42,7 +41,7 @@ func (e *Engine) SetTree(tree pooltree.Tree) error {
 	return e.removeOthers(e.tree.root, tree)
 }
 
-// setEffective gives a pool, and the operations in it, the settings that hold.
+// setEffective applies the settings in force to a pool and to the operations in it.
 func (tr *tree) setEffective(p *pool, to pooltree.Effective) {
 	p.effective = to
 	tr.cluster.layout++
@@ -90,7 +89,7 @@ func shareOptions(s pooltree.Settings) fairshare.Options {
 	}
 }
 
-// setShare gives the element of a pool its settings. Its volume stays.
+// setShare applies settings to the element of a pool. Its volume stays.
 func setShare(e *fairshare.Element, o pooltree.PoolOptions, effective pooltree.Effective) {
 	e.InferWeight = !effective.Weighted
 	e.MaxShareRatio = or(o.MaxShareRatio, fairshare.NoShareRatio)
@@ -120,7 +119,7 @@ func setShare(e *fairshare.Element, o pooltree.PoolOptions, effective pooltree.E
 	}
 }
 
-// The words of settings.
+// Values of settings by their names.
 var (
 	modes          = map[string]fairshare.Mode{pooltree.FIFO: fairshare.FIFO}
 	guaranteeTypes = map[string]fairshare.GuaranteeType{pooltree.Burst: fairshare.Burst, pooltree.Relaxed: fairshare.Relaxed}

@@ -15,7 +15,7 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Snapshot is the engine at one moment, for readers. It shares nothing with the
+// Snapshot is the state of the engine at one moment, for readers. It shares no memory with the
 // engine.
 type Snapshot struct {
 	// At is the time of the last Tick, zero before the first one.
@@ -33,63 +33,59 @@ type Snapshot struct {
 	Operations []OperationView
 	// Nodes is sorted by id.
 	Nodes []NodeView
-	// Claims is sorted by node, and of a node in the order in which they are served.
+	// Claims is sorted by node, and on a node by the order in which they are served.
 	Claims []ClaimView
 }
 
 // Shares is what a pool or an operation has and ought to have.
 type Shares struct {
 	Weight float64
-	// Usage is what counts for decisions: what it uses now, starts in flight and claims
-	// included.
+	// Usage is what counts for decisions: present usage, with starts in flight and claims.
 	Usage resource.Amounts
-	// Leaving is what allocations hold besides that have been told to go.
+	// Leaving is what allocations hold that have been told to leave; Usage does not include it.
 	Leaving resource.Amounts
 	// Claimed is the part of Usage that is held for jobs that have not started.
 	Claimed resource.Amounts
-	// UsageShare is the part of Usage in the resources of the cluster, RunningShare that
-	// of Running, and ClaimedShare that of Claimed.
+	// UsageShare is Usage as a part of the resources of the cluster, RunningShare that of
+	// Running, and ClaimedShare that of Claimed.
 	UsageShare, RunningShare, ClaimedShare resource.Vector
 	// DemandShare and FairShare are those of the last Tick.
 	DemandShare, FairShare resource.Vector
 	// Satisfaction is how near UsageShare is to FairShare (F.10).
 	Satisfaction float64
-	// Limits are what was set, resource.Infinite where nothing was. More is used only
-	// when they fell, or what uses it came from elsewhere; then no job starts.
+	// Limits are those that were set; resource.Infinite where none was. Usage is above them only
+	// if they were lowered, or if it came from elsewhere; then no job starts.
 	Limits resource.Amounts
-	// Clock is how the element has fared up to the last Tick (F.11).
+	// Clock is since when the element is below its shares, as of the last Tick (F.11).
 	Clock preemption.Clock
-	// Attributes are those of the last Tick that fair shares follow from.
+	// Attributes are the details of the fair share, as of the last Tick.
 	Attributes Attributes
 }
 
-// Attributes are what an update of fair shares finds of pools and operations
-// alike (F.17.5).
+// Attributes are the results of an update that pools and operations have in common (F.17.5).
 type Attributes struct {
 	fairshare.Result
-	// Parts are the fair share, and Promised what guarantees alone would give, by
-	// right.
+	// Parts are those of the fair share, Promised those that guarantees alone would give.
 	Parts, Promised fairshare.Parts
-	// GuaranteedRatio is the part of GuaranteedShare of the resource that counts for the
-	// element (F.5.7).
+	// GuaranteedRatio is GuaranteedShare of the resource that counts for the element (F.5.7).
 	GuaranteedRatio float64
-	// SpecifiedMinShare follows from settings, MinShare is what of it the element can
-	// insist on now.
+	// SpecifiedMinShare follows from settings; MinShare is the part of it that the element can
+	// claim now.
 	SpecifiedMinShare resource.Vector
-	// LimitedDemand is what there would be use for if siblings took nothing.
+	// LimitedDemand is what the element could use if its siblings used nothing.
 	LimitedDemand resource.Amounts
 }
 
 // Integral are the integral guarantees of a pool at the last Tick (G5).
 type Integral struct {
 	Type fairshare.GuaranteeType
-	// Volume has accumulated, and Capacity is how much of it there may be; RatioVolume and
-	// RatioCapacity are the seconds of the whole cluster that these are worth.
+	// Volume has accumulated, up to Capacity at most; RatioVolume and RatioCapacity are the same
+	// in seconds of the whole cluster.
 	Volume, Capacity           resource.Volume
 	RatioVolume, RatioCapacity float64
 	fairshare.Ratios
-	// BurstDuration is for how long the volume of a burst pool lasts at burst level;
-	// Lasts is false where that is no question or for ever.
+	// BurstDuration is how long the volume of a burst pool lasts at burst level; Lasts is false
+	// if that has no end, or does not apply.
 	BurstDuration time.Duration
 	Lasts         bool
 }
@@ -102,15 +98,15 @@ type PoolView struct {
 	// Parent is empty for the root.
 	Parent scheduling.PoolName
 	Shares Shares
-	// Effective are the settings that hold.
+	// Effective are the settings in force.
 	Effective pooltree.Effective
 	// InferredGuarantee is the strong guarantee in all resources (F.5.1), Tiers its
 	// share by priority (F.5.4).
 	InferredGuarantee resource.Amounts
 	Tiers             [fairshare.TierCount]resource.Vector
 	Integral          Integral
-	// Alerts say what was wrong with its settings at the last Tick; those of the root
-	// are of all guarantees together.
+	// Alerts say what was wrong with its settings at the last Tick; those of the root are about
+	// all guarantees together.
 	Alerts []string
 }
 
@@ -118,27 +114,27 @@ type PoolView struct {
 type OperationView struct {
 	Operation
 	Shares Shares
-	// Effective are the settings that hold.
+	// Effective are the settings in force.
 	Effective pooltree.EffectiveOperation
 	// SchedulingIndex is the place in the order in which operations would be served if
 	// each had one turn; -1 for one that has no jobs to start.
 	SchedulingIndex int
 	// Tasks is sorted by name, and groups of one task by memory, the largest first.
 	Tasks []TaskView
-	// Allocations is how many jobs hold resources, without those in flight; Leaving of
-	// them have been told to go.
+	// Allocations is how many jobs hold resources, without those in flight; Leaving is how many
+	// of these have been told to leave.
 	Allocations, Leaving int
-	// Bounds are what the groups of its allocations are cut by.
+	// Bounds are those of the groups of its allocations.
 	Bounds preemption.Bounds
-	// Removed operations are waiting for their last allocation to go.
+	// Removed operations stay until their last allocation has gone.
 	Removed bool
 }
 
 // TaskView is a group of a task in a Snapshot.
 type TaskView struct {
 	Name scheduling.TaskName
-	// Group is the memory that each of the jobs gets of its own, in bytes; 0: what the task
-	// has learned to need.
+	// Group is the memory granted to each of the jobs, in bytes; 0: what the task has learned to
+	// need.
 	Group int64
 	// Pending is the number of pending jobs in the replicated state.
 	Pending int64
@@ -150,10 +146,10 @@ type TaskView struct {
 	Effective int64
 	// PerJob is what each of them needs.
 	PerJob resource.Amounts
-	// Out says that at the last update no node held such a job: none of them starts before the
-	// next one.
+	// Out says that at the last update no node could hold such a job, or limits were too low:
+	// none starts before the next update.
 	Out bool
-	// Gang is that of the task, the same for all groups.
+	// Gang is the gang of the task, the same for all groups.
 	Gang explain.Gang
 }
 
@@ -162,26 +158,25 @@ type NodeView struct {
 	ID     scheduling.NodeID
 	Tags   []string
 	Limits resource.Amounts
-	// Usage is what allocations and starts in flight hold, Leaving the part of it that
-	// has been told to go, and Claimed what is kept for those who wait for that.
+	// Usage is what allocations and starts in flight hold, Leaving the part of it that has been
+	// told to leave, and Claimed what claims hold.
 	Usage, Leaving, Claimed resource.Amounts
-	// Known is false for a node that only its allocations speak of.
+	// Known is false for a node that only allocations or claims refer to.
 	Known       bool
 	Schedulable bool
 	// Attempted is when preemption was tried there last, zero: never.
 	Attempted time.Time
-	// Reserved is the operation for a job of which what is free is kept; empty: for none.
+	// Reserved is the operation that the free resources are reserved for; empty: none.
 	Reserved scheduling.OperationID
-	// Overcommitted nodes have less than is held, not for the engine's fault.
+	// Overcommitted nodes have less than is held, for another reason than a start.
 	Overcommitted bool
 }
 
-// ClaimView is what is held on a node for a job that starts when preempted ones have
-// gone.
+// ClaimView is a claim on a node, for a job that starts once preempted ones have gone.
 type ClaimView struct {
 	Node scheduling.NodeID
 	Beneficiary
-	// Ordered is when the victims were told to go, Victims how many have not gone.
+	// Ordered is when the victims were told to leave, Victims how many are still there.
 	Ordered time.Time
 	Victims int
 	// Expires is when the claim ends at the latest.
@@ -191,23 +186,23 @@ type ClaimView struct {
 // Holding is an allocation or a start in flight.
 type Holding struct {
 	Allocation
-	// Leaving allocations have been told to go, or are about to be, until Deadline.
+	// Leaving allocations have been told to leave by Deadline, or are about to be.
 	Leaving  bool
 	Deadline time.Time
-	// Kind is how it was preempted; lifecycle.NotPreempted when it goes for another
-	// cause, or stays.
+	// Kind is how it was preempted; lifecycle.NotPreempted when it leaves for another cause, or
+	// stays.
 	Kind lifecycle.PreemptionKind
-	// For is who waits for its resources; the zero value: nobody.
+	// For is the job that waits for its resources; the zero value: none.
 	For Beneficiary
-	// Reason are the facts by which it was preempted, if this engine has chosen it.
+	// Reason is why it was preempted, if this engine chose it.
 	Reason explain.Reason
-	// Level is how easily it is preempted: one that leaves never is.
+	// Level is how easily it is preempted; a leaving one never is.
 	Level preemption.Level
 	// Ticket is 0 for an allocation. A start in flight has no job yet.
 	Ticket Ticket
 }
 
-// Say returns what an alert says, with the names of the pools that it is about.
+// Say returns the text of an alert, with the names of the pools that it is about.
 func (s Snapshot) Say(alert fairshare.Alert) string {
 	var guaranteed []string
 	for _, p := range s.Pools {
@@ -336,7 +331,7 @@ func (op *operation) claimed() (sum resource.Amounts) {
 	return sum
 }
 
-// claimed is that of all operations in the pool and below.
+// claimed is the sum over all operations in the pool and below.
 func (p *pool) claimed() (sum resource.Amounts) {
 	for _, op := range p.operations {
 		sum = sum.Add(op.claimed())

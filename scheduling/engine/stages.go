@@ -11,7 +11,7 @@ import (
 	"weir/scheduling/resource"
 )
 
-// kinds are what victims of a stage are told.
+// kinds are the preemption kinds of the stages.
 var kinds = [preemption.StageCount]lifecycle.PreemptionKind{
 	preemption.AggressiveStage: lifecycle.AggressivePreemption, preemption.NormalStage: lifecycle.Preemption,
 }
@@ -23,7 +23,7 @@ type starver struct {
 	pool      *pool
 }
 
-// stages has jobs of those start that starve, in place of others (F.12.3).
+// stages starts jobs of starving elements in place of others (F.12.3).
 type stages struct {
 	*holdings
 
@@ -31,13 +31,13 @@ type stages struct {
 	graceful *graceful
 
 	// starving are the operations that may preempt others, by stage, as of the last update;
-	// choosy says that some of them wait for nodes that their jobs fit well.
+	// choosy says that some of them wait for nodes that fit their jobs well.
 	starving [preemption.StageCount][]*operation
 	choosy   bool
 	turns    []turn
 }
 
-// findStarving finds who may preempt others, by stage, after an update.
+// findStarving finds the operations that may preempt others, by stage, after an update.
 func (st *stages) findStarving() {
 	for s := range st.starving {
 		clear(st.starving[s])
@@ -47,7 +47,7 @@ func (st *stages) findStarving() {
 	st.collect(st.tree.root, [preemption.StageCount]starver{})
 }
 
-// collect does so below a pool; above are the starving ones above it, by what they may.
+// collect does so below a pool; above has, by stage, the lowest starving element above it.
 func (st *stages) collect(p *pool, above [preemption.StageCount]starver) {
 	starves(p.clock.Starvation, starver{pool: p}, &above)
 	for _, c := range p.pools {
@@ -69,7 +69,8 @@ func (st *stages) collect(p *pool, above [preemption.StageCount]starver) {
 				continue
 			}
 			st.choosy = st.choosy || op.effective.Packing.Enable
-			// Who starves below one that starves aggressively may take from beside itself.
+			// An element that starves below one that starves aggressively may also preempt its
+			// siblings.
 			st.starving[s] = append(st.starving[s], op)
 			if op.starver == (starver{}) {
 				op.starver, op.stage = by[s], preemption.Stage(s)
@@ -78,8 +79,7 @@ func (st *stages) collect(p *pool, above [preemption.StageCount]starver) {
 	}
 }
 
-// starves puts an element in the place of those above it in the stages in which it may
-// preempt.
+// starves puts an element in place of those above it, in the stages in which it may preempt.
 func starves(s preemption.Starvation, own starver, by *[preemption.StageCount]starver) {
 	for stage := range preemption.StageCount {
 		if s.Acts(stage) {
@@ -88,9 +88,10 @@ func starves(s preemption.Starvation, own starver, by *[preemption.StageCount]st
 	}
 }
 
-// owed reports whether such a job is owed to who starves once it has so much more than now: what has
-// been started or claimed since the update counts. An operation is owed while it is below its
-// fair share, with the tolerance; a pool that starves until it has its fair share.
+// owed reports whether such a job would still be owed to the starving element if it had so much
+// more than now. What was started or claimed since the update counts as had. An operation is
+// owed a job while it is below its min share, or below its fair share by more than the
+// tolerance; a pool, while it is below its fair share.
 func (s starver) owed(job, more, total resource.Amounts) bool {
 	if s.pool != nil {
 		return s.pool.order.SatisfactionWithout(resource.Amounts{}.Sub(more), job) < 1-resource.Epsilon
@@ -99,7 +100,7 @@ func (s starver) owed(job, more, total resource.Amounts) bool {
 	return preemption.BelowMinShare(shares) || preemption.OperationStatus(shares, s.operation.effective.Starvation.Tolerance, true, s.operation.least) == preemption.BelowFairShare
 }
 
-// element is who starves in the order of scheduling.
+// element is the starving element in the order of scheduling.
 func (s starver) element() *allocation.Element {
 	if s.pool != nil {
 		return s.pool.order
@@ -107,13 +108,13 @@ func (s starver) element() *allocation.Element {
 	return s.operation.order
 }
 
-// satisfaction is that of who starves, as far as such a job counts.
+// satisfaction is that of the starving element, in the resource by which such a job counts.
 func (s starver) satisfaction(job resource.Amounts) float64 {
 	return s.element().SatisfactionWithout(resource.Amounts{}, job)
 }
 
-// run preempts jobs of a node for one that starves: in the aggressive stage, and in
-// the normal one unless that has served someone.
+// run preempts jobs of a node for a starving element: in the aggressive stage, and in the normal
+// one unless the aggressive one has served an operation.
 func (st *stages) run(n *node, now time.Time, plan *Plan) {
 	hungry := len(st.starving[preemption.AggressiveStage])+len(st.starving[preemption.NormalStage]) > 0
 	if !hungry || !n.attempted.IsZero() && now.Sub(n.attempted) < st.moment.settings.Backoff {
@@ -127,7 +128,7 @@ func (st *stages) run(n *node, now time.Time, plan *Plan) {
 	}
 }
 
-// turn is a task of an operation that may preempt, and for whose starvation.
+// turn is a task of an operation that may preempt, and the element whose starvation lets it.
 type turn struct {
 	op   *operation
 	task allocation.Task
@@ -135,8 +136,8 @@ type turn struct {
 }
 
 // creditor is the lowest element on the way from an operation to the root that starves in a
-// stage and is owed a job of a task still, and all those that have to start with it; false: none
-// is.
+// stage and is still owed a job of a task, with all jobs that have to start with it; false:
+// there is none.
 func (st *stages) creditor(stage preemption.Stage, op *operation, task allocation.Task) (by starver, ok bool) {
 	g := op.missing(task.Name)
 	if g != nil && g.vain && g.vainIn == st.moment.age {
@@ -162,9 +163,9 @@ func (st *stages) creditor(stage preemption.Stage, op *operation, task allocatio
 	return by, false
 }
 
-// serve has a job start by preemption: one of the operation of a stage that has the least
-// of its fair share and a job that fits the node once victims have gone. What a pool that
-// starves has found no victims for is not tried again for others below it.
+// serve starts a job by preemption. It tries the operations of a stage that have a job which
+// fits the node once victims have gone, in the order of scheduling. When a starving pool has
+// found no victims for a job, it is not tried for others as large below it.
 func (st *stages) serve(stage preemption.Stage, n *node, now time.Time, plan *Plan) bool {
 	if len(plan.Starts) >= st.moment.config.MaxStartsPerPlan {
 		return false
@@ -172,7 +173,7 @@ func (st *stages) serve(stage preemption.Stage, n *node, now time.Time, plan *Pl
 	st.victims.round++
 	candidates, discount := st.victims.candidates(stage, n, now)
 	if discount.IsZero() && !st.choosy && !slices.ContainsFunc(n.held, (*holding).Grouped) {
-		// Nobody here could go: what runs has just started, or leaves.
+		// Nothing here may be preempted: all of it is in flight or leaving.
 		return false
 	}
 	turns := st.contenders(stage, n, discount, now)
@@ -185,7 +186,7 @@ func (st *stages) serve(stage preemption.Stage, n *node, now time.Time, plan *Pl
 				}
 			}
 		case 1:
-			// It is seldom that the first one does not do.
+			// The first one usually succeeds, so the others are sorted only here.
 			slices.SortFunc(turns[1:], byTurn)
 		}
 		next := &turns[i]
@@ -203,7 +204,7 @@ func (st *stages) serve(stage preemption.Stage, n *node, now time.Time, plan *Pl
 	return false
 }
 
-// byTurn orders turns by those whose they are.
+// byTurn orders turns by the order of scheduling of their operations.
 func byTurn(a, b turn) int {
 	switch {
 	case a.op == b.op:
@@ -231,7 +232,7 @@ func (st *stages) contenders(stage preemption.Stage, n *node, discount resource.
 		cause := allocation.NoVictims
 		switch {
 		case !fits, discount.IsZero() && !op.effective.Packing.Enable:
-			// What fits without victims has started.
+			// A job that fits without victims has started already.
 		case st.graceful.withheld(op, t.PerJob):
 			cause = allocation.Withheld
 		case st.cluster.crowded(op, t.TaskID, t.PerJob, n):
@@ -248,7 +249,8 @@ func (st *stages) contenders(stage preemption.Stage, n *node, discount resource.
 	return all
 }
 
-// displace has a job of an operation take the place of the victims that it needs.
+// displace preempts the victims that a job of an operation needs, and makes a claim for it. It
+// reports whether it could.
 func (st *stages) displace(stage preemption.Stage, n *node, next turn, candidates []*holding, now time.Time, plan *Plan) bool {
 	op, task := next.op, next.task
 	victims, room, ok := st.victims.choose(stage, n, op, task.PerJob, task.PerJob, next.by, candidates)

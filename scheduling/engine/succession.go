@@ -16,7 +16,8 @@ import (
 	"weir/scheduling/resource"
 )
 
-// What one leader leaves to the next of who starves, and of who has taken from whom.
+// State that one leader passes to the next: which elements starve, and which operation has taken
+// from which.
 
 // ElementClock is the clock of a pool, by its id, or of an operation.
 type ElementClock struct {
@@ -43,8 +44,8 @@ func (e *Engine) Clocks() (all []ElementClock) {
 	return all
 }
 
-// SetClocks goes on from what Clocks returned: whoever is below at the next Tick has been
-// since then, and whoever is not is well. What is not known is left out.
+// SetClocks restores what Clocks returned: an element that is below its share at the next Tick
+// has been since then, and the clock of any other is reset. Unknown elements are skipped.
 func (e *Engine) SetClocks(clocks []ElementClock) {
 	pools := make(map[scheduling.PoolID]*pool, len(e.tree.pools))
 	for _, p := range e.tree.pools {
@@ -61,21 +62,21 @@ func (e *Engine) SetClocks(clocks []ElementClock) {
 	}
 }
 
-// Age is who has taken from whom (X8).
+// Age is which operations have taken from which (X8).
 type Age struct {
-	// Digest is of all that ends the age when it changes, but for what volumes pay for; 0:
-	// nothing was taken in this one.
+	// Digest is a hash of everything whose change ends the age, except what volumes pay for; 0:
+	// nothing was taken in this age.
 	Digest uint64
-	// Takings are sorted by operation, then by whom it was taken from.
+	// Takings are sorted by operation, then by the one it took from.
 	Takings []Taking
 }
 
-// Taking is that an operation has taken from another one, or, from nobody, that it gave up
+// Taking says that an operation has taken from another one; if From is empty, that it gave up
 // gracefully what it had beyond Usage.
 type Taking struct {
 	Operation, From scheduling.OperationID
 	Usage           resource.Amounts
-	// Former is one of an age before.
+	// Former takings are of an earlier age.
 	Former bool
 }
 
@@ -104,8 +105,8 @@ func (e *Engine) Age(most int) (a Age) {
 	return a
 }
 
-// SetAge goes on from what Age returned, after a Tick. The age is over if anything is not
-// as it was then; while nodes are awaited, nobody can say, and it goes on.
+// SetAge restores what Age returned, after a Tick. The age continues if its digest is unchanged,
+// or while nodes are awaited, when that cannot be decided.
 func (e *Engine) SetAge(a Age, awaiting bool) {
 	goesOn := a.Digest != 0 && (awaiting || a.Digest == e.tree.digest())
 	for _, t := range a.Takings {
@@ -123,8 +124,8 @@ func (e *Engine) SetAge(a Age, awaiting bool) {
 	}
 }
 
-// digest is of what operations ask for and may have, as of the last Tick, and of the nodes. It is
-// found once in an age, which ends when any of that changes.
+// digest is a hash of what operations ask for and may have, as of the last Tick, and of the
+// nodes. It is computed once in an age, which ends when any of that changes.
 func (tr *tree) digest() uint64 {
 	if tr.digested.known && tr.digested.age == tr.moment.age {
 		return tr.digested.of
@@ -151,12 +152,12 @@ type digested struct {
 	age, of uint64
 }
 
-// What an engine goes on from that is made while the cluster runs: what has been left by
-// preemptions that another engine planned, and what that one tells of them.
+// State of an engine that is made while the cluster runs: the claims, rates and attempts left by
+// preemptions that another engine planned.
 
-// AddClaim holds resources of a node for a job for which others have been told to go
-// there. They may have gone, or be told of by Leave later. Operations, demand and
-// allocations come first. A claim whose job is not wanted any more is left out.
+// AddClaim holds resources of a node for a job for which others have been told to leave. They
+// may have gone, or follow by Leave. Add operations, demand and allocations first. A claim whose
+// job is no longer wanted is skipped.
 func (e *Engine) AddClaim(id scheduling.NodeID, b Beneficiary, planned, expires time.Time) error {
 	n := e.cluster.node(id)
 	if e.claims.findClaim(n, b, planned) != nil {
@@ -170,8 +171,7 @@ func (e *Engine) AddClaim(id scheduling.NodeID, b Beneficiary, planned, expires 
 	return nil
 }
 
-// EndClaims gives back what is held on a node that is lost: jobs that wait for it may
-// start elsewhere.
+// EndClaims ends the claims on a node that is lost, so that their jobs may start elsewhere.
 func (e *Engine) EndClaims(id scheduling.NodeID) {
 	n := e.cluster.nodes[id]
 	for n != nil && len(n.claims) > 0 {
@@ -179,8 +179,8 @@ func (e *Engine) EndClaims(id scheduling.NodeID) {
 	}
 }
 
-// SetRate tells when jobs of a pool, and of those below it, were preempted within the last
-// minute. A pool that is not known is left out.
+// SetRate restores when jobs of a pool, and of those below it, were preempted within the last
+// minute. An unknown pool is skipped.
 func (e *Engine) SetRate(id scheduling.PoolID, times []time.Time) {
 	for _, p := range e.tree.pools {
 		if p.id != id {
@@ -192,16 +192,16 @@ func (e *Engine) SetRate(id scheduling.PoolID, times []time.Time) {
 	}
 }
 
-// SetAttempted tells when preemption was tried last on a node: it is tried again when the
-// backoff is over. A node that is not known is left out.
+// SetAttempted restores when preemption was last tried on a node: it is tried again after the
+// backoff. An unknown node is skipped.
 func (e *Engine) SetAttempted(id scheduling.NodeID, at time.Time) {
 	if n := e.cluster.nodes[id]; n != nil && at.After(n.attempted) {
 		n.attempted = at
 	}
 }
 
-// limited returns those of p and the pools above it that have a rate limit, by id; rated
-// says that some have one.
+// limited returns the ids of p and the pools above it that have a rate limit; rated says whether
+// any pool has one.
 func (p *pool) limited(rated bool) (ids []scheduling.PoolID) {
 	if !rated {
 		return nil
@@ -218,11 +218,11 @@ func (p *pool) limited(rated bool) (ids []scheduling.PoolID) {
 // from one leader to the next (G7).
 type PoolVolume struct {
 	Pool scheduling.PoolName
-	// ID is the pool under whatever name; 0: the one of the name.
+	// ID identifies the pool whatever its name is; 0: Pool does.
 	ID scheduling.PoolID
-	// Volume has accumulated and was not spent.
+	// Volume has accumulated and is not spent.
 	Volume resource.Volume
-	// Rest is fairshare.Pool's.
+	// Rest is that of fairshare.Pool.
 	Rest float64
 	// LastShareRatio was granted by the last Tick, to be paid by the next one.
 	LastShareRatio float64
@@ -240,9 +240,8 @@ func (e *Engine) Volumes() (at time.Time, volumes []PoolVolume) {
 	return e.tree.shares.Updated, volumes
 }
 
-// SetVolumes goes on from what Volumes returned: at the next Tick, the time since
-// then flows in and is paid. It fails, and changes nothing, when a pool is not
-// known or what it has cannot be.
+// SetVolumes restores what Volumes returned: the next Tick accrues and charges the time since
+// then. It fails, and changes nothing, when a pool is unknown or a value is invalid.
 func (e *Engine) SetVolumes(at time.Time, volumes []PoolVolume) error {
 	pools := make([]*pool, len(volumes))
 	for i, v := range volumes {

@@ -10,18 +10,19 @@ import (
 	"weir/scheduling/resource"
 )
 
-// firstKeeps is the part of its fair share that is left to others where it takes more than they
-// have too much for somebody's first job, give or take half of a job: what is promised to them.
+// firstKeeps is the part of its fair share, give or take half a job, that a pool is promised to
+// keep when it loses a larger job for the first job of an element.
 const firstKeeps = .9
 
-// beyondPools reports whether h may go however its operation is protected by itself: all
-// pools up to the one that who starves is in have more than their fair share, and so has
-// the operation, if only by a part of a job. Where nothing is preempted aggressively, a job no
-// smaller than the one that starts has to be one of its pool's latest, too. Of smaller ones, of
-// which several make room, it is enough in the end that the highest of the pools has more: who
-// loses what was its own gets it back from those beside it.
+// beyondPools reports whether h may be preempted because of its pools, even if its operation
+// alone would protect it. All pools from its own to the one right below common have more than
+// their fair share, and so has the operation, if only by a part of a job. If the operation is
+// not preempted aggressively, a job no smaller than the one that starts must also be one of its
+// pool's latest. Of smaller jobs, several of which make room, a second pass asks only that the
+// highest of the pools has more: an operation that loses part of its fair share gets it back
+// from its siblings.
 //
-// All are nearer to their fair shares then, taken together: so this comes to an end.
+// Taken together all are nearer to their fair shares then, so this comes to an end.
 func (t *selection) beyondPools(h *holding, common *pool) bool {
 	e, from, smaller := t.victims, h.operation, t.smaller(1)
 	whole := t.whole && smaller
@@ -40,23 +41,23 @@ func (t *selection) beyondPools(h *holding, common *pool) bool {
 	return p.over(*p.loss.of(e.selections), t.lost) && t.owes(p, common, smaller)
 }
 
-// gives reports whether a pool below the highest may lose it.
+// gives reports whether a pool below the highest one may lose the job.
 func (t *selection) gives(p *pool) bool {
 	lost := *p.loss.of(t.victims.selections)
 	return p.over(lost, t.lost) && p.order.Surplus(lost, t.lost) > resource.Epsilon &&
 		(t.keepsMore(p.order, &p.loss, t.satisfaction) || t.turn(t.op.pool.order, resource.Amounts{}, p))
 }
 
-// over reports whether a pool has more than the part of its fair share that it keeps, after
-// lost has gone, and keeps it without more where that is more than the fair share.
+// over reports whether a pool has more than it keeps after lost has gone. If it keeps more than
+// its fair share, it must have that after more has gone, too.
 func (p *pool) over(lost, more resource.Amounts) bool {
 	return p.exceeded(lost, more) && (p.kept() <= 1 || p.order.SatisfactionWithout(lost.Add(more), more) >= p.kept()-resource.Epsilon)
 }
 
-// owes reports whether the branch of common in which somebody starves gains half of the job
-// more than p, another one, loses, of what each has of its fair share, and p has more than
-// the branch then; or it is the turn of the branch. What others have beyond their fair share
-// gives way to guarantees in any case.
+// owes reports whether p owes the job to the branch of common that starves. It does if the
+// branch gains half of the job more than p loses, counted by how far each is from its fair
+// share, and p has more of its own than the branch then; or if it is the turn of the branch.
+// What p has beyond its fair share gives way to guarantees in any case.
 func (t *selection) owes(p, common *pool, smaller bool) bool {
 	beside := resource.Amounts{}
 	if smaller {
@@ -74,17 +75,18 @@ func (t *selection) owes(p, common *pool, smaller bool) bool {
 	return t.turn(branch, beside, p)
 }
 
-// gain is how much nearer to their fair shares the two come, as a part of the cluster: who
-// gets the job and gives back so much beside it, and p without what is lost.
+// gain is how much nearer to their fair shares the two come, as a part of the cluster: the
+// element that gets the job while others in it give back beside, and p without what is lost.
 func (t *selection) gain(of *allocation.Element, beside resource.Amounts, p *pool) float64 {
 	each := resource.MaxRatio(t.lost, t.victims.cluster.total)
 	return min(of.Lack(beside, t.needs), t.all/2) + min(p.order.Surplus(*p.loss.of(t.victims.selections), t.lost), each/2)
 }
 
-// turn reports whether one that gains takes its turn, though p is left with less of its fair
-// share than it had: it has lacked its own for so much longer than p, or it has nothing of
-// what the job counts by, has lacked it for longer, and the two gain a quarter of the job, or it is its first one. It pays
-// for what is lost.
+// turn reports whether an element takes its turn, though p is left with less of its fair share
+// than the element had. The two come nearer to their fair shares, and the element lags behind p
+// by more than debtTurn. Or the element has nothing of the resource by which the job counts,
+// lags behind p, and the two gain a quarter of the job, or the job is its first one. The branch
+// pays for what is lost.
 func (t *selection) turn(of *allocation.Element, beside resource.Amounts, p *pool) bool {
 	gain, longer := t.gain(of, beside, p), of.Lag()-p.order.Lag()
 	turn := gain > resource.Epsilon && longer > debtTurn.Seconds() ||
@@ -95,16 +97,16 @@ func (t *selection) turn(of *allocation.Element, beside resource.Amounts, p *poo
 	return turn
 }
 
-// first reports whether one that has nothing has room for the job in its fair share, and p, which
-// loses a larger one, keeps nearly all of its own, give or take half of what is lost.
+// first reports whether an element that has nothing has room for the job in its fair share,
+// while p, which loses a larger one, keeps nearly all of its own, give or take half of what is
+// lost.
 func (t *selection) first(of *allocation.Element, p *pool) bool {
 	lost := *p.loss.of(t.victims.selections)
 	return t.each > t.all+resource.Epsilon && of.Owed(t.needs, 1) && p.order.Surplus(lost, t.lost) >= -(1-firstKeeps)*p.share.FairShare[p.order.Decisive(t.lost)]
 }
 
-// besides is what the others in a pool give back once the branch has a larger job: all that
-// each of them has beyond its fair share, and no less than what the pool has beyond its own
-// then.
+// besides is what the siblings of the branch give back once the branch has the job: all that
+// each has beyond its fair share, and no less than what p then has beyond its own.
 func (t *selection) besides(p *pool, branch *allocation.Element, already resource.Amounts) (beyond resource.Amounts) {
 	total := t.victims.cluster.total
 	t.victims.findExcesses(p)
@@ -119,8 +121,8 @@ func (t *selection) besides(p *pool, branch *allocation.Element, already resourc
 	return beyond
 }
 
-// findExcesses finds what the pools right below one have beyond their fair shares, once a
-// round: in it nothing changes until somebody has found victims.
+// findExcesses finds what the pools right below one have beyond their fair shares, once a round:
+// nothing changes in a round until victims are found.
 func (sel *selector) findExcesses(p *pool) {
 	if p.excessIn == sel.round {
 		return
@@ -132,8 +134,8 @@ func (sel *selector) findExcesses(p *pool) {
 	}
 }
 
-// guaranteed reports whether a pool without what is lost has what guarantees give it still, of
-// what it uses most of and in whole jobs, or gangs, like it.
+// guaranteed reports whether a pool without what is lost still has what guarantees give it, in
+// the resource that it uses most of, rounded down to whole jobs or gangs like the lost one.
 func (t *selection) guaranteed(p *pool) bool {
 	if p.promised.IsZero() {
 		return true
@@ -148,13 +150,13 @@ func (t *selection) guaranteed(p *pool) bool {
 	return promised <= resource.Share(left, total)[k]+resource.LargeEpsilon
 }
 
-// kept is the part of its fair share that a pool keeps in any case; it is that of an
-// operation where its pool has more.
+// kept is the part of its fair share that a pool keeps in any case, or an operation whose pool
+// has more than its own.
 func (p *pool) kept() float64       { return max(p.effective.Starvation.Satisfaction, 1) }
 func (op *operation) kept() float64 { return max(op.effective.Starvation.Satisfaction, 1) }
 
-// smaller reports whether so many of what is lost take less than the one that starts, or one of
-// several just as much.
+// smaller reports whether the lost job is smaller than the one that starts, and so many of it
+// are no larger.
 func (t *selection) smaller(times float64) bool {
 	if t.like != t.lost {
 		t.like, t.each = t.lost, resource.Share(t.lost, t.victims.cluster.total).MaxComponent()
@@ -167,8 +169,8 @@ func (p *pool) exceeds(h *holding) bool {
 	return p.order.Exceeds(p.kept(), resource.Amounts{}, h.Resources)
 }
 
-// latest reports whether h is one of those that started last of what its pool has beyond
-// its fair share, as of the last update.
+// latest reports whether h is among the latest started of what its pool has beyond its fair
+// share, as of the last update.
 func (sel *selector) latest(h *holding) bool {
 	if p := h.operation.pool; p.latest != sel.moment.updates {
 		p.latest = sel.moment.updates
@@ -177,7 +179,7 @@ func (sel *selector) latest(h *holding) bool {
 	return h.surplus == sel.moment.updates
 }
 
-// findLatest marks them, of operations that have more than their fair share.
+// findLatest marks these jobs, of operations that have more than their own fair share.
 func (sel *selector) findLatest(p *pool) {
 	all, of := sel.late[:0], 0
 	for _, op := range p.operations {
@@ -206,18 +208,19 @@ func (sel *selector) findLatest(p *pool) {
 }
 
 // exceeded reports whether a pool has more than the part of its fair share that it keeps, after
-// lost has gone, as far as such a job counts.
+// lost has gone, in the resource by which such a job counts.
 func (p *pool) exceeded(lost, job resource.Amounts) bool {
 	return p.order.SatisfactionWithout(lost, job) > p.kept()+resource.Epsilon
 }
 
-// taking says that an operation took resources from another one, for which that one takes
-// none back in the same age (X8). Fair shares depend on what is used, so that two that
-// cannot both have theirs would take turns for ever.
+// taking says that an operation took resources from another one, which takes none of them back
+// in the same age (X8). Fair shares depend on what is used, so two operations that cannot both
+// have theirs would take turns without end.
 type taking struct {
 	from *operation
 	age  uint64
-	// usage is that of the taker, with what it took: what it has above that is not spared.
+	// usage is that of the taker, with what it took. Only what it has above that may be taken
+	// back.
 	usage resource.Amounts
 }
 
@@ -227,8 +230,8 @@ func (sel *selector) took(op, from *operation) {
 	op.takings = append(op.takings, taking{from: from, age: sel.moment.age, usage: op.order.Usage()})
 }
 
-// barred reports whether an operation must not take h: the operation of h has taken from
-// it, or from one that has, and so on.
+// barred reports whether an operation must not preempt h: the operation of h has taken from it,
+// or from one that has, and so on.
 func (sel *selector) barred(op *operation, h *holding) bool {
 	from := h.operation
 	if len(from.takings) == 0 {
@@ -248,7 +251,7 @@ func (sel *selector) barred(op *operation, h *holding) bool {
 	return false
 }
 
-// owes reports whether a taking, or one of who lost by it, and so on, was from op.
+// owes reports whether a taking was from op, or from an operation that took from op, and so on.
 func (sel *selector) owes(t taking, op *operation) bool {
 	from := t.from
 	if from.visit == sel.visits || t.age != sel.moment.age {
@@ -261,9 +264,8 @@ func (sel *selector) owes(t taking, op *operation) bool {
 	return slices.ContainsFunc(from.takings, func(further taking) bool { return sel.owes(further, op) })
 }
 
-// grow begins an age where an operation asks for more jobs in all, or fewer, than at the
-// last update, or what volumes pay for has changed: then shares move for another cause
-// than who has what.
+// grow begins an age if an operation asks for more or fewer jobs in all than at the last update,
+// or if what volumes pay for has changed: then shares move for another cause than usage.
 func (u *update) grow(p *pool) {
 	for _, c := range p.pools {
 		u.grow(c)

@@ -12,25 +12,24 @@ import (
 	"weir/scheduling/resource"
 )
 
-// nodesPerStep bounds for how many nodes the engine is held up at once by a survey.
+// nodesPerStep bounds the nodes that a survey notes in one step, which holds up the engine.
 const nodesPerStep = 2048
 
-// survey is what the engine notes of its nodes, and of those that compete, for all who ask why
-// until the next update. The engine takes it in short steps. Once it is taken the engine has
-// done with it.
+// survey is what the engine notes of its nodes, and of operations that compete, for all
+// inquiries until the next update. It is taken in short steps.
 type survey struct {
 	noted  explain.Survey
 	number uint64
-	// edits is that of the filters when it was begun.
+	// edits is that of the filters when the survey began.
 	edits uint64
-	// left are the first nodes of the engine's list that are still to be looked at.
+	// left is how many nodes, at the beginning of cluster.list, are still to be noted.
 	left    int
 	ordered bool
 	rivals  rivals
 }
 
-// beginSurvey returns the survey for one who asks now: that of the last one who did, if
-// it still says what is so.
+// beginSurvey returns the survey for an inquiry that begins now: the current one, unless filters
+// have changed since it began.
 func (iq *inquiries) beginSurvey() *survey {
 	if s := iq.survey; s != nil && s.edits == iq.cluster.filters.edits {
 		return s
@@ -41,11 +40,11 @@ func (iq *inquiries) beginSurvey() *survey {
 	return iq.survey
 }
 
-// taken reports whether the engine has done with it.
+// taken reports whether the nodes and the order are all noted.
 func (s *survey) taken() bool { return s.ordered && s.left == 0 }
 
-// proceed takes one step. Nodes come from the end of the list: one that takes the place of
-// one that has gone has been looked at.
+// proceed takes one step. It goes through the list from its end: a node that takes the place of
+// a removed one comes from there, and has been noted.
 func (iq *inquiries) proceed(s *survey) {
 	if !s.ordered {
 		iq.surveyOrder(s)
@@ -78,25 +77,26 @@ func (iq *inquiries) surveyOrder(s *survey) {
 }
 
 const (
-	// contendersPerStep and agesPerStep bound for how many operations, and jobs of theirs,
-	// the engine is held up at once by a look at those that compete.
+	// contendersPerStep and agesPerStep bound the operations, and the starts of their jobs, that
+	// one step notes.
 	contendersPerStep, agesPerStep = 128, 2048
-	// agesKept is of how many jobs of an operation it is known when they were started: of
-	// those that were first. The others were started evenly from then on.
+	// agesKept is how many starts of an operation's jobs are noted, the oldest ones. The other
+	// jobs are taken to have started evenly since.
 	agesKept = 64
 )
 
-// rivals are those that compete for what jobs give back when they end, as they are noted.
+// rivals is the progress in noting the operations that compete for what jobs give back when they
+// end.
 type rivals struct {
 	begun bool
-	// left are the operations that are still to be looked at.
+	// left are the operations that are still to be noted.
 	left []*operation
-	// at has the places of pools in the contest, place those of operations in the order.
+	// at has the indexes of pools in the contest, place those of operations in the order.
 	at    map[*pool]int
 	place map[scheduling.OperationID]int
 }
 
-// compete takes one step of the look at those that compete.
+// compete takes one step in noting the operations that compete.
 func (iq *inquiries) compete(s *survey) {
 	c := &s.rivals
 	if !c.begun {
@@ -116,11 +116,10 @@ func (iq *inquiries) compete(s *survey) {
 	}
 }
 
-// known reports whether the engine has said all.
+// known reports whether all of them are noted.
 func (c *rivals) known() bool { return c.begun && len(c.left) == 0 }
 
-// add takes note of an operation, and returns of how many jobs it was asked when they were
-// started.
+// add notes an operation, and returns how many starts of its jobs it noted.
 func (c *rivals) add(to *explain.Contest, op *operation) int {
 	usage := op.order.Usage()
 	n := explain.Contender{
@@ -155,7 +154,7 @@ func (c *rivals) add(to *explain.Contest, op *operation) int {
 	return len(n.First)
 }
 
-// starts is when those jobs that run were started that were first.
+// starts are the starts of the oldest running jobs.
 func (op *operation) starts() []time.Time {
 	all := make([]time.Time, 0, min(op.groups.Len(), agesKept))
 	for m := op.groups.First(); m != nil && len(all) < agesKept; m = m.Next() {
@@ -164,7 +163,8 @@ func (op *operation) starts() []time.Time {
 	return all
 }
 
-// arena returns the place of a pool, after those above it.
+// arena returns the index of a pool in the contest. It adds the pool if necessary, after those
+// above it.
 func (c *rivals) arena(to *explain.Contest, p *pool) int {
 	if p == nil {
 		return -1
@@ -183,13 +183,13 @@ func (c *rivals) arena(to *explain.Contest, p *pool) int {
 }
 
 const (
-	// nodesPerSearch and holdingsPerSearch bound for how many nodes, and jobs on them, the
-	// engine is held up at once by a search for victims.
+	// nodesPerSearch and holdingsPerSearch bound the nodes, and the jobs on them, that one step
+	// of a search for victims covers.
 	nodesPerSearch, holdingsPerSearch = 128, 1024
 )
 
-// searchMore looks at some more nodes: first in the normal stage, and if there is nothing,
-// in the aggressive one.
+// searchMore searches some more nodes for victims: first in the normal stage, and if that finds
+// none, in the aggressive one.
 func (iq *inquiries) searchMore(q *Inquiry) {
 	s := q.known.Search
 	if iq.tree.operations[q.op.ID] != q.op || !q.op.active() || !iq.stands(q.by[s.Stage]) {
@@ -208,7 +208,7 @@ func (iq *inquiries) searchMore(q *Inquiry) {
 	s.Proceed()
 }
 
-// stands reports whether who starves is in the tree still.
+// stands reports whether the starving element is still in the tree.
 func (iq *inquiries) stands(s starver) bool {
 	return s.pool == nil || iq.tree.pools[s.pool.name] == s.pool
 }

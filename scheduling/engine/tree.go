@@ -23,9 +23,9 @@ type tree struct {
 	root       *pool
 	pools      map[scheduling.PoolName]*pool
 	operations map[scheduling.OperationID]*operation
-	// ofPool are the settings of a pool that no tree has told of.
+	// ofPool are the settings of a pool that no tree has set.
 	ofPool pooltree.Effective
-	// rated says that pools have preemption_rate_limit.
+	// rated says that some pool has a preemption_rate_limit.
 	rated bool
 	// filler knows the order of scheduling.
 	filler   allocation.Filler
@@ -47,7 +47,7 @@ func newTree(m *moment, cl *cluster, pools pooltree.Tree) (*tree, error) {
 	return tr, err
 }
 
-// bounds are what the groups of an operation are cut by (F.12.1).
+// bounds are those of the groups of an operation's allocations (F.12.1).
 func (tr *tree) bounds(op *operation) preemption.Bounds {
 	s := op.effective.Starvation
 	return preemption.Bounds{
@@ -66,41 +66,43 @@ func (tr *tree) allowsAggressive(op *operation) bool {
 // pool is a pool of the tree.
 type pool struct {
 	element
-	// id stays when the name changes; 0: it goes by its name.
+	// id does not change with the name; 0: the pool is known by its name only.
 	id         scheduling.PoolID
 	parent     *pool
 	pools      []*pool
 	operations []*operation
-	// effective are the settings that hold.
+	// effective are the settings in force.
 	effective pooltree.Effective
 	// promised is what guarantees alone give it, as a part of the cluster.
 	promised resource.Vector
-	// excess is what it has beyond its fair share, excesses what the pools right below have in
-	// sum, in the round excessIn.
+	// excess is what it has beyond its fair share; excesses is the sum of that over the pools
+	// right below it, as of round excessIn.
 	excess, excesses resource.Amounts
 	excessIn         uint64
-	// way is the selection in which an operation below may gain, branch leads to it. beside is
-	// what those beside the branch would give back then, by pools below; served: one of the
-	// pools on the branch has its fair share.
+	// way is the last selection for an operation below; branch is the child that leads to it.
+	// beside is what the siblings of the branch, in the pools below this one, would give back.
+	// served says that one of the pools on the branch has its fair share.
 	way    uint64
 	branch *allocation.Element
 	beside resource.Amounts
 	served bool
-	// reserves is on how many nodes something is kept for a job below it; once misses of them
-	// were in vain, one after the other, there are no more until keeps.
+	// reserves counts the nodes reserved for jobs below it. misses counts the last reservations
+	// in a row that were in vain; after one, no other is made until keeps.
 	reserves int64
 	misses   int
 	keeps    time.Time
-	// failed is the last round in which it starved and no victims were found for so much.
+	// failed is the last round in which it starved and no victims were found for a job of
+	// failedFor.
 	failed    uint64
 	failedFor resource.Amounts
-	// latest is the update for which the latest of what it has beyond its fair share were found.
+	// latest is the update for which the latest started of what it has beyond its fair share
+	// were found.
 	latest uint64
-	// paid is what volume paid for at the last update.
+	// paid is the share that volume paid for at the last update.
 	paid resource.Vector
-	// rate are the preemptions of the last minute, where they are limited.
+	// rate counts the preemptions of the last minute, where they are limited.
 	rate preemption.Rate
-	// surplus: none of its operations is scheduled, see update.surplus.
+	// surplus says that none of its operations is scheduled; see update.surplus.
 	surplus bool
 }
 
@@ -111,8 +113,8 @@ func newPool(name scheduling.PoolName) *pool {
 	return p
 }
 
-// SetPool puts a pool below its parent, with this weight: a new one, or one that
-// is there with all that is below it.
+// SetPool puts a pool below its parent, with this weight. It adds the pool, or moves it with all
+// that is below it.
 func (e *Engine) SetPool(name, parent scheduling.PoolName, weight float64) error {
 	p, above := e.tree.pools[name], e.tree.pools[parent]
 	err := pooltree.ValidateWeight(weight)
@@ -161,8 +163,8 @@ func (e *Engine) RemovePool(name scheduling.PoolName) error {
 	return nil
 }
 
-// renamePools gives pools the names that they have in tree. A pool whose name has
-// gone to another one gets a name that none can have, until it goes too.
+// renamePools gives pools the names that they have in tree. A pool whose name now belongs to
+// another one gets a name that none can have, until it is removed.
 func (tr *tree) renamePools(tree pooltree.Tree) {
 	known := make(map[scheduling.PoolID]*pool, len(tr.pools))
 	for _, p := range tr.pools {
@@ -197,7 +199,7 @@ func (tr *tree) renamePools(tree pooltree.Tree) {
 func (p *pool) rename(to scheduling.PoolName) {
 	p.name, p.share.ID = to, string(to)
 	above := p.parent.order
-	// Siblings that are equal otherwise are in the order of their names.
+	// It is attached again because siblings that are otherwise equal are ordered by name.
 	p.order.Detach()
 	p.order.Rename(string(to))
 	p.order.Attach(above)
@@ -228,19 +230,20 @@ func without[T comparable](all []T, one T) []T {
 	return all
 }
 
-// Pools returns every pool before those below it, the root first, by name. It costs
-// time in proportion to their number. What is guaranteed is that of the last Snapshot.
+// Pools returns every pool before those below it, the root first, by name. It costs time in
+// proportion to their number. Guaranteed shares are those of the last Snapshot.
 func (e *Engine) Pools() []PoolView {
 	return e.tree.viewPool(e.tree.root, make([]PoolView, 0, len(e.tree.pools)))
 }
 
-// Below reports whether, as of the last Tick, somebody is below its fair share, or its min
+// Below reports whether, as of the last Tick, some element is below its fair share or its min
 // share, and so may come to starve.
 func (e *Engine) Below() bool { return e.update.below }
 
-// Pressing reports whether, as of the last Tick, a heartbeat of a node on which nothing
-// has ended may come to something: because some starve or limits are exceeded, because a
-// gang waits for room, or because operations are preempted ahead of need.
+// Pressing reports whether, as of the last Tick, a heartbeat of a node on which nothing has
+// ended may lead to decisions. now: because elements starve, limits are exceeded, nodes are
+// reserved, or a gang waits for room. gracefully: because operations are preempted ahead of
+// need.
 func (e *Engine) Pressing() (now, gracefully bool) {
 	now = e.repair.exceeded || len(e.reservations.reserved) > 0 || slices.ContainsFunc(e.gangs.all, func(g *gang) bool { return g.missing() > 0 && g.waiting() > 0 && !g.out })
 	for _, starving := range e.stages.starving {

@@ -10,18 +10,18 @@ import (
 	"weir/scheduling/resource"
 )
 
-// update finds fair shares, and how pools and operations fare by them.
+// update computes fair shares, and how pools and operations fare by them.
 type update struct {
 	*gangs
 
-	// ticked is the time of the last one, alerts what it found wrong.
+	// ticked is the time of the last update, alerts the problems that it found.
 	ticked time.Time
 	alerts []fairshare.Alert
-	// below says that somebody was below its fair share or its min share.
+	// below says that some element was below its fair share or its min share.
 	below bool
 }
 
-// prepare gives the update what changed since the last one.
+// prepare sets what the update depends on: usage, demand and limits.
 func (u *update) prepare(p *pool, now time.Time) {
 	for _, c := range p.pools {
 		u.prepare(c, now)
@@ -36,8 +36,8 @@ func (u *update) prepare(p *pool, now time.Time) {
 	}
 }
 
-// prepareBest finds the best allocation share of an operation, if it is time to. One
-// that asks for nothing has no shape.
+// prepareBest computes the best allocation share of an operation, if that is due. An operation
+// without demand has no shape.
 func (u *update) prepareBest(op *operation, now time.Time) {
 	if op.share.Demand.IsZero() {
 		op.bestAt, op.share.BestAllocation = time.Time{}, resource.Ones
@@ -50,8 +50,8 @@ func (u *update) prepareBest(op *operation, now time.Time) {
 	op.share.BestAllocation = fairshare.BestAllocationShare(op.share.Demand, u.cluster.total, u.cluster.memory)
 }
 
-// publish gives the result of the update to the order of scheduling, and to the groups
-// of allocations.
+// publish passes the result of the update to the order of scheduling and to the groups of
+// allocations.
 func (u *update) publish(p *pool, passed time.Duration) {
 	var kinds allocation.Kinds
 	for _, c := range p.pools {
@@ -83,14 +83,14 @@ func (u *update) publish(p *pool, passed time.Duration) {
 	p.order.SetShares(p.share.FairShare, p.share.DemandShare, u.cluster.total, kinds)
 }
 
-// surplus elements are those of a FIFO pool that have no fair share and come after as
-// many as may be scheduled (F.13).
+// surplus reports whether an element of a FIFO pool has no fair share and comes after as many as
+// may be scheduled (F.13).
 func (u *update) surplus(p *pool, s *fairshare.Element) bool {
 	most := u.moment.settings.Preemption.MaxSchedulableInFIFO
 	return p.fifo && s.FairShare.MaxComponent() <= resource.Epsilon && rank(s) >= most
 }
 
-// starve tells p, and all below, how they fare by the shares of an update (F.11).
+// starve updates how p, and all below, fare by the shares of an update (F.11).
 func (u *update) starve(p *pool, now time.Time) {
 	for _, c := range p.pools {
 		u.starve(c, now)
@@ -99,10 +99,10 @@ func (u *update) starve(p *pool, now time.Time) {
 		s, limits := sharesOf(op.share), op.effective.Starvation
 		t := u.tree.timeoutsOf(op)
 		if g := u.gangs.gathering; g != nil && g.operation == op {
-			// Of a gang that gathers, nothing is had until all of it is.
+			// What is held for a gang that gathers is of no use until all of it is.
 			s.Usage = s.Usage.Sub(resource.Share(gathered(op.claims, g), u.cluster.total))
 		}
-		// Who only waits for what leaves has no jobs to start.
+		// Jobs that already hold a claim no longer count as waiting to start.
 		waits := op.share.Schedulable() && op.share.PendingJobs > 0
 		op.least = u.leastOf(op)
 		status := preemption.OperationStatus(s, limits.Tolerance, waits, op.least)
@@ -119,16 +119,17 @@ func (u *update) starve(p *pool, now time.Time) {
 	u.below = u.below || !p.clock.From().IsZero()
 }
 
-// lacks reports whether one more job is missing to the fair share of a pool, be it less than
-// is tolerated: a pool of many jobs would have less for ever. A pool whose tolerance is 0 does
-// not starve for its fair share.
+// lacks reports whether one more whole job is missing to the fair share of a pool, even within
+// the tolerance: a pool of many jobs would otherwise never get it. A pool whose tolerance is 0
+// does not starve for its fair share.
 func (p *pool) lacks() bool {
 	next := p.order.Next()
 	return p.effective.Starvation.Tolerance > 0 && next != resource.Infinite &&
 		p.order.Lack(resource.Amounts{}, next) > resource.Epsilon && starver{pool: p}.owed(next, resource.Amounts{}, resource.Amounts{})
 }
 
-// timeouts are those of a pool: the less is missing of what is tolerated, the longer.
+// timeouts are those after which a pool starves: the less is missing to its fair share, relative
+// to the tolerance, the longer.
 func (p *pool) timeouts() preemption.Timeouts {
 	t, k := timeouts(p.effective.Starvation, p.effective.CanStarve), p.order.Decisive(p.order.Next())
 	missing := p.share.FairShare[k] - p.share.UsageShare[k]
@@ -142,7 +143,8 @@ func sharesOf(e *fairshare.Element) preemption.Shares {
 	return preemption.Shares{Usage: e.UsageShare, Fair: e.FairShare, Min: e.MinShare, Demand: e.DemandShare}
 }
 
-// timeoutsOf are those of an operation, for as many jobs as it has to start.
+// timeoutsOf are those after which an operation starves; they depend on how many jobs it has to
+// start.
 func (tr *tree) timeoutsOf(op *operation) preemption.Timeouts {
 	return timeouts(op.effective.Starvation, true).Shortened(op.share.PendingJobs, tr.moment.settings.Preemption.CountCoefficient)
 }
@@ -154,8 +156,8 @@ func timeouts(s pooltree.EffectiveStarvation, canStarve bool) preemption.Timeout
 	}
 }
 
-// leastOf is the share of the least that a waiting job of an operation needs of each resource, if
-// the tree tolerates that less is missing.
+// leastOf is the least that a waiting job of an operation needs of each resource, as a share;
+// nil if none waits, or unless the tree tolerates that less is missing.
 func (u *update) leastOf(op *operation) *resource.Vector {
 	if !u.moment.settings.Preemption.AbsoluteTolerance {
 		return nil

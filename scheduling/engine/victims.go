@@ -11,19 +11,19 @@ import (
 	"weir/scheduling/resource"
 )
 
-// loss is what would be taken from an element for a job, in a selection.
+// loss is what a selection would take from an element for a job.
 type loss struct {
 	selection uint64
 	amount    resource.Amounts
 }
 
-// add counts more as taken in this selection.
+// add counts more as taken in a selection.
 func (l *loss) add(selection uint64, a resource.Amounts) {
 	amount := l.of(selection)
 	*amount = amount.Add(a)
 }
 
-// of is what would be taken in this selection.
+// of is what a selection would take so far.
 func (l *loss) of(selection uint64) *resource.Amounts {
 	if l.selection != selection {
 		*l = loss{selection: selection}
@@ -31,22 +31,22 @@ func (l *loss) of(selection uint64) *resource.Amounts {
 	return &l.amount
 }
 
-// selector chooses those that have to leave for jobs of others that starve.
+// selector chooses the jobs that have to leave for jobs of starving elements.
 type selector struct {
 	*holdings
 
-	// round numbers the looks for victims, selections those for one job, visits those for who
-	// took from whom.
+	// round counts the searches for victims, selections those for one job, visits the traversals
+	// of takings.
 	round, selections, visits uint64
-	// memory that is used again; others are those that may leave, as of the last selection.
+	// scratch and late are memory that is reused; others are the jobs that may leave, as of the
+	// last selection.
 	scratch, others, late []*holding
 }
 
-// choose chooses those of the candidates on a node that have to leave for a job of an
-// operation, by the starvation of by; room is what is free for it without. Where a pool
-// would be above its limits by the job, though within their tolerance, the victims are of
-// this pool. All that may leave, until enough would be free, are in the engine's others
-// then.
+// choose chooses the candidates on a node that have to leave for a job of an operation, by the
+// starvation of by; room is what is free for the job without them. If the job brings a pool
+// above its limits, though within their tolerance, the victims are from this pool. sel.others
+// then has all that may leave, until enough would be free.
 func (sel *selector) choose(stage preemption.Stage, n *node, op *operation, perJob, enough resource.Amounts, by starver, candidates []*holding) (victims []*holding, room resource.Amounts, ok bool) {
 	room, limited := op.order.Room(n.spare(), perJob)
 	for _, whole := range []bool{false, true} {
@@ -84,22 +84,22 @@ type selection struct {
 	by           starver
 	needs        resource.Amounts
 	satisfaction float64
-	// whole takes smaller jobs of pools that have more than their fair share as a whole.
+	// whole also takes smaller jobs whose pools have more than their fair share only as a whole.
 	whole bool
-	// all is what the job needs as a part of the cluster, each what a job of those does that
-	// hold as much as like.
+	// all is what the job needs as a part of the cluster, each what a job that holds like does.
 	all, each float64
 	like      resource.Amounts
-	// lost is what would go with the job that is looked at.
+	// lost is what would be lost with the job under consideration.
 	lost resource.Amounts
-	// payer owes for that; nil: nobody does. rule is why it may go because of its pools.
+	// payer is the debt that is charged for that; nil: none is. rule is why the job may be
+	// preempted because of its pools.
 	payer *debt
 	rule  explain.Rule
 }
 
-// mark notes at the pools above the operation which child leads to it, what those beside it
-// would give back for the job, and whether a pool on the way there has its fair share without
-// that: then those beside it owe nothing.
+// mark notes at the pools above the operation which child leads to it, what the siblings of that
+// child would give back for the job, and whether a pool on the way has its fair share without
+// that: then its siblings owe nothing.
 func (t *selection) mark() {
 	branch, served, beside := t.op.order, false, resource.Amounts{}
 	for p := t.op.pool; p != nil; p = p.parent {
@@ -109,13 +109,13 @@ func (t *selection) mark() {
 	}
 }
 
-// takes reports whether h may have to go, after all that were taken before in this selection,
-// and counts it as lost (F.12.3): because it is beyond the fair share of its operation, or
-// because its pools are beyond theirs.
+// takes reports whether h may have to leave, given all that this selection took before, and
+// counts it as lost (F.12.3). It may because it is beyond the fair share of its operation,
+// because its pools are beyond theirs, or for a larger job.
 func (t *selection) takes(h *holding) bool {
 	from, common := h.operation, t.common(h.operation.pool)
 	if t.by.pool != nil && common.order.Below(t.by.pool.order) {
-		// Who starves has nothing of what is its own already.
+		// The victim is in the starving pool itself, which would gain nothing.
 		return false
 	}
 	if common.served {
@@ -124,7 +124,7 @@ func (t *selection) takes(h *holding) bool {
 	t.payer, t.rule, t.lost = nil, explain.BeyondPools, h.Resources
 	g := from.whole(h.task.Name)
 	if g != nil {
-		// A gang begins anew when one of its jobs goes: all of it is lost, once.
+		// A gang starts over when one of its jobs goes: all of it is lost, once.
 		if g.lostIn == t.victims.selections {
 			h.rule, h.lost, h.payer = g.lostBy, resource.Amounts{}, nil
 			return true
@@ -161,7 +161,7 @@ func (t *selection) takes(h *holding) bool {
 	}
 }
 
-// whole returns the gang of a task whose jobs have all started, or nil.
+// whole returns the gang of a task if none of its jobs is missing, else nil.
 func (op *operation) whole(task scheduling.TaskName) *gang {
 	if g := op.gang(task); g != nil && g.missing() == 0 {
 		return g
@@ -177,9 +177,8 @@ func (t *selection) common(p *pool) *pool {
 	return p
 }
 
-// leavesEnough reports whether nobody who loses by h would be left with less of its fair share
-// than who starves has: who takes does not starve those that it takes from, who would take
-// it back.
+// leavesEnough reports whether every element that loses by h keeps more of its fair share than
+// the starving one has. Otherwise the loser would starve in its turn, and take it back.
 func (t *selection) leavesEnough(h *holding, common *pool) bool {
 	if !t.keepsMore(h.operation.order, &h.operation.loss, t.satisfaction) {
 		return false
@@ -196,16 +195,16 @@ func (t *selection) leavesEnough(h *holding, common *pool) bool {
 	return true
 }
 
-// keepsMore reports whether an element would be clearly more satisfied than need still.
+// keepsMore reports whether an element would still be clearly more satisfied than need.
 func (t *selection) keepsMore(of *allocation.Element, l *loss, need float64) bool {
 	return of.SatisfactionWithout(l.of(t.victims.selections).Add(t.lost), t.lost) > need+resource.Epsilon
 }
 
-// crowded reports whether h may go for a job that is at least twice as large and due: in
-// the aggressive stage, as long as the others in the pool that who starves is in keep the
-// part of the fair share that no one can preempt. So there is room for large jobs among many
-// small operations (P6). What takes the place is larger than all that leaves, so this comes
-// to an end; and what they lose is a debt of who starves.
+// crowded reports whether h may be preempted for a job that is at least twice as large and due:
+// in the aggressive stage, while the siblings in the common pool keep the part of the fair share
+// that is never preempted. So there is room for large jobs among many small operations (P6). The
+// job is larger than all that leaves, so this comes to an end; and the gaining branch is charged
+// for the loss.
 func (t *selection) crowded(h *holding, common *pool) bool {
 	if t.stage != preemption.AggressiveStage || !h.operation.crowds() || !t.smaller(2) || !common.branch.MayCrowd(resource.Amounts{}.Sub(common.beside), t.needs) {
 		return false
@@ -216,26 +215,26 @@ func (t *selection) crowded(h *holding, common *pool) bool {
 	return common.shares(resource.Amounts{}, total).NonBlockedDominates(resource.Share(rest, total), kept)
 }
 
-// crowds reports whether jobs of an operation may go for larger ones.
+// crowds reports whether jobs of an operation may be preempted for larger ones.
 func (op *operation) crowds() bool {
 	return op.groups.Bounds().Aggressive && op.order.Satisfaction() > op.effective.Starvation.AggressiveThreshold
 }
 
-// yields reports whether all jobs of an operation may go in a stage, if only their pools or
-// larger jobs make them.
+// yields reports whether all jobs of an operation may be victims in a stage, because of its
+// pools or for larger jobs.
 func (op *operation) yields(stage preemption.Stage) bool {
 	return op.pool.order.Differs() || op.pool.exceeded(resource.Amounts{}, op.order.Usage()) || stage == preemption.AggressiveStage && op.crowds()
 }
 
-// secured reports whether an operation keeps so much more whatever its pools have: it has set that
-// so much is never preempted, or that nothing is aggressively.
+// secured reports whether an operation keeps so much more whatever its pools have, because its
+// settings protect that much from preemption.
 func (sel *selector) secured(from *operation, more resource.Amounts) bool {
 	left := from.groups.Usage().Sub(*from.loss.of(sel.selections)).Sub(more)
 	return from.groups.Bounds().Protected.StrictlyDominates(left)
 }
 
-// candidates returns the allocations of a node that may be victims in a stage, the one
-// that has to go first is first, and what they hold together. The part of each operation in that is its discount.
+// candidates returns the allocations of a node that may be victims in a stage, the first to
+// leave first, and what they hold together. The part of each operation in that is its discount.
 func (sel *selector) candidates(stage preemption.Stage, n *node, now time.Time) (all []*holding, discount resource.Amounts) {
 	all = sel.mayLeave(stage, n, now, spare)
 	for _, h := range all {
@@ -249,8 +248,8 @@ func (sel *selector) candidates(stage preemption.Stage, n *node, now time.Time) 
 	return all, discount
 }
 
-// mayLeave returns the allocations of a node that may be victims in a stage, the one that
-// has to go first is first. spared is told of those that could be but for a block.
+// mayLeave returns the allocations of a node that may be victims in a stage, the first to leave
+// first. It calls spared with those that could be but for a block.
 func (sel *selector) mayLeave(stage preemption.Stage, n *node, at time.Time, spared func(*holding, preemption.Block)) []*holding {
 	all := sel.scratch[:0]
 	count := func(h *holding, block preemption.Block) {
@@ -282,7 +281,7 @@ func (sel *selector) mayLeave(stage preemption.Stage, n *node, at time.Time, spa
 	return all
 }
 
-// spare counts an allocation that is let stay.
+// spare counts an allocation that a block keeps from being a victim.
 func spare(h *holding, block preemption.Block) { h.operation.spared[block]++ }
 
 // owner is what decides whether jobs of the operation may be preempted.
@@ -293,8 +292,8 @@ func (op *operation) owner() preemption.Owner {
 	}
 }
 
-// beyond are the facts about a victim that is beyond the fair share of its operation, or
-// of the pool that is beside the one of the operation that it goes for.
+// beyond are the facts about a victim that is beyond the fair share of its operation, or of the
+// pool that is a sibling of the beneficiary's branch.
 func (sel *selector) beyond(h *holding, stage preemption.Stage, next turn) explain.Reason {
 	op := next.op
 	b := h.operation.groups.Bounds()
@@ -318,8 +317,8 @@ func (sel *selector) beyond(h *holding, stage preemption.Stage, next turn) expla
 	return r
 }
 
-// poolReason are the facts about a victim that goes because of its pools: about the one that
-// is beside the one of the operation that it goes for, or that holds both.
+// poolReason sets the facts about a victim that is preempted because of its pools: those of the
+// pool beside the beneficiary's branch, or, for a larger job, of the pool that holds both.
 func (sel *selector) poolReason(h *holding, op *operation, r *explain.Reason) {
 	p := h.operation.pool
 	larger := h.rule == explain.ForLarger
