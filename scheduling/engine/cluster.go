@@ -23,7 +23,8 @@ type cluster struct {
 	// to reconnect.
 	total, awaited resource.Amounts
 	filters        filters
-	// layout grows with every change of the resources of nodes, and of who may use them.
+	// layout grows with every change of the resources of nodes, and of the elements that may use
+	// them.
 	layout uint64
 	// classes are the alike nodes that take jobs, or are expected to, as of layout classified
 	// and filter edit classEdits.

@@ -198,9 +198,9 @@ func (e *Engine) RemoveOperation(id scheduling.OperationID) error {
 }
 
 // SetDemand sets how many jobs of a group of a task are pending in the replicated state, those
-// in flight included, and what each of them needs; see the package comment for who subtracts.
-// Jobs of group 0 get the memory that their task has learned to need, those of another group as
-// many bytes as its number.
+// in flight included, and what each of them needs; the package comment says what the engine
+// subtracts. Jobs of group 0 get the memory that their task has learned to need, those of
+// another group as many bytes as its number.
 func (e *Engine) SetDemand(id scheduling.OperationID, name scheduling.TaskName, group, pending int64, perJob resource.Amounts) error {
 	op, err := e.tree.operation(id)
 	switch {

@@ -93,7 +93,7 @@ type Integral struct {
 // PoolView is a pool in a Snapshot.
 type PoolView struct {
 	Name scheduling.PoolName
-	// ID stays when the name changes; 0: it goes by its name.
+	// ID does not change with the name; 0: the pool is known by its name only.
 	ID scheduling.PoolID
 	// Parent is empty for the root.
 	Parent scheduling.PoolName

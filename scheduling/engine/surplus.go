@@ -75,8 +75,8 @@ func (t *selection) owes(p, common *pool, smaller bool) bool {
 	return t.turn(branch, beside, p)
 }
 
-// gain is how much nearer to their fair shares the two come, as a part of the cluster: the
-// element that gets the job while others in it give back beside, and p without what is lost.
+// gain is how much nearer to their fair shares the two come in sum, as a part of the cluster:
+// the element that gets the job and gives back beside for it, and p without what is lost.
 func (t *selection) gain(of *allocation.Element, beside resource.Amounts, p *pool) float64 {
 	each := resource.MaxRatio(t.lost, t.victims.cluster.total)
 	return min(of.Lack(beside, t.needs), t.all/2) + min(p.order.Surplus(*p.loss.of(t.victims.selections), t.lost), each/2)

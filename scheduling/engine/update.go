@@ -128,8 +128,8 @@ func (p *pool) lacks() bool {
 		p.order.Lack(resource.Amounts{}, next) > resource.Epsilon && starver{pool: p}.owed(next, resource.Amounts{}, resource.Amounts{})
 }
 
-// timeouts are those after which a pool starves: the less is missing to its fair share, relative
-// to the tolerance, the longer.
+// timeouts are those after which a pool starves. They are longer, in proportion, if less is
+// missing to its fair share than is tolerated.
 func (p *pool) timeouts() preemption.Timeouts {
 	t, k := timeouts(p.effective.Starvation, p.effective.CanStarve), p.order.Decisive(p.order.Next())
 	missing := p.share.FairShare[k] - p.share.UsageShare[k]
@@ -143,7 +143,7 @@ func sharesOf(e *fairshare.Element) preemption.Shares {
 	return preemption.Shares{Usage: e.UsageShare, Fair: e.FairShare, Min: e.MinShare, Demand: e.DemandShare}
 }
 
-// timeoutsOf are those after which an operation starves; they depend on how many jobs it has to
+// timeoutsOf are those after which an operation starves; they are shorter if it has few jobs to
 // start.
 func (tr *tree) timeoutsOf(op *operation) preemption.Timeouts {
 	return timeouts(op.effective.Starvation, true).Shortened(op.share.PendingJobs, tr.moment.settings.Preemption.CountCoefficient)

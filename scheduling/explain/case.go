@@ -13,25 +13,24 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Case is a question of somebody why an operation or a pool is as it is, with all that is
-// known.
+// Case is a request to explain an operation or a pool, with all that is known.
 type Case struct {
 	Now    time.Time
 	Survey *Survey
-	// Asks are what is known of the operations in question: of the one, or of those below
-	// a pool. Unasked are those of a pool with too many of them.
+	// Asks has what is known of the operations in question: of the one, or of those below Pool.
+	// Unasked counts those left out because there are too many.
 	Asks    []Asked
 	Unasked int
 	Pool    scheduling.PoolName
-	// Search looks for those who could have to leave; nil: nobody asks for that.
+	// Search looks for jobs that could have to leave; nil: that is not needed.
 	Search *Search
-	// Fares is how the operation does, Tail are facts that come last.
+	// Fares says how the operation fares; Tail are facts that come last.
 	Fares, Tail []Fact
 	Answer      Explanation
 }
 
-// Reason finds what follows from what is known. It reports whether that is all; if not, it
-// has begun a Search.
+// Reason draws the conclusions from what is known. It reports whether the answer is complete; if
+// not, it has begun a Search, which the scheduler has to carry out.
 func (q *Case) Reason() (done bool) {
 	q.Survey.classify()
 	if q.Pool != "" {
@@ -88,14 +87,14 @@ func (q *Case) explainPool() {
 	x.Verdict = x.Facts[0].Code
 }
 
-// Asked is what only who schedules knows of why jobs of an operation wait, besides the nodes.
+// Asked is what only the scheduler knows of why jobs of an operation wait, apart from the nodes.
 type Asked struct {
 	ID scheduling.OperationID
 	// Started orders operations that wait for the same.
 	Started time.Time
-	// Held are the facts about what is held for its jobs, the earliest first.
+	// Held are the facts about the claims for its jobs, the earliest first.
 	Held []Fact
-	// State is the verdict where nodes do not matter; empty: they do.
+	// State is the verdict if nodes do not matter; empty: they do.
 	State Fact
 	// Pending are the jobs that are to start.
 	Pending int64
@@ -105,25 +104,25 @@ type Asked struct {
 	Unpacked bool
 	// Below says that it is below its fair share, or its min share.
 	Below bool
-	// Starves is the name of who starves, so that others leave for the operation; empty:
-	// nobody. Since is when that began to be below its share, Stage the one in which
-	// victims are looked for, VainLooks how often that was in vain, and Vain the last time.
+	// Starves names the starving element for which others leave in favor of the operation;
+	// empty: there is none. Since is when that element fell below its share, Stage the stage in
+	// which victims are looked for, VainLooks how often none were found, and Vain the last time.
 	Starves   string
 	Since     time.Time
 	Stage     preemption.Stage
 	VainLooks uint64
 	Vain      allocation.Fact
 	Backoff   time.Duration
-	// Resource is the one of which its fair share is greatest.
+	// Resource is the one in which its fair share is greatest.
 	Resource     resource.Kind
 	Usage, Share float64
 	// Packed says that as many of its jobs run as fit on the nodes.
 	Packed bool
-	// Behind is why what is freed is not for it: those before it in a FIFO pool, or nothing
-	// that it has a share in; nil: neither.
+	// Behind is why freed resources are not for it: operations before it in a FIFO pool, or no
+	// fair share; nil: they may be.
 	Behind *Fact
-	// Hopes are when others leave for it at the soonest, by stage; Outrun is why nobody will
-	// though its pool starves.
+	// Hopes are when others leave for it at the soonest, by stage; Outrun is why none will
+	// although it or its pool starves.
 	Hopes  [preemption.StageCount]Hope
 	Outrun string
 	// Gathering is that of the gang whose jobs all have room.
@@ -136,29 +135,31 @@ type Task struct {
 	Pending int64
 	PerJob  resource.Amounts
 	View    Gang
-	// Gang is what keeps jobs from starting that have to start together.
+	// Gang is what keeps the missing jobs of its gang from starting together; nil: none is
+	// missing.
 	Gang *Fact
 	// Gathering is that of the gang, if only room keeps it from starting.
 	Gathering *Gathering
 	Limit     *Fact
 	Withheld  bool
-	// Awaits says that all nodes that hold a job are about to be heard again.
+	// Awaits says that all nodes that can hold a job are expected to reconnect.
 	Awaits bool
 }
 
-// Gang is a task whose jobs start only together; the zero value is another one.
+// Gang is a task whose jobs start only together; the zero value is a task that is no gang.
 type Gang struct {
-	// Size is how many of its jobs have to run at once, of which Completed are needed no more.
+	// Size is how many of its jobs have to run at once; Completed of them have completed and
+	// need not run again.
 	Size, Completed int64
-	// Held is how many jobs of the task hold resources, or are about to start, Missing how
-	// many have to start at once, and Gathered for how many of these room is held.
+	// Held is how many jobs of the task hold resources or are about to start, Missing how many
+	// have to start at once, and Gathered how many of these have room held for them.
 	Held, Missing, Gathered int64
-	// Until is how long room is held for more of them; zero: it is not its turn.
+	// Until is how long room is held for more of them; zero: it does not gather.
 	Until time.Time
 }
 
-// Hope is when others leave for an operation at the soonest, and for how many jobs of others
-// that come before it others leave first; zero: never.
+// Hope is when others leave for an operation at the soonest; zero: never. Rivals is how many
+// jobs of operations that come before it others leave for first.
 type Hope struct {
 	At     time.Time
 	Rivals int
@@ -172,7 +173,7 @@ func NotRunning(suspended bool) Fact {
 	return Fact{Code: FactNotRunning, Text: "the operation may not start jobs in this tree: it does not run here"}
 }
 
-// NoneWaits is the state of an operation without jobs to start, of which so many are about to.
+// NoneWaits is the state of an operation without jobs to start; starting of them are in flight.
 func NoneWaits(starting int64) Fact {
 	if starting > 0 {
 		return Fact{Code: FactStarting, Count: starting, Text: "being started: " + counted(starting, "job")}
@@ -180,7 +181,8 @@ func NoneWaits(starting int64) Fact {
 	return Fact{Code: FactNoJobs, Text: "none of its jobs waits: all run or have ended"}
 }
 
-// Outrun says why nobody will leave for an operation by the starvation of a pool; empty: by its own.
+// Outrun says why no job will leave for an operation by the starvation of a pool, or by its own
+// if pool is empty.
 func Outrun(pool scheduling.PoolName) string {
 	if pool == "" {
 		return "others have been told to leave for all that it is owed"

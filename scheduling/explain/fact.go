@@ -12,7 +12,7 @@ import (
 	"weir/scheduling/resource"
 )
 
-// The codes of facts. Programs know them: never change one. Those of the first group say
+// The codes of facts. Clients depend on them: never change one. Those of the first group say
 // what an operation waits for, and are verdicts.
 const (
 	FactNoJobs         = "no_pending_jobs"
@@ -66,20 +66,20 @@ const (
 	FactLeaving        = "leaving"
 )
 
-// The ways by which a job is expected to get its room.
+// The ways in which a job may get its room.
 const (
-	// ByEnds: jobs end of themselves.
+	// ByEnds: jobs end by themselves.
 	ByEnds = "jobs_that_end"
 	// ByPreemption: it starves, or will, and others have to leave.
 	ByPreemption = "preemption"
-	// ByHeldRoom: those have been told to leave, and what they have is held for it.
+	// ByHeldRoom: jobs have been told to leave, and their resources are held for it.
 	ByHeldRoom = "held_room"
 )
 
-// Fact is one thing that explains. Which fields are set follows from the code.
+// Fact is one part of an explanation. Its code says which fields are set.
 type Fact struct {
 	Code string
-	// Text says it for people.
+	// Text is the fact in words.
 	Text string
 
 	Pool      scheduling.PoolName
@@ -87,19 +87,19 @@ type Fact struct {
 	Task      scheduling.TaskName
 	Job       scheduling.JobID
 	Node      scheduling.NodeID
-	// Resource is the name of one, Setting that of an option.
+	// Resource is the name of a resource, Setting that of an option.
 	Resource, Setting string
-	// Value is a part of the cluster or an amount, in cores and bytes, and Bound what it
-	// is held against.
+	// Value is a part of the cluster, or an amount in cores or bytes; Bound is what it is
+	// compared with.
 	Value, Bound float64
-	// Count is how many, of Of.
+	// Count is a number, out of Of.
 	Count, Of int64
-	// At is when it was, Until when it is over at the latest.
+	// At is when it happened, Until when it is over at the latest.
 	At, Until time.Time
 }
 
-// Explanation says why something is as it is: the first fact says it in short, those
-// that follow why.
+// Explanation says why something is as it is: the first fact is the short answer, the following
+// ones explain it.
 type Explanation struct {
 	// Verdict is the code of the first fact.
 	Verdict string
@@ -110,15 +110,13 @@ type Explanation struct {
 	// Position is the place in the order of scheduling, from 1, among Waiting operations
 	// with pending jobs; 0: it has none.
 	Position, Waiting int
-	// Start is when a job is expected to start, and StartBy the way by which it is; zero:
-	// nobody knows. In 9 of 10 cases it is from Earliest to Latest, unless something else
-	// changes.
+	// Start is when a job is expected to start, and StartBy the way by which; zero: unknown. In
+	// 9 of 10 cases it starts from Earliest to Latest, unless something else changes.
 	Start, Earliest, Latest time.Time
 	StartBy                 string
 	// Victims are the jobs that are likely to have to leave for it.
 	Victims []Victim
-	// Waits say of a pool what the operations below it wait for, what most of them do
-	// first.
+	// Waits says what the operations below a pool wait for, the most frequent first.
 	Waits []Wait
 	Share ShareExplanation
 }
@@ -126,24 +124,25 @@ type Explanation struct {
 // TaskExplanation says what the pending jobs of a group of a task wait for.
 type TaskExplanation struct {
 	Name scheduling.TaskName
-	// Group is the memory that each of the jobs gets of its own, for it ran out of it; 0: what
-	// the task has learned to need.
+	// Group is the memory granted to each of the jobs, in bytes, after one ran out of it; 0:
+	// what the task has learned to need.
 	Group   int64
 	Verdict string
 	// Pending are the jobs that are neither about to start nor have a claim.
 	Pending int64
 	PerJob  resource.Amounts
 	Nodes   NodeCounts
-	// Gang is that of the task.
+	// Gang is the gang of the task.
 	Gang Gang
 }
 
 // Wait counts operations that wait for the same.
 type Wait struct {
-	// Verdict is that of each of them, Text that of First, the one that was started first.
+	// Verdict is that of each of them; Text is that of First, the operation that was started
+	// first.
 	Verdict    string
 	Operations int
-	// Jobs are those of theirs that are to start.
+	// Jobs are the jobs that they have to start.
 	Jobs  int64
 	First scheduling.OperationID
 	Text  string
@@ -157,23 +156,23 @@ type Victim struct {
 	Started   time.Time
 }
 
-// Refusal says how often, and when last, an operation or a pool was left out for a cause.
+// Refusal says how often, and when last, an operation or a pool was passed over for a cause.
 type Refusal struct {
 	Cause allocation.Cause
 	Count uint64
-	// Of is the pool that was left out; empty: the operation itself.
+	// Of is the pool that was passed over; empty: the operation itself.
 	Of scheduling.PoolName
 	// At and Node are those of the last time.
 	At   time.Time
 	Node scheduling.NodeID
-	// Resource is the first one of which there was too little, where that is the cause.
+	// Resource is the first one of which there was too little, if that is the cause.
 	Resource resource.Kind
 	// By is the pool whose limits or filter were the cause; empty: those of the operation,
 	// or other causes.
 	By scheduling.PoolName
 }
 
-// Fact says it of an operation or a pool.
+// Fact is the refusal as a fact.
 func (r Refusal) Fact() Fact {
 	f := Fact{
 		Code: FactRefused, Setting: r.Cause.String(), Pool: r.Of, Node: r.Node, Resource: r.Resource.String(), Count: int64(r.Count), At: r.At,
@@ -186,7 +185,7 @@ func (r Refusal) Fact() Fact {
 	return f
 }
 
-// GivenBack says that what was held for an operation on a node was given back, and why.
+// GivenBack says that a claim of an operation on a node has ended, and why.
 func GivenBack(on scheduling.NodeID, at time.Time, why fmt.Stringer) Fact {
 	return Fact{
 		Code: FactVictims, Node: on, At: at, Setting: why.String(),
@@ -194,7 +193,7 @@ func GivenBack(on scheduling.NodeID, at time.Time, why fmt.Stringer) Fact {
 	}
 }
 
-// reasons say why an element was left out: BY is whose limits or filter it was.
+// reasons say why an element was passed over: BY is the owner of the limits or the filter.
 var reasons = [allocation.CauseCount]string{
 	allocation.Unmatched: "the node's tags are not those of BY scheduling_tag_filter",
 	allocation.Lacking:   "the node had too little RESOURCE",
@@ -207,7 +206,7 @@ var reasons = [allocation.CauseCount]string{
 	allocation.NoVictims: "there was not enough that could be preempted",
 }
 
-// reason says why an element was left out.
+// reason says why an element was passed over.
 func (r Refusal) reason() string {
 	by := "its own"
 	if r.By != "" {
@@ -219,13 +218,13 @@ func (r Refusal) reason() string {
 // percent writes a part of the whole.
 func percent(part float64) string { return strconv.FormatFloat(100*part, 'f', 1, 64) + "%" }
 
-// clock writes a time for people and programs: who shows it puts it into local time.
+// clock formats a time in UTC for people and programs; clients convert it to local time.
 func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // PoolTitle names a pool.
 func PoolTitle(name scheduling.PoolName) string { return "pool " + strconv.Quote(string(name)) }
 
-// quantity writes an amount of a resource, and of which, as people have it.
+// quantity formats an amount of a resource with the resource's name.
 func quantity(k resource.Kind, n int64) string {
 	if k == resource.UserSlots {
 		return counted(n, "slot")
@@ -233,7 +232,7 @@ func quantity(k resource.Kind, n int64) string {
 	return amount(k, n) + " " + k.String()
 }
 
-// amount writes how much of a resource there is as people have it.
+// amount formats an amount of a resource for people.
 func amount(k resource.Kind, n int64) string {
 	switch k {
 	case resource.CPU:
@@ -253,7 +252,7 @@ func inUnits(k resource.Kind, n int64) float64 {
 	return float64(n)
 }
 
-// plural is one of two words: that for one thing, or that for more.
+// plural is the first word for one thing, the second for more.
 func plural[N int | int64 | uint64](n N, one, many string) string {
 	if n == 1 {
 		return one
@@ -269,7 +268,7 @@ func counted[N int | int64](n N, thing string) string {
 // times is how often something was.
 func times(n uint64) string { return plural(n, "once", fmt.Sprintf("%d times", n)) }
 
-// titleOf names a task, and its jobs that get memory of their own.
+// titleOf names a task, or those of its jobs that get memory of their own.
 func titleOf(t allocation.TaskID) string {
 	if t.Group == 0 {
 		return fmt.Sprintf("task %s", t.Name)

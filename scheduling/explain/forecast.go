@@ -12,49 +12,49 @@ import (
 )
 
 const (
-	// trials is how often what is to come is played through for an estimate: the second of
-	// the outcomes, and the last but one, make the range that is told.
+	// trials is how often the future is simulated for an estimate. The second outcome and the
+	// last but one make the range that is reported.
 	trials = 21
-	// groupsAtOnce is about how many groups of jobs run at once in a trial: in a large
-	// cluster jobs start and end together.
+	// groupsAtOnce is about how many groups of jobs run at once in a trial: in a large cluster,
+	// several jobs start and end as one group.
 	groupsAtOnce = 400
-	// maxEnds and maxChoices bound an estimate: how many groups of jobs end in a trial, and
-	// how many elements are looked at in all of them.
+	// maxEnds and maxChoices bound an estimate: how many groups of jobs end in a trial, and how
+	// many elements are examined in all trials.
 	maxEnds, maxChoices = 5000, 20_000_000
 	// maxWait is how far ahead starts are estimated.
 	maxWait = 24 * time.Hour
-	// startDelay is how much later than its room is free a job may start: by the reports of
-	// agents, updates and heartbeats.
+	// startDelay is how much later than its room is free a job may start, because of agents'
+	// reports, updates and heartbeats.
 	startDelay = time.Second
-	// unlikeness is how much longer, or shorter, jobs of an operation run than those of its
-	// pool: the deviation of the logarithm.
+	// unlikeness is how much the run times of an operation differ from those of its pool: the
+	// standard deviation of the logarithm.
 	unlikeness = .5
-	// margin is by how much the range that is told is wider, on each side, than what was
-	// foreseen: nobody knows all.
+	// margin is by what part the reported range is wider, on each side, than the simulated one,
+	// which does not know everything.
 	margin = .5
 )
 
-// wish is what an operation waits for: so many of its jobs are to start, of so much each.
+// wish is what an operation waits for: the start of so many jobs that need so much each.
 type wish struct {
 	op    scheduling.OperationID
 	jobs  int64
 	needs resource.Amounts
-	// k is the resource that lacks.
+	// k is the resource that is lacking.
 	k resource.Kind
 	// reach is the part of the tree that its jobs may use.
 	reach float64
-	// fits reports whether a job could be held by any node.
+	// fits reports whether any node could hold a job.
 	fits func(resource.Amounts) bool
 	now  time.Time
 }
 
-// foresight is when something is expected to come, and from when to when.
+// foresight is when something is expected to happen, and the range, counted from now.
 type foresight struct {
 	in, earliest, latest time.Duration
 }
 
-// foresee says when a wish is met by jobs that end; or why nobody can tell. Equal contests
-// give equal answers.
+// foresee estimates when a wish is met by jobs that end, or says why that cannot be estimated.
+// Equal contests give equal answers.
 func (c *Contest) foresee(w wish) (foresight, string) {
 	target := slices.IndexFunc(c.Contenders, func(n Contender) bool { return n.ID == w.op })
 	if target < 0 || c.Contenders[target].Place == math.MaxInt && !c.Contenders[target].Gang {
@@ -66,7 +66,8 @@ func (c *Contest) foresee(w wish) (foresight, string) {
 	f := newForecast(c, w, target)
 	waits := make([]float64, 0, trials)
 	for i := range trials {
-		// The longer nothing has come, the longer nothing may come: as long again as not.
+		// How long a job still runs that outran all known ones is not known. The trials cover
+		// the range: in the middle one it runs for as long again.
 		f.late = (float64(i) + .5) / (trials - float64(i) - .5)
 		f.reset()
 		waits = append(waits, f.play())
@@ -86,8 +87,8 @@ func (c *Contest) foresee(w wish) (foresight, string) {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// unforeseeable says why nobody can tell when jobs that end make room for a wish; empty:
-// it can be told.
+// unforeseeable says why it cannot be estimated when jobs that end make room for a wish; empty:
+// it can.
 func (c *Contest) unforeseeable(w wish) string {
 	most, running, known := int64(0), false, false
 	for i := range c.Contenders {
@@ -120,25 +121,25 @@ func (f *forecast) never() string {
 	return fmt.Sprintf("as jobs end now it takes more than %v", maxWait)
 }
 
-// forecast plays through what is to come: jobs end, and what they give back goes to those
-// whose turn it is, by the order of scheduling (F.13) and within limits. Fair shares stay
-// as they are, all nodes are one, and of resources only the one counts that lacks.
+// forecast simulates what is to come: jobs end, and what they give back goes to the operations
+// whose turn it is, by the order of scheduling (F.13) and within limits. Fair shares stay as
+// they are, all nodes count as one, and only the lacking resource counts.
 type forecast struct {
 	contest *Contest
 	wish    wish
 	target  int
 	chance  *rand.Rand
-	// late is how much longer those jobs run, in proportion, that run longer than all that
-	// have ended: it is the same for all, for what holds one up holds up others.
+	// late is how much longer, in proportion, jobs run that outrun all that have ended. It is
+	// the same for all jobs, since what delays one delays others.
 	late float64
 	// beginPools and beginOps are what each trial begins with.
 	beginPools, pools []fieldPool
 	beginOps, ops     []fieldOp
-	// ages are those of the jobs of each.
+	// ages are the ages of the jobs of each contender.
 	ages []ages
 	// group is how many jobs start and end together at most.
 	group int64
-	// maxEnds bounds a trial.
+	// maxEnds bounds the ends in a trial.
 	maxEnds int
 	ends    []ending
 	free    float64
@@ -146,17 +147,17 @@ type forecast struct {
 	least float64
 	// met is how many jobs of the wish have started.
 	met int64
-	// round numbers the ends, turn the starts.
+	// round counts the ends, turn the starts.
 	round, turn int
-	// overran says that a trial has come to its bound.
+	// overran says that a trial has reached its bound.
 	overran bool
 }
 
 // contested is what a pool and an operation have in common in a trial.
 type contested struct {
 	fair, usage, most float64
-	// passed is the round in which it was passed over, served the turn in which it was
-	// served last.
+	// passed is the round in which it was last passed over, served the turn in which it was last
+	// served.
 	passed, served int
 }
 
@@ -176,8 +177,8 @@ type fieldOp struct {
 	pool, place int
 	rank, jobs  int64
 	needs       float64
-	// lasts is how long its jobs run, pace times as long where that is what those of others
-	// do.
+	// lasts is how long its jobs run; if it comes from jobs of others, pace is the factor to
+	// multiply by.
 	lasts survival
 	pace  float64
 	drawn bool
@@ -229,8 +230,8 @@ func newForecast(c *Contest, w wish, target int) *forecast {
 	return f
 }
 
-// mostOf is how much of a resource limits leave to one who takes all resources in the
-// proportion of like.
+// mostOf is how much of a resource limits leave to an element that uses all resources in the
+// proportions of like.
 func mostOf(k resource.Kind, limits, like resource.Amounts) float64 {
 	most := float64(limits.Of(k))
 	for i := range resource.Count {
@@ -261,7 +262,7 @@ func (f *forecast) reset() {
 	}
 }
 
-// ages is for how long the jobs of a contender have run.
+// ages is how long the jobs of a contender have run.
 func (n *Contender) ages(now time.Time) ages {
 	a := ages{running: n.Running, newest: max(now.Sub(n.Newest), 0).Seconds()}
 	for _, started := range n.First {
@@ -270,8 +271,8 @@ func (n *Contender) ages(now time.Time) ages {
 	return a
 }
 
-// pace draws by how much longer, or shorter, jobs run than known ones that are not their
-// own: it is no pace at which those that run should have ended by now.
+// pace draws how much longer, or shorter, jobs run than known ones of other operations. It
+// avoids a pace at which the running jobs should have ended by now.
 func (f *forecast) pace(known *Lengths, ran *ages) (pace float64) {
 	longest, oldest := float64(slices.Max(known.last)), 0.0
 	if ran.running > 0 {
@@ -285,7 +286,7 @@ func (f *forecast) pace(known *Lengths, ran *ages) (pace float64) {
 	return pace
 }
 
-// lasts draws for how long a job of an operation runs that has run for this long.
+// lasts draws how long a job of an operation runs in all, given how long it has run.
 func (f *forecast) lasts(i int, age float64) float64 {
 	op := &f.ops[i]
 	if !op.drawn {
@@ -303,16 +304,16 @@ func (f *forecast) lasts(i int, age float64) float64 {
 	return op.pace * op.lasts.draw(age/op.pace, f.late, f.chance)
 }
 
-// Contest is what is known of those that compete for what jobs give back when they end.
+// Contest is what is known of the operations that compete for what jobs give back when they end.
 type Contest struct {
 	Total      resource.Amounts
 	Pools      []Arena
 	Contenders []Contender
 }
 
-// Arena is a pool in which others compete.
+// Arena is a pool in which operations compete.
 type Arena struct {
-	// Above is the place of the pool above, -1: there is none.
+	// Above is the index of the pool above; -1: there is none.
 	Above   int
 	FIFO    bool
 	Fair    resource.Vector
@@ -325,27 +326,27 @@ type Arena struct {
 type Contender struct {
 	ID   scheduling.OperationID
 	Pool int
-	// Place is that in the order of scheduling, Rank that in a FIFO pool.
+	// Place is the place in the order of scheduling, Rank that in a FIFO pool.
 	Place int
 	Rank  int64
-	// Jobs are to start, and each needs so much; of Running ones each holds so much.
+	// Jobs are to start and need Needs each; Running jobs hold Holds each; both are means.
 	Jobs, Running int64
 	Needs, Holds  resource.Amounts
-	// First are the starts of the running jobs that were first, Newest is the last start.
+	// First are the starts of the oldest running jobs; Newest is the last start.
 	First         []time.Time
 	Newest        time.Time
 	Fair          resource.Vector
 	Usage, Limits resource.Amounts
 	Lengths       Lengths
-	// Gang operations have a turn that is none of the order.
+	// Gang operations have their turn outside the order.
 	Gang bool
 }
 
-// enough reports whether so many lengths say how long jobs run.
+// enough reports whether enough jobs have ended to say how long jobs run.
 func (l *Lengths) enough() bool { return l.ended >= 3 }
 
-// lengthsOf is for how long jobs of a contender run: those of its own, or of the nearest
-// pool above of which enough have ended.
+// lengthsOf is how long jobs of a contender run: its own, or those of the nearest pool above of
+// which enough have ended.
 func (c *Contest) lengthsOf(n *Contender) (l *Lengths, own, known bool) {
 	if n.Lengths.enough() {
 		return &n.Lengths, true, true

@@ -32,7 +32,7 @@ func (f *forecast) release(e ending) {
 	f.free += float64(e.jobs) * e.holds
 }
 
-// use counts so much as used by an operation and all above it.
+// use adds an amount to the usage of an operation and of all pools above it.
 func (f *forecast) use(op int, amount float64) {
 	f.ops[op].usage += amount
 	for p := f.ops[op].pool; p >= 0; p = f.pools[p].above {
@@ -52,7 +52,7 @@ func (f *forecast) serve(e ending) bool {
 		op := &f.ops[i]
 		n := min(op.jobs, f.group, int64(f.free/op.needs), f.room(i))
 		if i == f.target && (out || op.needs > e.holds) {
-			// The end was on a node that is not for it, or has given back too little there.
+			// The end was on a node that the wish may not use, or gave back too little there.
 			n = 0
 		}
 		if n <= 0 {
@@ -79,7 +79,7 @@ func (f *forecast) room(i int) int64 {
 	return int64(min(left/op.needs, math.MaxInt32))
 }
 
-// start has jobs of an operation run.
+// start starts jobs of an operation.
 func (f *forecast) start(i int, n int64, now float64) {
 	op := &f.ops[i]
 	f.free -= float64(n) * op.needs
@@ -124,8 +124,8 @@ func (f *forecast) next() int {
 	}
 }
 
-// before is the order of those in a pool: who has the least of its fair share, and of
-// equals who was served least recently.
+// before is the order of the elements in a pool: the one with the least of its fair share comes
+// first, and of equals the one that was served least recently.
 func (c *contested) before(other *contested) bool {
 	if a, b := c.satisfaction(), other.satisfaction(); a != b {
 		return a < b
@@ -151,8 +151,8 @@ func (op *fieldOp) first(other *fieldOp, fifo bool) bool {
 	return op.place < other.place
 }
 
-// extrapolate is when a trial that has come to its bound would have met the wish: in a FIFO
-// pool those before the target go on to start at the same pace.
+// extrapolate is when a trial that has reached its bound would have met the wish: in a FIFO pool
+// the operations before the target go on to start jobs at the same pace.
 func (f *forecast) extrapolate(now float64) float64 {
 	target := &f.ops[f.target]
 	if !f.pools[target.pool].fifo {

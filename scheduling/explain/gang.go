@@ -12,8 +12,8 @@ import (
 	"weir/scheduling/resource"
 )
 
-// GangTask is a gang by its name, of which some jobs have to start together. Its methods are
-// what keeps them from it, when each of them could be held by some node.
+// GangTask is a gang and its task, of which some jobs have to start together. Its methods say
+// what keeps them from it, given that some node could hold each of them.
 type GangTask struct {
 	Task scheduling.TaskName
 	Gang
@@ -24,14 +24,14 @@ func (g GangTask) title() string {
 	return fmt.Sprintf("%s of the gang (task %s)", counted(g.Missing, "job"), g.Task)
 }
 
-// Incomplete says that too few of them wait.
+// Incomplete says that too few of the missing jobs wait.
 func (g GangTask) Incomplete(waiting int64) Fact {
 	return Fact{Code: FactGangIncomplete, Count: waiting, Of: g.Missing,
 		Text: fmt.Sprintf("%s have to start together, and %d can: the others have to end first", g.title(), waiting)}
 }
 
-// Limited says which limit leaves too little for all; nil: none does. Out of reach is a gang
-// that no limit would leave enough.
+// Limited says which limit leaves too little for all missing jobs; nil: none does. outOfReach
+// says that the limits are too low even if nothing else is used.
 func (g GangTask) Limited(limits []Limits, all resource.Amounts, outOfReach bool) *Fact {
 	f := limitOf(limits, all)
 	if f == nil {
@@ -44,28 +44,29 @@ func (g GangTask) Limited(limits []Limits, all resource.Amounts, outOfReach bool
 	return f
 }
 
-// Pause says that the time to gather was over, and when the next try is.
+// Pause says that the gang could not gather in time, and when it tries next.
 func (g GangTask) Pause(again time.Time) Fact {
 	return Fact{Code: FactGangPause, Until: again, Of: g.Missing,
 		Text: fmt.Sprintf("room for all %s was not to be had: what was held is given back, others come first, and the next try is at %s", g.title(), clock(again))}
 }
 
-// Turn says that room for them is looked for.
+// Turn says that room for the missing jobs is looked for.
 func (g GangTask) Turn() Fact {
 	return Fact{Code: FactGangTurn, Of: g.Missing, Text: fmt.Sprintf("room for all %s is looked for with the next heartbeat of a node", g.title())}
 }
 
-// ComesFirst says that room is held for this gang, before others.
+// ComesFirst says that room is held for this gang before others.
 func (g GangTask) ComesFirst(of scheduling.OperationID) Fact {
 	return Fact{Code: FactGangTurn, Operation: of, Count: g.Gathered, Of: g.Missing, Until: g.Until,
 		Text: fmt.Sprintf("room is held for another gang first: task %s of operation %s, %d of %s, until %s", g.Task, of,
 			g.Gathered, counted(g.Missing, "job"), clock(g.Until))}
 }
 
-// asksNothing ends what is said of a gang that is out of reach.
+// asksNothing ends texts about a gang that is out of reach.
 const asksNothing = "; until that changes it counts for nothing: it has no fair share, nothing is held for it, and nobody has to leave for it"
 
-// TooBig says how much of a gang empty nodes hold at most, and of what they have too little.
+// TooBig says how many jobs of a gang empty nodes can hold at most, and which resource they
+// lack.
 func (g GangTask) TooBig(fit allocation.Fit, lack allocation.Lack) Fact {
 	k := lack.Resource
 	f := Fact{Code: FactGangTooBig, Count: fit.Jobs, Of: fit.Of, Resource: k.String(), Value: inUnits(k, lack.Needs), Bound: inUnits(k, lack.Has)}
@@ -105,24 +106,25 @@ func (g GangTask) Gathers(on map[scheduling.NodeID]int, leaving int) Fact {
 // maxNamedNodes bounds the nodes that a text names.
 const maxNamedNodes = 5
 
-// Gathering is what only who schedules knows of when a gang may have room for all its jobs.
+// Gathering is what only the scheduler knows of when a gang may have room for all its jobs.
 type Gathering struct {
-	// Missing jobs have to start together; for Held of them there is room. Those that were
-	// told to leave for them have gone by Leaves; zero: they have.
+	// Missing jobs have to start together; Held of them have room. The jobs that were told to
+	// leave for them have gone by Leaves; zero: they have.
 	Missing, Held int64
 	Leaves        time.Time
-	// Each of those that have no room needs what the largest of them does.
+	// Each is what each job without room is taken to need: what the largest one does.
 	Each resource.Amounts
-	// From is when it is its turn to gather, at the latest, zero: it is now; Until is when
-	// that is over.
+	// From is when its turn to gather begins at the latest, zero: now; Until is when the turn
+	// ends.
 	From, Until time.Time
-	// Starves says that others leave for it until all have room, if they do at all; Behind,
-	// that it has its fair share before: then it is the turn of others that wait.
+	// Starves says that others, if they leave for it at all, leave until all its jobs have room.
+	// Behind says that it has its fair share before that: then it is the turn of others that
+	// wait.
 	Starves, Behind bool
 }
 
-// gatheringOf is that of the gang which a verdict is about; nil: it is about no gang, or
-// about one that more keeps from starting than room.
+// gatheringOf is the Gathering of the gang that a verdict is about; nil: it is not about a gang,
+// or more than room keeps the gang from starting.
 func (a *Asked) gatheringOf(v verdict) *Gathering {
 	if v.near >= 0 {
 		return a.Tasks[v.near].Gathering
@@ -130,11 +132,11 @@ func (a *Asked) gatheringOf(v verdict) *Gathering {
 	return a.Gathering
 }
 
-// seeks reports whether victims for a gang are worth a search.
+// seeks reports whether a search for victims for a gang is worthwhile.
 func (a *Gathering) seeks() bool { return a != nil && a.Starves && a.Missing > a.Held }
 
-// free is how many of the jobs without room find some: now, or, when it is its turn later,
-// in what is held for others until then.
+// free is how many of the jobs without room find some: now, or, if the turn of the gang comes
+// later, also in what is held for others until then.
 func (q *Case) free(a *Asked, g *Gathering) (n int64) {
 	if g.Each.IsZero() {
 		return 0
@@ -152,8 +154,8 @@ func (q *Case) free(a *Asked, g *Gathering) (n int64) {
 	return min(n, g.Missing-g.Held)
 }
 
-// byGathering is when a gang has room for all its jobs, by the soonest of the ways that
-// there are; or why nobody can tell.
+// byGathering estimates when a gang has room for all its jobs, by the soonest way, or says why
+// that cannot be estimated.
 func (q *Case) byGathering(a *Asked, v verdict, g *Gathering) (soonest estimate, why string) {
 	left := g.Missing - g.Held
 	if left > 0 {
@@ -167,7 +169,7 @@ func (q *Case) byGathering(a *Asked, v verdict, g *Gathering) (soonest estimate,
 		func(a *Asked, _ verdict) (estimate, string) { return q.gatheredByPreemption(a, g, left) })
 }
 
-// inHeldRoom is the estimate of a gang that has, or finds, room for all of its jobs.
+// inHeldRoom is the estimate for a gang that has, or finds, room for all of its jobs.
 func (q *Case) inHeldRoom(g *Gathering) estimate {
 	if at := later(g.From, g.Leaves); at.After(q.Now) {
 		return estimate{at: at, earliest: at, latest: at.Add(startDelay), by: ByHeldRoom, text: fmt.Sprintf("all %s may start together by %s: there is room for them on nodes, and those have gone by then that were told to leave it", counted(g.Missing, "job"), clock(at))}
@@ -175,7 +177,7 @@ func (q *Case) inHeldRoom(g *Gathering) estimate {
 	return estimate{at: q.Now, earliest: q.Now, latest: q.Now.Add(startDelay), by: ByHeldRoom, text: fmt.Sprintf("all %s may start together with the next heartbeats: there is room for them", counted(g.Missing, "job"))}
 }
 
-// gatheredByEnds is when jobs that end have made room for those that have none.
+// gatheredByEnds estimates when jobs that end have made room for the jobs that have none.
 func (q *Case) gatheredByEnds(a *Asked, v verdict, g *Gathering, left int64) (estimate, string) {
 	var nodes NodeCounts
 	if v.near >= 0 {
@@ -196,8 +198,8 @@ func (q *Case) gatheredByEnds(a *Asked, v verdict, g *Gathering, left int64) (es
 	return estimate{at: at, earliest: later(e.earliest.Add(wait), g.Leaves), latest: later(e.latest.Add(wait), g.Leaves), by: ByEnds, text: fmt.Sprintf("all %s may start together at about %s, from %s to %s, by jobs that end and make room for %s%s", counted(g.Missing, "job"), clock(at), clock(later(e.earliest.Add(wait), g.Leaves)), clock(later(e.latest.Add(wait), g.Leaves)), missingJobs(left, g.Missing), g.turn())}, ""
 }
 
-// gatheredByPreemption is when others have left for the last of those that have no room: on
-// each node for one in each backoff.
+// gatheredByPreemption estimates when others have left for the last of the jobs that have no
+// room: on each node, for one job per backoff.
 func (q *Case) gatheredByPreemption(a *Asked, g *Gathering, left int64) (estimate, string) {
 	if a.Hopes != [preemption.StageCount]Hope{} && !g.Starves {
 		return estimate{}, "its fair share is less than all of its jobs need, so nobody has to leave for it"
@@ -219,7 +221,7 @@ func (q *Case) gatheredByPreemption(a *Asked, g *Gathering, left int64) (estimat
 	return estimate{at: at, earliest: early, latest: at.Add(startDelay), by: ByPreemption, victims: &first, text: fmt.Sprintf("all %s may start together by %s, by preemption: others have to leave for %s, for the last of them node %s%s", counted(g.Missing, "job"), clock(at), missingJobs(left, g.Missing), last.Node, g.turn())}, ""
 }
 
-// missingJobs names those jobs of a gang that have no room.
+// missingJobs names the jobs of a gang that have no room.
 func missingJobs(n, of int64) string {
 	if n == of {
 		return "all of them"

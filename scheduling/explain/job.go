@@ -10,7 +10,7 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Rule is why a job may go for one of others that starve (F.12.3).
+// Rule is why a job may be preempted for a starving element (F.12.3).
 type Rule uint8
 
 const (
@@ -18,34 +18,35 @@ const (
 	BeyondOperation Rule = iota
 	// BeyondPools jobs are in pools that have more than their fair share.
 	BeyondPools
-	// ForGuarantee jobs are too, and go for what another pool is guaranteed.
+	// ForGuarantee jobs are in such pools, and leave for what another pool is guaranteed.
 	ForGuarantee
-	// ForTurn jobs are too, and it is the turn of a pool that has lacked its own for longer.
+	// ForTurn jobs are in such pools, and it is the turn of a pool that has lacked its fair
+	// share for longer.
 	ForTurn
-	// ForLarger jobs make room for one that is larger.
+	// ForLarger jobs make room for a larger job.
 	ForLarger
 )
 
-// Reason are the facts by which an allocation was chosen to go.
+// Reason is why an allocation was chosen to leave.
 type Reason struct {
-	// Pool is the pool that starves, or whose limits are violated; empty: it is the
-	// operation itself, the beneficiary or the one that loses the job.
+	// Pool is the pool that starves, or whose limits are violated; empty: it is an operation,
+	// the beneficiary or the one that loses the job.
 	Pool scheduling.PoolName
-	// Since is when who starves came to be below its fair share.
+	// Since is when the starving element fell below its fair share.
 	Since time.Time
-	// Rule is why a job goes for another one, and Of the pool that has more than its fair share
-	// then, or keeps the rest of it; empty: it is its operation. Usage, Fair and Kept are those
-	// of the pool.
+	// Rule is why the job leaves for another one. Of is the pool that then has more than its
+	// fair share, or that keeps the rest of it; empty: it is the operation. Usage, Fair and Kept
+	// are those of the pool.
 	Rule Rule
 	Of   scheduling.PoolName
-	// Resource is the one that the numbers are of: the one that the operation that loses
-	// the job uses most of, or the first of which more is used than the limit.
+	// Resource is the one that the numbers are about: by default the one that the operation that
+	// loses the job uses most of, for limits the first that is used beyond them.
 	Resource resource.Kind
 	// Usage is the share that the operation used with the job, Fair its fair share, and
 	// Threshold the part of it beyond which jobs are preempted like this.
 	Usage, Fair, Threshold float64
-	// Kept is the share that those of its allocations use that cannot go like this: they
-	// started before all that can.
+	// Kept is the share used by allocations that cannot be preempted like this: they started
+	// before all that can.
 	Kept float64
 	// Ceiling says that Limit is what max_share_ratio allows.
 	Ceiling bool
@@ -54,8 +55,8 @@ type Reason struct {
 	Used, Limit int64
 }
 
-// Message says for people why a job of an operation has to leave a node, for another operation
-// where it is for one.
+// Message explains to people why a job of an operation has to leave a node, and for which other
+// operation, if for one.
 func (r Reason) Message(kind lifecycle.PreemptionKind, node scheduling.NodeID, of, goesFor scheduling.OperationID) string {
 	switch kind {
 	case lifecycle.Preemption, lifecycle.AggressivePreemption:
@@ -100,7 +101,7 @@ func (r Reason) beyond(id scheduling.OperationID) string {
 // It names the operation in question.
 const It = "it"
 
-// Fares says how an element fares.
+// Fares says how far an element is from starving.
 func Fares(c preemption.Clock, t preemption.Timeouts, who string) Fact {
 	starves, _ := c.Starves(t)
 	share, since, setting := "fair share", c.From(), "fair_share_starvation_timeout"
@@ -127,19 +128,22 @@ type Job struct {
 	Node      scheduling.NodeID
 	Started   time.Time
 	Level     preemption.Level
-	// Leaving jobs have been told to go: when, until when, how, and for whom, if for somebody.
+	// Leaving jobs have been told to leave: at Ordered, by Deadline, by Kind, and for a job of
+	// operation For; empty: for none.
 	Leaving           bool
 	Ordered, Deadline time.Time
 	Kind              lifecycle.PreemptionKind
 	For               scheduling.OperationID
-	// Usage and Fair are shares of its operation in the resource of which that uses most.
+	// Usage and Fair are the usage and fair share of its operation in Resource, the one that the
+	// operation uses most of.
 	Resource    resource.Kind
 	Usage, Fair float64
-	// Spared counts, by block, how often allocations of its operation were let stay.
+	// Spared counts, by block, how often a block kept allocations of its operation from
+	// preemption.
 	Spared [preemption.BlockedByRate + 1]uint64
 }
 
-// Explain says of a job how safe it is, or why it has to leave.
+// Explain explains how safe a job is from preemption, or why it has to leave.
 func (j Job) Explain() Explanation {
 	x := Explanation{Facts: []Fact{j.standing(), {
 		Code: FactShare, Operation: j.Operation, Resource: j.Resource.String(), Value: j.Usage, Bound: j.Fair,

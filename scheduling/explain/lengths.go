@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// keptLengths is how many of the jobs that ended last are remembered by how long they ran.
+// keptLengths is how many run times are remembered, those of the jobs that ended last.
 const keptLengths = 64
 
-// Lengths is for how long jobs ran that ended of themselves, for estimates: the last of
-// them. What was told to leave says nothing of what runs to its end.
+// Lengths is how long the last jobs ran that ended by themselves, for estimates. Jobs that were
+// told to leave are left out: they do not show how long jobs run to their end.
 type Lengths struct {
 	ended int
 	last  []float32
 }
 
-// Add takes note of a job that has ended after so long.
+// Add records that a job has ended after so long.
 func (l *Lengths) Add(ran time.Duration) {
 	if l.last == nil {
 		l.last = make([]float32, 0, keptLengths)
@@ -31,11 +31,11 @@ func (l *Lengths) Add(ran time.Duration) {
 	l.ended++
 }
 
-// Clone returns a copy that shares nothing.
+// Clone returns a copy that shares no memory.
 func (l *Lengths) Clone() Lengths { return Lengths{ended: l.ended, last: slices.Clone(l.last)} }
 
-// ages is for how many seconds jobs have run, the oldest first: of each up to the last of
-// first, and of the others, of all that run, evenly from there to newest.
+// ages is how many seconds jobs have run, the oldest first: first has the oldest ages, and those
+// of the other running jobs are spread evenly from there to newest.
 type ages struct {
 	running int64
 	first   []float64
@@ -61,7 +61,7 @@ func (a *ages) atLeast(age float64) float64 {
 	return float64(n)
 }
 
-// sum is for how long all have run together.
+// sum is how long all have run together.
 func (a *ages) sum() (total float64) {
 	for _, age := range a.first {
 		total += age
@@ -72,21 +72,21 @@ func (a *ages) sum() (total float64) {
 	return total
 }
 
-// survival is how long jobs run, as far as it follows from those that have ended and from
-// those that have not yet (Kaplan and Meier, Nonparametric estimation from incomplete
-// observations, 1958): without these, the first jobs that end of an operation would say
+// survival is the distribution of how long jobs run, estimated from those that have ended and
+// from those that still run (Kaplan and Meier, Nonparametric estimation from incomplete
+// observations, 1958). Without the latter, the first jobs of an operation that end would suggest
 // that all its jobs are short.
 type survival struct {
-	// after is the part of all jobs that runs for longer than lengths, which ascend.
+	// after is, for each of the lengths, which ascend, the part of all jobs that runs for
+	// longer.
 	lengths, after []float64
-	// rest is how much longer, on average, those run that run for longer than all that have
-	// ended.
+	// rest is how much longer, on average, jobs run that outrun all that have ended.
 	rest float64
 }
 
-// survivalOf draws how long jobs run. It is another one each time: as many lengths are drawn
-// out of the known ones as are known, which is how far the few that are known can mislead
-// (Efron, Bootstrap methods, 1979). There must be some.
+// survivalOf draws a distribution, a different one each time: it draws as many lengths from the
+// known ones as there are, which shows how far a few known ones can mislead (Efron, Bootstrap
+// methods, 1979). At least one must be known.
 func survivalOf(known Lengths, running *ages, chance *rand.Rand) survival {
 	n := len(known.last)
 	s := survival{lengths: make([]float64, n), after: make([]float64, n)}
@@ -94,24 +94,24 @@ func survivalOf(known Lengths, running *ages, chance *rand.Rand) survival {
 		s.lengths[i] = float64(known.last[chance.IntN(n)])
 	}
 	slices.Sort(s.lengths)
-	// Each that is remembered stands for as many that have ended.
+	// Each remembered length stands for this many jobs that have ended.
 	each, left, total := float64(known.ended)/float64(n), 1.0, 0.0
 	for i, length := range s.lengths {
 		left *= 1 - each/(each*float64(n-i)+running.atLeast(length))
 		s.after[i] = left
 		total += each * length
 	}
-	// Jobs of about the same length run hardly longer than those before, jobs of any length
-	// longer by the mean: which of these they are is not known.
+	// Jobs of similar lengths run hardly longer than those before, jobs of any length longer by
+	// the mean. Which of the two applies is not known, so the rest is drawn from between.
 	mean := (total + running.sum()) / float64(known.ended)
 	least := min(max((s.lengths[n-1]-s.lengths[0])/float64(n), mean/100), mean)
 	s.rest = least * math.Pow(mean/max(least, 1e-9), chance.Float64())
 	return s
 }
 
-// draw returns how long a job runs that has run for this long, in seconds. One that has run
-// for longer than all that have ended goes on for late times as much longer as it has by
-// now, and for longer if many have run for so long.
+// draw returns how long a job runs in all, in seconds, given its age. A job that has outrun all
+// that have ended goes on for late times what it has outrun them by, and for longer if many have
+// run for so long.
 func (s *survival) draw(age, late float64, chance *rand.Rand) float64 {
 	from, _ := slices.BinarySearch(s.lengths, age)
 	for from < len(s.lengths) && s.lengths[from] <= age {

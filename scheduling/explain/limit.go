@@ -8,18 +8,18 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Limits are those of an operation or a pool, and what it holds of them.
+// Limits are the limits of an operation or a pool, and what it holds.
 type Limits struct {
 	// Pool is empty for an operation.
 	Pool scheduling.PoolName
 	Held resource.Amounts
-	// Set are what was set, Ceiling is what max_share_ratio allows.
+	// Set are the limits that were set, Ceiling is what max_share_ratio allows.
 	Set, Ceiling resource.Amounts
 }
 
-// JobLimit is the nearest of limits, upwards, that leaves too little for a job; one that is
-// less than the job whatever else is used is told as such, and whether the job is no demand
-// for that.
+// JobLimit is the nearest limit, upwards, that leaves too little for a job; nil: none does. The
+// text says if the limit is less than a single job needs and, with noJobFits, that such jobs are
+// no demand.
 func JobLimit(limits []Limits, perJob resource.Amounts, noJobFits bool) *Fact {
 	f := limitOf(limits, perJob)
 	if f == nil {
@@ -50,7 +50,7 @@ func limitOf(limits []Limits, needs resource.Amounts) *Fact {
 	return nil
 }
 
-// LimitsReached are the limits, of those that were set, of which nothing is left.
+// LimitsReached are the limits that were set and of which nothing is left.
 func LimitsReached(limits []Limits) (all []Fact) {
 	for _, l := range limits {
 		for k := range resource.Kind(resource.Count) {

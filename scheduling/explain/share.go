@@ -10,26 +10,26 @@ import (
 	"weir/scheduling/resource"
 )
 
-// ShareExplanation says what a fair share is made of, as parts of all of one resource:
-// that of which it is greatest.
+// ShareExplanation says what a fair share is made of, in parts of the cluster, for one resource:
+// the one in which it is greatest.
 type ShareExplanation struct {
 	Resource                    string
 	Fair, Usage, Demand, Limits float64
-	// Strong and Integral are by guarantee, Proportional by weight.
+	// Strong and Integral come by guarantees, Proportional by weight.
 	Strong, Integral, Proportional float64
 	// Bound is what keeps it from being more: the code of a fact.
 	Bound string
-	// Weight is the element's own, Weights that of all siblings that could use more, its
-	// own included.
+	// Weight is the element's own, Weights the sum over all siblings that could use more, itself
+	// included.
 	Weight, Weights float64
 }
 
-// Level is a pool or an operation on the way to the root, of which one is named.
+// Level is a pool or an operation on the way to the root; Pool or Operation names it.
 type Level struct {
 	Share     *fairshare.Element
 	Pool      scheduling.PoolName
 	Operation scheduling.OperationID
-	// FIFO is the place in a FIFO pool, from 1; 0: the pool above is none.
+	// FIFO is the place in a FIFO pool, from 1; 0: the pool above is not one.
 	FIFO int
 	// Above is nil for the root.
 	Above *Level
@@ -42,7 +42,8 @@ func (l *Level) name() string {
 	return PoolTitle(l.Pool)
 }
 
-// rivals are how many siblings could use more, itself included, and their weights in sum.
+// rivals returns the total weight and the number of siblings that could use more, itself
+// included.
 func (l *Level) rivals(k resource.Kind) (weights float64, n int) {
 	if l.Above == nil {
 		return 0, 0
@@ -89,7 +90,7 @@ func Share(l *Level) (out ShareExplanation, facts []Fact) {
 			facts = append(facts, f)
 		}
 	}
-	// What binds one that gets its part of the pool above is what binds that.
+	// If an element gets its part of the pool above, it is bound by what binds the pool.
 	for {
 		bound := l.bound(k)
 		if bound.Text != "" {
@@ -128,7 +129,7 @@ func (l *Level) bound(k resource.Kind) Fact {
 	case l.Above == nil:
 		return Fact{}
 	case l.FIFO == 1:
-		// It is first: what binds the pool binds it.
+		// It is first, so it is bound by what binds the pool.
 		return Fact{Code: FactBoundFIFO}
 	case l.FIFO > 1:
 		f.Code, f.Count, f.Pool = FactBoundFIFO, int64(l.FIFO), l.Above.Pool
@@ -139,7 +140,7 @@ func (l *Level) bound(k resource.Kind) Fact {
 	default:
 		weights, n := l.rivals(k)
 		if n == 1 && s.Weight > 0 {
-			// Nobody shares with it: what binds the pool binds it.
+			// It shares with no sibling, so it is bound by what binds the pool.
 			return Fact{Code: FactBoundWeight}
 		}
 		f.Code, f.Pool, f.Bound, f.Count = FactBoundWeight, l.Above.Pool, l.Above.Share.FairShare[k], int64(n)
@@ -148,8 +149,8 @@ func (l *Level) bound(k resource.Kind) Fact {
 	return f
 }
 
-// Packed reports whether the fair share of an operation is all that its jobs can make up
-// on the nodes.
+// Packed reports whether the fair share of an operation is the most that its jobs can use on the
+// nodes.
 func Packed(s *fairshare.Element, k resource.Kind) bool {
 	return s.BestAllocation[k] <= s.FairShare[k]+resource.LargeEpsilon && s.BestAllocation[k] < 1
 }
@@ -168,7 +169,7 @@ func wantsMore(s *fairshare.Element, k resource.Kind) bool {
 	return s.DemandShare[k] > s.FairShare[k]+resource.LargeEpsilon
 }
 
-// Greatest is the resource that the fair share is greatest in, or else the demand.
+// Greatest is the resource in which the fair share is greatest or, if there is none, the demand.
 func Greatest(s *fairshare.Element) resource.Kind {
 	of := s.FairShare
 	if of.IsZero() {
@@ -177,7 +178,7 @@ func Greatest(s *fairshare.Element) resource.Kind {
 	return of.MaxKind(resource.CPU)
 }
 
-// Ahead is what is before an operation in its FIFO pool: Running jobs, and Jobs to start of
+// Ahead is what comes before an operation in its FIFO pool: Running jobs, and Jobs to start of
 // Waiting operations, of which First is served first.
 type Ahead struct {
 	Jobs             int64
@@ -185,8 +186,8 @@ type Ahead struct {
 	First            scheduling.OperationID
 }
 
-// Behind says why what is freed is not for an operation of such a status, whatever lacks: it
-// comes after others in a FIFO pool, or has no fair share. Nil: it may be for it.
+// Behind says why freed resources are not for an operation of this status, whatever is lacking:
+// it comes after others in a FIFO pool, or has no fair share. Nil: they may be for it.
 func Behind(l *Level, k resource.Kind, status preemption.Status, ahead func() Ahead) *Fact {
 	switch {
 	case status == preemption.BelowFairShare:
@@ -199,8 +200,7 @@ func Behind(l *Level, k resource.Kind, status preemption.Status, ahead func() Ah
 	return l.shareless(k)
 }
 
-// behindOthers says what those have to start that come before an operation in its FIFO
-// pool.
+// behindOthers says what the operations that come before one in its FIFO pool have to start.
 func (l *Level) behindOthers(b Ahead) *Fact {
 	f := Fact{Code: FactFIFO, Pool: l.Above.Pool, Operation: b.First, Count: b.Jobs, Of: int64(l.FIFO - 1)}
 	f.Text = fmt.Sprintf("%s in FIFO order of pool %q", ordinal(l.FIFO), f.Pool)
@@ -247,7 +247,7 @@ func (l *Level) shareless(k resource.Kind) *Fact {
 	return f
 }
 
-// grouped writes a large number for people.
+// grouped formats a large number for people, with commas.
 func grouped(n int64) string {
 	if n < 1000 {
 		return fmt.Sprint(n)

@@ -11,16 +11,16 @@ import (
 	"weir/scheduling/resource"
 )
 
-// estimate is when a job may start, by which way, and in which words.
+// estimate is when a job may start, by which way, and the text for it.
 type estimate struct {
 	at, earliest, latest time.Time
 	by, text             string
-	// victims are those that leave by then; nil: nobody has to.
+	// victims are the jobs that leave by then; nil: none has to.
 	victims *Find
 }
 
-// explainStart estimates when a job starts, by the soonest of the ways that there are, or
-// says why nobody can tell.
+// explainStart estimates when a job starts, by the soonest way, or says why that cannot be
+// estimated.
 func (q *Case) explainStart(a *Asked, v verdict) {
 	soonest, why := q.byHeldRoom(a), ""
 	if g := a.gatheringOf(v); g != nil {
@@ -44,7 +44,7 @@ func (q *Case) explainStart(a *Asked, v verdict) {
 	}
 }
 
-// orSooner is the sooner one of two ways, whichever of them it will be.
+// orSooner is the sooner one of two estimates; its range is that of the way that comes first.
 func (e estimate) orSooner(other estimate) estimate {
 	switch {
 	case other.at.IsZero():
@@ -58,8 +58,8 @@ func (e estimate) orSooner(other estimate) estimate {
 	return e
 }
 
-// eitherWay is the sooner one of jobs that end and of jobs that have to leave; who has to is
-// named if it may come to that.
+// eitherWay is the sooner one of jobs that end and of jobs that have to leave. The likely
+// victims are named if it may come to that.
 func (q *Case) eitherWay(a *Asked, v verdict, ends, leaves func(*Asked, verdict) (estimate, string)) (estimate, string) {
 	byEnds, why := ends(a, v)
 	byPreemption, others := leaves(a, v)
@@ -69,7 +69,7 @@ func (q *Case) eitherWay(a *Asked, v verdict, ends, leaves func(*Asked, verdict)
 	return byEnds.orSooner(byPreemption), why + "; " + others
 }
 
-// unforeseen are the verdicts after which nobody can tell, and why.
+// unforeseen are the verdicts for which no start can be estimated, with the reasons.
 var unforeseen = map[string]string{
 	FactNoNodes:        "a node has to come, or to be taken back from a drain",
 	FactNoMatch:        "a node with the tags has to come, or the filter to change",
@@ -80,7 +80,7 @@ var unforeseen = map[string]string{
 	FactWithheld:       "its fair share has to grow, or its jobs that leave to go",
 }
 
-// byHeldRoom is when the first of those have gone that were told to leave for it.
+// byHeldRoom estimates when the first jobs have gone that were told to leave for the operation.
 func (q *Case) byHeldRoom(a *Asked) (e estimate) {
 	for _, f := range append([]Fact{a.State}, a.Held...) {
 		if f.Code != FactVictims {
@@ -95,13 +95,14 @@ func (q *Case) byHeldRoom(a *Asked) (e estimate) {
 	return e
 }
 
-// byEnds is when jobs that end have made room for one of the operation's, once it is its
-// turn; without an estimate, why there is none.
+// byEnds estimates when jobs that end have made room for one of the operation's, once it is its
+// turn, or says why it cannot.
 func (q *Case) byEnds(a *Asked, v verdict) (estimate, string) {
 	return q.foresee(a, v.tasks[v.near].Nodes, 1, a.Tasks[v.near].PerJob)
 }
 
-// foresee is when jobs that end have made room for so many of the operation's.
+// foresee estimates when jobs that end have made room for so many of the operation's, or says
+// why it cannot.
 func (q *Case) foresee(a *Asked, nodes NodeCounts, jobs int64, needs resource.Amounts) (estimate, string) {
 	s := q.Survey
 	seen, why := s.Contest.foresee(wish{op: a.ID, jobs: jobs, needs: needs, k: s.scarce(nodes, needs), reach: s.reachOf(a.Gates), fits: s.holds, now: q.Now})
@@ -113,7 +114,8 @@ func (q *Case) foresee(a *Asked, nodes NodeCounts, jobs int64, needs resource.Am
 	return e, ""
 }
 
-// likely is the node on which jobs have to leave for the operation; or why none has.
+// likely is the node on which jobs are likely to have to leave for the operation, or why there
+// is none.
 func (q *Case) likely(a *Asked) (f Find, why string) {
 	switch {
 	case a.Hopes == [preemption.StageCount]Hope{} && a.Outrun != "":
@@ -130,8 +132,8 @@ func (q *Case) likely(a *Asked) (f Find, why string) {
 	return f, ""
 }
 
-// byPreemption is when others have left that have to once it starves; without an estimate,
-// why there is none.
+// byPreemption estimates when others have left that have to once the operation starves, or says
+// why none will.
 func (q *Case) byPreemption(a *Asked, _ verdict) (estimate, string) {
 	f, why := q.likely(a)
 	if why != "" {
@@ -145,7 +147,7 @@ func (q *Case) byPreemption(a *Asked, _ verdict) (estimate, string) {
 	return estimate{at: start, earliest: f.At, latest: start.Add(startDelay), by: ByPreemption, text: text, victims: &f}, ""
 }
 
-// addVictims names those who are likely to have to leave on a node.
+// addVictims names the jobs that are likely to have to leave a node.
 func (q *Case) addVictims(a *Asked, v verdict, f Find) {
 	x := &q.Answer
 	x.Victims = f.Victims
@@ -154,53 +156,53 @@ func (q *Case) addVictims(a *Asked, v verdict, f Find) {
 		Text: fmt.Sprintf("likely to have to leave for it at about %s: %s on node %s, job %s of operation %s first", clock(f.At), counted(f.All, "job"), f.Node, first.Job, first.Operation)})
 }
 
-// Search looks for the jobs that would have to leave for a job of an operation, by the
-// rule by which they are chosen when it comes to that.
+// Search looks for the jobs that would have to leave for a job of an operation, by the rules
+// that choose real victims.
 type Search struct {
 	Needs resource.Amounts
 	Hopes [preemption.StageCount]Hope
-	// Thorough searches go on when victims were found, to count those that are let stay.
+	// Thorough searches go on after victims were found, to count the jobs that are spared.
 	Thorough bool
 	Backoff  time.Duration
 	Now      time.Time
 
 	Stage preemption.Stage
-	// Nodes are those that could hold the job, Next the first that was not looked at.
+	// Nodes are those that could hold the job; Next is the index of the first that was not
+	// searched.
 	Nodes []scheduling.NodeID
 	Next  int
 	Over  bool
 	Found []Find
-	// Spared are the jobs that are let stay.
+	// Spared counts the jobs that are spared.
 	Spared map[Stay]int64
 }
 
-// Find is a node on which victims make room, and when it is looked at for that at the
-// soonest.
+// Find is a node on which victims make room, and when they are looked for there at the soonest.
 type Find struct {
 	At      time.Time
 	Node    scheduling.NodeID
 	Victims []Victim
 	// Timeout is how long they may stay.
 	Timeout time.Duration
-	// All is how many they are: a few are named.
+	// All is how many victims there are; Victims names a few.
 	All int
-	// Places is how many such jobs have room when all have left the node that can.
+	// Places is how many such jobs fit once all jobs have left the node that can.
 	Places int64
 }
 
-// Stay is why jobs of a pool are let stay.
+// Stay is why jobs of a pool are spared.
 type Stay struct {
 	Block preemption.Block
 	Pool  scheduling.PoolName
 }
 
-// worthSearch reports whether others could leave for what has been judged.
+// worthSearch reports whether others could leave for the jobs that a verdict is about.
 func (v verdict) worthSearch(a *Asked) bool {
 	return a.gatheringOf(v).seeks() || slices.Contains([]string{FactLacking, FactBackoff, FactNoVictims, FactTurn, FactFIFO}, v.cause.Code)
 }
 
-// newSearch returns the search for the victims of an operation's task that is nearest to a
-// start; nil: nobody will starve for it.
+// newSearch returns the search for victims for the task that is nearest to a start; nil: nothing
+// will starve for it.
 func (q *Case) newSearch(a *Asked, v verdict) *Search {
 	t := &a.Tasks[v.near]
 	s := &Search{
@@ -217,8 +219,8 @@ func (q *Case) newSearch(a *Asked, v verdict) *Search {
 	return s
 }
 
-// Proceed goes on after some nodes: to more of them, and if there is nothing on any in the
-// normal stage, to the aggressive one.
+// Proceed continues after some nodes: with more of them, or, if the normal stage found nothing
+// on any, with the aggressive stage.
 func (s *Search) Proceed() {
 	switch {
 	case s.Next < len(s.Nodes):
@@ -231,7 +233,8 @@ func (s *Search) Proceed() {
 	}
 }
 
-// Due is when victims are looked for at the soonest on a node where that was done last at a time.
+// Due is when victims are looked for at the soonest on a node where that was last attempted at a
+// given time.
 func (s *Search) Due(attempted time.Time) time.Time {
 	at := later(s.Now, s.Hopes[s.Stage].At)
 	if !attempted.IsZero() {
@@ -240,12 +243,12 @@ func (s *Search) Due(attempted time.Time) time.Time {
 	return at
 }
 
-// MaxVictims bounds those of a Find that are named.
+// MaxVictims bounds the victims that a Find names.
 const MaxVictims = 10
 
-// likely is the node on which victims have to leave for the operation, if so many others
-// have their turn before it, one on a node in each backoff: the one that is looked at
-// first, and of several the one with the fewest.
+// likely is the node on which victims leave for the operation after its rivals have had their
+// turn, one per node and backoff: the node that is searched first, and of several the one with
+// the fewest victims.
 func (s *Search) likely() (Find, bool) {
 	rivals := s.Hopes[s.Stage].Rivals
 	if len(s.Found) == 0 {
@@ -259,8 +262,8 @@ func (s *Search) likely() (Find, bool) {
 	return f, true
 }
 
-// last is the node on which victims leave for the last of so many jobs of the operation, one
-// on a node in each backoff; false: there are not so many.
+// last is the node on which victims leave for the last of so many jobs of the operation, one per
+// node and backoff; false: there is no room for so many.
 func (s *Search) last(jobs int) (Find, bool) {
 	var all []Find
 	for _, f := range s.Found {
@@ -276,8 +279,8 @@ func (s *Search) last(jobs int) (Find, bool) {
 	return all[jobs-1], true
 }
 
-// sparedFacts count the jobs that could go for an operation, but for an option or the
-// state of theirs: one fact for each of these and each of their pools.
+// sparedFacts count the jobs that could leave for an operation but for a block: one fact for
+// each block and pool.
 func (s *Search) sparedFacts() (facts []Fact) {
 	for c, n := range s.Spared {
 		facts = append(facts, Fact{Code: FactSpared, Setting: c.Block.String(), Pool: c.Pool, Count: n,

@@ -11,20 +11,21 @@ import (
 	"weir/scheduling/resource"
 )
 
-// MaxPlaces bounds how far the order of scheduling is followed for those who ask.
+// MaxPlaces bounds how far explanations follow the order of scheduling.
 const MaxPlaces = 1000
 
-// Survey is the nodes of the tree, each as it was when it was looked at, the order of
-// scheduling, and those that compete in it. One at a time may read it.
+// Survey is the nodes of the tree, each as it was when it was noted, the order of scheduling,
+// and the operations that compete in it. One goroutine at a time may read it, since reading
+// fills caches.
 type Survey struct {
 	Rows []Row
-	// Order are the operations with jobs to start whose turn is next, no more than
-	// MaxPlaces of Waiting.
+	// Order are the operations with jobs to start, the next one first: at most MaxPlaces of
+	// Waiting.
 	Order   []scheduling.OperationID
 	Waiting int
 	Contest Contest
-	// classes are the rows by what they have in common; counts remembers what came of a
-	// look at them.
+	// classes are the rows grouped by what they have in common; counts caches the NodeCounts of
+	// jobs.
 	classes []class
 	counts  map[question]NodeCounts
 }
@@ -39,7 +40,7 @@ type Row struct {
 	Schedulable bool
 }
 
-// class is alike nodes.
+// class is a group of alike nodes.
 type class struct {
 	Row
 	nodes int
@@ -49,7 +50,7 @@ type class struct {
 // far behind.
 func (s *Survey) position(id scheduling.OperationID) int { return slices.Index(s.Order, id) + 1 }
 
-// classify sorts the rows, and puts alike ones together.
+// classify sorts the rows, and groups alike ones.
 func (s *Survey) classify() {
 	if s.counts != nil {
 		return
@@ -74,7 +75,7 @@ func (s *Survey) classify() {
 	}
 }
 
-// reach calls with the nodes that could hold a job if they were empty.
+// reach calls with for each node that could hold a job if it were empty.
 func (s *Survey) reach(gates []Gate, needs resource.Amounts, with func(r *Row)) {
 	for i := range s.Rows {
 		r := &s.Rows[i]
@@ -84,8 +85,8 @@ func (s *Survey) reach(gates []Gate, needs resource.Amounts, with func(r *Row)) 
 	}
 }
 
-// scarce is the resource that keeps a job from starting: the one that most nodes have too
-// little of, and of several that of which it needs the greatest part.
+// scarce is the resource that keeps a job from starting: the one that most nodes have too little
+// of, and of several the one of which the job needs the greatest part.
 func (s *Survey) scarce(nodes NodeCounts, needs resource.Amounts) resource.Kind {
 	parts := resource.Share(needs, s.Contest.Total)
 	scarce := most(nodes.LackingBy)
@@ -97,7 +98,7 @@ func (s *Survey) scarce(nodes NodeCounts, needs resource.Amounts) resource.Kind 
 	return scarce
 }
 
-// reachOf is the part of the nodes that filters take.
+// reachOf is the part of the nodes that match the filters.
 func (s *Survey) reachOf(gates []Gate) float64 {
 	all, taken := 0, 0
 	for i := range s.classes {
@@ -116,30 +117,31 @@ func (s *Survey) holds(needs resource.Amounts) bool {
 	return slices.ContainsFunc(s.classes, func(c class) bool { return c.Schedulable && needs.Fits(c.Limits) })
 }
 
-// NodeCounts says of the nodes of the tree, each once, what becomes of a job there now.
+// NodeCounts counts the nodes of the tree by what becomes of a job there now, each node once.
 type NodeCounts struct {
-	// All are the nodes that have registered: those below, together.
+	// All is the number of registered nodes, which is the sum of the counts below.
 	All int
-	// Closed nodes are drained or have not been heard of, Unmatched ones have other tags
-	// than are asked for, TooSmall ones could not hold the job if they were empty, Full
-	// ones have too little free, and what is free on Held ones is kept for others. The job
-	// could start on those that Fit.
+	// Closed nodes are drained or offline, Unmatched ones do not have the tags that are asked
+	// for, TooSmall ones could not hold the job if they were empty, Full ones have too little
+	// free, and what is free on Held ones is held for others. The job could start on those that
+	// Fit.
 	Closed, Unmatched, TooSmall, Full, Held, Fit int
-	// SmallBy and LackingBy count, by resource, those that are too small or too full in it.
+	// SmallBy counts the nodes that are too small, LackingBy those that are full or held, by the
+	// resources of which there is too little.
 	SmallBy, LackingBy [resource.Count]int
-	// UnmatchedBy are the filters, that of the operation first, which the nodes fail.
+	// UnmatchedBy are the filters that leave out nodes, that of the operation first.
 	UnmatchedBy []FilterCount
 }
 
 // FilterCount says how many nodes a filter leaves out.
 type FilterCount struct {
-	// Pool has the filter; empty: the operation.
+	// Pool is the pool that has the filter; empty: the operation.
 	Pool   scheduling.PoolName
 	Filter string
 	Nodes  int
 }
 
-// Gate is a filter on the way from an operation to the root, with its place in Row.Takes.
+// Gate is a filter on the way from an operation to the root, with its index in Row.Takes.
 type Gate struct {
 	// Pool is empty for the operation.
 	Pool   scheduling.PoolName
@@ -147,18 +149,18 @@ type Gate struct {
 	At     int
 }
 
-// question is what nodes are looked at for: what a job needs, and the filters.
+// question is what NodeCounts depend on: what a job needs, and the filters.
 type question struct {
 	needs resource.Amounts
 	gates string
 }
 
-// failing is the first of the filters that does not take a node; -1: all do.
+// failing is the index of the first filter that leaves out a node; -1: none does.
 func failing(gates []Gate, takes []bool) int {
 	return slices.IndexFunc(gates, func(g Gate) bool { return !takes[g.At] })
 }
 
-// count says what becomes of a job on the nodes.
+// count counts the nodes by what becomes of a job there, and caches the result.
 func (s *Survey) count(gates []Gate, needs resource.Amounts) NodeCounts {
 	s.classify()
 	q := question{needs: needs}
@@ -173,7 +175,7 @@ func (s *Survey) count(gates []Gate, needs resource.Amounts) NodeCounts {
 	return c
 }
 
-// look is count without memory.
+// look is count without the cache.
 func (s *Survey) look(gates []Gate, needs resource.Amounts) NodeCounts {
 	var c NodeCounts
 	unmatched := make([]int, len(gates))

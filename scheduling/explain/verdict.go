@@ -12,20 +12,20 @@ import (
 	"weir/scheduling/resource"
 )
 
-// verdict is what the jobs of an operation wait for, of several tasks that of the one that
-// is nearest to a start.
+// verdict is what the jobs of an operation wait for; of several tasks, what the one waits for
+// that is nearest to a start.
 type verdict struct {
-	// cause is what binds, near the place of its task among the tasks; -1: there is none
-	// with jobs to start.
+	// cause is what binds; near is the index of its task among the tasks; -1: none has jobs to
+	// start.
 	cause Fact
 	near  int
 	tasks []TaskExplanation
-	// held says that room is held for some of its jobs, which start before those do that
-	// cause is about.
+	// held says that room is held for some of its jobs, which start before those that cause is
+	// about.
 	held bool
 }
 
-// answer is the verdict itself.
+// answer is the fact that states the verdict.
 func (v verdict) answer(a *Asked) Fact {
 	if v.held {
 		return a.Held[0]
@@ -55,8 +55,8 @@ func (q *Case) judge(a *Asked) verdict {
 	return v
 }
 
-// explainOperation writes down what has been found, first what binds most: what it waits
-// for, when a job starts, how it fares, then what the nodes are to it, and its share.
+// explainOperation adds what has been found, what binds most first: what the operation waits
+// for, when a job starts, how it fares, how the nodes suit it, and its share.
 func (q *Case) explainOperation(a *Asked, v verdict) {
 	x := &q.Answer
 	x.Tasks = v.tasks
@@ -96,7 +96,7 @@ func (q *Case) explainOperation(a *Asked, v verdict) {
 	x.Verdict = x.Facts[0].Code
 }
 
-// says reports whether the verdict, or what is said of nodes, has said a fact.
+// says reports whether the verdict, or the facts about nodes, already say what a fact does.
 func (v verdict) says(f Fact) bool {
 	if f.Code == FactRefused && f.Setting == allocation.NoVictims.String() {
 		return v.cause.Code == FactBackoff || v.cause.Code == FactNoVictims || v.cause.Code == FactFIFO
@@ -104,7 +104,7 @@ func (v verdict) says(f Fact) bool {
 	return f.Code == FactRefused && f.Setting == allocation.Lacking.String() && v.near >= 0 || f.Code == FactBoundFIFO && v.cause.Code == FactFIFO && f.Operation != ""
 }
 
-// explainPosition says whose turn it is before the operation's.
+// explainPosition adds the place of the operation in the order of scheduling.
 func (q *Case) explainPosition(a *Asked, v verdict) {
 	x := &q.Answer
 	x.Position = q.Survey.position(a.ID)
@@ -129,21 +129,21 @@ func (q *Case) explainPosition(a *Asked, v verdict) {
 	x.Facts = append(x.Facts, f)
 }
 
-// farToNear are the verdicts about tasks, from those that are farthest from a start.
+// farToNear are the verdicts about tasks, the farthest from a start first.
 var farToNear = []string{FactNoNodes, FactNoMatch, FactTooSmall, FactGangTooBig, FactLimit, FactGangIncomplete, FactWithheld, FactNoShare, FactFIFO, FactOwn, FactTurn, FactLacking, FactNoVictims, FactBackoff, FactGangPause, FactGangTurn, FactGang, FactPacking, FactStartsSoon}
 
-// Claim is what is held on a node for a job of a task, from Ordered on and until Expires.
+// Claim is room held on a node for a job of a task, from Ordered until Expires.
 type Claim struct {
 	Task    allocation.TaskID
 	Node    scheduling.NodeID
 	Ordered time.Time
 	Expires time.Time
-	// Victims is how many jobs it waits for, which are among Leaving.
+	// Victims is how many jobs it waits for; they are in Leaving.
 	Victims int
 	Leaving []Job
 }
 
-// Fact says what is held.
+// Fact is the claim as a fact.
 func (c Claim) Fact() Fact {
 	f := Fact{Code: FactVictims, Task: c.Task.Name, Node: c.Node, Count: int64(c.Victims), At: c.Ordered, Until: c.Expires}
 	var who []string
@@ -208,10 +208,10 @@ func (q *Case) cause(a *Asked, t *Task, nodes NodeCounts) Fact {
 		Text: fmt.Sprintf("its fair share is used up (it uses %s of all %s, its fair share is %s): it waits for jobs to end%s", percent(a.Usage), a.Resource, percent(a.Share), q.turnText(a))}
 }
 
-// noDemand ends what is said of jobs that no node holds.
+// noDemand ends texts about jobs that no node holds.
 const noDemand = "; until that changes such jobs are no demand, and nobody has to leave for them"
 
-// tooLittle says what lacks for a task that is owed it.
+// tooLittle says which resources are lacking for a task that is owed them.
 func tooLittle(t *Task, nodes NodeCounts) Fact {
 	k, open := most(nodes.LackingBy), nodes.All-nodes.Closed
 	return Fact{Code: FactLacking, Resource: k.String(), Count: int64(nodes.Full + nodes.Held), Of: int64(open),
@@ -230,7 +230,7 @@ func (q *Case) turnText(a *Asked) string {
 	return ""
 }
 
-// starvingCause is the cause of one that may preempt others.
+// starvingCause is the cause for an operation that may preempt others.
 func (q *Case) starvingCause(a *Asked, t *Task, nodes NodeCounts) Fact {
 	var next time.Time
 	waiting, could := 0, 0
@@ -250,25 +250,25 @@ func (q *Case) starvingCause(a *Asked, t *Task, nodes NodeCounts) Fact {
 			Text: fmt.Sprintf("%s starves, and on each of %s others were asked to leave, or looked for in vain, within the last %v: the next look is at %s (preemptive_scheduling_backoff)", a.Starves, counted(waiting, "node"), a.Backoff, clock(next))}
 	}
 	if a.VainLooks == 0 || a.Vain.At.Before(a.Since) {
-		// Nobody has been looked for yet.
+		// Victims have not been looked for yet.
 		return tooLittle(t, nodes)
 	}
 	return a.noVictims()
 }
 
-// noVictims says that nobody has to leave for an operation though it starves.
+// noVictims says that no job has to leave for an operation although it starves.
 func (a *Asked) noVictims() Fact {
 	return Fact{Code: FactNoVictims, Count: int64(a.VainLooks), At: a.Vain.At, Node: a.Vain.Node,
 		Text: fmt.Sprintf("%s starves, and finds not enough that may be preempted for a job (stage %s): jobs within the fair share of their operations are let stay", a.Starves, a.Stage)}
 }
 
-// letStay says which jobs could leave, but for a setting.
+// letStay adds which jobs could leave but for a setting.
 func (f *Fact) letStay(spared Fact) {
 	f.Setting = spared.Setting
 	f.Text += fmt.Sprintf(", and so are %s in pool %q (%s)", counted(spared.Count, "job"), spared.Pool, spared.Setting)
 }
 
-// by lists resources and on how many nodes they lack, in brackets.
+// by lists, in brackets, on how many nodes each resource is lacking.
 func by(lacking [resource.Count]int) string {
 	var parts []string
 	for i, n := range lacking {
@@ -279,7 +279,7 @@ func by(lacking [resource.Count]int) string {
 	return " (" + strings.Join(parts, ", ") + ")"
 }
 
-// nodeFacts say what the nodes are to a job, all in one and each filter.
+// nodeFacts say how the nodes suit a job: one fact about all of them, and one about each filter.
 func nodeFacts(t *Task, c NodeCounts) []Fact {
 	var parts []string
 	for _, part := range []struct {
@@ -331,8 +331,7 @@ func most(by [resource.Count]int) resource.Kind {
 	return resource.Kind(best)
 }
 
-// kindsText lists the resources of which there is too little somewhere, the scarcest
-// first.
+// kindsText lists the resources that are lacking somewhere, the scarcest first.
 func kindsText(by [resource.Count]int) string {
 	var kinds []resource.Kind
 	for i := range by {

@@ -1,8 +1,8 @@
-// Package invariant says what must hold in an engine at every moment, and names
-// the first breach.
+// Package invariant says what must hold in an engine at every moment, and names the first
+// breach.
 //
-// It counts everything again from what is held, and believes no sum that the
-// engine keeps. The package is pure.
+// It counts everything again from the holdings, and trusts no sum that the engine keeps. The
+// package is pure.
 package invariant
 
 import (
@@ -20,13 +20,13 @@ import (
 // ErrBreach is wrapped by every error of Check.
 var ErrBreach = errors.New("invariant broken")
 
-// View is what Check looks at: an *engine.Engine.
+// View is what Check reads: an *engine.Engine.
 type View interface {
 	Snapshot() engine.Snapshot
 	Holdings() []engine.Holding
 }
 
-// Check returns an error that names the first breach, and nil when all is well.
+// Check returns an error that names the first breach; nil: there is none.
 func Check(v View) error {
 	s := v.Snapshot()
 	c := checker{
@@ -49,18 +49,19 @@ type taskKey struct {
 	group     int64
 }
 
-// sum is what was counted again of a node, an operation or a pool.
+// sum is the recount of a node, an operation or a pool.
 type sum struct {
-	// held is usage, with claims but for nodes, leaving what was told to go.
+	// held is usage: of a node with what is leaving, of others with claims. leaving is what was
+	// told to leave.
 	held, leaving, claimed resource.Amounts
 	fair                   resource.Vector
 	jobs                   int
 }
 
-// sums are those of some names.
+// sums are recounts by name.
 type sums[K comparable] map[K]*sum
 
-// of returns the sum of a name, which counts as known from then on.
+// of returns the sum of a name; it adds one if there is none.
 func (s sums[K]) of(name K) *sum {
 	if s[name] == nil {
 		s[name] = &sum{}
@@ -68,7 +69,7 @@ func (s sums[K]) of(name K) *sum {
 	return s[name]
 }
 
-// checker holds what was counted again.
+// checker holds the recount.
 type checker struct {
 	snapshot          *engine.Snapshot
 	holdings          []engine.Holding
@@ -78,8 +79,8 @@ type checker struct {
 	pools             sums[scheduling.PoolName]
 }
 
-// count adds up what is held, by node, operation and task, and what is held for those who wait
-// for what others leave: it is usage of theirs.
+// count adds up what is held, by node, operation and task, and the claims, which are usage of
+// their operations.
 func (c *checker) count() error {
 	inFlight := 0
 	jobs := map[scheduling.JobID]bool{}
@@ -179,7 +180,7 @@ func (c *checker) checkOperations() error {
 	return nil
 }
 
-// checkPools goes from the last pool up: all below a pool come after it.
+// checkPools goes from the last pool to the first: all pools below a pool come after it.
 func (c *checker) checkPools() error {
 	for _, p := range slices.Backward(c.snapshot.Pools) {
 		below := c.pools.of(p.Name)
@@ -197,13 +198,13 @@ func (c *checker) checkPools() error {
 	return nil
 }
 
-// add counts what a child has, and ought to have.
+// add counts the usage, what is leaving, and the fair share of a child.
 func (s *sum) add(child engine.Shares) {
 	s.held, s.leaving, s.fair = s.held.Add(child.Usage), s.leaving.Add(child.Leaving), s.fair.Add(child.FairShare)
 }
 
-// checkFairShares: they are those of the last update and add up unless the tree has changed
-// since.
+// checkFairShares checks that fair shares, which are those of the last update, add up, unless
+// the tree has changed since.
 func (c *checker) checkFairShares() error {
 	if c.snapshot.Stale {
 		return nil

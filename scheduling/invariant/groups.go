@@ -11,8 +11,8 @@ import (
 	"weir/scheduling/resource"
 )
 
-// checkGroups cuts the allocations of every operation anew, in the order of their start
-// (F.12.1). Those that leave, and starts in flight, are in no group.
+// checkGroups computes the groups of every operation again, in the order in which its
+// allocations started (F.12.1). Leaving allocations and starts in flight are in no group.
 func (c *checker) checkGroups() error {
 	of := map[scheduling.OperationID][]engine.Holding{}
 	for _, h := range c.holdings {

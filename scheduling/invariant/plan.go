@@ -8,10 +8,9 @@ import (
 	"weir/scheduling/resource"
 )
 
-// CheckPlan returns an error that names the first breach by a plan, made between two
-// snapshots and nothing else with it: who uses more than before is within the limits,
-// the tags of the node are right for the operation and for all pools above, and gangs
-// start whole.
+// CheckPlan returns an error that names the first breach by a plan, when nothing else happened
+// between two snapshots: elements that use more than before are within their limits, the tags of
+// the node match the filters of the operation and of all pools above, and gangs start whole.
 func CheckPlan(before engine.Snapshot, plan engine.Plan, after engine.Snapshot) error {
 	c := planChecker{pools: map[scheduling.PoolName]engine.PoolView{}, tags: map[scheduling.NodeID][]string{}}
 	was := map[scheduling.PoolName]resource.Amounts{}

@@ -11,13 +11,13 @@ import (
 	"weir/scheduling/pooltree"
 )
 
-// Change is something that could be done to a cluster. Exactly one field is set.
+// Change is a possible change to a cluster. Exactly one field is set.
 type Change struct {
 	// Set changes an option of a pool, or of an operation when there is no such pool.
 	Set *Setting
 	// SetTree changes an option of the tree.
 	SetTree *Setting
-	// AddPool makes a pool.
+	// AddPool adds a pool.
 	AddPool *pooltree.Pool
 	// RemovePool removes a pool that is empty.
 	RemovePool scheduling.PoolName
@@ -25,8 +25,8 @@ type Change struct {
 	AddOperation *Operation
 	// RemoveOperation ends an operation.
 	RemoveOperation scheduling.OperationID
-	// AddNodes adds nodes, or takes away some with the same resources that have all of
-	// the tags: then Count is negative.
+	// AddNodes adds nodes. If Count is negative, it removes nodes with the same resources that
+	// have all of the tags.
 	AddNodes *Node
 }
 
@@ -34,14 +34,13 @@ type Change struct {
 type Setting struct {
 	// Of is a pool or an operation.
 	Of string
-	// Path is the option, by names with slashes between; "parent" moves a pool, and
-	// "pool" an operation.
+	// Path is the option, as names separated by slashes; "parent" moves a pool, and "pool" an
+	// operation.
 	Path  string
 	Value any
 }
 
-// With returns the cluster after changes. Pools may be impossible on the way and
-// only have to be possible in the end.
+// With returns the cluster after changes. Only the pools after the last change have to be valid.
 func (c Cluster) With(changes ...Change) (Cluster, error) {
 	next := c
 	next.Nodes, next.Operations = slices.Clone(c.Nodes), slices.Clone(c.Operations)
@@ -84,8 +83,8 @@ func (c Cluster) With(changes ...Change) (Cluster, error) {
 	return next, next.check(c.Pools)
 }
 
-// check returns an error when an operation is where it cannot be. before are the
-// pools before the change.
+// check returns an error when an operation is there twice, or its pool is missing. before are
+// the pools before the change.
 func (c Cluster) check(before pooltree.Tree) error {
 	seen := make(map[scheduling.OperationID]bool, len(c.Operations))
 	for _, op := range c.Operations {
@@ -102,7 +101,7 @@ func (c Cluster) check(before pooltree.Tree) error {
 	return nil
 }
 
-// set changes a pool in place, or an operation.
+// set changes a setting of a pool, in place, or of an operation.
 func (c *Cluster) set(s Setting, pools []pooltree.Pool) error {
 	if i := slices.IndexFunc(pools, func(p pooltree.Pool) bool { return string(p.Name) == s.Of }); i >= 0 {
 		return setPool(&pools[i], s)
@@ -123,13 +122,13 @@ func setPool(p *pooltree.Pool, s Setting) error {
 		return s.name(&p.Parent)
 	}
 	return edit(&p.Options, s, func(document map[string]any) (read pooltree.PoolOptions, err error) {
-		// What does not fit together may yet be changed: the tree is checked in the end.
+		// Options that do not fit together may still be changed: the tree is checked in the end.
 		err = option.Read(&read, document)
 		return read, err
 	})
 }
 
-// edit changes one of some options.
+// edit changes one option.
 func edit[T any](options *T, s Setting, read func(document map[string]any) (T, error)) error {
 	document := option.Write(*options)
 	err := option.Put(document, *options, s.Path, s.Value)
@@ -171,7 +170,7 @@ func (c *Cluster) removeOperation(id scheduling.OperationID) error {
 	return nil
 }
 
-// addNodeGroup adds nodes, or takes away some that are like that.
+// addNodeGroup adds nodes, or removes some that are alike.
 func (c *Cluster) addNodeGroup(group Node) error {
 	if group.Count >= 0 {
 		c.Nodes = append(c.Nodes, group)
@@ -193,7 +192,7 @@ func (c *Cluster) addNodeGroup(group Node) error {
 
 func (n Node) lacks(tag string) bool { return !slices.Contains(n.Tags, tag) }
 
-// shape says what a node has, and how many there are, as --nodes takes it.
+// shape formats what a node has, and how many there are, as --nodes accepts it.
 func (n Node) shape(count int64) string {
 	var parts []string
 	for name, amount := range n.Resources.Map() {

@@ -1,8 +1,8 @@
-// Package whatif finds the fair shares of a cluster that is described, as it is and
-// as it would be after changes that nobody has made.
+// Package whatif computes the fair shares of a described cluster, as it is and as it would be
+// after changes.
 //
-// It gives the description to the engine that schedules real clusters, and reads
-// what that makes of it. The package is pure.
+// It passes the description to the engine that schedules real clusters, and reads the result.
+// The package is pure.
 package whatif
 
 import (
@@ -15,25 +15,25 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Cluster is all that fair shares in a pool tree follow from.
+// Cluster is everything that fair shares in a pool tree depend on.
 type Cluster struct {
 	Pools pooltree.Tree
 	// Nodes are those of the tree that may run jobs.
 	Nodes []Node
 	// Operations are those that run.
 	Operations []Operation
-	// Volumes are what pools with integral guarantees have saved, as of At.
+	// Volumes are what pools with integral guarantees have accumulated, as of At.
 	Volumes []engine.PoolVolume
 	At      time.Time
 }
 
-// Node is a number of machines that are alike.
+// Node is a group of alike machines.
 type Node struct {
-	// Name is for people; empty for nodes that only are counted.
+	// Name is for people; empty for nodes that are only counted.
 	Name      string
 	Count     int64
 	Resources resource.Amounts
-	// Tags are what filters of pools and operations choose by.
+	// Tags are what filters of pools and operations match.
 	Tags []string
 }
 
@@ -41,7 +41,7 @@ type Node struct {
 type Operation struct {
 	ID   scheduling.OperationID
 	Pool scheduling.PoolName
-	// Options are those that hold in this tree.
+	// Options are those in force in this tree.
 	Options pooltree.OperationOptions
 	// Usage is what its jobs hold.
 	Usage resource.Amounts
@@ -55,7 +55,7 @@ type Operation struct {
 	Started time.Time
 }
 
-// Task is a number of jobs that are alike and wait.
+// Task is a number of alike jobs that wait.
 type Task struct {
 	Pending int64
 	PerJob  resource.Amounts
@@ -78,7 +78,7 @@ func (n Node) id(group int, i int64) scheduling.NodeID {
 // maxNodes bounds how many nodes a description may have.
 const maxNodes = 1_000_000
 
-// engine returns an engine that knows the cluster.
+// engine returns an engine that has the cluster.
 func (c Cluster) engine() (*engine.Engine, error) {
 	e, err := engine.New(engine.Default())
 	if err != nil {
@@ -129,7 +129,7 @@ func addOperation(e *engine.Engine, op Operation, index int) error {
 	if op.Usage.IsZero() {
 		return nil
 	}
-	// One allocation stands for all of its jobs, on a node that has nothing to give.
+	// One allocation stands for all of its jobs, on an unknown node, which offers nothing.
 	return e.AddAllocation(engine.Allocation{
 		Job: scheduling.JobID(fmt.Sprint("usage/", index)), Operation: op.ID, Node: "usage", Resources: op.Usage, Started: op.Started,
 	})

@@ -11,9 +11,9 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Share is what a pool or an operation has and ought to have.
+// Share is what a pool or an operation has, and what it is due.
 type Share struct {
-	// Pool tells pools from operations.
+	// Pool says that it is a pool, not an operation.
 	Pool bool
 	// Name is that of the pool, or the id of the operation.
 	Name string
@@ -21,15 +21,15 @@ type Share struct {
 	Parent scheduling.PoolName
 	// Fair is its fair share, Guarantee the strong one.
 	Fair, Guarantee, Usage, Demand resource.Vector
-	// FairRatio is one number for Fair (F.4.1).
+	// FairRatio is Fair as one number (F.4.1).
 	FairRatio float64
-	// Volume is what a pool with integral guarantees has, in seconds of the whole
+	// Volume is what a pool with integral guarantees has accumulated, in seconds of the whole
 	// cluster.
 	Volume float64
 }
 
-// Dominant is the resource of which the fair share is greatest; that of the usage,
-// or the demand, when it has none.
+// Dominant is the resource in which the fair share is greatest; if there is none, the usage, or
+// else the demand.
 func (s Share) Dominant() resource.Kind {
 	for _, v := range []resource.Vector{s.Fair, s.Usage, s.Demand} {
 		if best := v.MaxKind(resource.CPU); v[best] > 0 {
@@ -51,14 +51,14 @@ type Result struct {
 	Alerts []string
 }
 
-// Overcommit is a resource of which the strong guarantees right below the root are
-// more than there is, and whose they are.
+// Overcommit is a resource of which the strong guarantees right below the root exceed what there
+// is, and the pools that have them.
 type Overcommit struct {
 	pooltree.Overcommit
 	Pools []scheduling.PoolName
 }
 
-// String says what is over-committed, by whom.
+// String says what is over-committed, and by which pools.
 func (o Overcommit) String() string {
 	show := func(n int64) string { return fmt.Sprint(n) }
 	switch o.Resource {
@@ -75,7 +75,7 @@ func (o Overcommit) String() string {
 	return fmt.Sprintf("%s: %s are guaranteed to %s, and there are %s", o.Resource, show(o.Guaranteed), strings.Join(pools, ", "), show(o.Total))
 }
 
-// Solve finds the fair shares of the cluster. The error says what of it cannot be.
+// Solve computes the fair shares of the cluster. The error says what is invalid in it.
 func (c Cluster) Solve() (Result, error) {
 	e, err := c.engine()
 	if err != nil {
@@ -96,8 +96,8 @@ func (c Cluster) Solve() (Result, error) {
 	return r, nil
 }
 
-// ordered returns the shares of a snapshot as Result has them. It has the pools in a pool by name,
-// and operations by id.
+// ordered returns the shares of a snapshot in the order of Result: below each pool the pools by
+// name, and then the operations by id.
 func ordered(s engine.Snapshot) []Share {
 	below := make(map[scheduling.PoolName][]Share)
 	for _, p := range s.Pools {
@@ -128,7 +128,7 @@ func shareOf(s engine.Shares) Share {
 	return Share{Fair: s.FairShare, FairRatio: s.Attributes.FairShareRatio, Guarantee: s.Attributes.StrongGuaranteeShare, Usage: s.UsageShare, Demand: s.DemandShare}
 }
 
-// overcommitted finds what is guaranteed twice.
+// overcommitted finds the resources of which more is guaranteed than there is.
 func (c Cluster) overcommitted(total resource.Amounts) []Overcommit {
 	var out []Overcommit
 	for _, o := range c.Pools.Overcommitted(total) {
@@ -143,13 +143,12 @@ func (c Cluster) overcommitted(total resource.Amounts) []Overcommit {
 	return out
 }
 
-// Difference is a pool or an operation before and after a change; nil where it is
-// not there.
+// Difference is a pool or an operation before and after a change; nil where it does not exist.
 type Difference struct {
 	Before, After *Share
 }
 
-// Either is what there is of it after the change, or else before.
+// Either is the share after the change, or else before.
 func (d Difference) Either() *Share {
 	if d.After != nil {
 		return d.After
@@ -157,7 +156,7 @@ func (d Difference) Either() *Share {
 	return d.Before
 }
 
-// Change is how much more, by the dominant resource, it ought to have.
+// Change is how much the greatest component of the fair share grows.
 func (d Difference) Change() float64 {
 	var before, after float64
 	if d.Before != nil {
@@ -169,8 +168,8 @@ func (d Difference) Change() float64 {
 	return after - before
 }
 
-// Compare puts two results side by side, in the order of the second; what is not
-// there any more comes last.
+// Compare puts two results side by side, in the order of the second; elements that are only in
+// the first come last.
 func Compare(before, after Result) []Difference {
 	type key struct {
 		pool bool
