@@ -153,7 +153,7 @@ func (op *operation) ahead() (a explain.Ahead) {
 	return a
 }
 
-// fares reports how far an operation, or the pool whose starvation lets it preempt, is from
+// fares reports how far an operation, and the pool whose starvation lets it preempt, are from
 // starving.
 func (iq *inquiries) fares(op *operation, by [preemption.StageCount]starver) (facts []explain.Fact) {
 	who := by[preemption.NormalStage]
@@ -301,8 +301,9 @@ func (iq *inquiries) hopes(op *operation) (all [preemption.StageCount]explain.Ho
 	return all, by, outrun
 }
 
-// rivals counts the jobs of operations that starve at that time and preempt before it is the
-// turn of op. taken is what these jobs take of the deficit of the starving pool.
+// rivals counts the jobs of other operations for which jobs have to leave before it is the turn
+// of op: of operations below the starving pool, and of those that starve by then. taken is what
+// the former take of what the pool lacks.
 func (iq *inquiries) rivals(op *operation, by starver, at time.Time) (jobs int, taken resource.Amounts) {
 	counted := map[*operation]bool{op: true}
 	count := func(other *operation, lacks bool) {

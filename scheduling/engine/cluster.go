@@ -126,7 +126,7 @@ func (cl *cluster) useFilter(f pooltree.Filter) int {
 	return at
 }
 
-// dropFilter counts one user less of a filter.
+// dropFilter counts one user of a filter fewer.
 func (cl *cluster) dropFilter(at int) {
 	if at == allocation.NoFilter {
 		return

@@ -185,8 +185,8 @@ func (c *claim) usable() bool {
 	return c.node.schedulable && !c.node.overcommitted && c.operation.order.Matches(c.node.takes)
 }
 
-// ready reports whether a gang can start now. The time to gather may be over: jobs may take as
-// long to leave for it.
+// ready reports whether a gang can start now. It does not look at the time: the last jobs that
+// leave for the gang may do so when the time to gather is over.
 func (g *gang) ready() bool { return g.claims > 0 && g.claims >= g.missing() && g.complete() }
 
 // complete reports whether all claims of a gang can be met now.

@@ -132,8 +132,8 @@ func (n *node) jobsOf(op *operation, task scheduling.TaskName) (count int) {
 // reservation keeps the free resources of a node for a job that needs more, so that smaller jobs
 // do not take them bit by bit. It is made where it is the turn of an operation whose job does
 // not fit, if that job is due to the operation or to a pool above it. It ends when a job of the
-// pool starts on the node, or after gang_timeout. Then the node is not reserved for as long, and
-// the pool pauses for longer each time.
+// pool starts on the node, or after gang_timeout. Then none is made on the node for as long, and
+// the pool pauses, for longer each time.
 //
 // Reservations are not replicated: a new engine makes its own.
 type reservation struct {

@@ -165,7 +165,8 @@ func (st *stages) creditor(stage preemption.Stage, op *operation, task allocatio
 
 // serve starts a job by preemption. It tries the operations of a stage that have a job which
 // fits the node once victims have gone, in the order of scheduling. When a starving pool has
-// found no victims for a job, it is not tried for others as large below it.
+// found no victims for a job, it is not tried for other jobs below it that are as large or
+// larger.
 func (st *stages) serve(stage preemption.Stage, n *node, now time.Time, plan *Plan) bool {
 	if len(plan.Starts) >= st.moment.config.MaxStartsPerPlan {
 		return false

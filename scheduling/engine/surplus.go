@@ -150,8 +150,8 @@ func (t *selection) guaranteed(p *pool) bool {
 	return promised <= resource.Share(left, total)[k]+resource.LargeEpsilon
 }
 
-// kept is the part of its fair share that a pool keeps in any case, or an operation whose pool
-// has more than its own.
+// kept is the part of its fair share that a pool keeps in any case, and that an operation keeps
+// even if its pool has more than its own.
 func (p *pool) kept() float64       { return max(p.effective.Starvation.Satisfaction, 1) }
 func (op *operation) kept() float64 { return max(op.effective.Starvation.Satisfaction, 1) }
 

@@ -113,8 +113,8 @@ func newPool(name scheduling.PoolName) *pool {
 	return p
 }
 
-// SetPool puts a pool below its parent, with this weight. It adds the pool, or moves it with all
-// that is below it.
+// SetPool puts a pool below its parent, with this weight. It adds the pool, or moves an existing
+// one with all that is below it.
 func (e *Engine) SetPool(name, parent scheduling.PoolName, weight float64) error {
 	p, above := e.tree.pools[name], e.tree.pools[parent]
 	err := pooltree.ValidateWeight(weight)

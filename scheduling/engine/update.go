@@ -157,7 +157,7 @@ func timeouts(s pooltree.EffectiveStarvation, canStarve bool) preemption.Timeout
 }
 
 // leastOf is the least that a waiting job of an operation needs of each resource, as a share;
-// nil if none waits, or unless the tree tolerates that less is missing.
+// nil if none waits, or if the tree does not tolerate that less is missing.
 func (u *update) leastOf(op *operation) *resource.Vector {
 	if !u.moment.settings.Preemption.AbsoluteTolerance {
 		return nil
