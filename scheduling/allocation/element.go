@@ -11,15 +11,15 @@ type Element struct {
 
 	// at is the place in the heap of the parent, or -1.
 	at int
-	// satisfaction is what the element goes by: its own, or in a pool that goes by its
-	// operations that of the first waiting child. Those that are high come before all others.
+	// satisfaction is the key of the element: its own, or, for a pool that goes by its operations,
+	// that of the first waiting child. High elements come before all others.
 	satisfaction float64
-	// part is the usage as a part of the fair share, or of the cluster without one: it tells
-	// apart those that are equally satisfied.
+	// part is the usage as a part of the fair share, or of the cluster if the fair share is zero:
+	// it breaks ties of satisfaction.
 	part float64
 	// served is the turn in which a job below was started last.
 	served uint64
-	// rank orders the equally satisfied.
+	// rank breaks ties of satisfaction.
 	rank       int64
 	high, pool bool
 	id         string
@@ -27,14 +27,13 @@ type Element struct {
 
 	standing
 	bounds
-	// Facts are the looks at nodes that came to nothing. Those of the pools above go for the
-	// element as well.
+	// Facts count the refused nodes. Those of the pools above apply to the element as well.
 	Facts
-	// turn is, of the root, the last one.
+	// turn is, for the root, the number of the last turn.
 	turn uint64
-	// ahead is what counts as used of the next job where it is decided whose turn is next.
+	// ahead is the part of the next job that already counts as used when the next turn is decided.
 	ahead resource.Vector
-	// owner is whose element it is.
+	// owner is the value that the caller attached with SetOwner.
 	owner any
 
 	// operation's
@@ -43,21 +42,20 @@ type Element struct {
 	// head is what the first job needs that an operation may start.
 	head resource.Amounts
 
-	// children are those of a pool that have pending jobs.
+	// children are the children of a pool that have pending jobs.
 	children queue
-	// least is at most what any pending job needs, per resource. That of a pool
-	// falls with new demand and rises at Refresh only, so that a start does not
-	// have to look at all siblings.
+	// least is a lower bound of what any pending job needs, per resource. For a pool it falls with
+	// new demand and rises at Refresh only, so that a start does not have to visit all siblings.
 	least resource.Amounts
 }
 
-// NewPool returns a pool that is nowhere yet.
+// NewPool returns a pool that is not attached.
 func NewPool(id string) *Element {
 	return &Element{id: id, pool: true, at: -1, bounds: bounds{filter: NoFilter}, satisfaction: resource.MaxSatisfaction, least: resource.Infinite}
 }
 
-// NewOperation returns an enabled operation that is nowhere yet. Of equally
-// satisfied siblings the one of lower rank is first.
+// NewOperation returns an enabled operation that is not attached. Of equally satisfied siblings
+// the one of lower rank is first.
 func NewOperation(id string, rank int64) *Element {
 	return &Element{
 		id: id, rank: rank, at: -1, bounds: bounds{filter: NoFilter}, enabled: true, satisfaction: resource.MaxSatisfaction, least: resource.Infinite,
@@ -78,16 +76,16 @@ func (e *Element) SetOrder(order Order) {
 	}
 }
 
-// SetOwner has Owner return owner.
+// SetOwner sets the value that Owner returns.
 func (e *Element) SetOwner(owner any) { e.owner = owner }
 
-// Owner returns what SetOwner was given.
+// Owner returns the value set by SetOwner.
 func (e *Element) Owner() any { return e.owner }
 
 // ID returns the id that the element was made with.
 func (e *Element) ID() string { return e.id }
 
-// Rename gives an element that is nowhere another id.
+// Rename changes the id of an element that is not attached.
 func (e *Element) Rename(id string) { e.id = id }
 
 // Attach puts e below parent, with its usage and its pending jobs.
@@ -110,16 +108,16 @@ func (e *Element) Detach() {
 	e.parent = nil
 }
 
-// SetShares tells e its fair share and demand, as parts of total, and of a pool the kinds of what
-// is in it.
+// SetShares sets the fair share and demand of e, as parts of total, and for a pool the kinds of
+// the elements below it.
 func (e *Element) SetShares(fair, demand resource.Vector, total resource.Amounts, below Kinds) {
 	e.fair, e.demand, e.total, e.most, e.kinds = fair, demand, total, fair.MaxComponent(), below
 	e.move()
 }
 
-// SetPromised tells e what guarantees alone would give it, as a part of the cluster. While
-// an operation uses less, and a pool so much less that a job fits, it comes before those of
-// which this is not so (F.12.2).
+// SetPromised sets the share that guarantees alone would give e, as a part of the cluster. An
+// operation that uses less comes before others, and so does a pool that uses less by at least a
+// job (F.12.2).
 func (e *Element) SetPromised(promised resource.Vector) {
 	if e.promised != promised {
 		e.promised = promised
@@ -136,7 +134,7 @@ func (e *Element) SetRank(rank int64) {
 	e.move()
 }
 
-// room is what of free the limits of e leave.
+// room is the part of free that the limits of e allow.
 func (e *Element) room(free resource.Amounts, tolerant bool) resource.Amounts {
 	if !e.limited {
 		return free
@@ -148,7 +146,7 @@ func (e *Element) room(free resource.Amounts, tolerant bool) resource.Amounts {
 	return free.Min(left)
 }
 
-// Serve counts what a job is given as used by e and all above it: their turn is over.
+// Serve counts needs as used by e and all above it, and ends their turn.
 func (e *Element) Serve(needs resource.Amounts) {
 	root := e
 	for root.parent != nil {
@@ -174,7 +172,7 @@ func (e *Element) use(a resource.Amounts, count func(resource.Amounts, resource.
 	}
 }
 
-// AddLeaving counts resources as leaving, of e and of all above it.
+// AddLeaving counts resources of leaving jobs for e and all above it.
 func (e *Element) AddLeaving(a resource.Amounts) {
 	for up := e; up != nil; up = up.parent {
 		up.leaving = up.leaving.Add(a)
@@ -203,8 +201,8 @@ func (e *Element) SetEnabled(enabled bool) {
 	}
 }
 
-// Refresh finds anew what the least demanding pending jobs of e, and of the
-// pools below, need. Without it more and more pools are looked into in vain.
+// Refresh recomputes what the least demanding pending jobs of e, and of the pools below, need.
+// Without it more and more pools would be searched in vain.
 func (e *Element) Refresh() {
 	for _, c := range e.children.waiting {
 		c.Refresh()
@@ -212,7 +210,7 @@ func (e *Element) Refresh() {
 	e.measure()
 }
 
-// Waiting returns how many operations there are at or below e that have jobs to start.
+// Waiting returns how many operations at or below e have jobs to start.
 func (e *Element) Waiting() int {
 	if !e.pool {
 		return 1
@@ -226,17 +224,17 @@ func (e *Element) Waiting() int {
 
 // bounds are where jobs of an element may start, and how many.
 type bounds struct {
-	// limits are never exceeded by a start, where limited; by those that preempt others
-	// no more than by tolerance.
+	// limits are never exceeded by a start, if limited is set; by jobs that preempt others at most
+	// by tolerance.
 	limits, tolerance resource.Amounts
 	limited           bool
-	// filter is the place in Node.Takes, or NoFilter.
+	// filter is the index in Node.Takes, or NoFilter.
 	filter int
-	// guarded operations start jobs only where Node.Admit lets them.
+	// guarded operations start jobs only where Node.Admit allows it.
 	guarded bool
 }
 
-// SetLimits sets what no start may make e exceed, resource.Infinite for nothing.
+// SetLimits sets amounts that no start may make e exceed; resource.Infinite removes the limits.
 func (b *bounds) SetLimits(limits resource.Amounts) {
 	b.limits, b.limited = limits, limits != resource.Infinite
 }
@@ -244,8 +242,8 @@ func (b *bounds) SetLimits(limits resource.Amounts) {
 // SetTolerance sets by how much a job that preempts others may make e exceed its limits.
 func (b *bounds) SetTolerance(tolerance resource.Amounts) { b.tolerance = tolerance }
 
-// SetGuarded says whether jobs of an operation start only where Node.Admit lets them.
+// SetGuarded sets whether jobs of an operation start only where Node.Admit allows it.
 func (b *bounds) SetGuarded(guarded bool) { b.guarded = guarded }
 
-// SetFilter sets which nodes e may use: those whose Takes has true at this place.
+// SetFilter sets which nodes e may use: those whose Takes is true at this index.
 func (b *bounds) SetFilter(filter int) { b.filter = filter }

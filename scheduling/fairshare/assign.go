@@ -2,8 +2,8 @@ package fairshare
 
 import "weir/scheduling/resource"
 
-// assignAll hands down what the root gets at suggestion 1, and then what
-// guarantees alone give below pools that want to know (F.7.6, F.5.6).
+// assignAll assigns the root its share at suggestion 1 and passes it down the tree, then does the
+// same with promised fair shares below the pools that compute them (F.7.6, F.5.6).
 func (t *Tree) assignAll() {
 	f := t.Root.bySuggestion.of(t.points)
 	last := &f[len(f)-1]
@@ -20,7 +20,7 @@ func (t *Tree) assignAll() {
 	}
 }
 
-// attribute is a share that is handed down.
+// attribute selects which share is being assigned.
 type attribute uint8
 
 const (
@@ -28,8 +28,8 @@ const (
 	promisedFairShare
 )
 
-// assign gives e its share, and its children what it means for them. fit is the
-// fit factor that gives this share; vector mode finds its own.
+// assign sets the share of e and derives the shares of its children. fit is the fit factor that
+// gives this share; vector mode finds its own.
 func (t *Tree) assign(e *Element, share resource.Vector, fit float64, to attribute) {
 	t.assignBelow(e, share, fit, to)
 	if to == promisedFairShare {
@@ -76,9 +76,9 @@ func (t *Tree) assignBelow(e *Element, share resource.Vector, fit float64, to at
 	}
 }
 
-// assignVector gives the children of e the most that together is within share:
-// all up to some fit factor, where children that jump there do so one after
-// another while that is possible (F.7.6).
+// assignVector gives the children of e as much as fits within share: all up to a common fit
+// factor, where children that jump at that factor do so one after another as long as share allows
+// (F.7.6).
 func (t *Tree) assignVector(e *Element, share resource.Vector, to attribute) {
 	f := e.byFit.of(t.fits)
 	p := search(f, share, rounding)
@@ -101,13 +101,13 @@ func (t *Tree) assignVector(e *Element, share resource.Vector, to attribute) {
 	}
 }
 
-// place is how far a function by fit factor goes.
+// place is a position on a function by fit factor.
 type place struct {
 	x     float64
 	share resource.Vector
-	// after tells the limit right of x from that left of it.
+	// after selects the limit right of x instead of the value left of it.
 	after bool
-	// jumping says that child is the first one at x that has not jumped.
+	// jumping means that child is the first one at x that has not jumped.
 	jumping bool
 	child   int32
 }
@@ -118,7 +118,7 @@ func search(f []point, share resource.Vector, slack float64) place {
 	for r := range share {
 		share[r] += slack
 	}
-	// i is the first corner that exceeds it.
+	// i is the first corner that exceeds share.
 	i, end := 0, len(f)
 	for i < end {
 		if middle := int(uint(i+end) >> 1); share.Dominates(f[middle].share) {
@@ -142,7 +142,7 @@ func search(f []point, share resource.Vector, slack float64) place {
 	return place{x: x, share: between(&a.share, &b.share, t), after: x == a.x}
 }
 
-// sumChildren makes the share of the root what its children got (F.7.7).
+// sumChildren sets the share of the root to the sum of its children's shares (F.7.7).
 func (e *Element) sumChildren() {
 	e.FairShare, e.usedStrong = resource.Vector{}, resource.Vector{}
 	for _, c := range e.Children {
@@ -151,8 +151,8 @@ func (e *Element) sumChildren() {
 	}
 }
 
-// sumRatios makes the ratio of a pool what those below have together, but no more than the
-// share of its own dominant resource (F.4.1).
+// sumRatios sets the ratio of a pool to the sum of its children's, capped at the share of the
+// pool's own dominant resource (F.4.1).
 func (e *Element) sumRatios() {
 	e.FairShareRatio = 0
 	for _, c := range e.Children {
@@ -161,8 +161,8 @@ func (e *Element) sumRatios() {
 	e.FairShareRatio = min(e.FairShareRatio, e.FairShare.MaxComponent())
 }
 
-// scaleRatios makes the ratios of operations, which are the shares of their dominant
-// resources, so much less, and those of pools what follows.
+// scaleRatios multiplies the ratios of operations, which are the shares of their dominant
+// resources, by factor and recomputes those of pools.
 func (e *Element) scaleRatios(factor float64) {
 	if e.Pool == nil {
 		e.FairShareRatio *= factor

@@ -2,12 +2,11 @@ package fairshare
 
 import "weir/scheduling/resource"
 
-// NodeMemory says how many nodes have this much memory.
+// NodeMemory counts the nodes with a given amount of memory.
 type NodeMemory struct{ Bytes, Nodes int64 }
 
-// BestAllocationShare returns the part of the cluster that an operation can use
-// whose jobs are all alike: memory of which no job can use a whole piece on its
-// node does not count (F.2).
+// BestAllocationShare returns the part of the cluster that an operation with uniform jobs can use:
+// memory that is left over on a node because no whole job fits in it does not count (F.2).
 func BestAllocationShare(demand, total resource.Amounts, nodes []NodeMemory) resource.Vector {
 	best := resource.Ones
 	if demand.UserSlots <= 0 || demand.Memory < demand.UserSlots || total.Memory <= 0 {

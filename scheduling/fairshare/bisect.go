@@ -2,9 +2,9 @@ package fairshare
 
 import "math"
 
-// greatest returns the greatest number from low to high for which holds is true:
-// high if it is, else one that bisection of the bit pattern finds, exact to the
-// last bit (F.1.5). holds must be true of low, and false from some number on.
+// greatest returns the greatest number in [low, high] for which holds is true: high, or else a
+// number found by bisecting the bit pattern, exact to the last bit (F.1.5). holds must be true at
+// low, and once false must stay false above.
 //
 // Invariant: 0 <= low <= high.
 func greatest(low, high float64, holds func(float64) bool) float64 {
@@ -24,8 +24,8 @@ func greatest(low, high float64, holds func(float64) bool) float64 {
 	return math.Float64frombits(from)
 }
 
-// greatestNear is greatest from 0 to 1, where the result is known but for
-// rounding: that spares most of the bisection.
+// greatestNear is greatest over [0, 1] when the result is known up to rounding, which saves most
+// of the bisection.
 func greatestNear(guess float64, holds func(float64) bool) float64 {
 	const margin = 1e-14
 	if guess == 0 {

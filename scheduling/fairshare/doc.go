@@ -10,32 +10,29 @@
 //
 // Every element is described by how its share grows (F.7):
 //
-//   - by fit factor: of an operation, from nothing over what it uses to what it
-//     demands; of a pool, with what its children get, by weight or one after the
-//     other (fitfactor.go, sum.go);
+//   - by fit factor: for an operation, from zero through its usage to its demand; for a pool, the
+//     sum of what its children get, by weight or one after the other (fitfactor.go, sum.go);
 //   - by suggestion: a suggestion s in [0, 1] means that no resource may exceed
 //     the guarantee by more than s, nor the limit at all. One resource that
 //     reaches its bound stops all of them (suggestion.go).
 //
-// Functions are piecewise linear, never fall, and are left-continuous: the value
-// at a jump is the one before it. They are made bottom-up, out of those of the
-// children; then suggestion 1 is given to the root, and what that means for
-// everyone follows top-down (assign.go). Sums are merged pairwise, so n points of
-// k children cost n log k, and no rounding error grows with n.
+// Functions are piecewise linear, never fall, and are left-continuous: the value at a jump is the
+// one before it. They are built bottom-up from those of the children; then the root is given
+// suggestion 1, and the shares that follow from it are assigned top-down (assign.go). Sums are
+// merged pairwise, so n points of k children cost n log k, and the rounding error does not grow
+// with n.
 //
 // # Guarantees
 //
-// Before that, strong guarantees are inferred, checked and adjusted
-// (guarantees.go: F.5), volumes are filled and spent (volume.go: F.6),
-// and burst and relaxed pools are given what their volume pays for
-// (integral.go).
+// Before that, strong guarantees are inferred, checked and adjusted (guarantees.go: F.5), volumes
+// are filled and spent (volume.go: F.6), and burst and relaxed pools are granted the share that
+// their volume pays for (integral.go).
 //
 // # State
 //
-// A Tree is kept from one update to the next. What it has to remember by rule is
-// in the elements, to be read and set: volumes, last share ratios, best
-// allocation shares. The rest is memory that is used again: once it has grown, an
-// update allocates nothing.
+// A Tree is kept from one update to the next. The state that the rules carry over is in the
+// elements, to be read and set: volumes, last share ratios, best allocation shares. The rest is
+// reused memory: once it has grown, an update allocates nothing.
 //
 // The package is pure: no clock, no locks, no I/O. Equal trees give equal shares,
 // in whatever order they were put together: siblings are sorted by rank and id.

@@ -2,104 +2,102 @@ package fairshare
 
 import "weir/scheduling/resource"
 
-// Element is a pool or an operation. The first two groups of fields are read by
-// Update, the others are written by it. Elements are made by NewPool and
-// NewOperation and must not be copied.
+// Element is a pool or an operation. Update reads the first two groups of fields and writes the
+// others. Elements are made by NewPool and NewOperation and must not be copied.
 type Element struct {
 	// ID is unique among siblings of the same rank.
 	ID string
-	// Rank orders siblings, pools before operations; the lower one is first, and
-	// equals go by ID. That of an operation is its start time. The order matters to
-	// burst pools, which take limited room one after another, and to ties. In a FIFO
-	// pool a pool goes by the lowest rank of the operations below it instead.
+	// Rank orders siblings, pools before operations: lower ranks first, equal ones by ID. The rank
+	// of an operation is its start time. The order decides ties, and which burst pool gets limited
+	// room first. In a FIFO pool a child pool is ordered by the lowest rank of the operations
+	// below it instead.
 	Rank int64
-	// Pool tells pools from operations, where it is nil.
+	// Pool is nil for operations.
 	Pool *Pool
 	// Children are the elements of a pool. Update sorts them.
 	Children []*Element
-	// Weight is the part of the element in what its siblings divide, relative to
-	// theirs. Below resource.Epsilon the element gets its guarantee alone.
+	// Weight is relative to the weights of the siblings. Below resource.Epsilon the element gets
+	// its guarantee alone.
 	Weight float64
-	// InferWeight is set where no weight was given, see Options.
+	// InferWeight is set where no weight was given; see Options.InferWeight.
 	InferWeight bool
-	// Limits is what the element may use at most, resource.Infinite without limits:
-	// the least of what was set and what the nodes have that it may use.
+	// Limits is the most the element may use, resource.Infinite if unlimited: the lesser of the
+	// configured limits and the resources of the nodes that it may use.
 	Limits resource.Amounts
-	// MaxShareRatio is the greatest part of the limits share of the parent that the
-	// element may have (L2), or NoShareRatio.
+	// MaxShareRatio caps the share of the element as a part of its parent's limits share (L2);
+	// NoShareRatio means no cap.
 	MaxShareRatio float64
-	// BestAllocation is, of an operation, the part of the cluster that jobs of its
-	// shape can use: see BestAllocationShare. It stays until it is set again.
+	// BestAllocation is the part of the cluster that jobs of an operation's shape can use: see
+	// BestAllocationShare. It is kept until it is set again.
 	BestAllocation resource.Vector
 
-	// Demand is what an operation uses and could use now, Usage what it uses.
-	// Invariant: Usage <= Demand. Those of a pool are sums, written by Update.
+	// Demand is what an operation uses plus what it could use now, Usage what it uses. Invariant:
+	// Usage <= Demand. For a pool Update writes the sums.
 	Demand, Usage resource.Amounts
-	// Gang operations are of use only as a whole (F.7.2).
+	// Gang operations are useful only as a whole (F.7.2).
 	Gang bool
-	// PendingJobs is for FIFO pools that sort by it. That of a pool in one is the sum,
-	// written by Update.
+	// PendingJobs is read by FIFO pools that sort by it. For a pool inside a FIFO pool Update
+	// writes the sum.
 	PendingJobs int64
 
-	// Result is what Update finds.
+	// Result is written by Update.
 	Result
 
-	// part is that of an operation in what the operations of its pool divide.
+	// part is the operation's part of the share that the operations of its pool divide.
 	part   float64
 	parent *Element
-	// usedStrong is, of the root, the strong part of what its children got (F.7.7).
+	// usedStrong is, for the root, the strong part of its children's shares (F.7.7).
 	usedStrong resource.Vector
-	// bySuggestion and, of pools in vector mode, byFit are functions in Tree.points
-	// and Tree.fits. Those of a pool hold while ready.
+	// bySuggestion and, for pools in vector mode, byFit are functions in Tree.points and
+	// Tree.fits. A pool's functions are valid while ready is set.
 	bySuggestion, byFit span
 	ready               bool
-	// schedulable elements have an operation that has jobs to start.
+	// schedulable elements are or contain an operation that has jobs to start.
 	schedulable bool
 }
 
-// Result is what an update finds of an element.
+// Result is what an update computes for an element.
 type Result struct {
 	// DemandShare and UsageShare are the shares of Demand and Usage.
 	DemandShare, UsageShare resource.Vector
-	// LimitsShare is what the element cannot exceed (F.2).
+	// LimitsShare is the upper bound of the element's share (F.2).
 	LimitsShare resource.Vector
 	// StrongGuaranteeShare is what a pool gets whenever it demands it, after
 	// adjustment (F.5.5).
 	StrongGuaranteeShare resource.Vector
-	// IntegralShare is what the pool, and those below it, may take by volume (F.6).
+	// IntegralShare is what the pool, and the pools below it, may take by volume (F.6).
 	IntegralShare resource.Vector
-	// EstimatedGuaranteeShare is what the element would get if all demanded
-	// everything (F.5.5).
+	// EstimatedGuaranteeShare is the share the element would get if every element demanded the
+	// whole cluster (F.5.5).
 	EstimatedGuaranteeShare resource.Vector
-	// GuaranteedShare is what the element would get of each resource if all demanded it
-	// without end (F.5.7). FindGuaranteed writes it.
+	// GuaranteedShare is the share of each resource the element would get if every element had
+	// unlimited demand for it (F.5.7). FindGuaranteed writes it.
 	GuaranteedShare resource.Vector
-	// MinShare is what of SpecifiedMinShare the element can insist on: no more than it
-	// demands (R5b).
+	// MinShare is the part of SpecifiedMinShare that the element is entitled to: at most its
+	// demand (R5b).
 	MinShare resource.Vector
-	// FairShare is what the element ought to have; see Parts.
+	// FairShare is the share the element is entitled to; see Parts.
 	FairShare resource.Vector
-	// FairShareRatio is one number for FairShare; those of all operations of a tree are
-	// no more than 1 together (F.4.1).
+	// FairShareRatio reduces FairShare to one number; over all operations of a tree these add up
+	// to at most 1 (F.4.1).
 	FairShareRatio float64
 	// PromisedFairShare is what the guarantee alone gives, below pools that compute
 	// it (F.5.6).
 	PromisedFairShare resource.Vector
-	// LimitedDemandShare is what the element would take if its siblings took
-	// nothing.
+	// LimitedDemandShare is the share the element would take if its siblings took nothing.
 	LimitedDemandShare resource.Vector
-	// LocalSatisfaction is that of the usage, see Satisfaction. The one of a pool
-	// in the order of scheduling is PoolSatisfaction.
+	// LocalSatisfaction is the Satisfaction of the element's own usage. In scheduling order a pool
+	// goes by PoolSatisfaction.
 	LocalSatisfaction float64
-	// PoolSatisfaction is, of a pool, the least one of the operations below that
-	// have jobs to start, and of others LocalSatisfaction (F.10).
+	// PoolSatisfaction is, for a pool, the least satisfaction of the operations below it that have
+	// jobs to start; for other elements it equals LocalSatisfaction (F.10).
 	PoolSatisfaction float64
-	// FIFOIndex is the place among the children of a FIFO pool, EffectiveFIFOIndex
-	// the one after reordering when that changed the order (F.8.3); else -1.
+	// FIFOIndex is the place among the children of a FIFO pool, EffectiveFIFOIndex the place after
+	// reordering, if that changed the order (F.8.3); otherwise -1.
 	FIFOIndex, EffectiveFIFOIndex int32
 }
 
-// NoShareRatio is the MaxShareRatio of elements without one.
+// NoShareRatio is the MaxShareRatio of elements without a cap.
 const NoShareRatio = -1
 
 // NewPool returns a fair-share pool of weight 1, without guarantees and limits.
@@ -119,7 +117,7 @@ func newElement(id string) *Element {
 	}
 }
 
-// Parts says by what right an element has its share (F.4).
+// Parts splits a share by the right it is based on (F.4).
 type Parts struct {
 	// Total is the whole share.
 	Total resource.Vector
@@ -128,7 +126,7 @@ type Parts struct {
 	Strong, Integral, Proportional resource.Vector
 }
 
-// Parts returns the fair share by its parts.
+// Parts returns the fair share split into its parts.
 func (e *Element) Parts() Parts {
 	strong := e.StrongGuaranteeShare
 	if e.parent == nil {
@@ -137,7 +135,7 @@ func (e *Element) Parts() Parts {
 	return split(e.FairShare, strong, e.IntegralShare)
 }
 
-// PromisedParts returns the promised fair share by its parts.
+// PromisedParts returns the promised fair share split into its parts.
 func (e *Element) PromisedParts() Parts {
 	return split(e.PromisedFairShare, e.StrongGuaranteeShare, e.IntegralShare)
 }
@@ -157,8 +155,8 @@ func (e *Element) GuaranteeShare() resource.Vector {
 	return e.StrongGuaranteeShare.Add(e.IntegralShare)
 }
 
-// SpecifiedMinShare is what follows from settings: of a pool its strong guarantee, of
-// an operation its part of that of its pool, by weight.
+// SpecifiedMinShare is the min share that follows from settings: for a pool its strong guarantee,
+// for an operation its part, by weight, of the strong guarantee of its pool.
 func (e *Element) SpecifiedMinShare() resource.Vector {
 	if e.Pool != nil || e.parent == nil {
 		return e.StrongGuaranteeShare

@@ -8,11 +8,11 @@ import (
 	"weir/scheduling/resource"
 )
 
-// defaultSort is how a FIFO pool sorts that says nothing else (F.7.3).
+// defaultSort is the sort order of a FIFO pool that sets none (F.7.3).
 var defaultSort = []SortKey{ByWeight, ByStartTime}
 
-// sortChildren puts the children of a FIFO pool into the order in which they are served,
-// those of a fair-share pool into that in which they are counted, pools first.
+// sortChildren sorts the children: those of a FIFO pool in the order in which they are served,
+// those of a fair-share pool by rank, pools first.
 func (e *Element) sortChildren() {
 	p := e.Pool
 	p.reorders = false
@@ -28,8 +28,8 @@ func (e *Element) sortChildren() {
 	}
 }
 
-// queue finds by what a pool is ordered in a FIFO pool: the first start of the operations
-// below it, last where there is none, and their pending jobs.
+// queue computes the keys by which a pool is ordered inside a FIFO pool: the earliest start time
+// of the operations below it (the maximum if there are none), and their pending jobs.
 func (e *Element) queue() {
 	e.Pool.started, e.PendingJobs = math.MaxInt64, 0
 	for _, c := range e.Children {
@@ -41,7 +41,7 @@ func (e *Element) queue() {
 	}
 }
 
-// started is the start of a child of a FIFO pool.
+// started is the start time by which a child of a FIFO pool is ordered.
 func (e *Element) started() int64 {
 	if e.Pool != nil {
 		return e.Pool.started
@@ -89,7 +89,7 @@ func (p *Pool) fifoOrder(a, b *Element) int {
 	return cmp.Compare(a.started(), b.started())
 }
 
-// order is the children in the order that holds for this update.
+// order returns the children in the order that applies to this update.
 func (e *Element) order() []*Element {
 	if e.Pool.reorders {
 		return e.Pool.effective
@@ -97,8 +97,8 @@ func (e *Element) order() []*Element {
 	return e.Children
 }
 
-// reorderFIFO lets gangs that do not fit the guarantees of their FIFO pools step
-// aside for operations that do, where tree and pool want that (F.8.3).
+// reorderFIFO moves gangs that do not fit the guarantees of their FIFO pools behind operations
+// that do, where both tree and pool allow it (F.8.3).
 func (t *Tree) reorderFIFO() {
 	if !t.Options.GangStep || !t.Options.FIFOReordering {
 		return

@@ -2,9 +2,9 @@ package fairshare
 
 import "weir/scheduling/resource"
 
-// poolByFit makes the share of a fair-share pool by fit factor in [0, 1] (F.7.4):
-// the suggestion for a child is the fit factor times its weight, where that of
-// the lightest is 1, and at most 1.
+// poolByFit builds the share of a fair-share pool by fit factor in [0, 1] (F.7.4): the suggestion
+// for a child is the fit factor times its weight, scaled so that the lightest child has weight 1,
+// and at most 1.
 func (t *Tree) poolByFit(branches []branch) []point {
 	least := 0.0
 	for i := range branches {
@@ -24,10 +24,10 @@ func (t *Tree) poolByFit(branches []branch) []point {
 	return t.summer.sum(t.Options.VectorFitFactor)
 }
 
-// fifoByFit makes the share of a FIFO pool by fit factor in [0, n] (F.7.3): the
-// functions of its n children one after another. A child at suggestion 1 counts
-// as satisfied, even if it demands more. What a pool takes at suggestion 0, within
-// its guarantees, it has before its turn.
+// fifoByFit builds the share of a FIFO pool by fit factor in [0, n] (F.7.3): the functions of its
+// n children one after another. A child at suggestion 1 counts as satisfied, even if it demands
+// more. The share that a child pool has at suggestion 0, within its guarantees, is granted before
+// its turn.
 func (t *Tree) fifoByFit(e *Element) []point {
 	branches := e.Pool.branches
 	t.summer.begin()

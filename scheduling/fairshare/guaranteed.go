@@ -2,10 +2,10 @@ package fairshare
 
 import "weir/scheduling/resource"
 
-// FindGuaranteed finds what every element is sure of when all ask for each resource without
-// end (F.5.7), as of the last update: guarantees first, then the rest by weight, up to limits.
-// Nothing else depends on it, so it is found when somebody wants to know, once an update, and
-// again if the tree has changed since then.
+// FindGuaranteed computes the share that every element is sure of even if all have unlimited
+// demand (F.5.7), as of the last update: guarantees first, then the rest by weight, up to limits.
+// Nothing else depends on the result, so it is computed on request: once an update, and again if
+// changed says that the tree has changed since.
 func (t *Tree) FindGuaranteed(changed bool) {
 	if t.guaranteed && !changed {
 		return
@@ -15,8 +15,8 @@ func (t *Tree) FindGuaranteed(changed bool) {
 	t.guaranteeBelow(t.Root)
 }
 
-// guaranteeBelow divides what a pool is sure of. Elements may have come and gone since the
-// update.
+// guaranteeBelow divides the guaranteed share of a pool among its children. Elements may have been
+// added or removed since the update.
 func (t *Tree) guaranteeBelow(e *Element) {
 	if e.Pool.Mode == FIFO {
 		e.guaranteeInTurn()
@@ -30,8 +30,8 @@ func (t *Tree) guaranteeBelow(e *Element) {
 	}
 }
 
-// guaranteeInTurn serves the children of a FIFO pool one after the other, once pools have
-// what they are guaranteed.
+// guaranteeInTurn serves the children of a FIFO pool one after the other, after pools have got
+// their strong guarantees.
 func (e *Element) guaranteeInTurn() {
 	rest := e.GuaranteedShare
 	for _, c := range e.Children {
@@ -48,14 +48,14 @@ func (e *Element) guaranteeInTurn() {
 	}
 }
 
-// claimant is what the division of a pool needs of a child.
+// claimant is a child as the division of a pool sees it.
 type claimant struct {
 	weight float64
-	// most is what the child can have, base what it has before weights count.
+	// most is the most the child can have, base its share before weights count.
 	most, base resource.Vector
 }
 
-// guaranteeByWeight divides what a fair-share pool is sure of. Strong guarantees come
+// guaranteeByWeight divides the guaranteed share of a fair-share pool. Strong guarantees come
 // before flows, which are what volumes can pay for in the long run.
 func (t *Tree) guaranteeByWeight(e *Element) {
 	all := t.claimants[:0]
@@ -89,19 +89,19 @@ func (t *Tree) guaranteeByWeight(e *Element) {
 	}
 }
 
-// flow is what of the flows of a pool, and of those below it, it can have.
+// flow is the part of the flows of a pool, and of the pools below it, that fits within most.
 func (c *claimant) flow(p *Pool) resource.Vector {
 	return resource.Uniform(p.TotalFlowRatio).Min(c.most.Sub(c.base))
 }
 
-// at is what a child has at these levels.
+// at returns the share of a child at these levels.
 func (c *claimant) at(levels resource.Vector) resource.Vector {
 	return c.base.Add(levels.Scale(c.weight)).Min(c.most)
 }
 
-// levelsOf returns for each resource how much a weight of 1 is worth when a share is
-// divided. What all have together grows with the level ever more slowly, so steps along
-// its slope come nearer to the level and never beyond it.
+// levelsOf returns, for each resource, the share that a weight of 1 gets when share is divided.
+// The sum over all children is concave in the level, so Newton steps along its slope approach the
+// solution and never overshoot.
 func levelsOf(all []claimant, share resource.Vector) (levels resource.Vector) {
 	for range len(all) + 1 {
 		var sum, slopes resource.Vector
@@ -128,8 +128,8 @@ func levelsOf(all []claimant, share resource.Vector) (levels resource.Vector) {
 	return levels
 }
 
-// reachable is the greatest share that the element could have. One that asks for resources
-// gets them in the proportion in which it does, so the limit of one bounds all of them.
+// reachable is the greatest share that the element can have. It gets resources in the proportion
+// in which it demands them, so the limit of one resource bounds all of them.
 func (e *Element) reachable() resource.Vector {
 	most, fits := e.LimitsShare, -1.0
 	for r, demand := range e.DemandShare {
@@ -145,9 +145,9 @@ func (e *Element) reachable() resource.Vector {
 	return most
 }
 
-// GuaranteedRatio is the guaranteed share of the resource that the element asks for most;
-// of one that asks for nothing, of that of which it has the greatest guarantee; and else of
-// the tree's main resource.
+// GuaranteedRatio returns the guaranteed share of one resource: the one that the element demands
+// most; without demand, the one with the greatest strong guarantee; without that, the tree's main
+// resource.
 func (t *Tree) GuaranteedRatio(e *Element) float64 {
 	for _, v := range []resource.Vector{e.DemandShare, e.StrongGuaranteeShare} {
 		if k := v.MaxKind(t.Options.MainResource); v[k] > 0 {

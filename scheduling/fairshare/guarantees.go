@@ -2,10 +2,9 @@ package fairshare
 
 import "weir/scheduling/resource"
 
-// inferGuarantees finds the strong guarantees of the pools right below e in all
-// resources (F.5.1): what was not configured follows from the part that the child
-// has of e's main resource. Below the root, what is inferred does not exceed what
-// explicit guarantees leave.
+// inferGuarantees computes the strong guarantees of the pools directly below e in all resources
+// (F.5.1): a resource that was not configured follows from the child's part of e's main resource.
+// Below the root, inferred guarantees do not exceed what explicit ones leave.
 func (t *Tree) inferGuarantees(e *Element) {
 	main := t.Options.MainResource
 	if e.parent == nil {
@@ -50,7 +49,7 @@ func (t *Tree) inferKind(e *Element, k resource.Kind) {
 	}
 }
 
-// implied is what the main resource of c says of another, in its own unit.
+// implied is the amount of resource k that the main resource of c implies, in the unit of k.
 func (t *Tree) implied(e, c *Element, k resource.Kind) float64 {
 	main := t.Options.MainResource
 	of := e.Pool.InferredGuarantee.Of(main)
@@ -60,7 +59,7 @@ func (t *Tree) implied(e, c *Element, k resource.Kind) float64 {
 	return float64(c.Pool.InferredGuarantee.Of(main)) / float64(of) * float64(e.Pool.InferredGuarantee.Of(k))
 }
 
-// explicit is the amounts that were named.
+// explicit returns the amounts of the named resources; the others are 0.
 func (g *Guarantee) explicit() resource.Amounts {
 	var a resource.Amounts
 	for k := range resource.Kind(resource.Count) {
@@ -110,9 +109,8 @@ func (t *Tree) checkOvercommit() {
 	}
 }
 
-// adjustChildren gives the guarantee of e to its children, tier by tier. A tier
-// that does not fit is cut by one factor in all resources, and the lower tiers get
-// nothing (F.5.5).
+// adjustChildren divides the guarantee of e among its children, tier by tier. The first tier that
+// does not fit is cut by one factor in all resources, and lower tiers get nothing (F.5.5).
 func (t *Tree) adjustChildren(e *Element) {
 	if len(e.subpools()) == 0 {
 		return
@@ -137,7 +135,7 @@ func (t *Tree) adjustChildren(e *Element) {
 	}
 }
 
-// tierFactor is the greatest factor with which a tier, whose sum is known, fits.
+// tierFactor is the greatest factor at which a tier with the given sum fits.
 func (t *Tree) tierFactor(e *Element, tier int, sum, available resource.Vector) float64 {
 	t.shares = t.shares[:0]
 	for _, c := range e.subpools() {
@@ -153,9 +151,9 @@ func (t *Tree) tierFactor(e *Element, tier int, sum, available resource.Vector) 
 	})
 }
 
-// estimateChildren estimates what the children of e would get if the cluster had no more
-// than is guaranteed: their guarantees, and the rest by weight (F.5.5). Operations get it
-// together with their fair share, as their part of the pool's min share.
+// estimateChildren estimates what the children of e would get if every element demanded the whole
+// cluster: their guarantees, and the rest by weight (F.5.5). Operations get theirs together with
+// their fair share, as their part of the pool's min share.
 func (t *Tree) estimateChildren(e *Element) {
 	p := e.Pool
 	p.rest = e.EstimatedGuaranteeShare
@@ -191,9 +189,9 @@ func (t *Tree) estimateChildren(e *Element) {
 
 // The tiers of strong guarantees, in the order in which they are given (F.5.4).
 const (
-	// PriorityTier is what priority pools below a donor have.
+	// PriorityTier holds the guarantees of priority pools below a donor.
 	PriorityTier = iota
-	// RegularTier is all else.
+	// RegularTier holds all other guarantees.
 	RegularTier
 
 	// TierCount is the number of tiers.
@@ -240,7 +238,7 @@ func (e *Element) donorAbove() bool {
 	return false
 }
 
-// sumOfTier is what the children of e have in a tier.
+// sumOfTier returns the sum of the children's shares in a tier.
 func (e *Element) sumOfTier(tier int) resource.Vector {
 	var sum resource.Vector
 	for _, c := range e.subpools() {

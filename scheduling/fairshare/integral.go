@@ -6,9 +6,9 @@ import (
 	"weir/scheduling/resource"
 )
 
-// grantBurst gives burst pools, one after another, what they take within their
-// burst guarantee, as far as volume and limits go (F.6.4). A pool comes after those
-// below it, and pays for what they do not.
+// grantBurst grants burst pools, one after another, what they take within their burst guarantee,
+// as far as volume and limits go (F.6.4). A pool comes after the pools below it, and pays for what
+// they do not pay for.
 func (t *Tree) grantBurst() {
 	for _, e := range t.burst {
 		ratio := min(e.Pool.BurstRatio, t.ratioByVolume(e.Pool))
@@ -22,8 +22,8 @@ func (t *Tree) grantBurst() {
 	}
 }
 
-// grant gives a pool an integral share. It counts for all above, whose functions
-// are to be made anew.
+// grant gives a pool an integral share. It counts for all pools above, whose functions become
+// invalid.
 func (t *Tree) grant(e *Element, share resource.Vector) {
 	for p := e; p != nil; p = p.parent {
 		p.IntegralShare = p.IntegralShare.Add(share)
@@ -35,8 +35,8 @@ func (t *Tree) grant(e *Element, share resource.Vector) {
 	e.Pool.granted, e.Pool.LastShareRatio = share, share.MaxComponent()
 }
 
-// takeBackBurst takes from burst pools what they were granted before the relaxed pools
-// below them, so many one below the other, which pay for it now.
+// takeBackBurst reduces the grants of burst pools in this round by the part that relaxed pools
+// below them now pay for.
 func (t *Tree) takeBackBurst(round int) {
 	for _, e := range t.burst {
 		p := e.Pool
@@ -62,7 +62,7 @@ func (e *Element) forget() {
 	}
 }
 
-// room is what is left between guarantees and limits, of e and all above it but
+// room is the gap between guarantees and limits, the least over e and all pools above it except
 // the root, where guarantees may exceed the cluster.
 func (e *Element) room() resource.Vector {
 	room := resource.Uniform(math.MaxFloat64)
@@ -72,8 +72,8 @@ func (e *Element) room() resource.Vector {
 	return room.Max(resource.Vector{})
 }
 
-// withinLimits returns an integral share that together with the strong one is
-// within the limits, to the last bit.
+// withinLimits reduces the integral share so that together with the strong one it is within the
+// limits, to the last bit.
 func withinLimits(limits, strong, integral resource.Vector) resource.Vector {
 	for r := range limits {
 		if strong[r]+integral[r] <= limits[r] {
@@ -90,9 +90,9 @@ func withinLimits(limits, strong, integral resource.Vector) resource.Vector {
 	return integral
 }
 
-// grantRelaxed gives relaxed pools, all at once, of what the guaranteed leave,
-// strong guarantees without demand included: in proportion to their volumes, up to
-// what volume and flow allow (F.6.5). Those that are above others come after these.
+// grantRelaxed divides what guarantees leave, including strong guarantees without demand, among
+// relaxed pools: all at once, in proportion to their volumes, up to what volume and flow allow
+// (F.6.5). Pools above other relaxed pools come after these.
 func (t *Tree) grantRelaxed() {
 	rounds := 0
 	for _, e := range t.relaxed {
@@ -108,7 +108,8 @@ func (t *Tree) grantRelaxed() {
 	}
 }
 
-// grantRound is grantRelaxed of the pools that have so many below them.
+// grantRound is grantRelaxed for the pools of one round: those with that many levels of relaxed
+// pools below them.
 func (t *Tree) grantRound(round int) {
 	paying := t.takers[:0]
 	least := math.MaxFloat64
@@ -146,8 +147,8 @@ func (t *Tree) grantRound(round int) {
 	}
 }
 
-// tighten makes the functions of a relaxed pool that is limited to its guarantee
-// and what it may take by volume.
+// tighten builds the functions of a relaxed pool with its limits lowered to its guarantee plus
+// what it may take by volume.
 func (t *Tree) tighten(e *Element) {
 	p := e.Pool
 	multiplier := p.Integral.RelaxedMultiplier
@@ -161,12 +162,12 @@ func (t *Tree) tighten(e *Element) {
 	t.prepare(e)
 }
 
-// relaxedShare is what a relaxed pool takes beyond its guarantee at a fit factor.
+// relaxedShare is what a relaxed pool takes beyond its guarantee at fit factor fit.
 func (t *Tree) relaxedShare(e *Element, fit float64) resource.Vector {
 	return t.beyondGuarantee(e, min(1, fit*e.Pool.relaxedWeight))
 }
 
-// unclaimed is what guarantees that are demanded leave of the cluster.
+// unclaimed is the part of the cluster that is left when all demanded guarantees are met.
 func (t *Tree) unclaimed() resource.Vector {
 	available := resource.Ones
 	for _, c := range t.Root.Children {

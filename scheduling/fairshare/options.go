@@ -10,33 +10,33 @@ import (
 
 // Options are the settings of a tree (F.17.1). Default returns them.
 type Options struct {
-	// MainResource is the one that guarantees of others are inferred from (F.5.1).
+	// MainResource is the resource from which guarantees of the others are inferred (F.5.1).
 	MainResource resource.Kind
-	// SmoothPeriod is the least time over which a pool spends its volume (F.6.3).
+	// SmoothPeriod is the shortest time in which a pool may spend its volume (F.6.3).
 	SmoothPeriod time.Duration
-	// CapacityPeriod is the time that a pool's flow needs to fill it (F.6.1).
+	// CapacityPeriod is the time in which a pool's flow fills its volume (F.6.1).
 	CapacityPeriod time.Duration
-	// RelaxedMultiplier is how many times its flow a relaxed pool gets at most that
-	// says nothing else (F.6.5).
+	// RelaxedMultiplier caps what a relaxed pool without a multiplier of its own gets by volume,
+	// as a multiple of its flow (F.6.5).
 	RelaxedMultiplier float64
-	// DistributesFreeVolume holds for pools that leave it open (F.6.2).
+	// DistributesFreeVolume is the default for pools that do not set it (F.6.2).
 	DistributesFreeVolume bool
-	// InferWeight is what the guarantee of an element without weight, as a part of
-	// its parent's, is multiplied with to be its weight; 0 gives it weight 1 (F.2).
+	// InferWeight is the weight of a pool without a configured one, per part of its parent's
+	// guarantee that it has; 0 means weight 1 (F.2).
 	InferWeight float64
 	// GangStep makes gangs all or nothing (F.7.2).
 	GangStep bool
-	// FIFOReordering allows it to pools (F.8.3).
+	// FIFOReordering allows pools to reorder (F.8.3).
 	FIFOReordering bool
-	// VectorFitFactor makes children that jump at one suggestion jump one after
-	// another, and hands down shares instead of suggestions (F.7.6).
+	// VectorFitFactor lets children that jump at the same suggestion jump one after another, and
+	// passes down shares instead of suggestions (F.7.6).
 	VectorFitFactor bool
-	// DistributionGap lets vector mode exceed a share by resource.Epsilon rather
-	// than leave more than that of it.
+	// DistributionGap lets vector mode exceed a share by resource.Epsilon when more than that
+	// would otherwise be left unassigned.
 	DistributionGap bool
 }
 
-// Default returns the settings of a tree that sets nothing.
+// Default returns the settings of a tree that configures none.
 func Default() Options {
 	return Options{
 		MainResource:      resource.CPU,
@@ -60,16 +60,14 @@ const (
 	AlertNoDonor AlertCode = 29002
 )
 
-// Alert is something that an update found wrong and went on without.
+// Alert is a problem that an update found and worked around.
 type Alert struct {
 	Code AlertCode
-	// Pool is the one that is to be changed; the root's when guarantees of several
-	// do not fit together.
+	// Pool is the pool to change: the root when guarantees of several pools do not fit together.
 	Pool string
 }
 
-// Named says the same as String, of guarantees that do not fit with the names of the pools
-// whose they are.
+// Named is like String, but for AlertOvercommit it lists the pools that the guarantees belong to.
 func (a Alert) Named(pools []string) string {
 	if a.Code != AlertOvercommit {
 		return a.String()

@@ -4,17 +4,17 @@ import "weir/scheduling/resource"
 
 // point is a corner of a piecewise-linear function into shares (F.7.1).
 //
-// A function is a row of points whose x and shares never fall. The first x is 0,
-// and right of the last point the function stays what it is there. Two points of
-// one x are a jump, at which the value is that of the first.
+// A function is a row of points whose x and shares never fall. The first x is 0, and right of the
+// last point the function is constant. Two points with the same x are a jump; the value at that x
+// is the share of the first.
 type point struct {
 	// x is the fit factor or the suggestion.
 	x float64
 	// fit is, in functions by suggestion, the fit factor that gives this share.
 	fit   float64
 	share resource.Vector
-	// child is, in functions by fit factor of vector mode, the place of the child
-	// to which the step to this point is due.
+	// child is, in functions by fit factor of vector mode, the index of the child that causes the
+	// step to this point.
 	child int32
 }
 
@@ -23,8 +23,8 @@ type span struct{ from, to int32 }
 
 func (s span) of(arena []point) []point { return arena[s.from:s.to] }
 
-// between returns the value at a part t of the way from a to b, from whichever
-// end is nearer: it is exact at both and never outside (F.7.1).
+// between interpolates from a to b at t in [0, 1], starting from the nearer end: the result is
+// exact at both ends and never outside them (F.7.1).
 func between(a, b *resource.Vector, t float64) resource.Vector {
 	var v resource.Vector
 	if t < 0.5 {
@@ -47,14 +47,13 @@ func number(a, b, t float64) float64 {
 	return b - (b-a)*(1-t)
 }
 
-// lens shows a function of a child to its pool: x / scale + shift. Whoever looks
-// for a corner through the lens that made it finds it to the bit.
+// lens maps the function of a child to its pool's x: x / scale + shift. Looking up a corner
+// through the lens that produced it finds it to the bit.
 type lens struct{ scale, shift float64 }
 
 func (l lens) x(p *point) float64 { return p.x/l.scale + l.shift }
 
-// left returns the value of f at x, and its fit factor. At a jump it is the one
-// before.
+// left returns the value of f at x, and its fit factor; at a jump, those before it.
 func (l lens) left(f []point, x float64) (resource.Vector, float64) {
 	// i is the first corner at x or beyond.
 	i, end := 0, len(f)
@@ -86,8 +85,7 @@ func (l lens) right(f []point, x float64) resource.Vector {
 	return share
 }
 
-// at returns the value at x, which is at corner i or between it and the one
-// before.
+// at returns the value at x, which lies at corner i or between corners i-1 and i.
 func (l lens) at(f []point, i int, x float64) (resource.Vector, float64) {
 	switch {
 	case i == len(f):

@@ -7,13 +7,13 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Mode is how the children of a pool share.
+// Mode is how the children of a pool share its resources.
 type Mode uint8
 
 const (
 	// FairShare divides among all children at once, by weight.
 	FairShare Mode = iota
-	// FIFO gives to one child after another.
+	// FIFO serves one child after another.
 	FIFO
 )
 
@@ -23,14 +23,14 @@ type SortKey uint8
 const (
 	// ByWeight puts the greater weight first.
 	ByWeight SortKey = iota
-	// ByStartTime puts the lower rank first, of a pool the lowest one of the operations
-	// below it.
+	// ByStartTime puts the lower rank first; for a pool, the lowest rank of the operations below
+	// it.
 	ByStartTime
 	// ByPendingJobs puts fewer pending jobs first.
 	ByPendingJobs
 )
 
-// or is what was set, or else what the pool above, or the tree, has.
+// or returns the configured value, or the inherited one if none was set.
 func or(set *bool, inherited bool) bool {
 	if set == nil {
 		return inherited
@@ -38,8 +38,8 @@ func or(set *bool, inherited bool) bool {
 	return *set
 }
 
-// Guarantee is amounts of those resources that were named. The others are
-// inferred from the main resource (F.5.1).
+// Guarantee holds the amounts of the resources that were named. The others are inferred from the
+// main resource (F.5.1).
 type Guarantee struct {
 	Amounts resource.Amounts
 	Named   [resource.Count]bool
@@ -60,49 +60,46 @@ const (
 // Integral is a pool's guarantees over time (F.6).
 type Integral struct {
 	Type GuaranteeType
-	// Flow fills the volume, all the time.
+	// Flow fills the volume continuously.
 	Flow resource.Amounts
 	// Burst is both guarantee and cap of what a burst pool gets by volume.
 	Burst resource.Amounts
-	// RelaxedMultiplier is how many times its flow a relaxed pool gets at most; 0
-	// for the tree's.
+	// RelaxedMultiplier caps what a relaxed pool gets, as a multiple of its flow; 0 means the
+	// tree's multiplier.
 	RelaxedMultiplier float64
-	// AcceptsFreeVolume says that what overflows elsewhere may come here.
+	// AcceptsFreeVolume means that the pool may receive volume that overflows elsewhere.
 	AcceptsFreeVolume bool
-	// DistributesFreeVolume says that what overflows from a child goes to others; nil leaves it
-	// to the tree.
+	// DistributesFreeVolume means that volume that overflows from one child goes to others; nil
+	// means the tree's default.
 	DistributesFreeVolume *bool
 }
 
-// Pool is what makes an element a pool. The first group of fields is read by
-// Update, the second is kept by it from one update to the next, the third is
-// written by it.
+// Pool is the part of an element that only pools have. Update reads the first group of fields,
+// carries the second from one update to the next, and writes the third.
 type Pool struct {
 	Mode Mode
-	// SortBy orders the children of a FIFO pool; by weight and then start time
-	// when it is empty (F.7.3).
+	// SortBy orders the children of a FIFO pool; empty means by weight, then start time (F.7.3).
 	SortBy []SortKey
-	// StrongGuarantee is what was configured.
+	// StrongGuarantee is the configured one.
 	StrongGuarantee Guarantee
 	Integral        Integral
-	// GangStep lets gangs of this pool be all or nothing, if the tree does.
+	// GangStep makes gangs of this pool all or nothing, if the tree does too.
 	GangStep bool
-	// FIFOReordering lets gangs that do not fit the guarantee step aside, if the
-	// tree does (F.8.3); nil leaves it to the pool above.
+	// FIFOReordering moves gangs that do not fit the guarantee behind others, if the tree allows
+	// it (F.8.3); nil inherits from the pool above.
 	FIFOReordering *bool
-	// ComputePromised asks for PromisedFairShare below (F.5.6).
+	// ComputePromised requests PromisedFairShare for the elements below (F.5.6).
 	ComputePromised bool
-	// PriorityAdjustment and PriorityDonor are the tiers of F.5.4.
+	// PriorityAdjustment and PriorityDonor select the tiers of F.5.4.
 	PriorityAdjustment, PriorityDonor bool
 
-	// Volume is what has accumulated and was not spent (F.6.1).
+	// Volume is the volume that has accumulated and is not spent (F.6.1).
 	Volume resource.Volume
-	// LastShareRatio is what the last update granted by volume, to be paid by the
-	// next one.
+	// LastShareRatio is what the last update granted by volume; the next one charges it.
 	LastShareRatio float64
-	// Rest is what rounding to whole hundredths of cpu x seconds has kept from Volume,
-	// or given too much of, in hundredths. Later updates make up for it, so that it does
-	// not add up; who sets Volume sets it to 0.
+	// Rest is the rounding error of Volume, in hundredths of cpu x seconds: positive if rounding
+	// withheld some, negative if it gave too much. Later updates make up for it, so that errors do
+	// not add up; set it to 0 when setting Volume.
 	Rest float64
 
 	// InferredGuarantee is the strong guarantee in all resources (F.5.1).
@@ -110,56 +107,55 @@ type Pool struct {
 	Ratios
 	// BurstRatio is SpecifiedBurstRatio when it fits the cluster (F.5.3).
 	BurstRatio float64
-	// Capacity is where Volume stops to grow.
+	// Capacity is the volume at which Volume stops growing.
 	Capacity resource.Volume
-	// Tiers are the parts of StrongGuaranteeShare that are cut last, and first
-	// (F.5.4).
+	// Tiers are the parts of StrongGuaranteeShare, the one that is cut last first (F.5.4).
 	Tiers [TierCount]resource.Vector
 
-	// subpools are those of the children that are pools. branches are all children, in
-	// the order of this update.
+	// subpools are the children that are pools. branches are all children, in the order of this
+	// update.
 	subpools []*Element
 	branches []branch
-	// place is that of the pool in the branches of its parent, started the lowest rank of
-	// the operations below it, where the parent is a FIFO pool.
+	// place is the pool's index in the branches of its parent. started is, inside a FIFO pool, the
+	// lowest rank of the operations below the pool.
 	place   int
 	started int64
-	// rest is what the guarantees of the children leave of the estimated one, divided
-	// by their weights; perWeight is the part of an operation of weight 1 in what the
+	// rest is what the guarantees of the children leave of the estimated guarantee, to be divided
+	// by weight; perWeight is the part of an operation of weight 1 in the share that the
 	// operations of the pool divide.
 	rest      resource.Vector
 	perWeight float64
-	// reordering is FIFOReordering as it holds, reorders says that effective is the
-	// order of this update; deferred is scratch.
+	// reordering is the effective value of FIFOReordering. reorders means that effective is the
+	// order of this update. deferred is scratch.
 	reordering, reorders bool
 	effective, deferred  []*Element
-	// priority says that PriorityAdjustment has a donor to take from.
+	// priority means that PriorityAdjustment has a donor to take from.
 	priority bool
-	// overflow is volume for which there is no room, acceptable the room for such
-	// volume, accepted what came.
+	// overflow is volume beyond the capacity, acceptable the room for volume of others, accepted
+	// the volume received from others.
 	overflow, acceptable, accepted resource.Volume
-	// configuredLimits keeps LimitsShare while a relaxed pool has less.
+	// configuredLimits saves LimitsShare while a relaxed pool has a lower one.
 	configuredLimits resource.Vector
 	relaxedWeight    float64
-	// granted is what the pool's own volume pays for. round is how many relaxed pools are
-	// below it, one below the other.
+	// granted is the share that the pool's own volume pays for. round is how many levels of
+	// relaxed pools are below the pool.
 	granted resource.Vector
 	round   int
 }
 
-// Ratios are burst and flow of a pool as parts of the cluster: what was specified for it, and the
-// total with those below (F.5.2).
+// Ratios are a pool's burst and flow as parts of the cluster: the specified ones, and the totals
+// including the pools below (F.5.2).
 type Ratios struct {
 	SpecifiedBurstRatio, SpecifiedFlowRatio float64
 	TotalBurstRatio, TotalFlowRatio         float64
 }
 
-// branch is what a pool needs of a child to make its own function: side by side,
-// for there may be very many.
+// branch is what a pool needs of a child to build its own function, stored side by side because
+// children may be very many.
 type branch struct {
 	function span
 	weight   float64
-	// scale is how much faster than for the lightest sibling the suggestion grows.
+	// scale is how much faster the suggestion grows than for the lightest sibling.
 	scale float64
 }
 
@@ -167,13 +163,12 @@ func (e *Element) branch() branch {
 	return branch{function: e.bySuggestion, weight: e.Weight}
 }
 
-// seen is how a fair-share pool sees the function of a child. That of a child
-// without weight stays where it begins.
+// seen returns the lens through which a fair-share pool sees the function of a child. For a child
+// without weight it stays at its first point.
 func (b *branch) seen() lens { return lens{scale: max(b.scale, math.SmallestNonzeroFloat64)} }
 
-// BurstDuration returns for how long the volume of a burst pool lasts at burst
-// level while it goes on flowing in; ok is false when it lasts for ever, and of
-// pools that do not burst (G5).
+// BurstDuration returns how long the volume of a burst pool lasts at burst level while flow keeps
+// refilling it; ok is false if it never runs out, and for pools that do not burst (G5).
 func (p *Pool) BurstDuration(total resource.Amounts) (d time.Duration, ok bool) {
 	spend := p.SpecifiedBurstRatio - p.SpecifiedFlowRatio
 	if p.Integral.Type != Burst || spend <= resource.Epsilon {

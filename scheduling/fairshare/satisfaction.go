@@ -2,12 +2,11 @@ package fairshare
 
 import "weir/scheduling/resource"
 
-// Satisfaction says how near an element is to its fair share: below 1 it has
-// less, above 1 more, and resource.MaxSatisfaction is for those that have none
-// to expect (F.10).
+// Satisfaction says how near an element is to its fair share: below 1 it has less, above 1 more.
+// It is resource.MaxSatisfaction for elements with no fair share (F.10).
 //
-// Of resources in which the fair share covers the demand the element cannot want
-// more; they count only when that is so for all.
+// Resources whose fair share covers the demand count only when that is so for all resources,
+// because the element cannot want more of them.
 func Satisfaction(usage, fair, demand resource.Vector) float64 {
 	if fair.MaxComponent() <= resource.Epsilon {
 		return resource.MaxSatisfaction
@@ -45,7 +44,7 @@ func Satisfaction(usage, fair, demand resource.Vector) float64 {
 	}
 }
 
-// judge finds the satisfaction of e, after that of its children.
+// judge computes the satisfaction of e from that of its children.
 func (e *Element) judge() {
 	e.LocalSatisfaction = Satisfaction(e.UsageShare, e.FairShare, e.DemandShare)
 	e.PoolSatisfaction = e.LocalSatisfaction

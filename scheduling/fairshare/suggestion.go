@@ -6,25 +6,23 @@ import (
 	"weir/scheduling/resource"
 )
 
-// compression is how far a corner may be from the line between its neighbours to
-// be left out (F.1.4).
+// compression is how far a corner may be from the line between its neighbours and still be left
+// out (F.1.4).
 const compression = 1e-15
 
-// rounding is how far shares that ought to be equal may differ, for no other reason
-// than that they were added up in different ways.
+// rounding is how far equal shares may differ because they were added up in a different order.
 const rounding = 1e-12
 
-// rise goes up a function by fit factor and makes of it the function by
-// suggestion (F.7.5).
+// rise goes up a function by fit factor and turns it into the function by suggestion (F.7.5).
 //
-// By the rule, each resource has its greatest fit factor by suggestion: the
-// inverse of its component, from the guarantee up to the limit. The least of the
-// five, composed with the function itself, is the share by suggestion. That is the
-// same as to go up by fit factor until a limit is met, and to call suggestion the
-// greatest excess of any resource over its guarantee: so one pass makes both.
+// By the rule, each resource has its greatest fit factor by suggestion: the inverse of its
+// component, from the guarantee up to the limit. The least of the five, composed with the function
+// itself, is the share by suggestion. This is equivalent to going up by fit factor until a limit
+// is met, with the greatest excess of any resource over its guarantee as the suggestion, so one
+// pass computes both.
 //
-//   - Where no resource exceeds its guarantee the suggestion is 0: the function
-//     starts at the end of that (left-trimmed).
+//   - Where no resource exceeds its guarantee the suggestion is 0: the function starts at the end
+//     of that part (left-trimmed).
 //   - Where the greatest excess stands still the share jumps.
 //   - Where the share jumps the suggestion grows alone, and the share follows
 //     after that (left-continuous). A jump at suggestion 1 is never taken
@@ -33,15 +31,15 @@ type rise struct {
 	out []point
 	// from is where the function begins in out.
 	from int
-	// exact keeps corners of the fit factor too, for pools.
+	// exact keeps the corners of the fit factor too; set for pools.
 	exact            bool
 	guarantee, limit resource.Vector
-	// suggestion is how far it has come.
+	// suggestion is the suggestion reached so far.
 	suggestion float64
 }
 
-// bySuggestion appends to out the function by suggestion of a pool that has f by
-// fit factor.
+// bySuggestion appends to out the function by suggestion of a pool whose function by fit factor is
+// f.
 func bySuggestion(out, f []point, guarantee, limits resource.Vector) []point {
 	first, last := &f[0].share, &f[len(f)-1].share
 	w := rise{out: out, from: len(out), exact: true}
@@ -49,7 +47,7 @@ func bySuggestion(out, f []point, guarantee, limits resource.Vector) []point {
 		w.limit[r] = min(max(limits[r], first[r]), last[r])
 		w.guarantee[r] = min(max(guarantee[r], first[r]), w.limit[r])
 	}
-	// Everything within the guarantee comes at suggestion 0.
+	// All that is within the guarantee is granted at suggestion 0.
 	i := 1
 	for i < len(f) && f[i].share.Within(w.guarantee, rounding) {
 		i++
@@ -74,7 +72,7 @@ func bySuggestion(out, f []point, guarantee, limits resource.Vector) []point {
 	return w.out
 }
 
-// climb goes on from a part of the way to corner i, until a limit is met.
+// climb continues from part start of the way to corner i until a limit is met.
 func (w *rise) climb(f []point, i int, start float64) {
 	for ; i < len(f); i++ {
 		a, b := &f[i-1], &f[i]
@@ -92,9 +90,9 @@ func (w *rise) climb(f []point, i int, start float64) {
 	}
 }
 
-// blocked reports whether corner i is on a line that cannot be entered, for a
-// limit is met where it begins. Then a jump there is not taken: the value at its
-// fit factor is the one before it.
+// blocked reports whether corner i ends a line that cannot be entered because a limit is met where
+// it begins. A jump at that place is not taken then: the value at its fit factor is the one before
+// it.
 func (w *rise) blocked(f []point, i int) bool {
 	if i == len(f) || f[i-1].x == f[i].x {
 		return false
@@ -107,8 +105,8 @@ func (w *rise) blocked(f []point, i int) bool {
 	return false
 }
 
-// reach returns which part of the way from a to b can be gone within bound. What
-// stands still is beyond it by rounding at most, and bars no way.
+// reach returns which part of the way from a to b stays within bound. A component that does not
+// grow is beyond bound by rounding at most, and is ignored.
 func reach(a, b, bound *resource.Vector) float64 {
 	t := 1.0
 	for r := range bound {
@@ -128,11 +126,11 @@ func (w *rise) jump(a, b *point) {
 	w.corner(b.x, &b.share)
 }
 
-// line goes up the line from a to b, of which a part was gone before. It returns
-// false when a limit was met.
+// line goes up the line from a to b, of which part start was covered before. It returns false if
+// it met a limit.
 //
-// The excess of each resource is a line, too, and the greatest of them a chain of
-// ever steeper ones: there is a corner wherever another resource takes the lead.
+// The excess of each resource is a line too, and the greatest of them a chain of ever steeper
+// ones: there is a corner wherever another resource takes the lead.
 func (w *rise) line(a, b *point, start float64) bool {
 	before, after := a.share.Sub(w.guarantee), b.share.Sub(w.guarantee)
 	last := 0
@@ -146,7 +144,7 @@ func (w *rise) line(a, b *point, start float64) bool {
 		leads = leads && before[r] <= before[last]
 	}
 	if leads && w.limit.Dominates(b.share) {
-		// The one that leads at both ends leads all the way.
+		// A resource that leads at both ends leads all the way.
 		w.suggestion = max(w.suggestion, after[last])
 		w.corner(b.x, &b.share)
 		return true
@@ -154,7 +152,7 @@ func (w *rise) line(a, b *point, start float64) bool {
 	return w.chain(a, b, &before, &after, start)
 }
 
-// chain is line where the lead changes, or not all of the way can be gone.
+// chain is line for when the lead changes, or only part of the way is within the limit.
 func (w *rise) chain(a, b *point, before, after *resource.Vector, start float64) bool {
 	end := max(reach(&a.share, &b.share, &w.limit), start)
 	excess := func(r int, t float64) float64 { return number(before[r], after[r], t) }
@@ -190,15 +188,15 @@ func (w *rise) chain(a, b *point, before, after *resource.Vector, start float64)
 	}
 }
 
-// corner adds a corner at the suggestion that is reached, and leaves out the one
-// before it when that lies on the way.
+// corner adds a corner at the current suggestion, and drops the one before it when that lies on
+// the line.
 func (w *rise) corner(fit float64, share *resource.Vector) {
 	x := min(w.suggestion, 1)
 	n := len(w.out)
 	last := &w.out[n-1]
 	switch {
 	case last.x >= 1-rounding:
-		// The end is reached, but for rounding: a jump there is trimmed.
+		// Rounding may leave a jump at the right end; trim it.
 		return
 	case last.x == x:
 		if n-1 > w.from && w.out[n-2].x != x {
@@ -216,7 +214,7 @@ func (w *rise) corner(fit float64, share *resource.Vector) {
 	w.out = append(w.out, point{x: x, fit: fit, share: *share})
 }
 
-// onTheWay reports whether b is on the line from a to where it goes on.
+// onTheWay reports whether b is on the line from a to the new corner.
 func (w *rise) onTheWay(a, b *point, x, fit float64, share *resource.Vector) bool {
 	t := (b.x - a.x) / (x - a.x)
 	for r := range share {

@@ -14,8 +14,7 @@ func (s *summer) begin() {
 	s.from, s.ends = s.from[:0], s.ends[:0]
 }
 
-// add takes over the function of a child as its pool sees it, on [0, 1]: it
-// grows scale times as fast.
+// add copies the function of a child as its pool sees it, on [0, 1]: it grows scale times as fast.
 func (s *summer) add(f []point, scale float64, child int32) {
 	if scale <= 0 {
 		f = f[:1]
@@ -41,14 +40,13 @@ func (s *summer) add(f []point, scale float64, child int32) {
 	s.ends = append(s.ends, int32(len(s.from)))
 }
 
-// sum returns the sum of all functions on [0, 1]; it is good until the next begin.
+// sum returns the sum of all functions on [0, 1]; it is valid until the next begin.
 //
 // Children that jump at the same x jump together, or, when apart is set, one
 // after another in the order in which they were added (F.7.6).
 //
-// Neighbours are merged until one function is left. So a point is copied once for
-// every halving of the number of children, and a value is the sum of as many
-// numbers only.
+// Neighbours are merged until one function is left. So a point is copied, and a value rounded,
+// once for every halving of the number of children only.
 func (s *summer) sum(apart bool) []point {
 	if len(s.ends) == 0 {
 		s.from = append(s.from, point{})
@@ -109,8 +107,8 @@ func merge(out, a, b []point, apart bool) []point {
 	return out
 }
 
-// meet appends what happens at an x at which both functions have corners, and
-// returns the corners after it.
+// meet handles an x at which both functions have corners: it appends the result, and returns the
+// corners after x.
 func meet(out, a, b []point, i, j int, apart bool) (grown []point, nextI, nextJ int) {
 	x := a[i].x
 	out = append(out, a[i])
@@ -142,8 +140,7 @@ func plus(p, q *point) {
 	}
 }
 
-// addBetween sets sum to p and the value of the line from a to b at p.x, strictly
-// between.
+// addBetween sets sum to p plus the line from a to b at p.x, which lies strictly between them.
 func addBetween(sum, p, a, b *point) {
 	sum.x, sum.child = p.x, p.child
 	t := (p.x - a.x) / (b.x - a.x)

@@ -14,27 +14,27 @@ type Tree struct {
 	Options Options
 	// Root is a fair-share pool.
 	Root *Element
-	// Updated is the time of the last update. Volume flows in from then on. It is
-	// zero before the first one, unless it is set together with volumes that were
-	// kept.
+	// Updated is the time of the last update, from which volume flows in. It is zero before the
+	// first update, unless it is set together with restored volumes.
 	Updated time.Time
 
 	total resource.Amounts
-	// pools are all pools, each before those below it; burst and relaxed are those
-	// with volume, each after those below it.
+	// pools are all pools, each before those below it; burst and relaxed are the pools with
+	// volume, each after those below it.
 	pools, burst, relaxed []*Element
 	alerts                []Alert
 	operations            int
-	// dominant is what all operations have of their dominant resources together.
+	// dominant is the sum of all operations' shares of their dominant resources.
 	dominant float64
-	// guaranteed says that GuaranteedShare is that of this update.
+	// guaranteed means that GuaranteedShare is up to date with this update.
 	guaranteed bool
 
 	// points holds all functions by suggestion, fits those by fit factor of pools in
 	// vector mode.
 	points, fits []point
 	summer       summer
-	// takers is scratch of distribute and grantRelaxed, shares of tierFactor, claimants of FindGuaranteed.
+	// takers is scratch of distribute and grantRelaxed, shares of tierFactor, claimants of
+	// FindGuaranteed.
 	takers    []*Element
 	shares    []resource.Vector
 	claimants []claimant
@@ -46,11 +46,11 @@ type Report struct {
 	At time.Time
 	// Pools and Operations count the elements, the root too.
 	Pools, Operations int
-	// Alerts are good until the next update.
+	// Alerts are valid until the next update.
 	Alerts []Alert
 }
 
-// NewTree returns a tree that has the root alone.
+// NewTree returns a tree with nothing but the root.
 func NewTree(o Options) *Tree {
 	return &Tree{Options: o, Root: NewPool("<Root>")}
 }
@@ -58,8 +58,8 @@ func NewTree(o Options) *Tree {
 // Update computes the shares of every element, as parts of total (F.3). A time
 // before the last update counts as that time.
 //
-// An error names an element whose weight cannot be; shares mean nothing then, and
-// volumes are as they were.
+// An error names an element with an invalid weight; shares mean nothing then, and volumes are
+// unchanged.
 func (t *Tree) Update(total resource.Amounts, now time.Time) (Report, error) {
 	t.total, t.guaranteed = total, false
 	t.points, t.fits, t.alerts = t.points[:0], t.fits[:0], t.alerts[:0]
@@ -78,7 +78,7 @@ func (t *Tree) Update(total resource.Amounts, now time.Time) (Report, error) {
 	return Report{At: now, Pools: len(t.pools), Operations: t.operations, Alerts: t.alerts}, nil
 }
 
-// read takes over the input of e and all below, bottom-up where it adds up.
+// read reads the input of e and all below it, and sums it bottom-up.
 func (t *Tree) read(e, parent *Element) error {
 	if math.IsNaN(e.Weight) || e.Weight < 0 || math.IsInf(e.Weight, 0) {
 		return fmt.Errorf("update fair share of %q: weight %v is not a number from 0 on", e.ID, e.Weight)
@@ -98,7 +98,7 @@ func (t *Tree) read(e, parent *Element) error {
 	return t.readChildren(e)
 }
 
-// readChildren takes over the input below a pool.
+// readChildren reads the input below a pool.
 func (t *Tree) readChildren(e *Element) error {
 	p := e.Pool
 	t.pools = append(t.pools, e)
@@ -129,7 +129,7 @@ func (e *Element) readShares(total resource.Amounts) {
 	e.DemandShare, e.UsageShare = resource.Share(e.Demand, total), resource.Share(e.Usage, total)
 }
 
-// readLimits finds the limits share (F.2; L2).
+// readLimits computes the limits share (F.2; L2).
 func (e *Element) readLimits(total resource.Amounts, unlimited resource.Vector) {
 	switch {
 	case e.parent == nil || e.Limits != resource.Infinite:
@@ -172,7 +172,7 @@ func (t *Tree) listIntegral(e *Element) {
 	}
 }
 
-// addUp finds the integral ratios of a pool, from those below it (F.5.2).
+// addUp computes the integral ratios of a pool, including those below it (F.5.2).
 func (e *Element) addUp(total resource.Amounts, capacityPeriod time.Duration) {
 	p := e.Pool
 	p.SpecifiedBurstRatio, p.SpecifiedFlowRatio = 0, 0
@@ -189,8 +189,7 @@ func (e *Element) addUp(total resource.Amounts, capacityPeriod time.Duration) {
 	}
 }
 
-// checkPromises finds pools that ask for promised fair shares below others that
-// do (F.5.6).
+// checkPromises alerts on pools that ask for promised fair shares below others that do (F.5.6).
 func (t *Tree) checkPromises() {
 	for _, e := range t.pools {
 		if e.Pool.ComputePromised && e.promiserAbove() {
@@ -208,7 +207,7 @@ func (e *Element) promiserAbove() bool {
 	return false
 }
 
-// weight is the weight of an element: what was set, or what follows from its
+// weight is the effective weight of an element: the configured one, or the one inferred from its
 // guarantee, or 1 (F.2).
 func (t *Tree) weight(e *Element) float64 {
 	if !e.InferWeight {
@@ -227,7 +226,7 @@ func (e *Element) guaranteed() float64 {
 	return e.StrongGuaranteeShare.MaxComponent() + e.Pool.TotalFlowRatio
 }
 
-// prepareOperation makes the function of an operation.
+// prepareOperation builds the function of an operation.
 func (t *Tree) prepareOperation(e *Element) {
 	from := len(t.points)
 	step := e.Gang && t.Options.GangStep && e.parent.Pool.GangStep
@@ -236,8 +235,7 @@ func (t *Tree) prepareOperation(e *Element) {
 	e.LimitedDemandShare = t.points[len(t.points)-1].share
 }
 
-// prepare makes the functions of a pool and of the pools below it that are not
-// there yet.
+// prepare builds the functions of a pool, and of the pools below it, that are not ready.
 func (t *Tree) prepare(e *Element) {
 	if e.ready {
 		return
@@ -266,8 +264,8 @@ func (t *Tree) prepare(e *Element) {
 	e.ready = true
 }
 
-// beyondGuarantee is what e takes at suggestion s, beyond its strong guarantee and
-// what was granted to pools below it before.
+// beyondGuarantee is what e takes at suggestion s, beyond its strong guarantee and the integral
+// share granted so far.
 func (t *Tree) beyondGuarantee(e *Element, s float64) resource.Vector {
 	share, _ := lens{scale: 1}.left(e.bySuggestion.of(t.points), s)
 	return share.Sub(e.GuaranteeShare()).Max(resource.Vector{})

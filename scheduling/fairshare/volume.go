@@ -8,9 +8,9 @@ import (
 	"weir/scheduling/resource"
 )
 
-// updateVolumes lets the time that passed flow into the volumes of integral pools
-// and takes what the last update granted. What there is no room for goes to others
-// (F.6.1, F.6.2). Nothing happens in the first update, nor in an empty cluster.
+// updateVolumes adds to the volumes of integral pools the flow of the time that passed, and
+// charges what the last update granted. Volume beyond a pool's capacity goes to others (F.6.1,
+// F.6.2). Nothing happens in the first update, or in an empty cluster.
 func (t *Tree) updateVolumes(now time.Time) {
 	before := t.Updated
 	if now.Before(before) {
@@ -38,13 +38,12 @@ func (t *Tree) updateVolumes(now time.Time) {
 	t.distributeOverflow()
 }
 
-// mostOwed bounds Rest of a pool that has no volume.
+// mostOwed bounds how negative Rest can get for a pool without volume.
 const mostOwed = 2
 
-// refill changes the volume by what flowed in and what was granted, out of what
-// the whole cluster is for that time; cpu is that without rounding. Volume that is
-// there is never cut by a lower capacity. What was granted counts, not what was used,
-// and in every resource alike.
+// refill adds the flow and charges the grant of the time that passed. passed is the volume of the
+// whole cluster over that time; cpu is its CPU before rounding. A lower capacity never cuts
+// existing volume. The grant is charged, not the usage, and in every resource alike.
 func (p *Pool) refill(passed resource.Volume, cpu float64) {
 	old := p.Volume
 	in, out := passed.Scale(p.SpecifiedFlowRatio), passed.Scale(p.LastShareRatio)
@@ -55,7 +54,7 @@ func (p *Pool) refill(passed resource.Volume, cpu float64) {
 	v = p.repay(v.Max(resource.Volume{}))
 	p.Rest += cpu*(p.SpecifiedFlowRatio-p.LastShareRatio) - float64(in.CPU-out.CPU)
 	if v.CPU == 0 {
-		// What is not there cannot be taken back.
+		// A pool without volume cannot pay back.
 		p.Rest = max(p.Rest, -mostOwed)
 	}
 	upper := old.Max(p.Capacity)
@@ -66,7 +65,7 @@ func (p *Pool) refill(passed resource.Volume, cpu float64) {
 	p.Volume = v.Min(upper)
 }
 
-// repay returns a volume with the whole hundredths of Rest, which are no more owed then.
+// repay moves the whole hundredths of Rest into a volume.
 func (p *Pool) repay(v resource.Volume) resource.Volume {
 	whole := max(resource.Hundredths(p.Rest), -v.CPU)
 	v.CPU += whole
@@ -74,8 +73,8 @@ func (p *Pool) repay(v resource.Volume) resource.Volume {
 	return v
 }
 
-// distributeOverflow gives volume that found no room to pools that have some,
-// below pools that distribute it. An integral pool is a leaf here.
+// distributeOverflow gives volume beyond capacity to pools that have room, below pools that
+// distribute it. An integral pool is a leaf here.
 func (t *Tree) distributeOverflow() {
 	for i := len(t.pools) - 1; i >= 0; i-- {
 		if e := t.pools[i]; e.Pool.Integral.Type == NoIntegral {
@@ -104,8 +103,8 @@ func (t *Tree) distributeOverflow() {
 	}
 }
 
-// balance sets the overflow of the children of e against the room that others
-// have: the rest is what e itself has too much, or could take.
+// balance sets the overflow of the children of e against the room of their siblings: the
+// difference is the overflow, or the room, of e itself.
 func (e *Element) balance() {
 	p := e.Pool
 	var overflow, acceptable resource.Volume
@@ -130,7 +129,7 @@ func (t *Tree) distribute(e *Element, k resource.Kind, free float64) {
 		}
 	}
 	t.takers = takers
-	// Those that are full first come first: they leave the more to the others.
+	// Children that fill up first come first; the volume they do not take goes to the others.
 	slices.SortStableFunc(takers, func(a, b *Element) int {
 		return cmp.Compare(a.Pool.acceptable.Of(k)/a.Pool.TotalFlowRatio, b.Pool.acceptable.Of(k)/b.Pool.TotalFlowRatio)
 	})
@@ -149,7 +148,7 @@ func (t *Tree) distribute(e *Element, k resource.Kind, free float64) {
 	}
 }
 
-// accept takes free volume of one kind.
+// accept adds free volume of one kind.
 func (p *Pool) accept(k resource.Kind, volume float64) {
 	p.accepted = p.accepted.With(k, volume)
 	if k == resource.CPU {
@@ -157,8 +156,8 @@ func (p *Pool) accept(k resource.Kind, volume float64) {
 	}
 }
 
-// ratioByVolume is the share of the cluster that the volume pays for now: it is
-// spent over the smooth period at least (F.6.3).
+// ratioByVolume is the share of the cluster that the volume pays for now, when spent over the
+// smooth period (F.6.3).
 func (t *Tree) ratioByVolume(p *Pool) float64 {
 	return p.Volume.MinRatio(t.total) / t.Options.SmoothPeriod.Seconds()
 }
