@@ -8,38 +8,38 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Node is what starts are to be found for.
+// Node is a node that Fill starts jobs on.
 type Node struct {
 	ID   scheduling.NodeID
 	Free resource.Amounts
-	// Takes says of each filter whether the node has the tags for it.
+	// Takes says for each filter whether the node's tags match it.
 	Takes []bool
-	// MinSpare must be free for a job to start, whatever that needs.
+	// MinSpare must be free for any job to start, however little the job needs.
 	MinSpare resource.Amounts
-	// At is the time of the look, for what is noted of it.
+	// At is the time of the heartbeat, recorded in Facts.
 	At time.Time
-	// Reserve is asked of an operation that is passed over because too little is free for
-	// its job, and not for those of others: true keeps what is free for it, and nothing else
-	// starts. Nil never does.
+	// Reserve is called for an operation that is passed over because too little is free for its
+	// job. If it returns true, the free resources are kept for that operation, and nothing else
+	// starts. Nil means false.
 	Reserve func(operation *Element) bool
-	// Admit says of guarded operations whether a job of theirs may start here, and why
-	// not.
+	// Admit decides for guarded operations whether one of their jobs may start here, and gives the
+	// cause if not.
 	Admit func(operation *Element, task *Task, free resource.Amounts) (bool, Cause)
 }
 
-// Outcome says what came of a node: what started, and how many operations and whole
-// pools were left out, why. A pool counts once.
+// Outcome is the result of filling a node: how many jobs started, and how many operations and
+// whole pools were left out, and why. A pool counts once.
 type Outcome struct {
 	// Starts is how many jobs start.
 	Starts int
-	// Left counts those that were left out, by cause.
+	// Left counts the elements that were left out, by cause.
 	Left [CauseCount]int
-	// Refused counts those that need more than is free, by the first resource that
-	// the node lacks for them.
+	// Refused counts the elements that need more than is free, by the first resource that the node
+	// lacks for them.
 	Refused [resource.Count]int
 }
 
-// Add counts those of other too.
+// Add adds the counts of other.
 func (o *Outcome) Add(other Outcome) {
 	o.Starts += other.Starts
 	for cause, n := range other.Left {
@@ -50,18 +50,16 @@ func (o *Outcome) Add(other Outcome) {
 	}
 }
 
-// Start takes note of a job that starts.
+// Start is called for each job that starts.
 type Start func(operation *Element, task Task)
 
-// Filler fills nodes. It holds memory that is used again; the zero value is
-// ready. A filler serves one tree.
+// Filler fills nodes. It reuses its memory; the zero value is ready. A filler serves one tree.
 type Filler struct {
 	aside []*Element
 }
 
-// Fill starts jobs of the tree below root on a node, at most limit, and tells them
-// to start in the order of choice. A job that starts is no longer pending, and
-// its needs are usage.
+// Fill starts up to limit jobs of the tree below root on a node, and calls start for each, in the
+// order of choice. A job that starts is no longer pending, and its needs are usage.
 func (f *Filler) Fill(root *Element, on Node, limit int, start Start) Outcome {
 	var outcome Outcome
 	for outcome.Starts < limit {
@@ -84,8 +82,7 @@ func (f *Filler) Fill(root *Element, on Node, limit int, start Start) Outcome {
 	return outcome
 }
 
-// scarce counts a node that has something free, and less than the tree wants to be, for
-// those who wait for it.
+// scarce counts a node whose free resources are less than MinSpare, if any operation is waiting.
 func (f *Filler) scarce(root *Element, on Node, outcome *Outcome) {
 	if len(root.children.waiting) == 0 {
 		return
@@ -96,8 +93,8 @@ func (f *Filler) scarce(root *Element, on Node, outcome *Outcome) {
 	root.Note(Scarce, Fact{At: on.At, Node: on.ID, Resource: k})
 }
 
-// Order yields the operations below root that have pending jobs, in the order in which
-// they would be served if each started one job and left.
+// Order yields the operations below root that have pending jobs, in the order in which they would
+// be served if each started one job and then left the queue.
 func (f *Filler) Order(root *Element) iter.Seq[*Element] {
 	return func(yield func(operation *Element) bool) {
 		defer func() {
@@ -120,9 +117,9 @@ func (f *Filler) Order(root *Element) iter.Seq[*Element] {
 	}
 }
 
-// next returns the operation to be served next and the task to start, or nil when
-// none is left. What may not use the node, or has no job that fits into what is free
-// and within the limits of all above, is left out.
+// next returns the operation to serve next and the task to start, or nil when none is left. An
+// element that may not use the node, or has no job that fits into the free resources and the
+// limits of all above, is left out.
 func (f *Filler) next(root *Element, on Node, outcome *Outcome) (*Element, *Task) {
 	e, room := root, on.Free
 	for len(root.children.waiting) > 0 {
@@ -156,8 +153,8 @@ func (f *Filler) next(root *Element, on Node, outcome *Outcome) (*Element, *Task
 	return nil, nil
 }
 
-// reserve asks for the operation at or below e that is to be served first of those that may
-// use the node, and have room for a job in their limits.
+// reserve calls Reserve for the operation at or below e that is next in turn among those that may
+// use the node and have room for a job in their limits.
 func (on Node) reserve(e *Element) bool {
 	for e.pool {
 		var first *Element
@@ -176,7 +173,7 @@ func (on Node) reserve(e *Element) bool {
 	return on.Reserve(e)
 }
 
-// refuse leaves e out until restore, counts it, and notes why.
+// refuse leaves e out until restore, counts it, and notes the cause.
 func (f *Filler) refuse(e *Element, on Node, cause Cause, outcome *Outcome) Cause {
 	fact := Fact{At: on.At, Node: on.ID}
 	switch cause {
@@ -191,7 +188,7 @@ func (f *Filler) refuse(e *Element, on Node, cause Cause, outcome *Outcome) Caus
 		cause = Limited
 		fact.By, fact.Resource = e.limiting()
 	default:
-		// The cause says all.
+		// The cause alone is enough.
 	}
 	outcome.Left[cause]++
 	e.Note(cause, fact)
@@ -199,8 +196,8 @@ func (f *Filler) refuse(e *Element, on Node, cause Cause, outcome *Outcome) Caus
 	return cause
 }
 
-// Fitting returns the first task of which a job may start on the node once others have
-// been preempted: limits may be exceeded by their tolerance.
+// Fitting returns the first task of which a job may start on the node once others have been
+// preempted: limits may be exceeded by their tolerance.
 func (e *Element) Fitting(on Node) (t Task, ok bool) {
 	room := on.Free
 	for up := e; up != nil; up = up.parent {
@@ -218,9 +215,9 @@ func (e *Element) Fitting(on Node) (t Task, ok bool) {
 	return Task{}, false
 }
 
-// Room returns what of free the limits of e and of all above leave, without any
-// tolerance, and the nearest one, from e up, that leaves too little for needs; nil: none
-// does.
+// Room returns the part of free that the limits of e and of all above allow, without tolerance. by
+// is the nearest element, from e up, whose limits leave too little for needs; nil if there is
+// none.
 func (e *Element) Room(free, needs resource.Amounts) (room resource.Amounts, by *Element) {
 	room = free
 	for up := e; up != nil; up = up.parent {
@@ -232,7 +229,7 @@ func (e *Element) Room(free, needs resource.Amounts) (room resource.Amounts, by 
 	return room, by
 }
 
-// Below reports whether e is above, or is below it.
+// Below reports whether e is above or is below it in the tree.
 func (e *Element) Below(above *Element) bool {
 	for up := e; up != nil; up = up.parent {
 		if up == above {
@@ -242,8 +239,8 @@ func (e *Element) Below(above *Element) bool {
 	return false
 }
 
-// Before reports whether e, of any two operations, is to be served before other: those
-// decide that are siblings on their ways from the root.
+// Before reports whether operation e is to be served before other. The two ancestors that are
+// siblings decide.
 func (e *Element) Before(other *Element) bool {
 	a, b := e, other
 	for d := e.depth() - other.depth(); d != 0; {
@@ -259,7 +256,7 @@ func (e *Element) Before(other *Element) bool {
 	return a.parent.children.before(a, b)
 }
 
-// depth is how many pools there are above e.
+// depth is the number of pools above e.
 func (e *Element) depth() (n int) {
 	for up := e.parent; up != nil; up = up.parent {
 		n++
@@ -274,7 +271,7 @@ func (f *Filler) leaveOut(e *Element) {
 	}
 }
 
-// restore puts back, with the pools above them, all that were left out.
+// restore puts all elements that were left out back, along with the pools above them.
 func (f *Filler) restore() {
 	for _, e := range f.aside {
 		for ; e.parent != nil && e.at < 0; e = e.parent {
@@ -285,9 +282,8 @@ func (f *Filler) restore() {
 	f.aside = f.aside[:0]
 }
 
-// lacking returns the first resource of which free has too little for any job of e.
-// Where each task lacks something, and no resource is lacking for all, the first
-// task speaks for them.
+// lacking returns the first resource of which free has too little for any job of e. If each task
+// lacks some resource, but none is lacking for all, the first task decides.
 func (e *Element) lacking(free resource.Amounts) (k resource.Kind, lacks bool) {
 	if k, lacks = e.least.Lacking(free); lacks || e.pool || e.tasks.fitting(free) != nil {
 		return k, lacks
@@ -300,8 +296,7 @@ func (e *Element) lacking(free resource.Amounts) (k resource.Kind, lacks bool) {
 	return 0, false
 }
 
-// AppendTakes appends which filters take a node, as letters: those that are the same to all
-// filters have the same ones.
+// AppendTakes appends takes as letters: nodes that match the same filters have the same letters.
 func AppendTakes(to []byte, takes []bool) []byte {
 	for _, yes := range takes {
 		b := byte('n')
@@ -316,7 +311,7 @@ func AppendTakes(to []byte, takes []bool) []byte {
 // Cause says why an operation, or a pool with all below it, was left out on a node.
 type Cause uint8
 
-// The causes, in the order in which they are looked at.
+// The causes, in the order in which they are checked.
 const (
 	// Unmatched elements may not use the node: its tags are not those of the filter.
 	Unmatched Cause = iota
@@ -324,17 +319,18 @@ const (
 	Lacking
 	// Limited: the limits of the element, or of one above it, leave too little.
 	Limited
-	// Withheld operations have their part: who goes gracefully for it has to have gone.
+	// Withheld operations have their fair share, counting their jobs that are leaving gracefully.
 	Withheld
 	// Unpacked operations wait for a node that their jobs fit better (F.14).
 	Unpacked
 	// Crowded operations wait for a node that has fewer of their jobs (F.14.1).
 	Crowded
-	// Scarce: the node has less than the tree wants to be free for any look.
+	// Scarce: the node has less free than MinSpare.
 	Scarce
-	// Reserved: what is free is kept for those for whom jobs were preempted.
+	// Reserved: the free resources are kept for operations for which jobs were preempted.
 	Reserved
-	// NoVictims: starving operations find not enough that could be preempted.
+	// NoVictims: preempting all possible victims would not make enough room for starving
+	// operations.
 	NoVictims
 
 	// CauseCount is the number of causes.
@@ -348,32 +344,31 @@ var causes = [CauseCount]string{
 // String returns the name of the cause, such as "limited".
 func (c Cause) String() string { return causes[c] }
 
-// Fact is one look at a node that came to nothing.
+// Fact is one refusal of a node.
 type Fact struct {
 	At   time.Time
 	Node scheduling.NodeID
-	// Resource is the first one of which there was too little, where that is the cause.
+	// Resource is the first one of which there was too little, if that is the cause.
 	Resource resource.Kind
-	// By is the element whose limits or filter were the cause; nil: none.
+	// By is the element whose limits or filter were the cause; nil if there is none.
 	By *Element
 }
 
-// Facts are, by cause, how often an element was left out, and when that was last. They
-// are written while choosing, and cost little.
+// Facts hold, by cause, how often an element was left out, and the last time that happened.
 type Facts [CauseCount]struct {
 	Count uint64
 	Last  Fact
 }
 
-// Note takes note of a look that came to nothing.
+// Note counts a refusal.
 func (f *Facts) Note(cause Cause, of Fact) {
 	noted := &f[cause]
 	noted.Count++
 	noted.Last = of
 }
 
-// limiting returns the nearest element, from e up, whose limits leave too little for any
-// job of e, and the first resource of that.
+// limiting returns the nearest element, from e up, whose limits leave too little for any job of e,
+// and the first resource that is lacking.
 func (e *Element) limiting() (*Element, resource.Kind) {
 	for up := e; up != nil; up = up.parent {
 		if k, lacks := e.least.Lacking(up.room(resource.Infinite, false)); lacks {

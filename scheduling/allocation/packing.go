@@ -9,9 +9,9 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Angle says how far the proportion of cpu and memory that a job needs is from that
-// which is free, both as parts of total: 1 minus the cosine of the angle between
-// them. 0 is a perfect match, and that of a job that needs neither.
+// Angle says how far the proportion of cpu and memory that a job needs is from the proportion that
+// is free, both as parts of total: 1 minus the cosine of the angle between them. It is 0 for a
+// perfect match, and for a job that needs neither.
 func Angle(needs, free, total resource.Amounts) float64 {
 	job, node := packed(needs, total), packed(free, total)
 	if job.length() == 0 {
@@ -23,8 +23,8 @@ func Angle(needs, free, total resource.Amounts) float64 {
 	return max(1-(job.cpu*node.cpu+job.memory*node.memory)/(job.length()*node.length()), 0)
 }
 
-// AngleLength is Angle times how much longer what is free is than what the job needs: of
-// two nodes with the same proportion the fuller one is better.
+// AngleLength is Angle times the length of free relative to that of needs: of two nodes with the
+// same proportion the fuller one is better.
 func AngleLength(needs, free, total resource.Amounts) float64 {
 	job, node := packed(needs, total), packed(free, total)
 	if job.length() == 0 {
@@ -43,10 +43,10 @@ func packed(a, total resource.Amounts) plane {
 
 func (p plane) length() float64 { return math.Hypot(p.cpu, p.memory) }
 
-// Packing is what an operation remembers of the nodes that it was offered, so that it
-// can wait for better ones (F.14). The zero value remembers nothing.
+// Packing remembers the nodes that an operation was offered, so that it can wait for better ones
+// (F.14). The zero value remembers nothing.
 type Packing struct {
-	// seen ascend by time.
+	// seen is in ascending order of time.
 	seen []offer
 }
 
@@ -56,9 +56,9 @@ type offer struct {
 	free resource.Amounts
 }
 
-// Accepts reports whether a job may start on a node with so much free: unless as many
-// nodes as MaxBetter, of those that were seen lately and could hold the job, were
-// clearly better, and once as many as MinWindowSize have been seen.
+// Accepts reports whether a job may start on a node with this much free. It may once at least
+// MinWindowSize recent offers are known, and unless MaxBetter of those that could hold the job
+// were clearly better.
 func (p *Packing) Accepts(now time.Time, needs, free, total resource.Amounts, s pooltree.EffectivePacking) bool {
 	p.forget(now, s)
 	if len(p.seen) < s.MinWindowSize {
@@ -81,8 +81,8 @@ func (p *Packing) Accepts(now time.Time, needs, free, total resource.Amounts, s 
 	return better < s.MaxBetter
 }
 
-// Saw remembers what was free on a node: after the job was refused there, and after it
-// was started.
+// Saw remembers what was free on a node. Call it after a job was refused there, and after one was
+// started.
 func (p *Packing) Saw(now time.Time, free resource.Amounts, s pooltree.EffectivePacking) {
 	p.forget(now, s)
 	if n := len(p.seen) - s.MaxWindowSize + 1; n > 0 {
@@ -91,7 +91,7 @@ func (p *Packing) Saw(now time.Time, free resource.Amounts, s pooltree.Effective
 	p.seen = append(p.seen, offer{now, free})
 }
 
-// forget drops what is too old to count.
+// forget drops offers that are too old to count.
 func (p *Packing) forget(now time.Time, s pooltree.EffectivePacking) {
 	old := 0
 	for old < len(p.seen) && now.Sub(p.seen[old].at) > s.MaxHeartbeatAge {

@@ -6,45 +6,46 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Debt is what follows from what an element lacked, or had too much, of its fair share over
-// time. Jobs are whole, and fair shares are not.
+// Debt is derived from what an element lacked, or had in excess, of its fair share over time. It
+// exists because jobs are whole, and fair shares are not.
 type Debt struct {
-	// Rounding is which part of its next job counts as used where it is decided whose turn is
-	// next, from 0 to 1. 0, the one that an element has first, favours those whose fair share is
-	// small, a half nobody, and 1 the others.
+	// Rounding is the part of the next job that counts as used when the next turn is decided, from
+	// 0 to 1. 0, the initial value, favours elements with a small fair share, 0.5 is neutral, and
+	// 1 favours large ones.
 	Rounding float64
-	// Crowding is that part where smaller jobs of others are to leave for a job.
+	// Crowding is that part when smaller jobs of others would have to leave for the job.
 	Crowding float64
-	// Lag is for how long the element has lacked all of its fair share, on balance: seconds. Of
-	// those that are equally satisfied, and use as much of their fair share, the one of the
-	// greatest lag comes first.
+	// Lag is for how many seconds, on balance, the element has lacked all of its fair share. Of
+	// elements that are equally satisfied, and use the same part of their fair share, the one of
+	// the greatest lag comes first.
 	Lag float64
 }
 
-// standing is what an element has, and what it ought to have, up to the last SetShares.
+// standing is what an element has and is entitled to, as of the last SetShares.
 type standing struct {
 	debt         Debt
 	fair, demand resource.Vector
 	usage        resource.Amounts
-	// leaving is what is no longer usage and not free yet: it counts in limits.
+	// leaving is held by jobs that are leaving: no longer usage, and not free yet. It counts
+	// towards limits.
 	leaving resource.Amounts
 	total   resource.Amounts
 	// most is the dominant share of the fair share.
 	most float64
-	// kinds are those of the operations in a pool.
+	// kinds are the kinds of the operations in a pool.
 	kinds Kinds
-	// promised is what guarantees alone would give.
+	// promised is the share that guarantees alone would give.
 	promised resource.Vector
 }
 
-// Usage returns what the element uses: starts not yet committed count.
+// Usage returns what the element uses, including starts that are not committed yet.
 func (s *standing) Usage() resource.Amounts { return s.usage }
 
-// Leaving returns what allocations hold that have been told to go: it is no usage, and
-// counts in limits until it is free.
+// Leaving returns what allocations hold that have been told to leave: it is not usage, but counts
+// towards limits until it is free.
 func (s *standing) Leaving() resource.Amounts { return s.leaving }
 
-// SetDebt tells e its debt.
+// SetDebt sets the debt of e.
 func (e *Element) SetDebt(debt Debt) {
 	e.debt, e.ahead = debt, resource.Vector{}
 	if next := e.Next(); next != resource.Infinite {
@@ -53,25 +54,25 @@ func (e *Element) SetDebt(debt Debt) {
 	e.move()
 }
 
-// Lag is that of the debt.
+// Lag returns the lag of the debt.
 func (s *standing) Lag() float64 { return s.debt.Lag }
 
-// Satisfaction is the dominant share of what e uses as a part of the dominant share of its fair
-// share, of the last SetShares (F.13), as far as its next job counts. That of a pool says nothing
-// of its children.
+// Satisfaction is the dominant share of the usage divided by the dominant share of the fair share,
+// of the last SetShares (F.13), with respect to the next job. For a pool it ignores the
+// satisfaction of its children.
 func (e *Element) Satisfaction() float64 {
 	return e.satisfied(resource.Share(e.usage, e.total), e.Next())
 }
 
-// SatisfactionWithout is that with so much less usage, as far as such a job counts.
+// SatisfactionWithout is the satisfaction with lost less usage, with respect to job.
 func (s *standing) SatisfactionWithout(lost, job resource.Amounts) float64 {
 	return s.satisfied(resource.Share(s.usage.Sub(lost), s.total), job)
 }
 
-// satisfied is the satisfaction of such a usage; resource.MaxSatisfaction without a fair share.
-// Resources that are minor to e do not count, as in fairshare.Satisfaction: jobs that run
-// may need more of them than those that its fair share is made of. A pool whose
-// operations differ is no more satisfied than it is in the resource by which the job counts.
+// satisfied is the satisfaction for a usage; resource.MaxSatisfaction without a fair share.
+// Resources that are minor to e do not count, as in fairshare.Satisfaction: running jobs may need
+// more of them than the jobs that the fair share is made of. A pool whose operations differ is no
+// more satisfied than it is in the resource by which the job counts.
 func (s *standing) satisfied(usage resource.Vector, job resource.Amounts) float64 {
 	if s.most <= resource.Epsilon {
 		return resource.MaxSatisfaction
@@ -84,9 +85,9 @@ func (s *standing) satisfied(usage resource.Vector, job resource.Amounts) float6
 	return min(satisfied, resource.MaxSatisfaction)
 }
 
-// goesBy is the satisfaction by which it is decided whose turn it is, of a pool that uses so
-// much. While a guarantee owes it a job, no more than half of the next one counts as used: a
-// debt takes nothing that is guaranteed.
+// goesBy is the satisfaction by which e takes its turn, with this usage. While a guarantee owes e
+// a job, no more than half of the next one counts as used: a debt must not reduce what is
+// guaranteed.
 func (e *Element) goesBy(used resource.Vector) float64 {
 	ahead := e.ahead
 	if e.high && e.debt.Rounding > .5 {
@@ -95,56 +96,54 @@ func (e *Element) goesBy(used resource.Vector) float64 {
 	return e.satisfied(used.Add(ahead), e.Next())
 }
 
-// Owed reports whether e has no more than its fair share with such a part of a job,
-// where what is leaving counts as used.
+// Owed reports whether e is within its fair share with such a part of a job. What is leaving
+// counts as used.
 func (s *standing) Owed(needs resource.Amounts, part float64) bool {
 	return s.within(s.usage.Add(s.leaving), needs, part)
 }
 
-// within reports whether usage is no more than the fair share of e with a part of a job.
+// within reports whether usage plus a part of a job is within the fair share of e.
 func (s *standing) within(usage, needs resource.Amounts, part float64) bool {
 	with := resource.Share(usage, s.total).Add(resource.Share(needs, s.total).Scale(part))
 	return s.satisfied(with, needs) <= 1+resource.Epsilon
 }
 
-// Exceeds reports whether, after lost has gone, e comes nearer to a part of its fair share
-// without a job that holds so much: e has more than that without half of the job.
+// Exceeds reports whether, after lost has gone, e comes nearer to a part of its fair share without
+// a job that holds so much: whether e exceeds that part even without half of the job.
 func (s *standing) Exceeds(part float64, lost, holds resource.Amounts) bool {
 	without := resource.Share(s.usage.Sub(lost), s.total).Sub(resource.Share(holds, s.total).Scale(.5))
 	return s.satisfied(without, holds) > part+resource.Epsilon
 }
 
-// Lack is what e lacks of its fair share, in the resource by which the job counts, once it
-// has half of it and has given back so much: less than nothing where it comes nearer to
-// its fair share without.
+// Lack is what e lacks of its fair share, in the resource by which the job counts, after given is
+// taken away and half of the job added. It is negative if e comes nearer to its fair share without
+// the job.
 func (s *standing) Lack(given, needs resource.Amounts) float64 {
 	left := resource.Share(s.usage.Sub(given), s.total)
 	k := s.decisive(left, needs)
 	return s.fair[k] - left[k] - resource.Share(needs, s.total)[k]/2
 }
 
-// Surplus is what e has beyond its fair share, in the resource by which the job counts,
-// once lost has gone and half of it: less than nothing where it comes nearer to its fair
-// share with it.
+// Surplus is what e has beyond its fair share, in the resource by which the job counts, after lost
+// and half of the job are gone. It is negative if e comes nearer to its fair share with the job.
 func (s *standing) Surplus(lost, holds resource.Amounts) float64 {
 	left := resource.Share(s.usage.Sub(lost), s.total)
 	k := s.decisive(left, holds)
 	return left[k] - resource.Share(holds, s.total)[k]/2 - s.fair[k]
 }
 
-// Due reports whether it is the turn of e to have one more job that needs so much, besides
-// what is kept for it: with the part of it that counts as used e has no more than its fair
-// share.
+// Due reports whether it is e's turn to have one more job, besides kept, which is reserved for it:
+// with the part of the job that counts as used e is within its fair share.
 func (s *standing) Due(kept, needs resource.Amounts) bool {
 	return s.within(s.usage.Add(kept), needs, s.debt.Rounding)
 }
 
-// MayCrowd is Due where smaller jobs of others have to leave for it.
+// MayCrowd is Due for a job for which smaller jobs of others have to leave.
 func (s *standing) MayCrowd(kept, needs resource.Amounts) bool {
 	return s.within(s.usage.Add(kept), needs, s.debt.Crowding)
 }
 
-// Promised reports whether a job that needs so much is within what guarantees alone would
+// Promised reports whether a job with these needs is within the share that guarantees alone would
 // give e.
 func (s *standing) Promised(needs resource.Amounts) bool {
 	if s.promised.IsZero() || needs == resource.Infinite {
@@ -155,14 +154,14 @@ func (s *standing) Promised(needs resource.Amounts) bool {
 	return resource.Share(with, s.total)[k] <= s.promised[k]+resource.LargeEpsilon
 }
 
-// Kinds says which resources are dominant to some operation in a pool, or at least half as much,
-// and which are to all: one bit each.
+// Kinds says which resources are dominant, or at least half as large as the dominant one, for some
+// operation in a pool, and which for all: one bit each.
 type Kinds struct{ some, all uint8 }
 
 // Differs reports whether no resource is dominant to all operations of a pool.
 func (s *standing) Differs() bool { return s.kinds.differ() }
 
-// And returns the kinds of a pool that has others, too.
+// And merges the kinds of two groups of operations.
 func (k Kinds) And(others Kinds) Kinds {
 	switch {
 	case k.some == 0:
@@ -173,13 +172,13 @@ func (k Kinds) And(others Kinds) Kinds {
 	return Kinds{k.some | others.some, k.all & others.all}
 }
 
-// differ reports whether no resource is dominant to all.
+// differ reports whether no resource is dominant to all operations.
 func (k Kinds) differ() bool { return k.some != 0 && k.all == 0 }
 
 // has reports whether a resource is dominant to some operation.
 func (k Kinds) has(r resource.Kind) bool { return k.some&(1<<r) != 0 }
 
-// Kinds is what SetShares was told of a pool; an operation without a fair share has none.
+// Kinds returns the kinds that SetShares was given for a pool, and computes those of an operation.
 func (e *Element) Kinds() Kinds {
 	if e.pool || e.most <= resource.Epsilon {
 		return e.kinds
@@ -193,8 +192,8 @@ func (e *Element) Kinds() Kinds {
 	return Kinds{set, set}
 }
 
-// Next is what the least demanding pending job of e needs, in a pool whose operations
-// differ the one of the child whose turn it is; resource.Infinite without one.
+// Next is what the least demanding pending job of e needs; in a pool whose operations differ, the
+// first job of the child whose turn it is; resource.Infinite without pending jobs.
 func (e *Element) Next() resource.Amounts {
 	switch {
 	case !e.hasPending():
@@ -205,7 +204,7 @@ func (e *Element) Next() resource.Amounts {
 	return e.least
 }
 
-// first is what the first job needs of the operation at or below e whose turn it is.
+// first is what the first job needs of the operation at or below e that is next in turn.
 func (e *Element) first() resource.Amounts {
 	for len(e.children.waiting) > 0 {
 		e = e.children.waiting[0]
@@ -213,8 +212,8 @@ func (e *Element) first() resource.Amounts {
 	return e.head
 }
 
-// Binding is the resource by which it counts whether a guarantee holds a job: what e uses most of,
-// in a pool whose operations differ the one by which the job counts.
+// Binding is the resource that decides whether a guarantee covers a job: the dominant one of the
+// usage; in a pool whose operations differ, the one by which the job counts.
 func (s *standing) Binding(usage, job resource.Amounts) resource.Kind {
 	if s.kinds.differ() {
 		return s.decisive(resource.Share(usage, s.total), job)
@@ -222,9 +221,10 @@ func (s *standing) Binding(usage, job resource.Amounts) resource.Kind {
 	return resource.Dominant(usage, s.total)
 }
 
-// Decisive is the resource by which a job counts: what is dominant in the fair share of e; of a
-// pool whose operations differ, the one of their dominant resources that the job needs most of,
-// or half as much at least, of whose fair share e uses most.
+// Decisive is the resource by which a job counts: the dominant one of the fair share of e. In a
+// pool whose operations differ it is, among their dominant resources of which the job needs at
+// least half as much as of the one it needs most, the one with the greatest usage relative to the
+// fair share.
 func (s *standing) Decisive(job resource.Amounts) resource.Kind {
 	return s.decisive(resource.Share(s.usage, s.total), job)
 }

@@ -8,11 +8,11 @@ import (
 	"weir/scheduling/resource"
 )
 
-// TaskID names alike jobs of an operation.
+// TaskID names a group of uniform jobs of an operation.
 type TaskID struct {
 	Name scheduling.TaskName
-	// Group tells those apart that get memory of their own, so many bytes each, from those
-	// that get what their task has learned to need: 0.
+	// Group is the memory, in bytes, of jobs that got a reserve of their own; 0 for jobs that get
+	// the reserve learned by their task.
 	Group int64
 }
 
@@ -21,22 +21,22 @@ func (t TaskID) Compare(other TaskID) int {
 	return cmp.Or(cmp.Compare(t.Name, other.Name), cmp.Compare(other.Group, t.Group))
 }
 
-// Task is alike jobs of an operation.
+// Task is a group of uniform jobs of an operation.
 type Task struct {
 	TaskID
-	// Pending is how many jobs may start. It never is negative.
+	// Pending is how many jobs may start. It is never negative.
 	Pending int64
 	// PerJob is what one job needs.
 	PerJob resource.Amounts
-	// Closed tasks start no jobs, whatever is pending. Those that are Out have jobs that no
-	// node holds.
+	// Closed tasks start no jobs, whatever is pending. Tasks that are Out have jobs that are too
+	// large for any node.
 	Closed, Out bool
 }
 
 // Waits reports whether there are jobs that may start.
 func (t *Task) Waits() bool { return t.Pending > 0 && !t.Closed && !t.Out }
 
-// tasks are those of an operation, sorted.
+// tasks are the tasks of an operation, sorted.
 type tasks []Task
 
 // first is what the first job needs that may start.
@@ -59,13 +59,12 @@ func (ts tasks) fitting(room resource.Amounts) *Task {
 	return nil
 }
 
-// Tasks returns the tasks of an operation sorted by name, and those of one name by
-// group, the largest first: jobs that ran out of memory have waited before. The slice is
-// the element's own and must not be changed.
+// Tasks returns the tasks of an operation sorted by name, and those of one name by group, the
+// largest first: jobs that ran out of memory have waited before. The slice belongs to the element
+// and must not be changed.
 func (e *Element) Tasks() []Task { return e.tasks }
 
-// SetTask sets a task of an operation, which is new or replaces that of the same
-// name and group.
+// SetTask adds a task to an operation, or replaces the one of the same name and group.
 func (e *Element) SetTask(t Task) {
 	t.Pending = max(t.Pending, 0)
 	i, found := slices.BinarySearchFunc(e.tasks, t.TaskID, byTaskID)
@@ -86,7 +85,7 @@ func (e *Element) AddPending(task TaskID, n int64) {
 	}
 }
 
-// DropTask forgets a task of an operation.
+// DropTask removes a task from an operation.
 func (e *Element) DropTask(task TaskID) {
 	if i, found := slices.BinarySearchFunc(e.tasks, task, byTaskID); found {
 		e.tasks = slices.Delete(e.tasks, i, i+1)
@@ -94,7 +93,7 @@ func (e *Element) DropTask(task TaskID) {
 	}
 }
 
-// SetClosed says of all groups of a task whether its jobs may not start.
+// SetClosed closes or opens all groups of a task.
 func (e *Element) SetClosed(name scheduling.TaskName, closed bool) {
 	changed := false
 	for i := range e.tasks {
@@ -107,7 +106,7 @@ func (e *Element) SetClosed(name scheduling.TaskName, closed bool) {
 	}
 }
 
-// SetOut says whether no node holds a job of a task that the operation has.
+// SetOut sets whether jobs of a task are too large for any node.
 func (e *Element) SetOut(task TaskID, out bool) {
 	if i, found := slices.BinarySearchFunc(e.tasks, task, byTaskID); found && e.tasks[i].Out != out {
 		e.tasks[i].Out = out

@@ -7,35 +7,35 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Hosts are so many alike nodes, each of which has Limits.
+// Hosts are a number of uniform nodes, each with Limits.
 type Hosts struct {
 	Limits resource.Amounts
 	Nodes  int64
 }
 
-// Fit says how many of jobs that start together empty nodes could hold at most.
+// Fit is an upper bound of how many jobs that start together empty nodes can hold.
 type Fit struct {
-	// Jobs is how many, of Of.
+	// Jobs of the Of jobs fit.
 	Jobs, Of int64
-	// needs are those of the jobs that are too many, one what the least of them needs.
+	// needs is what the jobs need together that do not fit, one what the smallest of them needs.
 	needs, one resource.Amounts
 }
 
-// Lack says of what there is too little where not all jobs fit.
+// Lack names the resource that is short when not all jobs fit.
 type Lack struct {
 	Resource resource.Kind
-	// Needs is what the jobs that are too many need together, Each the one that needs the
-	// least, and Has what the Nodes have: all of the resource.
+	// Needs is what the jobs that do not fit need together, Each what the smallest of them needs,
+	// and Has what all Nodes have, of this resource.
 	Needs, Each, Has, Nodes int64
 }
 
-// All reports whether nothing says that not all of the jobs fit.
+// All reports whether all jobs may fit: the bound does not exclude it.
 func (f Fit) All() bool { return f.Jobs >= f.Of }
 
-// Together bounds how many of the pending jobs of tasks empty nodes hold at the same time.
-// Of alike jobs it is just as many. Where tasks differ, those of the first one, of the
-// first two, and so on have to fit, each as small as the smallest of them: more than that
-// never fits, less may not either.
+// Together bounds how many of the pending jobs of tasks empty nodes hold at the same time. The
+// bound is exact for uniform jobs. Where tasks differ, it checks the first task, the first two,
+// and so on, with each job as small as the smallest of them: it never underestimates, but may
+// overestimate.
 func Together(tasks []Task, on iter.Seq[Hosts]) Fit {
 	var f Fit
 	var needs resource.Amounts
@@ -60,7 +60,7 @@ func Together(tasks []Task, on iter.Seq[Hosts]) Fit {
 	return f
 }
 
-// Holds is how many such jobs an empty node holds.
+// Holds is how many jobs with these needs an empty node holds.
 func Holds(limits, perJob resource.Amounts) int64 {
 	n := int64(math.MaxInt64)
 	for i := range resource.Count {
@@ -71,8 +71,8 @@ func Holds(limits, perJob resource.Amounts) int64 {
 	return n
 }
 
-// Lacks finds of what the nodes together have too little, by the greatest factor; or, where
-// that is not so, what is used up first on most of them.
+// Lacks finds the resource of which the nodes together have too little, by the greatest factor; if
+// they have enough of all, the resource that is used up first on most nodes.
 func (f Fit) Lacks(on iter.Seq[Hosts]) (l Lack) {
 	var has resource.Amounts
 	var first [resource.Count]int64

@@ -7,15 +7,15 @@ import (
 	"weir/scheduling/resource"
 )
 
-// move puts e, and the pools above that go by it, to where they belong now.
+// move updates the place of e, and of the pools above whose order depends on it.
 func (e *Element) move() {
 	if e.judge(); e.at >= 0 {
 		e.parent.follow()
 	}
 }
 
-// judge finds anew by what e goes, and moves it in its pool's heap. A pool that waits for
-// nothing goes by nothing.
+// judge recomputes the keys of e, and moves it in its pool's heap. An element without pending jobs
+// is in no heap and has no keys.
 func (e *Element) judge() {
 	if e.at >= 0 {
 		e.weigh()
@@ -23,7 +23,7 @@ func (e *Element) judge() {
 	}
 }
 
-// weigh finds how much of its fair share e uses, and by what it goes.
+// weigh computes the keys of e: how much of its fair share it uses, and its satisfaction.
 func (e *Element) weigh() {
 	used := resource.Share(e.usage, e.total)
 	switch {
@@ -47,16 +47,16 @@ func (e *Element) weigh() {
 	}
 }
 
-// follow has a pool go by those that wait in it now, and moves it, and those above, to where
-// that puts them: what a pool goes by may depend on who is first any number of pools below.
+// follow updates a pool after its waiting children have changed, and all pools above it: the key
+// of a pool may depend on the first child any number of levels below.
 func (e *Element) follow() {
 	for ; e.at >= 0; e = e.parent {
 		e.judge()
 	}
 }
 
-// place puts e into its pool's heap or takes it out: those are in that have
-// pending jobs that may start. The pools above follow.
+// place puts e into its pool's heap if it has pending jobs that may start, and takes it out
+// otherwise. The pools above follow.
 func (e *Element) place() {
 	if !e.hasPending() {
 		e.leave()
@@ -75,7 +75,7 @@ func (e *Element) place() {
 	}
 }
 
-// join puts e into its pool's heap unless it is there.
+// join puts e into its pool's heap unless it is in it.
 func (e *Element) join() {
 	if e.at < 0 {
 		e.weigh()
@@ -84,8 +84,7 @@ func (e *Element) join() {
 	}
 }
 
-// leave takes e out of its pool's heap, and the pool out of its own when it was
-// the last one.
+// leave takes e out of its pool's heap, and the pool out of its own heap when e was the last one.
 func (e *Element) leave() {
 	for e.at >= 0 {
 		pool := e.parent
@@ -105,7 +104,7 @@ func (e *Element) hasPending() bool {
 	return e.enabled && slices.ContainsFunc(e.tasks, func(t Task) bool { return t.Waits() })
 }
 
-// measure sets least from those right below, and the head of an operation.
+// measure sets least from the waiting children and tasks of e, and the head of an operation.
 func (e *Element) measure() {
 	least := resource.Infinite
 	for _, c := range e.children.waiting {
@@ -122,27 +121,27 @@ func (e *Element) measure() {
 	}
 }
 
-// Order is how the children of a pool follow each other, and the pool its siblings.
+// Order is how the children of a pool, and the pool among its siblings, are ordered.
 type Order struct {
 	// FIFO serves the children of the pool strictly by rank.
 	FIFO bool
-	// NoGuaranteesFirst has children to which guarantees owe a job come in the order of all.
+	// NoGuaranteesFirst gives no precedence to children to which guarantees owe a job.
 	NoGuaranteesFirst bool
-	// ByOperations has the pool be as satisfied as the first of its waiting children, and
-	// not as it is itself (F.13).
+	// ByOperations makes the satisfaction of the pool that of its first waiting child, instead of
+	// its own (F.13).
 	ByOperations bool
 }
 
-// queue is the waiting children of a pool, those that have pending jobs: a binary heap, the
-// next one to be served on top. Every child knows its place in it.
+// queue holds the children of a pool that have pending jobs: a binary heap with the next one to be
+// served on top. Every child knows its index.
 type queue struct {
 	waiting []*Element
 	order   Order
 }
 
-// before is the total order of the children. Those of a FIFO pool go by rank. Elsewhere those
-// that are high are first, then the least satisfied, then who uses less of its fair share,
-// then who was served least recently, and then the longest waiting.
+// before is the total order of the children. Those of a FIFO pool go by rank. Elsewhere high ones
+// are first, then the least satisfied, then the one that uses less of its fair share, then the one
+// that was served least recently, and then the longest waiting.
 func (q *queue) before(one, other *Element) bool {
 	if q.order.FIFO {
 		return one.earlier(other)
@@ -165,7 +164,7 @@ func (q *queue) before(one, other *Element) bool {
 	return one.earlier(other)
 }
 
-// earlier is the order by rank, and of the same rank by id.
+// earlier is the order by rank, then by id.
 func (e *Element) earlier(other *Element) bool {
 	if e.rank != other.rank {
 		return e.rank < other.rank

@@ -7,27 +7,27 @@ import (
 	"weir/scheduling/statistics"
 )
 
-// adviceJobs is how many jobs have to have ended well before advice is given.
+// adviceJobs is how many jobs have to have completed before advice is given.
 const adviceJobs = 10
 
-// Advice is what the jobs of a task asked for, got and needed, in bytes.
+// Advice compares what the jobs of a task asked for, got and needed, in bytes.
 type Advice struct {
 	Limit, Reserve int64
-	// Jobs is how many have ended well; what follows is of these.
+	// Jobs is how many completed; the fields below are about these.
 	Jobs          int64
 	P50, P95, Max int64
-	// Reserved and Used are bytes x seconds: what was held for the job's processes, and
-	// the most that each used for as long as it took. Wasted is their difference.
+	// Reserved and Used are bytes x seconds: what was reserved for the job's processes, and their
+	// peak usage times the run time. Wasted is the difference.
 	Reserved, Used, Wasted int64
-	// SetLimit is a memory_limit that leaves a quarter above what was needed; 0: the
-	// present one will do, or too little is known.
+	// SetLimit is a proposed memory_limit, a quarter above what was needed; 0 if the present limit
+	// is fine, or too little is known.
 	SetLimit int64
-	// Text says what to change; empty: nothing.
+	// Text says what to change; empty if nothing.
 	Text string
 }
 
-// Advise returns advice for a task. reserve is what its next job would get for its
-// processes. finished are statistics of its jobs that ended in one state: well.
+// Advise returns advice for a task. reserve is what its next job would get for its processes.
+// state selects, in stats, the jobs that completed.
 func Advise(t Task, reserve Reserve, stats statistics.Set, state string) Advice {
 	used := stats.Of(statistics.UserMaxMemory, state)
 	held, needed := stats.Of(statistics.UserCumulativeReserve, state), stats.Of(statistics.UserCumulativeMaxMemory, state)
@@ -54,7 +54,7 @@ func Advise(t Task, reserve Reserve, stats statistics.Set, state string) Advice 
 		a.Text = fmt.Sprintf("a job used %s of its memory_limit of %s, and would have failed with a little more: set memory_limit to %s",
 			most, resource.FormatRoughly(t.Limit), resource.FormatRoughly(enough))
 	}
-	// What tmpfs may take is reserved whatever the setting.
+	// The size of tmpfs is reserved whatever the setting.
 	if lower := t.Options.UserLower; a.Text == "" && float64(a.P95+t.Tmpfs)/float64(t.Limit) < lower/2 {
 		a.Text = fmt.Sprintf("95 of 100 jobs used at most %s, and %s are reserved at least: lower user_job_memory_digest_lower_bound (or memory_reserve_factor) of %v",
 			resource.FormatRoughly(a.P95), resource.FormatRoughly(int64(lower*float64(t.Limit))), lower)

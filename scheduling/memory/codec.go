@@ -14,10 +14,10 @@ const (
 	formatSketch = 2
 )
 
-// errCut is the cause where bytes end too early.
+// errCut is the cause when data ends too early.
 var errCut = errors.New("it is cut off")
 
-// Encode returns the digest as bytes that Decode makes the same digest of, to the last bit.
+// Encode returns the digest as bytes, from which Decode restores it to the last bit.
 func (d *Digest) Encode() []byte {
 	if d.sketch == nil {
 		out := make([]byte, 0, 8+8*(len(d.prior)+len(d.samples)))
@@ -37,7 +37,7 @@ func (d *Digest) Encode() []byte {
 	return append(appendFloats(out, means), counts...)
 }
 
-// Decode undoes Encode. No bytes are an empty digest.
+// Decode undoes Encode. Empty data is an empty digest.
 func Decode(data []byte) (*Digest, error) {
 	d, err := decode(data)
 	if err != nil {
@@ -122,7 +122,7 @@ func appendFloats(out []byte, list []float64) []byte {
 	return out
 }
 
-// cutFloats takes ascending numbers off the front of data; none are nil.
+// cutFloats takes ascending numbers off the front of data; the list is nil if there are none.
 func cutFloats(data []byte, most int) (list []float64, rest []byte, err error) {
 	n, size := binary.Uvarint(data)
 	if size <= 0 || size > 1 && data[size-1] == 0 {

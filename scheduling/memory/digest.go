@@ -13,31 +13,31 @@ const (
 	// Quantile is the part of a task's jobs for which the reserve is enough (J.1.4).
 	Quantile = 0.95
 
-	// exactSamples is up to how many samples a digest keeps all of them. A t-digest
-	// interpolates, which is off by far where few samples leave gaps.
+	// exactSamples is the number of samples up to which a digest keeps all of them. A t-digest
+	// interpolates, which is far off where few samples leave gaps.
 	exactSamples = 500
 
 	// compression of the t-digest: at most 20 times as many centroids, p95 within 1 %.
 	compression  = 50
 	maxCentroids = 20 * compression
 
-	// PriorSamples is what a prior weighs at most, in samples.
+	// PriorSamples is the greatest weight of a prior, in samples.
 	PriorSamples = 20
 
-	// outgrown is how many samples of its own make a digest forget its prior. Until then
-	// the prior's weight falls with each of them.
+	// outgrown is how many samples of its own make a digest drop its prior. Until then the prior's
+	// weight falls with each of them.
 	outgrown = 40
 )
 
 // ErrNotFinite is returned for samples that are not numbers, or infinite.
 var ErrNotFinite = errors.New("a sample has to be a finite number")
 
-// Digest summarizes samples so that their quantiles can be told. It is exact for few
-// samples, and a t-digest (Dunning and Ertl) for many. The zero value is empty.
+// Digest summarizes samples so that quantiles can be computed. It is exact for few samples, and a
+// t-digest (Dunning and Ertl) for many. The zero value is empty.
 type Digest struct {
-	// samples are all of them, ascending, while sketch is nil.
+	// samples are all samples, ascending, while sketch is nil.
 	samples []float64
-	// prior are samples of others, ascending, that count for less and less.
+	// prior are samples of other operations, ascending, whose weight falls with each own sample.
 	prior  []float64
 	sketch *tdigest.TDigest
 	count  int64
@@ -45,14 +45,14 @@ type Digest struct {
 	least, greatest float64
 }
 
-// Count returns how many samples were added; those of a prior are not counted.
+// Count returns how many samples were added, without those of a prior.
 func (d *Digest) Count() int64 { return d.count }
 
 // Empty reports whether nothing is known, not even from a prior.
 func (d *Digest) Empty() bool { return d.count == 0 && len(d.prior) == 0 }
 
-// Add takes in a sample. It returns ErrNotFinite, and takes in nothing, when the sample is
-// not a number or infinite.
+// Add adds a sample. If it is infinite or not a number, Add returns ErrNotFinite and leaves the
+// digest unchanged.
 func (d *Digest) Add(v float64) error {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return fmt.Errorf("add %v to a memory digest: %w", v, ErrNotFinite)
@@ -73,14 +73,14 @@ func (d *Digest) Add(v float64) error {
 	}
 	d.least, d.greatest = min(d.least, v), max(d.greatest, v)
 	if err := d.sketch.Add(v); err != nil {
-		// Invariant: it refuses what is not a number only.
+		// Invariant: sketch refuses only NaN and infinities.
 		panic(fmt.Sprintf("add %v to a t-digest: %v", v, err))
 	}
 	return nil
 }
 
-// Quantile returns the sample that a part q of all samples, in [0, 1], does not exceed, and
-// whether anything is known at all.
+// Quantile returns the sample that a part q of all samples, in [0, 1], does not exceed; known is
+// false for an empty digest.
 func (d *Digest) Quantile(q float64) (value float64, known bool) {
 	if d.Empty() {
 		return 0, false
@@ -95,7 +95,7 @@ func (d *Digest) Quantile(q float64) (value float64, known bool) {
 // weight.
 func (d *Digest) rank(q float64) float64 {
 	weight := d.priorWeight()
-	// Without a little less, rounding of q x n would make it one sample more.
+	// Subtract a little, so that rounding of q x n does not make it one sample more.
 	target := q*(float64(len(d.samples))+weight*float64(len(d.prior))) - 1e-9
 	var seen, value float64
 	for i, j := 0, 0; i < len(d.samples) || j < len(d.prior); {
@@ -115,13 +115,13 @@ func (d *Digest) rank(q float64) float64 {
 	return value
 }
 
-// priorWeight is what a sample of the prior counts for, in own samples.
+// priorWeight is the weight of a sample of the prior, in own samples.
 func (d *Digest) priorWeight() float64 {
 	return max(0, 1-float64(d.count)/outgrown)
 }
 
-// newSketch returns a t-digest of these centroids, each as it is: nothing is merged. No
-// counts: each stands for one sample. They are ascending, and not more than a t-digest holds.
+// newSketch returns a t-digest of exactly these centroids, with no merging. Nil counts mean one
+// sample each. means are ascending, and at most as many as a t-digest holds.
 func newSketch(means []float64, counts []uint64) *tdigest.TDigest {
 	chance := &source{loading: true}
 	sketch, err := tdigest.New(tdigest.Compression(compression), tdigest.RandomNumberGenerator(chance))
@@ -140,15 +140,15 @@ func newSketch(means []float64, counts []uint64) *tdigest.TDigest {
 	return sketch
 }
 
-// source is the chance of a t-digest, of which nothing has to be kept: the same digest does
-// the same with the same sample.
+// source is the random source of a t-digest. It is stateless, so the same digest does the same
+// with the same sample.
 type source struct {
-	// loading: centroids are put in as they were. No sample is merged with another.
+	// loading means that centroids are being restored, and no sample is merged with another.
 	loading bool
 }
 
-// Float32 implements tdigest.RNG. The n-th of the centroids to which a sample may go is
-// taken if it is below 1/n: the first.
+// Float32 implements tdigest.RNG. The n-th of the centroids to which a sample may go is taken if
+// the number is below 1/n: here that is the first.
 func (s *source) Float32() float32 {
 	if s.loading {
 		return 1
@@ -156,8 +156,8 @@ func (s *source) Float32() float32 {
 	return 0.5
 }
 
-// Intn implements tdigest.RNG. It mixes n (a step of splitmix64), so that a shuffle that asks
-// with ever smaller n leaves no order.
+// Intn implements tdigest.RNG. It hashes n (a step of splitmix64), so that a shuffle, which asks
+// with ever smaller n, leaves no order.
 func (s *source) Intn(n int) int {
 	x := uint64(n) * 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -168,12 +168,12 @@ func (s *source) Intn(n int) int {
 // Clone implements tdigest.RNG.
 func (s *source) Clone() tdigest.RNG { return &source{} }
 
-// ProfileSamples bounds the samples that stand for all of a profile.
+// ProfileSamples bounds the number of samples that represent a profile.
 const ProfileSamples = 100
 
-// Points returns up to k samples that stand for all of the digest: those at the quantiles
-// 1/k, 2/k … 1. A digest of fewer samples gives what it has. Their 95th percentile is the
-// digest's own where 20 divides k.
+// Points returns up to k samples that represent the digest: those at the quantiles 1/k, 2/k … 1. A
+// digest of fewer samples returns those it has. Their 95th percentile equals the digest's own if
+// 20 divides k.
 func (d *Digest) Points(k int) []float64 {
 	if d.sketch == nil {
 		k = min(k, max(len(d.samples)+len(d.prior), 0))
@@ -198,8 +198,8 @@ func Of(samples ...float64) (*Digest, error) {
 	return d, nil
 }
 
-// Scaled returns a digest of up to ProfileSamples samples that stand for all of d, times
-// scale, but not more than most.
+// Scaled returns a digest of up to ProfileSamples samples that represent d, times scale, capped at
+// most.
 func (d *Digest) Scaled(scale, most float64) *Digest {
 	scaled := d.Summary(ProfileSamples)
 	for i, v := range scaled.samples {
@@ -208,15 +208,15 @@ func (d *Digest) Scaled(scale, most float64) *Digest {
 	return scaled
 }
 
-// Summary returns a digest of up to k samples that stand for all of d.
+// Summary returns a digest of up to k samples that represent d.
 func (d *Digest) Summary(k int) *Digest {
 	short := &Digest{samples: d.Points(k)}
 	short.count = int64(len(short.samples))
 	return short
 }
 
-// FromPrior returns a digest without samples of its own that expects what the prior knows.
-// The prior weighs up to PriorSamples samples at first, and nothing once there are 40 own ones.
+// FromPrior returns a digest without samples of its own, whose quantiles come from the prior. The
+// prior weighs up to PriorSamples samples at first, and nothing once there are 40 own ones.
 func FromPrior(prior *Digest) *Digest {
 	d := new(Digest)
 	if points := prior.Points(PriorSamples); len(points) > 0 {
@@ -225,10 +225,10 @@ func FromPrior(prior *Digest) *Digest {
 	return d
 }
 
-// Blend returns what is known after news came to what was known before: up to
-// ProfileSamples samples of both. The news weigh one for each of their samples; what was
-// known half of that, so that it fades, but PriorSamples at least, so that a small operation
-// does not undo what large ones have shown. A prior within the news is no news.
+// Blend merges news into what was known before: up to ProfileSamples samples of both. The news
+// weigh one for each of their samples; before weighs at most half of that, so that it fades, but
+// PriorSamples at least, so that a small operation does not outweigh large ones. A prior within
+// the news is ignored.
 func Blend(before, news *Digest) *Digest {
 	own := *news
 	own.prior = nil

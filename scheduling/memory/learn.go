@@ -2,27 +2,27 @@ package memory
 
 import "time"
 
-// When a reserve that was learned is told.
+// When a learned reserve is reported.
 const (
-	// tellMoved is how far it has to have moved, as a part of memory_limit.
+	// tellMoved is how far the reserve has to have moved, as a part of memory_limit.
 	tellMoved = 0.01
-	// tellSamples is how many samples may wait that the digests written down do not have.
+	// tellSamples is how many samples may wait that the persisted digests do not include.
 	tellSamples = 256
-	// TellEvery is the least time from one word to the next.
+	// TellEvery is the least time between two reports.
 	TellEvery = time.Second
 )
 
-// Learner keeps the digests of a task while its jobs end.
+// Learner updates the digests of a task as its jobs end.
 type Learner struct {
 	Task        Task
 	User, Proxy *Digest
-	// Absorbed is how many samples of the task the digests have.
+	// Absorbed is how many samples of the task the digests include.
 	Absorbed int64
 	told     time.Time
 }
 
-// NewLearner goes on from digests as they were written down, with the first absorbed samples
-// of the task in them.
+// NewLearner continues from persisted digests, which include the first absorbed samples of the
+// task.
 func NewLearner(task Task, user, proxy []byte, absorbed int64) (*Learner, error) {
 	l := &Learner{Task: task, Absorbed: absorbed}
 	var err error
@@ -35,7 +35,7 @@ func NewLearner(task Task, user, proxy []byte, absorbed int64) (*Learner, error)
 	return l, nil
 }
 
-// Absorb takes in the task's next sample.
+// Absorb adds the task's next sample.
 func (l *Learner) Absorb(s Sample) error {
 	if err := Absorb(l.User, l.Proxy, s); err != nil {
 		return err
@@ -47,9 +47,10 @@ func (l *Learner) Absorb(s Sample) error {
 // Reserve returns what the next job needs.
 func (l *Learner) Reserve() Reserve { return l.Task.Reserve(l.User, l.Proxy) }
 
-// Learn returns the reserve to tell now, and whether to: when it has moved by a hundredth of
-// memory_limit from the one that was told last, or many samples wait, and not too soon after
-// the last time. after is how long to wait until asking again; 0: until the next sample.
+// Learn returns the reserve to report now, and whether to report it: when it has moved from last,
+// the one reported before, by a hundredth of memory_limit, or many samples wait, and not within
+// TellEvery of the last report. after is how long to wait before asking again; 0 means until the
+// next sample.
 func (l *Learner) Learn(now time.Time, last Reserve, waiting int64) (reserve Reserve, tell bool, after time.Duration) {
 	reserve = l.Reserve()
 	moved := reserve.Total() - last.Total()

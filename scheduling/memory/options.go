@@ -8,38 +8,37 @@ import (
 // UserUpperBound is the greatest part of memory_limit that is reserved.
 const UserUpperBound = 1.0
 
-// overdraftFactor is by how much more than it had a job counts that was aborted for
+// overdraftFactor is how much more than its reserve a job counts as needing that was aborted for
 // overdraft (J.1.3).
 const overdraftFactor = 1.1
 
 // Options say how the memory of a task's jobs is reserved.
 type Options struct {
-	// UserDefault is the part of memory_limit that is reserved before anything is known;
-	// UserLower is the least, whatever is known. Both in (0, 1].
+	// UserDefault is the part of memory_limit that is reserved before anything is known; UserLower
+	// is the least that is ever reserved. Both in (0, 1].
 	UserDefault, UserLower float64
-	// ProxyDefault, ProxyLower and ProxyUpper are the same of the job proxy's estimate,
-	// and the most. Above 0.
+	// ProxyDefault, ProxyLower and ProxyUpper are the default, least and greatest factor of the
+	// job proxy's estimate. Above 0.
 	ProxyDefault, ProxyLower, ProxyUpper float64
-	// UserMultiplier and ProxyMultiplier are what the factor of a job that was aborted for
-	// overdraft is multiplied by, the first time; 0: it gets the most at once. 0, or at
-	// least 1.
+	// UserMultiplier and ProxyMultiplier multiply the factor of a job after its first abort for
+	// overdraft; 0 means that it gets the upper bound at once. 0, or at least 1.
 	UserMultiplier, ProxyMultiplier float64
 }
 
-// Default returns what holds where nothing is said (J.1.2).
+// Default returns the options that apply where none are set (J.1.2).
 func Default() Options {
 	return Options{UserDefault: 0.5, UserLower: 0.05, ProxyDefault: 1, ProxyLower: 0.5, ProxyUpper: 2}
 }
 
-// WithReserveFactor returns options that reserve this part of memory_limit before anything
-// is known, and never less.
+// WithReserveFactor returns options that reserve this part of memory_limit before anything is
+// known, and never less.
 func (o Options) WithReserveFactor(factor float64) Options {
 	o.UserDefault, o.UserLower = factor, factor
 	return o
 }
 
-// WithTmpfs returns options by which at least what tmpfs may take is reserved: that is
-// memory of the job too. limit is memory_limit.
+// WithTmpfs returns options that reserve at least tmpfs, which is memory of the job too. limit is
+// memory_limit.
 func (o Options) WithTmpfs(tmpfs, limit int64) Options {
 	floor := 0.0
 	if limit > 0 {
@@ -50,13 +49,13 @@ func (o Options) WithTmpfs(tmpfs, limit int64) Options {
 	return o
 }
 
-// A Fault is an option that cannot be. Name is that of a task's setting.
+// A Fault is an invalid option. Name is the name of a task's setting.
 type Fault struct{ Name, Cause string }
 
 // Error implements error.
 func (f *Fault) Error() string { return f.Name + ": " + f.Cause }
 
-// Validate returns the first option that cannot be, as a *Fault.
+// Validate returns the first invalid option, as a *Fault.
 func (o Options) Validate() error {
 	for _, share := range []struct {
 		name  string

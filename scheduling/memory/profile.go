@@ -7,25 +7,24 @@ import (
 	"fmt"
 )
 
-// Profile is what makes tasks of different operations alike in what they need.
+// Profile identifies tasks of different operations whose jobs need similar memory.
 type Profile struct {
-	// Given is the name that the user has given it. It alone counts when it is set.
+	// Given is the name that the user gave. If it is set, the other fields do not count.
 	Given string `json:"given,omitempty"`
-	// Type is that of the operation.
+	// Type is the type of the operation.
 	Type      string   `json:"type,omitempty"`
 	Task      string   `json:"task,omitempty"`
 	Argv      []string `json:"argv,omitempty"`
 	Shell     string   `json:"shell,omitempty"`
 	Isolation string   `json:"isolation,omitempty"`
-	// Format is that of a map operation's input.
+	// Format is the format of a map operation's input.
 	Format string `json:"format,omitempty"`
 }
 
 // MaxProfileName bounds the name of a profile, in bytes.
 const MaxProfileName = 100
 
-// ValidateProfileName says what is wrong with a name that a user gives to a profile; nil:
-// nothing.
+// ValidateProfileName returns an error if a user may not give this name to a profile.
 func ValidateProfileName(name string) error {
 	if len(name) > MaxProfileName {
 		return fmt.Errorf("%q takes %d bytes: use up to %d", name, len(name), MaxProfileName)
@@ -39,8 +38,7 @@ func ValidateProfileName(name string) error {
 	return nil
 }
 
-// Key returns by what the profile is found: the name that was given, or a hash that no such
-// name can be.
+// Key returns the key of the profile: the given name, or a hash that cannot be a given name.
 func (p Profile) Key() string {
 	if p.Given != "" {
 		return p.Given

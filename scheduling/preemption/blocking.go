@@ -11,9 +11,9 @@ type Stage uint8
 
 // The stages.
 const (
-	// AggressiveStage is that of operations that starve aggressively.
+	// AggressiveStage is for operations that starve aggressively.
 	AggressiveStage Stage = iota
-	// NormalStage is that of operations that starve.
+	// NormalStage is for operations that starve.
 	NormalStage
 
 	// StageCount is the number of stages.
@@ -28,23 +28,23 @@ func (s Stage) Takes(l Level) bool {
 	return l == Preemptible || l == AggressivelyPreemptible && s == AggressiveStage
 }
 
-// Block says what keeps an allocation from being preempted for others.
+// Block is the reason why an allocation cannot be preempted for others.
 type Block uint8
 
 // The blocks.
 const (
 	// NotBlocked allocations can be preempted.
 	NotBlocked Block = iota
-	// BlockedByMode: the operation is preempted gracefully alone.
+	// BlockedByMode: the operation is preempted only gracefully.
 	BlockedByMode
 	// BlockedByPool: a pool has allow_normal_preemption off.
 	BlockedByPool
-	// BlockedByStarvation: the operation starves itself.
+	// BlockedByStarvation: the operation itself starves.
 	BlockedByStarvation
 	// BlockedByRunTime: the job has run less than min_run_time.
 	BlockedByRunTime
-	// BlockedByRate: as many jobs of a pool were preempted in the last minute as
-	// preemption_rate_limit lets.
+	// BlockedByRate: the jobs of a pool preempted in the last minute have reached
+	// preemption_rate_limit.
 	BlockedByRate
 )
 
@@ -53,23 +53,22 @@ func (b Block) String() string {
 	return [...]string{"none", "preemption_mode", "allow_normal_preemption", "starving", "min_run_time", "preemption_rate_limit"}[b]
 }
 
-// Owner is what the operation of an allocation says about its being preempted.
+// Owner holds the settings and state of an operation that decide whether its allocations may be
+// preempted.
 type Owner struct {
-	// Graceful operations are no victims of others.
+	// Graceful operations are not preempted for others.
 	Graceful bool
 	// AllowNormal is false when a pool forbids all but aggressive preemption.
 	AllowNormal bool
-	// Starvation is the operation's own. Those that starve are spared unless
-	// FromStarving.
+	// Starvation is the operation's own. Operations that starve are spared unless FromStarving.
 	Starvation   Starvation
 	FromStarving bool
-	// MinRunTime is how long jobs run first.
+	// MinRunTime is how long a job runs before it can be preempted.
 	MinRunTime time.Duration
 }
 
-// Blocks says what keeps an allocation that started at a time from being preempted
-// in a stage (F.12.3). It is the first of the reasons that hold; rates are another
-// matter.
+// Blocks returns what keeps an allocation with this start time from being preempted in a stage
+// (F.12.3): the first reason that holds. Rate limits are checked separately.
 func (o Owner) Blocks(s Stage, now, started time.Time) Block {
 	switch {
 	case o.Graceful:
@@ -85,18 +84,18 @@ func (o Owner) Blocks(s Stage, now, started time.Time) Block {
 	}
 }
 
-// RatePeriod is what rate limits are for.
+// RatePeriod is the period that rate limits apply to.
 const RatePeriod = time.Minute
 
-// Rate remembers the preemptions of the last minute. The zero value has none. It
-// allocates no memory once it has held as many as it ever does.
+// Rate remembers the preemptions of the last minute. The zero value has none. It allocates no
+// memory in steady state.
 type Rate struct {
-	// times ascend.
+	// times is in ascending order.
 	times []time.Time
 }
 
-// Left returns how many more may be preempted at a time, when limit may be in any minute
-// and none is until then. A limit below 0 is none: then it is limit.
+// Left returns how many more may be preempted at a time, when limit are allowed in any minute. A
+// negative limit means unlimited, and is returned as it is.
 func (r *Rate) Left(at time.Time, limit int64) int64 {
 	if limit < 0 {
 		return limit
@@ -104,13 +103,13 @@ func (r *Rate) Left(at time.Time, limit int64) int64 {
 	return max(limit-int64(len(r.times)-r.past(at)), 0)
 }
 
-// past is how many do not count from a time on.
+// past is how many of the times no longer count at a time.
 func (r *Rate) past(at time.Time) int {
 	return sort.Search(len(r.times), func(i int) bool { return at.Sub(r.times[i]) < RatePeriod })
 }
 
-// Take remembers a preemption at a time. Times that come ascend, but for those of
-// the past that a new leader reads from the log.
+// Take remembers a preemption. Times come in ascending order, except those of the past that a new
+// leader reads from the log.
 func (r *Rate) Take(at time.Time) {
 	i := len(r.times)
 	for i > 0 && at.Before(r.times[i-1]) {
@@ -119,7 +118,7 @@ func (r *Rate) Take(at time.Time) {
 	r.times = slices.Insert(r.times, i, at)
 }
 
-// Undo forgets one preemption at a time: it was not to be.
+// Undo forgets one preemption at a time, because it did not happen.
 func (r *Rate) Undo(at time.Time) {
 	for i := len(r.times) - 1; i >= 0; i-- {
 		if r.times[i].Equal(at) {
@@ -129,5 +128,5 @@ func (r *Rate) Undo(at time.Time) {
 	}
 }
 
-// Forget drops the preemptions that do not count from now on.
+// Forget drops the preemptions that no longer count.
 func (r *Rate) Forget(now time.Time) { r.times = slices.Delete(r.times, 0, r.past(now)) }

@@ -10,24 +10,23 @@ import (
 
 // Excess is by how much an operation or a pool uses more than it may.
 type Excess struct {
-	// Amounts are 0 or less of a resource of which no more is used.
+	// Amounts is the excess per resource; 0 or less means no excess.
 	Amounts resource.Amounts
-	// Above is that of the nearest pool above that uses more than it may; nil: none does.
+	// Above is the excess of the nearest pool above that has one; nil if there is none.
 	Above *Excess
 
-	// candidates are the last members of the operations at or below it.
+	// candidates are the last members of the operations at or below the element.
 	candidates easiest
 }
 
-// ExcessiveOperation is an operation with the nearest excess, its own or that of a pool
-// above.
+// ExcessiveOperation is an operation with the nearest excess: its own or that of a pool above.
 type ExcessiveOperation struct {
 	Groups *Groups
 	Excess *Excess
 }
 
-// RelievedBy reports whether what holds so much, at or below x, holds a resource of which
-// x, or one above, uses too much.
+// RelievedBy reports whether an allocation of a, at or below x, holds a resource of which x, or an
+// excess above, uses too much.
 func (x *Excess) RelievedBy(a resource.Amounts) bool {
 	for up := x; up != nil; up = up.Above {
 		if up.relievedBy(a) {
@@ -37,7 +36,7 @@ func (x *Excess) RelievedBy(a resource.Amounts) bool {
 	return false
 }
 
-// Sub takes back usage of x, and of all above.
+// Sub subtracts usage from x and all excesses above.
 func (x *Excess) Sub(a resource.Amounts) {
 	for up := x; up != nil; up = up.Above {
 		up.Amounts = up.Amounts.Sub(a)
@@ -53,11 +52,11 @@ func (x *Excess) relievedBy(a resource.Amounts) bool {
 	return false
 }
 
-// Repair returns the allocations that have to leave so that none uses more than it may
-// (F.12.3): the most preemptible first, and of those the latest started. Each of them is
-// needed: with any one of them back, too much would be used.
+// Repair returns the allocations that have to leave so that no element uses more than it may
+// (F.12.3): the most preemptible first, and of those the latest started. The set is minimal: with
+// any one of them back, some element would use too much.
 //
-// excesses have those below before those above. They are changed to what is left.
+// excesses lists those below before those above. Repair reduces them to what remains.
 func Repair(excesses []*Excess, operations []ExcessiveOperation) []*Member {
 	for _, op := range operations {
 		if last := op.Groups.Last(); last != nil {
@@ -82,7 +81,7 @@ func Repair(excesses []*Excess, operations []ExcessiveOperation) []*Member {
 	return needed(chosen)
 }
 
-// needed gives those back, the least preemptible first, without which it is enough.
+// needed drops the allocations, the least preemptible first, that need not leave after all.
 func needed(chosen []candidate) []*Member {
 	slices.SortFunc(chosen, func(a, b candidate) int { return a.Easier(b.Member) })
 	var kept []*Member
@@ -99,7 +98,7 @@ func needed(chosen []candidate) []*Member {
 
 func (x *Excess) exceeded() bool { return !x.Amounts.Fits(resource.Amounts{}) }
 
-// fits reports whether so much more, of each resource that it has, is not too much.
+// fits reports whether adding a causes no excess in any resource that a has.
 func (x *Excess) fits(a resource.Amounts) bool {
 	for up := x; up != nil; up = up.Above {
 		for k := range resource.Kind(resource.Count) {
@@ -117,17 +116,17 @@ func (m *Member) Easier(n *Member) int {
 	return cmp.Or(cmp.Compare(n.Level(), m.Level()), n.Started.Compare(m.Started), cmp.Compare(n.Job, m.Job))
 }
 
-// candidate is an allocation with the nearest excess above it.
+// candidate is an allocation with the nearest excess at or above its operation.
 type candidate struct {
 	*Member
 	excess *Excess
 }
 
-// easiest is a heap with the next member of each operation, the easiest first: within an
-// operation none is easier than one that started later.
+// easiest is a heap with the next member of each operation, the easiest first. Within an operation
+// a later start is always easier.
 type easiest []candidate
 
-// next takes out the easiest, in whose place comes the one that started before it.
+// next takes out the easiest, and replaces it with the one that started before it.
 func (h *easiest) next() candidate {
 	c := (*h)[0]
 	if before := c.Prev(); before != nil {

@@ -6,30 +6,30 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Bounds are what the groups of an operation's allocations are cut by. Fair and
-// demand are those of the last update, as parts of Total.
+// Bounds determine the groups of an operation's allocations. Fair and Demand are those of the last
+// update, as parts of Total.
 type Bounds struct {
 	Fair, Demand resource.Vector
 	Total        resource.Amounts
-	// AggressiveThreshold times the fair share is never preempted, Threshold times
-	// it only aggressively. The former is not the greater one.
+	// AggressiveThreshold times the fair share is never preempted, Threshold times the fair share
+	// only aggressively. AggressiveThreshold <= Threshold.
 	AggressiveThreshold, Threshold float64
-	// Protected is usage that is never preempted as long as it is less in every
-	// resource. Infinite where it does not matter; the zero value is no protection.
+	// Protected is an amount below which usage is never preempted, if it is less in every
+	// resource. Resources that do not matter are Infinite; the zero value protects nothing.
 	Protected resource.Amounts
-	// OnBoundPreemptible leaves an allocation that crosses a bound on its far side.
+	// OnBoundPreemptible puts an allocation that crosses a bound on the preemptible side.
 	OnBoundPreemptible bool
-	// Aggressive is whether jobs of the operation may be preempted aggressively.
+	// Aggressive means that jobs of the operation may be preempted aggressively.
 	Aggressive bool
 }
 
-// Below reports whether usage is less than Threshold times the fair share where it
-// matters (F.10): an allocation that comes on top of it is not preemptible. It is for
-// any usage where the fair share covers the demand.
+// Below reports whether usage is less than Threshold times the fair share, in the resources that
+// count (F.10): an allocation that comes on top of it is not preemptible. It is true for any usage
+// if the fair share covers the demand.
 //
-// An operation that is preempted gracefully starts a job only while its usage, with
-// all that is leaving, is below. So no job starts that would be told to go at once,
-// and none in place of one that has been told.
+// An operation that is preempted gracefully starts a job only while its usage, including all that
+// is leaving, is below. So no job starts only to be told to leave at once, or to replace one that
+// has been told.
 func (b *Bounds) Below(usage resource.Amounts) bool {
 	r := b.reach(normalCut)
 	return r.below(usage)
@@ -42,7 +42,7 @@ const (
 	cutCount
 )
 
-// bound is the share up to which a cut protects.
+// bound is the share up to which cut c protects.
 func (b *Bounds) bound(c int) resource.Vector {
 	switch {
 	case c == aggressiveCut:
@@ -54,13 +54,13 @@ func (b *Bounds) bound(c int) resource.Vector {
 	}
 }
 
-// reach is how far a cut protects, in amounts: what Shares.NonBlockedDominates says of a
-// bound, for any usage. The zero value protects nothing.
+// reach is how far a cut protects, in amounts: the precomputed result of
+// Shares.NonBlockedDominates for a bound, for any usage. The zero value protects nothing.
 type reach struct {
 	// least is the smallest amount of each resource whose share is not below the bound.
 	least     resource.Amounts
 	protected resource.Amounts
-	// any says that it is enough to be below in one resource.
+	// any means that it is enough to be below in one resource.
 	any bool
 }
 
@@ -111,17 +111,16 @@ func (r *reach) below(usage resource.Amounts) bool {
 	}
 }
 
-// near reports whether usage is the bound of a cut.
+// near reports whether usage equals the bound of a cut, up to Epsilon.
 func (b *Bounds) near(c int, usage resource.Amounts) bool {
 	return resource.Share(usage, b.Total).Near(b.bound(c), resource.Epsilon)
 }
 
-// Groups are the allocations of an operation, in the order of their start, in three
-// consecutive groups (F.12.1). They are kept as members come and go, and as bounds
-// change: each time only those allocations are touched that change their group. The
-// zero value has no members, and protects nothing.
+// Groups are the allocations of an operation, in the order of their start, in three consecutive
+// groups (F.12.1). They are updated as members come and go, and as bounds change, touching only
+// the allocations that change their group. The zero value has no members, and protects nothing.
 //
-// Allocations that are leaving their nodes are no members: they count for nothing.
+// Allocations that are leaving their nodes are not members, and do not count.
 type Groups struct {
 	bounds      Bounds
 	first, last *Member
@@ -130,11 +129,11 @@ type Groups struct {
 	cuts        [cutCount]cut
 }
 
-// cut is the end of a prefix of the members.
+// cut marks the end of a prefix of the members.
 type cut struct {
-	// last is the last member of the prefix; nil: it is empty.
+	// last is the last member of the prefix; nil if it is empty.
 	last *Member
-	// usage is that of the prefix.
+	// usage is the sum over the prefix.
 	usage resource.Amounts
 	reach reach
 }
@@ -160,8 +159,8 @@ func (m *Member) Next() *Member { return m.next }
 // Prev returns the member of the same groups that started before, or nil.
 func (m *Member) Prev() *Member { return m.prev }
 
-// Protected returns what the members use that no one, and that only those who starve
-// aggressively, can preempt; the rest is preemptible.
+// Protected returns the usage of members that can never be preempted, and of those that can be
+// preempted at most by operations that starve aggressively; the rest is preemptible.
 func (g *Groups) Protected() (always, normally resource.Amounts) {
 	// With OnBoundPreemptible the second cut may come before the first.
 	always = g.cuts[aggressiveCut].usage
@@ -172,7 +171,7 @@ func (g *Groups) Protected() (always, normally resource.Amounts) {
 	return always, normally
 }
 
-// SetBounds changes what the groups are cut by.
+// SetBounds changes the bounds and regroups the members.
 func (g *Groups) SetBounds(b Bounds) {
 	if b == g.bounds {
 		return
@@ -184,8 +183,8 @@ func (g *Groups) SetBounds(b Bounds) {
 	g.rebalance()
 }
 
-// Add adds a member that is in no Groups. It looks for its place from the end: adding
-// in the order of start takes no time.
+// Add adds a member that is in no Groups. It searches its place from the end, so adding in the
+// order of start is O(1).
 func (g *Groups) Add(m *Member) {
 	after := g.last
 	for after != nil && m.before(after) {
@@ -212,8 +211,8 @@ func (g *Groups) Add(m *Member) {
 	g.rebalance()
 }
 
-// Remove takes a member out, which then may be added again. It does nothing to one
-// that is in no Groups, and must not be called with one of others.
+// Remove removes a member, which may be added again later. It ignores one that is in no Groups;
+// the member must not belong to other Groups.
 func (g *Groups) Remove(m *Member) {
 	if m.groups == nil {
 		return
@@ -243,8 +242,8 @@ func (g *Groups) Remove(m *Member) {
 	g.rebalance()
 }
 
-// rebalance puts each cut behind the shortest prefix that is not below its bound. A
-// longer prefix never is below when a shorter one is not.
+// rebalance puts each cut behind the shortest prefix that is not below its bound. If a prefix is
+// not below, no longer one is.
 func (g *Groups) rebalance() {
 	for c := range g.cuts {
 		k := &g.cuts[c]
@@ -262,7 +261,7 @@ func (g *Groups) rebalance() {
 	}
 }
 
-// retreat takes the last member of a prefix out of it.
+// retreat removes the last member of a prefix from it.
 func (g *Groups) retreat(c int) {
 	k := &g.cuts[c]
 	k.last.within[c] = false

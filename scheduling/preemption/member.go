@@ -16,10 +16,9 @@ type Level uint8
 const (
 	// NonPreemptible allocations are never victims of other operations.
 	NonPreemptible Level = iota
-	// AggressivelyPreemptible allocations are victims of those that starve
-	// aggressively.
+	// AggressivelyPreemptible allocations are victims of operations that starve aggressively.
 	AggressivelyPreemptible
-	// Preemptible allocations are victims of all that starve.
+	// Preemptible allocations are victims of all operations that starve.
 	Preemptible
 )
 
@@ -31,9 +30,9 @@ func (l Level) String() string {
 	return [...]string{"non_preemptible", "aggressively_preemptible", "preemptible"}[l]
 }
 
-// Member is an allocation among those of its operation. It is meant to be embedded
-// in what holds an allocation, and has links of its own: it must not be copied while
-// it is in Groups. Job, Started and Resources must not change while it is.
+// Member is an allocation among those of its operation. Embed it in the caller's allocation. It
+// holds list links: it must not be copied, and Job, Started and Resources must not change, while
+// it is in Groups.
 type Member struct {
 	Job       scheduling.JobID
 	Started   time.Time
@@ -41,19 +40,19 @@ type Member struct {
 
 	groups     *Groups
 	prev, next *Member
-	// within says of each cut whether the member is on the protected side.
+	// within says for each cut whether the member is on the protected side.
 	within [cutCount]bool
 }
 
-// Standing returns the member itself, of whatever embeds it.
+// Standing returns the member itself; it gives access to the Member of an embedding type.
 func (m *Member) Standing() *Member { return m }
 
 // Grouped reports whether the member is in Groups. One that is leaving its node is
 // not.
 func (m *Member) Grouped() bool { return m.groups != nil }
 
-// Level returns how easily the allocation is preempted. One that is in no Groups is
-// NonPreemptible: it is leaving, or not there yet.
+// Level returns how easily the allocation is preempted. A member that is in no Groups, because it
+// is leaving or not added yet, is NonPreemptible.
 func (m *Member) Level() Level {
 	switch {
 	case m.groups == nil || m.within[aggressiveCut]:
@@ -67,16 +66,15 @@ func (m *Member) Level() Level {
 	}
 }
 
-// Gracefully reports whether the allocation may be told to go although nobody needs
-// its resources: without it the operation still has its fair share times the
-// threshold (J.3.1). So the one that crosses the bound stays, whatever
-// Bounds.OnBoundPreemptible says: it would go, come again and go again.
+// Gracefully reports whether the allocation may be told to leave although no other operation needs
+// its resources: without it the operation still has its fair share times the threshold (J.3.1). So
+// the allocation that crosses the bound stays, whatever Bounds.OnBoundPreemptible says: otherwise
+// it would leave, be started again, and leave again.
 func (m *Member) Gracefully() bool {
 	return m.Level() == Preemptible && !m.groups.bounds.Below(m.groups.usage.Sub(m.Resources))
 }
 
-// before reports whether m comes before n in the order of start; ids decide among
-// equal times.
+// before reports whether m comes before n in the order of start; ids break ties.
 func (m *Member) before(n *Member) bool {
 	if !m.Started.Equal(n.Started) {
 		return m.Started.Before(n.Started)
@@ -84,16 +82,16 @@ func (m *Member) before(n *Member) bool {
 	return m.Job < n.Job
 }
 
-// Candidate is an allocation that may have to leave its node: what embeds a Member.
+// Candidate is an allocation that may have to leave its node: a type that embeds a Member.
 type Candidate interface{ Standing() *Member }
 
-// Victims chooses which of the candidates have to leave so that needs fit into free
-// and what they leave. The most preemptible ones go first, and of those the latest
-// started; as many as it takes, and none of them could stay: without any one of the
-// victims it would not fit. ok is false when all candidates together do not do.
+// Victims chooses which of the candidates have to leave so that needs fit into free plus what the
+// victims release. The most preemptible go first, and of those the latest started. The set is
+// minimal: without any one of the victims, needs would not fit. ok is false if all candidates
+// together are not enough.
 //
-// candidates is sorted in place: victims are its first part, in that order, and the
-// others, in the same order, the rest. Nothing is chosen when needs fit as it is.
+// candidates is sorted in place: the victims come first, then the others, each in that order.
+// Nothing is chosen when needs already fit.
 func Victims[C Candidate](needs, free resource.Amounts, candidates []C) (victims []C, ok bool) {
 	slices.SortFunc(candidates, compare)
 	n := 0
@@ -105,7 +103,7 @@ func Victims[C Candidate](needs, free resource.Amounts, candidates []C) (victims
 	}
 	end := n
 	for i := end - 1; i >= 0; i-- {
-		// What is not needed after all stays: the earlier it started, the rather.
+		// Spare the ones that are not needed after all, the earliest started first.
 		less := free.Sub(candidates[i].Standing().Resources)
 		if !needs.Fits(less) {
 			continue
@@ -120,16 +118,15 @@ func Victims[C Candidate](needs, free resource.Amounts, candidates []C) (victims
 	return candidates[:n], true
 }
 
-// compare orders candidates: who has to go first is first.
+// compare orders candidates: the first to go is first.
 func compare[C Candidate](a, b C) int {
 	return a.Standing().Easier(b.Standing())
 }
 
-// Overcommit returns those of the candidates that have to leave a node so that the rest fits
-// into limits. The least preemptible, and of these the longest running, are kept
-// greedily: one that does not fit goes and others that still fit stay. Jobs that
-// started at the same time are taken in the order of their ids. Victims come in the
-// reverse of this order.
+// Overcommit returns the candidates that have to leave a node so that the rest fits into limits.
+// The least preemptible, and of these the longest running, are kept greedily: one that does not
+// fit goes, and others that still fit stay. Jobs that started at the same time are taken in the
+// order of their ids. Victims come in the reverse of this order.
 //
 // candidates is sorted in place.
 func Overcommit[C Candidate](limits resource.Amounts, candidates []C) (victims []C) {

@@ -8,16 +8,16 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Starvation says whether an element has been below its fair share, or its min share, for
-// so long that others have to give way (F.11).
+// Starvation says whether an element has been below its fair share, or its min share, long enough
+// that jobs of others may be preempted for it (F.11).
 type Starvation uint8
 
 const (
-	// NonStarving elements have what they ought to, or have not waited long.
+	// NonStarving elements have their share, or have not waited long enough.
 	NonStarving Starvation = iota
-	// Starving elements have waited for a timeout.
+	// Starving elements have waited for the fair share or min share timeout.
 	Starving
-	// AggressivelyStarving elements have waited for the longest one.
+	// AggressivelyStarving elements have waited for the aggressive timeout.
 	AggressivelyStarving
 )
 
@@ -26,12 +26,12 @@ func (s Starvation) String() string {
 	return [...]string{"non_starving", "starving", "aggressively_starving"}[s]
 }
 
-// Acts reports whether who starves so may preempt others in a stage.
+// Acts reports whether operations with this status may preempt others in a stage.
 func (s Starvation) Acts(stage Stage) bool {
 	return s == AggressivelyStarving || stage == NormalStage && s == Starving
 }
 
-// ParseStarvation returns the status of a name that String has returned.
+// ParseStarvation is the inverse of String.
 func ParseStarvation(name string) (Starvation, error) {
 	for s := NonStarving; s <= AggressivelyStarving; s++ {
 		if s.String() == name {
@@ -41,20 +41,20 @@ func ParseStarvation(name string) (Starvation, error) {
 	return NonStarving, fmt.Errorf("starvation status %q: there is none of this name", name)
 }
 
-// Timeouts say how long an element is below its shares before it starves.
+// Timeouts say how long an element has to be below its shares before it starves.
 type Timeouts struct {
 	// CanStarve is false for pools of trees where only operations starve.
 	CanStarve bool
 	FairShare time.Duration
-	// MinShare is for elements that are below what they can insist on.
+	// MinShare is for elements that are below their min share.
 	MinShare time.Duration
-	// CanStarveAggressively lets them do so after Aggressive.
+	// CanStarveAggressively allows aggressive starvation, after Aggressive.
 	CanStarveAggressively bool
 	Aggressive            time.Duration
 }
 
-// Shortened returns the timeouts of an operation with so many pending jobs: when they
-// are fewer than count, they wait a part of each timeout.
+// Shortened scales the timeouts of an operation that has fewer pending jobs than count by
+// pending/count.
 func (t Timeouts) Shortened(pending int64, count float64) Timeouts {
 	part := float64(pending) / count
 	if part >= 1 {
@@ -65,8 +65,7 @@ func (t Timeouts) Shortened(pending int64, count float64) Timeouts {
 	return t
 }
 
-// Lengthened returns the timeouts as so many times as long as to fair share, if times is more
-// than 1.
+// Lengthened multiplies the fair share and aggressive timeouts by times, if that is more than 1.
 func (t Timeouts) Lengthened(times float64) Timeouts {
 	longer := func(timeout time.Duration) time.Duration {
 		return time.Duration(min(float64(timeout)*max(times, 1), math.MaxInt64/2))
@@ -76,18 +75,20 @@ func (t Timeouts) Lengthened(times float64) Timeouts {
 	return t
 }
 
-// Clock is how an element has fared. The zero value is that of one that is well.
+// Clock records how long an element has been below its shares. The zero value is for an element
+// that is not.
 type Clock struct {
 	Status     Status
 	Starvation Starvation
-	// Since is when the element came to be below its fair share, and MinSince below its
-	// min share, whatever is tolerated of the fair share; zero while it is not.
+	// Since is when the element fell below its fair share, even within the tolerance, and MinSince
+	// when it fell below its min share; zero while it is not below.
 	Since, MinSince time.Time
 }
 
-// Judge takes the status of this moment, whether the element is below its fair share, be it
-// by less than is tolerated, and whether it is below its min share. A clock that starts does
-// not end in the same moment, and who starves goes on to while it is below its fair share.
+// Judge updates the clock with the current status, whether the element is below its fair share at
+// all, even within the tolerance, and whether it is below its min share. No timeout expires in the
+// call that starts its clock, and a starving element keeps starving while it is below its fair
+// share.
 func (c *Clock) Judge(now time.Time, status Status, below, belowMin bool, t Timeouts) {
 	if !below || c.Since.IsZero() {
 		c.Starvation = NonStarving
@@ -105,8 +106,8 @@ func (c *Clock) Judge(now time.Time, status Status, below, belowMin bool, t Time
 	}
 }
 
-// From is since when the element has been below what it starves for, or may come to; zero
-// when it is well.
+// From returns since when the element has been below the share that it starves for, or may come to
+// starve for; zero if it is not below.
 func (c *Clock) From() time.Time {
 	if c.Since.IsZero() {
 		return c.MinSince
@@ -114,9 +115,9 @@ func (c *Clock) From() time.Time {
 	return c.Since
 }
 
-// Starves returns from when on the element starves, and from when on aggressively, if it
-// goes on to be below its share: times of the past where it does already, zero for never.
-// It is what Judge will find, to which an update has to come after these times.
+// Starves returns from when on the element starves, and starves aggressively, if it stays below
+// its share: a time in the past if it already does, zero if it never will. Judge has to be called
+// after that time to see it.
 func (c *Clock) Starves(t Timeouts) (starving, aggressively time.Time) {
 	if !t.CanStarve {
 		return starving, aggressively
@@ -142,9 +143,9 @@ func (c *Clock) Starves(t Timeouts) (starving, aggressively time.Time) {
 	return starving, aggressively
 }
 
-// passed is the time since a state began, which it keeps; less than any timeout where
-// it has just begun or does not hold. Nothing begins later than now, whatever another
-// leader's clock has said.
+// passed is the time since a state began, which is kept in since; less than any timeout if it has
+// just begun or does not hold. A beginning later than now, set by another leader's clock, is moved
+// to now.
 func passed(since *time.Time, now time.Time, holds bool) time.Duration {
 	switch {
 	case !holds:
@@ -157,32 +158,30 @@ func passed(since *time.Time, now time.Time, holds bool) time.Duration {
 	return -1
 }
 
-// Status says whether an element has what it ought to have (F.11).
+// Status says whether an element has its fair share (F.11).
 type Status uint8
 
 const (
-	// Normal elements have their fair share, or as much of it as is tolerated.
+	// Normal elements have their fair share, within the tolerance.
 	Normal Status = iota
-	// BelowFairShare elements have less and could use more.
+	// BelowFairShare elements have less, and could use more.
 	BelowFairShare
 )
 
 // String returns the name of the status, such as "below_fair_share".
 func (s Status) String() string { return [...]string{"normal", "below_fair_share"}[s] }
 
-// Shares is what an element uses, ought to have, can insist on and demands, as parts of
-// the cluster.
+// Shares are the usage, fair share, min share and demand of an element, as parts of the cluster.
 type Shares struct {
 	Usage, Fair, Min, Demand resource.Vector
 }
 
-// OperationStatus returns the status of an operation. Below the part tolerance of
-// its fair share it is below it; where the fair share covers all that it demands,
-// no part is tolerated to be missing. An operation with no jobs to start, and one
-// that may start none, is normal.
+// OperationStatus returns the status of an operation: BelowFairShare if its usage is less than
+// tolerance times its fair share. If the fair share covers the whole demand, tolerance counts as
+// 1. An operation without jobs that may start is normal.
 //
-// least is the share of the smallest job that waits, when what is missing must
-// make up at least such a job to count, and nil otherwise.
+// least is the share of the smallest waiting job, if a deficit counts only when such a job fits in
+// it, and nil otherwise.
 func OperationStatus(s Shares, tolerance float64, schedulable bool, least *resource.Vector) Status {
 	switch {
 	case !schedulable:
@@ -195,8 +194,7 @@ func OperationStatus(s Shares, tolerance float64, schedulable bool, least *resou
 	return PoolStatus(s, tolerance)
 }
 
-// PoolStatus returns the status of a pool other than the root, which is always
-// normal.
+// PoolStatus returns the status of a pool other than the root, whose status is always normal.
 func PoolStatus(s Shares, tolerance float64) Status {
 	if s.NonBlockedDominates(s.Fair.Scale(tolerance).Min(s.Demand), s.Usage) {
 		return BelowFairShare
@@ -204,9 +202,9 @@ func PoolStatus(s Shares, tolerance float64) Status {
 	return Normal
 }
 
-// BelowMinShare reports whether an element has less than its min share, by any amount:
-// what it can insist on is not tolerated to be missing (R5b). It counts as far as the fair
-// share has it, which limits, or the order of a FIFO pool, may keep from more.
+// BelowMinShare reports whether an element has less than its min share: there is no tolerance for
+// it (R5b). The min share is capped at the fair share, which limits, or the order of a FIFO pool,
+// may keep lower.
 func BelowMinShare(s Shares) bool {
 	s.Fair = s.Min.Min(s.Fair)
 	for r := range s.Usage {
