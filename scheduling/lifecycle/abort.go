@@ -1,21 +1,21 @@
 package lifecycle
 
-// AbortReason says why the system or a user ended a job. Numbers and names are
-// those of J.4.3 and are on disk: never change or reuse one.
+// AbortReason says why the system or a user ended a job. Numbers and names are those of J.4.3 and
+// are on disk: never change or reuse one.
 type AbortReason uint16
 
 // The abort reasons in use.
 const (
 	// NotAborted is the reason of a job that was not aborted.
 	NotAborted AbortReason = 0
-	// AbortScheduler: the scheduler took the decision back before the job began.
+	// AbortScheduler: the scheduler revoked the decision before the job began.
 	AbortScheduler AbortReason = 1
 	// AbortResourceOverdraft: the job used more memory than was reserved for it
 	// while the node had none to spare.
 	AbortResourceOverdraft AbortReason = 3
-	// AbortOther: none of the others.
+	// AbortOther: none of the other reasons.
 	AbortOther AbortReason = 4
-	// AbortPreemption: others were owed the resources.
+	// AbortPreemption: the resources were due to other operations or pools.
 	AbortPreemption AbortReason = 5
 	// AbortUserRequest: a user aborted this job.
 	AbortUserRequest AbortReason = 6
@@ -34,9 +34,9 @@ const (
 	AbortOperationSuspended AbortReason = 30
 	// AbortOperationFailed: the operation failed.
 	AbortOperationFailed AbortReason = 25
-	// AbortJobProxyFailed: the supervisor of the job broke.
+	// AbortJobProxyFailed: the supervisor of the job failed.
 	AbortJobProxyFailed AbortReason = 34
-	// AbortInterruptionTimeout: the job did not leave in the time it was given.
+	// AbortInterruptionTimeout: the job did not exit in the time it was given.
 	AbortInterruptionTimeout AbortReason = 35
 	// AbortNodeResourceOvercommit: the node had less than its jobs hold.
 	AbortNodeResourceOvercommit AbortReason = 36
@@ -44,14 +44,13 @@ const (
 	AbortOperationCompleted AbortReason = 44
 	// AbortOperationAborted: the operation was aborted.
 	AbortOperationAborted AbortReason = 45
-	// AbortInterruptionUnsupported: the job was to be interrupted and cannot be.
+	// AbortInterruptionUnsupported: the job was to be interrupted, which it does not support.
 	AbortInterruptionUnsupported AbortReason = 48
-	// AbortOperationIncarnationChanged: the gang of the job lost another of its jobs and
-	// begins anew.
+	// AbortOperationIncarnationChanged: the gang of the job lost another of its jobs and restarts.
 	AbortOperationIncarnationChanged AbortReason = 55
 )
 
-// abortReasons is by number.
+// abortReasons are the names by number.
 var abortReasons = []string{
 	NotAborted:                       "none",
 	AbortScheduler:                   "scheduler",

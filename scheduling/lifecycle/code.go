@@ -8,10 +8,9 @@ type Code uint16
 const (
 	// CodeNoSuchOperation: no operation has this id or alias.
 	CodeNoSuchOperation Code = 200
-	// CodeInvalidOperationState: the operation is in a state that does not allow
-	// what was asked for.
+	// CodeInvalidOperationState: the state of the operation does not allow the request.
 	CodeInvalidOperationState Code = 201
-	// CodeTooManyOperations: a pool holds as many operations as it may.
+	// CodeTooManyOperations: a pool is at its limit of operations.
 	CodeTooManyOperations Code = 202
 	// CodeNoSuchJob: no job has this id.
 	CodeNoSuchJob Code = 203
@@ -19,24 +18,24 @@ const (
 	CodeAgentRevoked Code = 204
 	// CodeFailedOnJobRestart: a job of an operation that allows no rerun ended.
 	CodeFailedOnJobRestart Code = 210
-	// CodeInconsistentLocking: what the operation depends on changed under it.
+	// CodeInconsistentLocking: something that the operation depends on changed during it.
 	CodeInconsistentLocking Code = 211
-	// CodeControllerCrashed: the controller broke on this operation.
+	// CodeControllerCrashed: the controller failed on this operation.
 	CodeControllerCrashed Code = 212
-	// CodeTesting: the failure was asked for.
+	// CodeTesting: the failure was requested.
 	CodeTesting Code = 213
 	// CodePoolTreesUnspecified: no pool tree can run the operation.
 	CodePoolTreesUnspecified Code = 214
-	// CodeMaxFailedJobs: as many jobs failed as may.
+	// CodeMaxFailedJobs: the limit of failed jobs is reached.
 	CodeMaxFailedJobs Code = 215
 	// CodeFailedToPrepare: the operation could not be prepared.
 	CodeFailedToPrepare Code = 216
-	// CodeTimeLimitExceeded: the operation ran for as long as its time_limit.
+	// CodeTimeLimitExceeded: the operation exceeded its time_limit.
 	CodeTimeLimitExceeded Code = 230
 	// CodeAbortedByUser: a user aborted the operation.
 	CodeAbortedByUser Code = 231
-	// CodeJobFailed: a job ended by itself, but not well.
+	// CodeJobFailed: a job exited by itself, unsuccessfully.
 	CodeJobFailed Code = 232
-	// CodeJobsGivenUp: all jobs have ended, and some have failed in all of their attempts.
+	// CodeJobsGivenUp: all jobs have ended, and some failed in all of their attempts.
 	CodeJobsGivenUp Code = 233
 )

@@ -5,19 +5,19 @@ import (
 	"fmt"
 )
 
-// ErrNoSuchJob is returned when a count would fall below zero: no job is in the
-// state that the step starts from.
+// ErrNoSuchJob is returned when a count would fall below zero: no job is in the state that the
+// transition starts from.
 var ErrNoSuchJob = errors.New("no job in this state")
 
 // Counters counts the jobs of a task.
 //
-// Cookies are what is to be done, attempts are what was tried. At every moment
-// each cookie is in exactly one of four places:
+// Cookies are the work to do, attempts are the tries. At every moment each cookie is in exactly
+// one of four states:
 //
 //	Total == Pending + Running + Completed + GivenUp
 //
-// Failed, Aborted and Restarted count attempts; they grow and, but for those that are
-// skipped or with which a cookie is given up, put the cookie back to Pending.
+// Failed, Aborted and Restarted count attempts; they only grow. Such an attempt puts its cookie
+// back to Pending, unless it is skipped or given up.
 type Counters struct {
 	// Total is the number of cookies.
 	Total int64
@@ -27,13 +27,13 @@ type Counters struct {
 	Running int64
 	// Completed cookies are done.
 	Completed int64
-	// Failed counts attempts that ended badly by themselves.
+	// Failed counts attempts that exited by themselves, unsuccessfully.
 	Failed int64
 	// Aborted counts attempts that the system or a user ended.
 	Aborted int64
-	// Restarted counts attempts that ended well in a task that never completes.
+	// Restarted counts attempts that succeeded in a task that never completes.
 	Restarted int64
-	// GivenUp cookies have failed as often as they may.
+	// GivenUp cookies have failed as often as allowed.
 	GivenUp int64
 }
 
@@ -49,35 +49,35 @@ func (c *Counters) Fail() error { return c.move("fail job", &c.Running, &c.Pendi
 // Abort counts an aborted attempt and moves its cookie from running to pending.
 func (c *Counters) Abort() error { return c.move("abort job", &c.Running, &c.Pending, &c.Aborted) }
 
-// Restart counts an attempt that ended well in a task that restarts completed
-// jobs, and moves its cookie from running to pending.
+// Restart counts an attempt that succeeded in a task that restarts completed jobs, and moves its
+// cookie from running to pending.
 func (c *Counters) Restart() error {
 	return c.move("restart job", &c.Running, &c.Pending, &c.Restarted)
 }
 
-// Skip counts a failed attempt and moves its cookie from running to completed: what it
-// could not do is left out.
+// Skip counts a failed attempt and moves its cookie from running to completed: the input that it
+// failed on is left out.
 func (c *Counters) Skip() error { return c.move("skip job", &c.Running, &c.Completed, &c.Failed) }
 
-// GiveUp counts a failed attempt and moves its cookie from running to given up: it was the
-// last one.
+// GiveUp counts a failed attempt and moves its cookie from running to given up: it was the last
+// attempt.
 func (c *Counters) GiveUp() error { return c.move("give job up", &c.Running, &c.GivenUp, &c.Failed) }
 
 // TakeBack moves a cookie from running to pending: its job was never started.
 func (c *Counters) TakeBack() error { return c.move("take job back", &c.Running, &c.Pending, nil) }
 
-// Reopen moves a cookie from completed to pending: what it did is of no use any more.
+// Reopen moves a cookie from completed to pending: its result is no longer usable.
 func (c *Counters) Reopen() error { return c.move("reopen job", &c.Completed, &c.Pending, nil) }
 
-// Grow adds a cookie, which waits.
+// Grow adds a pending cookie.
 func (c *Counters) Grow() error {
 	c.Total++
 	c.Pending++
 	return nil
 }
 
-// Check returns an error that shows the counters when a count is negative or a
-// cookie is missing or counted twice.
+// Check returns an error that shows the counters when a count is negative, or a cookie is missing
+// or counted twice.
 func (c Counters) Check() error {
 	negative := min(c.Total, c.Pending, c.Running, c.Completed, c.Failed, c.Aborted, c.Restarted, c.GivenUp) < 0
 	if negative || c.Total != c.Pending+c.Running+c.Completed+c.GivenUp {

@@ -1,12 +1,11 @@
-// Package lifecycle holds the states of operations and jobs, why jobs are
-// aborted, and how the jobs of a task are counted.
+// Package lifecycle defines the states of operations and jobs, the reasons why jobs are aborted,
+// and the job counters of a task.
 //
-// An operation walks (J.4)
+// An operation goes through the states (J.4)
 //
 //	starting -> waiting_for_agent -> initializing -> preparing -> pending
 //	         -> materializing -> running -> completing -> completed
 //
-// and may leave this road from any state that is not its last for aborting and
-// aborted, or for failing and failed. Suspended is a flag beside the state, not
-// a state. The package is pure.
+// and may leave this sequence, from any state but the last, for aborting and aborted, or for
+// failing and failed. Suspended is a flag beside the state, not a state. The package is pure.
 package lifecycle

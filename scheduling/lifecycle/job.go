@@ -1,22 +1,22 @@
 package lifecycle
 
-// JobState is where a job stands. Values are on disk: append new ones at the
-// end, never reorder or reuse one.
+// JobState is the state of a job. Values are on disk: append new ones at the end, never reorder or
+// reuse one.
 type JobState uint8
 
 // The states of a job (J.4.1).
 const (
 	// JobNone is the state of a job that does not exist.
 	JobNone JobState = iota
-	// JobWaiting: its allocation is committed, its node has not started it yet.
+	// JobWaiting: its allocation is committed, but its node has not started it yet.
 	JobWaiting
 	// JobRunning: its process runs.
 	JobRunning
 	// JobAborting: its node was told to stop it.
 	JobAborting
-	// JobCompleted is final: the process ended well.
+	// JobCompleted is final: the process succeeded.
 	JobCompleted
-	// JobFailed is final: the process ended badly by itself.
+	// JobFailed is final: the process exited by itself, unsuccessfully.
 	JobFailed
 	// JobAborted is final: the system or a user ended it. Its cookie runs again.
 	JobAborted

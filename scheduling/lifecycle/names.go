@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// number is one of an enumeration, whose names are listed by number; those that nothing has are
-// empty.
+// number is the type of an enumeration whose names are listed by number; unused numbers have an
+// empty name.
 type number interface{ ~uint8 | ~uint16 }
 
 // nameOf returns the name of a number.
@@ -18,8 +18,8 @@ func nameOf[N number](names []string, n N) string {
 	return fmt.Sprintf("%T(%d)", n, n)
 }
 
-// numberOf returns the number of a name. what is that of the enumeration, for the error, which
-// may say which names can be used.
+// numberOf returns the number of a name. what names the enumeration in the error, and use, if any,
+// lists the valid names.
 func numberOf[N number](names []string, name, what string, use ...string) (N, error) {
 	switch i := slices.Index(names, name); {
 	case i >= 0 && name != "":

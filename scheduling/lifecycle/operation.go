@@ -6,37 +6,37 @@ import "slices"
 const (
 	// Vanilla is the type of operations that run commands of their tasks.
 	Vanilla = "vanilla"
-	// Map is the type of operations whose jobs read an input, each a part of it.
+	// Map is the type of operations whose jobs each read a part of an input.
 	Map = "map"
 )
 
-// State is where an operation stands. Values are on disk: append new ones at the
-// end, never reorder or reuse one.
+// State is the state of an operation. Values are on disk: append new ones at the end, never
+// reorder or reuse one.
 type State uint8
 
-// The states of an operation, in the order of its life.
+// The states of an operation, in the order in which it goes through them.
 const (
 	// None is the state of an operation that does not exist.
 	None State = iota
-	// Starting: accepted and recorded, the specification was valid.
+	// Starting: the specification was valid, and the operation is recorded.
 	Starting
 	// WaitingForAgent: no replica controls the operation yet.
 	WaitingForAgent
 	// Initializing: its controller takes it over.
 	Initializing
-	// Preparing: its controller works out what there is to do.
+	// Preparing: its controller works out what work there is.
 	Preparing
-	// Pending: prepared, but a pool on its path runs as many operations as it may.
+	// Pending: prepared, but a pool on its path is at its limit of running operations.
 	Pending
 	// Materializing: its controller defines tasks and their demand.
 	Materializing
 	// Running: jobs are scheduled.
 	Running
-	// Completing: nothing is left to do, or the user said so; jobs are stopped.
+	// Completing: no work is left, or the user ended it; jobs are stopped.
 	Completing
-	// Completed is final: what had to be done was done.
+	// Completed is final: the work is done.
 	Completed
-	// Aborting: someone aborted it; jobs are stopped.
+	// Aborting: a user aborted it; jobs are stopped.
 	Aborting
 	// Aborted is final.
 	Aborted
@@ -65,8 +65,8 @@ var stateNames = []string{
 	Failed:          "failed",
 }
 
-// next lists where each state may go. Completing may still be aborted or fail,
-// for the work is not committed; aborting and failing only end.
+// next lists the transitions from each state. Completing may still be aborted or fail, because the
+// result is not committed; aborting and failing only end.
 var next = [stateCount][]State{
 	None:            {Starting},
 	Starting:        {WaitingForAgent, Aborting, Failing},
@@ -84,8 +84,8 @@ var next = [stateCount][]State{
 	Failed:          {},
 }
 
-// CanGo reports whether an operation may go from one state to another. No state
-// goes to itself.
+// CanGo reports whether an operation may change from one state to another. No state changes to
+// itself.
 func CanGo(from, to State) bool {
 	return from.valid() && slices.Contains(next[from], to)
 }
@@ -102,15 +102,14 @@ func States() []State {
 // InProgress reports whether the operation exists and has not ended.
 func (s State) InProgress() bool { return s.valid() && s != None && !s.Terminal() }
 
-// Finishing reports whether the operation is on its way to its last state.
+// Finishing reports whether the operation is about to reach a final state.
 func (s State) Finishing() bool { return s == Completing || s == Aborting || s == Failing }
 
 // Terminal reports whether the operation has ended.
 func (s State) Terminal() bool { return s == Completed || s == Aborted || s == Failed }
 
-// CountsAsRunning reports whether the operation counts against the limits of
-// running operations of its pools: from the moment one of them admitted it until
-// it has ended (F.16).
+// CountsAsRunning reports whether the operation counts against the limits of running operations of
+// its pools: from its admission until it has ended (F.16).
 func (s State) CountsAsRunning() bool {
 	return s == Materializing || s == Running || s == Completing ||
 		s == Aborting || s == Failing

@@ -1,20 +1,18 @@
 package lifecycle
 
-// PreemptionKind says for which cause a job has to give its resources back (F.12.3).
-// It is kept by its name.
+// PreemptionKind says why a job has to give its resources back (F.12.3). It is stored by name.
 type PreemptionKind uint8
 
 // The kinds of preemption.
 const (
 	// NotPreempted is the kind of a job that was not preempted.
 	NotPreempted PreemptionKind = iota
-	// Preemption: an operation starves, and the job is beyond the fair share of its
-	// own.
+	// Preemption: another operation starves, and the job is beyond the fair share of its own.
 	Preemption
-	// AggressivePreemption: an operation starves so much that more jobs have to go.
+	// AggressivePreemption: an operation starves aggressively, so more jobs may be preempted.
 	AggressivePreemption
-	// GracefulPreemption: the job is beyond the fair share of its operation, which
-	// wants such jobs to leave by themselves.
+	// GracefulPreemption: the job is beyond the fair share of its operation, which wants such jobs
+	// to exit by themselves.
 	GracefulPreemption
 	// ResourceLimitsViolated: the operation or a pool above it uses more than its
 	// resource_limits, or max_share_ratio, allow.
@@ -23,7 +21,7 @@ const (
 	ResourceOvercommit
 )
 
-// preemptionKinds is in the order of the numbers.
+// preemptionKinds are the names by number.
 var preemptionKinds = []string{
 	"none", "preemption", "aggressive_preemption", "graceful_preemption", "resource_limits_violated", "resource_overcommit",
 }
@@ -36,14 +34,14 @@ func ParsePreemptionKind(name string) (PreemptionKind, error) {
 	return numberOf[PreemptionKind](preemptionKinds, name, "kind of preemption")
 }
 
-// Paced reports whether, after a job of a node was preempted like this, others are
-// preempted there for those who starve only when preemptive_scheduling_backoff is over.
+// Paced reports whether, after such a preemption on a node, no more jobs are preempted there for
+// starving operations until preemptive_scheduling_backoff is over.
 func (k PreemptionKind) Paced() bool {
 	return k == Preemption || k == AggressivePreemption || k == ResourceLimitsViolated
 }
 
-// AbortReason is why a job is aborted that was preempted like this and has not ended
-// by itself.
+// AbortReason is the reason with which a job is aborted that was preempted like this and has not
+// exited by itself.
 func (k PreemptionKind) AbortReason() AbortReason {
 	switch k {
 	case NotPreempted:

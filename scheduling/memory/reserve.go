@@ -2,13 +2,13 @@ package memory
 
 import "math"
 
-// Task is what is known of a task's memory without any sample.
+// Task holds what is known of a task's memory before any sample.
 type Task struct {
 	// Limit is memory_limit, in bytes.
 	Limit int64
 	// Tmpfs is the size of all tmpfs of a job together, in bytes.
 	Tmpfs int64
-	// ProxyEstimate is what the job proxy is thought to need, in bytes: Streams.Estimate.
+	// ProxyEstimate is the job proxy's estimated need, in bytes: see Streams.Estimate.
 	ProxyEstimate int64
 	Options       Options
 }
@@ -16,23 +16,24 @@ type Task struct {
 // options returns the task's options with the floor that its tmpfs sets.
 func (t Task) options() Options { return t.Options.WithTmpfs(t.Tmpfs, t.Limit) }
 
-// Reserve is what is held for a job, in bytes, and the factors by which it was found.
+// Reserve is the memory that is reserved for a job, in bytes, and the factors that it was computed
+// with.
 type Reserve struct {
 	User, Proxy             int64
 	UserFactor, ProxyFactor float64
 	ProxyEstimate           int64
 }
 
-// Total returns what the job's allocation holds.
+// Total returns the memory that the job's allocation holds.
 func (r Reserve) Total() int64 { return r.User + r.Proxy }
 
-// proxyMargin is by how much more than it was learned a proxy's reserve is: proxies of alike
-// jobs use nearly the same, so that nearly half of them would be above what they need.
+// proxyMargin multiplies the learned factor of a proxy: proxies of similar jobs use nearly the
+// same amount, so without a margin nearly half of them would exceed their reserve.
 const proxyMargin = 1.1
 
-// Reserve returns what the next job needs: memory_limit and the job proxy's estimate, each
-// times a factor, which is the 95th percentile of its digest within its bounds, for the proxy
-// with a margin (J.1.4).
+// Reserve returns the reserve of the next job: memory_limit and the job proxy's estimate, each
+// times a factor. The factor is the 95th percentile of the digest, within its bounds, for the
+// proxy with a margin (J.1.4).
 func (t Task) Reserve(user, proxy *Digest) Reserve {
 	o := t.options()
 	return t.reserve(
@@ -55,7 +56,7 @@ func (t Task) reserve(user, proxy float64) Reserve {
 	}
 }
 
-// part returns a factor of bytes, rounded up to whole ones.
+// part returns bytes times factor, rounded up.
 func part(bytes int64, factor float64) int64 {
 	v := math.Ceil(float64(bytes) * factor)
 	if v >= math.MaxInt64/4 {
@@ -64,19 +65,18 @@ func part(bytes int64, factor float64) int64 {
 	return int64(v)
 }
 
-// Usage is the most memory that a job's processes and its tmpfs held together, and that its
-// proxy held, in bytes; 0: it was not measured.
+// Usage is the peak memory of a job's processes and tmpfs together, and of its proxy, in bytes; 0
+// means not measured.
 type Usage struct{ User, Proxy int64 }
 
-// Sample is what one job teaches: the share of memory_limit that it used, and that of its
-// proxy's estimate. 0: nothing.
+// Sample is what is learned from one job: its memory as a part of memory_limit, and its proxy's as
+// a part of the estimate; 0 means no sample.
 type Sample struct{ User, Proxy float64 }
 
-// Sample returns what a job teaches that used this much. overdraft is the reserve of a job
-// that was aborted because it used more: it would have used more still, so it counts for the
-// larger of what it used and what it had, times 1.1, but not for more than the limit; and so
-// does its proxy, if it was at fault (J.1.3).
-// nil: it was not.
+// Sample returns the sample of a job with this usage. overdraft is the reserve of a job that was
+// aborted because it used more, nil for others. Such a job would have used more still, so it
+// counts for the larger of its usage and its reserve, times 1.1, capped at the limit; and so does
+// its proxy, if it was at fault (J.1.3).
 func (t Task) Sample(used Usage, overdraft *Reserve) Sample {
 	var s Sample
 	if t.Limit > 0 {
@@ -95,7 +95,7 @@ func (t Task) Sample(used Usage, overdraft *Reserve) Sample {
 	return s
 }
 
-// Absorb adds a sample to a task's digests. What was not measured is left out.
+// Absorb adds a sample to a task's digests, except for parts that were not measured.
 func Absorb(user, proxy *Digest, s Sample) error {
 	if s.User > 0 {
 		if err := user.Add(s.User); err != nil {
@@ -108,15 +108,15 @@ func Absorb(user, proxy *Digest, s Sample) error {
 	return nil
 }
 
-// Overdrafts counts how often the processes of a cookie's jobs, and their proxies, were
-// found guilty of an overdraft.
+// Overdrafts counts the overdrafts caused by the processes of a cookie's jobs, and by their
+// proxies.
 type Overdrafts struct{ User, Proxy int32 }
 
-// Rerun returns the reserve with which a job runs again that was aborted because it used
-// more than had, and the overdrafts of its cookie with this one. before are those until then.
-// What is guilty gets the most that there is, or the first time a multiple of what it had if
-// the options say so; what was guilty before keeps what it had; and the rest gets what the
-// digests tell (J.1.5).
+// Rerun returns the reserve with which a job runs again after it was aborted because it used more
+// than had, and the overdrafts of its cookie including this one. before are the earlier
+// overdrafts. A guilty part (processes or proxy) gets the upper bound, or the first time a
+// multiple of had if the options say so; a part that was guilty before keeps at least what it had;
+// otherwise a part gets the learned reserve (J.1.5).
 func (t Task) Rerun(user, proxy *Digest, used Usage, had Reserve, before Overdrafts) (Reserve, Overdrafts) {
 	o := t.options()
 	learned := t.Reserve(user, proxy)
@@ -147,10 +147,11 @@ func dedicated(had, multiplier, upper float64, before int32) float64 {
 	return min(had*multiplier, upper)
 }
 
-// guilty says who of a job has used more than it had: clearly more, by a tenth, where one of
-// both has. When neither has, by what was measured last, it is who was nearer to what it had;
-// the proxy when they were equally near, but not one that was not measured. Who had the most
-// that there is gets no more by being blamed, so the other one is, if it can have more.
+// guilty says whether the job's processes, its proxy, or both caused an overdraft: those that
+// clearly used more than they had, by a tenth. If neither did, by the last measurement, it is the
+// one that came nearer to what it had; the proxy when both were equally near, but never an
+// unmeasured one. A part that already had its upper bound cannot get more, so the other one is
+// blamed, if it can.
 func (t Task) guilty(used Usage, had Reserve) (user, proxy bool) {
 	above := func(used, had int64) bool { return float64(used) > overdraftFactor*float64(had) }
 	userGap, proxyGap := had.User-used.User, had.Proxy-used.Proxy
@@ -168,32 +169,34 @@ func (t Task) guilty(used Usage, had Reserve) (user, proxy bool) {
 	}
 }
 
-// What a job proxy holds, in bytes, as measured of the program (J.1.6): by itself, and more for
+// The memory of a job proxy, in bytes, as measured of the program (J.1.6): a base, and more for
 // what it reads, writes and keeps.
 const (
 	proxyAlone = 10 << 20
-	// readBuffer and writeBuffer are a block of input and one of output, with what the
-	// collector leaves of the last ones.
+	// readBuffer and writeBuffer are a block of input and one of output, with garbage from the
+	// previous ones that is not collected yet.
 	readBuffer, writeBuffer = 512 << 10, 512 << 10
-	// storeBuffer is a connection to an object store.
+	// storeBuffer is for a connection to an object store.
 	storeBuffer = 1 << 20
-	// nameSize is what is known of a file that is read, or kept.
+	// nameSize is for the metadata of a file that is read or kept.
 	nameSize = 1 << 10
 )
 
 // Streams are the inputs and outputs of a job.
 type Streams struct {
-	// Inputs are those that a map operation names, FromStore: in an object store.
+	// Inputs is the number of input files of a map operation; FromStore means that they are in an
+	// object store.
 	Inputs    int
 	FromStore bool
-	// Writes: its standard output is the operation's. Kept are files of its workspace that are
-	// kept, one after the other. ToStore: some of it goes to an object store.
+	// Writes means that the job's standard output is the operation's output. Kept is the number of
+	// workspace files that are kept, one after the other. ToStore means that some output goes to
+	// an object store.
 	Writes  bool
 	Kept    int
 	ToStore bool
 }
 
-// Estimate returns what the proxy of such a job is thought to need, in bytes.
+// Estimate returns the estimated memory of the proxy of such a job, in bytes.
 func (s Streams) Estimate() int64 {
 	estimate := int64(proxyAlone) + int64(s.Inputs+s.Kept)*nameSize
 	for _, part := range []struct {

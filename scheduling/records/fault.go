@@ -2,7 +2,7 @@ package records
 
 import "fmt"
 
-// Kind is what is wrong with a record.
+// Kind is the kind of a fault.
 type Kind string
 
 // The kinds of faults.
@@ -15,22 +15,22 @@ const (
 	BinaryInput Kind = "binary_input"
 )
 
-// Fault is a record that cannot be read, and where it is.
+// Fault is an invalid record, and its position.
 type Fault struct {
 	Kind Kind
-	// Row is the number of the record within its slice, from 1 on.
+	// Row is the number of the record within its slice, from 1.
 	Row int64
-	// Begin is where the record begins in the file, and Offset what is wrong there: the
-	// byte, or the first one that is too many.
+	// Begin is where the record begins in the file, and Offset the position of the fault in the
+	// file: the invalid byte, or the first one beyond the limit.
 	Begin, Offset int64
-	// Detail says what is wrong, for people.
+	// Detail describes the fault for people.
 	Detail string
 }
 
-// Position is the number of the wrong byte within its record, from 1 on.
+// Position is the number of the invalid byte within its record, from 1.
 func (f *Fault) Position() int64 { return f.Offset - f.Begin + 1 }
 
-// Error implements error. The file is the caller's to name.
+// Error implements error. The caller has to name the file.
 func (f *Fault) Error() string {
 	return fmt.Sprintf("record %d of the slice, at byte %d of the file: position %d (byte %d of the file): %s",
 		f.Row, f.Begin, f.Position(), f.Offset, f.Detail)

@@ -6,7 +6,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Format is how records are told from each other.
+// Format is how a file is divided into records.
 type Format string
 
 // The formats.
@@ -15,34 +15,34 @@ const (
 	Lines Format = "lines"
 	// JSON is one JSON value a line.
 	JSON Format = "json"
-	// Bytes are not told from each other: what is read is counted in bytes alone.
+	// Bytes are not divided into records: only bytes are counted.
 	Bytes Format = "bytes"
 )
 
-// Bordered says whether a file of this format can be cut at certain places only.
+// Bordered reports whether a file of this format can be cut only between records.
 func (f Format) Bordered() bool { return f != Bytes }
 
-// Counts is how much has been read.
+// Counts are the amounts of data read.
 type Counts struct {
-	// Rows are records; with Bytes there are none.
+	// Rows is the number of records; 0 for Bytes.
 	Rows int64
-	// Bytes are those of the file: records with their ends of line, where they have one.
+	// Bytes is the number of bytes of the file: records including their ends of line.
 	Bytes int64
 	// Hash is the sum of the XXH64 of each record, without its end of line, modulo 2^64.
 	Hash uint64
 }
 
-// Plus returns the counts of both.
+// Plus returns the sum of both.
 func (c Counts) Plus(other Counts) Counts {
 	return Counts{Rows: c.Rows + other.Rows, Bytes: c.Bytes + other.Bytes, Hash: c.Hash + other.Hash}
 }
 
-// Minus takes away what c has of other.
+// Minus returns the difference, where other is a part of c.
 func (c Counts) Minus(other Counts) Counts {
 	return Counts{Rows: c.Rows - other.Rows, Bytes: c.Bytes - other.Bytes, Hash: c.Hash - other.Hash}
 }
 
-// CountLines counts the lines of text that are complete.
+// CountLines counts the complete lines of text.
 func CountLines(text []byte) Counts {
 	var counts Counts
 	for {

@@ -5,10 +5,10 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth is how deep values may be nested, as in encoding/json.
+// maxDepth is how deep JSON values may be nested, as in encoding/json.
 const maxDepth = 10000
 
-// expect is what a JSON value may go on with.
+// expect is a state of the JSON validator: what may come next.
 type expect uint8
 
 const (
@@ -19,19 +19,19 @@ const (
 	expectFirstKey
 	expectKey
 	expectColon
-	// afterValue is a comma, or the end of what the value is in.
+	// afterValue is a comma, or the end of the enclosing array or object.
 	afterValue
 
 	inString
 	inEscape
-	// inHex is four digits of \u, the first of them.
+	// inHex is the first of the four digits after \u.
 	inHex
 	inHex2
 	inHex3
 	inHex4
 	inLiteral
 
-	// Numbers, by what has been seen of them.
+	// Numbers, by the part seen so far.
 	afterMinus
 	afterZero
 	inInteger
@@ -41,8 +41,8 @@ const (
 	afterExponentSign
 	inExponent
 
-	// What follows is no expectation, but what a byte does of which it depends on the bytes
-	// before what is expected next.
+	// The following are not states, but actions: a byte whose next state depends on the bytes
+	// before.
 	begin
 	end
 	comma
@@ -54,7 +54,7 @@ const (
 	wrong
 )
 
-// step is what is expected after one of these bytes.
+// step is the next state after one of these bytes.
 type step struct {
 	on string
 	to expect
@@ -72,7 +72,7 @@ var (
 	values = []step{{"{[", begin}, {`"`, beginString}, {"tfn", beginLiteral}, {"-", afterMinus}, {"0", afterZero}, {nonzero, inInteger}}
 )
 
-// rules are, by expectation, what is wanted, for people, and the steps from there.
+// rules give, for each state, what is wanted, for people, and the steps.
 var rules = [...]struct {
 	wanted string
 	steps  []step
@@ -100,7 +100,7 @@ var rules = [...]struct {
 	inExponent:        {"a digit, or the end of the number", append(ends, step{digits, inExponent})},
 }
 
-// plain are the bytes that a string may hold as they are and that do not end it.
+// plain returns the bytes that a string may hold unescaped and that do not end it.
 func plain() string {
 	var all []byte
 	for b := ' '; b < 256; b++ {
@@ -111,7 +111,7 @@ func plain() string {
 	return string(all)
 }
 
-// next are the steps by byte.
+// next is the table of steps by state and byte.
 var next = func() (next [len(rules)][256]expect) {
 	for now, rule := range rules {
 		for b := range next[now] {
@@ -126,25 +126,25 @@ var next = func() (next [len(rules)][256]expect) {
 	return next
 }()
 
-// validator checks that the bytes that it is told are one JSON value, as encoding/json
-// would, but without having to have all of them. The zero validator expects a value.
+// validator checks incrementally that its input is one JSON value, with the rules of
+// encoding/json. The zero validator expects a value.
 type validator struct {
 	now expect
-	// key: the string that is read is one.
+	// key means that the current string is a key.
 	key bool
-	// deep: one level more than is allowed.
+	// deep means that the value is nested deeper than maxDepth.
 	deep bool
-	// literal is the rest of the literal that is read.
+	// literal is the rest of the current literal.
 	literal string
-	// objects has a bit for each level that the value is in: set where it is an object.
+	// objects has a bit for each enclosing level, set for an object.
 	depth   int
 	objects [(maxDepth + 63) / 64]uint64
 }
 
-// reset expects another value.
+// reset starts another value.
 func (v *validator) reset() { v.now, v.depth, v.deep = expectValue, 0, false }
 
-// take goes on with some bytes and returns the index of the first that is wrong, or -1.
+// take validates more bytes and returns the index of the first invalid one, or -1.
 func (v *validator) take(part []byte) int {
 	for i, b := range part {
 		if to := next[v.now][b]; to < begin {
@@ -156,7 +156,7 @@ func (v *validator) take(part []byte) int {
 	return -1
 }
 
-// act does what a byte does besides a step to what is expected next.
+// act performs an action for a byte, and returns false if the byte is invalid.
 func (v *validator) act(what expect, b byte) bool {
 	switch what {
 	case begin:
@@ -197,7 +197,7 @@ func (v *validator) act(what expect, b byte) bool {
 	return true
 }
 
-// inObject reports whether the innermost level is an object. There must be one.
+// inObject reports whether the innermost level is an object. There must be a level.
 func (v *validator) inObject() bool { return v.objects[(v.depth-1)/64]&(1<<((v.depth-1)%64)) != 0 }
 
 func (v *validator) enter(object bool) bool {
@@ -217,7 +217,7 @@ func (v *validator) enter(object bool) bool {
 	return true
 }
 
-// complete says whether the bytes so far are a value.
+// complete reports whether the bytes so far are a complete value.
 func (v *validator) complete() bool {
 	switch v.now {
 	case afterValue, afterZero, inInteger, inFraction, inExponent:
@@ -227,7 +227,7 @@ func (v *validator) complete() bool {
 	}
 }
 
-// complaint is about the byte that was wrong.
+// complaint describes the invalid byte.
 func (v *validator) complaint(wrong byte) string {
 	if v.deep {
 		return fmt.Sprintf("invalid JSON: more than %d levels", maxDepth)
@@ -238,7 +238,7 @@ func (v *validator) complaint(wrong byte) string {
 	return fmt.Sprintf("invalid JSON: found %q, %s", wrong, v.wanted())
 }
 
-// wanted says what was wanted.
+// wanted describes what was expected.
 func (v *validator) wanted() string {
 	if v.now == afterValue && v.depth == 0 {
 		return "wanted the end of the line behind the value"

@@ -8,27 +8,27 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Scanner finds and counts the records of one slice. It is told the bytes of the file
-// from Offset on, block after block, until it is Done.
+// Scanner finds and counts the records of one slice. Pass it the bytes of the file from Offset on,
+// block by block, until it is Done.
 type Scanner struct {
 	format Format
-	// Records that begin before end are the slice's, and none may be longer than limit.
+	// Records that begin before end belong to the slice, and none may be longer than limit.
 	end, limit int64
-	// offset is where the next block begins in the file, and record the record that is
-	// not complete yet. Invariant: record <= offset, unless the scanner seeks.
+	// offset is where the next block begins in the file, and record where the incomplete record
+	// begins. Invariant: record <= offset, unless seeking.
 	offset, record int64
-	// seeking: the end of a record is looked for that is another slice's.
+	// seeking means that the end of a record of the slice before has not been found yet.
 	seeking, done bool
 
 	counts Counts
-	// begun is the hash, and value the state, of a record of which a block had only the
-	// beginning.
+	// begun and value are the hash and the validator state of a record of which only the beginning
+	// was in earlier blocks.
 	begun xxhash.Digest
 	value validator
 }
 
-// NewScanner returns a scanner of the records that begin in [begin, end) of a file. A
-// record that is longer than limit bytes, without its end of line, is a fault; 0: none is.
+// NewScanner returns a scanner of the records that begin in [begin, end) of a file. A record
+// longer than limit bytes, without its end of line, is a fault; 0 means no limit.
 func NewScanner(format Format, begin, end, limit int64) *Scanner {
 	if limit <= 0 {
 		limit = math.MaxInt64
@@ -41,21 +41,21 @@ func NewScanner(format Format, begin, end, limit int64) *Scanner {
 	return s
 }
 
-// Offset is where in the file the next block begins.
+// Offset is where the next block begins in the file.
 func (s *Scanner) Offset() int64 { return s.offset }
 
-// Begin is where the record begins in the file of which the end has not been scanned: not
-// before Offset when there is none.
+// Begin is where the record begins in the file whose end has not been scanned; it is at or after
+// Offset if there is none.
 func (s *Scanner) Begin() int64 { return s.record }
 
-// Done says that no more bytes are needed.
+// Done reports whether no more bytes are needed.
 func (s *Scanner) Done() bool { return s.done }
 
-// Counts is what the complete records that were scanned come to.
+// Counts returns the counts of the complete records scanned so far.
 func (s *Scanner) Counts() Counts { return s.counts }
 
-// Scan takes the next block of the file and returns the part of it that belongs to the
-// slice. A fault is in what was to be returned; after it the scanner is of no more use.
+// Scan takes the next block of the file and returns the part of it that belongs to the slice. It
+// fails with a *Fault if that part contains one; the scanner cannot be used after that.
 func (s *Scanner) Scan(block []byte) ([]byte, error) {
 	if s.done {
 		return nil, nil
@@ -85,7 +85,7 @@ func (s *Scanner) Scan(block []byte) ([]byte, error) {
 	return block, nil
 }
 
-// seek passes over the end of a record that is another slice's.
+// seek skips the end of a record that belongs to the slice before.
 func (s *Scanner) seek(block []byte) []byte {
 	length := bytes.IndexByte(block, '\n') + 1
 	s.seeking = length == 0
@@ -94,12 +94,12 @@ func (s *Scanner) seek(block []byte) []byte {
 	}
 	s.offset += int64(length)
 	s.record = s.offset
-	// A record that begins where no end of line has been seen begins later still.
+	// Without an end of line in [begin-1, end), no record begins in the slice.
 	s.done = s.offset >= s.end
 	return block[length:]
 }
 
-// clip cuts off what belongs to the next slice.
+// clip cuts off the part that belongs to the next slice.
 func (s *Scanner) clip(block []byte) []byte {
 	if !s.format.Bordered() {
 		return block[:s.end-s.offset]
@@ -111,7 +111,7 @@ func (s *Scanner) clip(block []byte) []byte {
 	return block
 }
 
-// count counts the records of a block, all of which is the slice's.
+// count counts the records of a block, all of which belongs to the slice.
 func (s *Scanner) count(block []byte) error {
 	binary := -1
 	if s.format == Lines {
@@ -141,10 +141,10 @@ func (s *Scanner) count(block []byte) error {
 	return nil
 }
 
-// check finds the first fault of a part of a record that stands at that offset; zero is
-// where in it a zero byte is.
+// check returns the first fault in a part of a record. at is the part's offset in the file, and
+// zero the index of a zero byte in part.
 func (s *Scanner) check(part []byte, at int64, zero int) *Fault {
-	// Whatever is behind the limit is not looked at.
+	// Bytes beyond the limit are not checked.
 	within := s.limit - (at - s.record)
 	if s.format == Lines && zero >= 0 && zero < len(part) && int64(zero) < within {
 		return s.fault(BinaryInput, at+int64(zero), `a zero byte: this is no text; with format "bytes" anything is read`)
@@ -160,10 +160,11 @@ func (s *Scanner) check(part []byte, at int64, zero int) *Fault {
 	return nil
 }
 
-// hash takes the beginning of a record.
+// hash adds a part of a record that spans blocks.
 func (s *Scanner) hash(part []byte) { _, _ = s.begun.Write(part) } // it never fails
 
-// complete counts a record that ends at that byte of the file, without its end of line.
+// complete counts a record that ends at this offset of the file, without its end of line. part is
+// the record's last part.
 func (s *Scanner) complete(part []byte, end int64) *Fault {
 	if s.format == JSON {
 		if !s.value.complete() {
@@ -183,10 +184,10 @@ func (s *Scanner) complete(part []byte, end int64) *Fault {
 	return nil
 }
 
-// EndOfFile tells that there are no more bytes. It says whether the file's last record
-// is one of the slice that lacks its end of line.
+// EndOfFile ends the scan at the end of the file. unended reports whether the slice has the file's
+// last record and that record lacks its end of line.
 //
-// A file that is cut in the middle of a JSON value has a fault.
+// It returns a fault if the file ends in the middle of a JSON value.
 func (s *Scanner) EndOfFile() (unended bool, err error) {
 	if s.done {
 		return false, nil

@@ -21,8 +21,8 @@ func (h Hundredths) String() string {
 	return strconv.FormatFloat(h.Cores(), 'f', -1, 64)
 }
 
-// Amounts is how much of each resource there is, is used, or is asked for. It
-// may be negative as the result of Sub. The zero value is nothing at all.
+// Amounts is an amount of each resource. It may be negative as the result of Sub. The zero value
+// is nothing.
 //
 // Add, Sub, Times and Scale stop at the limits of int64 and never wrap.
 type Amounts struct {
@@ -124,7 +124,7 @@ func (a Amounts) Max(b Amounts) Amounts {
 	}
 }
 
-// Times returns a taken n times.
+// Times returns a * n.
 func (a Amounts) Times(n int64) Amounts {
 	return Amounts{
 		UserSlots: mul(a.UserSlots, n),
@@ -173,7 +173,7 @@ func (a Amounts) Lacking(free Amounts) (k Kind, ok bool) {
 	return 0, false
 }
 
-// IsZero reports whether a is nothing at all.
+// IsZero reports whether all amounts are 0.
 func (a Amounts) IsZero() bool { return a == Amounts{} }
 
 // Validate returns an error that names the first negative amount.

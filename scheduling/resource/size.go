@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// units are the units of memory, those that FormatSize prefers first.
+// units are the units of memory, in the order in which FormatSize prefers them.
 var units = []struct {
 	name  string
 	bytes int64
@@ -26,8 +26,7 @@ var (
 // ErrSizeRange is returned for a size that no int64 can hold.
 var ErrSizeRange = errors.New("beyond any size")
 
-// ParseSize returns the bytes that text such as 1.5GiB says. The letters' case
-// does not matter.
+// ParseSize returns the bytes of a size such as 1.5GiB, in upper or lower case.
 func ParseSize(s string) (int64, error) {
 	s = strings.TrimSpace(s)
 	factor := int64(1)
@@ -54,8 +53,8 @@ func ParseSize(s string) (int64, error) {
 	return amount.Num().Int64(), nil
 }
 
-// ParseSizeWithin is ParseSize for sizes from low to high. The error says what is
-// possible.
+// ParseSizeWithin is ParseSize for sizes from low to high. The error names the bound that was
+// exceeded.
 func ParseSizeWithin(s string, low, high int64) (int64, error) {
 	n, err := ParseSize(s)
 	switch {
@@ -70,7 +69,7 @@ func ParseSizeWithin(s string, low, high int64) (int64, error) {
 	return n, CheckSize(n, low, high)
 }
 
-// CheckSize returns an error for a size that is not from low to high: what is possible.
+// CheckSize returns an error that names the bound if a size is not from low to high.
 func CheckSize(n, low, high int64) error {
 	switch {
 	case n < low:
@@ -91,7 +90,7 @@ func tooMuch(high int64) error {
 	return fmt.Errorf("too much: %s is the most", FormatSize(high))
 }
 
-// FormatSize returns a size with the largest unit that says it exactly.
+// FormatSize returns a size in the largest unit that represents it exactly.
 func FormatSize(n int64) string {
 	for _, u := range units {
 		if n != 0 && n%u.bytes == 0 {
@@ -101,8 +100,8 @@ func FormatSize(n int64) string {
 	return fmt.Sprintf("%dB", n)
 }
 
-// ShowSize returns a size for people to read, in the largest unit that leaves at least
-// one of it, with digits enough to compare: "1.02 GiB". ParseSize reads it too.
+// ShowSize returns a size for people to read, in the largest unit of which it is at least one,
+// with enough digits to compare: "1.02 GiB". ParseSize reads it too.
 func ShowSize(n int64) string {
 	value, unit := float64(n), "B"
 	for _, next := range []string{"KiB", "MiB", "GiB", "TiB", "PiB"} {
@@ -119,10 +118,10 @@ func ShowSize(n int64) string {
 	return strings.TrimRight(strings.TrimRight(text, "0"), ".") + " " + unit
 }
 
-// FormatRoughly returns a size that is to be written into a spec, rounded up to whole MiB.
+// FormatRoughly returns a size to be written into a spec, rounded up to whole MiB.
 func FormatRoughly(n int64) string { return FormatSize(RoundUp(n)) }
 
-// RoundUp returns the next whole MiB.
+// RoundUp rounds up to a whole MiB.
 func RoundUp(n int64) int64 {
 	const mebi = 1 << 20
 	if rest := n % mebi; rest > 0 && n <= math.MaxInt64-mebi {

@@ -5,21 +5,21 @@ import "math"
 const (
 	// Epsilon is the tolerance of comparisons of shares, per resource (F.1.4).
 	Epsilon = 1e-9
-	// LargeEpsilon is the tolerance where shares were rounded to whole amounts
-	// in between (F.1.4).
+	// LargeEpsilon is the tolerance for shares that were rounded to whole amounts on the way
+	// (F.1.4).
 	LargeEpsilon = 1e-4
-	// MaxSatisfaction is the satisfaction of those whose fair share is nothing,
-	// and an upper bound of all others (F.1.4).
+	// MaxSatisfaction is the satisfaction of elements whose fair share is zero, and an upper bound
+	// of all others (F.1.4).
 	MaxSatisfaction = 1e9
 )
 
-// Vector is a share of the cluster per resource: 1 is all there is of it.
+// Vector is a share of the cluster per resource: 1 is all of it.
 type Vector [Count]float64
 
 // Ones is the share of the whole cluster.
 var Ones = Vector{1, 1, 1, 1, 1}
 
-// Share returns what part of total each amount is. It is 0 wherever total is.
+// Share returns each amount as a part of total. It is 0 where total is 0.
 func Share(a, total Amounts) Vector {
 	return Vector{
 		ratio(a.UserSlots, total.UserSlots),
@@ -30,12 +30,12 @@ func Share(a, total Amounts) Vector {
 	}
 }
 
-// MaxRatio returns the greatest share of a in total among the resources that
-// total has, and 0 when it has none.
+// MaxRatio returns the greatest share of a in total, over the resources that total has, and 0 when
+// it has none.
 func MaxRatio(a, total Amounts) float64 { return max(Share(a, total).MaxComponent(), 0) }
 
-// Dominant returns the kind with the greatest share in total: the first of
-// equals, and cpu when all shares are zero (F.1.6).
+// Dominant returns the kind with the greatest share of total: the first of equals, and cpu when
+// all shares are zero (F.1.6).
 func Dominant(a, total Amounts) Kind {
 	s := Share(a, total)
 	best, k := 0.0, CPU
@@ -72,8 +72,8 @@ func (v Vector) Scale(factor float64) Vector {
 	return Vector{v[0] * factor, v[1] * factor, v[2] * factor, v[3] * factor, v[4] * factor}
 }
 
-// Amounts returns what the shares are of total, every amount rounded to the
-// nearest whole one, cpu to the nearest hundredth.
+// Amounts returns these shares of total as amounts, each rounded to the nearest whole one, cpu to
+// the nearest hundredth.
 func (v Vector) Amounts(total Amounts) Amounts {
 	return Amounts{
 		UserSlots: nearest(float64(total.UserSlots) * v[UserSlots]),
@@ -87,7 +87,7 @@ func (v Vector) Amounts(total Amounts) Amounts {
 // Uniform returns the same share of every resource.
 func Uniform(share float64) Vector { return Vector{share, share, share, share, share} }
 
-// Largest is the resource of which v has most, the first of equals.
+// Largest returns the resource with the greatest share, the first of equals.
 func (v Vector) Largest() Kind { return v.MaxKind(0) }
 
 // MaxComponent returns the greatest share.
@@ -101,8 +101,7 @@ func (v Vector) MaxComponent() float64 {
 	return most
 }
 
-// MaxKind returns the kind of which the share is greatest: of equals the first, but before
-// it the one that is preferred.
+// MaxKind returns the kind with the greatest share; among equals preferred, then the first.
 func (v Vector) MaxKind(preferred Kind) Kind {
 	best := preferred
 	for i := range v {
@@ -121,8 +120,7 @@ func (v Vector) MinComponent() float64 {
 // IsZero reports whether every share is exactly zero.
 func (v Vector) IsZero() bool { return v == Vector{} }
 
-// Near reports whether no share differs by more than eps. What is not a number is
-// near nothing.
+// Near reports whether no share differs by more than eps. NaN is near nothing.
 func (v Vector) Near(w Vector, eps float64) bool {
 	for i := range v {
 		if !(math.Abs(v[i]-w[i]) <= eps) {

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Volume is an amount of each resource held for some time: resource x seconds
-// (F.1.2). Cpu is kept in whole hundredths, the others as they come: who adds up many
-// of them keeps what rounding leaves.
+// Volume is an amount of each resource times seconds (F.1.2). Cpu is kept in whole hundredths, the
+// others are not rounded. A caller that adds up many volumes has to carry the rounding error
+// itself.
 type Volume struct {
 	UserSlots float64
 	CPU       Hundredths
@@ -16,8 +16,8 @@ type Volume struct {
 	Network   float64
 }
 
-// VolumeOf returns what amounts held for this long come to. One cpu for a
-// millisecond is nothing, for it is less than half a hundredth.
+// VolumeOf returns the volume of amounts held for d. One cpu for a millisecond is 0, because it
+// rounds to less than a hundredth.
 func VolumeOf(a Amounts, d time.Duration) Volume {
 	held := Volume{UserSlots: float64(a.UserSlots), CPU: a.CPU, GPU: float64(a.GPU), Memory: float64(a.Memory), Network: float64(a.Network)}
 	return held.Scale(d.Seconds())
@@ -78,7 +78,7 @@ func (v Volume) Scale(factor float64) Volume {
 	return v.with(v, func(a, _ float64) float64 { return a * factor })
 }
 
-// with returns what of makes of each resource of both, of cpu in hundredths, and rounded.
+// with applies of to each resource of v and w, to cpu in hundredths with the result rounded.
 func (v Volume) with(w Volume, of func(a, b float64) float64) Volume {
 	return Volume{
 		UserSlots: of(v.UserSlots, w.UserSlots),
@@ -89,12 +89,11 @@ func (v Volume) with(w Volume, of func(a, b float64) float64) Volume {
 	}
 }
 
-// IsZero reports whether v is nothing at all.
+// IsZero reports whether all volumes are 0.
 func (v Volume) IsZero() bool { return v == Volume{} }
 
-// MinRatio returns for how many seconds the volume would last if all of total
-// were used: the least ratio over the resources that total has, and 0 when it
-// has none.
+// MinRatio returns for how many seconds the volume would last if all of total were used: the least
+// ratio over the resources that total has, and 0 when it has none.
 func (v Volume) MinRatio(total Amounts) float64 {
 	least, found := math.MaxFloat64, false
 	for k := Kind(0); k < Count; k++ {

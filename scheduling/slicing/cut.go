@@ -1,7 +1,7 @@
-// Package slicing decides which job of a map operation reads which bytes of its input,
-// and in which parts they are read again when a job has failed.
+// Package slicing decides which job of a map operation reads which bytes of its input, and into
+// which parts they are divided when a job has failed.
 //
-// Nothing is read for it: a record belongs to the slice in which it begins, so a border
+// The input is not read for that: a record belongs to the slice in which it begins, so a border
 // may be anywhere, and every byte is in one slice. The package is pure.
 package slicing
 
@@ -13,7 +13,7 @@ type Slice struct {
 	Begin, End int64
 }
 
-// Bytes returns how long the slices are together.
+// Bytes returns the total length of the slices.
 func Bytes(parts []Slice) (n int64) {
 	for _, s := range parts {
 		n += s.End - s.Begin
@@ -21,29 +21,27 @@ func Bytes(parts []Slice) (n int64) {
 	return n
 }
 
-// Size is how much a job reads: one of the two is set.
+// Size is how much a job reads: exactly one field is set.
 type Size struct {
-	// BytesPerJob is the most that a job gets.
+	// BytesPerJob is the most that a job reads.
 	BytesPerJob int64
-	// Jobs is how many there are; fewer only when there are fewer bytes.
+	// Jobs is the number of jobs; there are fewer only if there are fewer bytes.
 	Jobs int
 }
 
-// Limits bound what comes out.
+// Limits bound the result.
 type Limits struct {
-	// Jobs bounds the jobs.
+	// Jobs bounds the number of jobs.
 	Jobs int
-	// Slices bounds those of a job.
+	// Slices bounds the number of slices of a job.
 	Slices int
 }
 
-// Cut divides files of these sizes, read one after the other, among jobs: as evenly as
-// bytes can be, so that small files share a job and big ones are cut. An empty file has
-// no slice, and no bytes at all are no jobs. Where a job would have too many slices, it
-// has less bytes, and there are more jobs.
+// Cut divides files of these sizes, in order, among jobs as evenly as possible, so that small
+// files share a job and big ones are cut. An empty file has no slice, and no bytes mean no jobs. A
+// job that would have too many slices gets fewer bytes, and there are more jobs.
 //
-// It fails when there would be more jobs than may be, or when a number of jobs was asked
-// for that cannot be kept.
+// It fails if there would be more jobs than allowed, or if size.Jobs cannot be met.
 func Cut(sizes []int64, size Size, limits Limits) ([][]Slice, error) {
 	var total int64
 	for _, n := range sizes {
@@ -70,7 +68,7 @@ func Cut(sizes []int64, size Size, limits Limits) ([][]Slice, error) {
 	return jobs, nil
 }
 
-// advice says what to ask for instead.
+// advice says which setting to change.
 func (s Size) advice(total int64, limits Limits) string {
 	if s.BytesPerJob > 0 {
 		return fmt.Sprintf("set data_size_per_job to %d or more", (total-1)/int64(limits.Jobs)+1)
@@ -78,8 +76,8 @@ func (s Size) advice(total int64, limits Limits) string {
 	return fmt.Sprintf("set job_count to %d or less", limits.Jobs)
 }
 
-// deal gives out the bytes of all files in order: count shares that differ by a byte at
-// most, each to one job, or to more when it is of too many files.
+// deal assigns the bytes of all files in order: count shares that differ by a byte at most, each
+// for one job, or for several if it spans too many files.
 func deal(sizes []int64, total, count int64, most int) [][]Slice {
 	share, longer := total/count, total%count
 	size := func(job int64) int64 {

@@ -2,9 +2,8 @@ package slicing
 
 import "slices"
 
-// Divide cuts slices into parts of equal length, at most so many, each of at least one
-// byte: records that no job has survived are looked for in each alone. One byte, and
-// nothing, cannot be divided.
+// Divide cuts slices into at most this many parts of equal length, of at least one byte each, to
+// narrow down records that no job survives. A single byte cannot be divided.
 func Divide(whole []Slice, parts int) [][]Slice {
 	total := Bytes(whole)
 	count := min(int64(parts), total)
@@ -16,12 +15,12 @@ func Divide(whole []Slice, parts int) [][]Slice {
 	return out
 }
 
-// at returns where part i of count begins. The product of two lengths would be too great.
+// at returns where part i of count begins. Multiplying two lengths would overflow.
 func at(total, i, count int64) int64 {
 	return total/count*i + min(i, total%count)
 }
 
-// Part returns bytes [begin, end) of slices, read one after the other.
+// Part returns bytes [begin, end) of the concatenated slices.
 func Part(whole []Slice, begin, end int64) []Slice {
 	var out []Slice
 	var before int64
@@ -36,13 +35,13 @@ func Part(whole []Slice, begin, end int64) []Slice {
 	return out
 }
 
-// Covers reports whether processed and then rest are the slices, byte for byte in order,
-// however they are cut.
+// Covers reports whether processed followed by rest equals whole, byte for byte in order, however
+// they are cut.
 func Covers(whole, processed, rest []Slice) bool {
 	return slices.Equal(join(whole), join(slices.Concat(processed, rest)))
 }
 
-// join puts slices that follow each other into one.
+// join merges adjacent slices.
 func join(parts []Slice) []Slice {
 	var out []Slice
 	for _, s := range parts {

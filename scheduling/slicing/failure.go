@@ -3,46 +3,47 @@ package slicing
 import "slices"
 
 const (
-	// Ways is into how many parts slices are cut in which there is a record that no job
-	// survives. Of two, it would be found only after as many failures as operations
-	// seldom allow: with 16, one of 100 bytes is found in 1 MiB after four.
+	// Ways is the number of parts into which slices are cut that contain a record that no job
+	// survives. Bisection would need more failures than operations usually allow: with 16 ways, a
+	// record of 100 bytes in 1 MiB is found after four.
 	Ways = 16
-	// Tail is how much of what a job was given before it failed is looked at first: what
-	// its pipe and its own buffers may hold, and then some.
+	// Tail is how much of the input before a failure is suspected first: what the job's pipe and
+	// buffers may hold, and some more.
 	Tail = 1 << 20
 )
 
 // Failure is a job that has failed on its slices.
 type Failure struct {
-	// Fed is what the job was given of its slices, Rest what it was not.
+	// Fed is the part of its slices that the job was given, Rest the part that it was not.
 	Fed, Rest []Slice
-	// Rows is how many records it was given.
+	// Rows is the number of records in Fed.
 	Rows int64
 	// Before is how many jobs have failed on exactly these slices before.
 	Before int
-	// Divided: the slices are a part of others on which a job has failed.
+	// Divided means that the slices are a part of others on which a job has failed.
 	Divided bool
 }
 
-// Next is what follows from a failure. Nothing set: the slices are read again in full.
+// Next is the consequence of a failure. The zero value means that the slices are read again as
+// they are.
 type Next struct {
-	// Parts are to be read each by a job of its own, instead of the slices.
+	// Parts replace the slices: each is read by a job of its own.
 	Parts [][]Slice
-	// Lone: there is but one record, in the one slice, and it is to blame.
+	// Lone means that the only record, in the only slice, is to blame.
 	Lone bool
 }
 
-// AfterFailure returns what is to be done with the slices of a job that has failed.
+// AfterFailure returns how to continue with the slices of a job that has failed.
 //
-// The first failure may have had any cause, so the slices are read again. After that
-// they are cut, and parts of them that fail are cut again at once: a job that was not
-// given all has most likely died of the last records that it got, one that was, of any.
-// A record that is alone is to blame after it has failed twice.
+// The first failure may have had any cause, so the slices are read again. After that they are cut,
+// and parts of them that fail are cut again at once: a job that was not given all has most likely
+// failed on one of the last records that it got, a job that was given all, on any. A record that
+// is alone is to blame after it has failed twice.
 func AfterFailure(f Failure) Next {
 	complete := len(f.Rest) == 0
 	switch {
 	case complete && f.Rows == 0:
-		// There is no record to blame.
+		// No record is to blame.
 		return Next{}
 	case f.Before == 0 && (!f.Divided || complete && f.Rows == 1):
 		return Next{}
@@ -54,8 +55,8 @@ func AfterFailure(f Failure) Next {
 	return Next{Parts: suspects(f)}
 }
 
-// suspects cuts slices so that a record that no job survives is soon alone. All bytes are
-// in the parts, in order.
+// suspects cuts slices so that a record that no job survives is soon alone. The parts contain all
+// bytes, in order.
 func suspects(f Failure) [][]Slice {
 	fed := Bytes(f.Fed)
 	if len(f.Rest) == 0 {

@@ -7,8 +7,7 @@ import (
 	"slices"
 )
 
-// Aggregate is one statistic over many jobs. Its sum stays at the end of its range when it
-// would pass it.
+// Aggregate is one statistic over many jobs. Its sum saturates.
 type Aggregate struct {
 	Count, Sum, Min, Max int64
 	// Buckets are the numbers of the histogram's buckets that hold values, ascending;
@@ -17,7 +16,7 @@ type Aggregate struct {
 	Counts  []int64
 }
 
-// Add takes a value in.
+// Add adds a value.
 func (a *Aggregate) Add(v int64) {
 	if a.Count == 0 {
 		a.Min, a.Max = v, v
@@ -28,8 +27,8 @@ func (a *Aggregate) Add(v int64) {
 	a.count(Bucket(v), 1)
 }
 
-// Merge takes in all values of another aggregate, in whatever order they are merged with
-// the same result while the sum is in its range.
+// Merge adds all values of another aggregate. The order of merging does not matter as long as the
+// sum does not saturate.
 func (a *Aggregate) Merge(b Aggregate) {
 	if b.Count == 0 {
 		return
@@ -54,9 +53,9 @@ func (a *Aggregate) count(bucket int32, n int64) {
 	a.Counts[i] += n
 }
 
-// Quantile returns the value that a part q of all values, in [0, 1], does not exceed. It
-// is off by at most 1/32, and exact where q is 0 or 1, where all values are the same, and
-// below 64. An empty aggregate answers 0.
+// Quantile returns the value that a part q of all values, in [0, 1], does not exceed. It is off by
+// at most 1/32, and exact if q is 0 or 1, if all values are the same, and below 64. It is 0 for an
+// empty aggregate.
 func (a *Aggregate) Quantile(q float64) int64 {
 	if a.Count == 0 {
 		return 0
@@ -78,7 +77,7 @@ func (a *Aggregate) Quantile(q float64) int64 {
 	return a.Max
 }
 
-// Mean returns the average, rounded towards zero; 0 of nothing.
+// Mean returns the average, rounded towards zero; 0 without values.
 func (a *Aggregate) Mean() int64 {
 	if a.Count == 0 {
 		return 0
@@ -86,27 +85,27 @@ func (a *Aggregate) Mean() int64 {
 	return a.Sum / a.Count
 }
 
-// Clone returns a copy that shares nothing.
+// Clone returns a deep copy.
 func (a *Aggregate) Clone() Aggregate {
 	b := *a
 	b.Buckets, b.Counts = slices.Clone(a.Buckets), slices.Clone(a.Counts)
 	return b
 }
 
-// Entry is the aggregate of one name in one state of jobs.
+// Entry is the aggregate of a name over the jobs that ended in one state.
 type Entry struct {
 	Name, State string
 	Aggregate
 }
 
-// Set is aggregates by name and state, sorted by both.
+// Set holds aggregates by name and state, sorted by both.
 type Set []Entry
 
 // MaxNames bounds the names of a set.
 const MaxNames = 128
 
-// Add takes in the values of a job that ended in state. A name that would be more than
-// MaxNames is left out; of many, the last by name are.
+// Add adds the values of a job that ended in state. Names beyond MaxNames are left out, the last
+// in alphabetical order first.
 func (s *Set) Add(state string, values map[string]int64) {
 	room := MaxNames - s.names()
 	for _, name := range slices.Sorted(maps.Keys(values)) {
@@ -120,14 +119,14 @@ func (s *Set) Add(state string, values map[string]int64) {
 	}
 }
 
-// Merge takes in all values of another set, however many names it has.
+// Merge adds all values of another set, however many names it has.
 func (s *Set) Merge(other Set) {
 	for i := range other {
 		s.at(other[i].Name, other[i].State).Merge(other[i].Aggregate)
 	}
 }
 
-// Clone returns a copy that shares nothing.
+// Clone returns a deep copy.
 func (s Set) Clone() Set {
 	s = slices.Clone(s)
 	for i := range s {
@@ -136,8 +135,8 @@ func (s Set) Clone() Set {
 	return s
 }
 
-// Of returns the aggregate of a name in a state; empty when there is none. It shares the
-// histogram with the set.
+// Of returns the aggregate of a name in a state; empty if there is none. It shares the histogram
+// with the set.
 func (s Set) Of(name, state string) Aggregate {
 	if i, found := s.find(name, state); found {
 		return s[i].Aggregate
@@ -145,7 +144,7 @@ func (s Set) Of(name, state string) Aggregate {
 	return Aggregate{}
 }
 
-// Total returns the aggregate of a name in all states.
+// Total returns the aggregate of a name over all states.
 func (s Set) Total(name string) Aggregate {
 	var total Aggregate
 	i, _ := s.find(name, "")
@@ -176,7 +175,7 @@ func (s Set) names() int {
 	return n
 }
 
-// at returns the aggregate of a name in a state, made when there is none.
+// at returns the aggregate of a name in a state, and creates it if there is none.
 func (s *Set) at(name, state string) *Aggregate {
 	i, found := s.find(name, state)
 	if !found {

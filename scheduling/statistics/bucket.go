@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// mantissaBits is how exact buckets are: one of 64 and more is at most 1/32 of its least
-// value wide. Below that, each value has its own.
+// mantissaBits is the precision of buckets: from 64 on, a bucket is at most 1/32 of its least
+// value wide. Below 64 each value has its own.
 const mantissaBits = 5
 
 // Bucket returns the number of the histogram bucket of a value. Numbers grow with values,
@@ -23,8 +23,8 @@ func magnitude(v uint64) int32 {
 	return int32(exponent<<mantissaBits) + int32(v>>exponent)
 }
 
-// Bounds returns the least and the greatest value of a bucket. A number that Bucket never
-// returns has the bounds of the nearest one that it does.
+// Bounds returns the least and the greatest value of a bucket. Numbers beyond the last bucket
+// count as the last one.
 func Bounds(bucket int32) (least, greatest int64) {
 	if bucket < 0 {
 		least, greatest = Bounds(-max(bucket, -math.MaxInt32))

@@ -1,9 +1,8 @@
-// Package statistics names what is measured of jobs, and adds it up.
+// Package statistics names the measurements of jobs, and aggregates them.
 //
-// A job has values by name, all of them whole numbers. The jobs of a task that ended in
-// one state make an Aggregate of each name: how many, their sum, least and greatest, and a
-// histogram from which quantiles are read. All arithmetic is on integers, so replicas that
-// add the same values have the same bytes.
+// A job has integer values by name. The jobs of a task that ended in one state make an Aggregate
+// of each name: count, sum, least, greatest, and a histogram for quantiles. All arithmetic is on
+// integers, so replicas that add the same values have the same bytes.
 //
-// The values of a job travel and are kept packed: numbers instead of names, varints.
+// The values of a job are sent and stored packed: numbers instead of names, varints.
 package statistics

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Unit is what the values of a statistic count.
+// Unit is the unit of a statistic's values.
 type Unit string
 
 // The units.
@@ -21,7 +21,7 @@ const (
 	PerTenMille  Unit = "1/10000"
 )
 
-// The statistics of jobs. A slash parts the words of a name.
+// The statistics of jobs. A slash separates the words of a name.
 const (
 	UserMaxMemory             = "user_job/max_memory"
 	UserCurrentMemory         = "user_job/current_memory"
@@ -77,9 +77,9 @@ type Description struct {
 	Text string
 }
 
-// byNumber are the statistics that have a number, by it: packed values say the number and
-// not the name. Numbers are in logs and on disks: a new statistic is added at the end, and
-// one that is measured no more keeps its place.
+// byNumber lists the statistics by number: packed values hold the number and not the name. Numbers
+// are in logs and on disks: add a new statistic at the end, and leave one that is no longer
+// measured in its place.
 var byNumber = [...]Description{
 	{DataInputBytes, Bytes, "input that the job has read to its end"},
 	{DataInputRows, Rows, "records of the input that the job has read to its end"},
@@ -128,7 +128,7 @@ var byNumber = [...]Description{
 	{UserTmpfsSize, Bytes, "what was in the job's tmpfs at the last measurement"},
 }
 
-// numbers has the number of each of them.
+// numbers maps names to numbers.
 var numbers = func() map[string]int {
 	m := make(map[string]int, len(byNumber))
 	for number, known := range byNumber {
@@ -137,10 +137,10 @@ var numbers = func() map[string]int {
 	return m
 }()
 
-// All returns what is known of every statistic, by number.
+// All returns the descriptions of all statistics, by number.
 func All() []Description { return slices.Clone(byNumber[:]) }
 
-// Describe returns what is known of a statistic, and whether anything is.
+// Describe returns the description of a statistic, and whether it is known.
 func Describe(name string) (Description, bool) {
 	number, known := numbers[name]
 	if !known {
@@ -149,9 +149,8 @@ func Describe(name string) (Description, bool) {
 	return byNumber[number], true
 }
 
-// Cumulative returns what was held, in bytes, times how long, in bytes x seconds,
-// truncated (J.1.7). What does not fit stays at the end of the range; a negative
-// duration is none.
+// Cumulative returns an amount in bytes times a duration in milliseconds, in bytes x seconds,
+// truncated (J.1.7). The result saturates; amounts and durations below 0 count as 0.
 func Cumulative(amount, durationMillis int64) int64 {
 	if amount <= 0 || durationMillis <= 0 {
 		return 0

@@ -1,18 +1,18 @@
 package statistics
 
-// Sums is a Set to which packed values are added without a look at their names. Its Set is
-// changed by its Add alone.
+// Sums is a Set to which packed values are added without looking up their names. Only Sums.Add may
+// change its Set.
 type Sums struct {
 	Set
-	// places has by state where in the set numbers are; unmade: the set has grown.
+	// places maps a state to the places of its numbers in the set; nil after the set has grown.
 	places map[string]*places
 }
 
-// places has for each number where the set has it, counted from 1; 0: it has not.
+// places has the place of each number in the set, counted from 1; 0 if the set does not have it.
 type places [len(byNumber)]int32
 
-// Add takes in the values of a job that ended in state, packed and others, as Set.Add does.
-// What cannot be read is not added.
+// Add adds the values of a job that ended in state, packed and others, as Set.Add does. If packed
+// is invalid, nothing is added.
 func (s *Sums) Add(state string, packed []byte, others map[string]int64) error {
 	if len(others) == 0 {
 		if at := s.placesOf(state); at.all(packed) {
@@ -31,7 +31,7 @@ func (s *Sums) Add(state string, packed []byte, others map[string]int64) error {
 	return nil
 }
 
-// placesOf returns where the numbers of a state are.
+// placesOf returns the places of the numbers of a state.
 func (s *Sums) placesOf(state string) *places {
 	if at := s.places[state]; at != nil {
 		return at
@@ -49,7 +49,7 @@ func (s *Sums) placesOf(state string) *places {
 	return at
 }
 
-// all reports whether packed values can be read and all have a place.
+// all reports whether packed values are valid and all have a place.
 func (p *places) all(packed []byte) bool {
 	all := true
 	err := each(packed, func(number int, _ int64) bool {
@@ -59,5 +59,5 @@ func (p *places) all(packed []byte) bool {
 	return all && err == nil
 }
 
-// Clone returns a copy that shares nothing.
+// Clone returns a deep copy.
 func (s *Sums) Clone() Sums { return Sums{Set: s.Set.Clone()} }

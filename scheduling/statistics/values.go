@@ -11,11 +11,11 @@ import (
 // know: a newer one packed them.
 var ErrUnknownNumber = errors.New("unknown number of a statistic")
 
-// Values are what was measured of one job. The zero value has none.
+// Values are the measurements of one job. The zero value has none.
 type Values struct {
 	known   [len(byNumber)]bool
 	amounts [len(byNumber)]int64
-	// others are those whose names have no number.
+	// others are the values whose names have no number.
 	others map[string]int64
 }
 
@@ -41,7 +41,7 @@ func (v *Values) Get(name string) (amount int64, ok bool) {
 	return amount, ok
 }
 
-// Delete takes the value of a name out.
+// Delete removes the value of a name.
 func (v *Values) Delete(name string) {
 	if number, ok := numbers[name]; ok {
 		v.known[number], v.amounts[number] = false, 0
@@ -49,9 +49,9 @@ func (v *Values) Delete(name string) {
 	delete(v.others, name)
 }
 
-// Pack returns the values: those whose names have numbers as bytes, the others by name.
-// The bytes are pairs of varints in the order of the numbers: how much greater the number
-// is than the one before (the first: than -1), and the value, zigzag.
+// Pack returns the values: those with numbers as bytes, the others by name. The bytes are pairs of
+// varints in ascending order of number: the difference to the number before (for the first, to
+// -1), and the value, zigzag-encoded.
 func (v *Values) Pack() (packed []byte, others map[string]int64) {
 	const usual = 128
 	packed = make([]byte, 0, usual)
@@ -66,17 +66,17 @@ func (v *Values) Pack() (packed []byte, others map[string]int64) {
 	return packed, v.others
 }
 
-// Check returns what is wrong with packed values; nil: nothing.
+// Check returns an error if packed values are invalid.
 func Check(packed []byte) error {
 	return each(packed, func(int, int64) bool { return true })
 }
 
-// Unpack returns by name what was packed, and the others.
+// Unpack returns packed values by name, together with others.
 func Unpack(packed []byte, others map[string]int64) (map[string]int64, error) {
 	if len(packed) == 0 && len(others) == 0 {
 		return nil, nil
 	}
-	// A pair takes two bytes and more.
+	// A pair is at least two bytes.
 	values := make(map[string]int64, len(packed)/2+len(others))
 	err := each(packed, func(number int, amount int64) bool {
 		values[byNumber[number].Name] = amount
@@ -89,14 +89,14 @@ func Unpack(packed []byte, others map[string]int64) (map[string]int64, error) {
 	return values, nil
 }
 
-// Find returns one value of those that were packed, and whether it is there. What cannot
-// be read is not.
+// Find returns one of the packed values, and whether it is there. A value behind invalid data is
+// not found.
 func Find(packed []byte, name string) (amount int64, ok bool) {
 	want, known := numbers[name]
 	if !known {
 		return 0, false
 	}
-	// What is wrong behind the value does not matter.
+	// Errors behind the value do not matter.
 	_ = each(packed, func(number int, found int64) bool {
 		if number == want {
 			amount, ok = found, true
@@ -106,8 +106,7 @@ func Find(packed []byte, name string) (amount int64, ok bool) {
 	return amount, ok
 }
 
-// each calls with the number and the amount of each packed value, until it is told to stop.
-// The error says what cannot be read.
+// each calls with for each packed value, until with returns false. The error says what is invalid.
 func each(packed []byte, with func(number int, amount int64) bool) error {
 	number := -1
 	for len(packed) > 0 {
