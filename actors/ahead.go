@@ -16,9 +16,9 @@ import (
 	"weir/scheduling"
 )
 
-// commit has commands committed by this replica, which leads. Jobs that they tell to leave are
-// told of ahead, as advice, so that who sends them requests need not wait for the commit; what
-// does not come to pass is taken back.
+// commit commits commands while this replica leads. Jobs that the commands order to leave are
+// announced before the commit, as advice, so that those who send them requests need not wait for
+// it. An announcement that turns out to be unfounded is withdrawn.
 func (r *Replica) commit(ctx context.Context, commands ...*commandpb.Command) ([]*commandpb.Result, error) {
 	ahead := r.ahead(time.Now(), commands)
 	for _, signal := range ahead {
@@ -34,7 +34,8 @@ func (r *Replica) commit(ctx context.Context, commands ...*commandpb.Command) ([
 	return results, err
 }
 
-// ahead returns what is told of jobs before the commands are committed that tell them to leave.
+// ahead returns the signals for the jobs that commands order to leave, to be sent before the
+// commands are committed.
 func (r *Replica) ahead(now time.Time, commands []*commandpb.Command) (signals []*actorpb.InterruptionSignal) {
 	for _, c := range commands {
 		switch command.Kind(c.GetKind()) {
@@ -44,7 +45,7 @@ func (r *Replica) ahead(now time.Time, commands []*commandpb.Command) (signals [
 		}
 		msg, err := command.Decode(c)
 		if err != nil {
-			// Whoever carries it out says so.
+			// Applying the command reports the error.
 			continue
 		}
 		r.store.View(func(s *state.State) {
@@ -60,7 +61,7 @@ func (r *Replica) ahead(now time.Time, commands []*commandpb.Command) (signals [
 	return signals
 }
 
-// unfounded returns what takes signals back whose jobs may stay.
+// unfounded returns withdrawals of the signals whose jobs have no order to leave.
 func (r *Replica) unfounded(ahead []*actorpb.InterruptionSignal) (signals []*actorpb.InterruptionSignal) {
 	r.store.View(func(s *state.State) {
 		for _, signal := range ahead {
@@ -76,7 +77,7 @@ func (r *Replica) unfounded(ahead []*actorpb.InterruptionSignal) (signals []*act
 	return signals
 }
 
-// leaves reports whether a job has an order that it is told of.
+// leaves reports whether a job has an order to leave.
 func leaves(s *state.State, a *statepb.Allocation) bool {
 	op, ok := s.Operation(scheduling.OperationID(a.GetOperationId()))
 	return !ok || op.StopOrderFor(a) != nil

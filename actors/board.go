@@ -6,8 +6,8 @@ import (
 	"weir/messages/actorpb"
 )
 
-// board shows what node actors last heard. It is written by them and read by
-// anyone.
+// board holds the last state that node actors heard of their nodes. They write it, and any
+// goroutine may read it.
 type board struct {
 	mu    sync.RWMutex
 	nodes map[string]posted
@@ -38,7 +38,7 @@ func (b *board) node(id string) (*actorpb.NodeView, bool) {
 	return p.view, ok
 }
 
-// job returns what a node last said of a job; nil: nothing.
+// job returns the last report of a node about a job, or nil.
 func (b *board) job(node, id string) *actorpb.HeldJob {
 	b.mu.RLock()
 	defer b.mu.RUnlock()

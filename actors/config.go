@@ -20,35 +20,34 @@ import (
 	"weir/scheduling/engine"
 )
 
-// Gossip is the part of gossip that actors use. *gossip.Gossip is one.
+// Gossip is the part of gossip that actors use. *gossip.Gossip implements it.
 type Gossip interface {
 	Broadcast(topic, key string, payload []byte) error
 	Handle(topic string, handler gossip.Handler)
 	Update(change func(*gossip.Member)) error
 }
 
-// Storage finds input, takes output, and forgets what was on its way there.
-// *storage.Storage is one.
+// Storage finds input, accepts output, and discards unfinished output. *storage.Storage implements
+// it.
 type Storage interface {
 	controller.Storage
 	Discard(ctx context.Context, out storage.Output, completed bool) error
 }
 
-// Timing is how long the actors of a replica take for things.
+// Timing holds the timeouts and periods of a replica's actors.
 type Timing struct {
-	// Node is about leases and heartbeats.
+	// Node holds the times of leases and heartbeats.
 	Node node.Timing
-	// ReassignAfter is how long a replica may be gone before its operations get
-	// other controllers. Default 2 s: gossip finds a crash in about as long, and a
-	// controller that comes back has nothing to catch up with.
+	// ReassignAfter is how long a replica may be gone before its operations are assigned to other
+	// controllers. Default 2 s: gossip takes about as long to detect a crash, and a controller
+	// that comes back within that time has nothing to catch up with.
 	ReassignAfter time.Duration
-	// Retry is the pause after something was not committed. Default 200 ms.
+	// Retry is the pause after a commit that failed. Default 200 ms.
 	Retry time.Duration
-	// LeaderRetry is the pause before a leader is asked again that was not one or
-	// could not be reached. Default 50 ms: much shorter than an election.
+	// LeaderRetry is the pause before asking the leader again, after it was not reachable or not
+	// the leader. Default 50 ms: much shorter than an election.
 	LeaderRetry time.Duration
-	// Patience bounds a request of an actor or an agent. Default 10 s: longer than
-	// an election.
+	// Patience bounds a request of an actor or an agent. Default 10 s: longer than an election.
 	Patience time.Duration
 	// FairShareUpdate is the period of fair share updates. Default 200 ms.
 	FairShareUpdate time.Duration
@@ -58,7 +57,7 @@ type Timing struct {
 	SignalKeep time.Duration
 }
 
-// DefaultTiming returns the times that fit unless measured otherwise.
+// DefaultTiming returns times that fit unless measurements say otherwise.
 func DefaultTiming() Timing {
 	return Timing{
 		Node:            node.DefaultTiming(),
@@ -72,7 +71,7 @@ func DefaultTiming() Timing {
 	}
 }
 
-// Validate returns an error that names the first time that cannot work.
+// Validate returns an error that names the first invalid time.
 func (t Timing) Validate() error {
 	for _, field := range []struct {
 		name  string
@@ -88,11 +87,11 @@ func (t Timing) Validate() error {
 	return t.Node.Validate()
 }
 
-// Config is what a replica's actors work with.
+// Config holds what the actors of a replica need.
 type Config struct {
 	// ID is the replica's; Cluster is the cluster's id.
 	ID, Cluster string
-	// Incarnation tells the lives of this process apart: random, not 0.
+	// Incarnation distinguishes the lives of this process: random, not 0.
 	Incarnation uint64
 	Version     string
 	Store       *raftstore.Store
@@ -100,21 +99,21 @@ type Config struct {
 	Gossip      Gossip
 	Dialer      remote.Dialer
 	IdentityOf  func(*http.Request) (identity.Identity, error)
-	// Limits bound the replicated state; nil: the defaults.
+	// Limits bound the replicated state; nil means the defaults.
 	Limits *statepb.Limits
-	// Storage has the input of map operations and takes their output.
+	// Storage provides the input of map operations and accepts their output.
 	Storage Storage
 	Engine  engine.Config
 	Gateway gateway.Limits
 	Timing  Timing
-	// Streams bound the streams to other machines; the zero value: the defaults.
+	// Streams bounds the streams to other machines; the zero value means the defaults.
 	Streams remote.Limits
-	// NewID makes ids of jobs: unique, and later ones are greater.
+	// NewID makes job ids: unique, and in ascending order.
 	NewID  func() string
 	Logger *slog.Logger
 }
 
-// Validate returns an error that names what is missing or cannot work.
+// Validate returns an error that names what is missing or invalid.
 func (c Config) Validate() error {
 	switch {
 	case c.ID == "" || c.Cluster == "":

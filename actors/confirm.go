@@ -7,11 +7,10 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// confirmer finds out whether this replica leads still, for many askers at once.
+// confirmer checks whether this replica is still the leader, for many callers at once.
 //
-// A leader that was paused may have been replaced without knowing it. If it
-// renewed an agent's lease then, the agent would run its jobs on while the new
-// leader counts it as lost.
+// A leader that was paused may have been replaced without noticing. If it then renewed an agent's
+// lease, the agent would keep running its jobs while the new leader counts it as lost.
 type confirmer struct {
 	ctx context.Context
 	// leads returns nil when this replica led at a moment after the call.
@@ -19,12 +18,12 @@ type confirmer struct {
 
 	mu      sync.Mutex
 	waiting []func(leads bool)
-	// asking: a goroutine works on what waits.
+	// asking means that a goroutine is serving waiting.
 	asking bool
 }
 
-// Confirm calls done once, from any goroutine, with whether this replica led at a
-// moment after the call. Those who ask meanwhile share the next question.
+// Confirm calls done once, from any goroutine, with whether this replica led at a moment after the
+// call. Concurrent callers share the next check.
 func (c *confirmer) Confirm(done func(leads bool)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -52,7 +51,7 @@ func (c *confirmer) ask() {
 	}
 }
 
-// lead answers agents in the name of the leader of a term.
+// lead replies to agents on behalf of the leader of a term.
 type lead struct {
 	confirmer *confirmer
 	redirect  func() proto.Message

@@ -17,8 +17,8 @@ import (
 	"weir/scheduling"
 )
 
-// newControllersActor returns the producer of the actor that keeps one controller
-// for each operation that is assigned to this replica.
+// newControllersActor returns the producer of the actor that runs a controller for each operation
+// that is assigned to this replica.
 func newControllersActor(ctx context.Context, r *Replica) actor.Producer {
 	return reconcile.Live(r.cfg.Logger, func(life *reconcile.Life) reconcile.Body {
 		return &controllersActor{ctx: ctx, replica: r, life: life}
@@ -32,7 +32,7 @@ type controllersActor struct {
 	stop    context.CancelFunc
 }
 
-// Take implements reconcile.Body: all that it is told comes in turns of its own.
+// Take implements reconcile.Body: there are no messages, all work comes through life.Do.
 func (a *controllersActor) Take(any) bool { return false }
 
 // Stop implements reconcile.Body.
@@ -41,7 +41,7 @@ func (a *controllersActor) Stop() {
 	a.replica.controllers.clear()
 }
 
-// Start implements reconcile.Body: it spawns the controllers of today's assignments and
+// Start implements reconcile.Body: it spawns the controllers of the current assignments and
 // follows the log from there.
 func (a *controllersActor) Start() {
 	var reading context.Context
@@ -69,12 +69,12 @@ func (a *controllersActor) Start() {
 		a.assigned(ctx, op.GetId(), op.GetAssignment().GetEpoch())
 		a.retire(ctx, op.GetId())
 	}
-	// What a former life of this actor was not told is news to somebody.
+	// News that a former life of this actor missed may be waited for.
 	a.replica.news.tellAll()
 	go func() {
 		err := follow(reading, a.replica.store, index+1, func(m batch) { a.life.Do(func() { a.batch(ctx, m) }) })
 		if err != nil {
-			// The supervisor starts the actor again, from the state as it is then.
+			// The supervisor restarts the actor, from the state as it is then.
 			a.life.Do(func() { panic(fmt.Sprintf("controllers of replica %s: %v", a.replica.cfg.ID, err)) })
 		}
 	}()
@@ -119,7 +119,7 @@ func (a *controllersActor) look(ctx actor.Context, operation scheduling.Operatio
 	}
 }
 
-// assigned spawns an operation's controller, in place of one with an older epoch.
+// assigned spawns an operation's controller, replacing one with an older epoch.
 func (a *controllersActor) assigned(ctx actor.Context, operation string, epoch uint64) {
 	a.dismiss(ctx, operation)
 	r := a.replica
@@ -133,7 +133,7 @@ func (a *controllersActor) assigned(ctx actor.Context, operation string, epoch u
 	r.controllers.set(operation, pid)
 }
 
-// retire lets the controller of an operation that has ended finish: it stops by itself.
+// retire tells the controller of an operation that has ended to finish and stop.
 func (a *controllersActor) retire(ctx actor.Context, operation string) {
 	if pid := a.replica.controllers.of(operation); pid != nil {
 		a.replica.controllers.set(operation, nil)

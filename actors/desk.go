@@ -26,7 +26,7 @@ func (r *Replica) Answer(ctx context.Context, m proto.Message) proto.Message {
 	return answer
 }
 
-// refuse turns an error into an answer that expect turns back.
+// refuse turns an error into an answer that expect turns back into the error.
 func (r *Replica) refuse(err error) proto.Message {
 	switch {
 	case errors.Is(err, errElsewhere):
@@ -40,10 +40,10 @@ func (r *Replica) refuse(err error) proto.Message {
 	}
 }
 
-// desk answers what is asked of the replica that leads.
+// desk answers requests to the replica that leads.
 type desk struct{ *Replica }
 
-// answer does what this or another replica asks of the one that leads.
+// answer handles a request, from this or another replica, to the replica that leads.
 func (r *Replica) answer(ctx context.Context, m proto.Message) (proto.Message, error) {
 	switch m := m.(type) {
 	case *actorpb.Propose:
@@ -94,8 +94,8 @@ func (d desk) schedulerView(ctx context.Context, leader *actor.PID, m *actorpb.S
 	}
 }
 
-// post returns the view with what nodes said last. The view itself stays as it is:
-// all who ask between two fair share updates get the same.
+// post returns the view with the latest reports of nodes. It does not change view, which is shared
+// by all requests between two fair share updates.
 func (d desk) post(view *actorpb.SchedulerView) *actorpb.SchedulerView {
 	shown := &actorpb.SchedulerView{
 		Time: view.GetTime(), Term: view.GetTerm(), Elements: view.GetElements(), Total: view.GetTotal(), Updated: view.GetUpdated(),
@@ -122,7 +122,7 @@ func (d desk) post(view *actorpb.SchedulerView) *actorpb.SchedulerView {
 	return shown
 }
 
-// jobLive returns what nodes last said of jobs.
+// jobLive returns the latest reports of nodes about jobs.
 func (d desk) jobLive(m *actorpb.JobLiveRequest) *actorpb.JobLive {
 	nodes := make([]string, len(m.GetJobIds()))
 	d.store.View(func(s *state.State) {
@@ -141,7 +141,7 @@ func (d desk) jobLive(m *actorpb.JobLiveRequest) *actorpb.JobLive {
 	return live
 }
 
-// readOutput asks the node's agent, which has a stream to the leader.
+// readOutput asks the agent of the node, which has a stream to the leader.
 func (d desk) readOutput(ctx context.Context, m *actorpb.ReadOutput) proto.Message {
 	answer, err := d.remote.Request(ctx, peerOfAgent(m.GetNode()), actorpb.AgentName, m)
 	switch {
@@ -154,18 +154,17 @@ func (d desk) readOutput(ctx context.Context, m *actorpb.ReadOutput) proto.Messa
 	}
 }
 
-// SchedulerView returns what the leader's engines see.
+// SchedulerView returns the view of the leader's engines.
 func (r *Replica) SchedulerView(ctx context.Context, m *actorpb.SchedulerViewRequest) (*actorpb.SchedulerView, error) {
 	return askLeader[*actorpb.SchedulerView](ctx, r, m)
 }
 
-// PoolHistory returns what the leader has recorded of pools.
+// PoolHistory returns the pool history that the leader has recorded.
 func (r *Replica) PoolHistory(ctx context.Context, m *actorpb.PoolHistoryRequest) (*actorpb.PoolHistory, error) {
 	return askLeader[*actorpb.PoolHistory](ctx, r, m)
 }
 
-// JobLive returns what nodes last said of jobs; those of which nothing is known
-// are left out.
+// JobLive returns the latest reports of nodes about jobs; jobs without a report are left out.
 func (r *Replica) JobLive(ctx context.Context, jobs []string) (*actorpb.JobLive, error) {
 	return askLeader[*actorpb.JobLive](ctx, r, &actorpb.JobLiveRequest{JobIds: jobs})
 }
@@ -175,8 +174,8 @@ func (r *Replica) ReadOutput(ctx context.Context, m *actorpb.ReadOutput) (*actor
 	return askLeader[*actorpb.OutputPart](ctx, r, m)
 }
 
-// askLeader asks the leader, here or by the gateway of another replica, until ctx is
-// done.
+// askLeader sends a request to the leader, in this process or to the gateway of another replica,
+// and retries until ctx is done.
 func askLeader[T proto.Message](ctx context.Context, r *Replica, m proto.Message) (answer T, err error) {
 	err = r.atLeader(ctx, func(leader string) error {
 		var got proto.Message

@@ -7,21 +7,20 @@ import (
 	"weir/raftstore"
 )
 
-// maxAhead bounds the log entries that an actor was sent and has not dealt with.
-// While there are so many, no more are read; when the store does not keep the next
-// one any longer, the actor starts again from the state. A leader deals with
-// thousands a second.
+// maxAhead bounds the log entries that an actor was sent and has not handled. At the bound no more
+// are read; if the store no longer keeps the next entry, the actor restarts from the state. A
+// leader handles thousands a second.
 const maxAhead = 1024
 
-// batch brings a committed log entry to an actor. done is called once it has been
-// dealt with, and lets another one come.
+// batch brings a committed log entry to an actor. The actor calls done when it has handled the
+// entry, which makes room for another one.
 type batch struct {
 	raftstore.Batch
 	done func()
 }
 
-// follow hands an actor every committed entry from an index on, in order and without
-// gaps, until ctx is done. It returns an error when entries are no longer kept.
+// follow passes every committed entry from an index on to an actor, in order and without gaps,
+// until ctx is done. It returns an error when entries are no longer kept.
 func follow(ctx context.Context, store *raftstore.Store, from uint64, take func(batch)) error {
 	watch, err := store.Watch(from)
 	if err != nil {
@@ -30,7 +29,7 @@ func follow(ctx context.Context, store *raftstore.Store, from uint64, take func(
 	return feed(ctx, watch.Next, take)
 }
 
-// feed hands on what next returns, up to maxAhead entries ahead of the actor.
+// feed passes on what next returns, up to maxAhead entries ahead of the actor.
 func feed(ctx context.Context, next func(context.Context) (raftstore.Batch, error), take func(batch)) error {
 	ahead := make(chan struct{}, maxAhead)
 	done := func() { <-ahead }

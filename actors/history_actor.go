@@ -16,8 +16,8 @@ import (
 	"weir/scheduling/engine"
 )
 
-// historyEvery is how often a replica takes over what the leader has recorded of
-// pools: as much as the next leader does not know.
+// historyEvery is how often a follower copies the pool history of the leader, and so how much the
+// next leader may lack.
 const historyEvery = 2 * time.Second
 
 // recorder implements the History of schedulers.
@@ -35,11 +35,11 @@ func (r recorder) Record(tree scheduling.TreeName, now time.Time, pools []engine
 	r.Histories.Record(tree, now, samples)
 }
 
-// historian keeps the histories of pools of a replica.
+// historian maintains a replica's pool history.
 type historian struct{ *Replica }
 
-// follow keeps what the leader records of pools here too, while another replica leads. A
-// leader asks the others for what it does not know: it may have started just before.
+// follow copies the leader's pool history while another replica leads. A leader asks the others
+// for history that it lacks, because it may have started recently.
 func (r historian) follow() {
 	defer r.done.Done()
 	ticker := time.NewTicker(historyEvery)
@@ -64,8 +64,8 @@ func (r historian) follow() {
 	}
 }
 
-// fillTree asks the other replicas for what the leader lacks of a tree; again the next
-// time if one of them does not answer.
+// fillTree asks the other replicas for the history of a tree that the leader lacks; it is called
+// again if one of them does not answer.
 func (r historian) fillTree(tree scheduling.TreeName) error {
 	lacks := r.histories.Lacks(tree)
 	if lacks == nil {
@@ -88,7 +88,7 @@ func (r historian) fillTree(tree scheduling.TreeName) error {
 	return errors.Join(errs...)
 }
 
-// ask asks a replica that follows.
+// ask sends a request to a follower.
 func (r historian) ask(replica string, m *actorpb.PoolHistoryRequest) (*actorpb.PoolHistory, error) {
 	ctx, cancel := context.WithTimeout(r.ctx, historyEvery)
 	defer cancel()
@@ -99,7 +99,7 @@ func (r historian) ask(replica string, m *actorpb.PoolHistoryRequest) (*actorpb.
 	return expect[*actorpb.PoolHistory](got)
 }
 
-// followTree takes over what the leader has recorded of a tree, message by message.
+// followTree copies the leader's history of a tree, message by message.
 func (r historian) followTree(tree scheduling.TreeName) error {
 	for more := true; more && r.leader.Load() == nil; {
 		ctx, cancel := context.WithTimeout(r.ctx, historyEvery)
@@ -108,7 +108,7 @@ func (r historian) followTree(tree scheduling.TreeName) error {
 		if err != nil {
 			return err
 		}
-		// This replica may lead by now, and record.
+		// This replica may have become the leader, and record by itself.
 		if r.leader.Load() != nil {
 			return nil
 		}
@@ -126,15 +126,14 @@ func (r *Replica) treeNames() (names []scheduling.TreeName) {
 	return names
 }
 
-// keepVolumesPatience bounds how long a transfer of leadership waits for the volumes
-// of pools: without them the next leader goes on from older ones.
+// keepVolumesPatience bounds how long a transfer of leadership waits for the volumes of pools to
+// be committed: without that, the next leader starts from older volumes.
 const keepVolumesPatience = time.Second
 
-// keepVolumes asks the leader's actor to have the volumes of all trees kept.
+// keepVolumes asks the leader's actor to have the volumes of all trees committed.
 type keepVolumes struct{ done func() }
 
-// keepVolumes has the volumes of pools committed, as they are now, while this replica
-// leads.
+// keepVolumes commits the current volumes of pools, if this replica leads.
 func (r *Replica) keepVolumes(ctx context.Context) {
 	leader := r.leader.Load()
 	if leader == nil {
@@ -153,7 +152,7 @@ func (r *Replica) keepVolumes(ctx context.Context) {
 	}
 }
 
-// keepVolumes has the schedulers of all trees propose their volumes.
+// keepVolumes makes the schedulers of all trees propose their volumes.
 func (t *ledTrees) keepVolumes(ctx actor.Context, m keepVolumes) {
 	all := t.schedulers.all()
 	done := countdown(len(all), m.done)

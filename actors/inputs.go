@@ -9,8 +9,8 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// What map operations read and write is the state's own: it adds to it, and never changes
-// what is there.
+// Inputs and outputs of map operations are returned without a copy: the state only adds to them,
+// and never changes existing ones.
 
 // Input implements the InputState of controllers.
 func (r *records) Input(operation string) (input *statepb.Input) {

@@ -15,42 +15,42 @@ import (
 )
 
 const (
-	// instancesTogether is how long changes of an operation's instances gather before
-	// those who wait for them are told.
+	// instancesTogether is how long changes of an operation's instances are batched before waiting
+	// readers are woken.
 	instancesTogether = 5 * time.Millisecond
-	// instancesKept is how long what was told of an operation is remembered after the
-	// last one has asked: who asks again meanwhile is told what has changed.
+	// instancesKept is how long the last answers for an operation are remembered without readers:
+	// a reader that returns within that time gets only the changes.
 	instancesKept = 30 * time.Second
-	// maxInstancesKept is how many states of an operation's instances are remembered.
+	// maxInstancesKept is how many past answers of an operation are remembered.
 	maxInstancesKept = 8
 )
 
-// newsdesk wakes those who wait for news of the jobs of one operation.
+// newsdesk wakes readers that wait for changes of the jobs of an operation.
 type newsdesk struct {
 	mu      sync.Mutex
 	waiting map[string]*awaited
 }
 
-// awaited is an operation of which somebody waits for news; changed is closed when
-// there are some.
+// awaited is an operation that readers wait for; changed is closed when it changes.
 type awaited struct {
 	desk    *newsdesk
 	readers int
-	// end forgets it, when nobody reads.
+	// end removes it some time after the last reader has left.
 	end     *time.Timer
 	changed chan struct{}
-	// seen is what was found since the last news, for all who ask; nil: nobody has asked.
+	// seen is the answer since the last change, shared by all readers; nil if none has been
+	// computed.
 	seen *actorpb.Instances
 
-	// finding is held by who finds it.
+	// finding is held while an answer is computed.
 	finding sync.Mutex
-	// past is what was found of late, the latest at the end. They share what is the same.
+	// past holds recent answers, the latest last. They share unchanged instances.
 	past []*actorpb.Instances
 }
 
 func newNewsdesk() *newsdesk { return &newsdesk{waiting: map[string]*awaited{}} }
 
-// follow begins to wait for an operation, until leave.
+// follow registers a reader of an operation; leave unregisters it.
 func (n *newsdesk) follow(operation string) (of *awaited, leave func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -72,7 +72,7 @@ func (n *newsdesk) follow(operation string) (of *awaited, leave func()) {
 	}
 }
 
-// forget drops an operation, unless somebody reads again.
+// forget removes an operation, unless it has readers again.
 func (n *newsdesk) forget(operation string, of *awaited) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -81,8 +81,8 @@ func (n *newsdesk) forget(operation string, of *awaited) {
 	}
 }
 
-// look returns what find finds, which is shared with all who look before the next
-// news, and what is closed with them.
+// look returns the result of find, which is shared by all calls before the next change, and the
+// channel that is closed at that change.
 func (of *awaited) look(find func() *actorpb.Instances) (seen *actorpb.Instances, changed <-chan struct{}) {
 	of.finding.Lock()
 	defer of.finding.Unlock()
@@ -101,8 +101,8 @@ func (of *awaited) look(find func() *actorpb.Instances) (seen *actorpb.Instances
 	return seen, changed
 }
 
-// keep remembers what was found, and returns it: what has not changed is as it was before.
-// finding is held.
+// keep remembers an answer and returns it, sharing the unchanged instances of the one before. The
+// caller holds finding.
 func (of *awaited) keep(found *actorpb.Instances) *actorpb.Instances {
 	if n := len(of.past); n > 0 {
 		last := of.past[n-1]
@@ -117,7 +117,7 @@ func (of *awaited) keep(found *actorpb.Instances) *actorpb.Instances {
 	return found
 }
 
-// had returns what was found with a version; nil: it was not found, or is forgotten.
+// had returns the answer with a version, or nil if it is unknown or no longer remembered.
 func (of *awaited) had(version string) *actorpb.Instances {
 	of.finding.Lock()
 	defer of.finding.Unlock()
@@ -129,13 +129,13 @@ func (of *awaited) had(version string) *actorpb.Instances {
 	return nil
 }
 
-// stir tells of news. The desk's mu is held.
+// stir signals a change. The caller holds the desk's mu.
 func (of *awaited) stir() {
 	close(of.changed)
 	of.changed, of.seen = make(chan struct{}), nil
 }
 
-// tell wakes those who wait for an operation.
+// tell wakes the readers of an operation.
 func (n *newsdesk) tell(operation string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -144,7 +144,7 @@ func (n *newsdesk) tell(operation string) {
 	}
 }
 
-// tellAll wakes all who wait.
+// tellAll wakes all readers.
 func (n *newsdesk) tellAll() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -153,7 +153,7 @@ func (n *newsdesk) tellAll() {
 	}
 }
 
-// take tells the news of a committed event.
+// take wakes the readers of the operations that a committed event changes.
 func (n *newsdesk) take(event state.Event) {
 	switch e := event.(type) {
 	case state.AllocationsStarted:
@@ -171,9 +171,9 @@ func (n *newsdesk) take(event state.Event) {
 	}
 }
 
-// goneOf returns the signals of jobs that were told to go and have ended. Who watches
-// instances sees that they have gone, also when they went so soon that nobody had time to
-// say that they would.
+// goneOf returns the signals of jobs that were ordered to leave and have ended. With them a
+// watcher of instances sees that they are gone even if they went before their leaving was
+// announced.
 func goneOf(e state.AllocationsEnded) (gone []*actorpb.InterruptionSignal) {
 	for _, ended := range e.Ended {
 		a, order := ended.Allocation, ended.Finished.GetStop()
@@ -188,21 +188,21 @@ func goneOf(e state.AllocationsEnded) (gone []*actorpb.InterruptionSignal) {
 	return gone
 }
 
-// Instances returns the instances of an operation, as they are seen here: once they
-// differ from those of a version that was returned before, or as they are when ctx is
-// done. It asks nobody. What it returns is shared, and not to be changed.
+// Instances returns the instances of an operation, as this replica sees them: once they differ
+// from those of the given version, or as they are when ctx is done. It sends no requests. The
+// result is shared and must not be changed.
 func (r *Replica) Instances(ctx context.Context, operation, version string) *actorpb.Instances {
 	return r.news.await(ctx, operation, version, false, func() *actorpb.Instances { return r.instancesOf(operation) })
 }
 
-// InstanceChanges returns what Instances does, as changes since version where it is known
-// here still what that was.
+// InstanceChanges is Instances, but returns only the changes since version if this replica still
+// remembers that version.
 func (r *Replica) InstanceChanges(ctx context.Context, operation, version string) *actorpb.Instances {
 	return r.news.await(ctx, operation, version, true, func() *actorpb.Instances { return r.instancesOf(operation) })
 }
 
-// await returns what find finds, once that has another version, or when ctx is done; with
-// changes what of it has changed since.
+// await returns the result of find once its version differs, or when ctx is done; with changes
+// set, only the changes since version.
 func (n *newsdesk) await(ctx context.Context, operation, version string, changes bool, find func() *actorpb.Instances) *actorpb.Instances {
 	of, leave := n.follow(operation)
 	defer leave()
@@ -228,7 +228,7 @@ func (n *newsdesk) await(ctx context.Context, operation, version string, changes
 
 func (r *Replica) instancesOf(operation string) *actorpb.Instances {
 	id := scheduling.OperationID(operation)
-	// What was heard is read first: a job that ends meanwhile has gone in either.
+	// Read the signals first: a job that ends in between is gone in both.
 	hosts := map[string]string{}
 	known := signal.Known{
 		Operation: operation, Over: true, Heard: r.signals.OfOperation(operation), Words: r.words.Of(operation), Unheard: r.nodes.Unheard,
@@ -251,15 +251,15 @@ func (r *Replica) instancesOf(operation string) *actorpb.Instances {
 		probed := op.GetSpec().Probed()
 		for _, a := range s.AllocationsOfOperation(id) {
 			host(a.GetNode())
-			// Records of allocations are replaced, not changed.
+			// Records of allocations are replaced, never changed.
 			known.Placed = append(known.Placed, signal.Placed{Allocation: a, Stop: op.StopOrderFor(a), Readiness: probed[a.GetTask()]})
 		}
 	})
 	return known.Instances()
 }
 
-// heldBack returns the jobs of an operation when some have an order to leave that is held; nil:
-// none has.
+// heldBack returns the jobs of an operation if some have an order to leave that is held back;
+// otherwise nil.
 func (r *Replica) heldBack(id string) (instances []operation.Instance) {
 	waits := false
 	r.store.View(func(s *state.State) {

@@ -22,29 +22,28 @@ import (
 	"weir/scheduling"
 )
 
-// toNode brings an agent's message to its node, of which there may be no actor yet.
+// toNode brings an agent's message to the actor of its node, which may not exist yet.
 type toNode struct {
 	node    string
 	message node.FromAgent
 }
 
-// wordHeard says that an instance of an operation is ready, or is so no more.
+// wordHeard says that the readiness of an instance of an operation has changed.
 type wordHeard struct{ operation scheduling.OperationID }
 
-// replicasChanged says that a replica came or went.
+// replicasChanged says that a replica came or left.
 type replicasChanged struct{}
 
-// viewRequest asks for what the scheduler sees.
+// viewRequest requests the scheduler's view.
 type viewRequest struct {
 	of    *actorpb.SchedulerViewRequest
 	reply func(*actorpb.SchedulerView)
-	// gone says that who asked waits no more.
+	// gone reports that the requester no longer waits.
 	gone func() bool
 }
 
-// newLeader returns the producer of the actor that leads in a term: it spawns the
-// leader's actors and hands each the committed events that concern it. ctx ends
-// with the term.
+// newLeader returns the producer of the actor that leads in a term: it spawns the leader's actors
+// and passes each the committed events that concern it. ctx ends with the term.
 func newLeader(ctx context.Context, r *Replica, term uint64) actor.Producer {
 	return reconcile.Live(r.cfg.Logger, func(life *reconcile.Life) reconcile.Body {
 		ask := func(ctx context.Context) error {
@@ -67,10 +66,10 @@ type leaderActor struct {
 	lead    lead
 	log     *slog.Logger
 	terms   *termLog
-	// stop ends the reading of the log.
+	// stop ends reading the log.
 	stop context.CancelFunc
 
-	// leads: the actors have been spawned.
+	// leads means that the actors have been spawned.
 	leads      bool
 	operations map[scheduling.OperationID]*actor.PID
 	nodes      *registry[string]
@@ -105,8 +104,8 @@ func (a *leaderActor) Stop() {
 	a.replica.nodeActors.CompareAndSwap(a.nodes, nil)
 }
 
-// Start implements reconcile.Body: it waits until this replica knows everything that
-// earlier leaders committed, and fences them off.
+// Start implements reconcile.Body: it waits until this replica has applied everything that earlier
+// leaders committed, and fences them off.
 func (a *leaderActor) Start() {
 	var reading context.Context
 	reading, a.stop = context.WithCancel(a.ctx)
@@ -115,21 +114,21 @@ func (a *leaderActor) Start() {
 	go func() {
 		index, begun := untilBegun(reading, a.replica.cfg.Timing.Retry, a.log, a.beginTerm)
 		if !begun {
-			// The term is over; whoever started this actor stops it.
+			// The term is over; the parent stops this actor.
 			return
 		}
 		a.life.Do(func() { a.rebuild(ctx, index) })
 		err := follow(reading, a.replica.store, index+1, func(m batch) { a.life.Do(func() { a.batch(ctx, m) }) })
 		if err != nil {
-			// The supervisor starts the actor again, from the state as it is then.
+			// The supervisor restarts the actor, from the state as it is then.
 			a.life.Do(func() { panic(fmt.Sprintf("leader of term %d: %v", a.term, err)) })
 		}
 	}()
 }
 
-// untilBegun has a term begun, and returns the index from which on; false: it was over
-// before. That ctx alone says: a leader that is about to hand over takes no commands, and
-// leads on when nobody takes over.
+// untilBegun retries until the term has begun, and returns the index of that entry; false if the
+// term ended before. Only ctx says that it ended: a leader that is about to transfer leadership
+// refuses commands, but goes on leading if the transfer fails.
 func untilBegun(ctx context.Context, retry time.Duration, log *slog.Logger, begin func(context.Context) (uint64, error)) (index uint64, begun bool) {
 	for {
 		index, err := begin(ctx)
@@ -172,8 +171,8 @@ func (a *leaderActor) beginTerm(ctx context.Context) (index uint64, err error) {
 	return results[0].GetIndex(), nil
 }
 
-// rebuild spawns the leader's actors from the state. Each reads its own part; the
-// scheduler registers running allocations before it plans anything.
+// rebuild spawns the leader's actors from the state. Each reads its own part; the scheduler
+// registers running allocations before it plans anything.
 func (a *leaderActor) rebuild(ctx actor.Context, index uint64) {
 	var nodes []string
 	var trees []scheduling.TreeName
@@ -209,14 +208,14 @@ func (a *leaderActor) rebuild(ctx actor.Context, index uint64) {
 }
 
 func (a *leaderActor) batch(ctx actor.Context, m batch) {
-	// A tree that begins with this entry reads a state that has it already.
+	// A tree that starts with this entry reads a state that already includes it.
 	a.trees.tell(ctx, m)
 	touched := map[string]bool{}
 	admit := false
 	for _, event := range m.Events {
 		switch e := event.(type) {
 		case state.OperationAccepted:
-			// One that was there when the actors were spawned has its own.
+			// An operation that existed when the actors were spawned already has one.
 			if a.operations[e.ID] == nil {
 				a.spawnOperation(ctx, e.ID)
 			}
@@ -249,7 +248,7 @@ func (a *leaderActor) batch(ctx actor.Context, m batch) {
 		case state.NodeChanged:
 			touched[string(e.ID)] = true
 			if a.nodes.of(string(e.ID)) == nil && e.State == statepb.NodeOnline {
-				// What registered it was stopped meanwhile: the node had been removed before.
+				// The node had been removed before, which stopped the actor that registered it.
 				a.spawnNode(ctx, string(e.ID))
 			}
 		case state.NodeRemoved:
@@ -264,8 +263,7 @@ func (a *leaderActor) batch(ctx actor.Context, m batch) {
 	}
 }
 
-// nodeRemoved ends what speaks for a node, unless that has registered again: then the
-// agent has to.
+// nodeRemoved stops the actor of a removed node, unless the node has registered again.
 func (a *leaderActor) nodeRemoved(ctx actor.Context, id string) {
 	if pid := a.nodes.of(id); pid != nil && a.replica.records.NodeRecord(id) == nil {
 		a.nodes.set(id, nil)
@@ -273,8 +271,8 @@ func (a *leaderActor) nodeRemoved(ctx actor.Context, id string) {
 	}
 }
 
-// operationChanged tells those whom an operation's new state concerns, and reports
-// whether pools may have to admit or may have got room.
+// operationChanged notifies the actors that an operation's new state concerns, and reports whether
+// pools may have to admit operations or may have room again.
 func (a *leaderActor) operationChanged(ctx actor.Context, e state.OperationChanged, touched map[string]bool) (admit bool) {
 	waits := false
 	if op, _ := a.replica.records.Operation(string(e.ID)); op != nil {

@@ -9,20 +9,21 @@ import (
 	"weir/scheduling"
 )
 
-// liveness knows since when replicas have not been able to control operations, and
-// who should control one. A replica that has just started is as good as gone until
-// its state has caught up.
+// liveness knows since when replicas have been unable to control operations, and chooses the
+// replica to control one. A replica that has just started counts as gone until its state has
+// caught up.
 type liveness struct {
 	self string
-	// reached says whether a replica can be reached from here, now. One that was killed
-	// cannot at once, long before the others agree that it is gone. Self always can.
+	// reached reports whether a replica is reachable from here now. A killed replica is
+	// unreachable at once, long before the others agree that it is gone. Self is always reachable.
 	reached func(replica string) bool
 
 	mu sync.RWMutex
-	// began is when the first view came.
+	// began is when the first view arrived.
 	began time.Time
 	ready []scheduling.ReplicaID
-	// gone has those that are in the view and not ready, and those that were in it.
+	// gone has the replicas that are in the view but not ready, and those that have left it, with
+	// the time.
 	gone map[string]time.Time
 }
 
@@ -30,7 +31,7 @@ func newLiveness(self string, reached func(replica string) bool) *liveness {
 	return &liveness{self: self, reached: reached, gone: map[string]time.Time{}}
 }
 
-// observe takes a view of the cluster, and reports whether a replica came or went.
+// observe processes a view of the cluster, and reports whether a replica came or left.
 func (l *liveness) observe(now time.Time, view *cluster.View) (changed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -40,7 +41,7 @@ func (l *liveness) observe(now time.Time, view *cluster.View) (changed bool) {
 	before := l.ready
 	l.ready = view.Ready()
 	for _, id := range before {
-		// Views are missed by who is slow: one that was removed may not have been shown as dead.
+		// A slow reader misses views: a removed replica may never have been shown as dead.
 		if _, known := view.Replica(id); !known {
 			l.gone[string(id)] = now
 		}
@@ -60,9 +61,9 @@ func (l *liveness) observe(now time.Time, view *cluster.View) (changed bool) {
 	return changed || !slices.Equal(before, l.ready)
 }
 
-// Choose implements the Replicas of operations: rendezvous hashing over those
-// that are ready, and of these over those that can be reached. When no other can, all
-// count: a new leader whose streams are not up yet need not keep everything to itself.
+// Choose implements the Replicas of operations: rendezvous hashing over the replicas that are
+// ready and reachable. If no other replica is reachable, all that are ready count: a new leader
+// whose streams are not up yet need not keep all operations to itself.
 func (l *liveness) Choose(operationID string) (replica string, ok bool) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -79,8 +80,8 @@ func (l *liveness) Choose(operationID string) (replica string, ok bool) {
 	return string(chosen), chosen != ""
 }
 
-// GoneSince implements the Replicas of operations. One of which nobody has heard here was
-// removed before this replica started, or is seen soon.
+// GoneSince implements the Replicas of operations. An unknown replica counts as gone since the
+// first view: it was removed before this replica started, or will appear soon.
 func (l *liveness) GoneSince(replica string) time.Time {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -90,7 +91,7 @@ func (l *liveness) GoneSince(replica string) time.Time {
 	return l.began
 }
 
-// others are those besides this replica that are ready.
+// others returns the replicas that are ready, without this one.
 func (l *liveness) others() (others []string) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()

@@ -16,21 +16,20 @@ import (
 	"weir/raftstore/command"
 )
 
-// ErrNoLeader is returned when no leader could be reached in time. Nothing has
-// happened.
+// ErrNoLeader is returned when no leader was reachable in time. Nothing has been committed.
 var ErrNoLeader = errors.New("no leader is known")
 
-// What the store of another replica says is told as if this one's had said it.
+// Errors of another replica's store are returned as those of this one's.
 var (
-	// ErrOutcomeUnknown is returned when commands were handed to the leader and its
-	// answer did not come: they may or may not be carried out.
+	// ErrOutcomeUnknown is returned when commands were sent to the leader and no answer came: they
+	// may or may not be committed.
 	ErrOutcomeUnknown = raftstore.ErrOutcomeUnknown
-	// ErrOverloaded is returned when the leader takes no more for now. Nothing has
-	// happened.
+	// ErrOverloaded is returned when the leader accepts no more commands for now. Nothing has been
+	// committed.
 	ErrOverloaded = raftstore.ErrOverloaded
 )
 
-// encode numbers and encodes commands.
+// encode encodes messages as numbered commands.
 func encode(messages []proto.Message) ([]*commandpb.Command, error) {
 	commands := make([]*commandpb.Command, len(messages))
 	for i, msg := range messages {
@@ -61,7 +60,7 @@ func (l *termLog) ProposeAsync(messages []proto.Message, done func([]*commandpb.
 	}()
 }
 
-// anyLog proposes commands wherever the leader is.
+// anyLog proposes commands to whichever replica leads.
 type anyLog struct {
 	ctx     context.Context
 	replica *Replica
@@ -78,10 +77,9 @@ func (l *anyLog) ProposeAsync(messages []proto.Message, done func([]*commandpb.R
 	}()
 }
 
-// Propose has commands committed, here or at whichever replica leads, and returns
-// a result for each. It waits for a leader until ctx is done. It returns
-// ErrNoLeader and ErrOverloaded when nothing has happened, ErrOutcomeUnknown when
-// that is not known.
+// Propose commits commands, here or at whichever replica leads, and returns a result for each. It
+// waits for a leader until ctx is done. It returns ErrNoLeader or ErrOverloaded when nothing has
+// been committed, ErrOutcomeUnknown when that is not known.
 func (r *Replica) Propose(ctx context.Context, messages ...proto.Message) ([]*commandpb.Result, error) {
 	commands, err := encode(messages)
 	if err != nil {
@@ -91,8 +89,8 @@ func (r *Replica) Propose(ctx context.Context, messages ...proto.Message) ([]*co
 	return proposed.GetResults(), err
 }
 
-// ReadBarrier returns when this replica's state shows every write that was
-// answered before the call.
+// ReadBarrier returns when this replica's state includes every write that was acknowledged before
+// the call.
 func (r *Replica) ReadBarrier(ctx context.Context) error {
 	read, err := askLeader[*actorpb.ReadIndex](ctx, r, &actorpb.ReadIndexRequest{})
 	if err != nil {
@@ -101,12 +99,12 @@ func (r *Replica) ReadBarrier(ctx context.Context) error {
 	return r.store.WaitApplied(ctx, read.GetIndex())
 }
 
-// errElsewhere says that the replica that was asked does not lead: nothing has
-// happened, ask again.
+// errElsewhere says that the replica that was asked is not the leader: nothing has been committed,
+// and the request can be repeated.
 var errElsewhere = errors.New("no longer the leader")
 
-// atLeader calls ask with the leader's id, again when that one does not lead any
-// more, until ctx is done.
+// atLeader calls ask with the leader's id, and again when that replica is no longer the leader,
+// until ctx is done.
 func (r *Replica) atLeader(ctx context.Context, ask func(leader string) error) error {
 	for {
 		current, changed := r.store.Leadership()
@@ -130,7 +128,7 @@ func (r *Replica) atLeader(ctx context.Context, ask func(leader string) error) e
 	}
 }
 
-// fromStore turns the store's errors into this package's.
+// fromStore converts the store's errors into this package's.
 func fromStore(err error) error {
 	switch {
 	case errors.Is(err, ErrOutcomeUnknown):
@@ -142,8 +140,8 @@ func fromStore(err error) error {
 	}
 }
 
-// fromRemote turns a request's errors into this package's: what was not sent may
-// be sent again.
+// fromRemote converts a request's errors into this package's: a request that was not sent may be
+// repeated.
 func fromRemote(err error) error {
 	switch {
 	case errors.Is(err, remote.ErrNotConnected), errors.Is(err, remote.ErrNotFound):
@@ -155,7 +153,7 @@ func fromRemote(err error) error {
 	}
 }
 
-// expect returns the answer as a T, or the error that it is.
+// expect returns the answer as a T, or as the error that it stands for.
 func expect[T proto.Message](answer proto.Message) (T, error) {
 	var none T
 	if expected, ok := answer.(T); ok {

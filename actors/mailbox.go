@@ -9,20 +9,19 @@ import (
 	"weir/actors/reconcile"
 )
 
-// mailbox holds no more than one Look at a time: an actor that looks sees all that
-// has changed by then, so a second one that waits would say nothing. Of heartbeats it
-// holds the latest, for that says all that an older one did. A mailbox is
-// bounded, then, by who else may write to its actor: the gateway by its limits,
-// followers of the log by maxAhead.
+// mailbox holds at most one Look at a time: an actor that looks sees all changes up to then, so a
+// second waiting Look would be redundant. It holds only the latest heartbeat, which includes all
+// that an older one reported. Other senders bound themselves: the gateway by its limits, followers
+// of the log by maxAhead.
 type mailbox struct {
 	actor.Mailbox
-	// looking: a Look waits.
+	// looking means that a Look is queued.
 	looking atomic.Bool
-	// latest is the heartbeat that waits; nil: none does.
+	// latest is the queued heartbeat, or nil.
 	latest atomic.Pointer[node.FromAgent]
 }
 
-// latest has the place of the heartbeat that waits.
+// latest marks the place of the heartbeat in the queue.
 type latest struct{}
 
 func newMailbox() actor.Mailbox { return &mailbox{Mailbox: actor.Unbounded()()} }
@@ -57,8 +56,8 @@ type taker struct {
 	from *mailbox
 }
 
-// InvokeUserMessage implements actor.MessageInvoker. What changes from now on may
-// be missed by this Look, so that the next one has to wait its turn.
+// InvokeUserMessage implements actor.MessageInvoker. It clears looking first: this Look may miss
+// changes from now on, so the next Look has to be queued.
 func (t taker) InvokeUserMessage(message any) {
 	switch message.(type) {
 	case reconcile.Look:

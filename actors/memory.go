@@ -11,11 +11,11 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// taughtFor is how long after its end an operation may still leave what it has learned.
+// taughtFor is how long after its end an operation may still save what it has learned.
 const taughtFor = time.Hour
 
-// taughtBefore returns the operations of this replica that have ended of late and have not
-// left what they learned: it has gone in the middle of it.
+// taughtBefore returns the operations of this replica that ended recently and have not saved what
+// they learned, because the replica stopped in between.
 func taughtBefore(s *state.State, replica string, now time.Time) (ended []*statepb.Operation) {
 	for op := range s.Operations() {
 		at, err := lifecycle.ParseState(op.GetState())
@@ -32,8 +32,8 @@ func taughtBefore(s *state.State, replica string, now time.Time) (ended []*state
 	return ended
 }
 
-// Memory implements the MemoryState of controllers. Samples and reserves are the state's own:
-// it replaces them, and never changes one.
+// Memory implements the MemoryState of controllers. Samples and reserves are returned without a
+// copy: the state replaces them, and never changes one.
 func (r *records) Memory(operation string, digests bool) (tasks []*statepb.Task) {
 	r.store.View(func(s *state.State) {
 		op, _ := s.Operation(scheduling.OperationID(operation))

@@ -7,13 +7,13 @@ import (
 	"weir/scheduling"
 )
 
-// streams is what neighbours need of a *remote.Remote.
+// streams is the part of *remote.Remote that neighbours uses.
 type streams interface {
 	Connect(peer string) error
 	Disconnect(peer string)
 }
 
-// neighbours keeps streams to the other replicas. One goroutine uses it.
+// neighbours maintains streams to the other replicas. Only one goroutine may use it.
 type neighbours struct {
 	self    scheduling.ReplicaID
 	streams streams
@@ -21,8 +21,8 @@ type neighbours struct {
 	known   map[scheduling.ReplicaID]bool
 }
 
-// observe connects with the replicas of view, and gives up those that were in an
-// earlier one only: they have been removed.
+// observe connects to the replicas of view, and disconnects from those that are no longer in it:
+// they have been removed.
 func (n *neighbours) observe(view *cluster.View) {
 	before := n.known
 	n.known = map[scheduling.ReplicaID]bool{}

@@ -19,14 +19,14 @@ import (
 	"weir/scheduling/pooltree"
 )
 
-// records reads the replicated state for actors. What it returns is theirs.
+// records reads the replicated state for actors. Results belong to the caller, except where noted.
 type records struct {
 	store     *raftstore.Store
 	directory *cluster.Directory
 }
 
-// Operation implements the State of operations and controllers: the head of the
-// record, and how many allocations have not ended.
+// Operation implements the State of operations and controllers. It returns the head of the record,
+// and the number of allocations that have not ended.
 func (r *records) Operation(id string) (op *statepb.Operation, allocations int) {
 	r.store.View(func(s *state.State) {
 		if record, ok := s.Operation(scheduling.OperationID(id)); ok {
@@ -37,7 +37,7 @@ func (r *records) Operation(id string) (op *statepb.Operation, allocations int) 
 	return op, allocations
 }
 
-// head returns what actors need of an operation: not its past, which is long. The
+// head returns the parts of an operation that actors need, without its history, which is long. The
 // spec, the trees and gangs are shared; they never change.
 func head(op *statepb.Operation) *statepb.Operation {
 	h := &statepb.Operation{
@@ -54,8 +54,8 @@ func head(op *statepb.Operation) *statepb.Operation {
 	return h
 }
 
-// handsOver reports whether an operation has instances that may be held back when they are to
-// leave.
+// handsOver reports whether an operation has instances that may be held back when they are ordered
+// to leave.
 func (r *records) handsOver(id scheduling.OperationID) (holds bool) {
 	r.store.View(func(s *state.State) {
 		if op, ok := s.Operation(id); ok {
@@ -65,7 +65,7 @@ func (r *records) handsOver(id scheduling.OperationID) (holds bool) {
 	return holds
 }
 
-// Allocation implements the State of controllers. It is the state's own: that replaces
+// Allocation implements the State of controllers. The result is not a copy: the state replaces
 // allocations, and never changes one.
 func (r *records) Allocation(job string) (allocation *statepb.Allocation) {
 	r.store.View(func(s *state.State) {
@@ -86,8 +86,8 @@ func (r *records) Leaving(operation string) (leaving []*statepb.Allocation) {
 	return leaving
 }
 
-// Node implements the State of nodes. Allocations and their orders are the state's own:
-// it replaces them, and never changes one.
+// Node implements the State of nodes. Allocations and their orders are not copies: the state
+// replaces them, and never changes one.
 func (r *records) Node(id string) (record *statepb.Node, granted []node.Granted, index uint64) {
 	view := r.directory.View()
 	r.store.View(func(s *state.State) {
@@ -192,7 +192,7 @@ func (r *records) Admission(tree scheduling.TreeName, name scheduling.PoolName) 
 	return view, err
 }
 
-// waits reports whether an operation waits for a pool of one of its trees.
+// waits reports whether an operation waits for admission to a pool of one of its trees.
 func waits(op *statepb.Operation, in *statepb.OperationTree) bool {
 	if in.GetAdmitted() {
 		return false
@@ -204,7 +204,8 @@ func waits(op *statepb.Operation, in *statepb.OperationTree) bool {
 	return false
 }
 
-// controllerOf returns who controls an operation; nil: it is not in progress.
+// controllerOf returns the replica that controls an operation; nil if the operation is not in
+// progress.
 func (r *records) controllerOf(operation string) (controller *actorpb.Replica) {
 	view := r.directory.View()
 	r.store.View(func(s *state.State) {
@@ -219,7 +220,7 @@ func (r *records) controllerOf(operation string) (controller *actorpb.Replica) {
 	return controller
 }
 
-// nodesOf returns the nodes that have jobs of an operation, by name.
+// nodesOf returns the nodes that have jobs of an operation, sorted by name.
 func (r *records) nodesOf(operation scheduling.OperationID) (nodes []string) {
 	r.store.View(func(s *state.State) {
 		for _, a := range s.AllocationsOfOperation(operation) {
@@ -230,7 +231,7 @@ func (r *records) nodesOf(operation scheduling.OperationID) (nodes []string) {
 	return slices.Compact(nodes)
 }
 
-// replicaOf names a replica and where it is reached, as far as is known.
+// replicaOf returns a replica with its address, if that is known.
 func replicaOf(view *cluster.View, id string) *actorpb.Replica {
 	known, _ := view.Replica(scheduling.ReplicaID(id))
 	return &actorpb.Replica{Id: id, Address: known.Address}

@@ -8,8 +8,8 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 )
 
-// registry finds actors by what they are for. The actor that spawns them writes it; anyone may
-// read. The zero value is empty and ready to use.
+// registry maps keys to actors. The actor that spawns them writes it; any goroutine may read. The
+// zero value is empty and ready to use.
 type registry[K comparable] struct {
 	mu   sync.RWMutex
 	pids map[K]*actor.PID
@@ -21,7 +21,7 @@ func (r *registry[K]) of(key K) *actor.PID {
 	return r.pids[key]
 }
 
-// set makes pid the actor of key; nil: there is none any more.
+// set makes pid the actor of key; nil removes the entry.
 func (r *registry[K]) set(key K, pid *actor.PID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

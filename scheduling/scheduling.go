@@ -1,13 +1,12 @@
-// Package scheduling is the vocabulary of the scheduler: the names of things.
+// Package scheduling defines the vocabulary of the scheduler: its typed ids and tokens.
 //
-// The packages below it make every decision. All of them are pure: no clock,
-// goroutine, lock, log or I/O; time, ids and chance arrive as data, and equal
-// input gives equal output.
+// The packages below it make every decision. All of them are pure: no clock, goroutine, lock, log
+// or I/O; time, ids and randomness are passed in, and equal input gives equal output.
 package scheduling
 
 import "strconv"
 
-// OperationID names an operation for ever, across replicas and restarts.
+// OperationID names an operation, uniquely across replicas and restarts.
 type OperationID string
 
 // JobID names one attempt to run a job, and the allocation that holds its
@@ -26,37 +25,36 @@ type TreeName string
 // PoolName names a pool within its tree.
 type PoolName string
 
-// PoolID is a pool of the cluster under whatever name. None has the id 0: it stands
-// for one that is not known, of pools that go by their names alone.
+// PoolID identifies a pool of the cluster across renames. 0 means unknown: the pool is identified
+// by its name alone.
 type PoolID uint64
 
-// TaskName names a group of alike jobs within an operation.
+// TaskName names a group of uniform jobs within an operation.
 type TaskName string
 
-// User names who asked for an operation.
+// User is the name of the user who submitted an operation.
 type User string
 
-// Cookie is the index of a job within its task, in [0, number of jobs). It
-// survives reruns: a failed or aborted attempt leaves its cookie to the next.
+// Cookie is the index of a job within its task, in [0, number of jobs). It survives reruns: after
+// a failed or aborted attempt the next one has the same cookie.
 type Cookie int32
 
 const (
-	// RootPool is the top of every pool tree. No pool of a user can take its
-	// name, for it holds characters that a pool name must not.
+	// RootPool is the root of every pool tree. No user's pool can have its name, because it
+	// contains characters that are invalid in pool names.
 	RootPool PoolName = "<Root>"
 
 	// DefaultPool is the pool of operations that name none, unless the tree sets
-	// default_parent_pool. A new tree has it, right below RootPool, which takes
-	// operations only where its tree says so.
+	// default_parent_pool. A new tree has it, directly below RootPool, because RootPool accepts
+	// operations only if its tree allows that.
 	DefaultPool PoolName = "default"
 
 	// DefaultTree is the pool tree of operations and nodes that name none.
 	DefaultTree TreeName = "default"
 )
 
-// Token fences off the past: it is the raft term and log index of the entry
-// that granted an allocation or a lease. Whoever has seen a token refuses what
-// comes with a lesser one.
+// Token is a fencing token: the raft term and log index of the entry that granted an allocation or
+// a lease. A process that has seen a token refuses messages with a lesser one.
 type Token struct {
 	// Term is the raft term of the leader that proposed the grant.
 	Term uint64
@@ -72,7 +70,7 @@ func (t Token) Less(other Token) bool {
 	return t.Index < other.Index
 }
 
-// IsZero reports whether t is the token that was never granted.
+// IsZero reports whether t is the zero token, which is never granted.
 func (t Token) IsZero() bool { return t == Token{} }
 
 // String returns the token as "term.index".

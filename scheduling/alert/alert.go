@@ -1,7 +1,7 @@
-// Package alert finds what the owner of an operation can do better, and says what to change.
+// Package alert finds what the owner of an operation can improve, and says what to change.
 //
-// It looks at statistics of jobs that have ended, task by task. The thresholds are those of
-// J.7.3. The package is pure.
+// It checks statistics of jobs that have ended, task by task. The thresholds are those of J.7.3.
+// The package is pure.
 package alert
 
 import (
@@ -30,7 +30,7 @@ const (
 
 	unusedTmpfs     = 512 << 20
 	unusedTmpfsPart = 0.2
-	// Who uses that much of the memory_limit may have sized tmpfs by it.
+	// A job that uses this part of its memory_limit may have sized tmpfs by the limit.
 	tmpfsMutedBy = 0.8
 
 	lowCPUPart = 0.5
@@ -46,21 +46,21 @@ const (
 	overdraftsPart = 0.05
 )
 
-// Alert is something about a task that its owner can do better.
+// Alert is something that the owner of a task can improve.
 type Alert struct {
 	Name, Task string
-	// Message is what was seen, Advice what to change.
+	// Message says what was observed, Advice what to change.
 	Message, Advice string
 }
 
-// Task is what is known of a task.
+// Task is the input of the rules for one task.
 type Task struct {
 	Name string
 	// Limit is memory_limit, Tmpfs the size of all tmpfs of a job, in bytes.
 	Limit, Tmpfs int64
 	// CPU is cpu_limit.
 	CPU resource.Hundredths
-	// Overdrafts is how many jobs were aborted because they used more than was reserved.
+	// Overdrafts is how many jobs were aborted because they used more than their reserve.
 	Overdrafts int64
 	Statistics statistics.Set
 }
@@ -90,7 +90,7 @@ func (t *Task) completed(name string) statistics.Aggregate {
 	return t.Statistics.Of(name, lifecycle.JobCompleted.String())
 }
 
-// used returns the most memory that a job has used, and that in tmpfs.
+// used returns the greatest memory usage of any completed job, and the greatest in tmpfs.
 func (t *Task) used() (memory, tmpfs int64, known bool) {
 	m, f := t.completed(statistics.UserMaxMemory), t.completed(statistics.UserMaxTmpfsSize)
 	return m.Max, f.Max, m.Count > 0

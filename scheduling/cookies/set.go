@@ -1,5 +1,5 @@
-// Package cookies keeps sets of cookies as sorted intervals, so that a million
-// pending jobs cost as much as one.
+// Package cookies stores sets of cookies as sorted intervals, so that a million pending jobs cost
+// as much as one.
 package cookies
 
 import (
@@ -11,7 +11,7 @@ import (
 	"weir/scheduling"
 )
 
-// Interval is the cookies from Begin up to, and without, End.
+// Interval holds the cookies in [Begin, End).
 type Interval struct {
 	Begin, End scheduling.Cookie
 }
@@ -36,16 +36,15 @@ func Of(cookies ...scheduling.Cookie) IntervalSet {
 	return s
 }
 
-// Range returns the set of the cookies from begin up to, and without, end.
+// Range returns the set of the cookies in [begin, end).
 func Range(begin, end scheduling.Cookie) IntervalSet {
 	var s IntervalSet
 	s.AddInterval(Interval{Begin: begin, End: end})
 	return s
 }
 
-// FromIntervals returns the set of the cookies in these intervals, which must be
-// as Intervals returns them: not negative, none empty, sorted and disjoint.
-// Neighbours that touch are joined.
+// FromIntervals returns the set of the cookies in these intervals, which must be as Intervals
+// returns them: non-negative, non-empty, sorted and disjoint. Touching intervals are joined.
 func FromIntervals(intervals []Interval) (IntervalSet, error) {
 	var s IntervalSet
 	end := scheduling.Cookie(0)
@@ -69,19 +68,18 @@ func (s *IntervalSet) Contains(c scheduling.Cookie) bool {
 	return i < len(s.intervals) && s.intervals[i].Begin <= c
 }
 
-// Add puts a cookie into the set and reports whether it was not there before.
+// Add adds a cookie to the set and reports whether it was not in it before.
 func (s *IntervalSet) Add(c scheduling.Cookie) bool {
 	return s.AddInterval(Interval{Begin: c, End: c + 1}) == 1
 }
 
-// AddInterval puts all cookies of the interval into the set and returns how many
-// of them were not there before.
+// AddInterval adds all cookies of the interval to the set and returns how many of them were not in
+// it before.
 func (s *IntervalSet) AddInterval(add Interval) int64 {
 	if add.End <= add.Begin {
 		return 0
 	}
-	// The new interval swallows those from first up to, and without, last: all
-	// that overlap it or touch it.
+	// The new interval replaces those in [first, last): all that overlap or touch it.
 	first := sort.Search(len(s.intervals), func(i int) bool { return s.intervals[i].End >= add.Begin })
 	last := first
 	var known int64
@@ -100,7 +98,7 @@ func (s *IntervalSet) AddInterval(add Interval) int64 {
 	return added
 }
 
-// Remove takes a cookie out of the set and reports whether it was there.
+// Remove removes a cookie from the set and reports whether it was in it.
 func (s *IntervalSet) Remove(c scheduling.Cookie) bool {
 	i := s.after(c)
 	if i == len(s.intervals) || s.intervals[i].Begin > c {
@@ -131,7 +129,7 @@ func (s *IntervalSet) First() (c scheduling.Cookie, ok bool) {
 	return s.intervals[0].Begin, true
 }
 
-// PopFirst takes out the least cookie. ok is false when the set is empty.
+// PopFirst removes the least cookie and returns it. ok is false when the set is empty.
 func (s *IntervalSet) PopFirst() (c scheduling.Cookie, ok bool) {
 	c, ok = s.First()
 	if ok {
@@ -153,8 +151,7 @@ func (s *IntervalSet) All() iter.Seq[scheduling.Cookie] {
 	}
 }
 
-// Intervals returns the cookies as the fewest sorted intervals. The slice is the
-// caller's own.
+// Intervals returns the cookies as the fewest sorted intervals. The caller owns the slice.
 func (s *IntervalSet) Intervals() []Interval { return slices.Clone(s.intervals) }
 
 // Clone returns a copy that shares nothing with the set.
