@@ -1,10 +1,9 @@
 // Package actors starts the actors of a replica and supervises them.
 //
-// A gateway, actors of signals and of words, and the controllers of the operations that are
-// assigned here live on every replica. While the replica leads, a leader actor
-// adds the scheduler, and an actor for each pool, operation and node; it goes
-// with the term. Nothing of what they know is kept: all of them are rebuilt from
-// the replicated state.
+// A gateway, the actors of signals and of words, and the controllers of the operations that are
+// assigned to this replica run on every replica. While the replica leads, a leader actor adds the
+// scheduler, and an actor for each pool, operation and node; it ends with the term. Actors persist
+// nothing: all of them are rebuilt from the replicated state.
 package actors
 
 import (
@@ -35,18 +34,18 @@ import (
 	"weir/scheduling"
 )
 
-// maxSignals bounds the interruption signals that a replica remembers: 10,000
-// jobs on their way out take about 2 MiB.
+// maxSignals bounds the interruption signals that a replica remembers: 10,000 leaving jobs take
+// about 2 MiB.
 const maxSignals = 10000
 
-// maxWords bounds the words of instances that a replica remembers: all of them fit into what
-// it tells one that joins (gossip.MaxStateSize).
+// maxWords bounds the words of instances that a replica remembers: all of them fit into the state
+// that it sends to a joining member (gossip.MaxStateSize).
 const maxWords = 16000
 
 // maxNodeWords bounds the words of nodes that a replica remembers.
 const maxNodeWords = 16000
 
-// Replica is the actors of a replica.
+// Replica holds the actors of a replica.
 type Replica struct {
 	cfg      Config
 	store    *raftstore.Store
@@ -55,9 +54,10 @@ type Replica struct {
 	records  *records
 	board    *board
 	liveness *liveness
-	// controllers are those of this replica, by operation.
+	// controllers are the controllers on this replica, by operation.
 	controllers registry[string]
-	// nodeActors are those of the term that this replica leads in; nil: none.
+	// nodeActors are the node actors of the term that this replica leads in; nil while it does not
+	// lead.
 	nodeActors atomic.Pointer[registry[string]]
 	signals    *signal.Signals
 	words      *signal.Words
@@ -66,11 +66,11 @@ type Replica struct {
 	histories  *pool.Histories
 
 	gatewayFigures gateway.Figures
-	// askers are those who ask why.
+	// askers bounds the concurrent explain requests.
 	askers            scheduler.Door
 	schedulerFigures  scheduler.Figures
 	heartbeatsDropped atomic.Uint64
-	// leader is the actor of the term that this replica leads in; nil: none.
+	// leader is the actor of the term that this replica leads in; nil while it does not lead.
 	leader atomic.Pointer[actor.PID]
 
 	gatewayPID, signalPID, wordPID, nodePID, controllersPID *actor.PID
@@ -78,14 +78,14 @@ type Replica struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	done   sync.WaitGroup
-	// discards are removals of staging places that go on, discarding has those whose turn
-	// it is.
+	// discards are the pending removals of staging folders; discarding has a slot for each removal
+	// that runs at a time.
 	discards   sync.WaitGroup
 	discarding chan struct{}
 	closeOnce  sync.Once
 }
 
-// Start starts the actors of a replica. They do their part until Close.
+// Start starts the actors of a replica. They run until Close.
 func Start(cfg Config) (*Replica, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func Start(cfg Config) (*Replica, error) {
 	r.words = signal.NewWords(cfg.Timing.SignalKeep, maxWords, time.Now, func(job string) bool { return r.records.Allocation(job) != nil })
 	r.liveness = newLiveness(cfg.ID, func(id string) bool { return r.remote.Connected(peerOf(id)) })
 	r.ctx, r.cancel = context.WithCancel(context.Background())
-	// Answers that come late must not find a future of this life.
+	// Late answers to a former life must not match a future of this one.
 	r.system.ProcessRegistry.SequenceID = cfg.Incarnation >> 1
 	var err error
 	r.remote, err = remote.Start(r.system, remote.Config{
@@ -138,7 +138,7 @@ func (r *Replica) spawn(inbox *remote.Inbox) {
 	}), true).Configure(inbox.Mailbox()))
 }
 
-// hear spawns the actor of a subject, which hears what other replicas say.
+// hear spawns the actor of a topic, which receives what other replicas broadcast.
 func hear[M proto.Message](r *Replica, known *hearsay.Known[M], news func(M)) *actor.PID {
 	subject := topic{r.cfg.Gossip, known.Topic()}
 	pid := r.system.Root.Spawn(supervised(r.cfg.Logger, hearsay.New(hearsay.Config[M]{
@@ -151,15 +151,13 @@ func hear[M proto.Message](r *Replica, known *hearsay.Known[M], news func(M)) *a
 	return pid
 }
 
-// Handler returns what serves the streams of other machines, and where to mount
-// it.
+// Handler returns the handler for the streams of other machines, and its path.
 func (r *Replica) Handler() (path string, handler http.Handler) { return r.remote.Handler() }
 
-// Controlled is how many operations have their controller here.
+// Controlled returns how many operations have their controller here.
 func (r *Replica) Controlled() int { return len(r.controllers.all()) }
 
-// Stopping returns why a job is on its way out, as far as is known here; empty: it
-// is not.
+// Stopping returns why a job is leaving, as far as this replica knows; empty if it is not.
 func (r *Replica) Stopping(job string) string { return r.signals.Stopping(job) }
 
 // Interrupt implements the Signals of controllers.
@@ -167,8 +165,8 @@ func (r *Replica) Interrupt(s *actorpb.InterruptionSignal) {
 	r.system.Root.Send(r.signalPID, signal.Interrupt{Said: s})
 }
 
-// hearWord tells of news about the instances of an operation: those who wait for them, and the
-// leader's actor, if this replica leads.
+// hearWord reports news about the instances of an operation to waiting readers and, if this
+// replica leads, to the leader's actor.
 func (r *Replica) hearWord(operation string) {
 	r.news.tell(operation)
 	if leader := r.leader.Load(); leader != nil {
@@ -184,7 +182,7 @@ func (r *Replica) Tell(word *actorpb.InstanceWord) {
 // Send implements the Agents of nodes.
 func (r *Replica) Send(node string, msg proto.Message) {
 	if err := r.remote.Send(peerOfAgent(node), actorpb.AgentName, msg); err != nil {
-		// The node is told again with its next heartbeat.
+		// The next heartbeat of the node is answered with the same.
 		r.cfg.Logger.Debug("message not sent", "node", node, "error", err)
 	}
 }
@@ -227,7 +225,7 @@ func (r *Replica) WaitApplied(ctx context.Context, index uint64) error {
 	return r.store.WaitApplied(ctx, index)
 }
 
-// addresses is where jobs find the cluster.
+// addresses returns the API addresses of the cluster, for jobs.
 func (r *Replica) addresses() []string {
 	var all []string
 	for _, replica := range r.cfg.Directory.View().Replicas {
@@ -238,8 +236,8 @@ func (r *Replica) addresses() []string {
 	return all
 }
 
-// followLeadership spawns the leader's actors when this replica is elected, stops
-// them when it is not leader any more, and tells the others.
+// followLeadership spawns the leader's actors when this replica is elected, stops them when it no
+// longer leads, and announces changes to the other replicas.
 func (r *Replica) followLeadership() {
 	defer r.done.Done()
 	var leading uint64
@@ -271,8 +269,8 @@ func (r *Replica) followLeadership() {
 	}
 }
 
-// catchUp tells the others when this replica has seen all that was committed before
-// it started: until then it gets no operations to control.
+// catchUp announces that this replica has applied all that was committed before it started: until
+// then it gets no operations to control.
 func (r *Replica) catchUp() {
 	defer r.done.Done()
 	for r.ctx.Err() == nil {
@@ -294,7 +292,7 @@ func (r *Replica) catchUp() {
 	}
 }
 
-// lead spawns the leader actor of a term and returns what stops it.
+// lead spawns the leader actor of a term and returns a function that stops it.
 func (r *Replica) lead(term uint64) (stop func()) {
 	ctx, cancel := context.WithCancel(r.ctx)
 	pid := r.system.Root.Spawn(supervised(r.cfg.Logger, newLeader(ctx, r, term), true))
@@ -309,8 +307,8 @@ func (r *Replica) lead(term uint64) (stop func()) {
 	}
 }
 
-// followReplicas keeps streams to the other replicas, and tells the leader's
-// operations who comes and goes.
+// followReplicas maintains streams to the other replicas, and notifies the leader's operations
+// when replicas come and leave.
 func (r *Replica) followReplicas() {
 	defer r.done.Done()
 	views, cancel := r.cfg.Directory.Watch()
@@ -330,8 +328,8 @@ func (r *Replica) followReplicas() {
 	}
 }
 
-// observe takes a view of the cluster, and tells the leader's operations when a replica
-// came or went. Who begins to lead meanwhile has seen the view, or is told.
+// observe processes a view of the cluster, and notifies the leader's operations when a replica
+// came or left. A leader actor that starts in between either sees the new view or is notified.
 func (r *Replica) observe(view *cluster.View) {
 	if !r.liveness.observe(time.Now(), view) {
 		return
@@ -341,7 +339,7 @@ func (r *Replica) observe(view *cluster.View) {
 	}
 }
 
-// Close stops the actors. It may be called again.
+// Close stops the actors. It may be called more than once.
 func (r *Replica) Close() error {
 	r.closeOnce.Do(func() {
 		r.cancel()
@@ -359,7 +357,7 @@ func (r *Replica) Close() error {
 	return nil
 }
 
-// topic sends what is said on one topic.
+// topic broadcasts on one topic.
 type topic struct {
 	gossip Gossip
 	name   string
@@ -370,7 +368,7 @@ func (t topic) Broadcast(key string, payload []byte) error {
 	return t.gossip.Broadcast(t.name, key, payload)
 }
 
-// addressBook finds replicas for streams.
+// addressBook finds the addresses of replicas for streams.
 type addressBook struct{ directory *cluster.Directory }
 
 // Address implements remote.Directory.

@@ -12,19 +12,19 @@ import (
 )
 
 const (
-	// discardPause bounds the pauses before a staging place is removed that could not be; they
-	// double. A store may be away for hours.
+	// discardPause bounds the pause, which doubles, before removing a staging folder is retried. A
+	// store may be unavailable for hours.
 	discardPause = 5 * time.Minute
-	// discardsAtOnce bounds the staging places that are removed at the same time: a replica
-	// that starts looks at those of all operations that have ended of late.
+	// discardsAtOnce bounds the staging folders that are removed at the same time: a replica that
+	// starts checks those of all operations that ended recently.
 	discardsAtOnce = 8
-	// stagedFor is how long after its end an operation may have left a staging place, and for
-	// how long its removal is tried. A replica that starts later tries again.
+	// stagedFor is how long after its end an operation may have left a staging folder, and how
+	// long its removal is retried. A replica that starts later tries again.
 	stagedFor = 24 * time.Hour
 )
 
-// stagedBefore returns the map operations that have ended of late. Who controlled one
-// may have gone before it removed what was staged, and nobody have led just then.
+// stagedBefore returns the map operations that ended recently. The replica that controlled one may
+// have stopped before it removed the staging folder, at a time without a leader.
 func stagedBefore(s *state.State, now time.Time) (ended []*statepb.Operation) {
 	for op := range s.Operations() {
 		if op.GetSpec().GetMap() == nil || now.Sub(op.GetFinishTime().AsTime()) > stagedFor {
@@ -37,8 +37,8 @@ func stagedBefore(s *state.State, now time.Time) (ended []*statepb.Operation) {
 	return ended
 }
 
-// clear removes what an operation has left in staging: who controlled it does that, and
-// the leader, for that one may have gone.
+// clear removes the staging folder of an operation. Both its controller's replica and the leader
+// do that, because the former may be gone.
 func (a *controllersActor) clear(operation string) {
 	var op *statepb.Operation
 	a.replica.store.View(func(s *state.State) {
@@ -53,8 +53,8 @@ func (a *controllersActor) clear(operation string) {
 	}
 }
 
-// discard removes what an operation that has ended has left in staging, and its output
-// unless it has completed, now or, when that fails, later.
+// discard removes the staging folder of an operation that has ended, and its output unless it has
+// completed; if that fails, it retries.
 func (r *Replica) discard(ctx context.Context, op *statepb.Operation) {
 	out := storage.Output{Path: op.GetSpec().GetMap().GetOutputPath(), Operation: op.GetId()}
 	completed := op.GetState() == lifecycle.Completed.String()
@@ -79,7 +79,7 @@ func (r *Replica) discard(ctx context.Context, op *statepb.Operation) {
 	})
 }
 
-// discardOnce waits for its turn.
+// discardOnce waits for a free slot.
 func (r *Replica) discardOnce(ctx context.Context, out storage.Output, completed bool) error {
 	select {
 	case r.discarding <- struct{}{}:

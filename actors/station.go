@@ -16,7 +16,7 @@ import (
 	"weir/messages/actorpb"
 )
 
-// StationConfig is what the actors of a node work with.
+// StationConfig is the configuration of a node's actors.
 type StationConfig struct {
 	Agent agent.Config
 	// Cluster is the cluster's id.
@@ -26,7 +26,7 @@ type StationConfig struct {
 	JobProxy string
 }
 
-// Station is the actors of a node: its agent, and what connects it with replicas.
+// Station holds the actors of a node: its agent, and its connections to replicas.
 type Station struct {
 	system    *actor.ActorSystem
 	runner    *runner.Runner
@@ -37,12 +37,12 @@ type Station struct {
 	closed    error
 }
 
-// connectPatience is how long a question waits for a stream that is not there: long
-// for a handshake, and short when a dead replica is asked before a live one.
+// connectPatience is how long a request waits for a stream that is not connected: long for a
+// handshake, but short when a dead replica is asked before a live one.
 const connectPatience = 500 * time.Millisecond
 
-// StartStation starts the agent of a node, with the jobs that an earlier process of
-// it left. The cluster is sought until Close or Leave.
+// StartStation starts the agent of a node, which takes over the jobs of its earlier process. It
+// looks for the cluster until Close or Leave.
 func StartStation(cfg StationConfig) (*Station, error) {
 	s := &Station{log: cfg.Agent.Logger}
 	if err := s.start(cfg); err != nil {
@@ -58,7 +58,7 @@ func (s *Station) start(cfg StationConfig) (err error) {
 	}
 	cfg.Agent.Caveat = caveat
 	s.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return cfg.Agent.Logger }))
-	// Answers that come late must not find a future of this life.
+	// Late answers to a former life must not match a future of this one.
 	s.system.ProcessRegistry.SequenceID = cfg.Agent.Incarnation >> 1
 	peers := agent.NewPeers(connectPatience)
 	s.remote, err = remote.Start(s.system, remote.Config{
@@ -77,7 +77,7 @@ func (s *Station) start(cfg StationConfig) (err error) {
 	return s.remote.Publish(actorpb.AgentName, s.agent.PID(), inbox, identity.Replica)
 }
 
-// StationStats is what the actors of a node have done since they started.
+// StationStats is the work of a node's actors since they started.
 type StationStats struct {
 	Agent  agent.Stats
 	Remote remote.Stats
@@ -89,25 +89,25 @@ func (s *Station) Stats() StationStats { return StationStats{s.agent.Stats(), s.
 // Done is closed when the agent has ended: after Close or Leave, or because it failed.
 func (s *Station) Done() <-chan struct{} { return s.agent.Done() }
 
-// Err says why the agent failed; nil: it did not, or see its log.
+// Err returns why the agent failed; nil if it did not, or if only its log says why.
 func (s *Station) Err() error { return s.agent.Err() }
 
-// Close ends the node's jobs, tells their results as far as it can, and stops the
-// actors. ctx can cut the telling short. It may be called again.
+// Close ends the node's jobs, reports their results as far as it can, and stops the actors. ctx
+// bounds the reporting. It may be called more than once.
 func (s *Station) Close(ctx context.Context) error {
 	s.closeOnce.Do(func() { s.closed = errors.Join(s.agent.Close(ctx), s.runner.Close(), s.release()) })
 	return s.closed
 }
 
-// Leave stops the actors. The node's jobs go on until their lease runs out; a
-// station that is started before has them again. It may be called again, and Close
-// does nothing after it.
+// Leave stops the actors. The node's jobs keep running until their lease expires; a station that
+// starts before that takes them over. It may be called more than once, and Close does nothing
+// after it.
 func (s *Station) Leave(ctx context.Context) error {
 	s.closeOnce.Do(func() { s.closed = errors.Join(s.agent.Leave(ctx), s.release()) })
 	return s.closed
 }
 
-// release gives back what is held, in reverse, but for the jobs.
+// release releases everything except the jobs, in reverse order.
 func (s *Station) release() error {
 	if s.remote != nil {
 		s.remote.Close()

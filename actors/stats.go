@@ -6,18 +6,18 @@ import (
 	"weir/actors/scheduler"
 )
 
-// Stats is what a replica's actors have done since Start, and how they stand.
+// Stats is the work of a replica's actors since Start, and their current state.
 type Stats struct {
-	// Leading is set while this replica's leader actor lives.
+	// Leading is set while this replica's leader actor runs.
 	Leading bool
 	Remote  remote.Stats
 	Gateway gateway.Stats
-	// Scheduler counts the terms that were led here.
+	// Scheduler counts over all terms that this replica led.
 	Scheduler scheduler.Stats
 	// Controllers is how many operations have their controller here.
 	Controllers int
-	// HeartbeatsDropped counts heartbeats whose place a newer one took before the
-	// node's actor came to them.
+	// HeartbeatsDropped counts heartbeats that were replaced by a newer one before the node's
+	// actor handled them.
 	HeartbeatsDropped uint64
 }
 

@@ -7,17 +7,17 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 )
 
-// The pauses before an actor that failed starts again. They grow with each failure
-// within the window, so that a lasting cause costs little; no actor is given up,
-// for nobody else would do its work.
+// The pauses before an actor that failed is restarted. They grow with each failure within the
+// window, so that a lasting cause costs little. Restarting never stops, because no other actor
+// would do the work.
 const (
 	failureWindow = 10 * time.Second
 	firstBackoff  = 100 * time.Millisecond
 	maxBackoff    = 5 * time.Second
 )
 
-// restarts starts actors again that failed, after a pause. What they need is read
-// back from the replicated state.
+// restarts restarts failed actors after a pause. They recover their state from the replicated
+// state.
 type restarts struct{ log *slog.Logger }
 
 // HandleFailure implements actor.SupervisorStrategy.
@@ -31,8 +31,8 @@ func (s restarts) HandleFailure(_ *actor.ActorSystem, supervisor actor.Superviso
 	time.AfterFunc(pause, func() { supervisor.RestartChildren(child) })
 }
 
-// supervised returns the properties of an actor that starts its children again when
-// they fail. atRoot: nobody spawned it, and it is started again, too.
+// supervised returns the properties of an actor that restarts its children when they fail. atRoot
+// is for an actor without a parent, which is restarted too.
 func supervised(log *slog.Logger, producer actor.Producer, atRoot bool) *actor.Props {
 	s := restarts{log}
 	options := []actor.PropsOption{actor.WithSupervisor(s), actor.WithMailbox(newMailbox)}

@@ -22,10 +22,10 @@ type poolKey struct {
 	pool scheduling.PoolName
 }
 
-// ledTrees are the actors of pool trees and pools, and who waits for these.
+// ledTrees holds the actors of pool trees and pools, and the operations that wait for pools.
 type ledTrees struct {
-	// schedulers are those of the trees. Actors of nodes ask for them while the leader changes
-	// it.
+	// schedulers are the actors of the trees. Actors of nodes look them up concurrently with
+	// changes by the leader.
 	schedulers *registry[scheduling.TreeName]
 	pools      map[poolKey]*actor.PID
 	waiting    waiting
@@ -35,11 +35,10 @@ func newLedTrees() *ledTrees {
 	return &ledTrees{schedulers: new(registry[scheduling.TreeName]), pools: map[poolKey]*actor.PID{}, waiting: waiting{}}
 }
 
-// waiting is the pools that operations wait for.
+// waiting maps operations to the pools that they wait for.
 type waiting map[scheduling.OperationID][]poolKey
 
-// note takes over which pools an operation waits for, and reports whether there
-// are any.
+// note updates the pools that an operation waits for, and reports whether there are any.
 func (w waiting) note(op *statepb.Operation) bool {
 	var keys []poolKey
 	for _, in := range op.GetTrees() {
@@ -58,8 +57,7 @@ func (w waiting) note(op *statepb.Operation) bool {
 
 func (w waiting) forget(id scheduling.OperationID) { delete(w, id) }
 
-// treeChanged makes the actors of a tree and of its pools those that there are to
-// be.
+// treeChanged spawns and stops actors so that they match a tree and its pools.
 func (a *leaderActor) treeChanged(ctx actor.Context, tree scheduling.TreeName) {
 	pools, exists := a.replica.records.Pools(tree)
 	known := a.trees.schedulers.of(tree)
@@ -68,7 +66,8 @@ func (a *leaderActor) treeChanged(ctx actor.Context, tree scheduling.TreeName) {
 		a.trees.schedulers.set(tree, a.spawn(ctx, scheduler.New(a.schedulerConfig(tree))))
 	case !exists && known != nil:
 		a.trees.schedulers.set(tree, nil)
-		// It deals with the entries that it was sent: whoever reads the log waits for it.
+		// Poison lets it handle the entries that it was sent: the reader of the log waits for
+		// them.
 		ctx.Poison(known)
 	}
 	for key, pid := range a.trees.pools {
@@ -80,21 +79,21 @@ func (a *leaderActor) treeChanged(ctx actor.Context, tree scheduling.TreeName) {
 	if !exists {
 		return
 	}
-	// The root may have operations of its own, where the tree lets it.
+	// The root may have operations of its own, if the tree allows it.
 	a.admitTo(ctx, poolKey{tree, scheduling.RootPool})
 	for _, p := range pools.Pools() {
 		a.admitTo(ctx, poolKey{tree, p.Name})
 	}
 }
 
-// admitTo makes the actor of a pool unless there is one.
+// admitTo spawns the actor of a pool unless it exists.
 func (a *leaderActor) admitTo(ctx actor.Context, key poolKey) {
 	if a.trees.pools[key] == nil {
 		a.trees.pools[key] = a.spawn(ctx, pool.New(a.poolConfig(key)))
 	}
 }
 
-// lookAtPools has the pools look for which operations wait.
+// lookAtPools sends a Look to the pools that operations wait for.
 func (a *leaderActor) lookAtPools(ctx actor.Context) {
 	told := map[poolKey]bool{}
 	for _, keys := range a.trees.waiting {
@@ -107,8 +106,8 @@ func (a *leaderActor) lookAtPools(ctx actor.Context) {
 	}
 }
 
-// tell sends a committed entry to the schedulers of all trees. It is done when all
-// of them have dealt with it.
+// tell sends a committed entry to the schedulers of all trees. The entry is done when all of them
+// have handled it.
 func (t *ledTrees) tell(ctx actor.Context, m batch) {
 	all := t.schedulers.all()
 	done := countdown(len(all), m.done)
@@ -117,7 +116,8 @@ func (t *ledTrees) tell(ctx actor.Context, m batch) {
 	}
 }
 
-// countdown returns what calls done when it has been called so many times.
+// countdown returns a function that calls done on its last of this many calls; with 0 done is
+// called at once.
 func countdown(times int, done func()) func() {
 	if times == 0 {
 		done()
@@ -131,8 +131,8 @@ func countdown(times int, done func()) func() {
 	}
 }
 
-// view asks the scheduler of a tree what it sees, or those of all trees when none is
-// named, and replies with all of it.
+// view requests the view of the scheduler of one tree, or of all trees if none is named, and
+// replies with the merged views.
 func (t *ledTrees) view(ctx actor.Context, term uint64, m viewRequest) {
 	asked := t.schedulers.all()
 	if tree := m.of.GetTree(); tree != "" {
@@ -151,7 +151,7 @@ func (t *ledTrees) view(ctx actor.Context, term uint64, m viewRequest) {
 	}
 }
 
-// gathering adds up what schedulers see.
+// gathering collects the views of schedulers.
 type gathering struct {
 	mu    sync.Mutex
 	left  int
@@ -168,8 +168,7 @@ func (g *gathering) add(v *actorpb.SchedulerView) {
 	}
 }
 
-// whole returns all of some views. They themselves stay as they are: others are shown
-// the same.
+// whole merges views. It does not change them, because they are shared with other requests.
 func whole(views []*actorpb.SchedulerView) *actorpb.SchedulerView {
 	if len(views) == 1 {
 		return views[0]
@@ -202,8 +201,8 @@ func (a *leaderActor) schedulerConfig(tree scheduling.TreeName) scheduler.Config
 	}
 }
 
-// offers tells the scheduler of a node's tree of it. Nobody schedules a node of no
-// tree.
+// offers passes offers on to the scheduler of a node's tree. A node of an unknown tree is not
+// scheduled.
 type offers struct {
 	root       *actor.RootContext
 	schedulers *registry[scheduling.TreeName]

@@ -12,11 +12,11 @@ import (
 	"weir/scheduling"
 )
 
-// parted says that the connection with the agent of a node has broken.
+// parted says that the connection to the agent of a node has broken.
 type parted struct{ node string }
 
-// onPeer tells the leader's actors of agents whose streams break: they may be dead. One that
-// stops says so before, and its jobs go on.
+// onPeer notifies the leader's actors when the stream of an agent breaks: the agent may be dead.
+// An agent that stops says goodbye first, and its jobs keep running.
 func (r *Replica) onPeer(change remote.PeerChange) {
 	if change.Up || change.Bye || change.Identity.Role != identity.Agent || r.remote.Connected(change.Peer) {
 		return
@@ -42,7 +42,7 @@ func (w nodeWords) Say(node string, unheard bool) {
 // Unheard implements node.Words.
 func (w nodeWords) Unheard(node string) bool { return w.nodes.Unheard(node) }
 
-// hearNode tells of news about a node those who wait for instances there.
+// hearNode reports news about a node to the readers of all operations with jobs on it.
 func (r *Replica) hearNode(id string) {
 	operations := map[string]bool{}
 	r.store.View(func(s *state.State) {

@@ -19,48 +19,46 @@ import (
 	"weir/scheduling/resource"
 )
 
-// State reads the replicated state. Records are copies.
+// State reads the replicated state. Results are copies.
 type State interface {
 	Records
-	// Seed returns the whole tree at one index; false: there is no such tree.
+	// Seed returns the whole tree at one index; false if there is no such tree.
 	Seed(tree scheduling.TreeName) (Seed, bool)
 }
 
-// History takes what pools are, once a second.
+// History records the state of pools, once a second.
 type History interface {
-	// Due reports whether the second of now has no point yet.
+	// Due reports whether there is no point yet for the second of now.
 	Due(tree scheduling.TreeName, now time.Time) bool
 	Record(tree scheduling.TreeName, now time.Time, pools []engine.PoolView)
 }
 
-// CheckpointEvery is how much a leader lets a new one not know of: of the integral volumes,
-// besides what flows in meanwhile, and of who starves.
+// CheckpointEvery is how much a new leader may lack of the integral volumes, apart from the flow
+// meanwhile, and of the starvation clocks.
 const CheckpointEvery = 3 * time.Second
 
-// Config is what the actor of a tree works with.
+// Config is the configuration of a tree's actor.
 type Config struct {
 	Tree   scheduling.TreeName
 	Term   uint64
 	State  State
 	Log    reconcile.Log
 	Engine engine.Config
-	// TickEvery is the period of fair share updates. Events that change what is
-	// due are followed by an update at once, but no sooner than TickGap after the
-	// last.
+	// TickEvery is the period of fair share updates. Events that change fair shares trigger an
+	// update at once, but no sooner than TickGap after the last one.
 	TickEvery, TickGap time.Duration
-	// CheckpointEvery is the period in which integral volumes, and what has changed of who
-	// starves, are proposed: as much as a new leader does not know of.
+	// CheckpointEvery is the period in which integral volumes and changed starvation clocks are
+	// proposed, and so how much a new leader may lack.
 	CheckpointEvery time.Duration
-	// NodesPerPlan bounds how many nodes one plan looks at, and so how long the
-	// actor is busy with it.
+	// NodesPerPlan bounds the nodes of one plan, and so how long it keeps the actor busy.
 	NodesPerPlan int
-	// MaxInFlight bounds proposals on their way; more nodes wait meanwhile, and
-	// share the next one.
+	// MaxInFlight bounds the proposals in flight; at the bound further nodes wait, and share the
+	// next proposal.
 	MaxInFlight int
-	// NewID makes ids of jobs.
+	// NewID makes job ids.
 	NewID func() string
 	Now   func() time.Time
-	// Figures takes what others may see.
+	// Figures receives the metrics.
 	Figures *Figures
 	History History
 	Logger  *slog.Logger
@@ -70,12 +68,11 @@ type Config struct {
 type Committed struct {
 	Index  uint64
 	Events []state.Event
-	// Done is called once they have been dealt with. Entries come faster than that
-	// up to a bound only.
+	// Done is called once the events have been handled. It bounds how far the sender runs ahead.
 	Done func()
 }
 
-// Offer says that a node has been heard and may be given jobs.
+// Offer says that a node sent a heartbeat and may be given jobs.
 type Offer struct {
 	Node   string
 	Limits resource.Amounts
@@ -84,12 +81,12 @@ type Offer struct {
 // Withdraw says that a node must not be given jobs.
 type Withdraw struct{ Node string }
 
-// KeepVolumes has the volumes of this moment proposed at once: another replica is to
-// lead. Done is called once, when the outcome is known.
+// KeepVolumes proposes the current volumes at once, because another replica is about to lead. Done
+// is called once, when the outcome is known.
 type KeepVolumes struct{ Done func() }
 
-// New returns the producer of a tree's actor. None of its lives hears of a former one: the
-// ticks, starts in flight and what waited went with its tree.
+// New returns the producer of a tree's actor. A restarted actor gets nothing meant for its former
+// life: ticks, starts in flight and waiting requests ended with the former tree.
 func New(cfg Config) actor.Producer {
 	return reconcile.Live(cfg.Logger, func(life *reconcile.Life) reconcile.Body { return &treeActor{cfg: cfg, life: life} })
 }
@@ -97,22 +94,21 @@ func New(cfg Config) actor.Producer {
 type treeActor struct {
 	cfg  Config
 	life *reconcile.Life
-	// tree is nil when there is none any more.
+	// tree is nil if the tree does not exist.
 	tree *Tree
-	// counted are the starts in flight that the figures have.
+	// counted is the number of starts in flight that the figures include.
 	counted int
-	// ticked is when fair shares were found last; stale: something has changed
+	// ticked is the time of the last fair share update; stale means that something has changed
 	// since.
 	ticked time.Time
 	stale  bool
-	// shown is the view of all that was made for the first asker since ticked; nil:
-	// none has asked.
+	// shown is the full view, made for the first request since ticked; nil if there was none.
 	shown *actorpb.SchedulerView
-	// inquiries are the questions why.
+	// inquiries are the explain requests.
 	inquiries inquiries
-	// inFlight proposals have no answer yet.
+	// inFlight is the number of proposals without an answer.
 	inFlight int
-	// matching: a match is in the mailbox.
+	// matching means that a match is queued in the mailbox.
 	matching   bool
 	checkpoint checkpoint
 	ticks      reconcile.Timer
@@ -147,9 +143,9 @@ func (a *treeActor) Stop() {
 	a.cfg.Figures.abandon(a.counted)
 }
 
-// idle answers what is asked of an actor whose tree was removed before it could
-// begin. It is stopped soon, unless there is a tree of this name again: whoever stops
-// it may have seen only that one.
+// idle answers messages to an actor whose tree was removed before it could start. The actor is
+// stopped soon, unless a tree of this name is created again: then it starts, because the leader
+// actor may have seen only the new tree.
 func (a *treeActor) idle(message any) bool {
 	switch m := message.(type) {
 	case Committed:
@@ -180,7 +176,7 @@ func (a *treeActor) Start() {
 	}
 	var err error
 	if a.tree, err = NewTree(a.cfg.Engine, seed); err != nil {
-		// The supervisor starts the actor again, from a newer state.
+		// The supervisor restarts the actor, from a newer state.
 		panic(fmt.Sprintf("start scheduler of tree %q: %v", a.cfg.Tree, err))
 	}
 	a.cfg.Logger.Info("scheduler started", "tree", a.cfg.Tree, "index", seed.Index,
@@ -194,7 +190,7 @@ func (a *treeActor) committed(m Committed) {
 		return
 	}
 	if err := a.tree.Follow(m.Index, m.Events, a.cfg.State); err != nil {
-		// An engine that differs from the log would hand out what is not there.
+		// An engine that differs from the log would grant resources that are not free.
 		panic(fmt.Sprintf("scheduler of tree %q: %v", a.cfg.Tree, err))
 	}
 	a.stale = true
@@ -206,8 +202,8 @@ func (a *treeActor) withdraw(m Withdraw) {
 	a.check(a.tree.Withdraw(m.Node, node.GetResources().Amounts()))
 }
 
-// check lets matching follow whatever brought nodes to look at. Messages that
-// are in the mailbox already come first, and share the plan.
+// check queues a match if nodes wait. Messages that are in the mailbox already are handled first,
+// and share the plan.
 func (a *treeActor) check(err error) {
 	if err != nil {
 		panic(fmt.Sprintf("scheduler of tree %q: %v", a.cfg.Tree, err))
@@ -261,7 +257,7 @@ func (a *treeActor) proposed(proposal Proposal, results []*commandpb.Result, err
 	a.check(err)
 }
 
-// flying returns by how much the starts in flight have changed since the last time.
+// flying returns the change of the number of starts in flight since the last call.
 func (a *treeActor) flying() int {
 	now := a.tree.InFlight()
 	delta := now - a.counted
@@ -278,8 +274,7 @@ func (a *treeActor) tick() {
 	a.check(nil)
 }
 
-// keepVolumes proposes the volumes of the last update. done is called when the outcome
-// is known.
+// keepVolumes proposes the volumes of the last update. done is called when the outcome is known.
 func (a *treeActor) keepVolumes(done func()) {
 	msg := a.tree.Checkpoint(a.cfg.Term, a.cfg.State.Kept(a.cfg.Tree))
 	a.checkpoint = checkpoint{last: a.cfg.Now(), inFlight: msg != nil}
@@ -304,7 +299,7 @@ func (a *treeActor) keepVolumes(done func()) {
 func (a *treeActor) update(now time.Time) {
 	if err := a.tree.Tick(now); err != nil {
 		a.cfg.Logger.Error("fair share update", "tree", a.cfg.Tree, "error", err)
-		// What has changed since an earlier update is shown all the same.
+		// Changes since an earlier update are shown all the same.
 		a.shown = nil
 		return
 	}

@@ -11,7 +11,7 @@ import (
 	"weir/scheduling/resource"
 )
 
-// pendingJobs are those that may start.
+// pendingJobs returns how many jobs may start.
 func pendingJobs(op engine.OperationView) (pending int64) {
 	for _, task := range op.Tasks {
 		pending += task.Effective
@@ -23,14 +23,14 @@ func pendingJobs(op engine.OperationView) (pending int64) {
 func attributesOf(of map[string]any) *structpb.Struct {
 	s, err := structpb.NewStruct(of)
 	if err != nil {
-		// Invariant: the functions above make what a message can hold.
+		// Invariant: Attributes returns only values that a Struct can hold.
 		panic(fmt.Sprintf("attributes: %v", err))
 	}
 	return s
 }
 
-// volumeView is the volume of a pool that has, or has had, integral guarantees; nil
-// of others.
+// volumeView returns the volume of a pool that has, or had, integral guarantees; nil for other
+// pools.
 func volumeView(p engine.PoolView) *statepb.PoolVolume {
 	if p.Integral.Type == fairshare.NoIntegral && p.Integral.Volume.IsZero() {
 		return nil

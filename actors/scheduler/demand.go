@@ -15,20 +15,19 @@ import (
 	"weir/scheduling/resource"
 )
 
-// demand is what was told last of jobs that wait: how many, and what each needs.
+// demand is the last known demand of a task: the number of waiting jobs, and the needs of each.
 type demand struct {
 	pending int64
 	perJob  resource.Amounts
 }
 
-// eases reports whether nodes that had no place for these jobs may have one since the
-// demand was another: there are more of them, or each needs less.
+// eases reports whether nodes that had no room for these jobs under the demand was may have some
+// now: there are more jobs, or each needs less.
 func (d demand) eases(was demand) bool {
 	return d.pending > was.pending || d.pending > 0 && !was.perJob.Fits(d.perJob)
 }
 
-// seedDemand takes the demand that a tree begins with. Jobs of finishing operations are
-// wanted no more.
+// seedDemand sets the initial demand of a tree. Jobs of finishing operations are no longer wanted.
 func (t *Tree) seedDemand(seed Seed) error {
 	of := map[scheduling.OperationID]*statepb.Operation{}
 	for _, op := range seed.Operations {
@@ -49,8 +48,8 @@ func (t *Tree) seedDemand(seed Seed) error {
 	return nil
 }
 
-// SetDemand takes how many jobs of a group of a task wait. What each of them needs is
-// in the record of the operation, and may be newer.
+// SetDemand sets how many jobs of a group of a task wait. The needs of each are read from the
+// operation's record, which may be newer.
 func (t *Tree) SetDemand(op *statepb.Operation, d state.DemandChanged) error {
 	for _, task := range op.GetTasks() {
 		if task.GetName() != string(d.Task) {
@@ -68,7 +67,7 @@ func (t *Tree) SetDemand(op *statepb.Operation, d state.DemandChanged) error {
 	return nil
 }
 
-// setGang tells the engine of a task whose jobs are of use only together.
+// setGang sets in the engine the gang of a task whose jobs are useful only together.
 func (t *Tree) setGang(op *statepb.Operation, task *statepb.Task) error {
 	if _, known := t.known[op.GetId()]; !known {
 		return nil
@@ -86,7 +85,7 @@ func (t *Tree) setGang(op *statepb.Operation, task *statepb.Task) error {
 	return nil
 }
 
-// rankEnded takes it that a job of a gang has ended, and perhaps completed.
+// rankEnded updates the gang of a job that has ended, and perhaps completed.
 func (t *Tree) rankEnded(a *statepb.Allocation, records Records) error {
 	op, _ := records.Operation(a.GetOperationId())
 	for _, task := range op.GetTasks() {
@@ -112,8 +111,7 @@ func (t *Tree) setDemand(operation string, id allocation.TaskID, d demand) error
 	return t.engine.SetDemand(scheduling.OperationID(operation), id.Name, id.Group, d.pending, d.perJob)
 }
 
-// wantNoMore takes it that jobs of an operation that wait are wanted no more, for it
-// finishes: no event says so.
+// wantNoMore sets the demand of a finishing operation to 0, because no event does.
 func (t *Tree) wantNoMore(operation string) error {
 	told := t.known[operation]
 	for _, id := range slices.SortedFunc(maps.Keys(told), allocation.TaskID.Compare) {
@@ -126,8 +124,8 @@ func (t *Tree) wantNoMore(operation string) error {
 	return nil
 }
 
-// groupOf returns the memory that a job has got of its own, for it ran out of what was
-// learned; 0: it has that.
+// groupOf returns the reserve of a job that ran out of memory before and so has a reserve of its
+// own; 0 for jobs with the learned reserve.
 func groupOf(a *statepb.Allocation) int64 {
 	if a.GetReserve().GetPredecessor() == "" {
 		return 0

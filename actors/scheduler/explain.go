@@ -13,7 +13,7 @@ import (
 	"weir/scheduling/resource"
 )
 
-// inquire begins to ask why an operation or a pool is as it is in this tree.
+// inquire starts an explain request about an operation or a pool of this tree.
 func (t *Tree) inquire(of *actorpb.SchedulerViewRequest, now time.Time) (*engine.Inquiry, error) {
 	if of.GetOperation() != "" {
 		return t.engine.Inquire(scheduling.OperationID(of.GetOperation()), now)
@@ -21,8 +21,8 @@ func (t *Tree) inquire(of *actorpb.SchedulerViewRequest, now time.Time) (*engine
 	return t.engine.InquirePool(scheduling.PoolName(of.GetPool()), now)
 }
 
-// explainJob answers why a job is as it is. What the engine does not know has no
-// explanation here.
+// explainJob explains the state of a job. A job that the engine does not know has no explanation
+// here.
 func (t *Tree) explainJob(cfg Config, of *actorpb.SchedulerViewRequest, now time.Time) *actorpb.SchedulerView {
 	found, err := t.engine.ExplainJob(scheduling.JobID(of.GetJob()))
 	if err != nil {
@@ -31,12 +31,12 @@ func (t *Tree) explainJob(cfg Config, of *actorpb.SchedulerViewRequest, now time
 	return explanation(cfg, of, found, now)
 }
 
-// nothing is what is seen where there is nothing.
+// nothing is the answer when there is nothing to show.
 func nothing(cfg Config) *actorpb.SchedulerView {
 	return &actorpb.SchedulerView{Time: timestamppb.New(cfg.Now()), Term: cfg.Term}
 }
 
-// explanation is the answer to a question.
+// explanation returns the answer to an explain request.
 func explanation(cfg Config, of *actorpb.SchedulerViewRequest, found explain.Explanation, now time.Time) *actorpb.SchedulerView {
 	out := &explainpb.Explanation{Tree: string(cfg.Tree), Time: timestamppb.New(now)}
 	switch {
@@ -51,7 +51,7 @@ func explanation(cfg Config, of *actorpb.SchedulerViewRequest, found explain.Exp
 	return &actorpb.SchedulerView{Time: timestamppb.New(now), Term: cfg.Term, Explanations: []*explainpb.Explanation{out}}
 }
 
-// explained writes down what the engine says.
+// explained copies the engine's explanation to out.
 func explained(out *explainpb.Explanation, x explain.Explanation) {
 	out.Verdict, out.Position, out.Waiting, out.EstimatedStart = x.Verdict, int32(x.Position), int32(x.Waiting), moment(x.Start)
 	out.EstimatedBy, out.EstimatedEarliest, out.EstimatedLatest = x.StartBy, moment(x.Earliest), moment(x.Latest)
@@ -88,7 +88,7 @@ func explained(out *explainpb.Explanation, x explain.Explanation) {
 	}
 }
 
-// gangOf is nil for a task whose jobs start one by one.
+// gangOf returns nil for a task whose jobs start one by one.
 func gangOf(g explain.Gang) *explainpb.Gang {
 	if g.Size == 0 {
 		return nil
@@ -117,12 +117,12 @@ func byResource(of [resource.Count]int) map[string]int32 {
 	return out
 }
 
-// wordsOf puts resources into the words that people use.
+// wordsOf converts resources to the units that people use.
 func wordsOf(a resource.Amounts) *explainpb.Resources {
 	return &explainpb.Resources{UserSlots: a.UserSlots, Cpu: a.CPU.Cores(), Gpu: a.GPU, Memory: a.Memory, Network: a.Network}
 }
 
-// moment is not set for a time that is not known.
+// moment converts a time; nil if it is zero.
 func moment(t time.Time) *timestamppb.Timestamp {
 	if t.IsZero() {
 		return nil

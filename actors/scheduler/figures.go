@@ -8,38 +8,36 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Figures is what the actors of trees let others see of their work, together. The
-// zero value is ready. It outlives the actors, and counts over all terms of a
-// replica.
+// Figures holds the metrics of the actors of all trees together. The zero value is ready. It
+// outlives the actors, and counts over all terms of a replica.
 type Figures struct {
 	mu    sync.Mutex
 	stats Stats
-	// nodes is what came of the nodes of all plans.
+	// nodes is the outcome of all plans.
 	nodes allocation.Outcome
 }
 
 // Stats is the scheduler's work so far.
 type Stats struct {
-	// Updates is how many times fair shares were found, UpdateTook the time that
-	// took in all, Updated when it was done last: zero before the first.
+	// Updates counts fair share updates, UpdateTook is their total duration, Updated the time of
+	// the last one: zero before the first.
 	Updates    uint64
 	UpdateTook time.Duration
 	Updated    time.Time
-	// Plans is how many times nodes were looked at, PlanTook the time that took.
+	// Plans counts plans, PlanTook is their total duration.
 	Plans    uint64
 	PlanTook time.Duration
-	// Started counts jobs that were granted, Refused those whose grant was not
-	// committed.
+	// Started counts committed grants of jobs, Refused those that were not committed.
 	Started, Refused uint64
-	// InFlight is how many starts have no answer yet.
+	// InFlight is the number of starts without an answer.
 	InFlight int
-	// LeftOut counts operations and whole pools with pending jobs that got none on a
-	// node that was looked at, by why: ByLimits, ByFilter, or the name of the first
-	// resource of which the node has not enough.
+	// LeftOut counts operations and whole pools with pending jobs that got none on a node of a
+	// plan, by cause: ByLimits, ByFilter, or the name of the first resource of which the node has
+	// too little.
 	LeftOut map[string]uint64
 }
 
-// Why operations and pools are left out, besides for a resource.
+// The causes for which operations and pools are left out, besides resources.
 const (
 	ByLimits = "limits"
 	ByFilter = "filter"
@@ -71,8 +69,8 @@ func (f *Figures) update(began, now time.Time) {
 	})
 }
 
-// planned and settled are told by how much the starts in flight have changed, and planned
-// what came of the nodes.
+// planned counts a plan and its outcome. inFlight, here and in settled, is the change of the
+// number of starts in flight.
 func (f *Figures) planned(began, now time.Time, inFlight int, o allocation.Outcome) {
 	f.change(func(s *Stats) {
 		s.Plans++
@@ -90,5 +88,5 @@ func (f *Figures) settled(jobs, started, inFlight int) {
 	})
 }
 
-// abandon forgets starts in flight: their answers will not be heard.
+// abandon subtracts starts in flight whose answers will not arrive.
 func (f *Figures) abandon(inFlight int) { f.change(func(s *Stats) { s.InFlight -= inFlight }) }

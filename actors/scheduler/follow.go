@@ -12,15 +12,15 @@ import (
 	"weir/scheduling/pooltree"
 )
 
-// Records are what events speak of, as they are now: at the index of the event or
-// at a later one.
+// Records reads the records that events refer to, in their current version: at the index of the
+// event or a later one.
 type Records interface {
 	// Pools returns false when there is no such tree.
 	Pools(tree scheduling.TreeName) (pooltree.Tree, bool)
 	// Operation returns nil when there is no such operation.
 	Operation(id string) (op *statepb.Operation, allocations int)
-	// Placed returns an operation and the pools of a tree at one moment. The operation
-	// is nil when there is no such one, or no such tree.
+	// Placed returns an operation and the pools of a tree at one moment. The operation is nil if
+	// it or the tree does not exist.
 	Placed(tree scheduling.TreeName, id string) (op *statepb.Operation, pools pooltree.Tree)
 	// NodeRecord returns nil when there is no such node.
 	NodeRecord(id string) *statepb.Node
@@ -28,8 +28,7 @@ type Records interface {
 	Kept(tree scheduling.TreeName) *statepb.PoolTree
 }
 
-// Follow takes the events of a log entry. Entries that the tree has seen are left
-// out.
+// Follow applies the events of a log entry. It skips entries that the tree has seen.
 func (t *Tree) Follow(index uint64, events []state.Event, records Records) error {
 	if t.Seen(index) {
 		return nil
@@ -73,7 +72,7 @@ func (t *Tree) take(event state.Event, records Records) error {
 			return t.SetNode(node)
 		}
 	case state.NodeRemoved:
-		// One that is there has registered again since.
+		// A node that exists has registered again since.
 		if records.NodeRecord(string(e.ID)) == nil {
 			return t.dropNode(string(e.ID))
 		}
@@ -81,7 +80,7 @@ func (t *Tree) take(event state.Event, records Records) error {
 		if e.Tree != t.name {
 			return nil
 		}
-		// One that is not there any more is not scheduled any longer, either.
+		// A tree that no longer exists is not scheduled.
 		if pools, ok := records.Pools(e.Tree); ok {
 			return t.SetPools(pools)
 		}
@@ -92,15 +91,15 @@ func (t *Tree) take(event state.Event, records Records) error {
 func (t *Tree) operationChanged(id scheduling.OperationID, now lifecycle.State, suspended bool, records Records) error {
 	op, _ := records.Operation(string(id))
 	if op == nil {
-		// It has left the archive meanwhile: it ended long ago.
+		// The record has been dropped from the archive: the operation ended long ago.
 		return t.RemoveOperation(string(id))
 	}
 	err := t.SetOperation(op, now, suspended)
 	if !errors.Is(err, engine.ErrUnknown) {
 		return err
 	}
-	// The record is newer than the pools: the operation has been moved since, or it
-	// has ended and its pool has gone.
+	// The record is newer than the pools: the operation has been moved since, or it has ended and
+	// its pool has been removed.
 	op, pools := records.Placed(t.name, string(id))
 	if op == nil || !pools.Has(scheduling.PoolName(op.In(string(t.name)).GetPool())) {
 		return nil

@@ -11,16 +11,16 @@ import (
 	"weir/scheduling/engine"
 )
 
-// inquiries are those who ask why, and wait for an answer. One question at a time is
-// looked into, in short steps between which the actor decides, and thought about beside
-// it. All who ask the same get one answer.
+// inquiries are the explain requests that wait for an answer. One is processed at a time, in short
+// steps on the actor with other messages in between, and reasoning in another goroutine. Equal
+// requests share one answer.
 type inquiries struct {
 	waiting []*inquiry
-	// current is the one that is looked into; nil: none is.
+	// current is the request in progress, or nil.
 	current *inquiry
 }
 
-// inquiry is a question, and who asked it.
+// inquiry is an explain request, and the callers that wait for its answer.
 type inquiry struct {
 	*engine.Inquiry
 	of     *actorpb.SchedulerViewRequest
@@ -28,7 +28,7 @@ type inquiry struct {
 	answer *actorpb.SchedulerView
 }
 
-// add takes a question.
+// add adds a request.
 func (i *inquiries) add(m View) {
 	all := i.waiting
 	if i.current != nil {
@@ -42,8 +42,8 @@ func (i *inquiries) add(m View) {
 	i.waiting = append(i.waiting, &inquiry{of: m.Of, askers: []View{m}})
 }
 
-// next makes the first question that somebody still waits for the current one, unless
-// there is one; nil: there is nothing to begin.
+// next makes the first request that a caller still waits for the current one, and returns it; nil
+// if one is in progress or none waits.
 func (i *inquiries) next() *inquiry {
 	for i.current == nil && len(i.waiting) > 0 {
 		q := i.waiting[0]
@@ -57,14 +57,14 @@ func (i *inquiries) next() *inquiry {
 	return nil
 }
 
-// finish answers the current question.
+// finish answers the current request.
 func (i *inquiries) finish(with *actorpb.SchedulerView) {
 	q := i.current
 	i.current = nil
 	q.reply(with)
 }
 
-// abandon answers all with nothing: nobody will look into their questions.
+// abandon answers all requests with an empty view, because they will not be processed.
 func (i *inquiries) abandon(with *actorpb.SchedulerView) {
 	all := i.waiting
 	if i.current != nil {
@@ -82,8 +82,8 @@ func (q *inquiry) reply(with *actorpb.SchedulerView) {
 	}
 }
 
-// reason thinks about what the engine has said, and writes the answer down when that is
-// all. A fault in it is the fault of this question alone.
+// reason continues the reasoning over what the engine has reported, and sets the answer when it is
+// complete. A panic fails only this request.
 func (q *inquiry) reason(cfg Config) (done bool, err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
@@ -96,14 +96,14 @@ func (q *inquiry) reason(cfg Config) (done bool, err error) {
 	return done, nil
 }
 
-// MaxAskers is how many may wait at a Door.
+// MaxAskers is how many explain requests a Door admits at a time.
 const MaxAskers = 128
 
-// Door lets those in who ask why, as many at a time as may wait for their answers. The
-// zero value is ready.
+// Door bounds the explain requests that wait for an answer. The zero value is ready.
 type Door struct{ inside atomic.Int64 }
 
-// Enter reports whether one more may ask: who has done so calls Leave in the end.
+// Enter reports whether one more request is admitted; if so, the caller must call Leave in the
+// end.
 func (d *Door) Enter() bool {
 	if d.inside.Add(1) > MaxAskers {
 		d.inside.Add(-1)
@@ -112,5 +112,5 @@ func (d *Door) Enter() bool {
 	return true
 }
 
-// Leave is for one who was let in.
+// Leave ends a request that was admitted.
 func (d *Door) Leave() { d.inside.Add(-1) }

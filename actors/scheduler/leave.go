@@ -12,7 +12,7 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// stopOrder returns the order of a job that is preempted, as planned at a time.
+// stopOrder returns the order for a job that is preempted, as planned at a time.
 func stopOrder(p engine.Preempt, planned time.Time) *statepb.StopOrder {
 	order := &statepb.StopOrder{
 		PlannedTime: timestamppb.New(planned),
@@ -28,13 +28,12 @@ func stopOrder(p engine.Preempt, planned time.Time) *statepb.StopOrder {
 	return order
 }
 
-// Leave takes committed orders to go: those of preemptions, and of whoever else wants
-// jobs to leave. Allocations without an order are left out. What was seen before
-// changes nothing.
+// Leave applies committed orders to leave, of preemptions and of all other causes. Allocations
+// without an order are skipped. Orders that were applied before change nothing.
 func (t *Tree) Leave(allocations []*statepb.Allocation) error { return t.leave(allocations, false) }
 
-// leave is Leave; of restored orders the state knows what they led to, unless they are of
-// old.
+// leave is Leave. For restored orders the state has the resulting claims, except for orders
+// without a planned time, which come from older versions.
 func (t *Tree) leave(allocations []*statepb.Allocation, restored bool) error {
 	for _, a := range allocations {
 		if a.GetStop() == nil || t.jobs[a.GetJobId()] == "" {
@@ -52,8 +51,8 @@ func (t *Tree) leave(allocations []*statepb.Allocation, restored bool) error {
 	return nil
 }
 
-// leaveWith takes it that all jobs of an operation are killed that is about to end,
-// unless it lets them leave in their own time, by orders of their own.
+// leaveWith marks all jobs of a finishing operation as killed, unless the operation lets them
+// leave in their own time, by orders of their own.
 func (t *Tree) leaveWith(op *statepb.Operation, state lifecycle.State) error {
 	if !state.Finishing() || op.GetStop() != nil {
 		return nil
@@ -66,8 +65,8 @@ func (t *Tree) leaveWith(op *statepb.Operation, state lifecycle.State) error {
 	return nil
 }
 
-// abrupt are the tasks whose jobs are killed when they have to leave: there is nothing
-// to ask them by.
+// abrupt returns the tasks whose jobs are killed when they have to leave, because they cannot be
+// interrupted.
 func abrupt(spec *statepb.OperationSpec) (tasks []scheduling.TaskName) {
 	for _, task := range spec.GetTasks() {
 		if !spec.Interruptible(task) {
@@ -77,7 +76,7 @@ func abrupt(spec *statepb.OperationSpec) (tasks []scheduling.TaskName) {
 	return tasks
 }
 
-// spread are the tasks whose jobs go to different nodes.
+// spread returns the tasks whose jobs go to different nodes.
 func spread(spec *statepb.OperationSpec) (tasks []scheduling.TaskName) {
 	for _, task := range spec.GetTasks() {
 		if task.GetSpread() {

@@ -6,28 +6,27 @@ import (
 	"weir/scheduling/resource"
 )
 
-// The nodes of a tree: which there are, which may be given jobs, and which are to be
-// looked at next.
+// The nodes of a tree: which exist, which may be given jobs, and which are in the next plans.
 
 // roster is the nodes of a tree.
 type roster struct {
-	// ready are nodes that live in this term, in the order of their first offer.
+	// ready are nodes that were offered in this term, in the order of their first offer.
 	ready map[string]bool
 	order []string
-	// queue are nodes to look at next; queued finds them.
+	// queue are the nodes of the next plans; queued is the same as a set.
 	queue  []string
 	queued map[string]bool
-	// awaited nodes were online when the tree was made, and have not been heard since.
+	// awaited nodes were online when the tree was made, and have sent no heartbeat since.
 	awaited map[string]bool
 	// draining nodes get no jobs, ready or not.
 	draining map[string]bool
-	// incarnations of the tree's nodes, for grants, and their tags, for filters.
+	// incarnations of the tree's nodes are used in grants, and tags in filters.
 	incarnations map[string]uint64
 	tags         map[string][]string
 }
 
-// SetNode takes a node's committed record. A node of the tree gets jobs once it is
-// online and has been offered in this term, while nobody drains it.
+// SetNode applies a node's committed record. A node of the tree gets jobs once it is online and
+// has been offered in this term, unless it is being drained.
 func (t *Tree) SetNode(node *statepb.Node) error {
 	if node.GetTree() != string(t.name) {
 		return t.dropNode(node.GetId())
@@ -50,7 +49,7 @@ func (t *Tree) SetNode(node *statepb.Node) error {
 	return t.setNode(node.GetId(), node.GetResources().Amounts())
 }
 
-// dropNode takes out a node that is of another tree, or is forgotten.
+// dropNode removes a node that has moved to another tree, or was removed.
 func (t *Tree) dropNode(node string) error {
 	if !t.nodes.has(node) {
 		return nil
@@ -63,13 +62,13 @@ func (t *Tree) dropNode(node string) error {
 	return t.engine.RemoveNode(scheduling.NodeID(node))
 }
 
-// has reports whether a node is of this tree.
+// has reports whether a node belongs to this tree.
 func (r *roster) has(node string) bool {
 	_, has := r.incarnations[node]
 	return has
 }
 
-// setNode tells the engine of a node.
+// setNode updates a node in the engine.
 func (t *Tree) setNode(node string, limits resource.Amounts) error {
 	id := scheduling.NodeID(node)
 	if err := t.engine.SetNode(id, limits, t.nodes.ready[node] && !t.nodes.draining[node], t.nodes.tags[node]...); err != nil {
@@ -78,8 +77,8 @@ func (t *Tree) setNode(node string, limits resource.Amounts) error {
 	return t.engine.Await(id, t.nodes.awaited[node])
 }
 
-// Offer says that a node lives and may be given jobs. One that is not known as a
-// node of this tree is offered again when it is.
+// Offer says that a node is alive and may be given jobs. A node that is not known in this tree yet
+// is offered again later.
 func (t *Tree) Offer(node string, limits resource.Amounts) error {
 	if !t.nodes.has(node) {
 		return nil
@@ -120,7 +119,7 @@ func (r *roster) withdraw(node string) bool {
 	return true
 }
 
-// OfferAll offers every node that lives: demand has grown.
+// OfferAll offers every ready node, because demand has grown.
 func (t *Tree) OfferAll() {
 	for _, node := range t.nodes.order {
 		t.nodes.enqueue(node)
@@ -134,5 +133,5 @@ func (r *roster) enqueue(node string) {
 	}
 }
 
-// Waiting reports whether nodes are to be looked at.
+// Waiting reports whether nodes wait for a plan.
 func (t *Tree) Waiting() bool { return len(t.nodes.queue) > 0 }

@@ -11,16 +11,15 @@ import (
 	"weir/scheduling"
 )
 
-// Proposal is what a plan comes to: commands of one log entry, and what they are
-// about.
+// Proposal is the result of a plan: commands of one log entry, and the jobs that they concern.
 type Proposal struct {
 	Commands []proto.Message
-	// Jobs are to start, Victims to go; each in the order of the commands.
+	// Jobs are to start, Victims to leave; each in the order of the commands.
 	Jobs, Victims []string
 }
 
-// Answers are what the state says to a proposal, in its order. Those of what was not
-// committed, as far as is known, are nil.
+// Answers are the results of a proposal, in its order. They are nil for commands that were not
+// committed, as far as is known.
 type Answers struct {
 	Grants      []*commandpb.GrantResult
 	Preemptions []*commandpb.FinishJobResult
@@ -39,8 +38,8 @@ func AnswersOf(results []*commandpb.Result) (a Answers) {
 	return a
 }
 
-// Plan looks at up to n nodes and returns what to propose for them. newID makes
-// the ids of new jobs.
+// Plan plans for up to n waiting nodes and returns what to propose. newID makes the ids of new
+// jobs.
 func (t *Tree) Plan(now time.Time, term uint64, n int, newID func() string) Proposal {
 	n = min(n, len(t.nodes.queue))
 	nodes := make([]scheduling.NodeID, 0, n)
@@ -93,8 +92,8 @@ func (t *Tree) Plan(now time.Time, term uint64, n int, newID func() string) Prop
 	return p
 }
 
-// Settle takes the answers to a proposal. What was granted, and who was ordered to go,
-// comes as an event.
+// Settle processes the answers to a proposal. Committed grants and orders to leave arrive as
+// events.
 func (t *Tree) Settle(p Proposal, answers Answers) error {
 	for i, id := range p.Jobs {
 		if answers.Grants != nil && answers.Grants[i].GetRefusal() == "" {

@@ -7,8 +7,8 @@ import (
 	"weir/scheduling"
 )
 
-// restorePreemptions has the engine hold what is held by earlier leaders' orders, and
-// those leave that have one. Orders of old say themselves what is held for whom.
+// restorePreemptions restores the claims of earlier leaders' orders in the engine, and applies the
+// orders to leave. Orders of older versions contain their claims themselves.
 func (t *Tree) restorePreemptions(seed Seed) error {
 	for _, claim := range seed.Claims {
 		err := t.engine.AddClaim(scheduling.NodeID(claim.GetNode()), beneficiaryOf(claim.GetBeneficiary()),
@@ -20,8 +20,7 @@ func (t *Tree) restorePreemptions(seed Seed) error {
 	return t.leave(seed.Allocations, true)
 }
 
-// restorePace tells the engine when jobs were preempted of late, so that limits in time
-// hold across leaders.
+// restorePace restores the times of recent preemptions, so that rate limits hold across leaders.
 func (t *Tree) restorePace(seed Seed) {
 	for _, rate := range seed.Rates {
 		times := make([]time.Time, len(rate.GetTimes()))

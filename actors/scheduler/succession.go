@@ -12,8 +12,8 @@ import (
 	"weir/scheduling/preemption"
 )
 
-// clocksOf reads the clocks that a leader before has left. A status that only a later
-// version has is found anew by the next update.
+// clocksOf reads the starvation clocks of the previous leader. A status that only a later version
+// knows is recomputed by the next update.
 func clocksOf(records []*statepb.StarvationClock) (all []engine.ElementClock) {
 	for _, k := range records {
 		c := engine.ElementClock{Pool: scheduling.PoolID(k.GetPoolId()), Operation: scheduling.OperationID(k.GetOperationId())}
@@ -46,7 +46,7 @@ func timeOr(at time.Time) *timestamppb.Timestamp {
 	return timestamppb.New(at)
 }
 
-// clockOf names whose a clock is.
+// clockOf identifies the owner of a clock.
 type clockOf struct {
 	pool      uint64
 	operation string
@@ -54,8 +54,8 @@ type clockOf struct {
 
 func ownerOf(k *statepb.StarvationClock) clockOf { return clockOf{k.GetPoolId(), k.GetOperationId()} }
 
-// clocksSince returns the clocks that are not as they are kept, and those of the kept ones
-// that have stopped.
+// clocksSince returns the clocks that differ from the kept ones, including kept ones that have
+// stopped.
 func clocksSince(kept []*statepb.StarvationClock, now []engine.ElementClock) (changed []*statepb.StarvationClock) {
 	was := make(map[clockOf]*statepb.StarvationClock, len(kept))
 	for _, k := range kept {
@@ -76,7 +76,7 @@ func clocksSince(kept []*statepb.StarvationClock, now []engine.ElementClock) (ch
 	return changed
 }
 
-// ageOf reads the age that a leader before has left; nil: nobody had taken anything.
+// ageOf reads the preemption age of the previous leader.
 func ageOf(record *statepb.PreemptionAge) engine.Age {
 	a := engine.Age{Digest: record.GetDigest()}
 	for _, t := range record.GetTakings() {

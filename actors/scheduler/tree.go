@@ -1,9 +1,8 @@
-// Package scheduler hands out the resources of a pool tree, on the leader.
+// Package scheduler assigns the resources of a pool tree, on the leader.
 //
-// One actor a tree owns the tree's engine. It feeds the engine committed events
-// in the order of the log, offers it the nodes that have been heard or have got
-// room, and proposes what the engine plans. The engine goes on while proposals are
-// in flight.
+// One actor per tree owns the tree's engine. It feeds the engine committed events in the order of
+// the log, offers it the nodes that sent a heartbeat or have room again, and proposes what the
+// engine plans. The engine continues while proposals are in flight.
 package scheduler
 
 import (
@@ -20,57 +19,58 @@ import (
 	"weir/scheduling/pooltree"
 )
 
-// Seed is a tree as it is committed at an index.
+// Seed is the committed state of a tree at an index.
 type Seed struct {
 	Tree  scheduling.TreeName
 	Index uint64
 	Pools pooltree.Tree
-	// Nodes of the tree are by id.
+	// Nodes are the nodes of the tree, by id.
 	Nodes []*statepb.Node
-	// Operations are in progress, in this tree at least, in the order of acceptance.
+	// Operations are those in progress, at least in this tree, in the order of acceptance.
 	Operations []*statepb.Operation
-	// Demand is how many jobs of Operations wait.
+	// Demand is the number of waiting jobs of Operations.
 	Demand []state.DemandChanged
 	// Allocations are those on its nodes, by job.
 	Allocations []*statepb.Allocation
-	// Claims are what is held for jobs for which others were told to go, in the order in
-	// which they are served, Rates when jobs of pools were, where that is limited.
+	// Claims are the resources reserved for jobs for which others were preempted, in the order in
+	// which they are served. Rates are the recent preemption times of pools with a rate limit.
 	Claims []*statepb.Claim
 	Rates  []*statepb.PreemptionRate
-	// Kept is the record of the tree: what a leader before has left at its last checkpoint.
+	// Kept is the record of the tree, with the last checkpoint of the previous leader.
 	Kept *statepb.PoolTree
 }
 
-// Tree is the deciding half: an engine, what is in flight, and which nodes are to
-// be looked at.
+// Tree is the deciding half: an engine, the starts in flight, and the nodes to plan for.
 type Tree struct {
 	name   scheduling.TreeName
 	engine *engine.Engine
-	// index is the last log entry that the engine has seen.
+	// index is the last log entry that the engine has applied.
 	index uint64
-	// tickets are starts in flight by the job that they were proposed as.
+	// tickets are the starts in flight, by the proposed job.
 	tickets map[string]engine.Ticket
 	nodes   roster
-	// known operations have not ended; of each, what was told of the demand of its tasks.
+	// known operations have not ended; the value is the last known demand of each of their tasks.
 	known map[string]map[allocation.TaskID]demand
-	// specs are those of known operations.
+	// specs are the specs of known operations.
 	specs map[string]*statepb.OperationSpec
-	// settings are those of the tree, current its pools as they were committed last.
+	// settings are the settings of the tree, current its last committed pools.
 	settings pooltree.Settings
 	current  pooltree.Tree
-	// pools are to be set when the operations of removed ones have gone; nil: none.
+	// pools are to be applied when the operations of removed pools have gone; nil if there are
+	// none.
 	pools *pooltree.Tree
-	// jobs are those that the engine has, by operation too.
+	// jobs maps the jobs of the engine to their operation, jobsOf operations to their jobs.
 	jobs   map[string]string
 	jobsOf map[string]map[string]bool
-	// outcome is what came of the nodes of the last plan.
+	// outcome is the outcome of the last plan.
 	outcome allocation.Outcome
-	// resume is what a leader before has left, to go on from; nil: the engine has.
+	// resume is the checkpoint of the previous leader to resume from; nil once the engine has done
+	// so.
 	resume *resumption
 }
 
-// NewTree returns a tree rebuilt from the seed: running allocations first, so
-// that usage is right before the first start is planned.
+// NewTree returns a tree rebuilt from the seed, with running allocations first, so that usage is
+// right before the first start is planned.
 func NewTree(cfg engine.Config, seed Seed) (*Tree, error) {
 	e, err := engine.New(cfg)
 	if err != nil {
@@ -136,15 +136,15 @@ func byStart(a, b *statepb.Allocation) int {
 	return a.GetStartTime().AsTime().Compare(b.GetStartTime().AsTime())
 }
 
-// Seen reports whether the tree has seen the log entry already.
+// Seen reports whether the tree has applied the log entry.
 func (t *Tree) Seen(index uint64) bool { return index <= t.index }
 
-// InFlight is how many starts have been planned and not settled.
+// InFlight returns how many starts are planned and not settled.
 func (t *Tree) InFlight() int { return len(t.tickets) }
 
-// SetPools takes the pools of the tree as they are now. They may be newer than the
-// last entry seen: a pool that still holds operations here stays until they have
-// gone, and Follow and Settle try again.
+// SetPools sets the current pools of the tree. They may be newer than the last entry seen: a
+// removed pool that still has operations here stays until they are gone; Follow and Settle try
+// again.
 func (t *Tree) SetPools(pools pooltree.Tree) error {
 	t.pools = &pools
 	was := t.settings
@@ -167,8 +167,8 @@ func (t *Tree) settlePools() {
 	}
 }
 
-// SetOperation takes an operation's record and, of the same log entry, its state
-// and whether it is suspended: the record may be newer.
+// SetOperation applies an operation's record and, from one log entry, its state and whether it is
+// suspended: the record may be newer.
 func (t *Tree) SetOperation(op *statepb.Operation, state lifecycle.State, suspended bool) error {
 	if err := t.setOperation(op, state, suspended); err != nil {
 		return err
@@ -223,7 +223,7 @@ func (t *Tree) addOperation(added engine.Operation, spec *statepb.OperationSpec)
 	return err
 }
 
-// RemoveOperation takes out an operation that has ended.
+// RemoveOperation removes an operation that has ended.
 func (t *Tree) RemoveOperation(id string) error {
 	if _, known := t.known[id]; !known {
 		return nil
@@ -233,7 +233,7 @@ func (t *Tree) RemoveOperation(id string) error {
 	return t.engine.RemoveOperation(scheduling.OperationID(id))
 }
 
-// Started takes committed allocations.
+// Started applies committed allocations.
 func (t *Tree) Started(allocations []*statepb.Allocation) error {
 	for _, a := range allocations {
 		if err := t.started(a); err != nil {
@@ -249,7 +249,7 @@ func (t *Tree) started(a *statepb.Allocation) error {
 	_, known := t.known[a.GetOperationId()]
 	switch {
 	case !known && planned:
-		// The operation has ended in a later entry, and the job with it.
+		// The operation ends in a later entry, and the job with it.
 		return t.engine.Reject(ticket)
 	case !known || !planned && !t.nodes.has(a.GetNode()):
 		return nil
@@ -264,7 +264,7 @@ func (t *Tree) started(a *statepb.Allocation) error {
 	})
 }
 
-// hold and drop keep which jobs the engine has.
+// hold and drop maintain the set of jobs that the engine has.
 func (t *Tree) hold(job, operation string) {
 	t.jobs[job] = operation
 	if t.jobsOf[operation] == nil {
@@ -282,7 +282,7 @@ func (t *Tree) drop(job string) {
 	}
 }
 
-// Ended frees what a job held and offers its node.
+// Ended frees the resources of a job and offers its node.
 func (t *Tree) Ended(job, node string) error {
 	if t.jobs[job] == "" {
 		return nil
@@ -292,7 +292,7 @@ func (t *Tree) Ended(job, node string) error {
 	return t.engine.RemoveAllocation(scheduling.JobID(job))
 }
 
-// Tick finds the fair shares anew.
+// Tick recomputes the fair shares.
 func (t *Tree) Tick(now time.Time) error {
 	left := t.resumeKept()
 	_, err := t.engine.Tick(now)
@@ -302,15 +302,14 @@ func (t *Tree) Tick(now time.Time) error {
 	return err
 }
 
-// Pools returns what the pools are at this moment: those of the snapshot, at much less
-// cost.
+// Pools returns the current pools: those of the snapshot, at much less cost.
 func (t *Tree) Pools() []engine.PoolView { return t.engine.Pools() }
 
-// Pressing reports whether heartbeats are worth something though nothing has ended.
+// Pressing reports whether a plan for a node on which no job has ended may have a result.
 func (t *Tree) Pressing() (now, gracefully bool) { return t.engine.Pressing() }
 
-// Below reports whether somebody may come to starve.
+// Below reports whether any element may come to starve.
 func (t *Tree) Below() bool { return t.engine.Below() }
 
-// Snapshot returns the engine at this moment.
+// Snapshot returns the current state of the engine.
 func (t *Tree) Snapshot() engine.Snapshot { return t.engine.Snapshot() }

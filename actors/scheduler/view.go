@@ -11,8 +11,8 @@ import (
 	"weir/scheduling/resource"
 )
 
-// view shows what the engine sees: all of it, or one element with its attributes.
-// Ratios are by dominant resource (F.1.6).
+// view returns the view of the engine: all of it, or one element with its attributes. Ratios are
+// by dominant resource (F.1.6).
 func (t *Tree) view(cfg Config, of *actorpb.SchedulerViewRequest, now time.Time) *actorpb.SchedulerView {
 	s := t.Snapshot()
 	one := ofOne(of)
@@ -48,7 +48,7 @@ func (t *Tree) view(cfg Config, of *actorpb.SchedulerViewRequest, now time.Time)
 	return v
 }
 
-// ofOne reports whether a view is asked for of one element only.
+// ofOne reports whether a view of only one element is requested.
 func ofOne(of *actorpb.SchedulerViewRequest) bool {
 	return of.GetPool() != "" || of.GetOperation() != ""
 }

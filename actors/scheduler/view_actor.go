@@ -2,10 +2,10 @@ package scheduler
 
 import "weir/messages/actorpb"
 
-// View asks for what the engine saw after the last fair share update, for what it sees of
-// one element, or why that is as it is. Reply is called once, on the actor's goroutine,
-// with what others are shown, too: it must not be changed. Nobody looks into a question
-// when Gone says that who asked has gone; nil: waits on.
+// View requests the view of the last fair share update, the current view of one element, or its
+// explanation. Reply is called once, on the actor's goroutine, with a message that is shared and
+// must not be changed. If Gone reports that the caller is gone, the request is dropped; nil means
+// that the caller waits.
 type View struct {
 	Of    *actorpb.SchedulerViewRequest
 	Reply func(*actorpb.SchedulerView)
@@ -14,8 +14,8 @@ type View struct {
 
 func (v View) waits() bool { return v.Gone == nil || !v.Gone() }
 
-// view answers with a view of one element, or the shared one of all; why something is as
-// it is takes longer.
+// view answers with a view of one element, or the shared one of all; explanations of operations
+// and pools take several turns.
 func (a *treeActor) view(m View) {
 	switch {
 	case m.Of.GetExplain() && m.Of.GetJob() == "":
@@ -33,7 +33,7 @@ func (a *treeActor) view(m View) {
 	}
 }
 
-// inquire begins with the next question, if there is one and none is looked into.
+// inquire starts the next explain request, if none is in progress.
 func (a *treeActor) inquire() {
 	for q := a.inquiries.next(); q != nil; q = a.inquiries.next() {
 		var err error
@@ -45,8 +45,8 @@ func (a *treeActor) inquire() {
 	}
 }
 
-// attend has the engine say a bit more of what is asked. What is in the mailbox comes
-// before the next bit.
+// attend runs one step of the current request in the engine. Queued messages are handled before
+// the next step.
 func (a *treeActor) attend() {
 	q := a.inquiries.current
 	if q.Wants() {

@@ -14,9 +14,9 @@ import (
 	"weir/scheduling/engine"
 )
 
-// resumption is what a leader before has left, until all nodes that it had are back.
-// Before that the cluster seems smaller, or empty, than what was granted, and flowed in, is
-// worth, and nobody can say who is below its share.
+// resumption is the checkpoint of the previous leader, kept until all nodes that it had are back.
+// Until then the cluster seems smaller, or empty, so volumes granted and received would be wrong,
+// and it is unknown which elements are below their share.
 type resumption struct {
 	at      time.Time
 	volumes []engine.PoolVolume
@@ -24,8 +24,8 @@ type resumption struct {
 	age     engine.Age
 }
 
-// setKept takes what a leader before has left, and goes on from its volumes: the time
-// since then flows in and is paid (G7).
+// setKept sets the checkpoint of the previous leader, and resumes from its volumes: flow and
+// grants of the time since then are accounted for (G7).
 func (t *Tree) setKept(kept *statepb.PoolTree) error {
 	t.resume = &resumption{at: kept.GetVolumesTime().AsTime(), clocks: clocksOf(kept.GetClocks()), age: ageOf(kept.GetAge())}
 	for _, v := range kept.GetVolumes() {
@@ -43,7 +43,7 @@ func (t *Tree) setKept(kept *statepb.PoolTree) error {
 	return nil
 }
 
-// resumeVolumes has the next update begin with the volumes that were left.
+// resumeVolumes makes the next update start from the volumes of the checkpoint.
 func (t *Tree) resumeVolumes() error {
 	if len(t.resume.volumes) == 0 {
 		return nil
@@ -51,15 +51,15 @@ func (t *Tree) resumeVolumes() error {
 	return t.engine.SetVolumes(t.resume.at, t.resume.volumes)
 }
 
-// resumeKept has the next update begin with the volumes that were left, and so all the
-// time since then, as long as nodes are awaited and once more; then it begins with the
-// clocks as well. It returns what was left until then.
+// resumeKept makes the next update start from the volumes of the checkpoint, and so account for
+// all the time since then, while nodes are awaited and one last time after that; that last time it
+// restores the clocks as well. It returns the checkpoint, nil after that.
 func (t *Tree) resumeKept() (left *resumption) {
 	if left = t.resume; left == nil {
 		return nil
 	}
 	if t.resumeVolumes() != nil {
-		// A pool has been removed: the others go on from the last update.
+		// A pool has been removed: the others continue from the last update.
 		left.volumes = nil
 	}
 	if len(t.nodes.awaited) == 0 {
@@ -69,9 +69,9 @@ func (t *Tree) resumeKept() (left *resumption) {
 	return left
 }
 
-// Checkpoint returns what to propose, so that the next leader goes on from this moment,
-// when the record of the tree is kept; nil: there is nothing that it does not have, or what
-// was left is still to be gone on from.
+// Checkpoint returns the command that lets the next leader resume from this moment. kept is the
+// tree's current record. Nil means that the record is up to date, or that this leader has not
+// resumed yet itself.
 func (t *Tree) Checkpoint(term uint64, kept *statepb.PoolTree) proto.Message {
 	if t.resume != nil {
 		return nil
@@ -92,14 +92,14 @@ func (t *Tree) Checkpoint(term uint64, kept *statepb.PoolTree) proto.Message {
 	return m
 }
 
-// checkpoint is what the actor knows of its checkpoints.
+// checkpoint is the state of the actor's checkpoints.
 type checkpoint struct {
-	// last is when one was proposed, inFlight whether it has no answer yet.
+	// last is when one was proposed; inFlight means that it has no answer yet.
 	last     time.Time
 	inFlight bool
 }
 
-// due reports whether it is time for one.
+// due reports whether it is time for the next checkpoint.
 func (c checkpoint) due(now time.Time, every time.Duration) bool {
 	return !c.inFlight && now.Sub(c.last) >= every
 }
