@@ -17,24 +17,24 @@ import (
 
 // State reads the replicated state of this replica.
 type State interface {
-	// Operation returns a copy of the record and how many of its allocations have
-	// not ended; nil when there is no such operation.
+	// Operation returns a copy of the record and the number of its allocations that have not
+	// ended; nil if there is no such operation.
 	Operation(id string) (op *statepb.Operation, allocations int)
-	// Allocation returns what is not to be changed; nil when the job is not running.
+	// Allocation returns an allocation, which must not be changed; nil if the job is not running.
 	Allocation(job string) *statepb.Allocation
-	// Leaving returns copies of the operation's allocations whose job has to end.
+	// Leaving returns copies of the operation's allocations whose job has an order to end.
 	Leaving(operation string) []*statepb.Allocation
 	InputState
 	MemoryState
 }
 
-// Signals spreads the word that jobs are on their way out, and whether they take requests.
+// Signals announces jobs that are leaving, and whether jobs accept requests.
 type Signals interface {
 	Interrupt(signal *actorpb.InterruptionSignal)
 	Tell(word *actorpb.InstanceWord)
 }
 
-// Config is what a controller works with.
+// Config is the configuration of a controller.
 type Config struct {
 	Operation string
 	Epoch     uint64
@@ -42,16 +42,16 @@ type Config struct {
 	// Log proposes commands, here or at whichever replica leads.
 	Log     reconcile.Log
 	Signals Signals
-	// Storage has the input of map operations, and takes their output.
+	// Storage provides the input of map operations, and accepts their output.
 	Storage Storage
 	// MaxJobs is how many jobs an operation may have.
 	MaxJobs func() int
-	// Addresses is where jobs find the cluster.
+	// Addresses returns the addresses of the cluster, for jobs.
 	Addresses func() []string
-	// RetryAfter is the pause after a proposal was not committed.
+	// RetryAfter is the pause after a proposal that was not committed.
 	RetryAfter time.Duration
-	// MaxEnds bounds the results that wait for their commit; more are sent away
-	// with a hint to try again.
+	// MaxEnds bounds the results that wait for their commit; further ones are refused with a hint
+	// to retry.
 	MaxEnds int
 	// Batch and BatchBytes bound the results of one proposal.
 	Batch, BatchBytes int
@@ -82,17 +82,17 @@ type controllerActor struct {
 	cfg  Config
 	life *reconcile.Life
 	ends *Ends
-	// stepping, finishing: a proposal of this kind is in flight.
+	// stepping and finishing mean that a proposal of this kind is in flight.
 	stepping, finishing bool
-	// dirty: a Look came while a step was in flight.
+	// dirty means that a Look came while a step was in flight.
 	dirty bool
-	// heldBack is what the operation was last said to wait for before its tasks are defined.
+	// heldBack is the last committed reason why the tasks cannot be defined yet.
 	heldBack string
-	// signalled is what was announced of jobs that are on their way out.
+	// signalled holds the announcements of jobs that are leaving.
 	signalled map[string]*actorpb.InterruptionSignal
 	reading   *reading
 	learning  learning
-	// lookAgain and flushAgain try again what was not committed.
+	// lookAgain and flushAgain retry proposals that were not committed.
 	lookAgain, flushAgain reconcile.Timer
 }
 
@@ -126,7 +126,7 @@ func (a *controllerActor) Stop() {
 	a.ends.Drop(&actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: "operation assigned to another controller", RetryMillis: 50})
 }
 
-// look takes the operation's next step and announces jobs that are to end.
+// look takes the operation's next step and announces jobs that have to end.
 func (a *controllerActor) look() {
 	op, allocations := a.cfg.State.Operation(a.cfg.Operation)
 	if op == nil || op.GetAssignment().GetEpoch() != a.cfg.Epoch {
@@ -165,7 +165,7 @@ func (a *controllerActor) stepped(results []*commandpb.Result, err error) {
 		}
 		a.lookLater()
 	}
-	// What was committed comes back as a Look; it may have come before the answer.
+	// The commit triggers a Look, which may have come before the answer.
 	if a.dirty {
 		a.look()
 	}
@@ -173,16 +173,16 @@ func (a *controllerActor) stepped(results []*commandpb.Result, err error) {
 
 func (a *controllerActor) lookLater() { a.life.After(&a.lookAgain, a.cfg.RetryAfter, a.look) }
 
-// codeTooManyJobs refuses tasks that have more jobs than the cluster's limits allow since
-// the operation was accepted.
+// codeTooManyJobs is the refusal of tasks that have more jobs than the cluster's limits allow,
+// which were lowered since the operation was accepted.
 const codeTooManyJobs = "too_many_jobs"
 
-// held says what the operation waits for before its tasks can be defined.
+// held returns the command that records why the tasks cannot be defined yet.
 func (a *controllerActor) held(reason string) *commandpb.SetPendingReason {
 	return &commandpb.SetPendingReason{OperationId: a.cfg.Operation, Epoch: a.cfg.Epoch, HeldBack: reason}
 }
 
-// wait has it told what the operation waits for, once, and looks again after a pause.
+// wait proposes the reason for waiting, once, and looks again after a pause.
 func (a *controllerActor) wait(why *commandpb.SetPendingReason) {
 	a.lookLater()
 	if why.GetHeldBack() == a.heldBack {
@@ -193,8 +193,8 @@ func (a *controllerActor) wait(why *commandpb.SetPendingReason) {
 	a.propose(why)
 }
 
-// announce tells all replicas of jobs that have to leave, of deadlines that have come
-// nearer, and of jobs that have gone.
+// announce signals to all replicas the jobs that have to leave, deadlines that have come nearer,
+// and jobs that have gone.
 func (a *controllerActor) announce(op *statepb.Operation) {
 	leaving := a.cfg.State.Leaving(op.GetId())
 	present := make(map[string]bool, len(leaving))
@@ -251,7 +251,7 @@ func (a *controllerActor) spec(m *actorpb.JobSpecRequest, reply func(proto.Messa
 	}
 }
 
-// heard spreads what an agent says of a job that runs on its node.
+// heard broadcasts an agent's report about a job that runs on its node.
 func (a *controllerActor) heard(m *actorpb.TellWord, reply func(proto.Message)) {
 	word := m.GetWord()
 	allocation := a.cfg.State.Allocation(word.GetJobId())
@@ -289,7 +289,7 @@ func (a *controllerActor) ended(m *actorpb.JobEnded, reply func(proto.Message)) 
 	}
 }
 
-// finish has a result proposed, and reports whether there is room for it.
+// finish queues a result to be proposed, and reports whether there was room for it.
 func (a *controllerActor) finish(job *statepb.FinishedJob, reply func(proto.Message)) bool {
 	if !a.ends.Add(job, reply) {
 		reply(&actorpb.Refused{Code: actorpb.CodeOverloaded, Reason: fmt.Sprintf(
@@ -300,8 +300,8 @@ func (a *controllerActor) finish(job *statepb.FinishedJob, reply func(proto.Mess
 	return true
 }
 
-// flush proposes results while none are in flight: those that come meanwhile
-// share the next log entry.
+// flush proposes results unless some are in flight: those that come meanwhile share the next log
+// entry.
 func (a *controllerActor) flush() {
 	if a.finishing {
 		return
@@ -319,8 +319,8 @@ func (a *controllerActor) flush() {
 func (a *controllerActor) finished(jobs []*statepb.FinishedJob, results []*commandpb.Result, err error) {
 	a.finishing = false
 	if err != nil {
-		// Whether it was committed is unknown: a second proposal of a counted attempt
-		// is refused, so asking again is safe.
+		// The outcome is unknown. Proposing again is safe: an attempt that was counted is refused
+		// the second time.
 		a.ends.Return(jobs)
 		a.life.After(&a.flushAgain, a.cfg.RetryAfter, a.flush)
 		return

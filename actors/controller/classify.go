@@ -12,11 +12,11 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// Classify turns an agent's word about the end of a job into the record that is
-// committed. order is what the job was told, as far as this replica knows; nil:
-// nothing. The agent may know of an order that this replica has not seen yet.
+// Classify converts an agent's report about the end of a job into the record to commit. order is
+// the job's order to stop, as far as this replica knows, or nil; the agent may know of an order
+// that this replica has not seen yet.
 //
-// A job that was interrupted ends as J.3.4 says: well, to be run again, badly, or
+// A job that was interrupted ends as in J.3.4: completed, completed to be run again, failed, or
 // aborted. An end that the agent cannot name is a failure of its job proxy.
 func Classify(ended *actorpb.JobEnded, allocation *statepb.Allocation, task *statepb.TaskSpec, order *statepb.StopOrder) *statepb.FinishedJob {
 	job := proto.CloneOf(ended.GetJob())
@@ -25,8 +25,8 @@ func Classify(ended *actorpb.JobEnded, allocation *statepb.Allocation, task *sta
 	job.Cookie = allocation.GetCookie()
 	job.Node = allocation.GetNode()
 	job.Attempt = allocation.GetAttempt()
-	// Whether the job was asked before it ended is for the agent to say: the order may
-	// have been given since.
+	// Only the agent knows whether the job was interrupted before it ended: the order may have
+	// been given since.
 	wantsRerun := task != nil && task.RestartExitCode != nil && job.GetExitCode() == task.GetRestartExitCode() && interrupted(job.GetStop())
 	if order != nil {
 		job.Stop = order
@@ -49,14 +49,14 @@ func Classify(ended *actorpb.JobEnded, allocation *statepb.Allocation, task *sta
 	return job
 }
 
-// interrupted reports whether a job was asked to leave by a signal: those that are
-// killed at once are not.
+// interrupted reports whether a job was asked to leave by a signal; jobs that were killed at once
+// were not.
 func interrupted(order *statepb.StopOrder) bool {
 	return order.GetInterruption() != "" && order.GetGraceMillis() > 0
 }
 
-// abortReason returns why an aborted job was: who was preempted is told so, whether
-// or not there was time to leave or a signal to do so.
+// abortReason returns the reason of an aborted job. The reason of a preempted job is its order's,
+// even if the grace period or the signal was missing.
 func abortReason(job *statepb.FinishedJob) string {
 	reason, err := lifecycle.ParseAbortReason(job.GetAbortReason())
 	switch {
@@ -69,7 +69,7 @@ func abortReason(job *statepb.FinishedJob) string {
 	}
 }
 
-// failure completes the error of a failed job with what helps to find its cause.
+// failure adds to the error of a failed job what helps to find its cause.
 func failure(job *statepb.FinishedJob, stderrTail []byte) *statepb.Error {
 	failed := job.GetError()
 	if failed == nil {

@@ -7,27 +7,26 @@ import (
 	"weir/messages/statepb"
 )
 
-// Ends collects the results of jobs until they are committed. An agent repeats
-// itself until it is answered; each result is proposed once at a time, and the
-// last repetition gets the answer of the one that is on its way.
+// Ends holds the results of jobs until they are committed. Agents repeat a result until it is
+// answered. Each result is proposed once at a time, and its outcome answers the last repetition.
 type Ends struct {
-	// waiting are to be proposed, in the order in which they came.
+	// waiting are the results to propose, in the order in which they came.
 	waiting []string
 	byJob   map[string]*end
-	// limit bounds how many are held: beyond it agents are sent away.
+	// limit bounds the number of results; beyond it agents are refused.
 	limit int
 }
 
 type end struct {
 	job *statepb.FinishedJob
-	// reply answers the agent's last repetition: it asks one question at a time.
+	// reply answers the agent's last repetition: an agent has one request in flight.
 	reply func(proto.Message)
 }
 
 // NewEnds returns a collection of at most limit results.
 func NewEnds(limit int) *Ends { return &Ends{byJob: map[string]*end{}, limit: limit} }
 
-// Again takes the repetition of a result, and reports whether it is one.
+// Again replaces the reply of a result that is held, and reports whether it is.
 func (e *Ends) Again(job string, reply func(proto.Message)) bool {
 	held, ok := e.byJob[job]
 	if ok {
@@ -36,7 +35,7 @@ func (e *Ends) Again(job string, reply func(proto.Message)) bool {
 	return ok
 }
 
-// Skipped returns how many of the results leave out a record.
+// Skipped returns how many of the held results skip a record.
 func (e *Ends) Skipped() (n int64) {
 	for _, held := range e.byJob {
 		if held.job.GetSkipped() != nil {
@@ -46,7 +45,7 @@ func (e *Ends) Skipped() (n int64) {
 	return n
 }
 
-// Add takes a result, and reports whether there is room for it.
+// Add adds a result, and reports whether there was room for it.
 func (e *Ends) Add(job *statepb.FinishedJob, reply func(proto.Message)) bool {
 	if e.Again(job.GetJobId(), reply) {
 		return true
@@ -59,7 +58,7 @@ func (e *Ends) Add(job *statepb.FinishedJob, reply func(proto.Message)) bool {
 	return true
 }
 
-// Take returns up to n results to propose, of so many bytes together or the first alone.
+// Take returns up to n results to propose, of at most this many bytes together, but at least one.
 // They stay held until Settle or Return.
 func (e *Ends) Take(n, bytes int) []*statepb.FinishedJob {
 	var jobs []*statepb.FinishedJob
@@ -74,7 +73,7 @@ func (e *Ends) Take(n, bytes int) []*statepb.FinishedJob {
 	return jobs
 }
 
-// Return puts results back whose proposal was not committed.
+// Return queues results again whose proposal was not committed.
 func (e *Ends) Return(jobs []*statepb.FinishedJob) {
 	back := make([]string, 0, len(jobs)+len(e.waiting))
 	for _, job := range jobs {
@@ -83,8 +82,8 @@ func (e *Ends) Return(jobs []*statepb.FinishedJob) {
 	e.waiting = append(back, e.waiting...)
 }
 
-// Settle answers whoever waits for a job's result. refusal is empty when the
-// attempt was counted.
+// Settle answers the agent that waits for a job's result. refusal is empty when the attempt was
+// counted.
 func (e *Ends) Settle(job, refusal string) {
 	held, ok := e.byJob[job]
 	if !ok {
@@ -94,7 +93,7 @@ func (e *Ends) Settle(job, refusal string) {
 	held.reply(&actorpb.JobEndedAck{JobId: job, Refusal: refusal})
 }
 
-// Drop sends everyone who waits away: this controller has lost its operation.
+// Drop answers all waiting agents, because this controller has lost its operation.
 func (e *Ends) Drop(answer proto.Message) {
 	for id, held := range e.byJob {
 		held.reply(answer)

@@ -13,8 +13,8 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// checked returns what prepares an operation whose jobs find files, or keep some: it fails
-// when they may not. nil: the step is complete as it is.
+// checked returns a function that checks the files of an operation's tasks, when step prepares it:
+// the step fails if the files are not allowed. nil means that the step can be proposed as it is.
 func (a *controllerActor) checked(op *statepb.Operation, step proto.Message) func() proto.Message {
 	prepare, ok := step.(*commandpb.PrepareOperation)
 	if !ok || !hasFiles(op) {
@@ -41,8 +41,8 @@ func hasFiles(op *statepb.Operation) bool {
 	return false
 }
 
-// mayHave checks that jobs may have the files that they are to find, and put those that are
-// kept where they are to be. A store that does not answer is asked again by each job.
+// mayHave checks that jobs may read their input files and write their kept files. An unavailable
+// store is no error here, because each job tries it again.
 func (a *controllerActor) mayHave(ctx context.Context, op *statepb.Operation) error {
 	for _, task := range op.GetSpec().GetTasks() {
 		for _, file := range task.GetFiles() {
@@ -59,8 +59,8 @@ func (a *controllerActor) mayHave(ctx context.Context, op *statepb.Operation) er
 	return nil
 }
 
-// answer answers a node with what a job runs, once it is known where its files are and go.
-// URLs are made off the actor's goroutine: credentials may have to be asked for.
+// answer replies to a node with the spec of a job, with the places of its files. URLs are made off
+// the actor's goroutine, because credentials may have to be requested.
 func (a *controllerActor) answer(spec *actorpb.JobSpec, reply func(proto.Message)) {
 	if len(spec.GetFiles()) == 0 && len(spec.GetOutputs()) == 0 {
 		reply(spec)
@@ -76,7 +76,7 @@ func (a *controllerActor) answer(spec *actorpb.JobSpec, reply func(proto.Message
 	}()
 }
 
-// placeFiles says where the files of a job's workspace come from, and go.
+// placeFiles sets the sources and destinations of the files in a job's workspace.
 func (a *controllerActor) placeFiles(ctx context.Context, spec *actorpb.JobSpec) (err error) {
 	for _, file := range spec.GetFiles() {
 		if file.Source, err = a.cfg.Storage.FileSource(ctx, file.GetSource()); err != nil {

@@ -12,51 +12,51 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// leaveAttempts bounds how often an operation that has ended tries to leave what it has
-// learned, while others of its profiles leave theirs.
+// leaveAttempts bounds how often an ended operation tries to save its memory profiles, when others
+// keep changing them.
 const leaveAttempts = 10
 
-// MemoryState reads what the replicated state knows of memory. What it returns is not to be
-// changed.
+// MemoryState reads the memory statistics of the replicated state. Results must not be changed.
 type MemoryState interface {
-	// Memory returns the tasks of the operation, each with its name and what is known of its
-	// memory; without digests, unless they are asked for. None: there is no such operation.
+	// Memory returns the tasks of the operation, each with its name and memory state, without
+	// digests unless requested. It returns none if there is no such operation.
 	Memory(operation string, digests bool) []*statepb.Task
-	// Reserve returns the reserve of its own that a cookie has; nil: it has none.
+	// Reserve returns the reserve of a cookie's own; nil if it has none.
 	Reserve(operation, task string, cookie int32) *statepb.CookieReserve
-	// Profile returns the memory profile of a key; nil: there is none.
+	// Profile returns the memory profile of a key; nil if there is none.
 	Profile(key string) *statepb.MemoryProfile
-	// Learning returns what the operation in progress has learned that knows most of a memory
-	// profile; nil: none knows anything.
+	// Learning returns what an operation in progress has learned for a memory profile: the one
+	// with the most samples; nil if none has any.
 	Learning(key string) *Learning
 }
 
-// Over tells the actor that its operation has ended: it leaves what was learned, and stops.
+// Over tells the actor that its operation has ended: it saves its memory profiles, and stops.
 type Over struct{}
 
-// learning is what a controller knows about memory.
+// learning is the memory state of a controller.
 type learning struct {
 	lessons *Lessons
-	// telling: reserves are on their way; leaving: profiles are.
+	// telling means that a proposal of reserves is in flight; leaving, one of profiles.
 	telling, leaving bool
-	// left: what was learned has been left, or cannot be.
+	// left means that the profiles are saved, or cannot be.
 	left     bool
 	attempts int
-	// over: the operation has ended. All lives of the actor know, for they are told once.
+	// over means that the operation has ended. It is shared by all lives of the actor, because
+	// Over is sent once.
 	over *bool
-	// tellAgain and leaveAgain tell and leave again what was not committed, or not due.
+	// tellAgain and leaveAgain retry what was not committed, or not due.
 	tellAgain, leaveAgain reconcile.Timer
 }
 
-// end leaves what was learned, and stops. Nobody asks this controller any more.
+// end saves the memory profiles, and stops. No more requests reach this controller.
 func (a *controllerActor) end() {
 	*a.learning.over = true
 	a.ends.Drop(&actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: "the operation has ended", RetryMillis: 50})
 	a.learn()
 }
 
-// learn takes in what jobs have taught, has the reserves told that follow, and leaves what was
-// learned when the operation ends.
+// learn adds new samples, proposes the reserves that result, and saves the memory profiles when
+// the operation ends.
 func (a *controllerActor) learn() {
 	op, _ := a.cfg.State.Operation(a.cfg.Operation)
 	state, err := lifecycle.ParseState(op.GetState())
@@ -74,7 +74,7 @@ func (a *controllerActor) learn() {
 	}
 }
 
-// takeLessons takes in samples that have been committed.
+// takeLessons adds samples that have been committed.
 func (a *controllerActor) takeLessons(op *statepb.Operation) {
 	l := &a.learning
 	if l.lessons == nil {
@@ -145,14 +145,14 @@ func (a *controllerActor) profilesLeft(results []*commandpb.Result, err error) {
 		a.learn()
 		return
 	}
-	// Leaving goes on, after a pause: another operation may have left its own meanwhile.
+	// Save again after a pause: another operation may have saved its profile meanwhile.
 	a.life.After(&l.leaveAgain, a.cfg.RetryAfter, func() {
 		l.leaving = false
 		a.learn()
 	})
 }
 
-// expect returns what is known of a task's memory before its first job.
+// expect returns the memory state of a task before its first job.
 func (a *controllerActor) expect(op *statepb.Operation) func(*statepb.TaskSpec) *statepb.TaskMemory {
 	return func(task *statepb.TaskSpec) *statepb.TaskMemory {
 		var profile *statepb.MemoryProfile
@@ -168,8 +168,7 @@ func (a *controllerActor) expect(op *statepb.Operation) func(*statepb.TaskSpec) 
 	}
 }
 
-// complete adds to the record of a job what is known here of its reserve, its statistics, and
-// what it teaches.
+// complete adds the reserve, the statistics and the memory sample to the record of a job.
 func (a *controllerActor) complete(op *statepb.Operation, allocation *statepb.Allocation, job *statepb.FinishedJob) {
 	task := taskOf(op, allocation)
 	if task == nil {

@@ -14,12 +14,12 @@ import (
 	"weir/scheduling/memory"
 )
 
-// errBehind is returned where the digests of the state have samples that were never seen
-// here: they have to be read again.
+// errBehind is returned when the digests of the state include samples that were never seen here:
+// the digests have to be read again.
 var errBehind = errors.New("the state's digests have samples missing here")
 
-// Lessons is what the tasks of an operation have taught about memory: the digests of the
-// replicated state, and all samples that came after them, in their order.
+// Lessons holds what the tasks of an operation have learned about memory: the digests of the
+// replicated state, and all samples after them, in order.
 type Lessons struct {
 	spec  *statepb.OperationSpec
 	tasks map[string]*lesson
@@ -27,18 +27,18 @@ type Lessons struct {
 
 type lesson struct {
 	learner *memory.Learner
-	// state is what the replicated state says, without the digests.
+	// state is the replicated state, without the digests.
 	state *statepb.TaskMemory
 }
 
-// NewLessons returns what nothing is known of yet.
+// NewLessons returns empty Lessons.
 func NewLessons(spec *statepb.OperationSpec) *Lessons {
 	return &Lessons{spec: spec, tasks: map[string]*lesson{}}
 }
 
-// Take takes in what the replicated state has of the operation's tasks: the digests of
-// those that are not known here, and samples. It returns errBehind when samples are missing;
-// then what it is given next has to have digests.
+// Take adds the replicated memory state of tasks: the digests of tasks that are new here, and
+// samples. It returns errBehind when samples are missing; the next call then has to include
+// digests.
 func (l *Lessons) Take(tasks []*statepb.Task) error {
 	for _, task := range tasks {
 		if err := l.take(task); err != nil {
@@ -48,7 +48,7 @@ func (l *Lessons) Take(tasks []*statepb.Task) error {
 	return nil
 }
 
-// Complete reports whether digests of all tasks are known.
+// Complete reports whether the digests of all tasks are known.
 func (l *Lessons) Complete() bool { return len(l.tasks) == len(l.spec.GetTasks()) }
 
 func (l *Lessons) take(task *statepb.Task) error {
@@ -58,7 +58,7 @@ func (l *Lessons) take(task *statepb.Task) error {
 	if held == nil {
 		learner, err := memory.NewLearner(l.task(task.GetName()), m.GetUserDigest(), m.GetProxyDigest(), digested)
 		if err != nil {
-			// What cannot be read is begun anew.
+			// Unreadable digests are replaced by empty ones.
 			learner = l.begin(task.GetName(), digested)
 		}
 		held = &lesson{learner: learner, state: m}
@@ -71,7 +71,7 @@ func (l *Lessons) take(task *statepb.Task) error {
 		delete(l.tasks, task.GetName())
 		return errBehind
 	}
-	// A state that is older than what was taken before teaches nothing.
+	// A state that is older than the one before adds nothing.
 	known := min(held.learner.Absorbed-digested, int64(len(m.GetSamples())))
 	for _, s := range m.GetSamples()[known:] {
 		if err := held.learner.Absorb(memory.Sample{User: s.GetUser(), Proxy: s.GetProxy()}); err != nil {
@@ -82,7 +82,7 @@ func (l *Lessons) take(task *statepb.Task) error {
 	return nil
 }
 
-// task returns what is known of a task without any sample.
+// task returns the memory settings of a task.
 func (l *Lessons) task(name string) memory.Task {
 	for _, task := range l.spec.GetTasks() {
 		if task.GetName() == name {
@@ -92,7 +92,7 @@ func (l *Lessons) task(name string) memory.Task {
 	return memory.Task{Options: memory.Default()}
 }
 
-// Of returns what has been learned of a task; it is not to be changed.
+// Of returns the learner of a task, which must not be changed.
 func (l *Lessons) Of(task string) *memory.Learner {
 	if held := l.tasks[task]; held != nil {
 		return held.learner
@@ -100,14 +100,14 @@ func (l *Lessons) Of(task string) *memory.Learner {
 	return l.begin(task, 0)
 }
 
-// begin returns what knows nothing of a task, or of its first samples.
+// begin returns an empty learner, which counts the first absorbed samples as seen.
 func (l *Lessons) begin(task string, absorbed int64) *memory.Learner {
 	return &memory.Learner{Task: l.task(task), User: new(memory.Digest), Proxy: new(memory.Digest), Absorbed: absorbed}
 }
 
-// Learn returns the reserves that the next jobs of tasks are to have from now on; none: they
-// are as they were, or were told a moment ago. after is how long to wait until asking again;
-// 0: until there are more samples.
+// Learn returns the reserves to propose for the next jobs of tasks; none if they are unchanged, or
+// were proposed a moment ago. after is how long to wait before asking again; 0 means until there
+// are more samples.
 func (l *Lessons) Learn(now time.Time) (reserves []*commandpb.TaskReserve, after time.Duration) {
 	for _, task := range l.spec.GetTasks() {
 		held := l.tasks[task.GetName()]
@@ -129,9 +129,9 @@ func (l *Lessons) Learn(now time.Time) (reserves []*commandpb.TaskReserve, after
 	return reserves, after
 }
 
-// Leave returns what the operation leaves to those that come after it: the profiles of its
-// tasks that have learned something and have not left it yet. present returns the profile of a
-// key as it is; nil: there is none. A profile that cannot be read is begun anew.
+// Leave returns the profiles to save for later operations: those of tasks that have learned
+// something and have not saved it yet. present returns the current profile of a key, or nil. An
+// unreadable profile is replaced.
 func (l *Lessons) Leave(operation string, now time.Time, present func(key string) *statepb.MemoryProfile) []*commandpb.SavedProfile {
 	var saved []*commandpb.SavedProfile
 	latest := map[string]*statepb.MemoryProfile{}
@@ -163,10 +163,10 @@ func (l *Lessons) Leave(operation string, now time.Time, present func(key string
 	return saved
 }
 
-// maxCommand bounds what is told of a profile's command, in bytes.
+// maxCommand bounds the command that is saved with a profile, in bytes.
 const maxCommand = 200
 
-// commandOf returns what a task runs, for people.
+// commandOf returns the command of a task, for people.
 func commandOf(task *statepb.TaskSpec) string {
 	command := cmp.Or(task.GetShell(), strings.Join(task.GetArgv(), " "))
 	return strings.ToValidUTF8(command[:min(len(command), maxCommand)], "")

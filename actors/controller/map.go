@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	// maxJobSlices bounds the parts of files that one job reads, so that what it is told,
-	// and what it says when it has ended, are small messages.
+	// maxJobSlices bounds the file parts that one job reads, so that its spec and its result are
+	// small messages.
 	maxJobSlices = 500
-	// maxInputBytes bounds what the files of an input take in a command: it is one
-	// message, and a log entry.
+	// maxInputBytes bounds the size of an input's file list in a command: it is one message, and a
+	// log entry.
 	maxInputBytes = 3 << 20
 	// formatBytes is the format without records.
 	formatBytes = "bytes"
@@ -31,12 +31,12 @@ func outputOf(op *statepb.Operation) storage.Output {
 	return storage.Output{Path: op.GetSpec().GetMap().GetOutputPath(), Operation: op.GetId()}
 }
 
-// partName is the name of what a job writes: no other job has it.
+// partName returns the name of a job's output file, which is unique to the job.
 func partName(allocation *statepb.Allocation) string {
 	return fmt.Sprintf("part-%05d-%s", allocation.GetCookie(), allocation.GetJobId())
 }
 
-// cut returns what each job of a map operation reads.
+// cut returns the slices that each job of a map operation reads.
 func cut(m *statepb.MapSpec, input *statepb.Input, maxJobs int) ([]*statepb.Slices, error) {
 	sizes := make([]int64, 0, len(input.GetFiles()))
 	for _, file := range input.GetFiles() {
@@ -50,8 +50,7 @@ func cut(m *statepb.MapSpec, input *statepb.Input, maxJobs int) ([]*statepb.Slic
 	return told(jobs), nil
 }
 
-// checkSize refuses an input that is too many files for one message: what the files are,
-// and what each job reads of them.
+// checkSize refuses an input whose file list or slices are too large for one message.
 func checkSize(input *statepb.Input, jobs []*statepb.Slices) error {
 	files, slices := proto.Size(input), proto.Size(&commandpb.TaskDefinition{Slices: jobs})
 	if files > maxInputBytes || slices > maxInputBytes {
@@ -61,7 +60,7 @@ func checkSize(input *statepb.Input, jobs []*statepb.Slices) error {
 	return nil
 }
 
-// told turns slices into records, and listed records into slices.
+// told converts slices to records, and listed records to slices.
 func told(jobs [][]slicing.Slice) []*statepb.Slices {
 	out := make([]*statepb.Slices, 0, len(jobs))
 	for _, job := range jobs {
@@ -82,7 +81,7 @@ func listed(records []*statepb.Slice) []slicing.Slice {
 	return out
 }
 
-// inputRecord returns the record of an input of these files.
+// inputRecord returns the input record of these files.
 func inputRecord(files []*statepb.InputFile) *statepb.Input {
 	input := &statepb.Input{Files: files}
 	for _, file := range files {
@@ -91,7 +90,7 @@ func inputRecord(files []*statepb.InputFile) *statepb.Input {
 	return input
 }
 
-// prepared returns the command that a map operation is prepared by, or fails.
+// prepared returns the command that prepares a map operation, or makes it fail with err.
 func prepared(now time.Time, op *statepb.Operation, epoch uint64, input *statepb.Input, err error) *commandpb.PrepareOperation {
 	step := &commandpb.PrepareOperation{OperationId: op.GetId(), Epoch: epoch, Time: timestamppb.New(now), Input: input, Admit: true}
 	if err != nil {
@@ -101,7 +100,7 @@ func prepared(now time.Time, op *statepb.Operation, epoch uint64, input *statepb
 	return step
 }
 
-// published returns the command that ends the publication of an output.
+// published returns the command that ends publishing an output, successfully or with err.
 func published(now time.Time, op *statepb.Operation, epoch uint64, parts []*statepb.CompletedPart, err error) *commandpb.PublishOutput {
 	step := &commandpb.PublishOutput{OperationId: op.GetId(), Epoch: epoch, Time: timestamppb.New(now)}
 	if err != nil {
@@ -119,8 +118,8 @@ func published(now time.Time, op *statepb.Operation, epoch uint64, parts []*stat
 	return step
 }
 
-// feed returns what a job reads and where it writes, but for the places, which are the
-// storage's to say.
+// feed returns what a job reads and the name of its output, without their places, which the
+// storage knows.
 func feed(m *statepb.MapSpec, input *statepb.Input, slices []*statepb.Slice, allocation *statepb.Allocation) (*actorpb.JobFeed, error) {
 	feed := &actorpb.JobFeed{Format: m.GetFormat(), MaxRecordBytes: m.GetMaxRecordBytes(), OutputPart: partName(allocation)}
 	for _, slice := range slices {

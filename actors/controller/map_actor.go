@@ -17,11 +17,11 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// publishAttempts bounds how often an output is published that a full disk or a store
-// that does not answer keeps from being there; the pauses double.
+// publishAttempts bounds how often publishing an output is tried while a disk is full or a store
+// unavailable; the pauses double.
 const publishAttempts = 8
 
-// Storage finds input and takes output. *storage.Storage is one.
+// Storage provides input and accepts output. *storage.Storage implements it.
 type Storage interface {
 	List(ctx context.Context, paths []string) ([]*statepb.InputFile, error)
 	Source(ctx context.Context, file *statepb.InputFile) (string, error)
@@ -32,31 +32,30 @@ type Storage interface {
 	FileDestination(ctx context.Context, path string) (string, error)
 }
 
-// InputState reads what map operations read and have written. What it returns is not to
-// be changed.
+// InputState reads the input and output state of map operations. Results must not be changed.
 type InputState interface {
-	// Input returns what the operation reads; nil before it is prepared.
+	// Input returns the input of the operation; nil before it is prepared.
 	Input(operation string) *statepb.Input
-	// Slices returns what a cookie that is not completed reads.
+	// Slices returns the slices of a cookie that is not completed.
 	Slices(operation, task string, cookie int32) []*statepb.Slice
-	// Parts returns what completed cookies have read and written.
+	// Parts returns the input and output of completed cookies.
 	Parts(operation, task string) []*statepb.CompletedPart
-	// Progress returns how much has been read.
+	// Progress returns how much of the input has been read.
 	Progress(operation, task string) *statepb.InputProgress
-	// Failed returns jobs that have failed and are told still, oldest first.
+	// Failed returns the failed jobs that are still on record, oldest first.
 	Failed(operation, task string) []*statepb.FinishedJob
 }
 
-// reading is what a controller of a map operation knows besides.
+// reading is the additional state of a map operation's controller.
 type reading struct {
-	// ctx ends with the actor's life, publishing with the publication.
+	// ctx ends with the actor's life; publish cancels a running publication.
 	ctx     context.Context
 	cancel  context.CancelFunc
 	publish context.CancelFunc
-	// input never changes once it is there; initial is into how many jobs it was cut.
+	// input never changes once it is set; initial is the number of jobs that it was cut into.
 	input   *statepb.Input
 	initial int
-	// suspicions are of cookies that have failed.
+	// suspicions are by cookie that has failed.
 	suspicions map[int32]*suspicion
 }
 
@@ -69,9 +68,9 @@ func newReading() *reading {
 // reads reports whether an operation has an input.
 func reads(op *statepb.Operation) bool { return op.GetSpec().GetMap() != nil }
 
-// longStep returns what makes the next step of a map operation, when that takes its time;
-// step is the next step of an operation that reads nothing, and is completed where a map
-// operation has more to say.
+// longStep returns a function that makes the next step, if that takes time. step is the next step
+// of an operation without input, which is completed for a map operation. nil means that step can
+// be proposed as it is.
 func (a *controllerActor) longStep(op *statepb.Operation, allocations int, step proto.Message) func() proto.Message {
 	if !reads(op) {
 		return a.checked(op, step)
@@ -90,14 +89,14 @@ func (a *controllerActor) longStep(op *statepb.Operation, allocations int, step 
 	return nil
 }
 
-// callOff ends a publication that is of no use any more.
+// callOff cancels a publication that is no longer needed.
 func (a *controllerActor) callOff(op *statepb.Operation) {
 	if op.GetState() != lifecycle.Completing.String() {
 		a.reading.publish()
 	}
 }
 
-// take makes a step off the actor's goroutine; nil: there is none.
+// take makes a step off the actor's goroutine; work may return nil for no step.
 func (a *controllerActor) take(work func() proto.Message) {
 	a.stepping = true
 	go func() {
@@ -118,8 +117,7 @@ func (a *controllerActor) made(step proto.Message) {
 	}
 }
 
-// prepare lists the input, checks what the operation wants of it, and makes the place
-// for the output.
+// prepare lists the input, checks it against the spec, and creates the folder for the output.
 func (a *controllerActor) prepare(op *statepb.Operation) proto.Message {
 	m := op.GetSpec().GetMap()
 	files, err := a.cfg.Storage.List(a.reading.ctx, m.GetInputPaths())
@@ -142,19 +140,19 @@ func (a *controllerActor) prepare(op *statepb.Operation) proto.Message {
 	return prepared(a.cfg.Now(), op, a.cfg.Epoch, input, err)
 }
 
-// define says what each job reads.
+// define sets the slices that each job reads.
 func (a *controllerActor) define(op *statepb.Operation, step *commandpb.DefineTasks) proto.Message {
 	jobs, err := cut(op.GetSpec().GetMap(), a.cfg.State.Input(op.GetId()), a.cfg.MaxJobs())
 	if err != nil {
-		// It could be cut when it was prepared: the cluster allows fewer jobs since. It
-		// waits until the limit is raised, or somebody aborts it.
+		// It could be cut when it was prepared; since then the limit of jobs was lowered. The
+		// operation waits until the limit is raised, or it is aborted.
 		return a.held(err.Error())
 	}
 	step.Tasks[0].JobCount, step.Tasks[0].Slices = int32(len(jobs)), jobs
 	return step
 }
 
-// publish makes the output of what jobs have written.
+// publish publishes the output of completed jobs.
 func (a *controllerActor) publish(ctx context.Context, op *statepb.Operation) proto.Message {
 	task := op.GetSpec().GetTasks()[0].GetName()
 	written := a.cfg.State.Parts(op.GetId(), task)
@@ -186,13 +184,14 @@ func (a *controllerActor) publishParts(ctx context.Context, op *statepb.Operatio
 	return err
 }
 
-// known makes sure that the input is at hand, and into how many jobs it was cut first.
+// known reports whether the input is known, after reading it and the number of jobs it was first
+// cut into.
 func (a *controllerActor) known(op *statepb.Operation) bool {
 	if a.reading.input != nil {
 		return true
 	}
 	input := a.cfg.State.Input(op.GetId())
-	// How many jobs an operation may have may have changed since it was cut.
+	// The limit of jobs may have changed since the input was cut.
 	jobs, err := cut(op.GetSpec().GetMap(), input, math.MaxInt32)
 	if input == nil || err != nil {
 		return false
@@ -201,8 +200,8 @@ func (a *controllerActor) known(op *statepb.Operation) bool {
 	return true
 }
 
-// addFeed says what a job reads and where it writes, and answers. URLs are made off the
-// actor's goroutine: credentials may have to be asked for.
+// addFeed adds to spec what a job reads and where it writes, and replies with it. URLs are made
+// off the actor's goroutine, because credentials may have to be requested.
 func (a *controllerActor) addFeed(op *statepb.Operation, allocation *statepb.Allocation, spec *actorpb.JobSpec, reply func(proto.Message)) {
 	refuse := func(err error) {
 		reply(&actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: err.Error(), RetryMillis: 1000})
@@ -229,7 +228,7 @@ func (a *controllerActor) addFeed(op *statepb.Operation, allocation *statepb.All
 	}()
 }
 
-// place says where the files and the output of a feed are.
+// place sets the places of a feed's files and output.
 func (a *controllerActor) place(ctx context.Context, out storage.Output, feed *actorpb.JobFeed) (err error) {
 	for _, part := range feed.GetParts() {
 		if part.Source, err = a.cfg.Storage.Source(ctx, part.GetFile()); err != nil {
@@ -240,8 +239,8 @@ func (a *controllerActor) place(ctx context.Context, out storage.Output, feed *a
 	return err
 }
 
-// endedRead completes the record of a job that reads, and reports whether that can be
-// done; if not, it has answered.
+// endedRead completes the record of a job that reads input, and reports whether that was possible;
+// if not, it has replied.
 func (a *controllerActor) endedRead(op *statepb.Operation, allocation *statepb.Allocation, job *statepb.FinishedJob, reply func(proto.Message)) bool {
 	given := a.cfg.State.Slices(op.GetId(), allocation.GetTask(), allocation.GetCookie())
 	if !a.known(op) || len(given) == 0 {
@@ -260,15 +259,15 @@ func (a *controllerActor) endedRead(op *statepb.Operation, allocation *statepb.A
 	return true
 }
 
-// note takes it that the end of a job that reads is on its way: its agent may have been sent
-// away with it before, and it counts once.
+// note counts a failure whose record is about to be proposed. It is called once per job, even if
+// the agent was refused before and sent it again.
 func (a *controllerActor) note(op *statepb.Operation, allocation *statepb.Allocation, job *statepb.FinishedJob) {
 	if job.GetState() == lifecycle.JobFailed.String() {
 		a.suspicion(op, allocation).note(job)
 	}
 }
 
-// suspicion returns how a cookie has failed before.
+// suspicion returns how often and how a cookie has failed before.
 func (a *controllerActor) suspicion(op *statepb.Operation, allocation *statepb.Allocation) *suspicion {
 	cookie := allocation.GetCookie()
 	s := a.reading.suspicions[cookie]

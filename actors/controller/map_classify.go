@@ -12,19 +12,19 @@ import (
 	"weir/scheduling/slicing"
 )
 
-// attrDivided is the attribute of a failed job's error that says in how many parts its slices
-// are read from now on.
+// attrDivided is an attribute of a failed job's error: the number of parts into which its slices
+// are divided.
 const attrDivided = "slices_divided_into"
 
 // suspicion is how a cookie has failed so far.
 type suspicion struct {
-	// before is how many jobs have failed on the cookie's slices as they are.
+	// before is how many jobs have failed on exactly the cookie's present slices.
 	before int
-	// divided: the slices are a part of others that a job has failed on.
+	// divided means that the slices are a part of others that a job has failed on.
 	divided bool
 }
 
-// suspect returns what finished jobs, oldest first, say of a cookie.
+// suspect returns the suspicion of a cookie from finished jobs, oldest first.
 func suspect(finished []*statepb.FinishedJob, cookie int32, initial int) suspicion {
 	s := suspicion{divided: int(cookie) >= initial}
 	for _, job := range finished {
@@ -35,7 +35,7 @@ func suspect(finished []*statepb.FinishedJob, cookie int32, initial int) suspici
 	return s
 }
 
-// note takes in a failure.
+// note adds a failure.
 func (s *suspicion) note(job *statepb.FinishedJob) {
 	s.before++
 	if job.GetError().GetAttributes()[attrDivided] != "" {
@@ -43,9 +43,8 @@ func (s *suspicion) note(job *statepb.FinishedJob) {
 	}
 }
 
-// classifyRead completes the record of a job that reads: what of its input counts, and
-// what becomes of the rest. lone: the job has failed on one record alone, which is
-// to be named.
+// classifyRead completes the record of a job that reads: which part of its input counts, and how
+// the rest is read. lone means that the job has failed on one record alone, which has to be named.
 func classifyRead(job *statepb.FinishedJob, m *statepb.MapSpec, allocation *statepb.Allocation, given []*statepb.Slice, s suspicion) (lone bool) {
 	job.Split, job.Skipped, job.Fatal = nil, nil, false
 	switch job.GetState() {
@@ -55,24 +54,24 @@ func classifyRead(job *statepb.FinishedJob, m *statepb.MapSpec, allocation *stat
 	case lifecycle.JobFailed.String():
 		lone = failRead(job, m, given, s)
 	}
-	// Whatever it has read is read again, and what it wrote is nobody's.
+	// Its input is read again, and its output is discarded.
 	job.Input, job.Output = nil, nil
 	return lone
 }
 
-// completeRead checks what a completed job says of its input and output.
+// completeRead checks a completed job's report of its input and output.
 func completeRead(job *statepb.FinishedJob, allocation *statepb.Allocation, given []*statepb.Slice) {
 	in := job.GetInput()
 	fits := slicing.Covers(listed(given), listed(in.GetProcessed()), listed(in.GetRest()))
 	switch {
 	case job.GetRerun():
 	case !fits || job.GetOutput().GetPart() != partName(allocation):
-		// It may be that of another life of the node.
+		// The report may be of another life of the node.
 		job.State, job.AbortReason = lifecycle.JobAborted.String(), lifecycle.AbortJobProxyFailed.String()
 		job.Error = &statepb.Error{Code: int32(lifecycle.CodeJobFailed), Message: fmt.Sprintf(
 			"job reports that it read %v, left %v and wrote %q; it was given %v and %q", in.GetProcessed(), in.GetRest(), job.GetOutput().GetPart(), given, partName(allocation))}
 	case len(in.GetProcessed()) == 0:
-		// It was asked to leave before it got anything.
+		// The job was interrupted before it got any input.
 		job.Rerun = true
 	default:
 		return
@@ -80,12 +79,12 @@ func completeRead(job *statepb.FinishedJob, allocation *statepb.Allocation, give
 	job.Input, job.Output = nil, nil
 }
 
-// failRead decides what follows from a failure.
+// failRead decides how to continue after a failure.
 func failRead(job *statepb.FinishedJob, m *statepb.MapSpec, given []*statepb.Slice, s suspicion) (lone bool) {
 	attributes := job.GetError().GetAttributes()
 	switch {
 	case attributes[statepb.AttributeInputFault] != "":
-		// It would be the same for the next job.
+		// The next job would fail in the same way.
 		job.Fatal = true
 		return false
 	case attributes[statepb.AttributeOutputFault] != "" || job.GetPid() == 0 || m.GetFormat() == formatBytes:
@@ -95,7 +94,7 @@ func failRead(job *statepb.FinishedJob, m *statepb.MapSpec, given []*statepb.Sli
 	whole := listed(given)
 	failure := slicing.Failure{Fed: listed(job.GetInput().GetProcessed()), Rest: listed(job.GetInput().GetRest()), Rows: job.GetInput().GetRows(), Before: s.before, Divided: s.divided}
 	if !slicing.Covers(whole, failure.Fed, failure.Rest) {
-		// The job does not say how far it came.
+		// The job does not report how far it got.
 		failure.Fed, failure.Rest = nil, whole
 	}
 	next := slicing.AfterFailure(failure)
@@ -106,9 +105,8 @@ func failRead(job *statepb.FinishedJob, m *statepb.MapSpec, given []*statepb.Sli
 	return next.Lone
 }
 
-// blame makes the one record of a slice that a job could not survive the cause of its
-// failure: it is left out, when the operation may leave out another, or the operation
-// fails.
+// blame names the only record of a slice as the cause of a job's failure. The record is skipped if
+// the operation may skip another one (left > 0); otherwise the operation fails.
 func blame(job *statepb.FinishedJob, file *statepb.InputFile, slice *statepb.Slice, left int64) {
 	record := recordOf(job.GetError(), slice)
 	named := map[string]string{statepb.AttributeInputPath: file.GetPath(), statepb.AttributeRecordOffset: strconv.FormatInt(record.GetBegin(), 10), statepb.AttributeRecordEnd: strconv.FormatInt(record.GetEnd(), 10)}
@@ -125,8 +123,8 @@ func blame(job *statepb.FinishedJob, file *statepb.InputFile, slice *statepb.Sli
 	}
 }
 
-// recordOf returns the one record of a slice, as the job proxy has told it; else it is
-// where the slice is.
+// recordOf returns the only record of a slice as the job proxy reported it, or the slice itself if
+// the report is missing or does not fit.
 func recordOf(failed *statepb.Error, slice *statepb.Slice) *statepb.SkippedRecord {
 	attributes := failed.GetAttributes()
 	begin, beginErr := strconv.ParseInt(attributes[statepb.AttributeRecordOffset], 10, 64)

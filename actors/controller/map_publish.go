@@ -9,11 +9,11 @@ import (
 	"weir/messages/statepb"
 )
 
-// inOrder returns what jobs have written in the order of the input, whichever jobs read
-// it: each has read from one place of the input on, to another.
+// inOrder returns the outputs of jobs in the order of the input, however it was divided: each job
+// has read one contiguous range.
 //
-// It fails when two have read the same, or when not all of the input has been read:
-// someone has completed the operation by hand.
+// It fails if two jobs have read the same bytes, or if not all of the input has been read because
+// a user completed the operation early.
 func inOrder(parts []*statepb.CompletedPart, progress *statepb.InputProgress) ([]storage.Part, error) {
 	if read, total := progress.GetBytes(), progress.GetBytesTotal(); read != total {
 		return nil, fmt.Errorf("%d of %d input bytes read: partial output is not published", read, total)
@@ -29,7 +29,7 @@ func inOrder(parts []*statepb.CompletedPart, progress *statepb.InputProgress) ([
 		if n := len(part.GetSlices()); n > 0 {
 			last = part.GetSlices()[n-1]
 		}
-		// Of a record that was left out there is none.
+		// A skipped record has no output.
 		if part.GetOutput() != nil {
 			out = append(out, storage.Part{Name: part.GetOutput().GetPart(), Bytes: part.GetOutput().GetBytes()})
 		}
@@ -37,7 +37,7 @@ func inOrder(parts []*statepb.CompletedPart, progress *statepb.InputProgress) ([
 	return out, nil
 }
 
-// first returns the slice in which a part begins; nil when it has none.
+// first returns the first slice of a part; nil if it has none.
 func first(part *statepb.CompletedPart) *statepb.Slice {
 	if len(part.GetSlices()) == 0 {
 		return nil

@@ -6,9 +6,9 @@ import (
 	"weir/scheduling/statistics"
 )
 
-// measured completes the statistics of a finished job, and packs them: what its node has
-// measured, where that has a name; what is known here of limits and reserves; and what is
-// bytes x seconds (J.1.7). The record has its reserve.
+// measured completes the statistics of a finished job, and packs them: the known measurements of
+// its node, limits and reserves, and values in bytes x seconds (J.1.7). The record's reserve must
+// be set.
 func measured(job *statepb.FinishedJob, task memory.Task, spec *statepb.TaskSpec) {
 	if job.GetStatistics() == nil {
 		job.Statistics = &statepb.JobStatistics{}
@@ -22,7 +22,7 @@ func measured(job *statepb.FinishedJob, task memory.Task, spec *statepb.TaskSpec
 		}
 	}
 	if job.GetRerun() {
-		// It has completed, and what it has read is read again.
+		// It has completed, but its input is read again.
 		for _, name := range []string{statistics.DataInputRows, statistics.DataInputBytes, statistics.DataOutputRows, statistics.DataOutputBytes} {
 			values.Delete(name)
 		}
@@ -39,7 +39,8 @@ func measured(job *statepb.FinishedJob, task memory.Task, spec *statepb.TaskSpec
 		values.Put(statistics.DataOutputRows, out.GetRows())
 		values.Put(statistics.DataOutputBytes, out.GetBytes())
 	}
-	// Its node says how long it took with its preparation; of one that it has lost nobody does.
+	// The node reports the time including preparation; for a job on a lost node, take start to
+	// finish.
 	millis, told := values.Get(statistics.TimeTotal)
 	if !told && job.GetStartTime() != nil && job.GetFinishTime() != nil {
 		millis = max(job.GetFinishTime().AsTime().Sub(job.GetStartTime().AsTime()).Milliseconds(), 0)
@@ -53,7 +54,7 @@ func measured(job *statepb.FinishedJob, task memory.Task, spec *statepb.TaskSpec
 	s.Packed, s.Values = values.Pack()
 }
 
-// overTime has which statistics are the amount of another times how long the job took.
+// overTime lists the statistics that are another one times the duration of the job.
 var overTime = []struct{ total, amount string }{
 	{statistics.UserCumulativeMaxMemory, statistics.UserMaxMemory},
 	{statistics.UserCumulativeReserve, statistics.UserMemoryReserve},
@@ -63,7 +64,7 @@ var overTime = []struct{ total, amount string }{
 	{statistics.ProxyCumulativeReserve, statistics.ProxyMemoryReserve},
 }
 
-// putReserve puts what a job was given of memory, and what it may use.
+// putReserve puts the memory reserve and limits of a job.
 func putReserve(values *statistics.Values, r *statepb.JobReserve, task memory.Task) {
 	values.Put(statistics.UserMemoryLimit, task.Limit)
 	values.Put(statistics.UserMemoryReserve, r.GetUser())
@@ -78,7 +79,7 @@ func putReserve(values *statistics.Values, r *statepb.JobReserve, task memory.Ta
 	}
 }
 
-// putFields puts under their names what statistics have in fields of their own.
+// putFields puts the statistics that have fields of their own under their names.
 func putFields(values *statistics.Values, s *statepb.JobStatistics) {
 	values.Put(statistics.UserCPUUser, s.GetCpuUserMicros())
 	values.Put(statistics.UserCPUSystem, s.GetCpuSystemMicros())

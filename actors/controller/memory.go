@@ -12,13 +12,13 @@ import (
 
 // Learning is what an operation in progress has learned for a memory profile.
 type Learning struct {
-	// Memory has its digests, and the samples that are not in them yet.
+	// Memory has the digests, and the samples that they do not include yet.
 	Memory *statepb.TaskMemory
-	// Limit is memory_limit of the task: shares are those of this.
+	// Limit is the memory_limit of the task, which the samples are relative to.
 	Limit int64
 }
 
-// Samples returns how many jobs have taught it; 0 of nil.
+// Samples returns the number of samples; 0 for nil.
 func (l *Learning) Samples() int64 {
 	if l == nil {
 		return 0
@@ -26,7 +26,7 @@ func (l *Learning) Samples() int64 {
 	return l.Memory.GetSampleCount()
 }
 
-// digests returns what has been learned.
+// digests returns the digests with all samples.
 func (l *Learning) digests() (user, proxy *memory.Digest, err error) {
 	if user, err = memory.Decode(l.Memory.GetUserDigest()); err != nil {
 		return nil, nil, err
@@ -42,10 +42,9 @@ func (l *Learning) digests() (user, proxy *memory.Digest, err error) {
 	return user, proxy, nil
 }
 
-// Expect returns what is known of the memory of a task before its first job, and the reserve
-// that follows: from the memory profile that earlier operations have left, and from one in
-// progress. Either may be nil. What cannot be read is an error, and the task begins as if there
-// were none.
+// Expect returns the memory state of a task before its first job, including its reserve: from the
+// memory profile that earlier operations have saved, and from an operation in progress. Either may
+// be nil. Unreadable data is an error, and the task begins without it.
 func Expect(spec *statepb.OperationSpec, task *statepb.TaskSpec, profile *statepb.MemoryProfile, learning *Learning) (*statepb.TaskMemory, error) {
 	user, proxy, err := expected(task, profile, learning)
 	if err != nil {
@@ -60,8 +59,8 @@ func Expect(spec *statepb.OperationSpec, task *statepb.TaskSpec, profile *statep
 	return m, err
 }
 
-// expected returns digests that begin with what a profile has, and with what an operation in
-// progress has learned since.
+// expected returns digests from a profile, blended with what an operation in progress has learned
+// since.
 func expected(task *statepb.TaskSpec, profile *statepb.MemoryProfile, learning *Learning) (user, proxy *memory.Digest, err error) {
 	user, proxy, err = scaled(profile, task.GetMemoryLimit())
 	if err != nil {
@@ -90,8 +89,8 @@ func scaled(from *statepb.MemoryProfile, limit int64) (user, proxy *memory.Diges
 	return user, proxy, nil
 }
 
-// rescaled returns digests of shares of one memory_limit as those of another: what tasks of one
-// profile have in common is the bytes.
+// rescaled converts digests relative to one memory_limit to another: tasks of one profile need the
+// same bytes.
 func rescaled(user, proxy *memory.Digest, from, limit int64) (scaledUser, scaledProxy *memory.Digest) {
 	scale := 1.0
 	if from > 0 && limit > 0 {
@@ -100,17 +99,17 @@ func rescaled(user, proxy *memory.Digest, from, limit int64) (scaledUser, scaled
 	return user.Scaled(scale, memory.UserUpperBound), proxy.Scaled(1, math.MaxFloat64)
 }
 
-// usage returns the most memory that a job and its proxy have used. What counts against
-// memory_limit, and on the node, is with tmpfs; the statistic by its name is without.
+// usage returns the peak memory of a job and its proxy. It includes tmpfs, which counts against
+// memory_limit and on the node; the statistic UserMaxMemory does not.
 func usage(job *statepb.FinishedJob) memory.Usage {
 	s := job.GetStatistics()
 	return memory.Usage{User: max(s.GetMaxMemory(), s.Value(statistics.UserMaxMemory)), Proxy: s.Value(statistics.ProxyMaxMemory)}
 }
 
-// teach adds to the record of a job what it teaches about memory, and with an overdraft the
-// reserve with which it runs again. Only jobs that completed teach, and those that were
-// aborted for overdraft. before is the reserve of its own that the job's cookie had; learner
-// knows what has been learned of the task. The record has its statistics.
+// teach adds to the record of a job its memory sample and, after an overdraft, the reserve with
+// which it runs again. Only jobs that completed, or were aborted for overdraft, have a sample.
+// before is the reserve of its own that the job's cookie had; learner is the task's. The record's
+// statistics must be complete.
 func teach(job *statepb.FinishedJob, learner *memory.Learner, before *statepb.CookieReserve) {
 	job.Sample, job.NextReserve = nil, nil
 	overdraft := job.GetState() == lifecycle.JobAborted.String() && job.GetAbortReason() == lifecycle.AbortResourceOverdraft.String()
@@ -127,7 +126,7 @@ func teach(job *statepb.FinishedJob, learner *memory.Learner, before *statepb.Co
 		job.NextReserve = &statepb.CookieReserve{Reserve: statepb.NewJobReserve(next), UserOverdrafts: count.User, ProxyOverdrafts: count.Proxy}
 		job.NextReserve.Reserve.Predecessor = job.GetJobId()
 	}
-	// A job that was never measured teaches nothing.
+	// A job that was never measured has no sample.
 	if used.User <= 0 && over == nil {
 		return
 	}

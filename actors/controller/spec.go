@@ -10,9 +10,8 @@ import (
 	"weir/messages/statepb"
 )
 
-// Spec returns what a granted job runs. addresses are where the job finds the
-// cluster. It fails when the allocation names a task that the operation does not
-// have.
+// Spec returns the spec of a granted job. addresses are the addresses of the cluster, for the job.
+// It fails when the allocation names a task that the operation does not have.
 func Spec(op *statepb.Operation, allocation *statepb.Allocation, addresses []string) (*actorpb.JobSpec, error) {
 	task := taskOf(op, allocation)
 	if task == nil {
@@ -53,8 +52,9 @@ func Spec(op *statepb.Operation, allocation *statepb.Allocation, addresses []str
 	}, nil
 }
 
-// reserveOf returns how what a job holds is for whom. A job of before there were reserves
-// holds its limit, and whatever its proxy needs besides.
+// reserveOf returns how the memory of a job is divided between its processes and its proxy. An
+// allocation from before reserves existed holds the job's limit, and the proxy's memory comes on
+// top.
 func reserveOf(op *statepb.Operation, task *statepb.TaskSpec, allocation *statepb.Allocation) *statepb.JobReserve {
 	if allocation.GetReserve() != nil {
 		return allocation.GetReserve()
@@ -68,7 +68,7 @@ func reserveOf(op *statepb.Operation, task *statepb.TaskSpec, allocation *statep
 	return reserve
 }
 
-// jobFiles returns what a job finds in its workspace.
+// jobFiles returns the files of a job's workspace.
 func jobFiles(task *statepb.TaskSpec, allocation *statepb.Allocation) (files []*actorpb.JobFile) {
 	names := namesOf(task, allocation)
 	for _, file := range task.GetFiles() {
@@ -77,14 +77,14 @@ func jobFiles(task *statepb.TaskSpec, allocation *statepb.Allocation) (files []*
 	return files
 }
 
-// namesOf replaces what stands between braces in the places of a job's files.
+// namesOf replaces the placeholders in the paths of a job's files.
 func namesOf(task *statepb.TaskSpec, allocation *statepb.Allocation) *strings.Replacer {
 	return strings.NewReplacer(
 		"{operation_id}", allocation.GetOperationId(), "{task}", task.GetName(),
 		"{cookie}", strconv.Itoa(int(allocation.GetCookie())), "{job_id}", allocation.GetJobId())
 }
 
-// keptFiles returns what is kept of a job's workspace, each with a destination of its own.
+// keptFiles returns the files to keep of a job's workspace, each with a destination of its own.
 func keptFiles(task *statepb.TaskSpec, allocation *statepb.Allocation) (kept []*statepb.KeptFile) {
 	names := namesOf(task, allocation)
 	for _, file := range task.GetOutputs() {
@@ -93,7 +93,7 @@ func keptFiles(task *statepb.TaskSpec, allocation *statepb.Allocation) (kept []*
 	return kept
 }
 
-// environment returns the task's environment and what every job is told.
+// environment returns the task's environment and the variables of every job.
 func environment(op *statepb.Operation, task *statepb.TaskSpec, allocation *statepb.Allocation, addresses []string) map[string]string {
 	env := make(map[string]string, len(task.GetEnvironment())+9)
 	maps.Copy(env, task.GetEnvironment())
@@ -108,7 +108,7 @@ func environment(op *statepb.Operation, task *statepb.TaskSpec, allocation *stat
 	if gang := task.GetGang(); gang != nil {
 		env["WEIR_GANG_SIZE"] = strconv.Itoa(int(gang.GetSize()))
 		env["WEIR_OPERATION_INCARNATION"] = strconv.FormatInt(allocation.GetGangIncarnation(), 10)
-		// One in reserve has no rank.
+		// A spare job of the gang has no rank.
 		if allocation.GangRank != nil && allocation.GetGangRank() >= 0 {
 			env["WEIR_GANG_RANK"] = strconv.Itoa(int(allocation.GetGangRank()))
 		}

@@ -1,8 +1,8 @@
-// Package controller knows what an operation's jobs run and what their ends mean.
+// Package controller defines what an operation's jobs run and interprets their results.
 //
-// One actor an operation lives on the replica that the operation is assigned to.
-// It works with the assignment's epoch: once another replica has a higher one,
-// the state machine refuses whatever this one still proposes.
+// One actor per operation runs on the replica that the operation is assigned to. It uses the epoch
+// of the assignment: once another replica has a higher one, the state machine refuses its
+// proposals.
 package controller
 
 import (
@@ -18,8 +18,8 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Next returns what the controller of an operation owes it now: preparation, or
-// its tasks (J.4). nil: nothing. expect tells what is known of a task's memory.
+// Next returns the next command of an operation's controller: its preparation, or the definition
+// of its tasks (J.4); nil if there is none. expect returns the initial memory state of a task.
 func Next(now time.Time, op *statepb.Operation, epoch uint64, expect func(*statepb.TaskSpec) *statepb.TaskMemory) proto.Message {
 	switch op.GetState() {
 	case lifecycle.Initializing.String():
@@ -44,7 +44,7 @@ func tasksOf(op *statepb.Operation, expect func(*statepb.TaskSpec) *statepb.Task
 	return tasks
 }
 
-// Needs returns what one job of the task is granted that gets this reserve.
+// Needs returns the resources that one job of the task is granted with this reserve.
 func Needs(task *statepb.TaskSpec, reserve *statepb.JobReserve) resource.Amounts {
 	return resource.Amounts{
 		UserSlots: 1,
@@ -55,7 +55,7 @@ func Needs(task *statepb.TaskSpec, reserve *statepb.JobReserve) resource.Amounts
 	}
 }
 
-// taskOf returns the task of an allocation; nil: the operation does not have it.
+// taskOf returns the task of an allocation; nil if the operation does not have it.
 func taskOf(op *statepb.Operation, allocation *statepb.Allocation) *statepb.TaskSpec {
 	for _, task := range op.GetSpec().GetTasks() {
 		if task.GetName() == allocation.GetTask() {
@@ -65,7 +65,7 @@ func taskOf(op *statepb.Operation, allocation *statepb.Allocation) *statepb.Task
 	return nil
 }
 
-// Signal returns what others are told of a job that has to leave.
+// Signal returns the announcement of a job that has to leave.
 func Signal(now time.Time, op *statepb.Operation, allocation *statepb.Allocation) *actorpb.InterruptionSignal {
 	order := op.StopOrderFor(allocation)
 	return &actorpb.InterruptionSignal{

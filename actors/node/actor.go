@@ -19,15 +19,14 @@ import (
 
 // State reads the replicated state.
 type State interface {
-	// Node returns a copy of the node's record, its allocations, which are not to be
-	// changed, and the index of the state; record is nil for a node that never
-	// registered.
+	// Node returns a copy of the node's record, its allocations, which must not be changed, and
+	// the index of the state; record is nil for a node that never registered.
 	Node(id string) (record *statepb.Node, granted []Granted, index uint64)
 }
 
-// Scheduler is told which nodes have resources to hand out.
+// Scheduler receives the nodes that have resources to assign.
 type Scheduler interface {
-	// Offer says that the node, which is of a pool tree, lives and may be given jobs.
+	// Offer says that the node, of a pool tree, is alive and may be given jobs.
 	Offer(tree, node string, limits resource.Amounts)
 	// Withdraw says that the node must not be given jobs.
 	Withdraw(tree, node string)
@@ -39,28 +38,28 @@ type Agents interface {
 	Send(node string, msg proto.Message)
 }
 
-// Board shows others what is known of a node. nil: nothing.
+// Board publishes the state of a node to readers; nil removes it.
 type Board interface {
 	Publish(node string, view *actorpb.NodeView, held []*actorpb.HeldJob)
 }
 
-// Words tell those who send requests to the node's jobs, ahead of the log, whether its agent is
-// heard.
+// Words announces, ahead of the log, whether a node's agent is heard, to those who send requests
+// to the node's jobs.
 type Words interface {
-	// Say says it.
+	// Say announces it.
 	Say(node string, unheard bool)
-	// Unheard returns what was said last, by any leader.
+	// Unheard returns the last announcement, by any leader.
 	Unheard(node string) bool
 }
 
-// Lead answers agents in the leader's name.
+// Lead replies to agents on behalf of the leader.
 type Lead interface {
-	// Reply gives the answer, or redirects the agent if this replica did not lead
-	// any more after the call: a leader that was replaced renews no lease.
+	// Reply sends the answer, or redirects the agent if this replica no longer leads: a leader
+	// that was replaced renews no lease.
 	Reply(reply func(proto.Message), answer proto.Message)
 }
 
-// Config is what a node actor works with.
+// Config is the configuration of a node actor.
 type Config struct {
 	ID        string
 	Term      uint64
@@ -72,10 +71,10 @@ type Config struct {
 	Board     Board
 	Words     Words
 	Lead      Lead
-	// Replicas lists where agents find replicas.
+	// Replicas returns the replicas and their addresses, for agents.
 	Replicas func() []*actorpb.Replica
 	Timing   Timing
-	// RetryAfter is the pause after a proposal was not committed.
+	// RetryAfter is the pause after a proposal that was not committed.
 	RetryAfter time.Duration
 	Now        func() time.Time
 	Logger     *slog.Logger
@@ -87,12 +86,12 @@ type FromAgent struct {
 	Message proto.Message
 	// Reply answers the agent.
 	Reply func(proto.Message)
-	// Replaced is called in place of Reply when a newer message has come before the actor
-	// has taken up this one; nil: none replaces it.
+	// Replaced is called instead of Reply when a newer message came before the actor handled this
+	// one; nil means that the message is never replaced.
 	Replaced func()
 }
 
-// Parted tells the actor that the connection with the node's agent has broken.
+// Parted says that the connection to the node's agent has broken.
 type Parted struct{}
 
 // New returns the producer of a node's actor.
@@ -106,14 +105,14 @@ type nodeActor struct {
 	cfg     Config
 	life    *reconcile.Life
 	session *Session
-	// tree is the node's pool tree; empty: it has none, or is not known.
+	// tree is the node's pool tree; empty if it has none, or is unknown.
 	tree string
-	// lease runs out when the node counts as lost; retry tries again what was not
-	// carried out. silence is when it counts as unheard.
+	// lease fires when the node counts as lost, silence when it counts as unheard; retry repeats
+	// proposals that failed.
 	lease, retry, silence reconcile.Timer
-	// registering answers the agent whose registration is in flight; nil: none is.
+	// registering answers the agent whose registration is in flight; nil if there is none.
 	registering func(proto.Message)
-	// inFlight: a proposal's outcome has not come; dirty: look when it has.
+	// inFlight means that a proposal has no outcome yet; dirty means that a Look follows.
 	inFlight, dirty bool
 }
 
@@ -149,7 +148,7 @@ func (a *nodeActor) fromAgent(m FromAgent) {
 func (a *nodeActor) register(m *actorpb.RegisterAgent, reply func(proto.Message)) {
 	now := a.cfg.Now()
 	if m.GetToken().GetTerm() > a.cfg.Term {
-		// The agent would take no order of this leader: jobs granted to it would wait.
+		// The agent would refuse the orders of this leader: jobs granted to it would wait.
 		a.cfg.Lead.Reply(reply, &actorpb.Refused{Code: actorpb.CodeBadRequest, Reason: fmt.Sprintf(
 			"register node %q: its agent has orders of term %d, but this cluster is in term %d: the agent's state folder belongs to another cluster, "+
 				"or to an earlier one of the same name; move it away and restart the agent", m.GetNode(), m.GetToken().GetTerm(), a.cfg.Term)})
@@ -186,7 +185,7 @@ func (a *nodeActor) register(m *actorpb.RegisterAgent, reply func(proto.Message)
 	}, command)
 }
 
-// open begins the agent's session; its registration is committed.
+// open begins the agent's session, after its registration was committed.
 func (a *nodeActor) open(m *actorpb.RegisterAgent, reply func(proto.Message)) {
 	a.session.Open(a.cfg.Now(), m)
 	a.armExpiry()
@@ -213,7 +212,7 @@ func (a *nodeActor) heartbeat(m *actorpb.Heartbeat, reply func(proto.Message)) {
 	a.offer()
 }
 
-// offer lets the scheduler give the node jobs, unless its agent takes none.
+// offer offers the node to the scheduler, unless its agent accepts no jobs.
 func (a *nodeActor) offer() {
 	if a.session.closed != "" {
 		a.cfg.Scheduler.Withdraw(a.tree, a.cfg.ID)
@@ -229,8 +228,8 @@ func (a *nodeActor) read() (record *statepb.Node, granted []Granted, index uint6
 	return record, granted, index
 }
 
-// look sends the agent what it lacks, and gives up what its present life has
-// never had.
+// look sends the agent the orders that it lacks, and gives up jobs that its present life never
+// had.
 func (a *nodeActor) look() {
 	if a.inFlight {
 		a.dirty = true
@@ -259,7 +258,7 @@ func (a *nodeActor) look() {
 	}
 }
 
-// expire gives the node up when its lease has run out.
+// expire gives the node up when its lease has expired.
 func (a *nodeActor) expire() {
 	now := a.cfg.Now()
 	if now.Before(a.session.Expires()) {
@@ -297,7 +296,7 @@ func (a *nodeActor) abort(reason lifecycle.AbortReason, jobs []string) *commandp
 	}
 }
 
-// propose has commands proposed, and looks after the outcome if it was to look meanwhile.
+// propose proposes commands, and looks again after the outcome if a Look came meanwhile.
 func (a *nodeActor) propose(then func([]*commandpb.Result, error), commands ...proto.Message) {
 	a.inFlight = true
 	a.life.Propose(a.cfg.Log, func(results []*commandpb.Result, err error) {
@@ -312,9 +311,9 @@ func (a *nodeActor) propose(then func([]*commandpb.Result, error), commands ...p
 	}, commands...)
 }
 
-// proposeUntil proposes commands, and has again done after a pause when they were not carried
-// out, so that they are proposed from the state as it is by then. A job that has ended meanwhile
-// is none that could be given up, and no failure.
+// proposeUntil proposes commands, and calls again after a pause if they failed, so that they are
+// proposed from the state as it is then. It is no failure if a job to be given up has ended
+// meanwhile.
 func (a *nodeActor) proposeUntil(timer *reconcile.Timer, again func(), commands ...proto.Message) {
 	a.propose(func(results []*commandpb.Result, err error) {
 		refusal := reconcile.Refusal(results)
@@ -357,7 +356,7 @@ func (a *nodeActor) publish(granted []Granted) {
 // Stop implements reconcile.Body.
 func (a *nodeActor) Stop() {
 	if a.registering != nil {
-		// Nobody else will: the outcome is for this life.
+		// The outcome would reach only this life, so reply now.
 		a.registering(&actorpb.Refused{
 			Code: actorpb.CodeUnavailable, Reason: "the node's actor is restarting", RetryMillis: a.cfg.RetryAfter.Milliseconds(),
 		})

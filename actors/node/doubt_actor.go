@@ -1,7 +1,7 @@
 package node
 
-// trust takes back that the node is unheard, once its agent says that its jobs are there: after
-// a registration it may not have found out yet.
+// trust withdraws the announcement that the node is unheard, once its agent reports that its jobs
+// are there: right after a registration the agent may not know that yet.
 func (a *nodeActor) trust() {
 	if !a.cfg.Words.Unheard(a.cfg.ID) {
 		return
@@ -11,7 +11,7 @@ func (a *nodeActor) trust() {
 	}
 }
 
-// silent says that the node is unheard when it has been for nearly as long as its lease.
+// silent announces the node as unheard after a silence of nearly its lease.
 func (a *nodeActor) silent() {
 	if left := a.session.Silent().Sub(a.cfg.Now()); left > 0 {
 		a.life.After(&a.silence, left, a.silent)
@@ -20,7 +20,8 @@ func (a *nodeActor) silent() {
 	a.doubt()
 }
 
-// doubt says that the node is unheard: it may be dead. Nobody asks of one without jobs.
+// doubt announces the node as unheard, because it may be dead. A node without jobs needs no
+// announcement.
 func (a *nodeActor) doubt() {
 	a.session.Doubt()
 	if _, granted, _ := a.read(); len(granted) > 0 {

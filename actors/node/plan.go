@@ -10,35 +10,33 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// Granted is a committed allocation of the node, with what its job depends on.
+// Granted is a committed allocation of the node, with the data that its job needs.
 type Granted struct {
 	Allocation *statepb.Allocation
-	// Stop says why the job has to end. nil: it may go on.
+	// Stop is the order to end the job, or nil.
 	Stop *statepb.StopOrder
-	// Controller has the job's spec and takes its result.
+	// Controller has the job's spec and accepts its result.
 	Controller *actorpb.Replica
 }
 
-// Difference is what has to happen so that the agent has what it should have.
+// Difference lists the orders that bring the agent's jobs in line with the allocations.
 type Difference struct {
 	Start []*actorpb.StartJob
 	Abort []*actorpb.AbortJob
-	// Vanished are allocations that the node's present life has never had: the
-	// life that had them has ended with its state folder.
+	// Vanished are allocations that the node's present life never had: the life that had them
+	// ended with its state folder.
 	Vanished []string
 }
 
-// Empty reports whether there is nothing to do.
+// Empty reports whether there is no difference.
 func (d Difference) Empty() bool { return len(d.Start)+len(d.Abort)+len(d.Vanished) == 0 }
 
-// Compare returns the difference between the committed allocations of a node and
-// the jobs that its agent has. What the agent was told less than a resend pause
-// ago is left out.
+// Compare returns the difference between the committed allocations of a node and the jobs that its
+// agent has. It leaves out orders that were sent less than a resend pause ago.
 //
-// A job that has to end and that the agent does not have yet is started and ended
-// in one plan: so the agent reports its end like that of any other. One that has
-// been given time to leave is left alone once its agent has said until when it has;
-// if it is there after that, it is told to end at once, again and again.
+// A job that has to end before the agent has it is started and ended in one plan, so that the
+// agent reports its end like any other. A job with a grace period is left alone once its agent has
+// confirmed the deadline; if it is still there afterwards, the order to end at once is repeated.
 func (s *Session) Compare(now time.Time, granted []Granted) Difference {
 	var diff Difference
 	known := make(map[string]bool, len(granted))
@@ -81,11 +79,12 @@ func (s *Session) Compare(now time.Time, granted []Granted) Difference {
 	return diff
 }
 
-// Doubt begins a doubt whether the node's jobs are there.
+// Doubt begins to doubt that the node's jobs are there.
 func (s *Session) Doubt() { s.missing = nil }
 
-// Trust takes the agent's word on a doubt, and reports whether it is over: the jobs that had ended
-// or vanished in the first heartbeat since are no longer granted. What ends later ends as usual.
+// Trust checks a doubt against the agent's reports, and reports whether it is over: whether all
+// jobs that had ended or vanished in the first heartbeat since are no longer granted. Later ends
+// are handled as usual.
 func (s *Session) Trust(granted []Granted) bool {
 	if s.missing == nil {
 		s.missing = map[string]bool{}
@@ -99,14 +98,14 @@ func (s *Session) Trust(granted []Granted) bool {
 	return !slices.ContainsFunc(granted, func(g Granted) bool { return s.missing[g.Allocation.GetJobId()] })
 }
 
-// Held returns what the agent last said of a job; nil: it does not have it.
+// Held returns the agent's last report about a job; nil if the agent does not have it.
 func (s *Session) Held(job string) *actorpb.HeldJob { return s.held[job] }
 
-// unconfirmed is the order for a job that nobody has granted.
+// unconfirmed is the order for a job without a committed allocation.
 var unconfirmed = &statepb.StopOrder{Reason: lifecycle.AbortUnconfirmed.String(), Message: "no committed allocation for this job"}
 
-// leaves reports whether the agent has taken the order of a job and is to be trusted
-// with it: the job goes by the deadline or before, and has not outlived it.
+// leaves reports whether the agent has confirmed the order of a job and needs no reminder: the job
+// leaves by the deadline, which has not passed.
 func (s *Session) leaves(now time.Time, job *actorpb.HeldJob, order *statepb.StopOrder) bool {
 	if job.GetDeadline() == nil || order.GetGraceMillis() == 0 {
 		return false
@@ -114,20 +113,19 @@ func (s *Session) leaves(now time.Time, job *actorpb.HeldJob, order *statepb.Sto
 	if last, ok := s.told[toldKey(job.GetJobId(), true)]; ok && order.Deadline().Before(last.deadline) {
 		return false
 	}
-	// The agent's clock may differ, and what is left is told in whole milliseconds.
+	// The agent's clock may differ, and the time left is sent in whole milliseconds.
 	confirmed := !job.GetDeadline().AsTime().After(order.Deadline().Add(s.timing.Resend))
 	return confirmed && now.Before(order.Deadline().Add(s.timing.Resend))
 }
 
-// toldLately reports whether the agent was told to start a job, or with an order to
-// end it, less than a resend pause ago. An order with an earlier deadline than the
-// one that was told is news.
+// toldLately reports whether the agent was sent an order to start, or to end, a job less than a
+// resend pause ago. An order with an earlier deadline than the one sent counts as new.
 func (s *Session) toldLately(now time.Time, job string, order *statepb.StopOrder) bool {
 	last, ok := s.told[toldKey(job, order != nil)]
 	return ok && now.Before(last.at.Add(s.timing.Resend)) && !order.Deadline().Before(last.deadline)
 }
 
-// toldKey tells an order to start from an order to end.
+// toldKey distinguishes an order to start from an order to end.
 func toldKey(job string, stop bool) string {
 	if stop {
 		return "-" + job
@@ -151,7 +149,7 @@ func startJob(g Granted) *actorpb.StartJob {
 	}
 }
 
-// abortJob tells the agent of the order of a job, with what is left of its time.
+// abortJob returns the message with a job's order to end, and the time left.
 func abortJob(now time.Time, g Granted) *actorpb.AbortJob {
 	order := g.Stop
 	return &actorpb.AbortJob{
