@@ -1,9 +1,9 @@
-// Package fleettest is many nodes in one process, whose jobs start no process. Each
-// node speaks with the cluster as an agent does, with a certificate and a connection
-// of its own: it registers, sends heartbeats, takes plans, asks controllers what jobs
-// run and brings their ends. What it leaves out is the work: a job runs until it is
-// told to go, or has completed as soon as it begins. It is for measuring a cluster, in
-// which nothing fails: controllers are asked where the plan says that they are.
+// Package fleettest simulates many nodes in one process, whose jobs start no process. Each node
+// talks to the cluster as an agent does, with a certificate and a connection of its own: it
+// registers, sends heartbeats, accepts plans, requests the specs of jobs from controllers and
+// reports their results. Only the work is left out: a job runs until it is told to leave, or
+// completes as soon as it begins. It is for measuring a cluster without failures: controllers are
+// assumed to be where the plan says.
 package fleettest
 
 import (
@@ -21,26 +21,25 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Config says what a fleet consists of.
+// Config describes a fleet.
 type Config struct {
-	// Names are those of the nodes, Resources what each has for jobs.
+	// Names are the names of the nodes, Resources what each has for jobs.
 	Names     []string
 	Resources resource.Amounts
-	// Cluster is the cluster's id, Replicas whom to ask for a registration, the leader
-	// first.
+	// Cluster is the cluster's id, Replicas are the replicas to register at, the leader first.
 	Cluster  string
 	Replicas []agent.Replica
-	// Dialer returns what a node connects with, by its name.
+	// Dialer returns the dialer of a node, by its name.
 	Dialer func(name string) (remote.Dialer, error)
-	// Complete: jobs complete at once. Otherwise they run until they are told to go.
+	// Complete makes jobs complete at once. Otherwise they run until they are told to leave.
 	Complete bool
 }
 
-// Fleet is nodes that have been started.
+// Fleet is a set of running nodes.
 type Fleet struct {
 	cfg   Config
 	nodes []*node
-	// registered and started count nodes that were let in, and jobs that began.
+	// registered and started count registered nodes, and jobs that began.
 	registered, started *tally
 	ctx                 context.Context
 	cancel              context.CancelFunc
@@ -67,7 +66,7 @@ func Start(ctx context.Context, cfg Config) (*Fleet, error) {
 	return f, nil
 }
 
-// open makes what a node speaks and listens with.
+// open creates a node with its connections.
 func (f *Fleet) open(name string, life uint64) (*node, error) {
 	dialer, err := f.cfg.Dialer(name)
 	if err != nil {
@@ -75,7 +74,7 @@ func (f *Fleet) open(name string, life uint64) (*node, error) {
 	}
 	log := slog.New(slog.DiscardHandler)
 	system := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return log }))
-	// The replicas live: a handshake may wait for those of all other nodes.
+	// The replicas are alive, but a handshake may wait for those of all other nodes.
 	peers := agent.NewPeers(patience)
 	r, err := remote.Start(system, remote.Config{
 		Self: identity.Identity{Cluster: f.cfg.Cluster, Role: identity.Agent, Name: name}, Version: version,
@@ -106,7 +105,7 @@ func (f *Fleet) open(name string, life uint64) (*node, error) {
 	return n, nil
 }
 
-// AwaitStarted waits until so many jobs have begun since Start, each counted once.
+// AwaitStarted waits until this many jobs have begun since Start, each counted once.
 func (f *Fleet) AwaitStarted(ctx context.Context, jobs int) error {
 	if err := f.started.await(ctx, jobs); err != nil {
 		return fmt.Errorf("start of jobs: %w", err)
@@ -114,7 +113,7 @@ func (f *Fleet) AwaitStarted(ctx context.Context, jobs int) error {
 	return nil
 }
 
-// Close ends all nodes without a word.
+// Close stops all nodes without a goodbye.
 func (f *Fleet) Close() {
 	f.cancel()
 	var stops sync.WaitGroup

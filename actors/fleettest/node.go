@@ -13,22 +13,22 @@ import (
 )
 
 const (
-	// version is that of the nodes' software.
+	// version is the reported version of the nodes' software.
 	version = "simulated"
-	// patience bounds every question.
+	// patience bounds every request.
 	patience = 30 * time.Second
-	// pause is that before something is tried again.
+	// pause is the pause before a retry.
 	pause = 50 * time.Millisecond
 )
 
-// node is one of a fleet.
+// node is a node of a fleet.
 type node struct {
 	fleet *Fleet
 	name  string
 	life  uint64
 	peers *agent.Peers
 	stop  func()
-	// urgent has the next heartbeat sent early: jobs have begun or ended.
+	// urgent makes the next heartbeat early, because jobs have begun or ended.
 	urgent chan struct{}
 
 	mu   sync.Mutex
@@ -38,13 +38,13 @@ type node struct {
 	over map[string]bool
 }
 
-// job is one that the node has.
+// job is a job of the node.
 type job struct {
 	start *actorpb.StartJob
 	phase string
 }
 
-// session registers the node and sends heartbeats, again and again.
+// session registers the node and sends heartbeats, and starts over when they fail.
 func (n *node) session() {
 	for n.wait(nil, 0) {
 		for _, replica := range n.fleet.cfg.Replicas {
@@ -63,8 +63,8 @@ func (n *node) session() {
 	}
 }
 
-// beat sends heartbeats until one is not acknowledged: in each period, and sooner when
-// jobs have begun or ended, as agents do.
+// beat sends heartbeats until one is not acknowledged: in each period, and earlier when jobs have
+// begun or ended, as agents do.
 func (n *node) beat(replica agent.Replica, registered *actorpb.AgentRegistered) {
 	period, gap := time.Duration(registered.GetHeartbeatMillis())*time.Millisecond, agent.DefaultTiming().HeartbeatGap
 	for sequence := uint64(1); n.wait(nil, gap) && n.wait(n.urgent, period-gap); sequence++ {
@@ -77,7 +77,7 @@ func (n *node) beat(replica agent.Replica, registered *actorpb.AgentRegistered) 
 	}
 }
 
-// wait waits for d, or until it is woken; false: the node is over.
+// wait waits for d, or until wake fires; false means that the fleet is closed.
 func (n *node) wait(wake <-chan struct{}, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -89,7 +89,7 @@ func (n *node) wait(wake <-chan struct{}, d time.Duration) bool {
 	return n.fleet.ctx.Err() == nil
 }
 
-// ask returns a replica's answer; nil: there is none.
+// ask returns a replica's answer; nil if there is none.
 func (n *node) ask(replica agent.Replica, msg proto.Message) proto.Message {
 	ctx, cancel := context.WithCancel(n.fleet.ctx)
 	defer cancel()
@@ -115,7 +115,7 @@ func (n *node) held() []*actorpb.HeldJob {
 	return jobs
 }
 
-// change changes what heartbeats say.
+// change changes the job list that heartbeats report.
 func (n *node) change(what func()) {
 	n.mu.Lock()
 	what()
@@ -126,7 +126,7 @@ func (n *node) change(what func()) {
 	}
 }
 
-// plan carries out what a leader says, unless a later one has spoken.
+// plan carries out a leader's plan, unless a plan of a later leader came before.
 func (n *node) plan(m *actorpb.NodePlan) {
 	var begun []*actorpb.StartJob
 	ended := map[*actorpb.StartJob]*statepb.FinishedJob{}
@@ -160,7 +160,7 @@ func (n *node) plan(m *actorpb.NodePlan) {
 	}
 }
 
-// complete has a job run, which takes no time.
+// complete runs a job, which takes no time.
 func (n *node) complete(start *actorpb.StartJob) {
 	question := &actorpb.JobSpecRequest{
 		Node: n.name, OperationId: start.GetOperationId(), JobId: start.GetJobId(), GrantIndex: start.GetToken().GetIndex(),
@@ -168,7 +168,7 @@ func (n *node) complete(start *actorpb.StartJob) {
 	n.askController(start, question, func() {
 		running := false
 		n.change(func() {
-			// It may have been told to go.
+			// It may have been told to leave.
 			job := n.jobs[start.GetJobId()]
 			if running = job != nil && job.phase == actorpb.PhaseRunning; running {
 				job.phase = actorpb.PhaseEnded
@@ -180,7 +180,7 @@ func (n *node) complete(start *actorpb.StartJob) {
 	})
 }
 
-// end has the end of a job counted.
+// end reports the end of a job.
 func (n *node) end(start *actorpb.StartJob, result *statepb.FinishedJob) {
 	report := &actorpb.JobEnded{
 		Node: n.name, Incarnation: n.life, OperationId: start.GetOperationId(), GrantIndex: start.GetToken().GetIndex(), Job: result,
@@ -193,7 +193,7 @@ func (n *node) end(start *actorpb.StartJob, result *statepb.FinishedJob) {
 	})
 }
 
-// askController asks the operation's controller until it has an answer.
+// askController sends a request to the operation's controller until it is answered.
 func (n *node) askController(start *actorpb.StartJob, msg proto.Message, then func()) {
 	controller := agent.Replica{ID: start.GetController().GetId(), Address: start.GetController().GetAddress()}
 	n.peers.Ask(controller, msg, patience, func(answer proto.Message, _ error) {

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// tally counts, and tells when a number is reached.
+// tally counts, and signals when a number is reached.
 type tally struct {
 	mu     sync.Mutex
 	count  int
@@ -17,7 +17,7 @@ type tally struct {
 
 func newTally() *tally { return &tally{} }
 
-// add counts one.
+// add adds one.
 func (t *tally) add() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -28,7 +28,7 @@ func (t *tally) add() {
 	}
 }
 
-// await waits until n have been counted. One at a time may.
+// await waits until n have been counted. Only one call at a time is allowed.
 func (t *tally) await(ctx context.Context, n int) error {
 	reached := make(chan struct{})
 	t.mu.Lock()

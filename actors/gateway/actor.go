@@ -16,38 +16,40 @@ import (
 	"weir/messages/actorpb"
 )
 
-// Replica is what is behind a gateway.
+// Replica is the part of a replica that its gateway uses.
 type Replica interface {
-	// ToNode hands an agent's message to its node's actor, which answers with
-	// reply. false: this replica does not lead.
+	// ToNode passes an agent's message on to its node's actor, which answers with reply. It
+	// returns false if this replica does not lead.
 	ToNode(node string, msg proto.Message, reply func(proto.Message)) bool
-	// ToController hands an agent's message to the controller of an operation.
-	// false: it is not here.
+	// ToController passes an agent's message on to the controller of an operation. It returns
+	// false if the controller is not on this replica.
 	ToController(operation string, msg proto.Message, reply func(proto.Message)) bool
-	// ControllerOf returns who controls an operation; nil: it is not in progress.
+	// ControllerOf returns the replica that controls an operation; nil if the operation is not in
+	// progress.
 	ControllerOf(operation string) *actorpb.Replica
-	// Answer does what replicas ask of the one that leads. It blocks. It answers as
-	// Redirect does when this replica does not lead.
+	// Answer handles a request to the replica that leads. It blocks. If this replica does not
+	// lead, it answers with a Redirect.
 	Answer(ctx context.Context, msg proto.Message) proto.Message
-	// Redirect says who leads.
+	// Redirect returns the current leader.
 	Redirect() *actorpb.Redirect
-	// WaitApplied returns when this replica has carried out the log up to index.
+	// WaitApplied returns when this replica has applied the log up to index.
 	WaitApplied(ctx context.Context, index uint64) error
-	// Instances returns those of an operation, once they differ from those of a
-	// version, or as they are when ctx is done.
+	// Instances returns the instances of an operation once they differ from those of version, or
+	// as they are when ctx is done.
 	Instances(ctx context.Context, operation, version string) *actorpb.Instances
-	// InstanceChanges returns the same as changes since version, if that is known still.
+	// InstanceChanges is Instances, but returns only changes since version if that is still
+	// remembered.
 	InstanceChanges(ctx context.Context, operation, version string) *actorpb.Instances
 }
 
-// Config is what a gateway works with.
+// Config is the configuration of a gateway.
 type Config struct {
 	Replica Replica
 	Limits  Limits
-	// Patience bounds a request that states no deadline, and the wait for the log
-	// to catch up with an agent's.
+	// Patience bounds a request without a deadline, and the wait for the log to catch up with an
+	// agent's.
 	Patience time.Duration
-	// Figures takes what others may see.
+	// Figures receives the metrics.
 	Figures *Figures
 	Logger  *slog.Logger
 }
@@ -95,23 +97,22 @@ func (a *gatewayActor) inbound(ctx actor.Context, m *remote.Inbound) {
 	a.route(m, a.answer(ctx, m))
 }
 
-// complain tells operators of refusals: of each code the first, and from time to
-// time how many there were since.
+// complain logs refusals: the first of each code, and from time to time how many there were since.
 func (a *gatewayActor) complain(from identity.Identity, refused *actorpb.Refused) {
 	if tell, before := a.complaints.add(time.Now(), refused.GetCode()); tell {
 		a.cfg.Logger.Warn("message rejected", "from", from.String(), "code", refused.GetCode(), "reason", refused.GetReason(), "unlogged_before", before)
 	}
 }
 
-// answer returns what answers a message, once. An actor that is stopped drops
-// what it was asked, so a message that nobody answers in time is refused: the
-// place that it takes here is free again.
+// answer returns the function that answers a message, once. An actor that is stopped drops its
+// requests, so a message that is not answered in time is refused, which frees its slot.
 func (a *gatewayActor) answer(ctx actor.Context, m *remote.Inbound) func(proto.Message) {
 	sender, root := ctx.Sender(), ctx.ActorSystem().Root
 	var once sync.Once
 	reply := func(answer proto.Message) {
 		once.Do(func() {
-			// Who has its answer and asks again finds the place free.
+			// Free the slot before the answer is sent, so that the sender can use it for its next
+			// request.
 			a.life.Do(func() {
 				a.door.Leave(m.From, m.Message)
 				a.cfg.Figures.inFlight.Store(int64(a.door.InFlight()))
@@ -130,8 +131,8 @@ func (a *gatewayActor) answer(ctx actor.Context, m *remote.Inbound) func(proto.M
 	}
 }
 
-// lateCode is the code of the refusal of a message that nobody answered in time:
-// what it asked for may still be done.
+// lateCode is the code of the refusal of a message that was not answered in time: a proposal may
+// still be committed.
 func lateCode(msg proto.Message) string {
 	if _, ok := msg.(*actorpb.Propose); ok {
 		return actorpb.CodeOutcomeUnknown
@@ -165,13 +166,13 @@ func (a *gatewayActor) route(m *remote.Inbound, reply func(proto.Message)) {
 	case *actorpb.InstancesRequest:
 		a.atGrant(m, msg.GetIndex(), reply, func() { reply(a.instances(m, msg)) })
 	default:
-		// Invariant: permit lets in nothing else but what replicas ask.
+		// Invariant: everything else that permit admits is a request of replicas.
 		a.background(m, func(ctx context.Context) { reply(a.cfg.Replica.Answer(ctx, msg)) })
 	}
 }
 
-// toController hands a message on to the operation's controller, or says where
-// that is.
+// toController passes a message on to the operation's controller, or replies with the replica that
+// has it.
 func (a *gatewayActor) toController(m *remote.Inbound, operation string, grant uint64, reply func(proto.Message)) {
 	a.atGrant(m, grant, reply, func() {
 		if !a.cfg.Replica.ToController(operation, m.Message, reply) {
@@ -180,8 +181,8 @@ func (a *gatewayActor) toController(m *remote.Inbound, operation string, grant u
 	})
 }
 
-// instances answers an agent that has seen a version, after as long as it waits for
-// another one at most. It blocks.
+// instances answers an agent that has seen a version, at the latest after the time that it is
+// willing to wait for another one. It blocks.
 func (a *gatewayActor) instances(m *remote.Inbound, msg *actorpb.InstancesRequest) proto.Message {
 	wait := max(min(time.Duration(msg.GetWaitMillis())*time.Millisecond, a.patience(m)-answerReserve), 0)
 	ctx, cancel := context.WithTimeout(context.Background(), wait)
@@ -192,15 +193,15 @@ func (a *gatewayActor) instances(m *remote.Inbound, msg *actorpb.InstancesReques
 	return a.cfg.Replica.Instances(ctx, msg.GetOperationId(), msg.GetVersion())
 }
 
-// answerReserve is what is kept of the time of an agent that waits for news, for the
-// way of the answer.
+// answerReserve is subtracted from the time that an agent waits for news, so that the answer
+// arrives in time.
 const answerReserve = 500 * time.Millisecond
 
 func (a *gatewayActor) controllerOf(operation string) *actorpb.ControllerFound {
 	return &actorpb.ControllerFound{OperationId: operation, Controller: a.cfg.Replica.ControllerOf(operation)}
 }
 
-// atGrant goes on once this replica knows the log entry of a job's grant.
+// atGrant calls then once this replica has applied the log entry of a job's grant.
 func (a *gatewayActor) atGrant(m *remote.Inbound, grant uint64, reply func(proto.Message), then func()) {
 	a.background(m, func(ctx context.Context) {
 		if err := a.cfg.Replica.WaitApplied(ctx, grant); err != nil {
@@ -212,7 +213,7 @@ func (a *gatewayActor) atGrant(m *remote.Inbound, grant uint64, reply func(proto
 	})
 }
 
-// background does work that may block without holding up other messages.
+// background runs work that may block without delaying other messages.
 func (a *gatewayActor) background(m *remote.Inbound, work func(context.Context)) {
 	patience := a.patience(m)
 	go func() {

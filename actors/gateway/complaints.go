@@ -2,8 +2,8 @@ package gateway
 
 import "time"
 
-// complainEvery is the least time between two lines of the log about refusals of
-// the same code: whoever connects can cause as many as they like.
+// complainEvery is the least time between two log lines about refusals of the same code, because a
+// peer can cause any number of them.
 const complainEvery = 10 * time.Second
 
 // complaints decides which refusals are logged. It is not safe for concurrent use.
@@ -19,8 +19,8 @@ type complaint struct {
 
 func newComplaints() *complaints { return &complaints{byCode: map[string]*complaint{}} }
 
-// add reports whether a refusal is to be logged, and how many of its code were not
-// since the last one.
+// add reports whether to log a refusal, and how many of its code were not logged since the last
+// one.
 func (c *complaints) add(now time.Time, code string) (tell bool, before int) {
 	last, ok := c.byCode[code]
 	if !ok {

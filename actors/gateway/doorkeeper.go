@@ -1,10 +1,8 @@
-// Package gateway is the one name by which other machines reach a replica's
-// actors.
+// Package gateway is the entry point through which other machines reach a replica's actors.
 //
-// It checks that who speaks may say what is said, refuses what would be too much,
-// and passes the rest on: what agents say of themselves to their node actors on
-// the leader, what they say of jobs to the controllers of this replica, and
-// replicas' proposals to the log.
+// It checks that the sender may send the message, refuses messages beyond its limits, and passes
+// the rest on: an agent's messages about its node to the node's actor on the leader, its messages
+// about jobs to the controllers of this replica, and replicas' proposals to the log.
 package gateway
 
 import (
@@ -16,30 +14,30 @@ import (
 	"weir/messages/actorpb"
 )
 
-// Limits bounds what one replica takes on.
+// Limits bounds the load that one replica accepts.
 type Limits struct {
 	// InFlight is how many requests may wait for their answer. Default 8192: each
 	// holds some KiB, and a leader answers within milliseconds.
 	InFlight int
-	// AgentInFlight is how many of them may be of one agent. Default 256: an agent
-	// that asks for the specs of all its jobs at once stays below.
+	// AgentInFlight is how many of them may come from one agent. Default 256: an agent that
+	// requests the specs of all its jobs at once stays below.
 	AgentInFlight int
-	// Waiting is how many questions for news of an operation's instances may be open,
-	// which wait for seconds. Default 16384.
+	// Waiting is how many requests for changes of instances, which wait for seconds, may be open.
+	// Default 16384.
 	Waiting int
-	// AgentWaiting is how many of them may be of one agent. Default 256: it asks once
-	// for each operation whose jobs want to know.
+	// AgentWaiting is how many of them may come from one agent. Default 256: it sends one for each
+	// operation whose jobs want to know.
 	AgentWaiting int
-	// RetryMillis is the hint that goes with a refusal.
+	// RetryMillis is the hint in a refusal when to retry.
 	RetryMillis int64
 }
 
-// DefaultLimits returns the limits that fit unless measured otherwise.
+// DefaultLimits returns limits that fit unless measurements say otherwise.
 func DefaultLimits() Limits {
 	return Limits{InFlight: 8192, AgentInFlight: 256, Waiting: 16384, AgentWaiting: 256, RetryMillis: 200}
 }
 
-// Validate returns an error that names the limit that cannot work.
+// Validate returns an error that names an invalid limit.
 func (l Limits) Validate() error {
 	if l.InFlight <= 0 || l.AgentInFlight <= 0 || l.Waiting <= 0 || l.AgentWaiting <= 0 || l.RetryMillis <= 0 {
 		return fmt.Errorf("gateway limits: in flight %d, of one agent %d, waiting %d, of one agent %d, retry hint %d ms: must be more than 0",
@@ -48,21 +46,21 @@ func (l Limits) Validate() error {
 	return nil
 }
 
-// Busy returns the refusal of what does not even get to the gateway's door, because
-// too much waits before it.
+// Busy returns the refusal of messages that do not reach the gateway, because too many wait for
+// it.
 func Busy(l Limits) *actorpb.Refused {
 	return &actorpb.Refused{Code: actorpb.CodeOverloaded, Reason: "too many messages waiting for the gateway", RetryMillis: l.RetryMillis}
 }
 
-// Doorkeeper counts what is in flight and decides who may come in. It is not safe
+// Doorkeeper counts the requests in flight and decides which messages are admitted. It is not safe
 // for concurrent use.
 type Doorkeeper struct {
 	limits Limits
-	// asking are those that are answered at once, waiting those that wait for news.
+	// asking counts requests that are answered at once, waiting those that wait for news.
 	asking, waiting *crowd
 }
 
-// crowd is how many requests of a kind have no answer yet.
+// crowd counts the requests of a kind that have no answer yet.
 type crowd struct {
 	total          int
 	byAgent        map[string]int
@@ -78,7 +76,7 @@ func NewDoorkeeper(limits Limits) *Doorkeeper {
 	}
 }
 
-// crowdOf returns where a message is counted.
+// crowdOf returns the crowd in which a message is counted.
 func (d *Doorkeeper) crowdOf(msg proto.Message) *crowd {
 	if _, waits := msg.(*actorpb.InstancesRequest); waits {
 		return d.waiting
@@ -86,7 +84,7 @@ func (d *Doorkeeper) crowdOf(msg proto.Message) *crowd {
 	return d.asking
 }
 
-// Enter decides about a message. nil: it may come in, and Leave must follow its
+// Enter decides whether a message is admitted; nil means that it is, and Leave must follow its
 // answer.
 func (d *Doorkeeper) Enter(from identity.Identity, msg proto.Message) *actorpb.Refused {
 	refused, c := permit(from, msg), d.crowdOf(msg)
@@ -109,7 +107,7 @@ func (d *Doorkeeper) Enter(from identity.Identity, msg proto.Message) *actorpb.R
 	return nil
 }
 
-// Leave says that a message has been answered.
+// Leave says that an admitted message has been answered.
 func (d *Doorkeeper) Leave(from identity.Identity, msg proto.Message) {
 	c := d.crowdOf(msg)
 	c.total--
@@ -121,12 +119,11 @@ func (d *Doorkeeper) Leave(from identity.Identity, msg proto.Message) {
 	}
 }
 
-// InFlight is how many requests wait for their answer, but for those that wait for
-// news.
+// InFlight returns how many requests wait for their answer, without those that wait for news.
 func (d *Doorkeeper) InFlight() int { return d.asking.total }
 
-// permit checks roles, and that an agent speaks for its own node only. nil: it
-// may.
+// permit checks roles, and that an agent sends messages only for its own node; nil means that the
+// message is permitted.
 func permit(from identity.Identity, msg proto.Message) *actorpb.Refused {
 	var sender identity.Role
 	node := from.Name

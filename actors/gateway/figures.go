@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 )
 
-// Figures is what a gateway lets others see of its work. The zero value is ready.
+// Figures holds the metrics of a gateway. The zero value is ready.
 type Figures struct {
 	inFlight atomic.Int64
 
@@ -14,11 +14,11 @@ type Figures struct {
 	refused map[string]uint64
 }
 
-// Stats is a gateway's work so far.
+// Stats is a snapshot of a gateway's metrics.
 type Stats struct {
-	// InFlight is how many requests wait for their answer now.
+	// InFlight is how many requests wait for their answer.
 	InFlight int
-	// Refused counts messages that were turned away at the door, by code.
+	// Refused counts refused messages, by code.
 	Refused map[string]uint64
 }
 

@@ -11,40 +11,40 @@ import (
 	"weir/actors/reconcile"
 )
 
-// Gossip tells all other replicas, most of the time. A newer message of the same key replaces
-// one that has not been sent yet.
+// Gossip broadcasts to all other replicas, without a guarantee. A newer message of the same key
+// replaces one that has not been sent yet.
 type Gossip interface {
 	Broadcast(key string, payload []byte) error
 }
 
-// Config is what the actor of a subject works with.
+// Config is the configuration of a subject's actor.
 type Config[M proto.Message] struct {
 	Self   Speaker
 	Gossip Gossip
-	// News is told of what is new, or forgotten, on the actor's goroutine.
+	// News is called for each message that is new, or forgotten, on the actor's goroutine.
 	News func(M)
-	// ExpireEvery is the period in which is forgotten what is over.
+	// ExpireEvery is the period in which outdated messages are forgotten.
 	ExpireEvery time.Duration
 	Logger      *slog.Logger
 }
 
-// Say tells something of this replica to all.
+// Say broadcasts a message of this replica.
 type Say[M proto.Message] struct{ Said M }
 
-// Learn adds what every replica comes to know by itself: nobody is told.
+// Learn adds messages that every replica derives by itself: they are not broadcast.
 type Learn[M proto.Message] struct{ All []M }
 
-// Heard brings what another replica has said.
+// Heard is a payload from another replica.
 type Heard struct {
 	Payload []byte
-	// Full: the payload is all that the other one knows.
+	// Full means that the payload is all that the other replica knows.
 	Full bool
 }
 
-// String tells what is in it for logs: of messages that came too late, say.
+// String describes the message for logs, such as those of late messages.
 func (h Heard) String() string { return fmt.Sprintf("hearsay, %d bytes", len(h.Payload)) }
 
-// New returns the producer of the actor that alone adds to what is known.
+// New returns the producer of the actor, the only writer of known.
 func New[M proto.Message](cfg Config[M], known *Known[M]) actor.Producer {
 	return reconcile.Live(cfg.Logger, func(life *reconcile.Life) reconcile.Body { return &speaker[M]{cfg: cfg, known: known, life: life} })
 }

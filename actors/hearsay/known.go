@@ -1,12 +1,12 @@
-// Package hearsay spreads advice among replicas, and keeps what others spread.
+// Package hearsay spreads advice among replicas, and keeps the advice of others.
 //
-// Of each subject a replica has one Known, which anybody may read, and one actor, which alone
-// adds to it: what is said here (Say) is signed, kept and told to the others by gossip, what
-// they say is Heard. A replica that joins, or has missed something, gets all that another one
-// knows and keeps what is news. What is heard may be late, come twice or never: the truth is in
-// the replicated state.
+// For each subject a replica has one Known, which any goroutine may read, and one actor, its only
+// writer: messages of this replica (Say) are signed, stored and broadcast by gossip; those of
+// others are Heard. A replica that joins, or has missed some, gets all messages that another one
+// knows and keeps the new ones. Messages may be late, come twice or never: the truth is in the
+// replicated state.
 //
-// A Subject decides: which of two messages about one thing counts, and when it is forgotten.
+// A Subject decides which of two messages about one thing counts, and when a message is forgotten.
 package hearsay
 
 import (
@@ -18,31 +18,33 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Subject says how a subject is spoken of. Its functions are given nil for an earlier message
-// where there is none.
+// Subject defines the messages of a subject. Its functions get nil for an earlier message if there
+// is none.
 type Subject[M proto.Message] struct {
-	// Topic is under what it is gossiped.
+	// Topic is the gossip topic.
 	Topic string
-	// Limit bounds the messages that are kept: of more those are forgotten that were heard of
-	// first.
+	// Limit bounds the messages that are kept: beyond it, those that were first heard earliest are
+	// forgotten.
 	Limit int
-	// Key says what a message is about: on its way a newer one replaces it. Empty: nothing,
-	// and it is dropped.
+	// Key returns the thing that a message is about; a newer message replaces an unsent one of the
+	// same key. A message with an empty key is dropped.
 	Key func(M) string
-	// Group says with which others it is read.
+	// Group returns the group that a message is read with.
 	Group func(M) string
-	// Sign writes into a message who says it, and a number that grows with each one that it says.
+	// Sign writes the speaker and its sequence number, which grows with each message, into a
+	// message.
 	Sign func(said M, by Speaker, sequence uint64)
-	// Replaces reports whether a message counts more than an earlier one about the same thing.
+	// Replaces reports whether a message supersedes an earlier one about the same thing.
 	Replaces func(said, earlier M) bool
-	// News reports whether it says something else than the earlier one.
+	// News reports whether a message says something different from the earlier one.
 	News func(said, earlier M) bool
-	// Forget is when a message is forgotten that is heard, or stays, at now.
+	// Forget returns when a message that is heard, or stays, at now is forgotten.
 	Forget func(now time.Time, said M) time.Time
-	// Stays reports whether a message is not forgotten, whatever its time. One that no longer
-	// stays is not passed on, for one that has forgotten it would keep it again. Nil: none stays.
+	// Stays reports whether a message is kept regardless of its time. A message that no longer
+	// stays is not passed on, because a replica that has forgotten it would store it again. Nil
+	// means that none stays.
 	Stays func(M) bool
-	// All returns the message that is made of others, and Each those of which one is made.
+	// All combines messages into one, and Each splits such a message.
 	All  func([]M) proto.Message
 	Each func(all []byte) ([]M, error)
 }
@@ -53,7 +55,7 @@ type Speaker struct {
 	Incarnation uint64
 }
 
-// Known is what a replica has heard of a subject. It may be used from anywhere.
+// Known holds the messages of a subject that a replica has heard. It is safe for concurrent use.
 type Known[M proto.Message] struct {
 	subject Subject[M]
 	now     func() time.Time
@@ -62,28 +64,28 @@ type Known[M proto.Message] struct {
 	heard map[string]*heard[M]
 	// groups has the same messages, by group and key.
 	groups map[string]map[string]M
-	// order lists keys in the order in which they were first heard of.
+	// order lists keys in the order in which they were first heard.
 	order []string
-	// sequence numbers what is said here. It outlives an actor that fails.
+	// sequence numbers the messages of this replica. It outlives an actor that fails.
 	sequence uint64
 }
 
 type heard[M proto.Message] struct {
 	said   M
 	forget time.Time
-	// over: it did not stay when that was last looked at.
+	// over means that the message did not stay at the last check.
 	over bool
 }
 
-// NewKnown returns a place for what is heard.
+// NewKnown returns an empty Known.
 func NewKnown[M proto.Message](subject Subject[M], now func() time.Time) *Known[M] {
 	return &Known[M]{subject: subject, now: now, heard: map[string]*heard[M]{}, groups: map[string]map[string]M{}}
 }
 
-// Topic is under what it is gossiped.
+// Topic returns the gossip topic.
 func (k *Known[M]) Topic() string { return k.subject.Topic }
 
-// Get returns what was heard last of something; nil: nothing. It is not to be changed.
+// Get returns the latest message about something, or nil. It must not be changed.
 func (k *Known[M]) Get(key string) (said M) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
@@ -93,14 +95,15 @@ func (k *Known[M]) Get(key string) (said M) {
 	return said
 }
 
-// Of returns the messages of a group by what they are about. They are not to be changed.
+// Of returns the messages of a group by key. They must not be changed.
 func (k *Known[M]) Of(group string) map[string]M {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	return maps.Clone(k.groups[group])
 }
 
-// All returns what is told to a replica that joins, in the order in which it was heard of first.
+// All returns the messages for a replica that joins, in the order in which their keys were first
+// heard.
 func (k *Known[M]) All() (all []M) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
@@ -117,14 +120,14 @@ func (k *Known[M]) All() (all []M) {
 func (k *Known[M]) LocalState() []byte {
 	state, err := proto.Marshal(k.subject.All(k.All()))
 	if err != nil {
-		// Invariant: all of it were messages before.
+		// Invariant: all of these were decoded from messages.
 		panic(fmt.Sprintf("encode all of %s: %v", k.subject.Topic, err))
 	}
 	return state
 }
 
-// Add takes in what is said, and reports whether it is news. It keeps what it is given. What
-// would be forgotten at once is not news; another replica may still have it.
+// Add stores a message, and reports whether it is news. It keeps said without a copy. A message
+// that would be forgotten at once is not news; another replica may still have it.
 func (k *Known[M]) Add(said M) (news bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -155,7 +158,7 @@ func (k *Known[M]) Add(said M) (news bool) {
 	return k.subject.News(said, earlier)
 }
 
-// Expire forgets what is over, and returns what of it is news.
+// Expire forgets outdated messages, and returns those of which that is news.
 func (k *Known[M]) Expire() (news []M) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -181,7 +184,7 @@ func (k *Known[M]) Expire() (news []M) {
 	return news
 }
 
-// drop forgets a message, but for its place in the order.
+// drop removes a message, but not its key in order.
 func (k *Known[M]) drop(key string) {
 	group := k.subject.Group(k.heard[key].said)
 	delete(k.heard, key)
@@ -198,7 +201,7 @@ func (k *Known[M]) sign(said M, by Speaker) {
 	k.subject.Sign(said, by, k.sequence)
 }
 
-// decode returns what a payload says: one message, or with full all that another knows.
+// decode returns the messages of a payload: one, or with full all that another replica knows.
 func (k *Known[M]) decode(payload []byte, full bool) ([]M, error) {
 	if full {
 		return k.subject.Each(payload)

@@ -1,9 +1,9 @@
-// Package node speaks for one node, on the leader.
+// Package node represents one node, on the leader.
 //
-// One actor a node holds the session of the node's agent: its lease, the jobs
-// that it said it has, and what it has been told. Whenever the committed state or
-// the agent's word changes, it compares what the agent should have with what it
-// has and sends the difference. Nothing depends on a message that arrives once.
+// One actor per node holds the session of the node's agent: its lease, the jobs that it reported,
+// and the orders that were sent to it. Whenever the committed state or the agent's report changes,
+// it compares the jobs that the agent should have with those that it has and sends the difference.
+// Lost messages are repeated, so no message has to arrive.
 package node
 
 import (
@@ -19,22 +19,21 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Timing is how long things around a node's lease take.
+// Timing holds the times of a node's lease.
 type Timing struct {
-	// Heartbeat is the period that agents are told.
+	// Heartbeat is the heartbeat period of agents.
 	Heartbeat time.Duration
-	// Lease is how long an agent may go on after the heartbeat that was last
-	// acknowledged, from when it sent it.
+	// Lease is how long an agent may go on after it sent the last heartbeat that was acknowledged.
 	Lease time.Duration
-	// Kill is how long an agent may take to end its jobs after its lease.
+	// Kill is how long an agent may take to end its jobs after its lease has expired.
 	Kill time.Duration
 	// Drift is by how much clocks may differ in speed.
 	Drift float64
-	// Resend is the pause before an agent is told again what it did not do.
+	// Resend is the pause before an order that an agent has not carried out is sent again.
 	Resend time.Duration
 }
 
-// DefaultTiming gives a cluster on one machine or in one building its figures.
+// DefaultTiming returns times for a cluster on one machine or in one building.
 func DefaultTiming() Timing {
 	return Timing{
 		Heartbeat: time.Second,
@@ -45,7 +44,7 @@ func DefaultTiming() Timing {
 	}
 }
 
-// Validate returns an error that names what does not fit together.
+// Validate returns an error that names times that are invalid together.
 func (t Timing) Validate() error {
 	switch {
 	case t.Heartbeat <= 0:
@@ -58,55 +57,54 @@ func (t Timing) Validate() error {
 	return nil
 }
 
-// wait is how long the leader waits after a node's last heartbeat before it
-// gives the node's jobs to others: longer than the agent's own lease.
+// wait is how long after a node's last heartbeat the leader gives up the node's jobs: longer than
+// the agent's own lease.
 func (t Timing) wait() time.Duration {
 	return time.Duration(float64(t.Lease)*(1+t.Drift)) + t.Kill
 }
 
-// silence is after how long a node counts as unheard: one heartbeat before its agent may end its
-// jobs, but not as long as a heartbeat is late by less than half a period. Validate keeps it within
-// the lease.
+// silence is the time without a heartbeat after which a node counts as unheard: one heartbeat
+// period before its agent may end its jobs, but at least one and a half periods, so that a
+// slightly late heartbeat does not count. Validate keeps it within the lease.
 func (t Timing) silence() time.Duration { return max(t.Lease-t.Heartbeat, t.Heartbeat*3/2) }
 
-// Session is what the leader knows of an agent beside the committed state. The
-// zero value is a node that has not been heard.
+// Session is the leader's state of an agent that is not committed. The zero value is for a node
+// that has not been heard.
 type Session struct {
 	timing Timing
 	// expires is when the node counts as lost.
 	expires time.Time
-	// incarnation is the node's life that is registered; 0: none in this term.
-	// process is the agent process that registered it.
+	// incarnation is the registered life of the node; 0 if none registered in this term. process
+	// is the agent process that registered it.
 	incarnation uint64
 	process     uint64
 	sequence    uint64
-	// closed is why the agent takes no new jobs; empty: it takes them.
+	// closed is why the agent accepts no new jobs; empty if it accepts them.
 	closed    string
 	heard     time.Time
 	resources resource.Amounts
 	held      map[string]*actorpb.HeldJob
-	// files is what it keeps of the files of jobs; nil: it does not say.
+	// files is the state of its file cache; nil if it reports none.
 	files *actorpb.FileCache
-	// missing are the granted jobs that had ended or vanished when the agent was first heard since
-	// the node was doubted, or registered; nil: it has not been heard since.
+	// missing are the granted jobs that had ended or vanished in the agent's first report since
+	// the node was doubted, or registered; nil if there was no report since.
 	missing map[string]bool
-	// told is when, and until when to leave, the agent was last told about a job.
+	// told has the orders last sent to the agent, by job.
 	told map[string]told
 }
 
-// told is an order that was sent: when, and with which deadline of the job.
+// told is an order that was sent, and the job's deadline in it.
 type told struct{ at, deadline time.Time }
 
-// NewSession returns the session of a node that a leader found online when it
-// was elected at now. The node has a whole lease to be heard.
+// NewSession returns the session of a node that is online when a leader is elected at now. The
+// node has a whole lease to send a heartbeat.
 func NewSession(now time.Time, timing Timing) *Session {
 	return &Session{timing: timing, expires: now.Add(timing.wait()), held: map[string]*actorpb.HeldJob{}, told: map[string]told{}}
 }
 
-// Greet decides whether an agent may register. While an agent with this name has
-// been heard of late, it refuses others: those of another life, and those whose
-// process began before, which only a copy of the state folder can have. An agent
-// that was started again is let in at once.
+// Greet decides whether an agent may register. While an agent with this name has been heard
+// recently, it refuses agents of another life of the node, and processes that began earlier, which
+// can only run on a copy of the state folder. A restarted agent is admitted at once.
 func (s *Session) Greet(now time.Time, m *actorpb.RegisterAgent) *actorpb.Refused {
 	if reason := faultOf(m); reason != "" {
 		return &actorpb.Refused{Code: actorpb.CodeBadRequest, Reason: fmt.Sprintf("register node %q: %s", m.GetNode(), reason)}
@@ -123,7 +121,7 @@ func (s *Session) Greet(now time.Time, m *actorpb.RegisterAgent) *actorpb.Refuse
 	}
 }
 
-// faultOf names what is wrong with a registration; empty: nothing.
+// faultOf names the fault of a registration; empty if there is none.
 func faultOf(m *actorpb.RegisterAgent) string {
 	r := m.GetResources().Amounts()
 	switch {
@@ -140,9 +138,8 @@ func faultOf(m *actorpb.RegisterAgent) string {
 	}
 }
 
-// unregistered answers an agent whose registration was refused by the state. Only what
-// passes by itself is worth another try, after retry: another replica leads by now.
-// The rest is for people to mend.
+// unregistered answers an agent whose registration was refused by the state. Only a stale term is
+// worth a retry, because another replica leads by now. All other causes need an operator.
 func unregistered(refusal *commandpb.Refusal, retry time.Duration) *actorpb.Refused {
 	if refusal.GetCode() == state.CodeStaleTerm {
 		return &actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: refusal.GetMessage(), RetryMillis: retry.Milliseconds()}
@@ -150,7 +147,7 @@ func unregistered(refusal *commandpb.Refusal, retry time.Duration) *actorpb.Refu
 	return &actorpb.Refused{Code: actorpb.CodeBadRequest, Reason: refusal.GetMessage()}
 }
 
-// description is what an agent says of its node, and what is recorded of that.
+// description is an agent's description of its node, in a message and in the record.
 type description interface {
 	GetIncarnation() uint64
 	GetResources() *statepb.Resources
@@ -162,7 +159,7 @@ type description interface {
 	GetPortCount() int32
 }
 
-// describe returns the part of a node's record that is its agent's to say.
+// describe returns the part of a node's record that its agent determines.
 func describe(d description) *statepb.Node {
 	return &statepb.Node{
 		Incarnation: d.GetIncarnation(), Resources: statepb.NewResources(d.GetResources().Amounts()), Tags: d.GetTags(),
@@ -170,13 +167,12 @@ func describe(d description) *statepb.Node {
 	}
 }
 
-// Changed reports whether the committed record differs from what the agent says
-// of its node.
+// Changed reports whether the committed record differs from the agent's description of its node.
 func Changed(record *statepb.Node, m *actorpb.RegisterAgent) bool {
 	return record.GetState() != statepb.NodeOnline || !proto.Equal(describe(record), describe(m))
 }
 
-// Open begins a session: the registration has been committed.
+// Open begins a session, after the registration was committed.
 func (s *Session) Open(now time.Time, m *actorpb.RegisterAgent) {
 	s.incarnation, s.process = m.GetIncarnation(), m.GetSession()
 	s.sequence, s.closed = 0, m.GetClosed()
@@ -186,9 +182,9 @@ func (s *Session) Open(now time.Time, m *actorpb.RegisterAgent) {
 	s.hear(now, m.GetJobs())
 }
 
-// Heartbeat takes an agent's word in the leader's term. It answers what cannot be
-// taken: also a late heartbeat of a registration in a former term, whose sequence
-// tells nothing of this one.
+// Heartbeat processes a heartbeat in the leader's term, and returns a refusal if it is not valid.
+// A late heartbeat of a registration in a former term is refused too, because its sequence means
+// nothing in this term.
 func (s *Session) Heartbeat(now time.Time, term uint64, m *actorpb.Heartbeat) *actorpb.Refused {
 	if s.incarnation == 0 || s.incarnation != m.GetIncarnation() || s.process != m.GetSession() || m.GetTerm() != term {
 		return &actorpb.Refused{Code: actorpb.CodeNotRegistered, Reason: fmt.Sprintf("heartbeat of node %q: agent not registered in this term; register again", m.GetNode())}
@@ -214,10 +210,10 @@ func (s *Session) hear(now time.Time, jobs []*actorpb.HeldJob) {
 // Live reports whether the agent is registered in this term and its lease holds.
 func (s *Session) Live(now time.Time) bool { return s.incarnation != 0 && now.Before(s.expires) }
 
-// Silent is when the node counts as unheard unless it is heard before.
+// Silent returns when the node counts as unheard unless it is heard before.
 func (s *Session) Silent() time.Time { return s.expires.Add(s.timing.silence() - s.timing.wait()) }
 
-// Expires is when the node counts as lost unless it is heard before.
+// Expires returns when the node counts as lost unless it is heard before.
 func (s *Session) Expires() time.Time { return s.expires }
 
 // Close ends the session: the node is lost and has to register again.

@@ -12,39 +12,39 @@ import (
 
 // State reads the replicated state.
 type State interface {
-	// Operation returns a copy of the record and how many of its allocations have
-	// not ended; nil when there is no such operation.
+	// Operation returns a copy of the record and the number of its allocations that have not
+	// ended; nil if there is no such operation.
 	Operation(id string) (op *statepb.Operation, allocations int)
 }
 
-// Replicas knows who is alive.
+// Replicas knows which replicas are alive.
 type Replicas interface {
-	// Choose names the replica that should control an operation.
+	// Choose returns the replica that should control an operation.
 	Choose(operationID string) (replica string, ok bool)
-	// GoneSince returns when the replica was last seen. Zero: it is alive.
+	// GoneSince returns since when the replica has been gone; zero if it is alive.
 	GoneSince(replica string) time.Time
 }
 
-// Config is what an operation actor works with.
+// Config is the configuration of an operation actor.
 type Config struct {
 	ID       string
 	Term     uint64
 	State    State
 	Replicas Replicas
 	Log      reconcile.Log
-	// Instances returns the jobs of the operation, when some have an order to leave that is
-	// held; nil: none has.
+	// Instances returns the jobs of the operation if some have an order to leave that is held
+	// back; otherwise nil.
 	Instances func(operation string) []Instance
-	// ReassignAfter is how long a replica may be gone before it loses its
-	// operations: longer than a restart takes, shorter than users notice.
+	// ReassignAfter is how long a replica may be gone before it loses its operations: longer than
+	// a restart takes, but too short for users to notice.
 	ReassignAfter time.Duration
-	// RetryAfter is the pause after a step was refused or not committed.
+	// RetryAfter is the pause after a step that was refused or not committed.
 	RetryAfter time.Duration
 	Now        func() time.Time
 	Logger     *slog.Logger
 }
 
-// New returns the producer of an operation's actor, which leads it from state to state.
+// New returns the producer of an operation's actor, which moves it from state to state.
 func New(cfg Config) actor.Producer {
 	return reconcile.New(reconcile.Config{
 		Decide: cfg.decide, Log: cfg.Log, RetryAfter: cfg.RetryAfter, Now: cfg.Now, Logger: cfg.Logger.With("operation", cfg.ID),

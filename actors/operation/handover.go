@@ -16,25 +16,26 @@ import (
 type Instance struct {
 	Job, Task string
 	Cookie    int32
-	// Ready: it takes requests.
+	// Ready means that it accepts requests.
 	Ready bool
-	// Held is until when its order to leave is held; zero: it has none that is. Told: it has one
-	// that it knows.
+	// Held is until when its order to leave is held back; zero if no order is. Told means that it
+	// has an order that it knows of.
 	Held time.Time
 	Told bool
-	// Drained: its order is that of a drain. Who leaves for another operation has no successor:
-	// its own has no room for one.
+	// Drained means that the order is due to a drain. A job that is preempted for another
+	// operation gets no successor, because its own has no room for one.
 	Drained bool
-	// Replaced: its cookie is another instance's already.
+	// Replaced means that another instance has its cookie.
 	Replaced bool
 }
 
-// HandOver returns which instances of an operation, of those whose order to leave is held, are
-// replaced now, and which are told to go; nil: none. again is when to look again even if nothing
-// changes; zero: never (J.3.3).
+// HandOver returns which instances of an operation, among those whose order to leave is held back,
+// are replaced now, and which are told to leave; nil if there are none. again is when to decide
+// again even if nothing changes; zero for never (J.3.3).
 //
-// Of those that are drained as many are replaced at a time as the task's max_surge says. One is told when its successor, if it is to have one,
-// is ready and as many others as min_available says, and in the end whether or not they are.
+// Of the drained instances at most max_surge of the task are replaced at a time. An instance is
+// told to leave when its successor, if it is to have one, and min_available other instances are
+// ready, and at the end of its hold in any case.
 func HandOver(now time.Time, op *statepb.Operation, term uint64, instances []Instance) (command *commandpb.HandOver, again time.Time) {
 	command = &commandpb.HandOver{Term: term, Time: timestamppb.New(now), OperationId: op.GetId()}
 	for _, task := range op.GetSpec().GetTasks() {
@@ -55,7 +56,7 @@ func HandOver(now time.Time, op *statepb.Operation, term uint64, instances []Ins
 	return command, again
 }
 
-// handOver decides about the instances of one task.
+// handOver decides for the instances of one task.
 func handOver(now time.Time, command *commandpb.HandOver, task *statepb.TaskSpec, own []Instance) (again time.Time) {
 	ready, beside := int32(0), int32(0)
 	succeeded := map[int32]bool{}
@@ -99,7 +100,7 @@ func handOver(now time.Time, command *commandpb.HandOver, task *statepb.TaskSpec
 	return again
 }
 
-// handOverIn adds to a step what is done about instances whose order to leave is held.
+// handOverIn adds to a step the command for instances whose order to leave is held back.
 func handOverIn(s *reconcile.Step, now time.Time, op *statepb.Operation, term uint64, instances []Instance) {
 	command, again := HandOver(now, op, term, instances)
 	if command != nil {

@@ -1,9 +1,8 @@
-// Package operation walks an operation along its life, on the leader.
+// Package operation moves an operation through its states, on the leader.
 //
-// One actor an operation looks at the operation's committed record whenever
-// something about it changed, and proposes the next step: a controller, the end
-// of its time, its last state. What pools decide (pending to materializing) and
-// what controllers do is not here.
+// One actor per operation checks the operation's committed record after every change, and proposes
+// the next step: to assign a controller, to end it at its time limit, or its final state.
+// Decisions of pools (pending to materializing) and of controllers are not made here.
 package operation
 
 import (
@@ -19,29 +18,27 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// View is what an operation's next step depends on.
+// View is the input of an operation's next step.
 type View struct {
 	// Operation is the committed record.
 	Operation *statepb.Operation
-	// Allocations have not ended.
+	// Allocations is the number of allocations that have not ended.
 	Allocations int
-	// ControllerGone is since when the operation's replica has not been seen.
-	// Zero: it is alive.
+	// ControllerGone is since when the operation's replica has been gone; zero if it is alive.
 	ControllerGone time.Time
 	// Term is the leader's term.
 	Term uint64
 }
 
-// Chooser names the replica that should control an operation, and false while no
-// replica is alive.
+// Chooser returns the replica that should control an operation; ok is false while no replica is
+// alive.
 type Chooser func(operationID string) (replica string, ok bool)
 
 // Next returns the next step of an operation (J.4).
 //
-// A replica that has been gone for reassignAfter loses the operation to another.
-// An operation past its time limit fails. A finishing operation ends when its
-// last allocation has ended, and a map operation completes when its controller has
-// published its output.
+// If its replica has been gone for reassignAfter, the operation is assigned to another. An
+// operation past its time limit fails. A finishing operation ends when its last allocation has
+// ended; a map operation completes when its controller has published its output.
 func Next(now time.Time, view View, choose Chooser, reassignAfter time.Duration) reconcile.Step {
 	op := view.Operation
 	state, err := lifecycle.ParseState(op.GetState())
@@ -50,7 +47,7 @@ func Next(now time.Time, view View, choose Chooser, reassignAfter time.Duration)
 	}
 	if state.Finishing() && !publishes(op, state) {
 		if view.Allocations > 0 {
-			// Its controller takes the ends of its jobs.
+			// Its controller still processes the results of its jobs.
 			return control(now, view, state, choose, reassignAfter)
 		}
 		return finish(now, view, state)
@@ -70,7 +67,7 @@ func publishes(op *statepb.Operation, state lifecycle.State) bool {
 	return state == lifecycle.Completing && op.GetSpec().GetType() == lifecycle.Map && op.GetOutput() == nil
 }
 
-// finish moves a finishing operation, of which no job is left, to its last state.
+// finish moves a finishing operation without remaining jobs to its final state.
 func finish(now time.Time, view View, state lifecycle.State) reconcile.Step {
 	last := map[lifecycle.State]lifecycle.State{
 		lifecycle.Completing: lifecycle.Completed,
@@ -80,7 +77,7 @@ func finish(now time.Time, view View, state lifecycle.State) reconcile.Step {
 	return reconcile.Step{Propose: []proto.Message{advance(now, view, state, last)}}
 }
 
-// control gives the operation a controller, or another when its replica is gone.
+// control assigns a controller to the operation, or another one when its replica is gone.
 func control(now time.Time, view View, state lifecycle.State, choose Chooser, reassignAfter time.Duration) reconcile.Step {
 	op := view.Operation
 	switch {
@@ -153,7 +150,7 @@ func mustState(op *statepb.Operation) lifecycle.State {
 	return state
 }
 
-// deadline returns when the operation's time is over; ok is false without limit.
+// deadline returns when the operation reaches its time limit; ok is false if it has none.
 func deadline(op *statepb.Operation) (at time.Time, ok bool) {
 	limit := op.GetSpec().GetTimeLimit().AsDuration()
 	if limit <= 0 {

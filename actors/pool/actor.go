@@ -12,25 +12,25 @@ import (
 
 // State reads the replicated state.
 type State interface {
-	// Admission returns the settings and counts of the tree, and copies of the
-	// pool's operations that wait for it, oldest start first.
+	// Admission returns the settings and counts of the tree, and copies of the pool's operations
+	// that wait for admission, oldest start first.
 	Admission(tree scheduling.TreeName, pool scheduling.PoolName) (View, error)
 }
 
-// Config is what a pool actor works with.
+// Config is the configuration of a pool actor.
 type Config struct {
 	Tree  scheduling.TreeName
 	Name  scheduling.PoolName
 	Term  uint64
 	State State
 	Log   reconcile.Log
-	// RetryAfter is the pause after a proposal was not committed.
+	// RetryAfter is the pause after a proposal that was not committed.
 	RetryAfter time.Duration
 	Now        func() time.Time
 	Logger     *slog.Logger
 }
 
-// New returns the producer of a pool's actor, which admits what waits in the pool.
+// New returns the producer of a pool's actor, which admits the operations that wait in the pool.
 func New(cfg Config) actor.Producer {
 	return reconcile.New(reconcile.Config{
 		Decide: cfg.decide, Log: cfg.Log, RetryAfter: cfg.RetryAfter, Now: cfg.Now, Logger: cfg.Logger.With("pool", cfg.Name),
@@ -40,7 +40,7 @@ func New(cfg Config) actor.Producer {
 func (cfg *Config) decide(now time.Time) (step reconcile.Step) {
 	view, err := cfg.State.Admission(cfg.Tree, cfg.Name)
 	if err != nil {
-		// The pool has just been removed; this actor goes with it.
+		// The pool has just been removed; this actor will be stopped.
 		cfg.Logger.Debug("pool not found", "pool", cfg.Name, "error", err)
 		return step
 	}

@@ -1,9 +1,9 @@
 // Package pool admits operations to run, on the leader.
 //
-// One actor a pool looks at the pool's pending operations whenever something
-// that could let one of them run has changed, asks the limits of the pool and of
-// every pool above it, and proposes what may run now. The state machine checks
-// the same limits again, so two pools cannot share one free place.
+// One actor per pool checks the pool's pending operations whenever a change could let one of them
+// run, against the limits of the pool and of every pool above it, and proposes to admit those that
+// may run now. The state machine checks the same limits again, so two pools cannot use the same
+// free place.
 package pool
 
 import (
@@ -19,23 +19,22 @@ import (
 	"weir/scheduling/pooltree"
 )
 
-// View is what admission depends on.
+// View is the input of admission.
 type View struct {
 	Tree  scheduling.TreeName
 	Pools pooltree.Tree
-	// Counts is of every pool with those below it.
+	// Counts are per pool, including the pools below it.
 	Counts pooltree.Counts
-	// Pending are the operations of the pool that may not run in the tree yet, oldest
-	// start first. Those that run in another tree are among them.
+	// Pending are the operations of the pool that are not admitted in the tree yet, oldest start
+	// first, including those that run in another tree.
 	Pending []*statepb.Operation
 	// Term is the leader's term.
 	Term uint64
 }
 
-// Admit returns what to propose: operations that may run in the tree, in the order
-// in which they started, until a limit is reached; and for the others, the reason
-// for which they wait where it is not the recorded one (F.16). Lightweight
-// operations never wait.
+// Admit returns the proposals: to admit operations in the tree, in the order of their start, until
+// a limit is reached; and for the others, to record the reason why they wait if it has changed
+// (F.16). Lightweight operations never wait.
 func Admit(now time.Time, name scheduling.PoolName, view View) ([]proto.Message, error) {
 	counts := make(pooltree.Counts, len(view.Counts))
 	for pool, count := range view.Counts {
@@ -65,7 +64,7 @@ func Admit(now time.Time, name scheduling.PoolName, view View) ([]proto.Message,
 	return propose, nil
 }
 
-// admit lets an operation run in the tree: its first one, or one more.
+// admit admits an operation in the tree, be it its first one or another.
 func admit(now time.Time, op *statepb.Operation, view View) proto.Message {
 	trees := []string{string(view.Tree)}
 	if op.GetState() != lifecycle.Pending.String() {

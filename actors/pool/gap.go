@@ -5,22 +5,23 @@ import (
 	"weir/scheduling"
 )
 
-// gap is a time of which who records knows nothing: another may have recorded then, and
-// others have taken it over.
+// gap is a time without records of this leader. Another replica may have led and recorded then,
+// and others have copied it.
 type gap struct {
-	// secondsAfter and minutesAfter are what is known last before it; second is known again.
+	// secondsAfter and minutesAfter are the last known points before the gap; second is the first
+	// one after it.
 	secondsAfter, minutesAfter, second int64
 }
 
-// notice takes that a point is recorded.
+// notice starts a gap if points before this one are missing.
 func (t *treeHistory) notice(second int64) {
 	if t.gap == nil && second > t.second+1 {
 		t.gap = &gap{t.second, t.minute, second}
 	}
 }
 
-// Lacks asks others for what of a tree was not known when recording began or went on; nil:
-// nothing.
+// Lacks returns the request for the points in the gap of a tree, to be sent to followers; nil if
+// there is no gap.
 func (h *Histories) Lacks(tree scheduling.TreeName) *actorpb.PoolHistoryRequest {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -31,7 +32,7 @@ func (h *Histories) Lacks(tree scheduling.TreeName) *actorpb.PoolHistoryRequest 
 	return &actorpb.PoolHistoryRequest{Tree: string(tree), SecondsAfter: t.gap.secondsAfter, MinutesAfter: t.gap.minutesAfter, OfFollower: true}
 }
 
-// Filled says that nobody else can tell more of what Lacks has asked for.
+// Filled says that all followers have answered the request of Lacks.
 func (h *Histories) Filled(asked *actorpb.PoolHistoryRequest) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -41,8 +42,8 @@ func (h *Histories) Filled(asked *actorpb.PoolHistoryRequest) {
 	}
 }
 
-// Fill takes of what a follower knows what is not known here, and returns what to ask it
-// next; nil: it has told all.
+// Fill adds a follower's points that are missing here, and returns the next request to it; nil if
+// it has no more.
 func (h *Histories) Fill(m *actorpb.PoolHistoryRequest, answer *actorpb.PoolHistory) (next *actorpb.PoolHistoryRequest) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -54,7 +55,7 @@ func (h *Histories) Fill(m *actorpb.PoolHistoryRequest, answer *actorpb.PoolHist
 	for _, of := range t.pools {
 		known[of.id] = of
 	}
-	// A minute of the gap may have been averaged over less than what another knows of it.
+	// A minute of the gap may be an average of fewer points here than at the follower.
 	minutes := interval{t.gap.secondsAfter/60 - 1, min(t.gap.second/60, t.minute)}
 	for _, p := range answer.GetPools() {
 		of, ok := known[scheduling.PoolID(p.GetPoolId())]
@@ -78,7 +79,7 @@ func (h *Histories) Fill(m *actorpb.PoolHistoryRequest, answer *actorpb.PoolHist
 	return next
 }
 
-// average has minutes that are over be the means of what is known by now of their seconds.
+// average recomputes past minutes as the means of their known seconds.
 func (of history) average(from, to int64) {
 	for m := from; m <= to; m++ {
 		if p, ok := of.seconds.mean(m*60, m*60+60); ok {
@@ -87,8 +88,8 @@ func (of history) average(from, to int64) {
 	}
 }
 
-// fill keeps points of times that are kept still, and not known or in those of which others
-// know more.
+// fill adds points of times in kept that are not known here, or that are in more, where the other
+// side has better ones.
 func fill(r ring, points *actorpb.Points, kept, more interval) {
 	each(points, func(at int64, p Point) {
 		if _, known := r.at(at); kept.has(at) && (!known || more.has(at)) {

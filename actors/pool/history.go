@@ -8,50 +8,50 @@ import (
 	"weir/scheduling"
 )
 
-// What is kept of each pool: seconds of an hour and minutes of a day.
+// The points kept per pool: seconds of an hour and minutes of a day.
 const (
 	KeptSeconds = 3600
 	KeptMinutes = 24 * 60
 )
 
-// maxPoints bounds the points in one answer: some 600 KiB of it.
+// maxPoints bounds the points in one answer, to about 600 KiB.
 const maxPoints = 20_000
 
-// Histories is what pools were, tree by tree. The leader records them; the other
-// replicas follow, so that one of them can go on when it leads, and ask the others for
-// what it has missed. It takes at most 88 KB a pool. A pool that is gone has no history.
+// Histories holds the history of pools, by tree. The leader records it; the other replicas copy
+// it, so that any of them can continue when it leads, and ask the others for what it lacks. It
+// takes at most 88 KB per pool. A pool that is removed loses its history.
 type Histories struct {
 	mu    sync.Mutex
 	trees map[scheduling.TreeName]*treeHistory
 }
 
-// NewHistories returns what knows of no tree.
+// NewHistories returns empty histories.
 func NewHistories() *Histories { return &Histories{trees: map[scheduling.TreeName]*treeHistory{}} }
 
-// treeHistory is of the pools of a tree. Every pool has points of the same times,
-// unless it was made later.
+// treeHistory is the history of the pools of a tree. All pools have points at the same times,
+// unless they were created later.
 type treeHistory struct {
-	// second and minute are the newest that are known.
+	// second and minute are the newest known times.
 	second, minute int64
 	pools          map[scheduling.PoolName]history
-	// gap is what is to be asked of others; nil: nothing.
+	// gap is the gap to fill from followers; nil if there is none.
 	gap *gap
 }
 
-// history is of one pool, whatever it is called; the id 0 is of one that goes by its
+// history is the history of one pool across renames; the id is 0 if the pool is identified by its
 // name.
 type history struct {
 	id               scheduling.PoolID
 	seconds, minutes ring
 }
 
-// Sample is what a pool is at a moment.
+// Sample is the state of a pool at a moment.
 type Sample struct {
 	ID scheduling.PoolID
 	Point
 }
 
-// Keep forgets all trees but these.
+// Keep removes all trees but these.
 func (h *Histories) Keep(trees []scheduling.TreeName) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -72,8 +72,8 @@ func (h *Histories) Due(tree scheduling.TreeName, now time.Time) bool {
 	return t == nil || t.second != now.Unix()
 }
 
-// Record takes what all pools of a tree are now: their point of this second. When a
-// minute is over, its point is the mean of its seconds.
+// Record adds the point of this second for all pools of a tree. When a minute is over, its point
+// is the mean of its seconds.
 func (h *Histories) Record(tree scheduling.TreeName, now time.Time, pools map[scheduling.PoolName]Sample) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -82,7 +82,7 @@ func (h *Histories) Record(tree scheduling.TreeName, now time.Time, pools map[sc
 	t.notice(second)
 	if minute := second/60 - 1; minute > t.minute || minute < t.minute-1 {
 		for _, of := range t.pools {
-			// The minutes since the last one may have been several.
+			// Several minutes may have passed since the last point.
 			for m := max(t.minute+1, minute-KeptSeconds/60); m <= minute; m++ {
 				if p, ok := of.seconds.mean(m*60, m*60+60); ok {
 					of.minutes.put(m, p)
@@ -111,8 +111,8 @@ func (h *Histories) tree(name scheduling.TreeName) *treeHistory {
 	return t
 }
 
-// keep has the histories of these pools, by the names that they have now: a new one
-// of a pool that was not known.
+// keep keeps the histories of these pools, under their current names, and adds empty ones for new
+// pools.
 func (t *treeHistory) keep(pools map[scheduling.PoolName]scheduling.PoolID) {
 	known := make(map[scheduling.PoolID]history, len(t.pools))
 	for _, of := range t.pools {
@@ -136,7 +136,7 @@ func (t *treeHistory) keep(pools map[scheduling.PoolName]scheduling.PoolID) {
 	t.pools = kept
 }
 
-// Missing asks for what is not known of a tree yet.
+// Missing returns the request for points of a tree that are not known yet.
 func (h *Histories) Missing(tree scheduling.TreeName) *actorpb.PoolHistoryRequest {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -144,8 +144,8 @@ func (h *Histories) Missing(tree scheduling.TreeName) *actorpb.PoolHistoryReques
 	return &actorpb.PoolHistoryRequest{Tree: string(tree), SecondsAfter: t.second, MinutesAfter: t.minute}
 }
 
-// Answer returns what is known of the pools of a tree, or of one, after some time:
-// the oldest first, as much as fits a message.
+// Answer returns the points of the pools of a tree, or of one pool, after a time: the oldest
+// first, as many as fit a message.
 func (h *Histories) Answer(m *actorpb.PoolHistoryRequest) *actorpb.PoolHistory {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -177,7 +177,7 @@ type interval struct{ after, until int64 }
 
 func (i interval) has(at int64) bool { return at > i.after && at <= i.until }
 
-// span is the first so many times after one that are kept.
+// span returns the first room times after a time, of those that are kept.
 func span(after, newest, kept, room int64) interval {
 	after = min(max(after, newest-kept), newest)
 	return interval{after, min(after+room, newest)}
@@ -195,13 +195,12 @@ func (i interval) of(r ring) *actorpb.Points {
 	return out
 }
 
-// Follow takes over what the leader knows of a tree, and reports whether there is
-// more.
+// Follow copies points of the leader's history of a tree, and reports whether there are more.
 func (h *Histories) Follow(tree scheduling.TreeName, m *actorpb.PoolHistory) (more bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if m.GetSecondsNewest() == 0 {
-		// The leader has just begun, and knows less.
+		// The leader has just started, and knows less.
 		return false
 	}
 	t := h.tree(tree)
@@ -219,10 +218,10 @@ func (h *Histories) Follow(tree scheduling.TreeName, m *actorpb.PoolHistory) (mo
 	return t.second < m.GetSecondsNewest() || t.minute < m.GetMinutesNewest()
 }
 
-// follow keeps points.
+// follow stores points.
 func follow(r ring, points *actorpb.Points) { each(points, r.put) }
 
-// each calls keep with each point, but for those of no time and those that are not whole.
+// each calls keep with each point, except for invalid times and incomplete points.
 func each(points *actorpb.Points, keep func(at int64, p Point)) {
 	whole := min(len(points.GetAt()), len(points.GetFairShare()), len(points.GetUsageShare()), len(points.GetDemandShare()), len(points.GetVolume()))
 	for i, at := range points.GetAt()[:whole] {

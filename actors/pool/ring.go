@@ -2,35 +2,35 @@ package pool
 
 import "math"
 
-// Point is what a pool was at a time: shares by dominant resource, and the volume in
-// seconds of the whole cluster.
+// Point is the state of a pool at a time: shares by dominant resource, and the volume in seconds
+// of the whole cluster.
 type Point struct {
 	FairShare, UsageShare, DemandShare, Volume float32
 }
 
-// chunkPoints is how many points of a ring are kept in one piece.
+// chunkPoints is the number of points in a chunk.
 const chunkPoints = 60
 
-// chunk is the points of chunkPoints units of time in a row. One without a fair share
-// is not known.
+// chunk holds the points of chunkPoints consecutive units of time. A point whose fair share is NaN
+// is unknown.
 type chunk struct {
 	number int64
 	points [chunkPoints]Point
 }
 
-// ring keeps the points of the latest units of time: seconds, or minutes, since
-// 1970. A piece is made when there is a point for it, and used again when its time is
-// over, so a pool that lives for a minute takes no more than its minute.
+// ring holds the points of the latest units of time: seconds, or minutes, since 1970. A chunk is
+// allocated with its first point, and reused when its time is over, so a pool that lives for a
+// minute needs memory only for that minute.
 type ring struct {
 	chunks []*chunk
 }
 
-// newRing keeps so many units of time at least, and up to chunkPoints more.
+// newRing returns a ring of at least this many units of time, and up to chunkPoints more.
 func newRing(units int) ring { return ring{make([]*chunk, units/chunkPoints+1)} }
 
 func (r ring) slot(at int64) **chunk { return &r.chunks[at/chunkPoints%int64(len(r.chunks))] }
 
-// put keeps the point of a time, which is 0 or later.
+// put stores the point of a time, which is not negative.
 func (r ring) put(at int64, p Point) {
 	slot := r.slot(at)
 	if *slot == nil {

@@ -1,8 +1,8 @@
-// Package reconcile is what actors have in common that bring the replicated state to where a rule
+// Package reconcile is the common part of actors that bring the replicated state to where a rule
 // wants it: they look, propose, and look again.
 //
-// New is the actor of a rule that has no messages of its own. It proposes one step at a time, and
-// looks again when the state may have changed, when a proposal was not committed, and when the
+// New makes an actor for a rule that has no messages of its own. It proposes one step at a time,
+// and looks again when the state may have changed, when a proposal was not committed, and when the
 // rule says so. Live is the frame of an actor with messages: its lives, timers and proposals.
 package reconcile
 
@@ -16,31 +16,30 @@ import (
 	"weir/messages/commandpb"
 )
 
-// Step is what a rule decides.
+// Step is the decision of a rule.
 type Step struct {
-	// Propose is what to do now; empty: nothing.
+	// Propose are the commands to propose now, if any.
 	Propose []proto.Message
-	// Again is when to decide again although nothing changes; zero: never.
+	// Again is when to decide again even if nothing changes; zero for never.
 	Again time.Time
-	// Follow: another step may follow at once when this one has been committed.
+	// Follow means that another step may follow at once when this one has been committed.
 	Follow bool
 }
 
-// Config is what the actor works with.
+// Config is the configuration of the actor.
 type Config struct {
-	// Decide returns the step from the state as it is now.
+	// Decide returns the step for the current state.
 	Decide func(now time.Time) Step
 	Log    Log
-	// RetryAfter is the pause after a step was refused or not committed: the rule saw a state
-	// older than the log's.
+	// RetryAfter is the pause after a step that was refused or not committed, because the rule saw
+	// an older state than the log's.
 	RetryAfter time.Duration
 	Now        func() time.Time
-	// Logger has the keys of what the actor is about.
+	// Logger has the attributes of the actor's subject.
 	Logger *slog.Logger
 }
 
-// Look tells an actor that the state may have changed. Of several that wait in its mailbox
-// one is enough.
+// Look tells an actor that the state may have changed. One Look in its mailbox is enough.
 type Look struct{}
 
 // New returns the producer of an actor.
@@ -51,9 +50,9 @@ func New(cfg Config) actor.Producer {
 type reconciler struct {
 	cfg  Config
 	life *Life
-	// inFlight: a step is proposed and its outcome has not come.
+	// inFlight means that a step is proposed and has no outcome yet.
 	inFlight bool
-	// dirty: a Look came while a step was in flight.
+	// dirty means that a Look came while a step was in flight.
 	dirty bool
 	again Timer
 }
@@ -95,8 +94,8 @@ func (r *reconciler) look() {
 	}, step.Propose...)
 }
 
-// proposed looks again: at once where something has changed or another step may follow, and
-// after a pause where the step failed.
+// proposed looks again: at once if something has changed or another step may follow, and after a
+// pause if the step failed.
 func (r *reconciler) proposed(refusal *commandpb.Refusal, err error, follow bool) {
 	if refusal != nil {
 		r.cfg.Logger.Debug("step rejected", "code", refusal.GetCode(), "reason", refusal.GetMessage())

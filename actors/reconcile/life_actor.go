@@ -11,25 +11,25 @@ import (
 	"weir/messages/commandpb"
 )
 
-// Body is what an actor does in one of its lives. Its methods are called one at a time.
+// Body is the behaviour of an actor in one of its lives. Its methods are called one at a time.
 type Body interface {
 	// Start is called first.
 	Start()
-	// Take deals with a message, and reports whether it is one that the actor knows.
+	// Take handles a message, and reports whether the actor knows it.
 	Take(message any) (known bool)
 	// Stop is called last.
 	Stop()
 }
 
-// Life is one life of an actor: it begins when the actor is spawned, and when it is started
-// again after a failure. What a former life has asked for never reaches the next one, which
-// begins from the state as it is then.
+// Life is one life of an actor: it begins when the actor is spawned, and when it is restarted
+// after a failure. Callbacks of a former life never run in the next one, which begins from the
+// state as it is then.
 type Life struct {
 	ctx    actor.Context
 	timers []*Timer
 }
 
-// Live returns the producer of an actor. born makes the body of each of its lives.
+// Live returns the producer of an actor. born makes the Body of each of its lives.
 func Live(logger *slog.Logger, born func(*Life) Body) actor.Producer {
 	return func() actor.Actor {
 		life := new(Life)
@@ -37,7 +37,7 @@ func Live(logger *slog.Logger, born func(*Life) Body) actor.Producer {
 	}
 }
 
-// turn is something that an actor does in the life that it is for.
+// turn is a function to run in the life that it belongs to.
 type turn struct {
 	of *Life
 	do func()
@@ -73,17 +73,17 @@ func (l *living) Receive(ctx actor.Context) {
 	}
 }
 
-// Do has the actor do something in a turn of its own, after what waits already. It may be
+// Do runs a function in the actor's goroutine, after the messages that wait already. It may be
 // called from any goroutine, once the life has started.
 func (l *Life) Do(do func()) { l.ctx.ActorSystem().Root.Send(l.ctx.Self(), turn{l, do}) }
 
-// Context is for the actor's own turns alone.
+// Context returns the actor's context, for use in its own goroutine only.
 func (l *Life) Context() actor.Context { return l.ctx }
 
-// Timer is something that an actor does after a while. It is of one life.
+// Timer runs a function of one life after a while.
 type Timer struct{ timer *time.Timer }
 
-// After has the actor do something after a while, in place of what it was to do by this timer.
+// After makes the timer run a function after a while, instead of the one it was set to before.
 func (l *Life) After(timer *Timer, d time.Duration, do func()) {
 	if timer.timer == nil {
 		l.timers = append(l.timers, timer)
@@ -92,7 +92,7 @@ func (l *Life) After(timer *Timer, d time.Duration, do func()) {
 	timer.timer = time.AfterFunc(max(d, 0), func() { l.Do(do) })
 }
 
-// Stop has nothing done by this timer, unless it waits for its turn already.
+// Stop stops the timer, unless its function is queued already.
 func (t *Timer) Stop() {
 	if t.timer != nil {
 		t.timer.Stop()
@@ -104,14 +104,14 @@ type Log interface {
 	ProposeAsync(commands []proto.Message, done func([]*commandpb.Result, error))
 }
 
-// Propose has commands proposed, and the outcome dealt with in a turn of its own.
+// Propose proposes commands, and calls done with the outcome in the actor's goroutine.
 func (l *Life) Propose(log Log, done func([]*commandpb.Result, error), commands ...proto.Message) {
 	log.ProposeAsync(commands, func(results []*commandpb.Result, err error) {
 		l.Do(func() { done(results, err) })
 	})
 }
 
-// Refusal returns the first refusal among results; nil: all commands were carried out.
+// Refusal returns the first refusal among results; nil if all commands were applied.
 func Refusal(results []*commandpb.Result) *commandpb.Refusal {
 	for _, result := range results {
 		if refusal := result.GetRefusal(); refusal != nil {

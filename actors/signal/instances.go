@@ -14,34 +14,34 @@ import (
 	"weir/messages/statepb"
 )
 
-// Placed is an operation's job as the replicated state has it.
+// Placed is a job of an operation in the replicated state.
 type Placed struct {
 	Allocation *statepb.Allocation
-	// Stop says why the job has to end; nil: it may go on.
+	// Stop is the order to end the job, or nil.
 	Stop *statepb.StopOrder
-	// Readiness: it is not ready before it is said to be.
+	// Readiness means that the job is not ready until it is reported to be.
 	Readiness bool
 }
 
-// Known is what a replica knows of the jobs of an operation.
+// Known is a replica's knowledge of the jobs of an operation.
 type Known struct {
 	Operation string
-	// Over: it has ended, or is not known.
+	// Over means that the operation has ended, or is unknown.
 	Over   bool
 	Placed []Placed
-	// Heard are the signals, and Words the words of instances by job.
+	// Heard are the signals of its jobs, and Words the latest words of its instances, by job.
 	Heard []*actorpb.InterruptionSignal
 	Words map[string]*actorpb.InstanceWord
-	// Unheard says of which nodes the leader has said that their agents are not heard.
+	// Unheard reports whether the leader has announced that the agent of a node is unheard.
 	Unheard func(node string) bool
-	// HostOf says where a node is.
+	// HostOf returns the host of a node.
 	HostOf func(node string) string
 }
 
-// Instances returns the jobs of an operation as who wants to reach them should see
-// them, by task and cookie: the replicated state, and what was heard since it was
-// written. A job is draining when the state, a signal or its own word says so. One that was
-// heard of and is not in the state any more has gone, and is listed while the signal is kept.
+// Instances returns the jobs of an operation as clients that want to reach them should see them,
+// by task and cookie: the replicated state, and later messages. A job is draining if the state, a
+// signal or its own word says so. A job with a signal that is no longer in the state has gone, and
+// is listed as long as the signal is kept.
 func (k Known) Instances() *actorpb.Instances {
 	out := &actorpb.Instances{OperationId: k.Operation, Over: k.Over}
 	signals := make(map[string]*actorpb.InterruptionSignal, len(k.Heard))
@@ -75,14 +75,14 @@ func (k Known) Instances() *actorpb.Instances {
 	return out
 }
 
-// nodeUnheard is why an instance is not ready whose node may be dead.
+// nodeUnheard is why an instance on a node that may be dead is not ready.
 const nodeUnheard = "its node is not heard"
 
 // leavesByItself is the reason of an instance that is draining by its own word.
 const leavesByItself = "own_word"
 
-// take tells of an instance that may stay whether it takes requests, by its word, or by
-// whether its task has readiness as long as there is none.
+// take sets whether an instance that may stay accepts requests: by its word or, without one, by
+// whether its task has readiness.
 func take(instance *actorpb.Instance, readiness bool, word *actorpb.InstanceWord) {
 	if instance.GetState() != actorpb.InstanceLive {
 		return
@@ -99,8 +99,7 @@ func take(instance *actorpb.Instance, readiness bool, word *actorpb.InstanceWord
 	}
 }
 
-// drain tells of a job that runs whether it is on its way out, by the order that it
-// has or by what was heard of it.
+// drain sets whether a job is leaving or gone, by its order or by its signal.
 func drain(instance *actorpb.Instance, stop *statepb.StopOrder, heard *actorpb.InterruptionSignal) {
 	switch {
 	case heard.GetGone():
@@ -115,11 +114,11 @@ func drain(instance *actorpb.Instance, stop *statepb.StopOrder, heard *actorpb.I
 	}
 }
 
-// version tells instances from others: the same for the same ones.
+// version returns a hash of instances: equal instances have equal versions.
 func version(instances *actorpb.Instances) string {
 	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(instances)
 	if err != nil {
-		// Invariant: what was read from messages is one.
+		// Invariant: fields that were decoded from messages can be encoded.
 		panic(fmt.Sprintf("encode instances of operation %s: %v", instances.GetOperationId(), err))
 	}
 	sum := fnv.New128a()

@@ -12,15 +12,15 @@ import (
 // TellNode announces whether a node is heard.
 type TellNode = hearsay.Say[*actorpb.NodeWord]
 
-// Nodes is what a replica has heard of nodes: the latest word of each. It may be read from
-// anywhere; its actor alone writes.
+// Nodes holds the latest word about each node that a replica has heard. It is safe to read from
+// any goroutine; only its actor writes.
 type Nodes struct {
 	*hearsay.Known[*actorpb.NodeWord]
 }
 
-// NewNodes returns a place for so many words. One counts for keep after it was said: longer than
-// a node may be unheard before the log says that it is lost, and than the clocks of replicas
-// differ.
+// NewNodes returns a Nodes for limit words. A word counts for keep after it was said, which has to
+// be longer than a node may be unheard before it is committed as lost, and than the difference of
+// replicas' clocks.
 func NewNodes(keep time.Duration, limit int, now func() time.Time) *Nodes {
 	return &Nodes{hearsay.NewKnown(hearsay.Subject[*actorpb.NodeWord]{
 		Topic: "nodes", Limit: limit,
@@ -46,5 +46,5 @@ func NewNodes(keep time.Duration, limit int, now func() time.Time) *Nodes {
 	}, now)}
 }
 
-// Unheard returns whether the agent of a node is not heard, as far as is known here.
+// Unheard returns whether the agent of a node is unheard, as far as this replica knows.
 func (n *Nodes) Unheard(node string) bool { return n.Get(node).GetUnheard() }

@@ -1,9 +1,9 @@
-// Package signal has the subjects of which replicas tell each other about jobs and nodes:
-// that jobs are on their way out, whether instances take requests, and which nodes are unheard.
+// Package signal defines the subjects about jobs and nodes that replicas gossip about: jobs that
+// are leaving, instances that accept requests, and nodes that are unheard.
 //
-// A replica tells the others by gossip the moment it learns that a job is to end, before its
-// node has been told and long before the end is committed. What it hears is advice: the truth
-// is in the replicated state.
+// A replica broadcasts that a job has to end the moment it learns it, before the job's node knows
+// and long before the end is committed. The messages are advice: the truth is in the replicated
+// state.
 package signal
 
 import (
@@ -18,26 +18,25 @@ import (
 type (
 	// Interrupt announces a signal of this replica.
 	Interrupt = hearsay.Say[*actorpb.InterruptionSignal]
-	// Learn brings signals that every replica has from its own log.
+	// Learn adds signals that every replica derives from its own log.
 	Learn = hearsay.Learn[*actorpb.InterruptionSignal]
 )
 
-// Topic is under what signals are gossiped.
+// Topic is the gossip topic of signals.
 const Topic = "interruption"
 
-// Signals is what a replica has heard of jobs on their way out. It may be read from anywhere;
-// its actor alone writes.
+// Signals holds the signals of leaving jobs that a replica has heard. It is safe to read from any
+// goroutine; only its actor writes.
 type Signals struct {
 	*hearsay.Known[*actorpb.InterruptionSignal]
 }
 
-// proposedKeep is how long a signal stays whose order was about to be committed, and of which
-// nothing more is heard: far longer than a commit takes.
+// proposedKeep is how long a signal is kept that was sent before its order was committed and is
+// not followed by another one: far longer than a commit takes.
 const proposedKeep = 5 * time.Second
 
-// NewSignals returns a place for so many signals, one a job. One stays for keep after its
-// deadline, and for as long after the end of a job that has gone: longer than any replica takes
-// to hear of it.
+// NewSignals returns a Signals for limit signals, one per job. A signal is kept for keep after its
+// deadline, or after the end of a job that has gone: longer than any replica takes to hear of it.
 func NewSignals(keep time.Duration, limit int, now func() time.Time) *Signals {
 	return &Signals{hearsay.NewKnown(hearsay.Subject[*actorpb.InterruptionSignal]{
 		Topic: Topic, Limit: limit,
@@ -68,9 +67,8 @@ func NewSignals(keep time.Duration, limit int, now func() time.Time) *Signals {
 	}, now)}
 }
 
-// replaces reports whether a signal counts more than one that was heard before: one with an
-// earlier deadline, or the word that the job has gone. What was proposed counts until it is
-// committed, or taken back.
+// replaces reports whether a signal supersedes an earlier one: if its deadline is earlier, or the
+// job has gone. A proposed signal counts until its order is committed, or it is withdrawn.
 func replaces(signal, old *actorpb.InterruptionSignal) bool {
 	sooner := signal.GetDeadline().AsTime().Before(old.GetDeadline().AsTime())
 	latter := signal.GetOrigin() != old.GetOrigin() || signal.GetIncarnation() != old.GetIncarnation() || signal.GetSequence() > old.GetSequence()
@@ -89,8 +87,8 @@ func replaces(signal, old *actorpb.InterruptionSignal) bool {
 	return sooner
 }
 
-// Stopping returns why a job is on its way out; empty: it is not, as far as is
-// known here, or it has gone.
+// Stopping returns why a job is leaving; empty if it is not, as far as this replica knows, or has
+// gone.
 func (s *Signals) Stopping(job string) (reason string) {
 	if signal := s.Get(job); !signal.GetGone() && !signal.GetWithdrawn() {
 		return signal.GetReason()
@@ -98,8 +96,8 @@ func (s *Signals) Stopping(job string) (reason string) {
 	return ""
 }
 
-// OfOperation returns what was heard of the jobs of an operation, in no particular order. It
-// is not to be changed.
+// OfOperation returns the signals of the jobs of an operation, in no particular order. They must
+// not be changed.
 func (s *Signals) OfOperation(operation string) (signals []*actorpb.InterruptionSignal) {
 	for _, signal := range s.Of(operation) {
 		if !signal.GetWithdrawn() {

@@ -9,17 +9,17 @@ import (
 	"weir/messages/actorpb"
 )
 
-// Tell announces a word that was told to this replica.
+// Tell announces a word that this replica received.
 type Tell = hearsay.Say[*actorpb.InstanceWord]
 
-// Words is what a replica has heard of instances: the latest word of each, by operation and job.
-// It may be read from anywhere; its actor alone writes.
+// Words holds the latest word of each instance that a replica has heard, by operation and job. It
+// is safe to read from any goroutine; only its actor writes.
 type Words struct {
 	*hearsay.Known[*actorpb.InstanceWord]
 }
 
-// NewWords returns a place for so many words. One stays as long as its job runs, as far as is
-// known here, and for keep: longer than its grant takes to be known here.
+// NewWords returns a Words for limit words. A word is kept as long as its job runs, as far as this
+// replica knows, and for at least keep: longer than the job's grant takes to get here.
 func NewWords(keep time.Duration, limit int, now func() time.Time, runs func(job string) bool) *Words {
 	return &Words{hearsay.NewKnown(hearsay.Subject[*actorpb.InstanceWord]{
 		Topic: "readiness", Limit: limit,

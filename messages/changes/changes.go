@@ -1,24 +1,25 @@
-// Package changes is how a list that is long and changes little is told: whole once, and from
-// then on as what has changed.
+// Package changes transfers a long list that changes little: once as a whole, and from then on as
+// changes.
 //
-// Each list that is told has a version. Changes say since which one they are, so that who has
-// missed some finds out, and gets the whole again. The package needs the standard library only.
+// Each version of a list has an id. Changes name the version that they are relative to, so that a
+// receiver that missed some notices, and gets the whole list again. The package needs only the
+// standard library.
 package changes
 
 import "slices"
 
-// Kind says what the elements of a list are.
+// Kind describes the elements of a list.
 type Kind[T any] struct {
-	// ID tells an element from all others of a list.
+	// ID returns the id of an element, which is unique in a list.
 	ID func(T) string
-	// Compare orders a list; it is 0 for elements of one id alone.
+	// Compare orders a list; it is 0 only for elements with the same id.
 	Compare func(a, b T) int
-	// Equal reports whether there is nothing to tell when one has become the other.
+	// Equal reports whether a change from one to the other need not be sent.
 	Equal func(a, b T) bool
 }
 
-// Between returns what Apply makes the list to of the list from: put are elements that are
-// new or have changed, gone the ids of those that are not there any more.
+// Between returns the changes with which Apply turns from into to: put are elements that are new
+// or have changed, gone the ids of elements that were removed.
 func (k Kind[T]) Between(from, to []T) (put []T, gone []string) {
 	for len(from) > 0 || len(to) > 0 {
 		order := 0
@@ -45,7 +46,7 @@ func (k Kind[T]) Between(from, to []T) (put []T, gone []string) {
 	return put, gone
 }
 
-// Apply returns a list with changes made to it. What has not changed is the same element.
+// Apply returns a list with changes applied. Unchanged elements are shared with list.
 func (k Kind[T]) Apply(list, put []T, gone []string) []T {
 	drop := make(map[string]bool, len(put)+len(gone))
 	for _, id := range gone {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Deadline returns when the processes of the job are killed. Zero: at once.
+// Deadline returns when the processes of the job are killed; zero means at once.
 func (x *StopOrder) Deadline() time.Time {
 	if x.GetTime() == nil {
 		return time.Time{}
@@ -13,13 +13,13 @@ func (x *StopOrder) Deadline() time.Time {
 	return x.GetTime().AsTime().Add(time.Duration(x.GetGraceMillis()) * time.Millisecond)
 }
 
-// Left returns what is left at now until the processes of the job are killed. A clock
-// that is behind the one by which the order was given leaves no more than was given.
+// Left returns the time that is left at now until the processes of the job are killed. If now is
+// earlier than the order, because clocks differ, it is at most the grace period.
 func (x *StopOrder) Left(now time.Time) time.Duration {
 	grace := time.Duration(x.GetGraceMillis()) * time.Millisecond
 	return min(grace, max(x.Deadline().Sub(now), 0))
 }
 
-// Why returns in a word why the job has to leave: what it is interrupted for, or the
-// abort reason of one that is not.
+// Why returns in a word why the job has to leave: the cause of its interruption, or the abort
+// reason if it is not interrupted.
 func (x *StopOrder) Why() string { return cmp.Or(x.GetInterruption(), x.GetReason()) }

@@ -1,3 +1,3 @@
-// Package statepb holds the records of the replicated state: what snapshots
-// are made of and what log commands carry.
+// Package statepb holds the records of the replicated state: the content of snapshots and of log
+// commands.
 package statepb

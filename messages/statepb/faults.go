@@ -1,14 +1,14 @@
 package statepb
 
-// Attributes of the errors of jobs that read and write, by which an agent tells the
-// controller what the job proxy has found (docs/map.md).
+// Attributes of the errors of jobs that read and write, by which an agent reports the findings of
+// the job proxy to the controller (docs/map.md).
 const (
-	// AttributeInputFault is the kind of what is wrong with the input, as the job proxy
-	// tells it; AttributeOutputFault is set when the job's output could not be stored.
+	// AttributeInputFault is the kind of fault that the job proxy found in the input;
+	// AttributeOutputFault is set when the job's output could not be stored.
 	AttributeInputFault  = "input_fault"
 	AttributeOutputFault = "output_fault"
-	// The record that the error is about: its file, where it begins and ends there in
-	// bytes, and how it begins. A job that was given no other record has it named too.
+	// The record that the error is about: its file, where it begins and ends in it in bytes, and
+	// its first bytes. They are also set if the job was given only one record.
 	AttributeInputPath    = "input_path"
 	AttributeRecordOffset = "record_offset"
 	AttributeRecordEnd    = "record_end"

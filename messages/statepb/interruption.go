@@ -1,22 +1,22 @@
 package statepb
 
-// Why a job is interrupted, as a StopOrder says.
+// The causes of an interruption in a StopOrder.
 const (
-	// InterruptedByPreemption: others are owed what the job holds.
+	// InterruptedByPreemption: the resources of the job are due to others.
 	InterruptedByPreemption = "preemption"
-	// InterruptedByUser: a user asked this job to go.
+	// InterruptedByUser: a user asked this job to leave.
 	InterruptedByUser = "user_request"
-	// InterruptedByDrain: its node is to be emptied.
+	// InterruptedByDrain: its node is being drained.
 	InterruptedByDrain = "node_drain"
-	// InterruptedByAbort: its operation is aborted gracefully.
+	// InterruptedByAbort: its operation is being aborted gracefully.
 	InterruptedByAbort = "operation_abort"
 )
 
-// Interruptible reports whether a job of a task can be asked to leave: one with input by
-// the end of it, always, another by the task's signal (J.3).
+// Interruptible reports whether a job of a task can be asked to leave: a job with input always, by
+// the end of its input; another by the task's signal (J.3).
 func (x *OperationSpec) Interruptible(task *TaskSpec) bool {
 	return x.GetMap() != nil || task.GetInterruptionSignal() != ""
 }
 
-// Interrupted reports whether the job was asked to go by itself.
+// Interrupted reports whether the job was asked to leave by itself.
 func (x *StopOrder) Interrupted() bool { return x.GetInterruption() != "" }

@@ -9,8 +9,8 @@ import (
 	"weir/scheduling/memory"
 )
 
-// MemoryTask returns what is known of the memory of a task of the operation without any
-// sample. A spec of before there were reserves has the defaults.
+// MemoryTask returns the memory settings of a task of the operation. A spec from before reserves
+// existed has the defaults.
 func (x *OperationSpec) MemoryTask(task *TaskSpec) memory.Task {
 	m, unsaid := task.GetMemory(), memory.Default()
 	t := memory.Task{
@@ -30,7 +30,7 @@ func (x *OperationSpec) MemoryTask(task *TaskSpec) memory.Task {
 	return t
 }
 
-// streams returns what a job of a task reads, writes and keeps.
+// streams returns the inputs and outputs of a job of a task.
 func (x *OperationSpec) streams(task *TaskSpec) memory.Streams {
 	store := func(place string) bool { return strings.HasPrefix(place, "s3://") }
 	s := memory.Streams{Kept: len(task.GetOutputs()), ToStore: slices.ContainsFunc(task.GetOutputs(), func(k *KeptFile) bool { return store(k.GetDestination()) })}
@@ -41,8 +41,8 @@ func (x *OperationSpec) streams(task *TaskSpec) memory.Streams {
 	return s
 }
 
-// MemoryProfileKey returns by what the memory profile of a task is found; empty: the
-// operation has none.
+// MemoryProfileKey returns the key of the memory profile of a task; empty if the operation has
+// none.
 func (x *OperationSpec) MemoryProfileKey(task *TaskSpec) string {
 	if x.GetNoMemoryProfile() {
 		return ""
@@ -60,7 +60,7 @@ func NewJobReserve(r memory.Reserve) *JobReserve {
 	}
 }
 
-// Reserve returns the reserve of which this is the record.
+// Reserve returns the reserve in this record.
 func (x *JobReserve) Reserve() memory.Reserve {
 	return memory.Reserve{
 		User: x.GetUser(), Proxy: x.GetProxy(),

@@ -2,10 +2,10 @@ package statepb
 
 import "weir/scheduling/lifecycle"
 
-// StopOrderFor returns why a job of the operation has to end, and nil while it
-// may go on: the operation is finishing, the job was ordered to stop and is not held, or the
-// operation was suspended with its jobs. Whatever kills it at once comes before an
-// order that leaves it time.
+// StopOrderFor returns the order to end a job of the operation, and nil while it may go on:
+// because the operation is finishing, the job was ordered to stop and is not held back, or the
+// operation was suspended with its jobs. Causes that kill the job at once come before an order
+// that leaves it time.
 func (x *Operation) StopOrderFor(allocation *Allocation) *StopOrder {
 	switch x.GetState() {
 	case lifecycle.Completing.String():

@@ -2,7 +2,7 @@ package statepb
 
 import "slices"
 
-// Probed returns the tasks whose instances are not ready before they are found, or say, to be.
+// Probed returns the tasks whose instances are not ready until a probe or their own word says so.
 func (x *OperationSpec) Probed() map[string]bool {
 	probed := map[string]bool{}
 	for _, task := range x.GetTasks() {
@@ -13,8 +13,8 @@ func (x *OperationSpec) Probed() map[string]bool {
 	return probed
 }
 
-// HandsOver reports whether the operation has tasks whose instances may be held back when they
-// are to leave, until others can do without them.
+// HandsOver reports whether the operation has tasks whose instances may be held back when they are
+// ordered to leave, until others can replace them.
 func (x *OperationSpec) HandsOver() bool {
 	return slices.ContainsFunc(x.GetTasks(), func(t *TaskSpec) bool { return t.GetMaxSurge() > 0 || t.GetMinAvailable() > 0 })
 }

@@ -1,10 +1,10 @@
 package statepb
 
-// Total returns what an allocation with the reserve holds, in bytes.
+// Total returns the memory of an allocation with this reserve, in bytes.
 func (x *JobReserve) Total() int64 { return x.GetUser() + x.GetProxy() }
 
-// Holding returns the reserve of a job to which so many bytes were granted in all: what
-// is more or less than Total is that of its processes.
+// Holding returns the reserve of a job that was granted this much memory in all: the difference to
+// Total goes to its processes.
 func (x *JobReserve) Holding(memory int64) *JobReserve {
 	if x == nil {
 		return nil
@@ -15,8 +15,8 @@ func (x *JobReserve) Holding(memory int64) *JobReserve {
 	}
 }
 
-// ResourcesOf returns what a job of the task needs that gets a reserve of group bytes in
-// all; 0: that gets what was learned.
+// ResourcesOf returns the resources of a job of the task with a reserve of group bytes of its own;
+// 0 means the learned reserve.
 func (x *Task) ResourcesOf(group int64) *Resources {
 	r := x.GetJobResources()
 	if group == 0 {

@@ -5,7 +5,7 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Amounts returns the resources as the scheduler counts them. None are nothing.
+// Amounts returns the resources in the scheduler's units; nil is nothing.
 func (x *Resources) Amounts() resource.Amounts {
 	return resource.Amounts{
 		UserSlots: x.GetUserSlots(),
@@ -16,7 +16,7 @@ func (x *Resources) Amounts() resource.Amounts {
 	}
 }
 
-// NewResources returns the message that carries a.
+// NewResources returns a as a message.
 func NewResources(a resource.Amounts) *Resources {
 	return &Resources{
 		UserSlots:     a.UserSlots,
@@ -27,7 +27,7 @@ func NewResources(a resource.Amounts) *Resources {
 	}
 }
 
-// Volume returns the volume as the scheduler counts it.
+// Volume returns the volume in the scheduler's units.
 func (x *PoolVolume) Volume() resource.Volume {
 	return resource.Volume{
 		UserSlots: x.GetUserSlots(),
@@ -38,8 +38,7 @@ func (x *PoolVolume) Volume() resource.Volume {
 	}
 }
 
-// NewPoolVolume returns the record of a pool's volume; rest is what rounding has kept
-// from cpu.
+// NewPoolVolume returns the record of a pool's volume; rest is the rounding error of its cpu.
 func NewPoolVolume(pool scheduling.PoolName, id scheduling.PoolID, v resource.Volume, rest, lastShareRatio float64) *PoolVolume {
 	return &PoolVolume{
 		Pool: string(pool), PoolId: uint64(id), UserSlots: v.UserSlots, CpuHundredths: int64(v.CPU), Gpu: v.GPU, Memory: v.Memory, Network: v.Network,

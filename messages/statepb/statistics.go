@@ -6,7 +6,7 @@ import (
 	"weir/scheduling/statistics"
 )
 
-// NewAggregates returns the records of a set. They share nothing with it.
+// NewAggregates returns the records of a set, as deep copies.
 func NewAggregates(set statistics.Set) []*Aggregate {
 	out := make([]*Aggregate, len(set))
 	for i := range set {
@@ -19,8 +19,7 @@ func NewAggregates(set statistics.Set) []*Aggregate {
 	return out
 }
 
-// Aggregates returns the set of which these are the records. It shares nothing with them,
-// and they may be in any order.
+// Aggregates returns the set of these records, as a deep copy. They may be in any order.
 func Aggregates(records []*Aggregate) statistics.Set {
 	var set statistics.Set
 	for _, r := range records {
@@ -32,9 +31,8 @@ func Aggregates(records []*Aggregate) statistics.Set {
 	return set
 }
 
-// Measured returns what was measured of a job, by name, whichever form it is kept in. It
-// shares nothing with the record. Of what cannot be read, which is never committed, it
-// returns nothing.
+// Measured returns the measurements of a job, by name, in whichever form they are stored, as a
+// copy. It returns nothing for invalid data, which is never committed.
 func (x *JobStatistics) Measured() map[string]int64 {
 	values, err := statistics.Unpack(x.GetPacked(), x.GetValues())
 	if err != nil {
@@ -43,7 +41,7 @@ func (x *JobStatistics) Measured() map[string]int64 {
 	return values
 }
 
-// Value returns what was measured of a job under a name; 0: nothing.
+// Value returns the measurement of a name; 0 if there is none.
 func (x *JobStatistics) Value(name string) int64 {
 	if amount, ok := statistics.Find(x.GetPacked(), name); ok {
 		return amount

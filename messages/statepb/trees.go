@@ -5,7 +5,7 @@ import (
 	"weir/scheduling/pooltree"
 )
 
-// In returns the operation in a pool tree; nil: it is not in this tree.
+// In returns the operation's record in a pool tree; nil if it is not in this tree.
 func (x *Operation) In(tree string) *OperationTree {
 	for _, t := range x.GetTrees() {
 		if t.GetTree() == tree {
@@ -15,8 +15,8 @@ func (x *Operation) In(tree string) *OperationTree {
 	return nil
 }
 
-// Gang reports whether the jobs of an operation are needed all at once in a tree
-// with these settings (F.2).
+// Gang reports whether the jobs of an operation are needed all at once, in a tree with these
+// settings (F.2).
 func (x *OperationSpec) Gang(s pooltree.Settings) bool {
 	single := len(x.GetTasks()) == 1 && x.GetTasks()[0].GetJobCount() == 1
 	return x.GetIsGang() || s.SingleJobVanillaIsGang && x.GetType() == lifecycle.Vanilla && single
