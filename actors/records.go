@@ -19,7 +19,8 @@ import (
 	"weir/scheduling/pooltree"
 )
 
-// records reads the replicated state for actors. Results belong to the caller, except where noted.
+// records reads the replicated state for actors. Some results are shared with the state and must
+// not be changed.
 type records struct {
 	store     *raftstore.Store
 	directory *cluster.Directory

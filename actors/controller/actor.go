@@ -86,7 +86,7 @@ type controllerActor struct {
 	stepping, finishing bool
 	// dirty means that a Look came while a step was in flight.
 	dirty bool
-	// heldBack is the last committed reason why the tasks cannot be defined yet.
+	// heldBack is the last proposed reason why the tasks cannot be defined yet.
 	heldBack string
 	// signalled holds the announcements of jobs that are leaving.
 	signalled map[string]*actorpb.InterruptionSignal

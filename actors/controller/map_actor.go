@@ -244,7 +244,7 @@ func (a *controllerActor) place(ctx context.Context, out storage.Output, feed *a
 func (a *controllerActor) endedRead(op *statepb.Operation, allocation *statepb.Allocation, job *statepb.FinishedJob, reply func(proto.Message)) bool {
 	given := a.cfg.State.Slices(op.GetId(), allocation.GetTask(), allocation.GetCookie())
 	if !a.known(op) || len(given) == 0 {
-		// Or the job has just been counted.
+		// Or the result has just been counted, and the cookie has no slices.
 		reply(&actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: fmt.Sprintf("result of job %s: input not listed yet", job.GetJobId()), RetryMillis: 1000})
 		return false
 	}
@@ -259,8 +259,8 @@ func (a *controllerActor) endedRead(op *statepb.Operation, allocation *statepb.A
 	return true
 }
 
-// note counts a failure whose record is about to be proposed. It is called once per job, even if
-// the agent was refused before and sent it again.
+// note counts a failure once its record is queued: not earlier, because an agent that is refused
+// sends it again.
 func (a *controllerActor) note(op *statepb.Operation, allocation *statepb.Allocation, job *statepb.FinishedJob) {
 	if job.GetState() == lifecycle.JobFailed.String() {
 		a.suspicion(op, allocation).note(job)

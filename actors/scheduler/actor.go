@@ -19,7 +19,7 @@ import (
 	"weir/scheduling/resource"
 )
 
-// State reads the replicated state. Results are copies.
+// State reads the replicated state. Some results are shared with it and must not be changed.
 type State interface {
 	Records
 	// Seed returns the whole tree at one index; false if there is no such tree.

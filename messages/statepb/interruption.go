@@ -18,5 +18,5 @@ func (x *OperationSpec) Interruptible(task *TaskSpec) bool {
 	return x.GetMap() != nil || task.GetInterruptionSignal() != ""
 }
 
-// Interrupted reports whether the job was asked to leave by itself.
+// Interrupted reports whether the order asks the job to leave by itself.
 func (x *StopOrder) Interrupted() bool { return x.GetInterruption() != "" }

@@ -36,7 +36,7 @@ type Element struct {
 	// owner is the value that the caller attached with SetOwner.
 	owner any
 
-	// operation's
+	// tasks, enabled and head are for operations only.
 	tasks   tasks
 	enabled bool
 	// head is what the first job needs that an operation may start.

@@ -67,8 +67,8 @@ type Result struct {
 	StrongGuaranteeShare resource.Vector
 	// IntegralShare is what the pool, and the pools below it, may take by volume (F.6).
 	IntegralShare resource.Vector
-	// EstimatedGuaranteeShare is the share the element would get if every element demanded the
-	// whole cluster (F.5.5).
+	// EstimatedGuaranteeShare is the share the element would get if the cluster had no more than is
+	// guaranteed (F.5.5).
 	EstimatedGuaranteeShare resource.Vector
 	// GuaranteedShare is the share of each resource the element would get if every element had
 	// unlimited demand for it (F.5.7). FindGuaranteed writes it.

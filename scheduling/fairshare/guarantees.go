@@ -151,9 +151,9 @@ func (t *Tree) tierFactor(e *Element, tier int, sum, available resource.Vector) 
 	})
 }
 
-// estimateChildren estimates what the children of e would get if every element demanded the whole
-// cluster: their guarantees, and the rest by weight (F.5.5). Operations get theirs together with
-// their fair share, as their part of the pool's min share.
+// estimateChildren estimates what the children of e would get if the cluster had no more than is
+// guaranteed: their guarantees, and the rest by weight (F.5.5). Operations get theirs together
+// with their fair share, as their part of the pool's min share.
 func (t *Tree) estimateChildren(e *Element) {
 	p := e.Pool
 	p.rest = e.EstimatedGuaranteeShare

@@ -28,7 +28,7 @@ const (
 	AbortRevivalConfirmationTimeout AbortReason = 12
 	// AbortDisappearedFromNode: the node no longer knows a job that it ran.
 	AbortDisappearedFromNode AbortReason = 28
-	// AbortUnconfirmed: the node never confirmed the job.
+	// AbortUnconfirmed: the node has a job without a committed allocation.
 	AbortUnconfirmed AbortReason = 29
 	// AbortOperationSuspended: the operation was suspended with its jobs.
 	AbortOperationSuspended AbortReason = 30
