@@ -29,7 +29,8 @@ type Agent struct {
 	once   sync.Once
 }
 
-// shared is what the agent actor lets its jobs and the owner of the Agent see.
+// shared is the state that the agent actor shares with its job actors and the owner of the
+// Agent.
 type shared struct {
 	replicas atomic.Pointer[[]Replica]
 	// until is when the lease runs out.
@@ -38,8 +39,7 @@ type shared struct {
 	waits   waits
 	journal records
 	files   *filecache.Cache
-	// closing: the agent's end has been asked for. failure is why it ended by
-	// itself.
+	// closing is set once Close or Leave was called. failure is why the agent ended by itself.
 	closing atomic.Bool
 	failure atomic.Pointer[error]
 	// ended is closed when the actor has stopped.
@@ -49,16 +49,16 @@ type shared struct {
 // records is an agent's journal.
 type records interface {
 	Append(done func(error), records ...*journalpb.Record)
-	// Full is why records wait for space; nil: none does.
+	// Full returns why records wait for disk space; nil: none waits.
 	Full() error
 	Stats() journal.Stats
 	Close() error
 }
 
-// Start starts an agent, with the jobs that an earlier process of it left. It fails
-// on a configuration that cannot work and on damaged files; a cluster that cannot be
-// reached is sought for ever. The PID has to be published for replicas, as
-// actorpb.AgentName; options are more properties of its actor.
+// Start starts an agent and adopts the jobs that an earlier process left. It fails on an
+// invalid configuration and on damaged files. An unreachable cluster is not an error: the agent
+// retries until it is closed. Replicas must be able to reach the PID as actorpb.AgentName;
+// options are further properties of its actor.
 func Start(system *actor.ActorSystem, cfg Config, processes Processes, replicas Replicas, options ...actor.PropsOption) (*Agent, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("start agent: %w", err)
@@ -91,7 +91,7 @@ func Start(system *actor.ActorSystem, cfg Config, processes Processes, replicas 
 	return agent, nil
 }
 
-// openFiles opens the cache of files, and removes those of jobs that an earlier process
+// openFiles opens the file cache and removes the files placed for jobs that an earlier process
 // did not start.
 func openFiles(cfg *Config, dir folder) (*filecache.Cache, error) {
 	if err := os.RemoveAll(dir.placing("")); err != nil {
@@ -102,7 +102,7 @@ func openFiles(cfg *Config, dir folder) (*filecache.Cache, error) {
 	})
 }
 
-// start starts the actor with what its journal knows.
+// start starts the actor from the state of its journal.
 func start(system *actor.ActorSystem, a *agentActor, kept *journal.State, options ...actor.PropsOption) (*Agent, error) {
 	a.fence = NewFence(kept.Token)
 	a.session = NewSession(a.cfg.Timing, a.roster, a.fence, rand.Float64)
@@ -117,7 +117,8 @@ func start(system *actor.ActorSystem, a *agentActor, kept *journal.State, option
 	}
 	a.shared = &shared{ended: make(chan struct{}), journal: a.journal}
 	a.directory = discovery.NewDirectory(func() discovery.Source { return newInstances(a.replicas, &a.shared.replicas, a.cfg.Timing) })
-	// Before the first registration, so that no job comes in between.
+	// Measure before the first registration, so that no job arrives before a full disk is
+	// noticed.
 	free, err := measureFree(a.cfg.StateDir)
 	a.seen = measured{free, err}
 	a.space.Saw(free, err, a.journal.Full(), nil)
@@ -135,8 +136,8 @@ func start(system *actor.ActorSystem, a *agentActor, kept *journal.State, option
 	a.shared.files = a.files
 	a.shared.until.Store(&time.Time{})
 	a.publishReplicas()
-	// A panic stops the agent, and with it the process. Its jobs go on, for the next
-	// process to adopt.
+	// A panic stops the agent, and with it the process. Its jobs run on, for the next process
+	// to adopt.
 	stop := actor.NewOneForOneStrategy(0, 0, func(any) actor.Directive { return actor.StopDirective })
 	props := actor.PropsFromProducer(func() actor.Actor { return a },
 		actor.WithGuardian(stop), actor.WithSupervisor(actor.NewExponentialBackoffStrategy(10*time.Second, 100*time.Millisecond)))
@@ -148,14 +149,15 @@ func start(system *actor.ActorSystem, a *agentActor, kept *journal.State, option
 	return &Agent{system: system, pid: pid, shared: a.shared}, nil
 }
 
-// PID is the agent's actor. It takes *remote.Inbound.
+// PID returns the agent's actor, which accepts *remote.Inbound.
 func (a *Agent) PID() *actor.PID { return a.pid }
 
-// Done is closed when the agent has ended: after Close or Leave, or because it
-// broke.
+// Done returns a channel that is closed when the agent has ended: after Close or Leave, or
+// because it failed.
 func (a *Agent) Done() <-chan struct{} { return a.shared.ended }
 
-// Err says why the agent ended by itself; nil: it did not, or see its log.
+// Err returns why the agent ended by itself. It is nil if it did not, and after a panic, which
+// only the log explains.
 func (a *Agent) Err() error {
 	if err := a.shared.failure.Load(); err != nil {
 		return *err
@@ -163,13 +165,12 @@ func (a *Agent) Err() error {
 	return nil
 }
 
-// Close ends the agent's jobs, tells their results as far as it can within
-// Timing.CloseTimeout, and stops the agent; ctx can cut that short. It may be
-// called twice.
+// Close ends the agent's jobs, reports as many results as it can within Timing.CloseTimeout,
+// and stops the agent; ctx can cut that short. It may be called twice.
 func (a *Agent) Close(ctx context.Context) error { return a.stop(ctx, false) }
 
-// Leave stops the agent at once. Its jobs go on until their lease runs out; an agent
-// that is started before adopts them.
+// Leave stops the agent at once. Its jobs run on until their lease expires; an agent started
+// before then adopts them.
 func (a *Agent) Leave(ctx context.Context) error { return a.stop(ctx, true) }
 
 func (a *Agent) stop(ctx context.Context, keep bool) error {
@@ -185,17 +186,17 @@ func (a *Agent) stop(ctx context.Context, keep bool) error {
 	return fmt.Errorf("close agent: %w: some job results may be unreported", ctx.Err())
 }
 
-// leave asks the agent to end; keep: its jobs are to go on.
+// leave asks the agent to end; keep: without ending its jobs.
 type leave struct{ keep bool }
 
 // order tells a job to end.
 type order struct{ Order }
 
-// changed tells what heartbeats are to say about a job, and what it uses.
+// changed reports to the agent what heartbeats say about a job, and the memory it uses.
 type changed struct {
 	held *actorpb.HeldJob
 	use  MemoryUse
 }
 
-// forgotten tells that nothing of a job is left.
+// forgotten reports to the agent that nothing of a job is left.
 type forgotten struct{ job string }

@@ -40,26 +40,27 @@ type agentActor struct {
 
 	// finish ends life.
 	finish context.CancelFunc
-	// wake and lapse are set for the next question and the end of the lease.
+	// wake is the timer of the next question to a replica, lapse that of the end of the lease.
 	wake, lapse *time.Timer
 	closing     *time.Timer
 	// awaiting are the orders that wait for the journal, oldest first.
 	awaiting []*awaiting
-	// look is set for the next look at the disk, watch for that at the memory. seen is what
-	// the last look at the disk has told; measuring: the next has not yet.
+	// look is the timer of the next disk measurement, watch that of the next memory
+	// measurement. seen is the last disk measurement; measuring: the next one has not returned
+	// yet.
 	look, watch *time.Timer
 	seen        measured
 	measuring   bool
 	gauge       gauge
-	// renewing is telling job proxies of the lease, remembering writing down the known
-	// replicas, for the agent's next life.
+	// renewing sends the lease to job proxies; remembering saves the known replicas for the
+	// agent's next process.
 	renewing, remembering repeated
 	reads                 int
 	// warned is when trouble with finding a leader was last logged.
 	warned time.Time
 }
 
-// child is a job's actor, and what it said last.
+// child is a job's actor, and its last report.
 type child struct {
 	pid  *actor.PID
 	held *actorpb.HeldJob
@@ -67,9 +68,9 @@ type child struct {
 }
 
 type (
-	// spoiled tells that the journal is of no more use.
+	// spoiled reports that the journal has failed and takes no more records.
 	spoiled struct{ err error }
-	// measured brings what the disk has left.
+	// measured is a measurement of the free disk space.
 	measured struct {
 		free Free
 		err  error
@@ -117,7 +118,7 @@ func (a *agentActor) Receive(ctx actor.Context) {
 	}
 }
 
-// ask sends the session's next question, or sets the alarm for it.
+// ask sends the session's next question, or sets the timer for it.
 func (a *agentActor) ask(ctx actor.Context) {
 	if a.closing != nil {
 		return
@@ -163,7 +164,7 @@ func (a *agentActor) held() []*actorpb.HeldJob {
 	return held
 }
 
-// answered takes the answer to a question of the session.
+// answered handles the answer to a question of the session.
 func (a *agentActor) answered(ctx actor.Context, number uint64, reply proto.Message, err error) {
 	// A lease that ran out while the agent was frozen counts before it is renewed.
 	a.expire(ctx)
@@ -192,7 +193,7 @@ func (a *agentActor) answered(ctx actor.Context, number uint64, reply proto.Mess
 	a.ask(ctx)
 }
 
-// tell logs what an answer means to an operator, and does not repeat itself much.
+// tell logs what an answer means to an operator, and limits how often it warns.
 func (a *agentActor) tell(outcome Outcome) {
 	switch {
 	case outcome.Registered:
@@ -217,8 +218,8 @@ func (a *agentActor) staleHint() string {
 	return "a recreated cluster starts again at term 1: remove " + a.folder.journalFile() + " and restart the agent"
 }
 
-// changed takes what a job's actor says; the leader hears at once of a job that
-// has come to another phase.
+// changed handles a job actor's report. A new phase is sent to the leader without waiting for
+// the next heartbeat period.
 func (a *agentActor) changed(ctx actor.Context, m changed) {
 	job, ok := a.jobs[m.held.GetJobId()]
 	if !ok {
@@ -226,13 +227,13 @@ func (a *agentActor) changed(ctx actor.Context, m changed) {
 	}
 	before := job.held.GetPhase()
 	if m.use.Deadline.IsZero() {
-		// It was sent before the job heard that it has to go.
+		// The report was sent before the job received its order to end: keep the deadline.
 		m.use.Deadline = job.use.Deadline
 	}
 	job.held, job.use = m.held, m.use
 	if m.held.GetPhase() == actorpb.PhaseEnded {
-		// None of its processes is left. The leader hears of it later, so that whoever it
-		// gives them to finds them free.
+		// None of its processes is left. Free the GPUs before the leader learns that the job
+		// has ended, so that the next job finds them free.
 		a.gpus.Free(m.held.GetJobId())
 	}
 	if before != m.held.GetPhase() {
@@ -258,15 +259,15 @@ func (a *agentActor) publishReplicas() {
 	a.shared.replicas.Store(&all)
 }
 
-// remember writes the known replicas down. It may be called by any goroutine.
+// remember saves the known replicas. It may be called by any goroutine.
 func (a *agentActor) remember() {
 	if err := a.folder.writeReplicas(*a.shared.replicas.Load()); err != nil {
 		a.cfg.Logger.Warn("known replicas not saved", "node", a.cfg.Node, "error", err)
 	}
 }
 
-// spoiled ends the agent, as nothing may be done that the journal does not know.
-// Jobs go on under their proxies, for the next process of the agent to adopt.
+// spoiled ends the agent, because nothing may be done that the journal cannot record. Jobs run
+// on under their proxies, for the next agent process to adopt.
 func (a *agentActor) spoiled(ctx actor.Context, err error) {
 	if a.shared.failure.CompareAndSwap(nil, &err) {
 		a.cfg.Logger.Error("agent stopping: journal write failed; jobs run until the lease expires", "node", a.cfg.Node, "error", err)
@@ -274,8 +275,8 @@ func (a *agentActor) spoiled(ctx actor.Context, err error) {
 	}
 }
 
-// leave ends the agent, unless keep says otherwise after its jobs. Heartbeats stop:
-// the lease that the node has is long enough, and it is offered no more jobs.
+// leave ends the agent: at once with keep, otherwise after its jobs. Heartbeats stop meanwhile:
+// the current lease outlasts the closing, and the leader offers no more jobs.
 func (a *agentActor) leave(ctx actor.Context, keep bool) {
 	if keep || len(a.jobs) == 0 {
 		ctx.Stop(ctx.Self())
@@ -301,8 +302,8 @@ func (a *agentActor) close() {
 	stopTimers(a.wake, a.lapse, a.closing, a.look, a.watch)
 }
 
-// closeJournal closes it when no job's actor writes to it any more. A disk that hangs
-// must not keep the agent from ending.
+// closeJournal closes the journal after the last job actor has stopped writing to it. It waits
+// no longer than CloseTimeout, so that a hanging disk cannot keep the agent from ending.
 func (a *agentActor) closeJournal() {
 	ctx, cancel := context.WithTimeout(context.Background(), a.cfg.Timing.CloseTimeout)
 	defer cancel()

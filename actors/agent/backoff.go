@@ -18,5 +18,5 @@ func (b *backoff) pause() time.Duration {
 	return half + time.Duration(b.chance()*float64(half))
 }
 
-// reset lets pauses begin anew.
+// reset starts again at the shortest pause.
 func (b *backoff) reset() { b.last = 0 }

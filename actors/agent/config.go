@@ -16,87 +16,85 @@ import (
 type Config struct {
 	// Node is the node's name, as in the agent's certificate.
 	Node string
-	// Incarnation tells the agent's processes apart for its Remote: random, not 0,
-	// new at each start. The node's life, which outlives them, is in StateDir.
+	// Incarnation identifies this process to the agent's Remote: random, not 0, new at each
+	// start. The node's own incarnation, which outlives processes, is in StateDir.
 	Incarnation uint64
-	// Resources are what the node has for jobs. MeasureResources finds them out.
+	// Resources are the node's resources for jobs. MeasureResources measures them.
 	Resources resource.Amounts
 	// Tags say what kind of node it is.
 	Tags []string
-	// Version is that of the software, Caveat what the node cannot promise: both for
-	// people.
+	// Version is the software's version, Caveat the guarantees that this node cannot give. Both
+	// are for people.
 	Version, Caveat string
-	// Host is where jobs of other machines reach those of this one: a name or an
-	// address, of the machine by default.
+	// Host is the name or address at which jobs on other machines reach the jobs of this node.
 	Host string
-	// Ports are for jobs: nothing else of this machine uses them. Default: none.
+	// Ports are reserved for jobs: nothing else on this machine may use them. Default: none.
 	Ports Ports
-	// Seeds are replicas to begin with. Others are learned from them and
-	// remembered in StateDir.
+	// Seeds are the first replicas to ask. The agent learns of others from them and saves them
+	// in StateDir.
 	Seeds []Replica
 	// StateDir is the agent's folder. It is made if missing.
 	StateDir string
-	// MaxOutput is how much is kept of each of a job's stdout and stderr, in bytes.
-	// Default 5 MiB: what users of such systems are used to.
+	// MaxOutput is how much of a job's stdout, and of its stderr, is kept, in bytes. Default 5
+	// MiB: what users of such systems are used to.
 	MaxOutput int64
-	// MinFree is how much space the disk of StateDir must have left for new jobs to be
-	// taken, in bytes; 0: any. Default 64 MiB: what a job keeps of its output, some
-	// times over.
+	// MinFree is the free space that the disk of StateDir must have before new jobs are
+	// accepted, in bytes; 0: any. Default 64 MiB: several times the output that is kept of a
+	// job.
 	MinFree int64
-	// MemoryWatermark is how much of Resources' memory is to stay free, in bytes: with
-	// less, jobs that use more than was reserved for them are stopped. Default 32 MiB:
-	// what jobs take between two looks, so that those which keep within their reserves do
-	// not come short of it.
+	// MemoryWatermark is how much of Resources' memory should stay free, in bytes. With less,
+	// jobs above their memory reserve are stopped. Default 32 MiB: about what jobs allocate
+	// between two measurements, so that jobs within their reserves do not run short.
 	MemoryWatermark int64
-	// MemoryOverdraftTimeout is how long jobs that keep within their reserves may use more
-	// than the node has, before the youngest is stopped. Default 5 min: what was reserved
-	// for them was more than there is, which passes when some end.
+	// MemoryOverdraftTimeout is how long jobs within their reserves may together use more
+	// memory than the node has, before the youngest is stopped. Default 5 min: the node was
+	// overcommitted, which may pass when other jobs end.
 	MemoryOverdraftTimeout time.Duration
-	// FileCache is the folder of files that jobs find in their workspaces; empty: one in
-	// StateDir. FileCacheSize is how much they may take, in bytes. Default 10 GiB: some
-	// sets of models or tools, on disks of today.
+	// FileCache is the folder of the cache of job files; empty: one in StateDir. FileCacheSize
+	// bounds the cache, in bytes. Default 10 GiB: several sets of models or tools.
 	FileCache     string
 	FileCacheSize int64
-	// JobUser is who the processes of jobs are whose tasks do not say, as user or
-	// user:group, by name or number; empty: who the agent is. If it is not root, no job is.
+	// JobUser is the user that runs jobs whose task names none, as user or user:group, by name
+	// or number; empty: the agent's own user. If it is set and not root, no job may run as
+	// root.
 	JobUser string
-	// JobEndTimeout is how long the end of a job may stand still, as when a file system hangs on
-	// which its output is to be kept, and how long its start may wait for the disk of StateDir.
-	// Default 5 min: it is longer than stores are asked again.
+	// JobEndTimeout is how long the end of a job may make no progress, for example when the
+	// file system for its output hangs, and how long its start may wait for the disk of
+	// StateDir. Default 5 min: longer than the retries of an object store that does not answer.
 	JobEndTimeout time.Duration
 	// MaxPids is how many processes and threads a job may have. Default 32768: no
 	// sane job has more, and a fork bomb ends there.
 	MaxPids int
-	// Timing is how long things take. Default: DefaultTiming.
+	// Timing holds timeouts and pauses. Default: DefaultTiming.
 	Timing Timing
-	// Logger takes what an operator cares about.
+	// Logger receives messages for operators.
 	Logger *slog.Logger
 
-	// machine measures the memory of the machine. Default: as the kernel says.
+	// machine measures the machine's memory. Default: from the kernel.
 	machine func() (Machine, error)
-	// slow is put before the journal. Default: nothing.
+	// slow wraps the journal, for tests. Default: no wrapper.
 	slow func(records) records
 }
 
-// Timing is how long an agent waits for what. Heartbeat period and lease are the
-// leader's to say.
+// Timing holds the agent's timeouts and pauses. The leader sets the heartbeat period and the
+// lease.
 type Timing struct {
 	// RegisterTimeout bounds the wait for the answer to a registration. Default
 	// 2 s: it waits for a commit.
 	RegisterTimeout time.Duration
-	// HeartbeatTimeout bounds the wait for the answer to a heartbeat; then the
-	// leader is sought anew. Default 1 s: it is answered from memory, and two
-	// more tries fit into a lease.
+	// HeartbeatTimeout bounds the wait for the answer to a heartbeat; then the agent looks for
+	// the leader again. Default 1 s: it is answered from memory, and two more tries fit into a
+	// lease.
 	HeartbeatTimeout time.Duration
 	// HeartbeatGap is the least time between two heartbeats. Default 50 ms: jobs
 	// that end together share one, and nobody feels the delay.
 	HeartbeatGap time.Duration
-	// SeekMin and SeekMax bound the pause after no replica would register the
-	// agent. Default 100 ms and 1 s: an election takes about as long.
+	// SeekMin and SeekMax bound the pause after every replica failed to register the agent.
+	// Default 100 ms and 1 s: about as long as an election.
 	SeekMin, SeekMax time.Duration
-	// SlowRetry is the pause after a refusal that people have to mend, as its lack of a
-	// time to try again says. All others are over within SeekMax. Default 10 s: soon
-	// enough after they have, and the log stays readable.
+	// SlowRetry is the pause after a rejection that an operator has to fix: one without a retry
+	// time. All others pass within SeekMax. Default 10 s: soon enough after the fix, and the
+	// log stays readable.
 	SlowRetry time.Duration
 	// AskTimeout bounds the wait for a controller's answer. Default 5 s: it may
 	// wait for a commit.
@@ -104,22 +102,22 @@ type Timing struct {
 	// ReportMin and ReportMax bound the pause before a controller is asked again.
 	// Default 100 ms and 2 s.
 	ReportMin, ReportMax time.Duration
-	// SpecPatience is how long a job may wait for its spec before it is given up.
-	// Default 1 min: operations of a lost replica have another by then.
+	// SpecPatience is how long a job may wait for its spec before it is aborted. Default 1 min:
+	// by then the operations of a lost replica have another controller.
 	SpecPatience time.Duration
-	// FaultPause is how long the end of a job that the node failed to run is held
-	// back. Default 1 s: its cookie may come right back, and a broken node should
-	// not keep the log busy.
+	// FaultPause delays the report of a job that the node failed to run. Default 1 s: the
+	// cookie may be scheduled here again at once, and a broken node should not flood the raft
+	// log.
 	FaultPause time.Duration
-	// CloseGrace is what jobs have between SIGTERM and the kill when the agent is
-	// closed. Default 1 s.
+	// CloseGrace is the time between SIGTERM and SIGKILL for jobs of an agent that is closing.
+	// Default 1 s.
 	CloseGrace time.Duration
-	// CloseTimeout bounds how long a closing agent goes on telling results.
-	// Default 5 s: what it cannot tell, the leader finds out.
+	// CloseTimeout bounds how long a closing agent keeps reporting results. Default 5 s: the
+	// leader finds out by itself about those not reported.
 	CloseTimeout time.Duration
 }
 
-// DefaultTiming returns the waits that fit unless measured otherwise.
+// DefaultTiming returns the default timeouts and pauses.
 func DefaultTiming() Timing {
 	return Timing{
 		RegisterTimeout:  2 * time.Second,
@@ -138,7 +136,7 @@ func DefaultTiming() Timing {
 	}
 }
 
-// DefaultConfig returns a Config that lacks what has no default.
+// DefaultConfig returns a Config with every default set; fields without a default are empty.
 func DefaultConfig() Config {
 	return Config{
 		MaxOutput: 5 << 20, MinFree: 64 << 20, MaxPids: 32768, MemoryWatermark: 32 << 20, MemoryOverdraftTimeout: 5 * time.Minute,
@@ -146,7 +144,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate says what is wrong with c, if something is.
+// Validate returns what is wrong with c; nil: nothing.
 func (c *Config) Validate() error {
 	r := c.Resources
 	switch {
@@ -191,20 +189,20 @@ func (c *Config) Validate() error {
 	return c.Timing.Validate()
 }
 
-// checkJobUser says why jobs cannot be who they are to be.
+// checkJobUser returns why jobs cannot run as JobUser.
 func (c *Config) checkJobUser() error {
 	_, err := runner.FindUser(c.jobUser())
 	return err
 }
 
-// jobUser is who jobs are whose tasks name nobody.
+// jobUser returns the user and group of jobs whose tasks name none.
 func (c *Config) jobUser() (user, group string) {
 	user, group, _ = strings.Cut(c.JobUser, ":")
 	return user, group
 }
 
-// findUser finds who a job is to be; nil: who the agent is. Where the node's own jobs are
-// not root, none is.
+// findUser looks up the user that a job runs as; nil: the agent's own. If JobUser is not root,
+// it returns an error for root and for root's group.
 func (c *Config) findUser(user, group string) (*proxyproto.User, error) {
 	found, err := runner.FindUser(user, group)
 	if err != nil {
@@ -223,7 +221,7 @@ func (c *Config) findUser(user, group string) (*proxyproto.User, error) {
 	return found, nil
 }
 
-// Validate says which wait cannot work, if one cannot.
+// Validate returns which timeout or pause is invalid; nil: none.
 func (t Timing) Validate() error {
 	waits := []struct {
 		name string
@@ -249,8 +247,8 @@ func (t Timing) Validate() error {
 	return nil
 }
 
-// maxJobsPerSlot bounds the jobs that a node holds, ended ones that nobody has
-// acknowledged included.
+// maxJobsPerSlot bounds the jobs that a node holds per user slot, including ended ones not yet
+// acknowledged.
 const maxJobsPerSlot = 10
 
 func (c *Config) maxJobs() int { return maxJobsPerSlot * int(min(c.Resources.UserSlots, 1<<30)) }

@@ -10,34 +10,32 @@ import (
 	"weir/messages/actorpb"
 )
 
-// Verdict is what a controller's answer means to who asked.
+// Verdict is what a controller's answer means for the job that asked.
 type Verdict uint8
 
 // The verdicts.
 const (
-	// Again: ask once more after a pause.
+	// Again: ask again after a pause.
 	Again Verdict = iota
-	// Answered: the answer is for the job.
+	// Answered: the controller has answered the question.
 	Answered
 	// Nobody wants the job: its operation is not in progress.
 	Nobody
 )
 
-// Courier brings a question to the controller of an operation, wherever it is by
-// now. Any replica knows where.
+// Courier routes a question to the current controller of an operation. Any replica can name it.
 type Courier struct {
 	controller Replica
-	// lost: the controller is not where it was; ask where it is.
+	// lost: the controller is no longer at its last address; ask a replica for it.
 	lost bool
-	// followed: a pointer was followed without a pause, which is done once, lest
-	// two replicas that point to each other keep the courier running.
+	// followed: the last redirect was followed without a pause. The next one is not, so that
+	// two replicas that name each other cannot keep the courier busy.
 	followed bool
 	turn     int
 	pause    backoff
 }
 
-// NewCourier returns a courier that begins with the controller that the leader
-// has named.
+// NewCourier returns a courier that begins with the controller named by the leader.
 func NewCourier(controller Replica, timing Timing, chance func() float64) *Courier {
 	return &Courier{
 		controller: controller,
@@ -47,7 +45,8 @@ func NewCourier(controller Replica, timing Timing, chance func() float64) *Couri
 	}
 }
 
-// Next returns whom to ask. find: ask where the controller is, not the question.
+// Next returns the replica to ask. find: ask it for the controller instead of asking the
+// question.
 func (c *Courier) Next(replicas []Replica) (to Replica, find bool) {
 	if !c.lost {
 		return c.controller, false
@@ -56,8 +55,8 @@ func (c *Courier) Next(replicas []Replica) (to Replica, find bool) {
 	return replicas[c.turn%len(replicas)], true
 }
 
-// Heard takes an answer, or why there is none. With Again it returns the pause,
-// and why.
+// Heard handles an answer, or the error instead of one. With Again it returns the pause and its
+// cause.
 func (c *Courier) Heard(find bool, reply proto.Message, err error) (verdict Verdict, pause time.Duration, cause error) {
 	switch m := reply.(type) {
 	case *actorpb.ControllerFound:
@@ -66,7 +65,7 @@ func (c *Courier) Heard(find bool, reply proto.Message, err error) (verdict Verd
 		cause = fmt.Errorf("%s: %s", m.GetCode(), m.GetReason())
 		switch m.GetCode() {
 		case actorpb.CodeUnavailable, actorpb.CodeOverloaded:
-			// It is there, and says when.
+			// The controller is reachable and gives a retry time.
 			hint := min(millis(m.GetRetryMillis()), c.pause.max)
 			return Again, max(c.rest(), hint), cause
 		case actorpb.CodeNotFound:
@@ -88,7 +87,7 @@ func (c *Courier) Heard(find bool, reply proto.Message, err error) (verdict Verd
 	return Again, c.rest(), cause
 }
 
-// found takes the word of a replica about who controls the operation.
+// found handles a replica's answer about which replica controls the operation.
 func (c *Courier) found(m *actorpb.ControllerFound) (Verdict, time.Duration, error) {
 	if m.GetController().GetId() == "" {
 		return Nobody, 0, nil
@@ -97,7 +96,7 @@ func (c *Courier) found(m *actorpb.ControllerFound) (Verdict, time.Duration, err
 	same := now == c.controller
 	c.controller, c.lost = now, now.Address == ""
 	if same || c.lost || c.followed {
-		// It is where it was but did not answer, or is on the move.
+		// Either the same controller, which did not answer, or one that is being reassigned.
 		return Again, c.rest(), fmt.Errorf("controller %s not responding yet", now.ID)
 	}
 	c.followed = true
@@ -109,14 +108,14 @@ func (c *Courier) rest() time.Duration {
 	return c.pause.pause()
 }
 
-// Lost says that the controller does not know what it was asked about: it may
-// not be the controller any more.
+// Lost records that the controller does not know the job: it may no longer be the controller.
+// It returns the pause before the next attempt.
 func (c *Courier) Lost() time.Duration {
 	c.lost = true
 	return c.rest()
 }
 
-// Reset begins another question.
+// Reset prepares for another question.
 func (c *Courier) Reset() {
 	c.followed = false
 	c.pause.reset()

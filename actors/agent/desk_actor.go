@@ -9,10 +9,10 @@ import (
 	"weir/actors/agent/discovery"
 )
 
-// errNotTaken is the answer to a job whose word could not be taken.
+// errNotTaken is the answer to a job whose request could not be handled.
 var errNotTaken = errors.New("agent busy or stopping; try again")
 
-// newDesk makes the place where the job asks.
+// newDesk returns the desk that answers the job's discovery requests.
 func (a *jobActor) newDesk(ctx actor.Context) *discovery.Desk {
 	self, root, start, life, patience := ctx.Self(), ctx.ActorSystem().Root, a.job.start, a.life, a.cfg.Timing.AskTimeout
 	desk := discovery.NewDesk(discovery.Asker{
@@ -28,21 +28,22 @@ func (a *jobActor) newDesk(ctx actor.Context) *discovery.Desk {
 		},
 		Say: a.say,
 	}, a.directory)
-	// One that was adopted may have been told before.
+	// An adopted job may have been asked to leave before.
 	desk.Tell(a.job.Notice())
 	return desk
 }
 
-// openDesk takes what the job asks, until its processes have ended or are left.
+// openDesk answers the job's discovery requests until its processes have ended, or the agent
+// leaves them running.
 func (a *jobActor) openDesk() {
 	if listener := a.run.Discovery(); listener != nil {
 		go discovery.Serve(listener, a.desk)
 	}
 }
 
-// saved takes the job's word that its state is saved. Who gave it hears that it was taken
-// when the job's processes have been told: the next process of the agent, should this one
-// die now, would not know of it.
+// saved handles the job's report that its state is saved. The answer waits until the stop has
+// reached the job's processes: should the agent die before that, its next process would not
+// know of the report.
 func (a *jobActor) saved(ctx actor.Context, m saved) {
 	if err := a.job.Saved(); err != nil {
 		m.answer(err)
@@ -52,8 +53,8 @@ func (a *jobActor) saved(ctx actor.Context, m saved) {
 	a.act(ctx)
 }
 
-// told takes the outcome of telling the job's processes about their end. An older one
-// says nothing of what they are told now.
+// told handles the result of sending the job's processes an instruction about their end. The
+// result of an outdated instruction is ignored.
 func (a *jobActor) told(ctx actor.Context, m told) {
 	switch {
 	case !a.job.Tells(m.number):

@@ -11,40 +11,40 @@ const (
 	Starting
 	// Running: it has processes.
 	Running
-	// Ended: it has none any more, or never had; its result is to be told.
+	// Ended: it has no processes left, or never had any; its result is to be reported.
 	Ended
-	// Acknowledged: nobody waits for its result.
+	// Acknowledged: the result was acknowledged, or nobody wants it.
 	Acknowledged
 )
 
 // Duty is what the actor of a job has to do next.
 type Duty uint8
 
-// The duties. Each is reported back before the next is due.
+// The duties. The outcome of each is recorded before the next is due.
 const (
-	// Rest: nothing, but wait.
+	// Rest: wait.
 	Rest Duty = iota
-	// AskSpec: ask the controller what the job runs.
+	// AskSpec: ask the controller for the job's spec.
 	AskSpec
-	// FetchFiles: have the files there that the job finds in its workspace.
+	// FetchFiles: fetch the files for the job's workspace.
 	FetchFiles
-	// NoteStart: put into the journal that its processes are about to be started.
+	// NoteStart: record in the journal that its processes are about to be started.
 	NoteStart
 	// StartRun: start its processes.
 	StartRun
-	// NoteStop: put into the journal that it is about to be asked to leave.
+	// NoteStop: record in the journal that it is about to be asked to leave.
 	NoteStop
-	// StopRun: tell its processes to end.
+	// StopRun: ask or force its processes to end.
 	StopRun
 	// ReadTail: read the end of what it wrote to stderr.
 	ReadTail
-	// NoteEnd: put the result into the journal.
+	// NoteEnd: record the result in the journal.
 	NoteEnd
-	// Report: tell the controller the result.
+	// Report: send the result to the controller.
 	Report
 	// Release: remove what the job left.
 	Release
-	// NoteRelease: put into the journal that nobody waits for the result.
+	// NoteRelease: record in the journal that nobody waits for the result.
 	NoteRelease
 	// Leave: the job is over.
 	Leave

@@ -11,18 +11,18 @@ import (
 	"weir/messages/journalpb"
 )
 
-// environment is what the agent's actor and those of its jobs work with.
+// environment is shared by the agent's actor and its job actors.
 type environment struct {
 	cfg       Config
 	processes Processes
 	replicas  Replicas
 	shared    *shared
-	// nodeLife and process are the node's life and this process' session in it, boot is the
-	// machine's, of which the journal tells the next process of the agent.
+	// nodeLife is the node's incarnation, process the session of this agent process in it. boot
+	// identifies the machine's boot; the journal keeps it for the next agent process.
 	nodeLife, process uint64
 	boot              string
 	journal           records
-	// files are kept for jobs, and placed in folder.
+	// files is the cache of job files, which are placed in folder.
 	files  *filecache.Cache
 	folder folder
 	// directory knows the peers of jobs that ask.
@@ -32,17 +32,18 @@ type environment struct {
 	agent *actor.PID
 }
 
-// work is a message that has an actor do something in its turn: what follows from what was
-// done aside, or is due at a time.
+// work is a message with a function for the actor to run in its turn: the continuation of work
+// done aside, or of a timer.
 type work func(ctx actor.Context)
 
-// aside does what blocks, and has the actor do what follows.
+// aside runs a blocking function in a goroutine of its own, and then the work that it returns
+// in the actor.
 func aside(ctx actor.Context, blocks func() work) {
 	self, root := ctx.Self(), ctx.ActorSystem().Root
 	go func() { root.Send(self, blocks()) }()
 }
 
-// after has the actor do something later, instead of what old would have had it do.
+// after has the actor run then after d. It stops the timer old, which it replaces.
 func after(ctx actor.Context, old *time.Timer, d time.Duration, then work) *time.Timer {
 	stopTimers(old)
 	self, root := ctx.Self(), ctx.ActorSystem().Root
@@ -57,8 +58,8 @@ func stopTimers(timers ...*time.Timer) {
 	}
 }
 
-// note puts records into the journal and has the actor do what follows once they are there;
-// nil: nothing. If they cannot be there, the agent ends.
+// note appends records to the journal and has the actor run then once they are on disk; then
+// may be nil. If they cannot be written, the agent ends.
 func (e *environment) note(ctx actor.Context, then work, records ...*journalpb.Record) {
 	self, root := ctx.Self(), ctx.ActorSystem().Root
 	end := e.shared.waits.begin("write to its journal")
@@ -73,7 +74,8 @@ func (e *environment) note(ctx actor.Context, then work, records ...*journalpb.R
 	}, records...)
 }
 
-// repeated is done aside, one at a time. What is asked for meanwhile is done once more after it.
+// repeated runs a function aside, once at a time. Calls while it runs are merged into one more
+// run.
 type repeated struct{ busy, again bool }
 
 func (r *repeated) do(ctx actor.Context, blocks func()) {

@@ -11,7 +11,7 @@ import (
 	"weir/messages/statepb"
 )
 
-// feedOf returns what a job's proxy feeds it; nil: nothing.
+// feedOf returns the input that a job's proxy feeds to it; nil: none.
 func feedOf(feed *actorpb.JobFeed) *proxyproto.Feed {
 	if feed == nil {
 		return nil
@@ -35,7 +35,7 @@ func feedOf(feed *actorpb.JobFeed) *proxyproto.Feed {
 	return told
 }
 
-// inputOf returns what a job has done with what it was fed.
+// inputOf returns how much of its input a job has processed, and what is left.
 func inputOf(feed *actorpb.JobFeed, count *proxyproto.InputCount) *statepb.JobInput {
 	if feed == nil || count == nil {
 		return nil
@@ -61,7 +61,7 @@ func inputOf(feed *actorpb.JobFeed, count *proxyproto.InputCount) *statepb.JobIn
 	return input
 }
 
-// outputOf returns what a job has written.
+// outputOf returns how much output a job has written.
 func outputOf(count *proxyproto.OutputCount) *statepb.JobOutput {
 	if count == nil {
 		return nil
@@ -69,7 +69,8 @@ func outputOf(count *proxyproto.OutputCount) *statepb.JobOutput {
 	return &statepb.JobOutput{Part: count.Part, Rows: count.Rows, Bytes: count.Bytes}
 }
 
-// faultAttributes say what is wrong with the input of a job, and where.
+// faultAttributes returns error attributes that say what is wrong with a job's input, and
+// where.
 func faultAttributes(fault *proxyproto.InputFault) map[string]string {
 	if fault == nil {
 		return map[string]string{statepb.AttributeInputFault: proxyproto.InputUnreadable}
@@ -81,7 +82,7 @@ func faultAttributes(fault *proxyproto.InputFault) map[string]string {
 	return attributes
 }
 
-// onlyRecord names the record of a job that was fed one alone.
+// onlyRecord returns error attributes with the record of a job that was fed a single one.
 func onlyRecord(feed *actorpb.JobFeed, count *proxyproto.InputCount) map[string]string {
 	if count == nil || count.Only == nil || count.Only.Part < 0 || count.Only.Part >= len(feed.GetParts()) {
 		return nil

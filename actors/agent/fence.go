@@ -7,10 +7,10 @@ import (
 	"weir/scheduling"
 )
 
-// ErrStale is returned for the word of a leader whose time is over.
+// ErrStale is returned for messages of a leader whose term is over.
 var ErrStale = errors.New("from a leader of an earlier term")
 
-// Fence knows the highest token that this node has seen, and refuses lesser ones.
+// Fence keeps the highest token that this node has seen, and rejects lower ones.
 type Fence struct {
 	seen    scheduling.Token
 	refused uint64
@@ -19,13 +19,13 @@ type Fence struct {
 // NewFence returns a fence that has seen a token.
 func NewFence(seen scheduling.Token) *Fence { return &Fence{seen: seen} }
 
-// Term takes a leader's word: its term must not be lower than any seen before.
+// Term checks the term of a leader's message, which must not be lower than any seen before.
 func (f *Fence) Term(term uint64) error {
 	return f.pass(scheduling.Token{Term: term}, term < f.seen.Term)
 }
 
-// Admit takes a plan's token: it must not be lower than any seen before. Several
-// plans may carry one token: they follow from the same state.
+// Admit checks a plan's token, which must not be lower than any seen before. Several plans may
+// carry one token: they follow from the same state.
 func (f *Fence) Admit(token scheduling.Token) error {
 	return f.pass(token, token.Less(f.seen))
 }
@@ -41,8 +41,8 @@ func (f *Fence) pass(token scheduling.Token, stale bool) error {
 	return nil
 }
 
-// Seen is the highest token so far.
+// Seen returns the highest token so far.
 func (f *Fence) Seen() scheduling.Token { return f.seen }
 
-// Refused counts what was stale.
+// Refused returns how many stale messages were rejected.
 func (f *Fence) Refused() uint64 { return f.refused }

@@ -17,37 +17,37 @@ type figures struct {
 	stats Stats
 }
 
-// Stats is what an agent has done since it started, and how it stands.
+// Stats is what an agent has done since it started, and its current state.
 type Stats struct {
-	// Registered is set once a leader has registered the agent. LeaseLeft is how
-	// long the node may go on without hearing from one; 0: no longer.
+	// Registered is set once a leader has registered the agent. LeaseLeft is what remains of
+	// the lease; 0: expired or never had.
 	Registered bool
 	LeaseLeft  time.Duration
-	// HeartbeatsSent counts registrations too; those acknowledged renewed the
-	// lease.
+	// HeartbeatsSent counts registrations too; HeartbeatsAcknowledged counts those that renewed
+	// the lease.
 	HeartbeatsSent, HeartbeatsAcknowledged uint64
-	// PlansRefused counts plans of leaders whose time is over, or that could not
-	// be taken.
+	// PlansRefused counts plans of leaders whose term is over, and plans beyond those that may
+	// wait.
 	PlansRefused uint64
-	// Starts and StartsFailed count jobs whose processes were to be started.
+	// Starts and StartsFailed count attempts to start the processes of a job.
 	Starts, StartsFailed uint64
-	// Ended counts jobs that nobody waits for any more.
+	// Ended counts jobs whose result was acknowledged, or is no longer wanted.
 	Ended map[JobEnd]uint64
-	// Stages are those that jobs have passed.
+	// Stages sums the stages that jobs have passed.
 	Stages map[Stage]StageSum
-	// Jobs are those held, by phase, and MemoryUsed what they used together, both
-	// as of the last heartbeat.
+	// Jobs counts the jobs held, by phase; MemoryUsed is what they use together, in bytes. Both
+	// are as of the last heartbeat.
 	Jobs       map[string]int
 	MemoryUsed int64
-	// MemoryReserved is what of the node's memory is held for jobs, MemoryLimit what it
-	// has for them, both as of the last look at it.
+	// MemoryReserved is the memory reserved for jobs, MemoryLimit the node's memory for jobs,
+	// in bytes. Both are as of the last measurement.
 	MemoryReserved, MemoryLimit int64
-	// Files is what the cache of jobs' files has, and has done.
+	// Files are the figures of the cache of job files.
 	Files filecache.Stats
 	// Output is how much ended jobs wrote, in bytes.
 	Output Output
-	// DiskFull is set while no new jobs are taken for lack of space. Journal is what
-	// has been written to the agent's journal.
+	// DiskFull is set while no new jobs are accepted for lack of disk space. Journal are the
+	// figures of the agent's journal.
 	DiskFull bool
 	Journal  journal.Stats
 }
@@ -58,7 +58,7 @@ type JobEnd struct {
 	State, Reason string
 }
 
-// StageSum is how many jobs have passed a stage, and how long they were in it together.
+// StageSum is how many jobs have passed a stage, and their total time in it.
 type StageSum struct {
 	Jobs uint64
 	Took time.Duration
@@ -85,7 +85,7 @@ func (f *figures) change(how func(*Stats)) {
 	how(&f.stats)
 }
 
-// asked takes what a heartbeat says of jobs.
+// asked counts a heartbeat and the jobs in it.
 func (f *figures) asked(held []*actorpb.HeldJob) {
 	jobs, memory := map[string]int{}, int64(0)
 	for _, job := range held {
@@ -109,7 +109,7 @@ func (f *figures) answered(outcome Outcome) {
 
 func (f *figures) full(is bool) { f.change(func(s *Stats) { s.DiskFull = is }) }
 
-// memory takes what jobs use of a node's memory.
+// memory updates the memory figures.
 func (f *figures) memory(limit int64, uses []MemoryUse) {
 	reserved := int64(0)
 	for _, use := range uses {
@@ -120,7 +120,7 @@ func (f *figures) memory(limit int64, uses []MemoryUse) {
 
 func (f *figures) refused() { f.change(func(s *Stats) { s.PlansRefused++ }) }
 
-// passed takes stages that a job has passed.
+// passed adds stages that a job has passed.
 func (f *figures) passed(stages []StageTime) {
 	if len(stages) == 0 {
 		return
@@ -146,7 +146,7 @@ func (f *figures) started(err error) {
 	})
 }
 
-// ended takes a job's result; nil: nobody wanted the job before it had one.
+// ended counts a job's result; nil: the job was dropped before it had one.
 func (f *figures) ended(job *statepb.FinishedJob) {
 	if job == nil {
 		return

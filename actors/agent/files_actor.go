@@ -11,11 +11,12 @@ import (
 	"weir/actors/agent/runner/proxyproto"
 )
 
-// nobody reads files for jobs that are users without a name: what all may read.
+// nobody is the uid and gid that reads files for strictly isolated jobs without a user: only
+// files that everybody may read.
 const nobody = 65534
 
-// fetch has the job's files put into a folder beside those of the jobs, which costs no
-// copy when its workspace is made.
+// fetch places the job's files in a folder on the same disk as the workspaces, so that a rename
+// moves them into the workspace without a copy.
 func (a *jobActor) fetch(ctx actor.Context) {
 	life, stop := context.WithCancel(a.life)
 	a.stopFetch = stop
@@ -42,7 +43,8 @@ func (a *jobActor) fetch(ctx actor.Context) {
 	})
 }
 
-// readerOf returns with whose rights files are read for a job; nil: with the agent's.
+// readerOf returns the user whose rights apply when files are read for a job; nil: the agent's
+// own.
 func readerOf(cfg *Config, user, group string, strict bool) (*proxyproto.User, error) {
 	found, err := cfg.findUser(user, group)
 	if err == nil && found == nil && strict && os.Geteuid() == 0 {
@@ -51,10 +53,10 @@ func readerOf(cfg *Config, user, group string, strict bool) (*proxyproto.User, e
 	return found, err
 }
 
-// fetched takes the outcome of fetching. The job may have been ended meanwhile.
+// fetched handles the outcome of fetching. The job may have ended meanwhile.
 func (a *jobActor) fetched(ctx actor.Context, took time.Duration, err error) {
 	if err != nil && a.life.Err() != nil {
-		// It was given up because this process ends, and is for the next one to do.
+		// Fetching was cancelled because this process ends; the next one does it.
 		return
 	}
 	a.placed = err == nil
@@ -65,7 +67,7 @@ func (a *jobActor) fetched(ctx actor.Context, took time.Duration, err error) {
 	a.act(ctx)
 }
 
-// dropFiles ends the fetching of files for a job that has ended, and removes them.
+// dropFiles cancels the fetching of files for a job that has ended, and removes placed files.
 func (a *jobActor) dropFiles() {
 	if a.stopFetch != nil {
 		a.stopFetch()

@@ -13,14 +13,14 @@ import (
 	"weir/actors/agent/journal"
 )
 
-// ErrDamaged is returned for a file that does not hold what was written to it.
+// ErrDamaged is returned for a file whose content is not what was written to it.
 var ErrDamaged = errors.New("is damaged")
 
-// folder is where an agent keeps what must survive it.
+// folder is the agent's state folder, which outlives its processes.
 type folder struct{ path string }
 
-// openFolder opens a folder, which is made if missing. Jobs that are other users have to
-// pass it, and see nothing of what is in it; with passable it lets them.
+// openFolder opens a folder and creates it if missing. passable lets jobs that run as other
+// users pass through the folder, without listing it.
 func openFolder(path string, passable bool) (folder, error) {
 	if err := os.MkdirAll(path, 0o711); err != nil {
 		return folder{}, fmt.Errorf("open state folder: %w", err)
@@ -40,10 +40,10 @@ func openFolder(path string, passable bool) (folder, error) {
 func (f folder) journalFile() string  { return filepath.Join(f.path, journal.FileName) }
 func (f folder) replicasFile() string { return filepath.Join(f.path, "replicas.json") }
 
-// placing is where a job's files are until it has a workspace.
+// placing returns the folder in which a job's files wait until it has a workspace.
 func (f folder) placing(job string) string { return filepath.Join(f.path, "placing", job) }
 
-// readReplicas returns the replicas that were known; none for a new folder.
+// readReplicas returns the saved replicas; none for a new folder.
 func (f folder) readReplicas() ([]Replica, error) {
 	data, err := os.ReadFile(f.replicasFile())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -59,7 +59,8 @@ func (f folder) readReplicas() ([]Replica, error) {
 	return replicas, nil
 }
 
-// writeReplicas replaces them. Should a loss of power take them, the configured ones are there.
+// writeReplicas replaces the saved replicas. It does not sync: if a power loss destroys the
+// file, the configured replicas remain.
 func (f folder) writeReplicas(replicas []Replica) error {
 	data, err := json.MarshalIndent(replicas, "", "  ")
 	if err == nil {
@@ -74,7 +75,7 @@ func (f folder) writeReplicas(replicas []Replica) error {
 	return nil
 }
 
-// measureFree returns what the disk of a folder has left.
+// measureFree returns the free space of a folder's disk.
 func measureFree(dir string) (Free, error) {
 	var disk unix.Statfs_t
 	if err := unix.Statfs(dir, &disk); err != nil {

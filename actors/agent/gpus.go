@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// GPUs gives the GPUs of a node to its jobs. Each has a number, from 0 on, and is one
-// job's at a time.
+// GPUs assigns the GPUs of a node to its jobs. They are numbered from 0, and each belongs to
+// one job at a time.
 type GPUs struct {
 	count int
-	// holders are the jobs that have them, by number. Jobs of an agent that had more of
-	// them may hold others.
+	// holders are the jobs by GPU number. A job that was started when the agent had more GPUs
+	// may hold a number beyond count.
 	holders map[int]string
 }
 
-// NewGPUs returns the GPUs of a node that has so many, all of them free.
+// NewGPUs returns count GPUs, all of them free.
 func NewGPUs(count int64) *GPUs { return &GPUs{count: int(count), holders: map[int]string{}} }
 
-// Assign gives a job so many, those with the lowest numbers that are free. What it has
-// already is given to it again.
+// Assign assigns count GPUs to a job: those that it already has, then the free ones with the
+// lowest numbers.
 func (g *GPUs) Assign(job string, count int64) ([]int, error) {
 	has := g.of(job)
 	for number := 0; number < g.count && int64(len(has)) < count; number++ {
@@ -35,14 +35,14 @@ func (g *GPUs) Assign(job string, count int64) ([]int, error) {
 	return has, nil
 }
 
-// Hold says that a job of an earlier process of the agent has these.
+// Hold records that a job of an earlier agent process has these GPUs.
 func (g *GPUs) Hold(job string, numbers []int) {
 	for _, number := range numbers {
 		g.holders[number] = job
 	}
 }
 
-// Free takes a job's GPUs back.
+// Free frees a job's GPUs.
 func (g *GPUs) Free(job string) {
 	for _, number := range g.of(job) {
 		delete(g.holders, number)
@@ -60,7 +60,7 @@ func (g *GPUs) of(job string) []int {
 	return numbers
 }
 
-// gpuList writes numbers as WEIR_GPUS has them: 0,2.
+// gpuList formats numbers for WEIR_GPUS: 0,2.
 func gpuList(numbers []int) string {
 	texts := make([]string, len(numbers))
 	for i, number := range numbers {

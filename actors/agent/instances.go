@@ -11,7 +11,8 @@ import (
 	"weir/messages/actorpb"
 )
 
-// instances asks replicas for the jobs of an operation: one of them until it fails.
+// instances asks replicas for the jobs of an operation. It stays with one replica until that
+// fails.
 type instances struct {
 	replicas Replicas
 	known    *atomic.Pointer[[]Replica]
@@ -20,7 +21,7 @@ type instances struct {
 	pause    backoff
 }
 
-// newInstances returns a source that begins with any replica.
+// newInstances returns a source that begins with a random replica.
 func newInstances(replicas Replicas, known *atomic.Pointer[[]Replica], timing Timing) discovery.Source {
 	return &instances{
 		replicas: replicas, known: known, timeout: timing.AskTimeout, turn: rand.IntN(maxReplicas),

@@ -9,35 +9,34 @@ import (
 	"weir/scheduling"
 )
 
-// maxPlans bounds the plans that wait for the disk. A leader sends one a
-// heartbeat, or when something changes, so more means that the disk hangs; what
-// is refused comes again.
+// maxPlans bounds the plans that wait for the journal. A leader sends one per heartbeat or
+// change, so more means that the disk hangs. The leader sends refused orders again.
 const maxPlans = 256
 
-// ErrTooManyPlans is returned for a plan while as many wait as may.
+// ErrTooManyPlans is returned for a plan when maxPlans already wait.
 var ErrTooManyPlans = errors.New("too many plans waiting for the journal")
 
-// Intake decides which orders to follow, and what has to be in the journal before:
-// an agent that crashes right after following an order must know of it in its next
-// life, and must not follow an older one.
+// Intake decides which orders to follow, and which records must be in the journal first: an
+// agent that crashes right after following an order must know of it after the restart, and must
+// not follow an older one.
 type Intake struct {
 	fence  *Fence
 	ledger *Ledger
-	// noted is the highest token that is in the journal, or on its way there.
+	// noted is the highest token that is in the journal or being written to it.
 	noted   scheduling.Token
 	waiting int
 }
 
-// NewIntake returns the intake behind a fence whose token is in the journal.
+// NewIntake returns an intake for a fence whose token is already in the journal.
 func NewIntake(fence *Fence, ledger *Ledger) *Intake {
 	return &Intake{fence: fence, ledger: ledger, noted: fence.Seen()}
 }
 
-// Take takes a plan that a replica sent. closed, if not empty, says why no job may
-// be started now, and full why none has room. It returns the orders to follow once
-// the records are in the journal; Followed must be called then. An error means that
-// nothing is to be followed; unless it is ErrTooManyPlans, the records tell so, and
-// Followed must be called all the same.
+// Take handles a plan that a replica sent. closed, if not empty, is why no job may be started
+// now; full, if not empty, is why the node has no room for new ones. It returns the orders to
+// follow once the records are in the journal; Followed must be called then. On an error nothing
+// is followed. Unless it is ErrTooManyPlans, the records report the rejection, and Followed
+// must be called all the same.
 func (in *Intake) Take(plan *actorpb.NodePlan, from, closed, full string) (Orders, []*journalpb.Record, error) {
 	if in.waiting >= maxPlans {
 		return Orders{}, nil, ErrTooManyPlans
@@ -64,10 +63,11 @@ func (in *Intake) Take(plan *actorpb.NodePlan, from, closed, full string) (Order
 	return orders, records, nil
 }
 
-// Followed says that the records of a plan are in the journal, or are not waited for.
+// Followed records that a plan no longer waits for the journal.
 func (in *Intake) Followed() { in.waiting-- }
 
-// Note returns the records of what the fence has seen since it was last noted.
+// Note returns a record of the highest token if it has grown since the last one; otherwise
+// none.
 func (in *Intake) Note() []*journalpb.Record {
 	if !in.noted.Less(in.fence.Seen()) {
 		return nil

@@ -18,7 +18,7 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// Job is the life of one job on its node: what has happened, and what is due.
+// Job is the state of one job on its node, and decides what to do next.
 type Job struct {
 	start    *actorpb.StartJob
 	received time.Time
@@ -26,15 +26,15 @@ type Job struct {
 	underway Duty
 	course   course
 	spec     *actorpb.JobSpec
-	// gpus are the node's that the job has.
+	// gpus are the numbers of its GPUs.
 	gpus []int
-	// fetched: its files are there; fetching is how long that took.
+	// fetched: its files have been placed; fetching is how long that took.
 	fetched  bool
 	fetching time.Duration
-	// order is to end the job; eviction another one, which came while it had time, to end
-	// it at once for a lack of memory. asked: it is to leave by itself, which the journal knows
-	// when orderNoted is set; saved: it has said that it may be ended. told: its
-	// processes have been told of the telling with that number.
+	// order ends the job. eviction is a later order that ends it at once for lack of memory,
+	// within the grace period of the first. asked: it is asked to leave by itself. orderNoted:
+	// the order is in the journal, or need not be. saved: it reported its state as saved.
+	// telling numbers the instructions to its processes; told: the latest was delivered.
 	order      *Order
 	eviction   *Order
 	asked      bool
@@ -42,30 +42,31 @@ type Job struct {
 	saved      bool
 	telling    int
 	told       bool
-	// ran: there is something to release. pending: its processes are still being started,
-	// which was given up; late: that has happened, and they have to go.
+	// ran: there is something to release. pending: the start of its processes was given up, but
+	// may still succeed. late: it did succeed, and the processes must be ended.
 	ran, pending, late bool
-	// noted are the duties that have put something into the journal.
+	// noted are the duties whose record is in the journal, or is not needed.
 	noted map[Duty]bool
 	began time.Time
 	pid   int
-	// memory is what its processes and its proxy hold, proxyMemory what the proxy does.
+	// memory is used by its processes and its proxy together, proxyMemory by the proxy, in
+	// bytes.
 	memory, proxyMemory int64
 	cpu                 int64
 	finished            *statepb.FinishedJob
 	tail                []byte
 	tailRead            bool
-	// said is what it told an earlier process of the agent of itself.
+	// said is the readiness that it last reported to an earlier agent process.
 	said string
 }
 
-// NewJob returns a job whose order to start came at now.
+// NewJob returns a job whose start order arrived at now.
 func NewJob(now time.Time, start *actorpb.StartJob) *Job {
 	return remembering(&Job{start: start, received: now, course: course{stage: StageSpec, since: now}, noted: map[Duty]bool{}})
 }
 
-// NewLostJob returns a job that must not run: the node had it and has forgotten
-// it, and the leader still counts it. The journal has its end already.
+// NewLostJob returns a job that must not run: the node already had it and forgot it, but the
+// leader still counts it. The journal already has its end.
 func NewLostJob(now time.Time, start *actorpb.StartJob) *Job {
 	j := NewJob(now, start)
 	j.noted[NoteEnd], j.noted[NoteRelease] = true, true
@@ -73,8 +74,8 @@ func NewLostJob(now time.Time, start *actorpb.StartJob) *Job {
 	return j.unmeasured()
 }
 
-// NewDeclinedJob returns a job that the node has no room for, or no journal that answers, so
-// that it is to run elsewhere. What the journal is to say of that it has been given already.
+// NewDeclinedJob returns a job that is to run elsewhere, because the node has no room for it or
+// its journal does not respond. Its rejection has already been passed to the journal.
 func NewDeclinedJob(now time.Time, start *actorpb.StartJob, why string) *Job {
 	j := NewJob(now, start)
 	j.noted[NoteEnd] = true
@@ -82,8 +83,8 @@ func NewDeclinedJob(now time.Time, start *actorpb.StartJob, why string) *Job {
 	return j.unmeasured()
 }
 
-// RecoverJob returns a job of an earlier process of the agent, as far as the journal
-// knows it. has: its processes were found again, or what they left.
+// RecoverJob returns a job of an earlier agent process from its journal records. has: its
+// processes, or their leftovers, were found.
 func RecoverJob(now time.Time, kept *journal.Job, has bool) *Job {
 	j := NewJob(now, kept.Grant)
 	j.spec, j.ran = kept.Starting.GetSpec(), has
@@ -112,8 +113,8 @@ func RecoverJob(now time.Time, kept *journal.Job, has bool) *Job {
 	return j.unmeasured()
 }
 
-// Equip gives the job GPUs of its node, or says why it cannot have them: then it is to run
-// elsewhere.
+// Equip gives the job GPUs of its node. An error, why it cannot have them, ends the job so that
+// it runs elsewhere.
 func (j *Job) Equip(now time.Time, gpus []int, err error) {
 	j.gpus = gpus
 	if err != nil {
@@ -121,7 +122,7 @@ func (j *Job) Equip(now time.Time, gpus []int, err error) {
 	}
 }
 
-// Next returns what is to be done now. Rest while something is underway.
+// Next returns the next duty; Rest while one is underway.
 func (j *Job) Next() Duty {
 	if j.underway == Rest {
 		j.underway = j.due()
@@ -173,14 +174,14 @@ func (j *Job) due() Duty {
 	}
 }
 
-// Retry says that a duty has to be done again.
+// Retry makes a duty due again.
 func (j *Job) Retry(duty Duty) {
 	if j.underway == duty {
 		j.underway = Rest
 	}
 }
 
-// Noted says that the journal has what a duty was to put there.
+// Noted records that the journal has the record of a duty.
 func (j *Job) Noted(duty Duty) {
 	if duty == NoteStop {
 		j.orderNoted = j.orderNoted || j.underway == NoteStop
@@ -190,10 +191,10 @@ func (j *Job) Noted(duty Duty) {
 	j.Retry(duty)
 }
 
-// Underway reports whether a duty is being done.
+// Underway reports whether a duty is in progress.
 func (j *Job) Underway(duty Duty) bool { return j.underway == duty }
 
-// Answered takes the controller's answer to AskSpec.
+// Answered handles the controller's answer to AskSpec.
 func (j *Job) Answered(now time.Time, reply proto.Message) {
 	if j.underway != AskSpec {
 		return
@@ -218,14 +219,14 @@ func describe(reply proto.Message) string {
 	return fmt.Sprintf("%T", reply)
 }
 
-// NoSpec says that the job's spec cannot be had.
+// NoSpec ends the job because its spec is unavailable.
 func (j *Job) NoSpec(now time.Time, why string) {
 	if j.phase == Waiting {
 		j.end(unstarted(j.start, now, lifecycle.AbortGetSpecFailed, why))
 	}
 }
 
-// Fetched says how the fetching of the job's files went, and how long it took.
+// Fetched records the outcome of fetching the job's files, and how long it took.
 func (j *Job) Fetched(now time.Time, took time.Duration, err error) {
 	if j.phase != Starting || j.underway != FetchFiles {
 		return
@@ -237,7 +238,7 @@ func (j *Job) Fetched(now time.Time, took time.Duration, err error) {
 	j.fetched, j.fetching, j.underway = true, took, Rest
 }
 
-// Started says how StartRun went.
+// Started records the outcome of StartRun.
 func (j *Job) Started(now time.Time, err error) {
 	j.underway = Rest
 	if err != nil {
@@ -247,13 +248,13 @@ func (j *Job) Started(now time.Time, err error) {
 	j.phase, j.ran = Running, true
 }
 
-// cannotStart ends the job. An error of the system is the node's fault, so that the job
-// may run elsewhere; any other is the job's.
+// cannotStart ends the job. A system error is the node's fault, and the job may run elsewhere;
+// any other is the job's.
 func (j *Job) cannotStart(now time.Time, err error) {
 	var system unix.Errno
 	switch {
 	case errors.Is(err, filecache.ErrSource):
-		// Whatever the system said of the file.
+		// Even if it wraps a system error: every node would fail.
 		j.end(unstartable(j.start, now, err.Error()))
 	case errors.Is(err, runner.ErrClosed), errors.Is(err, ErrNoLease), errors.Is(err, context.Canceled):
 		j.end(unstarted(j.start, now, lifecycle.AbortNodeOffline, err.Error()))
@@ -264,7 +265,7 @@ func (j *Job) cannotStart(now time.Time, err error) {
 	}
 }
 
-// Saw takes what the job's proxy tells.
+// Saw handles an event from the job's proxy.
 func (j *Job) Saw(event runner.Event) {
 	switch e := event.(type) {
 	case runner.Started:
@@ -274,7 +275,7 @@ func (j *Job) Saw(event runner.Event) {
 		j.memory, j.proxyMemory, j.cpu = e.Memory+e.ProxyMemory, e.ProxyMemory, e.Statistics.CPUUserMicros+e.Statistics.CPUSystemMicros
 	case runner.Exited:
 		if j.finished != nil {
-			// An earlier process of the agent saw it too, or it was not waited for.
+			// An earlier agent process saw the end too, or the start was given up.
 			j.late = false
 			return
 		}
@@ -289,31 +290,30 @@ func (j *Job) Saw(event runner.Event) {
 	}
 }
 
-// end keeps a result.
+// end sets the job's result.
 func (j *Job) end(finished *statepb.FinishedJob) {
 	j.finished = finished
 	j.phase, j.underway = Ended, Rest
 }
 
-// Tail takes the end of stderr.
+// Tail sets the end of stderr.
 func (j *Job) Tail(tail []byte) {
 	j.tail, j.tailRead = tail, true
 	j.Retry(ReadTail)
 }
 
-// Acknowledge says that nobody waits for the result any more, or wants the job
-// at all.
+// Acknowledge records that the result was acknowledged, or that nobody wants the job.
 func (j *Job) Acknowledge() {
 	j.phase, j.underway = Acknowledged, Rest
 }
 
-// Released says that nothing of the job is left on the node's disk.
+// Released records that nothing of the job is left on the node's disk, except its output.
 func (j *Job) Released() {
 	j.ran = false
 	j.Retry(Release)
 }
 
-// Result is the job's end; nil before it.
+// Result returns how the job ended; nil before that.
 func (j *Job) Result() *statepb.FinishedJob { return j.finished }
 
 // NodeFault reports whether the job ended because its node could not run it.
@@ -321,10 +321,10 @@ func (j *Job) NodeFault() bool {
 	return j.finished.GetAbortReason() == lifecycle.AbortJobProxyFailed.String()
 }
 
-// Phase returns where the job stands.
+// Phase returns the job's phase.
 func (j *Job) Phase() Phase { return j.phase }
 
-// Use returns what the job uses of its node's memory.
+// Use returns the memory that the job uses and has reserved.
 func (j *Job) Use() MemoryUse {
 	use := MemoryUse{Job: j.start.GetJobId(), Used: j.memory, Reserve: j.start.GetResources().GetMemory(), Start: j.began}
 	if use.Start.IsZero() {
