@@ -19,42 +19,42 @@ import (
 )
 
 const (
-	// tailBytes is how much of stderr goes with a failure.
+	// tailBytes is how much of the end of stderr is reported with a failure.
 	tailBytes = 4 << 10
-	// pressPause is the pause before a proxy that could not be told something is
-	// told again.
+	// pressPause is the pause before an instruction is sent again that a proxy did not receive.
 	pressPause = time.Second
-	// releasePause is the pause before leftovers that could not be removed are
-	// tried again: it takes people to help.
+	// releasePause is the pause before leftovers that could not be removed are tried again. It
+	// is long because an operator has to help.
 	releasePause = 10 * time.Second
 )
 
-// jobRecord is what a job's actor knows. It outlives a panic.
+// jobRecord is the state of a job's actor. It outlives a panic.
 type jobRecord struct {
 	job     *Job
 	courier *Courier
 	run     Run
-	// desk is where the job asks about others and itself. unanswered wait there until the
-	// job's processes are told that it has saved its state.
+	// desk answers the job's discovery requests. unanswered are the replies to its reports that
+	// its state is saved; they wait until the stop has reached its processes.
 	desk       *discovery.Desk
 	unanswered []func(error)
-	// words finds out and tells whether the job takes requests, while it runs and may stay.
+	// words watches the job's readiness and reports it, while the job runs and has not been
+	// asked to leave.
 	words atomic.Pointer[readiness.Watcher]
-	// asks numbers questions to controllers.
+	// asks numbers the questions to controllers.
 	asks uint64
-	// overdue and again are set for the spec's patience and for retries.
+	// overdue is the timer of SpecPatience, again that of retries.
 	overdue, again *time.Timer
-	// stall is set for the limit of a duty that waits for the disk, the one of this number.
+	// stall is the timer of a duty that waits for the disk; watching is that duty's number.
 	stall    *time.Timer
 	watching uint64
-	// stopStart calls off what is being started.
+	// stopStart cancels the start of the processes.
 	stopStart context.CancelFunc
 	begun     bool
-	// noted: the journal knows the job's process.
+	// noted: the journal has, or is being given, the job's process.
 	noted bool
-	// heldBack: the result has been held back, for the node's fault.
+	// heldBack: the report was delayed once, because the job ended by the node's fault.
 	heldBack bool
-	// stopFetch ends the fetching of files. placed: they wait to be moved into the
+	// stopFetch cancels the fetching of files. placed: fetched files wait to be moved into the
 	// workspace.
 	stopFetch context.CancelFunc
 	placed    bool
@@ -68,12 +68,12 @@ type jobActor struct {
 }
 
 type (
-	// told brings the outcome of telling the job's processes to end.
+	// told is the result of sending the job's processes an instruction about their end.
 	told struct {
 		number int
 		err    error
 	}
-	// saved brings the job's word that its state is saved.
+	// saved is the job's report that its state is saved.
 	saved struct{ answer func(error) }
 )
 
@@ -113,9 +113,8 @@ func (a *jobActor) Receive(ctx actor.Context) {
 	}
 }
 
-// start begins the job's life, or goes on with it after a panic: whatever was
-// being done is done again, but for starting processes and what the journal was
-// told, whose outcomes will come.
+// start begins the job, or resumes it after a panic. Whatever was in progress is done again,
+// except starting processes and writing to the journal, whose outcomes still arrive.
 func (a *jobActor) start(ctx actor.Context) {
 	if a.begun {
 		for _, duty := range []Duty{AskSpec, StopRun, ReadTail, Report, Release, Leave} {
@@ -128,7 +127,7 @@ func (a *jobActor) start(ctx actor.Context) {
 			go pass(a.run, ctx.Self(), ctx.ActorSystem().Root)
 			a.openDesk()
 			if a.job.Phase() >= Ended {
-				// An earlier process may have given it up while it was started.
+				// An earlier agent process may have given up the start of these processes.
 				a.endLate()
 			} else if a.job.order == nil {
 				a.openWords()
@@ -145,7 +144,7 @@ func (a *jobActor) start(ctx actor.Context) {
 	a.act(ctx)
 }
 
-// act does what is due and tells the agent how the job stands.
+// act does the next duty and reports the job's state to the agent.
 func (a *jobActor) act(ctx actor.Context) {
 	a.shared.figures.passed(a.job.Passed(time.Now()))
 	if a.job.Phase() >= Ended {
@@ -194,7 +193,7 @@ func (a *jobActor) act(ctx actor.Context) {
 	case Report:
 		a.report(ctx)
 	case Release:
-		// That takes long of many files on a disk that answers, and says nothing of it.
+		// It has no disk limit: removing many files takes long on a healthy disk too.
 		aside(ctx, func() work {
 			err := a.run.Release()
 			return func(ctx actor.Context) { a.released(ctx, err) }
@@ -209,7 +208,7 @@ func (a *jobActor) act(ctx actor.Context) {
 	a.show(ctx)
 }
 
-// show tells the agent what heartbeats are to say, if that is new.
+// show sends the agent the job's entry for heartbeats, if it has changed.
 func (a *jobActor) show(ctx actor.Context) {
 	held := a.job.Held()
 	if !proto.Equal(held, a.shown) {
@@ -218,7 +217,7 @@ func (a *jobActor) show(ctx actor.Context) {
 	}
 }
 
-// noteFor does a duty that puts a record into the journal.
+// noteFor does a duty that writes a record to the journal.
 func (a *jobActor) noteFor(ctx actor.Context, duty Duty, record *journalpb.Record) {
 	a.note(ctx, func(ctx actor.Context) {
 		a.job.Noted(duty)
@@ -234,7 +233,7 @@ func (a *jobActor) retry(ctx actor.Context, pause time.Duration, duty Duty) {
 	})
 }
 
-// noteProcess notes who the job's process is, once. Nothing waits for that.
+// noteProcess records the job's process in the journal, once. Nothing waits for the record.
 func (a *jobActor) noteProcess(ctx actor.Context, e runner.Started) {
 	if a.noted {
 		return
@@ -243,7 +242,8 @@ func (a *jobActor) noteProcess(ctx actor.Context, e runner.Started) {
 	a.note(ctx, nil, journal.Started(e.JobID, e.Pid, timestamppb.New(e.Time), e.Cgroup))
 }
 
-// ask brings a question to the operation's controller, or asks for the way.
+// ask sends a question to the operation's controller, or asks a replica where the controller
+// is.
 func (a *jobActor) ask(ctx actor.Context, question proto.Message) {
 	to, find := a.courier.Next(*a.shared.replicas.Load())
 	if find {
@@ -272,8 +272,8 @@ func (a *jobActor) report(ctx actor.Context) {
 	})
 }
 
-// heard takes a controller's answer. The job may have gone on meanwhile: an order
-// to end it does not wait for its spec.
+// heard handles a controller's answer. The job may have moved on: an order to end it does not
+// wait for its spec.
 func (a *jobActor) heard(ctx actor.Context, find bool, reply proto.Message, err error) {
 	duty := AskSpec
 	if a.job.Underway(Report) {
@@ -301,7 +301,7 @@ func (a *jobActor) heard(ctx actor.Context, find bool, reply proto.Message, err 
 	a.act(ctx)
 }
 
-// acknowledged takes the answer to a result.
+// acknowledged handles the controller's answer to a result.
 func (a *jobActor) acknowledged(ctx actor.Context, reply proto.Message) {
 	ack, ok := reply.(*actorpb.JobEndedAck)
 	if !ok || ack.GetJobId() != a.job.start.GetJobId() {

@@ -2,17 +2,16 @@ package agent
 
 import "time"
 
-// Lease is how long a node may go on without its leader. The zero value is no
+// Lease is how long a node may run jobs without hearing from a leader. The zero value is no
 // lease. All times are on the agent's monotonic clock.
 type Lease struct {
 	sent, until time.Time
-	// lapsed: Lapse has told that the lease ran out.
+	// lapsed: Lapse has reported the expiry.
 	lapsed bool
 }
 
-// Renew takes the leader's answer to what the agent sent at sent: from then on
-// the lease runs. It returns false for an answer to something older, which
-// changes nothing.
+// Renew renews the lease by the leader's answer to a message sent at sent, from which the lease
+// counts. It returns false, and changes nothing, for the answer to an older message.
 func (l *Lease) Renew(sent time.Time, length time.Duration) bool {
 	if !sent.After(l.sent) {
 		return false
@@ -21,7 +20,7 @@ func (l *Lease) Renew(sent time.Time, length time.Duration) bool {
 	return true
 }
 
-// Until is when the lease runs out.
+// Until returns when the lease expires.
 func (l *Lease) Until() time.Time { return l.until }
 
 // Holds reports whether the node may run jobs.
@@ -36,10 +35,10 @@ func (l *Lease) Lapse(now time.Time) bool {
 	return true
 }
 
-// longest bounds what a message may say of time: beyond it nobody waits.
+// longest bounds the durations in messages.
 const longest = 24 * time.Hour
 
-// millis reads a length of time from a message.
+// millis reads a duration from a message.
 func millis(n int64) time.Duration {
 	return time.Duration(max(0, min(n, longest.Milliseconds()))) * time.Millisecond
 }

@@ -10,7 +10,7 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// expire ends all jobs when the lease has run out.
+// expire ends all jobs if the lease has expired.
 func (a *agentActor) expire(ctx actor.Context) {
 	now := time.Now()
 	if !a.lease.Lapse(now) {

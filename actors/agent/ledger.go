@@ -6,53 +6,53 @@ import (
 	"weir/messages/actorpb"
 )
 
-// maxHad is how many jobs a node remembers that it has had. A plan that overtakes
-// nothing is at most seconds old; a node ends some jobs a second.
+// maxHad is how many forgotten jobs a node remembers. A delayed plan is seconds old at most,
+// and a node ends a few jobs a second.
 const maxHad = 10_000
 
-// goneReason is why a job that was had and forgotten is not started.
+// goneReason is the reason why a forgotten job is not started again.
 const goneReason = "the node has already run this job"
 
-// Ledger is which jobs a life of the node has and has had. An order to start is
-// followed once.
+// Ledger records which jobs an incarnation of the node has, and has had, so that a start order
+// is followed once.
 type Ledger struct {
 	incarnation uint64
 	limit       int
 	held        map[string]bool
-	// had is a ring of the jobs that were forgotten last.
+	// had are the jobs forgotten last, hadRing the same in a ring.
 	had     map[string]bool
 	hadRing []string
 	hadNext int
 }
 
-// Orders is what a plan asks of a node, less what it has done already.
+// Orders are the orders of a plan, without starts already followed.
 type Orders struct {
 	// Start are jobs to start; they are held from now on.
 	Start []*actorpb.StartJob
-	// Gone are jobs that were had and forgotten and that the leader still counts.
-	// They must not run again; they are held until their end is acknowledged.
+	// Gone are jobs that the node had and forgot, but that the leader still counts. They must
+	// not run again; they are held until their end is acknowledged.
 	Gone []*actorpb.StartJob
-	// Declined are jobs that the node has no room for, as Full says. They are held
-	// until their end is acknowledged, so that they run elsewhere.
+	// Declined are jobs that the node has no room for; Full says why. They are held until their
+	// end is acknowledged, so that they run elsewhere.
 	Declined []*actorpb.StartJob
 	Full     string
 	// Abort are orders to end jobs that are held.
 	Abort []*actorpb.AbortJob
-	// Refused are jobs that are not started.
+	// Refused are start orders that are rejected; these jobs are not held.
 	Refused []Refusal
 }
 
-// Refusal says why a job is not started.
+// Refusal is why a job is not started.
 type Refusal struct{ Job, Reason string }
 
-// NewLedger returns the empty ledger of a life of the node, which holds at most
-// limit jobs.
+// NewLedger returns the empty ledger of an incarnation of the node, which holds at most limit
+// jobs.
 func NewLedger(incarnation uint64, limit int) *Ledger {
 	return &Ledger{incarnation: incarnation, limit: limit, held: map[string]bool{}, had: map[string]bool{}}
 }
 
-// Sort returns what a plan asks for. closed, if not empty, says why no job may be
-// started now, and full why none has room.
+// Sort sorts the orders of a plan. closed, if not empty, is why no job may be started now;
+// full, if not empty, is why the node has no room for new ones.
 func (l *Ledger) Sort(plan *actorpb.NodePlan, closed, full string) Orders {
 	orders := Orders{Full: full}
 	refuse := func(job *actorpb.StartJob, format string, args ...any) {
@@ -91,11 +91,11 @@ func (l *Ledger) Sort(plan *actorpb.NodePlan, closed, full string) Orders {
 	return orders
 }
 
-// Hold says that a job is held, from an earlier process of the agent.
+// Hold records that a job of an earlier agent process is held.
 func (l *Ledger) Hold(job string) { l.held[job] = true }
 
-// Forget says that a job is not held any more: nobody waits for its result. It may
-// be told so of a job that an earlier process has held.
+// Forget records that a job is no longer held, because nobody waits for its result. It may also
+// be called for a job of an earlier agent process.
 func (l *Ledger) Forget(job string) {
 	delete(l.held, job)
 	if l.had[job] {

@@ -11,38 +11,37 @@ import (
 )
 
 const (
-	// leavingSoon is how long before its kill a job counts as gone: others need not leave
-	// for what it is about to give back.
+	// leavingSoon is how long before its kill a job counts as gone: other jobs need not be
+	// stopped for memory that is about to be freed.
 	leavingSoon = time.Second
-	// leavingLate is how long after its kill a job counts as gone. One that is there still
-	// hangs in the kernel, and what it holds is not given back.
+	// leavingLate is how long after its kill a job counts as gone. A job that is still there
+	// then hangs in the kernel and does not free its memory.
 	leavingLate = 10 * time.Second
-	// pressurePause is the time from one job that is stopped for the machine's pressure to
-	// the next: what the kernel tells of pressure is a mean of ten seconds.
+	// pressurePause is the time between two jobs stopped because of memory pressure: the
+	// kernel's pressure value is an average of ten seconds, which falls slowly.
 	pressurePause = 2 * time.Second
 )
 
-// MemoryUse is what a job uses, in bytes, and what its node holds for it.
+// MemoryUse is the memory that a job uses and has reserved, in bytes.
 type MemoryUse struct {
 	Job           string
 	Used, Reserve int64
 	Start         time.Time
-	// Deadline is when its processes are killed; zero: it has not been told to go.
+	// Deadline is when its processes are killed; zero: it has no order to end.
 	Deadline time.Time
 }
 
 func (u *MemoryUse) excess() int64 { return u.Used - u.Reserve }
 
-// NodeMemory is how much memory a node has.
+// NodeMemory is the memory of a node.
 type NodeMemory struct {
-	// Limit is what it has for jobs, in bytes.
+	// Limit is the memory for jobs, in bytes.
 	Limit int64
-	// Pressure says why the machine is short of memory, whatever its jobs use; empty: it
-	// is not.
+	// Pressure is why the machine is short of memory, whatever its jobs use; empty: it is not.
 	Pressure string
 }
 
-// Eviction is a job that has to leave, for a lack of memory.
+// Eviction is the order to stop a job for lack of memory.
 type Eviction struct {
 	Job        string
 	Reason     lifecycle.AbortReason
@@ -50,29 +49,28 @@ type Eviction struct {
 	Attributes map[string]string
 }
 
-// MemoryGuard decides which jobs leave when a node's memory is full. A job may use more
-// than its reserve for as long as there is room. When there is none, the job that is
-// farthest above its reserve goes at once, and then the next, until the rest has room.
-// A node that is full of jobs which keep within their reserves was promised too much to:
-// after a time the youngest goes.
+// MemoryGuard decides which jobs to stop when a node's memory is full. A job may exceed its
+// reserve while there is room. Without room, the job farthest above its reserve is stopped at
+// once, then the next, until the others have room. If all jobs are within their reserves, the
+// node is overcommitted: after a timeout the youngest is stopped.
 type MemoryGuard struct {
 	watermark int64
 	timeout   time.Duration
-	// since is when the node was first seen to be full of jobs within their reserves;
-	// zero: it is not.
+	// since is when the node was first seen full, or under pressure, after jobs above their
+	// reserves were stopped; zero: it is not.
 	since time.Time
 	// relieved is when a job was last stopped.
 	relieved time.Time
 }
 
-// NewMemoryGuard returns the guard of a node. Jobs above their reserves leave when fewer
+// NewMemoryGuard returns the guard of a node. Jobs above their reserves are stopped when fewer
 // than watermark bytes are left; others when the node has been full for timeout.
 func NewMemoryGuard(watermark int64, timeout time.Duration) *MemoryGuard {
 	return &MemoryGuard{watermark: watermark, timeout: timeout}
 }
 
-// Decide returns the jobs that have to leave now. They are to have a deadline when it is
-// asked next.
+// Decide returns the jobs to stop now. The caller must give them a deadline before the next
+// call.
 func (g *MemoryGuard) Decide(now time.Time, node NodeMemory, jobs []MemoryUse) []Eviction {
 	s := takeStock(now, node, jobs)
 	s.relief = s.relief || now.Sub(g.relieved) < pressurePause
@@ -84,8 +82,8 @@ func (g *MemoryGuard) Decide(now time.Time, node NodeMemory, jobs []MemoryUse) [
 	return s.evictions
 }
 
-// evictOvercommitted stops jobs that keep within their reserves, youngest first, once
-// they have filled the node for long enough.
+// evictOvercommitted stops jobs within their reserves, youngest first, once they have filled
+// the node for longer than the timeout.
 func (g *MemoryGuard) evictOvercommitted(now time.Time, s *shortage) {
 	switch {
 	case !s.full(0) && s.node.Pressure == "":
@@ -102,15 +100,15 @@ func (g *MemoryGuard) evictOvercommitted(now time.Time, s *shortage) {
 	}
 }
 
-// shortage is a node while it is decided who leaves it.
+// shortage is the state of a node while Decide picks jobs to stop.
 type shortage struct {
 	node NodeMemory
-	// total is what all jobs use, rest what they will when those have gone that are about
-	// to. jobs may be stopped.
+	// total is the memory that all jobs use, rest the same without jobs that are about to be
+	// gone. jobs are those that may be stopped.
 	total, rest int64
 	jobs        []MemoryUse
 	evictions   []Eviction
-	// relief: somebody leaves, or has just left, so that the machine's pressure may pass.
+	// relief: a job is leaving or has just left, so that the machine's pressure may pass.
 	relief bool
 }
 
@@ -132,10 +130,10 @@ func takeStock(now time.Time, node NodeMemory, jobs []MemoryUse) shortage {
 	return s
 }
 
-// full: fewer than watermark bytes are left for jobs.
+// full reports whether fewer than watermark bytes are left for jobs.
 func (s *shortage) full(watermark int64) bool { return s.rest > s.node.Limit-watermark }
 
-// pressed: the machine is short of memory, and one more has to leave for that.
+// pressed reports whether one more job must be stopped because the machine is short of memory.
 func (s *shortage) pressed() bool { return s.node.Pressure != "" && !s.relief }
 
 func (s *shortage) why(watermark int64) string {
@@ -145,8 +143,8 @@ func (s *shortage) why(watermark int64) string {
 	return fmt.Sprintf("jobs of the node use %s of its %s", mebibytes(s.total), mebibytes(s.node.Limit))
 }
 
-// evictOverdrafts stops jobs above their reserves, those farthest above first, until the
-// rest has room.
+// evictOverdrafts stops jobs above their reserves, those farthest above first, until the others
+// have room.
 func (s *shortage) evictOverdrafts(watermark int64) {
 	slices.SortFunc(s.jobs, func(a, b MemoryUse) int {
 		return cmp.Or(cmp.Compare(b.excess(), a.excess()), younger(a, b))
@@ -179,5 +177,5 @@ func younger(a, b MemoryUse) int {
 	return cmp.Or(b.Start.Compare(a.Start), cmp.Compare(a.Job, b.Job))
 }
 
-// mebibytes writes bytes for people; the attributes of an error have them exactly.
+// mebibytes formats bytes for people; the attributes of an error hold the exact number.
 func mebibytes(bytes int64) string { return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20)) }

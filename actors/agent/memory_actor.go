@@ -8,19 +8,19 @@ import (
 	"weir/actors/agent/runner"
 )
 
-// memoryPeriod is the time between two looks at who uses the node's memory. Job
-// proxies measure as often.
+// memoryPeriod is the time between two checks of the node's memory. Job proxies measure as
+// often.
 const memoryPeriod = 250 * time.Millisecond
 
 // gauge measures the machine's memory.
 type gauge struct {
-	// source is found at the first look.
+	// source is set at the first measurement.
 	source *pressureSource
 	failed bool
 }
 
-// lookAtMemory looks at the machine. That may take as long as it likes: the next look
-// comes after it.
+// lookAtMemory measures the machine's memory, without blocking the actor. The next measurement
+// is scheduled when this one has ended.
 func (a *agentActor) lookAtMemory(ctx actor.Context) {
 	measure := a.cfg.machine
 	if measure == nil {
@@ -41,7 +41,7 @@ func (a *agentActor) lookAtMemory(ctx actor.Context) {
 	})
 }
 
-// sawMemory ends the jobs that have to leave.
+// sawMemory handles a measurement and stops the jobs that the guard picks.
 func (a *agentActor) sawMemory(ctx actor.Context, machine Machine, limit int64, err error) {
 	a.watch = after(ctx, a.watch, memoryPeriod, a.lookAtMemory)
 	if failed := err != nil; failed != a.gauge.failed {
@@ -52,7 +52,7 @@ func (a *agentActor) sawMemory(ctx actor.Context, machine Machine, limit int64, 
 	}
 	node := NodeMemory{Limit: a.cfg.Resources.Memory, Pressure: machine.Pressure()}
 	if limit > 0 {
-		// The machine may have been made smaller since the agent was started.
+		// The machine's memory may have shrunk since the agent was started.
 		node.Limit = min(node.Limit, limit)
 	}
 	now := time.Now()

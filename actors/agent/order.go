@@ -25,7 +25,7 @@ import (
 type Order struct {
 	Reason  lifecycle.AbortReason
 	Message string
-	// Attributes say more about it, as those of the job's error.
+	// Attributes are those of the job's error. Only the agent's own evictions have any.
 	Attributes map[string]string
 	// Deadline is when the job's processes are killed.
 	Deadline time.Time
@@ -34,16 +34,15 @@ type Order struct {
 }
 
 const (
-	// maxGrace is the longest that a job may be left, as for the replicated state.
+	// maxGrace is the longest grace period, as in the replicated state.
 	maxGrace = 365 * 24 * time.Hour
-	// slack is by how much a deadline has to be earlier than another to be one that the
-	// job is told of, and how long after it a job may be taken to be ending. What is left
-	// of an order is another by some milliseconds each time that it is repeated.
+	// slack is by how much a new deadline must be earlier before it is sent to the job, and how
+	// long after its deadline a job may still be ending. A repeated order carries the rest of
+	// the grace period, so that its deadline varies by some milliseconds.
 	slack = 100 * time.Millisecond
 )
 
-// NewOrder reads an order that came at now. A reason that is not known counts as
-// "other".
+// NewOrder reads an order that arrived at now. An unknown reason counts as "other".
 func NewOrder(now time.Time, m *actorpb.AbortJob) Order {
 	grace := time.Duration(max(0, min(m.GetGraceMillis(), maxGrace.Milliseconds()))) * time.Millisecond
 	stop := &statepb.StopOrder{
@@ -53,7 +52,7 @@ func NewOrder(now time.Time, m *actorpb.AbortJob) Order {
 	return orderOf(stop, now.Add(grace))
 }
 
-// keptOrder is an order of which the journal knows; nil: there is none.
+// keptOrder returns an order from the journal; nil: there is none.
 func keptOrder(kept *journalpb.Stopping) *Order {
 	if kept == nil {
 		return nil
@@ -70,16 +69,16 @@ func orderOf(stop *statepb.StopOrder, deadline time.Time) Order {
 	return Order{Reason: reason, Message: stop.GetMessage(), Deadline: deadline, Stop: stop}
 }
 
-// evicts reports whether the job leaves for a lack of memory.
+// evicts reports whether the order is an eviction for lack of memory.
 func (o *Order) evicts() bool { return len(o.Attributes) > 0 }
 
-// interrupts: the job is to be asked, and has time.
+// interrupts reports whether the job is to be asked to leave, with a grace period.
 func (o *Order) interrupts() bool { return o.Stop.GetGraceMillis() > 0 }
 
-// preempts reports whether the job leaves because others are owed what it holds.
+// preempts reports whether the job is preempted for others.
 func (o *Order) preempts() bool { return o.Stop.GetInterruption() == statepb.InterruptedByPreemption }
 
-// late is the abort reason of a job that was asked to leave and has not.
+// late returns the abort reason for a job that was asked to leave and did not in time.
 func (o *Order) late() lifecycle.AbortReason {
 	if o.preempts() {
 		return o.Reason
@@ -87,7 +86,7 @@ func (o *Order) late() lifecycle.AbortReason {
 	return lifecycle.AbortInterruptionTimeout
 }
 
-// notice tells the job of the order.
+// notice returns the notice of the order for the job.
 func (o *Order) notice() discoveryjson.Notice {
 	deadline, asked := o.Deadline.UTC(), o.Stop.GetTime().AsTime()
 	return discoveryjson.Notice{
@@ -96,15 +95,16 @@ func (o *Order) notice() discoveryjson.Notice {
 	}
 }
 
-// ErrNotAsked is returned for the acknowledgement of a job that has not been asked to
+// ErrNotAsked is returned to a job that reports its state as saved without having been asked to
 // leave.
 var ErrNotAsked = errors.New("job has not been asked to stop")
 
-// acknowledged is the reason with which a job is stopped that has said that it may be.
+// acknowledged is the stop reason for a job that reported its state as saved.
 const acknowledged = "acknowledged"
 
-// Stop takes an order to end the job. The first one's words count, and the earliest
-// deadline. A job that does not run yet, or cannot be asked, is ended at once.
+// Stop handles an order to end the job. The reason of the first order counts, unless an
+// eviction ends the job earlier, and the earliest deadline. A job that does not run yet, or
+// cannot be asked, is ended at once.
 func (j *Job) Stop(now time.Time, order Order) {
 	switch {
 	case j.phase >= Ended:
@@ -113,19 +113,20 @@ func (j *Job) Stop(now time.Time, order Order) {
 	case order.Deadline.Add(slack).Before(j.order.Deadline):
 		j.order.Deadline = order.Deadline
 		if order.evicts() {
-			// That it goes now is for this, whatever it was asked for.
+			// The eviction is why it ends now, whatever the first order was for.
 			j.eviction = &order
 		}
 		j.orderNoted = order.Stop == nil
 		j.tellAgain()
 	case j.order.Deadline.Add(slack).Before(now):
-		// It is there still: what it was told got lost, or waits for the disk.
+		// It is still there: the instruction was lost, or its record waits for the disk. Send
+		// it again without the journal.
 		j.orderNoted = true
 		j.tellAgain()
 	}
 }
 
-// takeFirst takes the first order to end the job.
+// takeFirst handles the first order to end the job.
 func (j *Job) takeFirst(now time.Time, order Order) {
 	// A command that has only just begun could not catch the signal yet.
 	runs := j.phase == Running && !j.began.IsZero()
@@ -137,8 +138,8 @@ func (j *Job) takeFirst(now time.Time, order Order) {
 		}
 	}
 	j.order = &order
-	// The journal is for what the next process of the agent has to go on with. It must
-	// not be waited for by the agent's own orders: the disk may hang.
+	// Only a leader's order goes to the journal, for the next agent process to go on with. The
+	// agent's own orders must not wait for it: the disk may hang.
 	j.orderNoted = order.Stop == nil
 	j.tellAgain()
 	if j.phase < Running && j.underway != StartRun {
@@ -148,13 +149,14 @@ func (j *Job) takeFirst(now time.Time, order Order) {
 	}
 }
 
-// interruptible: the job can be asked to leave, by the end of its input or by a signal.
+// interruptible reports whether the job can be asked to leave, by the end of its input or by a
+// signal.
 func (j *Job) interruptible() bool {
 	return j.spec.GetFeed() != nil || unix.SignalNum(j.spec.GetInterruptionSignal()) != 0
 }
 
-// Saved takes the job's word that its state is saved: it is ended early, and has lost
-// nothing.
+// Saved handles the job's report that its state is saved: it may be stopped before its
+// deadline.
 func (j *Job) Saved() error {
 	switch {
 	case j.phase != Running:
@@ -167,7 +169,7 @@ func (j *Job) Saved() error {
 	return nil
 }
 
-// tellAgain has the job's processes told what is now to become of them.
+// tellAgain makes StopRun due, to send the job's processes a new instruction.
 func (j *Job) tellAgain() {
 	j.telling++
 	j.told = false
@@ -176,18 +178,18 @@ func (j *Job) tellAgain() {
 	}
 }
 
-// Telling is what a job's processes are told about their end.
+// Telling is an instruction to a job's processes about their end.
 type Telling struct {
-	// Number tells one telling of a job from the next.
+	// Number distinguishes the instructions to one job.
 	Number int
-	// Interruption is set when they are asked to leave. Otherwise they are stopped, for
-	// Reason after Grace.
+	// Interruption is set when the processes are asked to leave. Otherwise they are stopped,
+	// for Reason, after Grace.
 	Interruption *runner.Interruption
 	Reason       string
 	Grace        time.Duration
 }
 
-// Telling returns what the job's processes are to be told now.
+// Telling returns the current instruction to the job's processes.
 func (j *Job) Telling(now time.Time) Telling {
 	t := Telling{Number: j.telling, Reason: j.order.Reason.String(), Grace: max(0, j.order.Deadline.Sub(now))}
 	switch {
@@ -202,7 +204,7 @@ func (j *Job) Telling(now time.Time) Telling {
 	return t
 }
 
-// to tells a job's processes.
+// to sends the instruction to a job's processes.
 func (t Telling) to(run Run) error {
 	if t.Interruption != nil {
 		return run.Interrupt(*t.Interruption)
@@ -210,17 +212,17 @@ func (t Telling) to(run Run) error {
 	return run.Stop(t.Reason, t.Grace)
 }
 
-// Tells reports whether its processes are being told that.
+// Tells reports whether the instruction with this number is current and being sent.
 func (j *Job) Tells(number int) bool { return j.underway == StopRun && number == j.telling }
 
-// Told says that the job's processes have been told.
+// Told records that the instruction with this number was delivered.
 func (j *Job) Told(number int) {
 	if j.Tells(number) {
 		j.underway, j.told = Rest, true
 	}
 }
 
-// Notice is what the job is told of its own end.
+// Notice returns the job's notice that it has to leave; empty if it has not been asked to.
 func (j *Job) Notice() discoveryjson.Notice {
 	if !j.asked {
 		return discoveryjson.Notice{}
@@ -233,15 +235,16 @@ func (j *Job) stopping() *journalpb.Record {
 	return journal.Stopping(j.start.GetJobId(), j.order.Stop, timestamppb.New(j.order.Deadline))
 }
 
-// judge completes the record of a job's end by the order that it had.
+// judge completes the record of a job's end according to its order.
 func (j *Job) judge(job *statepb.FinishedJob, result *runner.Result) {
 	if j.order == nil {
 		return
 	}
 	stopped := result.Outcome == proxyproto.OutcomeStopped
-	// It may have read its notice, and gone, before the signal came. A proxy of the first
-	// version calls every job stopped that was asked; it keeps nothing of a job. Of one that
-	// was stopped while the proxy kept what it had written, not all has been kept.
+	// The job may have read its notice and exited before the signal came. A proxy of the first
+	// version reports every interrupted job as stopped; it stores no output files. A job with
+	// output to store that is reported as stopped was stopped while storing, so that some of
+	// its output is missing.
 	keeps := j.spec.GetFeed() != nil || len(j.spec.GetOutputs()) > 0
 	left := j.asked && (result.Outcome == proxyproto.OutcomeExited || stopped && !result.Interrupted && !keeps) &&
 		(result.ExitCode == 0 || j.isRestart(result.ExitCode))
@@ -270,16 +273,16 @@ func (j *Job) judge(job *statepb.FinishedJob, result *runner.Result) {
 	}
 }
 
-// isRestart reports whether a job that was asked to leave wants to run again.
+// isRestart reports whether an exit code asks for another run of the job.
 func (j *Job) isRestart(code int) bool {
 	return j.spec != nil && j.spec.RestartExitCode != nil && int(j.spec.GetRestartExitCode()) == code
 }
 
-// document is a notice as its file has it.
+// document returns a notice in the format of its file.
 func document(notice discoveryjson.Notice) []byte {
 	data, err := json.Marshal(notice)
 	if err != nil {
-		// It has times and texts only, which cannot fail.
+		// A notice holds only times and texts, whose encoding cannot fail.
 		panic(err)
 	}
 	return append(data, '\n')

@@ -14,8 +14,8 @@ import (
 	"weir/messages/actorpb"
 )
 
-// inbound takes what replicas send. The certificate of the sender has been
-// checked; only its role matters here.
+// inbound handles messages from replicas. The sender's certificate has been checked; only its
+// role matters here.
 func (a *agentActor) inbound(ctx actor.Context, m *remote.Inbound) {
 	if m.From.Role != identity.Replica {
 		a.cfg.Logger.Warn("message rejected: sender is not a replica", "from", m.From.String(), "type", fmt.Sprintf("%T", m.Message))
@@ -35,7 +35,7 @@ func (a *agentActor) inbound(ctx actor.Context, m *remote.Inbound) {
 	}
 }
 
-// take takes a plan, which is followed once the journal knows of it.
+// take handles a plan, whose orders are followed once they are in the journal.
 func (a *agentActor) take(ctx actor.Context, from string, plan *actorpb.NodePlan) {
 	now := time.Now()
 	orders, records, err := a.intake.Take(plan, from, a.closed(now), a.space.Closed())
@@ -50,16 +50,16 @@ func (a *agentActor) take(ctx actor.Context, from string, plan *actorpb.NodePlan
 	for _, refusal := range orders.Refused {
 		a.cfg.Logger.Warn("order not followed", "node", a.cfg.Node, "token", tokenOf(plan), "job", refusal.Job, "reason", refusal.Reason)
 	}
-	// Orders pass through the journal in any case, so that they keep their order.
+	// Plans without records pass through the journal too, so that orders keep their sequence.
 	a.awaiting = append(a.awaiting, &awaiting{orders: orders, since: now})
 	a.note(ctx, func(ctx actor.Context) { a.follow(ctx, orders, now) }, records...)
 }
 
-// follow carries out orders that the journal knows and that came at a time.
+// follow carries out orders that are in the journal and arrived at came.
 func (a *agentActor) follow(ctx actor.Context, orders Orders, came time.Time) {
 	now := time.Now()
 	if a.takeOldest() {
-		// They were not waited for any longer.
+		// Overtaken: they were handled before the journal responded.
 		a.ask(ctx)
 		return
 	}
@@ -77,20 +77,20 @@ func (a *agentActor) follow(ctx actor.Context, orders Orders, came time.Time) {
 	}
 	a.abort(ctx, now, orders.Abort)
 	if a.closing != nil {
-		// They came before the end was asked for, and were not in the journal yet.
+		// They arrived before the closing began, and are in the journal only now.
 		a.endAll(ctx)
 	}
 	a.ask(ctx)
 }
 
-// lose tells of jobs that the node has had and forgotten.
+// lose reports the end of jobs that the node had and forgot.
 func (a *agentActor) lose(ctx actor.Context, now time.Time, gone []*actorpb.StartJob) {
 	for _, start := range gone {
 		a.spawn(ctx, NewLostJob(now, start), nil)
 	}
 }
 
-// abort tells jobs that are there to end.
+// abort orders jobs to end.
 func (a *agentActor) abort(ctx actor.Context, now time.Time, aborts []*actorpb.AbortJob) {
 	for _, abort := range aborts {
 		if job := a.jobs[abort.GetJobId()]; job != nil {
@@ -99,7 +99,7 @@ func (a *agentActor) abort(ctx actor.Context, now time.Time, aborts []*actorpb.A
 	}
 }
 
-// closed says why no job may be started now; empty: they may.
+// closed returns why no job may be started now; empty: they may.
 func (a *agentActor) closed(now time.Time) string {
 	switch {
 	case a.closing != nil:
@@ -115,7 +115,7 @@ func (a *agentActor) closed(now time.Time) string {
 func (a *agentActor) spawn(ctx actor.Context, job *Job, run Run) {
 	start := job.start
 	r := &jobRecord{job: job, run: run, noted: job.pid != 0, courier: NewCourier(controllerOf(start), a.cfg.Timing, rand.Float64)}
-	// From Spawn on the job belongs to its actor.
+	// After Spawn only the job's actor may use the job.
 	held, use := job.Held(), job.Use()
 	pid := ctx.Spawn(actor.PropsFromProducer(func() actor.Actor { return &jobActor{environment: &a.environment, jobRecord: r} }))
 	a.jobs[start.GetJobId()] = &child{pid: pid, held: held, use: use}
@@ -126,7 +126,7 @@ func controllerOf(start *actorpb.StartJob) Replica {
 	return Replica{ID: start.GetController().GetId(), Address: start.GetController().GetAddress()}
 }
 
-// respond answers, if somebody waits.
+// respond sends an answer if the sender waits for one.
 func respond(ctx actor.Context, answer proto.Message) {
 	if ctx.Sender() != nil {
 		ctx.Respond(answer)

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// maxReads bounds the parts of output that are read at once, maxPart one of
-	// them in bytes: together 16 MiB.
+	// maxReads bounds the concurrent reads of output, maxPart each of them in bytes: together
+	// 16 MiB.
 	maxReads = 16
 	maxPart  = 1 << 20
 )
@@ -55,7 +55,7 @@ func (a *agentActor) part(m *actorpb.ReadOutput) proto.Message {
 	}
 }
 
-// readTail returns the end of stderr, in as many parts as it is kept in.
+// readTail returns the end of stderr, which takes several reads if it is stored in parts.
 func (a *jobActor) readTail() []byte {
 	var data []byte
 	offset := int64(-tailBytes)

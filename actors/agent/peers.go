@@ -12,17 +12,17 @@ import (
 	"weir/messages/actorpb"
 )
 
-// Replicas asks replicas.
+// Replicas sends questions to replicas.
 type Replicas interface {
 	// Ask sends msg to the gateway of a replica and calls done once, with the
 	// answer or an error, no later than after timeout, from any goroutine.
 	Ask(replica Replica, msg proto.Message, timeout time.Duration, done func(proto.Message, error))
-	// Keep gives up what is open to replicas that are none of members, which the leader
-	// says are all. They may be asked again.
+	// Keep closes the connections to replicas that are not in members, the leader's full list.
+	// They may be asked again.
 	Keep(members []*actorpb.Replica)
 }
 
-// Connections is what Peers needs of a *remote.Remote.
+// Connections is the part of a *remote.Remote that Peers needs.
 type Connections interface {
 	Connect(peer string) error
 	Disconnect(peer string)
@@ -39,25 +39,25 @@ type Connections interface {
 //	peers.Use(r)
 type Peers struct {
 	patience time.Duration
-	// linking is held while a stream is wanted, and while it is given up: one that is
-	// wanted has an address.
+	// linking keeps Keep from removing the address of a peer while a stream to it is being
+	// requested.
 	linking sync.Mutex
 
 	mu          sync.Mutex
 	connections Connections
 	addresses   map[string]string
-	// up are closed when the stream to a peer is up that questions wait for.
+	// up holds a channel for each peer that questions wait for. It is closed when the stream is
+	// up.
 	up map[string]chan struct{}
 }
 
-// NewPeers returns peers that a question waits for at most for patience, when
-// there is no stream yet: half a second is long for a handshake, and short when a
-// dead replica is asked before a live one.
+// NewPeers returns Peers that let a question wait up to patience for a stream: half a second is
+// long for a handshake, and short when a dead replica is asked before a live one.
 func NewPeers(patience time.Duration) *Peers {
 	return &Peers{patience: patience, addresses: map[string]string{}, up: map[string]chan struct{}{}}
 }
 
-// Use says which connections to use. It must be called before Ask.
+// Use sets the connections. It must be called before Ask.
 func (p *Peers) Use(c Connections) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -72,7 +72,7 @@ func (p *Peers) Address(peer string) (string, bool) {
 	return address, ok
 }
 
-// OnPeer hears of streams that come up.
+// OnPeer wakes the questions that wait for a stream that has come up.
 func (p *Peers) OnPeer(change remote.PeerChange) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -100,7 +100,7 @@ func (p *Peers) Ask(replica Replica, msg proto.Message, timeout time.Duration, d
 	}()
 }
 
-// await has a stream opened to a peer, and returns when it is up.
+// await requests a stream to a peer and waits until it is up.
 func (p *Peers) await(peer, address string, patience time.Duration) error {
 	late := time.NewTimer(patience)
 	defer late.Stop()
@@ -127,7 +127,7 @@ func peerOf(replica string) string {
 	return remote.PeerName(identity.Identity{Role: identity.Replica, Name: replica})
 }
 
-// know remembers where a peer is, and returns what connects with it.
+// know stores a peer's address and returns the connections.
 func (p *Peers) know(peer, address string) Connections {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -135,7 +135,7 @@ func (p *Peers) know(peer, address string) Connections {
 	return p.connections
 }
 
-// link has a stream opened to a peer.
+// link requests a stream to a peer.
 func (p *Peers) link(peer, address string) (Connections, error) {
 	p.linking.Lock()
 	defer p.linking.Unlock()

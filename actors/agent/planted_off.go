@@ -7,18 +7,18 @@ import (
 	"weir/messages/actorpb"
 )
 
-// ignoresTokens is true in builds that find out whether weir chaos notices.
+// ignoresTokens is true in builds that test whether weir chaos notices the fault.
 const ignoresTokens = false
 
-// arriving returns the plans that a plan from the network makes arrive.
+// arriving returns the plans to handle when a plan arrives: itself, except in builds with
+// planted bugs.
 func arriving(plan *actorpb.NodePlan) []*actorpb.NodePlan { return []*actorpb.NodePlan{plan} }
 
-// remembering returns a job that is new, or goes on with the spec that an agent may
-// remember.
+// remembering returns the job as it is. With planted bugs it may already have a spec.
 func remembering(j *Job) *Job { return j }
 
-// remember lets an agent remember a spec.
+// remember does nothing. With planted bugs it stores the spec.
 func remember(*actorpb.JobSpec) {}
 
-// another returns what the runner is to start.
+// another returns the spec as it is. With planted bugs it may change the id.
 func another(spec runner.JobSpec) runner.JobSpec { return spec }

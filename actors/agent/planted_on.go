@@ -11,27 +11,27 @@ import (
 	"weir/messages/actorpb"
 )
 
-// A build with planted bugs has a network that delivers the plans of a leader once
-// more, after the next leader's first one. That is no bug: an agent must stand it. With
-// ignore_token it does not: it follows orders whatever their token, also for jobs
-// that it has had, with the specs that it remembers.
+// A build with planted bugs simulates a network that delivers a leader's plans again after the
+// next leader's first one. That alone is no bug: an agent must withstand it. With ignore_token
+// the agent does not: it follows orders whatever their token, even for jobs that it has had,
+// with the specs that it remembers.
 var (
 	replays       = os.Getenv("WEIR_PLANTED_BUG") == "ignore_token" || os.Getenv("WEIR_PLANTED_BUG") == "replay_only"
 	ignoresTokens = os.Getenv("WEIR_PLANTED_BUG") == "ignore_token"
 	late          network
 )
 
-// network is what one agent process has got from it.
+// network is what one agent process has received.
 type network struct {
 	mu    sync.Mutex
 	term  uint64
 	plans []*actorpb.NodePlan
 	specs map[string]*actorpb.JobSpec
-	// starts counts those of each job.
+	// starts counts the starts of each job.
 	starts map[string]int
 }
 
-// mostPlans is how many plans of a leader, the latest, the network keeps.
+// mostPlans is how many of a leader's latest plans are kept.
 const mostPlans = 10
 
 func arriving(plan *actorpb.NodePlan) []*actorpb.NodePlan {

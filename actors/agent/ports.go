@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Ports is a range of TCP ports; the zero one is empty.
+// Ports is a range of TCP ports. The zero value is empty.
 type Ports struct{ First, Count int }
 
 // ParsePorts reads a range from "21000-21999"; the empty text is the empty range.
@@ -30,7 +30,7 @@ func ParsePorts(text string) (Ports, error) {
 	return ports, ports.Validate()
 }
 
-// Validate says what is wrong with a range, if something is.
+// Validate returns what is wrong with the range; nil: nothing.
 func (p Ports) Validate() error {
 	switch last := p.First + p.Count - 1; {
 	case p == Ports{}:
@@ -48,7 +48,7 @@ const (
 	highestPort = 1<<16 - 1
 )
 
-// checkPorts refuses ports that another process of this machine listens at.
+// checkPorts returns an error if another process on this machine listens on one of the ports.
 func checkPorts(ports []int32) error {
 	for _, port := range ports {
 		listener, err := net.Listen("tcp", net.JoinHostPort("", strconv.Itoa(int(port))))
@@ -62,8 +62,8 @@ func checkPorts(ports []int32) error {
 	return nil
 }
 
-// withPorts returns an environment that says which ports a job has, and where others
-// reach them.
+// withPorts returns the environment with variables for the job's ports and the host at which
+// others reach them.
 func withPorts(environment map[string]string, host string, ports []int32) map[string]string {
 	all := make(map[string]string, len(environment)+len(ports)+2)
 	maps.Copy(all, environment)

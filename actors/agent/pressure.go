@@ -15,30 +15,30 @@ import (
 )
 
 const (
-	// scarce is the part of a machine's memory that has to be available, one in so many:
-	// with less the kernel is about to kill processes, whose ever they are.
+	// scarce is the smallest part of a machine's memory, as 1/scarce, that has to be available.
+	// Below it the kernel is about to kill processes of any owner.
 	scarce = 50
-	// tight is the part below which it counts how long processes wait for memory, and
-	// stalled the share of time, in percent, in which all of them may do so. A machine
-	// with more memory than that waits for a job that is near its own limit.
+	// tight is the part, as 1/tight, below which memory stalls count; stalled is the share of
+	// time, in percent, that all processes may stall. With more memory available, stalls come
+	// from a job near its own limit.
 	tight   = 10
 	stalled = 10.0
 )
 
-// Machine is how much memory a machine has, and how hard it is to come by.
+// Machine is a machine's memory and the pressure on it.
 type Machine struct {
-	// Total and Available are in bytes; a Total of 0 is not known.
+	// Total and Available are in bytes; a Total of 0 is unknown.
 	Total, Available int64
-	// Stalled is the share of the last ten seconds in which no process could go on for
-	// want of memory, in percent; 0 where the kernel does not say. Of is whose processes.
+	// Stalled is the share of the last ten seconds in which all processes waited for memory, in
+	// percent; 0 if the kernel does not report it. Of names whose processes are meant.
 	Stalled float64
 	Of      string
-	// Group says that Total and Available are the control group's of agent and jobs, which
-	// waits for memory, and has less of it left.
+	// Group says that Total and Available are those of the control group of the agent and its
+	// jobs, which is under pressure and has less memory left than the machine.
 	Group bool
 }
 
-// Pressure says why the machine is short of memory; empty: it is not.
+// Pressure returns why the machine is short of memory; empty: it is not.
 func (m Machine) Pressure() string {
 	who := ofMachine
 	if m.Group {
@@ -61,30 +61,31 @@ const (
 	ofGroup   = "the node's control group"
 )
 
-// pressureSource is where it is read how long processes wait for memory.
+// pressureSource is the file with the memory pressure.
 type pressureSource struct {
-	// root is "/" but in tests. file is empty where the kernel does not say.
+	// root is "/" except in tests. file is empty if the kernel does not report pressure.
 	root, file string
-	// of is whose processes wait. why says why not those of the node's group alone.
+	// of names the processes that the pressure is of. why is the reason if they are not only
+	// those of the node's control group.
 	of  string
 	why error
 }
 
-// findPressure finds the control group's own pressure, or else that of the whole machine.
+// findPressure returns the pressure file of the control group, or else that of the machine.
 func findPressure(root string) pressureSource {
 	s := pressureSource{root: root, of: ofGroup}
 	if s.file, s.why = runner.PressureFile(root); s.why == nil {
 		return s
 	}
 	s.file, s.of = filepath.Join(root, "proc/pressure/memory"), ofMachine
-	// Kernels without pressure stall information, or with it switched off.
+	// The kernel has no pressure stall information, or it is switched off.
 	if _, err := os.ReadFile(s.file); errors.Is(err, fs.ErrNotExist) || errors.Is(err, errors.ErrUnsupported) {
 		s.file = ""
 	}
 	return s
 }
 
-// tell says once what is used.
+// tell logs which source is used.
 func (s *pressureSource) tell(log *slog.Logger, node string) {
 	switch {
 	case s.file == "":
@@ -96,7 +97,7 @@ func (s *pressureSource) tell(log *slog.Logger, node string) {
 	}
 }
 
-// measure asks the kernel.
+// measure reads memory and pressure from the kernel.
 func (s *pressureSource) measure() (Machine, error) {
 	var m Machine
 	data, err := os.ReadFile(filepath.Join(s.root, "proc/meminfo"))
@@ -119,7 +120,7 @@ func (s *pressureSource) measure() (Machine, error) {
 	if s.of == ofMachine || m.Stalled < stalled {
 		return m, nil
 	}
-	// It may be the group that has nothing left, and not the machine.
+	// The group may be short of memory while the machine is not.
 	limit, left, err := runner.MemoryRoom(s.root)
 	if err != nil {
 		return Machine{}, fmt.Errorf("measure pressure of %s: %w", s.of, err)
@@ -144,7 +145,7 @@ func parseMeminfo(data []byte) (Machine, error) {
 	return Machine{Total: sizes["MemTotal"], Available: sizes["MemAvailable"]}, nil
 }
 
-// parsePressure returns the ten seconds' mean of the line "full" of a pressure file.
+// parsePressure returns the ten-second average of the line "full" of a pressure file.
 func parsePressure(data []byte) (float64, error) {
 	for line := range bytes.Lines(data) {
 		fields := bytes.Fields(line)

@@ -17,19 +17,18 @@ import (
 	"weir/scheduling/resource"
 )
 
-// ErrNoLease is returned for a job that cannot start because the node's lease
-// has run out.
+// ErrNoLease is returned for a job that cannot start because the node's lease has expired.
 var ErrNoLease = errors.New("the node's lease has expired")
 
 // Processes runs jobs. Its methods block and may be called by several goroutines.
 type Processes interface {
-	// Start starts a job's processes. An error means that there are none.
+	// Start starts a job's processes. After an error there are none.
 	Start(ctx context.Context, spec runner.JobSpec) (Run, error)
-	// Left are the jobs that an earlier process of the agent left, running or ended, by
-	// their ids; Discard ends and drops one.
+	// Left returns the jobs that an earlier agent process left, running or ended, by id;
+	// Discard ends and removes one.
 	Left() map[string]Run
 	Discard(job string) error
-	// RenewAll lets all jobs live until then.
+	// RenewAll extends the lease of all jobs.
 	RenewAll(until time.Time)
 	// ReadOutput returns a part of "stdout" or "stderr" of a job.
 	ReadOutput(job, stream string, offset, limit int64) (runner.OutputPart, error)
@@ -37,23 +36,23 @@ type Processes interface {
 
 // Run is a job with processes.
 type Run interface {
-	// Events tells what happens to the job; it is closed after runner.Exited, or
-	// when the job is left to itself.
+	// Events returns the job's events. The channel is closed after runner.Exited, or when the
+	// agent leaves the job running.
 	Events() <-chan runner.Event
 	// Stop ends the job's processes after grace.
 	Stop(reason string, grace time.Duration) error
-	// Interrupt asks them to end by themselves, within a time.
+	// Interrupt asks the processes to end by themselves, within a grace period.
 	Interrupt(runner.Interruption) error
-	// Probe runs a program as one of them and returns nil if it exits with 0 in time.
+	// Probe runs a program as a process of the job and returns nil if it exits with 0 in time.
 	Probe(ctx context.Context, argv []string, timeout time.Duration) error
-	// Discovery is where the job asks about others and itself; nil: nowhere. It is
-	// closed when the job ends or is left to itself.
+	// Discovery returns the listener for the job's discovery requests; nil: it has none. It is
+	// closed when the job ends or the agent leaves the job running.
 	Discovery() net.Listener
-	// Release removes what the job left, but its output.
+	// Release removes everything that the job left, except its output.
 	Release() error
 }
 
-// FromRunner returns the processes of a runner.
+// FromRunner returns Processes that use a runner.
 func FromRunner(r *runner.Runner) Processes { return processes{r} }
 
 type processes struct{ *runner.Runner }
@@ -76,7 +75,7 @@ func (p processes) Left() map[string]Run {
 	return left
 }
 
-// bootOf tells the boots of the machine apart. Empty: it cannot be told.
+// bootOf identifies the boot of the machine; empty: unknown.
 func bootOf() string {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -85,9 +84,9 @@ func bootOf() string {
 	return strings.TrimSpace(string(id))
 }
 
-// OpenRunner opens the runner of an agent's jobs in its state folder, with the jobs
-// that an earlier process of the agent has left. proxy is the weir-jobproxy program.
-// caveat says what this machine cannot promise; it belongs into Config.Caveat.
+// OpenRunner opens the runner of an agent's jobs in its state folder, with the jobs that an
+// earlier agent process left. proxy is the path of the weir-jobproxy program. caveat is what
+// this machine cannot guarantee, for Config.Caveat.
 func OpenRunner(cfg Config, proxy string) (r *runner.Runner, caveat string, err error) {
 	root, err := filepath.Abs(filepath.Join(cfg.StateDir, "jobs"))
 	if err != nil {
@@ -110,17 +109,16 @@ func OpenRunner(cfg Config, proxy string) (r *runner.Runner, caveat string, err 
 	return r, r.Shortfall(), nil
 }
 
-// groupName names the control groups of a node's jobs: the same in each life of the
-// agent, and another for a node of the same name of another cluster on this
-// machine.
+// groupName names the control groups of a node's jobs. The name survives restarts of the agent,
+// and differs between nodes of the same name in different clusters on this machine.
 func groupName(node, root string) string {
 	sum := sha256.Sum256([]byte(root))
 	return node + "-" + hex.EncodeToString(sum[:4])
 }
 
-// MeasureResources returns what this machine has for jobs: its cores, nine tenths
-// of its memory, for the system and the agent need some, and four user slots a
-// core, so that jobs of a quarter of a core fill it.
+// MeasureResources returns this machine's resources for jobs: its cores, nine tenths of its
+// memory, the rest being for the system and the agent, and four user slots a core, so that jobs
+// of a quarter of a core fill it.
 func MeasureResources() (resource.Amounts, error) {
 	machine, err := runner.Machine("/")
 	if err != nil {

@@ -9,15 +9,14 @@ import (
 	"weir/actors/agent/journal"
 )
 
-// recoveredJob is a job of an earlier process of the agent. run is nil if nothing of
-// it was found.
+// recoveredJob is a job of an earlier agent process. run is nil if nothing of it was found.
 type recoveredJob struct {
 	job *Job
 	run Run
 }
 
-// recover takes over what an earlier process has left. What the journal does not
-// know ends: there is nobody to tell of it.
+// recover adopts the jobs of an earlier agent process. Jobs that are not in the journal are
+// killed: nobody waits for their results.
 func (a *agentActor) recover(kept *journal.State) error {
 	for _, id := range kept.Had {
 		a.ledger.Forget(id)
@@ -51,15 +50,15 @@ func (a *agentActor) recover(kept *journal.State) error {
 	if len(unstarted) == 0 {
 		return nil
 	}
-	// The leader sends these orders again, if it still wants the jobs.
+	// The leader sends these orders again if it still wants the jobs.
 	done := make(chan error, 1)
 	a.journal.Append(func(err error) { done <- err }, journal.Unstarted(unstarted...))
 	return <-done
 }
 
-// neverRan reports whether a job of which nothing was found cannot have had a
-// process. Within a boot of the machine the job's folder is there from before its
-// processes are, until its end is in the journal.
+// neverRan reports whether a job of which nothing was found cannot have had a process. Within
+// one boot, a job's folder exists from before its first process until its end is in the
+// journal.
 func neverRan(job *journal.Job, boot string) bool {
 	switch {
 	case job.Exited != nil, job.Started != nil:

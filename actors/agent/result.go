@@ -20,7 +20,7 @@ import (
 	"weir/scheduling/statistics"
 )
 
-// preparation is how long it took until a job's first process: in all, and for its files.
+// preparation is the time until a job's first process: total, and the part spent on its files.
 type preparation struct{ total, files time.Duration }
 
 // ended returns the record of a job whose processes have ended.
@@ -36,11 +36,11 @@ func ended(start *actorpb.StartJob, spec *actorpb.JobSpec, result *runner.Result
 		explain(job, hangAttributes(hang))
 	}
 	if job.GetError() != nil && result.OutputLost != "" {
-		// What would have explained it may be what the disk did not take.
+		// The lost output may contain the explanation.
 		explain(job, map[string]string{"output_lost": result.OutputLost})
 	}
 	if job.GetState() == lifecycle.JobFailed.String() && job.GetError().GetAttributes()[statepb.AttributeInputFault] == "" {
-		// Whatever it failed of may be the record's doing: of no memory left, too.
+		// The record may be the cause of any failure, even of running out of memory.
 		explain(job, onlyRecord(spec.GetFeed(), result.Input))
 	}
 	return job
@@ -91,7 +91,7 @@ func endedAs(start *actorpb.StartJob, spec *actorpb.JobSpec, result *runner.Resu
 	}
 }
 
-// because adds what is known of the cause; empty: nothing is.
+// because appends the cause to a message, unless it is empty.
 func because(message, cause string) string {
 	if cause == "" {
 		return message
@@ -104,7 +104,7 @@ func unstarted(start *actorpb.StartJob, now time.Time, reason lifecycle.AbortRea
 	return aborted(never(start, now), reason, message)
 }
 
-// unstartable returns the record of a job that no node could start as it is.
+// unstartable returns the record of a job that no node could start.
 func unstartable(start *actorpb.StartJob, now time.Time, message string) *statepb.FinishedJob {
 	return failed(never(start, now), message, nil)
 }
@@ -138,8 +138,8 @@ func aborted(job *statepb.FinishedJob, reason lifecycle.AbortReason, message str
 	return job
 }
 
-// abortReason reads the reason with which a job was stopped. A runner that is
-// closed stops jobs in its own words.
+// abortReason parses the reason with which a job was stopped. A closing runner stops jobs with
+// a text that is no abort reason.
 func abortReason(name string) lifecycle.AbortReason {
 	reason, err := lifecycle.ParseAbortReason(name)
 	if err != nil || reason == lifecycle.NotAborted {
@@ -203,7 +203,7 @@ func excessAttributes(usage, limit int64, of string, biggest []string) map[strin
 func measures(result *runner.Result, prepare preparation) *statepb.JobStatistics {
 	s := result.Statistics
 	values := map[string]int64{
-		// A proxy of an earlier build does not tell them by name.
+		// Proxies of earlier builds do not send these in Values.
 		statistics.UserMaxMemory:          s.MaxMemory,
 		statistics.UserCPUUser:            s.CPUUserMicros,
 		statistics.UserCPUSystem:          s.CPUSystemMicros,

@@ -9,7 +9,7 @@ import (
 	"weir/messages/actorpb"
 )
 
-// Replica is where a replica of the control plane is reached.
+// Replica is the name and the address of a replica of the control plane.
 type Replica struct {
 	// ID is the replica's name in the cluster and in its certificate.
 	ID string `json:"id"`
@@ -17,7 +17,7 @@ type Replica struct {
 	Address string `json:"address"`
 }
 
-// String returns the replica as ParseReplica takes it.
+// String formats the replica as ParseReplica reads it.
 func (r Replica) String() string { return r.ID + "=" + r.Address }
 
 // ParseReplica reads a replica from id=host:port.
@@ -32,25 +32,25 @@ func ParseReplica(text string) (Replica, error) {
 	return Replica{ID: id, Address: address}, nil
 }
 
-// maxReplicas bounds what an agent remembers; clusters have 5 replicas at most.
+// maxReplicas bounds the replicas that an agent remembers; clusters have at most 5.
 const maxReplicas = 32
 
-// Roster is the replicas that an agent knows, in order of their ids.
+// Roster holds the replicas that an agent knows, ordered by id.
 type Roster struct {
 	seeds, known []Replica
 }
 
-// NewRoster returns a roster of the configured replicas and of those that an
-// earlier life of the agent remembers. What is configured counts.
+// NewRoster returns a roster of the configured replicas and those that an earlier agent process
+// saved. Configured addresses take precedence.
 func NewRoster(seeds, remembered []Replica) *Roster {
 	r := &Roster{seeds: seeds}
 	r.set(slices.Concat(seeds, remembered))
 	return r
 }
 
-// Learn takes the replicas that one of them has told of, and reports whether that
-// changed anything. It forgets the others but the configured ones. A replica
-// without an address keeps the one that is known.
+// Learn replaces the known replicas by those that a replica has listed and the configured ones,
+// and reports whether that changed anything. A replica listed without an address keeps its
+// known one.
 func (r *Roster) Learn(told []*actorpb.Replica) bool {
 	var all []Replica
 	for _, t := range told {
@@ -68,7 +68,7 @@ func (r *Roster) Learn(told []*actorpb.Replica) bool {
 	return !slices.Equal(before, r.known)
 }
 
-// set takes the first of those that have the same id.
+// set replaces the known replicas. Of several with one id, the first counts.
 func (r *Roster) set(all []Replica) {
 	var known []Replica
 	for _, replica := range all {
@@ -85,8 +85,7 @@ func (r *Roster) set(all []Replica) {
 // All returns the replicas. The slice is never changed.
 func (r *Roster) All() []Replica { return r.known }
 
-// Find returns the replica with this id; its address is empty when it is not
-// known.
+// Find returns the replica with this id; its address is empty if it is unknown.
 func (r *Roster) Find(id string) Replica {
 	if i := r.index(id); i >= 0 {
 		return r.known[i]

@@ -14,30 +14,30 @@ import (
 
 // Ask is a question to a replica.
 type Ask struct {
-	// Number tells which question an answer belongs to.
+	// Number identifies the question that an answer belongs to.
 	Number uint64
 	To     Replica
-	// Register: a registration. Otherwise a heartbeat, with Sequence and Term.
+	// Register: the question is a registration. Otherwise it is a heartbeat, with Sequence and
+	// Term.
 	Register bool
 	Sequence uint64
 	Term     uint64
 	Timeout  time.Duration
 }
 
-// Outcome is what an answer means to the agent.
+// Outcome is what an answer means for the agent.
 type Outcome struct {
-	// Lease is not 0 when the leader has taken the agent's word: the lease runs
-	// for so long, from Sent.
+	// Lease is the length of the lease that the leader granted, counted from Sent; 0: none.
 	Lease time.Duration
 	Sent  time.Time
-	// Registered: a session has begun.
+	// Registered: the leader has registered the agent.
 	Registered bool
 	// Learned: the roster has changed.
 	Learned bool
-	// Trouble is for the log, nil: none. Severe: people have to mend it.
+	// Trouble is the problem to log; nil: none. Severe: an operator has to fix it.
 	Trouble error
 	Severe  bool
-	// Stale is what a leader came with whose word was refused, From that leader; zero:
+	// Stale is the token of a leader that was rejected as stale, From that leader's id; zero:
 	// none was.
 	Stale scheduling.Token
 	From  string
@@ -50,33 +50,33 @@ type Session struct {
 	roster *Roster
 	fence  *Fence
 
-	// leader has registered the agent; its ID is empty when none has.
+	// leader is the replica that registered the agent; its ID is empty if none has.
 	leader   Replica
 	term     uint64
 	sequence uint64
 	period   time.Duration
 	lease    time.Duration
-	// urgent: there is news for the leader. anew: what a registration says has changed
-	// since one was last sent.
+	// urgent: there is news for the leader. anew: the registration data has changed since the
+	// last registration was sent.
 	urgent, anew bool
 
-	// open is the question without an answer; asked is when the last was sent.
+	// open is the question that has no answer yet; asked is when the last one was sent.
 	open  *Ask
 	asked time.Time
 	asks  uint64
 	// notBefore is when the next question may be sent.
 	notBefore time.Time
 
-	// While seeking: hint is whom to ask next, turn the next in the roster
-	// otherwise. tries counts questions since the last pause.
+	// While there is no leader: hint is the replica to ask next, if set; otherwise turn is the
+	// index in the roster of the next one. tries counts questions since the last pause.
 	hint  string
 	turn  int
 	tries int
 	pause backoff
 }
 
-// NewSession returns a session that seeks a leader. chance returns numbers in
-// [0, 1) and spreads the pauses of many agents.
+// NewSession returns a session without a leader. chance returns numbers in [0, 1), which spread
+// the questions of many agents.
 func NewSession(timing Timing, roster *Roster, fence *Fence, chance func() float64) *Session {
 	return &Session{
 		timing: timing, roster: roster, fence: fence,
@@ -85,19 +85,19 @@ func NewSession(timing Timing, roster *Roster, fence *Fence, chance func() float
 	}
 }
 
-// Urge says that there is news for the leader, which should not wait for the
-// next period.
+// Urge makes the next heartbeat due without waiting for the period, because there is news for
+// the leader.
 func (s *Session) Urge() { s.urgent = true }
 
-// Anew says that what a registration says has changed, which the leader is to hear
-// before the next heartbeat, also when a registration is on its way. The lease goes on.
+// Anew makes the agent register again before its next heartbeat, because its registration data
+// has changed, even if a registration is already on its way. The lease goes on.
 func (s *Session) Anew() { s.anew = true }
 
 // Registered reports whether a leader has registered the agent.
 func (s *Session) Registered() bool { return s.leader.ID != "" }
 
-// Next returns the question to send now; nil: none before wake, or, when wake is
-// zero, before an answer has come.
+// Next returns the question to send now. If it is nil, none is due before wake; a zero wake
+// means that an answer must come first.
 func (s *Session) Next(now time.Time) (ask *Ask, wake time.Time) {
 	if s.open != nil {
 		return nil, time.Time{}
@@ -136,7 +136,7 @@ func (s *Session) due() time.Time {
 	return due
 }
 
-// candidate returns whom to ask for a registration.
+// candidate returns the replica to ask for a registration.
 func (s *Session) candidate() Replica {
 	s.tries++
 	hinted := s.roster.Find(s.hint)
@@ -150,8 +150,8 @@ func (s *Session) candidate() Replica {
 	return replica
 }
 
-// Answer takes the answer to a question, or why there is none. Answers to
-// anything but the open question are ignored.
+// Answer handles the answer to a question, or the error instead of one. Answers to anything but
+// the open question are ignored.
 func (s *Session) Answer(now time.Time, number uint64, reply proto.Message, err error) Outcome {
 	if s.open == nil || s.open.Number != number {
 		return Outcome{}
@@ -200,21 +200,21 @@ func (s *Session) acknowledged(now time.Time, ask *Ask, m *actorpb.HeartbeatAck)
 	case m.GetTerm() != s.term:
 		return s.seek(now, s.trouble(ask, fmt.Errorf("acknowledgement from term %d, registered in term %d", m.GetTerm(), s.term)))
 	}
-	// Another leader may have been heard since, by its plan.
+	// A plan of a later leader may have arrived since.
 	if err := s.fence.Term(s.term); err != nil {
 		return s.stale(now, ask, s.term, err)
 	}
 	return Outcome{Lease: s.lease, Sent: s.asked, Learned: s.roster.Learn(m.GetReplicas())}
 }
 
-// stale leaves a leader of the past.
+// stale leaves a leader whose term is over.
 func (s *Session) stale(now time.Time, ask *Ask, term uint64, err error) Outcome {
 	outcome := s.seek(now, s.trouble(ask, err))
 	outcome.Stale, outcome.From = scheduling.Token{Term: term}, ask.To.ID
 	return outcome
 }
 
-// redirected follows a replica's word about who leads.
+// redirected follows a replica's hint at the leader.
 func (s *Session) redirected(now time.Time, ask *Ask, m *actorpb.Redirect) Outcome {
 	learned := s.roster.Learn(m.GetReplicas())
 	leader := m.GetLeader()
@@ -237,8 +237,8 @@ func (s *Session) redirected(now time.Time, ask *Ask, m *actorpb.Redirect) Outco
 }
 
 func (s *Session) refused(now time.Time, ask *Ask, m *actorpb.Refused) Outcome {
-	// Nobody is waited for longer than for a leader that is sought: a refusal may pass
-	// at any moment, when a majority is back or a lease is over.
+	// Wait no longer than while seeking a leader: the cause may pass at any moment, when a
+	// majority is back or a lease has expired.
 	retry := min(millis(m.GetRetryMillis()), s.timing.SeekMax)
 	err := fmt.Errorf("%s: %s", m.GetCode(), m.GetReason())
 	switch m.GetCode() {
@@ -253,7 +253,7 @@ func (s *Session) refused(now time.Time, ask *Ask, m *actorpb.Refused) Outcome {
 		}
 		outcome := s.seek(now, s.trouble(ask, err))
 		if retry > 0 {
-			// It leads, and says when.
+			// The replica leads, and gives a retry time.
 			s.hint, s.notBefore = ask.To.ID, now.Add(retry)
 		}
 		return outcome
@@ -264,7 +264,8 @@ func (s *Session) refused(now time.Time, ask *Ask, m *actorpb.Refused) Outcome {
 	case actorpb.CodeWrongIdentity, actorpb.CodeBadRequest:
 		outcome := s.seek(now, s.trouble(ask, err))
 		if retry > 0 {
-			// The leader takes it for something that passes: another may lead by now.
+			// A retry time means that the leader expects the cause to pass; another may lead by
+			// then.
 			s.notBefore = now.Add(s.timing.SeekMax)
 			return outcome
 		}
@@ -275,8 +276,8 @@ func (s *Session) refused(now time.Time, ask *Ask, m *actorpb.Refused) Outcome {
 	}
 }
 
-// seek gives the leader up, if there is one, and lets the next question go to
-// another replica: at once, or after a pause when each has been asked.
+// seek drops the leader, if there is one, and directs the next question to another replica: at
+// once, or after a pause if each has been asked.
 func (s *Session) seek(now time.Time, trouble error) Outcome {
 	if s.Registered() {
 		s.turn = s.roster.index(s.leader.ID) + 1

@@ -5,36 +5,36 @@ import (
 	"slices"
 )
 
-// leastInodes is how many files a disk must be able to take more for new jobs to be
-// started: a job needs some dozen.
+// leastInodes is how many free inodes a disk must have before new jobs are started: a job needs
+// a few dozen.
 const leastInodes = 1000
 
-// Free is what a disk has left. Inodes is -1 where they are not counted.
+// Free is the free space of a disk. Inodes is -1 if the file system does not count them.
 type Free struct{ Bytes, Inodes int64 }
 
-// Space decides whether the disk of the state folder has room for new jobs, and answers. Once it
-// had no room, there must be half as much again as is asked for, lest the node opens and
-// closes with each job.
+// Space decides whether the disk of the state folder has room for new jobs, and responds. Once
+// it is full, it needs 1.5 times the minimum before it opens again, so that the node does not
+// open and close with each job.
 type Space struct {
 	dir    string
 	least  int64
 	closed lack
 }
 
-// lack is why no job may be started. Its text is of when its kind was first seen: a
-// figure that changes is no news.
+// lack is why no job may be started. Its text stays that of the moment when its kind was first
+// seen: a changed figure is not reported.
 type lack struct{ kind, text string }
 
-// hanging is the kind of a disk that does not answer.
+// hanging is the kind of a disk that does not respond.
 const hanging = "hang"
 
-// NewSpace returns the space of a folder's disk, which must have least bytes left; 0:
-// it is never too full.
+// NewSpace returns the Space of a folder's disk, which must have least bytes free; 0: no
+// minimum.
 func NewSpace(dir string, least int64) *Space { return &Space{dir: dir, least: least} }
 
-// Saw takes what has been measured, or why nothing could be, why the journal waits for
-// space, if it does, and what waits for a disk that does not answer. It reports whether
-// Closed has changed.
+// Saw handles a measurement of the free space, or the error trouble instead. journal is why the
+// journal waits for space, hang which operation waits for a disk that does not respond; both
+// may be nil. Saw reports whether Closed has changed.
 func (s *Space) Saw(free Free, trouble, journal, hang error) bool {
 	before := s.closed
 	lacks := s.lacks(free, trouble, journal)
@@ -50,7 +50,7 @@ func (s *Space) Saw(free Free, trouble, journal, hang error) bool {
 	return s.closed != before
 }
 
-// lacks lists all that there are, worst first.
+// lacks returns all reasons for not starting jobs, except a hang, worst first.
 func (s *Space) lacks(free Free, trouble, journal error) []lack {
 	var all []lack
 	if journal != nil {
@@ -72,7 +72,7 @@ func (s *Space) lacks(free Free, trouble, journal error) []lack {
 	return all
 }
 
-// Short is how many bytes the disk lacks for new jobs; 0: none.
+// Short returns how many bytes the disk lacks for new jobs; 0: none.
 func (s *Space) Short(free Free) int64 {
 	if s.least == 0 {
 		return 0
@@ -90,5 +90,5 @@ func (s *Space) wanted(least int64) int64 {
 // Full reports whether no job may be started for lack of space.
 func (s *Space) Full() bool { return s.closed.kind != "" && s.closed.kind != hanging }
 
-// Closed is why no job may be started; empty: they may.
+// Closed returns why no job may be started; empty: they may.
 func (s *Space) Closed() string { return s.closed.text }

@@ -6,10 +6,10 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 )
 
-// spacePeriod is the time between two looks at the disk.
+// spacePeriod is the time between two measurements of the disk.
 const spacePeriod = time.Second
 
-// measure looks at the disk, unless it has not answered to the last look.
+// measure measures the disk, unless the last measurement has not returned yet.
 func (a *agentActor) measure(ctx actor.Context) {
 	a.look = after(ctx, a.look, spacePeriod, a.measure)
 	if a.measuring {
@@ -26,7 +26,7 @@ func (a *agentActor) measure(ctx actor.Context) {
 	}()
 }
 
-// trim has the file cache make room on a disk that has too little for new jobs.
+// trim has the file cache free space on a disk that has too little for new jobs.
 func (a *agentActor) trim(short int64) {
 	files, node, log := a.files, a.cfg.Node, a.cfg.Logger
 	go func() {
@@ -40,7 +40,7 @@ func (a *agentActor) trim(short int64) {
 	}()
 }
 
-// measured takes what the disk has left.
+// measured handles a measurement of the disk.
 func (a *agentActor) measured(ctx actor.Context, m measured) {
 	a.measuring, a.seen = false, m
 	if short := a.space.Short(m.free); short > 0 && m.err == nil {
@@ -49,13 +49,13 @@ func (a *agentActor) measured(ctx actor.Context, m measured) {
 	a.judge(ctx)
 }
 
-// judge lets the leader know when the node has begun, or ceased, to be full or to hang, or is
-// so for another reason.
+// judge registers again if the node has become, or is no longer, full or hanging, or if the
+// reason has changed.
 func (a *agentActor) judge(ctx actor.Context) {
 	a.overtake(ctx)
 	full, hang := a.journal.Full(), a.shared.waits.hang(a.cfg.StateDir, time.Now())
 	if full != nil {
-		// What waits for the journal waits for space.
+		// Records wait for space, not for a hanging disk.
 		hang = nil
 	}
 	if !a.space.Saw(a.seen.free, a.seen.err, full, hang) {
@@ -71,7 +71,7 @@ func (a *agentActor) judge(ctx actor.Context) {
 	a.ask(ctx)
 }
 
-// caveat is what the node cannot promise now.
+// caveat returns the guarantees that the node cannot give now.
 func (a *agentActor) caveat() string {
 	closed := a.space.Closed()
 	switch {

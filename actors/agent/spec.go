@@ -11,7 +11,8 @@ import (
 	"weir/messages/journalpb"
 )
 
-// Files returns what the job finds in its workspace, and with whose rights it is read.
+// Files returns the files for the job's workspace, and the user whose rights apply when they
+// are read.
 func (j *Job) Files(cfg *Config) (files []filecache.File, user, group string) {
 	for _, f := range j.spec.GetFiles() {
 		files = append(files, filecache.File{Source: f.GetSource(), Path: f.GetPath(), Executable: f.GetExecutable()})
@@ -20,7 +21,7 @@ func (j *Job) Files(cfg *Config) (files []filecache.File, user, group string) {
 	return files, user, group
 }
 
-// user is who the job's processes are to be, as the task or else the node says.
+// user returns the user and group of the job's processes: the task's, or else the node's.
 func (j *Job) user(cfg *Config) (user, group string) {
 	user, group = cfg.jobUser()
 	switch {
@@ -32,7 +33,7 @@ func (j *Job) user(cfg *Config) (user, group string) {
 	return user, group
 }
 
-// starting is the record of its start for the journal, in a boot of the machine.
+// starting returns the journal record of the job's start, in a boot of the machine.
 func (j *Job) starting(boot string) *journalpb.Record {
 	record := journal.Starting(j.spec, boot)
 	record.GetStarting().FetchMillis = j.fetching.Milliseconds()
@@ -42,7 +43,7 @@ func (j *Job) starting(boot string) *journalpb.Record {
 	return record
 }
 
-// Spec returns what to start on a node, under a lease that has so long to run.
+// Spec returns the spec for the runner. lease is how much of the node's lease is left.
 func (j *Job) Spec(lease time.Duration, cfg *Config) runner.JobSpec {
 	pids := cfg.MaxPids
 	if own := int(j.spec.GetPidsLimit()); own > 0 {

@@ -2,34 +2,36 @@ package agent
 
 import "time"
 
-// Stage is what the time of a job on its node goes to.
+// Stage is a part of a job's time on its node.
 type Stage uint8
 
-// The stages, in their order. Each lasts until one after it begins; some jobs pass some over.
+// The stages, in order. Each lasts until a later one begins; a job may skip some.
 const (
-	// StageOrder: the order to start it has come, and the journal takes it.
+	// StageOrder: its start order has arrived and is being written to the journal.
 	StageOrder Stage = iota
-	// StageSpec: its controller is asked what it runs.
+	// StageSpec: the controller is asked for its spec.
 	StageSpec
-	// StageFiles: the files are fetched that it finds in its workspace.
+	// StageFiles: the files for its workspace are fetched.
 	StageFiles
-	// StageJournal: the journal takes that its processes are about to be started.
+	// StageJournal: its start is being written to the journal.
 	StageJournal
 	// StageFolders: its folders and sockets are made, and its supervisor is forked.
 	StageFolders
-	// StageSupervisor: the supervisor's program is loaded and its runtime started.
+	// StageSupervisor: the supervisor is loaded and its runtime starts.
 	StageSupervisor
-	// StageGroups: the supervisor makes the job's groups, starts the command, and says so.
+	// StageGroups: the supervisor makes the job's control groups, starts the command, and
+	// reports it.
 	StageGroups
 	// StageCommand: the command runs.
 	StageCommand
-	// StageEnd: the supervisor ends what is left, measures, keeps output, and says so.
+	// StageEnd: the supervisor ends remaining processes, measures, stores output, and reports
+	// the end.
 	StageEnd
-	// StageResult: the journal takes the result.
+	// StageResult: the result is being written to the journal.
 	StageResult
-	// StageReport: its controller takes the result, which is committed.
+	// StageReport: the controller commits the result and acknowledges it.
 	StageReport
-	// StageRelease: what it left is removed, and the journal takes that.
+	// StageRelease: its leftovers are removed, and the removal is written to the journal.
 	StageRelease
 
 	stageOver
@@ -39,7 +41,7 @@ var stageNames = [stageOver]string{
 	"order", "spec", "files", "journal", "folders", "supervisor", "groups", "command", "end", "result", "report", "release",
 }
 
-// String is the stage's name in metrics.
+// String returns the stage's name in metrics.
 func (s Stage) String() string { return stageNames[s] }
 
 // Stages returns all stages in their order.
@@ -57,17 +59,17 @@ type StageTime struct {
 	Took  time.Duration
 }
 
-// course is the way of a job through its stages.
+// course is the progress of a job through its stages.
 type course struct {
 	stage Stage
 	// since is when the stage began; zero: before this process of the agent.
 	since time.Time
-	// passed are the stages that have ended and were not asked for.
+	// passed are the stages that have ended and that Passed has not returned yet.
 	passed []StageTime
 }
 
-// reach tells that a stage began at a moment, which another clock of the machine may have
-// told. A job does not go back.
+// reach records that a stage began at a moment, which may come from another process's clock. A
+// job does not go back.
 func (c *course) reach(stage Stage, at time.Time) {
 	if stage <= c.stage {
 		return
@@ -81,7 +83,7 @@ func (c *course) reach(stage Stage, at time.Time) {
 	}
 }
 
-// Passed returns the stages that the job has passed at now, each once.
+// Passed returns the stages that the job has passed by now, each once.
 func (j *Job) Passed(now time.Time) []StageTime {
 	j.course.reach(j.stage(), now)
 	passed := j.course.passed
@@ -89,7 +91,7 @@ func (j *Job) Passed(now time.Time) []StageTime {
 	return passed
 }
 
-// stage is where the job is, as far as the agent does the work.
+// stage returns the job's stage, as far as the agent knows it without the supervisor.
 func (j *Job) stage() Stage {
 	switch j.phase {
 	case Waiting:
@@ -119,7 +121,7 @@ func (j *Job) stage() Stage {
 	return stageOver
 }
 
-// unmeasured forgets when the job came where it is.
+// unmeasured drops the time at which the job's current stage began, and earlier stages.
 func (j *Job) unmeasured() *Job {
 	j.course = course{stage: j.stage()}
 	return j

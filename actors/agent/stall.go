@@ -8,11 +8,11 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// diskPatience is how long something waits for the disk of the state folder until the node
-// says so, and takes no new jobs: disks that are slow, but answer, take some seconds.
+// diskPatience is how long an operation may wait for the disk of the state folder before the
+// node reports a hang and accepts no new jobs. Slow disks that still respond take some seconds.
 const diskPatience = 30 * time.Second
 
-// waits are what waits for the disk of the state folder now.
+// waits are the operations that now wait for the disk of the state folder.
 type waits struct {
 	mu    sync.Mutex
 	begun uint64
@@ -24,7 +24,7 @@ type diskWait struct {
 	since time.Time
 }
 
-// begin notes that something begins to wait, until end is called, once.
+// begin records that an operation waits for the disk until end is called, once.
 func (w *waits) begin(what string) (end func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -41,7 +41,8 @@ func (w *waits) begin(what string) (end func()) {
 	}
 }
 
-// hang says what has waited for longest, if that is longer than a disk takes that answers.
+// hang returns an error that names the longest waiting operation, if it has waited for
+// diskPatience or longer.
 func (w *waits) hang(dir string, now time.Time) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -57,8 +58,8 @@ func (w *waits) hang(dir string, now time.Time) error {
 	return nil
 }
 
-// diskDuties are the duties that wait for the disk of the state folder, in words, and that
-// a job is not to wait for for ever.
+// diskDuties describes the duties that wait for the disk of the state folder and that a job
+// gives up after JobEndTimeout.
 var diskDuties = map[Duty]string{
 	NoteStart: "record the start of the job",
 	StartRun:  "start the job",
@@ -66,8 +67,8 @@ var diskDuties = map[Duty]string{
 	NoteEnd:   "record the end of the job",
 }
 
-// Stalled says that a duty is given up, for the disk does not answer; the job goes on without.
-// One that has no processes yet gets none: it is to run elsewhere.
+// Stalled gives up a duty because the disk does not respond; the job goes on without it. A job
+// without processes gets none: it ends, to run elsewhere.
 func (j *Job) Stalled(now time.Time, duty Duty, why string) {
 	if j.underway != duty {
 		return
@@ -75,8 +76,8 @@ func (j *Job) Stalled(now time.Time, duty Duty, why string) {
 	switch duty {
 	case NoteStart, StartRun:
 		j.pending = duty == StartRun
-		// What the journal does not know it does not wait for: the next process of the agent
-		// finds that nothing is left of the job.
+		// Without a record of the start, the journal needs none of the end: the next agent
+		// process finds no trace of the job.
 		j.noted[NoteEnd] = j.noted[NoteEnd] || duty == NoteStart
 		finished := unstarted(j.start, now, lifecycle.AbortJobProxyFailed, why)
 		if j.order != nil {
@@ -88,12 +89,13 @@ func (j *Job) Stalled(now time.Time, duty Duty, why string) {
 	case ReadTail:
 		j.Tail(nil)
 	case NoteEnd:
-		// The result is told all the same, and told again by the next process.
+		// The result is reported all the same, and again by the next agent process.
 		j.Noted(NoteEnd)
 	}
 }
 
-// StartedLate says how StartRun went that was given up before. Processes have to be ended.
+// StartedLate records the outcome of a StartRun that was given up before. If it succeeded, the
+// processes have to be ended.
 func (j *Job) StartedLate(err error) {
 	j.pending = false
 	if err == nil {

@@ -8,25 +8,26 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 )
 
-// awaiting are orders that wait for the journal. overtaken: they wait no more, as the disk hangs.
+// awaiting are orders that wait for the journal. overtaken: they were handled without it,
+// because the disk hangs.
 type awaiting struct {
 	orders    Orders
 	since     time.Time
 	overtaken bool
 }
 
-// takeOldest takes the oldest orders from those that wait, and reports whether they were not waited
-// for. The journal knows them now, in the order in which they came.
+// takeOldest removes the oldest waiting orders, which are now in the journal, and reports
+// whether they were overtaken. The journal reports orders in the sequence in which they
+// arrived.
 func (a *agentActor) takeOldest() (overtaken bool) {
 	oldest := a.awaiting[0]
 	a.awaiting = a.awaiting[1:]
 	return oldest.overtaken
 }
 
-// overtake follows orders without the journal that have waited for it for too long, as far as
-// that is safe: jobs are ended, and what was to be started is declined, so that it runs
-// elsewhere. Should the journal have it that one was granted, the next process of the agent
-// finds that nothing is left of it.
+// overtake handles orders that have waited too long for the journal, as far as that is safe:
+// jobs are ended, and new ones are declined, so that they run elsewhere. Should the journal
+// still record one as granted, the next agent process finds no trace of it.
 func (a *agentActor) overtake(ctx actor.Context) {
 	now := time.Now()
 	if a.journal.Full() != nil {
@@ -48,12 +49,12 @@ func (a *agentActor) overtake(ctx actor.Context) {
 	}
 }
 
-// stuck says that the disk has not done something for as long as it is waited for.
+// stuck returns the message that the disk has not done something within JobEndTimeout.
 func (c *Config) stuck(what string) string {
 	return fmt.Sprintf("disk of %s not responding: cannot %s within %v (--job-end-timeout)", c.StateDir, what, c.JobEndTimeout)
 }
 
-// watch sets the limit of a duty that waits for the disk.
+// watch sets the timer of a duty that waits for the disk.
 func (a *jobActor) watch(ctx actor.Context, duty Duty) {
 	stopTimers(a.stall)
 	a.watching++
@@ -67,8 +68,8 @@ func (a *jobActor) watch(ctx actor.Context, duty Duty) {
 	}
 }
 
-// stalled has the job go on without what the disk has not done. A journal that waits for
-// space says so itself.
+// stalled gives up a duty that the disk has not done in time. It waits on if the journal is
+// full, which is reported separately.
 func (a *jobActor) stalled(ctx actor.Context, duty Duty) {
 	if !a.job.Underway(duty) {
 		return
@@ -86,7 +87,7 @@ func (a *jobActor) stalled(ctx actor.Context, duty Duty) {
 	a.act(ctx)
 }
 
-// beganLate ends the processes of a job that was given up while it was started.
+// beganLate ends the processes of a job whose start was given up before.
 func (a *jobActor) beganLate(ctx actor.Context, run Run, err error) {
 	a.job.StartedLate(err)
 	if err == nil {
@@ -97,8 +98,8 @@ func (a *jobActor) beganLate(ctx actor.Context, run Run, err error) {
 	a.act(ctx)
 }
 
-// endLate ends what runs of a job whose end has been told. It is tried once: the runner sees
-// to it that what it was told in vain ends too.
+// endLate ends the processes of a job whose end has been reported. It tries once: the runner
+// makes sure that a job whose stop failed ends too.
 func (a *jobActor) endLate() {
 	run, log, job := a.run, a.cfg.Logger, a.job.start.GetJobId()
 	go func() {

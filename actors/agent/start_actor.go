@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// startRun starts the job's processes under what is left of the lease.
+// startRun starts the job's processes with the rest of the node's lease.
 func (a *jobActor) startRun(ctx actor.Context) {
 	stopTimers(a.overdue)
 	left := time.Until(*a.shared.until.Load())
@@ -21,7 +21,7 @@ func (a *jobActor) startRun(ctx actor.Context) {
 	dir := a.folder.placing(spec.ID)
 	if placed {
 		a.placed = false
-		// A folder may take the place of an empty one, which package os does not let it.
+		// rename(2) may replace an empty folder, which os.Rename refuses.
 		spec.Furnish = func(workspace string) error { return unix.Rename(dir, workspace) }
 	}
 	self, root := ctx.Self(), ctx.ActorSystem().Root
@@ -49,21 +49,21 @@ func (a *jobActor) startRun(ctx actor.Context) {
 	}()
 }
 
-// pass sends the job's actor what happens to its processes.
+// pass sends the events of a job's processes to its actor.
 func pass(run Run, self *actor.PID, root *actor.RootContext) {
 	for event := range run.Events() {
 		root.Send(self, event)
 	}
 }
 
-// began takes the outcome of starting processes.
+// began handles the outcome of starting processes.
 func (a *jobActor) began(ctx actor.Context, run Run, err error) {
 	if a.job.Phase() >= Ended {
 		a.beganLate(ctx, run, err)
 		return
 	}
 	if err != nil && a.life.Err() != nil {
-		// It was given up because this process ends. The next one finds nothing of it.
+		// The start was cancelled because this process ends. The next one finds no trace of it.
 		return
 	}
 	a.run = run

@@ -15,7 +15,7 @@ import (
 	"weir/messages/journalpb"
 )
 
-// openWords begins to find out whether the job takes requests, and to tell it.
+// openWords begins to watch the job's readiness and to report it.
 func (a *jobActor) openWords() {
 	teller := &teller{
 		node: a.cfg.Node, session: a.process, grant: a.job.start, timeout: a.cfg.Timing.AskTimeout,
@@ -30,14 +30,14 @@ func (a *jobActor) openWords() {
 	a.words.Store(watcher)
 }
 
-// closeWords ends that. A job that has to leave is known to by other ways.
+// closeWords stops watching. Once a job has to leave, the cluster knows that from its order.
 func (a *jobActor) closeWords() {
 	if watcher := a.words.Swap(nil); watcher != nil {
 		watcher.Close()
 	}
 }
 
-// say takes the job's own word whether it takes requests.
+// say handles the job's own report of its readiness.
 func (a *jobActor) say(word string) error {
 	if watcher := a.words.Load(); watcher != nil {
 		return watcher.Say(word)
@@ -45,13 +45,13 @@ func (a *jobActor) say(word string) error {
 	return errNotTaken
 }
 
-// write puts a record into the journal and returns when it is there.
+// write appends a record to the journal and returns when it is on disk.
 func (a *jobActor) write(ctx context.Context, record *journalpb.Record) error {
 	written, err := await(ctx, func(done func(error)) { a.journal.Append(done, record) })
 	return cmp.Or(err, written)
 }
 
-// await waits for the outcome of what begins, no longer than ctx.
+// await calls begin and waits for its outcome, no longer than ctx.
 func await[T any](ctx context.Context, begin func(done func(T))) (outcome T, err error) {
 	came := make(chan T, 1)
 	begin(func(outcome T) { came <- outcome })
@@ -63,7 +63,7 @@ func await[T any](ctx context.Context, begin func(done func(T))) (outcome T, err
 	}
 }
 
-// teller brings words of one job to its operation's controller.
+// teller sends readiness reports of one job to its operation's controller.
 type teller struct {
 	node     string
 	session  uint64
@@ -74,7 +74,7 @@ type teller struct {
 	courier  *Courier
 }
 
-// tell brings a word, and returns when it is heard, nobody wants to hear it, or ctx is done.
+// tell sends a report, and returns when the controller has it, nobody wants it, or ctx is done.
 func (t *teller) tell(ctx context.Context, word *actorpb.InstanceWord) {
 	word = proto.CloneOf(word)
 	word.OperationId, word.JobId, word.Session = t.grant.GetOperationId(), t.grant.GetJobId(), t.session
