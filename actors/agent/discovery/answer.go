@@ -15,11 +15,11 @@ import (
 	"weir/messages/discoveryjson"
 )
 
-// maxInstances is how many jobs an answer holds: with all that may be said of each they
-// fit into discoveryjson.MaxAnswer.
+// maxInstances bounds the jobs in an answer: with all details of each, that many fit into
+// discoveryjson.MaxAnswer.
 const maxInstances = 10_000
 
-// known is what can be asked, for those who ask for something else.
+// known lists the valid requests, for error messages.
 const known = `ask "peers", "watch" or "notice", do "acknowledge", or say "ready", "not_ready" or "draining"`
 
 // parse reads a request.
@@ -59,7 +59,7 @@ func encode(answer discoveryjson.Answer) []byte {
 
 func failure(err error) discoveryjson.Answer { return discoveryjson.Answer{Error: err.Error()} }
 
-// peers is a view as a job sees it.
+// peers returns a view in the form that a job receives.
 func peers(view View, self string) *discoveryjson.Peers {
 	shown, omitted := cut(view)
 	return &discoveryjson.Peers{
@@ -68,7 +68,7 @@ func peers(view View, self string) *discoveryjson.Peers {
 	}
 }
 
-// cut returns the instances that an answer has place for, and how many it has none for.
+// cut returns the instances that fit into an answer, and how many do not.
 func cut(view View) (shown []*actorpb.Instance, omitted int) {
 	all := view.Instances.GetInstances()
 	shown = all[:min(len(all), maxInstances)]
@@ -99,7 +99,7 @@ func timeOf(stamp *timestamppb.Timestamp) *time.Time {
 	return &t
 }
 
-// shows reports whether a view has a job in it, or never will have.
+// shows reports whether a view contains a job, or is final.
 func shows(view View, job string) bool {
 	return view.Instances.GetOver() ||
 		slices.ContainsFunc(view.Instances.GetInstances(), func(one *actorpb.Instance) bool { return one.GetJobId() == job })

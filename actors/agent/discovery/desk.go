@@ -6,34 +6,34 @@ import (
 	"weir/messages/discoveryjson"
 )
 
-// Asker is the job that asks.
+// Asker is the job whose requests are answered.
 type Asker struct {
 	Job, Operation string
-	// Index is that of its grant.
+	// Index is the log index of its grant.
 	Index uint64
-	// Acknowledge takes its word that its state is saved.
+	// Acknowledge handles its report that its state is saved.
 	Acknowledge func() error
-	// Say takes its word whether it takes requests.
+	// Say handles its report of its readiness.
 	Say func(word string) error
 }
 
-// Desk is where one job asks, and where it is told of its own end.
+// Desk answers the requests of one job, and holds the notice that it has to leave.
 type Desk struct {
 	asker     Asker
 	directory *Directory
 
 	mu     sync.Mutex
 	notice discoveryjson.Notice
-	// changed is closed when notice is another.
+	// changed is closed when notice changes.
 	changed chan struct{}
 }
 
-// NewDesk returns the desk of a job that need not leave.
+// NewDesk returns the desk of a job that does not have to leave.
 func NewDesk(asker Asker, directory *Directory) *Desk {
 	return &Desk{asker: asker, directory: directory, changed: make(chan struct{})}
 }
 
-// Tell tells the job what is to become of it.
+// Tell sets the job's notice.
 func (d *Desk) Tell(notice discoveryjson.Notice) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -42,7 +42,7 @@ func (d *Desk) Tell(notice discoveryjson.Notice) {
 	d.changed = make(chan struct{})
 }
 
-// told returns what the job has been told, and what is closed when that changes.
+// told returns the job's notice, and a channel that is closed when it changes.
 func (d *Desk) told() (discoveryjson.Notice, <-chan struct{}) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

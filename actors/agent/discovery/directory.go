@@ -11,33 +11,33 @@ import (
 )
 
 const (
-	// pollWait is how long a replica may wait for news before it answers. Shorter than
-	// what ends idle connections on the way.
+	// pollWait is how long a replica may wait for changes before it answers. It is shorter than
+	// the idle timeouts of connections on the way.
 	pollWait = 20 * time.Second
-	// linger is how long an operation is followed after the last job has asked: who asks
-	// once a minute is answered at once.
+	// linger is how long an operation is still followed after the last job has asked: a job
+	// that asks once a minute is answered at once.
 	linger = time.Minute
-	// maxFeeds is how many operations are followed at once: each has a question open at
-	// a replica, which takes 256 of one agent.
+	// maxFeeds bounds the operations followed at once. Each has a request open at a replica,
+	// which accepts 256 from one agent.
 	maxFeeds = 128
 )
 
-// ErrBusy is returned when as many operations are followed as may be.
+// ErrBusy is returned when maxFeeds operations are followed already.
 var ErrBusy = errors.New("too many operations followed on this node")
 
-// errMissed is why changes came to nothing.
+// errMissed is the error for changes to a version that the directory does not have.
 var errMissed = errors.New("missed earlier changes from the replica")
 
-// Source asks replicas. It is used by one goroutine.
+// Source sends requests to replicas. Only one goroutine uses it.
 type Source interface {
-	// Ask returns the answer of a replica: of the same one as long as there are no
-	// errors, for versions are a replica's.
+	// Ask returns a replica's answer. It stays with one replica until an error, because
+	// versions are only valid at the replica that gave them.
 	Ask(ctx context.Context, request *actorpb.InstancesRequest) (*actorpb.Instances, error)
 	// Pause is how long to wait after an error.
 	Pause() time.Duration
 }
 
-// Directory knows the jobs of operations as long as somebody wants to know.
+// Directory follows the jobs of operations for as long as local jobs ask for them.
 type Directory struct {
 	sources func() Source
 	ctx     context.Context
@@ -48,14 +48,14 @@ type Directory struct {
 	feeds map[string]*feed
 }
 
-// NewDirectory returns a directory that asks sources, one for each operation.
+// NewDirectory returns a directory that gets one source per operation from sources.
 func NewDirectory(sources func() Source) *Directory {
 	d := &Directory{sources: sources, feeds: map[string]*feed{}}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	return d
 }
 
-// Close ends all questions. Who follows an operation hears nothing more.
+// Close ends all requests. Views no longer change after it.
 func (d *Directory) Close() {
 	d.mu.Lock()
 	d.cancel()
@@ -66,18 +66,18 @@ func (d *Directory) Close() {
 	d.running.Wait()
 }
 
-// feed follows an operation.
+// feed is an operation that is followed.
 type feed struct {
 	operation string
 	cancel    context.CancelFunc
 
-	// The rest belongs to Directory.mu.
+	// The rest is guarded by Directory.mu.
 	followers int
 	end       *time.Timer
-	// index is what replicas must have seen to answer.
+	// index is the log index that a replica must have applied to answer.
 	index uint64
 	view  View
-	// changed is closed when view is another.
+	// changed is closed when view changes.
 	changed chan struct{}
 }
 
@@ -85,14 +85,14 @@ type feed struct {
 type View struct {
 	// Instances is nil before the first answer.
 	Instances *actorpb.Instances
-	// AsOf is when a replica has last said so.
+	// AsOf is when a replica last confirmed Instances.
 	AsOf time.Time
-	// Err is why there is no newer answer; nil: the next is on its way.
+	// Err is why the last request failed; nil: it did not.
 	Err error
 }
 
-// Follow begins to follow an operation for a job that was granted at index. Each Follow
-// needs a Release.
+// Follow starts following an operation for a job that was granted at index. Each Follow needs a
+// Release.
 func (d *Directory) Follow(operation string, index uint64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -115,7 +115,7 @@ func (d *Directory) Follow(operation string, index uint64) error {
 	return nil
 }
 
-// Release ends what Follow began.
+// Release undoes a Follow. The operation is still followed for linger.
 func (d *Directory) Release(operation string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -134,8 +134,8 @@ func (d *Directory) forget(f *feed) {
 	}
 }
 
-// View returns what is known of an operation that is followed, and what is closed when
-// more is.
+// View returns the current view of a followed operation, and a channel that is closed when it
+// changes.
 func (d *Directory) View(operation string) (View, <-chan struct{}) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -143,8 +143,7 @@ func (d *Directory) View(operation string) (View, <-chan struct{}) {
 	return f.view, f.changed
 }
 
-// run asks for the jobs of an operation until nobody wants to know, or nothing will
-// change any more.
+// run requests the jobs of an operation until ctx is done or the operation is over.
 func (d *Directory) run(ctx context.Context, f *feed) {
 	source, version := d.sources(), ""
 	for ctx.Err() == nil {
@@ -173,8 +172,8 @@ func (d *Directory) run(ctx context.Context, f *feed) {
 	}
 }
 
-// take takes an answer to a question that had a version, and returns err, or why the answer
-// is of no use.
+// take applies the answer to a request with version. It returns err, or why the answer is
+// unusable.
 func (d *Directory) take(f *feed, answer *actorpb.Instances, err error, version string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -1,7 +1,7 @@
 // Package discovery answers the jobs of a node that ask who their peers are and whether
-// they have to leave, on a socket for each.
+// they have to leave. Each job has a socket of its own.
 //
-// Peers come from replicas, one question at a time for each operation whose jobs ask
-// (Directory); what a job is told of its own end comes from its agent (Desk). Package
-// discoveryjson has what goes over the socket.
+// Peers come from replicas (Directory), one request at a time for each operation whose jobs
+// ask. The notice that a job has to leave comes from its agent (Desk). Package discoveryjson
+// describes the messages on the socket.
 package discovery

@@ -13,20 +13,20 @@ import (
 )
 
 const (
-	// maxConnections is how many a job may have at once.
+	// maxConnections bounds the open connections of a job.
 	maxConnections = 16
 	// writeTimeout bounds how long a job may take to read an answer.
 	writeTimeout = 10 * time.Second
-	// acceptPause is the pause after a connection that could not be taken.
+	// acceptPause is the pause after a failed accept.
 	acceptPause = 100 * time.Millisecond
-	// patience bounds how long an answer waits for a replica, and selfPatience for one
-	// that has seen the job which asks.
+	// patience bounds how long a request waits for any view, and selfPatience how long it waits
+	// for one that contains the asking job.
 	patience     = 5 * time.Second
 	selfPatience = 2 * time.Second
 )
 
-// Serve answers a job on a listener until that is closed. Who can connect is the job: its socket
-// is for its user alone.
+// Serve answers a job's requests on a listener until that is closed. Only the job's user can
+// connect to its socket, so that connections are not authenticated.
 func Serve(listener net.Listener, desk *Desk) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var serving sync.WaitGroup
@@ -37,7 +37,7 @@ func Serve(listener net.Listener, desk *Desk) {
 			break
 		}
 		if err != nil {
-			// A lack of descriptors passes.
+			// For example a lack of file descriptors, which passes.
 			<-time.After(acceptPause)
 			continue
 		}
@@ -57,12 +57,12 @@ func Serve(listener net.Listener, desk *Desk) {
 	serving.Wait()
 }
 
-// connection is a job that asks.
+// connection is one connection of a job.
 type connection struct {
 	conn  net.Conn
 	desk  *Desk
 	lines chan []byte
-	// bad is why no more lines come; set before lines is closed.
+	// bad is why reading stopped, if not by a hang-up; set before lines is closed.
 	bad error
 }
 
@@ -125,7 +125,7 @@ func (c *connection) read(ctx context.Context) {
 	}
 }
 
-// write says whether the job has taken the answers.
+// write sends answers, and reports whether the job has received them all.
 func (c *connection) write(answers ...discoveryjson.Answer) bool {
 	for _, answer := range answers {
 		err := c.conn.SetWriteDeadline(time.Now().Add(writeTimeout))
@@ -139,7 +139,7 @@ func (c *connection) write(answers ...discoveryjson.Answer) bool {
 	return true
 }
 
-// answer answers a request.
+// answer returns the answers to a request.
 func (c *connection) answer(ctx context.Context, line []byte, watch *watch) []discoveryjson.Answer {
 	request, err := parse(line)
 	if err != nil {
@@ -166,7 +166,7 @@ func (c *connection) answer(ctx context.Context, line []byte, watch *watch) []di
 	return []discoveryjson.Answer{{Acknowledged: true}}
 }
 
-// peers waits for what a replica knows that has seen the job.
+// peers waits for a view that contains the job, or after selfPatience for any.
 func (c *connection) peers(ctx context.Context) discoveryjson.Answer {
 	asker, directory := c.desk.asker, c.desk.directory
 	if err := directory.Follow(asker.Operation, asker.Index); err != nil {

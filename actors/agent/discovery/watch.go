@@ -5,21 +5,21 @@ import (
 	"weir/messages/discoveryjson"
 )
 
-// watch is a job that wants to hear of changes. The zero one hears of none.
+// watch is the subscription of a connection to changes. The zero value has none.
 type watch struct {
 	desk *Desk
-	// Nil: not watched, or nothing will change any more.
+	// Both are nil before begin. peersChanged is also nil once the operation is over.
 	peersChanged, noticeChanged <-chan struct{}
 	following                   bool
 
-	// changes: the job takes changes of what it has been told, which is told with the
-	// number revision; 0: nothing has been told yet.
+	// changes: the job accepts changes relative to told, which it was sent with the number
+	// revision; 0: nothing has been sent yet.
 	changes  bool
 	revision uint64
 	told     []*actorpb.Instance
 }
 
-// begin returns what is known now. It may be called again.
+// begin starts the subscription and returns the current state. It may be called again.
 func (w *watch) begin(changes bool) []discoveryjson.Answer {
 	if !w.following {
 		if err := w.desk.directory.Follow(w.desk.asker.Operation, w.desk.asker.Index); err != nil {
@@ -35,14 +35,14 @@ func (w *watch) begin(changes bool) []discoveryjson.Answer {
 	return answers
 }
 
-// end ends what begin began.
+// end ends the subscription.
 func (w *watch) end() {
 	if w.following {
 		w.desk.directory.Release(w.desk.asker.Operation)
 	}
 }
 
-// peers returns the peers after a change. A replica that does not answer is none.
+// peers returns the answer after a change; none if only a request to a replica failed.
 func (w *watch) peers() []discoveryjson.Answer {
 	view := w.look()
 	if view.Err != nil {
@@ -51,8 +51,7 @@ func (w *watch) peers() []discoveryjson.Answer {
 	return []discoveryjson.Answer{w.tell(view)}
 }
 
-// tell returns the peers, or what has changed of them where the job takes that and it says
-// less.
+// tell returns the peers, or only their changes if the job accepts those and they are fewer.
 func (w *watch) tell(view View) discoveryjson.Answer {
 	self := w.desk.asker.Job
 	if !w.changes {
@@ -74,7 +73,7 @@ func (w *watch) tell(view View) discoveryjson.Answer {
 	}}
 }
 
-// look returns what is known, and waits for the next change.
+// look returns the current view and arms peersChanged for the next change.
 func (w *watch) look() View {
 	view, changed := w.desk.directory.View(w.desk.asker.Operation)
 	w.peersChanged = changed

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Small mounts an empty disk of so many bytes and returns its folder. It is
-// unmounted when the test has ended, however it did. Where nothing may be mounted, as
-// by others than root and in most containers, the test is skipped.
+// Small mounts an empty disk of the given size and returns its folder. The disk is unmounted
+// when the test has ended, whatever its result. The test is skipped if it may not mount, as
+// without root and in most containers.
 func Small(t testing.TB, bytes int64) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "disk")
@@ -36,7 +36,7 @@ func Small(t testing.TB, bytes int64) string {
 	return dir
 }
 
-// Reachable is OpenFolder for a test, which is skipped where there is none.
+// Reachable is OpenFolder for a test, which is skipped if there is no such folder.
 func Reachable(t testing.TB) string {
 	t.Helper()
 	folder, found := OpenFolder()
@@ -46,8 +46,8 @@ func Reachable(t testing.TB) string {
 	return folder
 }
 
-// OpenFolder finds a folder for temporary files in which every user of the machine can come to
-// what is open to all: the usual one, if it is such a folder.
+// OpenFolder finds a folder for temporary files that every user of the machine can pass
+// through, preferably the default one.
 func OpenFolder() (folder string, found bool) {
 	for _, folder := range []string{os.TempDir(), "/tmp", "/var/tmp"} {
 		open := true
@@ -62,8 +62,7 @@ func OpenFolder() (folder string, found bool) {
 	return "", false
 }
 
-// Fill takes what space a disk has, but for so many bytes, and returns the file that
-// holds it.
+// Fill fills a disk except for the given number of bytes, and returns the file that it wrote.
 func Fill(t testing.TB, dir string, but int64) string {
 	t.Helper()
 	path := filepath.Join(dir, "ballast")
@@ -84,7 +83,7 @@ func Fill(t testing.TB, dir string, but int64) string {
 		_, err := file.Write(make([]byte, min(left, 1<<20)))
 		switch {
 		case errors.Is(err, unix.ENOSPC) && but == 0:
-			// Whoever else uses the disk has taken some of it since.
+			// Another user of the disk has taken the rest since.
 			return path
 		case err != nil:
 			t.Fatalf("fill %s: %v", dir, err)

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Hanging mounts an empty disk of so many MiB that can be made to hang, and returns its
-// folder, which everybody may use. It is unmounted when the test has ended. Where that cannot
-// be made, the test is skipped.
+// Hanging mounts an empty disk of size MiB that Freeze can make hang, and returns its folder,
+// which everybody may use. The disk is unmounted when the test has ended. The test is skipped
+// if such a disk cannot be made.
 func Hanging(t testing.TB, size int64) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -50,14 +50,14 @@ func Hanging(t testing.TB, size int64) string {
 	return dir
 }
 
-// Freeze has every write to a disk of Hanging wait in the kernel until thaw is called, or the
-// test has ended, in whichever way.
+// Freeze makes every write to a disk of Hanging wait in the kernel until thaw is called or the
+// test has ended, whatever its result.
 func Freeze(t testing.TB, dir string) (thaw func()) {
 	t.Helper()
 	return FreezeBy(t, dir, (*exec.Cmd).Start)
 }
 
-// FreezeBy is Freeze of a disk at dir that only programs see that start starts.
+// FreezeBy is Freeze for a disk that is only visible to programs started by start.
 func FreezeBy(t testing.TB, dir string, start func(*exec.Cmd) error) (thaw func()) {
 	t.Helper()
 	cmd := exec.Command("sh", "-c", `fsfreeze --freeze "$1" && echo frozen && cat; fsfreeze --unfreeze "$1"`, "sh", dir)

@@ -14,39 +14,38 @@ import (
 	"time"
 )
 
-// ErrSource is returned, wrapped, for a file that cannot be had: it is not there, it may
-// not be read, it is larger than the cache, it changes, or its server fails for too long.
-// Another node would not fare better.
+// ErrSource is returned, wrapped, for a file that is unavailable: it does not exist, may not be
+// read, is larger than the cache, changes, or its server fails for too long. Another node would
+// fail as well.
 var ErrSource = errors.New("file unavailable")
 
-// ErrInUse is returned by Open for the folder of another cache that is open.
+// ErrInUse is returned by Open for the folder of a cache that is already open.
 var ErrInUse = errors.New("in use by another agent")
 
-// Config is what a Cache needs.
+// Config configures a Cache.
 type Config struct {
-	// Dir is the folder of the cache, which has it to itself. It is made if missing.
+	// Dir is the folder of the cache, which nothing else may use. It is made if missing.
 	Dir string
-	// Limit is how much the files of the cache may take, in bytes.
+	// Limit bounds the size of the cached files together, in bytes.
 	Limit int64
-	// Retry is how servers are asked again. Default: DefaultRetry.
+	// Retry is how failed downloads are retried. Default: DefaultRetry.
 	Retry Retry
-	// Logger takes what an operator cares about.
+	// Logger receives messages for operators.
 	Logger *slog.Logger
 }
 
-// Retry is how a server that fails is asked again.
+// Retry is how failed downloads are retried.
 type Retry struct {
-	// Tries is how often it is asked in all. The pause before the second time is Pause,
-	// and twice as long each time after it.
+	// Tries is the number of attempts. The pause after the first is Pause, and doubles after
+	// each further one.
 	Tries int
 	Pause time.Duration
-	// Silence is how long it may say nothing.
+	// Silence is how long a server may send nothing.
 	Silence time.Duration
 }
 
-// DefaultRetry returns six tries in about six seconds: object stores that shed load are
-// back by then, and one that has failed for longer should not fill the node with jobs
-// that wait.
+// DefaultRetry returns six attempts in about six seconds: object stores that shed load have
+// recovered by then. A longer failure should not fill the node with jobs that wait.
 func DefaultRetry() Retry {
 	return Retry{Tries: 6, Pause: 200 * time.Millisecond, Silence: 30 * time.Second}
 }
@@ -59,7 +58,7 @@ type Cache struct {
 
 	mu    sync.Mutex
 	index *index
-	// freed is closed, and replaced, when something is given back.
+	// freed is closed and replaced when room may have become free.
 	freed   chan struct{}
 	flights map[string]*flight
 	stats   Stats
@@ -68,30 +67,30 @@ type Cache struct {
 	life    context.Context
 }
 
-// Stats is what a cache has, and has done since it was opened.
+// Stats is what a cache holds, and what it has done since it was opened.
 type Stats struct {
-	// Files are how many it has, Bytes their size, of Limit at most.
+	// Files is the number of files, Bytes their total size, at most Limit.
 	Files        int
 	Bytes, Limit int64
-	// Hits and Misses count files that were placed: those that were here, and those that
-	// were fetched, or waited for while another job's fetched them.
+	// Hits and Misses count placed files: Hits those that were in the cache, Misses those that
+	// were fetched for this job or another one at the same time.
 	Hits, Misses uint64
-	// Evicted and Damaged count files that went, for want of room and because they were
-	// not what they had been.
+	// Evicted and Damaged count files that were dropped: for lack of room, or because their
+	// content no longer matched its hash.
 	Evicted, Damaged uint64
 }
 
-// flight is the reading of a source that several jobs wait for.
+// flight is one fetch of a source that several jobs may wait for.
 type flight struct {
 	done   chan struct{}
 	cancel context.CancelFunc
-	// waiting is how many do. hash and err are set when done is closed.
+	// waiting is how many jobs wait. hash and err are set before done is closed.
 	waiting int
 	hash    string
 	err     error
 }
 
-// Open opens the cache of a folder, with what is there.
+// Open opens the cache in a folder, with the files already in it.
 func Open(cfg Config) (*Cache, error) {
 	if cfg.Limit <= 0 {
 		return nil, fmt.Errorf("open file cache: size %d: must be positive", cfg.Limit)
@@ -117,7 +116,7 @@ func Open(cfg Config) (*Cache, error) {
 	return c, nil
 }
 
-// Close ends what is being fetched and closes the cache. It may be called again.
+// Close cancels fetches and closes the cache. It may be called again.
 func (c *Cache) Close() {
 	c.mu.Lock()
 	c.stop()
@@ -151,8 +150,8 @@ func (c *Cache) indexFile() string            { return filepath.Join(c.cfg.Dir, 
 func (c *Cache) scratch() string              { return filepath.Join(c.cfg.Dir, "new") }
 func (c *Cache) temporary() (*os.File, error) { return os.CreateTemp(c.scratch(), "*") }
 
-// Trim throws away what was not used for longest, until the disk has so many bytes more
-// or nothing is left that is not in use. It returns how many it has.
+// Trim evicts unused files, least recently used first, until the given number of bytes is freed
+// or only files in use are left. It returns how many bytes it freed.
 func (c *Cache) Trim(bytes int64) (freed int64, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -162,7 +161,8 @@ func (c *Cache) Trim(bytes int64) (freed int64, err error) {
 	return before - c.index.bytes, c.remove(evicted)
 }
 
-// acquire returns a source's content and its hash. It stays until it is released.
+// acquire returns a source's content and its hash, and fetches it if needed. The content is
+// kept until it is released.
 func (c *Cache) acquire(ctx context.Context, s source) (hash string, held *content, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -173,7 +173,7 @@ func (c *Cache) acquire(ctx context.Context, s source) (hash string, held *conte
 			*counted++
 			return hash, held, nil
 		}
-		// It is not here, or had to make room already.
+		// It is not in the cache, or was evicted after the fetch.
 		counted = &c.stats.Misses
 		f := c.join(s)
 		c.mu.Unlock()
@@ -186,7 +186,7 @@ func (c *Cache) acquire(ctx context.Context, s source) (hash string, held *conte
 	}
 }
 
-// join returns the reading of a source, which it begins unless it is going on.
+// join returns the fetch of a source, which it starts unless it is in progress.
 func (c *Cache) join(s source) *flight {
 	key := s.flight()
 	f := c.flights[key]
@@ -194,7 +194,8 @@ func (c *Cache) join(s source) *flight {
 		ctx, cancel := context.WithCancel(c.life)
 		f = &flight{done: make(chan struct{}), cancel: cancel}
 		if err := ctx.Err(); err != nil {
-			// The cache is closed, and whoever closes it may have waited for the last task.
+			// The cache is closed. Close may already have waited for the last task, so start
+			// none.
 			f.err = err
 			close(f.done)
 			return f
@@ -217,7 +218,7 @@ func (c *Cache) join(s source) *flight {
 	return f
 }
 
-// wait waits for the reading of a source, which ends when nobody waits for it.
+// wait waits for a fetch, which is cancelled when no job waits for it any more.
 func (c *Cache) wait(ctx context.Context, f *flight) error {
 	select {
 	case <-f.done:
@@ -228,7 +229,7 @@ func (c *Cache) wait(ctx context.Context, f *flight) error {
 	defer c.mu.Unlock()
 	if f.waiting--; f.waiting == 0 {
 		f.cancel()
-		// Whoever comes now begins anew.
+		// The next job starts a new fetch.
 		maps.DeleteFunc(c.flights, func(_ string, other *flight) bool { return other == f })
 	}
 	return ctx.Err()
@@ -241,13 +242,13 @@ func (c *Cache) release(held *content) {
 	c.free()
 }
 
-// free wakes those that wait for room.
+// free wakes the fetches that wait for room.
 func (c *Cache) free() {
 	close(c.freed)
 	c.freed = make(chan struct{})
 }
 
-// reserve waits until there is room for so many bytes.
+// reserve waits until there is room for the given number of bytes, and reserves it.
 func (c *Cache) reserve(ctx context.Context, size int64) error {
 	for {
 		c.mu.Lock()
@@ -268,7 +269,7 @@ func (c *Cache) reserve(ctx context.Context, size int64) error {
 	}
 }
 
-// remove removes contents that the index has dropped.
+// remove deletes contents that the index has dropped.
 func (c *Cache) remove(hashes []string) error {
 	var errs []error
 	for _, hash := range hashes {
@@ -279,7 +280,7 @@ func (c *Cache) remove(hashes []string) error {
 	return errors.Join(errs...)
 }
 
-// cancel gives back what was reserved.
+// cancel frees reserved room.
 func (c *Cache) cancel(size int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -287,8 +288,7 @@ func (c *Cache) cancel(size int64) {
 	c.free()
 }
 
-// keep takes a file into the cache that has been read in full, and for which there is
-// room.
+// keep moves a fully read file into the cache. Its room is already reserved.
 func (c *Cache) keep(file string, size int64, hash, name, version string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -303,7 +303,7 @@ func (c *Cache) keep(file string, size int64, hash, name, version string) error 
 	return nil
 }
 
-// drop throws a damaged content away, unless that has been done already.
+// drop deletes a damaged content, unless it was already dropped.
 func (c *Cache) drop(hash string, damaged *content) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

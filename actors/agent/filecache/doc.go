@@ -1,19 +1,19 @@
-// Package filecache keeps the files that jobs find in their workspaces on the node, so
-// that each is fetched once.
+// Package filecache caches the files for jobs' workspaces on the node, so that each is
+// fetched once.
 //
-// A file is known by the SHA-256 of its content. Which content a source had, and what it
-// looked like then, is remembered: a path at which the same file is, with the same size and
-// times, or a URL whose server says that nothing has changed, is not read again. Jobs that
-// want the same source at once, with the same rights to it, share one reading of it. What was not used for longest goes when
-// there is no room, but nothing that is being placed.
+// A file is identified by the SHA-256 of its content. The cache remembers which content a
+// source had, and does not read the source again while it is unchanged: a path still names the
+// same file with the same size and times, or the server of a URL confirms it. Jobs that want
+// the same source at once, with the same rights to it, share one fetch. When there is no room,
+// the least recently used content is evicted, except content that is being placed.
 //
-// A job gets a copy of its own, without a right to write, and nothing that it does to it
-// changes what the cache has. A program among them can be run when it has been placed. The
-// copy is checked on its way: what does not have its hash any more is dropped and fetched
-// again, also after a restart of the agent.
+// A job gets a read-only copy of its own, and nothing that it does to the copy changes the
+// cache. A program among the files can be run as soon as it has been placed. The hash is
+// checked while copying: a content that no longer matches is dropped and fetched again, also
+// after a restart of the agent.
 //
-// What the cache has is bounded, and so is what is on its way into it, but for downloads whose
-// size their server does not say: each of them is bounded alone until it has been read.
+// The cache is bounded, including files being fetched. Downloads whose server does not give
+// their size are the exception: until it is read, each may take as much as the whole cache.
 //
 // The deciding half is index.go.
 package filecache

@@ -19,21 +19,21 @@ import (
 	"weir/actors/agent/runner/proxyproto"
 )
 
-// source is where a file is from.
+// source is a path or a URL that a file comes from.
 type source interface {
-	// name is how the source is remembered, version what it says of its content before it
-	// is read; empty: nothing.
+	// name is the key under which the source is remembered. version describes its content
+	// without reading it; empty: unknown.
 	name() string
 	version() string
-	// flight names what jobs share that want the same at once.
+	// flight is the key of the fetch that jobs share when they want the same source at once.
 	flight() string
-	// fetch returns what takes the file into the cache, if it is not there, and returns
-	// the hash of its content. It must be called.
+	// fetch returns a function that gets the file into the cache, if it is not there, and
+	// returns the hash of its content. The function must be called.
 	fetch(c *Cache) func(ctx context.Context) (string, error)
 	close()
 }
 
-// open opens a source, as a user of the machine; nil: who the agent is.
+// open opens a source with the rights of a user; nil: the agent's own.
 func open(from string, as *proxyproto.User) (source, error) {
 	if strings.Contains(from, "://") {
 		at, err := url.Parse(from)
@@ -59,7 +59,7 @@ func open(from string, as *proxyproto.User) (source, error) {
 	return &local{path: filepath.Clean(from), file: file, info: info}, nil
 }
 
-// reason is what the system says, without the path.
+// reason returns the system error without the path.
 func reason(err error) error {
 	var system unix.Errno
 	if errors.As(err, &system) {
@@ -68,7 +68,7 @@ func reason(err error) error {
 	return err
 }
 
-// local is a file that the node sees.
+// local is a file on a path of the node.
 type local struct {
 	path string
 	file *os.File
@@ -79,7 +79,8 @@ func (l *local) name() string   { return l.path }
 func (l *local) flight() string { return l.path + "\x00" + l.version() }
 func (l *local) close()         { _ = l.file.Close() }
 
-// version implements source. Another file may have been given the same time of change.
+// version implements source. It includes the inode and the change time, because another file
+// may have the same size and modification time.
 func (l *local) version() string {
 	text := versionOf(l.info)
 	if of, ok := l.info.Sys().(*syscall.Stat_t); ok {
@@ -92,7 +93,8 @@ func versionOf(info fs.FileInfo) string {
 	return fmt.Sprintf("%d bytes of %s", info.Size(), info.ModTime().UTC().Format("2006-01-02T15:04:05.999999999Z"))
 }
 
-// fetch implements source. The file outlives the job that came first.
+// fetch implements source. It duplicates the file, because the fetch may outlive the job that
+// started it.
 func (l *local) fetch(c *Cache) func(context.Context) (string, error) {
 	number, err := unix.FcntlInt(l.file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	return func(ctx context.Context) (string, error) {
@@ -121,10 +123,10 @@ func (l *local) read(ctx context.Context, c *Cache, file *os.File) (string, erro
 	return t.keep(l.path, l.version())
 }
 
-// taking is a file on its way into the cache.
+// taking is a file being read into the cache.
 type taking struct {
 	cache *Cache
-	// name is for people; known is the size, -1: it is not known before the end.
+	// name is for people; known is the expected size, -1: unknown before the end.
 	name  string
 	known int64
 
@@ -134,8 +136,8 @@ type taking struct {
 	hash     string
 }
 
-// take reads a file to its end. It waits until there is room for the file: before, or if its size
-// is not known, after.
+// take reads a file to its end. It waits until there is room for the file: before reading, or
+// after it if the size is unknown.
 func (t *taking) take(ctx context.Context, from io.Reader) error {
 	err := t.check()
 	if err == nil && t.known >= 0 {
@@ -171,7 +173,7 @@ func (t *taking) take(ctx context.Context, from io.Reader) error {
 	}
 }
 
-// check refuses what is larger than the cache, or than it was to be.
+// check returns an error for a file that is larger than the cache, or than expected.
 func (t *taking) check() error {
 	limit := t.cache.cfg.Limit
 	switch {
@@ -185,7 +187,7 @@ func (t *taking) check() error {
 	return nil
 }
 
-// reserve waits until there is room for so many bytes of the file, unless there is already.
+// reserve waits until room for size bytes of the file is reserved.
 func (t *taking) reserve(ctx context.Context, size int64) error {
 	if size <= t.reserved {
 		return nil
@@ -197,7 +199,7 @@ func (t *taking) reserve(ctx context.Context, size int64) error {
 	return err
 }
 
-// keep takes the file into the cache.
+// keep moves the file into the cache.
 func (t *taking) keep(name, version string) (string, error) {
 	if err := t.file.Chmod(0o400); err != nil {
 		return "", fmt.Errorf("keep %s: %w", t.name, err)
@@ -209,7 +211,7 @@ func (t *taking) keep(name, version string) (string, error) {
 	return t.hash, nil
 }
 
-// discard gives back what has not been kept.
+// discard removes the temporary file and frees its room, unless the file was kept.
 func (t *taking) discard() {
 	if t.file != nil {
 		_ = t.file.Close()

@@ -6,28 +6,28 @@ import (
 	"slices"
 )
 
-// index is what a cache has, and what it may throw away.
+// index records the contents of a cache, and decides which to evict.
 type index struct {
 	limit int64
-	// bytes is the size of all contents, reserved what others are about to take.
+	// bytes is the size of all contents, reserved the room reserved for files being read.
 	bytes, reserved int64
 	contents        map[string]*content
 	sources         map[string]seen
-	// clock grows with each use.
+	// clock grows with each use of a content.
 	clock int64
 }
 
-// content is a file that the cache has.
+// content is a file in the cache.
 type content struct {
 	size int64
-	// used is when it was last used, by the index's clock; pins is how often it is in use.
+	// used is when it was last used, by the index's clock; pins counts its current uses.
 	used int64
 	pins int
 }
 
-// seen is a source as it was when it was last read.
+// seen is a source as of its last fetch.
 type seen struct {
-	// Version is what the source says of its content: another one may be another content.
+	// Version is the source's version then: another version may have another content.
 	Version string `json:"version"`
 	Hash    string `json:"hash"`
 }
@@ -36,7 +36,7 @@ func newIndex(limit int64) *index {
 	return &index{limit: limit, contents: map[string]*content{}, sources: map[string]seen{}}
 }
 
-// find returns the content that a source had in this version; empty: that is not known.
+// find returns the hash of the content that a source had in this version; empty: unknown.
 func (x *index) find(source, version string) (hash string) {
 	if known := x.sources[source]; known.Version == version && version != "" {
 		return known.Hash
@@ -44,10 +44,10 @@ func (x *index) find(source, version string) (hash string) {
 	return ""
 }
 
-// maxSources bounds how many sources are remembered. One that is forgotten is read again.
+// maxSources bounds the remembered sources. A forgotten one is read again.
 const maxSources = 10_000
 
-// learn says which content a source has.
+// learn records which content a source has.
 func (x *index) learn(source, version, hash string) {
 	if version == "" || x.contents[hash] == nil {
 		return
@@ -61,8 +61,7 @@ func (x *index) learn(source, version, hash string) {
 	x.sources[source] = seen{Version: version, Hash: hash}
 }
 
-// add takes a content, for which room was reserved. It reports false if it is here
-// already.
+// add adds a content whose room was reserved. It returns false if the content is already there.
 func (x *index) add(hash string, size int64) bool {
 	x.reserved -= size
 	if x.contents[hash] != nil {
@@ -74,8 +73,8 @@ func (x *index) add(hash string, size int64) bool {
 	return true
 }
 
-// pin keeps a content from being thrown away until it is unpinned as often. It returns nil
-// if there is no such content.
+// pin protects a content from eviction until it is unpinned as often. It returns nil if there
+// is no such content.
 func (x *index) pin(hash string) *content {
 	c := x.contents[hash]
 	if c == nil {
@@ -87,11 +86,12 @@ func (x *index) pin(hash string) *content {
 	return c
 }
 
-// unpin takes what pin has returned: there may be another content with the hash by now.
+// unpin undoes a pin. It needs the content, not the hash, which another content may have by
+// now.
 func (x *index) unpin(c *content) { c.pins-- }
 
-// reserve takes room for a content. It returns what has to be thrown away for it, in that
-// order; false: there is no room before something is given back.
+// reserve reserves room for a content. It returns the contents to delete for it, in that order;
+// false: there is no room until some is freed.
 func (x *index) reserve(size int64) (evicted []string, ok bool) {
 	unused, short := x.unused(x.bytes + x.reserved + size - x.limit)
 	if short > 0 {
@@ -102,16 +102,16 @@ func (x *index) reserve(size int64) (evicted []string, ok bool) {
 	return unused, true
 }
 
-// trim returns what has to be thrown away to give back so many bytes, as far as it is not
-// in use, and forgets it.
+// trim drops unused contents of at least the given number of bytes, as far as there are any,
+// and returns those to delete.
 func (x *index) trim(bytes int64) (evicted []string) {
 	evicted, _ = x.unused(bytes)
 	x.drop(evicted...)
 	return evicted
 }
 
-// unused returns contents of so many bytes that are not in use, those first that were not used
-// for longest, and how many bytes more there would have to be.
+// unused returns unused contents of at least the given number of bytes, least recently used
+// first, and how many bytes are still missing.
 func (x *index) unused(bytes int64) (hashes []string, short int64) {
 	for _, hash := range x.byUse() {
 		if bytes <= 0 {
@@ -125,17 +125,17 @@ func (x *index) unused(bytes int64) (hashes []string, short int64) {
 	return hashes, bytes
 }
 
-// byUse returns the contents, the one that was not used for longest first.
+// byUse returns the hashes of the contents, least recently used first.
 func (x *index) byUse() []string {
 	return slices.SortedFunc(maps.Keys(x.contents), func(a, b string) int {
 		return cmp.Compare(x.contents[a].used, x.contents[b].used)
 	})
 }
 
-// cancel gives back what was reserved.
+// cancel frees reserved room.
 func (x *index) cancel(size int64) { x.reserved -= size }
 
-// drop forgets contents, and which sources had them.
+// drop forgets contents, and the sources that had them.
 func (x *index) drop(hashes ...string) {
 	for _, hash := range hashes {
 		if c := x.contents[hash]; c != nil {

@@ -9,8 +9,8 @@ import (
 	"weir/actors/agent/runner/rights"
 )
 
-// openAs opens a file for reading with the rights of a user: an agent that is root must
-// not read for jobs what they may not.
+// openAs opens a file for reading with the rights of a user: an agent that runs as root must
+// not read files for jobs that may not read them.
 func openAs(path string, as *proxyproto.User) (file *os.File, err error) {
 	open := func() (err error) {
 		file, err = os.OpenFile(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)

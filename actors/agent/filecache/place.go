@@ -16,21 +16,21 @@ import (
 	"weir/actors/agent/runner/proxyproto"
 )
 
-// File is a file that a job finds in its workspace.
+// File is a file for a job's workspace.
 type File struct {
 	// Source is an absolute path, or an http or https URL.
 	Source string
-	// Path is within the workspace.
+	// Path is relative to the workspace.
 	Path       string
 	Executable bool
 }
 
-// errDamaged is returned for a content that has not its hash any more.
+// errDamaged is returned for a content that no longer matches its hash.
 var errDamaged = errors.New("is damaged")
 
-// Place puts files into a folder that nothing else writes to, one after the other. Who
-// reads files of the node for it is as; nil: who the agent is. What was placed when it
-// fails stays there.
+// Place puts files into a folder that nothing else writes to, one after the other. Files of the
+// node are read with the rights of as; nil: the agent's own. After an error, files already
+// placed stay there.
 func (c *Cache) Place(ctx context.Context, folder string, as *proxyproto.User, files []File) error {
 	for _, file := range files {
 		if err := c.place(ctx, folder, as, file); err != nil {
@@ -75,7 +75,7 @@ func (c *Cache) place(ctx context.Context, folder string, as *proxyproto.User, f
 	}
 }
 
-// copyTo gives a job a copy of a content, and checks it on the way.
+// copyTo copies a content for a job, and checks its hash on the way.
 func (c *Cache) copyTo(ctx context.Context, hash, path string, mode os.FileMode) error {
 	content, err := os.Open(c.content(hash))
 	if err != nil {
@@ -89,7 +89,7 @@ func (c *Cache) copyTo(ctx context.Context, hash, path string, mode os.FileMode)
 	sum := sha256.New()
 	_, err = io.Copy(io.MultiWriter(file, sum), &cancelled{ctx, content})
 	if err == nil {
-		// Whatever the umask is.
+		// The umask may have cleared bits of the mode.
 		err = file.Chmod(mode)
 	}
 	err = errors.Join(err, file.Close())

@@ -14,15 +14,14 @@ import (
 	"time"
 )
 
-// remote is a file that a server has.
+// remote is a file at a URL.
 type remote struct{ at *url.URL }
 
-// signing begins the names of the parameters with which an object store makes a URL valid
-// for a while.
+// signing is the prefix of the query parameters with which an object store signs a URL.
 const signing = "x-amz-"
 
-// name implements source. What makes a URL valid for a while is no part of it. Other
-// parameters may say what is asked for, and may be secrets.
+// name implements source. It omits the signature, which changes while the file does not. Other
+// parameters may select the file and may be secrets, so they are hashed.
 func (r *remote) name() string {
 	text := r.at.RawQuery
 	if parameters, err := url.ParseQuery(text); err == nil {
@@ -36,7 +35,7 @@ func (r *remote) name() string {
 	return r.shown() + "?" + hex.EncodeToString(sum[:])
 }
 
-// shown is the URL for the eyes of people.
+// shown returns the URL for people, without secrets.
 func (r *remote) shown() string {
 	bare := *r.at
 	bare.RawQuery, bare.Fragment, bare.User = "", "", nil
@@ -45,7 +44,8 @@ func (r *remote) shown() string {
 
 func (r *remote) version() string { return "" }
 
-// flight implements source. Only who has the same rights to a file shares the reading of it.
+// flight implements source. It includes the signature: only jobs with the same rights to a file
+// share a fetch.
 func (r *remote) flight() string { return r.at.String() }
 func (r *remote) close()         {}
 
@@ -76,12 +76,12 @@ func (r *remote) fetch(c *Cache) func(context.Context) (string, error) {
 	}
 }
 
-// unsteady is a failure that may pass.
+// unsteady is a failure that may pass, so that the download is tried again.
 type unsteady struct{ cause error }
 
 func (u *unsteady) Error() string { return u.cause.Error() }
 
-// get asks the server once.
+// get tries the download once.
 func (r *remote) get(ctx context.Context, c *Cache) (string, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -113,7 +113,7 @@ func (r *remote) get(ctx context.Context, c *Cache) (string, error) {
 	body := &watched{from: response.Body, silence: c.cfg.Retry.Silence, cancel: cancel}
 	err = t.take(ctx, body)
 	if cause := context.Cause(ctx); err != nil && errors.Is(cause, errSilent) {
-		// Also when some bytes came in the very moment.
+		// Even if some bytes arrived at that moment.
 		return "", &unsteady{cause}
 	}
 	if body.err != nil {
@@ -128,7 +128,8 @@ func (r *remote) get(ctx context.Context, c *Cache) (string, error) {
 	return t.keep(r.name(), response.Header.Get("ETag"))
 }
 
-// withoutURL is what went wrong with a request: its URL is a secret for a while.
+// withoutURL returns the cause of a failed request without its URL, whose signature is a secret
+// until it expires.
 func withoutURL(err error) error {
 	var request *url.Error
 	if errors.As(err, &request) {
@@ -137,15 +138,15 @@ func withoutURL(err error) error {
 	return err
 }
 
-// errSilent is why a transfer is given up.
+// errSilent is the error of a download whose server sent nothing for Retry.Silence.
 var errSilent = errors.New("no data from the server for too long")
 
-// watched reads from a server that must not be silent.
+// watched reads a response, and cancels the request if the server sends nothing for too long.
 type watched struct {
 	from    io.Reader
 	silence time.Duration
 	cancel  context.CancelCauseFunc
-	// err is what the server failed with.
+	// err is the error of the response body, if any.
 	err error
 }
 

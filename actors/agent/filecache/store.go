@@ -14,15 +14,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// remembered is what a cache remembers of an earlier life.
+// remembered is the state that a cache saves for the next process.
 type remembered struct {
 	Sources map[string]seen `json:"sources"`
-	// Used are the contents, the one that was not used for longest first.
+	// Used are the hashes of the contents, least recently used first.
 	Used []string `json:"used"`
 }
 
-// load finds what is there. What it remembers is a hint: each content is checked when it
-// is placed, and what is not known is read again.
+// load loads the contents of the folder and the saved state. That state is only a hint: each
+// content is checked when it is placed, and an unknown source is read again.
 func (c *Cache) load() error {
 	if err := os.MkdirAll(c.cfg.Dir, 0o700); err != nil {
 		return err
@@ -51,7 +51,7 @@ func (c *Cache) load() error {
 	if err != nil {
 		return err
 	}
-	// In the order of their use; those of which that is not known first.
+	// Order by last use; those without a known use come first.
 	used := map[string]int{}
 	for i, hash := range kept.Used {
 		used[hash] = i + 1
@@ -75,7 +75,7 @@ func (c *Cache) load() error {
 	return nil
 }
 
-// takeLock keeps other processes away from the folder, for as long as this one lives.
+// takeLock locks the folder against other processes for as long as this one lives.
 func (c *Cache) takeLock() error {
 	file, err := os.OpenFile(filepath.Join(c.cfg.Dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -91,7 +91,8 @@ func (c *Cache) takeLock() error {
 	return nil
 }
 
-// adopt takes a content of an earlier life, in whose time there may have been more room.
+// adopt adds a content of an earlier process, whose limit may have been larger; without room it
+// deletes some.
 func (c *Cache) adopt(hash string, size int64) error {
 	evicted, ok := c.index.reserve(size)
 	if !ok {
@@ -101,7 +102,7 @@ func (c *Cache) adopt(hash string, size int64) error {
 	return c.remove(evicted)
 }
 
-// save writes down what another life is to remember. Without it files are fetched again.
+// save saves the state for the next process. Without it files are fetched again.
 func (c *Cache) save() {
 	data, err := json.Marshal(remembered{Sources: c.index.sources, Used: c.index.byUse()})
 	if err == nil {

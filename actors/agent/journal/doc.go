@@ -1,21 +1,19 @@
-// Package journal keeps what a node agent must not forget: which leaders it has
-// heard, which grants it follows, which jobs it started and how they ended.
+// Package journal stores what a node agent must not forget: the highest leader token that it
+// has seen, the grants that it follows, the jobs that it started and how they ended.
 //
-// A journal is one file of records, each with a checksum, that grows at its end. A
-// record is on disk before what it announces is done. Records that come while
-// others are being written share the next write: a batch. When most of the file is
-// about jobs that are over, it is written anew without them.
+// A journal is one file of records, each with a checksum, that grows at its end. A record is on
+// disk before the action that it announces. Records that arrive during a write share the next
+// one: a batch. When most of the file is about jobs that are over, it is rewritten without them.
 //
-// Open reads the records up to the first that does not check. What follows it is
-// cut off if it can be what a crash left of the last batch, which nobody was told
-// to be on disk. Anything else is damage, which Open reports and does not mend.
+// Open reads the records up to the first invalid one. The rest is cut off if it can be what a
+// crash left of the last batch, which was never reported as written. Anything else is damage,
+// which Open reports and does not repair.
 //
-// A full disk does not end a journal. It holds some space in reserve, where the file
-// system can do that, so that the ends of jobs can be noted that fill the disk. When
-// that is used up, what a write has left is cut off and the records wait: see Full.
-// Any other error, and each of fsync, is the last thing that a journal does: what a
-// file holds after it cannot be known.
+// A full disk does not end a journal. It reserves some space, if the file system can do that,
+// so that the ends of the jobs that fill the disk can be recorded. When the reserve is used up,
+// a partial write is cut off and the records wait: see Full. After any other error, and any
+// error of fsync, the journal accepts no more records, because the content of the file is
+// unknown.
 //
-// The deciding halves are frame.go (bytes and records) and state.go (what records
-// amount to).
+// The deciding halves are frame.go (bytes and records) and state.go (records and state).
 package journal

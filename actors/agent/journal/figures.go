@@ -9,23 +9,23 @@ import (
 // Stats is what a journal has written since it was opened.
 type Stats struct {
 	Records, Bytes uint64
-	// Rewrites counts how often the file was written anew, for most of it was about
-	// jobs that are over.
+	// Rewrites counts how often the file was rewritten because most of it was about jobs that
+	// are over.
 	Rewrites uint64
-	// Syncs is how long the disk took to have a batch, each a count of those that took
-	// no longer than the key.
+	// Syncs counts batches by how long the disk took to sync them: each key is an upper bound,
+	// and its value counts the batches that took no longer.
 	Syncs     map[time.Duration]uint64
 	SyncCount uint64
 	SyncTotal time.Duration
 }
 
-// syncBounds are those of Stats.Syncs.
+// syncBounds are the keys of Stats.Syncs.
 var syncBounds = []time.Duration{
 	500 * time.Microsecond, time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond,
 	50 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond, time.Second, 5 * time.Second,
 }
 
-// figures are what others than the writer may see.
+// figures are the figures that the writer shares with other goroutines.
 type figures struct {
 	mu    sync.Mutex
 	stats Stats
@@ -70,7 +70,7 @@ func (j *Journal) Stats() Stats {
 	return stats
 }
 
-// Full is why records wait for space; nil: none does.
+// Full returns why records wait for disk space; nil: none waits.
 func (j *Journal) Full() error {
 	j.figures.mu.Lock()
 	defer j.figures.mu.Unlock()

@@ -17,30 +17,30 @@ var ErrDamaged = errors.New("is damaged")
 // signature begins the file.
 const signature = "weir agent journal\n"
 
-// frames have the distance from the first byte of their batch for a tag. Messages with
-// specs are far smaller than what a record may have.
+// frames is the format of the records. The tag of a frame is its distance from the first byte
+// of its batch. MaxRecord is far above the size of messages with specs.
 var frames = recordlog.Format{Mark: "\x00WJ\xff", MaxRecord: 16 << 20, LengthAt: 4, TagAt: 8, SumAt: 12}
 
-// appendFrame appends a record to a file that has size bytes, data at its end, in a batch that
-// began at batch.
+// appendFrame appends a record to data, the end of a file of size bytes. The record's batch
+// begins at offset batch.
 func appendFrame(data []byte, size, batch int64, record *journalpb.Record) ([]byte, error) {
 	return frames.Append(data, size-int64(len(data)), uint64(size-batch), record)
 }
 
-// frame is a frame that checks, and where its batch begins.
+// frame is a valid frame, and the offset at which its batch begins.
 type frame struct {
 	recordlog.Frame
 	batch int64
 }
 
-// frameAt returns the frame at an offset; false: there is none that checks.
+// frameAt returns the frame at an offset; false: there is no valid one.
 func frameAt(data []byte, offset int64) (frame, bool) {
 	f, err := frames.Read(bytes.NewReader(data), offset, int64(len(data)))
 	return frame{f, offset - int64(f.Tag)}, err == nil && int64(f.Tag) <= offset
 }
 
-// replay gives each record of a file to take, in order, and returns where the last
-// one ends. What follows may be cut off.
+// replay calls take with each record of a file, in order, and returns where the last one ends.
+// The rest may be cut off.
 func replay(data []byte, take func(*journalpb.Record) error) (end int64, err error) {
 	if !bytes.HasPrefix(data, []byte(signature)) {
 		return 0, fmt.Errorf("%w at offset 0: does not begin as a journal", ErrDamaged)
@@ -62,9 +62,9 @@ func replay(data []byte, take func(*journalpb.Record) error) (end int64, err err
 	return end, nil
 }
 
-// checkTail tells the end of a crash from damage. A batch is on disk as a whole
-// before the next is written, so a frame of a later batch shows that there was a
-// record at offset.
+// checkTail returns an error if the file is damaged at offset, rather than cut short by a
+// crash. A batch is on disk as a whole before the next is written, so a valid frame of a later
+// batch proves that there was a record at offset.
 func checkTail(data []byte, offset int64) error {
 	for at := offset + 1; at+recordlog.HeaderSize <= int64(len(data)); at++ {
 		if !bytes.HasPrefix(data[at:], []byte(frames.Mark)) {

@@ -18,7 +18,7 @@ var (
 	ErrClosed = errors.New("journal is closed")
 	// ErrFull is returned when there is no space for a record.
 	ErrFull = errors.New("disk full")
-	// ErrDisk is returned when the disk failed: nothing that comes later is taken.
+	// ErrDisk is returned when the disk failed; every later record fails too.
 	ErrDisk = errors.New("disk failed")
 	// ErrForeign is returned for a journal of another node, or of a later version.
 	ErrForeign = errors.New("belongs to another agent")
@@ -32,8 +32,8 @@ type Config struct {
 	Node string
 	// Version is that of the software, for people.
 	Version string
-	// Life is the life of a new journal's node. Default: made of the time, so that
-	// each is greater than those before it.
+	// Life is the incarnation of a new journal's node. Default: derived from the time, so that
+	// it is greater than earlier ones.
 	Life uint64
 }
 
@@ -50,12 +50,13 @@ type Journal struct {
 
 	figures figures
 
-	// The rest is the writer's. It has put size bytes into file, and the disk holds
-	// those up to reserved for it. Beyond due the file is written anew.
+	// The rest belongs to the writer. It has written size bytes to file, for which the disk has
+	// reserved those up to reserved. Beyond due the file is rewritten.
 	file                file
 	state               *State
 	size, reserved, due int64
-	// opened: Open has returned, so that somebody can be told of a full disk.
+	// opened: Open has returned, so that Full can report a full disk. Before that, a full disk
+	// is an error.
 	opened bool
 	failed error
 }
@@ -68,14 +69,14 @@ type entry struct {
 
 // Recovery is what Open found.
 type Recovery struct {
-	// State is what the records amount to, the new session included.
+	// State is the state after all records, including the new session.
 	State *State
 	// Cut is how many bytes of an unfinished batch were cut off.
 	Cut int64
 }
 
-// Open opens a journal, or makes it, and begins a session. Only one process may
-// have it open, which the caller has to see to.
+// Open opens or creates a journal and begins a session. The caller must make sure that only one
+// process has it open.
 func Open(cfg Config) (*Journal, Recovery, error) {
 	j := &Journal{path: cfg.Path, stop: make(chan struct{}), ended: make(chan struct{}), state: &State{}}
 	j.more = sync.NewCond(&j.mu)
@@ -121,7 +122,8 @@ func (j *Journal) open(cfg Config) (cut int64, err error) {
 	return cut, j.goOn(cfg, end, cut > 0)
 }
 
-// goOn opens the file to write on behind its last record. cut: more is there.
+// goOn opens the file to append after its last record, at end. cut: bytes after end must be cut
+// off.
 func (j *Journal) goOn(cfg Config, end int64, cut bool) error {
 	least, err := j.encode()
 	if err != nil {
@@ -133,7 +135,7 @@ func (j *Journal) goOn(cfg Config, end int64, cut bool) error {
 	}
 	j.file, j.size, j.due = diskFile{old}, end, dueAfter(int64(len(least)))
 	if cut {
-		// Not otherwise: it would give the reserve back, which a full disk may need.
+		// Only if needed: truncating frees the reserved space, which a full disk may need.
 		err = old.Truncate(end)
 	}
 	if err == nil {
@@ -156,12 +158,12 @@ func born(cfg Config) *State {
 	return &State{Node: cfg.Node, Life: life, Jobs: map[string]*Job{}}
 }
 
-// newLife returns the number of a life that begins now: greater than those before
-// it, and than any number of 63 bits, which lives without a journal have.
+// newLife returns the number of an incarnation that begins now. It is greater than earlier
+// ones, and than any 63-bit number, which incarnations without a journal have.
 func newLife(now time.Time) uint64 { return 1<<63 | uint64(now.UnixNano()) }
 
-// woke returns the record of a new session. Sessions grow, and by the time, so that
-// those of a copy of the state folder differ.
+// woke returns the record of a new session. Its number is greater than earlier ones and taken
+// from the time, so that the sessions of a copied state folder differ.
 func (j *Journal) woke(cfg Config) *journalpb.Record {
 	session := max(j.state.Session+1, uint64(time.Now().UnixNano()))
 	return &journalpb.Record{
@@ -170,9 +172,9 @@ func (j *Journal) woke(cfg Config) *journalpb.Record {
 	}
 }
 
-// Append puts records on disk, in the order of the calls. done is called once, from
-// the goroutine that writes: with an error if they may not be there, and then for
-// all that come later too. It must not block. On a full disk records wait: see Full.
+// Append writes records to disk, in the order of the calls. done is called once, from another
+// goroutine, and must not block. It gets an error if the records may not be on disk; all later
+// records then fail too. On a full disk records wait: see Full.
 func (j *Journal) Append(done func(error), records ...*journalpb.Record) {
 	now := timestamppb.Now()
 	for _, record := range records {
@@ -188,8 +190,8 @@ func (j *Journal) Append(done func(error), records ...*journalpb.Record) {
 	j.more.Signal()
 }
 
-// Close writes what waits, as far as there is space, and closes the file. It may be
-// called twice.
+// Close writes waiting records, as far as there is space, and closes the file. It may be called
+// twice.
 func (j *Journal) Close() error {
 	j.mu.Lock()
 	if !j.closing {
@@ -226,7 +228,7 @@ func (j *Journal) run() {
 	}
 }
 
-// commit puts a batch on disk.
+// commit writes a batch to disk. After an error it only returns that.
 func (j *Journal) commit(batch []entry) error {
 	if j.failed != nil {
 		return j.failed

@@ -9,18 +9,17 @@ import (
 	"weir/scheduling"
 )
 
-// Seen is the record of the highest token seen so far.
+// Seen returns the record of the highest token seen so far.
 func Seen(token scheduling.Token) *journalpb.Record {
 	return &journalpb.Record{Event: &journalpb.Record_Seen{Seen: tokenOf(token)}}
 }
 
-// Granted is the record of a grant that is going to be followed, from a plan with a
-// token.
+// Granted returns the record of a grant that is about to be followed, from a plan with a token.
 func Granted(start *actorpb.StartJob, plan scheduling.Token) *journalpb.Record {
 	return &journalpb.Record{Plan: tokenOf(plan), Event: &journalpb.Record_Granted{Granted: start}}
 }
 
-// Starting is the record of a job that is about to be given processes, in a boot of
+// Starting returns the record of a job whose processes are about to be started, in a boot of
 // the machine.
 func Starting(spec *actorpb.JobSpec, boot string) *journalpb.Record {
 	return &journalpb.Record{Event: &journalpb.Record_Starting{
@@ -28,44 +27,44 @@ func Starting(spec *actorpb.JobSpec, boot string) *journalpb.Record {
 	}}
 }
 
-// Started is the record of a job whose command runs.
+// Started returns the record of a job whose command runs.
 func Started(job string, pid int, start *timestamppb.Timestamp, cgroup string) *journalpb.Record {
 	return &journalpb.Record{Event: &journalpb.Record_Started{
 		Started: &journalpb.Started{JobId: job, Pid: int64(pid), StartTime: start, Cgroup: cgroup},
 	}}
 }
 
-// Stopping is the record of a job that is about to be asked to go until deadline.
+// Stopping returns the record of a job that is about to be asked to leave by deadline.
 func Stopping(job string, order *statepb.StopOrder, deadline *timestamppb.Timestamp) *journalpb.Record {
 	return &journalpb.Record{Event: &journalpb.Record_Stopping{
 		Stopping: &journalpb.Stopping{JobId: job, Order: order, Deadline: deadline},
 	}}
 }
 
-// Said is the record of what a job says of itself.
+// Said returns the record of a job's report of its readiness.
 func Said(job, word string) *journalpb.Record {
 	return &journalpb.Record{Event: &journalpb.Record_Said{Said: &journalpb.Said{JobId: job, Word: word}}}
 }
 
-// Exited is the record of a job's end.
+// Exited returns the record of a job's end.
 func Exited(job *statepb.FinishedJob, stderrTail []byte) *journalpb.Record {
 	return &journalpb.Record{Event: &journalpb.Record_Exited{Exited: &journalpb.Exited{Job: job, StderrTail: stderrTail}}}
 }
 
-// Released is the record of jobs whose results nobody waits for.
+// Released returns the record of jobs whose results nobody waits for.
 func Released(jobs ...string) *journalpb.Record {
 	return &journalpb.Record{Event: &journalpb.Record_Released{Released: &journalpb.Released{JobIds: jobs}}}
 }
 
-// Unstarted is the record of jobs that were granted and never had a process.
+// Unstarted returns the record of jobs that were granted but never had a process.
 func Unstarted(jobs ...string) *journalpb.Record {
 	record := Released(jobs...)
 	record.GetReleased().Unstarted = true
 	return record
 }
 
-// Rejected is the record of what was not followed: a token, or an order about a
-// job, that came from a replica when seen was the highest token.
+// Rejected returns the record of a rejected token, or of a rejected order about a job. It came
+// from a replica when seen was the highest token.
 func Rejected(reason string, token, seen scheduling.Token, from, job string) *journalpb.Record {
 	return &journalpb.Record{Event: &journalpb.Record_Rejected{Rejected: &journalpb.Rejected{
 		Reason: reason, Token: tokenOf(token), Seen: tokenOf(seen), From: from, JobId: job,

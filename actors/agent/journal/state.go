@@ -11,13 +11,12 @@ import (
 )
 
 const (
-	// format is the format of the journal that this code writes, and the last that
-	// it reads.
+	// format is the version of the format that this code writes, and the highest that it reads.
 	format = 1
-	// maxHad is how many jobs are remembered that were released. A plan that
-	// overtakes nothing is at most seconds old; a node ends some jobs a second.
+	// maxHad is how many released jobs are remembered. A delayed plan is seconds old at most,
+	// and a node ends a few jobs a second.
 	maxHad = 10_000
-	// maxRejections is how many rejections outlive the writing anew of a journal.
+	// maxRejections is how many rejections survive a rewrite of the journal.
 	maxRejections = 256
 )
 
@@ -25,26 +24,27 @@ const (
 type Job struct {
 	// Grant is the order to start it.
 	Grant *actorpb.StartJob
-	// Starting is set before it is given processes, Started when it has some.
+	// Starting is set before its processes are started, Started when they run.
 	Starting *journalpb.Starting
 	Started  *journalpb.Started
-	// Stopping is set once it has been asked to go.
+	// Stopping is set before it is asked to leave.
 	Stopping *journalpb.Stopping
-	// Said is what it has said of itself last.
+	// Said is its last report of its readiness.
 	Said *journalpb.Said
 	// Exited is how it ended.
 	Exited *journalpb.Exited
 }
 
-// State is what the records of a journal amount to.
+// State is the result of applying the records of a journal.
 type State struct {
-	// Node and Life are the node's. Session is the latest agent process'.
+	// Node and Life are the node's name and incarnation. Session is that of the latest agent
+	// process.
 	Node    string
 	Life    uint64
 	Session uint64
 	// Token is the highest seen.
 	Token scheduling.Token
-	// Jobs have not been released, by id.
+	// Jobs are those not released, by id.
 	Jobs map[string]*Job
 	// Had are the jobs released last, oldest first.
 	Had []string
@@ -54,7 +54,8 @@ type State struct {
 	version string
 }
 
-// apply adds a record. An error means that nobody could have written it here.
+// apply applies a record. It returns an error for a record that this version cannot have
+// written here.
 func (s *State) apply(record *journalpb.Record) error {
 	if (s.Life == 0) != (record.GetBorn() != nil) {
 		return fmt.Errorf("%w: the node's first record is missing, repeated or out of place", ErrDamaged)
@@ -119,13 +120,13 @@ func (s *State) release(id string, unstarted bool) {
 		return
 	}
 	s.Had = append(s.Had, id)
-	// Cut in strides: a copy of all for each job would be work for nothing.
+	// Cut rarely: copying the list for each job would be wasteful.
 	if len(s.Had) >= 2*maxHad {
 		s.Had = slices.Clone(s.Had[len(s.Had)-maxHad:])
 	}
 }
 
-// clone returns a copy that shares what never changes.
+// clone returns a copy that shares values which never change.
 func (s *State) clone() *State {
 	c := *s
 	c.Jobs = maps.Clone(s.Jobs)
@@ -134,7 +135,7 @@ func (s *State) clone() *State {
 	return &c
 }
 
-// records returns the fewest records that amount to the state.
+// records returns the fewest records that result in the state.
 func (s *State) records() []*journalpb.Record {
 	all := []*journalpb.Record{
 		{Event: &journalpb.Record_Born{Born: &journalpb.Born{Format: format, Node: s.Node, Life: s.Life}}},

@@ -12,26 +12,25 @@ import (
 	"weir/raftstore/recordlog"
 )
 
-// FileName is what an agent calls its journal, in its state folder.
+// FileName is the name of an agent's journal in its state folder.
 const FileName = "journal"
 
-// Tail reads a journal while its agent writes it, and gives each record once, in
-// order. The zero Tail has read nothing.
+// Tail reads a journal while its agent writes it, and returns each record once, in order. The
+// zero Tail has read nothing.
 type Tail struct {
 	file *os.File
-	// next is where the first frame begins that has not been given.
+	// next is the offset of the first frame not yet returned.
 	next int64
-	// anew: this is not the first file.
+	// anew: file is a rewritten journal, not the first file read.
 	anew bool
 }
 
-// Read gives take the records that have come to the journal in path since the last
-// call. That there is no journal yet is no error. A file that was written anew begins
-// with what earlier records amount to, which is not given again. Between two calls a
-// journal may be written anew once.
+// Read calls take with the records added to the journal at path since the last call. A missing
+// journal is not an error. The first batch of a rewritten journal repeats the state and is
+// skipped. A journal may be rewritten at most once between two calls.
 func (t *Tail) Read(path string, take func(*journalpb.Record) error) error {
 	for {
-		// Before the file is read: one that has been replaced does not grow any more.
+		// Check before reading: a replaced file no longer grows.
 		now, err := os.Stat(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
@@ -55,7 +54,7 @@ func (t *Tail) Read(path string, take func(*journalpb.Record) error) error {
 	}
 }
 
-// replaced says whether the file that is open is not the one that is there now.
+// replaced reports whether the open file is no longer the one at the path.
 func (t *Tail) replaced(now fs.FileInfo) (bool, error) {
 	if t.file == nil {
 		return false, nil
@@ -64,7 +63,7 @@ func (t *Tail) replaced(now fs.FileInfo) (bool, error) {
 	return err == nil && !os.SameFile(own, now), err
 }
 
-// open goes on with the file in path.
+// open continues with the file at path.
 func (t *Tail) open(path string) error {
 	file, err := os.Open(path)
 	if err != nil {
@@ -87,7 +86,7 @@ func (t *Tail) read(take func(*journalpb.Record) error) error {
 		begin := t.next
 		f, err := frames.Read(t.file, begin, info.Size())
 		if errors.Is(err, recordlog.ErrNoFrame) {
-			// The rest of it is still to come, or is cut off by the agent.
+			// The frame is incomplete: the agent is still writing it, or will cut it off.
 			return nil
 		}
 		if err != nil {
@@ -107,7 +106,7 @@ func (t *Tail) read(take func(*journalpb.Record) error) error {
 	}
 }
 
-// Close forgets the journal.
+// Close closes the file.
 func (t *Tail) Close() error {
 	if t.file == nil {
 		return nil

@@ -13,22 +13,23 @@ import (
 )
 
 const (
-	// slack is by how much a file may outgrow what it had when it was last written
-	// anew, in bytes; it may double, too. A record has some hundred bytes.
+	// slack is by how many bytes a file may at least outgrow its size after a rewrite; it may
+	// also double. A record has a few hundred bytes.
 	slack = 1 << 20
-	// reserve is how much space is kept for records to come, in bytes: on a full disk,
-	// the ends of thousands of jobs, and the orders to end those that fill it.
+	// reserve is how much space is reserved for later records, in bytes. On a full disk it
+	// holds the ends of thousands of jobs, and the orders to end those that fill it.
 	reserve = 1 << 20
-	// fullPause is the pause before a full disk is written to again.
+	// fullPause is the pause before a write to a full disk is retried.
 	fullPause = 100 * time.Millisecond
 )
 
-// file is what a journal is written to. Writes go to its end.
+// file is the file of a journal. Writes append to it.
 type file interface {
 	Write(data []byte) (int, error)
 	Sync() error
 	Truncate(size int64) error
-	// Reserve lets the disk hold the bytes from offset on for the file, whose size stays.
+	// Reserve allocates disk space for the bytes from offset on; the file's size does not
+	// change.
 	Reserve(offset, bytes int64) error
 	Close() error
 }
@@ -40,7 +41,7 @@ func (f diskFile) Reserve(offset, bytes int64) error {
 	return unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, offset, bytes)
 }
 
-// write puts a batch on disk, and the file in order.
+// write writes a batch to disk, then rewrites the file or reserves space if needed.
 func (j *Journal) write(batch []entry) error {
 	var data []byte
 	var err error
@@ -75,8 +76,8 @@ func (j *Journal) write(batch []entry) error {
 	return j.hold()
 }
 
-// put writes data. While the disk is full it waits, until there is space or the
-// journal is closed.
+// put writes data. While the disk is full it waits, until there is space or the journal is
+// closed.
 func (j *Journal) put(data []byte) error {
 	for {
 		_, err := j.file.Write(data)
@@ -85,7 +86,7 @@ func (j *Journal) put(data []byte) error {
 			return err
 		}
 		j.figures.setFull(fmt.Errorf("write journal %s: %w: %w", j.path, ErrFull, err))
-		// A part of it may be there, which must not be taken for records.
+		// Remove a partial write, so that it is not read as records.
 		if err := j.file.Truncate(j.size); err != nil {
 			return err
 		}
@@ -98,8 +99,8 @@ func (j *Journal) put(data []byte) error {
 	}
 }
 
-// hold reserves space for records to come. A disk that has none now is asked again
-// after the next batch.
+// hold reserves space for later records. If the disk has none, hold tries again after the next
+// batch.
 func (j *Journal) hold() error {
 	if j.reserved-j.size >= reserve/2 {
 		return nil
@@ -116,7 +117,8 @@ func (j *Journal) hold() error {
 	return nil
 }
 
-// rewriteIfThereIsSpace makes the file smaller, or lets it grow on.
+// rewriteIfThereIsSpace rewrites the file. If the disk is full, the file may grow by slack
+// first.
 func (j *Journal) rewriteIfThereIsSpace() error {
 	err := j.rewrite()
 	if !errors.Is(err, ErrFull) {
@@ -129,7 +131,7 @@ func (j *Journal) rewriteIfThereIsSpace() error {
 	return nil
 }
 
-// rewrite replaces the file by one that holds the state and nothing else.
+// rewrite replaces the file by one that holds only the state.
 func (j *Journal) rewrite() error {
 	data, err := j.encode()
 	if err != nil {
@@ -151,8 +153,8 @@ func (j *Journal) rewrite() error {
 	return old.Close()
 }
 
-// dueAfter is the size from which on a file is written anew that would have least
-// bytes then.
+// dueAfter returns the size at which a file is rewritten, if it had least bytes after its last
+// rewrite.
 func dueAfter(least int64) int64 { return least + max(slack, least) }
 
 // encode returns the smallest file that holds the state.
@@ -167,10 +169,10 @@ func (j *Journal) encode() ([]byte, error) {
 	return data, nil
 }
 
-// full reports whether err is for lack of space, which comes back.
+// full reports whether err is a lack of space, which may pass.
 func full(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
-// explain says of a full disk what to do, and of a broken one that it is.
+// explain wraps the error of a full disk with advice, and any other system error in ErrDisk.
 func explain(err error) error {
 	var system unix.Errno
 	switch {

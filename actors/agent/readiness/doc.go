@@ -1,8 +1,8 @@
-// Package readiness finds out whether an instance, a job that answers requests, takes any,
-// and tells that to those who send them.
+// Package readiness finds out whether an instance, a job that serves requests, is ready for
+// them, and reports that to the operation's controller.
 //
-// An instance says so itself, or is asked by a probe on its node: see Finding for what counts.
-// What is told is the latest word, as often as it changes, but no more often than twenty times
-// a second, and again from time to time, for replicas forget what they hear when all of them
-// are started anew. It is advice, in no replicated log.
+// An instance reports its readiness itself, or a probe on its node does: Finding says which
+// counts. The latest report is sent whenever it changes, but at most twenty times a second, and
+// repeated from time to time, because replicas forget it when all of them restart. Reports are
+// advice: they are in no replicated log.
 package readiness

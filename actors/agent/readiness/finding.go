@@ -7,27 +7,27 @@ import (
 	"weir/messages/statepb"
 )
 
-// maxReason bounds the reason of a word, in bytes: words of thousands of instances are told
-// to replicas that join.
+// maxReason bounds the reason of a report, in bytes: a replica that joins is sent the reports
+// of thousands of instances.
 const maxReason = 80
 
-// Finding is what is known of an instance. The zero one is of a task without readiness that
-// has said nothing. It is not safe for concurrent use.
+// Finding is what is known of an instance's readiness. The zero value is for an instance
+// without a readiness setting that has reported nothing. It is not safe for concurrent use.
 type Finding struct {
 	task *statepb.Readiness
-	// said is what the instance has said last; empty: nothing.
+	// said is the instance's own last report; empty: none.
 	said string
-	// probed is what its probe has found, which failed so often in a row since it was found
-	// to be ready; unknown before the first.
+	// probed is the result of its probe; empty: not known yet. failures counts failed probes
+	// since the last success.
 	probed   string
 	failures int32
 	reason   string
 }
 
-// Said takes what the instance says of itself.
+// Said records the instance's own report.
 func (f *Finding) Said(word string) { f.said = word }
 
-// Probed takes the outcome of a probe: nil, or why the instance takes no requests.
+// Probed records the outcome of a probe: nil, or why the instance is not ready.
 func (f *Finding) Probed(err error) {
 	if err == nil {
 		f.probed, f.failures, f.reason = actorpb.WordReady, 0, ""
@@ -39,10 +39,10 @@ func (f *Finding) Probed(err error) {
 	}
 }
 
-// Word returns what is to be told, and why the instance is not ready. Empty: nothing, who
-// hears nothing takes the instance of a task with readiness for one that is not ready, and any
-// other for one that is. The instance knows best that it leaves, or is not ready; that it is
-// counts where there is no probe.
+// Word returns the readiness to report, and why the instance is not ready. It is empty if
+// nothing is to be reported; then an instance counts as ready exactly if its task has no
+// readiness. The instance's own draining and not_ready override the probe; its own ready counts
+// only without a probe.
 func (f *Finding) Word() (word, reason string) {
 	switch {
 	case f.said == actorpb.WordDraining:
@@ -55,7 +55,8 @@ func (f *Finding) Word() (word, reason string) {
 	return f.said, ""
 }
 
-// probes tells whether an instance is asked.
+// probes reports whether instances of a task are probed. Otherwise only their own reports
+// count.
 func probes(task *statepb.Readiness) bool { return task != nil && !task.GetSocket() }
 
 // clip returns the beginning of a text, on one line.

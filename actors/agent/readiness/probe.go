@@ -14,20 +14,20 @@ import (
 	"weir/messages/statepb"
 )
 
-// quickPeriod is how often an instance is asked that is not ready, where its period is longer:
-// others wait for it.
+// quickPeriod is the period of probes after a failed one, if the task's is longer: others wait
+// for the instance.
 const quickPeriod = 100 * time.Millisecond
 
-// Place is where an instance is asked.
+// Place is where an instance is probed.
 type Place struct {
-	// Host and Ports are those that others reach it by.
+	// Host and Ports are those at which others reach it.
 	Host  string
 	Ports []int32
 	// Exec runs a program within the job and returns nil if that exits with 0 in time.
 	Exec func(ctx context.Context, argv []string, timeout time.Duration) error
 }
 
-// probe asks an instance once. nil: it takes requests.
+// probe probes an instance once. It returns nil if the instance is ready.
 func probe(ctx context.Context, task *statepb.Readiness, at Place) error {
 	timeout := task.GetTimeout().AsDuration()
 	if len(task.GetExec()) > 0 {
@@ -49,7 +49,7 @@ func probe(ctx context.Context, task *statepb.Readiness, at Place) error {
 	return get(ctx, "http://"+address+task.GetHttpPath())
 }
 
-// prober asks instances, each on a connection of its own, as somebody who comes anew does.
+// prober sends HTTP probes, each on a connection of its own, like a new client.
 var prober = &http.Client{
 	Transport:     &http.Transport{DisableKeepAlives: true, Proxy: nil},
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -63,7 +63,7 @@ func get(ctx context.Context, address string) error {
 	request.Header.Set("User-Agent", "weir-readiness")
 	response, err := prober.Do(request)
 	if failed := new(url.Error); errors.As(err, &failed) {
-		// What was asked for everybody knows.
+		// Omit the URL, which everybody knows.
 		return failed.Err
 	}
 	if err != nil {

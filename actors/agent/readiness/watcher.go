@@ -11,27 +11,27 @@ import (
 )
 
 const (
-	// gather is the least time between two words of an instance.
+	// gather is the least time between two reports of an instance.
 	gather = 50 * time.Millisecond
-	// again is after how long a word is told again, on average.
+	// again is the average time after which a report is repeated.
 	again = 10 * time.Second
 )
 
-// Config is what a Watcher works with.
+// Config configures a Watcher.
 type Config struct {
 	// Task is the readiness of the instance's task; nil: it has none.
 	Task  *statepb.Readiness
 	Place Place
-	// Said is what the instance has said of itself to an earlier process of the agent.
+	// Said is the instance's own last report to an earlier agent process.
 	Said string
-	// Note has written down what the instance says of itself, and returns when it is.
+	// Note records the instance's own report in the journal, and returns when it is there.
 	Note func(ctx context.Context, word string) error
-	// Tell brings a word to those who send requests, and returns when they have heard it, or
-	// ctx is done.
+	// Tell sends a report to the operation's controller, and returns when it has arrived,
+	// nobody wants it, or ctx is done.
 	Tell func(ctx context.Context, word *actorpb.InstanceWord)
 }
 
-// Watcher follows one instance until Close.
+// Watcher watches the readiness of one instance until Close.
 type Watcher struct {
 	cfg     Config
 	ctx     context.Context
@@ -40,15 +40,15 @@ type Watcher struct {
 
 	mu      sync.Mutex
 	finding Finding
-	// telling: somebody tells. wake has room for one sign that there is something to tell.
+	// telling: the goroutine of tell runs. wake, which holds one signal, wakes it.
 	telling bool
 	wake    chan struct{}
-	// noting are those who wait until what they have said is written down.
+	// noting are the calls of Say that wait until their report is recorded.
 	noting []chan<- error
 }
 
-// Watch begins to follow an instance. One of a task without readiness costs nothing until it
-// says something.
+// Watch starts watching an instance. Without a probe it costs nothing until the instance
+// reports something.
 func Watch(cfg Config) *Watcher {
 	w := &Watcher{cfg: cfg, finding: Finding{task: cfg.Task, said: cfg.Said}, wake: make(chan struct{}, 1)}
 	w.ctx, w.stop = context.WithCancel(context.Background())
@@ -61,13 +61,13 @@ func Watch(cfg Config) *Watcher {
 	return w
 }
 
-// Close ends it. Nothing is told after it.
+// Close ends the watch. Nothing is reported after it.
 func (w *Watcher) Close() {
 	w.stop()
 	w.running.Wait()
 }
 
-// Say takes the instance's own word, and returns when it is written down.
+// Say handles the instance's own report, and returns when it is recorded.
 func (w *Watcher) Say(word string) error {
 	noted := make(chan error, 1)
 	w.mu.Lock()
@@ -83,7 +83,7 @@ func (w *Watcher) Say(word string) error {
 	}
 }
 
-// probe asks the instance again and again.
+// probe probes the instance periodically.
 func (w *Watcher) probe() {
 	for {
 		err := probe(w.ctx, w.cfg.Task, w.cfg.Place)
@@ -104,7 +104,7 @@ func (w *Watcher) probe() {
 	}
 }
 
-// found has what is known told, if it is another word than before.
+// found wakes tell, and starts it if needed, once there is something to report or to record.
 func (w *Watcher) found() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -121,7 +121,7 @@ func (w *Watcher) found() {
 	}
 }
 
-// tell tells the latest word whenever there is another one, and again from time to time.
+// tell sends the latest report whenever it has changed, and repeats it from time to time.
 func (w *Watcher) tell() {
 	told, noted := &actorpb.InstanceWord{}, w.cfg.Said
 	repeat := time.NewTimer(0)
@@ -155,8 +155,8 @@ func (w *Watcher) tell() {
 	}
 }
 
-// latest returns what is to be told, what the instance has said, and who waits until that is
-// written down.
+// latest returns the readiness to report, the instance's own report, and the calls of Say that
+// wait until that is recorded.
 func (w *Watcher) latest() (word, reason, said string, noting []chan<- error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -165,7 +165,7 @@ func (w *Watcher) latest() (word, reason, said string, noting []chan<- error) {
 	return word, reason, w.finding.said, noting
 }
 
-// rest waits, and reports whether ctx goes on.
+// rest waits for d, and returns false if ctx is done before.
 func rest(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
