@@ -136,8 +136,8 @@ func start(system *actor.ActorSystem, a *agentActor, kept *journal.State, option
 	a.shared.files = a.files
 	a.shared.until.Store(&time.Time{})
 	a.publishReplicas()
-	// A panic stops the agent, and with it the process. Its jobs run on, for the next process
-	// to adopt.
+	// A panic stops the agent, and with it the process. Its jobs go on, for the next
+	// process to adopt.
 	stop := actor.NewOneForOneStrategy(0, 0, func(any) actor.Directive { return actor.StopDirective })
 	props := actor.PropsFromProducer(func() actor.Actor { return a },
 		actor.WithGuardian(stop), actor.WithSupervisor(actor.NewExponentialBackoffStrategy(10*time.Second, 100*time.Millisecond)))
@@ -189,7 +189,7 @@ func (a *Agent) stop(ctx context.Context, keep bool) error {
 // leave asks the agent to end; keep: without ending its jobs.
 type leave struct{ keep bool }
 
-// order tells a job to end.
+// order is an order to a job's actor to end the job.
 type order struct{ Order }
 
 // changed reports to the agent what heartbeats say about a job, and the memory it uses.

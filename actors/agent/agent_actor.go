@@ -118,7 +118,7 @@ func (a *agentActor) Receive(ctx actor.Context) {
 	}
 }
 
-// ask sends the session's next question, or sets the timer for it.
+// ask sends the session's next question, or sets the alarm for it.
 func (a *agentActor) ask(ctx actor.Context) {
 	if a.closing != nil {
 		return

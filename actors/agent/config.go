@@ -27,6 +27,7 @@ type Config struct {
 	// are for people.
 	Version, Caveat string
 	// Host is the name or address at which jobs on other machines reach the jobs of this node.
+	// The caller sets it, to the hostname by default.
 	Host string
 	// Ports are reserved for jobs: nothing else on this machine may use them. Default: none.
 	Ports Ports

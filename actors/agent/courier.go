@@ -15,7 +15,7 @@ type Verdict uint8
 
 // The verdicts.
 const (
-	// Again: ask again after a pause.
+	// Again: ask once more after a pause.
 	Again Verdict = iota
 	// Answered: the controller has answered the question.
 	Answered
@@ -35,7 +35,8 @@ type Courier struct {
 	pause    backoff
 }
 
-// NewCourier returns a courier that begins with the controller named by the leader.
+// NewCourier returns a courier that begins with the controller that the leader
+// has named.
 func NewCourier(controller Replica, timing Timing, chance func() float64) *Courier {
 	return &Courier{
 		controller: controller,

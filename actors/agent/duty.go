@@ -28,23 +28,23 @@ const (
 	AskSpec
 	// FetchFiles: fetch the files for the job's workspace.
 	FetchFiles
-	// NoteStart: record in the journal that its processes are about to be started.
+	// NoteStart: put into the journal that its processes are about to be started.
 	NoteStart
 	// StartRun: start its processes.
 	StartRun
-	// NoteStop: record in the journal that it is about to be asked to leave.
+	// NoteStop: put into the journal that it is about to be asked to leave.
 	NoteStop
 	// StopRun: ask or force its processes to end.
 	StopRun
 	// ReadTail: read the end of what it wrote to stderr.
 	ReadTail
-	// NoteEnd: record the result in the journal.
+	// NoteEnd: put the result into the journal.
 	NoteEnd
 	// Report: send the result to the controller.
 	Report
 	// Release: remove what the job left.
 	Release
-	// NoteRelease: record in the journal that nobody waits for the result.
+	// NoteRelease: put into the journal that nobody waits for the result.
 	NoteRelease
 	// Leave: the job is over.
 	Leave

@@ -10,7 +10,7 @@ import (
 // ErrStale is returned for messages of a leader whose term is over.
 var ErrStale = errors.New("from a leader of an earlier term")
 
-// Fence keeps the highest token that this node has seen, and rejects lower ones.
+// Fence knows the highest token that this node has seen, and refuses lesser ones.
 type Fence struct {
 	seen    scheduling.Token
 	refused uint64
@@ -41,7 +41,7 @@ func (f *Fence) pass(token scheduling.Token, stale bool) error {
 	return nil
 }
 
-// Seen returns the highest token so far.
+// Seen is the highest token so far.
 func (f *Fence) Seen() scheduling.Token { return f.seen }
 
 // Refused returns how many stale messages were rejected.

@@ -120,7 +120,7 @@ func (f *figures) memory(limit int64, uses []MemoryUse) {
 
 func (f *figures) refused() { f.change(func(s *Stats) { s.PlansRefused++ }) }
 
-// passed adds stages that a job has passed.
+// passed takes stages that a job has passed.
 func (f *figures) passed(stages []StageTime) {
 	if len(stages) == 0 {
 		return

@@ -13,7 +13,7 @@ import (
 	"weir/actors/agent/journal"
 )
 
-// ErrDamaged is returned for a file whose content is not what was written to it.
+// ErrDamaged is returned for a file that does not hold what was written to it.
 var ErrDamaged = errors.New("is damaged")
 
 // folder is the agent's state folder, which outlives its processes.

@@ -21,7 +21,7 @@ type instances struct {
 	pause    backoff
 }
 
-// newInstances returns a source that begins with a random replica.
+// newInstances returns a source that begins with any replica.
 func newInstances(replicas Replicas, known *atomic.Pointer[[]Replica], timing Timing) discovery.Source {
 	return &instances{
 		replicas: replicas, known: known, timeout: timing.AskTimeout, turn: rand.IntN(maxReplicas),

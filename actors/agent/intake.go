@@ -22,12 +22,12 @@ var ErrTooManyPlans = errors.New("too many plans waiting for the journal")
 type Intake struct {
 	fence  *Fence
 	ledger *Ledger
-	// noted is the highest token that is in the journal or being written to it.
+	// noted is the highest token that is in the journal, or on its way there.
 	noted   scheduling.Token
 	waiting int
 }
 
-// NewIntake returns an intake for a fence whose token is already in the journal.
+// NewIntake returns the intake behind a fence whose token is in the journal.
 func NewIntake(fence *Fence, ledger *Ledger) *Intake {
 	return &Intake{fence: fence, ledger: ledger, noted: fence.Seen()}
 }

@@ -191,7 +191,7 @@ func (j *Job) Noted(duty Duty) {
 	j.Retry(duty)
 }
 
-// Underway reports whether a duty is in progress.
+// Underway reports whether a duty is being done.
 func (j *Job) Underway(duty Duty) bool { return j.underway == duty }
 
 // Answered handles the controller's answer to AskSpec.
@@ -248,8 +248,8 @@ func (j *Job) Started(now time.Time, err error) {
 	j.phase, j.ran = Running, true
 }
 
-// cannotStart ends the job. A system error is the node's fault, and the job may run elsewhere;
-// any other is the job's.
+// cannotStart ends the job. An error of the system is the node's fault, so that the job
+// may run elsewhere; any other is the job's.
 func (j *Job) cannotStart(now time.Time, err error) {
 	var system unix.Errno
 	switch {

@@ -20,7 +20,7 @@ func (l *Lease) Renew(sent time.Time, length time.Duration) bool {
 	return true
 }
 
-// Until returns when the lease expires.
+// Until is when the lease runs out.
 func (l *Lease) Until() time.Time { return l.until }
 
 // Holds reports whether the node may run jobs.

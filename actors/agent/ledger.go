@@ -42,7 +42,7 @@ type Orders struct {
 	Refused []Refusal
 }
 
-// Refusal is why a job is not started.
+// Refusal says why a job is not started.
 type Refusal struct{ Job, Reason string }
 
 // NewLedger returns the empty ledger of an incarnation of the node, which holds at most limit

@@ -33,11 +33,12 @@ type MemoryUse struct {
 
 func (u *MemoryUse) excess() int64 { return u.Used - u.Reserve }
 
-// NodeMemory is the memory of a node.
+// NodeMemory is how much memory a node has.
 type NodeMemory struct {
 	// Limit is the memory for jobs, in bytes.
 	Limit int64
-	// Pressure is why the machine is short of memory, whatever its jobs use; empty: it is not.
+	// Pressure says why the machine is short of memory, whatever its jobs use; empty: it
+	// is not.
 	Pressure string
 }
 
@@ -143,8 +144,8 @@ func (s *shortage) why(watermark int64) string {
 	return fmt.Sprintf("jobs of the node use %s of its %s", mebibytes(s.total), mebibytes(s.node.Limit))
 }
 
-// evictOverdrafts stops jobs above their reserves, those farthest above first, until the others
-// have room.
+// evictOverdrafts stops jobs above their reserves, those farthest above first, until the
+// rest has room.
 func (s *shortage) evictOverdrafts(watermark int64) {
 	slices.SortFunc(s.jobs, func(a, b MemoryUse) int {
 		return cmp.Or(cmp.Compare(b.excess(), a.excess()), younger(a, b))

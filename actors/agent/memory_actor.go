@@ -52,7 +52,7 @@ func (a *agentActor) sawMemory(ctx actor.Context, machine Machine, limit int64, 
 	}
 	node := NodeMemory{Limit: a.cfg.Resources.Memory, Pressure: machine.Pressure()}
 	if limit > 0 {
-		// The machine's memory may have shrunk since the agent was started.
+		// The machine may have been made smaller since the agent was started.
 		node.Limit = min(node.Limit, limit)
 	}
 	now := time.Now()

@@ -42,7 +42,8 @@ const (
 	slack = 100 * time.Millisecond
 )
 
-// NewOrder reads an order that arrived at now. An unknown reason counts as "other".
+// NewOrder reads an order that came at now. A reason that is not known counts as
+// "other".
 func NewOrder(now time.Time, m *actorpb.AbortJob) Order {
 	grace := time.Duration(max(0, min(m.GetGraceMillis(), maxGrace.Milliseconds()))) * time.Millisecond
 	stop := &statepb.StopOrder{
@@ -182,8 +183,8 @@ func (j *Job) tellAgain() {
 type Telling struct {
 	// Number distinguishes the instructions to one job.
 	Number int
-	// Interruption is set when the processes are asked to leave. Otherwise they are stopped,
-	// for Reason, after Grace.
+	// Interruption is set when they are asked to leave. Otherwise they are stopped, for
+	// Reason after Grace.
 	Interruption *runner.Interruption
 	Reason       string
 	Grace        time.Duration

@@ -99,7 +99,7 @@ func (a *agentActor) abort(ctx actor.Context, now time.Time, aborts []*actorpb.A
 	}
 }
 
-// closed returns why no job may be started now; empty: they may.
+// closed says why no job may be started now; empty: they may.
 func (a *agentActor) closed(now time.Time) string {
 	switch {
 	case a.closing != nil:
@@ -115,7 +115,7 @@ func (a *agentActor) closed(now time.Time) string {
 func (a *agentActor) spawn(ctx actor.Context, job *Job, run Run) {
 	start := job.start
 	r := &jobRecord{job: job, run: run, noted: job.pid != 0, courier: NewCourier(controllerOf(start), a.cfg.Timing, rand.Float64)}
-	// After Spawn only the job's actor may use the job.
+	// From Spawn on the job belongs to its actor.
 	held, use := job.Held(), job.Use()
 	pid := ctx.Spawn(actor.PropsFromProducer(func() actor.Actor { return &jobActor{environment: &a.environment, jobRecord: r} }))
 	a.jobs[start.GetJobId()] = &child{pid: pid, held: held, use: use}

@@ -30,7 +30,7 @@ type Connections interface {
 	RequestAsync(peer, name string, msg proto.Message, timeout time.Duration, done func(proto.Message, error))
 }
 
-// Peers reaches replicas by streams that it opens when they are needed, and gives up
+// Peers reaches replicas by streams that it opens when they are needed, and closes
 // when the replica has been removed. It is the directory of the agent's Remote, and
 // hears from it which streams are up:
 //

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Ports is a range of TCP ports. The zero value is empty.
+// Ports is a range of TCP ports; the zero one is empty.
 type Ports struct{ First, Count int }
 
 // ParsePorts reads a range from "21000-21999"; the empty text is the empty range.

@@ -27,7 +27,7 @@ const (
 
 // Machine is a machine's memory and the pressure on it.
 type Machine struct {
-	// Total and Available are in bytes; a Total of 0 is unknown.
+	// Total and Available are in bytes; a Total of 0 is not known.
 	Total, Available int64
 	// Stalled is the share of the last ten seconds in which all processes waited for memory, in
 	// percent; 0 if the kernel does not report it. Of names whose processes are meant.
@@ -38,7 +38,7 @@ type Machine struct {
 	Group bool
 }
 
-// Pressure returns why the machine is short of memory; empty: it is not.
+// Pressure says why the machine is short of memory; empty: it is not.
 func (m Machine) Pressure() string {
 	who := ofMachine
 	if m.Group {
@@ -71,7 +71,7 @@ type pressureSource struct {
 	why error
 }
 
-// findPressure returns the pressure file of the control group, or else that of the machine.
+// findPressure finds the control group's own pressure, or else that of the whole machine.
 func findPressure(root string) pressureSource {
 	s := pressureSource{root: root, of: ofGroup}
 	if s.file, s.why = runner.PressureFile(root); s.why == nil {

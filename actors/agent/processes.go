@@ -17,18 +17,19 @@ import (
 	"weir/scheduling/resource"
 )
 
-// ErrNoLease is returned for a job that cannot start because the node's lease has expired.
+// ErrNoLease is returned for a job that cannot start because the node's lease
+// has run out.
 var ErrNoLease = errors.New("the node's lease has expired")
 
 // Processes runs jobs. Its methods block and may be called by several goroutines.
 type Processes interface {
-	// Start starts a job's processes. After an error there are none.
+	// Start starts a job's processes. An error means that there are none.
 	Start(ctx context.Context, spec runner.JobSpec) (Run, error)
 	// Left returns the jobs that an earlier agent process left, running or ended, by id;
 	// Discard ends and removes one.
 	Left() map[string]Run
 	Discard(job string) error
-	// RenewAll extends the lease of all jobs.
+	// RenewAll extends the lease of all jobs until the given time.
 	RenewAll(until time.Time)
 	// ReadOutput returns a part of "stdout" or "stderr" of a job.
 	ReadOutput(job, stream string, offset, limit int64) (runner.OutputPart, error)
@@ -48,7 +49,7 @@ type Run interface {
 	// Discovery returns the listener for the job's discovery requests; nil: it has none. It is
 	// closed when the job ends or the agent leaves the job running.
 	Discovery() net.Listener
-	// Release removes everything that the job left, except its output.
+	// Release removes what the job left, but its output.
 	Release() error
 }
 

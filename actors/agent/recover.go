@@ -9,7 +9,8 @@ import (
 	"weir/actors/agent/journal"
 )
 
-// recoveredJob is a job of an earlier agent process. run is nil if nothing of it was found.
+// recoveredJob is a job of an earlier process of the agent. run is nil if nothing of
+// it was found.
 type recoveredJob struct {
 	job *Job
 	run Run
@@ -50,7 +51,7 @@ func (a *agentActor) recover(kept *journal.State) error {
 	if len(unstarted) == 0 {
 		return nil
 	}
-	// The leader sends these orders again if it still wants the jobs.
+	// The leader sends these orders again, if it still wants the jobs.
 	done := make(chan error, 1)
 	a.journal.Append(func(err error) { done <- err }, journal.Unstarted(unstarted...))
 	return <-done

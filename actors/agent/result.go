@@ -104,7 +104,7 @@ func unstarted(start *actorpb.StartJob, now time.Time, reason lifecycle.AbortRea
 	return aborted(never(start, now), reason, message)
 }
 
-// unstartable returns the record of a job that no node could start.
+// unstartable returns the record of a job that no node could start as it is.
 func unstartable(start *actorpb.StartJob, now time.Time, message string) *statepb.FinishedJob {
 	return failed(never(start, now), message, nil)
 }

@@ -17,7 +17,7 @@ type Replica struct {
 	Address string `json:"address"`
 }
 
-// String formats the replica as ParseReplica reads it.
+// String returns the replica as ParseReplica takes it.
 func (r Replica) String() string { return r.ID + "=" + r.Address }
 
 // ParseReplica reads a replica from id=host:port.
@@ -85,7 +85,8 @@ func (r *Roster) set(all []Replica) {
 // All returns the replicas. The slice is never changed.
 func (r *Roster) All() []Replica { return r.known }
 
-// Find returns the replica with this id; its address is empty if it is unknown.
+// Find returns the replica with this id; its address is empty when it is not
+// known.
 func (r *Roster) Find(id string) Replica {
 	if i := r.index(id); i >= 0 {
 		return r.known[i]

@@ -14,7 +14,7 @@ import (
 
 // Ask is a question to a replica.
 type Ask struct {
-	// Number identifies the question that an answer belongs to.
+	// Number tells which question an answer belongs to.
 	Number uint64
 	To     Replica
 	// Register: the question is a registration. Otherwise it is a heartbeat, with Sequence and
@@ -25,7 +25,7 @@ type Ask struct {
 	Timeout  time.Duration
 }
 
-// Outcome is what an answer means for the agent.
+// Outcome is what an answer means to the agent.
 type Outcome struct {
 	// Lease is the length of the lease that the leader granted, counted from Sent; 0: none.
 	Lease time.Duration

@@ -25,7 +25,7 @@ type Space struct {
 // seen: a changed figure is not reported.
 type lack struct{ kind, text string }
 
-// hanging is the kind of a disk that does not respond.
+// hanging is the kind of a disk that does not answer.
 const hanging = "hang"
 
 // NewSpace returns the Space of a folder's disk, which must have least bytes free; 0: no
@@ -72,7 +72,7 @@ func (s *Space) lacks(free Free, trouble, journal error) []lack {
 	return all
 }
 
-// Short returns how many bytes the disk lacks for new jobs; 0: none.
+// Short is how many bytes the disk lacks for new jobs; 0: none.
 func (s *Space) Short(free Free) int64 {
 	if s.least == 0 {
 		return 0
@@ -90,5 +90,5 @@ func (s *Space) wanted(least int64) int64 {
 // Full reports whether no job may be started for lack of space.
 func (s *Space) Full() bool { return s.closed.kind != "" && s.closed.kind != hanging }
 
-// Closed returns why no job may be started; empty: they may.
+// Closed is why no job may be started; empty: they may.
 func (s *Space) Closed() string { return s.closed.text }

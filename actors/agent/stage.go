@@ -41,7 +41,7 @@ var stageNames = [stageOver]string{
 	"order", "spec", "files", "journal", "folders", "supervisor", "groups", "command", "end", "result", "report", "release",
 }
 
-// String returns the stage's name in metrics.
+// String is the stage's name in metrics.
 func (s Stage) String() string { return stageNames[s] }
 
 // Stages returns all stages in their order.
@@ -83,7 +83,7 @@ func (c *course) reach(stage Stage, at time.Time) {
 	}
 }
 
-// Passed returns the stages that the job has passed by now, each once.
+// Passed returns the stages that the job has passed at now, each once.
 func (j *Job) Passed(now time.Time) []StageTime {
 	j.course.reach(j.stage(), now)
 	passed := j.course.passed

@@ -28,7 +28,7 @@ type Desk struct {
 	changed chan struct{}
 }
 
-// NewDesk returns the desk of a job that does not have to leave.
+// NewDesk returns the desk of a job that need not leave.
 func NewDesk(asker Asker, directory *Directory) *Desk {
 	return &Desk{asker: asker, directory: directory, changed: make(chan struct{})}
 }

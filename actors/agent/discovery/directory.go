@@ -91,8 +91,8 @@ type View struct {
 	Err error
 }
 
-// Follow starts following an operation for a job that was granted at index. Each Follow needs a
-// Release.
+// Follow begins to follow an operation for a job that was granted at index. Each Follow
+// needs a Release.
 func (d *Directory) Follow(operation string, index uint64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

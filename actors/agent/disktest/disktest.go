@@ -1,4 +1,4 @@
-// Package disktest gives tests small disks of their own, also ones that hang, and folders that
+// Package disktest provides tests with small disks, also ones that hang, and with folders that
 // other users can reach.
 package disktest
 

@@ -269,7 +269,7 @@ func (c *Cache) reserve(ctx context.Context, size int64) error {
 	}
 }
 
-// remove deletes contents that the index has dropped.
+// remove removes contents that the index has dropped.
 func (c *Cache) remove(hashes []string) error {
 	var errs []error
 	for _, hash := range hashes {

@@ -13,7 +13,7 @@ type index struct {
 	bytes, reserved int64
 	contents        map[string]*content
 	sources         map[string]seen
-	// clock grows with each use of a content.
+	// clock grows with each use.
 	clock int64
 }
 
@@ -44,7 +44,7 @@ func (x *index) find(source, version string) (hash string) {
 	return ""
 }
 
-// maxSources bounds the remembered sources. A forgotten one is read again.
+// maxSources bounds how many sources are remembered. One that is forgotten is read again.
 const maxSources = 10_000
 
 // learn records which content a source has.
@@ -73,8 +73,8 @@ func (x *index) add(hash string, size int64) bool {
 	return true
 }
 
-// pin protects a content from eviction until it is unpinned as often. It returns nil if there
-// is no such content.
+// pin keeps a content from being thrown away until it is unpinned as often. It returns nil
+// if there is no such content.
 func (x *index) pin(hash string) *content {
 	c := x.contents[hash]
 	if c == nil {
@@ -135,7 +135,7 @@ func (x *index) byUse() []string {
 // cancel frees reserved room.
 func (x *index) cancel(size int64) { x.reserved -= size }
 
-// drop forgets contents, and the sources that had them.
+// drop forgets contents, and which sources had them.
 func (x *index) drop(hashes ...string) {
 	for _, hash := range hashes {
 		if c := x.contents[hash]; c != nil {

@@ -44,7 +44,7 @@ type State struct {
 	Session uint64
 	// Token is the highest seen.
 	Token scheduling.Token
-	// Jobs are those not released, by id.
+	// Jobs have not been released, by id.
 	Jobs map[string]*Job
 	// Had are the jobs released last, oldest first.
 	Had []string

@@ -15,8 +15,8 @@ import (
 // FileName is the name of an agent's journal in its state folder.
 const FileName = "journal"
 
-// Tail reads a journal while its agent writes it, and returns each record once, in order. The
-// zero Tail has read nothing.
+// Tail reads a journal while its agent writes it, and gives each record once, in
+// order. The zero Tail has read nothing.
 type Tail struct {
 	file *os.File
 	// next is the offset of the first frame not yet returned.
@@ -63,7 +63,7 @@ func (t *Tail) replaced(now fs.FileInfo) (bool, error) {
 	return err == nil && !os.SameFile(own, now), err
 }
 
-// open continues with the file at path.
+// open goes on with the file in path.
 func (t *Tail) open(path string) error {
 	file, err := os.Open(path)
 	if err != nil {

@@ -19,7 +19,7 @@ const (
 	// reserve is how much space is reserved for later records, in bytes. On a full disk it
 	// holds the ends of thousands of jobs, and the orders to end those that fill it.
 	reserve = 1 << 20
-	// fullPause is the pause before a write to a full disk is retried.
+	// fullPause is the pause before a full disk is written to again.
 	fullPause = 100 * time.Millisecond
 )
 
@@ -76,8 +76,8 @@ func (j *Journal) write(batch []entry) error {
 	return j.hold()
 }
 
-// put writes data. While the disk is full it waits, until there is space or the journal is
-// closed.
+// put writes data. While the disk is full it waits, until there is space or the
+// journal is closed.
 func (j *Journal) put(data []byte) error {
 	for {
 		_, err := j.file.Write(data)
