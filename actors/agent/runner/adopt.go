@@ -16,11 +16,11 @@ import (
 	"weir/actors/agent/runner/proxyproto"
 )
 
-// stopSignal keeps a process from doing anything until it is killed.
+// stopSignal suspends a process until it is killed.
 const stopSignal = unix.SIGSTOP
 
-// adopt takes over the jobs that an earlier life of the agent has left, whether
-// they run or have ended, and removes what never became a job.
+// adopt takes over the jobs of an earlier agent process, running or ended, and
+// removes the folders of jobs that were never started.
 func (r *Runner) adopt() error {
 	entries, err := os.ReadDir(r.paths.jobs())
 	if err != nil {
@@ -31,7 +31,7 @@ func (r *Runner) adopt() error {
 			return fmt.Errorf("adopt job %s: %w", entry.Name(), err)
 		}
 	}
-	// A folder may be gone and its group still there.
+	// The group of a job may exist still when its folder is gone.
 	groups, err := cgroup.Jobs(r.config.Cgroups.Node)
 	if err != nil {
 		return fmt.Errorf("adopt jobs: %w", err)
@@ -41,7 +41,7 @@ func (r *Runner) adopt() error {
 			continue
 		}
 		if err := endJob(cgroup.Job(r.config.Cgroups.Node, id), r.paths.job(id), noProxy); err != nil {
-			// It hangs, and keeps nobody else from running.
+			// A process that hangs must not keep the agent from starting.
 			r.config.Logger.Error("processes of a job still running", "job", id, "error", err)
 		}
 	}
@@ -83,14 +83,14 @@ func (r *Runner) adoptJob(id string) error {
 	return nil
 }
 
-// readSpec learns when an adopted job was started, which version its proxy speaks, and
-// where its group is: the earlier life may have been in another group itself.
+// readSpec reads when an adopted job was started, which version its proxy speaks, its user,
+// its discovery socket and its cgroup: the earlier agent process may have run in another group.
 func (j *Job) readSpec() {
 	path := j.runner.paths.file(j.id, proxyproto.SpecFile)
 	if info, err := os.Stat(path); err == nil {
 		j.begun = info.ModTime()
 	}
-	// What a spec of another build has beside these is nothing to the agent.
+	// The spec may be of another build; the agent needs only these fields.
 	var spec struct {
 		Version     int                  `json:"version"`
 		Cgroups     proxyproto.Placement `json:"cgroups"`
@@ -103,15 +103,15 @@ func (j *Job) readSpec() {
 	}
 }
 
-// findProxy returns who a job's proxy is or was, and whether there is a trace of
-// one. Proxies are known by pid and start time, so no process that came by the pid
-// later is taken for one.
+// findProxy returns the identity of a job's proxy, alive or not, and whether there is a
+// trace of one. The identity has pid and start time, so a later process with the same pid
+// is not mistaken for it.
 func (r *Runner) findProxy(folder string) (identity proxyproto.Identity, trace bool, err error) {
 	data, err := os.ReadFile(filepath.Join(folder, proxyproto.IdentityFile))
 	switch {
 	case err == nil:
-		// The file is written whole or not at all; damage means that the disk
-		// lost it, and then the machine has started anew.
+		// The file is written whole or not at all. Damage means that the machine
+		// crashed, so the proxy is gone.
 		if err := json.Unmarshal(data, &identity); err != nil {
 			r.config.Logger.Warn("job proxy identity file is damaged", "file", filepath.Join(folder, proxyproto.IdentityFile), "error", err)
 			identity = noProxy
@@ -125,7 +125,8 @@ func (r *Runner) findProxy(folder string) (identity proxyproto.Identity, trace b
 			return identity, true, nil
 		}
 	}
-	// It may have been started and not have come so far: then it is alone.
+	// The proxy may have been started and not have written its identity yet. Then it is the
+	// only process of the job.
 	marked, err := proctree.Tree(noProxy.Pid, folder)
 	if err != nil || len(marked) == 0 {
 		return noProxy, false, err
@@ -133,7 +134,7 @@ func (r *Runner) findProxy(folder string) (identity proxyproto.Identity, trace b
 	return marked[0].Identity, true, nil
 }
 
-// Discard ends a job at once, whatever it does, and drops it. Its output is kept.
+// Discard kills a job at once, whatever its state, and releases it. Its output is kept.
 func (r *Runner) Discard(id string) error {
 	job := r.Job(id)
 	if job == nil {

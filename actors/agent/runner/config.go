@@ -15,29 +15,30 @@ import (
 
 // Config is what a Runner needs.
 type Config struct {
-	// Root is the folder for all that the runner keeps. It is made if missing.
+	// Root is the folder for all files of the runner. It is created if missing.
 	Root string
 	// ProxyPath is the weir-jobproxy program.
 	ProxyPath string
-	// NodeName names the node's control groups. It is another for each Root.
+	// NodeName names the node's control groups. Each Root needs its own.
 	NodeName string
 	// Cgroups is what DetectCgroups found.
 	Cgroups Cgroups
-	// Output limits what is kept of a job's output.
+	// Output limits the output kept of each job.
 	Output OutputLimits
-	// Retain limits what is kept of finished jobs' output.
+	// Retain limits the output kept of all finished jobs.
 	Retain Retain
 	// SamplePeriod is the time between two samples of a job. 1 s: one sample
 	// reads three small files.
 	SamplePeriod time.Duration
-	// EndTimeout is how long the end of a job may stand still, when its processes are to go and
-	// what is to be kept is kept: what hangs so long is given up.
+	// EndTimeout is how long the end of a job may make no progress while its processes are
+	// killed and its output files are stored. After that the step is abandoned.
 	EndTimeout time.Duration
-	// Logger takes what an operator cares about.
+	// Logger gets the messages for operators.
 	Logger *slog.Logger
 }
 
-// OutputLimits are in bytes a job. The first half and the end are kept.
+// OutputLimits are in bytes a job. Of longer output, the first half of the limit and the end
+// are kept: see package output.
 type OutputLimits struct {
 	Stdout, Stderr int64
 }
@@ -45,15 +46,15 @@ type OutputLimits struct {
 // Retain says how much output of finished jobs is kept; the jobs that finished
 // first are dropped first.
 type Retain struct {
-	// Bytes are those of all finished jobs together.
+	// Bytes limits the output of all finished jobs together.
 	Bytes int64
-	// Jobs is how many finished jobs have output.
+	// Jobs limits the number of finished jobs whose output is kept.
 	Jobs int
 }
 
-// DefaultConfig returns a Config without the paths, name and logger: 5 MiB of
-// each stream, which is what users of such systems are used to, 1 GiB and 1000
-// jobs, which is a day of most nodes and does not fill a disk.
+// DefaultConfig returns a Config without the paths, name and logger. It keeps 5 MiB
+// of each stream, as comparable systems do, and 1 GiB and 1000 jobs in all: a day of
+// most nodes, and too little to fill a disk.
 func DefaultConfig() Config {
 	return Config{
 		Output:       OutputLimits{Stdout: 5 << 20, Stderr: 5 << 20},
@@ -63,7 +64,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate says what is wrong with c, if something is.
+// Validate returns what is wrong with c, nil if nothing is.
 func (c *Config) Validate() error {
 	switch {
 	case c.Root == "":
@@ -102,9 +103,9 @@ type Cgroups struct {
 	Reason string
 }
 
-// DetectCgroups finds out what this machine has and makes the node's group.
-// root is "/" but in tests. Without control groups jobs are held together as
-// process trees; Shortfall then says what cannot be promised.
+// DetectCgroups finds out which control groups this machine has and makes the node's
+// group. root is "/" except in tests. Without control groups jobs are held together
+// as process trees; Shortfall then says which limits that weakens.
 func DetectCgroups(root, node string) Cgroups {
 	if err := checkName("node", node); err != nil {
 		return Cgroups{Reason: err.Error()}
@@ -116,8 +117,8 @@ func DetectCgroups(root, node string) Cgroups {
 	return Cgroups{Node: place}
 }
 
-// Shortfall says what this machine cannot promise; it is empty where all can
-// be promised.
+// Shortfall describes the limits that this machine cannot enforce for lack of
+// control groups; empty: it has them.
 func (c Cgroups) Shortfall() string {
 	if !c.Node.None() {
 		return ""
@@ -127,13 +128,13 @@ func (c Cgroups) Shortfall() string {
 		"if a job's proxy is killed, a detached process that has cleared its environment may escape"
 }
 
-// ErrBadName is returned, wrapped, for an id from which no path may be made.
+// ErrBadName is returned, wrapped, for an id that is not safe as a file name.
 var ErrBadName = errors.New("bad name")
 
-// maxName keeps names with a suffix below the 255 bytes of a file name.
+// maxName limits names, in bytes: with a suffix they stay below the 255 of a file name.
 const maxName = 200
 
-// checkName lets through letters, digits, '_', '-' and '.', no leading dot.
+// checkName accepts letters, digits, '_', '-' and '.', but no leading dot.
 func checkName(what, name string) error {
 	if name == "" || len(name) > maxName || name[0] == '.' {
 		return fmt.Errorf("%s %.60q: %w: must have 1 to %d characters and not begin with a dot", what, name, ErrBadName, maxName)

@@ -19,21 +19,21 @@ import (
 const (
 	// strictFlags are the namespaces of a strictly isolated job.
 	strictFlags = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
-	// checkTimeout limits the look at what the machine lets the agent do. What it has not done
-	// by then it cannot do as long as the agent lives.
+	// checkTimeout limits each check of what the machine permits. A check that takes longer
+	// counts as a refusal until the agent restarts.
 	checkTimeout = 2 * time.Minute
 )
 
-// confinement is what this process may do to keep jobs apart from the node.
+// confinement is which isolation this process can give to jobs.
 type confinement struct {
-	// mounts names its mount namespace; empty: it cannot give jobs one of their own.
+	// mounts names the agent's mount namespace; empty: jobs cannot have one of their own.
 	mounts string
-	// noMounts says why it cannot, noStrict why not all that isolation strict needs; empty:
-	// it can.
+	// noMounts is why jobs cannot have a mount namespace, noStrict why they cannot have
+	// isolation strict; empty: they can.
 	noMounts, noStrict string
 }
 
-// findConfinement tries what jobs may ask for.
+// findConfinement tries each isolation that jobs may ask for.
 func findConfinement(proxyPath string) confinement {
 	name, err := os.Readlink("/proc/self/ns/mnt")
 	why := ""
@@ -51,7 +51,8 @@ func findConfinement(proxyPath string) confinement {
 	return confinement{mounts: name, noStrict: try(proxyPath, proxyproto.IsolationStrict, name, strictFlags)}
 }
 
-// try has the proxy try what an isolation needs. It returns why that cannot be had.
+// try has the proxy test an isolation. It returns why this machine cannot provide it; empty:
+// it can.
 func try(proxyPath, isolation, mounts string, namespaces uintptr) (why string) {
 	ctx, cancel := context.WithTimeout(context.Background(), checkTimeout)
 	defer cancel()
@@ -65,7 +66,7 @@ func try(proxyPath, isolation, mounts string, namespaces uintptr) (why string) {
 	return ""
 }
 
-// shortfall says what cannot be promised; empty: all can.
+// shortfall describes the isolation that this machine cannot provide; empty: none is missing.
 func (c confinement) shortfall() string {
 	switch {
 	case c.noMounts != "":
@@ -76,14 +77,14 @@ func (c confinement) shortfall() string {
 	return ""
 }
 
-// Shortfall says what this machine cannot promise to jobs; it is empty where all can be
-// promised.
+// Shortfall describes the limits and isolation that this machine cannot provide; empty: none
+// is missing.
 func (r *Runner) Shortfall() string {
 	parts := []string{r.config.Cgroups.Shortfall(), r.confinement.shortfall()}
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "; ")
 }
 
-// confine says how a job is kept apart from the node. What the node cannot do is an error.
+// confine sets the isolation of a job in spec. It fails if the node cannot provide it.
 func (r *Runner) confine(spec *proxyproto.Spec, job *JobSpec) error {
 	spec.Isolation, spec.Tmpfs = job.Isolation, job.Tmpfs
 	spec.AgentMounts = r.confinement.mounts
@@ -121,8 +122,8 @@ func (r *Runner) confine(spec *proxyproto.Spec, job *JobSpec) error {
 	return nil
 }
 
-// ownUser is a user that no other job of this machine is, as far as chance allows. It has
-// no name.
+// ownUser returns a user without a name, its id a hash of the job's id, so that two jobs of
+// this machine hardly ever have the same one.
 func (r *Runner) ownUser(id string) *proxyproto.User {
 	sum := fnv.New32a()
 	_, _ = sum.Write([]byte(r.config.Root + "\x00" + id)) // it never fails

@@ -18,31 +18,31 @@ import (
 
 const (
 	// DiscoveryVariable is set in the environment of every job to the path of the
-	// socket on which it can ask: see Job.Discovery.
+	// socket that answers its queries: see Job.Discovery.
 	DiscoveryVariable = "WEIR_DISCOVERY"
-	// NoticeVariable is set to the path of the file that is there once the job has been
-	// asked to go.
+	// NoticeVariable is set to the path of a file that appears once the job has been
+	// asked to end.
 	NoticeVariable = "WEIR_NOTICE"
 )
 
 const (
-	// discoveryFolder is the folder of the socket in the job's folder, and discoveryFile its
-	// name in there. A job that sees nothing but a few folders needs it; others have the
-	// socket in the job's folder itself.
+	// discoveryFolder is a folder in the job's folder for the socket of a strictly isolated
+	// job, which sees only a few folders. Other jobs have the socket in the job's folder
+	// itself. discoveryFile is its name in both.
 	discoveryFolder = "ask"
 	discoveryFile   = "discovery.sock"
-	// longestAddress is that of a socket: 108 bytes, the last one a zero.
+	// longestAddress limits the path of a socket, in bytes: the kernel's 108 include a zero.
 	longestAddress = 107
-	// shortFolder is where sockets are whose path would be longer, each in a folder of its
-	// own, in which ownerFile has the path of the job's folder.
+	// shortFolder holds the sockets whose path would be longer, each in a folder of its
+	// own. ownerFile in it holds the path of the job's folder.
 	shortFolder = "/tmp"
 	shortPrefix = "weir-"
 	ownerFile   = "owner"
 )
 
-// Discovery is the socket on which the job can ask about others and itself. Whoever
-// starts or adopts the job serves it; it is closed when the job ends or is left. nil:
-// it could not be opened again.
+// Discovery is the socket on which the job can query itself and other jobs. The caller that
+// starts or adopts the job serves it; it is closed when the job ends or the runner leaves it.
+// nil: it could not be reopened for an adopted job.
 func (j *Job) Discovery() net.Listener {
 	if j.discovery == nil {
 		return nil
@@ -50,7 +50,7 @@ func (j *Job) Discovery() net.Listener {
 	return j.discovery
 }
 
-// socketOf is the path by which the job of a spec reaches its socket.
+// socketOf is the path of the discovery socket as the job sees it.
 func (l layout) socketOf(spec *proxyproto.Spec) string {
 	path := l.file(spec.JobID, discoveryFile)
 	if spec.Isolation == proxyproto.IsolationStrict || len(path) > longestAddress {
@@ -59,7 +59,7 @@ func (l layout) socketOf(spec *proxyproto.Spec) string {
 	return path
 }
 
-// discovery is the path of a job's socket that has a folder of its own.
+// discovery is the path of a job's socket when that has a folder of its own.
 func (l layout) discovery(id string) string {
 	if path := l.file(id, filepath.Join(discoveryFolder, discoveryFile)); len(path) <= longestAddress {
 		return path
@@ -67,7 +67,7 @@ func (l layout) discovery(id string) string {
 	return filepath.Join(l.short(id), discoveryFile)
 }
 
-// socketIn is the path of its socket that a job has in its environment; empty: none.
+// socketIn is the value of DiscoveryVariable in a job's environment; empty: not set.
 func socketIn(environment []string) string {
 	for _, variable := range environment {
 		if path, is := strings.CutPrefix(variable, DiscoveryVariable+"="); is {
@@ -77,14 +77,14 @@ func socketIn(environment []string) string {
 	return ""
 }
 
-// short is a folder with a short path, of one job.
+// short is the path of one job's folder below shortFolder.
 func (l layout) short(id string) string {
 	sum := sha256.Sum256([]byte(l.root + "\x00" + id))
 	return filepath.Join(shortFolder, shortPrefix+hex.EncodeToString(sum[:10]))
 }
 
-// removeJob removes what a job has but its output, whatever modes the job has given to its
-// folders: its own folder last, without which nobody would know of the rest.
+// removeJob removes all files of a job except its output, whatever modes the job has given to
+// its folders. The job's folder goes last: without it the short folder would not be found.
 func (l layout) removeJob(id string) error {
 	if err := os.RemoveAll(l.short(id)); err != nil {
 		return err
@@ -92,11 +92,11 @@ func (l layout) removeJob(id string) error {
 	return removeTree(l.job(id))
 }
 
-// removeOrphans removes the short folders of jobs whose own folder is gone, with the state
-// folder of an agent that had no chance to tidy up. There is one from before a job has a
-// short folder until after.
+// removeOrphans removes short folders whose job's folder is gone, because somebody deleted the
+// state folder of an agent that had not cleaned up. A job's folder is created before its short
+// folder and removed after it, so none in use is removed.
 func (r *Runner) removeOrphans() {
-	// The pattern is a good one, and that is all that can be wrong.
+	// A malformed pattern is the only error, and this one is well formed.
 	owners, _ := filepath.Glob(filepath.Join(shortFolder, shortPrefix+"*", ownerFile))
 	for _, path := range owners {
 		if isOurs(filepath.Dir(path)) != nil {
@@ -115,7 +115,7 @@ func (r *Runner) removeOrphans() {
 	}
 }
 
-// openDiscovery opens the socket, again for an adopted job.
+// openDiscovery opens the discovery socket, or reopens that of an adopted job.
 func (j *Job) openDiscovery() error {
 	own, folder := j.runner.paths.job(j.id), filepath.Dir(j.socket)
 	err := os.Mkdir(folder, 0o711)
@@ -134,7 +134,7 @@ func (j *Job) openDiscovery() error {
 	return j.listenDiscovery(j.socket)
 }
 
-// isOurs refuses a folder that somebody else has made, or can write to.
+// isOurs returns an error for a folder that another user owns, or can read or write.
 func isOurs(folder string) error {
 	var stat unix.Stat_t
 	if err := unix.Lstat(folder, &stat); err != nil {
@@ -146,8 +146,8 @@ func isOurs(folder string) error {
 	return nil
 }
 
-// listenDiscovery listens at path, where an earlier life may have left a socket. Nobody
-// but the user that the job is can connect.
+// listenDiscovery listens at path, where an earlier agent process may have left a socket. Only
+// the job's user can connect.
 func (j *Job) listenDiscovery(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -166,7 +166,7 @@ func (j *Job) listenDiscovery(path string) error {
 
 func (j *Job) closeDiscovery() {
 	if j.discovery != nil {
-		// It has no data to lose.
+		// A listener has no data to lose.
 		_ = j.discovery.Close()
 	}
 }

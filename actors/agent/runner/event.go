@@ -15,10 +15,10 @@ type Statistics = proxyproto.Statistics
 // Event is Started, Sample or Exited.
 type Event interface{ event() }
 
-// Started says that the command runs. It comes at most once, before any Sample.
+// Started says that the command is running. It comes at most once, before any Sample.
 type Started struct {
 	JobID string
-	// Pid is the root process of the job.
+	// Pid is that of the job's root process.
 	Pid  int
 	Time time.Time
 	// Cgroup is the folder of its control group in the v2 hierarchy, empty where
@@ -26,10 +26,10 @@ type Started struct {
 	Cgroup string
 }
 
-// Sample is a measurement. Samples are dropped when nobody takes them.
+// Sample is a measurement. Samples are dropped when the receiver falls behind.
 type Sample struct {
 	JobID string
-	// Memory is what the job uses now, ProxyMemory what its proxy does, in bytes.
+	// Memory is the current memory of the job, ProxyMemory that of its proxy, in bytes.
 	Memory, ProxyMemory int64
 	Statistics          Statistics
 }
@@ -45,7 +45,7 @@ func (Started) event() {}
 func (Sample) event()  {}
 func (Exited) event()  {}
 
-// eventBuffer is the size of a job's channel. The last places are kept for
+// eventBuffer is the capacity of a job's channel. The last eventKept places are for
 // Started and Exited, which are never dropped.
 const (
 	eventBuffer = 16

@@ -20,14 +20,14 @@ const (
 	// to a proxy that is alive.
 	firstRedial = 10 * time.Millisecond
 	maxRedial   = time.Second
-	// killPatience is how long one attempt to end the processes of a job whose
-	// proxy has gone may take before it is complained about and repeated.
+	// killPatience is how long one attempt to end the processes of a job may take
+	// before it fails. Once the proxy has gone, failed attempts are logged and repeated.
 	killPatience = 10 * time.Second
 	// logTail is how much of a dead proxy's log goes into the result, in bytes.
 	logTail = 2 << 10
 )
 
-// run follows the proxy until the job has ended, or is left.
+// run follows the proxy until the job has ended, or the runner leaves it.
 func (j *Job) run() {
 	defer close(j.followed)
 	result := j.follow()
@@ -45,8 +45,8 @@ func (j *Job) run() {
 	close(j.ended)
 }
 
-// follow listens to the proxy, again if the connection breaks, until it tells
-// the result or is gone. It returns nil when the job is left.
+// follow listens to the proxy, reconnecting if needed, until it reports the result
+// or is gone. It returns nil when the runner leaves the job.
 func (j *Job) follow() *Result {
 	wait := firstRedial
 	for {
@@ -77,7 +77,7 @@ func (j *Job) reconnect() {
 	conn, err := j.dial()
 	j.disconnect()
 	if err != nil {
-		// That shows when the job is listened to.
+		// listenOn will find no connection and report that.
 		return
 	}
 	j.mu.Lock()
@@ -90,7 +90,7 @@ func (j *Job) reconnect() {
 	}
 }
 
-// listenOn passes on what the proxy says until it tells the result or the
+// listenOn passes on the proxy's messages until it reports the result or the
 // connection ends.
 func (j *Job) listenOn() (*Result, error) {
 	j.mu.Lock()
@@ -132,8 +132,8 @@ func (j *Job) listenOn() (*Result, error) {
 	}
 }
 
-// checkHello kills a proxy whose version this agent does not speak: nothing that it
-// says could be relied on.
+// checkHello kills a proxy of another job, or of a version that this agent does not
+// speak: its messages could not be relied on.
 func (j *Job) checkHello(hello *proxyproto.Hello) error {
 	var err error
 	switch {
@@ -155,7 +155,7 @@ func (j *Job) checkHello(hello *proxyproto.Hello) error {
 	return err
 }
 
-// tellStarted tells it once: a proxy repeats it on each new connection.
+// tellStarted sends one Started event: a proxy repeats its message on each connection.
 func (j *Job) tellStarted(started *proxyproto.Started) {
 	j.mu.Lock()
 	first := j.started == nil
@@ -166,7 +166,7 @@ func (j *Job) tellStarted(started *proxyproto.Started) {
 	}
 }
 
-// tellSample tells it if somebody listens.
+// tellSample sends a Sample event, unless the receiver has fallen behind.
 func (j *Job) tellSample(sample *proxyproto.Sample) {
 	j.mu.Lock()
 	j.last = sample.Statistics
@@ -176,8 +176,8 @@ func (j *Job) tellSample(sample *proxyproto.Sample) {
 	}
 }
 
-// inquest finds the result of a job whose proxy has gone without telling it,
-// and ends what is left of the job.
+// inquest finds the result of a job whose proxy has gone without reporting it, or
+// hangs, and ends the job's remaining processes.
 func (j *Job) inquest() *Result {
 	result, err := j.readResult()
 	if err != nil {
@@ -203,7 +203,7 @@ func (j *Job) endProcesses() error {
 	return removeGroup(j.place)
 }
 
-// readResult reads what the proxy wrote before it went.
+// readResult reads the result that the proxy wrote before it ended.
 func (j *Job) readResult() (*Result, error) {
 	data, err := os.ReadFile(j.runner.paths.file(j.id, proxyproto.ResultFile))
 	if err != nil {
@@ -256,13 +256,13 @@ func (j *Job) proxyFailed(cause error) *Result {
 	return result
 }
 
-// noProxy is the identity of a proxy that is not there.
+// noProxy is the identity of a missing proxy; it matches no process.
 var noProxy = proxyproto.Identity{Pid: -1}
 
-// endJob ends all processes of a job, its proxy too, and removes its group, which is
-// at place. folder is the job's folder, by which its processes can be known.
+// endJob ends all processes of a job, its proxy too, and removes its group at place.
+// folder is the job's folder, which its processes have in their environment.
 func endJob(place proxyproto.Placement, folder string, proxy proxyproto.Identity) error {
-	// Stopped, it keeps its foster children and starts no more.
+	// A stopped proxy remains the parent of its job's orphans and starts no more processes.
 	if err := proctree.Signal(proxy, stopSignal); err != nil {
 		return err
 	}
@@ -278,14 +278,14 @@ func endJob(place proxyproto.Placement, folder string, proxy proxyproto.Identity
 	if err != nil {
 		return err
 	}
-	// It may have been about to start one when it was stopped.
+	// The proxy may have been about to start a process when it was stopped.
 	if err := endInside(place, folder, proxy); err != nil {
 		return err
 	}
 	return removeGroup(place)
 }
 
-// endInside ends all processes of a job but its proxy.
+// endInside ends all processes of a job except its proxy.
 func endInside(place proxyproto.Placement, folder string, proxy proxyproto.Identity) error {
 	if !place.None() {
 		if err := cgroup.Open(place).Kill(killPatience); err != nil {
@@ -304,7 +304,7 @@ func endInside(place proxyproto.Placement, folder string, proxy proxyproto.Ident
 	}, killPatience)
 }
 
-// removeGroup removes the group of a job, of which no process is left.
+// removeGroup removes the group of a job that has no process left.
 func removeGroup(place proxyproto.Placement) error {
 	if place.None() {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"weir/actors/agent/runner/proxyproto"
 )
 
-// ErrHung is returned, wrapped, for a job of which something is left that no signal ends: it
-// waits in the kernel for a disk that does not answer.
+// ErrHung is returned, wrapped, while a job has a process that no signal ends, typically
+// because it waits in the kernel for a disk that does not answer.
 var ErrHung = errors.New("hangs and cannot be killed")
 
 // killProxy kills the proxy; run then ends the job.
@@ -33,7 +33,7 @@ func (j *Job) killProxy() {
 	})
 }
 
-// awaitProxy waits until a proxy that was told to go has gone.
+// awaitProxy waits until a proxy that was asked to exit, or killed, has gone.
 func (j *Job) awaitProxy(patience time.Duration) error {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
@@ -45,8 +45,8 @@ func (j *Job) awaitProxy(patience time.Duration) error {
 	}
 }
 
-// endHung says who is left of the processes that hung when the job ended, and ends them if it
-// can.
+// endHung fails, and names a process, as long as a process listed as hung when the job ended
+// is alive. Then it kills the job's other processes.
 func (j *Job) endHung() error {
 	hang := j.Result().Hang
 	if hang == nil {
@@ -57,14 +57,14 @@ func (j *Job) endHung() error {
 			return fmt.Errorf("%v %w", process, ErrHung)
 		}
 	}
-	// The list has the first of them.
+	// The list may be cut short.
 	if err := j.endProcesses(); err != nil {
 		return fmt.Errorf("%w: %w", ErrHung, err)
 	}
 	return nil
 }
 
-// givenUp is the end of a job whose processes could not be ended.
+// givenUp completes the result of a job whose processes could not be killed.
 func (j *Job) givenUp(result *Result, cause error) *Result {
 	if result.Hang == nil {
 		result.Hang = &proxyproto.Hang{Step: "kill its processes", IdleMillis: millis(j.runner.config.EndTimeout)}

@@ -17,30 +17,30 @@ import (
 
 // Interruption asks a job to end by itself.
 type Interruption struct {
-	// Signal is its name ("SIGINT"), for all processes of the job or, with RootOnly,
-	// for its root process only. Empty: none is sent, the end of its input tells the job.
+	// Signal is the name ("SIGINT") of a signal for all processes of the job or, with
+	// RootOnly, for its root process only. Empty: none is sent; the job's input just ends.
 	Signal   string
 	RootOnly bool
-	// Reason is that of a job that is there still after Grace; it is then stopped.
+	// Reason is why a job that still runs after Grace is stopped.
 	Reason string
 	Grace  time.Duration
-	// Notice is put into the job's notice file before the job is asked.
+	// Notice is written to the job's notice file before the signal is sent.
 	Notice []byte
 }
 
 // Interrupt asks the job to end by itself. Its proxy ends its input, sends the signal
-// once, and holds the deadline, also without an agent; of several the earliest deadline counts. How the
-// job ends in time is its own end, with Result.Interrupted.
+// once, and enforces the deadline, even without an agent; the earliest of several
+// deadlines counts. A job that ends in time keeps its own outcome, with Result.Interrupted.
 //
 // A proxy of version 1 cannot do that: its job is stopped, by SIGTERM and after the
-// same grace. One of before version 4 wants a signal: where there is none it gets
-// SIGWINCH, which ends no process and which few look at.
+// same grace. A proxy before version 4 needs a signal: without a name it gets
+// SIGWINCH, which ends no process and which few programs handle.
 func (j *Job) Interrupt(i Interruption) error {
 	if i.Signal != "" && unix.SignalNum(i.Signal) == 0 {
 		return fmt.Errorf("interrupt job %s: unknown signal %.40q, want one like SIGINT", j.id, i.Signal)
 	}
 	if err := j.writeNotice(i.Notice); err != nil {
-		// A job without a notice has its signal still.
+		// Without a notice the job still gets the signal.
 		j.runner.config.Logger.Warn("cannot write stop notice", "job", j.id, "error", err)
 	}
 	j.mu.Lock()
@@ -57,16 +57,15 @@ func (j *Job) Interrupt(i Interruption) error {
 	}})
 }
 
-// The first versions of the protocol that have Interrupt, and that have it without a
-// signal.
+// The first protocol versions with Interrupt, and with an Interrupt that needs no signal.
 const (
 	firstInterrupting  = 2
 	firstWithoutSignal = 4
 )
 
-// writeNotice replaces the job's notice file, so that nobody sees a part of it. The job can
-// write to its folder too: it is not followed out of its workspace, and the new file is one
-// that was not there, so whatever the job has put in the way cannot block.
+// writeNotice replaces the job's notice file atomically. The job can write to that folder too:
+// links of the job are not followed out of the workspace, and the new file has a random name
+// that must not exist, so nothing that the job has put there, such as a fifo, can block.
 func (j *Job) writeNotice(notice []byte) error {
 	workspace, err := os.OpenRoot(j.runner.paths.workspace(j.id))
 	if err != nil {

@@ -22,9 +22,9 @@ import (
 
 const (
 	// stopMargin is how long after its grace a job may take to end before its
-	// proxy is taken to be broken.
+	// proxy is considered broken and killed.
 	stopMargin = 30 * time.Second
-	// leaveTimeout is how long a released proxy may take to go.
+	// leaveTimeout is how long a released or killed proxy may take to exit.
 	leaveTimeout = 5 * time.Second
 )
 
@@ -33,42 +33,42 @@ type Job struct {
 	runner *Runner
 	id     string
 	events chan Event
-	// ended is closed when result is set and told.
+	// ended is closed when result is set and Exited is sent.
 	ended chan struct{}
 	// left is closed when the job is to go on without this process, followed when
-	// nobody listens to its proxy any more.
+	// run has returned, so that its proxy is no longer listened to.
 	left, followed chan struct{}
 	// place is where its control group is.
 	place proxyproto.Placement
-	// user is who its processes are; nil: who the agent is.
+	// user is the user its processes run as; nil: the agent's.
 	user *proxyproto.User
-	// socket is the path by which it reaches its discovery socket.
+	// socket is the path of its discovery socket as the job sees it.
 	socket string
-	// tried is closed when start has returned; proxy, identity and begun are set.
+	// tried is closed when start has returned, and proxy, identity and begun are set.
 	tried    chan struct{}
 	proxy    *proxyProcess
 	identity proxyproto.Identity
 	begun    time.Time
 
-	// discovery takes what the job asks; nil: it could not be opened again.
+	// discovery accepts the job's queries; nil: it could not be reopened.
 	discovery *net.UnixListener
 
 	mu   sync.Mutex
 	conn *net.UnixConn
-	// version is what the proxy speaks; renewsUntil: it understands until when it is renewed.
+	// version is the protocol version of the proxy; renewsUntil: it understands Renew.EndMillis.
 	version     int
 	renewsUntil bool
 	started     *proxyproto.Started
 	last        Statistics
 	result      *Result
-	// hung is closed by hangs when a proxy that was killed is there still.
+	// hung is closed by hangs when a proxy still exists long after it was killed.
 	hung  chan struct{}
 	hangs func()
-	// probing takes the outcome of the probe that runs; nil: none does.
+	// probing gets the outcome of the running probe; nil: none is running.
 	probing chan proxyproto.Probed
-	// fault is why the proxy is of no use.
+	// fault is why the proxy was rejected; nil: it was not.
 	fault error
-	// overdue kills the proxy at due, should the job not have ended as it was told.
+	// overdue kills the proxy at due if the job has not ended by then as requested.
 	overdue *time.Timer
 	due     time.Time
 }
@@ -94,11 +94,11 @@ func newJob(r *Runner, id string) *Job {
 // ID is the job's id.
 func (j *Job) ID() string { return j.id }
 
-// Events tells what happens to the job. The channel is closed after Exited, or by
+// Events is the channel of the job's events. It is closed after Exited, or by
 // Runner.Leave.
 func (j *Job) Events() <-chan Event { return j.events }
 
-// Result is the end of the job, nil while it runs.
+// Result is the result of the job, nil while it runs.
 func (j *Job) Result() *Result {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -114,13 +114,14 @@ func (j *Job) Signal(name string, rootOnly bool) error {
 	return j.tell(proxyproto.Message{Signal: &proxyproto.Signal{Name: name, RootOnly: rootOnly}})
 }
 
-// Stop ends the job: SIGTERM to all processes now, the end of all of them after
-// grace; with grace 0 they are killed at once. The first reason counts.
+// Stop ends the job: its processes get SIGTERM now and SIGKILL after grace; with
+// grace 0 they are killed at once. Of several calls the first reason counts.
 func (j *Job) Stop(reason string, grace time.Duration) error {
 	return j.end(grace, proxyproto.Message{Stop: &proxyproto.Stop{Reason: reason, GraceMillis: millis(grace)}})
 }
 
-// end tells the proxy to end the job within grace, and sees to it that it does.
+// end sends a message that makes the proxy end the job within grace, and kills the proxy
+// if it does not.
 func (j *Job) end(grace time.Duration, message proxyproto.Message) error {
 	if j.Result() != nil {
 		return nil
@@ -132,8 +133,8 @@ func (j *Job) end(grace time.Duration, message proxyproto.Message) error {
 	return j.tell(message)
 }
 
-// expect kills the proxy of a job that is there still well after its grace, or that of an
-// earlier message if that ends before.
+// expect schedules the kill of the proxy for stopMargin after grace, in case the job has not
+// ended by then. A kill that an earlier message scheduled for an earlier time stays.
 func (j *Job) expect(grace time.Duration) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -156,7 +157,7 @@ func (j *Job) expect(grace time.Duration) {
 	})
 }
 
-// expectNothing forgets what was expected, so that nothing holds a job that has ended. mu
+// expectNothing cancels the scheduled kill, so that no timer holds a job that has ended. mu
 // is held.
 func (j *Job) expectNothing() {
 	if j.overdue != nil {
@@ -164,8 +165,8 @@ func (j *Job) expectNothing() {
 	}
 }
 
-// renew tells the proxy of a lease which ends at that time since the boot of the machine, so
-// much from now.
+// renew extends the job's lease by lease from now. end is the same moment as time since the
+// boot of the machine.
 func (j *Job) renew(end, lease time.Duration) error {
 	renew := &proxyproto.Renew{LeaseMillis: millis(lease)}
 	j.mu.Lock()
@@ -177,7 +178,7 @@ func (j *Job) renew(end, lease time.Duration) error {
 }
 
 // tellTimeout limits how long a message to a proxy may wait for room in the socket's
-// buffer, which it fits unless the proxy has been stopped for long.
+// buffer. There is room unless the proxy has not read for long.
 const tellTimeout = time.Second
 
 // send writes a line to a proxy.
@@ -206,8 +207,8 @@ func (j *Job) tell(message proxyproto.Message) error {
 	return nil
 }
 
-// start makes the job's folders and starts its proxy. The connection is there
-// before the proxy is, so from now on the job can be told anything.
+// start makes the job's folders and starts its proxy. The connection is made
+// before the proxy starts, so messages can be sent as soon as start returns.
 func (j *Job) start(ctx context.Context, spec *proxyproto.Spec, furnish func(workspace string) error) error {
 	defer close(j.tried)
 	paths := j.runner.paths
@@ -248,8 +249,8 @@ func (j *Job) start(ctx context.Context, spec *proxyproto.Spec, furnish func(wor
 	return nil
 }
 
-// makeFolders makes the job's folders. A job that is another user can go through those
-// above its own, and sees nothing of them.
+// makeFolders makes the job's folders. A job that runs as another user can traverse the
+// folders above its own, but not list them.
 func (j *Job) makeFolders(spec *proxyproto.Spec) error {
 	paths := j.runner.paths
 	above := os.FileMode(0o700)
@@ -269,7 +270,7 @@ func (j *Job) makeFolders(spec *proxyproto.Spec) error {
 			return err
 		}
 	}
-	// Whatever the umask is.
+	// Set the mode again: the umask may have reduced it.
 	return os.Chmod(paths.job(j.id), above)
 }
 
@@ -297,8 +298,8 @@ func (j *Job) dial() (*net.UnixConn, error) {
 	return conn, err
 }
 
-// withPath calls use with a path of a socket in the job's folder that is short enough:
-// the address of a socket has 108 bytes, paths may be longer.
+// withPath calls use with a short path of a socket in the job's folder: the address of
+// a socket has 108 bytes, and the folder's path may be longer.
 func (j *Job) withPath(name string, use func(path string) error) error {
 	folder, err := os.Open(j.runner.paths.job(j.id))
 	if err != nil {
@@ -309,8 +310,8 @@ func (j *Job) withPath(name string, use func(path string) error) error {
 }
 
 // startProxy starts the proxy in a session of its own, so that it outlives the
-// agent and its terminal. What it mounts in a namespace of its own goes when it and the
-// job have gone.
+// agent and its terminal. What it mounts is in a namespace of its own, which vanishes
+// with the proxy and the job.
 func (j *Job) startProxy(ctx context.Context, spec *proxyproto.Spec, socket *os.File, conn *net.UnixConn) error {
 	log, err := os.OpenFile(j.runner.paths.file(j.id, proxyproto.LogFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -327,7 +328,7 @@ func (j *Job) startProxy(ctx context.Context, spec *proxyproto.Spec, socket *os.
 	if spec.AgentMounts != "" {
 		cmd.SysProcAttr.Cloneflags = unix.CLONE_NEWNS
 	}
-	// What came before may have waited for a disk for long.
+	// The steps before may have waited long for a disk.
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -335,7 +336,7 @@ func (j *Job) startProxy(ctx context.Context, spec *proxyproto.Spec, socket *os.
 		return err
 	}
 	j.identity = noProxy
-	// It is not waited for yet, so the pid is its own even if it has ended.
+	// The proxy has not been waited for yet, so the pid is its own even if it has ended.
 	if process, err := proctree.Read(cmd.Process.Pid); err == nil {
 		j.identity = process.Identity
 	}
@@ -345,10 +346,10 @@ func (j *Job) startProxy(ctx context.Context, spec *proxyproto.Spec, socket *os.
 	return nil
 }
 
-// Release says that the result is safe elsewhere: the proxy goes, the workspace
-// is removed, and the output is kept as long as Config.Retain allows. The job
-// must have ended. It takes some milliseconds, and may be called twice. As long as a
-// process of the job, or its proxy, hangs so that nothing can end it, it fails and names it.
+// Release cleans up an ended job whose result is safe elsewhere: the proxy exits,
+// the workspace is removed, and the output is kept as long as Config.Retain allows. It
+// takes some milliseconds, and may be called twice. It returns ErrHung, wrapped, as
+// long as the proxy or another process of the job hangs and cannot be killed.
 func (j *Job) Release() error {
 	if err := j.release(); err != nil {
 		return fmt.Errorf("release job %s: %w", j.id, err)
@@ -364,7 +365,7 @@ func (j *Job) release() error {
 	if j.Result() == nil {
 		return errors.New("still running: stop it first")
 	}
-	// A proxy that is not there, or not to be reached, needs no telling.
+	// Ignore errors: a proxy that has gone needs no message, and one that gets none is killed.
 	_ = j.tell(proxyproto.Message{Release: &proxyproto.Release{}})
 	if j.awaitProxy(leaveTimeout) != nil {
 		j.killProxy()

@@ -19,8 +19,8 @@ type Resources struct {
 	Memory int64
 }
 
-// Machine measures what this machine has, or what the control group of this
-// process, or one above it, allows. root is "/" but in tests.
+// Machine measures the resources of this machine, or what the control groups of
+// this process allow of them. root is "/" except in tests.
 func Machine(root string) (Resources, error) {
 	var info unix.Sysinfo_t
 	memory, memoryErr := cgroup.MemoryLimit(root)
@@ -42,12 +42,13 @@ func Machine(root string) (Resources, error) {
 	return found, nil
 }
 
-// PressureFile is where the kernel tells how long this process and its jobs wait for memory, of
-// their control group. An error says why it does not. root is "/" but in tests.
+// PressureFile is the path of the kernel's memory pressure file for the control group of this
+// process and its jobs. An error says why there is none. root is "/" except in tests.
 func PressureFile(root string) (string, error) { return cgroup.PressureFile(root) }
 
-// MemoryRoom is how much memory the control group of this process may use, or one above it that
-// has less left of it, and how much is left, in bytes. 0, 0: there is no limit.
+// MemoryRoom returns the memory limit of a control group and how much of it is left, in bytes:
+// of the control groups of this process and those above, the one with the smallest fraction
+// left. 0, 0: none has a limit.
 func MemoryRoom(root string) (limit, left int64, err error) {
 	room, err := cgroup.MemoryRoom(root)
 	return room.Limit, room.Left, err

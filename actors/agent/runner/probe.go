@@ -12,17 +12,17 @@ import (
 // firstProbing is the first version of the protocol that has Probe.
 const firstProbing = 5
 
-// probePatience is how much longer than its timeout a probe may take to be told of.
+// probePatience is how long after a probe's timeout its outcome may arrive.
 const probePatience = 10 * time.Second
 
-// errProbing is returned for a probe while another one of the job runs.
+// errProbing is returned for a probe while another probe of the job is running.
 var errProbing = errors.New("a probe is already running")
 
-// Probe runs a program as one of the job's processes: as the user whom they are, in their
-// workspace, groups and namespaces, with their environment and no more rights. It returns nil
-// if the program exits with 0 in time, and else says what it did, with the end of what it has
-// printed; what takes longer is killed. One probe of a job runs at a time. How it ends says
-// nothing of how the job does, but its memory is the job's.
+// Probe runs a program as one of the job's processes: as the job's user, in its workspace,
+// groups and namespaces, with its environment and no more rights. It returns nil if the program
+// exits with 0 in time. Otherwise the error says how the program ended, with the end of its
+// output; after timeout it is killed. One probe of a job runs at a time. The outcome does not
+// affect the job, but the probe's memory counts as the job's.
 func (j *Job) Probe(ctx context.Context, argv []string, timeout time.Duration) error {
 	done := make(chan proxyproto.Probed, 1)
 	j.mu.Lock()
@@ -62,7 +62,7 @@ func (j *Job) Probe(ctx context.Context, argv []string, timeout time.Duration) e
 	}
 }
 
-// tellProbed passes on how a probe went.
+// tellProbed passes on the outcome of a probe.
 func (j *Job) tellProbed(probed proxyproto.Probed) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

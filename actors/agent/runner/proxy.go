@@ -13,8 +13,8 @@ import (
 	"weir/actors/agent/runner/proxyproto"
 )
 
-// proxyProcess is a job's proxy: a child of this process, or one that an earlier
-// life of the agent has left.
+// proxyProcess is a job's proxy: a child of this process, or of an earlier agent
+// process.
 type proxyProcess struct {
 	// gone is closed when it has ended.
 	gone chan struct{}
@@ -27,7 +27,7 @@ type proxyProcess struct {
 
 // startCalm starts a proxy whose timers may be late by proxyproto.TimerSlack.
 func startCalm(cmd *exec.Cmd) error {
-	// The thread's slack becomes that of the process which it starts.
+	// A process inherits the timer slack of the thread that starts it.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	usual, err := unix.PrctlRetInt(unix.PR_GET_TIMERSLACK, 0, 0, 0, 0)
@@ -37,7 +37,7 @@ func startCalm(cmd *exec.Cmd) error {
 	return cmd.Start()
 }
 
-// startedProxy waits for a child.
+// startedProxy watches a proxy that is a child of this process.
 func startedProxy(cmd *exec.Cmd) *proxyProcess {
 	p := &proxyProcess{
 		gone:  make(chan struct{}),
@@ -46,17 +46,17 @@ func startedProxy(cmd *exec.Cmd) *proxyProcess {
 		leave: func() {},
 	}
 	go func() {
-		// The state is read from the process when it is needed.
+		// end reads the state.
 		_ = cmd.Wait()
 		close(p.gone)
 	}()
 	return p
 }
 
-// watchPeriod is how often an adopted proxy is looked at.
+// watchPeriod is how often an adopted proxy is polled.
 const watchPeriod = 100 * time.Millisecond
 
-// adoptedProxy watches a process that is not a child. It may have ended already.
+// adoptedProxy watches a proxy that is not a child. It may have ended already.
 func adoptedProxy(id proxyproto.Identity) *proxyProcess {
 	quit := make(chan struct{})
 	p := &proxyProcess{
@@ -78,17 +78,18 @@ func adoptedProxy(id proxyproto.Identity) *proxyProcess {
 	return p
 }
 
-// storeVariables say how object stores are reached, and whose certificates they have. No
-// job sees them.
+// storeVariables say through which proxies object stores are reached, and which certificates
+// to trust. The job does not inherit them.
 var storeVariables = []string{
 	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR",
 }
 
-// oneProcessor keeps the runtime of a proxy from starting with more, which it would only
-// give back. No job sees it.
+// oneProcessor keeps the Go runtime of a proxy from setting up processors that it does not
+// need. The job does not inherit it.
 const oneProcessor = "GOMAXPROCS=1"
 
-// proxyEnvironment is what a proxy gets, of the agent's environment the stores' variables.
+// proxyEnvironment is the environment of a proxy: oneProcessor, and the storeVariables that
+// the agent has.
 func proxyEnvironment() []string {
 	found := []string{oneProcessor}
 	for _, name := range storeVariables {

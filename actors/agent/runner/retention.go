@@ -23,13 +23,13 @@ type retainedJob struct {
 	bytes int64
 }
 
-// add puts a job that has just finished behind the others.
+// add appends a job that has just finished.
 func (r *retained) add(id string, bytes int64) {
 	r.jobs = append(r.jobs, retainedJob{id: id, bytes: bytes})
 	r.bytes += bytes
 }
 
-// excess takes out the jobs that are beyond the limits and returns their ids.
+// excess removes the oldest jobs until the limits are met, and returns their ids.
 func (r *retained) excess(limit Retain) []string {
 	var ids []string
 	for len(r.jobs) > 0 && (len(r.jobs) > limit.Jobs || r.bytes > limit.Bytes) {
@@ -40,8 +40,8 @@ func (r *retained) excess(limit Retain) []string {
 	return ids
 }
 
-// findRetained reads what an earlier life of the agent has kept of jobs that are
-// over; has says which are not.
+// findRetained finds the output that an earlier agent process has kept of released
+// jobs. has reports whether a job has not been released.
 func findRetained(folder string, has func(id string) bool) (retained, error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
@@ -71,7 +71,7 @@ func findRetained(folder string, has func(id string) bool) (retained, error) {
 // finish turns a released job into kept output.
 func (r *Runner) finish(job *Job) error {
 	size, err := output.Size(r.paths.output(job.id))
-	// The output of a job of an earlier life may have been lost with it.
+	// The output of an adopted job may have been lost.
 	lost := errors.Is(err, fs.ErrNotExist)
 	if err != nil && !lost {
 		return err
@@ -79,8 +79,8 @@ func (r *Runner) finish(job *Job) error {
 	return r.drop(r.keep(job, size, lost))
 }
 
-// keep takes a released job from those that there are, and its output to what is kept, and
-// returns the jobs whose output is beyond the limits.
+// keep moves a released job from r.jobs to r.retained, unless its output is lost, and returns
+// the jobs whose output is then beyond the limits.
 func (r *Runner) keep(job *Job, size int64, lost bool) (excess []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -94,8 +94,8 @@ func (r *Runner) keep(job *Job, size int64, lost bool) (excess []string) {
 	return r.retained.excess(r.config.Retain)
 }
 
-// drop removes output that is not kept any more. It must be called without the lock: the disk
-// may hang, and the leases of other jobs go on.
+// drop removes the output of jobs. mu must not be held: the disk may hang, and renewing the
+// leases of other jobs needs mu.
 func (r *Runner) drop(ids []string) error {
 	for _, id := range ids {
 		if err := os.RemoveAll(r.paths.output(id)); err != nil {

@@ -25,13 +25,14 @@ var (
 	ErrClosed = errors.New("runner is closed")
 	// ErrInUse is returned by Open when another process uses the same root.
 	ErrInUse = errors.New("in use by another agent")
-	// ErrJobExists is returned by Start for an id that was used before.
+	// ErrJobExists is returned by Start for an id that is in use, or whose output
+	// is still kept.
 	ErrJobExists = errors.New("job exists")
-	// ErrOutputGone is returned for the output of a job that is not kept any
-	// more, or that never was on this node.
+	// ErrOutputGone is returned for the output of a job that is no longer kept,
+	// or that never ran on this node.
 	ErrOutputGone = errors.New("output no longer kept")
-	// ErrUnreachable is returned when a job's proxy cannot be told something
-	// now. It has a lease; if it stays so, the job ends.
+	// ErrUnreachable is returned when a message cannot be sent to a job's proxy.
+	// If the proxy stays unreachable, the job ends with its lease.
 	ErrUnreachable = errors.New("job proxy unreachable")
 )
 
@@ -39,7 +40,7 @@ var (
 type Runner struct {
 	config Config
 	paths  layout
-	// lock is held while the runner is open; nil: root and groups are another's.
+	// lock is held while the runner is open; nil: another agent has root and groups.
 	lock        *os.File
 	confinement confinement
 
@@ -49,9 +50,9 @@ type Runner struct {
 	closed   bool
 }
 
-// Open returns a Runner that has the jobs which an earlier life of the agent left:
-// see Jobs. Those that run go on, as long as their lease is renewed; of those that
-// ended meanwhile, their events tell. Output that is still kept can be read.
+// Open returns a Runner with the unreleased jobs of the earlier agent process: see
+// Jobs. Running jobs go on as long as their lease is renewed; the events of jobs that
+// ended meanwhile report it. Output that is still kept can be read.
 func Open(config Config) (*Runner, error) {
 	if err := config.Validate(); err != nil {
 		return nil, fmt.Errorf("open runner: %w", err)
@@ -92,8 +93,8 @@ func (r *Runner) open() error {
 	return r.drop(r.retained.excess(r.config.Retain))
 }
 
-// takeLock keeps other agents away from the root, and from the node's groups, whose name is
-// the root's alone.
+// takeLock keeps other agents away from the root, and so from the node's groups, whose name
+// no other root has.
 func (r *Runner) takeLock() error {
 	file, err := os.OpenFile(r.paths.lock(), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -117,9 +118,9 @@ func (r *Runner) unlock() error {
 }
 
 // Start starts a job. It returns as soon as the job's proxy has been started;
-// what becomes of the command is told by Job.Events. An error means that
-// nothing was started and nothing is left. Nothing is started when ctx has ended, which
-// is for jobs that are given up while their disk does not answer.
+// Job.Events reports what happens to the command. After an error nothing runs and
+// nothing is left. Start fails if ctx ends before the proxy is started, so that a job can
+// be cancelled while its disk does not answer.
 func (r *Runner) Start(ctx context.Context, spec JobSpec) (*Job, error) {
 	proxySpec, err := r.forProxy(&spec)
 	if err != nil {
@@ -144,9 +145,9 @@ func (r *Runner) Start(ctx context.Context, spec JobSpec) (*Job, error) {
 	return job, nil
 }
 
-// reserve takes the id.
+// reserve registers a job under an unused id.
 func (r *Runner) reserve(id string) (*Job, error) {
-	// Before the lock is held: the disk may hang, and the leases of other jobs go on.
+	// Look without mu: the disk may hang, and renewing the leases of other jobs needs mu.
 	_, missing := os.Lstat(r.paths.output(id))
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -184,12 +185,12 @@ func (r *Runner) Jobs() []*Job {
 	return slices.SortedFunc(maps.Values(r.jobs), func(a, b *Job) int { return strings.Compare(a.id, b.id) })
 }
 
-// RenewAll lets all jobs live until then. Call it each time the agent knows
-// that its own lease goes on, well within the time of the last one.
+// RenewAll renews the leases of all jobs until then. Call it each time the agent's
+// own lease is renewed, well before the leases end.
 func (r *Runner) RenewAll(until time.Time) {
 	for _, job := range r.Jobs() {
-		// What it takes to tell one that hangs is not added to the lease of the next, and a
-		// pause between these two lines makes a lease shorter, not longer.
+		// Read the clock for each job, so that waiting for a hung proxy does not extend the
+		// next lease. A pause between these two lines makes a lease shorter, not longer.
 		now := proctree.Uptime()
 		left := time.Until(until)
 		if left <= 0 {
@@ -200,8 +201,8 @@ func (r *Runner) RenewAll(until time.Time) {
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			r.config.Logger.Warn("job lease not renewed: its proxy hangs", "job", job.id, "error", err)
 		case err != nil:
-			// The proxy has gone, most often because the job has just ended; whoever
-			// reads what it says hears of it.
+			// The proxy has gone, most often because the job has just ended; Job.Events
+			// reports that.
 			r.config.Logger.Debug("job lease not renewed", "job", job.id, "error", err)
 		}
 	}
@@ -223,7 +224,7 @@ func (r *Runner) ReadOutput(job, stream string, offset, limit int64) (OutputPart
 	if stream != "stdout" && stream != "stderr" {
 		return OutputPart{}, fmt.Errorf("read output of job %s: unknown stream %.20q, want stdout or stderr", job, stream)
 	}
-	// Ask before reading: what a job writes before its end is then there.
+	// Ask before reading: then all output of a job that has ended is read.
 	running := r.Job(job)
 	ended := running == nil || running.Result() != nil
 	part, err := output.Read(r.paths.output(job), stream, offset, limit)
@@ -237,9 +238,8 @@ func (r *Runner) ReadOutput(job, stream string, offset, limit int64) (OutputPart
 }
 
 // Leave stops listening to the jobs, which go on under their proxies until their
-// lease runs out. A Runner that is opened before finds them. Without jobs nothing is
-// left but kept output. It may be called twice,
-// and after Close.
+// lease ends. A Runner opened before that adopts them. If there are no jobs, the
+// node's control groups are removed. It may be called twice, and after Close.
 func (r *Runner) Leave() error {
 	if !r.shut() {
 		return nil
@@ -255,7 +255,7 @@ func (r *Runner) Leave() error {
 	return nil
 }
 
-// shut lets no more jobs start, and reports whether any could before.
+// shut keeps further jobs from starting, and reports whether the runner was open.
 func (r *Runner) shut() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -264,20 +264,20 @@ func (r *Runner) shut() bool {
 	return open
 }
 
-// removeEmpty removes the node's groups when there is no job left that could need them.
+// removeEmpty removes the node's groups when no job is left.
 func (r *Runner) removeEmpty() error {
 	if r.lock == nil || len(r.Jobs()) > 0 {
 		return nil
 	}
-	// Something of a job that is not known any more: the next life ends it.
+	// EBUSY: processes of an unknown job are left. The next Open ends them.
 	if err := cgroup.RemoveNode(r.config.Cgroups.Node); err != nil && !errors.Is(err, unix.EBUSY) {
 		return err
 	}
 	return nil
 }
 
-// Close ends all jobs and removes all but the kept output. Each job's Events
-// tells of its end. It may be called twice.
+// Close ends all jobs and removes everything except the kept output. Each job's
+// Events must be read meanwhile. It may be called twice.
 func (r *Runner) Close() error {
 	if !r.shut() {
 		return nil

@@ -15,56 +15,56 @@ const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 
 // JobSpec is a job to run.
 type JobSpec struct {
-	// ID names the job, once and for ever, on this node.
+	// ID names the job. It is never reused on this node.
 	ID string
 	// Argv is the program and its arguments; Shell is a command for
 	// /bin/sh -c. Exactly one is set.
 	Argv  []string
 	Shell string
-	// Environment is all that the job sees, but for PATH, HOME and TMPDIR,
-	// which are filled in when missing; the last two name the workspace.
-	// Nothing is taken from the agent's environment. DiscoveryVariable and
-	// NoticeVariable are added.
+	// Environment is the job's whole environment, except that PATH, HOME and
+	// TMPDIR are filled in when missing; the last two name the workspace.
+	// Nothing is taken from the agent's environment. DiscoveryVariable,
+	// NoticeVariable and proxyproto.TreeVariable are added.
 	Environment map[string]string
-	// Furnish puts into the workspace what the job finds there; nil: nothing. It is called
-	// once, before anything of the job runs, and its error is one of Start.
+	// Furnish puts the job's files into the workspace; nil: there are none. It is called
+	// once, before any process of the job runs. Its error fails Start.
 	Furnish func(workspace string) error
 	// Isolation is one of proxyproto.Isolations; empty: default.
 	Isolation string
-	// User and Group are who the job's processes are, by name or number; empty: who the
-	// agent is, and with isolation strict a user of the job's own.
+	// User and Group are what the job's processes run as, by name or number; empty: as the
+	// agent, or with isolation strict as a user of the job's own.
 	User, Group string
-	// CPULimit is in cores; 0 is none. CPUEnforcement is proxyproto.EnforceQuota, or
-	// EnforceWeight; empty: quota. CPUWeight, 1 to 10000 where 100 is usual, says who yields
-	// on a full machine; 0 is usual, or as CPULimit says if it is enforced by weight.
+	// CPULimit is in cores; 0 is none. CPUEnforcement is proxyproto.EnforceQuota or
+	// EnforceWeight; empty: quota. CPUWeight is the job's share of a full machine, 1 to 10000,
+	// usually 100; 0: derived from CPULimit if that is enforced by weight, otherwise 100.
 	CPULimit       float64
 	CPUEnforcement string
 	CPUWeight      int
 	// MemoryLimit is in bytes, PidsLimit in processes and threads; 0 is none.
 	MemoryLimit int64
 	PidsLimit   int
-	// MemoryReserve is what is reserved for the job's processes, and ProxyMemoryReserve what
+	// MemoryReserve is the memory reserved for the job's processes, ProxyMemoryReserve that
 	// for its proxy, in bytes; 0: not known.
 	MemoryReserve, ProxyMemoryReserve int64
 	// Tmpfs are mounted in the workspace while the job lives, and count as its memory.
 	Tmpfs []proxyproto.Tmpfs
-	// DiskLimit is what the workspace may take on disk, in bytes; 0 is no limit.
+	// DiskLimit is how much disk the workspace may use, in bytes; 0 is no limit.
 	DiskLimit int64
-	// Feed says what the job gets on standard input; nil: nothing. Outputs are kept when it
-	// has completed.
+	// Feed is the job's standard input; nil: none. Outputs are stored when the job has
+	// completed.
 	Feed    *proxyproto.Feed
 	Outputs []proxyproto.KeptFile
-	// TimeLimit ends the job so long after its start; 0 is none.
+	// TimeLimit is how long the job may run; 0 is no limit.
 	TimeLimit time.Duration
-	// Lease ends the job unless it is renewed: see Runner.RenewAll.
+	// Lease is how long the job may run without a renewal: see Runner.RenewAll.
 	Lease time.Duration
 }
 
 // maxArguments limits command and environment together, in bytes. The kernel's
-// own limit is not far above and its error names nothing.
+// own limit is a little higher, and its error does not say what is too long.
 const maxArguments = 1 << 20
 
-// forProxy makes the proxy's spec of s.
+// forProxy makes the proxy's spec from s.
 func (r *Runner) forProxy(s *JobSpec) (*proxyproto.Spec, error) {
 	c, paths := &r.config, r.paths
 	if err := checkName("job", s.ID); err != nil {
@@ -127,7 +127,7 @@ func (r *Runner) forProxy(s *JobSpec) (*proxyproto.Spec, error) {
 	return spec, nil
 }
 
-// millis rounds up: a duration that is not zero stays so.
+// millis rounds up, so that a positive duration does not become 0.
 func millis(d time.Duration) int64 {
 	if d <= 0 {
 		return int64(d)

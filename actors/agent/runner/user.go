@@ -13,8 +13,8 @@ import (
 	"weir/actors/agent/runner/proxyproto"
 )
 
-// FindUser finds who a job is to be, by name or number; nil: who the agent is. Only root
-// can be another.
+// FindUser finds the user that a job is to run as, by name or number; nil: the agent's own. It
+// fails for another user unless the agent is root.
 func FindUser(name, group string) (*proxyproto.User, error) {
 	self := proxyproto.User{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
 	found := self
@@ -39,8 +39,8 @@ func FindUser(name, group string) (*proxyproto.User, error) {
 	return &found, nil
 }
 
-// lookUser returns a user with its first group. A number that has no name has the group of
-// the same number.
+// lookUser returns a user with its primary group. A number without an account gets the group
+// of the same number.
 func lookUser(name string) (proxyproto.User, error) {
 	number, numberErr := strconv.ParseUint(name, 10, 32)
 	look := user.Lookup
@@ -78,8 +78,8 @@ func lookGroup(name string) (uint32, error) {
 	return uint32(number), nil
 }
 
-// closedFolder returns the uppermost folder on the way to path, which is not counted,
-// through which the user cannot go; empty: there is none.
+// closedFolder returns the topmost folder above path that the user cannot traverse; empty:
+// there is none.
 func closedFolder(path string, who *proxyproto.User) (string, error) {
 	closed := ""
 	for folder := filepath.Dir(path); ; folder = filepath.Dir(folder) {
@@ -103,7 +103,7 @@ func closedFolder(path string, who *proxyproto.User) (string, error) {
 	}
 }
 
-// checkReach says why a user cannot get to what is in a folder that is open to it.
+// checkReach returns an error if a folder above this one keeps the user from reaching it.
 func checkReach(folder string, who *proxyproto.User) error {
 	closed, err := closedFolder(folder, who)
 	if err != nil {
@@ -115,8 +115,8 @@ func checkReach(folder string, who *proxyproto.User) error {
 	return nil
 }
 
-// own gives what the agent has made for a job to the user that the job is. path is not
-// followed if it is a link.
+// own makes the job's user the owner of a file that the agent made for it. A link is not
+// followed.
 func own(path string, who *proxyproto.User) error {
 	if who == nil {
 		return nil
@@ -124,8 +124,8 @@ func own(path string, who *proxyproto.User) error {
 	return os.Lchown(path, int(who.UID), int(who.GID))
 }
 
-// ownFolders gives the folders of a workspace to the user that the job is. Files stay what
-// they are: the job is to read them, and may be linked to from elsewhere.
+// ownFolders makes the job's user the owner of a workspace's folders. Files keep their owner:
+// the job only reads them, and they may be hard links to files used elsewhere.
 func ownFolders(workspace string, who *proxyproto.User) error {
 	if who == nil {
 		return nil
@@ -138,8 +138,8 @@ func ownFolders(workspace string, who *proxyproto.User) error {
 	})
 }
 
-// hiddenFolder is what a strictly isolated job does not see, so that it sees nothing of the
-// agent's folder: that, or the one above it through which it could not go anyway.
+// hiddenFolder returns the folder to hide from a strictly isolated job so that it sees nothing
+// of the agent's root: the root, or the folder above it that the job could not traverse anyway.
 func hiddenFolder(root string, who *proxyproto.User) (string, error) {
 	closed, err := closedFolder(root, who)
 	if err != nil || closed != "" {
