@@ -277,7 +277,7 @@ func (r *Runner) removeEmpty() error {
 }
 
 // Close ends all jobs and removes everything except the kept output. Each job's
-// Events must be read meanwhile. It may be called twice.
+// Events reports its end. It may be called twice.
 func (r *Runner) Close() error {
 	if !r.shut() {
 		return nil

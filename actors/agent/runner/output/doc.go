@@ -1,7 +1,7 @@
 // Package output keeps the standard output and error of jobs in bounded space.
 //
-// Of a stream that outgrows its limit the first half of the limit and the last
-// part are kept: errors stand at the end, their causes often at the beginning.
+// Of a stream that outgrows its limit, the first half of the limit and the end
+// are kept: errors are at the end, their causes often at the beginning.
 // The stream is cut into files, each named by the stream and the offset of its
 // first byte in the stream: "stdout.00000000000000000000" is the head, of half
 // the limit. Behind it come tail files of an eighth of the limit each; when a

@@ -17,8 +17,8 @@ type Part struct {
 	Data []byte
 	// Next is the offset to read from next.
 	Next int64
-	// Total is the offset behind the last byte that is kept. While the job
-	// runs it grows.
+	// Total is the offset behind the last byte that is kept. It grows while
+	// the job runs.
 	Total int64
 }
 

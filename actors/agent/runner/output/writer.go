@@ -11,8 +11,8 @@ import (
 // tailFiles is how many files hold the tail of a stream.
 const tailFiles = 4
 
-// Writer writes one stream. It is an io.Writer that never refuses: what the
-// disk does not take is counted as dropped, so a full disk does not stop a job
+// Writer writes one stream. It is an io.Writer that never fails: bytes that the
+// disk does not take are counted as dropped, so a full disk does not stop a job
 // that prints. It is for one goroutine.
 type Writer struct {
 	folder, stream string
@@ -22,7 +22,7 @@ type Writer struct {
 	written int64
 	kept    []segment
 	file    *os.File
-	// err is the first refusal of the disk.
+	// err is the first error of the disk.
 	err error
 }
 
@@ -42,7 +42,7 @@ func NewWriter(folder, stream string, limit int64) *Writer {
 	}
 }
 
-// Write takes data, all of it, and never returns an error: see Err.
+// Write accepts all of data and never returns an error: see Err.
 func (w *Writer) Write(data []byte) (int, error) {
 	total := len(data)
 	for len(data) > 0 {
@@ -57,7 +57,7 @@ func (w *Writer) Write(data []byte) (int, error) {
 		w.written += int64(len(part))
 		if err != nil {
 			w.refuse(err)
-			// What did not fit leaves a hole: the next bytes need a new file.
+			// The lost bytes leave a gap in the stream, so the next ones need a new file.
 			w.closeFile()
 		}
 		data = data[len(part):]
@@ -101,7 +101,7 @@ func (w *Writer) capacity(s segment) int64 {
 	return w.tailSize
 }
 
-// evict removes the oldest tail file when all of them are there.
+// evict removes the oldest tail file when there are tailFiles of them.
 func (w *Writer) evict() error {
 	oldest := 0
 	if len(w.kept) > 0 && w.kept[0].start == 0 {
@@ -132,13 +132,13 @@ func (w *Writer) closeFile() {
 	}
 }
 
-// Close ends the stream. It may be called twice.
+// Close ends the stream and returns Err. It may be called twice.
 func (w *Writer) Close() error {
 	w.closeFile()
 	return w.err
 }
 
-// Err is the first refusal of the disk, if there was one.
+// Err is the first error of the disk, nil if there was none.
 func (w *Writer) Err() error { return w.err }
 
 // Written counts the bytes of the stream.

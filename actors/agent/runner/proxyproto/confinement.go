@@ -8,28 +8,28 @@ import (
 	"strings"
 )
 
-// How far a job is kept apart from its node.
+// How far a job is isolated from its node.
 const (
-	// IsolationNone: the job is held together and limited, and otherwise a process like
-	// any other of the node.
+	// IsolationNone: the job's processes are tracked and limited together, and otherwise
+	// like any other of the node.
 	IsolationNone = "none"
-	// IsolationDefault: it cannot get more rights than it has, and where those would let it
-	// mount something, nobody else sees that.
+	// IsolationDefault: the job cannot gain privileges, and mounts that it is permitted to
+	// make are visible to itself only.
 	IsolationDefault = "default"
-	// IsolationStrict: it also has process ids, a host name and shared memory of its own,
-	// cannot write but to its workspace and its own /tmp, has no capabilities, and does
+	// IsolationStrict: the job also has process ids, a host name and shared memory of its
+	// own, can write only to its workspace and its own /tmp, has no capabilities, and does
 	// not see the agent's folder.
 	IsolationStrict = "strict"
 )
 
-// Isolations are the names of the three, the weakest first.
+// Isolations are the names of the isolations, weakest first.
 var Isolations = []string{IsolationNone, IsolationDefault, IsolationStrict}
 
-// What a cpu limit means to the kernel.
+// How the kernel enforces a cpu limit.
 const (
 	// EnforceQuota: the job never gets more.
 	EnforceQuota = "quota"
-	// EnforceWeight: it gets more when nobody else wants it.
+	// EnforceWeight: the job gets more while processors are idle.
 	EnforceWeight = "weight"
 )
 
@@ -41,26 +41,26 @@ type Tmpfs struct {
 	Size int64 `json:"size"`
 }
 
-// User is who the job's processes are.
+// User is the user that a job's processes run as.
 type User struct {
 	UID uint32 `json:"uid"`
 	GID uint32 `json:"gid"`
 }
 
-// FirstOwnUser is the first of the numbers of users that strictly isolated jobs are of which
-// nobody has said who they are, each one of its own, and OwnUsers how many there are.
+// A strictly isolated job whose user is not specified runs as a user of its own. FirstOwnUser
+// is the first id of those users, OwnUsers how many there are.
 const (
 	FirstOwnUser = 1_900_000_000
 	OwnUsers     = 100_000_000
 )
 
-// OfOneJob says whether the user is one job's alone, and nobody when that has gone.
+// OfOneJob reports whether the user is one job's own, and so means nothing once the job is gone.
 func (u User) OfOneJob() bool { return u.UID-FirstOwnUser < OwnUsers }
 
-// ownFolder is the folder in the workspace that is Weir's.
+// ownFolder is the folder in the workspace that is reserved for Weir.
 const ownFolder = ".weir"
 
-// validateConfinement checks what keeps the job apart from its node.
+// validateConfinement checks the fields that isolate the job from its node.
 func (s *Spec) validateConfinement() error {
 	switch {
 	case s.Isolation != "" && !slices.Contains(Isolations, s.Isolation):
@@ -85,7 +85,7 @@ func (s *Spec) validateConfinement() error {
 	return nil
 }
 
-// maxTmpfs limits one file system in memory, in bytes, far below where sums overflow.
+// maxTmpfs limits the size of one tmpfs, in bytes, so that their sum does not overflow.
 const maxTmpfs = 1 << 50
 
 func checkVolume(volume Tmpfs, others []Tmpfs) error {

@@ -6,17 +6,17 @@ import (
 	"fmt"
 )
 
-// identityMark begins the line of a proxy's log that says who it is.
+// identityMark begins the line of a proxy's log that holds its Identity.
 const identityMark = "proxy "
 
-// LogLine is the first line of a proxy's log, there before the command starts: a file of
-// its own would cost more than all that is in it.
+// LogLine is the first line of a proxy's log, written before the command starts. It saves
+// a file, which would cost far more than the line.
 func (id Identity) LogLine() []byte {
 	return fmt.Appendf(nil, identityMark+`{"pid":%d,"start_time":%d}`+"\n", id.Pid, id.StartTicks)
 }
 
-// CutIdentity reads who the proxy of a log is, and returns what else is in it. It is not ok
-// for a proxy that has not come so far, and for one that has its IdentityFile.
+// CutIdentity splits a proxy's log into its Identity and the rest. ok is false if the proxy has
+// not written its Identity yet, or has an IdentityFile; rest is then the whole log.
 func CutIdentity(log []byte) (id Identity, rest []byte, ok bool) {
 	line, rest, whole := bytes.Cut(log, []byte("\n"))
 	text, marked := bytes.CutPrefix(line, []byte(identityMark))

@@ -31,13 +31,13 @@ type Message struct {
 	Error   *Error   `json:"error,omitempty"`
 }
 
-// Renew lets the job live so much longer, counted from when the proxy reads it, and no longer
-// than until its end.
+// Renew renews the job's lease: for LeaseMillis from when the proxy reads it, but not beyond
+// EndMillis.
 type Renew struct {
 	LeaseMillis int64 `json:"lease_millis"`
-	// EndMillis is the end, in milliseconds since the boot of the machine, the time in which
-	// it was suspended included. However long a message waits to be read, that stays as it is.
-	// 0: it is not said. A proxy whose Hello says RenewsUntil understands it.
+	// EndMillis is the latest end of the lease, in milliseconds since the boot of the machine,
+	// suspended time included. It does not move while the message waits to be read. 0: there
+	// is none. Only a proxy whose Hello says RenewsUntil understands it.
 	EndMillis int64 `json:"end_millis,omitempty"`
 }
 
@@ -48,11 +48,11 @@ type Signal struct {
 	RootOnly bool   `json:"root_only,omitempty"`
 }
 
-// Interrupt asks the job to end by itself: its input ends, and it gets the named signal,
-// all of its processes or the root process only, once; without a name there is none. What is left of it after the grace is
-// stopped for the reason. How it ends before counts as its own end. A later interrupt
-// sends no signal again; it may shorten the grace, never lengthen it. Proxies of
-// version 1 do not know it, and those of before version 4 want a signal.
+// Interrupt asks the job to end by itself: its input ends, and all of its processes, or only
+// the root process, get the named signal once; without a name none is sent. A job that still
+// runs after the grace is stopped for the reason. One that ends before keeps its own outcome.
+// A later interrupt sends no signal again; it may shorten the grace, never lengthen it. Proxies
+// of version 1 do not know the message, and those before version 4 need a signal.
 type Interrupt struct {
 	Signal      string `json:"signal"`
 	RootOnly    bool   `json:"root_only,omitempty"`
@@ -60,23 +60,23 @@ type Interrupt struct {
 	GraceMillis int64  `json:"grace_millis"`
 }
 
-// Stop ends the job: SIGTERM to every process now, the end of all of them
-// after the grace. Without grace they are killed at once. The first reason
-// counts; a later stop may shorten the grace, never lengthen it.
+// Stop ends the job: its processes get SIGTERM now and SIGKILL after the
+// grace. Without grace they are killed at once. The first reason counts; a
+// later stop may shorten the grace, never lengthen it.
 type Stop struct {
 	Reason      string `json:"reason"`
 	GraceMillis int64  `json:"grace_millis"`
 }
 
-// Probe runs a program beside the job's own, as one of its processes, and is answered with
-// Probed. A second one before that is refused. Proxies of before version 5 do not know it.
+// Probe runs a program beside the job's command, as one of its processes. Probed is the answer;
+// until then another Probe is refused. Proxies before version 5 do not know the message.
 type Probe struct {
 	Argv          []string `json:"argv"`
 	TimeoutMillis int64    `json:"timeout_millis"`
 }
 
-// Release says that the result is safe elsewhere: the proxy may go. It is
-// refused while the job runs.
+// Release says that the result is safe elsewhere, so that the proxy can exit.
+// It is refused while the job runs.
 type Release struct{}
 
 // Hello is the first message of a proxy.
@@ -88,14 +88,14 @@ type Hello struct {
 	RenewsUntil bool `json:"renews_until,omitempty"`
 }
 
-// Identity tells a process from any other of this boot of the machine.
+// Identity distinguishes a process from all others since the machine booted.
 type Identity struct {
 	Pid int `json:"pid"`
 	// StartTicks is field 22 of /proc/pid/stat: clock ticks since boot.
 	StartTicks uint64 `json:"start_time"`
 }
 
-// Started says that the command runs.
+// Started says that the command is running.
 type Started struct {
 	Identity
 	Time time.Time `json:"time"`
@@ -103,31 +103,31 @@ type Started struct {
 
 // Sample is a measurement of a running job.
 type Sample struct {
-	// MemoryBytes are the job's, tmpfs included; ProxyMemoryBytes the proxy's own.
+	// MemoryBytes is the memory of the job, tmpfs included, ProxyMemoryBytes that of the proxy.
 	MemoryBytes      int64 `json:"memory_bytes"`
 	ProxyMemoryBytes int64 `json:"proxy_memory_bytes,omitempty"`
 	Statistics
 }
 
-// Probed says how a Probe went.
+// Probed is the outcome of a Probe.
 type Probed struct {
-	// Error is empty if the program has exited with 0 in time.
+	// Error is empty if the program exited with 0 in time.
 	Error string `json:"error,omitempty"`
 }
 
 // Error answers a message that could not be carried out.
 type Error struct {
-	// Message is the name of the message. It is empty when the line was none;
-	// Error then quotes its beginning.
+	// Message is the name of the message. It is empty when the line was not a
+	// message; Error then quotes its beginning.
 	Message string `json:"message,omitempty"`
 	Error   string `json:"error"`
 }
 
-// ErrBadMessage is returned, wrapped, when a line is no message. The next line
-// may be one.
+// ErrBadMessage is returned, wrapped, when a line is not a message. Reading can
+// go on with the next line.
 var ErrBadMessage = errors.New("bad message")
 
-// Parse reads one line. A field that is not known is an error.
+// Parse parses one line. An unknown field is an error.
 func Parse(line []byte) (Message, error) { return parse(line, true) }
 
 func parse(line []byte, strict bool) (Message, error) {
@@ -158,8 +158,9 @@ func parse(line []byte, strict bool) (Message, error) {
 	return message, nil
 }
 
-// field returns where the message with that name is kept; nil: there is none of that name.
-// To look at one message only spares a proxy, which says three lines, to learn of all.
+// field returns a pointer to the field of the message with that name; nil: the name is unknown.
+// Encoding that field alone spares a proxy, which sends only about three lines, the analysis
+// of all message types by encoding/json.
 func (m *Message) field(name string) any {
 	for field, value := range reflect.ValueOf(m).Elem().Fields() {
 		if strings.EqualFold(field.Name, name) {
@@ -204,14 +205,14 @@ func NewReader(r io.Reader) *Reader {
 	return &Reader{lines: bufio.NewReaderSize(r, 4<<10), strict: true}
 }
 
-// NewTolerantReader returns a Reader that ignores fields that it does not know: a
-// proxy of a later build may have more to say.
+// NewTolerantReader returns a Reader that ignores unknown fields: a proxy of a
+// later build may send more.
 func NewTolerantReader(r io.Reader) *Reader {
 	return &Reader{lines: bufio.NewReaderSize(r, 4<<10)}
 }
 
-// Read returns the next message. After ErrBadMessage it may be called again,
-// after any other error the connection is of no more use.
+// Read returns the next message. After ErrBadMessage it may be called again;
+// after any other error the connection is unusable.
 func (r *Reader) Read() (Message, error) {
 	var line []byte
 	tooLong := false

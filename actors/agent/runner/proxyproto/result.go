@@ -18,31 +18,31 @@ const (
 	OutcomeSignaled Outcome = "signaled"
 	// OutcomeStartFailed: the system refused to start the command.
 	OutcomeStartFailed Outcome = "start_failed"
-	// OutcomeMemoryLimitExceeded: the job wanted more than its memory limit.
+	// OutcomeMemoryLimitExceeded: the job needed more than its memory limit: Result.Memory.
 	OutcomeMemoryLimitExceeded Outcome = "memory_limit_exceeded"
 	// OutcomeDiskLimitExceeded: the workspace took more than its limit: Result.Disk.
 	OutcomeDiskLimitExceeded Outcome = "disk_limit_exceeded"
-	// OutcomePidsLimitExceeded: the job had more processes than its limit, and only
-	// measuring could tell. Where the kernel holds the limit it refuses to fork, and the
-	// job ends by itself.
+	// OutcomePidsLimitExceeded: the job had more processes than its limit, found by
+	// sampling. Where the kernel enforces the limit, fork fails instead and the job ends by
+	// itself.
 	OutcomePidsLimitExceeded Outcome = "pids_limit_exceeded"
-	// OutcomeInputFailed: what the job was to be fed is not as it should be:
+	// OutcomeInputFailed: the job's input is faulty, or could not be read:
 	// Result.InputFault.
 	OutcomeInputFailed Outcome = "input_failed"
-	// OutcomeOutputFailed: what the job wrote could not be stored.
+	// OutcomeOutputFailed: the job's output could not be stored.
 	OutcomeOutputFailed Outcome = "output_failed"
-	// OutcomeEndHung: the command ended well, and what was to be done then, such as to keep its
-	// output, hangs: Result.Hang.
+	// OutcomeEndHung: the command succeeded, but a later step, such as storing its output,
+	// hung: Result.Hang.
 	OutcomeEndHung Outcome = "end_hung"
 	// OutcomeTimeLimitExceeded: the job ran longer than its time limit.
 	OutcomeTimeLimitExceeded Outcome = "time_limit_exceeded"
-	// OutcomeStopped: the agent stopped it, for Result.Reason; or it was there still when
-	// the grace of an Interrupt was over.
+	// OutcomeStopped: the agent stopped it, or it still ran after the grace of an
+	// Interrupt: Result.Reason.
 	OutcomeStopped Outcome = "stopped"
 	// OutcomeLeaseExpired: the agent did not renew the lease in time.
 	OutcomeLeaseExpired Outcome = "lease_expired"
-	// OutcomeProxyFailed: the proxy went away, and took the job with it. The
-	// agent says so; a proxy never does.
+	// OutcomeProxyFailed: the proxy died, and the job with it. Only the agent
+	// reports this outcome.
 	OutcomeProxyFailed Outcome = "proxy_failed"
 )
 
@@ -52,17 +52,17 @@ type Result struct {
 	Outcome Outcome `json:"outcome"`
 	// Reason is the stop's reason.
 	Reason string `json:"reason,omitempty"`
-	// Error says more about an outcome that needs it, for people.
+	// Error explains the outcome to people, where that needs it.
 	Error string `json:"error,omitempty"`
 
-	// Interrupted: the job had been asked to end by itself, by an Interrupt.
+	// Interrupted: an Interrupt had asked the job to end by itself.
 	Interrupted bool `json:"interrupted,omitempty"`
 
 	// ExitCode and Signal are how the root process really ended, whatever
 	// the outcome. ExitCode is -1 when it did not exit by itself.
 	ExitCode int    `json:"exit_code"`
 	Signal   string `json:"signal,omitempty"`
-	// Pid is the root process; 0 when it never started.
+	// Pid is that of the root process; 0 when it never started.
 	Pid int `json:"pid,omitempty"`
 
 	StartTime time.Time `json:"start_time"`
@@ -70,16 +70,15 @@ type Result struct {
 	// DurationMicros is measured on a monotonic clock.
 	DurationMicros int64 `json:"duration_micros"`
 
-	// OutputLost says why output was dropped that is within its limit: the disk did not
-	// take it.
+	// OutputLost is the disk error for which output within its limit was dropped.
 	OutputLost string `json:"output_lost,omitempty"`
 	// Memory is set with OutcomeMemoryLimitExceeded, Disk with OutcomeDiskLimitExceeded.
 	Memory *MemoryExcess `json:"memory,omitempty"`
 	Disk   *DiskExcess   `json:"disk,omitempty"`
-	// Hang is set with a job whose end was not waited for, whatever the outcome.
+	// Hang is set if a step at the job's end hung and was abandoned, whatever the outcome.
 	Hang *Hang `json:"hang,omitempty"`
-	// Input and Output are set with a job that was fed, Output only if it has completed;
-	// InputFault with OutcomeInputFailed.
+	// Input and Output are set for a job with a Feed, Output only if it has completed.
+	// InputFault is set with OutcomeInputFailed.
 	Input      *InputCount  `json:"input,omitempty"`
 	Output     *OutputCount `json:"output,omitempty"`
 	InputFault *InputFault  `json:"input_fault,omitempty"`
@@ -91,14 +90,14 @@ func (r *Result) Duration() time.Duration {
 	return time.Duration(r.DurationMicros) * time.Microsecond
 }
 
-// MemoryExcess says what a job used when it met its memory limit, in bytes.
+// MemoryExcess is the memory of a job when it reached its limit, in bytes.
 type MemoryExcess struct {
 	Usage int64 `json:"usage"`
 	Limit int64 `json:"limit"`
 	// Tmpfs is the part of Usage that was in the job's tmpfs.
 	Tmpfs int64 `json:"tmpfs,omitempty"`
-	// Biggest are the biggest processes last seen, by the kernel too when it killed them;
-	// biggest first.
+	// Biggest are the biggest processes last seen by the proxy, or by the kernel when it
+	// killed them; biggest first.
 	Biggest []ProcessMemory `json:"biggest,omitempty"`
 }
 
@@ -111,7 +110,7 @@ func (m *MemoryExcess) String() string {
 	return text + listed("; largest: ", m.Biggest)
 }
 
-// listed is a list as the end of a text.
+// listed joins a list after a label; empty: the list is.
 func listed[T fmt.Stringer](label string, list []T) (text string) {
 	for i, one := range list {
 		if i > 0 {
@@ -129,12 +128,12 @@ type ProcessMemory struct {
 	Bytes int64  `json:"bytes"`
 }
 
-// String names the process, and what it takes.
+// String names the process and its memory.
 func (p ProcessMemory) String() string {
 	return fmt.Sprintf("%s (pid %d, %d bytes)", p.Name, p.Pid, p.Bytes)
 }
 
-// DiskExcess says what a workspace took when it met its disk limit, in bytes.
+// DiskExcess is the disk use of a workspace when it exceeded its limit, in bytes.
 type DiskExcess struct {
 	Usage int64 `json:"usage"`
 	Limit int64 `json:"limit"`
@@ -142,23 +141,24 @@ type DiskExcess struct {
 	Biggest []FileSize `json:"biggest,omitempty"`
 }
 
-// Hang says what at the end of a job does not go on.
+// Hang describes a step at the end of a job that makes no progress.
 type Hang struct {
-	// Step is what was being done, IdleMillis for how long it had not moved.
+	// Step names the step, IdleMillis is how long it had made no progress.
 	Step       string `json:"step"`
 	IdleMillis int64  `json:"idle_millis"`
-	// Processes are those of the job that no signal ends, and the proxy if it hangs itself.
+	// Processes are those of the job that no signal ends, and the proxy if it hangs too.
+	// The list may be cut short.
 	Processes []HungProcess `json:"processes,omitempty"`
 }
 
-// HungProcess is a process that hangs. Wait says where in the kernel, as far as that is known.
+// HungProcess is a process that hangs. Wait is where in the kernel; empty: not known.
 type HungProcess struct {
 	Identity
 	Name string `json:"name"`
 	Wait string `json:"wait,omitempty"`
 }
 
-// String names the process, and where it hangs.
+// String names the process and where it hangs.
 func (p HungProcess) String() string {
 	if p.Wait == "" {
 		return fmt.Sprintf("%s (pid %d)", p.Name, p.Pid)
@@ -166,19 +166,19 @@ func (p HungProcess) String() string {
 	return fmt.Sprintf("%s (pid %d, in %s)", p.Name, p.Pid, p.Wait)
 }
 
-// String names the step, how long it hangs, and the processes.
+// String names the step, how long it has hung, and the processes.
 func (h *Hang) String() string {
 	return fmt.Sprintf("job cannot finish: no progress for %v while trying to %s", time.Duration(h.IdleMillis)*time.Millisecond, h.Step) +
 		listed("; stuck: ", h.Processes)
 }
 
-// FileSize is what a file takes on disk, in bytes. Path is within the workspace.
+// FileSize is how much disk a file uses, in bytes. Path is within the workspace.
 type FileSize struct {
 	Path  string `json:"path"`
 	Bytes int64  `json:"bytes"`
 }
 
-// String names the file, and what it takes.
+// String names the file and its size.
 func (f FileSize) String() string { return fmt.Sprintf("%q (%d bytes)", f.Path, f.Bytes) }
 
 // String names usage, limit and the biggest files.
@@ -188,20 +188,20 @@ func (d *DiskExcess) String() string {
 
 // Statistics are the measures of a job.
 type Statistics struct {
-	// MaxMemory is the most memory seen in use, tmpfs included, in bytes, without what the
-	// kernel can take back (clean file pages).
+	// MaxMemory is the most memory seen in use, in bytes, tmpfs included, without memory
+	// that the kernel can reclaim (clean file pages).
 	MaxMemory int64 `json:"max_memory"`
 	// CumulativeMaxMemory is the integral of MaxMemory so far over time, in
 	// bytes x seconds.
 	CumulativeMaxMemory float64 `json:"cumulative_max_memory"`
 	CPUUserMicros       int64   `json:"cpu_user_micros"`
 	CPUSystemMicros     int64   `json:"cpu_system_micros"`
-	// StdoutBytes and StderrBytes count what the job wrote; the dropped part
-	// is no longer kept.
+	// StdoutBytes and StderrBytes count all that the job wrote; the dropped
+	// bytes of it are not kept.
 	StdoutBytes        int64 `json:"stdout_bytes"`
 	StdoutDroppedBytes int64 `json:"stdout_dropped_bytes"`
 	StderrBytes        int64 `json:"stderr_bytes"`
 	StderrDroppedBytes int64 `json:"stderr_dropped_bytes"`
-	// Values are by the names of package statistics, and have what of it was measured.
+	// Values are by the names of package statistics. What was not measured is missing.
 	Values map[string]int64 `json:"values,omitempty"`
 }

@@ -15,11 +15,11 @@ import (
 // time.Duration can hold.
 const MaxMillis = 10 * 365 * 24 * 3600 * 1000
 
-// DefaultEndTimeout is how long the end of a job may stand still where nothing else is said:
-// longer than a store is asked again and again that does not answer.
+// DefaultEndTimeout is the default of EndTimeoutMillis: longer than requests to an object store
+// that does not answer are retried.
 const DefaultEndTimeout = 5 * time.Minute
 
-// Spec is a job as its proxy runs it. The agent has filled in every default.
+// Spec describes a job to its proxy. The agent has filled in the defaults that users see.
 type Spec struct {
 	Version int    `json:"version"`
 	JobID   string `json:"job_id"`
@@ -35,71 +35,70 @@ type Spec struct {
 
 	// Isolation is one of Isolations; empty: none.
 	Isolation string `json:"isolation,omitempty"`
-	// User is who the job's processes are; nil: who the proxy is.
+	// User is the user the job's processes run as; nil: the proxy's own.
 	User *User `json:"user,omitempty"`
-	// AgentMounts names the mount namespace of the agent, where the proxy has been started
-	// in another; empty: it has not, and mounts nothing.
+	// AgentMounts names the agent's mount namespace if the proxy is started in another one;
+	// empty: it is not, and mounts nothing.
 	AgentMounts string `json:"agent_mounts,omitempty"`
-	// Hidden is a folder that a strictly isolated job does not see, but for what of its
-	// own is in there.
+	// Hidden is a folder that a strictly isolated job does not see, except for Visible.
 	Hidden string `json:"hidden,omitempty"`
-	// Visible are folders and sockets that it sees nevertheless, as they are.
+	// Visible are folders that a strictly isolated job sees even within Hidden, unchanged.
 	Visible []string `json:"visible,omitempty"`
 
-	// CPULimit is in cores, 0: none. CPUEnforcement says what it means; empty: quota.
-	// CPUWeight, 1 to 10000 where 100 is usual, says who yields when the machine is full;
-	// 0: made of the limit where that is enforced by weight, otherwise the usual.
+	// CPULimit is in cores, 0: none. CPUEnforcement says how it is enforced; empty: quota.
+	// CPUWeight is the job's share of a full machine, 1 to 10000, usually 100; 0: derived
+	// from CPULimit if that is enforced by weight, otherwise 100.
 	CPULimit       float64 `json:"cpu_limit,omitempty"`
 	CPUEnforcement string  `json:"cpu_enforcement,omitempty"`
 	CPUWeight      int     `json:"cpu_weight,omitempty"`
 	// MemoryLimit is in bytes, PidsLimit in processes and threads. 0: none.
 	MemoryLimit int64 `json:"memory_limit,omitempty"`
 	PidsLimit   int   `json:"pids_limit,omitempty"`
-	// MemoryReserve is what is reserved for the job's processes, ProxyMemoryReserve what
+	// MemoryReserve is the memory reserved for the job's processes, ProxyMemoryReserve that
 	// for the proxy, in bytes. 0: not known.
 	MemoryReserve      int64 `json:"memory_reserve,omitempty"`
 	ProxyMemoryReserve int64 `json:"proxy_memory_reserve,omitempty"`
 	// Tmpfs are mounted for the job, and count as its memory.
 	Tmpfs []Tmpfs `json:"tmpfs,omitempty"`
-	// DiskLimit is what the workspace may take on disk, in bytes. 0: no limit.
+	// DiskLimit is how much disk the workspace may use, in bytes. 0: no limit.
 	DiskLimit int64 `json:"disk_limit,omitempty"`
-	// TimeLimitMillis ends the job so long after its start. 0: none.
+	// TimeLimitMillis is how long the job may run. 0: no limit.
 	TimeLimitMillis int64 `json:"time_limit_millis,omitempty"`
-	// LeaseMillis ends the job unless it is renewed.
+	// LeaseMillis is how long the job may run without a Renew.
 	LeaseMillis int64 `json:"lease_millis"`
-	// EndTimeoutMillis is how long the end of the job, when its processes are to go and what is
-	// to be kept is kept, may stand still. 0: DefaultEndTimeout.
+	// EndTimeoutMillis is how long the end of the job may make no progress while its processes
+	// are killed and its outputs are stored. 0: DefaultEndTimeout.
 	EndTimeoutMillis int64 `json:"end_timeout_millis,omitempty"`
 	// SamplePeriodMillis is the time between two samples.
 	SamplePeriodMillis int64 `json:"sample_period_millis"`
 
-	// OutputFolder takes standard output and error, bounded by these bytes.
+	// OutputFolder is where standard output and error are kept, up to these limits in bytes.
 	OutputFolder string `json:"output_folder"`
 	StdoutLimit  int64  `json:"stdout_limit"`
 	StderrLimit  int64  `json:"stderr_limit"`
 
-	// Feed is set with a job that is fed; others have no standard input.
+	// Feed is the job's standard input; nil: none.
 	Feed *Feed `json:"feed,omitempty"`
-	// Outputs are kept when the job has completed.
+	// Outputs are stored when the job has completed.
 	Outputs []KeptFile `json:"outputs,omitempty"`
 
 	Cgroups Placement `json:"cgroups"`
 }
 
 // Placement names the cgroup directories of one job, or of all jobs of a node.
-// Empty: there are no cgroups to use.
+// The zero Placement: there are no cgroups to use.
 type Placement struct {
-	// Unified is in the v2 hierarchy. Alone it means that the controllers
-	// are there too.
+	// Unified is in the v2 hierarchy. If the others are empty, the controllers
+	// are in that hierarchy too.
 	Unified string `json:"unified,omitempty"`
-	// Memory, CPU and Pids are in v1 hierarchies. Set all or none.
+	// Memory, CPU and Pids are in v1 hierarchies. All are set, or none.
 	Memory string `json:"memory,omitempty"`
 	CPU    string `json:"cpu,omitempty"`
 	Pids   string `json:"pids,omitempty"`
 }
 
-// Validate says what is wrong with s, if something is, of what users have a say in. The agent
-// vouches for the rest.
+// Validate returns what is wrong with s, nil if nothing is. It checks what users can
+// influence; the agent sets the rest.
 func (s *Spec) Validate() error {
 	switch {
 	case s.Version != Version:
@@ -137,7 +136,7 @@ func (s *Spec) Validate() error {
 	return errors.Join(s.validateConfinement(), s.validateOutputs())
 }
 
-// Between says that a number with a name is out of its bounds, if it is.
+// Between returns an error that names number if it is less than least or more than most.
 func Between(name string, number, least, most int64) error {
 	if number < least || number > most {
 		return fmt.Errorf("%s: %d, must be between %d and %d", name, number, least, most)
@@ -145,10 +144,10 @@ func Between(name string, number, least, most int64) error {
 	return nil
 }
 
-// None says that there are no cgroups to use.
+// None reports whether there are no cgroups to use.
 func (p Placement) None() bool { return p.Unified == "" }
 
-// Hybrid says that limits are in v1 hierarchies.
+// Hybrid reports whether limits are set in v1 hierarchies.
 func (p Placement) Hybrid() bool { return p.Memory != "" }
 
 // ParseSpec reads and validates a Spec; an unknown field is an error.

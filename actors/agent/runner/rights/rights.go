@@ -1,5 +1,5 @@
-// Package rights lets the agent and the job proxy, which may be root, use files that jobs
-// name with no more rights than the jobs have.
+// Package rights lets the agent and the job proxy, which may be root, access files that jobs
+// name with the jobs' rights only.
 package rights
 
 import (
@@ -10,15 +10,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// As does work, which is all done by one goroutine, with the rights to files of a user, who
-// is in one group. Files that it makes are the user's. Only root can be another.
+// As runs work with the file access rights of a user with a single group. Files that it
+// creates belong to that user. work must not leave its goroutine: the rights are those of one
+// thread. As fails for another user unless this process is root.
 func As(uid, gid uint32, work func() error) error {
 	if int(uid) == os.Geteuid() && int(gid) == os.Getegid() {
 		return work()
 	}
 	done := make(chan error, 1)
 	go func() {
-		// The thread is not unlocked: with the goroutine it ends, and its rights with it.
+		// The thread stays locked, so that it ends with the goroutine, and its rights with it.
 		runtime.LockOSThread()
 		if err := become(int(uid), int(gid)); err != nil {
 			done <- fmt.Errorf("take the rights of user %d: %w", uid, err)
@@ -29,10 +30,10 @@ func As(uid, gid uint32, work func() error) error {
 	return <-done
 }
 
-// become gives the calling thread the rights to files of a user. As the kernel has it, root
-// gives up its right to do anything with all files.
+// become gives the calling thread the file access rights of a user. The kernel drops root's
+// privileges over all files along with it.
 func become(uid, gid int) error {
-	// Not the functions of package syscall, which change all threads.
+	// The functions of package syscall would change all threads.
 	if err := unix.Setgroups([]int{gid}); err != nil {
 		return err
 	}
@@ -42,7 +43,7 @@ func become(uid, gid int) error {
 	if _, err := unix.SetfsuidRetUid(uid); err != nil {
 		return err
 	}
-	// The kernel says who the thread was, not whether it may be somebody else.
+	// The system call returns the previous user and no error, so ask whether it worked.
 	if now, err := unix.SetfsuidRetUid(-1); err != nil || now != uid {
 		return unix.EPERM
 	}
