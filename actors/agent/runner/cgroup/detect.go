@@ -29,21 +29,21 @@ type layout struct {
 	v1      map[string]mount
 }
 
-// Leaf is the name of a v2 group that is for the agent alone: the group above is then
-// taken for its own. An agent that is started again while its jobs run needs it, as
-// the group above them cannot take a process in.
+// Leaf is the name of a v2 group for the agent alone. An agent started in it uses the
+// group above as its own. It lets an agent restart while its jobs run: the group above
+// them has controllers enabled for its children, and so cannot take in a process.
 const Leaf = "weir-agent"
 
-// nodePrefix begins the names of nodes' groups. With leafSuffix behind it, it is the leaf into
-// which an agent goes to make room for that of its node.
+// nodePrefix begins the names of nodes' groups. A node's group name with leafSuffix is the leaf
+// into which its agent moves: see makeRoom.
 const (
 	nodePrefix = "weir-"
 	leafSuffix = "-agent"
 )
 
-// Detect finds out how the machine does control groups and makes the node's
-// group, in which each job will have its own. root is "/" but in tests. An
-// error says why there is none to use; nothing is left behind then.
+// Detect finds the machine's layout of control groups and makes the node's
+// group, in which each job will have its own. root is "/" except in tests. An
+// error says why no groups can be used; nothing is left behind then.
 func Detect(root, node string) (proxyproto.Placement, error) {
 	place, err := detect(root, nodePrefix+node)
 	if err == nil {
@@ -55,7 +55,7 @@ func Detect(root, node string) (proxyproto.Placement, error) {
 	return place, nil
 }
 
-// detect finds the place of the group with that name.
+// detect finds the placement for the node's group with that name.
 func detect(root, name string) (place proxyproto.Placement, err error) {
 	found, err := readLayout(root)
 	if err != nil {
@@ -86,13 +86,13 @@ func detect(root, name string) (place proxyproto.Placement, err error) {
 	return place, err
 }
 
-// makeRoom has the controllers of the agent's own v2 group handed down.
+// makeRoom enables the controllers for the children of the agent's own v2 group.
 func makeRoom(own, name string) error {
 	err := enableControllers(own)
 	if !errors.Is(err, unix.EBUSY) {
 		return err
 	}
-	// The group holds processes. If this one is all, it can make room.
+	// The group holds processes. Move this one to a leaf: that is enough if it is the only one.
 	leaf := filepath.Join(own, name+leafSuffix)
 	if err := makeFolder(leaf); err != nil {
 		return err
@@ -124,8 +124,7 @@ func missingIn(list []string) []string {
 	return slices.DeleteFunc(slices.Clone(controllers), func(name string) bool { return slices.Contains(list, name) })
 }
 
-// Prepare makes the node's group, which Detect has made once already, if it is
-// missing.
+// Prepare makes the node's group if it is missing. Detect has made it before.
 func Prepare(place proxyproto.Placement) error {
 	for _, folder := range folders(place) {
 		if err := makeFolder(folder); err != nil {
@@ -205,15 +204,15 @@ func (l *layout) add(root, line string, paths map[string]string) {
 	}
 }
 
-// level is a group in which this process is, by itself or in one below, in a hierarchy that
-// has a controller.
+// level is the group of this process, or one above it, in a hierarchy that may have a
+// controller.
 type level struct {
 	folder string
 	v1     bool
 }
 
-// readLevels lists those of a controller, in each hierarchy from the process' own group up to the
-// mount.
+// readLevels lists the levels for a controller, in its v1 hierarchy and in the v2 hierarchy, each
+// from the group of this process up to the mount.
 func readLevels(root, controller string) ([]level, error) {
 	found, err := readLayout(root)
 	if err != nil {
@@ -262,7 +261,7 @@ func (l level) cpuLimit() float64 {
 	}
 	var words []string
 	for _, file := range files {
-		// The topmost group has none.
+		// The topmost group has no such files.
 		read, _ := readWords(filepath.Join(l.folder, file))
 		words = append(words, read...)
 	}
@@ -273,8 +272,8 @@ func (l level) cpuLimit() float64 {
 	return quota / period
 }
 
-// MemoryLimit is the memory that the group of this process may use, in bytes; 0
-// where there is no limit. Groups above count too.
+// MemoryLimit is the memory that the group of this process may use, in bytes, with
+// the limits of groups above; 0: there is no limit.
 func MemoryLimit(root string) (int64, error) {
 	limit, err := lowest(root, "memory", level.memoryLimit)
 	if err != nil {
@@ -283,8 +282,8 @@ func MemoryLimit(root string) (int64, error) {
 	return limit, err
 }
 
-// CPULimit is the cores that the group of this process may use; 0 where there
-// is no limit. Groups above count too.
+// CPULimit is the number of cores that the group of this process may use, with the
+// limits of groups above; 0: there is no limit.
 func CPULimit(root string) (float64, error) {
 	limit, err := lowest(root, "cpu", level.cpuLimit)
 	if err != nil {

@@ -50,7 +50,7 @@ func removeFolder(folder string) error {
 	return nil
 }
 
-// writeFile sets a control file. It never makes one.
+// writeFile writes to a control file. It never creates one.
 func writeFile(folder, name, value string) error {
 	file, err := os.OpenFile(filepath.Join(folder, name), os.O_WRONLY|os.O_TRUNC, 0)
 	if err != nil {
@@ -108,8 +108,8 @@ func readKeyed(folder, name string) (map[string]int64, error) {
 	return values, nil
 }
 
-// readPressure reads for how many microseconds in all some of a group had to wait for a
-// resource.
+// readPressure reads the total time in which some task of a group waited for a resource, in
+// microseconds.
 func readPressure(folder, name string) (int64, error) {
 	words, err := readWords(filepath.Join(folder, name))
 	if err != nil {

@@ -17,26 +17,25 @@ import (
 	"weir/actors/agent/runner/proxyproto"
 )
 
-// period is the time over which a cpu quota counts, in microseconds: the
-// kernel's default.
+// period is the period of a cpu quota, in microseconds: the kernel's default.
 const period = 100_000
 
 // MaxWeight is the largest weight of a group.
 const MaxWeight = 10000
 
-// Limits of a group; 0 is none.
+// Limits are those of a group; 0 is none.
 type Limits struct {
-	// CPU is in cores, CPUWeight 1 to 10000 with 100 as usual.
+	// CPU is in cores. CPUWeight is 1 to MaxWeight; the kernel's default is 100.
 	CPU       float64
 	CPUWeight int
-	// Memory is in bytes, swap included: a job does not swap.
+	// Memory is in bytes. A job must not swap, where the kernel can limit that.
 	Memory int64
 	// Pids counts processes and threads.
 	Pids int
 }
 
 // Group is the group of one job. Its methods may be called by several
-// goroutines, but for Create, Start and Remove.
+// goroutines, except Create, Start and Remove.
 type Group struct {
 	place  proxyproto.Placement
 	limits Limits
@@ -80,8 +79,8 @@ func RemoveNode(node proxyproto.Placement) error {
 	return nil
 }
 
-// Create makes the group and sets its limits. A group that could not be made
-// whole is removed.
+// Create makes the group and sets its limits. If that fails, the group is
+// removed.
 func (g *Group) Create(limits Limits) error {
 	g.limits = limits
 	for _, folder := range folders(g.place) {
@@ -104,7 +103,7 @@ func (g *Group) Create(limits Limits) error {
 	return nil
 }
 
-// setting is what is written to a control file. An optional one is not on every kernel.
+// setting is a value for a control file. Some kernels lack the file of an optional one.
 type setting struct {
 	wanted              bool
 	folder, name, value string
@@ -118,18 +117,18 @@ func (g *Group) settings(limits Limits) []setting {
 		return []setting{
 			{limits.Memory > 0, place.Memory, "memory.limit_in_bytes", memory, false},
 			{limits.Memory > 0, place.Memory, "memory.memsw.limit_in_bytes", memory, true},
-			// A new group has the kernel's period.
+			// A new group has the kernel's default period.
 			{limits.CPU > 0, place.CPU, "cpu.cfs_quota_us", strconv.FormatInt(quota(limits.CPU), 10), false},
-			// The usual is 100 in v2 and 1024 in v1; v1 knows no less than 2.
+			// The default is 100 in v2 and 1024 in v1, the minimum in v1 is 2.
 			{limits.CPUWeight > 0, place.CPU, "cpu.shares", strconv.Itoa(max(2, limits.CPUWeight*1024/100)), false},
-			// The thread that starts the job counts until Start has started it.
+			// The thread that starts the job counts too, until limitPids.
 			{limits.Pids > 0, place.Pids, "pids.max", strconv.Itoa(limits.Pids + 1), false},
 		}
 	}
 	return []setting{
 		{limits.Memory > 0, place.Unified, "memory.max", memory, false},
 		{limits.Memory > 0, place.Unified, "memory.swap.max", "0", true},
-		// The kernel then kills the whole job, not one process of it.
+		// With memory.oom.group the kernel kills the whole job, not one process of it.
 		{true, place.Unified, "memory.oom.group", "1", false},
 		{limits.CPU > 0, place.Unified, "cpu.max", fmt.Sprintf("%d %d", quota(limits.CPU), period), false},
 		{limits.CPUWeight > 0, place.Unified, "cpu.weight", strconv.Itoa(limits.CPUWeight), false},
@@ -137,8 +136,8 @@ func (g *Group) settings(limits Limits) []setting {
 	}
 }
 
-// quota is the time of a period that so many cores have, at least the kernel's
-// minimum of 1 ms.
+// quota is the cpu time of that many cores in a period, in microseconds, at least
+// the kernel's minimum of 1 ms.
 func quota(cores float64) int64 { return max(1000, int64(cores*period)) }
 
 // Processes lists the processes of the group.
@@ -168,7 +167,7 @@ func (g *Group) Kill(patience time.Duration) error {
 		return fmt.Errorf("kill cgroup: %w", err)
 	}
 	defer events.Close()
-	// Most jobs end by themselves. Where nobody is, nobody can come from.
+	// Most jobs have ended by themselves. In an empty group no process can fork.
 	if left, err := populated(events); err == nil && !left {
 		return nil
 	}
@@ -181,7 +180,7 @@ func (g *Group) Kill(patience time.Duration) error {
 	return nil
 }
 
-// waitEmpty waits for cgroup.events, which is open, to say that nobody is left.
+// waitEmpty waits until events, the open cgroup.events, says that no process is left.
 func waitEmpty(events *os.File, patience time.Duration) error {
 	deadline := time.Now().Add(patience)
 	for {
@@ -201,7 +200,7 @@ func waitEmpty(events *os.File, patience time.Duration) error {
 	}
 }
 
-// populated reads from cgroup.events whether there is a process in the group, or below.
+// populated reads from cgroup.events whether the group or one below it has a process.
 func populated(events *os.File) (bool, error) {
 	buffer := make([]byte, 256)
 	n, err := events.ReadAt(buffer, 0)
@@ -227,7 +226,7 @@ func (g *Group) Remove(patience time.Duration) error {
 	}
 }
 
-// removeAll removes the group and those which the job made inside.
+// removeAll removes the group and the groups that the job made inside.
 func (g *Group) removeAll() error {
 	var errs []error
 	for _, folder := range folders(g.place) {
@@ -239,7 +238,7 @@ func (g *Group) removeAll() error {
 	return errors.Join(errs...)
 }
 
-// removeTree removes a group with those inside.
+// removeTree removes a group with the groups inside.
 func removeTree(folder string) error {
 	var inside []string
 	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {

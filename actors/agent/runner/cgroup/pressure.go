@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// PressureFile is where the kernel tells how long the agent and its jobs wait for memory: in
-// the v2 group that holds both, also where the limits are in v1 hierarchies. An error says
-// why there is none.
+// PressureFile is the path of the file in which the kernel reports how long the agent and its
+// jobs wait for memory. It is in the v2 group that holds both, even where limits are in v1
+// hierarchies. An error says why there is none.
 func PressureFile(root string) (string, error) {
 	found, err := readLayout(root)
 	if err != nil {
@@ -20,15 +20,15 @@ func PressureFile(root string) (string, error) {
 		return "", errors.New("find memory pressure: no v2 hierarchy is mounted")
 	}
 	file := filepath.Join(around(found.unified.own), "memory.pressure")
-	// A kernel without pressure has the file, and does not let it be read.
+	// Where pressure accounting is off, the file exists but cannot be read.
 	if _, err := os.ReadFile(file); err != nil {
 		return "", fmt.Errorf("find memory pressure: %w", err)
 	}
 	return file, nil
 }
 
-// around is the group that holds an agent and its jobs, where the agent may have been put into
-// a leaf of its own.
+// around is the group that holds an agent and its jobs. own is the agent's, which may be a leaf
+// below it.
 func around(own string) string {
 	if name := filepath.Base(own); name == Leaf || strings.HasPrefix(name, nodePrefix) && strings.HasSuffix(name, leafSuffix) {
 		return filepath.Dir(own)
@@ -36,12 +36,12 @@ func around(own string) string {
 	return own
 }
 
-// Room is how much memory a group may use, and how much of that is left, with what the kernel
-// can take back at once, in bytes.
+// Room is how much memory a group may use, and how much of that is left, in bytes. Memory that
+// the kernel can reclaim at once counts as left.
 type Room struct{ Limit, Left int64 }
 
-// MemoryRoom is that of the group of this process, or of one above it: the one that has the
-// least part left. The zero Room: none has a limit.
+// MemoryRoom returns the Room of the group of this process or of one above it: the one with the
+// smallest fraction left. The zero Room: none has a limit.
 func MemoryRoom(root string) (Room, error) {
 	levels, err := readLevels(root, "memory")
 	if err != nil {

@@ -15,10 +15,10 @@ import (
 	"weir/actors/agent/runner/proxyproto"
 )
 
-// Start calls start with attributes that put the process which it starts into
-// the group, from its first instruction on. start must start it in the calling
-// goroutine, which must be locked to its thread and end with it soon: on v1 the thread
-// may stay in the groups until then, but for that which limits pids.
+// Start sets attributes so that the process that start starts with them is in the
+// group from its first instruction on, and calls start. The calling goroutine must be
+// locked to its thread, and both must end soon: on v1 the thread may stay in the groups
+// until it ends, except in the one that limits pids. start must not change goroutines.
 func (g *Group) Start(attributes *syscall.SysProcAttr, start func() error) error {
 	err := g.Join(attributes, start)
 	if err == nil && g.place.Hybrid() {
@@ -30,8 +30,8 @@ func (g *Group) Start(attributes *syscall.SysProcAttr, start func() error) error
 	return err
 }
 
-// Join calls start, which is to start a process with attributes beside those that are in the
-// group. Its thread may be in the group until it ends.
+// Join is Start for a further process of the group: it leaves the pids limit alone. On v1 the
+// calling thread may stay in all the groups until it ends.
 func (g *Group) Join(attributes *syscall.SysProcAttr, start func() error) error {
 	folder, err := os.Open(g.place.Unified)
 	if err != nil {
@@ -46,8 +46,8 @@ func (g *Group) Join(attributes *syscall.SysProcAttr, start func() error) error 
 	return g.startInside(start)
 }
 
-// limitPids takes back what the calling thread had of the v1 limit. The thread leaves first:
-// until it has ended it would take a place that is the job's.
+// limitPids takes the calling thread out of the v1 pids group, and lowers the limit by the one
+// that Create allowed for it. Until it ended, the thread would count against the job's limit.
 func (g *Group) limitPids() error {
 	if g.limits.Pids == 0 {
 		return nil
@@ -61,12 +61,13 @@ func (g *Group) limitPids() error {
 	return nil
 }
 
-// itself names the thread that writes it. By its number, the kernel would have it wait until
-// every processor of the machine has been through its scheduler (some 10 ms), and all
-// others that move meanwhile.
+// itself stands for the thread that writes it. If a thread writes its number instead, the
+// kernel makes it, and all others that move meanwhile, wait until every processor of the
+// machine has been through its scheduler (some 10 ms).
 const itself = "0"
 
-// startInside calls start in a thread that joins the v1 groups, and leaves them as it ends.
+// startInside joins the v1 groups with the calling thread and calls start. The thread leaves the
+// groups when it ends.
 func (g *Group) startInside(start func() error) error {
 	var joined []string
 	for _, folder := range folders(proxyproto.Placement{Memory: g.place.Memory, CPU: g.place.CPU, Pids: g.place.Pids}) {
@@ -77,14 +78,14 @@ func (g *Group) startInside(start func() error) error {
 	}
 	err := start()
 	if unix.Gettid() == unix.Getpid() {
-		// The first thread of a process never ends before it.
+		// The first thread ends only with the process, so it must leave now.
 		err = errors.Join(err, leave(joined))
 	}
 	return err
 }
 
-// leave takes the calling thread back to the group of its process: that in which the
-// node's group lies.
+// leave moves the calling thread back to the group of its process, in which the node's
+// group lies.
 func leave(joined []string) error {
 	for _, folder := range joined {
 		if err := writeFile(filepath.Dir(filepath.Dir(folder)), "tasks", itself); err != nil {
@@ -105,7 +106,7 @@ type MemoryEvents struct {
 // bytes: the kernel charges 64 pages ahead.
 const chargeBatch = 64 * 4096
 
-// MemoryEvents reads them.
+// MemoryEvents reads what happened at the group's memory limit so far.
 func (g *Group) MemoryEvents() (events MemoryEvents, err error) {
 	if events, err = g.memoryEvents(); err != nil {
 		err = fmt.Errorf("read memory events: %w", err)
@@ -123,14 +124,14 @@ func (g *Group) memoryEvents() (MemoryEvents, error) {
 	if err != nil || kills == 0 {
 		return MemoryEvents{}, err
 	}
-	// memory.failcnt would say it, but recent kernels no longer count there.
+	// Recent kernels no longer count in memory.failcnt, so compare peak and limit.
 	limit, limitErr := readInt(g.place.Memory, memoryV1.limit)
 	peak, peakErr := readInt(g.place.Memory, memoryV1.peak)
 	return MemoryEvents{Killed: true, LimitHit: peak > limit-chargeBatch}, errors.Join(limitErr, peakErr)
 }
 
-// countKills counts the kernel's kills in a v1 group, and in those that the job may have
-// made in it: v1 does not add them up.
+// countKills counts the kernel's kills in a v1 group and in the groups that the job may have
+// made below it: v1 counts each group alone.
 func countKills(folder string) (kills int64, err error) {
 	err = filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.IsDir() {
@@ -139,7 +140,7 @@ func countKills(folder string) (kills int64, err error) {
 		counts, err := readKeyed(path, "memory.oom_control")
 		kills += counts["oom_kill"]
 		if path != folder && errors.Is(err, fs.ErrNotExist) {
-			// It has gone meanwhile.
+			// The group has been removed meanwhile.
 			return nil
 		}
 		return err
@@ -148,8 +149,8 @@ func countKills(folder string) (kills int64, err error) {
 }
 
 // WatchMemory calls notify each time the group runs out of memory, until stop
-// is called. On v1 that is just before the kernel kills a process. On v2 a system may have too
-// few watches for all jobs of a node; then notify is not called, and MemoryEvents tell still.
+// is called. On v1 that is just before the kernel kills a process. On v2 the system may have too
+// few inotify instances for all jobs; then notify is never called, but MemoryEvents still works.
 func (g *Group) WatchMemory(notify func()) (stop func(), err error) {
 	if g.place.Hybrid() {
 		return g.watchV1(notify)
@@ -178,7 +179,7 @@ func (g *Group) watchV1(notify func()) (func(), error) {
 func (g *Group) watchV2(notify func()) (func(), error) {
 	watcher, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if errors.Is(err, unix.EMFILE) {
-		// A user has 128 unless the system says otherwise (fs.inotify.max_user_instances).
+		// The default limit is 128 instances a user (fs.inotify.max_user_instances).
 		return func() {}, nil
 	}
 	if err != nil {
@@ -190,8 +191,8 @@ func (g *Group) watchV2(notify func()) (func(), error) {
 	})
 }
 
-// watch calls notify each time that a descriptor of events, which register has connected with
-// the group, has one, until stop is called.
+// watch calls register, which connects the descriptor to events of the group, and then notify
+// after each event until stop is called.
 func watch(descriptor int, notify func(), register func() error) (stop func(), err error) {
 	file := os.NewFile(uintptr(descriptor), "memory event")
 	if err := register(); err != nil {

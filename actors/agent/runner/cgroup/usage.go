@@ -7,18 +7,19 @@ import (
 	"time"
 )
 
-// Usage is what a group uses. What the kernel does not tell is 0.
+// Usage is the resource usage of a group. Values that the kernel does not report are 0,
+// but for Peak.
 type Usage struct {
-	// Memory is in bytes, without what the kernel can take back at once
-	// (file pages other than shared memory).
+	// Memory is in bytes, without Cache.
 	Memory int64
-	// Cache is what the kernel can take back at once. Peak is the most that was ever charged,
-	// Cache included.
+	// Cache is the memory that the kernel can reclaim at once (file pages other than shared
+	// memory). Peak is the most memory ever charged, Cache included; if the kernel does not
+	// report it, the memory charged now. Both are in bytes.
 	Cache, Peak int64
 	// CPUUser and CPUSystem count from the group's beginning.
 	CPUUser, CPUSystem time.Duration
-	// CPUThrottled is the time in which the group had used up its quota, CPUWait that in
-	// which one of its threads could run and did not.
+	// CPUThrottled is the time in which the group had used up its quota, CPUWait the time in
+	// which some thread of it was ready to run but had no processor.
 	CPUThrottled, CPUWait time.Duration
 	// PeakPids is the most processes and threads at a time.
 	PeakPids int64
@@ -35,8 +36,8 @@ func (g *Group) Usage() (Usage, error) {
 	return usage, nil
 }
 
-// memoryFiles are the names of what a group says of its memory: control files, and keys of
-// memory.stat.
+// memoryFiles are the names of a group's memory values: control files (limit, current, peak) and
+// keys of memory.stat (file, shared).
 type memoryFiles struct{ limit, current, peak, file, shared string }
 
 var (
@@ -44,7 +45,8 @@ var (
 	memoryV2 = memoryFiles{"memory.max", "memory.current", "memory.peak", "file", "shmem"}
 )
 
-// read reads what is charged to a group, and what of it the kernel can take back at once.
+// read reads the memory charged to a group and how much of it the kernel can reclaim at once,
+// in bytes.
 func (m *memoryFiles) read(folder string) (charged, cache int64, err error) {
 	if charged, err = readInt(folder, m.current); err != nil {
 		return 0, 0, err
@@ -63,7 +65,7 @@ func (g *Group) measureMemory(usage *Usage) error {
 		return err
 	}
 	usage.Cache, usage.Memory = cache, max(0, charged-cache)
-	// memory.peak is younger than the rest of v2.
+	// Older kernels with v2 have no memory.peak.
 	if usage.Peak, err = readInt(folder, names.peak); errors.Is(err, fs.ErrNotExist) {
 		usage.Peak, err = charged, nil
 	}
@@ -85,14 +87,14 @@ func (g *Group) measureCPU(usage *Usage) error {
 		}
 		usage.CPUThrottled = time.Duration(limited["throttled_time"])
 	}
-	// Kernels may be built or started without pressure.
+	// Kernels may be built or booted without pressure accounting.
 	if wait, err := readPressure(g.place.Unified, "cpu.pressure"); err == nil {
 		usage.CPUWait = micros(wait)
 	}
 	return nil
 }
 
-// pidsFolder is where the pids controller is.
+// pidsFolder is the group's directory with the files of the pids controller.
 func (g *Group) pidsFolder() string {
 	if g.place.Hybrid() {
 		return g.place.Pids
@@ -101,7 +103,7 @@ func (g *Group) pidsFolder() string {
 }
 
 func (g *Group) measurePids(usage *Usage) (err error) {
-	// pids.peak is younger than the rest.
+	// Older kernels have no pids.peak.
 	usage.PeakPids, err = readInt(g.pidsFolder(), "pids.peak")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -109,8 +111,8 @@ func (g *Group) measurePids(usage *Usage) (err error) {
 	return err
 }
 
-// RefusedForks counts the processes and threads that could not be started for the limit
-// of the group, or, where the kernel counts so, of one above it.
+// RefusedForks counts the processes and threads that could not be started because of the
+// pids limit of the group or, on some kernels, of a group above it.
 func (g *Group) RefusedForks() (int64, error) {
 	counts, err := readKeyed(g.pidsFolder(), "pids.events")
 	if err != nil {

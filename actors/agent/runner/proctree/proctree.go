@@ -1,9 +1,8 @@
-// Package proctree reads the processes of this machine from /proc: who is whose
-// child, who carries a mark, what they use. It is what is left where there are
-// no cgroups.
+// Package proctree reads the processes of this machine from /proc: their parents,
+// marks and resource usage. It holds jobs together where there are no cgroups.
 //
-// A process that forks and ends again and again, faster than /proc is read, or that drops
-// the mark from its environment after losing its parents, can get away.
+// A process that keeps forking and exiting faster than /proc is read can escape. So can one
+// that has lost its parents and clears the mark from its environment.
 package proctree
 
 import (
@@ -36,17 +35,17 @@ type Process struct {
 	Parent  int
 	Threads int
 	Name    string
-	// Gone says that it has ended, with all its threads, and waits for its parent to notice.
+	// Gone says that all its threads have ended; its parent has not waited for it yet.
 	Gone bool
-	// Headless says that its first thread has ended, and others live on.
+	// Headless says that its first thread has ended while others run.
 	Headless bool
-	// Ending says that its first thread is about to end.
+	// Ending says that its first thread is exiting.
 	Ending bool
-	// Stuck says that it waits in the kernel, and no signal wakes it.
+	// Stuck says that it waits in the kernel and no signal wakes it.
 	Stuck bool
-	// Kernel says that it is a thread of the kernel, which has no program.
+	// Kernel says that it is a kernel thread, which has no program.
 	Kernel bool
-	// CPUUser and CPUSystem include the children that it has waited for.
+	// CPUUser and CPUSystem are its cpu time and that of the children it has waited for.
 	CPUUser, CPUSystem time.Duration
 }
 
@@ -94,7 +93,7 @@ func parseStat(data []byte) (Process, error) {
 		}
 	}
 	ended := fields[0] == "Z" || fields[0] == "X"
-	// One that has ended counts as its own last thread.
+	// A first thread that has ended is still included in the number of threads.
 	headless := ended && numbers[17] > 1
 	ticks := func(n uint64) time.Duration { return time.Duration(n) * (time.Second / ticksPerSecond) }
 	return Process{
@@ -112,14 +111,14 @@ func parseStat(data []byte) (Process, error) {
 	}, nil
 }
 
-// Alive says whether the process lives, and is not another with its pid. One that cannot be
-// looked at now is not taken to have gone.
+// Alive reports whether the process is alive and its pid not reused. A process that cannot be
+// read for lack of resources counts as alive.
 func Alive(id proxyproto.Identity) bool {
 	alive, err := look(id)
 	return alive || err != nil
 }
 
-// look is Alive. The error is of a system that has no room for a look.
+// look reports whether a process is alive. It fails if the system lacks the resources to read it.
 func look(id proxyproto.Identity) (alive bool, err error) {
 	process, err := Read(id.Pid)
 	if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM) {
@@ -128,8 +127,8 @@ func look(id proxyproto.Identity) (alive bool, err error) {
 	return err == nil && process.StartTicks == id.StartTicks && !process.Gone, nil
 }
 
-// Uptime is how long the machine runs since its boot, the time in which it was suspended
-// included: one clock for all processes.
+// Uptime is the time since the machine booted, suspended time included. The clock is the same
+// for all processes.
 func Uptime() time.Duration {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
@@ -164,8 +163,8 @@ func All() ([]Process, error) {
 	return all, nil
 }
 
-// Tree lists the living descendants of the process root, without root itself,
-// and with a mark also the processes that carry it, and their descendants.
+// Tree lists the living descendants of the process root, without root itself. If
+// mark is not empty, it also lists processes with that mark and their descendants.
 func Tree(root int, mark string) ([]Process, error) {
 	all, err := All()
 	if err != nil {
@@ -234,14 +233,14 @@ func readParents(all []Process) {
 func Signal(id proxyproto.Identity, signal unix.Signal) error {
 	handle, err := unix.PidfdOpen(id.Pid, 0)
 	if err != nil && !Alive(id) {
-		// The pid may be that of another's thread by now.
+		// The pid may be that of a thread of another process by now, which PidfdOpen refuses.
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("signal process %d: %w", id.Pid, err)
 	}
 	defer unix.Close(handle) //nolint:errcheck // nothing was written to it
-	// The handle is of the process that has the pid now: is it the one meant?
+	// The handle refers to the process that has the pid now. Check that it is the right one.
 	alive, err := look(id)
 	if err != nil {
 		return fmt.Errorf("signal process %d: %w", id.Pid, err)
@@ -255,10 +254,10 @@ func Signal(id proxyproto.Identity, signal unix.Signal) error {
 	return nil
 }
 
-// Kill kills every process that list returns, again and again until it returns none twice:
-// one may have forked, and ended, while they were listed, so that neither it nor its child is
-// in the list. The first round stops them, so that they cannot. Who was killed is waited for,
-// also when nothing is seen of it any more but that it is there: it loses its mark before.
+// Kill kills the processes that list returns, repeatedly, until list returns none twice in a
+// row: a process may fork and exit during one listing, so that neither it nor its child is
+// listed. All are stopped before any is killed, so that they cannot fork. Kill waits for each
+// killed process even when list no longer returns it: a dying process loses its mark first.
 func Kill(list func() ([]Process, error), patience time.Duration) error {
 	deadline := time.Now().Add(patience)
 	killed := make(map[proxyproto.Identity]Process)
@@ -301,9 +300,9 @@ func Kill(list func() ([]Process, error), patience time.Duration) error {
 	}
 }
 
-// Memory is the memory of a process in bytes: its proportional share where the
-// kernel tells it, otherwise all that is resident. shared is the part that is shared memory,
-// files in memory included, as far as that is known.
+// Memory is the memory of a process in bytes: its proportional share (PSS) where the
+// kernel reports that, otherwise its resident memory. shared is the part of it in shared
+// memory, tmpfs files included; 0 where the kernel does not report it.
 func Memory(pid int) (total, shared int64, err error) {
 	data, err := os.ReadFile(procPath(pid, "smaps_rollup"))
 	if err != nil {
@@ -317,7 +316,7 @@ func Memory(pid int) (total, shared int64, err error) {
 	return sizes["Pss"], sizes["Pss_Shmem"], nil
 }
 
-// Sizes reads the lines "name: number kB" of a file of /proc, in bytes.
+// Sizes parses the lines "name: number kB" of a file of /proc into bytes.
 func Sizes(data []byte) (map[string]int64, error) {
 	sizes := map[string]int64{}
 	for line := range strings.Lines(string(data)) {
@@ -352,8 +351,8 @@ func Resident(pid int) (int64, error) {
 	return pages * int64(os.Getpagesize()), nil
 }
 
-// Peak is the most resident memory that a process has had in bytes, since it was given
-// its program: what getrusage tells counts from the fork on, with the memory of the parent.
+// Peak is the peak resident memory of a process in bytes, since it executed its program.
+// getrusage would count from the fork on, and so include the memory of the parent.
 func Peak(pid int) (int64, error) {
 	data, err := os.ReadFile(procPath(pid, "status"))
 	if err != nil {
