@@ -8,15 +8,15 @@ import (
 	"weir/scheduling"
 )
 
-// Agree decides whether a replica that was started with the list peers can be part
-// of a cluster that has begun and consists of committed. founding is the fingerprint
-// of the list that this replica began the cluster with, "" if it did not; members
-// are the live ones.
+// Agree checks the list peers, with which a replica was started, against a bootstrapped
+// cluster whose voters are committed. founding is the fingerprint of the list with which
+// this replica bootstrapped the cluster, "" if it did not; members are the live ones.
 //
-// The list is that of the cluster's members, or the one that the cluster began with,
-// or that the others were started with; else it returns ErrPeerListsDiffer. But when
-// members were added or removed since, so that no list says what the cluster is, what
-// is committed counts, and reason says so.
+// A list with the ids of committed is accepted. So is the list with which the cluster was
+// bootstrapped or with which another live member was started; reason then says that
+// committed is used instead. Any other list is ErrPeerListsDiffer if the cluster still
+// consists of its first members. If members were added or removed since, no list need
+// match: committed is used, and reason says so.
 func Agree(self scheduling.ReplicaID, peers Peers, founding string, committed Peers, members []gossip.Member) (reason string, err error) {
 	ours := peers.Fingerprint()
 	if len(peers) == 0 || len(committed) == 0 || peers.sameIDs(committed) {
@@ -38,7 +38,7 @@ func Agree(self scheduling.ReplicaID, peers Peers, founding string, committed Pe
 	return fmt.Sprintf("the list of peers is %s, which no other replica has, and the members have changed to %s: using the members", peers, committed), nil
 }
 
-// sameIDs reports whether both lists have the same replicas, wherever these are.
+// sameIDs reports whether both lists have the same ids, whatever the addresses.
 func (p Peers) sameIDs(other Peers) bool {
 	if len(p) != len(other) {
 		return false

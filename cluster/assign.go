@@ -23,7 +23,7 @@ func Assign[ID ~string](key string, live []ID) ID {
 // replicas of different versions must agree.
 func weigh(key, id string) uint64 {
 	hash := fnv.New64a()
-	_, _ = hash.Write([]byte(id)) // A hash takes anything.
+	_, _ = hash.Write([]byte(id)) // A hash never returns an error.
 	_, _ = hash.Write([]byte{0})
 	_, _ = hash.Write([]byte(key))
 	return mix(hash.Sum64())

@@ -14,13 +14,13 @@ type Action uint8
 
 // The actions.
 const (
-	// Wait means: not yet; ask again when the members change. Raft may run
-	// meanwhile: a leader that knows this replica as a voter brings it up to date.
+	// Wait means: decide again when the members change. Raft may run meanwhile:
+	// a leader that knows this replica as a voter brings it up to date.
 	Wait Action = iota
 	// Begin means: write Decision.Voters to the empty log as its first
 	// configuration.
 	Begin
-	// Resume means: the log is not empty and holds all that is needed.
+	// Resume means: the log is not empty; go on from it.
 	Resume
 )
 
@@ -40,23 +40,23 @@ func (a Action) String() string {
 // Decision is what Bootstrap decided.
 type Decision struct {
 	Action Action
-	// Voters is the first configuration, for Begin only.
+	// Voters is the first configuration, set for Begin only.
 	Voters Peers
-	// Reason says why, for the log.
+	// Reason explains the decision, for the log.
 	Reason string
 }
 
-// Bootstrap decides how the replica called self begins, which was started
-// with the list peers, finds its own log initialized or not, and sees members
-// by gossip.
+// Bootstrap decides how the replica called self begins. It was started with
+// the list peers; initialized says that its log is not empty; members are
+// those that gossip reports.
 //
 // Replicas with equal lists and empty logs each write the same first
-// configuration, which raft allows, so that it does not matter who is first
-// or how often it is done. Two rules keep unequal lists from founding two
-// clusters: a replica begins only when it sees a majority of its list alive
-// with that very list, and it returns ErrPeerListsDiffer as soon as it sees a
-// member with another. And a replica that sees its cluster initialized does
-// not begin again after it lost its disk: the leader brings it up to date.
+// configuration, which raft allows, so that their order and number do not
+// matter. Two rules keep unequal lists from founding two clusters: a replica
+// begins only when it sees a majority of its list alive with the same list,
+// and it returns ErrPeerListsDiffer as soon as it sees a member with another.
+// A replica that has lost its disk and sees its cluster initialized does not
+// begin again: the leader brings it up to date.
 //
 // A replica that is not in its own list waits to be added as a voter.
 func Bootstrap(self scheduling.ReplicaID, peers Peers, initialized bool, members []gossip.Member) (Decision, error) {
@@ -69,7 +69,7 @@ func Bootstrap(self scheduling.ReplicaID, peers Peers, initialized bool, members
 	if err := checkLists(self, peers, members); err != nil {
 		return Decision{}, err
 	}
-	agreeing := 1 // Self, of whom gossip need not have heard.
+	agreeing := 1 // Self, which gossip may not report yet.
 	for _, member := range members {
 		if _, listed := peers.Address(member.ID); !listed {
 			continue
@@ -78,7 +78,7 @@ func Bootstrap(self scheduling.ReplicaID, peers Peers, initialized bool, members
 			return Decision{Reason: fmt.Sprintf("the cluster already exists, according to %s: waiting for its leader", member.ID)}, nil
 		}
 		if member.ID != self && member.PeerList != "" {
-			agreeing++ // checkLists has seen that its list is ours.
+			agreeing++ // checkLists has compared its list with ours.
 		}
 	}
 	if majority := len(peers)/2 + 1; agreeing < majority {
@@ -87,8 +87,8 @@ func Bootstrap(self scheduling.ReplicaID, peers Peers, initialized bool, members
 	return Decision{Action: Begin, Voters: peers, Reason: fmt.Sprintf("sees %d of %d initial peers with the same list", agreeing, len(peers))}, nil
 }
 
-// checkLists compares our list with the members'. One that has none was told
-// to wait for others and has no say.
+// checkLists compares our list with the members'. A member without a list
+// waits to be added to a cluster, and is skipped.
 func checkLists(self scheduling.ReplicaID, peers Peers, members []gossip.Member) error {
 	ours := peers.Fingerprint()
 	for _, member := range members {
@@ -100,19 +100,19 @@ func checkLists(self scheduling.ReplicaID, peers Peers, members []gossip.Member)
 	return nil
 }
 
-// AwaitBootstrap asks Bootstrap again whenever the members change, until it
-// decides to Begin or to Resume, or returns an error. initialized is asked
-// each time, for a leader may fill the log meanwhile; announce the change with
-// Member.Initialized, so that it is seen here too. Each new reason to wait is
-// logged.
+// AwaitBootstrap calls Bootstrap again whenever the members change, until it
+// decides to Begin or to Resume, or returns an error. initialized is called
+// each time, for a leader may fill the log meanwhile. Announce that with
+// Member.Initialized: the change wakes this call too. Each new reason to wait
+// is logged.
 func AwaitBootstrap(ctx context.Context, self scheduling.ReplicaID, peers Peers, initialized func() bool, membership Membership, log *slog.Logger) (Decision, error) {
 	changes := make(chan []gossip.Member, 1)
 	cancel := membership.Subscribe(func(members []gossip.Member) {
 		select {
-		case <-changes: // Overtaken.
+		case <-changes: // Replaced by this newer one.
 		default:
 		}
-		// Calls come one at a time, so there is room; still, never block one.
+		// Calls come one at a time, so there is room; but make sure not to block.
 		select {
 		case changes <- members:
 		default:

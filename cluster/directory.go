@@ -16,13 +16,13 @@ type Replica struct {
 	ID scheduling.ReplicaID
 	// Address is the host:port of its port for replicas and agents.
 	Address string
-	// APIAddress is where clients reach it, "" while it was never seen alive.
+	// APIAddress is where clients reach it, "" until it is first seen alive.
 	APIAddress string
-	// Version is that of its program, "" while it was never seen alive.
+	// Version is that of its program, "" until it is first seen alive.
 	Version string
-	// Live says that gossip holds it for alive.
+	// Live says that gossip considers it alive.
 	Live bool
-	// Ready says that it lives and its state has caught up since it started.
+	// Ready says that it is alive and its state has caught up since it started.
 	Ready bool
 }
 
@@ -30,10 +30,10 @@ type Replica struct {
 type View struct {
 	// Replicas are all known ones, live or not, sorted by id.
 	Replicas []Replica
-	// Leader is who leads, "" if nobody is known to.
+	// Leader is the leader's id, "" if none is known.
 	Leader scheduling.ReplicaID
-	// Term is the raft term that Leader leads in; if there is no leader, the
-	// latest that this replica's raft has seen.
+	// Term is the raft term of Leader; without a leader, the latest that this
+	// replica's raft has seen.
 	Term uint64
 }
 
@@ -68,7 +68,7 @@ func (v *View) Live() []scheduling.ReplicaID {
 	return live
 }
 
-// Membership is the part of gossip that a Directory listens to.
+// Membership is the part of gossip that a Directory uses.
 type Membership interface {
 	// Subscribe has f called with the live members, now and after changes.
 	Subscribe(f func([]gossip.Member)) (cancel func())
@@ -81,14 +81,14 @@ type Directory struct {
 	unsubscribe func()
 
 	mu       sync.Mutex
-	known    map[scheduling.ReplicaID]Replica // all that were ever heard of
+	known    map[scheduling.ReplicaID]Replica // the live ones, the voters, and those seen since the voters changed
 	members  []gossip.Member
-	raft     claim // what this replica's raft says
+	raft     claim // the claim of this replica's raft
 	watchers map[uint64]chan *View
 	nextID   uint64
 }
 
-// claim says that leader leads in term, or that nobody does if it is "".
+// claim says that leader leads in term, or that no leader is known if it is "".
 type claim struct {
 	leader scheduling.ReplicaID
 	term   uint64
@@ -109,12 +109,12 @@ func NewDirectory(peers Peers, membership Membership) *Directory {
 	return d
 }
 
-// View returns the cluster as it is known now.
+// View returns the current view.
 func (d *Directory) View() *View { return d.view.Load() }
 
-// ObserveLeader takes in what this replica's raft says: that leader leads in
-// term, or that nobody is known to if leader is "". An older term than one
-// observed before is ignored.
+// ObserveLeader records what this replica's raft reports: that leader leads in
+// term, or that no leader is known if it is "". A term older than one observed
+// before is ignored.
 func (d *Directory) ObserveLeader(leader scheduling.ReplicaID, term uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -124,9 +124,9 @@ func (d *Directory) ObserveLeader(leader scheduling.ReplicaID, term uint64) {
 	}
 }
 
-// ObserveVoters takes in the addresses of raft's current configuration, so
-// that voters are known which were never seen alive. Those of an earlier
-// configuration stay known while they live.
+// ObserveVoters records the addresses of raft's current configuration, so that
+// voters are known even before they are seen alive. Other replicas are
+// forgotten unless they are alive.
 func (d *Directory) ObserveVoters(voters Peers) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -138,7 +138,7 @@ func (d *Directory) ObserveVoters(voters Peers) {
 	for _, voter := range voters {
 		replica := d.known[voter.ID]
 		replica.ID = voter.ID
-		if !d.lives(voter.ID) { // A live one knows its own address best.
+		if !d.lives(voter.ID) { // A live replica announces its own address.
 			replica.Address = voter.Address
 		}
 		d.known[voter.ID] = replica
@@ -147,8 +147,8 @@ func (d *Directory) ObserveVoters(voters Peers) {
 }
 
 // Watch returns a channel that holds the latest View that was not yet
-// received from it: the current one first, then one after each change. Slow
-// receivers miss views, never the last. cancel closes the channel, as Close does.
+// received from it: the current one first, then one after each change. A slow
+// receiver misses views, but never the last. cancel closes the channel, as Close does.
 func (d *Directory) Watch() (views <-chan *View, cancel func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -198,20 +198,20 @@ func (d *Directory) observeMembers(members []gossip.Member) {
 	d.publish()
 }
 
-// state returns whether gossip holds id for alive, and whether that one says that
-// it is ready. d.mu is held.
+// state returns whether gossip considers id alive, and whether that replica has
+// announced that it is ready. d.mu is held.
 func (d *Directory) state(id scheduling.ReplicaID) (live, ready bool) {
 	i := slices.IndexFunc(d.members, func(m gossip.Member) bool { return m.ID == id })
 	return i >= 0, i >= 0 && d.members[i].Ready
 }
 
-// lives returns whether gossip holds id for alive. d.mu is held.
+// lives returns whether gossip considers id alive. d.mu is held.
 func (d *Directory) lives(id scheduling.ReplicaID) bool {
 	live, _ := d.state(id)
 	return live
 }
 
-// publish makes a change visible, if it is one. d.mu is held.
+// publish makes the view current, if it has changed. d.mu is held.
 func (d *Directory) publish() {
 	view := d.compose()
 	if view.equal(d.view.Load()) {
@@ -220,14 +220,14 @@ func (d *Directory) publish() {
 	d.view.Store(view)
 	for _, watcher := range d.watchers {
 		select {
-		case <-watcher: // Overtaken. Only publish sends, so there is room now.
+		case <-watcher: // Replaced by this newer one. Only publish sends, so there is room now.
 		default:
 		}
 		watcher <- view
 	}
 }
 
-// compose returns the view of what is known. d.mu is held.
+// compose builds the view. d.mu is held.
 func (d *Directory) compose() *View {
 	view := &View{Replicas: slices.SortedFunc(maps.Values(d.known), func(a, b Replica) int { return cmp.Compare(a.ID, b.ID) })}
 	for i := range view.Replicas {
@@ -239,13 +239,13 @@ func (d *Directory) compose() *View {
 	return view
 }
 
-// latestClaim returns who leads in the highest term that is claimed. Of one
-// term raft's word counts before gossip's, unless it names nobody.
+// latestClaim returns the claim of the highest term. Within a term raft takes
+// precedence over gossip, unless it knows no leader.
 func latestClaim(raft claim, members []gossip.Member) claim {
 	latest := raft
 	for _, member := range members {
 		if !member.Leader {
-			continue // Of a term without a leader only our own raft's word counts.
+			continue // Only our own raft may report a term without a leader.
 		}
 		if member.Term > latest.term || member.Term == latest.term && latest.leader == "" {
 			latest = claim{member.ID, member.Term}

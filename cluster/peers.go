@@ -12,8 +12,8 @@ import (
 	"weir/scheduling"
 )
 
-// maxPeers bounds the initial voters: more than seven make every decision
-// slower and none safer.
+// maxPeers bounds the initial voters: more than seven slow every commit down
+// and hardly make the cluster safer.
 const maxPeers = 7
 
 // Peer is a replica of the list that a cluster begins with.
@@ -26,8 +26,7 @@ type Peer struct {
 // Peers is the list of replicas that a cluster begins with, sorted by id.
 type Peers []Peer
 
-// ParsePeers returns the list that entries, each id=host:port, spell in any
-// order.
+// ParsePeers parses a list of entries id=host:port, in any order.
 func ParsePeers(entries []string) (Peers, error) {
 	peers := make(Peers, 0, len(entries))
 	for _, entry := range entries {
@@ -88,7 +87,7 @@ func (p Peers) Addresses() []string {
 	return addresses
 }
 
-// String returns the list as ParsePeers reads it, with commas between.
+// String returns the entries as ParsePeers reads them, separated by commas.
 func (p Peers) String() string {
 	entries := make([]string, 0, len(p))
 	for _, peer := range p {
@@ -97,7 +96,7 @@ func (p Peers) String() string {
 	return strings.Join(entries, ",")
 }
 
-// Fingerprint returns 16 digits that differ for different lists, "" for the
+// Fingerprint returns 16 hexadecimal digits of a hash of the list, "" for the
 // empty list. Replicas announce theirs by gossip.
 func (p Peers) Fingerprint() string {
 	if len(p) == 0 {

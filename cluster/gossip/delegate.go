@@ -10,8 +10,8 @@ import (
 	"weir/scheduling"
 )
 
-// delegate is what memberlist calls. It calls with its own locks held, so
-// nothing here blocks or calls memberlist.
+// delegate has the callbacks of memberlist. They are called with memberlist's
+// locks held, so they do not block or call memberlist.
 type delegate struct {
 	gossip *Gossip
 	meta   atomic.Pointer[[]byte] // our own Member, encoded
@@ -24,7 +24,7 @@ var (
 	_ memberlist.ConflictDelegate = (*delegate)(nil)
 )
 
-// NodeMeta implements memberlist.Delegate. encodeMember holds the limit.
+// NodeMeta implements memberlist.Delegate. encodeMember has enforced the limit.
 func (d *delegate) NodeMeta(int) []byte { return *d.meta.Load() }
 
 // NotifyMsg implements memberlist.Delegate.
@@ -41,8 +41,8 @@ func (d *delegate) LocalState(bool) []byte { return d.gossip.messenger.localStat
 // MergeRemoteState implements memberlist.Delegate.
 func (d *delegate) MergeRemoteState(data []byte, _ bool) { d.gossip.messenger.mergeState(data) }
 
-// NotifyAlive implements memberlist.AliveDelegate: it keeps out whom we cannot
-// understand.
+// NotifyAlive implements memberlist.AliveDelegate: it rejects members whose
+// facts cannot be decoded.
 func (d *delegate) NotifyAlive(node *memberlist.Node) error {
 	_, err := entryOf(node)
 	return err

@@ -32,10 +32,10 @@ type Dialer interface {
 	DialGossip(ctx context.Context, addr string) (net.Conn, error)
 }
 
-// Config says how to take part in gossip.
+// Config configures a Gossip.
 type Config struct {
-	// Self is this replica. ID and Address are needed; they and Incarnation never
-	// change. Announce changes the rest.
+	// Self is this replica. ID and Address are required; they and Incarnation never
+	// change. Announce changes the other fields.
 	Self Member
 	// Cluster is the cluster's id, at most 63 bytes: packets of other
 	// clusters are dropped.
@@ -52,12 +52,13 @@ type Config struct {
 	Peers []string
 	// Profile chooses the timings; the zero value is Local.
 	Profile Profile
-	// Handlers receive messages from the very first on, by topic.
+	// Handlers are the handlers by topic that get messages from the very first on.
 	Handlers map[string]Handler
-	// Logger hears who comes and goes; nil stands for silence.
+	// Logger gets members that join and leave, and warnings; nil: nothing is logged.
 	Logger *slog.Logger
 
-	// tune changes settings for tests of this package, and they have other patience.
+	// tune changes memberlist's settings, meetPatience and rivalPatience replace the
+	// constants of those names; all for tests of this package.
 	tune                        func(*memberlist.Config)
 	meetPatience, rivalPatience time.Duration
 }
@@ -87,7 +88,7 @@ func (c Config) Validate() error {
 	return err
 }
 
-// Gossip is this replica's part in the cluster's gossip. It is safe for
+// Gossip is this replica's membership in the cluster's gossip. It is safe for
 // concurrent use.
 type Gossip struct {
 	config    Config
@@ -99,20 +100,20 @@ type Gossip struct {
 	delegate  *delegate
 	list      *memberlist.Memberlist
 
-	cancel  context.CancelFunc // ends what runs
+	cancel  context.CancelFunc // ends the goroutines of running
 	running sync.WaitGroup
 
 	stopJoining context.CancelFunc
 	joining     sync.WaitGroup
 
 	mu     sync.Mutex // serializes Announce and Leave
-	member Member     // what was announced last
+	member Member     // as announced last
 	left   bool
 	closed bool
 
 	// met is closed when every peer has been tried once.
 	met chan struct{}
-	// noticed holds one element if rivals, by where they are, may have grown.
+	// noticed holds one element if rivals, by address, may have new entries.
 	noticed chan struct{}
 	rivalMu sync.Mutex
 	rivals  map[netip.AddrPort]Member
@@ -124,8 +125,8 @@ type Gossip struct {
 // resolveTimeout bounds how long the replica's own address may take to resolve.
 const resolveTimeout = 10 * time.Second
 
-// Start takes part in gossip and keeps joining config.Peers until Leave or
-// Close. It does not wait for any of them.
+// Start starts gossip and keeps joining config.Peers until Leave or Close. It
+// does not wait for any of them.
 func Start(config Config) (*Gossip, error) {
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
@@ -186,10 +187,10 @@ func (g *Gossip) settings() *memberlist.Config {
 	settings.SecretKey = g.config.Key
 	settings.GossipVerifyIncoming = true
 	settings.GossipVerifyOutgoing = true
-	// Packing a packet would take thirty times as long as sending it as it is.
+	// Compressing a packet would take thirty times as long as sending it plain.
 	settings.EnableCompression = false
-	// A replica that returns under another address, as in a container, takes
-	// its name back as soon as it is known to have died.
+	// A replica that returns under another address, as in a container, can take
+	// its name back a second after it was declared dead.
 	settings.DeadNodeReclaimTime = time.Second
 	settings.Delegate = g.delegate
 	settings.Events = g.delegate
@@ -205,9 +206,9 @@ func (g *Gossip) settings() *memberlist.Config {
 // Members returns the live members, this replica included, sorted by id.
 func (g *Gossip) Members() []Member { return slices.Clone(*g.roster.members.Load()) }
 
-// Subscribe has f called with the live members soon, and then after every
-// change; changes in quick succession make one call. Calls are made one at a
-// time. After cancel f may be called once more.
+// Subscribe calls f with the live members soon, and then after every change;
+// changes in quick succession make one call. Calls are made one at a time.
+// After cancel f may be called once more.
 func (g *Gossip) Subscribe(f func([]Member)) (cancel func()) { return g.roster.subscribe(f) }
 
 // Self returns what this replica announced last.
@@ -217,16 +218,16 @@ func (g *Gossip) Self() Member {
 	return g.member
 }
 
-// Announce replaces what this replica says about itself. Its id and address
-// cannot change. The others hear of it within a few gossip intervals.
+// Announce replaces what this replica says about itself. Its id, address and
+// incarnation cannot change. The others receive it within a few gossip intervals.
 func (g *Gossip) Announce(member Member) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.announce(member)
 }
 
-// Update announces what change makes of what was announced last. Unlike
-// Announce it does not undo what another goroutine announces meanwhile.
+// Update applies change to the member announced last and announces the result.
+// Unlike Announce it does not undo a concurrent announcement.
 func (g *Gossip) Update(change func(*Member)) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -251,19 +252,19 @@ func (g *Gossip) announce(member Member) error {
 	}
 	g.delegate.meta.Store(&meta)
 	g.member = member
-	// The update is queued at once; what can time out is only the wait for it
-	// to have left, and nobody needs that.
+	// The update is queued at once. Only the wait until it has been sent can time
+	// out, and that wait is not needed.
 	_ = g.list.UpdateNode(time.Nanosecond)
 	return nil
 }
 
-// Handle has handler called for messages and states of topic from now on, in
-// place of any earlier handler.
+// Handle sets the handler for messages and states of topic, in place of any
+// earlier one.
 func (g *Gossip) Handle(topic string, handler Handler) { g.messenger.handle(topic, handler) }
 
 // Broadcast sends payload to all other members, unless a later message of the
-// same topic and key overtakes it. Topic, key and payload may take
-// MaxMessageSize bytes together.
+// same topic and key replaces it. Topic, key and payload may have MaxMessageSize
+// bytes together.
 func (g *Gossip) Broadcast(topic, key string, payload []byte) error {
 	encoded, err := g.messenger.broadcast(topic, key, payload)
 	if err == nil {
@@ -272,8 +273,8 @@ func (g *Gossip) Broadcast(topic, key string, payload []byte) error {
 	return err
 }
 
-// Leave tells the others that this replica goes on purpose, and waits up to
-// timeout until one has heard. Close it afterwards.
+// Leave announces to the others that this replica leaves on purpose, and waits
+// up to timeout until that has been sent. Call Close afterwards.
 func (g *Gossip) Leave(timeout time.Duration) error {
 	g.stopJoining()
 	g.joining.Wait()
@@ -289,10 +290,10 @@ func (g *Gossip) Leave(timeout time.Duration) error {
 	return nil
 }
 
-// Close ends this replica's part without a word, and closes the port's gossip
-// listener and socket. To the others it looks like a crash unless it was left
-// before. Handlers and subscribers have returned when it does, except for the
-// LocalState of an exchange under way. They must not call it.
+// Close ends gossip without announcing it, and closes the port's gossip
+// listener and socket. To the others it looks like a crash unless Leave was
+// called before. When Close returns, handlers and subscribers have returned,
+// except for the LocalState of an exchange under way. They must not call Close.
 func (g *Gossip) Close() error {
 	g.mu.Lock()
 	g.closed = true

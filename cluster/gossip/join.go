@@ -17,7 +17,7 @@ import (
 func (g *Gossip) joinPeers(ctx context.Context) {
 	interval := g.config.Profile.joinInterval()
 	met := sync.OnceFunc(func() { close(g.met) })
-	causes := make(map[string]string) // why each peer was last not reached
+	causes := make(map[string]string) // each peer's last error, "" after success
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -38,7 +38,7 @@ func (g *Gossip) joinMissing(ctx context.Context, causes map[string]string) {
 	results := make([]error, len(g.config.Peers))
 	for i, peer := range g.config.Peers {
 		if !g.isMember(peer) {
-			// One at a time, a peer that does not answer would delay the rest.
+			// In parallel, so that a peer that does not answer does not delay the others.
 			attempts.Go(func() { results[i] = g.join(ctx, peer) })
 		}
 	}

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// newLog returns a logger for memberlist that writes to to.
+// newLog returns a logger for memberlist that writes to the logger to.
 func newLog(to *slog.Logger) *log.Logger { return log.New(logWriter{to}, "", 0) }
 
 // logWriter turns memberlist's lines, "[WARN] memberlist: text", into records.
 type logWriter struct{ to *slog.Logger }
 
-// logLevels maps memberlist's words. What it calls an error, a packet that
-// could not be sent, is expected of a network.
+// logLevels maps memberlist's levels. Its errors, such as a packet that could
+// not be sent, are normal on a network, so they are warnings here.
 var logLevels = map[string]slog.Level{
 	"[ERR]":   slog.LevelWarn,
 	"[WARN]":  slog.LevelWarn,

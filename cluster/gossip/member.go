@@ -20,33 +20,33 @@ type Member struct {
 	APIAddress string
 	// Version is the version of its program.
 	Version string
-	// Leader says that the replica holds itself for the leader in Term.
+	// Leader says that the replica considers itself the leader in Term.
 	Leader bool
 	// Term is the latest raft term that the replica knows.
 	Term uint64
-	// Incarnation tells the lives of the replica's process apart: later ones have
-	// greater numbers.
+	// Incarnation identifies a process of the replica: later ones have greater
+	// numbers.
 	Incarnation uint64
 	// PeerList is the fingerprint of the list of initial peers that the
 	// replica was started with; replicas of one cluster must have the same.
 	PeerList string
-	// Initialized says that the replica's log is not empty: its cluster was
-	// bootstrapped.
+	// Initialized says that the replica's log is not empty, so that its cluster
+	// has been bootstrapped.
 	Initialized bool
 	// Ready says that the replica's state has caught up with the leader's since it
 	// started, so that it may be given work.
 	Ready bool
 }
 
-// MaxMemberSize is the most that a Member may take when encoded, in bytes.
-// The limit is memberlist's: a member's facts fit one packet with room to spare.
+// MaxMemberSize is the largest size of an encoded Member, in bytes. The limit
+// is memberlist's, so that it fits a packet with room to spare.
 const MaxMemberSize = memberlist.MetaMaxSize
 
-// ErrTooLarge is returned for what does not fit a packet.
+// ErrTooLarge is returned for a Member or message that does not fit a packet.
 var ErrTooLarge = errors.New("too large for a packet")
 
 // memberFormat is the first byte of an encoded Member. Fields may be added
-// under new tags; readers skip tags that they do not know.
+// under new tags; readers skip unknown tags.
 const memberFormat = 1
 
 // Tags of an encoded Member's fields. They are on the wire: append new ones,
@@ -58,7 +58,7 @@ const (
 	tagVersion
 	tagLeader
 	tagTerm
-	_ // once a share of processor time
+	_ // taken: older versions send a share of processor time
 	tagPeerList
 	tagInitialized
 	tagReady
@@ -78,8 +78,8 @@ func (m *Member) fields() []field {
 	}
 }
 
-// encodeMember returns m as memberFormat, then (tag, length, bytes) a field
-// that is not zero.
+// encodeMember encodes m as memberFormat, followed by (tag, length, bytes) for
+// each field that is not zero.
 func encodeMember(m Member) ([]byte, error) {
 	if m.ID == "" {
 		return nil, errors.New("encode member: has no id")
@@ -155,7 +155,7 @@ func (m *Member) setField(tag byte, content []byte) error {
 
 var errCut = errors.New("cut off")
 
-// cutBytes splits data into the bytes whose length stands first, and the rest.
+// cutBytes splits data into the bytes whose length it begins with, and the rest.
 func cutBytes(data []byte) (content, rest []byte, err error) {
 	length, n := binary.Uvarint(data)
 	if n <= 0 || length > uint64(len(data)-n) {

@@ -23,22 +23,23 @@ const (
 	// bytes: with all headers it must fit one packet of 1,400.
 	MaxMessageSize = 1200
 
-	// MaxStateSize bounds the full state of one topic, in bytes. memberlist
-	// refuses 20 MiB for all topics together.
+	// MaxStateSize bounds the full state of one topic, in bytes.
 	MaxStateSize = 4 << 20
 
-	// maxStates bounds the full state of all topics.
+	// maxStates bounds the full state of all topics together, in bytes.
+	// memberlist refuses more than 20 MiB.
 	maxStates = 16 << 20
 
-	// maxQueued bounds the messages waiting to be sent; older ones are
-	// dropped, and full state repairs what is lost. 1,024 of 100 bytes take
-	// about 3 s to drain at the default profile.
+	// maxQueued bounds the messages waiting to be sent. Beyond it the oldest are
+	// dropped, and full state repairs that. 1,024 of 100 bytes take about 3 s
+	// to drain at the default profile.
 	maxQueued = 1024
 
-	// maxSeen bounds how many messages are remembered to tell new from old.
+	// maxSeen bounds the names whose latest version is remembered, so that
+	// repeated messages are recognized.
 	maxSeen = 8192
 
-	// maxInbox bounds what waits for a slow Handler; more is dropped.
+	// maxInbox bounds the calls that wait for a slow Handler; more are dropped.
 	maxInbox = 1024
 )
 
@@ -46,12 +47,12 @@ const (
 // are called by one goroutine, so a slow one delays the others; LocalState may
 // be called at the same time as they are.
 type Handler struct {
-	// Receive is called with each message that is new here.
+	// Receive is called with the payload of each new message.
 	Receive func(payload []byte)
-	// LocalState returns all that is live, for a member that may have missed
-	// some of it; nil for nothing. At most MaxStateSize bytes.
+	// LocalState returns the full state of the topic, for a member that may
+	// have missed messages; nil: there is none. At most MaxStateSize bytes.
 	LocalState func() []byte
-	// Merge is called with what another member's LocalState returned.
+	// Merge is called with the result of another member's LocalState.
 	Merge func(state []byte)
 }
 
@@ -65,7 +66,7 @@ type message struct {
 	payload []byte
 }
 
-// name tells what a message is about: a newer one of the same name replaces it.
+// name identifies the subject of a message: a newer one of the same name replaces it.
 func (m *message) name() string { return m.topic + "\x00" + string(m.origin) + "\x00" + m.key }
 
 const messageFormat = 1
@@ -131,15 +132,14 @@ func (q *queued) Invalidates(other memberlist.Broadcast) bool {
 	return ok && o.name == q.name
 }
 
-// delivery is a call of a Handler to be made.
+// delivery is a pending call of a Handler.
 type delivery struct {
 	topic   string
 	content []byte
 	merge   bool
 }
 
-// messenger sends and receives messages and full states. Nothing in it blocks
-// but deliver.
+// messenger sends and receives messages and full states. Only deliver blocks.
 type messenger struct {
 	self  scheduling.ReplicaID
 	log   *slog.Logger
@@ -149,8 +149,8 @@ type messenger struct {
 	mu       sync.Mutex
 	handlers map[string]Handler
 	seen     seenVersions
-	// version is that of the last message sent. It starts at the time, so
-	// that it goes on growing after a restart.
+	// version is that of the last message sent. It starts at the current time,
+	// so that it grows across restarts.
 	version uint64
 	dropped uint64
 }
@@ -199,8 +199,7 @@ func (m *messenger) enqueue(name string, encoded []byte) {
 	}
 }
 
-// receive takes in a message from the network. data is the caller's again
-// when it returns.
+// receive handles a message from the network. It does not keep data.
 func (m *messenger) receive(data []byte) {
 	in, err := decodeMessage(data)
 	if err != nil {
@@ -210,19 +209,20 @@ func (m *messenger) receive(data []byte) {
 	if !m.isNew(in) {
 		return
 	}
-	// A message that only its sender passes on reaches a few of many members.
+	// Pass it on: sent by its origin alone, it would reach only a few of many members.
 	m.enqueue(in.name(), bytes.Clone(data))
 	m.post(delivery{topic: in.topic, content: in.payload})
 }
 
-// isNew returns whether nothing as new as in has been seen about its subject.
+// isNew returns whether in is newer than all messages seen of its name. Our own
+// messages never are.
 func (m *messenger) isNew(in *message) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return in.origin != m.self && m.seen.advance(in.name(), in.version)
 }
 
-// post leaves d for deliver, or drops it if too much waits there already.
+// post queues d for deliver, or drops it if the inbox is full.
 func (m *messenger) post(d delivery) {
 	select {
 	case m.inbox <- d:
@@ -231,7 +231,7 @@ func (m *messenger) post(d delivery) {
 		m.dropped++
 		dropped := m.dropped
 		m.mu.Unlock()
-		if dropped&(dropped-1) == 0 { // At powers of two: few lines, whatever happens.
+		if dropped&(dropped-1) == 0 { // Log at powers of two only.
 			m.log.Warn("gossip dropped: a handler is too slow", "topic", d.topic, "waiting", maxInbox, "dropped_so_far", dropped)
 		}
 	}
@@ -245,7 +245,7 @@ func (m *messenger) deliver(ctx context.Context) {
 			m.mu.Lock()
 			handler := m.handlers[d.topic]
 			m.mu.Unlock()
-			// A topic that nobody handles is one of a newer version.
+			// A topic without a handler is from a newer version.
 			if d.merge && handler.Merge != nil {
 				handler.Merge(d.content)
 			} else if !d.merge && handler.Receive != nil {
@@ -259,8 +259,8 @@ func (m *messenger) deliver(ctx context.Context) {
 
 const stateFormat = 1
 
-// localState returns the full state of all topics, after an empty list: in its place
-// a member may name senders, each with 8 bytes.
+// localState returns the full state of all topics, after an empty list of senders. Other
+// versions may fill that list; each sender is followed by 8 bytes.
 func (m *messenger) localState() []byte {
 	m.mu.Lock()
 	handlers := maps.Clone(m.handlers)
@@ -283,7 +283,7 @@ func (m *messenger) localState() []byte {
 	return out
 }
 
-// mergeState takes in another member's localState.
+// mergeState queues another member's localState for the handlers.
 func (m *messenger) mergeState(data []byte) {
 	states, err := decodeState(bytes.Clone(data))
 	if err != nil {
@@ -295,7 +295,7 @@ func (m *messenger) mergeState(data []byte) {
 	}
 }
 
-// decodeState undoes localState: it returns the states by topic.
+// decodeState undoes localState. It ignores the list of senders.
 func decodeState(data []byte) (states []delivery, err error) {
 	if len(data) == 0 || data[0] != stateFormat {
 		return nil, fmt.Errorf("decode state: does not start with format %d", stateFormat)

@@ -7,7 +7,7 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// Profile chooses how fast failures are found, and at what price.
+// Profile chooses how fast failures are detected, and at what cost.
 type Profile uint8
 
 // The profiles.
@@ -15,8 +15,8 @@ const (
 	// Local is the default: a crash is found in one to two seconds, for a few
 	// packets a second. For clusters within one network.
 	Local Profile = iota
-	// Fast finds a crash within a second. A machine that is short of
-	// processor time may be taken for dead for a moment. For tests.
+	// Fast finds a crash within a second. A replica that is short of
+	// processor time may be considered dead for a moment. For tests.
 	Fast
 )
 
@@ -31,9 +31,9 @@ func (p Profile) String() string {
 	return fmt.Sprintf("profile(%d)", uint8(p))
 }
 
-// retransmissions is how many members, chosen at random, each one tells what is new, in
-// clusters of up to nine: with memberlist's two for local networks a message does not
-// reach all of five now and then, with these one of a hundred thousand at most.
+// retransmissions is to how many random members each member passes a message on, in clusters
+// of up to nine. With memberlist's value for the loopback network, 2, a message now and then
+// misses one of five members; with 8 at most one message in a hundred thousand does.
 const retransmissions = 8
 
 // apply sets the timings of config, which starts out as memberlist's own for

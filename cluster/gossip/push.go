@@ -8,20 +8,20 @@ import (
 )
 
 const (
-	// maxPushed is to how many other members a message is sent at once. Where there are
-	// more of them, rounds of gossip take less of each.
+	// maxPushed is the largest number of other members to which messages are pushed. With
+	// more members, rounds of gossip cost each of them less.
 	maxPushed = 15
-	// maxPushes is how many messages are sent in a pushInterval: so many packets fit into
-	// the socket of a member that does not get a processor meanwhile.
+	// maxPushes is how many messages are pushed in a pushInterval: that many packets fit
+	// into the socket buffer of a member that gets no processor meanwhile.
 	maxPushes    = 64
 	pushInterval = 20 * time.Millisecond
 )
 
-// pusher sends messages of our own to all other members in one hop, while gossip waits for
-// its next round, tells some of them, by chance, and takes seconds for hundreds of messages.
-// It spares no round: what a push loses gossip repairs.
+// pusher sends this replica's messages directly to all other members. Gossip alone waits for
+// its next round, sends to a few random members, and takes seconds for hundreds of messages.
+// Pushed messages are gossiped too, which repairs lost packets.
 type pusher struct {
-	// send sends a message to all others, if these are few.
+	// send sends a message to all other members, if they are few.
 	send  func(encoded []byte)
 	queue chan []byte
 }
@@ -30,7 +30,7 @@ func newPusher(send func(encoded []byte)) *pusher {
 	return &pusher{send: send, queue: make(chan []byte, maxQueued)}
 }
 
-// push has an encoded message sent soon. Where too many wait, it goes by gossip alone.
+// push queues an encoded message for sending. If the queue is full, only gossip sends it.
 func (p *pusher) push(encoded []byte) {
 	select {
 	case p.queue <- encoded:
@@ -56,7 +56,7 @@ func (p *pusher) run(ctx context.Context) {
 	}
 }
 
-// pace is that of maxPushes in each pushInterval.
+// pace limits the rate to maxPushes in each pushInterval.
 type pace struct {
 	began time.Time
 	taken int
@@ -74,8 +74,8 @@ func (p *pace) next(now time.Time) time.Duration {
 	return max(p.began.Sub(now), 0)
 }
 
-// sendToAll sends a message to all other members, if they are few. Errors are those of the
-// socket, of which gossip tells too.
+// sendToAll sends a message to all other members, if they are few. It ignores errors of the
+// socket, which gossip reports too.
 func sendToAll(list *memberlist.Memberlist, encoded []byte) {
 	members := list.Members()
 	if len(members) > maxPushed+1 {

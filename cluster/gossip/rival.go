@@ -11,25 +11,26 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// ErrRival is returned when another live process is the same replica, as after a
-// folder and its configuration were copied.
+// ErrRival is returned when another live process has this replica's id, for example
+// because a folder and its configuration were copied.
 var ErrRival = errors.New("another process is running as this replica")
 
 const (
 	// meetPatience is how long Alone waits for peers that do not answer.
 	meetPatience = 3 * time.Second
-	// rivalGrace is how long a rival that began later has to give way.
+	// rivalGrace is how long AwaitRival waits after a rival has answered, before it asks
+	// an earlier one again.
 	rivalGrace = 2 * time.Second
-	// rivalPings are sent at least before one that does not answer is taken for gone:
-	// some are lost.
+	// rivalPings is the least number of pings before a silent rival is considered gone:
+	// some packets are lost.
 	rivalPings = 3
-	// rivalPatience is for how long they are sent at least: a rival may be short of
-	// processor time. A replica that begins elsewhere waits as long for who it was before.
+	// rivalPatience is the least time for which they are sent: a rival may be short of
+	// processor time. A replica that has moved waits as long for its old address.
 	rivalPatience = time.Second
 )
 
-// notice remembers that the cluster knows, or is told of, this replica at another
-// address. It is called with memberlist's locks held.
+// notice records that this replica's id is known, or announced, at another address. It
+// is called with memberlist's locks held.
 func (g *Gossip) notice(other *memberlist.Node) {
 	entry, err := entryOf(other)
 	if err != nil {
@@ -45,7 +46,7 @@ func (g *Gossip) notice(other *memberlist.Node) {
 	}
 }
 
-// takeRivals returns what was noticed since it was called last.
+// takeRivals returns the rivals noticed since it was called last.
 func (g *Gossip) takeRivals() map[netip.AddrPort]Member {
 	g.rivalMu.Lock()
 	defer g.rivalMu.Unlock()
@@ -54,9 +55,9 @@ func (g *Gossip) takeRivals() map[netip.AddrPort]Member {
 	return rivals
 }
 
-// Alone returns once every peer has been tried, and an ErrRival if another live
-// process is this replica: this one must not begin its work then. An address at
-// which nobody answers is one that the replica had before.
+// Alone returns once every peer has been tried, or after meetPatience. It returns an
+// ErrRival if another live process has this replica's id: then this one must not begin
+// its work. An address that does not answer is an old one of this replica.
 func (g *Gossip) Alone(ctx context.Context) error {
 	timer := time.NewTimer(g.config.meetPatience)
 	defer timer.Stop()
@@ -74,9 +75,9 @@ func (g *Gossip) Alone(ctx context.Context) error {
 	return nil
 }
 
-// AwaitRival returns an ErrRival when a live process turns out to be this replica
-// and to have been it first, and nil when ctx ends. A later one is given time to
-// give way.
+// AwaitRival returns an ErrRival when another live process with this replica's id has
+// an earlier incarnation, and nil when ctx ends. A process with a later incarnation is
+// notified: it has to stop.
 func (g *Gossip) AwaitRival(ctx context.Context) error {
 	for {
 		select {
@@ -105,8 +106,8 @@ func (g *Gossip) AwaitRival(ctx context.Context) error {
 	}
 }
 
-// tell makes itself known to a rival, whom the cluster may know in its place: nobody
-// else would tell it of this process then.
+// tell joins a rival, so that it learns of this process. If the members know the rival
+// instead of this process, none of them would report this one to it.
 func (g *Gossip) tell(endpoint netip.AddrPort) {
 	if _, err := g.list.Join([]string{endpoint.String()}); err != nil {
 		g.log.Warn("cannot notify the later process", "address", endpoint, "cause", err)
@@ -124,7 +125,7 @@ func (g *Gossip) answers(ctx context.Context, endpoint netip.AddrPort) bool {
 		}
 		var silent memberlist.NoPingResponseError
 		if !errors.As(err, &silent) && pings >= rivalPings {
-			return false // It cannot be asked.
+			return false // Pings cannot even be sent.
 		}
 		select {
 		case <-ctx.Done():
@@ -137,7 +138,7 @@ func (g *Gossip) answers(ctx context.Context, endpoint netip.AddrPort) bool {
 	return false
 }
 
-// yield leaves the id to the rival: this process will say no farewell in its name.
+// yield leaves the id to the rival: Leave will no longer announce that the replica leaves.
 func (g *Gossip) yield(endpoint netip.AddrPort, rival Member) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"weir/scheduling"
 )
 
-// roster is who is alive. memberlist reports changes to it while it holds its
-// own locks, so the roster never calls back; subscribers are called by run.
+// roster is the set of live members. memberlist reports changes with its own
+// locks held, so the roster never calls memberlist; run calls the subscribers.
 type roster struct {
 	mu          sync.Mutex
 	entries     map[scheduling.ReplicaID]rosterEntry
@@ -26,7 +26,7 @@ type roster struct {
 
 type rosterEntry struct {
 	member   Member
-	endpoint netip.AddrPort // where its packets go
+	endpoint netip.AddrPort // where packets to it go
 }
 
 func newRoster() *roster {
@@ -74,7 +74,7 @@ func (r *roster) wake() {
 // size returns the number of members.
 func (r *roster) size() int { return len(*r.members.Load()) }
 
-// at returns whether some member receives its packets at endpoint.
+// at returns whether a member receives its packets at endpoint.
 func (r *roster) at(endpoint netip.AddrPort) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -86,7 +86,7 @@ func (r *roster) at(endpoint netip.AddrPort) bool {
 	return false
 }
 
-// subscribe has run call f with the members now and after each change.
+// subscribe makes run call f with the members now and after each change.
 func (r *roster) subscribe(f func([]Member)) (cancel func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

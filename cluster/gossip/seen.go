@@ -8,7 +8,7 @@ type seenVersions struct {
 	next     int
 }
 
-// advance returns whether version is newer than what was seen under name, and
+// advance returns whether version is newer than the latest seen under name, and
 // if so remembers it.
 func (s *seenVersions) advance(name string, version uint64) bool {
 	if s.versions == nil {

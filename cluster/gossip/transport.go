@@ -12,7 +12,7 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// maxPacket is more than any packet that UDP can carry.
+// maxPacket is larger than any UDP packet, in bytes.
 const maxPacket = 1 << 16
 
 // transport carries memberlist's packets and streams over a replica's port.
@@ -86,8 +86,8 @@ func (t *transport) DialTimeout(addr string, timeout time.Duration) (net.Conn, e
 	return t.track(conn)
 }
 
-// Shutdown implements memberlist.Transport. It returns when nothing uses the
-// port any more.
+// Shutdown implements memberlist.Transport. When it returns, nothing uses the
+// port.
 func (t *transport) Shutdown() error {
 	t.cancel()
 	err := errors.Join(ignoreClosed(t.port.Gossip().Close()), ignoreClosed(t.port.Packets().Close()))
@@ -139,7 +139,7 @@ func (t *transport) acceptStreams() {
 	for {
 		conn, err := t.port.Gossip().Accept()
 		if err != nil {
-			return // The port has closed: it retries all else by itself.
+			return // The port has closed. It retries all other errors by itself.
 		}
 		tracked, err := t.track(conn)
 		if err != nil {
@@ -166,7 +166,7 @@ func (t *transport) pause(d time.Duration) bool {
 	}
 }
 
-// stream is a connection that ends with its transport.
+// stream is a connection that its transport closes at Shutdown.
 type stream struct {
 	net.Conn
 	transport *transport

@@ -8,15 +8,15 @@ import (
 	"go.uber.org/goleak"
 )
 
-// patience is how long goroutines have that are about to end: on a machine that is busy
-// with other tests each needs a processor once more.
+// patience is how long goroutines may take to end after the tests: each needs a processor
+// once more, and the machine may be busy with other tests.
 const patience = time.Minute
 
-// Main runs the tests of a package from its TestMain, ends the process, and fails it when
-// goroutines are left that do not end.
+// Main runs the tests of a package from its TestMain and exits. It fails if goroutines are
+// left that do not end.
 func Main(m *testing.M) { goleak.VerifyTestMain(patient{m}) }
 
-// patient waits after the tests for what is about to end.
+// patient waits after the tests for goroutines that are about to end.
 type patient struct{ tests *testing.M }
 
 // Run implements goleak.TestingM.

@@ -28,7 +28,7 @@ type Limits struct {
 	// CPU is in cores. CPUWeight is 1 to MaxWeight; the kernel's default is 100.
 	CPU       float64
 	CPUWeight int
-	// Memory is in bytes. A job must not swap, where the kernel can limit that.
+	// Memory limits memory and swap together, in bytes; on v2 a job does not swap at all.
 	Memory int64
 	// Pids counts processes and threads.
 	Pids int
