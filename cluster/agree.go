@@ -13,8 +13,8 @@ import (
 // this replica bootstrapped the cluster, "" if it did not; members are the live ones.
 //
 // A list with the ids of committed is accepted. So is the list with which the cluster was
-// bootstrapped or with which another live member was started; reason then says that
-// committed is used instead. Any other list is ErrPeerListsDiffer if the cluster still
+// bootstrapped or with which another initialized member was started; reason then says
+// that committed is used instead. Any other list is ErrPeerListsDiffer if the cluster still
 // consists of its first members. If members were added or removed since, no list need
 // match: committed is used, and reason says so.
 func Agree(self scheduling.ReplicaID, peers Peers, founding string, committed Peers, members []gossip.Member) (reason string, err error) {

@@ -81,7 +81,7 @@ type Directory struct {
 	unsubscribe func()
 
 	mu       sync.Mutex
-	known    map[scheduling.ReplicaID]Replica // the live ones, the voters, and those seen since the voters changed
+	known    map[scheduling.ReplicaID]Replica // all heard of that ObserveVoters has not removed
 	members  []gossip.Member
 	raft     claim // the claim of this replica's raft
 	watchers map[uint64]chan *View

@@ -30,12 +30,11 @@ const (
 )
 
 const (
-	// DefaultValidity is how long an issued certificate is valid unless
-	// stated otherwise: long enough to renew by hand, short enough to be
-	// practised.
+	// DefaultValidity is how long an issued certificate is valid by default:
+	// long enough to renew by hand, short enough that renewal is practised.
 	DefaultValidity = 365 * 24 * time.Hour
 
-	// authorityValidity is how long an authority's certificate is valid: its
+	// authorityValidity is how long an authority's certificate is valid. Its
 	// renewal touches every process, so it should outlive the machines.
 	authorityValidity = 10 * 365 * 24 * time.Hour
 
@@ -43,11 +42,11 @@ const (
 	// whose clock is a little behind accepts a fresh certificate.
 	backdate = 5 * time.Minute
 
-	// gossipKeySize selects AES-256 for gossip.
+	// gossipKeySize is the size of gossip's key in bytes: it selects AES-256.
 	gossipKeySize = 32
 )
 
-// ErrExists is returned when a folder already holds what would be written.
+// ErrExists is returned when a folder already has a file that would be written.
 var ErrExists = errors.New("already exists")
 
 // Authority is a cluster's certificate authority.
@@ -59,9 +58,9 @@ type Authority struct {
 	gossipKey []byte
 }
 
-// CreateAuthority makes the authority of a new cluster in dir, which is made
-// if need be. An empty clusterID stands for a random one. It refuses to
-// overwrite an authority, with ErrExists.
+// CreateAuthority makes the authority of a new cluster in dir, which is created
+// if missing. An empty clusterID stands for a random one. It returns ErrExists
+// rather than overwrite an authority.
 func CreateAuthority(dir, clusterID string) (*Authority, error) {
 	if clusterID == "" {
 		clusterID = randomClusterID()
@@ -87,7 +86,7 @@ func CreateAuthority(dir, clusterID string) (*Authority, error) {
 	}
 	gossipKey := make([]byte, gossipKeySize)
 	_, _ = rand.Read(gossipKey) // Never fails, by the contract of crypto/rand.
-	// The certificate is written last: a folder without it is no authority.
+	// The certificate is written last: a folder without it does not count as an authority.
 	err = writeFolder(dir, newFile{authorityKeyFile, keyPEM, 0o600}, newFile{gossipKeyFile, gossipKey, 0o600}, newFile{authorityCertFile, certPEM, 0o644})
 	if err != nil {
 		return nil, fmt.Errorf("create authority: %w", err)
@@ -95,7 +94,8 @@ func CreateAuthority(dir, clusterID string) (*Authority, error) {
 	return OpenAuthority(dir)
 }
 
-// certify makes a key and a certificate of it, signed by parent's key or, without one, by itself.
+// certify makes a key and a certificate for it, signed by signer, parent's key, or self-signed if
+// signer is nil.
 func certify(template, parent *x509.Certificate, signer *ecdsa.PrivateKey) (certPEM, keyPEM []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -115,7 +115,7 @@ func certify(template, parent *x509.Certificate, signer *ecdsa.PrivateKey) (cert
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), nil
 }
 
-// OpenAuthority reads the authority that CreateAuthority left in dir.
+// OpenAuthority reads the authority that CreateAuthority made in dir.
 func OpenAuthority(dir string) (*Authority, error) {
 	cert, certPEM, err := readCert(filepath.Join(dir, authorityCertFile))
 	if err != nil {
@@ -142,13 +142,12 @@ func OpenAuthority(dir string) (*Authority, error) {
 // Cluster returns the id of the cluster that the authority belongs to.
 func (a *Authority) Cluster() string { return a.cluster }
 
-// Issue writes a credentials folder for id to dir, which is made if need be.
-// An empty id.Cluster stands for the authority's own; another one is refused.
-// hosts are the DNS names and IP addresses that the process can be reached at;
-// cluster processes do not check them, other TLS clients do. An agent with hosts
-// can serve its metrics; one without needs no more than to be a client. A validity of
-// zero stands for DefaultValidity. It refuses to overwrite credentials, with
-// ErrExists.
+// Issue writes a credentials folder for id to dir, which is created if missing.
+// An empty id.Cluster stands for the authority's own; another one is an error.
+// hosts are the DNS names and IP addresses at which the process can be reached;
+// cluster processes do not check them, other TLS clients do. An agent can serve its
+// metrics only if it has hosts. A validity of zero stands for DefaultValidity. It
+// returns ErrExists rather than overwrite credentials.
 func (a *Authority) Issue(dir string, id Identity, hosts []string, validity time.Duration) error {
 	if id.Cluster == "" {
 		id.Cluster = a.cluster
@@ -204,8 +203,8 @@ func (a *Authority) leaf(id Identity, hosts []string, validity time.Duration) *x
 		URIs:                  []*url.URL{id.uri()},
 	}
 	if id.Role == Replica || id.Role == Agent && len(hosts) > 0 {
-		// Replicas listen, and agents that show their metrics: nobody else can prove
-		// to be a server.
+		// Only replicas listen, and agents that serve their metrics. Other certificates
+		// are not valid for a server.
 		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
 	}
 	for _, host := range hosts {
@@ -242,8 +241,8 @@ func (f newFile) writeTo(dir string) error {
 	return errors.Join(err, file.Sync(), file.Close())
 }
 
-// writeFolder makes dir, checks that it holds none of the files, nor a gossip key, and
-// writes them in order.
+// writeFolder makes dir, checks that it has none of the files and no gossip key, and
+// writes the files in order.
 func writeFolder(dir string, files ...newFile) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err

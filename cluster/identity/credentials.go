@@ -16,11 +16,11 @@ import (
 	"time"
 )
 
-// howToIssue ends errors about credentials that have to be made anew.
+// howToIssue ends errors about credentials that have to be issued again.
 const howToIssue = "issue a credentials folder with the cluster's authority"
 
-// Credentials are what a process needs to prove its identity and to verify
-// others'. They are safe for concurrent use.
+// Credentials are the certificate, key and root with which a process proves its
+// identity and verifies others'. They are safe for concurrent use.
 type Credentials struct {
 	dir       string
 	self      Identity
@@ -28,7 +28,7 @@ type Credentials struct {
 	current   atomic.Pointer[material]
 }
 
-// material is the part of Credentials that Reload exchanges.
+// material is the part of Credentials that Reload replaces.
 type material struct {
 	cert  tls.Certificate
 	roots *x509.CertPool
@@ -52,24 +52,24 @@ func LoadCredentials(dir string) (*Credentials, error) {
 	return c, nil
 }
 
-// Identity returns who the credentials say that the process is.
+// Identity returns the identity in the certificate.
 func (c *Credentials) Identity() Identity { return c.self }
 
 // GossipKey returns the key that encrypts gossip, nil unless the role is
 // Replica.
 func (c *Credentials) GossipKey() []byte { return bytes.Clone(c.gossipKey) }
 
-// Expires returns the time from which the certificate is refused by others.
+// Expires returns when the certificate expires: others reject it from then on.
 func (c *Credentials) Expires() time.Time { return c.current.Load().cert.Leaf.NotAfter }
 
-// Serves reports whether the certificate is fit for a server.
+// Serves reports whether the certificate is valid for a server.
 func (c *Credentials) Serves() bool {
 	return slices.Contains(c.current.Load().cert.Leaf.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
 }
 
 // Reload reads the folder again, so that a renewed certificate takes effect
-// for connections made from then on. The identity must be the same. On an
-// error the credentials stay as they were.
+// for connections made from then on. The identity must be the same. On error
+// the credentials stay unchanged.
 func (c *Credentials) Reload() error {
 	self, loaded, err := load(c.dir, time.Now())
 	if err != nil {

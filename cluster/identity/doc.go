@@ -1,11 +1,11 @@
-// Package identity says who a process of a cluster is, and proves it.
+// Package identity gives the processes of a cluster identities, and verifies them.
 //
 // A cluster has one certificate authority, made by CreateAuthority. It issues
 // one credentials folder a process; the certificate in it carries an Identity
 // as the URI weir://<cluster>/<role>/<name>. Both ends of each connection
 // verify the other's chain, validity dates, cluster and role, over TLS 1.3
-// only. Host names play no part: names in a cluster move between machines,
-// roles and cluster ids do not.
+// only. Host names are not verified: processes move between machines, but keep
+// their role and cluster id.
 //
 // A credentials folder holds
 //
@@ -15,5 +15,5 @@
 //	gossip.key  replicas only: the 32-byte key that encrypts gossip
 //
 // The authority's own folder holds ca.crt, ca.key and gossip.key. It is needed
-// to issue certificates and at no other time, so it can be kept off-line.
+// only to issue certificates, so it can be kept off-line.
 package identity

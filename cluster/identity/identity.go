@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// Role is what a process is in its cluster, and so what others let it do.
+// Role is the role of a process in its cluster. It decides what others permit it.
 type Role uint8
 
 // The roles. The zero Role is none of them and is never accepted.
 const (
 	// Replica is a server: raft voter, gossip member, public API.
 	Replica Role = iota + 1
-	// Agent runs jobs on one node and speaks for that node only.
+	// Agent runs jobs on one node, and acts for that node only.
 	Agent
 	// Client submits operations and reads their state.
 	Client
@@ -33,7 +33,7 @@ var roleNames = map[Role]string{
 // Roles returns every role, in the order of declaration.
 func Roles() []Role { return []Role{Replica, Agent, Client, Operator} }
 
-// String returns the role's name as it stands in certificates.
+// String returns the role's name as used in certificates.
 func (r Role) String() string {
 	if name, ok := roleNames[r]; ok {
 		return name
@@ -55,9 +55,9 @@ func ParseRole(name string) (Role, error) {
 type Identity struct {
 	// Cluster is the id of the cluster that the process belongs to.
 	Cluster string
-	// Role is what the process is there.
+	// Role is the role of the process in the cluster.
 	Role Role
-	// Name tells processes of one role apart: a replica id, a node's name, a
+	// Name distinguishes processes of one role: a replica id, a node's name, a
 	// user's name.
 	Name string
 }
@@ -65,8 +65,8 @@ type Identity struct {
 // scheme is the URI scheme of identities in certificates.
 const scheme = "weir"
 
-// wellFormed is what cluster ids and names are made of: safe in URIs, file
-// names and logs, and at most 63 bytes, which bounds gossip packet overhead.
+// wellFormed matches cluster ids and names: they are safe in URIs, file names
+// and logs, and have at most 63 bytes, which bounds gossip packet overhead.
 var wellFormed = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
 
 // Validate returns an error that names the first malformed part of id.
@@ -95,7 +95,7 @@ func (id Identity) uri() *url.URL {
 	return &url.URL{Scheme: scheme, Host: id.Cluster, Path: "/" + id.Role.String() + "/" + id.Name}
 }
 
-// Parse returns the identity that the URI text spells.
+// Parse parses the URI of an identity, as String returns it.
 func Parse(text string) (Identity, error) {
 	rest, ok := strings.CutPrefix(text, scheme+"://")
 	parts := strings.Split(rest, "/")
@@ -113,7 +113,7 @@ func Parse(text string) (Identity, error) {
 	return id, nil
 }
 
-// ofCertificate returns the one identity that cert carries.
+// ofCertificate returns the identity in cert, which must have exactly one.
 func ofCertificate(cert *x509.Certificate) (Identity, error) {
 	var found []Identity
 	for _, uri := range cert.URIs {

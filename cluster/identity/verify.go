@@ -16,55 +16,54 @@ var (
 	ErrNoCertificate = errors.New("no certificate")
 	// ErrForeignAuthority is returned for a certificate of another authority.
 	ErrForeignAuthority = errors.New("certificate from another authority")
-	// ErrExpired is returned for a certificate whose validity is over.
+	// ErrExpired is returned for a certificate that has expired.
 	ErrExpired = errors.New("certificate has expired")
-	// ErrNotYetValid is returned for a certificate whose validity is to come.
+	// ErrNotYetValid is returned for a certificate whose validity has not begun.
 	ErrNotYetValid = errors.New("certificate is not yet valid")
 	// ErrWrongCluster is returned for a certificate of another cluster.
 	ErrWrongCluster = errors.New("wrong cluster")
-	// ErrWrongRole is returned for a role that has no business here.
+	// ErrWrongRole is returned for a peer whose role is not admitted.
 	ErrWrongRole = errors.New("wrong role")
-	// ErrRefused is returned when the peer refused to talk with us.
+	// ErrRefused is returned when the peer refused the connection.
 	ErrRefused = errors.New("rejected by the peer")
 )
 
-// ServerConfig returns the configuration of a TLS server that talks with the
-// allowed roles of its own cluster and with no one else.
+// ServerConfig returns the configuration of a TLS server that admits only the
+// allowed roles of its own cluster.
 func (c *Credentials) ServerConfig(allowed ...Role) *tls.Config {
 	return c.ServerConfigFor(func(string) []Role { return allowed })
 }
 
 // ServerConfigFor is ServerConfig for a server of several protocols: allowed
-// is asked with the protocol that ALPN chose, "" if none. The caller sets
-// NextProtos.
+// returns the roles for the protocol that ALPN chose, "" if none. The caller
+// sets NextProtos.
 func (c *Credentials) ServerConfigFor(allowed func(protocol string) []Role) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			return &c.current.Load().cert, nil
 		},
-		// The chain is verified by VerifyConnection, which can say precisely
-		// what is wrong.
+		// VerifyConnection verifies the chain, and returns more precise errors.
 		ClientAuth: tls.RequireAnyClientCert,
 		VerifyConnection: func(state tls.ConnectionState) error {
 			return c.verifyPeer(state, x509.ExtKeyUsageClientAuth, allowed(state.NegotiatedProtocol))
 		},
-		// Each connection verifies the peer's certificate as it is now.
+		// Without resumption each connection verifies the peer's current certificate.
 		SessionTicketsDisabled: true,
 	}
 }
 
-// ClientConfig returns the configuration of a TLS client that talks with
-// peers of its own cluster and of the role want only. The peer's host name is
-// not checked.
+// ClientConfig returns the configuration of a TLS client that accepts only
+// peers of its own cluster and of the role want. The peer's host name is not
+// checked.
 func (c *Credentials) ClientConfig(want Role) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			return &c.current.Load().cert, nil
 		},
-		// Host names say nothing about a cluster's processes. VerifyConnection
-		// verifies all the rest, and cluster and role in the name's stead.
+		// Skip the verification of host names, which do not identify processes of
+		// a cluster. VerifyConnection verifies the chain, and cluster and role instead.
 		InsecureSkipVerify: true,
 		VerifyConnection: func(state tls.ConnectionState) error {
 			return c.verifyPeer(state, x509.ExtKeyUsageServerAuth, []Role{want})
@@ -113,7 +112,7 @@ func verifyChain(chain []*x509.Certificate, roots *x509.CertPool, usage x509.Ext
 	case !errors.As(err, &invalid):
 		return Identity{}, fmt.Errorf("%w: %s: %w", ErrForeignAuthority, id, err)
 	case invalid.Reason == x509.IncompatibleUsage:
-		// Only a replica's certificate may stand for a server.
+		// A server needs the certificate of a replica, or of an agent with hosts.
 		return Identity{}, fmt.Errorf("%w: %s: %w", ErrWrongRole, id, err)
 	case invalid.Reason != x509.Expired:
 		return Identity{}, fmt.Errorf("%s: %w", id, err)
@@ -138,9 +137,9 @@ func PeerIdentity(state tls.ConnectionState) (Identity, error) {
 	return id, nil
 }
 
-// Explain returns err with the cause that crypto/tls hides: ErrNoCertificate
-// when a client showed none to this server, ErrRefused when the peer ended the
-// handshake with an alert. Other errors are returned as they are.
+// Explain adds to err the cause that crypto/tls hides: ErrNoCertificate when a
+// client showed none to this server, ErrRefused when the peer sent an alert,
+// and a hint when the peer speaks plaintext. Other errors are returned unchanged.
 func Explain(err error) error {
 	var unexpected tls.RecordHeaderError
 	var operation *net.OpError

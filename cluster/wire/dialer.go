@@ -23,8 +23,7 @@ type Dialer struct {
 	net      net.Dialer
 }
 
-// NewDialer returns a Dialer for ports that were opened with the same kind of
-// security.
+// NewDialer returns a Dialer for ports opened with the same kind of security.
 func NewDialer(security Security) (*Dialer, error) {
 	if security == nil {
 		return nil, errors.New("dialer: security must be chosen, Mutual or Insecure")
@@ -35,14 +34,14 @@ func NewDialer(security Security) (*Dialer, error) {
 	return &Dialer{security: security, net: net.Dialer{KeepAliveConfig: keepAliveConfig}}, nil
 }
 
-// DialRaft returns a connection that the replica at addr, host:port, has
-// accepted as one of raft.
+// DialRaft returns a raft connection that the replica at addr, host:port, has
+// accepted.
 func (d *Dialer) DialRaft(ctx context.Context, addr string) (net.Conn, error) {
 	return d.dial(ctx, addr, raftProtocol)
 }
 
-// DialGossip returns a connection that the replica at addr, host:port, has
-// accepted as one of gossip.
+// DialGossip returns a gossip connection that the replica at addr, host:port,
+// has accepted.
 func (d *Dialer) DialGossip(ctx context.Context, addr string) (net.Conn, error) {
 	return d.dial(ctx, addr, gossipProtocol)
 }
@@ -50,14 +49,14 @@ func (d *Dialer) DialGossip(ctx context.Context, addr string) (net.Conn, error) 
 func (d *Dialer) dial(ctx context.Context, addr string, chosen protocol) (net.Conn, error) {
 	raw, err := d.net.DialContext(ctx, "tcp", addr)
 	if deadline, ok := ctx.Deadline(); err != nil && ok && !time.Now().Before(deadline) {
-		// A socket sees the deadline of its context a moment before the context does.
+		// A socket may reach the deadline of its context a moment before the context.
 		<-ctx.Done()
 		err = fmt.Errorf("%s: %w", addr, context.Cause(ctx))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("dial %v: %w", chosen, err)
 	}
-	// Closing the connection is what ends a blocked handshake.
+	// Only closing the connection ends a blocked handshake.
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
 	conn, err := d.introduce(ctx, raw, chosen)
 	if !stop() && err == nil {
@@ -73,7 +72,7 @@ func (d *Dialer) dial(ctx context.Context, addr string, chosen protocol) (net.Co
 	return conn, nil
 }
 
-// introduce says who we are and what we want, and waits to be accepted.
+// introduce presents our credentials and the protocol, and waits to be accepted.
 func (d *Dialer) introduce(ctx context.Context, raw net.Conn, chosen protocol) (net.Conn, error) {
 	conn := raw
 	switch security := d.security.(type) {
@@ -102,7 +101,8 @@ func (d *Dialer) introduce(ctx context.Context, raw net.Conn, chosen protocol) (
 	return conn, nil
 }
 
-// explainSilence says what a peer means that ends a connection unaccepted.
+// explainSilence explains the error when a peer ends a connection without
+// accepting it.
 func (d *Dialer) explainSilence(err error) error {
 	closed := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)
 	if _, plaintext := d.security.(Insecure); plaintext && closed {

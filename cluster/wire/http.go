@@ -13,8 +13,8 @@ import (
 	"weir/cluster/identity"
 )
 
-// InsecureHeader names the HTTP header, role/name, by which a client of an
-// insecure port says who it is.
+// InsecureHeader names the HTTP header, role/name, with the identity that a
+// client of an insecure port claims.
 const InsecureHeader = "Weir-Insecure-Identity"
 
 // InsecureCluster is the id of every cluster without certificates.
@@ -22,23 +22,23 @@ const InsecureCluster = "insecure"
 
 // Bounds of HTTP connections.
 const (
-	// pingAfter and pingTimeout find a half-open peer within four seconds:
-	// long enough for a loaded machine, shorter than a node's lease.
+	// pingAfter and pingTimeout detect a half-open connection within four
+	// seconds: long enough for a loaded machine, shorter than a node's lease.
 	pingAfter   = 2 * time.Second
 	pingTimeout = 2 * time.Second
 	// writeTimeout closes a connection whose peer has stopped reading.
 	writeTimeout = 10 * time.Second
 	// headerTimeout bounds the time that a request's headers may take.
 	headerTimeout = 10 * time.Second
-	// idleTimeout ends connections that nobody uses.
+	// idleTimeout closes unused connections.
 	idleTimeout = 2 * time.Minute
 	// maxStreams bounds the requests and streams of one connection.
 	maxStreams = 1000
 )
 
 // ConfigureServer prepares server, before it serves m.HTTP(), for HTTP/2 with
-// liveness pings and for IdentityOfRequest. It sets the protocols, and
-// timeouts and an error log where there are none.
+// liveness pings and for IdentityOfRequest. It sets the protocols, and timeouts
+// and an error log that are not set.
 func (m *Mux) ConfigureServer(server *http.Server) {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -57,7 +57,7 @@ func (m *Mux) ConfigureServer(server *http.Server) {
 		server.IdleTimeout = idleTimeout
 	}
 	if server.ErrorLog == nil {
-		// Peers that break off are everyday life.
+		// Broken connections are normal, so they are logged at debug level.
 		server.ErrorLog = slog.NewLogLogger(m.config.Logger.Handler(), slog.LevelDebug)
 	}
 	if m.tls != nil {
@@ -79,9 +79,10 @@ func (m *Mux) ConfigureServer(server *http.Server) {
 // insecureKey marks the contexts of requests that came through an insecure Mux.
 type insecureKey struct{}
 
-// IdentityOfRequest returns who sent r: the identity in the certificate, or on
-// an insecure port what the client says, operator "insecure" if it says
-// nothing. A request that came through no Mux is an error.
+// IdentityOfRequest returns the identity of the client that sent r: the one in
+// its certificate, or on an insecure port the one that it claims, operator
+// "insecure" if it claims none. A plaintext request that did not come through a
+// Mux is an error.
 func IdentityOfRequest(r *http.Request) (identity.Identity, error) {
 	if r.TLS != nil {
 		return identity.PeerIdentity(*r.TLS)
@@ -118,8 +119,8 @@ func (d *Dialer) URL(addr string) string {
 
 // HTTPClient returns a client that speaks HTTP/2 with replicas. timeout bounds
 // a whole request with its answer's body; zero leaves that to the requests'
-// contexts, as streams need. Half-open peers are noticed within seconds.
-// CloseIdleConnections of the client ends what it keeps open.
+// contexts, as streams need. Half-open connections are detected within seconds.
+// CloseIdleConnections of the client closes the connections that it keeps open.
 func (d *Dialer) HTTPClient(timeout time.Duration) *http.Client {
 	transport := &http.Transport{
 		DialContext:     d.net.DialContext,
@@ -148,8 +149,7 @@ func (d *Dialer) HTTPClient(timeout time.Duration) *http.Client {
 	return client
 }
 
-// explaining is a transport whose errors say when the peer has refused our
-// certificate.
+// explaining is a transport whose errors are passed through identity.Explain.
 type explaining struct{ *http.Transport }
 
 // RoundTrip implements http.RoundTripper.
@@ -161,7 +161,7 @@ func (t explaining) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// stating is a transport that says who we are, where nobody can verify it.
+// stating is a transport that claims an identity in InsecureHeader.
 type stating struct {
 	*http.Transport
 	stated string

@@ -20,7 +20,7 @@ func newListener(addr net.Addr, backlog int) *listener {
 	return &listener{addr: addr, queue: make(chan net.Conn, backlog)}
 }
 
-// deliver queues conn for Accept, or says why it cannot.
+// deliver queues conn for Accept. It fails if the queue is full or closed.
 func (l *listener) deliver(conn net.Conn) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -44,8 +44,8 @@ func (l *listener) Accept() (net.Conn, error) {
 	return conn, nil
 }
 
-// Close refuses the protocol's further connections and closes those that
-// nobody has accepted. The port stays open for the other protocols.
+// Close refuses further connections of the protocol and closes those that have
+// not been accepted. The port stays open for the other protocols.
 func (l *listener) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -55,7 +55,7 @@ func (l *listener) Close() error {
 	l.closed = true
 	close(l.queue)
 	for conn := range l.queue {
-		_ = conn.Close() // Nobody has seen it.
+		_ = conn.Close() // It was never used, so the error does not matter.
 	}
 	return nil
 }

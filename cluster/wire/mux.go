@@ -16,23 +16,23 @@ import (
 	"weir/cluster/identity"
 )
 
-// Config says what Listen opens.
+// Config configures Listen.
 type Config struct {
-	// Address is the host:port to listen on; port 0 stands for any free one.
+	// Address is the host:port to listen on; port 0: any free one.
 	Address string
 	// Security is Mutual or Insecure.
 	Security Security
-	// Logger hears about refused connections; nil stands for silence.
+	// Logger gets refused connections; nil: nothing is logged.
 	Logger *slog.Logger
-	// HandshakeTimeout bounds the time from accepting a connection to knowing
-	// its peer. Default 5 s: a handshake takes two round trips.
+	// HandshakeTimeout bounds the time from accepting a connection to the end of
+	// its handshake. Default 5 s: a handshake takes two round trips.
 	HandshakeTimeout time.Duration
 	// MaxHandshakes bounds the handshakes in progress; further connections
 	// wait in the system's queue. Default 256: a handshake costs about a
 	// millisecond of processor time, so more would only time out together.
 	MaxHandshakes int
 	// Backlog bounds the connections of one protocol that wait for Accept;
-	// further ones are closed. Default 128, as net.Listen has it.
+	// further ones are closed. Default 128.
 	Backlog int
 }
 
@@ -79,7 +79,7 @@ type Mux struct {
 	pending map[net.Conn]struct{} // in handshake; nil once closed
 }
 
-// Listen opens the port that config describes and starts to accept.
+// Listen opens the port that config describes and starts to accept connections.
 func Listen(config Config) (*Mux, error) {
 	config = config.withDefaults()
 	if err := config.Validate(); err != nil {
@@ -115,8 +115,8 @@ func Listen(config Config) (*Mux, error) {
 
 // openPort opens address for TCP and UDP under one port number.
 func openPort(address string) (net.Listener, net.PacketConn, error) {
-	// A port that is free for TCP may be taken for UDP: with port 0 the system
-	// is asked again.
+	// A port that is free for TCP may be taken for UDP. With port 0, try again
+	// with another.
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, nil, err
@@ -151,16 +151,15 @@ func (m *Mux) Raft() net.Listener { return m.raft }
 // Gossip returns the listener of gossip connections. They come from replicas.
 func (m *Mux) Gossip() net.Listener { return m.gossip }
 
-// HTTP returns the listener of HTTP connections, for an http.Server that
-// ConfigureServer has seen. Under Mutual they are *tls.Conn whose handshake
-// is complete.
+// HTTP returns the listener of HTTP connections, for an http.Server prepared by
+// ConfigureServer. Under Mutual they are *tls.Conn whose handshake is complete.
 func (m *Mux) HTTP() net.Listener { return m.http }
 
 // Packets returns the UDP socket under the same port number.
 func (m *Mux) Packets() net.PacketConn { return m.udp }
 
-// Close closes the port, the listeners, and the connections that nobody has
-// accepted yet. Accepted ones live on.
+// Close closes the port, the listeners, and the connections that have not been
+// accepted yet. Accepted ones stay open.
 func (m *Mux) Close() error {
 	m.closeOnce.Do(func() {
 		m.cancel()
@@ -174,7 +173,7 @@ func (m *Mux) Close() error {
 		m.pending = nil
 		m.mu.Unlock()
 		for conn := range pending {
-			_ = conn.Close() // Its handshake reports nothing any more.
+			_ = conn.Close() // The error of its handshake is not logged after Close.
 		}
 		m.running.Wait()
 		for _, l := range []*listener{m.raft, m.gossip, m.http} {
@@ -199,7 +198,7 @@ func (m *Mux) accept() {
 			if m.ctx.Err() != nil {
 				return
 			}
-			// Out of file descriptors, most likely: it passes.
+			// Most likely file descriptors have run out; retry.
 			m.log.refused(nil, "accept", err)
 			select {
 			case <-time.After(pause):
@@ -217,8 +216,8 @@ func (m *Mux) accept() {
 	}
 }
 
-// serve finds out who is at the other end of conn and hands it to the
-// listener of its protocol, or closes it.
+// serve does the handshake of conn and hands it to the listener of its
+// protocol, or closes it.
 func (m *Mux) serve(conn net.Conn) {
 	m.mu.Lock()
 	closed := m.pending == nil
@@ -245,7 +244,7 @@ func (m *Mux) serve(conn net.Conn) {
 	if err := to.deliver(ready); err != nil {
 		_ = ready.Close()
 		if errors.Is(err, net.ErrClosed) {
-			// The protocol is about to stop, and the port after it.
+			// The protocol has stopped, and the port is about to close.
 			return
 		}
 		m.log.refused(conn.RemoteAddr(), chosen.String(), err)
@@ -277,7 +276,7 @@ func (m *Mux) handshakeTLS(conn net.Conn) (net.Conn, protocol, error) {
 	if err := secured.HandshakeContext(m.ctx); err != nil {
 		return nil, 0, identity.Explain(err)
 	}
-	// The role has been checked for this very protocol by VerifyConnection.
+	// VerifyConnection has checked that the peer's role may speak this protocol.
 	name := secured.ConnectionState().NegotiatedProtocol
 	chosen, ok := protocolOf(name)
 	if !ok {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// refusalLog logs refused connections, but no more than a few a second:
-// whoever reaches the port can cause as many as they like.
+// refusalLog logs refused connections, but only a few a second: anyone who
+// reaches the port can cause any number of them.
 type refusalLog struct {
 	logger *slog.Logger
 
@@ -18,7 +18,7 @@ type refusalLog struct {
 	suppressed int
 }
 
-// refusalsASecond bounds the lines that refused connections may cause.
+// refusalsASecond is how many refused connections are logged a second.
 const refusalsASecond = 5
 
 func (l *refusalLog) refused(peer net.Addr, stage string, cause error) {
@@ -36,8 +36,8 @@ func (l *refusalLog) refused(peer net.Addr, stage string, cause error) {
 	l.logger.Warn("connection refused", attributes...)
 }
 
-// take returns whether a line may be logged at now, and how many were not
-// since the last one.
+// take returns whether a line may be logged at now, and how many were
+// suppressed since the last one.
 func (l *refusalLog) take(now time.Time) (allowed bool, suppressed int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"weir/cluster/identity"
 )
 
-// ForRoles lets requests of the roles through to next, and refuses the others.
+// ForRoles passes requests of peers with one of the roles to next, and rejects others.
 func ForRoles(next http.Handler, roles ...identity.Role) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, err := IdentityOfRequest(r)
@@ -26,8 +26,8 @@ func ForRoles(next http.Handler, roles ...identity.Role) http.Handler {
 	})
 }
 
-// ListenMutual opens a port that speaks HTTP/1.1 over mutual TLS with peers of the
-// roles. The credentials must be fit for a server.
+// ListenMutual opens a port for HTTP/1.1 over mutual TLS with peers of the roles. The
+// certificate of credentials must be valid for a server.
 func ListenMutual(address string, credentials *identity.Credentials, roles ...identity.Role) (net.Listener, error) {
 	if !credentials.Serves() {
 		return nil, fmt.Errorf("listen %s: the certificate of %s is not valid for a server: reissue it with --hosts", address, credentials.Identity())
@@ -41,7 +41,7 @@ func ListenMutual(address string, credentials *identity.Credentials, roles ...id
 	return tls.NewListener(listener, config), nil
 }
 
-// ListenLoopback opens a plaintext port that this machine alone can reach.
+// ListenLoopback opens a plaintext port that only this machine can reach.
 func ListenLoopback(address string) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -51,7 +51,7 @@ func ListenLoopback(address string) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen %s: %w", address, err)
 	}
-	// A name may mean anything: what counts is what was opened.
+	// A host name may resolve to any address, so check the address that was opened.
 	if at, ok := listener.Addr().(*net.TCPAddr); !ok || !at.IP.IsLoopback() {
 		return nil, errors.Join(fmt.Errorf("listen %s: without certificates only loopback addresses are allowed, %q is not one: use 127.0.0.1",
 			address, host), listener.Close())

@@ -17,14 +17,14 @@ const (
 	httpProtocol
 )
 
-// The names by which ALPN knows the protocols.
+// The names of the protocols in ALPN.
 const (
 	alpnRaft   = "weir-raft/1"
 	alpnGossip = "weir-gossip/1"
 	alpnHTTP2  = "h2"
 	alpnHTTP1  = "http/1.1"
-	// alpnNone is what clients speak that do without ALPN, as old and simple HTTP
-	// clients do: HTTP/1.1.
+	// alpnNone stands for clients without ALPN, such as old and simple HTTP clients:
+	// they speak HTTP/1.1.
 	alpnNone = ""
 )
 
@@ -48,7 +48,7 @@ func (p protocol) alpn() string {
 	return alpnGossip
 }
 
-// protocolOf returns the protocol that ALPN calls name.
+// protocolOf returns the protocol with that name in ALPN.
 func protocolOf(name string) (protocol, bool) {
 	switch name {
 	case alpnRaft:
@@ -61,8 +61,8 @@ func protocolOf(name string) (protocol, bool) {
 	return 0, false
 }
 
-// rolesOf returns the roles that may speak the protocol that ALPN calls name.
-// A connection without a known protocol is for no one.
+// rolesOf returns the roles that may speak the protocol with that name in ALPN.
+// An unknown protocol has none.
 func rolesOf(name string) []identity.Role {
 	switch p, _ := protocolOf(name); p {
 	case raftProtocol, gossipProtocol:
@@ -73,23 +73,24 @@ func rolesOf(name string) []identity.Role {
 	return nil
 }
 
-// Bytes that stand at the start of a connection.
+// Bytes at the start of a connection.
 const (
 	// byteRaft and byteGossip choose the protocol of a plaintext connection.
 	byteRaft   = 0x01
 	byteGossip = 0x02
-	// preface follows that byte, so that a peer who expects a TLS record has
-	// one's header, sees that it is none, and says so at once.
+	// preface follows that byte. Together they are as long as the header of a TLS
+	// record, so that a peer that expects TLS sees the mistake and answers at once.
 	preface = "weir"
-	// byteAccepted is the accepting replica's answer to both, under TLS too.
+	// byteAccepted is what the accepting replica answers on raft and gossip
+	// connections, under TLS too.
 	byteAccepted = 0x06
-	// byteHandshake is how TLS clients speak up.
+	// byteHandshake is the first byte that a TLS client sends.
 	byteHandshake = 0x16
 )
 
 // Security says how connections are protected: Mutual or Insecure.
 type Security interface {
-	// validate returns an error if the value cannot protect anything.
+	// validate returns an error if the value is unusable.
 	validate() error
 }
 
@@ -120,11 +121,11 @@ func (m Mutual) client(protocols ...string) *tls.Config {
 	return config
 }
 
-// Insecure leaves connections unprotected and believes everybody. It is for
-// experiments on one machine.
+// Insecure leaves connections unprotected and accepts any claimed identity. It
+// is for experiments on one machine.
 type Insecure struct {
-	// Self is who a Dialer says that it is in HTTP requests; the zero value
-	// says nothing, and the peer takes it for an operator.
+	// Self is the identity that a Dialer claims in HTTP requests. The zero value
+	// claims none, and peers then treat it as an operator.
 	Self identity.Identity
 }
 

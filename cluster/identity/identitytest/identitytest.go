@@ -1,4 +1,4 @@
-// Package identitytest makes credentials for tests, good and bad.
+// Package identitytest makes credentials for tests, valid and invalid.
 package identitytest
 
 import (
@@ -49,8 +49,8 @@ func (c *Cluster) Credentials(t testing.TB, role identity.Role, name string) *id
 	return credentials
 }
 
-// Certificate signs a certificate with the cluster's authority that the
-// authority itself might refuse to issue: any cluster id, any dates.
+// Certificate signs a certificate with the authority's key, with any cluster id
+// and dates, even if Authority.Issue would refuse them.
 func (c *Cluster) Certificate(t testing.TB, id identity.Identity, from, until time.Time) tls.Certificate {
 	t.Helper()
 	authority, err := tls.LoadX509KeyPair(filepath.Join(c.dir, "ca.crt"), filepath.Join(c.dir, "ca.key"))
@@ -77,7 +77,7 @@ func (c *Cluster) Certificate(t testing.TB, id identity.Identity, from, until ti
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// Folder writes a credentials folder with cert as it is, good or bad.
+// Folder writes a credentials folder with cert, without checking it.
 func (c *Cluster) Folder(t testing.TB, cert tls.Certificate) string {
 	t.Helper()
 	dir := t.TempDir()
