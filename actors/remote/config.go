@@ -12,16 +12,16 @@ import (
 	"weir/cluster/identity"
 )
 
-// Directory knows where peers listen.
+// Directory knows the addresses of peers.
 type Directory interface {
 	// Address returns the host:port of peer, role/name. It must not block.
 	Address(peer string) (addr string, ok bool)
 }
 
-// Dialer makes the clients by which peers are reached. *wire.Dialer is one.
+// Dialer makes HTTP clients for peers. *wire.Dialer is one.
 type Dialer interface {
 	// HTTPClient returns a new client, with connections of its own, that speaks
-	// HTTP/2. A stream lasts, so the timeout asked for is 0, none.
+	// HTTP/2. Streams are long-lived, so it is called with timeout 0: none.
 	HTTPClient(timeout time.Duration) *http.Client
 	// URL returns the base URL of the peer at addr.
 	URL(addr string) string
@@ -29,16 +29,16 @@ type Dialer interface {
 
 // Candidate is a peer whose stream is about to come up.
 type Candidate struct {
-	// Peer is its name, role/name, and Identity the same, proven by its
-	// certificate where there are certificates.
+	// Peer is its name, role/name, and Identity its identity, which is proven by
+	// its certificate unless the cluster is insecure.
 	Peer     string
 	Identity identity.Identity
-	// Incarnation tells its lives apart.
+	// Incarnation identifies its process among those of the same name.
 	Incarnation uint64
 	// Version is its software version.
 	Version string
-	// Rival is the incarnation of another process of the same name which is
-	// connected at this moment and would be cut off; 0 when there is none.
+	// Rival is the incarnation of another process of the same name whose stream
+	// is up and would be ended; 0 when there is none.
 	Rival uint64
 }
 
@@ -51,41 +51,40 @@ type PeerChange struct {
 	Up          bool
 	// Reason says why the stream has ended.
 	Reason string
-	// Bye: the peer has ended it, and said so.
+	// Bye says that the peer ended the stream on purpose, with a Bye.
 	Bye bool
 }
 
-// Config says who a Remote is and whom it may reach.
+// Config configures a Remote.
 type Config struct {
-	// Self is this process. Its cluster is the one that IdentityOf reports of
-	// peers: over plaintext ports of cluster/wire that is "insecure".
+	// Self is this process. Its cluster must be the one that IdentityOf returns
+	// for peers: over plaintext ports of cluster/wire that is "insecure".
 	Self identity.Identity
-	// Incarnation tells the lives of this process apart: random, not 0, new at
-	// each start. Default: chosen by Start.
+	// Incarnation identifies this process among those of the same name: random,
+	// not 0, new at each start. Default: chosen by Start.
 	Incarnation uint64
-	// Version is this software's version, told to peers for their logs.
+	// Version is this software's version, which peers log.
 	Version string
-	// Directory and Dialer are needed to Connect; a process that never does may
-	// leave both out.
+	// Directory and Dialer are needed for Connect only. Set both or none.
 	Directory Directory
 	Dialer    Dialer
-	// IdentityOf says who opens a stream at Handler, by certificate;
-	// wire.IdentityOfRequest does. Without it Handler refuses everybody.
+	// IdentityOf returns the identity of the peer that opens a stream at Handler,
+	// such as wire.IdentityOfRequest. Without it Handler refuses all streams.
 	IdentityOf func(*http.Request) (identity.Identity, error)
-	// Admit is asked before a stream comes up; an error refuses it, and the peer
-	// is told. It is called with locks held, so it must not block, nor call the
-	// Remote. Default: all may come.
+	// Admit is called before a stream comes up; an error refuses the stream and is
+	// sent to the peer. It is called with locks held, so it must not block or call
+	// the Remote. Default: all streams are admitted.
 	Admit func(Candidate) error
-	// OnPeer is told of peers that come and go, in order for each peer, one call
-	// at a time. It must not wait for Close.
+	// OnPeer is called when a peer connects or disconnects, in order for each peer,
+	// one call at a time. It must not wait for Close.
 	OnPeer func(PeerChange)
 	// Limits bounds queues and waits. Default: DefaultLimits.
 	Limits Limits
-	// Logger gets what an operator cares about. Default: the system's.
+	// Logger gets the messages for operators. Default: the system's.
 	Logger *slog.Logger
 }
 
-// complete fills in defaults and returns an error that names what is missing.
+// complete fills in defaults and validates c.
 func (c *Config) complete() error {
 	if err := c.Self.Validate(); err != nil {
 		return fmt.Errorf("self: %w", err)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// dropped says why a message or frame came to nothing.
+// dropped is why a message or frame was dropped.
 type dropped uint8
 
 const (
@@ -45,7 +45,7 @@ var droppedNames = [droppedReasons]string{
 	unknownFrame: "unknown_frame",
 }
 
-// counters are what a Remote has done since Start.
+// counters count what a Remote has done since Start.
 type counters struct {
 	sentMessages, sentBytes         atomic.Uint64
 	receivedMessages, receivedBytes atomic.Uint64
@@ -59,24 +59,25 @@ func (c *counters) drop(why dropped, n int) {
 	}
 }
 
-// Stats is what a Remote has done since Start, and its peers now.
+// Stats counts what a Remote has done since Start, and lists its current peers.
 type Stats struct {
 	// SentMessages and SentBytes count messages, requests and replies that were
 	// queued for a peer, and their encoded payloads.
 	SentMessages, SentBytes uint64
-	// ReceivedMessages and ReceivedBytes count what came in.
+	// ReceivedMessages and ReceivedBytes count messages, requests and replies
+	// from peers, and their encoded payloads.
 	ReceivedMessages, ReceivedBytes uint64
 	// Connects counts streams that came up, Refusals those that this side
 	// refused.
 	Connects, Refusals uint64
-	// Dropped counts, by reason, messages that came to nothing on this side.
-	// Every reason is there.
+	// Dropped counts the messages that this side dropped, by reason. It has
+	// every reason, even with count 0.
 	Dropped map[string]uint64
 	// Peers are the connected peers, by name.
 	Peers []PeerStats
 }
 
-// PeerStats is the stream of one peer now.
+// PeerStats is the current state of the stream with one peer.
 type PeerStats struct {
 	Peer        string
 	Incarnation uint64
@@ -85,9 +86,9 @@ type PeerStats struct {
 	Dialed bool
 	// Since is when the stream came up.
 	Since time.Time
-	// QueuedMessages and QueuedBytes wait to be sent.
+	// QueuedMessages and QueuedBytes count what waits to be sent.
 	QueuedMessages, QueuedBytes int
-	// OpenRequests wait for the peer's reply.
+	// OpenRequests is the number of requests that wait for the peer's reply.
 	OpenRequests int
 }
 

@@ -18,9 +18,9 @@ import (
 	"weir/messages/remotepb"
 )
 
-// Connect keeps a stream to peer, role/name, until Disconnect or Close. A
-// stream that the peer has opened will do. It returns at once; Config.OnPeer
-// tells when the stream is up.
+// Connect keeps a stream to peer, role/name, until Disconnect or Close. It does
+// not dial while there is one that the peer has opened. It returns at once;
+// Config.OnPeer reports when the stream is up.
 func (r *Remote) Connect(peer string) error {
 	switch _, _, err := ParsePeer(peer); {
 	case err != nil:
@@ -72,7 +72,7 @@ func (r *Remote) keepConnected(ctx context.Context, peer string) {
 }
 
 // dial opens a stream to peer and returns when it has ended; up says whether it
-// came up at all.
+// was ever established.
 func (r *Remote) dial(ctx context.Context, peer string) (up bool, err error) {
 	addr, ok := r.config.Directory.Address(peer)
 	if !ok {
@@ -81,7 +81,8 @@ func (r *Remote) dial(ctx context.Context, peer string) (up bool, err error) {
 	client := r.config.Dialer.HTTPClient(0)
 	defer client.CloseIdleConnections()
 	d := &dialed{client: client}
-	// Only Disconnect and Close end a stream that is up, with last words.
+	// The end of ctx must not break a stream that is up: Disconnect and Close end it
+	// with last words.
 	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	d.cancel = cancel
 	defer d.abort()
@@ -93,7 +94,7 @@ func (r *Remote) dial(ctx context.Context, peer string) (up bool, err error) {
 	d.BidiStreamForClient = connect.NewClient[remotepb.Batch, remotepb.Batch](d, r.config.Dialer.URL(addr)+procedure,
 		r.wireOptions(), connect.WithAcceptCompression("gzip", nil, nil)).CallBidiStream(httptrace.WithClientTrace(lasting, trace))
 	found, err := r.introduce(d, peer)
-	// From here on, giving up has time for last words.
+	// From here on the end of ctx does not abort the stream: there is time for last words.
 	stop()
 	var s *session
 	if err == nil {
@@ -115,9 +116,9 @@ func (r *Remote) dial(ctx context.Context, peer string) (up bool, err error) {
 	return true, s.run()
 }
 
-// introduce says hello, hears the peer's and checks it.
+// introduce sends our hello, and receives and checks the peer's.
 func (r *Remote) introduce(d *dialed, peer string) (counterpart, error) {
-	// When the peer has ended the stream, Receive knows why and Send does not.
+	// Ignore the error: if the peer has ended the stream, Receive returns the reason.
 	_ = d.Send(r.hello(peer))
 	batch, err := d.Receive()
 	if err != nil {
@@ -134,7 +135,7 @@ func (r *Remote) introduce(d *dialed, peer string) (counterpart, error) {
 }
 
 // dialed is the transport of a stream that this side has opened. It has a
-// connection to itself.
+// connection of its own.
 type dialed struct {
 	*connect.BidiStreamForClient[remotepb.Batch, remotepb.Batch]
 	client *http.Client
@@ -157,7 +158,8 @@ func (d *dialed) Do(request *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// protection returns the TLS state of what Receive has returned from.
+// protection returns the TLS state of the connection. Call it after Receive has
+// returned.
 func (d *dialed) protection() *tls.ConnectionState {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -173,7 +175,7 @@ func (d *dialed) connected(conn net.Conn) {
 	}
 }
 
-// refuse tells the peer why, and waits until it has heard.
+// refuse sends the peer the reason, and waits until it ends the stream.
 func (d *dialed) refuse(reason string) {
 	if d.Send(bye(reason)) != nil {
 		return
@@ -186,11 +188,11 @@ func (d *dialed) refuse(reason string) {
 	}
 }
 
-// finish ends our direction; the peer then ends the other.
+// finish closes our direction; the peer then closes the other.
 func (d *dialed) finish() { _ = d.CloseRequest() }
 
-// abort closes the connection: to cancel the request alone would wait for a
-// write that a lost peer does not read.
+// abort cancels the request and closes the connection: after cancelling alone, a
+// write to a lost peer would still block.
 func (d *dialed) abort() {
 	d.cancel()
 	d.mu.Lock()
@@ -201,14 +203,15 @@ func (d *dialed) abort() {
 	d.aborted = true
 }
 
-// hangUp does not wait: under TLS, Close may try to say goodbye first.
+// hangUp closes the connection without waiting: under TLS, Close may first try to
+// write an alert.
 func (d *dialed) hangUp() {
 	conn := d.conn
 	go func() { _ = conn.Close() }()
 }
 
-// certifiedBy returns the identity of the replica that answered, nil when the
-// stream is not protected by TLS.
+// certifiedBy returns the identity in the certificate of the replica that answered,
+// nil without TLS.
 func certifiedBy(state *tls.ConnectionState) (*identity.Identity, error) {
 	if state == nil {
 		return nil, nil

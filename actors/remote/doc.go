@@ -1,8 +1,8 @@
 // Package remote carries actor messages between machines.
 //
 // Two processes, the peers, share one long-lived stream, which either side may
-// have opened and both use. A peer is called role/name, as in replica/r1; its
-// actors are reached by the names that it published, and by no other:
+// open and both use. A peer is called role/name, as in replica/r1; its actors
+// are reachable only by the names under which it published them:
 //
 //	inbox := r.NewInbox(nil)
 //	pid := system.Root.Spawn(props.Configure(inbox.Mailbox()))
@@ -11,19 +11,20 @@
 //	err := r.Send("replica/r1", "gateway", message)
 //	reply, err := r.Request(ctx, "replica/r1", "gateway", message)
 //
-// The receiving actor gets an *Inbound, which names the sender as its
-// certificate does, and answers with ctx.Respond. An actor that wants a reply
-// uses RequestAsync, which does not block.
+// The receiving actor gets an *Inbound, which has the sender's identity from its
+// certificate, and answers with ctx.Respond. An actor that wants a reply uses
+// RequestAsync, which does not block.
 //
-// What is promised:
-//   - At most once, in order while a stream lasts. A message is queued for one
-//     life of its peer and is never delivered to another.
-//   - Nothing blocks an actor and no queue grows without bound: what cannot be
-//     queued fails at once.
-//   - Every request ends: with a reply, or with an error that says why.
-//   - Nobody watches the actors of another machine: who tries is told at once
-//     that there is none. Config.OnPeer tells of peers.
-//   - A peer that falls silent is lost after Limits.KeepAliveTimeout.
+// Guarantees:
+//   - Delivery is at most once, and in order while a stream lasts. A message is
+//     queued for one incarnation of its peer and never delivered to another.
+//   - Actors are never blocked and every queue is bounded: sending fails at once
+//     if the queue is full.
+//   - Every request ends, with a reply or with an error that says why.
+//   - Actors of another machine cannot be watched: a watcher gets Terminated at
+//     once. Config.OnPeer reports peers that connect and disconnect.
+//   - A silent peer counts as lost after Limits.KeepAliveTimeout.
 //
-// The files handshake.go, roster.go and outbox.go decide, from plain values and without locks; the others act.
+// The files handshake.go, roster.go and outbox.go make decisions from plain values, without
+// locks; the others carry them out.
 package remote

@@ -10,15 +10,15 @@ import (
 var (
 	// ErrNotConnected is returned when there is no stream to the peer now.
 	ErrNotConnected = errors.New("not connected")
-	// ErrNotFound is returned when the peer has no live actor by the name.
+	// ErrNotFound is returned when the peer has no live actor of that name.
 	ErrNotFound = errors.New("no such actor")
 	// ErrQueueFull is returned when the queue to the peer, the table of open
 	// requests, or the inbox of the peer's actor is at its limit.
 	ErrQueueFull = errors.New("queue full")
 	// ErrTimeout is returned when a reply did not come in time.
 	ErrTimeout = errors.New("no reply in time")
-	// ErrPeerGone is returned when the stream to the peer ended while a reply
-	// was awaited. Whether the peer has seen the request is not known.
+	// ErrPeerGone is returned when the stream to the peer ended before the reply
+	// came. Whether the peer received the request is not known.
 	ErrPeerGone = errors.New("peer gone")
 	// ErrTooLarge is returned when a message or its reply is larger than
 	// Limits.MaxMessageBytes of the side that would receive it.
@@ -31,8 +31,9 @@ var (
 	ErrClosed = errors.New("remote is closed")
 )
 
-// ErrRefused is returned when the peer, or this side, will not have it: a
-// stream that does not fit, or a message to an actor that is not for its role.
+// ErrRefused is returned when the peer, or this side, rejects a stream, when a
+// message is for an actor not published for the sender's role, and when an actor
+// responds with an error.
 type ErrRefused struct {
 	// Reason is for people.
 	Reason string
@@ -46,8 +47,8 @@ func refusef(format string, args ...any) *ErrRefused {
 	return &ErrRefused{Reason: fmt.Sprintf(format, args...)}
 }
 
-// kinds pairs what a Failure says with the error that the asking side returns, and how
-// the failing side counts it.
+// kinds maps the code of a Failure to the error that the requesting side returns, and
+// to the reason that the failing side counts.
 var kinds = []kind{
 	{ErrNotFound, remotepb.Failure_CODE_NOT_FOUND, notFound},
 	{ErrUnknownType, remotepb.Failure_CODE_UNKNOWN_TYPE, unknownType},
@@ -62,7 +63,7 @@ type kind struct {
 	counted dropped
 }
 
-// kindOf returns the kind of err, which is a refusal where no other fits.
+// kindOf returns the kind of err, a refusal if no other fits.
 func kindOf(err error) kind {
 	for _, k := range kinds {
 		if errors.Is(err, k.err) {
@@ -72,8 +73,8 @@ func kindOf(err error) kind {
 	return kind{code: remotepb.Failure_CODE_REFUSED, counted: roleRefused}
 }
 
-// errorOf returns the error that f stands for. A code of a newer peer reads as
-// a refusal.
+// errorOf returns the error that f stands for. An unknown code, of a newer peer,
+// counts as a refusal.
 func errorOf(f *remotepb.Failure) error {
 	for _, k := range kinds {
 		if k.code == f.GetCode() {

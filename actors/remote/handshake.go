@@ -6,13 +6,13 @@ import (
 )
 
 const (
-	// protocol is the newest protocol that this side speaks.
+	// protocol is the newest protocol version that this side supports.
 	protocol = 1
-	// oldestProtocol is the oldest protocol that this side still understands.
+	// oldestProtocol is the oldest protocol version that this side supports.
 	oldestProtocol = 1
 )
 
-// counterpart is what a hello says about a peer, after it has been checked.
+// counterpart is a peer as its hello describes it, after checkHello.
 type counterpart struct {
 	id              identity.Identity
 	name            string
@@ -21,10 +21,9 @@ type counterpart struct {
 	maxMessageBytes int
 }
 
-// checkHello decides whether the side that says hello is fit to be a peer of
-// self. certified is who its certificate says that it is, nil when there is
-// none to see. dialed is the peer that we meant to reach, "" when it came to
-// us; then it may be anyone that it can prove to be.
+// checkHello decides whether the sender of hello may be a peer of self. certified
+// is the identity in its certificate, nil without TLS. dialed is the peer that we
+// dialed, "" if the peer opened the stream; then any certified peer will do.
 func checkHello(self identity.Identity, certified *identity.Identity, dialed string, hello *remotepb.Hello) (counterpart, error) {
 	if hello == nil {
 		return counterpart{}, refusef("first frame is not a hello: is the peer a weir process?")

@@ -8,9 +8,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Inbox bounds what waits for one actor that is published: messages from peers
-// that lie in its mailbox. The actor is spawned with Mailbox, so that the Inbox
-// sees what it takes up; no other actor is.
+// Inbox bounds the messages from peers that wait in the mailbox of one published
+// actor. Spawn that actor, and no other, with Mailbox, so that the Inbox sees
+// which messages it processes.
 type Inbox struct {
 	maxMessages, maxBytes int
 	full                  proto.Message
@@ -20,14 +20,14 @@ type Inbox struct {
 	messages, bytes int
 }
 
-// NewInbox returns an Inbox with the limits of r. full answers requests that
-// find no room; nil: they fail with ErrQueueFull. A message that nobody waits on
-// is dropped and counted instead.
+// NewInbox returns an Inbox with the limits of r. full is the reply to requests
+// that find no room; nil: they fail with ErrQueueFull. A message that is not a
+// request is dropped and counted.
 func (r *Remote) NewInbox(full proto.Message) *Inbox {
 	return &Inbox{maxMessages: r.limits.InboxMessages, maxBytes: r.limits.InboxBytes, full: full}
 }
 
-// Mailbox makes an actor one whose messages the Inbox bounds.
+// Mailbox is the option with which to spawn the actor of the Inbox.
 func (i *Inbox) Mailbox() actor.PropsOption {
 	return actor.WithMailbox(func() actor.Mailbox {
 		i.mu.Lock()
@@ -43,7 +43,7 @@ func (i *Inbox) spawned() bool {
 	return i.attached
 }
 
-// reserve takes the place of a message, or returns ErrQueueFull.
+// reserve counts a message of size bytes as waiting, or returns ErrQueueFull.
 func (i *Inbox) reserve(size int) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -56,7 +56,7 @@ func (i *Inbox) reserve(size int) error {
 	return nil
 }
 
-// release gives back the place of a message that its actor takes up.
+// release undoes reserve when the actor begins to process the message.
 func (i *Inbox) release(size int) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -64,7 +64,7 @@ func (i *Inbox) release(size int) {
 	i.bytes -= size
 }
 
-// inboxMailbox is a mailbox that tells its inbox of what leaves it.
+// inboxMailbox is a mailbox that releases messages from its inbox as they leave it.
 type inboxMailbox struct {
 	actor.Mailbox
 	inbox *Inbox

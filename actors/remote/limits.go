@@ -6,43 +6,42 @@ import (
 	"time"
 )
 
-// Limits bounds what one Remote holds and how long it waits. Start from
+// Limits bounds the queues of a Remote and how long it waits. Start from
 // DefaultLimits.
 type Limits struct {
-	// QueueMessages is how many messages wait to be sent to one peer. Default
+	// QueueMessages is how many messages may wait to be sent to one peer. Default
 	// 16,384: about 50 ms of a stream's throughput; more would be late anyway.
 	QueueMessages int
-	// QueueBytes is how many bytes of messages wait to be sent to one peer.
+	// QueueBytes is how many bytes of messages may wait to be sent to one peer.
 	// Default 16 MiB: four of the largest messages.
 	QueueBytes int
 	// InboxMessages and InboxBytes are how many messages from peers, and how many
-	// bytes of them, wait for one actor that is published. Default 16,384 and
-	// 64 MiB: an actor that is so far behind answers nobody in time.
+	// bytes of them, may wait for one published actor. Default 16,384 and 64 MiB:
+	// an actor that far behind does not answer in time.
 	InboxMessages, InboxBytes int
 	// MaxMessageBytes is the largest message that is sent or accepted, encoded.
 	// Default 4 MiB: a plan for a large node is below 1 MiB.
 	MaxMessageBytes int
 	// BatchBytes is how many bytes of messages are written at once. Default
-	// 64 KiB: enough to make the cost of a write small, and not so much that a
-	// ping waits. A larger message is written alone.
+	// 64 KiB: enough to make the cost of a write small, but too little to delay a
+	// ping much. A larger message is written alone.
 	BatchBytes int
 	// OpenRequests is how many requests to one peer may be unanswered. Default
 	// 16,384, as QueueMessages.
 	OpenRequests int
-	// RequestTimeout ends requests whose sender states no deadline. Default
-	// 30 s: longer than an election, so that nobody gives up during one.
+	// RequestTimeout is the timeout of a Request without a deadline. Default
+	// 30 s: longer than an election, so that requests survive one.
 	RequestTimeout time.Duration
-	// KeepAlivePeriod is how often a peer is asked whether it is there. Default
-	// 1 s.
+	// KeepAlivePeriod is how often a peer is pinged. Default 1 s.
 	KeepAlivePeriod time.Duration
-	// KeepAliveTimeout is after how much silence a peer is lost. Default 3 s:
-	// three questions, and shorter than a node's lease.
+	// KeepAliveTimeout is how long a peer may be silent before its stream ends.
+	// Default 3 s: three pings, and shorter than a node's lease.
 	KeepAliveTimeout time.Duration
-	// ConnectTimeout bounds dialing and the handshake. Default 5 s: a slow
-	// network's retransmitted SYN fits.
+	// ConnectTimeout bounds dialing and the handshake. Default 5 s: enough for a
+	// retransmitted SYN on a slow network.
 	ConnectTimeout time.Duration
-	// FarewellTimeout bounds the end of a stream, in which the peer is told why.
-	// Default 1 s: a courtesy that should not hold up a restart.
+	// FarewellTimeout bounds the end of a stream, in which the reason is sent to
+	// the peer. Default 1 s: that is a courtesy, and should not delay a restart.
 	FarewellTimeout time.Duration
 	// RedialMin and RedialMax bound the pause between attempts to connect,
 	// which doubles and has jitter. Default 100 ms and 5 s: a restarted peer is
@@ -50,7 +49,7 @@ type Limits struct {
 	RedialMin, RedialMax time.Duration
 }
 
-// DefaultLimits returns the limits that fit unless measured otherwise.
+// DefaultLimits returns the default limits.
 func DefaultLimits() Limits {
 	return Limits{
 		QueueMessages:    16_384,
@@ -109,9 +108,9 @@ func (l Limits) Validate() error {
 	return nil
 }
 
-// maxReadBytes bounds one message of the stream: a batch, or one message of a
-// peer that takes no notice of our MaxMessageBytes and is answered so; beyond
-// this the stream breaks. A hello fits, however small MaxMessageBytes is.
+// maxReadBytes bounds one read from the stream, in bytes. A peer that ignores our
+// MaxMessageBytes gets ErrTooLarge for a message up to this size; a larger one breaks
+// the stream. A hello fits, however small MaxMessageBytes is.
 func (l Limits) maxReadBytes() int {
 	return 4*l.MaxMessageBytes + 16<<10
 }

@@ -2,14 +2,14 @@ package remote
 
 import "sync"
 
-// news tells of peers that come and go, in order, outside of every lock, from
-// a goroutine that lasts while there is something to tell.
+// news calls Config.OnPeer with queued changes, in order and with no lock held,
+// in a goroutine that ends when the queue is empty.
 type news struct {
 	tell func(PeerChange)
 
 	mu      sync.Mutex
 	queue   []PeerChange
-	telling chan struct{} // Closed when the teller ends; nil without one.
+	telling chan struct{} // Closed when the goroutine ends; nil without one.
 }
 
 func (n *news) add(change PeerChange) {
@@ -40,7 +40,7 @@ func (n *news) run(done chan struct{}) {
 	}
 }
 
-// wait returns when all has been told.
+// wait returns when all queued changes have been reported.
 func (n *news) wait() {
 	n.mu.Lock()
 	telling := n.telling

@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	// frameOverhead is what a frame takes beyond its payload, at most: the
+	// frameOverhead bounds the size of a frame without its payload, in bytes: the
 	// actor's name, numbers, lengths.
 	frameOverhead = maxName + 64
-	// reserve is the part of the bound on messages that answers about failures
-	// may have on top of it.
+	// reserve lets notices exceed the bound on messages by 1/reserve of it, and
+	// by reserve more.
 	reserve = 4
 )
 
-// outbox is the bounded queue of frames to one life of one peer. It is not
-// safe for concurrent use.
+// outbox is the bounded queue of frames to one incarnation of a peer. It is
+// not safe for concurrent use.
 //
 // Invariant: messages and bytes are the sums over queue[head:].
 type outbox struct {
@@ -31,16 +31,16 @@ type outbox struct {
 	ping, pong bool
 }
 
-// outgoing is a frame that waits.
+// outgoing is a queued frame.
 type outgoing struct {
 	frame *remotepb.Frame
 	bytes int
-	// deadline is when a request need not be sent any more.
+	// deadline is when a request is too late to be sent; unused for other frames.
 	deadline time.Time
 }
 
-// push queues a frame that carries a message, and says whether there was room.
-// There always is for one message.
+// push queues a frame with a message, and returns whether there was room. An
+// empty queue has room for any message.
 func (o *outbox) push(out outgoing) bool {
 	if o.messages > 0 && (o.messages+1 > o.maxMessages || o.bytes+out.bytes > o.maxBytes) {
 		return false
@@ -49,8 +49,8 @@ func (o *outbox) push(out outgoing) bool {
 	return true
 }
 
-// pushNotice queues a frame without a message. Notices have some room that
-// messages have not.
+// pushNotice queues a frame without a message, and returns whether there was
+// room. Notices have some extra room.
 func (o *outbox) pushNotice(frame *remotepb.Frame) bool {
 	if o.messages+1 > o.maxMessages+o.maxMessages/reserve+reserve {
 		return false
@@ -65,9 +65,9 @@ func (o *outbox) append(out outgoing) {
 	o.bytes += out.bytes
 }
 
-// take appends the next frames to batch, at least one message and otherwise up
-// to maxBytes. Pings and pongs go first. Requests are told how much time is
-// left; those that have none are left out and counted.
+// take moves the next frames to batch, up to maxBytes but at least one message.
+// Pings and pongs go first. Requests get the time that they have left; those
+// with none are dropped and counted as late.
 func (o *outbox) take(batch []*remotepb.Frame, maxBytes int, now time.Time) (_ []*remotepb.Frame, late int) {
 	if o.ping {
 		batch = append(batch, &remotepb.Frame{Kind: &remotepb.Frame_Ping{Ping: &remotepb.Ping{}}})
@@ -102,7 +102,7 @@ func (o *outbox) take(batch []*remotepb.Frame, maxBytes int, now time.Time) (_ [
 	return batch, late
 }
 
-// compact keeps the part of queue that has been taken small.
+// compact keeps the part of queue before head small.
 func (o *outbox) compact() {
 	switch {
 	case o.messages == 0:
@@ -117,7 +117,7 @@ func (o *outbox) compact() {
 	}
 }
 
-// millis rounds up, so that what has time left does not say that it has none.
+// millis rounds up, so that a request with time left does not get 0.
 func millis(d time.Duration) uint32 {
 	ms := (d + time.Millisecond - 1) / time.Millisecond
 	return uint32(min(ms, 1<<32-1))

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
-// encode packs a message for a peer that accepts up to limit bytes.
+// encode encodes a message for a peer that accepts up to limit bytes.
 func encode(message any, limit int) (*anypb.Any, error) {
 	m, ok := message.(proto.Message)
 	if !ok || isLifeCycle(m.ProtoReflect().Descriptor()) {
@@ -26,7 +26,7 @@ func encode(message any, limit int) (*anypb.Any, error) {
 	return payload, nil
 }
 
-// decode unpacks what a peer sent.
+// decode decodes a message from a peer, of up to limit bytes.
 func decode(payload *anypb.Any, limit int) (proto.Message, error) {
 	if size := len(payload.GetValue()); size > limit {
 		return nil, fmt.Errorf("%w: %s of %d bytes, this side accepts %d (MaxMessageBytes)", ErrTooLarge, payload.MessageName(), size, limit)
@@ -38,13 +38,13 @@ func decode(payload *anypb.Any, limit int) (proto.Message, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%w: %s: %w", ErrMalformed, payload.MessageName(), err)
 	case isLifeCycle(m.ProtoReflect().Descriptor()):
-		// As a reply it would reach an actor unwrapped, and might end it.
+		// As a reply it would reach an actor without an Inbound, and might stop it.
 		return nil, fmt.Errorf("%w: %s may not come from another machine", ErrMalformed, payload.MessageName())
 	}
 	return m, nil
 }
 
-// isLifeCycle says whether a message is one by which protoactor runs actors.
+// isLifeCycle reports whether a message is one of protoactor's own, which control actors.
 func isLifeCycle(d protoreflect.MessageDescriptor) bool {
 	return d.ParentFile().Package() == "actor"
 }

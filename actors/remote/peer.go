@@ -7,12 +7,12 @@ import (
 	"weir/cluster/identity"
 )
 
-// PeerName returns the name by which peers call id: role/name.
+// PeerName returns the name of id among peers: role/name.
 func PeerName(id identity.Identity) string {
 	return id.Role.String() + "/" + id.Name
 }
 
-// ParsePeer returns the role and the name that peer, role/name, is made of.
+// ParsePeer splits peer, role/name, into its role and name.
 func ParsePeer(peer string) (identity.Role, string, error) {
 	prefix, name, ok := strings.Cut(peer, "/")
 	if !ok || name == "" {

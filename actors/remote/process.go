@@ -12,7 +12,8 @@ import (
 	"weir/messages/remotepb"
 )
 
-// Names of actors that begin so are this package's own.
+// reserved begins names of actors that belong to this package; replyPrefix is one of
+// them, for replies.
 const (
 	reserved    = "$"
 	replyPrefix = "$reply/"
@@ -21,12 +22,12 @@ const (
 const (
 	// maxName is how many bytes a published name may have.
 	maxName = 192
-	// maxDetail is how many bytes of a failure's cause travel to the peer.
+	// maxDetail is how many bytes of a failure's cause are sent to the peer.
 	maxDetail = 1024
 )
 
-// process stands for every actor on another machine: for whoever waits there for a reply.
-// It has no state, so the copy that a PID keeps never goes stale.
+// process stands for all actors on other machines. It accepts only replies to their requests.
+// It has no state, so the copy that a PID caches never goes stale.
 type process struct {
 	remote *Remote
 }
@@ -41,8 +42,8 @@ func (p *process) SendUserMessage(pid *actor.PID, message any) {
 	p.remote.system.DeadLetter.SendUserMessage(pid, message)
 }
 
-// SendSystemMessage implements actor.Process. The life cycle of another machine's
-// actors is its own: nobody watches or stops them from here.
+// SendSystemMessage implements actor.Process. Actors of another machine cannot be
+// watched or stopped from here.
 func (p *process) SendSystemMessage(pid *actor.PID, message any) {
 	p.remote.counters.drop(notSendable, 1)
 	p.remote.system.DeadLetter.SendSystemMessage(pid, message)
@@ -51,7 +52,8 @@ func (p *process) SendSystemMessage(pid *actor.PID, message any) {
 // Stop implements actor.Process.
 func (p *process) Stop(pid *actor.PID) { p.SendSystemMessage(pid, &actor.Stop{}) }
 
-// reply answers a peer's request from the actor that got it; to is what localPID wrote.
+// reply passes an actor's answer to a request on to the peer; to is the id that localPID
+// made, without replyPrefix.
 func (r *Remote) reply(peer, to string, answer any) {
 	stream, request, _ := strings.Cut(to, "/")
 	s := r.stream(peer)
@@ -71,7 +73,7 @@ func (s *session) respond(id uint64, answer any) {
 		s.fail(id, fmt.Errorf("%w: stopped before it replied", ErrNotFound))
 		return
 	case proto.Message:
-		// A message that is an error, too, travels as the message.
+		// A message that is also an error is sent as a message.
 	case error:
 		s.sendFailure(id, remotepb.Failure_CODE_REFUSED, a.Error())
 		return

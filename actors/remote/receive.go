@@ -14,7 +14,7 @@ import (
 	"weir/messages/remotepb"
 )
 
-// receive carries out one frame of the peer.
+// receive handles one frame from the peer.
 func (s *session) receive(frame *remotepb.Frame) {
 	switch kind := frame.GetKind().(type) {
 	case *remotepb.Frame_Send:
@@ -31,7 +31,7 @@ func (s *session) receive(frame *remotepb.Frame) {
 		s.mu.Unlock()
 		s.signal()
 	case *remotepb.Frame_Pong:
-		// To have heard of the peer is enough.
+		// read has noted already that the peer is alive.
 	case *remotepb.Frame_Bye:
 		s.end(fmt.Errorf("%w: %s", errBye, kind.Bye.GetReason()), "")
 	default:
@@ -39,8 +39,8 @@ func (s *session) receive(frame *remotepb.Frame) {
 	}
 }
 
-// receiveMessage hands a message to the actor that it is for; request is nil
-// when nobody waits for a reply.
+// receiveMessage passes a message on to its actor; request is nil for a message
+// without a reply.
 func (s *session) receiveMessage(to string, payload *anypb.Any, request *remotepb.Request) {
 	r := s.remote
 	r.counters.receivedMessages.Add(1)
@@ -68,7 +68,7 @@ func (s *session) receiveMessage(to string, payload *anypb.Any, request *remotep
 	r.system.Root.RequestWithCustomSender(found.pid, inbound, s.localPID(request.GetId()))
 }
 
-// turnAway answers a message that finds its actor's inbox full.
+// turnAway answers a message whose actor has a full inbox.
 func (s *session) turnAway(inbox *Inbox, request *remotepb.Request, err error) {
 	s.remote.counters.drop(inboxFull, 1)
 	if request == nil || inbox.full == nil {
@@ -78,7 +78,7 @@ func (s *session) turnAway(inbox *Inbox, request *remotepb.Request, err error) {
 	s.respond(request.GetId(), inbox.full)
 }
 
-// reach returns the live actor that is published by name for peer.
+// reach returns the live actor that is published by that name for peer's role.
 func (r *Remote) reach(name string, peer counterpart) (publication, error) {
 	found, ok := (*r.published.Load())[name]
 	if !ok {
@@ -93,8 +93,8 @@ func (r *Remote) reach(name string, peer counterpart) (publication, error) {
 	return found, nil
 }
 
-// fail tells the peer that its request, or its message when id is 0, came to
-// nothing.
+// fail reports to the peer that its request id, or a message if id is 0, has
+// failed.
 func (s *session) fail(id uint64, err error) {
 	k := kindOf(err)
 	s.remote.counters.drop(k.counted, 1)
@@ -103,14 +103,14 @@ func (s *session) fail(id uint64, err error) {
 
 func (s *session) sendFailure(id uint64, code remotepb.Failure_Code, detail string) {
 	if len(detail) > maxDetail {
-		// The peer chose part of the text; it need not get all of it back.
+		// Part of the text comes from the peer, so it may be long.
 		detail = detail[:maxDetail]
 	}
 	failure := &remotepb.Failure{Id: id, Code: code, Detail: strings.ToValidUTF8(detail, "")}
 	s.notice(&remotepb.Frame{Kind: &remotepb.Frame_Failure{Failure: failure}})
 }
 
-// detailOf returns the facts of err without what its code says.
+// detailOf returns the text of err without the part that its code stands for.
 func detailOf(err error) string {
 	var refused *ErrRefused
 	if errors.As(err, &refused) {
@@ -144,7 +144,8 @@ func (s *session) receiveFailure(failure *remotepb.Failure) {
 	}
 }
 
-// localPID returns the address of something that only this session knows.
+// localPID returns the sender of the peer's request id, to which an actor replies.
+// Only this session can resolve it: see Remote.reply.
 func (s *session) localPID(id uint64) *actor.PID {
 	return actor.NewPID(s.peer.name, replyPrefix+strconv.FormatUint(s.number, 10)+"/"+strconv.FormatUint(id, 10))
 }

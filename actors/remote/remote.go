@@ -30,11 +30,11 @@ type Remote struct {
 	counters counters
 	news     news
 
-	// published is replaced as a whole, under mu, and read without.
+	// published is replaced as a whole with mu held, and read without it.
 	published atomic.Pointer[map[string]publication]
 
 	mu sync.RWMutex
-	// streams holds the one session of each peer that is connected.
+	// streams has the session of each connected peer, by name.
 	streams map[string]*session
 	last    uint64
 	wanted  map[string]context.CancelFunc
@@ -50,27 +50,27 @@ type publication struct {
 	roles []identity.Role
 }
 
-// Inbound is what an actor gets for a message from a peer. ctx.Respond answers
-// a request, with a protobuf message or an error; the peer's Request returns an
+// Inbound is a message from a peer as its actor gets it. ctx.Respond answers a
+// request, with a protobuf message or an error; the peer's Request returns such an
 // error as *ErrRefused.
 type Inbound struct {
-	// From is the sending process, as its certificate says.
+	// From is the identity of the sending process, from its certificate.
 	From identity.Identity
-	// Incarnation is the sending process' life.
+	// Incarnation is that of the sending process.
 	Incarnation uint64
-	// Message is what was sent.
+	// Message is the message itself.
 	Message proto.Message
-	// Deadline is when the sender stops waiting for the reply; zero for a
-	// message that nobody waits on.
+	// Deadline is when the sender stops waiting for the reply; zero if the message
+	// is not a request.
 	Deadline time.Time
 
-	// inbox is where it has a place of so many bytes while it waits.
+	// inbox counts the message, with size bytes, while it waits in the mailbox.
 	inbox *Inbox
 	size  int
 }
 
-// Start connects system with peers from now on. It must be called before the
-// system's actors send to a peer.
+// Start returns a Remote for system. It must be called before the system's actors
+// send to a peer.
 func Start(system *actor.ActorSystem, config Config) (*Remote, error) {
 	if err := config.complete(); err != nil {
 		return nil, fmt.Errorf("start remote: %w", err)
@@ -99,8 +99,8 @@ func Start(system *actor.ActorSystem, config Config) (*Remote, error) {
 func (r *Remote) Self() string { return r.self }
 
 // Publish makes the actor pid reachable by name for peers of the given roles.
-// It replaces what was published by that name. inbox bounds what waits for the
-// actor, which was spawned with its Mailbox.
+// It replaces an actor published by that name. inbox bounds the messages that wait
+// for the actor, which must have been spawned with its Mailbox.
 func (r *Remote) Publish(name string, pid *actor.PID, inbox *Inbox, roles ...identity.Role) error {
 	switch {
 	case name == "" || len(name) > maxName || strings.HasPrefix(name, reserved):
@@ -131,11 +131,11 @@ func (r *Remote) republish(change func(map[string]publication)) {
 	r.published.Store(&all)
 }
 
-// Connected says whether there is a stream with peer.
+// Connected reports whether there is a stream with peer.
 func (r *Remote) Connected(peer string) bool { return r.stream(peer) != nil }
 
-// Disconnect gives up a peer that Connect wanted, and ends the stream with it,
-// whoever opened it. The peer may come again; Config.Admit can refuse that.
+// Disconnect undoes Connect, and ends the stream with peer, whichever side opened
+// it. The peer may connect again; Config.Admit can refuse that.
 func (r *Remote) Disconnect(peer string) {
 	r.mu.Lock()
 	giveUp := r.wanted[peer]
@@ -149,9 +149,9 @@ func (r *Remote) Disconnect(peer string) {
 	}
 }
 
-// Close ends all streams. Open requests fail, OnPeer hears of
-// it; then Close returns. A stream that the http.Server cannot write to ends no
-// later than the server's own connection.
+// Close ends all streams, fails open requests, and reports the ends to OnPeer
+// before it returns. A stream to which the http.Server cannot write may last until
+// the server closes the connection.
 func (r *Remote) Close() {
 	r.mu.Lock()
 	r.closed = true
@@ -189,7 +189,7 @@ func (r *Remote) allSessions() []*session {
 	return slices.Collect(maps.Values(r.streams))
 }
 
-// begin counts work that Close waits for. It returns false after Close.
+// begin adds a task that Close waits for. It returns false after Close.
 func (r *Remote) begin() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -200,8 +200,8 @@ func (r *Remote) begin() bool {
 	return true
 }
 
-// enter makes a session of a stream whose hello was good, unless the peer has a
-// better one, or Admit refuses it.
+// enter makes a session of a stream whose hello passed checkHello, unless the peer's
+// current stream takes precedence or Admit refuses it.
 func (r *Remote) enter(peer counterpart, ours bool, tr transport) (*session, error) {
 	r.mu.Lock()
 	c := claim{peer: peer.name, incarnation: peer.incarnation, ours: ours}
@@ -243,7 +243,7 @@ func (r *Remote) enter(peer counterpart, ours bool, tr transport) (*session, err
 	return s, nil
 }
 
-// leave forgets an ended session, unless it has been replaced.
+// leave removes an ended session and reports it, unless it has been replaced.
 func (r *Remote) leave(s *session, cause error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -268,5 +268,5 @@ func (r *Remote) hello(peer string) *remotepb.Batch {
 	}}}}}
 }
 
-// hex is how logs show incarnations.
+// hex formats an incarnation for logs.
 func hex(n uint64) string { return fmt.Sprintf("%x", n) }

@@ -13,7 +13,7 @@ import (
 )
 
 // Send sends message, a proto.Message, to the actor that peer has published by
-// name. That it returns nil says that the message is on its way, no more.
+// name. It returns nil once the message is queued; it may still be lost.
 func (r *Remote) Send(peer, name string, message any) error {
 	s, payload, err := r.prepare(peer, name, message)
 	if err == nil {
@@ -27,7 +27,7 @@ func (r *Remote) Send(peer, name string, message any) error {
 }
 
 // Request sends message to the actor that peer has published by name and waits
-// for the reply. It must not be called by an actor in Receive: that blocks it.
+// for the reply. An actor must not call it in Receive, which it would block.
 func (r *Remote) Request(ctx context.Context, peer, name string, message proto.Message) (proto.Message, error) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -48,7 +48,7 @@ func (r *Remote) Request(ctx context.Context, peer, name string, message proto.M
 	return got.reply, got.err
 }
 
-// causeOf returns why ctx is done, in the words of this package.
+// causeOf returns why ctx is done, as an error of this package if it timed out.
 func causeOf(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return ErrTimeout
@@ -57,17 +57,17 @@ func causeOf(ctx context.Context) error {
 }
 
 // RequestAsync sends message to the actor that peer has published by name and
-// calls done once, with the reply or an error, no later than after timeout.
-// done may be called before RequestAsync returns, and from any goroutine; it
-// must not block, and an actor lets it send a message to itself.
+// calls done once, with the reply or an error, after timeout at the latest.
+// done may be called before RequestAsync returns, and from any goroutine. It
+// must not block; in an actor it should just send the actor a message.
 func (r *Remote) RequestAsync(peer, name string, message proto.Message, timeout time.Duration, done func(reply proto.Message, err error)) {
 	if _, err := r.request(peer, name, message, time.Now().Add(timeout), done); err != nil {
 		done(nil, err)
 	}
 }
 
-// request calls done once, unless it returns an error. giveUp makes it be now,
-// if it has not been.
+// request calls done once, unless it returns an error. giveUp calls done with an
+// error at once, unless done has been called.
 func (r *Remote) request(peer, name string, message proto.Message, deadline time.Time, done func(proto.Message, error)) (giveUp func(error), err error) {
 	failed := func(err error) error { return fmt.Errorf("request to %s of %s: %w", name, peer, err) }
 	s, payload, err := r.prepare(peer, name, message)
@@ -87,7 +87,7 @@ func (r *Remote) request(peer, name string, message proto.Message, deadline time
 	return func(err error) { s.answer(id, nil, err) }, nil
 }
 
-// prepare finds the stream to peer and packs message for it.
+// prepare finds the stream to peer and encodes message for it.
 func (r *Remote) prepare(peer, name string, message any) (*session, *anypb.Any, error) {
 	s := r.stream(peer)
 	if s == nil {
@@ -111,7 +111,7 @@ func (r *Remote) noStream(peer string) error {
 	return ErrNotConnected
 }
 
-// reasonOf returns how an error of this side is counted.
+// reasonOf returns the reason under which an error of this side is counted.
 func reasonOf(err error) dropped {
 	switch k := kindOf(err); {
 	case errors.Is(err, ErrNotConnected):

@@ -1,6 +1,6 @@
 package remote
 
-// claim is a stream that is, or wants to be, the stream of its peer.
+// claim describes a stream that is, or is to become, the stream with its peer.
 type claim struct {
 	peer        string
 	incarnation uint64
@@ -8,7 +8,7 @@ type claim struct {
 	ours bool
 }
 
-// dialer returns the name of the side that has opened the stream.
+// dialer returns the name of the side that opened the stream.
 func (c claim) dialer(self string) string {
 	if c.ours {
 		return self
@@ -16,12 +16,12 @@ func (c claim) dialer(self string) string {
 	return c.peer
 }
 
-// replaces reports whether c takes the place of the stream that its peer has now.
+// replaces reports whether c replaces now, the peer's current stream.
 //
-// A new life of a peer does. Of two streams of one life the later counts when the
-// same side has dialed both, because it knows that its earlier one is of no use.
-// When both sides have dialed, both must come to the same end: the stream of the
-// lesser name stays.
+// A stream with another incarnation of the peer does. If the same side has dialed
+// both streams of one incarnation, the later one does: that side has found its earlier
+// one useless. If each side has dialed one, both must decide alike: the stream dialed
+// by the side with the lesser name stays.
 func (c claim) replaces(now claim, self string) bool {
 	return c.incarnation != now.incarnation || c.ours == now.ours || c.dialer(self) < now.dialer(self)
 }

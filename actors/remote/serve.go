@@ -16,23 +16,23 @@ import (
 // procedure is the method that opens a stream.
 const procedure = "/weir.remote.v1.Remote/Stream"
 
-// Handler returns what serves the streams that peers open, and the path to
-// mount it at. The server must speak HTTP/2; it should find dead connections
-// by pings, because only it can end a write that its peer does not read. Close
-// the Remote before the server shuts down: streams do not end by themselves.
+// Handler returns the handler of streams that peers open, and the path to mount
+// it at. The server must speak HTTP/2. It should detect dead connections by
+// pings, because only the server can end a write that the peer does not read.
+// Close the Remote before the server shuts down: streams do not end by themselves.
 func (r *Remote) Handler() (path string, handler http.Handler) {
 	streams := connect.NewBidiStreamHandler(procedure, r.serve, r.wireOptions(),
 		connect.WithCompression("gzip", nil, nil))
 	return procedure, http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		opened := &served{request: request, control: http.NewResponseController(w)}
 		defer opened.close()
-		// A stream outlives the server's limits for a request.
+		// A stream lasts longer than the server's timeout for a response.
 		_ = opened.control.SetWriteDeadline(time.Time{})
 		streams.ServeHTTP(w, request.WithContext(context.WithValue(request.Context(), servedKey{}, opened)))
 	})
 }
 
-// wireOptions are the same on both sides.
+// wireOptions are the options of both sides of a stream.
 func (r *Remote) wireOptions() connect.Option {
 	return connect.WithReadMaxBytes(r.limits.maxReadBytes())
 }
@@ -48,7 +48,7 @@ type served struct {
 	control *http.ResponseController // nil once the handler has returned.
 }
 
-// past is a deadline that has passed.
+// past is a deadline in the past: it fails reads and writes at once.
 var past = time.Unix(1, 0)
 
 func (s *served) setRead(deadline time.Time) {
@@ -59,7 +59,7 @@ func (s *served) setRead(deadline time.Time) {
 	}
 }
 
-// finish ends Receive; the handler's return then ends the stream in order.
+// finish makes Receive fail; when the handler then returns, the stream ends orderly.
 func (s *served) finish() { s.setRead(past) }
 
 func (s *served) abort() {
@@ -71,14 +71,14 @@ func (s *served) abort() {
 	}
 }
 
-// close makes the others harmless after the handler's return.
+// close makes setRead and abort do nothing once the handler has returned.
 func (s *served) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.control = nil
 }
 
-// serve is the life of a stream that a peer has opened.
+// serve runs a stream that a peer has opened, until it ends.
 func (r *Remote) serve(ctx context.Context, stream *connect.BidiStream[remotepb.Batch, remotepb.Batch]) error {
 	opened, ok := ctx.Value(servedKey{}).(*served)
 	if !ok {
@@ -96,12 +96,12 @@ func (r *Remote) serve(ctx context.Context, stream *connect.BidiStream[remotepb.
 	if err := opened.Send(r.hello(s.peer.name)); err != nil {
 		s.end(fmt.Errorf("stream failed: %w", err), "")
 	}
-	// How it ended is in the log and in last words; the caller needs no more.
+	// The cause is logged, and sent to the peer in last words.
 	_ = s.run()
 	return nil
 }
 
-// greet hears the peer's hello and makes a session of its stream.
+// greet receives and checks the peer's hello and makes a session of its stream.
 func (r *Remote) greet(opened *served) (*session, error) {
 	if r.config.IdentityOf == nil {
 		return nil, refusef("%s takes no streams", r.self)
@@ -123,7 +123,7 @@ func (r *Remote) greet(opened *served) (*session, error) {
 	return r.enter(peer, false, opened)
 }
 
-// refuse tells the peer why its stream does not come up.
+// refuse logs why the peer's stream does not come up, and sends the peer the reason.
 func (r *Remote) refuse(opened *served, err error) error {
 	from := opened.request.RemoteAddr
 	var refused *ErrRefused

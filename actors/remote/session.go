@@ -18,34 +18,34 @@ import (
 type transport interface {
 	Send(*remotepb.Batch) error
 	Receive() (*remotepb.Batch, error)
-	// finish ends our direction after the last words: the peer hears them, and
-	// Receive returns soon.
+	// finish closes our direction after the last words, so that the peer still gets
+	// them; Receive then returns soon.
 	finish()
 	// abort breaks the stream: Send and Receive return. It does not block.
 	abort()
 }
 
-// session is the stream with one life of one peer.
+// session is a stream with one incarnation of a peer.
 type session struct {
 	remote *Remote
-	// number tells streams of this process apart.
+	// number identifies the stream within this process.
 	number    uint64
 	claim     claim
 	peer      counterpart
 	transport transport
 	since     time.Time
-	// heard is when the peer was last heard, as a duration since since.
+	// heard is when the last batch of the peer arrived, as a duration after since.
 	heard atomic.Int64
-	// wake has room for one signal: there is something to write.
+	// wake has room for one signal to the writer that there is something to write.
 	wake chan struct{}
 	// done is closed when the session has ended.
 	done chan struct{}
 
 	mu  sync.Mutex
 	out outbox
-	// asks are the unanswered requests: a reply counts only while its request is here.
+	// asks are the open requests by id; a reply to any other id is dropped.
 	asks      map[uint64]ask
-	lastAsk   uint64 // Each id is used once.
+	lastAsk   uint64 // The last id used; ids are not reused.
 	keeper    *time.Timer
 	cause     error // Set once, when the session ends.
 	lastWords string
@@ -72,7 +72,7 @@ func newSession(r *Remote, number uint64, c claim, peer counterpart, tr transpor
 	}
 }
 
-// run reads and writes until the session ends, and returns why it has.
+// run reads and writes until the session ends, and returns the cause.
 func (s *session) run() error {
 	written := make(chan struct{})
 	go func() {
@@ -95,7 +95,7 @@ func (s *session) read() {
 		}
 		s.heard.Store(int64(time.Since(s.since)))
 		if s.ended() {
-			continue // What is left is only waited for.
+			continue // Read on to the end of the stream, but ignore the frames.
 		}
 		for _, frame := range batch.GetFrames() {
 			s.receive(frame)
@@ -129,7 +129,7 @@ func (s *session) write() {
 		clear(batch)
 		switch {
 		case errors.Is(err, io.EOF):
-			// The peer reads no more; why, it has said, or the stream tells the reader.
+			// The peer has stopped reading. The reader gets the cause, from a Bye or the stream.
 			<-s.done
 		case err != nil:
 			s.end(fmt.Errorf("stream failed: %w", err), "")
@@ -137,12 +137,12 @@ func (s *session) write() {
 	}
 }
 
-// batchBytes is below what either side reads at once, whatever its limits are.
+// batchBytes limits a batch, in bytes: it is below what either side accepts in one read.
 func (s *session) batchBytes() int {
 	return min(s.remote.limits.BatchBytes, s.peer.maxMessageBytes)
 }
 
-// sayBye is the writer's last act.
+// sayBye ends the writing: it sends the last words, if there are any, and finishes the stream.
 func (s *session) sayBye(lastWords string) {
 	if lastWords == "" {
 		return
@@ -158,8 +158,8 @@ func bye(reason string) *remotepb.Batch {
 	return &remotepb.Batch{Frames: []*remotepb.Frame{{Kind: &remotepb.Frame_Bye{Bye: &remotepb.Bye{Reason: reason}}}}}
 }
 
-// keepAlive asks the peer whether it is there, and again every period. The
-// session ends when it has been silent for too long.
+// keepAlive pings the peer now and every KeepAlivePeriod. It ends the session
+// when the peer has been silent for KeepAliveTimeout.
 func (s *session) keepAlive() {
 	if silence, lost := s.askAlive(); lost {
 		s.end(fmt.Errorf("silent for %v", silence.Round(time.Millisecond)), "")
@@ -189,8 +189,9 @@ func (s *session) askAlive() (silence time.Duration, lost bool) {
 	return silence, false
 }
 
-// end ends the session once; later calls do nothing. Without last words the
-// stream is broken at once; otherwise the peer is told, if it listens.
+// end ends the session once; later calls do nothing. Without last words the stream
+// is aborted at once. Otherwise they are sent to the peer first, and the stream is
+// aborted after FarewellTimeout.
 func (s *session) end(cause error, lastWords string) {
 	s.mu.Lock()
 	if s.cause != nil {
@@ -223,7 +224,7 @@ func (s *session) end(cause error, lastWords string) {
 	}
 }
 
-// enqueue sends a frame that carries a message of the given size.
+// enqueue queues a frame with a message, whose payload is counted.
 func (s *session) enqueue(frame *remotepb.Frame, payload *anypb.Any) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -244,7 +245,8 @@ func (s *session) enqueueLocked(out outgoing, payload *anypb.Any) error {
 	return nil
 }
 
-// notice sends a frame without a message and says whether there was room.
+// notice queues a frame without a message. It returns false if there is no room or
+// the session has ended.
 func (s *session) notice(frame *remotepb.Frame) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -263,7 +265,7 @@ func (s *session) signal() {
 	}
 }
 
-// request sends a request. done is called once, unless an error is returned.
+// request queues a request. done is called once, unless an error is returned.
 func (s *session) request(to string, payload *anypb.Any, deadline time.Time, done func(proto.Message, error)) (id uint64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -285,7 +287,7 @@ func (s *session) request(to string, payload *anypb.Any, deadline time.Time, don
 	return id, nil
 }
 
-// answer closes the request id and completes it, unless that has happened.
+// answer completes the open request id. It returns false if there is none.
 func (s *session) answer(id uint64, reply proto.Message, err error) bool {
 	s.mu.Lock()
 	a, ok := s.asks[id]
@@ -307,7 +309,7 @@ func (s *session) ended() bool {
 	}
 }
 
-// change returns the news of the session's begin or end.
+// change returns the PeerChange for the session's begin or end.
 func (s *session) change(up bool, reason string) PeerChange {
 	return PeerChange{Peer: s.peer.name, Identity: s.peer.id, Incarnation: s.peer.incarnation, Version: s.peer.version, Up: up, Reason: reason}
 }
@@ -331,5 +333,5 @@ func sizeOf(payload *anypb.Any) int {
 	return len(payload.GetValue()) + len(payload.GetTypeUrl()) + frameOverhead
 }
 
-// errBye is the cause of a session that the peer has ended.
+// errBye is the cause when the peer has ended the session with a Bye.
 var errBye = errors.New("closed by the peer")
