@@ -75,9 +75,9 @@ func (g *Gossip) Alone(ctx context.Context) error {
 	return nil
 }
 
-// AwaitRival returns an ErrRival when another live process with this replica's id has
-// an earlier incarnation, and nil when ctx ends. A process with a later incarnation is
-// notified: it has to stop.
+// AwaitRival returns an ErrRival when another process with this replica's id has an
+// earlier incarnation and still answers after rivalGrace, and nil when ctx ends. A
+// process with a later incarnation is notified: it has to stop.
 func (g *Gossip) AwaitRival(ctx context.Context) error {
 	for {
 		select {

@@ -169,7 +169,7 @@ func readLayout(root string) (layout, error) {
 	return found, nil
 }
 
-// add takes one line of mountinfo: "id parent device root mountpoint options
+// add parses one line of mountinfo: "id parent device root mountpoint options
 // [optional...] - type source superoptions".
 func (l *layout) add(root, line string, paths map[string]string) {
 	head, tail, _ := strings.Cut(line, " - ")

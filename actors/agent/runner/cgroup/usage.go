@@ -8,7 +8,7 @@ import (
 )
 
 // Usage is the resource usage of a group. Values that the kernel does not report are 0,
-// but for Peak.
+// except Peak.
 type Usage struct {
 	// Memory is in bytes, without Cache.
 	Memory int64
