@@ -42,7 +42,7 @@ func (a *agentActor) overtake(ctx actor.Context) {
 		why := a.cfg.stuck("record the leader's orders")
 		a.lose(ctx, now, each.orders.Gone)
 		for _, start := range slices.Concat(each.orders.Start, each.orders.Declined) {
-			a.cfg.Logger.Error("a job is declined without the disk", "job", start.GetJobId(), "reason", why)
+			a.cfg.Logger.Error("job declined while the disk hangs", "job", start.GetJobId(), "reason", why)
 			a.spawn(ctx, NewDeclinedJob(now, start, why), nil)
 		}
 		a.abort(ctx, now, each.orders.Abort)

@@ -60,7 +60,7 @@ type VanillaOperation struct {
 // MapOperation are the options of an operation of type map, which reads an input.
 type MapOperation struct {
 	Operation
-	Mapper *Mapper `option:"mapper" required:"what is to run? Write an object with a command and its limits" rule:"J.6" help:"the task whose jobs read"`
+	Mapper *Mapper `option:"mapper" required:"what is to run? Write an object with a command and its limits" rule:"J.6" help:"the task whose jobs read the input"`
 	Input
 
 	_ option.Elsewhere `option:"tasks" elsewhere:"an operation of type: map has one task, the mapper: write it under that name"`

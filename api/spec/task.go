@@ -51,7 +51,7 @@ type Job struct {
 	MaxFailedJobCount *int64         `option:"max_failed_job_count" min:"0" max:"10000" default:"0" unit:"jobs" rule:"J.5" help:"the operation fails with so many failed jobs of the task; 0: only the operation's number counts"`
 	Spread            *bool          `option:"spread" rule:"F.14.1" help:"jobs go to different nodes while these have room; without it, with port_count or readiness and no gang_options"`
 
-	Signal   *signal `option:"interruption_signal" kind:"name of a signal" rule:"J.3" help:"asks a job to go; without it a job that reads no input is killed at once"`
+	Signal   *signal `option:"interruption_signal" kind:"name of a signal" rule:"J.3" help:"the signal that asks a job to stop; without it a job that reads no input is killed at once"`
 	RootOnly *bool   `option:"signal_root_process_only" default:"false" rule:"J.3" help:"the signal is for the job's first process alone"`
 
 	ReserveFactor   *float64     `option:"memory_reserve_factor" above:"0" max:"1" rule:"J.1.2" help:"part of memory_limit that is reserved at first, and at least; in place of the next two"`
@@ -70,7 +70,7 @@ type Job struct {
 	Isolation      *string  `option:"isolation" values:"none,default,strict" default:"default" rule:"J.5.2" help:"how far a job is kept apart from its node and other jobs"`
 	CPUEnforcement *string  `option:"cpu_enforcement" values:"quota,weight" default:"quota" rule:"J.5.2" help:"quota: never more than cpu_limit; weight: more while nobody else wants the cores"`
 	User           *account `option:"user" kind:"name or number of a user" rule:"J.5.2" help:"who a job is on its node; without it the node says"`
-	Group          *account `option:"group" kind:"name or number of a group" rule:"J.5.2" help:"the group that it is on its node"`
+	Group          *account `option:"group" kind:"name or number of a group" rule:"J.5.2" help:"the group that its processes have on the node"`
 }
 
 // Task are the options of a task.

@@ -122,7 +122,7 @@ func (x *index) agreed(e history.Entry) error {
 		return fmt.Errorf("it was followed as attempt %d, and was granted as attempt %d to node %s", e.Attempt, j.Attempt, j.Node)
 	}
 	if token := x.tokens[e.Job]; !token.IsZero() && token != e.Token {
-		return fmt.Errorf("it was followed with token %v, and granted with %v", e.Token, token)
+		return fmt.Errorf("its order has token %v, but its grant has %v", e.Token, token)
 	}
 	return nil
 }

@@ -202,7 +202,7 @@ func TestGrants(t *testing.T) {
 			change: func(r *history.Run) { r.Entries[12].Attempt = 2 }, want: "S7", says: "followed as attempt 2, and was granted as attempt 1",
 		},
 		"a grant with another token": {
-			change: func(r *history.Run) { r.Entries[2].Token = token(2, 7) }, want: "S7", says: "job j0: it was followed with token 2.7, and granted with 2.8",
+			change: func(r *history.Run) { r.Entries[2].Token = token(2, 7) }, want: "S7", says: "job j0: its order has token 2.7, but its grant has 2.8",
 		},
 		"a job that is granted to a node twice": {
 			change: func(r *history.Run) { r.Entries = append(r.Entries, r.Entries[14]) }, want: "S7", says: "job j2 was granted a second time",

@@ -197,7 +197,7 @@ func TestWhatCannotBeTakenBackIsTold(t *testing.T) {
 	must(t, p.place(filepath.Join(folder, "aside"), filepath.Join(folder, "two")))
 	must(t, os.Remove(filepath.Join(folder, "two")))
 	err := p.takeBack(errors.New("keep three as /data/three: device or resource busy"))
-	want := "keep three as /data/three: device or resource busy; what could not be taken back is in its place: http://store/bucket/one, " +
+	want := "keep three as /data/three: device or resource busy; these copies could not be removed again: http://store/bucket/one, " +
 		filepath.Join(folder, "two") + " (no such file or directory)"
 	if err.Error() != want {
 		t.Errorf("got %v\nwant %s", err, want)

@@ -79,5 +79,5 @@ func (p *placing) takeBack(err error) error {
 	if len(p.stays) == 0 {
 		return err
 	}
-	return fmt.Errorf("%w; what could not be taken back is in its place: %s", err, strings.Join(p.stays, ", "))
+	return fmt.Errorf("%w; these copies could not be removed again: %s", err, strings.Join(p.stays, ", "))
 }

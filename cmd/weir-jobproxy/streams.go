@@ -79,7 +79,7 @@ func (s *supervisor) abandonFlush(cause verdict) bool {
 func (s *supervisor) takeRemains(r remains) {
 	s.cancelFlush()
 	if s.conclusion.result != nil {
-		complain(errors.New("what hung goes on; nothing is kept of it any more"))
+		complain(errors.New("the disk responds again, but the result of the job is decided: the rest is dropped"))
 		return
 	}
 	s.remains = r

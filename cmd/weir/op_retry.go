@@ -15,8 +15,8 @@ func newOpRetryCommand(f *clientFlags) *cobra.Command {
 	var failed, unfinished, wait, quiet bool
 	cmd := &cobra.Command{
 		Use:   "retry OPERATION --failed",
-		Short: "Run the jobs of an operation again that failed",
-		Long: `Run the jobs of an operation again that failed, and print the id of the operation that
+		Short: "Run the failed jobs of an operation again",
+		Long: `Run the failed jobs of an operation again, and print the id of the operation that
 does so.
 
 OPERATION, by id or alias, has ended. The new operation has its spec, and runs of its jobs

@@ -43,7 +43,7 @@ func (c operationChange) advanceOperation(m *commandpb.AdvanceOperation) *refusa
 	case !leaderSteps[to]:
 		return refuse(CodeInvalidCommand, "%s: another command goes there: the one that says what happened", what)
 	case to == lifecycle.Failing && m.GetResult() == nil:
-		return refuse(CodeInvalidCommand, "%s: no result says why", what)
+		return refuse(CodeInvalidCommand, "%s: it has no result, which has to say why", what)
 	case to == lifecycle.Completed && o.reads() && o.record.GetOutput() == nil:
 		return refuse(CodeOutputNotPublished, "%s: its controller has not published the output yet", what)
 	case to.Terminal() && len(o.allocations) > 0:

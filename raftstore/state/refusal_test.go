@@ -181,7 +181,7 @@ func TestStepsAreRefused(t *testing.T) {
 		"from a state that is over": {advance("ann", "pending", "materializing"), CodeInvalidOperationState, `it is running, not "pending"`},
 		"past the next one":         {advance("new", "starting", "initializing"), CodeInvalidOperationState, "it is starting and cannot go there"},
 		"of the controller":         {advance("made", "materializing", "running"), CodeInvalidCommand, "another command goes there"},
-		"to failing for no reason":  {advance("ann", "running", "failing"), CodeInvalidCommand, "no result says why"},
+		"to failing for no reason":  {advance("ann", "running", "failing"), CodeInvalidCommand, "it has no result, which has to say why"},
 		"to the end with jobs":      {advance("ending", "aborting", "aborted"), CodeAllocationsLeft, "it has 1 allocations"},
 		"after the end":             {advance("done", "completed", "failing"), CodeInvalidOperationState, "it is completed"},
 		"into a pool that runs enough": {advance("waiting", "pending", "materializing"), CodePoolRunningLimit,

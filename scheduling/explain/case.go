@@ -185,7 +185,7 @@ func NoneWaits(starting int64) Fact {
 // if pool is empty.
 func Outrun(pool scheduling.PoolName) string {
 	if pool == "" {
-		return "others have been told to leave for all that it is owed"
+		return "enough jobs have been told to leave for its whole fair share"
 	}
 	return "others leave for " + PoolTitle(pool) + " until it has its fair share, and operations that come before this one take all of that"
 }

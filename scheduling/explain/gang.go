@@ -172,7 +172,7 @@ func (q *Case) byGathering(a *Asked, v verdict, g *Gathering) (soonest estimate,
 // inHeldRoom is the estimate for a gang that has, or finds, room for all of its jobs.
 func (q *Case) inHeldRoom(g *Gathering) estimate {
 	if at := later(g.From, g.Leaves); at.After(q.Now) {
-		return estimate{at: at, earliest: at, latest: at.Add(startDelay), by: ByHeldRoom, text: fmt.Sprintf("all %s may start together by %s: there is room for them on nodes, and those have gone by then that were told to leave it", counted(g.Missing, "job"), clock(at))}
+		return estimate{at: at, earliest: at, latest: at.Add(startDelay), by: ByHeldRoom, text: fmt.Sprintf("all %s may start together by %s: nodes have room for them, and the jobs that were told to leave it will have ended", counted(g.Missing, "job"), clock(at))}
 	}
 	return estimate{at: q.Now, earliest: q.Now, latest: q.Now.Add(startDelay), by: ByHeldRoom, text: fmt.Sprintf("all %s may start together with the next heartbeats: there is room for them", counted(g.Missing, "job"))}
 }

@@ -125,7 +125,7 @@ func (l *Level) bound(k resource.Kind) Fact {
 		f.Text = fmt.Sprintf("%s may have no more than %s: by its resource_limits, its max_share_ratio, or the nodes of its filter", l.name(), percent(s.LimitsShare[k]))
 	case len(s.Children) > 0 && content(s, k):
 		f.Code = FactBoundBelow
-		f.Text = fmt.Sprintf("nothing below %s can have more: by its limits, or for no more jobs fit on the nodes", l.name())
+		f.Text = fmt.Sprintf("nothing below %s can have more: limits are reached, or no more jobs fit on the nodes", l.name())
 	case l.Above == nil:
 		return Fact{}
 	case l.FIFO == 1:

@@ -259,7 +259,7 @@ func (q *Case) starvingCause(a *Asked, t *Task, nodes NodeCounts) Fact {
 // noVictims says that no job has to leave for an operation although it starves.
 func (a *Asked) noVictims() Fact {
 	return Fact{Code: FactNoVictims, Count: int64(a.VainLooks), At: a.Vain.At, Node: a.Vain.Node,
-		Text: fmt.Sprintf("%s starves, and finds not enough that may be preempted for a job (stage %s): jobs within the fair share of their operations are let stay", a.Starves, a.Stage)}
+		Text: fmt.Sprintf("%s starves, and finds not enough that may be preempted for a job (stage %s): jobs within the fair share of their operations stay", a.Starves, a.Stage)}
 }
 
 // letStay adds which jobs could leave but for a setting.

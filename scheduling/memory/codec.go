@@ -70,7 +70,7 @@ func decodeExact(data []byte) (*Digest, error) {
 	}
 	d.count = int64(len(d.samples))
 	if d.count >= outgrown && d.prior != nil {
-		return nil, fmt.Errorf("prior: there are %d samples, and none is kept with %d", d.count, outgrown)
+		return nil, fmt.Errorf("prior: kept beside %d samples, but a digest with %d or more has none", d.count, outgrown)
 	}
 	return d, nothingLeft(data)
 }

@@ -65,7 +65,7 @@ type PoolOptions struct {
 	_ option.Elsewhere `option:"preemptive_scheduling_backoff" elsewhere:"is of nodes, which are no pool's: set it for the whole tree (weir tree set)"`
 
 	GangStepFunction           *bool `option:"enable_step_function_for_gang_operations" default:"true" inherit:"where the tree has it" rule:"F.7.2" help:"gangs get all of their demand or nothing, where the tree wants it"`
-	FIFOReordering             *bool `option:"enable_fifo_children_reordering_for_guarantee_utilization" default:"false" rule:"F.7.3" inherit:"own, else the parent's" help:"gangs that do not fit the guarantee step aside"`
+	FIFOReordering             *bool `option:"enable_fifo_children_reordering_for_guarantee_utilization" default:"false" rule:"F.7.3" inherit:"own, else the parent's" help:"gangs that do not fit into the guarantee let smaller ones go first"`
 	PromisedFairShare          *bool `option:"compute_promised_guarantee_fair_share" default:"false" rule:"F.5.6" help:"say what the guarantee alone would give to each element"`
 	PriorityGuarantee          *bool `option:"enable_priority_strong_guarantee_adjustment" default:"false" rule:"F.5.4" help:"when guarantees do not fit, this one is cut last"`
 	PriorityGuaranteeDonorship *bool `option:"enable_priority_strong_guarantee_adjustment_donorship" default:"false" rule:"F.5.4" help:"priority pools below take from the others below"`

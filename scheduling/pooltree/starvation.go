@@ -21,7 +21,7 @@ type Starvation struct {
 	Satisfaction          *float64       `option:"preemption_satisfaction_threshold" above:"0" default:"1" rule:"F.12" inherit:"own, else the parent's" help:"jobs beyond this part of the fair share can be preempted"`
 	AggressiveThreshold   *float64       `option:"aggressive_preemption_satisfaction_threshold" min:"0" default:"0.2" rule:"F.12" inherit:"own, else the parent's" help:"jobs beyond this part can be preempted aggressively"`
 	NonPreemptible        *Resources     `option:"non_preemptible_resource_usage_threshold" rule:"F.12" inherit:"own, else the parent's" kind:"resources" help:"operations that use no more are not preempted"`
-	MaxUnpreemptableCount *int64         `option:"max_unpreemptable_running_job_count" min:"0" unit:"jobs" rule:"F.12" inherit:"own, else the parent's" alias:"max_unpreemptible_running_job_count,max_unpreemptible_running_allocation_count,max_unpreemptable_running_allocation_count" help:"operations that run no more jobs are not preempted"`
+	MaxUnpreemptableCount *int64         `option:"max_unpreemptable_running_job_count" min:"0" unit:"jobs" rule:"F.12" inherit:"own, else the parent's" alias:"max_unpreemptible_running_job_count,max_unpreemptible_running_allocation_count,max_unpreemptable_running_allocation_count" help:"operations that run this many jobs or fewer are not preempted"`
 	WaitingTimeout        *time.Duration `option:"waiting_for_resources_on_node_timeout" default:"30s" rule:"F.12.3" inherit:"own, else the parent's" help:"after its victims had to be gone, a job waits so long for their resources"`
 	Notice
 }

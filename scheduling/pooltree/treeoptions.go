@@ -35,7 +35,7 @@ type TreeOptions struct {
 	GangStepFunction                 *bool         `option:"enable_step_function_for_gang_operations" default:"false" rule:"F.7.2" help:"gangs get all of their demand or nothing"`
 	ImprovedFitFactor                *bool         `option:"enable_improved_fair_share_by_fit_factor_computation" default:"false" rule:"F.7.4" help:"children jump one after another instead of together"`
 	ImprovedFitFactorDistributionGap *bool         `option:"enable_improved_fair_share_by_fit_factor_computation_distribution_gap" default:"false" rule:"F.7.4" help:"a second search gives out what is left below rounding"`
-	FIFOReordering                   *bool         `option:"enable_fifo_children_reordering_for_guarantee_utilization" default:"false" rule:"F.7.3" help:"in FIFO pools gangs that do not fit the guarantee step aside"`
+	FIFOReordering                   *bool         `option:"enable_fifo_children_reordering_for_guarantee_utilization" default:"false" rule:"F.7.3" help:"in FIFO pools gangs that do not fit into the guarantee let smaller ones go first"`
 	SingleJobVanillaIsGang           *bool         `option:"consider_single_allocation_vanilla_operations_as_gang" default:"true" rule:"F.8" help:"an operation of one job is a gang"`
 	GangsOnlyInFIFO                  *bool         `option:"allow_gang_operations_only_in_fifo_pools" default:"false" rule:"F.8" help:"gangs are refused in fair-share pools"`
 

@@ -87,7 +87,7 @@ var byNumber = [...]Description{
 	{DataOutputRows, Rows, "records of the output"},
 	{ProxyCPUSystem, Microseconds, "time of the job proxy in the kernel"},
 	{ProxyCPUUser, Microseconds, "time of the job proxy outside the kernel"},
-	{ProxyCumulativeEstimate, ByteSeconds, "what the job proxy was thought to need, times how long the job took"},
+	{ProxyCumulativeEstimate, ByteSeconds, "estimated memory of the job proxy x run time of the job"},
 	{ProxyCumulativeMaxMemory, ByteSeconds, "the most memory of the job proxy, times how long the job took"},
 	{ProxyCumulativeReserve, ByteSeconds, "memory reserved for the job proxy, times how long the job took"},
 	{ProxyEstimatedMemory, Bytes, "memory that the job proxy was thought to need for what it reads and writes"},
