@@ -35,7 +35,7 @@ func Agree(self scheduling.ReplicaID, peers Peers, founding string, committed Pe
 		return "", fmt.Errorf("replica %s: %w: ours is %s, but the cluster started with %s: use that list; "+
 			"to add a new replica, start it with --join and run weir cluster add", self, ErrPeerListsDiffer, peers, committed)
 	}
-	return fmt.Sprintf("the list of peers is %s, but the members of the cluster are %s by now: using these", peers, committed), nil
+	return fmt.Sprintf("the list of peers is %s, which no other replica started with, and the members have changed to %s: using the members", peers, committed), nil
 }
 
 // sameIDs reports whether both lists have the same ids, whatever the addresses.

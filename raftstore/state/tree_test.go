@@ -132,7 +132,7 @@ func TestTreesAreRefused(t *testing.T) {
 		"volumes of another leader":   {&commandpb.CheckpointVolumes{Term: 2}, CodeStaleTerm, "checkpoint"},
 		"a volume below nothing":      {&commandpb.CheckpointVolumes{Term: 1, Volumes: []*statepb.PoolVolume{{Pool: "slow", UserSlots: -1}}}, CodeInvalidCommand, "-1 is no volume"},
 		"more than the cluster given": {&commandpb.CheckpointVolumes{Term: 1, Volumes: []*statepb.PoolVolume{{Pool: "slow", LastShareRatio: 1.5}}}, CodeInvalidCommand, "1.5 is more than the cluster"},
-		"a rest that is no number":    {&commandpb.CheckpointVolumes{Term: 1, Volumes: []*statepb.PoolVolume{{Pool: "slow", CpuRest: math.NaN()}}}, CodeInvalidCommand, "NaN is no rest"},
+		"a rest that is no number":    {&commandpb.CheckpointVolumes{Term: 1, Volumes: []*statepb.PoolVolume{{Pool: "slow", CpuRest: math.NaN()}}}, CodeInvalidCommand, "cpu_rest NaN is not a finite number"},
 		"a clock of nobody":           {&commandpb.CheckpointVolumes{Term: 1, Clocks: []*statepb.StarvationClock{{}}}, CodeInvalidCommand, "name one of them"},
 		"a clock of two":              {&commandpb.CheckpointVolumes{Term: 1, Clocks: []*statepb.StarvationClock{{PoolId: 1, OperationId: "ann"}}}, CodeInvalidCommand, "name one of them"},
 		"a clock of another status":   {&commandpb.CheckpointVolumes{Term: 1, Clocks: []*statepb.StarvationClock{{PoolId: 1, Starvation: "dead"}}}, CodeInvalidCommand, `starvation status "dead"`},
