@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"slices"
 	"sync"
@@ -37,18 +36,10 @@ const (
 // replica, and to make it a voter once it has caught up; it announces that the cluster has
 // begun; and it stops a replica that was removed.
 type membership struct {
-	self      raftstore.Applicant
-	nonVoter  bool
-	directory *cluster.Directory
-	announce  func() error
-	// agree decides whether the replica's own list fits the members of the cluster.
-	agree func(founders string, members cluster.Peers) error
-	fail  func(error)
-	dial  func(address string) apipbconnect.ClusterServiceClient
-	http  *http.Client
-	log   *slog.Logger
+	*server
+	self raftstore.Applicant
+	http *http.Client
 
-	store *raftstore.Store
 	// settled is closed once the replica's role in the cluster is decided.
 	settled  chan struct{}
 	entering bool
@@ -65,16 +56,8 @@ type membership struct {
 }
 
 func newMembership(s *server) *membership {
-	calls := s.dialer.HTTPClient(0)
 	return &membership{
-		self:     raftstore.Applicant{ID: s.flags.id, Address: s.flags.advertise},
-		nonVoter: s.flags.nonVoter, directory: s.directory, fail: s.fail, log: s.log,
-		agree:    s.agree,
-		announce: func() error { return s.gossip.Update(func(m *gossip.Member) { m.Initialized = true }) },
-		http:     calls,
-		dial: func(address string) apipbconnect.ClusterServiceClient {
-			return apipbconnect.NewClusterServiceClient(calls, s.dialer.URL(address), connect.WithGRPC())
-		},
+		server: s, self: raftstore.Applicant{ID: s.flags.id, Address: s.flags.advertise}, http: s.dialer.HTTPClient(0),
 		settled: make(chan struct{}), cancel: func() {},
 	}
 }
@@ -113,14 +96,13 @@ func (m *membership) tell(what string, args ...any) {
 	}
 }
 
-// follow manages the membership of an open store until close.
-func (m *membership) follow(store *raftstore.Store) error {
-	m.store = store
-	members, err := store.Members()
+// follow manages the membership of the open store until close.
+func (m *membership) follow() error {
+	members, err := m.store.Members()
 	if err != nil {
 		return err
 	}
-	if err := m.agree(store.Identity().Founders, peersOf(members)); err != nil {
+	if err := m.agree(m.store.Identity().Founders, peersOf(members)); err != nil {
 		if !errors.Is(err, cluster.ErrPeerListsDiffer) {
 			return err
 		}
@@ -211,7 +193,7 @@ func (m *membership) begin() error {
 	if err := m.store.Remember(func(id *raftstore.Identity) { id.Began = true }); err != nil {
 		return err
 	}
-	if err := m.announce(); err != nil {
+	if err := m.gossip.Update(func(self *gossip.Member) { self.Initialized = true }); err != nil {
 		return err
 	}
 	m.began = true
@@ -222,7 +204,7 @@ func (m *membership) begin() error {
 // is one.
 func (m *membership) application(id raftstore.Identity) raftstore.Applicant {
 	a := m.self
-	a.Votes = !m.nonVoter && !id.Voter && !id.Demoted
+	a.Votes = !m.flags.nonVoter && !id.Voter && !id.Demoted
 	return a
 }
 
@@ -241,7 +223,7 @@ func (m *membership) take(id raftstore.Identity, answer raftstore.Suffrage) erro
 	if id.Voter {
 		m.log.Info("membership: this replica was demoted and does not vote until it is promoted")
 	}
-	if id.Voter || id.Demoted || m.nonVoter {
+	if id.Voter || id.Demoted || m.flags.nonVoter {
 		m.settle()
 	}
 	return m.store.Remember(func(id *raftstore.Identity) { id.Voter, id.Demoted = false, id.Demoted || id.Voter })
@@ -272,7 +254,8 @@ func (m *membership) ask(ctx context.Context, a raftstore.Applicant) (raftstore.
 		return raftstore.Stranger, nil, errors.New("no leader is known")
 	}
 	request := &apipb.JoinRequest{Id: a.ID, Address: a.Address, Empty: a.Empty, Votes: a.Votes}
-	answer, err := m.dial(leader.Address).Join(ctx, connect.NewRequest(request))
+	service := apipbconnect.NewClusterServiceClient(m.http, m.dialer.URL(leader.Address), connect.WithGRPC())
+	answer, err := service.Join(ctx, connect.NewRequest(request))
 	if err != nil {
 		return raftstore.Stranger, nil, fmt.Errorf("ask leader %s: %w", leader.ID, err)
 	}

@@ -226,7 +226,7 @@ func (s *server) open(ctx context.Context) error {
 	}
 	// The membership uses the store, so it is closed first.
 	s.undo = append(s.undo, s.store.Close, s.membership.close)
-	return s.membership.follow(s.store)
+	return s.membership.follow()
 }
 
 // watchRivals ends this process if another one, which started earlier, turns out to be the
