@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -180,33 +179,31 @@ func issue(cmd *cobra.Command, authority *identity.Authority, dir string, role i
 	return nil
 }
 
-// lookAtCertificate is how often a process checks its credentials folder for changes.
+// lookAtCertificate is how often a process reloads its credentials folder.
 // Certificates are renewed days before they expire.
 const lookAtCertificate = time.Minute
 
 // keepFresh reloads renewed certificates, for connections made from then on, until stop is
-// called: on SIGHUP, and when the credentials folder has changed. Without certificates
-// SIGHUP is ignored, rather than ending a process that should reload.
-func (p protection) keepFresh(every time.Duration, log *slog.Logger) (stop func()) {
-	mutual, _ := p.security.(wire.Mutual)
+// called: every period, and at once on SIGHUP. Without certificates SIGHUP is ignored,
+// rather than ending a process that should reload.
+func (p protection) keepFresh(period time.Duration, log *slog.Logger) (stop func()) {
 	hangups, over := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(hangups, syscall.SIGHUP)
-	r := renewal{credentials: mutual.Credentials, dir: p.dir, seen: stampOf(p.dir), log: log}
+	mutual, _ := p.security.(wire.Mutual)
+	r := renewal{credentials: mutual.Credentials, dir: p.dir, log: log}
 	var running sync.WaitGroup
 	running.Go(func() {
 		defer signal.Stop(hangups)
-		looks := time.NewTicker(every)
+		looks := time.NewTicker(period)
 		defer looks.Stop()
 		for {
 			select {
 			case <-over:
 				return
 			case <-hangups:
-				r.reload()
+				r.reload(true)
 			case <-looks.C:
-				if stampOf(r.dir) != r.seen {
-					r.reload()
-				}
+				r.reload(false)
 			}
 		}
 	})
@@ -216,43 +213,33 @@ func (p protection) keepFresh(every time.Duration, log *slog.Logger) (stop func(
 	})
 }
 
-// renewal reloads credentials. seen is the state of the folder that was tried last.
+// renewal reloads credentials.
 type renewal struct {
 	// credentials are nil without certificates.
 	credentials *identity.Credentials
 	dir         string
-	seen        string
 	log         *slog.Logger
+	// failed is set while the folder cannot be loaded.
+	failed bool
 }
 
-// reload reads the folder. If that fails, for example during a write, it is tried again
-// after the next change.
-func (r *renewal) reload() {
+// reload reads the folder. It logs the result if asked is set, or if the result is new.
+func (r *renewal) reload(asked bool) {
 	if r.credentials == nil {
-		r.log.Info("SIGHUP ignored: no certificates to renew")
-		return
-	}
-	r.seen = stampOf(r.dir)
-	if err := r.credentials.Reload(); err != nil {
-		r.log.Warn("certificate not reloaded", "dir", r.dir, "expires", r.credentials.Expires(), "error", err)
-		return
-	}
-	r.log.Info("certificate reloaded", "dir", r.dir, "expires", r.credentials.Expires())
-}
-
-// stampOf returns a text that changes with the files of a folder.
-func stampOf(dir string) string {
-	var stamp strings.Builder
-	files, err := os.ReadDir(dir)
-	if err != nil {
-		return err.Error()
-	}
-	for _, file := range files {
-		// File systems have coarse clocks, so the times alone may miss a change.
-		var stat syscall.Stat_t
-		if err := syscall.Stat(filepath.Join(dir, file.Name()), &stat); err == nil {
-			fmt.Fprintln(&stamp, file.Name(), stat.Ino, stat.Size, stat.Mtim, stat.Ctim)
+		if asked {
+			r.log.Info("SIGHUP ignored: no certificates to renew")
 		}
+		return
 	}
-	return stamp.String()
+	before, failed := r.credentials.Expires(), r.failed
+	err := r.credentials.Reload()
+	expires := r.credentials.Expires()
+	r.failed = err != nil
+	switch {
+	case !asked && r.failed == failed && expires.Equal(before):
+	case r.failed:
+		r.log.Warn("certificate not reloaded", "dir", r.dir, "expires", expires, "error", err)
+	default:
+		r.log.Info("certificate reloaded", "dir", r.dir, "expires", expires)
+	}
 }
