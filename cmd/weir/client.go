@@ -215,18 +215,22 @@ func checkArguments(cmd *cobra.Command) {
 }
 
 // takes returns a check that a verb gets the named arguments and no others. A name in
-// brackets is optional; the last may repeat if it ends in three dots.
+// brackets is optional; the last may repeat if it ends in three dots. Options, which contain =,
+// may be left out, and follow a name.
 func takes(names ...string) cobra.PositionalArgs {
 	last := len(names) - 1
 	many := last >= 0 && strings.HasSuffix(strings.Trim(names[last], "[]"), "...")
-	if many && strings.Contains(names[last], "=") {
-		return atLeast(names[0])
-	}
+	options := many && strings.Contains(names[last], "=")
 	needed := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return strings.HasPrefix(name, "[") })
+	if options {
+		needed = needed[:1]
+	}
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
 		case len(args) < len(needed):
 			return &exitError{exitUsage, fmt.Errorf("%s is missing: %s", needed[len(args)], cmd.UseLine())}
+		case options && strings.Contains(args[0], "="):
+			return &exitError{exitUsage, fmt.Errorf("%s is missing before %q: %s", names[0], args[0], cmd.UseLine())}
 		case len(args) > len(names) && !many:
 			return &exitError{exitUsage, fmt.Errorf("unexpected argument %q: %s", args[len(names)], cmd.UseLine())}
 		}

@@ -237,19 +237,6 @@ func (f *clientFlags) completeOptions(first lister, fields []option.Field, more 
 // errNothing is returned for a change without options.
 var errNothing = errors.New("nothing to change: give option=value, or --unset (see --help)")
 
-// atLeast returns the check that a verb gets the named argument before any option=value.
-func atLeast(name string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 || args[0] == "" {
-			return &exitError{exitUsage, fmt.Errorf("%s is missing: %s", name, cmd.UseLine())}
-		}
-		if strings.Contains(args[0], "=") {
-			return &exitError{exitUsage, fmt.Errorf("%s is missing before %q: %s", name, args[0], cmd.UseLine())}
-		}
-		return nil
-	}
-}
-
 // sizeFlag parses the size in a flag; low is the least that is valid.
 func sizeFlag(flag, text string, low int64) (int64, error) {
 	size, err := resource.ParseSizeWithin(text, low, math.MaxInt64)
