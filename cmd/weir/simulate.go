@@ -1,8 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -135,23 +135,22 @@ func (f *simulateFlags) simulate(ctx context.Context, to io.Writer, file *simula
 		view.bar = display.Bar("simulate", int64(view.total/time.Second))
 	}
 	defer view.bar.Close()
-	each, cancel := context.WithCancel(ctx)
-	defer cancel()
-	results, errs := make([]*simulate.Result, len(runs)), make([]error, len(runs))
+	// A run that fails ends the other one.
+	each, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	results := make([]*simulate.Result, len(runs))
 	var all sync.WaitGroup
 	for i, run := range runs {
 		all.Go(func() {
-			if results[i], errs[i] = simulate.Run(each, run, func(now time.Duration) { view.show(i, now) }); errs[i] != nil {
-				cancel()
+			var err error
+			if results[i], err = simulate.Run(each, run, func(now time.Duration) { view.show(i, now) }); err != nil {
+				fail(err)
 			}
 		})
 	}
 	all.Wait()
-	for _, err := range errs {
-		// A run that fails cancels the other one: return the cause.
-		if err != nil && (ctx.Err() != nil || !errors.Is(err, context.Canceled)) {
-			return nil, explain(err)
-		}
+	if err := cmp.Or(ctx.Err(), context.Cause(each)); err != nil {
+		return nil, explain(err)
 	}
 	if file.Control != nil {
 		results[0].Control, results[1].Name = results[1], file.ControlName

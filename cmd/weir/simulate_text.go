@@ -224,10 +224,7 @@ func simulationMap(r *simulate.Result) map[string]any {
 func simulatedPool(p simulate.Pool) map[string]any {
 	of := map[string]any{
 		"parent": string(p.Parent), "demand_cpu_seconds": p.DemandCPUSeconds, "usage_cpu_seconds": p.UsageCPUSeconds, "usage_share": p.UsageShare,
-		"guarantee_fulfilment": nil, "outcome": outcomeMap(p.Outcome), "jobs_started": p.Jobs, "job_wait_seconds": waitsMap(p.JobWaits), "operation_seconds": waitsMap(p.OperationTimes), "integral": nil,
-	}
-	if p.Fulfilment != nil {
-		of["guarantee_fulfilment"] = *p.Fulfilment
+		"guarantee_fulfilment": p.Fulfilment, "outcome": outcomeMap(p.Outcome), "jobs_started": p.Jobs, "job_wait_seconds": waitsMap(p.JobWaits), "operation_seconds": waitsMap(p.OperationTimes), "integral": nil,
 	}
 	if g := p.Integral; g != nil {
 		of["integral"] = map[string]any{

@@ -62,15 +62,12 @@ func resolveAliases(ctx context.Context, s *session, changes []whatif.Change) er
 		return op.GetId(), err
 	}
 	for i := range changes {
-		c := &changes[i]
 		var err error
-		switch {
-		case c.Set != nil:
-			c.Set.Of, err = id(c.Set.Of)
-		case c.RemoveOperation != "":
-			var of string
-			of, err = id(string(c.RemoveOperation))
-			c.RemoveOperation = scheduling.OperationID(of)
+		if set := changes[i].Set; set != nil {
+			set.Of, err = id(set.Of)
+		} else if of := string(changes[i].RemoveOperation); of != "" {
+			of, err = id(of)
+			changes[i].RemoveOperation = scheduling.OperationID(of)
 		}
 		if err != nil {
 			return err
