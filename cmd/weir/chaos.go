@@ -44,7 +44,7 @@ type chaosFlags struct {
 	only             []string
 	dir              string
 	keep             bool
-	alone            chaosrun.Isolated
+	noNetwork        error
 }
 
 // chaosProfiles are the presets of a run.
@@ -81,17 +81,13 @@ printed.`,
 			if err := f.complete(cmd); err != nil {
 				return err
 			}
-			alone, err := chaosrun.EnterNetwork()
-			if err != nil {
-				return err
-			}
-			f.alone = alone
+			f.noNetwork = chaosrun.EnterNetwork()
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP)
 			defer stop()
 			display := screen.New(cmd.OutOrStdout())
 			said := make(chan struct{})
 			end := context.AfterFunc(ctx, func() { defer close(said); display.Say(chaosEnding) })
-			err = runChaos(ctx, &f, display)
+			err := runChaos(ctx, &f, display)
 			if !end() {
 				<-said
 			}
@@ -250,7 +246,7 @@ func (f *chaosFlags) press(ctx context.Context, dir string, display *screen.Scre
 	view := newChaosView(display)
 	defer view.close()
 	return chaosrun.Run(ctx, chaosrun.Config{
-		Dir: dir, Cluster: cluster, Network: f.alone, Seed: f.seed, WarmUp: chaosProfiles[f.profile].warmUp, Watcher: view,
+		Dir: dir, Cluster: cluster, NoNetwork: f.noNetwork, Seed: f.seed, WarmUp: chaosProfiles[f.profile].warmUp, Watcher: view,
 		Start: func(ctx context.Context, config devcluster.Config) (*devcluster.Cluster, error) {
 			// No need to report members that end and start: the run causes that itself, or
 			// records it.

@@ -44,10 +44,10 @@ type Config struct {
 	// Rules returns the rules of the schedule, given the kinds of faults that are possible
 	// here.
 	Rules func(possible []fault.Kind) (fault.Config, error)
-	// Network says whether this process is in its own network namespace.
-	Network Isolated
-	Seed    uint64
-	WarmUp  time.Duration
+	// NoNetwork is what EnterNetwork returned.
+	NoNetwork error
+	Seed      uint64
+	WarmUp    time.Duration
 	// Watcher shows the progress of the run.
 	Watcher chaos.Watcher
 }
@@ -65,7 +65,7 @@ func Complete(config *devcluster.Config, dir string) {
 // Run starts the cluster, runs the test against it, stops it, and records what is left of
 // it. The histories are below Dir.
 func Run(ctx context.Context, cfg Config, display *screen.Screen) (err error) {
-	network, kinds, err := openNetwork(cfg.Network, &cfg.Cluster, display)
+	network, kinds, err := openNetwork(cfg.NoNetwork, &cfg.Cluster, display)
 	if err != nil {
 		return err
 	}

@@ -32,35 +32,37 @@ type place struct {
 	address   string
 }
 
-// ErrNoNetwork is returned if namespaces cannot be created here.
-var ErrNoNetwork = errors.New("cannot create network namespaces here")
-
 // IsolateSelf moves this process into its own network namespace: it executes the same
-// program again with variable set in its environment. It returns nil there, and
-// ErrNoNetwork if it cannot be done.
+// program again with variable set in its environment. It returns nil there, and otherwise why
+// it cannot be done.
 func IsolateSelf(variable string) error {
 	if os.Getenv(variable) != "" {
 		return os.Unsetenv(variable)
 	}
-	if _, err := exec.LookPath("ip"); err != nil {
-		return fmt.Errorf("%w: %w", ErrNoNetwork, err)
+	if err := isolate(append(os.Environ(), variable+"=1")); err != nil {
+		return fmt.Errorf("cannot create network namespaces here: %w", err)
 	}
+	return nil
+}
+
+// isolate executes this program again in a new network namespace. It returns only if that
+// fails.
+func isolate(environment []string) error {
 	// Exec must happen on the thread that has changed its namespace.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	before, err := namespace()
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrNoNetwork, err)
+		return err
 	}
 	defer before.Close()
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-		return fmt.Errorf("%w: %w", ErrNoNetwork, err)
+		return err
 	}
-	if err := errors.Join(enableForwarding(), ip("link set lo up")); err != nil {
-		return errors.Join(fmt.Errorf("%w: %w", ErrNoNetwork, err), unix.Setns(int(before.Fd()), unix.CLONE_NEWNET))
+	if err = errors.Join(enableForwarding(), ip("link set lo up")); err == nil {
+		err = unix.Exec("/proc/self/exe", os.Args, environment)
 	}
-	err = unix.Exec("/proc/self/exe", os.Args, append(os.Environ(), variable+"=1"))
-	return errors.Join(fmt.Errorf("%w: %w", ErrNoNetwork, err), unix.Setns(int(before.Fd()), unix.CLONE_NEWNET))
+	return errors.Join(err, unix.Setns(int(before.Fd()), unix.CLONE_NEWNET))
 }
 
 // OpenNetwork creates the namespaces of members and connects them. This process must be in

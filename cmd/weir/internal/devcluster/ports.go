@@ -4,19 +4,16 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"os"
 	"slices"
 	"strconv"
 )
 
-// Ports are chosen from firstPort up to the system's range for outgoing connections. A
-// connection could take a port from that range while its replica is down, and the replica
-// could not restart.
+// Ports are chosen from firstPort up to the range that Linux uses for outgoing connections by
+// default. A connection could take a port from that range while its replica is down, and the
+// replica could not restart.
 const (
-	firstPort       = 10000
-	usualOutgoing   = 32768
-	leastChoice     = 1000
-	outgoingSetting = "/proc/sys/net/ipv4/ip_local_port_range"
+	firstPort     = 10000
+	firstOutgoing = 32768
 )
 
 // jobPorts is how many ports an agent has for its jobs.
@@ -25,24 +22,19 @@ const jobPorts = 100
 // freeRanges returns the first ports of n distinct ranges of size ports. All ports are free
 // on 127.0.0.1 now, for TCP and UDP, and none is in taken.
 func freeRanges(n, size int, taken []int) ([]int, error) {
-	setting, err := os.ReadFile(outgoingSetting)
-	if err != nil {
-		setting = nil
-	}
-	low, high := portRange(string(setting))
 	var ranges []int
-	for _, block := range rand.Perm((high - low) / size) {
+	for _, block := range rand.Perm((firstOutgoing - firstPort) / size) {
 		if len(ranges) == n {
 			break
 		}
-		first := low + block*size
+		first := firstPort + block*size
 		within := func(port int) bool { return port >= first && port < first+size }
 		if !slices.ContainsFunc(taken, within) && areFree(first, size) {
 			ranges = append(ranges, first)
 		}
 	}
 	if len(ranges) < n {
-		return nil, fmt.Errorf("choose ports: %d ranges of %d are free between %d and %d, %d are needed", len(ranges), size, low, high, n)
+		return nil, fmt.Errorf("choose ports: %d ranges of %d are free between %d and %d, %d are needed", len(ranges), size, firstPort, firstOutgoing, n)
 	}
 	return ranges, nil
 }
@@ -55,20 +47,6 @@ func areFree(first, size int) bool {
 		}
 	}
 	return true
-}
-
-// portRange returns the half-open range to choose from. setting is the system's
-// range of outgoing ports, "low high".
-func portRange(setting string) (low, high int) {
-	var outgoing, last int
-	if n, err := fmt.Sscan(setting, &outgoing, &last); err != nil || n != 2 {
-		outgoing = usualOutgoing
-	}
-	if outgoing-firstPort < leastChoice {
-		// Too few ports are left below: share the range with outgoing connections.
-		return firstPort, 1 << 16
-	}
-	return firstPort, outgoing
 }
 
 // isFree says whether a process could listen on the port.

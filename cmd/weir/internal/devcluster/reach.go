@@ -4,16 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"net/http"
 	"strings"
 	"time"
 
 	"connectrpc.com/connect"
 
 	"weir/api/client"
-	"weir/cluster/identity"
-	"weir/cluster/wire"
 	"weir/messages/apipb"
 	"weir/messages/apipb/apipbconnect"
 	"weir/messages/statepb"
@@ -32,7 +28,6 @@ type Reach struct {
 	Settings client.Settings
 	Dir      string
 	Replicas []ReachedReplica
-	http     *http.Client
 }
 
 // ReachedReplica is the part of the API that is called on one particular replica.
@@ -48,40 +43,25 @@ func OpenReach(dir string) (*Reach, error) {
 	if err != nil {
 		return nil, err
 	}
-	access := record.Access
-	settings := ClientSettings(access)
-	whole, err := client.Open(settings, slog.New(slog.DiscardHandler))
+	settings := ClientSettings(record.Access)
+	config, err := settings.Config()
 	if err != nil {
 		return nil, err
 	}
-	var security wire.Security = wire.Insecure{}
-	if access.Credentials != "" {
-		credentials, err := identity.LoadCredentials(access.Credentials)
-		if err != nil {
-			return nil, err
-		}
-		security = wire.Mutual{Credentials: credentials}
-	}
-	dialer, err := wire.NewDialer(security)
+	whole, err := client.New(config)
 	if err != nil {
 		return nil, err
 	}
-	r := &Reach{Client: whole, Settings: settings, Dir: dir, http: dialer.HTTPClient(0)}
+	r := &Reach{Client: whole, Settings: settings, Dir: dir}
 	for _, m := range record.Members {
 		if m.Kind == Replica {
-			url := dialer.URL(m.Address)
+			url := config.URL(m.Address)
 			r.Replicas = append(r.Replicas, ReachedReplica{
-				ID: m.Name, Nodes: apipbconnect.NewNodeServiceClient(r.http, url), Cluster: apipbconnect.NewClusterServiceClient(r.http, url),
+				ID: m.Name, Nodes: apipbconnect.NewNodeServiceClient(config.HTTP, url), Cluster: apipbconnect.NewClusterServiceClient(config.HTTP, url),
 			})
 		}
 	}
 	return r, nil
-}
-
-// Close closes the connection.
-func (r *Reach) Close() {
-	r.Client.Close()
-	r.http.CloseIdleConnections()
 }
 
 // View asks every replica which one leads: the cluster is ready when all agree. It is a

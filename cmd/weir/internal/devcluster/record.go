@@ -1,6 +1,7 @@
 package devcluster
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -185,45 +186,41 @@ const lockTimeout = time.Minute
 // locked calls work while it holds the lock on the folder. The folder itself is locked, so
 // that no lock file is left behind.
 func locked(dir string, work func() error) error {
-	deadline := time.Now().Add(lockTimeout)
-	for time.Now().Before(deadline) {
-		unlock, err := tryLock(dir)
-		if err != nil {
-			return fmt.Errorf("lock folder: %w", err)
-		}
-		if unlock != nil {
-			defer unlock()
-			return work()
-		}
-		time.Sleep(pollPeriod)
+	var folder *os.File
+	var err error
+	Await(context.Background(), lockTimeout, func() bool {
+		folder, err = tryLock(dir)
+		return folder != nil || err != nil
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("lock folder: %w", err)
+	case folder == nil:
+		return fmt.Errorf("lock folder %s: another weir dev has held it for %v", dir, lockTimeout)
 	}
-	return fmt.Errorf("lock folder %s: another weir dev has held it for %v", dir, lockTimeout)
+	defer folder.Close()
+	return work()
 }
 
-// tryLock locks a folder. It returns nil if another process has the lock.
-func tryLock(dir string) (unlock func(), err error) {
+// tryLock locks a folder until the returned file is closed. It returns nil if another process
+// has the lock.
+func tryLock(dir string) (*os.File, error) {
 	folder, err := os.Open(dir)
 	if err != nil {
 		return nil, err
 	}
-	unlock = func() { _ = folder.Close() }
-	switch err := unix.Flock(int(folder.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
+	err = unix.Flock(int(folder.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	switch {
 	case errors.Is(err, unix.EWOULDBLOCK):
-		unlock()
-		return nil, nil
+		return nil, folder.Close()
 	case err != nil:
-		unlock()
-		return nil, &fs.PathError{Op: "lock", Path: dir, Err: err}
+		return nil, errors.Join(&fs.PathError{Op: "lock", Path: dir, Err: err}, folder.Close())
 	}
 	// The folder may have been removed, and created again, before it was locked.
 	mine, err := folder.Stat()
-	if err != nil {
-		unlock()
-		return nil, err
+	now, gone := os.Stat(dir)
+	if err = errors.Join(err, gone); err == nil && os.SameFile(mine, now) {
+		return folder, nil
 	}
-	if now, err := os.Stat(dir); err != nil || !os.SameFile(mine, now) {
-		unlock()
-		return nil, err
-	}
-	return unlock, nil
+	return nil, errors.Join(err, folder.Close())
 }

@@ -2,7 +2,6 @@ package devcluster
 
 import (
 	"net"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -61,27 +60,6 @@ func TestProcessOfAnotherLife(t *testing.T) {
 	}
 }
 
-func TestPortRange(t *testing.T) {
-	for name, test := range map[string]struct {
-		setting           string
-		wantLow, wantHigh int
-	}{
-		"usual":              {"32768\t60999\n", firstPort, 32768},
-		"raised":             {"49152 65535", firstPort, 49152},
-		"nothing left below": {"1024 65535", firstPort, 65536},
-		"little left below":  {"10500 65535", firstPort, 65536},
-		"not readable":       {"", firstPort, usualOutgoing},
-		"strange":            {"many", firstPort, usualOutgoing},
-	} {
-		t.Run(name, func(t *testing.T) {
-			low, high := portRange(test.setting)
-			if low != test.wantLow || high != test.wantHigh {
-				t.Errorf("%d to %d, want %d to %d", low, high, test.wantLow, test.wantHigh)
-			}
-		})
-	}
-}
-
 func TestFreePorts(t *testing.T) {
 	ports, err := freeRanges(5, 1, nil)
 	if err != nil {
@@ -94,23 +72,18 @@ func TestFreePorts(t *testing.T) {
 }
 
 func TestJobRanges(t *testing.T) {
-	setting, err := os.ReadFile(outgoingSetting)
-	if err != nil {
-		t.Fatal(err)
-	}
-	low, _ := portRange(string(setting))
 	held, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer held.Close()
-	ranges, err := freeRanges(8, jobPorts, []int{low + 7})
+	ranges, err := freeRanges(8, jobPorts, []int{firstPort + 7})
 	if err != nil {
 		t.Fatal(err)
 	}
 	slices.Sort(ranges)
 	for i, first := range ranges {
-		if i > 0 && first < ranges[i-1]+jobPorts || first <= low+7 || first+jobPorts > 1<<16 {
+		if i > 0 && first < ranges[i-1]+jobPorts || first <= firstPort+7 || first+jobPorts > 1<<16 {
 			t.Errorf("ranges %v: those of %d have others' ports in them", ranges, first)
 		}
 	}

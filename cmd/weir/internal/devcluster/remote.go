@@ -58,42 +58,38 @@ func endOwner(ctx context.Context, record *Record, ending Ending) error {
 }
 
 // Kill ends a member's process with kill -9 and waits until it is gone.
-func Kill(dir, name string) error {
-	m, err := LoadMember(dir, name)
-	switch {
-	case err != nil:
-		return fmt.Errorf("kill %s: %w", name, err)
-	case !m.Process.Alive():
-		return fmt.Errorf("kill %s: not running", name)
-	}
-	return m.Process.kill()
-}
+func Kill(dir, name string) error { return act("kill", dir, name, alive(Process.kill)) }
 
 // Pause freezes a member's process until Resume.
 func Pause(dir, name string) error {
-	m, err := LoadMember(dir, name)
-	if err == nil && !m.Process.Alive() {
-		err = errors.New("it does not run")
-	}
-	if err == nil {
-		err = m.Process.Signal(unix.SIGSTOP)
-	}
-	if err != nil {
-		return fmt.Errorf("pause %s: %w", name, err)
-	}
-	return nil
+	return act("pause", dir, name, alive(func(p Process) error { return p.Signal(unix.SIGSTOP) }))
 }
 
 // Resume continues a member's paused process. It is no error if the process has ended.
 func Resume(dir, name string) error {
+	return act("resume", dir, name, func(p Process) error { return p.Signal(unix.SIGCONT) })
+}
+
+// act does something to a member's process.
+func act(what, dir, name string, do func(Process) error) error {
 	m, err := LoadMember(dir, name)
 	if err == nil {
-		err = m.Process.Signal(unix.SIGCONT)
+		err = do(m.Process)
 	}
 	if err != nil {
-		return fmt.Errorf("resume %s: %w", name, err)
+		return fmt.Errorf("%s %s: %w", what, name, err)
 	}
 	return nil
+}
+
+// alive returns do, or an error for a process that does not run.
+func alive(do func(Process) error) func(Process) error {
+	return func(p Process) error {
+		if !p.Alive() {
+			return errors.New("not running")
+		}
+		return do(p)
+	}
 }
 
 func (p Process) kill() error {
