@@ -30,9 +30,6 @@ func (n *nemesis) watchLeader(ctx context.Context) {
 	}
 }
 
-// errNoLeader is returned when a cluster that should have a leader has none.
-var errNoLeader = errors.New("there is no leader")
-
 // leaderNow returns the leader. If there is none it waits for one, for Patience at most.
 func (n *nemesis) leaderNow(ctx context.Context) (string, error) {
 	limited, cancel := context.WithTimeout(ctx, n.cfg.Patience)
@@ -43,17 +40,9 @@ func (n *nemesis) leaderNow(ctx context.Context) (string, error) {
 			return leader, nil
 		}
 		if Sleep(limited, lookPeriod) != nil {
-			return "", errors.Join(ctx.Err(), fmt.Errorf("after %v: %w", n.cfg.Patience, leaderless(err)))
+			return "", errors.Join(ctx.Err(), fmt.Errorf("after %v: there is no leader", n.cfg.Patience), err)
 		}
 	}
-}
-
-// leaderless returns the error for a missing leader.
-func leaderless(err error) error {
-	if err == nil {
-		return errNoLeader
-	}
-	return fmt.Errorf("%w: %w", errNoLeader, err)
 }
 
 // awaitLeader waits until every replica follows one leader.
