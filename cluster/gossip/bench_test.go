@@ -43,10 +43,10 @@ func five(b *testing.B) (members []*gossip.Gossip, heard chan struct{}) {
 		b.Cleanup(func() { _ = g.Close() })
 		members = append(members, g)
 	}
-	for _, g := range members {
+	for i, g := range members {
 		for limit := time.Now().Add(deadline); len(g.Members()) < n; <-time.After(5 * time.Millisecond) {
 			if time.Now().After(limit) {
-				b.Fatalf("%s has met %d of %d", g.Self().ID, len(g.Members()), n)
+				b.Fatalf("r%d has met %d of %d", i, len(g.Members()), n)
 			}
 		}
 	}

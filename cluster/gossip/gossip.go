@@ -35,7 +35,7 @@ type Dialer interface {
 // Config configures a Gossip.
 type Config struct {
 	// Self is this replica. ID and Address are required; they and Incarnation never
-	// change. Announce changes the other fields.
+	// change. Update changes the other fields.
 	Self Member
 	// Cluster is the cluster's id, at most 63 bytes: packets of other
 	// clusters are dropped.
@@ -106,7 +106,7 @@ type Gossip struct {
 	stopJoining context.CancelFunc
 	joining     sync.WaitGroup
 
-	mu     sync.Mutex // serializes Announce and Leave
+	mu     sync.Mutex // serializes Update and Leave
 	member Member     // as announced last
 	left   bool
 	closed bool
@@ -211,32 +211,13 @@ func (g *Gossip) Members() []Member { return slices.Clone(*g.roster.members.Load
 // After cancel f may be called once more.
 func (g *Gossip) Subscribe(f func([]Member)) (cancel func()) { return g.roster.subscribe(f) }
 
-// Self returns what this replica announced last.
-func (g *Gossip) Self() Member {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.member
-}
-
-// Announce replaces what this replica says about itself. Its id, address and
+// Update changes what this replica says about itself. Its id, address and
 // incarnation cannot change. The others receive it within a few gossip intervals.
-func (g *Gossip) Announce(member Member) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.announce(member)
-}
-
-// Update applies change to the member announced last and announces the result.
-// Unlike Announce it does not undo a concurrent announcement.
 func (g *Gossip) Update(change func(*Member)) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	member := g.member
 	change(&member)
-	return g.announce(member)
-}
-
-func (g *Gossip) announce(member Member) error {
 	if g.closed {
 		return fmt.Errorf("announce: %w", net.ErrClosed)
 	}

@@ -95,7 +95,7 @@ func waitFor(t *testing.T, what string, done func() bool) {
 func waitMembers(t *testing.T, want string, replicas ...*replica) {
 	t.Helper()
 	for _, r := range replicas {
-		waitFor(t, fmt.Sprintf("%s sees %q, want %q", r.Self().ID, r.ids(), want), func() bool { return r.ids() == want })
+		waitFor(t, fmt.Sprintf("%s sees %q, want %q", r.mux.Addr(), r.ids(), want), func() bool { return r.ids() == want })
 	}
 }
 
@@ -133,9 +133,12 @@ func TestReplicasFindEachOther(t *testing.T) {
 		told = members
 	})
 	defer cancel()
-	leads := replicas[2].Self()
-	leads.Leader, leads.Term, leads.Ready = true, 5, true
-	if err := replicas[2].Announce(leads); err != nil {
+	var leads gossip.Member
+	err := replicas[2].Update(func(m *gossip.Member) {
+		m.Leader, m.Term, m.Ready = true, 5, true
+		leads = *m
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	waitFor(t, "r1 hears that r3 leads", func() bool {
@@ -290,7 +293,7 @@ func TestCloseTwiceAndUseAfterwards(t *testing.T) {
 	called := make(chan struct{})
 	var once sync.Once
 	r.Subscribe(func([]gossip.Member) {
-		_ = r.Self() // Must not wait for Close.
+		_ = r.Update(func(*gossip.Member) {}) // Must not wait for Close.
 		once.Do(func() { close(called) })
 	})
 	<-called

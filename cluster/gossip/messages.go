@@ -85,25 +85,21 @@ func decodeMessage(data []byte) (*message, error) {
 	if len(data) == 0 || data[0] != messageFormat {
 		return nil, fmt.Errorf("decode message: does not start with format %d", messageFormat)
 	}
-	topic, data, err := cutBytes(data[1:])
-	if err != nil {
-		return nil, fmt.Errorf("decode message: topic: %w", err)
-	}
-	key, data, err := cutBytes(data)
-	if err != nil {
-		return nil, fmt.Errorf("decode message: key: %w", err)
-	}
-	origin, data, err := cutBytes(data)
-	if err != nil {
-		return nil, fmt.Errorf("decode message: origin: %w", err)
+	names, parts := [...]string{"topic", "key", "origin"}, [3][]byte{}
+	data = data[1:]
+	for i := range parts {
+		var err error
+		if parts[i], data, err = cutBytes(data); err != nil {
+			return nil, fmt.Errorf("decode message: %s: %w", names[i], err)
+		}
 	}
 	if len(data) < 8 {
 		return nil, fmt.Errorf("decode message: version: %w", errCut)
 	}
 	return &message{
-		topic:   string(topic),
-		key:     string(key),
-		origin:  scheduling.ReplicaID(origin),
+		topic:   string(parts[0]),
+		key:     string(parts[1]),
+		origin:  scheduling.ReplicaID(parts[2]),
 		version: binary.BigEndian.Uint64(data),
 		payload: bytes.Clone(data[8:]),
 	}, nil

@@ -3,7 +3,6 @@ package gossip
 import (
 	"cmp"
 	"context"
-	"maps"
 	"net/netip"
 	"slices"
 	"sync"
@@ -17,8 +16,7 @@ import (
 type roster struct {
 	mu          sync.Mutex
 	entries     map[scheduling.ReplicaID]rosterEntry
-	subscribers map[uint64]func([]Member)
-	nextID      uint64
+	subscribers []*func([]Member)
 
 	members atomic.Pointer[[]Member] // sorted by id, never changed in place
 	changed chan struct{}            // holds one element if run has work
@@ -31,9 +29,8 @@ type rosterEntry struct {
 
 func newRoster() *roster {
 	r := &roster{
-		entries:     make(map[scheduling.ReplicaID]rosterEntry),
-		subscribers: make(map[uint64]func([]Member)),
-		changed:     make(chan struct{}, 1),
+		entries: make(map[scheduling.ReplicaID]rosterEntry),
+		changed: make(chan struct{}, 1),
 	}
 	r.members.Store(new([]Member))
 	return r
@@ -90,14 +87,12 @@ func (r *roster) at(endpoint netip.AddrPort) bool {
 func (r *roster) subscribe(f func([]Member)) (cancel func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	id := r.nextID
-	r.nextID++
-	r.subscribers[id] = f
+	r.subscribers = append(r.subscribers, &f)
 	r.wake()
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		delete(r.subscribers, id)
+		r.subscribers = slices.DeleteFunc(r.subscribers, func(other *func([]Member)) bool { return other == &f })
 	}
 }
 
@@ -111,14 +106,10 @@ func (r *roster) run(ctx context.Context) {
 			return
 		}
 		r.mu.Lock()
-		ids := slices.Sorted(maps.Keys(r.subscribers))
-		calls := make([]func([]Member), 0, len(ids))
-		for _, id := range ids {
-			calls = append(calls, r.subscribers[id])
-		}
+		calls := slices.Clone(r.subscribers)
 		r.mu.Unlock()
 		for _, call := range calls {
-			call(slices.Clone(*r.members.Load()))
+			(*call)(slices.Clone(*r.members.Load()))
 		}
 	}
 }

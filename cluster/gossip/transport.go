@@ -15,6 +15,9 @@ import (
 // maxPacket is larger than any UDP packet, in bytes.
 const maxPacket = 1 << 16
 
+// readPause is the pause after a packet could not be read.
+const readPause = 100 * time.Millisecond
+
 // transport carries memberlist's packets and streams over a replica's port.
 type transport struct {
 	port      Port
@@ -28,9 +31,6 @@ type transport struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	running sync.WaitGroup
-
-	mu   sync.Mutex
-	open map[*stream]struct{} // nil once shut down
 }
 
 var _ memberlist.Transport = (*transport)(nil)
@@ -46,7 +46,6 @@ func newTransport(port Port, dialer Dialer, advertise netip.AddrPort, log *slog.
 		streams:   make(chan net.Conn),
 		ctx:       ctx,
 		cancel:    cancel,
-		open:      make(map[*stream]struct{}),
 	}
 	t.running.Go(t.readPackets)
 	t.running.Go(t.acceptStreams)
@@ -83,7 +82,7 @@ func (t *transport) DialTimeout(addr string, timeout time.Duration) (net.Conn, e
 	if err != nil {
 		return nil, err
 	}
-	return t.track(conn)
+	return t.track(conn), nil
 }
 
 // Shutdown implements memberlist.Transport. When it returns, nothing uses the
@@ -91,13 +90,6 @@ func (t *transport) DialTimeout(addr string, timeout time.Duration) (net.Conn, e
 func (t *transport) Shutdown() error {
 	t.cancel()
 	err := errors.Join(ignoreClosed(t.port.Gossip().Close()), ignoreClosed(t.port.Packets().Close()))
-	t.mu.Lock()
-	open := t.open
-	t.open = nil
-	t.mu.Unlock()
-	for s := range open {
-		_ = s.Conn.Close() // Its user gets the error.
-	}
 	t.running.Wait()
 	return err
 }
@@ -118,8 +110,9 @@ func (t *transport) readPackets() {
 		}
 		if err != nil {
 			t.log.Warn("gossip packet unreadable", "cause", err)
-			if !t.pause(100 * time.Millisecond) {
-				return
+			select {
+			case <-time.After(readPause):
+			case <-t.ctx.Done():
 			}
 			continue
 		}
@@ -141,10 +134,7 @@ func (t *transport) acceptStreams() {
 		if err != nil {
 			return // The port has closed. It retries all other errors by itself.
 		}
-		tracked, err := t.track(conn)
-		if err != nil {
-			return
-		}
+		tracked := t.track(conn)
 		select {
 		case t.streams <- tracked:
 		case <-t.ctx.Done():
@@ -154,40 +144,19 @@ func (t *transport) acceptStreams() {
 	}
 }
 
-// pause waits for d and returns whether the transport is still up.
-func (t *transport) pause(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-t.ctx.Done():
-		return false
-	}
-}
-
 // stream is a connection that its transport closes at Shutdown.
 type stream struct {
 	net.Conn
-	transport *transport
+	forget func() bool
 }
 
-func (t *transport) track(conn net.Conn) (net.Conn, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.open == nil {
-		_ = conn.Close()
-		return nil, net.ErrClosed
-	}
-	s := &stream{Conn: conn, transport: t}
-	t.open[s] = struct{}{}
-	return s, nil
+func (t *transport) track(conn net.Conn) net.Conn {
+	// The user of the connection gets the error of its next read or write.
+	return &stream{Conn: conn, forget: context.AfterFunc(t.ctx, func() { _ = conn.Close() })}
 }
 
-// Close closes the connection and forgets it.
+// Close closes the connection, and the transport forgets it.
 func (s *stream) Close() error {
-	s.transport.mu.Lock()
-	delete(s.transport.open, s)
-	s.transport.mu.Unlock()
+	s.forget()
 	return s.Conn.Close()
 }
