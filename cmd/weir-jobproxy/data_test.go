@@ -268,7 +268,7 @@ func TestInterruptedJobsLeaveTheRest(t *testing.T) {
 // settled waits until what was said before has been obeyed.
 func (a agent) settled(t *testing.T) {
 	t.Helper()
-	a.say(t, `{"signal":{"name":"none"}}`)
+	a.say(t, `{"probe":{"argv":[],"timeout_millis":1}}`)
 	a.hear(t, "error")
 }
 

@@ -150,18 +150,17 @@ func TestBadMessagesAreAnswered(t *testing.T) {
 		wantName  string
 		wantError string
 	}{
-		"no JSON":                    {line: "hello?", wantError: `"hello?"`},
-		"a message nobody knows":     {line: `{"dance":{}}`, wantError: `"dance"`},
-		"a message of the proxy":     {line: `{"sample":{}}`, wantName: "sample", wantError: "not from them"},
-		"a lease of nothing":         {line: `{"renew":{"lease_millis":0}}`, wantName: "renew", wantError: "lease_millis: 0"},
-		"a lease beyond time":        {line: `{"renew":{"lease_millis":9223372036854775807}}`, wantName: "renew", wantError: "between 1 and"},
-		"an end beyond time":         {line: `{"renew":{"lease_millis":1000,"end_millis":9223372036854775807}}`, wantName: "renew", wantError: "end_millis: 9223372036854775807"},
-		"a signal that there is not": {line: `{"signal":{"name":"SIGDANCE"}}`, wantName: "signal", wantError: "SIGDANCE"},
-		"an interrupt by no signal":  {line: `{"interrupt":{"signal":"SIGDANCE","reason":"x","grace_millis":1}}`, wantName: "interrupt", wantError: "signal: unknown signal"},
-		"an interrupt in the past":   {line: `{"interrupt":{"signal":"SIGINT","reason":"x","grace_millis":-1}}`, wantName: "interrupt", wantError: "grace_millis: -1"},
-		"a negative grace":           {line: `{"stop":{"reason":"x","grace_millis":-1}}`, wantName: "stop", wantError: "grace_millis: -1"},
-		"release before the end":     {line: `{"release":{}}`, wantName: "release", wantError: "stop it first"},
-		"a line without an end":      {line: strings.Repeat("x", 2*proxyproto.MaxLine), wantError: "longer than"},
+		"no JSON":                   {line: "hello?", wantError: `"hello?"`},
+		"a message nobody knows":    {line: `{"dance":{}}`, wantError: `"dance"`},
+		"a message of the proxy":    {line: `{"sample":{}}`, wantName: "sample", wantError: "not from them"},
+		"a lease of nothing":        {line: `{"renew":{"lease_millis":0}}`, wantName: "renew", wantError: "lease_millis: 0"},
+		"a lease beyond time":       {line: `{"renew":{"lease_millis":9223372036854775807}}`, wantName: "renew", wantError: "between 1 and"},
+		"an end beyond time":        {line: `{"renew":{"lease_millis":1000,"end_millis":9223372036854775807}}`, wantName: "renew", wantError: "end_millis: 9223372036854775807"},
+		"an interrupt by no signal": {line: `{"interrupt":{"signal":"SIGDANCE","reason":"x","grace_millis":1}}`, wantName: "interrupt", wantError: "signal: unknown signal"},
+		"an interrupt in the past":  {line: `{"interrupt":{"signal":"SIGINT","reason":"x","grace_millis":-1}}`, wantName: "interrupt", wantError: "grace_millis: -1"},
+		"a negative grace":          {line: `{"stop":{"reason":"x","grace_millis":-1}}`, wantName: "stop", wantError: "grace_millis: -1"},
+		"release before the end":    {line: `{"release":{}}`, wantName: "release", wantError: "stop it first"},
+		"a line without an end":     {line: strings.Repeat("x", 2*proxyproto.MaxLine), wantError: "longer than"},
 	}
 	a := startProxy(t, "sleep 1000", time.Hour).connect(t)
 	hello := a.hear(t, "hello").Hello

@@ -156,12 +156,11 @@ func (s *supervisor) serve(r request) {
 	if err == nil {
 		err = checkCommand(r.message, s.conclusion.told)
 	}
-	if err == nil {
-		err = s.obey(r.message)
-	}
 	if err != nil {
 		r.from.send(proxyproto.Message{Error: &proxyproto.Error{Message: r.message.Name(), Error: err.Error()}})
+		return
 	}
+	s.obey(r.message)
 }
 
 // greet sends a new connection all that has happened so far.
@@ -176,16 +175,10 @@ func (s *supervisor) greet() {
 }
 
 // obey carries out a message that checkCommand has found to be good.
-func (s *supervisor) obey(m proxyproto.Message) error {
+func (s *supervisor) obey(m proxyproto.Message) {
 	switch {
 	case m.Renew != nil:
 		s.lease.renew(*m.Renew)
-	case m.Signal != nil:
-		number := unix.SignalNum(m.Signal.Name)
-		if m.Signal.RootOnly {
-			return s.child.signal(number)
-		}
-		return signalAll(s.inside, number)
 	case m.Interrupt != nil:
 		s.interrupt(*m.Interrupt)
 	case m.Probe != nil:
@@ -195,7 +188,6 @@ func (s *supervisor) obey(m proxyproto.Message) error {
 	case m.Release != nil:
 		s.leave = true
 	}
-	return nil
 }
 
 // stop asks the job to end, and kills it after the grace period.

@@ -95,13 +95,6 @@ func checkCommand(message proxyproto.Message, ended bool) error {
 	switch {
 	case message.Renew != nil:
 		return cmp.Or(proxyproto.Between("lease_millis", message.Renew.LeaseMillis, 1, most), proxyproto.Between("end_millis", message.Renew.EndMillis, 0, 2*most))
-	case message.Signal != nil:
-		if unix.SignalNum(message.Signal.Name) == 0 {
-			return fmt.Errorf("name: unknown signal %.40q, want one like SIGINT", message.Signal.Name)
-		}
-		if ended {
-			return errors.New("the job has ended")
-		}
 	case message.Interrupt != nil:
 		if signal := message.Interrupt.Signal; signal != "" && unix.SignalNum(signal) == 0 {
 			return fmt.Errorf("signal: unknown signal %.40q, want one like SIGINT", signal)

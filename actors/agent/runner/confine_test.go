@@ -210,8 +210,10 @@ func TestStrictJobsEndAsOthers(t *testing.T) {
 		"leaving others behind": {shell: "setsid sleep 1000 & sleep 1000 & exit 3", want: proxyproto.Result{Outcome: proxyproto.OutcomeExited, ExitCode: 3}},
 		"it is signaled": {
 			shell: "trap 'exit 9' USR1; echo ready; while :; do sleep 0.01; done",
-			act:   func(_ *fixture, job *runner.Job) error { return job.Signal("SIGUSR1", true) },
-			want:  proxyproto.Result{Outcome: proxyproto.OutcomeExited, ExitCode: 9},
+			act: func(_ *fixture, job *runner.Job) error {
+				return job.Interrupt(runner.Interruption{Signal: "SIGUSR1", RootOnly: true, Grace: never})
+			},
+			want: proxyproto.Result{Outcome: proxyproto.OutcomeExited, ExitCode: 9, Interrupted: true},
 		},
 		"it is asked": {
 			shell: "trap 'exit 0' TERM; echo ready; while :; do sleep 0.01; done",
@@ -241,9 +243,9 @@ func TestStrictJobsEndAsOthers(t *testing.T) {
 					return err
 				}
 				f.Runner = opened
-				return opened.Job("job").Signal("SIGUSR1", true)
+				return opened.Job("job").Interrupt(runner.Interruption{Signal: "SIGUSR1", RootOnly: true, Grace: never})
 			},
-			want: proxyproto.Result{Outcome: proxyproto.OutcomeExited, ExitCode: 6},
+			want: proxyproto.Result{Outcome: proxyproto.OutcomeExited, ExitCode: 6, Interrupted: true},
 		},
 	}
 	for name, test := range tests {

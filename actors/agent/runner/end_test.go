@@ -37,46 +37,6 @@ func checkGone(t *testing.T, pids []int) {
 	}
 }
 
-func TestSignal(t *testing.T) {
-	// The shell and its child each trap SIGINT.
-	script := `trap 'echo root; exit 7' INT; sh -c 'trap "echo child; exit 0" INT; echo ready; while :; do sleep 0.01; done' & while :; do sleep 0.01; done`
-	tests := map[string]struct {
-		rootOnly  bool
-		wantChild bool
-	}{
-		"to all processes":         {wantChild: true},
-		"to the root process only": {rootOnly: true},
-	}
-	onEachBackend(t, func(t *testing.T, f *fixture) {
-		for name, test := range tests {
-			t.Run(name, func(t *testing.T) {
-				// Children in the background of a shell ignore SIGINT unless
-				// they have a group of their own.
-				job := f.start(t, runner.JobSpec{ID: strings.ReplaceAll(name, " ", "-"), Shell: "set -m; " + script})
-				f.awaitOutput(t, job, 1)
-				if err := job.Signal("SIGINT", test.rootOnly); err != nil {
-					t.Fatalf("Signal: %v", err)
-				}
-				result := finished(t, job)
-				if result.Outcome != proxyproto.OutcomeExited || result.ExitCode != 7 {
-					t.Errorf("result %+v, want exit code 7", result)
-				}
-				if text := f.output(t, job.ID(), "stdout"); !strings.Contains(text, "root") || !test.wantChild && strings.Contains(text, "child") {
-					t.Errorf("stdout %q", text)
-				}
-			})
-		}
-	})
-}
-
-func TestSignalUnknown(t *testing.T) {
-	f := newFixture(t, backends["as a process tree"])
-	job := f.start(t, runner.JobSpec{Shell: "sleep 1000"})
-	if err := job.Signal("SIGDANCE", false); err == nil || !strings.Contains(err.Error(), "SIGDANCE") {
-		t.Errorf("Signal: %v, want an error that names it", err)
-	}
-}
-
 func TestStop(t *testing.T) {
 	tests := map[string]struct {
 		shell        string
@@ -130,7 +90,7 @@ func TestEndsProcessesInOtherSessions(t *testing.T) {
 				Environment: map[string]string{"WEIR_TEST_ACT": "setsid"},
 			}))
 			pids := pidsOf(t, f.awaitOutput(t, job, 1))
-			if err := job.Signal("SIGINT", true); err != nil {
+			if err := job.Interrupt(runner.Interruption{Signal: "SIGINT", RootOnly: true, Grace: never}); err != nil {
 				t.Fatal(err)
 			}
 			if result := finished(t, job); result.Outcome != proxyproto.OutcomeExited || result.ExitCode != 5 {

@@ -51,7 +51,7 @@ type Job struct {
 	begun    time.Time
 
 	// discovery accepts the job's queries; nil: it could not be reopened.
-	discovery *net.UnixListener
+	discovery net.Listener
 
 	mu   sync.Mutex
 	conn *net.UnixConn
@@ -103,15 +103,6 @@ func (j *Job) Result() *Result {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.result
-}
-
-// Signal sends a signal ("SIGINT") to all processes of the job, or to its root
-// process only.
-func (j *Job) Signal(name string, rootOnly bool) error {
-	if unix.SignalNum(name) == 0 {
-		return fmt.Errorf("signal job %s: unknown signal %.40q, want one like SIGINT", j.id, name)
-	}
-	return j.tell(proxyproto.Message{Signal: &proxyproto.Signal{Name: name, RootOnly: rootOnly}})
 }
 
 // Stop ends the job: its processes get SIGTERM now and SIGKILL after grace; with

@@ -16,7 +16,6 @@ import (
 type Message struct {
 	// From the agent.
 	Renew     *Renew     `json:"renew,omitempty"`
-	Signal    *Signal    `json:"signal,omitempty"`
 	Interrupt *Interrupt `json:"interrupt,omitempty"`
 	Stop      *Stop      `json:"stop,omitempty"`
 	Probe     *Probe     `json:"probe,omitempty"`
@@ -39,13 +38,6 @@ type Renew struct {
 	// suspended time included. It does not move while the message waits to be read. 0: there
 	// is none. Only a proxy whose Hello says RenewsUntil understands it.
 	EndMillis int64 `json:"end_millis,omitempty"`
-}
-
-// Signal sends the named signal ("SIGINT") to every process of the job, or to
-// its root process only.
-type Signal struct {
-	Name     string `json:"name"`
-	RootOnly bool   `json:"root_only,omitempty"`
 }
 
 // Interrupt asks the job to end by itself: its input ends, and all of its processes, or only

@@ -20,7 +20,6 @@ func TestParse(t *testing.T) {
 		wantError string
 	}{
 		"renew":                        {line: `{"renew":{"lease_millis":15000}}`, want: Message{Renew: &Renew{LeaseMillis: 15000}}},
-		"signal for the root alone":    {line: `{"signal":{"name":"SIGINT","root_only":true}}`, want: Message{Signal: &Signal{Name: "SIGINT", RootOnly: true}}},
 		"interrupt":                    {line: `{"interrupt":{"signal":"SIGINT","root_only":true,"reason":"late","grace_millis":5}}`, want: Message{Interrupt: &Interrupt{Signal: "SIGINT", RootOnly: true, Reason: "late", GraceMillis: 5}}},
 		"release has no fields":        {line: `{"release":{}}`, want: Message{Release: &Release{}}},
 		"no JSON":                      {line: `renew`, wantError: `"renew"`},
@@ -53,7 +52,7 @@ func TestParse(t *testing.T) {
 }
 
 func TestReaderGoesOnAfterALineThatIsTooLong(t *testing.T) {
-	input := `{"signal":{"name":"` + strings.Repeat("x", 3*MaxLine) + "\"}}\n" + `{"release":{}}` + "\n"
+	input := `{"stop":{"reason":"` + strings.Repeat("x", 3*MaxLine) + "\"}}\n" + `{"release":{}}` + "\n"
 	reader := NewReader(strings.NewReader(input))
 	if _, err := reader.Read(); !errors.Is(err, ErrBadMessage) || !strings.Contains(err.Error(), "longer than") {
 		t.Fatalf("first line: error %v, want one that says it is too long", err)
