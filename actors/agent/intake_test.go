@@ -119,7 +119,7 @@ func TestLedger(t *testing.T) {
 		l.held[fmt.Sprint(i)] = true
 		l.Forget(fmt.Sprint(i))
 	}
-	if len(l.had) != maxHad || len(l.hadRing) != maxHad || l.had["a"] {
+	if len(l.had) != maxHad || len(l.hadOrder) != maxHad || l.had["a"] {
 		t.Errorf("remembers %d jobs, want the last %d", len(l.had), maxHad)
 	}
 }

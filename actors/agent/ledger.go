@@ -19,10 +19,9 @@ type Ledger struct {
 	incarnation uint64
 	limit       int
 	held        map[string]bool
-	// had are the jobs forgotten last, hadRing the same in a ring.
-	had     map[string]bool
-	hadRing []string
-	hadNext int
+	// had are the jobs forgotten last, hadOrder the same, oldest first.
+	had      map[string]bool
+	hadOrder []string
 }
 
 // Orders are the orders of a plan, without starts already followed.
@@ -102,11 +101,9 @@ func (l *Ledger) Forget(job string) {
 		return
 	}
 	l.had[job] = true
-	if len(l.hadRing) < maxHad {
-		l.hadRing = append(l.hadRing, job)
-		return
+	l.hadOrder = append(l.hadOrder, job)
+	if len(l.hadOrder) > maxHad {
+		delete(l.had, l.hadOrder[0])
+		l.hadOrder = l.hadOrder[1:]
 	}
-	delete(l.had, l.hadRing[l.hadNext])
-	l.hadRing[l.hadNext] = job
-	l.hadNext = (l.hadNext + 1) % maxHad
 }

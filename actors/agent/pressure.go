@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"weir/actors/agent/runner"
+	"weir/actors/agent/runner/cgroup"
 	"weir/actors/agent/runner/proctree"
 )
 
@@ -74,7 +74,7 @@ type pressureSource struct {
 // findPressure finds the control group's own pressure, or else that of the whole machine.
 func findPressure(root string) pressureSource {
 	s := pressureSource{root: root, of: ofGroup}
-	if s.file, s.why = runner.PressureFile(root); s.why == nil {
+	if s.file, s.why = cgroup.PressureFile(root); s.why == nil {
 		return s
 	}
 	s.file, s.of = filepath.Join(root, "proc/pressure/memory"), ofMachine
@@ -121,12 +121,12 @@ func (s *pressureSource) measure() (Machine, error) {
 		return m, nil
 	}
 	// The group may be short of memory while the machine is not.
-	limit, left, err := runner.MemoryRoom(s.root)
+	room, err := cgroup.MemoryRoom(s.root)
 	if err != nil {
 		return Machine{}, fmt.Errorf("measure pressure of %s: %w", s.of, err)
 	}
-	if limit > 0 && float64(left)/float64(limit) < float64(m.Available)/float64(m.Total) {
-		m.Total, m.Available, m.Group = limit, left, true
+	if room.Limit > 0 && float64(room.Left)/float64(room.Limit) < float64(m.Available)/float64(m.Total) {
+		m.Total, m.Available, m.Group = room.Limit, room.Left, true
 	}
 	return m, nil
 }

@@ -91,34 +91,25 @@ func (j *Job) Passed(now time.Time) []StageTime {
 	return passed
 }
 
+// dutyStages are the stages of jobs that have a duty due.
+var dutyStages = map[Duty]Stage{
+	AskSpec: StageSpec, FetchFiles: StageFiles, NoteStart: StageJournal, StartRun: StageFolders,
+	ReadTail: StageResult, NoteEnd: StageResult, Report: StageReport, Leave: stageOver,
+}
+
 // stage returns the job's stage, as far as the agent knows it without the supervisor.
 func (j *Job) stage() Stage {
-	switch j.phase {
-	case Waiting:
-		return StageSpec
-	case Starting:
-		switch {
-		case len(j.spec.GetFiles()) > 0 && !j.fetched:
-			return StageFiles
-		case !j.noted[NoteStart]:
-			return StageJournal
-		}
-		return StageFolders
-	case Running:
-		if j.pid == 0 {
-			return StageSupervisor
-		}
-		return StageCommand
-	case Ended:
-		if !j.noted[NoteEnd] {
-			return StageResult
-		}
-		return StageReport
-	}
-	if j.ran || !j.noted[NoteRelease] {
+	stage, known := dutyStages[j.due()]
+	switch {
+	case known:
+		return stage
+	case j.phase == Acknowledged:
 		return StageRelease
+	case j.pid == 0:
+		return StageSupervisor
+	default:
+		return StageCommand
 	}
-	return stageOver
 }
 
 // unmeasured drops the time at which the job's current stage began, and earlier stages.

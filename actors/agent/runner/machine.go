@@ -41,15 +41,3 @@ func Machine(root string) (Resources, error) {
 	}
 	return found, nil
 }
-
-// PressureFile is the path of the kernel's memory pressure file for the control group of this
-// process and its jobs. An error says why there is none. root is "/" except in tests.
-func PressureFile(root string) (string, error) { return cgroup.PressureFile(root) }
-
-// MemoryRoom returns the memory limit of a control group and how much of it is left, in bytes:
-// of the control groups of this process and those above, the one with the smallest fraction
-// left. 0, 0: none has a limit.
-func MemoryRoom(root string) (limit, left int64, err error) {
-	room, err := cgroup.MemoryRoom(root)
-	return room.Limit, room.Left, err
-}

@@ -1,8 +1,10 @@
 package cgroup
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,11 +25,11 @@ type mount struct {
 	folder, own string
 }
 
-// layout is what a machine offers.
-type layout struct {
-	unified *mount
-	v1      map[string]mount
-}
+// layout is what a machine offers: the v1 hierarchy of each controller, and the v2 hierarchy
+// under the name unified, as in /proc/self/cgroup.
+type layout map[string]mount
+
+const unified = ""
 
 // Leaf is the name of a v2 group for the agent alone. An agent started in it uses the
 // group above as its own. It lets an agent restart while its jobs run: the group above
@@ -61,10 +63,11 @@ func detect(root, name string) (place proxyproto.Placement, err error) {
 	if err != nil {
 		return place, err
 	}
-	if found.unified == nil {
+	v2, mounted := found[unified]
+	if !mounted {
 		return place, errors.New("no v2 hierarchy is mounted")
 	}
-	own := found.unified.own
+	own := v2.own
 	if filepath.Base(own) == Leaf {
 		own = filepath.Dir(own)
 	}
@@ -76,10 +79,10 @@ func detect(root, name string) (place proxyproto.Placement, err error) {
 	switch missing := missingIn(available); {
 	case len(missing) == 0:
 		err = makeRoom(own, name)
-	case len(found.v1) == len(controllers):
-		place.Memory = filepath.Join(found.v1["memory"].own, name)
-		place.CPU = filepath.Join(found.v1["cpu"].own, name)
-		place.Pids = filepath.Join(found.v1["pids"].own, name)
+	case len(missingIn(slices.Collect(maps.Keys(found)))) == 0:
+		place.Memory = filepath.Join(found["memory"].own, name)
+		place.CPU = filepath.Join(found["cpu"].own, name)
+		place.Pids = filepath.Join(found["pids"].own, name)
 	default:
 		err = fmt.Errorf("controllers %s: neither in %s nor mounted as v1 hierarchies", strings.Join(missing, ", "), own)
 	}
@@ -143,26 +146,23 @@ func Prepare(place proxyproto.Placement) error {
 // readLayout reads which hierarchies are mounted where, and the groups of this
 // process.
 func readLayout(root string) (layout, error) {
-	mounts, err := os.ReadFile(filepath.Join(root, "proc/self/mountinfo"))
-	if err != nil {
-		return layout{}, err
-	}
-	groups, err := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
-	if err != nil {
-		return layout{}, err
+	mounts, mountsErr := os.ReadFile(filepath.Join(root, "proc/self/mountinfo"))
+	groups, groupsErr := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
+	if err := cmp.Or(mountsErr, groupsErr); err != nil {
+		return nil, err
 	}
 	// Lines are "id:controllers:path", with no controllers for v2.
 	paths := make(map[string]string)
 	for line := range strings.Lines(string(groups)) {
 		fields := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
 		if len(fields) != 3 {
-			return layout{}, fmt.Errorf("/proc/self/cgroup: line %q is not id:controllers:path", line)
+			return nil, fmt.Errorf("/proc/self/cgroup: line %q is not id:controllers:path", line)
 		}
 		for _, controller := range strings.Split(fields[1], ",") {
 			paths[controller] = fields[2]
 		}
 	}
-	found := layout{v1: make(map[string]mount)}
+	found := layout{}
 	for line := range strings.Lines(string(mounts)) {
 		found.add(root, line, paths)
 	}
@@ -171,7 +171,7 @@ func readLayout(root string) (layout, error) {
 
 // add parses one line of mountinfo: "id parent device root mountpoint options
 // [optional...] - type source superoptions".
-func (l *layout) add(root, line string, paths map[string]string) {
+func (l layout) add(root, line string, paths map[string]string) {
 	head, tail, _ := strings.Cut(line, " - ")
 	fields, types := strings.Fields(head), strings.Fields(tail)
 	if len(fields) < 5 || len(types) < 3 {
@@ -186,20 +186,17 @@ func (l *layout) add(root, line string, paths map[string]string) {
 		}
 		return mount{folder: folder, own: filepath.Join(folder, below)}
 	}
+	var names []string
 	switch types[0] {
 	case "cgroup2":
-		if path, member := paths[""]; member && l.unified == nil {
-			found := at(path)
-			l.unified = &found
-		}
+		names = []string{unified}
 	case "cgroup":
-		options := strings.Split(types[2], ",")
-		for _, controller := range controllers {
-			if path, member := paths[controller]; member && slices.Contains(options, controller) {
-				if _, known := l.v1[controller]; !known {
-					l.v1[controller] = at(path)
-				}
-			}
+		names = strings.Split(types[2], ",")
+	}
+	for _, name := range names {
+		path, member := paths[name]
+		if _, known := l[name]; member && !known {
+			l[name] = at(path)
 		}
 	}
 }
@@ -219,19 +216,12 @@ func readLevels(root, controller string) ([]level, error) {
 		return nil, err
 	}
 	var levels []level
-	add := func(m mount, v1 bool) {
-		for folder := m.own; ; folder = filepath.Dir(folder) {
-			levels = append(levels, level{folder, v1})
-			if len(folder) <= len(m.folder) {
-				return
-			}
+	for _, name := range []string{controller, unified} {
+		m, exists := found[name]
+		for folder := m.own; exists; folder = filepath.Dir(folder) {
+			levels = append(levels, level{folder, name != unified})
+			exists = len(folder) > len(m.folder)
 		}
-	}
-	if m, exists := found.v1[controller]; exists {
-		add(m, true)
-	}
-	if found.unified != nil {
-		add(*found.unified, false)
 	}
 	return levels, nil
 }
@@ -274,32 +264,23 @@ func (l level) cpuLimit() float64 {
 
 // MemoryLimit is the memory that the group of this process may use, in bytes, with
 // the limits of groups above; 0: there is no limit.
-func MemoryLimit(root string) (int64, error) {
-	limit, err := lowest(root, "memory", level.memoryLimit)
-	if err != nil {
-		err = fmt.Errorf("read memory limit: %w", err)
-	}
-	return limit, err
-}
+func MemoryLimit(root string) (int64, error) { return lowest(root, "memory", level.memoryLimit) }
 
 // CPULimit is the number of cores that the group of this process may use, with the
 // limits of groups above; 0: there is no limit.
-func CPULimit(root string) (float64, error) {
-	limit, err := lowest(root, "cpu", level.cpuLimit)
-	if err != nil {
-		err = fmt.Errorf("read cpu limit: %w", err)
-	}
-	return limit, err
-}
+func CPULimit(root string) (float64, error) { return lowest(root, "cpu", level.cpuLimit) }
 
 // lowest is the least limit of all levels; 0: none has one.
 func lowest[T int64 | float64](root, controller string, limitOf func(level) T) (T, error) {
 	levels, err := readLevels(root, controller)
+	if err != nil {
+		return 0, fmt.Errorf("read %s limit: %w", controller, err)
+	}
 	var lowest T
 	for _, level := range levels {
 		if limit := limitOf(level); limit > 0 && (lowest == 0 || limit < lowest) {
 			lowest = limit
 		}
 	}
-	return lowest, err
+	return lowest, nil
 }

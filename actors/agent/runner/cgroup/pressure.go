@@ -16,10 +16,11 @@ func PressureFile(root string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find memory pressure: %w", err)
 	}
-	if found.unified == nil {
+	v2, mounted := found[unified]
+	if !mounted {
 		return "", errors.New("find memory pressure: no v2 hierarchy is mounted")
 	}
-	file := filepath.Join(around(found.unified.own), "memory.pressure")
+	file := filepath.Join(around(v2.own), "memory.pressure")
 	// Where pressure accounting is off, the file exists but cannot be read.
 	if _, err := os.ReadFile(file); err != nil {
 		return "", fmt.Errorf("find memory pressure: %w", err)
