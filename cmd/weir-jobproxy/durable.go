@@ -40,8 +40,10 @@ func writeFile(path string, data []byte, durably bool) error {
 }
 
 // syncFolder makes the names in a folder outlast a power failure.
-func syncFolder(path string) error {
-	folder, err := os.Open(path)
+func syncFolder(path string) error { return syncOpened(os.Open(path)) }
+
+// syncOpened does the same for a folder that has just been opened, and closes it.
+func syncOpened(folder *os.File, err error) error {
 	if err != nil {
 		return err
 	}

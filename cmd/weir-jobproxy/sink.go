@@ -170,21 +170,13 @@ func (k *sink) publish(ctx context.Context) error {
 		ctx.Err,
 		func() error { return k.folder.Rename(filepath.Base(k.path), name) },
 		func() error { return k.checkName(name) },
-		k.syncFolder,
+		func() error { return syncOpened(k.folder.Open(".")) },
 	} {
 		if err := step(); err != nil {
 			return k.failed(err)
 		}
 	}
 	return nil
-}
-
-func (k *sink) syncFolder() error {
-	folder, err := k.folder.Open(".")
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
 }
 
 // outputMode is the mode of outputs, whatever the umask: the same that replicas give to

@@ -43,12 +43,7 @@ const (
 // Discovery is the socket on which the job can query itself and other jobs. The caller that
 // starts or adopts the job serves it; it is closed when the job ends or the runner leaves it.
 // nil: it could not be reopened for an adopted job.
-func (j *Job) Discovery() net.Listener {
-	if j.discovery == nil {
-		return nil
-	}
-	return j.discovery
-}
+func (j *Job) Discovery() net.Listener { return j.discovery }
 
 // socketOf is the path of the discovery socket as the job sees it.
 func (l layout) socketOf(spec *proxyproto.Spec) string {
