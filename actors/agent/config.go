@@ -171,8 +171,6 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("job end timeout %v: must be at least 1s, and not more than ten years", c.JobEndTimeout)
 	case c.MaxPids <= 0:
 		return fmt.Errorf("process limit per job %d: must be more than 0", c.MaxPids)
-	case c.checkJobUser() != nil:
-		return fmt.Errorf("job user %q: %w", c.JobUser, c.checkJobUser())
 	case c.FileCacheSize <= 0:
 		return fmt.Errorf("file cache of %d bytes: must be more than 0", c.FileCacheSize)
 	case c.MemoryWatermark < 0 || c.MemoryWatermark >= r.Memory:
@@ -182,18 +180,15 @@ func (c *Config) Validate() error {
 	case c.Logger == nil:
 		return errors.New("logger: is nil")
 	}
+	if _, err := runner.FindUser(c.jobUser()); err != nil {
+		return fmt.Errorf("job user %q: %w", c.JobUser, err)
+	}
 	for _, seed := range c.Seeds {
 		if _, err := ParseReplica(seed.String()); err != nil {
 			return fmt.Errorf("seeds: %w", err)
 		}
 	}
 	return c.Timing.Validate()
-}
-
-// checkJobUser returns why jobs cannot run as JobUser.
-func (c *Config) checkJobUser() error {
-	_, err := runner.FindUser(c.jobUser())
-	return err
 }
 
 // jobUser returns the user and group of jobs whose tasks name none.

@@ -241,39 +241,31 @@ func (s *Session) refused(now time.Time, ask *Ask, m *actorpb.Refused) Outcome {
 	// majority is back or a lease has expired.
 	retry := min(millis(m.GetRetryMillis()), s.timing.SeekMax)
 	err := fmt.Errorf("%s: %s", m.GetCode(), m.GetReason())
+	busy := m.GetCode() == actorpb.CodeOverloaded || m.GetCode() == actorpb.CodeUnavailable
+	if busy && !ask.Register {
+		s.notBefore, s.urgent = now.Add(max(retry, s.timing.SeekMin)), true
+		return Outcome{Trouble: s.trouble(ask, err)}
+	}
+	outcome := s.seek(now, s.trouble(ask, err))
 	switch m.GetCode() {
 	case actorpb.CodeNotRegistered, actorpb.CodeStale:
-		outcome := s.seek(now, s.trouble(ask, err))
 		s.hint = ask.To.ID
-		return outcome
 	case actorpb.CodeOverloaded, actorpb.CodeUnavailable:
-		if !ask.Register {
-			s.notBefore, s.urgent = now.Add(max(retry, s.timing.SeekMin)), true
-			return Outcome{Trouble: s.trouble(ask, err)}
-		}
-		outcome := s.seek(now, s.trouble(ask, err))
 		if retry > 0 {
 			// The replica leads, and gives a retry time.
 			s.hint, s.notBefore = ask.To.ID, now.Add(retry)
 		}
-		return outcome
 	case actorpb.CodeNameInUse:
-		outcome := s.seek(now, s.trouble(ask, err))
 		s.hint, s.notBefore, outcome.Severe = ask.To.ID, now.Add(cmp.Or(retry, s.timing.SeekMax)), true
-		return outcome
 	case actorpb.CodeWrongIdentity, actorpb.CodeBadRequest:
-		outcome := s.seek(now, s.trouble(ask, err))
-		if retry > 0 {
-			// A retry time means that the leader expects the cause to pass; another may lead by
-			// then.
-			s.notBefore = now.Add(s.timing.SeekMax)
-			return outcome
+		// A retry time means that the leader expects the cause to pass; another may lead by
+		// then.
+		s.notBefore = now.Add(s.timing.SeekMax)
+		if retry == 0 {
+			s.notBefore, outcome.Severe = now.Add(s.timing.SlowRetry), true
 		}
-		s.notBefore, outcome.Severe = now.Add(s.timing.SlowRetry), true
-		return outcome
-	default:
-		return s.seek(now, s.trouble(ask, err))
 	}
+	return outcome
 }
 
 // seek drops the leader, if there is one, and directs the next question to another replica: at

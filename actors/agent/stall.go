@@ -12,12 +12,8 @@ import (
 // node reports a hang and accepts no new jobs. Slow disks that still respond take some seconds.
 const diskPatience = 30 * time.Second
 
-// waits are the operations that now wait for the disk of the state folder.
-type waits struct {
-	mu    sync.Mutex
-	begun uint64
-	now   map[uint64]diskWait
-}
+// waits are the operations that now wait for the disk of the state folder: a set of *diskWait.
+type waits struct{ now sync.Map }
 
 type diskWait struct {
 	what  string
@@ -26,30 +22,18 @@ type diskWait struct {
 
 // begin records that an operation waits for the disk until end is called, once.
 func (w *waits) begin(what string) (end func()) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.begun++
-	number := w.begun
-	if w.now == nil {
-		w.now = map[uint64]diskWait{}
-	}
-	w.now[number] = diskWait{what, time.Now()}
-	return func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		delete(w.now, number)
-	}
+	wait := &diskWait{what, time.Now()}
+	w.now.Store(wait, nil)
+	return func() { w.now.Delete(wait) }
 }
 
 // hang returns an error that names the longest waiting operation, if it has waited for
 // diskPatience or longer.
 func (w *waits) hang(dir string, now time.Time) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	var longest diskWait
-	for _, each := range w.now {
-		if longest.what == "" || each.since.Before(longest.since) {
-			longest = each
+	for key := range w.now.Range {
+		if each := key.(*diskWait); longest.what == "" || each.since.Before(longest.since) {
+			longest = *each
 		}
 	}
 	if waited := now.Sub(longest.since); longest.what != "" && waited >= diskPatience {

@@ -146,10 +146,6 @@ func Start(config Config) (*Gossip, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start gossip: self: %w", err)
 	}
-	meta, err := encodeMember(config.Self)
-	if err != nil {
-		return nil, fmt.Errorf("start gossip: %w", err)
-	}
 
 	g := &Gossip{
 		config: config,
@@ -160,6 +156,7 @@ func Start(config Config) (*Gossip, error) {
 		met:    make(chan struct{}), noticed: make(chan struct{}, 1), rivals: make(map[netip.AddrPort]Member),
 	}
 	g.delegate = &delegate{gossip: g}
+	meta, _ := encodeMember(config.Self) // Validate has encoded it too
 	g.delegate.meta.Store(&meta)
 	settings := g.settings()
 	g.messenger = newMessenger(g.self, config.Handlers, g.roster.size, settings.RetransmitMult, g.log)
