@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"weir/scheduling/invariant"
+	"weir/scheduling/invarianttest"
 )
 
 // TestTreeFollowsGangs draws what becomes of a few gangs for which others have to go. As
@@ -20,7 +20,7 @@ func TestTreeFollowsGangs(t *testing.T) {
 		g.begin()
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			g.step()
-			if err := invariant.Check(w.tree.engine); err != nil {
+			if err := invarianttest.Check(w.tree.engine); err != nil {
 				t.Fatal(err)
 			}
 			if g.pick(2, "quiet") == 0 {

@@ -17,7 +17,7 @@ import (
 	"weir/messages/statepb"
 	"weir/scheduling"
 	"weir/scheduling/engine"
-	"weir/scheduling/invariant"
+	"weir/scheduling/invarianttest"
 )
 
 // set changes options of the tree.
@@ -156,7 +156,7 @@ func TestClaimOutlivesLeader(t *testing.T) {
 			if got := w.state.Claims(scheduling.DefaultTree); len(got) != 0 {
 				t.Errorf("its job has started, and there are claims %v", got)
 			}
-			if err := invariant.Check(w.tree.engine); err != nil {
+			if err := invarianttest.Check(w.tree.engine); err != nil {
 				t.Error(err)
 			}
 		})
@@ -209,7 +209,7 @@ func TestNewLeaderDecidesAlike(t *testing.T) {
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			g.step()
 			w.heal()
-			if err := invariant.Check(w.tree.engine); err != nil {
+			if err := invarianttest.Check(w.tree.engine); err != nil {
 				t.Fatal(err)
 			}
 		}

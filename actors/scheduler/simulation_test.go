@@ -13,7 +13,7 @@ import (
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
 	"weir/scheduling"
-	"weir/scheduling/invariant"
+	"weir/scheduling/invarianttest"
 )
 
 // TestTreeFollowsAnyLog drives a state with random commands, those that the tree
@@ -37,7 +37,7 @@ func TestTreeFollowsAnyLog(t *testing.T) {
 			"best_allocation_share_update_period": structpb.NewStringValue("1ms")}}}}))
 		for range rapid.IntRange(1, 200).Draw(t, "steps") {
 			g.step()
-			if err := invariant.Check(w.tree.engine); err != nil {
+			if err := invarianttest.Check(w.tree.engine); err != nil {
 				t.Fatal(err)
 			}
 			if g.pick(30, "quiet") == 0 {

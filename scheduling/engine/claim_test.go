@@ -6,7 +6,7 @@ import (
 
 	"weir/scheduling"
 	"weir/scheduling/engine"
-	"weir/scheduling/invariant"
+	"weir/scheduling/invarianttest"
 	"weir/scheduling/lifecycle"
 )
 
@@ -44,7 +44,7 @@ func (d *drive) wantEnd(want engine.ClaimEnd) {
 	if facts.Ended.End != want || len(d.claims()) != 0 {
 		d.t.Fatalf("the claim ended as %v, want %v; claims %+v", facts.Ended.End, want, d.claims())
 	}
-	must(d.t, invariant.Check(d.Engine))
+	must(d.t, invarianttest.Check(d.Engine))
 }
 
 // TestClaimHolds: what one victim leaves is nobody else's, and counts as usage of the
@@ -148,7 +148,7 @@ func TestClaimOfOtherNeeds(t *testing.T) {
 	if got := d.claims(); len(got) != 1 || got[0].Resources != slotsOf(1) {
 		t.Fatalf("claims %+v", got)
 	}
-	must(t, invariant.Check(d.Engine))
+	must(t, invarianttest.Check(d.Engine))
 }
 
 // TestStay: orders that were not committed are taken back, and the claim with the last.
@@ -166,7 +166,7 @@ func TestStay(t *testing.T) {
 	// The other one alone does not make room.
 	d.wantEnd(engine.ClaimUnmet)
 	d.Stay("greedy-003")
-	must(t, invariant.Check(d.Engine))
+	must(t, invarianttest.Check(d.Engine))
 	if got := d.Snapshot().Operations[0]; got.Shares.Usage != slotsOf(4) || got.Leaving != 0 {
 		t.Errorf("the operation is %+v", got)
 	}
@@ -216,7 +216,7 @@ func TestClaimAfterFailover(t *testing.T) {
 	if len(got) != 1 || got[0] != want[0] {
 		t.Fatalf("claims %+v, want %+v", got, want)
 	}
-	must(t, invariant.Check(e.Engine))
+	must(t, invarianttest.Check(e.Engine))
 	// The same event again changes nothing.
 	must(t, e.Leave("greedy-004", engine.LeaveOrder{Ordered: d.now, Deadline: d.now.Add(15 * time.Second), Kind: lifecycle.Preemption, For: want[0].Beneficiary}))
 	if got := e.claims(); len(got) != 1 || got[0] != want[0] {
@@ -245,7 +245,7 @@ func TestClaimOfALostStart(t *testing.T) {
 		t.Fatalf("started %v", plan.Starts)
 	}
 	must(t, d.Reject(plan.Starts[0].Ticket))
-	must(t, invariant.Check(d.Engine))
+	must(t, invarianttest.Check(d.Engine))
 	if got := d.claims(); len(got) != 1 {
 		t.Fatalf("claims %+v", got)
 	}

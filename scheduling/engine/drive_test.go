@@ -8,7 +8,7 @@ import (
 
 	"weir/scheduling"
 	"weir/scheduling/engine"
-	"weir/scheduling/invariant"
+	"weir/scheduling/invarianttest"
 	"weir/scheduling/lifecycle"
 	"weir/scheduling/resource"
 )
@@ -65,7 +65,7 @@ func (d *drive) beat(nodes ...scheduling.NodeID) engine.Plan {
 	d.leave()
 	before := d.Snapshot()
 	plan := d.Heartbeat(d.now, nodes)
-	must(d.t, invariant.CheckPlan(before, plan, d.Snapshot()))
+	must(d.t, invarianttest.CheckPlan(before, plan, d.Snapshot()))
 	for _, s := range plan.Starts {
 		d.jobs++
 		job := scheduling.JobID(fmt.Sprintf("%s-%03d", s.Operation, d.jobs))
@@ -78,7 +78,7 @@ func (d *drive) beat(nodes ...scheduling.NodeID) engine.Plan {
 		d.going[p.Job] = d.now.Add(min(d.takes, p.Timeout))
 		d.victims = append(d.victims, p)
 	}
-	must(d.t, invariant.Check(d.Engine))
+	must(d.t, invarianttest.Check(d.Engine))
 	return plan
 }
 

@@ -12,7 +12,7 @@ import (
 	"weir/scheduling"
 	"weir/scheduling/engine"
 	"weir/scheduling/explain"
-	"weir/scheduling/invariant"
+	"weir/scheduling/invarianttest"
 	"weir/scheduling/resource"
 )
 
@@ -65,7 +65,7 @@ func TestGangTakesWhatARefusedStartHeld(t *testing.T) {
 		}
 	}
 	must(t, d.Reject(plan.Starts[0].Ticket))
-	must(t, invariant.Check(d.Engine))
+	must(t, invarianttest.Check(d.Engine))
 	if g := d.viewOf("gang"); g.Missing != 1 || g.Gathered != 1 {
 		t.Errorf("the gang is %+v, want 1 of 1 gathered", g)
 	}

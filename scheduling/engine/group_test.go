@@ -10,7 +10,7 @@ import (
 	"weir/scheduling"
 	"weir/scheduling/engine"
 	"weir/scheduling/explain"
-	"weir/scheduling/invariant"
+	"weir/scheduling/invarianttest"
 	"weir/scheduling/resource"
 )
 
@@ -48,7 +48,7 @@ func TestGroups(t *testing.T) {
 			if !slices.Equal(got, tc.want) {
 				t.Errorf("started of groups %v, want %v", got, tc.want)
 			}
-			must(t, invariant.Check(w.Engine))
+			must(t, invarianttest.Check(w.Engine))
 		})
 	}
 }
@@ -77,7 +77,7 @@ func TestGroupEnds(t *testing.T) {
 	if h, ok := w.Holding("k"); !ok || h.Group != 50 {
 		t.Errorf("the job is %+v, want group 50", h)
 	}
-	must(t, invariant.Check(w.Engine))
+	must(t, invarianttest.Check(w.Engine))
 	if err := w.SetDemand("o", "t", 50, 1, learned(40)); err == nil || !strings.Contains(err.Error(), "50 bytes") {
 		t.Errorf("a group of 50 bytes whose jobs need 40 is taken: %v", err)
 	}

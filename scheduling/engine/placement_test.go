@@ -7,7 +7,7 @@ import (
 
 	"weir/scheduling"
 	"weir/scheduling/engine"
-	"weir/scheduling/invariant"
+	"weir/scheduling/invarianttest"
 	"weir/scheduling/pooltree"
 	"weir/scheduling/resource"
 )
@@ -82,7 +82,7 @@ func (w *world) starts(nodes ...scheduling.NodeID) map[scheduling.OperationID]in
 	w.t.Helper()
 	before := w.Snapshot()
 	plan := w.Heartbeat(w.now, nodes)
-	must(w.t, invariant.CheckPlan(before, plan, w.Snapshot()))
+	must(w.t, invarianttest.CheckPlan(before, plan, w.Snapshot()))
 	got := map[scheduling.OperationID]int{}
 	for _, s := range plan.Starts {
 		got[s.Operation]++

@@ -7,7 +7,7 @@ import (
 
 	"weir/scheduling"
 	"weir/scheduling/engine"
-	"weir/scheduling/invariant"
+	"weir/scheduling/invarianttest"
 )
 
 // restored is a world in which an engine was made while the cluster runs: its nodes n1
@@ -55,7 +55,7 @@ func TestRestoredGangOfNodesThatStayAway(t *testing.T) {
 	if got := d.claims(); len(got) != 0 {
 		t.Fatalf("claims %+v for a gang that does not fit", got)
 	}
-	must(t, invariant.Check(d.Engine))
+	must(t, invarianttest.Check(d.Engine))
 
 	d = restored(t)
 	d.node("n1", 4)

@@ -14,7 +14,7 @@ import (
 	"weir/scheduling"
 	"weir/scheduling/allocation"
 	"weir/scheduling/engine"
-	"weir/scheduling/invariant"
+	"weir/scheduling/invarianttest"
 	"weir/scheduling/pooltree"
 	"weir/scheduling/resource"
 )
@@ -71,7 +71,7 @@ func play(t *testing.T, script string) string {
 			if err := p.event(&out, strings.Fields(line)); err != nil {
 				fmt.Fprintf(&out, "error: %v\n", err)
 			}
-			if err := invariant.Check(p.engine); err != nil {
+			if err := invarianttest.Check(p.engine); err != nil {
 				t.Fatalf("after %q: %v", line, err)
 			}
 		}

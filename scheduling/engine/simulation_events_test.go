@@ -10,7 +10,7 @@ import (
 
 	"weir/scheduling"
 	"weir/scheduling/engine"
-	"weir/scheduling/invariant"
+	"weir/scheduling/invarianttest"
 	"weir/scheduling/pooltree"
 	"weir/scheduling/resource"
 )
@@ -186,7 +186,7 @@ func (s *simulation) heartbeat(t *rapid.T) {
 	ids := rapid.SliceOfNDistinct(drawNode, 1, 5, func(id scheduling.NodeID) scheduling.NodeID { return id }).Draw(t, "nodes")
 	before := s.engine.Snapshot()
 	plan, twin := s.engine.Heartbeat(s.now, ids), s.twin.Heartbeat(s.now, ids)
-	if err := invariant.CheckPlan(before, plan, s.engine.Snapshot()); err != nil {
+	if err := invarianttest.CheckPlan(before, plan, s.engine.Snapshot()); err != nil {
 		t.Fatal(err)
 	}
 	if !reflect.DeepEqual(plan, twin) {

@@ -11,7 +11,7 @@ import (
 
 	"weir/scheduling"
 	"weir/scheduling/engine"
-	"weir/scheduling/invariant"
+	"weir/scheduling/invarianttest"
 	"weir/scheduling/resource"
 )
 
@@ -122,7 +122,7 @@ func (s *simulation) repeat(t *rapid.T, more map[string]func(*rapid.T)) {
 		"leave for a user":  s.leaveForAUser,
 		"stay":              s.stay,
 		"": func(t *rapid.T) {
-			if err := invariant.Check(s.engine); err != nil {
+			if err := invarianttest.Check(s.engine); err != nil {
 				t.Fatal(err)
 			}
 			if !reflect.DeepEqual(s.engine.Snapshot(), s.twin.Snapshot()) {

@@ -1,9 +1,9 @@
-// Package invariant says what must hold in an engine at every moment, and names the first
+// Package invarianttest says what must hold in an engine at every moment, and names the first
 // breach.
 //
 // It counts everything again from the holdings, and trusts no sum that the engine keeps. The
 // package is pure.
-package invariant
+package invarianttest
 
 import (
 	"cmp"

@@ -1,4 +1,4 @@
-package invariant_test
+package invarianttest_test
 
 import (
 	"errors"
@@ -6,7 +6,7 @@ import (
 
 	"weir/scheduling"
 	"weir/scheduling/engine"
-	"weir/scheduling/invariant"
+	"weir/scheduling/invarianttest"
 	"weir/scheduling/pooltree"
 	"weir/scheduling/resource"
 )
@@ -35,7 +35,7 @@ func TestCheckPlan(t *testing.T) {
 			before.Operations[0].Shares.Usage, before.Pools[0].Shares.Usage = slots(1), slots(1)
 			before.Pools[1].Shares.Usage, before.Pools[2].Shares.Usage = slots(1), slots(1)
 			tc.lie(&after)
-			err := invariant.CheckPlan(before, engine.Plan{Starts: []engine.Start{{Operation: "o1", Node: scheduling.NodeID("n1")}}}, after)
+			err := invarianttest.CheckPlan(before, engine.Plan{Starts: []engine.Start{{Operation: "o1", Node: scheduling.NodeID("n1")}}}, after)
 			if tc.want == "" {
 				if err != nil {
 					t.Fatal(err)
@@ -43,7 +43,7 @@ func TestCheckPlan(t *testing.T) {
 				return
 			}
 			want := "invariant broken: " + tc.want
-			if !errors.Is(err, invariant.ErrBreach) || len(err.Error()) < len(want) || err.Error()[:len(want)] != want {
+			if !errors.Is(err, invarianttest.ErrBreach) || len(err.Error()) < len(want) || err.Error()[:len(want)] != want {
 				t.Errorf("got %v\nwant %v", err, want)
 			}
 		})

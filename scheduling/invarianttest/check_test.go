@@ -1,4 +1,4 @@
-package invariant_test
+package invarianttest_test
 
 import (
 	"errors"
@@ -8,7 +8,7 @@ import (
 
 	"weir/scheduling"
 	"weir/scheduling/engine"
-	"weir/scheduling/invariant"
+	"weir/scheduling/invarianttest"
 	"weir/scheduling/preemption"
 	"weir/scheduling/resource"
 )
@@ -63,14 +63,14 @@ func checkLies(t *testing.T, cases map[string]lieCase) {
 		t.Run(name, func(t *testing.T) {
 			v := sound(t)
 			tc.lie(v)
-			err := invariant.Check(v)
+			err := invarianttest.Check(v)
 			if tc.want == "" {
 				if err != nil {
 					t.Fatal(err)
 				}
 				return
 			}
-			if want := "invariant broken: " + tc.want; !errors.Is(err, invariant.ErrBreach) || err.Error() != want {
+			if want := "invariant broken: " + tc.want; !errors.Is(err, invarianttest.ErrBreach) || err.Error() != want {
 				t.Errorf("got %v\nwant %v", err, want)
 			}
 		})
@@ -162,7 +162,7 @@ func TestWhatIsNoBreach(t *testing.T) {
 	v := sound(t)
 	v.snapshot.Nodes[0].Limits, v.snapshot.Nodes[0].Overcommitted, v.snapshot.Total = slots(1), true, slots(5)
 	v.snapshot.Pools[2].Shares.FairShare[0], v.snapshot.Stale = .5, true
-	if err := invariant.Check(v); err != nil {
+	if err := invarianttest.Check(v); err != nil {
 		t.Error(err)
 	}
 }
