@@ -31,11 +31,7 @@ type OperationOptions struct {
 // ReadOperationOptions reads the options of an operation from a document by name,
 // aliases included, and checks them. The error is an *option.Error.
 func ReadOperationOptions(document map[string]any) (OperationOptions, error) {
-	var o OperationOptions
-	if err := option.Read(&o, document); err != nil {
-		return OperationOptions{}, err
-	}
-	return o, o.Validate()
+	return read[OperationOptions](document)
 }
 
 // Validate returns an error that names each invalid option.

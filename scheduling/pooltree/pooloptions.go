@@ -95,11 +95,7 @@ type EphemeralOptions struct {
 // included, and checks them as far as that needs no other pool. The error is an
 // *option.Error.
 func ReadPoolOptions(document map[string]any) (PoolOptions, error) {
-	var o PoolOptions
-	if err := option.Read(&o, document); err != nil {
-		return PoolOptions{}, err
-	}
-	return o, o.Validate()
+	return read[PoolOptions](document)
 }
 
 // Guarantee returns the type of the pool's integral guarantees.

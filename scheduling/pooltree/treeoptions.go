@@ -154,9 +154,13 @@ func (c *checks) runs(path, pathRunning string, all, running *int64) {
 // ReadTreeOptions reads the options of a tree from a document by name, aliases
 // included, and checks them. The error is an *option.Error.
 func ReadTreeOptions(document map[string]any) (TreeOptions, error) {
-	var o TreeOptions
-	if err := option.Read(&o, document); err != nil {
-		return TreeOptions{}, err
+	return read[TreeOptions](document)
+}
+
+// read reads options from a document and checks them.
+func read[T interface{ Validate() error }](document map[string]any) (o T, err error) {
+	if err = option.Read(&o, document); err != nil {
+		return *new(T), err
 	}
 	return o, o.Validate()
 }
