@@ -77,18 +77,6 @@ func (s explanations) Explain(ctx context.Context, req *connect.Request[apipb.Ex
 	return answer(&apipb.ExplainResponse{Explanations: all}, err)
 }
 
-// engineSays returns the explanations of the leader's schedulers; none if they do not know the
-// subject.
-func (s explanations) engineSays(ctx context.Context, m *actorpb.SchedulerViewRequest) ([]*explainpb.Explanation, error) {
-	m.Explain = true
-	view, err := s.cfg.Leader.SchedulerView(ctx, m)
-	if err != nil {
-		s.cfg.Logger.Debug("scheduler state unknown", "error", err)
-		return nil, err
-	}
-	return view.GetExplanations(), nil
-}
-
 // tell appends a fact; the first one is the verdict.
 func tell(x *explainpb.Explanation, f *explainpb.Fact) {
 	if x.GetVerdict() == "" {
@@ -155,7 +143,11 @@ func (s explanations) operation(ctx context.Context, m *apipb.ExplainRequest) ([
 // addScheduler adds the explanations of the leader's schedulers, or the fact that they are
 // unreachable. It returns an error only if they are overloaded, so that the client retries.
 func (s explanations) addScheduler(ctx context.Context, all []*explainpb.Explanation, of *actorpb.SchedulerViewRequest) error {
-	said, err := s.engineSays(ctx, of)
+	of.Explain = true
+	view, err := s.cfg.Leader.SchedulerView(ctx, of)
+	if err != nil {
+		s.cfg.Logger.Debug("scheduler state unknown", "error", err)
+	}
 	if errors.Is(err, raftstore.ErrOverloaded) {
 		return s.unavailable("explain", err)
 	}
@@ -163,9 +155,9 @@ func (s explanations) addScheduler(ctx context.Context, all []*explainpb.Explana
 		if err != nil {
 			tell(x, &explainpb.Fact{Code: factNoScheduler, Text: fmt.Sprintf("the leader's scheduler is unreachable, so nothing more is known: %v", err)})
 		}
-		for _, of := range said {
-			if of.GetTree() == x.GetTree() {
-				under(x, of)
+		for _, said := range view.GetExplanations() {
+			if said.GetTree() == x.GetTree() {
+				under(x, said)
 			}
 		}
 		if x.GetVerdict() == "" {
