@@ -49,12 +49,7 @@ func (s *claims) add(c *statepb.Claim) {
 
 // keep drops the claims of an operation for which stays returns false.
 func (s *claims) keep(id scheduling.OperationID, stays func(*statepb.Claim) bool) {
-	var left []*statepb.Claim
-	for _, c := range s.of[id] {
-		if stays(c) {
-			left = append(left, c)
-		}
-	}
+	left := slices.DeleteFunc(slices.Clone(s.of[id]), func(c *statepb.Claim) bool { return !stays(c) })
 	s.count -= len(s.of[id]) - len(left)
 	s.of[id] = left
 	if len(left) == 0 {

@@ -11,13 +11,8 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// drain returns the drain of a node; nil if there is none, or no node.
-func (n *node) drain() *statepb.Drain {
-	if n == nil {
-		return nil
-	}
-	return n.record.GetDrain()
-}
+// drain returns the drain of a node; nil if there is none.
+func (n *node) drain() *statepb.Drain { return n.record.GetDrain() }
 
 // maxReasonBytes bounds the reason of a drain: every list of nodes includes it.
 const maxReasonBytes = 1024

@@ -128,23 +128,13 @@ func volumesNow(volumes []*statepb.PoolVolume, pools pooltree.Tree) []*statepb.P
 // recount counts the operations of a tree again: options of pools determine which ones
 // count as running.
 func (c treeChange) recount(t *tree, name scheduling.TreeName) {
-	t.immediate = make(map[scheduling.PoolName]pooltree.Count)
+	t.immediate, t.total = make(map[scheduling.PoolName]pooltree.Count), make(pooltree.Counts)
 	for _, o := range c.order {
-		i := o.treeIndex(name)
-		if i < 0 {
-			continue
-		}
-		in := o.record.GetTrees()[i]
-		if delta := t.countOf(o.record, in, o.state); delta != (pooltree.Count{}) {
-			pool := scheduling.PoolName(in.GetPool())
-			t.immediate[pool] = t.immediate[pool].Plus(delta)
+		if i := o.treeIndex(name); i >= 0 {
+			in := o.record.GetTrees()[i]
+			t.count(scheduling.PoolName(in.GetPool()), t.countOf(o.record, in, o.state))
 		}
 	}
-	total, err := t.pools.Total(t.immediate)
-	if err != nil {
-		panic(fmt.Sprintf("edit pool tree: %v: a pool with operations was removed", err))
-	}
-	t.total = total
 }
 
 // draft is a tree while it is being edited: its record, and the same changes as edits of
@@ -327,11 +317,11 @@ func changed(options *structpb.Struct, schema any, changes map[string]*structpb.
 	return document, nil
 }
 
-// structOf is a document that came out of a record or a command.
+// structOf is a document of options that were read before.
 func structOf(document map[string]any) *structpb.Struct {
 	s, err := structpb.NewStruct(document)
 	if err != nil {
-		panic(fmt.Sprintf("write options: %v: they came as a struct", err))
+		panic(fmt.Sprintf("write options: %v: they were read before", err))
 	}
 	return s
 }

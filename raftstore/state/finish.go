@@ -139,14 +139,27 @@ func abortReason(name string) (string, *refusal) {
 	return name, nil
 }
 
-// endJob removes an allocation and counts how its job ended. Its cookie becomes pending
-// again, unless the job completed for good or the cookie is given up.
+// endJob removes an allocation and counts how its job ended. The end of an instance that
+// was replaced is only recorded: its cookie and its counts belong to its successor.
 func (c jobChange) endJob(o *operation, a *statepb.Allocation, finished *statepb.FinishedJob, state lifecycle.JobState) Ended {
-	if a.GetReplaced() {
-		return c.endReplaced(o, a, finished, state)
-	}
 	c.edit(o)
 	c.release(o, a)
+	if a.GetReplaced() {
+		finished.Sample, finished.NextReserve, finished.Rerun = nil, nil, false
+		describe(finished, a, state, c.index)
+	} else {
+		c.countEnd(o, a, finished, state)
+	}
+	c.account(o, a, finished)
+	told(finished)
+	c.keep(o, finished)
+	o.record.LastIndex = c.index
+	return Ended{Allocation: a, Finished: finished}
+}
+
+// countEnd counts how a job ended. Its cookie becomes pending again, unless the job
+// completed for good or the cookie is given up. edit has been called.
+func (c jobChange) countEnd(o *operation, a *statepb.Allocation, finished *statepb.FinishedJob, state lifecycle.JobState) {
 	i := o.taskIndex[scheduling.TaskName(a.GetTask())]
 	t, cookie := o.record.GetTasks()[i], scheduling.Cookie(a.GetCookie())
 	stale := o.tasks[i].isStale(t, a)
@@ -176,14 +189,9 @@ func (c jobChange) endJob(o *operation, a *statepb.Allocation, finished *statepb
 		c.requeue(o, i, cookie)
 	}
 	describe(finished, a, state, c.index)
-	c.account(o, a, finished)
 	addTotals(t.GetTotals(), finished.GetStatistics())
 	o.tasks[i].addMeasured(finished)
 	c.leaveGang(o, i, a, finished)
-	told(finished)
-	c.keep(o, finished)
-	o.record.LastIndex = c.index
-	return Ended{Allocation: a, Finished: finished}
 }
 
 // describe completes the record of a finished job with data from the state.

@@ -257,8 +257,11 @@ func bytesOf(t tester, f *Frozen) []byte {
 func contentOf(t tester, s *State) []byte {
 	t.Helper()
 	f := s.Freeze()
-	f.header = shallow(f.header)
-	f.header.Index = 0
+	for header := range f.records[0] {
+		header = proto.CloneOf(header)
+		header.GetHeader().Index = 0
+		f.records[0] = single(header)
+	}
 	return bytesOf(t, f)
 }
 

@@ -24,13 +24,15 @@ func TestFormerPoolOption(t *testing.T) {
 		}
 	}
 	check(j.state)
-	old := j.state.Freeze()
-	for _, p := range old.trees[0].GetPools() {
-		if p.GetName() == "ads" {
-			p.Options.Fields[formerPoolOption] = structpb.NewStringValue("1s")
+	old := recordsOf(t, j.state.Freeze())
+	for _, record := range old {
+		for _, p := range record.GetTree().GetPools() {
+			if p.GetName() == "ads" {
+				p.Options.Fields[formerPoolOption] = structpb.NewStringValue("1s")
+			}
 		}
 	}
-	s, err := restore(recordsOf(t, old))
+	s, err := restore(old)
 	if err != nil {
 		t.Fatal(err)
 	}

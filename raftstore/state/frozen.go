@@ -2,6 +2,7 @@ package state
 
 import (
 	"cmp"
+	"iter"
 	"maps"
 	"slices"
 
@@ -13,50 +14,59 @@ import (
 // Frozen is an immutable copy of a State. The State goes on, and any goroutine may read
 // the copy.
 type Frozen struct {
-	header      *statepb.SnapshotHeader
-	trees       []*statepb.PoolTree
-	nodes       []*statepb.Node
-	operations  []*version
-	allocations []*statepb.Allocation
-	archive     []string
-	profiles    []*statepb.MemoryProfile
-	claims      []*statepb.Claim
-	rates       []*statepb.PreemptionRate
+	// records has a sequence for each kind of record. Sorting waits until they are read,
+	// because the State stands still during Freeze.
+	records []iter.Seq[*statepb.Record]
 }
 
 // Freeze returns a copy of the state. It copies one pointer per record; a record is
 // copied when it changes next.
 func (s *State) Freeze() *Frozen {
-	f := &Frozen{
-		header: &statepb.SnapshotHeader{
-			Format:      Format,
-			Index:       s.lastIndex,
-			Term:        s.term,
-			Limits:      s.limits,
-			ClusterId:   s.clusterID,
-			DefaultTree: string(s.defaultTree),
-			LastPoolId:  uint64(s.lastPool),
-		},
-		trees:       s.Trees(),
-		nodes:       make([]*statepb.Node, 0, len(s.nodes)),
-		operations:  make([]*version, len(s.order)),
-		allocations: slices.AppendSeq(make([]*statepb.Allocation, 0, len(s.allocations)), maps.Values(s.allocations)),
-		archive:     s.archive,
-		profiles:    slices.AppendSeq(make([]*statepb.MemoryProfile, 0, len(s.profiles)), maps.Values(s.profiles)),
-		claims:      s.claims.all(),
-		rates:       s.rates.records(),
+	header := &statepb.SnapshotHeader{
+		Format:      Format,
+		Index:       s.lastIndex,
+		Term:        s.term,
+		Limits:      s.limits,
+		ClusterId:   s.clusterID,
+		DefaultTree: string(s.defaultTree),
+		LastPoolId:  uint64(s.lastPool),
 	}
 	if !s.lastTime.IsZero() {
-		f.header.LastTime = timestamppb.New(s.lastTime)
+		header.LastTime = timestamppb.New(s.lastTime)
 	}
+	nodes := make([]*statepb.Node, 0, len(s.nodes))
 	for _, n := range s.nodes {
-		f.nodes = append(f.nodes, n.record)
+		nodes = append(nodes, n.record)
 	}
+	operations := make([]*version, len(s.order))
 	for i, o := range s.order {
-		f.operations[i] = o.version
+		operations[i] = o.version
 	}
+	archive := &statepb.Archive{OperationIds: s.archive}
 	s.generation++
-	return f
+	return &Frozen{[]iter.Seq[*statepb.Record]{
+		single(&statepb.Record{Record: &statepb.Record_Header{Header: header}}),
+		sequence(s.Trees(), nil, func(t *statepb.PoolTree) *statepb.Record {
+			return &statepb.Record{Record: &statepb.Record_Tree{Tree: t}}
+		}),
+		sequence(nodes, compareNodes, func(n *statepb.Node) *statepb.Record { return &statepb.Record{Record: &statepb.Record_Node{Node: n}} }),
+		sequence(operations, nil, func(v *version) *statepb.Record {
+			return &statepb.Record{Record: &statepb.Record_Operation{Operation: v.full()}}
+		}),
+		sequence(values(s.allocations), compareGrants, func(a *statepb.Allocation) *statepb.Record {
+			return &statepb.Record{Record: &statepb.Record_Allocation{Allocation: a}}
+		}),
+		sequence(values(s.profiles), compareProfiles, func(p *statepb.MemoryProfile) *statepb.Record {
+			return &statepb.Record{Record: &statepb.Record_Profile{Profile: p}}
+		}),
+		sequence(s.claims.all(), nil, func(c *statepb.Claim) *statepb.Record {
+			return &statepb.Record{Record: &statepb.Record_Claim{Claim: c}}
+		}),
+		sequence(s.rates.records(), nil, func(r *statepb.PreemptionRate) *statepb.Record {
+			return &statepb.Record{Record: &statepb.Record_Rate{Rate: r}}
+		}),
+		single(&statepb.Record{Record: &statepb.Record_Archive{Archive: archive}}),
+	}}
 }
 
 // Records yields everything in the state: the header, pool trees by name, nodes by id,
@@ -64,50 +74,40 @@ func (s *State) Freeze() *Frozen {
 // operation, preemption rates by pool, and the archive. Equal states yield equal records.
 // It stops at the first error and returns it. Records must not be changed.
 func (f *Frozen) Records(yield func(*statepb.Record) error) error {
-	nodes := slices.SortedFunc(slices.Values(f.nodes), compareNodes)
-	allocations := slices.SortedFunc(slices.Values(f.allocations), compareGrants)
-	profiles := slices.SortedFunc(slices.Values(f.profiles), compareProfiles)
-	w := &recordWriter{yield: yield}
-	w.write(&statepb.Record{Record: &statepb.Record_Header{Header: f.header}})
-	writeAll(w, f.trees, func(t *statepb.PoolTree) *statepb.Record {
-		return &statepb.Record{Record: &statepb.Record_Tree{Tree: t}}
-	})
-	writeAll(w, nodes, func(n *statepb.Node) *statepb.Record { return &statepb.Record{Record: &statepb.Record_Node{Node: n}} })
-	writeAll(w, f.operations, func(v *version) *statepb.Record {
-		return &statepb.Record{Record: &statepb.Record_Operation{Operation: v.full()}}
-	})
-	writeAll(w, allocations, func(a *statepb.Allocation) *statepb.Record {
-		return &statepb.Record{Record: &statepb.Record_Allocation{Allocation: a}}
-	})
-	writeAll(w, profiles, func(p *statepb.MemoryProfile) *statepb.Record {
-		return &statepb.Record{Record: &statepb.Record_Profile{Profile: p}}
-	})
-	writeAll(w, f.claims, func(c *statepb.Claim) *statepb.Record {
-		return &statepb.Record{Record: &statepb.Record_Claim{Claim: c}}
-	})
-	writeAll(w, f.rates, func(r *statepb.PreemptionRate) *statepb.Record {
-		return &statepb.Record{Record: &statepb.Record_Rate{Rate: r}}
-	})
-	w.write(&statepb.Record{Record: &statepb.Record_Archive{Archive: &statepb.Archive{OperationIds: f.archive}}})
-	return w.err
+	for _, records := range f.records {
+		for record := range records {
+			if err := yield(record); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
-// recordWriter yields records until the first error.
-type recordWriter struct {
-	yield func(*statepb.Record) error
-	err   error
+// single yields one record.
+func single(record *statepb.Record) iter.Seq[*statepb.Record] {
+	return slices.Values([]*statepb.Record{record})
 }
 
-func (w *recordWriter) write(record *statepb.Record) {
-	if w.err == nil {
-		w.err = w.yield(record)
+// sequence yields the record of each element of a list, in the order of compare, or in
+// that of the list if compare is nil.
+func sequence[T any](list []T, compare func(a, b T) int, record func(T) *statepb.Record) iter.Seq[*statepb.Record] {
+	return func(yield func(*statepb.Record) bool) {
+		ordered := list
+		if compare != nil {
+			ordered = slices.SortedFunc(slices.Values(list), compare)
+		}
+		for _, element := range ordered {
+			if !yield(record(element)) {
+				return
+			}
+		}
 	}
 }
 
-func writeAll[T any](w *recordWriter, list []T, record func(T) *statepb.Record) {
-	for i := 0; i < len(list) && w.err == nil; i++ {
-		w.write(record(list[i]))
-	}
+// values returns the values of a map in any order.
+func values[K comparable, V any](m map[K]V) []V {
+	return slices.AppendSeq(make([]V, 0, len(m)), maps.Values(m))
 }
 
 func compareProfiles(a, b *statepb.MemoryProfile) int { return cmp.Compare(a.GetKey(), b.GetKey()) }

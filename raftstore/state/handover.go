@@ -95,17 +95,3 @@ func released(order *statepb.StopOrder) *statepb.StopOrder {
 	order.HeldUntil = nil
 	return order
 }
-
-// endReplaced removes an instance that was replaced. Its end is recorded, but its cookie
-// and its counts belong to its successor.
-func (c jobChange) endReplaced(o *operation, a *statepb.Allocation, finished *statepb.FinishedJob, state lifecycle.JobState) Ended {
-	c.edit(o)
-	c.release(o, a)
-	finished.Sample, finished.NextReserve, finished.Rerun = nil, nil, false
-	describe(finished, a, state, c.index)
-	c.account(o, a, finished)
-	told(finished)
-	c.keep(o, finished)
-	o.record.LastIndex = c.index
-	return Ended{Allocation: a, Finished: finished}
-}

@@ -82,9 +82,10 @@ func (c nodeChange) registerNode(m *commandpb.RegisterNode) *refusal {
 	record := shallow(m.GetNode())
 	record.Tree, record.State = tree, statepb.NodeOnline
 	record.ChangedTime, record.RegisteredTime = c.timestamp(), c.timestamp()
-	record.Drain, record.NextPort, record.PreemptedTime = n.drain(), n.nextPort(), n.preemptedTime()
-	if known && n.record.GetIncarnation() == record.GetIncarnation() {
-		record.RegisteredTime = n.record.GetRegisteredTime()
+	former := orEmpty(c.nodes, id).record
+	record.Drain, record.NextPort, record.PreemptedTime = former.GetDrain(), former.GetNextPort(), former.GetPreemptedTime()
+	if former.GetIncarnation() == record.GetIncarnation() {
+		record.RegisteredTime = former.GetRegisteredTime()
 	}
 	if !known {
 		n = newNode(record)

@@ -6,8 +6,6 @@ import (
 	"maps"
 	"slices"
 
-	"google.golang.org/protobuf/types/known/structpb"
-
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
 	"weir/scheduling"
@@ -82,7 +80,7 @@ func (c treeChange) placeIn(what string, t *tree, spec *statepb.OperationSpec, u
 	if err := options.Validate(); err != nil {
 		return place{}, invalid(err)
 	}
-	p := place{tree: t, record: &statepb.OperationTree{Tree: t.record.GetName(), Options: operationDocument(options)}}
+	p := place{tree: t, record: &statepb.OperationTree{Tree: t.record.GetName(), Options: document(options)}}
 	return p, c.enter(&p, what, t.pools, pool, spec, user)
 }
 
@@ -109,14 +107,6 @@ func (s *State) Bounded(op *statepb.Operation) (all []string) {
 		}
 	}
 	return all
-}
-
-// operationDocument is document, but nil if no option is set, as for most operations.
-func operationDocument(options pooltree.OperationOptions) *structpb.Struct {
-	if options == (pooltree.OperationOptions{}) {
-		return nil
-	}
-	return document(options)
 }
 
 // enter resolves the pool that an operation names, or the default if it names none, and

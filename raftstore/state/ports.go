@@ -23,15 +23,6 @@ func checkPorts(n *statepb.Node) error {
 	return nil
 }
 
-// nextPort returns the port at which the node continues to assign ports; 0 if it has
-// assigned none, or there is no node.
-func (n *node) nextPort() int32 {
-	if n == nil {
-		return 0
-	}
-	return n.record.GetNextPort()
-}
-
 // freePorts returns the next count free ports of the node and the port to continue from.
 // It goes round robin, so that a port is reused as late as possible.
 func (n *node) freePorts(count int) (ports []int32, next int32, ok bool) {

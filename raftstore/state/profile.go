@@ -97,19 +97,14 @@ func (c memoryChange) removeMemoryProfiles(m *commandpb.RemoveMemoryProfiles) *r
 // the limit.
 func (c memoryChange) trimProfiles() {
 	for len(c.profiles) > int(c.limits.GetMemoryProfiles()) {
-		var oldest *statepb.MemoryProfile
-		for _, p := range c.profiles {
-			if oldest == nil || olderProfile(p, oldest) {
-				oldest = p
-			}
-		}
+		oldest := slices.MinFunc(values(c.profiles), compareUpdates)
 		delete(c.profiles, oldest.GetKey())
 		c.emit(ProfileRemoved{Key: oldest.GetKey()})
 	}
 }
 
-func olderProfile(a, b *statepb.MemoryProfile) bool {
-	return cmp.Or(a.GetUpdatedTime().AsTime().Compare(b.GetUpdatedTime().AsTime()), cmp.Compare(a.GetKey(), b.GetKey())) < 0
+func compareUpdates(a, b *statepb.MemoryProfile) int {
+	return cmp.Or(a.GetUpdatedTime().AsTime().Compare(b.GetUpdatedTime().AsTime()), cmp.Compare(a.GetKey(), b.GetKey()))
 }
 
 // Profile returns the memory profile with a key.

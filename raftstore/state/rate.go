@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"google.golang.org/protobuf/types/known/timestamppb"
-
 	"weir/messages/commandpb"
 	"weir/messages/statepb"
 	"weir/scheduling"
@@ -77,14 +75,6 @@ func (c *change) remember(node string, p *commandpb.Preemption) {
 		n.record = shallow(n.record)
 		n.record.PreemptedTime = p.GetOrder().GetPlannedTime()
 	}
-}
-
-// preemptedTime is when jobs of a node were last chosen; nil if never, or there is no node.
-func (n *node) preemptedTime() *timestamppb.Timestamp {
-	if n == nil {
-		return nil
-	}
-	return n.record.GetPreemptedTime()
 }
 
 // hasPool reports whether the tree exists and has a pool with this id.

@@ -105,11 +105,7 @@ func document(options any) *structpb.Struct {
 	if len(written) == 0 {
 		return nil
 	}
-	s, err := structpb.NewStruct(written)
-	if err != nil {
-		panic(fmt.Sprintf("write options: %v: they were read before", err))
-	}
-	return s
+	return structOf(written)
 }
 
 // count adds delta to the operations of a pool.

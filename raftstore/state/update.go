@@ -89,7 +89,7 @@ func (c operationChange) placeUpdate(what string, o *operation, d *update) (plac
 		return place{}, refuse(CodeInvalidSpec, "%s: tree %q: %v", what, d.before.GetTree(), err)
 	}
 	next := shallow(d.before)
-	next.Options = operationDocument(options)
+	next.Options = document(options)
 	p := place{tree: t, pools: t.pools, record: next}
 	was := scheduling.PoolName(d.before.GetPool())
 	if !d.moved || d.pool == d.before.GetPool() && !makesSubpools(t.pools, was) {
