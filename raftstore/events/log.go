@@ -97,7 +97,7 @@ type Log struct {
 	cfg Config
 
 	mu sync.Mutex
-	// more wakes the writer. wake is closed when readers may continue; nil while none waits.
+	// more wakes the writer. wake is closed when readers may continue.
 	more *sync.Cond
 	wake chan struct{}
 	// queue holds entries that wait for the disk, queued counts the events in it.
@@ -150,7 +150,7 @@ func Open(cfg Config) (*Log, error) {
 }
 
 func newLog(cfg Config) *Log {
-	l := &Log{cfg: cfg, first: 1, stop: make(chan struct{}), ended: make(chan struct{})}
+	l := &Log{cfg: cfg, first: 1, wake: make(chan struct{}), stop: make(chan struct{}), ended: make(chan struct{})}
 	l.more = sync.NewCond(&l.mu)
 	return l
 }
@@ -165,10 +165,8 @@ func (l *Log) Begin(last uint64) error {
 	}
 	l.cfg.Logger.Warn("event log does not match the replica's log; starting a new one", "dir", l.cfg.Dir, "index", l.covered, "last", last)
 	l.endOutput()
-	for _, s := range l.segments {
-		if err := s.remove(); err != nil {
-			return fmt.Errorf("begin event log: %w", err)
-		}
+	if err := drop(l.segments); err != nil {
+		return fmt.Errorf("begin event log: %w", err)
 	}
 	l.segments, l.seen, l.covered, l.written = nil, 0, 0, 0
 	return nil
@@ -238,18 +236,8 @@ func (l *Log) cover(index uint64) {
 }
 
 func (l *Log) broadcast() {
-	if l.wake != nil {
-		close(l.wake)
-		l.wake = nil
-	}
-}
-
-// changed returns a channel that is closed when there is more to read. l.mu is held.
-func (l *Log) changed() <-chan struct{} {
-	if l.wake == nil {
-		l.wake = make(chan struct{})
-	}
-	return l.wake
+	close(l.wake)
+	l.wake = make(chan struct{})
 }
 
 // Covered returns the index up to which every known event is in the files, and every gap
@@ -264,7 +252,7 @@ func (l *Log) Covered() uint64 {
 func (l *Log) WaitCovered(ctx context.Context, index uint64) error {
 	for {
 		l.mu.Lock()
-		covered, closing, changed := l.covered, l.closing, l.changed()
+		covered, closing, changed := l.covered, l.closing, l.wake
 		l.mu.Unlock()
 		switch {
 		case covered >= index:

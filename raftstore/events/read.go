@@ -28,10 +28,7 @@ type Reader struct {
 // Read returns a reader of the events from this index and position on. The caller
 // closes it.
 func (l *Log) Read(index uint64, position uint32) *Reader {
-	if index == 0 {
-		index = 1
-	}
-	return &Reader{log: l, index: index, position: position}
+	return &Reader{log: l, index: max(index, 1), position: position}
 }
 
 // Close closes the reader's file.
@@ -108,14 +105,14 @@ func (l *Log) locate(index uint64) (place, error) {
 	// The last segment that does not begin after the index.
 	i := sort.Search(len(l.segments), func(i int) bool { return l.segments[i].from > index }) - 1
 	if i < 0 {
-		return place{covered: l.covered, wait: l.changed()}, nil
+		return place{covered: l.covered, wait: l.wake}, nil
 	}
 	s := l.segments[i]
 	at := place{segment: s, size: s.size, covered: l.covered}
 	if i+1 < len(l.segments) {
 		at.next = l.segments[i+1].from
 	} else {
-		at.wait = l.changed()
+		at.wait = l.wake
 	}
 	return at, nil
 }

@@ -61,6 +61,14 @@ type telling struct {
 	events  []*eventpb.Event
 }
 
+// user returns the user whom the command names; empty if it names none.
+func (c *telling) user() string {
+	if m, ok := c.command.(interface{ GetUser() string }); ok {
+		return m.GetUser()
+	}
+	return ""
+}
+
 // add sets an event's index, position and time, and appends it.
 func (c *telling) add(e *eventpb.Event) {
 	e.Index, e.Position, e.Time = c.index, uint32(len(c.events)), c.time
@@ -134,13 +142,8 @@ func (c *telling) accepted(e state.OperationAccepted) {
 
 // nameOf returns the title and alias of an operation.
 func nameOf(spec *statepb.OperationSpec) map[string]string {
-	out := map[string]string{}
-	if spec.GetTitle() != "" {
-		out["title"] = spec.GetTitle()
-	}
-	if spec.GetAlias() != "" {
-		out["alias"] = spec.GetAlias()
-	}
+	out := map[string]string{"title": spec.GetTitle(), "alias": spec.GetAlias()}
+	maps.DeleteFunc(out, func(_, value string) bool { return value == "" })
 	if len(out) == 0 {
 		return nil
 	}

@@ -59,13 +59,9 @@ func (c *telling) stopping(a *statepb.Allocation) {
 			e.Attributes["replaced"] = "true"
 		}
 	}
-	switch m := c.command.(type) {
-	case *commandpb.StopJobs:
-		e.User = m.GetUser()
-	case *commandpb.AbortOperation:
-		e.User = m.GetUser()
-	case *commandpb.DrainNode:
-		e.User = m.GetUser()
+	switch c.command.(type) {
+	case *commandpb.StopJobs, *commandpb.AbortOperation, *commandpb.DrainNode:
+		e.User = c.user()
 	}
 	c.add(e)
 }

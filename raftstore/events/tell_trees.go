@@ -21,13 +21,9 @@ func (c *telling) treeChanged(e state.TreeChanged) {
 	was := c.trees[name]
 	now, ok := c.state.Tree(e.Tree)
 	user := ""
-	switch m := c.command.(type) {
-	case *commandpb.EditTree:
-		user = m.GetUser()
-	case *commandpb.CreateTree:
-		user = m.GetUser()
-	case *commandpb.RemoveTree:
-		user = m.GetUser()
+	switch c.command.(type) {
+	case *commandpb.EditTree, *commandpb.CreateTree, *commandpb.RemoveTree:
+		user = c.user()
 	}
 	if !ok {
 		delete(c.trees, name)
@@ -200,10 +196,6 @@ func (c *telling) nodeChanged(e state.NodeChanged) {
 
 // nodeRemoved adds the event that a node is forgotten, and which user removed it.
 func (c *telling) nodeRemoved(e state.NodeRemoved) {
-	out := &eventpb.Event{Kind: NodeRemoved, Node: string(e.ID), Tree: c.nodes[string(e.ID)]}
+	c.add(&eventpb.Event{Kind: NodeRemoved, Node: string(e.ID), Tree: c.nodes[string(e.ID)], User: c.user()})
 	delete(c.nodes, string(e.ID))
-	if m, ok := c.command.(*commandpb.RemoveNode); ok {
-		out.User = m.GetUser()
-	}
-	c.add(out)
 }

@@ -3,7 +3,6 @@ package events
 import (
 	"strconv"
 
-	"weir/messages/commandpb"
 	"weir/messages/eventpb"
 	"weir/messages/statepb"
 	"weir/raftstore/state"
@@ -36,11 +35,7 @@ func (c *telling) tellWork(event state.Event) {
 			"profile": e.Profile.GetKey(), "samples": number(e.Profile.GetSampleCount()), "operations": number(e.Profile.GetOperationCount()),
 		}))
 	case state.ProfileRemoved:
-		out := &eventpb.Event{Kind: ProfileRemoved, Attributes: map[string]string{"profile": e.Key}}
-		if m, ok := c.command.(*commandpb.RemoveMemoryProfiles); ok {
-			out.User = m.GetUser()
-		}
-		c.add(out)
+		c.add(&eventpb.Event{Kind: ProfileRemoved, User: c.user(), Attributes: map[string]string{"profile": e.Key}})
 	}
 }
 

@@ -1,6 +1,7 @@
 package events
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -76,20 +77,15 @@ func (l *Log) settle(entries []*eventpb.Entry, through uint64, err error) {
 	l.writing = false
 	if err == nil {
 		l.cover(through)
-		l.coverIdle()
-		return
 	}
-	if len(entries) == 0 {
+	if err == nil || len(entries) == 0 {
 		// No entry is waiting for the disk.
 		l.coverIdle()
 		return
 	}
 	// The entries are missing now, with all that were queued since.
 	first := entries[0]
-	l.missingFrom = first.GetIndex()
-	if first.GetMissingFrom() != 0 {
-		l.missingFrom = first.GetMissingFrom()
-	}
+	l.missingFrom = cmp.Or(first.GetMissingFrom(), first.GetIndex())
 	for _, e := range l.queue {
 		l.queued -= len(e.GetEvents())
 	}
@@ -215,7 +211,7 @@ func (l *Log) open(next *eventpb.Entry) error {
 	l.segments = append(l.segments, made)
 	gone := l.expire(timeOf(next))
 	l.mu.Unlock()
-	return l.drop(gone)
+	return drop(gone)
 }
 
 // aged reports whether the segment spans so much time that its oldest events would be
@@ -245,7 +241,7 @@ func (l *Log) expire(now time.Time) (gone []*segment) {
 	return gone
 }
 
-func (l *Log) drop(gone []*segment) error {
+func drop(gone []*segment) error {
 	for _, s := range gone {
 		if err := s.remove(); err != nil {
 			return err
