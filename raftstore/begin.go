@@ -90,11 +90,8 @@ func (d *disk) bootstrap(peers []Peer) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("bootstrap: %w", err)
 	}
-	if len(peers) == 0 || len(kept) > 0 {
-		return false, nil
-	}
 	switch {
-	case last > 1:
+	case len(peers) == 0 || len(kept) > 0 || last > 1:
 		return false, nil
 	case last == 1:
 		return false, d.checkFounders(peers)

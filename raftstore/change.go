@@ -54,14 +54,14 @@ func (s membership) admit(ctx context.Context, a Applicant, now raft.Configurati
 	case a.ID == s.cfg.ReplicaID && a.Empty:
 		return Stranger, fmt.Errorf("%w: a replica with this name is the current leader: give each replica its own name", ErrMembership)
 	case a.Empty && self.Suffrage == raft.Voter:
-		if err := s.demote(ctx, now, index, a.ID); err != nil {
+		if err := s.demote(ctx, now, index, self); err != nil {
 			return Voter, err
 		}
 		s.cfg.Logger.Warn("voter has lost its log; rejoining without a vote", "replica", a.ID, "address", a.Address)
 		return NonVoter, nil
 	case self.Suffrage == raft.Voter:
 		return Voter, nil
-	case !a.Votes || a.Empty || s.readiness(a.ID) != nil || countVoters(now) >= maxVoters:
+	case !a.Votes || a.Empty || s.readiness(a.ID) != nil || len(votersOf(now)) >= maxVoters:
 		return NonVoter, nil
 	}
 	// The replica knows its own address best.
@@ -108,10 +108,7 @@ func (s *Store) RemoveReplica(ctx context.Context, id string, force bool) error 
 		if !member {
 			return nil
 		}
-		if err := c.dispensable(now, m, force); err != nil {
-			return err
-		}
-		if err := c.yield(ctx, id); err != nil {
+		if err := c.yield(ctx, now, m, force); err != nil {
 			return err
 		}
 		return c.reconfigure(ctx, func() raft.Future { return s.raft.RemoveServer(m.ID, index, 0) })
@@ -129,7 +126,7 @@ func (s *Store) PromoteReplica(ctx context.Context, id string) error {
 			return fmt.Errorf("%w: not a member: add it first", ErrMembership)
 		case m.Suffrage == raft.Voter:
 			return nil
-		case countVoters(now) >= maxVoters:
+		case len(votersOf(now)) >= maxVoters:
 			return fmt.Errorf("%w: there are already %d voters, the limit", ErrMembership, maxVoters)
 		}
 		if err := c.readiness(id); err != nil {
@@ -151,53 +148,31 @@ func (s *Store) DemoteReplica(ctx context.Context, id string, force bool) error 
 		case m.Suffrage != raft.Voter:
 			return nil
 		}
-		if err := c.dispensable(now, m, force); err != nil {
+		if err := c.yield(ctx, now, m, force); err != nil {
 			return err
 		}
-		if err := c.yield(ctx, id); err != nil {
-			return err
-		}
-		return c.demote(ctx, now, index, id)
+		return c.demote(ctx, now, index, m)
 	})
 }
 
 // membership decides on changes of a Store's members and makes them.
 type membership struct{ *Store }
 
-// change runs one change on the leader, with the current members.
+// change runs one change on the leader, with the current members and the index of the log
+// entry that set them. Raft rejects a change based on this index if another change came first.
 func (s membership) change(ctx context.Context, what, id string, f func(now raft.Configuration, index uint64) error) error {
-	err := s.current(ctx)
+	// A leader that has committed no entry of its term may not know the latest members.
+	_, err := s.beginReading(ctx)
 	if err == nil {
-		var now raft.Configuration
-		var index uint64
-		if now, index, err = s.configuration(); err == nil {
-			err = f(now, index)
+		future := s.raft.GetConfiguration()
+		if err = future.Error(); err == nil {
+			err = f(future.Configuration(), future.Index())
 		}
 	}
 	if err != nil {
 		return fmt.Errorf("%s replica %q: %w", what, id, err)
 	}
 	return nil
-}
-
-// current returns nil on a leader that has committed an entry of its term; before that,
-// it may not know the latest members.
-func (s membership) current(ctx context.Context) error {
-	if err := s.leading(); err != nil {
-		return err
-	}
-	_, err := s.beginReading(ctx)
-	return err
-}
-
-// configuration returns the members and the index of the log entry that set them. Raft
-// rejects a change based on this index if another change came first.
-func (s membership) configuration() (raft.Configuration, uint64, error) {
-	future := s.raft.GetConfiguration()
-	if err := future.Error(); err != nil {
-		return raft.Configuration{}, 0, err
-	}
-	return future.Configuration(), future.Index(), nil
 }
 
 func find(members raft.Configuration, id string) (raft.Server, bool) {
@@ -207,15 +182,6 @@ func find(members raft.Configuration, id string) (raft.Server, bool) {
 		}
 	}
 	return raft.Server{}, false
-}
-
-func countVoters(members raft.Configuration) (n int) {
-	for _, m := range members.Servers {
-		if m.Suffrage == raft.Voter {
-			n++
-		}
-	}
-	return n
 }
 
 // readiness returns why a member cannot get a vote yet, or nil.
@@ -264,11 +230,11 @@ func (s membership) dispensable(now raft.Configuration, m raft.Server, force boo
 		"start or remove %s first, or force it", ErrMembership, left, len(live), strings.Join(live, ", "), left/2+1, strings.Join(silent, ", "))
 }
 
-// yield transfers leadership if this replica is the one to be removed or demoted. The
-// NotLeaderError that it returns then names the next leader.
-func (s membership) yield(ctx context.Context, id string) error {
-	if id != s.cfg.ReplicaID {
-		return nil
+// yield returns an error if m is not dispensable. It transfers leadership if m is this
+// replica; the NotLeaderError that it returns then names the next leader.
+func (s membership) yield(ctx context.Context, now raft.Configuration, m raft.Server, force bool) error {
+	if err := s.dispensable(now, m, force); err != nil || m.ID != s.self() {
+		return err
 	}
 	if err := s.Transfer(ctx, ""); err != nil {
 		return err
@@ -276,10 +242,9 @@ func (s membership) yield(ctx context.Context, id string) error {
 	return s.notLeader()
 }
 
-func (s membership) demote(ctx context.Context, now raft.Configuration, index uint64, id string) error {
-	m, _ := find(now, id)
+func (s membership) demote(ctx context.Context, now raft.Configuration, index uint64, m raft.Server) error {
 	s.transport.forget(m.ID)
-	if countVoters(now) == 1 {
+	if len(votersOf(now)) == 1 {
 		return fmt.Errorf("%w: it is the only voter", ErrMembership)
 	}
 	return s.reconfigure(ctx, func() raft.Future { return s.raft.DemoteVoter(m.ID, index, 0) })

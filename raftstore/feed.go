@@ -29,11 +29,11 @@ type feed struct {
 	events int
 	limit  int
 	closed bool
-	// wake is closed at the next change; nil while nobody waits.
+	// wake is closed at the next change.
 	wake chan struct{}
 }
 
-func newFeed(limit int) *feed { return &feed{first: 1, limit: limit} }
+func newFeed(limit int) *feed { return &feed{first: 1, limit: limit, wake: make(chan struct{})} }
 
 // publish adds the events of the entry at index, the next one in the log.
 func (f *feed) publish(index uint64, events []state.Event) {
@@ -89,18 +89,8 @@ func (f *feed) close() {
 }
 
 func (f *feed) broadcast() {
-	if f.wake != nil {
-		close(f.wake)
-		f.wake = nil
-	}
-}
-
-// changed returns a channel that is closed at the next change. f.mu is held.
-func (f *feed) changed() <-chan struct{} {
-	if f.wake == nil {
-		f.wake = make(chan struct{})
-	}
-	return f.wake
+	close(f.wake)
+	f.wake = make(chan struct{})
 }
 
 func (f *feed) appliedIndex() uint64 {
@@ -113,7 +103,7 @@ func (f *feed) appliedIndex() uint64 {
 func (f *feed) waitApplied(ctx context.Context, index uint64) error {
 	for {
 		f.mu.Lock()
-		applied, closed, changed := f.applied, f.closed, f.changed()
+		applied, closed, changed := f.applied, f.closed, f.wake
 		f.mu.Unlock()
 		switch {
 		case applied >= index:
@@ -144,7 +134,7 @@ func (f *feed) next(from uint64) (batch Batch, changed <-chan struct{}, err erro
 	if f.closed {
 		return Batch{}, nil, fmt.Errorf("watch from index %d: store: %w", from, ErrClosed)
 	}
-	return Batch{}, f.changed(), nil
+	return Batch{}, f.wake, nil
 }
 
 // Watch reads the events of the store from an index on. It buffers nothing: the store

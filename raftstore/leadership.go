@@ -138,19 +138,19 @@ func (s *Store) Transfer(ctx context.Context, to string) error {
 	if err := s.leading(); err != nil {
 		return fmt.Errorf("transfer leadership: %w", err)
 	}
-	members, err := s.Members()
-	if err != nil {
-		return fmt.Errorf("transfer leadership: %w", err)
-	}
 	if to == s.cfg.ReplicaID {
 		return nil
 	}
 	s.sayLastWords(ctx)
-	return s.transfer(ctx, members, to)
+	return s.transfer(ctx, to)
 }
 
 // transfer transfers leadership to another voter.
-func (s *Store) transfer(ctx context.Context, members []Member, to string) error {
+func (s *Store) transfer(ctx context.Context, to string) error {
+	members, err := s.Members()
+	if err != nil {
+		return fmt.Errorf("transfer leadership: %w", err)
+	}
 	target, err := transferTarget(members, s.cfg.ReplicaID, to)
 	if err != nil {
 		return fmt.Errorf("transfer leadership: %w", err)

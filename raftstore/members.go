@@ -50,8 +50,11 @@ func (s *Store) Members() ([]Member, error) {
 func (s *Store) self() raft.ServerID { return raft.ServerID(s.cfg.ReplicaID) }
 
 func (s *Store) voters() []raft.ServerID {
-	var voters []raft.ServerID
-	for _, server := range s.raft.GetConfiguration().Configuration().Servers {
+	return votersOf(s.raft.GetConfiguration().Configuration())
+}
+
+func votersOf(members raft.Configuration) (voters []raft.ServerID) {
+	for _, server := range members.Servers {
 		if server.Suffrage == raft.Voter {
 			voters = append(voters, server.ID)
 		}

@@ -123,10 +123,7 @@ func (d *disk) checkLog(first uint64) error {
 			if entry.Index != index {
 				return fmt.Errorf("log entry %d says that it is %d", index, entry.Index)
 			}
-			if err := unseal(&entry); err != nil {
-				return err
-			}
-			if err := verify(&entry); err != nil {
+			if err := errors.Join(unseal(&entry), verify(&entry)); err != nil {
 				return err
 			}
 		}

@@ -170,11 +170,7 @@ func (s *Store) resign(ctx context.Context) {
 	if !leads || len(s.voters()) <= 1 {
 		return
 	}
-	members, err := s.Members()
-	if err == nil {
-		err = s.transfer(ctx, members, "")
-	}
-	if err != nil {
+	if err := s.transfer(ctx, ""); err != nil {
 		s.cfg.Logger.Warn("leadership not transferred", "error", err)
 	}
 }
