@@ -250,15 +250,6 @@ func told(j *statepb.FinishedJob) {
 
 // verifyInput checks that each byte of the input of an operation in progress is assigned
 // to one cookie, or has been read by one, and that the bytes read are counted.
-func verifyInput(o *operation) error {
-	for i, t := range o.record.GetTasks() {
-		if err := o.tasks[i].verifyInput(o, t); err != nil {
-			return fmt.Errorf("task %q: %w", t.GetName(), err)
-		}
-	}
-	return nil
-}
-
 func (w *work) verifyInput(o *operation, t *statepb.Task) error {
 	var b breach
 	in, progress, total := o.input, t.GetInput(), t.GetCounters().GetTotal()

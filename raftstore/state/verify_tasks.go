@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"fmt"
 
 	"weir/scheduling"
@@ -24,17 +25,17 @@ func verifyTasks(o *operation) error {
 		if o.record.GetSpec().GetTasks()[i].GetName() != t.GetName() || o.taskIndex[scheduling.TaskName(t.GetName())] != i {
 			return fmt.Errorf("task %q: not at its place in the specification", t.GetName())
 		}
-		for _, err := range []error{o.verifyTask(i, running[i]), o.verifyAttempts(i), verifyMemory(o.record.GetSpec().GetTasks()[i], t, &o.tasks[i]), o.verifyGang(i)} {
-			if err != nil {
-				return fmt.Errorf("task %q: %w", t.GetName(), err)
-			}
+		memory := verifyMemory(o.record.GetSpec().GetTasks()[i], t, &o.tasks[i])
+		err := cmp.Or(o.verifyTask(i, running[i]), o.verifyAttempts(i), memory, o.verifyGang(i), o.tasks[i].verifyInput(o, t))
+		if err != nil {
+			return fmt.Errorf("task %q: %w", t.GetName(), err)
 		}
 		failed += CountedFailures(o.record.GetSpec().GetTasks()[i], t)
 	}
 	if failed != o.record.GetFailedJobCount() {
 		return fmt.Errorf("%d failed jobs, tasks count %d", o.record.GetFailedJobCount(), failed)
 	}
-	return verifyInput(o)
+	return nil
 }
 
 // verifyTask checks that each cookie is pending, running, completed or given up.
