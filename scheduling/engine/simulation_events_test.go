@@ -11,6 +11,7 @@ import (
 	"weir/scheduling"
 	"weir/scheduling/engine"
 	"weir/scheduling/invarianttest"
+	"weir/scheduling/lifecycle"
 	"weir/scheduling/pooltree"
 	"weir/scheduling/resource"
 )
@@ -182,6 +183,13 @@ func (s *simulation) tick(t *rapid.T) {
 	s.checkLimitsShares(t)
 }
 
+// hastened reports whether a job that leaves gracefully has to leave sooner.
+func (s *simulation) hastened(p engine.Preempt) bool {
+	h, _ := s.engine.Holding(p.Job)
+	return (p.Kind == lifecycle.ResourceLimitsViolated || p.Kind == lifecycle.ResourceOvercommit) &&
+		h.Leaving && h.Kind == lifecycle.GracefulPreemption && h.Deadline.After(s.now.Add(p.Timeout))
+}
+
 func (s *simulation) heartbeat(t *rapid.T) {
 	ids := rapid.SliceOfNDistinct(drawNode, 1, 5, func(id scheduling.NodeID) scheduling.NodeID { return id }).Draw(t, "nodes")
 	before := s.engine.Snapshot()
@@ -195,7 +203,7 @@ func (s *simulation) heartbeat(t *rapid.T) {
 	s.inFlight = append(s.inFlight, plan.Starts...)
 	s.checkNothingIsLeft(t, ids, plan)
 	for _, p := range plan.Preempts {
-		if !s.running[p.Job] || s.leaving[p.Job] {
+		if !s.running[p.Job] || s.leaving[p.Job] && !s.hastened(p) {
 			t.Fatalf("job %s is preempted, and runs: %v, leaves already: %v", p.Job, s.running[p.Job], s.leaving[p.Job])
 		}
 		s.leaving[p.Job] = true
