@@ -282,8 +282,8 @@ func TestInterruptedJobsFedFromAStore(t *testing.T) {
 	text := lines(100000)
 	s := newStore(t, text)
 	output := filepath.Join(t.TempDir(), "part")
-	// Whenever the signal comes, a line that was read is written.
-	a := startProxy(t, "trap 'over=1' INT; while [ -z \"$over\" ] && read -r line; do echo \"$line\"; sleep 0.01; done; exit 0", time.Hour, fed(output, records.Lines, s.part())).connect(t)
+	// The signal comes during a sleep, which it does not end: a line that was read is written.
+	a := startProxy(t, "trap 'over=1' INT; while [ -z \"$over\" ] && read -r line; do echo \"$line\"; (trap '' INT; exec sleep 0.05); done; exit 0", time.Hour, fed(output, records.Lines, s.part())).connect(t)
 	awaitSome(t, partial(output))
 	a.say(t, `{"interrupt":{"signal":"SIGINT","reason":"preemption","grace_millis":600000}}`)
 	result := a.hear(t, "exited").Exited
