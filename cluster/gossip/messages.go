@@ -210,12 +210,16 @@ func (m *messenger) receive(data []byte) {
 	m.post(delivery{topic: in.topic, content: in.payload})
 }
 
-// isNew returns whether in is newer than all messages seen of its name. Our own
-// messages never are.
+// isNew returns whether in is newer than all messages seen of its name. Our own messages never
+// are; those of an earlier process of this replica tell above which versions ours must be.
 func (m *messenger) isNew(in *message) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return in.origin != m.self && m.seen.advance(in.name(), in.version)
+	if in.origin == m.self {
+		m.version = max(m.version, in.version)
+		return false
+	}
+	return m.seen.advance(in.name(), in.version)
 }
 
 // post queues d for deliver, or drops it if the inbox is full.
@@ -255,13 +259,20 @@ func (m *messenger) deliver(ctx context.Context) {
 
 const stateFormat = 1
 
-// localState returns the full state of all topics, after an empty list of senders. Other
-// versions may fill that list; each sender is followed by 8 bytes.
+// localState returns the latest version seen of each sender, then the full state of all topics.
+// A sender that restarts with its clock set back learns from it above which versions its
+// messages must be, or they would count as old.
 func (m *messenger) localState() []byte {
 	m.mu.Lock()
 	handlers := maps.Clone(m.handlers)
+	latest := m.seen.latestByOrigin()
 	m.mu.Unlock()
-	out := []byte{stateFormat, 0}
+	out := []byte{stateFormat}
+	out = binary.AppendUvarint(out, uint64(len(latest)))
+	for _, origin := range slices.Sorted(maps.Keys(latest)) {
+		out = appendBytes(out, origin)
+		out = binary.BigEndian.AppendUint64(out, latest[origin])
+	}
 	for _, topic := range slices.Sorted(maps.Keys(handlers)) {
 		if handlers[topic].LocalState == nil {
 			continue
@@ -281,42 +292,49 @@ func (m *messenger) localState() []byte {
 
 // mergeState queues another member's localState for the handlers.
 func (m *messenger) mergeState(data []byte) {
-	states, err := decodeState(bytes.Clone(data))
+	ours, states, err := decodeState(bytes.Clone(data), m.self)
 	if err != nil {
 		m.log.Warn("gossip state unreadable", "cause", err)
 		return
 	}
+	m.mu.Lock()
+	m.version = max(m.version, ours)
+	m.mu.Unlock()
 	for _, state := range states {
 		m.post(state)
 	}
 }
 
-// decodeState undoes localState. It ignores the list of senders.
-func decodeState(data []byte) (states []delivery, err error) {
+// decodeState undoes localState. ours is the latest version seen of self, 0 if there is none.
+func decodeState(data []byte, self scheduling.ReplicaID) (ours uint64, states []delivery, err error) {
 	if len(data) == 0 || data[0] != stateFormat {
-		return nil, fmt.Errorf("decode state: does not start with format %d", stateFormat)
+		return 0, nil, fmt.Errorf("decode state: does not start with format %d", stateFormat)
 	}
 	data = data[1:]
 	count, n := binary.Uvarint(data)
 	if n <= 0 {
-		return nil, fmt.Errorf("decode state: senders: %w", errCut)
+		return 0, nil, fmt.Errorf("decode state: senders: %w", errCut)
 	}
 	data = data[n:]
 	for range count {
-		if _, data, err = cutBytes(data); err != nil || len(data) < 8 {
-			return nil, fmt.Errorf("decode state: sender: %w", errCut)
+		var origin []byte
+		if origin, data, err = cutBytes(data); err != nil || len(data) < 8 {
+			return 0, nil, fmt.Errorf("decode state: sender: %w", errCut)
+		}
+		if scheduling.ReplicaID(origin) == self {
+			ours = max(ours, binary.BigEndian.Uint64(data))
 		}
 		data = data[8:]
 	}
 	for len(data) > 0 {
 		var topic, state []byte
 		if topic, data, err = cutBytes(data); err != nil {
-			return nil, fmt.Errorf("decode state: topic: %w", err)
+			return 0, nil, fmt.Errorf("decode state: topic: %w", err)
 		}
 		if state, data, err = cutBytes(data); err != nil {
-			return nil, fmt.Errorf("decode state: topic %q: %w", topic, err)
+			return 0, nil, fmt.Errorf("decode state: topic %q: %w", topic, err)
 		}
 		states = append(states, delivery{topic: string(topic), content: state, merge: true})
 	}
-	return states, nil
+	return ours, states, nil
 }

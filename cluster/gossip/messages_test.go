@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -56,6 +57,22 @@ func TestReceiveCopiesItsBytes(t *testing.T) {
 	}
 }
 
+func TestVersionsGoOnAfterARestartInThePast(t *testing.T) {
+	future := uint64(time.Now().Add(time.Hour).UnixNano())
+	other := testMessenger("r2")
+	other.receive((&message{topic: "t", key: "k", origin: "r1", version: future}).encode())
+
+	restarted := testMessenger("r1")
+	restarted.mergeState(other.localState())
+	if _, err := restarted.broadcast("t", "k", nil); err != nil {
+		t.Fatal(err)
+	}
+	other.receive(restarted.queue.GetBroadcasts(0, 1400)[0])
+	if len(other.inbox) != 2 {
+		t.Error("the message of a sender whose clock was set back is taken for an old one")
+	}
+}
+
 func TestNothingGrowsWithoutBound(t *testing.T) {
 	m := testMessenger("r1")
 	for i := range maxSeen + maxInbox + maxQueued {
@@ -84,6 +101,10 @@ func TestSeenVersionsOnlyGrow(t *testing.T) {
 				t.Fatalf("advance(%q, %d) = %v after %d", name, version, got, latest[name])
 			}
 			latest[name] = max(latest[name], version)
+		}
+		want := max(latest["t\x00r1\x00a"], latest["t\x00r1\x00b"])
+		if got := seen.latestByOrigin()["r1"]; got != want {
+			t.Fatalf("latest of r1 is %d, want %d", got, want)
 		}
 	})
 }

@@ -1,5 +1,11 @@
 package gossip
 
+import (
+	"strings"
+
+	"weir/scheduling"
+)
+
 // seenVersions remembers the latest version of up to maxSeen messages, by
 // name. The zero value is empty and ready to use.
 type seenVersions struct {
@@ -29,4 +35,16 @@ func (s *seenVersions) advance(name string, version uint64) bool {
 		s.next = (s.next + 1) % maxSeen
 	}
 	return true
+}
+
+// latestByOrigin returns the highest version seen of each sender.
+func (s *seenVersions) latestByOrigin() map[scheduling.ReplicaID]uint64 {
+	latest := make(map[scheduling.ReplicaID]uint64)
+	for name, version := range s.versions {
+		_, rest, _ := strings.Cut(name, "\x00")
+		origin, _, _ := strings.Cut(rest, "\x00")
+		id := scheduling.ReplicaID(origin)
+		latest[id] = max(latest[id], version)
+	}
+	return latest
 }
