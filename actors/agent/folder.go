@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/actors/agent/journal"
+	"weir/raftstore/recordlog"
 )
 
 // ErrDamaged is returned for a file that does not hold what was written to it.
@@ -59,15 +60,16 @@ func (f folder) readReplicas() ([]Replica, error) {
 	return replicas, nil
 }
 
-// writeReplicas replaces the saved replicas. It does not sync: if a power loss destroys the
-// file, the configured replicas remain.
+// writeReplicas replaces the saved replicas. After a power loss the file is the old one or
+// the new one: an agent does not start on a damaged file.
 func (f folder) writeReplicas(replicas []Replica) error {
 	data, err := json.MarshalIndent(replicas, "", "  ")
-	if err == nil {
-		err = os.WriteFile(f.replicasFile()+".new", append(data, '\n'), 0o600)
+	if err != nil {
+		return fmt.Errorf("write known replicas: %w", err)
 	}
+	file, err := recordlog.Create(f.replicasFile()+".new", append(data, '\n'))
 	if err == nil {
-		err = os.Rename(f.replicasFile()+".new", f.replicasFile())
+		err = errors.Join(recordlog.Commit(file, f.replicasFile()), file.Close())
 	}
 	if err != nil {
 		return fmt.Errorf("write known replicas: %w", err)
