@@ -200,9 +200,15 @@ func checkNothingRefused(w *world) {
 	claimed := map[string]bool{}
 	// A job for which room is held somewhere starts nowhere else.
 	held := map[string]int64{}
-	for _, c := range w.tree.Snapshot().Claims {
+	snapshot := w.tree.Snapshot()
+	for _, c := range snapshot.Claims {
 		claimed[string(c.Node)] = true
 		held[fmt.Sprint(c.Operation, c.Task, c.Group)]++
+	}
+	for _, n := range snapshot.Nodes {
+		if n.Reserved != "" {
+			claimed[string(n.ID)] = true
+		}
 	}
 	for op := range w.operations() {
 		in := op.In(string(scheduling.DefaultTree))
