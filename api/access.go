@@ -45,7 +45,8 @@ var waits = map[string]bool{
 	apipbconnect.OperationServiceWatchInstancesProcedure: true,
 }
 
-// permit returns an error unless the role may make the call.
+// permit returns an error unless the role may make the call. The role alone decides: any client
+// may abort, update or suspend the operation of any user.
 func permit(who identity.Identity, procedure string) *connect.Error {
 	switch {
 	case replicaOnly[procedure] && who.Role == identity.Replica:

@@ -127,7 +127,8 @@ func (j *Job) Stop(now time.Time, order Order) {
 	}
 }
 
-// takeFirst handles the first order to end the job.
+// takeFirst handles the first order to end the job. A graceful preemption becomes a kill here if
+// the job cannot be asked to leave; else the job proxy kills it at its deadline.
 func (j *Job) takeFirst(now time.Time, order Order) {
 	// A command that has only just begun could not catch the signal yet.
 	runs := j.phase == Running && !j.began.IsZero()

@@ -228,8 +228,8 @@ func (a *nodeActor) read() (record *statepb.Node, granted []Granted, index uint6
 	return record, granted, index
 }
 
-// look sends the agent the orders that it lacks, and gives up jobs that its present life never
-// had.
+// look tells the agent which grants and orders are committed that it lacks, and gives up jobs
+// that its present life never had.
 func (a *nodeActor) look() {
 	if a.inFlight {
 		a.dirty = true

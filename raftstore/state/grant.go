@@ -12,7 +12,7 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// startAllocations grants jobs to nodes. Each grant was planned on an older state and is
+// startAllocations commits grants of jobs to nodes. Each grant was planned on an older state and is
 // checked by itself: later changes refuse only the grants that they affect.
 func (c jobChange) startAllocations(m *commandpb.StartAllocations) *refusal {
 	results := make([]*commandpb.GrantResult, len(m.GetGrants()))

@@ -148,7 +148,8 @@ func byController[M interface {
 	return c.controlled(what, m.GetOperationId(), m.GetEpoch())
 }
 
-// byUser returns an operation that users can still change: it has not ended and is not about to.
+// byUser returns an operation that users, any of them, can still change: it has not ended and is
+// not about to.
 func byUser[M operations](c *change, what string, m M) (*operation, *refusal) {
 	o, refused := c.find(what, m.GetOperationId())
 	if refused == nil && (o.state.Finishing() || o.state.Terminal()) {

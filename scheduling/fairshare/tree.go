@@ -55,7 +55,7 @@ func NewTree(o Options) *Tree {
 	return &Tree{Options: o, Root: NewPool("<Root>")}
 }
 
-// Update computes the shares of every element, as parts of total (F.3). A time
+// Update computes the fair share of every element, and its parts, as parts of total (F.3). A time
 // before the last update counts as that time.
 //
 // An error names an element with an invalid weight; shares mean nothing then, and volumes are

@@ -41,9 +41,10 @@ func (t *Tree) updateVolumes(now time.Time) {
 // mostOwed bounds how negative Rest can get for a pool without volume.
 const mostOwed = 2
 
-// refill adds the flow and charges the grant of the time that passed. passed is the volume of the
-// whole cluster over that time; cpu is its CPU before rounding. A lower capacity never cuts
-// existing volume. The grant is charged, not the usage, and in every resource alike.
+// refill adds the flow of an integral guarantee, burst or relaxed, to the pool's volume, and
+// charges the grant of the time that passed (F.6.1). passed is the volume of the whole cluster
+// over that time; cpu is its CPU before rounding. A lower capacity never cuts existing volume. The
+// grant is charged, not the usage, and in every resource alike.
 func (p *Pool) refill(passed resource.Volume, cpu float64) {
 	old := p.Volume
 	in, out := passed.Scale(p.SpecifiedFlowRatio), passed.Scale(p.LastShareRatio)

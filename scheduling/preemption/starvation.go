@@ -85,10 +85,10 @@ type Clock struct {
 	Since, MinSince time.Time
 }
 
-// Judge updates the clock with the current status, whether the element is below its fair share at
-// all, even within the tolerance, and whether it is below its min share. No timeout expires in the
-// call that starts its clock, and a starving element keeps starving while it is below its fair
-// share.
+// Judge decides whether the element starves (F.11): from its current status, whether it is below
+// its fair share at all, even within the tolerance, and whether it is below its min share. No
+// timeout expires in the call that starts its clock, and a starving element keeps starving while
+// it is below its fair share.
 func (c *Clock) Judge(now time.Time, status Status, below, belowMin bool, t Timeouts) {
 	if !below || c.Since.IsZero() {
 		c.Starvation = NonStarving

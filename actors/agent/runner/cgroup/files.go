@@ -3,12 +3,15 @@ package cgroup
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"weir/actors/agent/runner/proxyproto"
 )
@@ -44,28 +47,81 @@ func removeFolders(place proxyproto.Placement) error {
 }
 
 func removeFolder(folder string) error {
-	if err := os.Remove(folder); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	if err := unix.Rmdir(folder); err != nil && !errors.Is(err, unix.ENOENT) {
+		return &fs.PathError{Op: "rmdir", Path: folder, Err: err}
 	}
 	return nil
 }
 
+// control is an open control file. It lacks what an *os.File has to wait for it: control files never
+// block, and a job opens some thirty of them.
+type control struct {
+	path string
+	fd   int
+}
+
+func openControl(path string, flags int) (f control, err error) {
+	f.path = path
+	err = f.call("open", func() (err error) {
+		f.fd, err = unix.Open(path, flags|unix.O_CLOEXEC, 0)
+		return err
+	})
+	return f, err
+}
+
+// call repeats a system call that a signal has interrupted.
+func (f control) call(name string, call func() error) error {
+	err := call()
+	for errors.Is(err, unix.EINTR) {
+		err = call()
+	}
+	if err != nil {
+		return &fs.PathError{Op: name, Path: f.path, Err: err}
+	}
+	return nil
+}
+
+// Read implements io.Reader.
+func (f control) Read(data []byte) (n int, err error) {
+	err = f.call("read", func() (err error) {
+		n, err = unix.Read(f.fd, data)
+		return err
+	})
+	if n == 0 && err == nil {
+		err = io.EOF
+	}
+	return max(n, 0), err
+}
+
 // writeFile writes to a control file. It never creates one.
 func writeFile(folder, name, value string) error {
-	file, err := os.OpenFile(filepath.Join(folder, name), os.O_WRONLY|os.O_TRUNC, 0)
+	f, err := openControl(filepath.Join(folder, name), unix.O_WRONLY|unix.O_TRUNC)
 	if err != nil {
 		return err
 	}
-	_, err = file.WriteString(value)
-	if err = errors.Join(err, file.Close()); err != nil {
+	err = f.call("write", func() error {
+		_, err := unix.Write(f.fd, []byte(value))
+		return err
+	})
+	if err = errors.Join(err, unix.Close(f.fd)); err != nil {
 		return fmt.Errorf("%w (value %q)", err, value)
 	}
 	return nil
 }
 
+// readFile reads a control file.
+func readFile(path string) ([]byte, error) {
+	f, err := openControl(path, unix.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(f)
+	return data, errors.Join(err, unix.Close(f.fd))
+}
+
 // readInt reads a control file with one number; "max" is the largest.
 func readInt(folder, name string) (int64, error) {
-	data, err := os.ReadFile(filepath.Join(folder, name))
+	data, err := readFile(filepath.Join(folder, name))
 	if err != nil {
 		return 0, err
 	}
@@ -81,7 +137,7 @@ func readInt(folder, name string) (int64, error) {
 }
 
 func readWords(path string) ([]string, error) {
-	data, err := os.ReadFile(path)
+	data, err := readFile(path)
 	if err != nil {
 		return nil, err
 	}
