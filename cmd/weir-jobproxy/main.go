@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"os/signal"
@@ -112,6 +113,10 @@ func inheritedListener() (net.Listener, error) {
 // with and left open, such as a pipe of its shell.
 func keepDescriptors() error {
 	const first = 3
+	if err := unix.CloseRange(first, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC); err == nil {
+		return nil
+	}
+	// The kernel is older than 5.11.
 	open, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
 		return fmt.Errorf("list open descriptors: %w", err)

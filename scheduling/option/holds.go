@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"sync"
 )
 
 // Holds maps options to the fields of a struct of effective settings. The tag `option` of a
 // field is the path of its option. The field has the type of its option, or the one that its
 // option points to. Other fields have no tag.
-type Holds struct{ fields []held }
+type Holds struct{ fields func() []held }
 
 // held is a field of the effective settings and its option.
 type held struct {
@@ -19,10 +20,13 @@ type held struct {
 	to, from []int
 }
 
-// HoldsOf maps the options of a struct to the fields of what. It is for variables of packages,
-// and panics if an option does not exist.
+// HoldsOf maps the options of a struct to the fields of what. It is for variables of packages: the
+// first use makes the map, and panics if an option does not exist.
 func HoldsOf(what, options any) Holds {
-	var h Holds
+	return Holds{sync.OnceValue(func() []held { return holdsOf(what, options) })}
+}
+
+func holdsOf(what, options any) (fields []held) {
 	for _, f := range reflect.VisibleFields(structOf(what)) {
 		path, ok := f.Tag.Lookup("option")
 		if !ok {
@@ -39,17 +43,18 @@ func HoldsOf(what, options any) Holds {
 				t = own.typ.Elem()
 			}
 		}
-		h.fields = append(h.fields, own)
+		fields = append(fields, own)
 	}
-	return h
+	return fields
 }
 
 // Set copies the options that are set in the struct that options points to into the one that
 // what points to.
 func (h Holds) Set(what, options any) {
 	to, from := reflect.ValueOf(what).Elem(), reflect.ValueOf(options).Elem()
-	for i := range h.fields {
-		f := &h.fields[i]
+	fields := h.fields()
+	for i := range fields {
+		f := &fields[i]
 		// FieldByIndexErr fails if a group on the way is nil: the option is not set.
 		set, err := from.FieldByIndexErr(f.from)
 		if err != nil || set.IsNil() {
@@ -66,10 +71,11 @@ func (h Holds) Set(what, options any) {
 // Document returns the effective settings by the paths of their options, in the form of Write.
 // A nil field stays nil.
 func (h Holds) Document(what any) map[string]any {
-	document := make(map[string]any, len(h.fields))
+	fields := h.fields()
+	document := make(map[string]any, len(fields))
 	v := reflect.ValueOf(what)
-	for i := range h.fields {
-		f := &h.fields[i]
+	for i := range fields {
+		f := &fields[i]
 		field := v.FieldByIndex(f.to)
 		if f.typ.Kind() == reflect.Pointer && field.Kind() != reflect.Pointer {
 			field = reflect.New(f.typ.Elem())
