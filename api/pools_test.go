@@ -94,7 +94,7 @@ func TestUpdateOperation(t *testing.T) {
 		`{"options": {"weight": -1}}`:            "weight",
 		`{"tree": "gpu", "pool": "ads"}`:         `not in tree \"gpu\"`,
 		`{}`:                                     "a change says nothing",
-		`{"pool": "<Root>"}`:                     "takes no operations of its own",
+		`{"pool": "<Root>"}`:                     "does not accept operations directly",
 		`{"options": {"max_share_ratio": 1.25}}`: "from 0 to 1",
 	} {
 		if got := s.post("OperationService/Update", `{"operation": "`+id+`", "changes": [`+body+`]}`); got.status == 200 || !strings.Contains(got.raw, problem) {
@@ -108,7 +108,7 @@ func TestUpdateOperation(t *testing.T) {
 func TestBoundedSettings(t *testing.T) {
 	s := newSite(t)
 	s.get("PoolService/Edit", `{"edits": [{"create": {"name": "ads", "options": {"fair_share_starvation_timeout_lower_bound": "10s"}}}]}`)
-	const warning = `fair_share_starvation_timeout 2s: pool "ads" allows no less than 10s; 10s holds`
+	const warning = `fair_share_starvation_timeout 2s: pool "ads" allows no less than 10s; 10s applies`
 	started := s.get("OperationService/Start", `{"spec": {"pool": "ads", "fair_share_starvation_timeout": "2s", "tasks": {"t": {"job_count": 1, "command": ["true"]}}}}`)
 	want(t, started, warning, "warnings", 0)
 	id := at(t, started, "operation_id").(string)
@@ -125,7 +125,7 @@ func TestBoundedSettings(t *testing.T) {
 	update := func(timeout string) map[string]any {
 		return s.get("OperationService/Update", `{"operation": "`+id+`", "changes": [{"options": {"fair_share_starvation_timeout": "`+timeout+`"}}]}`)
 	}
-	want(t, update("3s"), `fair_share_starvation_timeout 3s: pool "ads" allows no less than 10s; 10s holds`, "warnings", 0)
+	want(t, update("3s"), `fair_share_starvation_timeout 3s: pool "ads" allows no less than 10s; 10s applies`, "warnings", 0)
 	if answer := update("11s"); len(answer["warnings"].([]any)) > 0 || attribute("effective_fair_share_starvation_timeout") != "11s" {
 		t.Errorf("11s is told %v, and %v holds", answer, attribute("effective_fair_share_starvation_timeout"))
 	}
@@ -139,7 +139,7 @@ func TestOptionsOfTrees(t *testing.T) {
 		`{"change": {"name": "default", "options": {"preemptive-scheduling-backoff": "1s"}}}`,
 	} {
 		refused := s.post("PoolService/Edit", `{"edits": [`+edit+`]}`)
-		if refused.header.Get(apipb.HeaderCode) != "invalid_pool" || !strings.Contains(refused.raw, "backoff: is of nodes, which are no pool's: set it for the whole tree (weir tree set)") {
+		if refused.header.Get(apipb.HeaderCode) != "invalid_pool" || !strings.Contains(refused.raw, "backoff: applies to nodes, which belong to no pool: set it for the whole tree (weir tree set)") {
 			t.Errorf("%s: %d %s", edit, refused.status, refused.raw)
 		}
 	}
@@ -273,7 +273,7 @@ func TestRootIsNamedAsOtherPools(t *testing.T) {
 	for i, name := range []string{"ads", "default", "prod"} {
 		want(t, s.get("PoolService/List", "{}"), name, "pools", i, "name")
 	}
-	if got := s.post("PoolService/Edit", `{"edits": [{"remove": "<Root>"}]}`); !strings.Contains(got.raw, "not possible with the root") {
+	if got := s.post("PoolService/Edit", `{"edits": [{"remove": "<Root>"}]}`); !strings.Contains(got.raw, "not allowed for the root pool") {
 		t.Errorf("the root is removed: %d %s", got.status, got.raw)
 	}
 }

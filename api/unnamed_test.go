@@ -116,7 +116,7 @@ func TestParentsOfUnnamedPools(t *testing.T) {
 	s := newSite(t)
 	s.get("PoolService/Edit", `{"edits": [{"create": {"name": "people"}}, {"create": {"name": "queue", "options": {"mode": "fifo"}}}]}`)
 	ephemeral := s.start(asBob, `, "pool": "passing"`)
-	for name, text := range map[string]string{"gone": `default_parent_pool: \"gone\": no such pool`, "passing": `default_parent_pool: \"passing\" goes with its last operation`} {
+	for name, text := range map[string]string{"gone": `default_parent_pool: \"gone\": no such pool`, "passing": `default_parent_pool: \"passing\" is ephemeral: it is removed with its last operation`} {
 		got := s.post("PoolService/Edit", fmt.Sprintf(`{"edits": [{"tree_options": {"default_parent_pool": %q}}]}`, name))
 		if got.status == http.StatusOK || !strings.Contains(got.raw, text) {
 			t.Errorf("default_parent_pool %s: %d %s, want %q", name, got.status, got.raw, text)

@@ -42,7 +42,7 @@ func TestALostAnswerOfAnEdit(t *testing.T) {
 					lost = false
 					return refuse(connect.CodeUnavailable, "outcome_unknown", "the leader has gone")
 				}
-				return refuse(connect.CodeAlreadyExists, "pool_exists", "pool exists already")
+				return refuse(connect.CodeAlreadyExists, "pool_exists", "pool already exists")
 			}
 			c := open(t, nil, serve(t, &fakeReplica{pools: edit}).address)
 			revision, err := c.CreatePool(t.Context(), &apipb.Pool{Name: test.pool})

@@ -88,13 +88,13 @@ func TestWith(t *testing.T) {
 		"an operation's other pool": {changes: []whatif.Change{{Set: &whatif.Setting{Of: "two", Path: "pool", Value: "a"}}}, want: map[string]float64{"two": 0.5, "b": 0}},
 		"a pool below another":      {changes: []whatif.Change{parse("c: {weight: 1}"), {Set: &whatif.Setting{Of: "b", Path: "parent", Value: "c"}}}, want: map[string]float64{"c": 0.5, "b": 0.5}},
 
-		"nobody":              {changes: []whatif.Change{weight("x", 1.0)}, refusal: "neither a pool nor an operation"},
+		"nobody":              {changes: []whatif.Change{weight("x", 1.0)}, refusal: "no pool or operation has this name"},
 		"no option":           {changes: []whatif.Change{{Set: &whatif.Setting{Of: "a", Path: "wieght", Value: 1.0}}}, refusal: "did you mean weight?"},
 		"a bad value":         {changes: []whatif.Change{weight("a", -1.0)}, refusal: "weight"},
-		"a pool twice":        {changes: []whatif.Change{parse("a")}, refusal: "pool exists already"},
+		"a pool twice":        {changes: []whatif.Change{parse("a")}, refusal: "pool already exists"},
 		"a pool in use":       {changes: []whatif.Change{{RemovePool: "a"}}, refusal: `remove pool "a": pool is in use: it has operation "one": move it or remove it too`},
-		"a pool of nobody":    {changes: []whatif.Change{start("three: {pool: x, jobs: 1}")}, refusal: `operation "three": pool "x": no such pool: add it or name another`},
-		"an operation twice":  {changes: []whatif.Change{start("one: {pool: a, jobs: 1}")}, refusal: "is there twice"},
+		"a pool of nobody":    {changes: []whatif.Change{start("three: {pool: x, jobs: 1}")}, refusal: `operation "three": pool "x": no such pool: add it or use another`},
+		"an operation twice":  {changes: []whatif.Change{start("one: {pool: a, jobs: 1}")}, refusal: "is defined twice"},
 		"too many nodes less": {changes: []whatif.Change{cores(-11, 10)}, refusal: "remove 11x{cpu: 10, user_slots: 1000}: there are only 10 such nodes (there are 10x{cpu: 10, user_slots: 1000})"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -174,7 +174,7 @@ func TestOvercommitIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, err = more.Solve()
-	if err != nil || len(r.Overcommitted) != 1 || r.Overcommitted[0].String() != "cpu: 12.5 are guaranteed to a, b, and there are 10" {
+	if err != nil || len(r.Overcommitted) != 1 || r.Overcommitted[0].String() != "cpu: 12.5 are guaranteed to a, b, but there are only 10" {
 		t.Errorf("got %v, %v", r.Overcommitted, err)
 	}
 }

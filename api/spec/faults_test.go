@@ -47,7 +47,7 @@ func TestParseFaults(t *testing.T) {
 		"unknown field at the top": {root("piority: 3"),
 			[]string{`line 1, column 1: piority: unknown option: use one of type, pool, title, alias, annotations, time_limit, max_failed_job_count, mutation_id, is_gang, pool_trees, scheduling_options_per_pool_tree, no_memory_profile, job_proxy_memory_digest, weight, max_share_ratio, resource_limits, apply_specified_resource_limits_to_demand, scheduling_tag_filter, fair_share_starvation_timeout, min_share_preemption_timeout, fair_share_starvation_tolerance, non_preemptible_resource_usage_threshold, max_unpreemptable_running_job_count, allocation_preemption_timeout, allocation_graceful_preemption_timeout, min_run_time, preemption_mode, packing, tasks`}},
 		"the same option in two ways": {root("time-limit: 1h", "time_limit: 2h"),
-			[]string{`line 2, column 1: time_limit: is the same option as time-limit, which is given too`}},
+			[]string{`line 2, column 1: time_limit: is the same option as time-limit, which is also set`}},
 		"all faults at once, by place": {
 			"weight: -1\nalias: nightly\ntasks:\n  t:\n    job_count: 0\n    command: []\n",
 			[]string{
@@ -96,18 +96,18 @@ func TestParseFaultsOfOperations(t *testing.T) {
 	checkFaults(t, map[string]faultCase{
 		"alias with a space":   {root(`alias: "*a b"`), []string{`line 1, column 8: alias: "*a b": it must have printable characters only, and no spaces`}},
 		"alias of a star":      {root(`alias: "*"`), []string{`line 1, column 8: alias: "*": it must start with * and have a name after it, such as "*nightly"`}},
-		"alias too long":       {root(`alias: "*` + strings.Repeat("x", 100) + `"`), []string{`line 1, column 8: alias: it has 101 bytes: 100 is the most`}},
-		"mutation id too long": {root("mutation_id: " + strings.Repeat("x", 129)), []string{`line 1, column 14: mutation_id: it has 129 bytes: 128 is the most`}},
+		"alias too long":       {root(`alias: "*` + strings.Repeat("x", 100) + `"`), []string{`line 1, column 8: alias: it has 101 bytes, the limit is 100`}},
+		"mutation id too long": {root("mutation_id: " + strings.Repeat("x", 129)), []string{`line 1, column 14: mutation_id: it has 129 bytes, the limit is 128`}},
 		"type":                 {root("type: reduce"), []string{`line 1, column 7: type: "reduce" is not one of vanilla, map`}},
 		"type of wrong type":   {root("type: 3"), []string{`line 1, column 7: type: is the number 3, not text`}},
 		"empty pool":           {root(`pool: ""`), []string{`line 1, column 7: pool: it is empty: leave it out for the tree's pool of operations that name none`}},
-		"title too long":       {root("title: " + strings.Repeat("x", 257)), []string{`line 1, column 8: title: it has 257 bytes: 256 is the most`}},
+		"title too long":       {root("title: " + strings.Repeat("x", 257)), []string{`line 1, column 8: title: it has 257 bytes, the limit is 256`}},
 		"trees that are none": {root("pool_trees: [gpu, 3, gpu, a/b]"), []string{
 			`line 1, column 19: pool_trees[1]: is the number 3, not text`,
 			`line 1, column 22: pool_trees[2]: tree "gpu" is there twice`,
-			`line 1, column 27: pool_trees[3]: pool name "a/b" holds '/': these are not allowed: / $ < > * spaces and control characters`,
+			`line 1, column 27: pool_trees[3]: pool name "a/b" contains '/': not allowed are / $ < > * spaces and control characters`,
 		}},
-		"no trees":           {root("pool_trees: []"), []string{`line 1, column 13: pool_trees: it has 0 trees: from 1 to 100 are possible`}},
+		"no trees":           {root("pool_trees: []"), []string{`line 1, column 13: pool_trees: it has 0 trees: from 1 to 100 are allowed`}},
 		"a tree":             {root("pool_trees: gpu"), []string{`line 1, column 13: pool_trees: is the text "gpu", not a list`}},
 		"gang of words":      {root("is_gang: maybe"), []string{`line 1, column 10: is_gang: is the text "maybe", not true or false`}},
 		"weight of text":     {root("weight: heavy"), []string{`line 1, column 9: weight: is the text "heavy", not a number`}},
@@ -122,16 +122,16 @@ func TestParseFaultsOfOperations(t *testing.T) {
 func TestParseFaultsOfTrees(t *testing.T) {
 	checkFaults(t, map[string]faultCase{
 		"options by two names": {root("fair-share-preemption-timeout: 1m", "fair_share_starvation_timeout: 2m"), []string{
-			`line 2, column 1: fair_share_starvation_timeout: is the same option as fair-share-preemption-timeout, which is given too`}},
+			`line 2, column 1: fair_share_starvation_timeout: is the same option as fair-share-preemption-timeout, which is also set`}},
 		"options that cannot be": {root("max_share_ratio: 2", "resource_limits: {cores: 1}", "scheduling_tag_filter: gpu &", "fair_share_preemption_timeout: 30"), []string{
 			`line 1, column 18: max_share_ratio: 2 is not a number from 0 to 1`,
 			`line 2, column 18: resource_limits: unknown resource "cores": use one of user_slots, cpu, gpu, memory, network`,
-			`line 3, column 24: scheduling_tag_filter: node filter "gpu &", position 6: there should be a tag at the end`,
+			`line 3, column 24: scheduling_tag_filter: node filter "gpu &", position 6: expected a tag at the end`,
 			`line 4, column 32: fair_share_starvation_timeout: is the number 30, not a time: write it with a unit, such as 30s or 10m`,
 		}},
 		"options of trees": {root("pool_trees: [gpu]", "scheduling_options_per_pool_tree:", "  gpu: {weight: -1, pool: a$b, wieght: 1}", "  cpu: {}", "  default: 3"), []string{
 			`line 3, column 17: scheduling_options_per_pool_tree.gpu.weight: -1 is not a number from 0 to 1e+09`,
-			`line 3, column 27: scheduling_options_per_pool_tree.gpu.pool: pool name "a$b" holds '$': these are not allowed: / $ < > * spaces and control characters`,
+			`line 3, column 27: scheduling_options_per_pool_tree.gpu.pool: pool name "a$b" contains '$': not allowed are / $ < > * spaces and control characters`,
 			`line 3, column 32: scheduling_options_per_pool_tree.gpu.wieght: unknown option; did you mean weight?`,
 			`line 4, column 3: scheduling_options_per_pool_tree.cpu: the operation is not in this tree: pool_trees names "gpu"`,
 			`line 5, column 12: scheduling_options_per_pool_tree.default: is the number 3, not an object of options`,
@@ -143,9 +143,9 @@ func TestParseFaultsOfTrees(t *testing.T) {
 func TestParseFaultsOfTimes(t *testing.T) {
 	checkFaults(t, map[string]faultCase{
 		"time without unit": {root("time_limit: 90"), []string{`line 1, column 13: time_limit: is the number 90, not a time: write it with a unit, such as 30s or 10m`}},
-		"time too short":    {root("time_limit: 10ms"), []string{`line 1, column 13: time_limit: 10ms is too short: 1s is the least`}},
-		"time negative":     {root("time_limit: -1h"), []string{`line 1, column 13: time_limit: -1h is too short: 1s is the least`}},
-		"time too long":     {root("time_limit: 100000h"), []string{`line 1, column 13: time_limit: 100000h is too long: 8784h is the most`}},
+		"time too short":    {root("time_limit: 10ms"), []string{`line 1, column 13: time_limit: 10ms is too short: the minimum is 1s`}},
+		"time negative":     {root("time_limit: -1h"), []string{`line 1, column 13: time_limit: -1h is too short: the minimum is 1s`}},
+		"time too long":     {root("time_limit: 100000h"), []string{`line 1, column 13: time_limit: 100000h is too long: the limit is 8784h`}},
 		"time of words": {root("time_limit: soon"),
 			[]string{`line 1, column 13: time_limit: "soon" is not a time: write it with a unit, such as 30s or 10m`}},
 	})
@@ -157,7 +157,7 @@ func TestParseFaultsOfTasks(t *testing.T) {
 		"more ports than a job gets": {task("port_count: 101"),
 			[]string{`line 5, column 17: tasks.t.port_count: 101 is not a number from 0 to 100`}},
 		"no tasks":            {"title: x", []string{`line 1, column 1: tasks: it is missing: an operation needs at least one task`}},
-		"empty tasks":         {"tasks: {}", []string{`line 1, column 8: tasks: it has 0 tasks: from 1 to 100 are possible`}},
+		"empty tasks":         {"tasks: {}", []string{`line 1, column 8: tasks: it has 0 tasks: from 1 to 100 are allowed`}},
 		"tasks a list":        {"tasks: [1]", []string{`line 1, column 8: tasks: is a list, not an object`}},
 		"a task that is text": {"tasks: {t: x}", []string{`line 1, column 12: tasks.t: is the text "x", not an object of options`}},
 		"name of a task":      {"tasks: {a/b: {job_count: 1, command: [x]}}", []string{`line 1, column 9: tasks.a/b: the name of a task has 1 to 64 letters, digits, - and _`}},
@@ -204,11 +204,11 @@ func TestParseFaultsOfResources(t *testing.T) {
 	checkFaults(t, map[string]faultCase{
 		"negative cpu":     {task("cpu_limit: -1"), []string{`line 5, column 16: tasks.t.cpu_limit: -1 is not a number from 0.01 to 10000`}},
 		"absurd cpu":       {task("cpu_limit: 10001"), []string{`line 5, column 16: tasks.t.cpu_limit: 10001 is not a number from 0.01 to 10000`}},
-		"negative memory":  {task("memory_limit: -512MiB"), []string{`line 5, column 19: tasks.t.memory_limit: "-512MiB" is too little: 1MiB is the least`}},
-		"negative bytes":   {task("memory_limit: -1"), []string{`line 5, column 19: tasks.t.memory_limit: -1 is too little: 1MiB is the least`}},
-		"absurd memory":    {task("memory_limit: 65TiB"), []string{`line 5, column 19: tasks.t.memory_limit: "65TiB" is too much: 64TiB is the most`}},
-		"memory beyond":    {task("memory_limit: 99999999999TiB"), []string{`line 5, column 19: tasks.t.memory_limit: "99999999999TiB" is too much: 64TiB is the most`}},
-		"memory of words":  {task("memory_limit: lots"), []string{`line 5, column 19: tasks.t.memory_limit: "lots" is not a size: write bytes, or a number with a unit of KiB, MiB, GiB, TiB, PiB, KB, MB, GB or TB, such as 512MiB`}},
+		"negative memory":  {task("memory_limit: -512MiB"), []string{`line 5, column 19: tasks.t.memory_limit: "-512MiB" is too little: the minimum is 1MiB`}},
+		"negative bytes":   {task("memory_limit: -1"), []string{`line 5, column 19: tasks.t.memory_limit: -1 is too little: the minimum is 1MiB`}},
+		"absurd memory":    {task("memory_limit: 65TiB"), []string{`line 5, column 19: tasks.t.memory_limit: "65TiB" is too much: the limit is 64TiB`}},
+		"memory beyond":    {task("memory_limit: 99999999999TiB"), []string{`line 5, column 19: tasks.t.memory_limit: "99999999999TiB" is too much: the limit is 64TiB`}},
+		"memory of words":  {task("memory_limit: lots"), []string{`line 5, column 19: tasks.t.memory_limit: "lots" is not a size: write a number of bytes, or a number with a unit: KiB, MiB, GiB, TiB, PiB, KB, MB, GB or TB, such as 512MiB`}},
 		"negative gpu":     {task("gpu_limit: -1"), []string{`line 5, column 16: tasks.t.gpu_limit: -1 is not a number from 0 to 10000`}},
 		"negative network": {task("network_limit: -1"), []string{`line 5, column 20: tasks.t.network_limit: -1 is not a number from 0 to 1125899906842624`}},
 	})

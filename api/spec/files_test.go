@@ -83,7 +83,7 @@ func TestPlaceFaults(t *testing.T) {
 			`line 5, column 117: tasks.t.output_paths[2].destination: "/a/" ends with a slash: write the path that "z" gets`,
 			`line 5, column 123: tasks.t.output_paths[3].destination: it is missing: where is it to be kept?`,
 		}},
-		"a disk of nothing": {task("disk_limit: 0"), []string{`line 5, column 17: tasks.t.disk_limit: 0 is too little: 1MiB is the least`}},
+		"a disk of nothing": {task("disk_limit: 0"), []string{`line 5, column 17: tasks.t.disk_limit: 0 is too little: the minimum is 1MiB`}},
 		"isolation": {task("isolation: paranoid", "cpu_enforcement: hard", "pids_limit: 0"), []string{
 			`line 5, column 16: tasks.t.isolation: "paranoid" is not one of none, default, strict`,
 			`line 6, column 22: tasks.t.cpu_enforcement: "hard" is not one of quota, weight`,

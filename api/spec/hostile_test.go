@@ -48,7 +48,7 @@ func TestManyFaultsAreCounted(t *testing.T) {
 		fmt.Fprintf(&b, "unknown%d: 1\n", i)
 	}
 	_, err := checked(Read([]byte(root(b.String()))))
-	if err == nil || !strings.Contains(err.Error(), "has 150 faults") || !strings.HasSuffix(err.Error(), "and 130 more") {
+	if err == nil || !strings.Contains(err.Error(), "has 150 errors") || !strings.HasSuffix(err.Error(), "and 130 more") {
 		t.Errorf("error %v", err)
 	}
 }

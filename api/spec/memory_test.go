@@ -94,7 +94,7 @@ func TestMemoryFaults(t *testing.T) {
 			[]string{`line 5, column 30: tasks.t.job_proxy_memory_digest: default_value 1 is not from lower_bound 1.5 to upper_bound 2: set all that differ from 1, 0.5 and 2`}},
 		"an unknown setting of a proxy": {task("job_proxy_memory_digest: {upper: 2}"),
 			[]string{`line 5, column 31: tasks.t.job_proxy_memory_digest.upper: unknown option: use one of default_value, lower_bound, upper_bound`}},
-		"profiles":         {task("memory_profile: 'a b'"), []string{`line 5, column 21: tasks.t.memory_profile: "a b": use letters, digits and, but not at its beginning, . _ - /`}},
+		"profiles":         {task("memory_profile: 'a b'"), []string{`line 5, column 21: tasks.t.memory_profile: "a b": use letters and digits, and after the first character also . _ - /`}},
 		"an empty profile": {task("memory_profile: ''"), []string{`line 5, column 21: tasks.t.memory_profile: it is empty: leave it out for the profile of the task's name, command and isolation`}},
 		"tmpfs above the memory": {task("memory_limit: 100MiB", "tmpfs_path: t", "tmpfs_size: 101MiB"),
 			[]string{`line 7, column 17: tasks.t.tmpfs_size: 101MiB is more than memory_limit, 100MiB, and what is in it counts as the job's memory: make it less, or memory_limit more`}},

@@ -50,7 +50,7 @@ func TestReadinessFaults(t *testing.T) {
 		"a port that it has not":     {task("port_count: 1", "readiness: {tcp: true, port: 1}"), []string{`line 6, column 34: tasks.t.readiness.port: 1 is beyond the task's port_count, 1: ports are counted from 0`}},
 		"a port for a program":       {task("port_count: 1", "readiness: {exec: [x], port: 0}"), []string{`line 6, column 34: tasks.t.readiness.port: it says which port http or tcp asks, and there is neither: leave it out`}},
 		"a period for its own word":  {task("readiness: {socket: true, period: 1s}"), []string{`line 5, column 39: tasks.t.readiness.period: it says how an instance is asked, and with socket it says by itself: leave it out`}},
-		"too often":                  {task("port_count: 1", "readiness: {tcp: true, period: 1ms}"), []string{`line 6, column 36: tasks.t.readiness.period: 1ms is too short: 100ms is the least`}},
+		"too often":                  {task("port_count: 1", "readiness: {tcp: true, period: 1ms}"), []string{`line 6, column 36: tasks.t.readiness.period: 1ms is too short: the minimum is 100ms`}},
 		"no path":                    {task("port_count: 1", "readiness: {http: ready}"), []string{`line 6, column 23: tasks.t.readiness.http: "ready" is no path to ask for: write one that begins with / and has no spaces, such as /ready`}},
 		"no program":                 {task("readiness: {exec: []}"), []string{`line 5, column 23: tasks.t.readiness.exec: it is empty: write a list, the program and its arguments`}},
 	})

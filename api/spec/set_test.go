@@ -140,7 +140,7 @@ func TestSetOfATaskThatIsNotThere(t *testing.T) {
 		"far from all":         {[]string{"tasks.other.job-count=2"}, `operation spec: tasks.other: there is no task "other"; there are hello, sort (a new one needs job_count and command)`},
 		"a new task":           {[]string{"tasks.helo.job-count=2", "tasks.helo.command=[run]"}, ""},
 		"one that is there":    {[]string{"tasks.hello.cpu_limit=2"}, ""},
-		"in place of another":  {[]string{"tasks.hello={cpu_limit: 2}"}, "operation spec has 2 faults:\n  tasks.hello.command: it is missing"},
+		"in place of another":  {[]string{"tasks.hello={cpu_limit: 2}"}, "operation spec has 2 errors:\n  tasks.hello.command: it is missing"},
 		"a fault of a new one": {[]string{"tasks.new.job_count=0", "tasks.new.command=[run]"}, "operation spec: tasks.new.job_count: 0 is not a number from 1 to 100000"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -25,9 +25,9 @@ func TestFaultyInputs(t *testing.T) {
 			text: "a\n" + strings.Repeat("x", 2<<20) + "\n", wantKind: "record_too_long", wantText: "longer than 1048576 bytes", wantRecord: [2]int64{2, 3 + 1<<20},
 		},
 		"bad JSON": {
-			format: records.JSON, text: "{}\n{\"a\":}\n", wantKind: "invalid_json", wantText: "position 6 (byte 8 of the file)", wantRecord: [2]int64{3, 9},
+			format: records.JSON, text: "{}\n{\"a\":}\n", wantKind: "invalid_json", wantText: "byte 6 of the record (byte 8 of the file)", wantRecord: [2]int64{3, 9},
 		},
-		"binary": {text: "text\n\x7fELF\x00\n", wantKind: "binary_input", wantText: "zero byte", wantRecord: [2]int64{5, 10}},
+		"binary": {text: "text\n\x7fELF\x00\n", wantKind: "binary_input", wantText: "NUL byte", wantRecord: [2]int64{5, 10}},
 		"a file that is gone": {
 			text: "a\n", change: func(t *testing.T, part *proxyproto.FeedPart) { must(t, os.Remove(part.Path)) },
 			wantKind: proxyproto.InputChanged, wantText: "not there any more",

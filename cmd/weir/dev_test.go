@@ -288,7 +288,7 @@ func TestDevNodesHaveTheMemoryThatTheyAreGiven(t *testing.T) {
 		"":       {},
 		"700MiB": {want: 700 << 20},
 		"much":   {wantError: `--node-memory "much"`},
-		"1000":   {wantError: `--node-memory "1000" is too little: 1MiB is the least`},
+		"1000":   {wantError: `--node-memory "1000" is too little: the minimum is 1MiB`},
 	} {
 		f := devFlags{cluster: smallCluster(t), nodeMemory: text}
 		c, err := f.config()

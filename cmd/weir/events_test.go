@@ -126,7 +126,7 @@ func TestEventLogFlags(t *testing.T) {
 		"what is usual":     {},
 		"more":              {args: []string{"--event-log-size", "2GiB", "--event-log-age", "1000h"}},
 		"a size of no form": {args: []string{"--event-log-size", "much"}, want: `--event-log-size "much" is not a size: `},
-		"too little":        {args: []string{"--event-log-size", "100KiB"}, want: `--event-log-size "100KiB" is too little: 1MiB is the least`},
+		"too little":        {args: []string{"--event-log-size", "100KiB"}, want: `--event-log-size "100KiB" is too little: the minimum is 1MiB`},
 		"too short":         {args: []string{"--event-log-age", "1s"}, want: "--event-log-age 1s: must be at least 1m"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -17,8 +17,8 @@ func TestBoundedSettings(t *testing.T) {
 		s.Pool, s.Options = "ads", structOf(map[string]any{"fair_share_starvation_timeout": "2s", "min_share_preemption_timeout": "1s"})
 	})
 	start.MutationId = "once"
-	const hasty, tolerant = `fair_share_starvation_timeout 2s: pool "ads" allows no less than 10s; 10s holds`,
-		`fair_share_starvation_tolerance 1: pool "ads" allows no more than 0.9; 0.9 holds`
+	const hasty, tolerant = `fair_share_starvation_timeout 2s: pool "ads" allows no less than 10s; 10s applies`,
+		`fair_share_starvation_tolerance 1: pool "ads" allows no more than 0.9; 0.9 applies`
 	for range 2 {
 		result, _ := j.apply(start)
 		if got := result.GetStartOperation().GetWarnings(); !slices.Equal(got, []string{hasty}) {

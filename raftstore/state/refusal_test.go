@@ -167,7 +167,7 @@ func TestStartsAreRefused(t *testing.T) {
 		"an alias in use": {startWith(func(s *statepb.OperationSpec) { s.Alias = "*ann" }), CodeDuplicateAlias, "in use by operation ann, which is running"},
 		"a full pool": {startWith(func(s *statepb.OperationSpec) { s.Pool = "small" }), CodePoolFull,
 			`start operation: tree "default": pool "small": limit of 1 operations reached (option max_operation_count)`},
-		"the root": {startWith(func(s *statepb.OperationSpec) { s.Pool = "<Root>" }), CodeInvalidPool, "name a pool below it"},
+		"the root": {startWith(func(s *statepb.OperationSpec) { s.Pool = "<Root>" }), CodeInvalidPool, "use a pool below it"},
 	})
 }
 

@@ -87,16 +87,16 @@ func TestEditsAreRefused(t *testing.T) {
 		"a share above 1":            {changePool("ads", map[string]any{"max_share_ratio": 1.5}), CodeInvalidPool, "max_share_ratio: 1.5 is not a number from 0 to 1"},
 		"a share below 0":            {changePool("ads", map[string]any{"max_share_ratio": -0.5}), CodeInvalidPool, "max_share_ratio: -0.5"},
 		"children guaranteed more than their parent": {changePool("ads", map[string]any{"min-share-resources/cpu": 5}), CodeInvalidPool,
-			`pool "team": strong_guarantee_resources/cpu: the pools below it are guaranteed 5, it has only 4`},
+			`pool "team": strong_guarantee_resources/cpu: the pools below it are guaranteed 5, but it has only 4`},
 		"a parent guaranteed less than its children": {changePool("team", map[string]any{"strong_guarantee_resources": nil}), CodeInvalidPool, "it has only 0"},
 		"a burst on a relaxed pool": {changePool("slow", map[string]any{"integral_guarantees/burst_guarantee_resources/cpu": 2}), CodeInvalidPool,
-			"integral_guarantees/burst_guarantee_resources: a relaxed pool has no burst"},
+			"integral_guarantees/burst_guarantee_resources: only a burst pool has this"},
 		"a cycle":                                  {movePool("team", "ads"), CodeInvalidPool, "below itself"},
 		"a name that is taken":                     {createPool("ads", "", nil), CodePoolExists, `create pool "ads"`},
 		"a new name that is taken":                 {edit(renaming("ads", "slow")), CodePoolExists, `rename pool "ads" to "slow"`},
 		"a dollar in a name":                       {createPool("a$b", "", nil), CodeInvalidPool, `holds '$'`},
 		"a dollar in a new name":                   {edit(renaming("ads", "a$b")), CodeInvalidPool, `holds '$'`},
-		"a name that is too long":                  {createPool(long, "", nil), CodeInvalidPool, "longer than 100"},
+		"a name that is too long":                  {createPool(long, "", nil), CodeInvalidPool, "the limit is 100"},
 		"a pool below nothing":                     {createPool("x", "gone", nil), CodeUnknownPool, `parent "gone"`},
 		"a negative limit":                         {createPool("x", "", map[string]any{"max_operation_count": -1}), CodeInvalidPool, "max_operation_count: -1 is not a number of at least 0"},
 		"removal with operations":                  {edit(removal("full")), CodePoolInUse, "it has 1 operations"},
@@ -205,7 +205,7 @@ func TestStartsAndUpdatesInTreesAreRefused(t *testing.T) {
 		"in an unknown tree": {startIn("", "cpu"), CodeUnknownTree, `no pool tree "cpu"`},
 		"twice in a tree":    {startIn("", "gpu", "gpu"), CodeInvalidSpec, `"gpu" is there twice`},
 		"in the root":        {startIn("<Root>"), CodeInvalidPool, "forbid_immediate_operations_in_root"},
-		"in a closed pool":   {startIn("closed"), CodeInvalidPool, "takes no operations of its own"},
+		"in a closed pool":   {startIn("closed"), CodeInvalidPool, "does not accept operations directly"},
 		"in a full pool":     {startIn("full"), CodePoolFull, `tree "default": pool "full": limit of 1 operations reached (option max_operation_count), 1 now`},
 		"in an ephemeral pool too many": {&commandpb.StartOperation{OperationId: "x", User: "ann", Spec: &statepb.OperationSpec{
 			Type: "vanilla", Pool: "another", Tasks: specOf(1).GetTasks()}}, CodeUnknownPool, `user "ann" has 1: too many ephemeral pools (option max_ephemeral_pools_per_user 1 of the tree)`},
@@ -303,8 +303,8 @@ func TestGangsAreOfFIFOPools(t *testing.T) {
 		return startWith(func(s *statepb.OperationSpec) { s.Pool, s.IsGang, s.Tasks[0].JobCount = pool, is, jobs })
 	}
 	checkRefusalsOf(t, made, map[string]refused{
-		"a gang in a fair share pool":       {gang("ads", 2, true), CodeInvalidPool, "pool takes no gangs"},
-		"a single job in a fair share pool": {gang("ads", 1, false), CodeInvalidPool, "pool takes no gangs"},
+		"a gang in a fair share pool":       {gang("ads", 2, true), CodeInvalidPool, "pool does not accept gangs"},
+		"a single job in a fair share pool": {gang("ads", 1, false), CodeInvalidPool, "pool does not accept gangs"},
 	})
 	j := made(t)
 	j.must(gang("fifo", 2, true))

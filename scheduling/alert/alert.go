@@ -30,7 +30,7 @@ const (
 
 	unusedTmpfs     = 512 << 20
 	unusedTmpfsPart = 0.2
-	// A job that uses this part of its memory_limit may have sized tmpfs by the limit.
+	// If jobs use more than this part of memory_limit, there is no alert about tmpfs.
 	tmpfsMutedBy = 0.8
 
 	lowCPUPart = 0.5
@@ -53,7 +53,7 @@ type Alert struct {
 	Message, Advice string
 }
 
-// Task is the input of the rules for one task.
+// Task is what the alerts of one task are computed from.
 type Task struct {
 	Name string
 	// Limit is memory_limit, Tmpfs the size of all tmpfs of a job, in bytes.
@@ -65,7 +65,7 @@ type Task struct {
 	Statistics statistics.Set
 }
 
-// Of returns the alerts of tasks, in their order.
+// Of returns the alerts of all tasks, in the order of the tasks.
 func Of(tasks []Task) []Alert {
 	var all []Alert
 	for i := range tasks {
@@ -85,12 +85,12 @@ func Of(tasks []Task) []Alert {
 	return all
 }
 
-// completed returns a statistic of the jobs that have completed.
+// completed returns a statistic over the jobs that have completed.
 func (t *Task) completed(name string) statistics.Aggregate {
 	return t.Statistics.Of(name, lifecycle.JobCompleted.String())
 }
 
-// used returns the greatest memory usage of any completed job, and the greatest in tmpfs.
+// used returns the greatest memory usage of any completed job, and the greatest usage of tmpfs.
 func (t *Task) used() (memory, tmpfs int64, known bool) {
 	m, f := t.completed(statistics.UserMaxMemory), t.completed(statistics.UserMaxTmpfsSize)
 	return m.Max, f.Max, m.Count > 0
@@ -117,7 +117,7 @@ func tmpfsUnused(t *Task) (message, advice string) {
 	if !known || unused <= unusedTmpfs || float64(unused) <= unusedTmpfsPart*float64(t.Tmpfs) || float64(memory+tmpfs) > tmpfsMutedBy*float64(t.Limit) {
 		return "", ""
 	}
-	return fmt.Sprintf("no job has had more than %s in its tmpfs of %s, all of which is reserved for it", resource.FormatRoughly(tmpfs), resource.FormatSize(t.Tmpfs)),
+	return fmt.Sprintf("no job has used more than %s of its tmpfs of %s, all of which is reserved for it", resource.FormatRoughly(tmpfs), resource.FormatSize(t.Tmpfs)),
 		fmt.Sprintf("set the size of tmpfs to %s", resource.FormatRoughly(max(tmpfs+tmpfs/4, 1)))
 }
 
@@ -129,8 +129,8 @@ func cpuLow(t *Task) (message, advice string) {
 	if ran < lowCPUTime || had <= 0 || used >= lowCPUPart*had {
 		return "", ""
 	}
-	return fmt.Sprintf("jobs have used %.0f %% of the processor time of their cpu_limit of %v", 100*used/had, t.CPU),
-		fmt.Sprintf("set cpu_limit to %.2f, so that more of them fit on a node, or see what they wait for", max(used/ran.Seconds()*1.25, 0.01))
+	return fmt.Sprintf("jobs have used %.0f %% of the cpu time that their cpu_limit of %v allows", 100*used/had, t.CPU),
+		fmt.Sprintf("set cpu_limit to %.2f, so that more jobs fit on a node, or find out what they wait for", max(used/ran.Seconds()*1.25, 0.01))
 }
 
 func jobsShort(t *Task) (message, advice string) {
@@ -139,8 +139,8 @@ func jobsShort(t *Task) (message, advice string) {
 	if exec.Count < shortJobsCount || mean >= shortJobsTime {
 		return "", ""
 	}
-	return fmt.Sprintf("%d jobs have taken %v on average", exec.Count, mean.Round(time.Millisecond)),
-		"give each job more to do (job_count, data_size_per_job): to start a job takes time, too"
+	return fmt.Sprintf("%d jobs ran for %v on average", exec.Count, mean.Round(time.Millisecond)),
+		"give each job more to do (job_count, data_size_per_job): starting a job takes time too"
 }
 
 func abortedLong(t *Task) (message, advice string) {
@@ -151,7 +151,7 @@ func abortedLong(t *Task) (message, advice string) {
 		return "", ""
 	}
 	return fmt.Sprintf("%d aborted jobs ran for %v, %.0f %% of the time of all jobs", aborted.Count, lost.Round(time.Second), 100*float64(aborted.Sum)/float64(all.Sum)),
-		"make jobs shorter, or let them save their work when they are asked to leave (interruption_signal), or run in a pool whose guarantee covers them"
+		"make jobs shorter, or let them save their work when they are asked to leave (interruption_signal), or run them in a pool whose guarantee covers them"
 }
 
 func overdraftsMany(t *Task) (message, advice string) {

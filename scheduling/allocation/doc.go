@@ -1,15 +1,15 @@
 // Package allocation chooses whose jobs start on a node.
 //
-// The choice goes down the tree from the root (F.13): at each pool to the least satisfied child,
-// that is, the one with the least of its fair share, where a pool is as satisfied as the least of
-// its waiting operations (F.10); at an operation to its first task, by name, that has jobs pending
-// and fits; if the jobs of a task need different memory, those that need the most come first. Each
-// start counts as usage at once, up to the root, so the next choice sees it. An element that does
-// not fit the node, its tags, or the limits of the operation and of all pools above is left out
-// until the node is done.
+// The choice goes down the tree from the root (F.13). Each pool chooses its least satisfied child:
+// the one that has the least of its fair share. A pool's satisfaction is its own or, if
+// Order.ByOperations is set, that of its first waiting operation. An operation chooses its first
+// task, by name, that has pending jobs that fit; if the jobs of a task need different memory, those
+// that need the most come first. Each start counts as usage at once, up to the root, so the next
+// choice sees it. An element is left out until the node is done if its jobs do not fit, if it may
+// not use the node by its tags, or if limits of it or of a pool above leave too little.
 //
-// Operations below what guarantees promise them come before all others (F.12.2). Before a job
-// starts, Node.Admit may refuse the node for operations that wait for nodes that fit them better
+// Operations that have less than guarantees promise them come before all others (F.12.2). Before a
+// job starts, Node.Admit may refuse the node for operations that wait for nodes that fit them better
 // (F.14), or whose job would have to leave again. Each refusal of a node is counted, by cause, at
 // the element that was left out.
 //

@@ -7,17 +7,17 @@ const NoFilter = -1
 
 // Element is a pool or an operation in the order of scheduling.
 type Element struct {
-	// What siblings are compared by comes first, side by side.
+	// The fields by which siblings are compared come first, next to each other in memory.
 
-	// at is the place in the heap of the parent, or -1.
+	// at is the index in the heap of the parent, or -1.
 	at int
-	// satisfaction is the key of the element: its own, or, for a pool that goes by its operations,
-	// that of the first waiting child. High elements come before all others.
+	// satisfaction is the key of the element: its own or, for a pool with Order.ByOperations, that
+	// of the first waiting child. Elements with high set come before all others.
 	satisfaction float64
 	// part is the usage as a part of the fair share, or of the cluster if the fair share is zero:
 	// it breaks ties of satisfaction.
 	part float64
-	// served is the turn in which a job below was started last.
+	// served is the turn in which a job of it, or below it, was last started.
 	served uint64
 	// rank breaks ties of satisfaction.
 	rank       int64
@@ -27,7 +27,7 @@ type Element struct {
 
 	standing
 	bounds
-	// Facts count the refused nodes. Those of the pools above apply to the element as well.
+	// Facts count the refusals of nodes. Those of the pools above apply to the element as well.
 	Facts
 	// turn is, for the root, the number of the last turn.
 	turn uint64
@@ -39,7 +39,7 @@ type Element struct {
 	// tasks, enabled and head are for operations only.
 	tasks   tasks
 	enabled bool
-	// head is what the first job needs that an operation may start.
+	// head is what the operation's first job that may start needs.
 	head resource.Amounts
 
 	// children are the children of a pool that have pending jobs.
@@ -125,7 +125,7 @@ func (e *Element) SetPromised(promised resource.Vector) {
 	}
 }
 
-// SetRank changes the rank of an element: the place in a FIFO pool, for one.
+// SetRank changes the rank of an element, which in a FIFO pool is its place.
 func (e *Element) SetRank(rank int64) {
 	if e.rank == rank {
 		return
@@ -134,7 +134,7 @@ func (e *Element) SetRank(rank int64) {
 	e.move()
 }
 
-// room is the part of free that the limits of e allow.
+// room returns the part of free that the limits of e allow, with its tolerance if tolerant is set.
 func (e *Element) room(free resource.Amounts, tolerant bool) resource.Amounts {
 	if !e.limited {
 		return free
@@ -201,7 +201,7 @@ func (e *Element) SetEnabled(enabled bool) {
 	}
 }
 
-// Refresh recomputes what the least demanding pending jobs of e, and of the pools below, need.
+// Refresh recomputes the lower bounds of what pending jobs of e, and of the pools below, need.
 // Without it more and more pools would be searched in vain.
 func (e *Element) Refresh() {
 	for _, c := range e.children.waiting {
@@ -222,10 +222,10 @@ func (e *Element) Waiting() int {
 	return n
 }
 
-// bounds are where jobs of an element may start, and how many.
+// bounds limit where jobs of an element may start, and how many.
 type bounds struct {
-	// limits are never exceeded by a start, if limited is set; by jobs that preempt others at most
-	// by tolerance.
+	// limits, if limited is set, are never exceeded by a start. Jobs that preempt others may exceed
+	// them by tolerance.
 	limits, tolerance resource.Amounts
 	limited           bool
 	// filter is the index in Node.Takes, or NoFilter.

@@ -239,8 +239,8 @@ func (e *Element) Below(above *Element) bool {
 	return false
 }
 
-// Before reports whether operation e is to be served before other. The two ancestors that are
-// siblings decide.
+// Before reports whether operation e is to be served before other. It compares those of their
+// ancestors that are siblings.
 func (e *Element) Before(other *Element) bool {
 	a, b := e, other
 	for d := e.depth() - other.depth(); d != 0; {
@@ -282,8 +282,8 @@ func (f *Filler) restore() {
 	f.aside = f.aside[:0]
 }
 
-// lacking returns the first resource of which free has too little for any job of e. If each task
-// lacks some resource, but none is lacking for all, the first task decides.
+// lacking returns the first resource of which free has too little for every job of e. If each task
+// lacks some resource, but no resource is lacking for all of them, the first task decides.
 func (e *Element) lacking(free resource.Amounts) (k resource.Kind, lacks bool) {
 	if k, lacks = e.least.Lacking(free); lacks || e.pool || e.tasks.fitting(free) != nil {
 		return k, lacks
@@ -313,7 +313,7 @@ type Cause uint8
 
 // The causes, in the order in which they are checked.
 const (
-	// Unmatched elements may not use the node: its tags are not those of the filter.
+	// Unmatched elements may not use the node: its tags do not match the filter.
 	Unmatched Cause = iota
 	// Lacking: the node has too little of a resource for any of the jobs.
 	Lacking
@@ -354,7 +354,7 @@ type Fact struct {
 	By *Element
 }
 
-// Facts hold, by cause, how often an element was left out, and the last time that happened.
+// Facts hold, by cause, how often an element was left out, and the last refusal.
 type Facts [CauseCount]struct {
 	Count uint64
 	Last  Fact
@@ -367,8 +367,8 @@ func (f *Facts) Note(cause Cause, of Fact) {
 	noted.Last = of
 }
 
-// limiting returns the nearest element, from e up, whose limits leave too little for any job of e,
-// and the first resource that is lacking.
+// limiting returns the nearest element, from e up, whose limits leave too little for every job of
+// e, and the first resource that is lacking.
 func (e *Element) limiting() (*Element, resource.Kind) {
 	for up := e; up != nil; up = up.parent {
 		if k, lacks := e.least.Lacking(up.room(resource.Infinite, false)); lacks {

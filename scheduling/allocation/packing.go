@@ -33,7 +33,7 @@ func AngleLength(needs, free, total resource.Amounts) float64 {
 	return Angle(needs, free, total) * node.length() / job.length()
 }
 
-// plane is shares of cpu and of memory.
+// plane is a vector of the shares of cpu and memory.
 type plane struct{ cpu, memory float64 }
 
 func packed(a, total resource.Amounts) plane {
@@ -56,9 +56,9 @@ type offer struct {
 	free resource.Amounts
 }
 
-// Accepts reports whether a job may start on a node with this much free. It may once at least
-// MinWindowSize recent offers are known, and unless MaxBetter of those that could hold the job
-// were clearly better.
+// Accepts reports whether a job may start on a node with this much free: at least MinWindowSize
+// recent offers must be known, and fewer than MaxBetter of those that could hold the job may have
+// been clearly better.
 func (p *Packing) Accepts(now time.Time, needs, free, total resource.Amounts, s pooltree.EffectivePacking) bool {
 	p.forget(now, s)
 	if len(p.seen) < s.MinWindowSize {

@@ -13,10 +13,10 @@ type Debt struct {
 	// 0 to 1. 0, the initial value, favours elements with a small fair share, 0.5 is neutral, and
 	// 1 favours large ones.
 	Rounding float64
-	// Crowding is that part when smaller jobs of others would have to leave for the job.
+	// Crowding takes the place of Rounding if smaller jobs of others have to leave for the job.
 	Crowding float64
-	// Lag is for how many seconds, on balance, the element has lacked all of its fair share. Of
-	// elements that are equally satisfied, and use the same part of their fair share, the one of
+	// Lag is for how many seconds, on balance, the element has lacked all of its fair share. Among
+	// elements that are equally satisfied and use the same part of their fair share, the one with
 	// the greatest lag comes first.
 	Lag float64
 }
@@ -41,7 +41,7 @@ type standing struct {
 // Usage returns what the element uses, including starts that are not committed yet.
 func (s *standing) Usage() resource.Amounts { return s.usage }
 
-// Leaving returns what allocations hold that have been told to leave: it is not usage, but counts
+// Leaving returns what allocations hold that have been told to leave. This is not usage, but counts
 // towards limits until it is free.
 func (s *standing) Leaving() resource.Amounts { return s.leaving }
 
@@ -64,15 +64,16 @@ func (e *Element) Satisfaction() float64 {
 	return e.satisfied(resource.Share(e.usage, e.total), e.Next())
 }
 
-// SatisfactionWithout is the satisfaction with lost less usage, with respect to job.
+// SatisfactionWithout is the satisfaction after lost is subtracted from the usage, with respect to
+// job.
 func (s *standing) SatisfactionWithout(lost, job resource.Amounts) float64 {
 	return s.satisfied(resource.Share(s.usage.Sub(lost), s.total), job)
 }
 
-// satisfied is the satisfaction for a usage; resource.MaxSatisfaction without a fair share.
-// Resources that are minor to e do not count, as in fairshare.Satisfaction: running jobs may need
-// more of them than the jobs that the fair share is made of. A pool whose operations differ is no
-// more satisfied than it is in the resource by which the job counts.
+// satisfied returns the satisfaction for a usage; resource.MaxSatisfaction without a fair share.
+// Unlike in fairshare.Satisfaction, only dominant shares count, not resources that are minor to e:
+// running jobs may need more of those than the jobs that the fair share is made of. A pool whose
+// operations differ is no more satisfied than it is in the resource by which the job counts.
 func (s *standing) satisfied(usage resource.Vector, job resource.Amounts) float64 {
 	if s.most <= resource.Epsilon {
 		return resource.MaxSatisfaction
@@ -85,8 +86,8 @@ func (s *standing) satisfied(usage resource.Vector, job resource.Amounts) float6
 	return min(satisfied, resource.MaxSatisfaction)
 }
 
-// goesBy is the satisfaction by which e takes its turn, with this usage. While a guarantee owes e
-// a job, no more than half of the next one counts as used: a debt must not reduce what is
+// goesBy returns the satisfaction that decides the turn of e, for this usage. While a guarantee owes
+// e a job, no more than half of the next one counts as used: a debt must not reduce what is
 // guaranteed.
 func (e *Element) goesBy(used resource.Vector) float64 {
 	ahead := e.ahead
@@ -96,7 +97,7 @@ func (e *Element) goesBy(used resource.Vector) float64 {
 	return e.satisfied(used.Add(ahead), e.Next())
 }
 
-// Owed reports whether e is within its fair share with such a part of a job. What is leaving
+// Owed reports whether e, with this part of a job added, is within its fair share. What is leaving
 // counts as used.
 func (s *standing) Owed(needs resource.Amounts, part float64) bool {
 	return s.within(s.usage.Add(s.leaving), needs, part)
@@ -108,32 +109,33 @@ func (s *standing) within(usage, needs resource.Amounts, part float64) bool {
 	return s.satisfied(with, needs) <= 1+resource.Epsilon
 }
 
-// Exceeds reports whether, after lost has gone, e comes nearer to a part of its fair share without
-// a job that holds so much: whether e exceeds that part even without half of the job.
+// Exceeds reports whether e, without lost and without half of a job, still has more than this part
+// of its fair share: then it comes nearer to that part without the job. holds is what the job holds.
 func (s *standing) Exceeds(part float64, lost, holds resource.Amounts) bool {
 	without := resource.Share(s.usage.Sub(lost), s.total).Sub(resource.Share(holds, s.total).Scale(.5))
 	return s.satisfied(without, holds) > part+resource.Epsilon
 }
 
-// Lack is what e lacks of its fair share, in the resource by which the job counts, after given is
-// taken away and half of the job added. It is negative if e comes nearer to its fair share without
-// the job.
+// Lack returns what e lacks of its fair share, in the resource by which the job counts, after given
+// is taken away and half of the job is added. It is negative if e comes nearer to its fair share
+// without the job.
 func (s *standing) Lack(given, needs resource.Amounts) float64 {
 	left := resource.Share(s.usage.Sub(given), s.total)
 	k := s.decisive(left, needs)
 	return s.fair[k] - left[k] - resource.Share(needs, s.total)[k]/2
 }
 
-// Surplus is what e has beyond its fair share, in the resource by which the job counts, after lost
-// and half of the job are gone. It is negative if e comes nearer to its fair share with the job.
+// Surplus returns what e has beyond its fair share, in the resource by which the job counts, after
+// lost and half of the job are taken away. It is negative if e comes nearer to its fair share with
+// the job.
 func (s *standing) Surplus(lost, holds resource.Amounts) float64 {
 	left := resource.Share(s.usage.Sub(lost), s.total)
 	k := s.decisive(left, holds)
 	return left[k] - resource.Share(holds, s.total)[k]/2 - s.fair[k]
 }
 
-// Due reports whether it is e's turn to have one more job, besides kept, which is reserved for it:
-// with the part of the job that counts as used e is within its fair share.
+// Due reports whether it is the turn of e to get one more job: whether e is within its fair share
+// with the part of the job that counts as used. kept, which is reserved for e, counts as used too.
 func (s *standing) Due(kept, needs resource.Amounts) bool {
 	return s.within(s.usage.Add(kept), needs, s.debt.Rounding)
 }
@@ -161,7 +163,7 @@ type Kinds struct{ some, all uint8 }
 // Differs reports whether no resource is dominant to all operations of a pool.
 func (s *standing) Differs() bool { return s.kinds.differ() }
 
-// And merges the kinds of two groups of operations.
+// And returns the kinds of two groups of operations together.
 func (k Kinds) And(others Kinds) Kinds {
 	switch {
 	case k.some == 0:
@@ -192,8 +194,8 @@ func (e *Element) Kinds() Kinds {
 	return Kinds{set, set}
 }
 
-// Next is what the least demanding pending job of e needs; in a pool whose operations differ, the
-// first job of the child whose turn it is; resource.Infinite without pending jobs.
+// Next returns what the least demanding pending job of e needs or, in a pool whose operations
+// differ, the first job of the operation whose turn it is; resource.Infinite without pending jobs.
 func (e *Element) Next() resource.Amounts {
 	switch {
 	case !e.hasPending():
@@ -204,7 +206,7 @@ func (e *Element) Next() resource.Amounts {
 	return e.least
 }
 
-// first is what the first job needs of the operation at or below e that is next in turn.
+// first returns what the first job of the operation at or below e that is next in turn needs.
 func (e *Element) first() resource.Amounts {
 	for len(e.children.waiting) > 0 {
 		e = e.children.waiting[0]
@@ -212,8 +214,8 @@ func (e *Element) first() resource.Amounts {
 	return e.head
 }
 
-// Binding is the resource that decides whether a guarantee covers a job: the dominant one of the
-// usage; in a pool whose operations differ, the one by which the job counts.
+// Binding returns the resource that decides whether a guarantee covers a job: the dominant one of
+// the usage or, in a pool whose operations differ, the one by which the job counts.
 func (s *standing) Binding(usage, job resource.Amounts) resource.Kind {
 	if s.kinds.differ() {
 		return s.decisive(resource.Share(usage, s.total), job)
@@ -221,10 +223,10 @@ func (s *standing) Binding(usage, job resource.Amounts) resource.Kind {
 	return resource.Dominant(usage, s.total)
 }
 
-// Decisive is the resource by which a job counts: the dominant one of the fair share of e. In a
-// pool whose operations differ it is, among their dominant resources of which the job needs at
-// least half as much as of the one it needs most, the one with the greatest usage relative to the
-// fair share.
+// Decisive returns the resource by which a job counts: the dominant one of the fair share of e. In
+// a pool whose operations differ, the candidates are their dominant resources of which the job needs
+// at least half as much as of the one that it needs most. Of these it is the one with the greatest
+// usage relative to the fair share.
 func (s *standing) Decisive(job resource.Amounts) resource.Kind {
 	return s.decisive(resource.Share(s.usage, s.total), job)
 }

@@ -11,8 +11,8 @@ import (
 // TaskID names a group of uniform jobs of an operation.
 type TaskID struct {
 	Name scheduling.TaskName
-	// Group is the memory, in bytes, of jobs that got a reserve of their own; 0 for jobs that get
-	// the reserve learned by their task.
+	// Group is the memory, in bytes, of jobs that got a reserve of their own, because they ran out of
+	// memory before; 0 for jobs that get the reserve learned by their task.
 	Group int64
 }
 
@@ -28,8 +28,8 @@ type Task struct {
 	Pending int64
 	// PerJob is what one job needs.
 	PerJob resource.Amounts
-	// Closed tasks start no jobs, whatever is pending. Tasks that are Out have jobs that are too
-	// large for any node.
+	// Closed tasks start no jobs, even if some are pending. The jobs of tasks that are Out are too
+	// large for every node.
 	Closed, Out bool
 }
 
@@ -39,7 +39,7 @@ func (t *Task) Waits() bool { return t.Pending > 0 && !t.Closed && !t.Out }
 // tasks are the tasks of an operation, sorted.
 type tasks []Task
 
-// first is what the first job needs that may start.
+// first returns what the first job that may start needs.
 func (ts tasks) first() resource.Amounts {
 	for i := range ts {
 		if t := &ts[i]; t.Waits() {
@@ -60,8 +60,8 @@ func (ts tasks) fitting(room resource.Amounts) *Task {
 }
 
 // Tasks returns the tasks of an operation sorted by name, and those of one name by group, the
-// largest first: jobs that ran out of memory have waited before. The slice belongs to the element
-// and must not be changed.
+// largest first, because jobs that ran out of memory have already waited once. The slice belongs to
+// the element and must not be changed.
 func (e *Element) Tasks() []Task { return e.tasks }
 
 // SetTask adds a task to an operation, or replaces the one of the same name and group.
@@ -106,7 +106,7 @@ func (e *Element) SetClosed(name scheduling.TaskName, closed bool) {
 	}
 }
 
-// SetOut sets whether jobs of a task are too large for any node.
+// SetOut sets whether jobs of a task are too large for every node.
 func (e *Element) SetOut(task TaskID, out bool) {
 	if i, found := slices.BinarySearchFunc(e.tasks, task, byTaskID); found && e.tasks[i].Out != out {
 		e.tasks[i].Out = out

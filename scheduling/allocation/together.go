@@ -7,7 +7,7 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Hosts are a number of uniform nodes, each with Limits.
+// Hosts is a group of uniform nodes, each of which has Limits.
 type Hosts struct {
 	Limits resource.Amounts
 	Nodes  int64
@@ -17,15 +17,15 @@ type Hosts struct {
 type Fit struct {
 	// Jobs of the Of jobs fit.
 	Jobs, Of int64
-	// needs is what the jobs need together that do not fit, one what the smallest of them needs.
+	// needs is what the jobs that do not all fit need together, one what the smallest of them needs.
 	needs, one resource.Amounts
 }
 
 // Lack names the resource that is short when not all jobs fit.
 type Lack struct {
 	Resource resource.Kind
-	// Needs is what the jobs that do not fit need together, Each what the smallest of them needs,
-	// and Has what all Nodes have, of this resource.
+	// Of this resource, Needs is what the jobs that do not all fit need together, Each what the
+	// smallest of them needs, and Has what all nodes have. Nodes is the number of nodes.
 	Needs, Each, Has, Nodes int64
 }
 
@@ -60,7 +60,7 @@ func Together(tasks []Task, on iter.Seq[Hosts]) Fit {
 	return f
 }
 
-// Holds is how many jobs with these needs an empty node holds.
+// Holds returns how many jobs with these needs a node with these limits holds if it is empty.
 func Holds(limits, perJob resource.Amounts) int64 {
 	n := int64(math.MaxInt64)
 	for i := range resource.Count {
@@ -71,8 +71,8 @@ func Holds(limits, perJob resource.Amounts) int64 {
 	return n
 }
 
-// Lacks finds the resource of which the nodes together have too little, by the greatest factor; if
-// they have enough of all, the resource that is used up first on most nodes.
+// Lacks finds the resource of which the nodes together lack most, relative to what they have. If
+// they have enough of all, it is the resource that is used up first on the most nodes.
 func (f Fit) Lacks(on iter.Seq[Hosts]) (l Lack) {
 	var has resource.Amounts
 	var first [resource.Count]int64

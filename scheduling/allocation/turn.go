@@ -7,7 +7,7 @@ import (
 	"weir/scheduling/resource"
 )
 
-// move updates the place of e, and of the pools above whose order depends on it.
+// move updates the place of e in its heap, and those of the pools above, whose keys may depend on it.
 func (e *Element) move() {
 	if e.judge(); e.at >= 0 {
 		e.parent.follow()
@@ -121,7 +121,7 @@ func (e *Element) measure() {
 	}
 }
 
-// Order is how the children of a pool, and the pool among its siblings, are ordered.
+// Order says how the children of a pool are ordered, and how the pool is ordered among its siblings.
 type Order struct {
 	// FIFO serves the children of the pool strictly by rank.
 	FIFO bool
@@ -139,9 +139,10 @@ type queue struct {
 	order   Order
 }
 
-// before is the total order of the children. Those of a FIFO pool go by rank. Elsewhere high ones
-// are first, then the least satisfied, then the one that uses less of its fair share, then the one
-// that was served least recently, and then the longest waiting.
+// before is the total order of the children. Those of a FIFO pool are ordered by rank. Elsewhere,
+// children with high set come first, then the least satisfied, then the one that uses less of its
+// fair share, then the one with the greater lag, then the one that was served least recently, and
+// then the one with the lower rank.
 func (q *queue) before(one, other *Element) bool {
 	if q.order.FIFO {
 		return one.earlier(other)

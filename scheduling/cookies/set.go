@@ -22,7 +22,7 @@ func (i Interval) Len() int64 { return int64(i.End) - int64(i.Begin) }
 // IntervalSet is a set of cookies. The zero value is the empty set. A copy by
 // assignment shares memory with the original: use Clone.
 type IntervalSet struct {
-	// Invariant: sorted, none is empty, and there is a gap between neighbours.
+	// Invariant: intervals are sorted, none is empty, and there are gaps between them.
 	intervals []Interval
 	len       int64
 }
@@ -51,7 +51,7 @@ func FromIntervals(intervals []Interval) (IntervalSet, error) {
 	for n, i := range intervals {
 		if i.Begin < end || i.End <= i.Begin {
 			return IntervalSet{}, fmt.Errorf(
-				"cookie interval %d [%d, %d): want a begin of at least %d and an end after it", n, i.Begin, i.End, end)
+				"cookie interval %d [%d, %d): it must begin at %d or later, and end after its begin", n, i.Begin, i.End, end)
 		}
 		s.AddInterval(i)
 		end = i.End

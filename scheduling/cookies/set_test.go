@@ -104,11 +104,11 @@ func TestFromIntervals(t *testing.T) {
 		"nothing":             {nil, nil, ""},
 		"touching are joined": {[]cookies.Interval{{0, 2}, {2, 5}}, []cookies.Interval{{0, 5}}, ""},
 		"an empty interval": {[]cookies.Interval{{3, 3}}, nil,
-			"cookie interval 0 [3, 3): want a begin of at least 0 and an end after it"},
+			"cookie interval 0 [3, 3): it must begin at 0 or later, and end after its begin"},
 		"overlapping": {[]cookies.Interval{{0, 4}, {3, 5}}, nil,
-			"cookie interval 1 [3, 5): want a begin of at least 4 and an end after it"},
+			"cookie interval 1 [3, 5): it must begin at 4 or later, and end after its begin"},
 		"negative": {[]cookies.Interval{{-1, 4}}, nil,
-			"cookie interval 0 [-1, 4): want a begin of at least 0 and an end after it"},
+			"cookie interval 0 [-1, 4): it must begin at 0 or later, and end after its begin"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

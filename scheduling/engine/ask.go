@@ -43,8 +43,8 @@ func (iq *inquiries) ask(op *operation, now time.Time) explain.Asked {
 	return a
 }
 
-// askTasks notes the tasks of an operation that have jobs to start, and what decides whether
-// these may start.
+// askTasks notes the tasks of an operation that have jobs to start, and what decides whether these
+// jobs may start.
 func (iq *inquiries) askTasks(a *explain.Asked, op *operation, now time.Time) {
 	a.Gates = iq.cluster.gates(&op.element)
 	a.Unpacked = op.effective.Packing.Enable && op.order.Facts[allocation.Unpacked].Count > 0
@@ -123,8 +123,8 @@ func (e *element) level() *explain.Level {
 	return l
 }
 
-// ahead counts the active operations that come before op in its FIFO pool, those in subpools
-// included.
+// ahead counts the active operations that come before op in its FIFO pool, including those in pools
+// below it.
 func (op *operation) ahead() (a explain.Ahead) {
 	var all []*operation
 	for _, other := range op.pool.operations {
@@ -153,8 +153,7 @@ func (op *operation) ahead() (a explain.Ahead) {
 	return a
 }
 
-// fares reports how far an operation, and the pool whose starvation lets it preempt, are from
-// starving.
+// fares says how near an operation, and the pool whose starvation lets it preempt, are to starving.
 func (iq *inquiries) fares(op *operation, by [preemption.StageCount]starver) (facts []explain.Fact) {
 	who := by[preemption.NormalStage]
 	if who == (starver{}) {
@@ -174,7 +173,7 @@ func (gs *gangs) task(g *gang) explain.GangTask {
 	return explain.GangTask{Task: g.task, Gang: gs.view(g.operation, g.task)}
 }
 
-// gangCause is what keeps the jobs of a gang from starting together, given that some node could
+// gangCause returns what keeps the jobs of a gang from starting together, given that some node could
 // hold each of them.
 func (iq *inquiries) gangCause(g *gang, now time.Time) explain.Fact {
 	of, all := iq.gangs.task(g), g.together()
@@ -211,7 +210,7 @@ func (iq *inquiries) gatheringFact(g *gang) explain.Fact {
 	return iq.gangs.task(g).Gathers(on, leaving)
 }
 
-// gatheringOf notes the state of a gang that gathers, or will.
+// gatheringOf notes the state of a gang that gathers room, or will.
 func (iq *inquiries) gatheringOf(g *gang, now time.Time) *explain.Gathering {
 	a := &explain.Gathering{Missing: g.missing(), Held: g.claims}
 	others, one := g.rest()
@@ -234,8 +233,8 @@ func (iq *inquiries) gatheringOf(g *gang, now time.Time) *explain.Gathering {
 	return a
 }
 
-// turnOf is when a gang may begin to gather at the latest; zero: it gathers already, or may at
-// once.
+// turnOf returns when a gang may begin to gather at the latest; zero if it already gathers, or may
+// at once.
 func (gs *gangs) turnOf(g *gang, now time.Time) (from time.Time) {
 	if gs.gathering == g {
 		return from
@@ -255,7 +254,7 @@ func (gs *gangs) turnOf(g *gang, now time.Time) (from time.Time) {
 	return later(from, turn)
 }
 
-// leaves is the latest deadline of the allocations that leave for a claim.
+// leaves returns the latest deadline of the allocations that leave for a claim.
 func (c *claim) leaves() (at time.Time) {
 	for _, h := range c.node.held {
 		if h.leavesFor(c) {
@@ -265,9 +264,9 @@ func (c *claim) leaves() (at time.Time) {
 	return at
 }
 
-// hopes returns, by stage, when an operation or a pool above it starves, which lets the
-// operation preempt others, and which of them starves. A stage is empty if the starving element
-// reaches its share before it is the operation's turn; outrun says so.
+// hopes returns, by stage, when an operation or a pool above it begins to starve, which lets the
+// operation preempt others, and which of these elements it is. A stage is empty if that element
+// reaches its share before it is the operation's turn; outrun then says so.
 func (iq *inquiries) hopes(op *operation) (all [preemption.StageCount]explain.Hope, by [preemption.StageCount]starver, outrun string) {
 	from := func(who starver, c preemption.Clock, t preemption.Timeouts) {
 		var at [preemption.StageCount]time.Time
@@ -301,9 +300,9 @@ func (iq *inquiries) hopes(op *operation) (all [preemption.StageCount]explain.Ho
 	return all, by, outrun
 }
 
-// rivals counts the jobs of other operations for which jobs have to leave before it is the turn
-// of op: of operations below the starving pool, and of those that starve by then. taken is what
-// the former take of what the pool lacks.
+// rivals counts the jobs of other operations for which jobs are preempted before it is the turn of
+// op: those of operations below the starving pool, and of operations that starve by then. taken is
+// what the operations below the starving pool take of what the pool lacks.
 func (iq *inquiries) rivals(op *operation, by starver, at time.Time) (jobs int, taken resource.Amounts) {
 	counted := map[*operation]bool{op: true}
 	count := func(other *operation, lacks bool) {
@@ -335,9 +334,9 @@ func (iq *inquiries) rivals(op *operation, by starver, at time.Time) (jobs int, 
 	return jobs, taken
 }
 
-// before is how many jobs another operation starts before it is the turn of op, and what each of
-// them needs. In a FIFO pool these are all of its jobs. Elsewhere they are the jobs that bring
-// it, or its pool, to the satisfaction of op, or of the pool of op.
+// before returns how many jobs another operation starts before it is the turn of op, and what each
+// of them needs. In the FIFO pool of op these are all of its jobs. Elsewhere they are as many as
+// bring it, or its pool, to the satisfaction of op, or of the pool of op.
 func (iq *inquiries) before(other, op *operation) (jobs int, needs resource.Amounts) {
 	waiting := other.jobs()
 	for i := range other.tasks {

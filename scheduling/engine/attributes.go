@@ -118,7 +118,7 @@ func shareAttributes(s Shares, total resource.Amounts) map[string]any {
 // Running is what running jobs hold, including those told to leave and those about to start.
 func (s Shares) Running() resource.Amounts { return s.Held().Sub(s.Claimed) }
 
-// Held is usage and leaving together: limits apply to the sum when a job is to start.
+// Held is the sum of Usage and Leaving, to which limits apply when a job is to start.
 func (s Shares) Held() resource.Amounts { return s.Usage.Add(s.Leaving) }
 
 // Exceeding reports whether more is used than the limits allow.

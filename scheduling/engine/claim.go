@@ -18,9 +18,9 @@ type claim struct {
 	// ordered is when the victims were chosen. With the node and the task it identifies the
 	// claim.
 	ordered time.Time
-	// victims is how many allocations that leave for it are still there.
+	// victims is how many of the allocations that leave for it have not left yet.
 	victims int
-	// expires is when it ends at the latest.
+	// expires is when the claim ends at the latest.
 	expires time.Time
 	// at is its index in claims.all.
 	at int
@@ -31,7 +31,7 @@ type claim struct {
 	gang *gang
 }
 
-// claims are the claims on all nodes, those of the gathering gang included.
+// claims are the claims on all nodes, including those of the gathering gang.
 type claims struct {
 	*gangs
 
@@ -47,7 +47,7 @@ func (cs *claims) hold(h *holding, order LeaveOrder) {
 	}
 	c := cs.findClaim(h.node, order.For, order.planned())
 	if c == nil && !order.Restored {
-		// The job may need another amount now than it did when the order was given.
+		// The job may now need a different amount than when the order was given.
 		op := cs.tree.operations[order.For.Operation]
 		if op != nil && op.waiting(order.For.task()) > 0 && op.task(order.For.task()).perJob.Fits(order.For.Resources) {
 			c = cs.claimAgain(h.node, order.For, order.planned())
@@ -61,7 +61,7 @@ func (cs *claims) hold(h *holding, order LeaveOrder) {
 	c.extend(h.leaving.deadline)
 }
 
-// claimAgain makes a claim on a node that was planned before; nil: its job is no longer wanted.
+// claimAgain makes a claim that was planned before; it returns nil if its job is no longer wanted.
 func (cs *claims) claimAgain(n *node, b Beneficiary, planned time.Time) *claim {
 	op := cs.tree.operations[b.Operation]
 	if op == nil || !op.active() || op.waiting(b.task()) == 0 {
@@ -78,8 +78,8 @@ func (cs *claims) claimAgain(n *node, b Beneficiary, planned time.Time) *claim {
 	return c
 }
 
-// rejoins reports whether a gang takes over a claim that was planned for it at a time: it
-// gathers, and lacks claims. If no gang gathers, as in a new engine, g begins to.
+// rejoins reports whether a gang takes over a claim that was planned for it at this time: it must
+// gather, and lack claims. If no gang gathers, as in a new engine, g begins to.
 func (gs *gangs) rejoins(g *gang, at time.Time) bool {
 	if gs.gathering == nil {
 		gs.gathering, g.until = g, at.Add(gs.moment.settings.GangTimeout)
@@ -88,7 +88,7 @@ func (gs *gangs) rejoins(g *gang, at time.Time) bool {
 	return gs.gathering == g && g.claims < g.missing()
 }
 
-// findClaim returns the claim on a node that was planned at a time for a beneficiary, or nil.
+// findClaim returns the claim on a node that was planned at this time for a beneficiary, or nil.
 func (cs *claims) findClaim(n *node, b Beneficiary, planned time.Time) *claim {
 	i := slices.IndexFunc(n.claims, func(c *claim) bool {
 		return c.operation.ID == b.Operation && c.task == b.task() && c.ordered.Equal(planned)
@@ -99,7 +99,7 @@ func (cs *claims) findClaim(n *node, b Beneficiary, planned time.Time) *claim {
 	return n.claims[i]
 }
 
-// addClaim holds resources of a node for a job that waits.
+// addClaim holds resources of a node for a waiting job.
 func (cs *claims) addClaim(n *node, op *operation, task allocation.TaskID, resources resource.Amounts, ordered time.Time) *claim {
 	c := cs.newClaim(n, op, task, resources, ordered)
 	op.order.AddUsage(resources)
@@ -107,8 +107,8 @@ func (cs *claims) addClaim(n *node, op *operation, task allocation.TaskID, resou
 	return c
 }
 
-// newClaim holds resources of a node for a job. The resources are usage of the operation
-// already, and the caller counts the job as claimed.
+// newClaim holds resources of a node for a job. The resources must already count as usage of the
+// operation, and the caller must count the job as claimed.
 func (cs *claims) newClaim(n *node, op *operation, task allocation.TaskID, resources resource.Amounts, ordered time.Time) *claim {
 	c := cs.ended.take()
 	*c = claim{node: n, operation: op, task: task, resources: resources, ordered: ordered, expires: ordered, at: len(cs.all)}
@@ -119,8 +119,8 @@ func (cs *claims) newClaim(n *node, op *operation, task allocation.TaskID, resou
 	return c
 }
 
-// extend keeps the claim until the waiting timeout has passed after deadline, by which an
-// allocation leaves for it.
+// extend keeps the claim until the waiting timeout after deadline, by which an allocation leaves for
+// it.
 func (c *claim) extend(deadline time.Time) {
 	if end := deadline.Add(c.operation.effective.Starvation.WaitingTimeout); end.After(c.expires) {
 		c.expires = end
@@ -150,7 +150,7 @@ func (cs *claims) dropClaim(c *claim, why ClaimEnd) {
 	}
 }
 
-// endClaim gives back what a claim holds: its job is pending again.
+// endClaim releases what a claim holds. Its job is pending again.
 func (cs *claims) endClaim(c *claim, why ClaimEnd) {
 	cs.dropClaim(c, why)
 	c.operation.order.SubUsage(c.resources)
@@ -178,8 +178,8 @@ func (cs *claims) endClaims(op *operation, t *task, keep int64) {
 	}
 }
 
-// trim ends claims of a node, the latest first, until the rest fit once all leaving allocations
-// have gone.
+// trim ends claims of a node, the latest first, until the rest fits once all leaving allocations
+// have left.
 func (cs *claims) trim(n *node) {
 	for n.known && len(n.claims) > 0 && !n.claimed.Fits(n.limits.Sub(n.remaining())) {
 		cs.endClaim(n.claims[len(n.claims)-1], ClaimUnmet)
@@ -221,8 +221,8 @@ func (c *claim) view() ClaimView {
 func (c *claim) fits() bool { return c.resources.Fits(c.node.free()) }
 
 // keep starts the jobs of a node's claims that fit, the oldest claim first, and ends the claims
-// that can no longer be met. If an older claim used what the victims of this one gave back, this
-// one waits for the victims of the older one.
+// that can no longer be met. If an older claim used what the victims of a newer one released, the
+// newer one waits for the victims of the older one.
 func (hs *holdings) keep(n *node, now time.Time, plan *Plan) {
 	for i := 0; i < len(n.claims); {
 		c := n.claims[i]
@@ -248,7 +248,7 @@ func (hs *holdings) keep(n *node, now time.Time, plan *Plan) {
 	}
 }
 
-// reclaim restores the claim of a start that came from one and was not committed.
+// reclaim restores the claim of a start that came from a claim and was not committed.
 func (hs *holdings) reclaim(h *holding) {
 	op := h.operation
 	if g := op.gang(h.task.Name); g != nil && h.together {
@@ -269,7 +269,7 @@ func (op *operation) claim(id allocation.TaskID, n int64) {
 	op.order.AddPending(id, t.effective()-before)
 }
 
-// spare is what jobs without a claim may use of a node.
+// spare returns what jobs without a claim may use of a node.
 func (n *node) spare() resource.Amounts {
 	free := n.free()
 	if len(n.claims) == 0 {

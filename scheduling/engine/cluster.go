@@ -12,15 +12,15 @@ import (
 	"weir/scheduling/resource"
 )
 
-// cluster is the nodes, their total resources, and the filters that choose among them.
+// cluster holds the nodes, their total resources, and the filters that choose among them.
 type cluster struct {
 	moment *moment
 
 	nodes map[scheduling.NodeID]*node
-	// list has the nodes in no particular order, each at its place.
+	// list holds the nodes in no particular order, each at index node.place.
 	list []*node
-	// total is the resources of all nodes that may run jobs, awaited that of the nodes expected
-	// to reconnect.
+	// total is the sum of the resources of all nodes that may run jobs, awaited that of the nodes
+	// that are expected to reconnect.
 	total, awaited resource.Amounts
 	filters        filters
 	// layout grows with every change of the resources of nodes, and of the elements that may use
@@ -126,7 +126,7 @@ func (cl *cluster) useFilter(f pooltree.Filter) int {
 	return at
 }
 
-// dropFilter counts one user of a filter fewer.
+// dropFilter counts one user of a filter less.
 func (cl *cluster) dropFilter(at int) {
 	if at == allocation.NoFilter {
 		return
@@ -145,7 +145,7 @@ func (cl *cluster) changeFilter(at int, to pooltree.Filter) int {
 	return changed
 }
 
-// matchOne finds whether the filter at an index, which may be new, matches the node.
+// matchOne updates whether the filter at an index, which may be new, matches the node.
 func (n *node) matchOne(all []filter, at int) {
 	takes := all[at].Match(n.tags)
 	switch more := len(all) - len(n.takes); {
@@ -159,7 +159,7 @@ func (n *node) matchOne(all []filter, at int) {
 	n.takes[at] = takes
 }
 
-// match finds which filters match the node.
+// match updates which filters match the node.
 func (n *node) match(all []filter) {
 	n.takes = make([]bool, len(all))
 	for i := range all {
@@ -167,7 +167,7 @@ func (n *node) match(all []filter) {
 	}
 }
 
-// count adds what a node offers, or is expected to, to the totals of the cluster and of the
+// count adds what a node offers, or is expected to offer, to the totals of the cluster and of the
 // filters that match the node, or subtracts it.
 func (cl *cluster) count(n *node, add func(resource.Amounts, resource.Amounts) resource.Amounts) {
 	cl.total, cl.awaited = add(cl.total, n.offer()), add(cl.awaited, n.expected())
@@ -182,10 +182,10 @@ func (f *filter) count(n *node, add func(resource.Amounts, resource.Amounts) res
 	f.total, f.awaited = add(f.total, n.offer()), add(f.awaited, n.expected())
 }
 
-// limitsOf is the limits of an element in the computation of fair shares: those that were set,
-// and no more than the nodes have that its own filter matches (F.2). While nodes may still
-// reconnect to a new leader, the second bound is at least a part of the present total: the part
-// that the filter matches of all nodes, present and awaited.
+// limitsOf returns the limits of an element for the computation of fair shares: those that were set,
+// and no more than what the nodes that its own filter matches have (F.2). While nodes may still
+// reconnect to a new leader, the second bound is at least a part of the current total: the part that
+// the filter matches of all nodes, connected and awaited.
 func (cl *cluster) limitsOf(set resource.Amounts, at int) resource.Amounts {
 	if at == allocation.NoFilter {
 		return set
@@ -214,23 +214,23 @@ type node struct {
 	// known nodes have registered and were not removed.
 	known       bool
 	schedulable bool
-	// awaited nodes take no jobs yet, and are expected to reconnect.
+	// awaited nodes take no jobs yet, but are expected to reconnect.
 	awaited bool
-	// overcommitted says that usage exceeds limits for another reason than a start: the limits
-	// fell, or allocations were added.
+	// overcommitted says that usage exceeds limits for a reason other than a start: limits were
+	// lowered, or allocations were added.
 	overcommitted bool
-	// since is when a heartbeat first saw that; zero: the node is not overcommitted.
+	// since is when a heartbeat first found the node overcommitted; zero: none has.
 	since time.Time
 	held  []*holding
-	// leaving is the part of usage that has been told to leave; claimed is what claims hold.
+	// leaving is the part of usage that leaving allocations hold; claimed is what claims hold.
 	leaving resource.Amounts
 	claims  []*claim
 	claimed resource.Amounts
 	// reserved keeps the free resources for a job that needs more.
 	reserved reservation
-	// attempted is when preemption was tried last; zero: never.
+	// attempted is when preemption was last tried; zero: never.
 	attempted time.Time
-	// looked is when the node was looked at last; zero: never.
+	// looked is the time of the last heartbeat of the node; zero: there was none.
 	looked time.Time
 }
 
@@ -258,8 +258,8 @@ func (e *Engine) SetNode(id scheduling.NodeID, limits resource.Amounts, schedula
 	return nil
 }
 
-// RemoveNode takes a node out of the cluster. What its allocations hold stays
-// used until each is removed.
+// RemoveNode removes a node from the cluster. What its allocations hold counts as used until each of
+// them is removed.
 func (e *Engine) RemoveNode(id scheduling.NodeID) error {
 	n, err := e.cluster.knownNode(id)
 	if err != nil {
@@ -281,7 +281,7 @@ func (e *Engine) RemoveNode(id scheduling.NodeID) error {
 	return nil
 }
 
-// offer is what the node adds to the resources of the cluster.
+// offer returns what the node adds to the resources of the cluster.
 func (n *node) offer() resource.Amounts {
 	if !n.known || !n.schedulable {
 		return resource.Amounts{}
@@ -289,7 +289,7 @@ func (n *node) offer() resource.Amounts {
 	return n.limits
 }
 
-// expected is what an awaited node will offer once it has reconnected.
+// expected returns what an awaited node will offer once it has reconnected.
 func (n *node) expected() resource.Amounts {
 	if !n.known || n.schedulable || !n.awaited {
 		return resource.Amounts{}
@@ -307,8 +307,8 @@ func (n *node) judge() {
 	}
 }
 
-// hold counts h as used. It does not call judge, so that a start that does not fit is not taken
-// for overcommitment; AddAllocation calls it.
+// hold counts what h holds as used. It does not call judge, so that a start that does not fit is not
+// mistaken for overcommitment; AddAllocation calls judge itself.
 func (n *node) hold(h *holding) {
 	h.at = len(n.held)
 	n.held = append(n.held, h)

@@ -25,7 +25,7 @@ type element struct {
 	filter int
 	// limits are those that were set.
 	limits resource.Amounts
-	// ceiling is what max_share_ratio allows; beyond is since when usage exceeds it, zero: it
+	// ceiling is what max_share_ratio allows; beyond is since when usage has exceeded it, zero: it
 	// does not.
 	ceiling resource.Amounts
 	beyond  time.Time
@@ -54,13 +54,13 @@ func (e *element) detach() {
 	e.above = nil
 }
 
-// shares are the present shares, with more added to usage.
+// shares returns the current shares, with more added to usage.
 func (e *element) shares(more, total resource.Amounts) preemption.Shares {
 	return preemption.Shares{Usage: resource.Share(e.order.Usage().Add(more), total), Fair: e.share.FairShare, Min: e.share.MinShare, Demand: e.share.DemandShare}
 }
 
-// ceiling is what max_share_ratio lets an element use: that part of the limits share of its
-// parent as of the last update (L2). Usage is held to it as fair shares are.
+// ceiling returns what max_share_ratio lets an element use: that part of the limits share of its
+// parent, as of the last update (L2). It limits usage as it limits fair shares.
 func ceiling(e *fairshare.Element, parent resource.Vector, total resource.Amounts) resource.Amounts {
 	if !hasCeiling(e) {
 		return resource.Infinite
@@ -70,7 +70,7 @@ func ceiling(e *fairshare.Element, parent resource.Vector, total resource.Amount
 
 func hasCeiling(e *fairshare.Element) bool { return e.MaxShareRatio >= 0 && e.MaxShareRatio < 1 }
 
-// keptCeiling is the ceiling between an edit and the next update: the previous one, or zero if
+// keptCeiling returns the ceiling between an edit and the next update: the previous one, or zero if
 // there was none.
 func keptCeiling(e *fairshare.Element, was resource.Amounts) resource.Amounts {
 	switch {
@@ -93,12 +93,13 @@ func (e *element) bound(limits, ceiling resource.Amounts) {
 }
 
 const (
-	// debtPeriod is how long a whole job has to be missing for the rounding to cross its range.
+	// debtPeriod is how long a whole job has to be missing for the rounding to go from one end of
+	// its range to the other.
 	debtPeriod = time.Minute
-	// debtHorizon bounds a debt to one job that was missing, or in excess, for so long.
+	// debtHorizon bounds a debt to one job that was missing, or in excess, for this long.
 	debtHorizon = time.Hour
 	// debtTurn is how long an element keeps a part of a job that it has beyond its fair share
-	// while one beside it lacks as much, counted as time for which a whole fair share is
+	// while a sibling lacks as much. It is counted as time for which a whole fair share is
 	// missing.
 	debtTurn = 20 * time.Minute
 )
@@ -111,15 +112,16 @@ type debt struct {
 	lack float64
 	// owed is the debt in preemption: work that is lost for the element counts as received.
 	owed float64
-	// rate is what the element lacks since the last update; kept is what is kept free for it
-	// since then, which counts as received, as others cannot use it.
+	// rate is what the element has lacked since the last update. kept is what is kept free for it,
+	// which counts as received, because others cannot use it.
 	rate float64
 	kept resource.Amounts
-	// job is what the next job needs of that resource; if none waits, what the last one needed.
+	// job is what the next job needs of that resource, as a share; if none waits, what the last one
+	// needed.
 	job float64
 }
 
-// debtOf is the debt of an element.
+// debtOf returns the debt of an element.
 func debtOf(e *allocation.Element) *debt {
 	if p, ok := e.Owner().(*pool); ok {
 		return &p.debt
@@ -127,18 +129,19 @@ func debtOf(e *allocation.Element) *debt {
 	return &e.Owner().(*operation).debt
 }
 
-// pay counts work that is lost for the element by preemption as received, so that an element
-// that crowds others out costs them no more than its own fair share in the end. Its turn at free
-// resources does not change.
+// pay counts work that others lose by preemption for the element as received by it, so that an
+// element that crowds others out costs them no more than its own fair share in the end. Its turn at
+// free resources does not change.
 func (d *debt) pay(lost resource.Amounts, ran time.Duration, total resource.Amounts) {
 	d.owed -= resource.MaxRatio(lost, total) * ran.Seconds()
 }
 
-// pass lets time pass. The lack or excess of an element is remembered up to its next job for the
-// horizon; what it has paid, without a bound. An element that asks for nothing lacks nothing.
+// pass advances the debt by the passed time. The lack or excess of an element is remembered up to
+// one job, its next, for debtHorizon; what it has paid is remembered without a bound. An element
+// that asks for nothing lacks nothing.
 func (d *debt) pass(e *fairshare.Element, k resource.Kind, next resource.Amounts, passed time.Duration, total resource.Amounts) {
 	if passed < 0 || passed > debtHorizon {
-		// It is the first update.
+		// This is the first update, or one after a long pause.
 		passed = 0
 	}
 	more, most := d.rate*passed.Seconds(), 0.
@@ -153,8 +156,9 @@ func (d *debt) pass(e *fairshare.Element, k resource.Kind, next resource.Amounts
 	d.kept = resource.Amounts{}
 }
 
-// owe lets time pass for an element, and sets its debt in the order of scheduling. Where pools
-// do not go by their own satisfaction there is no debt.
+// owe advances an element's debt by the passed time and passes it to the order of scheduling. If
+// owes is false the debt is cleared: elements of pools that do not go by their own satisfaction
+// have none.
 func (u *update) owe(of *element, passed time.Duration, owes bool) {
 	d, order := &of.debt, of.order
 	if !owes {
@@ -167,7 +171,7 @@ func (u *update) owe(of *element, passed time.Duration, owes bool) {
 	order.SetDebt(d.told(of.share.FairShare[k]))
 }
 
-// told is the debt in the form that the order of scheduling uses.
+// told returns the debt in the form that the order of scheduling uses.
 func (d *debt) told(fair float64) (told allocation.Debt) {
 	if d.job > 0 {
 		told.Rounding, told.Crowding = rounded(d.lack/d.job), min(rounded(d.owed/d.job), .5)
@@ -178,6 +182,6 @@ func (d *debt) told(fair float64) (told allocation.Debt) {
 	return told
 }
 
-// rounded is the part of a job that counts as used by an element that has lacked a job for so
-// many seconds.
+// rounded returns the part of a job that counts as used by an element that has lacked a whole job
+// for this many seconds.
 func rounded(lack float64) float64 { return min(max(.5-lack/debtPeriod.Seconds(), 0), 1) }

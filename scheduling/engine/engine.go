@@ -15,8 +15,8 @@ import (
 var (
 	// ErrUnknown is returned for a name or an id that the engine does not know.
 	ErrUnknown = errors.New("not known to the engine")
-	// ErrExists is returned for a name or an id that the engine knows already.
-	ErrExists = errors.New("known to the engine already")
+	// ErrExists is returned for a name or an id that the engine already knows.
+	ErrExists = errors.New("already known to the engine")
 	// ErrInUse is returned when a pool to be removed still has pools or operations.
 	ErrInUse = errors.New("still in use")
 )
@@ -24,10 +24,10 @@ var (
 // Config is the settings of an engine.
 type Config struct {
 	// OvercommitDuration is how long the allocations of a node may hold more than it has before
-	// some are preempted: long enough to ride out fluctuating limits (F.12.3).
+	// some are preempted: long enough for limits that only fluctuate (F.12.3).
 	OvercommitDuration time.Duration
-	// MaxStartsPerPlan limits the starts of one heartbeat batch, and so the size
-	// of the proposal that is made of it. A gang that is larger has a batch of its own.
+	// MaxStartsPerPlan is the maximum number of starts of one batch of heartbeats, and so bounds
+	// the size of the proposal that is made of it. A gang that is larger has a batch of its own.
 	MaxStartsPerPlan int
 }
 
@@ -96,7 +96,7 @@ func New(config Config) (*Engine, error) {
 	}, nil
 }
 
-// Tick computes the fair shares of all pools and operations from the present demand and usage,
+// Tick computes the fair shares of all pools and operations from their current demand and usage,
 // and accrues volumes for the time since the last Tick. In a cluster without resources all
 // shares are 0.
 func (e *Engine) Tick(now time.Time) (fairshare.Report, error) {
@@ -157,9 +157,8 @@ func (m *moment) changed() {
 	m.age++
 }
 
-// allowed is what an element may use. A ceiling moves with the nodes of the cluster, so no job
-// has to leave for it before it has been exceeded for OvercommitDuration, as on a node that has
-// shrunk.
+// allowed returns what an element may use. A ceiling changes with the nodes of the cluster, so it
+// counts only once it has been exceeded for OvercommitDuration, as on a node that has shrunk.
 func (m *moment) allowed(of *element, now time.Time) resource.Amounts {
 	if of.beyond.IsZero() || now.Sub(of.beyond) < m.config.OvercommitDuration {
 		return of.limits

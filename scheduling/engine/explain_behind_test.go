@@ -53,7 +53,7 @@ func TestExplainWhoIsBehind(t *testing.T) {
 					t.Errorf("fact %+v", f)
 				}
 				// Jobs leave for the pool, and those before it take all that it lacks.
-				if f := fact(t, x, explain.FactNoEstimate); !strings.Contains(f.Text, "operations that come before this one take all of that") || len(x.Victims) > 0 || !x.Start.IsZero() {
+				if f := fact(t, x, explain.FactNoEstimate); !strings.Contains(f.Text, "operations before this one take all of it") || len(x.Victims) > 0 || !x.Start.IsZero() {
 					t.Errorf("victims %v, start %v; %s", x.Victims, x.Start, textOf(x))
 				}
 				if x.Share.Bound != explain.FactBoundFIFO {
@@ -77,7 +77,7 @@ func TestExplainWhoIsBehind(t *testing.T) {
 				d.pass(2*time.Second, time.Second, "n1")
 			},
 			want:  explain.FactFIFO,
-			check: factSays("2nd in FIFO order of pool \"b\": those before it have no more jobs to start, and 4 jobs that run"),
+			check: factSays("2nd in FIFO order of pool \"b\": those before it have 4 running jobs and no more jobs to start"),
 		},
 		"second in a FIFO pool, and the first has little to start": {
 			tree:  options{"allocation_preemption_timeout": "15s"},
@@ -133,7 +133,7 @@ func TestExplainWhichPoolIsBehind(t *testing.T) {
 				d.pass(2*time.Second, time.Second, "n1")
 			},
 			want:  explain.FactFIFO,
-			check: factSays("pool \"d\" is the 2nd in FIFO pool \"b\": those before it get all that they can use first"),
+			check: factSays("pool \"d\" is the 2nd in FIFO pool \"b\": those before it first get all that they can use"),
 		},
 	})
 }

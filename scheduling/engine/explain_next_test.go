@@ -94,7 +94,7 @@ func TestExplainWhatIsAllThereIs(t *testing.T) {
 			},
 			want: explain.FactLimit,
 			check: func(t *testing.T, _ *drive, x explain.Explanation) {
-				if f := x.Facts[0]; !strings.Contains(f.Text, "at most 0.5 cpu, and a single job needs 1 cpu; until that changes such jobs are no demand") {
+				if f := x.Facts[0]; !strings.Contains(f.Text, "at most 0.5 cpu, but a single job needs 1 cpu; until that changes such jobs do not count as demand") {
 					t.Errorf("fact %+v", f)
 				}
 			},

@@ -320,11 +320,11 @@ func TestWhyNoStartIsForetold(t *testing.T) {
 			d.wants("other", "a", 9, slotsOf(1), nil)
 			d.pass(2*time.Second, time.Second, "n1")
 			d.wants("op", "b", 2, slotsOf(1), nil)
-		}, []string{"too few jobs have ended", "there is no node on which enough jobs could be told to leave"}},
+		}, []string{"too few jobs have ended", "there is no node on which enough jobs may be preempted"}},
 		"a limit": {map[scheduling.PoolName]pool{"b": {options: options{"resource_limits": options{"cpu": 1.0}}}}, func(d *drive) {
 			d.wants("op", "b", 2, slotsOf(1), nil)
-		}, []string{"jobs that count in the limit have to end"}},
-		"no node is big enough": {two, func(d *drive) { d.wants("op", "b", 2, slotsOf(9), nil) }, []string{"a larger node has to come"}},
+		}, []string{"jobs that count against the limit have to end"}},
+		"no node is big enough": {two, func(d *drive) { d.wants("op", "b", 2, slotsOf(9), nil) }, []string{"a larger node has to connect"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDrive(t, options{"fair_share_starvation_timeout": "1m"}, test.pools)

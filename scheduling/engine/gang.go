@@ -10,11 +10,11 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Gang says that the jobs of a task are of use only together (J.5).
+// Gang says that the jobs of a task are useful only together (J.5).
 type Gang struct {
-	// Size is how many of them have to run at once; 0: each is of use by itself.
+	// Size is how many of them have to run at the same time; 0: each is useful by itself.
 	Size int64
-	// Completed is how many of these have completed and need not run again.
+	// Completed is how many of these jobs have completed and need not run again.
 	Completed int64
 }
 
@@ -22,36 +22,37 @@ type Gang struct {
 // closed, and none of its jobs starts by itself. One gang at a time, in the order of
 // scheduling, gathers: its task is open, and wherever it is its turn, on a node that has
 // room or could have it by preemption, a claim is made for a job instead of a start. Once
-// there is a claim that can be met for each job that is missing, all start in one plan.
-// If that does not come about in time, the claims end, and other gangs come first.
+// there is a claim that can be met for each missing job, all start in one plan. If this does
+// not happen in time, the claims end, and other gangs come first.
 //
-// So no two gangs can ever hold what the other one needs.
+// So two gangs can never each hold what the other one needs.
 type gang struct {
 	Gang
 	operation *operation
 	task      scheduling.TaskName
 	// held is how many allocations and starts in flight the task has.
 	held int64
-	// claims is for how many jobs room is held. until is when the gathering ends, unless it
-	// waits for jobs that leave for it.
+	// claims is the number of jobs for which room is held. until is when the gathering ends, unless
+	// it waits for jobs that leave for it.
 	claims int64
 	until  time.Time
-	// misses is how often it failed to gather since it last started; again is when it may gather
-	// next.
+	// misses is how often it has failed to gather since it last started; again is when it may next
+	// gather.
 	misses int
 	again  time.Time
-	// vain says that it failed to gather in age vainIn: no job has to leave for it again in this
+	// vain says that it failed to gather in age vainIn: no job is preempted for it again in this
 	// age.
 	vain   bool
 	vainIn uint64
 	// started is the heartbeat in which it last started.
 	started uint64
-	// lostIn is the last selection in which it would be lost, lostBy the rule by which.
+	// lostIn is the last selection of victims by which it would be lost, lostBy the rule that allows
+	// this.
 	lostIn uint64
 	lostBy explain.Rule
-	// fit is how many of the missing jobs fit on all nodes that take jobs when these are empty;
-	// hope counts awaited nodes too. Both are as of layout; 0: they have to be computed. out
-	// says that, as of the last update, it could not start even in an empty tree.
+	// fit says how many of the missing jobs fit on all nodes that take jobs, if these are empty;
+	// hope counts awaited nodes too. Both are as of layout; 0: they have to be computed. out says
+	// that, as of the last update, the gang could not start even in an empty tree.
 	fit, hope allocation.Fit
 	layout    uint64
 	out       bool
@@ -62,26 +63,26 @@ type gangs struct {
 	*tree
 
 	all []*gang
-	// gathering is the gang that room is held for; nil: none.
+	// gathering is the gang for which room is held; nil: there is none.
 	gathering *gang
 	// beats counts heartbeats.
 	beats uint64
 }
 
 const (
-	// maxGangPause bounds the pause of a gang that failed to gather, in multiples of
+	// maxGangPause is the upper bound of the pause of a gang that failed to gather, in multiples of
 	// gang_timeout.
 	maxGangPause = 8
-	// refusedGangPause is how long a gang pauses after a start of it was refused.
+	// refusedGangPause is how long a gang pauses after a start of its jobs was refused.
 	refusedGangPause = time.Second
 )
 
-// SetTaskGang says whether the jobs of a task start only together. Call it before the SetDemand
-// that goes with it.
+// SetTaskGang sets whether the jobs of a task start only together. Call it before SetDemand for the
+// task.
 func (e *Engine) SetTaskGang(id scheduling.OperationID, task scheduling.TaskName, of Gang) error {
 	op, err := e.tree.operation(id)
 	if err == nil && (of.Size < 0 || of.Completed < 0) {
-		err = fmt.Errorf("a gang of %d jobs, of which %d have completed", of.Size, of.Completed)
+		err = fmt.Errorf("the size %d and the completed jobs %d must not be negative", of.Size, of.Completed)
 	}
 	if err != nil {
 		return fmt.Errorf("set gang of task %q of operation %s: %w", task, id, err)
@@ -128,7 +129,7 @@ func (op *operation) gang(task scheduling.TaskName) *gang {
 	return nil
 }
 
-// missing returns the gang of a task if some of its jobs have to start at once, else nil.
+// missing returns the gang of a task if some of its jobs have to start together, else nil.
 func (op *operation) missing(task scheduling.TaskName) *gang {
 	if g := op.gang(task); g != nil && g.missing() > 0 {
 		return g
@@ -136,10 +137,10 @@ func (op *operation) missing(task scheduling.TaskName) *gang {
 	return nil
 }
 
-// missing is how many jobs have to start at once.
+// missing returns how many jobs have to start together.
 func (g *gang) missing() int64 { return max(g.Size-g.Completed-g.held, 0) }
 
-// waiting is how many jobs there are to start, including those that room is held for.
+// waiting returns how many jobs are to start, including those for which room is held.
 func (g *gang) waiting() (n int64) {
 	for i := range g.operation.tasks {
 		if t := &g.operation.tasks[i]; t.Name == g.task {
@@ -149,8 +150,8 @@ func (g *gang) waiting() (n int64) {
 	return n
 }
 
-// needs calls with for each group of missing jobs, in the order of choice: what one of the jobs
-// needs, and how many there are.
+// needs calls with for each group of missing jobs, in the order of choice, with what one of the jobs
+// needs and how many there are.
 func (g *gang) needs(with func(perJob resource.Amounts, n int64)) {
 	missing := g.missing()
 	for i := range g.operation.tasks {
@@ -162,14 +163,14 @@ func (g *gang) needs(with func(perJob resource.Amounts, n int64)) {
 	}
 }
 
-// together is what all missing jobs need.
+// together returns what all missing jobs need together.
 func (g *gang) together() (sum resource.Amounts) {
 	g.needs(func(perJob resource.Amounts, n int64) { sum = sum.Add(perJob.Times(n)) })
 	return sum
 }
 
-// rest is what the missing jobs need that no room is held for yet: one is what the largest of
-// them needs, others is what the rest need.
+// rest returns what the missing jobs for which no room is held yet need: one is what the largest of
+// them needs, others what the rest need together.
 func (g *gang) rest() (others, one resource.Amounts) {
 	left := g.missing() - g.claims
 	for i := range g.operation.tasks {

@@ -245,7 +245,7 @@ func TestExplainGang(t *testing.T) {
 		text  string
 	}{
 		"room is held": {func(d *drive) { d.kill("small", 4) }, explain.FactGang,
-			"waits until room for all 6 jobs of the gang (task t): 4 held, on node n1 (4), until 2030-01-02T03:05:"},
+			"waits for room for all 6 jobs of the gang (task t): 4 held, on node n1 (4), until 2030-01-02T03:05:"},
 		"all jobs have room, and some wait for others to leave": {func(d *drive) {
 			d.kill("small", 5)
 			must(d.t, d.RemoveNode("n3"))
@@ -263,13 +263,13 @@ func TestExplainGang(t *testing.T) {
 			must(d.t, d.RemoveNode("n3"))
 			// Jobs end, so that a start could be estimated.
 			d.kill("small", 4)
-		}, explain.FactGangTooBig, "at most 4 of the 6 jobs of the gang (task t) that have to start together fit on the 1 node that takes its jobs, even when it is empty: together they need 6 slots, and it has 4 slots; until that changes it counts for nothing"},
+		}, explain.FactGangTooBig, "at most 4 of the 6 jobs of the gang (task t) that have to start together fit on the 1 node that takes its jobs, even when it is empty: together the jobs need 6 slots, but the node has 4 slots; until that changes it does not count as demand"},
 		"limits leave too little": {func(d *drive) {
 			must(d.t, d.SetOperation(d.record("gang", "b", options{"resource_limits": options{"user_slots": 5.0}})))
 		}, explain.FactLimit, "all 6 jobs of the gang (task t) need 6 slots"},
 		"some of it has not ended": {func(d *drive) {
 			must(d.t, d.SetDemand("gang", "t", 0, 2, slotsOf(1)))
-		}, explain.FactGangIncomplete, "6 jobs of the gang (task t) have to start together, and 2 can: the others have to end first"},
+		}, explain.FactGangIncomplete, "6 jobs of the gang (task t) have to start together, but only 2 can: the others have to end first"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := three(t, options{"fair_share_starvation_timeout": "1m"})

@@ -7,8 +7,8 @@ import (
 	"weir/scheduling/resource"
 )
 
-// tendGangs ends a gathering that is over or has no purpose, and lets another gang gather. It
-// reports whether one has begun to.
+// tendGangs ends a gathering that is over or pointless, and lets another gang gather. It reports
+// whether one has begun to.
 func (cs *claims) tendGangs(now time.Time) (begun bool) {
 	if len(cs.gangs.all) == 0 {
 		return false
@@ -20,8 +20,8 @@ func (cs *claims) tendGangs(now time.Time) (begun bool) {
 	return cs.gangs.chooseGang(now)
 }
 
-// watchGang ends a gathering that is over or has no purpose, and its claims on nodes where its
-// jobs may not start.
+// watchGang ends a gathering that is over or pointless. Otherwise it ends the gang's claims on nodes
+// on which its jobs may not start.
 func (cs *claims) watchGang(now time.Time) {
 	g := cs.gangs.gathering
 	if g == nil {
@@ -46,7 +46,7 @@ func (cs *claims) watchGang(now time.Time) {
 	g.misses = min(g.misses+1, maxGangPause)
 }
 
-// end is when the room that is held for a gang is given back: when its time is over, or later if
+// end returns when the room that is held for a gang is released: when its time is over, or later if
 // it waits for jobs that leave for it.
 func (g *gang) end() time.Time {
 	end := g.until
@@ -58,7 +58,7 @@ func (g *gang) end() time.Time {
 	return end
 }
 
-// endGathering gives back the room that is held for a gang.
+// endGathering releases the room that is held for a gang.
 func (cs *claims) endGathering(g *gang, why ClaimEnd) {
 	if cs.gangs.gathering != g {
 		return
@@ -72,8 +72,8 @@ func (cs *claims) endGathering(g *gang, why ClaimEnd) {
 	cs.gangs.openOrClose(g)
 }
 
-// chooseGang lets a gang begin to gather: of those that may, the first in the order of
-// scheduling.
+// chooseGang picks the gang that begins to gather: the first in the order of scheduling among
+// those that may.
 func (gs *gangs) chooseGang(now time.Time) bool {
 	if gs.gathering != nil {
 		return false
@@ -97,7 +97,7 @@ func (gs *gangs) chooseGang(now time.Time) bool {
 	return true
 }
 
-// firstGang finds the first, in the order of scheduling, of the gangs that may gather.
+// firstGang returns the first gang in the order of scheduling among those that may gather.
 func (gs *gangs) firstGang(now time.Time) (first *gang) {
 	may := slices.DeleteFunc(slices.Clone(gs.all), func(g *gang) bool { return !gs.mayGather(g, now) })
 	for _, g := range may {
@@ -137,8 +137,9 @@ func (gs *gangs) gather(g *gang, c *claim) {
 	gs.openOrClose(g)
 }
 
-// gatherAgain gives the gang the claims for jobs that would have started by themselves and are
-// now missing from it, if it may gather. The time to gather counts from now. Other claims end.
+// gatherAgain turns claims for jobs that would have started by themselves, but are now missing from
+// the gang, into claims of the gang, if it may gather. The time to gather counts from now. If it may
+// not gather, these claims end.
 func (cs *claims) gatherAgain(g *gang) {
 	for i := 0; g.missing() > 0 && i < len(g.operation.claims); {
 		switch c := g.operation.claims[i]; {
@@ -185,8 +186,8 @@ func (c *claim) usable() bool {
 	return c.node.schedulable && !c.node.overcommitted && c.operation.order.Matches(c.node.takes)
 }
 
-// ready reports whether a gang can start now. It does not look at the time: the last jobs that
-// leave for the gang may do so when the time to gather is over.
+// ready reports whether a gang can start now. It does not check the time: the last jobs that leave
+// for the gang may do so after the time to gather is over.
 func (g *gang) ready() bool { return g.claims > 0 && g.claims >= g.missing() && g.complete() }
 
 // complete reports whether all claims of a gang can be met now.
@@ -199,7 +200,7 @@ func (g *gang) complete() bool {
 	return true
 }
 
-// gathered is what the claims of a gang hold, of those given.
+// gathered returns what the claims of a gang among the given ones hold.
 func gathered(claims []*claim, g *gang) (sum resource.Amounts) {
 	for _, c := range claims {
 		if c.gang == g {

@@ -159,7 +159,7 @@ func TestExplainGroup(t *testing.T) {
 	x, err := d.Explain("o", d.now)
 	must(t, err)
 	f := fact(t, x, explain.FactTooSmall)
-	if len(x.Tasks) != 1 || x.Tasks[0].Group != 200 || !strings.Contains(f.Text, "task t that ran out of memory before, and gets 200B") {
+	if len(x.Tasks) != 1 || x.Tasks[0].Group != 200 || !strings.Contains(f.Text, "task t (ran out of memory before, now gets 200B)") {
 		t.Errorf("%s: %+v", f.Text, x.Tasks)
 	}
 }

@@ -19,8 +19,8 @@ type Allocation struct {
 	Job       scheduling.JobID
 	Operation scheduling.OperationID
 	Task      scheduling.TaskName
-	// Group is the memory granted to this job alone, in bytes; 0: it has what its task had
-	// learned to need.
+	// Group is the memory granted to this job alone, in bytes; 0: it has the reserve that was learned
+	// for its task.
 	Group     int64
 	Node      scheduling.NodeID
 	Resources resource.Amounts
@@ -39,18 +39,18 @@ type holding struct {
 	node      *node
 	// at is the index in node.held.
 	at int
-	// leaving is how it has been told to leave; nil: it has not.
+	// leaving is set if it has been told to leave.
 	leaving *leaving
 	// claimed says that a start comes from a claim, which was to expire at expires.
 	claimed bool
 	expires time.Time
-	// surplus is the last update in which it was among the latest started of what its pool has
+	// surplus is the last update for which it was among the latest started jobs that its pool has
 	// beyond its fair share.
 	surplus uint64
 	// rule is why it may be preempted, as of the last selection.
 	rule explain.Rule
-	// lost is what is lost with it, and payer the debt that is charged for that, as of the last
-	// selection; nil: none is.
+	// lost is what is lost if it leaves, and payer the debt that is charged for that, as of the last
+	// selection; nil: none is charged.
 	lost  resource.Amounts
 	payer *debt
 	// repair is the last repair round in which it was chosen to leave for limits.
@@ -66,16 +66,16 @@ type holdings struct {
 	allocations map[scheduling.JobID]*holding
 	inFlight    map[Ticket]*holding
 	lastTicket  Ticket
-	// gentle is how many allocations leave gracefully.
+	// gentle is how many allocations are leaving gracefully.
 	gentle       int
 	ended        recycled[holding]
 	endedLeaving recycled[leaving]
 }
 
-// AddAllocation adds an allocation that was committed before the engine was made. No SetDemand
-// counts its job as pending. The node may still be unknown: it reconnects, or is declared lost,
-// with its allocations. Add allocations in the order of their starts, which decides whose turn
-// is next.
+// AddAllocation adds an allocation that was committed before the engine was made. Its job must not
+// be counted as pending by SetDemand. The node may still be unknown: it reconnects, or is declared
+// lost, with its allocations. Add allocations in the order of their starts, which decides whose
+// turn is next.
 func (e *Engine) AddAllocation(a Allocation) error {
 	op, err := e.tree.operation(a.Operation)
 	switch {
@@ -100,7 +100,7 @@ func (e *Engine) AddAllocation(a Allocation) error {
 	return nil
 }
 
-// RemoveAllocation frees what an allocation holds, once its job has gone.
+// RemoveAllocation frees what an allocation holds, after its job has ended.
 func (e *Engine) RemoveAllocation(job scheduling.JobID) error {
 	h := e.holdings.allocations[job]
 	if h == nil {
@@ -183,8 +183,8 @@ func (hs *holdings) forgetHolding(h *holding) {
 	hs.ended.put(h)
 }
 
-// start starts a job on a node. The job is counted as usage of its operation already, and no
-// longer as pending.
+// start starts a job on a node. The job must already count as usage of its operation, and no longer
+// as pending.
 func (hs *holdings) start(n *node, op *operation, task allocation.TaskID, needs resource.Amounts, plan *Plan) *holding {
 	n.met(op.pool)
 	hs.lastTicket++
@@ -199,8 +199,8 @@ func (hs *holdings) start(n *node, op *operation, task allocation.TaskID, needs 
 	return h
 }
 
-// recycled keeps values that have ended for reuse, so that those that come and go with every job
-// cost no memory.
+// recycled keeps values that are no longer used for reuse, so that values that every job needs for a
+// time cost no allocation of memory.
 type recycled[T any] []*T
 
 // take returns a zero value.
@@ -214,7 +214,7 @@ func (r *recycled[T]) take() *T {
 	return v
 }
 
-// put takes back a value that nobody refers to any more.
+// put takes back a value for reuse. Nothing may refer to it.
 func (r *recycled[T]) put(v *T) {
 	var zero T
 	*v = zero

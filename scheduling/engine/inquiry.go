@@ -11,10 +11,10 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Inquiry is a request to explain the state of an operation or a pool. It is answered in
-// turns. The engine notes what only it knows, in short steps, so that inquiries do not hold
-// up decisions, however many nodes, tasks and operations there are. The conclusions are
-// drawn outside the engine.
+// Inquiry is a request to explain the state of an operation or a pool. The engine notes what only
+// it knows, in short steps, so that inquiries do not delay decisions, however many nodes, tasks and
+// operations there are. The conclusions are drawn outside the engine. Both alternate until the
+// answer is complete.
 //
 //	q, err := e.Inquire(id, now)
 //	for done := false; !done; done = q.Reason() {
@@ -28,11 +28,11 @@ import (
 type Inquiry struct {
 	known  explain.Case
 	survey *survey
-	// op is the operation in question; by has, by stage, the element whose starvation lets it
+	// op is the operation in question. by holds, by stage, the element whose starvation lets it
 	// preempt others.
 	op *operation
 	by [preemption.StageCount]starver
-	// rest are the operations below a pool that are not noted yet.
+	// rest are the operations below a pool that have not been noted yet.
 	rest []*operation
 }
 
@@ -44,15 +44,15 @@ type inquiries struct {
 	graceful *graceful
 	stages   *stages
 
-	// survey is shared by all inquiries until the next update; nil: none has begun. surveys
-	// numbers them.
+	// survey is shared by all inquiries until the next update; nil: none has begun. surveys is the
+	// number of the last one.
 	survey  *survey
 	surveys uint64
 }
 
 const (
-	// asksPerStep bounds the operations of a pool that the engine notes in one step, maxAsks
-	// those that it notes in all.
+	// asksPerStep is how many operations of a pool the engine notes in one step at most, maxAsks how
+	// many in all.
 	asksPerStep, maxAsks = 128, 1000
 )
 
@@ -75,8 +75,8 @@ func (e *Engine) Inquire(id scheduling.OperationID, now time.Time) (*Inquiry, er
 	return q, nil
 }
 
-// InquirePool begins to explain why the share of a pool is what it is, what keeps it from more,
-// and what the operations below it wait for.
+// InquirePool begins to explain why the share of a pool is what it is, what keeps it from being
+// more, and what the operations below it wait for.
 func (e *Engine) InquirePool(name scheduling.PoolName, now time.Time) (*Inquiry, error) {
 	p := e.tree.pools[name]
 	if p == nil {
@@ -126,7 +126,7 @@ func (q *Inquiry) competes() bool { return q.op != nil && !q.survey.rivals.known
 
 func (q *Inquiry) searches() bool { return q.known.Search != nil && !q.known.Search.Over }
 
-// Attend takes one step of what an inquiry wants from the engine.
+// Attend takes one step in noting what an inquiry wants from the engine.
 func (e *Engine) Attend(q *Inquiry) {
 	switch {
 	case !q.survey.taken():
@@ -175,9 +175,9 @@ const (
 	NotEnded ClaimEnd = iota
 	// ClaimStarted: its job was started.
 	ClaimStarted
-	// ClaimUnwanted: the operation wants no more jobs, or may not start any there.
+	// ClaimUnwanted: the operation wants no more jobs, or may not start any on the node.
 	ClaimUnwanted
-	// ClaimUnmet: all victims have gone, and the job still does not fit.
+	// ClaimUnmet: all victims have left, but the job still does not fit.
 	ClaimUnmet
 	// ClaimExpired: the victims did not leave in time.
 	ClaimExpired
@@ -185,7 +185,7 @@ const (
 	ClaimNodeLost
 	// ClaimRefused: the orders to the victims were not committed.
 	ClaimRefused
-	// ClaimOverLimits: with the claim the operation, or a pool above, used more than its limits.
+	// ClaimOverLimits: with the claim, the operation or a pool above used more than its limits.
 	ClaimOverLimits
 )
 
@@ -201,8 +201,8 @@ type EndedClaim struct {
 	Node scheduling.NodeID
 }
 
-// explained are the refusals that an operation met on nodes, its own first and then those of the
-// pools above it, and how its last claim ended, unless the job of that claim started.
+// explained returns the facts about refusals of nodes, those of the operation first and then those of
+// the pools above it, and about how its last claim ended, unless the job of that claim started.
 func (op *operation) explained() (all []explain.Fact) {
 	for _, r := range op.refusals() {
 		all = append(all, r.Fact())
@@ -238,7 +238,7 @@ func (h *holding) explained() explain.Job {
 	return j
 }
 
-// refusals are the causes for which an element was passed over on nodes, followed by those for
+// refusals returns the causes for which an element was passed over on nodes, followed by those for
 // which a pool above it was passed over as a whole.
 func (e *element) refusals() (all []explain.Refusal) {
 	for ; e != nil; e = e.above {

@@ -22,17 +22,17 @@ type LeaveOrder struct {
 	Ordered, Planned time.Time
 	// Deadline is when the job is ended if it has not left by itself.
 	Deadline time.Time
-	// Kind is lifecycle.NotPreempted when the job leaves for another cause, such as a user's
-	// request or a drain.
+	// Kind is lifecycle.NotPreempted if the job leaves for another reason, such as a user's request
+	// or a drain.
 	Kind lifecycle.PreemptionKind
-	// For is the job that the resources are held for; the zero value: none.
+	// For is the job for which the resources are held; the zero value: none.
 	For Beneficiary
-	// Restored orders were given before the engine was made. Their effects are restored
-	// separately: claims by AddClaim, rates by SetRate.
+	// Restored orders were given before the engine was made. Claims and rates that follow from them
+	// are restored separately, by AddClaim and SetRate.
 	Restored bool
 }
 
-// planned is the time of the heartbeat that planned an order.
+// planned returns the time of the heartbeat that planned an order.
 func (o LeaveOrder) planned() time.Time {
 	if o.Planned.IsZero() {
 		return o.Ordered
@@ -51,13 +51,13 @@ type leaving struct {
 	reason    explain.Reason
 	// claim waits for the resources; nil: none does.
 	claim *claim
-	// hasten is the repair round in which it was chosen to leave sooner.
+	// hasten is the round of repair in which it was chosen to leave sooner.
 	hasten uint64
 }
 
-// Leave says that a job has been told to leave: by a committed Preempt, by a user or a drain, or
-// before the engine was made. A second call changes nothing but the deadline; of several orders
-// the earliest deadline holds.
+// Leave records that a job has been told to leave: by a committed Preempt, by a user or a drain, or
+// before the engine was made. Further calls change only the deadline: of several orders, the
+// earliest deadline applies.
 func (e *Engine) Leave(job scheduling.JobID, order LeaveOrder) error {
 	h := e.holdings.allocations[job]
 	if h == nil {
@@ -84,7 +84,7 @@ func (e *Engine) Leave(job scheduling.JobID, order LeaveOrder) error {
 }
 
 // Stay takes back a Preempt whose proposal was refused or lost. It does nothing if the job has
-// gone, or has been told to leave all the same.
+// ended, or if another order to leave has been committed.
 func (e *Engine) Stay(job scheduling.JobID) {
 	h := e.holdings.allocations[job]
 	if h == nil || h.leaving == nil || h.leaving.committed {
@@ -116,7 +116,7 @@ func (hs *holdings) beginLeaving(h *holding, kind lifecycle.PreemptionKind, at t
 	hs.countGentle(kind, 1)
 }
 
-// endLeaving ends the leaving of an allocation that has gone, or stays.
+// endLeaving ends the leaving of an allocation, because its job has ended or stays.
 func (hs *holdings) endLeaving(h *holding) {
 	op := h.operation
 	op.order.SubLeaving(h.Resources)
@@ -133,10 +133,10 @@ func (hs *holdings) endLeaving(h *holding) {
 // leavesFor reports whether a claim waits for the resources of h.
 func (h *holding) leavesFor(c *claim) bool { return h.leaving != nil && h.leaving.claim == c }
 
-// remaining is what the allocations of a node will hold once those that leave have gone.
+// remaining returns what the allocations of a node will hold once the leaving ones have left.
 func (n *node) remaining() resource.Amounts { return n.usage.Sub(n.leaving) }
 
-// preempt plans that an allocation leaves, for the job of a claim or, if c is nil, for none.
+// preempt plans that an allocation leaves, for the job of a claim or, if c is nil, for no job.
 func (hs *holdings) preempt(h *holding, now time.Time, kind lifecycle.PreemptionKind, c *claim, reason explain.Reason, plan *Plan) {
 	timeout := h.operation.effective.Starvation.PreemptionTimeout
 	if kind == lifecycle.GracefulPreemption {
@@ -158,22 +158,22 @@ func (hs *holdings) preempt(h *holding, now time.Time, kind lifecycle.Preemption
 	plan.Preempts = append(plan.Preempts, p)
 }
 
-// graceful preempts jobs ahead of need, for operations that ask for it.
+// graceful preempts jobs of operations with preemption_mode graceful, even if no other operation
+// needs their resources.
 type graceful struct {
 	*holdings
 
 	victims *selector
 	repair  *repair
 
-	// any says that there are such operations.
+	// any says that some operation has preemption_mode graceful.
 	any     bool
 	scratch []*holding
 }
 
-// dismiss preempts the allocations of a node whose operations want them to leave as soon as they
-// are beyond the fair share, the latest started first (J.3.1). That is the fair share of the
-// operation, or, for operations that have more than their own, that of the pool, to the nearest
-// job.
+// dismiss preempts the allocations of graceful operations on a node that are beyond the fair share,
+// the latest started first (J.3.1). This is the fair share of the operation or, for an operation
+// that has more than its own, also that of the pool, to the nearest job.
 func (gr *graceful) dismiss(n *node, now time.Time, plan *Plan) {
 	if !gr.any {
 		return
@@ -198,8 +198,8 @@ func (gr *graceful) dismiss(n *node, now time.Time, plan *Plan) {
 	}
 }
 
-// goesForPool reports whether h is one of the latest started of what its pool has beyond its
-// fair share, and does not have to leave for limits.
+// goesForPool reports whether h is among the latest started jobs that its pool has beyond its fair
+// share, and does not have to leave because of limits.
 func (gr *graceful) goesForPool(h *holding, now time.Time) bool {
 	op := h.operation
 	if op.pool.parent == nil || !op.pool.exceeds(h) || op.order.Satisfaction() <= op.kept()+resource.Epsilon || !gr.victims.latest(h) {
@@ -209,12 +209,11 @@ func (gr *graceful) goesForPool(h *holding, now time.Time) bool {
 	return !violates
 }
 
-// withheld reports whether an operation with graceful preemption may not start one more job: the
-// job would be told to leave at once, or take the place of one that was told to and has not
-// gone. A job may start if it brings the pool nearer to its fair share, or lies within that of
-// the operation; right below the root, if it brings the operation nearer to its own. In the age
-// of its last graceful preemption, in which only usage moves shares, no job may bring the
-// operation above what it was left with.
+// withheld reports whether an operation with graceful preemption may not start one more job, because
+// the job would be told to leave at once, or would replace one that was told to leave and has not
+// left yet. A job may start if it brings the pool nearer to its fair share, or lies within that of
+// the operation; directly below the root, if it brings the operation nearer to its own. In the age of
+// its last graceful preemption, no job may bring the operation above what it was left with then.
 func (gr *graceful) withheld(op *operation, needs resource.Amounts) bool {
 	if !op.effective.Graceful {
 		return false
@@ -239,8 +238,8 @@ func easiestFirst(a, b *holding) int {
 	return a.Easier(&b.Member)
 }
 
-// rated reports whether preemptions of this kind count in rates. Those for an overcommitted
-// node, or for limits, are necessary and do not.
+// rated reports whether preemptions of this kind count towards rate limits. Those because of an
+// overcommitted node, or of limits, are necessary and do not count.
 func rated(kind lifecycle.PreemptionKind) bool {
 	switch kind {
 	case lifecycle.Preemption, lifecycle.AggressivePreemption, lifecycle.GracefulPreemption:
@@ -263,8 +262,8 @@ func (sel *selector) rate(h *holding, now time.Time) bool {
 	return true
 }
 
-// withinRates keeps the candidates, in their order, that rate limits allow to be preempted
-// together, and calls spared with the others.
+// withinRates returns the candidates that rate limits allow to be preempted together, in their
+// order, and calls spared with the others.
 func (sel *selector) withinRates(candidates []*holding, now time.Time, spared func(*holding, preemption.Block)) []*holding {
 	kept := candidates[:0]
 	for _, h := range candidates {

@@ -12,12 +12,12 @@ import (
 	"weir/scheduling/resource"
 )
 
-// repair preempts jobs that use more than limits, or than their node has.
+// repair preempts jobs because limits are exceeded, or because their node has less than they hold.
 type repair struct {
 	*holdings
 
-	// exceeded says that limits are exceeded; round numbers the choices of jobs that have to
-	// leave for them.
+	// exceeded says that limits are exceeded. round is the number of the last choice of jobs that have
+	// to leave because of that.
 	exceeded bool
 	round    uint64
 	scratch  []*holding
@@ -28,16 +28,16 @@ type excess struct {
 	moment *moment
 	// held is the part of what an element holds that counts.
 	held func(*allocation.Element) resource.Amounts
-	// all has excesses below before those above; operations are the operations at or below them,
-	// and of maps each to the nearest one.
+	// all holds the excesses, those below before those above. operations are the operations with an
+	// excess, their own or one above; of maps each of them to the nearest excess.
 	all        []*preemption.Excess
 	operations []preemption.ExcessiveOperation
 	of         map[*operation]*preemption.Excess
 }
 
-// findExcess finds, as of an update, whether limits are exceeded, ends claims that exceed them,
-// and chooses the jobs on all nodes that have to leave for them. A start in flight is chosen
-// once it is a job.
+// findExcess finds, as of an update, whether limits are exceeded, ends claims that exceed them, and
+// chooses the jobs on all nodes that have to leave because of them. A start in flight cannot be
+// chosen before it is a job.
 func (re *repair) findExcess(now time.Time) {
 	re.round++
 	re.chooseHastened(now)
@@ -55,7 +55,8 @@ func (re *repair) findExcess(now time.Time) {
 	}
 }
 
-// find collects the excesses at p and below; above is that of the nearest pool above.
+// find collects the excesses at p and below; above is the excess of the nearest pool above that has
+// one.
 func (x *excess) find(p *pool, above *preemption.Excess, now time.Time) {
 	own := x.judge(&p.element, above, now)
 	for _, c := range p.pools {
@@ -80,8 +81,8 @@ func (x *excess) find(p *pool, above *preemption.Excess, now time.Time) {
 	}
 }
 
-// judge returns the excess of an element, or else the nearest one above, and notes since when
-// the element is beyond its ceiling.
+// judge returns the excess of an element or, if it has none, the nearest one above. It notes since
+// when the element has been beyond its ceiling.
 func (x *excess) judge(of *element, above *preemption.Excess, now time.Time) *preemption.Excess {
 	switch {
 	case of.order.Usage().Fits(of.ceiling):
@@ -148,8 +149,8 @@ func (re *repair) exceeds(held func(*allocation.Element) resource.Amounts, h *ho
 	return explain.Reason{}, false
 }
 
-// violation is the first resource of which more is used than is allowed and of which the job
-// holds some. allowed is limits, or less where a ceiling applies.
+// violation reports the first resource of which more is used than is allowed and of which the job
+// holds some. allowed equals limits, or is less where a ceiling applies.
 func violation(usage, limits, allowed, holds resource.Amounts) (explain.Reason, bool) {
 	if usage.Fits(allowed) {
 		return explain.Reason{}, false
@@ -169,19 +170,19 @@ func (hs *holdings) countGentle(kind lifecycle.PreemptionKind, n int) {
 	}
 }
 
-// mayHasten reports whether h leaves gracefully, later than it would if it were preempted for
-// limits now.
+// mayHasten reports whether h is leaving gracefully, with a later deadline than if it were preempted
+// because of limits now.
 func (h *holding) mayHasten(now time.Time) bool {
 	l := h.leaving
 	return l != nil && l.committed && l.kind == lifecycle.GracefulPreemption && l.deadline.After(now.Add(h.operation.effective.Starvation.PreemptionTimeout))
 }
 
-// withLeaving is all that an element holds, leaving allocations included.
+// withLeaving returns all that an element holds, including leaving allocations.
 func withLeaving(of *allocation.Element) resource.Amounts { return of.Usage().Add(of.Leaving()) }
 
-// chooseHastened chooses, of the jobs that leave gracefully, those that have to leave sooner
-// because their operations, or pools above, hold more than they may until then. The latest
-// started leave first.
+// chooseHastened chooses, among the jobs that are leaving gracefully, those that have to leave sooner
+// because their operations, or pools above, hold more than they may in the meantime. The latest
+// started are chosen first.
 func (re *repair) chooseHastened(now time.Time) {
 	if re.holdings.gentle == 0 {
 		return
@@ -209,7 +210,7 @@ func (re *repair) chooseHastened(now time.Time) {
 	}
 }
 
-// hastenOn does the same on a node whose allocations hold more than it has.
+// hastenOn chooses such jobs on a node whose allocations hold more than it has.
 func (re *repair) hastenOn(n *node, now time.Time) {
 	held := n.usage
 	var late []*holding
@@ -230,7 +231,7 @@ func (re *repair) hastenOn(n *node, now time.Time) {
 	}
 }
 
-// hasten has the chosen jobs of a node leave sooner, each once per update.
+// hasten plans that the chosen jobs of a node leave sooner, each once per update.
 func (re *repair) hasten(n *node, now time.Time, plan *Plan) {
 	if re.holdings.gentle == 0 {
 		return
@@ -250,7 +251,7 @@ func (re *repair) hasten(n *node, now time.Time, plan *Plan) {
 	}
 }
 
-// lack is the reason to preempt on a node whose allocations hold more than it has.
+// lack returns the reason to preempt on a node whose allocations hold more than it has.
 func (n *node) lack() explain.Reason {
 	k, _ := n.usage.Lacking(n.limits)
 	return explain.Reason{Resource: k, Used: n.usage.Of(k), Limit: n.limits.Of(k)}

@@ -52,11 +52,11 @@ func TestLimitsAreRepaired(t *testing.T) {
 		want   []string
 		says   string
 	}{
-		"of their pool": {nil, low(limit(2)), last, "pool low uses 4 of cpu, its limit is 2"},
+		"of their pool": {nil, low(limit(2)), last, "pool low uses 4 of cpu, but its limit is 2"},
 		"of a pool above": {nil, func(d *drive) {
 			d.tree(nil, map[scheduling.PoolName]pool{"high": {options: limit(2)}, "low": {parent: "high"}})
-		}, last, "pool high uses 4 of cpu, its limit is 2"},
-		"that is no multiple of a job":      {nil, low(limit(2.5)), last, "pool low uses 4 of cpu, its limit is 2.5"},
+		}, last, "pool high uses 4 of cpu, but its limit is 2"},
+		"that is no multiple of a job":      {nil, low(limit(2.5)), last, "pool low uses 4 of cpu, but its limit is 2.5"},
 		"of what no job uses":               {nil, low(options{"resource_limits": options{"gpu": 0.0, "cpu": 4.0}}), nil, ""},
 		"of a pool that forbids preemption": {nil, low(with(with(limit(2), "allow_normal_preemption", false), "preemption_rate_limit", 0.0)), last, ""},
 		"though they have just begun":       {options{"min_run_time": "1h"}, low(limit(2)), last, ""},
@@ -65,15 +65,15 @@ func TestLimitsAreRepaired(t *testing.T) {
 		"by a move": {nil, func(d *drive) {
 			d.tree(nil, map[scheduling.PoolName]pool{"high": {}, "low": {parent: "high"}, "narrow": {options: limit(2)}})
 			d.tree(nil, map[scheduling.PoolName]pool{"high": {}, "low": {parent: "narrow"}, "narrow": {options: limit(2)}})
-		}, last, "pool narrow uses 4 of cpu, its limit is 2"},
+		}, last, "pool narrow uses 4 of cpu, but its limit is 2"},
 		"of an operation that moves": {nil, func(d *drive) {
 			d.tree(nil, map[scheduling.PoolName]pool{"high": {}, "low": {parent: "high"}, "none": {options: limit(0.5)}})
 			must(d.t, d.SetOperation(d.record("o2", "none", nil)))
-		}, []string{"o2-002 resource_limits_violated"}, "pool none uses 1 of cpu, its limit is 0.5"},
+		}, []string{"o2-002 resource_limits_violated"}, "pool none uses 1 of cpu, but its limit is 0.5"},
 		"of the operation too": {nil, func(d *drive) {
 			low(limit(2))(d)
 			must(d.t, d.SetOperation(d.record("o1", "low", limit(0))))
-		}, []string{"o4-004 resource_limits_violated", "o1-001 resource_limits_violated"}, "pool low uses 4 of cpu, its limit is 2"},
+		}, []string{"o4-004 resource_limits_violated", "o1-001 resource_limits_violated"}, "pool low uses 4 of cpu, but its limit is 2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := spread(t, nil, tc.of)
@@ -160,17 +160,17 @@ func TestCeilingsAreRepaired(t *testing.T) {
 		want         []string
 		says         string
 	}{
-		"a ratio":                        {func(d *drive) { d.tree(nil, pools(0.25)) }, nil, last, "pool low uses 4 of user_slots, its max_share_ratio allows 2"},
+		"a ratio":                        {func(d *drive) { d.tree(nil, pools(0.25)) }, nil, last, "pool low uses 4 of user_slots, but its max_share_ratio allows 2"},
 		"a ratio that is raised in time": {func(d *drive) { d.tree(nil, pools(0.25)) }, func(d *drive) { d.tree(nil, pools(0.5)) }, nil, ""},
 		"a ratio that is taken back":     {func(d *drive) { d.tree(nil, pools(0.25)) }, func(d *drive) { d.tree(nil, map[scheduling.PoolName]pool{"high": {}, "low": {parent: "high"}}) }, nil, ""},
 		"a ratio of an operation": {func(d *drive) { must(d.t, d.SetOperation(d.record("o2", "low", options{"max_share_ratio": 0.0}))) }, nil,
-			[]string{"o2-002 resource_limits_violated"}, "operation o2 uses 1 of user_slots, its max_share_ratio allows 0"},
+			[]string{"o2-002 resource_limits_violated"}, "operation o2 uses 1 of user_slots, but its max_share_ratio allows 0"},
 		"a node that goes": {func(d *drive) {
 			d.tree(nil, pools(0.5))
 			must(d.t, d.RemoveNode("n5"))
 			must(d.t, d.SetNode("n1", slotsOf(2), false))
 			must(d.t, d.SetNode("n2", slotsOf(2), false))
-		}, nil, last, "pool low uses 4 of user_slots, its max_share_ratio allows 2"},
+		}, nil, last, "pool low uses 4 of user_slots, but its max_share_ratio allows 2"},
 		"a node that comes back": {func(d *drive) {
 			d.tree(nil, pools(0.5))
 			must(d.t, d.SetNode("n1", slotsOf(2), false))

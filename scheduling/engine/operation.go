@@ -18,10 +18,10 @@ import (
 // Operation is what the engine needs to know of an operation.
 type Operation struct {
 	ID scheduling.OperationID
-	// Pool holds the operation. It must be known.
+	// Pool is the pool of the operation, which the engine must know.
 	Pool scheduling.PoolName
-	// Weight is the weight of the operation in its pool, relative to its siblings. It holds
-	// whatever Options say.
+	// Weight is the weight of the operation in its pool, relative to its siblings. It overrides the
+	// one in Options.
 	Weight float64
 	// Options are what was set for the operation in this tree.
 	Options pooltree.OperationOptions
@@ -32,9 +32,9 @@ type Operation struct {
 	Enabled bool
 	// Suspended operations may not start jobs, enabled or not.
 	Suspended bool
-	// Gang operations are of use only as a whole.
+	// Gang operations are useful only as a whole.
 	Gang bool
-	// Abrupt are the tasks whose jobs cannot be asked to leave: when preempted they end at once.
+	// Abrupt are the tasks whose jobs cannot be asked to leave: they end at once if preempted.
 	// Only estimates use it.
 	Abrupt []scheduling.TaskName
 	// Spread are the tasks whose jobs go to different nodes where there is room.
@@ -54,11 +54,11 @@ type operation struct {
 	pool *pool
 	// tasks are sorted like those of order.
 	tasks []task
-	// held counts allocations and starts in flight, leavers those of them that have been told to
-	// leave.
+	// held counts allocations and starts in flight. leavers counts those of them that have been told
+	// to leave.
 	held, leavers int
 	claims        []*claim
-	// gangs are those of its tasks whose jobs start only together.
+	// gangs are the gangs of its tasks whose jobs start only together.
 	gangs []*gang
 	// ended is the last claim that ended; lastStart is when a job was last started.
 	ended     EndedClaim
@@ -69,8 +69,8 @@ type operation struct {
 	removed bool
 	// effective are the settings in force.
 	effective pooltree.EffectiveOperation
-	// least is the share of the least that a waiting job needs, as of the last update; nil
-	// unless the tree tolerates that less is missing.
+	// least is the least that a waiting job needs of each resource, as a share, as of the last
+	// update; nil unless the tree tolerates that less than this is missing.
 	least *resource.Vector
 	// fromStarving says that its jobs may be preempted while it starves. starver is the element
 	// whose starvation lets it preempt others.
@@ -86,15 +86,15 @@ type operation struct {
 	settledIn uint64
 	// wanted is how many jobs it asked for at the last update, running ones included.
 	wanted int64
-	// takings are what it took in this engine; visit is the last traversal of takings that
-	// reached it.
+	// takings say from which operations it took resources; visit is the last traversal of takings
+	// that reached it.
 	takings []taking
 	visit   uint64
-	// spared counts its allocations that a block kept from being victims.
+	// spared counts, by block, its allocations that were kept from being victims.
 	spared [preemption.BlockedByRate + 1]uint64
 	// packing remembers nodes that fit its jobs.
 	packing allocation.Packing
-	// bestAt is when the best allocation share was found last.
+	// bestAt is when the best allocation share was last computed.
 	bestAt time.Time
 }
 
@@ -169,7 +169,7 @@ func (e *Engine) SetOperation(op Operation) error {
 	return nil
 }
 
-// SetGang says whether an operation is of use only as a whole.
+// SetGang sets whether an operation is useful only as a whole.
 func (e *Engine) SetGang(id scheduling.OperationID, gang bool) error {
 	op, err := e.tree.operation(id)
 	if err != nil {
@@ -208,9 +208,9 @@ func (e *Engine) SetDemand(id scheduling.OperationID, name scheduling.TaskName, 
 	case pending < 0:
 		err = fmt.Errorf("negative number %d of pending jobs", pending)
 	case group != 0 && group != perJob.Memory:
-		err = fmt.Errorf("jobs that get %d bytes of memory each are said to need %d", group, perJob.Memory)
+		err = fmt.Errorf("jobs of the group of %d bytes of memory need %d bytes", group, perJob.Memory)
 	case perJob.IsZero():
-		err = errors.New("a job that needs no resources has no place")
+		err = errors.New("a job must need some resource")
 	default:
 		err = perJob.Validate()
 	}
@@ -299,10 +299,10 @@ func rank(s *fairshare.Element) int64 {
 	}
 }
 
-// demand is what the operation uses and could use, with the number of jobs that it could start.
-// It is no more than usage unless the operation may start jobs (F.2), and no more than its
-// limits where these bound it. What leaves counts, because it will be asked for again. A gang
-// that is out of reach, and jobs that no node holds, ask for nothing.
+// demand returns what the operation uses and could use, and the number of jobs that it could start.
+// It is no more than usage unless the operation may start jobs (F.2), and no more than its limits
+// if these bound demand. What leaving jobs hold counts, because it will be demanded again. A gang
+// that is out of reach, and jobs that no node can hold, do not count.
 func (op *operation) demand() (demand resource.Amounts, pending int64) {
 	usage := op.order.Usage()
 	if !op.active() {
@@ -324,8 +324,8 @@ func (op *operation) demand() (demand resource.Amounts, pending int64) {
 	return demand, pending
 }
 
-// task returns the task of this id, and adds it if there is none. The pointer is valid until
-// tasks come or go.
+// task returns the task of this id, and adds it if there is none. The pointer is valid until tasks
+// are added or removed.
 func (op *operation) task(id allocation.TaskID) *task {
 	i, found := slices.BinarySearchFunc(op.tasks, id, func(t task, id allocation.TaskID) int { return t.Compare(id) })
 	if !found {
@@ -334,8 +334,8 @@ func (op *operation) task(id allocation.TaskID) *task {
 	return &op.tasks[i]
 }
 
-// forgetTask drops a group of a task that has no jobs to start: there may be as many groups as
-// jobs.
+// forgetTask drops a group of a task that has no jobs to start, since there may be as many groups
+// as jobs.
 func (op *operation) forgetTask(t *task) {
 	if id := t.TaskID; id.Group != 0 && t.pending == 0 && t.inFlight == 0 && t.claimed == 0 {
 		op.tasks = slices.DeleteFunc(op.tasks, func(t task) bool { return t.TaskID == id })
@@ -343,7 +343,7 @@ func (op *operation) forgetTask(t *task) {
 	}
 }
 
-// jobs is how many jobs of an operation are to start.
+// jobs returns how many jobs of an operation are to start.
 func (op *operation) jobs() (n int64) {
 	for i := range op.tasks {
 		n += op.tasks[i].effective()
@@ -351,7 +351,7 @@ func (op *operation) jobs() (n int64) {
 	return n
 }
 
-// waiting is how many jobs of a task may start.
+// waiting returns how many jobs of a task may start.
 func (op *operation) waiting(id allocation.TaskID) int64 {
 	i, found := slices.BinarySearchFunc(op.tasks, id, func(t task, id allocation.TaskID) int { return t.Compare(id) })
 	if !found {
@@ -374,7 +374,7 @@ func (op *operation) detach() {
 	op.pool = nil
 }
 
-// ran records how long a job of the operation ran, for the pools above it too.
+// ran records how long a job ran, for its operation and for all pools above it.
 func (op *operation) ran(length time.Duration) {
 	for e := &op.element; e != nil; e = e.above {
 		e.lengths.Add(length)

@@ -28,8 +28,8 @@ func newPlacement(hs *holdings, gr *graceful, rs *reservations) *placement {
 	return pl
 }
 
-// fill starts jobs on a node while they fit into what no claim holds. If none does, and some
-// wait for a node that fits them better, one of those starts all the same (F.14).
+// fill starts jobs on a node while they fit into what no claim holds. If none starts, and some wait
+// for a node that fits them better, one of those starts anyway (F.14).
 func (pl *placement) fill(n *node, now time.Time, plan *Plan) {
 	n.review(now)
 	on := n.offered(now)
@@ -58,8 +58,8 @@ func (pl *placement) fill(n *node, now time.Time, plan *Plan) {
 	plan.Outcome.Add(outcome)
 }
 
-// mayStart says whether a job of a guarded operation may start on a node with so much
-// free, and why not.
+// mayStart says whether a job of a guarded operation may start on a node with this much free, and
+// if not, why.
 func (pl *placement) mayStart(chosen *allocation.Element, task *allocation.Task, free resource.Amounts) (bool, allocation.Cause) {
 	op := chosen.Owner().(*operation)
 	switch {
@@ -78,7 +78,7 @@ func (pl *placement) mayStart(chosen *allocation.Element, task *allocation.Task,
 }
 
 // spreadPatience is how long a job of a spread task waits for a node that has fewer jobs of the
-// task. A node that was not looked at for as long is not waited for.
+// task. It does not wait for a node that has had no heartbeat for this long.
 const spreadPatience = 5 * time.Second
 
 // crowded reports whether a job of a task that spreads over nodes waits for another node than n:
@@ -100,8 +100,8 @@ func (cl *cluster) crowded(op *operation, of allocation.TaskID, needs resource.A
 	return cl.moment.now.Sub(t.passed) < spreadPatience
 }
 
-// heardOf reports whether a node was looked at within spreadPatience. For a node that never was,
-// that time begins with the first call.
+// heardOf reports whether a node had a heartbeat within spreadPatience. For a node that has never
+// had one, that time begins with the first call.
 func (cl *cluster) heardOf(n *node) bool {
 	if n.looked.IsZero() {
 		n.looked = cl.moment.now
@@ -130,10 +130,10 @@ func (n *node) jobsOf(op *operation, task scheduling.TaskName) (count int) {
 }
 
 // reservation keeps the free resources of a node for a job that needs more, so that smaller jobs
-// do not take them bit by bit. It is made where it is the turn of an operation whose job does
-// not fit, if that job is due to the operation or to a pool above it. It ends when a job of the
-// pool starts on the node, or after gang_timeout. Then none is made on the node for as long, and
-// the pool pauses, for longer each time.
+// do not take them bit by bit. It is made if it is the turn of an operation whose job does not fit,
+// and that job is due to the operation or to a pool above it. It ends when a job of the pool starts
+// on the node, or after gang_timeout. After a timeout, no reservation is made on the node for
+// gang_timeout, and the pool makes none for a pause that grows each time.
 //
 // Reservations are not replicated: a new engine makes its own.
 type reservation struct {
@@ -143,7 +143,7 @@ type reservation struct {
 	task      allocation.TaskID
 	needs     resource.Amounts
 	until     time.Time
-	// again is when the next one may be made on the node.
+	// again is when the next reservation may be made on the node.
 	again time.Time
 	// listed says that the node is in reservations.reserved.
 	listed bool
@@ -158,9 +158,9 @@ type reservations struct {
 	reserved []*node
 }
 
-// reserve reserves the node that is being filled for the first job of an operation that does not
-// fit there, if that job is due. It reports whether the node is reserved for the operation's
-// pool, and so kept from those that come after it.
+// reserve reserves the node that is being filled for the first job of an operation that is due but
+// does not fit there. It reports whether the node is reserved for the operation's pool, and so kept
+// from the operations that come after it.
 func (rs *reservations) reserve(order *allocation.Element) bool {
 	n, op := rs.moment.at, order.Owner().(*operation)
 	r := &n.reserved
@@ -192,8 +192,8 @@ func (rs *reservations) reserve(order *allocation.Element) bool {
 	return false
 }
 
-// due reports whether one more job is due to an operation, or to a pool above it, besides those
-// with a reservation. but of the reservations do not count.
+// due reports whether one more job is due to an operation, or to a pool above it, in addition to the
+// jobs that have a reservation. but is how many of the reservations do not count.
 func (op *operation) due(needs resource.Amounts, but int64) bool {
 	if op.order.Due(needs.Times(op.pool.reserves-but), needs) {
 		return true
@@ -242,8 +242,8 @@ func (n *node) review(now time.Time) {
 	r.end()
 }
 
-// miss notes that a reservation for the pool was in vain. The pause before the next one grows
-// each time, so that little stays idle for jobs that do not start.
+// miss notes that a reservation for the pool was in vain. The pause before the next one grows each
+// time, so that few resources stay idle for jobs that do not start.
 func (p *pool) miss(now time.Time, pause time.Duration) {
 	p.keeps = now.Add(pause * time.Duration(min(1<<p.misses, maxGangPause)))
 	p.misses = min(p.misses+1, maxGangPause)
@@ -264,7 +264,7 @@ func (n *node) met(p *pool) {
 	}
 }
 
-// chargeReserved charges what reservations keep free to the elements that they are made for.
+// chargeReserved charges what reservations keep free to the elements for which they were made.
 func (rs *reservations) chargeReserved() {
 	for _, n := range rs.reserved {
 		r := &n.reserved

@@ -16,22 +16,22 @@ type Start struct {
 	Node      scheduling.NodeID
 	Operation scheduling.OperationID
 	Task      scheduling.TaskName
-	// Group is the memory granted to this job alone, in bytes; 0: it gets what its task has
-	// learned to need.
+	// Group is the memory granted to this job alone, in bytes; 0: it gets the reserve learned for its
+	// task.
 	Group     int64
 	Resources resource.Amounts
-	// Claimed is when the claim was planned that the job starts from; zero: there was none.
+	// Claimed is when the claim from which the job starts was planned; zero: there was none.
 	Claimed time.Time
 	// AllOrNone starts of one task in one plan are those of a gang: commit all of them, or none.
 	AllOrNone bool
 }
 
-// Preempt is an allocation that has to give back its resources. It is leaving from the moment it
-// is planned; Leave says that the order is committed, Stay that it is not.
+// Preempt is an order that a job has to leave. The allocation is leaving from the moment the order is
+// planned. Call Leave when the order is committed, or Stay if it is not.
 type Preempt struct {
 	Job  scheduling.JobID
 	Node scheduling.NodeID
-	// Operation is the one that loses the job.
+	// Operation is the operation that loses the job.
 	Operation scheduling.OperationID
 	Kind      lifecycle.PreemptionKind
 	// Timeout is how long the job has to leave by itself.
@@ -40,7 +40,7 @@ type Preempt struct {
 	// long they are held for it after Timeout.
 	For  Beneficiary
 	Hold time.Duration
-	// Rated are the pools whose rates count the preemption.
+	// Rated are the pools whose rate limits count the preemption.
 	Rated []scheduling.PoolID
 	// Reason are the facts of the decision.
 	Reason explain.Reason
@@ -74,21 +74,21 @@ type Plan struct {
 	Starts []Start
 	// Preempts are in the order of nodes.
 	Preempts []Preempt
-	// Outcome counts the jobs that started in free resources, or have room held there for a
-	// gang, and those that did not fit.
+	// Outcome counts the jobs that started in free resources, or for which room was held there for a
+	// gang, and the elements that were left out.
 	Outcome allocation.Outcome
-	// Unserved are the nodes that were not looked at because the plan was full. Pass them first
-	// the next time.
+	// Unserved are the nodes for which nothing was planned because the plan was full. Pass them first
+	// to the next Heartbeat.
 	Unserved []scheduling.NodeID
-	// Gathers says that a gang has begun to gather: nodes that were looked at before may have
-	// room for it.
+	// Gathers says that a gang has begun to gather: nodes whose heartbeats were already handled may
+	// have room for it.
 	Gathers bool
 }
 
 // Heartbeat plans what to start and to preempt on these nodes, in their order (F.12.3). Unknown
 // nodes are skipped.
 //
-// On each node, jobs of claims start first if their resources have become free. Then jobs are
+// On each node, the jobs of claims whose resources have become free start first. Then jobs are
 // preempted gracefully, jobs start in what is free, and one job may start by preemption of
 // others. Last, jobs beyond limits, or beyond what the node has, are preempted.
 func (e *Engine) Heartbeat(now time.Time, nodes []scheduling.NodeID) Plan {

@@ -177,16 +177,16 @@ func TestViolatedLimits(t *testing.T) {
 		victims int
 		message string
 	}{
-		"of the operation": {func(d *drive) { must(d.t, d.SetOperation(d.record("o", "low", two))) }, 2, "operation o uses 4 of user_slots, its limit is 2"},
+		"of the operation": {func(d *drive) { must(d.t, d.SetOperation(d.record("o", "low", two))) }, 2, "operation o uses 4 of user_slots, but its limit is 2"},
 		"of its pool": {func(d *drive) {
 			d.tree(nil, map[scheduling.PoolName]pool{"high": {}, "low": {parent: "high", options: two}})
-		}, 2, "pool low uses 4 of user_slots, its limit is 2"},
+		}, 2, "pool low uses 4 of user_slots, but its limit is 2"},
 		"of a pool above": {func(d *drive) {
 			d.tree(nil, map[scheduling.PoolName]pool{"high": {options: two}, "low": {parent: "high"}})
-		}, 2, "pool high uses 4 of user_slots, its limit is 2"},
+		}, 2, "pool high uses 4 of user_slots, but its limit is 2"},
 		"to nothing": {func(d *drive) {
 			must(d.t, d.SetOperation(d.record("o", "low", options{"resource_limits": options{"user_slots": 0.0}})))
-		}, 4, "operation o uses 4 of user_slots, its limit is 0"},
+		}, 4, "operation o uses 4 of user_slots, but its limit is 0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDrive(t, nil, map[scheduling.PoolName]pool{"high": {}, "low": {parent: "high"}})
@@ -217,9 +217,9 @@ func TestReasonsHaveUnits(t *testing.T) {
 		used, limit int64
 		want        string
 	}{
-		"memory": {resource.Memory, 3 << 30, 20132660, "operation o uses 3 GiB of memory, its limit is 19.2 MiB"},
-		"cores":  {resource.CPU, 250, 100, "operation o uses 2.5 of cpu, its limit is 1"},
-		"GPUs":   {resource.GPU, 2, 1, "operation o uses 2 of gpu, its limit is 1"},
+		"memory": {resource.Memory, 3 << 30, 20132660, "operation o uses 3 GiB of memory, but its limit is 19.2 MiB"},
+		"cores":  {resource.CPU, 250, 100, "operation o uses 2.5 of cpu, but its limit is 1"},
+		"GPUs":   {resource.GPU, 2, 1, "operation o uses 2 of gpu, but its limit is 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := engine.Preempt{Operation: "o", Kind: lifecycle.ResourceLimitsViolated, Reason: explain.Reason{Resource: tc.kind, Used: tc.used, Limit: tc.limit}}

@@ -10,9 +10,9 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Await says whether a node that takes no jobs is expected to reconnect: it was in the cluster
-// when the engine was made. Until the tree's node_reconnection_timeout is over, a job that fits
-// there does not count as one that fits nowhere.
+// Await sets whether a node that takes no jobs is expected to reconnect, because it was in the cluster
+// when the engine was made. Until the tree's node_reconnection_timeout is over, a job that fits on
+// such a node does not count as one that fits nowhere.
 func (e *Engine) Await(id scheduling.NodeID, awaited bool) error {
 	n, err := e.cluster.knownNode(id)
 	if err != nil {
@@ -86,8 +86,8 @@ func (cl *cluster) findRoom(g *gang) {
 	}
 }
 
-// hostsOf yields the nodes that take jobs of a gang, with awaited also those that are expected
-// to.
+// hostsOf yields the nodes that take jobs of a gang and, if awaited is set, also those that are
+// expected to.
 func (cl *cluster) hostsOf(g *gang, awaited bool) iter.Seq[allocation.Hosts] {
 	return func(yield func(allocation.Hosts) bool) {
 		for i := range cl.classes {
@@ -99,8 +99,8 @@ func (cl *cluster) hostsOf(g *gang, awaited bool) iter.Seq[allocation.Hosts] {
 	}
 }
 
-// outOfReach reports whether a gang with enough waiting jobs could not start even in an empty
-// tree. Until nodes come, limits are raised or it needs less, it has no demand, no fair share
+// outOfReach reports whether a gang with enough waiting jobs could not start even in an empty tree.
+// Until nodes are added, limits are raised or the gang needs less, it has no demand, no fair share
 // and no turn.
 func (cl *cluster) outOfReach(g *gang) bool {
 	missing := g.missing()
@@ -110,8 +110,8 @@ func (cl *cluster) outOfReach(g *gang) bool {
 	return !cl.hopeFor(g).All() || g.operation.beyondLimits(g.together())
 }
 
-// hopeFor is how many of the missing jobs of a gang fit together on the nodes that take jobs
-// when these are empty. In a new engine, awaited nodes count too.
+// hopeFor returns how many of the missing jobs of a gang fit together on the nodes that take jobs, if
+// these are empty. In a new engine, awaited nodes count too.
 func (cl *cluster) hopeFor(g *gang) allocation.Fit {
 	cl.findRoom(g)
 	if cl.moment.connected {
@@ -120,8 +120,8 @@ func (cl *cluster) hopeFor(g *gang) allocation.Fit {
 	return g.hope
 }
 
-// beyondLimits reports whether the limits set for an operation, or above it, are less than what
-// starts together needs, even if nothing else is used.
+// beyondLimits reports whether the limits set for an operation, or above it, are less than what jobs
+// that start together need, even if nothing else is used.
 func (e *element) beyondLimits(together resource.Amounts) bool {
 	for ; e != nil; e = e.above {
 		if !together.Fits(e.limits) {
@@ -131,8 +131,7 @@ func (e *element) beyondLimits(together resource.Amounts) bool {
 	return false
 }
 
-// reach finds whether some empty node can hold a job of a task, if anything relevant has
-// changed.
+// reach computes whether some empty node can hold a job of a task, if anything relevant has changed.
 func (cl *cluster) reach(op *operation, t *task) {
 	if t.layout == cl.layout {
 		return
@@ -174,7 +173,7 @@ func (u *update) seekReach() {
 	}
 }
 
-// out reports whether the jobs of a task are no demand because their gang is out of reach.
+// out reports whether the jobs of a task do not count as demand because their gang is out of reach.
 func (op *operation) out(task scheduling.TaskName) bool {
 	if len(op.gangs) == 0 {
 		return false

@@ -77,10 +77,10 @@ func checkReach(t *testing.T, cases map[string]reachCase) {
 func TestGangOutOfReach(t *testing.T) {
 	checkReach(t, map[string]reachCase{
 		"too few nodes": {func(*drive) {}, func(d *drive) { d.node("n3", 4) }, explain.FactGangTooBig,
-			"at most 8 of the 10 jobs of the gang (task t) that have to start together fit on the 2 nodes that take its jobs, even when they are empty: together they need 10 slots, and they have 8 slots; until"},
+			"at most 8 of the 10 jobs of the gang (task t) that have to start together fit on the 2 nodes that take its jobs, even when they are empty: together the jobs need 10 slots, but the nodes have 8 slots; until"},
 		"nodes in pieces too small": {
 			func(d *drive) { must(d.t, d.SetDemand("gang", "t", 0, 10, slotsOf(3))); d.node("n3", 22) },
-			func(d *drive) { d.node("n4", 30) }, explain.FactGangTooBig, "at most 9 of the 10 jobs of the gang (task t) that have to start together fit on the 3 nodes that take its jobs, even when they are empty: in all these have enough, in pieces that are too small; most of them run out of user_slots first, and each job needs 3 slots"},
+			func(d *drive) { d.node("n4", 30) }, explain.FactGangTooBig, "at most 9 of the 10 jobs of the gang (task t) that have to start together fit on the 3 nodes that take its jobs, even when they are empty: there is enough in total, but in pieces that are too small; most nodes run out of user_slots first, and each job needs 3 slots"},
 		"one of its jobs fits nowhere": {
 			func(d *drive) { must(d.t, d.SetDemand("gang", "t", 0, 10, slotsOf(5))) },
 			func(d *drive) { must(d.t, d.SetDemand("gang", "t", 0, 10, slotsOf(1))); d.node("n3", 2) }, explain.FactTooSmall, "no node is big enough"},
@@ -94,7 +94,7 @@ func TestGangOutOfReach(t *testing.T) {
 				must(d.t, d.SetNode("n1", slotsOf(4), true, "old"))
 			},
 			func(d *drive) { must(d.t, d.SetNode("n3", slotsOf(40), true, "old")) }, explain.FactGangTooBig,
-			"at most 4 of the 10 jobs of the gang (task t) that have to start together fit on the 1 node that takes its jobs, even when it is empty: together they need 10 slots, and it has 4 slots"},
+			"at most 4 of the 10 jobs of the gang (task t) that have to start together fit on the 1 node that takes its jobs, even when it is empty: together the jobs need 10 slots, but the node has 4 slots"},
 		"its limits are less": {
 			func(d *drive) {
 				d.node("n3", 12)
@@ -241,7 +241,7 @@ func TestJobsNoNodeHolds(t *testing.T) {
 	}{
 		"it is larger than all nodes": {
 			func(d *drive) { big(d, nil) }, func(d *drive) { d.node("n3", 8) }, explain.FactTooSmall,
-			"no node is big enough: a job of task t needs 8 slots, 8 cpu, and 2 nodes have less user_slots, cpu even when empty; until that changes such jobs are no demand, and nobody has to leave for them"},
+			"no node is big enough: a job of task t needs 8 slots, 8 cpu, but 2 nodes have less user_slots, cpu even when empty; until that changes such jobs do not count as demand, and no job is preempted for them"},
 		"its filter leaves the large node out": {
 			func(d *drive) {
 				big(d, options{"scheduling_tag_filter": "!large"})
@@ -260,7 +260,7 @@ func TestJobsNoNodeHolds(t *testing.T) {
 			func(d *drive) { d.node("n3", 8) }, explain.FactTooSmall, "no node is big enough"},
 		"no node has its tags": {
 			func(d *drive) { big(d, options{"scheduling_tag_filter": "gpu"}) },
-			func(d *drive) { must(d.t, d.SetNode("n3", slotsOf(8), true, "gpu")) }, explain.FactNoMatch, "such jobs are no demand"},
+			func(d *drive) { must(d.t, d.SetNode("n3", slotsOf(8), true, "gpu")) }, explain.FactNoMatch, "such jobs do not count as demand"},
 		"its jobs need less": {
 			func(d *drive) { big(d, nil) }, func(d *drive) { must(d.t, d.SetDemand("big", "t", 0, 10, slotsOf(4))) }, explain.FactTooSmall, "no node is big enough"},
 	} {
@@ -344,7 +344,7 @@ func TestJobsOfNodesThatComeBack(t *testing.T) {
 			x, err := d.Explain("big", d.now)
 			must(t, err)
 			text := x.Facts[0].Text
-			if never := x.Verdict == explain.FactTooSmall; never == tc.want || tc.want && !strings.Contains(text, "about to be heard again") {
+			if never := x.Verdict == explain.FactTooSmall; never == tc.want || tc.want && !strings.Contains(text, "these nodes are expected to reconnect") {
 				t.Errorf("verdict %s: %s", x.Verdict, text)
 			}
 		})
@@ -369,7 +369,7 @@ func TestJobsBeyondLimitsTakeNoShare(t *testing.T) {
 	}
 	x, err := d.Explain("large", d.now)
 	must(t, err)
-	if f := fact(t, x, explain.FactLimit); !strings.Contains(f.Text, "a single job needs 4 slots") || !strings.Contains(f.Text, "no demand") {
+	if f := fact(t, x, explain.FactLimit); !strings.Contains(f.Text, "a single job needs 4 slots") || !strings.Contains(f.Text, "do not count as demand") {
 		t.Errorf("it is said: %s", f.Text)
 	}
 	pools["a"] = pool{options: limit(4)}

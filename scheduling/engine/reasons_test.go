@@ -18,9 +18,9 @@ func TestWhyPoolsLoseJobs(t *testing.T) {
 		rule  explain.Rule
 		text  string
 	}{
-		"its operations have what is theirs": {nil, nil, true, 8, explain.BeyondPools, "and its latest jobs may have to go"},
-		"others are guaranteed it":           {nil, options{"strong_guarantee_resources": options{"cpu": 4.0, "user_slots": 4.0}}, true, 8, explain.ForGuarantee, "goes for what others are guaranteed"},
-		"others have waited for longer":      {nil, options{"weight": 1.5}, true, 1, explain.ForTurn, "it is the turn of who has lacked its own for longer"},
+		"its operations have what is theirs": {nil, nil, true, 8, explain.BeyondPools, "and its latest jobs may be preempted"},
+		"others are guaranteed it":           {nil, options{"strong_guarantee_resources": options{"cpu": 4.0, "user_slots": 4.0}}, true, 8, explain.ForGuarantee, "is needed for another pool's guarantee"},
+		"others have waited for longer":      {nil, options{"weight": 1.5}, true, 1, explain.ForTurn, "it is the turn of a pool that has lacked its fair share for longer"},
 		"its operation has more":             {nil, nil, false, 8, explain.BeyondOperation, "operation a uses"},
 	} {
 		t.Run(name, func(t *testing.T) {

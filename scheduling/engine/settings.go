@@ -11,9 +11,9 @@ import (
 	"weir/scheduling/resource"
 )
 
-// SetTree replaces the pools of the engine, and their settings, by those of tree. A pool that
-// has another name there keeps its volume and its other state. SetTree fails when a pool that is
-// no longer in the tree holds operations; then it is half done, but consistent.
+// SetTree replaces the pools of the engine, and their settings, by those of tree. A pool that has
+// another name there keeps its volume and its other state. SetTree returns an error if a pool that
+// is no longer in the tree has operations; the engine is then changed in part, but consistent.
 func (e *Engine) SetTree(tree pooltree.Tree) error {
 	e.tree.renamePools(tree)
 	e.moment.settings = tree.Settings()
@@ -24,8 +24,8 @@ func (e *Engine) SetTree(tree pooltree.Tree) error {
 		return fmt.Errorf("set tree: %w", err)
 	}
 	e.tree.setEffective(e.tree.root, effective)
-	// Parents come first: a parent is in its place, below no pool that comes later, before its
-	// children move below it. So no move makes a cycle.
+	// Parents come first: a parent is in its final place before its children move below it, so no
+	// move makes a cycle.
 	for _, p := range tree.ParentsFirst() {
 		effective, err := tree.Effective(p.Name)
 		if err != nil {
@@ -73,7 +73,7 @@ func (e *Engine) removeOthers(p *pool, tree pooltree.Tree) error {
 	return nil
 }
 
-// shareOptions are the settings of a tree that fair shares depend on.
+// shareOptions returns the settings of a tree on which fair shares depend.
 func shareOptions(s pooltree.Settings) fairshare.Options {
 	return fairshare.Options{
 		MainResource:          s.MainResource,

@@ -20,14 +20,14 @@ import (
 type Snapshot struct {
 	// At is the time of the last Tick, zero before the first one.
 	At time.Time
-	// Stale says that the tree has changed since: fair shares do not add up
-	// before the next Tick.
+	// Stale says that the tree has changed since then: fair shares may not add up before the next
+	// Tick.
 	Stale bool
 	// Total is the resources of all nodes that may run jobs.
 	Total resource.Amounts
 	// InFlight is the number of starts that are not settled.
 	InFlight int
-	// Pools has every pool before those below it, the root first, by name.
+	// Pools holds all pools: the root first, each pool before those below it, siblings by name.
 	Pools []PoolView
 	// Operations is sorted by id.
 	Operations []OperationView
@@ -40,23 +40,23 @@ type Snapshot struct {
 // Shares is what a pool or an operation has and ought to have.
 type Shares struct {
 	Weight float64
-	// Usage is what counts for decisions: present usage, with starts in flight and claims.
+	// Usage is the usage that counts for decisions, including starts in flight and claims.
 	Usage resource.Amounts
 	// Leaving is what allocations hold that have been told to leave; Usage does not include it.
 	Leaving resource.Amounts
 	// Claimed is the part of Usage that is held for jobs that have not started.
 	Claimed resource.Amounts
-	// UsageShare is Usage as a part of the resources of the cluster, RunningShare that of
-	// Running, and ClaimedShare that of Claimed.
+	// UsageShare, RunningShare and ClaimedShare are Usage, Running and Claimed as parts of the
+	// resources of the cluster.
 	UsageShare, RunningShare, ClaimedShare resource.Vector
 	// DemandShare and FairShare are those of the last Tick.
 	DemandShare, FairShare resource.Vector
 	// Satisfaction is how near UsageShare is to FairShare (F.10).
 	Satisfaction float64
-	// Limits are those that were set; resource.Infinite where none was. Usage is above them only
-	// if they were lowered, or if it came from elsewhere; then no job starts.
+	// Limits are those that were set; resource.Infinite for resources without a limit. Usage exceeds
+	// them only if they were lowered, or if an operation with usage was moved; then no job starts.
 	Limits resource.Amounts
-	// Clock is since when the element is below its shares, as of the last Tick (F.11).
+	// Clock says since when the element has been below its shares, as of the last Tick (F.11).
 	Clock preemption.Clock
 	// Attributes are the details of the fair share, as of the last Tick.
 	Attributes Attributes
@@ -65,12 +65,13 @@ type Shares struct {
 // Attributes are the results of an update that pools and operations have in common (F.17.5).
 type Attributes struct {
 	fairshare.Result
-	// Parts are those of the fair share, Promised those that guarantees alone would give.
+	// Parts are the parts of the fair share, Promised those of the share that guarantees alone would
+	// give.
 	Parts, Promised fairshare.Parts
 	// GuaranteedRatio is GuaranteedShare of the resource that counts for the element (F.5.7).
 	GuaranteedRatio float64
-	// SpecifiedMinShare follows from settings; MinShare is the part of it that the element can
-	// claim now.
+	// SpecifiedMinShare is the min share that follows from settings; MinShare is at most the
+	// element's demand.
 	SpecifiedMinShare resource.Vector
 	// LimitedDemand is what the element could use if its siblings used nothing.
 	LimitedDemand resource.Amounts
@@ -79,13 +80,13 @@ type Attributes struct {
 // Integral are the integral guarantees of a pool at the last Tick (G5).
 type Integral struct {
 	Type fairshare.GuaranteeType
-	// Volume has accumulated, up to Capacity at most; RatioVolume and RatioCapacity are the same
-	// in seconds of the whole cluster.
+	// Volume is the volume that has accumulated, Capacity its upper bound. RatioVolume and
+	// RatioCapacity are the same in seconds of the whole cluster.
 	Volume, Capacity           resource.Volume
 	RatioVolume, RatioCapacity float64
 	fairshare.Ratios
-	// BurstDuration is how long the volume of a burst pool lasts at burst level; Lasts is false
-	// if that has no end, or does not apply.
+	// BurstDuration is how long the volume of a burst pool lasts at burst level. Lasts is false if
+	// the volume never runs out, and for other pools.
 	BurstDuration time.Duration
 	Lasts         bool
 }
@@ -133,8 +134,8 @@ type OperationView struct {
 // TaskView is a group of a task in a Snapshot.
 type TaskView struct {
 	Name scheduling.TaskName
-	// Group is the memory granted to each of the jobs, in bytes; 0: what the task has learned to
-	// need.
+	// Group is the memory granted to each of the jobs, in bytes; 0: they get the reserve learned
+	// for the task.
 	Group int64
 	// Pending is the number of pending jobs in the replicated state.
 	Pending int64
@@ -158,17 +159,17 @@ type NodeView struct {
 	ID     scheduling.NodeID
 	Tags   []string
 	Limits resource.Amounts
-	// Usage is what allocations and starts in flight hold, Leaving the part of it that has been
-	// told to leave, and Claimed what claims hold.
+	// Usage is what allocations and starts in flight hold, Leaving the part of it that leaving
+	// allocations hold, and Claimed what claims hold.
 	Usage, Leaving, Claimed resource.Amounts
 	// Known is false for a node that only allocations or claims refer to.
 	Known       bool
 	Schedulable bool
-	// Attempted is when preemption was tried there last, zero: never.
+	// Attempted is when preemption was last tried there; zero: never.
 	Attempted time.Time
 	// Reserved is the operation that the free resources are reserved for; empty: none.
 	Reserved scheduling.OperationID
-	// Overcommitted nodes have less than is held, for another reason than a start.
+	// Overcommitted nodes have less than their allocations hold, for a reason other than a start.
 	Overcommitted bool
 }
 
@@ -176,7 +177,7 @@ type NodeView struct {
 type ClaimView struct {
 	Node scheduling.NodeID
 	Beneficiary
-	// Ordered is when the victims were told to leave, Victims how many are still there.
+	// Ordered is when the victims were chosen, Victims how many of them have not left yet.
 	Ordered time.Time
 	Victims int
 	// Expires is when the claim ends at the latest.
@@ -189,14 +190,13 @@ type Holding struct {
 	// Leaving allocations have been told to leave by Deadline, or are about to be.
 	Leaving  bool
 	Deadline time.Time
-	// Kind is how it was preempted; lifecycle.NotPreempted when it leaves for another cause, or
-	// stays.
+	// Kind is how it was preempted; lifecycle.NotPreempted if it leaves for another reason, or stays.
 	Kind lifecycle.PreemptionKind
 	// For is the job that waits for its resources; the zero value: none.
 	For Beneficiary
 	// Reason is why it was preempted, if this engine chose it.
 	Reason explain.Reason
-	// Level is how easily it is preempted; a leaving one never is.
+	// Level is how easily it is preempted; a leaving allocation is never preempted.
 	Level preemption.Level
 	// Ticket is 0 for an allocation. A start in flight has no job yet.
 	Ticket Ticket
@@ -214,8 +214,8 @@ func (s Snapshot) Say(alert fairshare.Alert) string {
 	return alert.Named(guaranteed)
 }
 
-// Snapshot returns the engine at this moment. It costs time in proportion to the
-// number of pools, operations and nodes.
+// Snapshot returns the state of the engine at this moment. It takes time in proportion to the number
+// of pools, operations and nodes.
 func (e *Engine) Snapshot() Snapshot {
 	e.tree.shares.FindGuaranteed(e.moment.stale)
 	s := Snapshot{At: e.update.ticked, Stale: e.moment.stale, Total: e.cluster.total, InFlight: len(e.holdings.inFlight)}
@@ -259,8 +259,8 @@ func (tr *tree) number(operations []OperationView) {
 	}
 }
 
-// Holdings returns all allocations, sorted by job, and then all starts in
-// flight, sorted by ticket. It costs time in proportion to their number.
+// Holdings returns all allocations, sorted by job, and then all starts in flight, sorted by ticket.
+// It takes time in proportion to their number.
 func (e *Engine) Holdings() []Holding {
 	all := make([]Holding, 0, len(e.holdings.allocations)+len(e.holdings.inFlight))
 	for _, h := range e.holdings.allocations {
@@ -323,7 +323,7 @@ func (tr *tree) viewShares(of *element, claimed resource.Amounts) Shares {
 	return v
 }
 
-// claimed is what is held for jobs of the operation that have not started.
+// claimed returns what is held for jobs of the operation that have not started.
 func (op *operation) claimed() (sum resource.Amounts) {
 	for _, c := range op.claims {
 		sum = sum.Add(c.resources)
@@ -331,7 +331,7 @@ func (op *operation) claimed() (sum resource.Amounts) {
 	return sum
 }
 
-// claimed is the sum over all operations in the pool and below.
+// claimed returns the sum over all operations in the pool and below.
 func (p *pool) claimed() (sum resource.Amounts) {
 	for _, op := range p.operations {
 		sum = sum.Add(op.claimed())

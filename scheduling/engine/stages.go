@@ -47,7 +47,8 @@ func (st *stages) findStarving() {
 	st.collect(st.tree.root, [preemption.StageCount]starver{})
 }
 
-// collect does so below a pool; above has, by stage, the lowest starving element above it.
+// collect does this for the operations below a pool. above holds, by stage, the lowest starving
+// element above the pool.
 func (st *stages) collect(p *pool, above [preemption.StageCount]starver) {
 	starves(p.clock.Starvation, starver{pool: p}, &above)
 	for _, c := range p.pools {
@@ -79,7 +80,7 @@ func (st *stages) collect(p *pool, above [preemption.StageCount]starver) {
 	}
 }
 
-// starves puts an element in place of those above it, in the stages in which it may preempt.
+// starves replaces the elements above by own, in the stages in which its starvation lets it preempt.
 func starves(s preemption.Starvation, own starver, by *[preemption.StageCount]starver) {
 	for stage := range preemption.StageCount {
 		if s.Acts(stage) {
@@ -88,10 +89,10 @@ func starves(s preemption.Starvation, own starver, by *[preemption.StageCount]st
 	}
 }
 
-// owed reports whether such a job would still be owed to the starving element if it had so much
-// more than now. What was started or claimed since the update counts as had. An operation is
-// owed a job while it is below its min share, or below its fair share by more than the
-// tolerance; a pool, while it is below its fair share.
+// owed reports whether a job would still be owed to the starving element if it used more in addition.
+// What was started or claimed since the update counts as used. An operation is owed a job while it is
+// below its min share, or below its fair share by more than the tolerance; a pool, while it is below
+// its fair share.
 func (s starver) owed(job, more, total resource.Amounts) bool {
 	if s.pool != nil {
 		return s.pool.order.SatisfactionWithout(resource.Amounts{}.Sub(more), job) < 1-resource.Epsilon
@@ -100,7 +101,7 @@ func (s starver) owed(job, more, total resource.Amounts) bool {
 	return preemption.BelowMinShare(shares) || preemption.OperationStatus(shares, s.operation.effective.Starvation.Tolerance, true, s.operation.least) == preemption.BelowFairShare
 }
 
-// element is the starving element in the order of scheduling.
+// element returns the starving element in the order of scheduling.
 func (s starver) element() *allocation.Element {
 	if s.pool != nil {
 		return s.pool.order
@@ -108,7 +109,8 @@ func (s starver) element() *allocation.Element {
 	return s.operation.order
 }
 
-// satisfaction is that of the starving element, in the resource by which such a job counts.
+// satisfaction returns the satisfaction of the starving element, in the resource by which the job
+// counts.
 func (s starver) satisfaction(job resource.Amounts) float64 {
 	return s.element().SatisfactionWithout(resource.Amounts{}, job)
 }
@@ -128,16 +130,16 @@ func (st *stages) run(n *node, now time.Time, plan *Plan) {
 	}
 }
 
-// turn is a task of an operation that may preempt, and the element whose starvation lets it.
+// turn is a task of an operation that may preempt, and the element whose starvation allows this.
 type turn struct {
 	op   *operation
 	task allocation.Task
 	by   starver
 }
 
-// creditor is the lowest element on the way from an operation to the root that starves in a
-// stage and is still owed a job of a task, with all jobs that have to start with it; false:
-// there is none.
+// creditor returns the lowest element on the way from an operation to the root that starves in a
+// stage and is still owed a job of a task, with all jobs that have to start with it; false if there
+// is none.
 func (st *stages) creditor(stage preemption.Stage, op *operation, task allocation.Task) (by starver, ok bool) {
 	g := op.missing(task.Name)
 	if g != nil && g.vain && g.vainIn == st.moment.age {
@@ -163,10 +165,9 @@ func (st *stages) creditor(stage preemption.Stage, op *operation, task allocatio
 	return by, false
 }
 
-// serve starts a job by preemption. It tries the operations of a stage that have a job which
-// fits the node once victims have gone, in the order of scheduling. When a starving pool has
-// found no victims for a job, it is not tried for other jobs below it that are as large or
-// larger.
+// serve starts a job by preemption. It tries the operations of a stage that have a job that fits the
+// node once victims have left, in the order of scheduling. If no victims were found for a job because
+// of the starvation of a pool, jobs below that pool that are as large or larger are not tried.
 func (st *stages) serve(stage preemption.Stage, n *node, now time.Time, plan *Plan) bool {
 	if len(plan.Starts) >= st.moment.config.MaxStartsPerPlan {
 		return false
@@ -174,7 +175,7 @@ func (st *stages) serve(stage preemption.Stage, n *node, now time.Time, plan *Pl
 	st.victims.round++
 	candidates, discount := st.victims.candidates(stage, n, now)
 	if discount.IsZero() && !st.choosy && !slices.ContainsFunc(n.held, (*holding).Grouped) {
-		// Nothing here may be preempted: all of it is in flight or leaving.
+		// Nothing on the node may be preempted: everything is in flight or leaving.
 		return false
 	}
 	turns := st.contenders(stage, n, discount, now)
@@ -216,8 +217,8 @@ func byTurn(a, b turn) int {
 	return 1
 }
 
-// contenders are the operations that may preempt in a stage and have a job that fits the node
-// once all candidates have gone.
+// contenders returns the operations that may preempt in a stage and have a job that fits the node
+// once all candidates have left.
 func (st *stages) contenders(stage preemption.Stage, n *node, discount resource.Amounts, now time.Time) []turn {
 	all, on := st.turns[:0], n.offered(now)
 	spare := on.Free
@@ -233,7 +234,7 @@ func (st *stages) contenders(stage preemption.Stage, n *node, discount resource.
 		cause := allocation.NoVictims
 		switch {
 		case !fits, discount.IsZero() && !op.effective.Packing.Enable:
-			// A job that fits without victims has started already.
+			// A job that fits without victims has already started.
 		case st.graceful.withheld(op, t.PerJob):
 			cause = allocation.Withheld
 		case st.cluster.crowded(op, t.TaskID, t.PerJob, n):
@@ -277,7 +278,7 @@ func (st *stages) displace(stage preemption.Stage, n *node, next turn, candidate
 	case g != nil:
 		st.gangs.gather(g, st.claims.addClaim(n, op, task.TaskID, task.PerJob, now))
 	default:
-		// It fits as it is, and has waited for a better node long enough (F.14).
+		// It fits without victims, and has waited long enough for a better node (F.14).
 		op.order.Serve(task.PerJob)
 		op.order.AddPending(task.TaskID, -1)
 		st.holdings.start(n, op, task.TaskID, task.PerJob, plan)

@@ -19,14 +19,14 @@ import (
 // State that one leader passes to the next: which elements starve, and which operation has taken
 // from which.
 
-// ElementClock is the clock of a pool, by its id, or of an operation.
+// ElementClock is the starvation clock of a pool or of an operation; only that one's id is set.
 type ElementClock struct {
 	Pool      scheduling.PoolID
 	Operation scheduling.OperationID
 	Clock     preemption.Clock
 }
 
-// Clocks returns the clocks that run as of the last Tick: those of pools first, by id.
+// Clocks returns the clocks that are running as of the last Tick, sorted by id, those of pools first.
 func (e *Engine) Clocks() (all []ElementClock) {
 	for _, p := range e.tree.pools {
 		if p.id != 0 && !p.clock.From().IsZero() {
@@ -44,8 +44,8 @@ func (e *Engine) Clocks() (all []ElementClock) {
 	return all
 }
 
-// SetClocks restores what Clocks returned: an element that is below its share at the next Tick
-// has been since then, and the clock of any other is reset. Unknown elements are skipped.
+// SetClocks restores what Clocks returned. If an element is below its share at the next Tick, its
+// clock continues; otherwise it is reset. Unknown elements are skipped.
 func (e *Engine) SetClocks(clocks []ElementClock) {
 	pools := make(map[scheduling.PoolID]*pool, len(e.tree.pools))
 	for _, p := range e.tree.pools {
@@ -62,17 +62,17 @@ func (e *Engine) SetClocks(clocks []ElementClock) {
 	}
 }
 
-// Age is which operations have taken from which (X8).
+// Age says which operations have taken resources from which (X8).
 type Age struct {
-	// Digest is a hash of everything whose change ends the age, except what volumes pay for; 0:
+	// Digest is a hash of everything whose change ends the age, except for what volumes pay for; 0:
 	// nothing was taken in this age.
 	Digest uint64
-	// Takings are sorted by operation, then by the one it took from.
+	// Takings are sorted by operation, then by the operation that it took from.
 	Takings []Taking
 }
 
-// Taking says that an operation has taken from another one; if From is empty, that it gave up
-// gracefully what it had beyond Usage.
+// Taking says that an operation has taken resources from another one or, if From is empty, that it
+// gave up gracefully what it had beyond Usage.
 type Taking struct {
 	Operation, From scheduling.OperationID
 	Usage           resource.Amounts
@@ -80,7 +80,7 @@ type Taking struct {
 	Former bool
 }
 
-// Age returns the age as of now, at most so many takings of it.
+// Age returns the current age, with at most this many takings.
 func (e *Engine) Age(most int) (a Age) {
 	current := false
 	for _, id := range slices.Sorted(maps.Keys(e.tree.operations)) {
@@ -124,8 +124,8 @@ func (e *Engine) SetAge(a Age, awaiting bool) {
 	}
 }
 
-// digest is a hash of what operations ask for and may have, as of the last Tick, and of the
-// nodes. It is computed once in an age, which ends when any of that changes.
+// digest returns a hash of what operations ask for and may have, as of the last Tick, and of the
+// nodes. It is computed once in an age, which ends when any of these changes.
 func (tr *tree) digest() uint64 {
 	if tr.digested.known && tr.digested.age == tr.moment.age {
 		return tr.digested.of
@@ -152,12 +152,12 @@ type digested struct {
 	age, of uint64
 }
 
-// State of an engine that is made while the cluster runs: the claims, rates and attempts left by
-// preemptions that another engine planned.
+// State of an engine that is made while the cluster runs: the claims, rates and attempts that follow
+// from preemptions that another engine planned.
 
-// AddClaim holds resources of a node for a job for which others have been told to leave. They
-// may have gone, or follow by Leave. Add operations, demand and allocations first. A claim whose
-// job is no longer wanted is skipped.
+// AddClaim holds resources of a node for a job for which others have been told to leave. These may
+// have left, or are passed to Leave later. Add operations, demand and allocations first. A claim
+// whose job is no longer wanted is skipped.
 func (e *Engine) AddClaim(id scheduling.NodeID, b Beneficiary, planned, expires time.Time) error {
 	n := e.cluster.node(id)
 	if e.claims.findClaim(n, b, planned) != nil {
@@ -192,8 +192,8 @@ func (e *Engine) SetRate(id scheduling.PoolID, times []time.Time) {
 	}
 }
 
-// SetAttempted restores when preemption was last tried on a node: it is tried again after the
-// backoff. An unknown node is skipped.
+// SetAttempted restores when preemption was last tried on a node, so that it is tried again only after
+// the backoff. An unknown node is skipped.
 func (e *Engine) SetAttempted(id scheduling.NodeID, at time.Time) {
 	if n := e.cluster.nodes[id]; n != nil && at.After(n.attempted) {
 		n.attempted = at
@@ -214,22 +214,22 @@ func (p *pool) limited(rated bool) (ids []scheduling.PoolID) {
 	return ids
 }
 
-// PoolVolume is what has to be remembered of a pool from one Tick to the next, and
-// from one leader to the next (G7).
+// PoolVolume is the state of a pool's volume that is kept from one Tick to the next, and passed from
+// one leader to the next (G7).
 type PoolVolume struct {
 	Pool scheduling.PoolName
-	// ID identifies the pool whatever its name is; 0: Pool does.
+	// ID identifies the pool even if it was renamed; 0: Pool identifies it.
 	ID scheduling.PoolID
-	// Volume has accumulated and is not spent.
+	// Volume is the volume that has accumulated and is not spent.
 	Volume resource.Volume
-	// Rest is that of fairshare.Pool.
+	// Rest is the rounding error of Volume: see fairshare.Pool.
 	Rest float64
-	// LastShareRatio was granted by the last Tick, to be paid by the next one.
+	// LastShareRatio is what the last Tick granted; the next one charges it.
 	LastShareRatio float64
 }
 
-// Volumes returns the pools that have volume or owe some, sorted by name, and the
-// time of the last Tick, to which they belong.
+// Volumes returns the volumes of the pools that have some, or that have to pay for a grant, sorted by
+// name. They are as of at, the time of the last Tick.
 func (e *Engine) Volumes() (at time.Time, volumes []PoolVolume) {
 	for name, p := range e.tree.pools {
 		if p := p.share.Pool; !p.Volume.IsZero() || p.LastShareRatio != 0 {
@@ -240,8 +240,8 @@ func (e *Engine) Volumes() (at time.Time, volumes []PoolVolume) {
 	return e.tree.shares.Updated, volumes
 }
 
-// SetVolumes restores what Volumes returned: the next Tick accrues and charges the time since
-// then. It fails, and changes nothing, when a pool is unknown or a value is invalid.
+// SetVolumes restores what Volumes returned: the next Tick accrues and charges the time since at. It
+// returns an error, and changes nothing, if a pool is unknown or a value is invalid.
 func (e *Engine) SetVolumes(at time.Time, volumes []PoolVolume) error {
 	pools := make([]*pool, len(volumes))
 	for i, v := range volumes {
@@ -250,9 +250,9 @@ func (e *Engine) SetVolumes(at time.Time, volumes []PoolVolume) error {
 		case pools[i] == nil:
 			return fmt.Errorf("set volume of pool %q: %w", v.Pool, ErrUnknown)
 		case v.Volume.Min(resource.Volume{}) != resource.Volume{}:
-			return fmt.Errorf("set volume of pool %q: %+v is negative", v.Pool, v.Volume)
+			return fmt.Errorf("set volume of pool %q: volume %+v has a negative amount", v.Pool, v.Volume)
 		case math.IsNaN(v.Rest) || math.IsInf(v.Rest, 0):
-			return fmt.Errorf("set volume of pool %q: rest %v is no number", v.Pool, v.Rest)
+			return fmt.Errorf("set volume of pool %q: rest %v is not a finite number", v.Pool, v.Rest)
 		case !(v.LastShareRatio >= 0 && v.LastShareRatio <= 1+resource.LargeEpsilon):
 			return fmt.Errorf("set volume of pool %q: last share ratio %v is not a number from 0 to 1", v.Pool, v.LastShareRatio)
 		}
@@ -265,7 +265,7 @@ func (e *Engine) SetVolumes(at time.Time, volumes []PoolVolume) error {
 	return nil
 }
 
-// poolOf returns the pool of a volume, nil when there is none.
+// poolOf returns the pool of a volume; nil if there is none.
 func (tr *tree) poolOf(v PoolVolume) *pool {
 	if p := tr.pools[v.Pool]; v.ID == 0 || p != nil && p.id == v.ID {
 		return p

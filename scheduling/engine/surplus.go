@@ -10,19 +10,20 @@ import (
 	"weir/scheduling/resource"
 )
 
-// firstKeeps is the part of its fair share, give or take half a job, that a pool is promised to
-// keep when it loses a larger job for the first job of an element.
+// firstKeeps is the part of its fair share, give or take half a job, that a pool keeps at least when
+// it loses a larger job for the first job of an element.
 const firstKeeps = .9
 
 // beyondPools reports whether h may be preempted because of its pools, even if its operation
-// alone would protect it. All pools from its own to the one right below common have more than
-// their fair share, and so has the operation, if only by a part of a job. If the operation is
+// alone would protect it. All pools from its own to the one directly below common must have more
+// than their fair share, and so must the operation, if only by a part of a job. If the operation is
 // not preempted aggressively, a job no smaller than the one that starts must also be one of its
-// pool's latest. Of smaller jobs, several of which make room, a second pass asks only that the
-// highest of the pools has more: an operation that loses part of its fair share gets it back
-// from its siblings.
+// pool's latest. For smaller jobs, several of which make room, a second pass requires only that the
+// highest of the pools has more: an operation that loses part of its fair share gets it back from
+// its siblings.
 //
-// Taken together all are nearer to their fair shares then, so this comes to an end.
+// Each such exchange brings all of them together nearer to their fair shares, so this comes to an
+// end.
 func (t *selection) beyondPools(h *holding, common *pool) bool {
 	e, from, smaller := t.victims, h.operation, t.smaller(1)
 	whole := t.whole && smaller
@@ -48,16 +49,16 @@ func (t *selection) gives(p *pool) bool {
 		(t.keepsMore(p.order, &p.loss, t.satisfaction) || t.turn(t.op.pool.order, resource.Amounts{}, p))
 }
 
-// over reports whether a pool has more than it keeps after lost has gone. If it keeps more than
-// its fair share, it must have that after more has gone, too.
+// over reports whether a pool has more than it keeps after lost is taken away. If it keeps more than
+// its fair share, it must still have what it keeps after more is taken away too.
 func (p *pool) over(lost, more resource.Amounts) bool {
 	return p.exceeded(lost, more) && (p.kept() <= 1 || p.order.SatisfactionWithout(lost.Add(more), more) >= p.kept()-resource.Epsilon)
 }
 
-// owes reports whether p owes the job to the branch of common that starves. It does if the
-// branch gains half of the job more than p loses, counted by how far each is from its fair
-// share, and p has more of its own than the branch then; or if it is the turn of the branch.
-// What p has beyond its fair share gives way to guarantees in any case.
+// owes reports whether p owes the job to the branch of common that starves. It does in three cases:
+// if the job is within what the branch is guaranteed; if the branch and p together come nearer to
+// their fair shares by more than half of the job, and p is then still more satisfied than the branch
+// was; or if it is the turn of the branch.
 func (t *selection) owes(p, common *pool, smaller bool) bool {
 	beside := resource.Amounts{}
 	if smaller {
@@ -75,18 +76,18 @@ func (t *selection) owes(p, common *pool, smaller bool) bool {
 	return t.turn(branch, beside, p)
 }
 
-// gain is how much nearer to their fair shares the two come in sum, as a part of the cluster:
-// the element that gets the job and gives back beside for it, and p without what is lost.
+// gain returns how much nearer to their fair shares two elements come together, as a part of the
+// cluster: the one that gets the job and gives back beside for it, and p without what is lost.
 func (t *selection) gain(of *allocation.Element, beside resource.Amounts, p *pool) float64 {
 	each := resource.MaxRatio(t.lost, t.victims.cluster.total)
 	return min(of.Lack(beside, t.needs), t.all/2) + min(p.order.Surplus(*p.loss.of(t.victims.selections), t.lost), each/2)
 }
 
-// turn reports whether an element takes its turn, though p is left with less of its fair share
-// than the element had. The two come nearer to their fair shares, and the element lags behind p
-// by more than debtTurn. Or the element has nothing of the resource by which the job counts,
-// lags behind p, and the two gain a quarter of the job, or the job is its first one. The branch
-// pays for what is lost.
+// turn reports whether it is an element's turn even if p is left with less of its fair share than the
+// element had. It is in two cases. In the first, the two come nearer to their fair shares, and the
+// element lags behind p by more than debtTurn. In the second, the element has nothing of the resource
+// by which the job counts and lags behind p; and the two gain a quarter of the job, or first holds.
+// The branch pays for what is lost.
 func (t *selection) turn(of *allocation.Element, beside resource.Amounts, p *pool) bool {
 	gain, longer := t.gain(of, beside, p), of.Lag()-p.order.Lag()
 	turn := gain > resource.Epsilon && longer > debtTurn.Seconds() ||
@@ -97,15 +98,14 @@ func (t *selection) turn(of *allocation.Element, beside resource.Amounts, p *poo
 	return turn
 }
 
-// first reports whether an element that has nothing has room for the job in its fair share,
-// while p, which loses a larger one, keeps nearly all of its own, give or take half of what is
-// lost.
+// first reports whether an element that has nothing has room for the job in its fair share, while p,
+// which loses a larger job, keeps nearly all of its own fair share, give or take half of what is lost.
 func (t *selection) first(of *allocation.Element, p *pool) bool {
 	lost := *p.loss.of(t.victims.selections)
 	return t.each > t.all+resource.Epsilon && of.Owed(t.needs, 1) && p.order.Surplus(lost, t.lost) >= -(1-firstKeeps)*p.share.FairShare[p.order.Decisive(t.lost)]
 }
 
-// besides is what the siblings of the branch give back once the branch has the job: all that
+// besides returns what the siblings of the branch give back once the branch has the job: all that
 // each has beyond its fair share, and no less than what p then has beyond its own.
 func (t *selection) besides(p *pool, branch *allocation.Element, already resource.Amounts) (beyond resource.Amounts) {
 	total := t.victims.cluster.total
@@ -121,8 +121,8 @@ func (t *selection) besides(p *pool, branch *allocation.Element, already resourc
 	return beyond
 }
 
-// findExcesses finds what the pools right below one have beyond their fair shares, once a round:
-// nothing changes in a round until victims are found.
+// findExcesses computes what the pools directly below p have beyond their fair shares, once per
+// round: nothing changes in a round until victims are found.
 func (sel *selector) findExcesses(p *pool) {
 	if p.excessIn == sel.round {
 		return
@@ -150,13 +150,13 @@ func (t *selection) guaranteed(p *pool) bool {
 	return promised <= resource.Share(left, total)[k]+resource.LargeEpsilon
 }
 
-// kept is the part of its fair share that a pool keeps in any case, and that an operation keeps
-// even if its pool has more than its own.
+// kept returns the part of its fair share that a pool always keeps, and that an operation keeps even
+// if its pool has more than its own.
 func (p *pool) kept() float64       { return max(p.effective.Starvation.Satisfaction, 1) }
 func (op *operation) kept() float64 { return max(op.effective.Starvation.Satisfaction, 1) }
 
-// smaller reports whether the lost job is smaller than the one that starts, and so many of it
-// are no larger.
+// smaller reports whether the lost job is smaller than the one that starts, and times of it together
+// are not larger.
 func (t *selection) smaller(times float64) bool {
 	if t.like != t.lost {
 		t.like, t.each = t.lost, resource.Share(t.lost, t.victims.cluster.total).MaxComponent()
@@ -169,8 +169,8 @@ func (p *pool) exceeds(h *holding) bool {
 	return p.order.Exceeds(p.kept(), resource.Amounts{}, h.Resources)
 }
 
-// latest reports whether h is among the latest started of what its pool has beyond its fair
-// share, as of the last update.
+// latest reports whether h is among the latest started jobs that its pool has beyond its fair share,
+// as of the last update.
 func (sel *selector) latest(h *holding) bool {
 	if p := h.operation.pool; p.latest != sel.moment.updates {
 		p.latest = sel.moment.updates
@@ -179,7 +179,8 @@ func (sel *selector) latest(h *holding) bool {
 	return h.surplus == sel.moment.updates
 }
 
-// findLatest marks these jobs, of operations that have more than their own fair share.
+// findLatest marks the jobs for which latest is true. Their operations have more than their own fair
+// share.
 func (sel *selector) findLatest(p *pool) {
 	all, of := sel.late[:0], 0
 	for _, op := range p.operations {
@@ -207,20 +208,20 @@ func (sel *selector) findLatest(p *pool) {
 	}
 }
 
-// exceeded reports whether a pool has more than the part of its fair share that it keeps, after
-// lost has gone, in the resource by which such a job counts.
+// exceeded reports whether a pool, after lost is taken away, has more than the part of its fair share
+// that it keeps, in the resource by which the job counts.
 func (p *pool) exceeded(lost, job resource.Amounts) bool {
 	return p.order.SatisfactionWithout(lost, job) > p.kept()+resource.Epsilon
 }
 
-// taking says that an operation took resources from another one, which takes none of them back
-// in the same age (X8). Fair shares depend on what is used, so two operations that cannot both
-// have theirs would take turns without end.
+// taking says that an operation took resources from another one, which takes none of them back in
+// the same age (X8). Fair shares depend on usage, so two operations that cannot both have theirs
+// would otherwise take turns without end.
 type taking struct {
 	from *operation
 	age  uint64
-	// usage is that of the taker, with what it took. Only what it has above that may be taken
-	// back.
+	// usage is the usage of the taker, including what it took. Only what it has above that may be
+	// taken back.
 	usage resource.Amounts
 }
 
@@ -230,8 +231,8 @@ func (sel *selector) took(op, from *operation) {
 	op.takings = append(op.takings, taking{from: from, age: sel.moment.age, usage: op.order.Usage()})
 }
 
-// barred reports whether an operation must not preempt h: the operation of h has taken from it,
-// or from one that has, and so on.
+// barred reports whether op must not preempt h, because the operation of h has taken resources from
+// op, or from an operation that has taken from op, and so on.
 func (sel *selector) barred(op *operation, h *holding) bool {
 	from := h.operation
 	if len(from.takings) == 0 {
@@ -264,8 +265,8 @@ func (sel *selector) owes(t taking, op *operation) bool {
 	return slices.ContainsFunc(from.takings, func(further taking) bool { return sel.owes(further, op) })
 }
 
-// grow begins an age if an operation asks for more or fewer jobs in all than at the last update,
-// or if what volumes pay for has changed: then shares move for another cause than usage.
+// grow begins a new age if an operation asks for more or fewer jobs in all than at the last update,
+// or if what volumes pay for has changed: shares then change for a reason other than usage.
 func (u *update) grow(p *pool) {
 	for _, c := range p.pools {
 		u.grow(c)

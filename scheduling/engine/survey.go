@@ -12,15 +12,15 @@ import (
 	"weir/scheduling/resource"
 )
 
-// nodesPerStep bounds the nodes that a survey notes in one step, which holds up the engine.
+// nodesPerStep is how many nodes a survey notes in one step at most: a step delays the engine.
 const nodesPerStep = 2048
 
-// survey is what the engine notes of its nodes, and of operations that compete, for all
+// survey is what the engine notes about its nodes, and about operations that compete, for all
 // inquiries until the next update. It is taken in short steps.
 type survey struct {
 	noted  explain.Survey
 	number uint64
-	// edits is that of the filters when the survey began.
+	// edits is the value of filters.edits when the survey began.
 	edits uint64
 	// left is how many nodes, at the beginning of cluster.list, are still to be noted.
 	left    int
@@ -43,8 +43,8 @@ func (iq *inquiries) beginSurvey() *survey {
 // taken reports whether the nodes and the order are all noted.
 func (s *survey) taken() bool { return s.ordered && s.left == 0 }
 
-// proceed takes one step. It goes through the list from its end: a node that takes the place of
-// a removed one comes from there, and has been noted.
+// proceed takes one step. It goes through the list from its end: a node that is moved to the place
+// of a removed one comes from the end, and so has already been noted.
 func (iq *inquiries) proceed(s *survey) {
 	if !s.ordered {
 		iq.surveyOrder(s)
@@ -77,21 +77,21 @@ func (iq *inquiries) surveyOrder(s *survey) {
 }
 
 const (
-	// contendersPerStep and agesPerStep bound the operations, and the starts of their jobs, that
-	// one step notes.
+	// contendersPerStep is how many operations one step notes at most, agesPerStep about how many
+	// starts of their jobs.
 	contendersPerStep, agesPerStep = 128, 2048
 	// agesKept is how many starts of an operation's jobs are noted, the oldest ones. The other
-	// jobs are taken to have started evenly since.
+	// jobs are assumed to have started at even intervals since.
 	agesKept = 64
 )
 
-// rivals is the progress in noting the operations that compete for what jobs give back when they
-// end.
+// rivals is the progress in noting the operations that compete for the resources that ending jobs
+// release.
 type rivals struct {
 	begun bool
 	// left are the operations that are still to be noted.
 	left []*operation
-	// at has the indexes of pools in the contest, place those of operations in the order.
+	// at holds the indexes of pools in the contest, place those of operations in the order.
 	at    map[*pool]int
 	place map[scheduling.OperationID]int
 }
@@ -116,7 +116,7 @@ func (iq *inquiries) compete(s *survey) {
 	}
 }
 
-// known reports whether all of them are noted.
+// known reports whether all competing operations are noted.
 func (c *rivals) known() bool { return c.begun && len(c.left) == 0 }
 
 // add notes an operation, and returns how many starts of its jobs it noted.
@@ -154,7 +154,7 @@ func (c *rivals) add(to *explain.Contest, op *operation) int {
 	return len(n.First)
 }
 
-// starts are the starts of the oldest running jobs.
+// starts returns when the oldest running jobs started.
 func (op *operation) starts() []time.Time {
 	all := make([]time.Time, 0, min(op.groups.Len(), agesKept))
 	for m := op.groups.First(); m != nil && len(all) < agesKept; m = m.Next() {
@@ -183,13 +183,13 @@ func (c *rivals) arena(to *explain.Contest, p *pool) int {
 }
 
 const (
-	// nodesPerSearch and holdingsPerSearch bound the nodes, and the jobs on them, that one step
-	// of a search for victims covers.
+	// nodesPerSearch is how many nodes one step of a search for victims covers at most,
+	// holdingsPerSearch about how many jobs on them.
 	nodesPerSearch, holdingsPerSearch = 128, 1024
 )
 
-// searchMore searches some more nodes for victims: first in the normal stage, and if that finds
-// none, in the aggressive one.
+// searchMore searches some more nodes for victims: first all nodes in the normal stage and, if that
+// finds none, in the aggressive one.
 func (iq *inquiries) searchMore(q *Inquiry) {
 	s := q.known.Search
 	if iq.tree.operations[q.op.ID] != q.op || !q.op.active() || !iq.stands(q.by[s.Stage]) {
@@ -213,7 +213,7 @@ func (iq *inquiries) stands(s starver) bool {
 	return s.pool == nil || iq.tree.pools[s.pool.name] == s.pool
 }
 
-// searchNode chooses victims on a node, as of the time at which that is due.
+// searchNode chooses victims on a node, as of the time at which the search there is due.
 func (iq *inquiries) searchNode(q *Inquiry, n *node) {
 	s := q.known.Search
 	at := s.Due(n.attempted)

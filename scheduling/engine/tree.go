@@ -23,7 +23,7 @@ type tree struct {
 	root       *pool
 	pools      map[scheduling.PoolName]*pool
 	operations map[scheduling.OperationID]*operation
-	// ofPool are the settings of a pool that no tree has set.
+	// ofPool are the settings of a pool that was added by SetPool, not by SetTree.
 	ofPool pooltree.Effective
 	// rated says that some pool has a preemption_rate_limit.
 	rated bool
@@ -47,7 +47,7 @@ func newTree(m *moment, cl *cluster, pools pooltree.Tree) (*tree, error) {
 	return tr, err
 }
 
-// bounds are those of the groups of an operation's allocations (F.12.1).
+// bounds returns the bounds of the groups of an operation's allocations (F.12.1).
 func (tr *tree) bounds(op *operation) preemption.Bounds {
 	s := op.effective.Starvation
 	return preemption.Bounds{
@@ -75,19 +75,19 @@ type pool struct {
 	effective pooltree.Effective
 	// promised is what guarantees alone give it, as a part of the cluster.
 	promised resource.Vector
-	// excess is what it has beyond its fair share; excesses is the sum of that over the pools
-	// right below it, as of round excessIn.
+	// excess is what it has beyond its fair share; excesses is the sum of the excess of the pools
+	// directly below it, as of round excessIn.
 	excess, excesses resource.Amounts
 	excessIn         uint64
-	// way is the last selection for an operation below; branch is the child that leads to it.
-	// beside is what the siblings of the branch, in the pools below this one, would give back.
-	// served says that one of the pools on the branch has its fair share.
+	// way is the last selection that was made for an operation below; branch is the child that
+	// leads to this operation. beside is what the siblings on the way, in the pools below this
+	// one, would give back. served says that one of the pools on the branch has its fair share.
 	way    uint64
 	branch *allocation.Element
 	beside resource.Amounts
 	served bool
-	// reserves counts the nodes reserved for jobs below it. misses counts the last reservations
-	// in a row that were in vain; after one, no other is made until keeps.
+	// reserves counts the nodes reserved for jobs below it. misses counts how many of its last
+	// reservations in a row were in vain; after one, no other is made until keeps.
 	reserves int64
 	misses   int
 	keeps    time.Time
@@ -95,8 +95,7 @@ type pool struct {
 	// failedFor.
 	failed    uint64
 	failedFor resource.Amounts
-	// latest is the update for which the latest started of what it has beyond its fair share
-	// were found.
+	// latest is the last update for which findLatest has marked its jobs.
 	latest uint64
 	// paid is the share that volume paid for at the last update.
 	paid resource.Vector
@@ -230,8 +229,8 @@ func without[T comparable](all []T, one T) []T {
 	return all
 }
 
-// Pools returns every pool before those below it, the root first, by name. It costs time in
-// proportion to their number. Guaranteed shares are those of the last Snapshot.
+// Pools returns all pools: the root first, each pool before those below it, siblings by name. It
+// takes time in proportion to their number. Guaranteed shares are those of the last Snapshot.
 func (e *Engine) Pools() []PoolView {
 	return e.tree.viewPool(e.tree.root, make([]PoolView, 0, len(e.tree.pools)))
 }
@@ -240,10 +239,10 @@ func (e *Engine) Pools() []PoolView {
 // share, and so may come to starve.
 func (e *Engine) Below() bool { return e.update.below }
 
-// Pressing reports whether, as of the last Tick, a heartbeat of a node on which nothing has
-// ended may lead to decisions. now: because elements starve, limits are exceeded, nodes are
-// reserved, or a gang waits for room. gracefully: because operations are preempted ahead of
-// need.
+// Pressing reports whether, as of the last Tick, a heartbeat of a node on which no job has ended
+// may lead to decisions. now says that it may because elements starve, limits are exceeded, nodes
+// are reserved, or a gang waits for room; gracefully, that it may because operations are preempted
+// gracefully.
 func (e *Engine) Pressing() (now, gracefully bool) {
 	now = e.repair.exceeded || len(e.reservations.reserved) > 0 || slices.ContainsFunc(e.gangs.all, func(g *gang) bool { return g.missing() > 0 && g.waiting() > 0 && !g.out })
 	for _, starving := range e.stages.starving {

@@ -10,7 +10,7 @@ import (
 	"weir/scheduling/resource"
 )
 
-// update computes fair shares, and how pools and operations fare by them.
+// update computes fair shares and, from these, which pools and operations starve.
 type update struct {
 	*gangs
 
@@ -21,7 +21,7 @@ type update struct {
 	below bool
 }
 
-// prepare sets what the update depends on: usage, demand and limits.
+// prepare sets the input of the update: usage, demand and limits.
 func (u *update) prepare(p *pool, now time.Time) {
 	for _, c := range p.pools {
 		u.prepare(c, now)
@@ -37,7 +37,7 @@ func (u *update) prepare(p *pool, now time.Time) {
 }
 
 // prepareBest computes the best allocation share of an operation, if that is due. An operation
-// without demand has no shape.
+// without demand has no best allocation share.
 func (u *update) prepareBest(op *operation, now time.Time) {
 	if op.share.Demand.IsZero() {
 		op.bestAt, op.share.BestAllocation = time.Time{}, resource.Ones
@@ -83,14 +83,14 @@ func (u *update) publish(p *pool, passed time.Duration) {
 	p.order.SetShares(p.share.FairShare, p.share.DemandShare, u.cluster.total, kinds)
 }
 
-// surplus reports whether an element of a FIFO pool has no fair share and comes after as many as
-// may be scheduled (F.13).
+// surplus reports whether an element of a FIFO pool has no fair share, and as many elements as may be
+// scheduled come before it (F.13).
 func (u *update) surplus(p *pool, s *fairshare.Element) bool {
 	most := u.moment.settings.Preemption.MaxSchedulableInFIFO
 	return p.fifo && s.FairShare.MaxComponent() <= resource.Epsilon && rank(s) >= most
 }
 
-// starve updates how p, and all below, fare by the shares of an update (F.11).
+// starve updates the starvation clocks of p and of all below it from the shares of an update (F.11).
 func (u *update) starve(p *pool, now time.Time) {
 	for _, c := range p.pools {
 		u.starve(c, now)
@@ -99,7 +99,7 @@ func (u *update) starve(p *pool, now time.Time) {
 		s, limits := sharesOf(op.share), op.effective.Starvation
 		t := u.tree.timeoutsOf(op)
 		if g := u.gangs.gathering; g != nil && g.operation == op {
-			// What is held for a gang that gathers is of no use until all of it is.
+			// What is held for a gang that gathers is useless until there is room for all of it.
 			s.Usage = s.Usage.Sub(resource.Share(gathered(op.claims, g), u.cluster.total))
 		}
 		// Jobs that already hold a claim no longer count as waiting to start.
@@ -119,17 +119,17 @@ func (u *update) starve(p *pool, now time.Time) {
 	u.below = u.below || !p.clock.From().IsZero()
 }
 
-// lacks reports whether one more whole job is missing to the fair share of a pool, even within
-// the tolerance: a pool of many jobs would otherwise never get it. A pool whose tolerance is 0
-// does not starve for its fair share.
+// lacks reports whether one more whole job would bring a pool nearer to its fair share, even within
+// the tolerance: a pool of many jobs would otherwise never get it. A pool whose tolerance is 0 does
+// not starve for its fair share.
 func (p *pool) lacks() bool {
 	next := p.order.Next()
 	return p.effective.Starvation.Tolerance > 0 && next != resource.Infinite &&
 		p.order.Lack(resource.Amounts{}, next) > resource.Epsilon && starver{pool: p}.owed(next, resource.Amounts{}, resource.Amounts{})
 }
 
-// timeouts are those after which a pool starves. They are longer, in proportion, if less is
-// missing to its fair share than is tolerated.
+// timeouts returns the timeouts after which a pool starves. They are longer, in proportion, if less
+// of its fair share is missing than is tolerated.
 func (p *pool) timeouts() preemption.Timeouts {
 	t, k := timeouts(p.effective.Starvation, p.effective.CanStarve), p.order.Decisive(p.order.Next())
 	missing := p.share.FairShare[k] - p.share.UsageShare[k]
@@ -143,8 +143,8 @@ func sharesOf(e *fairshare.Element) preemption.Shares {
 	return preemption.Shares{Usage: e.UsageShare, Fair: e.FairShare, Min: e.MinShare, Demand: e.DemandShare}
 }
 
-// timeoutsOf are those after which an operation starves; they are shorter if it has few jobs to
-// start.
+// timeoutsOf returns the timeouts after which an operation starves. They are shorter if it has few
+// jobs to start.
 func (tr *tree) timeoutsOf(op *operation) preemption.Timeouts {
 	return timeouts(op.effective.Starvation, true).Shortened(op.share.PendingJobs, tr.moment.settings.Preemption.CountCoefficient)
 }
@@ -156,8 +156,8 @@ func timeouts(s pooltree.EffectiveStarvation, canStarve bool) preemption.Timeout
 	}
 }
 
-// leastOf is the least that a waiting job of an operation needs of each resource, as a share;
-// nil if none waits, or if the tree does not tolerate that less is missing.
+// leastOf returns the least that a waiting job of an operation needs of each resource, as a share;
+// nil if none waits, or if the tree does not tolerate that less than this is missing.
 func (u *update) leastOf(op *operation) *resource.Vector {
 	if !u.moment.settings.Preemption.AbsoluteTolerance {
 		return nil

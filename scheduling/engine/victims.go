@@ -23,7 +23,7 @@ func (l *loss) add(selection uint64, a resource.Amounts) {
 	*amount = amount.Add(a)
 }
 
-// of is what a selection would take so far.
+// of returns what a selection would take so far.
 func (l *loss) of(selection uint64) *resource.Amounts {
 	if l.selection != selection {
 		*l = loss{selection: selection}
@@ -35,18 +35,18 @@ func (l *loss) of(selection uint64) *resource.Amounts {
 type selector struct {
 	*holdings
 
-	// round counts the searches for victims, selections those for one job, visits the traversals
-	// of takings.
+	// round counts the searches for victims on a node, selections those for one job, visits the
+	// traversals of takings.
 	round, selections, visits uint64
-	// scratch and late are memory that is reused; others are the jobs that may leave, as of the
-	// last selection.
+	// scratch and late are memory that is reused. others are the jobs that may be preempted, as of
+	// the last selection.
 	scratch, others, late []*holding
 }
 
-// choose chooses the candidates on a node that have to leave for a job of an operation, by the
-// starvation of by; room is what is free for the job without them. If the job brings a pool
-// above its limits, though within their tolerance, the victims are from this pool. sel.others
-// then has all that may leave, until enough would be free.
+// choose chooses the candidates on a node that have to leave for a job of an operation, because of
+// the starvation of by. room is what is free for the job without victims. If the job brings a pool
+// above its limits, within their tolerance, all victims are from this pool. sel.others then holds the
+// candidates that may be preempted, as many as it takes until enough would be free.
 func (sel *selector) choose(stage preemption.Stage, n *node, op *operation, perJob, enough resource.Amounts, by starver, candidates []*holding) (victims []*holding, room resource.Amounts, ok bool) {
 	room, limited := op.order.Room(n.spare(), perJob)
 	for _, whole := range []bool{false, true} {
@@ -76,7 +76,7 @@ func (sel *selector) choose(stage preemption.Stage, n *node, op *operation, perJ
 	return victims, room, ok
 }
 
-// selection is a search for victims for one job of an operation, by the starvation of by.
+// selection is a search for victims for one job of an operation, because of the starvation of by.
 type selection struct {
 	victims      *selector
 	stage        preemption.Stage
@@ -84,22 +84,23 @@ type selection struct {
 	by           starver
 	needs        resource.Amounts
 	satisfaction float64
-	// whole also takes smaller jobs whose pools have more than their fair share only as a whole.
+	// whole says that smaller jobs are taken even if only the highest of their pools has more than
+	// its fair share.
 	whole bool
-	// all is what the job needs as a part of the cluster, each what a job that holds like does.
+	// all is what the job needs, as a part of the cluster; each is what a job that holds like needs.
 	all, each float64
 	like      resource.Amounts
 	// lost is what would be lost with the job under consideration.
 	lost resource.Amounts
-	// payer is the debt that is charged for that; nil: none is. rule is why the job may be
+	// payer is the debt that is charged for what is lost; nil: none is. rule says why the job may be
 	// preempted because of its pools.
 	payer *debt
 	rule  explain.Rule
 }
 
-// mark notes at the pools above the operation which child leads to it, what the siblings of that
-// child would give back for the job, and whether a pool on the way has its fair share without
-// that: then its siblings owe nothing.
+// mark notes at the pools above the operation which child leads to it, what the siblings on the way
+// would give back for the job, and whether a pool on the way has its fair share even after that is
+// given back: the siblings of such a pool owe nothing.
 func (t *selection) mark() {
 	branch, served, beside := t.op.order, false, resource.Amounts{}
 	for p := t.op.pool; p != nil; p = p.parent {
@@ -109,9 +110,9 @@ func (t *selection) mark() {
 	}
 }
 
-// takes reports whether h may have to leave, given all that this selection took before, and
-// counts it as lost (F.12.3). It may because it is beyond the fair share of its operation,
-// because its pools are beyond theirs, or for a larger job.
+// takes reports whether h may be preempted, given all that this selection took before, and if so
+// counts it as lost (F.12.3). It may be preempted because it is beyond the fair share of its
+// operation, because its pools are beyond theirs, or for a larger job.
 func (t *selection) takes(h *holding) bool {
 	from, common := h.operation, t.common(h.operation.pool)
 	if t.by.pool != nil && common.order.Below(t.by.pool.order) {
@@ -124,7 +125,7 @@ func (t *selection) takes(h *holding) bool {
 	t.payer, t.rule, t.lost = nil, explain.BeyondPools, h.Resources
 	g := from.whole(h.task.Name)
 	if g != nil {
-		// A gang starts over when one of its jobs goes: all of it is lost, once.
+		// A gang starts over if it loses a job: all of it is lost, but only once.
 		if g.lostIn == t.victims.selections {
 			h.rule, h.lost, h.payer = g.lostBy, resource.Amounts{}, nil
 			return true
@@ -169,7 +170,8 @@ func (op *operation) whole(task scheduling.TaskName) *gang {
 	return nil
 }
 
-// common is the lowest pool that is, or is above, p and the pool of the operation.
+// common returns the lowest pool that contains both p and the pool of the operation; it may be one of
+// them.
 func (t *selection) common(p *pool) *pool {
 	for p.way != t.victims.selections {
 		p = p.parent
@@ -177,8 +179,8 @@ func (t *selection) common(p *pool) *pool {
 	return p
 }
 
-// leavesEnough reports whether every element that loses by h keeps more of its fair share than
-// the starving one has. Otherwise the loser would starve in its turn, and take it back.
+// leavesEnough reports whether every element that loses by the preemption of h keeps more of its fair
+// share than the starving one has. Otherwise the loser would starve next, and take it back.
 func (t *selection) leavesEnough(h *holding, common *pool) bool {
 	if !t.keepsMore(h.operation.order, &h.operation.loss, t.satisfaction) {
 		return false
@@ -195,16 +197,16 @@ func (t *selection) leavesEnough(h *holding, common *pool) bool {
 	return true
 }
 
-// keepsMore reports whether an element would still be clearly more satisfied than need.
+// keepsMore reports whether an element that loses the job would still be more satisfied than need.
 func (t *selection) keepsMore(of *allocation.Element, l *loss, need float64) bool {
 	return of.SatisfactionWithout(l.of(t.victims.selections).Add(t.lost), t.lost) > need+resource.Epsilon
 }
 
-// crowded reports whether h may be preempted for a job that is at least twice as large and due:
-// in the aggressive stage, while the siblings in the common pool keep the part of the fair share
-// that is never preempted. So there is room for large jobs among many small operations (P6). The
-// job is larger than all that leaves, so this comes to an end; and the gaining branch is charged
-// for the loss.
+// crowded reports whether h may be preempted for a job that is at least twice as large and due. This
+// is possible in the aggressive stage, while the siblings in the common pool keep the part of the fair
+// share that is never preempted. So there is room for large jobs among many small operations (P6).
+// The job is larger than each that leaves, so this comes to an end, and the branch that gains is
+// charged for the loss.
 func (t *selection) crowded(h *holding, common *pool) bool {
 	if t.stage != preemption.AggressiveStage || !h.operation.crowds() || !t.smaller(2) || !common.branch.MayCrowd(resource.Amounts{}.Sub(common.beside), t.needs) {
 		return false
@@ -226,15 +228,15 @@ func (op *operation) yields(stage preemption.Stage) bool {
 	return op.pool.order.Differs() || op.pool.exceeded(resource.Amounts{}, op.order.Usage()) || stage == preemption.AggressiveStage && op.crowds()
 }
 
-// secured reports whether an operation keeps so much more whatever its pools have, because its
-// settings protect that much from preemption.
+// secured reports whether an operation keeps more even if its pools have too much, because without it
+// the operation would have less than its settings protect from preemption.
 func (sel *selector) secured(from *operation, more resource.Amounts) bool {
 	left := from.groups.Usage().Sub(*from.loss.of(sel.selections)).Sub(more)
 	return from.groups.Bounds().Protected.StrictlyDominates(left)
 }
 
-// candidates returns the allocations of a node that may be victims in a stage, the first to
-// leave first, and what they hold together. The part of each operation in that is its discount.
+// candidates returns the allocations of a node that may be victims in a stage, the first to leave
+// first, and what they hold together. What those of one operation hold is its discount.
 func (sel *selector) candidates(stage preemption.Stage, n *node, now time.Time) (all []*holding, discount resource.Amounts) {
 	all = sel.mayLeave(stage, n, now, spare)
 	for _, h := range all {
@@ -284,7 +286,7 @@ func (sel *selector) mayLeave(stage preemption.Stage, n *node, at time.Time, spa
 // spare counts an allocation that a block keeps from being a victim.
 func spare(h *holding, block preemption.Block) { h.operation.spared[block]++ }
 
-// owner is what decides whether jobs of the operation may be preempted.
+// owner returns what decides whether jobs of the operation may be preempted.
 func (op *operation) owner() preemption.Owner {
 	return preemption.Owner{
 		Graceful: op.effective.Graceful, AllowNormal: op.pool.effective.Preemption.AllowNormal,
@@ -292,8 +294,8 @@ func (op *operation) owner() preemption.Owner {
 	}
 }
 
-// beyond are the facts about a victim that is beyond the fair share of its operation, or of the
-// pool that is a sibling of the beneficiary's branch.
+// beyond returns the reason for preempting a victim that is beyond the fair share of its operation, or
+// of the pool that is a sibling of the beneficiary's branch.
 func (sel *selector) beyond(h *holding, stage preemption.Stage, next turn) explain.Reason {
 	op := next.op
 	b := h.operation.groups.Bounds()
@@ -317,8 +319,8 @@ func (sel *selector) beyond(h *holding, stage preemption.Stage, next turn) expla
 	return r
 }
 
-// poolReason sets the facts about a victim that is preempted because of its pools: those of the
-// pool beside the beneficiary's branch, or, for a larger job, of the pool that holds both.
+// poolReason sets the reason for preempting a victim because of its pools: with the numbers of the
+// pool that is a sibling of the beneficiary's branch or, for a larger job, of the pool above both.
 func (sel *selector) poolReason(h *holding, op *operation, r *explain.Reason) {
 	p := h.operation.pool
 	larger := h.rule == explain.ForLarger

@@ -13,18 +13,19 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Case is a request to explain an operation or a pool, with all that is known.
+// Case is a request to explain an operation or a pool, with all that is known about it.
 type Case struct {
 	Now    time.Time
 	Survey *Survey
-	// Asks has what is known of the operations in question: of the one, or of those below Pool.
-	// Unasked counts those left out because there are too many.
+	// Asks holds what is known of the operations in question: the one, or those below Pool.
+	// Unasked is the number of those left out because there are too many.
 	Asks    []Asked
 	Unasked int
 	Pool    scheduling.PoolName
-	// Search looks for jobs that could have to leave; nil: that is not needed.
+	// Search looks for jobs that may be preempted; nil: no search is needed.
 	Search *Search
-	// Fares says how the operation fares; Tail are facts that come last.
+	// Fares are the facts about how near the operation is to starving; Tail are facts that come
+	// last.
 	Fares, Tail []Fact
 	Answer      Explanation
 }
@@ -48,7 +49,7 @@ func (q *Case) Reason() (done bool) {
 	return true
 }
 
-// explainPool adds what the operations below a pool wait for.
+// explainPool adds the facts about what the operations below a pool wait for.
 func (q *Case) explainPool() {
 	x := &q.Answer
 	slices.SortFunc(q.Asks, func(a, b Asked) int { return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.ID, b.ID)) })
@@ -77,17 +78,18 @@ func (q *Case) explainPool() {
 		for _, w := range x.Waits {
 			parts = append(parts, fmt.Sprintf("%s %d", w.Verdict, w.Operations))
 		}
-		f.Text = fmt.Sprintf("of %s below it, %d with jobs to start: %s", counted(len(q.Asks), "operation"), waiting, strings.Join(parts, ", "))
+		f.Text = fmt.Sprintf("of %s below it, %d have jobs to start: %s", counted(len(q.Asks), "operation"), waiting, strings.Join(parts, ", "))
 	}
 	if q.Unasked > 0 {
-		f.Text += fmt.Sprintf("; %d more were not looked at", q.Unasked)
+		f.Text += fmt.Sprintf("; %d more were not examined", q.Unasked)
 	}
 	x.Facts = append(x.Facts, f)
 	x.Facts = append(x.Facts, q.Tail...)
 	x.Verdict = x.Facts[0].Code
 }
 
-// Asked is what only the scheduler knows of why jobs of an operation wait, apart from the nodes.
+// Asked holds what only the scheduler knows about why jobs of an operation wait, apart from the
+// nodes.
 type Asked struct {
 	ID scheduling.OperationID
 	// Started orders operations that wait for the same.
@@ -96,7 +98,7 @@ type Asked struct {
 	Held []Fact
 	// State is the verdict if nodes do not matter; empty: they do.
 	State Fact
-	// Pending are the jobs that are to start.
+	// Pending is the number of jobs to start.
 	Pending int64
 	Tasks   []Task
 	Gates   []Gate
@@ -104,32 +106,34 @@ type Asked struct {
 	Unpacked bool
 	// Below says that it is below its fair share, or its min share.
 	Below bool
-	// Starves names the starving element for which others leave in favor of the operation;
-	// empty: there is none. Since is when that element fell below its share, Stage the stage in
-	// which victims are looked for, VainLooks how often none were found, and Vain the last time.
+	// Starves names the starving element, the operation or a pool above, because of which others
+	// are preempted for the operation; empty: there is none. Since is when that element fell below
+	// its share, and Stage the stage in which victims are searched for. VainLooks counts the
+	// searches that found none, and Vain is the last of them.
 	Starves   string
 	Since     time.Time
 	Stage     preemption.Stage
 	VainLooks uint64
 	Vain      allocation.Fact
 	Backoff   time.Duration
-	// Resource is the one in which its fair share is greatest.
+	// Resource is the one in which its fair share is greatest. Usage and Share are its usage and
+	// fair share in it, as parts of the cluster.
 	Resource     resource.Kind
 	Usage, Share float64
 	// Packed says that as many of its jobs run as fit on the nodes.
 	Packed bool
-	// Behind is why freed resources are not for it: operations before it in a FIFO pool, or no
-	// fair share; nil: they may be.
+	// Behind is why freed resources do not go to it: it comes after others in a FIFO pool, or has
+	// no fair share; nil: they may go to it.
 	Behind *Fact
-	// Hopes are when others leave for it at the soonest, by stage; Outrun is why none will
-	// although it or its pool starves.
+	// Hopes says, by stage, when others can be preempted for it at the earliest. Outrun is why
+	// none will be although it or its pool starves.
 	Hopes  [preemption.StageCount]Hope
 	Outrun string
-	// Gathering is that of the gang whose jobs all have room.
+	// Gathering describes its gang whose jobs all have room; nil: there is none.
 	Gathering *Gathering
 }
 
-// Task is a group of a task with jobs to start.
+// Task is a group of the jobs of a task, with jobs to start.
 type Task struct {
 	allocation.TaskID
 	Pending int64
@@ -138,7 +142,7 @@ type Task struct {
 	// Gang is what keeps the missing jobs of its gang from starting together; nil: none is
 	// missing.
 	Gang *Fact
-	// Gathering is that of the gang, if only room keeps it from starting.
+	// Gathering describes the gang if only a lack of room keeps it from starting; otherwise nil.
 	Gathering *Gathering
 	Limit     *Fact
 	Withheld  bool
@@ -148,44 +152,45 @@ type Task struct {
 
 // Gang is a task whose jobs start only together; the zero value is a task that is no gang.
 type Gang struct {
-	// Size is how many of its jobs have to run at once; Completed of them have completed and
-	// need not run again.
+	// Size is how many of its jobs have to run at the same time; Completed of them have completed
+	// and need not run again.
 	Size, Completed int64
 	// Held is how many jobs of the task hold resources or are about to start, Missing how many
-	// have to start at once, and Gathered how many of these have room held for them.
+	// others have to start together, and Gathered for how many of these room is held.
 	Held, Missing, Gathered int64
-	// Until is how long room is held for more of them; zero: it does not gather.
+	// Until is when the room held for them is released; zero: the gang does not gather room.
 	Until time.Time
 }
 
-// Hope is when others leave for an operation at the soonest; zero: never. Rivals is how many
-// jobs of operations that come before it others leave for first.
+// Hope is when others can be preempted for an operation at the earliest; zero: never. Rivals is
+// the number of jobs of operations before it for which others are preempted first.
 type Hope struct {
 	At     time.Time
 	Rivals int
 }
 
-// NotRunning is the state of an operation that may not start jobs.
+// NotRunning returns the state of an operation that may not start jobs.
 func NotRunning(suspended bool) Fact {
 	if suspended {
 		return Fact{Code: FactSuspended, Text: "the operation is suspended: its jobs do not start until it is resumed"}
 	}
-	return Fact{Code: FactNotRunning, Text: "the operation may not start jobs in this tree: it does not run here"}
+	return Fact{Code: FactNotRunning, Text: "the operation is not running in this tree, and starts no jobs here"}
 }
 
-// NoneWaits is the state of an operation without jobs to start; starting of them are in flight.
+// NoneWaits returns the state of an operation without jobs to start. starting is the number of
+// jobs that are about to start.
 func NoneWaits(starting int64) Fact {
 	if starting > 0 {
 		return Fact{Code: FactStarting, Count: starting, Text: "being started: " + counted(starting, "job")}
 	}
-	return Fact{Code: FactNoJobs, Text: "none of its jobs waits: all run or have ended"}
+	return Fact{Code: FactNoJobs, Text: "none of its jobs is waiting: all are running or have ended"}
 }
 
-// Outrun says why no job will leave for an operation by the starvation of a pool, or by its own
-// if pool is empty.
+// Outrun says why no job will be preempted for an operation although pool starves, or, if pool is
+// empty, although the operation itself does.
 func Outrun(pool scheduling.PoolName) string {
 	if pool == "" {
-		return "enough jobs have been told to leave for its whole fair share"
+		return "enough jobs have already been told to leave to give it its whole fair share"
 	}
-	return "others leave for " + PoolTitle(pool) + " until it has its fair share, and operations that come before this one take all of that"
+	return "jobs are preempted for " + PoolTitle(pool) + " until it has its fair share, but operations before this one take all of it"
 }

@@ -1,7 +1,8 @@
-// Package explain says why something is as it is: in codes and numbers, and in texts.
+// Package explain says, in codes, numbers and texts, why jobs wait, why they may be preempted, and
+// why shares are what they are.
 //
-// The scheduler notes what only it knows, as plain values that share nothing with it: an Asked
+// The scheduler notes what only it knows, as plain values that share no memory with it: an Asked
 // for each operation in question, a Survey of the nodes and of the operations that compete for
 // them, and a Search for the jobs that would have to leave. A Case draws the conclusions from
-// these, outside the scheduler. All texts are here.
+// these, outside the scheduler. All texts are in this package.
 package explain

@@ -12,8 +12,8 @@ import (
 	"weir/scheduling/resource"
 )
 
-// The codes of facts. Clients depend on them: never change one. Those of the first group say
-// what an operation waits for, and are verdicts.
+// The codes of facts. Clients depend on them: never change one. Those up to FactNoVictims are
+// verdicts on operations: they say what an operation waits for.
 const (
 	FactNoJobs         = "no_pending_jobs"
 	FactNotRunning     = "not_running"
@@ -68,11 +68,11 @@ const (
 
 // The ways in which a job may get its room.
 const (
-	// ByEnds: jobs end by themselves.
+	// ByEnds: other jobs end by themselves.
 	ByEnds = "jobs_that_end"
-	// ByPreemption: it starves, or will, and others have to leave.
+	// ByPreemption: the operation starves, or will, and jobs of others are preempted for it.
 	ByPreemption = "preemption"
-	// ByHeldRoom: jobs have been told to leave, and their resources are held for it.
+	// ByHeldRoom: other jobs have been told to leave, and their resources are held for the job.
 	ByHeldRoom = "held_room"
 )
 
@@ -89,32 +89,32 @@ type Fact struct {
 	Node      scheduling.NodeID
 	// Resource is the name of a resource, Setting that of an option.
 	Resource, Setting string
-	// Value is a part of the cluster, or an amount in cores or bytes; Bound is what it is
+	// Value is a part of the cluster, or an amount in cores or bytes. Bound is what Value is
 	// compared with.
 	Value, Bound float64
-	// Count is a number, out of Of.
+	// Count is a number of things, out of Of.
 	Count, Of int64
 	// At is when it happened, Until when it is over at the latest.
 	At, Until time.Time
 }
 
-// Explanation says why something is as it is: the first fact is the short answer, the following
-// ones explain it.
+// Explanation is a list of facts: the first one is the short answer, the following ones explain
+// it.
 type Explanation struct {
 	// Verdict is the code of the first fact.
 	Verdict string
 	Facts   []Fact
-	// Tasks are those of an operation with pending jobs, by name, the groups that need the
-	// most memory first.
+	// Tasks are the tasks of an operation that have pending jobs, sorted by name; of one task,
+	// the group that needs the most memory is first.
 	Tasks []TaskExplanation
-	// Position is the place in the order of scheduling, from 1, among Waiting operations
-	// with pending jobs; 0: it has none.
+	// Position is the operation's place in the order of scheduling, from 1, among the Waiting
+	// operations with pending jobs; 0: it has none.
 	Position, Waiting int
-	// Start is when a job is expected to start, and StartBy the way by which; zero: unknown. In
-	// 9 of 10 cases it starts from Earliest to Latest, unless something else changes.
+	// Start is when a job is expected to start; zero: unknown. StartBy is how it gets its room. In
+	// 9 of 10 cases it starts between Earliest and Latest, unless something else changes.
 	Start, Earliest, Latest time.Time
 	StartBy                 string
-	// Victims are the jobs that are likely to have to leave for it.
+	// Victims are the jobs that are likely to be preempted for it.
 	Victims []Victim
 	// Waits says what the operations below a pool wait for, the most frequent first.
 	Waits []Wait
@@ -124,11 +124,11 @@ type Explanation struct {
 // TaskExplanation says what the pending jobs of a group of a task wait for.
 type TaskExplanation struct {
 	Name scheduling.TaskName
-	// Group is the memory granted to each of the jobs, in bytes, after one ran out of it; 0:
-	// what the task has learned to need.
+	// Group is the memory, in bytes, that is granted to each of these jobs because they ran out
+	// of memory before; 0: they get the reserve learned for the task.
 	Group   int64
 	Verdict string
-	// Pending are the jobs that are neither about to start nor have a claim.
+	// Pending is the number of jobs that wait, without those about to start and those with a claim.
 	Pending int64
 	PerJob  resource.Amounts
 	Nodes   NodeCounts
@@ -148,7 +148,7 @@ type Wait struct {
 	Text  string
 }
 
-// Victim is a job that could have to leave.
+// Victim is a job that may be preempted.
 type Victim struct {
 	Job       scheduling.JobID
 	Operation scheduling.OperationID
@@ -156,7 +156,7 @@ type Victim struct {
 	Started   time.Time
 }
 
-// Refusal says how often, and when last, an operation or a pool was passed over for a cause.
+// Refusal says how often an operation or a pool was passed over for a cause, and when last.
 type Refusal struct {
 	Cause allocation.Cause
 	Count uint64
@@ -172,7 +172,7 @@ type Refusal struct {
 	By scheduling.PoolName
 }
 
-// Fact is the refusal as a fact.
+// Fact returns the refusal as a fact.
 func (r Refusal) Fact() Fact {
 	f := Fact{
 		Code: FactRefused, Setting: r.Cause.String(), Pool: r.Of, Node: r.Node, Resource: r.Resource.String(), Count: int64(r.Count), At: r.At,
@@ -185,25 +185,26 @@ func (r Refusal) Fact() Fact {
 	return f
 }
 
-// GivenBack says that a claim of an operation on a node has ended, and why.
+// GivenBack returns the fact that a claim of an operation on a node has ended without a start, and
+// why.
 func GivenBack(on scheduling.NodeID, at time.Time, why fmt.Stringer) Fact {
 	return Fact{
 		Code: FactVictims, Node: on, At: at, Setting: why.String(),
-		Text: fmt.Sprintf("what was held for it on node %s was given back at %s: %s", on, clock(at), why),
+		Text: fmt.Sprintf("the room held for it on node %s was released at %s: %s", on, clock(at), why),
 	}
 }
 
 // reasons say why an element was passed over: BY is the owner of the limits or the filter.
 var reasons = [allocation.CauseCount]string{
-	allocation.Unmatched: "the node's tags are not those of BY scheduling_tag_filter",
+	allocation.Unmatched: "the node's tags do not match BY scheduling_tag_filter",
 	allocation.Lacking:   "the node had too little RESOURCE",
 	allocation.Limited:   "BY resource_limits left too little RESOURCE",
-	allocation.Withheld:  "it has its fair share, and its jobs that leave gracefully have not gone",
+	allocation.Withheld:  "it has its fair share, counting its jobs that are leaving gracefully",
 	allocation.Unpacked:  "its jobs fit other nodes better (packing)",
-	allocation.Crowded:   "the node has jobs of it, and another one with fewer had room (spread)",
-	allocation.Scarce:    "the node had less free than the tree gives a look",
-	allocation.Reserved:  "what was free is held for jobs for which others were preempted",
-	allocation.NoVictims: "there was not enough that could be preempted",
+	allocation.Crowded:   "another node with fewer of its jobs had room (spread)",
+	allocation.Scarce:    "the node had less free than min_spare_allocation_resources_on_node",
+	allocation.Reserved:  "the free resources are held for jobs for which others were preempted",
+	allocation.NoVictims: "too few jobs could be preempted",
 }
 
 // reason says why an element was passed over.
@@ -215,7 +216,7 @@ func (r Refusal) reason() string {
 	return strings.NewReplacer("BY", by, "RESOURCE", r.Resource.String()).Replace(reasons[r.Cause])
 }
 
-// percent writes a part of the whole.
+// percent formats a part of the whole, such as "12.5%".
 func percent(part float64) string { return strconv.FormatFloat(100*part, 'f', 1, 64) + "%" }
 
 // clock formats a time in UTC for people and programs; clients convert it to local time.
@@ -244,7 +245,7 @@ func amount(k resource.Kind, n int64) string {
 	}
 }
 
-// inUnits is an amount in cores and bytes.
+// inUnits returns an amount as a number, cpu in cores, memory in bytes.
 func inUnits(k resource.Kind, n int64) float64 {
 	if k == resource.CPU {
 		return resource.Hundredths(n).Cores()
@@ -252,7 +253,7 @@ func inUnits(k resource.Kind, n int64) float64 {
 	return float64(n)
 }
 
-// plural is the first word for one thing, the second for more.
+// plural returns one if n is 1, else many.
 func plural[N int | int64 | uint64](n N, one, many string) string {
 	if n == 1 {
 		return one
@@ -260,20 +261,20 @@ func plural[N int | int64 | uint64](n N, one, many string) string {
 	return many
 }
 
-// counted writes a number of things.
+// counted formats a number of things, such as "2 jobs".
 func counted[N int | int64](n N, thing string) string {
 	return fmt.Sprintf("%d %s", n, plural(n, thing, thing+"s"))
 }
 
-// times is how often something was.
+// times formats how often something happened.
 func times(n uint64) string { return plural(n, "once", fmt.Sprintf("%d times", n)) }
 
-// titleOf names a task, or those of its jobs that get memory of their own.
+// titleOf names a task, or the group of its jobs that get more memory because they ran out of it.
 func titleOf(t allocation.TaskID) string {
 	if t.Group == 0 {
 		return fmt.Sprintf("task %s", t.Name)
 	}
-	return fmt.Sprintf("task %s that ran out of memory before, and gets %s", t.Name, resource.FormatSize(t.Group))
+	return fmt.Sprintf("task %s (ran out of memory before, now gets %s)", t.Name, resource.FormatSize(t.Group))
 }
 
 func later(a, b time.Time) time.Time { return slices.MaxFunc([]time.Time{a, b}, time.Time.Compare) }

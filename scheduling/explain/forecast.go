@@ -12,49 +12,49 @@ import (
 )
 
 const (
-	// trials is how often the future is simulated for an estimate. The second outcome and the
-	// last but one make the range that is reported.
+	// trials is how often the future is simulated for an estimate. The reported range is from the
+	// second to the last but one outcome.
 	trials = 21
-	// groupsAtOnce is about how many groups of jobs run at once in a trial: in a large cluster,
-	// several jobs start and end as one group.
+	// groupsAtOnce is roughly how many groups of jobs run at the same time in a trial: in a large
+	// cluster, several jobs start and end as one group.
 	groupsAtOnce = 400
 	// maxEnds and maxChoices bound an estimate: how many groups of jobs end in a trial, and how
 	// many elements are examined in all trials.
 	maxEnds, maxChoices = 5000, 20_000_000
 	// maxWait is how far ahead starts are estimated.
 	maxWait = 24 * time.Hour
-	// startDelay is how much later than its room is free a job may start, because of agents'
+	// startDelay is how much later a job may start than its room is free, because of agents'
 	// reports, updates and heartbeats.
 	startDelay = time.Second
 	// unlikeness is how much the run times of an operation differ from those of its pool: the
 	// standard deviation of the logarithm.
 	unlikeness = .5
-	// margin is by what part the reported range is wider, on each side, than the simulated one,
-	// which does not know everything.
+	// margin is the fraction by which the reported range is wider than the simulated one, on each
+	// side: the simulation does not know everything.
 	margin = .5
 )
 
-// wish is what an operation waits for: the start of so many jobs that need so much each.
+// wish is what an operation waits for: that this many jobs start, each with these needs.
 type wish struct {
 	op    scheduling.OperationID
 	jobs  int64
 	needs resource.Amounts
 	// k is the resource that is lacking.
 	k resource.Kind
-	// reach is the part of the tree that its jobs may use.
+	// reach is the fraction of the nodes that its jobs may use.
 	reach float64
 	// fits reports whether any node could hold a job.
 	fits func(resource.Amounts) bool
 	now  time.Time
 }
 
-// foresight is when something is expected to happen, and the range, counted from now.
+// foresight is when something is expected to happen, with the range, counted from now.
 type foresight struct {
 	in, earliest, latest time.Duration
 }
 
-// foresee estimates when a wish is met by jobs that end, or says why that cannot be estimated.
-// Equal contests give equal answers.
+// foresee estimates when ending jobs fulfil a wish, or says why that cannot be estimated. Equal
+// contests give equal answers.
 func (c *Contest) foresee(w wish) (foresight, string) {
 	target := slices.IndexFunc(c.Contenders, func(n Contender) bool { return n.ID == w.op })
 	if target < 0 || c.Contenders[target].Place == math.MaxInt && !c.Contenders[target].Gang {
@@ -66,8 +66,8 @@ func (c *Contest) foresee(w wish) (foresight, string) {
 	f := newForecast(c, w, target)
 	waits := make([]float64, 0, trials)
 	for i := range trials {
-		// How long a job still runs that outran all known ones is not known. The trials cover
-		// the range: in the middle one it runs for as long again.
+		// It is not known how long a job still runs that has outrun all known ones. The trials
+		// cover the range: in the middle one it runs on for as long as it has outrun them by.
 		f.late = (float64(i) + .5) / (trials - float64(i) - .5)
 		f.reset()
 		waits = append(waits, f.play())
@@ -87,8 +87,8 @@ func (c *Contest) foresee(w wish) (foresight, string) {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// unforeseeable says why it cannot be estimated when jobs that end make room for a wish; empty:
-// it can.
+// unforeseeable says why it cannot be estimated when ending jobs make room for a wish; empty if it
+// can.
 func (c *Contest) unforeseeable(w wish) string {
 	most, running, known := int64(0), false, false
 	for i := range c.Contenders {
@@ -100,11 +100,11 @@ func (c *Contest) unforeseeable(w wish) string {
 	}
 	switch {
 	case !running:
-		return fmt.Sprintf("no job runs that could give back any %s", w.k)
+		return fmt.Sprintf("no running job holds any %s that it could release", w.k)
 	case !known:
-		return "too few jobs have ended to tell how long they run"
+		return "too few jobs have ended to know how long jobs run"
 	case most < w.needs.Of(w.k):
-		return fmt.Sprintf("a job needs %s on one node, and no job that runs holds more than %s: several have to end on the same node, and smaller jobs may take what each of them gives back",
+		return fmt.Sprintf("a job needs %s on one node, but no running job holds more than %s: several have to end on the same node, and smaller jobs may take what each of them releases",
 			quantity(w.k, w.needs.Of(w.k)), quantity(w.k, most))
 	}
 	return ""
@@ -113,33 +113,33 @@ func (c *Contest) unforeseeable(w wish) string {
 // never says why the turn of a wish does not come.
 func (f *forecast) never() string {
 	if f.ops[f.target].fair <= resource.Epsilon && !f.pools[f.ops[f.target].pool].fifo {
-		return "it has no fair share: it gets only what all others leave, and they have jobs to start"
+		return "it has no fair share: it gets only what all others leave, and the others have jobs to start"
 	}
 	if f.overran {
-		return "its turn does not come within the next thousands of jobs: others go on to take what jobs give back"
+		return "its turn does not come within the next thousands of jobs: others keep taking what ending jobs release"
 	}
-	return fmt.Sprintf("as jobs end now it takes more than %v", maxWait)
+	return fmt.Sprintf("at the rate at which jobs end now it takes more than %v", maxWait)
 }
 
-// forecast simulates what is to come: jobs end, and what they give back goes to the operations
-// whose turn it is, by the order of scheduling (F.13) and within limits. Fair shares stay as
-// they are, all nodes count as one, and only the lacking resource counts.
+// forecast simulates the future: jobs end, and what they release goes to the operations whose turn
+// it is, in the order of scheduling (F.13) and within limits. Fair shares stay as they are, all
+// nodes count as one, and only the lacking resource counts.
 type forecast struct {
 	contest *Contest
 	wish    wish
 	target  int
 	chance  *rand.Rand
-	// late is how much longer, in proportion, jobs run that outrun all that have ended. It is
-	// the same for all jobs, since what delays one delays others.
+	// late is how long a job that has outrun all that have ended still runs, as a factor of the time
+	// by which it has outrun them. It is the same for all jobs, since what delays one delays others.
 	late float64
-	// beginPools and beginOps are what each trial begins with.
+	// beginPools and beginOps are the state with which each trial begins.
 	beginPools, pools []fieldPool
 	beginOps, ops     []fieldOp
 	// ages are the ages of the jobs of each contender.
 	ages []ages
 	// group is how many jobs start and end together at most.
 	group int64
-	// maxEnds bounds the ends in a trial.
+	// maxEnds is how many groups of jobs end in a trial at most.
 	maxEnds int
 	ends    []ending
 	free    float64
@@ -149,11 +149,12 @@ type forecast struct {
 	met int64
 	// round counts the ends, turn the starts.
 	round, turn int
-	// overran says that a trial has reached its bound.
+	// overran says that a trial has reached maxEnds.
 	overran bool
 }
 
-// contested is what a pool and an operation have in common in a trial.
+// contested is what a pool and an operation have in common in a trial: amounts of the lacking
+// resource. most is the most that limits allow.
 type contested struct {
 	fair, usage, most float64
 	// passed is the round in which it was last passed over, served the turn in which it was last
@@ -177,8 +178,8 @@ type fieldOp struct {
 	pool, place int
 	rank, jobs  int64
 	needs       float64
-	// lasts is how long its jobs run; if it comes from jobs of others, pace is the factor to
-	// multiply by.
+	// lasts is how long its jobs run. If that is known from jobs of others, pace is the factor to
+	// multiply by, otherwise 1. drawn says that both are set.
 	lasts survival
 	pace  float64
 	drawn bool
@@ -230,7 +231,7 @@ func newForecast(c *Contest, w wish, target int) *forecast {
 	return f
 }
 
-// mostOf is how much of a resource limits leave to an element that uses all resources in the
+// mostOf returns how much of a resource limits leave to an element that uses all resources in the
 // proportions of like.
 func mostOf(k resource.Kind, limits, like resource.Amounts) float64 {
 	most := float64(limits.Of(k))
@@ -262,7 +263,7 @@ func (f *forecast) reset() {
 	}
 }
 
-// ages is how long the jobs of a contender have run.
+// ages returns how long the jobs of a contender have run.
 func (n *Contender) ages(now time.Time) ages {
 	a := ages{running: n.Running, newest: max(now.Sub(n.Newest), 0).Seconds()}
 	for _, started := range n.First {
@@ -271,8 +272,8 @@ func (n *Contender) ages(now time.Time) ages {
 	return a
 }
 
-// pace draws how much longer, or shorter, jobs run than known ones of other operations. It
-// avoids a pace at which the running jobs should have ended by now.
+// pace draws a factor: how much longer or shorter jobs run than known ones of other operations. It
+// avoids a pace at which the running jobs would already have ended.
 func (f *forecast) pace(known *Lengths, ran *ages) (pace float64) {
 	longest, oldest := float64(slices.Max(known.last)), 0.0
 	if ran.running > 0 {
@@ -304,7 +305,7 @@ func (f *forecast) lasts(i int, age float64) float64 {
 	return op.pace * op.lasts.draw(age/op.pace, f.late, f.chance)
 }
 
-// Contest is what is known of the operations that compete for what jobs give back when they end.
+// Contest describes the operations that compete for the resources that ending jobs release.
 type Contest struct {
 	Total      resource.Amounts
 	Pools      []Arena
@@ -326,10 +327,11 @@ type Arena struct {
 type Contender struct {
 	ID   scheduling.OperationID
 	Pool int
-	// Place is the place in the order of scheduling, Rank that in a FIFO pool.
+	// Place is its place in the order of scheduling, Rank its place in a FIFO pool.
 	Place int
 	Rank  int64
-	// Jobs are to start and need Needs each; Running jobs hold Holds each; both are means.
+	// Jobs is the number of jobs to start and Needs what each needs; Running is the number of
+	// running jobs and Holds what each holds. Needs and Holds are means.
 	Jobs, Running int64
 	Needs, Holds  resource.Amounts
 	// First are the starts of the oldest running jobs; Newest is the last start.
@@ -338,15 +340,15 @@ type Contender struct {
 	Fair          resource.Vector
 	Usage, Limits resource.Amounts
 	Lengths       Lengths
-	// Gang operations have their turn outside the order.
+	// Gang says that the operation is a gang, which has its turn outside the order.
 	Gang bool
 }
 
 // enough reports whether enough jobs have ended to say how long jobs run.
 func (l *Lengths) enough() bool { return l.ended >= 3 }
 
-// lengthsOf is how long jobs of a contender run: its own, or those of the nearest pool above of
-// which enough have ended.
+// lengthsOf returns how long jobs of a contender run: its own if enough of them have ended, else
+// those of the nearest pool above of which enough have ended.
 func (c *Contest) lengthsOf(n *Contender) (l *Lengths, own, known bool) {
 	if n.Lengths.enough() {
 		return &n.Lengths, true, true

@@ -7,7 +7,7 @@ import (
 	"weir/scheduling/resource"
 )
 
-// play returns after how many seconds the wish is met.
+// play runs a trial and returns after how many seconds the wish is fulfilled.
 func (f *forecast) play() float64 {
 	for len(f.ends) > 0 {
 		e := heap.Pop(f).(ending)
@@ -26,7 +26,7 @@ func (f *forecast) play() float64 {
 	return math.Inf(1)
 }
 
-// release gives back what jobs held.
+// release frees what the ended jobs held.
 func (f *forecast) release(e ending) {
 	f.use(e.op, -float64(e.jobs)*e.holds)
 	f.free += float64(e.jobs) * e.holds
@@ -40,7 +40,7 @@ func (f *forecast) use(op int, amount float64) {
 	}
 }
 
-// serve starts jobs in what is free after an end; it reports whether the wish is met.
+// serve starts jobs in what is free after an end. It reports whether the wish is fulfilled.
 func (f *forecast) serve(e ending) bool {
 	f.round++
 	out := f.wish.reach < 1 && f.chance.Float64() >= f.wish.reach
@@ -69,7 +69,7 @@ func (f *forecast) serve(e ending) bool {
 	return false
 }
 
-// room is how many more jobs of an operation limits let run.
+// room returns how many more jobs of an operation limits allow.
 func (f *forecast) room(i int) int64 {
 	op := &f.ops[i]
 	left := op.most - op.usage
@@ -95,7 +95,7 @@ func (f *forecast) start(i int, n int64, now float64) {
 	f.push(ending{at: now + f.lasts(i, 0), op: i, jobs: n, holds: op.needs})
 }
 
-// next is the operation whose turn it is; -1: none is left in this round.
+// next returns the operation whose turn it is; -1: none is left in this round.
 func (f *forecast) next() int {
 	for at := 0; ; {
 		p := &f.pools[at]
@@ -124,8 +124,8 @@ func (f *forecast) next() int {
 	}
 }
 
-// before is the order of the elements in a pool: the one with the least of its fair share comes
-// first, and of equals the one that was served least recently.
+// before orders the elements of a pool: the one that has the least of its fair share comes first,
+// and of equals the one that was served least recently.
 func (c *contested) before(other *contested) bool {
 	if a, b := c.satisfaction(), other.satisfaction(); a != b {
 		return a < b
@@ -140,7 +140,7 @@ func (c *contested) satisfaction() float64 {
 	return c.usage / c.fair
 }
 
-// first is the order of the operations of a pool.
+// first orders the operations of a pool.
 func (op *fieldOp) first(other *fieldOp, fifo bool) bool {
 	if fifo {
 		return op.rank < other.rank
@@ -151,8 +151,9 @@ func (op *fieldOp) first(other *fieldOp, fifo bool) bool {
 	return op.place < other.place
 }
 
-// extrapolate is when a trial that has reached its bound would have met the wish: in a FIFO pool
-// the operations before the target go on to start jobs at the same pace.
+// extrapolate returns when a trial that has reached its bound would have fulfilled the wish. In a
+// FIFO pool it assumes that the operations before the target continue to start jobs at the same
+// pace; elsewhere there is no answer.
 func (f *forecast) extrapolate(now float64) float64 {
 	target := &f.ops[f.target]
 	if !f.pools[target.pool].fifo {

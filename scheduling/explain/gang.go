@@ -12,8 +12,8 @@ import (
 	"weir/scheduling/resource"
 )
 
-// GangTask is a gang and its task, of which some jobs have to start together. Its methods say
-// what keeps them from it, given that some node could hold each of them.
+// GangTask is the gang of a task, some of whose jobs have to start together. Its methods say what
+// keeps these from starting, given that some node could hold each of them.
 type GangTask struct {
 	Task scheduling.TaskName
 	Gang
@@ -24,10 +24,10 @@ func (g GangTask) title() string {
 	return fmt.Sprintf("%s of the gang (task %s)", counted(g.Missing, "job"), g.Task)
 }
 
-// Incomplete says that too few of the missing jobs wait.
+// Incomplete says that too few of the missing jobs are waiting to start.
 func (g GangTask) Incomplete(waiting int64) Fact {
 	return Fact{Code: FactGangIncomplete, Count: waiting, Of: g.Missing,
-		Text: fmt.Sprintf("%s have to start together, and %d can: the others have to end first", g.title(), waiting)}
+		Text: fmt.Sprintf("%s have to start together, but only %d can: the others have to end first", g.title(), waiting)}
 }
 
 // Limited says which limit leaves too little for all missing jobs; nil: none does. outOfReach
@@ -44,15 +44,15 @@ func (g GangTask) Limited(limits []Limits, all resource.Amounts, outOfReach bool
 	return f
 }
 
-// Pause says that the gang could not gather in time, and when it tries next.
+// Pause says that there was not room for all jobs of the gang in time, and when it tries again.
 func (g GangTask) Pause(again time.Time) Fact {
 	return Fact{Code: FactGangPause, Until: again, Of: g.Missing,
-		Text: fmt.Sprintf("room for all %s was not to be had: what was held is given back, others come first, and the next try is at %s", g.title(), clock(again))}
+		Text: fmt.Sprintf("there was not enough room for all %s: the room held for them was released, others come first, and the next try is at %s", g.title(), clock(again))}
 }
 
-// Turn says that room for the missing jobs is looked for.
+// Turn says that it is the gang's turn to gather room.
 func (g GangTask) Turn() Fact {
-	return Fact{Code: FactGangTurn, Of: g.Missing, Text: fmt.Sprintf("room for all %s is looked for with the next heartbeat of a node", g.title())}
+	return Fact{Code: FactGangTurn, Of: g.Missing, Text: fmt.Sprintf("the scheduler begins to gather room for all %s at the next heartbeat of a node", g.title())}
 }
 
 // ComesFirst says that room is held for this gang before others.
@@ -63,20 +63,20 @@ func (g GangTask) ComesFirst(of scheduling.OperationID) Fact {
 }
 
 // asksNothing ends texts about a gang that is out of reach.
-const asksNothing = "; until that changes it counts for nothing: it has no fair share, nothing is held for it, and nobody has to leave for it"
+const asksNothing = "; until that changes it does not count as demand: it has no fair share, no room is held for it, and no job is preempted for it"
 
 // TooBig says how many jobs of a gang empty nodes can hold at most, and which resource they
 // lack.
 func (g GangTask) TooBig(fit allocation.Fit, lack allocation.Lack) Fact {
 	k := lack.Resource
 	f := Fact{Code: FactGangTooBig, Count: fit.Jobs, Of: fit.Of, Resource: k.String(), Value: inUnits(k, lack.Needs), Bound: inUnits(k, lack.Has)}
-	on, they, has := fmt.Sprintf("the %d nodes that take its jobs, even when they are empty", lack.Nodes), "they", "have"
+	on, they, has := fmt.Sprintf("the %d nodes that take its jobs, even when they are empty", lack.Nodes), "the nodes", "have"
 	if lack.Nodes == 1 {
-		on, they, has = "the 1 node that takes its jobs, even when it is empty", "it", "has"
+		on, they, has = "the 1 node that takes its jobs, even when it is empty", "the node", "has"
 	}
-	f.Text = fmt.Sprintf("at most %d of the %s that have to start together fit on %s: together they need %s, and %s %s %s", fit.Jobs, g.title(), on, quantity(k, lack.Needs), they, has, quantity(k, lack.Has))
+	f.Text = fmt.Sprintf("at most %d of the %s that have to start together fit on %s: together the jobs need %s, but %s %s %s", fit.Jobs, g.title(), on, quantity(k, lack.Needs), they, has, quantity(k, lack.Has))
 	if lack.Needs <= lack.Has {
-		f.Text = fmt.Sprintf("at most %d of the %s that have to start together fit on %s: in all these have enough, in pieces that are too small; most of them run out of %s first, and each job needs %s", fit.Jobs, g.title(), on, k, quantity(k, lack.Each))
+		f.Text = fmt.Sprintf("at most %d of the %s that have to start together fit on %s: there is enough in total, but in pieces that are too small; most nodes run out of %s first, and each job needs %s", fit.Jobs, g.title(), on, k, quantity(k, lack.Each))
 	}
 	f.Text += asksNothing
 	return f
@@ -90,7 +90,7 @@ func (g GangTask) Gathers(on map[scheduling.NodeID]int, leaving int) Fact {
 		nodes = append(nodes, fmt.Sprintf("node %s (%d)", node, n))
 	}
 	slices.Sort(nodes)
-	text := fmt.Sprintf("waits until room for all %s: %d held", g.title(), g.Gathered)
+	text := fmt.Sprintf("waits for room for all %s: %d held", g.title(), g.Gathered)
 	if len(nodes) > 0 {
 		text += ", on " + strings.Join(nodes[:min(len(nodes), maxNamedNodes)], ", ")
 	}
@@ -103,28 +103,28 @@ func (g GangTask) Gathers(on map[scheduling.NodeID]int, leaving int) Fact {
 	return Fact{Code: FactGang, Task: g.Task, Count: g.Gathered, Of: g.Missing, Until: g.Until, Text: text + ", until " + clock(g.Until)}
 }
 
-// maxNamedNodes bounds the nodes that a text names.
+// maxNamedNodes is how many nodes a text names at most.
 const maxNamedNodes = 5
 
-// Gathering is what only the scheduler knows of when a gang may have room for all its jobs.
+// Gathering holds what only the scheduler knows about when a gang may have room for all its jobs.
 type Gathering struct {
-	// Missing jobs have to start together; Held of them have room. The jobs that were told to
-	// leave for them have gone by Leaves; zero: they have.
+	// Missing is the number of jobs that have to start together; Held of them have room. Leaves
+	// is when the jobs that were told to leave for them will have left; zero: they have.
 	Missing, Held int64
 	Leaves        time.Time
-	// Each is what each job without room is taken to need: what the largest one does.
+	// Each is what every job without room is assumed to need: as much as the largest of them.
 	Each resource.Amounts
-	// From is when its turn to gather begins at the latest, zero: now; Until is when the turn
+	// From is when its turn to gather room begins at the latest; zero: now. Until is when the turn
 	// ends.
 	From, Until time.Time
-	// Starves says that others, if they leave for it at all, leave until all its jobs have room.
-	// Behind says that it has its fair share before that: then it is the turn of others that
-	// wait.
+	// Starves says that, if jobs are preempted for it at all, this goes on until all its jobs have
+	// room. Behind says that it reaches its fair share before that: then it is the turn of other
+	// operations.
 	Starves, Behind bool
 }
 
-// gatheringOf is the Gathering of the gang that a verdict is about; nil: it is not about a gang,
-// or more than room keeps the gang from starting.
+// gatheringOf returns the Gathering of the gang that a verdict is about; nil if it is not about a
+// gang, or if more than a lack of room keeps the gang from starting.
 func (a *Asked) gatheringOf(v verdict) *Gathering {
 	if v.near >= 0 {
 		return a.Tasks[v.near].Gathering
@@ -135,8 +135,8 @@ func (a *Asked) gatheringOf(v verdict) *Gathering {
 // seeks reports whether a search for victims for a gang is worthwhile.
 func (a *Gathering) seeks() bool { return a != nil && a.Starves && a.Missing > a.Held }
 
-// free is how many of the jobs without room find some: now, or, if the turn of the gang comes
-// later, also in what is held for others until then.
+// free returns for how many of the jobs without room there is room on the nodes: in what is free
+// now or, if the turn of the gang comes later, also in what is held for others until then.
 func (q *Case) free(a *Asked, g *Gathering) (n int64) {
 	if g.Each.IsZero() {
 		return 0
@@ -154,8 +154,8 @@ func (q *Case) free(a *Asked, g *Gathering) (n int64) {
 	return min(n, g.Missing-g.Held)
 }
 
-// byGathering estimates when a gang has room for all its jobs, by the soonest way, or says why
-// that cannot be estimated.
+// byGathering estimates when a gang has room for all its jobs, in the way that is soonest, or says
+// why that cannot be estimated.
 func (q *Case) byGathering(a *Asked, v verdict, g *Gathering) (soonest estimate, why string) {
 	left := g.Missing - g.Held
 	if left > 0 {
@@ -169,15 +169,15 @@ func (q *Case) byGathering(a *Asked, v verdict, g *Gathering) (soonest estimate,
 		func(a *Asked, _ verdict) (estimate, string) { return q.gatheredByPreemption(a, g, left) })
 }
 
-// inHeldRoom is the estimate for a gang that has, or finds, room for all of its jobs.
+// inHeldRoom returns the estimate for a gang for all of whose jobs there is room, held or free.
 func (q *Case) inHeldRoom(g *Gathering) estimate {
 	if at := later(g.From, g.Leaves); at.After(q.Now) {
-		return estimate{at: at, earliest: at, latest: at.Add(startDelay), by: ByHeldRoom, text: fmt.Sprintf("all %s may start together by %s: nodes have room for them, and the jobs that were told to leave it will have ended", counted(g.Missing, "job"), clock(at))}
+		return estimate{at: at, earliest: at, latest: at.Add(startDelay), by: ByHeldRoom, text: fmt.Sprintf("all %s may start together by %s: nodes have room for them, once the jobs that were told to leave have ended", counted(g.Missing, "job"), clock(at))}
 	}
-	return estimate{at: q.Now, earliest: q.Now, latest: q.Now.Add(startDelay), by: ByHeldRoom, text: fmt.Sprintf("all %s may start together with the next heartbeats: there is room for them", counted(g.Missing, "job"))}
+	return estimate{at: q.Now, earliest: q.Now, latest: q.Now.Add(startDelay), by: ByHeldRoom, text: fmt.Sprintf("all %s may start together at the next heartbeats: there is room for them", counted(g.Missing, "job"))}
 }
 
-// gatheredByEnds estimates when jobs that end have made room for the jobs that have none.
+// gatheredByEnds estimates when ending jobs have made room for the jobs that have none.
 func (q *Case) gatheredByEnds(a *Asked, v verdict, g *Gathering, left int64) (estimate, string) {
 	var nodes NodeCounts
 	if v.near >= 0 {
@@ -188,21 +188,21 @@ func (q *Case) gatheredByEnds(a *Asked, v verdict, g *Gathering, left int64) (es
 		return estimate{}, why
 	}
 	if g.Behind && slices.ContainsFunc(q.Survey.Order, func(other scheduling.OperationID) bool { return other != a.ID }) {
-		return estimate{}, "once it has its fair share it is the turn of others that wait for what jobs give back when they end"
+		return estimate{}, "once it has its fair share, it is the turn of other operations that wait for ending jobs"
 	}
 	wait := later(q.Now, g.From).Sub(q.Now)
 	at := later(e.at.Add(wait), g.Leaves)
 	if at.After(g.Until) {
-		return estimate{}, fmt.Sprintf("as jobs have ended in the last minutes room for %s comes together by about %s, and what is held until then is given back at %s (gang_timeout)", missingJobs(left, g.Missing), clock(at), clock(g.Until))
+		return estimate{}, fmt.Sprintf("at the rate at which jobs have ended recently there is room for %s by about %s, but the room held until then is released at %s (gang_timeout)", missingJobs(left, g.Missing), clock(at), clock(g.Until))
 	}
-	return estimate{at: at, earliest: later(e.earliest.Add(wait), g.Leaves), latest: later(e.latest.Add(wait), g.Leaves), by: ByEnds, text: fmt.Sprintf("all %s may start together at about %s, from %s to %s, by jobs that end and make room for %s%s", counted(g.Missing, "job"), clock(at), clock(later(e.earliest.Add(wait), g.Leaves)), clock(later(e.latest.Add(wait), g.Leaves)), missingJobs(left, g.Missing), g.turn())}, ""
+	return estimate{at: at, earliest: later(e.earliest.Add(wait), g.Leaves), latest: later(e.latest.Add(wait), g.Leaves), by: ByEnds, text: fmt.Sprintf("all %s may start together at about %s, between %s and %s, as other jobs end and make room for %s%s", counted(g.Missing, "job"), clock(at), clock(later(e.earliest.Add(wait), g.Leaves)), clock(later(e.latest.Add(wait), g.Leaves)), missingJobs(left, g.Missing), g.turn())}, ""
 }
 
-// gatheredByPreemption estimates when others have left for the last of the jobs that have no
-// room: on each node, for one job per backoff.
+// gatheredByPreemption estimates when other jobs have left for the last of the jobs that have no
+// room. On each node, they leave for one job per backoff.
 func (q *Case) gatheredByPreemption(a *Asked, g *Gathering, left int64) (estimate, string) {
 	if a.Hopes != [preemption.StageCount]Hope{} && !g.Starves {
-		return estimate{}, "its fair share is less than all of its jobs need, so nobody has to leave for it"
+		return estimate{}, "its fair share is less than all of its jobs need, so no job is preempted for it"
 	}
 	first, why := q.likely(a)
 	if why != "" {
@@ -210,23 +210,23 @@ func (q *Case) gatheredByPreemption(a *Asked, g *Gathering, left int64) (estimat
 	}
 	last, enough := q.Search.last(q.Search.Hopes[q.Search.Stage].Rivals + int(left))
 	if !enough {
-		return estimate{}, "there are not enough jobs on the nodes that could be told to leave for all of its"
+		return estimate{}, "too few jobs may be preempted to make room for all of its jobs"
 	}
 	at := later(last.At, g.From)
 	if at.After(g.Until) {
-		return estimate{}, fmt.Sprintf("others are told to leave for the last of its jobs at about %s, and what is held until then is given back at %s (gang_timeout)", clock(at), clock(g.Until))
+		return estimate{}, fmt.Sprintf("jobs are preempted for the last of its jobs only at about %s, but the room held until then is released at %s (gang_timeout)", clock(at), clock(g.Until))
 	}
 	early := later(at, g.Leaves)
 	at = later(at.Add(last.Timeout), g.Leaves)
-	return estimate{at: at, earliest: early, latest: at.Add(startDelay), by: ByPreemption, victims: &first, text: fmt.Sprintf("all %s may start together by %s, by preemption: others have to leave for %s, for the last of them node %s%s", counted(g.Missing, "job"), clock(at), missingJobs(left, g.Missing), last.Node, g.turn())}, ""
+	return estimate{at: at, earliest: early, latest: at.Add(startDelay), by: ByPreemption, victims: &first, text: fmt.Sprintf("all %s may start together by %s, by preemption: other jobs have to leave to make room for %s, for the last one on node %s%s", counted(g.Missing, "job"), clock(at), missingJobs(left, g.Missing), last.Node, g.turn())}, ""
 }
 
 // missingJobs names the jobs of a gang that have no room.
 func missingJobs(n, of int64) string {
 	if n == of {
-		return "all of them"
+		return "all of its jobs"
 	}
-	return fmt.Sprintf("the %d of them that have none", n)
+	return fmt.Sprintf("the %d of its jobs that have none yet", n)
 }
 
 // turn says when it is the gang's turn, at the end of a sentence.

@@ -18,45 +18,45 @@ const (
 	BeyondOperation Rule = iota
 	// BeyondPools jobs are in pools that have more than their fair share.
 	BeyondPools
-	// ForGuarantee jobs are in such pools, and leave for what another pool is guaranteed.
+	// ForGuarantee jobs are in such pools, and another pool is guaranteed their resources.
 	ForGuarantee
 	// ForTurn jobs are in such pools, and it is the turn of a pool that has lacked its fair
 	// share for longer.
 	ForTurn
-	// ForLarger jobs make room for a larger job.
+	// ForLarger jobs are smaller than the job that they make room for.
 	ForLarger
 )
 
 // Reason is why an allocation was chosen to leave.
 type Reason struct {
-	// Pool is the pool that starves, or whose limits are violated; empty: it is an operation,
-	// the beneficiary or the one that loses the job.
+	// Pool is the pool that starves, or whose limits are violated. If empty, it is an operation:
+	// the beneficiary starves, or the limits of the operation that loses the job are violated.
 	Pool scheduling.PoolName
 	// Since is when the starving element fell below its fair share.
 	Since time.Time
-	// Rule is why the job leaves for another one. Of is the pool that then has more than its
-	// fair share, or that keeps the rest of it; empty: it is the operation. Usage, Fair and Kept
-	// are those of the pool.
+	// Rule is why the job is preempted for another one. Of is the pool that has more than its
+	// fair share, or for ForLarger the pool that keeps Kept. Usage, Fair and Kept are then those of
+	// Of; if it is empty, those of the operation that loses the job.
 	Rule Rule
 	Of   scheduling.PoolName
 	// Resource is the one that the numbers are about: by default the one that the operation that
 	// loses the job uses most of, for limits the first that is used beyond them.
 	Resource resource.Kind
-	// Usage is the share that the operation used with the job, Fair its fair share, and
-	// Threshold the part of it beyond which jobs are preempted like this.
+	// Usage is the share that was used with the job, Fair the fair share, and Threshold the part
+	// of the fair share beyond which jobs are preempted in this way.
 	Usage, Fair, Threshold float64
-	// Kept is the share used by allocations that cannot be preempted like this: they started
-	// before all that can.
+	// Kept is the share used by allocations that cannot be preempted in this way: those that
+	// started before all that can.
 	Kept float64
 	// Ceiling says that Limit is what max_share_ratio allows.
 	Ceiling bool
-	// Used and Limit are the amounts of a violated limit, or what a node's jobs hold
-	// and what it has.
+	// Used is what is used and Limit what is allowed, if limits are violated; on an overcommitted
+	// node, what its jobs hold and what it has.
 	Used, Limit int64
 }
 
-// Message explains to people why a job of an operation has to leave a node, and for which other
-// operation, if for one.
+// Message explains to people why a job of operation of has to leave a node. goesFor is the
+// operation that it is preempted for, if there is one.
 func (r Reason) Message(kind lifecycle.PreemptionKind, node scheduling.NodeID, of, goesFor scheduling.OperationID) string {
 	switch kind {
 	case lifecycle.Preemption, lifecycle.AggressivePreemption:
@@ -64,7 +64,7 @@ func (r Reason) Message(kind lifecycle.PreemptionKind, node scheduling.NodeID, o
 		if r.Pool != "" {
 			who += fmt.Sprintf(" of pool %s, which", r.Pool)
 		}
-		return fmt.Sprintf("%s is below its fair share since %s; %s", who, r.Since.UTC().Format(time.RFC3339), r.beyond(of))
+		return fmt.Sprintf("%s has been below its fair share since %s; %s", who, r.Since.UTC().Format(time.RFC3339), r.beyond(of))
 	case lifecycle.GracefulPreemption:
 		return r.beyond(of)
 	case lifecycle.ResourceLimitsViolated:
@@ -76,7 +76,7 @@ func (r Reason) Message(kind lifecycle.PreemptionKind, node scheduling.NodeID, o
 		if r.Ceiling {
 			allows = "max_share_ratio allows"
 		}
-		return fmt.Sprintf("%s uses %s of %s, its %s %s", who, amount(r.Resource, r.Used), r.Resource, allows, amount(r.Resource, r.Limit))
+		return fmt.Sprintf("%s uses %s of %s, but its %s %s", who, amount(r.Resource, r.Used), r.Resource, allows, amount(r.Resource, r.Limit))
 	default:
 		return fmt.Sprintf("node %s has %s of %s, less than the %s that its jobs hold", node, amount(r.Resource, r.Limit), r.Resource, amount(r.Resource, r.Used))
 	}
@@ -86,22 +86,22 @@ func (r Reason) beyond(id scheduling.OperationID) string {
 	pool := fmt.Sprintf("pool %s uses %s of all %s, its fair share is %s", r.Of, percent(r.Usage), r.Resource, percent(r.Fair))
 	switch r.Rule {
 	case ForLarger:
-		return fmt.Sprintf("its job is larger than those that have to make room for it; pool %s keeps %s of all %s (threshold %.4g)", r.Of, percent(r.Kept), r.Resource, r.Threshold)
+		return fmt.Sprintf("its job is larger than the jobs that have to make room for it; pool %s keeps %s of all %s (threshold %.4g)", r.Of, percent(r.Kept), r.Resource, r.Threshold)
 	case ForGuarantee:
-		return pool + ", and what is beyond that goes for what others are guaranteed"
+		return pool + ", and what is beyond it is needed for another pool's guarantee"
 	case ForTurn:
-		return pool + ", and it is the turn of who has lacked its own for longer"
+		return pool + ", and it is the turn of a pool that has lacked its fair share for longer"
 	case BeyondPools:
-		return pool + ", and its latest jobs may have to go"
+		return pool + ", and its latest jobs may be preempted"
 	}
-	return fmt.Sprintf("operation %s uses %s of all %s, its fair share is %s, and its latest jobs may have to go, down to %s (threshold %.4g)",
+	return fmt.Sprintf("operation %s uses %s of all %s, its fair share is %s, and its latest jobs may be preempted, down to %s (threshold %.4g)",
 		id, percent(r.Usage), r.Resource, percent(r.Fair), percent(r.Kept), r.Threshold)
 }
 
 // It names the operation in question.
 const It = "it"
 
-// Fares says how far an element is from starving.
+// Fares says how near an element is to starving. who names the element.
 func Fares(c preemption.Clock, t preemption.Timeouts, who string) Fact {
 	starves, _ := c.Starves(t)
 	share, since, setting := "fair share", c.From(), "fair_share_starvation_timeout"
@@ -110,36 +110,35 @@ func Fares(c preemption.Clock, t preemption.Timeouts, who string) Fact {
 	}
 	switch {
 	case since.IsZero():
-		return Fact{Code: FactHasFair, Text: who + " has its fair share: nobody has to leave for it"}
+		return Fact{Code: FactHasFair, Text: who + " has its fair share: no other job has to leave for it"}
 	case c.Starvation != preemption.NonStarving:
 		return Fact{Code: FactStarving, At: since, Setting: c.Starvation.String(),
-			Text: fmt.Sprintf("%s has been below its %s since %s and is %s: jobs beyond the fair share of others may have to leave for it", who, share, clock(since), c.Starvation)}
+			Text: fmt.Sprintf("%s has been below its %s since %s and is %s: jobs beyond the fair share of others may be preempted for it", who, share, clock(since), c.Starvation)}
 	case !t.CanStarve:
-		return Fact{Code: FactBelowFair, At: since, Text: fmt.Sprintf("%s has been below its %s since %s, and may not starve (enable_pool_starvation)", who, share, clock(since))}
+		return Fact{Code: FactBelowFair, At: since, Text: fmt.Sprintf("%s has been below its %s since %s, but cannot starve (enable_pool_starvation is off)", who, share, clock(since))}
 	}
 	return Fact{Code: FactBelowFair, At: since, Until: starves, Setting: setting,
-		Text: fmt.Sprintf("%s has been below its %s since %s: if that lasts until %s it starves, and others may have to leave for it", who, share, clock(since), clock(starves))}
+		Text: fmt.Sprintf("%s has been below its %s since %s: if that lasts until %s it starves, and jobs of others may be preempted for it", who, share, clock(since), clock(starves))}
 }
 
-// Job is a job, and how safe it is.
+// Job describes a job, and how safe it is from preemption.
 type Job struct {
 	Job       scheduling.JobID
 	Operation scheduling.OperationID
 	Node      scheduling.NodeID
 	Started   time.Time
 	Level     preemption.Level
-	// Leaving jobs have been told to leave: at Ordered, by Deadline, by Kind, and for a job of
-	// operation For; empty: for none.
+	// Leaving says that the job has been told to leave: at Ordered, until Deadline, by this Kind of
+	// preemption, and for a job of operation For; an empty For means for no job.
 	Leaving           bool
 	Ordered, Deadline time.Time
 	Kind              lifecycle.PreemptionKind
 	For               scheduling.OperationID
-	// Usage and Fair are the usage and fair share of its operation in Resource, the one that the
-	// operation uses most of.
+	// Usage and Fair are the usage and fair share of its operation in Resource, the resource of
+	// which the operation uses most.
 	Resource    resource.Kind
 	Usage, Fair float64
-	// Spared counts, by block, how often a block kept allocations of its operation from
-	// preemption.
+	// Spared counts, by block, how often allocations of its operation were spared because of it.
 	Spared [preemption.BlockedByRate + 1]uint64
 }
 
@@ -154,7 +153,7 @@ func (j Job) Explain() Explanation {
 			name := preemption.Block(block).String()
 			x.Facts = append(x.Facts, Fact{
 				Code: FactSpared, Operation: j.Operation, Setting: name, Count: int64(n),
-				Text: fmt.Sprintf("jobs of its operation were spared %s in preemptions: %s", times(n), name),
+				Text: fmt.Sprintf("jobs of its operation were spared from preemption %s: %s", times(n), name),
 			})
 		}
 	}
@@ -162,7 +161,7 @@ func (j Job) Explain() Explanation {
 	return x
 }
 
-// standing says whether a job is safe.
+// standing says whether a job is safe from preemption.
 func (j Job) standing() Fact {
 	f := Fact{Job: j.Job, Operation: j.Operation, Node: j.Node, At: j.Started}
 	switch {
@@ -170,18 +169,18 @@ func (j Job) standing() Fact {
 		f.Code, f.At, f.Until, f.Setting = FactLeaving, j.Ordered, j.Deadline, j.Kind.String()
 		f.Text = "it has been told to end at once"
 		if j.Deadline.After(j.Ordered) {
-			f.Text = fmt.Sprintf("it has been ordered to leave at %s, and may stay until %s", clock(j.Ordered), clock(j.Deadline))
+			f.Text = fmt.Sprintf("it was told at %s to leave, and may stay until %s", clock(j.Ordered), clock(j.Deadline))
 		}
 		if j.For != "" {
 			f.Operation = j.For
-			f.Text += fmt.Sprintf("; what it leaves is held for a job of operation %s", j.For)
+			f.Text += fmt.Sprintf("; its resources are then held for a job of operation %s", j.For)
 		}
 	case j.Level == preemption.NonPreemptible:
 		f.Code = FactProtected
-		f.Text = "it is within the fair share of its operation: it does not have to leave for others"
+		f.Text = "it is within the fair share of its operation: it is not preempted for others"
 	default:
 		f.Code, f.Setting = FactPreemptible, j.Level.String()
-		f.Text = fmt.Sprintf("it is beyond the part of the fair share of its operation that is protected (%s): it leaves when one that starves needs its place", j.Level)
+		f.Text = fmt.Sprintf("it is beyond the protected part of its operation's fair share (%s): it is preempted when a starving operation needs its resources", j.Level)
 	}
 	return f
 }

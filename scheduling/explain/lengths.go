@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// keptLengths is how many run times are remembered, those of the jobs that ended last.
+// keptLengths is how many run times are remembered: those of the jobs that ended last.
 const keptLengths = 64
 
-// Lengths is how long the last jobs ran that ended by themselves, for estimates. Jobs that were
+// Lengths holds how long the last jobs that ended by themselves ran, for estimates. Jobs that were
 // told to leave are left out: they do not show how long jobs run to their end.
 type Lengths struct {
 	ended int
 	last  []float32
 }
 
-// Add records that a job has ended after so long.
+// Add records how long a job ran that has ended.
 func (l *Lengths) Add(ran time.Duration) {
 	if l.last == nil {
 		l.last = make([]float32, 0, keptLengths)
@@ -42,7 +42,7 @@ type ages struct {
 	newest  float64
 }
 
-// of is the age of the i-th job.
+// of returns the age of the i-th job.
 func (a *ages) of(i int64) float64 {
 	known := int64(len(a.first))
 	if i < known {
@@ -55,13 +55,13 @@ func (a *ages) of(i int64) float64 {
 	return from + (a.newest-from)*float64(i-known+1)/float64(a.running-known)
 }
 
-// atLeast is how many jobs have run for so long.
+// atLeast returns how many jobs have run for at least this many seconds.
 func (a *ages) atLeast(age float64) float64 {
 	n := sort.Search(int(a.running), func(i int) bool { return a.of(int64(i)) < age })
 	return float64(n)
 }
 
-// sum is how long all have run together.
+// sum returns how long all jobs together have run.
 func (a *ages) sum() (total float64) {
 	for _, age := range a.first {
 		total += age
@@ -77,16 +77,16 @@ func (a *ages) sum() (total float64) {
 // observations, 1958). Without the latter, the first jobs of an operation that end would suggest
 // that all its jobs are short.
 type survival struct {
-	// after is, for each of the lengths, which ascend, the part of all jobs that runs for
-	// longer.
+	// lengths are run times in seconds, ascending. after is, for each of them, the part of all jobs
+	// that run longer.
 	lengths, after []float64
-	// rest is how much longer, on average, jobs run that outrun all that have ended.
+	// rest is for how many more seconds, on average, a job runs that has outrun all that have ended.
 	rest float64
 }
 
-// survivalOf draws a distribution, a different one each time: it draws as many lengths from the
-// known ones as there are, which shows how far a few known ones can mislead (Efron, Bootstrap
-// methods, 1979). At least one must be known.
+// survivalOf draws a distribution, a different one each time. It draws as many lengths from the
+// known ones as there are, with replacement: the differences show how far a few known lengths can
+// mislead (Efron, Bootstrap methods, 1979). At least one length must be known.
 func survivalOf(known Lengths, running *ages, chance *rand.Rand) survival {
 	n := len(known.last)
 	s := survival{lengths: make([]float64, n), after: make([]float64, n)}
@@ -101,8 +101,9 @@ func survivalOf(known Lengths, running *ages, chance *rand.Rand) survival {
 		s.after[i] = left
 		total += each * length
 	}
-	// Jobs of similar lengths run hardly longer than those before, jobs of any length longer by
-	// the mean. Which of the two applies is not known, so the rest is drawn from between.
+	// If jobs have similar lengths, the next one runs hardly longer than those before; if lengths
+	// vary widely, it may run longer by the mean. Which of the two applies is not known, so rest is
+	// drawn from between.
 	mean := (total + running.sum()) / float64(known.ended)
 	least := min(max((s.lengths[n-1]-s.lengths[0])/float64(n), mean/100), mean)
 	s.rest = least * math.Pow(mean/max(least, 1e-9), chance.Float64())
@@ -110,8 +111,8 @@ func survivalOf(known Lengths, running *ages, chance *rand.Rand) survival {
 }
 
 // draw returns how long a job runs in all, in seconds, given its age. A job that has outrun all
-// that have ended goes on for late times what it has outrun them by, and for longer if many have
-// run for so long.
+// that have ended runs on for late times the time by which it has outrun them, or for longer if
+// many other jobs have also run longer than those.
 func (s *survival) draw(age, late float64, chance *rand.Rand) float64 {
 	from, _ := slices.BinarySearch(s.lengths, age)
 	for from < len(s.lengths) && s.lengths[from] <= age {

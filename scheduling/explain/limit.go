@@ -17,16 +17,16 @@ type Limits struct {
 	Set, Ceiling resource.Amounts
 }
 
-// JobLimit is the nearest limit, upwards, that leaves too little for a job; nil: none does. The
-// text says if the limit is less than a single job needs and, with noJobFits, that such jobs are
-// no demand.
+// JobLimit returns the nearest limit, from the operation upwards, that leaves too little for a
+// job; nil: none does. The text says if the limit is less than a single job needs and, with
+// noJobFits, that such jobs do not count as demand.
 func JobLimit(limits []Limits, perJob resource.Amounts, noJobFits bool) *Fact {
 	f := limitOf(limits, perJob)
 	if f == nil {
 		return nil
 	}
 	if k, err := resource.ParseKind(f.Resource); err == nil && inUnits(k, perJob.Of(k)) > f.Bound {
-		f.Text += ", and a single job needs " + quantity(k, perJob.Of(k))
+		f.Text += ", but a single job needs " + quantity(k, perJob.Of(k))
 	}
 	if noJobFits {
 		f.Text += noDemand
@@ -34,7 +34,8 @@ func JobLimit(limits []Limits, perJob resource.Amounts, noJobFits bool) *Fact {
 	return f
 }
 
-// limitOf finds the nearest limit, upwards, that leaves too little; nil: none does.
+// limitOf returns the nearest limit, from the operation upwards, that leaves too little; nil: none
+// does.
 func limitOf(limits []Limits, needs resource.Amounts) *Fact {
 	for _, l := range limits {
 		if k, lacks := needs.Lacking(l.left(l.Set)); lacks {
@@ -50,7 +51,7 @@ func limitOf(limits []Limits, needs resource.Amounts) *Fact {
 	return nil
 }
 
-// LimitsReached are the limits that were set and of which nothing is left.
+// LimitsReached returns the facts about limits that were set and of which nothing is left.
 func LimitsReached(limits []Limits) (all []Fact) {
 	for _, l := range limits {
 		for k := range resource.Kind(resource.Count) {
@@ -63,7 +64,7 @@ func LimitsReached(limits []Limits) (all []Fact) {
 	return all
 }
 
-// left is what limits leave for more jobs.
+// left returns what limits leave for more jobs.
 func (l Limits) left(limits resource.Amounts) resource.Amounts {
 	if limits == resource.Infinite {
 		return limits

@@ -10,17 +10,16 @@ import (
 	"weir/scheduling/resource"
 )
 
-// ShareExplanation says what a fair share is made of, in parts of the cluster, for one resource:
-// the one in which it is greatest.
+// ShareExplanation says what a fair share is made of, as parts of the cluster, for one resource:
+// the one in which the fair share is greatest.
 type ShareExplanation struct {
 	Resource                    string
 	Fair, Usage, Demand, Limits float64
-	// Strong and Integral come by guarantees, Proportional by weight.
+	// Strong and Integral are the parts by guarantees, Proportional the part by weight.
 	Strong, Integral, Proportional float64
-	// Bound is what keeps it from being more: the code of a fact.
+	// Bound is what keeps the fair share from being more: the code of a fact.
 	Bound string
-	// Weight is the element's own, Weights the sum over all siblings that could use more, itself
-	// included.
+	// Weight is the element's own. Weights is the sum over it and all siblings that could use more.
 	Weight, Weights float64
 }
 
@@ -42,8 +41,8 @@ func (l *Level) name() string {
 	return PoolTitle(l.Pool)
 }
 
-// rivals returns the total weight and the number of siblings that could use more, itself
-// included.
+// rivals returns the total weight and the number of the siblings that could use more, including
+// the element itself.
 func (l *Level) rivals(k resource.Kind) (weights float64, n int) {
 	if l.Above == nil {
 		return 0, 0
@@ -59,8 +58,8 @@ func (l *Level) rivals(k resource.Kind) (weights float64, n int) {
 
 func (l *Level) fact() Fact { return Fact{Pool: l.Pool, Operation: l.Operation} }
 
-// Share says what a fair share is made of, with the facts that it follows from, and those of
-// the pools above as far as they bind.
+// Share says what a fair share is made of. facts are the reasons, including those of the pools
+// above that limit it.
 func Share(l *Level) (out ShareExplanation, facts []Fact) {
 	s := l.Share
 	k := Greatest(s)
@@ -90,7 +89,7 @@ func Share(l *Level) (out ShareExplanation, facts []Fact) {
 			facts = append(facts, f)
 		}
 	}
-	// If an element gets its part of the pool above, it is bound by what binds the pool.
+	// If an element gets its part of the pool above, what limits the pool limits the element too.
 	for {
 		bound := l.bound(k)
 		if bound.Text != "" {
@@ -119,44 +118,43 @@ func (l *Level) bound(k resource.Kind) Fact {
 		f.Text = fmt.Sprintf("%s has all %s of the tree as its fair share", l.name(), k)
 	case len(s.Children) == 0 && Packed(s, k):
 		f.Code, f.Bound = FactBoundNodes, s.BestAllocation[k]
-		f.Text = fmt.Sprintf("no more jobs of %s would fit on the nodes than those that make up %s, even if it had all nodes", l.name(), percent(s.BestAllocation[k]))
+		f.Text = fmt.Sprintf("the jobs of %s that fit on the nodes make up at most %s, even if it had all nodes", l.name(), percent(s.BestAllocation[k]))
 	case s.LimitsShare[k] <= s.FairShare[k]+resource.LargeEpsilon:
 		f.Code, f.Bound = FactBoundLimit, s.LimitsShare[k]
-		f.Text = fmt.Sprintf("%s may have no more than %s: by its resource_limits, its max_share_ratio, or the nodes of its filter", l.name(), percent(s.LimitsShare[k]))
+		f.Text = fmt.Sprintf("%s is limited to %s by its resource_limits, its max_share_ratio, or the nodes that its filter selects", l.name(), percent(s.LimitsShare[k]))
 	case len(s.Children) > 0 && content(s, k):
 		f.Code = FactBoundBelow
-		f.Text = fmt.Sprintf("nothing below %s can have more: limits are reached, or no more jobs fit on the nodes", l.name())
+		f.Text = fmt.Sprintf("no element below %s can have more: limits are reached, or no more jobs fit on the nodes", l.name())
 	case l.Above == nil:
 		return Fact{}
 	case l.FIFO == 1:
-		// It is first, so it is bound by what binds the pool.
+		// It is first, so what limits the pool limits it too.
 		return Fact{Code: FactBoundFIFO}
 	case l.FIFO > 1:
 		f.Code, f.Count, f.Pool = FactBoundFIFO, int64(l.FIFO), l.Above.Pool
-		f.Text = fmt.Sprintf("%s is the %s in FIFO pool %q: those before it get all that they can use first", l.name(), ordinal(l.FIFO), l.Above.Pool)
+		f.Text = fmt.Sprintf("%s is the %s in FIFO pool %q: those before it first get all that they can use", l.name(), ordinal(l.FIFO), l.Above.Pool)
 	case s.Parts().Proportional[k] <= resource.Epsilon && s.FairShare[k] > resource.Epsilon:
 		f.Code, f.Bound, f.Pool = FactBoundGuarantee, s.StrongGuaranteeShare[k], l.Above.Pool
 		f.Text = fmt.Sprintf("%s has what it is guaranteed and no more: guarantees leave nothing in pool %q to be shared by weight", l.name(), l.Above.Pool)
 	default:
 		weights, n := l.rivals(k)
 		if n == 1 && s.Weight > 0 {
-			// It shares with no sibling, so it is bound by what binds the pool.
+			// It shares with no sibling, so what limits the pool limits it too.
 			return Fact{Code: FactBoundWeight}
 		}
 		f.Code, f.Pool, f.Bound, f.Count = FactBoundWeight, l.Above.Pool, l.Above.Share.FairShare[k], int64(n)
-		f.Text = fmt.Sprintf("%s has weight %.4g of %.4g in pool %q, which has %s for all below it: %d there could use more", l.name(), s.Weight, weights, l.Above.Pool, percent(l.Above.Share.FairShare[k]), n)
+		f.Text = fmt.Sprintf("%s has weight %.4g of %.4g in pool %q, which has %s for all below it: %d of these could use more", l.name(), s.Weight, weights, l.Above.Pool, percent(l.Above.Share.FairShare[k]), n)
 	}
 	return f
 }
 
-// Packed reports whether the fair share of an operation is the most that its jobs can use on the
-// nodes.
+// Packed reports whether the fair share of an operation is as much as its jobs can use on the nodes.
 func Packed(s *fairshare.Element, k resource.Kind) bool {
 	return s.BestAllocation[k] <= s.FairShare[k]+resource.LargeEpsilon && s.BestAllocation[k] < 1
 }
 
-// content reports whether an element has all that it, or what is below it, could use and
-// may have.
+// content reports whether an element, or everything below it, has as much as its demand and its
+// limits allow.
 func content(s *fairshare.Element, k resource.Kind) bool {
 	if min(s.DemandShare[k], s.LimitsShare[k]) <= s.FairShare[k]+resource.LargeEpsilon {
 		return true
@@ -169,7 +167,8 @@ func wantsMore(s *fairshare.Element, k resource.Kind) bool {
 	return s.DemandShare[k] > s.FairShare[k]+resource.LargeEpsilon
 }
 
-// Greatest is the resource in which the fair share is greatest or, if there is none, the demand.
+// Greatest returns the resource in which the fair share is greatest or, without a fair share, the
+// demand.
 func Greatest(s *fairshare.Element) resource.Kind {
 	of := s.FairShare
 	if of.IsZero() {
@@ -178,16 +177,16 @@ func Greatest(s *fairshare.Element) resource.Kind {
 	return of.MaxKind(resource.CPU)
 }
 
-// Ahead is what comes before an operation in its FIFO pool: Running jobs, and Jobs to start of
-// Waiting operations, of which First is served first.
+// Ahead describes the operations before one in its FIFO pool: they have Running running jobs.
+// Waiting of them have Jobs jobs to start, and First is the first of those.
 type Ahead struct {
 	Jobs             int64
 	Waiting, Running int
 	First            scheduling.OperationID
 }
 
-// Behind says why freed resources are not for an operation of this status, whatever is lacking:
-// it comes after others in a FIFO pool, or has no fair share. Nil: they may be for it.
+// Behind says why freed resources do not go to an operation with this status: it comes after
+// others in a FIFO pool, or has no fair share. Nil means that they may go to it.
 func Behind(l *Level, k resource.Kind, status preemption.Status, ahead func() Ahead) *Fact {
 	switch {
 	case status == preemption.BelowFairShare:
@@ -200,13 +199,14 @@ func Behind(l *Level, k resource.Kind, status preemption.Status, ahead func() Ah
 	return l.shareless(k)
 }
 
-// behindOthers says what the operations that come before one in its FIFO pool have to start.
+// behindOthers describes the jobs that are still to start of the operations before this one in
+// its FIFO pool.
 func (l *Level) behindOthers(b Ahead) *Fact {
 	f := Fact{Code: FactFIFO, Pool: l.Above.Pool, Operation: b.First, Count: b.Jobs, Of: int64(l.FIFO - 1)}
 	f.Text = fmt.Sprintf("%s in FIFO order of pool %q", ordinal(l.FIFO), f.Pool)
 	switch {
 	case b.First == "":
-		f.Text += fmt.Sprintf(": those before it have no more jobs to start, and %s %s", grouped(int64(b.Running)), plural(b.Running, "job that runs", "jobs that run"))
+		f.Text += fmt.Sprintf(": those before it have %s %s and no more jobs to start", grouped(int64(b.Running)), plural(b.Running, "running job", "running jobs"))
 	case b.Waiting == 1:
 		f.Text += fmt.Sprintf(": %s %s of operation %s %s before it", grouped(f.Count), plural(f.Count, "job", "jobs"), b.First, plural(f.Count, "is", "are"))
 	default:
@@ -219,7 +219,7 @@ func (l *Level) behindOthers(b Ahead) *Fact {
 func (l *Level) shareless(k resource.Kind) *Fact {
 	f := &Fact{Code: FactNoShare}
 	if l.Share.DemandShare.IsZero() {
-		f.Text = "it has no fair share yet: that follows from its jobs with the next update"
+		f.Text = "it has no fair share yet: the next update computes it from its jobs"
 		return f
 	}
 	const leftovers = "it gets only what all others leave"
@@ -233,17 +233,17 @@ func (l *Level) shareless(k resource.Kind) *Fact {
 			f.Setting, f.Text = "resource_limits", fmt.Sprintf("it has no fair share: the resource_limits, the max_share_ratio or the nodes of the filter of %s leave it no %s", l.name(), k)
 			return f
 		case l.FIFO > 1 && l.Above.Share.FairShare.MaxComponent() > resource.Epsilon:
-			f.Code, f.Text = FactFIFO, fmt.Sprintf("%s is the %s in FIFO pool %q: those before it get all that they can use first", l.name(), ordinal(l.FIFO), l.Above.Pool)
+			f.Code, f.Text = FactFIFO, fmt.Sprintf("%s is the %s in FIFO pool %q: those before it first get all that they can use", l.name(), ordinal(l.FIFO), l.Above.Pool)
 			return f
 		case l.Above.Share.FairShare.MaxComponent() > resource.Epsilon:
 			f.Text = fmt.Sprintf("it has no fair share: guarantees of others take all that pool %q has", l.Above.Pool)
 			if s.Gang {
-				f.Text = fmt.Sprintf("it has no fair share: as a gang it has all or nothing, and what pool %q has for it is not enough for all of its jobs", l.Above.Pool)
+				f.Text = fmt.Sprintf("it has no fair share: as a gang it gets all or nothing, and pool %q does not have enough for all of its jobs", l.Above.Pool)
 			}
 			return f
 		}
 	}
-	f.Pool, f.Text = "", "it has no fair share: the tree has none to give"
+	f.Pool, f.Text = "", "it has no fair share: there is none left in the tree"
 	return f
 }
 

@@ -11,15 +11,15 @@ import (
 	"weir/scheduling/resource"
 )
 
-// estimate is when a job may start, by which way, and the text for it.
+// estimate says when a job may start and how it gets its room, with the text for it.
 type estimate struct {
 	at, earliest, latest time.Time
 	by, text             string
-	// victims are the jobs that leave by then; nil: none has to.
+	// victims are the jobs that have to leave by then; nil: none has to.
 	victims *Find
 }
 
-// explainStart estimates when a job starts, by the soonest way, or says why that cannot be
+// explainStart estimates when a job starts, in the way that is soonest, or says why that cannot be
 // estimated.
 func (q *Case) explainStart(a *Asked, v verdict) {
 	soonest, why := q.byHeldRoom(a), ""
@@ -40,11 +40,11 @@ func (q *Case) explainStart(a *Asked, v verdict) {
 		x.Start, x.Earliest, x.Latest, x.StartBy = soonest.at, soonest.earliest, soonest.latest, soonest.by
 		x.Facts = append(x.Facts, Fact{Code: FactEstimate, Setting: soonest.by, At: soonest.at, Until: soonest.latest, Text: soonest.text})
 	case why != "":
-		x.Facts = append(x.Facts, Fact{Code: FactNoEstimate, Setting: v.cause.Code, Text: "when a job starts cannot be told: " + why})
+		x.Facts = append(x.Facts, Fact{Code: FactNoEstimate, Setting: v.cause.Code, Text: "no estimate of when a job starts: " + why})
 	}
 }
 
-// orSooner is the sooner one of two estimates; its range is that of the way that comes first.
+// orSooner returns the sooner of two estimates. Each end of its range is the sooner one of both.
 func (e estimate) orSooner(other estimate) estimate {
 	switch {
 	case other.at.IsZero():
@@ -58,8 +58,8 @@ func (e estimate) orSooner(other estimate) estimate {
 	return e
 }
 
-// eitherWay is the sooner one of jobs that end and of jobs that have to leave. The likely
-// victims are named if it may come to that.
+// eitherWay returns the sooner of two estimates: by jobs that end, and by preemption. It names the
+// likely victims if preemption may come first.
 func (q *Case) eitherWay(a *Asked, v verdict, ends, leaves func(*Asked, verdict) (estimate, string)) (estimate, string) {
 	byEnds, why := ends(a, v)
 	byPreemption, others := leaves(a, v)
@@ -71,38 +71,38 @@ func (q *Case) eitherWay(a *Asked, v verdict, ends, leaves func(*Asked, verdict)
 
 // unforeseen are the verdicts for which no start can be estimated, with the reasons.
 var unforeseen = map[string]string{
-	FactNoNodes:        "a node has to come, or to be taken back from a drain",
-	FactNoMatch:        "a node with the tags has to come, or the filter to change",
-	FactTooSmall:       "a larger node has to come, or the job to need less",
-	FactGangTooBig:     "more or larger nodes have to come, or the gang to need less",
-	FactLimit:          "jobs that count in the limit have to end, or the limit to be raised",
-	FactGangIncomplete: "the jobs of the gang that are left have to end first",
-	FactWithheld:       "its fair share has to grow, or its jobs that leave to go",
+	FactNoNodes:        "a node has to connect, or a drained one to be undrained",
+	FactNoMatch:        "a node with matching tags has to connect, or the filter to be changed",
+	FactTooSmall:       "a larger node has to connect, or the job has to need less",
+	FactGangTooBig:     "more or larger nodes have to connect, or the gang has to need less",
+	FactLimit:          "jobs that count against the limit have to end, or the limit has to be raised",
+	FactGangIncomplete: "the remaining jobs of the gang have to end first",
+	FactWithheld:       "its fair share has to grow, or its leaving jobs have to end",
 }
 
-// byHeldRoom estimates when the first jobs have gone that were told to leave for the operation.
+// byHeldRoom estimates when a job starts in the room that is held for the operation.
 func (q *Case) byHeldRoom(a *Asked) (e estimate) {
 	for _, f := range append([]Fact{a.State}, a.Held...) {
 		if f.Code != FactVictims {
 			continue
 		}
-		at, text := f.Until, fmt.Sprintf("a job may start by %s: those that were told to leave node %s have gone by then", clock(f.Until), f.Node)
+		at, text := f.Until, fmt.Sprintf("a job may start by %s: the jobs that were told to leave node %s will have left by then", clock(f.Until), f.Node)
 		if f.Count == 0 {
-			at, text = q.Now, fmt.Sprintf("a job may start with the next heartbeat of node %s", f.Node)
+			at, text = q.Now, fmt.Sprintf("a job may start at the next heartbeat of node %s", f.Node)
 		}
 		e = e.orSooner(estimate{at: at, earliest: q.Now, latest: at.Add(startDelay), by: ByHeldRoom, text: text})
 	}
 	return e
 }
 
-// byEnds estimates when jobs that end have made room for one of the operation's, once it is its
-// turn, or says why it cannot.
+// byEnds estimates when ending jobs have made room for a job of the operation and it is its turn,
+// or says why that cannot be estimated.
 func (q *Case) byEnds(a *Asked, v verdict) (estimate, string) {
 	return q.foresee(a, v.tasks[v.near].Nodes, 1, a.Tasks[v.near].PerJob)
 }
 
-// foresee estimates when jobs that end have made room for so many of the operation's, or says
-// why it cannot.
+// foresee estimates when ending jobs have made room for this many jobs of the operation, or says
+// why that cannot be estimated.
 func (q *Case) foresee(a *Asked, nodes NodeCounts, jobs int64, needs resource.Amounts) (estimate, string) {
 	s := q.Survey
 	seen, why := s.Contest.foresee(wish{op: a.ID, jobs: jobs, needs: needs, k: s.scarce(nodes, needs), reach: s.reachOf(a.Gates), fits: s.holds, now: q.Now})
@@ -110,50 +110,50 @@ func (q *Case) foresee(a *Asked, nodes NodeCounts, jobs int64, needs resource.Am
 		return estimate{}, why
 	}
 	e := estimate{at: q.Now.Add(seen.in), earliest: q.Now.Add(seen.earliest), latest: q.Now.Add(seen.latest), by: ByEnds}
-	e.text = fmt.Sprintf("a job may start at about %s, from %s to %s, by jobs that end: if they run as long as those before, and nothing else changes", clock(e.at), clock(e.earliest), clock(e.latest))
+	e.text = fmt.Sprintf("a job may start at about %s, between %s and %s, as other jobs end: if these run as long as earlier ones, and nothing else changes", clock(e.at), clock(e.earliest), clock(e.latest))
 	return e, ""
 }
 
-// likely is the node on which jobs are likely to have to leave for the operation, or why there
+// likely returns the node on which jobs are likely to be preempted for the operation, or why there
 // is none.
 func (q *Case) likely(a *Asked) (f Find, why string) {
 	switch {
 	case a.Hopes == [preemption.StageCount]Hope{} && a.Outrun != "":
 		return f, a.Outrun
 	case a.Hopes == [preemption.StageCount]Hope{}:
-		return f, "it does not starve, nor will it, so nobody has to leave for it"
+		return f, "it does not starve, and will not, so no job is preempted for it"
 	case q.Search == nil:
-		return f, "nobody has to leave for it"
+		return f, "no job is preempted for it"
 	}
 	f, found := q.Search.likely()
 	if !found {
-		return f, "there is no node on which enough jobs could be told to leave for it"
+		return f, "there is no node on which enough jobs may be preempted for it"
 	}
 	return f, ""
 }
 
-// byPreemption estimates when others have left that have to once the operation starves, or says
-// why none will.
+// byPreemption estimates when the jobs have left that are preempted once the operation starves, or
+// says why none will be.
 func (q *Case) byPreemption(a *Asked, _ verdict) (estimate, string) {
 	f, why := q.likely(a)
 	if why != "" {
 		return estimate{}, why
 	}
 	start := f.At.Add(f.Timeout)
-	text := fmt.Sprintf("a job may start by %s, by preemption: %s may be told to leave node %s at about %s, and may take up to %v", clock(start), counted(f.All, "job"), f.Node, clock(f.At), f.Timeout)
+	text := fmt.Sprintf("a job may start by %s, by preemption: %s may be told to leave node %s at about %s, and may take up to %v to do so", clock(start), counted(f.All, "job"), f.Node, clock(f.At), f.Timeout)
 	if f.Timeout == 0 {
-		text = fmt.Sprintf("a job may start at about %s, by preemption: %s on node %s may have to end then, at once", clock(start), counted(f.All, "job"), f.Node)
+		text = fmt.Sprintf("a job may start at about %s, by preemption: %s on node %s may be ended then, without notice", clock(start), counted(f.All, "job"), f.Node)
 	}
 	return estimate{at: start, earliest: f.At, latest: start.Add(startDelay), by: ByPreemption, text: text, victims: &f}, ""
 }
 
-// addVictims names the jobs that are likely to have to leave a node.
+// addVictims names the jobs that are likely to be preempted on a node.
 func (q *Case) addVictims(a *Asked, v verdict, f Find) {
 	x := &q.Answer
 	x.Victims = f.Victims
 	first := f.Victims[0]
 	x.Facts = append(x.Facts, Fact{Code: FactLikelyVictims, Task: a.Tasks[v.near].Name, Node: f.Node, Job: first.Job, Operation: first.Operation, Count: int64(f.All), At: f.At, Until: f.At.Add(f.Timeout),
-		Text: fmt.Sprintf("likely to have to leave for it at about %s: %s on node %s, job %s of operation %s first", clock(f.At), counted(f.All, "job"), f.Node, first.Job, first.Operation)})
+		Text: fmt.Sprintf("likely to be preempted for it at about %s: %s on node %s, job %s of operation %s first", clock(f.At), counted(f.All, "job"), f.Node, first.Job, first.Operation)})
 }
 
 // Search looks for the jobs that would have to leave for a job of an operation, by the rules
@@ -161,13 +161,13 @@ func (q *Case) addVictims(a *Asked, v verdict, f Find) {
 type Search struct {
 	Needs resource.Amounts
 	Hopes [preemption.StageCount]Hope
-	// Thorough searches go on after victims were found, to count the jobs that are spared.
+	// Thorough searches continue after victims were found, to count the jobs that are spared.
 	Thorough bool
 	Backoff  time.Duration
 	Now      time.Time
 
 	Stage preemption.Stage
-	// Nodes are those that could hold the job; Next is the index of the first that was not
+	// Nodes are those that could hold the job. Next is the index of the first one that has not been
 	// searched.
 	Nodes []scheduling.NodeID
 	Next  int
@@ -177,16 +177,17 @@ type Search struct {
 	Spared map[Stay]int64
 }
 
-// Find is a node on which victims make room, and when they are looked for there at the soonest.
+// Find is a node on which preempting Victims makes room.
 type Find struct {
+	// At is when victims are searched for there at the earliest.
 	At      time.Time
 	Node    scheduling.NodeID
 	Victims []Victim
-	// Timeout is how long they may stay.
+	// Timeout is how long the victims may stay.
 	Timeout time.Duration
 	// All is how many victims there are; Victims names a few.
 	All int
-	// Places is how many such jobs fit once all jobs have left the node that can.
+	// Places is how many such jobs fit once all jobs that can be preempted have left the node.
 	Places int64
 }
 
@@ -196,13 +197,13 @@ type Stay struct {
 	Pool  scheduling.PoolName
 }
 
-// worthSearch reports whether others could leave for the jobs that a verdict is about.
+// worthSearch reports whether others may be preempted for the jobs that a verdict is about.
 func (v verdict) worthSearch(a *Asked) bool {
 	return a.gatheringOf(v).seeks() || slices.Contains([]string{FactLacking, FactBackoff, FactNoVictims, FactTurn, FactFIFO}, v.cause.Code)
 }
 
-// newSearch returns the search for victims for the task that is nearest to a start; nil: nothing
-// will starve for it.
+// newSearch returns the search for victims for the task that is nearest to a start. It is nil if
+// nothing will be preempted for it.
 func (q *Case) newSearch(a *Asked, v verdict) *Search {
 	t := &a.Tasks[v.near]
 	s := &Search{
@@ -219,8 +220,8 @@ func (q *Case) newSearch(a *Asked, v verdict) *Search {
 	return s
 }
 
-// Proceed continues after some nodes: with more of them, or, if the normal stage found nothing
-// on any, with the aggressive stage.
+// Proceed sets how the search continues after some nodes: with more of them or, if the normal stage
+// found nothing on any, with the aggressive stage.
 func (s *Search) Proceed() {
 	switch {
 	case s.Next < len(s.Nodes):
@@ -233,8 +234,8 @@ func (s *Search) Proceed() {
 	}
 }
 
-// Due is when victims are looked for at the soonest on a node where that was last attempted at a
-// given time.
+// Due returns when victims are searched for at the earliest on a node where this was last attempted
+// at the given time.
 func (s *Search) Due(attempted time.Time) time.Time {
 	at := later(s.Now, s.Hopes[s.Stage].At)
 	if !attempted.IsZero() {
@@ -243,12 +244,12 @@ func (s *Search) Due(attempted time.Time) time.Time {
 	return at
 }
 
-// MaxVictims bounds the victims that a Find names.
+// MaxVictims is how many victims a Find names at most.
 const MaxVictims = 10
 
-// likely is the node on which victims leave for the operation after its rivals have had their
-// turn, one per node and backoff: the node that is searched first, and of several the one with
-// the fewest victims.
+// likely returns the node on which victims leave for the operation after its rivals have had their
+// turn, one per node and backoff. Nodes that are searched earlier come first; of several, the one
+// with the fewest victims.
 func (s *Search) likely() (Find, bool) {
 	rivals := s.Hopes[s.Stage].Rivals
 	if len(s.Found) == 0 {
@@ -262,8 +263,8 @@ func (s *Search) likely() (Find, bool) {
 	return f, true
 }
 
-// last is the node on which victims leave for the last of so many jobs of the operation, one per
-// node and backoff; false: there is no room for so many.
+// last returns the node on which victims leave for the last of this many jobs of the operation, one
+// per node and backoff; false if there is no room for so many.
 func (s *Search) last(jobs int) (Find, bool) {
 	var all []Find
 	for _, f := range s.Found {
@@ -279,12 +280,12 @@ func (s *Search) last(jobs int) (Find, bool) {
 	return all[jobs-1], true
 }
 
-// sparedFacts count the jobs that could leave for an operation but for a block: one fact for
+// sparedFacts counts the jobs that would be preempted for an operation but for a block: one fact for
 // each block and pool.
 func (s *Search) sparedFacts() (facts []Fact) {
 	for c, n := range s.Spared {
 		facts = append(facts, Fact{Code: FactSpared, Setting: c.Block.String(), Pool: c.Pool, Count: n,
-			Text: fmt.Sprintf("%s in pool %q could have to leave for it, and %s let stay: %s", counted(n, "job"), c.Pool, plural(n, "is", "are"), c.Block)})
+			Text: fmt.Sprintf("%s in pool %q would be preempted for it, but %s spared: %s", counted(n, "job"), c.Pool, plural(n, "is", "are"), c.Block)})
 	}
 	slices.SortFunc(facts, func(a, b Fact) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Setting, b.Setting))

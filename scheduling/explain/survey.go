@@ -14,13 +14,13 @@ import (
 // MaxPlaces bounds how far explanations follow the order of scheduling.
 const MaxPlaces = 1000
 
-// Survey is the nodes of the tree, each as it was when it was noted, the order of scheduling,
-// and the operations that compete in it. One goroutine at a time may read it, since reading
-// fills caches.
+// Survey holds what explanations read: the nodes of the tree, each as last noted, the order of
+// scheduling, and the operations that compete. Only one goroutine at a time may read it, since
+// reading fills caches.
 type Survey struct {
 	Rows []Row
-	// Order are the operations with jobs to start, the next one first: at most MaxPlaces of
-	// Waiting.
+	// Order lists the operations with jobs to start, the next one first: MaxPlaces of them at most.
+	// Waiting is the number of all of them.
 	Order   []scheduling.OperationID
 	Waiting int
 	Contest Contest
@@ -34,8 +34,9 @@ type Survey struct {
 type Row struct {
 	Node                scheduling.NodeID
 	Limits, Free, Spare resource.Amounts
-	Takes               []bool
-	// Attempted is when preemption was tried there last.
+	// Takes says for each filter, by Gate.At, whether the node matches it.
+	Takes []bool
+	// Attempted is when preemption was last tried there.
 	Attempted   time.Time
 	Schedulable bool
 }
@@ -46,8 +47,8 @@ type class struct {
 	nodes int
 }
 
-// position is the place of an operation in the order, from 1; 0: it has none, or it is too
-// far behind.
+// position returns the place of an operation in the order, from 1; 0 if it has none, or is too far
+// behind.
 func (s *Survey) position(id scheduling.OperationID) int { return slices.Index(s.Order, id) + 1 }
 
 // classify sorts the rows, and groups alike ones.
@@ -75,7 +76,7 @@ func (s *Survey) classify() {
 	}
 }
 
-// reach calls with for each node that could hold a job if it were empty.
+// reach calls with for each node that matches the filters and could hold a job if it were empty.
 func (s *Survey) reach(gates []Gate, needs resource.Amounts, with func(r *Row)) {
 	for i := range s.Rows {
 		r := &s.Rows[i]
@@ -85,8 +86,8 @@ func (s *Survey) reach(gates []Gate, needs resource.Amounts, with func(r *Row)) 
 	}
 }
 
-// scarce is the resource that keeps a job from starting: the one that most nodes have too little
-// of, and of several the one of which the job needs the greatest part.
+// scarce returns the resource that keeps a job from starting: the one of which the most nodes have
+// too little; of several, the one of which the job needs the greatest part of the tree.
 func (s *Survey) scarce(nodes NodeCounts, needs resource.Amounts) resource.Kind {
 	parts := resource.Share(needs, s.Contest.Total)
 	scarce := most(nodes.LackingBy)
@@ -98,7 +99,7 @@ func (s *Survey) scarce(nodes NodeCounts, needs resource.Amounts) resource.Kind 
 	return scarce
 }
 
-// reachOf is the part of the nodes that match the filters.
+// reachOf returns the fraction of the nodes that match the filters.
 func (s *Survey) reachOf(gates []Gate) float64 {
 	all, taken := 0, 0
 	for i := range s.classes {
@@ -117,14 +118,14 @@ func (s *Survey) holds(needs resource.Amounts) bool {
 	return slices.ContainsFunc(s.classes, func(c class) bool { return c.Schedulable && needs.Fits(c.Limits) })
 }
 
-// NodeCounts counts the nodes of the tree by what becomes of a job there now, each node once.
+// NodeCounts counts the nodes of the tree by whether a job could start there now, or why not. Each
+// node counts once.
 type NodeCounts struct {
 	// All is the number of registered nodes, which is the sum of the counts below.
 	All int
-	// Closed nodes are drained or offline, Unmatched ones do not have the tags that are asked
-	// for, TooSmall ones could not hold the job if they were empty, Full ones have too little
-	// free, and what is free on Held ones is held for others. The job could start on those that
-	// Fit.
+	// Closed nodes are drained or offline. Unmatched ones do not match a filter. TooSmall ones could
+	// not hold the job even if they were empty. Full ones have too little free. On Held ones, what
+	// is free is held for others. The job could start on those that Fit.
 	Closed, Unmatched, TooSmall, Full, Held, Fit int
 	// SmallBy counts the nodes that are too small, LackingBy those that are full or held, by the
 	// resources of which there is too little.
@@ -141,7 +142,7 @@ type FilterCount struct {
 	Nodes  int
 }
 
-// Gate is a filter on the way from an operation to the root, with its index in Row.Takes.
+// Gate is a filter of an operation or of a pool above it. At is its index in Row.Takes.
 type Gate struct {
 	// Pool is empty for the operation.
 	Pool   scheduling.PoolName
@@ -155,12 +156,12 @@ type question struct {
 	gates string
 }
 
-// failing is the index of the first filter that leaves out a node; -1: none does.
+// failing returns the index of the first filter that leaves out a node; -1: none does.
 func failing(gates []Gate, takes []bool) int {
 	return slices.IndexFunc(gates, func(g Gate) bool { return !takes[g.At] })
 }
 
-// count counts the nodes by what becomes of a job there, and caches the result.
+// count returns the NodeCounts for a job, and caches them.
 func (s *Survey) count(gates []Gate, needs resource.Amounts) NodeCounts {
 	s.classify()
 	q := question{needs: needs}

@@ -12,20 +12,20 @@ import (
 	"weir/scheduling/resource"
 )
 
-// verdict is what the jobs of an operation wait for; of several tasks, what the one waits for
-// that is nearest to a start.
+// verdict is what the jobs of an operation wait for. If it has several tasks, it is what the task
+// that is nearest to a start waits for.
 type verdict struct {
-	// cause is what binds; near is the index of its task among the tasks; -1: none has jobs to
-	// start.
+	// cause is what keeps the jobs from starting. near is the index of its task among the tasks;
+	// -1: none has jobs to start.
 	cause Fact
 	near  int
 	tasks []TaskExplanation
-	// held says that room is held for some of its jobs, which start before those that cause is
+	// held says that room is held for some of its jobs. They start before the jobs that cause is
 	// about.
 	held bool
 }
 
-// answer is the fact that states the verdict.
+// answer returns the fact that states the verdict.
 func (v verdict) answer(a *Asked) Fact {
 	if v.held {
 		return a.Held[0]
@@ -55,8 +55,8 @@ func (q *Case) judge(a *Asked) verdict {
 	return v
 }
 
-// explainOperation adds what has been found, what binds most first: what the operation waits
-// for, when a job starts, how it fares, how the nodes suit it, and its share.
+// explainOperation adds all facts, the most important first: what the operation waits for, when a
+// job starts, how near it is to starving, how the nodes suit it, and its share.
 func (q *Case) explainOperation(a *Asked, v verdict) {
 	x := &q.Answer
 	x.Tasks = v.tasks
@@ -96,7 +96,7 @@ func (q *Case) explainOperation(a *Asked, v verdict) {
 	x.Verdict = x.Facts[0].Code
 }
 
-// says reports whether the verdict, or the facts about nodes, already say what a fact does.
+// says reports whether the verdict, or the facts about nodes, already say the same as f.
 func (v verdict) says(f Fact) bool {
 	if f.Code == FactRefused && f.Setting == allocation.NoVictims.String() {
 		return v.cause.Code == FactBackoff || v.cause.Code == FactNoVictims || v.cause.Code == FactFIFO
@@ -112,7 +112,7 @@ func (q *Case) explainPosition(a *Asked, v verdict) {
 	f := Fact{Code: FactPosition, Count: int64(x.Position), Of: int64(x.Waiting), At: q.Now}
 	switch {
 	case unforeseen[v.cause.Code] != "" || slices.Contains([]string{FactFIFO, FactNoShare, FactTurn, FactStartsSoon}, v.cause.Code):
-		// The verdict says it, or it does not matter.
+		// The verdict already says the position, or the position does not matter.
 		return
 	case x.Position == 1 && x.Waiting == 1:
 		f.Text = "no other operation has jobs to start"
@@ -123,7 +123,7 @@ func (q *Case) explainPosition(a *Asked, v verdict) {
 	case x.Waiting > MaxPlaces:
 		f.Text = fmt.Sprintf("%d or more of the %s that have jobs to start come before it in the order of scheduling", MaxPlaces, counted(x.Waiting, "operation"))
 	default:
-		// A gang whose turn it is not has no place.
+		// A gang has no position before its turn.
 		return
 	}
 	x.Facts = append(x.Facts, f)
@@ -143,7 +143,7 @@ type Claim struct {
 	Leaving []Job
 }
 
-// Fact is the claim as a fact.
+// Fact returns the claim as a fact.
 func (c Claim) Fact() Fact {
 	f := Fact{Code: FactVictims, Task: c.Task.Name, Node: c.Node, Count: int64(c.Victims), At: c.Ordered, Until: c.Expires}
 	var who []string
@@ -156,42 +156,42 @@ func (c Claim) Fact() Fact {
 	if !deadline.IsZero() {
 		f.Until = deadline
 	}
-	f.Text = fmt.Sprintf("a job of %s is to start on node %s, where room is held for it since %s; it waits for %s to leave: %s",
+	f.Text = fmt.Sprintf("a job of %s is to start on node %s, where room has been held for it since %s; it waits for %s to leave: %s",
 		titleOf(c.Task), c.Node, clock(c.Ordered), counted(c.Victims, "job"), strings.Join(who, ", "))
 	if c.Victims == 0 {
-		f.Text = fmt.Sprintf("a job of %s is to start on node %s at its next heartbeat: those that had to leave have gone", titleOf(c.Task), c.Node)
+		f.Text = fmt.Sprintf("a job of %s is to start on node %s at its next heartbeat: the jobs that had to leave have left", titleOf(c.Task), c.Node)
 	}
 	return f
 }
 
-// cause is the fact that binds a task.
+// cause returns the fact that keeps the jobs of a task from starting.
 func (q *Case) cause(a *Asked, t *Task, nodes NodeCounts) Fact {
 	open := nodes.All - nodes.Closed
 	switch {
 	case t.Awaits:
-		return Fact{Code: FactNoNodes, Count: int64(nodes.Closed), Of: int64(nodes.All), Text: "no node that could hold a job takes jobs yet: the leader is new, and some that could are about to be heard again"}
+		return Fact{Code: FactNoNodes, Count: int64(nodes.Closed), Of: int64(nodes.All), Text: "no node that could hold a job takes jobs yet: the leader is new, and these nodes are expected to reconnect"}
 	case nodes.All == 0:
-		return Fact{Code: FactNoNodes, Text: "the tree has no nodes: none has come that its nodes_filter takes"}
+		return Fact{Code: FactNoNodes, Text: "the tree has no nodes: no registered node matches its nodes_filter"}
 	case open == 0:
-		return Fact{Code: FactNoNodes, Count: int64(nodes.Closed), Of: int64(nodes.All), Text: fmt.Sprintf("no node of the tree takes jobs: there are %s, %d of them drained or offline", counted(nodes.All, "node"), nodes.Closed)}
+		return Fact{Code: FactNoNodes, Count: int64(nodes.Closed), Of: int64(nodes.All), Text: fmt.Sprintf("no node of the tree takes jobs (%s, %d drained or offline)", counted(nodes.All, "node"), nodes.Closed)}
 	case nodes.Unmatched == open:
 		f := nodes.UnmatchedBy[0]
 		return Fact{Code: FactNoMatch, Pool: f.Pool, Setting: "scheduling_tag_filter", Count: int64(nodes.Unmatched), Of: int64(open), Text: fmt.Sprintf("no node matches: %s%s", filtersText(nodes), noDemand)}
 	case nodes.Full+nodes.Held+nodes.Fit == 0:
 		k := most(nodes.SmallBy)
 		return Fact{Code: FactTooSmall, Resource: k.String(), Value: inUnits(k, t.PerJob.Of(k)), Count: int64(nodes.TooSmall), Of: int64(open),
-			Text: fmt.Sprintf("no node is big enough: a job of %s needs %s, and %s %s less %s even when empty%s",
+			Text: fmt.Sprintf("no node is big enough: a job of %s needs %s, but %s %s less %s even when empty%s",
 				titleOf(t.TaskID), amountsText(t.PerJob), counted(nodes.TooSmall, "node"), plural(nodes.TooSmall, "has", "have"), kindsText(nodes.SmallBy), noDemand)}
 	case t.Gang != nil:
 		return *t.Gang
 	case t.Limit != nil:
 		return *t.Limit
 	case t.Withheld:
-		return Fact{Code: FactWithheld, Text: "it has its fair share, and leaves what is beyond it by itself (preemption_mode graceful): no job starts that would have to leave again"}
+		return Fact{Code: FactWithheld, Text: "it has its fair share, and with preemption_mode graceful it gives up what is beyond: a job that starts now would have to leave again"}
 	case nodes.Fit > 0 && a.Unpacked:
-		return Fact{Code: FactPacking, Count: int64(nodes.Fit), Text: fmt.Sprintf("its jobs would fit on %s, and wait for one that they fit better (packing)", counted(nodes.Fit, "node"))}
+		return Fact{Code: FactPacking, Count: int64(nodes.Fit), Text: fmt.Sprintf("its jobs would fit on %s, but wait for one that they fit better (packing)", counted(nodes.Fit, "node"))}
 	case nodes.Fit > 0:
-		return Fact{Code: FactStartsSoon, Count: int64(nodes.Fit), Text: fmt.Sprintf("a job fits on %s: it starts when one of them is looked at and it is its turn%s", counted(nodes.Fit, "node"), q.turnText(a))}
+		return Fact{Code: FactStartsSoon, Count: int64(nodes.Fit), Text: fmt.Sprintf("a job fits on %s: it starts at a heartbeat of one of them, when it is the operation's turn%s", counted(nodes.Fit, "node"), q.turnText(a))}
 	case a.Behind != nil:
 		return *a.Behind
 	case a.Starves != "":
@@ -201,24 +201,25 @@ func (q *Case) cause(a *Asked, t *Task, nodes NodeCounts) Fact {
 	}
 	if a.Packed {
 		return Fact{Code: FactOwn, Resource: a.Resource.String(), Value: a.Usage, Bound: a.Share, Count: int64(nodes.Full + nodes.Held), Of: int64(open),
-			Text: fmt.Sprintf("as many of its jobs run as fit on the nodes (it uses %s of all %s): it waits for its own to end", percent(a.Usage), a.Resource)}
+			Text: fmt.Sprintf("as many of its jobs are running as fit on the nodes (it uses %s of all %s): it waits for its own jobs to end", percent(a.Usage), a.Resource)}
 	}
 	at := q.Survey.position(a.ID)
 	return Fact{Code: FactTurn, Resource: a.Resource.String(), Value: a.Usage, Bound: a.Share, Count: int64(at), Of: int64(q.Survey.Waiting),
 		Text: fmt.Sprintf("its fair share is used up (it uses %s of all %s, its fair share is %s): it waits for jobs to end%s", percent(a.Usage), a.Resource, percent(a.Share), q.turnText(a))}
 }
 
-// noDemand ends texts about jobs that no node holds.
-const noDemand = "; until that changes such jobs are no demand, and nobody has to leave for them"
+// noDemand ends texts about jobs that no node can hold.
+const noDemand = "; until that changes such jobs do not count as demand, and no job is preempted for them"
 
-// tooLittle says which resources are lacking for a task that is owed them.
+// tooLittle says which resources are lacking on nodes for a task of an operation that is below its
+// share.
 func tooLittle(t *Task, nodes NodeCounts) Fact {
 	k, open := most(nodes.LackingBy), nodes.All-nodes.Closed
 	return Fact{Code: FactLacking, Resource: k.String(), Count: int64(nodes.Full + nodes.Held), Of: int64(open),
-		Text: fmt.Sprintf("there is too little %s free on %d of %s: a job of %s needs %s", kindsText(nodes.LackingBy), nodes.Full+nodes.Held, counted(open, "node"), titleOf(t.TaskID), amountsText(t.PerJob))}
+		Text: fmt.Sprintf("too little %s is free on %d of %s: a job of %s needs %s", kindsText(nodes.LackingBy), nodes.Full+nodes.Held, counted(open, "node"), titleOf(t.TaskID), amountsText(t.PerJob))}
 }
 
-// turnText is the place of an operation in the order, at the end of a sentence.
+// turnText says the place of an operation in the order, at the end of a sentence.
 func (q *Case) turnText(a *Asked) string {
 	at := q.Survey.position(a.ID)
 	switch {
@@ -230,7 +231,7 @@ func (q *Case) turnText(a *Asked) string {
 	return ""
 }
 
-// starvingCause is the cause for an operation that may preempt others.
+// starvingCause returns the cause for an operation that may preempt others.
 func (q *Case) starvingCause(a *Asked, t *Task, nodes NodeCounts) Fact {
 	var next time.Time
 	waiting, could := 0, 0
@@ -247,28 +248,28 @@ func (q *Case) starvingCause(a *Asked, t *Task, nodes NodeCounts) Fact {
 	})
 	if waiting == could {
 		return Fact{Code: FactBackoff, Until: next, Count: int64(waiting), Setting: "preemptive_scheduling_backoff", At: a.Since,
-			Text: fmt.Sprintf("%s starves, and on each of %s others were asked to leave, or looked for in vain, within the last %v: the next look is at %s (preemptive_scheduling_backoff)", a.Starves, counted(waiting, "node"), a.Backoff, clock(next))}
+			Text: fmt.Sprintf("%s starves, but on each of %s jobs were preempted, or no victims were found, within the last %v: the next search is at %s (preemptive_scheduling_backoff)", a.Starves, counted(waiting, "node"), a.Backoff, clock(next))}
 	}
 	if a.VainLooks == 0 || a.Vain.At.Before(a.Since) {
-		// Victims have not been looked for yet.
+		// Victims have not been searched for yet.
 		return tooLittle(t, nodes)
 	}
 	return a.noVictims()
 }
 
-// noVictims says that no job has to leave for an operation although it starves.
+// noVictims says that no job can be preempted for an operation although it starves.
 func (a *Asked) noVictims() Fact {
 	return Fact{Code: FactNoVictims, Count: int64(a.VainLooks), At: a.Vain.At, Node: a.Vain.Node,
-		Text: fmt.Sprintf("%s starves, and finds not enough that may be preempted for a job (stage %s): jobs within the fair share of their operations stay", a.Starves, a.Stage)}
+		Text: fmt.Sprintf("%s starves, but too few jobs may be preempted to make room for a job (stage %s): jobs within the fair share of their operations are protected", a.Starves, a.Stage)}
 }
 
-// letStay adds which jobs could leave but for a setting.
+// letStay adds how many jobs could be preempted but for a setting.
 func (f *Fact) letStay(spared Fact) {
 	f.Setting = spared.Setting
 	f.Text += fmt.Sprintf(", and so are %s in pool %q (%s)", counted(spared.Count, "job"), spared.Pool, spared.Setting)
 }
 
-// by lists, in brackets, on how many nodes each resource is lacking.
+// by lists, in parentheses, on how many nodes each resource is lacking.
 func by(lacking [resource.Count]int) string {
 	var parts []string
 	for i, n := range lacking {
@@ -320,7 +321,7 @@ func filtersText(c NodeCounts) string {
 	return strings.Join(parts, ", ")
 }
 
-// most is the resource that most nodes have too little of.
+// most returns the resource of which the most nodes have too little.
 func most(by [resource.Count]int) resource.Kind {
 	best := 0
 	for i := range by {
@@ -331,7 +332,7 @@ func most(by [resource.Count]int) resource.Kind {
 	return resource.Kind(best)
 }
 
-// kindsText lists the resources that are lacking somewhere, the scarcest first.
+// kindsText lists the resources that are lacking on some node, the one lacking on most nodes first.
 func kindsText(by [resource.Count]int) string {
 	var kinds []resource.Kind
 	for i := range by {

@@ -4,7 +4,7 @@
 // "Dominant Resource Fairness: Fair Allocation of Multiple Resource Types", NSDI
 // 2011, and Bhattacharya et al., "Hierarchical Scheduling for Diverse Datacenter
 // Workloads", SoCC 2013, with guarantees, FIFO pools, gangs and volumes that
-// accumulate. Comments cite its sections as F.n.
+// accumulate. Comments cite the sections of docs/fairshare.md as F.n.
 //
 // # Functions
 //
@@ -24,9 +24,9 @@
 //
 // # Guarantees
 //
-// Before that, strong guarantees are inferred, checked and adjusted (guarantees.go: F.5), volumes
-// are filled and spent (volume.go: F.6), and burst and relaxed pools are granted the share that
-// their volume pays for (integral.go).
+// Before functions are built, strong guarantees are inferred, checked and adjusted (guarantees.go:
+// F.5), volumes are filled and spent (volume.go: F.6), and burst and relaxed pools are granted the
+// share that their volume pays for (integral.go).
 //
 // # State
 //

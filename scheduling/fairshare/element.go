@@ -21,11 +21,11 @@ type Element struct {
 	Weight float64
 	// InferWeight is set where no weight was given; see Options.InferWeight.
 	InferWeight bool
-	// Limits is the most the element may use, resource.Infinite if unlimited: the lesser of the
-	// configured limits and the resources of the nodes that it may use.
+	// Limits is the most that the element may use: the lesser of the configured limits and the
+	// resources of the nodes that it may use. It is resource.Infinite if there is no limit.
 	Limits resource.Amounts
-	// MaxShareRatio caps the share of the element as a part of its parent's limits share (L2);
-	// NoShareRatio means no cap.
+	// MaxShareRatio is the upper bound of the element's share, as a part of its parent's limits
+	// share (L2); NoShareRatio means no bound.
 	MaxShareRatio float64
 	// BestAllocation is the part of the cluster that jobs of an operation's shape can use: see
 	// BestAllocationShare. It is kept until it is set again.
@@ -52,7 +52,7 @@ type Element struct {
 	// Tree.fits. A pool's functions are valid while ready is set.
 	bySuggestion, byFit span
 	ready               bool
-	// schedulable elements are or contain an operation that has jobs to start.
+	// schedulable means that the element is, or contains, an operation that has jobs to start.
 	schedulable bool
 }
 
@@ -67,8 +67,8 @@ type Result struct {
 	StrongGuaranteeShare resource.Vector
 	// IntegralShare is what the pool, and the pools below it, may take by volume (F.6).
 	IntegralShare resource.Vector
-	// EstimatedGuaranteeShare is the share the element would get if the cluster had no more than is
-	// guaranteed (F.5.5).
+	// EstimatedGuaranteeShare is the share that the element would get if the cluster had only what
+	// is guaranteed (F.5.5).
 	EstimatedGuaranteeShare resource.Vector
 	// GuaranteedShare is the share of each resource the element would get if every element had
 	// unlimited demand for it (F.5.7). FindGuaranteed writes it.
@@ -86,8 +86,7 @@ type Result struct {
 	PromisedFairShare resource.Vector
 	// LimitedDemandShare is the share the element would take if its siblings took nothing.
 	LimitedDemandShare resource.Vector
-	// LocalSatisfaction is the Satisfaction of the element's own usage. In scheduling order a pool
-	// goes by PoolSatisfaction.
+	// LocalSatisfaction is the Satisfaction of the element's own usage.
 	LocalSatisfaction float64
 	// PoolSatisfaction is, for a pool, the least satisfaction of the operations below it that have
 	// jobs to start; for other elements it equals LocalSatisfaction (F.10).
@@ -150,7 +149,7 @@ func split(total, strong, integral resource.Vector) Parts {
 // Schedulable reports whether e is, or holds, an operation that has jobs to start.
 func (e *Element) Schedulable() bool { return e.schedulable }
 
-// GuaranteeShare is the strong guarantee and what volume pays for (F.4).
+// GuaranteeShare returns the strong guarantee plus what volume pays for (F.4).
 func (e *Element) GuaranteeShare() resource.Vector {
 	return e.StrongGuaranteeShare.Add(e.IntegralShare)
 }

@@ -2,9 +2,9 @@ package fairshare
 
 import "weir/scheduling/resource"
 
-// FindGuaranteed computes the share that every element is sure of even if all have unlimited
-// demand (F.5.7), as of the last update: guarantees first, then the rest by weight, up to limits.
-// Nothing else depends on the result, so it is computed on request: once an update, and again if
+// FindGuaranteed computes the share that every element gets even if all have unlimited demand
+// (F.5.7), as of the last update: guarantees first, then the rest by weight, up to limits. Nothing
+// else depends on the result, so it is computed only on request: once per update, and again if
 // changed says that the tree has changed since.
 func (t *Tree) FindGuaranteed(changed bool) {
 	if t.guaranteed && !changed {
@@ -48,10 +48,11 @@ func (e *Element) guaranteeInTurn() {
 	}
 }
 
-// claimant is a child as the division of a pool sees it.
+// claimant is a child of a pool, for the division among its children.
 type claimant struct {
 	weight float64
-	// most is the most the child can have, base its share before weights count.
+	// most is the most that the child can have, base the part of its share that does not come by
+	// weight.
 	most, base resource.Vector
 }
 

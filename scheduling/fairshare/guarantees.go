@@ -49,7 +49,8 @@ func (t *Tree) inferKind(e *Element, k resource.Kind) {
 	}
 }
 
-// implied is the amount of resource k that the main resource of c implies, in the unit of k.
+// implied returns the amount of resource k that c's guarantee of the main resource implies, in the
+// unit of k.
 func (t *Tree) implied(e, c *Element, k resource.Kind) float64 {
 	main := t.Options.MainResource
 	of := e.Pool.InferredGuarantee.Of(main)
@@ -70,8 +71,8 @@ func (g *Guarantee) explicit() resource.Amounts {
 	return a
 }
 
-// adjustGuarantees makes strong guarantees fit the cluster and each other, and
-// estimates what follows: step 6 of F.3.
+// adjustGuarantees makes strong guarantees fit the cluster and each other, and estimates what
+// follows: step 2 of F.3.
 func (t *Tree) adjustGuarantees() {
 	t.checkOvercommit()
 	t.splitTiers()
@@ -151,9 +152,9 @@ func (t *Tree) tierFactor(e *Element, tier int, sum, available resource.Vector) 
 	})
 }
 
-// estimateChildren estimates what the children of e would get if the cluster had no more than is
-// guaranteed: their guarantees, and the rest by weight (F.5.5). Operations get theirs together
-// with their fair share, as their part of the pool's min share.
+// estimateChildren estimates what the child pools of e would get if the cluster had only what is
+// guaranteed: their guarantees, and the rest by weight (F.5.5). The estimates of operations are
+// computed together with their fair shares.
 func (t *Tree) estimateChildren(e *Element) {
 	p := e.Pool
 	p.rest = e.EstimatedGuaranteeShare

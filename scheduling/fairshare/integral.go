@@ -6,9 +6,9 @@ import (
 	"weir/scheduling/resource"
 )
 
-// grantBurst grants burst pools, one after another, what they take within their burst guarantee,
-// as far as volume and limits go (F.6.4). A pool comes after the pools below it, and pays for what
-// they do not pay for.
+// grantBurst grants burst pools, one after another, what they demand within their burst guarantee,
+// as far as volume and limits allow (F.6.4). A pool comes after the pools below it, and pays for
+// what they do not pay for.
 func (t *Tree) grantBurst() {
 	for _, e := range t.burst {
 		ratio := min(e.Pool.BurstRatio, t.ratioByVolume(e.Pool))
@@ -22,8 +22,8 @@ func (t *Tree) grantBurst() {
 	}
 }
 
-// grant gives a pool an integral share. It counts for all pools above, whose functions become
-// invalid.
+// grant gives a pool an integral share. The share also counts for all pools above. Their functions
+// become invalid.
 func (t *Tree) grant(e *Element, share resource.Vector) {
 	for p := e; p != nil; p = p.parent {
 		p.IntegralShare = p.IntegralShare.Add(share)
@@ -62,8 +62,8 @@ func (e *Element) forget() {
 	}
 }
 
-// room is the gap between guarantees and limits, the least over e and all pools above it except
-// the root, where guarantees may exceed the cluster.
+// room returns the gap between guarantees and limits: the least one over e and all pools above it,
+// except for the root, where guarantees may exceed the cluster.
 func (e *Element) room() resource.Vector {
 	room := resource.Uniform(math.MaxFloat64)
 	for ; e.parent != nil; e = e.parent {
@@ -162,12 +162,12 @@ func (t *Tree) tighten(e *Element) {
 	t.prepare(e)
 }
 
-// relaxedShare is what a relaxed pool takes beyond its guarantee at fit factor fit.
+// relaxedShare returns what a relaxed pool takes beyond its guarantee at fit factor fit.
 func (t *Tree) relaxedShare(e *Element, fit float64) resource.Vector {
 	return t.beyondGuarantee(e, min(1, fit*e.Pool.relaxedWeight))
 }
 
-// unclaimed is the part of the cluster that is left when all demanded guarantees are met.
+// unclaimed returns the part of the cluster that is left when all demanded guarantees are met.
 func (t *Tree) unclaimed() resource.Vector {
 	available := resource.Ones
 	for _, c := range t.Root.Children {

@@ -8,7 +8,7 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Options are the settings of a tree (F.17.1). Default returns them.
+// Options are the settings of a tree (F.17.1). Default returns the default ones.
 type Options struct {
 	// MainResource is the resource from which guarantees of the others are inferred (F.5.1).
 	MainResource resource.Kind
@@ -16,13 +16,13 @@ type Options struct {
 	SmoothPeriod time.Duration
 	// CapacityPeriod is the time in which a pool's flow fills its volume (F.6.1).
 	CapacityPeriod time.Duration
-	// RelaxedMultiplier caps what a relaxed pool without a multiplier of its own gets by volume,
-	// as a multiple of its flow (F.6.5).
+	// RelaxedMultiplier is the upper bound of what a relaxed pool without a multiplier of its own
+	// gets by volume, as a multiple of its flow (F.6.5).
 	RelaxedMultiplier float64
 	// DistributesFreeVolume is the default for pools that do not set it (F.6.2).
 	DistributesFreeVolume bool
-	// InferWeight is the weight of a pool without a configured one, per part of its parent's
-	// guarantee that it has; 0 means weight 1 (F.2).
+	// InferWeight, times a pool's part of its parent's guarantees, is the weight of a pool that has
+	// no configured one; 0 means weight 1 (F.2).
 	InferWeight float64
 	// GangStep makes gangs all or nothing (F.7.2).
 	GangStep bool
@@ -52,10 +52,10 @@ type AlertCode int
 const (
 	// AlertOvercommit says that guarantees do not fit the cluster (F.5.3).
 	AlertOvercommit AlertCode = 29000
-	// AlertNestedPromise names a pool that asks for promised fair shares below
-	// another one that does; it is ignored (F.5.6).
+	// AlertNestedPromise names a pool that asks for promised fair shares below another one that
+	// does; its setting is ignored (F.5.6).
 	AlertNestedPromise AlertCode = 29001
-	// AlertNoDonor names a pool whose priority has no donor above; it is ignored
+	// AlertNoDonor names a pool with priority but without a donor above it; its priority is ignored
 	// (F.5.4).
 	AlertNoDonor AlertCode = 29002
 )
@@ -85,9 +85,9 @@ func (a Alert) String() string {
 	case AlertOvercommit:
 		return a.Named(nil)
 	case AlertNestedPromise:
-		return fmt.Sprintf("pool %q: compute_promised_guarantee_fair_share is ignored, for a pool above has it: remove one of them", a.Pool)
+		return fmt.Sprintf("pool %q: compute_promised_guarantee_fair_share is ignored, because a pool above sets it too: remove one of them", a.Pool)
 	default:
-		return fmt.Sprintf("pool %q: enable_priority_strong_guarantee_adjustment is ignored: no pool above is a donor, set %s there",
+		return fmt.Sprintf("pool %q: enable_priority_strong_guarantee_adjustment is ignored, because no pool above is a donor: set %s on one of them",
 			a.Pool, "enable_priority_strong_guarantee_adjustment_donorship")
 	}
 }

@@ -53,7 +53,7 @@ const (
 	NoIntegral GuaranteeType = iota
 	// Burst pools get their burst guarantee at once while volume lasts.
 	Burst
-	// Relaxed pools get their volume in time.
+	// Relaxed pools spend their volume at up to a multiple of their flow.
 	Relaxed
 )
 
@@ -62,10 +62,10 @@ type Integral struct {
 	Type GuaranteeType
 	// Flow fills the volume continuously.
 	Flow resource.Amounts
-	// Burst is both guarantee and cap of what a burst pool gets by volume.
+	// Burst is both the guarantee and the upper bound of what a burst pool gets by volume.
 	Burst resource.Amounts
-	// RelaxedMultiplier caps what a relaxed pool gets, as a multiple of its flow; 0 means the
-	// tree's multiplier.
+	// RelaxedMultiplier is the upper bound of what a relaxed pool gets by volume, as a multiple of
+	// its flow; 0 means the tree's multiplier.
 	RelaxedMultiplier float64
 	// AcceptsFreeVolume means that the pool may receive volume that overflows elsewhere.
 	AcceptsFreeVolume bool
@@ -105,11 +105,12 @@ type Pool struct {
 	// InferredGuarantee is the strong guarantee in all resources (F.5.1).
 	InferredGuarantee resource.Amounts
 	Ratios
-	// BurstRatio is SpecifiedBurstRatio when it fits the cluster (F.5.3).
+	// BurstRatio is SpecifiedBurstRatio, reduced if bursts do not fit the cluster (F.5.3).
 	BurstRatio float64
 	// Capacity is the volume at which Volume stops growing.
 	Capacity resource.Volume
-	// Tiers are the parts of StrongGuaranteeShare, the one that is cut last first (F.5.4).
+	// Tiers are the parts of StrongGuaranteeShare by tier. The first is the one that is cut last
+	// (F.5.4).
 	Tiers [TierCount]resource.Vector
 
 	// subpools are the children that are pools. branches are all children, in the order of this
@@ -120,9 +121,9 @@ type Pool struct {
 	// lowest rank of the operations below the pool.
 	place   int
 	started int64
-	// rest is what the guarantees of the children leave of the estimated guarantee, to be divided
-	// by weight; perWeight is the part of an operation of weight 1 in the share that the
-	// operations of the pool divide.
+	// rest is what the guarantees of the children leave of the estimated guarantee, per unit of
+	// weight. perWeight is what an operation of weight 1 gets of the share that the operations of
+	// the pool divide.
 	rest      resource.Vector
 	perWeight float64
 	// reordering is the effective value of FIFOReordering. reorders means that effective is the
@@ -150,8 +151,8 @@ type Ratios struct {
 	TotalBurstRatio, TotalFlowRatio         float64
 }
 
-// branch is what a pool needs of a child to build its own function, stored side by side because
-// children may be very many.
+// branch is what a pool needs to know of a child to build its own function. Branches are stored next
+// to each other because there may be very many children.
 type branch struct {
 	function span
 	weight   float64

@@ -4,12 +4,12 @@ import "slices"
 
 // summer adds functions of children. It owns the memory for that.
 type summer struct {
-	// from and to hold functions side by side; ends are where each one ends.
+	// from and to hold functions one after the other; ends says where each one in from ends.
 	from, to []point
 	ends     []int32
 }
 
-// begin forgets all functions.
+// begin removes all functions.
 func (s *summer) begin() {
 	s.from, s.ends = s.from[:0], s.ends[:0]
 }
@@ -45,8 +45,8 @@ func (s *summer) add(f []point, scale float64, child int32) {
 // Children that jump at the same x jump together, or, when apart is set, one
 // after another in the order in which they were added (F.7.6).
 //
-// Neighbours are merged until one function is left. So a point is copied, and a value rounded,
-// once for every halving of the number of children only.
+// Neighbours are merged until one function is left. So a point is copied, and a value rounded, only
+// once for every halving of the number of functions.
 func (s *summer) sum(apart bool) []point {
 	if len(s.ends) == 0 {
 		s.from = append(s.from, point{})

@@ -33,8 +33,8 @@ type Tree struct {
 	// vector mode.
 	points, fits []point
 	summer       summer
-	// takers is scratch of distribute and grantRelaxed, shares of tierFactor, claimants of
-	// FindGuaranteed.
+	// takers is scratch memory of distribute and grantRound, shares that of tierFactor, claimants
+	// that of guaranteeByWeight.
 	takers    []*Element
 	shares    []resource.Vector
 	claimants []claimant
@@ -58,7 +58,7 @@ func NewTree(o Options) *Tree {
 // Update computes the fair share of every element, and its parts, as parts of total (F.3). A time
 // before the last update counts as that time.
 //
-// An error names an element with an invalid weight; shares mean nothing then, and volumes are
+// The error names an element with an invalid weight. Shares are then meaningless, and volumes are
 // unchanged.
 func (t *Tree) Update(total resource.Amounts, now time.Time) (Report, error) {
 	t.total, t.guaranteed = total, false
@@ -81,7 +81,7 @@ func (t *Tree) Update(total resource.Amounts, now time.Time) (Report, error) {
 // read reads the input of e and all below it, and sums it bottom-up.
 func (t *Tree) read(e, parent *Element) error {
 	if math.IsNaN(e.Weight) || e.Weight < 0 || math.IsInf(e.Weight, 0) {
-		return fmt.Errorf("update fair share of %q: weight %v is not a number from 0 on", e.ID, e.Weight)
+		return fmt.Errorf("update fair share of %q: weight %v is not a finite number of at least 0", e.ID, e.Weight)
 	}
 	e.parent = parent
 	e.ready = false
@@ -145,7 +145,7 @@ func (e *Element) readLimits(total resource.Amounts, unlimited resource.Vector) 
 	}
 }
 
-// readPools does what concerns pools alone: steps 1 to 4 of F.3.
+// readPools infers guarantees and computes ratios: what step 1 of F.3 needs before volumes.
 func (t *Tree) readPools() {
 	for _, e := range t.pools {
 		e.IntegralShare, e.Pool.round = resource.Vector{}, 0
@@ -207,8 +207,8 @@ func (e *Element) promiserAbove() bool {
 	return false
 }
 
-// weight is the effective weight of an element: the configured one, or the one inferred from its
-// guarantee, or 1 (F.2).
+// weight returns the effective weight of an element: the configured one, or the one inferred from
+// its guarantee, or 1 (F.2).
 func (t *Tree) weight(e *Element) float64 {
 	if !e.InferWeight {
 		return e.Weight
@@ -264,7 +264,7 @@ func (t *Tree) prepare(e *Element) {
 	e.ready = true
 }
 
-// beyondGuarantee is what e takes at suggestion s, beyond its strong guarantee and the integral
+// beyondGuarantee returns what e takes at suggestion s beyond its strong guarantee and the integral
 // share granted so far.
 func (t *Tree) beyondGuarantee(e *Element, s float64) resource.Vector {
 	share, _ := lens{scale: 1}.left(e.bySuggestion.of(t.points), s)

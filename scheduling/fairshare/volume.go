@@ -74,8 +74,8 @@ func (p *Pool) repay(v resource.Volume) resource.Volume {
 	return v
 }
 
-// distributeOverflow gives volume beyond capacity to pools that have room, below pools that
-// distribute it. An integral pool is a leaf here.
+// distributeOverflow gives volume beyond capacity to pools that have room and are below a pool that
+// distributes it. For this, an integral pool is a leaf.
 func (t *Tree) distributeOverflow() {
 	for i := len(t.pools) - 1; i >= 0; i-- {
 		if e := t.pools[i]; e.Pool.Integral.Type == NoIntegral {
@@ -157,8 +157,8 @@ func (p *Pool) accept(k resource.Kind, volume float64) {
 	}
 }
 
-// ratioByVolume is the share of the cluster that the volume pays for now, when spent over the
-// smooth period (F.6.3).
+// ratioByVolume returns the share of the cluster that the volume pays for now, if it is spent over
+// the smooth period (F.6.3).
 func (t *Tree) ratioByVolume(p *Pool) float64 {
 	return p.Volume.MinRatio(t.total) / t.Options.SmoothPeriod.Seconds()
 }

@@ -1,8 +1,8 @@
-// Package invarianttest says what must hold in an engine at every moment, and names the first
-// breach.
+// Package invarianttest checks, for tests, what must hold in an engine at every moment, and names
+// the first breach.
 //
-// It counts everything again from the holdings, and trusts no sum that the engine keeps. The
-// package is pure.
+// It recomputes every sum from the holdings, and trusts none that the engine keeps. The package is
+// pure.
 package invarianttest
 
 import (
@@ -51,8 +51,8 @@ type taskKey struct {
 
 // sum is the recount of a node, an operation or a pool.
 type sum struct {
-	// held is usage: of a node with what is leaving, of others with claims. leaving is what was
-	// told to leave.
+	// held is the usage: that of a node includes what is leaving, that of operations and pools
+	// includes claims. leaving is what jobs hold that were told to leave.
 	held, leaving, claimed resource.Amounts
 	fair                   resource.Vector
 	jobs                   int
@@ -61,7 +61,7 @@ type sum struct {
 // sums are recounts by name.
 type sums[K comparable] map[K]*sum
 
-// of returns the sum of a name; it adds one if there is none.
+// of returns the sum of a name, and adds one if there is none.
 func (s sums[K]) of(name K) *sum {
 	if s[name] == nil {
 		s[name] = &sum{}
@@ -104,7 +104,7 @@ func (c *checker) count() error {
 		op.jobs++
 	}
 	if inFlight != c.snapshot.InFlight {
-		return fmt.Errorf("%d starts are in flight, %d are counted", inFlight, c.snapshot.InFlight)
+		return fmt.Errorf("%d starts are in flight, but the snapshot counts %d", inFlight, c.snapshot.InFlight)
 	}
 	for _, claim := range c.snapshot.Claims {
 		n, op := c.nodes.of(claim.Node), c.operations.of(claim.Operation)
@@ -119,10 +119,10 @@ func (c *checker) checkNodes() error {
 	for _, n := range c.snapshot.Nodes {
 		has := c.nodes.of(n.ID)
 		if n.Leaving != has.leaving || n.Claimed != has.claimed {
-			return fmt.Errorf("node %s: %v is leaving and %v claimed, its allocations and claims say %v and %v", n.ID, n.Leaving, n.Claimed, has.leaving, has.claimed)
+			return fmt.Errorf("node %s: %v is leaving and %v is claimed, but by its allocations and claims these are %v and %v", n.ID, n.Leaving, n.Claimed, has.leaving, has.claimed)
 		}
 		if n.Usage != has.held {
-			return fmt.Errorf("node %s: usage is %v, its allocations hold %v", n.ID, n.Usage, has.held)
+			return fmt.Errorf("node %s: usage is %v, but its allocations hold %v", n.ID, n.Usage, has.held)
 		}
 		if n.Known && !n.Overcommitted && !n.Usage.Fits(n.Limits) {
 			return fmt.Errorf("node %s: usage %v is above limits %v", n.ID, n.Usage, n.Limits)
@@ -136,10 +136,10 @@ func (c *checker) checkNodes() error {
 		delete(c.nodes, n.ID)
 	}
 	if id, lost := first(c.nodes); lost {
-		return fmt.Errorf("node %s: not there, its allocations hold %v", id, c.nodes[id].held)
+		return fmt.Errorf("node %s: not in the snapshot, but its allocations hold %v", id, c.nodes[id].held)
 	}
 	if total != c.snapshot.Total {
-		return fmt.Errorf("cluster: total is %v, its nodes have %v", c.snapshot.Total, total)
+		return fmt.Errorf("cluster: total is %v, but its nodes have %v", c.snapshot.Total, total)
 	}
 	return nil
 }
@@ -148,20 +148,20 @@ func (c *checker) checkOperations() error {
 	for _, op := range c.snapshot.Operations {
 		has := c.operations.of(op.ID)
 		if op.Shares.Usage != has.held {
-			return fmt.Errorf("operation %s: usage is %v, its allocations hold %v", op.ID, op.Shares.Usage, has.held)
+			return fmt.Errorf("operation %s: usage is %v, but its allocations hold %v", op.ID, op.Shares.Usage, has.held)
 		}
 		if op.Shares.Leaving != has.leaving {
-			return fmt.Errorf("operation %s: %v is leaving, its allocations that leave hold %v", op.ID, op.Shares.Leaving, has.leaving)
+			return fmt.Errorf("operation %s: %v is leaving, but its leaving allocations hold %v", op.ID, op.Shares.Leaving, has.leaving)
 		}
 		if op.Allocations != has.jobs {
-			return fmt.Errorf("operation %s: %d allocations are counted, it has %d", op.ID, op.Allocations, has.jobs)
+			return fmt.Errorf("operation %s: the snapshot counts %d allocations, but it has %d", op.ID, op.Allocations, has.jobs)
 		}
 		for _, t := range op.Tasks {
 			if held := c.inFlight[taskKey{op.ID, t.Name, t.Group}]; held != t.InFlight {
-				return fmt.Errorf("operation %s: task %q: %d starts in flight are counted, it has %d", op.ID, t.Name, t.InFlight, held)
+				return fmt.Errorf("operation %s: task %q: the snapshot counts %d starts in flight, but it has %d", op.ID, t.Name, t.InFlight, held)
 			}
 			if claims := c.claimed[taskKey{op.ID, t.Name, t.Group}]; claims != t.Claimed {
-				return fmt.Errorf("operation %s: task %q: %d claims are counted, it has %d", op.ID, t.Name, t.Claimed, claims)
+				return fmt.Errorf("operation %s: task %q: the snapshot counts %d claims, but it has %d", op.ID, t.Name, t.Claimed, claims)
 			}
 			if t.Pending < 0 || t.Effective != max(t.Pending-t.InFlight-t.Claimed, 0) || t.Claimed > max(t.Pending-t.InFlight, 0) {
 				return fmt.Errorf("operation %s: task %q: %d pending less %d in flight and %d claimed is not %d",
@@ -175,7 +175,7 @@ func (c *checker) checkOperations() error {
 		delete(c.operations, op.ID)
 	}
 	if id, lost := first(c.operations); lost {
-		return fmt.Errorf("operation %s: not there, its allocations hold %v", id, c.operations[id].held)
+		return fmt.Errorf("operation %s: not in the snapshot, but its allocations hold %v", id, c.operations[id].held)
 	}
 	return nil
 }
@@ -185,10 +185,10 @@ func (c *checker) checkPools() error {
 	for _, p := range slices.Backward(c.snapshot.Pools) {
 		below := c.pools.of(p.Name)
 		if p.Shares.Usage != below.held {
-			return fmt.Errorf("pool %q: usage is %v, that of its children %v", p.Name, p.Shares.Usage, below.held)
+			return fmt.Errorf("pool %q: usage is %v, but that of its children is %v", p.Name, p.Shares.Usage, below.held)
 		}
 		if p.Shares.Leaving != below.leaving {
-			return fmt.Errorf("pool %q: %v is leaving, of its children %v", p.Name, p.Shares.Leaving, below.leaving)
+			return fmt.Errorf("pool %q: %v is leaving, but in its children it is %v", p.Name, p.Shares.Leaving, below.leaving)
 		}
 		if err := c.shares(p.Shares); err != nil {
 			return fmt.Errorf("pool %q: %w", p.Name, err)
@@ -203,15 +203,15 @@ func (s *sum) add(child engine.Shares) {
 	s.held, s.leaving, s.fair = s.held.Add(child.Usage), s.leaving.Add(child.Leaving), s.fair.Add(child.FairShare)
 }
 
-// checkFairShares checks that fair shares, which are those of the last update, add up, unless
-// the tree has changed since.
+// checkFairShares checks that the fair shares of children do not exceed that of their pool. It
+// checks nothing if the tree has changed since the last update, which computed the fair shares.
 func (c *checker) checkFairShares() error {
 	if c.snapshot.Stale {
 		return nil
 	}
 	for _, p := range c.snapshot.Pools {
 		if sum := c.pools.of(p.Name).fair; !sum.Within(p.Shares.FairShare, resource.Epsilon) {
-			return fmt.Errorf("pool %q: fair share is %v, that of its children %v", p.Name, p.Shares.FairShare, sum)
+			return fmt.Errorf("pool %q: fair share is %v, but that of its children is %v", p.Name, p.Shares.FairShare, sum)
 		}
 	}
 	return nil
@@ -221,14 +221,14 @@ func (c *checker) checkFairShares() error {
 func (c *checker) shares(s engine.Shares) error {
 	for k := range resource.Kind(resource.Count) {
 		if v := s.Usage.Of(k); v < 0 {
-			return fmt.Errorf("usage of %s is %d", k, v)
+			return fmt.Errorf("usage of %s is negative: %d", k, v)
 		}
 		if v := s.FairShare[k]; !(v >= 0 && v <= 1+resource.Epsilon) {
-			return fmt.Errorf("fair share of %s is %v", k, v)
+			return fmt.Errorf("fair share of %s is not from 0 to 1: %v", k, v)
 		}
 		for _, v := range []float64{s.DemandShare[k], s.UsageShare[k], s.Satisfaction} {
 			if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
-				return fmt.Errorf("demand share %v, usage share %v or satisfaction %v is no share", s.DemandShare[k], s.UsageShare[k], s.Satisfaction)
+				return fmt.Errorf("demand share %v, usage share %v or satisfaction %v is negative or not finite", s.DemandShare[k], s.UsageShare[k], s.Satisfaction)
 			}
 		}
 	}

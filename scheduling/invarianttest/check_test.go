@@ -82,35 +82,35 @@ func TestCheck(t *testing.T) {
 	checkLies(t, map[string]lieCase{
 		"nothing is wrong": {func(*view) {}, ""},
 		"a node's usage": {func(v *view) { v.snapshot.Nodes[0].Usage = slots(3) },
-			"node n1: usage is user_slots=3, its allocations hold user_slots=2"},
+			"node n1: usage is user_slots=3, but its allocations hold user_slots=2"},
 		"a node above its limits": {func(v *view) { v.snapshot.Nodes[0].Limits = slots(1) },
 			"node n1: usage user_slots=2 is above limits user_slots=1"},
 		"a node that is lost": {func(v *view) { v.snapshot.Nodes = v.snapshot.Nodes[1:] },
-			"node n1: not there, its allocations hold user_slots=2"},
+			"node n1: not in the snapshot, but its allocations hold user_slots=2"},
 		"the total": {func(v *view) { v.snapshot.Total = slots(9) },
-			"cluster: total is user_slots=9, its nodes have user_slots=8"},
+			"cluster: total is user_slots=9, but its nodes have user_slots=8"},
 		"an operation's usage": {func(v *view) { v.snapshot.Operations[0].Shares.Usage = slots(1) },
-			"operation o1: usage is user_slots=1, its allocations hold user_slots=2"},
+			"operation o1: usage is user_slots=1, but its allocations hold user_slots=2"},
 		"an operation that is lost": {func(v *view) { v.snapshot.Operations = nil },
-			"operation o1: not there, its allocations hold user_slots=2"},
+			"operation o1: not in the snapshot, but its allocations hold user_slots=2"},
 		"the number of allocations": {func(v *view) { v.snapshot.Operations[0].Allocations = 2 },
-			"operation o1: 2 allocations are counted, it has 1"},
+			"operation o1: the snapshot counts 2 allocations, but it has 1"},
 		"the number in flight": {func(v *view) { v.snapshot.InFlight = 2 },
-			"1 starts are in flight, 2 are counted"},
+			"1 starts are in flight, but the snapshot counts 2"},
 		"a task's number in flight": {func(v *view) { v.snapshot.Operations[0].Tasks[0].InFlight = 2 },
-			`operation o1: task "t": 2 starts in flight are counted, it has 1`},
+			`operation o1: task "t": the snapshot counts 2 starts in flight, but it has 1`},
 		"a task's pending jobs": {func(v *view) { v.snapshot.Operations[0].Tasks[0].Effective = 3 },
 			`operation o1: task "t": 1 pending less 1 in flight and 0 claimed is not 3`},
 		"a job twice": {func(v *view) { v.holdings = append(v.holdings, v.holdings[0]) },
 			"job j1 has two allocations"},
 		"a pool's usage": {func(v *view) { v.snapshot.Pools[1].Shares.Usage = slots(1) },
-			`pool "a": usage is user_slots=1, that of its children user_slots=2`},
+			`pool "a": usage is user_slots=1, but that of its children is user_slots=2`},
 		"the root's usage": {func(v *view) { v.snapshot.Pools[0].Shares.Usage = slots(1) },
-			`pool "<Root>": usage is user_slots=1, that of its children user_slots=2`},
+			`pool "<Root>": usage is user_slots=1, but that of its children is user_slots=2`},
 		"a group": {func(v *view) { v.holdings[0].Level = preemption.Preemptible },
-			"job j1 of operation o1: it is preemptible, and number 0 of 1, of which 1 and 1 are protected: it is non_preemptible"},
+			"job j1 of operation o1: it is preemptible, but as number 0 of 1, of which 1 and 1 are protected, it should be non_preemptible"},
 		"a start in flight in a group": {func(v *view) { v.holdings[1].Level = preemption.Preemptible },
-			"job  of operation o1: it is preemptible, and leaves or has not begun"},
+			"job  of operation o1: it is preemptible, but it is leaving or has not begun"},
 	})
 }
 
@@ -118,13 +118,13 @@ func TestCheck(t *testing.T) {
 func TestCheckShares(t *testing.T) {
 	checkLies(t, map[string]lieCase{
 		"children with more than their pool": {func(v *view) { v.snapshot.Pools[2].Shares.FairShare[0] = .5 },
-			`pool "a": fair share is [0.25 0 0 0 0], that of its children [0.5 0 0 0 0]`},
+			`pool "a": fair share is [0.25 0 0 0 0], but that of its children is [0.5 0 0 0 0]`},
 		"a fair share above 1": {func(v *view) { v.snapshot.Operations[0].Shares.FairShare[1] = 1.1 },
-			"operation o1: fair share of cpu is 1.1"},
+			"operation o1: fair share of cpu is not from 0 to 1: 1.1"},
 		"a fair share that is no number": {func(v *view) { v.snapshot.Pools[2].Shares.FairShare[3] = math.NaN() },
-			`pool "b": fair share of memory is NaN`},
+			`pool "b": fair share of memory is not from 0 to 1: NaN`},
 		"a demand share that is no number": {func(v *view) { v.snapshot.Pools[2].Shares.DemandShare[0] = math.Inf(1) },
-			`pool "b": demand share +Inf, usage share 0.25 or satisfaction 1 is no share`},
+			`pool "b": demand share +Inf, usage share 0.25 or satisfaction 1 is negative or not finite`},
 	})
 }
 
@@ -132,9 +132,9 @@ func TestCheckShares(t *testing.T) {
 func TestCheckClaims(t *testing.T) {
 	checkLies(t, map[string]lieCase{
 		"what is leaving a node": {func(v *view) { v.snapshot.Nodes[0].Leaving = slots(1) },
-			"node n1: user_slots=1 is leaving and nothing claimed, its allocations and claims say nothing and nothing"},
+			"node n1: user_slots=1 is leaving and nothing is claimed, but by its allocations and claims these are nothing and nothing"},
 		"a claim that nobody has": {func(v *view) { v.snapshot.Nodes[0].Claimed = slots(1) },
-			"node n1: nothing is leaving and user_slots=1 claimed, its allocations and claims say nothing and nothing"},
+			"node n1: nothing is leaving and user_slots=1 is claimed, but by its allocations and claims these are nothing and nothing"},
 		"claims beyond the node": {func(v *view) {
 			v.snapshot.Claims = []engine.ClaimView{{Node: "n1", Beneficiary: engine.Beneficiary{Operation: "o1", Task: "t", Resources: slots(3)}}}
 			v.snapshot.Nodes[0].Claimed = slots(3)
@@ -142,17 +142,17 @@ func TestCheckClaims(t *testing.T) {
 		"a claim that is no usage": {func(v *view) {
 			v.snapshot.Claims = []engine.ClaimView{{Node: "n1", Beneficiary: engine.Beneficiary{Operation: "o1", Task: "t", Resources: slots(1)}}}
 			v.snapshot.Nodes[0].Claimed = slots(1)
-		}, "operation o1: usage is user_slots=2, its allocations hold user_slots=3"},
+		}, "operation o1: usage is user_slots=2, but its allocations hold user_slots=3"},
 		"what leaves is counted twice": {func(v *view) {
 			v.holdings[0].Leaving = true
 			v.snapshot.Nodes[0].Leaving = slots(1)
-		}, "operation o1: usage is user_slots=2, its allocations hold user_slots=1"},
+		}, "operation o1: usage is user_slots=2, but its allocations hold user_slots=1"},
 		"what an operation has leaving": {func(v *view) { v.snapshot.Operations[0].Shares.Leaving = slots(1) },
-			"operation o1: user_slots=1 is leaving, its allocations that leave hold nothing"},
+			"operation o1: user_slots=1 is leaving, but its leaving allocations hold nothing"},
 		"what a pool has leaving": {func(v *view) { v.snapshot.Pools[1].Shares.Leaving = slots(1) },
-			`pool "a": user_slots=1 is leaving, of its children nothing`},
+			`pool "a": user_slots=1 is leaving, but in its children it is nothing`},
 		"a task's number of claims": {func(v *view) { v.snapshot.Operations[0].Tasks[0].Claimed = 1 },
-			`operation o1: task "t": 1 claims are counted, it has 0`},
+			`operation o1: task "t": the snapshot counts 1 claims, but it has 0`},
 	})
 }
 

@@ -20,7 +20,7 @@ func (c *checker) checkGroups() error {
 		case h.Ticket == 0 && !h.Leaving:
 			of[h.Operation] = append(of[h.Operation], h)
 		case h.Level != preemption.NonPreemptible:
-			return fmt.Errorf("job %s of operation %s: it is %v, and leaves or has not begun", h.Job, h.Operation, h.Level)
+			return fmt.Errorf("job %s of operation %s: it is %v, but it is leaving or has not begun", h.Job, h.Operation, h.Level)
 		}
 	}
 	for _, op := range c.snapshot.Operations {
@@ -36,7 +36,7 @@ func (c *checker) checkGroups() error {
 				want = preemption.AggressivelyPreemptible
 			}
 			if h.Level != want {
-				return fmt.Errorf("job %s of operation %s: it is %v, and number %d of %d, of which %d and %d are protected: it is %v",
+				return fmt.Errorf("job %s of operation %s: it is %v, but as number %d of %d, of which %d and %d are protected, it should be %v",
 					h.Job, op.ID, h.Level, i, len(all), always, normally, want)
 			}
 		}
@@ -44,8 +44,8 @@ func (c *checker) checkGroups() error {
 	return nil
 }
 
-// cut is how many allocations, from the first, are protected up to threshold times the
-// fair share.
+// cut returns how many allocations, from the first on, are protected up to threshold times the fair
+// share.
 func cut(b preemption.Bounds, threshold float64, aggressive bool, all []engine.Holding) int {
 	unbounded := !aggressive && b.Fair.Near(b.Demand, resource.Epsilon) && !b.Demand.Near(resource.Vector{}, resource.Epsilon)
 	shares, bound := preemption.Shares{Fair: b.Fair, Demand: b.Demand}, b.Fair.Scale(threshold)

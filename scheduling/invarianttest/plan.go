@@ -8,9 +8,10 @@ import (
 	"weir/scheduling/resource"
 )
 
-// CheckPlan returns an error that names the first breach by a plan, when nothing else happened
-// between two snapshots: elements that use more than before are within their limits, the tags of
-// the node match the filters of the operation and of all pools above, and gangs start whole.
+// CheckPlan returns an error that names the first breach by a plan, if nothing else happened
+// between the two snapshots. Elements that use more than before must be within their limits, jobs
+// must start only on nodes that match the filters of their operation and of all pools above, and
+// gangs must start as a whole.
 func CheckPlan(before engine.Snapshot, plan engine.Plan, after engine.Snapshot) error {
 	c := planChecker{pools: map[scheduling.PoolName]engine.PoolView{}, tags: map[scheduling.NodeID][]string{}}
 	was := map[scheduling.PoolName]resource.Amounts{}
@@ -28,14 +29,14 @@ func CheckPlan(before engine.Snapshot, plan engine.Plan, after engine.Snapshot) 
 		c.pools[p.Name] = p
 		limits := p.Shares.Limits.Add(p.Effective.Preemption.LimitTolerance)
 		if held := p.Shares.Held(); !held.Fits(was[p.Name]) && !held.Fits(limits) {
-			return fmt.Errorf("%w: pool %q: usage grew from %v to %v, its limits are %v", ErrBreach, p.Name, was[p.Name], held, limits)
+			return fmt.Errorf("%w: pool %q: usage grew from %v to %v, but its limits are %v", ErrBreach, p.Name, was[p.Name], held, limits)
 		}
 	}
 	operations := map[scheduling.OperationID]engine.OperationView{}
 	for _, op := range after.Operations {
 		operations[op.ID] = op
 		if held := op.Shares.Held(); !held.Fits(wasOf[op.ID]) && !held.Fits(op.Shares.Limits) {
-			return fmt.Errorf("%w: operation %s: usage grew from %v to %v, its limits are %v", ErrBreach, op.ID, wasOf[op.ID], held, op.Shares.Limits)
+			return fmt.Errorf("%w: operation %s: usage grew from %v to %v, but its limits are %v", ErrBreach, op.ID, wasOf[op.ID], held, op.Shares.Limits)
 		}
 	}
 	if err := gangs(before, plan); err != nil {
@@ -63,7 +64,7 @@ func gangs(before engine.Snapshot, plan engine.Plan) error {
 		for _, t := range op.Tasks {
 			key := taskKey{operation: op.ID, task: t.Name}
 			if n := starts[key]; n > 0 && (together[key] != t.Gang.Missing || t.Gang.Missing > 0 && n != t.Gang.Missing) {
-				return fmt.Errorf("operation %s: %d jobs of task %q start, %d of them all or none, and %d of a gang of %d are missing",
+				return fmt.Errorf("operation %s: %d jobs of task %q start, %d of them all or none, but %d of a gang of %d are missing",
 					op.ID, n, t.Name, together[key], t.Gang.Missing, t.Gang.Size)
 			}
 		}
@@ -80,11 +81,11 @@ type planChecker struct {
 func (c planChecker) matches(op engine.OperationView, node scheduling.NodeID) error {
 	tags := c.tags[node]
 	if f := op.Effective.TagFilter; !f.Match(tags) {
-		return fmt.Errorf("operation %s: a job starts on node %s with tags %v, its filter is %q", op.ID, node, tags, f)
+		return fmt.Errorf("operation %s: a job starts on node %s with tags %v, but its filter is %q", op.ID, node, tags, f)
 	}
 	for name := op.Pool; name != ""; name = c.pools[name].Parent {
 		if f := c.pools[name].Effective.TagFilter; !f.Match(tags) {
-			return fmt.Errorf("operation %s: a job starts on node %s with tags %v, the filter of pool %q is %q", op.ID, node, tags, name, f)
+			return fmt.Errorf("operation %s: a job starts on node %s with tags %v, but the filter of pool %q is %q", op.ID, node, tags, name, f)
 		}
 	}
 	return nil

@@ -23,11 +23,11 @@ func TestCheckPlan(t *testing.T) {
 	}{
 		"nothing is wrong":       {func(*engine.Snapshot) {}, ""},
 		"limits are just met":    {func(s *engine.Snapshot) { s.Operations[0].Shares.Limits = limit(2) }, ""},
-		"of a pool":              {func(s *engine.Snapshot) { s.Pools[1].Shares.Limits = limit(1) }, `pool "a": usage grew from user_slots=1 to user_slots=2, its limits are `},
-		"of an operation":        {func(s *engine.Snapshot) { s.Operations[0].Shares.Limits = limit(1) }, "operation o1: usage grew from user_slots=1 to user_slots=2, its limits are "},
+		"of a pool":              {func(s *engine.Snapshot) { s.Pools[1].Shares.Limits = limit(1) }, `pool "a": usage grew from user_slots=1 to user_slots=2, but its limits are `},
+		"of an operation":        {func(s *engine.Snapshot) { s.Operations[0].Shares.Limits = limit(1) }, "operation o1: usage grew from user_slots=1 to user_slots=2, but its limits are "},
 		"the tags are there":     {func(s *engine.Snapshot) { s.Pools[1].Effective.TagFilter = gpu; s.Nodes[0].Tags = []string{"gpu"} }, ""},
-		"tags for the operation": {func(s *engine.Snapshot) { s.Operations[0].Effective.TagFilter = gpu }, `operation o1: a job starts on node n1 with tags [], its filter is "gpu"`},
-		"tags for a pool above":  {func(s *engine.Snapshot) { s.Pools[1].Effective.TagFilter = gpu }, `operation o1: a job starts on node n1 with tags [], the filter of pool "a" is "gpu"`},
+		"tags for the operation": {func(s *engine.Snapshot) { s.Operations[0].Effective.TagFilter = gpu }, `operation o1: a job starts on node n1 with tags [], but its filter is "gpu"`},
+		"tags for a pool above":  {func(s *engine.Snapshot) { s.Pools[1].Effective.TagFilter = gpu }, `operation o1: a job starts on node n1 with tags [], but the filter of pool "a" is "gpu"`},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

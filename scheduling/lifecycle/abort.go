@@ -8,7 +8,7 @@ type AbortReason uint16
 const (
 	// NotAborted is the reason of a job that was not aborted.
 	NotAborted AbortReason = 0
-	// AbortScheduler: the scheduler revoked the decision before the job began.
+	// AbortScheduler: the scheduler revoked its decision before the job began.
 	AbortScheduler AbortReason = 1
 	// AbortResourceOverdraft: the job used more memory than was reserved for it
 	// while the node had none to spare.
@@ -36,7 +36,7 @@ const (
 	AbortOperationFailed AbortReason = 25
 	// AbortJobProxyFailed: the supervisor of the job failed.
 	AbortJobProxyFailed AbortReason = 34
-	// AbortInterruptionTimeout: the job did not exit in the time it was given.
+	// AbortInterruptionTimeout: the job was interrupted and did not exit in time.
 	AbortInterruptionTimeout AbortReason = 35
 	// AbortNodeResourceOvercommit: the node had less than its jobs hold.
 	AbortNodeResourceOvercommit AbortReason = 36
@@ -46,7 +46,7 @@ const (
 	AbortOperationAborted AbortReason = 45
 	// AbortInterruptionUnsupported: the job was to be interrupted, which it does not support.
 	AbortInterruptionUnsupported AbortReason = 48
-	// AbortOperationIncarnationChanged: the gang of the job lost another of its jobs and restarts.
+	// AbortOperationIncarnationChanged: the gang of the job lost another job, and starts over.
 	AbortOperationIncarnationChanged AbortReason = 55
 )
 

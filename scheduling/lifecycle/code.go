@@ -16,13 +16,13 @@ const (
 	CodeNoSuchJob Code = 203
 	// CodeAgentRevoked: the controller lost the operation to another one.
 	CodeAgentRevoked Code = 204
-	// CodeFailedOnJobRestart: a job of an operation that allows no rerun ended.
+	// CodeFailedOnJobRestart: a job would have to run again, which the operation does not allow.
 	CodeFailedOnJobRestart Code = 210
-	// CodeInconsistentLocking: something that the operation depends on changed during it.
+	// CodeInconsistentLocking: something that the operation depends on has changed since it began.
 	CodeInconsistentLocking Code = 211
 	// CodeControllerCrashed: the controller failed on this operation.
 	CodeControllerCrashed Code = 212
-	// CodeTesting: the failure was requested.
+	// CodeTesting: the failure was requested by a test.
 	CodeTesting Code = 213
 	// CodePoolTreesUnspecified: no pool tree can run the operation.
 	CodePoolTreesUnspecified Code = 214
@@ -36,6 +36,6 @@ const (
 	CodeAbortedByUser Code = 231
 	// CodeJobFailed: a job exited by itself, unsuccessfully.
 	CodeJobFailed Code = 232
-	// CodeJobsGivenUp: all jobs have ended, and some failed in all of their attempts.
+	// CodeJobsGivenUp: all jobs have ended, and some failed in every attempt.
 	CodeJobsGivenUp Code = 233
 )

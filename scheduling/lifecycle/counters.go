@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// ErrNoSuchJob is returned when a count would fall below zero: no job is in the state that the
-// transition starts from.
+// ErrNoSuchJob is returned when a count would become negative: no job is in the state from which
+// the transition starts.
 var ErrNoSuchJob = errors.New("no job in this state")
 
 // Counters counts the jobs of a task.
@@ -16,8 +16,8 @@ var ErrNoSuchJob = errors.New("no job in this state")
 //
 //	Total == Pending + Running + Completed + GivenUp
 //
-// Failed, Aborted and Restarted count attempts; they only grow. Such an attempt puts its cookie
-// back to Pending, unless it is skipped or given up.
+// Failed, Aborted and Restarted count attempts; they only grow. Such an attempt returns its cookie
+// to Pending, unless the cookie is skipped or given up.
 type Counters struct {
 	// Total is the number of cookies.
 	Total int64
@@ -76,7 +76,7 @@ func (c *Counters) Grow() error {
 	return nil
 }
 
-// Check returns an error that shows the counters when a count is negative, or a cookie is missing
+// Check returns an error that shows the counters if a count is negative, or if a cookie is missing
 // or counted twice.
 func (c Counters) Check() error {
 	negative := min(c.Total, c.Pending, c.Running, c.Completed, c.Failed, c.Aborted, c.Restarted, c.GivenUp) < 0

@@ -24,7 +24,7 @@ const (
 	WaitingForAgent
 	// Initializing: its controller takes it over.
 	Initializing
-	// Preparing: its controller works out what work there is.
+	// Preparing: its controller determines what work there is.
 	Preparing
 	// Pending: prepared, but a pool on its path is at its limit of running operations.
 	Pending
@@ -32,7 +32,7 @@ const (
 	Materializing
 	// Running: jobs are scheduled.
 	Running
-	// Completing: no work is left, or the user ended it; jobs are stopped.
+	// Completing: no work is left, or the user ended the operation; jobs are stopped.
 	Completing
 	// Completed is final: the work is done.
 	Completed
@@ -65,8 +65,8 @@ var stateNames = []string{
 	Failed:          "failed",
 }
 
-// next lists the transitions from each state. Completing may still be aborted or fail, because the
-// result is not committed; aborting and failing only end.
+// next lists the transitions from each state. An operation that is Completing may still be aborted
+// or fail, because its result is not committed. Aborting and Failing lead only to their ends.
 var next = [stateCount][]State{
 	None:            {Starting},
 	Starting:        {WaitingForAgent, Aborting, Failing},

@@ -1,6 +1,6 @@
 package lifecycle
 
-// PreemptionKind says why a job has to give its resources back (F.12.3). It is stored by name.
+// PreemptionKind says why a job is preempted (F.12.3). It is stored by name.
 type PreemptionKind uint8
 
 // The kinds of preemption.
@@ -11,8 +11,8 @@ const (
 	Preemption
 	// AggressivePreemption: an operation starves aggressively, so more jobs may be preempted.
 	AggressivePreemption
-	// GracefulPreemption: the job is beyond the fair share of its operation, which wants such jobs
-	// to exit by themselves.
+	// GracefulPreemption: the job is beyond the fair share of its operation, which has
+	// preemption_mode graceful.
 	GracefulPreemption
 	// ResourceLimitsViolated: the operation or a pool above it uses more than its
 	// resource_limits, or max_share_ratio, allow.
@@ -34,14 +34,14 @@ func ParsePreemptionKind(name string) (PreemptionKind, error) {
 	return numberOf[PreemptionKind](preemptionKinds, name, "kind of preemption")
 }
 
-// Paced reports whether, after such a preemption on a node, no more jobs are preempted there for
-// starving operations until preemptive_scheduling_backoff is over.
+// Paced reports whether such a preemption on a node starts preemptive_scheduling_backoff: until it
+// is over, no jobs are preempted there for starving operations.
 func (k PreemptionKind) Paced() bool {
 	return k == Preemption || k == AggressivePreemption || k == ResourceLimitsViolated
 }
 
-// AbortReason is the reason with which a job is aborted that was preempted like this and has not
-// exited by itself.
+// AbortReason is the abort reason of a job that was preempted in this way and did not exit by
+// itself.
 func (k PreemptionKind) AbortReason() AbortReason {
 	switch k {
 	case NotPreempted:

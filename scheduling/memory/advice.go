@@ -7,20 +7,20 @@ import (
 	"weir/scheduling/statistics"
 )
 
-// adviceJobs is how many jobs have to have completed before advice is given.
+// adviceJobs is how many jobs must complete before advice is given.
 const adviceJobs = 10
 
 // Advice compares what the jobs of a task asked for, got and needed, in bytes.
 type Advice struct {
 	Limit, Reserve int64
-	// Jobs is how many completed; the fields below are about these.
+	// Jobs is the number of completed jobs. The fields below are about these.
 	Jobs          int64
 	P50, P95, Max int64
 	// Reserved and Used are bytes x seconds: what was reserved for the job's processes, and their
 	// peak usage times the run time. Wasted is the difference.
 	Reserved, Used, Wasted int64
-	// SetLimit is a proposed memory_limit, a quarter above what was needed; 0 if the present limit
-	// is fine, or too little is known.
+	// SetLimit is a proposed memory_limit, a quarter above what was needed; 0 if the current limit
+	// is fine, or if too little is known.
 	SetLimit int64
 	// Text says what to change; empty if nothing.
 	Text string
@@ -47,7 +47,7 @@ func Advise(t Task, reserve Reserve, stats statistics.Set, state string) Advice 
 	switch {
 	case enough < t.Limit-t.Limit/4:
 		a.SetLimit = enough
-		a.Text = fmt.Sprintf("no job used more than %s of its memory_limit of %s: set memory_limit to %s, which leaves a quarter above that",
+		a.Text = fmt.Sprintf("no job used more than %s of its memory_limit of %s: set memory_limit to %s, a quarter more than was used",
 			most, resource.FormatRoughly(t.Limit), resource.FormatRoughly(enough))
 	case a.Max+t.Tmpfs > t.Limit-t.Limit/20:
 		a.SetLimit = enough
@@ -56,7 +56,7 @@ func Advise(t Task, reserve Reserve, stats statistics.Set, state string) Advice 
 	}
 	// The size of tmpfs is reserved whatever the setting.
 	if lower := t.Options.UserLower; a.Text == "" && float64(a.P95+t.Tmpfs)/float64(t.Limit) < lower/2 {
-		a.Text = fmt.Sprintf("95 of 100 jobs used at most %s, and %s are reserved at least: lower user_job_memory_digest_lower_bound (or memory_reserve_factor) of %v",
+		a.Text = fmt.Sprintf("95 of 100 jobs used at most %s, but at least %s are reserved: lower user_job_memory_digest_lower_bound (or memory_reserve_factor) of %v",
 			resource.FormatRoughly(a.P95), resource.FormatRoughly(int64(lower*float64(t.Limit))), lower)
 	}
 	return a

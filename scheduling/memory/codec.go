@@ -14,8 +14,8 @@ const (
 	formatSketch = 2
 )
 
-// errCut is the cause when data ends too early.
-var errCut = errors.New("it is cut off")
+// errCut is the cause if data ends too early.
+var errCut = errors.New("the data is truncated")
 
 // Encode returns the digest as bytes, from which Decode restores it to the last bit.
 func (d *Digest) Encode() []byte {
@@ -55,7 +55,7 @@ func decode(data []byte) (*Digest, error) {
 	case data[0] == formatSketch:
 		return decodeSketch(data[1:])
 	default:
-		return nil, fmt.Errorf("it is of format %d, and %d and %d are known", data[0], formatExact, formatSketch)
+		return nil, fmt.Errorf("format %d is unknown: this version reads %d and %d", data[0], formatExact, formatSketch)
 	}
 }
 
@@ -70,7 +70,7 @@ func decodeExact(data []byte) (*Digest, error) {
 	}
 	d.count = int64(len(d.samples))
 	if d.count >= outgrown && d.prior != nil {
-		return nil, fmt.Errorf("prior: kept beside %d samples, but a digest with %d or more has none", d.count, outgrown)
+		return nil, fmt.Errorf("prior: there is one beside %d samples, but a digest with %d or more has none", d.count, outgrown)
 	}
 	return d, nothingLeft(data)
 }
@@ -86,7 +86,7 @@ func decodeSketch(data []byte) (*Digest, error) {
 	}
 	d := &Digest{least: ends[0], greatest: ends[1]}
 	if len(means) == 0 || means[0] < d.least || means[len(means)-1] > d.greatest {
-		return nil, fmt.Errorf("centroids: %d of them are not between %v and %v", len(means), d.least, d.greatest)
+		return nil, fmt.Errorf("centroids: there are %d; at least one is needed, and all must be from %v to %v", len(means), d.least, d.greatest)
 	}
 	counts := make([]uint64, len(means))
 	for i := range counts {
@@ -96,12 +96,12 @@ func decodeSketch(data []byte) (*Digest, error) {
 		}
 		data = data[n:]
 		if counts[i] == 0 || counts[i] > math.MaxInt32 {
-			return nil, fmt.Errorf("count of centroid %d: %d samples are not possible", i, counts[i])
+			return nil, fmt.Errorf("count of centroid %d: %d is not a possible number of samples", i, counts[i])
 		}
 		d.count += int64(counts[i])
 	}
 	if d.count <= exactSamples {
-		return nil, fmt.Errorf("counts: %d samples are kept as they are", d.count)
+		return nil, fmt.Errorf("counts: %d samples are too few for a sketch", d.count)
 	}
 	d.sketch = newSketch(means, counts)
 	return d, nothingLeft(data)
@@ -130,7 +130,7 @@ func cutFloats(data []byte, most int) (list []float64, rest []byte, err error) {
 	}
 	data = data[size:]
 	if n > uint64(most) {
-		return nil, nil, fmt.Errorf("there are %d numbers, and %d at most", n, most)
+		return nil, nil, fmt.Errorf("%d numbers, the limit is %d", n, most)
 	}
 	if uint64(len(data)) < 8*n {
 		return nil, nil, errCut

@@ -14,7 +14,7 @@ const (
 	Quantile = 0.95
 
 	// exactSamples is the number of samples up to which a digest keeps all of them. A t-digest
-	// interpolates, which is far off where few samples leave gaps.
+	// interpolates, which is inaccurate where few samples leave gaps.
 	exactSamples = 500
 
 	// compression of the t-digest: at most 20 times as many centroids, p95 within 1 %.
@@ -24,8 +24,8 @@ const (
 	// PriorSamples is the greatest weight of a prior, in samples.
 	PriorSamples = 20
 
-	// outgrown is how many samples of its own make a digest drop its prior. Until then the prior's
-	// weight falls with each of them.
+	// outgrown is the number of its own samples at which a digest drops its prior. Until then the
+	// prior's weight falls with each of them.
 	outgrown = 40
 )
 
@@ -37,7 +37,8 @@ var ErrNotFinite = errors.New("a sample has to be a finite number")
 type Digest struct {
 	// samples are all samples, ascending, while sketch is nil.
 	samples []float64
-	// prior are samples of other operations, ascending, whose weight falls with each own sample.
+	// prior are samples of other operations, ascending. Their weight falls with each sample of
+	// this operation.
 	prior  []float64
 	sketch *tdigest.TDigest
 	count  int64
@@ -79,8 +80,8 @@ func (d *Digest) Add(v float64) error {
 	return nil
 }
 
-// Quantile returns the sample that a part q of all samples, in [0, 1], does not exceed; known is
-// false for an empty digest.
+// Quantile returns the sample that the fraction q of all samples, in [0, 1], does not exceed. known
+// is false for an empty digest.
 func (d *Digest) Quantile(q float64) (value float64, known bool) {
 	if d.Empty() {
 		return 0, false
@@ -91,8 +92,8 @@ func (d *Digest) Quantile(q float64) (value float64, known bool) {
 	return d.rank(q), true
 }
 
-// rank walks up the samples and the prior together until it has seen a part q of their
-// weight.
+// rank walks up the samples and the prior together, until those seen have the fraction q of the
+// total weight.
 func (d *Digest) rank(q float64) float64 {
 	weight := d.priorWeight()
 	// Subtract a little, so that rounding of q x n does not make it one sample more.
@@ -115,7 +116,7 @@ func (d *Digest) rank(q float64) float64 {
 	return value
 }
 
-// priorWeight is the weight of a sample of the prior, in own samples.
+// priorWeight is the weight of one sample of the prior; a sample of the digest's own weighs 1.
 func (d *Digest) priorWeight() float64 {
 	return max(0, 1-float64(d.count)/outgrown)
 }
@@ -140,15 +141,15 @@ func newSketch(means []float64, counts []uint64) *tdigest.TDigest {
 	return sketch
 }
 
-// source is the random source of a t-digest. It is stateless, so the same digest does the same
-// with the same sample.
+// source is the random source of a t-digest. It is stateless, so that equal digests handle equal
+// samples equally.
 type source struct {
 	// loading means that centroids are being restored, and no sample is merged with another.
 	loading bool
 }
 
-// Float32 implements tdigest.RNG. The n-th of the centroids to which a sample may go is taken if
-// the number is below 1/n: here that is the first.
+// Float32 implements tdigest.RNG. A t-digest takes the n-th of the centroids to which a sample may
+// go if the number is below 1/n: with 0.5 that is the first.
 func (s *source) Float32() float32 {
 	if s.loading {
 		return 1
@@ -156,8 +157,8 @@ func (s *source) Float32() float32 {
 	return 0.5
 }
 
-// Intn implements tdigest.RNG. It hashes n (a step of splitmix64), so that a shuffle, which asks
-// with ever smaller n, leaves no order.
+// Intn implements tdigest.RNG. It hashes n (a step of splitmix64), so that a shuffle, which passes
+// ever smaller n, leaves no order.
 func (s *source) Intn(n int) int {
 	x := uint64(n) * 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -168,7 +169,7 @@ func (s *source) Intn(n int) int {
 // Clone implements tdigest.RNG.
 func (s *source) Clone() tdigest.RNG { return &source{} }
 
-// ProfileSamples bounds the number of samples that represent a profile.
+// ProfileSamples is the maximum number of samples that represent a profile.
 const ProfileSamples = 100
 
 // Points returns up to k samples that represent the digest: those at the quantiles 1/k, 2/k … 1. A
@@ -198,8 +199,8 @@ func Of(samples ...float64) (*Digest, error) {
 	return d, nil
 }
 
-// Scaled returns a digest of up to ProfileSamples samples that represent d, times scale, capped at
-// most.
+// Scaled returns a digest of up to ProfileSamples samples that represent d, each multiplied by scale
+// and capped at most.
 func (d *Digest) Scaled(scale, most float64) *Digest {
 	scaled := d.Summary(ProfileSamples)
 	for i, v := range scaled.samples {
@@ -216,7 +217,8 @@ func (d *Digest) Summary(k int) *Digest {
 }
 
 // FromPrior returns a digest without samples of its own, whose quantiles come from the prior. The
-// prior weighs up to PriorSamples samples at first, and nothing once there are 40 own ones.
+// prior weighs as much as up to PriorSamples samples at first, and nothing once the digest has 40 of
+// its own.
 func FromPrior(prior *Digest) *Digest {
 	d := new(Digest)
 	if points := prior.Points(PriorSamples); len(points) > 0 {
@@ -225,10 +227,10 @@ func FromPrior(prior *Digest) *Digest {
 	return d
 }
 
-// Blend merges news into what was known before: up to ProfileSamples samples of both. The news
-// weigh one for each of their samples; before weighs at most half of that, so that it fades, but
-// PriorSamples at least, so that a small operation does not outweigh large ones. A prior within
-// the news is ignored.
+// Blend merges news into before, what was known already, and returns up to ProfileSamples samples of
+// both. Each sample of news weighs 1. before weighs at most half as much as news, so that it fades,
+// but may always weigh PriorSamples, so that a small operation does not outweigh large ones. A prior
+// within news is ignored.
 func Blend(before, news *Digest) *Digest {
 	own := *news
 	own.prior = nil

@@ -4,11 +4,12 @@ import "time"
 
 // When a learned reserve is reported.
 const (
-	// tellMoved is how far the reserve has to have moved, as a part of memory_limit.
+	// tellMoved is how much the reserve must have changed, as a part of memory_limit.
 	tellMoved = 0.01
-	// tellSamples is how many samples may wait that the persisted digests do not include.
+	// tellSamples is the number of samples not in the persisted digests at which a report is due
+	// even if the reserve has changed less.
 	tellSamples = 256
-	// TellEvery is the least time between two reports.
+	// TellEvery is the minimum time between two reports.
 	TellEvery = time.Second
 )
 
@@ -18,7 +19,8 @@ type Learner struct {
 	User, Proxy *Digest
 	// Absorbed is how many samples of the task the digests include.
 	Absorbed int64
-	told     time.Time
+	// told is when the reserve was last reported.
+	told time.Time
 }
 
 // NewLearner continues from persisted digests, which include the first absorbed samples of the
@@ -47,10 +49,10 @@ func (l *Learner) Absorb(s Sample) error {
 // Reserve returns what the next job needs.
 func (l *Learner) Reserve() Reserve { return l.Task.Reserve(l.User, l.Proxy) }
 
-// Learn returns the reserve to report now, and whether to report it: when it has moved from last,
-// the one reported before, by a hundredth of memory_limit, or many samples wait, and not within
-// TellEvery of the last report. after is how long to wait before asking again; 0 means until the
-// next sample.
+// Learn returns the current reserve. tell says whether to report it: if it differs from last, the
+// one reported before, by a hundredth of memory_limit, or if many samples wait, but not within
+// TellEvery of the last report. waiting is the number of samples that the persisted digests do not
+// include. after is how long to wait before the next call; 0 means until the next sample.
 func (l *Learner) Learn(now time.Time, last Reserve, waiting int64) (reserve Reserve, tell bool, after time.Duration) {
 	reserve = l.Reserve()
 	moved := reserve.Total() - last.Total()

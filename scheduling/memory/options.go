@@ -8,20 +8,20 @@ import (
 // UserUpperBound is the greatest part of memory_limit that is reserved.
 const UserUpperBound = 1.0
 
-// overdraftFactor is how much more than its reserve a job counts as needing that was aborted for
-// overdraft (J.1.3).
+// overdraftFactor times its reserve is what a job that was aborted for overdraft counts as needing
+// at least (J.1.3).
 const overdraftFactor = 1.1
 
 // Options say how the memory of a task's jobs is reserved.
 type Options struct {
-	// UserDefault is the part of memory_limit that is reserved before anything is known; UserLower
-	// is the least that is ever reserved. Both in (0, 1].
+	// UserDefault is the part of memory_limit that is reserved before anything is known. UserLower
+	// is the part that is always reserved at least. Both are in (0, 1].
 	UserDefault, UserLower float64
-	// ProxyDefault, ProxyLower and ProxyUpper are the default, least and greatest factor of the
-	// job proxy's estimate. Above 0.
+	// ProxyDefault, ProxyLower and ProxyUpper are the default, least and greatest factor by which
+	// the job proxy's estimate is multiplied. They are above 0.
 	ProxyDefault, ProxyLower, ProxyUpper float64
 	// UserMultiplier and ProxyMultiplier multiply the factor of a job after its first abort for
-	// overdraft; 0 means that it gets the upper bound at once. 0, or at least 1.
+	// overdraft. They are at least 1, or 0: the job then gets the upper bound at once.
 	UserMultiplier, ProxyMultiplier float64
 }
 
@@ -72,7 +72,7 @@ func (o Options) Validate() error {
 		return &Fault{"user_job_memory_digest_default_value", fmt.Sprintf("%v is below user_job_memory_digest_lower_bound, %v: raise the one or lower the other", o.UserDefault, o.UserLower)}
 	}
 	if !(o.ProxyLower > 0) || math.IsInf(o.ProxyUpper, 0) || !(o.ProxyLower <= o.ProxyDefault && o.ProxyDefault <= o.ProxyUpper) {
-		return &Fault{"job_proxy_memory_digest", fmt.Sprintf("lower_bound %v, default_value %v and upper_bound %v have to be above 0 and in this order", o.ProxyLower, o.ProxyDefault, o.ProxyUpper)}
+		return &Fault{"job_proxy_memory_digest", fmt.Sprintf("lower_bound %v, default_value %v and upper_bound %v must be above 0 and in ascending order", o.ProxyLower, o.ProxyDefault, o.ProxyUpper)}
 	}
 	for _, multiplier := range []struct {
 		name  string
@@ -82,7 +82,7 @@ func (o Options) Validate() error {
 		{"job_proxy_resource_overdraft_memory_multiplier", o.ProxyMultiplier},
 	} {
 		if multiplier.value != 0 && !(multiplier.value >= 1 && multiplier.value <= 10) {
-			return &Fault{multiplier.name, fmt.Sprintf("%v: use a number from 1 to 10, or leave it out to reserve the most at once", multiplier.value)}
+			return &Fault{multiplier.name, fmt.Sprintf("%v: use a number from 1 to 10, or leave it out to reserve the upper bound at once", multiplier.value)}
 		}
 	}
 	return nil

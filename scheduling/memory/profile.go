@@ -9,7 +9,7 @@ import (
 
 // Profile identifies tasks of different operations whose jobs need similar memory.
 type Profile struct {
-	// Given is the name that the user gave. If it is set, the other fields do not count.
+	// Given is the name that the user chose. If it is set, the other fields do not count.
 	Given string `json:"given,omitempty"`
 	// Type is the type of the operation.
 	Type      string   `json:"type,omitempty"`
@@ -21,18 +21,18 @@ type Profile struct {
 	Format string `json:"format,omitempty"`
 }
 
-// MaxProfileName bounds the name of a profile, in bytes.
+// MaxProfileName is the maximum length of the name of a profile, in bytes.
 const MaxProfileName = 100
 
 // ValidateProfileName returns an error if a user may not give this name to a profile.
 func ValidateProfileName(name string) error {
 	if len(name) > MaxProfileName {
-		return fmt.Errorf("%q takes %d bytes: use up to %d", name, len(name), MaxProfileName)
+		return fmt.Errorf("%q has %d bytes, the limit is %d", name, len(name), MaxProfileName)
 	}
 	for i, r := range name {
 		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
 		if !letter && (i == 0 || r != '.' && r != '_' && r != '-' && r != '/') {
-			return fmt.Errorf("%q: use letters, digits and, but not at its beginning, . _ - /", name)
+			return fmt.Errorf("%q: use letters and digits, and after the first character also . _ - /", name)
 		}
 	}
 	return nil

@@ -16,8 +16,8 @@ type Task struct {
 // options returns the task's options with the floor that its tmpfs sets.
 func (t Task) options() Options { return t.Options.WithTmpfs(t.Tmpfs, t.Limit) }
 
-// Reserve is the memory that is reserved for a job, in bytes, and the factors that it was computed
-// with.
+// Reserve is the memory that is reserved for a job, in bytes, and the factors from which it was
+// computed.
 type Reserve struct {
 	User, Proxy             int64
 	UserFactor, ProxyFactor float64
@@ -27,8 +27,8 @@ type Reserve struct {
 // Total returns the memory that the job's allocation holds.
 func (r Reserve) Total() int64 { return r.User + r.Proxy }
 
-// proxyMargin multiplies the learned factor of a proxy: proxies of similar jobs use nearly the
-// same amount, so without a margin nearly half of them would exceed their reserve.
+// proxyMargin multiplies the learned factor of a proxy. Proxies of similar jobs use nearly the same
+// amount, so without a margin nearly half of them would exceed their reserve.
 const proxyMargin = 1.1
 
 // Reserve returns the reserve of the next job: memory_limit and the job proxy's estimate, each
@@ -69,14 +69,14 @@ func part(bytes int64, factor float64) int64 {
 // means not measured.
 type Usage struct{ User, Proxy int64 }
 
-// Sample is what is learned from one job: its memory as a part of memory_limit, and its proxy's as
-// a part of the estimate; 0 means no sample.
+// Sample is what is learned from one job: the memory of its processes as a part of memory_limit, and
+// that of its proxy as a part of the estimate; 0 means no sample.
 type Sample struct{ User, Proxy float64 }
 
 // Sample returns the sample of a job with this usage. overdraft is the reserve of a job that was
-// aborted because it used more, nil for others. Such a job would have used more still, so it
-// counts for the larger of its usage and its reserve, times 1.1, capped at the limit; and so does
-// its proxy, if it was at fault (J.1.3).
+// aborted because it used more; nil for others. Such a job would have used even more, so it counts
+// as the larger of its usage and its reserve, times 1.1, capped at the limit. The same holds for its
+// proxy, if that was guilty (J.1.3).
 func (t Task) Sample(used Usage, overdraft *Reserve) Sample {
 	var s Sample
 	if t.Limit > 0 {
@@ -113,10 +113,10 @@ func Absorb(user, proxy *Digest, s Sample) error {
 type Overdrafts struct{ User, Proxy int32 }
 
 // Rerun returns the reserve with which a job runs again after it was aborted because it used more
-// than had, and the overdrafts of its cookie including this one. before are the earlier
-// overdrafts. A guilty part (processes or proxy) gets the upper bound, or the first time a
-// multiple of had if the options say so; a part that was guilty before keeps at least what it had;
-// otherwise a part gets the learned reserve (J.1.5).
+// than its reserve had, and the overdrafts of its cookie including this one. before are the earlier
+// overdrafts. A part (processes or proxy) that is guilty gets the upper bound or, the first time, a
+// multiple of what it had, if the options set one. A part that was guilty before keeps at least what
+// it had. Any other part gets the learned reserve (J.1.5).
 func (t Task) Rerun(user, proxy *Digest, used Usage, had Reserve, before Overdrafts) (Reserve, Overdrafts) {
 	o := t.options()
 	learned := t.Reserve(user, proxy)
@@ -147,11 +147,11 @@ func dedicated(had, multiplier, upper float64, before int32) float64 {
 	return min(had*multiplier, upper)
 }
 
-// guilty says whether the job's processes, its proxy, or both caused an overdraft: those that
-// clearly used more than they had, by a tenth. If neither did, by the last measurement, it is the
-// one that came nearer to what it had; the proxy when both were equally near, but never an
-// unmeasured one. A part that already had its upper bound cannot get more, so the other one is
-// blamed, if it can.
+// guilty decides whether the job's processes, its proxy, or both caused an overdraft. A part is
+// guilty if it used over a tenth more than its reserve. If neither did, the part that came nearer
+// to its reserve is, or the proxy if both came equally near. Two exceptions then: a proxy that was
+// not measured is never guilty, and neither is a part whose reserve is at its upper bound while
+// the other's is not.
 func (t Task) guilty(used Usage, had Reserve) (user, proxy bool) {
 	above := func(used, had int64) bool { return float64(used) > overdraftFactor*float64(had) }
 	userGap, proxyGap := had.User-used.User, had.Proxy-used.Proxy
@@ -169,8 +169,8 @@ func (t Task) guilty(used Usage, had Reserve) (user, proxy bool) {
 	}
 }
 
-// The memory of a job proxy, in bytes, as measured of the program (J.1.6): a base, and more for
-// what it reads, writes and keeps.
+// The memory of a job proxy, in bytes, as measured (J.1.6): a base, and more for what it reads,
+// writes and keeps.
 const (
 	proxyAlone = 10 << 20
 	// readBuffer and writeBuffer are a block of input and one of output, with garbage from the

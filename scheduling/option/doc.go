@@ -15,24 +15,26 @@
 // Reader reads itself. The options of an embedded struct are options of the outer struct.
 // In names, aliases and the values of a fixed set, '-' is equivalent to '_'.
 //
-//	option    the name, and alias others, with commas between
+//	option    the name
+//	alias     other names, separated by commas
 //	kind      size for a number of bytes; for a Reader, the kind of its values
 //	values    the fixed set of values of a text
 //	min, max  bounds of a number, a size, a time, the bytes of a text, the length of a list
 //	above     a bound that a number or a time has to exceed
 //	unit      what a number counts
 //	default   the value of an option that is not set
-//	required  what to do when it is missing
+//	required  the fault when it is missing: what to do
 //	inherit   how it is inherited
-//	short     the option that a text in place of a group sets; * for a list: a text is a list of one
+//	short     for a group, the option that is set by a text in place of the group;
+//	          for a list, *: a text in place of the list is a list of one
 //	null      empty: null is a group without options
 //	help      what it does; rule is the section that defines it
 //	elsewhere where the option belongs instead, for a field of type Elsewhere
 //
-// A struct of effective settings, which Holds fills, has the same names in its tags `option`,
-// and values in place of pointers.
+// A struct of effective settings, which Holds fills, names the same options in its tags `option`.
+// Its fields are values, not pointers.
 //
-// Values come from a document, with their places, or from encoding/json. A null removes an
-// option. Faults are collected, each with its path and its place, so that all of them can be
-// reported at once. The package is pure.
+// Values come from a document, with their positions in its text, or from encoding/json. A null
+// removes an option. Faults are collected, each with its path and its position, so that all of
+// them can be reported at once. The package is pure.
 package option

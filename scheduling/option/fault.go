@@ -30,7 +30,7 @@ func (f Fault) String() string {
 	return s
 }
 
-// maxFaultsShown bounds the text of an error; the rest is counted.
+// maxFaultsShown is how many faults the text of an error shows; the rest is counted.
 const maxFaultsShown = 20
 
 // Error holds all faults of a document, or of options.
@@ -54,7 +54,7 @@ func (e *Error) Error() string {
 	case len(shown) == 1:
 		return e.What + ": " + shown[0]
 	}
-	text := fmt.Sprintf("%s has %d faults:\n  %s", e.What, len(shown), strings.Join(shown[:min(len(shown), maxFaultsShown)], "\n  "))
+	text := fmt.Sprintf("%s has %d errors:\n  %s", e.What, len(shown), strings.Join(shown[:min(len(shown), maxFaultsShown)], "\n  "))
 	if more := len(shown) - maxFaultsShown; more > 0 {
 		text += fmt.Sprintf("\n  and %d more", more)
 	}

@@ -16,26 +16,23 @@ type Reader interface{ ReadOption(value *Value) error }
 type Writer interface{ WriteOption() any }
 
 // Elsewhere is the type of a field for a name that users may expect here, but that is an
-// option of another object. It is no option itself: setting it is a fault, with the text of
-// the tag `elsewhere`.
+// option of another object. Setting it is a fault, whose text is the tag `elsewhere`.
 type Elsewhere struct{}
 
 // Field describes an option.
 type Field struct {
-	// Path is the name, after those of the groups that contain it, with slashes
-	// between.
+	// Path is the full name: the groups that contain the option, then its own name,
+	// separated by slashes.
 	Path string
 	// Aliases are other names for the option.
 	Aliases []string
-	// Kind is the kind of its value: bool, integer, number, text, size, duration, list,
-	// texts by name, options, list of options, options by name, object, or the one in
-	// its tag `kind`.
+	// Kind is the kind of its value: the one in its tag `kind`, or bool, integer, number, text,
+	// duration, list, texts by name, options, list of options, options by name, or object.
 	Kind string
 	// Values is the fixed set of its values; nil if there is none.
 	Values []string
-	// Min and Max are the bounds of a number, a size, a time, the bytes of a text, or
-	// the length of a list, as they are written. Above is a bound that the value has
-	// to exceed.
+	// Min and Max are the bounds, as written in the tags, of a number, a size, a time, the
+	// bytes of a text, or the length of a list. Above is a bound that the value has to exceed.
 	Min, Max, Above string
 	// Unit is what the value counts; empty if the value has its own unit, or none.
 	Unit string
@@ -62,8 +59,8 @@ func Fields(of any) []Field {
 // groups by name.
 const inEach = "*"
 
-// Table is Fields with the groups themselves, and with the options in lists of groups and in
-// groups by name. The paths of these have a * in place of the index or name.
+// Table returns what Fields does, and also the groups themselves, and the options in lists of
+// groups and in groups by name. The latter have a * in their path, in place of the index or name.
 func Table(of any) []Field {
 	var out []Field
 	for _, s := range tableOf(structOf(of)).own {
@@ -155,8 +152,8 @@ func settingsOf(t reflect.Type) []setting {
 	return out
 }
 
-// known returns the setting with a name. problem is the fault if there is none, or it belongs
-// elsewhere.
+// known returns the setting with a name. If there is none, or the option belongs elsewhere, problem
+// is the text of the fault.
 func (tb *table) known(name string) (s setting, problem string) {
 	s, ok := tb.find(name)
 	if ok {
@@ -202,7 +199,7 @@ func kindOf(t reflect.Type, named string) string {
 	case reflect.String:
 		return "text"
 	default:
-		panic(fmt.Sprintf("an option is of a type that options cannot be: %s", t))
+		panic(fmt.Sprintf("a field of type %s cannot be an option", t))
 	}
 }
 
@@ -219,8 +216,8 @@ func Has(of any, name string) bool {
 	return ok
 }
 
-// Named reports whether the names directly below a path are names of options, in which - and _
-// are equivalent, and not names that users choose. of is the struct at the start of the path.
+// Named reports whether the names directly below a path are names of options, where - and _ are
+// equivalent, rather than names that users choose. of is the struct at the start of the path.
 func Named(of any, path []string) bool {
 	t := structOf(of)
 	for i := 0; i < len(path); i++ {

@@ -16,7 +16,7 @@ type Holds struct{ fields func() []held }
 type held struct {
 	setting
 	path string
-	// to is the index of the field, from that of the option.
+	// to is the index of the field of the effective settings, from the index of the option.
 	to, from []int
 }
 

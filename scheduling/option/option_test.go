@@ -81,7 +81,7 @@ func TestReadFaults(t *testing.T) {
 		"of something else":       {map[string]any{"speed": 1.0}, "speed: is of wheels: set it there"},
 		"unknown":                 {map[string]any{"zzzzzzzz": 1.0}, "zzzzzzzz: unknown option: use one of weight, limit, enable_it"},
 		"unknown in a group":      {map[string]any{"flow": map[string]any{"rat": 1.0}}, "flow/rat: unknown option; did you mean rate?"},
-		"twice":                   {map[string]any{"limit": 1.0, "max_limit": 1.0}, "max_limit: is the same option as limit, which is given too"},
+		"twice":                   {map[string]any{"limit": 1.0, "max_limit": 1.0}, "max_limit: is the same option as limit, which is also set"},
 		"text for a number":       {map[string]any{"weight": "much"}, `weight: is the text "much", not a number`},
 		"fraction":                {map[string]any{"limit": 1.5}, "limit: 1.5 is not a whole number"},
 		"number for a bool":       {map[string]any{"enable_it": 1.0}, "enable_it: is the number 1, not true or false"},
@@ -127,7 +127,7 @@ func TestPut(t *testing.T) {
 			want: map[string]any{"weight": 1.0, "flow": map[string]any{"rate": 2.0}, "even": map[string]any{"deep_one": 1.0}}},
 		"unknown":        {path: "flow/rat", value: 1.0, wantErr: "flow/rat: unknown option; did you mean rate?"},
 		"of another":     {path: "speed", wantErr: "speed: is of wheels: set it there"},
-		"below a number": {path: "weight/x", value: 1.0, wantErr: "weight: is not an object, and x cannot be set in it"},
+		"below a number": {path: "weight/x", value: 1.0, wantErr: "weight: is not an object, so x cannot be set in it"},
 		"nothing":        {path: "/", value: 1.0, wantErr: "no option is named"},
 	}
 	for name, tc := range cases {
@@ -212,10 +212,10 @@ func TestBounds(t *testing.T) {
 		value *option.Value
 		want  string
 	}{
-		"size":     {text("1000B"), `line 2, column 3: size: "1000B" is too little: 1KiB is the least`},
+		"size":     {text("1000B"), `line 2, column 3: size: "1000B" is too little: the minimum is 1KiB`},
 		"part":     {option.Float(0, option.Position{}), "part: 0 is not a number above 0 and at most 1"},
-		"wait":     {text("2h"), "line 2, column 3: wait: 2h is too long: 1h is the most"},
-		"name":     {text("long"), "line 2, column 3: name: it has 4 bytes: 3 is the most"},
+		"wait":     {text("2h"), "line 2, column 3: wait: 2h is too long: the limit is 1h"},
+		"name":     {text("long"), "line 2, column 3: name: it has 4 bytes, the limit is 3"},
 		"count":    {option.Integer(-1, option.Position{}), "count: -1 is not a number of at least 0"},
 		"inner":    {&option.Value{Kind: option.Object}, "inner.count: it is missing: how many?"},
 		"each":     {&option.Value{Kind: option.List, Items: []*option.Value{text("a")}}, "line 2, column 3: each[0].count: it is missing: how many?"},

@@ -12,7 +12,7 @@ import (
 
 // Read sets the options of the struct that dst points to from a document. Options that
 // are not in the document stay as they are; a null unsets one. The error is an *Error
-// whose paths have slashes; dst must not be used after it.
+// whose paths have slashes. After an error, dst must not be used.
 func Read(dst any, document map[string]any) error {
 	if len(document) == 0 && !tableOf(structOf(dst)).required {
 		return nil
@@ -32,7 +32,7 @@ type Reading struct {
 	sources map[any]source
 }
 
-// source is the path, the place of the name and the object that a struct was read from.
+// source says where a struct was read from: the path, the position of its name, and the object.
 type source struct {
 	path  string
 	name  Position
@@ -44,8 +44,8 @@ func (r *Reading) Add(path string, at Position, format string, args ...any) {
 	r.Faults = append(r.Faults, Fault{Path: path, Position: at, Problem: fmt.Sprintf(format, args...)})
 }
 
-// Fault adds a fault of the option that field points to, in the struct of. If field is nil,
-// the fault is that of the whole struct. The place is that of the option, or of the object if
+// Fault adds a fault of an option. of points to the struct and field to its field; if field is
+// nil, the fault is of the whole struct. The position is that of the option, or of the object if
 // the option is missing.
 func (r *Reading) Fault(of, field any, format string, args ...any) {
 	src := r.sources[of]
@@ -62,8 +62,8 @@ func (r *Reading) Fault(of, field any, format string, args ...any) {
 	r.Add(path, at, format, args...)
 }
 
-// FaultOfName adds a fault of a struct that is one of several by name, at the place of its
-// name.
+// FaultOfName adds a fault of a struct that was read from an object of groups by name. The
+// position is that of the name.
 func (r *Reading) FaultOfName(of any, format string, args ...any) {
 	r.Add(r.sources[of].path, r.sources[of].name, format, args...)
 }
@@ -95,8 +95,8 @@ func (r *Reading) Bad(of, field any) bool {
 	return r.Given(of, field) != nil && reflect.ValueOf(field).Elem().IsNil()
 }
 
-// Adopt adds the faults in err, from another check of a struct. Their paths are relative to
-// the struct, as those of Fields.
+// Adopt adds the faults in err, which another check of a struct returned. Their paths are
+// relative to the struct, like those of Fields.
 func (r *Reading) Adopt(of any, err error) {
 	var found *Error
 	if !errors.As(err, &found) {
@@ -170,7 +170,7 @@ func (r *Reading) object(dst reflect.Value, v *Value, path string, name Position
 			continue
 		}
 		if twice {
-			r.Add(r.join(path, f.Name), f.At, "is the same option as %s, which is given too", other)
+			r.Add(r.join(path, f.Name), f.At, "is the same option as %s, which is also set", other)
 			continue
 		}
 		given[s.name] = f.Name
@@ -292,8 +292,8 @@ func (r *Reading) list(dst reflect.Value, s *setting, v *Value, path string) {
 	dst.Set(out)
 }
 
-// element reads one of several: a group, a text, or a Reader. name is the place of its name, or
-// of the item if it has none.
+// element reads an item of a list, or a value of an object by name: a group, a text, or a Reader.
+// name is the position of its name, or of the item in a list.
 func (r *Reading) element(s *setting, v *Value, path string, name Position) (reflect.Value, bool) {
 	t := s.typ.Elem()
 	pointer := t.Kind() == reflect.Pointer

@@ -64,7 +64,7 @@ func (s *setting) number(v *Value) error {
 	case v.Kind != Number:
 		return fmt.Errorf("is %s, not a number", v)
 	case !finite(v.Number):
-		return fmt.Errorf("%v is not a number that can be used", v.Number)
+		return fmt.Errorf("%v is not a finite number", v.Number)
 	}
 	if problem := s.misfit(v.Number, v.written()+" is "); problem != "" {
 		return errors.New(problem)
@@ -72,7 +72,7 @@ func (s *setting) number(v *Value) error {
 	return nil
 }
 
-// misfit says which numbers the option may have if n is not one of them; empty if it is.
+// misfit says which numbers are valid if n is not; empty if n is valid.
 func (s *setting) misfit(n float64, begin string) string {
 	low, hasLow := bound(s.Min)
 	high, hasHigh := bound(s.Max)
@@ -150,11 +150,11 @@ func (s *setting) duration(v *Value) (time.Duration, error) {
 	case d < low && low == 0:
 		return 0, fmt.Errorf("%s is negative", Clip(v.Text))
 	case d < low:
-		return 0, fmt.Errorf("%s is too short: %s is the least", Clip(v.Text), FormatDuration(low))
+		return 0, fmt.Errorf("%s is too short: the minimum is %s", Clip(v.Text), FormatDuration(low))
 	case s.Above != "" && d <= boundOf(s.Above, 0, time.ParseDuration):
-		return 0, fmt.Errorf("%s is too short: a time above %s is needed", Clip(v.Text), s.Above)
+		return 0, fmt.Errorf("%s is too short: it must be more than %s", Clip(v.Text), s.Above)
 	case d > high:
-		return 0, fmt.Errorf("%s is too long: %s is the most", Clip(v.Text), FormatDuration(high))
+		return 0, fmt.Errorf("%s is too long: the limit is %s", Clip(v.Text), FormatDuration(high))
 	}
 	return d, nil
 }
@@ -177,8 +177,8 @@ func (s *setting) text(v *Value) (string, error) {
 	return v.Text, nil
 }
 
-// beyond says what is wrong with the size of a text that is bounded in bytes, or with the
-// length of a list or an object that a Reader reads; empty if nothing is.
+// beyond describes what is wrong with a text that is bounded in bytes, or with the length of a
+// list or an object that a Reader reads; empty if nothing is.
 func (s *setting) beyond(v *Value) string {
 	high, bounded := bound(s.Max)
 	switch {
@@ -189,27 +189,27 @@ func (s *setting) beyond(v *Value) string {
 		return s.count(len(v.Fields))
 	case v.Kind != Text || s.Unit != "bytes":
 	case float64(len(v.Text)) > high:
-		return fmt.Sprintf("it has %d bytes: %s is the most", len(v.Text), s.Max)
+		return fmt.Sprintf("it has %d bytes, the limit is %s", len(v.Text), s.Max)
 	case strings.ContainsRune(v.Text, 0):
-		return "it has a zero byte"
+		return "it contains a NUL byte"
 	}
 	return ""
 }
 
-// count says how long a list or an object may be if n is out of bounds; empty if it is not.
+// count describes what is wrong with the length n of a list or an object; empty if nothing is.
 func (s *setting) count(n int) string {
 	switch {
 	case s.misfit(float64(n), "") == "":
 		return ""
 	case s.Min == "":
-		return fmt.Sprintf("it has %d %s: %s is the most", n, s.Unit, s.Max)
+		return fmt.Sprintf("it has %d %s, the limit is %s", n, s.Unit, s.Max)
 	}
-	return fmt.Sprintf("it has %d %s: from %s to %s are possible", n, s.Unit, s.Min, s.Max)
+	return fmt.Sprintf("it has %d %s: from %s to %s are allowed", n, s.Unit, s.Min, s.Max)
 }
 
-// Complete sets the options of the struct that of points to that are not set and have a
-// default, also in groups that are set. Groups are copied first, so that the originals stay
-// unchanged.
+// Complete sets each option that is not set and has a default, in the struct that of points to and
+// in those of its groups that are set. Groups are copied first, so that the originals do not
+// change.
 func Complete(of any) {
 	dst := reflect.ValueOf(of).Elem()
 	for _, s := range tableOf(dst.Type()).own {

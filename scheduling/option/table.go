@@ -7,11 +7,11 @@ import (
 
 // table holds the settings of a struct.
 type table struct {
-	// settings are all of them, own those without fields of type Elsewhere.
+	// settings are all settings, own all except the fields of type Elsewhere.
 	settings, own []setting
 	// byName holds the indexes in settings by name and alias.
 	byName map[string]int
-	// required says that at least one of them has to be set.
+	// required says that at least one of the settings is required.
 	required bool
 }
 
@@ -19,8 +19,8 @@ type table struct {
 // packages.
 var declared = map[reflect.Type]*table{}
 
-// Declare caches the tables of structs, of those embedded in them and of their groups. It is for
-// variables of packages, such as var _ = option.Declare(PoolOptions{}). Structs that are not
+// Declare caches the tables of structs, of the structs embedded in them and of their groups. Call
+// it for a package variable, as in var _ = option.Declare(PoolOptions{}). Structs that are not
 // declared can be read too, but more slowly.
 func Declare(structs ...any) bool {
 	for _, of := range structs {

@@ -20,7 +20,7 @@ const (
 	Object
 )
 
-// Position is a place in a text, counted from 1; the zero value is no place.
+// Position is a place in a text. Line and Column count from 1; the zero value means no place.
 type Position struct{ Line, Column int }
 
 // Value is one value of a document, with its place in the text.
@@ -29,14 +29,14 @@ type Value struct {
 	At     Position
 	Truth  bool
 	Number float64
-	// Whole is the exact number if IsWhole is set: then it is a 64-bit integer.
+	// Whole is the exact number if IsWhole is set: the number is then a 64-bit integer.
 	Whole   int64
 	IsWhole bool
 	Text    string
 	Items   []*Value
 	// Fields are the fields of an object, in the order of the text.
 	Fields []Entry
-	// Assigned says that an assignment created the value; it is not in the text.
+	// Assigned says that the value comes from an assignment, not from the text.
 	Assigned bool
 }
 
@@ -128,8 +128,8 @@ func (v *Value) plain(number func(*Value) any) any {
 	return nil
 }
 
-// Get returns the field of an object that has one of these names, where '-' is equivalent
-// to '_'; nil if there is none, or it is null.
+// Get returns the first field of an object that has one of these names and is not null; nil if
+// there is none. In names, '-' is equivalent to '_'.
 func (v *Value) Get(names ...string) *Value {
 	for _, f := range v.Fields {
 		if f.Value.Kind != Null && slices.Contains(names, Canonical(f.Name)) {
@@ -140,8 +140,8 @@ func (v *Value) Get(names ...string) *Value {
 }
 
 // Merge returns an object with a patch applied: objects are merged, other values are
-// replaced. Neither v nor patch changes. If no name matches exactly, '-' is equivalent to
-// '_'.
+// replaced. Neither v nor patch changes. A name of the patch that matches none exactly also
+// matches one that differs only in '-' and '_'.
 func (v *Value) Merge(patch *Value) *Value {
 	if v == nil || v.Kind != Object || patch.Kind != Object {
 		return patch

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Write returns the options that are set in a struct, given as a value or a
-// pointer, as a document from which Read makes an equal struct.
+// Write returns the options that are set in a struct as a document from which Read makes an
+// equal struct. of is the struct or a pointer to it.
 func Write(of any) map[string]any {
 	v := reflect.Indirect(reflect.ValueOf(of))
 	document := make(map[string]any)
@@ -76,11 +76,10 @@ func FormatDuration(d time.Duration) string {
 	return text
 }
 
-// Put sets one value in a document of the options of schema, a struct or a pointer
-// to one. path holds names or aliases, with slashes or dots between; it may lead
-// into an object that a Reader reads. A nil value removes the option, and the
-// groups that it leaves empty. The document is changed in place. Put does not check
-// the value; Read does.
+// Put sets one value in a document of the options of schema, a struct or a pointer to one.
+// path holds names or aliases, separated by slashes or dots; it may lead into an object that a
+// Reader reads. A nil value removes the option, and the groups that become empty. The document
+// is changed in place. Put does not check the value; Read does.
 func Put(document map[string]any, schema any, path string, value any) error {
 	names := strings.FieldsFunc(path, func(r rune) bool { return r == '/' || r == '.' })
 	if len(names) == 0 {
@@ -114,7 +113,7 @@ func put(document map[string]any, t reflect.Type, rest []string, path string, va
 	inner, ok := document[name].(map[string]any)
 	if !ok {
 		if document[name] != nil || t != nil && below == nil && !s.typ.Implements(readerType) {
-			return NewError([]Fault{{Path: path, Problem: "is not an object, and " + strings.Join(rest[1:], "/") + " cannot be set in it"}})
+			return NewError([]Fault{{Path: path, Problem: "is not an object, so " + strings.Join(rest[1:], "/") + " cannot be set in it"}})
 		}
 		inner = make(map[string]any)
 	}

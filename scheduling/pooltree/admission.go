@@ -14,11 +14,12 @@ var ErrTooManyOperations = errors.New("too many operations")
 
 // Count holds numbers of operations of a pool and of all pools below it.
 type Count struct {
-	// Operations counts those that have not ended.
+	// Operations is the number of those that have not ended.
 	Operations int64
-	// Running counts those that count against max_running_operation_count.
+	// Running is the number of those that count against max_running_operation_count.
 	Running int64
-	// Waiting counts those that could run if the pool and all above it had room.
+	// Waiting is the number of those that could run if no limit of the pool or of a pool above
+	// it were reached.
 	Waiting int64
 }
 
@@ -32,12 +33,12 @@ func (c Count) Minus(other Count) Count {
 	return Count{c.Operations - other.Operations, c.Running - other.Running, c.Waiting - other.Waiting}
 }
 
-// Counts holds, for each pool, the count of the pool and all pools below it.
-// That of scheduling.RootPool is the count of the whole tree.
+// Counts holds, for each pool, the count of the pool and all pools below it. The count of
+// scheduling.RootPool is that of the whole tree.
 type Counts map[scheduling.PoolName]Count
 
-// Total returns the counts of every pool including the pools below it, given
-// those of each pool alone.
+// Total returns the counts of every pool including the pools below it. immediate holds the
+// counts of each pool alone.
 func (t Tree) Total(immediate map[scheduling.PoolName]Count) (Counts, error) {
 	total := make(Counts, len(t.pools)+1)
 	for pool, count := range immediate {
@@ -66,10 +67,10 @@ func (c Counts) Add(t Tree, pool scheduling.PoolName, count Count) error {
 type LimitError struct {
 	// Pool is the pool whose limit is reached: that of the operation, or one above it.
 	Pool scheduling.PoolName
-	// Limit is the value of the limit. Now is how many operations count against it.
+	// Limit is the value of the limit. Now is the number of operations that count against it.
 	Limit, Now int64
-	// Option is the option that sets the limit: of the pool, or of the tree if Pool is
-	// scheduling.RootPool.
+	// Option is the name of the option that sets the limit: an option of the pool, or of the
+	// tree if Pool is scheduling.RootPool.
 	Option string
 }
 
@@ -86,7 +87,7 @@ func (e *LimitError) Unwrap() error { return ErrTooManyOperations }
 
 // AdmitStart returns nil if one more operation may start in the pool. Otherwise it
 // returns a *LimitError that names the nearest pool, from this one upwards, whose
-// limit is reached, or ErrUnknownPool if there is no such pool (F.16). from is the
+// limit is reached (F.16), or ErrUnknownPool if the tree does not have the pool. from is the
 // pool that a moved operation comes from, or "": pools that already count the
 // operation are not checked. Place checks whether the pool itself may hold operations.
 func (t Tree) AdmitStart(pool, from scheduling.PoolName, counts Counts) error {
@@ -106,8 +107,8 @@ func (t Tree) AdmitRun(pool, from scheduling.PoolName, counts Counts) error {
 }
 
 // admit checks a limit for a pool and all above it, except from and the pools above from. limit
-// gets the two limits of a pool, on the operations that it holds and that it runs, and returns the
-// one to check.
+// takes both limits of a pool, on the operations that it holds and on those that it runs, and
+// returns the one to check.
 func (t Tree) admit(pool, from scheduling.PoolName, limit func(name scheduling.PoolName, hold, run int64) *LimitError) error {
 	var have []scheduling.PoolName
 	if from != "" {

@@ -4,8 +4,8 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Document returns the settings by option name, as the API shows them. A setting
-// without a bound is nil.
+// Document returns the settings by option name, as the API shows them. A rate limit that is not
+// set is nil.
 func (p EffectivePoolPreemption) Document() map[string]any {
 	out := map[string]any{
 		"allow_normal_preemption":              p.AllowNormal,

@@ -25,8 +25,8 @@ type Edit struct {
 type Rename struct{ From, To scheduling.PoolName }
 
 // Edit returns the tree after all of the edits. Only the final tree is validated, so
-// intermediate ones may be invalid. operations returns how many operations that have
-// not ended a pool of t and those below it hold.
+// intermediate ones may be invalid. operations returns the number of operations in a pool of t
+// and in all pools below it that have not ended.
 func (t Tree) Edit(operations func(scheduling.PoolName) int64, edits ...Edit) (Tree, error) {
 	next := Tree{options: t.options, settings: t.settings, pools: slices.Clone(t.pools)}
 	was := make(map[scheduling.PoolName]scheduling.PoolName)
@@ -71,14 +71,14 @@ func (t *Tree) create(p Pool) error {
 	return p.checkSubpools()
 }
 
-// Taken returns an ErrPoolExists for a name in use, which says where that pool is and
-// what to do.
+// Taken returns the error for a name in use. It wraps ErrPoolExists, and says where the pool of
+// that name is and what to do.
 func (t Tree) Taken(name scheduling.PoolName) error {
 	i, found := t.find(name)
 	if !found {
-		return fmt.Errorf("%w: it is the root of the tree: choose another name", ErrPoolExists)
+		return fmt.Errorf("%w as the root of the tree: choose another name", ErrPoolExists)
 	}
-	return fmt.Errorf("%w: it is below %q: choose another name, or set or move that pool", ErrPoolExists, t.pools[i].Parent)
+	return fmt.Errorf("%w, below %q: choose another name, or set or move that pool", ErrPoolExists, t.pools[i].Parent)
 }
 
 func (t *Tree) set(p Pool) error {
@@ -125,7 +125,7 @@ func (t *Tree) remove(name scheduling.PoolName, operations int64) error {
 		return err
 	}
 	if children := t.Children(name); len(children) > 0 {
-		return fmt.Errorf("remove pool %q: %w: it has %d pools, %q first: remove or move them",
+		return fmt.Errorf("remove pool %q: %w: it has %d pools, the first is %q: remove or move them",
 			name, ErrPoolInUse, len(children), children[0])
 	}
 	if operations > 0 {
@@ -164,9 +164,8 @@ func (t Tree) Create(p Pool) (Tree, error) {
 	return next, nil
 }
 
-// Remove returns the tree without a pool. operations is how many operations that
-// have not ended the pool holds. The error comes if the pool holds operations or
-// pools.
+// Remove returns the tree without a pool. operations is the number of operations in the pool
+// that have not ended. It returns an error if the pool has such operations, or pools below it.
 func (t Tree) Remove(name scheduling.PoolName, operations int64) (Tree, error) {
 	// Removing a pool without children cannot make other pools invalid, so check only
 	// default_parent_pool.

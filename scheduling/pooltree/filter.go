@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// MaxFilterBytes is the longest node filter, in bytes.
+	// MaxFilterBytes is the maximum length of a node filter, in bytes.
 	MaxFilterBytes = 4096
 	// MaxFilterTerms is how many tags and operators a node filter may have.
 	MaxFilterTerms = 256
@@ -32,7 +32,7 @@ type filterOp struct {
 
 // FilterError is the error for a filter that cannot be parsed.
 type FilterError struct {
-	// Text is the filter. Position is the byte of the fault in it, from 1.
+	// Text is the filter. Position is the number of the faulty byte in it, from 1.
 	Text     string
 	Position int
 	Problem  string
@@ -47,7 +47,7 @@ func (e *FilterError) Error() string {
 func ParseFilter(text string) (Filter, error) {
 	p := filterParser{text: text}
 	if len(text) > MaxFilterBytes {
-		return Filter{}, p.fault(MaxFilterBytes, "a filter is at most %d bytes long", MaxFilterBytes)
+		return Filter{}, p.fault(MaxFilterBytes, "the filter is too long: the limit is %d bytes", MaxFilterBytes)
 	}
 	if strings.TrimSpace(text) == "" {
 		return Filter{}, nil
@@ -56,15 +56,15 @@ func ParseFilter(text string) (Filter, error) {
 		return Filter{}, err
 	}
 	if p.skip(); p.at < len(text) {
-		return Filter{}, p.fault(p.at, "there should be & or | before %q", text[p.at])
+		return Filter{}, p.fault(p.at, "expected & or | before %q", text[p.at])
 	}
 	if len(p.ops) > MaxFilterTerms {
-		return Filter{}, p.fault(0, "it has %d tags and operators, and %d is the most", len(p.ops), MaxFilterTerms)
+		return Filter{}, p.fault(0, "it has %d tags and operators, the limit is %d", len(p.ops), MaxFilterTerms)
 	}
 	return Filter{text: strings.TrimSpace(text), ops: p.ops}, nil
 }
 
-// String returns the filter as it was written, without space around it.
+// String returns the filter as it was written, without leading and trailing spaces.
 func (f Filter) String() string { return f.text }
 
 // Empty reports whether the filter is empty, and so matches every node.
@@ -139,7 +139,7 @@ func (p *filterParser) chain(depth int, operator byte, operand func(depth int) e
 
 func (p *filterParser) not(depth int) error {
 	if depth > maxFilterDepth {
-		return p.fault(p.at, "parentheses and negations are more than %d deep", maxFilterDepth)
+		return p.fault(p.at, "parentheses and negations are nested too deeply: the limit is %d levels", maxFilterDepth)
 	}
 	if p.next('!') {
 		if err := p.not(depth + 1); err != nil {
@@ -171,9 +171,9 @@ func (p *filterParser) tag() error {
 		p.ops = append(p.ops, filterOp{kind: 't', tag: p.text[begin:p.at]})
 		return nil
 	case p.at == len(p.text):
-		return p.fault(p.at, "there should be a tag at the end")
+		return p.fault(p.at, "expected a tag at the end")
 	}
-	return p.fault(p.at, "there should be a tag, not %q", p.text[p.at])
+	return p.fault(p.at, "expected a tag, not %q", p.text[p.at])
 }
 
 func tagByte(b byte) bool {

@@ -53,15 +53,15 @@ func TestFilterFaults(t *testing.T) {
 		wantPosition int
 		wantProblem  string
 	}{
-		"operator at the end":   {"a & ", 5, "there should be a tag at the end"},
-		"operator at the start": {"| a", 1, "there should be a tag, not '|'"},
-		"two tags":              {"a b", 3, "there should be & or | before 'b'"},
+		"operator at the end":   {"a & ", 5, "expected a tag at the end"},
+		"operator at the start": {"| a", 1, "expected a tag, not '|'"},
+		"two tags":              {"a b", 3, "expected & or | before 'b'"},
 		"open parenthesis":      {"x & (a | b", 11, "opened at position 5 is not closed"},
-		"closing parenthesis":   {"a)", 2, "there should be & or | before ')'"},
-		"no tag":                {"a & $b", 5, "there should be a tag, not '$'"},
-		"empty parentheses":     {"()", 2, "there should be a tag, not ')'"},
-		"too deep":              {strings.Repeat("!", 100) + "a", 66, "more than 64 deep"},
-		"too many terms":        {strings.Repeat("a|", 128) + "a", 1, "257 tags and operators, and 256 is the most"},
+		"closing parenthesis":   {"a)", 2, "expected & or | before ')'"},
+		"no tag":                {"a & $b", 5, "expected a tag, not '$'"},
+		"empty parentheses":     {"()", 2, "expected a tag, not ')'"},
+		"too deep":              {strings.Repeat("!", 100) + "a", 66, "the limit is 64 levels"},
+		"too many terms":        {strings.Repeat("a|", 128) + "a", 1, "257 tags and operators, the limit is 256"},
 		"too long":              {strings.Repeat("a", 5000), 4097, "at most 4096 bytes"},
 	}
 	for name, tc := range cases {

@@ -13,23 +13,23 @@ import (
 // OperationOptions are the options of an operation in a tree (F.17.3). A nil one is
 // not set. The values that the pointers point to must not be changed.
 type OperationOptions struct {
-	Weight                *float64       `option:"weight" min:"0" max:"1e+09" default:"1" rule:"F.7.4" help:"part in what the pool divides, relative to its other operations"`
-	MaxShareRatio         *float64       `option:"max_share_ratio" min:"0" max:"1" default:"1" rule:"F.17.3" help:"largest part of the pool's resources, from 0 to 1"`
-	ResourceLimits        *Resources     `option:"resource_limits" rule:"F.17.3" kind:"resources" help:"what the operation never exceeds"`
-	LimitsBoundDemand     *bool          `option:"apply_specified_resource_limits_to_demand" default:"false" rule:"F.2" help:"demand beyond resource_limits is no demand"`
+	Weight                *float64       `option:"weight" min:"0" max:"1e+09" default:"1" rule:"F.7.4" help:"share of what is divided by weight, relative to the weights of the pool's other operations"`
+	MaxShareRatio         *float64       `option:"max_share_ratio" min:"0" max:"1" default:"1" rule:"F.17.3" help:"upper limit of its usage, as a part of what its pool may use, from 0 to 1"`
+	ResourceLimits        *Resources     `option:"resource_limits" rule:"F.17.3" kind:"resources" help:"upper limit of the operation's usage"`
+	LimitsBoundDemand     *bool          `option:"apply_specified_resource_limits_to_demand" default:"false" rule:"F.2" help:"demand beyond resource_limits does not count as demand"`
 	TagFilter             *Filter        `option:"scheduling_tag_filter" rule:"F.17.3" kind:"filter" help:"which nodes of the tree the operation may use"`
-	FairShareTimeout      *time.Duration `option:"fair_share_starvation_timeout" inherit:"own, within the bounds of its pool; else the pool's" rule:"F.11" alias:"fair_share_preemption_timeout" help:"below its fair share for so long, it starves"`
-	MinShareTimeout       *time.Duration `option:"min_share_preemption_timeout" inherit:"own, within the bounds of its pool; else the pool's" rule:"F.11" help:"below its min share for so long, it starves"`
-	Tolerance             *float64       `option:"fair_share_starvation_tolerance" min:"0" max:"1" inherit:"own, within the bounds of its pool; else the pool's" rule:"F.11" help:"satisfaction below which it is below its fair share"`
-	NonPreemptible        *Resources     `option:"non_preemptible_resource_usage_threshold" inherit:"by resource, the lesser of its own and the pool's" rule:"F.12" kind:"resources" help:"while it uses no more, it is not preempted"`
-	MaxUnpreemptableCount *int64         `option:"max_unpreemptable_running_job_count" min:"0" unit:"jobs" inherit:"the lesser of its own and the pool's" rule:"F.12" alias:"max_unpreemptible_running_job_count,max_unpreemptible_running_allocation_count,max_unpreemptable_running_allocation_count" help:"while it runs no more jobs, it is not preempted"`
+	FairShareTimeout      *time.Duration `option:"fair_share_starvation_timeout" inherit:"own, within the bounds of its pool; else the pool's" rule:"F.11" alias:"fair_share_preemption_timeout" help:"time below its fair share after which it starves"`
+	MinShareTimeout       *time.Duration `option:"min_share_preemption_timeout" inherit:"own, within the bounds of its pool; else the pool's" rule:"F.11" help:"time below its min share after which it starves"`
+	Tolerance             *float64       `option:"fair_share_starvation_tolerance" min:"0" max:"1" inherit:"own, within the bounds of its pool; else the pool's" rule:"F.11" help:"it counts as below its fair share while it has less than this part of it"`
+	NonPreemptible        *Resources     `option:"non_preemptible_resource_usage_threshold" inherit:"for each resource, the lesser of its own and the pool's" rule:"F.12" kind:"resources" help:"its jobs are not preempted while it uses no more than this"`
+	MaxUnpreemptableCount *int64         `option:"max_unpreemptable_running_job_count" min:"0" unit:"jobs" inherit:"the lesser of its own and the pool's" rule:"F.12" alias:"max_unpreemptible_running_job_count,max_unpreemptible_running_allocation_count,max_unpreemptable_running_allocation_count" help:"its jobs are not preempted while it runs no more than this many"`
 	Notice
-	PreemptionMode *string         `option:"preemption_mode" default:"normal" rule:"J.3.1" values:"normal,graceful" help:"normal: when someone starves for it; graceful: what is beyond its fair share, with more time"`
-	Packing        *PackingOptions `option:"packing" help:"which nodes its jobs wait for" rule:"F.14"`
+	PreemptionMode *string         `option:"preemption_mode" default:"normal" rule:"J.3.1" values:"normal,graceful" help:"normal: its jobs are preempted when another operation starves; graceful: as soon as they are beyond its fair share, with more time to stop"`
+	Packing        *PackingOptions `option:"packing" help:"whether its jobs wait for nodes that fit them better" rule:"F.14"`
 }
 
-// ReadOperationOptions reads the options of an operation from a document by name,
-// aliases included, and checks them. The error is an *option.Error.
+// ReadOperationOptions reads the options of an operation from a document that holds them by
+// name or alias, and checks them. The error is an *option.Error.
 func ReadOperationOptions(document map[string]any) (OperationOptions, error) {
 	return read[OperationOptions](document)
 }
@@ -38,7 +38,7 @@ func ReadOperationOptions(document map[string]any) (OperationOptions, error) {
 func (o OperationOptions) Validate() error {
 	c := checks{option.Check(o)}
 	if e := o.Packing.effective(); e.MinWindowSize > e.MaxWindowSize {
-		c.fault("packing/min_window_size_for_schedule", "%d is not a number from 0 to max_heartbeat_window_size %d", e.MinWindowSize, e.MaxWindowSize)
+		c.fault("packing/min_window_size_for_schedule", "%d is not from 0 to max_heartbeat_window_size, %d", e.MinWindowSize, e.MaxWindowSize)
 	}
 	return c.err()
 }
@@ -60,7 +60,7 @@ type EffectiveOperation struct {
 
 var operationHolds = option.HoldsOf(EffectiveOperation{}, OperationOptions{})
 
-// Document returns the settings by option name, as the API shows them. A setting without a bound
+// Document returns the settings by option name, as the API shows them. A limit that is not set
 // is nil.
 func (e EffectiveOperation) Document() map[string]any {
 	out := operationHolds.Document(e)
@@ -70,9 +70,9 @@ func (e EffectiveOperation) Document() map[string]any {
 }
 
 // Effective returns the effective settings of an operation in a pool with these settings.
-// The bounds of the pool limit its own timeouts and tolerance. The aggressive timeout is at
-// least the fair share timeout. Of each resource it has the lesser non-preemptible threshold
-// of its own and the pool's (F.11). Its own Notice applies without bounds.
+// The pool's bounds limit the operation's own timeouts and tolerance. The aggressive timeout is at
+// least the fair share timeout. For each resource, the lesser of the non-preemptible thresholds
+// of the operation and of the pool applies (F.11). The operation's own Notice has no bounds.
 func (o OperationOptions) Effective(pool Effective) EffectiveOperation {
 	own := Starvation{
 		FairShareTimeout: o.FairShareTimeout, MinShareTimeout: o.MinShareTimeout, Tolerance: o.Tolerance,
@@ -109,5 +109,5 @@ func (o OperationOptions) Bounded(name scheduling.PoolName, pool Effective) (all
 }
 
 func bounded(path string, pool scheduling.PoolName, than, own, bound string) string {
-	return fmt.Sprintf("%s %s: pool %q allows no %s than %s; %s holds", path, own, pool, than, bound, bound)
+	return fmt.Sprintf("%s %s: pool %q allows no %s than %s; %s applies", path, own, pool, than, bound, bound)
 }

@@ -34,17 +34,17 @@ func TestPoolOptions(t *testing.T) {
 		"cpu with a unit":                 {object{"resource_limits": object{"cpu": "4GiB"}}, `resource cpu: "4GiB" is not a number`},
 		"filter with a fault":             {object{"scheduling_tag_filter": "a &"}, `scheduling_tag_filter: node filter "a &", position 4`},
 		"burst pool":                      {object{"integral_guarantees": object{"guarantee_type": "burst", "resource_flow": object{"cpu": 1.0}, "burst_guarantee_resources": object{"cpu": 2.0}}}, ""},
-		"burst pool without burst":        {object{"integral_guarantees": object{"guarantee_type": "burst", "resource_flow": object{"cpu": 1.0}}}, "integral_guarantees/burst_guarantee_resources: a burst pool needs them"},
-		"burst settings of a relaxed one": {object{"integral_guarantees": object{"guarantee_type": "relaxed", "resource_flow": object{"cpu": 1.0}, "burst_guarantee_resources": object{"cpu": 2.0}}}, "a relaxed pool has no burst"},
-		"relaxed pool without flow":       {object{"integral_guarantees": object{"guarantee_type": "relaxed"}}, "a relaxed pool lives on its flow"},
+		"burst pool without burst":        {object{"integral_guarantees": object{"guarantee_type": "burst", "resource_flow": object{"cpu": 1.0}}}, "integral_guarantees/burst_guarantee_resources: a burst pool must have a burst guarantee: set it"},
+		"burst settings of a relaxed one": {object{"integral_guarantees": object{"guarantee_type": "relaxed", "resource_flow": object{"cpu": 1.0}, "burst_guarantee_resources": object{"cpu": 2.0}}}, "only a burst pool has this"},
+		"relaxed pool without flow":       {object{"integral_guarantees": object{"guarantee_type": "relaxed"}}, "a relaxed pool must have a flow"},
 		"relaxed multiplier out of range": {object{"integral_guarantees": object{"relaxed_share_multiplier_limit": 11.0}}, "11 is not a number from 1 to 10"},
-		"sort key twice":                  {object{"fifo_sort_parameters": []any{"weight", "weight"}}, "weight is there twice"},
+		"sort key twice":                  {object{"fifo_sort_parameters": []any{"weight", "weight"}}, "weight is named twice"},
 		"no sort key":                     {object{"fifo_sort_parameters": []any{}}, "an empty list sorts nothing"},
 		"subpools of a FIFO pool":         {object{"mode": "fifo", "create_ephemeral_subpools": true}, ""},
 		"tolerance above 1":               {object{"fair_share_starvation_tolerance": 2.0}, "fair_share_starvation_tolerance: 2 is not a number from 0 to 1"},
 		"unknown setting":                 {object{"wait": 1.0}, "wait: unknown option"},
-		"a setting of nodes":              {object{"preemptive-scheduling-backoff": "1s"}, "preemptive-scheduling-backoff: is of nodes, which are no pool's: set it for the whole tree (weir tree set)"},
-		"resource by two spellings":       {object{"resource_limits": object{"user-slots": 5.0, "user_slots": 3.0}}, "resource_limits: resource user_slots is there twice"},
+		"a setting of nodes":              {object{"preemptive-scheduling-backoff": "1s"}, "preemptive-scheduling-backoff: applies to nodes, which belong to no pool: set it for the whole tree (weir tree set)"},
+		"resource by two spellings":       {object{"resource_limits": object{"user-slots": 5.0, "user_slots": 3.0}}, "resource_limits: resource user_slots is set twice"},
 		"faults of two resources":         {object{"resource_limits": object{"cpu": -1.0, "memory": "x"}}, "resource memory"},
 	}
 	for name, tc := range cases {
@@ -74,17 +74,17 @@ func TestTreeOptions(t *testing.T) {
 	}{
 		"aliases": {object{"fair_share_preemption_timeout": "10s", "max_ephemeral_pool_per_user": 2.0, "node_tag_filter": "gpu"}, ""},
 		"aggressive timeout below the other": {object{"fair_share_starvation_timeout": "3m"},
-			"fair_share_aggressive_starvation_timeout: 2m is less than fair_share_starvation_timeout 3m"},
+			"fair_share_aggressive_starvation_timeout: 2m is less than fair_share_starvation_timeout, 3m"},
 		"aggressive threshold above the other": {object{"preemption_satisfaction_threshold": 0.1},
-			"aggressive_preemption_satisfaction_threshold: 0.2 is not a number from 0 to preemption_satisfaction_threshold 0.1"},
-		"capacity of no time": {object{"integral_guarantees": object{"pool_capacity_saturation_period": "0s"}}, "a time above 0s is needed"},
-		"room for no time":    {object{"gang_timeout": "10ms"}, "gang_timeout: 10ms is too short: 1s is the least"},
-		"room for ever":       {object{"gang_timeout": "2h"}, "gang_timeout: 2h is too long: 1h is the most"},
+			"aggressive_preemption_satisfaction_threshold: 0.2 is not from 0 to preemption_satisfaction_threshold, 0.1"},
+		"capacity of no time": {object{"integral_guarantees": object{"pool_capacity_saturation_period": "0s"}}, "it must be more than 0s"},
+		"room for no time":    {object{"gang_timeout": "10ms"}, "gang_timeout: 10ms is too short: the minimum is 1s"},
+		"room for ever":       {object{"gang_timeout": "2h"}, "gang_timeout: 2h is too long: the limit is 1h"},
 		"multiplier below 1":  {object{"infer_weight_from_guarantees_share_multiplier": 0.5}, "0.5 is not a number from 1 to"},
 		"more run than there be": {object{"max_operation_count": 5.0, "max_running_operation_count": 6.0},
-			"max_operation_count: 5 is less than max_running_operation_count 6"},
+			"max_operation_count: 5 is less than max_running_operation_count, 6"},
 		"more run in a pool than there be": {object{"max_operation_count_per_pool": 2.0, "max_running_operation_count_per_pool": 3.0},
-			"max_operation_count_per_pool: 2 is less than max_running_operation_count_per_pool 3"},
+			"max_operation_count_per_pool: 2 is less than max_running_operation_count_per_pool, 3"},
 		"fewer operations than run by default": {object{"max_operation_count": 5.0, "max_operation_count_per_pool": 2.0}, ""},
 	}
 	for name, tc := range cases {
@@ -198,9 +198,9 @@ func TestBounded(t *testing.T) {
 		node{"b", "a", object{"min_share_preemption_timeout_lower_bound": "5s", "fair_share_starvation_timeout_lower_bound": "0s"}}, node{"c", "a", nil})
 	hasty := object{"fair_share_starvation_timeout": "2s", "min_share_preemption_timeout": "1s", "fair_share_starvation_tolerance": 1.0}
 	for pool, want := range map[scheduling.PoolName][]string{
-		"a":                 {`fair_share_starvation_timeout 2s: pool "a" allows no less than 10s; 10s holds`, `fair_share_starvation_tolerance 1: pool "a" allows no more than 0.9; 0.9 holds`},
-		"b":                 {`min_share_preemption_timeout 1s: pool "b" allows no less than 5s; 5s holds`, `fair_share_starvation_tolerance 1: pool "b" allows no more than 0.9; 0.9 holds`},
-		"c":                 {`fair_share_starvation_timeout 2s: pool "c" allows no less than 10s; 10s holds`, `fair_share_starvation_tolerance 1: pool "c" allows no more than 0.9; 0.9 holds`},
+		"a":                 {`fair_share_starvation_timeout 2s: pool "a" allows no less than 10s; 10s applies`, `fair_share_starvation_tolerance 1: pool "a" allows no more than 0.9; 0.9 applies`},
+		"b":                 {`min_share_preemption_timeout 1s: pool "b" allows no less than 5s; 5s applies`, `fair_share_starvation_tolerance 1: pool "b" allows no more than 0.9; 0.9 applies`},
+		"c":                 {`fair_share_starvation_timeout 2s: pool "c" allows no less than 10s; 10s applies`, `fair_share_starvation_tolerance 1: pool "c" allows no more than 0.9; 0.9 applies`},
 		scheduling.RootPool: nil,
 	} {
 		effective, err := tree.Effective(pool)
@@ -218,10 +218,10 @@ func TestBounded(t *testing.T) {
 		}
 	}
 	for wantErr, options := range map[string]object{
-		"fair_share_starvation_timeout: 5s is less than fair_share_starvation_timeout_lower_bound 10s":       {"fair_share_starvation_timeout": "5s"},
-		"min_share_preemption_timeout: 15s is less than min_share_preemption_timeout_lower_bound 20s":        {"min_share_preemption_timeout_lower_bound": "20s"},
-		"fair_share_starvation_tolerance: 0.95 is more than fair_share_starvation_tolerance_upper_bound 0.9": {"fair_share_starvation_tolerance": 0.95},
-		"fair_share_starvation_tolerance_upper_bound: 2 is not a number from 0 to 1":                         {"fair_share_starvation_tolerance_upper_bound": 2.0},
+		"fair_share_starvation_timeout: 5s is less than fair_share_starvation_timeout_lower_bound, 10s":       {"fair_share_starvation_timeout": "5s"},
+		"min_share_preemption_timeout: 15s is less than min_share_preemption_timeout_lower_bound, 20s":        {"min_share_preemption_timeout_lower_bound": "20s"},
+		"fair_share_starvation_tolerance: 0.95 is more than fair_share_starvation_tolerance_upper_bound, 0.9": {"fair_share_starvation_tolerance": 0.95},
+		"fair_share_starvation_tolerance_upper_bound: 2 is not a number from 0 to 1":                          {"fair_share_starvation_tolerance_upper_bound": 2.0},
 	} {
 		o, err := pooltree.ReadPoolOptions(options)
 		if err == nil {
@@ -241,11 +241,11 @@ func TestGuaranteesFitTheParents(t *testing.T) {
 		wantErr              string
 	}{
 		"they fit":                         {guarantee(object{"cpu": 10.0}), guarantee(object{"cpu": 6.0}), guarantee(object{"cpu": 4.0}), ""},
-		"together they do not":             {guarantee(object{"cpu": 10.0}), guarantee(object{"cpu": 6.0}), guarantee(object{"cpu": 4.01}), `pool "p": strong_guarantee_resources/cpu: the pools below it are guaranteed 10.01, it has only 10`},
+		"together they do not":             {guarantee(object{"cpu": 10.0}), guarantee(object{"cpu": 6.0}), guarantee(object{"cpu": 4.01}), `pool "p": strong_guarantee_resources/cpu: the pools below it are guaranteed 10.01, but it has only 10`},
 		"the parent has none":              {nil, guarantee(object{"cpu": 1.0}), nil, "it has only 0"},
 		"what is inferred is not compared": {guarantee(object{"cpu": 10.0}), guarantee(object{"cpu": 6.0, "memory": 1e9}), nil, ""},
-		"an explicit zero is":              {guarantee(object{"cpu": 10.0, "memory": 0.0}), guarantee(object{"memory": 5.0}), nil, "strong_guarantee_resources/memory: the pools below it are guaranteed 5B, it has only 0B"},
-		"children may have none":           {object{"allow_children_guarantees": false, "strong_guarantee_resources": object{"cpu": 9.0}}, guarantee(object{"cpu": 1.0}), nil, `allow_children_guarantees is false, and pool "c" below it`},
+		"an explicit zero is":              {guarantee(object{"cpu": 10.0, "memory": 0.0}), guarantee(object{"memory": 5.0}), nil, "strong_guarantee_resources/memory: the pools below it are guaranteed 5B, but it has only 0B"},
+		"children may have none":           {object{"allow_children_guarantees": false, "strong_guarantee_resources": object{"cpu": 9.0}}, guarantee(object{"cpu": 1.0}), nil, `allow_children_guarantees is false, but pool "c" below it`},
 		"integral below integral":          {flow, flow, nil, ""},
 		"FIFO with subpools":               {object{"mode": "fifo"}, nil, object{"mode": "fifo"}, ""},
 	}

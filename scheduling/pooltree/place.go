@@ -9,19 +9,19 @@ import (
 
 // Placement says in which pool an operation is placed.
 type Placement struct {
-	// Pool is the pool that holds it.
+	// Pool is the pool of the operation.
 	Pool scheduling.PoolName
 	// Create is the ephemeral pool to create first; nil if none is needed.
 	Create *Pool
-	// Tree is the tree including that pool.
+	// Tree is the tree, including the pool to create.
 	Tree Tree
 }
 
-// Place returns the placement of an operation of the user that names this pool: the
-// pool itself; pool$user below it, if the pool creates subpools for its users (L6);
-// or, if there is no such pool, an ephemeral one of that name (R6). An empty pool means
-// that the operation names none, see unnamed. gang says whether the operation is a gang.
-// The error says why the pool does not accept the operation.
+// Place returns the placement of a user's operation that names this pool: the pool itself;
+// pool$user below it, if the pool creates subpools for its users (L6); or an ephemeral pool of
+// that name, if the tree has no such pool (R6). An empty pool means that the operation names
+// none, see unnamed. gang says whether the operation is a gang. The error says why the pool does
+// not accept the operation.
 func (t Tree) Place(pool scheduling.PoolName, user scheduling.User, gang bool) (Placement, error) {
 	if pool == "" {
 		var err error
@@ -43,28 +43,28 @@ func (t Tree) Place(pool scheduling.PoolName, user scheduling.User, gang bool) (
 	e := next.own(placed.Pool)
 	switch {
 	case placed.Pool == scheduling.RootPool && e.ForbidImmediate:
-		return Placement{}, fmt.Errorf("pool %q: %w: name a pool below it (option forbid_immediate_operations_in_root of the tree)",
+		return Placement{}, fmt.Errorf("pool %q: %w: use a pool below it (option forbid_immediate_operations_in_root of the tree)",
 			placed.Pool, ErrNoImmediate)
 	case e.ForbidImmediate:
-		return Placement{}, fmt.Errorf("pool %q: %w: name a pool below it (option forbid_immediate_operations)", placed.Pool, ErrNoImmediate)
+		return Placement{}, fmt.Errorf("pool %q: %w: use a pool below it (option forbid_immediate_operations)", placed.Pool, ErrNoImmediate)
 	case gang && !e.AllowGangs:
-		return Placement{}, fmt.Errorf("pool %q: %w: name a FIFO pool, or set always_allow_gang_operations of this one "+
+		return Placement{}, fmt.Errorf("pool %q: %w: use a FIFO pool, or set always_allow_gang_operations of this one "+
 			"(option allow_gang_operations_only_in_fifo_pools of the tree)", placed.Pool, ErrGang)
 	}
 	return placed, nil
 }
 
-// unnamed returns the pool of operations that name none: scheduling.DefaultPool if the
-// tree has it and default_parent_pool is not set, else the pool of the user's name.
+// unnamed returns the pool of operations that name none: scheduling.DefaultPool if the tree has
+// it and default_parent_pool is not set, else the pool that is named after the user.
 func (t Tree) unnamed(user scheduling.User) (scheduling.PoolName, error) {
 	if t.options.DefaultParentPool == nil && t.Has(scheduling.DefaultPool) {
 		return scheduling.DefaultPool, nil
 	}
 	if user == "" {
-		return "", errors.New("no pool is named, and a user without a name has none: name one")
+		return "", errors.New("the operation names no pool, and without a user name there is no default one: name a pool")
 	}
 	if err := ValidateName(scheduling.PoolName(user)); err != nil {
-		return "", fmt.Errorf("no pool is named, and user %q cannot have one: %w: name one", user, err)
+		return "", fmt.Errorf("the operation names no pool, and user %q cannot have one: %w: name a pool", user, err)
 	}
 	return scheduling.PoolName(user), nil
 }
@@ -76,7 +76,7 @@ func (t Tree) place(name scheduling.PoolName, user scheduling.User) (Placement, 
 	i, found := t.find(name)
 	switch {
 	case user == "" && (!found || or(t.pools[i].Options.CreateEphemeralSubpools, false)):
-		return Placement{}, fmt.Errorf("pool %q: %w, and no ephemeral one can be made for a user without a name", name, ErrUnknownPool)
+		return Placement{}, fmt.Errorf("pool %q: %w, and no ephemeral one can be created without a user name", name, ErrUnknownPool)
 	case !found:
 		p, err := t.ephemeral(name, user)
 		return Placement{Pool: name, Create: p}, err
@@ -90,8 +90,8 @@ func (t Tree) place(name scheduling.PoolName, user scheduling.User) (Placement, 
 	return Placement{Pool: name}, nil
 }
 
-// ephemeral returns the ephemeral pool to create for a name that no pool has. The pool of
-// the user's own name serves operations that name none, and does not count against
+// ephemeral returns the ephemeral pool to create for a name that no pool has. The pool that is
+// named after the user is for operations that name none, and does not count against
 // max_ephemeral_pools_per_user.
 func (t Tree) ephemeral(name scheduling.PoolName, user scheduling.User) (*Pool, error) {
 	if err := ValidateName(name); err != nil {
@@ -104,7 +104,7 @@ func (t Tree) ephemeral(name scheduling.PoolName, user scheduling.User) (*Pool, 
 		}
 	}
 	if most := t.settings.MaxEphemeralPoolsPerUser; have >= most && name != own {
-		return nil, fmt.Errorf("pool %q: %w, and no ephemeral one can be made: user %q has %d: %w (option max_ephemeral_pools_per_user %d of the tree)",
+		return nil, fmt.Errorf("pool %q: %w, and no ephemeral one can be created: user %q has %d: %w (option max_ephemeral_pools_per_user %d of the tree)",
 			name, ErrUnknownPool, user, have, ErrTooManyEphemeral, most)
 	}
 	return &Pool{Name: name, Parent: t.settings.DefaultParentPool, Ephemeral: user}, nil

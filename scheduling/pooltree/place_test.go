@@ -98,7 +98,7 @@ func TestEphemeralPoolsOfAUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = tree.Place("two", "bob", false)
-	want := `pool "two": no such pool, and no ephemeral one can be made: user "bob" has 1: too many ephemeral pools (option max_ephemeral_pools_per_user 1 of the tree)`
+	want := `pool "two": no such pool, and no ephemeral one can be created: user "bob" has 1: too many ephemeral pools (option max_ephemeral_pools_per_user 1 of the tree)`
 	if !errors.Is(err, pooltree.ErrTooManyEphemeral) || errorText(err) != want {
 		t.Errorf("a second pool of bob: %v\nwant %s", err, want)
 	}
@@ -119,8 +119,8 @@ func TestEphemeralPoolsOfAUser(t *testing.T) {
 		t.Errorf("another pool of bob, who has his own: %v", err)
 	}
 	for user, want := range map[scheduling.User]string{
-		"":     "no pool is named, and a user without a name has none: name one",
-		"eve/": `no pool is named, and user "eve/" cannot have one: pool name "eve/" holds '/': these are not allowed: / $ < > * spaces and control characters: name one`,
+		"":     "the operation names no pool, and without a user name there is no default one: name a pool",
+		"eve/": `the operation names no pool, and user "eve/" cannot have one: pool name "eve/" contains '/': not allowed are / $ < > * spaces and control characters: name a pool`,
 	} {
 		if _, err := tree.Place("", user, false); errorText(err) != want {
 			t.Errorf("no pool named by user %q: %v\nwant %s", user, err, want)

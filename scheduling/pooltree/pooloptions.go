@@ -41,20 +41,20 @@ var defaultFIFOSort = []string{SortByWeight, SortByStartTime}
 // PoolOptions are the options of a pool (F.17.2). A nil one is not set. The values
 // that the pointers point to must not be changed.
 type PoolOptions struct {
-	Weight             *float64 `option:"weight" min:"0" max:"1e+09" default:"1" rule:"F.7.4" help:"part in what siblings divide, relative to theirs"`
-	MaxShareRatio      *float64 `option:"max_share_ratio" min:"0" max:"1" default:"1" rule:"F.17.2" help:"largest part of the parent's resources, from 0 to 1"`
-	Mode               *string  `option:"mode" default:"fair_share" rule:"F.7.3" values:"fair_share,fifo" help:"how operations and pools in it share"`
+	Weight             *float64 `option:"weight" min:"0" max:"1e+09" default:"1" rule:"F.7.4" help:"share of what is divided by weight, relative to the weights of its siblings"`
+	MaxShareRatio      *float64 `option:"max_share_ratio" min:"0" max:"1" default:"1" rule:"F.17.2" help:"upper limit of its usage, as a part of what its parent may use, from 0 to 1"`
+	Mode               *string  `option:"mode" default:"fair_share" rule:"F.7.3" values:"fair_share,fifo" help:"how the operations and pools in it share resources"`
 	FIFOSortParameters []string `option:"fifo_sort_parameters" default:"weight,start_time" rule:"F.7.3" values:"weight,start_time,pending_job_count" help:"order of the operations and pools in a FIFO pool"`
 
-	StrongGuarantee *Resources        `option:"strong_guarantee_resources" rule:"F.5" alias:"min_share_resources" kind:"resources" help:"what the pool gets whenever it asks"`
-	Integral        *IntegralOptions  `option:"integral_guarantees" help:"guarantees over time" rule:"F.6"`
-	ResourceLimits  *Resources        `option:"resource_limits" rule:"F.17.2" kind:"resources" help:"what the pool never exceeds"`
+	StrongGuarantee *Resources        `option:"strong_guarantee_resources" rule:"F.5" alias:"min_share_resources" kind:"resources" help:"resources that the pool gets whenever it demands them"`
+	Integral        *IntegralOptions  `option:"integral_guarantees" help:"guarantees on average over time: what the pool does not use, it can use later" rule:"F.6"`
+	ResourceLimits  *Resources        `option:"resource_limits" rule:"F.17.2" kind:"resources" help:"upper limit of the pool's usage"`
 	TagFilter       *Filter           `option:"scheduling_tag_filter" rule:"F.17.2" kind:"filter" help:"which nodes of the tree the pool may use"`
-	Ephemeral       *EphemeralOptions `option:"ephemeral_subpool_config" help:"what the subpools of users have" rule:"F.17.2"`
+	Ephemeral       *EphemeralOptions `option:"ephemeral_subpool_config" help:"options of the ephemeral subpools of users" rule:"F.17.2"`
 
-	MaxOperationCount        *int64 `option:"max_operation_count" min:"0" unit:"operations" inherit:"own, else the tree's max_operation_count_per_pool" rule:"F.16" help:"operations in it and below that have not ended"`
-	MaxRunningOperationCount *int64 `option:"max_running_operation_count" min:"0" unit:"operations" inherit:"own, else the tree's max_running_operation_count_per_pool" rule:"F.16" help:"operations in it and below that run"`
-	ForbidImmediate          *bool  `option:"forbid_immediate_operations" default:"false" rule:"F.17.2" help:"no operation directly in the pool"`
+	MaxOperationCount        *int64 `option:"max_operation_count" min:"0" unit:"operations" inherit:"own, else the tree's max_operation_count_per_pool" rule:"F.16" help:"maximum number of operations in it and below that have not ended"`
+	MaxRunningOperationCount *int64 `option:"max_running_operation_count" min:"0" unit:"operations" inherit:"own, else the tree's max_running_operation_count_per_pool" rule:"F.16" help:"maximum number of running operations in it and below"`
+	ForbidImmediate          *bool  `option:"forbid_immediate_operations" default:"false" rule:"F.17.2" help:"operations may not be directly in the pool, only in pools below it"`
 	CreateEphemeralSubpools  *bool  `option:"create_ephemeral_subpools" default:"false" rule:"F.17.2" help:"operations go to a subpool of their user, pool$user"`
 	LightweightOperations    *bool  `option:"enable_lightweight_operations" default:"false" rule:"F.16" help:"vanilla operations of a FIFO pool do not count as running"`
 
@@ -62,38 +62,37 @@ type PoolOptions struct {
 
 	Starvation
 	PoolPreemption
-	_ option.Elsewhere `option:"preemptive_scheduling_backoff" elsewhere:"is of nodes, which are no pool's: set it for the whole tree (weir tree set)"`
+	_ option.Elsewhere `option:"preemptive_scheduling_backoff" elsewhere:"applies to nodes, which belong to no pool: set it for the whole tree (weir tree set)"`
 
-	GangStepFunction           *bool `option:"enable_step_function_for_gang_operations" default:"true" inherit:"where the tree has it" rule:"F.7.2" help:"gangs get all of their demand or nothing, where the tree wants it"`
-	FIFOReordering             *bool `option:"enable_fifo_children_reordering_for_guarantee_utilization" default:"false" rule:"F.7.3" inherit:"own, else the parent's" help:"gangs that do not fit into the guarantee let smaller ones go first"`
-	PromisedFairShare          *bool `option:"compute_promised_guarantee_fair_share" default:"false" rule:"F.5.6" help:"say what the guarantee alone would give to each element"`
-	PriorityGuarantee          *bool `option:"enable_priority_strong_guarantee_adjustment" default:"false" rule:"F.5.4" help:"when guarantees do not fit, this one is cut last"`
-	PriorityGuaranteeDonorship *bool `option:"enable_priority_strong_guarantee_adjustment_donorship" default:"false" rule:"F.5.4" help:"priority pools below take from the others below"`
-	AlwaysAllowGangs           *bool `option:"always_allow_gang_operations" default:"false" rule:"F.8" help:"gangs are taken whatever the tree says"`
-	AllowChildrenGuarantees    *bool `option:"allow_children_guarantees" default:"true" rule:"F.5" help:"pools right below may have strong guarantees"`
+	GangStepFunction           *bool `option:"enable_step_function_for_gang_operations" default:"true" inherit:"only if the tree sets it too" rule:"F.7.2" help:"gangs get all of their demand or nothing, if the tree sets this option too"`
+	FIFOReordering             *bool `option:"enable_fifo_children_reordering_for_guarantee_utilization" default:"false" rule:"F.7.3" inherit:"own, else the parent's" help:"in a FIFO pool, gangs that do not fit into its guarantee move behind those that do"`
+	PromisedFairShare          *bool `option:"compute_promised_guarantee_fair_share" default:"false" rule:"F.5.6" help:"compute the share that guarantees alone would give to each element"`
+	PriorityGuarantee          *bool `option:"enable_priority_strong_guarantee_adjustment" default:"false" rule:"F.5.4" help:"if guarantees exceed the cluster, this pool's is cut last"`
+	PriorityGuaranteeDonorship *bool `option:"enable_priority_strong_guarantee_adjustment_donorship" default:"false" rule:"F.5.4" help:"if guarantees exceed the cluster, priority pools below are served before the other pools below"`
+	AlwaysAllowGangs           *bool `option:"always_allow_gang_operations" default:"false" rule:"F.8" help:"gangs are accepted even if the tree accepts them only in FIFO pools"`
+	AllowChildrenGuarantees    *bool `option:"allow_children_guarantees" default:"true" rule:"F.5" help:"pools directly below may have strong guarantees"`
 }
 
 // IntegralOptions are a pool's integral guarantees (F.6).
 type IntegralOptions struct {
-	GuaranteeType        *string    `option:"guarantee_type" default:"none" rule:"F.6" values:"none,burst,relaxed" help:"burst: at once up to the burst guarantee; relaxed: in time"`
-	ResourceFlow         *Resources `option:"resource_flow" rule:"F.6.1" kind:"resources" help:"what fills the volume, all the time"`
-	BurstGuarantee       *Resources `option:"burst_guarantee_resources" rule:"F.6.4" kind:"resources" help:"what a burst pool gets while it has volume"`
-	RelaxedMultiplier    *float64   `option:"relaxed_share_multiplier_limit" min:"1" max:"10" inherit:"own, else the tree's" rule:"F.6.5" help:"at most this times the flow at once, from 1 to 10"`
-	CanAcceptFreeVolume  *bool      `option:"can_accept_free_volume" default:"true" rule:"F.6.2" help:"volume that overflows elsewhere may come here"`
-	DistributeFreeVolume *bool      `option:"should_distribute_free_volume_among_children" inherit:"own, else the tree's" rule:"F.6.2" help:"volume that overflows goes to siblings"`
+	GuaranteeType        *string    `option:"guarantee_type" default:"none" rule:"F.6" values:"none,burst,relaxed" help:"burst: volume is spent at up to the burst guarantee; relaxed: at up to a multiple of the flow, out of what other guarantees leave"`
+	ResourceFlow         *Resources `option:"resource_flow" rule:"F.6.1" kind:"resources" help:"rate at which the pool accumulates volume"`
+	BurstGuarantee       *Resources `option:"burst_guarantee_resources" rule:"F.6.4" kind:"resources" help:"resources that a burst pool can get while it has volume"`
+	RelaxedMultiplier    *float64   `option:"relaxed_share_multiplier_limit" min:"1" max:"10" inherit:"own, else the tree's" rule:"F.6.5" help:"upper bound of what a relaxed pool gets from its volume at one time, as a multiple of its resource_flow"`
+	CanAcceptFreeVolume  *bool      `option:"can_accept_free_volume" default:"true" rule:"F.6.2" help:"the pool accepts volume that overflows from other pools"`
+	DistributeFreeVolume *bool      `option:"should_distribute_free_volume_among_children" inherit:"own, else the tree's" rule:"F.6.2" help:"volume that overflows from a pool below goes to its siblings"`
 }
 
 // EphemeralOptions are the options of the subpools that a pool creates for its users.
 type EphemeralOptions struct {
-	Mode                     *string    `option:"mode" default:"fair_share" values:"fair_share,fifo" help:"how the operations of a user share"`
-	MaxRunningOperationCount *int64     `option:"max_running_operation_count" min:"0" unit:"operations" help:"operations of a user that run"`
-	MaxOperationCount        *int64     `option:"max_operation_count" min:"0" unit:"operations" help:"operations of a user that have not ended"`
-	ResourceLimits           *Resources `option:"resource_limits" kind:"resources" help:"what a user never exceeds"`
+	Mode                     *string    `option:"mode" default:"fair_share" values:"fair_share,fifo" help:"how the operations of a user share resources"`
+	MaxRunningOperationCount *int64     `option:"max_running_operation_count" min:"0" unit:"operations" help:"maximum number of running operations of each user"`
+	MaxOperationCount        *int64     `option:"max_operation_count" min:"0" unit:"operations" help:"maximum number of operations of each user that have not ended"`
+	ResourceLimits           *Resources `option:"resource_limits" kind:"resources" help:"upper limit of each user's usage"`
 }
 
-// ReadPoolOptions reads the options of a pool from a document by name, aliases
-// included, and checks them as far as that needs no other pool. The error is an
-// *option.Error.
+// ReadPoolOptions reads the options of a pool from a document that holds them by name or
+// alias. It makes only checks that need no other pool. The error is an *option.Error.
 func ReadPoolOptions(document map[string]any) (PoolOptions, error) {
 	return read[PoolOptions](document)
 }
@@ -126,11 +125,11 @@ func (o PoolOptions) Validate() error {
 	c.runs("max_operation_count", "max_running_operation_count", o.MaxOperationCount, o.MaxRunningOperationCount)
 	for i, key := range o.FIFOSortParameters {
 		if slices.Index(o.FIFOSortParameters, key) < i {
-			c.fault("fifo_sort_parameters", "%s is there twice", key)
+			c.fault("fifo_sort_parameters", "%s is named twice", key)
 		}
 	}
 	if o.FIFOSortParameters != nil && len(o.FIFOSortParameters) == 0 {
-		c.fault("fifo_sort_parameters", "an empty list sorts nothing: name weight, start_time or pending_job_count")
+		c.fault("fifo_sort_parameters", "an empty list sorts nothing: use weight, start_time or pending_job_count")
 	}
 	o.validateIntegral(&c)
 	return c.err()
@@ -144,17 +143,17 @@ func (o PoolOptions) validateIntegral(c *checks) {
 	switch o.Guarantee() {
 	case Relaxed:
 		if !g.BurstGuarantee.IsZero() {
-			c.fault("integral_guarantees/burst_guarantee_resources", "a relaxed pool has no burst: set guarantee_type to burst, or remove it")
+			c.fault("integral_guarantees/burst_guarantee_resources", "only a burst pool has this: set guarantee_type to burst, or remove it")
 		}
 		if g.ResourceFlow.IsZero() {
-			c.fault("integral_guarantees/resource_flow", "a relaxed pool lives on its flow: set it")
+			c.fault("integral_guarantees/resource_flow", "a relaxed pool must have a flow: set it")
 		}
 	case Burst:
 		if g.BurstGuarantee.IsZero() {
-			c.fault("integral_guarantees/burst_guarantee_resources", "a burst pool needs them")
+			c.fault("integral_guarantees/burst_guarantee_resources", "a burst pool must have a burst guarantee: set it")
 		}
 		if g.ResourceFlow.IsZero() {
-			c.fault("integral_guarantees/resource_flow", "a burst pool lives on its flow: set it")
+			c.fault("integral_guarantees/resource_flow", "a burst pool must have a flow: set it")
 		}
 	}
 }
@@ -176,8 +175,8 @@ type Effective struct {
 	ForbidImmediate bool   `option:"forbid_immediate_operations"`
 	// Lightweight says that vanilla operations do not count as running.
 	Lightweight bool `option:"enable_lightweight_operations"`
-	// PoolSatisfaction says whether the pool is served by its own satisfaction, and not
-	// by that of its least satisfied operation (F.13).
+	// PoolSatisfaction says whether the pool is served by its own satisfaction; if not, it is
+	// served by that of its least satisfied operation (F.13).
 	PoolSatisfaction bool `option:"use_pool_satisfaction_for_scheduling"`
 	Starvation       EffectiveStarvation
 	Preemption       EffectivePoolPreemption
@@ -206,7 +205,7 @@ func (o PoolOptions) effective(s Settings, parent Effective) Effective {
 	return e
 }
 
-// Document returns the settings by option name, as the API shows them. A setting without a bound
+// Document returns the settings by option name, as the API shows them. A limit that is not set
 // is nil.
 func (e Effective) Document() map[string]any {
 	out := poolHolds.Document(e)

@@ -8,7 +8,7 @@ import (
 	"weir/scheduling/resource"
 )
 
-// The scopes of preemption priority: whose starvation lets an operation preempt.
+// The scopes of preemption priority: which elements must starve for an operation to preempt.
 const (
 	// OperationAndAncestors means the operation and all pools above it.
 	OperationAndAncestors = "operation_and_ancestors"
@@ -27,15 +27,15 @@ const (
 
 // TreePreemption are the preemption options of a whole tree (F.17.1).
 type TreePreemption struct {
-	CountCoefficient     *float64   `option:"allocation_count_preemption_timeout_coefficient" min:"1" default:"1" rule:"F.11" alias:"job_count_preemption_timeout_coefficient" help:"operations with fewer pending jobs than this wait a part of the starvation timeouts"`
-	FromStarving         *bool      `option:"allow_preemption_from_starving_operations" default:"false" rule:"F.12" help:"jobs of operations that starve are preempted too"`
-	OnBoundPreemptible   *bool      `option:"consider_allocation_on_fair_share_bound_preemptible" default:"false" rule:"F.12.1" help:"the job that crosses a bound of the fair share can be preempted"`
-	AggressiveForGangs   *bool      `option:"allow_aggressive_preemption_for_gang_operations" default:"true" rule:"F.12" help:"gangs are preempted aggressively as others are"`
-	AbsoluteTolerance    *bool      `option:"enable_absolute_fair_share_starvation_tolerance" default:"false" rule:"F.11" help:"an operation that lacks less than the least of its jobs needs is not below its fair share"`
-	PriorityScope        *string    `option:"scheduling_preemption_priority_scope" default:"operation_and_ancestors" rule:"F.12.2" values:"operation_and_ancestors,operation_only" help:"whose starvation lets an operation preempt"`
-	GuaranteePriority    *bool      `option:"enable_guarantee_priority_scheduling" default:"true" rule:"F.12.2" help:"operations below what guarantees promise them come first"`
-	MinSpare             *Resources `option:"min_spare_allocation_resources_on_node" rule:"F.12.3" kind:"resources" help:"nodes with less than this free are given no job"`
-	MaxSchedulableInFIFO *int64     `option:"max_schedulable_element_count_in_fifo_pool" min:"0" unit:"operations" rule:"F.13" help:"beyond so many, operations of a FIFO pool without fair share wait"`
+	CountCoefficient     *float64   `option:"allocation_count_preemption_timeout_coefficient" min:"1" default:"1" rule:"F.11" alias:"job_count_preemption_timeout_coefficient" help:"an operation with fewer pending jobs than this starves sooner: its timeouts are multiplied by the ratio of the two"`
+	FromStarving         *bool      `option:"allow_preemption_from_starving_operations" default:"false" rule:"F.12" help:"jobs of starving operations can be preempted too"`
+	OnBoundPreemptible   *bool      `option:"consider_allocation_on_fair_share_bound_preemptible" default:"false" rule:"F.12.1" help:"the job whose usage crosses a preemption threshold of the fair share can be preempted"`
+	AggressiveForGangs   *bool      `option:"allow_aggressive_preemption_for_gang_operations" default:"true" rule:"F.12" help:"jobs of gangs can be preempted aggressively"`
+	AbsoluteTolerance    *bool      `option:"enable_absolute_fair_share_starvation_tolerance" default:"false" rule:"F.11" help:"an operation that lacks less than its smallest job needs does not count as below its fair share"`
+	PriorityScope        *string    `option:"scheduling_preemption_priority_scope" default:"operation_and_ancestors" rule:"F.12.2" values:"operation_and_ancestors,operation_only" help:"whether an operation can preempt only if it starves itself, or also if a pool above it starves"`
+	GuaranteePriority    *bool      `option:"enable_guarantee_priority_scheduling" default:"true" rule:"F.12.2" help:"operations that have less than guarantees promise them come first"`
+	MinSpare             *Resources `option:"min_spare_allocation_resources_on_node" rule:"F.12.3" kind:"resources" help:"nodes with less than this free get no new jobs"`
+	MaxSchedulableInFIFO *int64     `option:"max_schedulable_element_count_in_fifo_pool" min:"0" unit:"operations" rule:"F.13" help:"in a FIFO pool with more operations than this, those without fair share wait"`
 }
 
 // EffectivePreemption holds the effective preemption settings of a tree.
@@ -70,10 +70,10 @@ func (o TreePreemption) effective() EffectivePreemption {
 
 // PoolPreemption are the preemption options that only pools have (F.17.2).
 type PoolPreemption struct {
-	AllowNormal     *bool      `option:"allow_normal_preemption" default:"true" inherit:"false if it is for any pool above" rule:"F.12" help:"jobs in it can be preempted other than aggressively"`
+	AllowNormal     *bool      `option:"allow_normal_preemption" default:"true" inherit:"false if it is false for any pool above" rule:"F.12" help:"jobs in it can be preempted for starving operations, not counting aggressive starvation"`
 	AllowAggressive *bool      `option:"allow_aggressive_preemption" default:"true" rule:"F.12" inherit:"own, else the parent's" alias:"allow_aggressive_starvation_preemption" help:"jobs in it can be preempted aggressively"`
-	RateLimit       *int64     `option:"preemption_rate_limit" min:"0" unit:"jobs a minute" inherit:"own; those of pools above hold as well" rule:"F.12" help:"jobs preempted for others, in it and below, in a minute"`
-	LimitTolerance  *Resources `option:"resource_limits_overcommit_tolerance" inherit:"own; those of pools above hold as well" rule:"F.12" kind:"resources" help:"so far beyond resource_limits go jobs that preempt others in the pool"`
+	RateLimit       *int64     `option:"preemption_rate_limit" min:"0" unit:"jobs a minute" inherit:"own; those of pools above apply as well" rule:"F.12" help:"maximum number of jobs, in it and below, that are preempted for others in a minute"`
+	LimitTolerance  *Resources `option:"resource_limits_overcommit_tolerance" inherit:"own; those of pools above apply as well" rule:"F.12" kind:"resources" help:"how far jobs that preempt others in the pool may exceed its resource_limits until these have left"`
 }
 
 // NoRateLimit is the rate limit of pools without one.
@@ -85,7 +85,7 @@ type EffectivePoolPreemption struct {
 	AllowNormal bool
 	// AllowAggressive is the pool's own, or else its parent's.
 	AllowAggressive bool
-	// RateLimit is the pool's own; NoRateLimit if it has none. Those of pools above
+	// RateLimit is the pool's own; NoRateLimit if it has none. The rate limits of pools above
 	// apply as well.
 	RateLimit int64
 	// LimitTolerance is the pool's own.
@@ -117,14 +117,14 @@ const (
 // PackingOptions let an operation wait for nodes whose free resources fit its jobs well
 // (F.14).
 type PackingOptions struct {
-	Enable            *bool          `option:"enable" default:"false" rule:"F.14" help:"jobs wait for nodes with free resources in their proportion"`
+	Enable            *bool          `option:"enable" default:"false" rule:"F.14" help:"jobs wait for nodes whose free resources are in the same proportion as the job's needs"`
 	Metric            *string        `option:"metric" default:"angle_length" rule:"F.14" values:"angle,angle_length" help:"how nodes are compared"`
-	MaxBetter         *int64         `option:"max_better_past_snapshots" min:"1" default:"2" unit:"nodes" rule:"F.14" help:"a node is refused when so many that came before were better"`
-	AbsoluteTolerance *float64       `option:"absolute_metric_value_tolerance" min:"0" default:"0.05" rule:"F.14" help:"a node is better only by more than this"`
-	RelativeTolerance *float64       `option:"relative_metric_value_tolerance" min:"1" default:"1.5" rule:"F.14" help:"and by more than this factor"`
-	MinWindowSize     *int64         `option:"min_window_size_for_schedule" min:"0" default:"0" unit:"nodes" rule:"F.14" help:"nodes that are seen before the first is taken"`
-	MaxWindowSize     *int64         `option:"max_heartbeat_window_size" min:"1" max:"1000" default:"10" unit:"nodes" rule:"F.14" help:"nodes that are remembered"`
-	MaxHeartbeatAge   *time.Duration `option:"max_heartbeat_age" above:"0s" default:"1h" rule:"F.14" help:"for how long they are"`
+	MaxBetter         *int64         `option:"max_better_past_snapshots" min:"1" default:"2" unit:"nodes" rule:"F.14" help:"a node is rejected if this many earlier ones were better"`
+	AbsoluteTolerance *float64       `option:"absolute_metric_value_tolerance" min:"0" default:"0.05" rule:"F.14" help:"a node counts as better only if its metric is lower by more than this"`
+	RelativeTolerance *float64       `option:"relative_metric_value_tolerance" min:"1" default:"1.5" rule:"F.14" help:"a node counts as better only if its metric is also lower by more than this factor"`
+	MinWindowSize     *int64         `option:"min_window_size_for_schedule" min:"0" default:"0" unit:"nodes" rule:"F.14" help:"number of nodes that must be seen before a job starts on one"`
+	MaxWindowSize     *int64         `option:"max_heartbeat_window_size" min:"1" max:"1000" default:"10" unit:"nodes" rule:"F.14" help:"maximum number of earlier nodes that are remembered"`
+	MaxHeartbeatAge   *time.Duration `option:"max_heartbeat_age" above:"0s" default:"1h" rule:"F.14" help:"for how long they are remembered"`
 }
 
 // EffectivePacking holds the effective packing settings of an operation.

@@ -21,7 +21,7 @@ type Resources struct {
 	Named [resource.Count]bool
 }
 
-// Or returns the amounts, with those of other for resources that are not named. A
+// Or returns the amounts of the resources that are named, and those of other for the rest. A
 // nil receiver names none.
 func (r *Resources) Or(other resource.Amounts) resource.Amounts {
 	if r == nil {
@@ -35,8 +35,8 @@ func (r *Resources) Or(other resource.Amounts) resource.Amounts {
 	return other
 }
 
-// lesser returns the amounts that either names; if both name a resource, the lesser one.
-// nil names none.
+// lesser returns the amounts of the resources that either names: the lesser one if both name
+// it. nil names none.
 func (r *Resources) lesser(other *Resources) *Resources {
 	if r == nil || other == nil || r == other {
 		return cmp.Or(r, other)
@@ -61,20 +61,20 @@ func (r *Resources) IsZero() bool { return r == nil || r.Amounts == resource.Amo
 func (r *Resources) ReadOption(value *option.Value) error {
 	object, ok := value.Plain().(map[string]any)
 	if !ok {
-		return errors.New("is not an object with amounts by resource, such as {cpu: 10, memory: 4GiB}")
+		return errors.New("must be an object with an amount for each resource, such as {cpu: 10, memory: 4GiB}")
 	}
 	numbers := make(map[string]float64, len(object))
 	for _, given := range slices.Sorted(maps.Keys(object)) {
 		name := option.Canonical(given)
 		if _, twice := numbers[name]; twice {
-			return fmt.Errorf("resource %s is there twice, written with - and with _", name)
+			return fmt.Errorf("resource %s is set twice, written with - and with _", name)
 		}
 		switch amount := object[given].(type) {
 		case nil:
 			continue
 		case float64:
 			if name == resource.Memory.String() && amount != math.Trunc(amount) {
-				return fmt.Errorf("resource %s: %v is not a whole number of bytes: write one, or a number with a unit, such as 4GiB", name, amount)
+				return fmt.Errorf("resource %s: %v is not a whole number of bytes: use a whole number, or a number with a unit, such as 4GiB", name, amount)
 			}
 			numbers[name] = amount
 		case string:
@@ -124,7 +124,7 @@ func (r *Resources) WriteOption() any {
 // ReadOption implements option.Reader.
 func (f *Filter) ReadOption(value *option.Value) error {
 	if value.Kind != option.Text {
-		return errors.New("is not text with a node filter, such as gpu & !old")
+		return errors.New("must be a text: a node filter, such as gpu & !old")
 	}
 	read, err := ParseFilter(value.Text)
 	if err != nil {

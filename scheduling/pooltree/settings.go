@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// MaxNameBytes is the longest name of a pool, in bytes.
+	// MaxNameBytes is the maximum length of a pool name, in bytes.
 	MaxNameBytes = 100
-	// MaxDepth is how many pools a path may have below the root. It bounds the work
-	// of walking up or down the tree.
+	// MaxDepth is the maximum number of pools on a path below the root. It bounds the work of
+	// walking up or down the tree.
 	MaxDepth = 32
 	// MaxWeight is the greatest weight of a pool or an operation. It keeps sums of
 	// weights exact enough.
@@ -47,13 +47,13 @@ func ValidateName(name scheduling.PoolName) error {
 	case s == "":
 		return errors.New("pool name is empty")
 	case len(s) > MaxNameBytes:
-		return fmt.Errorf("pool name of %d bytes is longer than %d", len(s), MaxNameBytes)
+		return fmt.Errorf("pool name of %d bytes is too long: the limit is %d", len(s), MaxNameBytes)
 	case !utf8.ValidString(s):
 		return fmt.Errorf("pool name %q is not UTF-8", s)
 	}
 	if i := strings.IndexFunc(s, forbidden); i >= 0 {
 		r, _ := utf8.DecodeRuneInString(s[i:])
-		return fmt.Errorf("pool name %q holds %q: these are not allowed: / $ < > * spaces and control characters", s, r)
+		return fmt.Errorf("pool name %q contains %q: not allowed are / $ < > * spaces and control characters", s, r)
 	}
 	return nil
 }

@@ -13,21 +13,21 @@ var (
 	// ErrUnknownPool is returned when no pool of the tree has the name.
 	ErrUnknownPool = errors.New("no such pool")
 	// ErrPoolExists is returned when a pool of the tree already has the name.
-	ErrPoolExists = errors.New("pool exists already")
+	ErrPoolExists = errors.New("pool already exists")
 	// ErrCycle is returned when a pool would be below itself.
 	ErrCycle = errors.New("pool would be below itself")
 	// ErrTooDeep is returned when a path would have more than MaxDepth pools.
-	ErrTooDeep = errors.New("too many pools on a path")
+	ErrTooDeep = errors.New("pools are nested too deeply")
 	// ErrPoolInUse is returned when a pool to remove has pools or operations.
 	ErrPoolInUse = errors.New("pool is in use")
 	// ErrRootPool is returned for an edit that is not allowed for the root.
-	ErrRootPool = errors.New("not possible with the root of the tree")
+	ErrRootPool = errors.New("not allowed for the root pool")
 	// ErrNoImmediate is returned when a pool does not accept operations directly in it.
-	ErrNoImmediate = errors.New("pool takes no operations of its own")
+	ErrNoImmediate = errors.New("pool does not accept operations directly")
 	// ErrGang is returned when a pool does not accept gangs.
-	ErrGang = errors.New("pool takes no gangs")
-	// ErrTooManyEphemeral is returned when a user has as many ephemeral pools as
-	// the tree allows.
+	ErrGang = errors.New("pool does not accept gangs")
+	// ErrTooManyEphemeral is returned when a user already has as many ephemeral pools as the
+	// tree allows.
 	ErrTooManyEphemeral = errors.New("too many ephemeral pools")
 )
 

@@ -47,8 +47,8 @@ func TestEdits(t *testing.T) {
 	}{
 		"create at the root":   {edit: create(pool("e", scheduling.RootPool))},
 		"create below another": {edit: create(pool("e", "c"))},
-		"create twice":         {create(pool("a", scheduling.RootPool)), pooltree.ErrPoolExists, `create pool "a": pool exists already: it is below "<Root>": choose another name`},
-		"create the root":      {create(pool(scheduling.RootPool, "a")), pooltree.ErrPoolExists, "it is the root of the tree: choose another name"},
+		"create twice":         {create(pool("a", scheduling.RootPool)), pooltree.ErrPoolExists, `create pool "a": pool already exists, below "<Root>": choose another name`},
+		"create the root":      {create(pool(scheduling.RootPool, "a")), pooltree.ErrPoolExists, "as the root of the tree: choose another name"},
 		"unknown parent":       {create(pool("e", "x")), pooltree.ErrUnknownPool, `parent "x"`},
 		"no parent":            {create(pool("e", "")), pooltree.ErrUnknownPool, `use "<Root>"`},
 		"own parent":           {create(pool("e", "e")), pooltree.ErrCycle, ""},
@@ -61,7 +61,7 @@ func TestEdits(t *testing.T) {
 		"set an unknown pool": {set(pool("x", "a")), pooltree.ErrUnknownPool, `set pool "x"`},
 		"set the root":        {set(pool(scheduling.RootPool, "a")), pooltree.ErrRootPool, ""},
 		"remove":              {edit: remove("d", 0)},
-		"remove a parent":     {remove("a", 0), pooltree.ErrPoolInUse, `it has 1 pools, "b" first: remove or move them`},
+		"remove a parent":     {remove("a", 0), pooltree.ErrPoolInUse, `it has 1 pools, the first is "b": remove or move them`},
 		"remove with operations": {remove("d", 2), pooltree.ErrPoolInUse,
 			"it has 2 operations: wait for them, abort them or move them"},
 		"remove an unknown pool": {remove("x", 0), pooltree.ErrUnknownPool, ""},
@@ -75,11 +75,11 @@ func TestEdits(t *testing.T) {
 			edit: set(pooltree.Pool{Name: "d", Parent: "a", Options: pooltree.PoolOptions{MaxOperationCount: ptr[int64](0), MaxRunningOperationCount: ptr[int64](0)}})},
 		"more run than there are": {
 			set(pooltree.Pool{Name: "d", Parent: "a", Options: pooltree.PoolOptions{MaxOperationCount: ptr[int64](3), MaxRunningOperationCount: ptr[int64](4)}}), nil,
-			"max_operation_count: 3 is less than max_running_operation_count 4"},
+			"max_operation_count: 3 is less than max_running_operation_count, 4"},
 		"more run in subpools than there are": {
 			set(pooltree.Pool{Name: "d", Parent: "a", Options: pooltree.PoolOptions{Ephemeral: &pooltree.EphemeralOptions{
 				MaxOperationCount: ptr[int64](2), MaxRunningOperationCount: ptr[int64](3)}}}), nil,
-			`pool "d": ephemeral_subpool_config/max_operation_count: 2 is less than max_running_operation_count 3`},
+			`pool "d": ephemeral_subpool_config/max_operation_count: 2 is less than max_running_operation_count, 3`},
 		"negative limit": {
 			set(pooltree.Pool{Name: "d", Parent: "a", Options: pooltree.PoolOptions{MaxRunningOperationCount: ptr[int64](-1)}}), nil,
 			"max_running_operation_count: -1 is not a number of at least 0"},

@@ -12,44 +12,44 @@ import (
 // TreeOptions are the options of a tree (F.17.1). A nil one is not set. The values
 // that the pointers point to must not be changed.
 type TreeOptions struct {
-	NodesFilter  *Filter `option:"nodes_filter" rule:"F.17.1" alias:"node_tag_filter" kind:"filter" help:"which nodes are of the tree: tags with & | ! and parentheses"`
-	MainResource *string `option:"main_resource" default:"cpu" rule:"F.5.1" values:"user_slots,cpu,gpu,memory,network" help:"resource that guarantees of the others are inferred from"`
+	NodesFilter  *Filter `option:"nodes_filter" rule:"F.17.1" alias:"node_tag_filter" kind:"filter" help:"which nodes belong to the tree: an expression of tags with & | ! and parentheses"`
+	MainResource *string `option:"main_resource" default:"cpu" rule:"F.5.1" values:"user_slots,cpu,gpu,memory,network" help:"resource from which guarantees of resources that a pool does not name are inferred"`
 
-	MaxOperationCount               *int64  `option:"max_operation_count" min:"0" unit:"operations" rule:"F.16" help:"operations in the tree that have not ended; 50,000, or as many as may run, without it"`
-	MaxRunningOperationCount        *int64  `option:"max_running_operation_count" min:"0" unit:"operations" rule:"F.16" help:"operations of the tree that run; 2000, or as many as there may be, without it"`
-	MaxOperationCountPerPool        *int64  `option:"max_operation_count_per_pool" min:"0" unit:"operations" rule:"F.16" help:"max_operation_count of pools that set none; 50, or as many as may run, without it"`
-	MaxRunningOperationCountPerPool *int64  `option:"max_running_operation_count_per_pool" min:"0" unit:"operations" rule:"F.16" help:"max_running_operation_count of pools that set none; 8, or as many as there may be, without it"`
-	DefaultParentPool               *string `option:"default_parent_pool" default:"<Root>" rule:"F.17.1" help:"where ephemeral pools are made; when set, operations that name no pool go to one of their user's name there"`
-	ForbidImmediateInRoot           *bool   `option:"forbid_immediate_operations_in_root" default:"true" rule:"F.17.1" help:"no operation directly in the root"`
-	MaxEphemeralPoolsPerUser        *int64  `option:"max_ephemeral_pools_per_user" min:"0" default:"1" unit:"pools" rule:"F.17.1" alias:"max_ephemeral_pool_per_user" help:"ephemeral pools of one user at a time, besides the one of the user's name"`
+	MaxOperationCount               *int64  `option:"max_operation_count" min:"0" unit:"operations" rule:"F.16" help:"maximum number of operations in the tree that have not ended (default: 50,000, or max_running_operation_count if that is greater)"`
+	MaxRunningOperationCount        *int64  `option:"max_running_operation_count" min:"0" unit:"operations" rule:"F.16" help:"maximum number of running operations in the tree (default: 2000, or max_operation_count if that is less)"`
+	MaxOperationCountPerPool        *int64  `option:"max_operation_count_per_pool" min:"0" unit:"operations" rule:"F.16" help:"max_operation_count of pools that set none (default: 50, or max_running_operation_count_per_pool if that is greater)"`
+	MaxRunningOperationCountPerPool *int64  `option:"max_running_operation_count_per_pool" min:"0" unit:"operations" rule:"F.16" help:"max_running_operation_count of pools that set none (default: 8, or max_operation_count_per_pool if that is less)"`
+	DefaultParentPool               *string `option:"default_parent_pool" default:"<Root>" rule:"F.17.1" help:"parent of ephemeral pools; when set, an operation that names no pool runs in an ephemeral pool here, named after its user"`
+	ForbidImmediateInRoot           *bool   `option:"forbid_immediate_operations_in_root" default:"true" rule:"F.17.1" help:"operations may not be directly in the root pool, only in pools below it"`
+	MaxEphemeralPoolsPerUser        *int64  `option:"max_ephemeral_pools_per_user" min:"0" default:"1" unit:"pools" rule:"F.17.1" alias:"max_ephemeral_pool_per_user" help:"maximum number of ephemeral pools of each user, not counting the one named after the user"`
 
 	Starvation
-	EnablePoolStarvation *bool          `option:"enable_pool_starvation" default:"true" rule:"F.11" help:"pools starve as operations do"`
+	EnablePoolStarvation *bool          `option:"enable_pool_starvation" default:"true" rule:"F.11" help:"pools can starve, not only operations"`
 	PoolSatisfaction     *bool          `option:"use_pool_satisfaction_for_scheduling" default:"true" rule:"F.13" help:"pools are served by their own satisfaction; off: by that of their least satisfied operation"`
-	Backoff              *time.Duration `option:"preemptive_scheduling_backoff" default:"5s" rule:"F.12.3" help:"least time between two preemptions on a node"`
+	Backoff              *time.Duration `option:"preemptive_scheduling_backoff" default:"5s" rule:"F.12.3" help:"minimum time between two preemptions on a node"`
 	TreePreemption
 
-	IntegralGuarantees               *TreeIntegral `option:"integral_guarantees" help:"guarantees over time" rule:"F.6"`
-	DistributeFreeVolume             *bool         `option:"should_distribute_free_volume_among_children" default:"false" rule:"F.6.2" help:"volume that overflows goes to siblings"`
-	InferWeightMultiplier            *float64      `option:"infer_weight_from_guarantees_share_multiplier" min:"1" max:"1e+09" rule:"F.5" help:"pools without weight get this times their part of the parent's guarantee"`
+	IntegralGuarantees               *TreeIntegral `option:"integral_guarantees" help:"options of integral guarantees, which hold on average over time" rule:"F.6"`
+	DistributeFreeVolume             *bool         `option:"should_distribute_free_volume_among_children" default:"false" rule:"F.6.2" help:"volume that overflows from a pool goes to its siblings"`
+	InferWeightMultiplier            *float64      `option:"infer_weight_from_guarantees_share_multiplier" min:"1" max:"1e+09" rule:"F.5" help:"weight of a pool that sets none: this times its part of its parent's guarantees"`
 	GangStepFunction                 *bool         `option:"enable_step_function_for_gang_operations" default:"false" rule:"F.7.2" help:"gangs get all of their demand or nothing"`
-	ImprovedFitFactor                *bool         `option:"enable_improved_fair_share_by_fit_factor_computation" default:"false" rule:"F.7.4" help:"children jump one after another instead of together"`
-	ImprovedFitFactorDistributionGap *bool         `option:"enable_improved_fair_share_by_fit_factor_computation_distribution_gap" default:"false" rule:"F.7.4" help:"a second search gives out what is left below rounding"`
-	FIFOReordering                   *bool         `option:"enable_fifo_children_reordering_for_guarantee_utilization" default:"false" rule:"F.7.3" help:"in FIFO pools gangs that do not fit into the guarantee let smaller ones go first"`
-	SingleJobVanillaIsGang           *bool         `option:"consider_single_allocation_vanilla_operations_as_gang" default:"true" rule:"F.8" help:"an operation of one job is a gang"`
-	GangsOnlyInFIFO                  *bool         `option:"allow_gang_operations_only_in_fifo_pools" default:"false" rule:"F.8" help:"gangs are refused in fair-share pools"`
+	ImprovedFitFactor                *bool         `option:"enable_improved_fair_share_by_fit_factor_computation" default:"false" rule:"F.7.4" help:"children whose share jumps at the same point jump one after another instead of together"`
+	ImprovedFitFactorDistributionGap *bool         `option:"enable_improved_fair_share_by_fit_factor_computation_distribution_gap" default:"false" rule:"F.7.4" help:"the children of a pool may exceed its share by a rounding error if more than that would be left unassigned"`
+	FIFOReordering                   *bool         `option:"enable_fifo_children_reordering_for_guarantee_utilization" default:"false" rule:"F.7.3" help:"in FIFO pools, gangs that do not fit into the pool's guarantee move behind those that do"`
+	SingleJobVanillaIsGang           *bool         `option:"consider_single_allocation_vanilla_operations_as_gang" default:"true" rule:"F.8" help:"an operation of one job counts as a gang"`
+	GangsOnlyInFIFO                  *bool         `option:"allow_gang_operations_only_in_fifo_pools" default:"false" rule:"F.8" help:"gangs are rejected in fair-share pools"`
 
-	GangTimeout *time.Duration `option:"gang_timeout" min:"1s" max:"1h" default:"1m" rule:"J.5.1" help:"room is held so long for a gang that does not fit; then others come first, for as long at least"`
+	GangTimeout *time.Duration `option:"gang_timeout" min:"1s" max:"1h" default:"1m" rule:"J.5.1" help:"how long room is held for a gang that does not fit; after that, others come first for at least as long"`
 
-	BestAllocationSharePeriod *time.Duration `option:"best_allocation_share_update_period" above:"0s" default:"1m" rule:"F.15" help:"how often memory that no job can use is looked for"`
-	NodeReconnectionTimeout   *time.Duration `option:"node_reconnection_timeout" default:"5m" rule:"F.2" help:"after a change of leader, nodes that were online count as about to come back for that long"`
+	BestAllocationSharePeriod *time.Duration `option:"best_allocation_share_update_period" above:"0s" default:"1m" rule:"F.15" help:"how often to check for memory that no single job can use"`
+	NodeReconnectionTimeout   *time.Duration `option:"node_reconnection_timeout" default:"5m" rule:"F.2" help:"how long a new leader still counts nodes that were online but have not reconnected"`
 }
 
 // TreeIntegral are the options of integral guarantees for a whole tree.
 type TreeIntegral struct {
-	SmoothPeriod                *time.Duration `option:"smooth_period" above:"0s" default:"1m" rule:"F.6" help:"a pool spends its volume over at least this time"`
-	PoolCapacitySaturation      *time.Duration `option:"pool_capacity_saturation_period" above:"0s" default:"24h" rule:"F.6.1" help:"flow over this time is the capacity of a pool"`
-	RelaxedShareMultiplierLimit *float64       `option:"relaxed_share_multiplier_limit" min:"1" max:"10" default:"3" rule:"F.6.5" help:"a relaxed pool gets at most this times its flow at once"`
+	SmoothPeriod                *time.Duration `option:"smooth_period" above:"0s" default:"1m" rule:"F.6" help:"minimum time over which a pool spends its volume"`
+	PoolCapacitySaturation      *time.Duration `option:"pool_capacity_saturation_period" above:"0s" default:"24h" rule:"F.6.1" help:"upper bound of a pool's volume: what its resource_flow accumulates in this time"`
+	RelaxedShareMultiplierLimit *float64       `option:"relaxed_share_multiplier_limit" min:"1" max:"10" default:"3" rule:"F.6.5" help:"upper bound of what a relaxed pool gets from its volume at one time, as a multiple of its resource_flow"`
 }
 
 // Settings are the options of a tree with the defaults filled in (F.17.1; R4).
@@ -66,7 +66,7 @@ type Settings struct {
 	EnablePoolStarvation            bool                `option:"enable_pool_starvation"`
 	PoolSatisfaction                bool                `option:"use_pool_satisfaction_for_scheduling"`
 	Starvation                      EffectiveStarvation
-	// Backoff is the least time between two searches for victims on a node.
+	// Backoff is the minimum time between two searches for victims on a node.
 	Backoff    time.Duration `option:"preemptive_scheduling_backoff"`
 	Preemption EffectivePreemption
 
@@ -135,7 +135,7 @@ func (o TreeOptions) Validate() error {
 	return c.err()
 }
 
-// checks collects the faults of options, starting with those of single options.
+// checks collects the faults of options. It begins with the faults of single options.
 type checks struct{ faults []option.Fault }
 
 func (c *checks) err() error { return option.NewError(c.faults) }
@@ -147,12 +147,12 @@ func (c *checks) fault(path, format string, args ...any) {
 // runs adds a fault if the limit on all operations is below the one on running operations.
 func (c *checks) runs(path, pathRunning string, all, running *int64) {
 	if all != nil && running != nil && *all < *running {
-		c.fault(path, "%d is less than %s %d", *all, pathRunning, *running)
+		c.fault(path, "%d is less than %s, %d", *all, pathRunning, *running)
 	}
 }
 
-// ReadTreeOptions reads the options of a tree from a document by name, aliases
-// included, and checks them. The error is an *option.Error.
+// ReadTreeOptions reads the options of a tree from a document that holds them by name or
+// alias, and checks them. The error is an *option.Error.
 func ReadTreeOptions(document map[string]any) (TreeOptions, error) {
 	return read[TreeOptions](document)
 }

@@ -10,8 +10,8 @@ import (
 	"weir/scheduling/resource"
 )
 
-// validate returns an error unless the tree is valid: its options, each pool, the
-// paths, and the guarantees of pools against those of their parents (L7, F.16).
+// validate checks the options of the tree, each pool, the paths, and the guarantees of pools
+// against those of their parents (L7, F.16).
 func (t Tree) validate() error {
 	if err := t.options.Validate(); err != nil {
 		return fmt.Errorf("set pool tree: %w", err)
@@ -51,8 +51,8 @@ func (t Tree) check(p *Pool) error {
 	return c.err()
 }
 
-// checkSubpools returns an error if no subpool could be created with the options for
-// subpools. Only edits are checked, since a tree that already exists must stay readable.
+// checkSubpools returns an error if the options for subpools allow no subpool to be created.
+// Only edits are checked, since a tree that already exists must stay readable.
 func (p Pool) checkSubpools() error {
 	e := p.Options.Ephemeral
 	if e == nil {
@@ -80,7 +80,7 @@ func (t Tree) checkPath(p *Pool) error {
 		path, parent = append(path, parent), t.pools[i].Parent
 	}
 	if len(path) > MaxDepth {
-		return fmt.Errorf("%w: %q is more than %d below the root", ErrTooDeep, p.Name, MaxDepth)
+		return fmt.Errorf("%w: %q is more than %d levels below the root", ErrTooDeep, p.Name, MaxDepth)
 	}
 	return nil
 }
@@ -104,14 +104,13 @@ func (t Tree) checkDefaultParent() error {
 	case !found:
 		return fmt.Errorf("default_parent_pool: %q: %w", name, ErrUnknownPool)
 	case t.pools[i].Ephemeral != "":
-		return fmt.Errorf("default_parent_pool: %q goes with its last operation", name)
+		return fmt.Errorf("default_parent_pool: %q is ephemeral: it is removed with its last operation", name)
 	}
 	return nil
 }
 
-// checkGuarantees checks the guarantees of pools against those of their parents.
-// Those directly below the root may exceed the cluster: then they are cut to fit
-// (F.5.3 to F.5.5).
+// checkGuarantees checks the guarantees of pools against those of their parents. The guarantees
+// directly below the root may exceed the cluster: then they are cut to fit (F.5.3 to F.5.5).
 func (t Tree) checkGuarantees() error {
 	below := make(map[scheduling.PoolName]*guaranteed)
 	for i := range t.pools {
@@ -154,7 +153,7 @@ func (s *guaranteed) add(name scheduling.PoolName, g *Resources) {
 // checkStrong checks that the guarantees of a pool's children do not exceed its own.
 func (t Tree) checkStrong(o *PoolOptions, sum *guaranteed) error {
 	if sum.first != "" && !or(o.AllowChildrenGuarantees, true) {
-		return fmt.Errorf("allow_children_guarantees is false, and pool %q below it has a strong guarantee", sum.first)
+		return fmt.Errorf("allow_children_guarantees is false, but pool %q below it has a strong guarantee", sum.first)
 	}
 	own := o.StrongGuarantee
 	for i := range sum.Named {
@@ -164,7 +163,7 @@ func (t Tree) checkStrong(o *PoolOptions, sum *guaranteed) error {
 			continue
 		}
 		if have := own.Or(resource.Amounts{}).Of(k); sum.Amounts.Of(k) > have {
-			return fmt.Errorf("strong_guarantee_resources/%s: the pools below it are guaranteed %s, it has only %s: raise it or lower theirs",
+			return fmt.Errorf("strong_guarantee_resources/%s: the pools below it are guaranteed %s, but it has only %s: raise it or lower theirs",
 				k, amount(k, sum.Amounts.Of(k)), amount(k, have))
 		}
 	}
@@ -182,8 +181,8 @@ func amount(k resource.Kind, n int64) string {
 	}
 }
 
-// Overcommitted returns the resources of which the strong guarantees directly below
-// the root exceed the total, with the sum of the guarantees (F.5.3).
+// Overcommitted returns each resource of which the strong guarantees directly below the root
+// exceed the total, and the sum of these guarantees (F.5.3).
 func (t Tree) Overcommitted(total resource.Amounts) []Overcommit {
 	var sum resource.Amounts
 	for i := range t.pools {

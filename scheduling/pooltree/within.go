@@ -6,9 +6,9 @@ import "slices"
 // steps.
 const maxWithinSteps = 1 << 12
 
-// Within reports whether every possible node that f matches is matched by other too, and
-// f matches some node. known is false if the search exceeds maxWithinSteps, as it may for
-// long, contrived filters.
+// Within reports whether f matches some possible node, and other matches every node that f
+// matches. known is false if the search exceeds maxWithinSteps, which only long, contrived
+// filters cause.
 func (f Filter) Within(other Filter) (within, known bool) {
 	some, known := f.without(nothing)
 	if !known || !some || f.text == other.text {
@@ -37,8 +37,8 @@ const (
 	yes     truth = 1
 )
 
-// search looks for a set of tags that f matches and other does not. It assumes one tag
-// after another present or absent, until the values of both filters are known.
+// search looks for a set of tags that f matches and other does not. It assumes one tag after
+// another to be present or absent, until the values of both filters are known.
 type search struct {
 	f, other        Filter
 	tags, otherTags []string
@@ -61,7 +61,7 @@ func (s *search) found() bool {
 	case byOther == no:
 		return true
 	}
-	// A filter is unknown, so at least one of its tags is.
+	// The value of the filter is unknown, so that of at least one of its tags is.
 	tag := open[slices.IndexFunc(open, func(tag string) bool { return s.has[tag] == unknown })]
 	for _, assumed := range []truth{yes, no} {
 		s.has[tag] = assumed

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Stage is a part of a heartbeat in which operations may preempt others (F.12.3).
+// Stage is a step of a heartbeat in which operations may preempt others (F.12.3).
 type Stage uint8
 
 // The stages.
@@ -63,7 +63,7 @@ type Owner struct {
 	// Starvation is the operation's own. Operations that starve are spared unless FromStarving.
 	Starvation   Starvation
 	FromStarving bool
-	// MinRunTime is how long a job runs before it can be preempted.
+	// MinRunTime is how long a job must have run before it can be preempted.
 	MinRunTime time.Duration
 }
 
@@ -94,8 +94,8 @@ type Rate struct {
 	times []time.Time
 }
 
-// Left returns how many more may be preempted at a time, when limit are allowed in any minute. A
-// negative limit means unlimited, and is returned as it is.
+// Left returns how many more jobs may be preempted at this time. limit is how many are allowed in
+// any minute; a negative one means unlimited, and is returned as it is.
 func (r *Rate) Left(at time.Time, limit int64) int64 {
 	if limit < 0 {
 		return limit
@@ -103,12 +103,12 @@ func (r *Rate) Left(at time.Time, limit int64) int64 {
 	return max(limit-int64(len(r.times)-r.past(at)), 0)
 }
 
-// past is how many of the times no longer count at a time.
+// past returns how many of the times no longer count at the given time.
 func (r *Rate) past(at time.Time) int {
 	return sort.Search(len(r.times), func(i int) bool { return at.Sub(r.times[i]) < RatePeriod })
 }
 
-// Take remembers a preemption. Times come in ascending order, except those of the past that a new
+// Take remembers a preemption. Times are added in ascending order, except past ones that a new
 // leader reads from the log.
 func (r *Rate) Take(at time.Time) {
 	i := len(r.times)
@@ -118,7 +118,7 @@ func (r *Rate) Take(at time.Time) {
 	r.times = slices.Insert(r.times, i, at)
 }
 
-// Undo forgets one preemption at a time, because it did not happen.
+// Undo forgets one preemption at this time, because it did not happen.
 func (r *Rate) Undo(at time.Time) {
 	for i := len(r.times) - 1; i >= 0; i-- {
 		if r.times[i].Equal(at) {

@@ -8,7 +8,7 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Excess is by how much an operation or a pool uses more than it may.
+// Excess is how much more an operation or a pool uses than it may.
 type Excess struct {
 	// Amounts is the excess per resource; 0 or less means no excess.
 	Amounts resource.Amounts
@@ -25,8 +25,8 @@ type ExcessiveOperation struct {
 	Excess *Excess
 }
 
-// RelievedBy reports whether an allocation of a, at or below x, holds a resource of which x, or an
-// excess above, uses too much.
+// RelievedBy reports whether taking away an allocation that holds a would reduce x or an excess
+// above it: whether it holds a resource of which too much is used.
 func (x *Excess) RelievedBy(a resource.Amounts) bool {
 	for up := x; up != nil; up = up.Above {
 		if up.relievedBy(a) {
@@ -81,7 +81,7 @@ func Repair(excesses []*Excess, operations []ExcessiveOperation) []*Member {
 	return needed(chosen)
 }
 
-// needed drops the allocations, the least preemptible first, that need not leave after all.
+// needed drops the allocations that need not leave after all, the least preemptible first.
 func needed(chosen []candidate) []*Member {
 	slices.SortFunc(chosen, func(a, b candidate) int { return a.Easier(b.Member) })
 	var kept []*Member
@@ -98,7 +98,7 @@ func needed(chosen []candidate) []*Member {
 
 func (x *Excess) exceeded() bool { return !x.Amounts.Fits(resource.Amounts{}) }
 
-// fits reports whether adding a causes no excess in any resource that a has.
+// fits reports whether a can be added without an excess in any resource that it has.
 func (x *Excess) fits(a resource.Amounts) bool {
 	for up := x; up != nil; up = up.Above {
 		for k := range resource.Kind(resource.Count) {
@@ -126,7 +126,7 @@ type candidate struct {
 // a later start is always easier.
 type easiest []candidate
 
-// next takes out the easiest, and replaces it with the one that started before it.
+// next removes the easiest, and replaces it with the one of its operation that started before it.
 func (h *easiest) next() candidate {
 	c := (*h)[0]
 	if before := c.Prev(); before != nil {

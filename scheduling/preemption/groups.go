@@ -14,7 +14,7 @@ type Bounds struct {
 	// AggressiveThreshold times the fair share is never preempted, Threshold times the fair share
 	// only aggressively. AggressiveThreshold <= Threshold.
 	AggressiveThreshold, Threshold float64
-	// Protected is an amount below which usage is never preempted, if it is less in every
+	// Protected is the usage below which nothing is preempted: usage is below if it is less in every
 	// resource. Resources that do not matter are Infinite; the zero value protects nothing.
 	Protected resource.Amounts
 	// OnBoundPreemptible puts an allocation that crosses a bound on the preemptible side.
@@ -24,12 +24,12 @@ type Bounds struct {
 }
 
 // Below reports whether usage is less than Threshold times the fair share, in the resources that
-// count (F.10): an allocation that comes on top of it is not preemptible. It is true for any usage
-// if the fair share covers the demand.
+// count (F.10): an allocation that is added to it is not preemptible. It is true for any usage if
+// the fair share covers the demand.
 //
 // An operation that is preempted gracefully starts a job only while its usage, including all that
-// is leaving, is below. So no job starts only to be told to leave at once, or to replace one that
-// has been told.
+// is leaving, is below. So no job starts that would be told to leave at once, or that would replace
+// one that was told to leave.
 func (b *Bounds) Below(usage resource.Amounts) bool {
 	r := b.reach(normalCut)
 	return r.below(usage)
@@ -42,7 +42,7 @@ const (
 	cutCount
 )
 
-// bound is the share up to which cut c protects.
+// bound returns the share up to which cut c protects.
 func (b *Bounds) bound(c int) resource.Vector {
 	switch {
 	case c == aggressiveCut:
@@ -60,7 +60,7 @@ type reach struct {
 	// least is the smallest amount of each resource whose share is not below the bound.
 	least     resource.Amounts
 	protected resource.Amounts
-	// any means that it is enough to be below in one resource.
+	// any means that usage is below if it is below in one resource.
 	any bool
 }
 
@@ -78,8 +78,8 @@ func (b *Bounds) reach(c int) reach {
 	return r
 }
 
-// leastNotBelow is the smallest amount whose share of total is not less than bound. The
-// share is that of resource.Share, with the same rounding.
+// leastNotBelow returns the smallest amount whose share of total is not less than bound. Shares are
+// rounded as by resource.Share.
 func leastNotBelow(bound float64, total int64) int64 {
 	guess := math.Ceil(bound * float64(total))
 	switch {
@@ -117,8 +117,9 @@ func (b *Bounds) near(c int, usage resource.Amounts) bool {
 }
 
 // Groups are the allocations of an operation, in the order of their start, in three consecutive
-// groups (F.12.1). They are updated as members come and go, and as bounds change, touching only
-// the allocations that change their group. The zero value has no members, and protects nothing.
+// groups (F.12.1). They are updated as members are added and removed, and as bounds change; each
+// update touches only the allocations that change their group. The zero value has no members, and
+// protects nothing.
 //
 // Allocations that are leaving their nodes are not members, and do not count.
 type Groups struct {
@@ -144,7 +145,7 @@ func (g *Groups) Usage() resource.Amounts { return g.usage }
 // Len returns the number of members.
 func (g *Groups) Len() int { return g.count }
 
-// Bounds returns what the groups are cut by; it must not be changed.
+// Bounds returns the bounds that divide the groups; they must not be changed.
 func (g *Groups) Bounds() *Bounds { return &g.bounds }
 
 // First returns the member that started first, or nil.
@@ -159,8 +160,9 @@ func (m *Member) Next() *Member { return m.next }
 // Prev returns the member of the same groups that started before, or nil.
 func (m *Member) Prev() *Member { return m.prev }
 
-// Protected returns the usage of members that can never be preempted, and of those that can be
-// preempted at most by operations that starve aggressively; the rest is preemptible.
+// Protected returns the usage of the members that can never be preempted, and that of the members
+// that can be preempted at most by operations that starve aggressively, including the former. The
+// rest is preemptible.
 func (g *Groups) Protected() (always, normally resource.Amounts) {
 	// With OnBoundPreemptible the second cut may come before the first.
 	always = g.cuts[aggressiveCut].usage
@@ -183,8 +185,8 @@ func (g *Groups) SetBounds(b Bounds) {
 	g.rebalance()
 }
 
-// Add adds a member that is in no Groups. It searches its place from the end, so adding in the
-// order of start is O(1).
+// Add adds a member that is in no Groups. The search for its place begins at the end, so adding in
+// the order of start is O(1).
 func (g *Groups) Add(m *Member) {
 	after := g.last
 	for after != nil && m.before(after) {
@@ -242,8 +244,8 @@ func (g *Groups) Remove(m *Member) {
 	g.rebalance()
 }
 
-// rebalance puts each cut behind the shortest prefix that is not below its bound. If a prefix is
-// not below, no longer one is.
+// rebalance puts each cut after the shortest prefix that is not below its bound. If a prefix is not
+// below, no longer prefix is.
 func (g *Groups) rebalance() {
 	for c := range g.cuts {
 		k := &g.cuts[c]

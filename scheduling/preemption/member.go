@@ -67,9 +67,9 @@ func (m *Member) Level() Level {
 }
 
 // Gracefully reports whether the allocation may be told to leave although no other operation needs
-// its resources: without it the operation still has its fair share times the threshold (J.3.1). So
-// the allocation that crosses the bound stays, whatever Bounds.OnBoundPreemptible says: otherwise
-// it would leave, be started again, and leave again.
+// its resources: without it the operation still has its fair share times the threshold (J.3.1). The
+// allocation that crosses the bound stays even if Bounds.OnBoundPreemptible is set: otherwise it
+// would leave, be started again, and leave again.
 func (m *Member) Gracefully() bool {
 	return m.Level() == Preemptible && !m.groups.bounds.Below(m.groups.usage.Sub(m.Resources))
 }
@@ -124,9 +124,9 @@ func compare[C Candidate](a, b C) int {
 }
 
 // Overcommit returns the candidates that have to leave a node so that the rest fits into limits.
-// The least preemptible, and of these the longest running, are kept greedily: one that does not
-// fit goes, and others that still fit stay. Jobs that started at the same time are taken in the
-// order of their ids. Victims come in the reverse of this order.
+// It keeps candidates greedily, the least preemptible first, and of those the longest running: one
+// that does not fit has to leave, and later ones that still fit stay. Jobs that started at the same
+// time are ordered by id. Victims are returned in the reverse of this order.
 //
 // candidates is sorted in place.
 func Overcommit[C Candidate](limits resource.Amounts, candidates []C) (victims []C) {

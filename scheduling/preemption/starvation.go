@@ -38,7 +38,7 @@ func ParseStarvation(name string) (Starvation, error) {
 			return s, nil
 		}
 	}
-	return NonStarving, fmt.Errorf("starvation status %q: there is none of this name", name)
+	return NonStarving, fmt.Errorf("unknown starvation status %q", name)
 }
 
 // Timeouts say how long an element has to be below its shares before it starves.
@@ -53,8 +53,8 @@ type Timeouts struct {
 	Aggressive            time.Duration
 }
 
-// Shortened scales the timeouts of an operation that has fewer pending jobs than count by
-// pending/count.
+// Shortened multiplies the timeouts by pending/count if an operation has fewer pending jobs than
+// count.
 func (t Timeouts) Shortened(pending int64, count float64) Timeouts {
 	part := float64(pending) / count
 	if part >= 1 {
@@ -76,7 +76,7 @@ func (t Timeouts) Lengthened(times float64) Timeouts {
 }
 
 // Clock records how long an element has been below its shares. The zero value is for an element
-// that is not.
+// that is below neither.
 type Clock struct {
 	Status     Status
 	Starvation Starvation
@@ -85,10 +85,10 @@ type Clock struct {
 	Since, MinSince time.Time
 }
 
-// Judge decides whether the element starves (F.11): from its current status, whether it is below
-// its fair share at all, even within the tolerance, and whether it is below its min share. No
-// timeout expires in the call that starts its clock, and a starving element keeps starving while
-// it is below its fair share.
+// Judge decides whether the element starves (F.11). status is its current status, below says
+// whether it is below its fair share at all, even within the tolerance, and belowMin whether it is
+// below its min share. No timeout expires in the call that starts its clock. A starving element
+// keeps starving while it is below its fair share.
 func (c *Clock) Judge(now time.Time, status Status, below, belowMin bool, t Timeouts) {
 	if !below || c.Since.IsZero() {
 		c.Starvation = NonStarving
@@ -106,8 +106,8 @@ func (c *Clock) Judge(now time.Time, status Status, below, belowMin bool, t Time
 	}
 }
 
-// From returns since when the element has been below the share that it starves for, or may come to
-// starve for; zero if it is not below.
+// From returns since when the element has been below its fair share or, if it is not below that,
+// below its min share; zero if it is below neither.
 func (c *Clock) From() time.Time {
 	if c.Since.IsZero() {
 		return c.MinSince
@@ -115,9 +115,9 @@ func (c *Clock) From() time.Time {
 	return c.Since
 }
 
-// Starves returns from when on the element starves, and starves aggressively, if it stays below
-// its share: a time in the past if it already does, zero if it never will. Judge has to be called
-// after that time to see it.
+// Starves returns when the element begins to starve, and to starve aggressively, if it stays below
+// its share: a time in the past if it already does, zero if it never will. It takes a call of Judge
+// after that time for the element to starve.
 func (c *Clock) Starves(t Timeouts) (starving, aggressively time.Time) {
 	if !t.CanStarve {
 		return starving, aggressively
@@ -143,9 +143,9 @@ func (c *Clock) Starves(t Timeouts) (starving, aggressively time.Time) {
 	return starving, aggressively
 }
 
-// passed is the time since a state began, which is kept in since; less than any timeout if it has
-// just begun or does not hold. A beginning later than now, set by another leader's clock, is moved
-// to now.
+// passed returns the time since a state began, which is kept in since. It is negative, and so less
+// than any timeout, if the state has just begun or does not hold. A beginning later than now, set by
+// another leader's clock, is moved to now.
 func passed(since *time.Time, now time.Time, holds bool) time.Duration {
 	switch {
 	case !holds:
@@ -202,9 +202,9 @@ func PoolStatus(s Shares, tolerance float64) Status {
 	return Normal
 }
 
-// BelowMinShare reports whether an element has less than its min share: there is no tolerance for
-// it (R5b). The min share is capped at the fair share, which limits, or the order of a FIFO pool,
-// may keep lower.
+// BelowMinShare reports whether an element has less than its min share, without tolerance (R5b).
+// The min share is capped at the fair share, which can be lower because of limits or of the order
+// of a FIFO pool.
 func BelowMinShare(s Shares) bool {
 	s.Fair = s.Min.Min(s.Fair)
 	for r := range s.Usage {
@@ -213,11 +213,9 @@ func BelowMinShare(s Shares) bool {
 	return PoolStatus(s, 1) == BelowFairShare
 }
 
-// NonBlockedDominates reports whether a exceeds b in every resource that is not
-// blocked; a resource is blocked when the fair share covers the demand. When all
-// are, it is enough to exceed b in one (F.10).
-//
-// It is no order: neither reflexive nor irreflexive.
+// NonBlockedDominates reports whether a exceeds b in every resource that is not blocked. A resource
+// is blocked if the fair share covers the demand. If all are blocked, it is enough that a exceeds b
+// in one (F.10).
 func (s Shares) NonBlockedDominates(a, b resource.Vector) bool {
 	allBlocked, some, all := true, false, true
 	for r := range a {

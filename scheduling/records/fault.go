@@ -11,7 +11,7 @@ const (
 	RecordTooLong Kind = "record_too_long"
 	// InvalidJSON is a line that is not one JSON value.
 	InvalidJSON Kind = "invalid_json"
-	// BinaryInput is a zero byte in a text.
+	// BinaryInput is a NUL byte in a text.
 	BinaryInput Kind = "binary_input"
 )
 
@@ -20,8 +20,8 @@ type Fault struct {
 	Kind Kind
 	// Row is the number of the record within its slice, from 1.
 	Row int64
-	// Begin is where the record begins in the file, and Offset the position of the fault in the
-	// file: the invalid byte, or the first one beyond the limit.
+	// Begin is the offset in the file at which the record begins. Offset is that of the fault: the
+	// invalid byte, or the first one beyond the limit.
 	Begin, Offset int64
 	// Detail describes the fault for people.
 	Detail string
@@ -32,6 +32,6 @@ func (f *Fault) Position() int64 { return f.Offset - f.Begin + 1 }
 
 // Error implements error. The caller has to name the file.
 func (f *Fault) Error() string {
-	return fmt.Sprintf("record %d of the slice, at byte %d of the file: position %d (byte %d of the file): %s",
+	return fmt.Sprintf("record %d of the slice (begins at byte %d of the file): byte %d of the record (byte %d of the file): %s",
 		f.Row, f.Begin, f.Position(), f.Offset, f.Detail)
 }

@@ -11,9 +11,9 @@ type Format string
 
 // The formats.
 const (
-	// Lines are texts without zero bytes, each on a line.
+	// Lines are texts without NUL bytes, one per line.
 	Lines Format = "lines"
-	// JSON is one JSON value a line.
+	// JSON is one JSON value per line.
 	JSON Format = "json"
 	// Bytes are not divided into records: only bytes are counted.
 	Bytes Format = "bytes"
@@ -26,7 +26,7 @@ func (f Format) Bordered() bool { return f != Bytes }
 type Counts struct {
 	// Rows is the number of records; 0 for Bytes.
 	Rows int64
-	// Bytes is the number of bytes of the file: records including their ends of line.
+	// Bytes is the number of bytes in the file: that of records and their ends of line.
 	Bytes int64
 	// Hash is the sum of the XXH64 of each record, without its end of line, modulo 2^64.
 	Hash uint64
@@ -37,7 +37,7 @@ func (c Counts) Plus(other Counts) Counts {
 	return Counts{Rows: c.Rows + other.Rows, Bytes: c.Bytes + other.Bytes, Hash: c.Hash + other.Hash}
 }
 
-// Minus returns the difference, where other is a part of c.
+// Minus returns the difference c - other, where other is a part of c.
 func (c Counts) Minus(other Counts) Counts {
 	return Counts{Rows: c.Rows - other.Rows, Bytes: c.Bytes - other.Bytes, Hash: c.Hash - other.Hash}
 }

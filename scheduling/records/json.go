@@ -41,8 +41,8 @@ const (
 	afterExponentSign
 	inExponent
 
-	// The following are not states, but actions: a byte whose next state depends on the bytes
-	// before.
+	// The following are not states, but actions, for bytes after which the next state depends on the
+	// bytes before.
 	begin
 	end
 	comma
@@ -72,7 +72,7 @@ var (
 	values = []step{{"{[", begin}, {`"`, beginString}, {"tfn", beginLiteral}, {"-", afterMinus}, {"0", afterZero}, {nonzero, inInteger}}
 )
 
-// rules give, for each state, what is wanted, for people, and the steps.
+// rules hold, for each state, the text for what is expected, and the steps.
 var rules = [...]struct {
 	wanted string
 	steps  []step
@@ -82,7 +82,7 @@ var rules = [...]struct {
 	expectFirstKey:    {"a key or }", []step{{space, expectFirstKey}, {`"`, beginKey}, {"}", end}}},
 	expectKey:         {"a key in quotes", []step{{space, expectKey}, {`"`, beginKey}}},
 	expectColon:       {"a colon", []step{{space, expectColon}, {":", expectValue}}},
-	afterValue:        {"a comma or the end of what the value is in", ends},
+	afterValue:        {"a comma or the end of the enclosing array or object", ends},
 	inString:          {"a character that needs no escape", []step{{plain(), inString}, {`\`, inEscape}, {`"`, endString}}},
 	inEscape:          {`one of "\/bfnrtu`, []step{{`"\/bfnrt`, inString}, {"u", inHex}}},
 	inHex:             {"a hexadecimal digit", []step{{hexDigit, inHex2}}},
@@ -91,7 +91,7 @@ var rules = [...]struct {
 	inHex4:            {"a hexadecimal digit", []step{{hexDigit, inString}}},
 	inLiteral:         {"true, false or null", []step{{"aelrsu", letter}}},
 	afterMinus:        {"a digit", []step{{"0", afterZero}, {nonzero, inInteger}}},
-	afterZero:         {"the end of the number 0, a point or an exponent", append(ends, step{".", afterPoint}, step{"eE", afterExponent})},
+	afterZero:         {"the end of the number 0, a decimal point or an exponent", append(ends, step{".", afterPoint}, step{"eE", afterExponent})},
 	inInteger:         {"a digit, or the end of the number", append(ends, step{digits, inInteger}, step{".", afterPoint}, step{"eE", afterExponent})},
 	afterPoint:        {"a digit", []step{{digits, inFraction}}},
 	inFraction:        {"a digit, or the end of the number", append(ends, step{digits, inFraction}, step{"eE", afterExponent})},
@@ -126,8 +126,8 @@ var next = func() (next [len(rules)][256]expect) {
 	return next
 }()
 
-// validator checks incrementally that its input is one JSON value, with the rules of
-// encoding/json. The zero validator expects a value.
+// validator checks incrementally that its input is one JSON value, by the rules of encoding/json.
+// The zero validator expects a value.
 type validator struct {
 	now expect
 	// key means that the current string is a key.
@@ -136,12 +136,12 @@ type validator struct {
 	deep bool
 	// literal is the rest of the current literal.
 	literal string
-	// objects has a bit for each enclosing level, set for an object.
+	// depth is the number of enclosing levels. objects has a bit for each of them, set for an object.
 	depth   int
 	objects [(maxDepth + 63) / 64]uint64
 }
 
-// reset starts another value.
+// reset begins another value.
 func (v *validator) reset() { v.now, v.depth, v.deep = expectValue, 0, false }
 
 // take validates more bytes and returns the index of the first invalid one, or -1.
@@ -230,7 +230,7 @@ func (v *validator) complete() bool {
 // complaint describes the invalid byte.
 func (v *validator) complaint(wrong byte) string {
 	if v.deep {
-		return fmt.Sprintf("invalid JSON: more than %d levels", maxDepth)
+		return fmt.Sprintf("invalid JSON: values are nested more than %d levels deep", maxDepth)
 	}
 	if wrong >= utf8.RuneSelf {
 		return fmt.Sprintf("invalid JSON: found byte %#x, %s", wrong, v.wanted())
@@ -241,7 +241,7 @@ func (v *validator) complaint(wrong byte) string {
 // wanted describes what was expected.
 func (v *validator) wanted() string {
 	if v.now == afterValue && v.depth == 0 {
-		return "wanted the end of the line behind the value"
+		return "expected the end of the line after the value"
 	}
-	return "wanted " + rules[v.now].wanted
+	return "expected " + rules[v.now].wanted
 }

@@ -12,17 +12,17 @@ import (
 // block by block, until it is Done.
 type Scanner struct {
 	format Format
-	// Records that begin before end belong to the slice, and none may be longer than limit.
+	// Records that begin before end belong to the slice. None may be longer than limit.
 	end, limit int64
 	// offset is where the next block begins in the file, and record where the incomplete record
 	// begins. Invariant: record <= offset, unless seeking.
 	offset, record int64
-	// seeking means that the end of a record of the slice before has not been found yet.
+	// seeking means that the end of the previous slice's last record has not been found yet.
 	seeking, done bool
 
 	counts Counts
-	// begun and value are the hash and the validator state of a record of which only the beginning
-	// was in earlier blocks.
+	// begun and value are the hash and the validator state of a record that began in an earlier
+	// block.
 	begun xxhash.Digest
 	value validator
 }
@@ -44,8 +44,8 @@ func NewScanner(format Format, begin, end, limit int64) *Scanner {
 // Offset is where the next block begins in the file.
 func (s *Scanner) Offset() int64 { return s.offset }
 
-// Begin is where the record begins in the file whose end has not been scanned; it is at or after
-// Offset if there is none.
+// Begin is where in the file the record begins whose end has not been scanned. If there is none, it
+// is at or after Offset.
 func (s *Scanner) Begin() int64 { return s.record }
 
 // Done reports whether no more bytes are needed.
@@ -85,7 +85,7 @@ func (s *Scanner) Scan(block []byte) ([]byte, error) {
 	return block, nil
 }
 
-// seek skips the end of a record that belongs to the slice before.
+// seek skips the end of a record that belongs to the previous slice.
 func (s *Scanner) seek(block []byte) []byte {
 	length := bytes.IndexByte(block, '\n') + 1
 	s.seeking = length == 0
@@ -111,7 +111,7 @@ func (s *Scanner) clip(block []byte) []byte {
 	return block
 }
 
-// count counts the records of a block, all of which belongs to the slice.
+// count counts the records of a block that belongs to the slice as a whole.
 func (s *Scanner) count(block []byte) error {
 	binary := -1
 	if s.format == Lines {
@@ -142,12 +142,12 @@ func (s *Scanner) count(block []byte) error {
 }
 
 // check returns the first fault in a part of a record. at is the part's offset in the file, and
-// zero the index of a zero byte in part.
+// zero the index of a NUL byte in part.
 func (s *Scanner) check(part []byte, at int64, zero int) *Fault {
 	// Bytes beyond the limit are not checked.
 	within := s.limit - (at - s.record)
 	if s.format == Lines && zero >= 0 && zero < len(part) && int64(zero) < within {
-		return s.fault(BinaryInput, at+int64(zero), `a zero byte: this is no text; with format "bytes" anything is read`)
+		return s.fault(BinaryInput, at+int64(zero), `a NUL byte: this is not text; use format "bytes" for binary data`)
 	}
 	if s.format == JSON {
 		if wrong := s.value.take(part); wrong >= 0 && int64(wrong) < within {
@@ -155,12 +155,12 @@ func (s *Scanner) check(part []byte, at int64, zero int) *Fault {
 		}
 	}
 	if int64(len(part)) > within {
-		return s.fault(RecordTooLong, s.record+s.limit, fmt.Sprintf("the record is longer than %d bytes, which max_record_size allows", s.limit))
+		return s.fault(RecordTooLong, s.record+s.limit, fmt.Sprintf("the record is longer than %d bytes (max_record_size)", s.limit))
 	}
 	return nil
 }
 
-// hash adds a part of a record that spans blocks.
+// hash adds a part of a record that spans blocks to its hash.
 func (s *Scanner) hash(part []byte) { _, _ = s.begun.Write(part) } // it never fails
 
 // complete counts a record that ends at this offset of the file, without its end of line. part is
@@ -168,7 +168,7 @@ func (s *Scanner) hash(part []byte) { _, _ = s.begun.Write(part) } // it never f
 func (s *Scanner) complete(part []byte, end int64) *Fault {
 	if s.format == JSON {
 		if !s.value.complete() {
-			return s.fault(InvalidJSON, end, "the line ends, "+s.value.wanted())
+			return s.fault(InvalidJSON, end, "invalid JSON: found the end of the line, "+s.value.wanted())
 		}
 		s.value.reset()
 	}
@@ -184,10 +184,9 @@ func (s *Scanner) complete(part []byte, end int64) *Fault {
 	return nil
 }
 
-// EndOfFile ends the scan at the end of the file. unended reports whether the slice has the file's
-// last record and that record lacks its end of line.
-//
-// It returns a fault if the file ends in the middle of a JSON value.
+// EndOfFile ends the scan at the end of the file. unended reports whether the file's last record
+// belongs to the slice and lacks its end of line. The error is a *Fault if the file ends in the
+// middle of a JSON value.
 func (s *Scanner) EndOfFile() (unended bool, err error) {
 	if s.done {
 		return false, nil

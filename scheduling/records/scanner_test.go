@@ -180,7 +180,7 @@ func TestFaultsOfText(t *testing.T) {
 		},
 		"a zero byte in front of what is too much": {
 			format: records.Lines, data: "b\x00nary\n", end: 7, limit: 3,
-			want: records.Fault{Kind: records.BinaryInput, Row: 1, Begin: 0, Offset: 1}, wantDetail: "no text",
+			want: records.Fault{Kind: records.BinaryInput, Row: 1, Begin: 0, Offset: 1}, wantDetail: "not text",
 		},
 		"a zero byte behind what is too much": {
 			format: records.Lines, data: "binar\x00\n", end: 7, limit: 3,
@@ -194,23 +194,23 @@ func TestFaultsOfJSON(t *testing.T) {
 	checkFaults(t, map[string]scanFault{
 		"no JSON": {
 			format: records.JSON, data: "{}\n{\"a\":x}\n", end: 11,
-			want: records.Fault{Kind: records.InvalidJSON, Row: 2, Begin: 3, Offset: 8}, wantDetail: "found 'x', wanted a value",
+			want: records.Fault{Kind: records.InvalidJSON, Row: 2, Begin: 3, Offset: 8}, wantDetail: "found 'x', expected a value",
 		},
 		"half a JSON value": {
 			format: records.JSON, data: "[1,\n2]\n", end: 7,
-			want: records.Fault{Kind: records.InvalidJSON, Row: 1, Begin: 0, Offset: 3}, wantDetail: "the line ends, wanted a value",
+			want: records.Fault{Kind: records.InvalidJSON, Row: 1, Begin: 0, Offset: 3}, wantDetail: "found the end of the line, expected a value",
 		},
 		"half a JSON value at the end of the file": {
 			format: records.JSON, data: "1\n[1", end: 4,
-			want: records.Fault{Kind: records.InvalidJSON, Row: 2, Begin: 2, Offset: 4}, wantDetail: "the line ends, wanted a digit, or the end of the number",
+			want: records.Fault{Kind: records.InvalidJSON, Row: 2, Begin: 2, Offset: 4}, wantDetail: "found the end of the line, expected a digit, or the end of the number",
 		},
 		"an empty line is no JSON value": {
 			format: records.JSON, data: "1\n\n2\n", end: 5,
-			want: records.Fault{Kind: records.InvalidJSON, Row: 2, Begin: 2, Offset: 2}, wantDetail: "wanted a value",
+			want: records.Fault{Kind: records.InvalidJSON, Row: 2, Begin: 2, Offset: 2}, wantDetail: "expected a value",
 		},
 		"two JSON values": {
 			format: records.JSON, data: "1 2\n", end: 4,
-			want: records.Fault{Kind: records.InvalidJSON, Row: 1, Begin: 0, Offset: 2}, wantDetail: "wanted the end of the line behind the value",
+			want: records.Fault{Kind: records.InvalidJSON, Row: 1, Begin: 0, Offset: 2}, wantDetail: "expected the end of the line after the value",
 		},
 		"JSON behind what is too much is not looked at": {
 			format: records.JSON, data: "[1,2,3,x]\n", end: 10, limit: 5,

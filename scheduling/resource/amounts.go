@@ -135,8 +135,8 @@ func (a Amounts) Times(n int64) Amounts {
 	}
 }
 
-// Scale returns a * factor, every amount rounded to the nearest whole one, cpu
-// to the nearest hundredth. factor must be finite.
+// Scale returns a * factor. Every amount is rounded to the nearest whole one, cpu to the nearest
+// hundredth. factor must be finite.
 func (a Amounts) Scale(factor float64) Amounts {
 	return Amounts{
 		UserSlots: nearest(float64(a.UserSlots) * factor),
@@ -162,8 +162,7 @@ func (a Amounts) StrictlyDominates(b Amounts) bool {
 // Fits reports whether a can be taken from free.
 func (a Amounts) Fits(free Amounts) bool { return free.Dominates(a) }
 
-// Lacking returns the first kind of which free has less than a asks for. ok is
-// false when a fits.
+// Lacking returns the first kind of which free has less than a. ok is false if a fits into free.
 func (a Amounts) Lacking(free Amounts) (k Kind, ok bool) {
 	for k := Kind(0); k < Count; k++ {
 		if a.Of(k) > free.Of(k) {
@@ -257,8 +256,8 @@ func nearest(x float64) int64 {
 	return int64(x)
 }
 
-// Truncated returns a with the amount of one kind replaced, cpu in hundredths and
-// rounded to the nearest one, others cut towards zero (F.1.1).
+// Truncated returns a with the amount of one kind replaced. Cpu is given in hundredths and rounded
+// to the nearest; other kinds are rounded towards zero (F.1.1).
 func (a Amounts) Truncated(k Kind, amount float64) Amounts {
 	if k != CPU {
 		amount = math.Trunc(amount)

@@ -7,15 +7,15 @@ import (
 	"slices"
 )
 
-// FromMap returns the amounts that a setting or a request names: user_slots,
-// cpu (cores), gpu, memory (bytes), network. Names that are missing count as 0.
-// Cpu is rounded to hundredths of a core, the others towards zero (F.1.1).
+// FromMap returns the amounts that a setting or a request names: user_slots, cpu (cores), gpu,
+// memory (bytes), network. Names that are missing count as 0. Cpu is rounded to the nearest
+// hundredth of a core, the others towards zero (F.1.1).
 //
 // It fails on unknown names and on amounts that are negative, not finite or
 // beyond Infinite; the error names the first such key in alphabetical order.
 func FromMap(m map[string]float64) (Amounts, error) { return FromMapOr(m, Amounts{}) }
 
-// FromMapOr is FromMap with the amounts of missing names taken from missing.
+// FromMapOr is FromMap, except that names that are missing have the amounts in missing.
 func FromMapOr(m map[string]float64, missing Amounts) (Amounts, error) {
 	a := missing
 	for _, name := range slices.Sorted(maps.Keys(m)) {
@@ -70,7 +70,7 @@ func parseAmount(k Kind, x float64) (int64, error) {
 		return 0, fmt.Errorf("resource %s: amount %v is %w", k, x, tooMuch(Infinite.Memory))
 	}
 	if x > float64(Infinite.Of(k)) {
-		return 0, fmt.Errorf("resource %s: amount %v is beyond the greatest one, %d", k, x, Infinite.Of(k))
+		return 0, fmt.Errorf("resource %s: amount %v is too much: the limit is %d", k, x, Infinite.Of(k))
 	}
 	return int64(x), nil
 }

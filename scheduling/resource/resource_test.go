@@ -150,9 +150,9 @@ func TestFromMap(t *testing.T) {
 		"negative":                         {map[string]float64{"memory": -1}, resource.Amounts{}, "resource memory: negative amount -1"},
 		"not a number":                     {map[string]float64{"cpu": math.NaN()}, resource.Amounts{}, "resource cpu: amount NaN is not a finite number"},
 		"infinite":                         {map[string]float64{"gpu": math.Inf(1)}, resource.Amounts{}, "resource gpu: amount +Inf is not a finite number"},
-		"absurd":                           {map[string]float64{"memory": 1e30}, resource.Amounts{}, "resource memory: amount 1e+30 is too much: less than 2048PiB is possible"},
+		"absurd":                           {map[string]float64{"memory": 1e30}, resource.Amounts{}, "resource memory: amount 1e+30 is too much: it must be less than 2048PiB"},
 		"of two errors the first by name":  {map[string]float64{"zinc": 1, "memory": -1}, resource.Amounts{}, "resource memory: negative amount -1"},
-		"absurd only after the hundredths": {map[string]float64{"cpu": 2e17}, resource.Amounts{}, "resource cpu: amount 2e+19 is beyond the greatest one, 2305843009213693951"},
+		"absurd only after the hundredths": {map[string]float64{"cpu": 2e17}, resource.Amounts{}, "resource cpu: amount 2e+19 is too much: the limit is 2305843009213693951"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

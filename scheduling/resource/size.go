@@ -19,12 +19,12 @@ var units = []struct {
 }
 
 var (
-	errSize      = errors.New("not a size: write bytes, or a number with a unit of KiB, MiB, GiB, TiB, PiB, KB, MB, GB or TB, such as 512MiB")
+	errSize      = errors.New("not a size: write a number of bytes, or a number with a unit: KiB, MiB, GiB, TiB, PiB, KB, MB, GB or TB, such as 512MiB")
 	errSizeWhole = errors.New("not a whole number of bytes")
 )
 
 // ErrSizeRange is returned for a size that no int64 can hold.
-var ErrSizeRange = errors.New("beyond any size")
+var ErrSizeRange = errors.New("too large for a size")
 
 // ParseSize returns the bytes of a size such as 1.5GiB, in upper or lower case.
 func ParseSize(s string) (int64, error) {
@@ -73,7 +73,7 @@ func ParseSizeWithin(s string, low, high int64) (int64, error) {
 func CheckSize(n, low, high int64) error {
 	switch {
 	case n < low:
-		return fmt.Errorf("too little: %s is the least", FormatSize(low))
+		return fmt.Errorf("too little: the minimum is %s", FormatSize(low))
 	case n > high:
 		return tooMuch(high)
 	}
@@ -83,11 +83,11 @@ func CheckSize(n, low, high int64) error {
 func tooMuch(high int64) error {
 	switch {
 	case high == math.MaxInt64:
-		return errors.New("too much: less than 8192PiB is possible")
+		return errors.New("too much: it must be less than 8192PiB")
 	case (high+1)%(1<<50) == 0:
-		return fmt.Errorf("too much: less than %s is possible", FormatSize(high+1))
+		return fmt.Errorf("too much: it must be less than %s", FormatSize(high+1))
 	}
-	return fmt.Errorf("too much: %s is the most", FormatSize(high))
+	return fmt.Errorf("too much: the limit is %s", FormatSize(high))
 }
 
 // FormatSize returns a size in the largest unit that represents it exactly.
@@ -100,7 +100,7 @@ func FormatSize(n int64) string {
 	return fmt.Sprintf("%dB", n)
 }
 
-// ShowSize returns a size for people to read, in the largest unit of which it is at least one,
+// ShowSize returns a size for people to read, in the largest unit of which it has at least one,
 // with enough digits to compare: "1.02 GiB". ParseSize reads it too.
 func ShowSize(n int64) string {
 	value, unit := float64(n), "B"
@@ -118,7 +118,7 @@ func ShowSize(n int64) string {
 	return strings.TrimRight(strings.TrimRight(text, "0"), ".") + " " + unit
 }
 
-// FormatRoughly returns a size to be written into a spec, rounded up to whole MiB.
+// FormatRoughly returns a size for a spec, rounded up to a whole MiB.
 func FormatRoughly(n int64) string { return FormatSize(RoundUp(n)) }
 
 // RoundUp rounds up to a whole MiB.

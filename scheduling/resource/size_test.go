@@ -37,8 +37,8 @@ func TestFormatRoughly(t *testing.T) {
 
 func TestParseSizeWithin(t *testing.T) {
 	for text, want := range map[string]string{
-		"1MiB": "", "64TiB": "", "1048575": "too little: 1MiB is the least", "-1": "too little: 1MiB is the least",
-		"-99999999TiB": "too little: 1MiB is the least", "65TiB": "too much: 64TiB is the most", "99999999TiB": "too much: 64TiB is the most",
+		"1MiB": "", "64TiB": "", "1048575": "too little: the minimum is 1MiB", "-1": "too little: the minimum is 1MiB",
+		"-99999999TiB": "too little: the minimum is 1MiB", "65TiB": "too much: the limit is 64TiB", "99999999TiB": "too much: the limit is 64TiB",
 		"much": errSize.Error(), "": errSize.Error(), "0.3KiB": errSizeWhole.Error(),
 	} {
 		n, err := ParseSizeWithin(text, 1<<20, 64<<40)
@@ -46,8 +46,8 @@ func TestParseSizeWithin(t *testing.T) {
 			t.Errorf("size %q is %d, %v, want %q", text, n, err, want)
 		}
 	}
-	if _, err := ParseSizeWithin("8388608TiB", 0, math.MaxInt64); err == nil || err.Error() != "too much: less than 8192PiB is possible" {
-		t.Errorf("the least that is beyond any size: %v", err)
+	if _, err := ParseSizeWithin("8388608TiB", 0, math.MaxInt64); err == nil || err.Error() != "too much: it must be less than 8192PiB" {
+		t.Errorf("the least that is too large for a size: %v", err)
 	}
 }
 

@@ -30,12 +30,11 @@ func Share(a, total Amounts) Vector {
 	}
 }
 
-// MaxRatio returns the greatest share of a in total, over the resources that total has, and 0 when
-// it has none.
+// MaxRatio returns the greatest share that a has of a resource of total; 0 if total is nothing.
 func MaxRatio(a, total Amounts) float64 { return max(Share(a, total).MaxComponent(), 0) }
 
-// Dominant returns the kind with the greatest share of total: the first of equals, and cpu when
-// all shares are zero (F.1.6).
+// Dominant returns the kind of which a has the greatest share of total: the first of equals, and
+// cpu if all shares are zero (F.1.6).
 func Dominant(a, total Amounts) Kind {
 	s := Share(a, total)
 	best, k := 0.0, CPU
@@ -101,7 +100,7 @@ func (v Vector) MaxComponent() float64 {
 	return most
 }
 
-// MaxKind returns the kind with the greatest share; among equals preferred, then the first.
+// MaxKind returns the kind with the greatest share. Among equals, preferred wins, then the first.
 func (v Vector) MaxKind(preferred Kind) Kind {
 	best := preferred
 	for i := range v {
@@ -120,7 +119,7 @@ func (v Vector) MinComponent() float64 {
 // IsZero reports whether every share is exactly zero.
 func (v Vector) IsZero() bool { return v == Vector{} }
 
-// Near reports whether no share differs by more than eps. NaN is near nothing.
+// Near reports whether no share differs by more than eps. A NaN is near no number.
 func (v Vector) Near(w Vector, eps float64) bool {
 	for i := range v {
 		if !(math.Abs(v[i]-w[i]) <= eps) {

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Volume is an amount of each resource times seconds (F.1.2). Cpu is kept in whole hundredths, the
-// others are not rounded. A caller that adds up many volumes has to carry the rounding error
-// itself.
+// Volume is an amount of each resource times seconds (F.1.2). Cpu is rounded to whole hundredths,
+// the others are not rounded. A caller that adds up many volumes has to make up for the rounding
+// errors itself.
 type Volume struct {
 	UserSlots float64
 	CPU       Hundredths
@@ -78,7 +78,8 @@ func (v Volume) Scale(factor float64) Volume {
 	return v.with(v, func(a, _ float64) float64 { return a * factor })
 }
 
-// with applies of to each resource of v and w, to cpu in hundredths with the result rounded.
+// with applies of to each resource of v and w. Cpu is passed in hundredths, and its result is
+// rounded.
 func (v Volume) with(w Volume, of func(a, b float64) float64) Volume {
 	return Volume{
 		UserSlots: of(v.UserSlots, w.UserSlots),
@@ -92,8 +93,8 @@ func (v Volume) with(w Volume, of func(a, b float64) float64) Volume {
 // IsZero reports whether all volumes are 0.
 func (v Volume) IsZero() bool { return v == Volume{} }
 
-// MinRatio returns for how many seconds the volume would last if all of total were used: the least
-// ratio over the resources that total has, and 0 when it has none.
+// MinRatio returns for how many seconds the volume would pay for all of total: the least ratio
+// over the resources that total has; 0 if it has none.
 func (v Volume) MinRatio(total Amounts) float64 {
 	least, found := math.MaxFloat64, false
 	for k := Kind(0); k < Count; k++ {

@@ -1,7 +1,7 @@
-// Package slicing decides which job of a map operation reads which bytes of its input, and into
-// which parts they are divided when a job has failed.
+// Package slicing decides which job of a map operation reads which bytes of the input, and into
+// which parts these are divided after a job has failed.
 //
-// The input is not read for that: a record belongs to the slice in which it begins, so a border
+// The input is not read for this: a record belongs to the slice in which it begins, so a border
 // may be anywhere, and every byte is in one slice. The package is pure.
 package slicing
 
@@ -23,7 +23,7 @@ func Bytes(parts []Slice) (n int64) {
 
 // Size is how much a job reads: exactly one field is set.
 type Size struct {
-	// BytesPerJob is the most that a job reads.
+	// BytesPerJob is the maximum number of bytes that a job reads.
 	BytesPerJob int64
 	// Jobs is the number of jobs; there are fewer only if there are fewer bytes.
 	Jobs int
@@ -38,10 +38,11 @@ type Limits struct {
 }
 
 // Cut divides files of these sizes, in order, among jobs as evenly as possible, so that small
-// files share a job and big ones are cut. An empty file has no slice, and no bytes mean no jobs. A
-// job that would have too many slices gets fewer bytes, and there are more jobs.
+// files share a job and big ones are cut. An empty file has no slice, and without bytes there are
+// no jobs. A job that would have too many slices gets fewer bytes, and there are more jobs.
 //
-// It fails if there would be more jobs than allowed, or if size.Jobs cannot be met.
+// It returns an error if there would be more jobs than allowed, or if size.Jobs is too small for the
+// limit on slices.
 func Cut(sizes []int64, size Size, limits Limits) ([][]Slice, error) {
 	var total int64
 	for _, n := range sizes {
@@ -56,14 +57,14 @@ func Cut(sizes []int64, size Size, limits Limits) ([][]Slice, error) {
 	}
 	count = min(count, total)
 	if count > int64(limits.Jobs) {
-		return nil, fmt.Errorf("the input of %d bytes would be cut into %d jobs, and an operation has at most %d: %s", total, count, limits.Jobs, size.advice(total, limits))
+		return nil, fmt.Errorf("the input of %d bytes would be cut into %d jobs, but an operation has at most %d: %s", total, count, limits.Jobs, size.advice(total, limits))
 	}
 	jobs := deal(sizes, total, count, limits.Slices)
 	if size.BytesPerJob == 0 && int64(len(jobs)) > count {
-		return nil, fmt.Errorf("job_count %d: a job would read parts of more than %d files: ask for %d jobs or more", size.Jobs, limits.Slices, len(jobs))
+		return nil, fmt.Errorf("job_count %d: a job would read parts of more than %d files: set it to %d or more", size.Jobs, limits.Slices, len(jobs))
 	}
 	if len(jobs) > limits.Jobs {
-		return nil, fmt.Errorf("the input of %d files makes %d jobs of at most %d files each, and an operation has at most %d jobs: join the files", len(sizes), len(jobs), limits.Slices, limits.Jobs)
+		return nil, fmt.Errorf("the input of %d files makes %d jobs of at most %d files each, but an operation has at most %d jobs: join files", len(sizes), len(jobs), limits.Slices, limits.Jobs)
 	}
 	return jobs, nil
 }
@@ -76,8 +77,8 @@ func (s Size) advice(total int64, limits Limits) string {
 	return fmt.Sprintf("set job_count to %d or less", limits.Jobs)
 }
 
-// deal assigns the bytes of all files in order: count shares that differ by a byte at most, each
-// for one job, or for several if it spans too many files.
+// deal assigns the bytes of all files, in order, in count shares that differ by at most one byte.
+// Each share is for one job, or for several if it spans too many files.
 func deal(sizes []int64, total, count int64, most int) [][]Slice {
 	share, longer := total/count, total%count
 	size := func(job int64) int64 {

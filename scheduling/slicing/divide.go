@@ -2,7 +2,7 @@ package slicing
 
 import "slices"
 
-// Divide cuts slices into at most this many parts of equal length, of at least one byte each, to
+// Divide cuts slices into at most this many parts of nearly equal length, at least one byte each, to
 // narrow down records that no job survives. A single byte cannot be divided.
 func Divide(whole []Slice, parts int) [][]Slice {
 	total := Bytes(whole)
@@ -15,7 +15,7 @@ func Divide(whole []Slice, parts int) [][]Slice {
 	return out
 }
 
-// at returns where part i of count begins. Multiplying two lengths would overflow.
+// at returns where part i of count begins. It multiplies no lengths, because that could overflow.
 func at(total, i, count int64) int64 {
 	return total/count*i + min(i, total%count)
 }
@@ -35,8 +35,8 @@ func Part(whole []Slice, begin, end int64) []Slice {
 	return out
 }
 
-// Covers reports whether processed followed by rest equals whole, byte for byte in order, however
-// they are cut.
+// Covers reports whether processed followed by rest are the same bytes as whole, in the same order,
+// however each is cut.
 func Covers(whole, processed, rest []Slice) bool {
 	return slices.Equal(join(whole), join(slices.Concat(processed, rest)))
 }

@@ -3,12 +3,12 @@ package slicing
 import "slices"
 
 const (
-	// Ways is the number of parts into which slices are cut that contain a record that no job
-	// survives. Bisection would need more failures than operations usually allow: with 16 ways, a
-	// record of 100 bytes in 1 MiB is found after four.
+	// Ways is the number of parts into which slices with a record that no job survives are cut.
+	// Bisection would need more failures than operations usually allow: with 16 ways, a record of
+	// 100 bytes in 1 MiB is found after four failures.
 	Ways = 16
-	// Tail is how much of the input before a failure is suspected first: what the job's pipe and
-	// buffers may hold, and some more.
+	// Tail is how many bytes of input before the point of failure are suspected first: what the
+	// job's pipe and buffers may hold, and some more.
 	Tail = 1 << 20
 )
 
@@ -20,7 +20,7 @@ type Failure struct {
 	Rows int64
 	// Before is how many jobs have failed on exactly these slices before.
 	Before int
-	// Divided means that the slices are a part of others on which a job has failed.
+	// Divided means that the slices are a part of slices on which a job has failed.
 	Divided bool
 }
 
@@ -29,16 +29,16 @@ type Failure struct {
 type Next struct {
 	// Parts replace the slices: each is read by a job of its own.
 	Parts [][]Slice
-	// Lone means that the only record, in the only slice, is to blame.
+	// Lone means that the slices have a single record, which is to blame.
 	Lone bool
 }
 
 // AfterFailure returns how to continue with the slices of a job that has failed.
 //
-// The first failure may have had any cause, so the slices are read again. After that they are cut,
-// and parts of them that fail are cut again at once: a job that was not given all has most likely
-// failed on one of the last records that it got, a job that was given all, on any. A record that
-// is alone is to blame after it has failed twice.
+// The first failure may have had any cause, so the slices are read again. After the second they are
+// cut, and parts that fail are cut again at once. A job that was not given all of its input has most
+// likely failed on one of the last records that it got; a job that was given all may have failed on
+// any. A record that is alone in its slices is to blame once it has failed twice.
 func AfterFailure(f Failure) Next {
 	complete := len(f.Rest) == 0
 	switch {

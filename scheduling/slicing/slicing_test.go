@@ -45,7 +45,7 @@ func TestCut(t *testing.T) {
 		},
 		"more jobs than asked for are refused": {
 			sizes: []int64{1, 1, 1}, size: slicing.Size{Jobs: 1}, limits: slicing.Limits{Jobs: 10, Slices: 2},
-			wantError: "ask for 2 jobs or more",
+			wantError: "set it to 2 or more",
 		},
 		"too little data a job": {
 			sizes: []int64{1000}, size: slicing.Size{BytesPerJob: 1}, limits: slicing.Limits{Jobs: 30, Slices: 2},
@@ -57,7 +57,7 @@ func TestCut(t *testing.T) {
 		},
 		"too many files": {
 			sizes: []int64{1, 1, 1, 1, 1}, size: slicing.Size{BytesPerJob: 100}, limits: slicing.Limits{Jobs: 2, Slices: 2},
-			wantError: "join the files",
+			wantError: "join files",
 		},
 	}
 	for name, test := range tests {

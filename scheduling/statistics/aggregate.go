@@ -10,8 +10,8 @@ import (
 // Aggregate is one statistic over many jobs. Its sum saturates.
 type Aggregate struct {
 	Count, Sum, Min, Max int64
-	// Buckets are the numbers of the histogram's buckets that hold values, ascending;
-	// Counts says how many values each has.
+	// Buckets are the numbers of the histogram's buckets that hold values, ascending. Counts says
+	// how many values each of them holds.
 	Buckets []int32
 	Counts  []int64
 }
@@ -53,9 +53,9 @@ func (a *Aggregate) count(bucket int32, n int64) {
 	a.Counts[i] += n
 }
 
-// Quantile returns the value that a part q of all values, in [0, 1], does not exceed. It is off by
-// at most 1/32, and exact if q is 0 or 1, if all values are the same, and below 64. It is 0 for an
-// empty aggregate.
+// Quantile returns the value that the fraction q of all values, in [0, 1], does not exceed; 0 for an
+// empty aggregate. The error is at most 1/32 of the value. The result is exact if q is 0 or 1, if
+// all values are equal, or if it is below 64.
 func (a *Aggregate) Quantile(q float64) int64 {
 	if a.Count == 0 {
 		return 0
@@ -101,11 +101,11 @@ type Entry struct {
 // Set holds aggregates by name and state, sorted by both.
 type Set []Entry
 
-// MaxNames bounds the names of a set.
+// MaxNames is the maximum number of names to which Set.Add fills a set.
 const MaxNames = 128
 
-// Add adds the values of a job that ended in state. Names beyond MaxNames are left out, the last
-// in alphabetical order first.
+// Add adds the values of a job that ended in state. If there would be more than MaxNames names, the
+// last new ones in alphabetical order are left out.
 func (s *Set) Add(state string, values map[string]int64) {
 	room := MaxNames - s.names()
 	for _, name := range slices.Sorted(maps.Keys(values)) {

@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// mantissaBits is the precision of buckets: from 64 on, a bucket is at most 1/32 of its least
-// value wide. Below 64 each value has its own.
+// mantissaBits is the precision of buckets: from 64 on, the width of a bucket is at most 1/32 of its
+// least value. Below 64, each value has its own bucket.
 const mantissaBits = 5
 
 // Bucket returns the number of the histogram bucket of a value. Numbers grow with values,

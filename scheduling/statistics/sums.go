@@ -4,11 +4,12 @@ package statistics
 // change its Set.
 type Sums struct {
 	Set
-	// places maps a state to the places of its numbers in the set; nil after the set has grown.
+	// places maps a state to the places of its numbers in the set. It is nil after the set has
+	// grown.
 	places map[string]*places
 }
 
-// places has the place of each number in the set, counted from 1; 0 if the set does not have it.
+// places holds the place of each number in the set, counted from 1; 0 if the set does not have it.
 type places [len(byNumber)]int32
 
 // Add adds the values of a job that ended in state, packed and others, as Set.Add does. If packed

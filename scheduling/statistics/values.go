@@ -9,7 +9,7 @@ import (
 
 // ErrUnknownNumber is returned for packed values with a number that this version does not
 // know: a newer one packed them.
-var ErrUnknownNumber = errors.New("unknown number of a statistic")
+var ErrUnknownNumber = errors.New("unknown statistic number")
 
 // Values are the measurements of one job. The zero value has none.
 type Values struct {
@@ -89,14 +89,14 @@ func Unpack(packed []byte, others map[string]int64) (map[string]int64, error) {
 	return values, nil
 }
 
-// Find returns one of the packed values, and whether it is there. A value behind invalid data is
-// not found.
+// Find returns one of the packed values, and whether it is there. A value after invalid data is not
+// found.
 func Find(packed []byte, name string) (amount int64, ok bool) {
 	want, known := numbers[name]
 	if !known {
 		return 0, false
 	}
-	// Errors behind the value do not matter.
+	// Errors after the value do not matter.
 	_ = each(packed, func(number int, found int64) bool {
 		if number == want {
 			amount, ok = found, true
@@ -112,15 +112,15 @@ func each(packed []byte, with func(number int, amount int64) bool) error {
 	for len(packed) > 0 {
 		gap, n := binary.Uvarint(packed)
 		if n <= 0 || gap == 0 {
-			return fmt.Errorf("read packed statistics: no number after %d", number)
+			return fmt.Errorf("read packed statistics: expected a statistic number after %d", number)
 		}
 		if gap >= uint64(len(byNumber)-number) {
-			return fmt.Errorf("read packed statistics: %w: %d more than %d, the greatest is %d", ErrUnknownNumber, gap, number, len(byNumber)-1)
+			return fmt.Errorf("read packed statistics: %w: %d more than %d, but the greatest is %d", ErrUnknownNumber, gap, number, len(byNumber)-1)
 		}
 		number += int(gap)
 		amount, m := binary.Varint(packed[n:])
 		if m <= 0 {
-			return fmt.Errorf("read packed statistics: no value of %s", byNumber[number].Name)
+			return fmt.Errorf("read packed statistics: expected a value of %s", byNumber[number].Name)
 		}
 		if packed = packed[n+m:]; !with(number, amount) {
 			return nil

@@ -67,12 +67,12 @@ func TestWhatCannotBeUnpacked(t *testing.T) {
 		want        string
 		wantUnknown bool
 	}{
-		"a number without a value":      {[]byte{1}, "no value of data/input/bytes", false},
-		"half a value":                  {[]byte{1, 0x80}, "no value of data/input/bytes", false},
-		"half a number":                 {[]byte{1, 0, 0x80}, "no number after 0", false},
-		"a number that is too long":     {bytes.Repeat([]byte{0xff}, 11), "no number after -1", false},
-		"a number twice":                {[]byte{2, 0, 0, 0}, "no number after 1", false},
-		"a number of a newer version":   {[]byte{unknown, 0}, "46 more than -1, the greatest is 44", true},
+		"a number without a value":      {[]byte{1}, "expected a value of data/input/bytes", false},
+		"half a value":                  {[]byte{1, 0x80}, "expected a value of data/input/bytes", false},
+		"half a number":                 {[]byte{1, 0, 0x80}, "expected a statistic number after 0", false},
+		"a number that is too long":     {bytes.Repeat([]byte{0xff}, 11), "expected a statistic number after -1", false},
+		"a number twice":                {[]byte{2, 0, 0, 0}, "expected a statistic number after 1", false},
+		"a number of a newer version":   {[]byte{unknown, 0}, "46 more than -1, but the greatest is 44", true},
 		"one after others":              {[]byte{3, 0, unknown - 3, 0}, "43 more than 2", true},
 		"one that is out of all ranges": {[]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 0}, "18446744073709551615 more", true},
 	} {

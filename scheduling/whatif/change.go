@@ -13,7 +13,7 @@ import (
 
 // Change is a possible change to a cluster. Exactly one field is set.
 type Change struct {
-	// Set changes an option of a pool, or of an operation when there is no such pool.
+	// Set changes an option of a pool, or of an operation if no pool has the name.
 	Set *Setting
 	// SetTree changes an option of the tree.
 	SetTree *Setting
@@ -30,7 +30,7 @@ type Change struct {
 	AddNodes *Node
 }
 
-// Setting is a value of an option, nil for its default.
+// Setting is a new value of an option; a nil value means the default.
 type Setting struct {
 	// Of is a pool or an operation.
 	Of string
@@ -40,7 +40,7 @@ type Setting struct {
 	Value any
 }
 
-// With returns the cluster after changes. Only the pools after the last change have to be valid.
+// With returns the cluster after all changes. Only the final pools are validated.
 func (c Cluster) With(changes ...Change) (Cluster, error) {
 	next := c
 	next.Nodes, next.Operations = slices.Clone(c.Nodes), slices.Clone(c.Operations)
@@ -83,18 +83,18 @@ func (c Cluster) With(changes ...Change) (Cluster, error) {
 	return next, next.check(c.Pools)
 }
 
-// check returns an error when an operation is there twice, or its pool is missing. before are
-// the pools before the change.
+// check returns an error if two operations have the same id, or if the pool of one is missing.
+// before are the pools before the changes.
 func (c Cluster) check(before pooltree.Tree) error {
 	seen := make(map[scheduling.OperationID]bool, len(c.Operations))
 	for _, op := range c.Operations {
 		switch {
 		case seen[op.ID]:
-			return fmt.Errorf("operation %q is there twice", op.ID)
+			return fmt.Errorf("operation %q is defined twice", op.ID)
 		case !c.Pools.Has(op.Pool) && before.Has(op.Pool):
 			return fmt.Errorf("remove pool %q: %w: it has operation %q: move it or remove it too", op.Pool, pooltree.ErrPoolInUse, op.ID)
 		case !c.Pools.Has(op.Pool):
-			return fmt.Errorf("operation %q: pool %q: %w: add it or name another", op.ID, op.Pool, pooltree.ErrUnknownPool)
+			return fmt.Errorf("operation %q: pool %q: %w: add it or use another", op.ID, op.Pool, pooltree.ErrUnknownPool)
 		}
 		seen[op.ID] = true
 	}
@@ -108,7 +108,7 @@ func (c *Cluster) set(s Setting, pools []pooltree.Pool) error {
 	}
 	i := slices.IndexFunc(c.Operations, func(op Operation) bool { return string(op.ID) == s.Of })
 	if i < 0 {
-		return fmt.Errorf("set %s/%s: there is neither a pool nor an operation of this name", s.Of, s.Path)
+		return fmt.Errorf("set %s/%s: no pool or operation has this name", s.Of, s.Path)
 	}
 	op := &c.Operations[i]
 	if s.Path == "pool" {
@@ -122,7 +122,7 @@ func setPool(p *pooltree.Pool, s Setting) error {
 		return s.name(&p.Parent)
 	}
 	return edit(&p.Options, s, func(document map[string]any) (read pooltree.PoolOptions, err error) {
-		// Options that do not fit together may still be changed: the tree is checked in the end.
+		// Options that are invalid together may still be changed: the whole tree is checked at the end.
 		err = option.Read(&read, document)
 		return read, err
 	})
@@ -147,7 +147,7 @@ func edit[T any](options *T, s Setting, read func(document map[string]any) (T, e
 func (s Setting) name(pool *scheduling.PoolName) error {
 	name, ok := s.Value.(string)
 	if !ok || name == "" {
-		return fmt.Errorf("set %s/%s: the name of a pool is needed", s.Of, s.Path)
+		return fmt.Errorf("set %s/%s: the value must be the name of a pool", s.Of, s.Path)
 	}
 	*pool = scheduling.PoolName(name)
 	return nil
@@ -170,7 +170,7 @@ func (c *Cluster) removeOperation(id scheduling.OperationID) error {
 	return nil
 }
 
-// addNodeGroup adds nodes, or removes some that are alike.
+// addNodeGroup adds nodes or, if the count is negative, removes nodes like these.
 func (c *Cluster) addNodeGroup(group Node) error {
 	if group.Count >= 0 {
 		c.Nodes = append(c.Nodes, group)
@@ -207,7 +207,7 @@ func (n Node) shape(count int64) string {
 	return fmt.Sprintf("%dx{%s}", count, strings.Join(parts, ", "))
 }
 
-// shapes says which nodes there are.
+// shapes lists the nodes of the cluster by shape.
 func (c *Cluster) shapes() string {
 	var kinds []Node
 	for _, n := range c.Nodes {

@@ -18,9 +18,9 @@ import (
 // Cluster is everything that fair shares in a pool tree depend on.
 type Cluster struct {
 	Pools pooltree.Tree
-	// Nodes are those of the tree that may run jobs.
+	// Nodes are the nodes of the tree that may run jobs.
 	Nodes []Node
-	// Operations are those that run.
+	// Operations are the running operations.
 	Operations []Operation
 	// Volumes are what pools with integral guarantees have accumulated, as of At.
 	Volumes []engine.PoolVolume
@@ -49,7 +49,7 @@ type Operation struct {
 	Tasks []Task
 	// Idle operations start no jobs: they are suspended, or about to end.
 	Idle bool
-	// Gang operations are of use only as a whole.
+	// Gang operations are useful only as a whole.
 	Gang bool
 	// Started orders the operations of FIFO pools.
 	Started time.Time
@@ -75,7 +75,7 @@ func (n Node) id(group int, i int64) scheduling.NodeID {
 	return scheduling.NodeID(fmt.Sprintf("%d/%d", group, i))
 }
 
-// maxNodes bounds how many nodes a description may have.
+// maxNodes is the maximum number of nodes of a description.
 const maxNodes = 1_000_000
 
 // engine returns an engine that has the cluster.
@@ -102,7 +102,7 @@ func (c Cluster) addNodes(e *engine.Engine) error {
 	count := int64(0)
 	for group, n := range c.Nodes {
 		if n.Count < 0 || n.Count > maxNodes || count+n.Count > maxNodes {
-			return fmt.Errorf("nodes: more than %d", maxNodes)
+			return fmt.Errorf("nodes: there are too many: the limit is %d", maxNodes)
 		}
 		count += n.Count
 		for i := range n.Count {

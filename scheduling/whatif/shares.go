@@ -11,15 +11,15 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Share is what a pool or an operation has, and what it is due.
+// Share holds the shares of a pool or an operation.
 type Share struct {
 	// Pool says that it is a pool, not an operation.
 	Pool bool
-	// Name is that of the pool, or the id of the operation.
+	// Name is the name of the pool, or the id of the operation.
 	Name string
 	// Parent is the pool that it is in; empty for the root.
 	Parent scheduling.PoolName
-	// Fair is its fair share, Guarantee the strong one.
+	// Fair is its fair share, Guarantee its strong guarantee.
 	Fair, Guarantee, Usage, Demand resource.Vector
 	// FairRatio is Fair as one number (F.4.1).
 	FairRatio float64
@@ -28,8 +28,8 @@ type Share struct {
 	Volume float64
 }
 
-// Dominant is the resource in which the fair share is greatest; if there is none, the usage, or
-// else the demand.
+// Dominant returns the resource in which the fair share is greatest; without a fair share, the
+// usage; without usage, the demand.
 func (s Share) Dominant() resource.Kind {
 	for _, v := range []resource.Vector{s.Fair, s.Usage, s.Demand} {
 		if best := v.MaxKind(resource.CPU); v[best] > 0 {
@@ -42,8 +42,8 @@ func (s Share) Dominant() resource.Kind {
 // Result is the fair shares of a cluster.
 type Result struct {
 	Total resource.Amounts
-	// Shares has each pool before the pools and then the operations below it, the
-	// root first.
+	// Shares begins with the root. Each pool comes before the pools below it, and these before the
+	// operations in it.
 	Shares []Share
 	// Overcommitted are resources of which more is guaranteed than there is.
 	Overcommitted []Overcommit
@@ -51,8 +51,8 @@ type Result struct {
 	Alerts []string
 }
 
-// Overcommit is a resource of which the strong guarantees right below the root exceed what there
-// is, and the pools that have them.
+// Overcommit is a resource of which the strong guarantees directly below the root exceed the total,
+// and the pools that have these guarantees.
 type Overcommit struct {
 	pooltree.Overcommit
 	Pools []scheduling.PoolName
@@ -72,7 +72,7 @@ func (o Overcommit) String() string {
 	for i, name := range o.Pools {
 		pools[i] = string(name)
 	}
-	return fmt.Sprintf("%s: %s are guaranteed to %s, and there are %s", o.Resource, show(o.Guaranteed), strings.Join(pools, ", "), show(o.Total))
+	return fmt.Sprintf("%s: %s are guaranteed to %s, but there are only %s", o.Resource, show(o.Guaranteed), strings.Join(pools, ", "), show(o.Total))
 }
 
 // Solve computes the fair shares of the cluster. The error says what is invalid in it.
@@ -128,7 +128,7 @@ func shareOf(s engine.Shares) Share {
 	return Share{Fair: s.FairShare, FairRatio: s.Attributes.FairShareRatio, Guarantee: s.Attributes.StrongGuaranteeShare, Usage: s.UsageShare, Demand: s.DemandShare}
 }
 
-// overcommitted finds the resources of which more is guaranteed than there is.
+// overcommitted returns the resources of which more is guaranteed than there is.
 func (c Cluster) overcommitted(total resource.Amounts) []Overcommit {
 	var out []Overcommit
 	for _, o := range c.Pools.Overcommitted(total) {
@@ -148,7 +148,7 @@ type Difference struct {
 	Before, After *Share
 }
 
-// Either is the share after the change, or else before.
+// Either returns the share after the change or, if there is none, before it.
 func (d Difference) Either() *Share {
 	if d.After != nil {
 		return d.After
@@ -156,7 +156,7 @@ func (d Difference) Either() *Share {
 	return d.Before
 }
 
-// Change is how much the greatest component of the fair share grows.
+// Change returns by how much the greatest component of the fair share grows.
 func (d Difference) Change() float64 {
 	var before, after float64
 	if d.Before != nil {

@@ -355,8 +355,8 @@ func badInput(t *testing.T, c *cluster) {
 		"more jobs than may be": {
 			input: write(t, dir+"/big", numbered(0, 100000)), more: object{"data_size_per_job": 1}, want: []string{"set data_size_per_job to"},
 		},
-		"invalid JSON":    {input: write(t, dir+"/json", `{"a": 1}`+"\n"+`{"b": }`+"\n"), format: "json", want: []string{dir + "/json", "byte 9 of the file", "position"}},
-		"binary in lines": {input: write(t, dir+"/binary", "text\nbin\x00ary\n"), want: []string{dir + "/binary", "byte 5 of the file", "zero byte"}},
+		"invalid JSON":    {input: write(t, dir+"/json", `{"a": 1}`+"\n"+`{"b": }`+"\n"), format: "json", want: []string{dir + "/json", "byte 9 of the file", "of the record"}},
+		"binary in lines": {input: write(t, dir+"/binary", "text\nbin\x00ary\n"), want: []string{dir + "/binary", "byte 5 of the file", "NUL byte"}},
 		"a line of too much": {
 			input: write(t, dir+"/long", "short\n"+strings.Repeat("x", 3000)+"\n"), more: object{"max_record_size": 1024}, want: []string{dir + "/long", "byte 6 of the file"},
 		},

@@ -102,7 +102,7 @@ func boundedStart(t *testing.T, c *cluster) (operation string) {
 	}
 	said := func(printed, value string) {
 		t.Helper()
-		if warning := `fair_share_starvation_timeout ` + value + `: pool "strict" allows no less than 1h; 1h holds`; !strings.Contains(printed, warning) {
+		if warning := `fair_share_starvation_timeout ` + value + `: pool "strict" allows no less than 1h; 1h applies`; !strings.Contains(printed, warning) {
 			t.Errorf("%q is not said in\n%s", warning, printed)
 		}
 	}
