@@ -115,7 +115,7 @@ func (h *Handler) ServeHTTP(to http.ResponseWriter, r *http.Request) {
 	case places <- struct{}{}:
 		defer func() { <-places }()
 	default:
-		h.turnAway(w, r, began, h.server.overloaded(fmt.Sprintf("%d %s in flight on replica %s, its limit: retry, or use another replica",
+		h.turnAway(w, r, began, h.server.overloaded(fmt.Sprintf("%d %s in flight on replica %s, which is its limit: retry, or use another replica",
 			cap(places), kind, h.server.cfg.Replica)))
 		return
 	}

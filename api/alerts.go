@@ -32,7 +32,7 @@ func alertsOf(st *state.State, op *statepb.Operation) []*apipb.Alert {
 		return &apipb.Alert{Name: a.Name, Task: a.Task, Message: a.Message, Advice: a.Advice}
 	})
 	bounded := mapped(st.Bounded(op), func(line string) *apipb.Alert {
-		return &apipb.Alert{Name: boundedSetting, Message: line, Advice: "set it within the bound, or ask who manages the pool for another one"}
+		return &apipb.Alert{Name: boundedSetting, Message: line, Advice: "set it within the bound, or ask the manager of the pool for another bound"}
 	})
 	return slices.Concat(ofJobs, cautions(st, op.GetSpec(), mapped(op.GetTrees(), (*statepb.OperationTree).GetOptions)), bounded)
 }

@@ -74,8 +74,8 @@ func (p *path) name(i int) string {
 	return p.names[i]
 }
 
-// ask fetches the attributes that only the leader's scheduler has of the element at the
-// path. It replaces the alias of an operation by its id.
+// ask fetches those attributes of the element at the path that only the leader's scheduler has. It
+// replaces the alias of an operation by its id.
 func (p *path) ask(ctx context.Context) error {
 	if p.name(0) != folderScheduler || p.name(1) != folderTrees || p.name(4) == "" {
 		return nil
@@ -199,8 +199,8 @@ func attribute(object map[string]any, name string) (any, bool) {
 // maxNamesShown bounds how many names an error lists.
 const maxNamesShown = 100
 
-// missing returns the error for a path whose name at index at does not exist. It says
-// which part of the path does, and lists the names below that part.
+// missing returns the error for a path whose name at index at does not exist. It says which part of
+// the path exists, and lists the names below that part.
 func (p *path) missing(at int, below []string) error {
 	const what = "get attribute"
 	if p.unseen != nil && at > 4 {

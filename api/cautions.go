@@ -38,7 +38,8 @@ func optionsOf(spec *statepb.OperationSpec) []*structpb.Struct {
 	return append(slices.Collect(maps.Values(spec.GetOptionsPerTree())), spec.GetOptions())
 }
 
-// cautions returns the alerts that follow from the spec and the options in each tree alone.
+// cautions returns the alerts that a spec causes before any job runs: from its options as written,
+// without those of pools, and from the nodes there are.
 func cautions(st *state.State, spec *statepb.OperationSpec, options []*structpb.Struct) (found []*apipb.Alert) {
 	graceful := slices.ContainsFunc(options, func(document *structpb.Struct) bool {
 		read, err := pooltree.ReadOperationOptions(document.AsMap())
@@ -49,7 +50,7 @@ func cautions(st *state.State, spec *statepb.OperationSpec, options []*structpb.
 			found = append(found, &apipb.Alert{Name: name, Task: task.GetName(), Message: message, Advice: advice})
 		}
 		if graceful && !spec.Interruptible(task) {
-			tell(killedGracefully, "preemption_mode is graceful, and its jobs, which have neither input nor an interruption_signal, are killed at once when they are beyond the fair share",
+			tell(killedGracefully, "preemption_mode is graceful, but its jobs have neither input nor an interruption_signal: they are killed at once when beyond the fair share",
 				"add an interruption_signal, or leave preemption_mode out")
 		}
 		if lack := lacking(st, task); lack != "" {
@@ -77,15 +78,15 @@ func unknownUsers(spec *statepb.OperationSpec, completed map[string]bool) (found
 			}
 			found = append(found, &apipb.Alert{
 				Name: unknownUser, Task: task.GetName(), Advice: "write the name of one that the nodes have, or a number",
-				Message: fmt.Sprintf("%s %q is not known on the replica that answers, and jobs fail on each node where it is not known either", who.field, who.name),
+				Message: fmt.Sprintf("%s %q is not known on the replica that answers; jobs fail on nodes where it is not known either", who.field, who.name),
 			})
 		}
 	}
 	return found
 }
 
-// lacking says of which resource a job of a task needs more than any node has; empty if of none.
-// Memory is not checked: a job may start with less than its memory_limit.
+// lacking says of which resource a job of a task needs more than any node has; empty if there is
+// none. Memory is not checked: a job may start with less than its memory_limit.
 func lacking(st *state.State, task *statepb.TaskSpec) string {
 	job := resource.Amounts{CPU: resource.Hundredths(task.GetCpuLimitHundredths()), GPU: task.GetGpuLimit(), Network: task.GetNetworkLimit()}
 	var largest resource.Amounts
@@ -97,9 +98,9 @@ func lacking(st *state.State, task *statepb.TaskSpec) string {
 	case !lacks || len(nodes) == 0:
 		return ""
 	case k == resource.CPU:
-		return fmt.Sprintf("no node has more than %v cores, and a job needs %v", largest.CPU, job.CPU)
+		return fmt.Sprintf("no node has more than %v cores, but a job needs %v", largest.CPU, job.CPU)
 	default:
-		return fmt.Sprintf("no node has more than %d of %s, and a job needs %d", largest.Of(k), k, job.Of(k))
+		return fmt.Sprintf("no node has more than %d of %s, but a job needs %d", largest.Of(k), k, job.Of(k))
 	}
 }
 

@@ -15,9 +15,9 @@ func TestCautions(t *testing.T) {
 	s.must(&commandpb.RegisterNode{Term: 1, Node: &statepb.Node{Id: "n1", Incarnation: 1, Resources: &statepb.Resources{UserSlots: 10, CpuHundredths: 1000, Memory: 1 << 30}}})
 	for name, tc := range map[string]struct{ spec, alert, says string }{
 		"nothing":                      {`"tasks": {"t": {"job_count": 1, "command": ["true"]}}`, "", ""},
-		"graceful, and cannot be told": {`"preemption_mode": "graceful", "tasks": {"t": {"job_count": 1, "command": ["true"]}}`, "graceful_without_signal", "task t: preemption_mode is graceful, and its jobs"},
+		"graceful, and cannot be told": {`"preemption_mode": "graceful", "tasks": {"t": {"job_count": 1, "command": ["true"]}}`, "graceful_without_signal", "task t: preemption_mode is graceful, but its jobs"},
 		"graceful, and can be":         {`"preemption_mode": "graceful", "tasks": {"t": {"job_count": 1, "command": ["true"], "interruption_signal": "TERM"}}`, "", ""},
-		"too large":                    {`"tasks": {"t": {"job_count": 1, "command": ["true"], "cpu_limit": 1000}}`, "too_large", "and a job needs 1000"},
+		"too large":                    {`"tasks": {"t": {"job_count": 1, "command": ["true"], "cpu_limit": 1000}}`, "too_large", "but a job needs 1000"},
 		"an unknown user":              {`"tasks": {"t": {"job_count": 1, "command": ["true"], "user": "nosuchuser"}}`, "unknown_user", `task t: user "nosuchuser" is not known on the replica that answers`},
 		"an unknown group":             {`"tasks": {"t": {"job_count": 1, "command": ["true"], "user": "root", "group": "nosuchgroup"}}`, "unknown_user", `task t: group "nosuchgroup"`},
 		"a number":                     {`"tasks": {"t": {"job_count": 1, "command": ["true"], "user": "12345"}}`, "", ""},

@@ -151,7 +151,7 @@ func (c Config) Validate() error {
 		{"ids", c.NewID != nil}, {"clock", c.Now != nil}, {"logger", c.Logger != nil},
 	} {
 		if !part.ok {
-			return fmt.Errorf("api: %s: is needed", part.name)
+			return fmt.Errorf("api: %s is missing", part.name)
 		}
 	}
 	return c.Limits.Validate()

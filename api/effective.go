@@ -24,8 +24,8 @@ func heldByPool(e pooltree.Effective, s pooltree.Settings) map[string]any {
 	return out
 }
 
-// addOptions writes the options that were set over the settings in holds. An option that is
-// neither set nor in holds becomes null.
+// addOptions adds the options that are set to holds, where they replace the settings of the same
+// name. An option that is neither set nor in holds becomes null.
 func addOptions(holds map[string]any, options any) {
 	written := option.Write(options)
 	for _, f := range option.Fields(options) {

@@ -35,7 +35,7 @@ type eventLog struct{ *server }
 // log fast, and few enough for the limit on messages.
 const eventsTogether = 512
 
-// Read streams events from an index, a time or the end of the log on.
+// Read streams events, beginning at an index, at a time or at the end of the log.
 func (s eventLog) Read(ctx context.Context, req *connect.Request[apipb.ReadEventsRequest], stream *connect.ServerStream[apipb.ReadEventsResponse]) error {
 	const what = "read events"
 	wanted, err := s.wanted(req.Msg)
@@ -125,7 +125,7 @@ type eventFlow struct {
 	told uint64
 }
 
-// run sends events until until is reached, ctx is done, or reading or sending fails.
+// run sends events until f.until is reached, ctx is done, or reading or sending fails.
 func (f *eventFlow) run(ctx context.Context) error {
 	for {
 		told, through, more, err := f.reader.Next()
@@ -222,7 +222,7 @@ func (s eventLog) wanted(m *apipb.ReadEventsRequest) (eventFilter, error) {
 		}
 	}
 	if places > 1 {
-		return f, errors.New("index, since and latest: give one of them")
+		return f, errors.New("give only one of index, since and latest")
 	}
 	if m.GetSince() != nil && m.GetSince().CheckValid() != nil {
 		return f, errors.New("since: not a time")

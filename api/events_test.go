@@ -75,7 +75,7 @@ func TestReadEvents(t *testing.T) {
 	}{
 		"a kind that is none": {&apipb.ReadEventsRequest{Kinds: []string{"jobs"}}, `kind "jobs": unknown: must be one of leader_changed`},
 		"of no time yet":      {&apipb.ReadEventsRequest{Index: 10_000}, fmt.Sprintf("index 10000 is ahead of the log, whose last index is %d", s.index)},
-		"two places":          {&apipb.ReadEventsRequest{Index: 1, Latest: true}, "index, since and latest: give one of them"},
+		"two places":          {&apipb.ReadEventsRequest{Index: 1, Latest: true}, "give only one of index, since and latest"},
 	} {
 		if _, _, err := eventsOf(t, c, test.m); err == nil || client.CodeOf(err) != apipb.CodeInvalidArgument || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: got %v, want %s", name, err, test.want)

@@ -62,7 +62,7 @@ func (s explanations) Explain(ctx context.Context, req *connect.Request[apipb.Ex
 		}
 	}
 	if given != 1 {
-		return nil, invalid("explain: operation, job and pool: give one of them")
+		return nil, invalid("explain: give exactly one of operation, job and pool")
 	}
 	var all []*explainpb.Explanation
 	var err error
@@ -85,8 +85,8 @@ func tell(x *explainpb.Explanation, f *explainpb.Fact) {
 	x.Facts = append(x.Facts, f)
 }
 
-// under adds the scheduler's explanation said to x, below the facts that x has. A fact with
-// the code of the verdict of x is left out.
+// under appends said, the scheduler's explanation, to the facts of x. A fact with the code of x's
+// verdict is left out.
 func under(x, said *explainpb.Explanation) {
 	known := x.GetVerdict()
 	for _, f := range said.GetFacts() {

@@ -81,7 +81,7 @@ func verdictOfJob(job *apipb.Job) *explainpb.Fact {
 		f.Text = fmt.Sprintf("it is being ended: %s", job.GetStopping())
 	case job.GetState() == lifecycle.JobWaiting.String():
 		f.Code = factJobWaiting
-		f.Text = fmt.Sprintf("it was granted to node %s at %s, which has not confirmed yet that it runs", job.GetNode(), clock(job.GetStartTime()))
+		f.Text = fmt.Sprintf("it was granted to node %s at %s; the node has not confirmed yet that it runs", job.GetNode(), clock(job.GetStartTime()))
 	default:
 		f.Code = factJobRunning
 		f.Text = fmt.Sprintf("it runs on node %s, granted at %s", job.GetNode(), clock(job.GetStartTime()))
@@ -134,11 +134,11 @@ func abortText(job *apipb.Job) string {
 	asked := why.GetReason() != "" && why.GetTimeoutMillis() > 0 && why.GetHeldUntil() == nil && job.GetPid() > 0 && !job.GetAcknowledged()
 	switch {
 	case reason == lifecycle.AbortPreemption.String() && asked:
-		return "it was preempted and did not stop in time (preemption)"
+		return "it was preempted but did not stop in time (preemption)"
 	case reason == lifecycle.AbortPreemption.String():
 		return "it was preempted (preemption)"
 	case reason == lifecycle.AbortInterruptionTimeout.String() && asked:
-		return "it was asked to stop and did not in time (interruption_timeout)"
+		return "it was asked to stop but did not stop in time (interruption_timeout)"
 	case reason == lifecycle.AbortInterruptionTimeout.String():
 		return "it had to stop (interruption_timeout)"
 	}
@@ -148,8 +148,8 @@ func abortText(job *apipb.Job) string {
 // abortTexts are the other abort reasons that need more words.
 var abortTexts = map[string]string{
 	lifecycle.AbortNodeOffline.String():             "its node was silent for longer than its lease (node_offline)",
-	lifecycle.AbortNodeResourceOvercommit.String():  "its node had less than its jobs hold (node_resource_overcommit)",
-	lifecycle.AbortInterruptionUnsupported.String(): "it was to stop, but its task has neither input nor an interruption_signal (interruption_unsupported)",
+	lifecycle.AbortNodeResourceOvercommit.String():  "its node had fewer resources than its jobs hold (node_resource_overcommit)",
+	lifecycle.AbortInterruptionUnsupported.String(): "it had to stop, but its task has neither input nor an interruption_signal (interruption_unsupported)",
 	lifecycle.AbortUserRequest.String():             "a user requested it (user_request)",
 }
 
@@ -167,7 +167,7 @@ func leaving(job *apipb.Job, why *apipb.Interruption) *explainpb.Fact {
 		f.Code, what = factJobInterrupted, fmt.Sprintf("was asked to stop (%s)", why.GetReason())
 	}
 	if why.GetHeldUntil() != nil && job.GetFinishTime() == nil {
-		f.Text = fmt.Sprintf("it is to stop (%s) since %s, and will be notified when others can replace it, or at %s", f.GetSetting(), clock(why.GetTime()), clock(why.GetHeldUntil()))
+		f.Text = fmt.Sprintf("it has been due to stop (%s) since %s; it will be notified when other instances can replace it, at %s at the latest", f.GetSetting(), clock(why.GetTime()), clock(why.GetHeldUntil()))
 		return f
 	}
 	f.Text = fmt.Sprintf("it %s at %s", what, clock(why.GetTime()))

@@ -223,13 +223,13 @@ func TestExplainSaysWhoWasAsked(t *testing.T) {
 		job  *statepb.FinishedJob
 		want string
 	}{
-		"it was asked":               {&statepb.FinishedJob{Pid: 7, AbortReason: "preemption", Stop: asked}, "it was preempted and did not stop in time (preemption)"},
+		"it was asked":               {&statepb.FinishedJob{Pid: 7, AbortReason: "preemption", Stop: asked}, "it was preempted but did not stop in time (preemption)"},
 		"it was killed at once":      {&statepb.FinishedJob{Pid: 7, AbortReason: "preemption", Stop: killed}, "it was preempted (preemption)"},
 		"it was not told yet":        {&statepb.FinishedJob{Pid: 7, AbortReason: "preemption", Stop: held}, "it was preempted (preemption)"},
 		"it never ran":               {&statepb.FinishedJob{AbortReason: "preemption", Stop: asked}, "it was preempted (preemption)"},
 		"it had saved its state":     {&statepb.FinishedJob{Pid: 7, AbortReason: "preemption", Stop: asked, Acknowledged: true}, "it was preempted (preemption); it had reported its state as saved"},
 		"nothing is known":           {&statepb.FinishedJob{Pid: 7, AbortReason: "preemption"}, "it was preempted (preemption)"},
-		"its node was to be empty":   {&statepb.FinishedJob{Pid: 7, AbortReason: "interruption_timeout", Stop: drained}, "it was asked to stop and did not in time (interruption_timeout)"},
+		"its node was to be empty":   {&statepb.FinishedJob{Pid: 7, AbortReason: "interruption_timeout", Stop: drained}, "it was asked to stop but did not stop in time (interruption_timeout)"},
 		"the same before it has run": {&statepb.FinishedJob{AbortReason: "interruption_timeout", Stop: drained}, "it had to stop (interruption_timeout)"},
 		"another reason":             {&statepb.FinishedJob{Pid: 7, AbortReason: "user_request", Stop: asked}, "a user requested it (user_request)"},
 	} {

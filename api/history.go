@@ -79,7 +79,7 @@ func stepsOf(m *apipb.PoolHistoryRequest, now time.Time) (steps, error) {
 	s.from = from.Unix() / s.step * s.step
 	s.to = to.Unix()
 	if n := (s.to - s.from) / s.step; n > maxHistoryPoints {
-		return steps{}, fmt.Errorf("%d points from %s to %s: at most %d: take a step_seconds of %d or more", n,
+		return steps{}, fmt.Errorf("%d points from %s to %s, the limit is %d: set step_seconds to at least %d", n,
 			from.UTC().Format(time.RFC3339), to.UTC().Format(time.RFC3339), maxHistoryPoints, length/maxHistoryPoints+1)
 	}
 	return s, nil
@@ -115,7 +115,7 @@ func (s steps) thin(seconds, minutes *actorpb.Points) (out []*apipb.PoolPoint) {
 }
 
 // sums adds up points by the step that each begins in. Points are numbered in units of unit
-// seconds; those numbered in but are left out.
+// seconds; those whose number is in but are left out.
 func (s steps) sums(points *actorpb.Points, unit int64, but map[int64]bool) map[int64]*sum {
 	by := map[int64]*sum{}
 	for i, at := range points.GetAt() {

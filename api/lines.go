@@ -190,9 +190,9 @@ func (a *advised) WriteHeader(status int) {
 	}
 	a.said = true
 	_, _ = io.CopyN(io.Discard, a.request.Body, maxDrained)
-	why := fmt.Sprintf("Content-Type %q is not one of this call", a.request.Header.Get("Content-Type"))
+	why := fmt.Sprintf("Content-Type %q is not supported", a.request.Header.Get("Content-Type"))
 	if status == http.StatusMethodNotAllowed {
-		why = "it is a " + a.request.Method
+		why = "the method is " + a.request.Method
 	}
 	body, _ := json.Marshal(map[string]string{
 		"code":    connect.CodeInvalidArgument.String(),

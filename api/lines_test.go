@@ -120,11 +120,11 @@ func TestWrongCallsAreAdvised(t *testing.T) {
 		"packed, and is not":    {"POST", "EventService/Read", "application/json", `{}`, 400, "", "read request: "},
 		"no such operation":     {"POST", "OperationService/Watch", "application/json", `{"operation": "nope"}`, 404, "unknown_operation", `operation \"nope\" not found`},
 		"too large":             {"POST", "EventService/Read", "application/json", `{"node": "` + strings.Repeat("n", 4<<10) + `"}`, 429, "", "larger than configured max"},
-		"another type, stream":  {"POST", "EventService/Read", "text/plain", `{}`, 415, "", `Content-Type \"text/plain\" is not one of this call: POST an object of JSON, such as {}, with Content-Type: application/json`},
+		"another type, stream":  {"POST", "EventService/Read", "text/plain", `{}`, 415, "", `Content-Type \"text/plain\" is not supported: POST an object of JSON, such as {}, with Content-Type: application/json`},
 		"the form of curl":      {"POST", "OperationService/List", "application/x-www-form-urlencoded", `{}`, 415, "", "with Content-Type: application/json"},
 		"a stream for one":      {"POST", "OperationService/List", "application/connect+json", `{}`, 415, "", "with Content-Type: application/json"},
-		"another method":        {"GET", "OperationService/List", "application/json", ``, 405, "", "it is a GET: POST an object of JSON"},
-		"another method, lines": {"GET", "EventService/Read", "application/json", ``, 405, "", "it is a GET: POST an object of JSON"},
+		"another method":        {"GET", "OperationService/List", "application/json", ``, 405, "", "the method is GET: POST an object of JSON"},
+		"another method, lines": {"GET", "EventService/Read", "application/json", ``, 405, "", "the method is GET: POST an object of JSON"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -79,7 +79,7 @@ func (s memories) Forget(ctx context.Context, req *connect.Request[apipb.ForgetM
 	keys := slices.Compact(slices.Sorted(slices.Values(req.Msg.GetKeys())))
 	switch {
 	case req.Msg.GetAll() && len(keys) > 0:
-		return nil, invalid("%s: all, and some by their keys: choose one", what)
+		return nil, invalid("%s: give either keys or all, not both", what)
 	case !req.Msg.GetAll() && len(keys) == 0:
 		return nil, invalid("%s: keys are needed, or all", what)
 	}

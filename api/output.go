@@ -63,8 +63,8 @@ func (s jobs) Output(ctx context.Context, req *connect.Request[apipb.JobOutputRe
 	return connect.NewResponse(out), nil
 }
 
-// neverStarted reports whether a job ended without a process, as its node reported. It is
-// false if the node reported nothing, for then it is not known.
+// neverStarted reports whether a job ended without a process, as its node reported. It is false if
+// the node reported nothing, because then it is unknown.
 func neverStarted(job *apipb.Job) bool {
 	return job.GetFinishTime() != nil && job.GetPid() == 0 && job.GetStatistics() != nil
 }

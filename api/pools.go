@@ -40,7 +40,7 @@ func findTree(st *state.State, what, name string) (treeIn, error) {
 	t := treeIn{name: scheduling.TreeName(cmp.Or(name, string(st.DefaultTree())))}
 	var ok bool
 	if t.record, ok = st.Tree(t.name); !ok {
-		return t, fail(connect.CodeNotFound, state.CodeUnknownTree, "%s: there is no pool tree %q: there are %s", what, t.name, strings.Join(treeNames(st), ", "))
+		return t, fail(connect.CodeNotFound, state.CodeUnknownTree, "%s: no pool tree %q; there are: %s", what, t.name, strings.Join(treeNames(st), ", "))
 	}
 	t.pools, t.counts, _ = st.Pools(t.name)
 	return t, nil

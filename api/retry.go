@@ -96,7 +96,7 @@ func retried(st *state.State, op *statepb.Operation, which string) (again *state
 	case len(op.GetTasks()) == 0:
 		return nil, refuse("it ended before it had jobs: start it again as it was")
 	case op.GetSpec().GetType() != lifecycle.Vanilla:
-		return nil, refuse("an operation of type %s is one output of all its jobs: start it again as it was", op.GetSpec().GetType())
+		return nil, refuse("all jobs of an operation of type %s write one output: start it again as it was", op.GetSpec().GetType())
 	}
 	earlier := retriesOf(st, op)
 	for _, retry := range earlier {
@@ -127,7 +127,7 @@ func retried(st *state.State, op *statepb.Operation, which string) (again *state
 			service = task.GetName()
 		case finishedGang(task) || left.Len() == 0 && (why == "" || task.GetCounters().GetFailed() == 0):
 		case why != "":
-			return nil, refuse("the jobs of task %q do not stand for themselves (%s): start the operation again as it was", task.GetName(), why)
+			return nil, refuse("the jobs of task %q cannot be run again one by one (%s): start the operation again as it was", task.GetName(), why)
 		default:
 			again.Tasks = append(again.GetTasks(), withCookies(described, left))
 		}
@@ -138,9 +138,9 @@ func retried(st *state.State, op *statepb.Operation, which string) (again *state
 	case service != "":
 		return nil, refuse("the jobs of task %q are never done (restart_completed_jobs): start the operation again as it was", service)
 	case unfinished > 0 && !op.GetCountFailures() && op.GetFailedJobCount() > 0:
-		return nil, refuse("which of its jobs failed is not known, for an earlier version started it, and %d have not completed: retry those that are unfinished", unfinished)
+		return nil, refuse("an earlier version started it and did not record which of its jobs failed; %d have not completed: retry those that are unfinished", unfinished)
 	case unfinished > 0:
-		return nil, refuse("none of its jobs failed, and %d have not completed: retry those that are unfinished", unfinished)
+		return nil, refuse("none of its jobs failed, but %d have not completed: retry those that are unfinished", unfinished)
 	}
 	return nil, refuse("all of its jobs have completed")
 }

@@ -137,7 +137,7 @@ func parseToken(text string) (scheduling.Token, error) {
 		return t, nil
 	}
 	if _, err := fmt.Sscanf(text, "%d:%d", &t.Term, &t.Index); err != nil {
-		return t, fmt.Errorf("token %q is no term:index: %w", text, err)
+		return t, fmt.Errorf("token %q is not term:index: %w", text, err)
 	}
 	return t, nil
 }

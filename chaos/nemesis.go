@@ -68,7 +68,7 @@ func (n *nemesis) run(ctx context.Context) error {
 			return err
 		}
 		healing.Go(func() {
-			// When ctx is done, healAll does it.
+			// When ctx is done, healAll heals the fault.
 			if Sleep(ctx, i.For) == nil {
 				n.heal(ctx, i)
 			}
@@ -129,7 +129,7 @@ func (n *nemesis) inject(ctx context.Context, f fault.Fault) (*injected, error) 
 	act := history.Act{What: history.Inject, Fault: f.Seq, Kind: string(f.Kind), Scope: string(f.Scope), Targets: targets}
 	n.watcher.Say(fmt.Sprintf("%3d  %-5s %-8s %s for %.2f s", f.Seq, f.Kind, f.Scope, strings.Join(targets, " "), f.For.Seconds()))
 	if err := n.strike(ctx, i); err != nil {
-		// The target may have exited by itself; the fault is recorded and healed all the same.
+		// The target may have exited by itself; the fault is recorded and healed anyway.
 		act.Error = err.Error()
 		n.watcher.Say(fmt.Sprintf("%3d  without effect: %v", f.Seq, err))
 	}
@@ -262,8 +262,8 @@ func (n *nemesis) pairs(i *injected) [][2]string {
 	return pairs
 }
 
-// heal undoes a fault, once, and gives the cluster time to recover. It undoes it even when ctx
-// is done.
+// heal undoes a fault, once, and gives the cluster time to recover. It does so even when ctx is
+// done.
 func (n *nemesis) heal(ctx context.Context, i *injected) {
 	i.once.Do(func() {
 		err := together(i.undo, func(undo func(context.Context) error) error { return undo(context.WithoutCancel(ctx)) })

@@ -89,9 +89,9 @@ func (b *book) answered(address string) {
 	delete(b.silent, address)
 }
 
-// failed records that a try at the replica at address failed. leader is the address that
-// the replica hinted at, if any; silent says that it did not answer at all. Its turn ends,
-// so that hints at a dead leader do not keep the client from asking the other replicas.
+// failed records that a try at the replica at address failed. leader is the address that the
+// replica hinted at, if any; silent says that it did not answer at all. The turn of that replica
+// ends, so that hints at a dead leader do not keep the client from asking the other replicas.
 func (b *book) failed(address, leader string, silent bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -43,9 +43,9 @@ func (c *Client) CreatePool(ctx context.Context, pool *apipb.Pool) (revision uin
 	return res.GetRevision(), err
 }
 
-// EditTree changes the pools and the options of a tree: all edits, or none. If a try is
-// refused after one whose answer was lost, the call succeeds if the tree is as the edits
-// make it.
+// EditTree changes the pools and the options of a tree: all edits, or none. If a try is refused
+// after one whose answer was lost, the call succeeds if the tree already is as the edits would make
+// it.
 func (c *Client) EditTree(ctx context.Context, req *apipb.EditTreeRequest) (*apipb.EditTreeResponse, error) {
 	t, seen := settledBy(c.task("edit pool tree"), c.ListPools, req.GetTree(), func(now *apipb.ListPoolsResponse) bool { return edited(now, req.GetEdits()) })
 	res, err := call(ctx, t, apipbconnect.PoolServiceClient.Edit, req)

@@ -16,7 +16,7 @@ import (
 	"weir/messages/apipb"
 )
 
-// verdict says how to go on after a failed try.
+// verdict says how to continue after a failed try.
 type verdict struct {
 	// again says that another try may succeed.
 	again bool

@@ -157,8 +157,7 @@ func (c *Client) Watch(ctx context.Context) iter.Seq[Change] {
 	}
 }
 
-// watch watches on one connection. heard says that it received an answer, over that Watch is
-// to end.
+// watch watches on one connection. heard says that it received an answer, over that Watch must end.
 func (c *Client) watch(ctx context.Context, yield func(Change) bool) (heard, over bool) {
 	conn, answers, end, err := c.connect(ctx, discoveryjson.Request{Ask: discoveryjson.AskWatch, Changes: true})
 	if err != nil {

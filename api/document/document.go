@@ -32,10 +32,10 @@ type Document struct {
 	faults []option.Fault
 }
 
-// Read parses one object in YAML or JSON. YAML may have anchors, but no tags and no merge
-// keys. what names the kind of document in errors, such as "operation spec". The error is an
-// *option.Error; it comes if data has more than MaxBytes or is not well-formed. A duplicate
-// key is no error here but a fault in Reading.
+// Read parses one object in YAML or JSON. YAML may have anchors, but no tags and no merge keys.
+// what names the kind of document in errors, such as "operation spec". It fails, with an
+// *option.Error, if data has more than MaxBytes or is not well-formed. A duplicate key is not an
+// error here, but a fault in Reading.
 func Read(what string, data []byte) (*Document, error) {
 	if err := checkText(data); err != nil {
 		return nil, about(what, err)
@@ -116,7 +116,7 @@ func checkText(data []byte) error {
 }
 
 func tooLong(size int) error {
-	return faultAt(nil, option.Position{}, "it has %d bytes, %d (1 MiB) is the most: put data into files, and name them here", size, MaxBytes)
+	return faultAt(nil, option.Position{}, "it has %d bytes, the limit is %d (1 MiB): put data into files, and name them here", size, MaxBytes)
 }
 
 // reader reads one document, within the limits.
@@ -140,7 +140,7 @@ func (r *reader) enter(path *trail, at option.Position, depth int) error {
 func (r *reader) field(v *option.Value, path *trail, f option.Entry, seen map[string]option.Position) {
 	if first, twice := seen[f.Name]; twice {
 		r.faults = append(r.faults, option.Fault{
-			Path: path.String(), Position: f.At, Problem: fmt.Sprintf("it is there twice, first in line %d: keep one", first.Line),
+			Path: path.String(), Position: f.At, Problem: fmt.Sprintf("duplicate name, first in line %d: keep one", first.Line),
 		})
 		return
 	}

@@ -19,10 +19,10 @@ func TestReadErrors(t *testing.T) {
 		"empty":             {"", "it is empty"},
 		"a list":            {"[1]", "it is a list"},
 		"two documents":     {"a: 1\n---\nb: 1\n", "a second document"},
-		"a tag":             {"a: !!binary x\n", "tags are not used here"},
+		"a tag":             {"a: !!binary x\n", "tags are not supported"},
 		"a merge key":       {"a: &x {b: 1}\nc: {<<: *x}\n", "merge keys"},
 		"an unknown alias":  {"a: *x\n", "x"},
-		"not a number":      {"a: .nan\n", "not a number that can be used"},
+		"not a number":      {"a: .nan\n", "not a finite number"},
 		"a tab":             {"a:\n\tb: 1\n", "line 2, column 1: found a tab character that cannot start any token"},
 		"deep":              {"a: " + strings.Repeat("[", 40) + strings.Repeat("]", 40), "nest more than 32 deep"},
 		"very deep":         {"a: " + strings.Repeat("[", 1<<17), "line 1, column 36: values nest more than 32 deep"},
@@ -31,9 +31,9 @@ func TestReadErrors(t *testing.T) {
 		"a log":             {strings.Repeat("error: no such file\n", 20_000), "line 10001, column 6: there are more than 10000 entries"},
 		"growing aliases":   {bomb(), "more than"},
 		"not UTF-8":         {"a: ä\nb: \xff", "line 2, column 4: byte 0xff is not UTF-8"},
-		"too long":          {"#" + strings.Repeat("x", document.MaxBytes), "1048577 bytes, 1048576 (1 MiB) is the most"},
-		"json: cut off":     {`{"a": [1`, "line 1, column 9: the text ends too early"},
-		"json: two objects": {"{} {}", "line 1, column 4: something follows the object"},
+		"too long":          {"#" + strings.Repeat("x", document.MaxBytes), "1048577 bytes, the limit is 1048576 (1 MiB)"},
+		"json: cut off":     {`{"a": [1`, "line 1, column 9: unexpected end of input"},
+		"json: two objects": {"{} {}", "line 1, column 4: unexpected text after the object"},
 		"json: number":      {`{"a": 1e999}`, "number 1e999 is too large"},
 		"json: deep":        {strings.Repeat(`{"a":`, 40), "nest more than 32 deep"},
 	} {
@@ -103,7 +103,7 @@ func TestMessagesHaveLimits(t *testing.T) {
 		want  string
 	}{
 		"deep": {deep, "x: a[0]"}, "many": {structpb.NewListValue(many), "there are more than 131072 values"},
-		"long": {structpb.NewStringValue(strings.Repeat("x", document.MaxBytes)), "1048576 (1 MiB) is the most"},
+		"long": {structpb.NewStringValue(strings.Repeat("x", document.MaxBytes)), "the limit is 1048576 (1 MiB)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := document.FromStruct("x", &structpb.Struct{Fields: map[string]*structpb.Value{"a": test.value}})

@@ -25,7 +25,7 @@ func readJSON(data []byte) (*Document, error) {
 		return nil, err
 	}
 	if at := r.next(); r.decoder.More() {
-		return nil, faultAt(nil, at, "something follows the object: one is enough")
+		return nil, faultAt(nil, at, "unexpected text after the object")
 	}
 	return &Document{Root: root, faults: r.faults}, nil
 }
@@ -119,7 +119,7 @@ func (r *jsonReader) token() (json.Token, error) {
 	token, err := r.decoder.Token()
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, faultAt(nil, r.place(len(r.data)), "the text ends too early")
+		return nil, faultAt(nil, r.place(len(r.data)), "unexpected end of input")
 	case err != nil:
 		return nil, faultAt(nil, r.next(), "%v", err)
 	}

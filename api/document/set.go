@@ -16,7 +16,7 @@ import (
 func (d *Document) Set(assignment string, of ...any) error {
 	path, literal, ok := strings.Cut(assignment, "=")
 	if !ok {
-		return fmt.Errorf("set %q: there is no =: write path=value, such as tasks.sort.job_count=5", assignment)
+		return fmt.Errorf("set %q: missing =: write path=value, such as tasks.sort.job_count=5", assignment)
 	}
 	v, err := ReadLiteral(literal)
 	if err != nil {
@@ -104,11 +104,11 @@ func slotOf(v *option.Value, path []string, name string, isOption bool) (**optio
 	case option.List:
 		i, err := strconv.Atoi(name)
 		if err != nil || i < 0 || i >= len(v.Items) {
-			return nil, fmt.Errorf("%s is a list of %d: %q is no index of it", strings.Join(path, "."), len(v.Items), name)
+			return nil, fmt.Errorf("%s is a list of %d items: %q is not an index of it", strings.Join(path, "."), len(v.Items), name)
 		}
 		return &v.Items[i], nil
 	}
-	return nil, fmt.Errorf("%s is %s and has nothing in it", strings.Join(path, "."), v)
+	return nil, fmt.Errorf("%s is %s and has no fields", strings.Join(path, "."), v)
 }
 
 // forgetPlaces clears the places of a value that is not part of the document's text.

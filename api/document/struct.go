@@ -26,8 +26,8 @@ func (d *Document) Struct() (*structpb.Struct, error) {
 	return s, nil
 }
 
-// FromStruct returns the document that s holds. The error is an *option.Error; it comes if s
-// has more than MaxBytes as JSON, nests too deep, or holds a value that JSON cannot.
+// FromStruct returns the document that s holds. It fails, with an *option.Error, if s has more than
+// MaxBytes as JSON, nests too deep, or holds a value that JSON cannot represent.
 func FromStruct(what string, s *structpb.Struct) (*Document, error) {
 	r := &structReader{}
 	root, err := r.object(s, nil, 0)
@@ -68,7 +68,7 @@ func (r *structReader) read(s *structpb.Value, path *trail, depth int) (*option.
 		return &option.Value{Kind: option.Boolean, Truth: k.BoolValue}, nil
 	case *structpb.Value_NumberValue:
 		if math.IsNaN(k.NumberValue) || math.IsInf(k.NumberValue, 0) {
-			return nil, faultAt(path, option.Position{}, "%v is not a number that can be used", k.NumberValue)
+			return nil, faultAt(path, option.Position{}, "%v is not a finite number", k.NumberValue)
 		}
 		return option.Float(k.NumberValue, option.Position{}), nil
 	case *structpb.Value_StringValue:

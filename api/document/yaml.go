@@ -42,7 +42,7 @@ func readYAML(data []byte) (*Document, error) {
 			continue
 		}
 		if root != nil {
-			return nil, faultAt(nil, placeOf(doc.Body), "a second document: one is enough")
+			return nil, faultAt(nil, placeOf(doc.Body), "a second document: only one is allowed")
 		}
 		if root, err = r.read(doc.Body, nil, 0); err != nil {
 			return nil, err
@@ -122,7 +122,7 @@ func (r *yamlReader) read(node ast.Node, path *trail, depth int) (*option.Value,
 	case *ast.FloatNode:
 		return option.Float(n.Value, at), nil
 	case *ast.InfinityNode, *ast.NanNode:
-		return nil, faultAt(path, at, "%s is not a number that can be used", option.Clip(node.GetToken().Value))
+		return nil, faultAt(path, at, "%s is not a finite number", option.Clip(node.GetToken().Value))
 	case *ast.StringNode:
 		if n.Token.Type == token.StringType && isNumber(n.Value) {
 			return readNumber(n.Value, path, at)
@@ -145,9 +145,9 @@ func (r *yamlReader) read(node ast.Node, path *trail, depth int) (*option.Value,
 	case *ast.AliasNode:
 		return r.follow(n, path, at, depth)
 	case *ast.TagNode:
-		return nil, faultAt(path, at, "tag %s: tags are not used here: leave it out", option.Clip(n.Start.Value))
+		return nil, faultAt(path, at, "tag %s: tags are not supported: leave it out", option.Clip(n.Start.Value))
 	}
-	return nil, faultAt(path, at, "%s is not used here", strings.ToLower(node.Type().String()))
+	return nil, faultAt(path, at, "%s is not supported", strings.ToLower(node.Type().String()))
 }
 
 func (r *yamlReader) readList(n *ast.SequenceNode, path *trail, at option.Position, depth int) (*option.Value, error) {
@@ -168,7 +168,7 @@ func (r *yamlReader) readObject(entries []*ast.MappingValueNode, path *trail, at
 	for _, entry := range entries {
 		place := placeOf(entry.Key)
 		if entry.Key.IsMergeKey() {
-			return nil, faultAt(path, place, "merge keys (<<) are not used here: write the fields out")
+			return nil, faultAt(path, place, "merge keys (<<) are not supported: write the fields out")
 		}
 		name, ok := keyOf(entry.Key)
 		if !ok {

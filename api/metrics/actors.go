@@ -32,7 +32,7 @@ func (s sink) leader(stats actors.Stats, of Actors) {
 	counter(s, "scheduler_starts_total", "Jobs granted.", scheduler.Started)
 	counter(s, "scheduler_starts_refused_total", "Planned job starts that were not committed.", scheduler.Refused)
 	gauge(s, "scheduler_starts_in_flight", "Planned job starts that wait for their commit.", scheduler.InFlight)
-	counters(s, "scheduler_left_out_total", "Operations and whole pools with pending jobs that got none on a node, by reason: limits, filter, or the resource that the node lacks.",
+	counters(s, "scheduler_left_out_total", "How often an operation, or a whole pool, had pending jobs but started none on a node, by reason: limits, filter, or the resource that the node lacks.",
 		"reason", scheduler.LeftOut)
 	if !stats.Leading {
 		return

@@ -13,7 +13,7 @@ func (s sink) raft(stats raftstore.Stats) {
 	flag(s, "raft_leader", "1 when this replica is the leader, otherwise 0.", stats.Leader)
 	gauge(s, "raft_last_index", "Index of the last log entry written here.", stats.Last)
 	gauge(s, "raft_commit_index", "Index of the last log entry known here to be committed.", stats.Commit)
-	gauge(s, "raft_applied_index", "Index of the last log entry that the state here has seen.", stats.Applied)
+	gauge(s, "raft_applied_index", "Index of the last log entry applied to the state here.", stats.Applied)
 	gauge(s, "raft_snapshot_index", "Index of the last log entry in the latest snapshot here.", stats.Snapshot)
 	if stats.LastContact >= 0 {
 		gauge(s, "raft_last_contact_seconds", "Time since this follower last heard from its leader; 0 on the leader, missing if it never did.",
@@ -33,7 +33,7 @@ func (s sink) raft(stats raftstore.Stats) {
 	for bound, count := range stats.Batches.UpTo {
 		buckets[float64(bound)] = count
 	}
-	histogram(s, "raft_batch_commands", "Commands in the log entries that this replica proposed.", stats.Batches.Entries, float64(stats.Batches.Commands), buckets)
+	histogram(s, "raft_batch_commands", "Number of commands per log entry, for entries that this replica proposed.", stats.Batches.Entries, float64(stats.Batches.Commands), buckets)
 	for end, count := range stats.Tally.Jobs {
 		counter(s, "jobs_finished_total", "Attempts of jobs that ended, by state and reason of abort, as this replica saw them in the log.",
 			count, labels{"state": end.State, "reason": end.Reason})

@@ -114,7 +114,7 @@ func (r *reader) cluster(d *cluster) whatif.Cluster {
 	if d.Total != nil {
 		c.Nodes = []whatif.Node{{Count: 1, Resources: d.Total.Amounts}}
 		if d.Nodes != nil {
-			r.Fault(d, &d.Total, "there are nodes too: give one of them")
+			r.Fault(d, &d.Total, "nodes is set too: give only one of the two")
 		}
 	}
 	for _, n := range d.Nodes {
@@ -148,7 +148,7 @@ func (r *reader) operation(name string, own *operation) whatif.Operation {
 	option.Complete(own)
 	perJob, jobs := own.Job.Or(resource.Amounts{UserSlots: 1}), or(own.Jobs, *own.Running)
 	if jobs < *own.Running {
-		r.Fault(own, &own.Jobs, "%d are less than the %d that run", jobs, *own.Running)
+		r.Fault(own, &own.Jobs, "%d is less than running, %d", jobs, *own.Running)
 	}
 	return whatif.Operation{
 		ID: scheduling.OperationID(name), Pool: scheduling.PoolName(*own.Pool), Gang: *own.Gang, Options: options,

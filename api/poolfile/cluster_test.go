@@ -301,7 +301,7 @@ func TestChangesAreIndependentOfTheirWay(t *testing.T) {
 
 func TestReadClusterRefuses(t *testing.T) {
 	for name, test := range map[string]struct{ text, want string }{
-		"nodes and a total":       {"total: {cpu: 1}\nnodes: [{cpu: 1}]", "line 1, column 8: total: there are nodes too"},
+		"nodes and a total":       {"total: {cpu: 1}\nnodes: [{cpu: 1}]", "line 1, column 8: total: nodes is set too"},
 		"an unknown resource":     {"nodes: [{cores: 1}]", "nodes[0]: unknown resource"},
 		"nodes that are no list":  {"nodes: {cpu: 1}", "nodes: is an object, not a list"},
 		"tags that are no list":   {"nodes: [{cpu: 1, tags: ssd}]", `nodes[0].tags: is the text "ssd", not a list`},
@@ -311,7 +311,7 @@ func TestReadClusterRefuses(t *testing.T) {
 		"an unknown option":       {"pools: {p: }\noperations: {a: {pool: p, wieght: 1}}", "line 2, column 27: operations.a.wieght: unknown option; did you mean weight?"},
 		"a word of operations":    {"pools: {p: }\noperations: {a: {pol: p, jobs: 1}}", "line 2, column 18: operations.a.pol: unknown option; did you mean pool?"},
 		"an unknown name":         {"nodes: []\nads: {}", "ads: unknown option: use one of tree, options, pools, total, nodes, operations, volumes"},
-		"more run than there are": {"pools: {p: }\noperations: {a: {pool: p, jobs: 1, running: 2}}", "operations.a.jobs: 1 are less than the 2 that run"},
+		"more run than there are": {"pools: {p: }\noperations: {a: {pool: p, jobs: 1, running: 2}}", "operations.a.jobs: 1 is less than running, 2"},
 		"a volume of nobody":      {"volumes: {x: {cpu: 1}}", `volumes.x: there is no pool "x"`},
 	} {
 		t.Run(name, func(t *testing.T) {

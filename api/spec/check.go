@@ -36,13 +36,13 @@ func (c *checker) runs(root *option.Value) (*statepb.OperationSpec, *Operation) 
 	for _, name := range option.SortedNames(o.Tasks) {
 		t := o.Tasks[name]
 		if !isTaskName(name) {
-			c.FaultOfName(t, "the name of a task has 1 to %d letters, digits, - and _", MaxTaskNameBytes)
+			c.FaultOfName(t, "a task name has 1 to %d letters, digits, - and _", MaxTaskNameBytes)
 		}
 		jobs += or(t.JobCount, 0)
 		op.Tasks = append(op.Tasks, c.task(name, t, outer))
 	}
 	if jobs > MaxJobs {
-		c.Fault(o, &o.Tasks, "they have %d jobs together: %d is the most", jobs, MaxJobs)
+		c.Fault(o, &o.Tasks, "they have %d jobs in total, the limit is %d", jobs, MaxJobs)
 	}
 	c.destinations(o, op.GetTasks())
 	return op, &o.Operation
@@ -104,14 +104,14 @@ func (c *checker) reads(root *option.Value) (*statepb.OperationSpec, *Operation)
 	c.inputs(in)
 	switch {
 	case in.DataSizePerJob != nil && in.JobCount != nil:
-		c.Fault(in, &in.JobCount, "it is there beside data_size_per_job, which says it too: keep one")
+		c.Fault(in, &in.JobCount, "data_size_per_job is set too: keep only one of them")
 	case in.DataSizePerJob == nil && in.JobCount == nil:
 		in.DataSizePerJob = ptr(int64(defaultDataSizePerJob))
 	}
 	if text(in.Format) == FormatBytes {
 		for _, size := range []**int64{&in.MaxRecordSize, &in.MaxSkippedRecords} {
 			if *size != nil {
-				c.Fault(in, size, "with format: bytes there are no records: leave it out")
+				c.Fault(in, size, "not allowed with format: bytes, which has no records: leave it out")
 			}
 		}
 	}
@@ -132,7 +132,7 @@ func (c *checker) operation(o *Operation) *statepb.OperationSpec {
 	op := &statepb.OperationSpec{AnnotationsJson: c.annotations(o), Options: structOf(c.inTree(o, &o.OperationOptions))}
 	for i, name := range o.PoolTrees {
 		if name != "" && slices.Contains(o.PoolTrees[:i], name) {
-			c.FaultOfItem(o, &o.PoolTrees, i, "tree %q is there twice", option.Clip(string(name)))
+			c.FaultOfItem(o, &o.PoolTrees, i, "tree %q is listed twice", option.Clip(string(name)))
 		}
 	}
 	for _, name := range option.SortedNames(o.PerTree) {
@@ -170,7 +170,7 @@ func (c *checker) annotations(o *Operation) string {
 	if err != nil {
 		c.Fault(o, &o.Annotations, "%v", err)
 	} else if len(data) > MaxAnnotationsBytes {
-		c.Fault(o, &o.Annotations, "they have %d bytes as JSON: %d (10 KiB) is the most", len(data), MaxAnnotationsBytes)
+		c.Fault(o, &o.Annotations, "they have %d bytes as JSON, the limit is %d (10 KiB)", len(data), MaxAnnotationsBytes)
 	}
 	return string(data)
 }
@@ -179,15 +179,15 @@ func (c *checker) annotations(o *Operation) string {
 func (c *checker) inputs(in *Input) {
 	output := text(in.OutputPath)
 	if strings.ContainsAny(output, "*?[") {
-		c.Fault(in, &in.OutputPath, "%q has signs of a pattern: write where the output itself goes", option.Clip(output))
+		c.Fault(in, &in.OutputPath, "%q contains a wildcard (*, ? or [): write the path of the output itself", option.Clip(output))
 	}
 	for i, path := range in.InputPaths {
 		switch {
 		case path == "":
 		case slices.Contains(in.InputPaths[:i], path):
-			c.FaultOfItem(in, &in.InputPaths, i, "%q is there twice: it would be read twice", option.Clip(string(path)))
+			c.FaultOfItem(in, &in.InputPaths, i, "%q is listed twice: it would be read twice", option.Clip(string(path)))
 		case output != "" && strings.TrimRight(string(path), "/") == strings.TrimRight(output, "/"):
-			c.Fault(in, &in.OutputPath, "%q is read too: write to another place", option.Clip(output))
+			c.Fault(in, &in.OutputPath, "%q is also an input: write to another place", option.Clip(output))
 		}
 	}
 }

@@ -22,7 +22,7 @@ func (c *checker) task(name string, t *Task, outer memory.Options) *statepb.Task
 	if j := &t.Job; j.Spread == nil {
 		j.Spread = ptr(t.Gang == nil && (t.Readiness != nil || or(j.PortCount, 0) > 0))
 	} else if *j.Spread && t.Gang != nil {
-		c.Fault(j, &j.Spread, "jobs with gang_options start together, where there is room: leave it out")
+		c.Fault(j, &j.Spread, "jobs with gang_options start on any nodes that have room for all of them: leave it out")
 	}
 	out := c.job(name, &t.Job, outer)
 	option.Complete(t)
@@ -54,16 +54,16 @@ func (c *checker) job(name string, j *Job, outer memory.Options) *statepb.TaskSp
 	return task
 }
 
-const withoutSignal = "it says what a signal does, and there is no interruption_signal: add it, such as interruption_signal: SIGTERM, or leave this out"
+const withoutSignal = "it has no effect without an interruption_signal: add one, such as interruption_signal: SIGTERM, or leave this out"
 
 func (c *checker) command(j *Job) {
 	shell := or(j.Shell, false)
 	switch {
 	case j.Command == nil:
 	case j.Command.line != "" && !shell && !c.Bad(j, &j.Shell):
-		c.Fault(j, &j.Command, "it is one text: write a list, such as [%s], or add shell: true to run it by /bin/sh", quoted(strings.Fields(option.Clip(j.Command.line))))
+		c.Fault(j, &j.Command, "it is a single text: write a list, such as [%s], or add shell: true to run it with /bin/sh", quoted(strings.Fields(option.Clip(j.Command.line))))
 	case j.Command.line == "" && shell:
-		c.Fault(j, &j.Shell, "it is true, but command is a list: make command one text, or leave shell out")
+		c.Fault(j, &j.Shell, "it is true, but command is a list: make command a single text, or leave shell out")
 	}
 }
 
@@ -74,7 +74,7 @@ func (c *checker) tmpfs(j *Job) {
 	at, alone := any(&j.TmpfsPath), j.TmpfsPath != nil || j.TmpfsSize != nil
 	switch {
 	case alone && j.Tmpfs != nil:
-		c.Fault(j, &j.Tmpfs, "it is there beside tmpfs_path or tmpfs_size: write all of them here")
+		c.Fault(j, &j.Tmpfs, "tmpfs_path or tmpfs_size is set too: list all file systems here")
 	case j.Tmpfs != nil:
 		at = &j.Tmpfs
 	case j.TmpfsPath != nil:
@@ -83,16 +83,16 @@ func (c *checker) tmpfs(j *Job) {
 		}
 		j.Tmpfs = []*tmpfs{{Path: j.TmpfsPath, Size: ptr(or(j.TmpfsSize, limit))}}
 	case alone && !c.Bad(j, &j.TmpfsPath):
-		c.Fault(j, &j.TmpfsSize, "it is there without tmpfs_path: where in the workspace is it to be?")
+		c.Fault(j, &j.TmpfsSize, "it has no effect without tmpfs_path: add tmpfs_path, a path in the workspace")
 	}
 	if sum := tmpfsSum(j); sum > limit && !c.Bad(j, &j.MemoryLimit) {
-		c.Fault(j, at, "%s is more than memory_limit, %s, and what is in it counts as the job's memory: make it less, or memory_limit more",
+		c.Fault(j, at, "%s is more than memory_limit, %s, but its content counts as the job's memory: reduce it, or raise memory_limit",
 			resource.FormatSize(sum), resource.FormatSize(limit))
 	}
 	for i, v := range j.Tmpfs {
 		for _, other := range j.Tmpfs[:i] {
 			if inner, outer := text(v.Path), text(other.Path); inner != "" && outer != "" && meet(inner, outer) {
-				c.Fault(j, at, "%q and %q lie one in the other: put them beside each other", outer, inner)
+				c.Fault(j, at, "%q and %q overlap: neither path may be inside the other", outer, inner)
 			}
 		}
 	}
@@ -125,7 +125,7 @@ func (c *checker) files(j *Job) {
 			f.Path = ptr(workspacePath(f.Source.base()))
 		}
 		if *f.Path == "" {
-			c.Fault(f, nil, "%q names no file: a folder cannot be given to jobs, an archive of it can", option.Clip(text(f.Source)))
+			c.Fault(f, nil, "%q names a folder: jobs can be given only files, such as an archive of it", option.Clip(text(f.Source)))
 			f.Path = nil
 			continue
 		}
@@ -134,14 +134,14 @@ func (c *checker) files(j *Job) {
 			switch theirs := text(other.Path); {
 			case other.Source == nil || theirs == "":
 			case theirs == own:
-				c.Fault(f, nil, "%q is the path of %q too: give one of them another path", own, option.Clip(text(other.Source)))
+				c.Fault(f, nil, "%q is also the path of %q: give one of them another path", own, option.Clip(text(other.Source)))
 			case meet(own, theirs):
-				c.Fault(f, nil, "%q and %q lie one in the other: no path can be a file and a folder", own, theirs)
+				c.Fault(f, nil, "%q and %q overlap: a path cannot be both a file and a folder", own, theirs)
 			}
 		}
 		for _, v := range j.Tmpfs {
 			if other := text(v.Path); other != "" && meet(own, other) {
-				c.Fault(f, nil, "%q and the tmpfs %q lie one in the other: files are on disk, put it beside the tmpfs", own, other)
+				c.Fault(f, nil, "%q and the tmpfs %q overlap: files are on disk, so choose a path outside the tmpfs", own, other)
 			}
 		}
 		if len(c.Faults) > before {
@@ -153,7 +153,7 @@ func (c *checker) files(j *Job) {
 func (c *checker) isolation(j *Job) {
 	switch {
 	case text(j.Isolation) == IsolationStrict && (text(j.User) == "root" || text(j.User) == "0"):
-		c.Fault(j, &j.User, "with isolation: strict no job is root: name another, or leave it out")
+		c.Fault(j, &j.User, "with isolation: strict no job can be root: name another user, or leave it out")
 	case text(j.Isolation) == IsolationNone:
 		for _, who := range []**account{&j.User, &j.Group} {
 			if *who != nil {
@@ -177,12 +177,12 @@ func (c *checker) handOver(t *Task) {
 	case t.MaxSurge == nil && service && t.Readiness != nil:
 		t.MaxSurge = ptr(int64(1))
 	case or(t.MaxSurge, 0) > 0 && !service && !c.Bad(&t.Job, &t.Signal):
-		c.Fault(t, &t.MaxSurge, "it is about jobs that are told to go and start again elsewhere: add restart_completed_jobs: true and an interruption_signal")
+		c.Fault(t, &t.MaxSurge, "it has no effect without restart_completed_jobs: true and an interruption_signal: add them, or leave it out")
 	case or(t.MinAvailable, 0) > 0 && t.Signal == nil && !c.Bad(&t.Job, &t.Signal):
-		c.Fault(t, &t.MinAvailable, "it is about jobs that are told to go: add an interruption_signal")
+		c.Fault(t, &t.MinAvailable, "it has no effect without an interruption_signal: add one, or leave it out")
 	}
 	if t.JobCount != nil && or(t.MinAvailable, 0) > *t.JobCount {
-		c.Fault(t, &t.MinAvailable, "%d is more than job_count, %d: so many are never ready", *t.MinAvailable, *t.JobCount)
+		c.Fault(t, &t.MinAvailable, "%d is more than job_count, %d: that many are never ready", *t.MinAvailable, *t.JobCount)
 	}
 }
 
@@ -191,7 +191,7 @@ func (c *checker) gang(t *Task) {
 		return
 	}
 	if or(t.RestartCompleted, false) {
-		c.Fault(t, &t.Gang, "it cannot be with restart_completed_jobs: a gang is done when all its ranks are: leave one of them out")
+		c.Fault(t, &t.Gang, "not allowed with restart_completed_jobs, since a gang is done when all its ranks are: leave one of them out")
 	}
 	jobs := or(t.JobCount, 0)
 	if size := or(t.Gang.Size, 0); size > jobs && t.JobCount != nil {
@@ -222,7 +222,7 @@ func namesIn(place string, known []string) (names []string, err error) {
 		}
 		name, next, closed := strings.Cut(after, "}")
 		if !closed || !slices.Contains(known, name) {
-			return nil, fmt.Errorf("%q: after { there is one of %s, and }", option.Clip(place), strings.Join(known, ", "))
+			return nil, fmt.Errorf("%q: { must be followed by one of %s, and }", option.Clip(place), strings.Join(known, ", "))
 		}
 		names, rest = append(names, name), next
 	}
@@ -243,7 +243,7 @@ func (c *checker) outputs(t *Task) {
 		case or(t.JobCount, 0) > 1 && !own:
 			c.Fault(k, &k.Destination, "%q is the same for all %d jobs: add {cookie} to it", option.Clip(destination), *t.JobCount)
 		case slices.ContainsFunc(t.Outputs[:i], func(other *kept) bool { return text(other.Destination) == destination }):
-			c.Fault(k, &k.Destination, "%q is there twice: one would take the place of the other", option.Clip(destination))
+			c.Fault(k, &k.Destination, "%q is used twice: one file would replace the other", option.Clip(destination))
 		}
 	}
 }
@@ -258,7 +258,7 @@ func (c *checker) destinations(o *VanillaOperation, tasks []*statepb.TaskSpec) {
 				continue
 			}
 			if other, taken := keeps[destination]; taken && destination != "" && other != task.GetName() {
-				c.Fault(o, &o.Tasks, "%s and %s both keep a file at %q, and one would take the place of the other: add {task} to it", other, task.GetName(), option.Clip(destination))
+				c.Fault(o, &o.Tasks, "%s and %s both keep a file at %q, where one would replace the other: add {task} to it", other, task.GetName(), option.Clip(destination))
 			}
 			keeps[destination] = task.GetName()
 		}
@@ -278,7 +278,7 @@ func (c *checker) readiness(t *Task) {
 		}
 	}
 	if ways != 1 {
-		c.Fault(t, &t.Readiness, "it has %d of http, tcp, exec, socket: write one of them, such as http: /ready", ways)
+		c.Fault(t, &t.Readiness, "it has %d of http, tcp, exec, socket: write exactly one of them, such as http: /ready", ways)
 		return
 	}
 	for _, way := range []**bool{&r.TCP, &r.Socket} {
@@ -289,7 +289,7 @@ func (c *checker) readiness(t *Task) {
 	asksPort, ports := c.Given(r, &r.HTTP) != nil || c.Given(r, &r.TCP) != nil, or(t.PortCount, 0)
 	switch {
 	case r.Port != nil && !asksPort:
-		c.Fault(r, &r.Port, "it says which port http or tcp asks, and there is neither: leave it out")
+		c.Fault(r, &r.Port, "it says which port http or tcp checks, but neither is set: leave it out")
 	case asksPort && ports == 0 && !c.Bad(&t.Job, &t.PortCount):
 		c.Fault(r, &r.Port, "the task has no ports: add port_count, and have it listen at $WEIR_HOST:$WEIR_PORT_0")
 	case asksPort && or(r.Port, 0) >= ports && ports > 0:
@@ -300,7 +300,7 @@ func (c *checker) readiness(t *Task) {
 	}
 	for _, way := range []any{&r.Period, &r.Timeout, &r.Failures} {
 		if c.Given(r, way) != nil {
-			c.Fault(r, way, "it says how an instance is asked, and with socket it says by itself: leave it out")
+			c.Fault(r, way, "it says how an instance is checked, but with socket the instance reports its own state: leave it out")
 		}
 	}
 }
@@ -321,7 +321,7 @@ func (c *checker) memory(j *Job, outer memory.Options) *statepb.MemorySpec {
 	}
 }
 
-// proxyDigest returns outer with the bounds of the job proxy's factor that own sets. of and
+// proxyDigest returns outer, but with the bounds of the job proxy's factor that own sets. of and
 // field name the option for faults.
 func (c *checker) proxyDigest(of, field any, own *proxyDigest, outer memory.Options) memory.Options {
 	if own == nil || c.Bad(own, &own.Default) || c.Bad(own, &own.Lower) || c.Bad(own, &own.Upper) {
@@ -331,9 +331,9 @@ func (c *checker) proxyDigest(of, field any, own *proxyDigest, outer memory.Opti
 	m.ProxyDefault, m.ProxyLower, m.ProxyUpper = or(own.Default, m.ProxyDefault), or(own.Lower, m.ProxyLower), or(own.Upper, m.ProxyUpper)
 	switch {
 	case m.ProxyLower > m.ProxyUpper:
-		c.Fault(of, field, "lower_bound %v is above upper_bound %v: make it less", m.ProxyLower, m.ProxyUpper)
+		c.Fault(of, field, "lower_bound %v is above upper_bound %v: reduce it", m.ProxyLower, m.ProxyUpper)
 	case m.ProxyDefault < m.ProxyLower || m.ProxyDefault > m.ProxyUpper:
-		c.Fault(of, field, "default_value %v is not from lower_bound %v to upper_bound %v: set all that differ from %v, %v and %v", m.ProxyDefault,
+		c.Fault(of, field, "default_value %v is not between lower_bound %v and upper_bound %v: set each that should differ from %v, %v and %v", m.ProxyDefault,
 			m.ProxyLower, m.ProxyUpper, outer.ProxyDefault, outer.ProxyLower, outer.ProxyUpper)
 	}
 	return m

@@ -76,9 +76,9 @@ func processText(v *option.Value) error {
 	case v.Kind != option.Text:
 		return fmt.Errorf("is %s, not text", v)
 	case len(v.Text) > MaxStringBytes:
-		return fmt.Errorf("it has %d bytes: %d is the most that Linux takes", len(v.Text), MaxStringBytes)
+		return fmt.Errorf("it has %d bytes, the limit of Linux is %d", len(v.Text), MaxStringBytes)
 	case strings.ContainsRune(v.Text, 0):
-		return errors.New("it has a zero byte, which no process can be given")
+		return errors.New("it contains a NUL byte, which cannot be passed to a process")
 	}
 	return nil
 }
@@ -100,9 +100,9 @@ func (e *environment) ReadOption(v *option.Value) error {
 	for _, f := range v.Fields {
 		switch err := processText(f.Value); {
 		case !isVariable(f.Name):
-			fault(f.Name, f.At, "the name of a variable has letters, digits and _, and no digit first")
+			fault(f.Name, f.At, "the name of a variable has letters, digits and _, and does not begin with a digit")
 		case strings.HasPrefix(f.Name, ReservedPrefix):
-			fault(f.Name, f.At, fmt.Sprintf("names that begin with %s are Weir's own: choose another", ReservedPrefix))
+			fault(f.Name, f.At, fmt.Sprintf("names that begin with %s are reserved for Weir: choose another", ReservedPrefix))
 		case err != nil:
 			fault(f.Name, f.Value.At, err.Error())
 		default:
@@ -111,7 +111,7 @@ func (e *environment) ReadOption(v *option.Value) error {
 		total += len(f.Name) + len("=\x00") + len(f.Value.Text)
 	}
 	if total > MaxEnvironmentBytes && faults == nil {
-		return fmt.Errorf("it has %d bytes: %d (128 KiB) is the most: put data into files", total, MaxEnvironmentBytes)
+		return fmt.Errorf("it has %d bytes, the limit is %d (128 KiB): put data into files", total, MaxEnvironmentBytes)
 	}
 	return option.NewError(faults)
 }

@@ -52,7 +52,7 @@ func TestParseFaults(t *testing.T) {
 			"weight: -1\nalias: nightly\ntasks:\n  t:\n    job_count: 0\n    command: []\n",
 			[]string{
 				`line 1, column 9: weight: -1 is not a number from 0 to 1e+09`,
-				`line 2, column 8: alias: "nightly": it must start with * and have a name after it, such as "*nightly"`,
+				`line 2, column 8: alias: "nightly": it must be * followed by a name, such as "*nightly"`,
 				`line 5, column 16: tasks.t.job_count: 0 is not a number from 1 to 100000`,
 				`line 6, column 14: tasks.t.command: it is empty: write a list, the program and its arguments`,
 			},
@@ -60,13 +60,13 @@ func TestParseFaults(t *testing.T) {
 		"keys that are there twice, and other faults": {
 			"title: a\ntitle: b\nweight: -1\ntasks: {t: {job_count: 1, job_count: 2, command: [x]}}",
 			[]string{
-				`line 2, column 1: title: it is there twice, first in line 1: keep one`,
+				`line 2, column 1: title: duplicate name, first in line 1: keep one`,
 				`line 3, column 9: weight: -1 is not a number from 0 to 1e+09`,
-				`line 4, column 27: tasks.t.job_count: it is there twice, first in line 4: keep one`,
+				`line 4, column 27: tasks.t.job_count: duplicate name, first in line 4: keep one`,
 			},
 		},
 		"a key twice in JSON": {"{\"tasks\": {\"t\": {\"job_count\": 1, \"command\": [\"x\"]}},\n \"title\": \"a\", \"title\": \"b\"}",
-			[]string{`line 2, column 16: title: it is there twice, first in line 2: keep one`}},
+			[]string{`line 2, column 16: title: duplicate name, first in line 2: keep one`}},
 	})
 }
 
@@ -74,19 +74,19 @@ func TestParseFaults(t *testing.T) {
 func TestParseFaultsOfInterruption(t *testing.T) {
 	checkFaults(t, map[string]faultCase{
 		"a signal that nobody knows": {task("interruption_signal: SIGSLEEP"),
-			[]string{`line 5, column 26: tasks.t.interruption_signal: "SIGSLEEP" is no signal that asks a job to go: write one of SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGTERM, SIGWINCH`}},
+			[]string{`line 5, column 26: tasks.t.interruption_signal: "SIGSLEEP" is not a signal that can ask a job to stop: write one of SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGTERM, SIGWINCH`}},
 		"a signal by its number": {task("interruption_signal: 15"),
 			[]string{`line 5, column 26: tasks.t.interruption_signal: is the number 15, not text`}},
 		"a signal that no process can handle": {task("interruption_signal: kill"),
-			[]string{`line 5, column 26: tasks.t.interruption_signal: SIGKILL cannot be handled by a process, so that no job could leave well: write one of SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGTERM, SIGWINCH`}},
+			[]string{`line 5, column 26: tasks.t.interruption_signal: SIGKILL cannot be handled by a process, so no job could stop gracefully: write one of SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGTERM, SIGWINCH`}},
 		"another that stops it for good": {task("interruption_signal: SIGSTOP"),
-			[]string{`line 5, column 26: tasks.t.interruption_signal: SIGSTOP cannot be handled by a process, so that no job could leave well: write one of SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGTERM, SIGWINCH`}},
+			[]string{`line 5, column 26: tasks.t.interruption_signal: SIGSTOP cannot be handled by a process, so no job could stop gracefully: write one of SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGTERM, SIGWINCH`}},
 		"exit codes that cannot be, or mean success": {task("interruption_signal: SIGTERM", "restart_exit_code: 0"),
 			[]string{`line 6, column 24: tasks.t.restart_exit_code: 0 is not a number from 1 to 255`}},
 		"how a job is interrupted that is not": {task("signal_root_process_only: true", "restart_exit_code: 3"),
 			[]string{
-				`line 5, column 31: tasks.t.signal_root_process_only: it says what a signal does, and there is no interruption_signal: add it, such as interruption_signal: SIGTERM, or leave this out`,
-				`line 6, column 24: tasks.t.restart_exit_code: it says what a signal does, and there is no interruption_signal: add it, such as interruption_signal: SIGTERM, or leave this out`,
+				`line 5, column 31: tasks.t.signal_root_process_only: it has no effect without an interruption_signal: add one, such as interruption_signal: SIGTERM, or leave this out`,
+				`line 6, column 24: tasks.t.restart_exit_code: it has no effect without an interruption_signal: add one, such as interruption_signal: SIGTERM, or leave this out`,
 			}},
 	})
 }
@@ -94,13 +94,13 @@ func TestParseFaultsOfInterruption(t *testing.T) {
 // TestParseFaultsOfOperations has options of operations that cannot be.
 func TestParseFaultsOfOperations(t *testing.T) {
 	checkFaults(t, map[string]faultCase{
-		"alias with a space":   {root(`alias: "*a b"`), []string{`line 1, column 8: alias: "*a b": it must have printable characters only, and no spaces`}},
-		"alias of a star":      {root(`alias: "*"`), []string{`line 1, column 8: alias: "*": it must start with * and have a name after it, such as "*nightly"`}},
+		"alias with a space":   {root(`alias: "*a b"`), []string{`line 1, column 8: alias: "*a b": it must have only printable characters, and no spaces`}},
+		"alias of a star":      {root(`alias: "*"`), []string{`line 1, column 8: alias: "*": it must be * followed by a name, such as "*nightly"`}},
 		"alias too long":       {root(`alias: "*` + strings.Repeat("x", 100) + `"`), []string{`line 1, column 8: alias: it has 101 bytes, the limit is 100`}},
 		"mutation id too long": {root("mutation_id: " + strings.Repeat("x", 129)), []string{`line 1, column 14: mutation_id: it has 129 bytes, the limit is 128`}},
 		"type":                 {root("type: reduce"), []string{`line 1, column 7: type: "reduce" is not one of vanilla, map`}},
 		"type of wrong type":   {root("type: 3"), []string{`line 1, column 7: type: is the number 3, not text`}},
-		"empty pool":           {root(`pool: ""`), []string{`line 1, column 7: pool: it is empty: leave it out for the tree's pool of operations that name none`}},
+		"empty pool":           {root(`pool: ""`), []string{`line 1, column 7: pool: it is empty: leave it out to use the tree's pool for operations that name none`}},
 		"title too long":       {root("title: " + strings.Repeat("x", 257)), []string{`line 1, column 8: title: it has 257 bytes, the limit is 256`}},
 		"trees that are none": {root("pool_trees: [gpu, 3, gpu, a/b]"), []string{
 			`line 1, column 19: pool_trees[1]: is the number 3, not text`,
@@ -113,7 +113,7 @@ func TestParseFaultsOfOperations(t *testing.T) {
 		"weight of text":     {root("weight: heavy"), []string{`line 1, column 9: weight: is the text "heavy", not a number`}},
 		"annotations a list": {root("annotations: [1]"), []string{`line 1, column 14: annotations: is a list, not an object`}},
 		"annotations too long": {root("annotations: {a: " + strings.Repeat("x", 10<<10) + "}"),
-			[]string{`line 1, column 14: annotations: they have 10248 bytes as JSON: 10240 (10 KiB) is the most`}},
+			[]string{`line 1, column 14: annotations: they have 10248 bytes as JSON, the limit is 10240 (10 KiB)`}},
 		"a number too large": {root("max_failed_job_count: 99999999999999999999"), []string{`line 1, column 23: max_failed_job_count: 1e+20 is not a number from 0 to 10000`}},
 	})
 }
@@ -160,11 +160,11 @@ func TestParseFaultsOfTasks(t *testing.T) {
 		"empty tasks":         {"tasks: {}", []string{`line 1, column 8: tasks: it has 0 tasks: from 1 to 100 are allowed`}},
 		"tasks a list":        {"tasks: [1]", []string{`line 1, column 8: tasks: is a list, not an object`}},
 		"a task that is text": {"tasks: {t: x}", []string{`line 1, column 12: tasks.t: is the text "x", not an object of options`}},
-		"name of a task":      {"tasks: {a/b: {job_count: 1, command: [x]}}", []string{`line 1, column 9: tasks.a/b: the name of a task has 1 to 64 letters, digits, - and _`}},
+		"name of a task":      {"tasks: {a/b: {job_count: 1, command: [x]}}", []string{`line 1, column 9: tasks.a/b: a task name has 1 to 64 letters, digits, - and _`}},
 		"too many jobs": {"tasks: {t: {job_count: 100001, command: [x]}}",
 			[]string{`line 1, column 24: tasks.t.job_count: 100001 is not a number from 1 to 100000`}},
 		"too many jobs together": {"tasks: {a: {job_count: 60000, command: [x]}, b: {job_count: 60000, command: [x]}}",
-			[]string{`line 1, column 8: tasks: they have 120000 jobs together: 100000 is the most`}},
+			[]string{`line 1, column 8: tasks: they have 120000 jobs in total, the limit is 100000`}},
 		"job_count a fraction": {"tasks: {t: {job_count: 1.5, command: [x]}}", []string{`line 1, column 24: tasks.t.job_count: 1.5 is not a whole number`}},
 		"job_count absurd":     {"tasks: {t: {job_count: 1e300, command: [x]}}", []string{`line 1, column 24: tasks.t.job_count: 1e+300 is not a number from 1 to 100000`}},
 		"job_count of text":    {"tasks: {t: {job_count: many, command: [x]}}", []string{`line 1, column 24: tasks.t.job_count: is the text "many", not a number`}},
@@ -177,22 +177,22 @@ func TestParseFaultsOfTasks(t *testing.T) {
 func TestParseFaultsOfCommands(t *testing.T) {
 	checkFaults(t, map[string]faultCase{
 		"environment too long": {task("environment: {A: " + strings.Repeat("x", 100<<10) + ", B: " + strings.Repeat("x", 100<<10) + "}"),
-			[]string{`line 5, column 18: tasks.t.environment: it has 204806 bytes: 131072 (128 KiB) is the most: put data into files`}},
+			[]string{`line 5, column 18: tasks.t.environment: it has 204806 bytes, the limit is 131072 (128 KiB): put data into files`}},
 		"nothing to run": {"tasks: {t: {}}", []string{
 			`line 1, column 12: tasks.t.command: it is missing: write a list, the program and its arguments`,
-			`line 1, column 12: tasks.t.job_count: it is missing: how many jobs are to run?`,
+			`line 1, column 12: tasks.t.job_count: it is missing: write the number of jobs`,
 		}},
 		"command without a shell": {"tasks: {t: {job_count: 1, command: sleep 1}}",
-			[]string{`line 1, column 36: tasks.t.command: it is one text: write a list, such as ["sleep", "1"], or add shell: true to run it by /bin/sh`}},
-		"shell with a list": {task("shell: true"), []string{`line 5, column 12: tasks.t.shell: it is true, but command is a list: make command one text, or leave shell out`}},
+			[]string{`line 1, column 36: tasks.t.command: it is a single text: write a list, such as ["sleep", "1"], or add shell: true to run it with /bin/sh`}},
+		"shell with a list": {task("shell: true"), []string{`line 5, column 12: tasks.t.shell: it is true, but command is a list: make command a single text, or leave shell out`}},
 		"blank command":     {`tasks: {t: {job_count: 1, command: " ", shell: true}}`, []string{`line 1, column 36: tasks.t.command: it is empty: write a list, the program and its arguments`}},
 		"empty program":     {`tasks: {t: {job_count: 1, command: ["", x]}}`, []string{`line 1, column 37: tasks.t.command[0]: the program's name is empty`}},
 		"an argument that is a number": {`tasks: {t: {job_count: 1, command: [sleep, 1]}}`,
 			[]string{`line 1, column 44: tasks.t.command[1]: is the number 1, not text: put it in quotes`}},
-		"a zero byte": {`tasks: {t: {job_count: 1, command: ["a\0b"]}}`, []string{`line 1, column 37: tasks.t.command[0]: it has a zero byte, which no process can be given`}},
+		"a zero byte": {`tasks: {t: {job_count: 1, command: ["a\0b"]}}`, []string{`line 1, column 37: tasks.t.command[0]: it contains a NUL byte, which cannot be passed to a process`}},
 		"environment": {task("environment: {1A: x, WEIR_X: y, B: 3, C: [x]}"), []string{
-			`line 5, column 19: tasks.t.environment.1A: the name of a variable has letters, digits and _, and no digit first`,
-			`line 5, column 26: tasks.t.environment.WEIR_X: names that begin with WEIR_ are Weir's own: choose another`,
+			`line 5, column 19: tasks.t.environment.1A: the name of a variable has letters, digits and _, and does not begin with a digit`,
+			`line 5, column 26: tasks.t.environment.WEIR_X: names that begin with WEIR_ are reserved for Weir: choose another`,
 			`line 5, column 40: tasks.t.environment.B: is the number 3, not text: put it in quotes`,
 			`line 5, column 46: tasks.t.environment.C: is a list, not text`,
 		}},

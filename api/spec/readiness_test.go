@@ -42,16 +42,16 @@ func TestReadiness(t *testing.T) {
 
 func TestReadinessFaults(t *testing.T) {
 	checkFaults(t, map[string]faultCase{
-		"no way to find out":         {task("readiness: {period: 1s}"), []string{`line 5, column 16: tasks.t.readiness: it has 0 of http, tcp, exec, socket: write one of them, such as http: /ready`}},
-		"two ways":                   {task("readiness: {tcp: true, socket: true}"), []string{`line 5, column 16: tasks.t.readiness: it has 2 of http, tcp, exec, socket: write one of them, such as http: /ready`}},
+		"no way to find out":         {task("readiness: {period: 1s}"), []string{`line 5, column 16: tasks.t.readiness: it has 0 of http, tcp, exec, socket: write exactly one of them, such as http: /ready`}},
+		"two ways":                   {task("readiness: {tcp: true, socket: true}"), []string{`line 5, column 16: tasks.t.readiness: it has 2 of http, tcp, exec, socket: write exactly one of them, such as http: /ready`}},
 		"an unknown way":             {task("readiness: {socket: true, grpc: x}"), []string{`line 5, column 31: tasks.t.readiness.grpc: unknown option: use one of http, tcp, exec, socket, port, period, timeout, failures`}},
 		"a way that is switched off": {task("readiness: {socket: false}"), []string{`line 5, column 25: tasks.t.readiness.socket: it is false: leave it out, and write one of http, tcp, exec, socket`}},
 		"no port to ask":             {task("readiness: {tcp: true}"), []string{`line 5, column 16: tasks.t.readiness.port: the task has no ports: add port_count, and have it listen at $WEIR_HOST:$WEIR_PORT_0`}},
 		"a port that it has not":     {task("port_count: 1", "readiness: {tcp: true, port: 1}"), []string{`line 6, column 34: tasks.t.readiness.port: 1 is beyond the task's port_count, 1: ports are counted from 0`}},
-		"a port for a program":       {task("port_count: 1", "readiness: {exec: [x], port: 0}"), []string{`line 6, column 34: tasks.t.readiness.port: it says which port http or tcp asks, and there is neither: leave it out`}},
-		"a period for its own word":  {task("readiness: {socket: true, period: 1s}"), []string{`line 5, column 39: tasks.t.readiness.period: it says how an instance is asked, and with socket it says by itself: leave it out`}},
+		"a port for a program":       {task("port_count: 1", "readiness: {exec: [x], port: 0}"), []string{`line 6, column 34: tasks.t.readiness.port: it says which port http or tcp checks, but neither is set: leave it out`}},
+		"a period for its own word":  {task("readiness: {socket: true, period: 1s}"), []string{`line 5, column 39: tasks.t.readiness.period: it says how an instance is checked, but with socket the instance reports its own state: leave it out`}},
 		"too often":                  {task("port_count: 1", "readiness: {tcp: true, period: 1ms}"), []string{`line 6, column 36: tasks.t.readiness.period: 1ms is too short: the minimum is 100ms`}},
-		"no path":                    {task("port_count: 1", "readiness: {http: ready}"), []string{`line 6, column 23: tasks.t.readiness.http: "ready" is no path to ask for: write one that begins with / and has no spaces, such as /ready`}},
+		"no path":                    {task("port_count: 1", "readiness: {http: ready}"), []string{`line 6, column 23: tasks.t.readiness.http: "ready" is not a valid path: write one that begins with / and has no spaces, such as /ready`}},
 		"no program":                 {task("readiness: {exec: []}"), []string{`line 5, column 23: tasks.t.readiness.exec: it is empty: write a list, the program and its arguments`}},
 	})
 }
@@ -79,7 +79,7 @@ func TestSpread(t *testing.T) {
 		})
 	}
 	checkFaults(t, map[string]faultCase{
-		"a gang that is to": {task("gang_options: {size: 1}", "spread: true"), []string{`line 6, column 13: tasks.t.spread: jobs with gang_options start together, where there is room: leave it out`}},
+		"a gang that is to": {task("gang_options: {size: 1}", "spread: true"), []string{`line 6, column 13: tasks.t.spread: jobs with gang_options start on any nodes that have room for all of them: leave it out`}},
 	})
 }
 
@@ -107,8 +107,8 @@ func TestHandOver(t *testing.T) {
 		})
 	}
 	checkFaults(t, map[string]faultCase{
-		"a surge of what is not started again": {task("interruption_signal: TERM", "max_surge: 1"), []string{`line 6, column 16: tasks.t.max_surge: it is about jobs that are told to go and start again elsewhere: add restart_completed_jobs: true and an interruption_signal`}},
-		"jobs that cannot be told":             {task("min_available: 1"), []string{`line 5, column 20: tasks.t.min_available: it is about jobs that are told to go: add an interruption_signal`}},
-		"more than there are":                  {task("interruption_signal: TERM", "min_available: 2"), []string{`line 6, column 20: tasks.t.min_available: 2 is more than job_count, 1: so many are never ready`}},
+		"a surge of what is not started again": {task("interruption_signal: TERM", "max_surge: 1"), []string{`line 6, column 16: tasks.t.max_surge: it has no effect without restart_completed_jobs: true and an interruption_signal: add them, or leave it out`}},
+		"jobs that cannot be told":             {task("min_available: 1"), []string{`line 5, column 20: tasks.t.min_available: it has no effect without an interruption_signal: add one, or leave it out`}},
+		"more than there are":                  {task("interruption_signal: TERM", "min_available: 2"), []string{`line 6, column 20: tasks.t.min_available: 2 is more than job_count, 1: that many are never ready`}},
 	})
 }

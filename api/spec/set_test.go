@@ -55,10 +55,10 @@ func TestSet(t *testing.T) {
 
 func TestSetErrors(t *testing.T) {
 	for name, test := range map[string]struct{ set, want string }{
-		"no value":      {"title", "there is no ="},
+		"no value":      {"title", "missing ="},
 		"an empty name": {"tasks..x=1", "a name on the path is empty"},
-		"no index":      {"tasks.t.command.9=x", `tasks.t.command is a list of 1: "9" is no index of it`},
-		"below text":    {"title.x=1", "and has nothing in it"},
+		"no index":      {"tasks.t.command.9=x", `tasks.t.command is a list of 1 items: "9" is not an index of it`},
+		"below text":    {"title.x=1", "and has no fields"},
 		"bad yaml":      {"title=[", "set title"},
 		"too deep":      {strings.Repeat("a.", 100) + "a=1", "nest at most"},
 	} {
@@ -115,7 +115,7 @@ func TestSetOnTextErrors(t *testing.T) {
 		"text that is not read": {"a: [", "a=1", "operation spec: line 1"},
 		"a key twice":           {"title: a\ntitle: b\ntasks: {t: {job_count: 1, command: [x]}}\n", "title=c", "operation spec: line 2, column 1: title: it is there twice"},
 		"a key twice in value":  {"title: a", "annotations={a: 1, a: 2}", "a: it is there twice"},
-		"below text":            {"title: a", "title.x=1", "and has nothing in it"},
+		"below text":            {"title: a", "title.x=1", "and has no fields"},
 		"not UTF-8":             {"title: a", "title=\xff", "byte 0xff is not UTF-8"},
 	} {
 		t.Run(name, func(t *testing.T) {

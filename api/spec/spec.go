@@ -18,8 +18,8 @@ const operationSpec = "operation spec"
 // Document is a spec as it was written: well-formed, not yet checked.
 type Document struct{ document.Document }
 
-// Read reads a spec in YAML or JSON. The error is an *option.Error; it comes if data has more
-// than document.MaxBytes or is not well-formed.
+// Read reads a spec in YAML or JSON. It fails, with an *option.Error, if data has more than
+// document.MaxBytes or is not well-formed.
 func Read(data []byte) (*Document, error) {
 	doc, err := document.Read(operationSpec, data)
 	if err != nil {
@@ -28,8 +28,8 @@ func Read(data []byte) (*Document, error) {
 	return &Document{*doc}, nil
 }
 
-// FromStruct returns the spec that s holds. The error is an *option.Error; it comes if s has
-// more than document.MaxBytes as JSON, nests too deep, or holds a value that JSON cannot.
+// FromStruct returns the spec that s holds. It fails, with an *option.Error, if s has more than
+// document.MaxBytes as JSON, nests too deep, or holds a value that JSON cannot represent.
 func FromStruct(s *structpb.Struct) (*Document, error) {
 	doc, err := document.FromStruct(operationSpec, s)
 	if err != nil {

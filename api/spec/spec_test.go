@@ -126,7 +126,7 @@ func TestParseStructFaults(t *testing.T) {
 		"no number":     {number(math.NaN()), "tasks.t.job_count: NaN is not a number that can be used"},
 		"infinite":      {number(math.Inf(1)), "tasks.t.job_count: +Inf is not a number that can be used"},
 		"text":          {structpb.NewStringValue("1"), `tasks.t.job_count: is the text "1", not a number`},
-		"nothing in it": {structpb.NewNullValue(), "tasks.t.job_count: it is missing: how many jobs are to run?"},
+		"nothing in it": {structpb.NewNullValue(), "tasks.t.job_count: it is missing: write the number of jobs"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			task := &structpb.Struct{Fields: map[string]*structpb.Value{

@@ -50,7 +50,7 @@ func (s *cookieSet) join() error {
 		case last < 0 || r.GetBegin() > out[last].GetEnd():
 			out = append(out, r)
 		case r.GetBegin() < out[last].GetEnd():
-			return fmt.Errorf("%d is there twice: each job runs once", r.GetBegin())
+			return fmt.Errorf("%d is listed twice: each job runs once", r.GetBegin())
 		default:
 			out[last].End = r.GetEnd()
 		}
@@ -98,9 +98,9 @@ func (c *checker) sweep(t *Task) []*statepb.Interval {
 	why := ""
 	switch {
 	case c.together:
-		why = "with is_gang no job of the operation is of use without the others"
+		why = "with is_gang no job of the operation is useful without the others"
 	case c.Given(t, &t.Gang) != nil:
-		why = "jobs with gang_options are of use only together: when one fails all of them restart"
+		why = "jobs with gang_options are useful only together: when one fails, all of them restart"
 	case or(t.RestartCompleted, false):
 		why = "with restart_completed_jobs jobs are never done, and run again whenever they end"
 	}

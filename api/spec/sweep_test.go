@@ -63,16 +63,16 @@ func TestSweepFaults(t *testing.T) {
 		"too many attempts": {task("max_attempts: 1001"),
 			[]string{`line 5, column 19: tasks.t.max_attempts: 1001 is not a number from 1 to 1000`}},
 		"attempts of a gang": {task("max_attempts: 2", "gang_options: {}"),
-			[]string{`line 5, column 19: tasks.t.max_attempts: jobs with gang_options are of use only together: when one fails all of them restart: leave it out`}},
+			[]string{`line 5, column 19: tasks.t.max_attempts: jobs with gang_options are useful only together: when one fails, all of them restart: leave it out`}},
 		"a sweep of a service": {task("max_attempts: 2", "cookies: [0]", "restart_completed_jobs: true"), []string{
 			`line 5, column 19: tasks.t.max_attempts: with restart_completed_jobs jobs are never done, and run again whenever they end: leave it out`,
 			`line 6, column 14: tasks.t.cookies: with restart_completed_jobs jobs are never done, and run again whenever they end: leave it out`,
 		}},
 		"attempts of jobs that are needed at once": {"is_gang: true\ntasks: {t: {job_count: 1, command: [run], max_attempts: 2}}\n",
-			[]string{`line 2, column 57: tasks.t.max_attempts: with is_gang no job of the operation is of use without the others: leave it out`}},
+			[]string{`line 2, column 57: tasks.t.max_attempts: with is_gang no job of the operation is useful without the others: leave it out`}},
 		"attempts of a mapper": {"type: map\nmapper: {command: [cat], max_attempts: 2, cookies: [1]}\n" + inAndOut + "\n", []string{
-			`line 2, column 40: mapper.max_attempts: what a job fails on is cut into parts, down to a record, and max_failed_job_count and max_skipped_records say how much may fail: leave it out`,
-			`line 2, column 52: mapper.cookies: how many jobs there are follows from the input: leave it out`,
+			`line 2, column 40: mapper.max_attempts: input on which a job fails is cut into smaller parts, down to one record; max_failed_job_count and max_skipped_records limit how much may fail: leave it out`,
+			`line 2, column 52: mapper.cookies: the number of jobs follows from the input: leave it out`,
 		}},
 		"cookies that are none": {jobs("cookies: [2, -1, 1.5, x, 1-0, [1], 0-]"), []string{
 			`line 5, column 18: tasks.t.cookies[1]: is the number -1, not a cookie: write a number from 0, or a range such as 7-9`,
@@ -83,7 +83,7 @@ func TestSweepFaults(t *testing.T) {
 			`line 5, column 40: tasks.t.cookies[6]: is the text "0-", not a cookie: write a number from 0, or a range such as 7-9`,
 		}},
 		"cookies beyond the last": {jobs("cookies: [0, 1-3]"), []string{`line 5, column 14: tasks.t.cookies: 3 is not below job_count, 2: cookies are 0 to 1`}},
-		"a cookie twice":          {jobs("cookies: [0-1, 1]"), []string{`line 5, column 14: tasks.t.cookies: 1 is there twice: each job runs once`}},
+		"a cookie twice":          {jobs("cookies: [0-1, 1]"), []string{`line 5, column 14: tasks.t.cookies: 1 is listed twice: each job runs once`}},
 		"no cookies":              {jobs("cookies: []"), []string{`line 5, column 14: tasks.t.cookies: it is empty: write cookies, such as [3, 7-9], or leave it out for all jobs`}},
 	})
 }

@@ -44,7 +44,7 @@ func (p *poolName) ReadOption(v *option.Value) error {
 	switch {
 	case err != nil || s == string(scheduling.RootPool):
 	case s == "":
-		err = errors.New("it is empty: leave it out for the tree's pool of operations that name none")
+		err = errors.New("it is empty: leave it out to use the tree's pool for operations that name none")
 	default:
 		err = pooltree.ValidateName(scheduling.PoolName(s))
 	}
@@ -72,9 +72,9 @@ func (a *alias) ReadOption(v *option.Value) error {
 	switch {
 	case err != nil || s == "":
 	case !strings.HasPrefix(s, "*") || len(s) == 1:
-		err = fmt.Errorf("%q: it must start with * and have a name after it, such as %q", s, "*"+cmp.Or(strings.Trim(s, "*"), "nightly"))
+		err = fmt.Errorf("%q: it must be * followed by a name, such as %q", s, "*"+cmp.Or(strings.Trim(s, "*"), "nightly"))
 	case strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) || r == ' ' }):
-		err = fmt.Errorf("%q: it must have printable characters only, and no spaces", s)
+		err = fmt.Errorf("%q: it must have only printable characters, and no spaces", s)
 	}
 	return take(a, s, err)
 }
@@ -91,9 +91,9 @@ func (g *signal) ReadOption(v *option.Value) error {
 	switch {
 	case err != nil || slices.Contains(interruptionSignals, full):
 	case full == "SIGKILL" || full == "SIGSTOP":
-		err = fmt.Errorf("%s cannot be handled by a process, so that no job could leave well: write one of %s", full, strings.Join(interruptionSignals, ", "))
+		err = fmt.Errorf("%s cannot be handled by a process, so no job could stop gracefully: write one of %s", full, strings.Join(interruptionSignals, ", "))
 	default:
-		err = fmt.Errorf("%q is no signal that asks a job to go: write one of %s", option.Clip(s), strings.Join(interruptionSignals, ", "))
+		err = fmt.Errorf("%q is not a signal that can ask a job to stop: write one of %s", option.Clip(s), strings.Join(interruptionSignals, ", "))
 	}
 	return take(g, full, err)
 }
@@ -118,7 +118,7 @@ func (a *account) ReadOption(v *option.Value) error {
 	case err == nil && id < math.MaxUint32:
 		written = strconv.FormatUint(id, 10)
 	case v.Kind == option.Number || !accountName.MatchString(written):
-		return fmt.Errorf("%q is no user or group: write a name of small letters, digits, - and _, or a number from 0 to %d", option.Clip(written), uint32(math.MaxUint32-1))
+		return fmt.Errorf("%q is not a user or group: write a name of lower-case letters, digits, - and _, or a number from 0 to %d", option.Clip(written), uint32(math.MaxUint32-1))
 	}
 	*a = account(written)
 	return nil
@@ -133,7 +133,7 @@ func (p *profileName) ReadOption(v *option.Value) error {
 	switch {
 	case err != nil:
 	case s == "":
-		err = errors.New("it is empty: leave it out for the profile of the task's name, command and isolation")
+		err = errors.New("it is empty: leave it out to share the profile of tasks with the same name, command and isolation")
 	default:
 		err = memory.ValidateProfileName(s)
 	}
@@ -192,7 +192,7 @@ func (p *inputPath) ReadOption(v *option.Value) error {
 		err = checkPlace(s)
 	}
 	if _, bad := path.Match(s, ""); err == nil && errors.Is(bad, path.ErrBadPattern) {
-		err = fmt.Errorf("%q is no pattern: a [ has to be closed; write \\[ for the sign itself", option.Clip(s))
+		err = fmt.Errorf("%q is not a valid pattern: close the [, or write \\[ for the character itself", option.Clip(s))
 	}
 	return take(p, s, err)
 }
@@ -205,15 +205,15 @@ func checkPlace(s string) error {
 	case s == "":
 		return fmt.Errorf("it is empty: write a path that begins with /, or %sbucket/key", storeScheme)
 	case len(s) > maxPathBytes:
-		return fmt.Errorf("it has %d bytes: %d is the most", len(s), maxPathBytes)
+		return fmt.Errorf("it has %d bytes, the limit is %d", len(s), maxPathBytes)
 	case strings.ContainsAny(s, "\x00\n"):
-		return fmt.Errorf("%q has a zero byte or an end of line", option.Clip(s))
+		return fmt.Errorf("%q contains a NUL byte or a line break", option.Clip(s))
 	case isURL && !strings.HasPrefix(s, "/") && scheme+"://" != storeScheme:
-		return fmt.Errorf("%q: %s is the one kind of URL that is known; files that every node sees are named by their path", option.Clip(s), storeScheme)
+		return fmt.Errorf("%q: only %s URLs are supported; name files that every node sees by their path", option.Clip(s), storeScheme)
 	case isURL && scheme+"://" == storeScheme && !bucketName.MatchString(bucket):
-		return fmt.Errorf("%q: %q is no name of a bucket: it has 3 to 63 small letters, digits, dots and dashes", option.Clip(s), option.Clip(bucket))
+		return fmt.Errorf("%q: %q is not a bucket name: it has 3 to 63 lower-case letters, digits, dots and dashes", option.Clip(s), option.Clip(bucket))
 	case isURL && scheme+"://" == storeScheme && key == "":
-		return fmt.Errorf("%q names a bucket alone: add a key, such as %s%s/data/", option.Clip(s), storeScheme, bucket)
+		return fmt.Errorf("%q names only a bucket: add a key, such as %s%s/data/", option.Clip(s), storeScheme, bucket)
 	case !isURL && !path.IsAbs(s):
 		return fmt.Errorf("%q does not begin with /: write the whole path, as every node sees it, or %sbucket/key", option.Clip(s), storeScheme)
 	}
@@ -238,7 +238,7 @@ type httpPath string
 func (p *httpPath) ReadOption(v *option.Value) error {
 	s, err := textOf(v)
 	if err == nil && (!path.IsAbs(s) || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f })) {
-		err = fmt.Errorf("%q is no path to ask for: write one that begins with / and has no spaces, such as /ready", option.Clip(s))
+		err = fmt.Errorf("%q is not a valid path: write one that begins with / and has no spaces, such as /ready", option.Clip(s))
 	}
 	return take(p, s, err)
 }

@@ -7,7 +7,7 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// counted is S5.
+// counted checks invariant S5.
 func counted(x *index, say report) {
 	for i := range x.Operations {
 		o := &x.Operations[i]
@@ -37,11 +37,11 @@ func counters(o *history.Operation, say report) {
 			count int64
 		}{{"completed", t.Completed}, {"failed", t.Failed}, {"aborted", t.Aborted}} {
 			if states[c.what] != c.count {
-				say("%d attempts are counted as %s, and there are %d", c.count, c.what, states[c.what])
+				say("%d attempts are counted as %s, but there are %d", c.count, c.what, states[c.what])
 			}
 		}
 		if t.Failed > 0 {
-			say("%d attempts failed, and witnesses never do", t.Failed)
+			say("%d attempts failed, but witnesses never fail", t.Failed)
 		}
 	}
 }
@@ -62,7 +62,7 @@ func (x *index) done(o *history.Operation, say report) {
 				}
 				completed = append(completed, j.ID)
 				if !slices.ContainsFunc(x.lives[c], func(l life) bool { return l.job == j.ID && l.done }) {
-					say("cookie %s was counted as completed by %s, which no witness saw end", c, j.ID)
+					say("cookie %s was counted as completed by %s, but no witness recorded its end", c, j.ID)
 				}
 			}
 			if len(completed) != 1 {
@@ -72,8 +72,8 @@ func (x *index) done(o *history.Operation, say report) {
 	}
 }
 
-// alone is S6. Only the last tick of a killed process is known: it lived at least until
-// then.
+// alone checks invariant S6. Only the last tick of a killed process is known: it lived at least
+// until then.
 func alone(x *index, say report) {
 	for _, s := range x.Sights {
 		if s.What == history.Locked {

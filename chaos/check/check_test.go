@@ -163,7 +163,7 @@ func TestVacuous(t *testing.T) {
 			r.Entries[8].Seen = token(2, 11)
 		}},
 		"faults took no effect": {
-			func(r *history.Run) { inject(r, fault.Kill, fault.Follower, 1, "no such process") }, "1 faults did not take effect, and 1 did",
+			func(r *history.Run) { inject(r, fault.Kill, fault.Follower, 1, "no such process") }, "1 faults did not take effect, only 1 did",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

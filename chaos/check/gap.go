@@ -15,8 +15,8 @@ type FaultFigures struct {
 	Scope fault.Scope
 	// Count is the number of faults that took effect, Void of those that did not.
 	Count, Void int
-	// MedianGap and WorstGap are over the faults: of each, the longest time between two
-	// acknowledged submissions that it caused.
+	// MedianGap and WorstGap are the median and the maximum, over the faults, of the longest time
+	// between two acknowledged submissions that each fault caused.
 	MedianGap, WorstGap time.Duration
 }
 
@@ -53,8 +53,9 @@ type strike struct {
 	worst int64
 }
 
-// faultFigures counts faults and attributes gaps to them: a gap to the last fault of a replica
-// whose time or aftermath overlaps it, or else to that of an agent.
+// faultFigures counts faults and attributes gaps to them. A gap belongs to the last fault of
+// replicas whose time or aftermath overlaps it, or, if there is none, to the last such fault of an
+// agent.
 func faultFigures(acts []history.Act, gaps []gap) []FaultFigures {
 	strikes := strikesOf(acts)
 	for _, g := range gaps {

@@ -9,8 +9,8 @@ import (
 	"weir/scheduling"
 )
 
-// granted is S7: witnesses, the journals of agents and the replicated state agree on which
-// attempt runs on which node.
+// granted checks invariant S7: witnesses, the journals of agents and the replicated state agree on
+// which attempt runs on which node.
 func granted(x *index, say report) {
 	for _, c := range x.cookies {
 		x.begins(c, say)
@@ -20,7 +20,7 @@ func granted(x *index, say report) {
 	}
 	for _, g := range x.Grants {
 		if token := x.tokens[g.Job]; token != g.Token {
-			say("job %s had token %v while it lived, and has %v at the end", g.Job, g.Token, token)
+			say("job %s had token %v while it ran, but has %v at the end", g.Job, g.Token, token)
 		}
 	}
 	for _, name := range x.nodes {
@@ -38,11 +38,11 @@ func (x *index) begins(c cookie, say report) {
 	for _, l := range x.lives[c] {
 		i := slices.IndexFunc(attempts, func(j history.Job) bool { return j.ID == l.job })
 		if i < 0 {
-			say("cookie %s: attempt %s (pid %d) began, and was never granted", c, l.job, l.pid)
+			say("cookie %s: attempt %s (pid %d) began, but was never granted", c, l.job, l.pid)
 			continue
 		}
 		if node := attempts[i].Node; len(x.nodes) > 0 && !x.journaled[place{node, l.job}] {
-			say("cookie %s: attempt %s (pid %d) began, and the journal of %s, which it was granted to, has no grant of it", c, l.job, l.pid, node)
+			say("cookie %s: attempt %s (pid %d) began, but the journal of %s, to which it was granted, has no grant of it", c, l.job, l.pid, node)
 		}
 		if pid, again := seen[l.job]; again {
 			say("cookie %s: attempt %s began twice (pids %d and %d)", c, l.job, pid, l.pid)
@@ -65,16 +65,16 @@ func (x *index) tokensGrow(c cookie, say report) {
 			continue
 		}
 		if !before.Token.IsZero() && !before.Token.Less(j.Token) {
-			say("cookie %s: attempt %d (%s) has token %v, and attempt %d (%s) after it %v",
+			say("cookie %s: attempt %d (%s) has token %v, but the later attempt %d (%s) does not have a greater one: %v",
 				c, before.Attempt, before.ID, before.Token, j.Attempt, j.ID, j.Token)
 		}
 		before = j
 	}
 }
 
-// follows checks the journal of one node. Tokens grow, and no plan is followed that is older
-// than one seen before. What is started was granted once, to this node and with this token, as
-// the cluster's records confirm.
+// follows checks the journal of one node. Tokens grow, and no plan is followed that is older than
+// one seen before. Each started job was granted once, to this node and with this token, as the
+// cluster's records confirm.
 func (x *index) follows(entries []history.Entry, say report) {
 	var highest scheduling.Token
 	has := make(map[string]bool)
@@ -83,7 +83,7 @@ func (x *index) follows(entries []history.Entry, say report) {
 		case history.Seen:
 			// A new journal begins with a token that is zero.
 			if born := highest.IsZero() && e.Token.IsZero(); !born && !highest.Less(e.Token) {
-				say("token %v is noted as the highest, after %v", e.Token, highest)
+				say("token %v is recorded as the highest, but an earlier one is not lower: %v", e.Token, highest)
 			}
 			highest = e.Token
 		case history.Granted:
@@ -91,7 +91,7 @@ func (x *index) follows(entries []history.Entry, say report) {
 				say("job %s: a plan with token %v was followed, although %v had been seen", e.Job, e.Plan, highest)
 			}
 			if e.Plan.Less(e.Token) {
-				say("job %s: its grant has token %v, and the plan that brought it is older: %v", e.Job, e.Token, e.Plan)
+				say("job %s: its grant has token %v, but the plan with the grant has an older one: %v", e.Job, e.Token, e.Plan)
 			}
 			if has[e.Job] {
 				say("job %s was granted a second time", e.Job)
@@ -104,7 +104,7 @@ func (x *index) follows(entries []history.Entry, say report) {
 			delete(has, e.Job)
 		case history.Starting, history.Started:
 			if !has[e.Job] {
-				say("job %s is %s, and the journal has no grant of it", e.Job, e.What)
+				say("job %s is %s, but the journal has no grant of it", e.Job, e.What)
 			}
 		}
 	}
@@ -115,11 +115,11 @@ func (x *index) agreed(e history.Entry) error {
 	c := cookie{e.Operation, e.Task, e.Cookie}
 	i := slices.IndexFunc(x.attempts[c], func(j history.Job) bool { return j.ID == e.Job })
 	if i < 0 {
-		return fmt.Errorf("it was followed as attempt %d of cookie %s, and the cluster knows no such grant", e.Attempt, c)
+		return fmt.Errorf("the journal has it as attempt %d of cookie %s, but the cluster has no such grant", e.Attempt, c)
 	}
 	j := x.attempts[c][i]
 	if j.Node != e.Node || j.Attempt != e.Attempt {
-		return fmt.Errorf("it was followed as attempt %d, and was granted as attempt %d to node %s", e.Attempt, j.Attempt, j.Node)
+		return fmt.Errorf("the journal has it as attempt %d, but it was granted as attempt %d to node %s", e.Attempt, j.Attempt, j.Node)
 	}
 	if token := x.tokens[e.Job]; !token.IsZero() && token != e.Token {
 		return fmt.Errorf("its order has token %v, but its grant has %v", e.Token, token)

@@ -7,7 +7,7 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// legal is S4.
+// legal checks invariant S4.
 func legal(x *index, say report) {
 	for i := range x.Operations {
 		if err := legalSteps(&x.Operations[i]); err != nil {
@@ -35,12 +35,12 @@ func legalSteps(o *history.Operation) error {
 		now, last = next, e.Index
 	}
 	if now.String() != o.State {
-		return fmt.Errorf("it is %s, and its last event says %s", o.State, now)
+		return fmt.Errorf("it is %s, but its last event says %s", o.State, now)
 	}
 	return nil
 }
 
-// ended is L3.
+// ended checks invariant L3.
 func ended(x *index, say report) {
 	for _, o := range x.Operations {
 		if state, err := lifecycle.ParseState(o.State); err != nil || !state.Terminal() {
@@ -52,14 +52,14 @@ func ended(x *index, say report) {
 	}
 }
 
-// nothingLeft is S20.
+// nothingLeft checks invariant S20.
 func nothingLeft(x *index, say report) {
 	for _, l := range x.Leftovers {
 		say("left when %s: %s", l.When, l.What)
 	}
 }
 
-// calm is S24.
+// calm checks invariant S24.
 func calm(x *index, say report) {
 	for _, l := range x.LogLines {
 		say("%s: %s", l.Member, l.Text)

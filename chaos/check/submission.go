@@ -7,16 +7,16 @@ import (
 	"weir/chaos/history"
 )
 
-// acknowledged is S1.
+// acknowledged checks invariant S1.
 func acknowledged(x *index, say report) {
 	for _, c := range x.Calls {
 		if c.What == history.Submit && c.Outcome == history.OK && x.operations[c.Operation] == nil {
-			say("client %d was told that %s is operation %s, and there is no such operation", c.Client, c.Mutation, c.Operation)
+			say("client %d got the answer that %s is operation %s, but there is no such operation", c.Client, c.Mutation, c.Operation)
 		}
 	}
 }
 
-// idempotent is S2.
+// idempotent checks invariant S2.
 func idempotent(x *index, say report) {
 	made := make(map[string][]string)
 	for _, o := range x.Operations {
@@ -47,7 +47,7 @@ func idempotent(x *index, say report) {
 	}
 	for _, o := range x.Operations {
 		if _, strange := made[o.Mutation]; strange {
-			say("operation %s says that it is submission %q, which nobody sent", o.ID, o.Mutation)
+			say("operation %s says that it is submission %q, but no client sent that", o.ID, o.Mutation)
 		}
 	}
 }

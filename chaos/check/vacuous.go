@@ -7,15 +7,14 @@ import (
 )
 
 // triedTwice and wellTried are how many faults must have been tried before their effect is
-// required. Some effects fail to appear now and then: when the one agent that is killed has no
-// job that ends after it. Others often do.
+// required. Some effects can be missing by chance, such as when the one killed agent has no job
+// that ends after it. Others are often missing.
 const (
 	triedTwice = 2
 	wellTried  = 5
 )
 
-// Vacuous lists what the faults of a run should have caused and did not: such a run proves
-// nothing.
+// Vacuous lists what the faults of a run should have caused but did not: such a run proves nothing.
 func (f Figures) Vacuous() []string {
 	var out []string
 	void := 0
@@ -43,7 +42,7 @@ func (f Figures) Vacuous() []string {
 		}
 	}
 	if void > took/10 {
-		out = append(out, fmt.Sprintf("%d faults did not take effect, and %d did", void, took))
+		out = append(out, fmt.Sprintf("%d faults did not take effect, only %d did", void, took))
 	}
 	return out
 }

@@ -123,13 +123,13 @@ func TestCounters(t *testing.T) {
 			want: "S5", says: "cookie o1/t/0 was completed by 0 attempts",
 		},
 		"a completion that no witness saw": {
-			change: func(r *history.Run) { r.Sights = slices.Delete(r.Sights, 2, 3) }, want: "S5", says: "which no witness saw end",
+			change: func(r *history.Run) { r.Sights = slices.Delete(r.Sights, 2, 3) }, want: "S5", says: "but no witness recorded its end",
 		},
 		"a witness that failed": {
 			change: func(r *history.Run) {
 				firstOf(r).Jobs[1].State = "failed"
 				firstOf(r).Tasks[0].Aborted, firstOf(r).Tasks[0].Failed = 1, 1
-			}, want: "S5", says: "witnesses never do",
+			}, want: "S5", says: "witnesses never fail",
 		},
 	})
 }
@@ -151,7 +151,7 @@ func TestAttempts(t *testing.T) {
 			change: func(r *history.Run) {
 				r.Sights = append(r.Sights, history.Sight{What: history.Begin, Operation: "o1", Task: "t", Cookie: 0, Job: "j7", Pid: 19, At: 900})
 			},
-			want: "S7", says: "j7 (pid 19) began, and was never granted",
+			want: "S7", says: "j7 (pid 19) began, but was never granted",
 		},
 		"an attempt that began twice": {
 			change: func(r *history.Run) {
@@ -169,22 +169,22 @@ func TestAttempts(t *testing.T) {
 func TestTokens(t *testing.T) {
 	checkAll(t, map[string]checkCase{
 		"a token that does not grow": {
-			change: func(r *history.Run) { firstOf(r).Jobs[0].Token = token(2, 20) }, want: "S7", says: "has token 3.13, and attempt 2 (j2) after it 2.20",
+			change: func(r *history.Run) { firstOf(r).Jobs[0].Token = token(2, 20) }, want: "S7", says: "has token 3.13, but the later attempt 2 (j2) does not have a greater one: 2.20",
 		},
 		"a token that was seen while the job lived does not grow": {
-			change: func(r *history.Run) { r.Grants[0].Token = token(3, 13) }, want: "S7", says: "attempt 0 (j1) has token 3.13, and attempt 1 (j9) after it 3.13",
+			change: func(r *history.Run) { r.Grants[0].Token = token(3, 13) }, want: "S7", says: "attempt 0 (j1) has token 3.13, but the later attempt 1 (j9) does not have a greater one: 3.13",
 		},
 		"a token that changes": {
-			change: func(r *history.Run) { firstOf(r).Jobs[2].Token = token(2, 10) }, want: "S7", says: "j1 had token 2.9 while it lived, and has 2.10 at the end",
+			change: func(r *history.Run) { firstOf(r).Jobs[2].Token = token(2, 10) }, want: "S7", says: "j1 had token 2.9 while it ran, but has 2.10 at the end",
 		},
 		"a plan is followed that is older than one seen before": {
 			change: func(r *history.Run) { r.Entries[14].Plan = token(2, 99) }, want: "S7", says: "node n2: job j2: a plan with token 2.99 was followed, although 3.14 had been seen",
 		},
 		"a plan is older than what it grants": {
-			change: func(r *history.Run) { r.Entries[3].Token = token(2, 10) }, want: "S7", says: "job j1: its grant has token 2.10, and the plan that brought it is older: 2.9",
+			change: func(r *history.Run) { r.Entries[3].Token = token(2, 10) }, want: "S7", says: "job j1: its grant has token 2.10, but the plan with the grant has an older one: 2.9",
 		},
 		"a node forgets which token was the highest": {
-			change: func(r *history.Run) { r.Entries[7].Token = token(2, 9) }, want: "S7", says: "token 2.9 is noted as the highest, after 2.9",
+			change: func(r *history.Run) { r.Entries[7].Token = token(2, 9) }, want: "S7", says: "token 2.9 is recorded as the highest, but an earlier one is not lower: 2.9",
 		},
 	})
 }
@@ -193,13 +193,13 @@ func TestTokens(t *testing.T) {
 func TestGrants(t *testing.T) {
 	checkAll(t, map[string]checkCase{
 		"a grant that the cluster does not know": {
-			change: func(r *history.Run) { r.Entries[12].Job, r.Entries[13].Job = "j8", "j8" }, want: "S7", says: "job j8: it was followed as attempt 1 of cookie o1/t/1, and the cluster knows no such grant",
+			change: func(r *history.Run) { r.Entries[12].Job, r.Entries[13].Job = "j8", "j8" }, want: "S7", says: "job j8: the journal has it as attempt 1 of cookie o1/t/1, but the cluster has no such grant",
 		},
 		"a grant to another node": {
-			change: func(r *history.Run) { firstOf(r).Jobs[1].Node = "n1" }, want: "S7", says: "node n2: job j9: it was followed as attempt 1, and was granted as attempt 1 to node n1",
+			change: func(r *history.Run) { firstOf(r).Jobs[1].Node = "n1" }, want: "S7", says: "node n2: job j9: the journal has it as attempt 1, but it was granted as attempt 1 to node n1",
 		},
 		"a grant of another attempt": {
-			change: func(r *history.Run) { r.Entries[12].Attempt = 2 }, want: "S7", says: "followed as attempt 2, and was granted as attempt 1",
+			change: func(r *history.Run) { r.Entries[12].Attempt = 2 }, want: "S7", says: "the journal has it as attempt 2, but it was granted as attempt 1",
 		},
 		"a grant with another token": {
 			change: func(r *history.Run) { r.Entries[2].Token = token(2, 7) }, want: "S7", says: "job j0: its order has token 2.7, but its grant has 2.8",
@@ -208,10 +208,10 @@ func TestGrants(t *testing.T) {
 			change: func(r *history.Run) { r.Entries = append(r.Entries, r.Entries[14]) }, want: "S7", says: "job j2 was granted a second time",
 		},
 		"a job that starts before its grant is on disk": {
-			change: func(r *history.Run) { r.Entries[2], r.Entries[4] = r.Entries[4], r.Entries[2] }, want: "S7", says: "job j0 is starting, and the journal has no grant",
+			change: func(r *history.Run) { r.Entries[2], r.Entries[4] = r.Entries[4], r.Entries[2] }, want: "S7", says: "job j0 is starting, but the journal has no grant",
 		},
 		"a process that no journal knows": {
-			change: func(r *history.Run) { r.Entries = r.Entries[:14] }, want: "S7", says: "j2 (pid 12) began, and the journal of n2, which it was granted to, has no grant of it",
+			change: func(r *history.Run) { r.Entries = r.Entries[:14] }, want: "S7", says: "j2 (pid 12) began, but the journal of n2, to which it was granted, has no grant of it",
 		},
 	})
 }

@@ -1,8 +1,8 @@
 // Package fault decides which faults hit a cluster and when, from a seed, before anything
 // starts.
 //
-// Which replica leads, and so which one a fault hits, is known only when the time has come. The
-// schedule names a scope, such as the leader, and a number that picks one of several
+// Which replica leads, and so which one a fault hits, is known only when the fault begins. The
+// schedule therefore names a scope, such as the leader, and a number that picks one of several
 // candidates.
 package fault
 
@@ -112,7 +112,7 @@ const (
 	// recovery is the time for a cluster to recover after a fault of replicas, before the next
 	// fault.
 	recovery = 3 * time.Second
-	// leastGap to mostGap lie between two faults that do not overlap.
+	// leastGap and mostGap bound the time between two faults that do not overlap.
 	leastGap, mostGap = 500 * time.Millisecond, 3 * time.Second
 	// leastLate and mostLate bound the length of Late: long enough for another leader to be
 	// elected, and for an agent to hear of it, before the held packets are sent again, 1.4 s
@@ -120,9 +120,9 @@ const (
 	leastLate, mostLate = time.Second, 1400 * time.Millisecond
 )
 
-// deck is the faults that a run goes through in a shuffled order, again and again, so that each
-// is drawn equally often. The most revealing ones come first, so that even a short run has
-// them.
+// deck lists the faults of a run. A run repeats it, shuffled each time, so that each is drawn
+// equally often. A run that is shorter than the deck takes only its first entries, so the most
+// revealing ones come first.
 var deck = []struct {
 	kind  Kind
 	scope Scope

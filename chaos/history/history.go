@@ -248,8 +248,8 @@ func (r *Run) Complete() bool {
 	return slices.ContainsFunc(r.Acts, func(a Act) bool { return a.What == Finish })
 }
 
-// Read reads a stream. It ignores a last line that was cut off when its writer died. Any other
-// line that is no T is an error that gives its number.
+// Read reads a stream. It ignores a last line that was cut off when its writer died. Any other line
+// that is not a T is an error, which gives the number of the line.
 func Read[T any](r io.Reader) ([]T, error) {
 	var list []T
 	reader := bufio.NewReaderSize(r, 1<<16)

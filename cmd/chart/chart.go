@@ -54,7 +54,7 @@ type Point struct {
 	Y  float64
 }
 
-// Mark is a moment with a few words.
+// Mark is a labelled moment.
 type Mark struct {
 	At   time.Duration
 	Text string
@@ -181,7 +181,7 @@ func (s Series) points() (plotter.XYs, error) {
 	points := make(plotter.XYs, len(s.Points))
 	for i, p := range s.Points {
 		if math.IsNaN(p.Y) || math.IsInf(p.Y, 0) {
-			return nil, fmt.Errorf("series %s: %v at %v is no number that can be drawn", s.Name, p.Y, p.At)
+			return nil, fmt.Errorf("series %s: %v at %v is not a finite number", s.Name, p.Y, p.At)
 		}
 		points[i] = plotter.XY{X: p.At.Seconds(), Y: p.Y}
 	}

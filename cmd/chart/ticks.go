@@ -10,7 +10,7 @@ import (
 // timeTicks places the ticks of a time axis at round times.
 type timeTicks struct{}
 
-// wantedTicks is the most strides that an axis is divided into.
+// wantedTicks is the maximum number of strides that an axis is divided into.
 const wantedTicks = 12
 
 const day = 24 * time.Hour

@@ -103,8 +103,8 @@ func (f *agentFlags) register(flags *pflag.FlagSet) {
 	f.logging.register(flags)
 }
 
-// notZero returns a usage error for the first of the named flags that is set to 0: the zero
-// value stands for what the machine has.
+// notZero returns a usage error for the first of the named flags that is set to 0: to the agent, 0
+// means that the flag is not set.
 func notZero(cmd *cobra.Command, names ...string) error {
 	for _, name := range names {
 		if flag := cmd.Flags().Lookup(name); flag.Changed && flag.Value.String() == "0" {
@@ -221,7 +221,7 @@ func (f *agentFlags) agentConfig(log *slog.Logger) (cfg agent.Config, err error)
 	return cfg, usage(cfg.Validate())
 }
 
-// complete sets the resources that no flag sets to what the machine has. The caller applies
+// complete fills in, from this machine, the resources that no flag sets. The caller applies
 // --memory.
 func (f *agentFlags) complete(has *resource.Amounts) error {
 	measured, err := agent.MeasureResources()

@@ -96,7 +96,7 @@ printed.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.profile, "profile", "default", "default, or smoke: 8 short faults in less than 2 minutes")
-	flags.IntVar(&f.faults, "faults", 0, "number of faults (default: by profile, 100 or 8)")
+	flags.IntVar(&f.faults, "faults", 0, "number of faults (default: 100, or 8 with --profile smoke)")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of the schedule and the load")
 	flags.IntVar(&f.replicas, "replicas", 3, "number of replicas: 3 or 5")
 	flags.IntVar(&f.agents, "agents", 4, "number of agents, each a node: 2 or more")
@@ -117,7 +117,7 @@ func (f *chaosFlags) complete(cmd *cobra.Command) error {
 	case !known:
 		return &exitError{exitUsage, fmt.Errorf("--profile %q: must be default or smoke", f.profile)}
 	case f.replicas != 3 && f.replicas != 5:
-		return &exitError{exitUsage, fmt.Errorf("--replicas %d: must be 3 or 5: fewer survive no fault", f.replicas)}
+		return &exitError{exitUsage, fmt.Errorf("--replicas %d: must be 3 or 5: a cluster of fewer cannot survive a fault", f.replicas)}
 	case f.timing != "fast" && f.timing != "default":
 		return &exitError{exitUsage, fmt.Errorf("--timing %q: must be fast or default", f.timing)}
 	}
@@ -248,8 +248,7 @@ func (f *chaosFlags) press(ctx context.Context, dir string, display *screen.Scre
 	return chaosrun.Run(ctx, chaosrun.Config{
 		Dir: dir, Cluster: cluster, NoNetwork: f.noNetwork, Seed: f.seed, WarmUp: chaosProfiles[f.profile].warmUp, Watcher: view,
 		Start: func(ctx context.Context, config devcluster.Config) (*devcluster.Cluster, error) {
-			// No need to report members that end and start: the run causes that itself, or
-			// records it.
+			// Members that end and start need no report: the run causes that itself, or records it.
 			return startDevCluster(ctx, config, display, func(string) {})
 		},
 		Rules: func(possible []fault.Kind) (fault.Config, error) {

@@ -98,7 +98,7 @@ func watchable(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// isSet reports whether cmd has a boolean flag of this name, and it is true.
+// isSet reports whether cmd has a boolean flag of this name that is true.
 func isSet(cmd *cobra.Command, name string) bool {
 	flag := cmd.Flags().Lookup(name)
 	return flag != nil && flag.Value.String() == "true"
@@ -214,9 +214,9 @@ func checkArguments(cmd *cobra.Command) {
 	}
 }
 
-// takes returns a check that a verb gets the named arguments and no others. A name in
-// brackets is optional; the last may repeat if it ends in three dots. Options, which contain =,
-// may be left out, and follow a name.
+// takes returns a check that a verb gets the named arguments and no others. A name in brackets is
+// optional; the last may repeat if it ends in three dots. Options are names that contain =: they
+// may be left out, and come after the first argument.
 func takes(names ...string) cobra.PositionalArgs {
 	last := len(names) - 1
 	many := last >= 0 && strings.HasSuffix(strings.Trim(names[last], "[]"), "...")

@@ -31,7 +31,7 @@ func newBackupCommand(f *clientFlags) *cobra.Command {
 		Long: `Write the state of the cluster to a file: pools, operations in progress and
 finished, nodes and running jobs, all as of one point in time after the call began.
 The cluster keeps working. The file has checksums and is verified before it gets its
-name. It needs operator credentials.`,
+name. The command needs operator credentials.`,
 		Example: "  weir cluster backup -f weir.backup",
 		RunE: f.verb(func(ctx context.Context, s *session, _ []string) error {
 			if err := writable(path, force); err != nil {
@@ -208,7 +208,7 @@ func failStop(log *slog.Logger, err error) {
 	said := make(chan struct{})
 	go func() {
 		defer close(said)
-		log.Error("stops rather than guess", "error", err)
+		log.Error("exiting at once: the state on disk may be wrong", "error", err)
 		fmt.Fprintln(os.Stderr, "weir:", err)
 	}()
 	select {

@@ -38,7 +38,7 @@ func newRemoveCommand(f *clientFlags) *cobra.Command {
 		Use:        "remove REPLICA",
 		SuggestFor: suggestRemove,
 		Short:      "Remove a replica from the cluster",
-		Long: `Remove a replica from the cluster. Its process logs this and stops. It is refused if
+		Long: `Remove a replica from the cluster. Its process logs this and stops. The request is refused if
 the remaining live voters would not be a majority. It needs
 operator credentials.`,
 		Example: "  weir cluster remove r4\n  weir cluster remove r2 && weir cluster add r2 --address new2:7701   # replace a dead one",
@@ -54,10 +54,10 @@ func newDemoteCommand(f *clientFlags) *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "demote REPLICA",
-		Short: "Take a replica's vote",
-		Long: `Take a replica's vote. It keeps a copy of the state and answers clients until
-it is promoted. It is refused if the remaining live voters would not be a majority.
-It needs operator credentials.`,
+		Short: "Make a voter a non-voter",
+		Long: `Make a voter a non-voter: it keeps a copy of the state and answers clients until
+it is promoted. The request is refused if the remaining live voters would not be a majority.
+The command needs operator credentials.`,
 		Example: "  weir cluster demote r4",
 		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
 			return s.said(s.DemoteReplica(ctx, args[0], force), &apipb.DemoteReplicaResponse{}, "replica %s is no longer a voter", args[0])
@@ -68,7 +68,7 @@ It needs operator credentials.`,
 }
 
 func registerForce(cmd *cobra.Command, force *bool) {
-	cmd.Flags().BoolVar(force, "force", false, "even if the remaining live voters are not a majority; the cluster then stops until others are back")
+	cmd.Flags().BoolVar(force, "force", false, "proceed even if the remaining live voters are not a majority; the cluster then stops until enough voters are back")
 }
 
 // needs makes a verb fail unless the named flags are set.
@@ -96,17 +96,17 @@ func newClusterCommand(f *clientFlags) *cobra.Command {
 		Use:   "transfer [REPLICA]",
 		Short: "Move leadership to another replica",
 		Long: `Move leadership to another replica: the given one, or the most up-to-date one.
-Jobs keep running. It needs operator credentials.`,
+Jobs keep running. The command needs operator credentials.`,
 		Example: "  weir cluster transfer r2\n  weir cluster transfer      # before this replica is stopped",
 		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
 			leader, err := s.Transfer(ctx, strings.Join(args, ""))
-			return s.said(err, &apipb.TransferResponse{Leader: leader}, "replica %s leads", leader)
+			return s.said(err, &apipb.TransferResponse{Leader: leader}, "replica %s is now the leader", leader)
 		}),
 	}, &cobra.Command{
 		Use:   "promote REPLICA",
 		Short: "Give a replica a vote",
 		Long: `Give a replica a vote: one that was demoted, or was started with --non-voter. It must
-have caught up. It needs operator credentials.`,
+have caught up. The command needs operator credentials.`,
 		Example: "  weir cluster promote r4",
 		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
 			return s.said(s.PromoteReplica(ctx, args[0]), &apipb.PromoteReplicaResponse{}, "replica %s is a voter", args[0])

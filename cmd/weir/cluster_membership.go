@@ -77,7 +77,7 @@ func (m *membership) enter(ctx context.Context) error {
 		}
 		switch {
 		case err != nil:
-			m.tell("waiting for the leader to admit it", "error", err)
+			m.tell("waiting for the leader to admit this replica", "error", err)
 		case answer == raftstore.NonVoter:
 			m.tell("starting without a log and without a vote")
 			return true, nil
@@ -237,7 +237,7 @@ func (m *membership) settle() {
 	}
 }
 
-// ask sends a to the leader, and returns the members too if another replica leads.
+// ask sends the application a to the leader. If another replica leads, it also returns the members.
 func (m *membership) ask(ctx context.Context, a raftstore.Applicant) (raftstore.Suffrage, cluster.Peers, error) {
 	ctx, cancel := context.WithTimeout(ctx, joinPatience)
 	defer cancel()

@@ -35,7 +35,8 @@ func newDevCommand() *cobra.Command {
 with its own folder, certificate and port.
 
 Everything is kept in one folder, .weir by default. While the cluster runs, other
-weir commands in the same folder find it without flags. Nothing is left behind.`,
+weir commands in the same folder find it without flags. When the cluster
+stops, its files are deleted.`,
 		Example: `  weir dev up
   weir op start -f examples/hello.yaml --wait     # in another terminal
   weir dev kill leader
@@ -202,7 +203,7 @@ func runDevUp(ctx context.Context, f *devFlags, display *screen.Screen) (err err
 func findHint(record *devcluster.Record, dir string) string {
 	file := devcluster.SettingsFile(dir)
 	if filepath.Base(dir) == devFolder {
-		return "weir commands in the folder of .weir or below need no flags; settings: " + relative(file)
+		return "weir commands need no flags when run in the folder that contains .weir, or below it; settings: " + relative(file)
 	}
 	access := record.Access
 	set := client.EnvAddresses + "=" + strings.Join(access.Addresses, ",")
@@ -211,7 +212,7 @@ func findHint(record *devcluster.Record, dir string) string {
 	} else {
 		set += " " + client.EnvInsecure + "=true"
 	}
-	return "other weir commands look for " + client.SettingsFile + ", not for " + relative(file) + "; they find the cluster after: export " + set
+	return "other weir commands look for " + client.SettingsFile + ", not for " + relative(file) + "; to let them find the cluster: export " + set
 }
 
 // downCommand returns the command that stops the cluster of dir.
@@ -223,12 +224,11 @@ func downCommand(dir string) string {
 	return down + " --dir " + dir
 }
 
-// startDevCluster starts a cluster and waits until it is ready. The caller stops the
-// returned cluster, even beside an error. say reports members that end, and those that are
-// restarted.
+// startDevCluster starts a cluster and waits until it is ready. The caller stops the returned
+// cluster, even if there is an error. say reports members that end, and those that are restarted.
 func startDevCluster(ctx context.Context, config devcluster.Config, display *screen.Screen, say func(string)) (*devcluster.Cluster, error) {
 	if config.Insecure {
-		display.Say("INSECURE: plaintext was asked for: no encryption, no certificates, everybody is believed")
+		display.Say("INSECURE: plaintext requested; no encryption, no certificates, every caller is trusted")
 	}
 	up, err := devcluster.Start(config, say)
 	if err != nil {

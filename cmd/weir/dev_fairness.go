@@ -31,7 +31,7 @@ strong guarantees, timely first jobs, limits, the order of FIFO pools,
 and how much work preemption loses. Exit code 0 means that all guarantees were met.
 
 Each violation is printed with its scenario and the command that reruns it and
-saves it as a file for weir simulate. "worst" is the part of its fair share that a pool
+saves it as a file for weir simulate. "worst" is the smallest part of its fair share that a pool
 got; the check allows half of its largest job.`,
 		Example: `  weir dev fairness --seed 1 --runs 300
   weir dev fairness --scenario 100017 --save scenario.yaml

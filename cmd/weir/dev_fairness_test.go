@@ -33,7 +33,7 @@ func TestBrokenPromisesAreShown(t *testing.T) {
 	wasteful := outcomes[1]
 	wasteful.Result, wasteful.Breaches = &simulate.Result{Duration: time.Hour, Pools: []simulate.Pool{{Name: "ads", Outcome: poor}}}, nil
 	out.Reset()
-	if err := showFairness(&out, slices.Repeat([]fairness.Outcome{wasteful}, fairness.Many)); err == nil || !strings.HasPrefix(out.String(), "all scenarios: 0.200 of all that was used in 30 clusters was lost") {
+	if err := showFairness(&out, slices.Repeat([]fairness.Outcome{wasteful}, fairness.Many)); err == nil || !strings.HasPrefix(out.String(), "all scenarios: 0.200 of all usage in 30 clusters was lost") {
 		t.Errorf("many that lose much: %v\n%s", err, out.String())
 	}
 	out.Reset()

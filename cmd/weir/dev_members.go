@@ -21,7 +21,7 @@ func newDevDownCommand() *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use:     "down",
-		Short:   "Stop the cluster of this folder and delete its data",
+		Short:   "Stop the cluster in this folder and delete its data",
 		Example: `  weir dev down`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			found, err := devcluster.Down(cmd.Context(), dir, devcluster.Ending{StopTimeout: devcluster.DefaultStopTimeout, Sweep: sweepAgent})
@@ -45,7 +45,7 @@ func newDevStatusCommand() *cobra.Command {
 	output := formatTable
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show the processes of the cluster of this folder",
+		Short: "Show the processes of the cluster in this folder",
 		Example: `  weir dev status
   weir dev status -o json | jq -r '.members[] | select(.state != "up").name'`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -77,7 +77,7 @@ func newDevStatusCommand() *cobra.Command {
 	return cmd
 }
 
-// devLeader returns the leading replica, which ask, a method of Reach, finds; "" if none
+// devLeader returns the leading replica, which it gets from ask, a method of Reach; "" if none
 // leads.
 func devLeader(ctx context.Context, dir string, patience time.Duration, ask func(*devcluster.Reach, context.Context) (string, error)) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -124,7 +124,7 @@ func newDevStartCommand() *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use:     "start MEMBER",
-		Short:   "Restart a process of the cluster that was killed",
+		Short:   "Restart a killed process of the cluster",
 		Example: `  weir dev start r1`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			process, err := devcluster.StartMember(cmd.Context(), dir, args[0], devcluster.Default().ReadyTimeout)
@@ -156,7 +156,7 @@ type seenMember struct {
 	state string
 }
 
-// seeMembers returns the current state of members, by the functions alive and ready.
+// seeMembers returns the current state of members, as the functions alive and ready report it.
 func seeMembers(members []devcluster.Member, alive func(devcluster.Process) bool, ready func(*devcluster.Member) bool) []seenMember {
 	seen := make([]seenMember, len(members))
 	for i := range members {

@@ -32,8 +32,8 @@ fresh cluster in a temporary folder, kill the leader (-9) when half of the jobs 
 completed, and compare every file's count with a direct one. Exit code 0 means that
 all counts match.
 
-A word is a run of letters. Each job is a short shell script, which starts two
-processes for each of its files: work enough to be running when the leader dies. The
+A word is a run of letters. Each job is a short shell script that starts two
+processes for each of its files, so that jobs are still running when the leader dies. The
 last job waits until then.`,
 		Example: `  weir dev wordcount
   weir dev wordcount --source /usr/share/doc --jobs 100`,
@@ -67,7 +67,7 @@ func runDevWordcount(ctx context.Context, f *devFlags, counting wordcount.Config
 	case f.cluster.Agents < 1:
 		return &exitError{exitUsage, fmt.Errorf("--agents %d: must be at least 1", f.cluster.Agents)}
 	case f.cluster.Replicas < 3 && counting.KillLeader:
-		return &exitError{exitUsage, fmt.Errorf("--replicas %d: must be 3 or 5 to survive the leader, or use --keep-leader", f.cluster.Replicas)}
+		return &exitError{exitUsage, fmt.Errorf("--replicas %d: must be 3 or 5 to survive the loss of the leader, or use --keep-leader", f.cluster.Replicas)}
 	}
 	if err := countDirectly(ctx, &counting, display); err != nil {
 		return err
@@ -81,7 +81,7 @@ func runDevWordcount(ctx context.Context, f *devFlags, counting wordcount.Config
 	if counting.KillLeader {
 		// Absolute, because the jobs run in working folders of their own.
 		if counting.Gate, err = filepath.Abs(filepath.Join(dir, "killed")); err != nil {
-			return fmt.Errorf("make a gate for the last job: %w", err)
+			return fmt.Errorf("path of the file that the last job waits for: %w", err)
 		}
 	}
 	config, err := f.config()

@@ -62,7 +62,7 @@ With -o json each event is an object on a line of its own.`,
 		}),
 	}
 	flags := cmd.Flags()
-	flags.BoolVarP(&request.Follow, "follow", "f", false, "follow new events; without --since from now on")
+	flags.BoolVarP(&request.Follow, "follow", "f", false, "follow new events; without --since, begin with the next one")
 	flags.StringVar(&since, "since", "", "where to start: INDEX, INDEX.POSITION, a time such as 2026-01-31T08:00:00Z, or how long ago, such as 5m (default: the oldest event)")
 	flags.StringVar(&request.Operation, "operation", "", "only events of this operation, its jobs, and jobs preempted for it: an id or an alias")
 	flags.StringVar(&request.Pool, "pool", "", "only events of this pool, and of the operations and jobs in it")
@@ -173,7 +173,7 @@ var sentences = map[string]string{
 	events.RecordSkipped: taskPart + " skips a record on which every job failed: " +
 		"{{.Attributes.path}}, bytes {{.Attributes.begin}} to {{.Attributes.end}}: {{.Attributes.head}}",
 	events.OutputPublished: "operation {{.Operation}} has published {{.Attributes.path}}: {{.Attributes.rows}} rows, {{size .Attributes.bytes}}",
-	events.ProfileSaved:    taskPart + " leaves memory profile {{.Attributes.profile}}, of {{.Attributes.samples}} jobs in {{.Attributes.operations}} operations",
+	events.ProfileSaved:    taskPart + " saved memory profile {{.Attributes.profile}}, of {{.Attributes.samples}} jobs in {{.Attributes.operations}} operations",
 	events.ProfileRemoved:  "memory profile {{.Attributes.profile}} forgotten" + userPart,
 
 	events.JobStarted:     jobPart + "started" + therePart + amountsPart,
@@ -237,7 +237,7 @@ func (h happening) Until() string {
 	case attributes["replaced"] != "":
 		until += ", to be notified when its successor is ready"
 	case attributes["held_until"] != "":
-		until += ", to be notified when others can do without it"
+		until += ", to be notified when enough other instances are ready"
 	}
 	return until
 }

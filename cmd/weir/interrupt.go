@@ -18,8 +18,8 @@ func newJobInterruptCommand(f *clientFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "interrupt JOB",
 		Short: "Ask a job to stop gracefully",
-		Long: `Ask a job to stop gracefully: it gets no more input and the interruption_signal of its
-task, and is killed if it still runs at the deadline. A job that has been interrupted before
+		Long: `Ask a job to stop gracefully: it gets the interruption_signal of its task and no more
+input, and is killed if it still runs at the deadline. A job that has been interrupted before
 keeps the earlier of the two deadlines.
 
 Its exit code decides: 0 is completed, the restart_exit_code of its task is
@@ -36,7 +36,7 @@ stopped by weir job abort.`,
 				return s.said(err, &apipb.InterruptJobResponse{}, "job %s has ended", args[0])
 			}
 			answer := &apipb.InterruptJobResponse{Deadline: timestamppb.New(deadline)}
-			return s.said(err, answer, "job %s is asked to stop, until %s at the latest", args[0], deadline.Local().Format("15:04:05"))
+			return s.said(err, answer, "job %s was asked to stop; it has until %s", args[0], deadline.Local().Format("15:04:05"))
 		}),
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "reason, shown with the job")
@@ -66,7 +66,7 @@ func interruptionFacts(page facts, j *apipb.Job, now time.Time) {
 	if in.GetReason() != "" {
 		what, until = "asked to stop", ", until "+untilText(in.GetDeadline(), now)
 		if in.GetHeldUntil() != nil && j.GetFinishTime() == nil {
-			what, until = "to be asked to stop", ", when others can do without it, or at "+untilText(in.GetHeldUntil(), now)
+			what, until = "to be asked to stop", ", when enough other instances are ready, or at "+untilText(in.GetHeldUntil(), now)
 		}
 	}
 	page.add(what, cmp.Or(in.GetPreemption(), in.GetReason(), in.GetAbortReason())+until)

@@ -66,7 +66,7 @@ latest finished ones.`,
 	flags := cmd.Flags()
 	flags.StringVar(&req.State, "state", "", "only jobs in this state: waiting, running, aborting, completed, failed or aborted")
 	flags.StringVar(&req.Task, "task", "", "only jobs of this task")
-	flags.StringVar(&req.Node, "node", "", "only jobs on this node")
+	flags.StringVar(&req.Node, "node", "", "only jobs on the given node")
 	flags.Int32Var(&req.Limit, "limit", 100, "maximum number to list, up to 1000")
 	flags.Int32Var(&req.Offset, "offset", 0, "number to skip first")
 	mustComplete(cmd, "state", fixed("waiting", "running", "aborting", "completed", "failed", "aborted"))
@@ -100,14 +100,14 @@ func unknownJob(ctx context.Context, s *session, id string, err error) error {
 	if _, known := s.GetOperation(ctx, id); known != nil {
 		return err
 	}
-	return fmt.Errorf("%w; %s is an operation: weir job list %s names its jobs", err, id, id)
+	return fmt.Errorf("%w; %s is an operation: weir job list %s lists its jobs", err, id, id)
 }
 
 func newJobAbortCommand(f *clientFlags) *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
 		Use:               "abort JOB",
-		Short:             "Abort a job; its work is done by another one",
+		Short:             "Abort a job; another job does its work",
 		Example:           `  weir job abort 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b --reason "it hangs"`,
 		ValidArgsFunction: f.suggest(true, jobNames(true)),
 		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {

@@ -95,7 +95,7 @@ func TestOperationIsNotTakenForAJob(t *testing.T) {
 		err  error
 		want string
 	}{
-		"an operation":    {"op-1", none, "op-1 is an operation: weir job list op-1 names its jobs"},
+		"an operation":    {"op-1", none, "op-1 is an operation: weir job list op-1 lists its jobs"},
 		"nothing":         {"x", none, "not found: never granted"},
 		"another failure": {"op-1", errors.New("broken"), "broken"},
 	} {

@@ -98,7 +98,7 @@ func showProfiles(ctx context.Context, s *session, key string, limit int32) erro
 		return profilesText(page, now)
 	}}
 	if len(page.GetProfiles()) == 0 {
-		v.empty = "no memory profile yet: each finished operation of ten jobs or more leaves one"
+		v.empty = "no memory profile yet: each finished operation of ten jobs or more saves one"
 	}
 	return s.show(v)
 }

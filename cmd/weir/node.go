@@ -195,7 +195,7 @@ func empty(ctx context.Context, s *session, name string) error {
 	}
 	err = watchNode(ctx, s, name, func(n *apipb.Node) (bool, error) { return offline(n) || n.GetJobs() == 0, nil })
 	if ctx.Err() != nil {
-		return fmt.Errorf("node %s is drained and has jobs that have not ended: weir node remove %s --force waits again: %w", name, name, context.Cause(ctx))
+		return fmt.Errorf("node %s is drained, but some of its jobs have not ended: weir node remove %s --force waits again: %w", name, name, context.Cause(ctx))
 	}
 	return err
 }

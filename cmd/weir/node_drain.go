@@ -103,7 +103,7 @@ func drainLine(n *apipb.Node, now time.Time) string {
 func drainText(n *apipb.Node, now time.Time) string {
 	d := n.GetDrain()
 	left := cmp.Or(when(n.GetJobs() > 0, several(n.GetJobs(), "job")+" left"), "empty")
-	return fmt.Sprintf("%s, by %s %s%s", left, printable(cmp.Or(d.GetUser(), "nobody known")), moment(d.GetTime(), now),
+	return fmt.Sprintf("%s, by %s %s%s", left, printable(cmp.Or(d.GetUser(), "an unknown user")), moment(d.GetTime(), now),
 		when(d.GetReason() != "", ": "+printable(d.GetReason())))
 }
 

@@ -61,7 +61,7 @@ func TestEmpty(t *testing.T) {
 		"offline with jobs":   {node: &apipb.Node{Id: "n1", State: "offline", Jobs: 2}},
 		"the wait is ended":   {node: &apipb.Node{Id: "n1", State: "online", Jobs: 2}, cancelled: true, wantError: "drain node n1: context canceled"},
 		"the wait is ended later": {node: &apipb.Node{Id: "n1", State: "online", Jobs: 1 << 20}, cancelled: true, wantCalls: []string{"drain", "kill"},
-			wantError: "node n1 is drained and has jobs that have not ended: weir node remove n1 --force waits again"},
+			wantError: "node n1 is drained, but some of its jobs have not ended: weir node remove n1 --force waits again"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			handler := &goingNode{node: tc.node}

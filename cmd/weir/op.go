@@ -80,7 +80,7 @@ func newOpListCommand(f *clientFlags) *cobra.Command {
 	flags.StringVar(&req.State, "state", "", "only operations in this state, such as running")
 	flags.StringVar(&req.Pool, "pool", "", "only operations of this pool")
 	flags.StringVar(&req.User, "user", "", "only operations of this user")
-	flags.StringVar(&req.Filter, "filter", "", "only operations with this in their id, title or alias")
+	flags.StringVar(&req.Filter, "filter", "", "only operations whose id, title or alias contains this text")
 	flags.BoolVar(&req.InProgress, "in-progress", false, "only operations that have not ended")
 	flags.Int32Var(&req.Limit, "limit", 100, "maximum number to list, up to 1000")
 	flags.StringVar(&req.After, "after", "", "id of the operation after which to continue the list")
@@ -129,7 +129,7 @@ func newOpUpdateCommand(f *clientFlags) *cobra.Command {
 given. Its jobs keep running. Without --tree the change applies to all of the
 operation's trees.
 
-Options are name=value; an empty value means the default, and pool=POOL moves it.
+Options are name=value; an empty value means the default, and pool=POOL moves the operation.
 
 ` + optionsHelp[pooltree.OperationOptions](),
 		Example: `  weir op update '*nightly' weight=2 pool=ads
@@ -161,8 +161,8 @@ func newOpAbortCommand(f *clientFlags) *cobra.Command {
 		Use:   "abort OPERATION",
 		Short: "Abort an operation and its jobs, by id or alias",
 		Long: `Abort an operation and its jobs, by id or alias: at once, or with --interrupt-timeout
-by interruption, which suits services: its jobs get their signal, no
-more input, and that time to stop; jobs of tasks with neither are killed at once.`,
+by interruption, which suits services: its jobs get their interruption_signal and no
+more input, and have that long to stop. Jobs of a task with neither are killed at once.`,
 		Example: `  weir op abort '*nightly' --reason "wrong input"
   weir op abort '*search' --interrupt-timeout 5m`,
 		ValidArgsFunction: f.suggest(true, operationNames(true)),

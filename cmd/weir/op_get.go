@@ -102,7 +102,7 @@ func operationText(op *apipb.Operation, now time.Time) string {
 	page.add("title", op.GetTitle())
 	page.add("alias", op.GetAlias())
 	page.add("state", stateText(op))
-	page.add("it waits for", op.GetPendingReason())
+	page.add("waits for", op.GetPendingReason())
 	page.add("user", op.GetUser())
 	page.add("pool", fmt.Sprintf("%s, weight %s", op.GetPool(), number(op.GetWeight(), 3)))
 	page.add("started", moment(op.GetStartTime(), now))
@@ -187,8 +187,8 @@ func newOpInstancesCommand(f *clientFlags) *cobra.Command {
 		Short: "Show the addresses of an operation's jobs, by id or alias",
 		Long: `Show the addresses of an operation's jobs, by id or alias: live ones, draining
 ones, which are about to stop and should get no new requests, and for a while those that
-have stopped. Live ones are ready as soon as they run, or, if their task has readiness
-or they report their own state, when that says so.
+have stopped. A live one is ready as soon as it runs, unless its task has readiness or
+it reports its own state: then it is ready when the check succeeds or the report says so.
 
 The replica answers from its own state. It learns by gossip which jobs are being
 stopped and which instances are ready, so its answer may be ahead of

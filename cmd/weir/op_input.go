@@ -37,9 +37,9 @@ func outputText(op *apipb.Operation) string {
 	case out != nil:
 		return fmt.Sprintf("%s: %s, %s", out.GetPath(), several(out.GetRows(), "row"), size(out.GetBytes()))
 	case op.GetType() == lifecycle.Map && !terminal(op):
-		return "not there before it completes"
+		return "none until the operation completes"
 	case op.GetType() == lifecycle.Map:
-		return "none: it did not complete"
+		return "none: the operation did not complete"
 	}
 	return ""
 }
@@ -59,7 +59,7 @@ func skippedText(op *apipb.Operation) string {
 // operation ends.
 func sliceText(s *apipb.InputSlice) string {
 	if s.GetFile() == "" {
-		return fmt.Sprintf("bytes %d to %d of a file that is not named any more, for the operation has ended", s.GetBegin(), s.GetEnd())
+		return fmt.Sprintf("bytes %d to %d of a file whose name was dropped when the operation ended", s.GetBegin(), s.GetEnd())
 	}
 	return fmt.Sprintf("%s, bytes %d to %d", s.GetFile(), s.GetBegin(), s.GetEnd())
 }
@@ -70,7 +70,7 @@ func inputFacts(page facts, j *apipb.Job) {
 	const most = 10
 	for i, s := range in.GetSlices() {
 		if i == most {
-			page.add("and", fmt.Sprintf("%d slices more", len(in.GetSlices())-most))
+			page.add("and", fmt.Sprintf("%d more slices", len(in.GetSlices())-most))
 			break
 		}
 		page.add("reads", sliceText(s))
@@ -86,7 +86,7 @@ func inputFacts(page facts, j *apipb.Job) {
 // gangText returns the progress of a gang.
 func gangText(g *apipb.GangProgress) string {
 	return fmt.Sprintf("incarnation %d, %d of %d ranks have completed", g.GetIncarnation(), g.GetCompletedRanks(), g.GetSize()) +
-		when(g.GetReason() != "", "; the one before ended: "+g.GetReason())
+		when(g.GetReason() != "", "; the previous incarnation ended: "+g.GetReason())
 }
 
 // rankText returns a job's rank in its gang; "" for a job outside a gang.
@@ -95,7 +95,7 @@ func rankText(j *apipb.Job) string {
 	case j.GangRank != nil:
 		return fmt.Sprintf("%d of incarnation %d", j.GetGangRank(), j.GetGangIncarnation())
 	case j.GetGangIncarnation() > 0:
-		return fmt.Sprintf("none: it stands in reserve for incarnation %d", j.GetGangIncarnation())
+		return fmt.Sprintf("none: spare job of incarnation %d", j.GetGangIncarnation())
 	}
 	return ""
 }

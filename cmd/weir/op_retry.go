@@ -16,15 +16,15 @@ func newOpRetryCommand(f *clientFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "retry OPERATION --failed",
 		Short: "Run the failed jobs of an operation again",
-		Long: `Run the failed jobs of an operation again, and print the id of the operation that
-does so.
+		Long: `Run the failed jobs of an operation again in a new operation, and print the id of the
+new operation.
 
-OPERATION, by id or alias, has ended. The new operation has its spec, and runs of its jobs
-those alone that are asked for: with --failed those that failed and have not completed
-since, with --unfinished all that have not completed, also those that never ran or were
-aborted. They have the same cookies as before: what they find and leave is named the same.
+OPERATION, an id or alias, must have ended. The new operation has the same spec, but runs
+only the selected jobs: with --failed those that failed and have not completed
+since, with --unfinished all that have not completed, including those that never ran or were
+aborted. They keep their cookies, so names that contain the cookie stay the same.
 
-Jobs that are of use only together, and those of services and map operations, are not run
+Jobs of gangs, services and map operations cannot be run
 again one by one: start the operation again.`,
 		Example: `  weir op retry '*sweep' --failed
   weir op retry 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4a --unfinished --wait`,
@@ -32,9 +32,9 @@ again one by one: start the operation again.`,
 	checked(cmd, func([]string) error {
 		switch {
 		case failed == unfinished:
-			return errors.New("which jobs? write --failed or --unfinished")
+			return errors.New("give one of --failed and --unfinished")
 		case quiet && !wait:
-			return errors.New("--quiet is for --wait: without it nothing but the id is printed")
+			return errors.New("--quiet needs --wait: without it only the id is printed")
 		}
 		return nil
 	})
@@ -46,10 +46,10 @@ again one by one: start the operation again.`,
 		return retryOperation(ctx, s, req, wait, quiet)
 	})
 	flags := cmd.Flags()
-	flags.BoolVar(&failed, "failed", false, "run those jobs again that failed and have not completed since")
+	flags.BoolVar(&failed, "failed", false, "run all jobs that failed and have not completed since")
 	flags.BoolVar(&unfinished, "unfinished", false, "run all jobs that have not completed")
-	flags.BoolVar(&wait, "wait", false, "wait until the new operation has ended, and show how it goes")
-	flags.BoolVarP(&quiet, "quiet", "q", false, "with --wait, do not show how it goes")
+	flags.BoolVar(&wait, "wait", false, "wait until the new operation has ended, and show progress")
+	flags.BoolVarP(&quiet, "quiet", "q", false, "with --wait: do not show progress")
 	return cmd
 }
 
@@ -57,7 +57,7 @@ again one by one: start the operation again.`,
 func retryOperation(ctx context.Context, s *session, req *apipb.RetryOperationRequest, wait, quiet bool) error {
 	started, err := s.RetryOperation(ctx, req)
 	if err != nil {
-		return perhapsStarted(err, "all the same")
+		return perhapsStarted(err, "anyway")
 	}
 	s.note("%s of operation %s run again", several(started.GetJobCount(), "job"), started.GetRetryOf())
 	s.warn(started.GetWarnings())
@@ -72,7 +72,7 @@ func givenUpText(op *apipb.Operation) string {
 			continue
 		}
 		which := cookiesText(t.GetGivenUpCookies())
-		fmt.Fprintf(&b, "given up of task %s: %s, after %s%s\n", t.GetName(), several(t.GetGivenUp(), "job"), several(int64(t.GetMaxAttempts()), "attempt"),
+		fmt.Fprintf(&b, "given up in task %s: %s, after %s%s\n", t.GetName(), several(t.GetGivenUp(), "job"), several(int64(t.GetMaxAttempts()), "attempt"),
 			when(which != "", "; cookies "+which))
 	}
 	if b.Len() > 0 && terminal(op) {

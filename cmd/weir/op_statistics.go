@@ -25,7 +25,7 @@ func newOpStatisticsCommand(f *clientFlags) *cobra.Command {
 state, and how much memory to request. p50, p95 and p99 are quantiles:
 50%, 95% and 99% of the jobs had no more; they are accurate within three percent.
 
-Several tasks of an operation are shown together; --task shows one. What is
+Several tasks of an operation are shown together; --task shows one. A statistic that is
 0 for all jobs is omitted. In json and yaml everything is shown, in the unit given
 with each number.`,
 		Example: `  weir op statistics '*nightly'

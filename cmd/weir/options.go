@@ -16,8 +16,8 @@ import (
 	"weir/scheduling/resource"
 )
 
-// assigned is a name=value argument, or a name to reset to its default. path is that of the
-// option, by its first name.
+// assigned is a name=value argument, or a name to reset to its default. path is the path of the
+// option, without aliases.
 type assigned struct {
 	path string
 	// value is nil for the default.
@@ -61,7 +61,7 @@ func assignments[T any](given, unset []string) ([]assigned, error) {
 	return out, checkAssigned[T](out)
 }
 
-// optionPath returns the path of an option by first names, with slashes.
+// optionPath returns the path of an option, with slashes and without aliases.
 func optionPath[T any](path string) (string, error) {
 	document := make(map[string]any)
 	var schema T
@@ -109,8 +109,8 @@ func objectOf[T any](values []assigned) (map[string]any, error) {
 	return object, nil
 }
 
-// changeOf parses the arguments of a change: options of T, and as moved the value of the
-// argument named move, if it is given. done describes the change.
+// changeOf parses the arguments of a change to options of T. moved is the value of the argument
+// called move, nil if it is not given. done describes the change.
 func changeOf[T any](move string, given, unset []string) (moved *string, options *structpb.Struct, done string, err error) {
 	moved, given, err = takeOut(move, given)
 	if err != nil {

@@ -45,7 +45,7 @@ func (f *format) Set(text string) error {
 	return nil
 }
 
-// registerOutput adds --output, which is read into f, to flags, which belong to cmd.
+// registerOutput adds --output to flags, the flags of cmd. Its value is read into f.
 func registerOutput(cmd *cobra.Command, flags *pflag.FlagSet, f *format) {
 	flags.VarP(f, "output", "o", "output format: table, json or yaml")
 	mustComplete(cmd, "output", fixed(formats...))
@@ -161,9 +161,8 @@ func messageOf(value any) (*structpb.Struct, error) {
 	return message, nil
 }
 
-// encode writes a message for programs: fields have the names of the API's
-// description and are there even when they are zero. Equal messages give equal
-// text.
+// encode writes a message for programs: fields are named as in the .proto files, and written even
+// when they are zero. Equal messages give equal text.
 func encode(message proto.Message, f format) ([]byte, error) {
 	data, err := protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}.Marshal(message)
 	if err != nil {

@@ -55,7 +55,7 @@ weir pool export writes such a file.`,
 			return err
 		}
 		if f.tree != "" && file.Tree != "" && string(file.Tree) != f.tree {
-			return fmt.Errorf("%s is of tree %s, --tree says %s: give one", apply.file, file.Tree, f.tree)
+			return fmt.Errorf("%s is for tree %s, but --tree is %s: give only one of them", apply.file, file.Tree, f.tree)
 		}
 		return nil
 	})
@@ -155,7 +155,7 @@ func planText(now *apipb.ListPoolsResponse, plan poolfile.Plan) string {
 	return b.String()
 }
 
-// editsOf returns the plan as a request that only applies to the revision of now.
+// editsOf returns the plan as a request that applies only to the current revision.
 func editsOf(plan poolfile.Plan, now *apipb.ListPoolsResponse) (*apipb.EditTreeRequest, error) {
 	request := &apipb.EditTreeRequest{Tree: now.GetTree(), ExpectedRevision: now.GetRevision()}
 	for _, c := range plan.Changes {

@@ -22,7 +22,7 @@ func newPoolHistoryCommand(f *poolFlags) *cobra.Command {
 
 Shares are of the whole cluster, by the pool's dominant resource, and the
 volume is in seconds of the whole cluster; each column is the mean over a step. The
-leader keeps seconds for an hour and minutes for a day; the next leader
+leader keeps a point per second for an hour and one per minute for a day; the next leader
 continues from them. A gap is a time without a leader.`,
 		Example: "  weir pool history ads\n  weir pool history ads --last 5m --watch\n  weir pool history ads --last 24h --step 10m -o json",
 		RunE: f.shows(func(ctx context.Context, s *session, args []string) (view, error) {
@@ -38,7 +38,7 @@ continues from them. A gap is a time without a leader.`,
 	})
 	cmd.Flags().DurationVar(&last, "last", time.Hour, "time span to chart")
 	cmd.Flags().DurationVar(&until, "until", 0, "how long ago the chart ends")
-	cmd.Flags().DurationVar(&step, "step", 0, "time span of a column (default: 60 columns)")
+	cmd.Flags().DurationVar(&step, "step", 0, "time span of a column (default: --last in 60 columns)")
 	return cmd
 }
 
@@ -81,7 +81,7 @@ func historyText(answer *apipb.PoolHistoryResponse, from, to time.Time) string {
 	if values, known, greatest := series((*apipb.PoolPoint).GetVolume); greatest > 0 {
 		g.row("volume", sparkline(values, known, greatest), number(now.GetVolume(), 1)+" s", number(greatest, 1)+" s")
 	}
-	return fmt.Sprintf("pool %s of tree %s, %s to %s, %s a column\n", answer.GetPool(), answer.GetTree(),
+	return fmt.Sprintf("pool %s of tree %s, %s to %s, %s per column\n", answer.GetPool(), answer.GetTree(),
 		from.Format("Jan 2 15:04:05"), to.Format("15:04:05"), span(time.Duration(step)*time.Second)) + g.String()
 }
 
@@ -117,7 +117,7 @@ func newPoolLedgerCommand(f *poolFlags) *cobra.Command {
 held, times how long they ran. Jobs that stopped by themselves when asked, or had
 reported their state as saved, lost nothing and are counted as saved.
 
-With POOL it is that pool and those below it. The ledger of a removed pool is added
+With POOL, only that pool and those below it are listed. The ledger of a removed pool is added
 to its parent's.`,
 		Example: "  weir pool ledger\n  weir pool ledger ads --watch\n  weir pool ledger --tree gpu -o json",
 		RunE: f.shows(func(ctx context.Context, s *session, args []string) (view, error) {

@@ -159,8 +159,8 @@ func (f *serverFlags) eventLog(log *slog.Logger) (events.Config, error) {
 	return cfg, nil
 }
 
-// killPart divides the lease: a node may take that part of it to end its jobs after the
-// lease, and at least the default, as their processes may have to wait for a processor.
+// killPart is the divisor that turns the lease into how long a node may take to end its jobs after
+// the lease. It is at least the default: their processes may have to wait for a processor.
 const killPart = 10
 
 // actorTiming returns the timing of the actors.

@@ -31,8 +31,8 @@ import (
 	"weir/scheduling/engine"
 )
 
-// collectorPercent is GOGC unless the environment sets it. A replica may use three times
-// its live memory, not twice, and spends a tenth less processor time.
+// collectorPercent is GOGC unless the environment sets it. With it, a replica uses up to three
+// times its live memory instead of twice, but a tenth less processor time.
 const collectorPercent = 200
 
 // runServer runs a replica until asked is done.
@@ -139,7 +139,7 @@ func (s *server) gossiping(context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	// A replica that joins has no part in how a cluster begins.
+	// A replica that joins takes no part in the bootstrap.
 	list := when(len(s.flags.join) == 0, s.peers.Fingerprint())
 	profile := gossip.Local
 	if s.flags.timing == "fast" {
@@ -200,7 +200,7 @@ func (s *server) open(ctx context.Context) error {
 	cfg.SnapshotThreshold = s.flags.snapshotThreshold
 	cfg.Logger = s.log
 	cfg.Fatal = func(err error) {
-		failStop(s.log, fmt.Errorf("replica %s stops rather than guess: %w", s.flags.id, err))
+		failStop(s.log, fmt.Errorf("replica %s exits, since its state on disk may be wrong: %w", s.flags.id, err))
 	}
 	if s.flags.timing == "fast" {
 		cfg.Timeouts = raftstore.FastTimeouts()
@@ -284,9 +284,9 @@ func (s *server) locate(replica string) (string, bool) {
 	return known.Address, ok && known.Live && known.Address != ""
 }
 
-// begun reports whether this replica need not begin a cluster: it has been part of one that
-// had a leader, or others have and will bring it up to date. A folder alone proves nothing:
-// the replica may have died before its first log entry.
+// begun reports whether there is no cluster to bootstrap: this replica has been part of one that
+// had a leader, or another replica has, and will bring it up to date. A folder alone proves
+// nothing: the replica may have died before its first log entry.
 func (s *server) begun() bool {
 	if began, err := s.hasBegun(); err == nil && began {
 		return true

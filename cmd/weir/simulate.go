@@ -51,8 +51,8 @@ equal results.`,
 	flags.StringVar(&f.charts, "charts", "", "folder for charts of the series, as SVG and PNG")
 	flags.Uint64Var(&f.seed, "seed", 0, "random seed (default: that of the file, or 1)")
 	flags.StringVar(&f.duration, "duration", "", "simulated time, such as 7d (default: that of the file, or 1d)")
-	flags.StringArrayVar(&f.set, "set", nil, "PATH=VALUE that overrides the file, such as pools.ads.weight=5; this and the next can be repeated")
-	flags.StringArrayVar(&f.control, "control", nil, "PATH=VALUE that differs in the control run, instead of those in the file")
+	flags.StringArrayVar(&f.set, "set", nil, "PATH=VALUE that overrides the file, such as pools.ads.weight=5; can be repeated")
+	flags.StringArrayVar(&f.control, "control", nil, "PATH=VALUE to change in the control run, in place of the control changes in the file; can be repeated")
 	flags.BoolVar(&f.noControl, "no-control", false, "no control run")
 	registerOutput(cmd, flags, &f.format)
 	return cmd

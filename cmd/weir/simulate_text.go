@@ -23,7 +23,7 @@ func simulationText(r *simulate.Result) string {
 	}
 	fmt.Fprintf(&b, "%s of %d nodes with %s, seed %d", longTime(r.Duration), r.Nodes, amounts(shownAmounts(r.Total)), r.Seed)
 	if r.Control != nil {
-		fmt.Fprintf(&b, "; beside it: %s", r.Control.Name)
+		fmt.Fprintf(&b, "; control run: %s", r.Control.Name)
 	}
 	b.WriteString("\n\n" + summaryText(r) + "\n" + simulatedPools(r) + "\n" + simulatedDays(r))
 	b.WriteString("\n")
@@ -35,8 +35,8 @@ func simulationText(r *simulate.Result) string {
 	return b.String()
 }
 
-// sideBySide is a grid with the columns of the control run, if there is one, beside its
-// own. The first of them begins with the name of that run.
+// sideBySide returns a grid with columns and, if there is a control run, the columns control; the
+// first of these begins with the name of that run.
 func sideBySide(r *simulate.Result, columns []string, control ...string) grid {
 	if r.Control == nil {
 		return newGrid(columns...)
@@ -66,7 +66,7 @@ func summaryText(r *simulate.Result) string {
 		line("jobs ended: "+state, func(r *simulate.Result) string { return strconv.FormatInt(r.Jobs.Ended[state], 10) })
 	}
 	for _, kind := range keysOf(r, func(r *simulate.Result) map[string]int64 { return r.Preempted }) {
-		line("told to go: "+kind, func(r *simulate.Result) string { return strconv.FormatInt(r.Preempted[kind], 10) })
+		line("preempted: "+kind, func(r *simulate.Result) string { return strconv.FormatInt(r.Preempted[kind], 10) })
 	}
 	if r.Memory != nil {
 		memory := func(of func(*simulate.Memory) float64) func(*simulate.Result) string {
@@ -173,7 +173,7 @@ func speedText(r *simulate.Result) string {
 	text := fmt.Sprintf("simulated %s in %.1f s: %.0f times faster than real time, %d events, %.0f a second", longTime(r.Duration), r.Took.Seconds(), faster, r.Events, events)
 	if r.Control != nil {
 		_, events := r.Control.Speed()
-		text += fmt.Sprintf(" (control run beside it: %.1f s, %.0f a second)", r.Control.Took.Seconds(), events)
+		text += fmt.Sprintf(" (parallel control run: %.1f s, %.0f a second)", r.Control.Took.Seconds(), events)
 	}
 	return text
 }

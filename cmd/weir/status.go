@@ -26,8 +26,8 @@ func newStatusCommand(f *clientFlags) *cobra.Command {
 		Short: "Show the health of the cluster",
 		Long: `Show the health of the cluster and what needs attention.
 
-All known replicas are asked once; the answer of one that can act is shown,
-if there is one. Without a leader that a majority follows, the exit code is 3.`,
+All known replicas are asked once; the answer shown is that of a replica that sees a
+leader with a majority, if there is one. Without such a leader the exit code is 3.`,
 		Example: `  weir status
   weir status --watch
   weir status -o json | jq .problems`,
@@ -153,7 +153,7 @@ func statusView(st *apipb.StatusResponse) view {
 		m.AppliedIndex = 0
 	}
 	for i, problem := range calm.GetProblems() {
-		// A new duration or count alone is no news.
+		// A new duration or count alone is not worth printing again.
 		calm.Problems[i] = strings.Map(func(r rune) rune {
 			if unicode.IsDigit(r) {
 				return -1

@@ -35,15 +35,15 @@ func newWhatifCommand(f *clientFlags) *cobra.Command {
 		Use:   "whatif",
 		Short: "Show the fair shares as they would be after a change",
 		Long: `Show the fair shares as they are and as they would be after a change, side by side.
-Nothing is changed. The engine that schedules the cluster finds them.
+Nothing is changed. The shares are computed by the engine that schedules the cluster.
 
-Without -f it is about the cluster as it is now: its pools and nodes, the jobs that
-run, those that wait, and the volumes of pools. With -f it is about a cluster that a
-file describes, and needs none: see docs/pools.md.
+Without -f, the start is the cluster as it is now: its pools and nodes, the jobs that
+run, those that wait, and the volumes of pools. With -f, it is a cluster that a
+file describes, and no running cluster is needed: see docs/pools.md.
 
---set takes the option of a pool or of an operation; parent moves a pool and pool an
-operation. --add-pool and --add-operation take a name with options in YAML: jobs are
-what an operation could run at once, job is what each of them needs.`,
+--set sets an option of a pool or of an operation: the option parent moves a pool,
+the option pool moves an operation. --add-pool and --add-operation take a name with options in YAML: jobs is
+how many jobs an operation could run at once, job is what each of them needs.`,
 		Example: `  weir whatif --set ads/weight=5
   weir whatif --set ads/strong_guarantee_resources.cpu=40 --nodes '+10x{cpu: 32, memory: 128GiB}'
   weir whatif --add-pool 'new: {parent: ads, weight: 2}' --add-operation 'big: {pool: new, jobs: 100, job: {cpu: 2}}'
@@ -84,11 +84,11 @@ what an operation could run at once, job is what each of them needs.`,
 	flags.StringVar(&w.tree, "tree", "", "pool tree of the cluster (default: the default tree)")
 	flags.StringArrayVar(&w.set, "set", nil, "POOL/OPTION=VALUE, or OPERATION/OPTION=VALUE; can be repeated, as all below")
 	flags.StringArrayVar(&w.setTree, "set-tree", nil, "OPTION=VALUE of the tree itself")
-	flags.StringArrayVar(&w.addPools, "add-pool", nil, "a pool: NAME, or NAME: {parent: POOL, OPTION: VALUE}")
-	flags.StringArrayVar(&w.removePools, "remove-pool", nil, "a pool that goes")
-	flags.StringArrayVar(&w.addOps, "add-operation", nil, "an operation: NAME: {pool: POOL, jobs: 100, job: {cpu: 1}}")
-	flags.StringArrayVar(&w.removeOps, "remove-operation", nil, "the id or alias of an operation that ends")
-	flags.StringArrayVar(&w.nodes, "nodes", nil, "nodes that come or go: +10x{cpu: 32, memory: 128GiB, tags: [ssd]} or -2x{...}")
+	flags.StringArrayVar(&w.addPools, "add-pool", nil, "pool to add: NAME, or NAME: {parent: POOL, OPTION: VALUE}")
+	flags.StringArrayVar(&w.removePools, "remove-pool", nil, "pool to remove")
+	flags.StringArrayVar(&w.addOps, "add-operation", nil, "operation to add: NAME: {pool: POOL, jobs: 100, job: {cpu: 1}}")
+	flags.StringArrayVar(&w.removeOps, "remove-operation", nil, "id or alias of an operation to remove")
+	flags.StringArrayVar(&w.nodes, "nodes", nil, "nodes to add or remove: +10x{cpu: 32, memory: 128GiB, tags: [ssd]} or -2x{...}")
 	flags.BoolVar(&w.poolsOnly, "pools", false, "show pools only")
 	flags.BoolVar(&w.changedOnly, "changed", false, "show only what changes")
 	mustComplete(cmd, "set-tree", f.completeOptions(nil, option.Fields(pooltree.TreeOptions{})))
@@ -204,7 +204,7 @@ func (w *whatifFlags) compare(p *printer, cluster whatif.Cluster, changes []what
 	if len(changes) > 0 {
 		changed, err := cluster.With(changes...)
 		if err != nil {
-			return &exitError{exitUsage, fmt.Errorf("it cannot be so: %w", err)}
+			return &exitError{exitUsage, fmt.Errorf("impossible change: %w", err)}
 		}
 		if after, err = changed.Solve(); err != nil {
 			return err
@@ -229,7 +229,7 @@ func (w *whatifFlags) compare(p *printer, cluster whatif.Cluster, changes []what
 func whatifText(before, after whatif.Result, shown []whatif.Difference, changed bool) string {
 	columns := []string{"pool or operation", "guarantee>", "fair share>"}
 	if changed {
-		columns = append(columns, "then>", "difference>")
+		columns = append(columns, "after>", "difference>")
 	}
 	g := newGrid(append(columns, "usage>", "demand>", "of")...)
 	depth := make(map[string]int)
@@ -257,9 +257,9 @@ func whatifText(before, after whatif.Result, shown []whatif.Difference, changed 
 	}
 	table += warnings("", before)
 	if changed {
-		table += warnings(" then", after)
+		table += warnings(" after the change", after)
 		if before.Total != after.Total {
-			table += fmt.Sprintf("the cluster has %s, and then %s\n", amounts(shownAmounts(before.Total)), amounts(shownAmounts(after.Total)))
+			table += fmt.Sprintf("the cluster has %s, and %s after the change\n", amounts(shownAmounts(before.Total)), amounts(shownAmounts(after.Total)))
 		}
 	}
 	return table
@@ -295,7 +295,7 @@ func differenceText(d whatif.Difference) string {
 func warnings(at string, r whatif.Result) string {
 	var b strings.Builder
 	for _, o := range r.Overcommitted {
-		fmt.Fprintf(&b, "over-committed%s: %s: the guarantees are cut until they fit\n", at, o)
+		fmt.Fprintf(&b, "over-committed%s: %s: the guarantees are reduced until they fit\n", at, o)
 	}
 	for _, alert := range r.Alerts {
 		fmt.Fprintf(&b, "warning%s: %s\n", at, alert)

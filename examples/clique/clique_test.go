@@ -209,7 +209,7 @@ func TestStorm(t *testing.T) {
 	if failed != 0 || sent < 1000 {
 		t.Errorf("not as promised: %s", last)
 	}
-	for _, what := range []string{"is drained", "may have jobs again", "is upgraded", "a rival comes", "the rival goes", "dies", "starts again"} {
+	for _, what := range []string{"is drained", "may have jobs again", "is upgraded", "a rival starts", "the rival is aborted", "dies", "starts again"} {
 		if !strings.Contains(string(printed), what) {
 			t.Errorf("nothing of what happened %q", what)
 		}
@@ -266,8 +266,8 @@ func TestFlags(t *testing.T) {
 		want string
 	}{
 		"defaults":               {nil, ""},
-		"what is no flag":        {[]string{"now"}, "clique show now: takes flags alone"},
-		"times that do not work": {[]string{"--long", "5s"}, "is not more than the notice"},
+		"what is no flag":        {[]string{"now"}, "clique show now: takes only flags"},
+		"times that do not work": {[]string{"--long", "5s"}, "must be more than the notice"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := configure(tc.args)
@@ -281,8 +281,8 @@ func TestFlags(t *testing.T) {
 		want string
 	}{
 		"defaults":               {nil, ""},
-		"what is no flag":        {[]string{"now"}, "clique storm now: takes flags alone"},
-		"times that do not work": {[]string{"--timeout", "5s"}, "half of the timeout of 5s is not more than the notice"},
+		"what is no flag":        {[]string{"now"}, "clique storm now: takes only flags"},
+		"times that do not work": {[]string{"--timeout", "5s"}, "half of the timeout 5s must be more than the notice"},
 		"too few nodes":          {[]string{"--agents", "3"}, "must be at least 4"},
 	} {
 		t.Run("storm, "+name, func(t *testing.T) {

@@ -48,7 +48,7 @@ func main() {
 // serve runs one instance, at the port that Weir assigned to its job.
 func serve(args []string) error {
 	flags := flag.NewFlagSet("clique serve", flag.ExitOnError)
-	notice := flags.Duration("notice", time.Second, "how long requests are taken after the signal")
+	notice := flags.Duration("notice", time.Second, "how long requests are accepted after the signal")
 	if err := parse(flags, args); err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func serve(args []string) error {
 	signal.Notify(told, syscall.SIGTERM, os.Interrupt)
 	job, host, port := os.Getenv("WEIR_JOB_ID"), os.Getenv("WEIR_HOST"), os.Getenv("WEIR_PORT_0")
 	if port == "" {
-		return errors.New("WEIR_PORT_0 is not set: this is no job of Weir, or its task has no port_count")
+		return errors.New("WEIR_PORT_0 is not set: this is not a job of Weir, or its task has no port_count")
 	}
 	listener, err := net.Listen("tcp", net.JoinHostPort(host, port))
 	if err != nil {
@@ -89,7 +89,7 @@ func parse(flags *flag.FlagSet, args []string) error {
 	// The flag set exits the program when a flag is wrong.
 	_ = flags.Parse(args)
 	if flags.NArg() > 0 {
-		return fmt.Errorf("%s %s: takes flags alone", flags.Name(), strings.Join(flags.Args(), " "))
+		return fmt.Errorf("%s %s: takes only flags", flags.Name(), strings.Join(flags.Args(), " "))
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ func Ready(i *apipb.Instance) bool {
 	return i.GetState() == actorpb.InstanceLive && i.GetReady() && len(i.GetPorts()) > 0
 }
 
-// CountIf counts the instances for which is holds.
+// CountIf counts the instances for which is returns true.
 func CountIf(seen []*apipb.Instance, is func(*apipb.Instance) bool) (count int) {
 	for _, i := range seen {
 		if is(i) {
@@ -59,7 +59,7 @@ func (f *Fleet) take(seen []*apipb.Instance) {
 	f.changed = make(chan struct{})
 }
 
-// Until waits until is holds for the instances.
+// Until waits until is returns true for the instances.
 func (f *Fleet) Until(ctx context.Context, is func(seen []*apipb.Instance) bool) error {
 	for {
 		f.mu.Lock()

@@ -39,7 +39,7 @@ func (l Lengths) Validate() error {
 	case l.LongFrom < 0 || l.LongMean < 0:
 		return fmt.Errorf("lengths: long requests take %v and a mean of %v more: must not be negative", l.LongFrom, l.LongMean)
 	case l.Longest < l.ShortTo || l.Longest < l.LongFrom:
-		return fmt.Errorf("lengths: the longest takes %v, less than others may: %v and %v", l.Longest, l.ShortTo, l.LongFrom)
+		return fmt.Errorf("lengths: the longest request takes %v: must be at least %v and %v", l.Longest, l.ShortTo, l.LongFrom)
 	}
 	return nil
 }

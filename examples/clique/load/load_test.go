@@ -245,7 +245,7 @@ func TestValidate(t *testing.T) {
 		"short ones of no time": {func(c *load.Config) { c.Lengths.ShortFrom = 0 }, "must be positive"},
 		"more than all":         {func(c *load.Config) { c.Lengths.LongPart = 1.5 }, "must be 0 to 1"},
 		"a negative mean":       {func(c *load.Config) { c.Lengths.LongMean = -1 }, "must not be negative"},
-		"a tail that ends soon": {func(c *load.Config) { c.Lengths.Longest = time.Millisecond }, "less than others may"},
+		"a tail that ends soon": {func(c *load.Config) { c.Lengths.Longest = time.Millisecond }, "the longest request takes 1ms: must be at least"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := load.DefaultConfig()

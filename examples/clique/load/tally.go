@@ -46,7 +46,7 @@ func (t Tally) Missing(least int) string {
 	if total.Sent >= least && total.Answered+total.Failed == total.Sent {
 		return ""
 	}
-	return fmt.Sprintf("of %d requests, at least %d of which were to be sent, %d were answered and %d failed", total.Sent, least, total.Answered, total.Failed)
+	return fmt.Sprintf("%d requests were sent (minimum %d), of which %d were answered and %d failed", total.Sent, least, total.Answered, total.Failed)
 }
 
 // ended counts a finished request, which was answered if end.What is empty.

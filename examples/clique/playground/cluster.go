@@ -143,7 +143,7 @@ func (c *Cluster) stop() (err error) {
 		select {
 		case <-c.over:
 		case <-time.After(stoppedWithin):
-			err = errors.Join(fmt.Errorf("stop cluster: weir dev up is there after %v", stoppedWithin), c.process.Kill())
+			err = errors.Join(fmt.Errorf("stop cluster: weir dev up is still running after %v", stoppedWithin), c.process.Kill())
 			<-c.over
 		}
 	}

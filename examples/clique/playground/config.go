@@ -28,7 +28,7 @@ type Config struct {
 func (c Config) Validate() error {
 	switch {
 	case c.Weir == "" || c.Self == "" || c.Pictures == "" || c.Out == nil:
-		return errors.New("a program, the folder of pictures or the place to print to is missing")
+		return errors.New("the path of a program, the folder of pictures or the output is missing")
 	case c.Requests < 0 || c.Notice < 0:
 		return errors.New("times and numbers of requests must not be negative")
 	}

@@ -44,8 +44,8 @@ func (c *Cluster) StartAgent(ctx context.Context, node string) error {
 	return err
 }
 
-// KillNode kills the agent of a node and all processes of its jobs, as a failing machine would.
-// It returns when it did so.
+// KillNode kills the agent of a node and all processes of its jobs, as a failing machine would. It
+// returns the time of the kill.
 func (c *Cluster) KillNode(ctx context.Context, node string) (at time.Time, err error) {
 	agent, err := c.member(ctx, node)
 	at = time.Now()
@@ -63,7 +63,7 @@ func (c *Cluster) KillNode(ctx context.Context, node string) (at time.Time, err 
 
 // ended waits until the agent of a node has ended.
 func (c *Cluster) ended(ctx context.Context, node string) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, stoppedWithin, fmt.Errorf("the agent of %s is there after %v", node, stoppedWithin))
+	ctx, cancel := context.WithTimeoutCause(ctx, stoppedWithin, fmt.Errorf("the agent of %s is still running after %v", node, stoppedWithin))
 	defer cancel()
 	return Poll(ctx, func() (bool, error) {
 		agent, err := c.member(ctx, node)
@@ -86,7 +86,7 @@ func (c *Cluster) member(ctx context.Context, name string) (member, error) {
 			return m, nil
 		}
 	}
-	return member{}, fmt.Errorf("weir dev status names no %s", name)
+	return member{}, fmt.Errorf("weir dev status does not list %s", name)
 }
 
 // command runs a subcommand of weir dev for this cluster, and returns its output.
@@ -104,7 +104,7 @@ func (c *Cluster) command(ctx context.Context, arguments ...string) ([]byte, err
 // send sends a signal to a process; it returns an error if the process does not run.
 func send(pid int, signal syscall.Signal) error {
 	if pid <= 0 {
-		return errors.New("it does not run")
+		return errors.New("not running")
 	}
 	return syscall.Kill(pid, signal)
 }

@@ -47,7 +47,7 @@ func On(ctx context.Context, c Config, perNode int, what func(*Stage) error) (er
 	}
 	slices.Sort(s.Nodes)
 	if s.CPU <= 0 {
-		return fmt.Errorf("the nodes have no processors: %v", nodes)
+		return fmt.Errorf("the nodes have no cpu: %v", nodes)
 	}
 	return what(s)
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // ErrBroken is returned by an example that did not show what it should.
-var ErrBroken = errors.New("what was promised does not hold")
+var ErrBroken = errors.New("a promise was broken")
 
 // Outcome is the part of a run that the report shows.
 type Outcome struct {

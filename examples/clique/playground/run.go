@@ -109,9 +109,9 @@ func (r *Run) Whole(ctx context.Context, instances int) error {
 	return r.Until(ctx, fmt.Sprintf("%d instances are ready", instances), func(seen []*apipb.Instance) bool { return load.CountIf(seen, load.Ready) >= instances })
 }
 
-// Until waits until is holds for the instances; what describes that in the error.
+// Until waits until is returns true for the instances; what names that condition in the error.
 func (r *Run) Until(ctx context.Context, what string, is func(seen []*apipb.Instance) bool) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, Patience, fmt.Errorf("not so after %v: %s", Patience, what))
+	ctx, cancel := context.WithTimeoutCause(ctx, Patience, fmt.Errorf("timed out after %v waiting for: %s", Patience, what))
 	defer cancel()
 	return r.fleet.Until(ctx, is)
 }

@@ -35,7 +35,7 @@ type Config struct {
 }
 
 // ErrCut is returned by Serve after a second signal: requests were left unfinished.
-var ErrCut = errors.New("told to go twice: requests were cut off")
+var ErrCut = errors.New("second signal: requests were cut off")
 
 // Serve serves on listener until the first signal, and then until its requests are finished. It
 // sets no time limit: if that takes too long, Weir kills the instance.

@@ -52,13 +52,13 @@ func (c Config) Validate() error {
 	case c.Alone < 0 || c.Together < 0 || c.After < 0 || c.LongNotice < 0:
 		return errors.New("show: times and numbers of requests must not be negative")
 	case c.ShortTimeout <= 0 || c.Starvation <= 0:
-		return fmt.Errorf("show: timeouts of %v and %v: must be positive", c.ShortTimeout, c.Starvation)
+		return fmt.Errorf("show: short timeout %v, starvation %v: must be positive", c.ShortTimeout, c.Starvation)
 	case c.Notice >= c.ShortTimeout:
-		return fmt.Errorf("show: a notice of %v is not less than the short timeout of %v: nothing could be finished", c.Notice, c.ShortTimeout)
+		return fmt.Errorf("show: the notice %v must be less than the short timeout %v: otherwise nothing could be finished", c.Notice, c.ShortTimeout)
 	case c.Load.Lengths.Longest <= c.ShortTimeout:
-		return fmt.Errorf("show: the longest request takes %v, not more than the short timeout of %v: nothing would fail", c.Load.Lengths.Longest, c.ShortTimeout)
+		return fmt.Errorf("show: the longest request %v must take longer than the short timeout %v: otherwise nothing would fail", c.Load.Lengths.Longest, c.ShortTimeout)
 	case c.LongTimeout <= c.notice(graceful)+c.Load.Lengths.Longest:
-		return fmt.Errorf("show: the long timeout of %v is not more than the notice of %v and the longest request of %v", c.LongTimeout, c.notice(graceful), c.Load.Lengths.Longest)
+		return fmt.Errorf("show: the long timeout %v must be more than the notice %v plus the longest request %v", c.LongTimeout, c.notice(graceful), c.Load.Lengths.Longest)
 	}
 	if err := c.Config.Validate(); err != nil {
 		return fmt.Errorf("show: %w", err)

@@ -64,10 +64,10 @@ type result struct {
 func (c Config) broken(ordinary, graceful *result) []string {
 	var faults []string
 	if ordinary.tally.Total().Failed == 0 {
-		faults = append(faults, "ordinary preemption has failed no request, though some take longer than its timeout")
+		faults = append(faults, "ordinary preemption failed no request, although some take longer than its timeout")
 	}
 	if failed := graceful.tally.Total().Failed; failed > 0 {
-		faults = append(faults, fmt.Sprintf("graceful preemption has failed requests: %d", failed))
+		faults = append(faults, fmt.Sprintf("graceful preemption failed requests: %d", failed))
 	}
 	for _, r := range []*result{ordinary, graceful} {
 		if missing := r.tally.Missing(c.Requests); missing != "" {
@@ -109,7 +109,7 @@ func instancesTable(results ...*result) string {
 	for _, r := range results {
 		rows = append(rows, table.Row{names[r.mode], r.left + r.cut, r.left, r.cut, fmt.Sprintf("%.1f s", r.reached.Seconds())})
 	}
-	return playground.Table(table.Row{"preemption", "instances that had to go", "ended by themselves", "killed", "usage is fair after"}, 1, rows...)
+	return playground.Table(table.Row{"preemption", "preempted instances", "ended by themselves", "killed", "fair share reached after"}, 1, rows...)
 }
 
 // outcome is the part of the report beside the tables: usage share against fair share.
@@ -124,6 +124,6 @@ func (r *result) outcome() playground.Outcome {
 			playground.Series("usage share of the heavy operation", chart.Steps, 2, r.moments, func(s state) float64 { return s.heavy.used() }),
 			playground.Series("fair share of the service", chart.Dashed, 7, r.moments, func(s state) float64 { return s.service.fair }),
 		},
-		Marks: []chart.Mark{{At: r.arrived, Text: "heavy arrives"}, {At: r.departed, Text: "heavy goes"}},
+		Marks: []chart.Mark{{At: r.arrived, Text: "heavy arrives"}, {At: r.departed, Text: "heavy ends"}},
 	}}
 }

@@ -84,7 +84,7 @@ func (s *scene) arrive(ctx context.Context) (err error) {
 
 // share waits until both operations have their fair share.
 func (s *scene) share(ctx context.Context) error {
-	limited, cancel := context.WithTimeoutCause(ctx, playground.Patience, fmt.Errorf("the operations have not got their fair shares in %v", playground.Patience))
+	limited, cancel := context.WithTimeoutCause(ctx, playground.Patience, fmt.Errorf("the operations have not reached their fair shares after %v", playground.Patience))
 	defer cancel()
 	err := playground.Poll(limited, func() (ok bool, _ error) {
 		s.result.reached, ok = reached(s.trace.Since(s.Began), s.result.arrived)
@@ -103,7 +103,7 @@ func (s *scene) depart(ctx context.Context) error {
 	if err := s.AbortOperation(ctx, s.heavy, "it has been seen", 0); err != nil {
 		return err
 	}
-	s.Say("the heavy operation goes")
+	s.Say("the heavy operation is aborted")
 	if err := s.Whole(ctx, s.Places); err != nil {
 		return err
 	}

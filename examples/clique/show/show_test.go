@@ -82,10 +82,10 @@ func TestBroken(t *testing.T) {
 		"as promised": {func(_, _ *result) {}, ""},
 		"nothing failed": {func(o, _ *result) {
 			o.tally.Closed, o.tally.Open = load.Count{Sent: 10000, Answered: 10000}, load.Count{}
-		}, "ordinary preemption has failed no request"},
-		"one was lost":          {func(_, g *result) { g.tally.Open.Answered, g.tally.Open.Failed = 1499, 1 }, "graceful preemption has failed requests"},
+		}, "ordinary preemption failed no request"},
+		"one was lost":          {func(_, g *result) { g.tally.Open.Answered, g.tally.Open.Failed = 1499, 1 }, "graceful preemption failed requests"},
 		"one was never counted": {func(_, g *result) { g.tally.Open.Answered-- }, "were answered and 0 failed"},
-		"too few":               {func(_, g *result) { g.tally.Open = load.Count{} }, "at least 10000 of which"},
+		"too few":               {func(_, g *result) { g.tally.Open = load.Count{} }, "(minimum 10000)"},
 		"too slow":              {func(_, g *result) { g.reached = 9 * s }, "graceful: usage share took 9.0 s"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -168,8 +168,8 @@ func TestValidate(t *testing.T) {
 		"a negative notice":        {func(c *Config) { c.LongNotice = -1 }, "must not be negative"},
 		"a notice that is all":     {func(c *Config) { c.Notice = c.ShortTimeout }, "nothing could be finished"},
 		"a timeout for all":        {func(c *Config) { c.ShortTimeout = 10 * s }, "nothing would fail"},
-		"a timeout that cuts":      {func(c *Config) { c.LongTimeout = 8 * s }, "is not more than the notice"},
-		"a notice that cuts":       {func(c *Config) { c.LongNotice = c.LongTimeout - 8*s }, "is not more than the notice of 22s"},
+		"a timeout that cuts":      {func(c *Config) { c.LongTimeout = 8 * s }, "must be more than the notice"},
+		"a notice that cuts":       {func(c *Config) { c.LongNotice = c.LongTimeout - 8*s }, "must be more than the notice 22s"},
 		"a load that sends nought": {func(c *Config) { c.Load.Workers, c.Load.Rate = 0, 0 }, "something must be sent"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -17,7 +17,7 @@ type Config struct {
 	Duration time.Duration
 	// Timeout is how long an instance has to leave when it is preempted or its node is drained.
 	Timeout time.Duration
-	// Dead is how long the killed node stays dead, at least.
+	// Dead is the minimum time for which the killed node stays down.
 	Dead time.Duration
 }
 
@@ -44,7 +44,7 @@ func (c Config) Validate() error {
 		return errors.New("storm: times and numbers of requests must not be negative")
 	case c.Timeout/2 <= c.Notice+c.Load.Lengths.Longest:
 		// Without room for a successor, an instance gets its signal after half of the timeout.
-		return fmt.Errorf("storm: half of the timeout of %v is not more than the notice of %v and the longest request of %v", c.Timeout, c.Notice, c.Load.Lengths.Longest)
+		return fmt.Errorf("storm: half of the timeout %v must be more than the notice %v plus the longest request %v", c.Timeout, c.Notice, c.Load.Lengths.Longest)
 	}
 	if err := c.Config.Validate(); err != nil {
 		return fmt.Errorf("storm: %w", err)

@@ -40,7 +40,7 @@ func (s *scene) rival(ctx context.Context, e happening) error {
 	if e.same {
 		where = "the same pool"
 	}
-	s.Say("a rival comes in %s", where)
+	s.Say("a rival starts in %s", where)
 	operation, err := s.Begin(ctx, s.rivalSpec(e.same))
 	if err != nil {
 		return err
@@ -51,7 +51,7 @@ func (s *scene) rival(ctx context.Context, e happening) error {
 	if err := playground.Pause(ctx, e.hold); err != nil {
 		return err
 	}
-	s.Say("the rival goes")
+	s.Say("the rival is aborted")
 	return s.AbortOperation(ctx, operation, "it has been seen", 0)
 }
 
@@ -108,7 +108,7 @@ func (s *scene) busy(ctx context.Context, e event) (name string, err error) {
 	return name, err
 }
 
-// none reports whether a node has no instance for which counts holds.
+// none reports whether a node has no instance for which counts returns true.
 func none(seen []*apipb.Instance, node string, counts func(*apipb.Instance) bool) bool {
 	return !slices.ContainsFunc(seen, func(i *apipb.Instance) bool { return i.GetNode() == node && counts(i) })
 }

@@ -14,7 +14,7 @@ var files = map[bool]string{true: "storm-handed-over", false: "storm-plain"}
 var bars = [kinds]struct {
 	title string
 	color int
-}{drain: {"a node is drained", 2}, rival: {"a rival is there", 1}, upgrade: {"an agent is upgraded", 5}, death: {"a node is dead", 4}}
+}{drain: {"a node is drained", 2}, rival: {"a rival runs", 1}, upgrade: {"an agent is upgraded", 5}, death: {"a node is dead", 4}}
 
 // outcome is the part of the report beside the tables: the ready instances, the events and the
 // failures.

@@ -20,7 +20,8 @@ var names = map[bool]string{true: "handed over", false: "not handed over"}
 // doom is the death of a node.
 type doom struct {
 	node string
-	// from is when it died, known when discovery reported it, to when it was started again.
+	// from is when the node died, known when discovery reported it, to when the node was started
+	// again.
 	from, known, to time.Time
 }
 
@@ -106,20 +107,20 @@ func (r *result) happened() (count [kinds]int) {
 func (c Config) broken(r *result) []string {
 	var faults []string
 	if _, _, others := r.judge(); len(others) > 0 {
-		faults = append(faults, fmt.Sprintf("%d requests have failed that were not on the node that died", len(others)))
+		faults = append(faults, fmt.Sprintf("%d requests failed that were not on the node that died", len(others)))
 	}
 	if missing := r.tally.Missing(c.Requests); missing != "" {
 		faults = append(faults, missing)
 	}
 	for k, count := range r.happened() {
 		if count == 0 {
-			faults = append(faults, "no event was of the kind "+words[k])
+			faults = append(faults, "there was no event of the kind "+words[k])
 		}
 	}
 	if took := r.doom.known.Sub(r.doom.from); took > playground.Lease/2 {
 		// If the broken connection is not noticed, only the silence of nearly a lease reveals
 		// the death.
-		faults = append(faults, fmt.Sprintf("word that a node had died took %v, more than half of its lease of %v", took, playground.Lease))
+		faults = append(faults, fmt.Sprintf("discovery reported the death of a node after %v, more than half of its lease of %v", took, playground.Lease))
 	}
 	return faults
 }
@@ -148,5 +149,5 @@ func requestsTable(results ...*result) string {
 		total := r.tally.Total()
 		rows = append(rows, table.Row{names[r.spared], total.Sent, total.Answered, len(others), ran, early, r.doom.known.Sub(r.doom.from).Round(time.Millisecond)})
 	}
-	return playground.Table(table.Row{"service", "requests", "answered", "failed", "ran on the dead node", "sent before word came", "word took"}, 1, rows...)
+	return playground.Table(table.Row{"service", "requests", "answered", "failed", "ran on the dead node", "sent before the death was known", "death known after"}, 1, rows...)
 }

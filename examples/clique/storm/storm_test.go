@@ -96,12 +96,12 @@ func TestBroken(t *testing.T) {
 		want   string
 	}{
 		"as promised":                     {func(*result) {}, ""},
-		"one was on another node":         {func(r *result) { r.tally.Cut[0].Node = "n1" }, "1 requests have failed that were not on the node that died"},
-		"one failed before it died":       {func(r *result) { r.tally.Cut[0].Ended = at(99) }, "1 requests have failed"},
-		"one was sent when it was back":   {func(r *result) { r.tally.Cut[4].Began, r.tally.Cut[4].Ended = at(141), at(142) }, "1 requests have failed"},
-		"too few":                         {func(r *result) { r.tally.Closed = load.Count{} }, "at least 20000 of which"},
+		"one was on another node":         {func(r *result) { r.tally.Cut[0].Node = "n1" }, "1 requests failed that were not on the node that died"},
+		"one failed before it died":       {func(r *result) { r.tally.Cut[0].Ended = at(99) }, "1 requests failed"},
+		"one was sent when it was back":   {func(r *result) { r.tally.Cut[4].Began, r.tally.Cut[4].Ended = at(141), at(142) }, "1 requests failed"},
+		"too few":                         {func(r *result) { r.tally.Closed = load.Count{} }, "(minimum 20000)"},
 		"one was never counted":           {func(r *result) { r.tally.Open.Answered-- }, "were answered and 5 failed"},
-		"nobody has died":                 {func(r *result) { r.events = r.events[:death] }, "no event was of the kind death"},
+		"nobody has died":                 {func(r *result) { r.events = r.events[:death] }, "there was no event of the kind death"},
 		"the lease alone told of a death": {func(r *result) { r.doom.known = at(129) }, "more than half of its lease"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -184,7 +184,7 @@ func TestValidate(t *testing.T) {
 		"no program":               {func(c *Config) { c.Weir = "" }, "is missing"},
 		"too few nodes":            {func(c *Config) { c.Agents = 3 }, "must be at least 4"},
 		"a negative time":          {func(c *Config) { c.Dead = -1 }, "must not be negative"},
-		"a timeout that cuts":      {func(c *Config) { c.Timeout = 18 * time.Second }, "half of the timeout of 18s is not more than"},
+		"a timeout that cuts":      {func(c *Config) { c.Timeout = 18 * time.Second }, "half of the timeout 18s must be more than"},
 		"a load that sends nought": {func(c *Config) { c.Load.Workers, c.Load.Rate = 0, 0 }, "something must be sent"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -103,8 +103,8 @@ func Processes(words ...string) ([]string, error) {
 		if process.Pid == os.Getpid() {
 			continue
 		}
-		// Arguments first: it waits for a process in the middle of an exec, which shows
-		// none.
+		// Read the arguments first: Arguments waits while a process is in the middle of an exec and
+		// shows none.
 		arguments := proctree.Arguments(process)
 		// A process that ends meanwhile has no environment.
 		environment, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(process.Pid), "environ"))

@@ -75,7 +75,7 @@ func Heal(ctx context.Context, folder string, keep bool, sweep func(devcluster.M
 		return fmt.Errorf("heal run %s: %w", folder, err)
 	}
 	if left, err := Processes(dir + string(filepath.Separator)); err != nil || len(left) > 0 {
-		return errors.Join(err, fmt.Errorf("heal run %s: still there: %s", folder, strings.Join(left, "; ")))
+		return errors.Join(err, fmt.Errorf("heal run %s: still running: %s", folder, strings.Join(left, "; ")))
 	}
 	if keep {
 		display.Say(fmt.Sprintf("cleaned up; histories, logs and data: %s", folder))

@@ -38,8 +38,8 @@ type Config struct {
 	Dir string
 	// Cluster is the cluster that is started below Dir.
 	Cluster devcluster.Config
-	// Start starts a cluster and waits until it is ready. The caller stops the returned
-	// cluster, even beside an error.
+	// Start starts a cluster and waits until it is ready. The caller stops the returned cluster,
+	// even if there is an error.
 	Start func(context.Context, devcluster.Config) (*devcluster.Cluster, error)
 	// Rules returns the rules of the schedule, given the kinds of faults that are possible
 	// here.
@@ -83,7 +83,7 @@ func Run(ctx context.Context, cfg Config, display *screen.Screen) (err error) {
 	if err != nil {
 		return err
 	}
-	display.Say(fmt.Sprintf("seed %d decides %d faults:", cfg.Seed, len(schedule)))
+	display.Say(fmt.Sprintf("seed %d: %d faults:", cfg.Seed, len(schedule)))
 	for _, planned := range schedule {
 		display.Say(planned.String())
 	}

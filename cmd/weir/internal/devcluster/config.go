@@ -98,7 +98,7 @@ func (c *Config) Validate() error {
 	case c.Sweep == nil || c.Settings == nil:
 		return errors.New("a function is nil")
 	case c.StopTimeout <= 0 || c.ReadyTimeout <= 0:
-		return fmt.Errorf("timeouts: %v and %v, must be positive", c.StopTimeout, c.ReadyTimeout)
+		return fmt.Errorf("stop timeout %v, ready timeout %v: must be positive", c.StopTimeout, c.ReadyTimeout)
 	case c.Network != nil && c.Detached:
 		return errors.New("detached processes have no network of their own")
 	case c.Share.CPU <= 0 || c.Share.Memory <= 0 || c.Share.Slots <= 0:
@@ -129,7 +129,7 @@ func (c *Config) host(name string) string {
 
 const loopback = "127.0.0.1"
 
-// Share is what one agent has for jobs.
+// Share is the resources that one agent offers to jobs.
 type Share struct {
 	// CPU is in cores, Memory in bytes, Slots in jobs.
 	CPU    int

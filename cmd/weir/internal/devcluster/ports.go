@@ -34,7 +34,7 @@ func freeRanges(n, size int, taken []int) ([]int, error) {
 		}
 	}
 	if len(ranges) < n {
-		return nil, fmt.Errorf("choose ports: %d ranges of %d are free between %d and %d, %d are needed", len(ranges), size, firstPort, firstOutgoing, n)
+		return nil, fmt.Errorf("choose ports: only %d free ranges of %d ports between %d and %d, need %d", len(ranges), size, firstPort, firstOutgoing, n)
 	}
 	return ranges, nil
 }

@@ -130,7 +130,7 @@ func (r *Reach) LeaderNow(ctx context.Context) (string, error) {
 // Kill ends a replica with kill -9.
 func (r *Reach) Kill(replica string) error { return Kill(r.Dir, replica) }
 
-// jobsPage is the most jobs that a replica returns in one page.
+// jobsPage is the maximum number of jobs that a replica returns in one page.
 const jobsPage = 1000
 
 // Jobs returns all known jobs of an operation.

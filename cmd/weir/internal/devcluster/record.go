@@ -101,7 +101,7 @@ const (
 	stale
 )
 
-// condition returns the state of the cluster, by the function alive.
+// condition returns the state of the cluster; alive reports whether a process is running.
 func (r *Record) condition(alive func(Process) bool) condition {
 	if alive(r.Owner) && !r.Detached {
 		return owned

@@ -71,7 +71,7 @@ func TestPageOfPools(t *testing.T) {
 		t.Errorf("in the end the pools are\n%s", pools)
 	}
 	printed, err := c.typed(t, repository, "weir op start -f examples/hello.yaml --set tasks.hello.cpu_limit=1000 --set tasks.hello.user=no-such-user")
-	if err != nil || !strings.Contains(printed, "no node has more than 16 cores, and a job needs 1000") || !strings.Contains(printed, `user "no-such-user" is not known on the replica`) {
+	if err != nil || !strings.Contains(printed, "no node has more than 16 cores, but a job needs 1000") || !strings.Contains(printed, `user "no-such-user" is not known on the replica`) {
 		t.Errorf("what cannot run is started: %v\n%s", err, printed)
 	}
 	id := printed[strings.LastIndexByte(strings.TrimSpace(printed), '\n')+1:]

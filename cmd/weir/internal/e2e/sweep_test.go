@@ -105,7 +105,7 @@ func jobGivenUp(t *testing.T, c *cluster) {
 		t.Errorf("the jobs ran %v times, %d were given up", ran, gaveUp)
 	}
 	printed, code := c.verb(t, "op", "get", first)
-	wantIn(t, "op get", printed, []string{"given up of task task: 1 job, after 3 attempts; cookies 7", "weir op retry " + first + " --failed"})
+	wantIn(t, "op get", printed, []string{"given up in task task: 1 job, after 3 attempts; cookies 7", "weir op retry " + first + " --failed"})
 	if code != 0 {
 		t.Errorf("op get: exit code %d", code)
 	}

@@ -4,16 +4,16 @@
 //
 //   - An always hungry pool, a leaf whose demand exceeds its fair share at every update, gets
 //     at least 0.9 of its fair share on average, less half of its largest job, from 15 minutes
-//     after its first demand to the end. A fair share of less than half a job is no promise.
+//     after its first demand to the end. A pool whose fair share is less than half of that job is not judged.
 //   - A pool gets at least 0.97 of its guarantee, counted in whole jobs that have room beside
-//     the guarantees of others, once it has wanted it for as long as its patience. Less than
+//     the guarantees of others, once it has asked for it for as long as its patience. Less than
 //     one job for ten minutes is not judged. Patience is the starvation timeout (the aggressive
 //     one for jobs larger than half a node), the backoff of preemption, the longest notice of
 //     any job with its min_run_time, one update of fair shares, and the longest time between
 //     two heartbeats of a node.
 //   - A pool whose fair share is at least its largest job waits for its first job no longer
 //     than its patience, counted from the last lost node or change of leader. Pools with
-//     smaller shares take turns; the promise of an average fair share covers them.
+//     smaller shares take turns; only their average fair share is promised.
 //   - Usage exceeds resource_limits for no longer than patience less the starvation timeout.
 //   - In a FIFO pool no job starts while an earlier operation has a pending job that needs no
 //     more. Graceful operations may be passed over: they start only jobs that they may keep.

@@ -10,7 +10,7 @@ import (
 
 // The promises.
 const (
-	// LeastShare is the part of its fair share that an always hungry pool has at least.
+	// LeastShare is the least part of its fair share that an always hungry pool gets.
 	LeastShare = 0.9
 	// LeastGuarantee is the least part of Outcome.Asked that a pool gets.
 	LeastGuarantee = 0.97
@@ -38,19 +38,19 @@ func Judge(f *simulate.File, pools []simulate.Pool) []Breach {
 		}
 		o := p.Outcome
 		if ratio, ok := shareRatio(o); ok && ratio < LeastShare {
-			fault("got %.2f of its fair share: %.4f of the cluster for %.4f, its largest job %.4f", o.Got/o.Fair, o.Got, o.Fair, o.LargestJob)
+			fault("got %.2f of its fair share: %.4f of the cluster instead of %.4f; its largest job is %.4f", o.Got/o.Fair, o.Got, o.Fair, o.LargestJob)
 		}
 		if ratio, ok := guaranteeRatio(o); ok && ratio < LeastGuarantee {
-			fault("had %.3f of what its guarantees were asked for", ratio)
+			fault("got %.3f of what it asked of its guarantees", ratio)
 		}
 		if waits(o) && o.FirstWait > o.Patience {
-			fault("waited %v for its first job: %v is the most; its fair share was %.4f, its largest job %.4f", o.FirstWait, o.Patience, o.FairMeanwhile, o.LargestJob)
+			fault("waited %v for its first job, the limit is %v; its fair share was %.4f, its largest job %.4f", o.FirstWait, o.Patience, o.FairMeanwhile, o.LargestJob)
 		}
 		if most := repair(f, p); o.OverLimits > most {
-			fault("used more than its limits for %v: %v is the most", o.OverLimits, most)
+			fault("exceeded its resource_limits for %v, at most %v is allowed", o.OverLimits, most)
 		}
 		if o.OutOfOrder > 0 {
-			fault("started %d jobs while earlier operations had such jobs pending", o.OutOfOrder)
+			fault("started %d jobs while an earlier operation had a pending job that needs no more", o.OutOfOrder)
 		}
 		if o.Leaf {
 			used += o.UsedSeconds
@@ -60,19 +60,19 @@ func Judge(f *simulate.File, pools []simulate.Pool) []Breach {
 		}
 	}
 	if used > 0 && lost/used > MostLost {
-		out = append(out, Breach{"", fmt.Sprintf("%.2f of all that was used was lost by preemption, without what is lost where a fair share is less than a job", lost/used)})
+		out = append(out, Breach{"", fmt.Sprintf("%.2f of all usage was lost by preemption, not counting losses of pools whose fair share is less than one job", lost/used)})
 	}
 	return out
 }
 
-// JudgeAll checks the promise that only many clusters together have to keep.
+// JudgeAll checks the promise that holds only for many clusters together.
 func JudgeAll(outcomes []Outcome) []Breach {
 	rows := Table(outcomes)
 	all := rows[len(rows)-1]
 	if all.Scenarios < Many || all.Lost <= MostLostOfAll {
 		return nil
 	}
-	return []Breach{{Problem: fmt.Sprintf("%.3f of all that was used in %d clusters was lost by preemption: %v is the most", all.Lost, all.Scenarios, MostLostOfAll)}}
+	return []Breach{{Problem: fmt.Sprintf("%.3f of all usage in %d clusters was lost by preemption, the limit is %v", all.Lost, all.Scenarios, MostLostOfAll)}}
 }
 
 // shareRatio is the part of its fair share that an always hungry pool got, with half a job

@@ -8,7 +8,7 @@ import (
 	"weir/cmd/weir/internal/simulate"
 )
 
-// Row is the worst values among the scenarios of a kind.
+// Row holds the worst values among the scenarios of a kind.
 type Row struct {
 	Kind      string
 	Scenarios int

@@ -102,8 +102,8 @@ func (g *generator) document() map[string]any {
 	}
 	d["workloads"] = workloads
 	if slices.ContainsFunc(g.leaves, func(l *leaf) bool { return 2*l.job > g.cpu }) {
-		// Only aggressive starvation makes room for such jobs among lasting ones, and it
-		// makes none among graceful ones.
+		// Only aggressive starvation makes room for such jobs among long ones. It makes none among
+		// jobs of graceful operations.
 		options["enable_aggressive_starvation"] = true
 		for _, w := range workloads {
 			delete(w.(map[string]any)["options"].(map[string]any), "preemption_mode")

@@ -25,7 +25,7 @@ type (
 // ReadOption implements option.Reader.
 func (n *number) ReadOption(v *option.Value) error {
 	if v.Kind != option.Number || v.Number < 0 {
-		return fmt.Errorf("is %s: a number from 0 on is needed", v)
+		return fmt.Errorf("is %s: a number of at least 0 is needed", v)
 	}
 	*n = number(v.Number)
 	return nil

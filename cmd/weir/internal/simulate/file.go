@@ -43,7 +43,7 @@ type File struct {
 
 // Pace is how often fair shares are recomputed.
 type Pace struct {
-	// Update is the least time between two updates; Longest is that when nothing
+	// Update is the least time between two updates; Longest is the time between them when nothing
 	// changes.
 	Update, Longest time.Duration
 	// Tolerance is the part by which a volume may change from one update to the next.
@@ -266,14 +266,14 @@ func (r *reader) readNodes() {
 			fault("there are nodes named %q already: give these another name", group.Name)
 		}
 		if group.Count > maxNodes {
-			fault("%d nodes are more than %d", group.Count, maxNodes)
+			fault("%d nodes, the limit is %d", group.Count, maxNodes)
 			continue
 		}
 		total += group.Count
 		r.Nodes = append(r.Nodes, group)
 	}
 	if total == 0 || total > maxNodes {
-		r.Fault(r.of, &r.of.Nodes, "there are %d: at least 1 is needed, and at most %d, such as [{count: 10, cpu: 32, memory: 128GiB}]", total, maxNodes)
+		r.Fault(r.of, &r.of.Nodes, "%d nodes in total: must be 1 to %d, such as [{count: 10, cpu: 32, memory: 128GiB}]", total, maxNodes)
 	}
 }
 
@@ -300,7 +300,7 @@ func (r *reader) failure(f *Failure) {
 		r.Fault(f, nil, "either a number of nodes is needed, or leader: true")
 	}
 	if *f.Nodes > all {
-		r.Fault(f, &f.Nodes, "%d nodes are to fail, and there are %d", *f.Nodes, all)
+		r.Fault(f, &f.Nodes, "%d nodes are to fail, but there are only %d", *f.Nodes, all)
 	}
 	r.Failures = append(r.Failures, f)
 }

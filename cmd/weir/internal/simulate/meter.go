@@ -39,12 +39,12 @@ type meter struct {
 	// unfair is the part of the cluster that is used contrary to fair shares x seconds;
 	// measured is the seconds.
 	unfair, measured float64
-	// days are those that are over; today is the beginning of the present one.
+	// days are the finished days; today is the beginning of the current one.
 	days  []Day
 	today time.Duration
 }
 
-// account is that of a pool, with all below it.
+// account is the account of a pool, including all pools below it.
 type account struct {
 	name   scheduling.PoolName
 	parent *account
@@ -59,9 +59,10 @@ type account struct {
 	// used and wanted are resource x seconds since the beginning; wanted counts at most what
 	// the cluster has.
 	used, wanted sums
-	// parts are shares of present x seconds; partsBefore is parts at the last update.
+	// parts is usage in shares of present x seconds; partsBefore is its value at the last update.
 	parts, partsBefore resource.Vector
-	// before is used at the last fair share update; dayUsed and dayWanted are CPU at midnight.
+	// before is used as of the last fair share update; dayUsed and dayWanted are the CPU of used
+	// and wanted as of midnight.
 	before                sums
 	dayUsed, dayWanted    float64
 	fair, promised, bonus float64
@@ -235,8 +236,8 @@ func (m *meter) stopped(op *operation, order *statepb.StopOrder) {
 	m.preempted[cmp.Or(order.GetPreemption(), order.GetReason())]++
 }
 
-// judge compares what pools used since the last update with what that update found. room
-// reports whether one more job of a pool would fit.
+// judge compares what pools used since the last update with the fair shares which that update
+// computed. room reports whether one more job of a pool would fit.
 func (m *meter) judge(now, since time.Duration, room func(*account) bool) {
 	d := now - since
 	if d <= 0 {

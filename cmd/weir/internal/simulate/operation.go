@@ -37,10 +37,10 @@ type operation struct {
 	// running counts jobs that hold resources; demand is that of pending ones.
 	running int
 	demand  []demand
-	// waits has, by cookie, since when a job waits that has run before.
+	// waits maps the cookie of each job that has run before to the time since which it waits again.
 	waits map[int32]time.Duration
 	pool  *account
-	// anew is the latest gang incarnation that began because a job of the one before was
+	// anew is the latest gang incarnation that began because a job of the previous one was
 	// preempted.
 	anew int64
 }
@@ -250,7 +250,7 @@ func (w *world) ended(id string) error {
 	return nil
 }
 
-// close completes an operation whatever is left of it.
+// close completes an operation even if work is left.
 func (w *world) close(id string) error {
 	known := w.operations[id]
 	if known == nil {

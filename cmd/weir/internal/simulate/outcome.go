@@ -235,7 +235,7 @@ type fifoStart struct {
 	holds resource.Amounts
 }
 
-// unclaimed drops the starts that met claims: their turn was when they made the claim.
+// unclaimed drops the starts that fulfil claims: their turn was when the claim was made.
 func unclaimed(starts []fifoStart, command proto.Message) []fifoStart {
 	met := map[string]bool{}
 	start, _ := command.(*commandpb.StartAllocations)

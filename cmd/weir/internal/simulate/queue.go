@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// event is something that is going to happen. Those of one moment happen in the order
-// in which they were scheduled.
+// event is something that will happen. Events of the same time happen in the order in which they
+// were scheduled.
 type event struct {
 	at  time.Duration
 	seq uint64

@@ -41,8 +41,8 @@ type Result struct {
 	Events int64
 	// Control is the result of the control run; nil if there was none.
 	Control *Result
-	// Took is how long the run was, in real time. It is the one thing that differs from
-	// run to run.
+	// Took is how long the run took in real time. It is the only value that differs between equal
+	// runs.
 	Took time.Duration
 
 	series series
@@ -52,7 +52,7 @@ type Result struct {
 // Operations counts operations.
 type Operations struct {
 	Submitted, Refused, Ended, InProgress int64
-	// RefusedBecause is the refusal of the first one.
+	// RefusedBecause is why the first one was refused.
 	RefusedBecause string
 }
 
@@ -76,7 +76,8 @@ type Pool struct {
 	// Fulfilment is the part used of what guarantees promised, as far as it was wanted; nil if
 	// nothing was promised.
 	Fulfilment *float64
-	// Jobs counts the starts of the pool's own jobs. The times are of its own operations too.
+	// Jobs counts the starts of the pool's own jobs. The times, too, are only those of the pool's
+	// own operations.
 	Jobs int64
 	// OperationTimes is from the submission of an operation to its end, of those that
 	// have ended.

@@ -6,9 +6,9 @@ import (
 	"weir/scheduling/resource"
 )
 
-// hasRoom reports whether one more job of the pool's largest size would fit on some node,
-// beside the pool's own jobs there, if all jobs left that others do not hold by their own
-// guarantees. Those are never preempted.
+// hasRoom reports whether some node would have room for one more job of the pool's largest size if
+// all jobs left it that can be preempted. The pool's own jobs stay, and so do those that other
+// pools hold within their guarantees.
 func (w *world) hasRoom(a *account) bool {
 	for _, id := range w.online {
 		node, known := w.state.Node(scheduling.NodeID(id))

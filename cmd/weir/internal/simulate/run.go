@@ -35,8 +35,8 @@ type run struct {
 	due time.Duration
 	// beatDue is the time of the next heartbeat of all nodes, beatEvery the present period.
 	beatDue, beatEvery time.Duration
-	// hungry says that some pool or operation is below its fair share and may come to starve,
-	// so updates must be frequent. pressing says that each heartbeat may preempt.
+	// hungry says that some pool or operation is below its fair share and may become starving, so
+	// updates must be frequent. pressing says that each heartbeat may preempt.
 	hungry, pressing bool
 	sampleAt         time.Duration
 	// checkpoints says that volumes are checkpointed for the next leader.
@@ -132,7 +132,7 @@ func (r *run) moment() error {
 	return nil
 }
 
-// decide finds fair shares and hands out resources, where either is due.
+// decide recomputes fair shares and hands out resources, each if it is due.
 func (r *run) decide() error {
 	if r.now >= r.due || r.stale && r.now >= r.updated+r.file.Pace.Update {
 		if err := r.update(); err != nil {
@@ -157,7 +157,7 @@ func (r *run) decide() error {
 	return nil
 }
 
-// idleRounds is the longest time between heartbeats from which nothing follows, in heartbeat
+// idleRounds is the longest time between two rounds of heartbeats that cause nothing, in heartbeat
 // periods.
 const idleRounds = 12
 

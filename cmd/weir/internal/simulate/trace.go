@@ -54,7 +54,7 @@ func (r *reader) submission(row int, text []byte) Submission {
 	if l.Lengths != nil {
 		// There is one job for each length given.
 		if l.Jobs != nil {
-			r.Fault(&l, &l.Jobs, "there are lengths too: give one of them")
+			r.Fault(&l, &l.Jobs, "lengths is set too: give only one of the two")
 		}
 		if l.Job == nil {
 			l.Job = new(Job)

@@ -105,7 +105,7 @@ func (r *reader) arrivals(a *Arrivals) {
 	case ways != 1:
 		r.Fault(a, nil, "exactly one of at, every and poisson is needed")
 	case len(a.At) == 0 && often(a.Every) && often(a.Poisson):
-		r.Fault(a, nil, "at least a millisecond has to be between two arrivals, or one time be given")
+		r.Fault(a, nil, "give at least one time, or an interval of at least 1ms")
 	}
 	slices.SortFunc(a.At, func(a, b span) int { return int(a.Duration - b.Duration) })
 }
@@ -134,20 +134,20 @@ func (r *reader) shape(s *Shape, missing scheduling.PoolName) {
 		r.Fault(s.Job, nil, "memory_limit and memory_used go together, in place of memory")
 	}
 	if known && r.Given(s.Job, &s.Job.Length) == nil && s.Job.Length == nil && s.Lasts == nil {
-		r.Fault(s, nil, "its jobs never end: give job a length, or the operation lasts")
+		r.Fault(s, nil, "its jobs never end: set job.length, or lasts")
 	}
 	if s.Together != nil && s.Job.Restart != nil && *s.Job.Restart {
-		r.Fault(s, &s.Together, "jobs that run again when they complete are of use by themselves: take away job.restart, or this")
+		r.Fault(s, &s.Together, "jobs that run again when they complete do not depend on each other: remove job.restart, or this")
 	}
 	most := 1.0
 	if s.Jobs != nil {
 		most = math.Round(s.Jobs.Most())
 	}
 	if most < 1 {
-		r.Fault(s, &s.Jobs, "an operation has at least 1")
+		r.Fault(s, &s.Jobs, "an operation must have at least 1")
 	}
 	if s.Together != nil && s.Together.Size != nil && float64(*s.Together.Size) > most && len(r.Faults) == 0 {
-		r.Fault(s.Together, &s.Together.Size, "%d jobs start together, and an operation has no more than %v", *s.Together.Size, most)
+		r.Fault(s.Together, &s.Together.Size, "%d jobs start together, but an operation has at most %v", *s.Together.Size, most)
 	}
 	// The options of the operation get no defaults here: those of its pool apply.
 	options := s.Options
@@ -185,8 +185,8 @@ func (s *Shape) settings() pooltree.OperationOptions {
 type source struct {
 	*Workload
 	chance *rand.Rand
-	// at are the given times still to come; without any, next is the time of the next one. made
-	// counts them.
+	// at are the given times still to come; if none are given, next is the time of the next
+	// operation. made counts the operations so far.
 	at   []span
 	next time.Duration
 	made int

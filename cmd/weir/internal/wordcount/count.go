@@ -81,7 +81,7 @@ func CountDirectly(source string) (Counts, error) {
 		return nil, fmt.Errorf("count words of %s: %w", source, err)
 	}
 	if len(counts) == 0 {
-		return nil, fmt.Errorf("count words of %s: it holds no file", source)
+		return nil, fmt.Errorf("count words of %s: no files in it", source)
 	}
 	return counts, nil
 }
@@ -128,7 +128,7 @@ func merge(outputs map[int]string) (Counts, []string) {
 			number, file, _ := strings.Cut(strings.TrimSpace(line), " ")
 			n, err := strconv.ParseInt(number, 10, 64)
 			if err != nil || file == "" {
-				wrong = append(wrong, fmt.Sprintf("job %d wrote %q, which is no count of a file", cookie, line))
+				wrong = append(wrong, fmt.Sprintf("job %d wrote %q, which is not a count and a file name", cookie, line))
 				continue
 			}
 			if other, twice := owner[file]; twice {
@@ -155,7 +155,7 @@ func compare(direct, counted Counts) []string {
 	}
 	for file := range counted {
 		if _, ok := direct[file]; !ok {
-			wrong = append(wrong, file+" was counted by a job and is not there")
+			wrong = append(wrong, file+" was counted by a job but does not exist")
 		}
 	}
 	slices.Sort(wrong)

@@ -166,9 +166,9 @@ func TestMergeAndCompare(t *testing.T) {
 		"a file is missing":  {map[int]string{0: "1 ./a\n"}, []string{"./b c was counted by no job"}},
 		"a number is wrong":  {map[int]string{0: "1 ./a\n3 ./b c\n"}, []string{"./b c has 2 words, the job counted 3"}},
 		"a file twice":       {map[int]string{0: "1 ./a\n2 ./b c\n", 1: "1 ./a\n"}, []string{"./a was counted twice, by jobs 0 and 1"}},
-		"a file of nowhere":  {map[int]string{0: "1 ./a\n2 ./b c\n4 ./d\n"}, []string{"./d was counted by a job and is not there"}},
-		"no count":           {map[int]string{0: "1 ./a\n2 ./b c\n", 1: "oops"}, []string{`job 1 wrote "oops", which is no count of a file`}},
-		"a line without all": {map[int]string{0: "1 ./a\n2 ./b c\n7\n"}, []string{`job 0 wrote "7\n", which is no count of a file`}},
+		"a file of nowhere":  {map[int]string{0: "1 ./a\n2 ./b c\n4 ./d\n"}, []string{"./d was counted by a job but does not exist"}},
+		"no count":           {map[int]string{0: "1 ./a\n2 ./b c\n", 1: "oops"}, []string{`job 1 wrote "oops", which is not a count and a file name`}},
+		"a line without all": {map[int]string{0: "1 ./a\n2 ./b c\n7\n"}, []string{`job 0 wrote "7\n", which is not a count and a file name`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			counted, wrong := merge(test.outputs)

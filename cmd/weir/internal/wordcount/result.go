@@ -83,7 +83,7 @@ func (r *Result) Summary() []Row {
 	if r.Leader != "" {
 		rows = append(rows,
 			Row{"leader killed", fmt.Sprintf("%s, with %d jobs completed", r.Leader, r.CompletedAtKill)},
-			Row{"running at that time", fmt.Sprintf("%d jobs, of which %d went on and completed", r.RunningAtKill, r.Survived)},
+			Row{"running at that time", fmt.Sprintf("%d jobs, of which %d completed", r.RunningAtKill, r.Survived)},
 			Row{"time without a leader", r.Outage.Round(time.Millisecond).String()},
 		)
 	}

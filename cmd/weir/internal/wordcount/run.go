@@ -67,8 +67,8 @@ const (
 // dies when hardly more than half of the jobs have completed.
 const pollPeriod = 50 * time.Millisecond
 
-// Run counts, and returns a Result that says whether all is as it must be. It returns an error
-// if the run could not be finished.
+// Run counts, and returns a Result, which lists what is wrong, if anything. It returns an error if
+// the run could not be finished.
 func Run(ctx context.Context, cluster Cluster, config Config, watcher Watcher) (*Result, error) {
 	r := &run{
 		cluster: cluster, config: config, watcher: watcher,
@@ -88,7 +88,7 @@ func Run(ctx context.Context, cluster Cluster, config Config, watcher Watcher) (
 	return r.result, nil
 }
 
-// run is a run under way.
+// run is a run in progress.
 type run struct {
 	cluster Cluster
 	config  Config
@@ -178,7 +178,7 @@ func (r *run) kill(ctx context.Context) error {
 	}
 	if r.config.Gate != "" {
 		if err := os.WriteFile(r.config.Gate, nil, 0o600); err != nil {
-			return fmt.Errorf("let the last job go: %w", err)
+			return fmt.Errorf("create the file that the last job waits for: %w", err)
 		}
 	}
 	r.result.Leader, r.result.RunningAtKill = leader, len(r.atKill)

@@ -14,8 +14,8 @@ import (
 	"weir/api/discovery"
 )
 
-// leave runs until SIGTERM, and then exits with the given code. It notes its begin and the
-// signal in a folder.
+// leave runs until SIGTERM, and then exits with the given code. It records its start and the signal
+// in a folder.
 func leave(args []string) error {
 	code, err := strconv.Atoi(args[1])
 	if err == nil {
@@ -27,7 +27,7 @@ func leave(args []string) error {
 	return err
 }
 
-// attend notes in a folder that it begins, waits for SIGTERM, notes that too, and returns.
+// attend records its start in a folder, waits for SIGTERM, records the signal too, and returns.
 func attend(dir string) error {
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, syscall.SIGTERM)
@@ -41,8 +41,8 @@ func attend(dir string) error {
 	return note(nameIn(dir)+".log", "asked")
 }
 
-// serve is an instance of a service. It writes what it hears of its peers, its begin and
-// SIGTERM to a folder. After SIGTERM it exits once a file exists.
+// serve is an instance of a service. It writes what it hears of its peers, its start and SIGTERM to
+// a folder. After SIGTERM it exits once a file exists.
 func serve(args []string) error {
 	client, err := discovery.Open()
 	if err != nil {

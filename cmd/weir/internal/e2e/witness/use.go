@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// use holds memory for a while: a share of limit, in bytes, that varies by up to a tenth of
-// itself from cookie to cookie. Unless every is 0, one cookie of each every, the one after a
-// quarter of them, holds nine tenths of the limit. In its first attempt it does not exit by
-// itself: enough jobs come after it to fill its node.
+// use holds memory for a while: a share of limit, in bytes, that varies by up to a tenth of itself
+// from cookie to cookie. Unless every is 0, one of each every cookies, the one with remainder
+// every/4, holds nine tenths of the limit. In its first attempt it does not exit by itself: enough
+// jobs come after it to fill its node.
 //
 //	use folder limit share time every
 func use(args []string) error {
