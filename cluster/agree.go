@@ -8,9 +8,9 @@ import (
 	"weir/scheduling"
 )
 
-// Agree checks the list peers, with which a replica was started, against a bootstrapped
-// cluster whose voters are committed. founding is the fingerprint of the list with which
-// this replica bootstrapped the cluster, "" if it did not; members are the live ones.
+// Agree checks the list peers, with which a replica was started, against a bootstrapped cluster
+// whose voters are committed. founding is the fingerprint of the list with which this replica
+// bootstrapped the cluster, "" if it did not; members are the live members.
 //
 // A list with the ids of committed is accepted. So is the list with which the cluster was
 // bootstrapped or with which another initialized member was started; reason then says

@@ -2,11 +2,10 @@ package cluster
 
 import "hash/fnv"
 
-// Assign returns which of the live ones key belongs to, "" if there are none.
-// It depends on the set of live ones only, not on their order; when one dies
-// only its own keys move, and they spread evenly over the rest. Rendezvous
-// hashing: Thaler and Ravishankar, A Name-Based Mapping Scheme for Rendezvous,
-// 1996.
+// Assign returns the live id that key belongs to, "" if none is live. The result depends only on
+// the set of live ids, not on their order. When one dies, only its own keys move, and they spread
+// evenly over the rest. Rendezvous hashing: Thaler and Ravishankar, A Name-Based Mapping Scheme for
+// Rendezvous, 1996.
 func Assign[ID ~string](key string, live []ID) ID {
 	var owner ID
 	var highest uint64

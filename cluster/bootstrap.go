@@ -82,7 +82,7 @@ func Bootstrap(self scheduling.ReplicaID, peers Peers, initialized bool, members
 		}
 	}
 	if majority := len(peers)/2 + 1; agreeing < majority {
-		return Decision{Reason: fmt.Sprintf("sees %d of %d initial peers, needs %d", agreeing, len(peers), majority)}, nil
+		return Decision{Reason: fmt.Sprintf("sees %d of %d initial peers, but needs %d", agreeing, len(peers), majority)}, nil
 	}
 	return Decision{Action: Begin, Voters: peers, Reason: fmt.Sprintf("sees %d of %d initial peers with the same list", agreeing, len(peers))}, nil
 }
@@ -100,11 +100,10 @@ func checkLists(self scheduling.ReplicaID, peers Peers, members []gossip.Member)
 	return nil
 }
 
-// AwaitBootstrap calls Bootstrap again whenever the members change, until it
-// decides to Begin or to Resume, or returns an error. initialized is called
-// each time, for a leader may fill the log meanwhile. Announce that with
-// Member.Initialized: the change wakes this call too. Each new reason to wait
-// is logged.
+// AwaitBootstrap calls Bootstrap again whenever the members change, until it decides to Begin or to
+// Resume, or returns an error. initialized is called each time, because a leader may fill the log
+// meanwhile. Announce that with Member.Initialized: the change wakes this call too. Each new reason
+// to wait is logged.
 func AwaitBootstrap(ctx context.Context, self scheduling.ReplicaID, peers Peers, initialized func() bool, membership Membership, log *slog.Logger) (Decision, error) {
 	changes := make(chan []gossip.Member, 1)
 	cancel := membership.Subscribe(func(members []gossip.Member) {

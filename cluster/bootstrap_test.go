@@ -30,7 +30,7 @@ func TestBootstrap(t *testing.T) {
 		wantErr     []string
 	}{
 		"alone in its list":                    {peers: parse(t, "r1=a:1"), want: Begin},
-		"first of three":                       {peers: three, want: Wait, wantReason: "sees 1 of 3 initial peers, needs 2"},
+		"first of three":                       {peers: three, want: Wait, wantReason: "sees 1 of 3 initial peers, but needs 2"},
 		"only itself in gossip":                {peers: three, members: []gossip.Member{fresh("r1")}, want: Wait, wantReason: "sees 1 of 3"},
 		"a majority agrees":                    {peers: three, members: []gossip.Member{fresh("r1"), fresh("r3")}, want: Begin},
 		"all agree":                            {peers: three, members: []gossip.Member{fresh("r1"), fresh("r2"), fresh("r3")}, want: Begin},

@@ -29,8 +29,7 @@ type Agent struct {
 	once   sync.Once
 }
 
-// shared is the state that the agent actor shares with its job actors and the owner of the
-// Agent.
+// shared is the state that the agent actor shares with its job actors and with the Agent.
 type shared struct {
 	replicas atomic.Pointer[[]Replica]
 	// until is when the lease runs out.
@@ -49,16 +48,16 @@ type shared struct {
 // records is an agent's journal.
 type records interface {
 	Append(done func(error), records ...*journalpb.Record)
-	// Full returns why records wait for disk space; nil: none waits.
+	// Full returns why records wait for disk space; nil if none waits.
 	Full() error
 	Stats() journal.Stats
 	Close() error
 }
 
-// Start starts an agent and adopts the jobs that an earlier process left. It fails on an
-// invalid configuration and on damaged files. An unreachable cluster is not an error: the agent
-// retries until it is closed. Replicas must be able to reach the PID as actorpb.AgentName;
-// options are further properties of its actor.
+// Start starts an agent and adopts the jobs that an earlier process left. It fails on an invalid
+// configuration and on a damaged journal. An unreachable cluster is not an error: the agent retries
+// until it is closed. Replicas must be able to reach the PID as actorpb.AgentName; options are
+// further properties of its actor.
 func Start(system *actor.ActorSystem, cfg Config, processes Processes, replicas Replicas, options ...actor.PropsOption) (*Agent, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("start agent: %w", err)
@@ -156,8 +155,8 @@ func (a *Agent) PID() *actor.PID { return a.pid }
 // because it failed.
 func (a *Agent) Done() <-chan struct{} { return a.shared.ended }
 
-// Err returns why the agent ended by itself. It is nil if it did not, and after a panic, which
-// only the log explains.
+// Err returns why the agent ended by itself. It is nil if the agent did not, and also after a
+// panic: only the log explains that.
 func (a *Agent) Err() error {
 	if err := a.shared.failure.Load(); err != nil {
 		return *err
@@ -186,7 +185,7 @@ func (a *Agent) stop(ctx context.Context, keep bool) error {
 	return fmt.Errorf("close agent: %w: some job results may be unreported", ctx.Err())
 }
 
-// leave asks the agent to end; keep: without ending its jobs.
+// leave asks the agent to end; with keep, its jobs go on.
 type leave struct{ keep bool }
 
 // order is an order to a job's actor to end the job.

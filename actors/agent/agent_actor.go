@@ -40,7 +40,7 @@ type agentActor struct {
 
 	// finish ends life.
 	finish context.CancelFunc
-	// wake is the timer of the next question to a replica, lapse that of the end of the lease.
+	// wake is the timer of the next question to a replica, lapse the timer of the lease's end.
 	wake, lapse *time.Timer
 	closing     *time.Timer
 	// awaiting are the orders that wait for the journal, oldest first.
@@ -118,7 +118,7 @@ func (a *agentActor) Receive(ctx actor.Context) {
 	}
 }
 
-// ask sends the session's next question, or sets the alarm for it.
+// ask sends the session's next question, or sets the timer for it.
 func (a *agentActor) ask(ctx actor.Context) {
 	if a.closing != nil {
 		return
@@ -166,7 +166,7 @@ func (a *agentActor) held() []*actorpb.HeldJob {
 
 // answered handles the answer to a question of the session.
 func (a *agentActor) answered(ctx actor.Context, number uint64, reply proto.Message, err error) {
-	// A lease that ran out while the agent was frozen counts before it is renewed.
+	// If the lease ran out while the agent was frozen, handle that before the answer renews it.
 	a.expire(ctx)
 	outcome := a.session.Answer(time.Now(), number, reply, err)
 	a.shared.figures.answered(outcome)
@@ -193,7 +193,7 @@ func (a *agentActor) answered(ctx actor.Context, number uint64, reply proto.Mess
 	a.ask(ctx)
 }
 
-// tell logs what an answer means to an operator, and limits how often it warns.
+// tell logs for operators what an answer means. It limits how often it warns.
 func (a *agentActor) tell(outcome Outcome) {
 	switch {
 	case outcome.Registered:
@@ -275,8 +275,8 @@ func (a *agentActor) spoiled(ctx actor.Context, err error) {
 	}
 }
 
-// leave ends the agent: at once with keep, otherwise after its jobs. Heartbeats stop meanwhile:
-// the current lease outlasts the closing, and the leader offers no more jobs.
+// leave ends the agent: at once with keep, otherwise after its jobs. Heartbeats stop, so that the
+// leader offers no more jobs; the current lease outlasts the closing.
 func (a *agentActor) leave(ctx actor.Context, keep bool) {
 	if keep || len(a.jobs) == 0 {
 		ctx.Stop(ctx.Self())

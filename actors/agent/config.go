@@ -39,9 +39,8 @@ type Config struct {
 	// MaxOutput is how much of a job's stdout, and of its stderr, is kept, in bytes. Default 5
 	// MiB: what users of such systems are used to.
 	MaxOutput int64
-	// MinFree is the free space that the disk of StateDir must have before new jobs are
-	// accepted, in bytes; 0: any. Default 64 MiB: several times the output that is kept of a
-	// job.
+	// MinFree is the free space that the disk of StateDir must have before new jobs are accepted,
+	// in bytes; 0: no minimum. Default 64 MiB: several times the output that is kept of a job.
 	MinFree int64
 	// MemoryWatermark is how much of Resources' memory should stay free, in bytes. With less,
 	// jobs above their memory reserve are stopped. Default 32 MiB: about what jobs allocate
@@ -83,9 +82,8 @@ type Timing struct {
 	// RegisterTimeout bounds the wait for the answer to a registration. Default
 	// 2 s: it waits for a commit.
 	RegisterTimeout time.Duration
-	// HeartbeatTimeout bounds the wait for the answer to a heartbeat; then the agent looks for
-	// the leader again. Default 1 s: it is answered from memory, and two more tries fit into a
-	// lease.
+	// HeartbeatTimeout bounds the wait for the answer to a heartbeat; then the agent looks for the
+	// leader again. Default 1 s: a leader answers from memory, and two more tries fit into a lease.
 	HeartbeatTimeout time.Duration
 	// HeartbeatGap is the least time between two heartbeats. Default 50 ms: jobs
 	// that end together share one, and nobody feels the delay.
@@ -93,9 +91,9 @@ type Timing struct {
 	// SeekMin and SeekMax bound the pause after every replica failed to register the agent.
 	// Default 100 ms and 1 s: about as long as an election.
 	SeekMin, SeekMax time.Duration
-	// SlowRetry is the pause after a rejection that an operator has to fix: one without a retry
-	// time. All others pass within SeekMax. Default 10 s: soon enough after the fix, and the
-	// log stays readable.
+	// SlowRetry is the pause after a rejection without a retry time, whose cause an operator has to
+	// fix. The causes of other rejections pass within SeekMax. Default 10 s: soon enough after the
+	// fix, and the log stays readable.
 	SlowRetry time.Duration
 	// AskTimeout bounds the wait for a controller's answer. Default 5 s: it may
 	// wait for a commit.
@@ -145,7 +143,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate returns what is wrong with c; nil: nothing.
+// Validate returns an error that says what is wrong with c; nil if c is valid.
 func (c *Config) Validate() error {
 	r := c.Resources
 	switch {
@@ -212,12 +210,12 @@ func (c *Config) findUser(user, group string) (*proxyproto.User, error) {
 		return found, nil
 	}
 	if found == nil || found.UID == 0 || found.GID == 0 && usual.GID != 0 {
-		return nil, fmt.Errorf("user %q, group %q: jobs on this node cannot run as root or in its group (--job-user %s): name another user or group, or none", user, group, c.JobUser)
+		return nil, fmt.Errorf("user %q, group %q: jobs on this node cannot run as root or in root's group (--job-user %s): name another user or group, or none", user, group, c.JobUser)
 	}
 	return found, nil
 }
 
-// Validate returns which timeout or pause is invalid; nil: none.
+// Validate returns an error that names an invalid timeout or pause; nil if all are valid.
 func (t Timing) Validate() error {
 	waits := []struct {
 		name string

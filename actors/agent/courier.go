@@ -46,8 +46,8 @@ func NewCourier(controller Replica, timing Timing, chance func() float64) *Couri
 	}
 }
 
-// Next returns the replica to ask. find: ask it for the controller instead of asking the
-// question.
+// Next returns the replica to ask. If find is true, ask it who the controller is, instead of the
+// question itself.
 func (c *Courier) Next(replicas []Replica) (to Replica, find bool) {
 	if !c.lost {
 		return c.controller, false
@@ -97,7 +97,8 @@ func (c *Courier) found(m *actorpb.ControllerFound) (Verdict, time.Duration, err
 	same := now == c.controller
 	c.controller, c.lost = now, now.Address == ""
 	if same || c.lost || c.followed {
-		// Either the same controller, which did not answer, or one that is being reassigned.
+		// Either it is the same controller, which did not answer, or a controller is being
+		// assigned.
 		return Again, c.rest(), fmt.Errorf("controller %s not responding yet", now.ID)
 	}
 	c.followed = true

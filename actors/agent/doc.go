@@ -6,12 +6,12 @@
 // which asks the operation's controller for the spec, runs the job, and repeats the result
 // until it is acknowledged.
 //
-// The deciding halves are session.go (which replica to ask, and when), lease.go, fence.go with
+// The decisions are made in session.go (which replica to ask, and when), lease.go, fence.go with
 // intake.go and ledger.go (which orders to follow), space.go (whether the disk has room for new
 // jobs), memory.go with pressure.go (which jobs are stopped when memory is full), gpus.go, and
-// job.go with result.go and courier.go (what a job's actor does next). None of them has a
-// clock, a goroutine or a lock; time, chance and answers come as data. Package journal stores
-// the state that an agent process passes on to the next one; recover.go restores it.
+// job.go with result.go and courier.go (what a job's actor does next). None of them has a clock, a
+// goroutine or a lock: time, random numbers and answers are passed in. Package journal stores the
+// state that an agent process passes on to the next one; recover.go restores it.
 //
 // Guarantees:
 //   - A job is started at most once, however often the order arrives, and never

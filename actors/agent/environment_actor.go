@@ -25,15 +25,15 @@ type environment struct {
 	// files is the cache of job files, which are placed in folder.
 	files  *filecache.Cache
 	folder folder
-	// directory knows the peers of jobs that ask.
+	// directory knows the peers of the jobs that ask for them.
 	directory *discovery.Directory
 	// life ends with the agent.
 	life  context.Context
 	agent *actor.PID
 }
 
-// work is a message with a function for the actor to run in its turn: the continuation of work
-// done aside, or of a timer.
+// work is a function that is sent to an actor, which runs it: after blocking work that was done
+// aside, or when a timer fires.
 type work func(ctx actor.Context)
 
 // aside runs a blocking function in a goroutine of its own, and then the work that it returns
@@ -74,8 +74,8 @@ func (e *environment) note(ctx actor.Context, then work, records ...*journalpb.R
 	}, records...)
 }
 
-// repeated runs a function aside, once at a time. Calls while it runs are merged into one more
-// run.
+// repeated runs a function aside, never twice at the same time. Calls while it runs are merged into
+// one more run.
 type repeated struct{ busy, again bool }
 
 func (r *repeated) do(ctx actor.Context, blocks func()) {

@@ -26,8 +26,8 @@ type Stats struct {
 	// HeartbeatsSent counts registrations too; HeartbeatsAcknowledged counts those that renewed
 	// the lease.
 	HeartbeatsSent, HeartbeatsAcknowledged uint64
-	// PlansRefused counts plans of leaders whose term is over, and plans beyond those that may
-	// wait.
+	// PlansRefused counts plans of leaders whose term is over, and plans that came when too many
+	// were waiting for the journal.
 	PlansRefused uint64
 	// Starts and StartsFailed count attempts to start the processes of a job.
 	Starts, StartsFailed uint64
@@ -120,7 +120,7 @@ func (f *figures) memory(limit int64, uses []MemoryUse) {
 
 func (f *figures) refused() { f.change(func(s *Stats) { s.PlansRefused++ }) }
 
-// passed takes stages that a job has passed.
+// passed counts the stages that a job has passed, and how long they took.
 func (f *figures) passed(stages []StageTime) {
 	if len(stages) == 0 {
 		return

@@ -11,8 +11,8 @@ import (
 	"weir/actors/agent/runner/proxyproto"
 )
 
-// nobody is the uid and gid that reads files for strictly isolated jobs without a user: only
-// files that everybody may read.
+// nobody is the uid and gid with which files are read for strictly isolated jobs without a user:
+// they get only files that everybody may read.
 const nobody = 65534
 
 // fetch places the job's files in a folder on the same disk as the workspaces, so that a rename

@@ -60,8 +60,8 @@ func (f folder) readReplicas() ([]Replica, error) {
 	return replicas, nil
 }
 
-// writeReplicas replaces the saved replicas. After a power loss the file is the old one or
-// the new one: an agent does not start on a damaged file.
+// writeReplicas replaces the saved replicas. After a power loss the file is the old one or the new
+// one, never damaged: from a damaged file an agent would learn no replicas.
 func (f folder) writeReplicas(replicas []Replica) error {
 	data, err := json.MarshalIndent(replicas, "", "  ")
 	if err != nil {

@@ -29,7 +29,7 @@ func (g *GPUs) Assign(job string, count int64) ([]int, error) {
 		}
 	}
 	if int64(len(has)) < count {
-		return nil, fmt.Errorf("job needs %d GPUs: the node has %d, %d free", count, g.count, len(has))
+		return nil, fmt.Errorf("job needs %d GPUs, but of the node's %d only %d can be assigned to it", count, g.count, len(has))
 	}
 	g.Hold(job, has)
 	return has, nil

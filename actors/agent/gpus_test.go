@@ -23,7 +23,7 @@ func TestGPUsAreAssigned(t *testing.T) {
 		err  string
 	}{
 		{"a", "0,2", 2, ""},
-		{"b", "", 2, "job needs 2 GPUs: the node has 4, 1 free"},
+		{"b", "", 2, "job needs 2 GPUs, but of the node's 4 only 1 can be assigned to it"},
 		{"none", "", 0, ""},
 		{"c", "3", 1, ""},
 		{"a", "0,2", 2, ""},
@@ -115,7 +115,7 @@ func TestAgentHandsOutItsGPUs(t *testing.T) {
 		w.send(plan(3, 8, wanting("c", 2)))
 		w.advance(w.cfg.Timing.FaultPause)
 		w.want("c:aborted:job_proxy_failed")
-		if m := w.result("c").GetJob().GetError().GetMessage(); !strings.Contains(m, "job needs 2 GPUs: the node has 4, 1 free") {
+		if m := w.result("c").GetJob().GetError().GetMessage(); !strings.Contains(m, "job needs 2 GPUs, but of the node's 4 only 1 can be assigned to it") {
 			t.Errorf("error %q", m)
 		}
 		w.exit("a", 0)

@@ -11,8 +11,8 @@ import (
 	"weir/messages/actorpb"
 )
 
-// instances asks replicas for the jobs of an operation. It stays with one replica until that
-// fails.
+// instances asks replicas for the jobs of an operation. It asks the same replica until that fails
+// to answer.
 type instances struct {
 	replicas Replicas
 	known    *atomic.Pointer[[]Replica]

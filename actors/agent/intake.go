@@ -32,11 +32,11 @@ func NewIntake(fence *Fence, ledger *Ledger) *Intake {
 	return &Intake{fence: fence, ledger: ledger, noted: fence.Seen()}
 }
 
-// Take handles a plan that a replica sent. closed, if not empty, is why no job may be started
-// now; full, if not empty, is why the node has no room for new ones. It returns the orders to
-// follow once the records are in the journal; Followed must be called then. On an error nothing
-// is followed. Unless it is ErrTooManyPlans, the records report the rejection, and Followed
-// must be called all the same.
+// Take handles a plan that a replica sent. closed, if not empty, is why no job may be started now;
+// full, if not empty, is why the node has no room for new ones. It returns the orders to follow
+// once the records are in the journal; Followed must be called then. On an error nothing is
+// followed. Unless the error is ErrTooManyPlans, the records report the rejection, and Followed
+// must still be called.
 func (in *Intake) Take(plan *actorpb.NodePlan, from, closed, full string) (Orders, []*journalpb.Record, error) {
 	if in.waiting >= maxPlans {
 		return Orders{}, nil, ErrTooManyPlans

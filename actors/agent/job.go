@@ -113,8 +113,8 @@ func RecoverJob(now time.Time, kept *journal.Job, has bool) *Job {
 	return j.unmeasured()
 }
 
-// Equip gives the job GPUs of its node. An error, why it cannot have them, ends the job so that
-// it runs elsewhere.
+// Equip gives the job GPUs of its node. err, if not nil, is why it cannot have them: the job ends,
+// so that it runs elsewhere.
 func (j *Job) Equip(now time.Time, gpus []int, err error) {
 	j.gpus = gpus
 	if err != nil {

@@ -21,10 +21,10 @@ import (
 const (
 	// tailBytes is how much of the end of stderr is reported with a failure.
 	tailBytes = 4 << 10
-	// pressPause is the pause before an instruction is sent again that a proxy did not receive.
+	// pressPause is the pause before an instruction that did not reach a proxy is sent again.
 	pressPause = time.Second
-	// releasePause is the pause before leftovers that could not be removed are tried again. It
-	// is long because an operator has to help.
+	// releasePause is the pause before the removal of leftovers is retried. It is long because an
+	// operator has to fix the cause.
 	releasePause = 10 * time.Second
 )
 
@@ -50,7 +50,7 @@ type jobRecord struct {
 	// stopStart cancels the start of the processes.
 	stopStart context.CancelFunc
 	begun     bool
-	// noted: the journal has, or is being given, the job's process.
+	// noted: the record of the job's process is in the journal, or on its way there.
 	noted bool
 	// heldBack: the report was delayed once, because the job ended by the node's fault.
 	heldBack bool
@@ -193,7 +193,8 @@ func (a *jobActor) act(ctx actor.Context) {
 	case Report:
 		a.report(ctx)
 	case Release:
-		// It has no disk limit: removing many files takes long on a healthy disk too.
+		// Not watched as a disk operation (shared.waits): removing many files takes long on a
+		// healthy disk too.
 		aside(ctx, func() work {
 			err := a.run.Release()
 			return func(ctx actor.Context) { a.released(ctx, err) }

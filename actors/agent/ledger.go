@@ -19,7 +19,7 @@ type Ledger struct {
 	incarnation uint64
 	limit       int
 	held        map[string]bool
-	// had are the jobs forgotten last, hadOrder the same, oldest first.
+	// had are the last jobs to be forgotten. hadOrder lists them, oldest first.
 	had      map[string]bool
 	hadOrder []string
 }
@@ -35,7 +35,7 @@ type Orders struct {
 	// end is acknowledged, so that they run elsewhere.
 	Declined []*actorpb.StartJob
 	Full     string
-	// Abort are orders to end jobs that are held.
+	// Abort are orders to end held jobs.
 	Abort []*actorpb.AbortJob
 	// Refused are start orders that are rejected; these jobs are not held.
 	Refused []Refusal
@@ -63,13 +63,13 @@ func (l *Ledger) Sort(plan *actorpb.NodePlan, closed, full string) Orders {
 		case l.held[id]:
 			continue
 		case start.GetNodeIncarnation() != l.incarnation:
-			refuse(start, "granted to incarnation %x of this node, this is %x", start.GetNodeIncarnation(), l.incarnation)
+			refuse(start, "granted to incarnation %x of this node, but this is incarnation %x", start.GetNodeIncarnation(), l.incarnation)
 			continue
 		case closed != "":
 			refuse(start, "%s", closed)
 			continue
 		case len(l.held) >= l.limit:
-			refuse(start, "the node holds %d jobs, ten times its user_slots", len(l.held))
+			refuse(start, "the node already holds %d jobs, the limit of ten times its user_slots", len(l.held))
 			continue
 		}
 		l.held[id] = true

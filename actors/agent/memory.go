@@ -57,8 +57,8 @@ type Eviction struct {
 type MemoryGuard struct {
 	watermark int64
 	timeout   time.Duration
-	// since is when the node was first seen full, or under pressure, after jobs above their
-	// reserves were stopped; zero: it is not.
+	// since is when the node was first seen full, or under pressure, even after jobs above their
+	// reserves were stopped; zero if it is not.
 	since time.Time
 	// relieved is when a job was last stopped.
 	relieved time.Time
@@ -95,7 +95,7 @@ func (g *MemoryGuard) evictOvercommitted(now time.Time, s *shortage) {
 		slices.SortFunc(s.jobs, younger)
 		for len(s.jobs) > 0 && (s.full(0) || s.pressed()) {
 			g.since = time.Time{}
-			s.evict(0, lifecycle.AbortNodeResourceOvercommit, fmt.Sprintf("node overcommit: for %v %s, and no job exceeds its reserve; this job is the youngest",
+			s.evict(0, lifecycle.AbortNodeResourceOvercommit, fmt.Sprintf("node overcommit: for %v, %s, but no job exceeds its reserve; this job is the youngest",
 				g.timeout, s.why(0)))
 		}
 	}
@@ -104,7 +104,7 @@ func (g *MemoryGuard) evictOvercommitted(now time.Time, s *shortage) {
 // shortage is the state of a node while Decide picks jobs to stop.
 type shortage struct {
 	node NodeMemory
-	// total is the memory that all jobs use, rest the same without jobs that are about to be
+	// total is the memory that all jobs use, rest the memory of those that are not about to be
 	// gone. jobs are those that may be stopped.
 	total, rest int64
 	jobs        []MemoryUse
@@ -152,7 +152,7 @@ func (s *shortage) evictOverdrafts(watermark int64) {
 	})
 	for len(s.jobs) > 0 && s.jobs[0].excess() > 0 && (s.full(watermark) || s.pressed()) {
 		job := s.jobs[0]
-		s.evict(0, lifecycle.AbortResourceOverdraft, fmt.Sprintf("memory overdraft: the job uses %s of %s reserved, and %s",
+		s.evict(0, lifecycle.AbortResourceOverdraft, fmt.Sprintf("memory overdraft: the job uses %s, more than its reserve of %s, and %s",
 			mebibytes(job.Used), mebibytes(job.Reserve), s.why(watermark)))
 	}
 }

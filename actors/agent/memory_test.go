@@ -154,7 +154,7 @@ func TestMemoryGuardSaysWhy(t *testing.T) {
 	if diff := cmp.Diff(want, evictions[0].Attributes); diff != "" {
 		t.Errorf("attributes (-want +got):\n%s", diff)
 	}
-	if m := evictions[0].Message; m != "memory overdraft: the job uses 700.0 MiB of 100.0 MiB reserved, and jobs of the node use 1200.0 MiB of its 1000.0 MiB" {
+	if m := evictions[0].Message; m != "memory overdraft: the job uses 700.0 MiB, more than its reserve of 100.0 MiB, and jobs of the node use 1200.0 MiB of its 1000.0 MiB" {
 		t.Errorf("message %q", m)
 	}
 	guard := NewMemoryGuard(0, time.Minute)

@@ -36,9 +36,9 @@ type Order struct {
 const (
 	// maxGrace is the longest grace period, as in the replicated state.
 	maxGrace = 365 * 24 * time.Hour
-	// slack is by how much a new deadline must be earlier before it is sent to the job, and how
-	// long after its deadline a job may still be ending. A repeated order carries the rest of
-	// the grace period, so that its deadline varies by some milliseconds.
+	// slack is by how much a new deadline must be earlier than the old one to be sent to the job,
+	// and how long after its deadline a job may still be ending. A repeated order carries the rest
+	// of the grace period, so that its deadline varies by some milliseconds.
 	slack = 100 * time.Millisecond
 )
 
@@ -79,7 +79,7 @@ func (o *Order) interrupts() bool { return o.Stop.GetGraceMillis() > 0 }
 // preempts reports whether the job is preempted for others.
 func (o *Order) preempts() bool { return o.Stop.GetInterruption() == statepb.InterruptedByPreemption }
 
-// late returns the abort reason for a job that was asked to leave and did not in time.
+// late returns the abort reason for a job that was asked to leave and did not leave in time.
 func (o *Order) late() lifecycle.AbortReason {
 	if o.preempts() {
 		return o.Reason
@@ -103,9 +103,9 @@ var ErrNotAsked = errors.New("job has not been asked to stop")
 // acknowledged is the stop reason for a job that reported its state as saved.
 const acknowledged = "acknowledged"
 
-// Stop handles an order to end the job. The reason of the first order counts, unless an
-// eviction ends the job earlier, and the earliest deadline. A job that does not run yet, or
-// cannot be asked, is ended at once.
+// Stop handles an order to end the job. The earliest deadline counts, and the reason of the first
+// order, unless an eviction ends the job earlier. A job that does not run yet, or cannot be asked,
+// is ended at once.
 func (j *Job) Stop(now time.Time, order Order) {
 	switch {
 	case j.phase >= Ended:
@@ -120,8 +120,8 @@ func (j *Job) Stop(now time.Time, order Order) {
 		j.orderNoted = order.Stop == nil
 		j.tellAgain()
 	case j.order.Deadline.Add(slack).Before(now):
-		// It is still there: the instruction was lost, or its record waits for the disk. Send
-		// it again without the journal.
+		// The job is still there: the instruction was lost, or its record waits for the disk. Send
+		// the instruction again, without the journal.
 		j.orderNoted = true
 		j.tellAgain()
 	}
@@ -162,7 +162,7 @@ func (j *Job) interruptible() bool {
 func (j *Job) Saved() error {
 	switch {
 	case j.phase != Running:
-		return fmt.Errorf("%w: it does not run", ErrNotAsked)
+		return fmt.Errorf("%w: it is not running", ErrNotAsked)
 	case !j.asked || !j.orderNoted:
 		return ErrNotAsked
 	}

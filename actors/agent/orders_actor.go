@@ -77,7 +77,7 @@ func (a *agentActor) follow(ctx actor.Context, orders Orders, came time.Time) {
 	}
 	a.abort(ctx, now, orders.Abort)
 	if a.closing != nil {
-		// They arrived before the closing began, and are in the journal only now.
+		// They arrived before the closing began, but have reached the journal only now.
 		a.endAll(ctx)
 	}
 	a.ask(ctx)
@@ -99,7 +99,7 @@ func (a *agentActor) abort(ctx actor.Context, now time.Time, aborts []*actorpb.A
 	}
 }
 
-// closed says why no job may be started now; empty: they may.
+// closed says why no job may be started now; empty if jobs may be.
 func (a *agentActor) closed(now time.Time) string {
 	switch {
 	case a.closing != nil:

@@ -17,8 +17,8 @@ type Replicas interface {
 	// Ask sends msg to the gateway of a replica and calls done once, with the
 	// answer or an error, no later than after timeout, from any goroutine.
 	Ask(replica Replica, msg proto.Message, timeout time.Duration, done func(proto.Message, error))
-	// Keep closes the connections to replicas that are not in members, the leader's full list.
-	// They may be asked again.
+	// Keep closes the connections to replicas that are not in members, the leader's full list. Ask
+	// may still be called for such a replica.
 	Keep(members []*actorpb.Replica)
 }
 
@@ -30,9 +30,9 @@ type Connections interface {
 	RequestAsync(peer, name string, msg proto.Message, timeout time.Duration, done func(proto.Message, error))
 }
 
-// Peers reaches replicas by streams that it opens when they are needed, and closes
-// when the replica has been removed. It is the directory of the agent's Remote, and
-// hears from it which streams are up:
+// Peers reaches replicas by streams. It opens a stream when it is needed, and closes it when the
+// replica has been removed. It is the directory of the agent's Remote, which reports to it which
+// streams are up:
 //
 //	peers := agent.NewPeers(500 * time.Millisecond)
 //	r, err := remote.Start(system, remote.Config{Directory: peers, OnPeer: peers.OnPeer, …})

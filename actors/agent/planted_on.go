@@ -67,8 +67,8 @@ func remember(spec *actorpb.JobSpec) {
 	late.specs[spec.GetJobId()] = spec
 }
 
-// another returns the spec with an id, and so a folder, of its own if the job is started again.
-// The runner would reject it otherwise.
+// another returns the spec with a new id, and so a new folder, if the job is started again. The
+// runner would reject it otherwise.
 func another(spec runner.JobSpec) runner.JobSpec {
 	late.mu.Lock()
 	defer late.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Ports is a range of TCP ports; the zero one is empty.
+// Ports is a range of TCP ports; the zero value is the empty range.
 type Ports struct{ First, Count int }
 
 // ParsePorts reads a range from "21000-21999"; the empty text is the empty range.
@@ -30,13 +30,13 @@ func ParsePorts(text string) (Ports, error) {
 	return ports, ports.Validate()
 }
 
-// Validate returns what is wrong with the range; nil: nothing.
+// Validate returns an error that says what is wrong with the range; nil if it is valid.
 func (p Ports) Validate() error {
 	switch last := p.First + p.Count - 1; {
 	case p == Ports{}:
 		return nil
 	case p.Count <= 0:
-		return fmt.Errorf("ports: %d from %d; at least one is needed", p.Count, p.First)
+		return fmt.Errorf("ports: %d from port %d on: must be at least 1", p.Count, p.First)
 	case p.First < lowestPort || last > highestPort:
 		return fmt.Errorf("ports %d-%d: must be from %d to %d: lower ports are reserved by the system", p.First, last, lowestPort, highestPort)
 	}

@@ -38,7 +38,7 @@ type Machine struct {
 	Group bool
 }
 
-// Pressure says why the machine is short of memory; empty: it is not.
+// Pressure says why the machine is short of memory; empty if it is not.
 func (m Machine) Pressure() string {
 	who := ofMachine
 	if m.Group {
@@ -65,8 +65,8 @@ const (
 type pressureSource struct {
 	// root is "/" except in tests. file is empty if the kernel does not report pressure.
 	root, file string
-	// of names the processes that the pressure is of. why is the reason if they are not only
-	// those of the node's control group.
+	// of names the processes whose pressure is measured. why says why these are not only the
+	// processes of the node's control group; nil if they are.
 	of  string
 	why error
 }

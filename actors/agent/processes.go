@@ -23,7 +23,7 @@ var ErrNoLease = errors.New("the node's lease has expired")
 
 // Processes runs jobs. Its methods block and may be called by several goroutines.
 type Processes interface {
-	// Start starts a job's processes. An error means that there are none.
+	// Start starts a job's processes. An error means that none was started.
 	Start(ctx context.Context, spec runner.JobSpec) (Run, error)
 	// Left returns the jobs that an earlier agent process left, running or ended, by id;
 	// Discard ends and removes one.
@@ -49,7 +49,7 @@ type Run interface {
 	// Discovery returns the listener for the job's discovery requests; nil: it has none. It is
 	// closed when the job ends or the agent leaves the job running.
 	Discovery() net.Listener
-	// Release removes what the job left, but its output.
+	// Release removes what the job left, except its output.
 	Release() error
 }
 
@@ -85,9 +85,9 @@ func bootOf() string {
 	return strings.TrimSpace(string(id))
 }
 
-// OpenRunner opens the runner of an agent's jobs in its state folder, with the jobs that an
-// earlier agent process left. proxy is the path of the weir-jobproxy program. caveat is what
-// this machine cannot guarantee, for Config.Caveat.
+// OpenRunner opens the runner of an agent's jobs in the agent's state folder, and adopts the jobs
+// that an earlier agent process left. proxy is the path of the weir-jobproxy program. caveat is
+// what this machine cannot guarantee, for Config.Caveat.
 func OpenRunner(cfg Config, proxy string) (r *runner.Runner, caveat string, err error) {
 	root, err := filepath.Abs(filepath.Join(cfg.StateDir, "jobs"))
 	if err != nil {
@@ -117,9 +117,9 @@ func groupName(node, root string) string {
 	return node + "-" + hex.EncodeToString(sum[:4])
 }
 
-// MeasureResources returns this machine's resources for jobs: its cores, nine tenths of its
-// memory, the rest being for the system and the agent, and four user slots a core, so that jobs
-// of a quarter of a core fill it.
+// MeasureResources returns this machine's resources for jobs: its cores, nine tenths of its memory
+// (the rest is for the system and the agent), and four user slots per core, so that jobs of a
+// quarter of a core can fill it.
 func MeasureResources() (resource.Amounts, error) {
 	machine, err := runner.Machine("/")
 	if err != nil {

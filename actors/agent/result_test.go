@@ -71,9 +71,9 @@ func TestEndedByItself(t *testing.T) {
 		"a signal with a cause": {result: runner.Result{Outcome: "signaled", ExitCode: -1, Signal: "SIGKILL", Error: "the machine ran out of memory"},
 			wantState: "failed", wantError: "killed by signal 9 (SIGKILL): the machine ran out of memory"},
 		"a signal": {result: runner.Result{Outcome: "signaled", ExitCode: -1, Signal: "SIGKILL"}, wantState: "failed", wantError: "killed by signal 9 (SIGKILL)"},
-		"output that the disk did not take": {result: runner.Result{Outcome: "exited", ExitCode: 7, OutputLost: "keep stderr: no space"},
-			wantState: "failed", wantError: "exited with code 7", wantMore: map[string]string{"output_lost": "keep stderr: no space"}},
-		"a good end all the same": {result: runner.Result{Outcome: "exited", OutputLost: "keep stderr: no space"}, wantState: "completed"},
+		"output that the disk did not take": {result: runner.Result{Outcome: "exited", ExitCode: 7, OutputLost: "store stderr: no space"},
+			wantState: "failed", wantError: "exited with code 7", wantMore: map[string]string{"output_lost": "store stderr: no space"}},
+		"a good end all the same": {result: runner.Result{Outcome: "exited", OutputLost: "store stderr: no space"}, wantState: "completed"},
 		"an odd signal":           {result: runner.Result{Outcome: "signaled", Signal: "signal 63"}, wantState: "failed", wantError: "killed by signal signal 63"},
 		"the only record of a job": {
 			result:    runner.Result{Outcome: "signaled", Signal: "SIGSEGV", Input: &proxyproto.InputCount{Rows: 1, Only: &proxyproto.FeedRecord{Part: 0, Begin: 3, End: 7, Head: []byte("bad")}}},

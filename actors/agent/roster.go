@@ -17,7 +17,7 @@ type Replica struct {
 	Address string `json:"address"`
 }
 
-// String returns the replica as ParseReplica takes it.
+// String returns the replica as ParseReplica reads it.
 func (r Replica) String() string { return r.ID + "=" + r.Address }
 
 // ParseReplica reads a replica from id=host:port.

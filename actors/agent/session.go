@@ -198,7 +198,7 @@ func (s *Session) acknowledged(now time.Time, ask *Ask, m *actorpb.HeartbeatAck)
 	case m.GetSequence() != ask.Sequence:
 		return s.seek(now, s.trouble(ask, fmt.Errorf("acknowledgement of heartbeat %d, want %d", m.GetSequence(), ask.Sequence)))
 	case m.GetTerm() != s.term:
-		return s.seek(now, s.trouble(ask, fmt.Errorf("acknowledgement from term %d, registered in term %d", m.GetTerm(), s.term)))
+		return s.seek(now, s.trouble(ask, fmt.Errorf("acknowledgement from term %d, but registered in term %d", m.GetTerm(), s.term)))
 	}
 	// A plan of a later leader may have arrived since.
 	if err := s.fence.Term(s.term); err != nil {
@@ -214,12 +214,12 @@ func (s *Session) stale(now time.Time, ask *Ask, term uint64, err error) Outcome
 	return outcome
 }
 
-// redirected follows a replica's hint at the leader.
+// redirected follows a replica's redirect to the leader.
 func (s *Session) redirected(now time.Time, ask *Ask, m *actorpb.Redirect) Outcome {
 	learned := s.roster.Learn(m.GetReplicas())
 	leader := m.GetLeader()
 	if leader.GetId() == "" || leader.GetId() == ask.To.ID {
-		outcome := s.seek(now, s.trouble(ask, errors.New("not the leader and knows no leader")))
+		outcome := s.seek(now, s.trouble(ask, errors.New("it is not the leader, and knows of none")))
 		outcome.Learned = learned
 		return outcome
 	}

@@ -21,8 +21,8 @@ type Space struct {
 	closed lack
 }
 
-// lack is why no job may be started. Its text stays that of the moment when its kind was first
-// seen: a changed figure is not reported.
+// lack is why no job may be started. Its text is kept as it was when its kind was first seen:
+// changed numbers are not reported.
 type lack struct{ kind, text string }
 
 // hanging is the kind of a disk that does not answer.
@@ -32,9 +32,9 @@ const hanging = "hang"
 // minimum.
 func NewSpace(dir string, least int64) *Space { return &Space{dir: dir, least: least} }
 
-// Saw handles a measurement of the free space, or the error trouble instead. journal is why the
-// journal waits for space, hang which operation waits for a disk that does not respond; both
-// may be nil. Saw reports whether Closed has changed.
+// Saw updates Closed from a measurement: free is the free space; trouble, if not nil, is why it
+// could not be measured. journal, if not nil, is why the journal waits for space; hang, if not nil,
+// names the disk operation that does not respond. Saw reports whether Closed has changed.
 func (s *Space) Saw(free Free, trouble, journal, hang error) bool {
 	before := s.closed
 	lacks := s.lacks(free, trouble, journal)
@@ -63,11 +63,11 @@ func (s *Space) lacks(free Free, trouble, journal error) []lack {
 		return append(all, lack{"measure", trouble.Error()})
 	}
 	if want := s.wanted(s.least); free.Bytes < want {
-		all = append(all, lack{"bytes", fmt.Sprintf("the disk of %s is full: %d MiB are free, new jobs need %d MiB (--min-free)",
+		all = append(all, lack{"bytes", fmt.Sprintf("the disk of %s is full: %d MiB are free, but new jobs need %d MiB (--min-free)",
 			s.dir, free.Bytes>>20, want>>20)})
 	}
 	if want := s.wanted(leastInodes); free.Inodes >= 0 && free.Inodes < want {
-		all = append(all, lack{"files", fmt.Sprintf("the disk of %s is full: room for %d more files, new jobs need %d", s.dir, free.Inodes, want)})
+		all = append(all, lack{"files", fmt.Sprintf("the disk of %s is full: room for %d more files, but new jobs need %d", s.dir, free.Inodes, want)})
 	}
 	return all
 }
@@ -90,5 +90,5 @@ func (s *Space) wanted(least int64) int64 {
 // Full reports whether no job may be started for lack of space.
 func (s *Space) Full() bool { return s.closed.kind != "" && s.closed.kind != hanging }
 
-// Closed is why no job may be started; empty: they may.
+// Closed says why no job may be started; empty if jobs may be.
 func (s *Space) Closed() string { return s.closed.text }

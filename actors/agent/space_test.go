@@ -44,8 +44,8 @@ func TestSpace(t *testing.T) {
 	}{
 		"a disk that fills and empties": {least: 64 * mib, sights: []sight{
 			{free: Free{64 * mib, -1}},
-			{free: Free{64*mib - 1, -1}, want: "63 MiB are free, new jobs need 64 MiB"},
-			{free: Free{70 * mib, -1}, want: "63 MiB are free, new jobs need 64 MiB"},
+			{free: Free{64*mib - 1, -1}, want: "63 MiB are free, but new jobs need 64 MiB"},
+			{free: Free{70 * mib, -1}, want: "63 MiB are free, but new jobs need 64 MiB"},
 			{free: Free{96*mib - 1, -1}, want: "63 MiB are free"},
 			{free: Free{96 * mib, -1}},
 			{free: Free{70 * mib, -1}},
@@ -67,7 +67,7 @@ func TestSpace(t *testing.T) {
 		"a journal that waited, on a disk that is still too full": {least: 64 * mib, sights: []sight{
 			{free: Free{0, -1}, journal: journal.ErrFull, want: journal.ErrFull.Error()},
 			{free: Free{mib, -1}, journal: journal.ErrFull, want: journal.ErrFull.Error()},
-			{free: Free{70 * mib, -1}, want: "70 MiB are free, new jobs need 96 MiB (--min-free)"},
+			{free: Free{70 * mib, -1}, want: "70 MiB are free, but new jobs need 96 MiB (--min-free)"},
 			{free: Free{0, -1}, journal: journal.ErrFull, want: "70 MiB are free"},
 			{free: Free{96 * mib, -1}, journal: journal.ErrFull, want: journal.ErrFull.Error()},
 			{free: Free{96 * mib, -1}},

@@ -83,7 +83,7 @@ func TestNoJobIsRootWhereTheNodeSaysSo(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can be somebody else")
 	}
-	const refused = "jobs on this node cannot run as root or in its group (--job-user nobody)"
+	const refused = "jobs on this node cannot run as root or in root's group (--job-user nobody)"
 	for name, test := range map[string]struct{ node, user, group, want string }{
 		"root":                       {node: "nobody", user: "root", want: refused},
 		"root, by its number":        {node: "nobody", user: "0", group: "12", want: refused},

@@ -51,8 +51,8 @@ var diskDuties = map[Duty]string{
 	NoteEnd:   "record the end of the job",
 }
 
-// Stalled gives up a duty because the disk does not respond; the job goes on without it. A job
-// without processes gets none: it ends, to run elsewhere.
+// Stalled gives up a duty because the disk does not respond; the job goes on without it. A job that
+// has no processes yet gets none: it ends, so that it runs elsewhere.
 func (j *Job) Stalled(now time.Time, duty Duty, why string) {
 	if j.underway != duty {
 		return
@@ -73,7 +73,7 @@ func (j *Job) Stalled(now time.Time, duty Duty, why string) {
 	case ReadTail:
 		j.Tail(nil)
 	case NoteEnd:
-		// The result is reported all the same, and again by the next agent process.
+		// The result is still reported, and again by the next agent process.
 		j.Noted(NoteEnd)
 	}
 }

@@ -25,9 +25,9 @@ func (a *agentActor) takeOldest() (overtaken bool) {
 	return oldest.overtaken
 }
 
-// overtake handles orders that have waited too long for the journal, as far as that is safe:
-// jobs are ended, and new ones are declined, so that they run elsewhere. Should the journal
-// still record one as granted, the next agent process finds no trace of it.
+// overtake handles orders that have waited too long for the journal, as far as that is safe: jobs
+// are ended, and new ones are declined, so that they run elsewhere. If the journal still records
+// such a job as granted, the next agent process finds no trace of it.
 func (a *agentActor) overtake(ctx actor.Context) {
 	now := time.Now()
 	if a.journal.Full() != nil {
@@ -49,7 +49,8 @@ func (a *agentActor) overtake(ctx actor.Context) {
 	}
 }
 
-// stuck returns the message that the disk has not done something within JobEndTimeout.
+// stuck returns the message that an operation, which what names, has waited for the disk for
+// JobEndTimeout.
 func (c *Config) stuck(what string) string {
 	return fmt.Sprintf("disk of %s not responding: cannot %s within %v (--job-end-timeout)", c.StateDir, what, c.JobEndTimeout)
 }
@@ -79,7 +80,7 @@ func (a *jobActor) stalled(ctx actor.Context, duty Duty) {
 		return
 	}
 	why := a.cfg.stuck(diskDuties[duty])
-	a.cfg.Logger.Error("a job goes on without the disk", "job", a.job.start.GetJobId(), "reason", why)
+	a.cfg.Logger.Error("disk not responding; job continues without it", "job", a.job.start.GetJobId(), "reason", why)
 	if a.stopStart != nil {
 		a.stopStart()
 	}
@@ -92,7 +93,7 @@ func (a *jobActor) beganLate(ctx actor.Context, run Run, err error) {
 	a.job.StartedLate(err)
 	if err == nil {
 		a.run = run
-		a.cfg.Logger.Warn("a job that was given up has been started by a disk that answers again, and is ended", "job", a.job.start.GetJobId())
+		a.cfg.Logger.Warn("stopping job: it started after its start was given up, because the disk responded late", "job", a.job.start.GetJobId())
 		a.endLate()
 	}
 	a.act(ctx)
@@ -104,7 +105,7 @@ func (a *jobActor) endLate() {
 	run, log, job := a.run, a.cfg.Logger, a.job.start.GetJobId()
 	go func() {
 		if err := run.Stop("given up while it was started", 0); err != nil {
-			log.Warn("job cannot be told", "job", job, "error", err)
+			log.Warn("cannot stop job", "job", job, "error", err)
 		}
 	}()
 }

@@ -17,8 +17,8 @@ import (
 	"weir/scheduling"
 )
 
-// Port is the part of a replica's port that gossip uses. It closes both when
-// it is closed.
+// Port is the part of a replica's port that gossip uses. A Gossip closes the listener and the
+// socket when it is closed.
 type Port interface {
 	// Gossip returns the listener of gossip streams.
 	Gossip() net.Listener
@@ -71,7 +71,7 @@ func (c Config) Validate() error {
 	case c.Cluster == "" || len(c.Cluster) > 63:
 		return fmt.Errorf("cluster id %q: must be 1 to 63 bytes", c.Cluster)
 	case len(c.Key) == 0 && !c.Insecure:
-		return errors.New("key: missing: take gossip.key of the replica's credentials, or ask for insecure gossip")
+		return errors.New("key: missing: use gossip.key of the replica's credentials, or allow insecure gossip")
 	case len(c.Key) != 0 && len(c.Key) != 32:
 		return fmt.Errorf("key: is %d bytes long, want 32", len(c.Key))
 	case c.Port == nil || c.Dialer == nil:
@@ -125,8 +125,8 @@ type Gossip struct {
 // resolveTimeout bounds how long the replica's own address may take to resolve.
 const resolveTimeout = 10 * time.Second
 
-// Start starts gossip and keeps joining config.Peers until Leave or Close. It
-// does not wait for any of them.
+// Start starts gossip and keeps joining config.Peers until Leave or Close. It does not wait for any
+// peer.
 func Start(config Config) (*Gossip, error) {
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
@@ -219,7 +219,7 @@ func (g *Gossip) Update(change func(*Member)) error {
 		return fmt.Errorf("announce: %w", net.ErrClosed)
 	}
 	if member.ID != g.self || member.Address != g.member.Address || member.Incarnation != g.member.Incarnation {
-		return fmt.Errorf("announce: %s at %s cannot become %s at %s, or another incarnation", g.self, g.member.Address, member.ID, member.Address)
+		return fmt.Errorf("announce: id, address and incarnation cannot change: %s at %s cannot become %s at %s", g.self, g.member.Address, member.ID, member.Address)
 	}
 	if member == g.member {
 		return nil

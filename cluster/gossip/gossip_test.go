@@ -322,7 +322,7 @@ func TestConfigIsChecked(t *testing.T) {
 	for want, change := range map[string]func(*gossip.Config){
 		"has no id":              func(c *gossip.Config) { c.Self.ID = "" },
 		"1 to 63 bytes":          func(c *gossip.Config) { c.Cluster = "" },
-		"ask for insecure":       func(c *gossip.Config) { c.Insecure = false },
+		"allow insecure":         func(c *gossip.Config) { c.Insecure = false },
 		"want 32":                func(c *gossip.Config) { c.Key = []byte("short") },
 		"both are needed":        func(c *gossip.Config) { c.Port = nil },
 		"local or fast":          func(c *gossip.Config) { c.Profile = 9 },

@@ -104,7 +104,7 @@ func encodeMember(m Member) ([]byte, error) {
 		}
 	}
 	if len(out) > MaxMemberSize {
-		return nil, fmt.Errorf("encode member %s: %w: takes %d bytes of %d: shorten its addresses or its version", m.ID, ErrTooLarge, len(out), MaxMemberSize)
+		return nil, fmt.Errorf("encode member %s: %w: has %d bytes, the limit is %d: shorten its addresses or its version", m.ID, ErrTooLarge, len(out), MaxMemberSize)
 	}
 	return out, nil
 }

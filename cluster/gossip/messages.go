@@ -174,10 +174,10 @@ func (m *messenger) handle(topic string, handler Handler) {
 // broadcast queues a message of our own, and returns it encoded.
 func (m *messenger) broadcast(topic, key string, payload []byte) ([]byte, error) {
 	if size := len(topic) + len(key) + len(payload); size > MaxMessageSize {
-		return nil, fmt.Errorf("broadcast %s %q: %w: takes %d bytes of %d", topic, key, ErrTooLarge, size, MaxMessageSize)
+		return nil, fmt.Errorf("broadcast %s %q: %w: has %d bytes, the limit is %d", topic, key, ErrTooLarge, size, MaxMessageSize)
 	}
 	if topic == "" || strings.Contains(topic, "\x00") {
-		return nil, fmt.Errorf("broadcast %q: a topic is needed, without zero bytes", topic)
+		return nil, fmt.Errorf("broadcast %q: the topic must not be empty or contain a NUL byte", topic)
 	}
 	m.mu.Lock()
 	m.version++
@@ -210,8 +210,8 @@ func (m *messenger) receive(data []byte) {
 	m.post(delivery{topic: in.topic, content: in.payload})
 }
 
-// isNew returns whether in is newer than all messages seen of its name. Our own messages never
-// are; those of an earlier process of this replica tell above which versions ours must be.
+// isNew returns whether in is newer than all messages seen of its name. Our own messages never are;
+// those of an earlier process of this replica show which versions ours must exceed.
 func (m *messenger) isNew(in *message) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -259,9 +259,9 @@ func (m *messenger) deliver(ctx context.Context) {
 
 const stateFormat = 1
 
-// localState returns the latest version seen of each sender, then the full state of all topics.
-// A sender that restarts with its clock set back learns from it above which versions its
-// messages must be, or they would count as old.
+// localState returns the latest version seen of each sender, then the full state of all topics. A
+// sender that restarts with its clock set back learns from it which version its messages must
+// exceed to count as new.
 func (m *messenger) localState() []byte {
 	m.mu.Lock()
 	handlers := maps.Clone(m.handlers)

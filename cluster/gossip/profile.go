@@ -31,9 +31,9 @@ func (p Profile) String() string {
 	return fmt.Sprintf("profile(%d)", uint8(p))
 }
 
-// retransmissions is to how many random members each member passes a message on, in clusters
-// of up to nine. With memberlist's value for the loopback network, 2, a message now and then
-// misses one of five members; with 8 at most one message in a hundred thousand does.
+// retransmissions is the number of random members to which each member passes a message on, in
+// clusters of up to nine. With memberlist's value for the loopback network, 2, a message now and
+// then misses one of five members; with 8 at most one message in a hundred thousand does.
 const retransmissions = 8
 
 // apply sets the timings of config, which starts out as memberlist's own for

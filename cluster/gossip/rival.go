@@ -18,14 +18,14 @@ var ErrRival = errors.New("another process is running as this replica")
 const (
 	// meetPatience is how long Alone waits for peers that do not answer.
 	meetPatience = 3 * time.Second
-	// rivalGrace is how long AwaitRival waits after a rival has answered, before it asks
-	// an earlier one again.
+	// rivalGrace is how long AwaitRival waits after a rival has answered, before it asks a rival
+	// with an earlier incarnation again.
 	rivalGrace = 2 * time.Second
 	// rivalPings is the least number of pings before a silent rival is considered gone:
 	// some packets are lost.
 	rivalPings = 3
-	// rivalPatience is the least time for which they are sent: a rival may be short of
-	// processor time. A replica that has moved waits as long for its old address.
+	// rivalPatience is the least time for which pings are sent: a rival may be short of processor
+	// time. A replica that has moved waits as long for its old address.
 	rivalPatience = time.Second
 )
 
@@ -55,9 +55,9 @@ func (g *Gossip) takeRivals() map[netip.AddrPort]Member {
 	return rivals
 }
 
-// Alone returns once every peer has been tried, or after meetPatience. It returns an
-// ErrRival if another live process has this replica's id: then this one must not begin
-// its work. An address that does not answer is an old one of this replica.
+// Alone returns once every peer has been tried, or after meetPatience. It returns an ErrRival if
+// another live process has this replica's id: then this one must not begin its work. An address
+// that does not answer counts as an old one of this replica.
 func (g *Gossip) Alone(ctx context.Context) error {
 	timer := time.NewTimer(g.config.meetPatience)
 	defer timer.Stop()

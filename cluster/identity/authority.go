@@ -58,9 +58,9 @@ type Authority struct {
 	gossipKey []byte
 }
 
-// CreateAuthority makes the authority of a new cluster in dir, which is created
-// if missing. An empty clusterID stands for a random one. It returns ErrExists
-// rather than overwrite an authority.
+// CreateAuthority makes the authority of a new cluster in dir, which is created if missing. An
+// empty clusterID stands for a random one. CreateAuthority returns ErrExists rather than overwrite
+// an authority.
 func CreateAuthority(dir, clusterID string) (*Authority, error) {
 	if clusterID == "" {
 		clusterID = randomClusterID()
@@ -94,8 +94,8 @@ func CreateAuthority(dir, clusterID string) (*Authority, error) {
 	return OpenAuthority(dir)
 }
 
-// certify makes a key and a certificate for it, signed by signer, parent's key, or self-signed if
-// signer is nil.
+// certify makes a key and a certificate for it. The certificate is signed by signer, which is the
+// key of parent, or self-signed if signer is nil.
 func certify(template, parent *x509.Certificate, signer *ecdsa.PrivateKey) (certPEM, keyPEM []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -142,12 +142,11 @@ func OpenAuthority(dir string) (*Authority, error) {
 // Cluster returns the id of the cluster that the authority belongs to.
 func (a *Authority) Cluster() string { return a.cluster }
 
-// Issue writes a credentials folder for id to dir, which is created if missing.
-// An empty id.Cluster stands for the authority's own; another one is an error.
-// hosts are the DNS names and IP addresses at which the process can be reached;
-// cluster processes do not check them, other TLS clients do. An agent can serve its
-// metrics only if it has hosts. A validity of zero stands for DefaultValidity. It
-// returns ErrExists rather than overwrite credentials.
+// Issue writes a credentials folder for id to dir, which is created if missing. An empty id.Cluster
+// stands for the authority's own; another one is an error. hosts are the DNS names and IP addresses
+// at which the process can be reached; cluster processes do not check them, other TLS clients do.
+// An agent can serve its metrics only if it has hosts. A validity of zero stands for
+// DefaultValidity. Issue returns ErrExists rather than overwrite credentials.
 func (a *Authority) Issue(dir string, id Identity, hosts []string, validity time.Duration) error {
 	if id.Cluster == "" {
 		id.Cluster = a.cluster
@@ -187,7 +186,7 @@ func (a *Authority) checkIssue(id Identity, validity time.Duration) error {
 
 func (a *Authority) leaf(id Identity, hosts []string, validity time.Duration) *x509.Certificate {
 	now := time.Now()
-	// Invariant: a leaf never outlives its authority.
+	// A leaf must not outlive its authority.
 	until := now.Add(validity)
 	if until.After(a.cert.NotAfter) {
 		until = a.cert.NotAfter

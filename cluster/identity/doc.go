@@ -1,11 +1,10 @@
 // Package identity gives the processes of a cluster identities, and verifies them.
 //
-// A cluster has one certificate authority, made by CreateAuthority. It issues
-// one credentials folder a process; the certificate in it carries an Identity
-// as the URI weir://<cluster>/<role>/<name>. Both ends of each connection
-// verify the other's chain, validity dates, cluster and role, over TLS 1.3
-// only. Host names are not verified: processes move between machines, but keep
-// their role and cluster id.
+// A cluster has one certificate authority, made by CreateAuthority. It issues one credentials
+// folder per process; the certificate in it carries an Identity as the URI
+// weir://<cluster>/<role>/<name>. Both ends of each connection verify the other's chain, validity
+// dates, cluster and role, over TLS 1.3 only. Host names are not verified: processes move between
+// machines, but keep their role and cluster id.
 //
 // A credentials folder holds
 //

@@ -117,9 +117,9 @@ func verifyChain(chain []*x509.Certificate, roots *x509.CertPool, usage x509.Ext
 	case invalid.Reason != x509.Expired:
 		return Identity{}, fmt.Errorf("%s: %w", id, err)
 	case now.Before(invalid.Cert.NotBefore):
-		return Identity{}, fmt.Errorf("%w: %s is valid from %s on and it is %s now: check both clocks", ErrNotYetValid, id, stamp(invalid.Cert.NotBefore), stamp(now))
+		return Identity{}, fmt.Errorf("%w: %s is valid from %s on, but it is %s now: check both clocks", ErrNotYetValid, id, stamp(invalid.Cert.NotBefore), stamp(now))
 	}
-	return Identity{}, fmt.Errorf("%w: %s was valid until %s and it is %s now", ErrExpired, id, stamp(invalid.Cert.NotAfter), stamp(now))
+	return Identity{}, fmt.Errorf("%w: %s was valid until %s, but it is %s now", ErrExpired, id, stamp(invalid.Cert.NotAfter), stamp(now))
 }
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
@@ -147,7 +147,7 @@ func Explain(err error) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &unexpected):
-		return fmt.Errorf("plaintext where TLS is spoken: %w", err)
+		return fmt.Errorf("peer sent plaintext instead of TLS: %w", err)
 	case errors.As(err, &operation) && operation.Op == "remote error":
 		return fmt.Errorf("%w: see its log: %w", ErrRefused, err)
 	case strings.Contains(err.Error(), "client didn't provide a certificate"):

@@ -42,7 +42,7 @@ func compose(sizes []int64) ([]piece, error) {
 		total += size
 	}
 	if total > mostBytes {
-		return nil, fmt.Errorf("%d bytes exceed the limit of an object: write to a folder, with a slash at the end of the path", total)
+		return nil, fmt.Errorf("%d bytes exceed the limit for one object: write to a folder, with a slash at the end of the path", total)
 	}
 	// The minimum for joined pieces is raised for large objects, to stay below mostPieces.
 	least := max(leastPiece, total/(mostPieces-1)+1)

@@ -160,7 +160,7 @@ func TestListObjects(t *testing.T) {
 		"a bucket":                   {path: "s3://data/", want: []string{"in/a.txt", "in/b.log", "in/sub/c.txt", "in/sub/d & e.txt", "top.txt"}},
 		"a pattern":                  {path: "s3://data/in/*.txt", want: []string{"in/a.txt"}},
 		"a pattern over folders":     {path: "s3://data/**/*.txt", want: []string{"in/a.txt", "in/sub/c.txt", "in/sub/d & e.txt", "top.txt"}},
-		"nothing of that name":       {path: "s3://data/in", wantError: "there is no such object: a slash at the end"},
+		"nothing of that name":       {path: "s3://data/in", wantError: "there is no such object: to read all objects below a name"},
 		"nothing that begins so":     {path: "s3://data/none/", wantError: "no object begins with this name"},
 		"nothing that matches":       {path: "s3://data/in/*.csv", wantError: "no object matches"},
 		"a bucket that is not there": {path: "s3://dta/in/", wantError: `there is no bucket "dta"`},

@@ -20,7 +20,7 @@ import (
 // list implements backend.
 func (l *local) list(ctx context.Context, name string) ([]*statepb.InputFile, error) {
 	if !filepath.IsAbs(name) {
-		return nil, errors.New("not an absolute path: replicas and nodes must find the same file at it")
+		return nil, errors.New("not an absolute path: the path must name the same file on replicas and nodes")
 	}
 	path := filepath.Clean(name)
 	top, err := l.open(path)

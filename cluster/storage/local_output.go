@@ -35,7 +35,7 @@ func (l *local) destination(_ context.Context, out target, part string) (string,
 // prepare implements backend.
 func (l *local) prepare(_ context.Context, out target) error {
 	if !filepath.IsAbs(out.path) || filepath.Clean(out.path) != out.path {
-		return errors.New("not an absolute path without . and ..: replicas and nodes must find the same place at it")
+		return errors.New("not an absolute path without . and ..: the path must name the same place on replicas and nodes")
 	}
 	parent, err := l.open(filepath.Dir(out.path))
 	if isAbsent(err) {
@@ -105,7 +105,7 @@ func stage(parent *folder, out target) (*folder, error) {
 // errNotOurs is returned for a staging folder that another user has made.
 var errNotOurs = errors.New("it belongs to another user")
 
-// ours returns an error if another user than this process's made the folder.
+// ours returns errNotOurs if the folder was not made by this process's user.
 func (d *folder) ours() error {
 	is, err := d.stat(".")
 	if err != nil || int(is.Uid) == os.Geteuid() {
@@ -137,7 +137,7 @@ func (p *publication) name() string { return filepath.Base(p.out.path) }
 func (l *local) publish(ctx context.Context, out target, parts []Part) error {
 	parent, err := l.open(filepath.Dir(out.path))
 	if isAbsent(err) {
-		return fmt.Errorf("%w: folder %s, where it was prepared, is missing", ErrBroken, filepath.Dir(out.path))
+		return fmt.Errorf("%w: folder %s, in which the output was prepared, is missing", ErrBroken, filepath.Dir(out.path))
 	}
 	if err != nil {
 		return err
@@ -190,7 +190,7 @@ func broken(part Part, format string, args ...any) error {
 // system that fails for a while is an ordinary error.
 func missing(part Part, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return broken(part, "it is not there")
+		return broken(part, "it does not exist")
 	}
 	return fmt.Errorf("part %s: %w", part.Name, plain(err))
 }
@@ -331,9 +331,9 @@ func (p *publication) publishFolder() error {
 	return err
 }
 
-// renameNew renames a folder to a name that must be free. File systems such as NFS have
-// no such rename: there an entry that is created at that very moment is still detected,
-// unless it is an empty folder.
+// renameNew renames a folder to a name that must be free. File systems such as NFS have no such
+// rename: there, an entry that is created just before the rename is detected too, unless it is an
+// empty folder.
 func renameNew(from *folder, name string, to *folder, as string, noReplace func(from *folder, name string, to *folder, as string) error) error {
 	err := noReplace(from, name, to, as)
 	if !errors.Is(err, unix.EINVAL) && !errors.Is(err, errors.ErrUnsupported) {
@@ -372,7 +372,7 @@ func (p *publication) published() error {
 	return nil
 }
 
-// exists turns fs.ErrExist into the error that somebody else has taken the output path.
+// exists turns fs.ErrExist into the error that the output path has been taken by something else.
 func exists(err error) error {
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%w: created by someone else while the operation ran", ErrExists)

@@ -233,8 +233,8 @@ func TestPartsThatAreNotThere(t *testing.T) {
 		out := storage.Output{Path: f.base + "/out", Operation: "op-1"}
 		parts := f.wrote(t, out, "one\n", "two\n")
 		for name, bad := range map[string][]storage.Part{
-			"it is not there": append(slices.Clone(parts), storage.Part{Name: "part-9", Bytes: 3}),
-			"it has 4 bytes":  {parts[0], {Name: parts[1].Name, Bytes: 5}},
+			"it does not exist": append(slices.Clone(parts), storage.Part{Name: "part-9", Bytes: 3}),
+			"it has 4 bytes":    {parts[0], {Name: parts[1].Name, Bytes: 5}},
 		} {
 			err := f.Publish(t.Context(), out, bad)
 			if !errors.Is(err, storage.ErrBroken) {

@@ -155,7 +155,7 @@ func (s *s3) explain(err error) error {
 	case answer.StatusCode == http.StatusNotFound:
 		return errors.New("there is no such object")
 	case answer.StatusCode == http.StatusForbidden:
-		return fmt.Errorf("access denied by the object store: replicas need credentials that may do it, as in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY: %w", err)
+		return fmt.Errorf("access denied by the object store: replicas need credentials that permit this, as in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY: %w", err)
 	default:
 		return err
 	}

@@ -13,8 +13,8 @@ import (
 // lookTime bounds the check of what exists in a store that has just failed.
 const lookTime = 5 * time.Second
 
-// left says what a failed publication has left at the output path, and what removes it,
-// or whether the user has to.
+// left says what a failed publication has left at the output path, and how it is removed: by Weir,
+// or by the user.
 func (p place) left(ctx context.Context, parts int) string {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()

@@ -38,7 +38,7 @@ func (s *s3) list(ctx context.Context, name string) ([]*statepb.InputFile, error
 		if there, err := client.BucketExists(ctx, o.bucket); err == nil && !there {
 			return nil, fmt.Errorf("there is no bucket %q", o.bucket)
 		}
-		return nil, errors.New("there is no such object: a slash at the end of the name stands for all that is below it")
+		return nil, errors.New("there is no such object: to read all objects below a name, end it with a slash")
 	}
 	if err != nil {
 		return nil, s.explain(err)

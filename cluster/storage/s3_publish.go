@@ -72,7 +72,7 @@ func (p place) check(ctx context.Context, parts []Part) error {
 		size, ok := sizes[part.Name]
 		switch {
 		case !ok:
-			return broken(part, "it is not there")
+			return broken(part, "it does not exist")
 		case size != part.Bytes:
 			return broken(part, "it has %d bytes, but %d were written", size, part.Bytes)
 		}

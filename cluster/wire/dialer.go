@@ -106,7 +106,7 @@ func (d *Dialer) introduce(ctx context.Context, raw net.Conn, chosen protocol) (
 func (d *Dialer) explainSilence(err error) error {
 	closed := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)
 	if _, plaintext := d.security.(Insecure); plaintext && closed {
-		return fmt.Errorf("%w: does it use TLS, and this process plaintext? see its log: %w", identity.ErrRefused, err)
+		return fmt.Errorf("%w: it may use TLS, while this process uses plaintext: see its log: %w", identity.ErrRefused, err)
 	}
 	if closed {
 		return fmt.Errorf("%w: see its log: %w", identity.ErrRefused, err)

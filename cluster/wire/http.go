@@ -13,8 +13,8 @@ import (
 	"weir/cluster/identity"
 )
 
-// InsecureHeader names the HTTP header, role/name, with the identity that a
-// client of an insecure port claims.
+// InsecureHeader is the HTTP header in which a client of an insecure port claims an identity, as
+// role/name.
 const InsecureHeader = "Weir-Insecure-Identity"
 
 // InsecureCluster is the id of every cluster without certificates.

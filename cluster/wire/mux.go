@@ -68,7 +68,7 @@ type Mux struct {
 
 	raft, gossip, http *listener
 
-	handshakes chan struct{} // one element a handshake in progress
+	handshakes chan struct{} // one element per handshake in progress
 	ctx        context.Context
 	cancel     context.CancelFunc
 	running    sync.WaitGroup

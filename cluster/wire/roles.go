@@ -19,7 +19,7 @@ func ForRoles(next http.Handler, roles ...identity.Role) http.Handler {
 		case err != nil:
 			http.Error(w, "unauthenticated: "+err.Error(), http.StatusUnauthorized)
 		case !slices.Contains(roles, who.Role):
-			http.Error(w, fmt.Sprintf("%s is not for role %s", r.URL.Path, who.Role), http.StatusForbidden)
+			http.Error(w, fmt.Sprintf("%s: not permitted for role %s", r.URL.Path, who.Role), http.StatusForbidden)
 		default:
 			next.ServeHTTP(w, r)
 		}
@@ -53,7 +53,7 @@ func ListenLoopback(address string) (net.Listener, error) {
 	}
 	// A host name may resolve to any address, so check the address that was opened.
 	if at, ok := listener.Addr().(*net.TCPAddr); !ok || !at.IP.IsLoopback() {
-		return nil, errors.Join(fmt.Errorf("listen %s: without certificates only loopback addresses are allowed, %q is not one: use 127.0.0.1",
+		return nil, errors.Join(fmt.Errorf("listen %s: without certificates only loopback addresses are allowed, but %q is not one: use 127.0.0.1",
 			address, host), listener.Close())
 	}
 	return listener, nil

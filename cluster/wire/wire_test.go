@@ -185,7 +185,7 @@ func TestDialersLearnWhy(t *testing.T) {
 		"agent dials raft":          {server: replica, client: mutual(t, cluster, identity.Agent, "a"), want: identity.ErrRefused, wantText: "see its log"},
 		"foreign replica dials":     {server: replica, client: mutual(t, foreign, identity.Replica, "r2"), want: identity.ErrForeignAuthority},
 		"an agent poses as replica": {server: mutual(t, cluster, identity.Agent, "a"), client: replica, want: identity.ErrWrongRole},
-		"plaintext dials TLS":       {server: replica, client: wire.Insecure{}, want: identity.ErrRefused, wantText: "does it use TLS"},
+		"plaintext dials TLS":       {server: replica, client: wire.Insecure{}, want: identity.ErrRefused, wantText: "it may use TLS"},
 		"TLS dials plaintext":       {server: wire.Insecure{}, client: replica, wantText: "dial raft"},
 	} {
 		t.Run(name, func(t *testing.T) {

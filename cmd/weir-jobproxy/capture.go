@@ -23,7 +23,7 @@ type capture struct {
 	lost atomic.Pointer[error]
 }
 
-// startCapture returns the capture and the end of the pipe for the job.
+// startCapture returns the capture, and the write end of its pipe for the job.
 func startCapture(folder, stream string, limit int64) (*capture, *os.File, error) {
 	reader, writer, err := os.Pipe()
 	if err != nil {
@@ -37,7 +37,7 @@ func startCapture(folder, stream string, limit int64) (*capture, *os.File, error
 func (c *capture) copy() {
 	defer close(c.done)
 	err := c.reader.each(firstBuffer, func(data []byte) error {
-		_, _ = c.writer.Write(data) // it never refuses
+		_, _ = c.writer.Write(data) // never fails: see Err
 		c.written.Store(c.writer.Written())
 		c.dropped.Store(c.writer.Dropped())
 		if err := c.writer.Err(); err != nil && c.lost.Load() == nil {
@@ -55,7 +55,7 @@ func (c *capture) finish() {
 	<-c.done
 }
 
-// lost is why output of a job was not kept; empty if all that the limits allow was kept.
+// lost returns why output of a job was lost; empty if all output within the limits was kept.
 func lost(streams ...*capture) string {
 	var all []string
 	for _, c := range streams {

@@ -21,8 +21,8 @@ type child struct {
 	// handle is a descriptor of the process. Unlike the pid it can never refer to another
 	// process.
 	handle int
-	// init is the process that reports on reports how the command ended; 0 if the command is
-	// the proxy's own child.
+	// init is the pid of the job's init, which sends over reports how the command ended; 0 if the
+	// command is the proxy's own child.
 	init    int
 	reports *net.UnixConn
 }
@@ -61,7 +61,7 @@ func onOwnThread(work func()) {
 	<-done
 }
 
-// startCommand starts the command with start, the method of the enclosure.
+// startCommand starts the command with start, a method of the enclosure.
 func startCommand(spec *proxyproto.Spec, start func(*syscall.SysProcAttr, func() error) error, standard []uintptr) (child, error) {
 	argv := spec.Argv
 	if spec.Shell != "" {
@@ -136,8 +136,8 @@ type ending struct {
 	time   time.Time
 }
 
-// await waits for every process. It sends the end of the root process to ended, and calls
-// others for all other processes. It closes empty when none is left.
+// await waits for every process. It sends the end of the root process to ended, and calls others
+// with the end of every other process. It closes empty when no process is left.
 func (c child) await(ended chan<- ending, others func(pid int, e ending), empty chan<- struct{}) {
 	reported := make(chan struct{})
 	if c.reports == nil {
@@ -145,15 +145,15 @@ func (c child) await(ended chan<- ending, others func(pid int, e ending), empty 
 	} else {
 		go func() {
 			defer close(reported)
-			// The command has been looked at by now: let init wait for it. If init does not get
-			// this message it is gone, and awaitReport sees the end of the reports.
+			// The proxy has inspected the command by now, so init may reap it. If this write fails,
+			// init is gone, and awaitReport sees the end of the reports.
 			_, _ = c.reports.Write([]byte{0})
 			ended <- c.awaitReport()
 		}()
 	}
 	told := false
 	reap(func(pid int, e ending) {
-		// An orphan may have the pid later.
+		// An orphan may reuse the pid later.
 		if pid == c.pid && !told {
 			told = true
 			ended <- e

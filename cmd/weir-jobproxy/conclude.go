@@ -12,7 +12,7 @@ import (
 // saveAgain is the pause before a failed write of the result is retried.
 const saveAgain = 500 * time.Millisecond
 
-// finish measures a job without processes, and starts to keep its output.
+// finish measures a job whose processes have all gone, and starts to store its output.
 func (s *supervisor) finish() {
 	s.gone = nil
 	s.measureEnd(killPatience)
@@ -20,8 +20,8 @@ func (s *supervisor) finish() {
 	s.flush()
 }
 
-// measureEnd measures a job whose processes have ended, as far as they do. Its groups may be
-// busy for a moment still.
+// measureEnd takes the last measurement of a job, whose processes have gone or hang, and removes
+// its enclosure. It waits up to patience for groups that are still busy.
 func (s *supervisor) measureEnd(patience time.Duration) {
 	if s.root == nil {
 		select {
@@ -64,8 +64,8 @@ func (s *supervisor) conclude(status unix.WaitStatus) {
 		result.ExitCode = -1
 	}
 	s.conclusion.result = result
-	// An agent that listens journals the result before it passes it on. For one that connects
-	// later, the result has to be durable here.
+	// A connected agent writes the result to its journal. For an agent that connects later, the
+	// result has to be durable here.
 	s.ending.start("write its result into " + s.folder)
 	s.conclusion.save(filepath.Join(s.folder, proxyproto.ResultFile), !s.agent.listens())
 }
@@ -84,7 +84,7 @@ type conclusion struct {
 	// result is nil before the end of the job; told says that it has been sent.
 	result *proxyproto.Result
 	told   bool
-	// saved receives once the first attempt to write the result is over.
+	// saved receives a value when the first attempt to write the result is over.
 	saved chan struct{}
 }
 

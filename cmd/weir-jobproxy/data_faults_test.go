@@ -30,28 +30,28 @@ func TestFaultyInputs(t *testing.T) {
 		"binary": {text: "text\n\x7fELF\x00\n", wantKind: "binary_input", wantText: "NUL byte", wantRecord: [2]int64{5, 10}},
 		"a file that is gone": {
 			text: "a\n", change: func(t *testing.T, part *proxyproto.FeedPart) { must(t, os.Remove(part.Path)) },
-			wantKind: proxyproto.InputChanged, wantText: "not there any more",
+			wantKind: proxyproto.InputChanged, wantText: "it no longer exists",
 		},
 		"a file that is longer": {
 			text: "a\n", change: func(t *testing.T, part *proxyproto.FeedPart) { write(t, part.Path, "a\nb\n") },
-			wantKind: proxyproto.InputChanged, wantText: "it has 4 bytes, and had 2",
+			wantKind: proxyproto.InputChanged, wantText: "it has 4 bytes now, but had 2",
 		},
 		"a file that was truncated": {
 			text: "a\nb\n", change: func(t *testing.T, part *proxyproto.FeedPart) { must(t, os.Truncate(part.Path, 2)) },
-			wantKind: proxyproto.InputChanged, wantText: "it has 2 bytes, and had 4",
+			wantKind: proxyproto.InputChanged, wantText: "it has 2 bytes now, but had 4",
 		},
 		"a file of the same size that was written again": {
 			text: "a\n", change: func(t *testing.T, part *proxyproto.FeedPart) {
 				must(t, os.Chtimes(part.Path, time.Time{}, part.ModTime.Add(time.Nanosecond)))
 			},
-			wantKind: proxyproto.InputChanged, wantText: "it was written at",
+			wantKind: proxyproto.InputChanged, wantText: "its modification time was",
 		},
 		"a folder in its place": {
 			text: "a\n", change: func(t *testing.T, part *proxyproto.FeedPart) {
 				must(t, os.Remove(part.Path))
 				must(t, os.Mkdir(part.Path, 0o700))
 			},
-			wantKind: proxyproto.InputChanged, wantText: "no regular file",
+			wantKind: proxyproto.InputChanged, wantText: "no longer a regular file",
 		},
 		"a path through a file": {
 			text: "a\n", change: func(_ *testing.T, part *proxyproto.FeedPart) { part.Path += "/x" },

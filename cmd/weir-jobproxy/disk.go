@@ -15,19 +15,19 @@ import (
 )
 
 const (
-	// diskSpeed is how fast a job may fill a disk, in bytes a second. With what is left of the
-	// limit it determines the time to the next measurement.
+	// diskSpeed is the assumed top speed at which a job fills a disk, in bytes per second. The next
+	// measurement is due when a job of this speed would reach its limit.
 	diskSpeed = 1 << 30
 	// minDiskPeriod and maxDiskPeriod bound the time between two measurements.
 	minDiskPeriod = 100 * time.Millisecond
 	maxDiskPeriod = 2 * time.Second
-	// diskShare is how many times as long as a measurement the pause after it is, at least.
+	// diskShare is the minimum pause after a measurement, in multiples of its duration.
 	diskShare = 20
-	// folderBatch is how many entries of a folder are held in memory.
+	// folderBatch is how many entries of a folder are read at a time.
 	folderBatch = 256
 	// maxDepth limits open folders. Deeper files are not counted.
 	maxDepth = 256
-	// mostPath is the greatest reported length of a path, in bytes.
+	// mostPath limits the length of a reported path, in bytes.
 	mostPath = 256
 	// blockSize is the unit of a file's blocks.
 	blockSize = 512
@@ -36,7 +36,7 @@ const (
 // vanished are the errors of a folder that has gone or been replaced.
 var vanished = []error{os.ErrNotExist, unix.ENOTDIR, unix.ELOOP}
 
-// diskUse is the disk usage of folders.
+// diskUse is the disk usage of folders. move is called for each folder or process visited.
 type diskUse struct {
 	bytes   int64
 	move    func()
@@ -90,7 +90,7 @@ func diskPeriod(left int64, took time.Duration) time.Duration {
 	return max(diskShare*took, min(max(wait, minDiskPeriod), maxDiskPeriod))
 }
 
-// look measures all while the job runs. Only one goroutine calls it.
+// look measures the folders and the deleted files of a running job. Only one goroutine calls it.
 func (d *disk) look() diskUse {
 	use, devices := d.measure(func() {})
 	if len(devices) > 0 {
@@ -152,7 +152,7 @@ func (u *diskUse) addEntry(parent int, name, path string, device uint64, depth i
 		return
 	}
 	if stat.Mode&unix.S_IFMT != unix.S_IFDIR {
-		// A file with several names counts in parts: some of them may be elsewhere.
+		// Each name of a file counts as an equal part of it: some names may be in other folders.
 		u.note(path, stat.Blocks*blockSize/int64(max(1, stat.Nlink)))
 		return
 	}
@@ -182,14 +182,14 @@ func (u *diskUse) note(path string, bytes int64) {
 	u.biggest = u.biggest[:min(len(u.biggest), biggest)]
 }
 
-// diskWatch measures the disk of a job as long as it lives.
+// diskWatch measures the disk usage of a job while the job lives.
 type diskWatch struct {
 	disk
 	// told carries each measurement. last is the final one; it is set before gone is closed.
 	told chan diskUse
 	last diskUse
 	max  int64
-	// life is done after stop.
+	// life is cancelled by stop.
 	life context.Context
 	stop context.CancelFunc
 }
@@ -221,7 +221,7 @@ func (s *supervisor) takeDisk(use diskUse) {
 	excess := &proxyproto.DiskExcess{Usage: use.bytes, Limit: s.spec.DiskLimit, Biggest: use.biggest}
 	cause := verdict{outcome: proxyproto.OutcomeDiskLimitExceeded, err: excess.String(), disk: excess}
 	if s.root != nil && (s.verdict.outcome == proxyproto.OutcomeExited || s.verdict.outcome == proxyproto.OutcomeSignaled) {
-		// The job had exceeded the limit before it ended; nobody had measured it yet.
+		// The job had exceeded the limit before it ended, but no measurement had shown it.
 		s.verdict = cause
 		return
 	}

@@ -16,7 +16,7 @@
 // is this program again (init.go): it prepares their view of the machine's files (rootfs.go)
 // and drops their rights (seccomp.go).
 //
-// A job's input and output, and what is kept of them, are streams (streams.go).
+// The job's input, and the output and files that are kept, are handled by streams (streams.go).
 //
 // One proxy runs beside each job, so it has to stay small: it needs only the standard library,
 // golang.org/x/sys and cespare/xxhash, and limits its own heap.

@@ -14,8 +14,8 @@ import (
 // outsider may hold the pipe open.
 const drainTime = 2 * time.Second
 
-// drain reads a pipe that gets a deadline when the job has gone. Data in the pipe by then is
-// still read after the deadline: the disk that keeps it may be slow.
+// drain reads a pipe that gets a deadline when the job has gone. Data that is in the pipe at the
+// deadline is still read: the disk that stores it may be slow.
 type drain struct {
 	pipe *os.File
 	// late says that the deadline has passed; left is how much of the pipe's data is still to
@@ -26,15 +26,15 @@ type drain struct {
 
 // finish sets the deadline.
 func (d *drain) finish() {
-	// It fails only when the pipe has been read to its end and closed.
+	// This fails only if the pipe has been read to its end and closed.
 	_ = d.pipe.SetReadDeadline(time.Now().Add(drainTime))
 }
 
-// copyBuffer is the size of a pipe, so one read empties it, in bytes.
+// copyBuffer is the size of a pipe, in bytes: one read empties it.
 const copyBuffer = 64 << 10
 
-// each passes the data to take, until the end or an error. The first buffer has this size; once
-// a read fills it, a larger one is used.
+// each passes the data to take, until the end of the pipe or an error. first is the size of the
+// first buffer; once a read fills it, a larger one is used.
 func (d *drain) each(first int, take func([]byte) error) error {
 	buffer := make([]byte, first)
 	for {
@@ -78,7 +78,7 @@ func (d *drain) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// unread is how much there is to be read at once, in bytes.
+// unread returns how many bytes can be read without blocking.
 func unread(from syscall.Conn) (n int, err error) {
 	raw, err := from.SyscallConn()
 	if err != nil {
@@ -89,7 +89,7 @@ func unread(from syscall.Conn) (n int, err error) {
 	return n, errors.Join(err, controlErr)
 }
 
-// again repeats a system call that a signal has cut off.
+// again repeats a system call that a signal has interrupted.
 func again(call func() (int, error)) (int, error) {
 	for {
 		if n, err := call(); !errors.Is(err, unix.EINTR) {

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// writeJSON writes a file atomically: readers never see part of it. If durable, the file
-// survives a power failure whole, or does not exist; otherwise it may be lost.
+// writeJSON writes a file atomically: readers never see part of it. If durably is true, the file is
+// still there and complete after a power failure; otherwise it may be lost.
 func writeJSON(path string, value any, durably bool) error {
 	data, err := json.Marshal(value)
 	if err == nil {
@@ -39,7 +39,7 @@ func writeFile(path string, data []byte, durably bool) error {
 	return errors.Join(err, file.Close())
 }
 
-// syncFolder makes the names in a folder outlast a power failure.
+// syncFolder makes the names in a folder survive a power failure.
 func syncFolder(path string) error { return syncOpened(os.Open(path)) }
 
 // syncOpened does the same for a folder that has just been opened, and closes it.

@@ -28,7 +28,7 @@ type enclosure interface {
 	Join(attributes *syscall.SysProcAttr, start func() error) error
 	Usage() (cgroup.Usage, error)
 	processes() ([]proctree.Process, error)
-	// MemoryEvents says whether the kernel has killed for lack of memory.
+	// MemoryEvents reports whether the kernel has killed a process for lack of memory.
 	MemoryEvents() (cgroup.MemoryEvents, error)
 	// RefusedForks counts processes and threads that could not start because of the limit.
 	RefusedForks() (int64, error)
@@ -83,8 +83,8 @@ type group struct {
 
 func (g *group) create() error { return g.Create(g.limits) }
 
-// processes reads the processes inside, and lists the pids again: a pid in both lists was not
-// reused when it was read.
+// processes lists the pids inside, reads the processes, and lists the pids again: a pid in both
+// lists was not reused in between.
 func (g *group) processes() ([]proctree.Process, error) {
 	before, err := g.Processes()
 	if err != nil {
@@ -103,8 +103,8 @@ func (g *group) processes() ([]proctree.Process, error) {
 	return slices.DeleteFunc(list, func(p proctree.Process) bool { return !slices.Contains(after, p.Pid) }), nil
 }
 
-// tree is the enclosure of all descendants of the proxy, which adopts orphans. Limits of memory
-// and processes are enforced by measuring; that of CPU is not enforced.
+// tree is the enclosure of all descendants of the proxy, which adopts orphans. Limits of memory and
+// processes are enforced by measuring; the CPU limit is not enforced.
 type tree struct{ volumes *volumes }
 
 func (t *tree) create() error { return nil }

@@ -3,14 +3,14 @@ package main
 import "time"
 
 const (
-	// killPatience is how long one attempt to kill all processes may take before an error is
-	// logged and it is repeated.
+	// killPatience is how long one attempt to kill all processes may take. Then an error is logged
+	// and the attempt is repeated.
 	killPatience = 10 * time.Second
-	// escapePeriod is how long after its groups have ended a process is taken for one that
-	// escaped from them.
+	// escapePeriod is how long a process may outlive the job's groups. After that it is taken to
+	// have escaped from them, and is killed.
 	escapePeriod = 200 * time.Millisecond
-	// reapTime is how long to wait for the last children of a tree before all processes are
-	// read.
+	// reapTime is how long to wait for the last children of a tree before its processes are
+	// searched for among all processes.
 	reapTime = 5 * time.Millisecond
 )
 
@@ -23,7 +23,7 @@ func (s *supervisor) endTree() {
 	s.endingAll = true
 	s.prober.close()
 	s.ending.start("kill its processes")
-	// giveUp sets s.gone to nil: nobody waits then, and this goroutine may go on later.
+	// giveUp sets s.gone to nil and stops waiting, but this goroutine may still continue.
 	gone := s.gone
 	alone := s.root != nil && s.spec.Cgroups.None()
 	go func() {
@@ -36,19 +36,19 @@ func (s *supervisor) endTree() {
 		}
 		s.awaitReaped()
 		if s.stdout != nil {
-			s.ending.begin("keep standard output in " + s.spec.OutputFolder)
+			s.ending.begin("store standard output in " + s.spec.OutputFolder)
 			s.stdout.finish()
 		}
-		s.ending.begin("keep standard error in " + s.spec.OutputFolder)
+		s.ending.begin("store standard error in " + s.spec.OutputFolder)
 		s.stderr.finish()
-		s.ending.begin("measure what it has on disk in " + s.spec.Workspace)
+		s.ending.begin("measure its disk usage in " + s.spec.Workspace)
 		s.disk.last, _ = s.disk.measure(s.ending.move)
 		close(gone)
 	}()
 }
 
-// childless says whether all descendants have been waited for, and spares a
-// tree that has ended by itself the reading of all processes.
+// childless reports whether all descendants have been reaped within reapTime. If so, the tree has
+// ended by itself, and its processes need not be searched for.
 func (s *supervisor) childless() bool {
 	select {
 	case <-s.reaped:

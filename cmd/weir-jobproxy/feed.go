@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// feedBlock is the size of one read. feedOverhang is how much of it may lie beyond the end
-	// of a part, where its last record ends.
+	// feedBlock is the size of one read. feedOverhang is how far a read may extend beyond the end
+	// of a part, to reach the end of the part's last record.
 	feedBlock    = 256 << 10
 	feedOverhang = 64 << 10
 )
@@ -23,8 +23,8 @@ type feeder struct {
 	feed *proxyproto.Feed
 	pipe *inputPipe
 	open func(part *proxyproto.FeedPart) source
-	// feeding ends when the job is interrupted, lasting when it is gone. done is closed
-	// when run has ended.
+	// feeding is cancelled when the job is interrupted, lasting when all its processes have gone.
+	// done is closed when run has returned.
 	feeding, lasting context.Context
 	interrupt, end   context.CancelFunc
 	done             chan struct{}
@@ -33,7 +33,7 @@ type feeder struct {
 
 	// The fields below belong to run. Others may use them after done is closed.
 
-	// scanner and the last of marks belong to the present part; counts has the parts before.
+	// scanner and the last of marks belong to the current part; counts covers the parts before it.
 	// uncounted counts records that were scanned but did not reach the job, over all parts.
 	scanner           *records.Scanner
 	marks             []mark
@@ -44,7 +44,7 @@ type feeder struct {
 	// fed is how many bytes the job has read, or can read from the pipe.
 	fed int64
 	// stopped: the interruption has been noticed. closing: the job still gets the rest of its
-	// present record, which has not been scanned yet. over: it gets nothing more.
+	// current record, which has not been scanned yet. over: the job gets no more input.
 	stopped, closing, over bool
 	fault                  *proxyproto.InputFault
 }
@@ -63,8 +63,8 @@ type mark struct {
 // headLength is how much of a record is reported, in bytes.
 const headLength = 200
 
-// newFeeder returns a feeder that owns the pipe. It reads local files with the rights of user,
-// or with the proxy's if that is nil.
+// newFeeder returns a feeder that owns the pipe. It reads local files with the rights of user, or
+// with the proxy's rights if user is nil.
 func newFeeder(feed *proxyproto.Feed, user *proxyproto.User, pipe *inputPipe) *feeder {
 	f := &feeder{feed: feed, pipe: pipe, done: make(chan struct{}), block: make([]byte, feedBlock)}
 	f.open = func(part *proxyproto.FeedPart) source { return openSource(part, user) }
@@ -78,7 +78,8 @@ func (f *feeder) stop() {
 	f.pipe.wake(f.interrupt)
 }
 
-// finish waits until it is known what the job has read. All its processes have gone.
+// finish waits until run has determined what the job has read. All processes of the job must have
+// gone.
 func (f *feeder) finish() {
 	f.pipe.wake(f.end)
 	<-f.done
@@ -108,7 +109,7 @@ func (f *feeder) run(fail func(*proxyproto.InputFault)) {
 	complain(f.pipe.close())
 }
 
-// feedParts feeds until all is fed, the job is interrupted, or gone.
+// feedParts feeds all parts, unless the job is interrupted or ends before.
 func (f *feeder) feedParts() error {
 	for i := range f.feed.Parts {
 		if f.feeding.Err() != nil && !f.stopped {
@@ -195,7 +196,7 @@ func (f *feeder) endOfFile() error {
 	return nil
 }
 
-// mark is the mark of the present part.
+// mark returns the mark of the part that is being fed.
 func (f *feeder) mark() *mark { return &f.marks[len(f.marks)-1] }
 
 // pass writes scanned data to the job. An interrupted job gets only the rest of its record.
@@ -245,10 +246,11 @@ func asFault(err error, feed *proxyproto.Feed, part int) *proxyproto.InputFault 
 
 // source reads the file of a part.
 type source interface {
-	// read fills p, or a part of it, with the data at offset, and returns how much; 0 only with
-	// an error. A changedError says that the file has changed since it was listed.
+	// read reads data at offset into p and returns how many bytes, which may be fewer than len(p).
+	// It returns 0 only with an error. A changedError says that the file has changed since it was
+	// listed.
 	read(ctx context.Context, p []byte, offset int64) (int, error)
-	// close returns a changedError when the file has been changed while it was read.
+	// close returns a changedError if the file was changed while it was read.
 	close() error
 }
 

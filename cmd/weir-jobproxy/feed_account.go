@@ -9,8 +9,8 @@ import (
 	"weir/scheduling/records"
 )
 
-// borderTimeout bounds the requests to a store about where a record ends that the job may have
-// read in part.
+// borderTimeout bounds the requests to a store that find the end of a record, if the job may have
+// read the record in part.
 const borderTimeout = 10 * time.Second
 
 // settle ends the feed of an interrupted job. It takes back unread data, except for the rest of
@@ -35,8 +35,8 @@ func (f *feeder) settle() {
 	f.uncount(rest[length:])
 }
 
-// account determines what a job that has gone has read. If it has read part of a record, the
-// whole record counts as read, if its end is known.
+// account determines what the job had read when it ended. A record that the job has read in part
+// counts as read whole, provided that its end is known.
 func (f *feeder) account() {
 	rest := f.takeBack()
 	ctx, cancel := context.WithTimeout(context.Background(), borderTimeout)
@@ -68,7 +68,7 @@ func (f *feeder) uncount(data []byte) {
 	}
 }
 
-// inRecord says whether a record was scanned in part.
+// inRecord reports whether the last record has been scanned only in part.
 func (f *feeder) inRecord() bool {
 	return f.scanner != nil && !f.scanner.Done() && f.scanner.Begin() < f.scanner.Offset()
 }
@@ -91,7 +91,7 @@ func (f *feeder) atBorder(ctx context.Context) bool {
 	from := f.open(part)
 	n, err := from.read(ctx, last[:], offset-1)
 	complain(err)
-	_ = from.close() // an error here would repeat one of the feed
+	_ = from.close() // the feed reports the same error
 	return n == 1 && last[0] == '\n'
 }
 
@@ -116,7 +116,7 @@ func (f *feeder) place() (int, int64) {
 	return i, f.feed.Parts[i].Begin
 }
 
-// count is what the job has read. complete means that there is no rest to report.
+// count returns what the job has read. complete means that there is no rest to report.
 func (f *feeder) count(complete bool) *proxyproto.InputCount {
 	counts := f.counts.Minus(f.uncounted)
 	i, offset := f.place()
@@ -135,7 +135,7 @@ func (f *feeder) count(complete bool) *proxyproto.InputCount {
 	return count
 }
 
-// only is the only record that was read; length is its length.
+// only returns the single record that was read; length is its length in bytes.
 func (f *feeder) only(length int64) *proxyproto.FeedRecord {
 	for i, m := range f.marks {
 		if m.first < 0 {

@@ -33,12 +33,12 @@ func (l *localSource) read(_ context.Context, p []byte, offset int64) (int, erro
 	case n > 0:
 		return n, l.check()
 	case errors.Is(err, io.EOF):
-		return 0, changedError{fmt.Sprintf("it ends at byte %d, and had %d bytes", offset, l.part.Size)}
+		return 0, changedError{fmt.Sprintf("it now ends at byte %d, but had %d bytes", offset, l.part.Size)}
 	}
 	return 0, fmt.Errorf("at byte %d: %w", offset, bare(err))
 }
 
-// open opens the file, once, if it has not changed.
+// open opens the file at the first call, and checks that it has not changed.
 func (l *localSource) open() error {
 	if l.file != nil {
 		return nil
@@ -50,13 +50,13 @@ func (l *localSource) open() error {
 		return err
 	})
 	if errors.Is(err, fs.ErrNotExist) {
-		return changedError{"it is not there any more"}
+		return changedError{"it no longer exists"}
 	}
 	if err != nil {
 		return inTheName(l.user, bare(err))
 	}
 	l.file = file
-	// This is advice.
+	// Advice only: an error does not matter.
 	_ = unix.Fadvise(int(file.Fd()), l.part.Begin, l.part.End-l.part.Begin, unix.FADV_SEQUENTIAL)
 	return l.check()
 }
@@ -68,11 +68,11 @@ func (l *localSource) check() error {
 	case err != nil:
 		return bare(err)
 	case !info.Mode().IsRegular():
-		return changedError{"it is no regular file any more"}
+		return changedError{"it is no longer a regular file"}
 	case info.Size() != l.part.Size:
-		return changedError{fmt.Sprintf("it has %d bytes, and had %d", info.Size(), l.part.Size)}
+		return changedError{fmt.Sprintf("it has %d bytes now, but had %d", info.Size(), l.part.Size)}
 	case !l.part.ModTime.IsZero() && !info.ModTime().Equal(l.part.ModTime):
-		return changedError{fmt.Sprintf("it was written at %s, and then at %s", stamp(l.part.ModTime), stamp(info.ModTime()))}
+		return changedError{fmt.Sprintf("its modification time was %s, but is now %s", stamp(l.part.ModTime), stamp(info.ModTime()))}
 	}
 	return nil
 }
@@ -88,7 +88,7 @@ func (l *localSource) close() error {
 	return errors.Join(l.check(), l.file.Close())
 }
 
-// bare is an error of the file system without the path, which the caller adds.
+// bare returns an error of the file system without the path, which the caller adds.
 func bare(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {

@@ -18,8 +18,8 @@ const pipeSize = 256 << 10
 // proxy keeps a read end too. So a write never fails, even if the job has closed its input: it
 // blocks until it is woken.
 type inputPipe struct {
-	// job is the read end for the job; whoever passes it to the job closes it. It blocks.
-	// taking, the proxy's own read end, does not.
+	// job is the read end for the job; whoever passes it to the job closes it. Reads of it block.
+	// taking is the proxy's own read end, with reads that do not block.
 	job    *os.File
 	taking int
 	size   int
@@ -36,7 +36,7 @@ func newInputPipe(size int) (*inputPipe, error) {
 	}
 	p := &inputPipe{job: os.NewFile(uintptr(ends[0]), "input"), taking: -1}
 	p.size = enlarge(ends[1], size)
-	// An end that is opened again has its own flags.
+	// An end that is reopened has flags of its own.
 	taking, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", ends[0]), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err == nil {
 		p.taking = taking
@@ -50,7 +50,7 @@ func newInputPipe(size int) (*inputPipe, error) {
 
 // enlarge sets the size of a pipe, if the system allows it, and returns the size that it has.
 func enlarge(end, size int) int {
-	// The system refuses this to users with many pipes.
+	// The kernel denies this to users who have many pipes.
 	_, _ = unix.FcntlInt(uintptr(end), unix.F_SETPIPE_SZ, size)
 	holds, err := unix.FcntlInt(uintptr(end), unix.F_GETPIPE_SZ, 0)
 	if err != nil {
@@ -59,7 +59,7 @@ func enlarge(end, size int) int {
 	return holds
 }
 
-// write returns how much was written before it was woken.
+// write writes data until it is woken, and returns how many bytes were written.
 func (p *inputPipe) write(data []byte) int {
 	p.mutex.Lock()
 	writer := p.writer
@@ -72,7 +72,7 @@ func (p *inputPipe) write(data []byte) int {
 	return n
 }
 
-// wake calls end, and wakes the present write and all later ones until sleep.
+// wake calls end. It makes the current write return, and all later ones until sleep is called.
 func (p *inputPipe) wake(end context.CancelFunc) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -91,8 +91,8 @@ func (p *inputPipe) sleep(ctx context.Context) {
 	}
 }
 
-// takeBack takes out all that the job has not read. It is one read, so the job gets nothing in
-// between, and what is written back afterwards is in the right place.
+// takeBack takes out all data that the job has not read. It does so in one read: the job cannot
+// read in between, and data that is written back afterwards stays in order.
 func (p *inputPipe) takeBack() []byte {
 	buffer := make([]byte, p.size)
 	n, err := again(func() (int, error) { return unix.Read(p.taking, buffer) })

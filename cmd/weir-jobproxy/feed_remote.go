@@ -19,7 +19,8 @@ type remoteSource struct {
 	// version is the object's ETag; empty while unknown.
 	version string
 
-	// body is the present answer: it is read from offset on, up to end.
+	// body is the current response. The next byte in it is the object's byte at offset; the last is
+	// the one before end.
 	body        io.ReadCloser
 	offset, end int64
 	cancel      context.CancelFunc
@@ -29,7 +30,7 @@ func newRemoteSource(part *proxyproto.FeedPart) *remoteSource {
 	return &remoteSource{part: part, client: stores, version: entityTag(part.Version)}
 }
 
-// entityTag is a version in the syntax of HTTP.
+// entityTag returns a version in the syntax of HTTP.
 func entityTag(version string) string {
 	if version == "" || strings.HasSuffix(version, `"`) {
 		return version
@@ -56,7 +57,7 @@ func (r *remoteSource) read(ctx context.Context, p []byte, offset int64) (int, e
 	return 0, fmt.Errorf("at byte %d: %w", offset, err)
 }
 
-// try reads on, or sends a new request, once.
+// try makes one attempt: it continues to read the current response, or sends a new request.
 func (r *remoteSource) try(ctx context.Context, p []byte, offset int64) (int, error) {
 	if r.body != nil && (r.offset != offset || r.offset >= r.end) {
 		r.drop()
@@ -90,7 +91,7 @@ func (r *remoteSource) request(ctx context.Context, begin, end int64) error {
 	request, err := http.NewRequestWithContext(reading, http.MethodGet, r.part.URL, nil)
 	if err != nil {
 		cancel()
-		return errors.New("not a URL that can be read")
+		return errors.New("invalid URL")
 	}
 	request.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", begin, end-1))
 	if r.version != "" {
@@ -110,26 +111,26 @@ func (r *remoteSource) request(ctx context.Context, begin, end int64) error {
 	return nil
 }
 
-// check returns an error if an answer is not the requested range of the listed object.
+// check returns an error if a response is not the requested range of the listed object.
 func (r *remoteSource) check(response *http.Response, begin int64) error {
 	switch response.StatusCode {
 	case http.StatusPartialContent, http.StatusOK:
 	case http.StatusPreconditionFailed:
-		return changedError{"it is not version " + r.version + " any more"}
+		return changedError{"it is no longer version " + r.version}
 	case http.StatusNotFound, http.StatusGone:
-		return changedError{"it is not there any more"}
+		return changedError{"it no longer exists"}
 	case http.StatusRequestedRangeNotSatisfiable:
-		return changedError{fmt.Sprintf("it has no byte %d, and had %d bytes", begin, r.part.Size)}
+		return changedError{fmt.Sprintf("it now ends before byte %d, but had %d bytes", begin, r.part.Size)}
 	default:
 		return refused(response)
 	}
 	version := response.Header.Get("ETag")
 	if r.version != "" && version != "" && version != r.version {
-		return changedError{fmt.Sprintf("it is version %s, and was %s", version, r.version)}
+		return changedError{fmt.Sprintf("it is now version %s, but was %s", version, r.version)}
 	}
 	r.version = version
 	if response.StatusCode == http.StatusOK && begin > 0 {
-		return errors.New("the server cannot give a part of it")
+		return errors.New("the server does not support range requests")
 	}
 	size := response.ContentLength
 	if response.StatusCode == http.StatusPartialContent {
@@ -139,7 +140,7 @@ func (r *remoteSource) check(response *http.Response, begin int64) error {
 		}
 	}
 	if size >= 0 && size != r.part.Size {
-		return changedError{fmt.Sprintf("it has %d bytes, and had %d", size, r.part.Size)}
+		return changedError{fmt.Sprintf("it has %d bytes now, but had %d", size, r.part.Size)}
 	}
 	return nil
 }
@@ -151,19 +152,19 @@ func rangeSize(text string, begin int64) (int64, error) {
 	first, _, dash := strings.Cut(place, "-")
 	from, err := strconv.ParseInt(first, 10, 64)
 	if !ok || !slash || !dash || err != nil || from != begin {
-		return 0, fmt.Errorf("the server was asked for bytes from %d on, and gives %.60q", begin, text)
+		return 0, fmt.Errorf("requested bytes from %d on, but the server sent Content-Range %.60q", begin, text)
 	}
 	if total == "*" {
 		return -1, nil
 	}
 	size, err := strconv.ParseInt(total, 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("the server gives %.60q", text)
+		return 0, fmt.Errorf("the server sent Content-Range %.60q", text)
 	}
 	return size, nil
 }
 
-// drop ends the present answer.
+// drop closes the current response.
 func (r *remoteSource) drop() {
 	if r.body != nil {
 		r.cancel()
@@ -172,7 +173,7 @@ func (r *remoteSource) drop() {
 	}
 }
 
-// close implements source. Every answer was checked to be of one version.
+// close implements source. check has made sure that all responses were of one version.
 func (r *remoteSource) close() error {
 	r.drop()
 	return nil

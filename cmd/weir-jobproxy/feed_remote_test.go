@@ -195,9 +195,9 @@ func TestRemoteSourceTriesAgain(t *testing.T) {
 		},
 		"always busy": {
 			trouble: answer(http.StatusServiceUnavailable, "slow down"), wantAttempts: 3,
-			wantError: "at byte 0: tried 3 times, the last time: the store answered 503 Service Unavailable: slow down",
+			wantError: "at byte 0: gave up after 3 attempts: the store answered 503 Service Unavailable: slow down",
 		},
-		"it hangs": {trouble: hang, silence: shortSilence, wantAttempts: 3, wantError: "the store did not answer in time: nothing for 200ms"},
+		"it hangs": {trouble: hang, silence: shortSilence, wantAttempts: 3, wantError: "the store did not answer in time: no data for 200ms"},
 		"it hangs in the middle": {
 			trouble: func(w http.ResponseWriter, r *http.Request, attempt int64) bool {
 				w.Header().Set("Content-Range", "bytes 0-199999/200000")
@@ -217,13 +217,13 @@ func TestRemoteSourceTriesAgain(t *testing.T) {
 // TestRemoteSourceThatChanged has objects that are not what they were when they were listed.
 func TestRemoteSourceThatChanged(t *testing.T) {
 	readAll(t, map[string]remoteCase{
-		"another version":              {trouble: answer(http.StatusPreconditionFailed, ""), wantChanged: `it is not version "v1" any more`},
-		"another version all the same": {change: func(s *store, _ *proxyproto.FeedPart) { s.version = `"v2"` }, wantChanged: `it is not version "v1" any more`},
-		"it is gone":                   {trouble: answer(http.StatusNotFound, ""), wantChanged: "it is not there any more"},
-		"it is shorter":                {change: func(s *store, _ *proxyproto.FeedPart) { s.data = s.data[:100] }, wantChanged: "it has 100 bytes, and had 200000"},
+		"another version":              {trouble: answer(http.StatusPreconditionFailed, ""), wantChanged: `it is no longer version "v1"`},
+		"another version all the same": {change: func(s *store, _ *proxyproto.FeedPart) { s.version = `"v2"` }, wantChanged: `it is no longer version "v1"`},
+		"it is gone":                   {trouble: answer(http.StatusNotFound, ""), wantChanged: "it no longer exists"},
+		"it is shorter":                {change: func(s *store, _ *proxyproto.FeedPart) { s.data = s.data[:100] }, wantChanged: "it has 100 bytes now, but had 200000"},
 		"it is shorter than where it is read": {
 			change:      func(s *store, part *proxyproto.FeedPart) { s.data, part.Begin = s.data[:100], 150 },
-			wantChanged: "it has no byte 150",
+			wantChanged: "it now ends before byte 150",
 		},
 	})
 }
@@ -237,7 +237,7 @@ func TestRemoteSourceRefused(t *testing.T) {
 				_, _ = io.WriteString(w, remoteData)
 				return true
 			},
-			change: func(_ *store, part *proxyproto.FeedPart) { part.Begin = 5 }, wantError: "the server cannot give a part of it",
+			change: func(_ *store, part *proxyproto.FeedPart) { part.Begin = 5 }, wantError: "the server does not support range requests",
 		},
 		"a server that gives another range": {
 			trouble: func(w http.ResponseWriter, _ *http.Request, _ int64) bool {
@@ -245,7 +245,7 @@ func TestRemoteSourceRefused(t *testing.T) {
 				w.WriteHeader(http.StatusPartialContent)
 				return true
 			},
-			wantError: `the server was asked for bytes from 0 on, and gives "bytes 1-2/200000"`,
+			wantError: `requested bytes from 0 on, but the server sent Content-Range "bytes 1-2/200000"`,
 		},
 	})
 }
@@ -363,7 +363,7 @@ func TestKeptFilesInAStore(t *testing.T) {
 	if result := keep("result"); result.Outcome != proxyproto.OutcomeExited || len(s.puts) != 1 || s.puts[0] != "kept\n" {
 		t.Errorf("result %+v, put %q, want the file", result, s.puts)
 	}
-	if result := keep("folder"); !strings.Contains(result.Error, "one URL takes one file") || strings.Contains(result.Error, "secret") {
+	if result := keep("folder"); !strings.Contains(result.Error, "a URL can take only one file") || strings.Contains(result.Error, "secret") {
 		t.Errorf("result %+v, want the folder refused", result)
 	}
 }

@@ -52,21 +52,21 @@ func TestEndHangs(t *testing.T) {
 			change: func(t *testing.T, disk string) func(*proxyproto.Spec) {
 				return fed(filepath.Join(disk, "kept"), records.Lines, input(t, "a\n"))
 			},
-			wantOutcome: proxyproto.OutcomeEndHung, wantStep: "take stock of what it has read and written", wantName: "weir-jobproxy",
+			wantOutcome: proxyproto.OutcomeEndHung, wantStep: "record what it has read and written", wantName: "weir-jobproxy",
 		},
 		"standard error": {
 			shell: "echo words >&2",
 			change: func(_ *testing.T, disk string) func(*proxyproto.Spec) {
 				return func(spec *proxyproto.Spec) { spec.OutputFolder = disk }
 			},
-			wantOutcome: proxyproto.OutcomeEndHung, wantStep: "keep standard error", wantName: "weir-jobproxy",
+			wantOutcome: proxyproto.OutcomeEndHung, wantStep: "store standard error", wantName: "weir-jobproxy",
 		},
 		"standard error of a job that fails": {
 			shell: "echo words >&2; exit 3",
 			change: func(_ *testing.T, disk string) func(*proxyproto.Spec) {
 				return func(spec *proxyproto.Spec) { spec.OutputFolder = disk }
 			},
-			wantOutcome: proxyproto.OutcomeExited, wantStep: "keep standard error", wantName: "weir-jobproxy",
+			wantOutcome: proxyproto.OutcomeExited, wantStep: "store standard error", wantName: "weir-jobproxy",
 		},
 		"a process that it leaves behind": {
 			shell: "touch $DISK/file & " + untilStuck + "exit 0",
@@ -260,7 +260,7 @@ func TestHangIsGivenUp(t *testing.T) {
 			close(stuck.letGo)
 			s.takeRemains(<-s.flushed)
 			r := s.conclusion.result
-			if r.Outcome != test.wantOutcome || r.Reason != test.abandoned.reason || r.Output != nil || r.Hang == nil || !strings.Contains(r.Error, "take stock") {
+			if r.Outcome != test.wantOutcome || r.Reason != test.abandoned.reason || r.Output != nil || r.Hang == nil || !strings.Contains(r.Error, "record what it has read") {
 				t.Errorf("result %+v, hang %v, want %s, and nothing kept", r, r.Hang, test.wantOutcome)
 			}
 		})

@@ -44,8 +44,8 @@ func runInit(folder string) error {
 	if err := errors.Join(send(report{}, handle), unix.Close(handle), letGo()); err != nil {
 		return err
 	}
-	// The proxy first looks at the command, which exists until it is waited for, even if it has
-	// ended. If the proxy is gone, nobody will look.
+	// Wait until the proxy has inspected the command: even if the command has ended, it exists
+	// until it is reaped. If the proxy is gone, the read ends too.
 	_, _ = unix.Read(reportDescriptor, make([]byte, 1))
 	for {
 		var end report

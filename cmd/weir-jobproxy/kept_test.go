@@ -77,10 +77,10 @@ func TestKeptFiles(t *testing.T) {
 			},
 			want: map[string]string{"kept/one": "1\n"},
 		},
-		"what the job has not made":         {shell: "true", path: "result", wantError: "keep result as {}: the job has not made it"},
-		"a pipe":                            {shell: "mkfifo result", path: "result", wantError: "it is no file, folder or link"},
+		"what the job has not made":         {shell: "true", path: "result", wantError: "keep result as {}: the job has not created it"},
+		"a pipe":                            {shell: "mkfifo result", path: "result", wantError: "it is neither a file, a folder nor a link"},
 		"a link out of the workspace":       {shell: "ln -s /etc d", path: "d/passwd", wantError: "escapes"},
-		"a pipe in a folder":                {shell: "mkdir d; mkfifo d/pipe", path: "d", wantError: "keep d as {}: pipe: it is no file"},
+		"a pipe in a folder":                {shell: "mkdir d; mkfifo d/pipe", path: "d", wantError: "keep d as {}: pipe: it is neither a file"},
 		"nothing, of a job that has failed": {shell: "echo kept > result; exit 1", path: "result"},
 	}
 	for name, test := range tests {
@@ -197,7 +197,7 @@ func TestWhatCannotBeTakenBackIsTold(t *testing.T) {
 	must(t, p.place(filepath.Join(folder, "aside"), filepath.Join(folder, "two")))
 	must(t, os.Remove(filepath.Join(folder, "two")))
 	err := p.takeBack(errors.New("keep three as /data/three: device or resource busy"))
-	want := "keep three as /data/three: device or resource busy; these copies could not be removed again: http://store/bucket/one, " +
+	want := "keep three as /data/three: device or resource busy; these copies are left in place: http://store/bucket/one, " +
 		filepath.Join(folder, "two") + " (no such file or directory)"
 	if err.Error() != want {
 		t.Errorf("got %v\nwant %s", err, want)

@@ -50,7 +50,7 @@ type deadline struct {
 
 func (d *deadline) set() bool { return !d.end.IsZero() }
 
-// within sets the deadline to this time from now, unless it is earlier already.
+// within sets the deadline to graceMillis from now, unless it is already earlier.
 func (d *deadline) within(graceMillis int64) {
 	end := time.Now().Add(time.Duration(graceMillis) * time.Millisecond)
 	if !d.set() || end.Before(d.end) {
@@ -76,11 +76,11 @@ func (s *supervisor) expire() {
 		s.leave = true
 		return
 	}
-	expired := verdict{outcome: proxyproto.OutcomeLeaseExpired, err: "the agent was not heard from in time"}
+	expired := verdict{outcome: proxyproto.OutcomeLeaseExpired, err: "no agent renewed the lease in time"}
 	s.hearEnd()
 	if !s.abandonFlush(expired) {
 		s.end(expired)
 	}
-	// The result waits for another lease, in case an agent comes back.
+	// The result waits for as long as another lease, in case an agent comes back.
 	s.lease.set(proctree.Uptime(), s.spec.Lease())
 }

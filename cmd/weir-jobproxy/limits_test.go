@@ -247,8 +247,8 @@ func TestPidsVerdict(t *testing.T) {
 		refused int64
 		want    string
 	}{
-		"it failed":        {2 << 8, 3, "Process limit exceeded: 3 times a process or thread could not be started, the limit is 9"},
-		"it failed once":   {2 << 8, 1, "Process limit exceeded: once a process or thread could not be started, the limit is 9"},
+		"it failed":        {2 << 8, 3, "Process limit exceeded: failed 3 times to start a process or thread, the limit is 9"},
+		"it failed once":   {2 << 8, 1, "Process limit exceeded: failed once to start a process or thread, the limit is 9"},
 		"it coped":         {0, 3, ""},
 		"nothing happened": {2 << 8, 0, ""},
 	}

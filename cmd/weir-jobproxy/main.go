@@ -41,7 +41,7 @@ func main() {
 	case len(os.Args) == 4 && os.Args[1] == proxyproto.CheckArgument:
 		err = check(os.Args[2], os.Args[3])
 	default:
-		fmt.Fprintln(os.Stderr, "usage: weir-jobproxy FOLDER\n\nRuns the job whose spec.json is in FOLDER. A node agent starts it; it is of no use by hand.")
+		fmt.Fprintln(os.Stderr, "usage: weir-jobproxy FOLDER\n\nRuns the job whose spec.json is in FOLDER. Only node agents start it.")
 		os.Exit(2)
 	}
 	log().flush()
@@ -73,11 +73,11 @@ func run(folder string) error {
 		return err
 	}
 	if _, err := os.Stderr.Write(self.Identity.LogLine()); err != nil {
-		return fmt.Errorf("say who this is: %w", err)
+		return fmt.Errorf("write the identity of this process: %w", err)
 	}
 	// Orphans of the job become children of the proxy, not of init.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("become the foster parent of orphans: %w", err)
+		return fmt.Errorf("become the subreaper of the job: %w", err)
 	}
 	// Ctrl-C in a terminal or a closed session must not end the job. The signals are caught
 	// rather than ignored, as the command would inherit ignored ones as ignored.
@@ -90,7 +90,7 @@ func run(folder string) error {
 	return nil
 }
 
-// readSpec reads the spec of a job with that folder.
+// readSpec reads the spec of the job that has this folder.
 func readSpec(folder string) (*proxyproto.Spec, error) {
 	data, err := os.ReadFile(filepath.Join(folder, proxyproto.SpecFile))
 	if err != nil {
@@ -99,7 +99,7 @@ func readSpec(folder string) (*proxyproto.Spec, error) {
 	return proxyproto.ParseSpec(data)
 }
 
-// inheritedListener is the socket that the agent opened.
+// inheritedListener returns the listener on the socket that the agent opened.
 func inheritedListener() (net.Listener, error) {
 	file := os.NewFile(proxyproto.ListenerDescriptor, proxyproto.SocketFile)
 	listener, err := net.FileListener(file)

@@ -14,8 +14,8 @@ import (
 
 // meter turns measurements into statistics. It reads no clock: callers pass the time.
 type meter struct {
-	// current and tmpfs are those of the last measurement. netPeak is the peak memory without
-	// volumes, tmpfsPeak that of the volumes.
+	// current is the memory at the last measurement, tmpfs the part of it in volumes. netPeak is
+	// the peak memory without volumes, tmpfsPeak the peak of the volumes.
 	current, tmpfs     int64
 	netPeak, tmpfsPeak int64
 	// cache is the file cache at the last measurement, groupPeak the kernel's peak up to then.
@@ -50,11 +50,11 @@ func (m *meter) observe(now time.Time, usage cgroup.Usage, tmpfs int64) {
 	m.statistics.CPUSystemMicros = max(m.statistics.CPUSystemMicros, usage.CPUSystem.Microseconds())
 }
 
-// observeGap accounts for memory that was in use only before the first measurement, or only
-// since the last. If the kernel reports a new peak of all charged memory, the job used at least
-// that without file cache and tmpfs; of both, the greater value of the measurements before and
-// after is subtracted. Between other measurements this would mistake files that a job writes
-// and removes for memory.
+// observeGap accounts for memory that was in use only before the first measurement, or only since
+// the last. If the kernel reports a new peak of all charged memory, the job used at least that peak
+// minus its file cache and tmpfs. For each of these two, the greater of the values before and after
+// the gap is subtracted. Between other measurements this would mistake files that a job writes and
+// removes for memory.
 func (m *meter) observeGap(usage cgroup.Usage, tmpfs int64) {
 	if usage.Peak > m.groupPeak {
 		peak := usage.Peak - max(m.cache, usage.Cache)
@@ -63,9 +63,9 @@ func (m *meter) observeGap(usage cgroup.Usage, tmpfs int64) {
 	}
 }
 
-// observeEnd records the peak memory of the biggest process, shared memory included; 0 if
-// unknown. It is capped by the kernel's peak of the group, if there is one. least stands in
-// when nothing else is known, because the processes were too small and too short.
+// observeEnd records the peak memory of the biggest process, shared memory included; 0 if unknown.
+// It is capped by the kernel's peak of the group, if there is one. least stands in when nothing
+// else is known, because the processes were too small and too short-lived.
 func (m *meter) observeEnd(now time.Time, processPeak, least int64) {
 	peak := processPeak
 	if m.groupPeak > 0 {
@@ -88,9 +88,10 @@ func (m *meter) advance(now time.Time) {
 	}
 }
 
-// processPeak is the peak memory of any process of the job that was waited for; 0 if unknown.
-// Until a child executes its program, it counts with the memory of the proxy, which is own. So
-// a value up to own only says that the true peak is no higher: that value is least.
+// processPeak returns the peak memory of any process of the job that was waited for; 0 if unknown.
+// Until a child executes its program, the kernel counts it with the memory of the proxy, whose peak
+// is own. So a value up to own only says that the true peak is no higher: then peak is 0. least is
+// the value in either case.
 func processPeak(root unix.Rusage, alone bool, own int64) (peak, least int64) {
 	least = root.Maxrss << 10
 	// The init of a strictly isolated job is no process of the job.
@@ -113,8 +114,8 @@ func ownPeak() int64 {
 	return own
 }
 
-// firstSample is the time to the first measurement. Each next one takes twice
-// as long, until the period is reached: short jobs are measured too.
+// firstSample is the time to the first measurement. Each interval is twice as long as the one
+// before, up to the period, so that short jobs are measured too.
 const firstSample = 20 * time.Millisecond
 
 // treePeriod is the longest time between measurements where measuring is the
@@ -145,7 +146,7 @@ func (s *schedule) next() time.Duration {
 
 // due reports whether the measurement at now is to be sent.
 func (s *schedule) due(now time.Time) bool {
-	// Half a measurement early is better than a whole one late.
+	// Half a period early is better than a whole one late.
 	if now.Before(s.lastTold.Add(s.tell - s.wait/2)) {
 		return false
 	}

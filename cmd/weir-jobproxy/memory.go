@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	// memoryChecks is how often, memoryCheckPeriod apart, MemoryEvents is read after the kernel
-	// has reported that memory ran out.
+	// memoryChecks is how many times MemoryEvents is read, memoryCheckPeriod apart, after the
+	// kernel has reported that memory ran out.
 	memoryChecks      = 100
 	memoryCheckPeriod = 5 * time.Millisecond
-	// nearLimit is the part of the memory limit from which samples record the biggest
+	// nearLimit is the fraction of the memory limit from which on samples record the biggest
 	// processes.
 	nearLimit = 0.75
 )
@@ -27,7 +27,8 @@ type memoryWatch struct {
 	scorer  scorer
 	// suspects are the biggest processes seen so far.
 	suspects []proxyproto.ProcessMemory
-	// low receives when the kernel reports low memory. check then fires up to checksLeft times.
+	// low receives a value when the kernel reports low memory. check then fires up to checksLeft
+	// times.
 	low        chan struct{}
 	check      *time.Timer
 	checksLeft int
@@ -108,7 +109,7 @@ func (m *memoryWatch) events() cgroup.MemoryEvents {
 	return events
 }
 
-// judgeMemory is checkMemory for events that have been read.
+// judgeMemory is checkMemory for events that have already been read.
 func (s *supervisor) judgeMemory(events cgroup.MemoryEvents) bool {
 	if !events.Killed || !events.LimitHit {
 		return false
@@ -122,14 +123,14 @@ func (s *supervisor) judgeMemory(events cgroup.MemoryEvents) bool {
 	return true
 }
 
-// excess is the verdict of a job that uses this much memory, more than its limit.
+// excess returns the verdict on a job whose memory usage exceeds its limit.
 func (m *memoryWatch) excess(usage int64) verdict {
 	excess := &proxyproto.MemoryExcess{Usage: usage, Limit: m.spec.MemoryLimit, Tmpfs: m.volumes.used(), Biggest: m.suspects}
 	return verdict{outcome: proxyproto.OutcomeMemoryLimitExceeded, err: excess.String(), memory: excess}
 }
 
-// noteSuspects records the biggest processes. If the list is now less than half as big, the
-// kernel's victim may be missing from it: keep the old one.
+// noteSuspects records the biggest processes. If they now have less than half the memory of those
+// recorded before, the kernel's victim may be missing: the old list is kept.
 func (m *memoryWatch) noteSuspects(init int) {
 	list := biggestProcesses(m.inside, init)
 	if total(list) >= total(m.suspects)/2 {

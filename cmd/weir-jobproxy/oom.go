@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A process' oom_score_adj says how readily the kernel kills it when the machine is out of
-// memory: 1000 counts like all memory of the machine in addition to its own. Processes of jobs
-// are killed before the node's own, which have 0; jobs above their reserve are killed first.
+// The oom_score_adj of a process says how readily the kernel kills it when the machine is out of
+// memory: 1000 counts as if it also used all memory of the machine. Processes of jobs are killed
+// before the node's own, which have 0; jobs above their reserve are killed first.
 const (
 	scoreWithin = 100
 	scoreAbove  = 500

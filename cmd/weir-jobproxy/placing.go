@@ -21,7 +21,7 @@ type placing struct {
 	stays []string
 }
 
-// placed is a copy in its place.
+// placed is a copy that was moved to its destination.
 type placed struct {
 	destination string
 	takeBack    func() error
@@ -79,5 +79,5 @@ func (p *placing) takeBack(err error) error {
 	if len(p.stays) == 0 {
 		return err
 	}
-	return fmt.Errorf("%w; these copies could not be removed again: %s", err, strings.Join(p.stays, ", "))
+	return fmt.Errorf("%w; these copies are left in place: %s", err, strings.Join(p.stays, ", "))
 }

@@ -44,11 +44,11 @@ type prober struct {
 	ended chan ending
 }
 
-// errProbing refuses a probe while another one runs.
-var errProbing = errors.New("a probe of the job runs already")
+// errProbing is the error of a probe while another one is running.
+var errProbing = errors.New("a probe of the job is already running")
 
-// errNoJob refuses a probe of a job that has ended, or has not begun.
-var errNoJob = errors.New("the job does not run")
+// errNoJob is the error of a probe of a job that has ended, or has not begun.
+var errNoJob = errors.New("the job is not running")
 
 // run runs a command within the job, whose root process is root, and returns nil if it exits
 // with 0 in time.
@@ -64,7 +64,7 @@ func (p *prober) run(root child, argv []string, timeout time.Duration) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = unix.Close(handle) }() // it was only for watching and killing
+	defer func() { _ = unix.Close(handle) }() // it was only needed to kill the probe
 	go func() { tail <- readTail(said) }()
 	select {
 	case e := <-ended:
@@ -157,7 +157,7 @@ func (p *prober) fork(root child, argv []string, output *os.File) (pid, handle i
 // process.
 func joinNamespaces(handle int) error {
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
-		return fmt.Errorf("leave the threads' folder: %w", err)
+		return fmt.Errorf("unshare the working directory (CLONE_FS): %w", err)
 	}
 	if err := unix.Setns(handle, strictFlags); err != nil {
 		return fmt.Errorf("join the job's namespaces: %w", err)
@@ -182,7 +182,7 @@ func (p *prober) close() {
 	p.closed = true
 }
 
-// readTail reads all, and returns the end of it on one line.
+// readTail reads to the end, and returns the last bytes on one line.
 func readTail(from io.Reader) string {
 	var tail []byte
 	buffer := make([]byte, probeTail)

@@ -13,8 +13,8 @@ import (
 	"weir/actors/agent/runner/proxyproto"
 )
 
-// progress tells a slow end of a job from one that hangs: it knows the present step, and when
-// that last progressed. Its methods may be called from any goroutine.
+// progress distinguishes a slow end of a job from one that hangs. It holds the current step, and
+// when that step last progressed. Its methods may be called from any goroutine.
 type progress struct {
 	mu    sync.Mutex
 	step  string
@@ -28,14 +28,14 @@ func (p *progress) begin(step string) {
 	p.step, p.moved = step, time.Now()
 }
 
-// move notes that the present step progresses.
+// move notes that the current step progresses.
 func (p *progress) move() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.moved = time.Now()
 }
 
-// forgive does not count the time lost as standing still.
+// forgive does not count lost as time without progress.
 func (p *progress) forgive(lost time.Duration, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -44,20 +44,21 @@ func (p *progress) forgive(lost time.Duration, now time.Time) {
 	}
 }
 
-// idle returns the present step, and how long ago it last progressed.
+// idle returns the current step, and how long ago it last progressed.
 func (p *progress) idle(now time.Time) (string, time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.step, now.Sub(p.moved)
 }
 
-// stallChecks is how often the end of a job is checked in the time that it may stand still.
+// stallChecks is the number of checks within the time that the end of a job may go without
+// progress.
 const stallChecks = 8
 
 // endWatch makes sure that the end of the job progresses.
 type endWatch struct {
 	*progress
-	// limit is how long the end may stand still, due is the time of the next check.
+	// limit is how long the end may go without progress, due is the time of the next check.
 	limit time.Duration
 	timer *time.Timer
 	due   time.Time
@@ -78,8 +79,8 @@ func (w *endWatch) again() {
 	w.due = time.Now().Add(period)
 }
 
-// stalled returns the step that has stood still for too long, and for how long. Otherwise it
-// schedules another check.
+// stalled returns the step that has gone without progress for too long, and for how long. Otherwise
+// it schedules another check.
 func (w *endWatch) stalled(now time.Time) (step string, idle time.Duration, stalled bool) {
 	// While the proxy itself is stopped, no step can progress.
 	if late := now.Sub(w.due); late > w.limit/stallChecks {
@@ -93,7 +94,7 @@ func (w *endWatch) stalled(now time.Time) (step string, idle time.Duration, stal
 	return step, idle, true
 }
 
-// checkStall ends the job without the step that hangs.
+// checkStall ends the job without waiting for a step that hangs.
 func (s *supervisor) checkStall(now time.Time) {
 	step, idle, stalled := s.ending.stalled(now)
 	if !stalled {
@@ -103,15 +104,15 @@ func (s *supervisor) checkStall(now time.Time) {
 	complain(errors.New(hang.String()))
 	switch {
 	case s.conclusion.result != nil:
-		// Only writing the result hangs. The agent keeps it too.
+		// Only the write of the result hangs. Send the result: the agent stores it too.
 		s.tell()
 	default:
 		s.giveUp(hang)
 	}
 }
 
-// giveUp ends a job whose end hangs. The hanging step may go on one day, but what it has not
-// kept by now is lost.
+// giveUp ends a job whose end hangs. The hanging step may finish later, but whatever it has not
+// stored by now is lost.
 func (s *supervisor) giveUp(hang *proxyproto.Hang) {
 	if s.cancelFlush != nil {
 		s.cancelFlush()

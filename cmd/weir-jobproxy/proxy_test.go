@@ -152,7 +152,7 @@ func TestBadMessagesAreAnswered(t *testing.T) {
 	}{
 		"no JSON":                   {line: "hello?", wantError: `"hello?"`},
 		"a message nobody knows":    {line: `{"dance":{}}`, wantError: `"dance"`},
-		"a message of the proxy":    {line: `{"sample":{}}`, wantName: "sample", wantError: "not from them"},
+		"a message of the proxy":    {line: `{"sample":{}}`, wantName: "sample", wantError: "agents do not"},
 		"a lease of nothing":        {line: `{"renew":{"lease_millis":0}}`, wantName: "renew", wantError: "lease_millis: 0"},
 		"a lease beyond time":       {line: `{"renew":{"lease_millis":9223372036854775807}}`, wantName: "renew", wantError: "between 1 and"},
 		"an end beyond time":        {line: `{"renew":{"lease_millis":1000,"end_millis":9223372036854775807}}`, wantName: "renew", wantError: "end_millis: 9223372036854775807"},

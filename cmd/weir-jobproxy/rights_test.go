@@ -49,7 +49,7 @@ func TestFedUsers(t *testing.T) {
 }
 
 // deniedToNobody is what a job of that user is told.
-const deniedToNobody = "permission denied to user 65534 of group 65534, who the job is"
+const deniedToNobody = "permission denied: the job runs as user 65534, group 65534"
 
 // TestUsersReadNoMore: what a job may not read it is not fed.
 func TestUsersReadNoMore(t *testing.T) {

@@ -50,18 +50,18 @@ type keptMount struct {
 	tree int
 }
 
-// build changes the present mount namespace.
+// build changes the current mount namespace.
 func (r *rootfs) build() error {
 	steps := []struct {
 		name string
 		do   func() error
 	}{
-		{"part mounts", func() error { return unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") }},
-		{"keep what is the job's", r.keep},
-		{"make all read-only", func() error { return readOnly("/", true) }},
-		{"give it its own /tmp", func() error { return putBack(r.temporary, nil) }},
-		{"give it its own /dev", r.replaceDevices},
-		{"give it its own /proc", func() error {
+		{"make mounts private", func() error { return unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") }},
+		{"clone the job's own mounts", r.keep},
+		{"make all mounts read-only", func() error { return readOnly("/", true) }},
+		{"mount the job's own /tmp", func() error { return putBack(r.temporary, nil) }},
+		{"mount the job's own /dev", r.replaceDevices},
+		{"mount the job's own /proc", func() error {
 			return unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
 		}},
 		{"hide " + r.spec.Hidden, r.hide},
@@ -91,7 +91,7 @@ func (r *rootfs) keep() (err error) {
 		}
 	}
 	for _, pattern := range devices {
-		// Glob fails only for a bad pattern, and these are good.
+		// Glob fails only for a bad pattern, and these are valid.
 		paths, _ := filepath.Glob(pattern)
 		for _, path := range paths {
 			keep(&r.devices, path, path)

@@ -25,11 +25,11 @@ var refusedCalls = []uint32{
 const namespaceFlags = unix.CLONE_NEWNS | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET |
 	unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWTIME
 
-// architectures are those with a filter, by their audit constants.
+// architectures are the audit constants of the architectures that have a filter.
 var architectures = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}
 
-// foreignCalls is where the numbers of the x32 calling convention begin on amd64; no other
-// architecture has numbers that high.
+// foreignCalls is the first system call number of the x32 ABI on amd64; no other architecture has
+// numbers that high.
 const foreignCalls = 0x40000000
 
 // Offsets in the data that the kernel passes to a filter: call number, architecture, and the
@@ -42,7 +42,7 @@ const (
 func filter() ([]unix.SockFilter, error) {
 	architecture, known := architectures[runtime.GOARCH]
 	if !known {
-		return nil, fmt.Errorf("no filter of system calls for %s", runtime.GOARCH)
+		return nil, fmt.Errorf("no seccomp filter for %s", runtime.GOARCH)
 	}
 	const (
 		load, equal, atLeast, anyBit, end = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K,
@@ -83,7 +83,7 @@ func refuseCalls() error {
 	}
 	given := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
 	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&given))); errno != 0 {
-		return fmt.Errorf("filter system calls: %w", errno)
+		return fmt.Errorf("install the seccomp filter: %w", errno)
 	}
 	return nil
 }
@@ -95,7 +95,7 @@ func dropRights() error {
 		return err
 	}
 	for capability := uintptr(0); capability <= unix.CAP_LAST_CAP; capability++ {
-		// A kernel may have fewer.
+		// The kernel may know fewer capabilities.
 		if err := unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0); err != nil && err != unix.EINVAL {
 			return fmt.Errorf("drop capability %d: %w", capability, err)
 		}
@@ -107,7 +107,7 @@ func dropRights() error {
 // capabilities.
 func refuseMoreRights() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("refuse more rights: %w", err)
+		return fmt.Errorf("set no_new_privs: %w", err)
 	}
 	return nil
 }

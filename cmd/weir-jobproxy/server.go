@@ -55,7 +55,7 @@ func (s *server) accept() {
 	}
 }
 
-// read passes on all that the agent has written before either side closed: an order that was
+// read passes on all that the agent has written before either side closed: every order that was
 // written is carried out.
 func (s *server) read(c *connection) {
 	reader := proxyproto.NewReader(c)

@@ -16,14 +16,14 @@ import (
 	"weir/scheduling/records"
 )
 
-// writeBack is after how many bytes the disk is told to start writing: otherwise all would be
-// written at once at the end.
+// writeBack is how many bytes are written before write-back to disk is started; otherwise all of it
+// would happen at the end.
 const writeBack = 8 << 20
 
 // sink stores a fed job's standard output.
 type sink struct {
 	feed *proxyproto.Feed
-	// owner is the user that will own the output; nil for the proxy's.
+	// owner is the user that will own the output; nil for the proxy's own.
 	owner  *proxyproto.User
 	ending *progress
 	// path is the file that holds the output until the job has completed: next to its
@@ -38,7 +38,7 @@ type sink struct {
 
 	rows, bytes atomic.Int64
 	unended     bool
-	// started is how many bytes the disk has been told to start writing.
+	// started is how many bytes have had their write-back to disk started.
 	started int64
 	err     error
 }
@@ -66,8 +66,8 @@ func openSink(feed *proxyproto.Feed, user *proxyproto.User, folder string, endin
 	return k, writer, nil
 }
 
-// create creates the file. It removes an earlier file rather than write to it: that one might
-// have another name too.
+// create creates the file. It removes an earlier file instead of writing to it: that file might be
+// a hard link to another.
 func (k *sink) create() error {
 	// O_NOFOLLOW: the folder itself must not be a link.
 	fd, err := unix.Open(filepath.Dir(k.path), unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
@@ -91,12 +91,12 @@ func (k *sink) create() error {
 	return nil
 }
 
-// isURL tells the URL of an object in a store from a path.
+// isURL reports whether a destination is the URL of an object in a store, not a path.
 func isURL(destination string) bool {
 	return strings.HasPrefix(destination, "http://") || strings.HasPrefix(destination, "https://")
 }
 
-// partial is the path of a file that is not complete yet.
+// partial returns the path that a file has until it is complete.
 func partial(path string) string {
 	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".partial")
 }
@@ -107,7 +107,7 @@ func (k *sink) run(fail func(error)) {
 	err := k.reader.each(pipeSize, k.take)
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		k.err = k.failed(errors.New("somebody who is no process of the job holds it open"))
+		k.err = k.failed(errors.New("a process outside the job holds the pipe open"))
 	case err != nil:
 		k.err = k.failed(err)
 		fail(k.err)
@@ -125,7 +125,7 @@ func (k *sink) take(data []byte) error {
 		return err
 	}
 	if length := written - k.started; length >= writeBack {
-		// This is advice.
+		// Advice only: an error does not matter.
 		_ = unix.SyncFileRange(int(k.file.Fd()), k.started, length, unix.SYNC_FILE_RANGE_WRITE)
 		k.started = written
 	}
@@ -145,7 +145,7 @@ func (k *sink) finish() {
 // keep moves the output to its destination, so that it survives a power failure.
 func (k *sink) keep(ctx context.Context) (*proxyproto.OutputCount, error) {
 	err := k.err
-	k.ending.begin("keep the output " + withoutQuery(k.feed.Output))
+	k.ending.begin("store the output " + withoutQuery(k.feed.Output))
 	switch {
 	case err != nil:
 	case !isURL(k.feed.Output):
@@ -207,7 +207,7 @@ func (k *sink) checkName(name string) error {
 	}
 	named, err := k.folder.Lstat(name)
 	if err == nil && !os.SameFile(written, named) {
-		err = errors.New("somebody has put another file in its place")
+		err = errors.New("another file has been put in its place")
 	}
 	return err
 }

@@ -32,7 +32,7 @@ func inTheName(user *proxyproto.User, err error) error {
 	if user == nil || !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
-	return fmt.Errorf("%w to user %d of group %d, who the job is", err, user.UID, user.GID)
+	return fmt.Errorf("%w: the job runs as user %d, group %d", err, user.UID, user.GID)
 }
 
 // keepFiles copies files that a completed job leaves in its workspace to their destinations,
@@ -164,7 +164,7 @@ func isFolder(path string) bool {
 // missing explains an error for a file that does not exist.
 func missing(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return errors.New("the job has not made it")
+		return errors.New("the job has not created it")
 	}
 	return bare(err)
 }
@@ -199,7 +199,7 @@ func openRegular(root *os.Root, path string) (*os.File, error) {
 	}
 	info, err := file.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("it is no file, folder or link, but %v", info.Mode().Type())
+		err = fmt.Errorf("it is neither a file, a folder nor a link, but %v", info.Mode().Type())
 	}
 	if err != nil {
 		return nil, errors.Join(bare(err), file.Close())
@@ -229,8 +229,8 @@ func copyTo(ctx context.Context, from *os.File, target string, mode fs.FileMode,
 	return nil
 }
 
-// writeBehind makes the disk start writing a block, and waits for the block before. So little
-// is left to write at the end of a big file on a slow disk, a time without visible progress.
+// writeBehind makes the disk start writing a block, and waits for the block before. This leaves
+// little to write at the end of a big file on a slow disk, when no progress is visible.
 func writeBehind(to *os.File, at int64) {
 	// This is only advice: the final sync writes the rest.
 	_ = unix.SyncFileRange(int(to.Fd()), at, copyBlock, unix.SYNC_FILE_RANGE_WRITE)
@@ -247,7 +247,7 @@ func putKept(ctx context.Context, root *os.Root, kept proxyproto.KeptFile, move 
 		return missing(err)
 	}
 	if info.IsDir() {
-		return errors.New("it is a folder, and one URL takes one file")
+		return errors.New("it is a folder, but a URL can take only one file")
 	}
 	file, err := openRegular(root, kept.Path)
 	if err != nil {

@@ -57,7 +57,7 @@ func (s *supervisor) startFailed(err error) {
 	s.verdict.decide(cause)
 	// There are no processes to end.
 	s.endingAll, s.gone = true, nil
-	s.ending.start("take stock of what it has read and written")
+	s.ending.start("record what it has read and written")
 	s.flush()
 }
 

@@ -58,8 +58,8 @@ func (s *supervisor) statistics() proxyproto.Statistics {
 	return all
 }
 
-// addEnded adds the statistics of processes that were waited for. At a job's end that is all of
-// them.
+// addEnded adds the statistics of processes that were waited for. At the end of a job, these are
+// all its processes.
 func addEnded(values map[string]int64) {
 	usage := used(unix.RUSAGE_CHILDREN)
 	values[statistics.UserBlockRead] = usage.Inblock * kernelBlock
@@ -80,14 +80,14 @@ func addProxy(values map[string]int64) {
 	values[statistics.ProxyCPUSystem] = usage.Stime.Nano() / 1000
 }
 
-// used is the resource usage of the proxy, or of its children that were waited for.
+// used returns the resource usage of the proxy, or of its children that were waited for.
 func used(who int) (usage unix.Rusage) {
-	// With these two it cannot fail.
+	// Getrusage cannot fail with these two.
 	_ = unix.Getrusage(who, &usage)
 	return usage
 }
 
-// ownMemory is the proxy's present memory, in bytes; 0 if unknown.
+// ownMemory is the proxy's current memory, in bytes; 0 if unknown.
 func (s *supervisor) ownMemory() int64 {
 	memory, err := proctree.Resident(s.self.Pid)
 	complain(err)

@@ -26,8 +26,8 @@ type storeClient struct {
 	silence time.Duration
 }
 
-// stores is the client of the proxy. If a store fails at once each time, it gives up after
-// about a minute.
+// stores is the client of the proxy. If each attempt fails at once, it gives up after about a
+// minute.
 var stores = newStoreClient()
 
 func newStoreClient() *storeClient {
@@ -64,7 +64,7 @@ func (c *storeClient) persist(ctx context.Context, try func(context.Context) err
 		case err == nil || ctx.Err() != nil || !errors.As(err, &again):
 			return err
 		case attempt == c.attempts:
-			return fmt.Errorf("tried %d times, the last time: %w", attempt, err)
+			return fmt.Errorf("gave up after %d attempts: %w", attempt, err)
 		}
 		select {
 		case <-time.After(pause/2 + rand.N(pause)):
@@ -75,8 +75,8 @@ func (c *storeClient) persist(ctx context.Context, try func(context.Context) err
 	}
 }
 
-// do sends a request and returns the answer when it begins. It calls cancel, which must
-// end the request, when ctx ends or nothing moves for too long.
+// do sends a request and returns the response when it begins. It calls cancel, which must end the
+// request, when ctx ends or no data moves for too long.
 func (c *storeClient) do(ctx context.Context, cancel context.CancelFunc, request *http.Request) (*http.Response, error) {
 	var response *http.Response
 	err := c.watch(ctx, cancel, func(alive func()) error {
@@ -123,7 +123,7 @@ func (c *storeClient) watch(ctx context.Context, cancel context.CancelFunc, wait
 	defer timer.Stop()
 	err := wait(func() { timer.Reset(c.silence) })
 	if err != nil && silent.Load() && ctx.Err() == nil {
-		return fmt.Errorf("%w: nothing for %v", errSilent, c.silence)
+		return fmt.Errorf("%w: no data for %v", errSilent, c.silence)
 	}
 	return err
 }
@@ -153,7 +153,7 @@ func (c *storeClient) put(ctx context.Context, destination string, file *os.File
 		body := &watchedBody{ReadCloser: io.NopCloser(io.NewSectionReader(file, 0, info.Size())), alive: move}
 		request, err := http.NewRequestWithContext(sending, http.MethodPut, destination, body)
 		if err != nil {
-			return errors.New("not a URL that can be written")
+			return errors.New("invalid URL")
 		}
 		if request.ContentLength = info.Size(); info.Size() == 0 {
 			request.Body = http.NoBody
@@ -173,7 +173,7 @@ func (c *storeClient) put(ctx context.Context, destination string, file *os.File
 	return nil
 }
 
-// withoutQuery is a URL that may be shown: its query may contain a signature.
+// withoutQuery makes a URL fit to be shown: its query may contain a signature.
 func withoutQuery(destination string) string {
 	if isURL(destination) {
 		destination, _, _ = strings.Cut(destination, "?")

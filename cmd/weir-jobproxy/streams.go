@@ -20,13 +20,13 @@ type streams interface {
 	// begin is called once the command runs. fail ends the job for a cause; it may be called
 	// from any goroutine, and only the first call counts.
 	begin(fail func(verdict))
-	// interrupt ends the input after the present record.
+	// interrupt ends the input after the current record.
 	interrupt()
-	// finish is called when all processes of the job have gone, or none has begun. It returns
-	// when all is kept. Nothing is kept of a job that has not completed, and no more once ctx
-	// is done.
+	// finish is called when all processes of the job have gone, or none has begun. It returns when
+	// all output and files are stored. It stores none of a job that has not completed, and stores
+	// no more once ctx is done.
 	finish(ctx context.Context, completed bool) remains
-	// measure adds the present values to the statistics. It may be called from any goroutine.
+	// measure adds the current values to the statistics. It may be called from any goroutine.
 	measure(values map[string]int64)
 }
 
@@ -34,7 +34,7 @@ type streams interface {
 type remains struct {
 	input  *proxyproto.InputCount
 	output *proxyproto.OutputCount
-	// failure, if decided, replaces the completion of the job.
+	// failure, if decided, is the verdict on a job that would otherwise have completed.
 	failure verdict
 }
 
@@ -51,7 +51,7 @@ func (s *supervisor) flush() {
 		cancel()
 	}
 	completed := s.completed()
-	s.ending.begin("take stock of what it has read and written")
+	s.ending.begin("record what it has read and written")
 	go func() { s.flushed <- s.streams.finish(ctx, completed) }()
 }
 
@@ -79,7 +79,7 @@ func (s *supervisor) abandonFlush(cause verdict) bool {
 func (s *supervisor) takeRemains(r remains) {
 	s.cancelFlush()
 	if s.conclusion.result != nil {
-		complain(errors.New("the disk responds again, but the result of the job is decided: the rest is dropped"))
+		complain(errors.New("the disk responds again, but the result of the job is already decided: the rest is dropped"))
 		return
 	}
 	s.remains = r

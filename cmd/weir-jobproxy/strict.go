@@ -92,7 +92,7 @@ func (c *child) meet() error {
 	case first.Error != "":
 		return errors.New(first.Error)
 	case handle < 0:
-		return errors.New("start init: it did not say what it has started")
+		return errors.New("start init: it sent no descriptor of the process that it started")
 	}
 	c.handle = handle
 	if c.pid, err = pidOf(handle); err != nil {
@@ -118,7 +118,7 @@ func (c *child) receive() (r report, handle int, err error) {
 		}
 	}
 	if n == 0 {
-		return r, handle, errors.New("it ended before it said anything")
+		return r, handle, errors.New("it ended without a report")
 	}
 	return r, handle, json.Unmarshal(data[:n], &r)
 }
@@ -134,7 +134,7 @@ func pidOf(handle int) (int, error) {
 			return strconv.Atoi(strings.TrimSpace(text))
 		}
 	}
-	return 0, errors.New("a process descriptor names no process")
+	return 0, errors.New("the fdinfo of a process descriptor has no Pid")
 }
 
 // awaitReport waits for the end of the root process. If the init ends without a report it was

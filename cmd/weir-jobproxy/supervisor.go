@@ -48,8 +48,8 @@ type supervisor struct {
 	failed    chan verdict
 	flushed   chan remains
 	probed    chan probed
-	// cancelFlush is set from the start of flush on. abandoned is why the streams must keep no
-	// more.
+	// cancelFlush is nil until flush starts. abandoned is the cause for which the streams must stop
+	// keeping output and files.
 	cancelFlush func()
 	abandoned   verdict
 
@@ -109,11 +109,11 @@ func (s *supervisor) run() {
 		case r := <-s.server.requests:
 			s.serve(r)
 		case <-s.signals:
-			s.stop(proxyproto.Stop{Reason: "weir-jobproxy was told to end by SIGTERM"})
+			s.stop(proxyproto.Stop{Reason: "weir-jobproxy received SIGTERM"})
 		case <-s.lease.timer.C:
 			s.leaseOver()
 		case <-s.timeLimit.C:
-			s.end(verdict{outcome: proxyproto.OutcomeTimeLimitExceeded, err: fmt.Sprintf("ran for its time limit of %v", s.spec.TimeLimit())})
+			s.end(verdict{outcome: proxyproto.OutcomeTimeLimitExceeded, err: fmt.Sprintf("reached its time limit of %v", s.spec.TimeLimit())})
 		case <-s.deadline.timer.C:
 			s.graceOver()
 		case now := <-s.sample.C:
@@ -174,7 +174,7 @@ func (s *supervisor) greet() {
 	}
 }
 
-// obey carries out a message that checkCommand has found to be good.
+// obey carries out a message that checkCommand has accepted.
 func (s *supervisor) obey(m proxyproto.Message) {
 	switch {
 	case m.Renew != nil:

@@ -25,7 +25,7 @@ type verdict struct {
 // decided says whether a cause is known.
 func (v *verdict) decided() bool { return v.outcome != "" }
 
-// decide takes a cause, unless there is one already.
+// decide records a cause, unless there is one already.
 func (v *verdict) decide(cause verdict) {
 	if !v.decided() {
 		*v = cause
@@ -39,7 +39,7 @@ const (
 	mostText  = 1 << 10
 )
 
-// clip shortens a text to at most most bytes, and appends "..." if it did.
+// clip shortens a text that has more than most bytes to that, and appends "...".
 func clip(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -47,8 +47,7 @@ func clip(text string, most int) string {
 	return strings.ToValidUTF8(text[:most], "") + "..."
 }
 
-// causeOfExit is the verdict for a root process that ended by itself, with what may have caused
-// it.
+// causeOfExit returns the verdict for a root process that ended by itself, with the likely cause.
 func causeOfExit(status unix.WaitStatus, events cgroup.MemoryEvents, refusedForks int64, pidsLimit int) verdict {
 	cause := verdict{outcome: proxyproto.OutcomeExited}
 	if status.Signaled() {
@@ -58,7 +57,7 @@ func causeOfExit(status unix.WaitStatus, events cgroup.MemoryEvents, refusedFork
 	case status.Signaled() && status.Signal() == unix.SIGKILL && events.Killed:
 		cause.err = "the machine, not the job, ran out of memory"
 	case status != 0 && refusedForks > 0:
-		cause.err = fmt.Sprintf("Process limit exceeded: %s a process or thread could not be started, the limit is %d", times(refusedForks), pidsLimit)
+		cause.err = fmt.Sprintf("Process limit exceeded: failed %s to start a process or thread, the limit is %d", times(refusedForks), pidsLimit)
 	}
 	return cause
 }
@@ -102,17 +101,17 @@ func checkCommand(message proxyproto.Message, ended bool) error {
 		return proxyproto.Between("grace_millis", message.Interrupt.GraceMillis, 0, most)
 	case message.Probe != nil:
 		if len(message.Probe.Argv) == 0 {
-			return errors.New("argv: it is empty, the program to run is missing")
+			return errors.New("argv: empty: the program to run is missing")
 		}
 		return proxyproto.Between("timeout_millis", message.Probe.TimeoutMillis, 1, most)
 	case message.Stop != nil:
 		return proxyproto.Between("grace_millis", message.Stop.GraceMillis, 0, most)
 	case message.Release != nil:
 		if !ended {
-			return errors.New("the job runs, stop it first")
+			return errors.New("the job is still running: stop it first")
 		}
 	default:
-		return errors.New("it is for agents, not from them")
+		return errors.New("only the proxy sends this message, agents do not")
 	}
 	return nil
 }

@@ -11,8 +11,8 @@ import (
 	"weir/actors/agent/runner/proxyproto"
 )
 
-// volumes are the job's tmpfs mounts. They are in a mount namespace of the proxy's, so that
-// they go away with the proxy and the job, however those end.
+// volumes are the job's tmpfs mounts. They are in the proxy's own mount namespace, so that they
+// disappear with the proxy and the job, however the two end.
 type volumes struct {
 	list []volume
 	size int64
@@ -35,10 +35,10 @@ func ownMounts(spec *proxyproto.Spec) error {
 		return fmt.Errorf("find mount namespace: %w", err)
 	}
 	if name == spec.AgentMounts {
-		return fmt.Errorf("part mounts from those of the node: the proxy is in the namespace of its agent, %s", name)
+		return fmt.Errorf("separate the job's mounts from the node's: the proxy is in the mount namespace of its agent, %s", name)
 	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
-		return fmt.Errorf("part mounts from those of the node: %w", err)
+		return fmt.Errorf("separate the job's mounts from the node's: %w", err)
 	}
 	return nil
 }
@@ -72,13 +72,13 @@ func (v *volumes) mountOne(workspace *os.Root, spec *proxyproto.Spec, wanted pro
 	}
 	defer folder.Close()
 	if names, _ := folder.Readdirnames(1); len(names) > 0 {
-		return fmt.Errorf("the folder holds %q, which would not be seen any more", names[0])
+		return fmt.Errorf("the folder is not empty: it holds %q, which the mount would hide", names[0])
 	}
 	options := fmt.Sprintf("size=%d,mode=0755", wanted.Size)
 	if spec.User != nil {
 		options += fmt.Sprintf(",uid=%d,gid=%d", spec.User.UID, spec.User.GID)
 	}
-	// By the descriptor, as the path may lead through links.
+	// Mount by descriptor: the path may lead through links.
 	target := fmt.Sprintf("/proc/self/fd/%d", folder.Fd())
 	if err := unix.Mount("weir", target, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
 		return err
@@ -112,7 +112,7 @@ func makeFolders(workspace *os.Root, path string, user *proxyproto.User) error {
 	return workspace.Chown(path, int(user.UID), int(user.GID))
 }
 
-// used is the content of all volumes, in bytes.
+// used returns the size of the content of all volumes, in bytes.
 func (v *volumes) used() int64 {
 	var sum int64
 	for _, mounted := range v.list {
@@ -129,7 +129,7 @@ func (v *volumes) unmount() error {
 	var errs []error
 	for _, mounted := range v.list {
 		err := unix.Unmount(mounted.path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
-		// A job of root may have unmounted it.
+		// A job that runs as root may have unmounted it.
 		if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
 			errs = append(errs, fmt.Errorf("unmount tmpfs %s: %w", mounted.path, err))
 		}

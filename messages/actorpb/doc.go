@@ -1,2 +1,2 @@
-// Package actorpb holds what actors on different machines say to each other.
+// Package actorpb holds the messages between actors on different machines.
 package actorpb

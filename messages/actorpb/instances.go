@@ -12,7 +12,7 @@ import (
 const (
 	// InstanceLive: it may be sent work.
 	InstanceLive = "live"
-	// InstanceDraining: it has been told to go, and ends what it has.
+	// InstanceDraining: it is about to leave, by order or by itself, and finishes its work.
 	InstanceDraining = "draining"
 	// InstanceGone: it has ended.
 	InstanceGone = "gone"
@@ -22,13 +22,13 @@ const (
 const (
 	// WordReady: it takes requests.
 	WordReady = "ready"
-	// WordNotReady: it takes none for now.
+	// WordNotReady: it takes no requests for now.
 	WordNotReady = "not_ready"
-	// WordDraining: it takes none any more, and is about to leave by itself.
+	// WordDraining: it takes no further requests, and is about to leave by itself.
 	WordDraining = "draining"
 )
 
-// InstanceChanges are those of instances, by task, cookie and job.
+// InstanceChanges finds and applies changes of lists of instances, ordered by task, cookie and job.
 var InstanceChanges = changes.Kind[*Instance]{
 	ID: (*Instance).GetJobId,
 	Compare: func(a, b *Instance) int {
@@ -37,8 +37,9 @@ var InstanceChanges = changes.Kind[*Instance]{
 	Equal: func(a, b *Instance) bool { return a == b || proto.Equal(a, b) },
 }
 
-// ChangedSince returns all instances as what has changed since others, or as they are where there is
-// nothing before them (nil), or changes say no less. It shares what is in them.
+// ChangedSince returns the instances as changes since before. It returns i itself if before is nil
+// or has no version, or if the changes would list as many instances. The result shares instances
+// with i.
 func (i *Instances) ChangedSince(before *Instances) *Instances {
 	if before.GetVersion() == "" || i.GetVersion() == "" {
 		return i
@@ -50,8 +51,9 @@ func (i *Instances) ChangedSince(before *Instances) *Instances {
 	return &Instances{OperationId: i.GetOperationId(), Version: i.GetVersion(), Over: i.GetOver(), Since: before.GetVersion(), Instances: put, Forgotten: gone}
 }
 
-// After returns all instances, where i may be changes since before. ok is false if it is
-// changes since others. It shares what is in both.
+// After returns all instances: i itself or, if i has only changes, before with these applied. ok is
+// false if the changes are relative to another version than before. The result shares instances
+// with both.
 func (i *Instances) After(before *Instances) (all *Instances, ok bool) {
 	if i.GetSince() == "" {
 		return i, true

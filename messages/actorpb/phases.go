@@ -6,9 +6,9 @@ const (
 	PhaseWaiting = "waiting"
 	// PhaseRunning: its process runs.
 	PhaseRunning = "running"
-	// PhaseAborting: it was told to end.
+	// PhaseAborting: it was ordered to end.
 	PhaseAborting = "aborting"
-	// PhaseEnded: it has ended, and its result is not acknowledged.
+	// PhaseEnded: it has ended, but its result has not been acknowledged.
 	PhaseEnded = "ended"
 )
 

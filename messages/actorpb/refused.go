@@ -2,27 +2,25 @@ package actorpb
 
 // Codes of Refused. They are on the wire between versions: never change one.
 const (
-	// CodeOverloaded: too much waits already; worth another try later.
+	// CodeOverloaded: too many requests are waiting; retry later.
 	CodeOverloaded = "overloaded"
-	// CodeUnavailable: it cannot be done now; worth another try later.
+	// CodeUnavailable: not possible at the moment; retry later.
 	CodeUnavailable = "unavailable"
-	// CodeOutcomeUnknown: no answer came in time; what was asked for may still be
-	// done.
+	// CodeOutcomeUnknown: no answer came in time; the request may still be carried out.
 	CodeOutcomeUnknown = "outcome_unknown"
 	// CodeNameInUse: another agent has the node's name.
 	CodeNameInUse = "name_in_use"
-	// CodeWrongIdentity: who speaks may not say that.
+	// CodeWrongIdentity: the sender's identity does not permit this message.
 	CodeWrongIdentity = "wrong_identity"
-	// CodeBadRequest: the message makes no sense, now or later.
+	// CodeBadRequest: the message is invalid; a retry is of no use.
 	CodeBadRequest = "bad_request"
 	// CodeNotRegistered: the agent has to register first.
 	CodeNotRegistered = "not_registered"
-	// CodeStale: a later message of the same sender came before.
+	// CodeStale: a later message of the same sender has already arrived.
 	CodeStale = "stale"
-	// CodeNotFound: what the message is about is not there.
+	// CodeNotFound: the object of the message does not exist.
 	CodeNotFound = "not_found"
 )
 
-// Error implements error, so that an answer that refuses can be passed on as why a
-// call failed.
+// Error implements error, so that a refusal can be returned as the error of a call.
 func (x *Refused) Error() string { return x.GetCode() + ": " + x.GetReason() }

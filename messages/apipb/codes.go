@@ -1,27 +1,27 @@
 package apipb
 
-// Codes of refusals in the header Weir-Code, beside those of refused commands.
-// Clients of other versions know them: never change one.
+// Codes of errors in the header Weir-Code, in addition to those of rejected commands. Clients of
+// other versions know them: never change one.
 const (
-	// CodeInvalidArgument: the request makes no sense, now or later.
+	// CodeInvalidArgument: the request is invalid; a retry is of no use.
 	CodeInvalidArgument = "invalid_argument"
-	// CodeUnauthenticated: nobody knows who asks.
+	// CodeUnauthenticated: the caller's identity is unknown.
 	CodeUnauthenticated = "unauthenticated"
-	// CodePermissionDenied: who asks may not do that.
+	// CodePermissionDenied: the caller is not permitted to do this.
 	CodePermissionDenied = "permission_denied"
-	// CodeNotLeader: this replica does not lead, and nothing has happened.
+	// CodeNotLeader: this replica does not lead; nothing was done.
 	CodeNotLeader = "not_leader"
 	// CodeNoQuorum: the replicas did not agree in time.
 	CodeNoQuorum = "no_quorum"
-	// CodeOverloaded: too much waits already; worth another try later.
+	// CodeOverloaded: too many requests are waiting; retry later.
 	CodeOverloaded = "overloaded"
-	// CodeOutcomeUnknown: what was asked for may have been done, or may still be.
+	// CodeOutcomeUnknown: the request may have been carried out, or may still be.
 	CodeOutcomeUnknown = "outcome_unknown"
-	// CodeStopping: the replica is on its way out; another one may answer.
+	// CodeStopping: the replica is shutting down; another one may answer.
 	CodeStopping = "stopping"
-	// CodeUnavailable: it cannot be done now; worth another try later.
+	// CodeUnavailable: not possible at the moment; retry later.
 	CodeUnavailable = "unavailable"
-	// CodeInternal: a mistake in the replica.
+	// CodeInternal: an internal error of the replica.
 	CodeInternal = "internal"
 	// CodeNoSuchJob: the job was never granted, or is no longer archived.
 	CodeNoSuchJob = "no_such_job"
@@ -37,9 +37,9 @@ const (
 	CodeUnknownReplica = "unknown_replica"
 	// CodeNotTransferred: leadership stayed where it was.
 	CodeNotTransferred = "not_transferred"
-	// CodeMembersNotChanged: the replicas of the cluster stay as they are.
+	// CodeMembersNotChanged: the membership of the cluster was not changed.
 	CodeMembersNotChanged = "members_not_changed"
-	// CodeEventsGone: events are kept no longer.
+	// CodeEventsGone: the events are no longer kept.
 	CodeEventsGone = "events_gone"
 	// CodeEventsMissing: this replica does not know some events; another one may.
 	CodeEventsMissing = "events_missing"

@@ -1,8 +1,8 @@
 // Package changes transfers a long list that changes little: once as a whole, and from then on as
 // changes.
 //
-// Each version of a list has an id. Changes name the version that they are relative to, so that a
-// receiver that missed some notices, and gets the whole list again. The package needs only the
+// Each version of a list has an id. Changes name the version that they are relative to: a receiver
+// that has missed some notices this, and gets the whole list again. The package needs only the
 // standard library.
 package changes
 

@@ -1,5 +1,5 @@
-// Package discoveryjson is what a job and the agent of its node say to each other on the
-// job's discovery socket, and what the agent writes into the job's notice file.
+// Package discoveryjson defines the messages between a job and the agent of its node on the job's
+// discovery socket, and the content of the job's notice file.
 //
 // Each message is one line of JSON. docs/discovery.md describes them for users. The
 // package needs the standard library only.
@@ -16,82 +16,83 @@ import (
 
 // Bounds of messages, in bytes with the newline.
 const (
-	// MaxRequest is the longest line that an agent takes.
+	// MaxRequest is the longest line that an agent accepts.
 	MaxRequest = 4 << 10
-	// MaxAnswer is the longest line that an agent writes.
+	// MaxAnswer is the longest line that an agent sends.
 	MaxAnswer = 16 << 20
 )
 
-// Request is what a job asks for, does, or says of itself: one of the three.
+// Request is a message of a job: a question, an action or a report about itself. One of Ask, Do and
+// Say is set.
 type Request struct {
 	Ask string `json:"ask,omitempty"`
 	Do  string `json:"do,omitempty"`
 	Say string `json:"say,omitempty"`
-	// Changes, with AskWatch, says that the job takes Changes. An agent that does not know
-	// of them refuses that.
+	// Changes, with AskWatch, says that the job accepts Changes. An agent that does not know this
+	// field rejects the request.
 	Changes bool `json:"changes,omitempty"`
 }
 
-// What can be asked, done and said.
+// Values of Ask, Do and Say.
 const (
-	// AskPeers wants the Peers as they are now.
+	// AskPeers requests the current Peers.
 	AskPeers = "peers"
-	// AskWatch wants the Peers and the Notice now and after each change, until the
-	// connection ends or the operation is over; with Changes, after the first Peers, only
-	// what has changed of them.
+	// AskWatch requests the Peers and the Notice now and after each change, until the connection
+	// ends or the operation is over. With Changes, the first Peers are followed by Changes wherever
+	// these are shorter.
 	AskWatch = "watch"
-	// AskNotice wants the Notice as it is now.
+	// AskNotice requests the current Notice.
 	AskNotice = "notice"
-	// DoAcknowledge says that a job which has to leave has saved what it needs to.
+	// DoAcknowledge reports that a job that has to leave has saved its state.
 	DoAcknowledge = "acknowledge"
-	// SayReady says that the job takes requests, SayNotReady that it does not for now, and
-	// SayDraining that it does not any more, since it is about to leave by itself.
+	// SayReady reports that the job takes requests, SayNotReady that it takes none for now, and
+	// SayDraining that it takes no further ones because it is about to leave by itself.
 	SayReady    = "ready"
 	SayNotReady = "not_ready"
 	SayDraining = "draining"
 )
 
-// Answer is what the agent says: one of its fields is set.
+// Answer is a message of the agent: one of its fields is set.
 type Answer struct {
 	Peers        *Peers   `json:"peers,omitempty"`
 	Changes      *Changes `json:"changes,omitempty"`
 	Notice       *Notice  `json:"notice,omitempty"`
 	Acknowledged bool     `json:"acknowledged,omitempty"`
-	// Said is the word that was taken.
+	// Said is the report that was accepted.
 	Said string `json:"said,omitempty"`
 	// Error says what is wrong with a request, or why it cannot be answered now.
 	Error string `json:"error,omitempty"`
 }
 
-// Peers are the jobs of the operation, the one that asks among them.
+// Peers are the jobs of the operation, the asking job included.
 type Peers struct {
 	Operation string `json:"operation"`
-	// AsOf is when a replica has last said so, by the clock of the node.
+	// AsOf is when a replica last confirmed them, by the clock of the node.
 	AsOf      time.Time  `json:"as_of"`
 	Instances []Instance `json:"instances"`
-	// Omitted is how many more there are than an answer holds.
+	// Omitted is how many further jobs did not fit into the answer.
 	Omitted int `json:"omitted,omitempty"`
-	// Over: the operation has ended, nothing will change any more.
+	// Over: the operation has ended; nothing will change.
 	Over bool `json:"over,omitempty"`
-	// Revision is what Changes count on from; 0: there will be none.
+	// Revision is the number that following Changes count on from; 0 if none follow.
 	Revision uint64 `json:"revision,omitempty"`
 }
 
-// Changes are what is different from the Peers that were told before, on one connection.
+// Changes are the differences from the Peers sent before on the same connection.
 type Changes struct {
-	// Revision is that of the Peers with the changes: one more than before. Who has not
-	// heard of the one before asks anew.
+	// Revision is that of the Peers with the changes: one more than before. A job that has not
+	// received the revision before sends a new request.
 	Revision uint64    `json:"revision"`
 	AsOf     time.Time `json:"as_of"`
-	// Instances are new, or other than before.
+	// Instances are new or have changed.
 	Instances []Instance `json:"instances,omitempty"`
-	// Forgotten are the jobs of those that are not listed any more.
+	// Forgotten are the job ids of instances that are no longer listed.
 	Forgotten []string `json:"forgotten,omitempty"`
 	Omitted   int      `json:"omitted,omitempty"`
 	Over      bool     `json:"over,omitempty"`
 }
 
-// instanceChanges are those of instances, by task, cookie and job. Here they are only applied.
+// instanceChanges applies changes of lists of instances, ordered by task, cookie and job.
 var instanceChanges = changes.Kind[Instance]{
 	ID: func(i Instance) string { return i.Job },
 	Compare: func(a, b Instance) int {
@@ -99,7 +100,8 @@ var instanceChanges = changes.Kind[Instance]{
 	},
 }
 
-// After returns the peers with the changes. ok is false if they are changes of others.
+// After returns before with the changes applied. ok is false if the changes do not follow on the
+// revision of before.
 func (c *Changes) After(before *Peers) (now *Peers, ok bool) {
 	if before == nil || before.Revision == 0 || c.Revision != before.Revision+1 {
 		return nil, false
@@ -117,18 +119,18 @@ type Instance struct {
 	Cookie int32  `json:"cookie"`
 	Node   string `json:"node"`
 	Host   string `json:"host"`
-	// Ports are those that it finds in WEIR_PORT_0 and on.
+	// Ports are those that the job has in WEIR_PORT_0, WEIR_PORT_1 and so on.
 	Ports []int32 `json:"ports,omitempty"`
-	// Self: it is the one that asks.
+	// Self: it is the asking job.
 	Self bool `json:"self,omitempty"`
 	// State is Live, Draining or Gone.
 	State string `json:"state"`
-	// Ready: it is live and takes requests, by its own word, by the readiness of its task, or
-	// because neither says otherwise.
+	// Ready: it is live and takes requests, by its own report, by the readiness probe of its task,
+	// or because neither says otherwise.
 	Ready bool `json:"ready,omitempty"`
-	// Unready is why it is not ready, as its probe has found it.
+	// Unready is why it is not ready, such as the finding of its probe.
 	Unready string `json:"unready,omitempty"`
-	// Reason and Deadline say why a draining one leaves, and until when.
+	// Reason and Deadline say why a draining instance was ordered to leave, and when it is killed.
 	Reason    string     `json:"reason,omitempty"`
 	Deadline  *time.Time `json:"deadline,omitempty"`
 	StartTime *time.Time `json:"start_time,omitempty"`
@@ -136,15 +138,15 @@ type Instance struct {
 
 // States of an Instance.
 const (
-	// Live: it has a place to run, and need not leave. Ready says whether to send it work.
+	// Live: it has a node to run on, and need not leave. Ready says whether to send it work.
 	Live = "live"
-	// Draining: it has been told to go, and ends what it has.
+	// Draining: it is about to leave, by order or by itself, and finishes its work.
 	Draining = "draining"
 	// Gone: it has ended.
 	Gone = "gone"
 )
 
-// Address is host:port of its n-th port; empty: it has none.
+// Address returns host:port of the instance's port number n; empty if it has none.
 func (i *Instance) Address(n int) string {
 	if n < 0 || n >= len(i.Ports) {
 		return ""
@@ -154,21 +156,20 @@ func (i *Instance) Address(n int) string {
 
 // Notice says whether the job has to leave, and why.
 type Notice struct {
-	// Leaving: it has been told to go. Otherwise nothing else is set.
+	// Leaving: the job has been ordered to leave. Otherwise no other field is set.
 	Leaving bool `json:"leaving"`
-	// Deadline is when what is left of it is killed.
+	// Deadline is when its remaining processes are killed.
 	Deadline *time.Time `json:"deadline,omitempty"`
-	// Reason is the abort reason that it then has.
+	// Reason is the abort reason of the job if it is killed at the deadline.
 	Reason string `json:"reason,omitempty"`
-	// Interruption is why it is asked: preemption, user_request, node_drain or
-	// operation_abort.
+	// Interruption is why it has to leave: preemption, user_request, node_drain or operation_abort.
 	Interruption string `json:"interruption,omitempty"`
-	// Preemption is the kind of a preemption, PreemptedFor the operation that gets what
-	// the job leaves, if one does.
+	// Preemption is the kind of a preemption. PreemptedFor is the operation that gets the job's
+	// resources, if it is known.
 	Preemption   string `json:"preemption,omitempty"`
 	PreemptedFor string `json:"preempted_for,omitempty"`
 	// Message is for people.
 	Message string `json:"message,omitempty"`
-	// Time is when it was asked, by the clock of its node.
+	// Time is when the job was ordered to leave, by the clock of its node.
 	Time *time.Time `json:"time,omitempty"`
 }

@@ -2,7 +2,7 @@ package statepb
 
 // The causes of an interruption in a StopOrder.
 const (
-	// InterruptedByPreemption: the resources of the job are due to others.
+	// InterruptedByPreemption: the job is preempted for others.
 	InterruptedByPreemption = "preemption"
 	// InterruptedByUser: a user asked this job to leave.
 	InterruptedByUser = "user_request"

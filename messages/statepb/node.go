@@ -4,6 +4,6 @@ package statepb
 const (
 	// NodeOnline: the node's lease has not expired.
 	NodeOnline = "online"
-	// NodeOffline: the node's lease has expired; it is given no jobs.
+	// NodeOffline: the node's lease has expired; the node gets no jobs.
 	NodeOffline = "offline"
 )

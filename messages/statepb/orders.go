@@ -2,9 +2,9 @@ package statepb
 
 import "weir/scheduling/lifecycle"
 
-// StopOrderFor returns the order to end a job of the operation, and nil while it may go on:
-// because the operation is finishing, the job was ordered to stop and is not held back, or the
-// operation was suspended with its jobs. Causes that kill the job at once come before an order
+// StopOrderFor returns the order to end a job of the operation; nil while the job may go on. A job
+// ends if the operation is finishing, if the job was ordered to stop and is not held back, or if
+// the operation was suspended with its jobs. Causes that kill the job at once come before an order
 // that leaves it time.
 func (x *Operation) StopOrderFor(allocation *Allocation) *StopOrder {
 	switch x.GetState() {

@@ -2,7 +2,7 @@ package statepb
 
 import "slices"
 
-// Probed returns the tasks whose instances are not ready until a probe or their own word says so.
+// Probed returns the tasks whose instances are not ready until a probe or their own report says so.
 func (x *OperationSpec) Probed() map[string]bool {
 	probed := map[string]bool{}
 	for _, task := range x.GetTasks() {

@@ -20,7 +20,7 @@ import (
 const maxInstances = 10_000
 
 // known lists the valid requests, for error messages.
-const known = `ask "peers", "watch" or "notice", do "acknowledge", or say "ready", "not_ready" or "draining"`
+const known = `valid requests: ask "peers", "watch" or "notice"; do "acknowledge"; say "ready", "not_ready" or "draining"`
 
 // parse reads a request.
 func parse(line []byte) (discoveryjson.Request, error) {
@@ -48,7 +48,7 @@ func parse(line []byte) (discoveryjson.Request, error) {
 func encode(answer discoveryjson.Answer) []byte {
 	line, err := json.Marshal(answer)
 	if err == nil && len(line) >= discoveryjson.MaxAnswer {
-		err = fmt.Errorf("the answer has %d bytes, the limit is %d", len(line), discoveryjson.MaxAnswer)
+		err = fmt.Errorf("answer has %d bytes, the limit is %d", len(line), discoveryjson.MaxAnswer)
 	}
 	if err != nil {
 		// Times after the year 9999 cannot be encoded; a text can.

@@ -30,8 +30,8 @@ var errMissed = errors.New("missed earlier changes from the replica")
 
 // Source sends requests to replicas. Only one goroutine uses it.
 type Source interface {
-	// Ask returns a replica's answer. It stays with one replica until an error, because
-	// versions are only valid at the replica that gave them.
+	// Ask returns a replica's answer. It asks the same replica until an error, because versions are
+	// only valid at the replica that gave them.
 	Ask(ctx context.Context, request *actorpb.InstancesRequest) (*actorpb.Instances, error)
 	// Pause is how long to wait after an error.
 	Pause() time.Duration

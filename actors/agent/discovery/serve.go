@@ -49,7 +49,7 @@ func Serve(listener net.Listener, desk *Desk) {
 				c.serve(ctx)
 			})
 		default:
-			c.write(failure(fmt.Errorf("%d connections are open: close one", maxConnections)))
+			c.write(failure(fmt.Errorf("%d connections are already open: close one", maxConnections)))
 			_ = conn.Close()
 		}
 	}

@@ -110,7 +110,7 @@ func TestAnswers(t *testing.T) {
 		wantError string
 	}{
 		"a question nobody knows":      {line: `{"ask":"weather"}`, wantError: `{\"ask\":\"weather\"}`},
-		"a deed nobody knows":          {line: `{"do":"dance"}`, wantError: `or say "ready", "not_ready" or "draining"`},
+		"a deed nobody knows":          {line: `{"do":"dance"}`, wantError: `say "ready", "not_ready" or "draining"`},
 		"a word nobody knows":          {line: `{"say":"perhaps"}`, wantError: "not known"},
 		"both":                         {line: `{"ask":"peers","do":"acknowledge"}`, wantError: "not known"},
 		"nothing":                      {line: `{}`, wantError: "not known"},
@@ -222,7 +222,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 		c.hear(t)
 		all = append(all, c)
 	}
-	if got := o.connect(t).hear(t); !strings.Contains(got.Error, fmt.Sprint(maxConnections, " connections are open")) {
+	if got := o.connect(t).hear(t); !strings.Contains(got.Error, fmt.Sprint(maxConnections, " connections are already open")) {
 		t.Errorf("one more: %+v", got)
 	}
 	if err := all[0].Close(); err != nil {

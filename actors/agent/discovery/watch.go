@@ -12,8 +12,8 @@ type watch struct {
 	peersChanged, noticeChanged <-chan struct{}
 	following                   bool
 
-	// changes: the job accepts changes relative to told, which it was sent with the number
-	// revision; 0: nothing has been sent yet.
+	// changes: the job accepts changes relative to told, the instances that it was last sent.
+	// revision is the number of that answer; 0 before the first.
 	changes  bool
 	revision uint64
 	told     []*actorpb.Instance

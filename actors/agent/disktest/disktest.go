@@ -24,7 +24,7 @@ func Small(t testing.TB, bytes int64) string {
 	err := unix.Mount("weir-test", dir, "tmpfs", 0, "mode=0700,size="+strconv.FormatInt(bytes, 10))
 	switch {
 	case errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES):
-		t.Skipf("the small disk that this test fills may not be mounted here (it takes root with CAP_SYS_ADMIN): %v", err)
+		t.Skipf("cannot mount the small disk that this test fills (needs root with CAP_SYS_ADMIN): %v", err)
 	case err != nil:
 		t.Fatalf("mount a small disk on %s: %v", dir, err)
 	}
@@ -41,7 +41,7 @@ func Reachable(t testing.TB) string {
 	t.Helper()
 	folder, found := OpenFolder()
 	if !found {
-		t.Skip("every folder for temporary files is closed to other users than its own: name another in TMPDIR")
+		t.Skip("no folder for temporary files is open to all users: set TMPDIR to one that is")
 	}
 	return folder
 }

@@ -15,8 +15,8 @@ import (
 )
 
 // ErrSource is returned, wrapped, for a file that is unavailable: it does not exist, may not be
-// read, is larger than the cache, changes, or its server fails for too long. Another node would
-// fail as well.
+// read, is larger than the cache, is changed while it is read, or its server fails for too long.
+// Another node would fail as well.
 var ErrSource = errors.New("file unavailable")
 
 // ErrInUse is returned by Open for the folder of a cache that is already open.
@@ -161,8 +161,8 @@ func (c *Cache) Trim(bytes int64) (freed int64, err error) {
 	return before - c.index.bytes, c.remove(evicted)
 }
 
-// acquire returns a source's content and its hash, and fetches it if needed. The content is
-// kept until it is released.
+// acquire returns a source's content and its hash, and fetches it if needed. The content is not
+// evicted before it is released.
 func (c *Cache) acquire(ctx context.Context, s source) (hash string, held *content, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

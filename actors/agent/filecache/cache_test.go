@@ -146,7 +146,7 @@ func TestFilesThatCannotBeHad(t *testing.T) {
 		"a device":                  {File{"/dev/zero", "f", false}, "is not a regular file"},
 		"a path from somewhere":     {File{"f", "f", false}, "must be an absolute path or a URL"},
 		"a URL of another kind":     {File{"ftp://h/f", "f", false}, "must begin with http:// or https://"},
-		"one larger than the cache": {File{large, "f", false}, large + ": file unavailable: it has 101 bytes, and the file cache of the node holds 100 (--file-cache-size)"},
+		"one larger than the cache": {File{large, "f", false}, large + ": file unavailable: it has 101 bytes, but the file cache of the node holds 100 (--file-cache-size)"},
 		"a place out of bounds":     {File{large, "../f", false}, "must be within the workspace"},
 	}
 	for name, test := range tests {
@@ -371,7 +371,7 @@ func TestOpenRefuses(t *testing.T) {
 		want string
 	}{
 		"no room at all":     {Config{Dir: t.TempDir()}, "size 0: must be positive"},
-		"a folder of others": {Config{Dir: foreign, Limit: 1}, "thesis is not a file cache"},
+		"a folder of others": {Config{Dir: foreign, Limit: 1}, "thesis does not belong to a file cache"},
 		"a folder in use":    {Config{Dir: taken, Limit: 1}, "in use by another agent"},
 		"no folder":          {Config{Dir: "/dev/null/x", Limit: 1}, "not a directory"},
 	} {

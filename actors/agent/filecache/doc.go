@@ -15,5 +15,5 @@
 // The cache is bounded, including files being fetched. Downloads whose server does not give
 // their size are the exception: until it is read, each may take as much as the whole cache.
 //
-// The deciding half is index.go.
+// The decisions about eviction are made in index.go.
 package filecache

@@ -161,7 +161,7 @@ func (t *taking) take(ctx context.Context, from io.Reader) error {
 		}
 		sum.Write(buffer[:n])
 		if _, err := t.file.Write(buffer[:n]); err != nil {
-			return fmt.Errorf("keep %s: %w", t.name, err)
+			return fmt.Errorf("cache %s: %w", t.name, err)
 		}
 		if errors.Is(err, io.EOF) {
 			t.hash = hex.EncodeToString(sum.Sum(nil))
@@ -178,11 +178,11 @@ func (t *taking) check() error {
 	limit := t.cache.cfg.Limit
 	switch {
 	case t.known > limit:
-		return fmt.Errorf("%s: %w: it has %d bytes, and the file cache of the node holds %d (--file-cache-size)", t.name, ErrSource, t.known, limit)
+		return fmt.Errorf("%s: %w: it has %d bytes, but the file cache of the node holds %d (--file-cache-size)", t.name, ErrSource, t.known, limit)
 	case t.known >= 0 && t.size > t.known:
 		return fmt.Errorf("%s: %w: changed while being read: expected %d bytes, found more", t.name, ErrSource, t.known)
 	case t.size > limit:
-		return fmt.Errorf("%s: %w: it has more than %d bytes, and the file cache of the node holds %d (--file-cache-size)", t.name, ErrSource, limit, limit)
+		return fmt.Errorf("%s: %w: it has more than %d bytes, but the file cache of the node holds %d (--file-cache-size)", t.name, ErrSource, limit, limit)
 	}
 	return nil
 }
@@ -202,11 +202,11 @@ func (t *taking) reserve(ctx context.Context, size int64) error {
 // keep moves the file into the cache.
 func (t *taking) keep(name, version string) (string, error) {
 	if err := t.file.Chmod(0o400); err != nil {
-		return "", fmt.Errorf("keep %s: %w", t.name, err)
+		return "", fmt.Errorf("cache %s: %w", t.name, err)
 	}
 	t.reserved = 0
 	if err := t.cache.keep(t.file.Name(), t.size, t.hash, name, version); err != nil {
-		return "", fmt.Errorf("keep %s: %w", t.name, err)
+		return "", fmt.Errorf("cache %s: %w", t.name, err)
 	}
 	return t.hash, nil
 }

@@ -73,8 +73,8 @@ func (x *index) add(hash string, size int64) bool {
 	return true
 }
 
-// pin keeps a content from being thrown away until it is unpinned as often. It returns nil
-// if there is no such content.
+// pin keeps a content from being evicted until it has been unpinned as often. It returns nil if
+// there is no such content.
 func (x *index) pin(hash string) *content {
 	c := x.contents[hash]
 	if c == nil {

@@ -103,23 +103,24 @@ func (c *Cache) copyTo(ctx context.Context, hash, path string, mode os.FileMode)
 }
 
 const (
-	// execPatience is how long processes are waited for that are between two programs: their
-	// programs may be on a slow disk.
+	// execPatience is how long to wait for processes between their fork and their exec: the program
+	// to execute may be on a slow disk.
 	execPatience = 10 * time.Second
-	// writersPause is the time between two looks at who has a file open.
+	// writersPause is the time between two checks whether a file is open for writing.
 	writersPause = 100 * time.Microsecond
 )
 
-// awaitWriters waits until nobody has a file open to write, or for patience: until then it
-// cannot be run (ETXTBSY). Each process that the agent starts holds open what the agent had
-// open, for a moment longer than the agent knows.
+// awaitWriters waits, up to patience, until no process has a file open for writing: until then it
+// cannot be executed (ETXTBSY). A process that the agent forks has the agent's files open until its
+// exec.
 func awaitWriters(ctx context.Context, path string, patience time.Duration) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	// The kernel gives a lease to read where nobody writes. Some file systems know none.
+	// The kernel grants a read lease only if no process has the file open for writing. Some file
+	// systems have no leases.
 	for deadline := time.Now().Add(patience); ctx.Err() == nil && time.Now().Before(deadline); {
 		if _, err = unix.FcntlInt(file.Fd(), unix.F_SETLEASE, unix.F_RDLCK); !errors.Is(err, unix.EAGAIN) {
 			return nil

@@ -76,7 +76,7 @@ func (r *remote) fetch(c *Cache) func(context.Context) (string, error) {
 	}
 }
 
-// unsteady is a failure that may pass, so that the download is tried again.
+// unsteady is a failure that may pass: the download is retried.
 type unsteady struct{ cause error }
 
 func (u *unsteady) Error() string { return u.cause.Error() }

@@ -116,7 +116,7 @@ func TestFilesThatAreTooLarge(t *testing.T) {
 	placeAll(t, map[string]shopCase{
 		"one that has more than the cache holds": {
 			answer:    func(_ int64, w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, wholeFile+wholeFile) },
-			wantTries: 1, wantError: "it has 2000 bytes, and the file cache of the node holds 1500",
+			wantTries: 1, wantError: "it has 2000 bytes, but the file cache of the node holds 1500",
 		},
 		"one that has too much, and does not say so": {
 			answer: func(_ int64, w http.ResponseWriter, _ *http.Request) {

@@ -60,7 +60,7 @@ func (c *Cache) load() error {
 	for _, entry := range entries {
 		info, err := entry.Info()
 		if err == nil && (!isHash(entry.Name()) || !info.Mode().IsRegular()) {
-			err = fmt.Errorf("%s is not a file cache: give it its own folder", filepath.Join(c.contents(), entry.Name()))
+			err = fmt.Errorf("%s does not belong to a file cache: give the cache its own folder", filepath.Join(c.contents(), entry.Name()))
 		}
 		if err == nil {
 			err = c.adopt(entry.Name(), info.Size())
@@ -91,8 +91,8 @@ func (c *Cache) takeLock() error {
 	return nil
 }
 
-// adopt adds a content of an earlier process, whose limit may have been larger; without room it
-// deletes some.
+// adopt adds a content of an earlier process. That process may have had a larger limit: contents
+// for which there is no room are deleted.
 func (c *Cache) adopt(hash string, size int64) error {
 	evicted, ok := c.index.reserve(size)
 	if !ok {

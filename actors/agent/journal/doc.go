@@ -15,5 +15,6 @@
 // error of fsync, the journal accepts no more records, because the content of the file is
 // unknown.
 //
-// The deciding halves are frame.go (bytes and records) and state.go (records and state).
+// The decisions are made in frame.go (which bytes are valid records) and state.go (which state
+// results).
 package journal

@@ -43,7 +43,7 @@ func frameAt(data []byte, offset int64) (frame, bool) {
 // The rest may be cut off.
 func replay(data []byte, take func(*journalpb.Record) error) (end int64, err error) {
 	if !bytes.HasPrefix(data, []byte(signature)) {
-		return 0, fmt.Errorf("%w at offset 0: does not begin as a journal", ErrDamaged)
+		return 0, fmt.Errorf("%w at offset 0: does not begin with the signature of a journal", ErrDamaged)
 	}
 	for end = int64(len(signature)); end < int64(len(data)); {
 		f, ok := frameAt(data, end)

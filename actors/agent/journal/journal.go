@@ -50,8 +50,8 @@ type Journal struct {
 
 	figures figures
 
-	// The rest belongs to the writer. It has written size bytes to file, for which the disk has
-	// reserved those up to reserved. Beyond due the file is rewritten.
+	// The fields below belong to the writer. file has size bytes, and its disk space is reserved up
+	// to the offset reserved. When size exceeds due, the file is rewritten.
 	file                file
 	state               *State
 	size, reserved, due int64
@@ -116,7 +116,7 @@ func (j *Journal) open(cfg Config) (cut int64, err error) {
 		return 0, fmt.Errorf("%w at offset %d: it ends before the node's first record; restore the file, "+
 			"or remove it once no job of this node can be running: the node then starts a new incarnation", ErrDamaged, end)
 	case j.state.Node != cfg.Node:
-		return 0, fmt.Errorf("%w: it belongs to node %q, this is %q: give each agent its own state folder", ErrForeign, j.state.Node, cfg.Node)
+		return 0, fmt.Errorf("%w: it belongs to node %q, but this is node %q: give each agent its own state folder", ErrForeign, j.state.Node, cfg.Node)
 	}
 	cut = int64(len(data)) - end
 	return cut, j.goOn(cfg, end, cut > 0)
@@ -228,7 +228,8 @@ func (j *Journal) run() {
 	}
 }
 
-// commit writes a batch to disk. After an error it only returns that.
+// commit writes a batch to disk. Once a write has failed, it writes nothing more and returns that
+// error.
 func (j *Journal) commit(batch []entry) error {
 	if j.failed != nil {
 		return j.failed

@@ -63,8 +63,8 @@ func Unstarted(jobs ...string) *journalpb.Record {
 	return record
 }
 
-// Rejected returns the record of a rejected token, or of a rejected order about a job. It came
-// from a replica when seen was the highest token.
+// Rejected returns the record of a rejected token, or of a rejected order about a job. It came from
+// the replica from, when seen was the highest token.
 func Rejected(reason string, token, seen scheduling.Token, from, job string) *journalpb.Record {
 	return &journalpb.Record{Event: &journalpb.Record_Rejected{Rejected: &journalpb.Rejected{
 		Reason: reason, Token: tokenOf(token), Seen: tokenOf(seen), From: from, JobId: job,

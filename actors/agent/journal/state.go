@@ -42,9 +42,9 @@ type State struct {
 	Node    string
 	Life    uint64
 	Session uint64
-	// Token is the highest seen.
+	// Token is the highest token seen.
 	Token scheduling.Token
-	// Jobs have not been released, by id.
+	// Jobs are those that have not been released, by id.
 	Jobs map[string]*Job
 	// Had are the jobs released last, oldest first.
 	Had []string
@@ -63,7 +63,7 @@ func (s *State) apply(record *journalpb.Record) error {
 	switch e := record.GetEvent().(type) {
 	case *journalpb.Record_Born:
 		if e.Born.GetFormat() > format {
-			return fmt.Errorf("%w: has format %d, this version reads %d: written by a newer version; run that one", ErrForeign, e.Born.GetFormat(), format)
+			return fmt.Errorf("%w: has format %d, but this version reads %d: written by a newer version; run that one", ErrForeign, e.Born.GetFormat(), format)
 		}
 		if e.Born.GetLife() == 0 {
 			return fmt.Errorf("%w: the node's incarnation is 0", ErrDamaged)

@@ -63,7 +63,7 @@ func (t *Tail) replaced(now fs.FileInfo) (bool, error) {
 	return err == nil && !os.SameFile(own, now), err
 }
 
-// open goes on with the file in path.
+// open continues with the file at path.
 func (t *Tail) open(path string) error {
 	file, err := os.Open(path)
 	if err != nil {

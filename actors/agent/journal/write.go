@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// slack is by how many bytes a file may at least outgrow its size after a rewrite; it may
-	// also double. A record has a few hundred bytes.
+	// slack is the least number of bytes by which a file may grow after a rewrite before the next
+	// one; a larger file may double. A record has a few hundred bytes.
 	slack = 1 << 20
 	// reserve is how much space is reserved for later records, in bytes. On a full disk it
 	// holds the ends of thousands of jobs, and the orders to end those that fill it.

@@ -19,7 +19,7 @@ const (
 
 // Config configures a Watcher.
 type Config struct {
-	// Task is the readiness of the instance's task; nil: it has none.
+	// Task is the readiness setting of the instance's task; nil: it has none.
 	Task  *statepb.Readiness
 	Place Place
 	// Said is the instance's own last report to an earlier agent process.

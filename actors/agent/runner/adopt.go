@@ -31,7 +31,7 @@ func (r *Runner) adopt() error {
 			return fmt.Errorf("adopt job %s: %w", entry.Name(), err)
 		}
 	}
-	// The group of a job may exist still when its folder is gone.
+	// The group of a job may still exist when its folder is gone.
 	groups, err := cgroup.Jobs(r.config.Cgroups.Node)
 	if err != nil {
 		return fmt.Errorf("adopt jobs: %w", err)
@@ -65,7 +65,7 @@ func (r *Runner) adoptJob(id string) error {
 		job.result, trace = result, true
 	}
 	if !trace {
-		// The command starts after the proxy has left its identity.
+		// The command starts only after the proxy has written its identity.
 		r.config.Logger.Info("job of an earlier agent process never started", "job", id)
 		return errors.Join(endJob(job.place, folder, noProxy), r.paths.removeJob(id), os.RemoveAll(r.paths.output(id)))
 	}

@@ -37,8 +37,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// OutputLimits are in bytes a job. Of longer output, the first half of the limit and the end
-// are kept: see package output.
+// OutputLimits are in bytes per job. Of longer output, the first half of the limit and the end are
+// kept: see package output.
 type OutputLimits struct {
 	Stdout, Stderr int64
 }

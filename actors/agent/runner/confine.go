@@ -24,7 +24,7 @@ const (
 	checkTimeout = 2 * time.Minute
 )
 
-// confinement is which isolation this process can give to jobs.
+// confinement says which isolation this process can give to jobs.
 type confinement struct {
 	// mounts names the agent's mount namespace; empty: jobs cannot have one of their own.
 	mounts string

@@ -363,7 +363,7 @@ func TestAgentWithoutRoot(t *testing.T) {
 		"itself: exited with 4, no new rights: 1",
 		`start job "strict": isolation strict: not supported on this node: agent is not root`,
 		`start job "tmpfs": tmpfs: not supported on this node: agent is not root`,
-		`start job "root": user "root", group "": the agent is not root, its jobs run as the agent's own user`,
+		`start job "root": user "root", group "": the agent is not root, so its jobs can only run as the agent's own user`,
 	} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("no %q in:\n%s", want, text)

@@ -30,7 +30,7 @@ func TestJobFillsTheDisk(t *testing.T) {
 	if s.StdoutBytes != 1<<20 || s.StdoutDroppedBytes == 0 || s.StderrDroppedBytes == 0 {
 		t.Errorf("the hog printed %+v, want it counted, and said what was dropped", s)
 	}
-	for _, stream := range []string{"keep stdout", "keep stderr"} {
+	for _, stream := range []string{"store stdout", "store stderr"} {
 		if !strings.Contains(result.OutputLost, stream) || !strings.Contains(result.OutputLost, "no space left on device") {
 			t.Errorf("output lost: %q, want %q named", result.OutputLost, stream)
 		}

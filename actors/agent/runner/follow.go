@@ -138,7 +138,7 @@ func (j *Job) checkHello(hello *proxyproto.Hello) error {
 	var err error
 	switch {
 	case hello.Version < proxyproto.Oldest || hello.Version > proxyproto.Version:
-		err = fmt.Errorf("job proxy speaks protocol version %d, this agent %d to %d: finish its jobs with an agent that speaks it before upgrading",
+		err = fmt.Errorf("job proxy speaks protocol version %d, but this agent speaks %d to %d: before an upgrade, let the jobs end under an agent that speaks it",
 			hello.Version, proxyproto.Oldest, proxyproto.Version)
 	case hello.JobID != j.id:
 		err = fmt.Errorf("proxy belongs to job %.60q", hello.JobID)

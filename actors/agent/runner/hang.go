@@ -45,8 +45,8 @@ func (j *Job) awaitProxy(patience time.Duration) error {
 	}
 }
 
-// endHung fails, and names a process, as long as a process listed as hung when the job ended
-// is alive. Then it kills the job's other processes.
+// endHung returns an error that names a process, as long as one that was listed as hung when the
+// job ended is alive. Once none is, it kills the job's other processes.
 func (j *Job) endHung() error {
 	hang := j.Result().Hang
 	if hang == nil {

@@ -35,8 +35,8 @@ type Job struct {
 	events chan Event
 	// ended is closed when result is set and Exited is sent.
 	ended chan struct{}
-	// left is closed when the job is to go on without this process, followed when
-	// run has returned, so that its proxy is no longer listened to.
+	// left is closed when the job is to go on without this process, followed when run has returned:
+	// then its proxy is no longer listened to.
 	left, followed chan struct{}
 	// place is where its control group is.
 	place proxyproto.Placement
@@ -289,8 +289,8 @@ func (j *Job) dial() (*net.UnixConn, error) {
 	return conn, err
 }
 
-// withPath calls use with a short path of a socket in the job's folder: the address of
-// a socket has 108 bytes, and the folder's path may be longer.
+// withPath calls use with a short path of a socket in the job's folder: the address of a socket has
+// at most 108 bytes, but the folder's path may be longer.
 func (j *Job) withPath(name string, use func(path string) error) error {
 	folder, err := os.Open(j.runner.paths.job(j.id))
 	if err != nil {

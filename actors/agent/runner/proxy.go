@@ -46,7 +46,7 @@ func startedProxy(cmd *exec.Cmd) *proxyProcess {
 		leave: func() {},
 	}
 	go func() {
-		// end reads the state.
+		// The error is not needed: end reads the process state.
 		_ = cmd.Wait()
 		close(p.gone)
 	}()

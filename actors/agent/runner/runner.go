@@ -50,9 +50,9 @@ type Runner struct {
 	closed   bool
 }
 
-// Open returns a Runner with the unreleased jobs of the earlier agent process: see
-// Jobs. Running jobs go on as long as their lease is renewed; the events of jobs that
-// ended meanwhile report it. Output that is still kept can be read.
+// Open returns a Runner with the unreleased jobs of the earlier agent process: see Jobs. Running
+// jobs go on as long as their lease is renewed; the events of jobs that ended meanwhile report
+// their end. Output that is still kept can be read.
 func Open(config Config) (*Runner, error) {
 	if err := config.Validate(); err != nil {
 		return nil, fmt.Errorf("open runner: %w", err)
@@ -224,7 +224,7 @@ func (r *Runner) ReadOutput(job, stream string, offset, limit int64) (OutputPart
 	if stream != "stdout" && stream != "stderr" {
 		return OutputPart{}, fmt.Errorf("read output of job %s: unknown stream %.20q, want stdout or stderr", job, stream)
 	}
-	// Ask before reading: then all output of a job that has ended is read.
+	// Check this before reading, so that all output of a job that has ended is read.
 	running := r.Job(job)
 	ended := running == nil || running.Result() != nil
 	part, err := output.Read(r.paths.output(job), stream, offset, limit)

@@ -34,7 +34,7 @@ func FindUser(name, group string) (*proxyproto.User, error) {
 	case found == self:
 		return nil, nil
 	case self.UID != 0:
-		return nil, fmt.Errorf("user %q, group %q: the agent is not root, its jobs run as the agent's own user", name, group)
+		return nil, fmt.Errorf("user %q, group %q: the agent is not root, so its jobs can only run as the agent's own user", name, group)
 	}
 	return &found, nil
 }

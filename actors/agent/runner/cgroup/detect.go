@@ -31,9 +31,9 @@ type layout map[string]mount
 
 const unified = ""
 
-// Leaf is the name of a v2 group for the agent alone. An agent started in it uses the
-// group above as its own. It lets an agent restart while its jobs run: the group above
-// them has controllers enabled for its children, and so cannot take in a process.
+// Leaf is the name of a v2 group that holds only the agent. An agent started in it uses the parent
+// as its own group. This lets an agent restart while its jobs run: the parent has controllers
+// enabled for its children by then, so no process can be put into it.
 const Leaf = "weir-agent"
 
 // nodePrefix begins the names of nodes' groups. A node's group name with leafSuffix is the leaf
@@ -57,7 +57,8 @@ func Detect(root, node string) (proxyproto.Placement, error) {
 	return place, nil
 }
 
-// detect finds the placement for the node's group with that name.
+// detect returns the placement of the node's group, which is called name, and enables the
+// controllers that it needs.
 func detect(root, name string) (place proxyproto.Placement, err error) {
 	found, err := readLayout(root)
 	if err != nil {
@@ -127,7 +128,7 @@ func missingIn(list []string) []string {
 	return slices.DeleteFunc(slices.Clone(controllers), func(name string) bool { return slices.Contains(list, name) })
 }
 
-// Prepare makes the node's group if it is missing. Detect has made it before.
+// Prepare makes the node's group if it is missing: it may have been removed since Detect made it.
 func Prepare(place proxyproto.Placement) error {
 	for _, folder := range folders(place) {
 		if err := makeFolder(folder); err != nil {

@@ -53,8 +53,8 @@ func removeFolder(folder string) error {
 	return nil
 }
 
-// control is an open control file. It lacks what an *os.File has to wait for it: control files never
-// block, and a job opens some thirty of them.
+// control is an open control file, without the support of an *os.File for waiting: control files
+// never block, and a job opens some thirty of them.
 type control struct {
 	path string
 	fd   int

@@ -110,7 +110,7 @@ type setting struct {
 	optional            bool
 }
 
-// settings are the limits in the words of v1 or v2.
+// settings returns the limits as values for the control files of v1 or v2.
 func (g *Group) settings(limits Limits) []setting {
 	place, memory := g.place, strconv.FormatInt(limits.Memory, 10)
 	if place.Hybrid() {

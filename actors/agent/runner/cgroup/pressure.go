@@ -28,8 +28,8 @@ func PressureFile(root string) (string, error) {
 	return file, nil
 }
 
-// around is the group that holds an agent and its jobs. own is the agent's, which may be a leaf
-// below it.
+// around is the group that holds an agent and its jobs. own is the agent's own group, which may be
+// a leaf below it.
 func around(own string) string {
 	if name := filepath.Base(own); name == Leaf || strings.HasPrefix(name, nodePrefix) && strings.HasSuffix(name, leafSuffix) {
 		return filepath.Dir(own)
@@ -46,7 +46,7 @@ type Room struct{ Limit, Left int64 }
 func MemoryRoom(root string) (Room, error) {
 	levels, err := readLevels(root, "memory")
 	if err != nil {
-		return Room{}, fmt.Errorf("read room of memory: %w", err)
+		return Room{}, fmt.Errorf("read free memory of cgroup: %w", err)
 	}
 	var least Room
 	for _, level := range levels {

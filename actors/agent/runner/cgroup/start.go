@@ -15,10 +15,10 @@ import (
 	"weir/actors/agent/runner/proxyproto"
 )
 
-// Start sets attributes so that the process that start starts with them is in the
-// group from its first instruction on, and calls start. The calling goroutine must be
-// locked to its thread, and both must end soon: on v1 the thread may stay in the groups
-// until it ends, except in the one that limits pids. start must not change goroutines.
+// Start sets attributes and calls start, which starts a process with them. That process is in the
+// group from its first instruction on. The calling goroutine must be locked to its thread, and both
+// must end soon: on v1 the thread may stay in the groups until it ends, except in the one that
+// limits pids. start must not change goroutines.
 func (g *Group) Start(attributes *syscall.SysProcAttr, start func() error) error {
 	err := g.Join(attributes, start)
 	if err == nil && g.place.Hybrid() {
@@ -46,8 +46,8 @@ func (g *Group) Join(attributes *syscall.SysProcAttr, start func() error) error 
 	return g.startInside(start)
 }
 
-// limitPids takes the calling thread out of the v1 pids group, and lowers the limit by the one
-// that Create allowed for it. Until it ended, the thread would count against the job's limit.
+// limitPids takes the calling thread out of the v1 pids group, and lowers the limit by the one that
+// Create allowed for it. Otherwise the thread would count against the job's limit until it ends.
 func (g *Group) limitPids() error {
 	if g.limits.Pids == 0 {
 		return nil
@@ -61,9 +61,9 @@ func (g *Group) limitPids() error {
 	return nil
 }
 
-// itself stands for the thread that writes it. If a thread writes its number instead, the
-// kernel makes it, and all others that move meanwhile, wait until every processor of the
-// machine has been through its scheduler (some 10 ms).
+// itself stands for the thread that writes it. A thread that writes its number instead has to wait
+// until every processor of the machine has been through its scheduler (some 10 ms), and so has
+// every other thread that moves meanwhile.
 const itself = "0"
 
 // startInside joins the v1 groups with the calling thread and calls start. The thread leaves the
@@ -97,8 +97,8 @@ func leave(joined []string) error {
 
 // MemoryEvents counts what happened at a group's memory limit.
 type MemoryEvents struct {
-	// Killed says that the kernel killed a process of the group for lack of memory,
-	// LimitHit that the group's own limit was met when it did.
+	// Killed says that the kernel killed a process of the group for lack of memory, LimitHit that
+	// the group had reached its own limit then.
 	Killed, LimitHit bool
 }
 

@@ -138,7 +138,7 @@ func TestDiskRefuses(t *testing.T) {
 	if writer.Dropped() != 4 || writer.Written() != 4 {
 		t.Errorf("dropped %d, written %d, want 4 and 4", writer.Dropped(), writer.Written())
 	}
-	if err := writer.Close(); err == nil || !strings.Contains(err.Error(), "keep stdout") {
+	if err := writer.Close(); err == nil || !strings.Contains(err.Error(), "store stdout") {
 		t.Errorf("Close: %v, want the disk's refusal", err)
 	}
 }

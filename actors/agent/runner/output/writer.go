@@ -11,9 +11,9 @@ import (
 // tailFiles is how many files hold the tail of a stream.
 const tailFiles = 4
 
-// Writer writes one stream. It is an io.Writer that never fails: bytes that the
-// disk does not take are counted as dropped, so a full disk does not stop a job
-// that prints. It is for one goroutine.
+// Writer writes one stream. It is an io.Writer that never fails: bytes that the disk does not take
+// are counted as dropped, so a full disk does not stop a job that prints. Only one goroutine may
+// use it.
 type Writer struct {
 	folder, stream string
 	headSize       int64
@@ -65,8 +65,8 @@ func (w *Writer) Write(data []byte) (int, error) {
 	return total, nil
 }
 
-// room returns how many bytes the open file takes, opening the next one when
-// there is none; 0 when nothing can be kept now.
+// room returns how many more bytes the open file takes. It opens the next file if none is open. It
+// returns 0 if nothing can be kept now.
 func (w *Writer) room() int64 {
 	if w.file != nil {
 		last := w.kept[len(w.kept)-1]
@@ -119,7 +119,7 @@ func (w *Writer) evict() error {
 
 func (w *Writer) refuse(err error) {
 	if w.err == nil {
-		w.err = fmt.Errorf("keep %s: %w", w.stream, err)
+		w.err = fmt.Errorf("store %s: %w", w.stream, err)
 	}
 }
 

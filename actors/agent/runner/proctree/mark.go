@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// execPatience is how long processes that are between two programs are waited for, all
-	// together: their programs may be on a slow disk.
+	// execPatience is how long to wait, for all processes together, until those in the middle of an
+	// execve have their new program, which may be on a slow disk.
 	execPatience = 10 * time.Second
-	// execWait is the time between two looks at it.
+	// execWait is the pause before a process in an execve is read again.
 	execWait = 100 * time.Microsecond
 )
 
-// startCode is the field of "stat" that says where the program of a process begins, counted
-// from the state: field 26 of the manual page. It is 0 until all of the program is there.
+// startCode is the field of "stat" that says where the program of a process begins, counted from
+// the state: field 26 of the manual page. It is 0 until the program is loaded.
 const startCode = 23
 
 // given is something that a process was given with its program: the file of /proc that
@@ -41,8 +41,9 @@ func Arguments(process Process) []string {
 	return arguments.of(process, time.Now().Add(execPatience))
 }
 
-// marked says whether the process was started with proxyproto.TreeVariable or
-// proxyproto.ProxyVariable set to mark. It is waited for until the deadline.
+// marked reports whether the process was started with proxyproto.TreeVariable or
+// proxyproto.ProxyVariable set to mark. During an execve it reads the environment again, until the
+// deadline.
 func marked(process Process, mark string, deadline time.Time) bool {
 	for _, variable := range environment.of(process, deadline) {
 		if variable == proxyproto.TreeVariable+"="+mark || variable == proxyproto.ProxyVariable+"="+mark {
@@ -52,15 +53,14 @@ func marked(process Process, mark string, deadline time.Time) bool {
 	return false
 }
 
-// of reads what the process was given. All that it was given reads as empty for a moment
-// while it goes from one program to the next (execve), so nothing is taken for empty that
-// /proc does not show to be, until the deadline.
+// of reads what the process was given. During an execve this reads as empty for a moment. So until
+// the deadline an empty value is accepted only if "stat" shows that the process was given nothing.
 func (g given) of(process Process, deadline time.Time) []string {
 	if process.Kernel || process.Gone {
 		return nil
 	}
 	for ; ; time.Sleep(execWait) {
-		// The last look begins after the deadline, however long the one before took.
+		// The last attempt begins after the deadline, however long the one before took.
 		last := time.Now().After(deadline)
 		data, err := process.readGiven(g.file)
 		if err != nil {
@@ -75,8 +75,8 @@ func (g given) of(process Process, deadline time.Time) []string {
 	}
 }
 
-// readGiven reads a file of /proc about what all threads share. The first of them shows
-// nothing of it once it has ended, though others live.
+// readGiven reads a file of /proc that is the same for all threads. Once the first thread has
+// ended, its file is empty, even while other threads are alive.
 func (p Process) readGiven(file string) ([]byte, error) {
 	if !p.Headless {
 		return os.ReadFile(procPath(p.Pid, file))
@@ -94,8 +94,8 @@ func (p Process) readGiven(file string) ([]byte, error) {
 	return nil, nil
 }
 
-// waitsForProgram says whether a process of which nothing could be read may be between
-// two programs: it lives on, and was not given nothing.
+// waitsForProgram reports whether a process whose file read as empty may be in the middle of an
+// execve: it is alive, and "stat" does not show that it was given nothing.
 func (p Process) waitsForProgram(g given) bool {
 	data, err := os.ReadFile(procPath(p.Pid, "stat"))
 	if err != nil {

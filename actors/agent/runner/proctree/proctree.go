@@ -204,8 +204,8 @@ func Tree(root int, mark string) ([]Process, error) {
 	return tree, nil
 }
 
-// readParents reads those again whose parent ended before it was read itself: they have
-// another by now.
+// readParents reads processes again whose parent ended before it could be read: they have another
+// parent by now.
 func readParents(all []Process) {
 	read := make(map[int]bool, len(all))
 	for _, process := range all {
@@ -220,7 +220,7 @@ func readParents(all []Process) {
 			}
 			all[i] = now
 			if now.Parent == lost {
-				// It is hidden from this process.
+				// The parent is hidden from this process.
 				break
 			}
 			lost = now.Parent
@@ -364,7 +364,7 @@ func Peak(pid int) (int64, error) {
 	}
 	peak, has := sizes["VmHWM"]
 	if !has {
-		return 0, fmt.Errorf("measure process %d: status says no VmHWM: it has no memory of its own", pid)
+		return 0, fmt.Errorf("measure process %d: its status has no VmHWM: it has no memory of its own", pid)
 	}
 	return peak, nil
 }

@@ -80,7 +80,7 @@ func (s *Spec) validateConfinement() error {
 		sum += volume.Size
 	}
 	if s.MemoryLimit > 0 && sum > s.MemoryLimit {
-		return fmt.Errorf("tmpfs: %d bytes in all, more than memory_limit %d, which counts them", sum, s.MemoryLimit)
+		return fmt.Errorf("tmpfs: %d bytes in all, more than memory_limit %d, which includes them", sum, s.MemoryLimit)
 	}
 	return nil
 }
@@ -98,7 +98,7 @@ func checkVolume(volume Tmpfs, others []Tmpfs) error {
 	case volume.Path == "" || path == "." || !filepath.IsLocal(path):
 		return errors.New("path: must be a folder in the workspace")
 	case first == ownFolder:
-		return fmt.Errorf("path: %s is not in the job's part of the workspace", ownFolder)
+		return fmt.Errorf("path: %s is reserved for Weir", ownFolder)
 	}
 	for _, other := range others {
 		a, b := path+"/", filepath.Clean(other.Path)+"/"

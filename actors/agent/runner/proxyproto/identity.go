@@ -9,8 +9,8 @@ import (
 // identityMark begins the line of a proxy's log that holds its Identity.
 const identityMark = "proxy "
 
-// LogLine is the first line of a proxy's log, written before the command starts. It saves
-// a file, which would cost far more than the line.
+// LogLine is the first line of a proxy's log, written before the command starts. It takes the place
+// of a file, which would cost far more.
 func (id Identity) LogLine() []byte {
 	return fmt.Appendf(nil, identityMark+`{"pid":%d,"start_time":%d}`+"\n", id.Pid, id.StartTicks)
 }

@@ -36,7 +36,7 @@ const (
 	OutcomeEndHung Outcome = "end_hung"
 	// OutcomeTimeLimitExceeded: the job ran longer than its time limit.
 	OutcomeTimeLimitExceeded Outcome = "time_limit_exceeded"
-	// OutcomeStopped: the agent stopped it, or it still ran after the grace of an
+	// OutcomeStopped: the agent stopped the job, or the job still ran after the grace of an
 	// Interrupt: Result.Reason.
 	OutcomeStopped Outcome = "stopped"
 	// OutcomeLeaseExpired: the agent did not renew the lease in time.
@@ -52,7 +52,7 @@ type Result struct {
 	Outcome Outcome `json:"outcome"`
 	// Reason is the stop's reason.
 	Reason string `json:"reason,omitempty"`
-	// Error explains the outcome to people, where that needs it.
+	// Error explains the outcome to people, if it needs an explanation.
 	Error string `json:"error,omitempty"`
 
 	// Interrupted: an Interrupt had asked the job to end by itself.
@@ -70,7 +70,7 @@ type Result struct {
 	// DurationMicros is measured on a monotonic clock.
 	DurationMicros int64 `json:"duration_micros"`
 
-	// OutputLost is the disk error for which output within its limit was dropped.
+	// OutputLost is the disk error because of which output within its limit was dropped.
 	OutputLost string `json:"output_lost,omitempty"`
 	// Memory is set with OutcomeMemoryLimitExceeded, Disk with OutcomeDiskLimitExceeded.
 	Memory *MemoryExcess `json:"memory,omitempty"`
@@ -110,7 +110,7 @@ func (m *MemoryExcess) String() string {
 	return text + listed("; largest: ", m.Biggest)
 }
 
-// listed joins a list after a label; empty: the list is.
+// listed joins a list after a label. It returns an empty text for an empty list.
 func listed[T fmt.Stringer](label string, list []T) (text string) {
 	for i, one := range list {
 		if i > 0 {
@@ -151,7 +151,8 @@ type Hang struct {
 	Processes []HungProcess `json:"processes,omitempty"`
 }
 
-// HungProcess is a process that hangs. Wait is where in the kernel; empty: not known.
+// HungProcess is a process that hangs. Wait is the kernel function in which it waits; empty: not
+// known.
 type HungProcess struct {
 	Identity
 	Name string `json:"name"`
@@ -196,8 +197,8 @@ type Statistics struct {
 	CumulativeMaxMemory float64 `json:"cumulative_max_memory"`
 	CPUUserMicros       int64   `json:"cpu_user_micros"`
 	CPUSystemMicros     int64   `json:"cpu_system_micros"`
-	// StdoutBytes and StderrBytes count all that the job wrote; the dropped
-	// bytes of it are not kept.
+	// StdoutBytes and StderrBytes count all output of the job. The dropped bytes are the part of it
+	// that was not kept.
 	StdoutBytes        int64 `json:"stdout_bytes"`
 	StdoutDroppedBytes int64 `json:"stdout_dropped_bytes"`
 	StderrBytes        int64 `json:"stderr_bytes"`

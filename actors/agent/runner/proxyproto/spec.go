@@ -15,8 +15,8 @@ import (
 // time.Duration can hold.
 const MaxMillis = 10 * 365 * 24 * 3600 * 1000
 
-// DefaultEndTimeout is the default of EndTimeoutMillis: longer than requests to an object store
-// that does not answer are retried.
+// DefaultEndTimeout is the default of EndTimeoutMillis. It is longer than the time for which
+// requests to an object store that does not answer are retried.
 const DefaultEndTimeout = 5 * time.Minute
 
 // Spec describes a job to its proxy. The agent has filled in the defaults that users see.
@@ -37,8 +37,8 @@ type Spec struct {
 	Isolation string `json:"isolation,omitempty"`
 	// User is the user the job's processes run as; nil: the proxy's own.
 	User *User `json:"user,omitempty"`
-	// AgentMounts names the agent's mount namespace if the proxy is started in another one;
-	// empty: it is not, and mounts nothing.
+	// AgentMounts names the agent's mount namespace if the proxy is started in another one; empty
+	// if it is not, and so mounts nothing.
 	AgentMounts string `json:"agent_mounts,omitempty"`
 	// Hidden is a folder that a strictly isolated job does not see, except for Visible.
 	Hidden string `json:"hidden,omitempty"`
@@ -102,7 +102,7 @@ type Placement struct {
 func (s *Spec) Validate() error {
 	switch {
 	case s.Version != Version:
-		return fmt.Errorf("version: %d, this proxy speaks %d", s.Version, Version)
+		return fmt.Errorf("version: %d, but this proxy speaks %d", s.Version, Version)
 	case len(s.Argv) == 0 && s.Shell == "":
 		return errors.New("argv and shell are both empty")
 	case len(s.Argv) > 0 && s.Shell != "":
@@ -125,7 +125,7 @@ func (s *Spec) Validate() error {
 	}
 	for _, text := range slices.Concat([]string{s.Shell}, s.Argv, s.Environment) {
 		if strings.ContainsRune(text, 0) {
-			return fmt.Errorf("argv, shell, environment: %.40q holds a zero byte", text)
+			return fmt.Errorf("argv, shell, environment: %.40q contains a NUL byte", text)
 		}
 	}
 	for _, variable := range s.Environment {

@@ -1,5 +1,5 @@
-// Package rights lets the agent and the job proxy, which may be root, access files that jobs
-// name with the jobs' rights only.
+// Package rights lets the agent and the job proxy, which may be root, access files for a job with
+// only the rights of that job.
 package rights
 
 import (
