@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -74,7 +75,7 @@ func (s clusters) Status(ctx context.Context, _ *connect.Request[apipb.StatusReq
 	}
 	var total, usage resource.Amounts
 	var ofNodes nodeTroubles
-	var misfits alike
+	var stuck alike
 	s.cfg.Store.View(func(st *state.State) {
 		for _, n := range st.Nodes() {
 			if n.GetDrain() != nil {
@@ -84,11 +85,8 @@ func (s clusters) Status(ctx context.Context, _ *connect.Request[apipb.StatusReq
 				total = total.Add(n.GetResources().Amounts())
 			}
 		}
-		online := onlineHosts(st)
+		stuck = misfits(st, slices.Collect(st.InProgress())...)
 		for op := range st.InProgress() {
-			if why := online.misfit(op, st.Demand(scheduling.OperationID(op.GetId()))); why != "" {
-				misfits.add(op.GetId(), why)
-			}
 			out.OperationsInProgress++
 			switch op.GetState() {
 			case lifecycle.Running.String():
@@ -106,7 +104,13 @@ func (s clusters) Status(ctx context.Context, _ *connect.Request[apipb.StatusReq
 		}
 	})
 	out.Total, out.Usage = resourcesOf(total), resourcesOf(usage)
-	out.Problems = slices.Concat(problems(out, ofNodes.offline), s.troubles(time.Now()), ofNodes.list(s.cfg.Version), misfitsOf(misfits))
+	out.Problems = slices.Concat(problems(out, ofNodes.offline), s.troubles(time.Now()),
+		ofNodes.others.problem("nodes run a version other than "+s.cfg.Version), ofNodes.caveats.problem("nodes lack features"))
+	if stuck.count == 1 {
+		out.Problems = append(out.Problems, fmt.Sprintf("operation %s waits: %s", stuck.first, stuck.why))
+	} else {
+		out.Problems = append(out.Problems, stuck.problem("operations have jobs that no node of their pool trees can hold")...)
+	}
 	return connect.NewResponse(out), nil
 }
 

@@ -148,22 +148,20 @@ func (a *alike) add(name, why string) {
 	}
 }
 
+// problem says how many things have the problem, with the example; it is empty if none has it.
+func (a *alike) problem(what string) []string {
+	if a.count == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%d %s, such as %s: %s", a.count, what, a.first, a.why)}
+}
+
 // nodeTroubles collects the problems of nodes.
 type nodeTroubles struct {
 	// offline are the names of the offline nodes, without drained ones.
 	offline []string
 	// caveats are the nodes with a caveat, others those that run another version.
 	caveats, others alike
-}
-
-func (n *nodeTroubles) list(version string) (out []string) {
-	if of := n.others; of.count > 0 {
-		out = append(out, fmt.Sprintf("%d nodes run a version other than %s, such as %s: %s", of.count, version, of.first, of.why))
-	}
-	if of := n.caveats; of.count > 0 {
-		out = append(out, fmt.Sprintf("%d nodes lack features, such as %s: %s", of.count, of.first, of.why))
-	}
-	return out
 }
 
 // addNode counts a node in a status and collects its problems. It reports whether the node is

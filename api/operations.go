@@ -163,7 +163,7 @@ func (s operations) get(name string, full bool) (out *apipb.Operation, err error
 			described = op.GetSpec()
 		}
 		if err == nil && out.GetPendingReason() == "" {
-			out.PendingReason = onlineHosts(st).misfit(op, st.Demand(scheduling.OperationID(op.GetId())))
+			out.PendingReason = misfits(st, op).why
 		}
 	})
 	completed := map[string]bool{}

@@ -104,7 +104,7 @@ func TestParseFaultsOfOperations(t *testing.T) {
 		"title too long":       {root("title: " + strings.Repeat("x", 257)), []string{`line 1, column 8: title: it has 257 bytes, the limit is 256`}},
 		"trees that are none": {root("pool_trees: [gpu, 3, gpu, a/b]"), []string{
 			`line 1, column 19: pool_trees[1]: is the number 3, not text`,
-			`line 1, column 22: pool_trees[2]: tree "gpu" is there twice`,
+			`line 1, column 22: pool_trees[2]: tree "gpu" is listed twice`,
 			`line 1, column 27: pool_trees[3]: pool name "a/b" contains '/': not allowed are / $ < > * spaces and control characters`,
 		}},
 		"no trees":           {root("pool_trees: []"), []string{`line 1, column 13: pool_trees: it has 0 trees: from 1 to 100 are allowed`}},

@@ -113,8 +113,8 @@ func TestSetOnText(t *testing.T) {
 func TestSetOnTextErrors(t *testing.T) {
 	for name, test := range map[string]struct{ text, set, want string }{
 		"text that is not read": {"a: [", "a=1", "operation spec: line 1"},
-		"a key twice":           {"title: a\ntitle: b\ntasks: {t: {job_count: 1, command: [x]}}\n", "title=c", "operation spec: line 2, column 1: title: it is there twice"},
-		"a key twice in value":  {"title: a", "annotations={a: 1, a: 2}", "a: it is there twice"},
+		"a key twice":           {"title: a\ntitle: b\ntasks: {t: {job_count: 1, command: [x]}}\n", "title=c", "operation spec: line 2, column 1: title: duplicate name, first in line 1"},
+		"a key twice in value":  {"title: a", "annotations={a: 1, a: 2}", "a: duplicate name, first in line 1"},
 		"below text":            {"title: a", "title.x=1", "and has no fields"},
 		"not UTF-8":             {"title: a", "title=\xff", "byte 0xff is not UTF-8"},
 	} {

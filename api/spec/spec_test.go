@@ -123,8 +123,8 @@ func TestParseStructFaults(t *testing.T) {
 	}{
 		"a fraction":    {number(1.5), "tasks.t.job_count: 1.5 is not a whole number"},
 		"beyond 2^53":   {number(1 << 60), "tasks.t.job_count: 1.152921504606847e+18 is not a number from 1 to 100000"},
-		"no number":     {number(math.NaN()), "tasks.t.job_count: NaN is not a number that can be used"},
-		"infinite":      {number(math.Inf(1)), "tasks.t.job_count: +Inf is not a number that can be used"},
+		"no number":     {number(math.NaN()), "tasks.t.job_count: NaN is not a finite number"},
+		"infinite":      {number(math.Inf(1)), "tasks.t.job_count: +Inf is not a finite number"},
 		"text":          {structpb.NewStringValue("1"), `tasks.t.job_count: is the text "1", not a number`},
 		"nothing in it": {structpb.NewNullValue(), "tasks.t.job_count: it is missing: write the number of jobs"},
 	} {

@@ -241,7 +241,7 @@ func TestJobsNoNodeHolds(t *testing.T) {
 	}{
 		"it is larger than all nodes": {
 			func(d *drive) { big(d, nil) }, func(d *drive) { d.node("n3", 8) }, explain.FactTooSmall,
-			"no node is big enough: a job of task t needs 8 slots, 8 cpu, but 2 nodes have less user_slots, cpu even when empty; until that changes such jobs do not count as demand, and no job is preempted for them"},
+			"no node is big enough: a job of task t needs 8 slots, 8 cpu, but 2 nodes have less user_slots, cpu even when empty: the largest, n1, has 4 slots; until that changes such jobs do not count as demand, and no job is preempted for them"},
 		"its filter leaves the large node out": {
 			func(d *drive) {
 				big(d, options{"scheduling_tag_filter": "!large"})

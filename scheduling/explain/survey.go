@@ -24,9 +24,10 @@ type Survey struct {
 	Order   []scheduling.OperationID
 	Waiting int
 	Contest Contest
-	// classes are the rows grouped by what they have in common; counts caches the NodeCounts of
-	// jobs.
+	// classes are the nodes grouped by what they have in common, found are their indexes; counts
+	// caches the NodeCounts of jobs.
 	classes []class
+	found   map[likeness]int
 	counts  map[question]NodeCounts
 }
 
@@ -51,6 +52,13 @@ type class struct {
 // behind.
 func (s *Survey) position(id scheduling.OperationID) int { return slices.Index(s.Order, id) + 1 }
 
+// likeness is what alike nodes have in common.
+type likeness struct {
+	limits, free, spare resource.Amounts
+	takes               string
+	schedulable         bool
+}
+
 // classify sorts the rows, and groups alike ones.
 func (s *Survey) classify() {
 	if s.counts != nil {
@@ -58,22 +66,25 @@ func (s *Survey) classify() {
 	}
 	s.counts = map[question]NodeCounts{}
 	slices.SortFunc(s.Rows, func(a, b Row) int { return cmp.Compare(a.Node, b.Node) })
-	type state struct {
-		limits, free, spare resource.Amounts
-		takes               string
-		schedulable         bool
+	for i := range s.Rows {
+		s.Add(&s.Rows[i])
 	}
-	found := map[state]int{}
-	for _, r := range s.Rows {
-		l := state{r.Limits, r.Free, r.Spare, string(allocation.AppendTakes(nil, r.Takes)), r.Schedulable}
-		i, known := found[l]
-		if !known {
-			i = len(s.classes)
-			found[l] = i
-			s.classes = append(s.classes, class{Row: r})
+}
+
+// Add notes a node that need not be a row: one that matters only by what it has in common with
+// others. Nodes are added by name, before the first question.
+func (s *Survey) Add(r *Row) {
+	l := likeness{r.Limits, r.Free, r.Spare, string(allocation.AppendTakes(nil, r.Takes)), r.Schedulable}
+	i, known := s.found[l]
+	if !known {
+		if s.found == nil {
+			s.found = map[likeness]int{}
 		}
-		s.classes[i].nodes++
+		i = len(s.classes)
+		s.found[l] = i
+		s.classes = append(s.classes, class{Row: *r})
 	}
+	s.classes[i].nodes++
 }
 
 // reach calls with for each node that matches the filters and could hold a job if it were empty.
@@ -132,6 +143,8 @@ type NodeCounts struct {
 	SmallBy, LackingBy [resource.Count]int
 	// UnmatchedBy are the filters that leave out nodes, that of the operation first.
 	UnmatchedBy []FilterCount
+	// small are the nodes that are too small.
+	small []*class
 }
 
 // FilterCount says how many nodes a filter leaves out.
@@ -192,6 +205,7 @@ func (s *Survey) look(gates []Gate, needs resource.Amounts) NodeCounts {
 			unmatched[fails] += r.nodes
 		case !needs.Fits(r.Limits):
 			c.TooSmall += r.nodes
+			c.small = append(c.small, r)
 			lacking(&c.SmallBy, needs, r.Limits, r.nodes)
 		case !needs.Fits(r.Free):
 			c.Full += r.nodes
@@ -218,4 +232,28 @@ func lacking(by *[resource.Count]int, needs, has resource.Amounts, nodes int) {
 			by[k] += nodes
 		}
 	}
+}
+
+// Never says why jobs of a task could not start even if all nodes were empty: any one of them, or
+// those of a gang at once, of which Pending are to start together; it is 0 for other tasks. The
+// result is the zero Fact if they could. Some node of the survey has to take jobs.
+func (s *Survey) Never(gates []Gate, jobs []allocation.Task) Fact {
+	q, a := Case{Survey: s}, Asked{Gates: gates}
+	for _, j := range jobs {
+		if nodes := s.count(gates, j.PerJob); nodes.Full+nodes.Held+nodes.Fit == 0 {
+			return q.cause(&a, &Task{TaskID: j.TaskID, PerJob: j.PerJob}, nodes)
+		}
+	}
+	on := func(yield func(allocation.Hosts) bool) {
+		for i := range s.classes {
+			if c := &s.classes[i]; c.Schedulable && failing(gates, c.Takes) < 0 && !yield(allocation.Hosts{Limits: c.Limits, Nodes: int64(c.nodes)}) {
+				return
+			}
+		}
+	}
+	fit := allocation.Together(jobs, on)
+	if fit.All() {
+		return Fact{}
+	}
+	return GangTask{jobs[0].Name, Gang{Missing: fit.Of}}.TooBig(fit, fit.Lacks(on))
 }

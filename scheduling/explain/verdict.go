@@ -178,10 +178,7 @@ func (q *Case) cause(a *Asked, t *Task, nodes NodeCounts) Fact {
 		f := nodes.UnmatchedBy[0]
 		return Fact{Code: FactNoMatch, Pool: f.Pool, Setting: "scheduling_tag_filter", Count: int64(nodes.Unmatched), Of: int64(open), Text: fmt.Sprintf("no node matches: %s%s", filtersText(nodes), noDemand)}
 	case nodes.Full+nodes.Held+nodes.Fit == 0:
-		k := most(nodes.SmallBy)
-		return Fact{Code: FactTooSmall, Resource: k.String(), Value: inUnits(k, t.PerJob.Of(k)), Count: int64(nodes.TooSmall), Of: int64(open),
-			Text: fmt.Sprintf("no node is big enough: a job of %s needs %s, but %s %s less %s even when empty%s",
-				titleOf(t.TaskID), amountsText(t.PerJob), counted(nodes.TooSmall, "node"), plural(nodes.TooSmall, "has", "have"), kindsText(nodes.SmallBy), noDemand)}
+		return tooSmall(t, nodes)
 	case t.Gang != nil:
 		return *t.Gang
 	case t.Limit != nil:
@@ -206,6 +203,21 @@ func (q *Case) cause(a *Asked, t *Task, nodes NodeCounts) Fact {
 	at := q.Survey.position(a.ID)
 	return Fact{Code: FactTurn, Resource: a.Resource.String(), Value: a.Usage, Bound: a.Share, Count: int64(at), Of: int64(q.Survey.Waiting),
 		Text: fmt.Sprintf("its fair share is used up (it uses %s of all %s, its fair share is %s): it waits for jobs to end%s", percent(a.Usage), a.Resource, percent(a.Share), q.turnText(a))}
+}
+
+// tooSmall says that no node could hold a job of a task even if it were empty, and how much the
+// largest one has of what all of them have too little of.
+func tooSmall(t *Task, nodes NodeCounts) Fact {
+	k, best := most(nodes.SmallBy), "none has all of that at once"
+	f := Fact{Code: FactTooSmall, Resource: k.String(), Value: inUnits(k, t.PerJob.Of(k)), Count: int64(nodes.TooSmall), Of: int64(nodes.All - nodes.Closed)}
+	if nodes.SmallBy[k] == nodes.TooSmall {
+		largest := slices.MaxFunc(nodes.small, func(a, b *class) int { return cmp.Compare(a.Limits.Of(k), b.Limits.Of(k)) })
+		f.Node, f.Bound = largest.Node, inUnits(k, largest.Limits.Of(k))
+		best = fmt.Sprintf("the largest, %s, has %s", largest.Node, quantity(k, largest.Limits.Of(k)))
+	}
+	f.Text = fmt.Sprintf("no node is big enough: a job of %s needs %s, but %s %s less %s even when empty: %s%s",
+		titleOf(t.TaskID), amountsText(t.PerJob), counted(nodes.TooSmall, "node"), plural(nodes.TooSmall, "has", "have"), kindsText(nodes.SmallBy), best, noDemand)
+	return f
 }
 
 // noDemand ends texts about jobs that no node can hold.

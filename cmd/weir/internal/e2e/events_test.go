@@ -200,8 +200,12 @@ func TestWhy(t *testing.T) {
 		t.Errorf("explained by %v", x)
 	}
 	large := c.start(t, one(small(1, "run", c.folder(t), "1s").with("cpu_limit", slots+1), object{"pool": "greedy"}))
-	if x := c.explained(t, "op", large, "no_node_big_enough"); x.GetTasks()[0].GetNodes().GetTooSmallBy()["cpu"] != 1 {
+	x := c.explained(t, "op", large, "no_node_big_enough")
+	if x.GetTasks()[0].GetNodes().GetTooSmallBy()["cpu"] != 1 {
 		t.Errorf("explained by %v", x)
+	}
+	if why := c.get(t, large).GetPendingReason(); why == "" || why != x.GetText() {
+		t.Errorf("op get says %q, and explain %q", why, x.GetText())
 	}
 	poor := c.start(t, one(small(2, "run", c.folder(t), "1h").with("cpu_limit", 1), object{"pool": "poor"}))
 	// Of two operations the pool admits the one that is prepared first.

@@ -1,0 +1,122 @@
+package api
+
+import (
+	"slices"
+
+	"weir/messages/statepb"
+	"weir/raftstore/state"
+	"weir/scheduling"
+	"weir/scheduling/allocation"
+	"weir/scheduling/explain"
+	"weir/scheduling/lifecycle"
+	"weir/scheduling/pooltree"
+)
+
+// emptyTrees are the pool trees by name. All of their nodes are considered empty, to find jobs
+// that can never start.
+type emptyTrees map[string]*emptyTree
+
+type emptyTree struct {
+	// Survey has the nodes that take jobs; nodes is their number.
+	explain.Survey
+	nodes int
+	pools pooltree.Tree
+	// filters are those of operations and of the pools above them, each once.
+	filters []pooltree.Filter
+}
+
+// misfits finds the running operations with jobs that can never start, and says why in the words
+// of an explanation. The state of any replica is enough for that.
+func misfits(st *state.State, ops ...*statepb.Operation) (found alike) {
+	trees := emptyTrees{}
+	for _, t := range st.Trees() {
+		pools, _, _ := st.Pools(scheduling.TreeName(t.GetName()))
+		trees[t.GetName()] = &emptyTree{pools: pools}
+	}
+	trees.survey(st.Nodes(), ops)
+	for _, op := range ops {
+		if why := trees.misfit(op, st.Demand(scheduling.OperationID(op.GetId()))); why != "" {
+			found.add(op.GetId(), why)
+		}
+	}
+	return found
+}
+
+// survey notes the nodes that take jobs, and which filters of the operations they match.
+func (trees emptyTrees) survey(nodes []*statepb.Node, ops []*statepb.Operation) {
+	for _, op := range ops {
+		for _, in := range op.GetTrees() {
+			// The tree of an operation that has ended may be gone.
+			if t := trees[in.GetTree()]; t != nil {
+				t.gates(in)
+			}
+		}
+	}
+	for _, n := range nodes {
+		if t := trees[n.GetTree()]; t != nil && n.GetState() == statepb.NodeOnline && n.GetDrain() == nil {
+			t.nodes++
+			t.Add(&explain.Row{
+				Node: scheduling.NodeID(n.GetId()), Limits: n.GetResources().Amounts(), Schedulable: true,
+				Takes: mapped(t.filters, func(f pooltree.Filter) bool { return f.Match(n.GetTags()) }),
+			})
+		}
+	}
+}
+
+// gates are the filters of an operation and of the pools above it.
+func (t *emptyTree) gates(in *statepb.OperationTree) (all []explain.Gate) {
+	// A filter that cannot be parsed is reported when it is set.
+	own, _ := pooltree.ParseFilter(in.GetOptions().GetFields()["scheduling_tag_filter"].GetStringValue())
+	p := pooltree.Pool{Parent: scheduling.PoolName(in.GetPool()), Options: pooltree.PoolOptions{TagFilter: &own}}
+	for known := true; known; p, known = t.pools.Pool(p.Parent) {
+		if f := p.Options.TagFilter; f != nil && !f.Empty() {
+			at := slices.IndexFunc(t.filters, func(other pooltree.Filter) bool { return other.String() == f.String() })
+			if at < 0 {
+				at = len(t.filters)
+				t.filters = append(t.filters, *f)
+			}
+			all = append(all, explain.Gate{Pool: p.Name, Filter: f.String(), At: at})
+		}
+	}
+	return all
+}
+
+// misfit says why jobs of a running operation can never start in any of its trees whose nodes take
+// jobs; empty: all could, or there is no such tree. demand is that of the operation.
+func (trees emptyTrees) misfit(op *statepb.Operation, demand []state.DemandChanged) string {
+	if op.GetState() != lifecycle.Running.String() {
+		return ""
+	}
+	for _, task := range op.GetTasks() {
+		jobs := groupsOf(task, demand)
+		var facts []explain.Fact
+		for _, in := range op.GetTrees() {
+			if t := trees[in.GetTree()]; t.nodes > 0 {
+				facts = append(facts, t.Never(t.gates(in), jobs))
+			}
+		}
+		if len(facts) == 0 || slices.Contains(facts, explain.Fact{}) {
+			continue
+		}
+		why := facts[0]
+		if r := reserveFacts(op)[task.GetName()]; r != nil && why.Resource == r.GetResource() && why.Value == float64(task.GetJobResources().GetMemory()) {
+			return why.Text + "; " + r.GetText()
+		}
+		return why.Text
+	}
+	return ""
+}
+
+// groupsOf are the jobs of a task to start, those that need the most memory first. Pending counts
+// those of a gang that have to start together, and is 0 for others.
+func groupsOf(task *statepb.Task, demand []state.DemandChanged) (all []allocation.Task) {
+	missing := int64(task.GetGang().GetSize()) - countOf(task.GetGang().GetCompleted()) - task.GetCounters().GetRunning()
+	for _, d := range slices.Backward(demand) {
+		if d.Pending > 0 && string(d.Task) == task.GetName() {
+			n := max(min(d.Pending, missing), 0)
+			missing -= n
+			all = append(all, allocation.Task{TaskID: allocation.TaskID{Name: d.Task, Group: d.Group}, Pending: n, PerJob: task.ResourcesOf(d.Group).Amounts()})
+		}
+	}
+	return all
+}
