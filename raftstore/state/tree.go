@@ -113,18 +113,11 @@ func (t *tree) count(pool scheduling.PoolName, delta pooltree.Count) {
 	if delta == (pooltree.Count{}) {
 		return
 	}
-	add := func(counts map[scheduling.PoolName]pooltree.Count, pool scheduling.PoolName) {
-		if counts[pool] = counts[pool].Plus(delta); counts[pool] == (pooltree.Count{}) {
-			delete(counts, pool)
-		}
+	if t.immediate[pool] = t.immediate[pool].Plus(delta); t.immediate[pool] == (pooltree.Count{}) {
+		delete(t.immediate, pool)
 	}
-	add(t.immediate, pool)
-	path, err := t.pools.Path(pool)
-	if err != nil {
+	if err := t.total.Add(t.pools, pool, delta); err != nil {
 		panic(fmt.Sprintf("count operations: %v: a pool with operations was removed", err))
-	}
-	for _, name := range path {
-		add(t.total, name)
 	}
 }
 

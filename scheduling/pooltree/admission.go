@@ -50,14 +50,16 @@ func (t Tree) Total(immediate map[scheduling.PoolName]Count) (Counts, error) {
 }
 
 // Add adds the count to that of a pool and of all pools above it. The count may be
-// negative.
+// negative. Counts of 0 are left out.
 func (c Counts) Add(t Tree, pool scheduling.PoolName, count Count) error {
 	path, err := t.Path(pool)
 	if err != nil {
 		return err
 	}
 	for _, name := range path {
-		c[name] = c[name].Plus(count)
+		if c[name] = c[name].Plus(count); c[name] == (Count{}) {
+			delete(c, name)
+		}
 	}
 	return nil
 }

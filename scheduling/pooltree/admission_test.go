@@ -2,7 +2,6 @@ package pooltree_test
 
 import (
 	"errors"
-	"maps"
 	"testing"
 
 	"weir/scheduling"
@@ -89,9 +88,8 @@ func TestCountsAreTakenBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := pooltree.Counts{"c": {}, "b": {}, "a": {}, scheduling.RootPool: {}}
-	if !maps.Equal(counts, want) {
-		t.Errorf("counts %v, want %v", counts, want)
+	if len(counts) > 0 {
+		t.Errorf("counts %v, want none", counts)
 	}
 	if err := counts.Add(tree, "x", pooltree.Count{Operations: 1}); !errors.Is(err, pooltree.ErrUnknownPool) {
 		t.Errorf("an unknown pool: %v", err)

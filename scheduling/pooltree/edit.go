@@ -1,6 +1,7 @@
 package pooltree
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -55,11 +56,7 @@ func (t *Tree) apply(e Edit, was map[scheduling.PoolName]scheduling.PoolName, op
 	case e.Rename != nil:
 		return t.rename(e.Rename.From, e.Rename.To, was)
 	}
-	name := e.Remove
-	if old, renamed := was[name]; renamed {
-		return t.remove(name, operations(old))
-	}
-	return t.remove(name, operations(name))
+	return t.remove(e.Remove, operations(cmp.Or(was[e.Remove], e.Remove)))
 }
 
 func (t *Tree) create(p Pool) error {
@@ -95,7 +92,7 @@ func (t *Tree) rename(from, to scheduling.PoolName, was map[scheduling.PoolName]
 	if err != nil {
 		return err
 	}
-	if _, taken := t.find(to); taken || to == scheduling.RootPool {
+	if t.Has(to) {
 		return fmt.Errorf("rename pool %q to %q: %w", from, to, t.Taken(to))
 	}
 	t.pools[i].Name = to
@@ -110,10 +107,7 @@ func (t *Tree) rename(from, to scheduling.PoolName, was map[scheduling.PoolName]
 		t.settings = t.options.Settings()
 	}
 	slices.SortFunc(t.pools, byName)
-	original, again := was[from]
-	if !again {
-		original = from
-	}
+	original := cmp.Or(was[from], from)
 	delete(was, from)
 	was[to] = original
 	return nil

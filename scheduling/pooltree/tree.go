@@ -91,22 +91,12 @@ func (t Tree) Pools() []Pool { return slices.Clone(t.pools) }
 func (t Tree) ParentsFirst() []Pool {
 	depths := make(map[scheduling.PoolName]int, len(t.pools))
 	for _, p := range t.pools {
-		depths[p.Name] = t.depth(p)
+		path, _ := t.Path(p.Name)
+		depths[p.Name] = len(path)
 	}
 	ordered := slices.Clone(t.pools)
 	slices.SortStableFunc(ordered, func(a, b Pool) int { return cmp.Compare(depths[a.Name], depths[b.Name]) })
 	return ordered
-}
-
-// depth returns how many pools are above p, not counting the root.
-func (t Tree) depth(p Pool) int {
-	depth := 0
-	for p.Parent != scheduling.RootPool {
-		i, _ := t.find(p.Parent)
-		p = t.pools[i]
-		depth++
-	}
-	return depth
 }
 
 // Effective returns the effective settings of a pool or of the root: its own, inherited

@@ -28,7 +28,7 @@ func (f Filter) without(other Filter) (found, known bool) {
 	return found, found || s.left >= 0
 }
 
-// truth is the value of a tag or a filter in three-valued logic.
+// truth is the value of a tag or a filter in three-valued logic: not is -, and is min, or is max.
 type truth int8
 
 const (
@@ -88,20 +88,14 @@ func (f Filter) follows(has func(tag string) truth) truth {
 		case 't':
 			stack = append(stack, has(op.tag))
 		case '!':
-			stack[top] = stack[top].not()
+			stack[top] = -stack[top]
 		case '&':
-			stack[top-1] = stack[top-1].and(stack[top])
+			stack[top-1] = min(stack[top-1], stack[top])
 			stack = stack[:top]
 		case '|':
-			stack[top-1] = stack[top-1].or(stack[top])
+			stack[top-1] = max(stack[top-1], stack[top])
 			stack = stack[:top]
 		}
 	}
 	return stack[0]
 }
-
-func (t truth) not() truth { return -t }
-
-func (t truth) and(other truth) truth { return min(t, other) }
-
-func (t truth) or(other truth) truth { return max(t, other) }
