@@ -2,7 +2,6 @@ package actors
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -71,13 +70,7 @@ func (a *controllersActor) Start() {
 	}
 	// News that a former life of this actor missed may be waited for.
 	a.replica.news.tellAll()
-	go func() {
-		err := follow(reading, a.replica.store, index+1, func(m batch) { a.life.Do(func() { a.batch(ctx, m) }) })
-		if err != nil {
-			// The supervisor restarts the actor, from the state as it is then.
-			a.life.Do(func() { panic(fmt.Sprintf("controllers of replica %s: %v", a.replica.cfg.ID, err)) })
-		}
-	}()
+	go follow(reading, a.replica.store, "controllers of replica "+a.replica.cfg.ID, index+1, a.life, func(m batch) { a.batch(ctx, m) })
 }
 
 func (a *controllersActor) batch(ctx actor.Context, m batch) {

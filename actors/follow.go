@@ -3,7 +3,9 @@ package actors
 import (
 	"context"
 	"errors"
+	"fmt"
 
+	"weir/actors/reconcile"
 	"weir/raftstore"
 )
 
@@ -20,13 +22,16 @@ type batch struct {
 }
 
 // follow passes every committed entry from an index on to an actor, in order and without gaps,
-// until ctx is done. It returns an error when entries are no longer kept.
-func follow(ctx context.Context, store *raftstore.Store, from uint64, take func(batch)) error {
+// until ctx is done. When entries are no longer kept, the actor fails, and its supervisor restarts
+// it from the state as it is then.
+func follow(ctx context.Context, store *raftstore.Store, who string, from uint64, life *reconcile.Life, take func(batch)) {
 	watch, err := store.Watch(from)
-	if err != nil {
-		return err
+	if err == nil {
+		err = feed(ctx, watch.Next, func(m batch) { life.Do(func() { take(m) }) })
 	}
-	return feed(ctx, watch.Next, take)
+	if err != nil {
+		life.Do(func() { panic(fmt.Sprintf("%s: %v", who, err)) })
+	}
 }
 
 // feed passes on what next returns, up to maxAhead entries ahead of the actor.

@@ -41,7 +41,6 @@ type historian struct{ *Replica }
 // follow copies the leader's pool history while another replica leads. A leader asks the others
 // for history that it lacks, because it may have started recently.
 func (r historian) follow() {
-	defer r.done.Done()
 	ticker := time.NewTicker(historyEvery)
 	defer ticker.Stop()
 	for {

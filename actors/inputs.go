@@ -1,6 +1,8 @@
 package actors
 
 import (
+	"slices"
+
 	"google.golang.org/protobuf/proto"
 
 	"weir/messages/statepb"
@@ -36,15 +38,18 @@ func (r *records) Parts(operation, task string) (parts []*statepb.CompletedPart)
 
 // Progress implements the InputState of controllers.
 func (r *records) Progress(operation, task string) (progress *statepb.InputProgress) {
+	r.task(operation, task, func(t *statepb.Task) { progress = proto.CloneOf(t.GetInput()) })
+	return progress
+}
+
+// task passes a task of an operation to read, if there is one.
+func (r *records) task(operation, name string, read func(*statepb.Task)) {
 	r.store.View(func(s *state.State) {
 		op, _ := s.Operation(scheduling.OperationID(operation))
-		for _, t := range op.GetTasks() {
-			if t.GetName() == task {
-				progress = proto.CloneOf(t.GetInput())
-			}
+		if i := slices.IndexFunc(op.GetTasks(), func(t *statepb.Task) bool { return t.GetName() == name }); i >= 0 {
+			read(op.GetTasks()[i])
 		}
 	})
-	return progress
 }
 
 // Failed implements the InputState of controllers.

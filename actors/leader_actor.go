@@ -118,11 +118,7 @@ func (a *leaderActor) Start() {
 			return
 		}
 		a.life.Do(func() { a.rebuild(ctx, index) })
-		err := follow(reading, a.replica.store, index+1, func(m batch) { a.life.Do(func() { a.batch(ctx, m) }) })
-		if err != nil {
-			// The supervisor restarts the actor, from the state as it is then.
-			a.life.Do(func() { panic(fmt.Sprintf("leader of term %d: %v", a.term, err)) })
-		}
+		follow(reading, a.replica.store, fmt.Sprintf("leader of term %d", a.term), index+1, a.life, func(m batch) { a.batch(ctx, m) })
 	}()
 }
 

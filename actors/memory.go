@@ -54,14 +54,7 @@ func (r *records) Memory(operation string, digests bool) (tasks []*statepb.Task)
 
 // Reserve implements the MemoryState of controllers.
 func (r *records) Reserve(operation, task string, cookie int32) (reserve *statepb.CookieReserve) {
-	r.store.View(func(s *state.State) {
-		op, _ := s.Operation(scheduling.OperationID(operation))
-		for _, t := range op.GetTasks() {
-			if t.GetName() == task {
-				reserve = t.GetReserves()[cookie]
-			}
-		}
-	})
+	r.task(operation, task, func(t *statepb.Task) { reserve = t.GetReserves()[cookie] })
 	return reserve
 }
 

@@ -59,9 +59,8 @@ func head(op *statepb.Operation) *statepb.Operation {
 // to leave.
 func (r *records) handsOver(id scheduling.OperationID) (holds bool) {
 	r.store.View(func(s *state.State) {
-		if op, ok := s.Operation(id); ok {
-			holds = op.GetSpec().HandsOver()
-		}
+		op, _ := s.Operation(id)
+		holds = op.GetSpec().HandsOver()
 	})
 	return holds
 }
@@ -69,11 +68,7 @@ func (r *records) handsOver(id scheduling.OperationID) (holds bool) {
 // Allocation implements the State of controllers. The result is not a copy: the state replaces
 // allocations, and never changes one.
 func (r *records) Allocation(job string) (allocation *statepb.Allocation) {
-	r.store.View(func(s *state.State) {
-		if a, ok := s.Allocation(scheduling.JobID(job)); ok {
-			allocation = a
-		}
-	})
+	r.store.View(func(s *state.State) { allocation, _ = s.Allocation(scheduling.JobID(job)) })
 	return allocation
 }
 
@@ -93,9 +88,8 @@ func (r *records) Node(id string) (record *statepb.Node, granted []node.Granted,
 	view := r.directory.View()
 	r.store.View(func(s *state.State) {
 		index = s.LastIndex()
-		if n, ok := s.Node(scheduling.NodeID(id)); ok {
-			record = proto.CloneOf(n)
-		}
+		n, _ := s.Node(scheduling.NodeID(id))
+		record = proto.CloneOf(n)
 		for _, a := range s.AllocationsOfNode(scheduling.NodeID(id)) {
 			g := node.Granted{Allocation: a}
 			if op, ok := s.Operation(scheduling.OperationID(a.GetOperationId())); ok {
@@ -111,9 +105,8 @@ func (r *records) Node(id string) (record *statepb.Node, granted []node.Granted,
 // NodeRecord implements the State of schedulers.
 func (r *records) NodeRecord(id string) (record *statepb.Node) {
 	r.store.View(func(s *state.State) {
-		if n, ok := s.Node(scheduling.NodeID(id)); ok {
-			record = proto.CloneOf(n)
-		}
+		n, _ := s.Node(scheduling.NodeID(id))
+		record = proto.CloneOf(n)
 	})
 	return record
 }
@@ -195,14 +188,8 @@ func (r *records) Admission(tree scheduling.TreeName, name scheduling.PoolName) 
 
 // waits reports whether an operation waits for admission to a pool of one of its trees.
 func waits(op *statepb.Operation, in *statepb.OperationTree) bool {
-	if in.GetAdmitted() {
-		return false
-	}
-	switch op.GetState() {
-	case lifecycle.Pending.String(), lifecycle.Materializing.String(), lifecycle.Running.String():
-		return true
-	}
-	return false
+	at, err := lifecycle.ParseState(op.GetState())
+	return err == nil && state.Waits(at, in)
 }
 
 // controllerOf returns the replica that controls an operation; nil if the operation is not in
@@ -210,10 +197,7 @@ func waits(op *statepb.Operation, in *statepb.OperationTree) bool {
 func (r *records) controllerOf(operation string) (controller *actorpb.Replica) {
 	view := r.directory.View()
 	r.store.View(func(s *state.State) {
-		op, ok := s.Operation(scheduling.OperationID(operation))
-		if !ok {
-			return
-		}
+		op, _ := s.Operation(scheduling.OperationID(operation))
 		if now, err := lifecycle.ParseState(op.GetState()); err == nil && now.InProgress() {
 			controller = replicaOf(view, op.GetAssignment().GetReplica())
 		}

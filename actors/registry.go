@@ -1,8 +1,6 @@
 package actors
 
 import (
-	"maps"
-	"slices"
 	"sync"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -11,38 +9,30 @@ import (
 // registry maps keys to actors. The actor that spawns them writes it; any goroutine may read. The
 // zero value is empty and ready to use.
 type registry[K comparable] struct {
-	mu   sync.RWMutex
-	pids map[K]*actor.PID
+	pids sync.Map
 }
 
 func (r *registry[K]) of(key K) *actor.PID {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.pids[key]
+	pid, _ := r.pids.Load(key)
+	known, _ := pid.(*actor.PID)
+	return known
 }
 
 // set makes pid the actor of key; nil removes the entry.
 func (r *registry[K]) set(key K, pid *actor.PID) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	switch {
-	case pid == nil:
-		delete(r.pids, key)
-	case r.pids == nil:
-		r.pids = map[K]*actor.PID{key: pid}
-	default:
-		r.pids[key] = pid
+	if pid == nil {
+		r.pids.Delete(key)
+	} else {
+		r.pids.Store(key, pid)
 	}
 }
 
-func (r *registry[K]) all() []*actor.PID {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return slices.Collect(maps.Values(r.pids))
+func (r *registry[K]) all() (all []*actor.PID) {
+	r.pids.Range(func(_, pid any) bool {
+		all = append(all, pid.(*actor.PID))
+		return true
+	})
+	return all
 }
 
-func (r *registry[K]) clear() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	clear(r.pids)
-}
+func (r *registry[K]) clear() { r.pids.Clear() }

@@ -118,11 +118,9 @@ func Start(cfg Config) (*Replica, error) {
 		return nil, errors.Join(err, r.Close())
 	}
 	cfg.Store.BeforeTransfer(r.keepVolumes)
-	r.done.Add(4)
-	go historian{r}.follow()
-	go r.followLeadership()
-	go r.catchUp()
-	go r.followReplicas()
+	for _, run := range []func(){historian{r}.follow, r.followLeadership, r.catchUp, r.followReplicas} {
+		r.done.Go(run)
+	}
 	return r, nil
 }
 
@@ -239,7 +237,6 @@ func (r *Replica) addresses() []string {
 // followLeadership spawns the leader's actors when this replica is elected, stops them when it no
 // longer leads, and announces changes to the other replicas.
 func (r *Replica) followLeadership() {
-	defer r.done.Done()
 	var leading uint64
 	stop := func() {}
 	defer func() { stop() }()
@@ -272,7 +269,6 @@ func (r *Replica) followLeadership() {
 // catchUp announces that this replica has applied all that was committed before it started: until
 // then it gets no operations to control.
 func (r *Replica) catchUp() {
-	defer r.done.Done()
 	for r.ctx.Err() == nil {
 		ctx, cancel := context.WithTimeout(r.ctx, r.cfg.Timing.Patience)
 		err := r.ReadBarrier(ctx)
@@ -310,7 +306,6 @@ func (r *Replica) lead(term uint64) (stop func()) {
 // followReplicas maintains streams to the other replicas, and notifies the leader's operations
 // when replicas come and leave.
 func (r *Replica) followReplicas() {
-	defer r.done.Done()
 	views, cancel := r.cfg.Directory.Watch()
 	defer cancel()
 	others := neighbours{self: scheduling.ReplicaID(r.cfg.ID), streams: r.remote, log: r.cfg.Logger}

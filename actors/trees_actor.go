@@ -145,26 +145,23 @@ func (t *ledTrees) view(ctx actor.Context, term uint64, m viewRequest) {
 		m.reply(&actorpb.SchedulerView{Term: term})
 		return
 	}
-	g := &gathering{left: len(asked), seen: make([]*actorpb.SchedulerView, 0, len(asked)), reply: m.reply}
+	add := gather(len(asked), m.reply)
 	for _, pid := range asked {
-		ctx.Send(pid, scheduler.View{Of: m.of, Reply: g.add, Gone: m.gone})
+		ctx.Send(pid, scheduler.View{Of: m.of, Reply: add, Gone: m.gone})
 	}
 }
 
-// gathering collects the views of schedulers.
-type gathering struct {
-	mu    sync.Mutex
-	left  int
-	seen  []*actorpb.SchedulerView
-	reply func(*actorpb.SchedulerView)
-}
-
-func (g *gathering) add(v *actorpb.SchedulerView) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.seen = append(g.seen, v)
-	if g.left--; g.left == 0 {
-		g.reply(whole(g.seen))
+// gather returns a function that takes this many views of schedulers, at least one. At the last
+// one it replies with all of them merged.
+func gather(views int, reply func(*actorpb.SchedulerView)) func(*actorpb.SchedulerView) {
+	var mu sync.Mutex
+	var seen []*actorpb.SchedulerView
+	return func(v *actorpb.SchedulerView) {
+		mu.Lock()
+		defer mu.Unlock()
+		if seen = append(seen, v); len(seen) == views {
+			reply(whole(seen))
+		}
 	}
 }
 

@@ -109,9 +109,9 @@ func TestViewsAreAddedUp(t *testing.T) {
 	seen := []*actorpb.SchedulerView{view("default", 4), view("gpu", 2)}
 	for range 2 {
 		var all *actorpb.SchedulerView
-		g := &gathering{left: len(seen), reply: func(v *actorpb.SchedulerView) { all = v }}
+		add := gather(len(seen), func(v *actorpb.SchedulerView) { all = v })
 		for _, v := range seen {
-			g.add(v)
+			add(v)
 		}
 		if all.GetTerm() != 3 || all.GetTotal().GetUserSlots() != 6 || all.GetUpdated() == nil || len(all.GetElements()) != 2 || len(all.GetNodes()) != 2 {
 			t.Errorf("added up: %v", all)

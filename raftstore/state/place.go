@@ -241,14 +241,14 @@ func (t *tree) countOf(o *statepb.Operation, in *statepb.OperationTree, state li
 	if state.CountsAsRunning() && in.GetAdmitted() && !lightweight(t.pools, o.GetSpec(), in) {
 		count.Running = 1
 	}
-	if waits(state, in) {
+	if Waits(state, in) {
 		count.Waiting = 1
 	}
 	return count
 }
 
-// waits reports whether an operation in a state waits for the pool of one of its trees.
-func waits(state lifecycle.State, in *statepb.OperationTree) bool {
+// Waits reports whether an operation in a state waits for the pool of one of its trees.
+func Waits(state lifecycle.State, in *statepb.OperationTree) bool {
 	return !in.GetAdmitted() && (state == lifecycle.Pending || state == lifecycle.Materializing || state == lifecycle.Running)
 }
 
