@@ -49,6 +49,18 @@ type Subject[M proto.Message] struct {
 	Each func(all []byte) ([]M, error)
 }
 
+// ListIn splits messages of one type, which contain a list, for Subject.Each.
+func ListIn[T any, M interface {
+	*S
+	proto.Message
+}, S any](list func(M) []T) func(all []byte) ([]T, error) {
+	return func(all []byte) ([]T, error) {
+		m := M(new(S))
+		err := proto.Unmarshal(all, m)
+		return list(m), err
+	}
+}
+
 // Speaker is one life of a replica.
 type Speaker struct {
 	Replica     string

@@ -38,11 +38,7 @@ func NewNodes(keep time.Duration, limit int, now func() time.Time) *Nodes {
 		News:   func(w, earlier *actorpb.NodeWord) bool { return w.GetUnheard() != earlier.GetUnheard() },
 		Forget: func(_ time.Time, w *actorpb.NodeWord) time.Time { return w.GetTime().AsTime().Add(keep) },
 		All:    func(all []*actorpb.NodeWord) proto.Message { return &actorpb.NodeWords{Words: all} },
-		Each: func(all []byte) ([]*actorpb.NodeWord, error) {
-			var words actorpb.NodeWords
-			err := proto.Unmarshal(all, &words)
-			return words.GetWords(), err
-		},
+		Each:   hearsay.ListIn((*actorpb.NodeWords).GetWords),
 	}, now)}
 }
 

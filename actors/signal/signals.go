@@ -59,11 +59,7 @@ func NewSignals(keep time.Duration, limit int, now func() time.Time) *Signals {
 		All: func(all []*actorpb.InterruptionSignal) proto.Message {
 			return &actorpb.InterruptionSignals{Signals: all}
 		},
-		Each: func(all []byte) ([]*actorpb.InterruptionSignal, error) {
-			var signals actorpb.InterruptionSignals
-			err := proto.Unmarshal(all, &signals)
-			return signals.GetSignals(), err
-		},
+		Each: hearsay.ListIn((*actorpb.InterruptionSignals).GetSignals),
 	}, now)}
 }
 

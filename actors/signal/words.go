@@ -39,10 +39,6 @@ func NewWords(keep time.Duration, limit int, now func() time.Time, runs func(job
 		Forget: func(now time.Time, _ *actorpb.InstanceWord) time.Time { return now.Add(keep) },
 		Stays:  func(w *actorpb.InstanceWord) bool { return runs(w.GetJobId()) },
 		All:    func(all []*actorpb.InstanceWord) proto.Message { return &actorpb.InstanceWords{Words: all} },
-		Each: func(all []byte) ([]*actorpb.InstanceWord, error) {
-			var words actorpb.InstanceWords
-			err := proto.Unmarshal(all, &words)
-			return words.GetWords(), err
-		},
+		Each:   hearsay.ListIn((*actorpb.InstanceWords).GetWords),
 	}, now)}
 }
