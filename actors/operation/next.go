@@ -53,7 +53,7 @@ func Next(now time.Time, view View, choose Chooser, reassignAfter time.Duration)
 		return finish(now, view, state)
 	}
 	if deadline, ok := deadline(op); ok && !now.Before(deadline) {
-		return reconcile.Step{Propose: []proto.Message{timeLimit(now, view)}}
+		return reconcile.Step{Propose: []proto.Message{timeLimit(now, view, state)}}
 	}
 	step := control(now, view, state, choose, reassignAfter)
 	if deadline, ok := deadline(op); ok && (step.Again.IsZero() || deadline.Before(step.Again)) {
@@ -79,39 +79,29 @@ func finish(now time.Time, view View, state lifecycle.State) reconcile.Step {
 
 // control assigns a controller to the operation, or another one when its replica is gone.
 func control(now time.Time, view View, state lifecycle.State, choose Chooser, reassignAfter time.Duration) reconcile.Step {
-	op := view.Operation
 	switch {
 	case state == lifecycle.Starting:
-		step := reconcile.Step{Propose: []proto.Message{advance(now, view, state, lifecycle.WaitingForAgent)}}
-		if assign := assignment(now, view, choose); assign != nil {
-			step.Propose = append(step.Propose, assign)
-		}
-		return step
+		begin := advance(now, view, state, lifecycle.WaitingForAgent)
+		return reconcile.Step{Propose: append([]proto.Message{begin}, assignment(now, view, choose, "")...)}
 	case state == lifecycle.WaitingForAgent:
-		if assign := assignment(now, view, choose); assign != nil {
-			return reconcile.Step{Propose: []proto.Message{assign}}
-		}
-		return reconcile.Step{}
+		return reconcile.Step{Propose: assignment(now, view, choose, "")}
 	case view.ControllerGone.IsZero():
 		return reconcile.Step{}
 	case now.Before(view.ControllerGone.Add(reassignAfter)):
 		return reconcile.Step{Again: view.ControllerGone.Add(reassignAfter)}
 	}
-	if assign := assignment(now, view, choose); assign != nil {
-		if assign.Assignments[0].GetReplica() != op.GetAssignment().GetReplica() {
-			return reconcile.Step{Propose: []proto.Message{assign}}
-		}
-	}
-	return reconcile.Step{}
+	return reconcile.Step{Propose: assignment(now, view, choose, view.Operation.GetAssignment().GetReplica())}
 }
 
-func assignment(now time.Time, view View, choose Chooser) *commandpb.AssignController {
+// assignment returns the command that assigns a controller; none if no replica is alive, or the
+// one to choose is the gone one.
+func assignment(now time.Time, view View, choose Chooser, gone string) []proto.Message {
 	op := view.Operation
 	replica, ok := choose(op.GetId())
-	if !ok {
+	if !ok || replica == gone {
 		return nil
 	}
-	return &commandpb.AssignController{
+	return []proto.Message{&commandpb.AssignController{
 		Term: view.Term,
 		Time: timestamppb.New(now),
 		Assignments: []*commandpb.ControllerAssignment{{
@@ -119,15 +109,14 @@ func assignment(now time.Time, view View, choose Chooser) *commandpb.AssignContr
 			Replica:     replica,
 			Epoch:       op.GetAssignment().GetEpoch() + 1,
 		}},
-	}
+	}}
 }
 
-func timeLimit(now time.Time, view View) proto.Message {
-	op := view.Operation
-	msg := advance(now, view, mustState(op), lifecycle.Failing)
+func timeLimit(now time.Time, view View, state lifecycle.State) proto.Message {
+	msg := advance(now, view, state, lifecycle.Failing)
 	msg.Result = &statepb.Error{
 		Code:    int32(lifecycle.CodeTimeLimitExceeded),
-		Message: fmt.Sprintf("operation exceeded its time_limit of %s", op.GetSpec().GetTimeLimit().AsDuration()),
+		Message: fmt.Sprintf("operation exceeded its time_limit of %s", view.Operation.GetSpec().GetTimeLimit().AsDuration()),
 	}
 	return msg
 }
@@ -140,14 +129,6 @@ func advance(now time.Time, view View, from, to lifecycle.State) *commandpb.Adva
 		To:          to.String(),
 		Time:        timestamppb.New(now),
 	}
-}
-
-func mustState(op *statepb.Operation) lifecycle.State {
-	state, err := lifecycle.ParseState(op.GetState())
-	if err != nil {
-		return lifecycle.None
-	}
-	return state
 }
 
 // deadline returns when the operation reaches its time limit; ok is false if it has none.
