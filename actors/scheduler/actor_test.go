@@ -89,6 +89,13 @@ func (s *stage) ProposeAsync(commands []proto.Message, done func([]*commandpb.Re
 	s.outcomes = append(s.outcomes, done)
 }
 
+// forget drops the proposals so far.
+func (s *stage) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.proposals = nil
+}
+
 func (s *stage) newID() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -66,7 +66,8 @@ func (t *Tree) take(event state.Event, records Records) error {
 	case state.OperationChanged:
 		return t.operationChanged(e.ID, e.To, e.Suspended, records)
 	case state.DemandChanged:
-		return t.demandChanged(e, records)
+		op, _ := records.Operation(string(e.ID))
+		return t.SetDemand(op, e)
 	case state.NodeChanged:
 		if node := records.NodeRecord(string(e.ID)); node != nil {
 			return t.SetNode(node)
@@ -108,9 +109,4 @@ func (t *Tree) operationChanged(id scheduling.OperationID, now lifecycle.State, 
 		return err
 	}
 	return t.SetOperation(op, now, suspended)
-}
-
-func (t *Tree) demandChanged(e state.DemandChanged, records Records) error {
-	op, _ := records.Operation(string(e.ID))
-	return t.SetDemand(op, e)
 }

@@ -65,21 +65,10 @@ func (t *Tree) leaveWith(op *statepb.Operation, state lifecycle.State) error {
 	return nil
 }
 
-// abrupt returns the tasks whose jobs are killed when they have to leave, because they cannot be
-// interrupted.
-func abrupt(spec *statepb.OperationSpec) (tasks []scheduling.TaskName) {
+// tasksThat returns the names of the tasks that have a property.
+func tasksThat(spec *statepb.OperationSpec, has func(*statepb.TaskSpec) bool) (tasks []scheduling.TaskName) {
 	for _, task := range spec.GetTasks() {
-		if !spec.Interruptible(task) {
-			tasks = append(tasks, scheduling.TaskName(task.GetName()))
-		}
-	}
-	return tasks
-}
-
-// spread returns the tasks whose jobs go to different nodes.
-func spread(spec *statepb.OperationSpec) (tasks []scheduling.TaskName) {
-	for _, task := range spec.GetTasks() {
-		if task.GetSpread() {
+		if has(task) {
 			tasks = append(tasks, scheduling.TaskName(task.GetName()))
 		}
 	}

@@ -1,6 +1,8 @@
 package scheduler
 
 import (
+	"slices"
+
 	"weir/messages/statepb"
 	"weir/scheduling"
 	"weir/scheduling/resource"
@@ -110,12 +112,7 @@ func (r *roster) withdraw(node string) bool {
 		return false
 	}
 	delete(r.ready, node)
-	for i, id := range r.order {
-		if id == node {
-			r.order = append(r.order[:i], r.order[i+1:]...)
-			break
-		}
-	}
+	r.order = slices.DeleteFunc(r.order, func(id string) bool { return id == node })
 	return true
 }
 

@@ -65,15 +65,11 @@ func (t *Tree) Plan(now time.Time, term uint64, n int, newID func() string) Prop
 			id := newID()
 			t.tickets[id] = s.Ticket
 			p.Jobs = append(p.Jobs, id)
-			grant := &commandpb.Grant{
+			start.Grants = append(start.Grants, &commandpb.Grant{
 				JobId: id, OperationId: string(s.Operation), Task: string(s.Task), Node: string(s.Node),
 				Tree: string(t.name), NodeIncarnation: t.nodes.incarnations[string(s.Node)], Resources: statepb.NewResources(s.Resources),
-				DedicatedMemory: s.Group, AllOrNone: s.AllOrNone,
-			}
-			if !s.Claimed.IsZero() {
-				grant.ClaimTime = timestamppb.New(s.Claimed)
-			}
-			start.Grants = append(start.Grants, grant)
+				DedicatedMemory: s.Group, AllOrNone: s.AllOrNone, ClaimTime: moment(s.Claimed),
+			})
 		}
 		p.Commands = append(p.Commands, start)
 	}

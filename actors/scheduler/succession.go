@@ -1,10 +1,7 @@
 package scheduler
 
 import (
-	"time"
-
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"weir/messages/statepb"
 	"weir/scheduling"
@@ -32,18 +29,11 @@ func clocksOf(records []*statepb.StarvationClock) (all []engine.ElementClock) {
 }
 
 func clockRecord(c engine.ElementClock) *statepb.StarvationClock {
-	k := &statepb.StarvationClock{PoolId: uint64(c.Pool), OperationId: string(c.Operation), BelowSince: timeOr(c.Clock.Since), BelowMinShareSince: timeOr(c.Clock.MinSince)}
+	k := &statepb.StarvationClock{PoolId: uint64(c.Pool), OperationId: string(c.Operation), BelowSince: moment(c.Clock.Since), BelowMinShareSince: moment(c.Clock.MinSince)}
 	if c.Clock.Starvation != preemption.NonStarving {
 		k.Starvation = c.Clock.Starvation.String()
 	}
 	return k
-}
-
-func timeOr(at time.Time) *timestamppb.Timestamp {
-	if at.IsZero() {
-		return nil
-	}
-	return timestamppb.New(at)
 }
 
 // clockOf identifies the owner of a clock.

@@ -195,7 +195,9 @@ func (t *Tree) setOperation(op *statepb.Operation, state lifecycle.State, suspen
 	record := engine.Operation{
 		ID: scheduling.OperationID(id), Pool: scheduling.PoolName(in.GetPool()), Started: op.GetStartTime().AsTime(),
 		Enabled: state == lifecycle.Running && in.GetAdmitted(), Suspended: suspended, Gang: op.GetSpec().Gang(t.settings),
-		Abrupt: abrupt(op.GetSpec()), Spread: spread(op.GetSpec()),
+		// Jobs that cannot be interrupted are killed when they have to leave.
+		Abrupt: tasksThat(op.GetSpec(), func(task *statepb.TaskSpec) bool { return !op.GetSpec().Interruptible(task) }),
+		Spread: tasksThat(op.GetSpec(), (*statepb.TaskSpec).GetSpread),
 	}.With(options)
 	if _, known := t.known[id]; !known {
 		return t.addOperation(record, op.GetSpec())

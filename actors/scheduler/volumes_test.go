@@ -38,7 +38,7 @@ func TestVolumesAreKept(t *testing.T) {
 		s.offerBoth()
 		s.lose()
 		s.lose()
-		s.proposals = nil
+		s.forget()
 		for range 2 {
 			wait(6 * time.Second)
 			m, ok := s.proposals[0].(*commandpb.CheckpointVolumes)
@@ -46,13 +46,13 @@ func TestVolumesAreKept(t *testing.T) {
 				t.Fatalf("%v were proposed of a tree without volumes, and two that are below their share", s.proposals)
 			}
 			s.lose()
-			s.proposals = nil
+			s.forget()
 		}
 		wait(6 * time.Second)
 		// It is committed, though the answer is lost.
 		s.must(s.proposals[0])
 		s.lose()
-		s.proposals = nil
+		s.forget()
 		wait(12 * time.Second)
 		if len(s.proposals) > 0 {
 			t.Fatalf("%v were proposed when all is kept", s.proposals)
