@@ -7,6 +7,7 @@
 package pool
 
 import (
+	"maps"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -36,10 +37,7 @@ type View struct {
 // a limit is reached; and for the others, to record the reason why they wait if it has changed
 // (F.16). Lightweight operations never wait.
 func Admit(now time.Time, name scheduling.PoolName, view View) ([]proto.Message, error) {
-	counts := make(pooltree.Counts, len(view.Counts))
-	for pool, count := range view.Counts {
-		counts[pool] = count
-	}
+	counts := maps.Clone(view.Counts)
 	var propose []proto.Message
 	lightweight := view.Pools.Lightweight(name)
 	for _, op := range view.Pending {

@@ -1,6 +1,8 @@
 package pool
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -55,13 +57,7 @@ type Sample struct {
 func (h *Histories) Keep(trees []scheduling.TreeName) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	kept := make(map[scheduling.TreeName]*treeHistory, len(trees))
-	for _, name := range trees {
-		if t := h.trees[name]; t != nil {
-			kept[name] = t
-		}
-	}
-	h.trees = kept
+	maps.DeleteFunc(h.trees, func(name scheduling.TreeName, _ *treeHistory) bool { return !slices.Contains(trees, name) })
 }
 
 // Due reports whether there is no point of the tree for the second of now yet.
@@ -121,9 +117,7 @@ func (t *treeHistory) keep(pools map[scheduling.PoolName]scheduling.PoolID) {
 	kept := make(map[scheduling.PoolName]history, len(pools))
 	for name, id := range pools {
 		of, ok := t.pools[name]
-		if ok && of.id != id && of.id != 0 {
-			ok = false
-		}
+		ok = ok && (of.id == id || of.id == 0)
 		if !ok && id != 0 {
 			of, ok = known[id]
 		}
