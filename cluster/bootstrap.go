@@ -24,15 +24,12 @@ const (
 	Resume
 )
 
+var actionNames = [...]string{Wait: "wait", Begin: "begin", Resume: "resume"}
+
 // String returns the action's name.
 func (a Action) String() string {
-	switch a {
-	case Wait:
-		return "wait"
-	case Begin:
-		return "begin"
-	case Resume:
-		return "resume"
+	if int(a) < len(actionNames) {
+		return actionNames[a]
 	}
 	return fmt.Sprintf("action(%d)", uint8(a))
 }

@@ -57,17 +57,6 @@ func (v *View) Ready() []scheduling.ReplicaID {
 	return ready
 }
 
-// Live returns the ids of the live replicas, sorted.
-func (v *View) Live() []scheduling.ReplicaID {
-	var live []scheduling.ReplicaID
-	for _, replica := range v.Replicas {
-		if replica.Live {
-			live = append(live, replica.ID)
-		}
-	}
-	return live
-}
-
 // Membership is the part of gossip that a Directory uses.
 type Membership interface {
 	// Subscribe has f called with the live members, now and after changes.

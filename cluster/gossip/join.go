@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -57,12 +58,7 @@ func (g *Gossip) joinMissing(ctx context.Context, causes map[string]string) {
 
 // isMember returns whether a live member says that its address is peer.
 func (g *Gossip) isMember(peer string) bool {
-	for _, member := range g.Members() {
-		if member.Address == peer {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(g.Members(), func(member Member) bool { return member.Address == peer })
 }
 
 // join exchanges state with peer unless it turns out to be a member already.

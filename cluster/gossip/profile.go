@@ -20,13 +20,12 @@ const (
 	Fast
 )
 
+var profileNames = [...]string{Local: "local", Fast: "fast"}
+
 // String returns the profile's name.
 func (p Profile) String() string {
-	switch p {
-	case Local:
-		return "local"
-	case Fast:
-		return "fast"
+	if int(p) < len(profileNames) {
+		return profileNames[p]
 	}
 	return fmt.Sprintf("profile(%d)", uint8(p))
 }

@@ -28,14 +28,11 @@ const (
 	alpnNone = ""
 )
 
+var protocolNames = [...]string{raftProtocol: "raft", gossipProtocol: "gossip", httpProtocol: "http"}
+
 func (p protocol) String() string {
-	switch p {
-	case raftProtocol:
-		return "raft"
-	case gossipProtocol:
-		return "gossip"
-	case httpProtocol:
-		return "http"
+	if p > 0 && int(p) < len(protocolNames) {
+		return protocolNames[p]
 	}
 	return fmt.Sprintf("protocol(%d)", uint8(p))
 }
