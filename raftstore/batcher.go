@@ -3,6 +3,7 @@ package raftstore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/hashicorp/raft"
@@ -65,15 +66,14 @@ func (q *callQueue) push(c *call) error {
 func (q *callQueue) withdraw(c *call) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for i, waiting := range q.calls {
-		if waiting == c {
-			q.calls = append(q.calls[:i], q.calls[i+1:]...)
-			q.commands -= c.commands
-			q.bytes -= len(c.entry)
-			return true
-		}
+	i := slices.Index(q.calls, c)
+	if i < 0 {
+		return false
 	}
-	return false
+	q.calls = slices.Delete(q.calls, i, i+1)
+	q.commands -= c.commands
+	q.bytes -= len(c.entry)
+	return true
 }
 
 // take waits for calls, removes as many as fit within the limits, at least one, and
