@@ -49,7 +49,7 @@ func TestSharesAreWithin(t *testing.T) {
 					t.Fatalf("%s has %v: more than %s, %v", e.ID, e.FairShare, what, bound)
 				}
 			}
-			if e.FairShare.MinComponent() < 0 {
+			if slices.Min(e.FairShare[:]) < 0 {
 				t.Fatalf("%s has %v", e.ID, e.FairShare)
 			}
 			var sum resource.Vector
@@ -76,7 +76,7 @@ func TestPartsAddUp(t *testing.T) {
 			if !p.Strong.Within(e.StrongGuaranteeShare, eps) || !p.Integral.Within(e.IntegralShare, eps) {
 				t.Fatalf("%s: %+v are above guarantees %v and %v", e.ID, p, e.StrongGuaranteeShare, e.IntegralShare)
 			}
-			if p.Proportional.MinComponent() < 0 || p.Integral.MinComponent() < 0 || p.Strong.MinComponent() < 0 {
+			if slices.Min(p.Proportional[:]) < 0 || slices.Min(p.Integral[:]) < 0 || slices.Min(p.Strong[:]) < 0 {
 				t.Fatalf("%s: negative parts: %+v", e.ID, p)
 			}
 			if e.Pool == nil && p.Proportional != p.Total {

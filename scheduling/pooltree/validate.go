@@ -164,21 +164,10 @@ func (t Tree) checkStrong(o *PoolOptions, sum *guaranteed) error {
 		}
 		if have := own.Or(resource.Amounts{}).Of(k); sum.Amounts.Of(k) > have {
 			return fmt.Errorf("strong_guarantee_resources/%s: the pools below it are guaranteed %s, but it has only %s: raise it or lower theirs",
-				k, amount(k, sum.Amounts.Of(k)), amount(k, have))
+				k, k.Format(sum.Amounts.Of(k)), k.Format(have))
 		}
 	}
 	return nil
-}
-
-func amount(k resource.Kind, n int64) string {
-	switch k {
-	case resource.CPU:
-		return resource.Hundredths(n).String()
-	case resource.Memory:
-		return resource.FormatSize(n)
-	default:
-		return fmt.Sprint(n)
-	}
 }
 
 // Overcommitted returns each resource of which the strong guarantees directly below the root

@@ -1,6 +1,7 @@
 package resource
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -80,7 +81,7 @@ func (a Amounts) With(k Kind, amount int64) Amounts {
 	return a
 }
 
-// Add returns a + b.
+// Add returns a + b. Fair share updates add often: with would slow them down.
 func (a Amounts) Add(b Amounts) Amounts {
 	return Amounts{
 		UserSlots: add(a.UserSlots, b.UserSlots),
@@ -92,58 +93,37 @@ func (a Amounts) Add(b Amounts) Amounts {
 }
 
 // Sub returns a - b, which may be negative.
-func (a Amounts) Sub(b Amounts) Amounts {
-	return Amounts{
-		UserSlots: sub(a.UserSlots, b.UserSlots),
-		CPU:       Hundredths(sub(int64(a.CPU), int64(b.CPU))),
-		GPU:       sub(a.GPU, b.GPU),
-		Memory:    sub(a.Memory, b.Memory),
-		Network:   sub(a.Network, b.Network),
-	}
-}
+func (a Amounts) Sub(b Amounts) Amounts { return a.with(b, sub) }
 
 // Min returns the lesser amount of each resource.
 func (a Amounts) Min(b Amounts) Amounts {
-	return Amounts{
-		UserSlots: min(a.UserSlots, b.UserSlots),
-		CPU:       min(a.CPU, b.CPU),
-		GPU:       min(a.GPU, b.GPU),
-		Memory:    min(a.Memory, b.Memory),
-		Network:   min(a.Network, b.Network),
-	}
+	return a.with(b, func(a, b int64) int64 { return min(a, b) })
 }
 
 // Max returns the greater amount of each resource.
 func (a Amounts) Max(b Amounts) Amounts {
-	return Amounts{
-		UserSlots: max(a.UserSlots, b.UserSlots),
-		CPU:       max(a.CPU, b.CPU),
-		GPU:       max(a.GPU, b.GPU),
-		Memory:    max(a.Memory, b.Memory),
-		Network:   max(a.Network, b.Network),
-	}
+	return a.with(b, func(a, b int64) int64 { return max(a, b) })
 }
 
 // Times returns a * n.
 func (a Amounts) Times(n int64) Amounts {
-	return Amounts{
-		UserSlots: mul(a.UserSlots, n),
-		CPU:       Hundredths(mul(int64(a.CPU), n)),
-		GPU:       mul(a.GPU, n),
-		Memory:    mul(a.Memory, n),
-		Network:   mul(a.Network, n),
-	}
+	return a.with(a, func(a, _ int64) int64 { return mul(a, n) })
 }
 
 // Scale returns a * factor. Every amount is rounded to the nearest whole one, cpu to the nearest
 // hundredth. factor must be finite.
 func (a Amounts) Scale(factor float64) Amounts {
+	return a.with(a, func(a, _ int64) int64 { return nearest(float64(a) * factor) })
+}
+
+// with applies of to each resource of a and b, to cpu in hundredths.
+func (a Amounts) with(b Amounts, of func(a, b int64) int64) Amounts {
 	return Amounts{
-		UserSlots: nearest(float64(a.UserSlots) * factor),
-		CPU:       Hundredths(nearest(float64(a.CPU) * factor)),
-		GPU:       nearest(float64(a.GPU) * factor),
-		Memory:    nearest(float64(a.Memory) * factor),
-		Network:   nearest(float64(a.Network) * factor),
+		UserSlots: of(a.UserSlots, b.UserSlots),
+		CPU:       Hundredths(of(int64(a.CPU), int64(b.CPU))),
+		GPU:       of(a.GPU, b.GPU),
+		Memory:    of(a.Memory, b.Memory),
+		Network:   of(a.Network, b.Network),
 	}
 }
 
@@ -188,26 +168,17 @@ func (a Amounts) Validate() error {
 // String returns the amounts that are not zero, such as
 // "user_slots=1 cpu=0.5 memory=1024", and "nothing" when all are.
 func (a Amounts) String() string {
-	var b strings.Builder
+	var parts []string
 	for k := Kind(0); k < Count; k++ {
-		if a.Of(k) == 0 {
-			continue
-		}
-		if b.Len() > 0 {
-			b.WriteByte(' ')
-		}
-		b.WriteString(kindNames[k])
-		b.WriteByte('=')
-		if k == CPU {
-			b.WriteString(a.CPU.String())
-		} else {
-			b.WriteString(strconv.FormatInt(a.Of(k), 10))
+		switch n := a.Of(k); {
+		case n == 0:
+		case k == CPU:
+			parts = append(parts, "cpu="+a.CPU.String())
+		default:
+			parts = append(parts, fmt.Sprintf("%s=%d", k, n))
 		}
 	}
-	if b.Len() == 0 {
-		return "nothing"
-	}
-	return b.String()
+	return cmp.Or(strings.Join(parts, " "), "nothing")
 }
 
 func add(a, b int64) int64 {

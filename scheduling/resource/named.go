@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 )
 
 // FromMap returns the amounts that a setting or a request names: user_slots, cpu (cores), gpu,
@@ -101,16 +102,23 @@ func (k Kind) String() string {
 	return kindNames[k]
 }
 
-// ParseKind returns the kind with this name.
-func ParseKind(name string) (Kind, error) {
-	for k, known := range kindNames {
-		if known == name {
-			return Kind(k), nil
-		}
+// Format returns an amount of the kind for people, cpu given in hundredths and returned in cores.
+func (k Kind) Format(amount int64) string {
+	switch k {
+	case CPU:
+		return Hundredths(amount).String()
+	case Memory:
+		return FormatSize(amount)
+	default:
+		return strconv.FormatInt(amount, 10)
 	}
-	return 0, unknownKind(name)
 }
 
-func unknownKind(name string) error {
-	return fmt.Errorf("unknown resource %q: use one of user_slots, cpu, gpu, memory, network", name)
+// ParseKind returns the kind with this name.
+func ParseKind(name string) (Kind, error) {
+	k := slices.Index(kindNames[:], name)
+	if k < 0 {
+		return 0, fmt.Errorf("unknown resource %q: use one of user_slots, cpu, gpu, memory, network", name)
+	}
+	return Kind(k), nil
 }

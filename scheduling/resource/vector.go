@@ -111,11 +111,6 @@ func (v Vector) MaxKind(preferred Kind) Kind {
 	return best
 }
 
-// MinComponent returns the least share.
-func (v Vector) MinComponent() float64 {
-	return min(v[0], v[1], v[2], v[3], v[4])
-}
-
 // IsZero reports whether every share is exactly zero.
 func (v Vector) IsZero() bool { return v == Vector{} }
 

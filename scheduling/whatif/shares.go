@@ -60,19 +60,11 @@ type Overcommit struct {
 
 // String says what is over-committed, and by which pools.
 func (o Overcommit) String() string {
-	show := func(n int64) string { return fmt.Sprint(n) }
-	switch o.Resource {
-	case resource.CPU:
-		show = func(n int64) string { return resource.Hundredths(n).String() }
-	case resource.Memory:
-		show = resource.FormatSize
-	default:
-	}
 	pools := make([]string, len(o.Pools))
 	for i, name := range o.Pools {
 		pools[i] = string(name)
 	}
-	return fmt.Sprintf("%s: %s are guaranteed to %s, but there are only %s", o.Resource, show(o.Guaranteed), strings.Join(pools, ", "), show(o.Total))
+	return fmt.Sprintf("%s: %s are guaranteed to %s, but there are only %s", o.Resource, o.Resource.Format(o.Guaranteed), strings.Join(pools, ", "), o.Resource.Format(o.Total))
 }
 
 // Solve computes the fair shares of the cluster. The error says what is invalid in it.
