@@ -160,11 +160,7 @@ func memoryAttributes(excess *proxyproto.MemoryExcess) map[string]string {
 	if excess == nil {
 		return nil
 	}
-	biggest := make([]string, len(excess.Biggest))
-	for i, process := range excess.Biggest {
-		biggest[i] = fmt.Sprintf("%s (pid %d, %d bytes)", process.Name, process.Pid, process.Bytes)
-	}
-	attributes := excessAttributes(excess.Usage, excess.Limit, "biggest_processes", biggest)
+	attributes := excessAttributes(excess.Usage, excess.Limit, "biggest_processes", proxyproto.Listed("", excess.Biggest))
 	if excess.Tmpfs > 0 {
 		attributes["tmpfs_usage"] = strconv.FormatInt(excess.Tmpfs, 10)
 	}
@@ -179,25 +175,19 @@ func diskAttributes(excess *proxyproto.DiskExcess) map[string]string {
 	for i, file := range excess.Biggest {
 		biggest[i] = fmt.Sprintf("%s (%d bytes)", file.Path, file.Bytes)
 	}
-	return excessAttributes(excess.Usage, excess.Limit, "biggest_files", biggest)
+	return excessAttributes(excess.Usage, excess.Limit, "biggest_files", strings.Join(biggest, ", "))
 }
 
 func hangAttributes(hang *proxyproto.Hang) map[string]string {
 	attributes := map[string]string{"hung_step": hang.Step}
 	if len(hang.Processes) > 0 {
-		processes := make([]string, len(hang.Processes))
-		for i, process := range hang.Processes {
-			processes[i] = process.String()
-		}
-		attributes["hung_processes"] = strings.Join(processes, ", ")
+		attributes["hung_processes"] = proxyproto.Listed("", hang.Processes)
 	}
 	return attributes
 }
 
-func excessAttributes(usage, limit int64, of string, biggest []string) map[string]string {
-	return map[string]string{
-		"usage": strconv.FormatInt(usage, 10), "limit": strconv.FormatInt(limit, 10), of: strings.Join(biggest, ", "),
-	}
+func excessAttributes(usage, limit int64, of, biggest string) map[string]string {
+	return map[string]string{"usage": strconv.FormatInt(usage, 10), "limit": strconv.FormatInt(limit, 10), of: biggest}
 }
 
 func measures(result *runner.Result, prepare preparation) *statepb.JobStatistics {

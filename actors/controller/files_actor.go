@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 
@@ -33,12 +34,7 @@ func (a *controllerActor) checked(op *statepb.Operation, step proto.Message) fun
 }
 
 func hasFiles(op *statepb.Operation) bool {
-	for _, task := range op.GetSpec().GetTasks() {
-		if len(task.GetFiles())+len(task.GetOutputs()) > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(op.GetSpec().GetTasks(), func(task *statepb.TaskSpec) bool { return len(task.GetFiles())+len(task.GetOutputs()) > 0 })
 }
 
 // mayHave checks that jobs may read their input files and write their kept files. An unavailable

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -92,12 +93,7 @@ func (c *Config) complete() error {
 	if (c.Directory == nil) != (c.Dialer == nil) {
 		return errors.New("directory and dialer must be set together")
 	}
-	if c.Incarnation == 0 {
-		c.Incarnation = newIncarnation()
-	}
-	if c.Limits == (Limits{}) {
-		c.Limits = DefaultLimits()
-	}
+	c.Incarnation, c.Limits = cmp.Or(c.Incarnation, newIncarnation()), cmp.Or(c.Limits, DefaultLimits())
 	if c.Admit == nil {
 		c.Admit = func(Candidate) error { return nil }
 	}

@@ -112,8 +112,7 @@ func (s *session) sendFailure(id uint64, code remotepb.Failure_Code, detail stri
 
 // detailOf returns the text of err without the part that its code stands for.
 func detailOf(err error) string {
-	var refused *ErrRefused
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*ErrRefused](err); ok {
 		return refused.Reason
 	}
 	if k := kindOf(err); k.err != nil {

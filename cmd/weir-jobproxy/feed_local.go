@@ -90,8 +90,7 @@ func (l *localSource) close() error {
 
 // bare returns an error of the file system without the path, which the caller adds.
 func bare(err error) error {
-	var path *fs.PathError
-	if errors.As(err, &path) {
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		return path.Err
 	}
 	return err

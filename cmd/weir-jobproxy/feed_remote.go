@@ -50,8 +50,7 @@ func (r *remoteSource) read(ctx context.Context, p []byte, offset int64) (int, e
 		return n, nil
 	}
 	r.drop()
-	var changed changedError
-	if errors.As(err, &changed) {
+	if _, changed := errors.AsType[changedError](err); changed {
 		return 0, err
 	}
 	return 0, fmt.Errorf("at byte %d: %w", offset, err)

@@ -57,8 +57,7 @@ func exchange(a, b string) error {
 
 // nameless returns only the cause: the caller names the files.
 func nameless(err error) error {
-	var link *os.LinkError
-	if errors.As(err, &link) {
+	if link, ok := errors.AsType[*os.LinkError](err); ok {
 		return link.Err
 	}
 	return err

@@ -50,8 +50,7 @@ func (s *supervisor) start() {
 // startFailed ends a job whose command was not started.
 func (s *supervisor) startFailed(err error) {
 	cause := verdict{outcome: proxyproto.OutcomeStartFailed, err: err.Error()}
-	var ofStream *streamError
-	if errors.As(err, &ofStream) {
+	if ofStream, ok := errors.AsType[*streamError](err); ok {
 		cause = ofStream.verdict
 	}
 	s.verdict.decide(cause)

@@ -88,8 +88,7 @@ func (c *storeClient) do(ctx context.Context, cancel context.CancelFunc, request
 		return err
 	})
 	if err != nil {
-		var of *url.Error
-		if errors.As(err, &of) {
+		if of, ok := errors.AsType[*url.Error](err); ok {
 			err = of.Err // the URL may have a signature in it
 		}
 		return nil, passing(err)

@@ -237,8 +237,7 @@ func (r *Reading) value(dst reflect.Value, s *setting, v *Value, path string) {
 // itself calls the Reader of an option, and adds its faults below path.
 func (r *Reading) itself(read reflect.Value, v *Value, path string) bool {
 	err := read.Interface().(Reader).ReadOption(v)
-	var inside *Error
-	if errors.As(err, &inside) {
+	if inside, ok := errors.AsType[*Error](err); ok {
 		for _, f := range inside.Faults {
 			if strings.HasPrefix(f.Path, "[") {
 				f.Path = path + f.Path

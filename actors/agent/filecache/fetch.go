@@ -61,8 +61,7 @@ func open(from string, as *proxyproto.User) (source, error) {
 
 // reason returns the system error without the path.
 func reason(err error) error {
-	var system unix.Errno
-	if errors.As(err, &system) {
+	if system, ok := errors.AsType[unix.Errno](err); ok {
 		return system
 	}
 	return err

@@ -131,8 +131,7 @@ func (r *remote) get(ctx context.Context, c *Cache) (string, error) {
 // withoutURL returns the cause of a failed request without its URL, whose signature is a secret
 // until it expires.
 func withoutURL(err error) error {
-	var request *url.Error
-	if errors.As(err, &request) {
+	if request, ok := errors.AsType[*url.Error](err); ok {
 		return request.Err
 	}
 	return err

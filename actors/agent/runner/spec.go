@@ -121,10 +121,7 @@ func (r *Runner) forProxy(s *JobSpec) (*proxyproto.Spec, error) {
 	if size > maxArguments {
 		return nil, fmt.Errorf("command and environment: %d bytes, must be at most %d", size, maxArguments)
 	}
-	if err := spec.Validate(); err != nil {
-		return nil, err
-	}
-	return spec, nil
+	return spec, spec.Validate()
 }
 
 // millis rounds up, so that a positive duration does not become 0.

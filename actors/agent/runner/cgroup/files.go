@@ -138,10 +138,7 @@ func readInt(folder, name string) (int64, error) {
 
 func readWords(path string) ([]string, error) {
 	data, err := readFile(path)
-	if err != nil {
-		return nil, err
-	}
-	return strings.Fields(string(data)), nil
+	return strings.Fields(string(data)), err
 }
 
 // readKeyed reads a control file of lines "key number".

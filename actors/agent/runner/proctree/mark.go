@@ -3,6 +3,7 @@ package proctree
 import (
 	"bytes"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,12 +46,9 @@ func Arguments(process Process) []string {
 // proxyproto.ProxyVariable set to mark. During an execve it reads the environment again, until the
 // deadline.
 func marked(process Process, mark string, deadline time.Time) bool {
-	for _, variable := range environment.of(process, deadline) {
-		if variable == proxyproto.TreeVariable+"="+mark || variable == proxyproto.ProxyVariable+"="+mark {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(environment.of(process, deadline), func(variable string) bool {
+		return variable == proxyproto.TreeVariable+"="+mark || variable == proxyproto.ProxyVariable+"="+mark
+	})
 }
 
 // of reads what the process was given. During an execve this reads as empty for a moment. So until

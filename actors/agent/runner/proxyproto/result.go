@@ -107,11 +107,11 @@ func (m *MemoryExcess) String() string {
 	if m.Tmpfs > 0 {
 		text += fmt.Sprintf(", %d of them in tmpfs", m.Tmpfs)
 	}
-	return text + listed("; largest: ", m.Biggest)
+	return text + Listed("; largest: ", m.Biggest)
 }
 
-// listed joins a list after a label. It returns an empty text for an empty list.
-func listed[T fmt.Stringer](label string, list []T) (text string) {
+// Listed joins a list after a label. It returns an empty text for an empty list.
+func Listed[T fmt.Stringer](label string, list []T) (text string) {
 	for i, one := range list {
 		if i > 0 {
 			label = ", "
@@ -170,7 +170,7 @@ func (p HungProcess) String() string {
 // String names the step, how long it has hung, and the processes.
 func (h *Hang) String() string {
 	return fmt.Sprintf("job cannot finish: no progress for %v while trying to %s", time.Duration(h.IdleMillis)*time.Millisecond, h.Step) +
-		listed("; stuck: ", h.Processes)
+		Listed("; stuck: ", h.Processes)
 }
 
 // FileSize is how much disk a file uses, in bytes. Path is within the workspace.
@@ -184,7 +184,7 @@ func (f FileSize) String() string { return fmt.Sprintf("%q (%d bytes)", f.Path, 
 
 // String names usage, limit and the biggest files.
 func (d *DiskExcess) String() string {
-	return fmt.Sprintf("took %d of %d bytes", d.Usage, d.Limit) + listed("; largest: ", d.Biggest)
+	return fmt.Sprintf("took %d of %d bytes", d.Usage, d.Limit) + Listed("; largest: ", d.Biggest)
 }
 
 // Statistics are the measures of a job.
