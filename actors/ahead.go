@@ -17,8 +17,8 @@ import (
 )
 
 // commit commits commands while this replica leads. Jobs that the commands order to leave are
-// announced before the commit, as advice, so that those who send them requests need not wait for
-// it. An announcement that turns out to be unfounded is withdrawn.
+// announced before the commit, so that clients stop sending them requests without waiting for it.
+// If the commit leaves a job without such an order, its announcement is withdrawn.
 func (r *Replica) commit(ctx context.Context, commands ...*commandpb.Command) ([]*commandpb.Result, error) {
 	ahead := r.ahead(time.Now(), commands)
 	for _, signal := range ahead {
@@ -61,7 +61,7 @@ func (r *Replica) ahead(now time.Time, commands []*commandpb.Command) (signals [
 	return signals
 }
 
-// unfounded returns withdrawals of the signals whose jobs have no order to leave.
+// unfounded returns a withdrawal for each signal whose job has no order to leave.
 func (r *Replica) unfounded(ahead []*actorpb.InterruptionSignal) (signals []*actorpb.InterruptionSignal) {
 	r.store.View(func(s *state.State) {
 		for _, signal := range ahead {

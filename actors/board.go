@@ -6,8 +6,8 @@ import (
 	"weir/messages/actorpb"
 )
 
-// board holds the last state that node actors heard of their nodes. They write it, and any
-// goroutine may read it.
+// board holds the last state that each node has reported. The node actors write it; any goroutine
+// may read it.
 type board struct {
 	mu    sync.RWMutex
 	nodes map[string]posted

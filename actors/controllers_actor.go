@@ -68,7 +68,7 @@ func (a *controllersActor) Start() {
 		a.assigned(ctx, op.GetId(), op.GetAssignment().GetEpoch())
 		a.retire(ctx, op.GetId())
 	}
-	// News that a former life of this actor missed may be waited for.
+	// Readers may be waiting for changes that happened while the actor was down.
 	a.replica.news.tellAll()
 	go follow(reading, a.replica.store, "controllers of replica "+a.replica.cfg.ID, index+1, a.life, func(m batch) { a.batch(ctx, m) })
 }

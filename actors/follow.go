@@ -9,9 +9,9 @@ import (
 	"weir/raftstore"
 )
 
-// maxAhead bounds the log entries that an actor was sent and has not handled. At the bound no more
-// are read; if the store no longer keeps the next entry, the actor restarts from the state. A
-// leader handles thousands a second.
+// maxAhead bounds the log entries that an actor has been sent but has not handled. At the bound,
+// reading pauses; if the store has dropped the next entry by then, the actor restarts from the
+// state. A leader handles thousands a second.
 const maxAhead = 1024
 
 // batch brings a committed log entry to an actor. The actor calls done when it has handled the
@@ -22,8 +22,8 @@ type batch struct {
 }
 
 // follow passes every committed entry from an index on to an actor, in order and without gaps,
-// until ctx is done. When entries are no longer kept, the actor fails, and its supervisor restarts
-// it from the state as it is then.
+// until ctx is done. If the store no longer has the next entry, the actor fails, and its supervisor
+// restarts it from the current state.
 func follow(ctx context.Context, store *raftstore.Store, who string, from uint64, life *reconcile.Life, take func(batch)) {
 	watch, err := store.Watch(from)
 	if err == nil {

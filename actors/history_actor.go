@@ -16,8 +16,8 @@ import (
 	"weir/scheduling/engine"
 )
 
-// historyEvery is how often a follower copies the pool history of the leader, and so how much the
-// next leader may lack.
+// historyEvery is how often a follower copies the pool history of the leader. The next leader may
+// lack the history of this much time.
 const historyEvery = 2 * time.Second
 
 // recorder implements the History of schedulers.
@@ -107,7 +107,7 @@ func (r historian) followTree(tree scheduling.TreeName) error {
 		if err != nil {
 			return err
 		}
-		// This replica may have become the leader, and record by itself.
+		// This replica may have become the leader, which records its own history.
 		if r.leader.Load() != nil {
 			return nil
 		}
@@ -125,8 +125,8 @@ func (r *Replica) treeNames() (names []scheduling.TreeName) {
 	return names
 }
 
-// keepVolumesPatience bounds how long a transfer of leadership waits for the volumes of pools to
-// be committed: without that, the next leader starts from older volumes.
+// keepVolumesPatience bounds how long a transfer of leadership waits for the volumes of pools to be
+// committed. If they are not, the next leader starts from older volumes.
 const keepVolumesPatience = time.Second
 
 // keepVolumes asks the leader's actor to have the volumes of all trees committed.

@@ -171,9 +171,8 @@ func (n *newsdesk) take(event state.Event) {
 	}
 }
 
-// goneOf returns the signals of jobs that were ordered to leave and have ended. With them a
-// watcher of instances sees that they are gone even if they went before their leaving was
-// announced.
+// goneOf returns signals for jobs that were ordered to leave and have ended. They tell a watcher of
+// instances that a job is gone even if the job ended before its leaving was announced.
 func goneOf(e state.AllocationsEnded) (gone []*actorpb.InterruptionSignal) {
 	for _, ended := range e.Ended {
 		a, order := ended.Allocation, ended.Finished.GetStop()
@@ -228,7 +227,7 @@ func (n *newsdesk) await(ctx context.Context, operation, version string, changes
 
 func (r *Replica) instancesOf(operation string) *actorpb.Instances {
 	id := scheduling.OperationID(operation)
-	// Read the signals first: a job that ends in between is gone in both.
+	// Read the signals first: a job that ends in between then counts as gone in both.
 	hosts := map[string]string{}
 	known := signal.Known{
 		Operation: operation, Over: true, Heard: r.signals.OfOperation(operation), Words: r.words.Of(operation), Unheard: r.nodes.Unheard,

@@ -22,7 +22,7 @@ import (
 	"weir/scheduling"
 )
 
-// toNode brings an agent's message to the actor of its node, which may not exist yet.
+// toNode carries an agent's message to the actor of its node; that actor may not exist yet.
 type toNode struct {
 	node    string
 	message node.FromAgent
@@ -105,7 +105,7 @@ func (a *leaderActor) Stop() {
 }
 
 // Start implements reconcile.Body: it waits until this replica has applied everything that earlier
-// leaders committed, and fences them off.
+// leaders committed, and fences those leaders off.
 func (a *leaderActor) Start() {
 	var reading context.Context
 	reading, a.stop = context.WithCancel(a.ctx)
@@ -122,9 +122,9 @@ func (a *leaderActor) Start() {
 	}()
 }
 
-// untilBegun retries until the term has begun, and returns the index of that entry; false if the
-// term ended before. Only ctx says that it ended: a leader that is about to transfer leadership
-// refuses commands, but goes on leading if the transfer fails.
+// untilBegun retries until the term has begun, and returns the index of its BeginTerm entry, or
+// false if the term ended first. Only ctx shows that the term has ended: a leader that is
+// transferring leadership rejects commands, but continues to lead if the transfer fails.
 func untilBegun(ctx context.Context, retry time.Duration, log *slog.Logger, begin func(context.Context) (uint64, error)) (index uint64, begun bool) {
 	for {
 		index, err := begin(ctx)

@@ -9,9 +9,9 @@ import (
 	"weir/scheduling"
 )
 
-// liveness knows since when replicas have been unable to control operations, and chooses the
-// replica to control one. A replica that has just started counts as gone until its state has
-// caught up.
+// liveness records since when each replica has been unable to control operations, and chooses the
+// replica to control an operation. A replica that has just started counts as gone until its state
+// has caught up.
 type liveness struct {
 	self string
 	// reached reports whether a replica is reachable from here now. A killed replica is
@@ -22,8 +22,8 @@ type liveness struct {
 	// began is when the first view arrived.
 	began time.Time
 	ready []scheduling.ReplicaID
-	// gone has the replicas that are in the view but not ready, and those that have left it, with
-	// the time.
+	// gone maps each replica that is in the view but not ready, or has left the view, to the time
+	// since when.
 	gone map[string]time.Time
 }
 
@@ -41,7 +41,7 @@ func (l *liveness) observe(now time.Time, view *cluster.View) (changed bool) {
 	before := l.ready
 	l.ready = view.Ready()
 	for _, id := range before {
-		// A slow reader misses views: a removed replica may never have been shown as dead.
+		// A slow reader misses views, so a removed replica may never have appeared as dead.
 		if _, known := view.Replica(id); !known {
 			l.gone[string(id)] = now
 		}
@@ -61,9 +61,9 @@ func (l *liveness) observe(now time.Time, view *cluster.View) (changed bool) {
 	return changed || !slices.Equal(before, l.ready)
 }
 
-// Choose implements the Replicas of operations: rendezvous hashing over the replicas that are
-// ready and reachable. If no other replica is reachable, all that are ready count: a new leader
-// whose streams are not up yet need not keep all operations to itself.
+// Choose implements the Replicas of operations: rendezvous hashing over the replicas that are ready
+// and reachable. If no other replica is reachable, the choice is among all that are ready:
+// otherwise a new leader whose streams are not up yet would keep all operations to itself.
 func (l *liveness) Choose(operationID string) (replica string, ok bool) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -81,7 +81,7 @@ func (l *liveness) Choose(operationID string) (replica string, ok bool) {
 }
 
 // GoneSince implements the Replicas of operations. An unknown replica counts as gone since the
-// first view: it was removed before this replica started, or will appear soon.
+// first view: it was removed before this replica started, or has yet to appear.
 func (l *liveness) GoneSince(replica string) time.Time {
 	l.mu.RLock()
 	defer l.mu.RUnlock()

@@ -78,8 +78,8 @@ func (l *anyLog) ProposeAsync(messages []proto.Message, done func([]*commandpb.R
 }
 
 // Propose commits commands, here or at whichever replica leads, and returns a result for each. It
-// waits for a leader until ctx is done. It returns ErrNoLeader or ErrOverloaded when nothing has
-// been committed, ErrOutcomeUnknown when that is not known.
+// waits for a leader until ctx is done. ErrNoLeader and ErrOverloaded mean that nothing has been
+// committed; ErrOutcomeUnknown means that the commands may have been.
 func (r *Replica) Propose(ctx context.Context, messages ...proto.Message) ([]*commandpb.Result, error) {
 	commands, err := encode(messages)
 	if err != nil {
@@ -99,8 +99,8 @@ func (r *Replica) ReadBarrier(ctx context.Context) error {
 	return r.store.WaitApplied(ctx, read.GetIndex())
 }
 
-// errElsewhere says that the replica that was asked is not the leader: nothing has been committed,
-// and the request can be repeated.
+// errElsewhere is returned when the replica that was asked is not the leader. Nothing has been
+// committed, so the request can be repeated.
 var errElsewhere = errors.New("no longer the leader")
 
 // atLeader calls ask with the leader's id, and again when that replica is no longer the leader,
@@ -153,7 +153,7 @@ func fromRemote(err error) error {
 	}
 }
 
-// expect returns the answer as a T, or as the error that it stands for.
+// expect returns the answer as a T, or the error that the answer represents.
 func expect[T proto.Message](answer proto.Message) (T, error) {
 	var none T
 	if expected, ok := answer.(T); ok {

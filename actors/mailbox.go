@@ -11,8 +11,8 @@ import (
 
 // mailbox holds at most one Look at a time: an actor that looks sees all changes up to then, so a
 // second waiting Look would be redundant. It holds only the latest heartbeat, which includes all
-// that an older one reported. Other senders bound themselves: the gateway by its limits, followers
-// of the log by maxAhead.
+// that an older one reported. The mailbox does not bound other messages, because their senders do:
+// the gateway by its limits, followers of the log by maxAhead.
 type mailbox struct {
 	actor.Mailbox
 	// looking means that a Look is queued.

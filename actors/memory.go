@@ -11,7 +11,8 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// taughtFor is how long after its end an operation may still save what it has learned.
+// taughtFor is how long after its end an operation may still save the memory profiles that it has
+// learned.
 const taughtFor = time.Hour
 
 // taughtBefore returns the operations of this replica that ended recently and have not saved what

@@ -21,8 +21,8 @@ type neighbours struct {
 	known   map[scheduling.ReplicaID]bool
 }
 
-// observe connects to the replicas of view, and disconnects from those that are no longer in it:
-// they have been removed.
+// observe connects to the replicas of view, and disconnects from those that are no longer in the
+// view, because they have been removed.
 func (n *neighbours) observe(view *cluster.View) {
 	before := n.known
 	n.known = map[scheduling.ReplicaID]bool{}

@@ -55,8 +55,7 @@ func head(op *statepb.Operation) *statepb.Operation {
 	return h
 }
 
-// handsOver reports whether an operation has instances that may be held back when they are ordered
-// to leave.
+// handsOver reports whether an operation has instances whose orders to leave may be held back.
 func (r *records) handsOver(id scheduling.OperationID) (holds bool) {
 	r.store.View(func(s *state.State) {
 		op, _ := s.Operation(id)

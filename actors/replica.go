@@ -38,8 +38,8 @@ import (
 // about 2 MiB.
 const maxSignals = 10000
 
-// maxWords bounds the words of instances that a replica remembers: all of them fit into the state
-// that it sends to a joining member (gossip.MaxStateSize).
+// maxWords bounds the words of instances that a replica remembers: together they fit into the state
+// that the replica sends to a joining member (gossip.MaxStateSize).
 const maxWords = 16000
 
 // maxNodeWords bounds the words of nodes that a replica remembers.
@@ -101,7 +101,7 @@ func Start(cfg Config) (*Replica, error) {
 	r.words = signal.NewWords(cfg.Timing.SignalKeep, maxWords, time.Now, func(job string) bool { return r.records.Allocation(job) != nil })
 	r.liveness = newLiveness(cfg.ID, func(id string) bool { return r.remote.Connected(peerOf(id)) })
 	r.ctx, r.cancel = context.WithCancel(context.Background())
-	// Late answers to a former life must not match a future of this one.
+	// Late answers to an earlier process must not match a future of this one.
 	r.system.ProcessRegistry.SequenceID = cfg.Incarnation >> 1
 	var err error
 	r.remote, err = remote.Start(r.system, remote.Config{
@@ -180,7 +180,7 @@ func (r *Replica) Tell(word *actorpb.InstanceWord) {
 // Send implements the Agents of nodes.
 func (r *Replica) Send(node string, msg proto.Message) {
 	if err := r.remote.Send(peerOfAgent(node), actorpb.AgentName, msg); err != nil {
-		// The next heartbeat of the node is answered with the same.
+		// The reply to the node's next heartbeat contains the same.
 		r.cfg.Logger.Debug("message not sent", "node", node, "error", err)
 	}
 }
@@ -266,8 +266,8 @@ func (r *Replica) followLeadership() {
 	}
 }
 
-// catchUp announces that this replica has applied all that was committed before it started: until
-// then it gets no operations to control.
+// catchUp announces that this replica is ready, once it has applied everything that was committed
+// before it started. Until then it is assigned no operations.
 func (r *Replica) catchUp() {
 	for r.ctx.Err() == nil {
 		ctx, cancel := context.WithTimeout(r.ctx, r.cfg.Timing.Patience)

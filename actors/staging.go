@@ -12,19 +12,19 @@ import (
 )
 
 const (
-	// discardPause bounds the pause, which doubles, before removing a staging folder is retried. A
-	// store may be unavailable for hours.
+	// discardPause is the upper bound of the pause before the removal of a staging folder is
+	// retried. The pause doubles each time, because a store may be unavailable for hours.
 	discardPause = 5 * time.Minute
 	// discardsAtOnce bounds the staging folders that are removed at the same time: a replica that
 	// starts checks those of all operations that ended recently.
 	discardsAtOnce = 8
-	// stagedFor is how long after its end an operation may have left a staging folder, and how
-	// long its removal is retried. A replica that starts later tries again.
+	// stagedFor is how long the removal of a staging folder is retried. A replica that starts tries
+	// again for the operations that ended within this time.
 	stagedFor = 24 * time.Hour
 )
 
 // stagedBefore returns the map operations that ended recently. The replica that controlled one may
-// have stopped before it removed the staging folder, at a time without a leader.
+// have stopped before it removed the staging folder, while no replica led.
 func stagedBefore(s *state.State, now time.Time) (ended []*statepb.Operation) {
 	for op := range s.Operations() {
 		if op.GetSpec().GetMap() == nil || now.Sub(op.GetFinishTime().AsTime()) > stagedFor {
@@ -37,8 +37,8 @@ func stagedBefore(s *state.State, now time.Time) (ended []*statepb.Operation) {
 	return ended
 }
 
-// clear removes the staging folder of an operation. Both its controller's replica and the leader
-// do that, because the former may be gone.
+// clear removes the staging folder of an operation. Both the replica of its controller and the
+// leader do this, because the former may be gone.
 func (a *controllersActor) clear(operation string) {
 	var op *statepb.Operation
 	a.replica.store.View(func(s *state.State) {
@@ -53,8 +53,8 @@ func (a *controllersActor) clear(operation string) {
 	}
 }
 
-// discard removes the staging folder of an operation that has ended, and its output unless it has
-// completed; if that fails, it retries.
+// discard removes the staging folder of an operation that has ended, and also its output if the
+// operation did not complete. It retries if that fails.
 func (r *Replica) discard(ctx context.Context, op *statepb.Operation) {
 	out := storage.Output{Path: op.GetSpec().GetMap().GetOutputPath(), Operation: op.GetId()}
 	completed := op.GetState() == lifecycle.Completed.String()

@@ -37,12 +37,12 @@ type Station struct {
 	closed    error
 }
 
-// connectPatience is how long a request waits for a stream that is not connected: long for a
-// handshake, but short when a dead replica is asked before a live one.
+// connectPatience is how long a request waits for a stream that is not connected: long enough for a
+// handshake, but short enough not to matter if a dead replica is asked before a live one.
 const connectPatience = 500 * time.Millisecond
 
-// StartStation starts the agent of a node, which takes over the jobs of its earlier process. It
-// looks for the cluster until Close or Leave.
+// StartStation starts the agent of a node, which takes over the jobs of the previous agent process.
+// It looks for the cluster until Close or Leave.
 func StartStation(cfg StationConfig) (*Station, error) {
 	s := &Station{log: cfg.Agent.Logger}
 	if err := s.start(cfg); err != nil {
@@ -58,7 +58,7 @@ func (s *Station) start(cfg StationConfig) (err error) {
 	}
 	cfg.Agent.Caveat = caveat
 	s.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return cfg.Agent.Logger }))
-	// Late answers to a former life must not match a future of this one.
+	// Late answers to an earlier process must not match a future of this one.
 	s.system.ProcessRegistry.SequenceID = cfg.Agent.Incarnation >> 1
 	peers := agent.NewPeers(connectPatience)
 	s.remote, err = remote.Start(s.system, remote.Config{

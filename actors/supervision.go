@@ -8,7 +8,7 @@ import (
 )
 
 // The pauses before an actor that failed is restarted. They grow with each failure within the
-// window, so that a lasting cause costs little. Restarting never stops, because no other actor
+// window, so that a permanent fault uses little CPU. Restarts are unlimited, because no other actor
 // would do the work.
 const (
 	failureWindow = 10 * time.Second

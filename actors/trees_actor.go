@@ -24,8 +24,8 @@ type poolKey struct {
 
 // ledTrees holds the actors of pool trees and pools, and the operations that wait for pools.
 type ledTrees struct {
-	// schedulers are the actors of the trees. Actors of nodes look them up concurrently with
-	// changes by the leader.
+	// schedulers are the actors of the trees. Node actors look them up while the leader changes
+	// them.
 	schedulers *registry[scheduling.TreeName]
 	pools      map[poolKey]*actor.PID
 	waiting    waiting
@@ -66,8 +66,8 @@ func (a *leaderActor) treeChanged(ctx actor.Context, tree scheduling.TreeName) {
 		a.trees.schedulers.set(tree, a.spawn(ctx, scheduler.New(a.schedulerConfig(tree))))
 	case !exists && known != nil:
 		a.trees.schedulers.set(tree, nil)
-		// Poison lets it handle the entries that it was sent: the reader of the log waits for
-		// them.
+		// Poison, unlike Stop, lets the scheduler handle the entries already sent to it, for which
+		// the reader of the log waits.
 		ctx.Poison(known)
 	}
 	for key, pid := range a.trees.pools {
@@ -86,7 +86,7 @@ func (a *leaderActor) treeChanged(ctx actor.Context, tree scheduling.TreeName) {
 	}
 }
 
-// admitTo spawns the actor of a pool unless it exists.
+// admitTo spawns the actor of a pool, which admits operations, unless it exists.
 func (a *leaderActor) admitTo(ctx actor.Context, key poolKey) {
 	if a.trees.pools[key] == nil {
 		a.trees.pools[key] = a.spawn(ctx, pool.New(a.poolConfig(key)))
@@ -116,8 +116,8 @@ func (t *ledTrees) tell(ctx actor.Context, m batch) {
 	}
 }
 
-// countdown returns a function that calls done on its last of this many calls; with 0 done is
-// called at once.
+// countdown returns a function that calls done when it is called for the last of the given times.
+// With 0 times, countdown calls done itself.
 func countdown(times int, done func()) func() {
 	if times == 0 {
 		done()

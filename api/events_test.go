@@ -155,7 +155,7 @@ func TestEventsThatAreGone(t *testing.T) {
 	}
 	oldest := s.events.Oldest()
 	_, _, err := eventsOf(t, newClient(t, s), &apipb.ReadEventsRequest{Index: 1})
-	if client.CodeOf(err) != apipb.CodeEventsGone || !strings.Contains(err.Error(), fmt.Sprintf("the oldest are of index %d", oldest)) || oldest < 2 {
+	if client.CodeOf(err) != apipb.CodeEventsGone || !strings.Contains(err.Error(), fmt.Sprintf("the oldest kept index is %d", oldest)) || oldest < 2 {
 		t.Fatalf("got %v, oldest %d", err, oldest)
 	}
 	places, _, err := eventsOf(t, newClient(t, s), &apipb.ReadEventsRequest{})

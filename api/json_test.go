@@ -62,7 +62,7 @@ func TestBadRequests(t *testing.T) {
 		"pool of no name":    {"PoolService/Edit", `{"edits": [{"create": {}}]}`, 400, "invalid_pool", "name"},
 		"deep options":       {"PoolService/Edit", `{"edits": [{"tree_options": {"nodes_filter": ` + strings.Repeat("[", 40) + strings.Repeat("]", 40) + `}}]}`, 400, "invalid_pool", "values nest more than 32 deep"},
 		"deep changes":       {"OperationService/Update", `{"operation": "x", "changes": [{"options": {"weight": ` + strings.Repeat("[", 40) + strings.Repeat("]", 40) + `}}]}`, 400, "invalid_spec", "values nest more than 32 deep"},
-		"an edit of nothing": {"PoolService/Edit", `{"edits": [{}]}`, 400, "invalid_command", "an edit says nothing"},
+		"an edit of nothing": {"PoolService/Edit", `{"edits": [{}]}`, 400, "invalid_command", "edit pool tree: an edit is empty"},
 		"no edits":           {"PoolService/Edit", `{}`, 400, "invalid_command", "there is nothing to change"},
 		"unknown tree":       {"PoolService/List", `{"tree": "gpu"}`, 404, "unknown_tree", `no pool tree "gpu"`},
 		"tree twice":         {"TreeService/Create", `{"tree": "default"}`, 409, "tree_exists", "default"},

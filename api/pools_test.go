@@ -93,7 +93,7 @@ func TestUpdateOperation(t *testing.T) {
 		`{"options": {"wieght": 1}}`:             "did you mean weight?",
 		`{"options": {"weight": -1}}`:            "weight",
 		`{"tree": "gpu", "pool": "ads"}`:         `not in tree \"gpu\"`,
-		`{}`:                                     "a change says nothing",
+		`{}`:                                     "a change sets neither a pool nor an option",
 		`{"pool": "<Root>"}`:                     "does not accept operations directly",
 		`{"options": {"max_share_ratio": 1.25}}`: "from 0 to 1",
 	} {

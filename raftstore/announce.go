@@ -7,11 +7,11 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// announcer sends followers the commit index as soon as it grows. Raft alone sends it
-// with the next entry or after its commit timeout, and until then followers do not show
-// writes that the leader has answered. The message is an AppendEntries request without
-// entries, placed after an entry that the follower has; a leader may send one at any
-// time. If it is lost, raft sends the commit index later anyway.
+// announcer sends followers the commit index as soon as it grows. Raft itself sends it only with
+// the next entry or after its commit timeout. Until then, followers do not show writes that the
+// leader has acknowledged. The message is an AppendEntries request without entries, placed after an
+// entry that the follower has; a leader may send one at any time. If it is lost, raft sends the
+// commit index later anyway.
 type announcer struct {
 	// tell sends a follower the commit index of a term and reports whether it was accepted.
 	tell func(to raft.ServerID, term, index uint64) bool
@@ -25,7 +25,7 @@ type announcer struct {
 	closed       bool
 }
 
-// follower is the leader's view of one follower.
+// follower is what the leader knows about one follower.
 type follower struct {
 	// has is the index up to which its log matches the leader's; heard is the commit
 	// index that it is known to have.
@@ -38,8 +38,8 @@ func newAnnouncer(tell func(to raft.ServerID, term, index uint64) bool) *announc
 	return &announcer{tell: tell, followers: map[raft.ServerID]*follower{}}
 }
 
-// stored notes that a follower has accepted a request of a term: its log matches the
-// leader's up to has, and it knows the commit index heard.
+// stored records that a follower has accepted a request of a term: its log matches the leader's up
+// to has, and it knows the commit index heard.
 func (a *announcer) stored(id raft.ServerID, term, has, heard uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -55,7 +55,7 @@ func (a *announcer) stored(id raft.ServerID, term, has, heard uint64) {
 	a.look(id, f)
 }
 
-// committed notes the commit index of a term.
+// committed records the commit index of a term.
 func (a *announcer) committed(term, index uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -77,7 +77,8 @@ func (a *announcer) enter(term uint64) bool {
 	return term == a.term
 }
 
-// look sends a follower the commit index, if its log has the entry and it does not know.
+// look sends a follower the commit index, if its log has the entry and it does not know the index
+// yet.
 func (a *announcer) look(id raft.ServerID, f *follower) {
 	if a.closed || f.listens || f.has < a.commit || f.heard >= a.commit {
 		return
@@ -115,7 +116,7 @@ func (s *Store) announce() {
 func (s *Store) tellCommit(to raft.ServerID, term, index uint64) bool {
 	var entry raft.Log
 	if err := s.log.GetLog(index, &entry); err != nil {
-		// A snapshot has replaced the entry: the follower is far behind.
+		// A snapshot has replaced the entry, so the follower is far behind.
 		return false
 	}
 	address, err := s.transport.book.ServerAddr(to)

@@ -16,8 +16,8 @@ import (
 	"weir/raftstore/state"
 )
 
-// restoredTerms is added to the term of a backup when it is restored. The cluster may have
-// gone on after the backup, and agents reject tokens older than those they have seen.
+// restoredTerms is added to the term of a backup when it is restored, so that its tokens are newer
+// than all that agents have seen: the cluster may have continued after the backup.
 const restoredTerms = 1 << 20
 
 // BackupInfo says what a backup holds.
@@ -26,14 +26,15 @@ type BackupInfo struct {
 	Cluster string
 	// Index and Term are those of the last log entry in it.
 	Index, Term uint64
-	// Operations counts those in progress and finished, Allocations those running.
+	// Operations counts the operations, in progress or finished. Allocations counts the running
+	// jobs.
 	Operations, Allocations int
 	Bytes                   int64
 }
 
-// Backup writes this replica's state to w as it is now. To include every write answered
-// so far, call ReadIndex and WaitApplied first. The format is that of snapshots: a stream
-// of records with checksums.
+// Backup writes this replica's state to w as it is now. To include every write acknowledged so far,
+// call ReadIndex and WaitApplied first. The format is that of snapshots: a stream of records with
+// checksums.
 func (s *Store) Backup(w io.Writer) error {
 	if err := s.machine.freeze().write(w); err != nil {
 		return fmt.Errorf("back up: %w", err)
@@ -41,8 +42,8 @@ func (s *Store) Backup(w io.Writer) error {
 	return nil
 }
 
-// CheckBackup reads a backup to its end and returns what it holds, or an error
-// unless every byte is as it was written.
+// CheckBackup reads a backup to its end and returns what it holds. It returns an error if any byte
+// differs from what was written.
 func CheckBackup(r io.Reader) (BackupInfo, error) {
 	restored, read, err := readSnapshot(r)
 	if err != nil {
@@ -68,8 +69,8 @@ type Founder struct {
 	ID, Address string
 }
 
-// Restore fills a folder from a backup: a replica started on it is the only voter of a
-// cluster with that state. Add further replicas as to any cluster.
+// Restore fills a folder from a backup. A replica that is started on the folder is the only voter
+// of a cluster with that state. Further replicas are added as to any cluster.
 func Restore(backup io.Reader, f Founder) (BackupInfo, error) {
 	info, err := restore(backup, f)
 	if err != nil {
@@ -83,7 +84,7 @@ func restore(backup io.Reader, f Founder) (info BackupInfo, err error) {
 		return info, errors.New("folder, cluster, replica and address must be given")
 	}
 	if entries, err := os.ReadDir(f.Dir); err == nil && len(entries) > 0 {
-		return info, fmt.Errorf("%w: the folder is not empty: name another one, or move it away", ErrDisk)
+		return info, fmt.Errorf("%w: the folder is not empty: give another folder, or move this one away", ErrDisk)
 	}
 	restored, read, err := readSnapshot(backup)
 	if err != nil {
@@ -92,7 +93,7 @@ func restore(backup io.Reader, f Founder) (info BackupInfo, err error) {
 	if err := os.MkdirAll(f.Dir, 0o700); err != nil {
 		return info, fmt.Errorf("%w: %w", ErrDisk, err)
 	}
-	// An interrupted restore does not leave a usable folder: the identity is written last.
+	// The identity is written last, so that an interrupted restore does not leave a usable folder.
 	log := newRaftLogger(Default().Logger)
 	store, err := openSnapshots(f.Dir, log)
 	if err != nil {
@@ -124,7 +125,8 @@ func restore(backup io.Reader, f Founder) (info BackupInfo, err error) {
 	return info, found(f, term)
 }
 
-// found writes the log of a restored replica; it holds the term and no entries.
+// found writes the log of a restored replica, which holds the term but no entries, and its
+// identity.
 func found(f Founder, term uint64) error {
 	bolt, err := openBolt(filepath.Join(f.Dir, logFile))
 	if err != nil {

@@ -13,11 +13,11 @@ import (
 	"weir/raftstore/command"
 )
 
-// call is one Propose: its commands stay together and in order.
+// call is one call of Propose. Its commands stay together and in order.
 type call struct {
 	commands int
-	// entry is the commands as an encoded log entry; encoded entries can be concatenated
-	// into one. messages are the commands, decoded.
+	// entry holds the commands as an encoded log entry. Encoded entries can be concatenated into
+	// one. messages are the decoded commands.
 	entry    []byte
 	messages []proto.Message
 	outcome  chan outcome
@@ -117,7 +117,7 @@ func (q *callQueue) close() {
 	q.filled.Broadcast()
 }
 
-// flight is a log entry under way and the calls in it.
+// flight is a log entry in flight and the calls in it.
 type flight struct {
 	future raft.ApplyFuture
 	entry  []byte
@@ -136,8 +136,8 @@ type batcher struct {
 	explain func(error) error
 	// proposed holds the commands in flight, so that the state machine need not decode them.
 	proposed *proposed
-	// landed is called when an entry is committed and no other follows at once that would
-	// carry the commit index to followers.
+	// landed is called when an entry is committed and no other one is in flight, which would carry
+	// the commit index to followers.
 	landed func()
 
 	// slots bounds the entries in flight.
@@ -184,7 +184,7 @@ func (b *batcher) send() {
 	}
 }
 
-// receive ends when the last flight has come in.
+// receive ends after the outcome of the last flight.
 func (b *batcher) receive() {
 	defer close(b.done)
 	for f := range b.flights {
@@ -212,8 +212,8 @@ func (b *batcher) receive() {
 	}
 }
 
-// wait waits for the outcome of a queued call, for ctx or for stopped. If the outcome is
-// available too, it wins.
+// wait waits for the outcome of a queued call, for ctx or for stopped. An outcome that is available
+// takes precedence.
 func (b *batcher) wait(ctx context.Context, c *call, stopped <-chan struct{}) ([]*commandpb.Result, error) {
 	var unknown error
 	select {
@@ -235,8 +235,8 @@ func (b *batcher) wait(ctx context.Context, c *call, stopped <-chan struct{}) ([
 	}
 }
 
-// newCall encodes commands, which must fit into maxBytes. A command that cannot be
-// decoded is rejected here: in the log it would stop every replica.
+// newCall encodes commands, which must fit into maxBytes. A command that cannot be decoded is
+// rejected here, because in the log it would stop every replica.
 func newCall(commands []*commandpb.Command, maxBytes int) (*call, error) {
 	messages := make([]proto.Message, len(commands))
 	for i, cmd := range commands {
@@ -248,7 +248,7 @@ func newCall(commands []*commandpb.Command, maxBytes int) (*call, error) {
 	}
 	entry := &commandpb.Entry{Commands: commands}
 	if size := proto.Size(entry); size > maxBytes {
-		return nil, fmt.Errorf("%d commands of %d bytes: %w: the limit is %d bytes: send less, for example shorter commands and environments", len(commands), size, ErrTooLarge, maxBytes)
+		return nil, fmt.Errorf("%d commands of %d bytes: %w: the limit is %d bytes: send fewer or smaller commands, for example shorter command lines and environments", len(commands), size, ErrTooLarge, maxBytes)
 	}
 	data, err := proto.Marshal(entry)
 	if err != nil {

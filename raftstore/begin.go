@@ -14,7 +14,7 @@ import (
 	"weir/raftstore/recordlog"
 )
 
-// makeLog creates an empty log if there is none; a crash leaves a whole log or none. If
+// makeLog creates an empty log if there is none. A crash leaves either a complete log or none. If
 // the replica has been part of a cluster, a missing log is an error.
 func makeLog(dir string, id Identity) error {
 	path := filepath.Join(dir, logFile)
@@ -57,8 +57,8 @@ func putLog(dir, path string) (err error) {
 	return recordlog.SyncDir(dir)
 }
 
-// sweepLogs removes temporary logs left by a crash. The caller has the log open, so
-// another process that is still creating one comes too late to use it.
+// sweepLogs removes temporary logs left by a crash. The caller has the log open, so another process
+// that is still creating one cannot put it in place any more.
 func sweepLogs(dir string) error {
 	left, err := filepath.Glob(filepath.Join(dir, logFile+"*"+tmpSuffix))
 	for _, path := range left {
@@ -78,9 +78,9 @@ func removeFile(path string) error {
 	return nil
 }
 
-// bootstrap writes the first log entry of a new cluster, which lists its voters, if the
-// folder is empty. Every founder writes the same entry, so it does not matter which of
-// them do. It reports whether it wrote one.
+// bootstrap writes the first log entry of a new cluster, which lists its voters, if the folder is
+// empty. Every founder writes the same entry, so it does not matter which founders do. bootstrap
+// reports whether it wrote the entry.
 func (d *disk) bootstrap(peers []Peer) (bool, error) {
 	kept, err := d.snapshots.List()
 	if err != nil {
@@ -103,8 +103,8 @@ func (d *disk) bootstrap(peers []Peer) (bool, error) {
 	if err := d.remember(func(id *Identity) { id.Founders = listOf(configuration) }); err != nil {
 		return false, fmt.Errorf("bootstrap: %w", err)
 	}
-	// A term exists already if the replica crashed right here before, or voted before it
-	// knew its peers.
+	// There is a term already if the replica crashed at this point before, or voted before it knew
+	// its peers.
 	if d.term.value.Load() == 0 {
 		if err := d.SetUint64(keyTerm, 1); err != nil {
 			return false, fmt.Errorf("bootstrap: %w", err)
@@ -136,7 +136,7 @@ func (d *disk) checkFounders(peers []Peer) error {
 	if same {
 		return nil
 	}
-	return fmt.Errorf("%w: the log in %s started a cluster of %s, which is not the list of peers: start the replica with that list, or with an empty folder",
+	return fmt.Errorf("%w: the log in %s founded a cluster of %s, but the list of peers differs: start the replica with the list of the log, or with an empty folder",
 		ErrForeign, d.dir, listOf(founders))
 }
 

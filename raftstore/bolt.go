@@ -18,8 +18,8 @@ import (
 // lockPause is the pause between attempts to lock the log file.
 const lockPause = 50 * time.Millisecond
 
-// openBolt opens a log file, or creates it, and rejects a damaged one. bbolt scans the file in
-// a goroutine of its own, whose panics cannot be recovered, so the whole file is checked first.
+// openBolt opens a log file, or creates it, and rejects a damaged one. bbolt scans the file in its
+// own goroutine, whose panics cannot be recovered, so the whole file is checked first.
 func openBolt(path string) (*raftboltdb.BoltStore, error) {
 	dir := filepath.Dir(path)
 	if err := checkRoots(path); err != nil {
@@ -46,7 +46,7 @@ func openBolt(path string) (*raftboltdb.BoltStore, error) {
 	return bolt, explainBolt(path, opened)
 }
 
-// explainBolt turns an error of opening a log file into one that says what to do.
+// explainBolt converts an error from opening a log file into one that says what to do.
 func explainBolt(path string, err error) error {
 	switch {
 	case err == nil:
@@ -59,13 +59,13 @@ func explainBolt(path string, err error) error {
 	return fmt.Errorf("%w: open %s: %w", ErrDisk, path, err)
 }
 
-// checkRoots rejects a log file if either of its two roots is damaged: the other root may
-// be the older one, and falling back to it would lose writes that this replica has
-// acknowledged. A crash does not leave half a root, because a root fits into one disk
-// sector. checkRoots also rejects a file that is shorter than its roots say. A shared
-// lock keeps writers out meanwhile.
+// checkRoots rejects a log file if either of its two meta pages is damaged. The other one may be
+// older, and falling back to it would lose writes that this replica has acknowledged. A crash does
+// not leave a partial meta page, because its content fits into one disk sector. checkRoots also
+// rejects a file that is shorter than its meta pages say. A shared lock keeps writers out
+// meanwhile.
 func checkRoots(path string) error {
-	// A root comes after its page's header, and ends with its checksum.
+	// The content of a meta page comes after the page's header, and ends with its checksum.
 	const rootAt, rootSize, pageSizeAt, pagesAt = 16, 56, 8, 40
 	file, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -84,23 +84,23 @@ func checkRoots(path string) error {
 	for page := range 2 {
 		root := make([]byte, rootSize+8)
 		if _, err := file.ReadAt(root, int64(page*os.Getpagesize()+rootAt)); err != nil {
-			return damaged(filepath.Dir(path), fmt.Errorf("%s: root %d: %w", logFile, page, err))
+			return damaged(filepath.Dir(path), fmt.Errorf("%s: meta page %d: %w", logFile, page, err))
 		}
 		sum := fnv.New64a()
 		_, _ = sum.Write(root[:rootSize])
 		if stored := binary.LittleEndian.Uint64(root[rootSize:]); stored != sum.Sum64() {
-			return damaged(filepath.Dir(path), fmt.Errorf("%s: root %d: checksum %016x, computed %016x", logFile, page, stored, sum.Sum64()))
+			return damaged(filepath.Dir(path), fmt.Errorf("%s: meta page %d: stored checksum %016x, computed %016x", logFile, page, stored, sum.Sum64()))
 		}
 		size := uint64(binary.LittleEndian.Uint32(root[pageSizeAt:])) * binary.LittleEndian.Uint64(root[pagesAt:])
 		if uint64(info.Size()) < size {
-			return damaged(filepath.Dir(path), fmt.Errorf("%s: root %d: %d bytes in use, and the file has %d", logFile, page, size, info.Size()))
+			return damaged(filepath.Dir(path), fmt.Errorf("%s: meta page %d: %d bytes in use, but the file has %d", logFile, page, size, info.Size()))
 		}
 	}
 	return nil
 }
 
-// share takes a shared lock on a log file, so that nobody writes to it until it is
-// closed. It waits up to openTimeout for writers to close it.
+// share takes a shared lock on a log file, so that no process writes to it until file is closed. It
+// waits up to openTimeout for a writer to release it.
 func share(file *os.File) error {
 	for given := time.Now().Add(openTimeout); ; {
 		err := syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// settled is how long a replica must have kept up with the leader before it gets a vote.
+	// settled is how long a replica must have kept up with the leader before it can get a vote.
 	settled = time.Second
 	// maxVoters bounds the number of voters: more would make every decision slower and
 	// none safer.
@@ -22,19 +22,20 @@ const (
 // Applicant is a replica that asks the leader for its suffrage.
 type Applicant struct {
 	ID, Address string
-	// Empty says that its folder is empty: if it was a member, it has lost its log.
+	// Empty says that its folder is empty. If the replica is a member, it has lost its log.
 	Empty bool
 	// Votes says that it wants a vote.
 	Votes bool
 }
 
-// Admit decides on an applicant and returns its suffrage from now on; needs the leader.
+// Admit decides on an applicant and returns its suffrage from now on. It must be called on the
+// leader.
 //
-//   - A voter whose log is lost loses its vote too: it has forgotten the votes that it
+//   - A voter that has lost its log loses its vote too: it no longer knows which votes it
 //     cast, so it counts as new.
 //   - A non-voter that wants a vote gets it once it has had nearly all of the log for a
 //     second.
-//   - A replica that is no member stays a stranger: only an operator adds replicas.
+//   - A replica that is not a member stays a stranger: only an operator adds replicas.
 func (s *Store) Admit(ctx context.Context, a Applicant) (is Suffrage, err error) {
 	c := membership{s}
 	err = c.change(ctx, "admit", a.ID, func(now raft.Configuration, index uint64) (err error) {
@@ -48,7 +49,7 @@ func (s membership) admit(ctx context.Context, a Applicant, now raft.Configurati
 	self, member := find(now, a.ID)
 	switch {
 	case !member:
-		// A leader that has been replaced unknowingly may not know this member yet.
+		// A leader that does not know that it has been replaced may not know this member yet.
 		_, err := s.ReadIndex(ctx)
 		return Stranger, err
 	case a.ID == s.cfg.ReplicaID && a.Empty:
@@ -73,8 +74,8 @@ func (s membership) admit(ctx context.Context, a Applicant, now raft.Configurati
 	return Voter, nil
 }
 
-// AddReplica makes a replica a member without a vote; needs the leader. It returns nil if
-// the replica is a member at this address already.
+// AddReplica makes a replica a member without a vote. It must be called on the leader. It returns
+// nil if the replica is already a member at this address.
 func (s *Store) AddReplica(ctx context.Context, id, address string) error {
 	c := membership{s}
 	return c.change(ctx, "add", id, func(now raft.Configuration, index uint64) error {
@@ -98,9 +99,9 @@ func (s *Store) AddReplica(ctx context.Context, id, address string) error {
 	})
 }
 
-// RemoveReplica ends a replica's membership; needs the leader, which steps down first if
-// it is the one to be removed. Unless forced, it refuses to leave fewer live voters than
-// a majority. It returns nil if the replica is no member.
+// RemoveReplica ends a replica's membership. It must be called on the leader, which steps down
+// first if it is to be removed. Without force it returns an error if fewer live voters than a
+// majority would remain. It returns nil if the replica is not a member.
 func (s *Store) RemoveReplica(ctx context.Context, id string, force bool) error {
 	c := membership{s}
 	return c.change(ctx, "remove", id, func(now raft.Configuration, index uint64) error {
@@ -115,7 +116,7 @@ func (s *Store) RemoveReplica(ctx context.Context, id string, force bool) error 
 	})
 }
 
-// PromoteReplica gives a member a vote; needs the leader. The member must have
+// PromoteReplica gives a member a vote. It must be called on the leader. The member must have
 // nearly all of the log.
 func (s *Store) PromoteReplica(ctx context.Context, id string) error {
 	c := membership{s}
@@ -136,8 +137,9 @@ func (s *Store) PromoteReplica(ctx context.Context, id string) error {
 	})
 }
 
-// DemoteReplica removes a member's vote; needs the leader, which steps down first if it is the
-// one to be demoted. Unless forced, it refuses to leave fewer live voters than a majority.
+// DemoteReplica removes a member's vote. It must be called on the leader, which steps down first if
+// it is to be demoted. Without force it returns an error if fewer live voters than a majority would
+// remain.
 func (s *Store) DemoteReplica(ctx context.Context, id string, force bool) error {
 	c := membership{s}
 	return c.change(ctx, "demote", id, func(now raft.Configuration, index uint64) error {
@@ -161,7 +163,7 @@ type membership struct{ *Store }
 // change runs one change on the leader, with the current members and the index of the log
 // entry that set them. Raft rejects a change based on this index if another change came first.
 func (s membership) change(ctx context.Context, what, id string, f func(now raft.Configuration, index uint64) error) error {
-	// A leader that has committed no entry of its term may not know the latest members.
+	// A leader that has not committed an entry of its term may not know the latest members.
 	_, err := s.beginReading(ctx)
 	if err == nil {
 		future := s.raft.GetConfiguration()
@@ -197,11 +199,11 @@ func (s membership) readiness(id string) error {
 	return nil
 }
 
-// silence is how long a live follower may go without answering.
+// silence is how long a follower may not answer and still count as live.
 func (s membership) silence() time.Duration { return 2 * s.cfg.Timeouts.Heartbeat }
 
-// dispensable returns an error if m is the only voter or, unless forced, if the voters
-// that remain without m have no live majority.
+// dispensable returns an error if m is the only voter. Without force it also returns an error if
+// the voters that remain without m have no live majority.
 func (s membership) dispensable(now raft.Configuration, m raft.Server, force bool) error {
 	if m.Suffrage != raft.Voter {
 		return nil
@@ -226,7 +228,7 @@ func (s membership) dispensable(now raft.Configuration, m raft.Server, force boo
 	case len(live) > left/2 || force:
 		return nil
 	}
-	return fmt.Errorf("%w: of the %d remaining voters only %d are up (%s), and %d are needed: "+
+	return fmt.Errorf("%w: of the %d remaining voters only %d are up (%s), but %d are needed: "+
 		"start or remove %s first, or force it", ErrMembership, left, len(live), strings.Join(live, ", "), left/2+1, strings.Join(silent, ", "))
 }
 
@@ -254,7 +256,7 @@ func (s membership) promote(ctx context.Context, m raft.Server, index uint64) er
 	return s.reconfigure(ctx, func() raft.Future { return s.raft.AddVoter(m.ID, m.Address, index, 0) })
 }
 
-// reconfigure gets a change committed.
+// reconfigure commits a change.
 func (s membership) reconfigure(ctx context.Context, change func() raft.Future) error {
 	err := s.ask(ctx, change)
 	if err == nil || errors.Is(err, ErrNotLeader) || errors.Is(err, ErrClosed) || ctx.Err() != nil {

@@ -16,27 +16,27 @@ import (
 type Config struct {
 	// Dir is the replica's own folder; it is created if it does not exist.
 	Dir string
-	// ClusterID names the cluster for its whole life. A folder of another cluster is refused.
+	// ClusterID identifies the cluster and never changes. A folder of another cluster is refused.
 	ClusterID string
-	// ReplicaID names the replica for its whole life. A folder that belongs to another
-	// replica is refused.
+	// ReplicaID identifies the replica and never changes. A folder that belongs to another replica
+	// is refused.
 	ReplicaID string
 	// Address is where other replicas reach this replica's Transport.
 	Address string
 	// Transport carries raft's connections. It must accept only replicas of this cluster:
 	// raft itself trusts every peer that connects.
 	Transport Transport
-	// InitialPeers are the voters of a new cluster, this replica among them. They matter
-	// only if the folder is empty, and must then be the same on every replica; their
-	// order and the order of starts do not matter. Without them, an empty replica waits
-	// until the leader adds it. On later starts, an address given here overrides the one
-	// in the log, so that a cluster can move while it is down.
+	// InitialPeers are the voters of a new cluster, this replica among them. They are used only if
+	// the folder is empty, and must then be the same on every replica. Their order, and the order
+	// in which replicas start, do not matter. Without them, an empty replica waits until the leader
+	// adds it. On later starts, an address given here overrides the one in the log, so that a
+	// cluster can move while it is down.
 	InitialPeers []Peer
 	// Locate, if set, returns the current address of a replica that is known to be up. It
 	// overrides all other addresses. It must not block.
 	Locate func(replicaID string) (address string, ok bool)
 
-	// Timeouts fix how soon a dead leader is replaced. Default: DefaultTimeouts.
+	// Timeouts determine how soon a dead leader is replaced. Default: DefaultTimeouts.
 	Timeouts Timeouts
 
 	// SnapshotThreshold is how many log entries follow a snapshot before the
@@ -44,8 +44,8 @@ type Config struct {
 	SnapshotThreshold uint64
 	// SnapshotInterval is how often SnapshotThreshold is checked. Default 30s.
 	SnapshotInterval time.Duration
-	// TrailingLogs is how many log entries that a snapshot covers are kept, so that a
-	// replica that was away for a moment needs no snapshot. Default 10240.
+	// TrailingLogs is how many of the log entries that a snapshot covers are kept, so that a
+	// replica that was down for a moment does not need the snapshot. Default 10240.
 	TrailingLogs uint64
 
 	// BatchMaxCommands and BatchMaxBytes bound a log entry that holds the commands of several
@@ -70,13 +70,12 @@ type Config struct {
 	// the store.
 	Events EventLog
 
-	// DiskStall is how long one write to the log may take before the disk counts as
-	// failed; raft alone would go on leading without it. Default 1s: no working disk
-	// takes so long, and a leader whose disk hangs is then replaced as soon as a dead
-	// one. After half this time, while log entries are being written, a leader stops
-	// heartbeating, so that another can be elected.
+	// DiskStall is how long one write to the log may take before the disk counts as failed; raft
+	// itself would continue to lead with a hung disk. Default 1s: no working disk takes this long,
+	// and a leader whose disk hangs is replaced as soon as a dead one. If a write of log entries
+	// takes half this time, a leader stops heartbeating, so that another can be elected.
 	DiskStall time.Duration
-	// Fatal is called, once, when the replica must not go on; it should end the process.
+	// Fatal is called, once, when the replica must not continue. It should end the process.
 	// Default: panic.
 	Fatal func(error)
 
@@ -90,10 +89,11 @@ type Config struct {
 
 // EventLog keeps events; see package events. No method except Sync waits for a disk.
 type EventLog interface {
-	// Begin is called first: last is the end of the command log, and no event is later.
+	// Begin is called first. last is the last index of the command log; later events must be
+	// dropped.
 	Begin(last uint64) error
-	// Append adds the events of one log entry; calls come in log order. Jump says that the
-	// state is that of a snapshot at index; the events that led to it are unknown here.
+	// Append adds the events of one log entry; it is called in log order. Jump is called when a
+	// snapshot at index has replaced the state, so that the events before it are unknown here.
 	Append(index uint64, told []*eventpb.Event)
 	Jump(index uint64)
 	// Sync returns when all appended events are on disk.
@@ -113,18 +113,17 @@ type Transport struct {
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 }
 
-// Timeouts are raft's; each is measured by one machine's clock.
+// Timeouts are the timeouts of raft. Each is measured by one machine's clock.
 type Timeouts struct {
-	// Heartbeat is how long a follower waits without a word from its leader before it
-	// calls an election. A dead leader is replaced after about twice this time.
+	// Heartbeat is how long a follower does not hear from its leader before it starts an election.
+	// A dead leader is replaced after about twice this time.
 	Heartbeat time.Duration
 	// Election is how long an election may take before it is repeated. At least Heartbeat.
 	Election time.Duration
-	// Lease is how long a leader keeps leading without an answer from a majority. At most
+	// Lease is how long a leader continues to lead without answers from a majority. At most
 	// Heartbeat.
 	Lease time.Duration
-	// RPC bounds one exchange between replicas; a snapshot may take this long
-	// per 256 KiB.
+	// RPC bounds one request to another replica. A snapshot may take this long per 256 KiB.
 	RPC time.Duration
 }
 
@@ -169,7 +168,7 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	refuse(c.Dir == "", "dir is empty: name the replica's folder")
+	refuse(c.Dir == "", "dir is empty: it must be the replica's folder")
 	refuse(c.ClusterID == "", "cluster id is empty")
 	refuse(c.ReplicaID == "", "replica id is empty")
 	refuse(c.Address == "", "address is empty: other replicas need one to connect to")

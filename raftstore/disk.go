@@ -47,11 +47,11 @@ type disk struct {
 	dir       string
 	stall     time.Duration
 	fatal     func(error)
-	// bootstrapped is set if this start founded the cluster.
+	// bootstrapped is set if this replica founded the cluster at this start.
 	bootstrapped bool
 
-	// doubt counts writes of log entries that have taken more than half of stall. Other
-	// writes do not count: only log entries keep a leader from serving its followers.
+	// doubt counts writes of log entries that have taken more than half of stall. Other writes do
+	// not count, because only writes of log entries keep a leader from serving its followers.
 	doubt doubt
 
 	// term is the term on disk.
@@ -82,8 +82,8 @@ var (
 	_ raft.StableStore = (*disk)(nil)
 )
 
-// openDisk opens the folder of cfg's replica, or creates it. It refuses a folder that
-// belongs to another replica or misses a part.
+// openDisk opens the folder of cfg's replica, or creates it. It refuses a folder that belongs to
+// another replica or is incomplete.
 func openDisk(cfg Config, log hclog.Logger) (*disk, error) {
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDisk, err)
@@ -105,7 +105,7 @@ func openDisk(cfg Config, log hclog.Logger) (*disk, error) {
 	}
 	d := &disk{files: f, dir: cfg.Dir, id: id, stall: cfg.DiskStall, fatal: cfg.Fatal}
 	d.doubt.tell = func() {
-		cfg.Logger.Warn("slow write to the log: a leader stops heartbeating until it ends",
+		cfg.Logger.Warn("slow write to the log; if this replica leads, it stops heartbeating until the write ends",
 			"dir", cfg.Dir, "took", cfg.DiskStall/2, "limit", cfg.DiskStall)
 	}
 	if err = errors.Join(sweepLogs(cfg.Dir), d.check(log)); err == nil {
@@ -117,7 +117,7 @@ func openDisk(cfg Config, log hclog.Logger) (*disk, error) {
 	return d, nil
 }
 
-// readTerm reads the term, 0 if there is none.
+// readTerm reads the term, which is 0 if none is stored.
 func (d *disk) readTerm() error {
 	term, err := d.GetUint64(keyTerm)
 	if err != nil && !errors.Is(err, raftboltdb.ErrKeyNotFound) {
@@ -139,7 +139,7 @@ func (d *disk) check(log hclog.Logger) error {
 		return damaged(d.dir, fmt.Errorf("first log index: %w", err))
 	}
 	if first > d.snapshots.newest+1 {
-		return damaged(d.dir, fmt.Errorf("the log starts at index %d but the snapshot ends at %d", first, d.snapshots.newest))
+		return damaged(d.dir, fmt.Errorf("the log starts at index %d, but the snapshot ends at index %d", first, d.snapshots.newest))
 	}
 	if err := d.checkLog(first); err != nil {
 		return err
@@ -157,7 +157,7 @@ func verify(entry *raft.Log) error {
 		return nil
 	}
 	if want := checksum(entry.Data); string(entry.Extensions) != string(want) {
-		return fmt.Errorf("%w: log entry at index %d of term %d, %d bytes: checksum %x, computed %x",
+		return fmt.Errorf("%w: log entry at index %d of term %d, %d bytes: stored checksum %x, computed %x",
 			ErrDamaged, entry.Index, entry.Term, len(entry.Data), entry.Extensions, want)
 	}
 	return nil
@@ -195,7 +195,7 @@ func (d *disk) StoreLogs(entries []*raft.Log) error {
 
 // DeleteRange implements raft.LogStore.
 func (d *disk) DeleteRange(first, last uint64) error {
-	return d.write("shorter log", nil, func() error { return d.files.DeleteRange(first, last) })
+	return d.write("truncated log", nil, func() error { return d.files.DeleteRange(first, last) })
 }
 
 // Set implements raft.StableStore.
@@ -213,8 +213,8 @@ func (d *disk) SetUint64(key []byte, value uint64) error {
 	return write()
 }
 
-// write runs a change of the files, which must end within stall. doubt, if not nil,
-// counts the write once half of that has passed.
+// write runs a change of the files, which must end within stall. doubt, if not nil, counts the
+// write once it has taken half of stall.
 func (d *disk) write(what string, doubt *doubt, f func() error) error {
 	if err := d.failure(); err != nil {
 		return err
@@ -243,7 +243,7 @@ func (d *disk) write(what string, doubt *doubt, f func() error) error {
 	return d.failed
 }
 
-// fail ends all writing and reports err, once.
+// fail stops all writing, and reports the first error to fatal.
 func (d *disk) fail(err error) {
 	d.mu.Lock()
 	first := d.failed == nil

@@ -283,13 +283,13 @@ func TestFoldersThatAreRefused(t *testing.T) {
 			spoil: func(t *testing.T, dir string, _ *raftboltdb.BoltStore) {
 				rewriteIdentity(t, dir, func(id *Identity) { id.Cluster = "other" })
 			},
-			want: `belongs to cluster "other", this replica to "test"`, wantErr: ErrForeign,
+			want: `belongs to cluster "other", but this replica to "test"`, wantErr: ErrForeign,
 		},
 		"one of a newer version": {
 			spoil: func(t *testing.T, dir string, _ *raftboltdb.BoltStore) {
 				rewriteIdentity(t, dir, func(id *Identity) { id.Format = DataFormat + 1 })
 			},
-			want: "has data format 2, this version reads up to 1", wantErr: ErrNewerFormat,
+			want: "has data format 2, but this version reads formats up to 1: start the version that wrote it", wantErr: ErrNewerFormat,
 		},
 		"a log whose owner is not known": {
 			spoil: func(t *testing.T, dir string, _ *raftboltdb.BoltStore) {
@@ -309,7 +309,7 @@ func TestFoldersThatAreRefused(t *testing.T) {
 					t.Fatal(err)
 				}
 			},
-			want: "the log starts at index 9 but the snapshot ends at 0", wantErr: ErrDamaged,
+			want: "the log starts at index 9, but the snapshot ends at index 0", wantErr: ErrDamaged,
 		},
 	})
 }

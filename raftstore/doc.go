@@ -3,38 +3,37 @@
 //
 // # Writing
 //
-// Propose sends commands to the log on the leader and returns when they are committed and
-// applied. Commands of callers that wait at the same time share a log entry, so that one
-// write to disk serves them all. Propose returns a result; or an error that says that
-// nothing happened (NotLeaderError, ErrOverloaded, ErrTooLarge, ErrClosed); or
-// ErrOutcomeUnknown. After ErrOutcomeUnknown the command may still be carried out, and a
-// retry is safe only if the command is idempotent.
+// Propose sends commands to the log on the leader and returns when they are committed and applied.
+// Commands of callers that wait at the same time share a log entry, so that one write to disk
+// serves them all. Propose returns results or an error. NotLeaderError, ErrOverloaded, ErrTooLarge
+// and ErrClosed mean that nothing happened. After ErrOutcomeUnknown the command may still be
+// applied, so a retry is safe only if the command is idempotent.
 //
 // # Reading
 //
-// View reads the state of this replica, which may lag. To see every write that was answered
-// before the read began, take an index from the leader's ReadIndex, wait for it with
-// WaitApplied on any replica, and then read with View. Watch returns the events of every log
-// entry from an index on, in order and without gaps, or fails if some are no longer kept.
+// View reads the state of this replica, which may lag. To see every write that was acknowledged
+// before the read began, get an index from ReadIndex on the leader, wait for that index with
+// WaitApplied on any replica, and then read with View. Watch returns the events of every log entry
+// from an index on, in order and without gaps, or returns an error if some are no longer kept.
 //
 // # What is on disk
 //
-// The folder of a replica holds the log and the vote in one bbolt file, written with
-// fsync, and the latest snapshot. A snapshot is a stream of records: a header with the
-// format number comes first, a footer with a count and a CRC-32C last. It is checked as a
-// whole before it replaces any state. A log entry carries a CRC-32C of its own.
+// The folder of a replica holds the log and the vote in one bbolt file, written with fsync, and the
+// latest snapshot. A snapshot is a stream of records: a header with the format number comes first,
+// a footer with a count and a CRC-32C last. It is checked as a whole before it replaces any state.
+// Each log entry has its own CRC-32C.
 //
 // # Stopping rather than guessing
 //
-// A committed entry that does not decode, a checksum mismatch, a write that fails or
-// hangs: each stops the process (Config.Fatal), because going on could make replicas
-// diverge or acknowledge writes that are not on disk.
+// A committed entry that does not decode, a checksum mismatch, a write that fails or hangs: each of
+// these stops the process (Config.Fatal). If it continued, replicas could diverge, or writes could
+// be acknowledged that are not on disk.
 //
-// This is the only package that imports hashicorp/raft, and it works around raft's traps.
-// The transport does not pipeline. Close closes every connection. Futures that raft drops
-// at shutdown are waited for before the shutdown. A confirmation of leadership counts
-// only answers to requests that were sent after the question. A heartbeat bypasses raft's
-// main loop only if its term is the one on disk, and blocks a change of that term until
-// it is handled. Callers see only indexes of entries that changed the state, because raft
-// does not pass its own entries to the state machine.
+// This is the only package that imports hashicorp/raft. It works around these problems of raft. The
+// transport does not pipeline. Close closes every connection. Raft drops unanswered futures at
+// shutdown, so they are waited for before the shutdown. A confirmation of leadership counts only
+// answers to requests that were sent after it was asked for. A heartbeat bypasses raft's main loop
+// only if its term is the one on disk, and blocks a change of that term until it is handled.
+// Callers see only indexes of entries with commands, because raft does not pass its own entries to
+// the state machine.
 package raftstore

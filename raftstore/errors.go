@@ -6,8 +6,8 @@ import (
 )
 
 var (
-	// ErrNotLeader matches every NotLeaderError: the call needs the leader and this
-	// replica is not the leader. Nothing has happened.
+	// ErrNotLeader matches every NotLeaderError. It is returned for a call that only the leader can
+	// serve, by a replica that is not the leader. Nothing has happened.
 	ErrNotLeader = errors.New("not the leader")
 
 	// ErrOverloaded is returned when the queue of proposals is full. Nothing has
@@ -29,22 +29,22 @@ var (
 	ErrClosed = errors.New("closed")
 
 	// ErrSnapshotFormat is returned for a snapshot whose format this version does not read.
-	ErrSnapshotFormat = errors.New("snapshot of another format")
+	ErrSnapshotFormat = errors.New("unsupported snapshot format")
 
-	// ErrSnapshotDamaged is returned for a snapshot whose bytes have changed.
+	// ErrSnapshotDamaged is returned for a snapshot that fails its checks.
 	ErrSnapshotDamaged = errors.New("snapshot damaged")
 
-	// ErrDisk is returned when the folder of a replica cannot be used as it is.
+	// ErrDisk is returned when the folder of a replica cannot be used.
 	ErrDisk = errors.New("replica's disk")
 
 	// ErrDamaged is returned when the data in a replica's folder have changed or are missing.
 	ErrDamaged = errors.New("replica's data damaged")
 
 	// ErrForeign is returned for the folder of another cluster or replica.
-	ErrForeign = errors.New("replica's data are another one's")
+	ErrForeign = errors.New("folder belongs to another replica or cluster")
 
 	// ErrNewerFormat is returned for a folder that a newer version wrote.
-	ErrNewerFormat = errors.New("replica's data of a newer format")
+	ErrNewerFormat = errors.New("replica's data have a newer format")
 
 	// ErrMembership is returned when a change of the members is refused.
 	ErrMembership = errors.New("members not changed")
@@ -76,7 +76,7 @@ type CompactedError struct {
 
 // Error implements error.
 func (e *CompactedError) Error() string {
-	return fmt.Sprintf("watch from index %d: %v: the oldest kept is %d; read the state and watch from there", e.From, ErrCompacted, e.Oldest)
+	return fmt.Sprintf("watch from index %d: %v: the oldest kept index is %d; read the state and watch from its index", e.From, ErrCompacted, e.Oldest)
 }
 
 // Is makes errors.Is(err, ErrCompacted) hold.

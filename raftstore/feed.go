@@ -17,15 +17,15 @@ type Batch struct {
 	Events []state.Event
 }
 
-// feed keeps the latest events and the applied index, and wakes goroutines that wait for
-// either. It never waits for a reader.
+// feed keeps the latest events and the applied index, and wakes goroutines that wait for a change
+// of them. It never waits for a reader.
 type feed struct {
 	mu sync.Mutex
 	// first is the oldest index from which every event is kept.
 	first   uint64
 	applied uint64
 	batches []Batch
-	// events is the total weight of the batches.
+	// events is the total weight of the batches; limit bounds it.
 	events int
 	limit  int
 	closed bool
@@ -114,7 +114,7 @@ func (f *feed) waitApplied(ctx context.Context, index uint64) error {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return fmt.Errorf("wait for index %d, at %d: %w", index, applied, context.Cause(ctx))
+			return fmt.Errorf("wait for index %d, applied up to %d: %w", index, applied, context.Cause(ctx))
 		}
 	}
 }

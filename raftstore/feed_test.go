@@ -176,7 +176,7 @@ func TestWaitApplied(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(fmt.Errorf("enough"))
-	if err := s.WaitApplied(ctx, 3); err == nil || err.Error() != "wait for index 3, at 2: enough" {
+	if err := s.WaitApplied(ctx, 3); err == nil || err.Error() != "wait for index 3, applied up to 2: enough" {
 		t.Errorf("got %v", err)
 	}
 	feed.close()

@@ -54,7 +54,7 @@ func (b *batcher) stats() BatchStats {
 // recentPeriod is the minimum time for which a slow write is remembered.
 const recentPeriod = time.Minute
 
-// recentWorst is the longest write of this period and of the one before.
+// recentWorst holds the longest write of the current period and of the one before.
 type recentWorst struct {
 	began           time.Time
 	current, before time.Duration

@@ -26,9 +26,9 @@ var slogLevels = map[hclog.Level]slog.Level{
 	hclog.Error: slog.LevelError, hclog.Warn: slog.LevelWarn, hclog.Info: slog.LevelDebug, hclog.Debug: slog.LevelDebug, hclog.Trace: slog.LevelDebug - 4,
 }
 
-// everyday are prefixes of raft's warnings that are normal when the leader changes or
-// when a new or returning replica catches up: it lacks the entry that the leader sends
-// first, and the leader steps back until it finds one that the replica has.
+// everyday lists prefixes of raft's warnings that are normal when the leader changes or when a new
+// or returning replica catches up. Such a replica lacks the entry before the first one that the
+// leader sends, so the leader goes back until it finds an entry that the replica has.
 var everyday = []string{"heartbeat timeout reached", "failed to get previous log", "appendEntries rejected, sending older logs"}
 
 // Accept implements hclog.SinkAdapter.

@@ -7,15 +7,15 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// currentTerm is the latest term on this replica's disk. Raft's main loop sets it; a
-// change waits while a heartbeat is handled concurrently.
+// currentTerm is the latest term on this replica's disk. Raft's main loop sets it. A change waits
+// until a heartbeat that is being handled concurrently is done.
 type currentTerm struct {
 	mu    sync.Mutex
 	value atomic.Uint64
 }
 
-// set changes the term with write. It does not write a term that is stored already: a
-// heartbeat of the current term sets the same value, and needs no lock.
+// set changes the term with write. It does not write a term that is already stored, and takes no
+// lock for it, because a heartbeat of the current term sets the same value.
 func (t *currentTerm) set(value uint64, write func() error) error {
 	if value != 0 && value == t.value.Load() {
 		return nil
@@ -29,11 +29,11 @@ func (t *currentTerm) set(value uint64, write func() error) error {
 	return err
 }
 
-// heartbeats handles heartbeats of the current term outside raft's main loop, which may
-// be waiting for the disk, and passes all others to the main loop. Raft itself would
-// handle every heartbeat outside its main loop. One that is checked in time but handled
-// late could then restore an old term, and with it a replaced leader, or find the disk
-// closed. A heartbeat of the current term has nothing to write.
+// heartbeats handles heartbeats of the current term outside raft's main loop, which may be waiting
+// for the disk, and passes all others to the main loop. Raft itself would handle every heartbeat
+// outside its main loop. A heartbeat of an old term whose check passed could then be handled late,
+// and restore the old term and its leader, or find the disk closed. A heartbeat of the current term
+// writes nothing.
 type heartbeats struct {
 	term *currentTerm
 	// handle is raft's own heartbeat handler.
@@ -55,7 +55,7 @@ func (h *heartbeats) take(rpc raft.RPC) {
 	}
 }
 
-// handled hands raft a heartbeat of the current term, and reports whether it was one.
+// handled passes a heartbeat to raft if it is of the current term, and reports whether it is.
 func (h *heartbeats) handled(rpc raft.RPC, term uint64) bool {
 	h.term.mu.Lock()
 	defer h.term.mu.Unlock()
@@ -87,5 +87,5 @@ func (h *heartbeats) passAll(calls <-chan raft.RPC) {
 	}
 }
 
-// close ends all waiting for the main loop.
+// close unblocks all calls that wait for the main loop.
 func (h *heartbeats) close() { h.once.Do(func() { close(h.stop) }) }

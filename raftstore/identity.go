@@ -23,11 +23,11 @@ const identityFile = "replica.json"
 // Identity says which replica a folder belongs to. It is written before anything else.
 type Identity struct {
 	Format int `json:"format"`
-	// Cluster and Replica own the folder.
+	// Cluster and Replica are the ids of the cluster and the replica that own the folder.
 	Cluster string `json:"cluster"`
 	Replica string `json:"replica"`
-	// Disk is a random id given to the folder when it is created. If the same replica
-	// shows another one, it has lost its log in between.
+	// Disk is a random id given to the folder when it is created. If a replica's folder has a
+	// different id than before, the replica has lost its log.
 	Disk string `json:"disk"`
 	// Founders are the replicas that founded the cluster, this one among them, as
 	// id=address separated by commas; empty if this replica joined later.
@@ -36,12 +36,13 @@ type Identity struct {
 	Began bool `json:"began,omitempty"`
 	// Voter is set once a leader has confirmed that the replica is a voter.
 	Voter bool `json:"voter,omitempty"`
-	// Demoted is set when an operator has removed the replica's vote: the replica then
-	// does not ask for a vote by itself.
+	// Demoted is set when an operator has removed the replica's vote: it then does not ask for its
+	// vote by itself.
 	Demoted bool `json:"demoted,omitempty"`
 }
 
-// ReadIdentity returns the identity of a folder; fs.ErrNotExist if it was never used.
+// ReadIdentity returns the identity of a folder. The error is fs.ErrNotExist if the folder was
+// never used.
 func ReadIdentity(dir string) (Identity, error) {
 	path := filepath.Join(dir, identityFile)
 	data, err := os.ReadFile(path)
@@ -53,14 +54,14 @@ func ReadIdentity(dir string) (Identity, error) {
 	}
 	text, sum, _ := bytes.Cut(data, []byte("\n"))
 	if want := identitySum(text); string(sum) != want {
-		return Identity{}, damaged(dir, fmt.Errorf("%s: checksum %q, computed %q", identityFile, sum, want))
+		return Identity{}, damaged(dir, fmt.Errorf("%s: stored checksum %q, computed %q", identityFile, sum, want))
 	}
 	var id Identity
 	if err := json.Unmarshal(text, &id); err != nil {
 		return Identity{}, damaged(dir, fmt.Errorf("%s: %w", identityFile, err))
 	}
 	if id.Format > DataFormat {
-		return Identity{}, fmt.Errorf("%w: %s has data format %d, this version reads up to %d: start the version that wrote it",
+		return Identity{}, fmt.Errorf("%w: %s has data format %d, but this version reads formats up to %d: start the version that wrote it",
 			ErrNewerFormat, dir, id.Format, DataFormat)
 	}
 	return id, nil
@@ -84,7 +85,7 @@ func claim(dir, cluster, replica string) (Identity, error) {
 	case err != nil:
 		return Identity{}, err
 	case id.Cluster != cluster:
-		return Identity{}, fmt.Errorf("%w: %s belongs to cluster %q, this replica to %q: use the right folder, or an empty one",
+		return Identity{}, fmt.Errorf("%w: %s belongs to cluster %q, but this replica to %q: use the right folder, or an empty one",
 			ErrForeign, dir, id.Cluster, cluster)
 	case id.Replica != replica:
 		return Identity{}, fmt.Errorf("%w: %s belongs to replica %q, not to %q: each replica has its own folder",

@@ -11,8 +11,8 @@ import (
 
 // Leadership names the leader, as far as this replica knows.
 type Leadership struct {
-	// Leader is set when this replica leads, since Term began. Its state may
-	// still lack entries of earlier terms: Barrier waits for them.
+	// Leader is set while this replica is the leader of Term. Its state may still lack entries of
+	// earlier terms: Barrier waits for them.
 	Leader bool
 	Term   uint64
 	// LeaderID and LeaderAddress are empty while no leader is known.
@@ -56,10 +56,10 @@ func (l *leadershipSignal) set(next Leadership) (before Leadership, differs bool
 	return before, true
 }
 
-// watchLeadership keeps the signal up to date until raft is down. Raft's state alone does
-// not show that: a request that arrives during the shutdown leaves raft a follower for
-// good. Raft's channels only wake this loop, so a dropped notification loses nothing and
-// raft never waits for the loop. They do not cover every change, so a ticker wakes it too.
+// watchLeadership keeps the signal up to date until raft is down. Raft's state alone does not show
+// that it is down: a request that arrives during the shutdown leaves the state at follower. Raft's
+// channels only wake this loop, so a dropped notification does no harm, and raft never waits for
+// the loop. The channels do not report every change, so a ticker wakes the loop too.
 func (s *Store) watchLeadership() {
 	observations := make(chan raft.Observation, 1)
 	observer := raft.NewObserver(observations, false, func(o *raft.Observation) bool {
@@ -91,7 +91,7 @@ func (s *Store) updateLeadership(next Leadership) {
 	switch {
 	case !differs:
 	case next.Leader && (!before.Leader || before.Term != next.Term):
-		s.cfg.Logger.Info("leads", "replica", s.cfg.ReplicaID, "term", next.Term)
+		s.cfg.Logger.Info("became leader", "replica", s.cfg.ReplicaID, "term", next.Term)
 	case before.Leader && !next.Leader:
 		s.cfg.Logger.Info("no longer the leader", "replica", s.cfg.ReplicaID, "term", before.Term, "leader", next.LeaderID)
 	case before.LeaderID != next.LeaderID:
@@ -99,8 +99,8 @@ func (s *Store) updateLeadership(next Leadership) {
 	}
 }
 
-// observeLeadership reads raft's view. Raft lowers the state before it raises the term,
-// so the term is the leader's own if it is the same before and after.
+// observeLeadership reads raft's view. Raft leaves the leader state before it raises the term. So
+// if the term is the same before and after, it is the term in which this replica led.
 func (s *Store) observeLeadership() Leadership {
 	for {
 		term := s.raft.CurrentTerm()
@@ -112,7 +112,8 @@ func (s *Store) observeLeadership() Leadership {
 	}
 }
 
-// notLeader names the leader, unless raft still names this replica as it steps down.
+// notLeader returns the error that names the leader. It names none if raft still names this
+// replica, which is stepping down.
 func (s *Store) notLeader() *NotLeaderError {
 	address, id := s.raft.LeaderWithID()
 	if id == s.self() {
@@ -132,8 +133,8 @@ func (s *Store) sayLastWords(ctx context.Context) {
 	}
 }
 
-// Transfer transfers leadership to the named replica, or to the most up-to-date one if to
-// is empty. It needs the leader and returns when that has stepped down.
+// Transfer transfers leadership to the named replica, or to the most up-to-date one if to is empty.
+// It must be called on the leader, and returns when this replica has stepped down.
 func (s *Store) Transfer(ctx context.Context, to string) error {
 	if err := s.leading(); err != nil {
 		return fmt.Errorf("transfer leadership: %w", err)
@@ -167,8 +168,8 @@ func (s *Store) transfer(ctx context.Context, to string) error {
 	return nil
 }
 
-// transferTarget returns the member named to, which must be another voter; any other
-// voter if to is empty.
+// transferTarget returns the member with the id to, which must be another voter, or any other voter
+// if to is empty.
 func transferTarget(members []Member, self, to string) (Member, error) {
 	var voters []string
 	for _, m := range members {

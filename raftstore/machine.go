@@ -27,8 +27,8 @@ type machine struct {
 	// Read only before raft runs.
 	restoreErr error
 
-	// mu guards state, times and tally. The feed advances while mu is held, so that a
-	// reader holding mu sees the applied index that belongs to the state.
+	// mu guards state, times and tally. The feed advances while mu is held, so that a reader that
+	// holds mu sees the applied index of this state.
 	mu    sync.RWMutex
 	state *state.State
 	times machineTimes
@@ -62,7 +62,7 @@ func (m *machine) apply(entries []*raft.Log) []any {
 		}
 		messages, err := m.proposed.take(entry.Data)
 		if err != nil {
-			panic(fmt.Sprintf("apply log entry at index %d of term %d, %d bytes: %v: replica stopped: "+
+			panic(fmt.Sprintf("apply log entry at index %d of term %d, %d bytes: %v: replica stopped, because "+
 				"it would diverge from the others; run a version that knows the entry, or rebuild the replica",
 				entry.Index, entry.Term, len(entry.Data), err))
 		}
@@ -168,6 +168,6 @@ func (m *machine) syncEvents() {
 	ctx, cancel := context.WithTimeout(context.Background(), syncPatience)
 	defer cancel()
 	if err := m.events.Sync(ctx); err != nil {
-		m.log.Warn("events before a snapshot may not be on disk", "error", err)
+		m.log.Warn("events before the snapshot may not be on disk", "error", err)
 	}
 }

@@ -25,8 +25,8 @@ type Member struct {
 	Suffrage    Suffrage
 }
 
-// Members returns the replicas of the cluster as far as this one knows; none before an
-// empty replica has been added to a cluster.
+// Members returns the replicas of the cluster, as far as this replica knows. A new replica knows
+// none until it has been added to a cluster.
 func (s *Store) Members() ([]Member, error) {
 	future := s.raft.GetConfiguration()
 	if err := future.Error(); err != nil {

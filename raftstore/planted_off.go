@@ -4,6 +4,6 @@ package raftstore
 
 import "weir/messages/commandpb"
 
-// tooEarly returns results before they are committed in builds with planted bugs, which
-// test whether weir chaos notices.
+// tooEarly does nothing here. In builds with planted bugs it returns results before they are
+// committed, to test that weir chaos detects it.
 func tooEarly([]*commandpb.Command) []*commandpb.Result { return nil }

@@ -10,14 +10,13 @@ import (
 	"weir/messages/commandpb"
 )
 
-// Propose gets commands committed and applied, in this order and next to each other, and
-// returns a result for each. If the state machine refuses a command, its result says so.
-// Propose needs the leader: elsewhere it returns a *NotLeaderError at once.
+// Propose returns when the commands are committed and applied, in this order and without others in
+// between. It returns a result for each, which says whether the state machine refused the command.
+// On a replica that is not the leader it returns a *NotLeaderError at once.
 //
-// ErrOverloaded, ErrTooLarge, ErrNotLeader and ErrClosed without
-// ErrOutcomeUnknown mean that nothing has happened. When ctx ends first, the
-// error is ctx's alone if the commands had not left the queue, and
-// ErrOutcomeUnknown with it if they had.
+// ErrOverloaded, ErrTooLarge, ErrNotLeader and ErrClosed without ErrOutcomeUnknown mean that
+// nothing has happened. If ctx ends first, the error is that of ctx; it also matches
+// ErrOutcomeUnknown if the commands had already left the queue.
 func (s *Store) Propose(ctx context.Context, commands ...*commandpb.Command) ([]*commandpb.Result, error) {
 	if len(commands) == 0 {
 		return nil, nil

@@ -8,9 +8,9 @@ import (
 	"weir/raftstore/command"
 )
 
-// proposed holds the commands of log entries that this replica has proposed and not yet
-// applied. They were decoded when they were checked, and this saves decoding them again:
-// a leader's raft applies its own entries with the very slices that it was given.
+// proposed holds the commands of log entries that this replica has proposed and not yet applied.
+// They were decoded when they were checked, so they need not be decoded again when they are
+// applied: on the leader, raft applies an entry with the same slice that was proposed.
 type proposed struct {
 	mu sync.Mutex
 	// entries are keyed by the address of their first byte, which is stable while in flight.

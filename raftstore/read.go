@@ -11,9 +11,9 @@ import (
 	"weir/raftstore/state"
 )
 
-// View lets f read this replica's state. No entry is applied while f runs. f must not
-// change the state, keep any part of it, or call the store; only Applied is allowed, and
-// returns the index of this state.
+// View lets f read this replica's state. No entry is applied while f runs. f must not change the
+// state, keep any part of it, or call the store. It may only call Applied, which returns the index
+// of this state.
 func (s *Store) View(f func(*state.State)) { s.machine.view(f) }
 
 // Applied returns the index of the last log entry applied to this replica's state.
@@ -25,10 +25,10 @@ func (s *Store) WaitApplied(ctx context.Context, index uint64) error {
 	return s.machine.feed.waitApplied(ctx, index)
 }
 
-// ReadIndex returns an index such that a replica that has applied it shows every write
-// that was answered before the call. It needs the leader; elsewhere it returns a
-// *NotLeaderError. It waits for the first commit of the leader's term, and for a majority
-// to confirm that this replica still leads.
+// ReadIndex returns an index. A replica that has applied it shows every write that was acknowledged
+// before the call. On a replica that is not the leader, ReadIndex returns a *NotLeaderError. It
+// waits for the first commit of the leader's term, and for a majority to confirm that this replica
+// still leads.
 func (s *Store) ReadIndex(ctx context.Context) (uint64, error) {
 	begin := time.Now()
 	term, err := s.beginReading(ctx)
@@ -36,9 +36,9 @@ func (s *Store) ReadIndex(ctx context.Context) (uint64, error) {
 		return 0, fmt.Errorf("read index: %w", err)
 	}
 	commit := s.raft.CommitIndex()
-	// Raft also counts answers to heartbeats that it sent before the question. After a
-	// pause, a leader could mistake an answer from before the pause for a confirmation,
-	// so ask until the answers are fresh.
+	// Raft also counts answers to heartbeats that were sent before the call. After a pause, a
+	// leader could mistake an answer from before the pause for a confirmation. So ask until the
+	// answers are fresh.
 	for {
 		if err := s.ask(ctx, s.raft.VerifyLeader); err != nil {
 			return 0, fmt.Errorf("read index: %w", err)
@@ -90,7 +90,7 @@ func (s *Store) lastCommand(index uint64) (uint64, error) {
 		case err == nil && entry.Type == raft.LogCommand:
 			return i, nil
 		case errors.Is(err, raft.ErrLogNotFound):
-			// A snapshot has replaced it, so it is applied.
+			// A snapshot has replaced the entry, so it has been applied.
 			return min(index, s.Applied()), nil
 		case err != nil:
 			return 0, fmt.Errorf("log entry %d: %w", i, err)

@@ -12,8 +12,8 @@ import (
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 )
 
-// Everything on disk is covered by checksums, including an entry's index, term and kind,
-// which the checksum of its data leaves out, and the stored term and vote.
+// Everything on disk is covered by checksums. The one here also covers an entry's index, term and
+// kind, which the checksum of its data leaves out. The stored term and vote have checksums too.
 
 const sealSize = crc32.Size
 
@@ -35,7 +35,7 @@ func unseal(entry *raft.Log) error {
 		entry.Extensions = nil
 	}
 	if computed := entrySum(entry); stored != computed {
-		return fmt.Errorf("log entry at index %d of term %d, %d bytes: checksum %08x, computed %08x",
+		return fmt.Errorf("log entry at index %d of term %d, %d bytes: stored checksum %08x, computed %08x",
 			entry.Index, entry.Term, len(entry.Data), stored, computed)
 	}
 	return nil
@@ -88,7 +88,7 @@ func (d *disk) GetUint64(key []byte) (uint64, error) {
 	return binary.BigEndian.Uint64(value), nil
 }
 
-// damaged says that a folder is damaged, and what to do.
+// damaged returns the error for a damaged folder, which says what to do.
 func damaged(dir string, err error) error {
 	return fmt.Errorf("%w: %s: %w: move the folder away and restart the replica; the other replicas then rebuild it", ErrDamaged, dir, err)
 }
@@ -104,9 +104,9 @@ func guard(f func() error) (err error) {
 	return f()
 }
 
-// checkLog reads the whole log and checks that every entry is present and intact. Entries
-// that the snapshot covers may be missing: a lagging replica that receives a snapshot
-// continues after it, and keeps the entries that it had before.
+// checkLog reads the whole log and checks that every entry is present and intact. Entries that the
+// snapshot covers may be missing: a lagging replica that received a snapshot continued after it,
+// and kept the older entries that it had.
 func (d *disk) checkLog(first uint64) error {
 	err := guard(func() error {
 		last, err := d.LastIndex()
@@ -118,10 +118,10 @@ func (d *disk) checkLog(first uint64) error {
 			if err := d.files.GetLog(index, &entry); errors.Is(err, raft.ErrLogNotFound) && index <= d.snapshots.newest {
 				continue
 			} else if err != nil {
-				return fmt.Errorf("log entry %d of %d to %d: %w", index, first, last, err)
+				return fmt.Errorf("log entry %d (log has %d to %d): %w", index, first, last, err)
 			}
 			if entry.Index != index {
-				return fmt.Errorf("log entry %d says that it is %d", index, entry.Index)
+				return fmt.Errorf("log entry %d has index %d stored in it", index, entry.Index)
 			}
 			if err := errors.Join(unseal(&entry), verify(&entry)); err != nil {
 				return err

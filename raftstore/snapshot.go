@@ -79,8 +79,8 @@ func writeSnapshot(w io.Writer, each func(yield func(*statepb.Record) error) err
 	return info, out.Flush()
 }
 
-// readSnapshot reads the output of writeSnapshot to the end and builds the state. Unless
-// every byte is intact it returns ErrSnapshotFormat or ErrSnapshotDamaged and no state.
+// readSnapshot reads the output of writeSnapshot to the end and builds the state. If any byte is
+// not intact it returns ErrSnapshotFormat or ErrSnapshotDamaged, and no state.
 func readSnapshot(r io.Reader) (*state.State, snapshotInfo, error) {
 	in := &recordReader{in: bufio.NewReaderSize(r, 64<<10), sum: crc32.New(castagnoli)}
 	restorer := state.NewRestorer()
@@ -132,7 +132,7 @@ func (r *recordReader) next() (*statepb.Record, error) {
 	if size > maxRecordBytes {
 		return nil, r.damaged("length", fmt.Errorf("%d bytes is over the limit of %d", size, maxRecordBytes))
 	}
-	// A wrong length costs no more memory than there are bytes.
+	// With a wrong length, this allocates no more memory than the stream has bytes.
 	r.frame.Reset()
 	if _, err := io.CopyN(&r.frame, r.in, int64(size)); err != nil {
 		return nil, r.damaged("content", err)
@@ -168,7 +168,7 @@ func (r *recordReader) header(record *statepb.Record) error {
 	case format == 0:
 		return r.damaged("header", errors.New("format 0 does not exist"))
 	case format != state.Format:
-		return fmt.Errorf("%w: it has format %d, this version reads %d: start the version that wrote it",
+		return fmt.Errorf("%w: it has format %d, but this version reads format %d: start the version that wrote it",
 			ErrSnapshotFormat, format, state.Format)
 	}
 	r.info.index = header.GetIndex()
@@ -180,17 +180,16 @@ func (r *recordReader) header(record *statepb.Record) error {
 func (r *recordReader) finish(footer *statepb.SnapshotFooter, sum uint32) error {
 	switch {
 	case r.info.records == 0:
-		return r.damaged("footer", errors.New("no record before it"))
+		return r.damaged("footer", errors.New("there is no record before the footer"))
 	case footer.GetRecords() != r.info.records:
-		return r.damaged("footer", fmt.Errorf("it counts %d records, %d were read", footer.GetRecords(), r.info.records))
+		return r.damaged("footer", fmt.Errorf("it counts %d records, but %d were read", footer.GetRecords(), r.info.records))
 	case footer.GetChecksum() != sum:
-		return r.damaged("footer", fmt.Errorf("checksum %08x, computed %08x", footer.GetChecksum(), sum))
+		return r.damaged("footer", fmt.Errorf("stored checksum %08x, computed %08x", footer.GetChecksum(), sum))
 	}
-	// No checksum covers the footer itself, and its numbers have encodings that differ
-	// but decode to the same value.
+	// No checksum covers the footer itself, and different encodings decode to the same numbers.
 	written, err := proto.MarshalOptions{Deterministic: true}.Marshal(footerRecord(footer.GetRecords(), footer.GetChecksum()))
 	if err != nil || !bytes.Equal(r.frame.Bytes(), written) {
-		return r.damaged("footer", errors.New("it is not as it was written"))
+		return r.damaged("footer", errors.New("its encoding differs from the one that was written"))
 	}
 	if _, err := r.in.ReadByte(); err == nil {
 		return r.damaged("footer", errors.New("trailing bytes"))

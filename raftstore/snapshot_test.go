@@ -88,12 +88,12 @@ func TestSnapshotsThatAreRefused(t *testing.T) {
 		want    error
 		text    string
 	}{
-		"a newer format":  {[]*statepb.Record{header(state.Format + 1)}, ErrSnapshotFormat, "format 3, this version reads 2"},
-		"an older format": {[]*statepb.Record{header(state.Format - 1)}, ErrSnapshotFormat, "format 1, this version reads 2: start the version that wrote it"},
+		"a newer format":  {[]*statepb.Record{header(state.Format + 1)}, ErrSnapshotFormat, "it has format 3, but this version reads format 2: start the version that wrote it"},
+		"an older format": {[]*statepb.Record{header(state.Format - 1)}, ErrSnapshotFormat, "it has format 1, but this version reads format 2: start the version that wrote it"},
 		"no format":       {[]*statepb.Record{header(0)}, ErrSnapshotDamaged, "format 0"},
 		"no header":       {[]*statepb.Record{node}, ErrSnapshotDamaged, "header out of place"},
 		"two headers":     {[]*statepb.Record{header(state.Format), header(state.Format)}, ErrSnapshotDamaged, "header out of place"},
-		"no record":       {nil, ErrSnapshotDamaged, "no record before it"},
+		"no record":       {nil, ErrSnapshotDamaged, "there is no record before the footer"},
 		"an empty one":    {[]*statepb.Record{header(state.Format), {}}, ErrSnapshotDamaged, "unknown record kind"},
 	}
 	for name, test := range tests {

@@ -58,8 +58,8 @@ func openSnapshots(dir string, log hclog.Logger) (*snapshots, error) {
 	return s, nil
 }
 
-// sweep removes all but the newest complete snapshot and returns its name, empty if there
-// is none. An older one is present if a crash interrupted its removal.
+// sweep removes all snapshots except the newest complete one, and returns the name of that one, or
+// "" if there is none. An older one is present if a crash interrupted its removal.
 func (s *snapshots) sweep() (newest string, err error) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
@@ -83,7 +83,7 @@ func (s *snapshots) sweep() (newest string, err error) {
 	}
 	for _, name := range rest {
 		if err := os.RemoveAll(filepath.Join(s.dir, name)); err != nil {
-			return "", fmt.Errorf("%w: remove what is left of a snapshot: %w", ErrDisk, err)
+			return "", fmt.Errorf("%w: remove the remains of a snapshot: %w", ErrDisk, err)
 		}
 	}
 	return newest, nil
@@ -108,11 +108,11 @@ func checkSnapshotMeta(path string) (uint64, error) {
 	sum, err := os.ReadFile(filepath.Join(path, snapshotMetaSum))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		// A crash came between writing the two files.
+		// A crash interrupted Close between the two files.
 	case err != nil:
 		return 0, err
 	case string(sum) != metaSum(data):
-		return 0, fmt.Errorf("%s: checksum %q, computed %q", snapshotMeta, sum, metaSum(data))
+		return 0, fmt.Errorf("%s: stored checksum %q, computed %q", snapshotMeta, sum, metaSum(data))
 	}
 	var meta raft.SnapshotMeta
 	if err := json.Unmarshal(data, &meta); err != nil {

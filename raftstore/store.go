@@ -27,9 +27,9 @@ type Store struct {
 	batcher    *batcher
 	leadership *leadershipSignal
 	announcer  *announcer
-	// calls are requests to raft in progress; raft may drop them at shutdown.
+	// calls counts the requests to raft in progress. Raft may drop them at shutdown.
 	calls gate
-	// readableTerm is the latest term in which this replica, as leader, committed an entry.
+	// readableTerm is the latest term in which this replica committed an entry as leader.
 	readableTerm atomic.Uint64
 	// patience bounds each of Close's steps.
 	patience time.Duration
@@ -37,7 +37,7 @@ type Store struct {
 	beforeTransfer atomic.Pointer[func(context.Context)]
 
 	// closing is closed when Close begins, down when raft's goroutines have ended, watching when
-	// the watch of leadership has ended, and stopped when no call gets an answer any longer.
+	// the watch of leadership has ended, and stopped when no call can get an answer any more.
 	closing, down, watching, stopped chan struct{}
 	closeOnce                        sync.Once
 	closeErr                         error
@@ -102,7 +102,7 @@ func start(cfg Config, d *disk, t *transport, logger hclog.Logger) (*Store, erro
 	return s, nil
 }
 
-// beginEvents passes the event log the end of this replica's command log.
+// beginEvents tells the event log the last index of this replica's command log.
 func (s *Store) beginEvents() error {
 	if s.cfg.Events == nil {
 		return nil
@@ -124,7 +124,8 @@ func raftConfig(cfg Config, logger hclog.Logger) *raft.Config {
 	c.SnapshotThreshold = cfg.SnapshotThreshold
 	c.SnapshotInterval = cfg.SnapshotInterval
 	c.TrailingLogs = cfg.TrailingLogs
-	// A removed replica keeps running, without a part in the cluster, until its operator acts.
+	// A removed replica keeps running, but takes no part in the cluster, until an operator stops
+	// it.
 	c.ShutdownOnRemove = false
 	c.NoLegacyTelemetry = true
 	c.Logger = logger
@@ -145,10 +146,11 @@ func (s *Store) close() error {
 	close(s.closing)
 	// Raft drops unanswered calls at shutdown.
 	if !s.settle() {
-		s.cfg.Logger.Warn("closed with calls in flight", "took", s.patience)
+		s.cfg.Logger.Warn("closed with calls still in progress", "took", s.patience)
 	}
 	down := s.raft.Shutdown()
-	// Close connections first: raft's goroutines wait for answers on them.
+	// Close the connections before waiting for raft, because its goroutines wait for answers on
+	// them.
 	closed := s.transport.closeConns()
 	err := down.Error()
 	s.announcer.close()
@@ -189,7 +191,8 @@ func (s *Store) settle() bool {
 	return true
 }
 
-// leading returns nil on the leader.
+// leading returns nil if this replica is the leader of an open store, and otherwise the error for
+// the caller.
 func (s *Store) leading() error {
 	select {
 	case <-s.closing:

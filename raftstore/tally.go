@@ -26,10 +26,10 @@ type Tally struct {
 	Preemptions map[Preemption]uint64
 	// Interruptions counts jobs that ended after they were asked to leave.
 	Interruptions map[Interruption]uint64
-	// Overruns counts those of them that ended long after their deadline.
+	// Overruns counts the interrupted jobs that ended long after their deadline.
 	Overruns uint64
-	// Refusals counts commands, and parts of commands, that were refused: late, duplicate
-	// and forged reports among them.
+	// Refusals counts refused commands and refused parts of commands, including late, duplicate and
+	// forged reports.
 	Refusals map[Refusal]uint64
 	// Breaches counts operations whose counters do not add up when they end.
 	Breaches uint64
@@ -41,7 +41,7 @@ type Tally struct {
 	Data DataTally
 }
 
-// DataTally is rows and bytes. SkippedRows counts records on which every job failed.
+// DataTally counts rows and bytes. SkippedRows counts records on which every job failed.
 type DataTally struct{ ReadRows, ReadBytes, WrittenRows, WrittenBytes, SkippedRows uint64 }
 
 // JobEnd is how an attempt ended.
@@ -50,12 +50,12 @@ type JobEnd struct {
 	State, Reason string
 }
 
-// Preemption is a cause for which jobs of a pool are ordered to stop. Pool is
-// EphemeralPools for all pools that are created for a user's operations.
+// Preemption is a kind of preemption in one pool of a tree. Pool is EphemeralPools for all pools
+// that are created for a user's operations.
 type Preemption struct{ Tree, Pool, Kind string }
 
-// EphemeralPools stands for all pools that come and go with operations. Counting each of
-// them would need unbounded memory.
+// EphemeralPools stands for all ephemeral pools. Counting each of them separately would need
+// unbounded memory.
 const EphemeralPools = "<ephemeral>"
 
 // Interruption is the outcome of a job that was asked to leave.
@@ -68,8 +68,9 @@ type Interruption struct {
 	Outcome string
 }
 
-// overrun is the grace after the deadline of a job that was asked to leave, before it
-// counts as overrun: processes take time to die, results travel, and clocks differ.
+// overrun is how long after its deadline a job that was asked to leave may end without counting as
+// an overrun. It allows for the time in which processes die and results arrive, and for clocks that
+// differ.
 const overrun = 5 * time.Second
 
 // Refusal is a kind of command and the code with which it was refused.
@@ -189,8 +190,8 @@ func (t *Tally) refused(msg proto.Message, code string) {
 	}
 }
 
-// audit checks the counters of operations that are about to end, while all that they did
-// is known, and of those that have just ended. m.mu is held.
+// audit checks the counters of operations that are about to end, when their full record is still in
+// the state, and of those that have just ended. m.mu is held.
 func (m *machine) audit(events []state.Event) {
 	for _, event := range events {
 		e, ok := event.(state.OperationChanged)

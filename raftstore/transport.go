@@ -29,19 +29,20 @@ type transport struct {
 
 	mu   sync.Mutex
 	acks map[raft.ServerID]ack
-	// near is the time since which a peer has had nearly all committed entries.
+	// near maps each peer that has nearly all committed entries to the time since when it has had
+	// them.
 	near map[raft.ServerID]time.Time
 }
 
-// ack says that a peer followed in term, at some time after sent, and had the log up to last.
+// ack records that a peer followed in term at some time after sent, and had the log up to last.
 type ack struct {
 	term uint64
 	sent time.Time
 	last uint64
 }
 
-// nearEntries is how many committed entries a peer may lack and still count as near: one
-// request carries that many.
+// nearEntries is how many committed entries a peer may lack and still count as near. One request
+// can carry that many.
 const nearEntries = 64
 
 func newTransport(cfg Config, d *disk, log hclog.Logger) *transport {
@@ -61,8 +62,7 @@ func newTransport(cfg Config, d *disk, log hclog.Logger) *transport {
 			Stream:                stream,
 			ServerAddressProvider: book,
 			MaxPool:               3,
-			// More than one in flight can leave a follower behind for good
-			// after it stalled.
+			// With more than one in flight, a follower that has stalled may never catch up.
 			MaxRPCsInFlight: 1,
 			Timeout:         cfg.Timeouts.RPC,
 			Logger:          log,
@@ -88,10 +88,10 @@ func (t *transport) Close() error {
 }
 
 // errDoubtful is returned instead of sending a request to a follower.
-var errDoubtful = errors.New("slow write to the log: no heartbeats until it ends")
+var errDoubtful = errors.New("slow write to the log; no heartbeats until it ends")
 
-// AppendEntries implements raft.Transport; heartbeats use it too. A leader whose disk may
-// hang sends nothing: if the disk does hang, the leader is then replaced sooner.
+// AppendEntries implements raft.Transport; heartbeats use it too. A leader whose disk may hang
+// sends nothing, so that it is replaced sooner if the disk does hang.
 func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
 	if t.doubtful() {
 		return errDoubtful
@@ -127,8 +127,8 @@ func (t *transport) acked(id raft.ServerID, a ack, commit uint64) {
 	}
 }
 
-// follows reports whether the peer has answered as a follower in term after since. near is for
-// how long before now it has had nearly all committed entries in that term, 0 if it lacks more.
+// follows reports whether the peer has answered as a follower in term after since. near is how
+// long, up to now, it has had nearly all committed entries in that term; 0 if it lacks more.
 func (t *transport) follows(id raft.ServerID, term uint64, since, now time.Time) (follows bool, near time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -168,8 +168,8 @@ func (t *transport) followedSince(self raft.ServerID, voters []raft.ServerID, te
 // closeConns closes the listener and every connection, which raft leaves open.
 func (t *transport) closeConns() error { return t.stream.Close() }
 
-// addressBook finds the addresses of replicas: from locate, else from the configuration,
-// else from the log.
+// addressBook finds the addresses of replicas: with locate, otherwise in the configuration,
+// otherwise in the log.
 type addressBook struct {
 	locate     func(string) (string, bool)
 	configured map[raft.ServerID]raft.ServerAddress

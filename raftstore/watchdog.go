@@ -9,12 +9,11 @@ import (
 // watchdogSteps is the number of steps in which a watchdog waits.
 const watchdogSteps = 10
 
-// watchdog calls a function when it is not stopped in time. It waits in steps, so that
-// time during which the whole process was paused, or its machine, counts as one step
-// only: the watched work was paused as well.
+// watchdog calls a function unless it is stopped in time. It waits in steps. A pause of the whole
+// process or machine counts as one step only, because the watched work was paused as well.
 type watchdog struct {
 	step time.Duration
-	// doubt, if not nil, counts the watch once it has waited for half of its limit.
+	// doubt, if not nil, counts this watch once it has waited for half of its limit.
 	doubt *doubt
 	late  func()
 
@@ -27,10 +26,10 @@ type watchdog struct {
 
 // doubt counts watches that have waited for at least half of their limit.
 type doubt struct {
-	// now counts those still waiting, total all so far.
+	// now counts those that still wait; total counts all so far.
 	now   atomic.Int32
 	total atomic.Uint64
-	// tell, if not nil, is called once for each of them.
+	// tell, if not nil, is called once for each watch that is counted.
 	tell func()
 }
 
@@ -66,7 +65,7 @@ func (w *watchdog) tick() {
 	}
 }
 
-// stop ends the watch. A call of late that has begun runs to its end.
+// stop ends the watch. It does not interrupt a call of late that has begun.
 func (w *watchdog) stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -28,7 +28,7 @@ type State interface {
 	MemoryState
 }
 
-// Signals announces jobs that are leaving, and whether jobs accept requests.
+// Signals announces which jobs are leaving, and which accept requests.
 type Signals interface {
 	Interrupt(signal *actorpb.InterruptionSignal)
 	Tell(word *actorpb.InstanceWord)
@@ -50,8 +50,8 @@ type Config struct {
 	Addresses func() []string
 	// RetryAfter is the pause after a proposal that was not committed.
 	RetryAfter time.Duration
-	// MaxEnds bounds the results that wait for their commit; further ones are refused with a hint
-	// to retry.
+	// MaxEnds bounds the results that wait to be committed. Further results are refused, and the
+	// agent retries.
 	MaxEnds int
 	// Batch and BatchBytes bound the results of one proposal.
 	Batch, BatchBytes int
@@ -165,7 +165,7 @@ func (a *controllerActor) stepped(results []*commandpb.Result, err error) {
 		}
 		a.lookLater()
 	}
-	// The commit triggers a Look, which may have come before the answer.
+	// The commit triggers a Look, which may have come before the proposal's result.
 	if a.dirty {
 		a.look()
 	}
@@ -173,8 +173,8 @@ func (a *controllerActor) stepped(results []*commandpb.Result, err error) {
 
 func (a *controllerActor) lookLater() { a.life.After(&a.lookAgain, a.cfg.RetryAfter, a.look) }
 
-// codeTooManyJobs is the refusal of tasks that have more jobs than the cluster's limits allow,
-// which were lowered since the operation was accepted.
+// codeTooManyJobs is the refusal of tasks with more jobs than the cluster's limit, which has been
+// lowered since the operation was accepted.
 const codeTooManyJobs = "too_many_jobs"
 
 // held returns the command that records why the tasks cannot be defined yet.
@@ -300,8 +300,8 @@ func (a *controllerActor) finish(job *statepb.FinishedJob, reply func(proto.Mess
 	return true
 }
 
-// flush proposes results unless some are in flight: those that come meanwhile share the next log
-// entry.
+// flush proposes results unless a proposal is in flight. Results that arrive meanwhile share the
+// next log entry.
 func (a *controllerActor) flush() {
 	if a.finishing {
 		return
@@ -319,8 +319,8 @@ func (a *controllerActor) flush() {
 func (a *controllerActor) finished(jobs []*statepb.FinishedJob, results []*commandpb.Result, err error) {
 	a.finishing = false
 	if err != nil {
-		// The outcome is unknown. Proposing again is safe: an attempt that was counted is refused
-		// the second time.
+		// The outcome is unknown. It is safe to propose the results again: the state refuses a job
+		// that it has counted.
 		a.ends.Return(jobs)
 		a.life.After(&a.flushAgain, a.cfg.RetryAfter, a.flush)
 		return

@@ -17,7 +17,7 @@ import (
 // that this replica has not seen yet.
 //
 // A job that was interrupted ends as in J.3.4: completed, completed to be run again, failed, or
-// aborted. An end that the agent cannot name is a failure of its job proxy.
+// aborted. An end that the report does not explain counts as a failure of the job proxy.
 func Classify(ended *actorpb.JobEnded, allocation *statepb.Allocation, task *statepb.TaskSpec, order *statepb.StopOrder) *statepb.FinishedJob {
 	job := proto.CloneOf(ended.GetJob())
 	job.JobId = allocation.GetJobId()
@@ -55,8 +55,8 @@ func interrupted(order *statepb.StopOrder) bool {
 	return order.GetInterruption() != "" && order.GetGraceMillis() > 0
 }
 
-// abortReason returns the reason of an aborted job. The reason of a preempted job is its order's,
-// even if the grace period or the signal was missing.
+// abortReason returns the reason of an aborted job. For a preempted job it is the reason of the
+// stop order, even if the order had no grace period or the task no signal.
 func abortReason(job *statepb.FinishedJob) string {
 	reason, err := lifecycle.ParseAbortReason(job.GetAbortReason())
 	switch {
@@ -69,7 +69,7 @@ func abortReason(job *statepb.FinishedJob) string {
 	}
 }
 
-// failure adds to the error of a failed job what helps to find its cause.
+// failure returns the error of a failed job with attributes that help to find the cause.
 func failure(job *statepb.FinishedJob, stderrTail []byte) *statepb.Error {
 	failed := job.GetError()
 	if failed == nil {

@@ -8,7 +8,8 @@ import (
 )
 
 // Ends holds the results of jobs until they are committed. Agents repeat a result until it is
-// answered. Each result is proposed once at a time, and its outcome answers the last repetition.
+// answered. A result has one proposal at a time, whose outcome answers the agent's latest
+// repetition.
 type Ends struct {
 	// waiting are the results to propose, in the order in which they came.
 	waiting []string
@@ -26,7 +27,7 @@ type end struct {
 // NewEnds returns a collection of at most limit results.
 func NewEnds(limit int) *Ends { return &Ends{byJob: map[string]*end{}, limit: limit} }
 
-// Again replaces the reply of a result that is held, and reports whether it is.
+// Again replaces the reply of a held result. It reports whether the result is held.
 func (e *Ends) Again(job string, reply func(proto.Message)) bool {
 	held, ok := e.byJob[job]
 	if ok {
@@ -73,7 +74,7 @@ func (e *Ends) Take(n, bytes int) []*statepb.FinishedJob {
 	return jobs
 }
 
-// Return queues results again whose proposal was not committed.
+// Return queues results whose proposal was not committed again.
 func (e *Ends) Return(jobs []*statepb.FinishedJob) {
 	back := make([]string, 0, len(jobs)+len(e.waiting))
 	for _, job := range jobs {

@@ -14,8 +14,9 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// checked returns a function that checks the files of an operation's tasks, when step prepares it:
-// the step fails if the files are not allowed. nil means that the step can be proposed as it is.
+// checked returns a function that checks the files of an operation's tasks if step prepares the
+// operation. The function adds an error to the step if the files are not allowed. checked returns
+// nil if the step can be proposed as it is.
 func (a *controllerActor) checked(op *statepb.Operation, step proto.Message) func() proto.Message {
 	prepare, ok := step.(*commandpb.PrepareOperation)
 	if !ok || !hasFiles(op) {
@@ -55,8 +56,8 @@ func (a *controllerActor) mayHave(ctx context.Context, op *statepb.Operation) er
 	return nil
 }
 
-// answer replies to a node with the spec of a job, with the places of its files. URLs are made off
-// the actor's goroutine, because credentials may have to be requested.
+// answer replies to a node with the spec of a job and the locations of its files. It creates URLs
+// outside the actor's goroutine, because credentials may have to be requested.
 func (a *controllerActor) answer(spec *actorpb.JobSpec, reply func(proto.Message)) {
 	if len(spec.GetFiles()) == 0 && len(spec.GetOutputs()) == 0 {
 		reply(spec)

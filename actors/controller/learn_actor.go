@@ -12,8 +12,8 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// leaveAttempts bounds how often an ended operation tries to save its memory profiles, when others
-// keep changing them.
+// leaveAttempts is how often an ended operation tries to save its memory profiles while other
+// operations keep changing them.
 const leaveAttempts = 10
 
 // MemoryState reads the memory statistics of the replicated state. Results must not be changed.
@@ -21,7 +21,7 @@ type MemoryState interface {
 	// Memory returns the tasks of the operation, each with its name and memory state, without
 	// digests unless requested. It returns none if there is no such operation.
 	Memory(operation string, digests bool) []*statepb.Task
-	// Reserve returns the reserve of a cookie's own; nil if it has none.
+	// Reserve returns a cookie's own reserve; nil if it has none.
 	Reserve(operation, task string, cookie int32) *statepb.CookieReserve
 	// Profile returns the memory profile of a key; nil if there is none.
 	Profile(key string) *statepb.MemoryProfile
@@ -36,7 +36,7 @@ type Over struct{}
 // learning is the memory state of a controller.
 type learning struct {
 	lessons *Lessons
-	// telling means that a proposal of reserves is in flight; leaving, one of profiles.
+	// telling means that a proposal of reserves is in flight; leaving, a proposal of profiles.
 	telling, leaving bool
 	// left means that the profiles are saved, or cannot be.
 	left     bool
@@ -44,7 +44,7 @@ type learning struct {
 	// over means that the operation has ended. It is shared by all lives of the actor, because
 	// Over is sent once.
 	over *bool
-	// tellAgain and leaveAgain retry what was not committed, or not due.
+	// tellAgain and leaveAgain retry proposals that were not committed, or were not due yet.
 	tellAgain, leaveAgain reconcile.Timer
 }
 

@@ -14,9 +14,9 @@ import (
 	"weir/scheduling/memory"
 )
 
-// errBehind is returned when the digests of the state include samples that were never seen here:
-// the digests have to be read again.
-var errBehind = errors.New("the state's digests have samples missing here")
+// errBehind is returned when the digests in the state include samples that were never seen here, so
+// they have to be read again.
+var errBehind = errors.New("the digests in the state include samples that are missing here")
 
 // Lessons holds what the tasks of an operation have learned about memory: the digests of the
 // replicated state, and all samples after them, in order.
@@ -105,9 +105,9 @@ func (l *Lessons) begin(task string, absorbed int64) *memory.Learner {
 	return &memory.Learner{Task: l.task(task), User: new(memory.Digest), Proxy: new(memory.Digest), Absorbed: absorbed}
 }
 
-// Learn returns the reserves to propose for the next jobs of tasks; none if they are unchanged, or
-// were proposed a moment ago. after is how long to wait before asking again; 0 means until there
-// are more samples.
+// Learn returns the reserves to propose for the next jobs of tasks; none if they are unchanged or
+// were proposed recently. after is how long to wait before asking again; 0 means until there are
+// more samples.
 func (l *Lessons) Learn(now time.Time) (reserves []*commandpb.TaskReserve, after time.Duration) {
 	for _, task := range l.spec.GetTasks() {
 		held := l.tasks[task.GetName()]

@@ -19,8 +19,8 @@ const (
 	// maxJobSlices bounds the file parts that one job reads, so that its spec and its result are
 	// small messages.
 	maxJobSlices = 500
-	// maxInputBytes bounds the size of an input's file list in a command: it is one message, and a
-	// log entry.
+	// maxInputBytes bounds the size of an input's file list, and of its slices. Each is part of one
+	// command, which is one log entry.
 	maxInputBytes = 3 << 20
 	// formatBytes is the format without records.
 	formatBytes = "bytes"
@@ -60,7 +60,7 @@ func checkSize(input *statepb.Input, jobs []*statepb.Slices) error {
 	return nil
 }
 
-// told converts slices to records, and listed records to slices.
+// told converts slices to records; listed converts records to slices.
 func told(jobs [][]slicing.Slice) []*statepb.Slices {
 	out := make([]*statepb.Slices, 0, len(jobs))
 	for _, job := range jobs {
@@ -118,13 +118,13 @@ func published(now time.Time, op *statepb.Operation, epoch uint64, parts []*stat
 	return step
 }
 
-// feed returns what a job reads and the name of its output, without their places, which the
-// storage knows.
+// feed returns what a job reads and the name of its output, without their locations, which come
+// from the storage.
 func feed(m *statepb.MapSpec, input *statepb.Input, slices []*statepb.Slice, allocation *statepb.Allocation) (*actorpb.JobFeed, error) {
 	feed := &actorpb.JobFeed{Format: m.GetFormat(), MaxRecordBytes: m.GetMaxRecordBytes(), OutputPart: partName(allocation)}
 	for _, slice := range slices {
 		if int(slice.GetFile()) >= len(input.GetFiles()) {
-			return nil, fmt.Errorf("feed of job %s: file %d of %d", allocation.GetJobId(), slice.GetFile(), len(input.GetFiles()))
+			return nil, fmt.Errorf("feed of job %s: no input file %d, there are %d", allocation.GetJobId(), slice.GetFile(), len(input.GetFiles()))
 		}
 		feed.Parts = append(feed.Parts, &actorpb.FeedPart{Slice: slice, File: input.GetFiles()[slice.GetFile()]})
 	}

@@ -17,8 +17,8 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// publishAttempts bounds how often publishing an output is tried while a disk is full or a store
-// unavailable; the pauses double.
+// publishAttempts is how often publishing an output is tried, for example while a disk is full or a
+// store is unavailable. The pauses double.
 const publishAttempts = 8
 
 // Storage provides input and accepts output. *storage.Storage implements it.
@@ -55,7 +55,7 @@ type reading struct {
 	// input never changes once it is set; initial is the number of jobs that it was cut into.
 	input   *statepb.Input
 	initial int
-	// suspicions are by cookie that has failed.
+	// suspicions holds the suspicion of each cookie that has failed.
 	suspicions map[int32]*suspicion
 }
 
@@ -68,9 +68,9 @@ func newReading() *reading {
 // reads reports whether an operation has an input.
 func reads(op *statepb.Operation) bool { return op.GetSpec().GetMap() != nil }
 
-// longStep returns a function that makes the next step, if that takes time. step is the next step
-// of an operation without input, which is completed for a map operation. nil means that step can
-// be proposed as it is.
+// longStep returns a function that makes the next step, if making it takes time. step is the next
+// step as for an operation without input; the function completes it for a map operation. nil means
+// that step can be proposed as it is.
 func (a *controllerActor) longStep(op *statepb.Operation, allocations int, step proto.Message) func() proto.Message {
 	if !reads(op) {
 		return a.checked(op, step)
@@ -144,8 +144,8 @@ func (a *controllerActor) prepare(op *statepb.Operation) proto.Message {
 func (a *controllerActor) define(op *statepb.Operation, step *commandpb.DefineTasks) proto.Message {
 	jobs, err := cut(op.GetSpec().GetMap(), a.cfg.State.Input(op.GetId()), a.cfg.MaxJobs())
 	if err != nil {
-		// It could be cut when it was prepared; since then the limit of jobs was lowered. The
-		// operation waits until the limit is raised, or it is aborted.
+		// The input could be cut when it was prepared, but the limit of jobs has been lowered
+		// since. The operation waits until the limit is raised or the operation is aborted.
 		return a.held(err.Error())
 	}
 	step.Tasks[0].JobCount, step.Tasks[0].Slices = int32(len(jobs)), jobs
@@ -184,8 +184,8 @@ func (a *controllerActor) publishParts(ctx context.Context, op *statepb.Operatio
 	return err
 }
 
-// known reports whether the input is known, after reading it and the number of jobs it was first
-// cut into.
+// known reads the input, and computes into how many jobs it was first cut, unless they are known.
+// It reports whether they are known now.
 func (a *controllerActor) known(op *statepb.Operation) bool {
 	if a.reading.input != nil {
 		return true
@@ -200,8 +200,8 @@ func (a *controllerActor) known(op *statepb.Operation) bool {
 	return true
 }
 
-// addFeed adds to spec what a job reads and where it writes, and replies with it. URLs are made
-// off the actor's goroutine, because credentials may have to be requested.
+// addFeed adds to spec what a job reads and where it writes, and replies with the spec. It creates
+// URLs outside the actor's goroutine, because credentials may have to be requested.
 func (a *controllerActor) addFeed(op *statepb.Operation, allocation *statepb.Allocation, spec *actorpb.JobSpec, reply func(proto.Message)) {
 	refuse := func(err error) {
 		reply(&actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: err.Error(), RetryMillis: 1000})
@@ -228,7 +228,7 @@ func (a *controllerActor) addFeed(op *statepb.Operation, allocation *statepb.All
 	}()
 }
 
-// place sets the places of a feed's files and output.
+// place sets the locations of a feed's files and output.
 func (a *controllerActor) place(ctx context.Context, out storage.Output, feed *actorpb.JobFeed) (err error) {
 	for _, part := range feed.GetParts() {
 		if part.Source, err = a.cfg.Storage.Source(ctx, part.GetFile()); err != nil {
@@ -240,7 +240,7 @@ func (a *controllerActor) place(ctx context.Context, out storage.Output, feed *a
 }
 
 // endedRead completes the record of a job that reads input, and reports whether that was possible;
-// if not, it has replied.
+// if it was not, endedRead has replied.
 func (a *controllerActor) endedRead(op *statepb.Operation, allocation *statepb.Allocation, job *statepb.FinishedJob, reply func(proto.Message)) bool {
 	given := a.cfg.State.Slices(op.GetId(), allocation.GetTask(), allocation.GetCookie())
 	if !a.known(op) || len(given) == 0 {
@@ -259,8 +259,8 @@ func (a *controllerActor) endedRead(op *statepb.Operation, allocation *statepb.A
 	return true
 }
 
-// note counts a failure once its record is queued: not earlier, because an agent that is refused
-// sends it again.
+// note counts a failure once its record is queued. It is not counted earlier, because an agent
+// whose report is refused sends it again.
 func (a *controllerActor) note(op *statepb.Operation, allocation *statepb.Allocation, job *statepb.FinishedJob) {
 	if job.GetState() == lifecycle.JobFailed.String() {
 		a.suspicion(op, allocation).note(job)

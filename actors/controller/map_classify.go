@@ -44,7 +44,8 @@ func (s *suspicion) note(job *statepb.FinishedJob) {
 }
 
 // classifyRead completes the record of a job that reads: which part of its input counts, and how
-// the rest is read. lone means that the job has failed on one record alone, which has to be named.
+// the rest is read. lone means that the job failed on a single record, which the caller has to
+// name.
 func classifyRead(job *statepb.FinishedJob, m *statepb.MapSpec, allocation *statepb.Allocation, given []*statepb.Slice, s suspicion) (lone bool) {
 	job.Split, job.Skipped, job.Fatal = nil, nil, false
 	switch job.GetState() {
@@ -66,7 +67,7 @@ func completeRead(job *statepb.FinishedJob, allocation *statepb.Allocation, give
 	switch {
 	case job.GetRerun():
 	case !fits || job.GetOutput().GetPart() != partName(allocation):
-		// The report may be of another life of the node.
+		// The report may be from another incarnation of the node.
 		job.State, job.AbortReason = lifecycle.JobAborted.String(), lifecycle.AbortJobProxyFailed.String()
 		job.Error = &statepb.Error{Code: int32(lifecycle.CodeJobFailed), Message: fmt.Sprintf(
 			"job reports that it read %v, left %v and wrote %q; it was given %v and %q", in.GetProcessed(), in.GetRest(), job.GetOutput().GetPart(), given, partName(allocation))}

@@ -6,9 +6,9 @@ import (
 	"weir/scheduling/statistics"
 )
 
-// measured completes the statistics of a finished job, and packs them: the known measurements of
-// its node, limits and reserves, and values in bytes x seconds (J.1.7). The record's reserve must
-// be set.
+// measured completes the statistics of a finished job and packs them. They are the known
+// measurements of its node, limits and reserves, and values in bytes x seconds (J.1.7). The
+// record's reserve must be set.
 func measured(job *statepb.FinishedJob, task memory.Task, spec *statepb.TaskSpec) {
 	if job.GetStatistics() == nil {
 		job.Statistics = &statepb.JobStatistics{}
@@ -39,8 +39,8 @@ func measured(job *statepb.FinishedJob, task memory.Task, spec *statepb.TaskSpec
 		values.Put(statistics.DataOutputRows, out.GetRows())
 		values.Put(statistics.DataOutputBytes, out.GetBytes())
 	}
-	// The node reports the time including preparation; for a job on a lost node, take start to
-	// finish.
+	// The node reports the total time, including preparation. If it did not, because it was lost,
+	// take the time from start to finish.
 	millis, told := values.Get(statistics.TimeTotal)
 	if !told && job.GetStartTime() != nil && job.GetFinishTime() != nil {
 		millis = max(job.GetFinishTime().AsTime().Sub(job.GetStartTime().AsTime()).Milliseconds(), 0)
@@ -54,7 +54,7 @@ func measured(job *statepb.FinishedJob, task memory.Task, spec *statepb.TaskSpec
 	s.Packed, s.Values = values.Pack()
 }
 
-// overTime lists the statistics that are another one times the duration of the job.
+// overTime lists the statistics that are another statistic multiplied by the job's duration.
 var overTime = []struct{ total, amount string }{
 	{statistics.UserCumulativeMaxMemory, statistics.UserMaxMemory},
 	{statistics.UserCumulativeReserve, statistics.UserMemoryReserve},

@@ -43,8 +43,9 @@ func (l *Learning) digests() (user, proxy *memory.Digest, err error) {
 }
 
 // Expect returns the memory state of a task before its first job, including its reserve: from the
-// memory profile that earlier operations have saved, and from an operation in progress. Either may
-// be nil. Unreadable data is an error, and the task begins without it.
+// memory profile that earlier operations have saved, and from what an operation in progress has
+// learned. Either may be nil. If the data is unreadable, Expect returns an error and a state
+// without it.
 func Expect(spec *statepb.OperationSpec, task *statepb.TaskSpec, profile *statepb.MemoryProfile, learning *Learning) (*statepb.TaskMemory, error) {
 	user, proxy, err := expected(task, profile, learning)
 	if err != nil {
@@ -89,8 +90,8 @@ func scaled(from *statepb.MemoryProfile, limit int64) (user, proxy *memory.Diges
 	return user, proxy, nil
 }
 
-// rescaled converts digests relative to one memory_limit to another: tasks of one profile need the
-// same bytes.
+// rescaled converts digests that are relative to one memory_limit to another one, because the tasks
+// of a profile need the same number of bytes.
 func rescaled(user, proxy *memory.Digest, from, limit int64) (scaledUser, scaledProxy *memory.Digest) {
 	scale := 1.0
 	if from > 0 && limit > 0 {

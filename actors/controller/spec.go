@@ -53,8 +53,8 @@ func Spec(op *statepb.Operation, allocation *statepb.Allocation, addresses []str
 }
 
 // reserveOf returns how the memory of a job is divided between its processes and its proxy. An
-// allocation from before reserves existed holds the job's limit, and the proxy's memory comes on
-// top.
+// allocation of an older version has no reserve: it holds the job's limit, without memory for the
+// proxy.
 func reserveOf(op *statepb.Operation, task *statepb.TaskSpec, allocation *statepb.Allocation) *statepb.JobReserve {
 	if allocation.GetReserve() != nil {
 		return allocation.GetReserve()
@@ -84,7 +84,7 @@ func namesOf(task *statepb.TaskSpec, allocation *statepb.Allocation) *strings.Re
 		"{cookie}", strconv.Itoa(int(allocation.GetCookie())), "{job_id}", allocation.GetJobId())
 }
 
-// keptFiles returns the files to keep of a job's workspace, each with a destination of its own.
+// keptFiles returns the files of a job's workspace that are kept, each with its own destination.
 func keptFiles(task *statepb.TaskSpec, allocation *statepb.Allocation) (kept []*statepb.KeptFile) {
 	names := namesOf(task, allocation)
 	for _, file := range task.GetOutputs() {

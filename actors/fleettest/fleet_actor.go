@@ -1,9 +1,9 @@
-// Package fleettest simulates many nodes in one process, whose jobs start no process. Each node
-// talks to the cluster as an agent does, with a certificate and a connection of its own: it
-// registers, sends heartbeats, accepts plans, requests the specs of jobs from controllers and
-// reports their results. Only the work is left out: a job runs until it is told to leave, or
-// completes as soon as it begins. It is for measuring a cluster without failures: controllers are
-// assumed to be where the plan says.
+// Package fleettest simulates many nodes in one process. Their jobs start no processes. Each node
+// talks to the cluster as an agent does, with its own certificate and connection: it registers,
+// sends heartbeats, accepts plans, requests the specs of jobs from controllers and reports their
+// results. Only the work is left out: a job runs until it is told to leave, or completes as soon as
+// it begins. It is meant for measuring a cluster without failures: a controller is assumed to stay
+// where the plan says.
 package fleettest
 
 import (
@@ -74,7 +74,8 @@ func (f *Fleet) open(name string, life uint64) (*node, error) {
 	}
 	log := slog.New(slog.DiscardHandler)
 	system := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return log }))
-	// The replicas are alive, but a handshake may wait for those of all other nodes.
+	// The replicas are alive, but a handshake may have to wait for the handshakes of all other
+	// nodes.
 	peers := agent.NewPeers(patience)
 	r, err := remote.Start(system, remote.Config{
 		Self: identity.Identity{Cluster: f.cfg.Cluster, Role: identity.Agent, Name: name}, Version: version,

@@ -126,7 +126,7 @@ func (n *node) change(what func()) {
 	}
 }
 
-// plan carries out a leader's plan, unless a plan of a later leader came before.
+// plan carries out a leader's plan, unless a later leader's plan has already arrived.
 func (n *node) plan(m *actorpb.NodePlan) {
 	var begun []*actorpb.StartJob
 	ended := map[*actorpb.StartJob]*statepb.FinishedJob{}
@@ -160,7 +160,7 @@ func (n *node) plan(m *actorpb.NodePlan) {
 	}
 }
 
-// complete runs a job, which takes no time.
+// complete runs a job that takes no time.
 func (n *node) complete(start *actorpb.StartJob) {
 	question := &actorpb.JobSpecRequest{
 		Node: n.name, OperationId: start.GetOperationId(), JobId: start.GetJobId(), GrantIndex: start.GetToken().GetIndex(),
@@ -168,7 +168,7 @@ func (n *node) complete(start *actorpb.StartJob) {
 	n.askController(start, question, func() {
 		running := false
 		n.change(func() {
-			// It may have been told to leave.
+			// The job may have been told to leave meanwhile.
 			job := n.jobs[start.GetJobId()]
 			if running = job != nil && job.phase == actorpb.PhaseRunning; running {
 				job.phase = actorpb.PhaseEnded

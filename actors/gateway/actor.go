@@ -46,8 +46,8 @@ type Replica interface {
 type Config struct {
 	Replica Replica
 	Limits  Limits
-	// Patience bounds a request without a deadline, and the wait for the log to catch up with an
-	// agent's.
+	// Patience bounds how long a request may take, and how long it waits until this replica has
+	// applied the log entry that the agent refers to.
 	Patience time.Duration
 	// Figures receives the metrics.
 	Figures *Figures
@@ -97,15 +97,17 @@ func (a *gatewayActor) inbound(ctx actor.Context, m *remote.Inbound) {
 	a.route(m, a.answer(ctx, m))
 }
 
-// complain logs refusals: the first of each code, and from time to time how many there were since.
+// complain logs the first refusal of each code, and later ones at most once every complainEvery,
+// with the number of those that were not logged.
 func (a *gatewayActor) complain(from identity.Identity, refused *actorpb.Refused) {
 	if tell, before := a.complaints.add(time.Now(), refused.GetCode()); tell {
 		a.cfg.Logger.Warn("message rejected", "from", from.String(), "code", refused.GetCode(), "reason", refused.GetReason(), "unlogged_before", before)
 	}
 }
 
-// answer returns the function that answers a message, once. An actor that is stopped drops its
-// requests, so a message that is not answered in time is refused, which frees its slot.
+// answer returns the function that answers a message; only its first call has an effect. An actor
+// that is stopped drops its requests, so a message that is not answered in time is refused, which
+// frees its slot.
 func (a *gatewayActor) answer(ctx actor.Context, m *remote.Inbound) func(proto.Message) {
 	sender, root := ctx.Sender(), ctx.ActorSystem().Root
 	var once sync.Once
@@ -131,8 +133,8 @@ func (a *gatewayActor) answer(ctx actor.Context, m *remote.Inbound) func(proto.M
 	}
 }
 
-// lateCode is the code of the refusal of a message that was not answered in time: a proposal may
-// still be committed.
+// lateCode returns the code of the refusal of a message that was not answered in time. Proposals
+// have their own code, because they may still be committed.
 func lateCode(msg proto.Message) string {
 	if _, ok := msg.(*actorpb.Propose); ok {
 		return actorpb.CodeOutcomeUnknown
@@ -171,8 +173,8 @@ func (a *gatewayActor) route(m *remote.Inbound, reply func(proto.Message)) {
 	}
 }
 
-// toController passes a message on to the operation's controller, or replies with the replica that
-// has it.
+// toController passes a message on to the operation's controller, or replies with the replica on
+// which the controller is.
 func (a *gatewayActor) toController(m *remote.Inbound, operation string, grant uint64, reply func(proto.Message)) {
 	a.atGrant(m, grant, reply, func() {
 		if !a.cfg.Replica.ToController(operation, m.Message, reply) {
@@ -181,8 +183,8 @@ func (a *gatewayActor) toController(m *remote.Inbound, operation string, grant u
 	})
 }
 
-// instances answers an agent that has seen a version, at the latest after the time that it is
-// willing to wait for another one. It blocks.
+// instances waits until the instances differ from the version that the agent has seen, but not
+// longer than the agent asked to wait, and returns the answer.
 func (a *gatewayActor) instances(m *remote.Inbound, msg *actorpb.InstancesRequest) proto.Message {
 	wait := max(min(time.Duration(msg.GetWaitMillis())*time.Millisecond, a.patience(m)-answerReserve), 0)
 	ctx, cancel := context.WithTimeout(context.Background(), wait)
@@ -206,7 +208,7 @@ func (a *gatewayActor) atGrant(m *remote.Inbound, grant uint64, reply func(proto
 	a.background(m, func(ctx context.Context) {
 		if err := a.cfg.Replica.WaitApplied(ctx, grant); err != nil {
 			reply(&actorpb.Refused{Code: actorpb.CodeUnavailable, RetryMillis: a.cfg.Limits.RetryMillis,
-				Reason: fmt.Sprintf("log entry %d, already seen by the agent, is not applied here yet", grant)})
+				Reason: fmt.Sprintf("replica behind: log entry %d, which the agent has seen, is not applied here yet", grant)})
 			return
 		}
 		then()

@@ -2,8 +2,8 @@ package gateway
 
 import "time"
 
-// complainEvery is the least time between two log lines about refusals of the same code, because a
-// peer can cause any number of them.
+// complainEvery is the minimum time between two log lines about refusals of the same code. Without
+// it, a peer could cause any number of lines.
 const complainEvery = 10 * time.Second
 
 // complaints decides which refusals are logged. It is not safe for concurrent use.

@@ -1,8 +1,8 @@
 // Package gateway is the entry point through which other machines reach a replica's actors.
 //
 // It checks that the sender may send the message, refuses messages beyond its limits, and passes
-// the rest on: an agent's messages about its node to the node's actor on the leader, its messages
-// about jobs to the controllers of this replica, and replicas' proposals to the log.
+// the rest on: an agent's messages about its node go to the node's actor on the leader, its
+// messages about jobs to the controllers on this replica, and the proposals of replicas to the log.
 package gateway
 
 import (
@@ -19,16 +19,16 @@ type Limits struct {
 	// InFlight is how many requests may wait for their answer. Default 8192: each
 	// holds some KiB, and a leader answers within milliseconds.
 	InFlight int
-	// AgentInFlight is how many of them may come from one agent. Default 256: an agent that
-	// requests the specs of all its jobs at once stays below.
+	// AgentInFlight is how many of them may come from one agent. Default 256, which is enough for
+	// an agent that requests the specs of all its jobs at once.
 	AgentInFlight int
 	// Waiting is how many requests for changes of instances, which wait for seconds, may be open.
 	// Default 16384.
 	Waiting int
-	// AgentWaiting is how many of them may come from one agent. Default 256: it sends one for each
-	// operation whose jobs want to know.
+	// AgentWaiting is how many of them may come from one agent. Default 256: an agent sends one for
+	// each operation whose jobs use discovery.
 	AgentWaiting int
-	// RetryMillis is the hint in a refusal when to retry.
+	// RetryMillis is the time after which a refused sender is asked to retry.
 	RetryMillis int64
 }
 
@@ -46,8 +46,7 @@ func (l Limits) Validate() error {
 	return nil
 }
 
-// Busy returns the refusal of messages that do not reach the gateway, because too many wait for
-// it.
+// Busy returns the refusal of messages that do not reach the gateway, because its queue is full.
 func Busy(l Limits) *actorpb.Refused {
 	return &actorpb.Refused{Code: actorpb.CodeOverloaded, Reason: "too many messages waiting for the gateway", RetryMillis: l.RetryMillis}
 }
@@ -56,7 +55,8 @@ func Busy(l Limits) *actorpb.Refused {
 // for concurrent use.
 type Doorkeeper struct {
 	limits Limits
-	// asking counts requests that are answered at once, waiting those that wait for news.
+	// asking counts requests that are answered at once; waiting counts those that wait for changes
+	// of instances.
 	asking, waiting *crowd
 }
 
@@ -84,8 +84,8 @@ func (d *Doorkeeper) crowdOf(msg proto.Message) *crowd {
 	return d.asking
 }
 
-// Enter decides whether a message is admitted; nil means that it is, and Leave must follow its
-// answer.
+// Enter decides whether a message is admitted; nil means that it is, and then Leave must be called
+// when it has been answered.
 func (d *Doorkeeper) Enter(from identity.Identity, msg proto.Message) *actorpb.Refused {
 	refused, c := permit(from, msg), d.crowdOf(msg)
 	switch {
@@ -107,7 +107,7 @@ func (d *Doorkeeper) Enter(from identity.Identity, msg proto.Message) *actorpb.R
 	return nil
 }
 
-// Leave says that an admitted message has been answered.
+// Leave records that an admitted message has been answered.
 func (d *Doorkeeper) Leave(from identity.Identity, msg proto.Message) {
 	c := d.crowdOf(msg)
 	c.total--
@@ -119,7 +119,8 @@ func (d *Doorkeeper) Leave(from identity.Identity, msg proto.Message) {
 	}
 }
 
-// InFlight returns how many requests wait for their answer, without those that wait for news.
+// InFlight returns how many requests wait for their answer, without those that wait for changes of
+// instances.
 func (d *Doorkeeper) InFlight() int { return d.asking.total }
 
 // permit checks roles, and that an agent sends messages only for its own node; nil means that the
@@ -138,7 +139,7 @@ func permit(from identity.Identity, msg proto.Message) *actorpb.Refused {
 	var reason string
 	switch {
 	case from.Role != identity.Agent && from.Role != identity.Replica:
-		reason = fmt.Sprintf("certificates with role %s can use the API only", from.Role)
+		reason = fmt.Sprintf("certificates with role %s can only use the API", from.Role)
 	case from.Role != sender:
 		reason = fmt.Sprintf("%s is not for %ss", name(msg), from.Role)
 	case node != from.Name:

@@ -11,8 +11,8 @@ import (
 	"weir/actors/reconcile"
 )
 
-// Gossip broadcasts to all other replicas, without a guarantee. A newer message of the same key
-// replaces one that has not been sent yet.
+// Gossip broadcasts to all other replicas, without a guarantee of delivery. A newer message with
+// the same key replaces one that has not been sent yet.
 type Gossip interface {
 	Broadcast(key string, payload []byte) error
 }
@@ -21,9 +21,10 @@ type Gossip interface {
 type Config[M proto.Message] struct {
 	Self   Speaker
 	Gossip Gossip
-	// News is called for each message that is new, or forgotten, on the actor's goroutine.
+	// News is called on the actor's goroutine for each message that is news when it arrives, or
+	// whose expiry is news.
 	News func(M)
-	// ExpireEvery is the period in which outdated messages are forgotten.
+	// ExpireEvery is the period at which outdated messages are forgotten.
 	ExpireEvery time.Duration
 	Logger      *slog.Logger
 }
@@ -31,7 +32,7 @@ type Config[M proto.Message] struct {
 // Say broadcasts a message of this replica.
 type Say[M proto.Message] struct{ Said M }
 
-// Learn adds messages that every replica derives by itself: they are not broadcast.
+// Learn adds messages without broadcasting them, because every replica derives them by itself.
 type Learn[M proto.Message] struct{ All []M }
 
 // Heard is a payload from another replica.

@@ -1,10 +1,10 @@
-// Package hearsay spreads advice among replicas, and keeps the advice of others.
+// Package hearsay spreads advisory messages among replicas, and keeps those of other replicas.
 //
 // For each subject a replica has one Known, which any goroutine may read, and one actor, its only
 // writer: messages of this replica (Say) are signed, stored and broadcast by gossip; those of
 // others are Heard. A replica that joins, or has missed some, gets all messages that another one
-// knows and keeps the new ones. Messages may be late, come twice or never: the truth is in the
-// replicated state.
+// knows and keeps the new ones. Messages may be late, come twice or never. They are only advice:
+// the replicated state is authoritative.
 //
 // A Subject decides which of two messages about one thing counts, and when a message is forgotten.
 package hearsay
@@ -23,7 +23,7 @@ import (
 type Subject[M proto.Message] struct {
 	// Topic is the gossip topic.
 	Topic string
-	// Limit bounds the messages that are kept: beyond it, those that were first heard earliest are
+	// Limit bounds the messages that are kept: beyond it, those whose keys were heard first are
 	// forgotten.
 	Limit int
 	// Key returns the thing that a message is about; a newer message replaces an unsent one of the
@@ -38,7 +38,7 @@ type Subject[M proto.Message] struct {
 	Replaces func(said, earlier M) bool
 	// News reports whether a message says something different from the earlier one.
 	News func(said, earlier M) bool
-	// Forget returns when a message that is heard, or stays, at now is forgotten.
+	// Forget returns when a message is forgotten that is heard, or found to stay, at now.
 	Forget func(now time.Time, said M) time.Time
 	// Stays reports whether a message is kept regardless of its time. A message that no longer
 	// stays is not passed on, because a replica that has forgotten it would store it again. Nil
@@ -61,7 +61,7 @@ func ListIn[T any, M interface {
 	}
 }
 
-// Speaker is one life of a replica.
+// Speaker is one process of a replica.
 type Speaker struct {
 	Replica     string
 	Incarnation uint64
@@ -74,18 +74,19 @@ type Known[M proto.Message] struct {
 
 	mu    sync.RWMutex
 	heard map[string]*heard[M]
-	// groups has the same messages, by group and key.
+	// groups holds the same messages by group and key.
 	groups map[string]map[string]M
 	// order lists keys in the order in which they were first heard.
 	order []string
-	// sequence numbers the messages of this replica. It outlives an actor that fails.
+	// sequence numbers the messages of this replica. It is kept when the actor fails and is
+	// restarted.
 	sequence uint64
 }
 
 type heard[M proto.Message] struct {
 	said   M
 	forget time.Time
-	// over means that the message did not stay at the last check.
+	// over means that Stays was false for the message at the last check.
 	over bool
 }
 
@@ -132,7 +133,7 @@ func (k *Known[M]) All() (all []M) {
 func (k *Known[M]) LocalState() []byte {
 	state, err := proto.Marshal(k.subject.All(k.All()))
 	if err != nil {
-		// Invariant: all of these were decoded from messages.
+		// Invariant: all of them are valid messages.
 		panic(fmt.Sprintf("encode all of %s: %v", k.subject.Topic, err))
 	}
 	return state
@@ -170,7 +171,7 @@ func (k *Known[M]) Add(said M) (news bool) {
 	return k.subject.News(said, earlier)
 }
 
-// Expire forgets outdated messages, and returns those of which that is news.
+// Expire forgets outdated messages, and returns those whose expiry is news.
 func (k *Known[M]) Expire() (news []M) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -43,10 +43,10 @@ type Board interface {
 	Publish(node string, view *actorpb.NodeView, held []*actorpb.HeldJob)
 }
 
-// Words announces, ahead of the log, whether a node's agent is heard, to those who send requests
-// to the node's jobs.
+// Words announces whether a node's agent is heard, for clients that send requests to the node's
+// jobs. It does not wait for the log.
 type Words interface {
-	// Say announces it.
+	// Say announces whether the node is unheard.
 	Say(node string, unheard bool)
 	// Unheard returns the last announcement, by any leader.
 	Unheard(node string) bool
@@ -54,8 +54,8 @@ type Words interface {
 
 // Lead replies to agents on behalf of the leader.
 type Lead interface {
-	// Reply sends the answer, or redirects the agent if this replica no longer leads: a leader
-	// that was replaced renews no lease.
+	// Reply sends the answer, or redirects the agent if this replica no longer leads: a leader that
+	// has been replaced must not renew leases.
 	Reply(reply func(proto.Message), answer proto.Message)
 }
 
@@ -86,8 +86,8 @@ type FromAgent struct {
 	Message proto.Message
 	// Reply answers the agent.
 	Reply func(proto.Message)
-	// Replaced is called instead of Reply when a newer message came before the actor handled this
-	// one; nil means that the message is never replaced.
+	// Replaced is called instead of Reply if a newer message arrives before the actor has handled
+	// this one. nil means that the message cannot be replaced.
 	Replaced func()
 }
 
@@ -107,8 +107,8 @@ type nodeActor struct {
 	session *Session
 	// tree is the node's pool tree; empty if it has none, or is unknown.
 	tree string
-	// lease fires when the node counts as lost, silence when it counts as unheard; retry repeats
-	// proposals that failed.
+	// lease fires when the node counts as lost, silence fires when it counts as unheard; retry
+	// repeats proposals that failed.
 	lease, retry, silence reconcile.Timer
 	// registering answers the agent whose registration is in flight; nil if there is none.
 	registering func(proto.Message)
@@ -148,7 +148,8 @@ func (a *nodeActor) fromAgent(m FromAgent) {
 func (a *nodeActor) register(m *actorpb.RegisterAgent, reply func(proto.Message)) {
 	now := a.cfg.Now()
 	if m.GetToken().GetTerm() > a.cfg.Term {
-		// The agent would refuse the orders of this leader: jobs granted to it would wait.
+		// The agent would reject the orders of this leader, and jobs granted to it would never
+		// start.
 		a.cfg.Lead.Reply(reply, &actorpb.Refused{Code: actorpb.CodeBadRequest, Reason: fmt.Sprintf(
 			"register node %q: its agent has orders of term %d, but this cluster is in term %d: the agent's state folder belongs to another cluster, "+
 				"or to an earlier one of the same name; move it away and restart the agent", m.GetNode(), m.GetToken().GetTerm(), a.cfg.Term)})
@@ -228,8 +229,8 @@ func (a *nodeActor) read() (record *statepb.Node, granted []Granted, index uint6
 	return record, granted, index
 }
 
-// look tells the agent which grants and orders are committed that it lacks, and gives up jobs
-// that its present life never had.
+// look sends the agent the committed grants and orders that it lacks, and gives up jobs that were
+// granted to another incarnation of the node.
 func (a *nodeActor) look() {
 	if a.inFlight {
 		a.dirty = true
@@ -311,9 +312,9 @@ func (a *nodeActor) propose(then func([]*commandpb.Result, error), commands ...p
 	}, commands...)
 }
 
-// proposeUntil proposes commands, and calls again after a pause if they failed, so that they are
-// proposed from the state as it is then. It is no failure if a job to be given up has ended
-// meanwhile.
+// proposeUntil proposes commands. If they fail, it calls again after a pause, which proposes
+// commands for the state at that time. A job to be given up that has ended meanwhile is not a
+// failure.
 func (a *nodeActor) proposeUntil(timer *reconcile.Timer, again func(), commands ...proto.Message) {
 	a.propose(func(results []*commandpb.Result, err error) {
 		refusal := reconcile.Refusal(results)
@@ -356,7 +357,7 @@ func (a *nodeActor) publish(granted []Granted) {
 // Stop implements reconcile.Body.
 func (a *nodeActor) Stop() {
 	if a.registering != nil {
-		// The outcome would reach only this life, so reply now.
+		// The outcome of the proposal is lost when this life ends, so reply now.
 		a.registering(&actorpb.Refused{
 			Code: actorpb.CodeUnavailable, Reason: "the node's actor is restarting", RetryMillis: a.cfg.RetryAfter.Milliseconds(),
 		})

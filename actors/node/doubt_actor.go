@@ -1,7 +1,8 @@
 package node
 
-// trust withdraws the announcement that the node is unheard, once its agent reports that its jobs
-// are there: right after a registration the agent may not know that yet.
+// trust withdraws the announcement that the node is unheard, once the jobs that its agent no longer
+// has are no longer granted (Session.Trust). Right after a registration the agent may not know yet
+// which jobs it has.
 func (a *nodeActor) trust() {
 	if !a.cfg.Words.Unheard(a.cfg.ID) {
 		return

@@ -23,8 +23,8 @@ type Granted struct {
 type Difference struct {
 	Start []*actorpb.StartJob
 	Abort []*actorpb.AbortJob
-	// Vanished are allocations that the node's present life never had: the life that had them
-	// ended with its state folder.
+	// Vanished are allocations that were granted to another incarnation of the node, which ended
+	// with its state folder.
 	Vanished []string
 }
 
@@ -79,12 +79,11 @@ func (s *Session) Compare(now time.Time, granted []Granted) Difference {
 	return diff
 }
 
-// Doubt begins to doubt that the node's jobs are there.
+// Doubt marks the node's jobs as in doubt: they may be gone.
 func (s *Session) Doubt() { s.missing = nil }
 
-// Trust checks a doubt against the agent's reports, and reports whether it is over: whether all
-// jobs that had ended or vanished in the first heartbeat since are no longer granted. Later ends
-// are handled as usual.
+// Trust reports whether the doubt is resolved: whether all jobs that had ended or vanished in the
+// first heartbeat since Doubt are no longer granted. Jobs that end later do not matter.
 func (s *Session) Trust(granted []Granted) bool {
 	if s.missing == nil {
 		s.missing = map[string]bool{}
@@ -104,8 +103,8 @@ func (s *Session) Held(job string) *actorpb.HeldJob { return s.held[job] }
 // unconfirmed is the order for a job without a committed allocation.
 var unconfirmed = &statepb.StopOrder{Reason: lifecycle.AbortUnconfirmed.String(), Message: "no committed allocation for this job"}
 
-// leaves reports whether the agent has confirmed the order of a job and needs no reminder: the job
-// leaves by the deadline, which has not passed.
+// leaves reports whether the agent has confirmed the stop order of a job and the deadline has not
+// passed. Then it needs no reminder.
 func (s *Session) leaves(now time.Time, job *actorpb.HeldJob, order *statepb.StopOrder) bool {
 	if job.GetDeadline() == nil || order.GetGraceMillis() == 0 {
 		return false

@@ -3,7 +3,7 @@
 // One actor per node holds the session of the node's agent: its lease, the jobs that it reported,
 // and the orders that were sent to it. Whenever the committed state or the agent's report changes,
 // it compares the jobs that the agent should have with those that it has and sends the difference.
-// Lost messages are repeated, so no message has to arrive.
+// Lost messages are repeated, so no single message has to arrive.
 package node
 
 import (
@@ -23,11 +23,12 @@ import (
 type Timing struct {
 	// Heartbeat is the heartbeat period of agents.
 	Heartbeat time.Duration
-	// Lease is how long an agent may go on after it sent the last heartbeat that was acknowledged.
+	// Lease is how long an agent may run its jobs after it sent the last heartbeat that was
+	// acknowledged.
 	Lease time.Duration
 	// Kill is how long an agent may take to end its jobs after its lease has expired.
 	Kill time.Duration
-	// Drift is by how much clocks may differ in speed.
+	// Drift is the maximum difference in the speed of clocks, as a fraction.
 	Drift float64
 	// Resend is the pause before an order that an agent has not carried out is sent again.
 	Resend time.Duration
@@ -52,7 +53,7 @@ func (t Timing) Validate() error {
 	case t.Lease < 2*t.Heartbeat:
 		return fmt.Errorf("lease %s: must be at least twice the heartbeat period of %s", t.Lease, t.Heartbeat)
 	case t.Kill <= 0 || t.Drift < 0 || t.Resend <= 0:
-		return fmt.Errorf("kill time %s, drift %g, resend pause %s: must be more than 0 (drift: not less)", t.Kill, t.Drift, t.Resend)
+		return fmt.Errorf("kill time %s, drift %g, resend pause %s: kill time and resend pause must be more than 0, drift must not be negative", t.Kill, t.Drift, t.Resend)
 	}
 	return nil
 }
@@ -64,18 +65,18 @@ func (t Timing) wait() time.Duration {
 }
 
 // silence is the time without a heartbeat after which a node counts as unheard: one heartbeat
-// period before its agent may end its jobs, but at least one and a half periods, so that a
-// slightly late heartbeat does not count. Validate keeps it within the lease.
+// period before its agent may end its jobs, but at least one and a half periods, so that a slightly
+// late heartbeat does not count. Validate ensures that it is within the lease.
 func (t Timing) silence() time.Duration { return max(t.Lease-t.Heartbeat, t.Heartbeat*3/2) }
 
-// Session is the leader's state of an agent that is not committed. The zero value is for a node
-// that has not been heard.
+// Session is the leader's uncommitted state of an agent. The zero value is for a node that has not
+// been heard.
 type Session struct {
 	timing Timing
 	// expires is when the node counts as lost.
 	expires time.Time
-	// incarnation is the registered life of the node; 0 if none registered in this term. process
-	// is the agent process that registered it.
+	// incarnation is the registered incarnation of the node; 0 if the node has not registered in
+	// this term. process is the agent process that registered it.
 	incarnation uint64
 	process     uint64
 	sequence    uint64
@@ -86,10 +87,10 @@ type Session struct {
 	held      map[string]*actorpb.HeldJob
 	// files is the state of its file cache; nil if it reports none.
 	files *actorpb.FileCache
-	// missing are the granted jobs that had ended or vanished in the agent's first report since
-	// the node was doubted, or registered; nil if there was no report since.
+	// missing are the granted jobs that had ended or vanished in the agent's first report after
+	// Doubt, or after the registration; nil if there has been no report yet.
 	missing map[string]bool
-	// told has the orders last sent to the agent, by job.
+	// told holds the last orders sent to the agent, by job.
 	told map[string]told
 }
 
@@ -102,8 +103,8 @@ func NewSession(now time.Time, timing Timing) *Session {
 	return &Session{timing: timing, expires: now.Add(timing.wait()), held: map[string]*actorpb.HeldJob{}, told: map[string]told{}}
 }
 
-// Greet decides whether an agent may register. While an agent with this name has been heard
-// recently, it refuses agents of another life of the node, and processes that began earlier, which
+// Greet decides whether an agent may register. If an agent with this name has been heard recently,
+// it refuses agents of another incarnation of the node, and older processes of the same one, which
 // can only run on a copy of the state folder. A restarted agent is admitted at once.
 func (s *Session) Greet(now time.Time, m *actorpb.RegisterAgent) *actorpb.Refused {
 	if reason := faultOf(m); reason != "" {
@@ -138,8 +139,9 @@ func faultOf(m *actorpb.RegisterAgent) string {
 	}
 }
 
-// unregistered answers an agent whose registration was refused by the state. Only a stale term is
-// worth a retry, because another replica leads by now. All other causes need an operator.
+// unregistered answers an agent whose registration was refused by the state. Only after a stale
+// term should the agent retry, because another replica leads by now. All other causes need an
+// operator.
 func unregistered(refusal *commandpb.Refusal, retry time.Duration) *actorpb.Refused {
 	if refusal.GetCode() == state.CodeStaleTerm {
 		return &actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: refusal.GetMessage(), RetryMillis: retry.Milliseconds()}
@@ -182,9 +184,9 @@ func (s *Session) Open(now time.Time, m *actorpb.RegisterAgent) {
 	s.hear(now, m.GetJobs())
 }
 
-// Heartbeat processes a heartbeat in the leader's term, and returns a refusal if it is not valid.
-// A late heartbeat of a registration in a former term is refused too, because its sequence means
-// nothing in this term.
+// Heartbeat processes a heartbeat in the leader's term, and returns a refusal if it is not valid. A
+// late heartbeat of a registration in an earlier term is refused too, because its sequence number
+// is not comparable with those of this term.
 func (s *Session) Heartbeat(now time.Time, term uint64, m *actorpb.Heartbeat) *actorpb.Refused {
 	if s.incarnation == 0 || s.incarnation != m.GetIncarnation() || s.process != m.GetSession() || m.GetTerm() != term {
 		return &actorpb.Refused{Code: actorpb.CodeNotRegistered, Reason: fmt.Sprintf("heartbeat of node %q: agent not registered in this term; register again", m.GetNode())}

@@ -35,8 +35,8 @@ type Config struct {
 	// Instances returns the jobs of the operation if some have an order to leave that is held
 	// back; otherwise nil.
 	Instances func(operation string) []Instance
-	// ReassignAfter is how long a replica may be gone before it loses its operations: longer than
-	// a restart takes, but too short for users to notice.
+	// ReassignAfter is how long a replica may be gone before it loses its operations: longer than a
+	// restart takes, but not so long that users notice.
 	ReassignAfter time.Duration
 	// RetryAfter is the pause after a step that was refused or not committed.
 	RetryAfter time.Duration

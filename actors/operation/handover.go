@@ -18,8 +18,8 @@ type Instance struct {
 	Cookie    int32
 	// Ready means that it accepts requests.
 	Ready bool
-	// Held is until when its order to leave is held back; zero if no order is. Told means that it
-	// has an order that it knows of.
+	// Held is the time until which its order to leave is held back; zero if none is. Told means
+	// that it has an order that is in force.
 	Held time.Time
 	Told bool
 	// Drained means that the order is due to a drain. A job that is preempted for another
@@ -29,9 +29,9 @@ type Instance struct {
 	Replaced bool
 }
 
-// HandOver returns which instances of an operation, among those whose order to leave is held back,
-// are replaced now, and which are told to leave; nil if there are none. again is when to decide
-// again even if nothing changes; zero for never (J.3.3).
+// HandOver decides about the instances of an operation whose order to leave is held back: which are
+// replaced now, and which are told to leave (J.3.3). It returns nil if there are none of either.
+// again is when to decide again even if nothing changes; zero for never.
 //
 // Of the drained instances at most max_surge of the task are replaced at a time. An instance is
 // told to leave when its successor, if it is to have one, and min_available other instances are

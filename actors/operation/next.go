@@ -1,8 +1,8 @@
 // Package operation moves an operation through its states, on the leader.
 //
 // One actor per operation checks the operation's committed record after every change, and proposes
-// the next step: to assign a controller, to end it at its time limit, or its final state.
-// Decisions of pools (pending to materializing) and of controllers are not made here.
+// the next step: to assign a controller, to fail the operation at its time limit, or to set its
+// final state. Decisions of pools (pending to materializing) and of controllers are not made here.
 package operation
 
 import (

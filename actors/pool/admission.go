@@ -24,7 +24,7 @@ import (
 type View struct {
 	Tree  scheduling.TreeName
 	Pools pooltree.Tree
-	// Counts are per pool, including the pools below it.
+	// Counts holds the operations of each pool, including the pools below it.
 	Counts pooltree.Counts
 	// Pending are the operations of the pool that are not admitted in the tree yet, oldest start
 	// first, including those that run in another tree.
@@ -62,7 +62,8 @@ func Admit(now time.Time, name scheduling.PoolName, view View) ([]proto.Message,
 	return propose, nil
 }
 
-// admit admits an operation in the tree, be it its first one or another.
+// admit returns the command that admits an operation to the tree, whether or not it already runs in
+// another one.
 func admit(now time.Time, op *statepb.Operation, view View) proto.Message {
 	trees := []string{string(view.Tree)}
 	if op.GetState() != lifecycle.Pending.String() {

@@ -5,8 +5,8 @@ import (
 	"weir/scheduling"
 )
 
-// gap is a time without records of this leader. Another replica may have led and recorded then,
-// and others have copied it.
+// gap is a time for which this leader has no points. Another replica may have led and recorded
+// them, and others may have copied them.
 type gap struct {
 	// secondsAfter and minutesAfter are the last known points before the gap; second is the first
 	// one after it.
@@ -32,7 +32,7 @@ func (h *Histories) Lacks(tree scheduling.TreeName) *actorpb.PoolHistoryRequest 
 	return &actorpb.PoolHistoryRequest{Tree: string(tree), SecondsAfter: t.gap.secondsAfter, MinutesAfter: t.gap.minutesAfter, OfFollower: true}
 }
 
-// Filled says that all followers have answered the request of Lacks.
+// Filled records that all followers have answered the request of Lacks.
 func (h *Histories) Filled(asked *actorpb.PoolHistoryRequest) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -55,7 +55,7 @@ func (h *Histories) Fill(m *actorpb.PoolHistoryRequest, answer *actorpb.PoolHist
 	for _, of := range t.pools {
 		known[of.id] = of
 	}
-	// A minute of the gap may be an average of fewer points here than at the follower.
+	// The value of a minute in the gap may be the mean of fewer seconds here than at the follower.
 	minutes := interval{t.gap.secondsAfter/60 - 1, min(t.gap.second/60, t.minute)}
 	for _, p := range answer.GetPools() {
 		of, ok := known[scheduling.PoolID(p.GetPoolId())]
@@ -88,8 +88,8 @@ func (of history) average(from, to int64) {
 	}
 }
 
-// fill adds points of times in kept that are not known here, or that are in more, where the other
-// side has better ones.
+// fill adds the points at times in kept that are not known here. At times in more, where the other
+// side has better points, it also replaces those that are known.
 func fill(r ring, points *actorpb.Points, kept, more interval) {
 	each(points, func(at int64, p Point) {
 		if _, known := r.at(at); kept.has(at) && (!known || more.has(at)) {

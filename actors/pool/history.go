@@ -19,9 +19,9 @@ const (
 // maxPoints bounds the points in one answer, to about 600 KiB.
 const maxPoints = 20_000
 
-// Histories holds the history of pools, by tree. The leader records it; the other replicas copy
-// it, so that any of them can continue when it leads, and ask the others for what it lacks. It
-// takes at most 88 KB per pool. A pool that is removed loses its history.
+// Histories holds the history of pools, by tree. The leader records it and the other replicas copy
+// it, so that each can continue it as the next leader. A new leader asks the others for points that
+// it lacks. It takes at most 88 KB per pool. A pool that is removed loses its history.
 type Histories struct {
 	mu    sync.Mutex
 	trees map[scheduling.TreeName]*treeHistory
@@ -53,7 +53,7 @@ type Sample struct {
 	Point
 }
 
-// Keep removes all trees but these.
+// Keep removes all trees except these.
 func (h *Histories) Keep(trees []scheduling.TreeName) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -138,8 +138,8 @@ func (h *Histories) Missing(tree scheduling.TreeName) *actorpb.PoolHistoryReques
 	return &actorpb.PoolHistoryRequest{Tree: string(tree), SecondsAfter: t.second, MinutesAfter: t.minute}
 }
 
-// Answer returns the points of the pools of a tree, or of one pool, after a time: the oldest
-// first, as many as fit a message.
+// Answer returns the points of the pools of a tree, or of one pool, after a time. It returns the
+// oldest first, and as many as fit into a message.
 func (h *Histories) Answer(m *actorpb.PoolHistoryRequest) *actorpb.PoolHistory {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -171,7 +171,7 @@ type interval struct{ after, until int64 }
 
 func (i interval) has(at int64) bool { return at > i.after && at <= i.until }
 
-// span returns the first room times after a time, of those that are kept.
+// span returns the first times after a given time, at most room of them, among those that are kept.
 func span(after, newest, kept, room int64) interval {
 	after = min(max(after, newest-kept), newest)
 	return interval{after, min(after+room, newest)}
@@ -194,7 +194,7 @@ func (h *Histories) Follow(tree scheduling.TreeName, m *actorpb.PoolHistory) (mo
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if m.GetSecondsNewest() == 0 {
-		// The leader has just started, and knows less.
+		// The leader has just started and has no points yet.
 		return false
 	}
 	t := h.tree(tree)

@@ -2,8 +2,8 @@ package pool
 
 import "math"
 
-// Point is the state of a pool at a time: shares by dominant resource, and the volume in seconds
-// of the whole cluster.
+// Point is the state of a pool at a time: its shares of the dominant resource, and its volume in
+// seconds of the whole cluster.
 type Point struct {
 	FairShare, UsageShare, DemandShare, Volume float32
 }
@@ -19,8 +19,8 @@ type chunk struct {
 }
 
 // ring holds the points of the latest units of time: seconds, or minutes, since 1970. A chunk is
-// allocated with its first point, and reused when its time is over, so a pool that lives for a
-// minute needs memory only for that minute.
+// allocated with its first point, and reused when its time is no longer kept, so a pool that exists
+// for a minute needs memory only for that minute.
 type ring struct {
 	chunks []*chunk
 }

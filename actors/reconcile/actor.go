@@ -1,9 +1,10 @@
-// Package reconcile is the common part of actors that bring the replicated state to where a rule
-// wants it: they look, propose, and look again.
+// Package reconcile is the common part of actors that bring the replicated state in line with a
+// rule. They read the state, propose commands, and read it again.
 //
-// New makes an actor for a rule that has no messages of its own. It proposes one step at a time,
+// New makes an actor that applies a rule and has no other messages. It proposes one step at a time,
 // and looks again when the state may have changed, when a proposal was not committed, and when the
-// rule says so. Live is the frame of an actor with messages: its lives, timers and proposals.
+// rule asks for it. Live is the frame of an actor with messages of its own: its lives, timers and
+// proposals.
 package reconcile
 
 import (
@@ -31,8 +32,8 @@ type Config struct {
 	// Decide returns the step for the current state.
 	Decide func(now time.Time) Step
 	Log    Log
-	// RetryAfter is the pause after a step that was refused or not committed, because the rule saw
-	// an older state than the log's.
+	// RetryAfter is the pause after a step that was refused or not committed. A step is refused if
+	// the rule saw an older state than that of the log.
 	RetryAfter time.Duration
 	Now        func() time.Time
 	// Logger has the attributes of the actor's subject.

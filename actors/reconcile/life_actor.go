@@ -21,9 +21,8 @@ type Body interface {
 	Stop()
 }
 
-// Life is one life of an actor: it begins when the actor is spawned, and when it is restarted
-// after a failure. Callbacks of a former life never run in the next one, which begins from the
-// state as it is then.
+// Life is one life of an actor: it begins when the actor is spawned, and when it is restarted after
+// a failure. Callbacks of one life never run in the next one, which begins from the current state.
 type Life struct {
 	ctx    actor.Context
 	timers []*Timer
@@ -65,7 +64,7 @@ func (l *living) Receive(ctx actor.Context) {
 		}
 		l.body.Stop()
 	case actor.SystemMessage, actor.AutoReceiveMessage:
-		// The rest of the life cycle needs no work here.
+		// The other life-cycle messages need no work here.
 	default:
 		if !l.body.Take(m) {
 			l.log.Warn("unexpected message", "type", fmt.Sprintf("%T", m))
@@ -73,17 +72,17 @@ func (l *living) Receive(ctx actor.Context) {
 	}
 }
 
-// Do runs a function in the actor's goroutine, after the messages that wait already. It may be
-// called from any goroutine, once the life has started.
+// Do runs a function in the actor's goroutine, after the messages that are already queued. It may
+// be called from any goroutine, once the life has started.
 func (l *Life) Do(do func()) { l.ctx.ActorSystem().Root.Send(l.ctx.Self(), turn{l, do}) }
 
 // Context returns the actor's context, for use in its own goroutine only.
 func (l *Life) Context() actor.Context { return l.ctx }
 
-// Timer runs a function of one life after a while.
+// Timer runs a function in one life after a delay.
 type Timer struct{ timer *time.Timer }
 
-// After makes the timer run a function after a while, instead of the one it was set to before.
+// After sets the timer to run a function after d. It replaces the function that was set before.
 func (l *Life) After(timer *Timer, d time.Duration, do func()) {
 	if timer.timer == nil {
 		l.timers = append(l.timers, timer)
@@ -92,7 +91,7 @@ func (l *Life) After(timer *Timer, d time.Duration, do func()) {
 	timer.timer = time.AfterFunc(max(d, 0), func() { l.Do(do) })
 }
 
-// Stop stops the timer, unless its function is queued already.
+// Stop stops the timer, unless its function is already queued.
 func (t *Timer) Stop() {
 	if t.timer != nil {
 		t.timer.Stop()

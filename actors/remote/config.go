@@ -28,7 +28,7 @@ type Dialer interface {
 	URL(addr string) string
 }
 
-// Candidate is a peer whose stream is about to come up.
+// Candidate is a peer whose stream is about to be established.
 type Candidate struct {
 	// Peer is its name, role/name, and Identity its identity, which is proven by
 	// its certificate unless the cluster is insecure.
@@ -43,7 +43,7 @@ type Candidate struct {
 	Rival uint64
 }
 
-// PeerChange says that the stream of a peer has come up or ended.
+// PeerChange reports that the stream of a peer has been established or has ended.
 type PeerChange struct {
 	Peer        string
 	Identity    identity.Identity
@@ -58,15 +58,15 @@ type PeerChange struct {
 
 // Config configures a Remote.
 type Config struct {
-	// Self is this process. Its cluster must be the one that IdentityOf returns
-	// for peers: over plaintext ports of cluster/wire that is "insecure".
+	// Self is this process. Its cluster must be the one that IdentityOf returns for peers. With the
+	// plaintext ports of cluster/wire, that is "insecure".
 	Self identity.Identity
 	// Incarnation identifies this process among those of the same name: random,
 	// not 0, new at each start. Default: chosen by Start.
 	Incarnation uint64
 	// Version is this software's version, which peers log.
 	Version string
-	// Directory and Dialer are needed for Connect only. Set both or none.
+	// Directory and Dialer are needed only for Connect. Set both or none.
 	Directory Directory
 	Dialer    Dialer
 	// IdentityOf returns the identity of the peer that opens a stream at Handler,

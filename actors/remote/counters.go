@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// dropped is why a message or frame was dropped.
+// dropped is the reason why a message or frame was dropped.
 type dropped uint8
 
 const (
@@ -67,11 +67,10 @@ type Stats struct {
 	// ReceivedMessages and ReceivedBytes count messages, requests and replies
 	// from peers, and their encoded payloads.
 	ReceivedMessages, ReceivedBytes uint64
-	// Connects counts streams that came up, Refusals those that this side
-	// refused.
+	// Connects counts streams that were established, Refusals those that this side refused.
 	Connects, Refusals uint64
-	// Dropped counts the messages that this side dropped, by reason. It has
-	// every reason, even with count 0.
+	// Dropped counts the messages that this side dropped, by reason. It contains every reason, even
+	// those with count 0.
 	Dropped map[string]uint64
 	// Peers are the connected peers, by name.
 	Peers []PeerStats

@@ -18,15 +18,15 @@ import (
 	"weir/messages/remotepb"
 )
 
-// Connect keeps a stream to peer, role/name, until Disconnect or Close. It does
-// not dial while there is one that the peer has opened. It returns at once;
-// Config.OnPeer reports when the stream is up.
+// Connect keeps a stream to peer (role/name) until Disconnect or Close. It does not dial while
+// there is a stream that the peer has opened. It returns at once; Config.OnPeer reports when the
+// stream is up.
 func (r *Remote) Connect(peer string) error {
 	switch _, _, err := ParsePeer(peer); {
 	case err != nil:
 		return fmt.Errorf("connect: %w", err)
 	case peer == r.self:
-		return fmt.Errorf("connect %s: is this process", peer)
+		return fmt.Errorf("connect %s: a process cannot connect to itself", peer)
 	case r.config.Dialer == nil:
 		return fmt.Errorf("connect %s: this process has no dialer", peer)
 	}
@@ -44,7 +44,7 @@ func (r *Remote) Connect(peer string) error {
 	return nil
 }
 
-// keepConnected dials peer whenever there is no stream, with pauses that grow.
+// keepConnected dials peer whenever there is no stream, with growing pauses.
 func (r *Remote) keepConnected(ctx context.Context, peer string) {
 	pause := r.limits.RedialMin
 	told := ""
@@ -81,8 +81,8 @@ func (r *Remote) dial(ctx context.Context, peer string) (up bool, err error) {
 	client := r.config.Dialer.HTTPClient(0)
 	defer client.CloseIdleConnections()
 	d := &dialed{client: client}
-	// The end of ctx must not break a stream that is up: Disconnect and Close end it
-	// with last words.
+	// The end of ctx must not break an established stream: Disconnect and Close end it with a Bye
+	// to the peer.
 	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	d.cancel = cancel
 	defer d.abort()
@@ -94,7 +94,7 @@ func (r *Remote) dial(ctx context.Context, peer string) (up bool, err error) {
 	d.BidiStreamForClient = connect.NewClient[remotepb.Batch, remotepb.Batch](d, r.config.Dialer.URL(addr)+procedure,
 		r.wireOptions(), connect.WithAcceptCompression("gzip", nil, nil)).CallBidiStream(httptrace.WithClientTrace(lasting, trace))
 	found, err := r.introduce(d, peer)
-	// From here on the end of ctx does not abort the stream: there is time for last words.
+	// From here on the end of ctx does not abort the stream, so that a Bye can still be sent.
 	stop()
 	var s *session
 	if err == nil {
@@ -134,8 +134,7 @@ func (r *Remote) introduce(d *dialed, peer string) (counterpart, error) {
 	return checkHello(r.config.Self, certified, peer, firstHello(batch))
 }
 
-// dialed is the transport of a stream that this side has opened. It has a
-// connection of its own.
+// dialed is the transport of a stream that this side has opened. It has its own connection.
 type dialed struct {
 	*connect.BidiStreamForClient[remotepb.Batch, remotepb.Batch]
 	client *http.Client
@@ -188,7 +187,7 @@ func (d *dialed) refuse(reason string) {
 	}
 }
 
-// finish closes our direction; the peer then closes the other.
+// finish closes this side's direction; the peer then closes the other.
 func (d *dialed) finish() { _ = d.CloseRequest() }
 
 // abort cancels the request and closes the connection: after cancelling alone, a
@@ -210,8 +209,8 @@ func (d *dialed) hangUp() {
 	go func() { _ = conn.Close() }()
 }
 
-// certifiedBy returns the identity in the certificate of the replica that answered,
-// nil without TLS.
+// certifiedBy returns the identity in the certificate of the replica that answered; nil without
+// TLS.
 func certifiedBy(state *tls.ConnectionState) (*identity.Identity, error) {
 	if state == nil {
 		return nil, nil

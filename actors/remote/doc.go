@@ -1,8 +1,8 @@
 // Package remote carries actor messages between machines.
 //
-// Two processes, the peers, share one long-lived stream, which either side may
-// open and both use. A peer is called role/name, as in replica/r1; its actors
-// are reachable only by the names under which it published them:
+// Two processes, called peers, share one long-lived stream. Either side may open it, and both use
+// it. A peer is called role/name, as in replica/r1; its actors are reachable only by the names
+// under which it published them:
 //
 //	inbox := r.NewInbox(nil)
 //	pid := system.Root.Spawn(props.Configure(inbox.Mailbox()))
@@ -11,9 +11,8 @@
 //	err := r.Send("replica/r1", "gateway", message)
 //	reply, err := r.Request(ctx, "replica/r1", "gateway", message)
 //
-// The receiving actor gets an *Inbound, which has the sender's identity from its
-// certificate, and answers with ctx.Respond. An actor that wants a reply uses
-// RequestAsync, which does not block.
+// The receiving actor gets an *Inbound, which holds the identity in the sender's certificate, and
+// answers with ctx.Respond. An actor that wants a reply uses RequestAsync, which does not block.
 //
 // Guarantees:
 //   - Delivery is at most once, and in order while a stream lasts. A message is
@@ -25,6 +24,6 @@
 //     once. Config.OnPeer reports peers that connect and disconnect.
 //   - A silent peer counts as lost after Limits.KeepAliveTimeout.
 //
-// The files handshake.go, roster.go and outbox.go make decisions from plain values, without
-// locks; the others carry them out.
+// The files handshake.go, roster.go and outbox.go make decisions on plain values, without locks;
+// the other files carry them out.
 package remote

@@ -31,9 +31,8 @@ var (
 	ErrClosed = errors.New("remote is closed")
 )
 
-// ErrRefused is returned when the peer, or this side, rejects a stream, when a
-// message is for an actor not published for the sender's role, and when an actor
-// responds with an error.
+// ErrRefused is returned when either side rejects a stream, when the addressed actor is not
+// published for the sender's role, and when an actor responds with an error.
 type ErrRefused struct {
 	// Reason is for people.
 	Reason string
@@ -63,7 +62,7 @@ type kind struct {
 	counted dropped
 }
 
-// kindOf returns the kind of err, a refusal if no other fits.
+// kindOf returns the kind of err, which is a refusal if no other kind fits.
 func kindOf(err error) kind {
 	for _, k := range kinds {
 		if errors.Is(err, k.err) {
@@ -73,8 +72,7 @@ func kindOf(err error) kind {
 	return kind{code: remotepb.Failure_CODE_REFUSED, counted: roleRefused}
 }
 
-// errorOf returns the error that f stands for. An unknown code, of a newer peer,
-// counts as a refusal.
+// errorOf converts f to an error. An unknown code, from a newer peer, becomes a refusal.
 func errorOf(f *remotepb.Failure) error {
 	for _, k := range kinds {
 		if k.code == f.GetCode() {

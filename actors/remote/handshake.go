@@ -21,9 +21,9 @@ type counterpart struct {
 	maxMessageBytes int
 }
 
-// checkHello decides whether the sender of hello may be a peer of self. certified
-// is the identity in its certificate, nil without TLS. dialed is the peer that we
-// dialed, "" if the peer opened the stream; then any certified peer will do.
+// checkHello decides whether the sender of hello may be a peer of self. certified is the identity
+// in its certificate, nil without TLS. dialed is the peer that this side dialed, or "" if the peer
+// opened the stream; then any certified peer is accepted.
 func checkHello(self identity.Identity, certified *identity.Identity, dialed string, hello *remotepb.Hello) (counterpart, error) {
 	if hello == nil {
 		return counterpart{}, refusef("first frame is not a hello: is the peer a weir process?")
@@ -33,7 +33,7 @@ func checkHello(self identity.Identity, certified *identity.Identity, dialed str
 			hello.GetProtocol(), hello.GetVersion(), PeerName(self), oldestProtocol)
 	}
 	if hello.GetCluster() != self.Cluster {
-		return counterpart{}, refusef("%s belongs to cluster %q, %s to cluster %q", hello.GetPeer(), hello.GetCluster(), PeerName(self), self.Cluster)
+		return counterpart{}, refusef("%s belongs to cluster %q, but %s to cluster %q", hello.GetPeer(), hello.GetCluster(), PeerName(self), self.Cluster)
 	}
 	role, name, err := ParsePeer(hello.GetPeer())
 	if err != nil {
@@ -45,11 +45,11 @@ func checkHello(self identity.Identity, certified *identity.Identity, dialed str
 	}
 	switch {
 	case certified != nil && *certified != id:
-		return counterpart{}, refusef("certificate identifies %s, hello %s", certified, id)
+		return counterpart{}, refusef("certificate identifies %s, but hello is from %s", certified, id)
 	case dialed != "" && hello.GetPeer() != dialed:
-		return counterpart{}, refusef("dialed %s, reached %s: is the address right?", dialed, hello.GetPeer())
+		return counterpart{}, refusef("dialed %s, but reached %s: is the address right?", dialed, hello.GetPeer())
 	case hello.GetTo() != PeerName(self):
-		return counterpart{}, refusef("hello is for %s, this is %s: is the address right?", hello.GetTo(), PeerName(self))
+		return counterpart{}, refusef("hello is for %s, but this is %s: is the address right?", hello.GetTo(), PeerName(self))
 	case id == self:
 		return counterpart{}, refusef("%s is connecting to itself, or two processes share its name", PeerName(self))
 	case hello.GetIncarnation() == 0:

@@ -28,7 +28,7 @@ func TestCheckHello(t *testing.T) {
 		"another name than certified":     {change: func(h *remotepb.Hello) { h.Peer = "agent/n8" }, certified: &n7, wantRefusal: "certificate identifies"},
 		"another role than certified":     {change: func(h *remotepb.Hello) { h.Peer = "replica/n7" }, certified: &n7, wantRefusal: "certificate identifies"},
 		"another cluster than certified":  {certified: &identity.Identity{Cluster: "prod", Role: identity.Agent, Name: "n7"}, wantRefusal: "certificate identifies"},
-		"another peer than dialed":        {dialed: "agent/n8", wantRefusal: "dialed agent/n8, reached agent/n7"},
+		"another peer than dialed":        {dialed: "agent/n8", wantRefusal: "dialed agent/n8, but reached agent/n7: is the address right?"},
 		"a hello that is for another":     {change: func(h *remotepb.Hello) { h.To = "replica/r2" }, wantRefusal: "hello is for replica/r2"},
 		"a name without a role":           {change: func(h *remotepb.Hello) { h.Peer = "n7" }, wantRefusal: "must be role/name"},
 		"an unknown role":                 {change: func(h *remotepb.Hello) { h.Peer = "king/n7" }, wantRefusal: "king"},

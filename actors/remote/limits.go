@@ -9,8 +9,8 @@ import (
 // Limits bounds the queues of a Remote and how long it waits. Start from
 // DefaultLimits.
 type Limits struct {
-	// QueueMessages is how many messages may wait to be sent to one peer. Default
-	// 16,384: about 50 ms of a stream's throughput; more would be late anyway.
+	// QueueMessages is how many messages may wait to be sent to one peer. Default 16,384: about 50
+	// ms of a stream's throughput; messages behind more than that would be late anyway.
 	QueueMessages int
 	// QueueBytes is how many bytes of messages may wait to be sent to one peer.
 	// Default 16 MiB: four of the largest messages.
@@ -22,9 +22,9 @@ type Limits struct {
 	// MaxMessageBytes is the largest message that is sent or accepted, encoded.
 	// Default 4 MiB: a plan for a large node is below 1 MiB.
 	MaxMessageBytes int
-	// BatchBytes is how many bytes of messages are written at once. Default
-	// 64 KiB: enough to make the cost of a write small, but too little to delay a
-	// ping much. A larger message is written alone.
+	// BatchBytes is how many bytes of messages are written at once. Default 64 KiB: large enough to
+	// make the cost per message small, but small enough not to delay a ping much. A larger message
+	// is written alone.
 	BatchBytes int
 	// OpenRequests is how many requests to one peer may be unanswered. Default
 	// 16,384, as QueueMessages.
@@ -40,12 +40,12 @@ type Limits struct {
 	// ConnectTimeout bounds dialing and the handshake. Default 5 s: enough for a
 	// retransmitted SYN on a slow network.
 	ConnectTimeout time.Duration
-	// FarewellTimeout bounds the end of a stream, in which the reason is sent to
-	// the peer. Default 1 s: that is a courtesy, and should not delay a restart.
+	// FarewellTimeout bounds the end of a stream, when the reason is sent to the peer. Default 1 s:
+	// the reason is not essential, and should not delay a restart.
 	FarewellTimeout time.Duration
-	// RedialMin and RedialMax bound the pause between attempts to connect,
-	// which doubles and has jitter. Default 100 ms and 5 s: a restarted peer is
-	// found soon and a dead one costs little.
+	// RedialMin and RedialMax bound the pause between attempts to connect, which doubles and has
+	// jitter. Default 100 ms and 5 s: a restarted peer is reconnected soon, and a dead one costs
+	// little.
 	RedialMin, RedialMax time.Duration
 }
 
@@ -108,9 +108,9 @@ func (l Limits) Validate() error {
 	return nil
 }
 
-// maxReadBytes bounds one read from the stream, in bytes. A peer that ignores our
-// MaxMessageBytes gets ErrTooLarge for a message up to this size; a larger one breaks
-// the stream. A hello fits, however small MaxMessageBytes is.
+// maxReadBytes bounds one read from the stream, in bytes. A peer that ignores this side's
+// MaxMessageBytes gets ErrTooLarge for a message of up to this size; a larger message breaks the
+// stream. A hello fits, however small MaxMessageBytes is.
 func (l Limits) maxReadBytes() int {
 	return 4*l.MaxMessageBytes + 16<<10
 }

@@ -12,8 +12,8 @@ const (
 	// frameOverhead bounds the size of a frame without its payload, in bytes: the
 	// actor's name, numbers, lengths.
 	frameOverhead = maxName + 64
-	// reserve lets notices exceed the bound on messages by 1/reserve of it, and
-	// by reserve more.
+	// reserve is the extra room for notices: they may exceed maxMessages by maxMessages/reserve +
+	// reserve.
 	reserve = 4
 )
 
@@ -65,9 +65,9 @@ func (o *outbox) append(out outgoing) {
 	o.bytes += out.bytes
 }
 
-// take moves the next frames to batch, up to maxBytes but at least one message.
-// Pings and pongs go first. Requests get the time that they have left; those
-// with none are dropped and counted as late.
+// take moves the next frames to batch, up to maxBytes but at least one message. Pings and pongs go
+// first. The time left is written into requests; those with no time left are dropped and counted as
+// late.
 func (o *outbox) take(batch []*remotepb.Frame, maxBytes int, now time.Time) (_ []*remotepb.Frame, late int) {
 	if o.ping {
 		batch = append(batch, &remotepb.Frame{Kind: &remotepb.Frame_Ping{Ping: &remotepb.Ping{}}})

@@ -14,14 +14,14 @@ import (
 func encode(message any, limit int) (*anypb.Any, error) {
 	m, ok := message.(proto.Message)
 	if !ok || isLifeCycle(m.ProtoReflect().Descriptor()) {
-		return nil, fmt.Errorf("%w: cannot send a %T to another machine: not an application protobuf message", ErrMalformed, message)
+		return nil, fmt.Errorf("%w: cannot send a %T to another machine: it is not a protobuf message of the application", ErrMalformed, message)
 	}
 	payload := new(anypb.Any)
 	if err := anypb.MarshalFrom(payload, m, proto.MarshalOptions{}); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	if size := len(payload.GetValue()); size > limit {
-		return nil, fmt.Errorf("%w: %s of %d bytes, the receiver accepts %d (MaxMessageBytes)", ErrTooLarge, payload.MessageName(), size, limit)
+		return nil, fmt.Errorf("%w: %s of %d bytes, but the receiver accepts at most %d (MaxMessageBytes)", ErrTooLarge, payload.MessageName(), size, limit)
 	}
 	return payload, nil
 }
@@ -29,7 +29,7 @@ func encode(message any, limit int) (*anypb.Any, error) {
 // decode decodes a message from a peer, of up to limit bytes.
 func decode(payload *anypb.Any, limit int) (proto.Message, error) {
 	if size := len(payload.GetValue()); size > limit {
-		return nil, fmt.Errorf("%w: %s of %d bytes, this side accepts %d (MaxMessageBytes)", ErrTooLarge, payload.MessageName(), size, limit)
+		return nil, fmt.Errorf("%w: %s of %d bytes, but this side accepts at most %d (MaxMessageBytes)", ErrTooLarge, payload.MessageName(), size, limit)
 	}
 	m, err := payload.UnmarshalNew()
 	switch {
@@ -38,7 +38,7 @@ func decode(payload *anypb.Any, limit int) (proto.Message, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%w: %s: %w", ErrMalformed, payload.MessageName(), err)
 	case isLifeCycle(m.ProtoReflect().Descriptor()):
-		// As a reply it would reach an actor without an Inbound, and might stop it.
+		// As a reply it would reach an actor outside an Inbound, and might stop it.
 		return nil, fmt.Errorf("%w: %s may not come from another machine", ErrMalformed, payload.MessageName())
 	}
 	return m, nil

@@ -30,7 +30,7 @@ func TestDecode(t *testing.T) {
 	}{
 		"a known type":         {payload: pack(wrapperspb.String("x"))},
 		"as large as allowed":  {payload: pack(wrapperspb.String(strings.Repeat("x", limit-2)))},
-		"larger":               {payload: pack(wrapperspb.String(strings.Repeat("x", limit-1))), want: ErrTooLarge, wantText: "101 bytes, this side accepts 100"},
+		"larger":               {payload: pack(wrapperspb.String(strings.Repeat("x", limit-1))), want: ErrTooLarge, wantText: "of 101 bytes, but this side accepts at most 100 (MaxMessageBytes)"},
 		"an unknown type":      {payload: &anypb.Any{TypeUrl: "type.googleapis.com/weir.Future"}, want: ErrUnknownType, wantText: "weir.Future"},
 		"no type":              {payload: &anypb.Any{}, want: ErrMalformed},
 		"no payload":           {want: ErrMalformed},

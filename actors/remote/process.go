@@ -12,8 +12,8 @@ import (
 	"weir/messages/remotepb"
 )
 
-// reserved begins names of actors that belong to this package; replyPrefix is one of
-// them, for replies.
+// reserved is the first character of the names of actors that belong to this package. replyPrefix
+// begins those of the receivers of replies.
 const (
 	reserved    = "$"
 	replyPrefix = "$reply/"
@@ -26,8 +26,8 @@ const (
 	maxDetail = 1024
 )
 
-// process stands for all actors on other machines. It accepts only replies to their requests.
-// It has no state, so the copy that a PID caches never goes stale.
+// process represents all actors on other machines. It accepts only replies to their requests. It
+// has no state, so the copy that a PID caches never goes stale.
 type process struct {
 	remote *Remote
 }

@@ -31,7 +31,7 @@ func (s *session) receive(frame *remotepb.Frame) {
 		s.mu.Unlock()
 		s.signal()
 	case *remotepb.Frame_Pong:
-		// read has noted already that the peer is alive.
+		// read has already recorded that the peer is alive.
 	case *remotepb.Frame_Bye:
 		s.end(fmt.Errorf("%w: %s", errBye, kind.Bye.GetReason()), "")
 	default:
@@ -78,14 +78,14 @@ func (s *session) turnAway(inbox *Inbox, request *remotepb.Request, err error) {
 	s.respond(request.GetId(), inbox.full)
 }
 
-// reach returns the live actor that is published by that name for peer's role.
+// reach returns the live actor that is published under name for peer's role.
 func (r *Remote) reach(name string, peer counterpart) (publication, error) {
 	found, ok := (*r.published.Load())[name]
 	if !ok {
 		return publication{}, fmt.Errorf("%w: %s publishes no %q", ErrNotFound, r.self, name)
 	}
 	if !slices.Contains(found.roles, peer.id.Role) {
-		return publication{}, refusef("%q of %s is for %v only, not for %s", name, r.self, found.roles, peer.name)
+		return publication{}, refusef("%q of %s is only for %v, not for %s", name, r.self, found.roles, peer.name)
 	}
 	if _, alive := r.system.ProcessRegistry.Get(found.pid); !alive {
 		return publication{}, fmt.Errorf("%w: %q of %s has stopped", ErrNotFound, name, r.self)
@@ -110,7 +110,7 @@ func (s *session) sendFailure(id uint64, code remotepb.Failure_Code, detail stri
 	s.notice(&remotepb.Frame{Kind: &remotepb.Frame_Failure{Failure: failure}})
 }
 
-// detailOf returns the text of err without the part that its code stands for.
+// detailOf returns the text of err without the prefix that its code already expresses.
 func detailOf(err error) string {
 	if refused, ok := errors.AsType[*ErrRefused](err); ok {
 		return refused.Reason

@@ -34,7 +34,8 @@ type Remote struct {
 	published atomic.Pointer[map[string]publication]
 
 	mu sync.RWMutex
-	// streams has the session of each connected peer, by name.
+	// streams holds the session of each connected peer, by name; last is the number of the latest
+	// session. wanted has the peers of Connect.
 	streams map[string]*session
 	last    uint64
 	wanted  map[string]context.CancelFunc
@@ -50,9 +51,9 @@ type publication struct {
 	roles []identity.Role
 }
 
-// Inbound is a message from a peer as its actor gets it. ctx.Respond answers a
-// request, with a protobuf message or an error; the peer's Request returns such an
-// error as *ErrRefused.
+// Inbound is a message from a peer, as the addressed actor receives it. ctx.Respond answers a
+// request, with a protobuf message or an error; the peer's Request returns such an error as
+// *ErrRefused.
 type Inbound struct {
 	// From is the identity of the sending process, from its certificate.
 	From identity.Identity
@@ -171,12 +172,12 @@ func (r *Remote) Close() {
 	select {
 	case <-done:
 	case <-time.After(2 * r.limits.FarewellTimeout):
-		r.log.Warn("stream not closing", "self", r.self)
+		r.log.Warn("streams still open after close", "self", r.self)
 	}
 	r.news.wait()
 }
 
-// stream returns the session of peer, nil when there is none.
+// stream returns the session of peer; nil if there is none.
 func (r *Remote) stream(peer string) *session {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -200,8 +201,8 @@ func (r *Remote) begin() bool {
 	return true
 }
 
-// enter makes a session of a stream whose hello passed checkHello, unless the peer's
-// current stream takes precedence or Admit refuses it.
+// enter makes a session from a stream whose hello passed checkHello, unless the peer's current
+// stream takes precedence or Admit refuses it.
 func (r *Remote) enter(peer counterpart, ours bool, tr transport) (*session, error) {
 	r.mu.Lock()
 	c := claim{peer: peer.name, incarnation: peer.incarnation, ours: ours}

@@ -66,8 +66,8 @@ func (r *Remote) RequestAsync(peer, name string, message proto.Message, timeout 
 	}
 }
 
-// request calls done once, unless it returns an error. giveUp calls done with an
-// error at once, unless done has been called.
+// request calls done once, unless it returns an error. giveUp calls done with an error at once,
+// unless done has already been called.
 func (r *Remote) request(peer, name string, message proto.Message, deadline time.Time, done func(proto.Message, error)) (giveUp func(error), err error) {
 	failed := func(err error) error { return fmt.Errorf("request to %s of %s: %w", name, peer, err) }
 	s, payload, err := r.prepare(peer, name, message)
@@ -94,7 +94,7 @@ func (r *Remote) prepare(peer, name string, message any) (*session, *anypb.Any, 
 		return nil, nil, r.noStream(peer)
 	}
 	if len(name) > maxName {
-		return nil, nil, fmt.Errorf("%w: the limit of a name is %d bytes, this one has %d", ErrNotFound, maxName, len(name))
+		return nil, nil, fmt.Errorf("%w: the limit of a name is %d bytes, but this one has %d", ErrNotFound, maxName, len(name))
 	}
 	payload, err := encode(message, min(s.peer.maxMessageBytes, r.limits.MaxMessageBytes))
 	return s, payload, err

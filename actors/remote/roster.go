@@ -18,10 +18,10 @@ func (c claim) dialer(self string) string {
 
 // replaces reports whether c replaces now, the peer's current stream.
 //
-// A stream with another incarnation of the peer does. If the same side has dialed
-// both streams of one incarnation, the later one does: that side has found its earlier
-// one useless. If each side has dialed one, both must decide alike: the stream dialed
-// by the side with the lesser name stays.
+// A stream with another incarnation of the peer replaces it. Of two streams with one incarnation
+// that the same side dialed, the later one replaces the earlier one, which that side has found to
+// be useless. If each side has dialed one, both sides must make the same decision: the stream that
+// was dialed by the side with the lesser name wins.
 func (c claim) replaces(now claim, self string) bool {
 	return c.incarnation != now.incarnation || c.ours == now.ours || c.dialer(self) < now.dialer(self)
 }

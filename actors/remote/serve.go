@@ -16,10 +16,10 @@ import (
 // procedure is the method that opens a stream.
 const procedure = "/weir.remote.v1.Remote/Stream"
 
-// Handler returns the handler of streams that peers open, and the path to mount
-// it at. The server must speak HTTP/2. It should detect dead connections by
-// pings, because only the server can end a write that the peer does not read.
-// Close the Remote before the server shuts down: streams do not end by themselves.
+// Handler returns the handler of streams that peers open, and the path to mount it at. The server
+// must speak HTTP/2. It should detect dead connections by pings, because only the server can abort
+// a write to a peer that does not read. Close the Remote before the server shuts down: streams do
+// not end by themselves.
 func (r *Remote) Handler() (path string, handler http.Handler) {
 	streams := connect.NewBidiStreamHandler(procedure, r.serve, r.wireOptions(),
 		connect.WithCompression("gzip", nil, nil))
@@ -59,7 +59,7 @@ func (s *served) setRead(deadline time.Time) {
 	}
 }
 
-// finish makes Receive fail; when the handler then returns, the stream ends orderly.
+// finish makes Receive fail. The handler then returns, which ends the stream in an orderly way.
 func (s *served) finish() { s.setRead(past) }
 
 func (s *served) abort() {
@@ -96,7 +96,7 @@ func (r *Remote) serve(ctx context.Context, stream *connect.BidiStream[remotepb.
 	if err := opened.Send(r.hello(s.peer.name)); err != nil {
 		s.end(fmt.Errorf("stream failed: %w", err), "")
 	}
-	// The cause is logged, and sent to the peer in last words.
+	// The cause has been logged, and sent to the peer in a Bye.
 	_ = s.run()
 	return nil
 }
@@ -104,7 +104,7 @@ func (r *Remote) serve(ctx context.Context, stream *connect.BidiStream[remotepb.
 // greet receives and checks the peer's hello and makes a session of its stream.
 func (r *Remote) greet(opened *served) (*session, error) {
 	if r.config.IdentityOf == nil {
-		return nil, refusef("%s takes no streams", r.self)
+		return nil, refusef("%s accepts no streams", r.self)
 	}
 	certified, err := r.config.IdentityOf(opened.request)
 	if err != nil {
@@ -123,7 +123,7 @@ func (r *Remote) greet(opened *served) (*session, error) {
 	return r.enter(peer, false, opened)
 }
 
-// refuse logs why the peer's stream does not come up, and sends the peer the reason.
+// refuse logs why the peer's stream is not established, and sends the peer the reason.
 func (r *Remote) refuse(opened *served, err error) error {
 	from := opened.request.RemoteAddr
 	var refused *ErrRefused

@@ -18,10 +18,10 @@ import (
 type transport interface {
 	Send(*remotepb.Batch) error
 	Receive() (*remotepb.Batch, error)
-	// finish closes our direction after the last words, so that the peer still gets
-	// them; Receive then returns soon.
+	// finish closes this side's direction after the Bye, so that the peer still receives it.
+	// Receive then returns soon.
 	finish()
-	// abort breaks the stream: Send and Receive return. It does not block.
+	// abort breaks the stream, which makes Send and Receive return. It does not block.
 	abort()
 }
 
@@ -36,7 +36,7 @@ type session struct {
 	since     time.Time
 	// heard is when the last batch of the peer arrived, as a duration after since.
 	heard atomic.Int64
-	// wake has room for one signal to the writer that there is something to write.
+	// wake carries a signal to the writer that there is something to write. It has room for one.
 	wake chan struct{}
 	// done is closed when the session has ended.
 	done chan struct{}
@@ -129,7 +129,8 @@ func (s *session) write() {
 		clear(batch)
 		switch {
 		case errors.Is(err, io.EOF):
-			// The peer has stopped reading. The reader gets the cause, from a Bye or the stream.
+			// The peer has stopped reading. The reader receives the cause, from a Bye or from the
+			// stream.
 			<-s.done
 		case err != nil:
 			s.end(fmt.Errorf("stream failed: %w", err), "")
@@ -137,12 +138,12 @@ func (s *session) write() {
 	}
 }
 
-// batchBytes limits a batch, in bytes: it is below what either side accepts in one read.
+// batchBytes limits a batch, in bytes, to less than either side accepts in one read.
 func (s *session) batchBytes() int {
 	return min(s.remote.limits.BatchBytes, s.peer.maxMessageBytes)
 }
 
-// sayBye ends the writing: it sends the last words, if there are any, and finishes the stream.
+// sayBye ends the writing. If there are last words, it sends them in a Bye and finishes the stream.
 func (s *session) sayBye(lastWords string) {
 	if lastWords == "" {
 		return
@@ -189,9 +190,9 @@ func (s *session) askAlive() (silence time.Duration, lost bool) {
 	return silence, false
 }
 
-// end ends the session once; later calls do nothing. Without last words the stream
-// is aborted at once. Otherwise they are sent to the peer first, and the stream is
-// aborted after FarewellTimeout.
+// end ends the session once; later calls do nothing. Without last words, the stream is aborted at
+// once. Otherwise they are sent to the peer in a Bye, and the stream is aborted after
+// FarewellTimeout.
 func (s *session) end(cause error, lastWords string) {
 	s.mu.Lock()
 	if s.cause != nil {
@@ -309,7 +310,7 @@ func (s *session) ended() bool {
 	}
 }
 
-// change returns the PeerChange for the session's begin or end.
+// change returns the PeerChange for the start or the end of the session.
 func (s *session) change(up bool, reason string) PeerChange {
 	return PeerChange{Peer: s.peer.name, Identity: s.peer.id, Incarnation: s.peer.incarnation, Version: s.peer.version, Up: up, Reason: reason}
 }
@@ -333,5 +334,5 @@ func sizeOf(payload *anypb.Any) int {
 	return len(payload.GetValue()) + len(payload.GetTypeUrl()) + frameOverhead
 }
 
-// errBye is the cause when the peer has ended the session with a Bye.
+// errBye is the cause of the end of a session that the peer has ended with a Bye.
 var errBye = errors.New("closed by the peer")

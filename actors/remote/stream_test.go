@@ -61,11 +61,11 @@ func TestRefusedStreams(t *testing.T) {
 	}{
 		"another cluster": {
 			change: func(c *remote.Config) { c.Self.Cluster = "other" },
-			want:   `agent/n7 belongs to cluster \"other\", replica/r1 to cluster \"test\"`,
+			want:   `agent/n7 belongs to cluster \"other\", but replica/r1 to cluster \"test\"`,
 		},
 		"a name that is not the certificate's": {
 			change: func(c *remote.Config) { c.Dialer = plainDialer{agent("n8")} },
-			want:   "certificate identifies weir://test/agent/n8, hello weir://test/agent/n7",
+			want:   "certificate identifies weir://test/agent/n8, but hello is from weir://test/agent/n7",
 		},
 		"no certificate": {
 			change: func(c *remote.Config) { c.Dialer = plainDialer{} },
@@ -74,7 +74,7 @@ func TestRefusedStreams(t *testing.T) {
 		"another replica at the address": {
 			dial: "replica/r2",
 			at:   func(r1 *node) string { return r1.addr },
-			want: "hello is for replica/r2, this is replica/r1",
+			want: "hello is for replica/r2, but this is replica/r1: is the address right?",
 		},
 		"nobody at the address": {
 			dial: "replica/r2",

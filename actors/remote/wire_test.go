@@ -110,11 +110,11 @@ func TestCertificateCannotSpeakForAnother(t *testing.T) {
 	}{
 		"an agent that dials": {
 			answers: replica("r1"), dials: agent("n8"),
-			want: "certificate identifies weir://test/agent/n7, hello weir://test/agent/n8",
+			want: "certificate identifies weir://test/agent/n7, but hello is from weir://test/agent/n8",
 		},
 		"a replica that answers": {
 			answers: replica("r2"), dials: agent("n7"),
-			want: "certificate identifies weir://test/replica/r1, hello weir://test/replica/r2",
+			want: "certificate identifies weir://test/replica/r1, but hello is from weir://test/replica/r2",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

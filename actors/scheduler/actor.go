@@ -33,8 +33,8 @@ type History interface {
 	Record(tree scheduling.TreeName, now time.Time, pools []engine.PoolView)
 }
 
-// CheckpointEvery is how much a new leader may lack of the integral volumes, apart from the flow
-// meanwhile, and of the starvation clocks.
+// CheckpointEvery is the default of Config.CheckpointEvery. A new leader may lack this much of the
+// changes of integral volumes, except for the flow, which it adds, and of starvation clocks.
 const CheckpointEvery = 3 * time.Second
 
 // Config is the configuration of a tree's actor.
@@ -47,12 +47,12 @@ type Config struct {
 	// TickEvery is the period of fair share updates. Events that change fair shares trigger an
 	// update at once, but no sooner than TickGap after the last one.
 	TickEvery, TickGap time.Duration
-	// CheckpointEvery is the period in which integral volumes and changed starvation clocks are
-	// proposed, and so how much a new leader may lack.
+	// CheckpointEvery is the period at which integral volumes and changed starvation clocks are
+	// proposed. A new leader may lack the changes of one period.
 	CheckpointEvery time.Duration
 	// NodesPerPlan bounds the nodes of one plan, and so how long it keeps the actor busy.
 	NodesPerPlan int
-	// MaxInFlight bounds the proposals in flight; at the bound further nodes wait, and share the
+	// MaxInFlight bounds the proposals in flight. At the bound, further nodes wait and share the
 	// next proposal.
 	MaxInFlight int
 	// NewID makes job ids.
@@ -68,7 +68,8 @@ type Config struct {
 type Committed struct {
 	Index  uint64
 	Events []state.Event
-	// Done is called once the events have been handled. It bounds how far the sender runs ahead.
+	// Done is called once the events have been handled. It bounds how many entries the sender can
+	// be ahead.
 	Done func()
 }
 
@@ -85,8 +86,8 @@ type Withdraw struct{ Node string }
 // is called once, when the outcome is known.
 type KeepVolumes struct{ Done func() }
 
-// New returns the producer of a tree's actor. A restarted actor gets nothing meant for its former
-// life: ticks, starts in flight and waiting requests ended with the former tree.
+// New returns the producer of a tree's actor. A restarted actor receives nothing that was meant for
+// its former life: ticks, starts in flight and waiting requests have ended with the former Tree.
 func New(cfg Config) actor.Producer {
 	return reconcile.Live(cfg.Logger, func(life *reconcile.Life) reconcile.Body { return &treeActor{cfg: cfg, life: life} })
 }
@@ -102,7 +103,7 @@ type treeActor struct {
 	// since.
 	ticked time.Time
 	stale  bool
-	// shown is the full view, made for the first request since ticked; nil if there was none.
+	// shown is the full view, which is made for the first request after ticked; nil before that.
 	shown *actorpb.SchedulerView
 	// inquiries are the explain requests.
 	inquiries inquiries
@@ -143,8 +144,8 @@ func (a *treeActor) Stop() {
 	a.cfg.Figures.abandon(a.counted)
 }
 
-// idle answers messages to an actor whose tree was removed before it could start. The actor is
-// stopped soon, unless a tree of this name is created again: then it starts, because the leader
+// idle answers messages to an actor whose tree was removed before it could start. The actor will be
+// stopped soon. But if a tree with this name is created again, the actor starts, because the leader
 // actor may have seen only the new tree.
 func (a *treeActor) idle(message any) bool {
 	switch m := message.(type) {
@@ -171,12 +172,12 @@ func (a *treeActor) idle(message any) bool {
 func (a *treeActor) Start() {
 	seed, ok := a.cfg.State.Seed(a.cfg.Tree)
 	if !ok {
-		a.cfg.Logger.Info("scheduler has no tree any more", "tree", a.cfg.Tree)
+		a.cfg.Logger.Info("scheduler not started: tree no longer exists", "tree", a.cfg.Tree)
 		return
 	}
 	var err error
 	if a.tree, err = NewTree(a.cfg.Engine, seed); err != nil {
-		// The supervisor restarts the actor, from a newer state.
+		// The supervisor restarts the actor, which then reads a newer state.
 		panic(fmt.Sprintf("start scheduler of tree %q: %v", a.cfg.Tree, err))
 	}
 	a.cfg.Logger.Info("scheduler started", "tree", a.cfg.Tree, "index", seed.Index,
@@ -190,7 +191,8 @@ func (a *treeActor) committed(m Committed) {
 		return
 	}
 	if err := a.tree.Follow(m.Index, m.Events, a.cfg.State); err != nil {
-		// An engine that differs from the log would grant resources that are not free.
+		// If the engine diverged from the log, it would grant resources that are not free. So
+		// restart it from the state.
 		panic(fmt.Sprintf("scheduler of tree %q: %v", a.cfg.Tree, err))
 	}
 	a.stale = true
@@ -202,7 +204,7 @@ func (a *treeActor) withdraw(m Withdraw) {
 	a.check(a.tree.Withdraw(m.Node, node.GetResources().Amounts()))
 }
 
-// check queues a match if nodes wait. Messages that are in the mailbox already are handled first,
+// check queues a match if nodes wait. Messages that are already in the mailbox are handled first,
 // and share the plan.
 func (a *treeActor) check(err error) {
 	if err != nil {
@@ -233,7 +235,7 @@ func (a *treeActor) match() {
 func (a *treeActor) proposed(proposal Proposal, results []*commandpb.Result, err error) {
 	a.inFlight--
 	if err != nil {
-		a.cfg.Logger.Warn("plan was not committed", "tree", a.cfg.Tree, "jobs", len(proposal.Jobs), "error", err)
+		a.cfg.Logger.Warn("plan not committed", "tree", a.cfg.Tree, "jobs", len(proposal.Jobs), "error", err)
 	}
 	if refusal := reconcile.Refusal(results); refusal != nil {
 		a.cfg.Logger.Warn("plan refused", "tree", a.cfg.Tree, "code", refusal.GetCode(), "reason", refusal.GetMessage())
@@ -299,7 +301,7 @@ func (a *treeActor) keepVolumes(done func()) {
 func (a *treeActor) update(now time.Time) {
 	if err := a.tree.Tick(now); err != nil {
 		a.cfg.Logger.Error("fair share update", "tree", a.cfg.Tree, "error", err)
-		// Changes since an earlier update are shown all the same.
+		// The next view still has to show changes since the last update.
 		a.shown = nil
 		return
 	}

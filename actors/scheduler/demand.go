@@ -21,8 +21,8 @@ type demand struct {
 	perJob  resource.Amounts
 }
 
-// eases reports whether nodes that had no room for these jobs under the demand was may have some
-// now: there are more jobs, or each needs less.
+// eases reports whether nodes on which no job could start under the demand was may be able to start
+// one now: there are more jobs, or each needs less.
 func (d demand) eases(was demand) bool {
 	return d.pending > was.pending || d.pending > 0 && !was.perJob.Fits(d.perJob)
 }
@@ -48,8 +48,8 @@ func (t *Tree) seedDemand(seed Seed) error {
 	return nil
 }
 
-// SetDemand sets how many jobs of a group of a task wait. The needs of each are read from the
-// operation's record, which may be newer.
+// SetDemand sets how many jobs of a group of a task are pending. The needs of each job are read
+// from the operation's record, which may be newer than d.
 func (t *Tree) SetDemand(op *statepb.Operation, d state.DemandChanged) error {
 	for _, task := range op.GetTasks() {
 		if task.GetName() != string(d.Task) {
@@ -67,7 +67,7 @@ func (t *Tree) SetDemand(op *statepb.Operation, d state.DemandChanged) error {
 	return nil
 }
 
-// setGang sets in the engine the gang of a task whose jobs are useful only together.
+// setGang updates the gang of a task in the engine, if the task has one.
 func (t *Tree) setGang(op *statepb.Operation, task *statepb.Task) error {
 	if _, known := t.known[op.GetId()]; !known {
 		return nil
@@ -85,7 +85,7 @@ func (t *Tree) setGang(op *statepb.Operation, task *statepb.Task) error {
 	return nil
 }
 
-// rankEnded updates the gang of a job that has ended, and perhaps completed.
+// rankEnded updates the gang of a job that has ended, because it may have completed its rank.
 func (t *Tree) rankEnded(a *statepb.Allocation, records Records) error {
 	op, _ := records.Operation(a.GetOperationId())
 	for _, task := range op.GetTasks() {
@@ -111,7 +111,7 @@ func (t *Tree) setDemand(operation string, id allocation.TaskID, d demand) error
 	return t.engine.SetDemand(scheduling.OperationID(operation), id.Name, id.Group, d.pending, d.perJob)
 }
 
-// wantNoMore sets the demand of a finishing operation to 0, because no event does.
+// wantNoMore sets the demand of a finishing operation to 0, because no DemandChanged event does.
 func (t *Tree) wantNoMore(operation string) error {
 	told := t.known[operation]
 	for _, id := range slices.SortedFunc(maps.Keys(told), allocation.TaskID.Compare) {
@@ -124,8 +124,8 @@ func (t *Tree) wantNoMore(operation string) error {
 	return nil
 }
 
-// groupOf returns the reserve of a job that ran out of memory before and so has a reserve of its
-// own; 0 for jobs with the learned reserve.
+// groupOf returns the reserve of a job whose predecessor was aborted for exceeding its memory; 0
+// for jobs with the reserve that the task has learned.
 func groupOf(a *statepb.Allocation) int64 {
 	if a.GetReserve().GetPredecessor() == "" {
 		return 0

@@ -31,7 +31,7 @@ func (t *Tree) explainJob(cfg Config, of *actorpb.SchedulerViewRequest, now time
 	return explanation(cfg, of, found, now)
 }
 
-// nothing is the answer when there is nothing to show.
+// nothing returns the answer of a tree that has nothing to show.
 func nothing(cfg Config) *actorpb.SchedulerView {
 	return &actorpb.SchedulerView{Time: timestamppb.New(cfg.Now()), Term: cfg.Term}
 }
@@ -122,7 +122,7 @@ func wordsOf(a resource.Amounts) *explainpb.Resources {
 	return &explainpb.Resources{UserSlots: a.UserSlots, Cpu: a.CPU.Cores(), Gpu: a.GPU, Memory: a.Memory, Network: a.Network}
 }
 
-// moment converts a time; nil if it is zero.
+// moment converts a time; it returns nil for the zero time.
 func moment(t time.Time) *timestamppb.Timestamp {
 	if t.IsZero() {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Figures holds the metrics of the actors of all trees together. The zero value is ready. It
-// outlives the actors, and counts over all terms of a replica.
+// Figures holds the metrics of the actors of all trees together. The zero value is ready. It is
+// kept when actors end, and counts over all terms of a replica.
 type Figures struct {
 	mu    sync.Mutex
 	stats Stats
@@ -20,7 +20,7 @@ type Figures struct {
 // Stats is the scheduler's work so far.
 type Stats struct {
 	// Updates counts fair share updates, UpdateTook is their total duration, Updated the time of
-	// the last one: zero before the first.
+	// the last one, zero before the first.
 	Updates    uint64
 	UpdateTook time.Duration
 	Updated    time.Time
@@ -31,9 +31,9 @@ type Stats struct {
 	Started, Refused uint64
 	// InFlight is the number of starts without an answer.
 	InFlight int
-	// LeftOut counts operations and whole pools with pending jobs that got none on a node of a
-	// plan, by cause: ByLimits, ByFilter, or the name of the first resource of which the node has
-	// too little.
+	// LeftOut counts how often an operation or a whole pool with pending jobs got no job on a node
+	// of a plan, by cause: ByLimits, ByFilter, or the name of the first resource of which the node
+	// had too little.
 	LeftOut map[string]uint64
 }
 

@@ -12,8 +12,8 @@ import (
 	"weir/scheduling/pooltree"
 )
 
-// Records reads the records that events refer to, in their current version: at the index of the
-// event or a later one.
+// Records reads the records that events refer to, in their current version, which may be newer than
+// the event.
 type Records interface {
 	// Pools returns false when there is no such tree.
 	Pools(tree scheduling.TreeName) (pooltree.Tree, bool)
@@ -49,7 +49,7 @@ func (t *Tree) take(event state.Event, records Records) error {
 		return t.Started(e.Allocations)
 	case state.AllocationsEnded:
 		for _, ended := range e.Ended {
-			// A rank that has completed is not missing.
+			// If the rank has completed, the gang no longer needs it.
 			if ended.Allocation.GangRank != nil {
 				if err := t.rankEnded(ended.Allocation, records); err != nil {
 					return err
@@ -73,7 +73,7 @@ func (t *Tree) take(event state.Event, records Records) error {
 			return t.SetNode(node)
 		}
 	case state.NodeRemoved:
-		// A node that exists has registered again since.
+		// If the node exists, it has registered again since.
 		if records.NodeRecord(string(e.ID)) == nil {
 			return t.dropNode(string(e.ID))
 		}
@@ -99,8 +99,8 @@ func (t *Tree) operationChanged(id scheduling.OperationID, now lifecycle.State, 
 	if !errors.Is(err, engine.ErrUnknown) {
 		return err
 	}
-	// The record is newer than the pools: the operation has been moved since, or it has ended and
-	// its pool has been removed.
+	// The record is newer than the pools known here: the operation has been moved since, or it has
+	// ended and its pool has been removed.
 	op, pools := records.Placed(t.name, string(id))
 	if op == nil || !pools.Has(scheduling.PoolName(op.In(string(t.name)).GetPool())) {
 		return nil

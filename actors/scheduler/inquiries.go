@@ -11,9 +11,9 @@ import (
 	"weir/scheduling/engine"
 )
 
-// inquiries are the explain requests that wait for an answer. One is processed at a time, in short
-// steps on the actor with other messages in between, and reasoning in another goroutine. Equal
-// requests share one answer.
+// inquiries are the explain requests that wait for an answer. One request is processed at a time:
+// its data are collected in short steps on the actor, between other messages, and the reasoning
+// runs in another goroutine. Equal requests share one answer.
 type inquiries struct {
 	waiting []*inquiry
 	// current is the request in progress, or nil.
@@ -42,8 +42,8 @@ func (i *inquiries) add(m View) {
 	i.waiting = append(i.waiting, &inquiry{of: m.Of, askers: []View{m}})
 }
 
-// next makes the first request that a caller still waits for the current one, and returns it; nil
-// if one is in progress or none waits.
+// next makes the first request for which a caller still waits the current one, and returns it. It
+// returns nil if a request is in progress or none waits.
 func (i *inquiries) next() *inquiry {
 	for i.current == nil && len(i.waiting) > 0 {
 		q := i.waiting[0]
@@ -82,8 +82,8 @@ func (q *inquiry) reply(with *actorpb.SchedulerView) {
 	}
 }
 
-// reason continues the reasoning over what the engine has reported, and sets the answer when it is
-// complete. A panic fails only this request.
+// reason continues the reasoning about the collected data, and sets the answer when it is complete.
+// A panic makes only this request fail.
 func (q *inquiry) reason(cfg Config) (done bool, err error) {
 	defer func() {
 		if fault := recover(); fault != nil {

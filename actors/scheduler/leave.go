@@ -28,12 +28,12 @@ func stopOrder(p engine.Preempt, planned time.Time) *statepb.StopOrder {
 	return order
 }
 
-// Leave applies committed orders to leave, of preemptions and of all other causes. Allocations
-// without an order are skipped. Orders that were applied before change nothing.
+// Leave applies committed stop orders, from preemptions and all other causes. It skips allocations
+// without an order. An order that was already applied changes nothing.
 func (t *Tree) Leave(allocations []*statepb.Allocation) error { return t.leave(allocations, false) }
 
-// leave is Leave. For restored orders the state has the resulting claims, except for orders
-// without a planned time, which come from older versions.
+// leave implements Leave. restored means that the orders are from the restored state, which has
+// their claims as well, except for orders without a planned time: older versions wrote those.
 func (t *Tree) leave(allocations []*statepb.Allocation, restored bool) error {
 	for _, a := range allocations {
 		if a.GetStop() == nil || t.jobs[a.GetJobId()] == "" {
@@ -45,21 +45,21 @@ func (t *Tree) leave(allocations []*statepb.Allocation, restored bool) error {
 			err = t.engine.Leave(scheduling.JobID(a.GetJobId()), order)
 		}
 		if err != nil {
-			return fmt.Errorf("job %s has to go: %w", a.GetJobId(), err)
+			return fmt.Errorf("apply stop order of job %s: %w", a.GetJobId(), err)
 		}
 	}
 	return nil
 }
 
-// leaveWith marks all jobs of a finishing operation as killed, unless the operation lets them
-// leave in their own time, by orders of their own.
+// leaveWith marks all jobs of a finishing operation as killed, unless the operation gives its jobs
+// a grace period; then the jobs have their own orders.
 func (t *Tree) leaveWith(op *statepb.Operation, state lifecycle.State) error {
 	if !state.Finishing() || op.GetStop() != nil {
 		return nil
 	}
 	for job := range t.jobsOf[op.GetId()] {
 		if err := t.engine.Leave(scheduling.JobID(job), engine.LeaveOrder{}); err != nil {
-			return fmt.Errorf("job %s goes with its operation: %w", job, err)
+			return fmt.Errorf("stop job %s with its operation: %w", job, err)
 		}
 	}
 	return nil

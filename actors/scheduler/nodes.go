@@ -8,21 +8,24 @@ import (
 	"weir/scheduling/resource"
 )
 
-// The nodes of a tree: which exist, which may be given jobs, and which are in the next plans.
+// This file keeps the nodes of a tree: which exist, which may be given jobs, and which are in the
+// next plans.
 
-// roster is the nodes of a tree.
+// roster holds the nodes of a tree.
 type roster struct {
 	// ready are nodes that were offered in this term, in the order of their first offer.
 	ready map[string]bool
 	order []string
-	// queue are the nodes of the next plans; queued is the same as a set.
+	// queue holds the nodes of the next plans; queued is the set of the same nodes.
 	queue  []string
 	queued map[string]bool
-	// awaited nodes were online when the tree was made, and have sent no heartbeat since.
+	// awaited holds the nodes that were online when the tree was made and have not sent a heartbeat
+	// since.
 	awaited map[string]bool
-	// draining nodes get no jobs, ready or not.
+	// draining holds the nodes that are being drained. They get no jobs, even if they are ready.
 	draining map[string]bool
-	// incarnations of the tree's nodes are used in grants, and tags in filters.
+	// incarnations and tags describe the tree's nodes. Grants contain the incarnation; filters
+	// match the tags.
 	incarnations map[string]uint64
 	tags         map[string][]string
 }
@@ -51,7 +54,7 @@ func (t *Tree) SetNode(node *statepb.Node) error {
 	return t.setNode(node.GetId(), node.GetResources().Amounts())
 }
 
-// dropNode removes a node that has moved to another tree, or was removed.
+// dropNode removes a node that has moved to another tree or has been removed.
 func (t *Tree) dropNode(node string) error {
 	if !t.nodes.has(node) {
 		return nil
@@ -79,8 +82,8 @@ func (t *Tree) setNode(node string, limits resource.Amounts) error {
 	return t.engine.Await(id, t.nodes.awaited[node])
 }
 
-// Offer says that a node is alive and may be given jobs. A node that is not known in this tree yet
-// is offered again later.
+// Offer records that a node is alive and may be given jobs. It ignores a node that is not known in
+// this tree yet, which will be offered again later.
 func (t *Tree) Offer(node string, limits resource.Amounts) error {
 	if !t.nodes.has(node) {
 		return nil
@@ -97,7 +100,7 @@ func (t *Tree) Offer(node string, limits resource.Amounts) error {
 	return nil
 }
 
-// Withdraw says that a node must not be given jobs.
+// Withdraw records that a node must not be given jobs.
 func (t *Tree) Withdraw(node string, limits resource.Amounts) error {
 	awaited := t.nodes.awaited[node]
 	delete(t.nodes.awaited, node)

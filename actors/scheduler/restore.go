@@ -7,8 +7,9 @@ import (
 	"weir/scheduling"
 )
 
-// restorePreemptions restores the claims of earlier leaders' orders in the engine, and applies the
-// orders to leave. Orders of older versions contain their claims themselves.
+// restorePreemptions restores the claims that earlier leaders' preemptions made, and then applies
+// all stop orders. For orders of older versions the state has no claims, so applying them makes the
+// claims.
 func (t *Tree) restorePreemptions(seed Seed) error {
 	for _, claim := range seed.Claims {
 		err := t.engine.AddClaim(scheduling.NodeID(claim.GetNode()), beneficiaryOf(claim.GetBeneficiary()),

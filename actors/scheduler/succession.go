@@ -9,8 +9,8 @@ import (
 	"weir/scheduling/preemption"
 )
 
-// clocksOf reads the starvation clocks of the previous leader. A status that only a later version
-// knows is recomputed by the next update.
+// clocksOf reads the starvation clocks of the previous leader. A status that this version does not
+// know is recomputed by the next update.
 func clocksOf(records []*statepb.StarvationClock) (all []engine.ElementClock) {
 	for _, k := range records {
 		c := engine.ElementClock{Pool: scheduling.PoolID(k.GetPoolId()), Operation: scheduling.OperationID(k.GetOperationId())}

@@ -2,7 +2,7 @@
 //
 // One actor per tree owns the tree's engine. It feeds the engine committed events in the order of
 // the log, offers it the nodes that sent a heartbeat or have room again, and proposes what the
-// engine plans. The engine continues while proposals are in flight.
+// engine plans. The engine goes on planning while proposals are in flight.
 package scheduler
 
 import (
@@ -26,7 +26,8 @@ type Seed struct {
 	Pools pooltree.Tree
 	// Nodes are the nodes of the tree, by id.
 	Nodes []*statepb.Node
-	// Operations are those in progress, at least in this tree, in the order of acceptance.
+	// Operations are the operations in progress that are in this tree, and possibly in others, in
+	// the order of acceptance.
 	Operations []*statepb.Operation
 	// Demand is the number of waiting jobs of Operations.
 	Demand []state.DemandChanged
@@ -40,7 +41,8 @@ type Seed struct {
 	Kept *statepb.PoolTree
 }
 
-// Tree is the deciding half: an engine, the starts in flight, and the nodes to plan for.
+// Tree is the part of the actor that decides: an engine, the starts in flight, and the nodes to
+// plan for.
 type Tree struct {
 	name   scheduling.TreeName
 	engine *engine.Engine
@@ -49,15 +51,15 @@ type Tree struct {
 	// tickets are the starts in flight, by the proposed job.
 	tickets map[string]engine.Ticket
 	nodes   roster
-	// known operations have not ended; the value is the last known demand of each of their tasks.
+	// known maps each operation that has not ended to the last known demand of its tasks.
 	known map[string]map[allocation.TaskID]demand
-	// specs are the specs of known operations.
+	// specs are the specs of the operations in known.
 	specs map[string]*statepb.OperationSpec
-	// settings are the settings of the tree, current its last committed pools.
+	// settings are the settings of the tree; current holds its last committed pools.
 	settings pooltree.Settings
 	current  pooltree.Tree
-	// pools are to be applied when the operations of removed pools have gone; nil if there are
-	// none.
+	// pools are the new pools that can be applied only when the operations of removed pools have
+	// gone; nil if there are none.
 	pools *pooltree.Tree
 	// jobs maps the jobs of the engine to their operation, jobsOf operations to their jobs.
 	jobs   map[string]string
@@ -69,8 +71,8 @@ type Tree struct {
 	resume *resumption
 }
 
-// NewTree returns a tree rebuilt from the seed, with running allocations first, so that usage is
-// right before the first start is planned.
+// NewTree returns a tree rebuilt from the seed. It includes the running allocations, so that usage
+// is right before the first start is planned.
 func NewTree(cfg engine.Config, seed Seed) (*Tree, error) {
 	e, err := engine.New(cfg)
 	if err != nil {
@@ -139,12 +141,12 @@ func byStart(a, b *statepb.Allocation) int {
 // Seen reports whether the tree has applied the log entry.
 func (t *Tree) Seen(index uint64) bool { return index <= t.index }
 
-// InFlight returns how many starts are planned and not settled.
+// InFlight returns how many starts are planned but not settled.
 func (t *Tree) InFlight() int { return len(t.tickets) }
 
-// SetPools sets the current pools of the tree. They may be newer than the last entry seen: a
-// removed pool that still has operations here stays until they are gone; Follow and Settle try
-// again.
+// SetPools sets the current pools of the tree. They may be newer than the last entry seen. If a
+// removed pool still has operations here, the change is delayed until they are gone; Follow and
+// Settle try again.
 func (t *Tree) SetPools(pools pooltree.Tree) error {
 	t.pools = &pools
 	was := t.settings
@@ -167,8 +169,8 @@ func (t *Tree) settlePools() {
 	}
 }
 
-// SetOperation applies an operation's record and, from one log entry, its state and whether it is
-// suspended: the record may be newer.
+// SetOperation applies an operation's record. Its state, and whether it is suspended, come from a
+// log entry, because the record may be newer.
 func (t *Tree) SetOperation(op *statepb.Operation, state lifecycle.State, suspended bool) error {
 	if err := t.setOperation(op, state, suspended); err != nil {
 		return err
@@ -251,7 +253,7 @@ func (t *Tree) started(a *statepb.Allocation) error {
 	_, known := t.known[a.GetOperationId()]
 	switch {
 	case !known && planned:
-		// The operation ends in a later entry, and the job with it.
+		// The operation, and the job with it, ends in a later entry.
 		return t.engine.Reject(ticket)
 	case !known || !planned && !t.nodes.has(a.GetNode()):
 		return nil
@@ -304,13 +306,13 @@ func (t *Tree) Tick(now time.Time) error {
 	return err
 }
 
-// Pools returns the current pools: those of the snapshot, at much less cost.
+// Pools returns the pools as in Snapshot, at much less cost.
 func (t *Tree) Pools() []engine.PoolView { return t.engine.Pools() }
 
-// Pressing reports whether a plan for a node on which no job has ended may have a result.
+// Pressing reports whether a plan for a node may have a result even if no job has ended on it.
 func (t *Tree) Pressing() (now, gracefully bool) { return t.engine.Pressing() }
 
-// Below reports whether any element may come to starve.
+// Below reports whether any element may start to starve.
 func (t *Tree) Below() bool { return t.engine.Below() }
 
 // Snapshot returns the current state of the engine.

@@ -2,10 +2,10 @@ package scheduler
 
 import "weir/messages/actorpb"
 
-// View requests the view of the last fair share update, the current view of one element, or its
+// View requests the view of the last fair share update, the current view of one element, or an
 // explanation. Reply is called once, on the actor's goroutine, with a message that is shared and
-// must not be changed. If Gone reports that the caller is gone, the request is dropped; nil means
-// that the caller waits.
+// must not be changed. If Gone returns true, the caller no longer waits and the request is dropped.
+// A nil Gone means that the caller always waits.
 type View struct {
 	Of    *actorpb.SchedulerViewRequest
 	Reply func(*actorpb.SchedulerView)
@@ -14,8 +14,8 @@ type View struct {
 
 func (v View) waits() bool { return v.Gone == nil || !v.Gone() }
 
-// view answers with a view of one element, or the shared one of all; explanations of operations
-// and pools take several turns.
+// view answers with the view of one element, or with the shared view of all. Explanations of
+// operations and pools are answered later, after several turns of the actor.
 func (a *treeActor) view(m View) {
 	switch {
 	case m.Of.GetExplain() && m.Of.GetJob() == "":
@@ -67,7 +67,7 @@ func (a *treeActor) reasoned(done bool, err error) {
 	}
 	answer := a.inquiries.current.answer
 	if err != nil {
-		a.cfg.Logger.Error("question without an answer", "tree", a.cfg.Tree, "error", err)
+		a.cfg.Logger.Error("explain request failed", "tree", a.cfg.Tree, "error", err)
 		answer = nothing(a.cfg)
 	}
 	a.inquiries.finish(answer)

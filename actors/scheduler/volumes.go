@@ -15,8 +15,8 @@ import (
 )
 
 // resumption is the checkpoint of the previous leader, kept until all nodes that it had are back.
-// Until then the cluster seems smaller, or empty, so volumes granted and received would be wrong,
-// and it is unknown which elements are below their share.
+// Until then the cluster seems smaller, or empty. So the volumes that pools are granted and use
+// would be wrong, and it is unknown which elements are below their share.
 type resumption struct {
 	at      time.Time
 	volumes []engine.PoolVolume
@@ -24,8 +24,8 @@ type resumption struct {
 	age     engine.Age
 }
 
-// setKept sets the checkpoint of the previous leader, and resumes from its volumes: flow and
-// grants of the time since then are accounted for (G7).
+// setKept sets the checkpoint of the previous leader, and resumes from its volumes, so that flow
+// and grants since then are accounted for (G7).
 func (t *Tree) setKept(kept *statepb.PoolTree) error {
 	t.resume = &resumption{at: kept.GetVolumesTime().AsTime(), clocks: clocksOf(kept.GetClocks()), age: ageOf(kept.GetAge())}
 	for _, v := range kept.GetVolumes() {
@@ -51,15 +51,16 @@ func (t *Tree) resumeVolumes() error {
 	return t.engine.SetVolumes(t.resume.at, t.resume.volumes)
 }
 
-// resumeKept makes the next update start from the volumes of the checkpoint, and so account for
-// all the time since then, while nodes are awaited and one last time after that; that last time it
-// restores the clocks as well. It returns the checkpoint, nil after that.
+// resumeKept makes the next update start from the volumes of the checkpoint, so that it accounts
+// for all the time since then. It does this as long as nodes are awaited, and one last time when
+// none are; then it also restores the clocks. It returns the checkpoint, or nil after the last
+// time.
 func (t *Tree) resumeKept() (left *resumption) {
 	if left = t.resume; left == nil {
 		return nil
 	}
 	if t.resumeVolumes() != nil {
-		// A pool has been removed: the others continue from the last update.
+		// A pool has been removed. The volumes of the others continue from the last update.
 		left.volumes = nil
 	}
 	if len(t.nodes.awaited) == 0 {
@@ -70,8 +71,8 @@ func (t *Tree) resumeKept() (left *resumption) {
 }
 
 // Checkpoint returns the command that lets the next leader resume from this moment. kept is the
-// tree's current record. Nil means that the record is up to date, or that this leader has not
-// resumed yet itself.
+// tree's current record. Checkpoint returns nil if the record is up to date, or if this leader has
+// not yet resumed from the previous one.
 func (t *Tree) Checkpoint(term uint64, kept *statepb.PoolTree) proto.Message {
 	if t.resume != nil {
 		return nil
@@ -94,7 +95,7 @@ func (t *Tree) Checkpoint(term uint64, kept *statepb.PoolTree) proto.Message {
 
 // checkpoint is the state of the actor's checkpoints.
 type checkpoint struct {
-	// last is when one was proposed; inFlight means that it has no answer yet.
+	// last is when the last one was proposed; inFlight means that it has no answer yet.
 	last     time.Time
 	inFlight bool
 }

@@ -19,11 +19,12 @@ type Placed struct {
 	Allocation *statepb.Allocation
 	// Stop is the order to end the job, or nil.
 	Stop *statepb.StopOrder
-	// Readiness means that the job is not ready until it is reported to be.
+	// Readiness means that the job's task has a readiness check: the job is not ready until it is
+	// reported to be.
 	Readiness bool
 }
 
-// Known is a replica's knowledge of the jobs of an operation.
+// Known is what a replica knows about the jobs of an operation.
 type Known struct {
 	Operation string
 	// Over means that the operation has ended, or is unknown.
@@ -38,10 +39,10 @@ type Known struct {
 	HostOf func(node string) string
 }
 
-// Instances returns the jobs of an operation as clients that want to reach them should see them,
-// by task and cookie: the replicated state, and later messages. A job is draining if the state, a
-// signal or its own word says so. A job with a signal that is no longer in the state has gone, and
-// is listed as long as the signal is kept.
+// Instances returns the jobs of an operation for clients that send requests to them, sorted by task
+// and cookie. It combines the replicated state with the messages that were heard. A job is draining
+// if the state, a signal or its own word says so. A job that has a signal but is no longer in the
+// state has gone. It is listed as long as the signal is kept.
 func (k Known) Instances() *actorpb.Instances {
 	out := &actorpb.Instances{OperationId: k.Operation, Over: k.Over}
 	signals := make(map[string]*actorpb.InterruptionSignal, len(k.Heard))
@@ -78,11 +79,11 @@ func (k Known) Instances() *actorpb.Instances {
 // nodeUnheard is why an instance on a node that may be dead is not ready.
 const nodeUnheard = "its node is not heard"
 
-// leavesByItself is the reason of an instance that is draining by its own word.
+// leavesByItself is the reason of an instance that has reported itself that it is draining.
 const leavesByItself = "own_word"
 
-// take sets whether an instance that may stay accepts requests: by its word or, without one, by
-// whether its task has readiness.
+// take sets whether a live instance accepts requests: by its last word or, without one, by whether
+// its task has a readiness check.
 func take(instance *actorpb.Instance, readiness bool, word *actorpb.InstanceWord) {
 	if instance.GetState() != actorpb.InstanceLive {
 		return
@@ -99,7 +100,8 @@ func take(instance *actorpb.Instance, readiness bool, word *actorpb.InstanceWord
 	}
 }
 
-// drain sets whether a job is leaving or gone, by its order or by its signal.
+// drain marks an instance as draining or gone, by the job's stop order or by the signal that was
+// received for it.
 func drain(instance *actorpb.Instance, stop *statepb.StopOrder, heard *actorpb.InterruptionSignal) {
 	switch {
 	case heard.GetGone():

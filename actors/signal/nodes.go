@@ -18,8 +18,8 @@ type Nodes struct {
 	*hearsay.Known[*actorpb.NodeWord]
 }
 
-// NewNodes returns a Nodes for limit words. A word counts for keep after it was said, which has to
-// be longer than a node may be unheard before it is committed as lost, and than the difference of
+// NewNodes returns a Nodes for limit words. A word counts for keep after it was said. keep must be
+// longer than the time after which an unheard node is committed as lost, plus the difference of the
 // replicas' clocks.
 func NewNodes(keep time.Duration, limit int, now func() time.Time) *Nodes {
 	return &Nodes{hearsay.NewKnown(hearsay.Subject[*actorpb.NodeWord]{

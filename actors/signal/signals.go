@@ -1,9 +1,9 @@
 // Package signal defines the subjects about jobs and nodes that replicas gossip about: jobs that
 // are leaving, instances that accept requests, and nodes that are unheard.
 //
-// A replica broadcasts that a job has to end the moment it learns it, before the job's node knows
-// and long before the end is committed. The messages are advice: the truth is in the replicated
-// state.
+// A replica broadcasts that a job has to end as soon as the replica knows it, before the job's node
+// does and long before the end is committed. The messages are only advice: the replicated state is
+// authoritative.
 package signal
 
 import (
@@ -31,12 +31,13 @@ type Signals struct {
 	*hearsay.Known[*actorpb.InterruptionSignal]
 }
 
-// proposedKeep is how long a signal is kept that was sent before its order was committed and is
-// not followed by another one: far longer than a commit takes.
+// proposedKeep is how long a signal is kept that was sent before its order was committed, if no
+// other one follows. It is far longer than a commit takes.
 const proposedKeep = 5 * time.Second
 
 // NewSignals returns a Signals for limit signals, one per job. A signal is kept for keep after its
-// deadline, or after the end of a job that has gone: longer than any replica takes to hear of it.
+// deadline, or after the end of a job that has gone: keep is longer than any replica takes to hear
+// of it.
 func NewSignals(keep time.Duration, limit int, now func() time.Time) *Signals {
 	return &Signals{hearsay.NewKnown(hearsay.Subject[*actorpb.InterruptionSignal]{
 		Topic: Topic, Limit: limit,
@@ -63,8 +64,9 @@ func NewSignals(keep time.Duration, limit int, now func() time.Time) *Signals {
 	}, now)}
 }
 
-// replaces reports whether a signal supersedes an earlier one: if its deadline is earlier, or the
-// job has gone. A proposed signal counts until its order is committed, or it is withdrawn.
+// replaces reports whether a signal supersedes an earlier one, which it does if its deadline is
+// earlier or the job has gone. A proposed signal counts until its order is committed, or it is
+// withdrawn.
 func replaces(signal, old *actorpb.InterruptionSignal) bool {
 	sooner := signal.GetDeadline().AsTime().Before(old.GetDeadline().AsTime())
 	latter := signal.GetOrigin() != old.GetOrigin() || signal.GetIncarnation() != old.GetIncarnation() || signal.GetSequence() > old.GetSequence()

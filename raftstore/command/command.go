@@ -89,8 +89,8 @@ var byMessage = func() map[protoreflect.FullName]Kind {
 // newer version wrote it.
 var ErrUnknownKind = errors.New("unknown kind of command")
 
-// ErrRetiredKind is returned for a command that no version proposes any longer: an older
-// version wrote the log, and this one does not read its state.
+// ErrRetiredKind is returned for a command that is no longer supported. The log was written by an
+// older version whose state this version does not read.
 var ErrRetiredKind = errors.New("retired kind of command")
 
 // String returns the kind's name in logs.
@@ -131,7 +131,7 @@ func Decode(cmd *commandpb.Command) (proto.Message, error) {
 		return nil, fmt.Errorf("decode command %d: %w", cmd.GetKind(), ErrUnknownKind)
 	}
 	if kinds[kind].message == nil {
-		return nil, fmt.Errorf("decode %s: %w %d: start with an empty folder, or with the version that wrote it", kind, ErrRetiredKind, cmd.GetKind())
+		return nil, fmt.Errorf("decode %s: %w %d: start with an empty folder, or start the version that wrote the log", kind, ErrRetiredKind, cmd.GetKind())
 	}
 	msg := kinds[kind].message.ProtoReflect().New().Interface()
 	err := proto.Unmarshal(cmd.GetPayload(), msg)
@@ -144,8 +144,9 @@ func Decode(cmd *commandpb.Command) (proto.Message, error) {
 	return msg, nil
 }
 
-// checkStatistics returns an error if this replica cannot read a job's statistics: as
-// with an unknown command, its state would diverge from that of replicas that can.
+// checkStatistics returns an error if this version cannot read a job's statistics. If it ignored
+// them, its state would diverge from that of replicas that can read them, as with an unknown
+// command.
 func checkStatistics(m *commandpb.FinishJobs) error {
 	for _, job := range m.GetJobs() {
 		if err := statistics.Check(job.GetStatistics().GetPacked()); err != nil {

@@ -24,8 +24,8 @@ type Config struct {
 	// SegmentBytes is the size of a segment, the unit of removal. Default 8 MiB, or a
 	// sixteenth of MaxBytes if that is less.
 	SegmentBytes int64
-	// QueueEvents is how many events may wait for the disk; further ones are left out.
-	// Default 65536.
+	// QueueEvents is how many events may wait for the disk. Further events are dropped, which
+	// leaves a gap. Default 65536.
 	QueueEvents int
 	// Retry is the pause after a failed write. Default 1 s.
 	Retry time.Duration
@@ -64,7 +64,7 @@ func (c Config) Validate() error {
 // ErrClosed is returned when the log has been closed.
 var ErrClosed = errors.New("event log is closed")
 
-// GoneError says that events are no longer kept.
+// GoneError is returned when the requested events are no longer kept.
 type GoneError struct {
 	// From is the requested index, Oldest the first index from which every event is kept.
 	From, Oldest uint64
@@ -72,10 +72,10 @@ type GoneError struct {
 
 // Error implements error.
 func (e *GoneError) Error() string {
-	return fmt.Sprintf("events from index %d are no longer kept: the oldest are of index %d", e.From, e.Oldest)
+	return fmt.Sprintf("events from index %d are no longer kept: the oldest kept index is %d", e.From, e.Oldest)
 }
 
-// GapError says that this replica lacks the events of some log entries.
+// GapError is returned when this replica lacks the events of some log entries.
 type GapError struct {
 	// From and To are the first and the last missing index.
 	From, To uint64
@@ -97,7 +97,7 @@ type Log struct {
 	cfg Config
 
 	mu sync.Mutex
-	// more wakes the writer. wake is closed when readers may continue.
+	// more wakes the writer. wake is closed, and replaced, when readers may continue.
 	more *sync.Cond
 	wake chan struct{}
 	// queue holds entries that wait for the disk, queued counts the events in it.
@@ -105,19 +105,19 @@ type Log struct {
 	queued int
 	// writing is set while the writer holds entries whose outcome is not settled.
 	writing bool
-	// seen is the last log entry passed to the log. covered is the index up to which
-	// every event that will ever be in the files is there.
+	// seen is the last log entry passed to the log. covered is the index up to which the files are
+	// final: every event is written, or is marked as missing.
 	seen, covered uint64
 	// first is the oldest index while there are no segments.
 	first uint64
-	// missingFrom, if not 0, is the first entry of those that are being left out.
+	// missingFrom, if not 0, is the index of the first entry that is being left out.
 	missingFrom uint64
 	// syncs are the calls of Sync that wait.
 	syncs    []chan error
 	segments []*segment
 	closing  bool
 
-	// stop is closed by Close, ended when the writer has ended.
+	// stop is closed by Close; ended is closed when the writer has ended.
 	stop, ended chan struct{}
 	// The rest belongs to the writer: out is the segment that it appends to, nil if none;
 	// written is the index of the latest record.
@@ -155,8 +155,8 @@ func newLog(cfg Config) *Log {
 	return l
 }
 
-// Begin sets the end of the replica's command log, before anything is appended or read.
-// An event log that reaches further belongs to another history, and is dropped.
+// Begin is called with the last index of the replica's command log, before anything is appended or
+// read. An event log that reaches further belongs to another history and is dropped.
 func (l *Log) Begin(last uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -172,8 +172,8 @@ func (l *Log) Begin(last uint64) error {
 	return nil
 }
 
-// Append adds the events of the next log entry, which may be none. It does not wait for
-// the disk. It skips an entry that the log has already, as after a restart.
+// Append adds the events of the next log entry, which may be none. It does not wait for the disk.
+// It skips an entry that the log already has, for instance after a restart.
 func (l *Log) Append(index uint64, events []*eventpb.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -200,7 +200,7 @@ func (l *Log) coverIdle() {
 	}
 }
 
-// miss leaves out entries from an index on, until the writer has caught up. l.mu is held.
+// miss drops entries, beginning at an index, until the writer has caught up. l.mu is held.
 func (l *Log) miss(index uint64) {
 	if l.missingFrom == 0 {
 		l.missingFrom = index
@@ -217,7 +217,7 @@ func (l *Log) Jump(index uint64) {
 		return
 	}
 	if l.seen == 0 && len(l.segments) == 0 {
-		// Nothing is kept yet, so nothing is missing in between.
+		// The log is empty, so there is no gap to record.
 		l.seen, l.first = index, index+1
 		l.cover(index)
 		return
@@ -263,7 +263,7 @@ func (l *Log) WaitCovered(ctx context.Context, index uint64) error {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return fmt.Errorf("wait for events of index %d, at %d: %w", index, covered, context.Cause(ctx))
+			return fmt.Errorf("wait for events of index %d, written up to %d: %w", index, covered, context.Cause(ctx))
 		}
 	}
 }

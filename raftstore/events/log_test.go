@@ -167,7 +167,7 @@ func TestWhatIsMissingIsTold(t *testing.T) {
 	}{
 		"nothing is missing before the first snapshot of a new replica, it is gone": {
 			func(_ *testing.T, l *Log) { l.Jump(7); l.Append(8, entryOf(8, 1)) },
-			"[events from index 1 are no longer kept: the oldest are of index 8]",
+			"[events from index 1 are no longer kept: the oldest kept index is 8]",
 		},
 		"a later state": {
 			func(_ *testing.T, l *Log) { l.Append(1, entryOf(1, 1)); l.Jump(7); l.Append(8, entryOf(8, 1)) },

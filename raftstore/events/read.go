@@ -19,14 +19,13 @@ type Reader struct {
 	position uint32
 
 	file *os.File
-	// of is the open segment, offset the position of its next frame. Segments are
-	// compared, not names: after a failed write another segment may get the same name.
+	// of is the open segment, offset the position of its next frame. It is compared by pointer, not
+	// by name: after a failed write another segment may get the same name.
 	of     *segment
 	offset int64
 }
 
-// Read returns a reader of the events from this index and position on. The caller
-// closes it.
+// Read returns a reader that begins at this index and position. The caller closes it.
 func (l *Log) Read(index uint64, position uint32) *Reader {
 	return &Reader{log: l, index: max(index, 1), position: position}
 }
@@ -39,10 +38,10 @@ func (r *Reader) Close() {
 	}
 }
 
-// Next returns the next events, all of one log entry. If there are none yet, it returns
-// more, which is closed when there may be some, and through, the index up to which there
-// are none. It returns a *GoneError if the next events are no longer kept, and a
-// *GapError if this replica lacks them; Skip continues after the gap.
+// Next returns the next events, all of one log entry. If there are none yet, it returns more, which
+// is closed when there may be some, and through, the index up to which there are no further events.
+// It returns a *GoneError if the next events are no longer kept, and a *GapError if this replica
+// lacks them; Skip continues after the gap.
 func (r *Reader) Next() (events []*eventpb.Event, through uint64, more <-chan struct{}, err error) {
 	for {
 		at, err := r.log.locate(r.index)
@@ -55,7 +54,7 @@ func (r *Reader) Next() (events []*eventpb.Event, through uint64, more <-chan st
 		entry, err := r.read(at)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			// The segment has been dropped meanwhile.
+			// The segment has been removed meanwhile.
 			continue
 		case err != nil:
 			return nil, 0, nil, err
@@ -79,7 +78,7 @@ func (r *Reader) Next() (events []*eventpb.Event, through uint64, more <-chan st
 // Skip continues after a gap.
 func (r *Reader) Skip(gap *GapError) { r.index, r.position = max(r.index, gap.To+1), 0 }
 
-// place is where a reader finds an index.
+// place is the location of an index in the segments.
 type place struct {
 	// segment is nil if there is none yet.
 	segment *segment
@@ -148,8 +147,8 @@ func (r *Reader) read(at place) (*eventpb.Entry, error) {
 	return nil, nil
 }
 
-// Since returns the index of the first kept event at or after a time; if there is none,
-// the index after all events.
+// Since returns the index of the first kept event at or after a time, or the index after the last
+// event if there is none.
 func (l *Log) Since(at time.Time) (uint64, error) {
 	l.mu.Lock()
 	from, behind := l.oldest(), l.covered+1

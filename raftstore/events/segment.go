@@ -108,7 +108,7 @@ func (s *segment) beginning() (time.Time, error) {
 	defer func() { _ = file.Close() }()
 	f, err := frames.Read(file, int64(len(signature)), s.size)
 	if err != nil {
-		// A reader that reaches it gets a GapError.
+		// A reader that reaches the damaged record gets a GapError.
 		return time.Time{}, nil
 	}
 	entry, err := decode(f)

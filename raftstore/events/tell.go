@@ -36,8 +36,8 @@ func NewTeller(s *state.State) *Teller {
 	return t
 }
 
-// Tell appends the events of one command to those of its log entry. The command was
-// carried out and caused these changes; s is the state after it. Equal commands on equal
+// Tell appends the events of one command to told, those of earlier commands of its log entry.
+// caused are the changes that the command made; s is the state after it. Equal commands on equal
 // states give equal events.
 func (t *Teller) Tell(told []*eventpb.Event, index uint64, msg proto.Message, caused []state.Event, s *state.State) []*eventpb.Event {
 	c := telling{Teller: t, state: s, command: msg, index: index, time: timestamppb.New(s.LastTime()), events: told}
@@ -113,8 +113,8 @@ func (c *telling) tell(event state.Event) {
 	}
 }
 
-// ofOperation begins an event with an operation's trees and pools. If the operation's
-// record is gone, the event has only its id.
+// ofOperation returns an event with an operation's trees and pools. If the operation's record is
+// gone, the event has only its id.
 func (c *telling) ofOperation(kind string, id scheduling.OperationID) *eventpb.Event {
 	e := &eventpb.Event{Kind: kind, Operation: string(id)}
 	o, ok := c.state.Operation(id)

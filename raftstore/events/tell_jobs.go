@@ -13,7 +13,7 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// ofJob begins an event with a job's operation, pool, node and token.
+// ofJob returns an event with a job's operation, pool, node and token.
 func (c *telling) ofJob(kind string, a *statepb.Allocation) *eventpb.Event {
 	e := &eventpb.Event{
 		Kind: kind, Operation: a.GetOperationId(), Pool: a.GetPool(), Node: a.GetNode(), Job: a.GetJobId(), Task: a.GetTask(),

@@ -39,7 +39,7 @@ func (c *telling) tellWork(event state.Event) {
 	}
 }
 
-// ofTask begins an event with the place of an operation and attributes of one of its tasks.
+// ofTask returns an event with an operation's trees and pools, one of its tasks, and attributes.
 func (c *telling) ofTask(kind string, id scheduling.OperationID, task scheduling.TaskName, attributes map[string]string) *eventpb.Event {
 	e := c.ofOperation(kind, id)
 	e.Task, e.Attributes = string(task), attributes

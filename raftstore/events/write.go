@@ -29,7 +29,7 @@ func (l *Log) write() {
 			done <- err
 		}
 		if err != nil && !failing {
-			l.cfg.Logger.Error("cannot write events; readers will be told which are missing", "dir", l.cfg.Dir, "index", through, "error", err)
+			l.cfg.Logger.Error("cannot write events; readers will get a gap", "dir", l.cfg.Dir, "index", through, "error", err)
 		} else if err == nil && failing {
 			l.cfg.Logger.Info("writing events again", "dir", l.cfg.Dir, "index", through)
 		}
@@ -49,8 +49,8 @@ func (l *Log) write() {
 	}
 }
 
-// take waits for work. The entries reach up to through; if some were left out, the last
-// entry says so.
+// take waits for work. through is the index up to which the entries reach. If some were left out,
+// the last entry marks the gap.
 func (l *Log) take() (entries []*eventpb.Entry, through uint64, syncs []chan error, closing bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -62,7 +62,8 @@ func (l *Log) take() (entries []*eventpb.Entry, through uint64, syncs []chan err
 		entries = append(entries, &eventpb.Entry{Index: l.seen, MissingFrom: l.missingFrom})
 		l.missingFrom = 0
 	}
-	// queued is not reduced before they are written: it bounds queued and in-flight events.
+	// queued is reduced only after they are written, because it bounds queued and in-flight events
+	// together.
 	l.queue, l.syncs, l.writing = nil, nil, true
 	return entries, l.seen, syncs, l.closing
 }
@@ -83,7 +84,7 @@ func (l *Log) settle(entries []*eventpb.Entry, through uint64, err error) {
 		l.coverIdle()
 		return
 	}
-	// The entries are missing now, with all that were queued since.
+	// These entries are now missing, and so are all that were queued since.
 	first := entries[0]
 	l.missingFrom = cmp.Or(first.GetMissingFrom(), first.GetIndex())
 	for _, e := range l.queue {
@@ -141,8 +142,8 @@ func (l *Log) fill(entries []*eventpb.Entry) (n int, err error) {
 	return n, nil
 }
 
-// abandon closes the segment after an error: data beyond its size cannot be trusted, so
-// the next write begins another one.
+// abandon closes the segment after an error. Data beyond its size cannot be trusted, so the next
+// write begins another segment.
 func (l *Log) abandon(err error) error {
 	out := l.out
 	l.out = nil
@@ -214,8 +215,8 @@ func (l *Log) open(next *eventpb.Entry) error {
 	return drop(gone)
 }
 
-// aged reports whether the segment spans so much time that its oldest events would be
-// kept much longer than MaxAge.
+// aged reports whether the segment spans more than a sixteenth of MaxAge. In a longer one, the
+// oldest events would be kept much longer than MaxAge.
 func (l *Log) aged(next *eventpb.Entry) bool {
 	now := timeOf(next)
 	return !l.out.begun.IsZero() && !now.IsZero() && now.Sub(l.out.begun) > l.cfg.MaxAge/16

@@ -1,9 +1,9 @@
-// Package recordlog frames records in append-only files. Each frame has a checksum, so
-// that the remains of a write that a crash interrupted are not mistaken for records.
-// The package also replaces whole files atomically.
+// Package recordlog frames records in append-only files. Each frame has a checksum, so that the
+// remains of an interrupted write are not mistaken for records. The package also replaces whole
+// files atomically.
 //
-// A checksum covers the frame's offset too, so that old data of another file on the disk
-// is not mistaken for a record.
+// The checksum also covers the frame's offset, so that old data of another file on the disk is not
+// mistaken for a record.
 package recordlog
 
 import (
@@ -28,7 +28,7 @@ var ErrNoFrame = errors.New("no valid record")
 // Format is the layout of the frames in one kind of file. A header holds a mark, the
 // length of the record, a checksum, and a tag: a number whose meaning the file defines.
 type Format struct {
-	// Signature begins each file, Mark each frame.
+	// Signature is at the start of each file, Mark at the start of each frame.
 	Signature, Mark string
 	// MaxRecord bounds a record, in bytes.
 	MaxRecord int

@@ -37,13 +37,13 @@ func (c operationChange) advanceOperation(m *commandpb.AdvanceOperation) *refusa
 	}
 	switch {
 	case m.GetFrom() != o.record.GetState():
-		return refuse(CodeInvalidOperationState, "%s: it is %s, not %q: look at it again", what, o.state, m.GetFrom())
+		return refuse(CodeInvalidOperationState, "%s: it is %s, not %q: read its state again", what, o.state, m.GetFrom())
 	case !lifecycle.CanGo(o.state, to):
-		return refuse(CodeInvalidOperationState, "%s: it is %s and cannot go there", what, o.state)
+		return refuse(CodeInvalidOperationState, "%s: it is %s, and there is no such transition", what, o.state)
 	case !leaderSteps[to]:
-		return refuse(CodeInvalidCommand, "%s: another command goes there: the one that says what happened", what)
+		return refuse(CodeInvalidCommand, "%s: only the command that reports the event makes this transition", what)
 	case to == lifecycle.Failing && m.GetResult() == nil:
-		return refuse(CodeInvalidCommand, "%s: it has no result, which has to say why", what)
+		return refuse(CodeInvalidCommand, "%s: the result, which says why, is missing", what)
 	case to == lifecycle.Completed && o.reads() && o.record.GetOutput() == nil:
 		return refuse(CodeOutputNotPublished, "%s: its controller has not published the output yet", what)
 	case to.Terminal() && len(o.allocations) > 0:
@@ -75,7 +75,7 @@ func treesOr(names []string, trees []*statepb.OperationTree) []string {
 	return all
 }
 
-// assignController assigns operations to replicas: all that it names, or none.
+// assignController assigns operations to replicas: all that the command names, or none.
 func (c operationChange) assignController(m *commandpb.AssignController) *refusal {
 	const what = "assign controller"
 	named := make(map[string]bool, len(m.GetAssignments()))
@@ -90,9 +90,9 @@ func (c operationChange) assignController(m *commandpb.AssignController) *refusa
 		case a.GetReplica() == "":
 			return refuse(CodeInvalidCommand, "%s: operation %q: no replica is named", what, a.GetOperationId())
 		case !o.state.InProgress():
-			return refuse(CodeInvalidOperationState, "%s: operation %q is %s and needs none", what, a.GetOperationId(), o.state)
+			return refuse(CodeInvalidOperationState, "%s: operation %q is %s and needs no controller", what, a.GetOperationId(), o.state)
 		case a.GetEpoch() <= o.record.GetAssignment().GetEpoch():
-			return refuse(CodeStaleEpoch, "%s: operation %q: epoch %d is not after the present one, %d of replica %q", what,
+			return refuse(CodeStaleEpoch, "%s: operation %q: epoch %d is not greater than the current one, %d of replica %q", what,
 				a.GetOperationId(), a.GetEpoch(), o.record.GetAssignment().GetEpoch(), o.record.GetAssignment().GetReplica())
 		}
 		named[a.GetOperationId()] = true

@@ -12,11 +12,10 @@ import (
 	"weir/scheduling"
 )
 
-// Ahead returns the allocations that a command asks to leave, with the stop orders that
-// they would get if it were applied at this state and time, so that the jobs can be
-// notified before it is committed. It leaves out jobs that are killed at once, because of
-// this command or their operation, and jobs whose order is held. Commands that end a
-// whole operation return nothing.
+// Ahead returns the allocations that a command orders to leave, so that this can be announced
+// before the command is committed. Each has the stop order that it would get if the command were
+// applied to this state now. Jobs that are killed at once and jobs whose order is held are left
+// out. For commands that end a whole operation, Ahead returns nothing.
 func (s *State) Ahead(now time.Time, msg proto.Message) (leaving []*statepb.Allocation) {
 	add := func(a *statepb.Allocation, order *statepb.StopOrder) {
 		a = shallow(a)

@@ -13,16 +13,17 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// maxClaims bounds the claims of a cluster; only the leader knows further ones.
+// maxClaims bounds the claims that the state holds for a cluster. Further claims are known only to
+// the leader.
 const maxClaims = 10000
 
-// claims reserve resources for jobs for which others were ordered to stop, by operation and in
-// the order in which they were made. A claim lasts until its job is granted, the operation no
-// longer wants such jobs or may not start any there, the node is lost, or the claim expires.
+// claims reserve resources for jobs for which others were ordered to stop, by operation and in the
+// order in which they were made. A claim lasts until its job is granted, the operation has no such
+// job pending or may not start one on the node, the node is lost, or the claim expires.
 type claims struct {
 	of    map[scheduling.OperationID][]*statepb.Claim
 	count int
-	// next is at or before the time when the first of them expires.
+	// next is not later than the time at which the first of the claims expires.
 	next time.Time
 }
 
@@ -64,9 +65,8 @@ func (s *claims) keepAll(stays func(*statepb.Claim) bool) {
 	}
 }
 
-// hold makes a claim for the beneficiary of a stop order on the resources of the stopped
-// job, or extends the existing claim to the time that this job may take. Orders of older
-// versions name no claim.
+// hold makes a claim for the beneficiary of a stop order on the resources of the stopped job, or
+// extends the existing claim until this job has to be gone. Orders of older versions make no claim.
 func (c *change) hold(a *statepb.Allocation, order *statepb.StopOrder) {
 	b := order.GetPreemptedFor()
 	if b == nil || order.GetPlannedTime() == nil {
@@ -91,7 +91,8 @@ func (c *change) hold(a *statepb.Allocation, order *statepb.StopOrder) {
 		return
 	}
 	if o.claimed(mine, b.GetTask(), b.GetDedicatedMemory()) >= o.wanted(b) {
-		// The leader holds no more claims than wanted, so it has given up another one.
+		// The leader never holds more claims than jobs are pending, so it must have dropped another
+		// one.
 		c.dropOldest(b)
 	}
 	if c.claims.count < maxClaims {
@@ -155,8 +156,8 @@ func (o *operation) claimed(mine []*statepb.Claim, task string, group int64) (n 
 	return n
 }
 
-// settleClaims ends the claims that have expired, and then those that the command has
-// made useless. The order matters: an expired claim must not count against another one.
+// settleClaims ends first the claims that have expired, and then those that the command has made
+// useless, so that no claim is ended in favor of one that has expired.
 func (c *change) settleClaims() {
 	c.expireClaims()
 	if c.claims.count == 0 {
@@ -194,8 +195,8 @@ func (c *change) expireClaims() {
 	c.claims.next = next
 }
 
-// trimClaims ends claims of a task group, the latest first, until there are no more of
-// them than pending jobs.
+// trimClaims ends claims of a task group, the latest first, until there are no more claims than
+// pending jobs.
 func (c *change) trimClaims(e DemandChanged) {
 	mine := c.claims.of[e.ID]
 	if len(mine) == 0 {
@@ -211,7 +212,8 @@ func (c *change) trimClaims(e DemandChanged) {
 	})
 }
 
-// Claims returns the claims in a pool tree, the oldest first: it is served first.
+// Claims returns the claims in a pool tree, oldest first, which is the order in which they are
+// served.
 func (s *State) Claims(tree scheduling.TreeName) []*statepb.Claim {
 	all := slices.DeleteFunc(s.claims.all(), func(c *statepb.Claim) bool { return c.GetTree() != string(tree) })
 	slices.SortStableFunc(all, func(a, b *statepb.Claim) int {
@@ -227,20 +229,20 @@ func (s verifier) verifyClaims() error {
 	for id, mine := range s.claims.of {
 		count += len(mine)
 		o, found := operationIn(s.operations, id)
-		b.when(!found, "claims of operation %q: there is no such operation", id)
+		b.when(!found, "claims of operation %q, which does not exist", id)
 		for i := 0; i < len(mine) && found; i++ {
 			claim, who, n := mine[i], mine[i].GetBeneficiary(), orEmpty(s.nodes, scheduling.NodeID(mine[i].GetNode()))
 			planned, expires := claim.GetPlannedTime(), claim.GetExpires()
 			b.when(who.GetOperationId() != string(id) || n.record == nil || !o.mayUse(claim, n.record),
-				"claim of operation %q on node %q: it may not start a job there", id, claim.GetNode())
+				"claim of operation %q on node %q, on which it may not start a job", id, claim.GetNode())
 			b.when(planned.CheckValid() != nil || expires.CheckValid() != nil || expires.AsTime().Before(s.claims.next),
 				"claim of operation %q on node %q: planned at %v, expires at %v", id, claim.GetNode(), planned, expires)
 			b.when(slices.ContainsFunc(mine[:i], func(other *statepb.Claim) bool { return sameClaim(claim, other) }),
-				"claim of operation %q on node %q: it is there twice", id, claim.GetNode())
+				"claim of operation %q on node %q: listed twice", id, claim.GetNode())
 			b.when(o.claimed(mine, who.GetTask(), who.GetDedicatedMemory()) > o.wanted(who),
-				"operation %q has more claims for task %q than jobs that wait", id, who.GetTask())
+				"operation %q has more claims for task %q than pending jobs", id, who.GetTask())
 		}
 	}
-	b.when(count != s.claims.count || count > maxClaims, "%d claims, counted %d, at most %d are kept", count, s.claims.count, maxClaims)
+	b.when(count != s.claims.count || count > maxClaims, "%d claims, but counted %d; the limit is %d", count, s.claims.count, maxClaims)
 	return b.err
 }

@@ -47,9 +47,9 @@ func (c operationChange) prepareOperation(what string, o *operation, m *commandp
 	return nil
 }
 
-// admitAtOnce admits a pending operation to those of its trees that have room and where
-// no other operation of its pool waits, and reports whether there is one. Otherwise the
-// pools admit it later, in the order of starts.
+// admitAtOnce admits a pending operation to those of its trees that have room and in which no other
+// operation of its pool waits. It reports whether there is such a tree. To other trees it is
+// admitted later, in the order in which operations started.
 func (c operationChange) admitAtOnce(what string, o *operation) bool {
 	if o.record.GetSuspended() {
 		return false
@@ -106,7 +106,7 @@ func (c operationChange) run(o *operation, defined []*commandpb.TaskDefinition) 
 	}
 }
 
-// define returns a task at its start.
+// define returns a task in its initial state.
 func (o *operation) define(spec *statepb.TaskSpec, d *commandpb.TaskDefinition) (*statepb.Task, work) {
 	all := cookiesOf(spec, int64(d.GetJobCount()))
 	t := &statepb.Task{
@@ -139,10 +139,10 @@ func (o *operation) checkTask(d *commandpb.TaskDefinition) error {
 	jobs, slices := int(d.GetJobCount()), len(d.GetSlices())
 	if !o.reads() {
 		b.when(jobs < 1, "job_count is %d, it must be at least 1", jobs)
-		b.when(slices > 0, "%d jobs have slices of an operation that reads nothing", slices)
+		b.when(slices > 0, "%d jobs have slices, but the operation reads nothing", slices)
 		return b.err
 	}
-	b.when(jobs != slices, "job_count is %d, and %d jobs have slices", jobs, slices)
+	b.when(jobs != slices, "job_count is %d, but %d jobs have slices", jobs, slices)
 	var all []*statepb.Slice
 	for cookie, s := range d.GetSlices() {
 		b.when(len(s.GetSlices()) == 0, "cookie %d has nothing to read", cookie)
@@ -151,8 +151,8 @@ func (o *operation) checkTask(d *commandpb.TaskDefinition) error {
 	return cmp.Or(b.err, checkCover(o.input, all))
 }
 
-// checkTasks returns the definitions in the order of the specification; every task of it
-// must be defined.
+// checkTasks returns the definitions in the order of the specification. Every task of the
+// specification must be defined.
 func (c operationChange) checkTasks(what string, o *operation, tasks []*commandpb.TaskDefinition) ([]*commandpb.TaskDefinition, *refusal) {
 	byName := make(map[string]*commandpb.TaskDefinition, len(tasks))
 	var jobs int64
@@ -173,12 +173,12 @@ func (c operationChange) checkTasks(what string, o *operation, tasks []*commandp
 			return nil, refuse(CodeInvalidCommand, "%s: task %q of the specification is not defined", what, t.GetName())
 		}
 		if size := gangSize(t, d.GetJobCount()); size > d.GetJobCount() {
-			return nil, refuse(CodeInvalidCommand, "%s: task %q: a gang of %d of %d jobs", what, t.GetName(), size, d.GetJobCount())
+			return nil, refuse(CodeInvalidCommand, "%s: task %q: gang of size %d, but only %d jobs", what, t.GetName(), size, d.GetJobCount())
 		}
 		ordered = append(ordered, d)
 	}
 	if len(ordered) != len(tasks) {
-		return nil, refuse(CodeUnknownTask, "%s: %d tasks are defined, the specification has %d", what, len(tasks), len(ordered))
+		return nil, refuse(CodeUnknownTask, "%s: %d tasks are defined, but the specification has %d", what, len(tasks), len(ordered))
 	}
 	return ordered, c.checkJobs(what, jobs)
 }

@@ -1,5 +1,5 @@
-// Package state is the replicated state machine: the state that the cluster has agreed
-// upon, and the effect of each command of the log.
+// Package state is the replicated state machine: the replicated state, and the effect of each
+// command of the log.
 //
 // It is pure: no clock, goroutine, lock, log or I/O, and nothing depends on the
 // order of a map. Times, ids and random numbers come with the commands, so equal logs
@@ -13,18 +13,17 @@
 // older state, so everything in it is checked again here: leaders are fenced
 // by their term, controllers by the epoch of their assignment.
 //
-// State.Verify checks the invariants that hold after every command. The most important
-// one: each cookie of a task is exactly one of pending, running and completed, so a job
-// that ends is counted exactly once.
+// State.Verify checks the invariants that hold after every command. The most important one: each
+// cookie of a task is exactly one of pending, running, completed and given up, so a job that ends
+// is counted exactly once.
 //
 // # Work
 //
-// The work of a task is kept beside the record of its operation: its cookies, the input
-// that each of them has to read and has read, and the statistics of its jobs.
-// Pending cookies are grouped by memory reserve: most get the one that the
-// task's controller has learned (UpdateReserves); a cookie that was aborted for exceeding
-// its reserve gets one of its own. A replica computes no quantile: it keeps samples until
-// a controller reports that they are in its digests.
+// The work of a task is kept beside the record of its operation: its cookies, the input that each
+// of them has to read and has read, and the statistics of its jobs. Pending cookies are grouped by
+// memory reserve: most get the one that the task's controller has learned (UpdateReserves); a
+// cookie whose job was aborted for exceeding its reserve gets one of its own. A replica computes no
+// quantile: it keeps samples until a controller reports that they are in its digests.
 //
 // At any moment every byte of a map operation's input is assigned to one pending or
 // running cookie, has been read by a completed one, or is skipped. When an interrupted
@@ -37,9 +36,8 @@
 //
 // # Sharing
 //
-// Records that readers see belong to the state: they must not be changed, and an
-// operation's record must not be read after the next Apply. Allocations, nodes,
-// pool trees, events and finished jobs are never changed once made, but replaced.
-// Operations are copied before the first change after a Freeze, so a Frozen keeps
-// its content while the state goes on.
+// Records that readers see belong to the state: they must not be changed, and an operation's record
+// must not be read after the next Apply. Allocations, nodes, pool trees, events and finished jobs
+// are never changed once made, but replaced. Operations are copied before the first change after a
+// Freeze, so a Frozen does not change when the state does.
 package state

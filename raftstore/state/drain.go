@@ -29,7 +29,7 @@ func (c nodeChange) drainNode(m *commandpb.DrainNode) *refusal {
 	case !known:
 		return refuse(CodeUnknownNode, "drain node: no node %q has registered: see weir node list", m.GetNode())
 	case len(m.GetReason()) > maxReasonBytes:
-		return refuse(CodeInvalidCommand, "drain node %q: the reason has %d bytes, at most %d are kept", m.GetNode(), len(m.GetReason()), maxReasonBytes)
+		return refuse(CodeInvalidCommand, "drain node %q: the reason has %d bytes, the limit is %d", m.GetNode(), len(m.GetReason()), maxReasonBytes)
 	}
 	if n.drain() == nil || m.GetReason() != "" && m.GetReason() != n.drain().GetReason() {
 		drain := &statepb.Drain{User: m.GetUser(), Time: c.timestamp(), Reason: m.GetReason()}

@@ -81,15 +81,15 @@ func (c treeChange) takeEdit(t *tree, name scheduling.TreeName, d *draft, pools 
 		c.emit(OperationChanged{ID: o.id(), From: o.state, To: o.state, Suspended: o.record.GetSuspended()})
 	}
 	for _, p := range d.record.GetPools() {
-		// The reason why it outlived its last operation may be gone.
+		// An ephemeral pool without operations may no longer have a reason to stay.
 		c.dropEphemeral(t, scheduling.PoolName(p.GetName()))
 	}
 	c.result.Value = &commandpb.Result_Tree{Tree: &commandpb.TreeResult{Revision: t.record.GetRevision()}}
 }
 
-// beginVolumes keeps the volumes of the remaining pools. If there are none yet, pools
-// with integral guarantees start at 0 as of now: a leader that begins before the first
-// checkpoint then accrues the volume since this time.
+// beginVolumes keeps the volumes of the remaining pools. If there are none yet, pools with integral
+// guarantees start at 0 now, so that a leader that begins before the first checkpoint accrues the
+// volume since now.
 func (c treeChange) beginVolumes(t *tree) {
 	t.record.Volumes = volumesNow(t.record.GetVolumes(), t.pools)
 	if len(t.record.GetVolumes()) > 0 {
@@ -125,8 +125,8 @@ func volumesNow(volumes []*statepb.PoolVolume, pools pooltree.Tree) []*statepb.P
 	return slices.CompactFunc(out, func(a, b *statepb.PoolVolume) bool { return a.GetPool() == b.GetPool() })
 }
 
-// recount counts the operations of a tree again: options of pools determine which ones
-// count as running.
+// recount counts the operations of a tree again, because the options of its pools determine which
+// operations count as running.
 func (c treeChange) recount(t *tree, name scheduling.TreeName) {
 	t.immediate, t.total = make(map[scheduling.PoolName]pooltree.Count), make(pooltree.Counts)
 	for _, o := range c.order {
@@ -180,7 +180,7 @@ func (d *draft) edit(e *commandpb.TreeEdit) *refusal {
 		}
 		return nil
 	}
-	return refuse(CodeInvalidCommand, "edit pool tree: an edit says nothing")
+	return refuse(CodeInvalidCommand, "edit pool tree: an edit is empty")
 }
 
 func (d *draft) setOptions(document map[string]any) *refusal {
@@ -226,7 +226,7 @@ func (d *draft) put(verb string, p *statepb.Pool) *refusal {
 		return d.unknown("set", p.GetName())
 	}
 	if hub, user, is := strings.Cut(p.GetName(), "$"); is {
-		return refuse(CodeInvalidPool, "set pool %q: it is ephemeral, made for user %q: set ephemeral_subpool_config of pool %q, which applies to new ones",
+		return refuse(CodeInvalidPool, "set pool %q: it is ephemeral, made for user %q: set ephemeral_subpool_config of pool %q, which applies to new ephemeral pools",
 			p.GetName(), user, hub)
 	}
 	record.CreatedTime = d.record.GetPools()[i].GetCreatedTime()
@@ -258,7 +258,7 @@ func (d *draft) rename(m *commandpb.RenamePool) *refusal {
 		return d.unknown("rename", m.GetFrom())
 	}
 	if _, taken := d.find(m.GetTo()); taken {
-		return nil // The edit is refused with all of them.
+		return nil // pooltree refuses this edit, and with it the command.
 	}
 	for j, p := range d.record.GetPools() {
 		switch {
@@ -282,8 +282,8 @@ func (d *draft) rename(m *commandpb.RenamePool) *refusal {
 	return nil
 }
 
-// renameDefaultParent lets default_parent_pool of the tree follow a rename, so that a
-// later change of other options has it right.
+// renameDefaultParent updates default_parent_pool of the tree after a rename, so that a later
+// change of other options keeps the new name.
 func (d *draft) renameDefaultParent(m *commandpb.RenamePool) {
 	options, err := pooltree.ReadTreeOptions(d.record.GetOptions().AsMap())
 	if err != nil || options.DefaultParentPool == nil || *options.DefaultParentPool != m.GetFrom() {

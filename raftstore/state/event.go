@@ -118,7 +118,7 @@ type ReserveMoved struct {
 	From, To, Samples int64
 }
 
-// ProfileSaved says that an operation has left a memory profile of one of its tasks.
+// ProfileSaved says that an operation has saved a memory profile of one of its tasks.
 type ProfileSaved struct {
 	ID      scheduling.OperationID
 	Task    scheduling.TaskName

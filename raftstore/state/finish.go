@@ -14,8 +14,8 @@ import (
 	"weir/scheduling/statistics"
 )
 
-// finishJobs records how jobs ended, each once: a job that has been counted has no
-// allocation any longer and is refused.
+// finishJobs records how jobs ended. Each is counted once: after that it has no allocation, and a
+// second report is refused.
 func (c jobChange) finishJobs(_ string, o *operation, m *commandpb.FinishJobs) *refusal {
 	ended := AllocationsEnded{Operation: o.id()}
 	var failure failure
@@ -84,12 +84,12 @@ func (c jobChange) finishJob(o *operation, j *statepb.FinishedJob) (Ended, *refu
 		return Ended{}, refuse(CodeInvalidCommand, "finish job %q: state %q: use completed, failed or aborted", j.GetJobId(), j.GetState())
 	}
 	if !a.GetStop().Interrupted() && (j.GetRerun() || j.GetAcknowledged()) {
-		return Ended{}, refuse(CodeInvalidCommand, "finish job %q: rerun %t, acknowledged %t: it was not interrupted",
+		return Ended{}, refuse(CodeInvalidCommand, "finish job %q: rerun %t, acknowledged %t, but it was not interrupted",
 			j.GetJobId(), j.GetRerun(), j.GetAcknowledged())
 	}
 	if j.GetRerun() && state != lifecycle.JobCompleted || j.GetAcknowledged() && state != lifecycle.JobAborted {
-		return Ended{}, refuse(CodeInvalidCommand, "finish job %q: rerun %t, acknowledged %t of a job that is %s: "+
-			"only a completed one can ask to run again, only an aborted one can have acknowledged", j.GetJobId(), j.GetRerun(), j.GetAcknowledged(), state)
+		return Ended{}, refuse(CodeInvalidCommand, "finish job %q: rerun %t, acknowledged %t, but the job is %s: "+
+			"only a completed job can ask to run again, and only an aborted one can have acknowledged its interruption", j.GetJobId(), j.GetRerun(), j.GetAcknowledged(), state)
 	}
 	if err := statistics.Check(j.GetStatistics().GetPacked()); err != nil {
 		return Ended{}, refuse(CodeInvalidCommand, "finish job %q: %v", j.GetJobId(), err)
@@ -291,7 +291,7 @@ func sum(total, more int64) int64 {
 	return total + more
 }
 
-// failure is why a job makes its operation fail; none if why is nil.
+// failure says why a job makes its operation fail. If why is nil, the operation does not fail.
 type failure struct {
 	why  *statepb.Error
 	note string

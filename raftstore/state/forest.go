@@ -28,7 +28,7 @@ func (c treeChange) createTree(m *commandpb.CreateTree) *refusal {
 	case invalid != nil:
 		return refuse(CodeInvalidTree, "%s: invalid name: %v", what, invalid)
 	case c.trees[name] != nil:
-		return refuse(CodeTreeExists, "%s: a tree with this name exists: choose another name, or set its options", what)
+		return refuse(CodeTreeExists, "%s: a tree with this name exists: choose another name, or set the options of that tree", what)
 	case len(c.trees) >= maxTrees:
 		return refuse(CodeInvalidTree, "%s: there are already %d trees, the limit: remove one", what, len(c.trees))
 	}
@@ -115,7 +115,7 @@ func (c treeChange) checkFilter(name scheduling.TreeName, filter pooltree.Filter
 	for id, n := range sorted(c.nodes) {
 		was, will := n.record.GetTree() == string(name), filter.Match(n.record.GetTags())
 		if was && !will && len(n.allocations) > 0 {
-			return refuse(CodeTreeInUse, "set nodes_filter of tree %q to %q: node %q would leave the tree and runs %d jobs in it: drain it first",
+			return refuse(CodeTreeInUse, "set nodes_filter of tree %q to %q: node %q would leave the tree, but runs %d jobs in it: drain it first",
 				name, filter, id, len(n.allocations))
 		}
 	}
@@ -166,14 +166,14 @@ func (c treeChange) checkpointVolumes(m *commandpb.CheckpointVolumes) *refusal {
 	for _, v := range m.GetVolumes() {
 		for _, volume := range []float64{v.GetUserSlots(), float64(v.GetCpuHundredths()), v.GetGpu(), v.GetMemory(), v.GetNetwork(), v.GetLastShareRatio()} {
 			if !amount(volume) {
-				return refuse(CodeInvalidCommand, "%s: pool %q: %v is no volume", what, v.GetPool(), volume)
+				return refuse(CodeInvalidCommand, "%s: pool %q: %v is not a volume", what, v.GetPool(), volume)
 			}
 		}
 		if rest := v.GetCpuRest(); math.IsNaN(rest) || math.IsInf(rest, 0) {
 			return refuse(CodeInvalidCommand, "%s: pool %q: cpu_rest %v is not a finite number", what, v.GetPool(), rest)
 		}
 		if ratio := v.GetLastShareRatio(); ratio > 1+resource.LargeEpsilon {
-			return refuse(CodeInvalidCommand, "%s: pool %q: last share ratio %v is more than the cluster", what, v.GetPool(), ratio)
+			return refuse(CodeInvalidCommand, "%s: pool %q: last share ratio %v is more than the whole cluster", what, v.GetPool(), ratio)
 		}
 	}
 	if err := checkSuccession(m.GetClocks(), m.GetAge()); err != nil {

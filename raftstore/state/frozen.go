@@ -11,11 +11,11 @@ import (
 	"weir/messages/statepb"
 )
 
-// Frozen is an immutable copy of a State. The State goes on, and any goroutine may read
-// the copy.
+// Frozen is an immutable copy of a State. Commands can still change the State, and any goroutine
+// may read the copy.
 type Frozen struct {
-	// records has a sequence for each kind of record. Sorting waits until they are read,
-	// because the State stands still during Freeze.
+	// records has a sequence for each kind of record. They are sorted only when they are read,
+	// because no command is applied during Freeze.
 	records []iter.Seq[*statepb.Record]
 }
 

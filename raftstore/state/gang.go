@@ -9,14 +9,14 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// inReserve is the rank of a gang's job that has none: its resources serve the next
-// incarnation.
+// inReserve is the rank of a gang's spare job. Its resources are for the next incarnation.
 const inReserve = -1
 
-// gang holds the ranks of a gang. With size 0 the task is no gang.
+// gang holds the ranks of a gang. With size 0 the task is not a gang.
 type gang struct {
 	size int32
-	// free are the ranks that no job of the current incarnation has or has completed.
+	// free are the ranks that no job of the current incarnation holds or has completed; completed
+	// are those that a job has completed.
 	free, completed cookies.IntervalSet
 	// stale counts jobs of earlier incarnations that have not ended.
 	stale int64
@@ -46,7 +46,7 @@ func (g *gang) hold(a *statepb.Allocation, incarnation int64) {
 	}
 }
 
-// gangSize returns how many jobs of a task have a rank; 0 if the task is no gang.
+// gangSize returns how many jobs of a task have a rank; 0 if the task is not a gang.
 func gangSize(spec *statepb.TaskSpec, jobs int32) int32 {
 	switch {
 	case spec.GetGang() == nil:
@@ -140,7 +140,7 @@ func (c jobChange) beginIncarnation(o *operation, task int, a *statepb.Allocatio
 	}})
 }
 
-// endOf says how a job ended that did not complete its rank.
+// endOf says how a job that did not complete its rank ended.
 func endOf(j *statepb.FinishedJob) string {
 	switch {
 	case j.GetRerun():
@@ -151,8 +151,8 @@ func endOf(j *statepb.FinishedJob) string {
 	return j.GetState()
 }
 
-// settleGangs orders the jobs to stop that a command has made superfluous. Operations
-// that no longer run stop all their jobs anyway.
+// settleGangs gives stop orders to the jobs that a command has made superfluous. Operations that no
+// longer run stop all their jobs anyway.
 func (c *change) settleGangs() {
 	for _, e := range c.gangs {
 		if e.operation.state != lifecycle.Running {
@@ -176,7 +176,7 @@ func (o *operation) verifyGang(task int) error {
 	t, w := o.record.GetTasks()[task], &o.tasks[task]
 	want := gangSize(o.record.GetSpec().GetTasks()[task], int32(t.GetCounters().GetTotal()))
 	b.when(w.gang.size != want || t.GetGang().GetSize() != want || w.gang.exists() != (t.GetGang().GetIncarnation() > 0),
-		"gang of %d, recorded as %v, want one of %d", w.gang.size, t.GetGang(), want)
+		"gang of size %d, recorded as %v, want size %d", w.gang.size, t.GetGang(), want)
 	if !w.gang.exists() {
 		return b.err
 	}
@@ -192,11 +192,11 @@ func (o *operation) verifyGang(task int) error {
 		}
 		ranks.hold(a, t.GetGang().GetIncarnation())
 		if rank := scheduling.Cookie(a.GetGangRank()); !w.isStale(t, a) && rank >= 0 {
-			b.when(int32(rank) >= w.gang.size || !seen.Add(rank), "job %q has rank %d of %d, which another has too", a.GetJobId(), rank, w.gang.size)
+			b.when(int32(rank) >= w.gang.size || !seen.Add(rank), "job %q has rank %d of %d, which is out of range or held by another job", a.GetJobId(), rank, w.gang.size)
 		}
 	}
-	b.when(!ranks.free.Equal(&w.gang.free) || ranks.stale != w.gang.stale, "ranks %v are free, %d jobs of earlier incarnations, counted %v and %d",
+	b.when(!ranks.free.Equal(&w.gang.free) || ranks.stale != w.gang.stale, "ranks %v are free and %d jobs are of earlier incarnations, but counted are %v and %d",
 		ranks.free.Intervals(), ranks.stale, w.gang.free.Intervals(), w.gang.stale)
-	b.when(w.gang.completed.Len() > w.completed.Len(), "%d ranks have completed, and %d jobs", w.gang.completed.Len(), w.completed.Len())
+	b.when(w.gang.completed.Len() > w.completed.Len(), "%d ranks have completed, but only %d jobs", w.gang.completed.Len(), w.completed.Len())
 	return b.err
 }

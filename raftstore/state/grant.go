@@ -13,7 +13,7 @@ import (
 )
 
 // startAllocations commits grants of jobs to nodes. Each grant was planned on an older state and is
-// checked by itself: later changes refuse only the grants that they affect.
+// checked by itself: if the state has changed since, only the affected grants are refused.
 func (c jobChange) startAllocations(m *commandpb.StartAllocations) *refusal {
 	results := make([]*commandpb.GrantResult, len(m.GetGrants()))
 	var started []*statepb.Allocation
@@ -104,11 +104,11 @@ func (c jobChange) grant(g *commandpb.Grant, time *timestamppb.Timestamp) (*stat
 		return nil, refused
 	}
 	if g.GetTree() != "" && g.GetTree() != n.record.GetTree() {
-		return nil, refuse(CodeNotAdmitted, "%s: pool tree %q has planned it, and the node is of tree %q", what, g.GetTree(), n.record.GetTree())
+		return nil, refuse(CodeNotAdmitted, "%s: pool tree %q has planned it, but the node belongs to tree %q", what, g.GetTree(), n.record.GetTree())
 	}
 	i := o.treeIndex(scheduling.TreeName(n.record.GetTree()))
 	if i < 0 || !o.record.GetTrees()[i].GetAdmitted() {
-		return nil, refuse(CodeNotAdmitted, "%s: the node is of pool tree %q, in which the operation may not run", what, n.record.GetTree())
+		return nil, refuse(CodeNotAdmitted, "%s: the node belongs to pool tree %q, in which the operation may not run", what, n.record.GetTree())
 	}
 	if o.offered(task, g.GetDedicatedMemory()) == 0 {
 		return nil, o.refuseNoPending(what, task, g)
@@ -156,7 +156,7 @@ func (o *operation) refuseNoPending(what grantSubject, task int, g *commandpb.Gr
 		return refuse(CodeNoPendingJob, "%s: all %d ranks of the gang have completed", what, gang.size)
 	}
 	if m := g.GetDedicatedMemory(); m != 0 {
-		return refuse(CodeNoPendingJob, "%s: no job of task %q waits that has a reserve of %d bytes of its own", what, g.GetTask(), m)
+		return refuse(CodeNoPendingJob, "%s: no pending job of task %q has a reserve of its own of %d bytes", what, g.GetTask(), m)
 	}
 	return refuse(CodeNoPendingJob, "%s: all jobs of task %q have an allocation, are completed or given up", what, g.GetTask())
 }
@@ -176,7 +176,7 @@ func (c jobChange) grantable(what grantSubject, g *commandpb.Grant) (*operation,
 		return nil, 0, refuse(CodeInvalidCommand, "%s: the job has no id", what)
 	}
 	if a, ok := c.allocations[scheduling.JobID(g.GetJobId())]; ok {
-		return nil, 0, refuse(CodeDuplicateJob, "%s: node %q runs a job of this id for operation %q", what, a.GetNode(), a.GetOperationId())
+		return nil, 0, refuse(CodeDuplicateJob, "%s: node %q already runs a job with this id for operation %q", what, a.GetNode(), a.GetOperationId())
 	}
 	o, ok := c.operations[scheduling.OperationID(g.GetOperationId())]
 	switch {

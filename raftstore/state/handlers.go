@@ -148,8 +148,8 @@ func byController[M interface {
 	return c.controlled(what, m.GetOperationId(), m.GetEpoch())
 }
 
-// byUser returns an operation that users, any of them, can still change: it has not ended and is
-// not about to.
+// byUser returns an operation that any user can still change: one that has not ended and is not
+// about to end.
 func byUser[M operations](c *change, what string, m M) (*operation, *refusal) {
 	o, refused := c.find(what, m.GetOperationId())
 	if refused == nil && (o.state.Finishing() || o.state.Terminal()) {
@@ -172,7 +172,7 @@ func (c *change) apply(msg proto.Message) *refusal {
 	}
 	h, ok := handlers[reflect.TypeOf(msg)]
 	if !ok {
-		panic(fmt.Sprintf("apply %T at index %d: no such command in this version: start one that knows it", msg, c.index))
+		panic(fmt.Sprintf("apply %T at index %d: this version does not know the command: start a newer one", msg, c.index))
 	}
 	return h.handle(c, msg)
 }

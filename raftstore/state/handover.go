@@ -40,7 +40,7 @@ func (c jobChange) handOver(_ string, o *operation, m *commandpb.HandOver) *refu
 func (c jobChange) waiting(o *operation, job string) (*statepb.Allocation, *refusal) {
 	a, refused := c.held(job, o.id(), "")
 	if refused == nil && a.GetStop().GetHeldUntil() == nil {
-		refused = refuse(CodeInvalidOperationState, "hand over job %q: it has no order to leave that is held", job)
+		refused = refuse(CodeInvalidOperationState, "hand over job %q: its stop order is not held, or it has none", job)
 	}
 	return a, refused
 }
@@ -64,7 +64,7 @@ func (c jobChange) substitute(s *stops, o *operation, job string) *refusal {
 	case a.GetReplaced():
 		return nil
 	case beside >= limit:
-		return refuse(CodeInvalidOperationState, "replace job %q: %d instances of task %q are replaced already, as many as max_surge", job, beside, a.GetTask())
+		return refuse(CodeInvalidOperationState, "replace job %q: %d instances of task %q are already being replaced, the limit is max_surge", job, beside, a.GetTask())
 	}
 	c.edit(o)
 	a = shallow(a)
@@ -89,7 +89,7 @@ func (c jobChange) letGo(s *stops, o *operation, job string) *refusal {
 	return nil
 }
 
-// released returns a held order as one that is in force.
+// released returns a copy of a held order that is in force.
 func released(order *statepb.StopOrder) *statepb.StopOrder {
 	order = shallow(order)
 	order.HeldUntil = nil

@@ -8,8 +8,8 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// NoteEventsOmitted is the note of the event that stands for those dropped from the
-// middle of an operation's events; its attribute "count" is their number.
+// NoteEventsOmitted is the note of the event that replaces those dropped from the middle of an
+// operation's events. Its attribute "count" is the number of dropped events.
 const NoteEventsOmitted = "events_omitted"
 
 // trimEvents limits the length of a list of events: it keeps the first half and the

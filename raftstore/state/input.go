@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// toldSlices bounds the slices in the record of a finished job. The parts of a task
-	// say anyway which cookie has read which slices.
+	// toldSlices bounds the slices in the record of a finished job. A record with more lists none:
+	// the parts of the task say which cookie has read which slices.
 	toldSlices = 16
 	// maxSkippedTold bounds the skipped records that a task lists.
 	maxSkippedTold = 100
@@ -30,19 +30,19 @@ func (v *version) reads() bool { return v.record.GetSpec().GetType() == lifecycl
 func checkInput(what string, spec *statepb.OperationSpec, in *statepb.Input) *refusal {
 	switch {
 	case spec.GetType() != lifecycle.Map && in != nil:
-		return refuse(CodeInvalidCommand, "%s: an input of an operation of type %q, which reads none", what, spec.GetType())
+		return refuse(CodeInvalidCommand, "%s: it has an input, but an operation of type %q reads none", what, spec.GetType())
 	case spec.GetType() == lifecycle.Map && in == nil:
-		return refuse(CodeInvalidCommand, "%s: no input of an operation of type %s", what, lifecycle.Map)
+		return refuse(CodeInvalidCommand, "%s: it has no input, but an operation of type %s needs one", what, lifecycle.Map)
 	}
 	var total int64
 	for _, f := range in.GetFiles() {
 		if f.GetSize() < 0 {
-			return refuse(CodeInvalidCommand, "%s: input %q: a size of %d bytes", what, f.GetPath(), f.GetSize())
+			return refuse(CodeInvalidCommand, "%s: input %q: size of %d bytes is negative", what, f.GetPath(), f.GetSize())
 		}
 		total = sum(total, f.GetSize())
 	}
 	if total != in.GetBytes() || total == math.MaxInt64 {
-		return refuse(CodeInvalidCommand, "%s: an input of %d bytes, its files have %d", what, in.GetBytes(), total)
+		return refuse(CodeInvalidCommand, "%s: the input has %d bytes, but its files have %d", what, in.GetBytes(), total)
 	}
 	return nil
 }
@@ -57,16 +57,16 @@ func checkCover(in *statepb.Input, all []*statepb.Slice) error {
 	for number, f := range in.GetFiles() {
 		for end := int64(0); end < f.GetSize(); i++ {
 			if i == len(all) || all[i].GetFile() != int32(number) || all[i].GetBegin() != end || all[i].GetEnd() <= end {
-				return fmt.Errorf("input %d, %q: slice %s, want one from %d on", number, f.GetPath(), slicesText(all[i:min(i+1, len(all))]), end)
+				return fmt.Errorf("input %d, %q: slice %s, want one that begins at byte %d", number, f.GetPath(), slicesText(all[i:min(i+1, len(all))]), end)
 			}
 			end = all[i].GetEnd()
 			if end > f.GetSize() {
-				return fmt.Errorf("input %d, %q: slice %s, and it has %d bytes", number, f.GetPath(), slicesText(all[i:i+1]), f.GetSize())
+				return fmt.Errorf("input %d, %q: slice %s, but it has only %d bytes", number, f.GetPath(), slicesText(all[i:i+1]), f.GetSize())
 			}
 		}
 	}
 	if i < len(all) {
-		return fmt.Errorf("input of %d files: slice %s is in none, or twice", len(in.GetFiles()), slicesText(all[i:i+1]))
+		return fmt.Errorf("input of %d files: slice %s is in none of them, or covered twice", len(in.GetFiles()), slicesText(all[i:i+1]))
 	}
 	return nil
 }
@@ -78,16 +78,16 @@ func (o *operation) checkWork(task int, a *statepb.Allocation, j *statepb.Finish
 	}
 	switch {
 	case j.GetFatal() && state == lifecycle.JobCompleted:
-		return wrong("it is %s, so the operation does not fail with it", state)
+		return wrong("it is marked as fatal, but is %s", state)
 	case !o.reads():
 		if j.GetInput() != nil || j.GetOutput() != nil || len(j.GetSplit()) > 0 || j.GetSkipped() != nil {
-			return wrong("an input or an output, but its operation has none")
+			return wrong("it reports an input or an output, but its operation has none")
 		}
 		return nil
 	case state != lifecycle.JobFailed && (len(j.GetSplit()) > 0 || j.GetSkipped() != nil):
-		return wrong("it is %s: only the input of failed jobs is split or left out", state)
+		return wrong("it is %s, but only the input of failed jobs is split or skipped", state)
 	case len(j.GetSplit()) > 0 && j.GetSkipped() != nil:
-		return wrong("its input is split and left out at once")
+		return wrong("its input is both split and skipped")
 	}
 	given := o.tasks[task].slices[a.GetCookie()].GetSlices()
 	if in := j.GetInput(); in != nil && state == lifecycle.JobCompleted && !j.GetRerun() {
@@ -99,7 +99,7 @@ func (o *operation) checkWork(task int, a *statepb.Allocation, j *statepb.Finish
 		parts := make([][]*statepb.Slice, len(j.GetSplit()))
 		for i, part := range j.GetSplit() {
 			if parts[i] = part.GetSlices(); len(filled(parts[i])) == 0 {
-				return wrong("its input is split, and part %d has nothing", i)
+				return wrong("its input is split, but part %d is empty", i)
 			}
 		}
 		if !sameBytes(given, parts...) {
@@ -116,11 +116,11 @@ func (o *operation) checkWork(task int, a *statepb.Allocation, j *statepb.Finish
 // the operation may skip.
 func (o *operation) checkSkipped(task int, a *statepb.Allocation, r *statepb.SkippedRecord, wrong func(string, ...any) *refusal) *refusal {
 	if most := o.record.GetSpec().GetMap().GetMaxSkippedRecords(); o.record.GetTasks()[task].GetInput().GetSkippedRecords() >= most {
-		return refuse(CodeTooManySkipped, "a record more to leave out: max_skipped_records is %d", most)
+		return refuse(CodeTooManySkipped, "it skips one more record than max_skipped_records, %d", most)
 	}
 	given := o.tasks[task].slices[a.GetCookie()].GetSlices()
 	if len(given) != 1 || given[0].GetFile() != r.GetFile() || r.GetBegin() < given[0].GetBegin() || r.GetBegin() >= given[0].GetEnd() || r.GetEnd() <= r.GetBegin() {
-		return wrong("record [%d, %d) of input %d is left out, but it was given %s: split that first", r.GetBegin(), r.GetEnd(), r.GetFile(), slicesText(given))
+		return wrong("record [%d, %d) of input %d is skipped, but the job was given %s: split that first", r.GetBegin(), r.GetEnd(), r.GetFile(), slicesText(given))
 	}
 	return nil
 }
@@ -253,12 +253,12 @@ func told(j *statepb.FinishedJob) {
 func (w *work) verifyInput(o *operation, t *statepb.Task) error {
 	var b breach
 	in, progress, total := o.input, t.GetInput(), t.GetCounters().GetTotal()
-	b.when((progress != nil) != o.reads(), "progress of its input: %t, in an operation of type %q", progress != nil, o.record.GetSpec().GetType())
+	b.when((progress != nil) != o.reads(), "it has input progress: %t, but the operation is of type %q", progress != nil, o.record.GetSpec().GetType())
 	if !o.reads() || !o.state.InProgress() {
 		b.when(len(w.slices) > 0 || len(w.parts) > 0, "%d slices and %d parts of an operation that reads nothing", len(w.slices), len(w.parts))
 		return b.err
 	}
-	b.when(int64(len(w.slices)) != total, "%d cookies have slices of %d", len(w.slices), total)
+	b.when(int64(len(w.slices)) != total, "%d cookies have slices, but the task has %d", len(w.slices), total)
 	var all []*statepb.Slice
 	for cookie, s := range w.slices {
 		if done := w.completed.Contains(scheduling.Cookie(cookie)); done != (s == nil) {
@@ -269,15 +269,15 @@ func (w *work) verifyInput(o *operation, t *statepb.Task) error {
 	var read int64
 	for _, part := range w.parts {
 		if !w.completed.Contains(scheduling.Cookie(part.GetCookie())) {
-			b.when(true, "cookie %d has read a part and is not completed", part.GetCookie())
+			b.when(true, "cookie %d has read a part, but is not completed", part.GetCookie())
 		}
 		all = append(all, part.GetSlices()...)
 		read += lengthOf(part.GetSlices())
 	}
-	b.when(int64(len(w.parts)) != w.completed.Len(), "%d parts of %d completed cookies", len(w.parts), w.completed.Len())
+	b.when(int64(len(w.parts)) != w.completed.Len(), "%d parts, but %d completed cookies", len(w.parts), w.completed.Len())
 	b.when(read != progress.GetBytes() || progress.GetBytesTotal() != in.GetBytes(),
-		"%d bytes of %d are read, counted %d of %d", read, in.GetBytes(), progress.GetBytes(), progress.GetBytesTotal())
+		"%d of %d bytes have been read, but counted as %d of %d", read, in.GetBytes(), progress.GetBytes(), progress.GetBytesTotal())
 	b.when(int64(len(t.GetSkipped())) > min(progress.GetSkippedRecords(), maxSkippedTold),
-		"%d skipped records are told of %d", len(t.GetSkipped()), progress.GetSkippedRecords())
+		"%d skipped records are listed, but %d have been counted", len(t.GetSkipped()), progress.GetSkippedRecords())
 	return cmp.Or(b.err, checkCover(in, all))
 }

@@ -122,9 +122,9 @@ func TestOrdersToLeaveAreRefused(t *testing.T) {
 	}
 	checkRefusalsOf(t, leaving, map[string]refused{
 		"preemptions of another leader": {&commandpb.PreemptAllocations{Term: 2}, CodeStaleTerm, "preempt allocations: proposed in term 2"},
-		"a preemption by a user":        {stop(&statepb.StopOrder{Interruption: "preemption"}), CodeInvalidCommand, "preemption is the leader's"},
+		"a preemption by a user":        {stop(&statepb.StopOrder{Interruption: "preemption"}), CodeInvalidCommand, "only the leader preempts jobs, with a command of its own"},
 		"a kind of preemption by a user": {stop(&statepb.StopOrder{Interruption: "user_request", Preemption: "preemption"}),
-			CodeInvalidCommand, "preemption is the leader's"},
+			CodeInvalidCommand, "only the leader preempts jobs, with a command of its own"},
 		"an interruption for no known reason": {stop(&statepb.StopOrder{Interruption: "mood"}), CodeInvalidCommand, `interruption "mood": use user_request`},
 		"a grace of years":                    {stop(&statepb.StopOrder{GraceMillis: math.MaxInt64}), CodeInvalidCommand, "exceeds the limit"},
 		"an abort with less than no time": {&commandpb.AbortOperation{OperationId: "svc", InterruptMillis: -1},
@@ -132,7 +132,7 @@ func TestOrdersToLeaveAreRefused(t *testing.T) {
 		"a drain with less than no time": {&commandpb.DrainNode{Node: "n1", InterruptMillis: -1}, CodeInvalidCommand, `drain node "n1": grace of -1 ms`},
 		"an operation that is aborted gracefully is suspended": {&commandpb.SuspendOperation{OperationId: "going"},
 			CodeInvalidOperationState, "it is aborting already"},
-		"ports below the first":      {ports(0, 5), CodeInvalidCommand, `register node "n2": 5 ports from 0 on: ports are from 1 to 65535`},
+		"ports below the first":      {ports(0, 5), CodeInvalidCommand, `register node "n2": 5 ports from 0 on: ports must be from 1 to 65535`},
 		"ports beyond the last":      {ports(65530, 7), CodeInvalidCommand, "7 ports from 65530 on"},
 		"less than no ports":         {ports(21000, -1), CodeInvalidCommand, "-1 ports from 21000 on"},
 		"a first port without ports": {ports(21000, 0), CodeInvalidCommand, "0 ports from 21000 on"},
@@ -159,10 +159,10 @@ func TestPreemptionsAreRefusedOneByOne(t *testing.T) {
 		"for nobody":           {orderFor("stays", nil), "", ""},
 		"one that leaves":      {orderFor("asked", beneficiary("gone")), "", ""},
 		"one that has ended":   {orderFor("lost", nil), CodeUnknownAllocation, `job "lost": it has no allocation`},
-		"without an order":     {preemptionBy("stays", nil), CodeInvalidCommand, `kind of preemption "": there is no such kind`},
+		"without an order":     {preemptionBy("stays", nil), CodeInvalidCommand, `unknown kind of preemption ""`},
 		"of no kind":           {preempted(func(o *statepb.StopOrder) { o.Preemption = "none" }), CodeInvalidCommand, `kind of preemption "none"`},
 		"of an unknown kind":   {preempted(func(o *statepb.StopOrder) { o.Preemption = "mood" }), CodeInvalidCommand, `kind of preemption "mood"`},
-		"with another reason":  {preempted(func(o *statepb.StopOrder) { o.Reason = "other" }), CodeInvalidCommand, `abort reason "other": that of preemption is preemption`},
+		"with another reason":  {preempted(func(o *statepb.StopOrder) { o.Reason = "other" }), CodeInvalidCommand, `abort reason "other": for kind preemption it must be preemption`},
 		"for a user":           {preempted(func(o *statepb.StopOrder) { o.Interruption = "user_request" }), CodeInvalidCommand, `interruption "user_request"`},
 		"with a grace of -1":   {preempted(func(o *statepb.StopOrder) { o.GraceMillis = -1 }), CodeInvalidCommand, "grace of -1 ms"},
 		"for one that is gone": {orderFor("stays", beneficiary("gone")), CodeUnknownOperation, `preempt job "stays" for operation "gone": no such operation`},
@@ -173,9 +173,9 @@ func TestPreemptionsAreRefusedOneByOne(t *testing.T) {
 		"for no task":               {preempted(func(o *statepb.StopOrder) { o.PreemptedFor.Task = "x" }), CodeUnknownTask, `no task "x"`},
 		"for less than nothing": {preempted(func(o *statepb.StopOrder) { o.PreemptedFor.Resources = &statepb.Resources{Gpu: -1} }),
 			CodeInvalidCommand, "resource gpu: negative amount -1"},
-		"one that is killed already": {orderFor("doomed-0", nil), CodeInvalidOperationState, "its operation has it killed at once anyway"},
+		"one that is killed already": {orderFor("doomed-0", nil), CodeInvalidOperationState, "its operation already has it killed at once"},
 		"planned by another tree": {&commandpb.PreemptAllocations{Term: 1, Tree: "gpu", Preemptions: orderFor("stays", nil).GetPreemptions()},
-			CodeNotAdmitted, `pool tree "gpu" has planned it, and its node "n1" is of tree "default"`},
+			CodeNotAdmitted, `pool tree "gpu" has planned it, but its node "n1" belongs to tree "default"`},
 	} {
 		t.Run(story, func(t *testing.T) {
 			j := leaving(t)
@@ -242,22 +242,22 @@ func TestLeavingRecordsThatAreWrong(t *testing.T) {
 		spoil func(records)
 		want  string
 	}{
-		"an order without a time":     {func(r records) { allocationRecord(r, "asked").Stop.Time = nil }, "an order to stop without a deadline"},
-		"an order with negative time": {func(r records) { allocationRecord(r, "asked").Stop.GraceMillis = -1 }, "an order to stop without a deadline"},
-		"an order for ever":           {func(r records) { allocationRecord(r, "asked").Stop.GraceMillis = math.MaxInt64 }, "an order to stop without a deadline"},
+		"an order without a time":     {func(r records) { allocationRecord(r, "asked").Stop.Time = nil }, "stop order without a valid deadline"},
+		"an order with negative time": {func(r records) { allocationRecord(r, "asked").Stop.GraceMillis = -1 }, "stop order without a valid deadline"},
+		"an order for ever":           {func(r records) { allocationRecord(r, "asked").Stop.GraceMillis = math.MaxInt64 }, "stop order without a valid deadline"},
 		"a graceful abort of what runs": {func(r records) { operationRecord(r, "svc").Stop = operationRecord(r, "going").Stop },
-			"running with order to stop"},
-		"a graceful abort without a time": {func(r records) { operationRecord(r, "going").Stop.Time = nil }, "aborting with order to stop"},
-		"a port of two jobs":              {func(r records) { allocationRecord(r, "asked").Ports = allocationRecord(r, "stays").Ports }, `port 21001, which is none or that of job`},
-		"a port that is none":             {func(r records) { allocationRecord(r, "asked").Ports[0] = 0 }, "port 0, which is none"},
-		"a port twice in a job":           {func(r records) { allocationRecord(r, "asked").Ports = []int32{21000, 21000} }, `that of job "asked"`},
+			"running, with a stop order that is invalid or out of place"},
+		"a graceful abort without a time": {func(r records) { operationRecord(r, "going").Stop.Time = nil }, "aborting, with a stop order that is invalid or out of place"},
+		"a port of two jobs":              {func(r records) { allocationRecord(r, "asked").Ports = allocationRecord(r, "stays").Ports }, "has port 21001, which is out of range or also held by job"},
+		"a port that is none":             {func(r records) { allocationRecord(r, "asked").Ports[0] = 0 }, "has port 0, which is out of range or also held by job"},
+		"a port twice in a job":           {func(r records) { allocationRecord(r, "asked").Ports = []int32{21000, 21000} }, `which is out of range or also held by job "asked"`},
 		"a node with ports that are none": {func(r records) { nodeRecord(r, "n1").PortCount = 65535 }, "65535 ports from 21000 on"},
-		"waste of a pool that is none":    {func(r records) { treeRecord(r).Waste[0].Pool = "gone" }, `waste of pool "gone", which is missing`},
-		"less waste than none":            {func(r records) { treeRecord(r).Waste[0].GpuSeconds = -1 }, "-1 is no amount"},
-		"waste that is no number":         {func(r records) { operationRecord(r, "svc").Waste[0].CpuCoreSeconds = math.NaN() }, "NaN is no amount"},
-		"endless waste":                   {func(r records) { operationRecord(r, "svc").Waste[0].MemoryByteSeconds = math.Inf(1) }, "+Inf is no amount"},
-		"waste of no jobs":                {func(r records) { operationRecord(r, "svc").Waste[0].Jobs = 0 }, "of 0 jobs, 0 saved"},
-		"waste by nothing":                {func(r records) { operationRecord(r, "svc").Waste[0].Cause = "" }, `by "": of 1 jobs`},
+		"waste of a pool that is none":    {func(r records) { treeRecord(r).Waste[0].Pool = "gone" }, `waste of pool "gone", but that pool is missing`},
+		"less waste than none":            {func(r records) { treeRecord(r).Waste[0].GpuSeconds = -1 }, "amount -1 must be finite and not negative"},
+		"waste that is no number":         {func(r records) { operationRecord(r, "svc").Waste[0].CpuCoreSeconds = math.NaN() }, "amount NaN must be"},
+		"endless waste":                   {func(r records) { operationRecord(r, "svc").Waste[0].MemoryByteSeconds = math.Inf(1) }, "amount +Inf must be"},
+		"waste of no jobs":                {func(r records) { operationRecord(r, "svc").Waste[0].Jobs = 0 }, "invalid cause or job counts, 0 lost and 0 saved"},
+		"waste by nothing":                {func(r records) { operationRecord(r, "svc").Waste[0].Cause = "" }, `by "": invalid cause or job counts, 1 lost and`},
 		"waste twice": {func(r records) {
 			o := operationRecord(r, "svc")
 			o.Waste = append(o.Waste, o.Waste[0])

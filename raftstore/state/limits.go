@@ -61,7 +61,7 @@ func completeLimits(l *statepb.Limits) (*statepb.Limits, *refusal) {
 // exceeds it, because the limit was lowered, can still be edited.
 func (c treeChange) checkPools(what string, t *tree, pools int) *refusal {
 	if limit := int(c.limits.GetPoolsPerTree()); pools > limit && pools > len(t.record.GetPools()) {
-		return refuse(CodeTooManyPools, "%s: tree %q would have %d pools and has %d, %d is the most (limit pools_per_tree): remove some",
+		return refuse(CodeTooManyPools, "%s: tree %q would have %d pools instead of %d, but the limit pools_per_tree is %d: remove some",
 			what, t.record.GetName(), pools, len(t.record.GetPools()), limit)
 	}
 	return nil

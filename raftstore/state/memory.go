@@ -32,7 +32,7 @@ func checkReserve(r *statepb.JobReserve) error {
 	total := sum(r.GetUser(), r.GetProxy())
 	b.when(total <= 0 || total > resource.Infinite.Memory, "memory reserve: %d bytes in all: use 1 to %d", total, resource.Infinite.Memory)
 	for _, factor := range []float64{r.GetUserFactor(), r.GetProxyFactor()} {
-		b.when(!amount(factor), "memory reserve: %v is no factor", factor)
+		b.when(!amount(factor), "memory reserve: factor %v must be finite and not negative", factor)
 	}
 	return b.err
 }
@@ -43,7 +43,7 @@ func amount(f float64) bool { return f >= 0 && !math.IsInf(f, 0) }
 func checkDigests(digests ...[]byte) error {
 	for _, d := range digests {
 		if len(d) > maxDigest {
-			return fmt.Errorf("a digest of %d bytes: %d are the most", len(d), maxDigest)
+			return fmt.Errorf("a digest of %d bytes: the limit is %d", len(d), maxDigest)
 		}
 	}
 	return nil
@@ -53,7 +53,7 @@ func checkDigests(digests ...[]byte) error {
 // job.
 func checkMemory(m *statepb.TaskMemory) error {
 	var b breach
-	b.when(len(m.GetSamples()) > 0 || m.GetSampleCount() != 0, "memory: %d samples, %d waiting: no job has run yet", m.GetSampleCount(), len(m.GetSamples()))
+	b.when(len(m.GetSamples()) > 0 || m.GetSampleCount() != 0, "memory: %d samples, %d waiting, before any job has run", m.GetSampleCount(), len(m.GetSamples()))
 	b.when(m.GetSaved(), "memory: saved in profile %q: nothing has been learned yet", m.GetProfile())
 	if m.GetReserve() != nil {
 		b.add(checkReserve(m.GetReserve()))
@@ -68,15 +68,15 @@ func checkLessons(j *statepb.FinishedJob, state lifecycle.JobState) *refusal {
 	if sample := j.GetSample(); sample != nil {
 		switch {
 		case state != lifecycle.JobCompleted && !overdraft:
-			return refuse(CodeInvalidCommand, "finish job %q: a memory sample of a job that is %s: only completed ones and those aborted for %s teach",
+			return refuse(CodeInvalidCommand, "finish job %q: it has a memory sample, but is %s: only completed jobs and those aborted for %s have one",
 				j.GetJobId(), state, lifecycle.AbortResourceOverdraft)
 		case !amount(sample.GetUser()) || !amount(sample.GetProxy()):
-			return refuse(CodeInvalidCommand, "finish job %q: memory sample %v, %v: shares are finite and not negative", j.GetJobId(), sample.GetUser(), sample.GetProxy())
+			return refuse(CodeInvalidCommand, "finish job %q: memory sample %v, %v: must be finite and not negative", j.GetJobId(), sample.GetUser(), sample.GetProxy())
 		}
 	}
 	if next := j.GetNextReserve(); next != nil {
 		if !overdraft {
-			return refuse(CodeInvalidCommand, "finish job %q: a reserve of its own for a job that was not aborted for %s", j.GetJobId(), lifecycle.AbortResourceOverdraft)
+			return refuse(CodeInvalidCommand, "finish job %q: it gets a reserve of its own, but was not aborted for %s", j.GetJobId(), lifecycle.AbortResourceOverdraft)
 		}
 		if err := checkReserve(next.GetReserve()); err != nil {
 			return refuse(CodeInvalidCommand, "finish job %q: %v", j.GetJobId(), err)
@@ -134,9 +134,9 @@ func checkTaskReserve(what string, o *operation, r *commandpb.TaskReserve) *refu
 	absorbed := m.GetSampleCount() - int64(len(m.GetSamples()))
 	switch {
 	case r.GetSamples() < absorbed:
-		return refuse(CodeStaleDigest, "%s: task %q: its digests have %d samples, those of the state %d: begin with these", what, r.GetTask(), r.GetSamples(), absorbed)
+		return refuse(CodeStaleDigest, "%s: task %q: its digests have %d samples, but those in the state have %d: start from the state", what, r.GetTask(), r.GetSamples(), absorbed)
 	case r.GetSamples() > m.GetSampleCount():
-		return refuse(CodeInvalidCommand, "%s: task %q: its digests have %d samples, and there have been %d", what, r.GetTask(), r.GetSamples(), m.GetSampleCount())
+		return refuse(CodeInvalidCommand, "%s: task %q: its digests have %d samples, but there have been only %d", what, r.GetTask(), r.GetSamples(), m.GetSampleCount())
 	}
 	err := checkDigests(r.GetUserDigest(), r.GetProxyDigest())
 	if err == nil && r.GetReserve() != nil {
@@ -174,7 +174,7 @@ func (c memoryChange) updateReserve(o *operation, task int, r *commandpb.TaskRes
 func verifyMemory(spec *statepb.TaskSpec, t *statepb.Task, w *work) error {
 	m, all := t.GetMemory(), cookiesOf(spec, t.GetCounters().GetTotal())
 	if waiting := int64(len(m.GetSamples())); waiting > m.GetSampleCount() || waiting > maxSamples {
-		return fmt.Errorf("%d memory samples wait of %d", waiting, m.GetSampleCount())
+		return fmt.Errorf("%d memory samples wait, but %d have been counted", waiting, m.GetSampleCount())
 	}
 	if m.GetReserve() != nil {
 		if err := checkReserve(m.GetReserve()); err != nil {
@@ -185,7 +185,7 @@ func verifyMemory(spec *statepb.TaskSpec, t *statepb.Task, w *work) error {
 	waiting := make(map[scheduling.Cookie]int64)
 	for _, group := range w.pending.dedicated {
 		if group.memory <= 0 || group.cookies.Len() == 0 {
-			return fmt.Errorf("group %d of pending cookies: %d", group.memory, group.cookies.Len())
+			return fmt.Errorf("pending cookies that need %d bytes: the group has %d cookies", group.memory, group.cookies.Len())
 		}
 		for cookie := range group.cookies.All() {
 			waiting[cookie] = group.memory
@@ -197,13 +197,13 @@ func verifyMemory(spec *statepb.TaskSpec, t *statepb.Task, w *work) error {
 		waits := group != 0 || w.pending.learned.Contains(cookie)
 		delete(waiting, cookie)
 		if !all.Contains(cookie) || !again {
-			return fmt.Errorf("cookie %d has a reserve of its own and does not run again", cookie)
+			return fmt.Errorf("cookie %d has a reserve of its own, but does not run again", cookie)
 		}
 		if err := checkReserve(own.GetReserve()); err != nil {
 			return fmt.Errorf("cookie %d: %w", cookie, err)
 		}
 		if waits && groupOf(t, cookie) != group {
-			return fmt.Errorf("cookie %d waits in group %d, its reserve is %d", cookie, group, groupOf(t, cookie))
+			return fmt.Errorf("cookie %d waits in group %d, but its reserve is %d", cookie, group, groupOf(t, cookie))
 		}
 	}
 	for cookie, group := range waiting {

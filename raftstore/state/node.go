@@ -75,8 +75,8 @@ func (c nodeChange) registerNode(m *commandpb.RegisterNode) *refusal {
 		return refused
 	}
 	if known && n.record.GetTree() != tree && len(n.allocations) > 0 {
-		return refuse(CodeTreeInUse, "register node %q: with the tags %v it would go from pool tree %q to %q, and it has %d jobs: "+
-			"start it with its former tags %v, drain it and wait for them to end", id, m.GetNode().GetTags(), n.record.GetTree(), tree,
+		return refuse(CodeTreeInUse, "register node %q: with the tags %v it would move from pool tree %q to %q, but it has %d jobs: "+
+			"start it with its former tags %v, drain it and wait for the jobs to end", id, m.GetNode().GetTags(), n.record.GetTree(), tree,
 			len(n.allocations), n.record.GetTags())
 	}
 	record := shallow(m.GetNode())
@@ -131,7 +131,7 @@ func checkResources(r *statepb.Resources) error {
 		return err
 	}
 	if k, lacking := a.Lacking(resource.Infinite); lacking {
-		return fmt.Errorf("resource %s: amount %d is beyond the greatest one, %d", k, a.Of(k), resource.Infinite.Of(k))
+		return fmt.Errorf("resource %s: amount %d exceeds the limit, %d", k, a.Of(k), resource.Infinite.Of(k))
 	}
 	return nil
 }

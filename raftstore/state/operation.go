@@ -25,7 +25,8 @@ type operation struct {
 type version struct {
 	generation uint64
 	state      lifecycle.State
-	// record has no input, and its tasks have no work; that is in tasks, at the same index.
+	// record holds neither the input nor the work of its tasks. The input is in input; the work of
+	// each task is in tasks, at the same index.
 	record *statepb.Operation
 	tasks  []work
 	// taskIndex maps the names of tasks to their index. It never changes once made.
@@ -81,8 +82,8 @@ func intervalRecords(set *cookies.IntervalSet) []*statepb.Interval {
 	return records
 }
 
-// shallow copies a message, but not the values that its fields point to. Each job that
-// ends is copied like this; protobuf's own reflection would take ten times as long.
+// shallow copies a message, but not the values that its fields point to. The record of each ended
+// job is copied in this way, because protobuf's own reflection would take ten times as long.
 func shallow[M interface {
 	*T
 	proto.Message

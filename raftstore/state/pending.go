@@ -12,8 +12,8 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// setPendingReason records why an operation waits in some of its trees. The reasons in
-// other trees stay.
+// setPendingReason records why an operation waits in some of its trees. Its reasons in other trees
+// stay.
 func (c operationChange) setPendingReason(m *commandpb.SetPendingReason) *refusal {
 	what := fmt.Sprintf("set pending reason of operation %q", m.GetOperationId())
 	if m.GetTerm() == 0 && m.GetEpoch() != 0 {
@@ -27,7 +27,7 @@ func (c operationChange) setPendingReason(m *commandpb.SetPendingReason) *refusa
 		return refused
 	}
 	if o.state != lifecycle.Pending && (!o.state.CountsAsRunning() || o.state.Finishing()) {
-		return refuse(CodeInvalidOperationState, "%s: it is %s and waits for no pool", what, o.state)
+		return refuse(CodeInvalidOperationState, "%s: it is %s, and does not wait for a pool", what, o.state)
 	}
 	news := false
 	for _, name := range slices.Sorted(maps.Keys(m.GetReasons())) {
@@ -37,7 +37,7 @@ func (c operationChange) setPendingReason(m *commandpb.SetPendingReason) *refusa
 		}
 		in, reason := o.record.GetTrees()[i], m.GetReasons()[name]
 		if in.GetAdmitted() && reason != "" {
-			return refuse(CodeInvalidOperationState, "%s: tree %q lets it run already", what, name)
+			return refuse(CodeInvalidOperationState, "%s: it is already admitted to tree %q", what, name)
 		}
 		news = news || in.GetPendingReason() != reason
 	}
@@ -64,7 +64,7 @@ func (c operationChange) holdBack(what string, m *commandpb.SetPendingReason) *r
 		return refuse(CodeInvalidOperationState, "%s: it is %s, not materializing", what, o.state)
 	}
 	if len(m.GetReasons()) > 0 {
-		return refuse(CodeInvalidCommand, "%s: its controller does not say for which trees it waits", what)
+		return refuse(CodeInvalidCommand, "%s: a controller cannot set reasons for trees", what)
 	}
 	if o.record.GetHeldBack() != m.GetHeldBack() {
 		c.setHeldBack(o, m.GetHeldBack())

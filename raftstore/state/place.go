@@ -14,8 +14,8 @@ import (
 	"weir/scheduling/pooltree"
 )
 
-// optionPool is the key of the pool in a spec's options for a tree; it is no option of
-// package pooltree.
+// optionPool is the key of the pool in a spec's options for a tree. It is not an option of package
+// pooltree.
 const optionPool = "pool"
 
 // place is the position of an operation in one tree.
@@ -37,13 +37,13 @@ func (c treeChange) placeAll(what string, spec *statepb.OperationSpec, user sche
 	}
 	for _, name := range slices.Sorted(maps.Keys(spec.GetOptionsPerTree())) {
 		if !slices.Contains(names, name) {
-			return nil, refuse(CodeInvalidSpec, "%s: scheduling_options_per_pool_tree: %q: the operation is not in this tree: name it in pool_trees", what, name)
+			return nil, refuse(CodeInvalidSpec, "%s: scheduling_options_per_pool_tree: %q: the operation is not in this tree: add the tree to pool_trees", what, name)
 		}
 	}
 	places := make([]place, 0, len(names))
 	for _, name := range slices.Sorted(slices.Values(names)) {
 		if len(places) > 0 && places[len(places)-1].record.GetTree() == name {
-			return nil, refuse(CodeInvalidSpec, "%s: pool_trees: %q is there twice", what, name)
+			return nil, refuse(CodeInvalidSpec, "%s: pool_trees: %q is listed twice", what, name)
 		}
 		t, _, refused := c.findTree(what, name)
 		if refused != nil {
@@ -109,9 +109,9 @@ func (s *State) Bounded(op *statepb.Operation) (all []string) {
 	return all
 }
 
-// enter resolves the pool that an operation names, or the default if it names none, and
-// writes it into the record. Before, the record has the operation's current pool, or
-// none; pools are the tree's pools without the operation in it.
+// enter resolves the pool that an operation names, or the default if it names none, and writes it
+// into p.record, which holds the operation's current pool until then, if it has one. pools are the
+// tree's pools without those that exist only for this operation.
 func (c treeChange) enter(p *place, what string, pools pooltree.Tree, pool string, spec *statepb.OperationSpec, user scheduling.User) *refusal {
 	t := p.tree
 	p.pools = t.pools
@@ -136,7 +136,7 @@ func (c treeChange) enter(p *place, what string, pools pooltree.Tree, pool strin
 		}
 	}
 	if err := p.pools.AdmitStart(placed.Pool, from, t.total); err != nil {
-		return refuse(CodePoolFull, "%s: tree %q: %v: wait for some to end, raise it or use another pool", what, t.record.GetName(), err)
+		return refuse(CodePoolFull, "%s: tree %q: %v: wait for operations to end, raise the limit or use another pool", what, t.record.GetName(), err)
 	}
 	p.record.Pool = string(placed.Pool)
 	return nil
@@ -178,7 +178,7 @@ func (c *change) dropEphemeral(t *tree, pool scheduling.PoolName) {
 	}
 	pools, err := t.pools.Remove(pool, 0)
 	if err != nil {
-		// The pool has got a child: it is removed once that is gone.
+		// The pool has a child by now. It is removed once the child is gone.
 		return
 	}
 	d := draft{tree: t, at: c, record: shallow(t.record)}
@@ -257,8 +257,8 @@ func lightweight(pools pooltree.Tree, spec *statepb.OperationSpec, in *statepb.O
 	return spec.GetType() == lifecycle.Vanilla && pools.Lightweight(scheduling.PoolName(in.GetPool()))
 }
 
-// admitRun refuses to run one more operation in a tree than its pools allow. from is the
-// pool in which the operation runs already, or "".
+// admitRun refuses to run one more operation in a tree than its pools allow. from is the pool in
+// which the operation is running now, or "".
 func admitRun(what string, pools pooltree.Tree, from scheduling.PoolName, counts pooltree.Counts, spec *statepb.OperationSpec, in *statepb.OperationTree) *refusal {
 	if lightweight(pools, spec, in) {
 		return nil
@@ -267,7 +267,7 @@ func admitRun(what string, pools pooltree.Tree, from scheduling.PoolName, counts
 	if err == nil {
 		return nil
 	}
-	return refuse(CodePoolRunningLimit, "%s: tree %q: %v: it waits for one to end, or raise it", what, in.GetTree(), err)
+	return refuse(CodePoolRunningLimit, "%s: tree %q: %v: the operation waits until another one ends; or raise the limit", what, in.GetTree(), err)
 }
 
 // admitTrees admits an operation to the named trees, if it is in all of them and they have room.
@@ -296,7 +296,7 @@ func (c treeChange) admitTrees(what string, o *operation, names []string) *refus
 // admitOperation admits a running operation to more of its trees.
 func (c treeChange) admitOperation(what string, o *operation, m *commandpb.AdmitOperation) *refusal {
 	if !o.state.CountsAsRunning() || o.state.Finishing() {
-		return refuse(CodeInvalidOperationState, "%s: it is %s and does not run", what, o.state)
+		return refuse(CodeInvalidOperationState, "%s: it is %s, not running", what, o.state)
 	}
 	if len(m.GetTrees()) == 0 {
 		return refuse(CodeInvalidCommand, "%s: no tree is named", what)

@@ -2,6 +2,6 @@
 
 package state
 
-// countAgain counts an end twice in builds with planted bugs, which test whether weir
-// chaos notices.
+// countAgain does nothing here. In builds with planted bugs it counts a completion twice, to test
+// that weir chaos detects it.
 func (c jobChange) countAgain(*operation, Ended) {}

@@ -7,7 +7,7 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// CountsTwice counts completions twice, in the same way on every replica.
+// CountsTwice makes completions count twice, in the same way on every replica.
 var CountsTwice bool
 
 // countAgain counts a completion also for the next pending cookie, so that the state is

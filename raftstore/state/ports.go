@@ -18,13 +18,13 @@ func checkPorts(n *statepb.Node) error {
 	switch {
 	case count == 0 && first == 0:
 	case count < 1 || first < 1 || first+count-1 > maxPort:
-		return fmt.Errorf("%d ports from %d on: ports are from 1 to %d", count, first, maxPort)
+		return fmt.Errorf("%d ports from %d on: ports must be from 1 to %d", count, first, maxPort)
 	}
 	return nil
 }
 
-// freePorts returns the next count free ports of the node and the port to continue from.
-// It goes round robin, so that a port is reused as late as possible.
+// freePorts returns the next count free ports of the node and the port to continue from. It
+// searches round robin, so that a port is reused as late as possible.
 func (n *node) freePorts(count int) (ports []int32, next int32, ok bool) {
 	first, total := n.record.GetFirstPort(), n.record.GetPortCount()
 	if count > int(total) {
@@ -55,7 +55,7 @@ func (n *node) grantPorts(what grantSubject, count int) ([]int32, *refusal) {
 	}
 	ports, next, ok := n.freePorts(count)
 	if !ok {
-		return nil, refuse(CodeNoPorts, "%s: task %q needs %d TCP ports and the node has fewer left: it has %d in all, and its jobs hold %d "+
+		return nil, refuse(CodeNoPorts, "%s: task %q needs %d TCP ports, but too few are free: the node has %d, and its jobs hold %d "+
 			"(option --ports of its agent)", what, what.grant.GetTask(), count, n.record.GetPortCount(), len(n.ports))
 	}
 	record := shallow(n.record)
@@ -71,10 +71,10 @@ func (n *node) verifyPorts() error {
 	for _, a := range byGrant(n.allocations) {
 		for _, port := range a.GetPorts() {
 			other, taken := held[port]
-			b.when(taken || port < 1 || port > maxPort, "job %q has port %d, which is none or that of job %q", a.GetJobId(), port, other)
+			b.when(taken || port < 1 || port > maxPort, "job %q has port %d, which is out of range or also held by job %q", a.GetJobId(), port, other)
 			held[port] = scheduling.JobID(a.GetJobId())
 		}
 	}
-	b.when(!maps.Equal(held, n.ports), "jobs have ports %v, counted %v", held, n.ports)
+	b.when(!maps.Equal(held, n.ports), "jobs have ports %v, but counted are %v", held, n.ports)
 	return cmp.Or(b.err, checkPorts(n.record))
 }

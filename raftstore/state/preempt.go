@@ -10,8 +10,8 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// preemptAllocations orders jobs to stop that exceed the share of their operations. Each
-// preemption was planned on an older state, and is checked by itself.
+// preemptAllocations orders jobs to stop whose operations exceed their fair shares. Each preemption
+// was planned on an older state, and is checked by itself.
 func (c jobChange) preemptAllocations(m *commandpb.PreemptAllocations) *refusal {
 	c.expireClaims()
 	var stops stops
@@ -32,7 +32,7 @@ func (c jobChange) preempt(s *stops, tree string, p *commandpb.Preemption) *refu
 		return refused
 	}
 	if of := c.nodes[scheduling.NodeID(a.GetNode())].record.GetTree(); tree != "" && tree != of {
-		return refuse(CodeNotAdmitted, "%s: pool tree %q has planned it, and its node %q is of tree %q", what, tree, a.GetNode(), of)
+		return refuse(CodeNotAdmitted, "%s: pool tree %q has planned it, but its node %q belongs to tree %q", what, tree, a.GetNode(), of)
 	}
 	order, refused := c.checkPreemption(what, p.GetOrder())
 	if refused != nil {
@@ -41,7 +41,7 @@ func (c jobChange) preempt(s *stops, tree string, p *commandpb.Preemption) *refu
 	o := c.operations[scheduling.OperationID(a.GetOperationId())]
 	if _, news := o.ordered(a, order); !news {
 		if a.GetStop() == nil {
-			return refuse(CodeInvalidOperationState, "%s: its operation has it killed at once anyway", what)
+			return refuse(CodeInvalidOperationState, "%s: its operation already has it killed at once", what)
 		}
 		return nil
 	}
@@ -54,11 +54,12 @@ func (c jobChange) preempt(s *stops, tree string, p *commandpb.Preemption) *refu
 	return nil
 }
 
-// checkPreemption returns the order of a preemption with the time of the command.
+// checkPreemption validates a preemption order. It returns a copy with defaults and the time of the
+// command.
 func (c jobChange) checkPreemption(what string, order *statepb.StopOrder) (*statepb.StopOrder, *refusal) {
 	kind, err := lifecycle.ParsePreemptionKind(order.GetPreemption())
 	if err != nil || kind == lifecycle.NotPreempted {
-		return nil, refuse(CodeInvalidCommand, "%s: kind of preemption %q: there is no such kind", what, order.GetPreemption())
+		return nil, refuse(CodeInvalidCommand, "%s: unknown kind of preemption %q", what, order.GetPreemption())
 	}
 	if refused := cmp.Or(checkGrace(what, order.GetGraceMillis()), checkPlanned(what, order)); refused != nil {
 		return nil, refused
@@ -69,9 +70,9 @@ func (c jobChange) checkPreemption(what string, order *statepb.StopOrder) (*stat
 	order.Time = c.timestamp()
 	switch {
 	case order.GetReason() != kind.AbortReason().String():
-		return nil, refuse(CodeInvalidCommand, "%s: abort reason %q: that of %s is %s", what, order.GetReason(), kind, kind.AbortReason())
+		return nil, refuse(CodeInvalidCommand, "%s: abort reason %q: for kind %s it must be %s", what, order.GetReason(), kind, kind.AbortReason())
 	case order.GetInterruption() != statepb.InterruptedByPreemption:
-		return nil, refuse(CodeInvalidCommand, "%s: interruption %q: a preemption is interruption %s", what, order.GetInterruption(), statepb.InterruptedByPreemption)
+		return nil, refuse(CodeInvalidCommand, "%s: interruption %q: for a preemption it must be %s", what, order.GetInterruption(), statepb.InterruptedByPreemption)
 	}
 	return order, nil
 }
@@ -85,7 +86,7 @@ func checkPlanned(what string, order *statepb.StopOrder) *refusal {
 		}
 	}
 	if hold := order.GetPreemptedFor().GetHoldMillis(); hold < 0 || hold > maxGrace.Milliseconds() {
-		return refuse(CodeInvalidCommand, "%s: hold of %d ms: it is from 0 to %d", what, hold, maxGrace.Milliseconds())
+		return refuse(CodeInvalidCommand, "%s: hold of %d ms: must be from 0 to %d", what, hold, maxGrace.Milliseconds())
 	}
 	return nil
 }

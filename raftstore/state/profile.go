@@ -15,7 +15,7 @@ import (
 // already, so repeating the command has no effect.
 func (c memoryChange) saveMemoryProfiles(what string, o *operation, m *commandpb.SaveMemoryProfiles) *refusal {
 	if !o.state.Finishing() && !o.state.Terminal() {
-		return refuse(CodeInvalidOperationState, "%s: it is %s: what it learns is complete when it ends", what, o.state)
+		return refuse(CodeInvalidOperationState, "%s: it is %s: profiles are saved only when it ends", what, o.state)
 	}
 	counts := make(map[string]int64)
 	named := make(map[string]bool)
@@ -62,11 +62,11 @@ func (c memoryChange) checkProfile(what string, o *operation, saved *commandpb.S
 	case memory.GetSaved():
 		return nil
 	case p.GetKey() == "" || p.GetKey() != memory.GetProfile():
-		return refuse(CodeInvalidCommand, "%s: task %q: it learns for profile %q, not for %q", what, saved.GetTask(), memory.GetProfile(), p.GetKey())
+		return refuse(CodeInvalidCommand, "%s: task %q: its profile is %q, not %q", what, saved.GetTask(), memory.GetProfile(), p.GetKey())
 	case saved.GetExpectedSampleCount() != present:
 		return refuse(CodeStaleProfile, "%s: task %q: profile %q has %d samples, not %d: read it again", what, saved.GetTask(), p.GetKey(), present, saved.GetExpectedSampleCount())
 	case p.GetSampleCount() < present:
-		return refuse(CodeInvalidCommand, "%s: task %q: profile %q would have %d samples and has %d", what, saved.GetTask(), p.GetKey(), p.GetSampleCount(), present)
+		return refuse(CodeInvalidCommand, "%s: task %q: profile %q would drop to %d samples from %d", what, saved.GetTask(), p.GetKey(), p.GetSampleCount(), present)
 	}
 	if err := checkDigests(p.GetUserDigest(), p.GetProxyDigest()); err != nil {
 		return refuse(CodeInvalidCommand, "%s: task %q: %v", what, saved.GetTask(), err)
@@ -122,10 +122,10 @@ func (s *State) Profiles() []*statepb.MemoryProfile {
 func (s verifier) verifyProfiles() error {
 	var b breach
 	n, limit := len(s.profiles), int(s.limits.GetMemoryProfiles())
-	b.when(n > limit, "%d memory profiles, %d may be kept", n, limit)
+	b.when(n > limit, "%d memory profiles, the limit is %d", n, limit)
 	for key, p := range s.profiles {
 		b.when(key == "" || p.GetKey() != key || p.GetSampleCount() < 0,
-			"memory profile %q: recorded as %q with %d samples", key, p.GetKey(), p.GetSampleCount())
+			"memory profile %q: its record has key %q and %d samples", key, p.GetKey(), p.GetSampleCount())
 	}
 	return b.err
 }

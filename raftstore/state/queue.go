@@ -8,9 +8,9 @@ import (
 	"weir/scheduling/cookies"
 )
 
-// queue holds the pending cookies of a task, grouped by memory reserve. Group 0 gets the
-// reserve that the task has learned. The others are cookies of jobs that were aborted for
-// exceeding their memory; the group is their reserve in bytes.
+// queue holds the pending cookies of a task, grouped by memory reserve. The cookies of group 0 get
+// the reserve that the task has learned. Those of the other groups had a job aborted for exceeding
+// its memory; the group's number is their reserve in bytes.
 type queue struct {
 	learned cookies.IntervalSet
 	// dedicated is sorted by memory; no group is empty.

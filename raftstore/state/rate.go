@@ -15,7 +15,7 @@ import (
 	"weir/scheduling/preemption"
 )
 
-// maxRateTimes bounds the times kept of a pool; the latest are kept.
+// maxRateTimes bounds the times that are kept for a pool. The oldest are dropped.
 const maxRateTimes = 10000
 
 // ratedPool is a pool of a tree; it stays the same when the pool is renamed.
@@ -57,8 +57,9 @@ func (r rates) records() []*statepb.PreemptionRate {
 	return all
 }
 
-// remember records what the next leader needs of an ordered preemption: that it counts in rates,
-// and when jobs of the node were last chosen. Orders of older versions do not have that time.
+// remember records what the next leader needs to know about a preemption: its time in rates, and
+// when jobs of the node were last chosen. Orders of older versions have no planned time and are not
+// recorded.
 func (c *change) remember(node string, p *commandpb.Preemption) {
 	if p.GetOrder().GetPlannedTime() == nil {
 		return
@@ -109,7 +110,7 @@ func (s verifier) verifyRates() error {
 
 func (r *Restorer) addClaim(claim *statepb.Claim) error {
 	if claim.GetBeneficiary() == nil {
-		return errors.New("claim for nobody")
+		return errors.New("claim without a beneficiary")
 	}
 	r.state.claims.add(claim)
 	return nil

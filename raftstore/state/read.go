@@ -19,8 +19,8 @@ import (
 // LastIndex returns the log index of the last command, carried out or refused.
 func (s *State) LastIndex() uint64 { return s.lastIndex }
 
-// LastTime returns the time of the state: the latest time of a command carried out so
-// far. No later command is carried out at an earlier time.
+// LastTime returns the time of the state: the latest time of a command applied so far. Commands are
+// never applied at an earlier time than this.
 func (s *State) LastTime() time.Time { return s.lastTime }
 
 // Term returns the latest term that a leader has announced; term 0 if none has.

@@ -47,8 +47,8 @@ const (
 	CodeTreeInUse = "tree_in_use"
 	// CodeTreesOverlap: a node would belong to two pool trees.
 	CodeTreesOverlap = "trees_overlap"
-	// CodeNotAdmitted: the operation may not run in the pool tree of the node, or
-	// another tree has planned it.
+	// CodeNotAdmitted: the operation may not run in the pool tree of the node, or the grant or
+	// preemption was planned by another tree.
 	CodeNotAdmitted = "not_admitted"
 	// CodeUnknownPool: no pool of the tree has the name.
 	CodeUnknownPool = "unknown_pool"
@@ -73,9 +73,9 @@ const (
 	CodeNodeOffline = "node_offline"
 	// CodeNodeInUse: the node is online, or has jobs.
 	CodeNodeInUse = "node_in_use"
-	// CodeNodeDraining: the node is kept free of new jobs.
+	// CodeNodeDraining: the node is being drained and gets no new jobs.
 	CodeNodeDraining = "node_draining"
-	// CodeStaleIncarnation: the node is in another incarnation than the requested one.
+	// CodeStaleIncarnation: the node's current incarnation is not the one in the command.
 	CodeStaleIncarnation = "stale_incarnation"
 	// CodeNodeFull: the node has too little of a resource left.
 	CodeNodeFull = "node_full"
@@ -95,20 +95,20 @@ const (
 	CodeUnknownAllocation = "unknown_allocation"
 	// CodeGangRestarting: jobs of an earlier incarnation of the gang have not ended.
 	CodeGangRestarting = "gang_restarting"
-	// CodeAllOrNone: another grant was refused, without which this one is useless.
+	// CodeAllOrNone: another grant of the same gang was refused, so this one is refused too.
 	CodeAllOrNone = "all_or_none"
 	// CodeTooManySkipped: the operation has reached its limit of skipped records.
 	CodeTooManySkipped = "too_many_skipped_records"
 	// CodeOutputNotPublished: the operation cannot complete before its output is published.
 	CodeOutputNotPublished = "output_not_published"
 
-	// CodeStaleDigest: the digests lack samples that the state's digests include.
+	// CodeStaleDigest: the digests lack samples that the digests in the state include.
 	CodeStaleDigest = "stale_digest"
 	// CodeStaleProfile: the memory profile has changed meanwhile.
 	CodeStaleProfile = "stale_profile"
 	// CodeUnknownProfile: no memory profile has the key.
 	CodeUnknownProfile = "unknown_profile"
-	// CodeStaleToken: the job was granted with another token than the command has.
+	// CodeStaleToken: the job was granted with a token other than the one in the command.
 	CodeStaleToken = "stale_token"
 )
 
@@ -121,7 +121,7 @@ type refusal struct {
 // Error implements error.
 func (r *refusal) Error() string { return r.message }
 
-// refuse returns the error that refuses a command with a code.
+// refuse returns the refusal of a command, with a code and a message.
 func refuse(code, format string, args ...any) *refusal {
 	return &refusal{code: code, message: fmt.Sprintf(format, args...)}
 }

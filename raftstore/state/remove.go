@@ -9,10 +9,10 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// removeNode forgets a node that is offline: its lease has expired, so its agent has
-// ended its jobs, and those still counted as running are aborted. An online node is
-// forgotten only with force, if it is drained and has no jobs: any others would run here
-// and elsewhere at the same time.
+// removeNode forgets a node that is offline. Its lease has expired, so its agent has ended its
+// jobs; those still counted as running are aborted. An online node is forgotten only with force,
+// and only if it is drained and has no jobs: a job that was still running would be started a second
+// time elsewhere.
 func (c nodeChange) removeNode(m *commandpb.RemoveNode) *refusal {
 	id := scheduling.NodeID(m.GetNode())
 	what := fmt.Sprintf("remove node %q", id)
@@ -24,8 +24,8 @@ func (c nodeChange) removeNode(m *commandpb.RemoveNode) *refusal {
 	case n.drain() == nil:
 		return refuse(CodeNodeInUse, "%s: it is online: drain it, stop its agent, and remove it once it is offline", what)
 	case !m.GetForce():
-		return refuse(CodeNodeInUse, "%s: it is online: stop its agent, and remove it once it is offline; or use force once it has no jobs, "+
-			"and it registers again when its agent reconnects", what)
+		return refuse(CodeNodeInUse, "%s: it is online: stop its agent and remove it once it is offline, or use force once it has no jobs; "+
+			"with force it registers again when its agent reconnects", what)
 	case len(n.allocations) > 0:
 		return refuse(CodeNodeInUse, "%s: it is online and has %d jobs: wait for them, interrupt them (weir node drain %s --interrupt-timeout 1m), "+
 			"or stop its agent", what, len(n.allocations), id)

@@ -11,8 +11,8 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// Restorer builds a State from the records of another. It takes records in the order in
-// which Frozen.Records yields them and keeps them: they must not be changed afterwards.
+// Restorer builds a State from the records of another one, in the order in which Frozen.Records
+// yields them. It keeps the records, so they must not be changed afterwards.
 type Restorer struct {
 	state    *State
 	header   bool
@@ -27,8 +27,8 @@ func NewRestorer() *Restorer {
 	return r
 }
 
-// Add adds one record. It returns an error if the record is invalid, by itself or after
-// the earlier ones; the Restorer is unusable then.
+// Add adds one record. It returns an error if the record is invalid or contradicts earlier ones.
+// After an error the Restorer is unusable.
 func (r *Restorer) Add(record *statepb.Record) error {
 	if err := r.add(record); err != nil {
 		return fmt.Errorf("restore: %w", err)
@@ -38,7 +38,7 @@ func (r *Restorer) Add(record *statepb.Record) error {
 
 func (r *Restorer) add(record *statepb.Record) error {
 	if _, isHeader := record.GetRecord().(*statepb.Record_Header); isHeader == r.header {
-		return errors.New("a header comes first and only once")
+		return errors.New("there must be exactly one header, as the first record")
 	}
 	switch m := record.GetRecord().(type) {
 	case *statepb.Record_Header:
@@ -60,7 +60,7 @@ func (r *Restorer) add(record *statepb.Record) error {
 	case *statepb.Record_Archive:
 		return r.addArchive(m.Archive)
 	}
-	return fmt.Errorf("record of an unknown kind, %T", record.GetRecord())
+	return fmt.Errorf("record of unknown kind %T", record.GetRecord())
 }
 
 // add adds a value under a key that must be new.
@@ -80,7 +80,7 @@ func (r *Restorer) State() (*State, error) {
 	case !r.archived:
 		return nil, errors.New("restore: no archive: records are missing at the end")
 	case r.state.trees[r.state.defaultTree] == nil:
-		return nil, fmt.Errorf("restore: pool tree %q is missing, which is the default", r.state.defaultTree)
+		return nil, fmt.Errorf("restore: the default pool tree %q is missing", r.state.defaultTree)
 	}
 	for _, o := range r.state.order {
 		if !o.state.InProgress() {
@@ -117,7 +117,7 @@ func (r *Restorer) countOperation(o *operation) error {
 
 func (r *Restorer) addHeader(h *statepb.SnapshotHeader) error {
 	if h.GetFormat() != Format {
-		return fmt.Errorf("format %d, this version knows %d", h.GetFormat(), Format)
+		return fmt.Errorf("format %d, but this version reads only format %d", h.GetFormat(), Format)
 	}
 	limits, refused := completeLimits(h.GetLimits())
 	if refused != nil {
@@ -175,7 +175,7 @@ func restoredVersion(record *statepb.Operation, state lifecycle.State) (*version
 		return v, nil
 	}
 	if len(record.GetTasks()) != len(record.GetSpec().GetTasks()) {
-		return nil, fmt.Errorf("it has %d tasks, its specification %d", len(record.GetTasks()), len(record.GetSpec().GetTasks()))
+		return nil, fmt.Errorf("it has %d tasks, but its specification has %d", len(record.GetTasks()), len(record.GetSpec().GetTasks()))
 	}
 	v.record.Tasks = slices.Clone(record.GetTasks())
 	v.tasks = make([]work, len(record.GetTasks()))
@@ -208,7 +208,8 @@ func restoredWork(record *statepb.Task) (w work, without *statepb.Task, err erro
 			return work{}, nil, fmt.Errorf("%s: %w", part.name, err)
 		}
 	}
-	// In another order, sets of many cookies would be shifted for each cookie.
+	// Reserves are added in the order of cookies: otherwise adding one would shift a large part of
+	// the set.
 	for cookie := range sorted(record.GetReserves()) {
 		if c := scheduling.Cookie(cookie); pending.Remove(c) {
 			w.pending.add(groupOf(record, c), c)
@@ -239,7 +240,7 @@ func restoredGang(record *statepb.Gang) (gang, error) {
 	g.completed = completed
 	for rank := range completed.All() {
 		if !g.free.Remove(rank) {
-			return gang{}, fmt.Errorf("rank %d of %d has completed", rank, g.size)
+			return gang{}, fmt.Errorf("completed rank %d is not in a gang of %d", rank, g.size)
 		}
 	}
 	return g, nil
@@ -252,12 +253,12 @@ func restoredSlices(record *statepb.Task) ([]*statepb.Slices, error) {
 	}
 	total := record.GetCounters().GetTotal()
 	if total < int64(len(record.GetSlices())) || total > int64(len(record.GetSlices())+len(record.GetParts())) {
-		return nil, fmt.Errorf("%d cookies, %d read and %d have read", total, len(record.GetSlices()), len(record.GetParts()))
+		return nil, fmt.Errorf("%d cookies, but %d have input to read and %d have completed", total, len(record.GetSlices()), len(record.GetParts()))
 	}
 	all := make([]*statepb.Slices, total)
 	for cookie, s := range record.GetSlices() {
 		if cookie < 0 || int64(cookie) >= total {
-			return nil, fmt.Errorf("cookie %d of %d reads %s", cookie, total, slicesText(s.GetSlices()))
+			return nil, fmt.Errorf("cookie %d of %d is out of range, but reads %s", cookie, total, slicesText(s.GetSlices()))
 		}
 		all[cookie] = s
 	}

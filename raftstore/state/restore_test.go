@@ -69,12 +69,12 @@ func refuseSpoiled(t *testing.T, cases map[string]spoiled) {
 func TestSnapshotsThatAreIncomplete(t *testing.T) {
 	refuseSpoiled(t, map[string]spoiled{
 		"none":            {func(records) records { return nil }, "no header"},
-		"no header":       {func(r records) records { return r[1:] }, "a header comes first"},
-		"two headers":     {func(r records) records { return append(r[:1:1], r...) }, "a header comes first and only once"},
-		"another format":  {func(r records) records { r[0].GetHeader().Format = Format + 1; return r }, "format 3, this version knows 2"},
+		"no header":       {func(r records) records { return r[1:] }, "there must be exactly one header, as the first record"},
+		"two headers":     {func(r records) records { return append(r[:1:1], r...) }, "there must be exactly one header, as the first record"},
+		"another format":  {func(r records) records { r[0].GetHeader().Format = Format + 1; return r }, "format 3, but this version reads only format 2"},
 		"no archive":      {func(r records) records { return r[:len(r)-1] }, "records are missing at the end"},
 		"two archives":    {func(r records) records { return append(r, r[len(r)-1]) }, "the archive comes twice"},
-		"no tree":         {func(r records) records { return slices.Delete(r, 1, 2) }, `pool tree "default" is missing, which is the default`},
+		"no tree":         {func(r records) records { return slices.Delete(r, 1, 2) }, `restore: the default pool tree "default" is missing`},
 		"an empty record": {func(r records) records { return append(r, &statepb.Record{}) }, "unknown kind"},
 		"a footer": {func(r records) records {
 			return append(r, &statepb.Record{Record: &statepb.Record_Footer{Footer: &statepb.SnapshotFooter{}}})
@@ -90,16 +90,16 @@ func TestSnapshotsThatAreIncomplete(t *testing.T) {
 			o := operationRecord(r, "ann")
 			return append(r, &statepb.Record{Record: &statepb.Record_Operation{Operation: o}})
 		}, `operation "ann" comes twice`},
-		"out of order":                     {func(r records) records { operationRecord(r, "new").AcceptedIndex = 1e6; return r }, "out of the order of acceptance"},
+		"out of order":                     {func(r records) records { operationRecord(r, "new").AcceptedIndex = 1e6; return r }, "not in order of acceptance"},
 		"an archive without its operation": {func(r records) records { archiveRecord(r).OperationIds = []string{"gone"}; return r }, `archive: operation "gone"`},
-		"an archive that is too short":     {func(r records) records { archiveRecord(r).OperationIds = nil; return r }, "archive of 0 operations: 1 have ended"},
+		"an archive that is too short":     {func(r records) records { archiveRecord(r).OperationIds = nil; return r }, "archive holds 0 operations; 1 have ended"},
 		"too many finished jobs": {func(r records) records {
 			o := operationRecord(r, "done")
 			for range 200 {
 				o.FinishedJobs = append(o.FinishedJobs, o.FinishedJobs[0])
 			}
 			return r
-		}, "201 finished jobs are kept, 200 may be"},
+		}, "201 finished jobs are kept, the limit is 200"},
 	})
 }
 
@@ -114,7 +114,7 @@ func TestTreesThatAreWrong(t *testing.T) {
 			return r
 		}, "colour: unknown option"},
 		"a pool below nothing": {func(r records) records { treeRecord(r).Pools[0].Parent = "gone"; return r }, `parent "gone"`},
-		"pools out of order":   {func(r records) records { slices.Reverse(treeRecord(r).Pools); return r }, "not as it is recorded"},
+		"pools out of order":   {func(r records) records { slices.Reverse(treeRecord(r).Pools); return r }, "differs from the recorded one"},
 		"a pool of operations is missing": {func(r records) records {
 			tree := treeRecord(r)
 			tree.Pools = slices.DeleteFunc(tree.Pools, func(p *statepb.Pool) bool { return p.GetName() == "small" })
@@ -127,10 +127,10 @@ func TestTreesThatAreWrong(t *testing.T) {
 func TestOperationsThatAreWrong(t *testing.T) {
 	refuseSpoiled(t, map[string]spoiled{
 		"a state that is none":  {func(r records) records { operationRecord(r, "ann").State = "resting"; return r }, `unknown operation state "resting"`},
-		"no state":              {func(r records) records { operationRecord(r, "ann").State = "none"; return r }, "in progress, counted"},
+		"no state":              {func(r records) records { operationRecord(r, "ann").State = "none"; return r }, "operations in progress, but counted"},
 		"no events":             {func(r records) records { operationRecord(r, "ann").Events = nil; return r }, "0 events"},
 		"an end without a time": {func(r records) records { operationRecord(r, "done").FinishTime = nil; return r }, "completed with finish time"},
-		"a suspended end":       {func(r records) records { operationRecord(r, "done").Suspended = true; return r }, "completed and suspended"},
+		"a suspended end":       {func(r records) records { operationRecord(r, "done").Suspended = true; return r }, "suspended, but completed"},
 		"running without tasks": {func(r records) records { operationRecord(r, "held").Tasks = nil; return r }, "running without tasks"},
 		"jobs before it runs":   {func(r records) records { operationRecord(r, "ann").State = "pending"; return r }, "pending with 2 allocations"},
 		"an alias twice": {func(r records) records { operationRecord(r, "held").Spec.Alias = "*ann"; return r },
@@ -147,7 +147,7 @@ func TestOperationsThatAreWrong(t *testing.T) {
 // TestTasksThatAreWrong spoils tasks, their counters and their cookies.
 func TestTasksThatAreWrong(t *testing.T) {
 	refuseSpoiled(t, map[string]spoiled{
-		"a task too few":   {func(r records) records { operationRecord(r, "ann").Spec.Tasks = nil; return r }, "it has 1 tasks, its specification 0"},
+		"a task too few":   {func(r records) records { operationRecord(r, "ann").Spec.Tasks = nil; return r }, "it has 1 tasks, but its specification has 0"},
 		"another task":     {func(r records) records { operationRecord(r, "held").Tasks[0].Name = "u"; return r }, `task "u": not at its place`},
 		"no counters":      {func(r records) records { operationRecord(r, "ann").Tasks[0].Counters = nil; return r }, "no counters"},
 		"a count too high": {func(r records) records { operationRecord(r, "ann").Tasks[0].Counters.Pending++; return r }, "total is not pending + running + completed"},
@@ -155,9 +155,9 @@ func TestTasksThatAreWrong(t *testing.T) {
 			c := operationRecord(r, "ann").Tasks[0].Counters
 			c.Pending, c.Completed = 0, 2
 			return r
-		}, "2 pending, 2 running, 0 completed, 0 given up cookies, counted as"},
-		"failed jobs that no task has": {func(r records) records { operationRecord(r, "ann").FailedJobCount = 3; return r }, "3 failed jobs, tasks count 0"},
-		"aborted for no reason":        {func(r records) records { operationRecord(r, "ann").Tasks[0].Counters.Aborted = 1; return r }, "1 aborted attempts, 0 by reason"},
+		}, "2 pending, 2 running, 0 completed, 0 given up cookies, but counted as"},
+		"failed jobs that no task has": {func(r records) records { operationRecord(r, "ann").FailedJobCount = 3; return r }, "3 failed jobs, but the tasks count 0"},
+		"aborted for no reason":        {func(r records) records { operationRecord(r, "ann").Tasks[0].Counters.Aborted = 1; return r }, "1 aborted attempts, but 0 by reason"},
 		"attempts of what is done": {func(r records) records {
 			operationRecord(r, "done").Tasks[0].Attempts = map[int32]int32{0: 1}
 			return r
@@ -174,7 +174,7 @@ func TestTasksThatAreWrong(t *testing.T) {
 		"a cookie in two places": {func(r records) records {
 			operationRecord(r, "ann").Tasks[0].Completed = []*statepb.Interval{{Begin: 2, End: 3}}
 			return r
-		}, "pending, running, completed or given up at once"},
+		}, "in more than one of the sets pending, running, completed and given up"},
 	})
 }
 
@@ -205,24 +205,24 @@ func TestVerifySeesWhatARestoreCannot(t *testing.T) {
 		}, "shrunk: false"},
 		"a node under another name": {func(s *State) { s.nodes["n2"].record = &statepb.Node{Id: "n3"} }, `recorded as "n3"`},
 		"operations of a pool":      {func(s *State) { delete(s.trees["default"].total, "small") }, "counted"},
-		"pools that are no record":  {func(s *State) { s.trees["default"].record = &statepb.PoolTree{Name: "default"} }, "recorded 0"},
+		"pools that are no record":  {func(s *State) { s.trees["default"].record = &statepb.PoolTree{Name: "default"} }, "but 0 recorded"},
 		"a tree under another name": {func(s *State) { s.trees["default"].record = &statepb.PoolTree{} }, `recorded as ""`},
 		"options that are no record": {func(s *State) {
 			s.trees["default"].record.Options = optionsOf(map[string]any{"max_operation_count": 3000})
-		}, "options not as they are recorded"},
-		"a default tree that is none": {func(s *State) { s.defaultTree = "gone" }, `pool tree "gone": missing`},
-		"a node of another tree":      {func(s *State) { s.nodes["n2"].record.Tree = "" }, `node "n2": of pool tree ""`},
+		}, "options differ from the recorded ones"},
+		"a default tree that is none": {func(s *State) { s.defaultTree = "gone" }, `pool tree "gone" is the default, but is missing`},
+		"a node of another tree":      {func(s *State) { s.nodes["n2"].record.Tree = "" }, `node "n2": in pool tree "", but the filter of tree`},
 		"a volume of no pool": {func(s *State) {
 			s.trees["default"].record.Volumes = []*statepb.PoolVolume{{Pool: "gone"}}
 		}, `volume of pool "gone"`},
-		"an operation that nobody lets run": {func(s *State) { s.operations["ann"].record.Trees[0].Admitted = false }, "let run by a tree: false"},
+		"an operation that nobody lets run": {func(s *State) { s.operations["ann"].record.Trees[0].Admitted = false }, "but admitted to a tree: false"},
 		"an operation in no tree":           {func(s *State) { s.operations["new"].record.Trees = nil }, "in no pool tree"},
-		"a reason to wait for nothing":      {func(s *State) { s.operations["waiting"].record.PendingReason = "x" }, `waits for "x"`},
-		"operations in progress":            {func(s *State) { s.inProgress++ }, "operations in progress, counted"},
-		"operations in order":               {func(s *State) { s.order = s.order[1:] }, "operations in order"},
-		"an operation under another":        {func(s *State) { s.order[0] = s.order[1] }, "out of the order"},
+		"a reason to wait for nothing":      {func(s *State) { s.operations["waiting"].record.PendingReason = "x" }, `pending reason is "x", but its trees give`},
+		"operations in progress":            {func(s *State) { s.inProgress++ }, "operations in progress, but counted"},
+		"operations in order":               {func(s *State) { s.order = s.order[1:] }, "operations in the order of acceptance"},
+		"an operation under another":        {func(s *State) { s.order[0] = s.order[1] }, "not in order of acceptance"},
 		"an allocation lost by id":          {func(s *State) { delete(s.allocations, "ann-0") }, "allocations"},
-		"an allocation twice":               {func(s *State) { s.allocations["x"] = s.allocations["ann-0"] }, "4 allocations, 3 by operation"},
+		"an allocation twice":               {func(s *State) { s.allocations["x"] = s.allocations["ann-0"] }, "4 allocations, but 3 by operation and"},
 		"an allocation of a node": {func(s *State) {
 			s.nodes["n1"].allocations["ann-0"] = proto.CloneOf(s.allocations["ann-0"])
 		}, `allocation "ann-0": not found by its node`},
@@ -235,7 +235,7 @@ func TestVerifySeesWhatARestoreCannot(t *testing.T) {
 		"cookies in a record": {func(s *State) {
 			s.operations["ann"].record.Tasks[0].Pending = []*statepb.Interval{{Begin: 0, End: 1}}
 		}, "its work is in the record itself"},
-		"tasks and cookies": {func(s *State) { s.operations["ann"].tasks = nil }, "1 tasks, cookies of 0"},
+		"tasks and cookies": {func(s *State) { s.operations["ann"].tasks = nil }, "1 tasks, but work of 0, and"},
 	}
 	for story, test := range tests {
 		t.Run(story, func(t *testing.T) {

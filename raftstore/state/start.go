@@ -84,11 +84,11 @@ func (c operationChange) checkSpec(what string, spec *statepb.OperationSpec) *re
 	var b breach
 	alias := spec.GetAlias()
 	b.when(spec.GetType() == "", "type is empty: use vanilla")
-	b.when(len(spec.GetTasks()) == 0, "tasks: there are none, an operation needs at least one")
+	b.when(len(spec.GetTasks()) == 0, "no tasks: an operation needs at least one")
 	b.when(alias != "" && alias[0] != '*', "alias %q: it must start with *", alias)
 	b.when(spec.GetMaxFailedJobCount() < 0, "max_failed_job_count %d is negative", spec.GetMaxFailedJobCount())
 	b.when(spec.GetType() == lifecycle.Map && (len(spec.GetTasks()) != 1 || spec.GetMap() == nil),
-		"an operation of type %s has one task, the mapper, and an input: it has %d", lifecycle.Map, len(spec.GetTasks()))
+		"an operation of type %s must have exactly one task, the mapper, and an input: it has %d tasks", lifecycle.Map, len(spec.GetTasks()))
 	b.when(spec.GetMap().GetMaxSkippedRecords() < 0, "max_skipped_records %d is negative", spec.GetMap().GetMaxSkippedRecords())
 	names := make(map[string]bool, len(spec.GetTasks()))
 	var jobs int64
@@ -117,11 +117,11 @@ func checkTaskSpec(spec *statepb.OperationSpec, t *statepb.TaskSpec) error {
 	b.add(checkSweep(spec, t))
 	b.when(t.GetMaxSurge() < 0 || t.GetMinAvailable() < 0, "max_surge %d, min_available %d: neither can be negative", t.GetMaxSurge(), t.GetMinAvailable())
 	b.when(t.GetMaxSurge() > 0 && (!again || t.GetInterruptionSignal() == ""),
-		"max_surge without restart_completed_jobs and interruption_signal: its jobs are not replaced")
-	b.when(reads && again, "restart_completed_jobs in an operation of type %s, whose jobs are done when their input is read", lifecycle.Map)
+		"max_surge needs restart_completed_jobs and interruption_signal: without them jobs are not replaced")
+	b.when(reads && again, "restart_completed_jobs is not allowed in an operation of type %s: its jobs are done when their input is read", lifecycle.Map)
 	b.when(size < 0 || size > t.GetJobCount(), "gang_options: size %d: it must be from 1 to job_count, %d", size, t.GetJobCount())
 	b.when(t.GetGang() != nil && (reads || again),
-		"gang_options with restart_completed_jobs or in an operation of type %s: the jobs of a gang begin and complete together", lifecycle.Map)
+		"gang_options are not allowed with restart_completed_jobs or in an operation of type %s: the jobs of a gang start and complete together", lifecycle.Map)
 	return b.err
 }
 
@@ -134,9 +134,9 @@ func checkReadiness(t *statepb.TaskSpec) error {
 	var b breach
 	asksPort := r.GetHttpPath() != "" || r.GetTcp()
 	b.when(asksPort && (r.GetPort() < 0 || r.GetPort() >= t.GetPortCount()), "readiness: port %d: the task has %d ports", r.GetPort(), t.GetPortCount())
-	b.when(!asksPort && len(r.GetExec()) == 0 && !r.GetSocket(), "readiness: it has none of http, tcp, exec and socket")
+	b.when(!asksPort && len(r.GetExec()) == 0 && !r.GetSocket(), "readiness: one of http, tcp, exec and socket is required")
 	b.when(!r.GetSocket() && (r.GetPeriod().AsDuration() <= 0 || r.GetTimeout().AsDuration() <= 0 || r.GetFailures() < 1),
-		"readiness: period, timeout and failures have to be above 0")
+		"readiness: period, timeout and failures must be more than 0")
 	return b.err
 }
 

@@ -48,7 +48,7 @@ type State struct {
 	archive []string
 
 	allocations map[scheduling.JobID]*statepb.Allocation
-	// profiles are the memory profiles that ended operations have left, by key.
+	// profiles are the memory profiles that ended operations have saved, by key.
 	profiles map[string]*statepb.MemoryProfile
 	// claims and rates let a new leader continue where its predecessor was.
 	claims claims
@@ -95,9 +95,9 @@ func empty() *State {
 // changes, in order. A refused command changes nothing but LastIndex. The commands of one
 // entry are applied one by one, with the same index.
 //
-// The state keeps parts of msg: neither side may change it afterwards. Apply panics if
-// msg is no command, or if index is less than that of an earlier command: this replica
-// would diverge from the others.
+// The state keeps parts of msg, so msg must not be changed afterwards. Apply panics if msg is not a
+// command that this version knows, or if index is less than that of an earlier command, because
+// this replica would diverge from the others.
 func (s *State) Apply(index uint64, msg proto.Message) (*commandpb.Result, []Event) {
 	if index < s.lastIndex {
 		panic(fmt.Sprintf("apply %T at index %d: index %d has been applied already", msg, index, s.lastIndex))

@@ -10,7 +10,7 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// The notes of an operation's events: they say why the state changed, or what else happened.
+// The notes of an operation's events. A note says why the state changed, or what else happened.
 const (
 	NoteControllerAssigned = "controller_assigned"
 	NotePreparationFailed  = "preparation_failed"
@@ -28,8 +28,8 @@ const (
 	NotePublicationFailed  = "publication_failed"
 )
 
-// suspendOperation prevents new jobs. An operation that is suspended already can still
-// have its jobs aborted.
+// suspendOperation stops an operation from starting jobs. If it is already suspended, the command
+// can still abort its running jobs.
 func (c operationChange) suspendOperation(what string, o *operation, m *commandpb.SuspendOperation) *refusal {
 	if o.record.GetSuspended() && !m.GetAbortRunningJobs() {
 		return refuse(CodeInvalidOperationState, "%s: already suspended: resume it first, or abort its running jobs", what)
@@ -49,7 +49,7 @@ func (c operationChange) suspendOperation(what string, o *operation, m *commandp
 // resumeOperation allows a suspended operation to start jobs again.
 func (c operationChange) resumeOperation(what string, o *operation, m *commandpb.ResumeOperation) *refusal {
 	if !o.record.GetSuspended() {
-		return refuse(CodeInvalidOperationState, "%s: it is %s and not suspended", what, o.state)
+		return refuse(CodeInvalidOperationState, "%s: it is %s, but not suspended", what, o.state)
 	}
 	c.edit(o)
 	o.record.Suspended = false

@@ -42,7 +42,7 @@ func (c jobChange) stopJobs(m *commandpb.StopJobs) *refusal {
 // checkOrder returns a user's stop order with the time of the command.
 func (c *change) checkOrder(what string, order *statepb.StopOrder) (*statepb.StopOrder, *refusal) {
 	if order == nil {
-		return nil, refuse(CodeInvalidCommand, "%s: there is no order", what)
+		return nil, refuse(CodeInvalidCommand, "%s: it has no stop order", what)
 	}
 	reason, refused := abortReason(order.GetReason())
 	if refused != nil {
@@ -53,7 +53,7 @@ func (c *change) checkOrder(what string, order *statepb.StopOrder) (*statepb.Sto
 	}
 	switch {
 	case order.GetPreemption() != "" || order.GetPreemptedFor() != nil || order.GetInterruption() == statepb.InterruptedByPreemption:
-		return nil, refuse(CodeInvalidCommand, "%s: preemption is the leader's: it has a command of its own", what)
+		return nil, refuse(CodeInvalidCommand, "%s: only the leader preempts jobs, with a command of its own", what)
 	case order.GetInterruption() != "" && order.GetInterruption() != statepb.InterruptedByUser:
 		return nil, refuse(CodeInvalidCommand, "%s: interruption %q: use %s, or none to kill the jobs", what, order.GetInterruption(), statepb.InterruptedByUser)
 	}
@@ -135,10 +135,11 @@ func (c *change) countPreempted(order *statepb.StopOrder) {
 	made(&b.record.PreemptedOthers)[order.GetPreemption()]++
 }
 
-// ordered returns the order that a job has after a new one, and whether that changes it.
+// ordered returns the order that a job has after a new order, and whether it differs from the
+// present one.
 func (v *version) ordered(a *statepb.Allocation, order *statepb.StopOrder) (next *statepb.StopOrder, news bool) {
 	if implied := v.record.StopOrderFor(a); implied != nil && implied != a.GetStop() {
-		// The operation already has it killed at once.
+		// The operation's state already has the job killed at once.
 		return a.GetStop(), false
 	}
 	return merged(a.GetStop(), v.possible(a, order))

@@ -9,26 +9,26 @@ import (
 	"weir/scheduling/preemption"
 )
 
-// MaxTakings bounds the takings kept in a PreemptionAge.
+// MaxTakings bounds the takings that a PreemptionAge holds.
 const MaxTakings = 10000
 
 // checkSuccession returns what is wrong with clocks and an age, or nil.
 func checkSuccession(clocks []*statepb.StarvationClock, age *statepb.PreemptionAge) error {
 	var b breach
 	for _, k := range clocks {
-		b.when((k.GetPoolId() == 0) == (k.GetOperationId() == ""), "a clock is of pool %d and of operation %q: name one of them", k.GetPoolId(), k.GetOperationId())
+		b.when((k.GetPoolId() == 0) == (k.GetOperationId() == ""), "clock of pool %d and operation %q: exactly one of them must be set", k.GetPoolId(), k.GetOperationId())
 		if k.GetStarvation() != "" {
 			_, err := preemption.ParseStarvation(k.GetStarvation())
 			b.add(err)
 		}
 	}
 	n := len(age.GetTakings())
-	b.when(n > MaxTakings, "%d takings are more than %d", n, MaxTakings)
+	b.when(n > MaxTakings, "%d takings, the limit is %d", n, MaxTakings)
 	return b.err
 }
 
-// clocksNow merges changed clocks into those of a tree. It keeps running clocks of
-// existing pools and of operations in progress, pools first, by id.
+// clocksNow merges changed clocks into those of a tree, and drops those that are not running or
+// whose pool or operation is gone. The result is sorted by id, pools first.
 func (c *change) clocksNow(t *tree, changed []*statepb.StarvationClock) []*statepb.StarvationClock {
 	was := t.record.GetClocks()
 	if len(was)+len(changed) == 0 {
@@ -53,8 +53,8 @@ func (c *change) runsIn(id string, tree scheduling.TreeName) bool {
 	return o != nil && o.state.InProgress() && o.treeIndex(tree) >= 0
 }
 
-// ageNow returns the new age of a command, or the previous one if the command has none;
-// nil if there are no takings.
+// ageNow returns the age in a command, or the previous one if the command has none. It returns nil
+// if the age in the command has no takings.
 func ageNow(was, told *statepb.PreemptionAge) *statepb.PreemptionAge {
 	switch {
 	case told == nil:

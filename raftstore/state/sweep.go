@@ -51,12 +51,12 @@ func checkSweep(spec *statepb.OperationSpec, t *statepb.TaskSpec) error {
 	var b breach
 	obstacle := SweepObstacle(spec, t)
 	b.when(t.GetMaxAttempts() < 0, "max_attempts %d is negative", t.GetMaxAttempts())
-	b.when(t.GetMaxAttempts() > 0 && obstacle != "", "max_attempts with %s: its jobs do not stand for themselves", obstacle)
-	b.when(len(t.GetCookies()) > 0 && obstacle != "", "cookies with %s: its jobs do not stand for themselves", obstacle)
+	b.when(t.GetMaxAttempts() > 0 && obstacle != "", "max_attempts is not allowed with %s: its jobs are not independent of each other", obstacle)
+	b.when(len(t.GetCookies()) > 0 && obstacle != "", "cookies are not allowed with %s: its jobs are not independent of each other", obstacle)
 	end := int32(0)
 	for i, r := range t.GetCookies() {
 		b.when(r.GetEnd() <= r.GetBegin() || r.GetBegin() < end || i > 0 && r.GetBegin() == end || r.GetEnd() > t.GetJobCount(),
-			"cookies: [%d, %d): ranges ascend, do not touch, and are within job_count, %d", r.GetBegin(), r.GetEnd(), t.GetJobCount())
+			"cookies: [%d, %d): ranges must be ascending, not adjacent, and within job_count, %d", r.GetBegin(), r.GetEnd(), t.GetJobCount())
 		end = r.GetEnd()
 	}
 	return b.err
@@ -136,7 +136,8 @@ func (o *operation) givenUp() *statepb.Error {
 	}
 }
 
-// cookiesText formats cookies for people, as in 3, 7-9; of many ranges it lists the first ones.
+// cookiesText formats cookies for people, as in 3, 7-9; if there are many ranges it lists only the
+// first ones.
 func cookiesText(set *cookies.IntervalSet, most int) string {
 	var parts []string
 	for i, r := range set.Intervals() {

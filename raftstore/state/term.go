@@ -8,8 +8,8 @@ import (
 	"weir/scheduling"
 )
 
-// beginTerm fences off all leaders of earlier terms. The leader of the term may repeat
-// it, for instance if the outcome of the first one is unknown.
+// beginTerm fences off all leaders of earlier terms. The leader of the term may repeat the command,
+// for instance if the outcome of the first one is unknown.
 func (c *change) beginTerm(m *commandpb.BeginTerm) *refusal {
 	last := c.term.GetTerm()
 	repeated := m.GetTerm() == last && m.GetReplica() == c.term.GetReplica()
@@ -20,8 +20,8 @@ func (c *change) beginTerm(m *commandpb.BeginTerm) *refusal {
 		return refuse(CodeStaleTerm, "begin term: term %d of replica %q is not after term %d of replica %q",
 			m.GetTerm(), m.GetReplica(), last, c.term.GetReplica())
 	case c.clusterID != "" && m.GetClusterId() != "" && m.GetClusterId() != c.clusterID:
-		return refuse(CodeWrongCluster, "begin term: this is cluster %q, replica %q belongs to %q: "+
-			"it must start with an empty folder or with the settings of this cluster", c.clusterID, m.GetReplica(), m.GetClusterId())
+		return refuse(CodeWrongCluster, "begin term: this is cluster %q, but replica %q belongs to %q: "+
+			"start the replica with an empty folder or with the settings of this cluster", c.clusterID, m.GetReplica(), m.GetClusterId())
 	}
 	limits := c.limits
 	if m.GetLimits() != nil {

@@ -21,7 +21,7 @@ type tree struct {
 	record *statepb.PoolTree
 	// Invariant: pools is the parsed form of record.
 	pools pooltree.Tree
-	// immediate counts the operations in each pool itself, total also those in the pools
+	// immediate counts the operations in each pool itself; total also counts those in the pools
 	// below it.
 	immediate map[scheduling.PoolName]pooltree.Count
 	total     pooltree.Counts
@@ -69,7 +69,7 @@ func readTree(record *statepb.PoolTree) (pooltree.Tree, error) {
 // entries and records.
 const formerPoolOption = "preemptive_scheduling_backoff"
 
-// withoutFormer returns options without the former one, in any spelling of its name.
+// withoutFormer returns options without formerPoolOption, in any spelling of its name.
 func withoutFormer[T any](options map[string]T) map[string]T {
 	left := maps.Clone(options)
 	maps.DeleteFunc(left, func(name string, _ T) bool { return strings.ReplaceAll(name, "-", "_") == formerPoolOption })
@@ -148,7 +148,7 @@ func quoted(names []string) string {
 	return strings.Join(out, ", ")
 }
 
-// unknownPool refuses a pool that does not exist and names those that do.
+// unknownPool returns the refusal of a pool that does not exist; its message names pools that do.
 func (t *tree) unknownPool(what string, pool scheduling.PoolName) *refusal {
 	return refuse(CodeUnknownPool, "%s: no such pool in tree %q (there are %s): create it or name another",
 		what, t.record.GetName(), t.poolsLike(pool))

@@ -81,7 +81,7 @@ func TestEditsAreRefused(t *testing.T) {
 	checkRefusalsOf(t, forest, map[string]refused{
 		"in an unknown tree":         {&commandpb.EditTree{Tree: "cpu", Edits: []*commandpb.TreeEdit{removal("ads")}}, CodeUnknownTree, `no pool tree "cpu": there are "default", "gpu"`},
 		"no edits":                   {edit(), CodeInvalidCommand, "there is nothing to change"},
-		"an empty edit":              {edit(&commandpb.TreeEdit{}), CodeInvalidCommand, "an edit says nothing"},
+		"an empty edit":              {edit(&commandpb.TreeEdit{}), CodeInvalidCommand, "edit pool tree: an edit is empty"},
 		"a negative weight":          {createPool("x", "", map[string]any{"weight": -1}), CodeInvalidPool, "weight: -1 is not a number from 0"},
 		"a weight that is no number": {createPool("x", "", map[string]any{"weight": math.NaN()}), CodeInvalidPool, `weight: is the text "NaN"`},
 		"a share above 1":            {changePool("ads", map[string]any{"max_share_ratio": 1.5}), CodeInvalidPool, "max_share_ratio: 1.5 is not a number from 0 to 1"},
@@ -130,14 +130,14 @@ func TestTreesAreRefused(t *testing.T) {
 		"an unknown default":          {&commandpb.SetDefaultTree{Tree: "x"}, CodeUnknownTree, "no such tree"},
 		"volumes of nothing":          {&commandpb.CheckpointVolumes{Term: 1, Tree: "x"}, CodeUnknownTree, "x"},
 		"volumes of another leader":   {&commandpb.CheckpointVolumes{Term: 2}, CodeStaleTerm, "checkpoint"},
-		"a volume below nothing":      {&commandpb.CheckpointVolumes{Term: 1, Volumes: []*statepb.PoolVolume{{Pool: "slow", UserSlots: -1}}}, CodeInvalidCommand, "-1 is no volume"},
-		"more than the cluster given": {&commandpb.CheckpointVolumes{Term: 1, Volumes: []*statepb.PoolVolume{{Pool: "slow", LastShareRatio: 1.5}}}, CodeInvalidCommand, "1.5 is more than the cluster"},
+		"a volume below nothing":      {&commandpb.CheckpointVolumes{Term: 1, Volumes: []*statepb.PoolVolume{{Pool: "slow", UserSlots: -1}}}, CodeInvalidCommand, "-1 is not a volume"},
+		"more than the cluster given": {&commandpb.CheckpointVolumes{Term: 1, Volumes: []*statepb.PoolVolume{{Pool: "slow", LastShareRatio: 1.5}}}, CodeInvalidCommand, "last share ratio 1.5 is more than the whole cluster"},
 		"a rest that is no number":    {&commandpb.CheckpointVolumes{Term: 1, Volumes: []*statepb.PoolVolume{{Pool: "slow", CpuRest: math.NaN()}}}, CodeInvalidCommand, "cpu_rest NaN is not a finite number"},
-		"a clock of nobody":           {&commandpb.CheckpointVolumes{Term: 1, Clocks: []*statepb.StarvationClock{{}}}, CodeInvalidCommand, "name one of them"},
-		"a clock of two":              {&commandpb.CheckpointVolumes{Term: 1, Clocks: []*statepb.StarvationClock{{PoolId: 1, OperationId: "ann"}}}, CodeInvalidCommand, "name one of them"},
+		"a clock of nobody":           {&commandpb.CheckpointVolumes{Term: 1, Clocks: []*statepb.StarvationClock{{}}}, CodeInvalidCommand, "exactly one of them must be set"},
+		"a clock of two":              {&commandpb.CheckpointVolumes{Term: 1, Clocks: []*statepb.StarvationClock{{PoolId: 1, OperationId: "ann"}}}, CodeInvalidCommand, "exactly one of them must be set"},
 		"a clock of another status":   {&commandpb.CheckpointVolumes{Term: 1, Clocks: []*statepb.StarvationClock{{PoolId: 1, Starvation: "dead"}}}, CodeInvalidCommand, `starvation status "dead"`},
-		"an age of too much":          {&commandpb.CheckpointVolumes{Term: 1, Age: &statepb.PreemptionAge{Takings: make([]*statepb.Taking, MaxTakings+1)}}, CodeInvalidCommand, "10001 takings are more than 10000"},
-		"a volume that is no number":  {&commandpb.CheckpointVolumes{Term: 1, Volumes: []*statepb.PoolVolume{{Pool: "slow", Memory: math.NaN()}}}, CodeInvalidCommand, "NaN is no volume"},
+		"an age of too much":          {&commandpb.CheckpointVolumes{Term: 1, Age: &statepb.PreemptionAge{Takings: make([]*statepb.Taking, MaxTakings+1)}}, CodeInvalidCommand, "10001 takings, the limit is 10000"},
+		"a volume that is no number":  {&commandpb.CheckpointVolumes{Term: 1, Volumes: []*statepb.PoolVolume{{Pool: "slow", Memory: math.NaN()}}}, CodeInvalidCommand, "NaN is not a volume"},
 	})
 }
 
@@ -195,7 +195,7 @@ func TestNodesWithJobsStayInTheirTree(t *testing.T) {
 		return j
 	}
 	checkRefusalsOf(t, made, map[string]refused{
-		"by other tags": {taggedNode("n1", "gpu"), CodeTreeInUse, `from pool tree "default" to "gpu", and it has 1 jobs`},
+		"by other tags": {taggedNode("n1", "gpu"), CodeTreeInUse, `it would move from pool tree "default" to "gpu", but it has 1 jobs`},
 		"to no tree":    {treeEdit("", map[string]any{"nodes_filter": "ssd & !gpu"}), CodeTreeInUse, `node "n1" would leave the tree`},
 	})
 }
@@ -203,7 +203,7 @@ func TestNodesWithJobsStayInTheirTree(t *testing.T) {
 func TestStartsAndUpdatesInTreesAreRefused(t *testing.T) {
 	checkRefusalsOf(t, forest, map[string]refused{
 		"in an unknown tree": {startIn("", "cpu"), CodeUnknownTree, `no pool tree "cpu"`},
-		"twice in a tree":    {startIn("", "gpu", "gpu"), CodeInvalidSpec, `"gpu" is there twice`},
+		"twice in a tree":    {startIn("", "gpu", "gpu"), CodeInvalidSpec, `pool_trees: "gpu" is listed twice`},
 		"in the root":        {startIn("<Root>"), CodeInvalidPool, "forbid_immediate_operations_in_root"},
 		"in a closed pool":   {startIn("closed"), CodeInvalidPool, "does not accept operations directly"},
 		"in a full pool":     {startIn("full"), CodePoolFull, `tree "default": pool "full": limit of 1 operations reached (option max_operation_count), 1 now`},
@@ -220,7 +220,7 @@ func TestStartsAndUpdatesInTreesAreRefused(t *testing.T) {
 		"in one tree well and one not": {startIn("closed", "gpu", "default"), CodeInvalidPool, `tree "default"`},
 
 		"update of nothing":                 {&commandpb.UpdateOperation{OperationId: "both"}, CodeInvalidCommand, "nothing to change"},
-		"update that says nothing":          {updateOf("both", "", nil, nil), CodeInvalidCommand, "a change says nothing"},
+		"update that says nothing":          {updateOf("both", "", nil, nil), CodeInvalidCommand, "a change sets neither a pool nor an option"},
 		"update of what is not there":       {updateOf("gone", "", to("ads"), nil), CodeUnknownOperation, "gone"},
 		"update in another tree":            {updateOf("both", "cpu", to("ads"), nil), CodeUnknownTree, `not in tree "cpu"`},
 		"update of no option":               {updateOf("both", "", nil, map[string]any{"colour": 1}), CodeInvalidSpec, "colour: unknown option"},

@@ -54,10 +54,11 @@ type update struct {
 	moved bool
 }
 
-// takeUpdate applies one change to the trees that it is for.
+// takeUpdate applies one change to the drafts of the trees that it names, or of all trees if it
+// names none.
 func takeUpdate(what string, drafts []update, m *commandpb.OperationChange) *refusal {
 	if m.Pool == nil && len(m.GetOptions().GetValues()) == 0 {
-		return refuse(CodeInvalidCommand, "%s: a change says nothing", what)
+		return refuse(CodeInvalidCommand, "%s: a change sets neither a pool nor an option", what)
 	}
 	found := false
 	for i := range drafts {
@@ -113,7 +114,7 @@ func (c operationChange) placeUpdate(what string, o *operation, d *update) (plac
 	return p, nil
 }
 
-// makesSubpools reports whether operations that name the pool are put into a pool below it.
+// makesSubpools reports whether operations that name the pool run in an ephemeral pool below it.
 func makesSubpools(pools pooltree.Tree, name scheduling.PoolName) bool {
 	p, _ := pools.Pool(name)
 	return p.Options.CreateEphemeralSubpools != nil && *p.Options.CreateEphemeralSubpools
@@ -128,7 +129,7 @@ func (t *tree) left(pool scheduling.PoolName) pooltree.Tree {
 	}
 	pools, err := t.pools.Remove(pool, 0)
 	if err != nil {
-		// The pool has got a child: it stays.
+		// The pool has a child by now, so it stays.
 		return t.pools
 	}
 	return pools

@@ -87,24 +87,24 @@ func (b *breach) add(err error) {
 // verifyOrder checks the order of operations and the archive.
 func (s verifier) verifyOrder() error {
 	var b breach
-	b.when(len(s.order) != len(s.operations), "%d operations in order, %d in all", len(s.order), len(s.operations))
+	b.when(len(s.order) != len(s.operations), "%d operations in the order of acceptance, but %d in all", len(s.order), len(s.operations))
 	inProgress := 0
 	var accepted, sequence uint64
 	for _, o := range s.order {
 		b.when(s.operations[o.id()] != o, "operation %q: not found by its id", o.id())
-		b.when(o.sequence <= sequence || o.record.GetAcceptedIndex() < accepted, "operation %q: out of the order of acceptance", o.id())
+		b.when(o.sequence <= sequence || o.record.GetAcceptedIndex() < accepted, "operation %q: not in order of acceptance", o.id())
 		sequence, accepted = o.sequence, o.record.GetAcceptedIndex()
 		if !o.state.Terminal() {
 			inProgress++
 		}
 	}
-	b.when(inProgress != s.inProgress, "%d operations in progress, counted %d", inProgress, s.inProgress)
+	b.when(inProgress != s.inProgress, "%d operations in progress, but counted %d", inProgress, s.inProgress)
 	ended, limit := len(s.order)-inProgress, int(s.limits.GetArchivedOperations())
-	b.when(len(s.archive) != ended || ended > limit, "archive of %d operations: %d have ended, %d may be kept", len(s.archive), ended, limit)
+	b.when(len(s.archive) != ended || ended > limit, "archive holds %d operations; %d have ended, and at most %d may be kept", len(s.archive), ended, limit)
 	seen := make(map[string]bool, len(s.archive))
 	for _, id := range s.archive {
 		o := s.operations[scheduling.OperationID(id)]
-		b.when(o == nil || !o.state.Terminal() || seen[id], "archive: operation %q: missing, in progress or there twice", id)
+		b.when(o == nil || !o.state.Terminal() || seen[id], "archive: operation %q is missing, in progress or listed twice", id)
 		seen[id] = true
 	}
 	return b.err
@@ -127,16 +127,16 @@ func (s verifier) verifyOperation(o *operation) error {
 	b.when(o.state.Terminal() != (r.GetFinishTime() != nil), "%s with finish time %v", o.state, r.GetFinishTime())
 	b.when(r.GetInput() != nil, "its input is in the record itself")
 	b.when(r.GetOutput() != nil && !o.reads(), "output %v of an operation of type %q", r.GetOutput(), r.GetSpec().GetType())
-	b.when(r.GetSuspended() && !o.state.InProgress(), "%s and suspended", o.state)
-	b.when(r.GetStop() != nil && (o.state != lifecycle.Aborting || !orderly(r.GetStop())), "%s with order to stop %v", o.state, r.GetStop())
+	b.when(r.GetSuspended() && !o.state.InProgress(), "suspended, but %s", o.state)
+	b.when(r.GetStop() != nil && (o.state != lifecycle.Aborting || !orderly(r.GetStop())), "%s, with a stop order that is invalid or out of place: %v", o.state, r.GetStop())
 	b.when(o.state == lifecycle.Running && len(r.GetTasks()) == 0, "running without tasks")
 	b.when(len(o.allocations) > 0 && o.state != lifecycle.Running && !o.state.Finishing(), "%s with %d allocations", o.state, len(o.allocations))
 	b.when(len(r.GetTasks()) != len(o.tasks) || len(o.taskIndex) != len(o.tasks),
-		"%d tasks, cookies of %d, %d found by name", len(r.GetTasks()), len(o.tasks), len(o.taskIndex))
+		"%d tasks, but work of %d, and %d found by name", len(r.GetTasks()), len(o.tasks), len(o.taskIndex))
 	limit := int(s.limits.GetFinishedJobsPerOperation())
-	b.when(len(r.GetFinishedJobs()) > limit, "%d finished jobs are kept, %d may be", len(r.GetFinishedJobs()), limit)
+	b.when(len(r.GetFinishedJobs()) > limit, "%d finished jobs are kept, the limit is %d", len(r.GetFinishedJobs()), limit)
 	n, limit := len(r.GetEvents()), int(s.limits.GetEventsPerOperation())
-	b.when(n == 0 || n > limit, "%d events are kept, of at least 1 and at most %d", n, limit)
+	b.when(n == 0 || n > limit, "%d events are kept: must be from 1 to %d", n, limit)
 	if b.err != nil {
 		return b.err
 	}
@@ -154,7 +154,7 @@ func (s verifier) verifyAllocations() error {
 		byNodes += len(n.allocations)
 	}
 	if byOperations != len(s.allocations) || byNodes != len(s.allocations) {
-		return fmt.Errorf("%d allocations, %d by operation, %d by node", len(s.allocations), byOperations, byNodes)
+		return fmt.Errorf("%d allocations, but %d by operation and %d by node", len(s.allocations), byOperations, byNodes)
 	}
 	for _, a := range s.Allocations() {
 		if err := s.verifyAllocation(a); err != nil {
@@ -173,9 +173,9 @@ func (s verifier) verifyAllocation(a *statepb.Allocation) error {
 	b.when(s.allocations[job] != a, "not found by its id")
 	b.when(o.allocations[job] != a, "not found by its operation %q", a.GetOperationId())
 	b.when(n.allocations[job] != a, "not found by its node %q", a.GetNode())
-	b.when(o.treeIndex(scheduling.TreeName(tree)) < 0, "node %q is of pool tree %q, its operation %q is not", a.GetNode(), tree, a.GetOperationId())
-	b.when(a.GetNodeIncarnation() > life, "granted to incarnation %d of node %q, which lives its incarnation %d", a.GetNodeIncarnation(), a.GetNode(), life)
-	b.when(a.GetStop() != nil && !orderly(a.GetStop()), "an order to stop without a deadline, %v", a.GetStop())
+	b.when(o.treeIndex(scheduling.TreeName(tree)) < 0, "node %q belongs to pool tree %q, but its operation %q is not in that tree", a.GetNode(), tree, a.GetOperationId())
+	b.when(a.GetNodeIncarnation() > life, "granted to incarnation %d of node %q, whose current incarnation is %d", a.GetNodeIncarnation(), a.GetNode(), life)
+	b.when(a.GetStop() != nil && !orderly(a.GetStop()), "stop order without a valid deadline: %v", a.GetStop())
 	b.when(a.GetGrantIndex() > s.lastIndex || a.GetGrantTerm() > s.term.GetTerm(), "granted at %d.%d, in the future", a.GetGrantTerm(), a.GetGrantIndex())
 	return b.err
 }
@@ -199,15 +199,15 @@ func (n *node) verify(id scheduling.NodeID) error {
 	var b breach
 	b.when(n.record.GetId() != string(id), "recorded as %q", n.record.GetId())
 	b.when(state != statepb.NodeOnline && state != statepb.NodeOffline, "state %q", state)
-	b.when(usage != n.usage, "allocations hold %v, counted %v", usage, n.usage)
-	b.when(n.shrunk == usage.Fits(total), "allocations hold %v of %v, shrunk: %t", usage, total, n.shrunk)
+	b.when(usage != n.usage, "allocations hold %v, but counted are %v", usage, n.usage)
+	b.when(n.shrunk == usage.Fits(total), "allocations hold %v, the node has %v, and it is marked as shrunk: %t", usage, total, n.shrunk)
 	return cmp.Or(b.err, n.verifyPorts())
 }
 
 // verifyTrees checks the pools, their counts, and the trees of nodes.
 func (s verifier) verifyTrees() error {
 	if s.trees[s.defaultTree] == nil {
-		return fmt.Errorf("pool tree %q: missing, and the default", s.defaultTree)
+		return fmt.Errorf("pool tree %q is the default, but is missing", s.defaultTree)
 	}
 	immediate, err := s.countTrees()
 	if err != nil {
@@ -222,7 +222,7 @@ func (s verifier) verifyTrees() error {
 		for _, p := range t.pools.Pools() {
 			other, taken := ids[p.ID]
 			b.when(p.ID != 0 && (taken || p.ID > s.lastPool),
-				"pool tree %q: pool %q has the id %d, the last one is %d (other pool of this id: %q)", name, p.Name, p.ID, s.lastPool, other)
+				"pool tree %q: pool %q has the id %d, which is above the last id, %d, or also the id of pool %q", name, p.Name, p.ID, s.lastPool, other)
 			ids[p.ID] = p.Name
 		}
 	}
@@ -230,9 +230,9 @@ func (s verifier) verifyTrees() error {
 		of := scheduling.TreeName(n.record.GetTree())
 		for name, t := range s.trees {
 			b.when((of == name) != t.pools.Settings().NodesFilter.Match(n.record.GetTags()),
-				"node %q: of pool tree %q, and the filter of %q says otherwise", id, of, name)
+				"node %q: in pool tree %q, but the filter of tree %q contradicts this", id, of, name)
 		}
-		b.when(of != "" && s.trees[of] == nil, "node %q: of pool tree %q, which is missing", id, of)
+		b.when(of != "" && s.trees[of] == nil, "node %q: in pool tree %q, which is missing", id, of)
 	}
 	return b.err
 }
@@ -265,16 +265,16 @@ func (s verifier) verifyOperationTrees(o *operation) error {
 	admitted := false
 	for i, in := range trees {
 		admitted = admitted || in.GetAdmitted()
-		b.when(i > 0 && trees[i-1].GetTree() >= in.GetTree(), "tree %q: twice or out of order", in.GetTree())
+		b.when(i > 0 && trees[i-1].GetTree() >= in.GetTree(), "tree %q: listed twice or out of order", in.GetTree())
 		b.when(o.state.InProgress() && s.trees[scheduling.TreeName(in.GetTree())] == nil, "tree %q: missing", in.GetTree())
 		b.when(in.GetPendingReason() != "" && (in.GetAdmitted() || !o.state.InProgress() || o.state.Finishing()),
-			"tree %q: it waits though nothing is to come", in.GetTree())
+			"tree %q: it has a pending reason, but is admitted or ending", in.GetTree())
 	}
 	b.when(len(trees) == 0, "in no pool tree")
-	b.when(!o.state.Finishing() && !o.state.Terminal() && admitted != o.state.CountsAsRunning(), "%s, and let run by a tree: %t", o.state, admitted)
+	b.when(!o.state.Finishing() && !o.state.Terminal() && admitted != o.state.CountsAsRunning(), "%s, but admitted to a tree: %t", o.state, admitted)
 	waits, held := o.record.GetPendingReason(), o.record.GetHeldBack()
-	b.when(waits != pendingText(o.record), "waits for %q, its trees say %q", waits, pendingText(o.record))
-	b.when(held != "" && o.state != lifecycle.Materializing, "%s, and held back by its controller: %s", o.state, held)
+	b.when(waits != pendingText(o.record), "pending reason is %q, but its trees give %q", waits, pendingText(o.record))
+	b.when(held != "" && o.state != lifecycle.Materializing, "%s, but held back by its controller: %s", o.state, held)
 	return b.err
 }
 
@@ -286,26 +286,26 @@ func (t *tree) verify(name scheduling.TreeName, immediate map[scheduling.PoolNam
 		return cmp.Or(b.err, err)
 	}
 	b.when(!maps.Equal(immediate, t.immediate) || !maps.Equal(total, t.total),
-		"operations %v, with those below %v, counted %v and %v", immediate, total, t.immediate, t.total)
+		"operations %v, and with those below %v, but counted are %v and %v", immediate, total, t.immediate, t.total)
 	recorded, err := readTree(t.record)
 	if err != nil || b.err != nil {
 		return cmp.Or(b.err, err)
 	}
-	b.when(!reflect.DeepEqual(recorded.Options(), t.pools.Options()), "options not as they are recorded, %v", t.record.GetOptions())
+	b.when(!reflect.DeepEqual(recorded.Options(), t.pools.Options()), "options differ from the recorded ones, %v", t.record.GetOptions())
 	pools, read := t.pools.Pools(), recorded.Pools()
-	b.when(len(pools) != len(t.record.GetPools()), "%d pools, recorded %d", len(pools), len(t.record.GetPools()))
+	b.when(len(pools) != len(t.record.GetPools()), "%d pools, but %d recorded", len(pools), len(t.record.GetPools()))
 	for i := 0; i < len(pools) && b.err == nil; i++ {
 		p, record := pools[i], t.record.GetPools()[i]
-		b.when(!reflect.DeepEqual(read[i], p) || record.GetName() != string(p.Name), "pool %q: not as it is recorded, %v", p.Name, record)
+		b.when(!reflect.DeepEqual(read[i], p) || record.GetName() != string(p.Name), "pool %q: differs from the recorded one, %v", p.Name, record)
 		b.when(p.Ephemeral != "" && total[p.Name].Operations == 0 && len(t.pools.Children(p.Name)) == 0 && t.pools.Settings().DefaultParentPool != p.Name,
-			"pool %q: ephemeral, and has no operations", p.Name)
+			"pool %q: ephemeral, but has no operations", p.Name)
 	}
 	for _, v := range t.record.GetVolumes() {
 		p, found := t.pools.Pool(scheduling.PoolName(v.GetPool()))
-		b.when(!found || uint64(p.ID) != v.GetPoolId(), "volume of pool %q with id %d, which is missing", v.GetPool(), v.GetPoolId())
+		b.when(!found || uint64(p.ID) != v.GetPoolId(), "volume of pool %q with id %d, but that pool is missing", v.GetPool(), v.GetPoolId())
 	}
 	for _, w := range t.record.GetWaste() {
-		b.when(!t.pools.Has(scheduling.PoolName(w.GetPool())), "waste of pool %q, which is missing", w.GetPool())
+		b.when(!t.pools.Has(scheduling.PoolName(w.GetPool())), "waste of pool %q, but that pool is missing", w.GetPool())
 	}
 	return cmp.Or(b.err, verifyWaste(t.record.GetWaste()))
 }
@@ -328,7 +328,7 @@ func (s verifier) verifyNames() error {
 			mutations[m] = o.id()
 		}
 	}
-	b.when(!maps.Equal(aliases, s.aliases), "aliases %v, kept as %v", aliases, s.aliases)
-	b.when(!maps.Equal(mutations, s.mutations), "mutation ids %v, kept as %v", mutations, s.mutations)
+	b.when(!maps.Equal(aliases, s.aliases), "aliases %v, but kept are %v", aliases, s.aliases)
+	b.when(!maps.Equal(mutations, s.mutations), "mutation ids %v, but kept are %v", mutations, s.mutations)
 	return b.err
 }

@@ -8,7 +8,7 @@ import (
 	"weir/scheduling/cookies"
 )
 
-// verifyTasks checks that each cookie of each task is in one set, and counted.
+// verifyTasks checks that each cookie of each task is in exactly one set and is counted.
 func verifyTasks(o *operation) error {
 	running := make([]cookies.IntervalSet, len(o.tasks))
 	for _, a := range byGrant(o.allocations) {
@@ -33,7 +33,7 @@ func verifyTasks(o *operation) error {
 		failed += CountedFailures(o.record.GetSpec().GetTasks()[i], t)
 	}
 	if failed != o.record.GetFailedJobCount() {
-		return fmt.Errorf("%d failed jobs, tasks count %d", o.record.GetFailedJobCount(), failed)
+		return fmt.Errorf("%d failed jobs, but the tasks count %d", o.record.GetFailedJobCount(), failed)
 	}
 	return nil
 }
@@ -49,14 +49,14 @@ func (o *operation) verifyTask(task int, running cookies.IntervalSet) error {
 	all, pending := sets.pending.all(), sets.pending.all()
 	for _, part := range []cookies.IntervalSet{running, sets.completed, sets.givenUp} {
 		for _, i := range part.Intervals() {
-			b.when(all.AddInterval(i) != i.Len(), "a cookie of [%d, %d) is pending, running, completed or given up at once", i.Begin, i.End)
+			b.when(all.AddInterval(i) != i.Len(), "a cookie of [%d, %d) is in more than one of the sets pending, running, completed and given up", i.Begin, i.End)
 		}
 	}
 	want := cookiesOf(o.record.GetSpec().GetTasks()[task], counters.Total)
 	b.when(!all.Equal(&want), "cookies %v, want %v", all.Intervals(), want.Intervals())
 	b.when(want.Len() != counters.Total || pending.Len() != counters.Pending || running.Len() != counters.Running ||
 		sets.completed.Len() != counters.Completed || sets.givenUp.Len() != counters.GivenUp,
-		"%d pending, %d running, %d completed, %d given up cookies, counted as %+v",
+		"%d pending, %d running, %d completed, %d given up cookies, but counted as %+v",
 		pending.Len(), running.Len(), sets.completed.Len(), sets.givenUp.Len(), counters)
 	b.when(len(t.GetPending())+len(t.GetCompleted())+len(t.GetGivenUp())+len(t.GetFailed())+len(t.GetSlices())+len(t.GetParts())+len(t.GetStatistics()) > 0,
 		"its work is in the record itself")
@@ -64,7 +64,7 @@ func (o *operation) verifyTask(task int, running cookies.IntervalSet) error {
 	for _, n := range t.GetCounters().GetAbortedByReason() {
 		aborted += n
 	}
-	b.when(aborted != counters.Aborted, "%d aborted attempts, %d by reason", counters.Aborted, aborted)
+	b.when(aborted != counters.Aborted, "%d aborted attempts, but %d by reason", counters.Aborted, aborted)
 	return b.err
 }
 
@@ -79,23 +79,23 @@ func (o *operation) verifyAttempts(task int) error {
 	}
 	for cookie := range t.GetAttempts() {
 		if over(cookie) {
-			return fmt.Errorf("attempts of cookie %d are counted, which does not run again", cookie)
+			return fmt.Errorf("attempts of cookie %d are counted, but it does not run again", cookie)
 		}
 	}
 	most := spec.GetMaxAttempts()
 	for cookie, n := range t.GetFailures() {
 		if over(cookie) || n < 1 || most > 0 && n >= most || !o.standsAlone(task) {
-			return fmt.Errorf("cookie %d has failed %d times of %d, and may run again", cookie, n, most)
+			return fmt.Errorf("failures of cookie %d are counted as %d, but it does not run again or the number is invalid for max_attempts %d", cookie, n, most)
 		}
 	}
 	pending := w.pending.all()
 	for cookie := range w.failed.All() {
 		if o.state.InProgress() || !pending.Contains(cookie) {
-			return fmt.Errorf("cookie %d counts as one that had failed, in an operation that is %s", cookie, o.state)
+			return fmt.Errorf("cookie %d is kept as failed, but is not pending or the operation has not ended: %s", cookie, o.state)
 		}
 	}
 	if w.givenUp.Len() > 0 && (most == 0 || o.record.GetGivenUpError() == nil) {
-		return fmt.Errorf("cookies %v are given up, of max_attempts %d, with the error %v", w.givenUp.Intervals(), most, o.record.GetGivenUpError())
+		return fmt.Errorf("cookies %v are given up, but max_attempts is %d and the error is %v", w.givenUp.Intervals(), most, o.record.GetGivenUpError())
 	}
 	return nil
 }

@@ -109,9 +109,9 @@ func (c *change) chargeTree(t *tree, more *statepb.Waste) {
 	t.record.Waste = charge(t.record.GetWaste(), more)
 }
 
-// foldedWaste returns the ledger of a tree after an edit. A renamed pool keeps its records;
-// those of a removed pool are added to those of its former parent, so that the ledger grows
-// with existing pools and not with all former ones. was is the tree before the edit.
+// foldedWaste returns the ledger of a tree after an edit. A renamed pool keeps its records; those
+// of a removed pool are added to those of its former parent, so that the size of the ledger depends
+// only on existing pools. was is the tree before the edit.
 func foldedWaste(ledger []*statepb.Waste, was, pools pooltree.Tree) []*statepb.Waste {
 	if len(ledger) == 0 {
 		return nil
@@ -156,12 +156,12 @@ func verifyWaste(ledger []*statepb.Waste) error {
 	var b breach
 	for i, w := range ledger {
 		pool, cause := w.GetPool(), w.GetCause()
-		b.when(i > 0 && compareWaste(ledger[i-1], w) >= 0, "waste of pool %q by %q: twice or out of order", pool, cause)
+		b.when(i > 0 && compareWaste(ledger[i-1], w) >= 0, "waste of pool %q by %q: listed twice or out of order", pool, cause)
 		for _, lost := range []float64{w.GetUserSlotSeconds(), w.GetCpuCoreSeconds(), w.GetGpuSeconds(), w.GetMemoryByteSeconds(), w.GetNetworkSeconds()} {
-			b.when(!amount(lost), "waste of pool %q by %q: %v is no amount", pool, cause, lost)
+			b.when(!amount(lost), "waste of pool %q by %q: amount %v must be finite and not negative", pool, cause, lost)
 		}
 		b.when(w.GetJobs() < 0 || w.GetSavedJobs() < 0 || w.GetJobs()+w.GetSavedJobs() <= 0 || cause == "",
-			"waste of pool %q by %q: of %d jobs, %d saved", pool, cause, w.GetJobs(), w.GetSavedJobs())
+			"waste of pool %q by %q: invalid cause or job counts, %d lost and %d saved", pool, cause, w.GetJobs(), w.GetSavedJobs())
 	}
 	return b.err
 }

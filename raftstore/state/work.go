@@ -21,7 +21,7 @@ type work struct {
 	// failed are pending cookies of an ended operation that had failed before.
 	failed cookies.IntervalSet
 	gang   gang
-	// slices is the input of each cookie; nil once the cookie is completed.
+	// slices holds the input of each cookie; nil once the cookie is completed.
 	slices []*statepb.Slices
 	// parts are the input and output of completed cookies. The list only grows at the
 	// end, so clones share it.
@@ -71,8 +71,7 @@ func (v *version) offered(task int, group int64) int64 {
 	return w.pending.len(group)
 }
 
-// reserveOf returns the memory reserve for the next attempt of a cookie; nil if none has
-// been set.
+// reserveOf returns the memory reserve for the next attempt of a cookie; nil if it has none.
 func reserveOf(t *statepb.Task, c scheduling.Cookie) *statepb.JobReserve {
 	if own := t.GetReserves()[int32(c)]; own != nil {
 		return own.GetReserve()
