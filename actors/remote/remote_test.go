@@ -312,7 +312,7 @@ func TestFailedRequests(t *testing.T) {
 		"the actor answers an error": {from: n7, to: "replica/r1", name: "unsure", want: refused, wantText: "not today"},
 		"no reply comes":             {from: n7, to: "replica/r1", name: "silent", timeout: 50 * time.Millisecond, want: remote.ErrTimeout},
 		"the peer is not connected":  {from: n7, to: "replica/r2", name: "echo", want: remote.ErrNotConnected},
-		"the peer is this process":   {from: n7, to: "agent/n7", name: "echo", want: remote.ErrNotConnected, wantText: "a process cannot connect to itself"},
+		"the peer is this process":   {from: n7, to: "agent/n7", name: "echo", want: remote.ErrNotConnected, wantText: "is this process: use the actor's own PID"},
 		"the message is too large":   {from: n7, to: "replica/r1", name: "echo", message: text(string(make([]byte, 2<<10))), want: remote.ErrTooLarge, wantText: "accepts at most 1024"},
 		"the reply is too large":     {from: r1, to: "agent/n7", name: "verbose", want: remote.ErrTooLarge},
 		"the type is unknown":        {from: n7, to: "replica/r1", name: "echo", message: strange(t), want: remote.ErrUnknownType, wantText: "strange.Thing"},

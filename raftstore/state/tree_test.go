@@ -94,13 +94,13 @@ func TestEditsAreRefused(t *testing.T) {
 		"a cycle":                                  {movePool("team", "ads"), CodeInvalidPool, "below itself"},
 		"a name that is taken":                     {createPool("ads", "", nil), CodePoolExists, `create pool "ads"`},
 		"a new name that is taken":                 {edit(renaming("ads", "slow")), CodePoolExists, `rename pool "ads" to "slow"`},
-		"a dollar in a name":                       {createPool("a$b", "", nil), CodeInvalidPool, `holds '$'`},
-		"a dollar in a new name":                   {edit(renaming("ads", "a$b")), CodeInvalidPool, `holds '$'`},
+		"a dollar in a name":                       {createPool("a$b", "", nil), CodeInvalidPool, `contains '$'`},
+		"a dollar in a new name":                   {edit(renaming("ads", "a$b")), CodeInvalidPool, `contains '$'`},
 		"a name that is too long":                  {createPool(long, "", nil), CodeInvalidPool, "the limit is 100"},
 		"a pool below nothing":                     {createPool("x", "gone", nil), CodeUnknownPool, `parent "gone"`},
 		"a negative limit":                         {createPool("x", "", map[string]any{"max_operation_count": -1}), CodeInvalidPool, "max_operation_count: -1 is not a number of at least 0"},
 		"removal with operations":                  {edit(removal("full")), CodePoolInUse, "it has 1 operations"},
-		"removal with pools":                       {edit(removal("team")), CodePoolInUse, `"ads" first`},
+		"removal with pools":                       {edit(removal("team")), CodePoolInUse, `the first is "ads"`},
 		"removal under another name":               {edit(renaming("full", "fuller"), removal("fuller")), CodePoolInUse, "it has 1 operations"},
 		"removal of nothing":                       {edit(removal("gone")), CodeUnknownPool, `remove pool "gone": no such pool in tree "default" (there are `},
 		"removal of the root":                      {edit(removal("<Root>")), CodeInvalidPool, "root"},
@@ -119,7 +119,7 @@ func TestEditsAreRefused(t *testing.T) {
 func TestTreesAreRefused(t *testing.T) {
 	checkRefusalsOf(t, forest, map[string]refused{
 		"a tree twice":                {&commandpb.CreateTree{Tree: "gpu"}, CodeTreeExists, "a tree with this name exists"},
-		"a name that cannot be":       {&commandpb.CreateTree{Tree: "a/b"}, CodeInvalidTree, "holds '/'"},
+		"a name that cannot be":       {&commandpb.CreateTree{Tree: "a/b"}, CodeInvalidTree, "contains '/'"},
 		"no name":                     {&commandpb.CreateTree{}, CodeInvalidTree, "empty"},
 		"an unknown option":           {&commandpb.CreateTree{Tree: "x", Options: optionsOf(map[string]any{"node_filter": "x"})}, CodeInvalidTree, "did you mean nodes_filter?"},
 		"the nodes of another":        {&commandpb.CreateTree{Tree: "x"}, CodeTreesOverlap, `trees "x" and "default"`},
@@ -209,7 +209,7 @@ func TestStartsAndUpdatesInTreesAreRefused(t *testing.T) {
 		"in a full pool":     {startIn("full"), CodePoolFull, `tree "default": pool "full": limit of 1 operations reached (option max_operation_count), 1 now`},
 		"in an ephemeral pool too many": {&commandpb.StartOperation{OperationId: "x", User: "ann", Spec: &statepb.OperationSpec{
 			Type: "vanilla", Pool: "another", Tasks: specOf(1).GetTasks()}}, CodeUnknownPool, `user "ann" has 1: too many ephemeral pools (option max_ephemeral_pools_per_user 1 of the tree)`},
-		"in an ephemeral pool with a bad name": {startIn("a/b"), CodeInvalidPool, "holds '/'"},
+		"in an ephemeral pool with a bad name": {startIn("a/b"), CodeInvalidPool, "contains '/'"},
 		"with an unknown option":               {startWith(func(s *statepb.OperationSpec) { s.Options = optionsOf(map[string]any{"wait": 1}) }), CodeInvalidSpec, `wait: unknown option`},
 		"with options of a tree that it is not in": {startWith(func(s *statepb.OperationSpec) {
 			s.OptionsPerTree = map[string]*structpb.Struct{"gpu": optionsOf(nil)}

@@ -62,7 +62,7 @@ func TestVerifySeesWorkThatIsWrong(t *testing.T) {
 	}{
 		"a cookie in another group":    {func(s *State) { w := workOf(s, "over"); w.pending.add(7, mustPop(t, &w.pending, 2000)) }, "cookie 0 waits in group 7, but its reserve is 2000"},
 		"a cookie without its reserve": {func(s *State) { w := workOf(s, "over"); w.pending.add(2000, mustPop(t, &w.pending, 0)) }, "waits in group 2000 without a reserve"},
-		"an empty group":               {func(s *State) { workOf(s, "over").pending.dedicated[0].memory = -1 }, "group -1"},
+		"an empty group":               {func(s *State) { workOf(s, "over").pending.dedicated[0].memory = -1 }, "need -1 bytes"},
 		"a free rank that runs":        {func(s *State) { workOf(s, "gang").gang.free.Add(0) }, "are free"},
 		"a stale job that is none":     {func(s *State) { workOf(s, "gang").gang.stale++ }, "jobs are of earlier incarnations"},
 		"slices too few":               {func(s *State) { w := workOf(s, "map"); w.slices = w.slices[1:] }, "1 cookies have slices, but the task has 2"},

@@ -13,7 +13,8 @@ type Debt struct {
 	// 0 to 1. 0, the initial value, favours elements with a small fair share, 0.5 is neutral, and
 	// 1 favours large ones.
 	Rounding float64
-	// Crowding takes the place of Rounding if smaller jobs of others have to leave for the job.
+	// Crowding takes the place of Rounding if smaller jobs of others have to leave for the job and
+	// the element has no job yet.
 	Crowding float64
 	// Lag is for how many seconds, on balance, the element has lacked all of its fair share. Among
 	// elements that are equally satisfied and use the same part of their fair share, the one with
@@ -140,9 +141,15 @@ func (s *standing) Due(kept, needs resource.Amounts) bool {
 	return s.within(s.usage.Add(kept), needs, s.debt.Rounding)
 }
 
-// MayCrowd is Due for a job for which smaller jobs of others have to leave.
+// MayCrowd is Due for a job for which smaller jobs of others have to leave. If e has jobs already,
+// it must come nearer to its fair share with this one. Otherwise jobs would be lost for a part of
+// a job, and others would take back what e then has beyond its fair share.
 func (s *standing) MayCrowd(kept, needs resource.Amounts) bool {
-	return s.within(s.usage.Add(kept), needs, s.debt.Crowding)
+	part := s.debt.Crowding
+	if s.SatisfactionWithout(resource.Amounts{}, needs) > 0 {
+		part = .5
+	}
+	return s.within(s.usage.Add(kept), needs, part)
 }
 
 // Promised reports whether a job with these needs is within the share that guarantees alone would

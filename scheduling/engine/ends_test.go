@@ -57,3 +57,75 @@ func TestPreemptionEnds(t *testing.T) {
 		}
 	})
 }
+
+// TestNobodyIsCrowdedOutForAPartOfAJob: a has jobs of two slots and others have jobs of one. If a
+// lacks less than half of a job, none of the others is preempted for it: they would take back
+// what a then has beyond its fair share, and a would lack its part of a job again.
+func TestNobodyIsCrowdedOutForAPartOfAJob(t *testing.T) {
+	for name, tc := range map[string]struct {
+		has int64
+		// fair is the fair share of a, of 20 slots.
+		fair          float64
+		want, victims int
+	}{
+		"an eighth of a job is missing":           {has: 2, fair: 4.25, want: 2},
+		"a quarter of a job is missing":           {has: 1, fair: 2.5, want: 1},
+		"it has more than its fair share":         {has: 2, fair: 3.75, want: 2},
+		"more than half of a job is missing":      {has: 2, fair: 5.25, want: 3, victims: 2},
+		"it has none, and three quarters are due": {has: 0, fair: 1.5, want: 1, victims: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tree := soon(options{"enable_aggressive_starvation": true, "fair_share_aggressive_starvation_timeout": "10s", "fair_share_starvation_tolerance": 1.0})
+			d := newDrive(t, tree, map[scheduling.PoolName]pool{"a": {options: options{"weight": tc.fair}}, "b": {options: options{"weight": 20 - tc.fair}}})
+			nodes := []scheduling.NodeID{"n1", "n2", "n3", "n4", "n5"}
+			for _, n := range nodes {
+				d.node(n, 4)
+			}
+			d.wants("a", "a", tc.has, slotsOf(2), nil)
+			d.pass(time.Second, time.Second, nodes...)
+			d.many(30, "b", 1, 1, nil)
+			d.pass(time.Second, time.Second, nodes...)
+			d.pending["a"] = 10
+			must(t, d.SetDemand("a", "t", 0, 10, slotsOf(2)))
+			d.pass(3*time.Hour, 20*time.Second, nodes...)
+			if got := d.runs()["a"]; got != tc.want || len(d.victims) != tc.victims {
+				t.Errorf("a has %d jobs, want %d; %d were preempted, want %d: %v", got, tc.want, len(d.victims), tc.victims, d.victims)
+			}
+		})
+	}
+}
+
+// TestWhatIsPaidForBuysNoPartOfAJob: a had jobs beyond its fair share and lost one of them. It lacks
+// an eighth of a cpu since, which balances that only after hours. Even then nobody loses a job
+// for it: two cpus more would leave b and c far below their fair shares.
+func TestWhatIsPaidForBuysNoPartOfAJob(t *testing.T) {
+	of := func(weight, cpu float64) pool {
+		return pool{options: options{"weight": weight, "strong_guarantee_resources": options{"cpu": cpu}}}
+	}
+	d := newDrive(t, options{
+		"fair_share_starvation_timeout": "2s", "fair_share_aggressive_starvation_timeout": "4s", "preemptive_scheduling_backoff": "1s",
+		"enable_aggressive_starvation": true, "fair_share_starvation_tolerance": 1.0,
+	}, map[scheduling.PoolName]pool{"a": of(1, 2), "b": of(4, 0), "c": of(3, 1)})
+	d.takes = 3 * time.Second
+	nodes := []scheduling.NodeID{"n0", "n1", "n2", "n3"}
+	for i, has := range []resource.Amounts{{CPU: 300, Memory: 53}, {CPU: 300, Memory: 51}, {CPU: 700, Memory: 79}, {CPU: 700, Memory: 41}} {
+		has.UserSlots = 100
+		must(t, d.SetNode(nodes[i], has, true))
+	}
+	for i, o := range []struct {
+		pool              scheduling.PoolName
+		cpu, memory, jobs int64
+		seconds           int
+		of                options
+	}{{"c", 1, 9, 2, 0, nil}, {"a", 4, 7, 7, 7, nil}, {"a", 2, 1, 1, 5, graceful}, {"c", 4, 17, 17, 2, graceful}, {"b", 3, 2, 16, 6, nil}, {"a", 2, 3, 30, 0, nil}} {
+		needs := resource.Amounts{UserSlots: 1, CPU: resource.Hundredths(100 * o.cpu), Memory: o.memory}
+		d.wants(scheduling.OperationID(fmt.Sprint("o", i)), o.pool, o.jobs, needs, o.of)
+		d.pass(time.Duration(o.seconds)*time.Second, time.Second, nodes...)
+	}
+	d.pass(3*time.Minute, time.Second, nodes...)
+	d.pass(time.Hour, 20*time.Second, nodes...)
+	d.victims = nil
+	d.pass(10*time.Hour, 20*time.Second, nodes...)
+	d.wantVictims()
+	d.wantRuns(runs{"o0": 2, "o3": 1, "o4": 3, "o5": 2})
+}

@@ -205,8 +205,8 @@ func (t *selection) keepsMore(of *allocation.Element, l *loss, need float64) boo
 // crowded reports whether h may be preempted for a job that is at least twice as large and due. This
 // is possible in the aggressive stage, while the siblings in the common pool keep the part of the fair
 // share that is never preempted. So there is room for large jobs among many small operations (P6).
-// The job is larger than each that leaves, so this comes to an end, and the branch that gains is
-// charged for the loss.
+// The job is larger than each that leaves, and brings a branch that already has jobs nearer to its
+// fair share, so this comes to an end. The branch that gains is charged for the loss.
 func (t *selection) crowded(h *holding, common *pool) bool {
 	if t.stage != preemption.AggressiveStage || !h.operation.crowds() || !t.smaller(2) || !common.branch.MayCrowd(resource.Amounts{}.Sub(common.beside), t.needs) {
 		return false

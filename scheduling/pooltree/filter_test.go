@@ -62,7 +62,7 @@ func TestFilterFaults(t *testing.T) {
 		"empty parentheses":     {"()", 2, "expected a tag, not ')'"},
 		"too deep":              {strings.Repeat("!", 100) + "a", 66, "the limit is 64 levels"},
 		"too many terms":        {strings.Repeat("a|", 128) + "a", 1, "257 tags and operators, the limit is 256"},
-		"too long":              {strings.Repeat("a", 5000), 4097, "at most 4096 bytes"},
+		"too long":              {strings.Repeat("a", 5000), 4097, "the limit is 4096 bytes"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
