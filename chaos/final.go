@@ -86,7 +86,7 @@ func readHeld(ctx context.Context, api *client.Client, nodes []string, journal *
 		case err != nil:
 			return fmt.Errorf("final reads: %w", err)
 		case len(held) > 0 && time.Now().Before(end):
-			if err := Sleep(ctx, lookPeriod); err != nil {
+			if err := sleep(ctx, lookPeriod); err != nil {
 				return err
 			}
 			continue
@@ -149,7 +149,7 @@ const grantPeriod = 400 * time.Millisecond
 // between two reads are missed.
 func watchGrants(ctx context.Context, api *client.Client, nodes []string, journal *history.Writer, score *score) {
 	seen := make(map[string]bool)
-	for Sleep(ctx, grantPeriod) == nil {
+	for sleep(ctx, grantPeriod) == nil {
 		running := 0
 		for _, node := range nodes {
 			limited, cancel := context.WithTimeout(ctx, callTimeout)

@@ -11,7 +11,7 @@ import (
 // watchLeader records each change of the leader, until ctx is done.
 func (n *nemesis) watchLeader(ctx context.Context) {
 	var last uint64
-	for Sleep(ctx, lookPeriod) == nil {
+	for sleep(ctx, lookPeriod) == nil {
 		leader, term, err := n.cluster.Leader(ctx)
 		n.score.change(func(p *Progress) {
 			p.Leaderless = err != nil || leader == ""
@@ -39,7 +39,7 @@ func (n *nemesis) leaderNow(ctx context.Context) (string, error) {
 		if err == nil && leader != "" {
 			return leader, nil
 		}
-		if Sleep(limited, lookPeriod) != nil {
+		if sleep(limited, lookPeriod) != nil {
 			return "", errors.Join(ctx.Err(), fmt.Errorf("after %v: there is no leader", n.cfg.Patience), err)
 		}
 	}

@@ -62,7 +62,7 @@ func (l *load) settle(ctx context.Context) error {
 			return err
 		}
 	}
-	for Sleep(limited, lookPeriod) == nil {
+	for sleep(limited, lookPeriod) == nil {
 		if going, err := l.inProgress(limited); err == nil && len(going) == 0 {
 			break
 		}
@@ -106,7 +106,7 @@ const abortShare = 1
 func (s *submitter) run(ctx context.Context) error {
 	for {
 		// Uniform around the mean, so that clients do not march in step.
-		if Sleep(ctx, time.Duration(float64(s.cfg.Pace)*2*s.random.Float64())) != nil {
+		if sleep(ctx, time.Duration(float64(s.cfg.Pace)*2*s.random.Float64())) != nil {
 			return nil
 		}
 		if err := s.resubmit(ctx, false); err != nil {

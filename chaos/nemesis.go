@@ -54,7 +54,7 @@ func (n *nemesis) run(ctx context.Context) error {
 	defer healing.Wait()
 	start := time.Now()
 	for _, f := range n.cfg.Schedule {
-		if err := Sleep(ctx, time.Until(start.Add(f.At))); err != nil {
+		if err := sleep(ctx, time.Until(start.Add(f.At))); err != nil {
 			return err
 		}
 		if err := n.awaitTurn(ctx, f); err != nil {
@@ -69,7 +69,7 @@ func (n *nemesis) run(ctx context.Context) error {
 		}
 		healing.Go(func() {
 			// When ctx is done, healAll heals the fault.
-			if Sleep(ctx, i.For) == nil {
+			if sleep(ctx, i.For) == nil {
 				n.heal(ctx, i)
 			}
 		})
@@ -236,7 +236,7 @@ func (n *nemesis) holdBack(ctx context.Context, i *injected) error {
 	if err := n.cluster.Cut(leader, agent); err != nil {
 		return err
 	}
-	if err := Sleep(ctx, i.For/headStart); err != nil {
+	if err := sleep(ctx, i.For/headStart); err != nil {
 		return err
 	}
 	i.undo = append(i.undo, func(ctx context.Context) error { return n.cluster.Resume(ctx, leader) })
@@ -305,7 +305,7 @@ func (n *nemesis) settled(ctx context.Context, replicas []string, within time.Du
 	defer cancel()
 	for _, name := range replicas {
 		for !n.cluster.Settled(limited, name) {
-			if Sleep(limited, lookPeriod) != nil {
+			if sleep(limited, lookPeriod) != nil {
 				return name
 			}
 		}

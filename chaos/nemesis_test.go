@@ -41,7 +41,7 @@ func (p *paper) act(what, breaks string, by int) error {
 
 func (p *paper) Kill(_ context.Context, name string) error { return p.act("kill "+name, name, 1) }
 func (p *paper) Start(ctx context.Context, name string) error {
-	if err := Sleep(ctx, p.starting); err != nil {
+	if err := sleep(ctx, p.starting); err != nil {
 		return err
 	}
 	return p.act("start "+name, name, -1)

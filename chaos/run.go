@@ -129,7 +129,7 @@ func Run(ctx context.Context, cfg Config, cluster Cluster, api *client.Client, w
 
 // press runs the phases under load, the last of which submits to a cluster that has recovered.
 func (n *nemesis) press(ctx context.Context) error {
-	warmUp := func(ctx context.Context) error { return Sleep(ctx, n.cfg.WarmUp) }
+	warmUp := func(ctx context.Context) error { return sleep(ctx, n.cfg.WarmUp) }
 	for _, phase := range []struct {
 		name string
 		do   func(context.Context) error
@@ -142,8 +142,8 @@ func (n *nemesis) press(ctx context.Context) error {
 	return nil
 }
 
-// Sleep waits for d. It returns an error if ctx is done first.
-func Sleep(ctx context.Context, d time.Duration) error {
+// sleep waits for d. It returns an error if ctx is done first.
+func sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -63,7 +63,7 @@ func (s *score) progress() Progress {
 }
 
 func (s *score) show(ctx context.Context, watcher Watcher) {
-	for Sleep(ctx, showPeriod) == nil {
+	for sleep(ctx, showPeriod) == nil {
 		watcher.Show(s.progress())
 	}
 }

@@ -123,12 +123,10 @@ const (
 // deck lists the faults of a run. A run repeats it, shuffled each time, so that each is drawn
 // equally often. A run that is shorter than the deck takes only its first entries, so the most
 // revealing ones come first.
-var deck = []struct {
-	kind  Kind
-	scope Scope
-}{
-	{Kill, Leader}, {Kill, Agent}, {Pause, Leader}, {Cut, Agent}, {Kill, Replicas}, {Pause, Agent}, {Cut, Leader}, {Kill, Follower},
-	{Cut, Link}, {Late, Leader}, {Hang, Leader}, {Cut, Follower}, {Hang, Follower}, {Pause, Follower}, {Kill, Agent},
+var deck = []Fault{
+	{Kind: Kill, Scope: Leader}, {Kind: Kill, Scope: Agent}, {Kind: Pause, Scope: Leader}, {Kind: Cut, Scope: Agent}, {Kind: Kill, Scope: Replicas},
+	{Kind: Pause, Scope: Agent}, {Kind: Cut, Scope: Leader}, {Kind: Kill, Scope: Follower}, {Kind: Cut, Scope: Link}, {Kind: Late, Scope: Leader},
+	{Kind: Hang, Scope: Leader}, {Kind: Cut, Scope: Follower}, {Kind: Hang, Scope: Follower}, {Kind: Pause, Scope: Follower}, {Kind: Kill, Scope: Agent},
 }
 
 // Plan returns the schedule of a seed: equal input, equal schedule.
@@ -158,12 +156,7 @@ func Plan(c Config) ([]Fault, error) {
 
 // draw deals the wanted number of faults.
 func draw(c Config, random *rand.Rand) []Fault {
-	var possible []Fault
-	for _, card := range deck {
-		if slices.Contains(c.Kinds, card.kind) {
-			possible = append(possible, Fault{Kind: card.kind, Scope: card.scope})
-		}
-	}
+	possible := slices.DeleteFunc(slices.Clone(deck), func(f Fault) bool { return !slices.Contains(c.Kinds, f.Kind) })
 	var faults []Fault
 	for len(faults) < c.Faults {
 		hand := slices.Clone(possible[:min(len(possible), c.Faults-len(faults))])

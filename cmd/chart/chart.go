@@ -103,22 +103,22 @@ func (c Chart) Save(base string) error {
 }
 
 // SVG writes the chart as a vector graphic.
-func (c Chart) SVG(w io.Writer) error {
-	canvas := vgsvg.New(width, height)
+func (c Chart) SVG(w io.Writer) error { return c.write(w, vgsvg.New(width, height)) }
+
+// PNG writes the chart as an image.
+func (c Chart) PNG(w io.Writer) error {
+	return c.write(w, vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(pixelsPerInch))})
+}
+
+// write draws the chart on a canvas and writes that.
+func (c Chart) write(w io.Writer, canvas interface {
+	vg.CanvasSizer
+	io.WriterTo
+}) error {
 	if err := c.draw(draw.New(canvas)); err != nil {
 		return err
 	}
 	_, err := canvas.WriteTo(w)
-	return err
-}
-
-// PNG writes the chart as an image.
-func (c Chart) PNG(w io.Writer) error {
-	canvas := vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(pixelsPerInch))
-	if err := c.draw(draw.New(canvas)); err != nil {
-		return err
-	}
-	_, err := vgimg.PngCanvas{Canvas: canvas}.WriteTo(w)
 	return err
 }
 

@@ -2,6 +2,7 @@ package chart
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"gonum.org/v1/plot"
@@ -28,11 +29,8 @@ var strides = []time.Duration{
 func (timeTicks) Ticks(from, to float64) []plot.Tick {
 	span := time.Duration((to - from) * float64(time.Second))
 	stride := strides[len(strides)-1]
-	for _, s := range strides {
-		if span/s <= wantedTicks {
-			stride = s
-			break
-		}
+	if i := slices.IndexFunc(strides, func(s time.Duration) bool { return span/s <= wantedTicks }); i >= 0 {
+		stride = strides[i]
 	}
 	first := time.Duration(from*float64(time.Second)) / stride * stride
 	var ticks []plot.Tick
@@ -47,23 +45,20 @@ func (timeTicks) Ticks(from, to float64) []plot.Tick {
 // moment formats a time since the beginning in its two largest units, and omits those that
 // are 0.
 func moment(at time.Duration) string {
-	days, rest := at/day, at%day
-	hours, minutes, seconds := rest/time.Hour, rest%time.Hour/time.Minute, rest%time.Minute
-	switch {
-	case at == 0:
+	if at == 0 {
 		return "0"
-	case days > 0 && hours == 0:
-		return fmt.Sprintf("%dd", days)
-	case days > 0:
-		return fmt.Sprintf("%dd %dh", days, hours)
-	case hours > 0 && minutes == 0:
-		return fmt.Sprintf("%dh", hours)
-	case hours > 0:
-		return fmt.Sprintf("%dh %dm", hours, minutes)
-	case minutes > 0 && seconds == 0:
-		return fmt.Sprintf("%dm", minutes)
-	case minutes > 0:
-		return fmt.Sprintf("%dm %ds", minutes, seconds/time.Second)
 	}
-	return seconds.String()
+	for _, unit := range []struct {
+		of, below   time.Duration
+		name, small string
+	}{{day, time.Hour, "d", "h"}, {time.Hour, time.Minute, "h", "m"}, {time.Minute, time.Second, "m", "s"}} {
+		if at >= unit.of {
+			text := fmt.Sprintf("%d%s", at/unit.of, unit.name)
+			if rest := at % unit.of / unit.below; rest > 0 {
+				text += fmt.Sprintf(" %d%s", rest, unit.small)
+			}
+			return text
+		}
+	}
+	return at.String()
 }

@@ -242,15 +242,10 @@ func (f *chaosFlags) press(ctx context.Context, dir string, display *screen.Scre
 	if err != nil {
 		return err
 	}
-	chaosrun.Complete(&cluster, dir)
-	view := newChaosView(display)
-	defer view.close()
+	view := &chaosView{Screen: display}
+	defer func() { view.bar.Close() }()
 	return chaosrun.Run(ctx, chaosrun.Config{
 		Dir: dir, Cluster: cluster, NoNetwork: f.noNetwork, Seed: f.seed, WarmUp: chaosProfiles[f.profile].warmUp, Watcher: view,
-		Start: func(ctx context.Context, config devcluster.Config) (*devcluster.Cluster, error) {
-			// Members that end and start need no report: the run causes that itself, or records it.
-			return startDevCluster(ctx, config, display, func(string) {})
-		},
 		Rules: func(possible []fault.Kind) (fault.Config, error) {
 			kinds, err := f.kinds(possible)
 			return f.rules(kinds), err

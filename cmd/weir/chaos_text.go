@@ -105,8 +105,6 @@ type chaosView struct {
 	bar *screen.Bar
 }
 
-func newChaosView(display *screen.Screen) *chaosView { return &chaosView{Screen: display} }
-
 // Show implements chaos.Watcher.
 func (v *chaosView) Show(p chaos.Progress) {
 	if v.bar == nil {
@@ -119,8 +117,6 @@ func (v *chaosView) Show(p chaos.Progress) {
 	}
 	v.bar.Update(int64(p.Faults), words)
 }
-
-func (v *chaosView) close() { v.bar.Close() }
 
 // progressLines describes the progress of a run: the faults, the cluster, the clients.
 func progressLines(p chaos.Progress) []string {

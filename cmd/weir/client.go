@@ -53,7 +53,7 @@ func (f *clientFlags) register(cmd *cobra.Command) {
 	flags.BoolVar(&f.settings.Insecure, "insecure-plaintext", false, "no encryption, no certificates: for clusters started this way")
 	flags.DurationVar(&f.timeout, "timeout", 0, fmt.Sprintf("time limit of the whole command (default: until the cluster has been unreachable for %.0fs, or %.0fm while waiting for an operation)", callPatience.Seconds(), waitPatience.Minutes()))
 	registerOutput(cmd, flags, &f.format)
-	isFolder(flags, "credentials")
+	must(cobra.MarkFlagDirname(flags, "credentials"))
 	f.complete(cmd)
 	checkArguments(cmd)
 }

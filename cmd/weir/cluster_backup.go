@@ -45,14 +45,10 @@ name. The command needs operator credentials.`,
 			return err
 		}),
 	}
-	registerBackupFile(cmd, &path, "file to write")
+	cmd.Flags().StringVarP(&path, "file", "f", "", "file to write")
 	cmd.Flags().BoolVar(&force, "force", false, "overwrite an existing file, once the backup is complete")
 	needs(cmd, "file")
 	return cmd
-}
-
-func registerBackupFile(cmd *cobra.Command, path *string, usage string) {
-	cmd.Flags().StringVarP(path, "file", "f", "", usage)
 }
 
 // writable returns an error if a backup cannot be written to path, before the cluster is
@@ -144,7 +140,7 @@ The old cluster must be stopped: otherwise both would run the same operations.`,
 	flags.StringVar(&f.id, "id", "", "name of the replica")
 	flags.StringVar(&f.address, "address", "", "host:port at which others will reach it")
 	f.security.register(flags)
-	registerBackupFile(cmd, &f.file, "backup to read")
+	flags.StringVarP(&f.file, "file", "f", "", "backup to read")
 	needs(cmd, "file", "data", "id", "address")
 	return cmd
 }

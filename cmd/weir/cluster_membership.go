@@ -14,6 +14,7 @@ import (
 
 	"weir/cluster"
 	"weir/cluster/gossip"
+	"weir/cmd/poll"
 	"weir/messages/apipb"
 	"weir/messages/apipb/apipbconnect"
 	"weir/raftstore"
@@ -40,8 +41,9 @@ type membership struct {
 	self raftstore.Applicant
 	http *http.Client
 
-	// settled is closed once the replica's role in the cluster is decided.
+	// settled is closed, by settle, once the replica's role in the cluster is decided.
 	settled  chan struct{}
+	settle   func()
 	entering bool
 	// doubted is set while the replica's own list of peers differs from the members in its
 	// log. The log may be out of date, so the leader decides.
@@ -50,22 +52,20 @@ type membership struct {
 	asked   time.Time
 	// told is the last message that was logged, so that it is not repeated.
 	told string
-
-	cancel context.CancelFunc
-	done   sync.WaitGroup
 }
 
 func newMembership(s *server) *membership {
+	settled := make(chan struct{})
 	return &membership{
 		server: s, self: raftstore.Applicant{ID: s.flags.id, Address: s.flags.advertise}, http: s.dialer.HTTPClient(0),
-		settled: make(chan struct{}), cancel: func() {},
+		settled: settled, settle: sync.OnceFunc(func() { close(settled) }),
 	}
 }
 
 // enter waits until the leader admits this replica, whose log is empty, as a non-voter.
 func (m *membership) enter(ctx context.Context) error {
 	m.entering = true
-	return every(ctx, lookPeriod, func() (bool, error) {
+	return poll.Every(ctx, lookPeriod, func() (bool, error) {
 		// Compare the members first: a replica that reports an empty log loses its vote.
 		_, members, err := m.ask(ctx, m.self)
 		var answer raftstore.Suffrage
@@ -96,7 +96,7 @@ func (m *membership) tell(what string, args ...any) {
 	}
 }
 
-// follow manages the membership of the open store until close.
+// follow manages the membership of the open store until the replica stops.
 func (m *membership) follow() error {
 	members, err := m.store.Members()
 	if err != nil {
@@ -110,12 +110,10 @@ func (m *membership) follow() error {
 		m.tell("list of peers differs from the members in the log: waiting for the leader", "error", err)
 	}
 	if !m.entering && !m.doubted {
-		close(m.settled)
+		m.settle()
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	m.cancel = cancel
-	m.done.Go(func() {
-		err := every(ctx, lookPeriod, func() (bool, error) {
+	m.beside(func(ctx context.Context) {
+		err := poll.Every(ctx, lookPeriod, func() (bool, error) {
 			err := m.look(ctx)
 			if errors.Is(err, errRemoved) || errors.Is(err, cluster.ErrPeerListsDiffer) {
 				return true, err
@@ -129,14 +127,6 @@ func (m *membership) follow() error {
 			m.fail(err)
 		}
 	})
-	return nil
-}
-
-// close stops following. It may be called again.
-func (m *membership) close() error {
-	m.cancel()
-	m.done.Wait()
-	m.http.CloseIdleConnections()
 	return nil
 }
 
@@ -227,14 +217,6 @@ func (m *membership) take(id raftstore.Identity, answer raftstore.Suffrage) erro
 		m.settle()
 	}
 	return m.store.Remember(func(id *raftstore.Identity) { id.Voter, id.Demoted = false, id.Demoted || id.Voter })
-}
-
-func (m *membership) settle() {
-	select {
-	case <-m.settled:
-	default:
-		close(m.settled)
-	}
 }
 
 // ask sends the application a to the leader. If another replica leads, it also returns the members.

@@ -23,9 +23,9 @@ type lister func(ctx context.Context, s *session) ([]cobra.Completion, error)
 // listers maps the name of a verb's first argument, or of a flag, to its suggestions,
 // unless the verb sets its own. nil means none: only the user knows the value.
 var listers = map[string]lister{
-	"OPERATION": operationNames(false), "JOB": jobNames(false), "NODE": nodeNames, "POOL": poolNamesOfTree, "[POOL]": poolNamesOfTree,
+	"OPERATION": operationNames(false), "JOB": jobNames(false), "NODE": nodeNames("", (*apipb.Node).GetState), "POOL": poolNamesOfTree, "[POOL]": poolNamesOfTree,
 	"TREE": treeNames, "[TREE]": treeNames, "REPLICA": replicaNames, "[REPLICA]": replicaNames, "[KEY]": profileKeys,
-	"operation": operationNames(false), "task": taskNames, "user": userNames, "node": nodeNames, "pool": poolNames, "parent": poolNamesOfTree,
+	"operation": operationNames(false), "task": taskNames, "user": userNames, "node": nodeNames("", (*apipb.Node).GetState), "pool": poolNames, "parent": poolNamesOfTree,
 	"tree": treeNames, "forget": profileKeys, "remove-pool": poolNames, "remove-operation": operationNames(true),
 	"addresses": nil, "reason": nil, "filter": nil, "after": nil, "since": nil, "set": nil, "add-pool": nil, "add-operation": nil, "nodes": nil,
 }
@@ -47,7 +47,7 @@ func (f *clientFlags) complete(cmd *cobra.Command) {
 		if list != nil {
 			by = f.suggest(false, list)
 		}
-		mustComplete(cmd, flag.Name, by)
+		must(cmd.RegisterFlagCompletionFunc(flag.Name, by))
 	})
 	for _, below := range cmd.Commands() {
 		f.complete(below)
@@ -174,9 +174,12 @@ func treeNames(ctx context.Context, s *session) ([]cobra.Completion, error) {
 	return named(all.GetTrees()), err
 }
 
-func nodeNames(ctx context.Context, s *session) ([]cobra.Completion, error) {
-	nodes, err := s.ListNodes(ctx, "")
-	return described(nodes, (*apipb.Node).GetId, (*apipb.Node).GetState), err
+// nodeNames suggests the nodes in a state, or all if it is empty.
+func nodeNames(state string, about func(*apipb.Node) string) lister {
+	return func(ctx context.Context, s *session) ([]cobra.Completion, error) {
+		nodes, err := s.ListNodes(ctx, state)
+		return described(nodes, (*apipb.Node).GetId, about), err
+	}
 }
 
 func replicaNames(ctx context.Context, s *session) ([]cobra.Completion, error) {
@@ -218,9 +221,9 @@ func operationStates() []cobra.Completion {
 	return out
 }
 
-// mustComplete sets the completion of a flag, which must exist.
-func mustComplete(cmd *cobra.Command, flag string, by cobra.CompletionFunc) {
-	if err := cmd.RegisterFlagCompletionFunc(flag, by); err != nil {
+// must takes the error of setting the completion of a flag, which must exist.
+func must(err error) {
+	if err != nil {
 		panic(err)
 	}
 }
@@ -228,11 +231,4 @@ func mustComplete(cmd *cobra.Command, flag string, by cobra.CompletionFunc) {
 // fixed suggests the same values always, without asking the cluster.
 func fixed(values ...cobra.Completion) cobra.CompletionFunc {
 	return cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
-}
-
-// isFolder makes the shell suggest folders for a flag, which must exist.
-func isFolder(flags *pflag.FlagSet, name string) {
-	if err := cobra.MarkFlagDirname(flags, name); err != nil {
-		panic(err)
-	}
 }

@@ -137,9 +137,6 @@ func (f *devFlags) config() (devcluster.Config, error) {
 		}
 	}
 	c.Sweep, c.Final = sweepAgent, finally
-	c.Settings = func(file string, access devcluster.Access) error {
-		return client.SaveSettings(file, devcluster.ClientSettings(access))
-	}
 	return c, usage(c.Validate())
 }
 
@@ -173,7 +170,7 @@ func runDevUp(ctx context.Context, f *devFlags, display *screen.Screen) (err err
 	if err != nil {
 		return err
 	}
-	up, err := startDevCluster(ctx, config, display, display.Say)
+	up, err := devcluster.Up(ctx, config, display, display.Say)
 	if up != nil {
 		defer func() {
 			if f.cluster.Detached && err == nil {
@@ -224,36 +221,9 @@ func downCommand(dir string) string {
 	return down + " --dir " + dir
 }
 
-// startDevCluster starts a cluster and waits until it is ready. The caller stops the returned
-// cluster, even if there is an error. say reports members that end, and those that are restarted.
-func startDevCluster(ctx context.Context, config devcluster.Config, display *screen.Screen, say func(string)) (*devcluster.Cluster, error) {
-	if config.Insecure {
-		display.Say("INSECURE: plaintext requested; no encryption, no certificates, every caller is trusted")
-	}
-	up, err := devcluster.Start(config, say)
-	if err != nil {
-		return nil, err
-	}
-	reach, err := devcluster.OpenReach(config.Dir)
-	if err != nil {
-		return up, err
-	}
-	defer reach.Close()
-	bar := display.Bar("starting", int64(config.Replicas+config.Agents+1))
-	defer bar.Close()
-	err = up.AwaitReady(ctx, reach.View, func(p devcluster.Progress) {
-		done := p.ReplicasReady + p.AgentsOnline
-		if p.Leader != "" {
-			done++
-		}
-		bar.Update(int64(done), p.String())
-	})
-	return up, err
-}
-
 // interrupted replaces err if the user interrupted the command.
 func interrupted(ctx context.Context, err error) error {
-	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.Cause(ctx))) {
 		return &exitError{code: exitFailure, err: errors.New("interrupted")}
 	}
 	return err

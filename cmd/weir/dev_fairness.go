@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"io"
 	"math"
@@ -67,17 +66,13 @@ func (f *fairnessFlags) run(cmd *cobra.Command) error {
 			return fmt.Errorf("save scenario %d: %w", f.scenario, err)
 		}
 	}
-	outcomes, err := runFairness(cmd.Context(), cmd.ErrOrStderr(), seeds)
+	progress := screen.New(cmd.ErrOrStderr()).Bar("fairness", int64(len(seeds)))
+	outcomes, err := fairness.RunAll(cmd.Context(), seeds, func(n int) { progress.Update(int64(n), fmt.Sprintf("%d of %d scenarios", n, len(seeds))) })
+	progress.Close()
 	if err != nil {
 		return err
 	}
 	return showFairness(cmd.OutOrStdout(), outcomes)
-}
-
-func runFairness(ctx context.Context, to io.Writer, seeds []uint64) ([]fairness.Outcome, error) {
-	progress := screen.New(to).Bar("fairness", int64(len(seeds)))
-	defer progress.Close()
-	return fairness.RunAll(ctx, seeds, func(n int) { progress.Update(int64(n), fmt.Sprintf("%d of %d scenarios", n, len(seeds))) })
 }
 
 func showFairness(to io.Writer, outcomes []fairness.Outcome) error {

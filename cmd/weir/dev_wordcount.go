@@ -121,7 +121,7 @@ func countDirectly(ctx context.Context, counting *wordcount.Config, display *scr
 
 // countOnCluster starts a cluster, runs the count on it, and stops it.
 func countOnCluster(ctx context.Context, config devcluster.Config, counting wordcount.Config, display *screen.Screen) (result *wordcount.Result, err error) {
-	up, err := startDevCluster(ctx, config, display, display.Say)
+	up, err := devcluster.Up(ctx, config, display, display.Say)
 	if up != nil {
 		defer func() { err = errors.Join(err, up.Stop()) }()
 	}
@@ -131,25 +131,11 @@ func countOnCluster(ctx context.Context, config devcluster.Config, counting word
 	if _, err := showMembers(display.Out, config.Dir); err != nil {
 		return nil, err
 	}
-	reach, err := devcluster.OpenReach(config.Dir)
-	if err != nil {
-		return nil, err
-	}
-	defer reach.Close()
 	bar := display.Bar("counting", int64(counting.Jobs))
 	defer bar.Close()
-	return wordcount.Run(ctx, reach, counting, wordcountWatcher{display, bar})
-}
-
-// wordcountWatcher shows a run on a screen.
-type wordcountWatcher struct {
-	*screen.Screen
-	bar *screen.Bar
-}
-
-// Progress implements wordcount.Watcher.
-func (w wordcountWatcher) Progress(completed, total int64) {
-	w.bar.Update(completed, fmt.Sprintf("%d of %d jobs completed", completed, total))
+	return wordcount.Run(ctx, up.Reach, counting, display.Say, func(completed int64) {
+		bar.Update(completed, fmt.Sprintf("%d of %d jobs completed", completed, counting.Jobs))
+	})
 }
 
 // goSource returns the folder with the Go toolchain's own source.

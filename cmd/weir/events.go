@@ -69,7 +69,7 @@ With -o json each event is an object on a line of its own.`,
 	flags.StringVar(&request.Tree, "tree", "", "only events of this pool tree")
 	flags.StringVar(&request.Node, "node", "", "only events of this node, and of the jobs on it")
 	flags.StringSliceVar(&request.Kinds, "kind", nil, "only events of these kinds; job_* stands for all with this prefix")
-	mustComplete(cmd, "kind", fixed(events.Kinds()...))
+	must(cmd.RegisterFlagCompletionFunc("kind", fixed(events.Kinds()...)))
 	return cmd
 }
 

@@ -35,11 +35,8 @@ they are what its node last reported. Zeros are omitted, except in json and yaml
 		Example: "  weir job statistics 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b\n  weir job statistics 01902e5c-0f7e-7c1e-b6a1-3d9c5f1d2e4b -o json",
 		RunE: f.shows(func(ctx context.Context, s *session, args []string) (view, error) {
 			measured, err := s.JobStatistics(ctx, args[0])
-			v := view{message: measured, text: func(time.Time) string { return jobStatisticsText(measured) }}
-			if len(measured.GetStatistics()) == 0 {
-				v.empty = fmt.Sprintf("no statistics of job %s, which is %s", measured.GetJobId(), measured.GetState())
-			}
-			return v, unknownJob(ctx, s, args[0], err)
+			empty := when(len(measured.GetStatistics()) == 0, fmt.Sprintf("no statistics of job %s, which is %s", measured.GetJobId(), measured.GetState()))
+			return view{message: measured, empty: empty, text: func(time.Time) string { return jobStatisticsText(measured) }}, unknownJob(ctx, s, args[0], err)
 		}),
 	})
 }
@@ -56,11 +53,8 @@ latest finished ones.`,
 		RunE: f.shows(func(ctx context.Context, s *session, args []string) (view, error) {
 			req.Operation = args[0]
 			page, err := s.ListJobs(ctx, &req)
-			v := view{message: page, rows: true, text: func(now time.Time) string { return jobsText(page, &req, now) }}
-			if len(page.GetJobs()) == 0 {
-				v.empty = fmt.Sprintf("no matching job of operation %s: pending jobs are listed once they have a node", args[0])
-			}
-			return v, err
+			empty := when(len(page.GetJobs()) == 0, fmt.Sprintf("no matching job of operation %s: pending jobs are listed once they have a node", args[0]))
+			return view{message: page, rows: true, empty: empty, text: func(now time.Time) string { return jobsText(page, &req, now) }}, err
 		}),
 	})
 	flags := cmd.Flags()
@@ -69,7 +63,7 @@ latest finished ones.`,
 	flags.StringVar(&req.Node, "node", "", "only jobs on the given node")
 	flags.Int32Var(&req.Limit, "limit", 100, "maximum number to list, up to 1000")
 	flags.Int32Var(&req.Offset, "offset", 0, "number to skip first")
-	mustComplete(cmd, "state", fixed("waiting", "running", "aborting", "completed", "failed", "aborted"))
+	must(cmd.RegisterFlagCompletionFunc("state", fixed("waiting", "running", "aborting", "completed", "failed", "aborted")))
 	return cmd
 }
 

@@ -91,16 +91,13 @@ func showProfiles(ctx context.Context, s *session, key string, limit int32) erro
 	if err != nil {
 		return err
 	}
-	v := view{message: page, rows: key == "", text: func(now time.Time) string {
+	empty := when(len(page.GetProfiles()) == 0, "no memory profile yet: each finished operation of ten jobs or more saves one")
+	return s.show(view{message: page, rows: key == "", empty: empty, text: func(now time.Time) string {
 		if key != "" {
 			return profileText(page.GetProfiles()[0], now)
 		}
 		return profilesText(page, now)
-	}}
-	if len(page.GetProfiles()) == 0 {
-		v.empty = "no memory profile yet: each finished operation of ten jobs or more saves one"
-	}
-	return s.show(v)
+	}})
 }
 
 func profilesText(page *apipb.MemoryProfilesResponse, now time.Time) string {

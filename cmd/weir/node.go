@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"weir/api/client"
+	"weir/cmd/poll"
 	"weir/messages/apipb"
 	"weir/messages/statepb"
 )
@@ -61,7 +63,7 @@ func newNodeListCommand(f *clientFlags) *cobra.Command {
 		}),
 	})
 	cmd.Flags().StringVar(&state, "state", "", "only nodes in this state: online or offline")
-	mustComplete(cmd, "state", fixed(statepb.NodeOnline, statepb.NodeOffline))
+	must(cmd.RegisterFlagCompletionFunc("state", fixed(statepb.NodeOnline, statepb.NodeOffline)))
 	return cmd
 }
 
@@ -72,15 +74,11 @@ func nodesView(nodes []*apipb.Node, state string) view {
 	for _, n := range calm.GetNodes() {
 		n.LastHeartbeat, n.MemoryUsed = nil, 0
 	}
-	v := view{message: all, calm: calm, rows: true, text: func(now time.Time) string { return nodesText(nodes, now) }}
-	switch {
-	case len(nodes) > 0:
-	case state != "":
-		v.empty = fmt.Sprintf("no %s node: weir node list shows all", state)
-	default:
-		v.empty = "no node yet: weir agent adds this machine as one"
+	empty := cmp.Or(when(state != "", fmt.Sprintf("no %s node: weir node list shows all", state)), "no node yet: weir agent adds this machine as one")
+	return view{
+		message: all, calm: calm, rows: true, empty: when(len(nodes) == 0, empty),
+		text: func(now time.Time) string { return nodesText(nodes, now) },
 	}
-	return v
 }
 
 func nodesText(nodes []*apipb.Node, now time.Time) string {
@@ -158,7 +156,7 @@ rerun elsewhere, and it is removed once it has none. Then stop its agent: a node
 agent reconnects registers as a new node, which is not drained.`,
 		Example: `  weir node drain n1 --wait && ssh n1 systemctl stop weir-agent && sleep 10 && weir node remove n1
   weir node remove n1 --force`,
-		ValidArgsFunction: f.suggest(true, offlineNames),
+		ValidArgsFunction: f.suggest(true, nodeNames(statepb.NodeOffline, nodeState)),
 		RunE: f.verb(func(ctx context.Context, s *session, args []string) error {
 			node := args[0]
 			if force {
@@ -203,7 +201,7 @@ func empty(ctx context.Context, s *session, name string) error {
 // watchNode reads a node every period until look is done or fails, or ctx is done. It
 // retries while the cluster is unreachable.
 func watchNode(ctx context.Context, s *session, name string, look func(*apipb.Node) (done bool, err error)) error {
-	return every(ctx, s.period, func() (bool, error) {
+	return poll.Every(ctx, s.period, func() (bool, error) {
 		answer, err := s.GetNode(ctx, name)
 		switch {
 		case err == nil:
@@ -213,10 +211,4 @@ func watchNode(ctx context.Context, s *session, name string, look func(*apipb.No
 		}
 		return true, err
 	})
-}
-
-// offlineNames suggests the nodes that are offline.
-func offlineNames(ctx context.Context, s *session) ([]cobra.Completion, error) {
-	nodes, err := s.ListNodes(ctx, statepb.NodeOffline)
-	return described(nodes, (*apipb.Node).GetId, nodeState), err
 }

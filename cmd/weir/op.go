@@ -33,14 +33,11 @@ one.`,
 			Example: "  weir op events '*nightly'",
 			RunE: f.shows(func(ctx context.Context, s *session, args []string) (view, error) {
 				events, err := s.OperationEvents(ctx, args[0])
-				v := view{
+				return view{
 					message: &apipb.OperationEventsResponse{Events: events}, rows: true,
-					text: func(now time.Time) string { return eventsText(events, now.Location()) },
-				}
-				if len(events) == 0 {
-					v.empty = fmt.Sprintf("operation %s has no events", args[0])
-				}
-				return v, err
+					empty: when(len(events) == 0, fmt.Sprintf("operation %s has no events", args[0])),
+					text:  func(now time.Time) string { return eventsText(events, now.Location()) },
+				}, err
 			}),
 		}, &cobra.Command{
 			Use:               "resume OPERATION",
@@ -84,20 +81,19 @@ func newOpListCommand(f *clientFlags) *cobra.Command {
 	flags.BoolVar(&req.InProgress, "in-progress", false, "only operations that have not ended")
 	flags.Int32Var(&req.Limit, "limit", 100, "maximum number to list, up to 1000")
 	flags.StringVar(&req.After, "after", "", "id of the operation after which to continue the list")
-	mustComplete(cmd, "state", fixed(operationStates()...))
+	must(cmd.RegisterFlagCompletionFunc("state", fixed(operationStates()...)))
 	return cmd
 }
 
 func operationsView(page *apipb.ListOperationsResponse, req *apipb.ListOperationsRequest) view {
-	v := view{message: page, rows: true, text: func(now time.Time) string { return operationsText(page, now) }}
-	switch {
-	case len(page.GetOperations()) > 0:
-	case proto.Equal(req, &apipb.ListOperationsRequest{Limit: req.GetLimit()}):
-		v.empty = "no operations yet: start one with weir op start"
-	default:
-		v.empty = "no matching operation: weir op list without flags shows all"
+	empty := "no matching operation: weir op list without flags shows all"
+	if proto.Equal(req, &apipb.ListOperationsRequest{Limit: req.GetLimit()}) {
+		empty = "no operations yet: start one with weir op start"
 	}
-	return v
+	return view{
+		message: page, rows: true, empty: when(len(page.GetOperations()) == 0, empty),
+		text: func(now time.Time) string { return operationsText(page, now) },
+	}
 }
 
 func operationsText(page *apipb.ListOperationsResponse, now time.Time) string {

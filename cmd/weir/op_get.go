@@ -9,12 +9,14 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
 
 	"weir/api/discovery"
+	"weir/cmd/poll"
 	"weir/messages/apipb"
 )
 
@@ -45,49 +47,41 @@ defaults filled in.`,
 // watched shows the values of a watch until it ends: whenever they change, and on a
 // terminal also every period, so that ages stay current.
 func watched[T any](ctx context.Context, s *session, watch func(context.Context, string) iter.Seq2[T, error], name string, draw func(T) view) error {
-	// Ends the watch below if showing fails.
-	watching, stop := context.WithCancel(ctx)
-	defer stop()
-	changes := make(chan view)
-	// failed is read after changes is closed.
-	var failed error
-	go func() {
-		defer close(changes)
-		for seen, err := range watch(watching, name) {
-			if failed = err; failed != nil {
-				return
-			}
-			select {
-			case changes <- draw(seen):
-			case <-watching.Done():
-				return
-			}
-		}
-	}()
-	ticker := time.NewTicker(s.period)
-	defer ticker.Stop()
 	frames := s.frames()
-	for {
-		now, ok := frames.last, true
-		select {
-		case <-ctx.Done():
-		case now, ok = <-changes:
-		case <-ticker.C:
+	// mu guards frames.
+	var mu sync.Mutex
+	again, stop := context.WithCancel(ctx)
+	var redrawing sync.WaitGroup
+	redrawing.Go(func() {
+		_ = poll.Every(again, s.period, func() (bool, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if !frames.begun {
+				return false, nil
+			}
+			return false, frames.draw(frames.last, nil)
+		})
+	})
+	var failed error
+	for seen, err := range watch(ctx, name) {
+		if failed = err; failed == nil {
+			mu.Lock()
+			failed = frames.draw(draw(seen), nil)
+			mu.Unlock()
 		}
-		switch {
-		case ctx.Err() != nil:
-			return frames.end(ctx)
-		case !ok && failed != nil:
-			return failed
-		case !ok:
-			return frames.finish()
-		case now.message == nil:
-			continue
-		}
-		if err := frames.draw(now, nil); err != nil {
-			return err
+		if failed != nil || ctx.Err() != nil {
+			break
 		}
 	}
+	stop()
+	redrawing.Wait()
+	switch {
+	case ctx.Err() != nil:
+		return frames.end(ctx)
+	case failed != nil:
+		return failed
+	}
+	return frames.finish()
 }
 
 func operationView(op *apipb.Operation) view {
@@ -219,11 +213,9 @@ func instancesView(seen *apipb.WatchInstancesResponse, ready bool) view {
 		seen = proto.CloneOf(seen)
 		seen.Instances = slices.DeleteFunc(seen.GetInstances(), func(in *apipb.Instance) bool { return !in.GetReady() })
 	}
-	v := view{message: seen, rows: true, text: func(now time.Time) string { return instancesText(seen, now) }}
-	if len(seen.GetInstances()) == 0 {
-		v.empty = fmt.Sprintf("operation %s has no %s", seen.GetOperationId(), cmp.Or(when(ready, "ready jobs"), "jobs with an address"))
-	}
-	return v
+	what := cmp.Or(when(ready, "ready jobs"), "jobs with an address")
+	empty := when(len(seen.GetInstances()) == 0, fmt.Sprintf("operation %s has no %s", seen.GetOperationId(), what))
+	return view{message: seen, rows: true, empty: empty, text: func(now time.Time) string { return instancesText(seen, now) }}
 }
 
 func instancesText(seen *apipb.WatchInstancesResponse, now time.Time) string {

@@ -34,16 +34,13 @@ with each number.`,
 		RunE: f.shows(func(ctx context.Context, s *session, args []string) (view, error) {
 			req.Operation = args[0]
 			all, err := s.OperationStatistics(ctx, &req)
-			v := view{message: all, text: func(time.Time) string { return statisticsText(all) }}
-			if len(all.GetStatistics()) == 0 {
-				v.empty = "no matching job has ended yet"
-			}
-			return v, err
+			empty := when(len(all.GetStatistics()) == 0, "no matching job has ended yet")
+			return view{message: all, empty: empty, text: func(time.Time) string { return statisticsText(all) }}, err
 		}),
 	}
 	cmd.Flags().StringVar(&req.Task, "task", "", "only jobs of this task")
 	cmd.Flags().StringVar(&req.State, "state", "", "only jobs that ended in this state: completed, failed or aborted")
-	mustComplete(cmd, "state", fixed(lifecycle.JobCompleted.String(), lifecycle.JobFailed.String(), lifecycle.JobAborted.String()))
+	must(cmd.RegisterFlagCompletionFunc("state", fixed(lifecycle.JobCompleted.String(), lifecycle.JobFailed.String(), lifecycle.JobAborted.String())))
 	return cmd
 }
 

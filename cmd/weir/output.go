@@ -48,7 +48,7 @@ func (f *format) Set(text string) error {
 // registerOutput adds --output to flags, the flags of cmd. Its value is read into f.
 func registerOutput(cmd *cobra.Command, flags *pflag.FlagSet, f *format) {
 	flags.VarP(f, "output", "o", "output format: table, json or yaml")
-	mustComplete(cmd, "output", fixed(formats...))
+	must(cmd.RegisterFlagCompletionFunc("output", fixed(formats...)))
 }
 
 // view is an answer in all its forms.

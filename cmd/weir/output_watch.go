@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"weir/api/client"
+	"weir/cmd/poll"
 )
 
 // Control sequences of terminals (ECMA-48).
@@ -28,7 +29,7 @@ const (
 // watch has begun, it goes on while the cluster is unreachable.
 func (p *printer) repeat(ctx context.Context, watch bool, read func(context.Context) (view, error)) error {
 	frames := p.frames()
-	err := every(ctx, p.period, func() (bool, error) {
+	err := poll.Every(ctx, p.period, func() (bool, error) {
 		now, err := read(ctx)
 		switch {
 		case err != nil && frames.begun && ctx.Err() == nil && errors.Is(err, client.ErrUnreachable):
@@ -44,23 +45,6 @@ func (p *printer) repeat(ctx context.Context, watch bool, read func(context.Cont
 		return frames.end(ctx)
 	}
 	return err
-}
-
-// every calls step at once and then every period, until step is done or fails, or ctx is
-// done.
-func every(ctx context.Context, period time.Duration, step func() (last bool, err error)) error {
-	ticker := time.NewTicker(period)
-	defer ticker.Stop()
-	for {
-		if last, err := step(); last || err != nil {
-			return err
-		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
 }
 
 // frames shows an answer repeatedly.

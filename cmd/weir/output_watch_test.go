@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"strings"
 	"testing"
 	"time"
@@ -128,6 +129,54 @@ func TestFinish(t *testing.T) {
 			out.Reset()
 			if err := f.finish(); err != nil || out.String() != test.want {
 				t.Errorf("printed %q, %v, want %q", out.String(), err, test.want)
+			}
+		})
+	}
+}
+
+// TestWatched shows the values of a watch as they come, until it ends or the user ends it.
+func TestWatched(t *testing.T) {
+	refused := &client.Error{Code: "unknown_operation", Message: "gone"}
+	for name, test := range map[string]struct {
+		live, interrupted bool
+		failed            error
+		wantOut           string
+		wantExit          int
+	}{
+		"until it ends":     {wantOut: "r1 leads\n\nr2 leads\n"},
+		"until it fails":    {failed: refused, wantOut: "r1 leads\n\nr2 leads\n", wantExit: exitFailure},
+		"until Ctrl-C":      {interrupted: true, failed: context.Canceled, wantOut: "r1 leads\n\nr2 leads\n", wantExit: exitInterrupted},
+		"on a terminal":     {live: true, wantOut: clearScreen + cursorHome + "r1 leads" + clearLine + "\n" + clearBelow},
+		"and interrupted":   {live: true, interrupted: true, failed: context.Canceled, wantOut: clearScreen, wantExit: exitInterrupted},
+		"and it is no more": {live: true, failed: refused, wantOut: clearScreen, wantExit: exitFailure},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var out strings.Builder
+			p := newPrinter(&out, &out, formatTable)
+			p.live, p.period = test.live, time.Microsecond
+			values := func(context.Context, string) iter.Seq2[string, error] {
+				return func(yield func(string, error) bool) {
+					if !yield("r1", nil) || !yield("r2", nil) {
+						return
+					}
+					if test.interrupted {
+						cancel()
+					}
+					if test.failed != nil {
+						yield("", test.failed)
+					}
+				}
+			}
+			err := explain(watched(ctx, &session{printer: p}, values, "o1", leads))
+			if (err == nil) != (test.wantExit == 0) || err != nil && exitCode(err) != test.wantExit {
+				t.Errorf("got %v, want exit code %d", err, test.wantExit)
+			}
+			got := out.String()
+			drawn := test.live && strings.HasPrefix(got, test.wantOut) && strings.Contains(got, "r2 leads")
+			if got != test.wantOut && !drawn {
+				t.Errorf("printed %q, want %q", got, test.wantOut)
 			}
 		})
 	}

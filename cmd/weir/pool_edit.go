@@ -99,5 +99,5 @@ func registerUnset(cmd *cobra.Command, unset *[]string, schema any) {
 	for _, field := range option.Fields(schema) {
 		names = append(names, field.Path)
 	}
-	mustComplete(cmd, "unset", fixed(names...))
+	must(cmd.RegisterFlagCompletionFunc("unset", fixed(names...)))
 }

@@ -122,11 +122,8 @@ to its parent's.`,
 		Example: "  weir pool ledger\n  weir pool ledger ads --watch\n  weir pool ledger --tree gpu -o json",
 		RunE: f.shows(func(ctx context.Context, s *session, args []string) (view, error) {
 			ledger, err := s.PoolLedger(ctx, f.tree, strings.Join(args, ""))
-			v := view{message: ledger, rows: true, text: func(time.Time) string { return ledgerText(ledger.GetWaste()) }}
-			if len(ledger.GetWaste()) == 0 {
-				v.empty = "no work was lost"
-			}
-			return v, err
+			empty := when(len(ledger.GetWaste()) == 0, "no work was lost")
+			return view{message: ledger, rows: true, empty: empty, text: func(time.Time) string { return ledgerText(ledger.GetWaste()) }}, err
 		}),
 	})
 }

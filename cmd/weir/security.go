@@ -26,7 +26,7 @@ type security struct {
 
 func (s *security) register(flags *pflag.FlagSet) {
 	flags.StringVar(&s.credentials, "credentials", "", "credentials folder of this process (see weir tls)")
-	isFolder(flags, "credentials")
+	must(cobra.MarkFlagDirname(flags, "credentials"))
 	flags.BoolVar(&s.insecure, "insecure-plaintext", false, "no encryption, no certificates: every caller is trusted")
 }
 

@@ -177,14 +177,19 @@ func (s *server) open(ctx context.Context) error {
 	if err := s.gossip.Alone(ctx); err != nil {
 		return err
 	}
-	s.watchRivals()
+	s.beside(func(ctx context.Context) {
+		// Another process, which started earlier, may turn out to be the same replica.
+		if err := s.gossip.AwaitRival(ctx); err != nil {
+			s.fail(err)
+		}
+	})
 	decision, err := cluster.AwaitBootstrap(ctx, scheduling.ReplicaID(s.flags.id), s.peers, s.begun, s.gossip, s.log)
 	if err != nil {
 		return err
 	}
 	s.log.Info("bootstrap decided", "action", decision.Action, "reason", decision.Reason)
 	s.membership = newMembership(s)
-	s.undo = append(s.undo, s.membership.close)
+	s.undo = append(s.undo, func() error { s.membership.http.CloseIdleConnections(); return nil })
 	if decision.Action == cluster.Resume && !s.hasLog() {
 		// A replica that has lost its log might vote against its earlier promises, so the
 		// leader must admit it first.
@@ -224,24 +229,19 @@ func (s *server) open(ctx context.Context) error {
 	if s.store, err = raftstore.Open(cfg); err != nil {
 		return err
 	}
-	// The membership uses the store, so it is closed first.
-	s.undo = append(s.undo, s.store.Close, s.membership.close)
+	s.undo = append(s.undo, s.store.Close)
+	// The membership uses the store, so it ends first.
 	return s.membership.follow()
 }
 
-// watchRivals ends this process if another one, which started earlier, turns out to be the
-// same replica.
-func (s *server) watchRivals() {
+// beside runs work in the background until the replica stops.
+func (s *server) beside(work func(ctx context.Context)) {
 	ctx, cancel := context.WithCancel(context.Background())
-	var watching sync.WaitGroup
-	watching.Go(func() {
-		if err := s.gossip.AwaitRival(ctx); err != nil {
-			s.fail(err)
-		}
-	})
+	var working sync.WaitGroup
+	working.Go(func() { work(ctx) })
 	s.undo = append(s.undo, func() error {
 		cancel()
-		watching.Wait()
+		working.Wait()
 		return nil
 	})
 }

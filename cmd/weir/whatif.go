@@ -91,7 +91,7 @@ how many jobs an operation could run at once, job is what each of them needs.`,
 	flags.StringArrayVar(&w.nodes, "nodes", nil, "nodes to add or remove: +10x{cpu: 32, memory: 128GiB, tags: [ssd]} or -2x{...}")
 	flags.BoolVar(&w.poolsOnly, "pools", false, "show pools only")
 	flags.BoolVar(&w.changedOnly, "changed", false, "show only what changes")
-	mustComplete(cmd, "set-tree", f.completeOptions(nil, option.Fields(pooltree.TreeOptions{})))
+	must(cmd.RegisterFlagCompletionFunc("set-tree", f.completeOptions(nil, option.Fields(pooltree.TreeOptions{}))))
 	return cmd
 }
 

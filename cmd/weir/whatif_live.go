@@ -85,13 +85,9 @@ func shownAmounts(a resource.Amounts) *apipb.Resources {
 }
 
 func volumeOf(pool scheduling.PoolName, v *apipb.Volume) engine.PoolVolume {
-	out := engine.PoolVolume{Pool: pool, LastShareRatio: v.GetLastShareRatio()}
-	for kind, volume := range map[resource.Kind]float64{
-		resource.UserSlots: v.GetUserSlots(), resource.CPU: v.GetCpu(), resource.GPU: v.GetGpu(), resource.Memory: v.GetMemory(), resource.Network: v.GetNetwork(),
-	} {
-		out.Volume = out.Volume.With(kind, volume)
-	}
-	return out
+	return engine.PoolVolume{Pool: pool, LastShareRatio: v.GetLastShareRatio(), Volume: resource.Volume{
+		UserSlots: v.GetUserSlots(), CPU: resource.Cores(v.GetCpu()), GPU: v.GetGpu(), Memory: v.GetMemory(), Network: v.GetNetwork(),
+	}}
 }
 
 // whatifMessage is the comparison for programs: shares by resource.

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"weir/cmd/poll"
 )
 
 // Config describes the load.
@@ -98,12 +100,8 @@ func (g *Generator) note(change func()) {
 // closed sends one request after the other.
 func (g *Generator) closed(ctx, stop context.Context, random *rand.Rand) {
 	for stop.Err() == nil {
-		if g.send(ctx, stop, &g.tally.Closed, g.config.Lengths.draw(random)) {
-			continue
-		}
-		select {
-		case <-stop.Done():
-		case <-time.After(g.config.Pause):
+		if !g.send(ctx, stop, &g.tally.Closed, g.config.Lengths.draw(random)) {
+			_ = poll.Pause(stop, g.config.Pause)
 		}
 	}
 }
@@ -116,10 +114,8 @@ func (g *Generator) open(ctx, stop context.Context, due time.Time, random *rand.
 	loop := &g.tally.Open
 	for {
 		due = due.Add(time.Duration(random.ExpFloat64() / g.config.Rate * float64(time.Second)))
-		select {
-		case <-stop.Done():
+		if poll.Pause(stop, time.Until(due)) != nil {
 			return
-		case <-time.After(time.Until(due)):
 		}
 		length := g.config.Lengths.draw(random)
 		select {

@@ -42,22 +42,9 @@ type Cluster struct {
 	err  error
 }
 
-// start starts three replicas and the given number of agents with the program weir, and waits
-// until all nodes are online. Jobs go on when their agent is stopped, and the next agent of the
-// node takes them over. The caller must stop the cluster, even after an error.
-func start(ctx context.Context, weir string, agents int) (*Cluster, error) {
-	c := &Cluster{weir: weir, over: make(chan struct{})}
-	err := c.up(agents)
-	if err == nil {
-		err = c.await(ctx, agents)
-	}
-	if err != nil {
-		return c, fmt.Errorf("start cluster: %w", err)
-	}
-	return c, nil
-}
-
-// up starts weir dev up.
+// up starts three replicas and the given number of agents with weir dev up. Jobs go on when their
+// agent is stopped, and the next agent of the node takes them over. The caller must stop the
+// cluster, even after an error.
 func (c *Cluster) up(agents int) (err error) {
 	if c.dir, err = os.MkdirTemp("", "weir-clique-"); err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"weir/actors/agent/runner/proctree"
+	"weir/cmd/poll"
 )
 
 // member is a process of the cluster.
@@ -65,7 +66,7 @@ func (c *Cluster) KillNode(ctx context.Context, node string) (at time.Time, err 
 func (c *Cluster) ended(ctx context.Context, node string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, stoppedWithin, fmt.Errorf("the agent of %s is still running after %v", node, stoppedWithin))
 	defer cancel()
-	return Poll(ctx, func() (bool, error) {
+	return poll.Every(ctx, Glance, func() (bool, error) {
 		agent, err := c.member(ctx, node)
 		return agent.Pid == 0, err
 	})

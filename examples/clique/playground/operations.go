@@ -26,13 +26,17 @@ type Stage struct {
 // memoryLimit of each job is small: jobs are limited by their cores.
 const memoryLimit = "64MiB"
 
-// On starts a cluster whose nodes hold perNode jobs each, calls what with it, and stops it.
-func On(ctx context.Context, c Config, perNode int, what func(*Stage) error) (err error) {
+// On starts a cluster whose nodes hold perNode jobs each, takes the steps on it, one after
+// another, and stops it.
+func On(ctx context.Context, c Config, perNode int, steps ...func(*Stage) error) (err error) {
 	fmt.Fprintf(c.Out, "starting 3 replicas and %d agents on this machine; the seed is %d\n", c.Agents, c.Load.Seed)
-	up, err := start(ctx, c.Weir, c.Agents)
+	up := &Cluster{weir: c.Weir, over: make(chan struct{})}
 	defer func() { err = errors.Join(err, up.stop()) }()
+	if err = up.up(c.Agents); err == nil {
+		err = up.await(ctx, c.Agents)
+	}
 	if err != nil {
-		return err
+		return fmt.Errorf("start cluster: %w", err)
 	}
 	nodes, err := up.ListNodes(ctx, "")
 	if err != nil {
@@ -49,18 +53,20 @@ func On(ctx context.Context, c Config, perNode int, what func(*Stage) error) (er
 	if s.CPU <= 0 {
 		return fmt.Errorf("the nodes have no cpu: %v", nodes)
 	}
-	return what(s)
+	for _, step := range steps {
+		if err := step(s); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // MakePool makes a pool with options.
 func (s *Stage) MakePool(ctx context.Context, name string, options map[string]any) error {
 	set, err := structpb.NewStruct(options)
-	if err != nil {
-		return err
+	if err == nil {
+		_, err = s.CreatePool(ctx, &apipb.Pool{Name: name, Options: set})
 	}
-	_, err = s.EditTree(ctx, &apipb.EditTreeRequest{Edits: []*apipb.TreeEdit{
-		{Edit: &apipb.TreeEdit_Create{Create: &apipb.Pool{Name: name, Options: set}}},
-	}})
 	return err
 }
 
@@ -89,26 +95,4 @@ func (s *Stage) Filler(title, pool string) map[string]any {
 
 func (s *Stage) task(jobs int, command ...any) map[string]any {
 	return map[string]any{"job_count": jobs, "command": command, "cpu_limit": s.CPU, "memory_limit": memoryLimit}
-}
-
-// Pause waits for d, if that is positive.
-func Pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(d):
-		return nil
-	}
-}
-
-// Poll calls is at intervals until it returns true or an error.
-func Poll(ctx context.Context, is func() (bool, error)) error {
-	for {
-		if done, err := is(); done || err != nil {
-			return err
-		}
-		if err := Pause(ctx, Glance); err != nil {
-			return err
-		}
-	}
 }

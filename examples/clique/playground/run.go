@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"weir/cmd/poll"
 	"weir/examples/clique/load"
 	"weir/messages/apipb"
 )
@@ -118,7 +119,7 @@ func (r *Run) Until(ctx context.Context, what string, is func(seen []*apipb.Inst
 
 // Enough waits until the run has sent its number of requests.
 func (r *Run) Enough(ctx context.Context) error {
-	return Poll(ctx, func() (bool, error) { return r.Tally().Total().Sent >= r.stage.config.Requests, nil })
+	return poll.Every(ctx, Glance, func() (bool, error) { return r.Tally().Total().Sent >= r.stage.config.Requests, nil })
 }
 
 // Halt ends the load and waits for the open requests.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"weir/cmd/poll"
 	"weir/examples/clique/load"
 	"weir/examples/clique/playground"
 	"weir/messages/actorpb"
@@ -37,7 +38,7 @@ func (s *scene) open(ctx context.Context) error {
 	if err := s.Send(ctx, s.Places); err != nil {
 		return err
 	}
-	return playground.Pause(ctx, s.Alone)
+	return poll.Pause(ctx, s.Alone)
 }
 
 // hold returns a function that records the jobs of an operation, as discovery reports them.
@@ -55,7 +56,7 @@ func (s *scene) hold(of func(*state) *holding) func([]*apipb.Instance) {
 
 // followShare records the fair share of an operation until it ends.
 func (s *scene) followShare(ctx context.Context, operation string, of func(*state) *holding) error {
-	return playground.Poll(ctx, func() (ended bool, err error) {
+	return poll.Every(ctx, playground.Glance, func() (ended bool, err error) {
 		op, err := s.GetOperation(ctx, operation)
 		if err != nil {
 			return false, err
@@ -86,7 +87,7 @@ func (s *scene) arrive(ctx context.Context) (err error) {
 func (s *scene) share(ctx context.Context) error {
 	limited, cancel := context.WithTimeoutCause(ctx, playground.Patience, fmt.Errorf("the operations have not reached their fair shares after %v", playground.Patience))
 	defer cancel()
-	err := playground.Poll(limited, func() (ok bool, _ error) {
+	err := poll.Every(limited, playground.Glance, func() (ok bool, _ error) {
 		s.result.reached, ok = reached(s.trace.Since(s.Began), s.result.arrived)
 		return ok, nil
 	})
@@ -94,7 +95,7 @@ func (s *scene) share(ctx context.Context) error {
 		return err
 	}
 	s.Say("both have their fair share, after %.1f s", s.result.reached.Seconds())
-	return playground.Pause(ctx, s.Together-(time.Since(s.Began)-s.result.arrived))
+	return poll.Pause(ctx, s.Together-(time.Since(s.Began)-s.result.arrived))
 }
 
 // depart ends the heavy operation and waits until all instances of the service are ready again.
@@ -108,7 +109,7 @@ func (s *scene) depart(ctx context.Context) error {
 		return err
 	}
 	s.Say("%d instances are ready again", s.Places)
-	if err := playground.Pause(ctx, s.After-(time.Since(s.Began)-s.result.departed)); err != nil {
+	if err := poll.Pause(ctx, s.After-(time.Since(s.Began)-s.result.departed)); err != nil {
 		return err
 	}
 	return s.Enough(ctx)

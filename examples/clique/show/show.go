@@ -36,16 +36,12 @@ func Run(ctx context.Context, c Config) error {
 		return err
 	}
 	ordinary, gentle := &result{mode: normal}, &result{mode: graceful}
-	err := playground.On(ctx, c.Config, perNode, func(up *playground.Stage) error {
-		s := &stage{Config: c, Stage: up}
-		err := s.furnish(ctx)
-		for _, r := range []*result{ordinary, gentle} {
-			if err == nil {
-				err = s.play(ctx, r)
-			}
-		}
-		return err
-	})
+	s := &stage{Config: c}
+	err := playground.On(ctx, c.Config, perNode,
+		func(up *playground.Stage) error { s.Stage = up; return s.furnish(ctx) },
+		func(*playground.Stage) error { return s.play(ctx, ordinary) },
+		func(*playground.Stage) error { return s.play(ctx, gentle) },
+	)
 	if err != nil {
 		return err
 	}

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"weir/cmd/poll"
 	"weir/examples/clique/load"
-	"weir/examples/clique/playground"
 	"weir/messages/actorpb"
 	"weir/messages/apipb"
 	"weir/scheduling/lifecycle"
@@ -23,7 +23,7 @@ func (s *scene) drain(ctx context.Context, e happening) error {
 	if err := s.Until(ctx, node+" is empty", func(seen []*apipb.Instance) bool { return none(seen, node, present) }); err != nil {
 		return err
 	}
-	if err := playground.Pause(ctx, e.hold); err != nil {
+	if err := poll.Pause(ctx, e.hold); err != nil {
 		return err
 	}
 	s.Say("%s may have jobs again", node)
@@ -48,7 +48,7 @@ func (s *scene) rival(ctx context.Context, e happening) error {
 	if err := s.Until(ctx, "an instance leaves for the rival", func(seen []*apipb.Instance) bool { return slices.ContainsFunc(seen, preempted) }); err != nil {
 		return err
 	}
-	if err := playground.Pause(ctx, e.hold); err != nil {
+	if err := poll.Pause(ctx, e.hold); err != nil {
 		return err
 	}
 	s.Say("the rival is aborted")
@@ -62,7 +62,7 @@ func (s *scene) upgrade(ctx context.Context, e happening) error {
 	if err := s.StopAgent(ctx, node); err != nil {
 		return err
 	}
-	if err := playground.Pause(ctx, e.hold); err != nil {
+	if err := poll.Pause(ctx, e.hold); err != nil {
 		return err
 	}
 	return s.StartAgent(ctx, node)
@@ -84,7 +84,7 @@ func (s *scene) die(ctx context.Context, e happening) error {
 	if err := errors.Join(err, <-told); err != nil {
 		return err
 	}
-	if err := playground.Pause(ctx, s.Dead-time.Since(d.from)); err != nil {
+	if err := poll.Pause(ctx, s.Dead-time.Since(d.from)); err != nil {
 		return err
 	}
 	d.to = time.Now()

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"weir/cmd/poll"
 	"weir/examples/clique/load"
 	"weir/examples/clique/playground"
 	"weir/messages/apipb"
@@ -82,7 +83,7 @@ func (s *scene) follow(ctx context.Context, l *lane) error {
 		if !ok {
 			return nil
 		}
-		if err := playground.Pause(ctx, next.pause); err != nil {
+		if err := poll.Pause(ctx, next.pause); err != nil {
 			return err
 		}
 		now := happening{event: next}

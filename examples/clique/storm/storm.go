@@ -30,23 +30,18 @@ func Run(ctx context.Context, c Config) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}
-	spared, plain, instances := &result{spared: true}, new(result), 0
-	err := playground.On(ctx, c.Config, perNode, func(up *playground.Stage) error {
-		s := &stage{Config: c, Stage: up}
-		instances = s.instances()
-		err := s.furnish(ctx)
-		for _, r := range []*result{spared, plain} {
-			if err == nil {
-				err = s.play(ctx, r)
-			}
-		}
-		return err
-	})
+	spared, plain := &result{spared: true}, new(result)
+	s := &stage{Config: c}
+	err := playground.On(ctx, c.Config, perNode,
+		func(up *playground.Stage) error { s.Stage = up; return s.furnish(ctx) },
+		func(*playground.Stage) error { return s.play(ctx, spared) },
+		func(*playground.Stage) error { return s.play(ctx, plain) },
+	)
 	if err != nil {
 		return err
 	}
 	tables := [2]string{eventsTable(spared, plain), requestsTable(spared, plain)}
-	return c.Report(tables, []playground.Outcome{spared.outcome(instances), plain.outcome(instances)}, "instances over time", c.broken(spared), summary(spared, plain))
+	return c.Report(tables, []playground.Outcome{spared.outcome(s.instances()), plain.outcome(s.instances())}, "instances over time", c.broken(spared), summary(spared, plain))
 }
 
 // furnish makes the pools.

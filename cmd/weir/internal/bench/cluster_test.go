@@ -12,10 +12,8 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"weir/actors/agent"
-	"weir/api/client"
 	"weir/cmd/weir/internal/devcluster"
 	"weir/messages/apipb"
-	"weir/messages/statepb"
 	"weir/scheduling/lifecycle"
 )
 
@@ -27,12 +25,10 @@ const agents = 2
 
 // cluster is replicas and agents, each a process, and a client.
 type cluster struct {
-	*client.Client
-	started  *devcluster.Cluster
-	dir      string
-	settings client.Settings
-	done     chan error
-	end      context.CancelFunc
+	*devcluster.Reach
+	started *devcluster.Cluster
+	done    chan error
+	end     context.CancelFunc
 }
 
 // startCluster starts a cluster of three replicas with a profile of raft's times. It
@@ -44,9 +40,9 @@ func startCluster(b *testing.B, timing string) *cluster {
 
 func startClusterOf(b *testing.B, timing string, replicas, agents int) *cluster {
 	b.Helper()
-	c := &cluster{dir: b.TempDir(), done: make(chan error, 1)}
+	c := &cluster{done: make(chan error, 1)}
 	config := devcluster.Default()
-	config.Dir, config.Timing, config.Replicas, config.Agents, config.LogLevel = c.dir, timing, replicas, agents, "warn"
+	config.Dir, config.Timing, config.Replicas, config.Agents, config.LogLevel = b.TempDir(), timing, replicas, agents, "warn"
 	// It logs where they are.
 	config.AgentArguments = []string{"--metrics-listen", "127.0.0.1:0", "--metrics-insecure", "--log-level", "info"}
 	config.NodePrefix = fmt.Sprintf("bench-%d-", time.Now().UnixNano())
@@ -54,10 +50,6 @@ func startClusterOf(b *testing.B, timing string, replicas, agents int) *cluster 
 	// Enough for 64 jobs at once, so that nothing waits for room.
 	config.Share = devcluster.Share{CPU: 32, Memory: 8 << 30, Slots: 32}
 	config.Sweep = sweep
-	config.Settings = func(file string, access devcluster.Access) error {
-		c.settings = client.Settings{Addresses: access.Addresses, Credentials: access.Credentials}
-		return client.SaveSettings(file, c.settings)
-	}
 	started, err := devcluster.Start(config, func(string) {})
 	if err != nil {
 		b.Fatal(err)
@@ -72,11 +64,11 @@ func startClusterOf(b *testing.B, timing string, replicas, agents int) *cluster 
 			b.Error(err)
 		}
 	})
-	if c.Client, err = client.Open(c.settings, slog.New(slog.DiscardHandler)); err != nil {
+	if c.Reach, err = devcluster.OpenReach(config.Dir); err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(c.Close)
-	if err := started.AwaitReady(b.Context(), c.view, func(devcluster.Progress) {}); err != nil {
+	if err := started.AwaitReady(b.Context(), c.View, func(devcluster.Progress) {}); err != nil {
 		b.Fatal(err)
 	}
 	return c
@@ -93,33 +85,13 @@ func sweep(m devcluster.Member) error {
 	return left.Close()
 }
 
-// view is a devcluster.Probe: there is a leader when all replicas name the same one.
-func (c *cluster) view(ctx context.Context) (view devcluster.View, err error) {
-	leaders := map[string]bool{}
-	for _, replica := range c.StatusAll(ctx) {
-		if replica.Err != nil {
-			return view, replica.Err
-		}
-		leaders[replica.Status.GetLeader()] = true
-		view.Leader = replica.Status.GetLeader()
-	}
-	if len(leaders) != 1 {
-		return devcluster.View{}, nil
-	}
-	nodes, err := c.ListNodes(ctx, statepb.NodeOnline)
-	for _, node := range nodes {
-		view.Online = append(view.Online, node.GetId())
-	}
-	return view, err
-}
-
 // whole waits until every replica knows the leader, and returns it.
 func (c *cluster) whole(b *testing.B) string {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), patience)
 	defer cancel()
 	for {
-		view, err := c.view(ctx)
+		view, err := c.View(ctx)
 		if err == nil && view.Leader != "" && len(view.Online) == agents {
 			return view.Leader
 		}
@@ -170,7 +142,7 @@ func (c *cluster) complete(b *testing.B, operation string, jobs int) {
 // kill ends a replica at once.
 func (c *cluster) kill(b *testing.B, replica string) {
 	b.Helper()
-	if err := devcluster.Kill(c.dir, replica); err != nil {
+	if err := devcluster.Kill(c.Dir, replica); err != nil {
 		b.Fatal(err)
 	}
 }
@@ -178,7 +150,7 @@ func (c *cluster) kill(b *testing.B, replica string) {
 // revive starts a killed replica and waits until the cluster is whole again.
 func (c *cluster) revive(b *testing.B, replica string) {
 	b.Helper()
-	if _, err := devcluster.StartMember(b.Context(), c.dir, replica, patience); err != nil {
+	if _, err := devcluster.StartMember(b.Context(), c.Dir, replica, patience); err != nil {
 		b.Fatal(err)
 	}
 	c.whole(b)

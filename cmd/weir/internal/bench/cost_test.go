@@ -30,11 +30,11 @@ func (c cost) plus(more cost) cost {
 // spent returns the processor time that replicas, agents and this process have taken so far.
 func (c *cluster) spent(b *testing.B) (sum cost) {
 	b.Helper()
-	members, err := c.started.Members()
+	record, err := devcluster.Load(c.Dir)
 	if err != nil {
 		b.Fatal(err)
 	}
-	for _, m := range members {
+	for _, m := range record.Members {
 		if m.Kind == devcluster.Replica {
 			sum.replicas += processorTime(b, m.Process.Pid)
 		} else {

@@ -132,7 +132,7 @@ func (c *cluster) abort(b *testing.B, operations []string) {
 // ends before the cluster.
 func (c *cluster) startFleet(b *testing.B, nodes int, complete bool) *fleettest.Fleet {
 	b.Helper()
-	authority, err := c.started.Authority()
+	authority, err := identity.OpenAuthority(filepath.Join(c.Dir, "dev", "authority"))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -167,11 +167,11 @@ func (c *cluster) startFleet(b *testing.B, nodes int, complete bool) *fleettest.
 // leaderFirst returns the replicas, the leader before the others.
 func (c *cluster) leaderFirst(b *testing.B) (replicas []agent.Replica) {
 	b.Helper()
-	view, err := c.view(b.Context())
+	view, err := c.View(b.Context())
 	if err != nil {
 		b.Fatal(err)
 	}
-	for i, address := range c.settings.Addresses {
+	for i, address := range c.Settings.Addresses {
 		replica := agent.Replica{ID: fmt.Sprint("r", i+1), Address: address}
 		if replica.ID == view.Leader {
 			replicas = append([]agent.Replica{replica}, replicas...)

@@ -94,11 +94,11 @@ func (c *cluster) watchServices(b *testing.B, first string) *watched {
 	}
 	w := &watched{cluster: c, operation: started.GetOperationId(), live: map[string]map[string]bool{}, told: map[string]map[string]time.Time{}, heard: make(chan struct{})}
 	w.ctx, w.end = context.WithCancel(b.Context())
-	config, err := c.settings.Config()
+	config, err := c.Settings.Config()
 	if err != nil {
 		b.Fatal(err)
 	}
-	for _, address := range c.settings.Addresses {
+	for _, address := range c.Settings.Addresses {
 		w.told[address] = map[string]time.Time{}
 		// The client would go on at another replica.
 		alone := apipbconnect.NewOperationServiceClient(config.HTTP, config.URL(address))
@@ -238,7 +238,7 @@ func (w *watched) restart(b *testing.B) (late time.Duration) {
 	b.Helper()
 	leader := w.whole(b)
 	name, address := "", ""
-	for i, candidate := range w.settings.Addresses {
+	for i, candidate := range w.Settings.Addresses {
 		if replica := fmt.Sprint("r", i+1); replica != leader {
 			name, address = replica, candidate
 		}

@@ -40,12 +40,12 @@ func (s stages) String() string {
 // stages returns the sums of all nodes.
 func (c *cluster) stages(b *testing.B) stages {
 	b.Helper()
-	members, err := c.started.Members()
+	record, err := devcluster.Load(c.Dir)
 	if err != nil {
 		b.Fatal(err)
 	}
 	all := stages{}
-	for _, m := range members {
+	for _, m := range record.Members {
 		if m.Kind != devcluster.Agent {
 			continue
 		}

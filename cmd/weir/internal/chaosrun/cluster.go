@@ -10,12 +10,9 @@ import (
 	"sync"
 	"time"
 
-	"connectrpc.com/connect"
-
-	"weir/chaos"
 	"weir/chaos/history"
+	"weir/cmd/poll"
 	"weir/cmd/weir/internal/devcluster"
-	"weir/messages/apipb"
 )
 
 // runCluster lets a run act on a cluster of this machine. It implements
@@ -81,56 +78,46 @@ func (c *runCluster) Hang(ctx context.Context, name string) error {
 // Unhang implements chaos.Cluster.
 func (c *runCluster) Unhang(_ context.Context, name string) error { return c.disks.mend(name) }
 
-// statusPatience bounds a request to one replica, which may be paused.
+// statusPatience bounds the requests to all replicas, some of which may be paused.
 const statusPatience = 500 * time.Millisecond
 
-// status returns the status of one replica; nil if it does not answer.
-func status(ctx context.Context, r *devcluster.ReachedReplica) *apipb.StatusResponse {
+// vote is the leader that a replica names.
+type vote struct {
+	leader string
+	term   uint64
+}
+
+// votes returns the leader that most replicas name, if they name one, and the votes of those
+// that answer.
+func (c *runCluster) votes(ctx context.Context) (elected vote, by map[string]vote) {
 	ctx, cancel := context.WithTimeout(ctx, statusPatience)
 	defer cancel()
-	res, err := r.Cluster.Status(ctx, connect.NewRequest(&apipb.StatusRequest{}))
-	if err != nil {
-		return nil
+	answers := c.reach.StatusAll(ctx)
+	by, count := make(map[string]vote), make(map[vote]int)
+	for _, a := range answers {
+		v := vote{a.Status.GetLeader(), a.Status.GetTerm()}
+		by[a.Status.GetReplica()] = v
+		if count[v]++; v.leader != "" && count[v] > len(answers)/2 {
+			elected = v
+		}
 	}
-	return res.Msg
+	return elected, by
 }
 
 // Leader implements chaos.Cluster. It returns the leader that most replicas name: a single
 // one may not know it yet, or be cut off.
 func (c *runCluster) Leader(ctx context.Context) (name string, term uint64, err error) {
-	answers := make([]*apipb.StatusResponse, len(c.reach.Replicas))
-	var all sync.WaitGroup
-	for i := range c.reach.Replicas {
-		all.Go(func() { answers[i] = status(ctx, &c.reach.Replicas[i]) })
+	elected, _ := c.votes(ctx)
+	if elected.leader == "" {
+		err = ctx.Err()
 	}
-	all.Wait()
-	type vote struct {
-		leader string
-		term   uint64
-	}
-	votes := make(map[vote]int)
-	for _, a := range answers {
-		v := vote{a.GetLeader(), a.GetTerm()}
-		if votes[v]++; v.leader != "" && votes[v] > len(answers)/2 {
-			return v.leader, v.term, nil
-		}
-	}
-	return "", 0, ctx.Err()
+	return elected.leader, elected.term, err
 }
 
 // Settled implements chaos.Cluster.
 func (c *runCluster) Settled(ctx context.Context, name string) bool {
-	leader, term, err := c.Leader(ctx)
-	if err != nil || leader == "" {
-		return false
-	}
-	for i := range c.reach.Replicas {
-		if r := &c.reach.Replicas[i]; r.ID == name {
-			own := status(ctx, r)
-			return own.GetLeader() == leader && own.GetTerm() == term
-		}
-	}
-	return false
+	elected, by := c.votes(ctx)
+	return elected.leader != "" && by[name] == elected
 }
 
 // guardPeriod is how often the members' processes are checked.
@@ -152,7 +139,7 @@ const stalled = "disk stall limit"
 // guard records the members that end by themselves, until ctx is done.
 func (c *runCluster) guard(ctx context.Context) error {
 	told := make(map[devcluster.Process]bool)
-	for chaos.Sleep(ctx, guardPeriod) == nil {
+	for poll.Pause(ctx, guardPeriod) == nil {
 		record, err := devcluster.Load(c.reach.Dir)
 		if err != nil {
 			return err

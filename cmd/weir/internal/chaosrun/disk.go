@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"weir/cmd/poll"
 	"weir/cmd/weir/internal/devcluster"
 )
 
@@ -70,22 +71,15 @@ func (d *hungDisks) hang(ctx context.Context, member string, pid int) error {
 
 // holds waits until a tracer has attached to a process.
 func holds(ctx context.Context, t *devcluster.Child, pid int) error {
-	patience := time.NewTimer(tracerPatience)
-	defer patience.Stop()
-	look := time.NewTicker(5 * time.Millisecond)
-	defer look.Stop()
-	for !tracedBy(pid, t.Process.Pid) {
-		select {
-		case <-look.C:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-t.Ended:
-			return fmt.Errorf("process %d cannot be traced: the tracer has ended", pid)
-		case <-patience.C:
-			return fmt.Errorf("process %d cannot be traced within %v", pid, tracerPatience)
+	ctx, cancel := context.WithTimeoutCause(ctx, tracerPatience, fmt.Errorf("process %d cannot be traced within %v", pid, tracerPatience))
+	defer cancel()
+	return poll.Every(ctx, 5*time.Millisecond, func() (bool, error) {
+		traced := tracedBy(pid, t.Process.Pid)
+		if !traced && t.Over() {
+			return true, fmt.Errorf("process %d cannot be traced: the tracer has ended", pid)
 		}
-	}
-	return nil
+		return traced, nil
+	})
 }
 
 // mend ends the hang of a member's disk.

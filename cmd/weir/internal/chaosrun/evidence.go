@@ -25,19 +25,13 @@ type evidence struct {
 	config devcluster.Config
 	// Writers write the histories of leftovers, of log lines and of the nemesis.
 	history.Writers
-	// agents reads the agents' journals; nil before open.
+	// agents reads the agents' journals; nil while the cluster starts.
 	agents *journals
 }
 
 func newEvidence(dir string, config devcluster.Config) (*evidence, error) {
 	streams, err := history.CreateAll(dir, history.LeftoversFile, history.LogFile, history.NemesisFile)
 	return &evidence{dir: dir, config: config, Writers: streams}, err
-}
-
-// open opens the journals of the agents among members.
-func (e *evidence) open(members []devcluster.Member) (err error) {
-	e.agents, err = openJournals(e.dir, e.config, members)
-	return err
 }
 
 // gonePatience bounds how long ended processes and their leftovers may take to disappear.

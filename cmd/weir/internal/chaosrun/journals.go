@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"weir/actors/agent/journal"
-	"weir/chaos"
 	"weir/chaos/history"
+	"weir/cmd/poll"
 	"weir/cmd/weir/internal/devcluster"
 	"weir/messages/actorpb"
 	"weir/messages/journalpb"
@@ -52,7 +52,7 @@ const journalPeriod = 500 * time.Millisecond
 
 // follow reads new records until ctx is done.
 func (j *journals) follow(ctx context.Context) error {
-	for chaos.Sleep(ctx, journalPeriod) == nil {
+	for poll.Pause(ctx, journalPeriod) == nil {
 		for i := range j.agents {
 			if err := j.read(&j.agents[i], j.agents[i].path); err != nil {
 				return err

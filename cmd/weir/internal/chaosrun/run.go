@@ -38,9 +38,6 @@ type Config struct {
 	Dir string
 	// Cluster is the cluster that is started below Dir.
 	Cluster devcluster.Config
-	// Start starts a cluster and waits until it is ready. The caller stops the returned cluster,
-	// even if there is an error.
-	Start func(context.Context, devcluster.Config) (*devcluster.Cluster, error)
 	// Rules returns the rules of the schedule, given the kinds of faults that are possible
 	// here.
 	Rules func(possible []fault.Kind) (fault.Config, error)
@@ -52,8 +49,8 @@ type Config struct {
 	Watcher chaos.Watcher
 }
 
-// Complete sets the fields of config that are specific to the run in dir.
-func Complete(config *devcluster.Config, dir string) {
+// complete sets the fields of config that are specific to the run in dir.
+func complete(config *devcluster.Config, dir string) {
 	// Unique: no other cluster of this machine has nodes of these names.
 	config.NodePrefix = fmt.Sprintf("x%d-n", os.Getpid())
 	config.Preserve = filepath.Join(dir, MembersFolder)
@@ -65,6 +62,7 @@ func Complete(config *devcluster.Config, dir string) {
 // Run starts the cluster, runs the test against it, stops it, and records what is left of
 // it. The histories are below Dir.
 func Run(ctx context.Context, cfg Config, display *screen.Screen) (err error) {
+	complete(&cfg.Cluster, cfg.Dir)
 	network, kinds, err := openNetwork(cfg.NoNetwork, &cfg.Cluster, display)
 	if err != nil {
 		return err
@@ -92,7 +90,8 @@ func Run(ctx context.Context, cfg Config, display *screen.Screen) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, evidence.Close()) }()
-	up, err := cfg.Start(ctx, cfg.Cluster)
+	// No need to report members that end and start: the run causes that itself, or records it.
+	up, err := devcluster.Up(ctx, cfg.Cluster, display, func(string) {})
 	if up != nil {
 		defer func() {
 			err = errors.Join(err, up.Stop(), evidence.stopped())
@@ -107,21 +106,16 @@ func Run(ctx context.Context, cfg Config, display *screen.Screen) (err error) {
 
 // press runs the test against a cluster that is up.
 func (cfg *Config) press(ctx context.Context, up *devcluster.Cluster, rules fault.Config, schedule []fault.Fault, cluster *runCluster) (err error) {
-	reach, err := devcluster.OpenReach(cfg.Cluster.Dir)
-	if err != nil {
+	cluster.reach = up.Reach
+	if err := chaos.MakePools(ctx, up.Reach.Client, chaos.DefaultConfig().Clients); err != nil {
 		return err
 	}
-	defer reach.Close()
-	cluster.reach = reach
-	if err := chaos.MakePools(ctx, reach.Client, chaos.DefaultConfig().Clients); err != nil {
-		return err
-	}
-	members, err := up.Members()
+	record, err := devcluster.Load(cfg.Cluster.Dir)
 	if err != nil {
 		return err
 	}
 	evidence := cluster.evidence
-	if err := evidence.open(members); err != nil {
+	if evidence.agents, err = openJournals(cfg.Dir, cfg.Cluster, record.Members); err != nil {
 		return err
 	}
 	// These go on after ctx is done, until all faults are healed: up.Run restarts members
@@ -138,12 +132,12 @@ func (cfg *Config) press(ctx context.Context, up *devcluster.Cluster, rules faul
 			err = errors.Join(err, <-kept)
 		}
 	}()
-	clients, err := impatient(reach)
+	clients, err := impatient(up.Reach)
 	if err != nil {
 		return err
 	}
 	defer clients.Close()
-	if err := chaos.Run(ctx, cfg.load(members, rules, schedule), cluster, clients, cfg.Watcher); err != nil {
+	if err := chaos.Run(ctx, cfg.load(record.Members, rules, schedule), cluster, clients, cfg.Watcher); err != nil {
 		return err
 	}
 	return evidence.quiet(ctx)

@@ -11,7 +11,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"weir/api/client"
 	"weir/cluster/identity"
+	"weir/cmd/poll"
 )
 
 // pollPeriod is how often files and processes are checked: too short for people to notice,
@@ -20,6 +22,8 @@ const pollPeriod = 100 * time.Millisecond
 
 // Cluster is a cluster that this process started.
 type Cluster struct {
+	// Reach is the connection that Up has opened. Stop closes it.
+	Reach    *Reach
 	config   Config
 	paths    layout
 	say      func(string)
@@ -126,7 +130,7 @@ func (c *Cluster) furnish() error {
 	if err := record.save(c.paths); err != nil {
 		return err
 	}
-	return c.config.Settings(SettingsFile(c.paths.root), record.Access)
+	return client.SaveSettings(SettingsFile(c.paths.root), clientSettings(record.Access))
 }
 
 // certify issues a certificate to each member and to the user.
@@ -158,12 +162,6 @@ func (c *Cluster) certify(record *Record) (Access, error) {
 	}
 	access.Credentials = c.paths.operator()
 	return access, authority.Issue(access.Credentials, identity.Identity{Role: identity.Operator, Name: "dev"}, []string{"localhost", loopback}, 0)
-}
-
-// Authority returns the certificate authority of a cluster that is not Insecure, to issue
-// certificates for further clients and processes.
-func (c *Cluster) Authority() (*identity.Authority, error) {
-	return identity.OpenAuthority(c.paths.authority())
 }
 
 func (c *Cluster) startAll() error {
@@ -208,15 +206,6 @@ func (m *Member) begun(started *Child, failure error) {
 	m.Process, m.Failure = started.Process, ""
 }
 
-// Members returns the members in their current state.
-func (c *Cluster) Members() ([]Member, error) {
-	record, err := Load(c.paths.root)
-	if err != nil {
-		return nil, err
-	}
-	return record.Members, nil
-}
-
 // Run serves the cluster until ctx is done: it starts members on request, and reports those
 // that end.
 func (c *Cluster) Run(ctx context.Context) error {
@@ -227,7 +216,7 @@ func (c *Cluster) Run(ctx context.Context) error {
 			return err
 		}
 		for _, m := range record.Members {
-			if child := c.children[m.Name]; child != nil && child.over() && !told[child] {
+			if child := c.children[m.Name]; child != nil && child.Over() && !told[child] {
 				told[child] = true
 				c.say(fmt.Sprintf("%s has ended (%s): %s", m.Name, child.end, c.remedy(m, child.code)))
 			}
@@ -240,10 +229,8 @@ func (c *Cluster) Run(ctx context.Context) error {
 			}
 			c.say(fmt.Sprintf("%s restarted (pid %d)", m.Name, c.children[m.Name].Process.Pid))
 		}
-		select {
-		case <-ctx.Done():
+		if poll.Pause(ctx, pollPeriod) != nil {
 			return nil
-		case <-time.After(pollPeriod):
 		}
 	}
 }
@@ -268,6 +255,9 @@ func (c *Cluster) Detach() error {
 
 // Stop ends every process and removes everything.
 func (c *Cluster) Stop() error {
+	if c.Reach != nil {
+		c.Reach.Close()
+	}
 	err := vacate(c.paths.root, c.config.Ending)
 	// If another process has removed the record, only the children are known.
 	for _, child := range c.children {

@@ -162,8 +162,8 @@ func TestProgramThatIsMissing(t *testing.T) {
 func TestNotReadyInTime(t *testing.T) {
 	c := launched(t, func(config *Config) { config.ReadyTimeout = time.Second })
 	up := func() bool {
-		members, err := c.Members()
-		return err == nil && !slices.ContainsFunc(members, func(m Member) bool { return !m.Ready() })
+		record, err := Load(c.config.Dir)
+		return err == nil && !slices.ContainsFunc(record.Members, func(m Member) bool { return !m.Ready() })
 	}
 	if !Await(t.Context(), patience, up) {
 		t.Fatal("its processes are not up")

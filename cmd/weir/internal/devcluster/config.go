@@ -42,8 +42,6 @@ type Config struct {
 	// ReadyTimeout bounds how long the cluster may take to be ready. Default 1 min: it
 	// takes seconds unless the machine is busy.
 	ReadyTimeout time.Duration
-	// Settings writes the clients' settings to file.
-	Settings func(file string, access Access) error
 	// Final returns what to do about a member whose exit code means that a restart does not
 	// help; "" if a restart may help.
 	Final func(m Member, code int) string
@@ -95,7 +93,7 @@ func (c *Config) Validate() error {
 		return errors.New("the prefix of nodes' names is empty")
 	case c.Dir == "" || c.Program == "" || c.JobProxy == "":
 		return errors.New("a path is empty")
-	case c.Sweep == nil || c.Settings == nil:
+	case c.Sweep == nil:
 		return errors.New("a function is nil")
 	case c.StopTimeout <= 0 || c.ReadyTimeout <= 0:
 		return fmt.Errorf("stop timeout %v, ready timeout %v: must be positive", c.StopTimeout, c.ReadyTimeout)

@@ -3,7 +3,7 @@
 //
 // Below Config.Dir:
 //
-//	client.yaml          settings for clients, written by the caller
+//	client.yaml          settings for clients
 //	dev/cluster.json     the processes: see Record
 //	dev/authority/       the cluster's certificate authority
 //	dev/operator/        credentials of the user

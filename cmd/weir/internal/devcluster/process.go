@@ -25,8 +25,8 @@ type Child struct {
 	code  int
 }
 
-// over says whether the child has ended.
-func (c *Child) over() bool {
+// Over says whether the child has ended.
+func (c *Child) Over() bool {
 	select {
 	case <-c.Ended:
 		return true

@@ -4,37 +4,37 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"connectrpc.com/connect"
 
 	"weir/api/client"
+	"weir/cmd/poll"
 	"weir/messages/apipb"
 	"weir/messages/apipb/apipbconnect"
 	"weir/messages/statepb"
 )
 
-// ClientSettings are a client's settings for a cluster of this machine.
-func ClientSettings(access Access) client.Settings {
+// clientSettings are a client's settings for a cluster of this machine.
+func clientSettings(access Access) client.Settings {
 	return client.Settings{Addresses: access.Addresses, Credentials: access.Credentials, Insecure: access.Credentials == ""}
 }
 
-// Reach is a connection to a cluster of this machine: a client of the cluster, and one of
-// each replica. A replica may have been killed on purpose, and then it matters which one
-// answers.
+// Reach is a connection to a cluster of this machine: a client of the cluster, and the
+// services of each replica for Read.
 type Reach struct {
 	*client.Client
 	Settings client.Settings
 	Dir      string
-	Replicas []ReachedReplica
+	replicas []reached
 }
 
-// ReachedReplica is the part of the API that is called on one particular replica.
-type ReachedReplica struct {
-	ID      string
-	Nodes   apipbconnect.NodeServiceClient
-	Cluster apipbconnect.ClusterServiceClient
+// reached is one replica.
+type reached struct {
+	id    string
+	nodes apipbconnect.NodeServiceClient
 }
 
 // OpenReach opens a connection to the cluster of dir.
@@ -43,7 +43,7 @@ func OpenReach(dir string) (*Reach, error) {
 	if err != nil {
 		return nil, err
 	}
-	settings := ClientSettings(record.Access)
+	settings := clientSettings(record.Access)
 	config, err := settings.Config()
 	if err != nil {
 		return nil, err
@@ -55,10 +55,7 @@ func OpenReach(dir string) (*Reach, error) {
 	r := &Reach{Client: whole, Settings: settings, Dir: dir}
 	for _, m := range record.Members {
 		if m.Kind == Replica {
-			url := config.URL(m.Address)
-			r.Replicas = append(r.Replicas, ReachedReplica{
-				ID: m.Name, Nodes: apipbconnect.NewNodeServiceClient(config.HTTP, url), Cluster: apipbconnect.NewClusterServiceClient(config.HTTP, url),
-			})
+			r.replicas = append(r.replicas, reached{m.Name, apipbconnect.NewNodeServiceClient(config.HTTP, config.URL(m.Address))})
 		}
 	}
 	return r, nil
@@ -69,25 +66,21 @@ func OpenReach(dir string) (*Reach, error) {
 func (r *Reach) View(ctx context.Context) (View, error) {
 	leaders := make(map[string]bool)
 	var view View
-	for _, replica := range r.Replicas {
-		status, err := replica.Cluster.Status(ctx, connect.NewRequest(&apipb.StatusRequest{}))
-		if err != nil {
-			return View{}, err
+	for _, replica := range r.StatusAll(ctx) {
+		if replica.Err != nil {
+			return View{}, replica.Err
 		}
-		view.Leader = status.Msg.GetLeader()
+		view.Leader = replica.Status.GetLeader()
 		leaders[view.Leader] = true
 	}
 	if len(leaders) != 1 || leaders[""] {
 		return View{}, nil
 	}
-	nodes, err := r.Replicas[0].Nodes.List(ctx, connect.NewRequest(&apipb.ListNodesRequest{State: statepb.NodeOnline}))
-	if err != nil {
-		return view, err
-	}
-	for _, node := range nodes.Msg.GetNodes() {
+	nodes, err := r.ListNodes(ctx, statepb.NodeOnline)
+	for _, node := range nodes {
 		view.Online = append(view.Online, node.GetId())
 	}
-	return view, nil
+	return view, err
 }
 
 // leaderPause is the time between two checks for a leader.
@@ -101,10 +94,8 @@ func (r *Reach) Leader(ctx context.Context) (string, error) {
 		if leader != "" || err != nil {
 			return leader, err
 		}
-		select {
-		case <-ctx.Done():
+		if poll.Pause(ctx, leaderPause) != nil {
 			return "", fmt.Errorf("there is no leader: %w", ctx.Err())
-		case <-time.After(leaderPause):
 		}
 	}
 }
@@ -157,15 +148,10 @@ func (r *Reach) Stdout(ctx context.Context, job string) (string, error) {
 
 // Read makes one linearizable read at a replica other than without; turn chooses which.
 func (r *Reach) Read(ctx context.Context, without string, turn int) error {
-	var others []ReachedReplica
-	for _, replica := range r.Replicas {
-		if replica.ID != without {
-			others = append(others, replica)
-		}
-	}
+	others := slices.DeleteFunc(slices.Clone(r.replicas), func(replica reached) bool { return replica.id == without })
 	if len(others) == 0 {
 		return errors.New("no other replica")
 	}
-	_, err := others[turn%len(others)].Nodes.List(ctx, connect.NewRequest(&apipb.ListNodesRequest{}))
+	_, err := others[turn%len(others)].nodes.List(ctx, connect.NewRequest(&apipb.ListNodesRequest{}))
 	return err
 }

@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"weir/cmd/poll"
+	"weir/cmd/weir/internal/screen"
 )
 
 // View is what a cluster reports about itself.
@@ -62,6 +65,31 @@ func progress(members []Member, ready func(*Member) bool, view View) Progress {
 	return p
 }
 
+// Up starts a cluster and waits until it is ready; display shows its progress. The caller stops
+// the returned cluster, even beside an error. say reports members that end, and those that are
+// restarted.
+func Up(ctx context.Context, config Config, display *screen.Screen, say func(string)) (*Cluster, error) {
+	if config.Insecure {
+		display.Say("INSECURE: plaintext requested; no encryption, no certificates, every caller is trusted")
+	}
+	c, err := Start(config, say)
+	if err != nil {
+		return nil, err
+	}
+	if c.Reach, err = OpenReach(config.Dir); err != nil {
+		return c, err
+	}
+	bar := display.Bar("starting", int64(config.Replicas+config.Agents+1))
+	defer bar.Close()
+	return c, c.AwaitReady(ctx, c.Reach.View, func(p Progress) {
+		done := p.ReplicasReady + p.AgentsOnline
+		if p.Leader != "" {
+			done++
+		}
+		bar.Update(int64(done), p.String())
+	})
+}
+
 // errEnded is returned if a process ends before it is up.
 var errEnded = errors.New("exited")
 
@@ -71,16 +99,17 @@ var errEnded = errors.New("exited")
 func (c *Cluster) AwaitReady(ctx context.Context, probe Probe, report func(Progress)) error {
 	timed, cancel := context.WithTimeout(ctx, c.config.ReadyTimeout)
 	defer cancel()
-	members, err := c.Members()
+	record, err := Load(c.paths.root)
 	if err != nil {
 		return err
 	}
+	members := record.Members
 	var last Progress
 	var probeErr error
-	for {
+	err = poll.Every(timed, pollPeriod, func() (bool, error) {
 		for i := range members {
-			if child := c.children[members[i].Name]; child != nil && child.over() {
-				return fmt.Errorf("%s: %w (%s); last log lines:\n%s", members[i].Name, errEnded, child.end, members[i].Tail())
+			if child := c.children[members[i].Name]; child != nil && child.Over() {
+				return true, fmt.Errorf("%s: %w (%s); last log lines:\n%s", members[i].Name, errEnded, child.end, members[i].Tail())
 			}
 		}
 		var view View
@@ -93,17 +122,12 @@ func (c *Cluster) AwaitReady(ctx context.Context, probe Probe, report func(Progr
 			last = now
 			report(now)
 		}
-		if now.Done() {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-timed.Done():
-			return c.late(members, last, probeErr)
-		case <-time.After(pollPeriod):
-		}
+		return now.Done(), nil
+	})
+	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		return c.late(members, last, probeErr)
 	}
+	return err
 }
 
 // probeTimeout bounds one probe: the next one may find a leader.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"weir/cmd/poll"
 )
 
 // killTimeout bounds the wait for the end of a killed process.
@@ -250,15 +252,8 @@ func vacate(root string, ending Ending) error {
 
 // Await polls done for at most timeout, and reports whether it returned true.
 func Await(ctx context.Context, timeout time.Duration, done func() bool) bool {
-	deadline := time.After(timeout)
-	for !done() {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-deadline:
-			return done()
-		case <-time.After(pollPeriod):
-		}
-	}
-	return true
+	limited, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	err := poll.Every(limited, pollPeriod, func() (bool, error) { return done(), nil })
+	return err == nil || ctx.Err() == nil && done()
 }

@@ -36,7 +36,7 @@ func (r *Result) charts() map[string]chart.Chart {
 			r.line("preempted so far", 3, func(s sample) float64 { return float64(s.preempted) }),
 		}},
 	}
-	if r.hasVolumes() {
+	if slices.ContainsFunc(r.Pools, func(p Pool) bool { return p.Integral != nil }) {
 		all["volumes"] = chart.Chart{Title: r.titled("volumes"), Y: "seconds of the whole cluster", Series: r.shares(chart.Line, func(p poolSample) float64 { return p.volume })}
 	}
 	for name, picture := range all {
@@ -96,10 +96,6 @@ func (r *Result) points(of func(sample) float64) []chart.Point {
 		}
 	}
 	return out
-}
-
-func (r *Result) hasVolumes() bool {
-	return slices.ContainsFunc(r.Pools, func(p Pool) bool { return p.Integral != nil })
 }
 
 // marksOf returns the marks of a file's failures.

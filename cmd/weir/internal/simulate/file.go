@@ -163,11 +163,13 @@ type reader struct {
 	*option.Reading
 	*File
 	of *simulation
+	// nodes is their number.
+	nodes int64
 }
 
 // read reads a document, patched or not, and returns the simulation and its control section.
 func read(doc *document.Document, root *option.Value, open func(string) ([]byte, error)) (file *File, control *option.Value, err error) {
-	r := &reader{doc.Reading(), new(File), new(simulation)}
+	r := &reader{Reading: doc.Reading(), File: new(File), of: new(simulation)}
 	r.Options(r.of, root, "")
 	// Complete loses the places in the file, so keep the failures as read.
 	failures := r.of.Failures
@@ -254,7 +256,6 @@ func (r *reader) readPools() {
 const slotsPerCore = 4
 
 func (r *reader) readNodes() {
-	total := int64(0)
 	for i, n := range r.of.Nodes {
 		group := whatif.Node{Name: *cmp.Or(n.Name, new("n")), Count: *cmp.Or(n.Count, new(int64(1))), Tags: n.Tags}
 		group.Resources = n.Resources.Or(resource.Amounts{UserSlots: int64(slotsPerCore * n.Resources.Amounts.CPU.Cores())})
@@ -269,11 +270,11 @@ func (r *reader) readNodes() {
 			fault("%d nodes, the limit is %d", group.Count, maxNodes)
 			continue
 		}
-		total += group.Count
+		r.nodes += group.Count
 		r.Nodes = append(r.Nodes, group)
 	}
-	if total == 0 || total > maxNodes {
-		r.Fault(r.of, &r.of.Nodes, "%d nodes in total: must be 1 to %d, such as [{count: 10, cpu: 32, memory: 128GiB}]", total, maxNodes)
+	if r.nodes == 0 || r.nodes > maxNodes {
+		r.Fault(r.of, &r.of.Nodes, "%d nodes in total: must be 1 to %d, such as [{count: 10, cpu: 32, memory: 128GiB}]", r.nodes, maxNodes)
 	}
 }
 
@@ -292,15 +293,11 @@ func (r *reader) readVolumes() {
 // failure checks a failure and adds it.
 func (r *reader) failure(f *Failure) {
 	option.Complete(f)
-	all := int64(0)
-	for _, group := range r.Nodes {
-		all += group.Count
-	}
 	if (*f.Nodes > 0) == *f.Leader {
 		r.Fault(f, nil, "either a number of nodes is needed, or leader: true")
 	}
-	if *f.Nodes > all {
-		r.Fault(f, &f.Nodes, "%d nodes are to fail, but there are only %d", *f.Nodes, all)
+	if *f.Nodes > r.nodes {
+		r.Fault(f, &f.Nodes, "%d nodes are to fail, but there are only %d", *f.Nodes, r.nodes)
 	}
 	r.Failures = append(r.Failures, f)
 }

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"fmt"
+	"hash/fnv"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -237,9 +238,7 @@ func (s *source) step() (time.Duration, bool) {
 
 // hash is the FNV-1a hash of a text.
 func hash(text string) uint64 {
-	h := uint64(14695981039346656037)
-	for i := range len(text) {
-		h = (h ^ uint64(text[i])) * 1099511628211
-	}
-	return h
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(text))
+	return h.Sum64()
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"weir/cmd/poll"
 )
 
 // read is one linearizable read: it cannot be answered without a leader.
@@ -52,10 +54,7 @@ func probe(ctx context.Context, ask func(ctx context.Context, turn int) error) *
 		defer close(p.done)
 		for turn := 0; ctx.Err() == nil; turn++ {
 			p.ask(ctx, turn, ask)
-			select {
-			case <-ctx.Done():
-			case <-time.After(readPeriod):
-			}
+			_ = poll.Pause(ctx, readPeriod)
 		}
 	}()
 	return p

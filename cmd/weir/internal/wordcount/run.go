@@ -6,7 +6,9 @@ import (
 	"os"
 	"time"
 
+	"weir/cmd/poll"
 	"weir/messages/apipb"
+	"weir/scheduling/lifecycle"
 )
 
 // Cluster is what a run needs of a cluster. Calls other than Read are repeated until they
@@ -24,12 +26,6 @@ type Cluster interface {
 	Read(ctx context.Context, without string, turn int) error
 	// Kill ends a replica with kill -9.
 	Kill(replica string) error
-}
-
-// Watcher shows the progress of a run.
-type Watcher interface {
-	Say(line string)
-	Progress(completed, total int64)
 }
 
 // Config says what to count.
@@ -56,11 +52,9 @@ type Config struct {
 const DefaultPatience = 2 * time.Minute
 
 // The states of operations and jobs that matter here.
-const (
-	completed = "completed"
-	failed    = "failed"
-	aborted   = "aborted"
-	running   = "running"
+var (
+	completed, running = lifecycle.JobCompleted.String(), lifecycle.JobRunning.String()
+	failed, aborted    = lifecycle.JobFailed.String(), lifecycle.JobAborted.String()
 )
 
 // pollPeriod is how often progress is read. It is short compared to a job, so that the leader
@@ -68,10 +62,10 @@ const (
 const pollPeriod = 50 * time.Millisecond
 
 // Run counts, and returns a Result, which lists what is wrong, if anything. It returns an error if
-// the run could not be finished.
-func Run(ctx context.Context, cluster Cluster, config Config, watcher Watcher) (*Result, error) {
+// the run could not be finished. say shows events, progress the number of completed jobs.
+func Run(ctx context.Context, cluster Cluster, config Config, say func(line string), progress func(completed int64)) (*Result, error) {
 	r := &run{
-		cluster: cluster, config: config, watcher: watcher,
+		cluster: cluster, config: config, say: say, progress: progress,
 		result: &Result{
 			Jobs: config.Jobs, Source: config.Source, DirectFiles: len(config.Direct), DirectWords: config.Direct.Words(), wantKill: config.KillLeader,
 		},
@@ -90,11 +84,12 @@ func Run(ctx context.Context, cluster Cluster, config Config, watcher Watcher) (
 
 // run is a run in progress.
 type run struct {
-	cluster Cluster
-	config  Config
-	watcher Watcher
-	result  *Result
-	id      string
+	cluster  Cluster
+	config   Config
+	say      func(line string)
+	progress func(completed int64)
+	result   *Result
+	id       string
 	// outputs are the outputs of completed jobs, by cookie.
 	outputs map[int]string
 	prober  *prober
@@ -113,43 +108,37 @@ func (r *run) start(ctx context.Context) error {
 		return fmt.Errorf("start operation: %w", err)
 	}
 	r.id = started.GetOperationId()
-	r.watcher.Say("started operation " + r.id)
+	r.say("started operation " + r.id)
 	return nil
 }
 
 // follow watches the operation until it has ended, and kills the leader on the way.
 func (r *run) follow(ctx context.Context) error {
 	last, since := int64(-1), time.Now()
-	for {
+	return poll.Every(ctx, pollPeriod, func() (over bool, err error) {
 		o, err := r.cluster.GetOperation(ctx, r.id)
 		if err != nil {
-			return fmt.Errorf("watch operation: %w", err)
+			return true, fmt.Errorf("watch operation: %w", err)
 		}
 		done := o.GetProgress().GetCompleted()
 		if done != last {
 			last, since = done, time.Now()
 		} else if time.Since(since) > r.config.Patience {
-			return fmt.Errorf("no job has completed for %v: %d of %d have, operation %s is %s", r.config.Patience, done, r.config.Jobs, r.id, o.GetState())
+			return true, fmt.Errorf("no job has completed for %v: %d of %d have, operation %s is %s", r.config.Patience, done, r.config.Jobs, r.id, o.GetState())
 		}
-		r.watcher.Progress(done, int64(r.config.Jobs))
+		r.progress(done)
 		switch o.GetState() {
 		case completed, failed, aborted:
 			r.result.State, r.result.Error = o.GetState(), o.GetResult().GetMessage()
 			r.result.Completed = o.GetProgress().GetCompleted()
 			r.result.Failed, r.result.Aborted = o.GetProgress().GetFailed(), o.GetProgress().GetAborted()
-			return nil
+			return true, nil
 		}
 		if r.config.KillLeader && r.killed.IsZero() && 2*done >= int64(r.config.Jobs) {
-			if err := r.kill(ctx); err != nil {
-				return err
-			}
+			return false, r.kill(ctx)
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(pollPeriod):
-		}
-	}
+		return false, nil
+	})
 }
 
 // kill kills the leader. From just before, the prober reads from the other replicas.
@@ -182,7 +171,7 @@ func (r *run) kill(ctx context.Context) error {
 		}
 	}
 	r.result.Leader, r.result.RunningAtKill = leader, len(r.atKill)
-	r.watcher.Say(fmt.Sprintf("killed the leader %s (-9) with %d jobs completed and %d running", leader, r.result.CompletedAtKill, len(r.atKill)))
+	r.say(fmt.Sprintf("killed the leader %s (-9) with %d jobs completed and %d running", leader, r.result.CompletedAtKill, len(r.atKill)))
 	return nil
 }
 
@@ -215,18 +204,10 @@ func (r *run) outage(ctx context.Context) error {
 	if r.prober == nil {
 		return nil
 	}
-	for {
-		gap, ok := r.prober.outage(r.killed)
-		if ok {
-			r.result.Outage = gap
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(pollPeriod):
-		}
-	}
+	return poll.Every(ctx, pollPeriod, func() (ok bool, _ error) {
+		r.result.Outage, ok = r.prober.outage(r.killed)
+		return ok, nil
+	})
 }
 
 func (r *run) close() {

@@ -90,11 +90,9 @@ func (f *fakeCluster) Kill(replica string) error {
 	return nil
 }
 
-// lines collects what a watcher is told.
-type lines struct{ said []string }
-
-func (l *lines) Say(line string)       { l.said = append(l.said, line) }
-func (l *lines) Progress(int64, int64) {}
+// Nobody watches.
+func say(string)     {}
+func progress(int64) {}
 
 func TestRun(t *testing.T) {
 	defer goleak.VerifyNone(t)
@@ -118,8 +116,7 @@ func TestRun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cluster := &fakeCluster{outputs: test.outputs, lost: test.lost, leader: "r2"}
-			watcher := &lines{}
-			result, err := Run(t.Context(), cluster, Config{Source: source, Direct: direct, Jobs: 4, KillLeader: test.kill, Patience: DefaultPatience}, watcher)
+			result, err := Run(t.Context(), cluster, Config{Source: source, Direct: direct, Jobs: 4, KillLeader: test.kill, Patience: DefaultPatience}, say, progress)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -168,7 +165,7 @@ func TestLeaderIsKilledHoweverFastJobsAre(t *testing.T) {
 	}
 	cluster := &fastCluster{fakeCluster: fakeCluster{outputs: []string{"1 ./a\n", "2 ./b\n"}, leader: "r2"}}
 	config := Config{Source: source, Direct: direct, Jobs: 2, KillLeader: true, Gate: filepath.Join(t.TempDir(), "killed"), Patience: DefaultPatience}
-	result, err := Run(t.Context(), cluster, config, &lines{})
+	result, err := Run(t.Context(), cluster, config, say, progress)
 	if err != nil || len(result.Differences) > 0 || cluster.killed != "r2" || result.RunningAtKill != 1 {
 		t.Errorf("%+v, %v; killed %q", result, err, cluster.killed)
 	}
@@ -182,7 +179,7 @@ func (*stuckCluster) GetOperation(context.Context, string) (*apipb.Operation, er
 }
 
 func TestRunThatGetsNowhere(t *testing.T) {
-	_, err := Run(t.Context(), &stuckCluster{}, Config{Source: "/", Jobs: 4, Patience: time.Millisecond}, &lines{})
+	_, err := Run(t.Context(), &stuckCluster{}, Config{Source: "/", Jobs: 4, Patience: time.Millisecond}, say, progress)
 	if err == nil || !strings.Contains(err.Error(), "1 of 4") {
 		t.Errorf("it ended with %v", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"weir/api/discovery"
+	"weir/cmd/poll"
 )
 
 // answer is an instance of a service with a port. Under /ready it reports that it is healthy
@@ -45,19 +46,16 @@ func answer(args []string) error {
 // repeat passes the content of a file to Say whenever it changes.
 func repeat(ctx context.Context, client *discovery.Client, file string) error {
 	said := ""
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		if data, err := os.ReadFile(file); err == nil && string(data) != said && strings.HasSuffix(string(data), "\n") {
-			if err := client.Say(ctx, strings.TrimSpace(string(data))); err != nil && ctx.Err() == nil {
-				return err
-			}
-			said = string(data)
+	err := poll.Every(ctx, 10*time.Millisecond, func() (bool, error) {
+		data, err := os.ReadFile(file)
+		if err != nil || string(data) == said || !strings.HasSuffix(string(data), "\n") {
+			return false, nil
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
+		said = string(data)
+		return false, client.Say(ctx, strings.TrimSpace(said))
+	})
+	if ctx.Err() != nil {
+		return nil
 	}
+	return err
 }

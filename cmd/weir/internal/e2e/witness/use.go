@@ -8,9 +8,10 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
+
+	"weir/actors/agent/runner/proctree"
 )
 
 // use holds memory for a while: a share of limit, in bytes, that varies by up to a tenth of itself
@@ -81,11 +82,9 @@ func resident() (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	for line := range strings.Lines(string(status)) {
-		if fields := strings.Fields(line); len(fields) == 3 && fields[0] == "RssAnon:" {
-			kibi, err := strconv.ParseInt(fields[1], 10, 64)
-			return kibi << 10, err
-		}
+	sizes, err := proctree.Sizes(status)
+	if err == nil && sizes["RssAnon"] == 0 {
+		err = errors.New("/proc/self/status has no RssAnon")
 	}
-	return 0, fmt.Errorf("/proc/self/status has no RssAnon")
+	return sizes["RssAnon"], err
 }
