@@ -111,7 +111,7 @@ func TestStates(t *testing.T) {
 func TestCounters(t *testing.T) {
 	checkAll(t, map[string]checkCase{
 		"counters do not add up":   {change: func(r *history.Run) { firstOf(r).Tasks[0].Pending = 1 }, want: "S5", says: "2 jobs, but 1 pending"},
-		"one attempt counts twice": {change: func(r *history.Run) { firstOf(r).Tasks[0].Aborted = 3 }, want: "S5", says: "3 attempts are counted as aborted, and there are 2"},
+		"one attempt counts twice": {change: func(r *history.Run) { firstOf(r).Tasks[0].Aborted = 3 }, want: "S5", says: "3 attempts are counted as aborted, but there are 2"},
 		"a completion counts twice": {
 			change: func(r *history.Run) { firstOf(r).Jobs = append(firstOf(r).Jobs, firstOf(r).Jobs[0]) }, want: "S5", says: "completed by 2 attempts",
 		},

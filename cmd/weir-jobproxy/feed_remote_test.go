@@ -210,7 +210,7 @@ func TestRemoteSourceTriesAgain(t *testing.T) {
 			silence:   time.Second,
 			wantError: "at byte 3: ",
 		},
-		"nobody is there": {change: func(s *store, _ *proxyproto.FeedPart) { s.Close() }, wantError: "tried 3 times"},
+		"nobody is there": {change: func(s *store, _ *proxyproto.FeedPart) { s.Close() }, wantError: "gave up after 3 attempts"},
 	})
 }
 
@@ -328,7 +328,7 @@ func TestPut(t *testing.T) {
 		"busy once": {data: "data", trouble: func(w http.ResponseWriter, r *http.Request, attempt int64) bool {
 			return attempt == 1 && answer(http.StatusTooManyRequests, "")(w, r, attempt)
 		}},
-		"it hangs": {data: "data", trouble: hang, silence: shortSilence, wantError: "tried 3 times"},
+		"it hangs": {data: "data", trouble: hang, silence: shortSilence, wantError: "gave up after 3 attempts"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -200,7 +200,7 @@ func runDevUp(ctx context.Context, f *devFlags, display *screen.Screen) (err err
 func findHint(record *devcluster.Record, dir string) string {
 	file := devcluster.SettingsFile(dir)
 	if filepath.Base(dir) == devFolder {
-		return "weir commands need no flags when run in the folder that contains .weir, or below it; settings: " + relative(file)
+		return "in the folder that contains .weir, or below it, weir commands need no flags; settings: " + relative(file)
 	}
 	access := record.Access
 	set := client.EnvAddresses + "=" + strings.Join(access.Addresses, ",")

@@ -93,7 +93,7 @@ func TestJobRanges(t *testing.T) {
 	if areFree(held.Addr().(*net.TCPAddr).Port-jobPorts/2, jobPorts) {
 		t.Error("a range is called free that has a listener in it")
 	}
-	if _, err := freeRanges(10_000, jobPorts, nil); err == nil || !strings.Contains(err.Error(), "10000 are needed") {
+	if _, err := freeRanges(10_000, jobPorts, nil); err == nil || !strings.Contains(err.Error(), "need 10000") {
 		t.Errorf("more than there are: %v", err)
 	}
 }

@@ -86,7 +86,7 @@ func TestFaultsHaveTheirPlaces(t *testing.T) {
 func TestAllFaultsAreTold(t *testing.T) {
 	_, err := Read([]byte(strings.ReplaceAll(strings.Replace(small, "weight", "wight", 1), "5m", "5")+"sed: 1\n"), noFiles, Changes{})
 	var faults *option.Error
-	if !errors.As(err, &faults) || len(faults.Faults) != 3 || !strings.Contains(err.Error(), "3 faults") {
+	if !errors.As(err, &faults) || len(faults.Faults) != 3 || !strings.Contains(err.Error(), "3 errors") {
 		t.Errorf("error %v, want three faults", err)
 	}
 }
