@@ -91,7 +91,7 @@ func (trees emptyTrees) misfit(op *statepb.Operation, demand []state.DemandChang
 		jobs := groupsOf(task, demand)
 		var facts []explain.Fact
 		for _, in := range op.GetTrees() {
-			if t := trees[in.GetTree()]; t.nodes > 0 {
+			if t := trees[in.GetTree()]; t != nil && t.nodes > 0 {
 				facts = append(facts, t.Never(t.gates(in), jobs))
 			}
 		}

@@ -154,7 +154,8 @@ func TestMisfitOfGangs(t *testing.T) {
 			wantText: "at most 5 of the 6 jobs of the gang (task t) that have to start together fit on the 2 nodes that take its jobs, even when they are empty: together the jobs need 24 GiB memory, but the nodes have 16 GiB memory" + apart,
 		},
 		"jobs that are no gang wait": {nodes: two, pending: 7},
-		"it has begun":               {nodes: two, pending: 7, running: 1, gang: &statepb.Gang{}},
+		"it has begun":               {nodes: two, pending: 7, running: 1, size: 8, gang: &statepb.Gang{}, wantText: pieces},
+		"it has begun, and room is":  {nodes: two, pending: 7, running: 1, size: 7, gang: &statepb.Gang{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			op := &statepb.Operation{State: "running", Trees: []*statepb.OperationTree{{Tree: "default"}, {Tree: "gpu"}},

@@ -172,7 +172,7 @@ func TestAFailureTakesBackWhatWasPlaced(t *testing.T) {
 			{Path: "three", Destination: filepath.Join(folder, "new")}, {Path: "four", Destination: stuck + "/."},
 		}
 	})
-	if result.Outcome != proxyproto.OutcomeOutputFailed || !strings.Contains(result.Error, "keep four as") || strings.Contains(result.Error, "taken back") {
+	if result.Outcome != proxyproto.OutcomeOutputFailed || !strings.Contains(result.Error, "keep four as") || strings.Contains(result.Error, "left in place") {
 		t.Errorf("result %+v, want the last file named, and nothing that stays", result)
 	}
 	got := map[string]string{}

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -52,8 +53,10 @@ func watched[T any](ctx context.Context, s *session, watch func(context.Context,
 	var mu sync.Mutex
 	again, stop := context.WithCancel(ctx)
 	var redrawing sync.WaitGroup
+	var notRedrawn, failed error
 	redrawing.Go(func() {
-		_ = poll.Every(again, s.period, func() (bool, error) {
+		defer stop()
+		notRedrawn = poll.Every(again, s.period, func() (bool, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			if !frames.begun {
@@ -62,14 +65,13 @@ func watched[T any](ctx context.Context, s *session, watch func(context.Context,
 			return false, frames.draw(frames.last, nil)
 		})
 	})
-	var failed error
-	for seen, err := range watch(ctx, name) {
+	for seen, err := range watch(again, name) {
 		if failed = err; failed == nil {
 			mu.Lock()
 			failed = frames.draw(draw(seen), nil)
 			mu.Unlock()
 		}
-		if failed != nil || ctx.Err() != nil {
+		if failed != nil || again.Err() != nil {
 			break
 		}
 	}
@@ -78,6 +80,8 @@ func watched[T any](ctx context.Context, s *session, watch func(context.Context,
 	switch {
 	case ctx.Err() != nil:
 		return frames.end(ctx)
+	case !errors.Is(notRedrawn, context.Canceled):
+		return notRedrawn
 	case failed != nil:
 		return failed
 	}

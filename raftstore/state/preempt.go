@@ -10,8 +10,8 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// preemptAllocations orders jobs to stop whose operations exceed their fair shares. Each preemption
-// was planned on an older state, and is checked by itself.
+// preemptAllocations orders jobs to stop: for others that starve, or because a limit or a node is
+// exceeded. Each preemption was planned on an older state, and is checked by itself.
 func (c jobChange) preemptAllocations(m *commandpb.PreemptAllocations) *refusal {
 	c.expireClaims()
 	var stops stops

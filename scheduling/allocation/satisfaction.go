@@ -142,11 +142,12 @@ func (s *standing) Due(kept, needs resource.Amounts) bool {
 }
 
 // MayCrowd is Due for a job for which smaller jobs of others have to leave. If e has jobs already,
-// it must come nearer to its fair share with this one. Otherwise jobs would be lost for a part of
-// a job, and others would take back what e then has beyond its fair share.
-func (s *standing) MayCrowd(kept, needs resource.Amounts) bool {
+// besides those of the same gang, which hold gathered, it must come nearer to its fair share with
+// this one. Otherwise jobs would be lost for a part of a job, and others would take back what e
+// then has beyond its fair share.
+func (s *standing) MayCrowd(kept, gathered, needs resource.Amounts) bool {
 	part := s.debt.Crowding
-	if s.SatisfactionWithout(resource.Amounts{}, needs) > 0 {
+	if s.SatisfactionWithout(gathered, needs) > 0 {
 		part = .5
 	}
 	return s.within(s.usage.Add(kept), needs, part)

@@ -95,6 +95,24 @@ func TestNobodyIsCrowdedOutForAPartOfAJob(t *testing.T) {
 	}
 }
 
+// TestGangIsCrowdedInAsAWhole: a has only a gang of two jobs of two slots each, and a fair share
+// that holds the first of them but not half of the second. Others leave for both or for none.
+func TestGangIsCrowdedInAsAWhole(t *testing.T) {
+	tree := soon(options{"enable_aggressive_starvation": true, "fair_share_aggressive_starvation_timeout": "10s", "fair_share_starvation_tolerance": 1.0})
+	d := newDrive(t, tree, map[scheduling.PoolName]pool{"a": {options: options{"weight": 2.5}}, "b": {options: options{"weight": 17.5}}})
+	nodes := []scheduling.NodeID{"n1", "n2", "n3", "n4", "n5"}
+	for _, n := range nodes {
+		d.node(n, 4)
+	}
+	d.many(30, "b", 1, 1, nil)
+	d.pass(time.Second, time.Second, nodes...)
+	d.gang("a", "a", 2, slotsOf(2))
+	d.pass(10*time.Minute, time.Second, nodes...)
+	if got := d.runs()["a"]; got != 2 || len(d.victims) != 4 {
+		t.Errorf("the gang has %d jobs, want 2; %d were preempted, want 4: %v", got, len(d.victims), d.victims)
+	}
+}
+
 // TestWhatIsPaidForBuysNoPartOfAJob: a had jobs beyond its fair share and lost one of them. It lacks
 // an eighth of a cpu since, which balances that only after hours. Even then nobody loses a job
 // for it: two cpus more would leave b and c far below their fair shares.

@@ -208,13 +208,23 @@ func (t *selection) keepsMore(of *allocation.Element, l *loss, need float64) boo
 // The job is larger than each that leaves, and brings a branch that already has jobs nearer to its
 // fair share, so this comes to an end. The branch that gains is charged for the loss.
 func (t *selection) crowded(h *holding, common *pool) bool {
-	if t.stage != preemption.AggressiveStage || !h.operation.crowds() || !t.smaller(2) || !common.branch.MayCrowd(resource.Amounts{}.Sub(common.beside), t.needs) {
+	if t.stage != preemption.AggressiveStage || !h.operation.crowds() || !t.smaller(2) || !common.branch.MayCrowd(resource.Amounts{}.Sub(common.beside), t.op.gathered(), t.needs) {
 		return false
 	}
 	total := t.victims.cluster.total
 	rest := common.order.Usage().Sub(common.branch.Usage()).Sub(*common.loss.of(t.victims.selections)).Sub(t.lost)
 	kept := common.share.FairShare.Scale(common.effective.Starvation.AggressiveThreshold)
 	return common.shares(resource.Amounts{}, total).NonBlockedDominates(resource.Share(rest, total), kept)
+}
+
+// gathered is what is held for the gangs of an operation that are to start.
+func (op *operation) gathered() (sum resource.Amounts) {
+	for _, c := range op.claims {
+		if op.missing(c.task.Name) != nil {
+			sum = sum.Add(c.resources)
+		}
+	}
+	return sum
 }
 
 // crowds reports whether jobs of an operation may be preempted for larger ones.

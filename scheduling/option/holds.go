@@ -4,13 +4,12 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
-	"sync"
 )
 
 // Holds maps options to the fields of a struct of effective settings. The tag `option` of a
 // field is the path of its option. The field has the type of its option, or the one that its
 // option points to. Other fields have no tag.
-type Holds struct{ fields func() []held }
+type Holds struct{ fields []held }
 
 // held is a field of the effective settings and its option.
 type held struct {
@@ -20,13 +19,12 @@ type held struct {
 	to, from []int
 }
 
-// HoldsOf maps the options of a struct to the fields of what. It is for variables of packages: the
-// first use makes the map, and panics if an option does not exist.
+// HoldsOf maps the options of a struct to the fields of what. It panics if an option does not
+// exist: call it only for package variables.
 func HoldsOf(what, options any) Holds {
-	return Holds{sync.OnceValue(func() []held { return holdsOf(what, options) })}
-}
-
-func holdsOf(what, options any) (fields []held) {
+	var h Holds
+	// The package variable may come before the structs are declared.
+	tables := make(map[reflect.Type]*table)
 	for _, f := range reflect.VisibleFields(structOf(what)) {
 		path, ok := f.Tag.Lookup("option")
 		if !ok {
@@ -35,7 +33,10 @@ func holdsOf(what, options any) (fields []held) {
 		own := held{path: path, to: f.Index}
 		t := structOf(options)
 		for name := range strings.SplitSeq(path, "/") {
-			if own.setting, ok = tableOf(t).find(name); !ok {
+			if tables[t] == nil {
+				tables[t] = tableOf(t)
+			}
+			if own.setting, ok = tables[t].find(name); !ok {
 				panic(fmt.Sprintf("%T.%s: %v has no option %s", what, f.Name, t, path))
 			}
 			own.from = append(own.from, own.index...)
@@ -43,18 +44,17 @@ func holdsOf(what, options any) (fields []held) {
 				t = own.typ.Elem()
 			}
 		}
-		fields = append(fields, own)
+		h.fields = append(h.fields, own)
 	}
-	return fields
+	return h
 }
 
 // Set copies the options that are set in the struct that options points to into the one that
 // what points to.
 func (h Holds) Set(what, options any) {
 	to, from := reflect.ValueOf(what).Elem(), reflect.ValueOf(options).Elem()
-	fields := h.fields()
-	for i := range fields {
-		f := &fields[i]
+	for i := range h.fields {
+		f := &h.fields[i]
 		// FieldByIndexErr fails if a group on the way is nil: the option is not set.
 		set, err := from.FieldByIndexErr(f.from)
 		if err != nil || set.IsNil() {
@@ -71,11 +71,10 @@ func (h Holds) Set(what, options any) {
 // Document returns the effective settings by the paths of their options, in the form of Write.
 // A nil field stays nil.
 func (h Holds) Document(what any) map[string]any {
-	fields := h.fields()
-	document := make(map[string]any, len(fields))
+	document := make(map[string]any, len(h.fields))
 	v := reflect.ValueOf(what)
-	for i := range fields {
-		f := &fields[i]
+	for i := range h.fields {
+		f := &h.fields[i]
 		field := v.FieldByIndex(f.to)
 		if f.typ.Kind() == reflect.Pointer && field.Kind() != reflect.Pointer {
 			field = reflect.New(f.typ.Elem())
