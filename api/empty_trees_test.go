@@ -132,7 +132,7 @@ func TestMisfitOfGangs(t *testing.T) {
 	drained := node("default", 16, 8)
 	drained.Drain = &statepb.Drain{}
 	const pieces = "at most 6 of the 7 jobs of the gang (task t) that have to start together fit on the 2 nodes that take its jobs, even when they are empty: " +
-		"there is enough in total, but in pieces that are too small; most nodes run out of user_slots first, and each job needs 1 slot" + apart
+		"the total is enough, but it is fragmented; most nodes run out of user_slots first, and each job needs 1 slot" + apart
 	for name, test := range map[string]struct {
 		nodes                  []*statepb.Node
 		pending, running, size int64

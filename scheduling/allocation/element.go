@@ -12,7 +12,7 @@ type Element struct {
 	// at is the index in the heap of the parent, or -1.
 	at int
 	// satisfaction is the key of the element: its own or, for a pool with Order.ByOperations, that
-	// of the first waiting child. Elements with high set come before all others.
+	// of the first waiting child. Elements whose field high is set come before all others.
 	satisfaction float64
 	// part is the usage as a part of the fair share, or of the cluster if the fair share is zero:
 	// it breaks ties of satisfaction.
@@ -134,7 +134,8 @@ func (e *Element) SetRank(rank int64) {
 	e.move()
 }
 
-// room returns the part of free that the limits of e allow, with its tolerance if tolerant is set.
+// room returns the part of free that the limits of e allow, plus their tolerance if tolerant is
+// set.
 func (e *Element) room(free resource.Amounts, tolerant bool) resource.Amounts {
 	if !e.limited {
 		return free

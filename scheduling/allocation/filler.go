@@ -173,7 +173,7 @@ func (on Node) reserve(e *Element) bool {
 	return on.Reserve(e)
 }
 
-// refuse leaves e out until restore, counts it, and notes the cause.
+// refuse leaves e out until restore is called, counts it, and notes the cause.
 func (f *Filler) refuse(e *Element, on Node, cause Cause, outcome *Outcome) Cause {
 	fact := Fact{At: on.At, Node: on.ID}
 	switch cause {
@@ -215,9 +215,9 @@ func (e *Element) Fitting(on Node) (t Task, ok bool) {
 	return Task{}, false
 }
 
-// Room returns the part of free that the limits of e and of all above allow, without tolerance. by
-// is the nearest element, from e up, whose limits leave too little for needs; nil if there is
-// none.
+// Room returns the part of free that the limits of e and of all above allow, without tolerance. The
+// result by is the nearest element, from e up, whose limits leave too little for needs; nil if
+// there is none.
 func (e *Element) Room(free, needs resource.Amounts) (room resource.Amounts, by *Element) {
 	room = free
 	for up := e; up != nil; up = up.parent {
@@ -229,7 +229,7 @@ func (e *Element) Room(free, needs resource.Amounts) (room resource.Amounts, by 
 	return room, by
 }
 
-// Below reports whether e is above or is below it in the tree.
+// Below reports whether e is the given element, or is below that element in the tree.
 func (e *Element) Below(above *Element) bool {
 	for up := e; up != nil; up = up.parent {
 		if up == above {

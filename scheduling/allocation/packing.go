@@ -50,7 +50,7 @@ type Packing struct {
 	seen []offer
 }
 
-// offer is what was free on a node at a time.
+// offer is what was free on a node at one time.
 type offer struct {
 	at   time.Time
 	free resource.Amounts

@@ -31,7 +31,7 @@ type standing struct {
 	// towards limits.
 	leaving resource.Amounts
 	total   resource.Amounts
-	// most is the dominant share of the fair share.
+	// The field most is the dominant share of the fair share.
 	most float64
 	// kinds are the kinds of the operations in a pool.
 	kinds Kinds
@@ -65,8 +65,8 @@ func (e *Element) Satisfaction() float64 {
 	return e.satisfied(resource.Share(e.usage, e.total), e.Next())
 }
 
-// SatisfactionWithout is the satisfaction after lost is subtracted from the usage, with respect to
-// job.
+// SatisfactionWithout is the satisfaction after the amounts in lost are subtracted from the usage,
+// with respect to job.
 func (s *standing) SatisfactionWithout(lost, job resource.Amounts) float64 {
 	return s.satisfied(resource.Share(s.usage.Sub(lost), s.total), job)
 }
@@ -110,16 +110,17 @@ func (s *standing) within(usage, needs resource.Amounts, part float64) bool {
 	return s.satisfied(with, needs) <= 1+resource.Epsilon
 }
 
-// Exceeds reports whether e, without lost and without half of a job, still has more than this part
-// of its fair share: then it comes nearer to that part without the job. holds is what the job holds.
+// Exceeds reports whether e, without the amounts in lost and half of a job, still has more than
+// this part of its fair share: then it comes nearer to that part without the job. holds is what the
+// job holds.
 func (s *standing) Exceeds(part float64, lost, holds resource.Amounts) bool {
 	without := resource.Share(s.usage.Sub(lost), s.total).Sub(resource.Share(holds, s.total).Scale(.5))
 	return s.satisfied(without, holds) > part+resource.Epsilon
 }
 
-// Lack returns what e lacks of its fair share, in the resource by which the job counts, after given
-// is taken away and half of the job is added. It is negative if e comes nearer to its fair share
-// without the job.
+// Lack returns what e lacks of its fair share, in the resource by which the job counts, after the
+// amounts in given are taken away and half of the job is added. It is negative if e comes nearer to
+// its fair share without the job.
 func (s *standing) Lack(given, needs resource.Amounts) float64 {
 	left := resource.Share(s.usage.Sub(given), s.total)
 	k := s.decisive(left, needs)
@@ -127,8 +128,8 @@ func (s *standing) Lack(given, needs resource.Amounts) float64 {
 }
 
 // Surplus returns what e has beyond its fair share, in the resource by which the job counts, after
-// lost and half of the job are taken away. It is negative if e comes nearer to its fair share with
-// the job.
+// the amounts in lost and half of the job are taken away. It is negative if e comes nearer to its
+// fair share with the job.
 func (s *standing) Surplus(lost, holds resource.Amounts) float64 {
 	left := resource.Share(s.usage.Sub(lost), s.total)
 	k := s.decisive(left, holds)
@@ -136,7 +137,8 @@ func (s *standing) Surplus(lost, holds resource.Amounts) float64 {
 }
 
 // Due reports whether it is the turn of e to get one more job: whether e is within its fair share
-// with the part of the job that counts as used. kept, which is reserved for e, counts as used too.
+// with the part of the job that counts as used. The amounts in kept, which are reserved for e,
+// count as used too.
 func (s *standing) Due(kept, needs resource.Amounts) bool {
 	return s.within(s.usage.Add(kept), needs, s.debt.Rounding)
 }

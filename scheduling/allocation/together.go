@@ -13,29 +13,31 @@ type Hosts struct {
 	Nodes  int64
 }
 
-// Fit is an upper bound of how many jobs that start together empty nodes can hold.
+// Fit says how many of the jobs that start together fit on empty nodes. It is an upper bound.
 type Fit struct {
-	// Jobs of the Of jobs fit.
+	// Jobs is how many of the jobs fit. Of is how many jobs there are.
 	Jobs, Of int64
-	// needs is what the jobs that do not all fit need together, one what the smallest of them needs.
+	// needs is what the jobs that do not all fit need together. one is what the smallest of them
+	// needs.
 	needs, one resource.Amounts
 }
 
 // Lack names the resource that is short when not all jobs fit.
 type Lack struct {
 	Resource resource.Kind
-	// Of this resource, Needs is what the jobs that do not all fit need together, Each what the
-	// smallest of them needs, and Has what all nodes have. Nodes is the number of nodes.
+	// Needs, Each and Has are amounts of Resource. Needs is what the jobs that do not all fit need
+	// together. Each is what the smallest of them needs. Has is what all nodes have. Nodes is the
+	// number of nodes.
 	Needs, Each, Has, Nodes int64
 }
 
 // All reports whether all jobs may fit: the bound does not exclude it.
 func (f Fit) All() bool { return f.Jobs >= f.Of }
 
-// Together bounds how many of the pending jobs of tasks empty nodes hold at the same time. The
-// bound is exact for uniform jobs. Where tasks differ, it checks the first task, the first two,
-// and so on, with each job as small as the smallest of them: it never underestimates, but may
-// overestimate.
+// Together returns an upper bound of how many pending jobs of the tasks fit on empty nodes at the
+// same time. The bound is exact for uniform jobs. Where tasks differ, it checks the first task, the
+// first two, and so on, with each job as small as the smallest of them: it never underestimates,
+// but may overestimate.
 func Together(tasks []Task, on iter.Seq[Hosts]) Fit {
 	var f Fit
 	var needs resource.Amounts
@@ -60,7 +62,7 @@ func Together(tasks []Task, on iter.Seq[Hosts]) Fit {
 	return f
 }
 
-// Holds returns how many jobs with these needs a node with these limits holds if it is empty.
+// Holds returns how many jobs with these needs fit on an empty node with these limits.
 func Holds(limits, perJob resource.Amounts) int64 {
 	n := int64(math.MaxInt64)
 	for i := range resource.Count {

@@ -233,8 +233,8 @@ func (iq *inquiries) gatheringOf(g *gang, now time.Time) *explain.Gathering {
 	return a
 }
 
-// turnOf returns when a gang may begin to gather at the latest; zero if it already gathers, or may
-// at once.
+// turnOf returns the time by which a gang may begin to gather; zero if it gathers already, or may
+// begin at once.
 func (gs *gangs) turnOf(g *gang, now time.Time) (from time.Time) {
 	if gs.gathering == g {
 		return from
@@ -264,9 +264,9 @@ func (c *claim) leaves() (at time.Time) {
 	return at
 }
 
-// hopes returns, by stage, when an operation or a pool above it begins to starve, which lets the
-// operation preempt others, and which of these elements it is. A stage is empty if that element
-// reaches its share before it is the operation's turn; outrun then says so.
+// hopes returns, by stage, when an operation may preempt others because it, or a pool above it,
+// begins to starve, and which of these elements starves. A stage is empty if that element reaches
+// its share before it is the operation's turn; outrun then says so.
 func (iq *inquiries) hopes(op *operation) (all [preemption.StageCount]explain.Hope, by [preemption.StageCount]starver, outrun string) {
 	from := func(who starver, c preemption.Clock, t preemption.Timeouts) {
 		var at [preemption.StageCount]time.Time
@@ -300,9 +300,9 @@ func (iq *inquiries) hopes(op *operation) (all [preemption.StageCount]explain.Ho
 	return all, by, outrun
 }
 
-// rivals counts the jobs of other operations for which jobs are preempted before it is the turn of
-// op: those of operations below the starving pool, and of operations that starve by then. taken is
-// what the operations below the starving pool take of what the pool lacks.
+// rivals counts the jobs for which others are preempted before it is the turn of op: jobs of
+// operations below the starving pool, and of operations that starve by then. The result taken is
+// the part of what the pool lacks that operations below it take.
 func (iq *inquiries) rivals(op *operation, by starver, at time.Time) (jobs int, taken resource.Amounts) {
 	counted := map[*operation]bool{op: true}
 	count := func(other *operation, lacks bool) {
@@ -335,8 +335,8 @@ func (iq *inquiries) rivals(op *operation, by starver, at time.Time) (jobs int, 
 }
 
 // before returns how many jobs another operation starts before it is the turn of op, and what each
-// of them needs. In the FIFO pool of op these are all of its jobs. Elsewhere they are as many as
-// bring it, or its pool, to the satisfaction of op, or of the pool of op.
+// of them needs. In the FIFO pool of op, the other operation starts all its jobs. Elsewhere, it
+// starts as many as bring it, or its pool, to the satisfaction of op, or of op's pool.
 func (iq *inquiries) before(other, op *operation) (jobs int, needs resource.Amounts) {
 	waiting := other.jobs()
 	for i := range other.tasks {

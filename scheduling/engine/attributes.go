@@ -10,8 +10,8 @@ import (
 )
 
 // Attributes returns the results of the last update for a pool, by name (F.17.5, G5): numbers,
-// texts, booleans, nil, and lists and objects of these. total is that of the snapshot.
-// Attributes that follow from settings alone are left out.
+// texts, booleans, nil, and lists and objects of these. total is Snapshot.Total. Attributes that
+// follow from settings alone are left out.
 func (p PoolView) Attributes(total resource.Amounts) map[string]any {
 	of := shareAttributes(p.Shares, total)
 	tiers := make([]any, len(p.Tiers))

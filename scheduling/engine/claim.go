@@ -78,8 +78,8 @@ func (cs *claims) claimAgain(n *node, b Beneficiary, planned time.Time) *claim {
 	return c
 }
 
-// rejoins reports whether a gang takes over a claim that was planned for it at this time: it must
-// gather, and lack claims. If no gang gathers, as in a new engine, g begins to.
+// rejoins reports whether g takes over a claim that was planned for it at this time: g must be
+// gathering, and lack claims. If no gang is gathering, as in a new engine, g begins to gather.
 func (gs *gangs) rejoins(g *gang, at time.Time) bool {
 	if gs.gathering == nil {
 		gs.gathering, g.until = g, at.Add(gs.moment.settings.GangTimeout)
@@ -119,8 +119,8 @@ func (cs *claims) newClaim(n *node, op *operation, task allocation.TaskID, resou
 	return c
 }
 
-// extend keeps the claim until the waiting timeout after deadline, by which an allocation leaves for
-// it.
+// extend keeps the claim until the waiting timeout after deadline, the time by which an allocation
+// leaves for it.
 func (c *claim) extend(deadline time.Time) {
 	if end := deadline.Add(c.operation.effective.Starvation.WaitingTimeout); end.After(c.expires) {
 		c.expires = end

@@ -19,15 +19,15 @@ type cluster struct {
 	nodes map[scheduling.NodeID]*node
 	// list holds the nodes in no particular order, each at index node.place.
 	list []*node
-	// total is the sum of the resources of all nodes that may run jobs, awaited that of the nodes
-	// that are expected to reconnect.
+	// total is the sum of the resources of all nodes that may run jobs. awaited is the sum for the
+	// nodes that are expected to reconnect.
 	total, awaited resource.Amounts
 	filters        filters
 	// layout grows with every change of the resources of nodes, and of the elements that may use
 	// them.
 	layout uint64
-	// classes are the alike nodes that take jobs, or are expected to, as of layout classified
-	// and filter edit classEdits.
+	// classes are the groups of alike nodes that take jobs, or are expected to. They were made when
+	// layout had the value classified, and filters.edits the value classEdits.
 	classes                []alike
 	classified, classEdits uint64
 	// memory counts the nodes by the memory that they have. Best allocation shares are computed
@@ -94,8 +94,8 @@ type filters struct {
 type filter struct {
 	pooltree.Filter
 	users int
-	// total is the resources of the matching nodes that may run jobs, awaited that of the
-	// matching nodes expected to reconnect.
+	// total is the sum of the resources of the matching nodes that may run jobs. awaited is the sum
+	// for the matching nodes that are expected to reconnect.
 	total, awaited resource.Amounts
 }
 
@@ -182,10 +182,10 @@ func (f *filter) count(n *node, add func(resource.Amounts, resource.Amounts) res
 	f.total, f.awaited = add(f.total, n.offer()), add(f.awaited, n.expected())
 }
 
-// limitsOf returns the limits of an element for the computation of fair shares: those that were set,
-// and no more than what the nodes that its own filter matches have (F.2). While nodes may still
-// reconnect to a new leader, the second bound is at least a part of the current total: the part that
-// the filter matches of all nodes, connected and awaited.
+// limitsOf returns the limits of an element for the computation of fair shares: those that were
+// set, and no more than what the nodes that its own filter matches have (F.2). While nodes may
+// still reconnect to a new leader, the second bound is at least the current total times the
+// fraction that the filter matches of all nodes, connected and awaited.
 func (cl *cluster) limitsOf(set resource.Amounts, at int) resource.Amounts {
 	if at == allocation.NoFilter {
 		return set

@@ -19,13 +19,12 @@
 //
 //	effective pending = committed pending - in flight, and at least 0
 //
-// Commit lowers both terms by one, because the same log entry takes the job out of
-// the pending ones in the state. So the effective number does not change, and a
-// SetDemand is needed only when the number changes for another reason, or as
-// confirmation. Both follow from the log: for each entry, report first its commits
-// and then the demand after it. In another order the engine plans one start too few
-// until the next SetDemand, or one too many, which the state refuses. No job starts
-// twice.
+// Commit lowers both terms by one, because the same log entry takes the job out of the pending ones
+// in the state. So the effective number does not change, and a SetDemand is needed only when the
+// number changes for another reason, or as confirmation. Commits and demand both follow from the
+// log: for each entry, report first its commits and then the demand after it. In another order the
+// engine plans one start too few until the next SetDemand, or one too many, which the state
+// refuses. No job starts twice.
 //
 // # Groups
 //
@@ -36,20 +35,19 @@
 //
 // # Gangs
 //
-// The jobs of a gang start all in one plan, or none does. One gang at a time gathers: where
-// it is its turn, a claim is made for a job instead of a start, until every job has a claim
-// that can be met, or the gang_timeout of the tree is over.
+// The jobs of a gang start all in one plan, or none does. One gang at a time gathers: where it is
+// the gang's turn, a claim is made for a job instead of a start, until every job has a claim that
+// can be met, or the gang_timeout of the tree is over.
 //
 // # Preemption
 //
-// Heartbeat plans preemptions too (F.12.3). From that moment the allocation is leaving: it
-// holds its part of the node, is no longer usage of its operation, and is in none of its
-// groups. Leave says that the order is committed, and also reports orders that others gave;
-// Stay takes the plan back. If the job leaves for another one, a claim on the node holds its
-// resources. The claim counts as usage of the beneficiary until its job starts there, before
-// all others. Claims follow from the orders: a new engine that is given the allocations, the
-// demand and then the orders has the same ones. For orders given before it was made, AddClaim
-// restores them.
+// Heartbeat plans preemptions too (F.12.3). From that moment the allocation is leaving: it holds
+// its part of the node, is no longer usage of its operation, and is in none of its groups. Leave
+// says that the order is committed, and also reports orders that others gave; Stay takes the plan
+// back. If the job leaves for another one, a claim on the node holds its resources. The claim
+// counts as usage of the beneficiary until its job starts there, before all others. Claims follow
+// from the orders: a new engine that is given the allocations, the demand and then the orders has
+// the same claims. For orders given before it was made, AddClaim restores them.
 //
 // Three rules make preemption come to an end when nothing changes. The groups protect the
 // allocation that crosses a bound. No element is left with less of its fair share than the

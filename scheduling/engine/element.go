@@ -25,8 +25,8 @@ type element struct {
 	filter int
 	// limits are those that were set.
 	limits resource.Amounts
-	// ceiling is what max_share_ratio allows; beyond is since when usage has exceeded it, zero: it
-	// does not.
+	// ceiling is what max_share_ratio allows. beyond is the time when usage began to exceed the
+	// ceiling; zero: it does not.
 	ceiling resource.Amounts
 	beyond  time.Time
 	clock   preemption.Clock
@@ -54,12 +54,12 @@ func (e *element) detach() {
 	e.above = nil
 }
 
-// shares returns the current shares, with more added to usage.
+// shares returns the current shares as if the amounts in more were used too.
 func (e *element) shares(more, total resource.Amounts) preemption.Shares {
 	return preemption.Shares{Usage: resource.Share(e.order.Usage().Add(more), total), Fair: e.share.FairShare, Min: e.share.MinShare, Demand: e.share.DemandShare}
 }
 
-// ceiling returns what max_share_ratio lets an element use: that part of the limits share of its
+// ceiling returns what max_share_ratio lets an element use: that ratio of the limits share of its
 // parent, as of the last update (L2). It limits usage as it limits fair shares.
 func ceiling(e *fairshare.Element, parent resource.Vector, total resource.Amounts) resource.Amounts {
 	if !hasCeiling(e) {
@@ -93,8 +93,8 @@ func (e *element) bound(limits, ceiling resource.Amounts) {
 }
 
 const (
-	// debtPeriod is how long a whole job has to be missing for the rounding to go from one end of
-	// its range to the other.
+	// debtPeriod is the change in a debt, in seconds of one whole job, that moves the rounding from
+	// one end of its range to the other.
 	debtPeriod = time.Minute
 	// debtHorizon bounds a debt to one job that was missing, or in excess, for this long.
 	debtHorizon = time.Hour
@@ -104,16 +104,16 @@ const (
 	debtTurn = 20 * time.Minute
 )
 
-// debt is what an element lacked of its fair share over time, negative if it had too much, in
-// the resource by which its next job counts: share x seconds. Jobs are whole and fair shares are
-// not, so some element always has a part of a job too much or too little. The debt decides whose
-// fair share is rounded up next, so that over time each gets its own.
+// debt is what an element lacked of its fair share over time, in share x seconds of the resource by
+// which its next job counts. It is negative if the element had too much. Jobs are whole and fair
+// shares are not, so some element always has a part of a job too much or too little. The debt
+// decides whose fair share is rounded up next, so that over time each gets its own.
 type debt struct {
 	lack float64
 	// owed is the debt in preemption: work that is lost for the element counts as received.
 	owed float64
-	// rate is what the element has lacked since the last update. kept is what is kept free for it,
-	// which counts as received, because others cannot use it.
+	// rate is the share that the element has lacked since the last update. kept is what is kept
+	// free for the element. It counts as received, because others cannot use it.
 	rate float64
 	kept resource.Amounts
 	// job is what the next job needs of that resource, as a share; if none waits, what the last one
@@ -136,9 +136,9 @@ func (d *debt) pay(lost resource.Amounts, ran time.Duration, total resource.Amou
 	d.owed -= resource.MaxRatio(lost, total) * ran.Seconds()
 }
 
-// pass advances the debt by the passed time. The lack or excess of an element is remembered up to
-// one job, its next, for debtHorizon; what it has paid is remembered without a bound. An element
-// that asks for nothing lacks nothing.
+// pass advances the debt by the passed time. The lack or excess that is remembered is at most that
+// of the next job for debtHorizon. What the element has paid is remembered without a bound. An
+// element that asks for nothing lacks nothing.
 func (d *debt) pass(e *fairshare.Element, k resource.Kind, next resource.Amounts, passed time.Duration, total resource.Amounts) {
 	if passed < 0 || passed > debtHorizon {
 		// This is the first update, or one after a long pause.

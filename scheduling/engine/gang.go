@@ -18,12 +18,12 @@ type Gang struct {
 	Completed int64
 }
 
-// gang is a task whose jobs start only together. While some are missing, the task is
-// closed, and none of its jobs starts by itself. One gang at a time, in the order of
-// scheduling, gathers: its task is open, and wherever it is its turn, on a node that has
-// room or could have it by preemption, a claim is made for a job instead of a start. Once
-// there is a claim that can be met for each missing job, all start in one plan. If this does
-// not happen in time, the claims end, and other gangs come first.
+// gang is a task whose jobs start only together. While some are missing, the task is closed, and
+// none of its jobs starts by itself. One gang at a time, in the order of scheduling, gathers: its
+// task is open, and wherever it is the gang's turn, on a node that has room or could have it by
+// preemption, a claim is made for a job instead of a start. Once there is a claim that can be met
+// for each missing job, all start in one plan. If this does not happen in time, the claims end, and
+// other gangs come first.
 //
 // So two gangs can never each hold what the other one needs.
 type gang struct {
@@ -46,13 +46,14 @@ type gang struct {
 	vainIn uint64
 	// started is the heartbeat in which it last started.
 	started uint64
-	// lostIn is the last selection of victims by which it would be lost, lostBy the rule that allows
-	// this.
+	// lostIn is the last selection of victims by which the gang would be lost. lostBy is the rule
+	// that allows this.
 	lostIn uint64
 	lostBy explain.Rule
 	// fit says how many of the missing jobs fit on all nodes that take jobs, if these are empty;
-	// hope counts awaited nodes too. Both are as of layout; 0: they have to be computed. out says
-	// that, as of the last update, the gang could not start even in an empty tree.
+	// hope counts awaited nodes too. Both are as of layout. If layout is 0, they have to be
+	// computed. out says that, as of the last update, the gang could not start even in an empty
+	// tree.
 	fit, hope allocation.Fit
 	layout    uint64
 	out       bool
@@ -150,8 +151,8 @@ func (g *gang) waiting() (n int64) {
 	return n
 }
 
-// needs calls with for each group of missing jobs, in the order of choice, with what one of the jobs
-// needs and how many there are.
+// needs calls a function for each group of missing jobs, in the order of choice. It passes what one
+// of the jobs needs, and their number.
 func (g *gang) needs(with func(perJob resource.Amounts, n int64)) {
 	missing := g.missing()
 	for i := range g.operation.tasks {
@@ -169,8 +170,8 @@ func (g *gang) together() (sum resource.Amounts) {
 	return sum
 }
 
-// rest returns what the missing jobs for which no room is held yet need: one is what the largest of
-// them needs, others what the rest need together.
+// rest returns the needs of the missing jobs for which no room is held yet. The second result is
+// what the largest of them needs. The first is what all others need together.
 func (g *gang) rest() (others, one resource.Amounts) {
 	left := g.missing() - g.claims
 	for i := range g.operation.tasks {

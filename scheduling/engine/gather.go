@@ -138,8 +138,8 @@ func (gs *gangs) gather(g *gang, c *claim) {
 }
 
 // gatherAgain turns claims for jobs that would have started by themselves, but are now missing from
-// the gang, into claims of the gang, if it may gather. The time to gather counts from now. If it may
-// not gather, these claims end.
+// the gang, into claims of the gang, if it may gather. The time to gather counts from now. If the
+// gang may not gather, these claims end.
 func (cs *claims) gatherAgain(g *gang) {
 	for i := 0; g.missing() > 0 && i < len(g.operation.claims); {
 		switch c := g.operation.claims[i]; {

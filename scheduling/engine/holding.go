@@ -41,7 +41,7 @@ type holding struct {
 	at int
 	// leaving is set if it has been told to leave.
 	leaving *leaving
-	// claimed says that a start comes from a claim, which was to expire at expires.
+	// claimed says that a start comes from a claim. expires is when that claim would have expired.
 	claimed bool
 	expires time.Time
 	// surplus is the last update for which it was among the latest started jobs that its pool has
@@ -49,8 +49,8 @@ type holding struct {
 	surplus uint64
 	// rule is why it may be preempted, as of the last selection.
 	rule explain.Rule
-	// lost is what is lost if it leaves, and payer the debt that is charged for that, as of the last
-	// selection; nil: none is charged.
+	// lost is what is lost if it leaves, as of the last selection. payer is the debt that is
+	// charged for the loss; nil: none is.
 	lost  resource.Amounts
 	payer *debt
 	// repair is the last repair round in which it was chosen to leave for limits.
@@ -173,8 +173,8 @@ func (hs *holdings) release(h *holding) {
 	hs.forgetHolding(h)
 }
 
-// forgetHolding drops a holding that is no longer on its node, and the operation and the node if
-// they stayed only for it.
+// forgetHolding drops a holding that has left its node, and its operation and node if nothing else
+// keeps them.
 func (hs *holdings) forgetHolding(h *holding) {
 	h.operation.held--
 	hs.claims.holds(h.operation, h.task.Name, -1)
@@ -199,8 +199,8 @@ func (hs *holdings) start(n *node, op *operation, task allocation.TaskID, needs 
 	return h
 }
 
-// recycled keeps values that are no longer used for reuse, so that values that every job needs for a
-// time cost no allocation of memory.
+// recycled keeps unused values for reuse, so that values that every job needs for a time cost no
+// allocation of memory.
 type recycled[T any] []*T
 
 // take returns a zero value.

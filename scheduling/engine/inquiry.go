@@ -28,8 +28,8 @@ import (
 type Inquiry struct {
 	known  explain.Case
 	survey *survey
-	// op is the operation in question. by holds, by stage, the element whose starvation lets it
-	// preempt others.
+	// op is the operation in question. by holds, for each stage, the element whose starvation lets
+	// op preempt others.
 	op *operation
 	by [preemption.StageCount]starver
 	// rest are the operations below a pool that have not been noted yet.
@@ -51,8 +51,8 @@ type inquiries struct {
 }
 
 const (
-	// asksPerStep is how many operations of a pool the engine notes in one step at most, maxAsks how
-	// many in all.
+	// asksPerStep is the maximum number of operations of a pool that the engine notes in one step.
+	// maxAsks is the maximum number in all.
 	asksPerStep, maxAsks = 128, 1000
 )
 
@@ -140,8 +140,8 @@ func (e *Engine) Attend(q *Inquiry) {
 	}
 }
 
-// askMore notes some more operations of a pool. If a filter is newer than the survey, which does
-// not know it, a new survey begins.
+// askMore notes some more operations of a pool. If a filter is newer than the survey, a new survey
+// begins.
 func (iq *inquiries) askMore(q *Inquiry) {
 	if q.survey.edits != iq.cluster.filters.edits {
 		q.use(iq.beginSurvey())

@@ -171,9 +171,9 @@ type graceful struct {
 	scratch []*holding
 }
 
-// dismiss preempts the allocations of graceful operations on a node that are beyond the fair share,
-// the latest started first (J.3.1). This is the fair share of the operation or, for an operation
-// that has more than its own, also that of the pool, to the nearest job.
+// dismiss preempts the allocations of graceful operations on a node that are beyond the fair share
+// of their operation, the latest started first (J.3.1). If an operation has more than its fair
+// share, its allocations beyond the fair share of its pool, to the nearest job, leave too.
 func (gr *graceful) dismiss(n *node, now time.Time, plan *Plan) {
 	if !gr.any {
 		return
@@ -209,11 +209,12 @@ func (gr *graceful) goesForPool(h *holding, now time.Time) bool {
 	return !violates
 }
 
-// withheld reports whether an operation with graceful preemption may not start one more job, because
-// the job would be told to leave at once, or would replace one that was told to leave and has not
-// left yet. A job may start if it brings the pool nearer to its fair share, or lies within that of
-// the operation; directly below the root, if it brings the operation nearer to its own. In the age of
-// its last graceful preemption, no job may bring the operation above what it was left with then.
+// withheld reports whether an operation with graceful preemption may not start one more job,
+// because the job would be told to leave at once, or would replace one that was told to leave and
+// has not left yet. A job may start if it brings the pool nearer to its fair share, or lies within
+// the fair share of the operation. Directly below the root, it may start if it brings the operation
+// nearer to its fair share. In the age of its last graceful preemption, no job may bring the
+// operation above what it was left with then.
 func (gr *graceful) withheld(op *operation, needs resource.Amounts) bool {
 	if !op.effective.Graceful {
 		return false

@@ -26,10 +26,10 @@ type repair struct {
 // excess collects the operations and pools that use more than they may.
 type excess struct {
 	moment *moment
-	// held is the part of what an element holds that counts.
+	// held returns the part of what an element holds that counts.
 	held func(*allocation.Element) resource.Amounts
-	// all holds the excesses, those below before those above. operations are the operations with an
-	// excess, their own or one above; of maps each of them to the nearest excess.
+	// all holds the excesses, those below before those above. operations are the operations that
+	// have an excess, or are below a pool that has one. of maps each of them to the nearest excess.
 	all        []*preemption.Excess
 	operations []preemption.ExcessiveOperation
 	of         map[*operation]*preemption.Excess
@@ -210,7 +210,8 @@ func (re *repair) chooseHastened(now time.Time) {
 	}
 }
 
-// hastenOn chooses such jobs on a node whose allocations hold more than it has.
+// hastenOn chooses jobs on a node that have to leave sooner because its allocations hold more than
+// it has.
 func (re *repair) hastenOn(n *node, now time.Time) {
 	held := n.usage
 	var late []*holding

@@ -80,8 +80,8 @@ type operation struct {
 	// discount is what the candidates of the operation hold on a node, as of round.
 	discount resource.Amounts
 	round    uint64
-	// settled is what it was left with after its last graceful preemption, in age settledIn; 0:
-	// there was none.
+	// settled is what it was left with after its last graceful preemption. settledIn is the age of
+	// that preemption; 0: there was none.
 	settled   resource.Amounts
 	settledIn uint64
 	// wanted is how many jobs it asked for at the last update, running ones included.
@@ -103,12 +103,14 @@ type task struct {
 	allocation.TaskID
 	// pending is the number of pending jobs in the replicated state.
 	pending int64
-	// inFlight of them are about to start, and resources are held for claimed of them.
+	// inFlight is the number of those that are about to start. claimed is the number of those for
+	// which resources are held.
 	inFlight, claimed int64
 	perJob            resource.Amounts
-	// fits says that some empty node that takes jobs of the task could hold one, hopes that an
-	// awaited node could. Both are as of layout; 0: they have to be computed. out says that, as
-	// of the last update, no node could, or limits are too low: the jobs count as no demand.
+	// fits says that some empty node that takes jobs of the task could hold one. hopes says that an
+	// awaited node could. Both are as of layout. If layout is 0, they have to be computed. out says
+	// that, as of the last update, no node could, or limits are too low: the jobs count as no
+	// demand.
 	fits, hopes bool
 	layout      uint64
 	out         bool
@@ -208,7 +210,7 @@ func (e *Engine) SetDemand(id scheduling.OperationID, name scheduling.TaskName, 
 	case pending < 0:
 		err = fmt.Errorf("negative number %d of pending jobs", pending)
 	case group != 0 && group != perJob.Memory:
-		err = fmt.Errorf("jobs of the group of %d bytes of memory need %d bytes", group, perJob.Memory)
+		err = fmt.Errorf("the group is for jobs of %d bytes of memory, but these need %d", group, perJob.Memory)
 	case perJob.IsZero():
 		err = errors.New("a job must need some resource")
 	default:

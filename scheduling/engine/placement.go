@@ -129,10 +129,10 @@ func (n *node) jobsOf(op *operation, task scheduling.TaskName) (count int) {
 	return count
 }
 
-// reservation keeps the free resources of a node for a job that needs more, so that smaller jobs
-// do not take them bit by bit. It is made if it is the turn of an operation whose job does not fit,
-// and that job is due to the operation or to a pool above it. It ends when a job of the pool starts
-// on the node, or after gang_timeout. After a timeout, no reservation is made on the node for
+// reservation keeps the free resources of a node for a job that needs more, so that smaller jobs do
+// not take them bit by bit. It is made at the turn of an operation whose job does not fit, if that
+// job is due to the operation or to a pool above it. It ends when a job of the pool starts on the
+// node, or after gang_timeout. After a timeout, no reservation is made on the node for
 // gang_timeout, and the pool makes none for a pause that grows each time.
 //
 // Reservations are not replicated: a new engine makes its own.
@@ -192,8 +192,9 @@ func (rs *reservations) reserve(order *allocation.Element) bool {
 	return false
 }
 
-// due reports whether one more job is due to an operation, or to a pool above it, in addition to the
-// jobs that have a reservation. but is how many of the reservations do not count.
+// due reports whether one more job is due to an operation, or to a pool above it, in addition to
+// the jobs that have a reservation. The parameter but is the number of those jobs that do not
+// count.
 func (op *operation) due(needs resource.Amounts, but int64) bool {
 	if op.order.Due(needs.Times(op.pool.reserves-but), needs) {
 		return true
@@ -255,7 +256,7 @@ func (r *reservation) end() {
 	r.pool, r.operation = nil, nil
 }
 
-// met ends the reservation of a node for the pool of a job that starts there.
+// met ends the reservation of a node if it is for p, the pool of a job that starts there.
 func (n *node) met(p *pool) {
 	if r := &n.reserved; r.pool == p {
 		p.misses, p.keeps = 0, time.Time{}

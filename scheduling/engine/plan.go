@@ -36,8 +36,8 @@ type Preempt struct {
 	Kind      lifecycle.PreemptionKind
 	// Timeout is how long the job has to leave by itself.
 	Timeout time.Duration
-	// For is the job that gets the resources; the zero value: none in particular. Hold is how
-	// long they are held for it after Timeout.
+	// For is the job that gets the resources; the zero value: none in particular. Hold is how long
+	// the resources are held for that job after Timeout.
 	For  Beneficiary
 	Hold time.Duration
 	// Rated are the pools whose rate limits count the preemption.

@@ -80,7 +80,7 @@ func TestGangOutOfReach(t *testing.T) {
 			"at most 8 of the 10 jobs of the gang (task t) that have to start together fit on the 2 nodes that take its jobs, even when they are empty: together the jobs need 10 slots, but the nodes have 8 slots; until"},
 		"nodes in pieces too small": {
 			func(d *drive) { must(d.t, d.SetDemand("gang", "t", 0, 10, slotsOf(3))); d.node("n3", 22) },
-			func(d *drive) { d.node("n4", 30) }, explain.FactGangTooBig, "at most 9 of the 10 jobs of the gang (task t) that have to start together fit on the 3 nodes that take its jobs, even when they are empty: there is enough in total, but in pieces that are too small; most nodes run out of user_slots first, and each job needs 3 slots"},
+			func(d *drive) { d.node("n4", 30) }, explain.FactGangTooBig, "at most 9 of the 10 jobs of the gang (task t) that have to start together fit on the 3 nodes that take its jobs, even when they are empty: the total is enough, but it is fragmented; most nodes run out of user_slots first, and each job needs 3 slots"},
 		"one of its jobs fits nowhere": {
 			func(d *drive) { must(d.t, d.SetDemand("gang", "t", 0, 10, slotsOf(5))) },
 			func(d *drive) { must(d.t, d.SetDemand("gang", "t", 0, 10, slotsOf(1))); d.node("n3", 2) }, explain.FactTooSmall, "no node is big enough"},

@@ -65,12 +65,12 @@ type Shares struct {
 // Attributes are the results of an update that pools and operations have in common (F.17.5).
 type Attributes struct {
 	fairshare.Result
-	// Parts are the parts of the fair share, Promised those of the share that guarantees alone would
-	// give.
+	// Parts are the parts of the fair share. Promised are the parts of the share that guarantees
+	// alone would give.
 	Parts, Promised fairshare.Parts
 	// GuaranteedRatio is GuaranteedShare of the resource that counts for the element (F.5.7).
 	GuaranteedRatio float64
-	// SpecifiedMinShare is the min share that follows from settings; MinShare is at most the
+	// SpecifiedMinShare is the min share that follows from settings, which may be more than the
 	// element's demand.
 	SpecifiedMinShare resource.Vector
 	// LimitedDemand is what the element could use if its siblings used nothing.
@@ -80,7 +80,7 @@ type Attributes struct {
 // Integral are the integral guarantees of a pool at the last Tick (G5).
 type Integral struct {
 	Type fairshare.GuaranteeType
-	// Volume is the volume that has accumulated, Capacity its upper bound. RatioVolume and
+	// Volume is the volume that has accumulated, and Capacity is its upper bound. RatioVolume and
 	// RatioCapacity are the same in seconds of the whole cluster.
 	Volume, Capacity           resource.Volume
 	RatioVolume, RatioCapacity float64
@@ -101,8 +101,8 @@ type PoolView struct {
 	Shares Shares
 	// Effective are the settings in force.
 	Effective pooltree.Effective
-	// InferredGuarantee is the strong guarantee in all resources (F.5.1), Tiers its
-	// share by priority (F.5.4).
+	// InferredGuarantee is the strong guarantee in all resources (F.5.1). Tiers is its share by
+	// priority (F.5.4).
 	InferredGuarantee resource.Amounts
 	Tiers             [fairshare.TierCount]resource.Vector
 	Integral          Integral
@@ -122,8 +122,8 @@ type OperationView struct {
 	SchedulingIndex int
 	// Tasks is sorted by name, and groups of one task by memory, the largest first.
 	Tasks []TaskView
-	// Allocations is how many jobs hold resources, without those in flight; Leaving is how many
-	// of these have been told to leave.
+	// Allocations is how many jobs hold resources, without those in flight; Leaving is how many of
+	// these jobs have been told to leave.
 	Allocations, Leaving int
 	// Bounds are those of the groups of its allocations.
 	Bounds preemption.Bounds
@@ -159,8 +159,8 @@ type NodeView struct {
 	ID     scheduling.NodeID
 	Tags   []string
 	Limits resource.Amounts
-	// Usage is what allocations and starts in flight hold, Leaving the part of it that leaving
-	// allocations hold, and Claimed what claims hold.
+	// Usage is what allocations and starts in flight hold. Leaving is the part of Usage that
+	// leaving allocations hold. Claimed is what claims hold.
 	Usage, Leaving, Claimed resource.Amounts
 	// Known is false for a node that only allocations or claims refer to.
 	Known       bool
@@ -177,7 +177,7 @@ type NodeView struct {
 type ClaimView struct {
 	Node scheduling.NodeID
 	Beneficiary
-	// Ordered is when the victims were chosen, Victims how many of them have not left yet.
+	// Ordered is when the victims were chosen. Victims is how many of them have not left yet.
 	Ordered time.Time
 	Victims int
 	// Expires is when the claim ends at the latest.
@@ -187,7 +187,7 @@ type ClaimView struct {
 // Holding is an allocation or a start in flight.
 type Holding struct {
 	Allocation
-	// Leaving allocations have been told to leave by Deadline, or are about to be.
+	// Leaving allocations have been told, or are about to be told, to leave by Deadline.
 	Leaving  bool
 	Deadline time.Time
 	// Kind is how it was preempted; lifecycle.NotPreempted if it leaves for another reason, or stays.

@@ -47,8 +47,8 @@ func (st *stages) findStarving() {
 	st.collect(st.tree.root, [preemption.StageCount]starver{})
 }
 
-// collect does this for the operations below a pool. above holds, by stage, the lowest starving
-// element above the pool.
+// collect finds the operations below a pool that may preempt others. above holds, by stage, the
+// lowest starving element above the pool.
 func (st *stages) collect(p *pool, above [preemption.StageCount]starver) {
 	starves(p.clock.Starvation, starver{pool: p}, &above)
 	for _, c := range p.pools {
@@ -80,7 +80,8 @@ func (st *stages) collect(p *pool, above [preemption.StageCount]starver) {
 	}
 }
 
-// starves replaces the elements above by own, in the stages in which its starvation lets it preempt.
+// starves replaces the starving elements above by the element itself, in the stages in which its
+// own starvation lets it preempt.
 func starves(s preemption.Starvation, own starver, by *[preemption.StageCount]starver) {
 	for stage := range preemption.StageCount {
 		if s.Acts(stage) {
@@ -89,10 +90,10 @@ func starves(s preemption.Starvation, own starver, by *[preemption.StageCount]st
 	}
 }
 
-// owed reports whether a job would still be owed to the starving element if it used more in addition.
-// What was started or claimed since the update counts as used. An operation is owed a job while it is
-// below its min share, or below its fair share by more than the tolerance; a pool, while it is below
-// its fair share.
+// owed reports whether a job would still be owed to the starving element if it also used the
+// amounts in more. What was started or claimed since the update counts as used. An operation is
+// owed a job while it is below its min share, or below its fair share by more than the tolerance; a
+// pool, while it is below its fair share.
 func (s starver) owed(job, more, total resource.Amounts) bool {
 	if s.pool != nil {
 		return s.pool.order.SatisfactionWithout(resource.Amounts{}.Sub(more), job) < 1-resource.Epsilon
@@ -138,8 +139,8 @@ type turn struct {
 }
 
 // creditor returns the lowest element on the way from an operation to the root that starves in a
-// stage and is still owed a job of a task, with all jobs that have to start with it; false if there
-// is none.
+// stage and is still owed a job of a task, together with all jobs that have to start with that job;
+// false if there is none.
 func (st *stages) creditor(stage preemption.Stage, op *operation, task allocation.Task) (by starver, ok bool) {
 	g := op.missing(task.Name)
 	if g != nil && g.vain && g.vainIn == st.moment.age {

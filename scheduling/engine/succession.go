@@ -19,7 +19,8 @@ import (
 // State that one leader passes to the next: which elements starve, and which operation has taken
 // from which.
 
-// ElementClock is the starvation clock of a pool or of an operation; only that one's id is set.
+// ElementClock is the starvation clock of a pool or of an operation; only one of the two ids is
+// set.
 type ElementClock struct {
 	Pool      scheduling.PoolID
 	Operation scheduling.OperationID
@@ -105,8 +106,8 @@ func (e *Engine) Age(most int) (a Age) {
 	return a
 }
 
-// SetAge restores what Age returned, after a Tick. The age continues if its digest is unchanged,
-// or while nodes are awaited, when that cannot be decided.
+// SetAge restores what Age returned, after a Tick. The age continues if its digest is unchanged. It
+// also continues while nodes are awaited, because digests cannot be compared then.
 func (e *Engine) SetAge(a Age, awaiting bool) {
 	goesOn := a.Digest != 0 && (awaiting || a.Digest == e.tree.digest())
 	for _, t := range a.Takings {
@@ -155,9 +156,9 @@ type digested struct {
 // State of an engine that is made while the cluster runs: the claims, rates and attempts that follow
 // from preemptions that another engine planned.
 
-// AddClaim holds resources of a node for a job for which others have been told to leave. These may
-// have left, or are passed to Leave later. Add operations, demand and allocations first. A claim
-// whose job is no longer wanted is skipped.
+// AddClaim holds resources of a node for a job for which others have been told to leave. Those
+// others may have left already, or are passed to Leave later. Add operations, demand and
+// allocations first. A claim whose job is no longer wanted is skipped.
 func (e *Engine) AddClaim(id scheduling.NodeID, b Beneficiary, planned, expires time.Time) error {
 	n := e.cluster.node(id)
 	if e.claims.findClaim(n, b, planned) != nil {

@@ -10,7 +10,7 @@ import (
 	"weir/scheduling/resource"
 )
 
-// firstKeeps is the part of its fair share, give or take half a job, that a pool keeps at least when
+// firstKeeps is the minimum part of its fair share, give or take half a job, that a pool keeps when
 // it loses a larger job for the first job of an element.
 const firstKeeps = .9
 
@@ -22,8 +22,8 @@ const firstKeeps = .9
 // highest of the pools has more: an operation that loses part of its fair share gets it back from
 // its siblings.
 //
-// Each such exchange brings all of them together nearer to their fair shares, so this comes to an
-// end.
+// Each such exchange brings these pools, taken together, nearer to their fair shares, so the
+// exchanges come to an end.
 func (t *selection) beyondPools(h *holding, common *pool) bool {
 	e, from, smaller := t.victims, h.operation, t.smaller(1)
 	whole := t.whole && smaller
@@ -49,8 +49,9 @@ func (t *selection) gives(p *pool) bool {
 		(t.keepsMore(p.order, &p.loss, t.satisfaction) || t.turn(t.op.pool.order, resource.Amounts{}, p))
 }
 
-// over reports whether a pool has more than it keeps after lost is taken away. If it keeps more than
-// its fair share, it must still have what it keeps after more is taken away too.
+// over reports whether a pool has more than it keeps after the amounts in lost are taken away. If
+// it keeps more than its fair share, it must still have what it keeps after those in more are taken
+// away too.
 func (p *pool) over(lost, more resource.Amounts) bool {
 	return p.exceeded(lost, more) && (p.kept() <= 1 || p.order.SatisfactionWithout(lost.Add(more), more) >= p.kept()-resource.Epsilon)
 }
@@ -76,18 +77,19 @@ func (t *selection) owes(p, common *pool, smaller bool) bool {
 	return t.turn(branch, beside, p)
 }
 
-// gain returns how much nearer to their fair shares two elements come together, as a part of the
-// cluster: the one that gets the job and gives back beside for it, and p without what is lost.
+// gain returns how much nearer to their fair shares two elements come, taken together, as a part of
+// the cluster. The first gets the job, and gives back the amounts in beside for it. The second, p,
+// loses what this selection takes.
 func (t *selection) gain(of *allocation.Element, beside resource.Amounts, p *pool) float64 {
 	each := resource.MaxRatio(t.lost, t.victims.cluster.total)
 	return min(of.Lack(beside, t.needs), t.all/2) + min(p.order.Surplus(*p.loss.of(t.victims.selections), t.lost), each/2)
 }
 
-// turn reports whether it is an element's turn even if p is left with less of its fair share than the
-// element had. It is in two cases. In the first, the two come nearer to their fair shares, and the
-// element lags behind p by more than debtTurn. In the second, the element has nothing of the resource
-// by which the job counts and lags behind p; and the two gain a quarter of the job, or first holds.
-// The branch pays for what is lost.
+// turn reports whether it is an element's turn even if p is left with less of its fair share than
+// the element had. It is in two cases. In the first, the two come nearer to their fair shares, and
+// the element lags behind p by more than debtTurn. In the second, the element has nothing of the
+// resource by which the job counts and lags behind p; and either the two gain a quarter of the job,
+// or t.first is true. The branch pays for what is lost.
 func (t *selection) turn(of *allocation.Element, beside resource.Amounts, p *pool) bool {
 	gain, longer := t.gain(of, beside, p), of.Lag()-p.order.Lag()
 	turn := gain > resource.Epsilon && longer > debtTurn.Seconds() ||
@@ -155,8 +157,8 @@ func (t *selection) guaranteed(p *pool) bool {
 func (p *pool) kept() float64       { return max(p.effective.Starvation.Satisfaction, 1) }
 func (op *operation) kept() float64 { return max(op.effective.Starvation.Satisfaction, 1) }
 
-// smaller reports whether the lost job is smaller than the one that starts, and times of it together
-// are not larger.
+// smaller reports whether the lost job is smaller than the one that starts, and still not larger if
+// it is multiplied by times.
 func (t *selection) smaller(times float64) bool {
 	if t.like != t.lost {
 		t.like, t.each = t.lost, resource.Share(t.lost, t.victims.cluster.total).MaxComponent()

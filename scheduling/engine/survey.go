@@ -77,8 +77,8 @@ func (iq *inquiries) surveyOrder(s *survey) {
 }
 
 const (
-	// contendersPerStep is how many operations one step notes at most, agesPerStep about how many
-	// starts of their jobs.
+	// contendersPerStep is the maximum number of operations that one step notes. agesPerStep is
+	// roughly the maximum number of starts of their jobs.
 	contendersPerStep, agesPerStep = 128, 2048
 	// agesKept is how many starts of an operation's jobs are noted, the oldest ones. The other
 	// jobs are assumed to have started at even intervals since.
@@ -91,7 +91,8 @@ type rivals struct {
 	begun bool
 	// left are the operations that are still to be noted.
 	left []*operation
-	// at holds the indexes of pools in the contest, place those of operations in the order.
+	// at is the index of each pool in Contest.Pools. place is the index of each operation in the
+	// survey's Order.
 	at    map[*pool]int
 	place map[scheduling.OperationID]int
 }
@@ -183,8 +184,8 @@ func (c *rivals) arena(to *explain.Contest, p *pool) int {
 }
 
 const (
-	// nodesPerSearch is how many nodes one step of a search for victims covers at most,
-	// holdingsPerSearch about how many jobs on them.
+	// nodesPerSearch is the maximum number of nodes that one step of a search for victims covers.
+	// holdingsPerSearch is roughly the maximum number of jobs on them.
 	nodesPerSearch, holdingsPerSearch = 128, 1024
 )
 

@@ -87,12 +87,13 @@ type pool struct {
 	beside resource.Amounts
 	served bool
 	// reserves counts the nodes reserved for jobs below it. misses counts how many of its last
-	// reservations in a row were in vain; after one, no other is made until keeps.
+	// reservations in a row were in vain; after one in vain, no other is made before the time
+	// keeps.
 	reserves int64
 	misses   int
 	keeps    time.Time
-	// failed is the last round in which it starved and no victims were found for a job of
-	// failedFor.
+	// failed is the last round in which the pool starved and no victims were found for a job that
+	// needs failedFor.
 	failed    uint64
 	failedFor resource.Amounts
 	// latest is the last update for which findLatest has marked its jobs.

@@ -14,7 +14,7 @@ import (
 type update struct {
 	*gangs
 
-	// ticked is the time of the last update, alerts the problems that it found.
+	// ticked is the time of the last update. alerts are the problems that it found.
 	ticked time.Time
 	alerts []fairshare.Alert
 	// below says that some element was below its fair share or its min share.
@@ -120,8 +120,8 @@ func (u *update) starve(p *pool, now time.Time) {
 }
 
 // lacks reports whether one more whole job would bring a pool nearer to its fair share, even within
-// the tolerance: a pool of many jobs would otherwise never get it. A pool whose tolerance is 0 does
-// not starve for its fair share.
+// the tolerance: a pool of many jobs would otherwise never get that job. A pool whose tolerance is
+// 0 does not starve for its fair share.
 func (p *pool) lacks() bool {
 	next := p.order.Next()
 	return p.effective.Starvation.Tolerance > 0 && next != resource.Infinite &&

@@ -17,7 +17,7 @@ type loss struct {
 	amount    resource.Amounts
 }
 
-// add counts more as taken in a selection.
+// add counts the amounts in a as taken by a selection, in addition to what it has taken.
 func (l *loss) add(selection uint64, a resource.Amounts) {
 	amount := l.of(selection)
 	*amount = amount.Add(a)
@@ -35,8 +35,8 @@ func (l *loss) of(selection uint64) *resource.Amounts {
 type selector struct {
 	*holdings
 
-	// round counts the searches for victims on a node, selections those for one job, visits the
-	// traversals of takings.
+	// round counts the searches for victims on a node. selections counts the searches for one job.
+	// visits counts the traversals of takings.
 	round, selections, visits uint64
 	// scratch and late are memory that is reused. others are the jobs that may be preempted, as of
 	// the last selection.
@@ -44,9 +44,10 @@ type selector struct {
 }
 
 // choose chooses the candidates on a node that have to leave for a job of an operation, because of
-// the starvation of by. room is what is free for the job without victims. If the job brings a pool
-// above its limits, within their tolerance, all victims are from this pool. sel.others then holds the
-// candidates that may be preempted, as many as it takes until enough would be free.
+// the starvation of by. The result room is what is free for the job without victims. If the job
+// brings a pool above its limits, within their tolerance, all victims are from this pool.
+// sel.others then holds the candidates that may be preempted, as many as it takes until enough
+// would be free.
 func (sel *selector) choose(stage preemption.Stage, n *node, op *operation, perJob, enough resource.Amounts, by starver, candidates []*holding) (victims []*holding, room resource.Amounts, ok bool) {
 	room, limited := op.order.Room(n.spare(), perJob)
 	for _, whole := range []bool{false, true} {
@@ -87,7 +88,8 @@ type selection struct {
 	// whole says that smaller jobs are taken even if only the highest of their pools has more than
 	// its fair share.
 	whole bool
-	// all is what the job needs, as a part of the cluster; each is what a job that holds like needs.
+	// all is what the job needs, as a part of the cluster; each is the part of the cluster that a
+	// victim holds whose resources are those in like.
 	all, each float64
 	like      resource.Amounts
 	// lost is what would be lost with the job under consideration.
@@ -179,8 +181,9 @@ func (t *selection) common(p *pool) *pool {
 	return p
 }
 
-// leavesEnough reports whether every element that loses by the preemption of h keeps more of its fair
-// share than the starving one has. Otherwise the loser would starve next, and take it back.
+// leavesEnough reports whether every element that loses by the preemption of h keeps more of its
+// fair share than the starving one has. Otherwise the loser would starve next, and take the
+// resources back.
 func (t *selection) leavesEnough(h *holding, common *pool) bool {
 	if !t.keepsMore(h.operation.order, &h.operation.loss, t.satisfaction) {
 		return false
@@ -202,11 +205,12 @@ func (t *selection) keepsMore(of *allocation.Element, l *loss, need float64) boo
 	return of.SatisfactionWithout(l.of(t.victims.selections).Add(t.lost), t.lost) > need+resource.Epsilon
 }
 
-// crowded reports whether h may be preempted for a job that is at least twice as large and due. This
-// is possible in the aggressive stage, while the siblings in the common pool keep the part of the fair
-// share that is never preempted. So there is room for large jobs among many small operations (P6).
-// The job is larger than each that leaves, and brings a branch that already has jobs nearer to its
-// fair share, so this comes to an end. The branch that gains is charged for the loss.
+// crowded reports whether h may be preempted for a job that is at least twice as large and due.
+// This is possible in the aggressive stage, while the siblings in the common pool keep the part of
+// the fair share that is never preempted. So there is room for large jobs among many small
+// operations (P6). The job is larger than each that leaves, and brings a branch that already has
+// jobs nearer to its fair share, so such exchanges come to an end. The branch that gains is charged
+// for the loss.
 func (t *selection) crowded(h *holding, common *pool) bool {
 	if t.stage != preemption.AggressiveStage || !h.operation.crowds() || !t.smaller(2) || !common.branch.MayCrowd(resource.Amounts{}.Sub(common.beside), t.op.gathered(), t.needs) {
 		return false
@@ -238,8 +242,8 @@ func (op *operation) yields(stage preemption.Stage) bool {
 	return op.pool.order.Differs() || op.pool.exceeded(resource.Amounts{}, op.order.Usage()) || stage == preemption.AggressiveStage && op.crowds()
 }
 
-// secured reports whether an operation keeps more even if its pools have too much, because without it
-// the operation would have less than its settings protect from preemption.
+// secured reports whether an operation keeps the amounts in more even if its pools have too much:
+// without them it would have less than its settings protect from preemption.
 func (sel *selector) secured(from *operation, more resource.Amounts) bool {
 	left := from.groups.Usage().Sub(*from.loss.of(sel.selections)).Sub(more)
 	return from.groups.Bounds().Protected.StrictlyDominates(left)

@@ -17,8 +17,8 @@ import (
 type Case struct {
 	Now    time.Time
 	Survey *Survey
-	// Asks holds what is known of the operations in question: the one, or those below Pool.
-	// Unasked is the number of those left out because there are too many.
+	// Asks holds what is known of the operation in question, or of the operations below Pool.
+	// Unasked is the number of operations left out because there are too many.
 	Asks    []Asked
 	Unasked int
 	Pool    scheduling.PoolName
@@ -125,8 +125,8 @@ type Asked struct {
 	// Behind is why freed resources do not go to it: it comes after others in a FIFO pool, or has
 	// no fair share; nil: they may go to it.
 	Behind *Fact
-	// Hopes says, by stage, when others can be preempted for it at the earliest. Outrun is why
-	// none will be although it or its pool starves.
+	// Hopes says, by stage, when others can be preempted for it at the earliest. Outrun is why no
+	// job will be preempted although it or its pool starves.
 	Hopes  [preemption.StageCount]Hope
 	Outrun string
 	// Gathering describes its gang whose jobs all have room; nil: there is none.
@@ -155,15 +155,15 @@ type Gang struct {
 	// Size is how many of its jobs have to run at the same time; Completed of them have completed
 	// and need not run again.
 	Size, Completed int64
-	// Held is how many jobs of the task hold resources or are about to start, Missing how many
-	// others have to start together, and Gathered for how many of these room is held.
+	// Held is how many jobs of the task hold resources or are about to start. Missing is how many
+	// others have to start together. Gathered is for how many of the missing jobs room is held.
 	Held, Missing, Gathered int64
 	// Until is when the room held for them is released; zero: the gang does not gather room.
 	Until time.Time
 }
 
-// Hope is when others can be preempted for an operation at the earliest; zero: never. Rivals is
-// the number of jobs of operations before it for which others are preempted first.
+// Hope is when others can be preempted for an operation at the earliest; zero: never. Rivals is the
+// number of jobs of earlier operations for which others are preempted first.
 type Hope struct {
 	At     time.Time
 	Rivals int

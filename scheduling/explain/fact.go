@@ -87,14 +87,14 @@ type Fact struct {
 	Task      scheduling.TaskName
 	Job       scheduling.JobID
 	Node      scheduling.NodeID
-	// Resource is the name of a resource, Setting that of an option.
+	// Resource is the name of a resource. Setting is the name of an option.
 	Resource, Setting string
 	// Value is a part of the cluster, or an amount in cores or bytes. Bound is what Value is
 	// compared with.
 	Value, Bound float64
 	// Count is a number of things, out of Of.
 	Count, Of int64
-	// At is when it happened, Until when it is over at the latest.
+	// At is when it happened. Until is when it is over at the latest.
 	At, Until time.Time
 }
 
@@ -138,8 +138,8 @@ type TaskExplanation struct {
 
 // Wait counts operations that wait for the same.
 type Wait struct {
-	// Verdict is that of each of them; Text is that of First, the operation that was started
-	// first.
+	// Verdict is the verdict on each of them. Text is the text for First, the operation that was
+	// started first.
 	Verdict    string
 	Operations int
 	// Jobs are the jobs that they have to start.
@@ -162,7 +162,7 @@ type Refusal struct {
 	Count uint64
 	// Of is the pool that was passed over; empty: the operation itself.
 	Of scheduling.PoolName
-	// At and Node are those of the last time.
+	// At and Node are those of the last refusal.
 	At   time.Time
 	Node scheduling.NodeID
 	// Resource is the first one of which there was too little, if that is the cause.

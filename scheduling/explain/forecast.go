@@ -18,13 +18,13 @@ const (
 	// groupsAtOnce is roughly how many groups of jobs run at the same time in a trial: in a large
 	// cluster, several jobs start and end as one group.
 	groupsAtOnce = 400
-	// maxEnds and maxChoices bound an estimate: how many groups of jobs end in a trial, and how
-	// many elements are examined in all trials.
+	// maxEnds is the maximum number of groups of jobs that end in a trial. maxChoices is the
+	// maximum number of elements that are examined in all trials.
 	maxEnds, maxChoices = 5000, 20_000_000
 	// maxWait is how far ahead starts are estimated.
 	maxWait = 24 * time.Hour
-	// startDelay is how much later a job may start than its room is free, because of agents'
-	// reports, updates and heartbeats.
+	// startDelay is how long after its room is free a job may start, because of agents' reports,
+	// updates and heartbeats.
 	startDelay = time.Second
 	// unlikeness is how much the run times of an operation differ from those of its pool: the
 	// standard deviation of the logarithm.
@@ -129,8 +129,9 @@ type forecast struct {
 	wish    wish
 	target  int
 	chance  *rand.Rand
-	// late is how long a job that has outrun all that have ended still runs, as a factor of the time
-	// by which it has outrun them. It is the same for all jobs, since what delays one delays others.
+	// late is how much longer a job runs once it has outrun all that have ended, as a factor of the
+	// time by which it has outrun them. It is the same for all jobs, since what delays one delays
+	// others.
 	late float64
 	// beginPools and beginOps are the state with which each trial begins.
 	beginPools, pools []fieldPool
@@ -147,17 +148,17 @@ type forecast struct {
 	least float64
 	// met is how many jobs of the wish have started.
 	met int64
-	// round counts the ends, turn the starts.
+	// round counts the ends. turn counts the starts.
 	round, turn int
 	// overran says that a trial has reached maxEnds.
 	overran bool
 }
 
 // contested is what a pool and an operation have in common in a trial: amounts of the lacking
-// resource. most is the most that limits allow.
+// resource. The field most is the maximum that limits allow.
 type contested struct {
 	fair, usage, most float64
-	// passed is the round in which it was last passed over, served the turn in which it was last
+	// passed is the round in which it was last passed over. served is the turn in which it was last
 	// served.
 	passed, served int
 }
@@ -178,8 +179,8 @@ type fieldOp struct {
 	pool, place int
 	rank, jobs  int64
 	needs       float64
-	// lasts is how long its jobs run. If that is known from jobs of others, pace is the factor to
-	// multiply by, otherwise 1. drawn says that both are set.
+	// lasts is how long its jobs run. pace is the factor by which lasts is multiplied. It is 1
+	// unless lasts comes from jobs of other operations. drawn says that both are set.
 	lasts survival
 	pace  float64
 	drawn bool
@@ -327,11 +328,11 @@ type Arena struct {
 type Contender struct {
 	ID   scheduling.OperationID
 	Pool int
-	// Place is its place in the order of scheduling, Rank its place in a FIFO pool.
+	// Place is its place in the order of scheduling. Rank is its place in a FIFO pool.
 	Place int
 	Rank  int64
-	// Jobs is the number of jobs to start and Needs what each needs; Running is the number of
-	// running jobs and Holds what each holds. Needs and Holds are means.
+	// Jobs is the number of jobs to start, and Needs is what each needs. Running is the number of
+	// running jobs, and Holds is what each holds. Needs and Holds are means.
 	Jobs, Running int64
 	Needs, Holds  resource.Amounts
 	// First are the starts of the oldest running jobs; Newest is the last start.

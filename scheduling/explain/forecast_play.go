@@ -69,7 +69,7 @@ func (f *forecast) serve(e ending) bool {
 	return false
 }
 
-// room returns how many more jobs of an operation limits allow.
+// room returns how many more jobs the limits of an operation, and those above it, allow.
 func (f *forecast) room(i int) int64 {
 	op := &f.ops[i]
 	left := op.most - op.usage

@@ -13,7 +13,7 @@ import (
 )
 
 // GangTask is the gang of a task, some of whose jobs have to start together. Its methods say what
-// keeps these from starting, given that some node could hold each of them.
+// keeps these jobs from starting, given that some node could hold each of them.
 type GangTask struct {
 	Task scheduling.TaskName
 	Gang
@@ -76,7 +76,7 @@ func (g GangTask) TooBig(fit allocation.Fit, lack allocation.Lack) Fact {
 	}
 	f.Text = fmt.Sprintf("at most %d of the %s that have to start together fit on %s: together the jobs need %s, but %s %s %s", fit.Jobs, g.title(), on, quantity(k, lack.Needs), they, has, quantity(k, lack.Has))
 	if lack.Needs <= lack.Has {
-		f.Text = fmt.Sprintf("at most %d of the %s that have to start together fit on %s: there is enough in total, but in pieces that are too small; most nodes run out of %s first, and each job needs %s", fit.Jobs, g.title(), on, k, quantity(k, lack.Each))
+		f.Text = fmt.Sprintf("at most %d of the %s that have to start together fit on %s: the total is enough, but it is fragmented; most nodes run out of %s first, and each job needs %s", fit.Jobs, g.title(), on, k, quantity(k, lack.Each))
 	}
 	f.Text += asksNothing
 	return f
@@ -108,8 +108,9 @@ const maxNamedNodes = 5
 
 // Gathering holds what only the scheduler knows about when a gang may have room for all its jobs.
 type Gathering struct {
-	// Missing is the number of jobs that have to start together; Held of them have room. Leaves
-	// is when the jobs that were told to leave for them will have left; zero: they have.
+	// Missing is the number of jobs that have to start together. Held is how many of them have
+	// room. Leaves is when the jobs that were told to leave for them will have left; zero: they
+	// have.
 	Missing, Held int64
 	Leaves        time.Time
 	// Each is what every job without room is assumed to need: as much as the largest of them.
@@ -135,8 +136,8 @@ func (a *Asked) gatheringOf(v verdict) *Gathering {
 // seeks reports whether a search for victims for a gang is worthwhile.
 func (a *Gathering) seeks() bool { return a != nil && a.Starves && a.Missing > a.Held }
 
-// free returns for how many of the jobs without room there is room on the nodes: in what is free
-// now or, if the turn of the gang comes later, also in what is held for others until then.
+// free returns for how many of the jobs without room the nodes have room: in what is free now or,
+// if the turn of the gang comes later, also in what is held for others until then.
 func (q *Case) free(a *Asked, g *Gathering) (n int64) {
 	if g.Each.IsZero() {
 		return 0
@@ -169,7 +170,7 @@ func (q *Case) byGathering(a *Asked, v verdict, g *Gathering) (soonest estimate,
 		func(a *Asked, _ verdict) (estimate, string) { return q.gatheredByPreemption(a, g, left) })
 }
 
-// inHeldRoom returns the estimate for a gang for all of whose jobs there is room, held or free.
+// inHeldRoom returns the estimate for a gang all of whose jobs have room, held or free.
 func (q *Case) inHeldRoom(g *Gathering) estimate {
 	if at := later(g.From, g.Leaves); at.After(q.Now) {
 		return estimate{at: at, earliest: at, latest: at.Add(startDelay), by: ByHeldRoom, text: fmt.Sprintf("all %s may start together by %s: nodes have room for them, once the jobs that were told to leave have ended", counted(g.Missing, "job"), clock(at))}
@@ -177,7 +178,8 @@ func (q *Case) inHeldRoom(g *Gathering) estimate {
 	return estimate{at: q.Now, earliest: q.Now, latest: q.Now.Add(startDelay), by: ByHeldRoom, text: fmt.Sprintf("all %s may start together at the next heartbeats: there is room for them", counted(g.Missing, "job"))}
 }
 
-// gatheredByEnds estimates when ending jobs have made room for the jobs that have none.
+// gatheredByEnds estimates when ending jobs will have freed enough room for the gang's jobs that
+// have none yet.
 func (q *Case) gatheredByEnds(a *Asked, v verdict, g *Gathering, left int64) (estimate, string) {
 	var nodes NodeCounts
 	if v.near >= 0 {
@@ -198,8 +200,8 @@ func (q *Case) gatheredByEnds(a *Asked, v verdict, g *Gathering, left int64) (es
 	return estimate{at: at, earliest: later(e.earliest.Add(wait), g.Leaves), latest: later(e.latest.Add(wait), g.Leaves), by: ByEnds, text: fmt.Sprintf("all %s may start together at about %s, between %s and %s, as other jobs end and make room for %s%s", counted(g.Missing, "job"), clock(at), clock(later(e.earliest.Add(wait), g.Leaves)), clock(later(e.latest.Add(wait), g.Leaves)), missingJobs(left, g.Missing), g.turn())}, ""
 }
 
-// gatheredByPreemption estimates when other jobs have left for the last of the jobs that have no
-// room. On each node, they leave for one job per backoff.
+// gatheredByPreemption estimates when other jobs will have left for the last of the gang's jobs
+// that have no room. On each node, room is made for one job per backoff.
 func (q *Case) gatheredByPreemption(a *Asked, g *Gathering, left int64) (estimate, string) {
 	if a.Hopes != [preemption.StageCount]Hope{} && !g.Starves {
 		return estimate{}, "its fair share is less than all of its jobs need, so no job is preempted for it"

@@ -34,15 +34,15 @@ type Reason struct {
 	Pool scheduling.PoolName
 	// Since is when the starving element fell below its fair share.
 	Since time.Time
-	// Rule is why the job is preempted for another one. Of is the pool that has more than its
-	// fair share, or for ForLarger the pool that keeps Kept. Usage, Fair and Kept are then those of
-	// Of; if it is empty, those of the operation that loses the job.
+	// Rule is why the job is preempted for another one. Of is the pool that has more than its fair
+	// share, or for ForLarger the pool that keeps Kept. Usage, Fair and Kept are then those of Of
+	// or, if Of is empty, those of the operation that loses the job.
 	Rule Rule
 	Of   scheduling.PoolName
-	// Resource is the one that the numbers are about: by default the one that the operation that
-	// loses the job uses most of, for limits the first that is used beyond them.
+	// Resource is the one that the numbers are about: for limits, the first that is used beyond
+	// them; otherwise, the one of which the operation that loses the job uses most.
 	Resource resource.Kind
-	// Usage is the share that was used with the job, Fair the fair share, and Threshold the part
+	// Usage is the share that was used with the job. Fair is the fair share. Threshold is the part
 	// of the fair share beyond which jobs are preempted in this way.
 	Usage, Fair, Threshold float64
 	// Kept is the share used by allocations that cannot be preempted in this way: those that
@@ -50,8 +50,8 @@ type Reason struct {
 	Kept float64
 	// Ceiling says that Limit is what max_share_ratio allows.
 	Ceiling bool
-	// Used is what is used and Limit what is allowed, if limits are violated; on an overcommitted
-	// node, what its jobs hold and what it has.
+	// If limits are violated, Used is what is used, and Limit is what is allowed. On an
+	// overcommitted node, Used is what its jobs hold, and Limit is what the node has.
 	Used, Limit int64
 }
 
@@ -98,7 +98,7 @@ func (r Reason) beyond(id scheduling.OperationID) string {
 		id, percent(r.Usage), r.Resource, percent(r.Fair), percent(r.Kept), r.Threshold)
 }
 
-// It names the operation in question.
+// It is the word for the operation in question.
 const It = "it"
 
 // Fares says how near an element is to starving. who names the element.
@@ -138,7 +138,7 @@ type Job struct {
 	// which the operation uses most.
 	Resource    resource.Kind
 	Usage, Fair float64
-	// Spared counts, by block, how often allocations of its operation were spared because of it.
+	// Spared counts how often each block has spared allocations of its operation.
 	Spared [preemption.BlockedByRate + 1]uint64
 }
 

@@ -80,7 +80,7 @@ type survival struct {
 	// lengths are run times in seconds, ascending. after is, for each of them, the part of all jobs
 	// that run longer.
 	lengths, after []float64
-	// rest is for how many more seconds, on average, a job runs that has outrun all that have ended.
+	// rest is how many more seconds, on average, a job runs once it has outrun all that have ended.
 	rest float64
 }
 
@@ -111,8 +111,8 @@ func survivalOf(known Lengths, running *ages, chance *rand.Rand) survival {
 }
 
 // draw returns how long a job runs in all, in seconds, given its age. A job that has outrun all
-// that have ended runs on for late times the time by which it has outrun them, or for longer if
-// many other jobs have also run longer than those.
+// that have ended runs on for the time by which it has outrun them, multiplied by late, or for
+// longer if many other jobs have outrun them too.
 func (s *survival) draw(age, late float64, chance *rand.Rand) float64 {
 	from, _ := slices.BinarySearch(s.lengths, age)
 	for from < len(s.lengths) && s.lengths[from] <= age {

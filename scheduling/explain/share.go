@@ -132,7 +132,7 @@ func (l *Level) bound(k resource.Kind) Fact {
 		return Fact{Code: FactBoundFIFO}
 	case l.FIFO > 1:
 		f.Code, f.Count, f.Pool = FactBoundFIFO, int64(l.FIFO), l.Above.Pool
-		f.Text = fmt.Sprintf("%s is the %s in FIFO pool %q: those before it first get all that they can use", l.name(), ordinal(l.FIFO), l.Above.Pool)
+		f.Text = fmt.Sprintf("%s is the %s in FIFO pool %q: those ahead of it are served first, with all that they can use", l.name(), ordinal(l.FIFO), l.Above.Pool)
 	case s.Parts().Proportional[k] <= resource.Epsilon && s.FairShare[k] > resource.Epsilon:
 		f.Code, f.Bound, f.Pool = FactBoundGuarantee, s.StrongGuaranteeShare[k], l.Above.Pool
 		f.Text = fmt.Sprintf("%s has what it is guaranteed and no more: guarantees leave nothing in pool %q to be shared by weight", l.name(), l.Above.Pool)
@@ -177,8 +177,9 @@ func Greatest(s *fairshare.Element) resource.Kind {
 	return of.MaxKind(resource.CPU)
 }
 
-// Ahead describes the operations before one in its FIFO pool: they have Running running jobs.
-// Waiting of them have Jobs jobs to start, and First is the first of those.
+// Ahead describes the operations before one in its FIFO pool. Running is the number of their
+// running jobs. Waiting is how many of these operations have jobs to start, and First is the first
+// of those. Jobs is the number of jobs to start.
 type Ahead struct {
 	Jobs             int64
 	Waiting, Running int
@@ -230,10 +231,10 @@ func (l *Level) shareless(k resource.Kind) *Fact {
 			f.Setting, f.Text = "weight", fmt.Sprintf("it has no fair share: %s has weight 0, so %s", l.name(), leftovers)
 			return f
 		case s.LimitsShare[k] <= resource.Epsilon:
-			f.Setting, f.Text = "resource_limits", fmt.Sprintf("it has no fair share: the resource_limits, the max_share_ratio or the nodes of the filter of %s leave it no %s", l.name(), k)
+			f.Setting, f.Text = "resource_limits", fmt.Sprintf("it has no fair share: the resource_limits, max_share_ratio or node filter of %s leaves it no %s", l.name(), k)
 			return f
 		case l.FIFO > 1 && l.Above.Share.FairShare.MaxComponent() > resource.Epsilon:
-			f.Code, f.Text = FactFIFO, fmt.Sprintf("%s is the %s in FIFO pool %q: those before it first get all that they can use", l.name(), ordinal(l.FIFO), l.Above.Pool)
+			f.Code, f.Text = FactFIFO, fmt.Sprintf("%s is the %s in FIFO pool %q: those ahead of it are served first, with all that they can use", l.name(), ordinal(l.FIFO), l.Above.Pool)
 			return f
 		case l.Above.Share.FairShare.MaxComponent() > resource.Epsilon:
 			f.Text = fmt.Sprintf("it has no fair share: guarantees of others take all that pool %q has", l.Above.Pool)

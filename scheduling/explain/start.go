@@ -44,7 +44,7 @@ func (q *Case) explainStart(a *Asked, v verdict) {
 	}
 }
 
-// orSooner returns the sooner of two estimates. Each end of its range is the sooner one of both.
+// orSooner returns the sooner of two estimates. Each end of its range is the sooner of the two.
 func (e estimate) orSooner(other estimate) estimate {
 	switch {
 	case other.at.IsZero():
@@ -95,14 +95,14 @@ func (q *Case) byHeldRoom(a *Asked) (e estimate) {
 	return e
 }
 
-// byEnds estimates when ending jobs have made room for a job of the operation and it is its turn,
-// or says why that cannot be estimated.
+// byEnds estimates when ending jobs will have made room for a job of the operation and it is its
+// turn, or says why that cannot be estimated.
 func (q *Case) byEnds(a *Asked, v verdict) (estimate, string) {
 	return q.foresee(a, v.tasks[v.near].Nodes, 1, a.Tasks[v.near].PerJob)
 }
 
-// foresee estimates when ending jobs have made room for this many jobs of the operation, or says
-// why that cannot be estimated.
+// foresee estimates when ending jobs will have made room for this many jobs of the operation, or
+// says why that cannot be estimated.
 func (q *Case) foresee(a *Asked, nodes NodeCounts, jobs int64, needs resource.Amounts) (estimate, string) {
 	s := q.Survey
 	seen, why := s.Contest.foresee(wish{op: a.ID, jobs: jobs, needs: needs, k: s.scarce(nodes, needs), reach: s.reachOf(a.Gates), fits: s.holds, now: q.Now})
@@ -132,8 +132,8 @@ func (q *Case) likely(a *Asked) (f Find, why string) {
 	return f, ""
 }
 
-// byPreemption estimates when the jobs have left that are preempted once the operation starves, or
-// says why none will be.
+// byPreemption estimates when the jobs that are preempted once the operation starves will have
+// left, or says why no job will be preempted.
 func (q *Case) byPreemption(a *Asked, _ verdict) (estimate, string) {
 	f, why := q.likely(a)
 	if why != "" {
@@ -187,7 +187,8 @@ type Find struct {
 	Timeout time.Duration
 	// All is how many victims there are; Victims names a few.
 	All int
-	// Places is how many such jobs fit once all jobs that can be preempted have left the node.
+	// Places is how many jobs with the same needs fit once all jobs that can be preempted have left
+	// the node.
 	Places int64
 }
 
@@ -234,8 +235,8 @@ func (s *Search) Proceed() {
 	}
 }
 
-// Due returns when victims are searched for at the earliest on a node where this was last attempted
-// at the given time.
+// Due returns the earliest time at which victims are searched for on a node where preemption was
+// last tried at the given time.
 func (s *Search) Due(attempted time.Time) time.Time {
 	at := later(s.Now, s.Hopes[s.Stage].At)
 	if !attempted.IsZero() {
@@ -244,12 +245,12 @@ func (s *Search) Due(attempted time.Time) time.Time {
 	return at
 }
 
-// MaxVictims is how many victims a Find names at most.
+// MaxVictims is the maximum number of victims that a Find names.
 const MaxVictims = 10
 
 // likely returns the node on which victims leave for the operation after its rivals have had their
-// turn, one per node and backoff. Nodes that are searched earlier come first; of several, the one
-// with the fewest victims.
+// turn, one rival per node and backoff. Nodes that are searched earlier come first; of several, the
+// one with the fewest victims.
 func (s *Search) likely() (Find, bool) {
 	rivals := s.Hopes[s.Stage].Rivals
 	if len(s.Found) == 0 {
@@ -264,7 +265,7 @@ func (s *Search) likely() (Find, bool) {
 }
 
 // last returns the node on which victims leave for the last of this many jobs of the operation, one
-// per node and backoff; false if there is no room for so many.
+// job per node and backoff; false if there is no room for so many.
 func (s *Search) last(jobs int) (Find, bool) {
 	var all []Find
 	for _, f := range s.Found {

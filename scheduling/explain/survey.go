@@ -19,13 +19,13 @@ const MaxPlaces = 1000
 // reading fills caches.
 type Survey struct {
 	Rows []Row
-	// Order lists the operations with jobs to start, the next one first: MaxPlaces of them at most.
-	// Waiting is the number of all of them.
+	// Order lists the operations with jobs to start, the next one first, but no more than
+	// MaxPlaces. Waiting is the number of all such operations.
 	Order   []scheduling.OperationID
 	Waiting int
 	Contest Contest
-	// classes are the nodes grouped by what they have in common, found are their indexes; counts
-	// caches the NodeCounts of jobs.
+	// classes are the nodes grouped by what they have in common. found is the index of each class.
+	// counts caches the NodeCounts of jobs.
 	classes []class
 	found   map[likeness]int
 	counts  map[question]NodeCounts
@@ -71,8 +71,8 @@ func (s *Survey) classify() {
 	}
 }
 
-// Add notes a node that need not be a row: one that matters only by what it has in common with
-// others. Nodes are added by name, before the first question.
+// Add notes a node, which need not be one of Rows: only what it has in common with other nodes
+// matters. Nodes are added in the order of their names, before the first question.
 func (s *Survey) Add(r *Row) {
 	l := likeness{r.Limits, r.Free, r.Spare, string(allocation.AppendTakes(nil, r.Takes)), r.Schedulable}
 	i, known := s.found[l]
@@ -87,7 +87,8 @@ func (s *Survey) Add(r *Row) {
 	s.classes[i].nodes++
 }
 
-// reach calls with for each node that matches the filters and could hold a job if it were empty.
+// reach calls a function for each node that matches the filters and could hold a job if it were
+// empty.
 func (s *Survey) reach(gates []Gate, needs resource.Amounts, with func(r *Row)) {
 	for i := range s.Rows {
 		r := &s.Rows[i]
@@ -138,8 +139,8 @@ type NodeCounts struct {
 	// not hold the job even if they were empty. Full ones have too little free. On Held ones, what
 	// is free is held for others. The job could start on those that Fit.
 	Closed, Unmatched, TooSmall, Full, Held, Fit int
-	// SmallBy counts the nodes that are too small, LackingBy those that are full or held, by the
-	// resources of which there is too little.
+	// SmallBy counts the nodes that are too small. LackingBy counts those that are full or held.
+	// Both count by the resources of which there is too little.
 	SmallBy, LackingBy [resource.Count]int
 	// UnmatchedBy are the filters that leave out nodes, that of the operation first.
 	UnmatchedBy []FilterCount
@@ -234,8 +235,8 @@ func lacking(by *[resource.Count]int, needs, has resource.Amounts, nodes int) {
 	}
 }
 
-// Never says why jobs of a task could not start even if all nodes were empty: any one of them, or
-// those of a gang at once, of which Pending are to start together; it is 0 for other tasks. The
+// Never says why jobs of a task could not start even if all nodes were empty: any one of them or,
+// for a gang, the Pending jobs that have to start together. Pending is 0 for other tasks. The
 // result is the zero Fact if they could. Some node of the survey has to take jobs.
 func (s *Survey) Never(gates []Gate, jobs []allocation.Task) Fact {
 	q, a := Case{Survey: s}, Asked{Gates: gates}

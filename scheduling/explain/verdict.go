@@ -206,7 +206,7 @@ func (q *Case) cause(a *Asked, t *Task, nodes NodeCounts) Fact {
 }
 
 // tooSmall says that no node could hold a job of a task even if it were empty, and how much the
-// largest one has of what all of them have too little of.
+// largest node has of the resource of which all have too little.
 func tooSmall(t *Task, nodes NodeCounts) Fact {
 	k, best := most(nodes.SmallBy), "none has all of that at once"
 	f := Fact{Code: FactTooSmall, Resource: k.String(), Value: inUnits(k, t.PerJob.Of(k)), Count: int64(nodes.TooSmall), Of: int64(nodes.All - nodes.Closed)}

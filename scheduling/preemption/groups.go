@@ -11,8 +11,9 @@ import (
 type Bounds struct {
 	Fair, Demand resource.Vector
 	Total        resource.Amounts
-	// AggressiveThreshold times the fair share is never preempted, Threshold times the fair share
-	// only aggressively. AggressiveThreshold <= Threshold.
+	// Usage up to AggressiveThreshold times the fair share is never preempted. Usage up to
+	// Threshold times the fair share is preempted only aggressively. AggressiveThreshold <=
+	// Threshold.
 	AggressiveThreshold, Threshold float64
 	// Protected is the usage below which nothing is preempted: usage is below if it is less in every
 	// resource. Resources that do not matter are Infinite; the zero value protects nothing.
@@ -60,7 +61,7 @@ type reach struct {
 	// least is the smallest amount of each resource whose share is not below the bound.
 	least     resource.Amounts
 	protected resource.Amounts
-	// any means that usage is below if it is below in one resource.
+	// any means that usage counts as below if it is below in one resource.
 	any bool
 }
 
@@ -160,9 +161,9 @@ func (m *Member) Next() *Member { return m.next }
 // Prev returns the member of the same groups that started before, or nil.
 func (m *Member) Prev() *Member { return m.prev }
 
-// Protected returns the usage of the members that can never be preempted, and that of the members
-// that can be preempted at most by operations that starve aggressively, including the former. The
-// rest is preemptible.
+// Protected returns what the protected members use. The first result is the usage of those that can
+// never be preempted. The second includes those that can be preempted only aggressively. All other
+// members are preemptible.
 func (g *Groups) Protected() (always, normally resource.Amounts) {
 	// With OnBoundPreemptible the second cut may come before the first.
 	always = g.cuts[aggressiveCut].usage
@@ -245,7 +246,7 @@ func (g *Groups) Remove(m *Member) {
 }
 
 // rebalance puts each cut after the shortest prefix that is not below its bound. If a prefix is not
-// below, no longer prefix is.
+// below, neither is any longer one.
 func (g *Groups) rebalance() {
 	for c := range g.cuts {
 		k := &g.cuts[c]

@@ -65,7 +65,8 @@ func (t Timeouts) Shortened(pending int64, count float64) Timeouts {
 	return t
 }
 
-// Lengthened multiplies the fair share and aggressive timeouts by times, if that is more than 1.
+// Lengthened multiplies the fair share and aggressive timeouts by the factor times, if it is more
+// than 1.
 func (t Timeouts) Lengthened(times float64) Timeouts {
 	longer := func(timeout time.Duration) time.Duration {
 		return time.Duration(min(float64(timeout)*max(times, 1), math.MaxInt64/2))
@@ -80,8 +81,8 @@ func (t Timeouts) Lengthened(times float64) Timeouts {
 type Clock struct {
 	Status     Status
 	Starvation Starvation
-	// Since is when the element fell below its fair share, even within the tolerance, and MinSince
-	// when it fell below its min share; zero while it is not below.
+	// Since is when the element fell below its fair share, even within the tolerance. MinSince is
+	// when it fell below its min share. Each is zero while the element is not below.
 	Since, MinSince time.Time
 }
 
