@@ -49,14 +49,14 @@ const (
 // Alert is something that the owner of a task can improve.
 type Alert struct {
 	Name, Task string
-	// Message says what was observed, Advice what to change.
+	// Message says what was observed. Advice says what to change.
 	Message, Advice string
 }
 
 // Task is what the alerts of one task are computed from.
 type Task struct {
 	Name string
-	// Limit is memory_limit, Tmpfs the size of all tmpfs of a job, in bytes.
+	// Limit is memory_limit, in bytes. Tmpfs is the size of all tmpfs of a job, in bytes.
 	Limit, Tmpfs int64
 	// CPU is cpu_limit.
 	CPU resource.Hundredths

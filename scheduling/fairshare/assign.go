@@ -151,8 +151,8 @@ func (e *Element) sumChildren() {
 	}
 }
 
-// sumRatios sets the ratio of a pool to the sum of its children's, capped at the share of the
-// pool's own dominant resource (F.4.1).
+// sumRatios sets the FairShareRatio of a pool to the sum of its children's, capped at the share of
+// the pool's own dominant resource (F.4.1).
 func (e *Element) sumRatios() {
 	e.FairShareRatio = 0
 	for _, c := range e.Children {
@@ -161,8 +161,8 @@ func (e *Element) sumRatios() {
 	e.FairShareRatio = min(e.FairShareRatio, e.FairShare.MaxComponent())
 }
 
-// scaleRatios multiplies the ratios of operations, which are the shares of their dominant
-// resources, by factor and recomputes those of pools.
+// scaleRatios multiplies the FairShareRatio of operations, which is the share of their dominant
+// resource, by factor, and recomputes that of pools.
 func (e *Element) scaleRatios(factor float64) {
 	if e.Pool == nil {
 		e.FairShareRatio *= factor

@@ -3,8 +3,8 @@ package fairshare
 import "math"
 
 // greatest returns the greatest number in [low, high] for which holds is true: high, or else a
-// number found by bisecting the bit pattern, exact to the last bit (F.1.5). holds must be true at
-// low, and once false must stay false above.
+// number found by bisecting the bit pattern, exact to the last bit (F.1.5). The function `holds`
+// must be true at low, and once false must stay false above.
 //
 // Invariant: 0 <= low <= high.
 func greatest(low, high float64, holds func(float64) bool) float64 {

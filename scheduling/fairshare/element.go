@@ -31,8 +31,8 @@ type Element struct {
 	// BestAllocationShare. It is kept until it is set again.
 	BestAllocation resource.Vector
 
-	// Demand is what an operation uses plus what it could use now, Usage what it uses. Invariant:
-	// Usage <= Demand. For a pool Update writes the sums.
+	// Usage is what an operation uses. Demand is Usage plus what it could use now, so it is never
+	// less. For a pool, Update writes the sums.
 	Demand, Usage resource.Amounts
 	// Gang operations are useful only as a whole (F.7.2).
 	Gang bool
@@ -48,7 +48,7 @@ type Element struct {
 	parent *Element
 	// usedStrong is, for the root, the strong part of its children's shares (F.7.7).
 	usedStrong resource.Vector
-	// bySuggestion and, for pools in vector mode, byFit are functions in Tree.points and
+	// bySuggestion is a function in Tree.points. byFit, for pools in vector mode, is a function in
 	// Tree.fits. A pool's functions are valid while ready is set.
 	bySuggestion, byFit span
 	ready               bool
@@ -78,11 +78,11 @@ type Result struct {
 	MinShare resource.Vector
 	// FairShare is the share the element is entitled to; see Parts.
 	FairShare resource.Vector
-	// FairShareRatio reduces FairShare to one number; over all operations of a tree these add up
-	// to at most 1 (F.4.1).
+	// FairShareRatio reduces FairShare to one number; over all operations of a tree these numbers add
+	// up to at most 1 (F.4.1).
 	FairShareRatio float64
-	// PromisedFairShare is what the guarantee alone gives, below pools that compute
-	// it (F.5.6).
+	// PromisedFairShare is the share that guarantees alone would give. It is set below pools that
+	// compute it (F.5.6).
 	PromisedFairShare resource.Vector
 	// LimitedDemandShare is the share the element would take if its siblings took nothing.
 	LimitedDemandShare resource.Vector
@@ -91,8 +91,8 @@ type Result struct {
 	// PoolSatisfaction is, for a pool, the least satisfaction of the operations below it that have
 	// jobs to start; for other elements it equals LocalSatisfaction (F.10).
 	PoolSatisfaction float64
-	// FIFOIndex is the place among the children of a FIFO pool, EffectiveFIFOIndex the place after
-	// reordering, if that changed the order (F.8.3); otherwise -1.
+	// FIFOIndex is the position among the children of a FIFO pool; -1 in other pools.
+	// EffectiveFIFOIndex is the position after reordering (F.8.3); -1 if the order did not change.
 	FIFOIndex, EffectiveFIFOIndex int32
 }
 
@@ -120,8 +120,8 @@ func newElement(id string) *Element {
 type Parts struct {
 	// Total is the whole share.
 	Total resource.Vector
-	// Strong is the part within the strong guarantee, Integral what is paid from
-	// volume, and Proportional the rest, got by weight.
+	// Strong is the part within the strong guarantee. Integral is paid from volume. Proportional is
+	// the rest, given by weight.
 	Strong, Integral, Proportional resource.Vector
 }
 

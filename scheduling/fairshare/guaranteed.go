@@ -4,8 +4,8 @@ import "weir/scheduling/resource"
 
 // FindGuaranteed computes the share that every element gets even if all have unlimited demand
 // (F.5.7), as of the last update: guarantees first, then the rest by weight, up to limits. Nothing
-// else depends on the result, so it is computed only on request: once per update, and again if
-// changed says that the tree has changed since.
+// else depends on the result, so it is computed only on request: once per update, and again if the
+// parameter changed says that the tree is different now.
 func (t *Tree) FindGuaranteed(changed bool) {
 	if t.guaranteed && !changed {
 		return
@@ -51,8 +51,8 @@ func (e *Element) guaranteeInTurn() {
 // claimant is a child of a pool, for the division among its children.
 type claimant struct {
 	weight float64
-	// most is the most that the child can have, base the part of its share that does not come by
-	// weight.
+	// most is the upper bound of the child's share. base is the part of the share that does not come
+	// by weight.
 	most, base resource.Vector
 }
 
@@ -90,12 +90,13 @@ func (t *Tree) guaranteeByWeight(e *Element) {
 	}
 }
 
-// flow is the part of the flows of a pool, and of the pools below it, that fits within most.
+// flow returns the part of the flows of p, and of the pools below it, that fits between c.base and
+// c.most.
 func (c *claimant) flow(p *Pool) resource.Vector {
 	return resource.Uniform(p.TotalFlowRatio).Min(c.most.Sub(c.base))
 }
 
-// at returns the share of a child at these levels.
+// at returns the share of a child at the levels that levelsOf returns.
 func (c *claimant) at(levels resource.Vector) resource.Vector {
 	return c.base.Add(levels.Scale(c.weight)).Min(c.most)
 }

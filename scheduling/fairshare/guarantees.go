@@ -225,8 +225,7 @@ func (e *Element) split() {
 	e.Pool.Tiers = [TierCount]resource.Vector{priority, all.Sub(priority).Max(resource.Vector{})}
 }
 
-// donorAbove reports whether the nearest pool above that is a donor or a priority
-// pool is a donor.
+// donorAbove reports whether there is a donor above e, with no priority pool between them.
 func (e *Element) donorAbove() bool {
 	for p := e.parent; p != nil; p = p.parent {
 		if p.Pool.PriorityDonor {

@@ -35,8 +35,8 @@ func (t *Tree) grant(e *Element, share resource.Vector) {
 	e.Pool.granted, e.Pool.LastShareRatio = share, share.MaxComponent()
 }
 
-// takeBackBurst reduces the grants of burst pools in this round by the part that relaxed pools
-// below them now pay for.
+// takeBackBurst reduces this round's grants to burst pools by the part that relaxed pools below
+// them now pay for.
 func (t *Tree) takeBackBurst(round int) {
 	for _, e := range t.burst {
 		p := e.Pool
@@ -92,7 +92,7 @@ func withinLimits(limits, strong, integral resource.Vector) resource.Vector {
 
 // grantRelaxed divides what guarantees leave, including strong guarantees without demand, among
 // relaxed pools: all at once, in proportion to their volumes, up to what volume and flow allow
-// (F.6.5). Pools above other relaxed pools come after these.
+// (F.6.5). A pool comes after the relaxed pools below it.
 func (t *Tree) grantRelaxed() {
 	rounds := 0
 	for _, e := range t.relaxed {
@@ -108,8 +108,8 @@ func (t *Tree) grantRelaxed() {
 	}
 }
 
-// grantRound is grantRelaxed for the pools of one round: those with that many levels of relaxed
-// pools below them.
+// grantRound grants the shares of one round: those of the relaxed pools with `round` levels of
+// relaxed pools below them.
 func (t *Tree) grantRound(round int) {
 	paying := t.takers[:0]
 	least := math.MaxFloat64

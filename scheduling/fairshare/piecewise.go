@@ -47,13 +47,13 @@ func number(a, b, t float64) float64 {
 	return b - (b-a)*(1-t)
 }
 
-// lens maps the function of a child to its pool's x: x / scale + shift. Looking up a corner
-// through the lens that produced it finds it to the bit.
+// lens maps the function of a child to its pool's x: x / scale + shift. Looking up a corner through
+// the lens that produced it finds exactly that corner.
 type lens struct{ scale, shift float64 }
 
 func (l lens) x(p *point) float64 { return p.x/l.scale + l.shift }
 
-// left returns the value of f at x, and its fit factor; at a jump, those before it.
+// left returns the value of f at x, and its fit factor; at a jump, the ones before the jump.
 func (l lens) left(f []point, x float64) (resource.Vector, float64) {
 	// i is the first corner at x or beyond.
 	i, end := 0, len(f)

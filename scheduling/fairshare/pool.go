@@ -80,7 +80,7 @@ type Pool struct {
 	Mode Mode
 	// SortBy orders the children of a FIFO pool; empty means by weight, then start time (F.7.3).
 	SortBy []SortKey
-	// StrongGuarantee is the configured one.
+	// StrongGuarantee is the configured strong guarantee.
 	StrongGuarantee Guarantee
 	Integral        Integral
 	// GangStep makes gangs of this pool all or nothing, if the tree does too.
@@ -126,14 +126,14 @@ type Pool struct {
 	// the pool divide.
 	rest      resource.Vector
 	perWeight float64
-	// reordering is the effective value of FIFOReordering. reorders means that effective is the
-	// order of this update. deferred is scratch.
+	// reordering is the effective value of FIFOReordering. reorders means that the field `effective`
+	// holds the order of this update. deferred is scratch.
 	reordering, reorders bool
 	effective, deferred  []*Element
 	// priority means that PriorityAdjustment has a donor to take from.
 	priority bool
-	// overflow is volume beyond the capacity, acceptable the room for volume of others, accepted
-	// the volume received from others.
+	// overflow is volume beyond the capacity. acceptable is the room for volume of others. accepted
+	// is the volume received from others.
 	overflow, acceptable, accepted resource.Volume
 	// configuredLimits saves LimitsShare while a relaxed pool has a lower one.
 	configuredLimits resource.Vector
@@ -165,7 +165,7 @@ func (e *Element) branch() branch {
 }
 
 // seen returns the lens through which a fair-share pool sees the function of a child. For a child
-// without weight it stays at its first point.
+// without weight, the function stays at its first point.
 func (b *branch) seen() lens { return lens{scale: max(b.scale, math.SmallestNonzeroFloat64)} }
 
 // BurstDuration returns how long the volume of a burst pool lasts at burst level while flow keeps

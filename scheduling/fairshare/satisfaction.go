@@ -5,8 +5,9 @@ import "weir/scheduling/resource"
 // Satisfaction says how near an element is to its fair share: below 1 it has less, above 1 more.
 // It is resource.MaxSatisfaction for elements with no fair share (F.10).
 //
-// Resources of which the fair share covers the demand count only if that is so for all resources,
-// because the element cannot use more of them.
+// While no usage exceeds the fair share, a resource counts only if the demand exceeds its fair
+// share, because the element cannot use more of the others. If there is no such resource, the
+// resource with the least ratio counts.
 func Satisfaction(usage, fair, demand resource.Vector) float64 {
 	if fair.MaxComponent() <= resource.Epsilon {
 		return resource.MaxSatisfaction

@@ -72,7 +72,8 @@ func bySuggestion(out, f []point, guarantee, limits resource.Vector) []point {
 	return w.out
 }
 
-// climb continues from part start of the way to corner i until a limit is met.
+// climb continues up f until a limit is met. It begins at the fraction start of the way from corner
+// i-1 to corner i.
 func (w *rise) climb(f []point, i int, start float64) {
 	for ; i < len(f); i++ {
 		a, b := &f[i-1], &f[i]
@@ -126,8 +127,8 @@ func (w *rise) jump(a, b *point) {
 	w.corner(b.x, &b.share)
 }
 
-// line goes up the line from a to b, of which part start was covered before. It returns false if
-// it met a limit.
+// line goes up the line from a to b, of which the fraction start was covered before. It returns
+// false if it met a limit.
 //
 // The excess of each resource is a line too, and the greatest of them a chain of ever steeper
 // ones: there is a corner wherever another resource takes the lead.
@@ -152,7 +153,7 @@ func (w *rise) line(a, b *point, start float64) bool {
 	return w.chain(a, b, &before, &after, start)
 }
 
-// chain is line for when the lead changes, or only part of the way is within the limit.
+// chain handles the lines on which the lead changes, or only part of the way is within the limit.
 func (w *rise) chain(a, b *point, before, after *resource.Vector, start float64) bool {
 	end := max(reach(&a.share, &b.share, &w.limit), start)
 	excess := func(r int, t float64) float64 { return number(before[r], after[r], t) }

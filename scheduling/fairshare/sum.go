@@ -4,7 +4,8 @@ import "slices"
 
 // summer adds functions of children. It owns the memory for that.
 type summer struct {
-	// from and to hold functions one after the other; ends says where each one in from ends.
+	// `from` and `to` hold functions one after the other. ends holds the end of each function in
+	// `from`.
 	from, to []point
 	ends     []int32
 }

@@ -29,12 +29,12 @@ type Tree struct {
 	// guaranteed means that GuaranteedShare is up to date with this update.
 	guaranteed bool
 
-	// points holds all functions by suggestion, fits those by fit factor of pools in
+	// points holds all functions by suggestion. fits holds the functions by fit factor of pools in
 	// vector mode.
 	points, fits []point
 	summer       summer
-	// takers is scratch memory of distribute and grantRound, shares that of tierFactor, claimants
-	// that of guaranteeByWeight.
+	// Scratch memory: takers is for distribute and grantRound, shares is for tierFactor, claimants is
+	// for guaranteeByWeight.
 	takers    []*Element
 	shares    []resource.Vector
 	claimants []claimant
@@ -44,7 +44,7 @@ type Tree struct {
 type Report struct {
 	// At is the time of the update.
 	At time.Time
-	// Pools and Operations count the elements, the root too.
+	// Pools and Operations count the elements, including the root.
 	Pools, Operations int
 	// Alerts are valid until the next update.
 	Alerts []Alert
@@ -172,7 +172,7 @@ func (t *Tree) listIntegral(e *Element) {
 	}
 }
 
-// addUp computes the integral ratios of a pool, including those below it (F.5.2).
+// addUp computes the integral ratios of a pool, including the pools below it (F.5.2).
 func (e *Element) addUp(total resource.Amounts, capacityPeriod time.Duration) {
 	p := e.Pool
 	p.SpecifiedBurstRatio, p.SpecifiedFlowRatio = 0, 0

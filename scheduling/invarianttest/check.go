@@ -26,7 +26,7 @@ type View interface {
 	Holdings() []engine.Holding
 }
 
-// Check returns an error that names the first breach; nil: there is none.
+// Check returns an error that names the first breach, or nil if there is none.
 func Check(v View) error {
 	s := v.Snapshot()
 	c := checker{
@@ -51,8 +51,8 @@ type taskKey struct {
 
 // sum is the recount of a node, an operation or a pool.
 type sum struct {
-	// held is the usage: that of a node includes what is leaving, that of operations and pools
-	// includes claims. leaving is what jobs hold that were told to leave.
+	// held is the usage. For a node it includes what is leaving; for operations and pools it includes
+	// claims. leaving is the usage of jobs that were ordered to leave.
 	held, leaving, claimed resource.Amounts
 	fair                   resource.Vector
 	jobs                   int

@@ -108,7 +108,7 @@ func TestCheck(t *testing.T) {
 		"the root's usage": {func(v *view) { v.snapshot.Pools[0].Shares.Usage = slots(1) },
 			`pool "<Root>": usage is user_slots=1, but that of its children is user_slots=2`},
 		"a group": {func(v *view) { v.holdings[0].Level = preemption.Preemptible },
-			"job j1 of operation o1: it is preemptible, but as number 0 of 1, of which 1 and 1 are protected, it should be non_preemptible"},
+			"job j1 of operation o1 is preemptible: at index 0 of 1 by start time, with the first 1 always and the first 1 normally protected, it should be non_preemptible"},
 		"a start in flight in a group": {func(v *view) { v.holdings[1].Level = preemption.Preemptible },
 			"job  of operation o1: it is preemptible, but it is leaving or has not begun"},
 	})

@@ -36,7 +36,7 @@ func (c *checker) checkGroups() error {
 				want = preemption.AggressivelyPreemptible
 			}
 			if h.Level != want {
-				return fmt.Errorf("job %s of operation %s: it is %v, but as number %d of %d, of which %d and %d are protected, it should be %v",
+				return fmt.Errorf("job %s of operation %s is %v: at index %d of %d by start time, with the first %d always and the first %d normally protected, it should be %v",
 					h.Job, op.ID, h.Level, i, len(all), always, normally, want)
 			}
 		}

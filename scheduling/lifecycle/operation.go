@@ -66,7 +66,8 @@ var stateNames = []string{
 }
 
 // next lists the transitions from each state. An operation that is Completing may still be aborted
-// or fail, because its result is not committed. Aborting and Failing lead only to their ends.
+// or fail, because its result is not committed. Aborting leads only to Aborted, and Failing only to
+// Failed.
 var next = [stateCount][]State{
 	None:            {Starting},
 	Starting:        {WaitingForAgent, Aborting, Failing},

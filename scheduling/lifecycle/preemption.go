@@ -7,7 +7,8 @@ type PreemptionKind uint8
 const (
 	// NotPreempted is the kind of a job that was not preempted.
 	NotPreempted PreemptionKind = iota
-	// Preemption: another operation starves, and the job is beyond the fair share of its own.
+	// Preemption: another operation starves, and the job is beyond the fair share of its own
+	// operation.
 	Preemption
 	// AggressivePreemption: an operation starves aggressively, so more jobs may be preempted.
 	AggressivePreemption

@@ -16,8 +16,9 @@ type Advice struct {
 	// Jobs is the number of completed jobs. The fields below are about these.
 	Jobs          int64
 	P50, P95, Max int64
-	// Reserved and Used are bytes x seconds: what was reserved for the job's processes, and their
-	// peak usage times the run time. Wasted is the difference.
+	// Reserved, Used and Wasted are in bytes x seconds. Reserved is the reserve of the jobs'
+	// processes times the run time. Used is their peak usage times the run time. Wasted is the
+	// difference.
 	Reserved, Used, Wasted int64
 	// SetLimit is a proposed memory_limit, a quarter above what was needed; 0 if the current limit
 	// is fine, or if too little is known.
@@ -26,8 +27,8 @@ type Advice struct {
 	Text string
 }
 
-// Advise returns advice for a task. reserve is what its next job would get for its processes.
-// state selects, in stats, the jobs that completed.
+// Advise returns advice for a task. The parameter reserve is what its next job would get for its
+// processes. state selects, in stats, the jobs that completed.
 func Advise(t Task, reserve Reserve, stats statistics.Set, state string) Advice {
 	used := stats.Of(statistics.UserMaxMemory, state)
 	held, needed := stats.Of(statistics.UserCumulativeReserve, state), stats.Of(statistics.UserCumulativeMaxMemory, state)
@@ -51,7 +52,7 @@ func Advise(t Task, reserve Reserve, stats statistics.Set, state string) Advice 
 			most, resource.FormatRoughly(t.Limit), resource.FormatRoughly(enough))
 	case a.Max+t.Tmpfs > t.Limit-t.Limit/20:
 		a.SetLimit = enough
-		a.Text = fmt.Sprintf("a job used %s of its memory_limit of %s, and would have failed with a little more: set memory_limit to %s",
+		a.Text = fmt.Sprintf("a job used %s of its memory_limit of %s and nearly failed: set memory_limit to %s",
 			most, resource.FormatRoughly(t.Limit), resource.FormatRoughly(enough))
 	}
 	// The size of tmpfs is reserved whatever the setting.

@@ -17,15 +17,16 @@ const (
 	// interpolates, which is inaccurate where few samples leave gaps.
 	exactSamples = 500
 
-	// compression of the t-digest: at most 20 times as many centroids, p95 within 1 %.
+	// compression is that of the t-digest. It allows at most 20 times as many centroids, and keeps
+	// the p95 within 1 %.
 	compression  = 50
 	maxCentroids = 20 * compression
 
 	// PriorSamples is the greatest weight of a prior, in samples.
 	PriorSamples = 20
 
-	// outgrown is the number of its own samples at which a digest drops its prior. Until then the
-	// prior's weight falls with each of them.
+	// outgrown is how many samples of its own a digest needs to drop its prior. Until then, each of
+	// them lowers the prior's weight.
 	outgrown = 40
 )
 
@@ -42,7 +43,7 @@ type Digest struct {
 	prior  []float64
 	sketch *tdigest.TDigest
 	count  int64
-	// least, greatest of all samples, when sketch is set.
+	// least and greatest are the extremes of all samples, when sketch is set.
 	least, greatest float64
 }
 
@@ -199,8 +200,8 @@ func Of(samples ...float64) (*Digest, error) {
 	return d, nil
 }
 
-// Scaled returns a digest of up to ProfileSamples samples that represent d, each multiplied by scale
-// and capped at most.
+// Scaled returns a digest of up to ProfileSamples samples that represent d, each multiplied by
+// scale, but not above the parameter `most`.
 func (d *Digest) Scaled(scale, most float64) *Digest {
 	scaled := d.Summary(ProfileSamples)
 	for i, v := range scaled.samples {
@@ -227,10 +228,10 @@ func FromPrior(prior *Digest) *Digest {
 	return d
 }
 
-// Blend merges news into before, what was known already, and returns up to ProfileSamples samples of
-// both. Each sample of news weighs 1. before weighs at most half as much as news, so that it fades,
-// but may always weigh PriorSamples, so that a small operation does not outweigh large ones. A prior
-// within news is ignored.
+// Blend merges the digest news into the digest `before`, which was known already, and returns up to
+// ProfileSamples samples of both. Each sample of news weighs 1. The digest `before` weighs at most
+// half as much as news, so that it fades, but may always weigh PriorSamples, so that a small
+// operation does not outweigh large ones. A prior within news is ignored.
 func Blend(before, news *Digest) *Digest {
 	own := *news
 	own.prior = nil

@@ -8,8 +8,8 @@ import (
 // UserUpperBound is the greatest part of memory_limit that is reserved.
 const UserUpperBound = 1.0
 
-// overdraftFactor times its reserve is what a job that was aborted for overdraft counts as needing
-// at least (J.1.3).
+// overdraftFactor sets what a job that was aborted for overdraft counts as needing: at least its
+// reserve times overdraftFactor (J.1.3).
 const overdraftFactor = 1.1
 
 // Options say how the memory of a task's jobs is reserved.
@@ -21,7 +21,7 @@ type Options struct {
 	// the job proxy's estimate is multiplied. They are above 0.
 	ProxyDefault, ProxyLower, ProxyUpper float64
 	// UserMultiplier and ProxyMultiplier multiply the factor of a job after its first abort for
-	// overdraft. They are at least 1, or 0: the job then gets the upper bound at once.
+	// overdraft. They are at least 1, or 0, which gives the job the upper bound at once.
 	UserMultiplier, ProxyMultiplier float64
 }
 

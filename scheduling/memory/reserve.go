@@ -113,10 +113,10 @@ func Absorb(user, proxy *Digest, s Sample) error {
 type Overdrafts struct{ User, Proxy int32 }
 
 // Rerun returns the reserve with which a job runs again after it was aborted because it used more
-// than its reserve had, and the overdrafts of its cookie including this one. before are the earlier
-// overdrafts. A part (processes or proxy) that is guilty gets the upper bound or, the first time, a
-// multiple of what it had, if the options set one. A part that was guilty before keeps at least what
-// it had. Any other part gets the learned reserve (J.1.5).
+// than `had`, its reserve, and the overdrafts of its cookie including this one. The parameter
+// `before` holds the earlier overdrafts. A part (processes or proxy) that is guilty gets the upper
+// bound or, the first time, a multiple of what it had, if the options set one. A part that was
+// guilty before keeps at least what it had. Any other part gets the learned reserve (J.1.5).
 func (t Task) Rerun(user, proxy *Digest, used Usage, had Reserve, before Overdrafts) (Reserve, Overdrafts) {
 	o := t.options()
 	learned := t.Reserve(user, proxy)
@@ -149,9 +149,9 @@ func dedicated(had, multiplier, upper float64, before int32) float64 {
 
 // guilty decides whether the job's processes, its proxy, or both caused an overdraft. A part is
 // guilty if it used over a tenth more than its reserve. If neither did, the part that came nearer
-// to its reserve is, or the proxy if both came equally near. Two exceptions then: a proxy that was
-// not measured is never guilty, and neither is a part whose reserve is at its upper bound while
-// the other's is not.
+// to its reserve is, or the proxy if both came equally near. This last rule has two exceptions: a
+// proxy that was not measured is never guilty, and neither is a part whose reserve is at its upper
+// bound while the other's is not.
 func (t Task) guilty(used Usage, had Reserve) (user, proxy bool) {
 	above := func(used, had int64) bool { return float64(used) > overdraftFactor*float64(had) }
 	userGap, proxyGap := had.User-used.User, had.Proxy-used.Proxy

@@ -217,7 +217,8 @@ func Has(of any, name string) bool {
 }
 
 // Named reports whether the names directly below a path are names of options, where - and _ are
-// equivalent, rather than names that users choose. of is the struct at the start of the path.
+// equivalent, rather than names that users choose. The parameter `of` is the struct at the start of
+// the path.
 func Named(of any, path []string) bool {
 	t := structOf(of)
 	for i := 0; i < len(path); i++ {
@@ -240,8 +241,7 @@ func Named(of any, path []string) bool {
 	return true
 }
 
-// Each calls visit for each option of the struct that of points to, with its name, its tag and
-// its field.
+// Each calls visit for each option of the struct *of, with its name, its tag and its field.
 func Each(of any, visit func(name string, tag reflect.StructTag, field reflect.Value)) {
 	v := reflect.ValueOf(of).Elem()
 	for _, s := range tableOf(v.Type()).own {

@@ -44,9 +44,9 @@ func (r *Reading) Add(path string, at Position, format string, args ...any) {
 	r.Faults = append(r.Faults, Fault{Path: path, Position: at, Problem: fmt.Sprintf(format, args...)})
 }
 
-// Fault adds a fault of an option. of points to the struct and field to its field; if field is
-// nil, the fault is of the whole struct. The position is that of the option, or of the object if
-// the option is missing.
+// Fault adds a fault of an option. The parameter `of` points to the struct, and field to the field
+// of the option; if field is nil, the fault is of the whole struct. The position is that of the
+// option, or of the object if the option is missing.
 func (r *Reading) Fault(of, field any, format string, args ...any) {
 	src := r.sources[of]
 	path, at := src.path, Position{}
@@ -139,7 +139,7 @@ func settingAt(of, field any) setting {
 	panic(fmt.Sprintf("%T has no option at %T", of, field))
 }
 
-// Options sets the options of the struct that dst points to from the object at a path.
+// Options reads the object v, found at path, into the struct that dst points to.
 func (r *Reading) Options(dst any, v *Value, path string) {
 	if v.Kind != Object {
 		r.Add(path, v.At, "is %s, not an object of options", v)

@@ -159,8 +159,8 @@ func (s *setting) duration(v *Value) (time.Duration, error) {
 	return d, nil
 }
 
-// text reads a text, or one of a fixed set. The bounds of the option limit its bytes, unless
-// the option is a list or an object by name: then they limit its length.
+// text reads a text, or one of a fixed set. The bounds of the option limit the bytes of the text,
+// unless the option is a list or an object by name, whose length they limit.
 func (s *setting) text(v *Value) (string, error) {
 	if v.Kind != Text {
 		return "", fmt.Errorf("is %s, not text", v)
@@ -207,9 +207,8 @@ func (s *setting) count(n int) string {
 	return fmt.Sprintf("it has %d %s: from %s to %s are allowed", n, s.Unit, s.Min, s.Max)
 }
 
-// Complete sets each option that is not set and has a default, in the struct that of points to and
-// in those of its groups that are set. Groups are copied first, so that the originals do not
-// change.
+// Complete sets each option that is not set and has a default, in the struct *of and in its groups
+// that are set. Groups are copied first, so that the originals do not change.
 func Complete(of any) {
 	dst := reflect.ValueOf(of).Elem()
 	for _, s := range tableOf(dst.Type()).own {
@@ -266,8 +265,9 @@ func Default[T any](of any, field **T) T {
 	return *s.missing().Interface().(*T)
 }
 
-// Check returns the faults of single options, such as values out of bounds, for options that
-// were set by code and not read. of is a struct, or a pointer to one. Paths have slashes.
+// Check returns the faults of single options, such as values out of bounds, for options that were
+// set by code and not read. The parameter `of` is a struct, or a pointer to one. Paths have
+// slashes.
 func Check(of any) []Fault {
 	r := Reading{Separator: "/"}
 	r.check(reflect.Indirect(reflect.ValueOf(of)), "")

@@ -29,7 +29,7 @@ type Value struct {
 	At     Position
 	Truth  bool
 	Number float64
-	// Whole is the exact number if IsWhole is set: the number is then a 64-bit integer.
+	// IsWhole means that the number is a 64-bit integer. Whole is then its exact value.
 	Whole   int64
 	IsWhole bool
 	Text    string

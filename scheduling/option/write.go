@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Write returns the options that are set in a struct as a document from which Read makes an
-// equal struct. of is the struct or a pointer to it.
+// Write returns the options that are set in a struct as a document from which Read makes an equal
+// struct. The parameter `of` is the struct or a pointer to it.
 func Write(of any) map[string]any {
 	v := reflect.Indirect(reflect.ValueOf(of))
 	document := make(map[string]any)

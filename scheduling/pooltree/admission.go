@@ -8,27 +8,27 @@ import (
 	"weir/scheduling"
 )
 
-// ErrTooManyOperations is returned when a limit on the operations of a pool, or on
-// those that run, is reached.
+// ErrTooManyOperations is returned when a pool has reached its limit on operations or on running
+// operations.
 var ErrTooManyOperations = errors.New("too many operations")
 
 // Count holds numbers of operations of a pool and of all pools below it.
 type Count struct {
-	// Operations is the number of those that have not ended.
+	// Operations is the number of operations that have not ended.
 	Operations int64
-	// Running is the number of those that count against max_running_operation_count.
+	// Running is the number of operations that count against max_running_operation_count.
 	Running int64
-	// Waiting is the number of those that could run if no limit of the pool or of a pool above
+	// Waiting is the number of operations that could run if no limit of the pool or of a pool above
 	// it were reached.
 	Waiting int64
 }
 
-// Plus returns the sum of both.
+// Plus returns c + other.
 func (c Count) Plus(other Count) Count {
 	return Count{c.Operations + other.Operations, c.Running + other.Running, c.Waiting + other.Waiting}
 }
 
-// Minus returns the difference c - other.
+// Minus returns c - other.
 func (c Count) Minus(other Count) Count {
 	return Count{c.Operations - other.Operations, c.Running - other.Running, c.Waiting - other.Waiting}
 }
@@ -87,29 +87,29 @@ func (e *LimitError) Error() string {
 // Unwrap returns ErrTooManyOperations.
 func (e *LimitError) Unwrap() error { return ErrTooManyOperations }
 
-// AdmitStart returns nil if one more operation may start in the pool. Otherwise it
-// returns a *LimitError that names the nearest pool, from this one upwards, whose
-// limit is reached (F.16), or ErrUnknownPool if the tree does not have the pool. from is the
-// pool that a moved operation comes from, or "": pools that already count the
-// operation are not checked. Place checks whether the pool itself may hold operations.
+// AdmitStart returns nil if one more operation may start in the pool. Otherwise it returns a
+// *LimitError that names the nearest pool, from this one upwards, whose limit is reached (F.16), or
+// ErrUnknownPool if the tree does not have the pool. The parameter `from` is the pool that a moved
+// operation leaves, or "": pools that already count the operation are not checked. Place checks
+// whether the pool itself may hold operations.
 func (t Tree) AdmitStart(pool, from scheduling.PoolName, counts Counts) error {
 	return t.admit(pool, from, func(name scheduling.PoolName, allowed, _ int64) *LimitError {
 		return &LimitError{Pool: name, Limit: allowed, Now: counts[name].Operations, Option: "max_operation_count"}
 	})
 }
 
-// AdmitRun returns nil if one more operation of the pool may run now. Otherwise it
-// returns a *LimitError that names the nearest pool, from this one upwards, whose
-// limit is reached: the operation waits for that pool (F.16). from is the pool where
-// the operation already runs, or "". Lightweight operations need no AdmitRun.
+// AdmitRun returns nil if one more operation of the pool may run now. Otherwise it returns a
+// *LimitError that names the nearest pool, from this one upwards, whose limit is reached: the
+// operation waits for that pool (F.16). The parameter `from` is the pool where the operation
+// already runs, or "". Lightweight operations need no AdmitRun.
 func (t Tree) AdmitRun(pool, from scheduling.PoolName, counts Counts) error {
 	return t.admit(pool, from, func(name scheduling.PoolName, _, allowed int64) *LimitError {
 		return &LimitError{Pool: name, Limit: allowed, Now: counts[name].Running, Option: "max_running_operation_count"}
 	})
 }
 
-// admit checks a limit for a pool and all above it, except from and the pools above from. limit
-// takes both limits of a pool, on the operations that it holds and on those that it runs, and
+// admit checks a limit for a pool and the pools above it. The pool `from` and the pools above it
+// are skipped. The function `limit` gets a pool's limits on all and on running operations, and
 // returns the one to check.
 func (t Tree) admit(pool, from scheduling.PoolName, limit func(name scheduling.PoolName, hold, run int64) *LimitError) error {
 	var have []scheduling.PoolName

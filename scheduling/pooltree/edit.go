@@ -25,9 +25,9 @@ type Edit struct {
 // Rename changes the name of a pool.
 type Rename struct{ From, To scheduling.PoolName }
 
-// Edit returns the tree after all of the edits. Only the final tree is validated, so
-// intermediate ones may be invalid. operations returns the number of operations in a pool of t
-// and in all pools below it that have not ended.
+// Edit returns the tree after all of the edits. Only the final tree is validated, so intermediate
+// ones may be invalid. The function `operations` returns how many operations in a pool of t, and in
+// all pools below it, have not ended.
 func (t Tree) Edit(operations func(scheduling.PoolName) int64, edits ...Edit) (Tree, error) {
 	next := Tree{options: t.options, settings: t.settings, pools: slices.Clone(t.pools)}
 	was := make(map[scheduling.PoolName]scheduling.PoolName)
@@ -42,8 +42,8 @@ func (t Tree) Edit(operations func(scheduling.PoolName) int64, edits ...Edit) (T
 	return next, nil
 }
 
-// apply makes one change in place. was maps the new name of each pool that an earlier
-// edit renamed to its name in the original tree.
+// apply makes one change in place. The parameter `was` maps the new name of each pool that an
+// earlier edit renamed to its name in the original tree.
 func (t *Tree) apply(e Edit, was map[scheduling.PoolName]scheduling.PoolName, operations func(scheduling.PoolName) int64) error {
 	switch {
 	case e.Options != nil:

@@ -13,7 +13,7 @@ import (
 // OperationOptions are the options of an operation in a tree (F.17.3). A nil one is
 // not set. The values that the pointers point to must not be changed.
 type OperationOptions struct {
-	Weight                *float64       `option:"weight" min:"0" max:"1e+09" default:"1" rule:"F.7.4" help:"share of what is divided by weight, relative to the weights of the pool's other operations"`
+	Weight                *float64       `option:"weight" min:"0" max:"1e+09" default:"1" rule:"F.7.4" help:"weight among its siblings: what guarantees leave is shared in proportion to it"`
 	MaxShareRatio         *float64       `option:"max_share_ratio" min:"0" max:"1" default:"1" rule:"F.17.3" help:"upper limit of its usage, as a part of what its pool may use, from 0 to 1"`
 	ResourceLimits        *Resources     `option:"resource_limits" rule:"F.17.3" kind:"resources" help:"upper limit of the operation's usage"`
 	LimitsBoundDemand     *bool          `option:"apply_specified_resource_limits_to_demand" default:"false" rule:"F.2" help:"demand beyond resource_limits does not count as demand"`
@@ -38,7 +38,7 @@ func ReadOperationOptions(document map[string]any) (OperationOptions, error) {
 func (o OperationOptions) Validate() error {
 	c := checks{option.Check(o)}
 	if e := o.Packing.effective(); e.MinWindowSize > e.MaxWindowSize {
-		c.fault("packing/min_window_size_for_schedule", "%d is not from 0 to max_heartbeat_window_size, %d", e.MinWindowSize, e.MaxWindowSize)
+		c.fault("packing/min_window_size_for_schedule", "%d must be from 0 to max_heartbeat_window_size (%d)", e.MinWindowSize, e.MaxWindowSize)
 	}
 	return c.err()
 }

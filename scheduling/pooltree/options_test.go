@@ -76,7 +76,7 @@ func TestTreeOptions(t *testing.T) {
 		"aggressive timeout below the other": {object{"fair_share_starvation_timeout": "3m"},
 			"fair_share_aggressive_starvation_timeout: 2m is less than fair_share_starvation_timeout, 3m"},
 		"aggressive threshold above the other": {object{"preemption_satisfaction_threshold": 0.1},
-			"aggressive_preemption_satisfaction_threshold: 0.2 is not from 0 to preemption_satisfaction_threshold, 0.1"},
+			"aggressive_preemption_satisfaction_threshold: 0.2 must be from 0 to preemption_satisfaction_threshold (0.1)"},
 		"capacity of no time": {object{"integral_guarantees": object{"pool_capacity_saturation_period": "0s"}}, "it must be more than 0s"},
 		"room for no time":    {object{"gang_timeout": "10ms"}, "gang_timeout: 10ms is too short: the minimum is 1s"},
 		"room for ever":       {object{"gang_timeout": "2h"}, "gang_timeout: 2h is too long: the limit is 1h"},

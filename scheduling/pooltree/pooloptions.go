@@ -41,7 +41,7 @@ var defaultFIFOSort = []string{SortByWeight, SortByStartTime}
 // PoolOptions are the options of a pool (F.17.2). A nil one is not set. The values
 // that the pointers point to must not be changed.
 type PoolOptions struct {
-	Weight             *float64 `option:"weight" min:"0" max:"1e+09" default:"1" rule:"F.7.4" help:"share of what is divided by weight, relative to the weights of its siblings"`
+	Weight             *float64 `option:"weight" min:"0" max:"1e+09" default:"1" rule:"F.7.4" help:"weight among its siblings: what guarantees leave is shared in proportion to it"`
 	MaxShareRatio      *float64 `option:"max_share_ratio" min:"0" max:"1" default:"1" rule:"F.17.2" help:"upper limit of its usage, as a part of what its parent may use, from 0 to 1"`
 	Mode               *string  `option:"mode" default:"fair_share" rule:"F.7.3" values:"fair_share,fifo" help:"how the operations and pools in it share resources"`
 	FIFOSortParameters []string `option:"fifo_sort_parameters" default:"weight,start_time" rule:"F.7.3" values:"weight,start_time,pending_job_count" help:"order of the operations and pools in a FIFO pool"`
@@ -68,7 +68,7 @@ type PoolOptions struct {
 	FIFOReordering             *bool `option:"enable_fifo_children_reordering_for_guarantee_utilization" default:"false" rule:"F.7.3" inherit:"own, else the parent's" help:"in a FIFO pool, gangs that do not fit into its guarantee move behind those that do"`
 	PromisedFairShare          *bool `option:"compute_promised_guarantee_fair_share" default:"false" rule:"F.5.6" help:"compute the share that guarantees alone would give to each element"`
 	PriorityGuarantee          *bool `option:"enable_priority_strong_guarantee_adjustment" default:"false" rule:"F.5.4" help:"if guarantees exceed the cluster, this pool's is cut last"`
-	PriorityGuaranteeDonorship *bool `option:"enable_priority_strong_guarantee_adjustment_donorship" default:"false" rule:"F.5.4" help:"if guarantees exceed the cluster, priority pools below are served before the other pools below"`
+	PriorityGuaranteeDonorship *bool `option:"enable_priority_strong_guarantee_adjustment_donorship" default:"false" rule:"F.5.4" help:"if guarantees exceed the cluster, priority pools among its descendants are served before the others"`
 	AlwaysAllowGangs           *bool `option:"always_allow_gang_operations" default:"false" rule:"F.8" help:"gangs are accepted even if the tree accepts them only in FIFO pools"`
 	AllowChildrenGuarantees    *bool `option:"allow_children_guarantees" default:"true" rule:"F.5" help:"pools directly below may have strong guarantees"`
 }
@@ -160,7 +160,7 @@ func (o PoolOptions) validateIntegral(c *checks) {
 
 // Effective holds the effective settings of a pool, or of the root.
 type Effective struct {
-	// Weight is DefaultWeight if none is set; Weighted says whether one is.
+	// Weight is DefaultWeight if no weight is set. Weighted says whether a weight is set.
 	Weight   float64 `option:"weight"`
 	Weighted bool
 	// MaxShareRatio is 1 when none is set.

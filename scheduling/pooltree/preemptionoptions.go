@@ -40,14 +40,14 @@ type TreePreemption struct {
 
 // EffectivePreemption holds the effective preemption settings of a tree.
 type EffectivePreemption struct {
-	// CountCoefficient is at least 1. The starvation timeouts of an operation with
-	// fewer pending jobs are multiplied by the ratio of that number to it (F.11).
+	// CountCoefficient is at least 1. If an operation has fewer pending jobs than this, its
+	// starvation timeouts are multiplied by its pending jobs / CountCoefficient (F.11).
 	CountCoefficient   float64 `option:"allocation_count_preemption_timeout_coefficient"`
 	FromStarving       bool    `option:"allow_preemption_from_starving_operations"`
 	OnBoundPreemptible bool    `option:"consider_allocation_on_fair_share_bound_preemptible"`
 	AggressiveForGangs bool    `option:"allow_aggressive_preemption_for_gang_operations"`
-	// AbsoluteTolerance says that an operation that lacks less than its smallest job
-	// needs is not below its fair share.
+	// AbsoluteTolerance says that an operation is not below its fair share if it lacks less than its
+	// smallest job needs.
 	AbsoluteTolerance bool `option:"enable_absolute_fair_share_starvation_tolerance"`
 	// PriorityScope is OperationAndAncestors or OperationOnly.
 	PriorityScope     string `option:"scheduling_preemption_priority_scope"`
@@ -83,12 +83,12 @@ const NoRateLimit = -1
 type EffectivePoolPreemption struct {
 	// AllowNormal is false if the pool or any pool above it sets it to false.
 	AllowNormal bool
-	// AllowAggressive is the pool's own, or else its parent's.
+	// AllowAggressive is the pool's own setting, or else its parent's.
 	AllowAggressive bool
-	// RateLimit is the pool's own; NoRateLimit if it has none. The rate limits of pools above
-	// apply as well.
+	// RateLimit is the pool's own rate limit; NoRateLimit if it has none. The rate limits of pools
+	// above apply as well.
 	RateLimit int64
-	// LimitTolerance is the pool's own.
+	// LimitTolerance is the pool's own tolerance.
 	LimitTolerance resource.Amounts
 }
 
@@ -124,7 +124,7 @@ type PackingOptions struct {
 	RelativeTolerance *float64       `option:"relative_metric_value_tolerance" min:"1" default:"1.5" rule:"F.14" help:"a node counts as better only if its metric is also lower by more than this factor"`
 	MinWindowSize     *int64         `option:"min_window_size_for_schedule" min:"0" default:"0" unit:"nodes" rule:"F.14" help:"number of nodes that must be seen before a job starts on one"`
 	MaxWindowSize     *int64         `option:"max_heartbeat_window_size" min:"1" max:"1000" default:"10" unit:"nodes" rule:"F.14" help:"maximum number of earlier nodes that are remembered"`
-	MaxHeartbeatAge   *time.Duration `option:"max_heartbeat_age" above:"0s" default:"1h" rule:"F.14" help:"for how long they are remembered"`
+	MaxHeartbeatAge   *time.Duration `option:"max_heartbeat_age" above:"0s" default:"1h" rule:"F.14" help:"how long an earlier node is remembered"`
 }
 
 // EffectivePacking holds the effective packing settings of an operation.

@@ -146,7 +146,7 @@ func TestPreemptionOfOperations(t *testing.T) {
 			}},
 		"packing that takes nothing": {document: object{"packing": object{"max_better_past_snapshots": 0.0}}, wantErr: "packing/max_better_past_snapshots: 0 is not a number of at least 1"},
 		"packing without memory":     {document: object{"packing": object{"max_heartbeat_window_size": 0.0}}, wantErr: "packing/max_heartbeat_window_size: 0 is not a number from 1 to 1000"},
-		"packing of a narrow window": {document: object{"packing": object{"min_window_size_for_schedule": 11.0}}, wantErr: "11 is not from 0 to max_heartbeat_window_size, 10"},
+		"packing of a narrow window": {document: object{"packing": object{"min_window_size_for_schedule": 11.0}}, wantErr: "11 must be from 0 to max_heartbeat_window_size (10)"},
 		"packing of a moment":        {document: object{"packing": object{"max_heartbeat_age": "0s"}}, wantErr: "packing/max_heartbeat_age: 0s is too short: it must be more than 0s"},
 		"packing by worse nodes":     {document: object{"packing": object{"relative_metric_value_tolerance": 0.5}}, wantErr: "0.5 is not a number of at least 1"},
 		"negative tolerance":         {document: object{"packing": object{"absolute_metric_value_tolerance": -1.0}}, wantErr: "-1 is not a number of at least 0"},

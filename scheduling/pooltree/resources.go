@@ -35,8 +35,8 @@ func (r *Resources) Or(other resource.Amounts) resource.Amounts {
 	return other
 }
 
-// lesser returns the amounts of the resources that either names: the lesser one if both name
-// it. nil names none.
+// lesser returns the lesser amount of each resource that both r and other name, and the only amount
+// of each that one of them names. nil names none.
 func (r *Resources) lesser(other *Resources) *Resources {
 	if r == nil || other == nil || r == other {
 		return cmp.Or(r, other)

@@ -58,8 +58,8 @@ func ValidateName(name scheduling.PoolName) error {
 	return nil
 }
 
-// validateName is ValidateName that also allows pool$user, the name of an ephemeral
-// subpool for a user.
+// validateName is like ValidateName, but also allows pool$user, the name of an ephemeral subpool
+// for a user.
 func (p Pool) validateName() error {
 	hub, user, found := strings.Cut(string(p.Name), "$")
 	if p.Ephemeral == "" || !found {

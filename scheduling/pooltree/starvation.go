@@ -84,8 +84,8 @@ type EffectiveNotice struct {
 	MinRunTime time.Duration `option:"min_run_time"`
 }
 
-// over returns the effective settings: these options, and inherited ones for those that are
-// not set.
+// over returns the effective settings: the options of s that are set, and inherited values for the
+// rest.
 func (s Starvation) over(inherited EffectiveStarvation) EffectiveStarvation {
 	e := inherited
 	starvationHolds.Set(&e, &s)
@@ -103,8 +103,8 @@ func (c *checks) atLeast(path string, timeout, bound time.Duration) {
 	}
 }
 
-// starvation checks the thresholds of an element against each other, and against its bounds for
-// operations.
+// starvation checks the settings of an element against each other, and against the bounds that it
+// sets for operations.
 func (c *checks) starvation(s EffectiveStarvation) {
 	if s.Tolerance > s.ToleranceBound {
 		c.fault("fair_share_starvation_tolerance", "%v is more than fair_share_starvation_tolerance_upper_bound, %v", s.Tolerance, s.ToleranceBound)
@@ -112,7 +112,7 @@ func (c *checks) starvation(s EffectiveStarvation) {
 	c.atLeast("fair_share_starvation_timeout", s.FairShareTimeout, s.FairShareTimeoutBound)
 	c.atLeast("min_share_preemption_timeout", s.MinShareTimeout, s.MinShareTimeoutBound)
 	if s.AggressiveThreshold > s.Satisfaction {
-		c.fault("aggressive_preemption_satisfaction_threshold", "%v is not from 0 to preemption_satisfaction_threshold, %v",
+		c.fault("aggressive_preemption_satisfaction_threshold", "%v must be from 0 to preemption_satisfaction_threshold (%v)",
 			s.AggressiveThreshold, s.Satisfaction)
 	}
 	if s.AggressiveTimeout < s.FairShareTimeout {

@@ -19,7 +19,7 @@ func (t Tree) validate() error {
 	for i := range t.pools {
 		switch err := t.check(&t.pools[i]); {
 		case errors.Is(err, ErrCycle):
-			// The error names the pools of the cycle; this pool may only be below it.
+			// The error names the pools of the cycle. This pool may be below the cycle, not in it.
 			return err
 		case err != nil:
 			return fmt.Errorf("pool %q: %w", t.pools[i].Name, err)

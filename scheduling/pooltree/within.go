@@ -28,7 +28,7 @@ func (f Filter) without(other Filter) (found, known bool) {
 	return found, found || s.left >= 0
 }
 
-// truth is the value of a tag or a filter in three-valued logic: not is -, and is min, or is max.
+// truth is the value of a tag or a filter in three-valued logic: ! is -, & is min, | is max.
 type truth int8
 
 const (
@@ -61,7 +61,7 @@ func (s *search) found() bool {
 	case byOther == no:
 		return true
 	}
-	// The value of the filter is unknown, so that of at least one of its tags is.
+	// The value of the filter is unknown, so the value of at least one of its tags is unknown.
 	tag := open[slices.IndexFunc(open, func(tag string) bool { return s.has[tag] == unknown })]
 	for _, assumed := range []truth{yes, no} {
 		s.has[tag] = assumed

@@ -32,7 +32,7 @@ type Counts struct {
 	Hash uint64
 }
 
-// Plus returns the sum of both.
+// Plus returns c + other.
 func (c Counts) Plus(other Counts) Counts {
 	return Counts{Rows: c.Rows + other.Rows, Bytes: c.Bytes + other.Bytes, Hash: c.Hash + other.Hash}
 }

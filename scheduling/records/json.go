@@ -41,8 +41,7 @@ const (
 	afterExponentSign
 	inExponent
 
-	// The following are not states, but actions, for bytes after which the next state depends on the
-	// bytes before.
+	// The following are not states but actions: for these, the next state depends on earlier bytes.
 	begin
 	end
 	comma
@@ -91,7 +90,7 @@ var rules = [...]struct {
 	inHex4:            {"a hexadecimal digit", []step{{hexDigit, inString}}},
 	inLiteral:         {"true, false or null", []step{{"aelrsu", letter}}},
 	afterMinus:        {"a digit", []step{{"0", afterZero}, {nonzero, inInteger}}},
-	afterZero:         {"the end of the number 0, a decimal point or an exponent", append(ends, step{".", afterPoint}, step{"eE", afterExponent})},
+	afterZero:         {"a decimal point, an exponent or the end of the number after a leading 0", append(ends, step{".", afterPoint}, step{"eE", afterExponent})},
 	inInteger:         {"a digit, or the end of the number", append(ends, step{digits, inInteger}, step{".", afterPoint}, step{"eE", afterExponent})},
 	afterPoint:        {"a digit", []step{{digits, inFraction}}},
 	inFraction:        {"a digit, or the end of the number", append(ends, step{digits, inFraction}, step{"eE", afterExponent})},

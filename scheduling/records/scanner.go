@@ -14,7 +14,7 @@ type Scanner struct {
 	format Format
 	// Records that begin before end belong to the slice. None may be longer than limit.
 	end, limit int64
-	// offset is where the next block begins in the file, and record where the incomplete record
+	// offset is where the next block begins in the file. record is where the incomplete record
 	// begins. Invariant: record <= offset, unless seeking.
 	offset, record int64
 	// seeking means that the end of the previous slice's last record has not been found yet.
@@ -44,8 +44,8 @@ func NewScanner(format Format, begin, end, limit int64) *Scanner {
 // Offset is where the next block begins in the file.
 func (s *Scanner) Offset() int64 { return s.offset }
 
-// Begin is where in the file the record begins whose end has not been scanned. If there is none, it
-// is at or after Offset.
+// Begin is where in the file the incomplete record begins. If no record is incomplete, Begin is at
+// or after Offset.
 func (s *Scanner) Begin() int64 { return s.record }
 
 // Done reports whether no more bytes are needed.
@@ -141,8 +141,8 @@ func (s *Scanner) count(block []byte) error {
 	return nil
 }
 
-// check returns the first fault in a part of a record. at is the part's offset in the file, and
-// zero the index of a NUL byte in part.
+// check returns the first fault in a part of a record. The parameter `at` is the part's offset in
+// the file. zero is the index of a NUL byte in part.
 func (s *Scanner) check(part []byte, at int64, zero int) *Fault {
 	// Bytes beyond the limit are not checked.
 	within := s.limit - (at - s.record)
@@ -163,8 +163,8 @@ func (s *Scanner) check(part []byte, at int64, zero int) *Fault {
 // hash adds a part of a record that spans blocks to its hash.
 func (s *Scanner) hash(part []byte) { _, _ = s.begun.Write(part) } // it never fails
 
-// complete counts a record that ends at this offset of the file, without its end of line. part is
-// the record's last part.
+// complete counts a record. end is the file offset at which it ends, without its end of line. part
+// is the record's last part.
 func (s *Scanner) complete(part []byte, end int64) *Fault {
 	if s.format == JSON {
 		if !s.value.complete() {

@@ -81,7 +81,7 @@ func (a Amounts) With(k Kind, amount int64) Amounts {
 	return a
 }
 
-// Add returns a + b. Fair share updates add often: with would slow them down.
+// Add returns a + b. Fair share updates add often, and a call of `with` would slow them down.
 func (a Amounts) Add(b Amounts) Amounts {
 	return Amounts{
 		UserSlots: add(a.UserSlots, b.UserSlots),
@@ -116,7 +116,7 @@ func (a Amounts) Scale(factor float64) Amounts {
 	return a.with(a, func(a, _ int64) int64 { return nearest(float64(a) * factor) })
 }
 
-// with applies of to each resource of a and b, to cpu in hundredths.
+// with combines each resource of a and b by the function `of`, cpu in hundredths.
 func (a Amounts) with(b Amounts, of func(a, b int64) int64) Amounts {
 	return Amounts{
 		UserSlots: of(a.UserSlots, b.UserSlots),

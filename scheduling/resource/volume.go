@@ -78,8 +78,8 @@ func (v Volume) Scale(factor float64) Volume {
 	return v.with(v, func(a, _ float64) float64 { return a * factor })
 }
 
-// with applies of to each resource of v and w. Cpu is passed in hundredths, and its result is
-// rounded.
+// with combines each resource of v and w by the function `of`. Cpu is passed in hundredths, and its
+// result is rounded.
 func (v Volume) with(w Volume, of func(a, b float64) float64) Volume {
 	return Volume{
 		UserSlots: of(v.UserSlots, w.UserSlots),

@@ -1,5 +1,5 @@
-// Package slicing decides which job of a map operation reads which bytes of the input, and into
-// which parts these are divided after a job has failed.
+// Package slicing decides which bytes of the input each job of a map operation reads, and how a
+// job's bytes are divided after it has failed.
 //
 // The input is not read for this: a record belongs to the slice in which it begins, so a border
 // may be anywhere, and every byte is in one slice. The package is pure.
@@ -37,9 +37,9 @@ type Limits struct {
 	Slices int
 }
 
-// Cut divides files of these sizes, in order, among jobs as evenly as possible, so that small
-// files share a job and big ones are cut. An empty file has no slice, and without bytes there are
-// no jobs. A job that would have too many slices gets fewer bytes, and there are more jobs.
+// Cut divides files of these sizes, in order, among jobs as evenly as possible, so that small files
+// share a job and big ones are cut. An empty file has no slice, and without bytes there are no
+// jobs. A job that would have too many slices gets fewer bytes, so there are more jobs.
 //
 // It returns an error if there would be more jobs than allowed, or if size.Jobs is too small for the
 // limit on slices.
@@ -77,8 +77,8 @@ func (s Size) advice(total int64, limits Limits) string {
 	return fmt.Sprintf("set job_count to %d or less", limits.Jobs)
 }
 
-// deal assigns the bytes of all files, in order, in count shares that differ by at most one byte.
-// Each share is for one job, or for several if it spans too many files.
+// deal divides the bytes of all files, in order, into `count` shares that differ by at most one
+// byte. Each share is for one job, or for several if it spans too many files.
 func deal(sizes []int64, total, count int64, most int) [][]Slice {
 	share, longer := total/count, total%count
 	size := func(job int64) int64 {

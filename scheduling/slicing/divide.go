@@ -15,7 +15,8 @@ func Divide(whole []Slice, parts int) [][]Slice {
 	return out
 }
 
-// at returns where part i of count begins. It multiplies no lengths, because that could overflow.
+// at returns where part i begins if total is divided into `count` parts. It multiplies no lengths,
+// because that could overflow.
 func at(total, i, count int64) int64 {
 	return total/count*i + min(i, total%count)
 }

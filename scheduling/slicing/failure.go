@@ -14,13 +14,13 @@ const (
 
 // Failure is a job that has failed on its slices.
 type Failure struct {
-	// Fed is the part of its slices that the job was given, Rest the part that it was not.
+	// Fed is the part of its slices that the job was given. Rest is the part that it was not given.
 	Fed, Rest []Slice
 	// Rows is the number of records in Fed.
 	Rows int64
 	// Before is how many jobs have failed on exactly these slices before.
 	Before int
-	// Divided means that the slices are a part of slices on which a job has failed.
+	// Divided means that the slices are a part of larger slices on which an earlier job failed.
 	Divided bool
 }
 

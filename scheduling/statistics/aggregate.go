@@ -105,7 +105,7 @@ type Set []Entry
 const MaxNames = 128
 
 // Add adds the values of a job that ended in state. If there would be more than MaxNames names, the
-// last new ones in alphabetical order are left out.
+// new names that come last in the alphabet are left out.
 func (s *Set) Add(state string, values map[string]int64) {
 	room := MaxNames - s.names()
 	for _, name := range slices.Sorted(maps.Keys(values)) {

@@ -106,7 +106,8 @@ func Find(packed []byte, name string) (amount int64, ok bool) {
 	return amount, ok
 }
 
-// each calls with for each packed value, until with returns false. The error says what is invalid.
+// each passes every packed value to the function `with`, until it returns false. The error says
+// what is invalid.
 func each(packed []byte, with func(number int, amount int64) bool) error {
 	number := -1
 	for len(packed) > 0 {

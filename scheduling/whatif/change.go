@@ -83,8 +83,8 @@ func (c Cluster) With(changes ...Change) (Cluster, error) {
 	return next, next.check(c.Pools)
 }
 
-// check returns an error if two operations have the same id, or if the pool of one is missing.
-// before are the pools before the changes.
+// check returns an error if two operations have the same id, or if the pool of one is missing. The
+// parameter `before` holds the pools before the changes.
 func (c Cluster) check(before pooltree.Tree) error {
 	seen := make(map[scheduling.OperationID]bool, len(c.Operations))
 	for _, op := range c.Operations {

@@ -41,7 +41,7 @@ type Node struct {
 type Operation struct {
 	ID   scheduling.OperationID
 	Pool scheduling.PoolName
-	// Options are those in force in this tree.
+	// Options are the options in force in this tree.
 	Options pooltree.OperationOptions
 	// Usage is what its jobs hold.
 	Usage resource.Amounts

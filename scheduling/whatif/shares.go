@@ -19,7 +19,7 @@ type Share struct {
 	Name string
 	// Parent is the pool that it is in; empty for the root.
 	Parent scheduling.PoolName
-	// Fair is its fair share, Guarantee its strong guarantee.
+	// Fair is its fair share. Guarantee is its strong guarantee.
 	Fair, Guarantee, Usage, Demand resource.Vector
 	// FairRatio is Fair as one number (F.4.1).
 	FairRatio float64
@@ -42,7 +42,7 @@ func (s Share) Dominant() resource.Kind {
 // Result is the fair shares of a cluster.
 type Result struct {
 	Total resource.Amounts
-	// Shares begins with the root. Each pool comes before the pools below it, and these before the
+	// Shares begins with the root. Each pool comes before the pools below it, which come before the
 	// operations in it.
 	Shares []Share
 	// Overcommitted are resources of which more is guaranteed than there is.
