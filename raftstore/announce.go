@@ -10,16 +10,17 @@ import (
 // announcer sends followers the commit index as soon as it grows. Raft itself sends it only with
 // the next entry or after its commit timeout. Until then, followers do not show writes that the
 // leader has acknowledged. The message is an AppendEntries request without entries, placed after an
-// entry that the follower has; a leader may send one at any time. If it is lost, raft sends the
-// commit index later anyway.
+// entry that the follower has; a leader may send one at any time. If the message is lost, raft
+// sends the commit index later anyway.
 type announcer struct {
-	// tell sends a follower the commit index of a term and reports whether it was accepted.
+	// tell sends a follower the commit index of a term and reports whether the follower accepted
+	// it.
 	tell func(to raft.ServerID, term, index uint64) bool
-	// talks are the calls of tell in progress.
+	// talks counts the calls of tell that are in progress.
 	talks sync.WaitGroup
 
 	mu sync.Mutex
-	// term is the term that the fields below belong to; commit is its commit index.
+	// term is the term that the fields below belong to. commit is the commit index of that term.
 	term, commit uint64
 	followers    map[raft.ServerID]*follower
 	closed       bool
@@ -27,10 +28,10 @@ type announcer struct {
 
 // follower is what the leader knows about one follower.
 type follower struct {
-	// has is the index up to which its log matches the leader's; heard is the commit
-	// index that it is known to have.
+	// has is the index up to which the follower's log matches the leader's. heard is the latest
+	// commit index that the follower is known to have.
 	has, heard uint64
-	// listens is set while a call of tell to it is in progress.
+	// listens is set while a call of tell to the follower is in progress.
 	listens bool
 }
 
@@ -39,7 +40,7 @@ func newAnnouncer(tell func(to raft.ServerID, term, index uint64) bool) *announc
 }
 
 // stored records that a follower has accepted a request of a term: its log matches the leader's up
-// to has, and it knows the commit index heard.
+// to the index has, and the follower knows the commit index heard.
 func (a *announcer) stored(id raft.ServerID, term, has, heard uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -68,7 +69,7 @@ func (a *announcer) committed(term, index uint64) {
 	}
 }
 
-// enter forgets earlier terms, and reports whether term is the latest one.
+// enter forgets all terms before the given one, and reports whether that is the latest term.
 func (a *announcer) enter(term uint64) bool {
 	if term > a.term {
 		a.term, a.commit = term, 0
@@ -77,8 +78,8 @@ func (a *announcer) enter(term uint64) bool {
 	return term == a.term
 }
 
-// look sends a follower the commit index, if its log has the entry and it does not know the index
-// yet.
+// look sends a follower the commit index if the follower has the entry at that index and does not
+// know yet that it is committed.
 func (a *announcer) look(id raft.ServerID, f *follower) {
 	if a.closed || f.listens || f.has < a.commit || f.heard >= a.commit {
 		return
@@ -132,6 +133,6 @@ func (s *Store) tellCommit(to raft.ServerID, term, index uint64) bool {
 	return s.transport.AppendEntries(to, address, &request, &answer) == nil && answer.Success
 }
 
-// commitTimeout is how soon raft sends followers the commit index when no other entry
-// follows; usually the announcer has sent it before.
+// commitTimeout is how long after a commit raft sends followers the commit index if no other entry
+// follows. Usually the announcer has sent the index by then.
 const commitTimeout = 50 * time.Millisecond

@@ -24,7 +24,7 @@ const restoredTerms = 1 << 20
 type BackupInfo struct {
 	// Cluster is the id of the cluster that was backed up.
 	Cluster string
-	// Index and Term are those of the last log entry in it.
+	// Index and Term are those of the last log entry in the backup.
 	Index, Term uint64
 	// Operations counts the operations, in progress or finished. Allocations counts the running
 	// jobs.
@@ -61,11 +61,11 @@ func infoOf(s *state.State, read snapshotInfo) BackupInfo {
 
 // Founder is the first replica of a cluster that is restored from a backup.
 type Founder struct {
-	// Dir is its folder, which must not have been used.
+	// Dir is the replica's folder, which must not have been used.
 	Dir string
 	// Cluster is the new cluster's id.
 	Cluster string
-	// ID and Address are the replica's, as in Config.
+	// ID and Address are the id and the address of the replica, as in Config.
 	ID, Address string
 }
 

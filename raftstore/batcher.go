@@ -76,8 +76,8 @@ func (q *callQueue) withdraw(c *call) bool {
 	return true
 }
 
-// take waits for calls, removes as many as fit within the limits, at least one, and
-// returns them. It returns none when the queue is closed.
+// take waits for calls, and then removes and returns as many as fit within the limits, but at least
+// one. It returns none when the queue is closed.
 func (q *callQueue) take(maxCommands, maxBytes int) []*call {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -136,8 +136,8 @@ type batcher struct {
 	explain func(error) error
 	// proposed holds the commands in flight, so that the state machine need not decode them.
 	proposed *proposed
-	// landed is called when an entry is committed and no other one is in flight, which would carry
-	// the commit index to followers.
+	// landed is called when an entry is committed and none is left in flight that would carry the
+	// commit index to followers.
 	landed func()
 
 	// slots bounds the entries in flight.
@@ -165,7 +165,7 @@ func newBatcher(cfg Config, appendEntry func([]byte) raft.ApplyFuture, explain f
 	return b
 }
 
-// send ends when the queue is closed.
+// send puts queued calls into log entries until the queue is closed.
 func (b *batcher) send() {
 	defer close(b.flights)
 	for {
@@ -184,7 +184,7 @@ func (b *batcher) send() {
 	}
 }
 
-// receive ends after the outcome of the last flight.
+// receive gives each call its outcome, until the last flight has landed.
 func (b *batcher) receive() {
 	defer close(b.done)
 	for f := range b.flights {
@@ -212,8 +212,8 @@ func (b *batcher) receive() {
 	}
 }
 
-// wait waits for the outcome of a queued call, for ctx or for stopped. An outcome that is available
-// takes precedence.
+// wait returns the outcome of a queued call. It stops waiting when ctx ends or the channel stopped
+// is closed, but an outcome that is available then takes precedence.
 func (b *batcher) wait(ctx context.Context, c *call, stopped <-chan struct{}) ([]*commandpb.Result, error) {
 	var unknown error
 	select {

@@ -100,7 +100,7 @@ func checkRoots(path string) error {
 }
 
 // share takes a shared lock on a log file, so that no process writes to it until file is closed. It
-// waits up to openTimeout for a writer to release it.
+// waits up to openTimeout for a writer to release the lock.
 func share(file *os.File) error {
 	for given := time.Now().Add(openTimeout); ; {
 		err := syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)

@@ -199,7 +199,7 @@ func (s membership) readiness(id string) error {
 	return nil
 }
 
-// silence is how long a follower may not answer and still count as live.
+// silence is how long a follower may fail to answer and still count as live.
 func (s membership) silence() time.Duration { return 2 * s.cfg.Timeouts.Heartbeat }
 
 // dispensable returns an error if m is the only voter. Without force it also returns an error if
@@ -232,8 +232,8 @@ func (s membership) dispensable(now raft.Configuration, m raft.Server, force boo
 		"start or remove %s first, or force it", ErrMembership, left, len(live), strings.Join(live, ", "), left/2+1, strings.Join(silent, ", "))
 }
 
-// yield returns an error if m is not dispensable. It transfers leadership if m is this
-// replica; the NotLeaderError that it returns then names the next leader.
+// yield returns an error if m is not dispensable. If m is this replica, yield transfers leadership
+// and returns a NotLeaderError that names the next leader.
 func (s membership) yield(ctx context.Context, now raft.Configuration, m raft.Server, force bool) error {
 	if err := s.dispensable(now, m, force); err != nil || m.ID != s.self() {
 		return err

@@ -72,7 +72,7 @@ type Config struct {
 
 	// DiskStall is how long one write to the log may take before the disk counts as failed; raft
 	// itself would continue to lead with a hung disk. Default 1s: no working disk takes this long,
-	// and a leader whose disk hangs is replaced as soon as a dead one. If a write of log entries
+	// and a leader whose disk hangs is replaced as soon as a dead leader. If a write of log entries
 	// takes half this time, a leader stops heartbeating, so that another can be elected.
 	DiskStall time.Duration
 	// Fatal is called, once, when the replica must not continue. It should end the process.
@@ -115,7 +115,7 @@ type Transport struct {
 
 // Timeouts are the timeouts of raft. Each is measured by one machine's clock.
 type Timeouts struct {
-	// Heartbeat is how long a follower does not hear from its leader before it starts an election.
+	// Heartbeat is how long a follower waits to hear from its leader before it starts an election.
 	// A dead leader is replaced after about twice this time.
 	Heartbeat time.Duration
 	// Election is how long an election may take before it is repeated. At least Heartbeat.

@@ -50,14 +50,15 @@ type disk struct {
 	// bootstrapped is set if this replica founded the cluster at this start.
 	bootstrapped bool
 
-	// doubt counts writes of log entries that have taken more than half of stall. Other writes do
-	// not count, because only writes of log entries keep a leader from serving its followers.
+	// doubt counts writes of log entries that have taken more than half of the stall limit. Other
+	// writes do not count, because only writes of log entries keep a leader from serving its
+	// followers.
 	doubt doubt
 
 	// term is the term on disk.
 	term currentTerm
 
-	// remembering is held while the identity is changed.
+	// remembering is locked while the identity is changed.
 	remembering sync.Mutex
 
 	mu     sync.Mutex
@@ -213,8 +214,8 @@ func (d *disk) SetUint64(key []byte, value uint64) error {
 	return write()
 }
 
-// write runs a change of the files, which must end within stall. doubt, if not nil, counts the
-// write once it has taken half of stall.
+// write calls f to change the files. f must end within the stall limit. The parameter doubt, if not
+// nil, counts the write once it has taken half of that limit.
 func (d *disk) write(what string, doubt *doubt, f func() error) error {
 	if err := d.failure(); err != nil {
 		return err
@@ -243,7 +244,7 @@ func (d *disk) write(what string, doubt *doubt, f func() error) error {
 	return d.failed
 }
 
-// fail stops all writing, and reports the first error to fatal.
+// fail stops all writing, and passes the first error to d.fatal.
 func (d *disk) fail(err error) {
 	d.mu.Lock()
 	first := d.failed == nil

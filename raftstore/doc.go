@@ -13,15 +13,16 @@
 //
 // View reads the state of this replica, which may lag. To see every write that was acknowledged
 // before the read began, get an index from ReadIndex on the leader, wait for that index with
-// WaitApplied on any replica, and then read with View. Watch returns the events of every log entry
-// from an index on, in order and without gaps, or returns an error if some are no longer kept.
+// WaitApplied on any replica, and then read with View. Watch returns the events of all log entries
+// at or after an index, in order and without gaps, or returns an error if some of the events are no
+// longer kept.
 //
 // # What is on disk
 //
 // The folder of a replica holds the log and the vote in one bbolt file, written with fsync, and the
 // latest snapshot. A snapshot is a stream of records: a header with the format number comes first,
-// a footer with a count and a CRC-32C last. It is checked as a whole before it replaces any state.
-// Each log entry has its own CRC-32C.
+// a footer with a count and a CRC-32C last. A snapshot is checked as a whole before it replaces any
+// state. Each log entry has its own CRC-32C.
 //
 // # Stopping rather than guessing
 //
@@ -31,9 +32,9 @@
 //
 // This is the only package that imports hashicorp/raft. It works around these problems of raft. The
 // transport does not pipeline. Close closes every connection. Raft drops unanswered futures at
-// shutdown, so they are waited for before the shutdown. A confirmation of leadership counts only
-// answers to requests that were sent after it was asked for. A heartbeat bypasses raft's main loop
-// only if its term is the one on disk, and blocks a change of that term until it is handled.
-// Callers see only indexes of entries with commands, because raft does not pass its own entries to
-// the state machine.
+// shutdown, so the store first waits for all of them. A confirmation of leadership counts only
+// answers to requests that were sent after the confirmation was asked for. A heartbeat bypasses
+// raft's main loop only if its term is the one on disk, and blocks a change of that term until the
+// heartbeat is handled. Callers see only indexes of entries with commands, because raft does not
+// pass its own entries to the state machine.
 package raftstore

@@ -119,8 +119,8 @@ func (f *feed) waitApplied(ctx context.Context, index uint64) error {
 	}
 }
 
-// next returns the first batch at or after from, or a channel that is closed
-// when there may be one.
+// next returns the first batch at or after the index from, or a channel that is closed when there
+// may be one.
 func (f *feed) next(from uint64) (batch Batch, changed <-chan struct{}, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -137,17 +137,17 @@ func (f *feed) next(from uint64) (batch Batch, changed <-chan struct{}, err erro
 	return Batch{}, f.wake, nil
 }
 
-// Watch reads the events of the store from an index on. It buffers nothing: the store
-// does not wait for a slow watch, which gets a *CompactedError if it falls too far
-// behind. Only one goroutine may call Next.
+// Watch reads the events of the store, starting at an index. It buffers nothing: the store does not
+// wait for a slow watch, which gets a *CompactedError if it falls too far behind. Only one
+// goroutine may call Next.
 type Watch struct {
 	feed *feed
 	from uint64
 }
 
-// Watch starts to read the events of every log entry at or after from. It returns a
-// *CompactedError if some of them are no longer kept: this replica started from a later
-// snapshot, or newer events have replaced them. The index may be one that is not applied yet.
+// Watch starts to read the events of every log entry at or after the index from. It returns a
+// *CompactedError if some of them are no longer kept: this replica started from a later snapshot,
+// or newer events have replaced them. The index may be one that is not applied yet.
 func (s *Store) Watch(from uint64) (*Watch, error) {
 	from = max(from, 1)
 	if _, _, err := s.machine.feed.next(from); err != nil {
@@ -177,8 +177,8 @@ func (w *Watch) Next(ctx context.Context) (Batch, error) {
 	}
 }
 
-// Follow calls each for every log entry with events at or after from, in order and
-// without gaps, until ctx is done or the store is closed, and returns the reason. It
+// Follow calls the function each for every log entry with events at or after the index from, in
+// order and without gaps, until ctx is done or the store is closed, and returns the reason. It
 // returns a *CompactedError as Watch and Next do.
 func (s *Store) Follow(ctx context.Context, from uint64, each func(Batch)) error {
 	watch, err := s.Watch(from)

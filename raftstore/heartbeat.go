@@ -14,8 +14,8 @@ type currentTerm struct {
 	value atomic.Uint64
 }
 
-// set changes the term with write. It does not write a term that is already stored, and takes no
-// lock for it, because a heartbeat of the current term sets the same value.
+// set changes the term by calling the function write. If the term is already stored, set returns
+// without taking the lock, because a heartbeat of the current term sets the same value.
 func (t *currentTerm) set(value uint64, write func() error) error {
 	if value != 0 && value == t.value.Load() {
 		return nil
@@ -31,14 +31,14 @@ func (t *currentTerm) set(value uint64, write func() error) error {
 
 // heartbeats handles heartbeats of the current term outside raft's main loop, which may be waiting
 // for the disk, and passes all others to the main loop. Raft itself would handle every heartbeat
-// outside its main loop. A heartbeat of an old term whose check passed could then be handled late,
-// and restore the old term and its leader, or find the disk closed. A heartbeat of the current term
+// outside its main loop. A heartbeat of an old term whose check passed could be handled late, and
+// restore the old term and its leader, or find the disk closed. A heartbeat of the current term
 // writes nothing.
 type heartbeats struct {
 	term *currentTerm
 	// handle is raft's own heartbeat handler.
 	handle func(raft.RPC)
-	// calls go to the main loop; stop is closed by close.
+	// calls is read by the main loop. stop is closed by the method close.
 	calls chan raft.RPC
 	stop  chan struct{}
 	once  sync.Once

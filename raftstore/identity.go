@@ -36,8 +36,8 @@ type Identity struct {
 	Began bool `json:"began,omitempty"`
 	// Voter is set once a leader has confirmed that the replica is a voter.
 	Voter bool `json:"voter,omitempty"`
-	// Demoted is set when an operator has removed the replica's vote: it then does not ask for its
-	// vote by itself.
+	// Demoted is set when an operator has removed the replica's vote. The replica then does not ask
+	// for a vote by itself.
 	Demoted bool `json:"demoted,omitempty"`
 }
 

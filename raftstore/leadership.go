@@ -99,8 +99,9 @@ func (s *Store) updateLeadership(next Leadership) {
 	}
 }
 
-// observeLeadership reads raft's view. Raft leaves the leader state before it raises the term. So
-// if the term is the same before and after, it is the term in which this replica led.
+// observeLeadership reads raft's view. It reads the term before and after the rest until both are
+// the same. Raft leaves the leader state before it raises the term, so that is the term in which
+// this replica led.
 func (s *Store) observeLeadership() Leadership {
 	for {
 		term := s.raft.CurrentTerm()
@@ -133,8 +134,8 @@ func (s *Store) sayLastWords(ctx context.Context) {
 	}
 }
 
-// Transfer transfers leadership to the named replica, or to the most up-to-date one if to is empty.
-// It must be called on the leader, and returns when this replica has stepped down.
+// Transfer transfers leadership to the named replica, or to the most up-to-date one if none is
+// named. It must be called on the leader, and returns when this replica has stepped down.
 func (s *Store) Transfer(ctx context.Context, to string) error {
 	if err := s.leading(); err != nil {
 		return fmt.Errorf("transfer leadership: %w", err)
@@ -168,8 +169,8 @@ func (s *Store) transfer(ctx context.Context, to string) error {
 	return nil
 }
 
-// transferTarget returns the member with the id to, which must be another voter, or any other voter
-// if to is empty.
+// transferTarget returns the named member, which must be another voter. If none is named, it
+// returns any other voter.
 func transferTarget(members []Member, self, to string) (Member, error) {
 	var voters []string
 	for _, m := range members {

@@ -17,7 +17,7 @@ type proposed struct {
 	entries map[*byte][]proto.Message
 }
 
-// add holds the commands of an entry until take or forget.
+// add keeps the commands of an entry until take or forget is called for the entry.
 func (p *proposed) add(entry []byte, commands []proto.Message) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -57,7 +57,7 @@ func (s *Store) ReadIndex(ctx context.Context) (uint64, error) {
 	return index, nil
 }
 
-// beginReading returns the term that this replica leads in, once an entry of it is
+// beginReading returns the term that this replica leads in, once an entry of that term is
 // committed: before that the commit index may be stale.
 func (s *Store) beginReading(ctx context.Context) (term uint64, err error) {
 	for {

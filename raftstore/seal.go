@@ -12,8 +12,9 @@ import (
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 )
 
-// Everything on disk is covered by checksums. The one here also covers an entry's index, term and
-// kind, which the checksum of its data leaves out. The stored term and vote have checksums too.
+// Everything on disk is covered by checksums. The checksum that seal adds also covers an entry's
+// index, term and kind, which the checksum of the data leaves out. The stored term and vote have
+// checksums too.
 
 const sealSize = crc32.Size
 
@@ -121,7 +122,7 @@ func (d *disk) checkLog(first uint64) error {
 				return fmt.Errorf("log entry %d (log has %d to %d): %w", index, first, last, err)
 			}
 			if entry.Index != index {
-				return fmt.Errorf("log entry %d has index %d stored in it", index, entry.Index)
+				return fmt.Errorf("log entry %d is stored with index %d", index, entry.Index)
 			}
 			if err := errors.Join(unseal(&entry), verify(&entry)); err != nil {
 				return err

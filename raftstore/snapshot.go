@@ -35,8 +35,8 @@ type snapshotInfo struct {
 	bytes   int64
 }
 
-// writeSnapshot writes the records that each yields, the header first, and a
-// footer. Equal records give equal bytes.
+// writeSnapshot writes the records that the function each yields, the header first, and a footer.
+// Equal records give equal bytes.
 func writeSnapshot(w io.Writer, each func(yield func(*statepb.Record) error) error) (snapshotInfo, error) {
 	var info snapshotInfo
 	sum := crc32.New(castagnoli)

@@ -36,8 +36,9 @@ type Store struct {
 	// beforeTransfer, if set, is called before each transfer of leadership.
 	beforeTransfer atomic.Pointer[func(context.Context)]
 
-	// closing is closed when Close begins, down when raft's goroutines have ended, watching when
-	// the watch of leadership has ended, and stopped when no call can get an answer any more.
+	// closing is closed when Close begins. down is closed when raft's goroutines have ended.
+	// watching is closed when the watch of leadership has ended. stopped is closed when no call can
+	// get an answer any more.
 	closing, down, watching, stopped chan struct{}
 	closeOnce                        sync.Once
 	closeErr                         error

@@ -93,7 +93,7 @@ func (t Tally) clone() Tally {
 	return t
 }
 
-// count adds the effects of a command; s is the state after it.
+// count adds the effects of a command. The parameter s is the state after the command.
 func (t *Tally) count(msg proto.Message, result *commandpb.Result, events []state.Event, s *state.State) {
 	t.refused(msg, result.GetRefusal().GetCode())
 	for _, grant := range result.GetStartAllocations().GetGrants() {

@@ -29,12 +29,13 @@ type transport struct {
 
 	mu   sync.Mutex
 	acks map[raft.ServerID]ack
-	// near maps each peer that has nearly all committed entries to the time since when it has had
-	// them.
+	// near holds, for each peer that has nearly all committed entries, the time since which it has
+	// had them.
 	near map[raft.ServerID]time.Time
 }
 
-// ack records that a peer followed in term at some time after sent, and had the log up to last.
+// ack records that a peer followed the leader of a term at some time after the time sent, and had
+// the log up to the index last.
 type ack struct {
 	term uint64
 	sent time.Time
@@ -111,7 +112,7 @@ func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, r
 	return err
 }
 
-// acked records a peer's ack; commit is the commit index at that time.
+// acked records a peer's ack. The parameter commit is the commit index at that time.
 func (t *transport) acked(id raft.ServerID, a ack, commit uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -127,8 +128,9 @@ func (t *transport) acked(id raft.ServerID, a ack, commit uint64) {
 	}
 }
 
-// follows reports whether the peer has answered as a follower in term after since. near is how
-// long, up to now, it has had nearly all committed entries in that term; 0 if it lacks more.
+// follows reports whether the peer has answered as a follower in the term after the time since. The
+// result near is how long, up to now, the peer has had nearly all committed entries in that term;
+// it is 0 if the peer lacks more of them.
 func (t *transport) follows(id raft.ServerID, term uint64, since, now time.Time) (follows bool, near time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -150,9 +152,8 @@ func (t *transport) forget(id raft.ServerID) {
 	delete(t.acks, id)
 }
 
-// followedSince reports whether a majority of voters, self among them, has
-// followed in term at some time after since. Then no leader of a later term
-// existed at since.
+// followedSince reports whether a majority of voters, self among them, has followed in the term at
+// some time after the time since. If so, no leader of a later term existed at that time.
 func (t *transport) followedSince(self raft.ServerID, voters []raft.ServerID, term uint64, since time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -168,8 +169,8 @@ func (t *transport) followedSince(self raft.ServerID, voters []raft.ServerID, te
 // closeConns closes the listener and every connection, which raft leaves open.
 func (t *transport) closeConns() error { return t.stream.Close() }
 
-// addressBook finds the addresses of replicas: with locate, otherwise in the configuration,
-// otherwise in the log.
+// addressBook finds the address of a replica: it asks the function locate first, and then looks in
+// the configuration and in the log.
 type addressBook struct {
 	locate     func(string) (string, bool)
 	configured map[raft.ServerID]raft.ServerAddress

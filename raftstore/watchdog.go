@@ -26,15 +26,17 @@ type watchdog struct {
 
 // doubt counts watches that have waited for at least half of their limit.
 type doubt struct {
-	// now counts those that still wait; total counts all so far.
+	// now is the number of those watches that still wait. total is the number of all of them so
+	// far.
 	now   atomic.Int32
 	total atomic.Uint64
 	// tell, if not nil, is called once for each watch that is counted.
 	tell func()
 }
 
-// watch returns a watchdog that calls late, in a goroutine of its own, unless it is stopped
-// within limit. From half of limit until the watch is stopped, doubt, if not nil, counts it.
+// watch returns a watchdog that calls the function late, in a goroutine of its own, unless it is
+// stopped within the limit. The parameter doubt, if not nil, counts the watch from half of the
+// limit until it is stopped.
 func watch(limit time.Duration, doubt *doubt, late func()) *watchdog {
 	w := &watchdog{step: max(limit/watchdogSteps, 1), doubt: doubt, late: late, left: watchdogSteps}
 	w.mu.Lock()
@@ -65,7 +67,7 @@ func (w *watchdog) tick() {
 	}
 }
 
-// stop ends the watch. It does not interrupt a call of late that has begun.
+// stop ends the watch. It does not interrupt a call of the function late that has begun.
 func (w *watchdog) stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -30,8 +30,8 @@ const (
 	HandOver           Kind = 36
 )
 
-// kinds lists every command by number, with its name in logs and its message. A nil
-// message marks a retired command: EditTree replaces those that changed a single pool.
+// kinds lists every command by number, with its name in logs and its message. A nil message marks a
+// retired command. EditTree replaces the retired ones, each of which changed a single pool.
 var kinds = [...]struct {
 	name    string
 	message proto.Message

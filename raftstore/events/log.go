@@ -66,7 +66,7 @@ var ErrClosed = errors.New("event log is closed")
 
 // GoneError is returned when the requested events are no longer kept.
 type GoneError struct {
-	// From is the requested index, Oldest the first index from which every event is kept.
+	// From is the requested index. Oldest is the first index from which every event is kept.
 	From, Oldest uint64
 }
 
@@ -100,7 +100,8 @@ type Log struct {
 	// more wakes the writer. wake is closed, and replaced, when readers may continue.
 	more *sync.Cond
 	wake chan struct{}
-	// queue holds entries that wait for the disk, queued counts the events in it.
+	// queue holds the entries that wait for the disk. queued counts their events and those of the
+	// entries that are being written.
 	queue  []*eventpb.Entry
 	queued int
 	// writing is set while the writer holds entries whose outcome is not settled.
@@ -112,14 +113,14 @@ type Log struct {
 	first uint64
 	// missingFrom, if not 0, is the index of the first entry that is being left out.
 	missingFrom uint64
-	// syncs are the calls of Sync that wait.
+	// syncs holds a channel for each waiting call of Sync.
 	syncs    []chan error
 	segments []*segment
 	closing  bool
 
-	// stop is closed by Close; ended is closed when the writer has ended.
+	// stop is closed by Close. ended is closed when the writer has ended.
 	stop, ended chan struct{}
-	// The rest belongs to the writer: out is the segment that it appends to, nil if none;
+	// The fields below belong to the writer. out is the segment that the writer appends to, or nil.
 	// written is the index of the latest record.
 	out     *output
 	written uint64
@@ -172,7 +173,7 @@ func (l *Log) Begin(last uint64) error {
 	return nil
 }
 
-// Append adds the events of the next log entry, which may be none. It does not wait for the disk.
+// Append adds the events of the next log entry, which may have none. It does not wait for the disk.
 // It skips an entry that the log already has, for instance after a restart.
 func (l *Log) Append(index uint64, events []*eventpb.Event) {
 	l.mu.Lock()
@@ -200,7 +201,8 @@ func (l *Log) coverIdle() {
 	}
 }
 
-// miss drops entries, beginning at an index, until the writer has caught up. l.mu is held.
+// miss drops the entry at an index, and those that follow until the writer has caught up. l.mu is
+// held.
 func (l *Log) miss(index uint64) {
 	if l.missingFrom == 0 {
 		l.missingFrom = index
@@ -208,8 +210,8 @@ func (l *Log) miss(index uint64) {
 	}
 }
 
-// Jump records that the replica's state was replaced by one at an index, and that the
-// events since the last appended entry are unknown.
+// Jump records that the replica's state was replaced by the state at an index, and that the events
+// since the last appended entry are unknown.
 func (l *Log) Jump(index uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -282,8 +284,8 @@ func (l *Log) oldest() uint64 {
 	return l.segments[0].from
 }
 
-// Sync returns when all appended events are on disk, or with the error if they cannot be
-// written now.
+// Sync returns when all appended events are on disk. It returns an error if they cannot be written
+// now.
 func (l *Log) Sync(ctx context.Context) error {
 	done := make(chan error, 1)
 	l.mu.Lock()

@@ -19,8 +19,8 @@ type Reader struct {
 	position uint32
 
 	file *os.File
-	// of is the open segment, offset the position of its next frame. It is compared by pointer, not
-	// by name: after a failed write another segment may get the same name.
+	// of is the open segment. offset is the position of its next frame. Segments are compared by
+	// pointer, not by name: after a failed write another segment may get the same name.
 	of     *segment
 	offset int64
 }
@@ -38,10 +38,10 @@ func (r *Reader) Close() {
 	}
 }
 
-// Next returns the next events, all of one log entry. If there are none yet, it returns more, which
-// is closed when there may be some, and through, the index up to which there are no further events.
-// It returns a *GoneError if the next events are no longer kept, and a *GapError if this replica
-// lacks them; Skip continues after the gap.
+// Next returns the next events, all of one log entry. If there are none yet, it returns the channel
+// more, which is closed when there may be some, and the index through: there are no further events
+// up to that index. It returns a *GoneError if the next events are no longer kept. It returns a
+// *GapError if this replica lacks them; Skip then continues after the gap.
 func (r *Reader) Next() (events []*eventpb.Event, through uint64, more <-chan struct{}, err error) {
 	for {
 		at, err := r.log.locate(r.index)
@@ -82,12 +82,12 @@ func (r *Reader) Skip(gap *GapError) { r.index, r.position = max(r.index, gap.To
 type place struct {
 	// segment is nil if there is none yet.
 	segment *segment
-	// size is the end of the segment's records, next the first index of the next segment;
-	// 0 if there is none.
+	// size is the end of the segment's records. next is the first index of the next segment, or 0
+	// if there is none.
 	size    int64
 	next    uint64
 	covered uint64
-	// wait is closed when there is more to read; nil if the segment no longer grows.
+	// wait is closed when there is more to read. It is nil if the segment no longer grows.
 	wait <-chan struct{}
 }
 
@@ -101,7 +101,7 @@ func (l *Log) locate(index uint64) (place, error) {
 	if l.closing {
 		return place{}, ErrClosed
 	}
-	// The last segment that does not begin after the index.
+	// This is the last segment that does not begin after the index.
 	i := sort.Search(len(l.segments), func(i int) bool { return l.segments[i].from > index }) - 1
 	if i < 0 {
 		return place{covered: l.covered, wait: l.wake}, nil
@@ -116,8 +116,8 @@ func (l *Log) locate(index uint64) (place, error) {
 	return at, nil
 }
 
-// read returns the next entry of a segment at or after the reader's index; nil at the end
-// of the segment, for now or for good.
+// read returns the next entry of a segment at or after the reader's index. It returns nil at the
+// end of the segment, which may still grow.
 func (r *Reader) read(at place) (*eventpb.Entry, error) {
 	if r.of != at.segment {
 		r.Close()

@@ -24,9 +24,9 @@ type segment struct {
 	path string
 	// from is the first index from which this segment and the later ones hold all events.
 	from uint64
-	// size is the offset of the end of its last record.
+	// size is the offset of the end of the segment's last record.
 	size int64
-	// begin is the time of its first event; zero if there is none.
+	// begin is the time of the segment's first event, or zero if there is none.
 	begin time.Time
 }
 
@@ -118,7 +118,7 @@ func (s *segment) beginning() (time.Time, error) {
 	return timeOf(entry), nil
 }
 
-// mend truncates the segment after its last valid record and returns the index of that; 0
+// mend truncates the segment after its last valid record and returns the index of that record, or 0
 // if there is none.
 func (s *segment) mend(log *slog.Logger) (last uint64, err error) {
 	data, err := os.ReadFile(s.path)

@@ -24,7 +24,7 @@ type Teller struct {
 	defaultTree string
 }
 
-// NewTeller returns a teller that starts from this state.
+// NewTeller returns a teller that starts from the state s.
 func NewTeller(s *state.State) *Teller {
 	t := &Teller{trees: map[string]*statepb.PoolTree{}, nodes: map[string]string{}, defaultTree: string(s.DefaultTree())}
 	for _, tree := range s.Trees() {
@@ -36,9 +36,9 @@ func NewTeller(s *state.State) *Teller {
 	return t
 }
 
-// Tell appends the events of one command to told, those of earlier commands of its log entry.
-// caused are the changes that the command made; s is the state after it. Equal commands on equal
-// states give equal events.
+// Tell appends the events of one command to the slice told, which holds the events of earlier
+// commands of the same log entry. The slice caused holds the changes that the command made. The
+// parameter s is the state after the command. Equal commands on equal states give equal events.
 func (t *Teller) Tell(told []*eventpb.Event, index uint64, msg proto.Message, caused []state.Event, s *state.State) []*eventpb.Event {
 	c := telling{Teller: t, state: s, command: msg, index: index, time: timestamppb.New(s.LastTime()), events: told}
 	for _, event := range caused {
@@ -186,7 +186,7 @@ func (c *telling) operationChanged(e state.OperationChanged) {
 	c.add(out)
 }
 
-// stepOf returns the event in an operation's record for its change to a state.
+// stepOf returns the event in an operation's record for the operation's change to a state.
 func stepOf(o *statepb.Operation, index uint64, to string) *statepb.OperationEvent {
 	steps := o.GetEvents()
 	for i := len(steps) - 1; i >= 0 && steps[i].GetIndex() == index; i-- {
@@ -230,7 +230,8 @@ func resourcesOf(r *statepb.Resources) *eventpb.Resources {
 	}
 }
 
-// secondsBetween returns 0 if a time is unknown or from is after to.
+// secondsBetween returns the seconds between two times; 0 if one of them is unknown or the first is
+// later.
 func secondsBetween(from, to *timestamppb.Timestamp) float64 {
 	if from == nil || to == nil {
 		return 0

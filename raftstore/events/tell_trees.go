@@ -194,7 +194,7 @@ func (c *telling) nodeChanged(e state.NodeChanged) {
 	c.add(out)
 }
 
-// nodeRemoved adds the event that a node is forgotten, and which user removed it.
+// nodeRemoved adds the event that a node is forgotten, with the user who removed it.
 func (c *telling) nodeRemoved(e state.NodeRemoved) {
 	c.add(&eventpb.Event{Kind: NodeRemoved, Node: string(e.ID), Tree: c.nodes[string(e.ID)], User: c.user()})
 	delete(c.nodes, string(e.ID))

@@ -62,8 +62,8 @@ func (l *Log) take() (entries []*eventpb.Entry, through uint64, syncs []chan err
 		entries = append(entries, &eventpb.Entry{Index: l.seen, MissingFrom: l.missingFrom})
 		l.missingFrom = 0
 	}
-	// queued is reduced only after they are written, because it bounds queued and in-flight events
-	// together.
+	// l.queued is reduced only after the entries are written, because it also counts events that
+	// are being written.
 	l.queue, l.syncs, l.writing = nil, nil, true
 	return entries, l.seen, syncs, l.closing
 }
@@ -93,7 +93,7 @@ func (l *Log) settle(entries []*eventpb.Entry, through uint64, err error) {
 	l.queue = nil
 }
 
-// put writes entries to the segment, and to the next ones as they fill up.
+// put writes entries to the segment, and begins another one each time it is full.
 func (l *Log) put(entries []*eventpb.Entry, through uint64, sync bool) error {
 	if sync && len(entries) == 0 && l.written != 0 && l.written < through {
 		// An empty entry marks that nothing happened up to here.
@@ -117,8 +117,8 @@ func (l *Log) put(entries []*eventpb.Entry, through uint64, sync bool) error {
 	return nil
 }
 
-// fill appends entries to the segment in one write, at least one and as many as it has
-// room for, and returns their number.
+// fill appends as many entries as the segment has room for, but at least one, in one write, and
+// returns their number.
 func (l *Log) fill(entries []*eventpb.Entry) (n int, err error) {
 	out := l.out
 	var data []byte
@@ -222,8 +222,8 @@ func (l *Log) aged(next *eventpb.Entry) bool {
 	return !l.out.begun.IsZero() && !now.IsZero() && now.Sub(l.out.begun) > l.cfg.MaxAge/16
 }
 
-// expire removes the segments that are too old or exceed the size from the list, but
-// never the last one. l.mu is held.
+// expire removes from the list the segments that are too old or exceed the size, but never the last
+// one. l.mu is held.
 func (l *Log) expire(now time.Time) (gone []*segment) {
 	total := int64(0)
 	for _, s := range l.segments {

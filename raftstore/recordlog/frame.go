@@ -28,12 +28,13 @@ var ErrNoFrame = errors.New("no valid record")
 // Format is the layout of the frames in one kind of file. A header holds a mark, the
 // length of the record, a checksum, and a tag: a number whose meaning the file defines.
 type Format struct {
-	// Signature is at the start of each file, Mark at the start of each frame.
+	// Each file begins with Signature. Each frame begins with Mark.
 	Signature, Mark string
 	// MaxRecord bounds a record, in bytes.
 	MaxRecord int
-	// LengthAt, SumAt and TagAt are offsets in a header. With LongTag the tag has 8 bytes and
-	// the checksum covers it before the length; otherwise it has 4, and follows the length.
+	// LengthAt, SumAt and TagAt are offsets in a header. With LongTag, the tag has 8 bytes, and the
+	// checksum covers it before the length. Without LongTag, the tag has 4 bytes, and the checksum
+	// covers it after the length.
 	LengthAt, SumAt, TagAt int
 	LongTag                bool
 }

@@ -12,7 +12,7 @@ import (
 	"weir/scheduling"
 )
 
-// Ahead returns the allocations that a command orders to leave, so that this can be announced
+// Ahead returns the allocations that a command orders to leave, so that the orders can be announced
 // before the command is committed. Each has the stop order that it would get if the command were
 // applied to this state now. Jobs that are killed at once and jobs whose order is held are left
 // out. For commands that end a whole operation, Ahead returns nothing.

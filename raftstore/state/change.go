@@ -16,8 +16,8 @@ type change struct {
 	now    time.Time
 	result *commandpb.Result
 	events []Event
-	// demands are the task groups whose number of pending jobs has changed; touched is the set of
-	// the same groups.
+	// demands lists the task groups whose number of pending jobs has changed. touched is the set of
+	// these groups.
 	demands []demand
 	touched map[demand]bool
 	// kept counts the job records that were added to each operation.
@@ -60,7 +60,7 @@ func (c *change) tellConsequences() {
 // fence refuses commands unless they come from the leader of the latest term.
 func (c *change) fence(what string, term uint64) *refusal {
 	if last := c.term.GetTerm(); term != last {
-		return refuse(CodeStaleTerm, "%s: proposed in term %d, but the latest term is %d of replica %q: ask that leader",
+		return refuse(CodeStaleTerm, "%s: proposed in term %d, but the current term is %d (leader %q): retry there",
 			what, term, last, c.term.GetReplica())
 	}
 	return nil

@@ -17,13 +17,14 @@ import (
 // the leader.
 const maxClaims = 10000
 
-// claims reserve resources for jobs for which others were ordered to stop, by operation and in the
-// order in which they were made. A claim lasts until its job is granted, the operation has no such
-// job pending or may not start one on the node, the node is lost, or the claim expires.
+// claims holds the claims of each operation, in the order in which they were made. A claim reserves
+// resources for a job for which others were ordered to stop. It ends when the job is granted, when
+// the operation has no such job pending or may not start it on the node, when the node is lost, or
+// when the claim expires.
 type claims struct {
 	of    map[scheduling.OperationID][]*statepb.Claim
 	count int
-	// next is not later than the time at which the first of the claims expires.
+	// No claim expires before the time next.
 	next time.Time
 }
 
@@ -48,7 +49,8 @@ func (s *claims) add(c *statepb.Claim) {
 	s.count++
 }
 
-// keep drops the claims of an operation for which stays returns false.
+// keep calls the function stays for the claims of an operation, and drops each for which it returns
+// false.
 func (s *claims) keep(id scheduling.OperationID, stays func(*statepb.Claim) bool) {
 	left := slices.DeleteFunc(slices.Clone(s.of[id]), func(c *statepb.Claim) bool { return !stays(c) })
 	s.count -= len(s.of[id]) - len(left)
@@ -58,15 +60,15 @@ func (s *claims) keep(id scheduling.OperationID, stays func(*statepb.Claim) bool
 	}
 }
 
-// keepAll is keep for all operations.
+// keepAll calls keep for each operation.
 func (s *claims) keepAll(stays func(*statepb.Claim) bool) {
 	for id := range s.of {
 		s.keep(id, stays)
 	}
 }
 
-// hold makes a claim for the beneficiary of a stop order on the resources of the stopped job, or
-// extends the existing claim until this job has to be gone. Orders of older versions make no claim.
+// hold claims the resources of a stopped job for the beneficiary of its stop order. If the same
+// claim exists, hold makes it expire later, if necessary. Orders of older versions make no claim.
 func (c *change) hold(a *statepb.Allocation, order *statepb.StopOrder) {
 	b := order.GetPreemptedFor()
 	if b == nil || order.GetPlannedTime() == nil {
@@ -129,8 +131,8 @@ func (c jobChange) meet(g *commandpb.Grant) {
 	c.claims.keep(scheduling.OperationID(g.GetOperationId()), func(claim *statepb.Claim) bool { return !sameClaim(claim, met) })
 }
 
-// mayUse reports whether the operation may start the job of a claim on its node; node is
-// the node's current record.
+// mayUse reports whether the operation may start the job of a claim on its node. The parameter node
+// is the node's current record.
 func (o *operation) mayUse(claim *statepb.Claim, node *statepb.Node) bool {
 	in := o.treeIndex(scheduling.TreeName(claim.GetTree()))
 	return o.state == lifecycle.Running && !o.record.GetSuspended() && in >= 0 && o.record.GetTrees()[in].GetAdmitted() &&
@@ -146,7 +148,7 @@ func (o *operation) wanted(b *statepb.Beneficiary) int {
 	return int(o.offered(task, b.GetDedicatedMemory()))
 }
 
-// claimed counts the claims in mine that are for a group of a task.
+// claimed counts those of the given claims that are for a group of a task.
 func (o *operation) claimed(mine []*statepb.Claim, task string, group int64) (n int) {
 	for _, claim := range mine {
 		if b := claim.GetBeneficiary(); b.GetTask() == task && b.GetDedicatedMemory() == group {

@@ -86,7 +86,7 @@ func (c operationChange) defineTasks(what string, o *operation, m *commandpb.Def
 	return nil
 }
 
-// run starts an operation with these tasks, in the order of its specification.
+// run starts an operation with the given tasks, which are in the order of its specification.
 func (c operationChange) run(o *operation, defined []*commandpb.TaskDefinition) {
 	o.tasks = make([]work, len(defined))
 	o.taskIndex = make(map[scheduling.TaskName]int, len(defined))

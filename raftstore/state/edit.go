@@ -88,8 +88,8 @@ func (c treeChange) takeEdit(t *tree, name scheduling.TreeName, d *draft, pools 
 }
 
 // beginVolumes keeps the volumes of the remaining pools. If there are none yet, pools with integral
-// guarantees start at 0 now, so that a leader that begins before the first checkpoint accrues the
-// volume since now.
+// guarantees start at 0 now, so that a leader that begins before the first checkpoint accrues
+// volume from the time of this command.
 func (c treeChange) beginVolumes(t *tree) {
 	t.record.Volumes = volumesNow(t.record.GetVolumes(), t.pools)
 	if len(t.record.GetVolumes()) > 0 {
@@ -137,8 +137,8 @@ func (c treeChange) recount(t *tree, name scheduling.TreeName) {
 	}
 }
 
-// draft is a tree while it is being edited: its record, and the same changes as edits of
-// package pooltree.
+// draft is a tree while it is being edited. It holds the changed record, and the same changes as
+// edits of package pooltree.
 type draft struct {
 	tree   *tree
 	at     *change
@@ -306,7 +306,7 @@ func (d *draft) unknown(verb, name string) *refusal {
 	return d.tree.unknownPool(what, scheduling.PoolName(name))
 }
 
-// changed returns the document of options with other values at some paths.
+// changed returns the document of options, with the values at some paths changed.
 func changed(options *structpb.Struct, schema any, changes map[string]*structpb.Value) (map[string]any, error) {
 	document := options.AsMap()
 	for path, value := range sorted(changes) {
@@ -317,7 +317,7 @@ func changed(options *structpb.Struct, schema any, changes map[string]*structpb.
 	return document, nil
 }
 
-// structOf is a document of options that were read before.
+// structOf converts a document of options. It cannot fail, because the options were read before.
 func structOf(document map[string]any) *structpb.Struct {
 	s, err := structpb.NewStruct(document)
 	if err != nil {

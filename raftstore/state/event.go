@@ -114,7 +114,8 @@ type NodeRemoved struct {
 type ReserveMoved struct {
 	ID   scheduling.OperationID
 	Task scheduling.TaskName
-	// From and To are totals in bytes; Samples is the number of jobs that they are learned from.
+	// From and To are totals in bytes; Samples is the number of jobs from which the reserve is
+	// learned.
 	From, To, Samples int64
 }
 
@@ -134,7 +135,7 @@ type ProfileRemoved struct {
 type GangRestarted struct {
 	ID   scheduling.OperationID
 	Task scheduling.TaskName
-	// Incarnation is the one that begins.
+	// Incarnation is the number of the incarnation that begins.
 	Incarnation int64
 	Job         scheduling.JobID
 	// Reason is a text for people.

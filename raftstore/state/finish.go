@@ -14,8 +14,8 @@ import (
 	"weir/scheduling/statistics"
 )
 
-// finishJobs records how jobs ended. Each is counted once: after that it has no allocation, and a
-// second report is refused.
+// finishJobs records how jobs ended. Each job is counted once: after that it has no allocation, and
+// a second report is refused.
 func (c jobChange) finishJobs(_ string, o *operation, m *commandpb.FinishJobs) *refusal {
 	ended := AllocationsEnded{Operation: o.id()}
 	var failure failure
@@ -51,7 +51,8 @@ func (c jobChange) finishJobs(_ string, o *operation, m *commandpb.FinishJobs) *
 	return nil
 }
 
-// eachJob calls do for each job of a command, and adds a result for each: accepted or refused.
+// eachJob calls the function do for each job of a command, and adds a result for each: accepted or
+// refused.
 func eachJob[J any](c jobChange, jobs []J, id func(J) string, do func(J) *refusal) {
 	results := slices.Grow(c.result.GetFinishJobs().GetJobs(), len(jobs))
 	for _, j := range jobs {
@@ -64,7 +65,7 @@ func eachJob[J any](c jobChange, jobs []J, id func(J) string, do func(J) *refusa
 	c.result.Value = &commandpb.Result_FinishJobs{FinishJobs: &commandpb.FinishJobsResult{Jobs: results}}
 }
 
-// eachID is eachJob for jobs that are given by id only.
+// eachID does the same as eachJob, for jobs that are given by id only.
 func (c jobChange) eachID(jobs []string, do func(job string) *refusal) {
 	eachJob(c, jobs, func(job string) string { return job }, do)
 }
@@ -118,7 +119,7 @@ func (c jobChange) held(job string, operation scheduling.OperationID, node sched
 	a, ok := c.allocations[scheduling.JobID(job)]
 	switch {
 	case !ok:
-		return nil, refuse(CodeUnknownAllocation, "job %q: it has no allocation: it has been counted already, or was never granted", job)
+		return nil, refuse(CodeUnknownAllocation, "job %q has no allocation: its end is already recorded, or it was never granted", job)
 	case operation != "" && a.GetOperationId() != string(operation):
 		return nil, refuse(CodeUnknownAllocation, "job %q: it belongs to operation %q, not to %q", job, a.GetOperationId(), operation)
 	case node != "" && a.GetNode() != string(node):
@@ -321,7 +322,7 @@ func errorWith(j *statepb.FinishedJob, more map[string]string) *statepb.Error {
 	return why
 }
 
-// failureLimit returns an error if the job exceeds the limit of failed jobs of the
+// failureLimit returns an error if a job's failure reaches the limit of failed jobs of its
 // operation or its task (J.4).
 func failureLimit(o *operation, j *statepb.FinishedJob) *statepb.Error {
 	if j.GetState() != lifecycle.JobFailed.String() {

@@ -139,8 +139,8 @@ func (c *change) treeOf(what string, tags []string) (string, *refusal) {
 	return string(tree), nil
 }
 
-// sortNodes moves each node to the tree whose filter matches it, after filters have
-// changed. checkFilter has ensured that no node matches two.
+// sortNodes moves each node to the tree whose filter matches it, after filters have changed.
+// checkFilter has ensured that no node matches two filters.
 func (c treeChange) sortNodes() {
 	for _, n := range sorted(c.nodes) {
 		tree, refused := c.treeOf("sort nodes", n.record.GetTags())

@@ -14,8 +14,8 @@ import (
 // Frozen is an immutable copy of a State. Commands can still change the State, and any goroutine
 // may read the copy.
 type Frozen struct {
-	// records has a sequence for each kind of record. They are sorted only when they are read,
-	// because no command is applied during Freeze.
+	// records has a sequence for each kind of record. The records are sorted only when they are
+	// read, because no command is applied during Freeze.
 	records []iter.Seq[*statepb.Record]
 }
 
@@ -89,8 +89,8 @@ func single(record *statepb.Record) iter.Seq[*statepb.Record] {
 	return slices.Values([]*statepb.Record{record})
 }
 
-// sequence yields the record of each element of a list, in the order of compare, or in
-// that of the list if compare is nil.
+// sequence yields the record of each element of a list, sorted by compare, or in the order of the
+// list if compare is nil.
 func sequence[T any](list []T, compare func(a, b T) int, record func(T) *statepb.Record) iter.Seq[*statepb.Record] {
 	return func(yield func(*statepb.Record) bool) {
 		ordered := list

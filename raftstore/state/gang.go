@@ -15,8 +15,8 @@ const inReserve = -1
 // gang holds the ranks of a gang. With size 0 the task is not a gang.
 type gang struct {
 	size int32
-	// free are the ranks that no job of the current incarnation holds or has completed; completed
-	// are those that a job has completed.
+	// The set free holds the ranks that no job of the current incarnation holds or has completed.
+	// The set completed holds the ranks that a job has completed.
 	free, completed cookies.IntervalSet
 	// stale counts jobs of earlier incarnations that have not ended.
 	stale int64
@@ -57,9 +57,9 @@ func gangSize(spec *statepb.TaskSpec, jobs int32) int32 {
 	return spec.GetGang().GetSize()
 }
 
-// giveRank gives an allocation of a gang a rank: the one that equals its cookie, because
-// the cookie may have a reserve of its own for the work of that rank; else the lowest
-// free one; else none.
+// giveRank gives an allocation of a gang a rank. If the rank that equals its cookie is free, the
+// allocation gets that one, because the cookie may have a reserve of its own for the work of that
+// rank. Otherwise it gets the lowest free rank, or none if no rank is free.
 func (w *work) giveRank(t *statepb.Task, a *statepb.Allocation) {
 	if !w.gang.exists() {
 		return

@@ -50,8 +50,8 @@ func grantResult(g *commandpb.Grant, a *statepb.Allocation, refused *refusal) *c
 	return &commandpb.GrantResult{JobId: g.GetJobId(), Cookie: a.GetCookie(), Attempt: a.GetAttempt(), Ports: a.GetPorts()}
 }
 
-// grantAll carries out the all-or-none grants of one operation and task, from first on.
-// If one is refused, those before it are undone.
+// grantAll carries out those all-or-none grants that have the same operation and task as
+// grants[first], which is the first of them. If one is refused, those before it are undone.
 func (c jobChange) grantAll(grants []*commandpb.Grant, first int, results []*commandpb.GrantResult, time *timestamppb.Timestamp) []*statepb.Allocation {
 	var together []int
 	for i := first; i < len(grants); i++ {
@@ -158,7 +158,7 @@ func (o *operation) refuseNoPending(what grantSubject, task int, g *commandpb.Gr
 	if m := g.GetDedicatedMemory(); m != 0 {
 		return refuse(CodeNoPendingJob, "%s: no pending job of task %q has a reserve of its own of %d bytes", what, g.GetTask(), m)
 	}
-	return refuse(CodeNoPendingJob, "%s: all jobs of task %q have an allocation, are completed or given up", what, g.GetTask())
+	return refuse(CodeNoPendingJob, "%s: every job of task %q already has an allocation, has completed or was given up", what, g.GetTask())
 }
 
 // grantSubject names a grant in errors. It is a value that is formatted only when needed,
@@ -255,7 +255,7 @@ func (c *change) touch(o *operation, task int, group int64) {
 	c.demands = append(c.demands, d)
 }
 
-// touchAll is touch for all groups of a task.
+// touchAll calls touch for each group of a task.
 func (c *change) touchAll(o *operation, task int) {
 	for _, group := range o.tasks[task].pending.groups() {
 		c.touch(o, task, group)

@@ -57,8 +57,8 @@ const (
 	keptHistograms = 1000
 )
 
-// trimValues drops the statistics of jobs that are no longer among the latest, after
-// added ones were appended.
+// trimValues drops the statistics of the jobs that are no longer among the latest keptValues. The
+// parameter added says how many jobs were appended since the last call.
 func trimValues(jobs []*statepb.FinishedJob, added int) {
 	last := len(jobs) - keptValues
 	for i := max(0, last-added); i < last; i++ {

@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	// toldSlices bounds the slices in the record of a finished job. A record with more lists none:
-	// the parts of the task say which cookie has read which slices.
+	// toldSlices bounds the slices in the record of a finished job. A record with more slices lists
+	// none: the parts of the task say which cookie has read which slices.
 	toldSlices = 16
 	// maxSkippedTold bounds the skipped records that a task lists.
 	maxSkippedTold = 100
-	// maxHead bounds, in bytes, the head of a skipped record that is kept.
+	// maxHead is how many bytes are kept of the beginning of a skipped record.
 	maxHead = 256
 )
 
@@ -116,7 +116,7 @@ func (o *operation) checkWork(task int, a *statepb.Allocation, j *statepb.Finish
 // the operation may skip.
 func (o *operation) checkSkipped(task int, a *statepb.Allocation, r *statepb.SkippedRecord, wrong func(string, ...any) *refusal) *refusal {
 	if most := o.record.GetSpec().GetMap().GetMaxSkippedRecords(); o.record.GetTasks()[task].GetInput().GetSkippedRecords() >= most {
-		return refuse(CodeTooManySkipped, "it skips one more record than max_skipped_records, %d", most)
+		return refuse(CodeTooManySkipped, "the job skips a record, but max_skipped_records, %d, is already used up", most)
 	}
 	given := o.tasks[task].slices[a.GetCookie()].GetSlices()
 	if len(given) != 1 || given[0].GetFile() != r.GetFile() || r.GetBegin() < given[0].GetBegin() || r.GetBegin() >= given[0].GetEnd() || r.GetEnd() <= r.GetBegin() {
@@ -204,7 +204,7 @@ func (c jobChange) split(o *operation, task int, cookie scheduling.Cookie, parts
 	}
 }
 
-// skip records that the record given to a failed job is skipped. edit has been called.
+// skip marks the record given to a failed job as skipped. edit has been called.
 func (c jobChange) skip(o *operation, task int, cookie scheduling.Cookie, r *statepb.SkippedRecord) {
 	t, w := o.record.GetTasks()[task], &o.tasks[task]
 	read := w.slices[cookie].GetSlices()
@@ -223,8 +223,8 @@ func (c jobChange) skip(o *operation, task int, cookie scheduling.Cookie, r *sta
 	})
 }
 
-// grow adds a cookie to a task for part of another cookie's input; it gets the same
-// reserve as the other.
+// grow adds a cookie to a task for part of another cookie's input; the new cookie gets the reserve
+// of the other.
 func (c jobChange) grow(o *operation, task int, from scheduling.Cookie, reads *statepb.Slices) {
 	t, w := o.record.GetTasks()[task], &o.tasks[task]
 	cookie := scheduling.Cookie(len(w.slices))

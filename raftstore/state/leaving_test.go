@@ -158,7 +158,7 @@ func TestPreemptionsAreRefusedOneByOne(t *testing.T) {
 		"a good one":           {orderFor("stays", beneficiary("poor")), "", ""},
 		"for nobody":           {orderFor("stays", nil), "", ""},
 		"one that leaves":      {orderFor("asked", beneficiary("gone")), "", ""},
-		"one that has ended":   {orderFor("lost", nil), CodeUnknownAllocation, `job "lost": it has no allocation`},
+		"one that has ended":   {orderFor("lost", nil), CodeUnknownAllocation, `job "lost" has no allocation`},
 		"without an order":     {preemptionBy("stays", nil), CodeInvalidCommand, `unknown kind of preemption ""`},
 		"of no kind":           {preempted(func(o *statepb.StopOrder) { o.Preemption = "none" }), CodeInvalidCommand, `kind of preemption "none"`},
 		"of an unknown kind":   {preempted(func(o *statepb.StopOrder) { o.Preemption = "mood" }), CodeInvalidCommand, `kind of preemption "mood"`},

@@ -57,8 +57,8 @@ func completeLimits(l *statepb.Limits) (*statepb.Limits, *refusal) {
 	return d, nil
 }
 
-// checkPools refuses to create more pools in a tree than the limit. A tree that already
-// exceeds it, because the limit was lowered, can still be edited.
+// checkPools refuses to create more pools in a tree than the limit. A tree that already has more,
+// because the limit was lowered, can still be edited.
 func (c treeChange) checkPools(what string, t *tree, pools int) *refusal {
 	if limit := int(c.limits.GetPoolsPerTree()); pools > limit && pools > len(t.record.GetPools()) {
 		return refuse(CodeTooManyPools, "%s: tree %q would have %d pools instead of %d, but the limit pools_per_tree is %d: remove some",

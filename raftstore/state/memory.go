@@ -169,8 +169,8 @@ func (c memoryChange) updateReserve(o *operation, task int, r *commandpb.TaskRes
 	})
 }
 
-// verifyMemory checks the TaskMemory of a task, and that pending cookies with a reserve
-// of their own are in its group.
+// verifyMemory checks the TaskMemory of a task, and that each pending cookie with a reserve of its
+// own is in the group of that reserve.
 func verifyMemory(spec *statepb.TaskSpec, t *statepb.Task, w *work) error {
 	m, all := t.GetMemory(), cookiesOf(spec, t.GetCounters().GetTotal())
 	if waiting := int64(len(m.GetSamples())); waiting > m.GetSampleCount() || waiting > maxSamples {
@@ -181,7 +181,8 @@ func verifyMemory(spec *statepb.TaskSpec, t *statepb.Task, w *work) error {
 			return err
 		}
 	}
-	// Cookies left in waiting at the end are in a group without having a reserve of their own.
+	// Cookies that are left in the map waiting at the end are in a group, but have no reserve of
+	// their own.
 	waiting := make(map[scheduling.Cookie]int64)
 	for _, group := range w.pending.dedicated {
 		if group.memory <= 0 || group.cookies.Len() == 0 {

@@ -18,8 +18,8 @@ type node struct {
 	usage resource.Amounts
 	// ports maps each TCP port in use to its job.
 	ports map[int32]scheduling.JobID
-	// shrunk says that the node registered with less than its allocations hold, and they
-	// still exceed it.
+	// shrunk says that the node registered with fewer resources than its allocations hold, and that
+	// they still hold more than it has.
 	shrunk bool
 }
 

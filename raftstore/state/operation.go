@@ -117,8 +117,8 @@ func (c *change) advance(o *operation, to lifecycle.State, note string, attribut
 	c.advanceFrom(o, o.record.GetTrees(), to, note, attributes)
 }
 
-// advanceFrom is advance for an operation whose trees have been changed already; trees
-// are those before the change.
+// advanceFrom advances an operation whose trees have been changed already. The parameter trees
+// holds its trees before the change.
 func (c *change) advanceFrom(o *operation, trees []*statepb.OperationTree, to lifecycle.State, note string, attributes map[string]string) {
 	c.edit(o)
 	from := o.state
@@ -203,7 +203,7 @@ func (s *State) forget(o *operation) {
 	}
 }
 
-// insert adds an operation at the end of the order.
+// insert adds an operation at the end of the order of acceptance.
 func (s *State) insert(v *version) *operation {
 	s.accepted++
 	o := &operation{version: v, sequence: s.accepted, allocations: make(map[scheduling.JobID]*statepb.Allocation)}

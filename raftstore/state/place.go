@@ -22,8 +22,8 @@ const optionPool = "pool"
 type place struct {
 	tree   *tree
 	record *statepb.OperationTree
-	// create is the ephemeral pool that has to be created; nil if none. pools are the
-	// tree's pools including it.
+	// create is the ephemeral pool that has to be created, or nil. pools holds the tree's pools,
+	// including that one.
 	create *pooltree.Pool
 	pools  pooltree.Tree
 }
@@ -109,9 +109,9 @@ func (s *State) Bounded(op *statepb.Operation) (all []string) {
 	return all
 }
 
-// enter resolves the pool that an operation names, or the default if it names none, and writes it
-// into p.record, which holds the operation's current pool until then, if it has one. pools are the
-// tree's pools without those that exist only for this operation.
+// enter finds the pool that an operation names, or the default pool if it names none, and writes it
+// to p.record. Before the call, p.record holds the operation's current pool, if it has one. The
+// parameter pools holds the tree's pools without those that exist only for this operation.
 func (c treeChange) enter(p *place, what string, pools pooltree.Tree, pool string, spec *statepb.OperationSpec, user scheduling.User) *refusal {
 	t := p.tree
 	p.pools = t.pools
@@ -201,7 +201,8 @@ func (v *version) treeIndex(name scheduling.TreeName) int {
 	return slices.IndexFunc(v.record.GetTrees(), func(t *statepb.OperationTree) bool { return t.GetTree() == string(name) })
 }
 
-// editTrees is edit for a change of the operation's trees.
+// editTrees does what edit does, and also copies the operation's trees, so that they can be
+// changed.
 func (c *change) editTrees(o *operation) {
 	c.edit(o)
 	trees := make([]*statepb.OperationTree, len(o.record.GetTrees()))
@@ -211,8 +212,8 @@ func (c *change) editTrees(o *operation) {
 	o.record.Trees = trees
 }
 
-// count updates the pools' numbers of operations when an operation goes from one state to
-// another. trees are its trees before the change.
+// count updates the pools' numbers of operations when an operation goes from one state to another.
+// The parameter trees holds the operation's trees before the change.
 func (c *change) count(o *operation, trees []*statepb.OperationTree, from, to lifecycle.State) {
 	for i, in := range o.record.GetTrees() {
 		t := c.trees[scheduling.TreeName(in.GetTree())]
@@ -257,8 +258,8 @@ func lightweight(pools pooltree.Tree, spec *statepb.OperationSpec, in *statepb.O
 	return spec.GetType() == lifecycle.Vanilla && pools.Lightweight(scheduling.PoolName(in.GetPool()))
 }
 
-// admitRun refuses to run one more operation in a tree than its pools allow. from is the pool in
-// which the operation is running now, or "".
+// admitRun refuses to run one more operation in a tree than its pools allow. The parameter from is
+// the pool in which the operation is running now, or "".
 func admitRun(what string, pools pooltree.Tree, from scheduling.PoolName, counts pooltree.Counts, spec *statepb.OperationSpec, in *statepb.OperationTree) *refusal {
 	if lightweight(pools, spec, in) {
 		return nil
@@ -267,10 +268,11 @@ func admitRun(what string, pools pooltree.Tree, from scheduling.PoolName, counts
 	if err == nil {
 		return nil
 	}
-	return refuse(CodePoolRunningLimit, "%s: tree %q: %v: the operation waits until another one ends; or raise the limit", what, in.GetTree(), err)
+	return refuse(CodePoolRunningLimit, "%s: tree %q: %v: the operation waits for another one to end; raise the limit to run it sooner", what, in.GetTree(), err)
 }
 
-// admitTrees admits an operation to the named trees, if it is in all of them and they have room.
+// admitTrees admits an operation to the named trees, if it is in all of these trees and they have
+// room.
 func (c treeChange) admitTrees(what string, o *operation, names []string) *refusal {
 	for _, name := range names {
 		i := o.treeIndex(scheduling.TreeName(name))

@@ -23,8 +23,8 @@ func (c jobChange) preemptAllocations(m *commandpb.PreemptAllocations) *refusal 
 	return nil
 }
 
-// preempt orders one job to stop. If the job has an order with an earlier or equal deadline,
-// the preemption is accepted without effect, so that repeating one gives the same result.
+// preempt orders one job to stop. If the job has an order with an earlier or equal deadline, the
+// preemption is accepted without effect, so that repeating a preemption gives the same result.
 func (c jobChange) preempt(s *stops, tree string, p *commandpb.Preemption) *refusal {
 	what := fmt.Sprintf("preempt job %q", p.GetJobId())
 	a, refused := c.held(p.GetJobId(), "", "")
@@ -91,8 +91,8 @@ func checkPlanned(what string, order *statepb.StopOrder) *refusal {
 	return nil
 }
 
-// checkBeneficiary refuses a preemption whose beneficiary cannot use the resources. nil
-// means that there is none.
+// checkBeneficiary refuses a preemption whose beneficiary cannot use the resources. A nil
+// beneficiary means that there is none.
 func (c jobChange) checkBeneficiary(what string, b *statepb.Beneficiary) *refusal {
 	if b == nil {
 		return nil

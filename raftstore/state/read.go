@@ -47,8 +47,8 @@ func operationIn(all map[scheduling.OperationID]*operation, id scheduling.Operat
 	return &operation{version: &version{}}, false
 }
 
-// Demand returns how many jobs of an operation are pending, as the latest DemandChanged
-// events have reported. It lists for each task group 0, and then the other groups with jobs.
+// Demand returns how many jobs of an operation are pending, as the latest DemandChanged events have
+// reported. For each task it lists group 0 first, and then the other groups that have pending jobs.
 func (s *State) Demand(id scheduling.OperationID) (all []DemandChanged) {
 	o, _ := operationIn(s.operations, id)
 	for i, t := range o.record.GetTasks() {

@@ -90,8 +90,8 @@ const (
 	CodeOperationSuspended = "operation_suspended"
 	// CodeDuplicateJob: an allocation has the job id.
 	CodeDuplicateJob = "duplicate_job"
-	// CodeUnknownAllocation: the job has ended, has been counted already, or is
-	// not where the command says.
+	// CodeUnknownAllocation: the job has ended, was never granted, or is not where the command
+	// says.
 	CodeUnknownAllocation = "unknown_allocation"
 	// CodeGangRestarting: jobs of an earlier incarnation of the gang have not ended.
 	CodeGangRestarting = "gang_restarting"

@@ -100,7 +100,7 @@ func TestLeadersAreFenced(t *testing.T) {
 			CodeInvalidCommand, "limit events_per_operation is 2: it must be at least 3, or 0 for the default 200"},
 		"an invalid time": {&commandpb.BeginTerm{Term: 2, Replica: "r2", Time: &timestamppb.Timestamp{Nanos: -1}}, CodeInvalidCommand, "time"},
 		"advance by another leader": {&commandpb.AdvanceOperation{OperationId: "new", Term: 2, From: "starting", To: "waiting_for_agent"},
-			CodeStaleTerm, `proposed in term 2, but the latest term is 1 of replica "r1": ask that leader`},
+			CodeStaleTerm, `proposed in term 2, but the current term is 1 (leader "r1"): retry there`},
 		"pending reason by another leader": {&commandpb.SetPendingReason{OperationId: "waiting"}, CodeStaleTerm, "term 0"},
 		"assignment by another leader":     {&commandpb.AssignController{}, CodeStaleTerm, "assign controller"},
 		"grants of another leader":         {&commandpb.StartAllocations{}, CodeStaleTerm, "start allocations"},

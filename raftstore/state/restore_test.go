@@ -225,10 +225,10 @@ func TestVerifySeesWhatARestoreCannot(t *testing.T) {
 		"an allocation twice":               {func(s *State) { s.allocations["x"] = s.allocations["ann-0"] }, "4 allocations, but 3 by operation and"},
 		"an allocation of a node": {func(s *State) {
 			s.nodes["n1"].allocations["ann-0"] = proto.CloneOf(s.allocations["ann-0"])
-		}, `allocation "ann-0": not found by its node`},
+		}, `allocation "ann-0": missing from the allocations of its node`},
 		"an allocation of an operation": {func(s *State) {
 			s.operations["ann"].allocations["ann-0"] = proto.CloneOf(s.allocations["ann-0"])
-		}, `allocation "ann-0": not found by its operation`},
+		}, `allocation "ann-0": missing from the allocations of its operation`},
 		"an alias":         {func(s *State) { delete(s.aliases, "*ann") }, "aliases"},
 		"a mutation id":    {func(s *State) { s.mutations[mutation{id: "m"}] = "ann" }, "mutation ids"},
 		"state and record": {func(s *State) { s.operations["ann"].state++ }, `recorded as "running"`},

@@ -58,8 +58,8 @@ func (c operationChange) resumeOperation(what string, o *operation, m *commandpb
 	return nil
 }
 
-// abortOperation ends an operation for a user: at once, or with a grace period for its
-// jobs. During that period it can be aborted again, to shorten it.
+// abortOperation ends an operation for a user: at once, or with a grace period for its jobs. During
+// that period, another abort can shorten it.
 func (c operationChange) abortOperation(m *commandpb.AbortOperation) *refusal {
 	what := fmt.Sprintf("abort operation %q", m.GetOperationId())
 	if refused := checkGrace(what, m.GetInterruptMillis()); refused != nil {

@@ -139,7 +139,7 @@ func (c *change) countPreempted(order *statepb.StopOrder) {
 // present one.
 func (v *version) ordered(a *statepb.Allocation, order *statepb.StopOrder) (next *statepb.StopOrder, news bool) {
 	if implied := v.record.StopOrderFor(a); implied != nil && implied != a.GetStop() {
-		// The operation's state already has the job killed at once.
+		// The operation's state already requires that the job is killed at once.
 		return a.GetStop(), false
 	}
 	return merged(a.GetStop(), v.possible(a, order))

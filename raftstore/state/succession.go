@@ -27,8 +27,8 @@ func checkSuccession(clocks []*statepb.StarvationClock, age *statepb.PreemptionA
 	return b.err
 }
 
-// clocksNow merges changed clocks into those of a tree, and drops those that are not running or
-// whose pool or operation is gone. The result is sorted by id, pools first.
+// clocksNow merges changed clocks into the clocks of a tree, and drops the clocks that are not
+// running or whose pool or operation is gone. The result is sorted by id, pools first.
 func (c *change) clocksNow(t *tree, changed []*statepb.StarvationClock) []*statepb.StarvationClock {
 	was := t.record.GetClocks()
 	if len(was)+len(changed) == 0 {

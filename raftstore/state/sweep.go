@@ -81,8 +81,8 @@ func (c jobChange) giveUp(o *operation, task int, cookie scheduling.Cookie, j *s
 	o.record.GivenUpError = errorWith(j, map[string]string{"job_id": j.GetJobId(), "task": t.GetName(), "cookie": fmt.Sprint(cookie)})
 }
 
-// CountedFailures returns how many failures of a task count against max_failed_job_count:
-// only given up jobs if they have several attempts, otherwise all failures.
+// CountedFailures returns how many failures of a task count against max_failed_job_count: if the
+// option max_attempts is set, only jobs that were given up, and else all failures.
 func CountedFailures(spec *statepb.TaskSpec, t *statepb.Task) int64 {
 	if spec.GetMaxAttempts() > 0 {
 		return t.GetCounters().GetGivenUp()
@@ -136,8 +136,8 @@ func (o *operation) givenUp() *statepb.Error {
 	}
 }
 
-// cookiesText formats cookies for people, as in 3, 7-9; if there are many ranges it lists only the
-// first ones.
+// cookiesText formats cookies for people, as in 3, 7-9. The parameter most limits the number of
+// ranges that it lists.
 func cookiesText(set *cookies.IntervalSet, most int) string {
 	var parts []string
 	for i, r := range set.Intervals() {

@@ -21,7 +21,7 @@ type tree struct {
 	record *statepb.PoolTree
 	// Invariant: pools is the parsed form of record.
 	pools pooltree.Tree
-	// immediate counts the operations in each pool itself; total also counts those in the pools
+	// immediate counts the operations in each pool itself. total also counts those in the pools
 	// below it.
 	immediate map[scheduling.PoolName]pooltree.Count
 	total     pooltree.Counts

@@ -50,9 +50,9 @@ func (s *State) Verify() error {
 	return nil
 }
 
-// VerifyOperation is Verify for the cookies, counters and lists of one operation. Its
-// cost is proportional to the intervals of its cookies, so it can be called whenever an
-// operation ends. An unknown operation is no violation.
+// VerifyOperation checks the cookies, counters and lists of one operation, as Verify does. Its cost
+// is proportional to the intervals of its cookies, so it can be called whenever an operation ends.
+// An unknown operation is no violation.
 func (s *State) VerifyOperation(id scheduling.OperationID) error {
 	o, ok := s.operations[id]
 	if !ok {
@@ -70,14 +70,14 @@ type verifier struct{ *State }
 // breach is the first violation found.
 type breach struct{ err error }
 
-// when records a violation, if wrong is true and there was none before.
+// when records a violation if the parameter wrong is true, unless another was recorded before.
 func (b *breach) when(wrong bool, format string, args ...any) {
 	if wrong && b.err == nil {
 		b.err = fmt.Errorf(format, args...)
 	}
 }
 
-// add records an error, if there was none before.
+// add records an error, unless another was recorded before.
 func (b *breach) add(err error) {
 	if b.err == nil {
 		b.err = err
@@ -170,9 +170,9 @@ func (s verifier) verifyAllocation(a *statepb.Allocation) error {
 	n := orEmpty(s.nodes, scheduling.NodeID(a.GetNode()))
 	tree, life := n.record.GetTree(), n.record.GetIncarnation()
 	var b breach
-	b.when(s.allocations[job] != a, "not found by its id")
-	b.when(o.allocations[job] != a, "not found by its operation %q", a.GetOperationId())
-	b.when(n.allocations[job] != a, "not found by its node %q", a.GetNode())
+	b.when(s.allocations[job] != a, "missing from the index by id")
+	b.when(o.allocations[job] != a, "missing from the allocations of its operation %q", a.GetOperationId())
+	b.when(n.allocations[job] != a, "missing from the allocations of its node %q", a.GetNode())
 	b.when(o.treeIndex(scheduling.TreeName(tree)) < 0, "node %q belongs to pool tree %q, but its operation %q is not in that tree", a.GetNode(), tree, a.GetOperationId())
 	b.when(a.GetNodeIncarnation() > life, "granted to incarnation %d of node %q, whose current incarnation is %d", a.GetNodeIncarnation(), a.GetNode(), life)
 	b.when(a.GetStop() != nil && !orderly(a.GetStop()), "stop order without a valid deadline: %v", a.GetStop())
@@ -230,7 +230,7 @@ func (s verifier) verifyTrees() error {
 		of := scheduling.TreeName(n.record.GetTree())
 		for name, t := range s.trees {
 			b.when((of == name) != t.pools.Settings().NodesFilter.Match(n.record.GetTags()),
-				"node %q: in pool tree %q, but the filter of tree %q contradicts this", id, of, name)
+				"node %q: in pool tree %q, which contradicts the filter of tree %q", id, of, name)
 		}
 		b.when(of != "" && s.trees[of] == nil, "node %q: in pool tree %q, which is missing", id, of)
 	}

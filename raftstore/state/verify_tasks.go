@@ -68,8 +68,8 @@ func (o *operation) verifyTask(task int, running cookies.IntervalSet) error {
 	return b.err
 }
 
-// verifyAttempts checks that attempts are counted only for cookies that may run again,
-// and that none of these has used up its attempts.
+// verifyAttempts checks that attempts are counted only for cookies that may run again, and that
+// none of these cookies has used up its attempts.
 func (o *operation) verifyAttempts(task int) error {
 	t, w, spec := o.record.GetTasks()[task], &o.tasks[task], o.record.GetSpec().GetTasks()[task]
 	all := cookiesOf(spec, t.GetCounters().GetTotal())

@@ -69,8 +69,8 @@ func lose(w *statepb.Waste, held resource.Amounts, ran time.Duration) {
 	w.NetworkSeconds = float64(held.Network) * seconds
 }
 
-// charge adds to the record with the same pool and cause in a ledger, which is sorted by
-// both. It changes the list in place, but no record in it.
+// charge adds lost work to the record of a ledger that has the same pool and cause. The ledger is
+// sorted by both. charge changes the list in place, but no record in it.
 func charge(ledger []*statepb.Waste, more *statepb.Waste) []*statepb.Waste {
 	i, found := slices.BinarySearchFunc(ledger, more, compareWaste)
 	if !found {
@@ -98,8 +98,8 @@ func addWaste(w, more *statepb.Waste) *statepb.Waste {
 	}
 }
 
-// chargeTree is charge for a tree's ledger. It copies the tree's record once per command.
-// The revision stays, because it counts only changes that users make.
+// chargeTree charges the ledger of a tree. It copies the tree's record once per command, and keeps
+// the revision, which counts only changes made by users.
 func (c *change) chargeTree(t *tree, more *statepb.Waste) {
 	if !c.charged[t] {
 		made(&c.charged)[t] = true
@@ -109,9 +109,9 @@ func (c *change) chargeTree(t *tree, more *statepb.Waste) {
 	t.record.Waste = charge(t.record.GetWaste(), more)
 }
 
-// foldedWaste returns the ledger of a tree after an edit. A renamed pool keeps its records; those
-// of a removed pool are added to those of its former parent, so that the size of the ledger depends
-// only on existing pools. was is the tree before the edit.
+// foldedWaste returns the ledger of a tree after an edit. A renamed pool keeps its records. The
+// records of a removed pool are added to those of its former parent, so that the size of the ledger
+// depends only on existing pools. The parameter was is the tree before the edit.
 func foldedWaste(ledger []*statepb.Waste, was, pools pooltree.Tree) []*statepb.Waste {
 	if len(ledger) == 0 {
 		return nil
