@@ -8,7 +8,7 @@ import (
 )
 
 // admit decides which processes may connect to a replica. An agent may not use the name of another
-// connected agent, because the jobs of the first would end. When an agent's process has exited,
+// connected agent, because the jobs of that agent would end. When an agent's process has exited,
 // its connection is closed, and its next process may connect.
 func admit(c remote.Candidate) error {
 	if c.Identity.Role == identity.Agent && c.Rival != 0 {

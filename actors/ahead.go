@@ -17,8 +17,8 @@ import (
 )
 
 // commit commits commands while this replica leads. Jobs that the commands order to leave are
-// announced before the commit, so that clients stop sending them requests without waiting for it.
-// If the commit leaves a job without such an order, its announcement is withdrawn.
+// announced before the commit, so that clients stop sending requests to the jobs without waiting
+// for the commit. If the commit leaves a job without such an order, its announcement is withdrawn.
 func (r *Replica) commit(ctx context.Context, commands ...*commandpb.Command) ([]*commandpb.Result, error) {
 	ahead := r.ahead(time.Now(), commands)
 	for _, signal := range ahead {

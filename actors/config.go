@@ -44,8 +44,8 @@ type Timing struct {
 	ReassignAfter time.Duration
 	// Retry is the pause after a commit that failed. Default 200 ms.
 	Retry time.Duration
-	// LeaderRetry is the pause before asking the leader again, after it was not reachable or not
-	// the leader. Default 50 ms: much shorter than an election.
+	// LeaderRetry is the pause before the leader is asked again, because the replica that was asked
+	// was unreachable or did not lead. Default 50 ms: much shorter than an election.
 	LeaderRetry time.Duration
 	// Patience bounds a request of an actor or an agent. Default 10 s: longer than an election.
 	Patience time.Duration
@@ -89,7 +89,7 @@ func (t Timing) Validate() error {
 
 // Config holds what the actors of a replica need.
 type Config struct {
-	// ID is the replica's; Cluster is the cluster's id.
+	// ID is the replica's id. Cluster is the cluster's id.
 	ID, Cluster string
 	// Incarnation distinguishes the lives of this process: random, not 0.
 	Incarnation uint64

@@ -18,7 +18,7 @@ type confirmer struct {
 
 	mu      sync.Mutex
 	waiting []func(leads bool)
-	// asking means that a goroutine is serving waiting.
+	// asking means that a goroutine is serving the callers in the field waiting.
 	asking bool
 }
 

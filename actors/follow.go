@@ -10,20 +10,20 @@ import (
 )
 
 // maxAhead bounds the log entries that an actor has been sent but has not handled. At the bound,
-// reading pauses; if the store has dropped the next entry by then, the actor restarts from the
-// state. A leader handles thousands a second.
+// reading pauses; if the store drops the next entry meanwhile, the actor restarts from the state. A
+// leader handles thousands a second.
 const maxAhead = 1024
 
-// batch brings a committed log entry to an actor. The actor calls done when it has handled the
+// batch carries a committed log entry to an actor. The actor calls done when it has handled the
 // entry, which makes room for another one.
 type batch struct {
 	raftstore.Batch
 	done func()
 }
 
-// follow passes every committed entry from an index on to an actor, in order and without gaps,
-// until ctx is done. If the store no longer has the next entry, the actor fails, and its supervisor
-// restarts it from the current state.
+// follow passes the committed entries to an actor, in order and without gaps, until ctx is done.
+// The parameter from is the index that it starts at. If the store no longer has the next entry, the
+// actor fails, and its supervisor restarts it from the current state.
 func follow(ctx context.Context, store *raftstore.Store, who string, from uint64, life *reconcile.Life, take func(batch)) {
 	watch, err := store.Watch(from)
 	if err == nil {
@@ -34,7 +34,8 @@ func follow(ctx context.Context, store *raftstore.Store, who string, from uint64
 	}
 }
 
-// feed passes on what next returns, up to maxAhead entries ahead of the actor.
+// feed passes the batches that the function next returns to the function take, up to maxAhead
+// entries ahead of the actor.
 func feed(ctx context.Context, next func(context.Context) (raftstore.Batch, error), take func(batch)) error {
 	ahead := make(chan struct{}, maxAhead)
 	done := func() { <-ahead }

@@ -31,18 +31,18 @@ type newsdesk struct {
 	waiting map[string]*awaited
 }
 
-// awaited is an operation that readers wait for; changed is closed when it changes.
+// awaited is an operation that readers wait for. changed is closed when the operation changes.
 type awaited struct {
 	desk    *newsdesk
 	readers int
-	// end removes it some time after the last reader has left.
+	// end removes the operation some time after the last reader has left.
 	end     *time.Timer
 	changed chan struct{}
 	// seen is the answer since the last change, shared by all readers; nil if none has been
 	// computed.
 	seen *actorpb.Instances
 
-	// finding is held while an answer is computed.
+	// finding is locked while an answer is computed.
 	finding sync.Mutex
 	// past holds recent answers, the latest last. They share unchanged instances.
 	past []*actorpb.Instances
@@ -81,8 +81,8 @@ func (n *newsdesk) forget(operation string, of *awaited) {
 	}
 }
 
-// look returns the result of find, which is shared by all calls before the next change, and the
-// channel that is closed at that change.
+// look returns the result of the function find, which all calls before the next change share, and
+// the channel that is closed at that change.
 func (of *awaited) look(find func() *actorpb.Instances) (seen *actorpb.Instances, changed <-chan struct{}) {
 	of.finding.Lock()
 	defer of.finding.Unlock()
@@ -102,7 +102,7 @@ func (of *awaited) look(find func() *actorpb.Instances) (seen *actorpb.Instances
 }
 
 // keep remembers an answer and returns it, sharing the unchanged instances of the one before. The
-// caller holds finding.
+// caller holds the lock finding.
 func (of *awaited) keep(found *actorpb.Instances) *actorpb.Instances {
 	if n := len(of.past); n > 0 {
 		last := of.past[n-1]
@@ -194,14 +194,14 @@ func (r *Replica) Instances(ctx context.Context, operation, version string) *act
 	return r.news.await(ctx, operation, version, false, func() *actorpb.Instances { return r.instancesOf(operation) })
 }
 
-// InstanceChanges is Instances, but returns only the changes since version if this replica still
-// remembers that version.
+// InstanceChanges is like Instances, but returns only the changes since the given version, if this
+// replica still remembers that version.
 func (r *Replica) InstanceChanges(ctx context.Context, operation, version string) *actorpb.Instances {
 	return r.news.await(ctx, operation, version, true, func() *actorpb.Instances { return r.instancesOf(operation) })
 }
 
-// await returns the result of find once its version differs, or when ctx is done; with changes
-// set, only the changes since version.
+// await returns the result of the function find once its version differs, or when ctx is done. If
+// changes is set, it returns only the changes since the given version.
 func (n *newsdesk) await(ctx context.Context, operation, version string, changes bool, find func() *actorpb.Instances) *actorpb.Instances {
 	of, leave := n.follow(operation)
 	defer leave()

@@ -211,7 +211,7 @@ func (a *leaderActor) batch(ctx actor.Context, m batch) {
 	for _, event := range m.Events {
 		switch e := event.(type) {
 		case state.OperationAccepted:
-			// An operation that existed when the actors were spawned already has one.
+			// An operation that existed when the actors were spawned already has its actor.
 			if a.operations[e.ID] == nil {
 				a.spawnOperation(ctx, e.ID)
 			}

@@ -22,8 +22,8 @@ type liveness struct {
 	// began is when the first view arrived.
 	began time.Time
 	ready []scheduling.ReplicaID
-	// gone maps each replica that is in the view but not ready, or has left the view, to the time
-	// since when.
+	// gone maps each replica that has left the view, or is in the view but not ready, to the time
+	// when that began.
 	gone map[string]time.Time
 }
 

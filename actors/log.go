@@ -19,7 +19,7 @@ import (
 // ErrNoLeader is returned when no leader was reachable in time. Nothing has been committed.
 var ErrNoLeader = errors.New("no leader is known")
 
-// Errors of another replica's store are returned as those of this one's.
+// Errors of another replica's store are returned as if they came from this replica's store.
 var (
 	// ErrOutcomeUnknown is returned when commands were sent to the leader and no answer came: they
 	// may or may not be committed.
@@ -103,8 +103,8 @@ func (r *Replica) ReadBarrier(ctx context.Context) error {
 // committed, so the request can be repeated.
 var errElsewhere = errors.New("no longer the leader")
 
-// atLeader calls ask with the leader's id, and again when that replica is no longer the leader,
-// until ctx is done.
+// atLeader calls the function ask with the leader's id. If that replica is no longer the leader, it
+// tries again, until ctx is done.
 func (r *Replica) atLeader(ctx context.Context, ask func(leader string) error) error {
 	for {
 		current, changed := r.store.Leadership()

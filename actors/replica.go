@@ -2,8 +2,8 @@
 //
 // A gateway, the actors of signals and of words, and the controllers of the operations that are
 // assigned to this replica run on every replica. While the replica leads, a leader actor adds the
-// scheduler, and an actor for each pool, operation and node; it ends with the term. Actors persist
-// nothing: all of them are rebuilt from the replicated state.
+// scheduler, and an actor for each pool, operation and node; these end with the term. Actors
+// persist nothing: all of them are rebuilt from the replicated state.
 package actors
 
 import (
@@ -78,8 +78,8 @@ type Replica struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	done   sync.WaitGroup
-	// discards are the pending removals of staging folders; discarding has a slot for each removal
-	// that runs at a time.
+	// discards are the pending removals of staging folders. discarding has a slot for each removal
+	// that may run at the same time.
 	discards   sync.WaitGroup
 	discarding chan struct{}
 	closeOnce  sync.Once

@@ -116,8 +116,8 @@ func (t *ledTrees) tell(ctx actor.Context, m batch) {
 	}
 }
 
-// countdown returns a function that calls done when it is called for the last of the given times.
-// With 0 times, countdown calls done itself.
+// countdown returns a function that is to be called the given number of times; its last call calls
+// done. With 0 times, countdown calls done itself.
 func countdown(times int, done func()) func() {
 	if times == 0 {
 		done()

@@ -82,7 +82,7 @@ type controllerActor struct {
 	cfg  Config
 	life *reconcile.Life
 	ends *Ends
-	// stepping and finishing mean that a proposal of this kind is in flight.
+	// stepping means that a proposed step is in flight. finishing means that proposed results are.
 	stepping, finishing bool
 	// dirty means that a Look came while a step was in flight.
 	dirty bool

@@ -8,7 +8,7 @@ import (
 )
 
 // Ends holds the results of jobs until they are committed. Agents repeat a result until it is
-// answered. A result has one proposal at a time, whose outcome answers the agent's latest
+// answered. At most one proposal of a result is in flight; its outcome answers the agent's latest
 // repetition.
 type Ends struct {
 	// waiting are the results to propose, in the order in which they came.
@@ -74,7 +74,7 @@ func (e *Ends) Take(n, bytes int) []*statepb.FinishedJob {
 	return jobs
 }
 
-// Return queues results whose proposal was not committed again.
+// Return puts results whose proposal was not committed back at the head of the queue.
 func (e *Ends) Return(jobs []*statepb.FinishedJob) {
 	back := make([]string, 0, len(jobs)+len(e.waiting))
 	for _, job := range jobs {

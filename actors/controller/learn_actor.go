@@ -25,18 +25,20 @@ type MemoryState interface {
 	Reserve(operation, task string, cookie int32) *statepb.CookieReserve
 	// Profile returns the memory profile of a key; nil if there is none.
 	Profile(key string) *statepb.MemoryProfile
-	// Learning returns what an operation in progress has learned for a memory profile: the one
-	// with the most samples; nil if none has any.
+	// Learning returns what an operation in progress has learned for a memory profile. Of several
+	// operations, the one with the most samples counts. nil means that none has any.
 	Learning(key string) *Learning
 }
 
-// Over tells the actor that its operation has ended: it saves its memory profiles, and stops.
+// Over tells the actor that its operation has ended. The actor saves the memory profiles, and
+// stops.
 type Over struct{}
 
 // learning is the memory state of a controller.
 type learning struct {
 	lessons *Lessons
-	// telling means that a proposal of reserves is in flight; leaving, a proposal of profiles.
+	// telling means that a proposal of reserves is in flight. leaving means that a proposal of
+	// profiles is.
 	telling, leaving bool
 	// left means that the profiles are saved, or cannot be.
 	left     bool

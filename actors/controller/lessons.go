@@ -14,8 +14,8 @@ import (
 	"weir/scheduling/memory"
 )
 
-// errBehind is returned when the digests in the state include samples that were never seen here, so
-// they have to be read again.
+// errBehind is returned when the digests in the state include samples that were never seen here.
+// The digests have to be read again.
 var errBehind = errors.New("the digests in the state include samples that are missing here")
 
 // Lessons holds what the tasks of an operation have learned about memory: the digests of the
@@ -100,7 +100,7 @@ func (l *Lessons) Of(task string) *memory.Learner {
 	return l.begin(task, 0)
 }
 
-// begin returns an empty learner, which counts the first absorbed samples as seen.
+// begin returns an empty learner. The parameter absorbed is how many samples it counts as seen.
 func (l *Lessons) begin(task string, absorbed int64) *memory.Learner {
 	return &memory.Learner{Task: l.task(task), User: new(memory.Digest), Proxy: new(memory.Digest), Absorbed: absorbed}
 }

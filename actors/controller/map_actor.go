@@ -68,9 +68,9 @@ func newReading() *reading {
 // reads reports whether an operation has an input.
 func reads(op *statepb.Operation) bool { return op.GetSpec().GetMap() != nil }
 
-// longStep returns a function that makes the next step, if making it takes time. step is the next
-// step as for an operation without input; the function completes it for a map operation. nil means
-// that step can be proposed as it is.
+// longStep returns a function that makes the next step, if making it takes time; nil means that
+// step can be proposed as it is. The parameter step is the next step of an operation without input;
+// the function completes it for a map operation.
 func (a *controllerActor) longStep(op *statepb.Operation, allocations int, step proto.Message) func() proto.Message {
 	if !reads(op) {
 		return a.checked(op, step)
@@ -96,7 +96,8 @@ func (a *controllerActor) callOff(op *statepb.Operation) {
 	}
 }
 
-// take makes a step off the actor's goroutine; work may return nil for no step.
+// take runs work, which makes a step, off the actor's goroutine. If work returns nil, there is no
+// step.
 func (a *controllerActor) take(work func() proto.Message) {
 	a.stepping = true
 	go func() {
@@ -184,8 +185,8 @@ func (a *controllerActor) publishParts(ctx context.Context, op *statepb.Operatio
 	return err
 }
 
-// known reads the input, and computes into how many jobs it was first cut, unless they are known.
-// It reports whether they are known now.
+// known makes sure that the input is known, and the number of jobs that it was first cut into. It
+// reports whether both are known now.
 func (a *controllerActor) known(op *statepb.Operation) bool {
 	if a.reading.input != nil {
 		return true
@@ -240,11 +241,11 @@ func (a *controllerActor) place(ctx context.Context, out storage.Output, feed *a
 }
 
 // endedRead completes the record of a job that reads input, and reports whether that was possible;
-// if it was not, endedRead has replied.
+// if it was not, endedRead has already replied to the agent.
 func (a *controllerActor) endedRead(op *statepb.Operation, allocation *statepb.Allocation, job *statepb.FinishedJob, reply func(proto.Message)) bool {
 	given := a.cfg.State.Slices(op.GetId(), allocation.GetTask(), allocation.GetCookie())
 	if !a.known(op) || len(given) == 0 {
-		// Or the result has just been counted, and the cookie has no slices.
+		// It may also be that the result has just been counted, so that the cookie has no slices.
 		reply(&actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: fmt.Sprintf("result of job %s: input not listed yet", job.GetJobId()), RetryMillis: 1000})
 		return false
 	}

@@ -20,7 +20,7 @@ const attrDivided = "slices_divided_into"
 type suspicion struct {
 	// before is how many jobs have failed on exactly the cookie's present slices.
 	before int
-	// divided means that the slices are a part of others that a job has failed on.
+	// divided means that the slices are a part of larger ones on which a job has failed.
 	divided bool
 }
 
@@ -43,8 +43,8 @@ func (s *suspicion) note(job *statepb.FinishedJob) {
 	}
 }
 
-// classifyRead completes the record of a job that reads: which part of its input counts, and how
-// the rest is read. lone means that the job failed on a single record, which the caller has to
+// classifyRead completes the record of a job that reads input: which part of the input counts, and
+// how the rest is read. lone means that the job failed on a single record, which the caller has to
 // name.
 func classifyRead(job *statepb.FinishedJob, m *statepb.MapSpec, allocation *statepb.Allocation, given []*statepb.Slice, s suspicion) (lone bool) {
 	job.Split, job.Skipped, job.Fatal = nil, nil, false

@@ -6,9 +6,9 @@ import (
 	"weir/scheduling/statistics"
 )
 
-// measured completes the statistics of a finished job and packs them. They are the known
-// measurements of its node, limits and reserves, and values in bytes x seconds (J.1.7). The
-// record's reserve must be set.
+// measured completes the statistics of a finished job and packs them. The statistics are the known
+// measurements of the job's node, the job's limits and reserves, and values in bytes x seconds
+// (J.1.7). The record's reserve must be set.
 func measured(job *statepb.FinishedJob, task memory.Task, spec *statepb.TaskSpec) {
 	if job.GetStatistics() == nil {
 		job.Statistics = &statepb.JobStatistics{}
@@ -22,7 +22,7 @@ func measured(job *statepb.FinishedJob, task memory.Task, spec *statepb.TaskSpec
 		}
 	}
 	if job.GetRerun() {
-		// It has completed, but its input is read again.
+		// The job has completed, but its input is read again.
 		for _, name := range []string{statistics.DataInputRows, statistics.DataInputBytes, statistics.DataOutputRows, statistics.DataOutputBytes} {
 			values.Delete(name)
 		}

@@ -1,8 +1,8 @@
 // Package controller defines what an operation's jobs run and interprets their results.
 //
-// One actor per operation runs on the replica that the operation is assigned to. It uses the epoch
-// of the assignment: once another replica has a higher one, the state machine refuses its
-// proposals.
+// One actor per operation runs on the replica that the operation is assigned to. Its proposals
+// contain the epoch of the assignment: once another replica has a higher epoch, the state machine
+// refuses them.
 package controller
 
 import (

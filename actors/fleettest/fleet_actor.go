@@ -2,8 +2,8 @@
 // talks to the cluster as an agent does, with its own certificate and connection: it registers,
 // sends heartbeats, accepts plans, requests the specs of jobs from controllers and reports their
 // results. Only the work is left out: a job runs until it is told to leave, or completes as soon as
-// it begins. It is meant for measuring a cluster without failures: a controller is assumed to stay
-// where the plan says.
+// it begins. The package is meant for measuring a cluster without failures: a controller is assumed
+// to stay where the plan says.
 package fleettest
 
 import (
@@ -23,10 +23,10 @@ import (
 
 // Config describes a fleet.
 type Config struct {
-	// Names are the names of the nodes, Resources what each has for jobs.
+	// Names are the names of the nodes. Resources are what each node has for jobs.
 	Names     []string
 	Resources resource.Amounts
-	// Cluster is the cluster's id, Replicas are the replicas to register at, the leader first.
+	// Cluster is the cluster's id. Replicas are the replicas to register at, the leader first.
 	Cluster  string
 	Replicas []agent.Replica
 	// Dialer returns the dialer of a node, by its name.
@@ -39,7 +39,7 @@ type Config struct {
 type Fleet struct {
 	cfg   Config
 	nodes []*node
-	// registered and started count registered nodes, and jobs that began.
+	// registered counts registered nodes. started counts jobs that began.
 	registered, started *tally
 	ctx                 context.Context
 	cancel              context.CancelFunc

@@ -34,11 +34,11 @@ type Replica interface {
 	Redirect() *actorpb.Redirect
 	// WaitApplied returns when this replica has applied the log up to index.
 	WaitApplied(ctx context.Context, index uint64) error
-	// Instances returns the instances of an operation once they differ from those of version, or
-	// as they are when ctx is done.
+	// Instances returns the instances of an operation once they differ from those of the given
+	// version, or as they are when ctx is done.
 	Instances(ctx context.Context, operation, version string) *actorpb.Instances
-	// InstanceChanges is Instances, but returns only changes since version if that is still
-	// remembered.
+	// InstanceChanges is like Instances, but returns only the changes since the given version, if
+	// that version is still remembered.
 	InstanceChanges(ctx context.Context, operation, version string) *actorpb.Instances
 }
 
@@ -98,7 +98,7 @@ func (a *gatewayActor) inbound(ctx actor.Context, m *remote.Inbound) {
 }
 
 // complain logs the first refusal of each code, and later ones at most once every complainEvery,
-// with the number of those that were not logged.
+// with the number of refusals that were not logged.
 func (a *gatewayActor) complain(from identity.Identity, refused *actorpb.Refused) {
 	if tell, before := a.complaints.add(time.Now(), refused.GetCode()); tell {
 		a.cfg.Logger.Warn("message rejected", "from", from.String(), "code", refused.GetCode(), "reason", refused.GetReason(), "unlogged_before", before)
@@ -203,7 +203,8 @@ func (a *gatewayActor) controllerOf(operation string) *actorpb.ControllerFound {
 	return &actorpb.ControllerFound{OperationId: operation, Controller: a.cfg.Replica.ControllerOf(operation)}
 }
 
-// atGrant calls then once this replica has applied the log entry of a job's grant.
+// atGrant waits until this replica has applied the log entry of a job's grant, and calls its last
+// parameter.
 func (a *gatewayActor) atGrant(m *remote.Inbound, grant uint64, reply func(proto.Message), then func()) {
 	a.background(m, func(ctx context.Context) {
 		if err := a.cfg.Replica.WaitApplied(ctx, grant); err != nil {

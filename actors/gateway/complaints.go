@@ -13,14 +13,14 @@ type complaints struct {
 
 type complaint struct {
 	logged time.Time
-	// unlogged counts refusals since then.
+	// unlogged counts the refusals since logged.
 	unlogged int
 }
 
 func newComplaints() *complaints { return &complaints{byCode: map[string]*complaint{}} }
 
-// add reports whether to log a refusal, and how many of its code were not logged since the last
-// one.
+// add reports whether to log a refusal, and how many refusals of its code were not logged since the
+// last logged one.
 func (c *complaints) add(now time.Time, code string) (tell bool, before int) {
 	last, ok := c.byCode[code]
 	if !ok {

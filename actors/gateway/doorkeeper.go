@@ -19,14 +19,14 @@ type Limits struct {
 	// InFlight is how many requests may wait for their answer. Default 8192: each
 	// holds some KiB, and a leader answers within milliseconds.
 	InFlight int
-	// AgentInFlight is how many of them may come from one agent. Default 256, which is enough for
-	// an agent that requests the specs of all its jobs at once.
+	// AgentInFlight is how many of the requests in flight may come from one agent. Default 256,
+	// which is enough for an agent that requests the specs of all its jobs at once.
 	AgentInFlight int
 	// Waiting is how many requests for changes of instances, which wait for seconds, may be open.
 	// Default 16384.
 	Waiting int
-	// AgentWaiting is how many of them may come from one agent. Default 256: an agent sends one for
-	// each operation whose jobs use discovery.
+	// AgentWaiting is how many of the waiting requests may come from one agent. Default 256: an
+	// agent sends one for each operation whose jobs use discovery.
 	AgentWaiting int
 	// RetryMillis is the time after which a refused sender is asked to retry.
 	RetryMillis int64
@@ -84,8 +84,8 @@ func (d *Doorkeeper) crowdOf(msg proto.Message) *crowd {
 	return d.asking
 }
 
-// Enter decides whether a message is admitted; nil means that it is, and then Leave must be called
-// when it has been answered.
+// Enter returns nil if a message is admitted; Leave must be called when that message has been
+// answered. Otherwise it returns the refusal.
 func (d *Doorkeeper) Enter(from identity.Identity, msg proto.Message) *actorpb.Refused {
 	refused, c := permit(from, msg), d.crowdOf(msg)
 	switch {

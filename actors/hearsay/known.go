@@ -2,9 +2,9 @@
 //
 // For each subject a replica has one Known, which any goroutine may read, and one actor, its only
 // writer: messages of this replica (Say) are signed, stored and broadcast by gossip; those of
-// others are Heard. A replica that joins, or has missed some, gets all messages that another one
-// knows and keeps the new ones. Messages may be late, come twice or never. They are only advice:
-// the replicated state is authoritative.
+// others are Heard. A replica that joins, or has missed messages, gets all that another replica
+// knows, and keeps those that are new to it. Messages may be late, come twice or never. They are
+// only advice: the replicated state is authoritative.
 //
 // A Subject decides which of two messages about one thing counts, and when a message is forgotten.
 package hearsay
@@ -38,7 +38,7 @@ type Subject[M proto.Message] struct {
 	Replaces func(said, earlier M) bool
 	// News reports whether a message says something different from the earlier one.
 	News func(said, earlier M) bool
-	// Forget returns when a message is forgotten that is heard, or found to stay, at now.
+	// Forget returns when to forget a message that was heard, or found to stay, at the time now.
 	Forget func(now time.Time, said M) time.Time
 	// Stays reports whether a message is kept regardless of its time. A message that no longer
 	// stays is not passed on, because a replica that has forgotten it would store it again. Nil
@@ -98,7 +98,7 @@ func NewKnown[M proto.Message](subject Subject[M], now func() time.Time) *Known[
 // Topic returns the gossip topic.
 func (k *Known[M]) Topic() string { return k.subject.Topic }
 
-// Get returns the latest message about something, or nil. It must not be changed.
+// Get returns the latest message about something, or nil. The message must not be changed.
 func (k *Known[M]) Get(key string) (said M) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
@@ -214,7 +214,7 @@ func (k *Known[M]) sign(said M, by Speaker) {
 	k.subject.Sign(said, by, k.sequence)
 }
 
-// decode returns the messages of a payload: one, or with full all that another replica knows.
+// decode returns the messages of a payload: one or, if full is set, all that another replica knows.
 func (k *Known[M]) decode(payload []byte, full bool) ([]M, error) {
 	if full {
 		return k.subject.Each(payload)

@@ -19,16 +19,16 @@ import (
 
 // State reads the replicated state.
 type State interface {
-	// Node returns a copy of the node's record, its allocations, which must not be changed, and
-	// the index of the state; record is nil for a node that never registered.
+	// Node returns a copy of the node's record, the node's allocations and the index of the state.
+	// The allocations must not be changed. record is nil for a node that never registered.
 	Node(id string) (record *statepb.Node, granted []Granted, index uint64)
 }
 
 // Scheduler receives the nodes that have resources to assign.
 type Scheduler interface {
-	// Offer says that the node, of a pool tree, is alive and may be given jobs.
+	// Offer says that a node of a pool tree is alive and may be given jobs.
 	Offer(tree, node string, limits resource.Amounts)
-	// Withdraw says that the node must not be given jobs.
+	// Withdraw says that a node of a pool tree must not be given jobs.
 	Withdraw(tree, node string)
 }
 
@@ -105,14 +105,14 @@ type nodeActor struct {
 	cfg     Config
 	life    *reconcile.Life
 	session *Session
-	// tree is the node's pool tree; empty if it has none, or is unknown.
+	// tree is the node's pool tree; empty if the node has none, or is unknown.
 	tree string
-	// lease fires when the node counts as lost, silence fires when it counts as unheard; retry
+	// lease fires when the node counts as lost. silence fires when it counts as unheard. retry
 	// repeats proposals that failed.
 	lease, retry, silence reconcile.Timer
 	// registering answers the agent whose registration is in flight; nil if there is none.
 	registering func(proto.Message)
-	// inFlight means that a proposal has no outcome yet; dirty means that a Look follows.
+	// inFlight means that a proposal has no outcome yet. dirty means that a Look came meanwhile.
 	inFlight, dirty bool
 }
 
@@ -312,9 +312,9 @@ func (a *nodeActor) propose(then func([]*commandpb.Result, error), commands ...p
 	}, commands...)
 }
 
-// proposeUntil proposes commands. If they fail, it calls again after a pause, which proposes
-// commands for the state at that time. A job to be given up that has ended meanwhile is not a
-// failure.
+// proposeUntil proposes commands. If they fail, it calls its second parameter after a pause; that
+// function proposes commands for the state at that time. If a job to be given up has ended
+// meanwhile, that is not a failure.
 func (a *nodeActor) proposeUntil(timer *reconcile.Timer, again func(), commands ...proto.Message) {
 	a.propose(func(results []*commandpb.Result, err error) {
 		refusal := reconcile.Refusal(results)

@@ -23,8 +23,8 @@ type Granted struct {
 type Difference struct {
 	Start []*actorpb.StartJob
 	Abort []*actorpb.AbortJob
-	// Vanished are allocations that were granted to another incarnation of the node, which ended
-	// with its state folder.
+	// Vanished are allocations that were granted to another incarnation of the node; that
+	// incarnation ended with its state folder.
 	Vanished []string
 }
 
@@ -34,9 +34,10 @@ func (d Difference) Empty() bool { return len(d.Start)+len(d.Abort)+len(d.Vanish
 // Compare returns the difference between the committed allocations of a node and the jobs that its
 // agent has. It leaves out orders that were sent less than a resend pause ago.
 //
-// A job that has to end before the agent has it is started and ended in one plan, so that the
-// agent reports its end like any other. A job with a grace period is left alone once its agent has
-// confirmed the deadline; if it is still there afterwards, the order to end at once is repeated.
+// A job that has to end before the agent has it is started and ended in one plan, so that the agent
+// reports its end like any other. A job with a grace period is left alone once its agent has
+// confirmed the deadline; if the job is still there after the deadline, the order to end at once is
+// repeated.
 func (s *Session) Compare(now time.Time, granted []Granted) Difference {
 	var diff Difference
 	known := make(map[string]bool, len(granted))
@@ -104,7 +105,7 @@ func (s *Session) Held(job string) *actorpb.HeldJob { return s.held[job] }
 var unconfirmed = &statepb.StopOrder{Reason: lifecycle.AbortUnconfirmed.String(), Message: "no committed allocation for this job"}
 
 // leaves reports whether the agent has confirmed the stop order of a job and the deadline has not
-// passed. Then it needs no reminder.
+// passed. Such a job needs no reminder.
 func (s *Session) leaves(now time.Time, job *actorpb.HeldJob, order *statepb.StopOrder) bool {
 	if job.GetDeadline() == nil || order.GetGraceMillis() == 0 {
 		return false

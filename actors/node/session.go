@@ -94,7 +94,7 @@ type Session struct {
 	told map[string]told
 }
 
-// told is an order that was sent, and the job's deadline in it.
+// told is when an order was sent, and the job's deadline in that order.
 type told struct{ at, deadline time.Time }
 
 // NewSession returns the session of a node that is online when a leader is elected at now. The
@@ -104,8 +104,9 @@ func NewSession(now time.Time, timing Timing) *Session {
 }
 
 // Greet decides whether an agent may register. If an agent with this name has been heard recently,
-// it refuses agents of another incarnation of the node, and older processes of the same one, which
-// can only run on a copy of the state folder. A restarted agent is admitted at once.
+// it refuses agents of another incarnation of the node, and older processes of the same
+// incarnation. Such a process can only run on a copy of the state folder. A restarted agent is
+// admitted at once.
 func (s *Session) Greet(now time.Time, m *actorpb.RegisterAgent) *actorpb.Refused {
 	if reason := faultOf(m); reason != "" {
 		return &actorpb.Refused{Code: actorpb.CodeBadRequest, Reason: fmt.Sprintf("register node %q: %s", m.GetNode(), reason)}
@@ -139,9 +140,8 @@ func faultOf(m *actorpb.RegisterAgent) string {
 	}
 }
 
-// unregistered answers an agent whose registration was refused by the state. Only after a stale
-// term should the agent retry, because another replica leads by now. All other causes need an
-// operator.
+// unregistered answers an agent whose registration was refused by the state. The agent should retry
+// only after a stale term: then another replica leads. All other causes need an operator.
 func unregistered(refusal *commandpb.Refusal, retry time.Duration) *actorpb.Refused {
 	if refusal.GetCode() == state.CodeStaleTerm {
 		return &actorpb.Refused{Code: actorpb.CodeUnavailable, Reason: refusal.GetMessage(), RetryMillis: retry.Milliseconds()}

@@ -16,26 +16,26 @@ import (
 type Instance struct {
 	Job, Task string
 	Cookie    int32
-	// Ready means that it accepts requests.
+	// Ready means that the instance accepts requests.
 	Ready bool
-	// Held is the time until which its order to leave is held back; zero if none is. Told means
-	// that it has an order that is in force.
+	// Held is the time until which the instance's order to leave is held back; zero if no order is.
+	// Told means that the instance has an order in force.
 	Held time.Time
 	Told bool
-	// Drained means that the order is due to a drain. A job that is preempted for another
-	// operation gets no successor, because its own has no room for one.
+	// Drained means that the order is due to a drain. A job that is preempted for another operation
+	// gets no successor, because its own operation has no room for one.
 	Drained bool
 	// Replaced means that another instance has its cookie.
 	Replaced bool
 }
 
 // HandOver decides about the instances of an operation whose order to leave is held back: which are
-// replaced now, and which are told to leave (J.3.3). It returns nil if there are none of either.
-// again is when to decide again even if nothing changes; zero for never.
+// replaced now, and which are told to leave (J.3.3). command is nil if there are none of either
+// kind. again is when to decide again even if nothing changes; zero for never.
 //
-// Of the drained instances at most max_surge of the task are replaced at a time. An instance is
-// told to leave when its successor, if it is to have one, and min_available other instances are
-// ready, and at the end of its hold in any case.
+// At most max_surge drained instances of the task are replaced at a time. An instance is told to
+// leave when its successor, if it is to have one, and min_available other instances are ready, and
+// at the end of its hold in any case.
 func HandOver(now time.Time, op *statepb.Operation, term uint64, instances []Instance) (command *commandpb.HandOver, again time.Time) {
 	command = &commandpb.HandOver{Term: term, Time: timestamppb.New(now), OperationId: op.GetId()}
 	for _, task := range op.GetSpec().GetTasks() {

@@ -36,7 +36,7 @@ type Chooser func(operationID string) (replica string, ok bool)
 
 // Next returns the next step of an operation (J.4).
 //
-// If its replica has been gone for reassignAfter, the operation is assigned to another. An
+// An operation whose replica has been gone for reassignAfter is assigned to another one. An
 // operation past its time limit fails. A finishing operation ends when its last allocation has
 // ended; a map operation completes when its controller has published its output.
 func Next(now time.Time, view View, choose Chooser, reassignAfter time.Duration) reconcile.Step {
@@ -93,8 +93,8 @@ func control(now time.Time, view View, state lifecycle.State, choose Chooser, re
 	return reconcile.Step{Propose: assignment(now, view, choose, view.Operation.GetAssignment().GetReplica())}
 }
 
-// assignment returns the command that assigns a controller; none if no replica is alive, or the
-// one to choose is the gone one.
+// assignment returns the command that assigns a controller; none if no replica is alive, or if the
+// chosen replica is the one that is gone.
 func assignment(now time.Time, view View, choose Chooser, gone string) []proto.Message {
 	op := view.Operation
 	replica, ok := choose(op.GetId())

@@ -33,9 +33,9 @@ type View struct {
 	Term uint64
 }
 
-// Admit returns the proposals: to admit operations in the tree, in the order of their start, until
-// a limit is reached; and for the others, to record the reason why they wait if it has changed
-// (F.16). Lightweight operations never wait.
+// Admit returns the commands to propose. They admit operations in the tree, oldest start first,
+// until a limit is reached. For the other operations they record why each waits, if the reason has
+// changed (F.16). Lightweight operations never wait.
 func Admit(now time.Time, name scheduling.PoolName, view View) ([]proto.Message, error) {
 	counts := maps.Clone(view.Counts)
 	var propose []proto.Message

@@ -5,15 +5,15 @@ import (
 	"weir/scheduling"
 )
 
-// gap is a time for which this leader has no points. Another replica may have led and recorded
-// them, and others may have copied them.
+// gap is a period for which this leader has no points. Another replica may have recorded them as
+// the leader, and others may have copied them.
 type gap struct {
-	// secondsAfter and minutesAfter are the last known points before the gap; second is the first
-	// one after it.
+	// secondsAfter and minutesAfter are the times of the last known points before the gap. second
+	// is the time of the first point after the gap.
 	secondsAfter, minutesAfter, second int64
 }
 
-// notice starts a gap if points before this one are missing.
+// notice starts a gap if points before this second are missing.
 func (t *treeHistory) notice(second int64) {
 	if t.gap == nil && second > t.second+1 {
 		t.gap = &gap{t.second, t.minute, second}
@@ -42,8 +42,8 @@ func (h *Histories) Filled(asked *actorpb.PoolHistoryRequest) {
 	}
 }
 
-// Fill adds a follower's points that are missing here, and returns the next request to it; nil if
-// it has no more.
+// Fill adds a follower's points that are missing here, and returns the next request to that
+// follower; nil if the follower has no more points.
 func (h *Histories) Fill(m *actorpb.PoolHistoryRequest, answer *actorpb.PoolHistory) (next *actorpb.PoolHistoryRequest) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -88,8 +88,8 @@ func (of history) average(from, to int64) {
 	}
 }
 
-// fill adds the points at times in kept that are not known here. At times in more, where the other
-// side has better points, it also replaces those that are known.
+// fill stores the points at times in the interval kept that are not known here. In the interval
+// more, where the other side has better points, it also replaces known points.
 func fill(r ring, points *actorpb.Points, kept, more interval) {
 	each(points, func(at int64, p Point) {
 		if _, known := r.at(at); kept.has(at) && (!known || more.has(at)) {

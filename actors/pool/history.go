@@ -10,7 +10,7 @@ import (
 	"weir/scheduling"
 )
 
-// The points kept per pool: seconds of an hour and minutes of a day.
+// The points kept per pool: one a second for an hour, and one a minute for a day.
 const (
 	KeptSeconds = 3600
 	KeptMinutes = 24 * 60
@@ -21,7 +21,7 @@ const maxPoints = 20_000
 
 // Histories holds the history of pools, by tree. The leader records it and the other replicas copy
 // it, so that each can continue it as the next leader. A new leader asks the others for points that
-// it lacks. It takes at most 88 KB per pool. A pool that is removed loses its history.
+// it lacks. The history takes at most 88 KB per pool. A pool that is removed loses its history.
 type Histories struct {
 	mu    sync.Mutex
 	trees map[scheduling.TreeName]*treeHistory
@@ -60,7 +60,7 @@ func (h *Histories) Keep(trees []scheduling.TreeName) {
 	maps.DeleteFunc(h.trees, func(name scheduling.TreeName, _ *treeHistory) bool { return !slices.Contains(trees, name) })
 }
 
-// Due reports whether there is no point of the tree for the second of now yet.
+// Due reports whether the tree has no point yet for the second that contains now.
 func (h *Histories) Due(tree scheduling.TreeName, now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -138,8 +138,8 @@ func (h *Histories) Missing(tree scheduling.TreeName) *actorpb.PoolHistoryReques
 	return &actorpb.PoolHistoryRequest{Tree: string(tree), SecondsAfter: t.second, MinutesAfter: t.minute}
 }
 
-// Answer returns the points of the pools of a tree, or of one pool, after a time. It returns the
-// oldest first, and as many as fit into a message.
+// Answer returns the points after a given time, of one pool or of all pools of a tree: the oldest
+// first, and as many as fit into a message.
 func (h *Histories) Answer(m *actorpb.PoolHistoryRequest) *actorpb.PoolHistory {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -171,7 +171,8 @@ type interval struct{ after, until int64 }
 
 func (i interval) has(at int64) bool { return at > i.after && at <= i.until }
 
-// span returns the first times after a given time, at most room of them, among those that are kept.
+// span returns the kept times that follow the given time, the oldest first. The parameter room
+// bounds their number.
 func span(after, newest, kept, room int64) interval {
 	after = min(max(after, newest-kept), newest)
 	return interval{after, min(after+room, newest)}

@@ -1,10 +1,10 @@
 // Package reconcile is the common part of actors that bring the replicated state in line with a
 // rule. They read the state, propose commands, and read it again.
 //
-// New makes an actor that applies a rule and has no other messages. It proposes one step at a time,
-// and looks again when the state may have changed, when a proposal was not committed, and when the
-// rule asks for it. Live is the frame of an actor with messages of its own: its lives, timers and
-// proposals.
+// New makes an actor that applies a rule and handles no other messages. It proposes one step at a
+// time, and looks again when the state may have changed, when a proposal was not committed, and
+// when the rule asks for it. Live is the frame of an actor with messages of its own: its lives,
+// timers and proposals.
 package reconcile
 
 import (

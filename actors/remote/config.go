@@ -21,8 +21,8 @@ type Directory interface {
 
 // Dialer makes HTTP clients for peers. *wire.Dialer is one.
 type Dialer interface {
-	// HTTPClient returns a new client, with connections of its own, that speaks
-	// HTTP/2. Streams are long-lived, so it is called with timeout 0: none.
+	// HTTPClient returns a new client, with connections of its own, that speaks HTTP/2. Streams are
+	// long-lived, so the timeout is 0, which means none.
 	HTTPClient(timeout time.Duration) *http.Client
 	// URL returns the base URL of the peer at addr.
 	URL(addr string) string
@@ -30,16 +30,16 @@ type Dialer interface {
 
 // Candidate is a peer whose stream is about to be established.
 type Candidate struct {
-	// Peer is its name, role/name, and Identity its identity, which is proven by
-	// its certificate unless the cluster is insecure.
+	// Peer is its name, role/name. Identity is proven by its certificate, unless the cluster is
+	// insecure.
 	Peer     string
 	Identity identity.Identity
 	// Incarnation identifies its process among those of the same name.
 	Incarnation uint64
 	// Version is its software version.
 	Version string
-	// Rival is the incarnation of another process of the same name whose stream
-	// is up and would be ended; 0 when there is none.
+	// Rival is the incarnation of another process of the same name whose stream is up. That stream
+	// ends if the candidate is admitted. 0 means none.
 	Rival uint64
 }
 
@@ -69,8 +69,8 @@ type Config struct {
 	// Directory and Dialer are needed only for Connect. Set both or none.
 	Directory Directory
 	Dialer    Dialer
-	// IdentityOf returns the identity of the peer that opens a stream at Handler,
-	// such as wire.IdentityOfRequest. Without it Handler refuses all streams.
+	// IdentityOf returns the identity of the peer that opens a stream at Handler, such as
+	// wire.IdentityOfRequest. If it is nil, Handler refuses all streams.
 	IdentityOf func(*http.Request) (identity.Identity, error)
 	// Admit is called before a stream comes up; an error refuses the stream and is
 	// sent to the peer. It is called with locks held, so it must not block or call

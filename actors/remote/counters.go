@@ -61,13 +61,14 @@ func (c *counters) drop(why dropped, n int) {
 
 // Stats counts what a Remote has done since Start, and lists its current peers.
 type Stats struct {
-	// SentMessages and SentBytes count messages, requests and replies that were
-	// queued for a peer, and their encoded payloads.
+	// SentMessages counts messages, requests and replies that were queued for a peer. SentBytes is
+	// the size of their encoded payloads.
 	SentMessages, SentBytes uint64
-	// ReceivedMessages and ReceivedBytes count messages, requests and replies
-	// from peers, and their encoded payloads.
+	// ReceivedMessages counts messages, requests and replies from peers. ReceivedBytes is the size
+	// of their encoded payloads.
 	ReceivedMessages, ReceivedBytes uint64
-	// Connects counts streams that were established, Refusals those that this side refused.
+	// Connects counts streams that were established. Refusals counts streams that this side
+	// refused.
 	Connects, Refusals uint64
 	// Dropped counts the messages that this side dropped, by reason. It contains every reason, even
 	// those with count 0.

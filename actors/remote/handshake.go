@@ -22,8 +22,8 @@ type counterpart struct {
 }
 
 // checkHello decides whether the sender of hello may be a peer of self. certified is the identity
-// in its certificate, nil without TLS. dialed is the peer that this side dialed, or "" if the peer
-// opened the stream; then any certified peer is accepted.
+// in the sender's certificate; nil without TLS. dialed is the peer that this side dialed. It is ""
+// if the other side opened the stream, so that the sender may be any peer.
 func checkHello(self identity.Identity, certified *identity.Identity, dialed string, hello *remotepb.Hello) (counterpart, error) {
 	if hello == nil {
 		return counterpart{}, refusef("first frame is not a hello: is the peer a weir process?")

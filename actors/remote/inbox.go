@@ -27,7 +27,7 @@ func (r *Remote) NewInbox(full proto.Message) *Inbox {
 	return &Inbox{maxMessages: r.limits.InboxMessages, maxBytes: r.limits.InboxBytes, full: full}
 }
 
-// Mailbox is the option with which to spawn the actor of the Inbox.
+// Mailbox returns the Props option that gives an actor this Inbox. Spawn the Inbox's actor with it.
 func (i *Inbox) Mailbox() actor.PropsOption {
 	return actor.WithMailbox(func() actor.Mailbox {
 		i.mu.Lock()
@@ -64,7 +64,8 @@ func (i *Inbox) release(size int) {
 	i.bytes -= size
 }
 
-// inboxMailbox is a mailbox that releases messages from its inbox as they leave it.
+// inboxMailbox is the mailbox of an Inbox's actor. A message that the actor begins to process no
+// longer counts towards the Inbox's limits.
 type inboxMailbox struct {
 	actor.Mailbox
 	inbox *Inbox

@@ -15,19 +15,19 @@ type Limits struct {
 	// QueueBytes is how many bytes of messages may wait to be sent to one peer.
 	// Default 16 MiB: four of the largest messages.
 	QueueBytes int
-	// InboxMessages and InboxBytes are how many messages from peers, and how many
-	// bytes of them, may wait for one published actor. Default 16,384 and 64 MiB:
-	// an actor that far behind does not answer in time.
+	// InboxMessages and InboxBytes bound the messages from peers that wait for one published actor,
+	// by number and by size. Default 16,384 and 64 MiB: an actor that far behind does not answer in
+	// time.
 	InboxMessages, InboxBytes int
-	// MaxMessageBytes is the largest message that is sent or accepted, encoded.
-	// Default 4 MiB: a plan for a large node is below 1 MiB.
+	// MaxMessageBytes is the size of the largest encoded message that is sent or accepted. Default
+	// 4 MiB: a plan for a large node is below 1 MiB.
 	MaxMessageBytes int
 	// BatchBytes is how many bytes of messages are written at once. Default 64 KiB: large enough to
 	// make the cost per message small, but small enough not to delay a ping much. A larger message
 	// is written alone.
 	BatchBytes int
-	// OpenRequests is how many requests to one peer may be unanswered. Default
-	// 16,384, as QueueMessages.
+	// OpenRequests is how many requests to one peer may be unanswered. Default 16,384, like
+	// QueueMessages.
 	OpenRequests int
 	// RequestTimeout is the timeout of a Request without a deadline. Default
 	// 30 s: longer than an election, so that requests survive one.

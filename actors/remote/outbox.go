@@ -12,8 +12,8 @@ const (
 	// frameOverhead bounds the size of a frame without its payload, in bytes: the
 	// actor's name, numbers, lengths.
 	frameOverhead = maxName + 64
-	// reserve is the extra room for notices: they may exceed maxMessages by maxMessages/reserve +
-	// reserve.
+	// reserve sets the extra room for notices: a quarter (1/reserve) of maxMessages, plus reserve
+	// messages.
 	reserve = 4
 )
 
@@ -35,7 +35,7 @@ type outbox struct {
 type outgoing struct {
 	frame *remotepb.Frame
 	bytes int
-	// deadline is when a request is too late to be sent; unused for other frames.
+	// deadline is the time after which a request is no longer sent; unused for other frames.
 	deadline time.Time
 }
 
@@ -66,8 +66,8 @@ func (o *outbox) append(out outgoing) {
 }
 
 // take moves the next frames to batch, up to maxBytes but at least one message. Pings and pongs go
-// first. The time left is written into requests; those with no time left are dropped and counted as
-// late.
+// first. Each request gets the time left to it written into it. Requests with no time left are
+// dropped; the result late is their number.
 func (o *outbox) take(batch []*remotepb.Frame, maxBytes int, now time.Time) (_ []*remotepb.Frame, late int) {
 	if o.ping {
 		batch = append(batch, &remotepb.Frame{Kind: &remotepb.Frame_Ping{Ping: &remotepb.Ping{}}})

@@ -13,7 +13,7 @@ import (
 )
 
 // reserved is the first character of the names of actors that belong to this package. replyPrefix
-// begins those of the receivers of replies.
+// begins the names of the receivers of replies.
 const (
 	reserved    = "$"
 	replyPrefix = "$reply/"
@@ -52,7 +52,7 @@ func (p *process) SendSystemMessage(pid *actor.PID, message any) {
 // Stop implements actor.Process.
 func (p *process) Stop(pid *actor.PID) { p.SendSystemMessage(pid, &actor.Stop{}) }
 
-// reply passes an actor's answer to a request on to the peer; to is the id that localPID
+// reply sends the peer an actor's answer to its request. The parameter to is the id that localPID
 // made, without replyPrefix.
 func (r *Remote) reply(peer, to string, answer any) {
 	stream, request, _ := strings.Cut(to, "/")
@@ -65,7 +65,7 @@ func (r *Remote) reply(peer, to string, answer any) {
 	s.respond(id, answer)
 }
 
-// respond answers the peer's request id.
+// respond answers the peer's request with this id.
 func (s *session) respond(id uint64, answer any) {
 	r := s.remote
 	switch a := answer.(type) {

@@ -39,8 +39,7 @@ func (s *session) receive(frame *remotepb.Frame) {
 	}
 }
 
-// receiveMessage passes a message on to its actor; request is nil for a message
-// without a reply.
+// receiveMessage passes a message on to its actor; request is nil if the sender expects no reply.
 func (s *session) receiveMessage(to string, payload *anypb.Any, request *remotepb.Request) {
 	r := s.remote
 	r.counters.receivedMessages.Add(1)
@@ -93,8 +92,7 @@ func (r *Remote) reach(name string, peer counterpart) (publication, error) {
 	return found, nil
 }
 
-// fail reports to the peer that its request id, or a message if id is 0, has
-// failed.
+// fail reports to the peer that its request with this id has failed or, if id is 0, a message.
 func (s *session) fail(id uint64, err error) {
 	k := kindOf(err)
 	s.remote.counters.drop(k.counted, 1)
@@ -143,8 +141,8 @@ func (s *session) receiveFailure(failure *remotepb.Failure) {
 	}
 }
 
-// localPID returns the sender of the peer's request id, to which an actor replies.
-// Only this session can resolve it: see Remote.reply.
+// localPID returns the PID that an actor replies to, as the sender of the peer's request with this
+// id. Only this session can resolve it: see Remote.reply.
 func (s *session) localPID(id uint64) *actor.PID {
 	return actor.NewPID(s.peer.name, replyPrefix+strconv.FormatUint(s.number, 10)+"/"+strconv.FormatUint(id, 10))
 }

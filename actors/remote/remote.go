@@ -30,7 +30,7 @@ type Remote struct {
 	counters counters
 	news     news
 
-	// published is replaced as a whole with mu held, and read without it.
+	// published is replaced as a whole with mu held, and read without mu.
 	published atomic.Pointer[map[string]publication]
 
 	mu sync.RWMutex
@@ -57,7 +57,7 @@ type publication struct {
 type Inbound struct {
 	// From is the identity of the sending process, from its certificate.
 	From identity.Identity
-	// Incarnation is that of the sending process.
+	// Incarnation is the incarnation of the sending process.
 	Incarnation uint64
 	// Message is the message itself.
 	Message proto.Message
@@ -202,7 +202,7 @@ func (r *Remote) begin() bool {
 }
 
 // enter makes a session from a stream whose hello passed checkHello, unless the peer's current
-// stream takes precedence or Admit refuses it.
+// stream takes precedence or Admit refuses the new one.
 func (r *Remote) enter(peer counterpart, ours bool, tr transport) (*session, error) {
 	r.mu.Lock()
 	c := claim{peer: peer.name, incarnation: peer.incarnation, ours: ours}
@@ -244,7 +244,7 @@ func (r *Remote) enter(peer counterpart, ours bool, tr transport) (*session, err
 	return s, nil
 }
 
-// leave removes an ended session and reports it, unless it has been replaced.
+// leave removes an ended session and reports its end, unless another session has replaced it.
 func (r *Remote) leave(s *session, cause error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

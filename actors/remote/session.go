@@ -34,9 +34,9 @@ type session struct {
 	peer      counterpart
 	transport transport
 	since     time.Time
-	// heard is when the last batch of the peer arrived, as a duration after since.
+	// heard is when the peer's last batch arrived: a time.Duration, counted from the field since.
 	heard atomic.Int64
-	// wake carries a signal to the writer that there is something to write. It has room for one.
+	// wake signals the writer that there is something to write. Its capacity is 1.
 	wake chan struct{}
 	// done is closed when the session has ended.
 	done chan struct{}
@@ -143,7 +143,7 @@ func (s *session) batchBytes() int {
 	return min(s.remote.limits.BatchBytes, s.peer.maxMessageBytes)
 }
 
-// sayBye ends the writing. If there are last words, it sends them in a Bye and finishes the stream.
+// sayBye ends writing. If there are last words, it sends them in a Bye and finishes the stream.
 func (s *session) sayBye(lastWords string) {
 	if lastWords == "" {
 		return
@@ -225,7 +225,7 @@ func (s *session) end(cause error, lastWords string) {
 	}
 }
 
-// enqueue queues a frame with a message, whose payload is counted.
+// enqueue queues a frame with a message, and counts the payload.
 func (s *session) enqueue(frame *remotepb.Frame, payload *anypb.Any) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -288,7 +288,7 @@ func (s *session) request(to string, payload *anypb.Any, deadline time.Time, don
 	return id, nil
 }
 
-// answer completes the open request id. It returns false if there is none.
+// answer completes the open request with this id. It returns false if there is none.
 func (s *session) answer(id uint64, reply proto.Message, err error) bool {
 	s.mu.Lock()
 	a, ok := s.asks[id]
@@ -334,5 +334,5 @@ func sizeOf(payload *anypb.Any) int {
 	return len(payload.GetValue()) + len(payload.GetTypeUrl()) + frameOverhead
 }
 
-// errBye is the cause of the end of a session that the peer has ended with a Bye.
+// errBye is the cause of the end if the peer ends a session with a Bye.
 var errBye = errors.New("closed by the peer")

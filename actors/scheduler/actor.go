@@ -28,13 +28,14 @@ type State interface {
 
 // History records the state of pools, once a second.
 type History interface {
-	// Due reports whether there is no point yet for the second of now.
+	// Due reports whether the tree has no point yet for the second that contains now.
 	Due(tree scheduling.TreeName, now time.Time) bool
 	Record(tree scheduling.TreeName, now time.Time, pools []engine.PoolView)
 }
 
-// CheckpointEvery is the default of Config.CheckpointEvery. A new leader may lack this much of the
-// changes of integral volumes, except for the flow, which it adds, and of starvation clocks.
+// CheckpointEvery is the default of Config.CheckpointEvery. A new leader may lose the last
+// CheckpointEvery of changes to starvation clocks and integral volumes; it adds the flow into the
+// volumes itself.
 const CheckpointEvery = 3 * time.Second
 
 // Config is the configuration of a tree's actor.
@@ -64,12 +65,12 @@ type Config struct {
 	Logger  *slog.Logger
 }
 
-// Committed brings the events of a log entry that concern the tree.
+// Committed holds the events of a log entry that concern the tree.
 type Committed struct {
 	Index  uint64
 	Events []state.Event
-	// Done is called once the events have been handled. It bounds how many entries the sender can
-	// be ahead.
+	// Done is called once the events have been handled. The sender waits for it when too many
+	// entries are not done.
 	Done func()
 }
 
@@ -144,9 +145,9 @@ func (a *treeActor) Stop() {
 	a.cfg.Figures.abandon(a.counted)
 }
 
-// idle answers messages to an actor whose tree was removed before it could start. The actor will be
-// stopped soon. But if a tree with this name is created again, the actor starts, because the leader
-// actor may have seen only the new tree.
+// idle answers messages to an actor whose tree was removed before the actor could start. The actor
+// will be stopped soon. But if a tree with this name is created again, the actor starts, because
+// the leader actor may have seen only the new tree.
 func (a *treeActor) idle(message any) bool {
 	switch m := message.(type) {
 	case Committed:
@@ -259,7 +260,7 @@ func (a *treeActor) proposed(proposal Proposal, results []*commandpb.Result, err
 	a.check(err)
 }
 
-// flying returns the change of the number of starts in flight since the last call.
+// flying returns by how much the number of starts in flight has changed since the last call.
 func (a *treeActor) flying() int {
 	now := a.tree.InFlight()
 	delta := now - a.counted

@@ -21,8 +21,8 @@ type demand struct {
 	perJob  resource.Amounts
 }
 
-// eases reports whether nodes on which no job could start under the demand was may be able to start
-// one now: there are more jobs, or each needs less.
+// eases reports whether nodes on which no job could start under an earlier demand, the parameter
+// was, may be able to start one under d: because there are more jobs, or each needs less.
 func (d demand) eases(was demand) bool {
 	return d.pending > was.pending || d.pending > 0 && !was.perJob.Fits(d.perJob)
 }

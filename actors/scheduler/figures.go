@@ -19,15 +19,15 @@ type Figures struct {
 
 // Stats is the scheduler's work so far.
 type Stats struct {
-	// Updates counts fair share updates, UpdateTook is their total duration, Updated the time of
-	// the last one, zero before the first.
+	// Updates counts fair share updates. UpdateTook is their total duration. Updated is the time of
+	// the last one; zero before the first.
 	Updates    uint64
 	UpdateTook time.Duration
 	Updated    time.Time
-	// Plans counts plans, PlanTook is their total duration.
+	// Plans counts plans. PlanTook is their total duration.
 	Plans    uint64
 	PlanTook time.Duration
-	// Started counts committed grants of jobs, Refused those that were not committed.
+	// Started counts committed grants of jobs. Refused counts grants that were not committed.
 	Started, Refused uint64
 	// InFlight is the number of starts without an answer.
 	InFlight int

@@ -49,7 +49,7 @@ func (t *Tree) take(event state.Event, records Records) error {
 		return t.Started(e.Allocations)
 	case state.AllocationsEnded:
 		for _, ended := range e.Ended {
-			// If the rank has completed, the gang no longer needs it.
+			// If the job has completed its rank, the gang no longer needs that rank.
 			if ended.Allocation.GangRank != nil {
 				if err := t.rankEnded(ended.Allocation, records); err != nil {
 					return err

@@ -12,7 +12,7 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// stopOrder returns the order for a job that is preempted, as planned at a time.
+// stopOrder returns the order to stop a preempted job. planned is the time of the plan.
 func stopOrder(p engine.Preempt, planned time.Time) *statepb.StopOrder {
 	order := &statepb.StopOrder{
 		PlannedTime: timestamppb.New(planned),
@@ -32,8 +32,9 @@ func stopOrder(p engine.Preempt, planned time.Time) *statepb.StopOrder {
 // without an order. An order that was already applied changes nothing.
 func (t *Tree) Leave(allocations []*statepb.Allocation) error { return t.leave(allocations, false) }
 
-// leave implements Leave. restored means that the orders are from the restored state, which has
-// their claims as well, except for orders without a planned time: older versions wrote those.
+// leave implements Leave. restored means that the orders come from the restored state. That state
+// also has the claims of the orders, except of orders without a planned time, which older versions
+// wrote.
 func (t *Tree) leave(allocations []*statepb.Allocation, restored bool) error {
 	for _, a := range allocations {
 		if a.GetStop() == nil || t.jobs[a.GetJobId()] == "" {
@@ -52,7 +53,7 @@ func (t *Tree) leave(allocations []*statepb.Allocation, restored bool) error {
 }
 
 // leaveWith marks all jobs of a finishing operation as killed, unless the operation gives its jobs
-// a grace period; then the jobs have their own orders.
+// a grace period: in that case the jobs have their own orders.
 func (t *Tree) leaveWith(op *statepb.Operation, state lifecycle.State) error {
 	if !state.Finishing() || op.GetStop() != nil {
 		return nil

@@ -14,13 +14,13 @@ import (
 // Proposal is the result of a plan: commands of one log entry, and the jobs that they concern.
 type Proposal struct {
 	Commands []proto.Message
-	// Jobs are the ids of the jobs to start, Victims those of the jobs to leave, each in the order
-	// of the commands.
+	// Jobs are the ids of the jobs to start. Victims are the ids of the jobs to preempt. Both are
+	// in the order of the commands.
 	Jobs, Victims []string
 }
 
-// Answers are the results of a proposal, in its order. They are nil for commands that are not known
-// to be committed.
+// Answers are the results of a proposal, in the order of its jobs. A list is nil if its command is
+// not known to be committed.
 type Answers struct {
 	Grants      []*commandpb.GrantResult
 	Preemptions []*commandpb.FinishJobResult

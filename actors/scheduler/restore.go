@@ -8,8 +8,8 @@ import (
 )
 
 // restorePreemptions restores the claims that earlier leaders' preemptions made, and then applies
-// all stop orders. For orders of older versions the state has no claims, so applying them makes the
-// claims.
+// all stop orders. The state has no claims for orders of older versions, so applying these orders
+// makes the claims.
 func (t *Tree) restorePreemptions(seed Seed) error {
 	for _, claim := range seed.Claims {
 		err := t.engine.AddClaim(scheduling.NodeID(claim.GetNode()), beneficiaryOf(claim.GetBeneficiary()),

@@ -31,10 +31,11 @@ type Seed struct {
 	Operations []*statepb.Operation
 	// Demand is the number of waiting jobs of Operations.
 	Demand []state.DemandChanged
-	// Allocations are those on its nodes, by job.
+	// Allocations are the allocations on the tree's nodes, by job.
 	Allocations []*statepb.Allocation
-	// Claims are the resources reserved for jobs for which others were preempted, in the order in
-	// which they are served. Rates are the recent preemption times of pools with a rate limit.
+	// Claims are the resources reserved for jobs that others were preempted for, in the order in
+	// which the claims are served. Rates are the recent preemption times of pools with a rate
+	// limit.
 	Claims []*statepb.Claim
 	Rates  []*statepb.PreemptionRate
 	// Kept is the record of the tree, with the last checkpoint of the previous leader.
@@ -61,7 +62,7 @@ type Tree struct {
 	// pools are the new pools that can be applied only when the operations of removed pools have
 	// gone; nil if there are none.
 	pools *pooltree.Tree
-	// jobs maps the jobs of the engine to their operation, jobsOf operations to their jobs.
+	// jobs maps each job of the engine to its operation. jobsOf maps each operation to its jobs.
 	jobs   map[string]string
 	jobsOf map[string]map[string]bool
 	// outcome is the outcome of the last plan.

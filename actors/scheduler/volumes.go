@@ -51,10 +51,10 @@ func (t *Tree) resumeVolumes() error {
 	return t.engine.SetVolumes(t.resume.at, t.resume.volumes)
 }
 
-// resumeKept makes the next update start from the volumes of the checkpoint, so that it accounts
-// for all the time since then. It does this as long as nodes are awaited, and one last time when
-// none are; then it also restores the clocks. It returns the checkpoint, or nil after the last
-// time.
+// resumeKept makes the next update start from the volumes of the checkpoint, so that the update
+// accounts for all the time since then. It does this while nodes are awaited, and once more when
+// none are; this last call also restores the clocks. It returns the checkpoint, or nil after the
+// last call.
 func (t *Tree) resumeKept() (left *resumption) {
 	if left = t.resume; left == nil {
 		return nil
@@ -95,7 +95,8 @@ func (t *Tree) Checkpoint(term uint64, kept *statepb.PoolTree) proto.Message {
 
 // checkpoint is the state of the actor's checkpoints.
 type checkpoint struct {
-	// last is when the last one was proposed; inFlight means that it has no answer yet.
+	// last is when the last checkpoint was proposed. inFlight means that this checkpoint has no
+	// answer yet.
 	last     time.Time
 	inFlight bool
 }

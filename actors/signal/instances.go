@@ -30,7 +30,8 @@ type Known struct {
 	// Over means that the operation has ended, or is unknown.
 	Over   bool
 	Placed []Placed
-	// Heard are the signals of its jobs, and Words the latest words of its instances, by job.
+	// Heard are the signals of the operation's jobs. Words are the latest words of its instances,
+	// by job.
 	Heard []*actorpb.InterruptionSignal
 	Words map[string]*actorpb.InstanceWord
 	// Unheard reports whether the leader has announced that the agent of a node is unheard.

@@ -31,13 +31,13 @@ type Signals struct {
 	*hearsay.Known[*actorpb.InterruptionSignal]
 }
 
-// proposedKeep is how long a signal is kept that was sent before its order was committed, if no
-// other one follows. It is far longer than a commit takes.
+// proposedKeep is how long a signal that was sent before its order was committed is kept, if no
+// other signal follows. It is far longer than a commit takes.
 const proposedKeep = 5 * time.Second
 
-// NewSignals returns a Signals for limit signals, one per job. A signal is kept for keep after its
-// deadline, or after the end of a job that has gone: keep is longer than any replica takes to hear
-// of it.
+// NewSignals returns a Signals for limit signals, one per job. A signal is kept for the duration
+// keep after its deadline, or after the end of a job that has gone. keep is longer than any replica
+// takes to hear of either.
 func NewSignals(keep time.Duration, limit int, now func() time.Time) *Signals {
 	return &Signals{hearsay.NewKnown(hearsay.Subject[*actorpb.InterruptionSignal]{
 		Topic: Topic, Limit: limit,
@@ -64,8 +64,8 @@ func NewSignals(keep time.Duration, limit int, now func() time.Time) *Signals {
 	}, now)}
 }
 
-// replaces reports whether a signal supersedes an earlier one, which it does if its deadline is
-// earlier or the job has gone. A proposed signal counts until its order is committed, or it is
+// replaces reports whether a signal supersedes an earlier one: it does if its deadline is earlier
+// or the job has gone. A proposed signal counts until its order is committed or the signal is
 // withdrawn.
 func replaces(signal, old *actorpb.InterruptionSignal) bool {
 	sooner := signal.GetDeadline().AsTime().Before(old.GetDeadline().AsTime())
@@ -85,8 +85,8 @@ func replaces(signal, old *actorpb.InterruptionSignal) bool {
 	return sooner
 }
 
-// Stopping returns why a job is leaving; empty if it is not, as far as this replica knows, or has
-// gone.
+// Stopping returns why a job is leaving; empty if the job has gone or, as far as this replica
+// knows, is not leaving.
 func (s *Signals) Stopping(job string) (reason string) {
 	if signal := s.Get(job); !signal.GetGone() && !signal.GetWithdrawn() {
 		return signal.GetReason()
