@@ -164,8 +164,8 @@ func (a *Agent) Err() error {
 	return nil
 }
 
-// Close ends the agent's jobs, reports as many results as it can within Timing.CloseTimeout,
-// and stops the agent; ctx can cut that short. It may be called twice.
+// Close ends the agent's jobs, reports as many results as it can within Timing.CloseTimeout, and
+// stops the agent; ctx can cut that short. Close may be called twice.
 func (a *Agent) Close(ctx context.Context) error { return a.stop(ctx, false) }
 
 // Leave stops the agent at once. Its jobs run on until their lease expires; an agent started
@@ -185,7 +185,7 @@ func (a *Agent) stop(ctx context.Context, keep bool) error {
 	return fmt.Errorf("close agent: %w: some job results may be unreported", ctx.Err())
 }
 
-// leave asks the agent to end; with keep, its jobs go on.
+// leave asks the agent to end. If keep is set, its jobs go on.
 type leave struct{ keep bool }
 
 // order is an order to a job's actor to end the job.

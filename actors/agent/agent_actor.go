@@ -38,16 +38,16 @@ type agentActor struct {
 	gpus    *GPUs
 	jobs    map[string]*child
 
-	// finish ends life.
+	// finish cancels the agent's context.
 	finish context.CancelFunc
-	// wake is the timer of the next question to a replica, lapse the timer of the lease's end.
+	// wake is the timer of the next question to a replica. lapse is the timer of the lease's end.
 	wake, lapse *time.Timer
 	closing     *time.Timer
 	// awaiting are the orders that wait for the journal, oldest first.
 	awaiting []*awaiting
-	// look is the timer of the next disk measurement, watch that of the next memory
-	// measurement. seen is the last disk measurement; measuring: the next one has not returned
-	// yet.
+	// look is the timer of the next disk measurement, and watch is the timer of the next memory
+	// measurement. seen is the last disk measurement. measuring is set while a disk measurement
+	// runs.
 	look, watch *time.Timer
 	seen        measured
 	measuring   bool
@@ -275,8 +275,8 @@ func (a *agentActor) spoiled(ctx actor.Context, err error) {
 	}
 }
 
-// leave ends the agent: at once with keep, otherwise after its jobs. Heartbeats stop, so that the
-// leader offers no more jobs; the current lease outlasts the closing.
+// leave ends the agent: at once if keep is set, otherwise after its jobs have ended. Heartbeats
+// stop, so that the leader offers no more jobs; the current lease outlasts the closing.
 func (a *agentActor) leave(ctx actor.Context, keep bool) {
 	if keep || len(a.jobs) == 0 {
 		ctx.Stop(ctx.Self())

@@ -23,8 +23,8 @@ type Config struct {
 	Resources resource.Amounts
 	// Tags say what kind of node it is.
 	Tags []string
-	// Version is the software's version, Caveat the guarantees that this node cannot give. Both
-	// are for people.
+	// Version is the software's version. Caveat names the guarantees that this node cannot give.
+	// Both are for people.
 	Version, Caveat string
 	// Host is the name or address at which jobs on other machines reach the jobs of this node.
 	// The caller sets it, to the hostname by default.
@@ -82,8 +82,9 @@ type Timing struct {
 	// RegisterTimeout bounds the wait for the answer to a registration. Default
 	// 2 s: it waits for a commit.
 	RegisterTimeout time.Duration
-	// HeartbeatTimeout bounds the wait for the answer to a heartbeat; then the agent looks for the
-	// leader again. Default 1 s: a leader answers from memory, and two more tries fit into a lease.
+	// HeartbeatTimeout bounds the wait for the answer to a heartbeat. After it, the agent looks for
+	// the leader again. Default 1 s: a leader answers from memory, and two more tries fit into a
+	// lease.
 	HeartbeatTimeout time.Duration
 	// HeartbeatGap is the least time between two heartbeats. Default 50 ms: jobs
 	// that end together share one, and nobody feels the delay.

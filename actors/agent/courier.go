@@ -28,7 +28,7 @@ type Courier struct {
 	controller Replica
 	// lost: the controller is no longer at its last address; ask a replica for it.
 	lost bool
-	// followed: the last redirect was followed without a pause. The next one is not, so that
+	// followed: the last redirect was followed without a pause. The next redirect is not, so that
 	// two replicas that name each other cannot keep the courier busy.
 	followed bool
 	turn     int
@@ -56,8 +56,8 @@ func (c *Courier) Next(replicas []Replica) (to Replica, find bool) {
 	return replicas[c.turn%len(replicas)], true
 }
 
-// Heard handles an answer, or the error instead of one. With Again it returns the pause and its
-// cause.
+// Heard handles an answer, or the error that came instead. If the verdict is Again, Heard also
+// returns the pause before the next attempt, and its cause.
 func (c *Courier) Heard(find bool, reply proto.Message, err error) (verdict Verdict, pause time.Duration, cause error) {
 	switch m := reply.(type) {
 	case *actorpb.ControllerFound:

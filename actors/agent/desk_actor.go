@@ -42,8 +42,8 @@ func (a *jobActor) openDesk() {
 }
 
 // saved handles the job's report that its state is saved. The answer waits until the stop has
-// reached the job's processes: should the agent die before that, its next process would not
-// know of the report.
+// reached the job's processes: if the agent died before that, its next process would not know of
+// the report.
 func (a *jobActor) saved(ctx actor.Context, m saved) {
 	if err := a.job.Saved(); err != nil {
 		m.answer(err)

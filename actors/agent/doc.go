@@ -24,8 +24,8 @@
 //     are kept. If the disk hangs for Config.JobEndTimeout, new jobs are declined, and jobs
 //     are stopped and their results reported without the journal.
 //   - A GPU belongs to one job until no process of that job is left.
-//   - A job may use more memory than its reserve until the node is full; then the one
-//     that is farthest above its reserve is stopped first.
+//   - A job may use more memory than its reserve until the node is full. After that, the job
+//     farthest above its reserve is stopped first.
 //   - When no leader has been heard for the length of a lease, all jobs are ended at
 //     once. Job proxies hold the same lease, in case the agent is frozen.
 //   - The result of a job is reported until the job's controller has counted it, or

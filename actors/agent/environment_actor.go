@@ -17,7 +17,7 @@ type environment struct {
 	processes Processes
 	replicas  Replicas
 	shared    *shared
-	// nodeLife is the node's incarnation, process the session of this agent process in it. boot
+	// nodeLife is the node's incarnation. process is this agent process's session within it. boot
 	// identifies the machine's boot; the journal keeps it for the next agent process.
 	nodeLife, process uint64
 	boot              string
@@ -27,7 +27,7 @@ type environment struct {
 	folder folder
 	// directory knows the peers of the jobs that ask for them.
 	directory *discovery.Directory
-	// life ends with the agent.
+	// life is the agent's context, which is cancelled when the agent ends.
 	life  context.Context
 	agent *actor.PID
 }
@@ -36,14 +36,14 @@ type environment struct {
 // aside, or when a timer fires.
 type work func(ctx actor.Context)
 
-// aside runs a blocking function in a goroutine of its own, and then the work that it returns
-// in the actor.
+// aside runs a blocking function in a goroutine of its own. The actor then runs the work that the
+// function returns.
 func aside(ctx actor.Context, blocks func() work) {
 	self, root := ctx.Self(), ctx.ActorSystem().Root
 	go func() { root.Send(self, blocks()) }()
 }
 
-// after has the actor run then after d. It stops the timer old, which it replaces.
+// after returns a timer that has the actor run the given work after d. It stops the old timer.
 func after(ctx actor.Context, old *time.Timer, d time.Duration, then work) *time.Timer {
 	stopTimers(old)
 	self, root := ctx.Self(), ctx.ActorSystem().Root
@@ -58,7 +58,7 @@ func stopTimers(timers ...*time.Timer) {
 	}
 }
 
-// note appends records to the journal and has the actor run then once they are on disk; then
+// note appends records to the journal. Once they are on disk, the actor runs the given work, which
 // may be nil. If they cannot be written, the agent ends.
 func (e *environment) note(ctx actor.Context, then work, records ...*journalpb.Record) {
 	self, root := ctx.Self(), ctx.ActorSystem().Root

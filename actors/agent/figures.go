@@ -19,8 +19,8 @@ type figures struct {
 
 // Stats is what an agent has done since it started, and its current state.
 type Stats struct {
-	// Registered is set once a leader has registered the agent. LeaseLeft is what remains of
-	// the lease; 0: expired or never had.
+	// Registered is set once a leader has registered the agent. LeaseLeft is what remains of the
+	// lease; 0 if it has expired or there was none.
 	Registered bool
 	LeaseLeft  time.Duration
 	// HeartbeatsSent counts registrations too; HeartbeatsAcknowledged counts those that renewed
@@ -39,8 +39,8 @@ type Stats struct {
 	// are as of the last heartbeat.
 	Jobs       map[string]int
 	MemoryUsed int64
-	// MemoryReserved is the memory reserved for jobs, MemoryLimit the node's memory for jobs,
-	// in bytes. Both are as of the last measurement.
+	// MemoryReserved is the memory reserved for jobs, and MemoryLimit is the node's memory for
+	// jobs, both in bytes and as of the last measurement.
 	MemoryReserved, MemoryLimit int64
 	// Files are the figures of the cache of job files.
 	Files filecache.Stats

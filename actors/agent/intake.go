@@ -34,9 +34,9 @@ func NewIntake(fence *Fence, ledger *Ledger) *Intake {
 
 // Take handles a plan that a replica sent. closed, if not empty, is why no job may be started now;
 // full, if not empty, is why the node has no room for new ones. It returns the orders to follow
-// once the records are in the journal; Followed must be called then. On an error nothing is
+// once the records are in the journal; call Followed at that point. On an error nothing is
 // followed. Unless the error is ErrTooManyPlans, the records report the rejection, and Followed
-// must still be called.
+// must be called all the same.
 func (in *Intake) Take(plan *actorpb.NodePlan, from, closed, full string) (Orders, []*journalpb.Record, error) {
 	if in.waiting >= maxPlans {
 		return Orders{}, nil, ErrTooManyPlans
@@ -66,8 +66,8 @@ func (in *Intake) Take(plan *actorpb.NodePlan, from, closed, full string) (Order
 // Followed records that a plan no longer waits for the journal.
 func (in *Intake) Followed() { in.waiting-- }
 
-// Note returns a record of the highest token if it has grown since the last one; otherwise
-// none.
+// Note returns a record of the highest token, or none if the token has not grown since the last
+// record.
 func (in *Intake) Note() []*journalpb.Record {
 	if !in.noted.Less(in.fence.Seen()) {
 		return nil

@@ -31,9 +31,9 @@ type Job struct {
 	// fetched: its files have been placed; fetching is how long that took.
 	fetched  bool
 	fetching time.Duration
-	// order ends the job. eviction is a later order that ends it at once for lack of memory,
-	// within the grace period of the first. asked: it is asked to leave by itself. orderNoted:
-	// the order is in the journal, or need not be. saved: it reported its state as saved.
+	// order ends the job. eviction is a later order that ends it at once for lack of memory, within
+	// the grace period of the first. asked: the job is asked to leave by itself. orderNoted: the
+	// order is in the journal, or need not be. saved: the job has reported that its state is saved.
 	// telling numbers the instructions to its processes; told: the latest was delivered.
 	order      *Order
 	eviction   *Order
@@ -49,8 +49,8 @@ type Job struct {
 	noted map[Duty]bool
 	began time.Time
 	pid   int
-	// memory is used by its processes and its proxy together, proxyMemory by the proxy, in
-	// bytes.
+	// memory is what the job's processes and its proxy use together, in bytes. proxyMemory is the
+	// proxy's part.
 	memory, proxyMemory int64
 	cpu                 int64
 	finished            *statepb.FinishedJob
@@ -83,8 +83,8 @@ func NewDeclinedJob(now time.Time, start *actorpb.StartJob, why string) *Job {
 	return j.unmeasured()
 }
 
-// RecoverJob returns a job of an earlier agent process from its journal records. has: its
-// processes, or their leftovers, were found.
+// RecoverJob returns a job of an earlier agent process from its journal records. has is set if the
+// job's processes, or their leftovers, were found.
 func RecoverJob(now time.Time, kept *journal.Job, has bool) *Job {
 	j := NewJob(now, kept.Grant)
 	j.spec, j.ran = kept.Starting.GetSpec(), has
@@ -204,7 +204,7 @@ func (j *Job) Answered(now time.Time, reply proto.Message) {
 	case !ok:
 		j.NoSpec(now, fmt.Sprintf("controller responded: %s", describe(reply)))
 	case spec.GetJobId() != j.start.GetJobId():
-		j.NoSpec(now, fmt.Sprintf("controller responded for job %q", spec.GetJobId()))
+		j.NoSpec(now, fmt.Sprintf("controller sent the spec of another job, %q", spec.GetJobId()))
 	default:
 		remember(spec)
 		j.spec = spec
@@ -254,7 +254,7 @@ func (j *Job) cannotStart(now time.Time, err error) {
 	var system unix.Errno
 	switch {
 	case errors.Is(err, filecache.ErrSource):
-		// Even if it wraps a system error: every node would fail.
+		// This is the job's fault even if err wraps a system error: every node would fail.
 		j.end(unstartable(j.start, now, err.Error()))
 	case errors.Is(err, runner.ErrClosed), errors.Is(err, ErrNoLease), errors.Is(err, context.Canceled):
 		j.end(unstarted(j.start, now, lifecycle.AbortNodeOffline, err.Error()))

@@ -42,7 +42,7 @@ type jobRecord struct {
 	words atomic.Pointer[readiness.Watcher]
 	// asks numbers questions to controllers.
 	asks uint64
-	// overdue is the timer of SpecPatience, again that of retries.
+	// overdue is the timer of SpecPatience. `again` is the timer of retries.
 	overdue, again *time.Timer
 	// stall is the timer of a duty that waits for the disk; watching is that duty's number.
 	stall    *time.Timer

@@ -31,8 +31,8 @@ type Orders struct {
 	// Gone are jobs that the node had and forgot, but that the leader still counts. They must
 	// not run again; they are held until their end is acknowledged.
 	Gone []*actorpb.StartJob
-	// Declined are jobs that the node has no room for; Full says why. They are held until their
-	// end is acknowledged, so that they run elsewhere.
+	// Declined are jobs that the node has no room for. Full says why there is none. The jobs are
+	// held until their end is acknowledged, so that they run elsewhere.
 	Declined []*actorpb.StartJob
 	Full     string
 	// Abort are orders to end held jobs.

@@ -14,8 +14,8 @@ const (
 	// leavingSoon is how long before its kill a job counts as gone: other jobs need not be
 	// stopped for memory that is about to be freed.
 	leavingSoon = time.Second
-	// leavingLate is how long after its kill a job counts as gone. A job that is still there
-	// then hangs in the kernel and does not free its memory.
+	// leavingLate is how long after its kill a job counts as gone. A job that is still there after
+	// that hangs in the kernel and does not free its memory.
 	leavingLate = 10 * time.Second
 	// pressurePause is the time between two jobs stopped because of memory pressure: the
 	// kernel's pressure value is an average of ten seconds, which falls slowly.
@@ -37,8 +37,8 @@ func (u *MemoryUse) excess() int64 { return u.Used - u.Reserve }
 type NodeMemory struct {
 	// Limit is the memory for jobs, in bytes.
 	Limit int64
-	// Pressure says why the machine is short of memory, whatever its jobs use; empty: it
-	// is not.
+	// Pressure says why the machine is short of memory, however much its jobs use; empty if it is
+	// not short.
 	Pressure string
 }
 
@@ -58,7 +58,7 @@ type MemoryGuard struct {
 	watermark int64
 	timeout   time.Duration
 	// since is when the node was first seen full, or under pressure, even after jobs above their
-	// reserves were stopped; zero if it is not.
+	// reserves were stopped; zero if it is neither.
 	since time.Time
 	// relieved is when a job was last stopped.
 	relieved time.Time
@@ -104,8 +104,8 @@ func (g *MemoryGuard) evictOvercommitted(now time.Time, s *shortage) {
 // shortage is the state of a node while Decide picks jobs to stop.
 type shortage struct {
 	node NodeMemory
-	// total is the memory that all jobs use, rest the memory of those that are not about to be
-	// gone. jobs are those that may be stopped.
+	// total is the memory that all jobs use. rest is the memory of the jobs that are not about to
+	// be gone. jobs are the jobs that may be stopped.
 	total, rest int64
 	jobs        []MemoryUse
 	evictions   []Eviction
@@ -144,8 +144,8 @@ func (s *shortage) why(watermark int64) string {
 	return fmt.Sprintf("jobs of the node use %s of its %s", mebibytes(s.total), mebibytes(s.node.Limit))
 }
 
-// evictOverdrafts stops jobs above their reserves, those farthest above first, until the
-// rest has room.
+// evictOverdrafts stops jobs above their reserves, those farthest above first, until the other jobs
+// have room.
 func (s *shortage) evictOverdrafts(watermark int64) {
 	slices.SortFunc(s.jobs, func(a, b MemoryUse) int {
 		return cmp.Or(cmp.Compare(b.excess(), a.excess()), younger(a, b))

@@ -55,7 +55,7 @@ func (a *agentActor) take(ctx actor.Context, from string, plan *actorpb.NodePlan
 	a.note(ctx, func(ctx actor.Context) { a.follow(ctx, orders, now) }, records...)
 }
 
-// follow carries out orders that are in the journal and arrived at came.
+// follow carries out orders that are in the journal. came is when they arrived.
 func (a *agentActor) follow(ctx actor.Context, orders Orders, came time.Time) {
 	now := time.Now()
 	if a.takeOldest() {
@@ -77,7 +77,7 @@ func (a *agentActor) follow(ctx actor.Context, orders Orders, came time.Time) {
 	}
 	a.abort(ctx, now, orders.Abort)
 	if a.closing != nil {
-		// They arrived before the closing began, but have reached the journal only now.
+		// The orders arrived before the closing began, but have reached the journal only now.
 		a.endAll(ctx)
 	}
 	a.ask(ctx)

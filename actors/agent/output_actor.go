@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// maxReads bounds the concurrent reads of output, maxPart the bytes of one read: together 16
-	// MiB.
+	// maxReads bounds the concurrent reads of output. maxPart bounds the bytes of one read.
+	// Together they allow 16 MiB.
 	maxReads = 16
 	maxPart  = 1 << 20
 )

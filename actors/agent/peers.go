@@ -14,8 +14,8 @@ import (
 
 // Replicas sends questions to replicas.
 type Replicas interface {
-	// Ask sends msg to the gateway of a replica and calls done once, with the
-	// answer or an error, no later than after timeout, from any goroutine.
+	// Ask sends msg to the gateway of a replica. It calls done once, with the answer or an error,
+	// within timeout, from any goroutine.
 	Ask(replica Replica, msg proto.Message, timeout time.Duration, done func(proto.Message, error))
 	// Keep closes the connections to replicas that are not in members, the leader's full list. Ask
 	// may still be called for such a replica.
@@ -31,8 +31,8 @@ type Connections interface {
 }
 
 // Peers reaches replicas by streams. It opens a stream when it is needed, and closes it when the
-// replica has been removed. It is the directory of the agent's Remote, which reports to it which
-// streams are up:
+// replica has been removed. Peers is also the directory of the agent's Remote, which reports to
+// Peers which streams are up:
 //
 //	peers := agent.NewPeers(500 * time.Millisecond)
 //	r, err := remote.Start(system, remote.Config{Directory: peers, OnPeer: peers.OnPeer, …})
@@ -46,8 +46,8 @@ type Peers struct {
 	mu          sync.Mutex
 	connections Connections
 	addresses   map[string]string
-	// up holds a channel for each peer that questions wait for. It is closed when the stream is
-	// up.
+	// up holds a channel for each peer that questions wait for. The channel is closed when the
+	// stream is up.
 	up map[string]chan struct{}
 }
 

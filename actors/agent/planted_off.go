@@ -10,7 +10,7 @@ import (
 // ignoresTokens is true in builds that test whether weir chaos notices the fault.
 const ignoresTokens = false
 
-// arriving returns the plans to handle when a plan arrives: itself, except in builds with
+// arriving returns the plans to handle when a plan arrives: only that plan, except in builds with
 // planted bugs.
 func arriving(plan *actorpb.NodePlan) []*actorpb.NodePlan { return []*actorpb.NodePlan{plan} }
 

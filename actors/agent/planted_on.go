@@ -11,9 +11,9 @@ import (
 	"weir/messages/actorpb"
 )
 
-// A build with planted bugs simulates a network that delivers a leader's plans again after the
-// next leader's first one. That alone is no bug: an agent must withstand it. With ignore_token
-// the agent does not: it follows orders whatever their token, even for jobs that it has had,
+// A build with planted bugs simulates a network that delivers a leader's plans again after the next
+// leader's first one. That alone is no bug: an agent must withstand it. With ignore_token the agent
+// does not withstand it: it follows orders whatever their token, even for jobs that it has had,
 // with the specs that it remembers.
 var (
 	replays       = os.Getenv("WEIR_PLANTED_BUG") == "ignore_token" || os.Getenv("WEIR_PLANTED_BUG") == "replay_only"

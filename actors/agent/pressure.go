@@ -15,22 +15,22 @@ import (
 )
 
 const (
-	// scarce is the smallest part of a machine's memory, as 1/scarce, that has to be available.
-	// Below it the kernel is about to kill processes of any owner.
+	// scarce sets the least memory that has to be available: 1/scarce of the machine's memory. With
+	// less, the kernel is about to kill processes of any owner.
 	scarce = 50
-	// tight is the part, as 1/tight, below which memory stalls count; stalled is the share of
-	// time, in percent, that all processes may stall. With more memory available, stalls come
-	// from a job near its own limit.
+	// tight sets the available memory below which stalls count: 1/tight of the machine's memory.
+	// stalled is the share of time, in percent, that all processes may stall. With more memory
+	// available, stalls come from a job near its own limit.
 	tight   = 10
 	stalled = 10.0
 )
 
 // Machine is a machine's memory and the pressure on it.
 type Machine struct {
-	// Total and Available are in bytes; a Total of 0 is not known.
+	// Total and Available are in bytes; a Total of 0 means unknown.
 	Total, Available int64
-	// Stalled is the share of the last ten seconds in which all processes waited for memory, in
-	// percent; 0 if the kernel does not report it. Of names whose processes are meant.
+	// Stalled is the share of the last ten seconds, in percent, in which all processes of the group
+	// or machine that Of names waited for memory; 0 if the kernel does not report it.
 	Stalled float64
 	Of      string
 	// Group says that Total and Available are those of the control group of the agent and its
@@ -65,7 +65,7 @@ const (
 type pressureSource struct {
 	// root is "/" except in tests. file is empty if the kernel does not report pressure.
 	root, file string
-	// of names the processes whose pressure is measured. why says why these are not only the
+	// `of` names the processes whose pressure is measured. `why` says why they are not only the
 	// processes of the node's control group; nil if they are.
 	of  string
 	why error

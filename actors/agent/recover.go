@@ -57,8 +57,8 @@ func (a *agentActor) recover(kept *journal.State) error {
 	return <-done
 }
 
-// neverRan reports whether a job of which nothing was found cannot have had a process. Within
-// one boot, a job's folder exists from before its first process until its end is in the
+// neverRan reports, for a job of which nothing was found, whether it cannot have had a process.
+// Within one boot, a job's folder exists from before its first process until its end is in the
 // journal.
 func neverRan(job *journal.Job, boot string) bool {
 	switch {

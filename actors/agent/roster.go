@@ -48,9 +48,9 @@ func NewRoster(seeds, remembered []Replica) *Roster {
 	return r
 }
 
-// Learn replaces the known replicas by those that a replica has listed and the configured ones,
-// and reports whether that changed anything. A replica listed without an address keeps its
-// known one.
+// Learn replaces the known replicas by those that a replica has listed and the configured ones, and
+// reports whether that changed anything. A replica listed without an address keeps its known
+// address.
 func (r *Roster) Learn(told []*actorpb.Replica) bool {
 	var all []Replica
 	for _, t := range told {

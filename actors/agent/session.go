@@ -37,8 +37,8 @@ type Outcome struct {
 	// Trouble is the problem to log; nil: none. Severe: an operator has to fix it.
 	Trouble error
 	Severe  bool
-	// Stale is the token of a leader that was rejected as stale, From that leader's id; zero:
-	// none was.
+	// Stale is the token of a leader that was rejected as stale; zero: none was. From is that
+	// leader's id.
 	Stale scheduling.Token
 	From  string
 }
@@ -150,7 +150,7 @@ func (s *Session) candidate() Replica {
 	return replica
 }
 
-// Answer handles the answer to a question, or the error instead of one. Answers to anything but
+// Answer handles the answer to a question, or the error that came instead. Answers to anything but
 // the open question are ignored.
 func (s *Session) Answer(now time.Time, number uint64, reply proto.Message, err error) Outcome {
 	if s.open == nil || s.open.Number != number {

@@ -12,9 +12,9 @@ const leastInodes = 1000
 // Free is the free space of a disk. Inodes is -1 if the file system does not count them.
 type Free struct{ Bytes, Inodes int64 }
 
-// Space decides whether the disk of the state folder has room for new jobs, and responds. Once
-// it is full, it needs 1.5 times the minimum before it opens again, so that the node does not
-// open and close with each job.
+// Space decides whether the disk of the state folder has room for new jobs, and whether it
+// responds. Once the disk is full, 1.5 times the minimum must be free before the node accepts jobs
+// again, so that it does not open and close with each job.
 type Space struct {
 	dir    string
 	least  int64
@@ -28,7 +28,7 @@ type lack struct{ kind, text string }
 // hanging is the kind of a disk that does not answer.
 const hanging = "hang"
 
-// NewSpace returns the Space of a folder's disk, which must have least bytes free; 0: no
+// NewSpace returns the Space of a folder's disk. least is how many bytes must be free; 0: no
 // minimum.
 func NewSpace(dir string, least int64) *Space { return &Space{dir: dir, least: least} }
 

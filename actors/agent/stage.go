@@ -68,8 +68,8 @@ type course struct {
 	passed []StageTime
 }
 
-// reach records that a stage began at a moment, which may come from another process's clock. A
-// job does not go back.
+// reach records that a stage began at a moment, which may come from another process's clock. A job
+// does not go back to an earlier stage.
 func (c *course) reach(stage Stage, at time.Time) {
 	if stage <= c.stage {
 		return

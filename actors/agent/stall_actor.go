@@ -49,8 +49,8 @@ func (a *agentActor) overtake(ctx actor.Context) {
 	}
 }
 
-// stuck returns the message that an operation, which what names, has waited for the disk for
-// JobEndTimeout.
+// stuck returns the message that an operation has waited for the disk for JobEndTimeout. what names
+// the operation.
 func (c *Config) stuck(what string) string {
 	return fmt.Sprintf("disk of %s not responding: cannot %s within %v (--job-end-timeout)", c.StateDir, what, c.JobEndTimeout)
 }
@@ -93,7 +93,7 @@ func (a *jobActor) beganLate(ctx actor.Context, run Run, err error) {
 	a.job.StartedLate(err)
 	if err == nil {
 		a.run = run
-		a.cfg.Logger.Warn("stopping job: it started after its start was given up, because the disk responded late", "job", a.job.start.GetJobId())
+		a.cfg.Logger.Warn("stopping job: its start had been abandoned, but the disk responded late and it started", "job", a.job.start.GetJobId())
 		a.endLate()
 	}
 	a.act(ctx)
@@ -104,7 +104,7 @@ func (a *jobActor) beganLate(ctx actor.Context, run Run, err error) {
 func (a *jobActor) endLate() {
 	run, log, job := a.run, a.cfg.Logger, a.job.start.GetJobId()
 	go func() {
-		if err := run.Stop("given up while it was started", 0); err != nil {
+		if err := run.Stop("start was abandoned before it finished", 0); err != nil {
 			log.Warn("cannot stop job", "job", job, "error", err)
 		}
 	}()

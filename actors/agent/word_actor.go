@@ -51,7 +51,7 @@ func (a *jobActor) write(ctx context.Context, record *journalpb.Record) error {
 	return cmp.Or(err, written)
 }
 
-// await calls begin and waits for its outcome, no longer than ctx.
+// await calls the function begin and waits for its outcome, or until ctx is done.
 func await[T any](ctx context.Context, begin func(done func(T))) (outcome T, err error) {
 	came := make(chan T, 1)
 	begin(func(outcome T) { came <- outcome })
@@ -98,7 +98,7 @@ func (t *teller) tell(ctx context.Context, word *actorpb.InstanceWord) {
 	}
 }
 
-// ask asks a replica and waits for its answer, no longer than ctx.
+// ask asks a replica and waits for its answer, or until ctx is done.
 func ask(ctx context.Context, replicas Replicas, to Replica, question proto.Message, timeout time.Duration) (proto.Message, error) {
 	type answer struct {
 		reply proto.Message

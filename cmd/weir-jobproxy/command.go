@@ -21,8 +21,8 @@ type child struct {
 	// handle is a descriptor of the process. Unlike the pid it can never refer to another
 	// process.
 	handle int
-	// init is the pid of the job's init, which sends over reports how the command ended; 0 if the
-	// command is the proxy's own child.
+	// init is the pid of the job's init; 0 if the command is the proxy's own child. reports is the
+	// connection on which the init says how the command ended.
 	init    int
 	reports *net.UnixConn
 }
@@ -136,8 +136,9 @@ type ending struct {
 	time   time.Time
 }
 
-// await waits for every process. It sends the end of the root process to ended, and calls others
-// with the end of every other process. It closes empty when no process is left.
+// await waits for every process. It sends the end of the root process to the channel ended, and
+// passes the end of every other process to the function others. It closes the channel empty when no
+// process is left.
 func (c child) await(ended chan<- ending, others func(pid int, e ending), empty chan<- struct{}) {
 	reported := make(chan struct{})
 	if c.reports == nil {

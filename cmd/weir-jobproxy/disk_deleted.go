@@ -50,8 +50,8 @@ func (o *openDeleted) add(use *diskUse, workspace string, devices map[uint64]boo
 	o.next = 0
 }
 
-// addOf adds the deleted files of one process. It returns how many of its open files it has gone
-// through, plus one for the process.
+// addOf adds the deleted files of one process. It returns how many open files of the process it has
+// gone through, plus one for the process.
 func (o *openDeleted) addOf(use *diskUse, pid int, workspace string, devices map[uint64]bool, seen map[fileID]bool, most int) int {
 	path := filepath.Join("/proc", strconv.Itoa(pid), "fd")
 	// The process may have gone, or the proxy may have no right to inspect it.

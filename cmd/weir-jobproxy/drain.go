@@ -33,8 +33,8 @@ func (d *drain) finish() {
 // copyBuffer is the size of a pipe, in bytes: one read empties it.
 const copyBuffer = 64 << 10
 
-// each passes the data to take, until the end of the pipe or an error. first is the size of the
-// first buffer; once a read fills it, a larger one is used.
+// each passes the data to the function take, until the end of the pipe or an error. first is the
+// size of the first buffer; once a read fills it, a larger one is used.
 func (d *drain) each(first int, take func([]byte) error) error {
 	buffer := make([]byte, first)
 	for {

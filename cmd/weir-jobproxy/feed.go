@@ -23,8 +23,8 @@ type feeder struct {
 	feed *proxyproto.Feed
 	pipe *inputPipe
 	open func(part *proxyproto.FeedPart) source
-	// feeding is cancelled when the job is interrupted, lasting when all its processes have gone.
-	// done is closed when run has returned.
+	// feeding is cancelled when the job is interrupted. lasting is cancelled when all its processes
+	// have gone. done is closed when run has returned.
 	feeding, lasting context.Context
 	interrupt, end   context.CancelFunc
 	done             chan struct{}

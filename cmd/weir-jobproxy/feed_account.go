@@ -13,9 +13,9 @@ import (
 // read the record in part.
 const borderTimeout = 10 * time.Second
 
-// settle ends the feed of an interrupted job. It takes back unread data, except for the rest of
-// the record that the job is reading. If that rest has not been scanned yet, it sets closing,
-// and the next pass writes it.
+// settle ends the feed of an interrupted job. It takes back unread data, except for the rest of the
+// record that the job is reading. If that rest has not been scanned yet, settle sets closing, and
+// the next call of pass writes the rest.
 func (f *feeder) settle() {
 	if f.lasting.Err() != nil {
 		return

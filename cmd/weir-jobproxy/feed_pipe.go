@@ -72,7 +72,8 @@ func (p *inputPipe) write(data []byte) int {
 	return n
 }
 
-// wake calls end. It makes the current write return, and all later ones until sleep is called.
+// wake calls the function end. It makes the current write return, and all later ones until sleep is
+// called.
 func (p *inputPipe) wake(end context.CancelFunc) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()

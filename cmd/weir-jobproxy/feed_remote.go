@@ -19,7 +19,7 @@ type remoteSource struct {
 	// version is the object's ETag; empty while unknown.
 	version string
 
-	// body is the current response. The next byte in it is the object's byte at offset; the last is
+	// body is the current response. Its next byte is the object's byte at offset. Its last byte is
 	// the one before end.
 	body        io.ReadCloser
 	offset, end int64

@@ -79,8 +79,8 @@ func run(folder string) error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become the subreaper of the job: %w", err)
 	}
-	// Ctrl-C in a terminal or a closed session must not end the job. The signals are caught
-	// rather than ignored, as the command would inherit ignored ones as ignored.
+	// Ctrl-C in a terminal or a closed session must not end the job. The signals are caught rather
+	// than ignored, because the command would inherit ignored signals as ignored.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGINT, unix.SIGHUP)
 	told := make(chan os.Signal, 1)
 	signal.Notify(told, unix.SIGTERM)

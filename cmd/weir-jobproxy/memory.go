@@ -13,7 +13,7 @@ const (
 	// kernel has reported that memory ran out.
 	memoryChecks      = 100
 	memoryCheckPeriod = 5 * time.Millisecond
-	// nearLimit is the fraction of the memory limit from which on samples record the biggest
+	// nearLimit is the fraction of the memory limit at which samples begin to record the biggest
 	// processes.
 	nearLimit = 0.75
 )
@@ -27,8 +27,8 @@ type memoryWatch struct {
 	scorer  scorer
 	// suspects are the biggest processes seen so far.
 	suspects []proxyproto.ProcessMemory
-	// low receives a value when the kernel reports low memory. check then fires up to checksLeft
-	// times.
+	// low receives a value when the kernel reports low memory. After that, the timer check fires up
+	// to checksLeft times.
 	low        chan struct{}
 	check      *time.Timer
 	checksLeft int

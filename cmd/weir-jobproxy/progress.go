@@ -35,7 +35,7 @@ func (p *progress) move() {
 	p.moved = time.Now()
 }
 
-// forgive does not count lost as time without progress.
+// forgive excludes the duration lost from the time without progress.
 func (p *progress) forgive(lost time.Duration, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -58,7 +58,7 @@ const stallChecks = 8
 // endWatch makes sure that the end of the job progresses.
 type endWatch struct {
 	*progress
-	// limit is how long the end may go without progress, due is the time of the next check.
+	// limit is how long the end may go without progress. due is the time of the next check.
 	limit time.Duration
 	timer *time.Timer
 	due   time.Time

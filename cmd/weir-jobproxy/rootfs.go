@@ -182,7 +182,7 @@ func underTemporary(path string) bool {
 	return slices.ContainsFunc(temporaryPlaces, func(place string) bool { return strings.HasPrefix(path+"/", place+"/") })
 }
 
-// readOnly makes the mount at path read-only, and if recursive those below it.
+// readOnly makes the mount at path read-only, and, if recursive is set, those below it.
 func readOnly(path string, recursive bool) error {
 	flags := uint(0)
 	if recursive {

@@ -55,8 +55,8 @@ func (s *server) accept() {
 	}
 }
 
-// read passes on all that the agent has written before either side closed: every order that was
-// written is carried out.
+// read forwards everything that the agent wrote before the connection closed, so that no order is
+// lost.
 func (s *server) read(c *connection) {
 	reader := proxyproto.NewReader(c)
 	defer c.idle.Store(true)
@@ -75,7 +75,7 @@ func (s *server) read(c *connection) {
 type connection struct {
 	conn *net.UnixConn
 	out  chan []byte
-	// open is done after end.
+	// open is the connection's context, which end cancels.
 	open context.Context
 	end  context.CancelFunc
 	// lost says that the agent has gone, or does not read its messages.
@@ -157,8 +157,8 @@ func (c *connection) unread() bool {
 	return err == nil && (waiting > 0 || !c.idle.Load())
 }
 
-// hangUp stops writes of both sides. Data already written can still be read; read then closes
-// the connection.
+// hangUp stops writes of both sides. Data already written can still be read, after which the method
+// read closes the connection.
 func (c *connection) hangUp() {
 	_ = c.conn.CloseWrite()
 	_ = c.conn.CloseRead()

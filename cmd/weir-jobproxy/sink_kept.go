@@ -229,7 +229,7 @@ func copyTo(ctx context.Context, from *os.File, target string, mode fs.FileMode,
 	return nil
 }
 
-// writeBehind makes the disk start writing a block, and waits for the block before. This leaves
+// writeBehind makes the disk start writing a block, and waits for the previous block. This leaves
 // little to write at the end of a big file on a slow disk, when no progress is visible.
 func writeBehind(to *os.File, at int64) {
 	// This is only advice: the final sync writes the rest.

@@ -82,7 +82,7 @@ func addProxy(values map[string]int64) {
 
 // used returns the resource usage of the proxy, or of its children that were waited for.
 func used(who int) (usage unix.Rusage) {
-	// Getrusage cannot fail with these two.
+	// Getrusage cannot fail with these two values of who.
 	_ = unix.Getrusage(who, &usage)
 	return usage
 }

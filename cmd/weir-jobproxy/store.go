@@ -111,7 +111,7 @@ func (w *watchedBody) Read(p []byte) (int, error) {
 // errSilent is the error of a request to a store that hangs.
 var errSilent = errors.New("the store did not answer in time")
 
-// watch runs wait, and calls cancel when ctx ends or alive is not called for too long.
+// watch runs the function wait, and calls cancel when ctx ends or alive is not called for too long.
 func (c *storeClient) watch(ctx context.Context, cancel context.CancelFunc, wait func(alive func()) error) error {
 	defer context.AfterFunc(ctx, cancel)()
 	var silent atomic.Bool

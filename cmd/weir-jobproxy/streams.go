@@ -60,10 +60,9 @@ func (s *supervisor) completed() bool {
 	return s.verdict.outcome == proxyproto.OutcomeExited && s.root != nil && s.root.status == unix.WaitStatus(0)
 }
 
-// abandonFlush stops keeping output and files of a job, for a cause. The cause becomes the
-// job's end unless everything has been kept already. It reports whether there was anything to
-// abandon: that is so once the command has completed, even if processes that it left behind
-// still have to end.
+// abandonFlush stops keeping output and files of a job, for a cause. The cause becomes the job's
+// outcome unless everything is already kept. It reports whether there was anything to abandon:
+// there is once the command has completed, even while processes that it left behind still run.
 func (s *supervisor) abandonFlush(cause verdict) bool {
 	if s.conclusion.result != nil || s.cancelFlush == nil && !s.completed() {
 		return false

@@ -39,7 +39,8 @@ const (
 	mostText  = 1 << 10
 )
 
-// clip shortens a text that has more than most bytes to that, and appends "...".
+// clip returns the text. If it is longer than the given number of bytes, it is cut there, and "..."
+// is appended.
 func clip(text string, most int) string {
 	if len(text) <= most {
 		return text

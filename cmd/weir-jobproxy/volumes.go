@@ -24,8 +24,8 @@ type volume struct {
 	root int
 }
 
-// ownMounts makes sure that mounts from now on are not visible outside. Later mounts outside
-// are visible here.
+// ownMounts makes sure that later mounts of this process are not visible outside. Later mounts made
+// outside are visible here.
 func ownMounts(spec *proxyproto.Spec) error {
 	if spec.AgentMounts == "" {
 		return nil
@@ -124,7 +124,7 @@ func (v *volumes) used() int64 {
 	return sum
 }
 
-// unmount frees the memory. All processes of the job have gone.
+// unmount frees the memory. All processes of the job must have gone.
 func (v *volumes) unmount() error {
 	var errs []error
 	for _, mounted := range v.list {

@@ -9,11 +9,11 @@ import (
 // Asker is the job whose requests are answered.
 type Asker struct {
 	Job, Operation string
-	// Index is the log index of its grant.
+	// Index is the log index of the job's grant.
 	Index uint64
-	// Acknowledge handles its report that its state is saved.
+	// Acknowledge handles the job's report that its state is saved.
 	Acknowledge func() error
-	// Say handles its report of its readiness.
+	// Say handles the job's report of its readiness.
 	Say func(word string) error
 }
 

@@ -115,7 +115,7 @@ func (d *Directory) Follow(operation string, index uint64) error {
 	return nil
 }
 
-// Release undoes a Follow. The operation is still followed for linger.
+// Release undoes a Follow. The operation is still followed for the duration linger.
 func (d *Directory) Release(operation string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -172,8 +172,8 @@ func (d *Directory) run(ctx context.Context, f *feed) {
 	}
 }
 
-// take applies the answer to a request with version. It returns err, or why the answer is
-// unusable.
+// take applies the answer to a request that named version. It returns err if that is not nil, or
+// else why the answer is unusable.
 func (d *Directory) take(f *feed, answer *actorpb.Instances, err error, version string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

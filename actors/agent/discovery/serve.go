@@ -19,14 +19,14 @@ const (
 	writeTimeout = 10 * time.Second
 	// acceptPause is the pause after a failed accept.
 	acceptPause = 100 * time.Millisecond
-	// patience bounds how long a request waits for any view, and selfPatience how long it waits
-	// for one that contains the asking job.
+	// patience bounds how long a request waits for any view. selfPatience bounds how long it waits
+	// for a view that contains the asking job.
 	patience     = 5 * time.Second
 	selfPatience = 2 * time.Second
 )
 
-// Serve answers a job's requests on a listener until that is closed. Only the job's user can
-// connect to its socket, so that connections are not authenticated.
+// Serve answers a job's requests until the listener is closed. Only the job's user can connect to
+// its socket, so connections are not authenticated.
 func Serve(listener net.Listener, desk *Desk) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var serving sync.WaitGroup

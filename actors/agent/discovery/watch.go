@@ -12,8 +12,8 @@ type watch struct {
 	peersChanged, noticeChanged <-chan struct{}
 	following                   bool
 
-	// changes: the job accepts changes relative to told, the instances that it was last sent.
-	// revision is the number of that answer; 0 before the first.
+	// changes is set if the job accepts changes relative to the instances in the last answer, which
+	// are in told. revision is the number of that answer; 0 before the first.
 	changes  bool
 	revision uint64
 	told     []*actorpb.Instance
@@ -51,7 +51,7 @@ func (w *watch) peers() []discoveryjson.Answer {
 	return []discoveryjson.Answer{w.tell(view)}
 }
 
-// tell returns the peers, or only their changes if the job accepts those and they are fewer.
+// tell returns all peers, or only the changes if the job accepts changes and they are fewer.
 func (w *watch) tell(view View) discoveryjson.Answer {
 	self := w.desk.asker.Job
 	if !w.changes {

@@ -57,7 +57,7 @@ func Freeze(t testing.TB, dir string) (thaw func()) {
 	return FreezeBy(t, dir, (*exec.Cmd).Start)
 }
 
-// FreezeBy is Freeze for a disk that is only visible to programs started by start.
+// FreezeBy is Freeze for a disk that only programs started with the function start can see.
 func FreezeBy(t testing.TB, dir string, start func(*exec.Cmd) error) (thaw func()) {
 	t.Helper()
 	cmd := exec.Command("sh", "-c", `fsfreeze --freeze "$1" && echo frozen && cat; fsfreeze --unfreeze "$1"`, "sh", dir)

@@ -36,8 +36,8 @@ type Config struct {
 
 // Retry is how failed downloads are retried.
 type Retry struct {
-	// Tries is the number of attempts. The pause after the first is Pause, and doubles after
-	// each further one.
+	// Tries is the number of attempts. The pause after the first attempt is Pause; it doubles after
+	// each further attempt.
 	Tries int
 	Pause time.Duration
 	// Silence is how long a server may send nothing.
@@ -69,11 +69,11 @@ type Cache struct {
 
 // Stats is what a cache holds, and what it has done since it was opened.
 type Stats struct {
-	// Files is the number of files, Bytes their total size, at most Limit.
+	// Files is the number of files. Bytes is their total size, at most Limit.
 	Files        int
 	Bytes, Limit int64
-	// Hits and Misses count placed files: Hits those that were in the cache, Misses those that
-	// were fetched for this job or another one at the same time.
+	// Hits counts placed files that were in the cache. Misses counts placed files that were
+	// fetched, for this job or for another one at the same time.
 	Hits, Misses uint64
 	// Evicted and Damaged count files that were dropped: for lack of room, or because their
 	// content no longer matched its hash.
@@ -161,8 +161,8 @@ func (c *Cache) Trim(bytes int64) (freed int64, err error) {
 	return before - c.index.bytes, c.remove(evicted)
 }
 
-// acquire returns a source's content and its hash, and fetches it if needed. The content is not
-// evicted before it is released.
+// acquire returns a source's content and its hash, and fetches the source if needed. The content is
+// not evicted before it is released.
 func (c *Cache) acquire(ctx context.Context, s source) (hash string, held *content, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -186,7 +186,7 @@ func (c *Cache) acquire(ctx context.Context, s source) (hash string, held *conte
 	}
 }
 
-// join returns the fetch of a source, which it starts unless it is in progress.
+// join returns the fetch of a source. It starts one unless one is in progress.
 func (c *Cache) join(s source) *flight {
 	key := s.flight()
 	f := c.flights[key]

@@ -125,7 +125,7 @@ func (l *local) read(ctx context.Context, c *Cache, file *os.File) (string, erro
 // taking is a file being read into the cache.
 type taking struct {
 	cache *Cache
-	// name is for people; known is the expected size, -1: unknown before the end.
+	// name is for people. known is the expected size; -1 if the size is unknown until the end.
 	name  string
 	known int64
 

@@ -9,7 +9,7 @@ import (
 // index records the contents of a cache, and decides which to evict.
 type index struct {
 	limit int64
-	// bytes is the size of all contents, reserved the room reserved for files being read.
+	// bytes is the size of all contents. reserved is the room reserved for files being read.
 	bytes, reserved int64
 	contents        map[string]*content
 	sources         map[string]seen
@@ -20,14 +20,14 @@ type index struct {
 // content is a file in the cache.
 type content struct {
 	size int64
-	// used is when it was last used, by the index's clock; pins counts its current uses.
+	// used is the index's clock at the last use of the content. pins counts its current uses.
 	used int64
 	pins int
 }
 
 // seen is a source as of its last fetch.
 type seen struct {
-	// Version is the source's version then: another version may have another content.
+	// Version is the source's version at that fetch: another version may have another content.
 	Version string `json:"version"`
 	Hash    string `json:"hash"`
 }
@@ -73,8 +73,8 @@ func (x *index) add(hash string, size int64) bool {
 	return true
 }
 
-// pin keeps a content from being evicted until it has been unpinned as often. It returns nil if
-// there is no such content.
+// pin keeps a content from being evicted until it has been unpinned as often as pinned. It returns
+// nil if there is no such content.
 func (x *index) pin(hash string) *content {
 	c := x.contents[hash]
 	if c == nil {
@@ -90,8 +90,8 @@ func (x *index) pin(hash string) *content {
 // now.
 func (x *index) unpin(c *content) { c.pins-- }
 
-// reserve reserves room for a content. It returns the contents to delete for it, in that order;
-// false: there is no room until some is freed.
+// reserve reserves room for a content. It returns the contents that must be deleted first. ok is
+// false if there is no room until some is freed.
 func (x *index) reserve(size int64) (evicted []string, ok bool) {
 	unused, short := x.unused(x.bytes + x.reserved + size - x.limit)
 	if short > 0 {
@@ -102,16 +102,16 @@ func (x *index) reserve(size int64) (evicted []string, ok bool) {
 	return unused, true
 }
 
-// trim drops unused contents of at least the given number of bytes, as far as there are any,
-// and returns those to delete.
+// trim drops unused contents until at least the given number of bytes is dropped or none is left.
+// It returns the contents to delete.
 func (x *index) trim(bytes int64) (evicted []string) {
 	evicted, _ = x.unused(bytes)
 	x.drop(evicted...)
 	return evicted
 }
 
-// unused returns unused contents of at least the given number of bytes, least recently used
-// first, and how many bytes are still missing.
+// unused returns unused contents, least recently used first, until they have the given number of
+// bytes. short is how many bytes are still missing.
 func (x *index) unused(bytes int64) (hashes []string, short int64) {
 	for _, hash := range x.byUse() {
 		if bytes <= 0 {

@@ -29,7 +29,7 @@ type File struct {
 var errDamaged = errors.New("is damaged")
 
 // Place puts files into a folder that nothing else writes to, one after the other. Files of the
-// node are read with the rights of as; nil: the agent's own. After an error, files already
+// node are read with the rights of a user; nil: the agent's own. After an error, files already
 // placed stay there.
 func (c *Cache) Place(ctx context.Context, folder string, as *proxyproto.User, files []File) error {
 	for _, file := range files {

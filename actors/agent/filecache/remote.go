@@ -113,7 +113,7 @@ func (r *remote) get(ctx context.Context, c *Cache) (string, error) {
 	body := &watched{from: response.Body, silence: c.cfg.Retry.Silence, cancel: cancel}
 	err = t.take(ctx, body)
 	if cause := context.Cause(ctx); err != nil && errors.Is(cause, errSilent) {
-		// Even if some bytes arrived at that moment.
+		// The server was silent for too long, even if some bytes arrived just now.
 		return "", &unsteady{cause}
 	}
 	if body.err != nil {

@@ -21,8 +21,8 @@ const signature = "weir agent journal\n"
 // of its batch. MaxRecord is far above the size of messages with specs.
 var frames = recordlog.Format{Mark: "\x00WJ\xff", MaxRecord: 16 << 20, LengthAt: 4, TagAt: 8, SumAt: 12}
 
-// appendFrame appends a record to data, the end of a file of size bytes. The record's batch
-// begins at offset batch.
+// appendFrame appends a record to data, which holds the end of a file. size is the length of the
+// file, and batch is the offset at which the record's batch begins.
 func appendFrame(data []byte, size, batch int64, record *journalpb.Record) ([]byte, error) {
 	return frames.Append(data, size-int64(len(data)), uint64(size-batch), record)
 }

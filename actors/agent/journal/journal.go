@@ -45,7 +45,7 @@ type Journal struct {
 	more    *sync.Cond
 	queue   []entry
 	closing bool
-	// stop is closed by the first Close, ended when the writer has ended.
+	// stop is closed by the first Close. ended is closed when the writer has ended.
 	stop, ended chan struct{}
 
 	figures figures
@@ -61,7 +61,7 @@ type Journal struct {
 	failed error
 }
 
-// entry are records that wait for the disk.
+// entry holds records that wait for the disk.
 type entry struct {
 	records []*journalpb.Record
 	done    func(error)
@@ -122,8 +122,8 @@ func (j *Journal) open(cfg Config) (cut int64, err error) {
 	return cut, j.goOn(cfg, end, cut > 0)
 }
 
-// goOn opens the file to append after its last record, at end. cut: bytes after end must be cut
-// off.
+// goOn opens the file for appending. Its last record ends at the offset end. cut is set if bytes
+// after that offset must be cut off.
 func (j *Journal) goOn(cfg Config, end int64, cut bool) error {
 	least, err := j.encode()
 	if err != nil {

@@ -14,13 +14,14 @@ func Seen(token scheduling.Token) *journalpb.Record {
 	return &journalpb.Record{Event: &journalpb.Record_Seen{Seen: tokenOf(token)}}
 }
 
-// Granted returns the record of a grant that is about to be followed, from a plan with a token.
+// Granted returns the record written before the agent acts on a grant. plan is the token of the
+// plan that contains the grant.
 func Granted(start *actorpb.StartJob, plan scheduling.Token) *journalpb.Record {
 	return &journalpb.Record{Plan: tokenOf(plan), Event: &journalpb.Record_Granted{Granted: start}}
 }
 
-// Starting returns the record of a job whose processes are about to be started, in a boot of
-// the machine.
+// Starting returns the record of a job whose processes are about to be started. boot identifies the
+// boot of the machine.
 func Starting(spec *actorpb.JobSpec, boot string) *journalpb.Record {
 	return &journalpb.Record{Event: &journalpb.Record_Starting{
 		Starting: &journalpb.Starting{JobId: spec.GetJobId(), Spec: spec, Boot: boot},
@@ -63,8 +64,8 @@ func Unstarted(jobs ...string) *journalpb.Record {
 	return record
 }
 
-// Rejected returns the record of a rejected token, or of a rejected order about a job. It came from
-// the replica from, when seen was the highest token.
+// Rejected returns the record of a rejected token, or of a rejected order about a job. seen is the
+// highest token at that time, and from is the replica that sent the rejected one.
 func Rejected(reason string, token, seen scheduling.Token, from, job string) *journalpb.Record {
 	return &journalpb.Record{Event: &journalpb.Record_Rejected{Rejected: &journalpb.Rejected{
 		Reason: reason, Token: tokenOf(token), Seen: tokenOf(seen), From: from, JobId: job,

@@ -24,7 +24,7 @@ const (
 type Job struct {
 	// Grant is the order to start it.
 	Grant *actorpb.StartJob
-	// Starting is set before its processes are started, Started when they run.
+	// Starting is set before its processes are started. Started is set when they run.
 	Starting *journalpb.Starting
 	Started  *journalpb.Started
 	// Stopping is set before it is asked to leave.
@@ -44,11 +44,11 @@ type State struct {
 	Session uint64
 	// Token is the highest token seen.
 	Token scheduling.Token
-	// Jobs are those that have not been released, by id.
+	// Jobs are the jobs that have not been released, by id.
 	Jobs map[string]*Job
-	// Had are the jobs released last, oldest first.
+	// Had are the most recently released jobs, oldest first.
 	Had []string
-	// Rejections are the latest, oldest first.
+	// Rejections are the latest rejections, oldest first.
 	Rejections []*journalpb.Record
 
 	version string

@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	// slack is the least number of bytes by which a file may grow after a rewrite before the next
-	// one; a larger file may double. A record has a few hundred bytes.
+	// slack is by how many bytes a file may grow between two rewrites. A file larger than slack may
+	// double. A record has a few hundred bytes.
 	slack = 1 << 20
-	// reserve is how much space is reserved for later records, in bytes. On a full disk it
-	// holds the ends of thousands of jobs, and the orders to end those that fill it.
+	// reserve is how much space is reserved for later records, in bytes. On a full disk this is
+	// room for the ends of thousands of jobs, and for the orders to end those that fill the disk.
 	reserve = 1 << 20
 	// fullPause is the pause before a full disk is written to again.
 	fullPause = 100 * time.Millisecond
@@ -28,8 +28,8 @@ type file interface {
 	Write(data []byte) (int, error)
 	Sync() error
 	Truncate(size int64) error
-	// Reserve allocates disk space for the bytes from offset on; the file's size does not
-	// change.
+	// Reserve allocates disk space for a number of bytes, beginning at offset. The file's size does
+	// not change.
 	Reserve(offset, bytes int64) error
 	Close() error
 }
@@ -153,8 +153,7 @@ func (j *Journal) rewrite() error {
 	return old.Close()
 }
 
-// dueAfter returns the size at which a file is rewritten, if it had least bytes after its last
-// rewrite.
+// dueAfter returns the size at which a file is rewritten. least is its size after the last rewrite.
 func dueAfter(least int64) int64 { return least + max(slack, least) }
 
 // encode returns the smallest file that holds the state.

@@ -20,7 +20,7 @@ const quickPeriod = 100 * time.Millisecond
 
 // Place is where an instance is probed.
 type Place struct {
-	// Host and Ports are those at which others reach it.
+	// Host and Ports are where others reach the instance.
 	Host  string
 	Ports []int32
 	// Exec runs a program within the job and returns nil if that exits with 0 in time.

@@ -40,10 +40,11 @@ type Watcher struct {
 
 	mu      sync.Mutex
 	finding Finding
-	// telling: the goroutine of tell runs. wake, which holds one signal, wakes it.
+	// telling is set while the goroutine of tell runs. wake, which holds one signal, wakes that
+	// goroutine.
 	telling bool
 	wake    chan struct{}
-	// noting are the calls of Say that wait until their report is recorded.
+	// noting holds the calls of Say that are waiting for their report to be recorded.
 	noting []chan<- error
 }
 

@@ -37,8 +37,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// OutputLimits are in bytes per job. Of longer output, the first half of the limit and the end are
-// kept: see package output.
+// OutputLimits are in bytes per job. Of output over the limit, the beginning, up to half the limit,
+// and the end are kept: see package output.
 type OutputLimits struct {
 	Stdout, Stderr int64
 }
@@ -52,9 +52,9 @@ type Retain struct {
 	Jobs int
 }
 
-// DefaultConfig returns a Config without the paths, name and logger. It keeps 5 MiB
-// of each stream, as comparable systems do, and 1 GiB and 1000 jobs in all: a day of
-// most nodes, and too little to fill a disk.
+// DefaultConfig returns a Config without the paths, name and logger. It keeps 5 MiB of each stream,
+// as comparable systems do, and 1 GiB and 1000 jobs in all: a day's output of most nodes, and too
+// little to fill a disk.
 func DefaultConfig() Config {
 	return Config{
 		Output:       OutputLimits{Stdout: 5 << 20, Stderr: 5 << 20},

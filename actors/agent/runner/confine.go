@@ -28,8 +28,8 @@ const (
 type confinement struct {
 	// mounts names the agent's mount namespace; empty: jobs cannot have one of their own.
 	mounts string
-	// noMounts is why jobs cannot have a mount namespace, noStrict why they cannot have
-	// isolation strict; empty: they can.
+	// noMounts is why jobs cannot have a mount namespace; empty: they can. noStrict is why they
+	// cannot have isolation strict; empty: they can.
 	noMounts, noStrict string
 }
 
@@ -122,8 +122,8 @@ func (r *Runner) confine(spec *proxyproto.Spec, job *JobSpec) error {
 	return nil
 }
 
-// ownUser returns a user without a name, its id a hash of the job's id, so that two jobs of
-// this machine hardly ever have the same one.
+// ownUser returns a user without a name. Its id is a hash of the job's id, so that two jobs of this
+// machine hardly ever share a user.
 func (r *Runner) ownUser(id string) *proxyproto.User {
 	sum := fnv.New32a()
 	_, _ = sum.Write([]byte(r.config.Root + "\x00" + id)) // it never fails

@@ -40,9 +40,9 @@ const (
 	ownerFile   = "owner"
 )
 
-// Discovery is the socket on which the job can query itself and other jobs. The caller that
-// starts or adopts the job serves it; it is closed when the job ends or the runner leaves it.
-// nil: it could not be reopened for an adopted job.
+// Discovery is the socket on which the job can query itself and other jobs. The caller that starts
+// or adopts the job serves it; it is closed when the job ends or the runner leaves it. It is nil if
+// the socket of an adopted job could not be reopened.
 func (j *Job) Discovery() net.Listener { return j.discovery }
 
 // socketOf is the path of the discovery socket as the job sees it.

@@ -1,11 +1,9 @@
 // Package runner runs the jobs of a node agent as real processes.
 //
-// Each job has a folder of its own and a weir-jobproxy, which starts the
-// command, limits, measures and ends it; package proxyproto defines their
-// protocol. The runner starts the proxies, listens to them, keeps the output of
-// finished jobs for a while, and cleans up after proxies that die.
-// It and the proxy are the only places that start processes or touch control
-// groups.
+// Each job has a folder of its own and a weir-jobproxy, which starts the command, limits, measures
+// and ends it; package proxyproto defines their protocol. The runner starts the proxies, listens to
+// them, keeps the output of finished jobs for a while, and cleans up after proxies that die. The
+// runner and the proxy are the only places that start processes or touch control groups.
 //
 // A proxy has a session of its own and a lease. An agent that dies or hangs
 // stops renewing it, and the proxy ends the job by itself. If the agent restarts

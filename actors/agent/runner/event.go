@@ -29,7 +29,7 @@ type Started struct {
 // Sample is a measurement. Samples are dropped when the receiver falls behind.
 type Sample struct {
 	JobID string
-	// Memory is the current memory of the job, ProxyMemory that of its proxy, in bytes.
+	// Memory is the current memory of the job, and ProxyMemory is that of its proxy, in bytes.
 	Memory, ProxyMemory int64
 	Statistics          Statistics
 }

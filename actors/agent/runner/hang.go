@@ -15,7 +15,7 @@ import (
 // because it waits in the kernel for a disk that does not answer.
 var ErrHung = errors.New("hangs and cannot be killed")
 
-// killProxy kills the proxy; run then ends the job.
+// killProxy kills the proxy, after which the method run ends the job.
 func (j *Job) killProxy() {
 	<-j.tried
 	if j.proxy == nil {
@@ -45,8 +45,8 @@ func (j *Job) awaitProxy(patience time.Duration) error {
 	}
 }
 
-// endHung returns an error that names a process, as long as one that was listed as hung when the
-// job ended is alive. Once none is, it kills the job's other processes.
+// endHung returns an error that names a process that was listed as hung when the job ended and is
+// still alive. If there is none, endHung kills the job's other processes.
 func (j *Job) endHung() error {
 	hang := j.Result().Hang
 	if hang == nil {

@@ -35,8 +35,8 @@ type Job struct {
 	events chan Event
 	// ended is closed when result is set and Exited is sent.
 	ended chan struct{}
-	// left is closed when the job is to go on without this process, followed when run has returned:
-	// then its proxy is no longer listened to.
+	// left is closed when the job is to go on without this process. followed is closed when run has
+	// returned, after which nothing listens to the job's proxy.
 	left, followed chan struct{}
 	// place is where its control group is.
 	place proxyproto.Placement
@@ -55,7 +55,8 @@ type Job struct {
 
 	mu   sync.Mutex
 	conn *net.UnixConn
-	// version is the protocol version of the proxy; renewsUntil: it understands Renew.EndMillis.
+	// version is the protocol version of the proxy; renewsUntil is set if the proxy understands
+	// Renew.EndMillis.
 	version     int
 	renewsUntil bool
 	started     *proxyproto.Started
@@ -68,7 +69,8 @@ type Job struct {
 	probing chan proxyproto.Probed
 	// fault is why the proxy was rejected; nil: it was not.
 	fault error
-	// overdue kills the proxy at due if the job has not ended by then as requested.
+	// overdue is the timer that kills the proxy at the time due, if the job has not ended as
+	// requested.
 	overdue *time.Timer
 	due     time.Time
 }
@@ -156,8 +158,8 @@ func (j *Job) expectNothing() {
 	}
 }
 
-// renew extends the job's lease by lease from now. end is the same moment as time since the
-// boot of the machine.
+// renew extends the job's lease to the given duration from now. end is that moment, as the time
+// since the boot of the machine.
 func (j *Job) renew(end, lease time.Duration) error {
 	renew := &proxyproto.Renew{LeaseMillis: millis(lease)}
 	j.mu.Lock()

@@ -18,7 +18,7 @@ import (
 type proxyProcess struct {
 	// gone is closed when it has ended.
 	gone chan struct{}
-	// kill kills it, and end says how it ended, once it has.
+	// kill kills the proxy. end says how the proxy ended, once it has.
 	kill func() error
 	end  func() string
 	// leave stops waiting for it.

@@ -185,8 +185,8 @@ func (r *Runner) Jobs() []*Job {
 	return slices.SortedFunc(maps.Values(r.jobs), func(a, b *Job) int { return strings.Compare(a.id, b.id) })
 }
 
-// RenewAll renews the leases of all jobs until then. Call it each time the agent's
-// own lease is renewed, well before the leases end.
+// RenewAll extends the leases of all jobs to the given time. Call it each time the agent's own
+// lease is renewed, well before the leases end.
 func (r *Runner) RenewAll(until time.Time) {
 	for _, job := range r.Jobs() {
 		// Read the clock for each job, so that waiting for a hung proxy does not extend the
@@ -215,8 +215,8 @@ type OutputPart struct {
 	End bool
 }
 
-// ReadOutput returns at most limit bytes of "stdout" or "stderr" of a job from
-// offset on, as package output's Read does, while the job runs and after.
+// ReadOutput returns at most limit bytes of "stdout" or "stderr" of a job, starting at offset, as
+// package output's Read does. It works while the job runs and after.
 func (r *Runner) ReadOutput(job, stream string, offset, limit int64) (OutputPart, error) {
 	if err := checkName("job", job); err != nil {
 		return OutputPart{}, fmt.Errorf("read output: %w", err)

@@ -40,10 +40,10 @@ type JobSpec struct {
 	CPULimit       float64
 	CPUEnforcement string
 	CPUWeight      int
-	// MemoryLimit is in bytes, PidsLimit in processes and threads; 0 is none.
+	// MemoryLimit is in bytes. PidsLimit is in processes and threads. 0 is no limit.
 	MemoryLimit int64
 	PidsLimit   int
-	// MemoryReserve is the memory reserved for the job's processes, ProxyMemoryReserve that
+	// MemoryReserve is the memory reserved for the job's processes, and ProxyMemoryReserve is that
 	// for its proxy, in bytes; 0: not known.
 	MemoryReserve, ProxyMemoryReserve int64
 	// Tmpfs are mounted in the workspace while the job lives, and count as its memory.

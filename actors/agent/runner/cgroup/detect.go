@@ -15,13 +15,13 @@ import (
 	"weir/actors/agent/runner/proxyproto"
 )
 
-// controllers are what a node needs, in v1 or v2.
+// controllers are the controllers that a node needs, in v1 or v2.
 var controllers = []string{"memory", "cpu", "pids"}
 
 // mount is a hierarchy of control groups and the group of this process in it.
 type mount struct {
-	// folder is where the hierarchy is mounted, own the directory of the
-	// group in which this process is.
+	// folder is where the hierarchy is mounted. own is the directory of the group that this process
+	// is in.
 	folder, own string
 }
 
@@ -43,9 +43,9 @@ const (
 	leafSuffix = "-agent"
 )
 
-// Detect finds the machine's layout of control groups and makes the node's
-// group, in which each job will have its own. root is "/" except in tests. An
-// error says why no groups can be used; nothing is left behind then.
+// Detect finds the machine's layout of control groups and makes the node's group, in which each job
+// will have its own. root is "/" except in tests. An error says why no groups can be used. After an
+// error, nothing is left behind.
 func Detect(root, node string) (proxyproto.Placement, error) {
 	place, err := detect(root, nodePrefix+node)
 	if err == nil {
@@ -263,15 +263,15 @@ func (l level) cpuLimit() float64 {
 	return quota / period
 }
 
-// MemoryLimit is the memory that the group of this process may use, in bytes, with
-// the limits of groups above; 0: there is no limit.
+// MemoryLimit is the memory that the group of this process may use, in bytes. It respects the
+// limits of groups above; 0: there is no limit.
 func MemoryLimit(root string) (int64, error) { return lowest(root, "memory", level.memoryLimit) }
 
-// CPULimit is the number of cores that the group of this process may use, with the
-// limits of groups above; 0: there is no limit.
+// CPULimit is the number of cores that the group of this process may use. It respects the limits of
+// groups above; 0: there is no limit.
 func CPULimit(root string) (float64, error) { return lowest(root, "cpu", level.cpuLimit) }
 
-// lowest is the least limit of all levels; 0: none has one.
+// lowest is the least limit of all levels; 0: no level has a limit.
 func lowest[T int64 | float64](root, controller string, limitOf func(level) T) (T, error) {
 	levels, err := readLevels(root, controller)
 	if err != nil {

@@ -4,10 +4,9 @@
 // Detect recognizes two layouts of the kernel's control groups:
 //
 //   - v2: one hierarchy with the cpu, memory and pids controllers.
-//   - hybrid: cpu, memory and pids are v1 hierarchies, and a v2 hierarchy
-//     without them is mounted too. Limits are set in v1. The job's processes are
-//     cloned into the v2 group and cannot leave it; it measures cpu time, shows
-//     whether a process is left, and kills.
+//   - hybrid: cpu, memory and pids are v1 hierarchies, and a v2 hierarchy without them is mounted
+//     too. Limits are set in v1. The job's processes are cloned into the v2 group and cannot
+//     leave it. The v2 group measures cpu time, shows whether a process is left, and kills.
 //
 // A child joins its v2 group by being cloned into it, and its v1 groups because
 // the thread that starts it has joined them: no process of the job ever runs

@@ -23,14 +23,14 @@ const period = 100_000
 // MaxWeight is the largest weight of a group.
 const MaxWeight = 10000
 
-// Limits are those of a group; 0 is none.
+// Limits are the limits of a group; 0 means no limit.
 type Limits struct {
 	// CPU is in cores. CPUWeight is 1 to MaxWeight; the kernel's default is 100.
 	CPU       float64
 	CPUWeight int
 	// Memory limits memory and swap together, in bytes; on v2 a job does not swap at all.
 	Memory int64
-	// Pids counts processes and threads.
+	// Pids limits processes and threads together.
 	Pids int
 }
 

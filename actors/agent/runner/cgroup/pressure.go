@@ -28,8 +28,8 @@ func PressureFile(root string) (string, error) {
 	return file, nil
 }
 
-// around is the group that holds an agent and its jobs. own is the agent's own group, which may be
-// a leaf below it.
+// around returns the group that holds an agent and its jobs. own is the agent's own group, which
+// may be a leaf below it.
 func around(own string) string {
 	if name := filepath.Base(own); name == Leaf || strings.HasPrefix(name, nodePrefix) && strings.HasSuffix(name, leafSuffix) {
 		return filepath.Dir(own)
@@ -41,8 +41,8 @@ func around(own string) string {
 // the kernel can reclaim at once counts as left.
 type Room struct{ Limit, Left int64 }
 
-// MemoryRoom returns the Room of the group of this process or of one above it: the one with the
-// smallest fraction left. The zero Room: none has a limit.
+// MemoryRoom returns the Room of the group of this process, or of a group above it: the one with
+// the smallest fraction left. The zero Room means that none has a limit.
 func MemoryRoom(root string) (Room, error) {
 	levels, err := readLevels(root, "memory")
 	if err != nil {

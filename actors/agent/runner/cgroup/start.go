@@ -15,8 +15,8 @@ import (
 	"weir/actors/agent/runner/proxyproto"
 )
 
-// Start sets attributes and calls start, which starts a process with them. That process is in the
-// group from its first instruction on. The calling goroutine must be locked to its thread, and both
+// Start sets attributes and calls start, which starts a process with them. The process is in the
+// group before its first instruction. The calling goroutine must be locked to its thread, and both
 // must end soon: on v1 the thread may stay in the groups until it ends, except in the one that
 // limits pids. start must not change goroutines.
 func (g *Group) Start(attributes *syscall.SysProcAttr, start func() error) error {
@@ -97,8 +97,8 @@ func leave(joined []string) error {
 
 // MemoryEvents counts what happened at a group's memory limit.
 type MemoryEvents struct {
-	// Killed says that the kernel killed a process of the group for lack of memory, LimitHit that
-	// the group had reached its own limit then.
+	// Killed says that the kernel killed a process of the group for lack of memory. LimitHit says
+	// that the group had then reached its own limit.
 	Killed, LimitHit bool
 }
 
@@ -174,8 +174,8 @@ func (g *Group) watchV1(notify func()) (func(), error) {
 	})
 }
 
-// watchV2 waits for memory.events to change. An inotify descriptor announces
-// it; unlike the file itself it can be waited for without a thread.
+// watchV2 waits for memory.events to change. An inotify descriptor announces the change. Unlike the
+// file, it can be waited for without a thread.
 func (g *Group) watchV2(notify func()) (func(), error) {
 	watcher, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if errors.Is(err, unix.EMFILE) {
@@ -191,7 +191,7 @@ func (g *Group) watchV2(notify func()) (func(), error) {
 	})
 }
 
-// watch calls register, which connects the descriptor to events of the group, and then notify
+// watch calls register, which connects the descriptor to events of the group. It then calls notify
 // after each event until stop is called.
 func watch(descriptor int, notify func(), register func() error) (stop func(), err error) {
 	file := os.NewFile(uintptr(descriptor), "memory event")

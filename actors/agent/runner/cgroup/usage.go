@@ -18,7 +18,7 @@ type Usage struct {
 	Cache, Peak int64
 	// CPUUser and CPUSystem count from the group's beginning.
 	CPUUser, CPUSystem time.Duration
-	// CPUThrottled is the time in which the group had used up its quota, CPUWait the time in
+	// CPUThrottled is the time in which the group had used up its quota. CPUWait is the time in
 	// which some thread of it was ready to run but had no processor.
 	CPUThrottled, CPUWait time.Duration
 	// PeakPids is the most processes and threads at a time.

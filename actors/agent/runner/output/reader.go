@@ -22,11 +22,10 @@ type Part struct {
 	Total int64
 }
 
-// Read returns at most limit bytes of the stream from offset on, fewer at the
-// end of a file. A negative offset counts from the end of the stream. An
-// offset at or behind the end gives no data and Next equal to Total. Where
-// bytes were dropped, Data is a line that says how many, and may be longer
-// than limit.
+// Read returns at most limit bytes of the stream, starting at offset; fewer at the end of a file. A
+// negative offset counts from the end of the stream. An offset at or behind the end gives no data
+// and Next equal to Total. Where bytes were dropped, Data is a line that says how many, and may be
+// longer than limit.
 func Read(folder, stream string, offset, limit int64) (Part, error) {
 	if limit <= 0 {
 		return Part{}, fmt.Errorf("read %s: limit %d, must be positive", stream, limit)

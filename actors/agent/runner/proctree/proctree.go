@@ -204,8 +204,8 @@ func Tree(root int, mark string) ([]Process, error) {
 	return tree, nil
 }
 
-// readParents reads processes again whose parent ended before it could be read: they have another
-// parent by now.
+// readParents reads again the processes whose parent ended before it could be read: they have
+// another parent by now.
 func readParents(all []Process) {
 	read := make(map[int]bool, len(all))
 	for _, process := range all {

@@ -10,8 +10,8 @@ import (
 
 // How far a job is isolated from its node.
 const (
-	// IsolationNone: the job's processes are tracked and limited together, and otherwise
-	// like any other of the node.
+	// IsolationNone: the job's processes are tracked and limited together, but are otherwise like
+	// any other of the node.
 	IsolationNone = "none"
 	// IsolationDefault: the job cannot gain privileges, and mounts that it is permitted to
 	// make are visible to itself only.
@@ -27,9 +27,9 @@ var Isolations = []string{IsolationNone, IsolationDefault, IsolationStrict}
 
 // How the kernel enforces a cpu limit.
 const (
-	// EnforceQuota: the job never gets more.
+	// EnforceQuota: the job never gets more than its limit.
 	EnforceQuota = "quota"
-	// EnforceWeight: the job gets more while processors are idle.
+	// EnforceWeight: the job gets more than its limit while processors are idle.
 	EnforceWeight = "weight"
 )
 
@@ -47,8 +47,8 @@ type User struct {
 	GID uint32 `json:"gid"`
 }
 
-// A strictly isolated job whose user is not specified runs as a user of its own. FirstOwnUser
-// is the first id of those users, OwnUsers how many there are.
+// A strictly isolated job whose user is not specified runs as a user of its own. FirstOwnUser is
+// the first id of those users. OwnUsers is how many there are.
 const (
 	FirstOwnUser = 1_900_000_000
 	OwnUsers     = 100_000_000

@@ -91,13 +91,13 @@ const (
 type InputFault struct {
 	// Kind is InputChanged, InputUnreadable, or a kind of package records.
 	Kind string `json:"kind"`
-	// Name is the file's name, Part the number of the part. The record is at
-	// [Begin, End) of the file, as far as known.
+	// Name is the file's name. Part is the number of the part. The record is at [Begin, End) of the
+	// file, as far as known.
 	Name  string `json:"name"`
 	Part  int    `json:"part"`
 	Begin int64  `json:"begin"`
 	End   int64  `json:"end"`
-	// Text says what is wrong, Head is the beginning of the record; for people.
+	// Text says what is wrong. Head is the beginning of the record. Both are for people.
 	Text string `json:"text"`
 	Head []byte `json:"head,omitempty"`
 }

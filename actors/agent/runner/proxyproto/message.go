@@ -95,7 +95,7 @@ type Started struct {
 
 // Sample is a measurement of a running job.
 type Sample struct {
-	// MemoryBytes is the memory of the job, tmpfs included, ProxyMemoryBytes that of the proxy.
+	// MemoryBytes is the memory of the job, tmpfs included. ProxyMemoryBytes is that of the proxy.
 	MemoryBytes      int64 `json:"memory_bytes"`
 	ProxyMemoryBytes int64 `json:"proxy_memory_bytes,omitempty"`
 	Statistics

@@ -72,13 +72,13 @@ type Result struct {
 
 	// OutputLost is the disk error because of which output within its limit was dropped.
 	OutputLost string `json:"output_lost,omitempty"`
-	// Memory is set with OutcomeMemoryLimitExceeded, Disk with OutcomeDiskLimitExceeded.
+	// Memory is set with OutcomeMemoryLimitExceeded. Disk is set with OutcomeDiskLimitExceeded.
 	Memory *MemoryExcess `json:"memory,omitempty"`
 	Disk   *DiskExcess   `json:"disk,omitempty"`
 	// Hang is set if a step at the job's end hung and was abandoned, whatever the outcome.
 	Hang *Hang `json:"hang,omitempty"`
-	// Input and Output are set for a job with a Feed, Output only if it has completed.
-	// InputFault is set with OutcomeInputFailed.
+	// Input is set for a job with a Feed. Output is set too if that job has completed. InputFault
+	// is set with OutcomeInputFailed.
 	Input      *InputCount  `json:"input,omitempty"`
 	Output     *OutputCount `json:"output,omitempty"`
 	InputFault *InputFault  `json:"input_fault,omitempty"`
@@ -143,7 +143,7 @@ type DiskExcess struct {
 
 // Hang describes a step at the end of a job that makes no progress.
 type Hang struct {
-	// Step names the step, IdleMillis is how long it had made no progress.
+	// Step names the step. IdleMillis is how long it had made no progress.
 	Step       string `json:"step"`
 	IdleMillis int64  `json:"idle_millis"`
 	// Processes are those of the job that no signal ends, and the proxy if it hangs too.
@@ -192,8 +192,8 @@ type Statistics struct {
 	// MaxMemory is the most memory seen in use, in bytes, tmpfs included, without memory
 	// that the kernel can reclaim (clean file pages).
 	MaxMemory int64 `json:"max_memory"`
-	// CumulativeMaxMemory is the integral of MaxMemory so far over time, in
-	// bytes x seconds.
+	// CumulativeMaxMemory is the integral over time of the MaxMemory reached so far, in bytes x
+	// seconds.
 	CumulativeMaxMemory float64 `json:"cumulative_max_memory"`
 	CPUUserMicros       int64   `json:"cpu_user_micros"`
 	CPUSystemMicros     int64   `json:"cpu_system_micros"`
@@ -203,6 +203,7 @@ type Statistics struct {
 	StdoutDroppedBytes int64 `json:"stdout_dropped_bytes"`
 	StderrBytes        int64 `json:"stderr_bytes"`
 	StderrDroppedBytes int64 `json:"stderr_dropped_bytes"`
-	// Values are by the names of package statistics. What was not measured is missing.
+	// Values are keyed by the names in package statistics. A value that was not measured is
+	// missing.
 	Values map[string]int64 `json:"values,omitempty"`
 }

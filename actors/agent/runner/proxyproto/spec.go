@@ -38,7 +38,7 @@ type Spec struct {
 	// User is the user the job's processes run as; nil: the proxy's own.
 	User *User `json:"user,omitempty"`
 	// AgentMounts names the agent's mount namespace if the proxy is started in another one; empty
-	// if it is not, and so mounts nothing.
+	// if it is not, in which case the proxy mounts nothing.
 	AgentMounts string `json:"agent_mounts,omitempty"`
 	// Hidden is a folder that a strictly isolated job does not see, except for Visible.
 	Hidden string `json:"hidden,omitempty"`
@@ -51,10 +51,10 @@ type Spec struct {
 	CPULimit       float64 `json:"cpu_limit,omitempty"`
 	CPUEnforcement string  `json:"cpu_enforcement,omitempty"`
 	CPUWeight      int     `json:"cpu_weight,omitempty"`
-	// MemoryLimit is in bytes, PidsLimit in processes and threads. 0: none.
+	// MemoryLimit is in bytes. PidsLimit is in processes and threads. 0: no limit.
 	MemoryLimit int64 `json:"memory_limit,omitempty"`
 	PidsLimit   int   `json:"pids_limit,omitempty"`
-	// MemoryReserve is the memory reserved for the job's processes, ProxyMemoryReserve that
+	// MemoryReserve is the memory reserved for the job's processes, and ProxyMemoryReserve is that
 	// for the proxy, in bytes. 0: not known.
 	MemoryReserve      int64 `json:"memory_reserve,omitempty"`
 	ProxyMemoryReserve int64 `json:"proxy_memory_reserve,omitempty"`
@@ -136,7 +136,7 @@ func (s *Spec) Validate() error {
 	return errors.Join(s.validateConfinement(), s.validateOutputs())
 }
 
-// Between returns an error that names number if it is less than least or more than most.
+// Between returns an error that begins with name if number is outside the range [least, most].
 func Between(name string, number, least, most int64) error {
 	if number < least || number > most {
 		return fmt.Errorf("%s: %d, must be between %d and %d", name, number, least, most)
