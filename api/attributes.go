@@ -59,10 +59,10 @@ func (s attributes) Get(ctx context.Context, req *connect.Request[apipb.GetAttri
 type path struct {
 	*server
 	names []string
-	// view is the leader's scheduler's view of the pool or operation, or of the tree of
-	// the node; nil if the scheduler was not asked or did not answer.
+	// view is what the leader's scheduler reported about the pool or operation, or about the tree
+	// of the node; nil if the scheduler was not asked or did not answer.
 	view *actorpb.SchedulerView
-	// unseen is why the leader's scheduler gave no view of the element.
+	// unseen is the error if the leader's scheduler was asked for a view and gave none.
 	unseen error
 }
 
@@ -171,7 +171,7 @@ func (p *path) element(st *state.State, t treeIn) (map[string]any, error) {
 	return of, nil
 }
 
-// descend follows the names of the path from index at on, from object to object.
+// descend looks up the names p.names[at:] in value, each in the object found by the one before.
 func (p *path) descend(at int, value any) (any, error) {
 	for ; at < len(p.names); at++ {
 		object, ok := value.(map[string]any)
@@ -199,8 +199,8 @@ func attribute(object map[string]any, name string) (any, bool) {
 // maxNamesShown bounds how many names an error lists.
 const maxNamesShown = 100
 
-// missing returns the error for a path whose name at index at does not exist. It says which part of
-// the path exists, and lists the names below that part.
+// missing returns the error for a path of which p.names[at] does not exist. The error says which
+// part of the path exists, and lists the names below that part.
 func (p *path) missing(at int, below []string) error {
 	const what = "get attribute"
 	if p.unseen != nil && at > 4 {

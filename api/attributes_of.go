@@ -127,8 +127,8 @@ func operationAttributes(t treeIn, op *statepb.Operation) (map[string]any, error
 	return of, nil
 }
 
-// addEffective adds the settings in effect for an element, its own or inherited, each under
-// effective_ followed by the name of the setting.
+// addEffective adds the settings in effect for an element, whether its own or inherited. Each is
+// named effective_ followed by the name of the setting.
 func addEffective(of map[string]any, s pooltree.EffectiveStarvation) {
 	for name, value := range s.Document() {
 		of["effective_"+name] = value

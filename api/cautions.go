@@ -38,8 +38,8 @@ func optionsOf(spec *statepb.OperationSpec) []*structpb.Struct {
 	return append(slices.Collect(maps.Values(spec.GetOptionsPerTree())), spec.GetOptions())
 }
 
-// cautions returns the alerts that a spec causes before any job runs: from its options as written,
-// without those of pools, and from the nodes there are.
+// cautions returns the alerts that a spec causes before any job runs. It considers the options that
+// the spec itself sets, without those inherited from pools, and the present nodes.
 func cautions(st *state.State, spec *statepb.OperationSpec, options []*structpb.Struct) (found []*apipb.Alert) {
 	graceful := slices.ContainsFunc(options, func(document *structpb.Struct) bool {
 		read, err := pooltree.ReadOperationOptions(document.AsMap())
@@ -85,7 +85,7 @@ func unknownUsers(spec *statepb.OperationSpec, completed map[string]bool) (found
 	return found
 }
 
-// lacking says of which resource a job of a task needs more than any node has; empty if there is
+// lacking says which resource a job of a task needs more of than any node has; empty if there is
 // none. Memory is not checked: a job may start with less than its memory_limit.
 func lacking(st *state.State, task *statepb.TaskSpec) string {
 	job := resource.Amounts{CPU: resource.Hundredths(task.GetCpuLimitHundredths()), GPU: task.GetGpuLimit(), Network: task.GetNetworkLimit()}

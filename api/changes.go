@@ -24,7 +24,7 @@ type changes struct {
 type followed struct {
 	of *changes
 	id scheduling.OperationID
-	// waiting counts those calls. changed is closed at the next change, ended once the
+	// waiting counts the calls. changed is closed at the next change. ended is closed once the
 	// operation has ended.
 	waiting        int
 	changed, ended chan struct{}
@@ -36,8 +36,8 @@ func newChanges() *changes {
 }
 
 // read reports changes from the store's log, starting at an index, until ctx is done or
-// the store is closed. Where entries are missing it wakes all waiting calls, so that they
-// look at the state themselves.
+// the store is closed. If log entries are missing, it wakes all waiting calls, so that the
+// calls look at the state themselves.
 func (c *changes) read(ctx context.Context, store Store, from uint64) {
 	err := context.Cause(ctx)
 	for ctx.Err() == nil {
@@ -132,8 +132,8 @@ func (f *followed) leave() {
 	}
 }
 
-// next returns a channel that is closed at the next change. Call it before reading the
-// state: the state then shows every change that the channel does not signal.
+// next returns a channel that is closed at the next change. Get the channel before reading the
+// state, so that it signals every change that the state does not show yet.
 func (f *followed) next() <-chan struct{} {
 	f.of.mu.Lock()
 	defer f.of.mu.Unlock()

@@ -27,8 +27,8 @@ import (
 type Store interface {
 	View(func(*state.State))
 	Applied() uint64
-	// Follow hands over every log entry with events at or after from, until ctx is
-	// done; it returns a *raftstore.CompactedError where entries are missing.
+	// Follow calls each for every log entry that has events, starting at the index from,
+	// until ctx is done. It returns a *raftstore.CompactedError if entries are missing.
 	Follow(ctx context.Context, from uint64, each func(raftstore.Batch)) error
 	Members() ([]raftstore.Member, error)
 	Leadership() (current raftstore.Leadership, changed <-chan struct{})
@@ -59,8 +59,8 @@ type Leader interface {
 type Signals interface {
 	Stopping(job string) string
 	// Instances returns the jobs of an operation as this replica sees them. It waits
-	// until they differ from those of version, which an earlier call returned, or until
-	// ctx is done.
+	// until the jobs differ from the version that an earlier call returned, or until ctx
+	// is done.
 	Instances(ctx context.Context, operation, version string) *actorpb.Instances
 }
 
@@ -116,7 +116,7 @@ func (l Limits) Validate() error {
 
 // Config holds the settings of a replica's API, and the parts of the replica it uses.
 type Config struct {
-	// Replica is the replica's id, Cluster the cluster's.
+	// Replica is the id of the replica. Cluster is the id of the cluster.
 	Replica, Cluster, Version string
 	Store                     Store
 	Log                       Log

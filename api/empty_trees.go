@@ -17,11 +17,11 @@ import (
 type emptyTrees map[string]*emptyTree
 
 type emptyTree struct {
-	// Survey has the nodes that take jobs; nodes is their number.
+	// Survey has the nodes that accept jobs; nodes is the number of these nodes.
 	explain.Survey
 	nodes int
 	pools pooltree.Tree
-	// filters are those of operations and of the pools above them, each once.
+	// filters are the node filters of operations and of the pools above them, each once.
 	filters []pooltree.Filter
 }
 
@@ -42,7 +42,7 @@ func misfits(st *state.State, ops ...*statepb.Operation) (found alike) {
 	return found
 }
 
-// survey notes the nodes that take jobs, and which filters of the operations they match.
+// survey notes the nodes that accept jobs, and which filters of the operations each node matches.
 func (trees emptyTrees) survey(nodes []*statepb.Node, ops []*statepb.Operation) {
 	for _, op := range ops {
 		for _, in := range op.GetTrees() {
@@ -81,8 +81,9 @@ func (t *emptyTree) gates(in *statepb.OperationTree) (all []explain.Gate) {
 	return all
 }
 
-// misfit says why jobs of a running operation can never start in any of its trees whose nodes take
-// jobs; empty: all could, or there is no such tree. demand is that of the operation.
+// misfit says why jobs of a running operation can never start in any of its trees that have nodes
+// for jobs. It is empty if all jobs could start, or no tree has such nodes. demand is the demand of
+// the operation.
 func (trees emptyTrees) misfit(op *statepb.Operation, demand []state.DemandChanged) string {
 	if op.GetState() != lifecycle.Running.String() {
 		return ""
@@ -107,8 +108,8 @@ func (trees emptyTrees) misfit(op *statepb.Operation, demand []state.DemandChang
 	return ""
 }
 
-// groupsOf are the jobs of a task to start, those that need the most memory first. Pending counts
-// those of a gang that have to start together, and is 0 for others.
+// groupsOf returns the jobs of a task that are still to start, those that need the most memory
+// first. Pending counts the jobs of a gang that have to start together; it is 0 for other tasks.
 func groupsOf(task *statepb.Task, demand []state.DemandChanged) (all []allocation.Task) {
 	missing := int64(task.GetGang().GetSize()) - countOf(task.GetGang().GetCompleted()) - task.GetCounters().GetRunning()
 	for _, d := range slices.Backward(demand) {

@@ -19,8 +19,8 @@ import (
 // Events is the event log of this replica.
 type Events interface {
 	// Read returns a reader that starts at an index and a position within it. Since
-	// returns the index of the first event at or after a time, Oldest that of the oldest
-	// event stored.
+	// returns the index of the first event at or after a time. Oldest returns the index of
+	// the oldest event stored.
 	Read(index uint64, position uint32) *events.Reader
 	Since(at time.Time) (uint64, error)
 	Oldest() uint64
@@ -31,8 +31,8 @@ type Events interface {
 // eventLog implements EventService.
 type eventLog struct{ *server }
 
-// eventsTogether is how many events one message carries at most: enough to read a long
-// log fast, and few enough for the limit on messages.
+// eventsTogether is the maximum number of events in one message: enough to read a long log
+// fast, but few enough to stay below the size limit of messages.
 const eventsTogether = 512
 
 // Read streams events, beginning at an index, at a time or at the end of the log.
@@ -119,7 +119,7 @@ type eventFlow struct {
 	// or gathered.
 	gathered []*eventpb.Event
 	next     uint64
-	// sent is the time of the last message to the client, told the next index that the
+	// sent is the time of the last message to the client. told is the next index that this
 	// message stated.
 	sent time.Time
 	told uint64
@@ -184,7 +184,7 @@ func (f *eventFlow) wait(ctx context.Context, more <-chan struct{}) error {
 	}
 }
 
-// flush sends the gathered events; without any, a message with the next index alone.
+// flush sends the gathered events, or a message with only the next index if there are none.
 func (f *eventFlow) flush(end bool) error {
 	for {
 		n := min(len(f.gathered), eventsTogether)
@@ -257,8 +257,8 @@ func (f eventFilter) takes(e *eventpb.Event) bool {
 	return len(f.kinds) == 0 || slices.ContainsFunc(f.kinds, func(wanted string) bool { return isKind(e.GetKind(), wanted) })
 }
 
-// isKind reports whether a kind equals wanted, or begins with the prefix that wanted has before
-// a *.
+// isKind reports whether a kind equals wanted. If wanted ends in *, any kind that begins with the
+// text before the * matches.
 func isKind(kind, wanted string) bool {
 	prefix, isPrefix := strings.CutSuffix(wanted, "*")
 	return kind == wanted || isPrefix && strings.HasPrefix(kind, prefix)

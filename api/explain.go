@@ -85,7 +85,7 @@ func tell(x *explainpb.Explanation, f *explainpb.Fact) {
 	x.Facts = append(x.Facts, f)
 }
 
-// under appends said, the scheduler's explanation, to the facts of x. A fact with the code of x's
+// under adds the scheduler's explanation to x, after the facts of x. A fact with the code of x's
 // verdict is left out.
 func under(x, said *explainpb.Explanation) {
 	known := x.GetVerdict()
@@ -257,7 +257,8 @@ func (s explanations) controllerGone(x *explainpb.Explanation, op *statepb.Opera
 		Text: fmt.Sprintf("its controller, replica %s, is down: its jobs keep running, and their results are counted once another replica takes over", replica)})
 }
 
-// admission adds which pool limit an operation waits for, and its place among those that wait.
+// admission adds which pool limit an operation waits for, and how many earlier operations wait for
+// the same pool.
 func (s explanations) admission(st *state.State, x *explainpb.Explanation, op *statepb.Operation, in *statepb.OperationTree) {
 	pools, counts, ok := st.Pools(scheduling.TreeName(in.GetTree()))
 	if !ok {
@@ -280,7 +281,7 @@ func (s explanations) admission(st *state.State, x *explainpb.Explanation, op *s
 		Text: fmt.Sprintf("earlier operations waiting for the same pool: %d", before)})
 }
 
-// below reports whether pool name is pool above, or anywhere below it.
+// below reports whether the first pool is the second one, or is anywhere below it.
 func below(pools pooltree.Tree, name, above string) bool {
 	path, err := pools.Path(scheduling.PoolName(name))
 	return err == nil && slices.Contains(path, scheduling.PoolName(above))
@@ -302,7 +303,7 @@ func limitFact(code string, limit *pooltree.LimitError, pool string) *explainpb.
 	return &explainpb.Fact{Code: code, Pool: string(limit.Pool), Setting: limit.Option, Count: limit.Now, Of: limit.Limit, Text: text}
 }
 
-// put returns value with before in front of it; empty if value is empty.
+// put returns the prefix before and value; empty if value is empty.
 func put(before, value string) string {
 	if value == "" {
 		return ""

@@ -16,7 +16,7 @@ import (
 	"weir/scheduling/lifecycle"
 )
 
-// job explains the state of a job, and why it has to stop or had to.
+// job explains the state of a job, and why it has to stop or had to stop.
 func (s explanations) job(ctx context.Context, m *apipb.ExplainRequest) ([]*explainpb.Explanation, error) {
 	of := jobs(s)
 	job, err := of.locate(ctx, "explain job", m.GetJob())
@@ -53,8 +53,9 @@ func (s explanations) job(ctx context.Context, m *apipb.ExplainRequest) ([]*expl
 	return all, nil
 }
 
-// poolOfJob returns the pool in which a job was granted. Once the job has ended, that is the
-// present pool of its operation in the tree of its node; empty if either is unknown.
+// poolOfJob returns the pool in which a job was granted. For a job that has ended it returns the
+// present pool of the operation in the tree of the node; empty if the operation or the node is
+// unknown.
 func poolOfJob(st *state.State, job *apipb.Job) string {
 	if a, ok := st.Allocation(scheduling.JobID(job.GetId())); ok && a.GetPool() != "" {
 		return a.GetPool()
@@ -78,7 +79,7 @@ func verdictOfJob(job *apipb.Job) *explainpb.Fact {
 		return leaving(job, job.GetInterruption())
 	case job.GetStopping() != "":
 		f.Code, f.Setting = factJobStopping, job.GetStopping()
-		f.Text = fmt.Sprintf("it is being ended: %s", job.GetStopping())
+		f.Text = fmt.Sprintf("it is being stopped: %s", job.GetStopping())
 	case job.GetState() == lifecycle.JobWaiting.String():
 		f.Code = factJobWaiting
 		f.Text = fmt.Sprintf("it was granted to node %s at %s; the node has not confirmed yet that it runs", job.GetNode(), clock(job.GetStartTime()))
@@ -153,7 +154,7 @@ var abortTexts = map[string]string{
 	lifecycle.AbortUserRequest.String():             "a user requested it (user_request)",
 }
 
-// leaving says why a job has to stop, or had to.
+// leaving says why a job has to stop or had to stop.
 func leaving(job *apipb.Job, why *apipb.Interruption) *explainpb.Fact {
 	f := &explainpb.Fact{
 		Code: factJobStopping, Setting: cmp.Or(why.GetPreemption(), why.GetReason(), why.GetAbortReason()), Job: job.GetId(), Operation: job.GetOperationId(),

@@ -20,8 +20,8 @@ import (
 	"weir/scheduling/pooltree"
 )
 
-// pool explains a pool. Its limits, and what its operations wait for before they run, come
-// from the state; its share, and what its running operations wait for, from the scheduler.
+// pool explains a pool. Its limits, and what its operations wait for before they run, come from the
+// state. Its share, and what its running operations wait for, come from the scheduler.
 func (s explanations) pool(ctx context.Context, m *apipb.ExplainRequest) ([]*explainpb.Explanation, error) {
 	x := &explainpb.Explanation{Subject: "pool", Id: m.GetPool(), Pool: m.GetPool(), Time: timestamppb.New(s.cfg.Now())}
 	err := s.read(ctx, "explain pool", func(st *state.State) error {
@@ -66,7 +66,7 @@ func elsewhere(st *state.State, name scheduling.PoolName) string {
 }
 
 // waitsBelow counts the operations below a pool that do not run yet, by what they wait
-// for. The scheduler counts those that run.
+// for. The scheduler counts the operations that run.
 func waitsBelow(st *state.State, t treeIn, name scheduling.PoolName) (all []*explainpb.Wait) {
 	for op := range st.InProgress() {
 		in := op.In(string(t.name))

@@ -10,7 +10,7 @@ import (
 	"weir/raftstore"
 )
 
-// Health is what a replica knows of itself beyond the replicated state.
+// Health is what a replica knows about itself beyond the replicated state.
 type Health struct {
 	Store raftstore.Stats
 	// Leading is set while this replica's actors lead. SharesFound is when they last
@@ -138,7 +138,7 @@ func some(names []string) string {
 // alike counts things that have the same problem, and holds the first as an example.
 type alike struct {
 	count int
-	// first is the name of the example, why its problem.
+	// first is the name of the example. why is its problem.
 	first, why string
 }
 
@@ -160,7 +160,7 @@ func (a *alike) problem(what string) []string {
 type nodeTroubles struct {
 	// offline are the names of the offline nodes, without drained ones.
 	offline []string
-	// caveats are the nodes with a caveat, others those that run another version.
+	// caveats are the nodes with a caveat. others are the nodes that run another version.
 	caveats, others alike
 }
 

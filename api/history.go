@@ -90,8 +90,8 @@ type sum struct {
 	fair, usage, demand, volume, n float64
 }
 
-// thin returns the mean of each step that has any points. A step uses points per minute
-// only if it has none per second.
+// thin returns the mean of each step that has any points. A step uses per-minute points only if it
+// has no per-second points.
 func (s steps) thin(seconds, minutes *actorpb.Points) (out []*apipb.PoolPoint) {
 	finer := map[int64]bool{}
 	for _, at := range seconds.GetAt() {
@@ -114,8 +114,8 @@ func (s steps) thin(seconds, minutes *actorpb.Points) (out []*apipb.PoolPoint) {
 	return out
 }
 
-// sums adds up points by the step that each begins in. Points are numbered in units of unit
-// seconds; those whose number is in but are left out.
+// sums adds up points by the step in which each begins. The time of a point is its number times
+// unit, in seconds. Points whose numbers are in the set but are left out.
 func (s steps) sums(points *actorpb.Points, unit int64, but map[int64]bool) map[int64]*sum {
 	by := map[int64]*sum{}
 	for i, at := range points.GetAt() {

@@ -58,7 +58,7 @@ func (h *hurried) finish(r *http.Request) {
 	}
 }
 
-// able ignores the error of a connection without deadlines, as tests use.
+// able returns err, or nil if err says that the connection has no deadlines, as in tests.
 func able(err error) error {
 	if errors.Is(err, http.ErrNotSupported) {
 		return nil

@@ -22,7 +22,8 @@ func (s operations) Instances(ctx context.Context, req *connect.Request[apipb.In
 }
 
 // WatchInstances streams the instances at every change, and every Limits.KeepAlive without one. If
-// the request asks for changes, only the first message holds all instances, later ones what differs.
+// the request asks for changes, only the first message holds all instances; later messages hold the
+// differences.
 func (s operations) WatchInstances(ctx context.Context, req *connect.Request[apipb.WatchInstancesRequest], stream *connect.ServerStream[apipb.WatchInstancesResponse]) error {
 	id, err := s.known(ctx, "watch instances", req.Msg.GetOperation())
 	if err != nil {

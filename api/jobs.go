@@ -80,7 +80,7 @@ func (s jobs) running(st *state.State, op *statepb.Operation, a *statepb.Allocat
 	return job
 }
 
-// addLive adds what nodes last reported of jobs that have not ended. If the leader
+// addLive adds what nodes last reported about jobs that have not ended. If the leader
 // cannot be reached, it adds nothing.
 func (s jobs) addLive(ctx context.Context, all []*apipb.Job) {
 	byID := map[string]*apipb.Job{}
@@ -113,7 +113,7 @@ func (s jobs) addLive(ctx context.Context, all []*apipb.Job) {
 // jobsAsked is how many jobs the leader is asked about at once.
 const jobsAsked = 2000
 
-// addHeld adds what a node reported of a job.
+// addHeld adds what a node reported about a job.
 func addHeld(job *apipb.Job, held *actorpb.HeldJob) {
 	job.Pid = held.GetPid()
 	job.Statistics = &apipb.JobStatistics{MaxMemory: held.GetMemory() - held.GetProxyMemory()}
@@ -196,7 +196,7 @@ func (s jobs) Abort(ctx context.Context, req *connect.Request[apipb.AbortJobRequ
 	}))
 }
 
-// unfinished is locate with an error if the job has ended already.
+// unfinished is like locate, but returns an error if the job has already ended.
 func (s jobs) unfinished(ctx context.Context, what, id string) (*apipb.Job, error) {
 	job, err := s.locate(ctx, what, id)
 	if err == nil && job.GetFinishTime() != nil {

@@ -68,7 +68,7 @@ func (s operations) described(m *apipb.StartRequest) (described *statepb.Operati
 // checkMutationID returns an error for a mutation id that is too long to be stored.
 func checkMutationID(id string) error {
 	if len(id) > spec.MaxMutationIDBytes {
-		return fmt.Errorf("mutation_id has %d bytes: at most %d", len(id), spec.MaxMutationIDBytes)
+		return fmt.Errorf("mutation_id has %d bytes, the limit is %d", len(id), spec.MaxMutationIDBytes)
 	}
 	return nil
 }

@@ -97,7 +97,7 @@ func silence(job *apipb.Job, stream string) string {
 
 // gone returns the error for a finished job whose node has no output of it.
 func gone(job *apipb.Job) error {
-	code, why := apipb.CodeOutputGone, fmt.Sprintf("node %q no longer keeps the output of job %s, which is %s", job.GetNode(), job.GetId(), job.GetState())
+	code, why := apipb.CodeOutputGone, fmt.Sprintf("node %q no longer has the output of job %s (state: %s)", job.GetNode(), job.GetId(), job.GetState())
 	switch {
 	case neverStarted(job):
 		code, why = apipb.CodeNeverStarted, fmt.Sprintf("job %s has no output, it never started: it is %s", job.GetId(), ending(job))

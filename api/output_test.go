@@ -54,7 +54,7 @@ func TestWhyThereIsNoOutput(t *testing.T) {
 		"it is prepared":             {nil, absent, "", "", `job j1 has not started yet: node "n1" is preparing it`},
 		"it has begun, and is quiet": {nil, silent, "running", "", `job j1, which is running on node "n1", has written nothing to its stdout so far`},
 		"it wrote nothing":           {completed(), silent, "", "", "job j1, which is completed, has written nothing to its stdout"},
-		"its output was removed":     {completed(), absent, "", "output_gone", `node "n1" no longer keeps the output of job j1, which is completed`},
+		"its output was removed":     {completed(), absent, "", "output_gone", `node "n1" no longer has the output of job j1 (state: completed)`},
 		"it never started":           {unstarted(), absent, "", "never_started", "job j1 has no output, it never started: it is aborted for get_spec_failed: no file a"},
 		"it never started, of a node that is away": {
 			func(op string) []proto.Message { return append(unstarted()(op), offline(op)...) }, unreachable, "",

@@ -203,7 +203,7 @@ func checkEdit(e *apipb.TreeEdit) error {
 	return nil
 }
 
-// editOf converts an edit into that of a command. An empty edit stays empty, and the
+// editOf converts an edit of a request into one of a command. An empty edit stays empty, so that the
 // command is refused.
 func editOf(e *apipb.TreeEdit) *commandpb.TreeEdit {
 	switch e := e.GetEdit().(type) {

@@ -145,7 +145,8 @@ func retried(st *state.State, op *statepb.Operation, which string) (again *state
 	return nil, refuse("all of its jobs have completed")
 }
 
-// retriesOf returns the retries of an operation that are still on record, and their retries.
+// retriesOf returns the retries of an operation, and the retries of those retries, that are still on
+// record.
 func retriesOf(st *state.State, op *statepb.Operation) (retries []*statepb.Operation) {
 	of := map[string]bool{op.GetId(): true}
 	for other := range st.Operations() {
@@ -157,7 +158,7 @@ func retriesOf(st *state.State, op *statepb.Operation) (retries []*statepb.Opera
 	return retries
 }
 
-// without removes from left the cookies of a task that have completed in retries.
+// without removes a cookie of a task from the set left if it has completed in one of the retries.
 func without(left *cookies.IntervalSet, st *state.State, retries []*statepb.Operation, task string) {
 	for _, retry := range retries {
 		_, completed, _ := st.Cookies(scheduling.OperationID(retry.GetId()), scheduling.TaskName(task))
@@ -167,7 +168,7 @@ func without(left *cookies.IntervalSet, st *state.State, retries []*statepb.Oper
 	}
 }
 
-// unfinishedOf returns the cookies of a task that have not completed.
+// unfinishedOf returns the cookies of a task that have not completed, including those given up.
 func unfinishedOf(st *state.State, op *statepb.Operation, task *statepb.TaskSpec) cookies.IntervalSet {
 	id, name := scheduling.OperationID(op.GetId()), scheduling.TaskName(task.GetName())
 	left, _, _ := st.Cookies(id, name)
@@ -192,7 +193,7 @@ func countOf(intervals []*statepb.Interval) (n int64) {
 	return n
 }
 
-// withCookies returns a copy of a task that runs only the cookies in left.
+// withCookies returns a copy of a task that runs only these cookies.
 func withCookies(task *statepb.TaskSpec, left cookies.IntervalSet) *statepb.TaskSpec {
 	task = proto.CloneOf(task)
 	task.Cookies = nil

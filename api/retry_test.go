@@ -167,7 +167,7 @@ func TestRetriesThatCannotBe(t *testing.T) {
 		})
 	}
 	long := fmt.Sprintf(`{"operation": "*aborted", "jobs": "unfinished", "mutation_id": "%s"}`, strings.Repeat("m", 129))
-	if got := s.post("OperationService/Retry", long); got.header.Get(apipb.HeaderCode) != "invalid_argument" || !strings.Contains(got.raw, "mutation_id has 129 bytes: at most 128") {
+	if got := s.post("OperationService/Retry", long); got.header.Get(apipb.HeaderCode) != "invalid_argument" || !strings.Contains(got.raw, "mutation_id has 129 bytes, the limit is 128") {
 		t.Errorf("a long mutation id: %d %s", got.status, got.raw)
 	}
 	// One that an earlier version started does not say which jobs failed.

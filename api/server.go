@@ -19,8 +19,8 @@ import (
 
 // Stats counts the calls in flight at a replica's API.
 type Stats struct {
-	// Calls counts the calls that are answered at once, Watches those that wait for an
-	// operation. CallsLimit and WatchesLimit are their limits.
+	// Calls counts the calls that are answered at once. Watches counts the calls that wait
+	// for an operation. CallsLimit and WatchesLimit are their limits.
 	Calls, CallsLimit, Watches, WatchesLimit int
 }
 
@@ -106,7 +106,7 @@ func (s *server) read(ctx context.Context, what string, f func(*state.State) err
 // without that data if the leader does not respond in time.
 const extraPatience = 500 * time.Millisecond
 
-// extra returns the context for a request for optional data.
+// extra returns a context for a request for optional data. It is done after extraPatience.
 func extra(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, extraPatience)
 }

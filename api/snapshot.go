@@ -14,8 +14,8 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Snapshot returns all inputs of the fair shares of a tree. Volumes come from the leader;
-// if it cannot be reached, they are those of the last checkpoint.
+// Snapshot returns all inputs of the fair shares of a tree. Volumes come from the leader,
+// or from the last checkpoint if the leader cannot be reached.
 func (s trees) Snapshot(ctx context.Context, req *connect.Request[apipb.SnapshotRequest]) (*connect.Response[apipb.SnapshotResponse], error) {
 	const what = "snapshot pool tree"
 	tree := req.Msg.GetTree()

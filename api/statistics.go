@@ -52,8 +52,9 @@ func (s operations) Statistics(ctx context.Context, req *connect.Request[apipb.O
 	return answer(out, err)
 }
 
-// shownStatistics returns the statistics of a task by state and name. If only is empty, it
-// returns totals over all states, then those of each state; otherwise those of state only.
+// shownStatistics returns the statistics of a task by state and name. If the parameter
+// only is empty, it returns totals over all states, then the statistics of each state. If only names
+// a state, it returns the statistics of that state.
 func shownStatistics(task, only string, set statistics.Set) []*apipb.Statistic {
 	var out []*apipb.Statistic
 	states := make(map[string]bool)
@@ -100,8 +101,8 @@ func adviceOf(op *statepb.Operation, task *statepb.Task, set statistics.Set) *ap
 	}
 }
 
-// Statistics shows the statistics of a job: all of a finished one; of a running one, what
-// its node last reported.
+// Statistics shows the statistics of a job: all of them if it has finished, or those that its node
+// last reported if it is running.
 func (s jobs) Statistics(ctx context.Context, req *connect.Request[apipb.JobStatisticsRequest]) (*connect.Response[apipb.JobStatisticsResponse], error) {
 	const what = "show statistics of job"
 	job, err := s.locate(ctx, what, req.Msg.GetJobId())

@@ -41,7 +41,7 @@ func (l *load) run(ctx context.Context) error {
 	return together(l.clients, func(c *submitter) error { return c.run(ctx) })
 }
 
-// together calls do for all of a list concurrently.
+// together calls the function do for all elements of a list concurrently.
 func together[T any](list []T, do func(T) error) error {
 	errs := make([]error, len(list))
 	var all sync.WaitGroup
@@ -91,7 +91,7 @@ type submitter struct {
 	random *rand.Rand
 	// count numbers its submissions.
 	count int
-	// unknown are submissions without an answer: sent again until there is one.
+	// unknown are submissions without an answer. They are sent again until they get one.
 	unknown []*structpb.Struct
 	// open are operations that may be in progress.
 	open map[string]bool

@@ -24,7 +24,7 @@ type nemesis struct {
 	score   *score
 
 	mu sync.Mutex
-	// active are the faults in progress; over is signalled when one ends.
+	// active are the faults in progress. over is signalled when a fault ends.
 	active map[int]*injected
 	over   *sync.Cond
 	// broken is the first fault that could not be healed.
@@ -46,7 +46,7 @@ func newNemesis(cfg Config, cluster Cluster, journal *history.Writer, watcher Wa
 }
 
 // run injects the schedule and returns when every fault is over. A fault that must not overlap
-// with active ones waits for them; all later faults are delayed as much.
+// with active ones waits for them; all later faults are delayed by as much.
 func (n *nemesis) run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, n.wake)
 	defer stop()
@@ -298,8 +298,8 @@ func (n *nemesis) settle(ctx context.Context, i *injected) {
 	n.settled(ctx, hit, settling)
 }
 
-// settled waits until all of these replicas follow or lead. It returns one that does not in
-// time, or "".
+// settled waits until all of these replicas follow or lead. It returns the name of a replica that
+// does neither in time; empty if there is none.
 func (n *nemesis) settled(ctx context.Context, replicas []string, within time.Duration) (unsettled string) {
 	limited, cancel := context.WithTimeout(ctx, within)
 	defer cancel()

@@ -24,8 +24,8 @@ type Cluster interface {
 	// Cut drops every packet between two members; Mend ends that.
 	Cut(a, b string) error
 	Mend(a, b string) error
-	// Hang makes the disk of a member hang; Unhang ends that. Writes that its process waits for
-	// then complete.
+	// Hang makes the disk of a member hang. Unhang ends that, and pending writes of its process
+	// complete.
 	Hang(ctx context.Context, name string) error
 	Unhang(ctx context.Context, name string) error
 	// Leader returns the leader and its term, if a majority agrees on them.
@@ -66,13 +66,13 @@ func DefaultConfig() Config {
 // Progress is the progress of a run.
 type Progress struct {
 	Phase string
-	// Faults have begun, out of Of.
+	// Faults is how many faults have begun. Of is how many the run has.
 	Faults, Of int
 	ByKind     map[fault.Kind]int
 	// Active are the faults under way.
 	Active []string
 	// Submitted counts acknowledged submissions. WorstGap is the longest time between two of
-	// them, SinceLast the time since the last one.
+	// them. SinceLast is the time since the last of them.
 	Submitted           int
 	WorstGap, SinceLast time.Duration
 	// InProgress counts open operations, as last read; Jobs counts the nodes' jobs.

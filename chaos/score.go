@@ -21,7 +21,7 @@ type Watcher interface {
 // showPeriod is how often a Watcher is shown the progress.
 const showPeriod = 250 * time.Millisecond
 
-// score counts events for the display during a run. Nothing is judged by it.
+// score counts events for the display during a run. It is not used to judge the run.
 type score struct {
 	mu      sync.Mutex
 	now     Progress

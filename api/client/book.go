@@ -15,7 +15,7 @@ const (
 )
 
 // book holds the addresses of replicas and chooses the one to ask next: the hinted leader,
-// or else the next in turn. All calls of a client share it, so that only one of them has to
+// or else the next in turn. All calls of a client share one book, so that only one call has to
 // find out that a replica is dead.
 type book struct {
 	now func() time.Time
@@ -44,8 +44,8 @@ func (b *book) all() []string {
 	return slices.Clone(b.addresses)
 }
 
-// next returns the address for the next try of a call; last is the address of its previous
-// try. If anyone is set, the leader is not preferred.
+// next returns the address for the next try of a call. The parameter last is the address of the
+// previous try. The leader is preferred unless the parameter anyone is true.
 func (b *book) next(last string, anyone bool) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -90,8 +90,9 @@ func (b *book) answered(address string) {
 }
 
 // failed records that a try at the replica at address failed. leader is the address that the
-// replica hinted at, if any; silent says that it did not answer at all. The turn of that replica
-// ends, so that hints at a dead leader do not keep the client from asking the other replicas.
+// replica hinted at, if any; silent says that it did not answer at all. The replica is no longer
+// the current one, so that hints at a dead leader do not keep the client from asking the other
+// replicas.
 func (b *book) failed(address, leader string, silent bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

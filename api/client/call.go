@@ -75,8 +75,8 @@ func (t *task) patience() time.Duration {
 	return t.longer + min(t.c.cfg.Try<<min(round, 10), t.c.cfg.MaxTry)
 }
 
-// failed handles a failed try. If the call is over it returns done and the call's result, which
-// is nil if an earlier try had succeeded. Otherwise it returns when the next try is due.
+// failed handles a failed try. If the call is over it returns true and the call's result, which is
+// nil if an earlier try had succeeded. If not, it waits until the next try is due.
 func (t *task) failed(ctx, limited context.Context, address string, err error) (done bool, _ error) {
 	t.tries++
 	if errors.Is(ctx.Err(), context.Canceled) {
@@ -126,8 +126,8 @@ func (t *task) failed(ctx, limited context.Context, address string, err error) (
 	return false, nil
 }
 
-// note records why a try failed. A try that the end of the call cut short does not replace an
-// earlier error of the same replica, which says more.
+// note records why a try failed. The parameter cut says that the try failed only because the call
+// ended; its error does not replace an earlier one of the same replica, which says more.
 func (t *task) note(address string, err error, cut bool) {
 	i := slices.IndexFunc(t.tried, func(try Try) bool { return try.Address == address })
 	switch {
@@ -153,7 +153,7 @@ func (t *task) refused(ctx context.Context, address string, err error) error {
 }
 
 // settledBy sets t.settled: after a refusal, the call counts as done if get returns an object for
-// which wanted is true. seen then points to that object.
+// which wanted is true. *seen is that object, and the zero value until the check has succeeded.
 func settledBy[T any](t *task, get func(context.Context, string) (T, error), name string, wanted func(T) bool) (_ *task, seen *T) {
 	seen = new(T)
 	t.settled = func(ctx context.Context) bool {
@@ -174,14 +174,14 @@ func (t *task) unreached() error {
 // method is a unary method of a service.
 type method[S, Req, Res any] func(S, context.Context, *connect.Request[Req]) (*connect.Response[Res], error)
 
-// do is call without the answer.
+// do is like call, but returns no answer.
 func do[S, Req, Res any](ctx context.Context, t *task, of method[S, Req, Res], req *Req) error {
 	_, err := call(ctx, t, of, req)
 	return err
 }
 
-// call sends req to a method of one replica after the other. The answer is empty
-// when the call was settled by an earlier try.
+// call sends req to a method of one replica after the other. The answer is empty if the last try
+// was refused because an earlier one had already made the change.
 func call[S, Req, Res any](ctx context.Context, t *task, of method[S, Req, Res], req *Req) (*Res, error) {
 	if message, ok := any(req).(proto.Message); ok {
 		// A message that cannot be encoded would look like a broken connection.

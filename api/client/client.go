@@ -20,7 +20,7 @@ type Client struct {
 // clusterCalls are calls about replicas and nodes.
 type clusterCalls struct{ *caller }
 
-// memoryCalls are calls about statistics of jobs and the memory profiles made of them.
+// memoryCalls are calls about statistics of jobs, and about the memory profiles learned from them.
 type memoryCalls struct{ *caller }
 
 // caller tries replicas until one answers.

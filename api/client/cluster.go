@@ -11,7 +11,7 @@ import (
 	"weir/messages/apipb/apipbconnect"
 )
 
-// ListNodes returns the nodes in a state, or in any when it is empty.
+// ListNodes returns the nodes in a state; an empty state means all nodes.
 func (c clusterCalls) ListNodes(ctx context.Context, state string) ([]*apipb.Node, error) {
 	res, err := call(ctx, c.task("list nodes"), apipbconnect.NodeServiceClient.List, &apipb.ListNodesRequest{State: state})
 	return res.GetNodes(), err
@@ -22,7 +22,7 @@ func (c clusterCalls) GetNode(ctx context.Context, node string) (*apipb.GetNodeR
 	return call(ctx, c.task("get node"), apipbconnect.NodeServiceClient.Get, &apipb.GetNodeRequest{Node: node})
 }
 
-// Members returns the replicas that the answering one knows.
+// Members returns the replicas that are known to the replica that answers.
 func (c clusterCalls) Members(ctx context.Context) ([]*apipb.Member, error) {
 	res, err := call(ctx, c.task("cluster members"), apipbconnect.ClusterServiceClient.Members, &apipb.MembersRequest{})
 	return res.GetMembers(), err
@@ -36,8 +36,8 @@ func (c clusterCalls) Status(ctx context.Context) (*apipb.StatusResponse, error)
 	return call(ctx, t, apipbconnect.ClusterServiceClient.Status, &apipb.StatusRequest{})
 }
 
-// statusPatience is added to a try for the status: a replica without a leader looks for one
-// first.
+// statusPatience is added to the time of a try for the status: a replica without a leader looks
+// for one first.
 const statusPatience = time.Second
 
 // ReplicaStatus is the status of the cluster as one replica sees it, or the error of the
@@ -48,7 +48,7 @@ type ReplicaStatus struct {
 	Err     error
 }
 
-// StatusAll asks every known replica at once, each of them once.
+// StatusAll asks all known replicas concurrently, each only once.
 func (c clusterCalls) StatusAll(ctx context.Context) []ReplicaStatus {
 	addresses := c.book.all()
 	all := make([]ReplicaStatus, len(addresses))
@@ -87,5 +87,6 @@ func (c clusterCalls) Transfer(ctx context.Context, to string) (leader string, e
 	return res.GetLeader(), err
 }
 
-// transferPatience is added to a try to move leadership: the next leader catches up first.
+// transferPatience is added to the time of a try to move leadership: the next leader catches up
+// first.
 const transferPatience = 5 * time.Second

@@ -20,10 +20,10 @@ type Config struct {
 	HTTP connect.HTTPClient
 	// URL returns the base URL of the replica at an address.
 	URL func(address string) string
-	// Try is how long the first tries of a call may take. It doubles with each round
+	// Try is how long the first tries of a call may take. The time doubles with each round
 	// over the replicas, up to MaxTry, so that a slow cluster can still answer. Default
-	// 1 s: many times the duration of a write, and a frozen replica uses up little of
-	// the deadline.
+	// 1 s: much longer than a write, but short enough that a frozen replica uses up
+	// little of Deadline.
 	Try time.Duration
 	// MaxTry bounds a try. Default 4 s.
 	MaxTry time.Duration
@@ -34,7 +34,7 @@ type Config struct {
 	// takes to notice a replica that hangs. Default 5 s.
 	Poll time.Duration
 	// Trying, if set, is called once, with the reason, when a call has had no answer
-	// for TryingAfter. Default of TryingAfter 2 s: longer than most elections.
+	// for TryingAfter. TryingAfter defaults to 2 s: longer than most elections.
 	Trying      func(why string)
 	TryingAfter time.Duration
 	// Outage, if set, is how long a wait for an operation is retried while no replica

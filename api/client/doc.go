@@ -10,6 +10,6 @@
 //
 // An operation is started once, however many tries that takes: all tries carry the same
 // mutation id. Other changes are idempotent: repeating one has no further effect. If a try
-// is refused after one whose answer was lost, the client checks whether the earlier try
-// has already made the change.
+// gets no answer and a later one is refused, the client checks whether the earlier try has
+// already made the change.
 package client

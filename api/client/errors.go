@@ -23,7 +23,7 @@ var ErrUnreachable = errors.New("cluster unreachable")
 
 // Error is a refusal by a replica.
 type Error struct {
-	// What was asked for, such as "start operation".
+	// What names the request, such as "start operation".
 	What string
 	// Code is the stable code of the refusal, such as unknown_pool.
 	Code string
@@ -73,7 +73,7 @@ type Try struct {
 // UnreachableError says which replicas were tried, and why each failed. errors.Is finds
 // ErrUnreachable in it, and the last error of each replica.
 type UnreachableError struct {
-	// What was asked for, such as "start operation".
+	// What names the request, such as "start operation".
 	What string
 	// Tried are the replicas, in the order in which each was first asked.
 	Tried   []Try

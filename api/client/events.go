@@ -14,8 +14,9 @@ import (
 
 // ReadEvents yields the events that match a request, in order, each exactly once. If a
 // replica fails or lacks some of the events, it continues from the same place at another
-// replica. An error is the last thing that it yields: a refusal with the code events_gone
-// if the log has already dropped the events, or with events_missing if no replica has them.
+// replica. An error is the last thing that it yields. The error is a refusal with the code
+// events_gone if the log has already dropped the events, or with events_missing if no replica has
+// them.
 func (c *Client) ReadEvents(ctx context.Context, request *apipb.ReadEventsRequest) iter.Seq2[*eventpb.Event, error] {
 	return func(yield func(*eventpb.Event, error) bool) {
 		at := proto.CloneOf(request)

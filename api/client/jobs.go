@@ -47,7 +47,7 @@ func (c *Client) JobOutput(ctx context.Context, req *apipb.JobOutputRequest) (*a
 	return call(ctx, t, apipbconnect.JobServiceClient.Output, req)
 }
 
-// outputPatience is added to a try to read output, for the request to the node.
+// outputPatience is added to the time of a try to read output, for the request to the node.
 const outputPatience = 2 * time.Second
 
 // The pauses between requests for output that is not written yet.

@@ -14,7 +14,7 @@ import (
 	"weir/messages/apipb/apipbconnect"
 )
 
-// changePatience is added to a try to change the members: a majority has to commit the
+// changePatience is added to the time of a try to change the members: a majority has to commit the
 // change, and the leader may transfer leadership first.
 const changePatience = 3 * time.Second
 

@@ -27,7 +27,7 @@ func (c memoryCalls) MemoryProfiles(ctx context.Context, req *apipb.MemoryProfil
 	return call(ctx, c.task("list memory profiles"), apipbconnect.MemoryServiceClient.Profiles, req)
 }
 
-// ForgetMemoryProfiles removes profiles by their keys, and returns how many.
+// ForgetMemoryProfiles removes profiles by their keys, and returns how many were removed.
 func (c memoryCalls) ForgetMemoryProfiles(ctx context.Context, keys ...string) (forgotten int, err error) {
 	t := c.task("forget memory profiles")
 	t.settled = func(ctx context.Context) bool {

@@ -106,7 +106,8 @@ func (c *Client) CompleteOperation(ctx context.Context, operation string) error 
 	return do(ctx, t, apipbconnect.OperationServiceClient.Complete, &apipb.CompleteOperationRequest{Operation: operation})
 }
 
-// steer returns the task of a change that makes wanted true for the operation.
+// steer returns the task of a change to an operation. The change has been made if wanted is true of
+// the operation.
 func (c *Client) steer(what, operation string, wanted func(*apipb.Operation) bool) *task {
 	t, _ := settledBy(c.task(what), c.GetOperation, operation, wanted)
 	return t

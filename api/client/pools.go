@@ -29,7 +29,7 @@ func (c *Client) PoolHistory(ctx context.Context, req *apipb.PoolHistoryRequest)
 	return call(ctx, c.task("show history of pool"), apipbconnect.PoolServiceClient.History, req)
 }
 
-// PoolLedger returns the work lost to aborted jobs, by pool and cause: in a pool and those
+// PoolLedger returns the work lost to aborted jobs, by pool and cause: in a pool and all pools
 // below it, or, if pool is empty, in all pools of a tree.
 func (c *Client) PoolLedger(ctx context.Context, tree, pool string) (*apipb.LedgerResponse, error) {
 	return call(ctx, c.task("show ledger"), apipbconnect.PoolServiceClient.Ledger, &apipb.LedgerRequest{Tree: tree, Pool: pool})
@@ -43,9 +43,8 @@ func (c *Client) CreatePool(ctx context.Context, pool *apipb.Pool) (revision uin
 	return res.GetRevision(), err
 }
 
-// EditTree changes the pools and the options of a tree: all edits, or none. If a try is refused
-// after one whose answer was lost, the call succeeds if the tree already is as the edits would make
-// it.
+// EditTree changes the pools and the options of a tree: all edits, or none. If a try gets no answer
+// and a later one is refused, the call still succeeds if the tree already matches the edits.
 func (c *Client) EditTree(ctx context.Context, req *apipb.EditTreeRequest) (*apipb.EditTreeResponse, error) {
 	t, seen := settledBy(c.task("edit pool tree"), c.ListPools, req.GetTree(), func(now *apipb.ListPoolsResponse) bool { return edited(now, req.GetEdits()) })
 	res, err := call(ctx, t, apipbconnect.PoolServiceClient.Edit, req)
@@ -55,13 +54,13 @@ func (c *Client) EditTree(ctx context.Context, req *apipb.EditTreeRequest) (*api
 	return res, err
 }
 
-// edited reports whether a tree is as edits leave it.
+// edited reports whether a tree already matches the edits.
 func edited(now *apipb.ListPoolsResponse, edits []*apipb.TreeEdit) bool {
 	pools := make(map[string]*apipb.Pool, len(now.GetPools()))
 	for _, p := range now.GetPools() {
 		pools[p.GetName()] = p
 	}
-	// Later edits use the new names that earlier ones give.
+	// Later edits use the new names that earlier edits give to pools.
 	renamed := make(map[string]string)
 	find := func(name string) *apipb.Pool {
 		for to, again := renamed[name]; again; to, again = renamed[name] {
@@ -80,7 +79,8 @@ func edited(now *apipb.ListPoolsResponse, edits []*apipb.TreeEdit) bool {
 	return true
 }
 
-// done reports whether one edit has been made.
+// done reports whether the tree already matches one edit. find returns a pool by the name that it
+// has at that edit.
 func done(e *apipb.TreeEdit, options *structpb.Struct, pools map[string]*apipb.Pool, find func(string) *apipb.Pool) bool {
 	switch e := e.GetEdit().(type) {
 	case *apipb.TreeEdit_TreeOptions:

@@ -45,7 +45,7 @@ func judge(err error) verdict {
 	code := answer.Meta().Get(apipb.HeaderCode)
 	switch answer.Code() {
 	case connect.CodeResourceExhausted:
-		// Without the pause the request itself exceeds a limit.
+		// If the replica suggests no pause, the request itself exceeds a limit.
 		v.again = v.after > 0
 	case connect.CodeUnavailable:
 		v.again = true
@@ -55,7 +55,7 @@ func judge(err error) verdict {
 	case connect.CodeDeadlineExceeded, connect.CodeCanceled:
 		v.again, v.unsure = true, true
 	case connect.CodeUnknown, connect.CodeInternal:
-		// Without a replica's answer this means that the connection broke.
+		// If no replica sent this error, it means that the connection broke.
 		v.again, v.unsure = v.silent, v.silent
 	}
 	return v
@@ -103,10 +103,10 @@ const (
 	maxPause   = time.Second
 )
 
-// pauseBefore returns how long to wait before the next try, after try tries. In the
-// first round over the replicas there is no pause; after that it doubles with each
-// round. Half of it is random, so that clients that failed together do not retry
-// together.
+// pauseBefore returns how long to wait before the next try; the parameter try counts the tries so
+// far. In the first round over the replicas there is no pause; after that the pause doubles with
+// each round. Half of it is random, so that clients that failed together do not retry together. The
+// pause is at least what the replica asked for.
 func pauseBefore(try, replicas int, asked time.Duration) time.Duration {
 	round := (try - 1) / max(replicas, 1)
 	var pause time.Duration

@@ -44,7 +44,7 @@ type watch[T any] struct {
 	c    *Client
 	what string
 	// open starts the stream at a replica. take handles a message and reports whether
-	// the watch is over; an error from take without over ends only the stream.
+	// the watch is over. If it is not over, an error from take ends only the stream.
 	open func(ctx context.Context, r replica) (*connect.ServerStreamForClient[T], error)
 	take func(*T) (over bool, err error)
 }
@@ -55,7 +55,7 @@ func (w *watch[T]) task() *task {
 	return t
 }
 
-// run watches at one replica after another, until the watch is over.
+// run reads streams from one replica after another, until the watch is over.
 func (w *watch[T]) run(ctx context.Context) error {
 	t, last := w.task(), ""
 	for {
@@ -77,7 +77,7 @@ func (w *watch[T]) run(ctx context.Context) error {
 	}
 }
 
-// at watches at one replica until the stream ends. The first message must arrive within
+// at reads the stream of one replica until the stream ends. The first message must arrive within
 // patience. After that the stream may be silent for long; the pings of the connection detect
 // a dead replica.
 func (w *watch[T]) at(ctx context.Context, address string, patience time.Duration) (heard, over bool, err error) {

@@ -33,8 +33,8 @@ type (
 
 // States of an Instance.
 const (
-	// Live means that the job has its resources and need not stop. Send work to those
-	// that are Ready.
+	// Live means that the job has its resources and need not stop. Send work to instances
+	// that are also Ready.
 	Live = discoveryjson.Live
 	// Draining means that the job was asked to stop and is finishing its work.
 	Draining = discoveryjson.Draining
@@ -157,7 +157,8 @@ func (c *Client) Watch(ctx context.Context) iter.Seq[Change] {
 	}
 }
 
-// watch watches on one connection. heard says that it received an answer, over that Watch must end.
+// watch reads changes from one connection. heard says that it received an answer. over says that
+// Watch must end.
 func (c *Client) watch(ctx context.Context, yield func(Change) bool) (heard, over bool) {
 	conn, answers, end, err := c.connect(ctx, discoveryjson.Request{Ask: discoveryjson.AskWatch, Changes: true})
 	if err != nil {
@@ -238,7 +239,8 @@ func (c *Client) once(ctx context.Context, request discoveryjson.Request) (disco
 	return read(answers)
 }
 
-// connect sends a request on a new connection, which is closed when ctx is done, or by end.
+// connect sends a request on a new connection. The connection is closed when ctx is done or end is
+// called.
 func (c *Client) connect(ctx context.Context, request discoveryjson.Request) (conn net.Conn, answers *bufio.Reader, end func(), err error) {
 	conn, err = (&net.Dialer{}).DialContext(ctx, "unix", c.path)
 	if err != nil {

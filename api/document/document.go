@@ -28,12 +28,12 @@ type Document struct {
 	Root *option.Value
 	// what names the kind of document in errors, such as "operation spec".
 	what string
-	// faults are those found while parsing the text; Reading starts with them.
+	// faults were found while parsing the text; a Reading starts with them.
 	faults []option.Fault
 }
 
 // Read parses one object in YAML or JSON. YAML may have anchors, but no tags and no merge keys.
-// what names the kind of document in errors, such as "operation spec". It fails, with an
+// The parameter what names the kind of document in errors. Read fails, with an
 // *option.Error, if data has more than MaxBytes or is not well-formed. A duplicate key is not an
 // error here, but a fault in Reading.
 func Read(what string, data []byte) (*Document, error) {
@@ -69,9 +69,9 @@ func (d *Document) Reading() *option.Reading {
 // Refuse returns the faults as an *option.Error about this document; nil if there are none.
 func (d *Document) Refuse(faults []option.Fault) error { return option.Refuse(d.what, faults) }
 
-// readAny reads JSON as JSON, because its escapes and blanks are not quite those
-// of YAML, and all other text as YAML. Text that begins like JSON may still be YAML,
-// with a comment in it for example. If it is neither, the error is that of JSON.
+// readAny reads text in JSON or YAML. It reads JSON with a JSON parser, because the escapes and
+// white space of YAML differ slightly. Text that begins like JSON may still be YAML, for example if
+// it has a comment. If such text is neither, readAny returns the error of the JSON parser.
 func readAny(data []byte) (*Document, error) {
 	if !beginsLikeJSON(data) {
 		return readYAML(data)

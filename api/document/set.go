@@ -11,8 +11,9 @@ import (
 
 // Set overrides a value. assignment is path=value, the path with dots between names and the
 // value in YAML, such as tasks.sort.job_count=5 or tasks.sort.command=[sort, input]. Missing
-// objects on the path are created. An existing item of a list is named by its index. In names
-// that are options of one of the structs in of, - and _ are equivalent.
+// objects on the path are created. An existing item of a list is named by its index. In the
+// names of options, the characters - and _ are equivalent; the parameter of lists the structs that
+// have these options.
 func (d *Document) Set(assignment string, of ...any) error {
 	path, literal, ok := strings.Cut(assignment, "=")
 	if !ok {
@@ -25,7 +26,7 @@ func (d *Document) Set(assignment string, of ...any) error {
 	return d.put(path, v, of)
 }
 
-// ReadLiteral reads the value of an assignment, without its places. An empty literal is the
+// ReadLiteral reads the value of an assignment, without lines and columns. An empty literal is the
 // empty text. A literal that begins with * is text, the alias of an operation, and not an
 // alias of YAML, since a single value has no anchors.
 func ReadLiteral(literal string) (*option.Value, error) {
@@ -46,7 +47,7 @@ func ReadLiteral(literal string) (*option.Value, error) {
 	return doc.Root, option.NewError(doc.faults)
 }
 
-// Literal is ReadLiteral that returns the types of encoding/json; nil for an empty text.
+// Literal is like ReadLiteral, but returns the types of encoding/json; nil for an empty text.
 func Literal(text string) (any, error) {
 	if strings.TrimSpace(text) == "" {
 		return nil, nil

@@ -15,8 +15,8 @@ import (
 	"weir/scheduling/option"
 )
 
-// The limits of YAML text. The parser recurses at each level and copies its
-// entries at each new one; the limits keep it fast and its stack small.
+// The limits of YAML text. The parser recurses at each level, and copies the entries of a level
+// whenever it adds one; the limits keep it fast and its stack small.
 const (
 	// maxTokens bounds words, quoted texts and punctuation.
 	maxTokens = 1 << 18

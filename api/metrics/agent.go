@@ -36,7 +36,7 @@ func (s sink) agent(stats agent.Stats) {
 	counters(s, "agent_job_starts_total", "Job starts, by outcome: started or failed.", "outcome",
 		map[string]uint64{"started": stats.Starts, "failed": stats.StartsFailed})
 	for end, count := range stats.Ended {
-		counter(s, "agent_jobs_ended_total", "Jobs that ended and were acknowledged, by state and abort reason.",
+		counter(s, "agent_jobs_ended_total", "Jobs whose end has been acknowledged, by state and abort reason.",
 			count, labels{"state": end.State, "reason": end.Reason})
 	}
 	for _, stage := range agent.Stages() {

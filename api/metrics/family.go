@@ -62,8 +62,8 @@ func put[F figure](s sink, kind prometheus.ValueType, name, help string, value F
 	s <- prometheus.MustNewConstMetric(describe(name, help, of...), kind, number)
 }
 
-// histogram adds a histogram: count and sum of its values, and for each upper bound how many
-// values it covers.
+// histogram adds a histogram. count and sum are the number and the sum of all values; upTo gives,
+// for each upper bound, the number of values up to it.
 func histogram(s sink, name, help string, count uint64, sum float64, upTo map[float64]uint64) {
 	s <- prometheus.MustNewConstHistogram(describe(name, help), count, sum, upTo)
 }
@@ -86,7 +86,8 @@ func (c collector) Describe(chan<- *prometheus.Desc) {}
 // Collect implements prometheus.Collector.
 func (c collector) Collect(metrics chan<- prometheus.Metric) { c(metrics) }
 
-// registry returns a registry with the metrics of every process and those of collect and more.
+// registry returns a registry with the metrics that every process has and those of the given
+// collectors.
 func registry(version string, collect collector, more ...prometheus.Collector) *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collect)

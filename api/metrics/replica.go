@@ -67,7 +67,7 @@ type Calls struct {
 func NewCalls() *Calls {
 	return &Calls{
 		total: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "weir_api_calls_total", Help: "Calls of the public API that ended, by method and code of the error or ok.",
+			Name: "weir_api_calls_total", Help: "Completed public API calls, by method and code (ok, or the error's code).",
 		}, []string{"method", "code"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "weir_api_call_duration_seconds", Help: "How long calls of the public API took, by method. Wait and Watch last as long as the caller wants.",

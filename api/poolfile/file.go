@@ -120,7 +120,8 @@ func (r *reader) declared(d *Declared) File {
 	return f
 }
 
-// below appends the pools below parent to the list to, each followed by the pools below it.
+// below appends the pools below parent to a list and returns it. Each pool is followed by the pools
+// below it.
 func (r *reader) below(all map[string]*pools, parent scheduling.PoolName, to []pooltree.Pool) []pooltree.Pool {
 	for _, name := range option.SortedNames(all) {
 		own, pool := all[name], scheduling.PoolName(name)

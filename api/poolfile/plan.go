@@ -39,7 +39,7 @@ type Plan struct {
 	// Changes are ordered: the options of the tree, then changed pools, parents first,
 	// then created pools, parents first, then removed pools, children first.
 	Changes []Change
-	// Left are the pools that are not in the file and stay, without ephemeral ones.
+	// Left are the pools that stay although they are not in the file, without ephemeral ones.
 	Left []scheduling.PoolName
 	// After is the tree after all changes.
 	After pooltree.Tree
@@ -48,8 +48,8 @@ type Plan struct {
 // Empty reports whether there are no changes.
 func (p Plan) Empty() bool { return len(p.Changes) == 0 }
 
-// Compare returns the plan that turns the tree now into the one that file declares.
-// prune removes pools that are not in the file, except ephemeral ones. The error says
+// Compare returns the plan that turns the present tree into the one that file declares. With
+// prune, pools that are not in the file are removed, except ephemeral ones. The error says
 // why the resulting tree is invalid. Conditions that only the cluster can check, such
 // as operations in a removed pool, are not checked here.
 func Compare(now pooltree.Tree, file File, prune bool) (Plan, error) {

@@ -154,8 +154,8 @@ func (c *checker) operation(o *Operation) *statepb.OperationSpec {
 	return op
 }
 
-// inTree checks the options of an operation in a tree and returns those that are set. of is the
-// struct that o is embedded in.
+// inTree checks the options of an operation in a tree and returns those that are set. The parameter
+// of is the struct in which o is embedded.
 func (c *checker) inTree(of any, o *pooltree.OperationOptions) map[string]any {
 	c.Adopt(of, o.Validate())
 	return option.Write(o)

@@ -208,7 +208,8 @@ var (
 	// destinationNames are the names that may be in braces in a destination. The last two
 	// differ between the jobs of a task.
 	destinationNames = []string{"operation_id", "task", "cookie", "job_id"}
-	// sourceNames are those for the source and the path of a file that a job gets.
+	// sourceNames are the names that may be in braces in the source and the path of a file that
+	// a job gets.
 	sourceNames = []string{"operation_id", "task", "cookie"}
 )
 
@@ -305,8 +306,9 @@ func (c *checker) readiness(t *Task) {
 	}
 }
 
-// memory returns the memory reserve settings of the jobs of a task, completed in the order of
-// J.1.2: memory_reserve_factor sets default and lower bound, and neither is below the tmpfs.
+// memory returns the memory reserve settings of the jobs of a task, completed as J.1.2 says: first
+// memory_reserve_factor replaces the default and the lower bound, then both are raised to at least
+// the tmpfs.
 func (c *checker) memory(j *Job, outer memory.Options) *statepb.MemorySpec {
 	m := c.proxyDigest(j, &j.ProxyDigest, j.ProxyDigest, outer)
 	m.UserDefault, m.UserLower = or(j.DigestDefault, outer.UserDefault), or(j.DigestLower, outer.UserLower)
@@ -321,8 +323,8 @@ func (c *checker) memory(j *Job, outer memory.Options) *statepb.MemorySpec {
 	}
 }
 
-// proxyDigest returns outer, but with the bounds of the job proxy's factor that own sets. of and
-// field name the option for faults.
+// proxyDigest returns the settings outer, with the job proxy's bounds replaced by those that are set
+// in own. Faults are reported for the option field of the struct of.
 func (c *checker) proxyDigest(of, field any, own *proxyDigest, outer memory.Options) memory.Options {
 	if own == nil || c.Bad(own, &own.Default) || c.Bad(own, &own.Lower) || c.Bad(own, &own.Upper) {
 		return outer
@@ -333,7 +335,7 @@ func (c *checker) proxyDigest(of, field any, own *proxyDigest, outer memory.Opti
 	case m.ProxyLower > m.ProxyUpper:
 		c.Fault(of, field, "lower_bound %v is above upper_bound %v: reduce it", m.ProxyLower, m.ProxyUpper)
 	case m.ProxyDefault < m.ProxyLower || m.ProxyDefault > m.ProxyUpper:
-		c.Fault(of, field, "default_value %v is not between lower_bound %v and upper_bound %v: set each that should differ from %v, %v and %v", m.ProxyDefault,
+		c.Fault(of, field, "default_value %v is not between lower_bound %v and upper_bound %v: change them; the values if not set are %v, %v and %v", m.ProxyDefault,
 			m.ProxyLower, m.ProxyUpper, outer.ProxyDefault, outer.ProxyLower, outer.ProxyUpper)
 	}
 	return m

@@ -224,7 +224,7 @@ func structOf(document map[string]any) *structpb.Struct {
 
 func ptr[T any](v T) *T { return &v }
 
-// above0 returns nil for a zero.
+// above0 returns a pointer to v, or nil if v is zero.
 func above0[T comparable](v T) *T {
 	if v == *new(T) {
 		return nil

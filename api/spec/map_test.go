@@ -94,7 +94,7 @@ func TestMapFaults(t *testing.T) {
 			`line 4, column 64: mapper.restart_completed_jobs: each part of the input is read only once: leave it out`,
 			`line 4, column 115: mapper.restart_exit_code: what an interrupted job has not read goes to another job automatically: let it exit with 0`,
 			`line 4, column 132: mapper.output_paths: only the standard output of a mapper is kept, at output_path: write to standard output`,
-			`line 4, column 150: mapper.gang_options: each job of a mapper is useful on its own: leave it out`,
+			`line 4, column 150: mapper.gang_options: mapper jobs do not depend on each other, so they cannot form a gang: leave it out`,
 		}},
 		"a mapper that is a command": {"type: map\n" + inAndOut + "\nmapper: cat\n", []string{`line 4, column 9: mapper: is the text "cat", not an object of options`}},
 		"a field of maps elsewhere": {root("input_paths: [/x]", "job_count: 5"), []string{

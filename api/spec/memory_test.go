@@ -91,7 +91,7 @@ func TestMemoryFaults(t *testing.T) {
 		"a proxy's bounds in the wrong order": {task("job_proxy_memory_digest: {lower_bound: 3}"),
 			[]string{`line 5, column 30: tasks.t.job_proxy_memory_digest: lower_bound 3 is above upper_bound 2: reduce it`}},
 		"a proxy's default beyond its bounds": {task("job_proxy_memory_digest: {lower_bound: 1.5}"),
-			[]string{`line 5, column 30: tasks.t.job_proxy_memory_digest: default_value 1 is not between lower_bound 1.5 and upper_bound 2: set each that should differ from 1, 0.5 and 2`}},
+			[]string{`line 5, column 30: tasks.t.job_proxy_memory_digest: default_value 1 is not between lower_bound 1.5 and upper_bound 2: change them; the values if not set are 1, 0.5 and 2`}},
 		"an unknown setting of a proxy": {task("job_proxy_memory_digest: {upper: 2}"),
 			[]string{`line 5, column 31: tasks.t.job_proxy_memory_digest.upper: unknown option: use one of default_value, lower_bound, upper_bound`}},
 		"profiles":         {task("memory_profile: 'a b'"), []string{`line 5, column 21: tasks.t.memory_profile: "a b": use letters and digits, and after the first character also . _ - /`}},

@@ -102,7 +102,7 @@ func (c *checker) sweep(t *Task) []*statepb.Interval {
 	case c.Given(t, &t.Gang) != nil:
 		why = "jobs with gang_options are useful only together: when one fails, all of them restart"
 	case or(t.RestartCompleted, false):
-		why = "with restart_completed_jobs jobs are never done, and run again whenever they end"
+		why = "restart_completed_jobs reruns a job whenever it ends, so no job is ever done"
 	}
 	for _, field := range []any{&t.MaxAttempts, &t.Cookies} {
 		if why != "" && c.Given(t, field) != nil {

@@ -65,8 +65,8 @@ func TestSweepFaults(t *testing.T) {
 		"attempts of a gang": {task("max_attempts: 2", "gang_options: {}"),
 			[]string{`line 5, column 19: tasks.t.max_attempts: jobs with gang_options are useful only together: when one fails, all of them restart: leave it out`}},
 		"a sweep of a service": {task("max_attempts: 2", "cookies: [0]", "restart_completed_jobs: true"), []string{
-			`line 5, column 19: tasks.t.max_attempts: with restart_completed_jobs jobs are never done, and run again whenever they end: leave it out`,
-			`line 6, column 14: tasks.t.cookies: with restart_completed_jobs jobs are never done, and run again whenever they end: leave it out`,
+			`line 5, column 19: tasks.t.max_attempts: restart_completed_jobs reruns a job whenever it ends, so no job is ever done: leave it out`,
+			`line 6, column 14: tasks.t.cookies: restart_completed_jobs reruns a job whenever it ends, so no job is ever done: leave it out`,
 		}},
 		"attempts of jobs that are needed at once": {"is_gang: true\ntasks: {t: {job_count: 1, command: [run], max_attempts: 2}}\n",
 			[]string{`line 2, column 57: tasks.t.max_attempts: with is_gang no job of the operation is useful without the others: leave it out`}},

@@ -26,7 +26,7 @@ const (
 
 // The levels of isolation of a job from its node.
 const (
-	// IsolationNone means only its own control groups.
+	// IsolationNone means that the job has only its own control groups.
 	IsolationNone = "none"
 	// IsolationDefault adds its own mounts, and no way to gain privileges.
 	IsolationDefault = "default"
@@ -100,7 +100,7 @@ type Mapper struct {
 	_ option.Elsewhere `option:"max_surge" elsewhere:"its jobs read their input once, and cannot replace each other: leave it out"`
 	_ option.Elsewhere `option:"min_available" elsewhere:"its jobs read their input, and are not checked for readiness: leave it out"`
 	_ option.Elsewhere `option:"readiness" elsewhere:"its jobs read their input, and get no requests: leave it out"`
-	_ option.Elsewhere `option:"gang_options" elsewhere:"each job of a mapper is useful on its own: leave it out"`
+	_ option.Elsewhere `option:"gang_options" elsewhere:"mapper jobs do not depend on each other, so they cannot form a gang: leave it out"`
 }
 
 // proxyDigest are the bounds of the memory that a job's proxy is expected to use. Those that are
@@ -130,8 +130,8 @@ type kept struct {
 	Destination *place         `option:"destination" kind:"path or s3:// URL" max:"4095" unit:"bytes" required:"write the path or s3:// URL at which it is kept" help:"where it is kept; may contain {operation_id}, {task}, {cookie} and {job_id}"`
 }
 
-// readiness says how to check whether an instance accepts requests: by one of the first four
-// options.
+// readiness says how to check whether an instance accepts requests. Exactly one of the first four
+// options is set.
 type readiness struct {
 	HTTP     *httpPath      `option:"http" proto:"http_path" kind:"path of a URL" max:"4095" unit:"bytes" help:"ready if a GET of this path is answered with 2xx or 3xx"`
 	TCP      *bool          `option:"tcp" help:"ready if a connection is accepted"`

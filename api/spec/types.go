@@ -26,7 +26,7 @@ func textOf(v *option.Value) (string, error) {
 	return v.Text, nil
 }
 
-// take sets a text if err, the result of its check, is nil. It returns err.
+// take sets *to to s unless err, the result of checking s, is an error. It returns err.
 func take[T ~string](to *T, s string, err error) error {
 	if err == nil {
 		*to = T(s)

@@ -77,7 +77,7 @@ func (x *index) done(o *history.Operation, say report) {
 func alone(x *index, say report) {
 	for _, s := range x.Sights {
 		if s.What == history.Locked {
-			say("cookie %s: attempt %s (pid %d) found it locked by another", cookie{s.Operation, s.Task, s.Cookie}, s.Job, s.Pid)
+			say("cookie %s: attempt %s (pid %d) found its lock held by another attempt", cookie{s.Operation, s.Task, s.Cookie}, s.Job, s.Pid)
 		}
 	}
 	for _, c := range x.cookies {

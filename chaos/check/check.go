@@ -81,7 +81,7 @@ func (c cookie) compare(d cookie) int {
 	return cmp.Or(cmp.Compare(c.operation, d.operation), cmp.Compare(c.task, d.task), cmp.Compare(c.number, d.number))
 }
 
-// life is what a witness recorded of one process of an attempt.
+// life is what a witness recorded about one process of an attempt.
 type life struct {
 	job        string
 	pid        int
@@ -94,14 +94,15 @@ type life struct {
 type index struct {
 	*history.Run
 	operations map[string]*history.Operation
-	// lives are the records of witnesses, attempts the grants of the cluster, both in order.
+	// lives are the records of witnesses. attempts are the grants of the cluster. Both are in
+	// order.
 	lives    map[cookie][]life
 	attempts map[cookie][]history.Job
 	// cookies are the keys of lives.
 	cookies []cookie
-	// tokens are the tokens of grants by job, as far as the cluster reported them.
+	// tokens are the tokens of grants that the cluster reported, by job.
 	tokens map[string]scheduling.Token
-	// entries are the journals by node; journaled has the grants in them.
+	// entries are the journals by node. journaled has the grants in these journals.
 	entries   map[string][]history.Entry
 	nodes     []string
 	journaled map[place]bool
@@ -121,7 +122,7 @@ func newIndex(run *history.Run) *index {
 	return x
 }
 
-// addGrants adds what the cluster reported of its jobs, during the run and at the end.
+// addGrants adds what the cluster reported about its jobs, during the run and at the end.
 func (x *index) addGrants() {
 	for _, g := range x.Grants {
 		x.tokens[g.Job] = g.Token

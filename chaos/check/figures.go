@@ -11,12 +11,12 @@ import (
 type Figures struct {
 	// Complete says that the state at the end is known.
 	Complete bool
-	// Faults are by kind and scope, in that order.
+	// Faults are ordered by kind, then by scope.
 	Faults []FaultFigures
-	// Submitted and Aborted count acknowledged calls, Unknown those without an answer.
+	// Submitted and Aborted count acknowledged calls. Unknown counts calls without an answer.
 	Submitted, Aborted, Unknown int
 	// WorstGap is the longest time between two acknowledged submissions, in
-	// nanoseconds, and WorstGapAt when it began.
+	// nanoseconds. WorstGapAt is when this gap began.
 	WorstGap, WorstGapAt int64
 	Operations           map[string]int
 	// Attempts counts the processes whose begin a witness recorded; Lost counts attempts that

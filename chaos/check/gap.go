@@ -13,10 +13,10 @@ import (
 type FaultFigures struct {
 	Kind  fault.Kind
 	Scope fault.Scope
-	// Count is the number of faults that took effect, Void of those that did not.
+	// Count is the number of faults that took effect. Void is the number that did not.
 	Count, Void int
-	// MedianGap and WorstGap are the median and the maximum, over the faults, of the longest time
-	// between two acknowledged submissions that each fault caused.
+	// MedianGap and WorstGap are the median and the maximum of the gaps that the faults caused: for
+	// each fault, the longest time between two acknowledged submissions.
 	MedianGap, WorstGap time.Duration
 }
 
@@ -41,8 +41,8 @@ func gapsOf(calls []history.Call) []gap {
 	return gaps
 }
 
-// aftermath is how long after its end a fault may still cause a gap: a replica that was
-// cut off comes back and asks for an election.
+// aftermath is how long a fault may still cause a gap after it has ended: a replica that was cut
+// off comes back and asks for an election.
 const aftermath = int64(3 * time.Second)
 
 // strike is one fault of a run.
@@ -105,7 +105,7 @@ func faultFigures(acts []history.Act, gaps []gap) []FaultFigures {
 
 func (s *strike) onAgent() bool { return fault.Scope(s.Scope) == fault.Agent }
 
-// strikesOf returns the faults in the order of their beginning.
+// strikesOf returns the faults, ordered by when they began.
 func strikesOf(acts []history.Act) []*strike {
 	var out []*strike
 	last := int64(0)

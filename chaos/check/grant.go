@@ -49,7 +49,7 @@ func (x *index) begins(c cookie, say report) {
 		}
 		seen[l.job] = l.pid
 		if i < last {
-			say("cookie %s: attempt %s began after %s, which is attempt %d", c,
+			say("cookie %s: attempt %s began after a later attempt, %s (attempt %d)", c,
 				l.job, attempts[last].ID, attempts[last].Attempt)
 		}
 		last = max(last, i)
@@ -72,9 +72,9 @@ func (x *index) tokensGrow(c cookie, say report) {
 	}
 }
 
-// follows checks the journal of one node. Tokens grow, and no plan is followed that is older than
-// one seen before. Each started job was granted once, to this node and with this token, as the
-// cluster's records confirm.
+// follows checks the journal of one node. Tokens grow, and the agent never follows a plan that is
+// older than one it has seen. Each started job was granted once, to this node and with this token,
+// as the cluster's records confirm.
 func (x *index) follows(entries []history.Entry, say report) {
 	var highest scheduling.Token
 	has := make(map[string]bool)

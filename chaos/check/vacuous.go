@@ -6,9 +6,9 @@ import (
 	"weir/chaos/fault"
 )
 
-// triedTwice and wellTried are how many faults must have been tried before their effect is
-// required. Some effects can be missing by chance, such as when the one killed agent has no job
-// that ends after it. Others are often missing.
+// triedTwice and wellTried are the numbers of faults that a run must have had before it must show
+// their effect. triedTwice is for effects that can be missing by chance, such as when the one killed
+// agent has no job that ends later. wellTried is for effects that are often missing.
 const (
 	triedTwice = 2
 	wellTried  = 5
@@ -47,7 +47,8 @@ func (f Figures) Vacuous() []string {
 	return out
 }
 
-// took counts the faults that took effect, among those that which selects.
+// took counts the faults that took effect, among the kinds and scopes selected by the function
+// which.
 func (f Figures) took(which func(FaultFigures) bool) int {
 	count := 0
 	for _, g := range f.Faults {

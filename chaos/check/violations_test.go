@@ -145,7 +145,7 @@ func TestAttempts(t *testing.T) {
 			change: func(r *history.Run) {
 				r.Sights = append(r.Sights, history.Sight{What: history.Locked, Operation: "o1", Task: "t", Cookie: 1, Job: "j2", Pid: 12, At: 300})
 			},
-			want: "S6", says: "found it locked",
+			want: "S6", says: "found its lock held by another attempt",
 		},
 		"an attempt that was never granted": {
 			change: func(r *history.Run) {
@@ -160,7 +160,7 @@ func TestAttempts(t *testing.T) {
 			want: "S7", says: "j0 began twice (pids 10 and 19)",
 		},
 		"an old attempt that begins after a new one": {
-			change: func(r *history.Run) { r.Sights[3].At, r.Sights[4].At = 600, 700 }, want: "S7", says: "attempt j1 began after j2, which is attempt 2",
+			change: func(r *history.Run) { r.Sights[3].At, r.Sights[4].At = 600, 700 }, want: "S7", says: "attempt j1 began after a later attempt, j2 (attempt 2)",
 		},
 	})
 }

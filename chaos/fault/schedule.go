@@ -36,7 +36,7 @@ const (
 // Kinds are all kinds.
 var Kinds = []Kind{Kill, Pause, Cut, Late, Hang}
 
-// ParseKind returns the kind of that name.
+// ParseKind returns the kind with this name.
 func ParseKind(name string) (Kind, error) {
 	if kind := Kind(name); slices.Contains(Kinds, kind) {
 		return kind, nil
@@ -63,7 +63,8 @@ type Fault struct {
 	Seq   int
 	Kind  Kind
 	Scope Scope
-	// At is when it begins, counted from the start of the faults; For is how long it lasts.
+	// At is when the fault begins, counted from the start of the faults. For is how long the
+	// fault lasts.
 	At, For time.Duration
 	// Pick chooses among candidates.
 	Pick uint32
@@ -167,7 +168,7 @@ func draw(c Config, random *rand.Rand) []Fault {
 }
 
 // length draws how long a fault lasts. Pauses, cuts and hanging disks are log-uniform, so that
-// as many are shorter than the lease as longer. Kill and Late are uniform.
+// about half are shorter than the lease. Kill and Late are uniform.
 func length(c Config, kind Kind, random *rand.Rand) time.Duration {
 	share := random.Float64()
 	switch kind {
@@ -180,7 +181,7 @@ func length(c Config, kind Kind, random *rand.Rand) time.Duration {
 	return time.Duration(float64(shortest) * math.Pow(ratio, share)).Round(time.Millisecond)
 }
 
-// place decides when faults begin: about half of them during an earlier one, if the two may
+// place decides when faults begin: about half of them during the previous fault, if the two may
 // overlap.
 func place(c Config, faults []Fault, random *rand.Rand) {
 	var over time.Duration

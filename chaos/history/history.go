@@ -30,16 +30,16 @@ const (
 	LogFile       = "logs.jsonl"
 )
 
-// Outcome is what a client knows of a call.
+// Outcome is what a client knows about the effect of a call.
 type Outcome string
 
 // The outcomes.
 const (
-	// OK: it was acknowledged.
+	// OK: the call was acknowledged.
 	OK Outcome = "ok"
-	// Refused: it was answered, and nothing was done.
+	// Refused: the call was answered with an error, and nothing was done.
 	Refused Outcome = "refused"
-	// Unknown: there was no answer; it may have been done, or be done later.
+	// Unknown: there was no answer; the call may have taken effect, or may still do so.
 	Unknown Outcome = "unknown"
 )
 
@@ -71,7 +71,7 @@ const (
 	Locked = "locked"
 )
 
-// Sight is one record of a witness: of a process that ran an attempt of a cookie.
+// Sight is one record of a witness, about a process that ran an attempt of a cookie.
 type Sight struct {
 	What      string `json:"what"`
 	Operation string `json:"operation"`
@@ -97,12 +97,12 @@ const (
 type Act struct {
 	What string `json:"what"`
 	At   int64  `json:"at"`
-	// Fault, Kind and Scope are those of the fault, with Inject and Heal.
+	// Fault, Kind and Scope identify the fault. They are set with Inject and Heal.
 	Fault   int      `json:"fault,omitempty"`
 	Kind    string   `json:"kind,omitempty"`
 	Scope   string   `json:"scope,omitempty"`
 	Targets []string `json:"targets,omitempty"`
-	// Leader and Term are the new leader and its term, with Leads.
+	// Leader and Term are the new leader and its term. They are set with Leads.
 	Leader string `json:"leader,omitempty"`
 	Term   uint64 `json:"term,omitempty"`
 	// Error is why the fault did not take effect, or why healing failed.
@@ -112,7 +112,7 @@ type Act struct {
 // Operation is one operation in its final state.
 type Operation struct {
 	ID string `json:"id"`
-	// Mutation is its title.
+	// Mutation is the operation's title.
 	Mutation string  `json:"mutation"`
 	State    string  `json:"state"`
 	Events   []Event `json:"events"`
@@ -192,7 +192,7 @@ type Entry struct {
 	Cookie    int    `json:"cookie,omitempty"`
 	Attempt   int    `json:"attempt,omitempty"`
 	Job       string `json:"job,omitempty"`
-	// State is the job's final state, with Exited.
+	// State is the job's final state. It is set with Exited.
 	State string `json:"state,omitempty"`
 
 	// Token is the token seen, rejected or granted. Plan is the token of the plan with the
@@ -233,7 +233,8 @@ type Run struct {
 	Acts       []Act
 	Operations []Operation
 	Grants     []Grant
-	// Entries are those of all agents. Those of one agent are in the order of its journal.
+	// Entries are the journal entries of all agents. The entries of one agent are in the order of
+	// its journal.
 	Entries   []Entry
 	Held      []Held
 	Leftovers []Leftover
@@ -261,7 +262,7 @@ func Read[T any](r io.Reader) ([]T, error) {
 		case err != nil:
 			return nil, fmt.Errorf("read history: %w", err)
 		case len(line) > maxLine:
-			return nil, fmt.Errorf("read history: line %d has %d bytes, at most %d are expected", number, len(line), maxLine)
+			return nil, fmt.Errorf("read history: line %d has %d bytes, the limit is %d", number, len(line), maxLine)
 		}
 		var item T
 		if err := json.Unmarshal(line, &item); err != nil {

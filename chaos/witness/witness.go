@@ -1,7 +1,7 @@
-// Package witness is the program of a run's jobs: they record, where Weir cannot touch it, that
-// they run, and that no other attempt of their cookie does.
+// Package witness is the program of a run's jobs. Each job records, where Weir cannot touch it, that
+// it runs, and that no other attempt of its cookie runs.
 //
-// A witness trusts nothing that Weir says but its own identity. It locks a file of its cookie.
+// A witness trusts nothing that Weir says except its own identity. It locks a file of its cookie.
 // If the lock is held already, it records that and goes on, so that what happens next is
 // recorded as well.
 package witness
@@ -28,7 +28,7 @@ const tickPeriod = 50 * time.Millisecond
 // Verb is the hidden command by which a job becomes a witness.
 const Verb = "witness"
 
-// Run runs a witness for a time; it writes to dir. getenv returns the environment variables
+// Run runs a witness for a time. The witness writes to dir. getenv returns the environment variables
 // that Weir sets for jobs.
 func Run(ctx context.Context, dir string, length time.Duration, getenv func(string) string) (err error) {
 	sight, err := identify(getenv)

@@ -110,7 +110,7 @@ func (c Chart) PNG(w io.Writer) error {
 	return c.write(w, vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(pixelsPerInch))})
 }
 
-// write draws the chart on a canvas and writes that.
+// write draws the chart on a canvas and writes the picture.
 func (c Chart) write(w io.Writer, canvas interface {
 	vg.CanvasSizer
 	io.WriterTo

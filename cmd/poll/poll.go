@@ -1,4 +1,4 @@
-// Package poll waits: for a time, or for something that is looked at again and again.
+// Package poll waits for a time, or for something that is checked periodically.
 package poll
 
 import (
@@ -16,8 +16,8 @@ func Pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Every calls step at once and then every period, until step is done or fails. It returns the
-// cause if ctx is done first.
+// Every calls step at once and then every period, until step returns last or an error. It returns
+// the cause if ctx is done first.
 func Every(ctx context.Context, period time.Duration, step func() (last bool, err error)) error {
 	ticker := time.NewTicker(period)
 	defer ticker.Stop()

@@ -10,21 +10,21 @@ import (
 
 // States of an Instance.
 const (
-	// InstanceLive: it may be sent work.
+	// InstanceLive: the instance may be sent work.
 	InstanceLive = "live"
-	// InstanceDraining: it is about to leave, by order or by itself, and finishes its work.
+	// InstanceDraining: the instance is about to leave, by order or by itself, and finishes its work.
 	InstanceDraining = "draining"
-	// InstanceGone: it has ended.
+	// InstanceGone: the instance has ended.
 	InstanceGone = "gone"
 )
 
 // Words of an InstanceWord.
 const (
-	// WordReady: it takes requests.
+	// WordReady: the instance accepts requests.
 	WordReady = "ready"
-	// WordNotReady: it takes no requests for now.
+	// WordNotReady: the instance accepts no requests for now.
 	WordNotReady = "not_ready"
-	// WordDraining: it takes no further requests, and is about to leave by itself.
+	// WordDraining: the instance accepts no further requests, and is about to leave by itself.
 	WordDraining = "draining"
 )
 
@@ -37,8 +37,8 @@ var InstanceChanges = changes.Kind[*Instance]{
 	Equal: func(a, b *Instance) bool { return a == b || proto.Equal(a, b) },
 }
 
-// ChangedSince returns the instances as changes since before. It returns i itself if before is nil
-// or has no version, or if the changes would list as many instances. The result shares instances
+// ChangedSince returns i as changes relative to an earlier version. It returns i itself if either of
+// them has no version, or if the changes would list as many instances. The result shares instances
 // with i.
 func (i *Instances) ChangedSince(before *Instances) *Instances {
 	if before.GetVersion() == "" || i.GetVersion() == "" {
@@ -51,9 +51,9 @@ func (i *Instances) ChangedSince(before *Instances) *Instances {
 	return &Instances{OperationId: i.GetOperationId(), Version: i.GetVersion(), Over: i.GetOver(), Since: before.GetVersion(), Instances: put, Forgotten: gone}
 }
 
-// After returns all instances: i itself or, if i has only changes, before with these applied. ok is
-// false if the changes are relative to another version than before. The result shares instances
-// with both.
+// After returns all instances: i itself if it has all of them, or else the earlier version with the
+// changes of i applied. ok is false if the changes are relative to another version. The result
+// shares instances with both.
 func (i *Instances) After(before *Instances) (all *Instances, ok bool) {
 	if i.GetSince() == "" {
 		return i, true

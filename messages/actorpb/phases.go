@@ -4,11 +4,11 @@ package actorpb
 const (
 	// PhaseWaiting: the job has no process yet.
 	PhaseWaiting = "waiting"
-	// PhaseRunning: its process runs.
+	// PhaseRunning: the job's process runs.
 	PhaseRunning = "running"
-	// PhaseAborting: it was ordered to end.
+	// PhaseAborting: the job was ordered to end.
 	PhaseAborting = "aborting"
-	// PhaseEnded: it has ended, but its result has not been acknowledged.
+	// PhaseEnded: the job has ended, but its result has not been acknowledged.
 	PhaseEnded = "ended"
 )
 

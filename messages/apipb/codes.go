@@ -1,7 +1,7 @@
 package apipb
 
-// Codes of errors in the header Weir-Code, in addition to those of rejected commands. Clients of
-// other versions know them: never change one.
+// Codes of errors in the header Weir-Code, in addition to the codes of rejected commands. Clients of
+// other versions know the codes: never change one.
 const (
 	// CodeInvalidArgument: the request is invalid; a retry is of no use.
 	CodeInvalidArgument = "invalid_argument"

@@ -2,7 +2,7 @@
 // changes.
 //
 // Each version of a list has an id. Changes name the version that they are relative to: a receiver
-// that has missed some notices this, and gets the whole list again. The package needs only the
+// that has missed changes notices this, and gets the whole list again. The package needs only the
 // standard library.
 package changes
 
@@ -14,12 +14,12 @@ type Kind[T any] struct {
 	ID func(T) string
 	// Compare orders a list; it is 0 only for elements with the same id.
 	Compare func(a, b T) int
-	// Equal reports whether a change from one to the other need not be sent.
+	// Equal reports whether two elements are so alike that a change from a to b need not be sent.
 	Equal func(a, b T) bool
 }
 
-// Between returns the changes with which Apply turns from into to: put are elements that are new
-// or have changed, gone the ids of elements that were removed.
+// Between returns the changes with which Apply turns the first list into the second. put are the
+// elements that are new or have changed. gone are the ids of the elements that were removed.
 func (k Kind[T]) Between(from, to []T) (put []T, gone []string) {
 	for len(from) > 0 || len(to) > 0 {
 		order := 0

@@ -67,21 +67,22 @@ type Answer struct {
 // Peers are the jobs of the operation, the asking job included.
 type Peers struct {
 	Operation string `json:"operation"`
-	// AsOf is when a replica last confirmed them, by the clock of the node.
+	// AsOf is when a replica last confirmed the Instances, by the clock of the node.
 	AsOf      time.Time  `json:"as_of"`
 	Instances []Instance `json:"instances"`
 	// Omitted is how many further jobs did not fit into the answer.
 	Omitted int `json:"omitted,omitempty"`
 	// Over: the operation has ended; nothing will change.
 	Over bool `json:"over,omitempty"`
-	// Revision is the number that following Changes count on from; 0 if none follow.
+	// Revision numbers the Peers: the next Changes have the next number. It is 0 if no Changes
+	// follow.
 	Revision uint64 `json:"revision,omitempty"`
 }
 
 // Changes are the differences from the Peers sent before on the same connection.
 type Changes struct {
-	// Revision is that of the Peers with the changes: one more than before. A job that has not
-	// received the revision before sends a new request.
+	// Revision is the number of the Peers with these changes applied, one more than the previous
+	// number. A job that has missed a revision sends a new request.
 	Revision uint64    `json:"revision"`
 	AsOf     time.Time `json:"as_of"`
 	// Instances are new or have changed.
@@ -100,8 +101,8 @@ var instanceChanges = changes.Kind[Instance]{
 	},
 }
 
-// After returns before with the changes applied. ok is false if the changes do not follow on the
-// revision of before.
+// After returns the previous Peers with the changes applied. ok is false if the changes do not have
+// the next revision.
 func (c *Changes) After(before *Peers) (now *Peers, ok bool) {
 	if before == nil || before.Revision == 0 || c.Revision != before.Revision+1 {
 		return nil, false
@@ -119,18 +120,18 @@ type Instance struct {
 	Cookie int32  `json:"cookie"`
 	Node   string `json:"node"`
 	Host   string `json:"host"`
-	// Ports are those that the job has in WEIR_PORT_0, WEIR_PORT_1 and so on.
+	// Ports are the ports that the job has in WEIR_PORT_0, WEIR_PORT_1 and so on.
 	Ports []int32 `json:"ports,omitempty"`
-	// Self: it is the asking job.
+	// Self: the instance is the asking job.
 	Self bool `json:"self,omitempty"`
 	// State is Live, Draining or Gone.
 	State string `json:"state"`
-	// Ready: it is live and takes requests, by its own report, by the readiness probe of its task,
-	// or because neither says otherwise.
+	// Ready: the instance is live and accepts requests, according to its own report or to the
+	// readiness probe of its task, or because neither says otherwise.
 	Ready bool `json:"ready,omitempty"`
-	// Unready is why it is not ready, such as the finding of its probe.
+	// Unready is why the instance is not ready, such as the finding of its probe.
 	Unready string `json:"unready,omitempty"`
-	// Reason and Deadline say why a draining instance was ordered to leave, and when it is killed.
+	// Reason is why a draining instance was ordered to leave. Deadline is when it is killed.
 	Reason    string     `json:"reason,omitempty"`
 	Deadline  *time.Time `json:"deadline,omitempty"`
 	StartTime *time.Time `json:"start_time,omitempty"`
@@ -138,11 +139,12 @@ type Instance struct {
 
 // States of an Instance.
 const (
-	// Live: it has a node to run on, and need not leave. Ready says whether to send it work.
+	// Live: the instance has a node to run on, and need not leave. Ready says whether to send it
+	// work.
 	Live = "live"
-	// Draining: it is about to leave, by order or by itself, and finishes its work.
+	// Draining: the instance is about to leave, by order or by itself, and finishes its work.
 	Draining = "draining"
-	// Gone: it has ended.
+	// Gone: the instance has ended.
 	Gone = "gone"
 )
 
@@ -156,13 +158,13 @@ func (i *Instance) Address(n int) string {
 
 // Notice says whether the job has to leave, and why.
 type Notice struct {
-	// Leaving: the job has been ordered to leave. Otherwise no other field is set.
+	// Leaving: the job has been ordered to leave. If it is false, no other field is set.
 	Leaving bool `json:"leaving"`
-	// Deadline is when its remaining processes are killed.
+	// Deadline is when the remaining processes of the job are killed.
 	Deadline *time.Time `json:"deadline,omitempty"`
 	// Reason is the abort reason of the job if it is killed at the deadline.
 	Reason string `json:"reason,omitempty"`
-	// Interruption is why it has to leave: preemption, user_request, node_drain or operation_abort.
+	// Interruption is why the job has to leave: preemption, user_request, node_drain or operation_abort.
 	Interruption string `json:"interruption,omitempty"`
 	// Preemption is the kind of a preemption. PreemptedFor is the operation that gets the job's
 	// resources, if it is known.

@@ -13,8 +13,8 @@ func (x *StopOrder) Deadline() time.Time {
 	return x.GetTime().AsTime().Add(time.Duration(x.GetGraceMillis()) * time.Millisecond)
 }
 
-// Left returns the time that is left at now until the processes of the job are killed. If now is
-// earlier than the order, because clocks differ, it is at most the grace period.
+// Left returns the time from now until the processes of the job are killed. The time is at most the
+// grace period, even if now is earlier than the order because clocks differ.
 func (x *StopOrder) Left(now time.Time) time.Duration {
 	grace := time.Duration(x.GetGraceMillis()) * time.Millisecond
 	return min(grace, max(x.Deadline().Sub(now), 0))

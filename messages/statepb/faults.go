@@ -7,8 +7,8 @@ const (
 	// AttributeOutputFault is set when the job's output could not be stored.
 	AttributeInputFault  = "input_fault"
 	AttributeOutputFault = "output_fault"
-	// The record that the error is about: its file, where it begins and ends in it in bytes, and
-	// its first bytes. They are also set if the job was given only one record.
+	// The record that the error is about: its file, the offsets in bytes where it begins and ends,
+	// and its first bytes. These attributes are also set if the job was given only one record.
 	AttributeInputPath    = "input_path"
 	AttributeRecordOffset = "record_offset"
 	AttributeRecordEnd    = "record_end"

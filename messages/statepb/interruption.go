@@ -12,8 +12,8 @@ const (
 	InterruptedByAbort = "operation_abort"
 )
 
-// Interruptible reports whether a job of a task can be asked to leave: a job with input always, by
-// the end of its input; another by the task's signal (J.3).
+// Interruptible reports whether a job of a task can be asked to leave. A job with input always can:
+// its input ends. Any other job needs the task's signal (J.3).
 func (x *OperationSpec) Interruptible(task *TaskSpec) bool {
 	return x.GetMap() != nil || task.GetInterruptionSignal() != ""
 }

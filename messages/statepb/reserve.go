@@ -3,8 +3,8 @@ package statepb
 // Total returns the memory of an allocation with this reserve, in bytes.
 func (x *JobReserve) Total() int64 { return x.GetUser() + x.GetProxy() }
 
-// Holding returns the reserve of a job that was granted this much memory in all: the difference to
-// Total goes to its processes.
+// Holding returns the reserve of a job that was granted this much memory in all. The job's processes
+// get what the proxy does not need.
 func (x *JobReserve) Holding(memory int64) *JobReserve {
 	if x == nil {
 		return nil
@@ -15,8 +15,8 @@ func (x *JobReserve) Holding(memory int64) *JobReserve {
 	}
 }
 
-// ResourcesOf returns the resources of a job of the task with a reserve of group bytes of its own;
-// 0 means the learned reserve.
+// ResourcesOf returns the resources of a job of the task. The parameter group is the job's own memory
+// reserve in bytes; 0 means the learned reserve.
 func (x *Task) ResourcesOf(group int64) *Resources {
 	r := x.GetJobResources()
 	if group == 0 {
