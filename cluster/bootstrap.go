@@ -99,8 +99,8 @@ func checkLists(self scheduling.ReplicaID, peers Peers, members []gossip.Member)
 
 // AwaitBootstrap calls Bootstrap again whenever the members change, until it decides to Begin or to
 // Resume, or returns an error. initialized is called each time, because a leader may fill the log
-// meanwhile. Announce that with Member.Initialized: the change wakes this call too. Each new reason
-// to wait is logged.
+// meanwhile. The caller announces that with Member.Initialized: the change wakes this call too.
+// Each new reason to wait is logged.
 func AwaitBootstrap(ctx context.Context, self scheduling.ReplicaID, peers Peers, initialized func() bool, membership Membership, log *slog.Logger) (Decision, error) {
 	changes := make(chan []gossip.Member, 1)
 	cancel := membership.Subscribe(func(members []gossip.Member) {

@@ -14,11 +14,11 @@ import (
 // Replica is what is known of one replica.
 type Replica struct {
 	ID scheduling.ReplicaID
-	// Address is the host:port of its port for replicas and agents.
+	// Address is the host:port at which replicas and agents reach it.
 	Address string
 	// APIAddress is where clients reach it, "" until it is first seen alive.
 	APIAddress string
-	// Version is that of its program, "" until it is first seen alive.
+	// Version is the version of its program, "" until it is first seen alive.
 	Version string
 	// Live says that gossip considers it alive.
 	Live bool
@@ -28,7 +28,7 @@ type Replica struct {
 
 // View is the cluster at one moment. Views are shared: do not change them.
 type View struct {
-	// Replicas are all known ones, live or not, sorted by id.
+	// Replicas are all known replicas, live or not, sorted by id.
 	Replicas []Replica
 	// Leader is the leader's id, "" if none is known.
 	Leader scheduling.ReplicaID

@@ -19,7 +19,7 @@ const maxPeers = 7
 // Peer is a replica of the list that a cluster begins with.
 type Peer struct {
 	ID scheduling.ReplicaID
-	// Address is the host:port of its port for replicas.
+	// Address is the host:port at which other replicas reach it.
 	Address string
 }
 

@@ -47,8 +47,8 @@ type Config struct {
 	// Port and Dialer carry packets and streams.
 	Port   Port
 	Dialer Dialer
-	// Peers are host:port of the replicas to join. They may include this one,
-	// and need not be up.
+	// Peers are host:port of the replicas to join. They may include this replica, and need not be
+	// up.
 	Peers []string
 	// Profile chooses the timings; the zero value is Local.
 	Profile Profile
@@ -57,8 +57,8 @@ type Config struct {
 	// Logger gets members that join and leave, and warnings; nil: nothing is logged.
 	Logger *slog.Logger
 
-	// tune changes memberlist's settings, meetPatience and rivalPatience replace the
-	// constants of those names; all for tests of this package.
+	// tune changes memberlist's settings; meetPatience and rivalPatience replace the constants with
+	// these names. All three are for tests of this package.
 	tune                        func(*memberlist.Config)
 	meetPatience, rivalPatience time.Duration
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// newLog returns a logger for memberlist that writes to the logger to.
+// newLog returns a logger for memberlist that writes to the logger `to`.
 func newLog(to *slog.Logger) *log.Logger { return log.New(logWriter{to}, "", 0) }
 
 // logWriter turns memberlist's lines, "[WARN] memberlist: text", into records.

@@ -14,7 +14,7 @@ import (
 type Member struct {
 	// ID names the replica.
 	ID scheduling.ReplicaID
-	// Address is the host:port of its port for replicas and agents.
+	// Address is the host:port at which replicas and agents reach it.
 	Address string
 	// APIAddress is the host:port at which clients reach it.
 	APIAddress string

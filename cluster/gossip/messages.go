@@ -66,7 +66,7 @@ type message struct {
 	payload []byte
 }
 
-// name identifies the subject of a message: a newer one of the same name replaces it.
+// name identifies the subject of a message: a newer message of the same name replaces it.
 func (m *message) name() string { return m.topic + "\x00" + string(m.origin) + "\x00" + m.key }
 
 const messageFormat = 1
@@ -145,8 +145,8 @@ type messenger struct {
 	mu       sync.Mutex
 	handlers map[string]Handler
 	seen     seenVersions
-	// version is that of the last message sent. It starts at the current time,
-	// so that it grows across restarts.
+	// version is the version of the last message sent. It starts at the current time, so that it
+	// grows across restarts.
 	version uint64
 	dropped uint64
 }
@@ -210,8 +210,8 @@ func (m *messenger) receive(data []byte) {
 	m.post(delivery{topic: in.topic, content: in.payload})
 }
 
-// isNew returns whether in is newer than all messages seen of its name. Our own messages never are;
-// those of an earlier process of this replica show which versions ours must exceed.
+// isNew returns whether a message is newer than all that were seen with its name. Messages of this
+// replica are never new; those of its earlier processes show which versions ours must exceed.
 func (m *messenger) isNew(in *message) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -260,8 +260,8 @@ func (m *messenger) deliver(ctx context.Context) {
 const stateFormat = 1
 
 // localState returns the latest version seen of each sender, then the full state of all topics. A
-// sender that restarts with its clock set back learns from it which version its messages must
-// exceed to count as new.
+// sender that restarts with its clock set back learns from these versions which one its messages
+// must exceed to count as new.
 func (m *messenger) localState() []byte {
 	m.mu.Lock()
 	handlers := maps.Clone(m.handlers)

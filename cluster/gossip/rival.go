@@ -18,8 +18,8 @@ var ErrRival = errors.New("another process is running as this replica")
 const (
 	// meetPatience is how long Alone waits for peers that do not answer.
 	meetPatience = 3 * time.Second
-	// rivalGrace is how long AwaitRival waits after a rival has answered, before it asks a rival
-	// with an earlier incarnation again.
+	// rivalGrace is how long AwaitRival waits, after a rival with an earlier incarnation has
+	// answered, before it asks that rival again.
 	rivalGrace = 2 * time.Second
 	// rivalPings is the least number of pings before a silent rival is considered gone:
 	// some packets are lost.
@@ -56,7 +56,7 @@ func (g *Gossip) takeRivals() map[netip.AddrPort]Member {
 }
 
 // Alone returns once every peer has been tried, or after meetPatience. It returns an ErrRival if
-// another live process has this replica's id: then this one must not begin its work. An address
+// another live process has this replica's id: then this process must not begin its work. An address
 // that does not answer counts as an old one of this replica.
 func (g *Gossip) Alone(ctx context.Context) error {
 	timer := time.NewTimer(g.config.meetPatience)
@@ -106,11 +106,11 @@ func (g *Gossip) AwaitRival(ctx context.Context) error {
 	}
 }
 
-// tell joins a rival, so that it learns of this process. If the members know the rival
-// instead of this process, none of them would report this one to it.
+// tell joins a rival, so that it learns of this process. If the members know the rival instead of
+// this process, none of them would report this process to the rival.
 func (g *Gossip) tell(endpoint netip.AddrPort) {
 	if _, err := g.list.Join([]string{endpoint.String()}); err != nil {
-		g.log.Warn("cannot notify the later process", "address", endpoint, "cause", err)
+		g.log.Warn("cannot tell the other process with this replica's id that it must stop", "address", endpoint, "cause", err)
 	}
 }
 

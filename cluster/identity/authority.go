@@ -202,7 +202,7 @@ func (a *Authority) leaf(id Identity, hosts []string, validity time.Duration) *x
 		URIs:                  []*url.URL{id.uri()},
 	}
 	if id.Role == Replica || id.Role == Agent && len(hosts) > 0 {
-		// Only replicas listen, and agents that serve their metrics. Other certificates
+		// Only replicas, and agents that serve their metrics, listen on a port. Other certificates
 		// are not valid for a server.
 		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
 	}

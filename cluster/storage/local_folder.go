@@ -34,14 +34,14 @@ func again[T any](call func() (T, error)) (T, error) {
 	}
 }
 
-// act is again for calls that return only an error.
+// act is `again` for calls that return only an error.
 func act(call func() error) error {
 	_, err := again(func() (struct{}, error) { return struct{}{}, call() })
 	return err
 }
 
-// hold opens the folder with this name, which must not be a link; name is relative to the
-// folder with descriptor in, or to the working directory if in is AT_FDCWD.
+// hold opens the folder with this name, which must not be a link; `in` is the descriptor of the
+// folder that contains name, or AT_FDCWD for the working directory.
 func hold(in int, name, path string, step func()) (*folder, error) {
 	fd, err := again(func() (int, error) {
 		return unix.Openat(in, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
@@ -115,7 +115,7 @@ func (d *folder) names() ([]string, error) {
 	return names, err
 }
 
-// opened calls do with the folder opened for reading.
+// opened calls `do` with the folder opened for reading.
 func (d *folder) opened(do func(f *os.File) error) error {
 	f, err := d.open(".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {

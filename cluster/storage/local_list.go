@@ -79,11 +79,11 @@ func (l *local) glob(ctx context.Context, pattern string) ([]*statepb.InputFile,
 // search looks for files below a folder.
 type search struct {
 	*local
-	// base is the path of top that users see.
+	// base is the user-visible path of top.
 	base string
 	top  *folder
-	// enter and want decide on folders to be searched and on files. They get the path
-	// below top, in segments.
+	// enter reports whether a folder is to be searched; want reports whether a file is wanted. Both
+	// get the path below top, in segments.
 	enter, want func([]string) bool
 	// left are the folders that are still to be searched. They are not held open, because
 	// there may be many, deeply nested.

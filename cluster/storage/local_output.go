@@ -35,7 +35,7 @@ func (l *local) destination(_ context.Context, out target, part string) (string,
 // prepare implements backend.
 func (l *local) prepare(_ context.Context, out target) error {
 	if !filepath.IsAbs(out.path) || filepath.Clean(out.path) != out.path {
-		return errors.New("not an absolute path without . and ..: the path must name the same place on replicas and nodes")
+		return errors.New("must be a clean absolute path (no ., .., double or trailing /) that names the same place on replicas and nodes")
 	}
 	parent, err := l.open(filepath.Dir(out.path))
 	if isAbsent(err) {
@@ -127,7 +127,7 @@ func (d *folder) ours() error {
 type publication struct {
 	out   target
 	parts []Part
-	// parent is the folder that will contain the output, staging the one with the parts.
+	// parent is the folder that will contain the output; staging is the folder with the parts.
 	parent, staging *folder
 }
 

@@ -287,12 +287,12 @@ func TestOutputThatCannotBe(t *testing.T) {
 	}{
 		"no folder":          {local, dir + "/none/out", "no folder " + dir + "/none: create it first"},
 		"a file as a folder": {local, dir + "/file/out", "no folder " + dir + "/file"},
-		"not absolute":       {local, "out", "not an absolute path"},
-		"dots":               {local, dir + "/sub/../out", "not an absolute path without . and .."},
+		"not absolute":       {local, "out", "must be a clean absolute path"},
+		"dots":               {local, dir + "/sub/../out", "must be a clean absolute path"},
 		"outside":            {local, "/elsewhere/out", storage.ErrForbidden.Error()},
 		"no bucket":          {remote, "s3://none/out", `there is no bucket "none"`},
 		"no key":             {remote, "s3://data/", "no key"},
-		"the root":           {local, "/", "not an absolute path"},
+		"the root":           {local, "/", "must be a clean absolute path"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -121,7 +121,7 @@ func (s *s3) at(name string) (*minio.Core, object, error) {
 	return client, o, err
 }
 
-// presigned returns a URL of an object, signed by sign.
+// presigned returns a URL of an object, signed by `sign`.
 func (s *s3) presigned(name string, sign func(*minio.Core, object) (*url.URL, error)) (string, error) {
 	client, o, err := s.at(name)
 	if err != nil {

@@ -123,7 +123,7 @@ func (s *s3) discard(ctx context.Context, out target, completed bool) error {
 	}))
 }
 
-// clear removes the objects with a prefix for which away returns true.
+// clear removes the objects with a prefix for which `away` returns true.
 func (p place) clear(ctx context.Context, prefix string, away func(key string) (bool, error)) error {
 	var keys []string
 	for info := range p.client.ListObjectsIter(ctx, p.at.bucket, minio.ListObjectsOptions{Prefix: prefix, Recursive: true}) {

@@ -250,8 +250,8 @@ func (p place) copyParts(ctx context.Context, parts []Part) error {
 	})
 }
 
-// each calls do for n items, some concurrently, and returns the first error, after which
-// it cancels the other calls.
+// each calls `do` for n items, some concurrently. After the first error it cancels the other calls
+// and returns that error.
 func each(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -49,7 +49,7 @@ func (d *Dialer) DialGossip(ctx context.Context, addr string) (net.Conn, error) 
 func (d *Dialer) dial(ctx context.Context, addr string, chosen protocol) (net.Conn, error) {
 	raw, err := d.net.DialContext(ctx, "tcp", addr)
 	if deadline, ok := ctx.Deadline(); err != nil && ok && !time.Now().Before(deadline) {
-		// A socket may reach the deadline of its context a moment before the context.
+		// The socket may reach the context's deadline a moment before the context is done.
 		<-ctx.Done()
 		err = fmt.Errorf("%s: %w", addr, context.Cause(ctx))
 	}

@@ -36,9 +36,9 @@ const (
 	maxStreams = 1000
 )
 
-// ConfigureServer prepares server, before it serves m.HTTP(), for HTTP/2 with
-// liveness pings and for IdentityOfRequest. It sets the protocols, and timeouts
-// and an error log that are not set.
+// ConfigureServer prepares server, before it serves m.HTTP(), for HTTP/2 with liveness pings and
+// for IdentityOfRequest. It sets the protocols, and those timeouts and the error log that are not
+// set.
 func (m *Mux) ConfigureServer(server *http.Server) {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -79,10 +79,9 @@ func (m *Mux) ConfigureServer(server *http.Server) {
 // insecureKey marks the contexts of requests that came through an insecure Mux.
 type insecureKey struct{}
 
-// IdentityOfRequest returns the identity of the client that sent r: the one in
-// its certificate, or on an insecure port the one that it claims, operator
-// "insecure" if it claims none. A plaintext request that did not come through a
-// Mux is an error.
+// IdentityOfRequest returns the identity of the client that sent r: the one in its certificate or,
+// on an insecure port, the one that it claims. A client that claims none is the operator
+// "insecure". A plaintext request that did not come through a Mux is an error.
 func IdentityOfRequest(r *http.Request) (identity.Identity, error) {
 	if r.TLS != nil {
 		return identity.PeerIdentity(*r.TLS)

@@ -69,8 +69,8 @@ func runTable(f check.Figures, took time.Duration) facts {
 	return t
 }
 
-// invariantTable counts the violations of each invariant. Those that are only checked at
-// the end show "not checked" if the run did not get that far.
+// invariantTable counts the violations of each invariant. Invariants that are checked only at the
+// end show "not checked" if the run did not get that far.
 func invariantTable(f check.Figures, violations map[string][]check.Violation) grid {
 	t := newGrid("", "promise", "violations>")
 	all := 0

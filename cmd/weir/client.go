@@ -66,8 +66,8 @@ type session struct {
 	args []string
 }
 
-// verb returns the cobra function of a verb: it opens a session for run, and gives errors
-// their exit codes.
+// verb returns the cobra function of a verb: it opens a session for `run`, and gives errors their
+// exit codes.
 func (f *clientFlags) verb(run func(ctx context.Context, s *session, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		if f.timeout < 0 {
@@ -84,8 +84,8 @@ func (f *clientFlags) verb(run func(ctx context.Context, s *session, args []stri
 	}
 }
 
-// shows returns the cobra function of a verb that shows the view from read: once, or
-// repeatedly with --watch. If read returns an error, its view is not shown.
+// shows returns the cobra function of a verb that shows the view from `read`: once, or repeatedly
+// with --watch. If `read` returns an error, its view is not shown.
 func (f *clientFlags) shows(read func(ctx context.Context, s *session, args []string) (view, error)) func(*cobra.Command, []string) error {
 	return f.verb(func(ctx context.Context, s *session, args []string) error {
 		return s.repeat(ctx, isSet(s.cmd, "watch"), func(ctx context.Context) (view, error) { return read(ctx, s, args) })
@@ -166,7 +166,7 @@ func usage(err error) error {
 	return &exitError{exitUsage, err}
 }
 
-// checked makes a verb validate its command line with check before it contacts the cluster.
+// checked makes a verb validate its command line with `check` before it contacts the cluster.
 func checked(cmd *cobra.Command, check func(args []string) error) {
 	cmd.PreRunE = func(_ *cobra.Command, args []string) error { return usage(check(args)) }
 }
@@ -215,8 +215,8 @@ func checkArguments(cmd *cobra.Command) {
 }
 
 // takes returns a check that a verb gets the named arguments and no others. A name in brackets is
-// optional; the last may repeat if it ends in three dots. Options are names that contain =: they
-// may be left out, and come after the first argument.
+// optional; the last may repeat if it ends in three dots. A name that contains = stands for
+// options, which may be left out and come after the first argument.
 func takes(names ...string) cobra.PositionalArgs {
 	last := len(names) - 1
 	many := last >= 0 && strings.HasSuffix(strings.Trim(names[last], "[]"), "...")

@@ -51,8 +51,7 @@ name. The command needs operator credentials.`,
 	return cmd
 }
 
-// writable returns an error if a backup cannot be written to path, before the cluster is
-// asked for one.
+// writable checks, before the cluster is asked for a backup, that it can be written to path.
 func writable(path string, force bool) error {
 	if folder, err := os.Stat(filepath.Dir(path)); err != nil || !folder.IsDir() {
 		return fmt.Errorf("cluster backup: %s: no folder %s", path, filepath.Dir(path))

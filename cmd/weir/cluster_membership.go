@@ -27,7 +27,7 @@ var errRemoved = errors.New("removed from the cluster")
 const (
 	// lookPeriod is how often a replica checks its own membership.
 	lookPeriod = 500 * time.Millisecond
-	// confirmPeriod is how often a voter asks the leader to confirm that it is one.
+	// confirmPeriod is how often a voter asks the leader to confirm that it is still a voter.
 	confirmPeriod = 3 * time.Second
 	// joinPatience bounds one request to the leader.
 	joinPatience = 2 * time.Second
@@ -190,8 +190,8 @@ func (m *membership) begin() error {
 	return nil
 }
 
-// application is this replica's request to the leader. A voter only asks whether it still
-// is one.
+// application is this replica's request to the leader. A voter only asks whether it is still a
+// voter.
 func (m *membership) application(id raftstore.Identity) raftstore.Applicant {
 	a := m.self
 	a.Votes = !m.flags.nonVoter && !id.Voter && !id.Demoted
@@ -202,7 +202,7 @@ func (m *membership) application(id raftstore.Identity) raftstore.Applicant {
 func (m *membership) take(id raftstore.Identity, answer raftstore.Suffrage) error {
 	switch answer {
 	case raftstore.Stranger:
-		return fmt.Errorf("replica %s: %w: its folder may be deleted; to add it again, start it with an empty one and run weir cluster add %s --address %s",
+		return fmt.Errorf("replica %s: %w: its folder may be deleted; to add it again, start it with an empty folder and run weir cluster add %s --address %s",
 			m.self.ID, errRemoved, m.self.ID, m.self.Address)
 	case raftstore.Voter:
 		if !m.doubted {

@@ -94,8 +94,8 @@ func operationNames(inProgress bool) lister {
 	}
 }
 
-// jobNames suggests jobs of the latest operations. For each it lists the jobs that have not
-// ended, then, unless inProgress is set, the latest that have.
+// jobNames suggests jobs of the latest operations. For each operation it lists the jobs that have
+// not ended and then, unless inProgress is set, the latest that have.
 func jobNames(inProgress bool) lister {
 	const operations, jobs = 10, 50
 	return func(ctx context.Context, s *session) ([]cobra.Completion, error) {
@@ -221,7 +221,7 @@ func operationStates() []cobra.Completion {
 	return out
 }
 
-// must takes the error of setting the completion of a flag, which must exist.
+// must panics if a flag's completion could not be set: the flag has to exist.
 func must(err error) {
 	if err != nil {
 		panic(err)

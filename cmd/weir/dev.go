@@ -196,7 +196,7 @@ func runDevUp(ctx context.Context, f *devFlags, display *screen.Screen) (err err
 	return up.Run(ctx)
 }
 
-// findHint returns a hint how other commands find the cluster.
+// findHint returns a hint on how other commands find the cluster.
 func findHint(record *devcluster.Record, dir string) string {
 	file := devcluster.SettingsFile(dir)
 	if filepath.Base(dir) == devFolder {

@@ -77,8 +77,8 @@ func newDevStatusCommand() *cobra.Command {
 	return cmd
 }
 
-// devLeader returns the leading replica, which it gets from ask, a method of Reach; "" if none
-// leads.
+// devLeader calls `ask`, a method of Reach, and returns the leading replica that it reports; "" if
+// none leads.
 func devLeader(ctx context.Context, dir string, patience time.Duration, ask func(*devcluster.Reach, context.Context) (string, error)) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -157,8 +157,9 @@ const (
 	settingsPart = "{{with .Settings}}: {{.}}{{end}}"
 )
 
-// sentences are the texts of events by kind, as templates of text/template. A kind without
-// one uses that of its subject, the word before _, else that of "".
+// sentences are the texts of events by kind, as templates of text/template. A kind without a
+// template uses that of its subject, the word before _. If the subject has none either, the
+// template of "" is used.
 var sentences = map[string]string{
 	events.LeaderChanged: "replica {{.Replica}} leads in term {{.Term}}",
 

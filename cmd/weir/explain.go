@@ -58,8 +58,8 @@ func newExplainVerb(f *clientFlags, tree *string, use, short string, names liste
 	})
 }
 
-// explainedElsewhere adds a hint to the error if an unknown operation is a job, or the
-// reverse.
+// explainedElsewhere adds a hint to the error if the id of an unknown operation is that of a job,
+// or the reverse.
 func explainedElsewhere(ctx context.Context, s *session, id string, err error) error {
 	switch client.CodeOf(err) {
 	case state.CodeUnknownOperation:

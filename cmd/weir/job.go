@@ -86,7 +86,7 @@ and the end of long output. If there is none, stderr says why.`, stream),
 	return cmd
 }
 
-// unknownJob adds a hint to the error if an unknown job is an operation.
+// unknownJob adds a hint to the error if the id of an unknown job is that of an operation.
 func unknownJob(ctx context.Context, s *session, id string, err error) error {
 	if client.CodeOf(err) != apipb.CodeNoSuchJob {
 		return err

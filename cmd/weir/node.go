@@ -198,8 +198,8 @@ func empty(ctx context.Context, s *session, name string) error {
 	return err
 }
 
-// watchNode reads a node every period until look is done or fails, or ctx is done. It
-// retries while the cluster is unreachable.
+// watchNode reads a node every period until `look` is done or fails, or ctx is done. It retries
+// while the cluster is unreachable.
 func watchNode(ctx context.Context, s *session, name string, look func(*apipb.Node) (done bool, err error)) error {
 	return poll.Every(ctx, s.period, func() (bool, error) {
 		answer, err := s.GetNode(ctx, name)

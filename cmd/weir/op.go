@@ -120,9 +120,9 @@ func newOpUpdateCommand(f *clientFlags) *cobra.Command {
 	var unset []string
 	cmd := &cobra.Command{
 		Use:   "update OPERATION OPTION=VALUE...",
-		Short: "Change options and pool of an operation while it runs, by id or alias",
-		Long: `Change options and pool of an operation while it runs, by id or alias: only those
-given. Its jobs keep running. Without --tree the change applies to all of the
+		Short: "Change the options or the pool of a running operation, by id or alias",
+		Long: `Change the options or the pool of a running operation, by id or alias: only
+those given. Its jobs keep running. Without --tree the change applies to all of the
 operation's trees.
 
 Options are name=value; an empty value means the default, and pool=POOL moves the operation.

@@ -133,7 +133,7 @@ func startOperation(ctx context.Context, s *session, description *structpb.Struc
 	return follow(ctx, s, started, started.GetOperationId(), f.wait, f.quiet)
 }
 
-// perhapsStarted adds to an interruption that the operation may have been started.
+// perhapsStarted adds to the error of an interruption that the operation may have been started.
 func perhapsStarted(err error, anyway string) error {
 	if errors.Is(err, context.Canceled) {
 		return &exitError{exitInterrupted, fmt.Errorf("interrupted: the operation may have been started %s (see weir op list)", anyway)}
@@ -147,7 +147,7 @@ func follow(ctx context.Context, s *session, started proto.Message, id string, w
 		return s.said(nil, started, "%s", id)
 	}
 	if s.format == formatTable {
-		// Now, not at the end: the id is needed most if the wait is interrupted.
+		// Print the id now, not at the end: it is needed most if the wait is interrupted.
 		if err := s.write(id + "\n"); err != nil {
 			return err
 		}

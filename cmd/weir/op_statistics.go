@@ -72,8 +72,8 @@ func statisticsText(all *apipb.OperationStatisticsResponse) string {
 // isNothing reports whether a statistic is 0 for all jobs; tables omit it.
 func isNothing(s *apipb.Statistic) bool { return s.GetMin() == 0 && s.GetMax() == 0 }
 
-// sections returns the statistics to draw, by task and state. It omits single tasks if
-// there are statistics of all tasks, and the sum of all states if there is only one state.
+// sections returns the statistics to draw, by task and state. If there are totals over all tasks,
+// it omits single tasks. If there is only one state, it omits the total over states.
 func sections(all []*apipb.Statistic) [][]*apipb.Statistic {
 	var out [][]*apipb.Statistic
 	if len(all) == 0 {

@@ -110,7 +110,7 @@ func objectOf[T any](values []assigned) (map[string]any, error) {
 }
 
 // changeOf parses the arguments of a change to options of T. moved is the value of the argument
-// called move, nil if it is not given. done describes the change.
+// named by `move`; nil if it is not given. done describes the change.
 func changeOf[T any](move string, given, unset []string) (moved *string, options *structpb.Struct, done string, err error) {
 	moved, given, err = takeOut(move, given)
 	if err != nil {
@@ -147,7 +147,7 @@ func takeOut(name string, given []string) (value *string, rest []string, err err
 	return value, rest, nil
 }
 
-// newOptions parses the options of a new pool or tree, and validates them with read.
+// newOptions parses the options of a new pool or tree, and validates them with `read`.
 func newOptions[T any](given []string, read func(map[string]any) (T, error)) (*structpb.Struct, error) {
 	values, err := assignments[T](given, nil)
 	if err != nil {
@@ -172,7 +172,7 @@ func structOf(values []assigned) (*structpb.Struct, error) {
 	return structpb.NewStruct(fields)
 }
 
-// changesText lists values by path, after the parts in said, for the line that reports the
+// changesText lists values by path, after the parts in `said`, for the line that reports the
 // change.
 func changesText(values []assigned, said ...string) string {
 	for _, v := range values {

@@ -59,7 +59,7 @@ type view struct {
 	text func(now time.Time) string
 	// rows is set if text is a list. On a terminal its rows are clipped to one line each.
 	rows bool
-	// empty is shown instead of text if there is nothing to show.
+	// empty is shown instead of the result of text if there is nothing to show.
 	empty string
 	// calm is message without the fields that change all the time; nil if there are none.
 	calm proto.Message

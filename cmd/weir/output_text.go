@@ -180,7 +180,7 @@ func share(part *float64) string {
 	return strconv.FormatFloat(100**part, 'f', 1, 64) + "%"
 }
 
-// when returns text if holds is true, else "".
+// when returns `text` if `holds` is true, else "".
 func when(holds bool, text string) string {
 	if holds {
 		return text

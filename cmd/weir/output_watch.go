@@ -24,9 +24,9 @@ const (
 	clearBelow = "\x1b[J"
 )
 
-// repeat shows what read returns. With watch it repeats that until ctx is done: a terminal
-// is redrawn every period, other output is printed when the answer has changed. Once a
-// watch has begun, it goes on while the cluster is unreachable.
+// repeat shows what `read` returns. If `watch` is set, it reads and shows that again until ctx is
+// done: a terminal is redrawn every period, other output is printed when the answer has changed.
+// Once a watch has begun, it goes on while the cluster is unreachable.
 func (p *printer) repeat(ctx context.Context, watch bool, read func(context.Context) (view, error)) error {
 	frames := p.frames()
 	err := poll.Every(ctx, p.period, func() (bool, error) {
@@ -107,7 +107,7 @@ func (f *frames) end(ctx context.Context) error {
 	return &exitError{code: exitInterrupted}
 }
 
-// frame returns the output that draws text over the frame before it: line by line, without
+// frame returns the output that draws `text` over the previous frame: line by line, without
 // clearing the screen first, so that nothing flickers. Lines that do not fit are left out.
 func frame(text string, width, height int, again bool) string {
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")

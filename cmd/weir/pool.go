@@ -169,8 +169,8 @@ func poolText(answer *apipb.GetPoolResponse) string {
 	return page.String() + optionsText(p.GetOptions())
 }
 
-// defaulted marks the value of a setting: as the tree's for the root pool, else as the
-// default if the pool does not set it.
+// defaulted returns the value of a setting, marked as the tree's for the root pool, and as the
+// default for another pool that does not set it.
 func defaulted(p *apipb.Pool, name, value string) string {
 	_, set := p.GetOptions().GetFields()[name]
 	root := p.GetName() == string(scheduling.RootPool)

@@ -11,7 +11,7 @@ import (
 	"weir/scheduling/pooltree"
 )
 
-// edits makes cmd carry out the edit of the tree that edit returns, and print done.
+// edits makes cmd call `edit`, apply the tree edit that it returns, and print the text `done`.
 func (p *poolFlags) edits(cmd *cobra.Command, edit func(args []string) (done string, edit *apipb.TreeEdit)) *cobra.Command {
 	registerRevision(cmd, &p.revision)
 	cmd.RunE = p.verb(func(ctx context.Context, s *session, args []string) error {

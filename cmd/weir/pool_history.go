@@ -91,8 +91,8 @@ var sparks = []rune(" ▁▂▃▄▅▆▇█")
 // unknownSpark stands for a time without data.
 const unknownSpark = '·'
 
-// sparkline draws a column for each value, the highest for scale. Any value above 0 is
-// visible.
+// sparkline draws a column for each value. The highest column stands for `scale`. Any value above 0
+// is visible.
 func sparkline(values []float64, known []bool, scale float64) string {
 	var line strings.Builder
 	for i, v := range values {

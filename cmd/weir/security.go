@@ -163,7 +163,7 @@ func newTLSIssueCommand() *cobra.Command {
 	flags.StringVar(&dir, "dir", "certs", "folder that weir tls init made")
 	flags.StringVar(&role, "role", "", "replica, agent, client or operator")
 	flags.StringVar(&name, "name", "", "name of the replica, node or user")
-	flags.StringSliceVar(&hosts, "hosts", []string{"localhost", "127.0.0.1"}, "DNS names and addresses of a replica, for clients like curl that check them; an agent that serves metrics needs those of its machine")
+	flags.StringSliceVar(&hosts, "hosts", []string{"localhost", "127.0.0.1"}, "DNS names and addresses in the certificate, for clients that verify them, such as curl: those of the replica, or of the agent's machine if the agent serves metrics")
 	flags.DurationVar(&validity, "validity", identity.DefaultValidity, "how long the certificate is valid")
 	return cmd
 }

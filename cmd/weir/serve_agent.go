@@ -68,7 +68,7 @@ func listenMetrics(f *agentFlags, protection protection) (net.Listener, error) {
 	return wire.ListenMutual(f.metricsListen, mutual.Credentials, watchers...)
 }
 
-// failing returns an error if wrong is true.
+// failing returns an error if `wrong` is true.
 func failing(wrong bool, what string) error {
 	if wrong {
 		return errors.New(what)

@@ -92,7 +92,7 @@ or a newer version, or another process already runs as this replica.`,
 	flags.StringVar(&f.timing, "timing", "default", "default, or fast: a dead leader is replaced within a second, for machines where replicas always get a core")
 	flags.DurationVar(&f.heartbeat, "heartbeat", time.Second, "period of agents' heartbeats")
 	flags.DurationVar(&f.lease, "lease", 5*time.Second, "how long an agent keeps running without contact with a leader, at least twice --heartbeat")
-	flags.DurationVar(&f.reassignAfter, "reassign-after", 2*time.Second, "how long a replica may be gone before others take over its operations")
+	flags.DurationVar(&f.reassignAfter, "reassign-after", 2*time.Second, "how long a replica may be unreachable before others take over its operations")
 	flags.Uint64Var(&f.snapshotThreshold, "snapshot-threshold", 8192, "log entries between snapshots")
 	flags.Int32Var(&f.maxOperations, "max-operations", 5000, "maximum number of operations in progress in the cluster; the leader's value applies, so use the same on all replicas")
 	flags.DurationVar(&f.diskStall, "disk-stall", time.Second, "how long a write to the log may take before the disk counts as failed and the replica stops; after half this time a leader stops heartbeating, so that another can be elected")

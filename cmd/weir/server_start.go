@@ -160,8 +160,8 @@ func (s *server) gossiping(context.Context) (err error) {
 	s.directory = cluster.NewDirectory(s.peers, s.gossip)
 	s.undo = append(s.undo, func() error { s.directory.Close(); return nil })
 	s.undo = append(s.undo, func() error {
-		// Leave, so that the others do not wait for this replica. It is no error if no peer
-		// is left to hear it.
+		// Leave, so that the others do not wait for this replica. It is fine if no peer is up to
+		// receive it.
 		if err := s.gossip.Leave(time.Second); err != nil {
 			s.log.Debug("leave gossip", "error", err)
 		}
@@ -234,7 +234,7 @@ func (s *server) open(ctx context.Context) error {
 	return s.membership.follow()
 }
 
-// beside runs work in the background until the replica stops.
+// beside calls `work` in the background until the replica stops.
 func (s *server) beside(work func(ctx context.Context)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var working sync.WaitGroup
@@ -363,6 +363,6 @@ func (s *server) serve(context.Context) error {
 // newID returns an id for an operation or a job: ids sort by creation time.
 func newID() string { return uuid.Must(uuid.NewV7()).String() }
 
-// newIncarnation returns a number that distinguishes the lives of a process: milliseconds,
-// then random bits. Later lives have greater ones, because a node rejects an earlier life.
+// newIncarnation returns a number that distinguishes the lives of a process: milliseconds, then
+// random bits. Later lives have greater numbers, because a node rejects an earlier life.
 func newIncarnation() uint64 { return uint64(time.Now().UnixMilli())<<20 | rand.Uint64N(1<<20) }

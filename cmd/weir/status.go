@@ -108,9 +108,8 @@ func withOthers(best *apipb.StatusResponse, answers []client.ReplicaStatus) *api
 	return best
 }
 
-// silentReplica returns the problem of a replica that does not answer. It returns "" if the
-// replica is known to be down, or if all members answer: then the address is that of a
-// removed one.
+// silentReplica returns the problem of a replica that does not answer. It returns "" if the replica
+// is known to be down, or if all members answer: then the address is that of a removed replica.
 func silentReplica(best *apipb.StatusResponse, answer client.ReplicaStatus, answers []client.ReplicaStatus) string {
 	who := answer.Address
 	for _, m := range best.GetMembers() {

@@ -170,7 +170,7 @@ const slotsPerCore = 4
 // nodesOf parses +10x{cpu: 32, memory: 128GiB}. A node of a live cluster gets the default
 // user_slots of agents unless the text names them.
 func nodesOf(text string, live bool) (whatif.Node, error) {
-	form := errors.New("write it as +10x{cpu: 32, memory: 128GiB}, or -2x{...} for fewer")
+	form := errors.New("write +10x{cpu: 32, memory: 128GiB} to add nodes, or -2x{...} to remove some")
 	count, shape, ok := strings.Cut(text, "x")
 	n, err := strconv.ParseInt(count, 10, 64)
 	if !ok || err != nil || n == 0 || !strings.HasPrefix(text, "+") && !strings.HasPrefix(text, "-") {

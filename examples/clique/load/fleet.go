@@ -27,7 +27,7 @@ func Ready(i *apipb.Instance) bool {
 	return i.GetState() == actorpb.InstanceLive && i.GetReady() && len(i.GetPorts()) > 0
 }
 
-// CountIf counts the instances for which is returns true.
+// CountIf counts the instances for which `is` returns true.
 func CountIf(seen []*apipb.Instance, is func(*apipb.Instance) bool) (count int) {
 	for _, i := range seen {
 		if is(i) {
@@ -37,7 +37,8 @@ func CountIf(seen []*apipb.Instance, is func(*apipb.Instance) bool) (count int) 
 	return count
 }
 
-// Follow updates the fleet with the answers of discovery until they end. It passes each to see.
+// Follow updates the fleet with the answers of discovery until they end. It passes each answer to
+// `see`.
 func (f *Fleet) Follow(answers iter.Seq2[*apipb.WatchInstancesResponse, error], see func([]*apipb.Instance)) error {
 	defer f.take(nil)
 	for answer, err := range answers {
@@ -59,7 +60,7 @@ func (f *Fleet) take(seen []*apipb.Instance) {
 	f.changed = make(chan struct{})
 }
 
-// Until waits until is returns true for the instances.
+// Until waits until `is` returns true for the instances.
 func (f *Fleet) Until(ctx context.Context, is func(seen []*apipb.Instance) bool) error {
 	for {
 		f.mu.Lock()

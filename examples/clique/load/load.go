@@ -25,7 +25,7 @@ type Config struct {
 	// one has ended.
 	Workers int
 	// Rate is the number of requests a second of the open loop, which are sent whether or not
-	// others have ended. At most Bound of them are open at once.
+	// others have ended. At most Bound requests are open at once.
 	Rate  float64
 	Bound int
 	// Pause is how long a worker waits after a failed request.
@@ -59,15 +59,15 @@ type Generator struct {
 
 // New returns a generator that has sent nothing yet.
 func New(config Config, fleet *Fleet) *Generator {
-	// Keep a connection for every request that is open at an instance.
+	// Keep as many idle connections as an instance can have open requests.
 	return &Generator{config: config, fleet: fleet, client: &http.Client{Transport: &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
 		MaxIdleConnsPerHost: 1000, IdleConnTimeout: 30 * time.Second,
 	}}}
 }
 
-// Run sends requests until stop is done, and returns when all have ended. When ctx is done the
-// open ones fail.
+// Run sends requests until stop is done, and returns when all have ended. When ctx is done, the
+// open requests fail.
 func (g *Generator) Run(ctx, stop context.Context) {
 	defer g.client.CloseIdleConnections()
 	began := time.Now()
@@ -97,7 +97,7 @@ func (g *Generator) note(change func()) {
 	change()
 }
 
-// closed sends one request after the other.
+// closed runs a worker of the closed loop: it sends one request after another.
 func (g *Generator) closed(ctx, stop context.Context, random *rand.Rand) {
 	for stop.Err() == nil {
 		if !g.send(ctx, stop, &g.tally.Closed, g.config.Lengths.draw(random)) {
@@ -106,7 +106,7 @@ func (g *Generator) closed(ctx, stop context.Context, random *rand.Rand) {
 	}
 }
 
-// open sends requests at random times.
+// open runs the open loop: it sends requests at random times.
 func (g *Generator) open(ctx, stop context.Context, due time.Time, random *rand.Rand) {
 	var under sync.WaitGroup
 	defer under.Wait()

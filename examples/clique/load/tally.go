@@ -7,7 +7,7 @@ import (
 
 // Count counts the requests of a loop.
 type Count struct {
-	// Sent is Answered and Failed together, once all have ended.
+	// Sent is the sum of Answered and Failed once all requests have ended.
 	Sent, Answered, Failed int
 	// Withheld requests were due, but not sent because Bound requests were open.
 	Withheld int
@@ -25,7 +25,7 @@ type Tally struct {
 // Cut is a request that failed.
 type Cut struct {
 	Began, Ended time.Time
-	// Job is the instance that got the request, Node is its node.
+	// Job is the instance that got the request; Node is the node of that instance.
 	Job, Node string
 	// What names the failure.
 	What string

@@ -32,9 +32,9 @@ const (
 // Cluster is a cluster on this machine, in a folder of its own.
 type Cluster struct {
 	*client.Client
-	// weir is the path of the program, dir the folder.
+	// weir is the path of the program weir; dir is the cluster's folder.
 	weir, dir string
-	// process is weir dev up, log its output.
+	// process is weir dev up; log is its output.
 	process *os.Process
 	log     *os.File
 	// over is closed when process has ended; err is its error.
@@ -83,7 +83,7 @@ func (c *Cluster) up(agents int) (err error) {
 
 // await waits until every node is online.
 func (c *Cluster) await(ctx context.Context, agents int) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, readyWithin, fmt.Errorf("it is not ready after %v", readyWithin))
+	ctx, cancel := context.WithTimeoutCause(ctx, readyWithin, fmt.Errorf("the cluster is not ready after %v", readyWithin))
 	defer cancel()
 	for {
 		err := c.ready(ctx, agents)
@@ -125,7 +125,7 @@ func (c *Cluster) stop() (err error) {
 		c.Client.Close()
 	}
 	if c.process != nil {
-		// It may have ended by itself.
+		// The process may have ended by itself.
 		_ = c.process.Signal(syscall.SIGTERM)
 		select {
 		case <-c.over:

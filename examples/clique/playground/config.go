@@ -10,7 +10,7 @@ import (
 
 // Config is the configuration that the examples share.
 type Config struct {
-	// Weir is the program weir, Self the program clique.
+	// Weir is the path of the program weir; Self is the path of the program clique.
 	Weir, Self string
 	// Pictures is the folder for the pictures; it is created if missing.
 	Pictures string

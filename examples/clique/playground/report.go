@@ -20,7 +20,7 @@ var ErrBroken = errors.New("a promise was broken")
 
 // Outcome is the part of a run that the report shows.
 type Outcome struct {
-	// Name names the run, Picture its files.
+	// Name names the run; Picture names its files.
 	Name, Picture string
 	Chart         chart.Chart
 	// Cut are the requests that failed and should not have.

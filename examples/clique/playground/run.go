@@ -70,7 +70,7 @@ func (r *Run) Say(format string, args ...any) {
 	fmt.Fprintf(r.stage.config.Out, "%-16s %6.1f s  %6d requests sent, %3d failed  %s\n", r.Name, time.Since(r.Began).Seconds(), total.Sent, total.Failed, fmt.Sprintf(format, args...))
 }
 
-// Watch runs what in the background. The run ends if it fails.
+// Watch calls `what` in the background. If it fails, the run ends.
 func (r *Run) Watch(ctx context.Context, what func() error) {
 	r.background.Go(func() {
 		if err := what(); err != nil && ctx.Err() == nil {
@@ -79,7 +79,7 @@ func (r *Run) Watch(ctx context.Context, what func() error) {
 	})
 }
 
-// Serve starts the service of a description, and passes its instances to see whenever they
+// Serve starts the service of a description, and passes its instances to `see` whenever they
 // change.
 func (r *Run) Serve(ctx context.Context, description map[string]any, see func([]*apipb.Instance)) (err error) {
 	if r.Operation, err = r.stage.Begin(ctx, description); err != nil {
@@ -110,7 +110,7 @@ func (r *Run) Whole(ctx context.Context, instances int) error {
 	return r.Until(ctx, fmt.Sprintf("%d instances are ready", instances), func(seen []*apipb.Instance) bool { return load.CountIf(seen, load.Ready) >= instances })
 }
 
-// Until waits until is returns true for the instances; what names that condition in the error.
+// Until waits until `is` returns true for the instances; `what` names that condition in the error.
 func (r *Run) Until(ctx context.Context, what string, is func(seen []*apipb.Instance) bool) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, Patience, fmt.Errorf("timed out after %v waiting for: %s", Patience, what))
 	defer cancel()

@@ -64,7 +64,7 @@ func Serve(listener net.Listener, told <-chan os.Signal, c Config) error {
 	return hangUp(server)
 }
 
-// flushTime is how long the last refusals may take to be written.
+// flushTime bounds the wait for the last rejections to be written.
 const flushTime = 500 * time.Millisecond
 
 // hangUp closes a server without open requests. The last refusals may not be written yet, so it

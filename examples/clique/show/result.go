@@ -27,15 +27,16 @@ func heavyOf(s *state) *holding   { return &s.heavy }
 type holding struct {
 	// fair is its fair share, 0 while unknown.
 	fair float64
-	// live is the share of jobs that may stay, draining that of jobs that were ordered to stop.
+	// live is the share of jobs that may stay; draining is the share of jobs that were ordered to
+	// stop.
 	live, draining float64
 }
 
 // used is its usage share: draining jobs still hold resources.
 func (h holding) used() float64 { return h.live + h.draining }
 
-// reached returns how long after from it takes until the service uses at most its fair share,
-// and the heavy operation at least its own.
+// reached returns how long it takes, after the time `from`, until the service uses at most its fair
+// share, and the heavy operation at least its own.
 func reached(moments []playground.Moment[state], from time.Duration) (took time.Duration, ok bool) {
 	for _, m := range moments {
 		service, heavy := m.Is.service, m.Is.heavy
@@ -55,7 +56,7 @@ type result struct {
 	arrived, departed time.Duration
 	// reached is how long after arrived both operations had their fair share.
 	reached time.Duration
-	// left counts the preempted instances that exited by themselves, cut those that were
+	// left counts the preempted instances that exited by themselves; cut counts those that were
 	// killed.
 	left, cut int
 }

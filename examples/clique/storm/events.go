@@ -108,7 +108,7 @@ func (s *scene) busy(ctx context.Context, e event) (name string, err error) {
 	return name, err
 }
 
-// none reports whether a node has no instance for which counts returns true.
+// none reports whether a node has no instance for which `counts` returns true.
 func none(seen []*apipb.Instance, node string, counts func(*apipb.Instance) bool) bool {
 	return !slices.ContainsFunc(seen, func(i *apipb.Instance) bool { return i.GetNode() == node && counts(i) })
 }

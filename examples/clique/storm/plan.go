@@ -30,7 +30,7 @@ type event struct {
 	// node is the index of its node; hold is how long it lasts after it has had its effect.
 	node int
 	hold time.Duration
-	// same: the rival is in the pool of the service.
+	// same says that the rival is in the pool of the service.
 	same bool
 }
 

@@ -20,13 +20,13 @@ var names = map[bool]string{true: "handed over", false: "not handed over"}
 // doom is the death of a node.
 type doom struct {
 	node string
-	// from is when the node died, known when discovery reported it, to when the node was started
-	// again.
+	// The node died at `from`, discovery reported that at `known`, and the node was started again
+	// at `to`.
 	from, known, to time.Time
 }
 
-// took reports whether the death of the node failed a request: one that ran there, or one that
-// was sent there before the death was known.
+// took reports whether a request failed because of the death: it ran on the node, or was sent there
+// before the death was known.
 func (d doom) took(cut load.Cut) bool {
 	return cut.Node == d.node && cut.Ended.After(d.from) && cut.Began.Before(d.to)
 }
@@ -45,9 +45,8 @@ type result struct {
 	moments      []playground.Moment[state]
 	events       []happening
 	doom         doom
-	// left counts the instances that were ordered to stop and exited by themselves. cut counts
-	// those that were killed, at their deadline or before they ran, and lost those that died
-	// with their node.
+	// These count instances that ended: left were ordered to stop and exited by themselves; cut
+	// were killed, at their deadline or before they ran; lost died with their node.
 	left, cut, lost int
 }
 
@@ -72,8 +71,9 @@ func (r *result) least() int {
 	return slices.MinFunc(r.moments, func(a, b playground.Moment[state]) int { return cmp.Compare(a.Is.ready, b.Is.ready) }).Is.ready
 }
 
-// judge counts the requests that the death of the node failed: ran were running there, early
-// were sent before the death was known. others are those that failed for another cause.
+// judge counts the requests that the death of the node failed: ran counts those that were running
+// on it; early counts those that were sent to it before the death was known. others are the
+// requests that failed for another cause.
 func (r *result) judge() (ran, early int, others []load.Cut) {
 	for _, cut := range r.tally.Cut {
 		switch {
@@ -107,7 +107,7 @@ func (r *result) happened() (count [kinds]int) {
 func (c Config) broken(r *result) []string {
 	var faults []string
 	if _, _, others := r.judge(); len(others) > 0 {
-		faults = append(faults, fmt.Sprintf("%d requests failed that were not on the node that died", len(others)))
+		faults = append(faults, fmt.Sprintf("%d requests failed on nodes other than the one that died", len(others)))
 	}
 	if missing := r.tally.Missing(c.Requests); missing != "" {
 		faults = append(faults, missing)

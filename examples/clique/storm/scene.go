@@ -20,10 +20,10 @@ type scene struct {
 	result *result
 }
 
-// state is the number of instances that are ready, and of those that exist.
+// state has the number of ready instances, and the number of all instances.
 type state struct{ ready, present int }
 
-// happening is an event with its times in the run; to is 0 while it goes on.
+// happening is an event with its times in the run; the time `to` is 0 while the event goes on.
 type happening struct {
 	event
 	// name is the name of the node.

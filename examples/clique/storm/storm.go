@@ -6,7 +6,7 @@ import (
 	"weir/examples/clique/playground"
 )
 
-// pool is the pool of the service, others that of rivals outside it.
+// pool is the pool of the service; others is the pool of rivals outside it.
 const pool, others = "clique", "others"
 
 const (

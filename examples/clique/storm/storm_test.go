@@ -96,7 +96,7 @@ func TestBroken(t *testing.T) {
 		want   string
 	}{
 		"as promised":                     {func(*result) {}, ""},
-		"one was on another node":         {func(r *result) { r.tally.Cut[0].Node = "n1" }, "1 requests failed that were not on the node that died"},
+		"one was on another node":         {func(r *result) { r.tally.Cut[0].Node = "n1" }, "1 requests failed on nodes other than the one that died"},
 		"one failed before it died":       {func(r *result) { r.tally.Cut[0].Ended = at(99) }, "1 requests failed"},
 		"one was sent when it was back":   {func(r *result) { r.tally.Cut[4].Began, r.tally.Cut[4].Ended = at(141), at(142) }, "1 requests failed"},
 		"too few":                         {func(r *result) { r.tally.Closed = load.Count{} }, "(minimum 20000)"},

@@ -87,8 +87,8 @@ type vote struct {
 	term   uint64
 }
 
-// votes returns the leader that most replicas name, if they name one, and the votes of those
-// that answer.
+// votes returns the votes of the replicas that answer, by replica, and the vote of the majority, if
+// there is one for a leader.
 func (c *runCluster) votes(ctx context.Context) (elected vote, by map[string]vote) {
 	ctx, cancel := context.WithTimeout(ctx, statusPatience)
 	defer cancel()
@@ -104,8 +104,8 @@ func (c *runCluster) votes(ctx context.Context) (elected vote, by map[string]vot
 	return elected, by
 }
 
-// Leader implements chaos.Cluster. It returns the leader that most replicas name: a single
-// one may not know it yet, or be cut off.
+// Leader implements chaos.Cluster. It returns the leader that most replicas name: a single replica
+// may not know the leader yet, or be cut off.
 func (c *runCluster) Leader(ctx context.Context) (name string, term uint64, err error) {
 	elected, _ := c.votes(ctx)
 	if elected.leader == "" {
@@ -165,8 +165,8 @@ func (c *runCluster) guard(ctx context.Context) error {
 	return nil
 }
 
-// unasked reports whether a member's process, which has ended, ended by itself: the run may
-// have killed it, and started the next one since.
+// unasked reports whether a member's process, which has ended, ended by itself. If not, the run has
+// killed it, and may have started the next one since.
 func (c *runCluster) unasked(m *devcluster.Member) (bool, error) {
 	if c.isDown(m.Name) {
 		return false, nil

@@ -94,8 +94,8 @@ func (d *hungDisks) mend(member string) error {
 	return endTracer(t)
 }
 
-// endTracer stops a tracer, which may have ended already, with its process. How it ends
-// does not matter.
+// endTracer stops a tracer, which may have ended already, and waits for its end. How it ends does
+// not matter.
 func endTracer(t *devcluster.Child) error {
 	if err := t.Process.Signal(unix.SIGTERM); err != nil {
 		return fmt.Errorf("end tracer: %w", err)

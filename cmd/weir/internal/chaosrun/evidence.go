@@ -66,7 +66,7 @@ func (e *evidence) stopped() error {
 	return errors.Join(err, e.readLogs())
 }
 
-// gone waits until look finds nothing, and records what it still finds after gonePatience.
+// gone waits until `look` finds nothing, and records what is still found after gonePatience.
 func (e *evidence) gone(ctx context.Context, when string, look func() ([]string, error)) error {
 	var left []string
 	var err error

@@ -25,7 +25,7 @@ type journals struct {
 // agentJournal is the journal of one agent.
 type agentJournal struct {
 	node string
-	// path is the journal's file while the cluster runs, kept the one afterwards.
+	// path is the journal's file while the cluster runs; kept is where the file is afterwards.
 	path, kept string
 	tail       journal.Tail
 }

@@ -8,8 +8,8 @@ import (
 	"weir/cmd/weir/internal/screen"
 )
 
-// EnterNetwork moves this process into its own network namespace, by executing it again. It
-// returns why that is not possible; nil in the namespace.
+// EnterNetwork moves this process into its own network namespace, by executing its program again.
+// In the namespace it returns nil; outside it returns only an error.
 func EnterNetwork() error { return devcluster.IsolateSelf("WEIR_CHAOS_NETWORK") }
 
 // openNetwork gives each member its own network namespace, if possible, and returns the

@@ -118,7 +118,7 @@ func (cfg *Config) press(ctx context.Context, up *devcluster.Cluster, rules faul
 	if evidence.agents, err = openJournals(cfg.Dir, cfg.Cluster, record.Members); err != nil {
 		return err
 	}
-	// These go on after ctx is done, until all faults are healed: up.Run restarts members
+	// These tasks go on after ctx is done, until all faults are healed: up.Run restarts members
 	// that were killed.
 	keeping, leave := context.WithCancel(context.WithoutCancel(ctx))
 	kept := make(chan error)

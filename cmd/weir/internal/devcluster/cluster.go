@@ -51,7 +51,8 @@ func Start(config Config, say func(string)) (*Cluster, error) {
 		return nil, fmt.Errorf("start cluster: %w", err)
 	}
 	if err := locked(root, c.claim); err != nil {
-		// Remove the folder if it is empty, as it is if it did not exist before.
+		// Remove the folder if it did not exist before: Remove fails for a folder that is not
+		// empty.
 		_ = os.Remove(root)
 		return nil, fmt.Errorf("start cluster in %s: %w", config.Dir, err)
 	}
@@ -75,8 +76,8 @@ func (c *Cluster) claim() error {
 	return nil
 }
 
-// takeOver cleans up after an earlier owner that was killed. A cluster that still runs is
-// ErrRunning.
+// takeOver cleans up after an earlier owner that was killed. It returns ErrRunning if a cluster
+// still runs.
 func (c *Cluster) takeOver() error {
 	record, err := Load(c.paths.root)
 	switch {

@@ -27,8 +27,8 @@ type Config struct {
 	Timing string
 	// LogLevel is the log level of all processes. Default: info.
 	LogLevel string
-	// ReplicaArguments are extra arguments of each replica, AgentArguments of each agent.
-	// They override the others.
+	// ReplicaArguments are extra arguments of each replica; AgentArguments are those of each agent.
+	// They override the arguments that the cluster sets.
 	ReplicaArguments, AgentArguments []string
 	// NodePrefix is the prefix of the nodes' names; a number follows. Default: n.
 	NodePrefix string
@@ -37,7 +37,7 @@ type Config struct {
 	Network *Network
 	// Share is what each agent has for jobs: see ShareOut.
 	Share Share
-	// Program is the path of weir, JobProxy that of weir-jobproxy.
+	// Program is the path of weir; JobProxy is the path of weir-jobproxy.
 	Program, JobProxy string
 	// ReadyTimeout bounds how long the cluster may take to be ready. Default 1 min: it
 	// takes seconds unless the machine is busy.
@@ -62,7 +62,7 @@ type Ending struct {
 
 // Access is what a client needs to reach the cluster.
 type Access struct {
-	// Addresses are the replicas', each host:port.
+	// Addresses are the addresses of the replicas, host:port.
 	Addresses []string `json:"addresses"`
 	// Credentials is the folder of an operator's credentials, empty for plaintext.
 	Credentials string `json:"credentials,omitempty"`
@@ -129,7 +129,7 @@ const loopback = "127.0.0.1"
 
 // Share is the resources that one agent offers to jobs.
 type Share struct {
-	// CPU is in cores, Memory in bytes, Slots in jobs.
+	// CPU is in cores and Memory in bytes; Slots is the number of jobs.
 	CPU    int
 	Memory int64
 	Slots  int
@@ -147,7 +147,7 @@ func ShareOut(cores float64, memory int64, agents int) Share {
 	return Share{CPU: cpu, Memory: memory / int64(parts) >> 20 << 20, Slots: cpu}
 }
 
-// SettingsFile is where clients find the cluster of dir.
+// SettingsFile returns the path of the file in which clients find the cluster of dir.
 func SettingsFile(dir string) string { return filepath.Join(dir, "client.yaml") }
 
 // layout returns the paths below Config.Dir.

@@ -32,9 +32,9 @@ type place struct {
 	address   string
 }
 
-// IsolateSelf moves this process into its own network namespace: it executes the same
-// program again with variable set in its environment. It returns nil there, and otherwise why
-// it cannot be done.
+// IsolateSelf moves this process into its own network namespace: it executes the same program again
+// with variable set in its environment. In the namespace it returns nil; outside it returns only an
+// error.
 func IsolateSelf(variable string) error {
 	if os.Getenv(variable) != "" {
 		return os.Unsetenv(variable)
@@ -162,7 +162,7 @@ func (n *Network) Mend(a, b string) error {
 
 func pairOf(a, b string) [2]string { return [2]string{min(a, b), max(a, b)} }
 
-// drop adds or deletes the rules that drop packets between a pair; what is add or del.
+// drop adds or deletes the rules that drop packets between a pair; `what` is add or del.
 func (n *Network) drop(what string, pair [2]string) error {
 	a, b := n.members[pair[0]].address, n.members[pair[1]].address
 	rule := "rule " + what + " pref 100 from %s to %s type blackhole"
@@ -206,7 +206,8 @@ func newNamespace() (file *os.File, err error) {
 	return file, err
 }
 
-// within runs work in a network namespace; processes that work starts are in it too.
+// within calls `work` in a network namespace. Processes that `work` starts are in the namespace
+// too.
 func within(namespace *os.File, work func() error) (err error) {
 	onOwnThread(func() {
 		if err = unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNET); err == nil {
@@ -216,7 +217,7 @@ func within(namespace *os.File, work func() error) (err error) {
 	return err
 }
 
-// onOwnThread runs work on a thread that is not used afterwards.
+// onOwnThread calls `work` on a thread that is not used afterwards.
 func onOwnThread(work func()) {
 	done := make(chan struct{})
 	go func() {

@@ -25,7 +25,7 @@ type Member struct {
 	Address string `json:"address,omitempty"`
 	// Arguments are the arguments of the program weir.
 	Arguments []string `json:"arguments"`
-	// Data is its folder, Log the file with its output.
+	// Data is the member's data folder; Log is the file with its output.
 	Data string `json:"data"`
 	Log  string `json:"log"`
 
@@ -33,7 +33,7 @@ type Member struct {
 	// carried out.
 	Asked   int `json:"asked"`
 	Started int `json:"started"`
-	// Process is its latest process.
+	// Process is the member's latest process.
 	Process Process `json:"process"`
 	// LogStart is where the output of the latest process begins in Log.
 	LogStart int64 `json:"log_start"`

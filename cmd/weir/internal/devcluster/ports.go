@@ -39,7 +39,7 @@ func freeRanges(n, size int, taken []int) ([]int, error) {
 	return ranges, nil
 }
 
-// areFree reports whether processes could listen on all size ports from first on.
+// areFree reports whether processes could listen on all ports of the range that begins at `first`.
 func areFree(first, size int) bool {
 	for port := first; port < first+size; port++ {
 		if !isFree(port) {

@@ -18,8 +18,8 @@ import (
 // Child is a process that this one started.
 type Child struct {
 	Process Process
-	// Ended is closed when the process has ended; then end says how, and code is its exit
-	// code.
+	// Ended is closed when the process has ended. From then on, end says how it ended, and code is
+	// its exit code.
 	Ended chan struct{}
 	end   string
 	code  int
@@ -142,7 +142,7 @@ func (m *Member) Tail() string {
 // lines calls visit for each line of the latest process.
 func (m *Member) lines(visit func(string)) error { return EachLine(m.Log, m.LogStart, visit) }
 
-// EachLine calls visit for each line of a log, beginning at the offset from.
+// EachLine calls visit for each line of a log, beginning at the offset `from`.
 func EachLine(log string, from int64, visit func(string)) error {
 	file, err := os.Open(log)
 	if err != nil {

@@ -146,7 +146,8 @@ func (r *Reach) Stdout(ctx context.Context, job string) (string, error) {
 	return text.String(), err
 }
 
-// Read makes one linearizable read at a replica other than without; turn chooses which.
+// Read makes one linearizable read at a replica that `turn` chooses, but never at the replica
+// `without`.
 func (r *Reach) Read(ctx context.Context, without string, turn int) error {
 	others := slices.DeleteFunc(slices.Clone(r.replicas), func(replica reached) bool { return replica.id == without })
 	if len(others) == 0 {

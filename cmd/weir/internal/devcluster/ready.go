@@ -65,8 +65,8 @@ func progress(members []Member, ready func(*Member) bool, view View) Progress {
 	return p
 }
 
-// Up starts a cluster and waits until it is ready; display shows its progress. The caller stops
-// the returned cluster, even beside an error. say reports members that end, and those that are
+// Up starts a cluster and waits until it is ready; display shows its progress. The caller stops the
+// returned cluster, even if Up also returns an error. say reports members that end or are
 // restarted.
 func Up(ctx context.Context, config Config, display *screen.Screen, say func(string)) (*Cluster, error) {
 	if config.Insecure {

@@ -183,8 +183,8 @@ func edit(paths layout, change func(*Record) error) error {
 // the lock while they start a process or clean up.
 const lockTimeout = time.Minute
 
-// locked calls work while it holds the lock on the folder. The folder itself is locked, so
-// that no lock file is left behind.
+// locked calls `work` while it holds the lock on the folder. The folder itself is locked, so that
+// no lock file is left behind.
 func locked(dir string, work func() error) error {
 	var folder *os.File
 	var err error

@@ -84,7 +84,7 @@ func act(what, dir, name string, do func(Process) error) error {
 	return nil
 }
 
-// alive returns do, or an error for a process that does not run.
+// alive wraps `do` in a function that returns an error for a process that does not run.
 func alive(do func(Process) error) func(Process) error {
 	return func(p Process) error {
 		if !p.Alive() {

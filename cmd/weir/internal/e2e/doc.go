@@ -4,5 +4,5 @@
 // For what they assert about jobs, tests do not rely on Weir alone: jobs run the program of folder
 // witness, which records by itself when it ran and under which lock.
 //
-// The programs are built once. Every process ends with the test, however that ends.
+// The programs are built once. Every process ends with the test, however the test ends.
 package e2e

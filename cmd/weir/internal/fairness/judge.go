@@ -75,8 +75,8 @@ func JudgeAll(outcomes []Outcome) []Breach {
 	return []Breach{{Problem: fmt.Sprintf("%.3f of all usage in %d clusters was lost by preemption, the limit is %v", all.Lost, all.Scenarios, MostLostOfAll)}}
 }
 
-// shareRatio is the part of its fair share that an always hungry pool got, with half a job
-// added; false if the pool is not always hungry, or its fair share is less than half a job.
+// shareRatio returns what an always hungry pool got, plus half a job, as a part of its fair share;
+// false if the pool is not always hungry, or its fair share is less than half a job.
 func shareRatio(o simulate.Outcome) (float64, bool) {
 	if !o.Leaf || !o.Hungry || o.Window <= 0 || o.Fair < o.LargestJob/2 || o.Fair == 0 {
 		return 0, false
@@ -84,8 +84,8 @@ func shareRatio(o simulate.Outcome) (float64, bool) {
 	return (o.Got + o.LargestJob/2) / o.Fair, true
 }
 
-// guaranteeRatio is the part that the pool had of what it asked of its guarantees; false if it
-// asked nothing, or less than one job for ten minutes.
+// guaranteeRatio returns how much the pool got of the part of its guarantees that it asked for;
+// false if it asked for nothing, or for less than one job for ten minutes.
 func guaranteeRatio(o simulate.Outcome) (float64, bool) {
 	if o.Asked == 0 || o.Asked < o.LargestJob*(10*time.Minute).Seconds() {
 		return 0, false

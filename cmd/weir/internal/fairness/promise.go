@@ -45,7 +45,7 @@ func (g *generator) promise(d map[string]any) {
 	}
 }
 
-// addCPU adds to the strong guarantee of a pool.
+// addCPU adds cores to the strong guarantee of a pool.
 func addCPU(options map[string]any, cpu int) {
 	has, _ := options["strong_guarantee_resources"].(map[string]any)
 	if has == nil {

@@ -12,15 +12,15 @@ import (
 type Row struct {
 	Kind      string
 	Scenarios int
-	// Breaches counts breaches, Hungry the always hungry pools that were judged, Below those of
-	// them that got less than LeastShare.
+	// Breaches counts breaches. Hungry counts the always hungry pools that were judged; Below
+	// counts those of them that got less than LeastShare.
 	Breaches, Hungry, Below int
-	// WorstShare is the least part of its fair share that one of them got; Judged is the least
-	// value that was judged, with half of the largest job added. Both are NaN without such a
-	// pool.
+	// WorstShare is the least part of its fair share that an always hungry pool got; Judged is the
+	// least value that was judged, with half of the largest job added. Both are NaN if there was no
+	// such pool.
 	WorstShare, Judged float64
-	// Guarantees counts the pools whose guarantees were judged, Short those that got less than
-	// LeastGuarantee.
+	// Guarantees counts the pools whose guarantees were judged; Short counts those of them that got
+	// less than LeastGuarantee.
 	Guarantees, Short int
 	WorstGuarantee    float64
 	// Late counts pools that waited longer than their patience. Wait and Patience are those of
@@ -55,7 +55,7 @@ func Table(outcomes []Outcome) []Row {
 	return rows
 }
 
-// least is the lesser of two numbers; a NaN as the first means there is none yet.
+// least returns the lesser of two numbers; `so` is NaN if there is none yet.
 func least(so, x float64) float64 {
 	if x < so || math.IsNaN(so) {
 		return x

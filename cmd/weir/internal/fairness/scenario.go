@@ -62,7 +62,7 @@ type leaf struct {
 	parents []map[string]any
 	// part is its weighted share of the cluster when every pool is hungry.
 	part float64
-	// job is the cores of its largest job.
+	// job is the number of cores of its largest job.
 	job int
 }
 
@@ -102,8 +102,8 @@ func (g *generator) document() map[string]any {
 	}
 	d["workloads"] = workloads
 	if slices.ContainsFunc(g.leaves, func(l *leaf) bool { return 2*l.job > g.cpu }) {
-		// Only aggressive starvation makes room for such jobs among long ones. It makes none among
-		// jobs of graceful operations.
+		// Only aggressive starvation makes room for jobs this large among long jobs. It makes no
+		// room among jobs of graceful operations.
 		options["enable_aggressive_starvation"] = true
 		for _, w := range workloads {
 			delete(w.(map[string]any)["options"].(map[string]any), "preemption_mode")
@@ -151,7 +151,7 @@ func (g *generator) tree() {
 	g.grow("", g.pools, nil, oneOf(g, 1, 1, 2, 2, 3), g.between(2, 11), 1)
 }
 
-// grow puts this many leaves below a pool. Prefixes make the names unique in the tree.
+// grow puts the given number of leaves below a pool. `prefix` makes their names unique in the tree.
 func (g *generator) grow(prefix string, into map[string]any, parents []map[string]any, levels, leaves int, part float64) {
 	type child struct {
 		name           string

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// work draws the operations of a pool: most want more than their fair share all the time.
+// work draws the operations of a pool: most pools want more than their fair share all the time.
 func (g *generator) work(l *leaf, workloads map[string]any) {
 	if g.is("fifo") && g.percent(70) {
 		l.options["mode"] = "fifo"
@@ -32,7 +32,7 @@ func (g *generator) work(l *leaf, workloads map[string]any) {
 	}
 	operations := g.between(1, oneOf(g, 1, 8, 30))
 	if g.percent(20) {
-		// Not hungry all the time.
+		// This pool is not hungry all the time.
 		capacity *= l.part * oneOf(g, 0.2, 0.5, 0.8)
 	}
 	w["jobs"] = int(capacity/float64(operations)) + 1
@@ -52,8 +52,8 @@ func (g *generator) work(l *leaf, workloads map[string]any) {
 	w["arrivals"] = map[string]any{"at": at}
 }
 
-// oneByOne makes a pool submit operations of one job: at first more than its fair share has
-// room for, then as many as it can run. A longer queue would slow the simulation down.
+// oneByOne makes a pool submit operations of one job each: at first more than fit in its fair
+// share, later as many as it can run. A longer queue would slow the simulation down.
 func (g *generator) oneByOne(l *leaf, w, workloads map[string]any, capacity float64) {
 	begin := text(g.begin())
 	every := g.duration.Seconds() / (capacity*l.part + 1)
@@ -71,7 +71,7 @@ func (g *generator) begin() time.Duration {
 	return time.Duration(g.between(1, 40)) * time.Minute / 2
 }
 
-// maxJobs is about the most jobs that a scenario may start: more take too long to simulate.
+// maxJobs bounds roughly how many jobs a scenario starts: more would take too long to simulate.
 const maxJobs = 20000
 
 // lengths draws the least and the greatest length of jobs, from seconds to hours. Jobs larger
@@ -85,7 +85,7 @@ func (g *generator) lengths(l *leaf) (least, most time.Duration) {
 	least = max(least, floor).Round(time.Second)
 	most = least * time.Duration(oneOf(g, 1, 2, 3))
 	if 2*l.job > g.cpu {
-		// Shares that are no whole number of nodes even out only over several such jobs.
+		// A share that is not a whole number of nodes evens out only over several such jobs.
 		least, most = min(least, g.duration/8), min(most, g.duration/8)
 	}
 	return least, most

@@ -51,8 +51,8 @@ type Bar struct {
 	writer  progress.Writer
 	tracker *progress.Tracker
 	drawn   chan struct{}
-	// total is the number of steps, done the number shown last; shown is the time of the
-	// last plain line.
+	// total is the number of steps; done is how many were done when last shown; shown is the time
+	// of the last plain line.
 	total, done int64
 	shown       time.Time
 }

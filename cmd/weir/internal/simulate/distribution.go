@@ -54,7 +54,8 @@ func (s *seconds) ReadOption(v *option.Value) error {
 
 // Distribution is where a number comes from: it is constant, or drawn at random.
 type Distribution[T unit] struct {
-	// draw returns at most greatest. Draw clamps the result to least and most.
+	// draw returns a number of at most `greatest`. Draw clamps it to the range from `least` to
+	// `most`.
 	draw                  func(chance *rand.Rand) float64
 	greatest, least, most float64
 }

@@ -53,7 +53,8 @@ type Pace struct {
 // Failure is a failure at one moment: of nodes, or of the leader.
 type Failure struct {
 	At *span `option:"at" kind:"time" default:"0s"`
-	// Nodes is how many nodes are lost, and BackAfter when they come back, 0 for never.
+	// Nodes is how many nodes are lost. BackAfter is how long they stay away; 0 means that they do
+	// not come back.
 	Nodes     *int64 `option:"nodes" min:"0" default:"0"`
 	BackAfter *span  `option:"back_after" kind:"time" default:"0s"`
 	// Leader says that the leader is lost; the next one takes over after Gap.
@@ -88,7 +89,7 @@ const maxNodes = 1_000_000
 
 // Changes override parts of a file. Each is a value that ReadSetting returns.
 type Changes struct {
-	// Set holds for both runs. Control is the control run's alone, and replaces the control
+	// Set applies to both runs. Control applies to the control run only, and replaces the control
 	// section of the file.
 	Set, Control []*option.Value
 	// NoControl leaves the control run out.
@@ -117,8 +118,8 @@ func ReadSetting(text string) (*option.Value, error) {
 	return value, nil
 }
 
-// Read reads a simulation and its control run. open reads the files that it names. All faults
-// are reported at once, in an *option.Error.
+// Read reads a simulation and its control run. open reads the files that the simulation names. All
+// faults are reported at once, in an *option.Error.
 func Read(data []byte, open func(name string) ([]byte, error), changes Changes) (*File, error) {
 	doc, err := document.Read("simulation", data)
 	if err != nil {
@@ -163,7 +164,7 @@ type reader struct {
 	*option.Reading
 	*File
 	of *simulation
-	// nodes is their number.
+	// nodes is the number of nodes.
 	nodes int64
 }
 

@@ -17,7 +17,7 @@ type lessons struct {
 	*memory.Learner
 	// told is the reserve that the state has.
 	told memory.Reserve
-	// due says that a call of telling is already scheduled.
+	// due says that a call of `telling` is already scheduled.
 	due bool
 }
 
@@ -44,7 +44,7 @@ func (w *world) uses(op *operation, a *statepb.Allocation) int64 {
 	return min(int64(op.Job.MemoryUsed.Draw(chance)), op.lessons.Task.Limit)
 }
 
-// occupy adds the memory of a job that starts (by 1) or ends (by -1) to its node.
+// occupy changes the memory used on a job's node when the job starts or ends: `by` is 1 or -1.
 func (w *world) occupy(op *operation, a *statepb.Allocation, by int64) {
 	used := by * w.uses(op, a)
 	w.occupied[a.GetNode()] += used
@@ -99,8 +99,8 @@ func (w *world) guilty(node string) *statepb.Allocation {
 	return first
 }
 
-// teach adds a job's memory sample to its end. After an overdraft it adds the reserve of the
-// next attempt too.
+// teach adds a job's memory sample to the record of its end. After an overdraft it adds the reserve
+// of the next attempt too.
 func (w *world) teach(op *operation, a *statepb.Allocation, finished *statepb.FinishedJob) {
 	overdrawn := finished.GetAbortReason() == lifecycle.AbortResourceOverdraft.String()
 	if op.lessons == nil || finished.GetState() != lifecycle.JobCompleted.String() && !overdrawn {
@@ -155,7 +155,7 @@ func (w *world) tell(op *operation) error {
 	}}})
 }
 
-// telling calls tell at a time scheduled earlier.
+// telling calls `tell` at a time scheduled earlier.
 func (w *world) telling(id string) error {
 	op := w.operations[id]
 	if op == nil {
@@ -189,7 +189,8 @@ func (m *memoryMeter) add(now time.Duration, of [3]int64) {
 // Memory is the memory of jobs whose reserve is learned, in bytes, averaged over the
 // simulation.
 type Memory struct {
-	// Limit is the most they may use, Reserved what was reserved for them, Used what they used.
+	// Limit is the most that the jobs may use, Reserved is what was reserved for them, and Used is
+	// what they used.
 	Limit, Reserved, Used float64
 	// Jobs is the number of starts. Overdrafts counts the jobs aborted because they exceeded
 	// their reserve on a node without free memory.

@@ -20,10 +20,10 @@ import (
 // exactly, from event to event.
 type meter struct {
 	total resource.Amounts
-	// present is what the leader believes is online: total without lost nodes.
+	// present is what the leader believes is online: `total` without the lost nodes.
 	present resource.Amounts
-	// root is the root pool's account, accounts has all of them; ordered has parents before
-	// their children.
+	// root is the root pool's account. accounts and ordered both have all accounts; in ordered,
+	// parents come before their children.
 	root     *account
 	accounts map[scheduling.PoolName]*account
 	ordered  []*account
@@ -36,8 +36,8 @@ type meter struct {
 	// jobWaits are the waits of jobs, and firstWaits those of operations for their first job,
 	// in seconds.
 	jobWaits, firstWaits []float32
-	// unfair is the part of the cluster that is used contrary to fair shares x seconds;
-	// measured is the seconds.
+	// unfair is the part of the cluster that was used contrary to fair shares, times seconds;
+	// measured is how many seconds were judged.
 	unfair, measured float64
 	// days are the finished days; today is the beginning of the current one.
 	days  []Day
@@ -54,22 +54,24 @@ type account struct {
 	fifo   []string
 	usage  resource.Amounts
 	demand resource.Amounts
-	// at is the time up to which the sums reach.
+	// The sums below reach up to this time.
 	at time.Duration
 	// used and wanted are resource x seconds since the beginning; wanted counts at most what
 	// the cluster has.
 	used, wanted sums
-	// parts is usage in shares of present x seconds; partsBefore is its value at the last update.
+	// parts is usage in share x seconds, as shares of the resources online; partsBefore is the
+	// value of `parts` at the last update.
 	parts, partsBefore resource.Vector
-	// before is used as of the last fair share update; dayUsed and dayWanted are the CPU of used
-	// and wanted as of midnight.
+	// before is the value of `used` at the last fair share update. dayUsed and dayWanted are the
+	// CPU in `used` and `wanted` at midnight.
 	before                sums
 	dayUsed, dayWanted    float64
 	fair, promised, bonus float64
-	// owed and fulfilled are promised shares x seconds, and how much of them was used.
+	// owed is what was promised, in share x seconds; fulfilled is how much of that was used.
 	owed, fulfilled float64
 	volume          float64
-	// granted is what integral guarantees gave, in share x seconds; most is the greatest grant.
+	// granted is what integral guarantees gave, in share x seconds; most is the greatest share
+	// given.
 	granted, most float64
 	grants        []grant
 	integral      bool
@@ -134,7 +136,7 @@ func (m *meter) settle(a *account, now time.Duration) {
 	}
 }
 
-// appears notes that resources have come online, or gone if negative.
+// appears notes that resources have come online or, if negative, gone offline.
 func (m *meter) appears(now time.Duration, resources resource.Amounts) {
 	for _, a := range m.ordered {
 		m.settle(a, now)
@@ -273,7 +275,7 @@ func (a *account) grant(d time.Duration) {
 	a.grants = append(a.grants, grant{a.bonus, d})
 }
 
-// lasted is for how long at least half of the greatest grant was given.
+// lasted returns for how long at least half of the greatest grant was given.
 func (a *account) lasted() time.Duration {
 	var sum time.Duration
 	for _, g := range a.grants {
@@ -284,7 +286,7 @@ func (a *account) lasted() time.Duration {
 	return sum
 }
 
-// meanShare is the dominant share of what was used in the last time d.
+// meanShare returns the dominant share of the mean usage since the last update, which was d ago.
 func (a *account) meanShare(total resource.Amounts, d time.Duration) float64 {
 	most := 0.0
 	for k := range resource.Count {

@@ -30,11 +30,11 @@ type operation struct {
 	perJob resource.Amounts
 	// lessons is nil unless the memory reserve of its jobs is learned.
 	lessons *lessons
-	// accepted is the time of submission, runs the time from which it may start jobs; begun
-	// says whether a job has started.
+	// accepted is the time of submission. runs is the time from which the operation may start jobs;
+	// begun says whether a job has started.
 	accepted, runs time.Duration
 	begun          bool
-	// running counts jobs that hold resources; demand is that of pending ones.
+	// running counts the jobs that hold resources; demand counts the pending jobs of each group.
 	running int
 	demand  []demand
 	// waits maps the cookie of each job that has run before to the time since which it waits again.

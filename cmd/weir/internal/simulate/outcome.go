@@ -40,11 +40,11 @@ type Outcome struct {
 	Patience time.Duration
 	// FirstWait is the time from the first demand, or from the last failure of a node or leader
 	// after it, to the first job, or to the end. FairMeanwhile is the mean fair share from the
-	// first demand to then.
+	// first demand to the end of that wait.
 	FirstWait     time.Duration
 	FairMeanwhile float64
 	// Preempted counts preempted jobs. Lost is the part of the pool's usage that was lost with
-	// those that did not leave by themselves. LostSeconds is the same in shares x seconds;
+	// preempted jobs that did not leave by themselves. LostSeconds is the same in shares x seconds;
 	// UsedSeconds is all usage.
 	Preempted                int64
 	Lost                     float64
@@ -68,28 +68,28 @@ func (o Outcome) Ratio() (float64, bool) {
 // outcome is an Outcome in the making.
 type outcome struct {
 	Outcome
-	// wanted is the time of the first demand, or -1; calm is that, or the last failure if that
-	// is later.
+	// wanted is the time of the first demand, or -1; calm is the time of the first demand or of the
+	// last failure, whichever is later.
 	wanted, calm time.Duration
 	started      bool
-	// fair and demand are of the last update.
+	// fair and demand are the shares at the last update.
 	fair, demand resource.Vector
-	// fairSum and gotSum are shares x seconds in the window; fairMeanwhile is that before the
-	// first job.
+	// fairSum and gotSum are shares x seconds in the window; fairMeanwhile is the fair share x
+	// seconds before the first job.
 	fairSum, gotSum resource.Vector
 	fairMeanwhile   float64
 	// job is the most that its jobs need of each resource.
 	job   resource.Amounts
 	asked lowest
-	// less is the time since which demand is less than the promise, or -1.
+	// less is the time at which demand fell below the promise, or -1.
 	less   time.Duration
 	lost   sums
 	limits resource.Amounts
-	// over is the time since which usage exceeds limits, or -1.
+	// over is the time at which usage began to exceed the limits, or -1.
 	over time.Duration
 }
 
-// interval accounts for the time since the last update, in which the mean usage share was used.
+// interval accounts for the time since the last update, in which the mean usage share was `used`.
 // room reports whether one more job would fit.
 func (o *outcome) interval(since, now time.Duration, used resource.Vector, promised float64, room func() bool) {
 	d := (now - since).Seconds()
@@ -135,7 +135,7 @@ func (o *outcome) wants(now time.Duration, demand resource.Amounts, less bool) {
 	o.breaks(now, less)
 }
 
-// breaks notes whether the pool wants less than it was promised. After a time when it did, the
+// breaks notes whether the pool wants less than it was promised. When it stops wanting less, the
 // wait for its guarantees starts over.
 func (o *outcome) breaks(now time.Duration, less bool) {
 	if o.less >= 0 && now > o.less {
@@ -288,7 +288,7 @@ func (op *operation) weight() float64 {
 	return pooltree.DefaultWeight
 }
 
-// waitsFor reports whether op has more than besides pending jobs, and one of them fits in room.
+// waitsFor reports whether a job of op fits in `room`, and op has more than `besides` pending jobs.
 func (op *operation) waitsFor(room resource.Amounts, besides int64) bool {
 	for _, d := range op.demand {
 		besides -= d.pending

@@ -24,13 +24,13 @@ type Result struct {
 	Utilization map[string]float64
 	Operations  Operations
 	Jobs        Jobs
-	// JobWaits is from when a job could have started until it did, over those that did.
-	// OperationWaits is from the submission of an operation until its first job; one without a
-	// job has waited until the end.
+	// JobWaits are the times from when a job could have started until it did, of the jobs that
+	// started. OperationWaits are the times from the submission of an operation until its first
+	// job, or until the end of the run if no job started.
 	JobWaits, OperationWaits Waits
 	// Preempted counts jobs that were ordered to stop, by kind of preemption or reason.
 	Preempted map[string]int64
-	// Memory is that of jobs whose reserve is learned; nil if there were none.
+	// Memory is the memory of jobs whose reserve is learned; nil if there were none.
 	Memory *Memory
 	// FairnessError is the part of the cluster that was used contrary to fair shares, averaged
 	// over time.
@@ -52,7 +52,7 @@ type Result struct {
 // Operations counts operations.
 type Operations struct {
 	Submitted, Refused, Ended, InProgress int64
-	// RefusedBecause is why the first one was refused.
+	// RefusedBecause is why the first refused operation was refused.
 	RefusedBecause string
 }
 
@@ -69,18 +69,17 @@ type Waits struct{ P50, P95, Max float64 }
 type Pool struct {
 	Name   scheduling.PoolName
 	Parent scheduling.PoolName
-	// DemandCPUSeconds is demand, of at most what the cluster has.
+	// DemandCPUSeconds counts demand up to what the cluster has.
 	DemandCPUSeconds, UsageCPUSeconds float64
 	// UsageShare is the mean share of the cluster that it used.
 	UsageShare float64
 	// Fulfilment is the part used of what guarantees promised, as far as it was wanted; nil if
 	// nothing was promised.
 	Fulfilment *float64
-	// Jobs counts the starts of the pool's own jobs. The times, too, are only those of the pool's
-	// own operations.
+	// Jobs counts the starts of the pool's own jobs. The times below, too, are only those of the
+	// pool's own operations.
 	Jobs int64
-	// OperationTimes is from the submission of an operation to its end, of those that
-	// have ended.
+	// OperationTimes are the times from submission to end, of the operations that have ended.
 	JobWaits, OperationTimes Waits
 	Integral                 *Integral
 	Outcome                  Outcome

@@ -6,9 +6,9 @@ import (
 	"weir/scheduling/resource"
 )
 
-// hasRoom reports whether some node would have room for one more job of the pool's largest size if
-// all jobs left it that can be preempted. The pool's own jobs stay, and so do those that other
-// pools hold within their guarantees.
+// hasRoom reports whether, if all preemptible jobs left, some node would have room for one more job
+// of the pool's largest size. The pool's own jobs stay, and so do those that other pools hold
+// within their guarantees.
 func (w *world) hasRoom(a *account) bool {
 	for _, id := range w.online {
 		node, known := w.state.Node(scheduling.NodeID(id))
@@ -28,9 +28,10 @@ func (w *world) hasRoom(a *account) bool {
 	return false
 }
 
-// mayLose reports whether from may lose a job with these resources to the pool that gains,
-// given the losses in gone. Each pool from there up to their common ancestor must keep what its
-// guarantees give it, in whole jobs. If so, the job is added to gone.
+// mayLose reports whether one pool may lose a job with these resources to another, which gains
+// them, given the earlier losses in `gone`. The losing pool, and each pool above it that is not
+// above the other one, must keep what its guarantees give it, in whole jobs. If so, the job is
+// added to `gone`.
 func (m *meter) mayLose(from, gains *account, holds resource.Amounts, gone map[*account]float64) bool {
 	if from.below(gains) {
 		return false

@@ -33,7 +33,7 @@ type run struct {
 	*world
 	// due is the time of the next fair share update.
 	due time.Duration
-	// beatDue is the time of the next heartbeat of all nodes, beatEvery the present period.
+	// beatDue is the time of the next heartbeat of all nodes; beatEvery is the present period.
 	beatDue, beatEvery time.Duration
 	// hungry says that some pool or operation is below its fair share and may become starving, so
 	// updates must be frequent. pressing says that each heartbeat may preempt.

@@ -64,7 +64,7 @@ func (r *Result) WriteCSV(dir string) error {
 	})
 }
 
-// each calls do with a result and with that of its control run.
+// each calls `do` with a result, and with the result of its control run if there is one.
 func (r *Result) each(do func(prefix string, r *Result) error) error {
 	if err := do("", r); err != nil || r.Control == nil {
 		return err

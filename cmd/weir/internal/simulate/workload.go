@@ -39,7 +39,7 @@ type Shape struct {
 	} `option:"gang_options"`
 	// Interruption says that preempted jobs leave by themselves; nil if they cannot.
 	Interruption *struct {
-		// LeavesAfter is the time that takes, in seconds.
+		// LeavesAfter is how long a job takes to leave, in seconds.
 		LeavesAfter *Distribution[seconds] `option:"leaves_after" kind:"time" default:"0s"`
 	} `option:"interruption"`
 	Options *pooltree.OperationOptions `option:"options"`
@@ -83,7 +83,8 @@ type Arrivals struct {
 	Daily []window `option:"daily" kind:"list of parts of the day" short:"*"`
 }
 
-// workload checks and completes a workload. Without arrivals it comes once, at the beginning.
+// workload checks and completes a workload. Without arrivals it has one operation, submitted at the
+// beginning.
 func (r *reader) workload(w *Workload) {
 	if w.Arrivals == nil {
 		w.Arrivals = &Arrivals{At: make([]span, 1)}
@@ -111,8 +112,8 @@ func (r *reader) arrivals(a *Arrivals) {
 	slices.SortFunc(a.At, func(a, b span) int { return int(a.Duration - b.Duration) })
 }
 
-// shape checks and completes the shape of an operation. Without a pool it runs in missing, if
-// there is such a pool, or else in the default pool.
+// shape checks and completes the shape of an operation. An operation without a pool gets the pool
+// `missing` if it exists, or else the default pool.
 func (r *reader) shape(s *Shape, missing scheduling.PoolName) {
 	if !r.Pools.Has(missing) {
 		missing = scheduling.DefaultPool
@@ -186,8 +187,8 @@ func (s *Shape) settings() pooltree.OperationOptions {
 type source struct {
 	*Workload
 	chance *rand.Rand
-	// at are the given times still to come; if none are given, next is the time of the next
-	// operation. made counts the operations so far.
+	// at holds the given times that are still to come. If no times are given, next is the time of
+	// the next operation. made counts the operations so far.
 	at   []span
 	next time.Duration
 	made int

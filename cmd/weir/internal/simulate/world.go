@@ -37,14 +37,14 @@ type world struct {
 	term  uint64
 	// tree is nil while there is no leader.
 	tree *scheduler.Tree
-	// leaderless is the time until which there is no leader: nothing is decided or heard
-	// before.
+	// leaderless is the time until which there is no leader: nothing is decided or heard before
+	// then.
 	leaderless time.Duration
 	// updated is the time of the last fair share update.
 	updated time.Duration
 	jobs    uint64
-	// operations are those that have not ended; pending are those of a pool that are not
-	// admitted yet.
+	// operations has the operations that have not ended, by id; pending has those that are not
+	// admitted yet, by pool.
 	operations map[string]*operation
 	pending    map[scheduling.PoolName][]string
 	// dead nodes are silent; the leader may not know it yet.
@@ -100,8 +100,8 @@ func (w *world) time() time.Time { return epoch.Add(w.now) }
 
 func (w *world) timestamp() *timestamppb.Timestamp { return timestamppb.New(w.time()) }
 
-// beginTerm proposes the first command of a leader. Its limits keep almost nothing of what has
-// ended.
+// beginTerm proposes the first command of a leader. The limits in it keep hardly any operations and
+// jobs that have ended.
 func (w *world) beginTerm() error {
 	w.term++
 	return w.do(&commandpb.BeginTerm{Term: w.term, Replica: replica, ClusterId: "simulation", Time: w.timestamp(), Limits: &statepb.Limits{

@@ -48,8 +48,8 @@ func Spec(source string, jobs int, gate string) (*structpb.Struct, error) {
 	})
 }
 
-// Counts are numbers of words by file, a path relative to the source with slashes and a leading
-// ./
+// Counts has the number of words in each file. A file is named by its path relative to the source,
+// with slashes and a leading ./
 type Counts map[string]int64
 
 // Words returns the sum over all files.
@@ -148,7 +148,7 @@ func compare(direct, counted Counts) []string {
 	for file, n := range direct {
 		switch m, ok := counted[file]; {
 		case !ok:
-			wrong = append(wrong, file+" was counted by no job")
+			wrong = append(wrong, file+" was not counted by any job")
 		case m != n:
 			wrong = append(wrong, fmt.Sprintf("%s has %d words, the job counted %d", file, n, m))
 		}

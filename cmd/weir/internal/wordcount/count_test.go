@@ -163,7 +163,7 @@ func TestMergeAndCompare(t *testing.T) {
 		want    []string
 	}{
 		"all is well":        {map[int]string{0: "1 ./a\n", 1: "   2 ./b c\n"}, nil},
-		"a file is missing":  {map[int]string{0: "1 ./a\n"}, []string{"./b c was counted by no job"}},
+		"a file is missing":  {map[int]string{0: "1 ./a\n"}, []string{"./b c was not counted by any job"}},
 		"a number is wrong":  {map[int]string{0: "1 ./a\n3 ./b c\n"}, []string{"./b c has 2 words, the job counted 3"}},
 		"a file twice":       {map[int]string{0: "1 ./a\n2 ./b c\n", 1: "1 ./a\n"}, []string{"./a was counted twice, by jobs 0 and 1"}},
 		"a file of nowhere":  {map[int]string{0: "1 ./a\n2 ./b c\n4 ./d\n"}, []string{"./d was counted by a job but does not exist"}},

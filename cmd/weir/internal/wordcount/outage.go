@@ -32,7 +32,7 @@ func outage(killed time.Time, reads []read) (gap time.Duration, ok bool) {
 	return 0, false
 }
 
-// readPeriod is the pause between two reads, readTimeout the time after which one is given up.
+// readPeriod is the pause between two reads; readTimeout bounds one read.
 const (
 	readPeriod  = 10 * time.Millisecond
 	readTimeout = 250 * time.Millisecond

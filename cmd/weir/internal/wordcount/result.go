@@ -10,7 +10,7 @@ import (
 type Result struct {
 	// Source is the folder.
 	Source string
-	// Jobs is the number of jobs of the operation, Completed the number of cookies that
+	// Jobs is the number of jobs of the operation; Completed is the number of cookies that
 	// completed.
 	Jobs      int
 	Completed int64
@@ -24,7 +24,7 @@ type Result struct {
 	CompletedAtKill int
 	RunningAtKill   int
 	Survived        int
-	// Outage is the time without a leader, Total that from start to the last output.
+	// Outage is the time without a leader; Total is the time from the start to the last output.
 	Outage, Total time.Duration
 	// Lost counts cookies without output.
 	Lost int

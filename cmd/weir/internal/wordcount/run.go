@@ -21,8 +21,8 @@ type Cluster interface {
 	// Stdout returns all that a job wrote to stdout.
 	Stdout(ctx context.Context, job string) (string, error)
 	Leader(ctx context.Context) (string, error)
-	// Read makes one linearizable read at a replica other than without. turn selects the
-	// replica.
+	// Read makes one linearizable read at a replica that `turn` chooses, but never at the replica
+	// `without`.
 	Read(ctx context.Context, without string, turn int) error
 	// Kill ends a replica with kill -9.
 	Kill(replica string) error
@@ -141,7 +141,7 @@ func (r *run) follow(ctx context.Context) error {
 	})
 }
 
-// kill kills the leader. From just before, the prober reads from the other replicas.
+// kill kills the leader. From just before the kill, the prober reads from the other replicas.
 func (r *run) kill(ctx context.Context) error {
 	leader, err := r.cluster.Leader(ctx)
 	if err != nil {

@@ -27,7 +27,8 @@ func leave(args []string) error {
 	return err
 }
 
-// attend records its start in a folder, waits for SIGTERM, records the signal too, and returns.
+// attend records the start of this process in a folder, waits for SIGTERM, records the signal too,
+// and returns.
 func attend(dir string) error {
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, syscall.SIGTERM)

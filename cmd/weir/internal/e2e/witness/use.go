@@ -15,9 +15,9 @@ import (
 )
 
 // use holds memory for a while: a share of limit, in bytes, that varies by up to a tenth of itself
-// from cookie to cookie. Unless every is 0, one of each every cookies, the one with remainder
-// every/4, holds nine tenths of the limit. In its first attempt it does not exit by itself: enough
-// jobs come after it to fill its node.
+// from cookie to cookie. If `every` is not 0, the cookies with remainder every/4 modulo every hold
+// nine tenths of the limit instead. The first attempt of such a cookie does not exit by itself:
+// enough jobs come after it to fill its node.
 //
 //	use folder limit share time every
 func use(args []string) error {
