@@ -9,17 +9,18 @@ const NoFilter = -1
 type Element struct {
 	// The fields by which siblings are compared come first, next to each other in memory.
 
-	// at is the index in the heap of the parent, or -1.
+	// at is the index of the element in the heap of the parent, or -1.
 	at int
-	// satisfaction is the key of the element: its own or, for a pool with Order.ByOperations, that
-	// of the first waiting child. Elements whose field high is set come before all others.
+	// satisfaction is the key of the element: its own satisfaction or, for a pool with
+	// Order.ByOperations, the key of the first waiting child. Elements whose field high is set come
+	// before all others.
 	satisfaction float64
-	// part is the usage as a part of the fair share, or of the cluster if the fair share is zero:
-	// it breaks ties of satisfaction.
+	// part is the usage as a part of the fair share, or of the cluster if the fair share is zero.
+	// It breaks ties of satisfaction.
 	part float64
-	// served is the turn in which a job of it, or below it, was last started.
+	// served is the turn in which a job at or below the element was last started.
 	served uint64
-	// rank breaks ties of satisfaction.
+	// rank breaks ties that remain.
 	rank       int64
 	high, pool bool
 	id         string
@@ -27,9 +28,10 @@ type Element struct {
 
 	standing
 	bounds
-	// Facts count the refusals of nodes. Those of the pools above apply to the element as well.
+	// Facts count the refusals of nodes. The refusals of the pools above apply to the element as
+	// well.
 	Facts
-	// turn is, for the root, the number of the last turn.
+	// turn is the number of the last turn. It is set for the root only.
 	turn uint64
 	// ahead is the part of the next job that already counts as used when the next turn is decided.
 	ahead resource.Vector
@@ -44,8 +46,9 @@ type Element struct {
 
 	// children are the children of a pool that have pending jobs.
 	children queue
-	// least is a lower bound of what any pending job needs, per resource. For a pool it falls with
-	// new demand and rises at Refresh only, so that a start does not have to visit all siblings.
+	// least is a lower bound of what any pending job needs, per resource. For a pool the bound
+	// falls with new demand and rises at Refresh only, so that a start does not have to visit all
+	// siblings.
 	least resource.Amounts
 }
 
@@ -54,8 +57,8 @@ func NewPool(id string) *Element {
 	return &Element{id: id, pool: true, at: -1, bounds: bounds{filter: NoFilter}, satisfaction: resource.MaxSatisfaction, least: resource.Infinite}
 }
 
-// NewOperation returns an enabled operation that is not attached. Of equally satisfied siblings
-// the one of lower rank is first.
+// NewOperation returns an enabled operation that is not attached. Of equally satisfied siblings,
+// the one with the lower rank is first.
 func NewOperation(id string, rank int64) *Element {
 	return &Element{
 		id: id, rank: rank, at: -1, bounds: bounds{filter: NoFilter}, enabled: true, satisfaction: resource.MaxSatisfaction, least: resource.Infinite,
@@ -108,16 +111,16 @@ func (e *Element) Detach() {
 	e.parent = nil
 }
 
-// SetShares sets the fair share and demand of e, as parts of total, and for a pool the kinds of
-// the elements below it.
+// SetShares sets the fair share and demand of e, as parts of total. The parameter below holds, for
+// a pool, the kinds of the elements below it.
 func (e *Element) SetShares(fair, demand resource.Vector, total resource.Amounts, below Kinds) {
 	e.fair, e.demand, e.total, e.most, e.kinds = fair, demand, total, fair.MaxComponent(), below
 	e.move()
 }
 
 // SetPromised sets the share that guarantees alone would give e, as a part of the cluster. An
-// operation that uses less comes before others, and so does a pool that uses less by at least a
-// job (F.12.2).
+// operation that uses less than this comes before others, and so does a pool that uses less by at
+// least one job (F.12.2).
 func (e *Element) SetPromised(promised resource.Vector) {
 	if e.promised != promised {
 		e.promised = promised
@@ -183,8 +186,8 @@ func (e *Element) AddLeaving(a resource.Amounts) {
 // SubLeaving takes back what AddLeaving counted.
 func (e *Element) SubLeaving(a resource.Amounts) { e.AddLeaving(resource.Amounts{}.Sub(a)) }
 
-// Matches reports whether e may use a node with these tags, by its filter and those of
-// all above it.
+// Matches reports whether e may use a node with these tags, by its own filter and the filters of
+// all elements above.
 func (e *Element) Matches(takes []bool) bool {
 	for up := e; up != nil; up = up.parent {
 		if up.filter != NoFilter && !takes[up.filter] {
@@ -203,7 +206,7 @@ func (e *Element) SetEnabled(enabled bool) {
 }
 
 // Refresh recomputes the lower bounds of what pending jobs of e, and of the pools below, need.
-// Without it more and more pools would be searched in vain.
+// Without Refresh, more and more pools would be searched in vain.
 func (e *Element) Refresh() {
 	for _, c := range e.children.waiting {
 		c.Refresh()
@@ -223,10 +226,10 @@ func (e *Element) Waiting() int {
 	return n
 }
 
-// bounds limit where jobs of an element may start, and how many.
+// bounds restrict where jobs of an element may start, and how many.
 type bounds struct {
-	// limits, if limited is set, are never exceeded by a start. Jobs that preempt others may exceed
-	// them by tolerance.
+	// limits, if limited is set, are never exceeded by a start, except that jobs that preempt
+	// others may exceed them by tolerance.
 	limits, tolerance resource.Amounts
 	limited           bool
 	// filter is the index in Node.Takes, or NoFilter.
@@ -246,5 +249,5 @@ func (b *bounds) SetTolerance(tolerance resource.Amounts) { b.tolerance = tolera
 // SetGuarded sets whether jobs of an operation start only where Node.Admit allows it.
 func (b *bounds) SetGuarded(guarded bool) { b.guarded = guarded }
 
-// SetFilter sets which nodes e may use: those whose Takes is true at this index.
+// SetFilter sets which nodes e may use: the nodes whose Takes is true at this index.
 func (b *bounds) SetFilter(filter int) { b.filter = filter }

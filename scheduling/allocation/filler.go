@@ -34,8 +34,8 @@ type Outcome struct {
 	Starts int
 	// Left counts the elements that were left out, by cause.
 	Left [CauseCount]int
-	// Refused counts the elements that need more than is free, by the first resource that the node
-	// lacks for them.
+	// Refused counts the elements that need more than is free, by the first resource that is short
+	// on the node.
 	Refused [resource.Count]int
 }
 
@@ -118,8 +118,8 @@ func (f *Filler) Order(root *Element) iter.Seq[*Element] {
 }
 
 // next returns the operation to serve next and the task to start, or nil when none is left. An
-// element that may not use the node, or has no job that fits into the free resources and the
-// limits of all above, is left out.
+// element that may not use the node is left out. So is one that has no job that fits into the free
+// resources and the limits of all elements above.
 func (f *Filler) next(root *Element, on Node, outcome *Outcome) (*Element, *Task) {
 	e, room := root, on.Free
 	for len(root.children.waiting) > 0 {
@@ -196,8 +196,8 @@ func (f *Filler) refuse(e *Element, on Node, cause Cause, outcome *Outcome) Caus
 	return cause
 }
 
-// Fitting returns the first task of which a job may start on the node once others have been
-// preempted: limits may be exceeded by their tolerance.
+// Fitting returns the first task of which a job may start on the node once other jobs have been
+// preempted. Such a job may exceed limits by their tolerance.
 func (e *Element) Fitting(on Node) (t Task, ok bool) {
 	room := on.Free
 	for up := e; up != nil; up = up.parent {
@@ -215,9 +215,9 @@ func (e *Element) Fitting(on Node) (t Task, ok bool) {
 	return Task{}, false
 }
 
-// Room returns the part of free that the limits of e and of all above allow, without tolerance. The
-// result by is the nearest element, from e up, whose limits leave too little for needs; nil if
-// there is none.
+// Room returns the part of free that the limits of e and of all elements above allow, without
+// tolerance. The result by is the nearest element, beginning with e, whose limits leave too little
+// for needs; nil if there is none.
 func (e *Element) Room(free, needs resource.Amounts) (room resource.Amounts, by *Element) {
 	room = free
 	for up := e; up != nil; up = up.parent {
@@ -239,8 +239,8 @@ func (e *Element) Below(above *Element) bool {
 	return false
 }
 
-// Before reports whether operation e is to be served before other. It compares those of their
-// ancestors that are siblings.
+// Before reports whether operation e is to be served before the operation other. It compares the
+// ancestors of both that are siblings.
 func (e *Element) Before(other *Element) bool {
 	a, b := e, other
 	for d := e.depth() - other.depth(); d != 0; {
@@ -283,7 +283,8 @@ func (f *Filler) restore() {
 }
 
 // lacking returns the first resource of which free has too little for every job of e. If each task
-// lacks some resource, but no resource is lacking for all of them, the first task decides.
+// lacks some resource, but no resource is lacking for all tasks, it returns the resource that the
+// first task lacks.
 func (e *Element) lacking(free resource.Amounts) (k resource.Kind, lacks bool) {
 	if k, lacks = e.least.Lacking(free); lacks || e.pool || e.tasks.fitting(free) != nil {
 		return k, lacks
@@ -319,7 +320,7 @@ const (
 	Lacking
 	// Limited: the limits of the element, or of one above it, leave too little.
 	Limited
-	// Withheld operations have their fair share, counting their jobs that are leaving gracefully.
+	// Withheld operations have their fair share, including their jobs that are leaving gracefully.
 	Withheld
 	// Unpacked operations wait for a node that their jobs fit better (F.14).
 	Unpacked
@@ -348,7 +349,7 @@ func (c Cause) String() string { return causes[c] }
 type Fact struct {
 	At   time.Time
 	Node scheduling.NodeID
-	// Resource is the first one of which there was too little, if that is the cause.
+	// Resource is the first resource of which there was too little, if that is the cause.
 	Resource resource.Kind
 	// By is the element whose limits or filter were the cause; nil if there is none.
 	By *Element
@@ -367,8 +368,8 @@ func (f *Facts) Note(cause Cause, of Fact) {
 	noted.Last = of
 }
 
-// limiting returns the nearest element, from e up, whose limits leave too little for every job of
-// e, and the first resource that is lacking.
+// limiting returns the nearest element, beginning with e, whose limits leave too little for every
+// job of e. It also returns the first resource that is lacking.
 func (e *Element) limiting() (*Element, resource.Kind) {
 	for up := e; up != nil; up = up.parent {
 		if k, lacks := e.least.Lacking(up.room(resource.Infinite, false)); lacks {

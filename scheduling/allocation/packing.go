@@ -23,8 +23,8 @@ func Angle(needs, free, total resource.Amounts) float64 {
 	return max(1-(job.cpu*node.cpu+job.memory*node.memory)/(job.length()*node.length()), 0)
 }
 
-// AngleLength is Angle times the length of free relative to that of needs: of two nodes with the
-// same proportion the fuller one is better.
+// AngleLength is Angle times the length of free relative to that of needs. Of two nodes with the
+// same proportion, the fuller one has the lower value and is better.
 func AngleLength(needs, free, total resource.Amounts) float64 {
 	job, node := packed(needs, total), packed(free, total)
 	if job.length() == 0 {
@@ -43,8 +43,8 @@ func packed(a, total resource.Amounts) plane {
 
 func (p plane) length() float64 { return math.Hypot(p.cpu, p.memory) }
 
-// Packing remembers the nodes that an operation was offered, so that it can wait for better ones
-// (F.14). The zero value remembers nothing.
+// Packing remembers the nodes that an operation was offered, so that the operation can wait for
+// better ones (F.14). The zero value remembers nothing.
 type Packing struct {
 	// seen is in ascending order of time.
 	seen []offer
@@ -56,9 +56,9 @@ type offer struct {
 	free resource.Amounts
 }
 
-// Accepts reports whether a job may start on a node with this much free: at least MinWindowSize
-// recent offers must be known, and fewer than MaxBetter of those that could hold the job may have
-// been clearly better.
+// Accepts reports whether a job may start on a node with this much free. For this, at least
+// MinWindowSize recent offers must be known. Of the recent offers that could hold the job, fewer
+// than MaxBetter may have been clearly better.
 func (p *Packing) Accepts(now time.Time, needs, free, total resource.Amounts, s pooltree.EffectivePacking) bool {
 	p.forget(now, s)
 	if len(p.seen) < s.MinWindowSize {
@@ -81,8 +81,8 @@ func (p *Packing) Accepts(now time.Time, needs, free, total resource.Amounts, s 
 	return better < s.MaxBetter
 }
 
-// Saw remembers what was free on a node. Call it after a job was refused there, and after one was
-// started.
+// Saw remembers what was free on a node. Call it after a job was refused on the node, and after one
+// was started there.
 func (p *Packing) Saw(now time.Time, free resource.Amounts, s pooltree.EffectivePacking) {
 	p.forget(now, s)
 	if n := len(p.seen) - s.MaxWindowSize + 1; n > 0 {

@@ -11,12 +11,12 @@ import (
 // TaskID names a group of uniform jobs of an operation.
 type TaskID struct {
 	Name scheduling.TaskName
-	// Group is the memory, in bytes, of jobs that got a reserve of their own, because they ran out of
-	// memory before; 0 for jobs that get the reserve learned by their task.
+	// Group is the memory, in bytes, of jobs that got a reserve of their own because they ran out
+	// of memory before. It is 0 for jobs that get the reserve learned by their task.
 	Group int64
 }
 
-// Compare orders tasks by name, and those of one name by group, the largest first.
+// Compare orders tasks by name, and groups of the same name from the largest to the smallest.
 func (t TaskID) Compare(other TaskID) int {
 	return cmp.Or(cmp.Compare(t.Name, other.Name), cmp.Compare(other.Group, t.Group))
 }
@@ -49,7 +49,7 @@ func (ts tasks) first() resource.Amounts {
 	return resource.Amounts{}
 }
 
-// fitting returns the first task with pending jobs that fit into room.
+// fitting returns the first task that has pending jobs, and whose jobs fit into room.
 func (ts tasks) fitting(room resource.Amounts) *Task {
 	for i := range ts {
 		if t := &ts[i]; t.Waits() && t.PerJob.Fits(room) {
@@ -59,12 +59,12 @@ func (ts tasks) fitting(room resource.Amounts) *Task {
 	return nil
 }
 
-// Tasks returns the tasks of an operation sorted by name, and those of one name by group, the
-// largest first, because jobs that ran out of memory have already waited once. The slice belongs to
-// the element and must not be changed.
+// Tasks returns the tasks of an operation sorted by name, and groups of the same name from the
+// largest to the smallest, because jobs that ran out of memory have already waited once. The slice
+// belongs to the element and must not be changed.
 func (e *Element) Tasks() []Task { return e.tasks }
 
-// SetTask adds a task to an operation, or replaces the one of the same name and group.
+// SetTask adds a task to an operation, or replaces the task with the same name and group.
 func (e *Element) SetTask(t Task) {
 	t.Pending = max(t.Pending, 0)
 	i, found := slices.BinarySearchFunc(e.tasks, t.TaskID, byTaskID)

@@ -15,29 +15,29 @@ type Hosts struct {
 
 // Fit says how many of the jobs that start together fit on empty nodes. It is an upper bound.
 type Fit struct {
-	// Jobs is how many of the jobs fit. Of is how many jobs there are.
+	// Jobs is how many of the jobs fit. The field Of is how many jobs there are.
 	Jobs, Of int64
-	// needs is what the jobs that do not all fit need together. one is what the smallest of them
-	// needs.
+	// needs is the total need of a set of jobs that do not all fit. one is what the smallest job of
+	// the set needs.
 	needs, one resource.Amounts
 }
 
 // Lack names the resource that is short when not all jobs fit.
 type Lack struct {
 	Resource resource.Kind
-	// Needs, Each and Has are amounts of Resource. Needs is what the jobs that do not all fit need
-	// together. Each is what the smallest of them needs. Has is what all nodes have. Nodes is the
-	// number of nodes.
+	// Needs, Each and Has are amounts of Resource. Needs is the total need of a set of jobs that do
+	// not all fit. Each is what the smallest job of the set needs. Has is what all nodes have.
+	// Nodes is the number of nodes.
 	Needs, Each, Has, Nodes int64
 }
 
-// All reports whether all jobs may fit: the bound does not exclude it.
+// All reports whether all jobs may fit, that is, the upper bound does not exclude it.
 func (f Fit) All() bool { return f.Jobs >= f.Of }
 
 // Together returns an upper bound of how many pending jobs of the tasks fit on empty nodes at the
-// same time. The bound is exact for uniform jobs. Where tasks differ, it checks the first task, the
-// first two, and so on, with each job as small as the smallest of them: it never underestimates,
-// but may overestimate.
+// same time. The bound is exact for uniform jobs. Where tasks differ, Together checks the first
+// task, the first two, and so on, and takes each job to be as small as the smallest of the checked
+// tasks. So it never underestimates, but may overestimate.
 func Together(tasks []Task, on iter.Seq[Hosts]) Fit {
 	var f Fit
 	var needs resource.Amounts
@@ -74,7 +74,8 @@ func Holds(limits, perJob resource.Amounts) int64 {
 }
 
 // Lacks finds the resource of which the nodes together lack most, relative to what they have. If
-// they have enough of all, it is the resource that is used up first on the most nodes.
+// the nodes have enough of all resources, it is the resource that is used up first on the most
+// nodes.
 func (f Fit) Lacks(on iter.Seq[Hosts]) (l Lack) {
 	var has resource.Amounts
 	var first [resource.Count]int64

@@ -7,7 +7,8 @@ import (
 	"weir/scheduling/resource"
 )
 
-// move updates the place of e in its heap, and those of the pools above, whose keys may depend on it.
+// move updates the place of e in its heap, and the places of the pools above, whose keys may depend
+// on e.
 func (e *Element) move() {
 	if e.judge(); e.at >= 0 {
 		e.parent.follow()
@@ -47,16 +48,16 @@ func (e *Element) weigh() {
 	}
 }
 
-// follow updates a pool after its waiting children have changed, and all pools above it: the key
-// of a pool may depend on the first child any number of levels below.
+// follow updates a pool whose waiting children have changed, and all pools above it: a pool's key
+// may depend on the first child, any number of levels down.
 func (e *Element) follow() {
 	for ; e.at >= 0; e = e.parent {
 		e.judge()
 	}
 }
 
-// place puts e into its pool's heap if it has pending jobs that may start, and takes it out
-// otherwise. The pools above follow.
+// place puts e into its pool's heap if it has pending jobs that may start, and otherwise takes it
+// out. The pools above are updated too.
 func (e *Element) place() {
 	if !e.hasPending() {
 		e.leave()
@@ -75,7 +76,7 @@ func (e *Element) place() {
 	}
 }
 
-// join puts e into its pool's heap unless it is in it.
+// join puts e into its pool's heap unless it is already there.
 func (e *Element) join() {
 	if e.at < 0 {
 		e.weigh()
@@ -125,10 +126,10 @@ func (e *Element) measure() {
 type Order struct {
 	// FIFO serves the children of the pool strictly by rank.
 	FIFO bool
-	// NoGuaranteesFirst gives no precedence to children to which guarantees owe a job.
+	// NoGuaranteesFirst gives no precedence to children that are owed a job by guarantees.
 	NoGuaranteesFirst bool
-	// ByOperations makes the satisfaction of the pool that of its first waiting child, instead of
-	// its own (F.13).
+	// ByOperations makes the satisfaction of the pool equal to that of its first waiting child
+	// (F.13).
 	ByOperations bool
 }
 
@@ -139,10 +140,10 @@ type queue struct {
 	order   Order
 }
 
-// before is the total order of the children. Those of a FIFO pool are ordered by rank. Elsewhere,
-// children with high set come first, then the least satisfied, then the one that uses less of its
-// fair share, then the one with the greater lag, then the one that was served least recently, and
-// then the one with the lower rank.
+// before is the total order of the children. In a FIFO pool they are ordered by rank. Elsewhere,
+// children whose field high is set come first. After that, these come first, in order of priority:
+// the least satisfied, the one that uses less of its fair share, the one with the greater lag, the
+// one that was served least recently, and the one with the lower rank.
 func (q *queue) before(one, other *Element) bool {
 	if q.order.FIFO {
 		return one.earlier(other)

@@ -108,7 +108,8 @@ func (c *claim) explained() explain.Claim {
 	return x
 }
 
-// level describes an element and the pools above it for an inquiry; nil for nil.
+// level describes an element and the pools above it for an inquiry. It returns nil for a nil
+// element.
 func (e *element) level() *explain.Level {
 	if e == nil {
 		return nil
@@ -153,7 +154,8 @@ func (op *operation) ahead() (a explain.Ahead) {
 	return a
 }
 
-// fares says how near an operation, and the pool whose starvation lets it preempt, are to starving.
+// fares says how near an operation is to starving, and how near the pool is whose starvation lets
+// the operation preempt.
 func (iq *inquiries) fares(op *operation, by [preemption.StageCount]starver) (facts []explain.Fact) {
 	who := by[preemption.NormalStage]
 	if who == (starver{}) {
@@ -210,7 +212,7 @@ func (iq *inquiries) gatheringFact(g *gang) explain.Fact {
 	return iq.gangs.task(g).Gathers(on, leaving)
 }
 
-// gatheringOf notes the state of a gang that gathers room, or will.
+// gatheringOf notes the state of a gang that gathers room, or is to gather it.
 func (iq *inquiries) gatheringOf(g *gang, now time.Time) *explain.Gathering {
 	a := &explain.Gathering{Missing: g.missing(), Held: g.claims}
 	others, one := g.rest()
@@ -233,8 +235,8 @@ func (iq *inquiries) gatheringOf(g *gang, now time.Time) *explain.Gathering {
 	return a
 }
 
-// turnOf returns the time by which a gang may begin to gather; zero if it gathers already, or may
-// begin at once.
+// turnOf returns the time by which a gang may begin to gather. It is zero if the gang already
+// gathers, or may begin at once.
 func (gs *gangs) turnOf(g *gang, now time.Time) (from time.Time) {
 	if gs.gathering == g {
 		return from
@@ -264,9 +266,9 @@ func (c *claim) leaves() (at time.Time) {
 	return at
 }
 
-// hopes returns, by stage, when an operation may preempt others because it, or a pool above it,
-// begins to starve, and which of these elements starves. A stage is empty if that element reaches
-// its share before it is the operation's turn; outrun then says so.
+// For each preemption stage, hopes returns when the operation may begin to preempt others, and for
+// which starving element: the operation itself or a pool above it. A stage is empty if that element
+// will have reached its fair share before the operation's turn comes; outrun then says why.
 func (iq *inquiries) hopes(op *operation) (all [preemption.StageCount]explain.Hope, by [preemption.StageCount]starver, outrun string) {
 	from := func(who starver, c preemption.Clock, t preemption.Timeouts) {
 		var at [preemption.StageCount]time.Time
@@ -300,9 +302,9 @@ func (iq *inquiries) hopes(op *operation) (all [preemption.StageCount]explain.Ho
 	return all, by, outrun
 }
 
-// rivals counts the jobs for which others are preempted before it is the turn of op: jobs of
-// operations below the starving pool, and of operations that starve by then. The result taken is
-// the part of what the pool lacks that operations below it take.
+// rivals counts the jobs for which others are preempted before the turn of op. They are jobs of
+// operations below the starving pool, and of operations that starve by the time `at`. The result
+// taken is the part of what the pool lacks that operations below it take.
 func (iq *inquiries) rivals(op *operation, by starver, at time.Time) (jobs int, taken resource.Amounts) {
 	counted := map[*operation]bool{op: true}
 	count := func(other *operation, lacks bool) {
@@ -335,8 +337,9 @@ func (iq *inquiries) rivals(op *operation, by starver, at time.Time) (jobs int, 
 }
 
 // before returns how many jobs another operation starts before it is the turn of op, and what each
-// of them needs. In the FIFO pool of op, the other operation starts all its jobs. Elsewhere, it
-// starts as many as bring it, or its pool, to the satisfaction of op, or of op's pool.
+// of these jobs needs. In the FIFO pool of op, the other operation starts all its jobs. Elsewhere,
+// it starts jobs until its satisfaction, or that of its pool, reaches the satisfaction of op or of
+// op's pool.
 func (iq *inquiries) before(other, op *operation) (jobs int, needs resource.Amounts) {
 	waiting := other.jobs()
 	for i := range other.tasks {

@@ -46,8 +46,8 @@ func (p PoolView) Attributes(total resource.Amounts) map[string]any {
 	return of
 }
 
-// Attributes returns the results of the last update for an operation, in the form of those of a
-// pool.
+// Attributes returns the results of the last update for an operation, in the same form as
+// PoolView.Attributes does.
 func (op OperationView) Attributes(total resource.Amounts) map[string]any {
 	of := shareAttributes(op.Shares, total)
 	pending := int64(0)
@@ -121,7 +121,7 @@ func (s Shares) Running() resource.Amounts { return s.Held().Sub(s.Claimed) }
 // Held is the sum of Usage and Leaving, to which limits apply when a job is to start.
 func (s Shares) Held() resource.Amounts { return s.Usage.Add(s.Leaving) }
 
-// Exceeding reports whether more is used than the limits allow.
+// Exceeding reports whether usage exceeds the limits.
 func (s Shares) Exceeding() bool { return !s.Usage.Fits(s.Limits) }
 
 func parts(p fairshare.Parts) map[string]any {
@@ -160,7 +160,7 @@ func plain(m map[string]float64) map[string]any {
 	return out
 }
 
-// index is i as a number, or nil if i is negative.
+// index returns i as a number, or nil if i is negative.
 func index(i int) any {
 	if i < 0 {
 		return nil

@@ -15,18 +15,18 @@ type claim struct {
 	operation *operation
 	task      allocation.TaskID
 	resources resource.Amounts
-	// ordered is when the victims were chosen. With the node and the task it identifies the
-	// claim.
+	// ordered is when the victims were chosen. Together with the node and the task, it identifies
+	// the claim.
 	ordered time.Time
-	// victims is how many of the allocations that leave for it have not left yet.
+	// victims is how many of the allocations that leave for the claim have not left yet.
 	victims int
 	// expires is when the claim ends at the latest.
 	expires time.Time
-	// at is its index in claims.all.
+	// at is the index of the claim in claims.all.
 	at int
 	// restored claims were made by an earlier engine: their nodes may not have reconnected yet.
 	restored bool
-	// gang is the gang that the job starts with; nil: it starts by itself. A claim of a gang
+	// gang is the gang that the job starts with; nil if the job starts by itself. A claim of a gang
 	// expires with the gathering.
 	gang *gang
 }
@@ -61,7 +61,8 @@ func (cs *claims) hold(h *holding, order LeaveOrder) {
 	c.extend(h.leaving.deadline)
 }
 
-// claimAgain makes a claim that was planned before; it returns nil if its job is no longer wanted.
+// claimAgain makes a claim that was planned before. It returns nil if the job of the claim is no
+// longer wanted.
 func (cs *claims) claimAgain(n *node, b Beneficiary, planned time.Time) *claim {
 	op := cs.tree.operations[b.Operation]
 	if op == nil || !op.active() || op.waiting(b.task()) == 0 {
@@ -78,8 +79,9 @@ func (cs *claims) claimAgain(n *node, b Beneficiary, planned time.Time) *claim {
 	return c
 }
 
-// rejoins reports whether g takes over a claim that was planned for it at this time: g must be
-// gathering, and lack claims. If no gang is gathering, as in a new engine, g begins to gather.
+// rejoins reports whether g takes over a claim that was planned for it at this time. For this, g
+// must be gathering and lack claims. If no gang is gathering, as in a new engine, g begins to
+// gather.
 func (gs *gangs) rejoins(g *gang, at time.Time) bool {
 	if gs.gathering == nil {
 		gs.gathering, g.until = g, at.Add(gs.moment.settings.GangTimeout)
@@ -169,7 +171,7 @@ func (cs *claims) endAllClaims(op *operation) {
 	}
 }
 
-// endClaims ends claims of a task, the latest first, until at most keep are left.
+// endClaims ends claims of a task, the latest first, until no more than `keep` claims are left.
 func (cs *claims) endClaims(op *operation, t *task, keep int64) {
 	for i := len(op.claims) - 1; i >= 0 && t.claimed > keep; i-- {
 		if c := op.claims[i]; c.task == t.TaskID {
@@ -178,8 +180,8 @@ func (cs *claims) endClaims(op *operation, t *task, keep int64) {
 	}
 }
 
-// trim ends claims of a node, the latest first, until the rest fits once all leaving allocations
-// have left.
+// trim ends claims of a node, the latest first, until the remaining claims fit once all leaving
+// allocations have left.
 func (cs *claims) trim(n *node) {
 	for n.known && len(n.claims) > 0 && !n.claimed.Fits(n.limits.Sub(n.remaining())) {
 		cs.endClaim(n.claims[len(n.claims)-1], ClaimUnmet)
@@ -200,7 +202,7 @@ func (cs *claims) resize(op *operation, t *task) {
 	}
 }
 
-// expireClaims ends the claims whose time is over.
+// expireClaims ends the claims that have expired.
 func (cs *claims) expireClaims(now time.Time) {
 	for i := len(cs.all) - 1; i >= 0; i-- {
 		if c := cs.all[i]; c.gang == nil && !now.Before(c.expires) {
@@ -269,7 +271,7 @@ func (op *operation) claim(id allocation.TaskID, n int64) {
 	op.order.AddPending(id, t.effective()-before)
 }
 
-// spare returns what jobs without a claim may use of a node.
+// spare returns the resources of a node that jobs without a claim may use.
 func (n *node) spare() resource.Amounts {
 	free := n.free()
 	if len(n.claims) == 0 {

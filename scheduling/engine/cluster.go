@@ -23,11 +23,12 @@ type cluster struct {
 	// nodes that are expected to reconnect.
 	total, awaited resource.Amounts
 	filters        filters
-	// layout grows with every change of the resources of nodes, and of the elements that may use
-	// them.
+	// layout is incremented with every change of the resources of nodes, or of the elements that
+	// may use the nodes.
 	layout uint64
-	// classes are the groups of alike nodes that take jobs, or are expected to. They were made when
-	// layout had the value classified, and filters.edits the value classEdits.
+	// classes are the groups of alike nodes that take jobs, or are expected to. The fields
+	// classified and classEdits hold the values of layout and filters.edits when the groups were
+	// made.
 	classes                []alike
 	classified, classEdits uint64
 	// memory counts the nodes by the memory that they have. Best allocation shares are computed
@@ -36,7 +37,7 @@ type cluster struct {
 	nodesChanged bool
 }
 
-// node returns the node of this id; if there is none, it adds an unknown one.
+// node returns the node with this id. If there is none, it adds an unknown node.
 func (cl *cluster) node(id scheduling.NodeID) *node {
 	n := cl.nodes[id]
 	if n == nil {
@@ -81,13 +82,13 @@ func (cl *cluster) countMemory() {
 	}
 }
 
-// filters are the node filters of pools and operations, each once. Nodes, pools and operations
-// refer to them by index.
+// filters are the node filters of pools and operations, without duplicates. Nodes, pools and
+// operations refer to a filter by its index.
 type filters struct {
 	all []filter
 	// free are the unused indexes.
 	free []int
-	// edits grows when an index gets another filter.
+	// edits is incremented when an index gets another filter.
 	edits uint64
 }
 
@@ -126,7 +127,7 @@ func (cl *cluster) useFilter(f pooltree.Filter) int {
 	return at
 }
 
-// dropFilter counts one user of a filter less.
+// dropFilter decrements the number of users of a filter.
 func (cl *cluster) dropFilter(at int) {
 	if at == allocation.NoFilter {
 		return
@@ -168,7 +169,7 @@ func (n *node) match(all []filter) {
 }
 
 // count adds what a node offers, or is expected to offer, to the totals of the cluster and of the
-// filters that match the node, or subtracts it.
+// filters that match the node. It subtracts instead if `add` is a subtraction.
 func (cl *cluster) count(n *node, add func(resource.Amounts, resource.Amounts) resource.Amounts) {
 	cl.total, cl.awaited = add(cl.total, n.offer()), add(cl.awaited, n.expected())
 	for i := range cl.filters.all {
@@ -182,10 +183,10 @@ func (f *filter) count(n *node, add func(resource.Amounts, resource.Amounts) res
 	f.total, f.awaited = add(f.total, n.offer()), add(f.awaited, n.expected())
 }
 
-// limitsOf returns the limits of an element for the computation of fair shares: those that were
-// set, and no more than what the nodes that its own filter matches have (F.2). While nodes may
-// still reconnect to a new leader, the second bound is at least the current total times the
-// fraction that the filter matches of all nodes, connected and awaited.
+// limitsOf returns the limits of an element for the computation of fair shares. They are the limits
+// that were set, but no more than the resources of the nodes that match the element's own filter
+// (F.2). While nodes may still reconnect to a new leader, the second bound is at least the current
+// total times the fraction of all nodes, connected and awaited, that match the filter.
 func (cl *cluster) limitsOf(set resource.Amounts, at int) resource.Amounts {
 	if at == allocation.NoFilter {
 		return set
@@ -207,8 +208,8 @@ type node struct {
 	// takes says by index which filters match the node. Surveys share the slice, so its elements
 	// never change.
 	takes []bool
-	// place is the index in cluster.list; surveyed is the number of the last survey that has the
-	// node.
+	// place is the index of the node in cluster.list. surveyed is the number of the last survey
+	// that includes the node.
 	place    int
 	surveyed uint64
 	// known nodes have registered and were not removed.
@@ -219,10 +220,10 @@ type node struct {
 	// overcommitted says that usage exceeds limits for a reason other than a start: limits were
 	// lowered, or allocations were added.
 	overcommitted bool
-	// since is when a heartbeat first found the node overcommitted; zero: none has.
+	// since is when a heartbeat first found the node overcommitted; zero if none has.
 	since time.Time
 	held  []*holding
-	// leaving is the part of usage that leaving allocations hold; claimed is what claims hold.
+	// leaving is the part of usage that leaving allocations hold. claimed is what claims hold.
 	leaving resource.Amounts
 	claims  []*claim
 	claimed resource.Amounts
@@ -230,7 +231,7 @@ type node struct {
 	reserved reservation
 	// attempted is when preemption was last tried; zero: never.
 	attempted time.Time
-	// looked is the time of the last heartbeat of the node; zero: there was none.
+	// looked is the time of the last heartbeat of the node; zero if there was none.
 	looked time.Time
 }
 
@@ -299,7 +300,8 @@ func (n *node) expected() resource.Amounts {
 
 func (n *node) free() resource.Amounts { return n.limits.Sub(n.usage) }
 
-// judge marks a node whose allocations hold more than it has. An unknown node is never marked.
+// judge marks a node as overcommitted if its allocations hold more than it has. An unknown node is
+// never marked.
 func (n *node) judge() {
 	n.overcommitted = n.known && !n.usage.Fits(n.limits)
 	if !n.overcommitted {

@@ -28,16 +28,16 @@
 //
 // # Groups
 //
-// Jobs of one task may need different memory: those of group 0 get what the task has
-// learned to need, those of another group as many bytes as its number. Each group has its
-// own demand. What a group needs may change while jobs of it wait; a job that has started
-// keeps what it got.
+// Jobs of one task may need different memory. Jobs of group 0 get what the task has learned to
+// need. Jobs of another group get as many bytes as the number of the group. Each group has its own
+// demand. What a group needs may change while jobs of it wait; a job that has started keeps what it
+// got.
 //
 // # Gangs
 //
 // The jobs of a gang start all in one plan, or none does. One gang at a time gathers: where it is
-// the gang's turn, a claim is made for a job instead of a start, until every job has a claim that
-// can be met, or the gang_timeout of the tree is over.
+// the gang's turn, a claim is made for a job instead of a start. The gathering ends when every job
+// has a claim that can be met, or when the gang_timeout of the tree is over.
 //
 // # Preemption
 //
@@ -47,12 +47,12 @@
 // back. If the job leaves for another one, a claim on the node holds its resources. The claim
 // counts as usage of the beneficiary until its job starts there, before all others. Claims follow
 // from the orders: a new engine that is given the allocations, the demand and then the orders has
-// the same claims. For orders given before it was made, AddClaim restores them.
+// the same claims. For orders given before the engine was made, AddClaim restores the claims.
 //
 // Three rules make preemption come to an end when nothing changes. The groups protect the
-// allocation that crosses a bound. No element is left with less of its fair share than the
-// starving one has, unless it is the turn of that one. And within an age, in which only what
-// jobs use moves shares, no operation takes back what was taken from it.
+// allocation that crosses a bound. No element is left with less of its fair share than the starving
+// one has, unless it is the turn of the starving one. Within an age, in which only what jobs use
+// moves shares, no operation takes back what was taken from it.
 //
 // # Questions
 //

@@ -15,24 +15,24 @@ import (
 type element struct {
 	share *fairshare.Element
 	order *allocation.Element
-	// name is the name of a pool; empty for an operation.
+	// name is the name of a pool. It is empty for an operation.
 	name scheduling.PoolName
-	// above is the pool that it is in; nil: it is the root, or nowhere.
+	// above is the pool that contains the element; nil for the root, and for an element in no pool.
 	above *element
 	// fifo says that the element is a pool in FIFO order.
 	fifo bool
-	// filter is the index of its own filter.
+	// filter is the index of the element's own filter.
 	filter int
-	// limits are those that were set.
+	// limits are the limits that were set.
 	limits resource.Amounts
 	// ceiling is what max_share_ratio allows. beyond is the time when usage began to exceed the
-	// ceiling; zero: it does not.
+	// ceiling; zero if it does not.
 	ceiling resource.Amounts
 	beyond  time.Time
 	clock   preemption.Clock
 	loss    loss
 	debt    debt
-	// lengths records how long its jobs ran.
+	// lengths records how long jobs of the element ran.
 	lengths explain.Lengths
 }
 
@@ -54,7 +54,7 @@ func (e *element) detach() {
 	e.above = nil
 }
 
-// shares returns the current shares as if the amounts in more were used too.
+// shares returns the current shares as if the amounts in `more` were also used.
 func (e *element) shares(more, total resource.Amounts) preemption.Shares {
 	return preemption.Shares{Usage: resource.Share(e.order.Usage().Add(more), total), Fair: e.share.FairShare, Min: e.share.MinShare, Demand: e.share.DemandShare}
 }
@@ -82,8 +82,8 @@ func keptCeiling(e *fairshare.Element, was resource.Amounts) resource.Amounts {
 	return was
 }
 
-// bound sets the limits and the ceiling of an element, and what the order of scheduling lets it
-// use.
+// bound sets the limits and the ceiling of an element, and passes the lower of both to the order of
+// scheduling.
 func (e *element) bound(limits, ceiling resource.Amounts) {
 	if ceiling == resource.Infinite {
 		e.beyond = time.Time{}
@@ -98,16 +98,16 @@ const (
 	debtPeriod = time.Minute
 	// debtHorizon bounds a debt to one job that was missing, or in excess, for this long.
 	debtHorizon = time.Hour
-	// debtTurn is how long an element keeps a part of a job that it has beyond its fair share
-	// while a sibling lacks as much. It is counted as time for which a whole fair share is
-	// missing.
+	// debtTurn is how long an element keeps a part of a job beyond its fair share while a sibling
+	// lacks an equal part. The unit is time for which a whole fair share is missing.
 	debtTurn = 20 * time.Minute
 )
 
-// debt is what an element lacked of its fair share over time, in share x seconds of the resource by
-// which its next job counts. It is negative if the element had too much. Jobs are whole and fair
-// shares are not, so some element always has a part of a job too much or too little. The debt
-// decides whose fair share is rounded up next, so that over time each gets its own.
+// debt is how far an element has been below its fair share, integrated over time. The unit is share
+// x seconds of the decisive resource of its next job. It is negative if the element had too much.
+// Jobs are whole and fair shares are not, so some element always has a part of a job too much or
+// too little. The debt decides whose fair share is rounded up next, so that over time each element
+// gets its own share.
 type debt struct {
 	lack float64
 	// owed is the debt in preemption: work that is lost for the element counts as received.
@@ -116,8 +116,8 @@ type debt struct {
 	// free for the element. It counts as received, because others cannot use it.
 	rate float64
 	kept resource.Amounts
-	// job is what the next job needs of that resource, as a share; if none waits, what the last one
-	// needed.
+	// job is what the next job needs of the decisive resource, as a share. If no job waits, it is
+	// what the last one needed.
 	job float64
 }
 
@@ -129,16 +129,16 @@ func debtOf(e *allocation.Element) *debt {
 	return &e.Owner().(*operation).debt
 }
 
-// pay counts work that others lose by preemption for the element as received by it, so that an
-// element that crowds others out costs them no more than its own fair share in the end. Its turn at
-// free resources does not change.
+// pay counts the work that others lose, because their jobs are preempted for the element, as
+// received by the element. So an element that crowds others out costs them no more than its own
+// fair share in the end. Its turn at free resources does not change.
 func (d *debt) pay(lost resource.Amounts, ran time.Duration, total resource.Amounts) {
 	d.owed -= resource.MaxRatio(lost, total) * ran.Seconds()
 }
 
-// pass advances the debt by the passed time. The lack or excess that is remembered is at most that
-// of the next job for debtHorizon. What the element has paid is remembered without a bound. An
-// element that asks for nothing lacks nothing.
+// pass advances the debt by the passed time. The lack or excess that is remembered is bounded by
+// one next job, missing or in excess for debtHorizon. What the element has paid is remembered
+// without a bound. An element that asks for nothing lacks nothing.
 func (d *debt) pass(e *fairshare.Element, k resource.Kind, next resource.Amounts, passed time.Duration, total resource.Amounts) {
 	if passed < 0 || passed > debtHorizon {
 		// This is the first update, or one after a long pause.
@@ -156,9 +156,9 @@ func (d *debt) pass(e *fairshare.Element, k resource.Kind, next resource.Amounts
 	d.kept = resource.Amounts{}
 }
 
-// owe advances an element's debt by the passed time and passes it to the order of scheduling. If
-// owes is false the debt is cleared: elements of pools that do not go by their own satisfaction
-// have none.
+// owe advances an element's debt by the passed time and passes the debt to the order of scheduling.
+// If owes is false the debt is cleared: elements of pools that do not go by their own satisfaction
+// have no debt.
 func (u *update) owe(of *element, passed time.Duration, owes bool) {
 	d, order := &of.debt, of.order
 	if !owes {
@@ -171,7 +171,8 @@ func (u *update) owe(of *element, passed time.Duration, owes bool) {
 	order.SetDebt(d.told(of.share.FairShare[k]))
 }
 
-// told returns the debt in the form that the order of scheduling uses.
+// told returns the debt in the form that the order of scheduling uses. The parameter fair is the
+// element's fair share.
 func (d *debt) told(fair float64) (told allocation.Debt) {
 	if d.job > 0 {
 		told.Rounding, told.Crowding = rounded(d.lack/d.job), min(rounded(d.owed/d.job), .5)

@@ -26,8 +26,8 @@ type Config struct {
 	// OvercommitDuration is how long the allocations of a node may hold more than it has before
 	// some are preempted: long enough for limits that only fluctuate (F.12.3).
 	OvercommitDuration time.Duration
-	// MaxStartsPerPlan is the maximum number of starts of one batch of heartbeats, and so bounds
-	// the size of the proposal that is made of it. A gang that is larger has a batch of its own.
+	// MaxStartsPerPlan is the maximum number of starts of one batch of heartbeats. It bounds the
+	// size of the proposal that is made of the batch. A larger gang has a batch of its own.
 	MaxStartsPerPlan int
 }
 
@@ -137,17 +137,17 @@ type moment struct {
 	config Config
 	// settings are the tree's.
 	settings pooltree.Settings
-	// now is the time of the last heartbeat or update; at is the node that is being filled.
+	// now is the time of the last heartbeat or update. at is the node that is being filled.
 	now time.Time
 	at  *node
-	// first is the time of the first Tick; connected says that the time for nodes to reconnect
-	// has passed since, so that awaited nodes no longer count.
+	// first is the time of the first Tick. connected says that the time for nodes to reconnect has
+	// passed since the first Tick, so that awaited nodes no longer count.
 	first     time.Time
 	connected bool
-	// updates counts the updates; stale says that the tree has changed since the last one.
+	// updates counts the updates. stale says that the tree has changed since the last update.
 	updates uint64
 	stale   bool
-	// age grows with every change that moves shares, except changes of what jobs use.
+	// age is incremented with every change that moves shares, except changes of what jobs use.
 	age uint64
 }
 
@@ -157,8 +157,8 @@ func (m *moment) changed() {
 	m.age++
 }
 
-// allowed returns what an element may use. A ceiling changes with the nodes of the cluster, so it
-// counts only once it has been exceeded for OvercommitDuration, as on a node that has shrunk.
+// allowed returns what an element may use. A ceiling changes with the nodes of the cluster. So it
+// counts only once usage has exceeded it for OvercommitDuration, as on a node that has shrunk.
 func (m *moment) allowed(of *element, now time.Time) resource.Amounts {
 	if of.beyond.IsZero() || now.Sub(of.beyond) < m.config.OvercommitDuration {
 		return of.limits

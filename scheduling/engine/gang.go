@@ -12,18 +12,18 @@ import (
 
 // Gang says that the jobs of a task are useful only together (J.5).
 type Gang struct {
-	// Size is how many of them have to run at the same time; 0: each is useful by itself.
+	// Size is how many of the jobs have to run at the same time; 0 if each is useful by itself.
 	Size int64
-	// Completed is how many of these jobs have completed and need not run again.
+	// Completed is how many of the jobs have completed and need not run again.
 	Completed int64
 }
 
 // gang is a task whose jobs start only together. While some are missing, the task is closed, and
-// none of its jobs starts by itself. One gang at a time, in the order of scheduling, gathers: its
-// task is open, and wherever it is the gang's turn, on a node that has room or could have it by
-// preemption, a claim is made for a job instead of a start. Once there is a claim that can be met
-// for each missing job, all start in one plan. If this does not happen in time, the claims end, and
-// other gangs come first.
+// none of its jobs starts by itself. One gang at a time, in the order of scheduling, gathers, and
+// its task is open. Wherever it is the gang's turn, on a node that has room or could have it by
+// preemption, a claim is made for a job instead of a start. Once each missing job has a claim that
+// can be met, all start in one plan. If this does not happen in time, the claims end, and other
+// gangs come first.
 //
 // So two gangs can never each hold what the other one needs.
 type gang struct {
@@ -33,27 +33,27 @@ type gang struct {
 	// held is how many allocations and starts in flight the task has.
 	held int64
 	// claims is the number of jobs for which room is held. until is when the gathering ends, unless
-	// it waits for jobs that leave for it.
+	// the gang waits for jobs that leave for it.
 	claims int64
 	until  time.Time
-	// misses is how often it has failed to gather since it last started; again is when it may next
-	// gather.
+	// misses is how often the gang has failed to gather since it last started. again is when it may
+	// next gather.
 	misses int
 	again  time.Time
-	// vain says that it failed to gather in age vainIn: no job is preempted for it again in this
-	// age.
+	// vain says that the gang failed to gather in the age vainIn. In this age, no job is preempted
+	// for the gang again.
 	vain   bool
 	vainIn uint64
-	// started is the heartbeat in which it last started.
+	// started is the number of the heartbeat in which the gang last started.
 	started uint64
 	// lostIn is the last selection of victims by which the gang would be lost. lostBy is the rule
 	// that allows this.
 	lostIn uint64
 	lostBy explain.Rule
-	// fit says how many of the missing jobs fit on all nodes that take jobs, if these are empty;
-	// hope counts awaited nodes too. Both are as of layout. If layout is 0, they have to be
-	// computed. out says that, as of the last update, the gang could not start even in an empty
-	// tree.
+	// fit says how many of the missing jobs fit on all nodes that take jobs, if these nodes are
+	// empty. hope is the same with awaited nodes included. Both are as of layout. If layout is 0,
+	// they have to be computed. out says that, as of the last update, the gang could not start even
+	// in an empty tree.
 	fit, hope allocation.Fit
 	layout    uint64
 	out       bool
@@ -64,7 +64,7 @@ type gangs struct {
 	*tree
 
 	all []*gang
-	// gathering is the gang for which room is held; nil: there is none.
+	// gathering is the gang for which room is held; nil if there is none.
 	gathering *gang
 	// beats counts heartbeats.
 	beats uint64
@@ -141,7 +141,7 @@ func (op *operation) missing(task scheduling.TaskName) *gang {
 // missing returns how many jobs have to start together.
 func (g *gang) missing() int64 { return max(g.Size-g.Completed-g.held, 0) }
 
-// waiting returns how many jobs are to start, including those for which room is held.
+// waiting returns how many jobs are to start, including the jobs for which room is held.
 func (g *gang) waiting() (n int64) {
 	for i := range g.operation.tasks {
 		if t := &g.operation.tasks[i]; t.Name == g.task {
@@ -151,8 +151,8 @@ func (g *gang) waiting() (n int64) {
 	return n
 }
 
-// needs calls a function for each group of missing jobs, in the order of choice. It passes what one
-// of the jobs needs, and their number.
+// needs calls the function `with` for each group of missing jobs, in the order of choice. It passes
+// the resources that one job needs, and the number of the jobs.
 func (g *gang) needs(with func(perJob resource.Amounts, n int64)) {
 	missing := g.missing()
 	for i := range g.operation.tasks {
@@ -170,8 +170,8 @@ func (g *gang) together() (sum resource.Amounts) {
 	return sum
 }
 
-// rest returns the needs of the missing jobs for which no room is held yet. The second result is
-// what the largest of them needs. The first is what all others need together.
+// rest returns the needs of the missing jobs for which no room is held yet. The result one is what
+// the largest of these jobs needs. The result others is what all the others need together.
 func (g *gang) rest() (others, one resource.Amounts) {
 	left := g.missing() - g.claims
 	for i := range g.operation.tasks {
@@ -184,7 +184,8 @@ func (g *gang) rest() (others, one resource.Amounts) {
 	return others.Sub(one), one
 }
 
-// holds adds n, which may be negative, to the allocations and starts in flight of a task's gang.
+// holds adds n, which may be negative, to the number of allocations and starts in flight of a
+// task's gang.
 func (cs *claims) holds(op *operation, task scheduling.TaskName, n int64) {
 	if g := op.gang(task); g != nil {
 		g.held += n

@@ -8,7 +8,7 @@ import (
 )
 
 // tendGangs ends a gathering that is over or pointless, and lets another gang gather. It reports
-// whether one has begun to.
+// whether a gang has begun to gather.
 func (cs *claims) tendGangs(now time.Time) (begun bool) {
 	if len(cs.gangs.all) == 0 {
 		return false
@@ -47,7 +47,7 @@ func (cs *claims) watchGang(now time.Time) {
 }
 
 // end returns when the room that is held for a gang is released: when its time is over, or later if
-// it waits for jobs that leave for it.
+// the gang waits for jobs that leave for it.
 func (g *gang) end() time.Time {
 	end := g.until
 	for _, c := range g.operation.claims {
@@ -72,8 +72,8 @@ func (cs *claims) endGathering(g *gang, why ClaimEnd) {
 	cs.gangs.openOrClose(g)
 }
 
-// chooseGang picks the gang that begins to gather: the first in the order of scheduling among
-// those that may.
+// chooseGang picks the gang that begins to gather: the first in the order of scheduling among the
+// gangs that may.
 func (gs *gangs) chooseGang(now time.Time) bool {
 	if gs.gathering != nil {
 		return false
@@ -97,7 +97,7 @@ func (gs *gangs) chooseGang(now time.Time) bool {
 	return true
 }
 
-// firstGang returns the first gang in the order of scheduling among those that may gather.
+// firstGang returns the first gang in the order of scheduling among the gangs that may gather.
 func (gs *gangs) firstGang(now time.Time) (first *gang) {
 	may := slices.DeleteFunc(slices.Clone(gs.all), func(g *gang) bool { return !gs.mayGather(g, now) })
 	for _, g := range may {
@@ -130,16 +130,16 @@ func (gs *gangs) mayGather(g *gang, now time.Time) bool {
 	return limited == nil
 }
 
-// gather adds a claim to those of a gang.
+// gather adds a claim to the claims of a gang.
 func (gs *gangs) gather(g *gang, c *claim) {
 	c.gang = g
 	g.claims++
 	gs.openOrClose(g)
 }
 
-// gatherAgain turns claims for jobs that would have started by themselves, but are now missing from
-// the gang, into claims of the gang, if it may gather. The time to gather counts from now. If the
-// gang may not gather, these claims end.
+// gatherAgain handles claims for jobs that would have started by themselves, but are now missing
+// from the gang. If the gang may gather, they become claims of the gang, and the time to gather
+// counts from now. Otherwise they end.
 func (cs *claims) gatherAgain(g *gang) {
 	for i := 0; g.missing() > 0 && i < len(g.operation.claims); {
 		switch c := g.operation.claims[i]; {

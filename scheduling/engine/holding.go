@@ -19,8 +19,8 @@ type Allocation struct {
 	Job       scheduling.JobID
 	Operation scheduling.OperationID
 	Task      scheduling.TaskName
-	// Group is the memory granted to this job alone, in bytes; 0: it has the reserve that was learned
-	// for its task.
+	// Group is the memory granted to this job alone, in bytes; 0 if the job has the reserve that
+	// was learned for its task.
 	Group     int64
 	Node      scheduling.NodeID
 	Resources resource.Amounts
@@ -37,25 +37,26 @@ type holding struct {
 	operation *operation
 	task      allocation.TaskID
 	node      *node
-	// at is the index in node.held.
+	// at is the index of the holding in node.held.
 	at int
-	// leaving is set if it has been told to leave.
+	// leaving is set if the job has been told to leave.
 	leaving *leaving
-	// claimed says that a start comes from a claim. expires is when that claim would have expired.
+	// claimed says that a start comes from a claim. expires is the time at which that claim would
+	// have expired.
 	claimed bool
 	expires time.Time
-	// surplus is the last update for which it was among the latest started jobs that its pool has
-	// beyond its fair share.
+	// surplus is the number of the last update for which the holding was among the latest started
+	// jobs that its pool has beyond its fair share.
 	surplus uint64
-	// rule is why it may be preempted, as of the last selection.
+	// rule is why the job may be preempted, as of the last selection.
 	rule explain.Rule
-	// lost is what is lost if it leaves, as of the last selection. payer is the debt that is
-	// charged for the loss; nil: none is.
+	// lost is what is lost if the job leaves, as of the last selection. payer is the debt that is
+	// charged for the loss; nil if none is.
 	lost  resource.Amounts
 	payer *debt
-	// repair is the last repair round in which it was chosen to leave for limits.
+	// repair is the last repair round in which the job was chosen to leave for limits.
 	repair uint64
-	// together says that it is a start of a gang.
+	// together says that the holding is a start of a gang.
 	together bool
 }
 
@@ -66,7 +67,7 @@ type holdings struct {
 	allocations map[scheduling.JobID]*holding
 	inFlight    map[Ticket]*holding
 	lastTicket  Ticket
-	// gentle is how many allocations are leaving gracefully.
+	// gentle is the number of allocations that are leaving gracefully.
 	gentle       int
 	ended        recycled[holding]
 	endedLeaving recycled[leaving]
@@ -173,8 +174,8 @@ func (hs *holdings) release(h *holding) {
 	hs.forgetHolding(h)
 }
 
-// forgetHolding drops a holding that has left its node, and its operation and node if nothing else
-// keeps them.
+// forgetHolding drops a holding that has left its node. It also drops the operation and the node of
+// the holding if nothing else keeps them.
 func (hs *holdings) forgetHolding(h *holding) {
 	h.operation.held--
 	hs.claims.holds(h.operation, h.task.Name, -1)

@@ -32,7 +32,7 @@ type Inquiry struct {
 	// op preempt others.
 	op *operation
 	by [preemption.StageCount]starver
-	// rest are the operations below a pool that have not been noted yet.
+	// rest are the operations below the pool in question that have not been noted yet.
 	rest []*operation
 }
 
@@ -44,15 +44,15 @@ type inquiries struct {
 	graceful *graceful
 	stages   *stages
 
-	// survey is shared by all inquiries until the next update; nil: none has begun. surveys is the
-	// number of the last one.
+	// survey is shared by all inquiries until the next update; nil if none has begun. surveys is
+	// the number of the last survey.
 	survey  *survey
 	surveys uint64
 }
 
 const (
 	// asksPerStep is the maximum number of operations of a pool that the engine notes in one step.
-	// maxAsks is the maximum number in all.
+	// maxAsks is the maximum number of them in all steps.
 	asksPerStep, maxAsks = 128, 1000
 )
 
@@ -106,7 +106,7 @@ func (iq *inquiries) begin(now time.Time) *Inquiry {
 // use sets the survey of an inquiry.
 func (q *Inquiry) use(s *survey) { q.survey, q.known.Survey = s, &s.noted }
 
-// below appends the operations of a pool and of those below it.
+// below appends the operations of a pool and of the pools below it.
 func (p *pool) below(all []*operation) []*operation {
 	all = append(all, p.operations...)
 	for _, c := range p.pools {
@@ -115,7 +115,7 @@ func (p *pool) below(all []*operation) []*operation {
 	return all
 }
 
-// Wants reports whether the engine has to attend before the inquiry can reason.
+// Wants reports whether the engine has to attend to the inquiry before Reason can continue.
 func (q *Inquiry) Wants() bool {
 	return !q.survey.taken() || q.competes() || len(q.rest) > 0 || q.searches()
 }
@@ -201,8 +201,9 @@ type EndedClaim struct {
 	Node scheduling.NodeID
 }
 
-// explained returns the facts about refusals of nodes, those of the operation first and then those of
-// the pools above it, and about how its last claim ended, unless the job of that claim started.
+// explained returns the facts about refusals of nodes: first of the operation, then of the pools
+// above it. The last fact is how the operation's last claim ended, unless the job of that claim
+// started.
 func (op *operation) explained() (all []explain.Fact) {
 	for _, r := range op.refusals() {
 		all = append(all, r.Fact())
@@ -238,8 +239,8 @@ func (h *holding) explained() explain.Job {
 	return j
 }
 
-// refusals returns the causes for which an element was passed over on nodes, followed by those for
-// which a pool above it was passed over as a whole.
+// refusals returns the causes for which an element was passed over on nodes, followed by the causes
+// for which a pool above it was passed over as a whole.
 func (e *element) refusals() (all []explain.Refusal) {
 	for ; e != nil; e = e.above {
 		for cause, noted := range e.order.Facts {

@@ -17,15 +17,15 @@ import (
 
 // LeaveOrder is a committed order to a job to leave its node.
 type LeaveOrder struct {
-	// Ordered is when the order was given. Planned is the time of the heartbeat that planned it;
-	// zero: the same.
+	// Ordered is when the order was given. Planned is the time of the heartbeat that planned the
+	// order; zero if both are the same.
 	Ordered, Planned time.Time
 	// Deadline is when the job is ended if it has not left by itself.
 	Deadline time.Time
 	// Kind is lifecycle.NotPreempted if the job leaves for another reason, such as a user's request
 	// or a drain.
 	Kind lifecycle.PreemptionKind
-	// For is the job for which the resources are held; the zero value: none.
+	// For is the job for which the resources are held; the zero value if there is none.
 	For Beneficiary
 	// Restored orders were given before the engine was made. Claims and rates that follow from them
 	// are restored separately, by AddClaim and SetRate.
@@ -49,9 +49,9 @@ type leaving struct {
 	deadline  time.Time
 	kind      lifecycle.PreemptionKind
 	reason    explain.Reason
-	// claim waits for the resources; nil: none does.
+	// claim is the claim that waits for the resources; nil if none does.
 	claim *claim
-	// hasten is the round of repair in which it was chosen to leave sooner.
+	// hasten is the round of repair in which the allocation was chosen to leave sooner.
 	hasten uint64
 }
 
@@ -136,7 +136,8 @@ func (h *holding) leavesFor(c *claim) bool { return h.leaving != nil && h.leavin
 // remaining returns what the allocations of a node will hold once the leaving ones have left.
 func (n *node) remaining() resource.Amounts { return n.usage.Sub(n.leaving) }
 
-// preempt plans that an allocation leaves, for the job of a claim or, if c is nil, for no job.
+// preempt adds the preemption of an allocation to the plan. It makes room for the claim c or, if c
+// is nil, for no job in particular.
 func (hs *holdings) preempt(h *holding, now time.Time, kind lifecycle.PreemptionKind, c *claim, reason explain.Reason, plan *Plan) {
 	timeout := h.operation.effective.Starvation.PreemptionTimeout
 	if kind == lifecycle.GracefulPreemption {
@@ -159,7 +160,7 @@ func (hs *holdings) preempt(h *holding, now time.Time, kind lifecycle.Preemption
 }
 
 // graceful preempts jobs of operations with preemption_mode graceful, even if no other operation
-// needs their resources.
+// needs the resources of the jobs.
 type graceful struct {
 	*holdings
 
@@ -172,8 +173,9 @@ type graceful struct {
 }
 
 // dismiss preempts the allocations of graceful operations on a node that are beyond the fair share
-// of their operation, the latest started first (J.3.1). If an operation has more than its fair
-// share, its allocations beyond the fair share of its pool, to the nearest job, leave too.
+// of their operation, the latest started first (J.3.1). It also preempts allocations that are
+// beyond the fair share of their pool, to the nearest job, if their operation has more than its own
+// fair share.
 func (gr *graceful) dismiss(n *node, now time.Time, plan *Plan) {
 	if !gr.any {
 		return
@@ -213,8 +215,8 @@ func (gr *graceful) goesForPool(h *holding, now time.Time) bool {
 // because the job would be told to leave at once, or would replace one that was told to leave and
 // has not left yet. A job may start if it brings the pool nearer to its fair share, or lies within
 // the fair share of the operation. Directly below the root, it may start if it brings the operation
-// nearer to its fair share. In the age of its last graceful preemption, no job may bring the
-// operation above what it was left with then.
+// nearer to its fair share. In the age of the operation's last graceful preemption, no job may
+// bring the operation above the usage with which that preemption left it.
 func (gr *graceful) withheld(op *operation, needs resource.Amounts) bool {
 	if !op.effective.Graceful {
 		return false
@@ -234,13 +236,14 @@ func laterFirst(a, b *holding) int {
 	return cmp.Or(b.Started.Compare(a.Started), cmp.Compare(b.Job, a.Job))
 }
 
-// easiestFirst puts the most preemptible first, and of those the latest started.
+// easiestFirst orders holdings: the most preemptible come first and, of equally preemptible ones,
+// the latest started.
 func easiestFirst(a, b *holding) int {
 	return a.Easier(&b.Member)
 }
 
-// rated reports whether preemptions of this kind count towards rate limits. Those because of an
-// overcommitted node, or of limits, are necessary and do not count.
+// rated reports whether preemptions of this kind count towards rate limits. Preemptions because of
+// an overcommitted node, or of exceeded limits, are necessary and do not count.
 func rated(kind lifecycle.PreemptionKind) bool {
 	switch kind {
 	case lifecycle.Preemption, lifecycle.AggressivePreemption, lifecycle.GracefulPreemption:
@@ -264,7 +267,7 @@ func (sel *selector) rate(h *holding, now time.Time) bool {
 }
 
 // withinRates returns the candidates that rate limits allow to be preempted together, in their
-// order, and calls spared with the others.
+// given order. It calls the function spared for each of the other candidates.
 func (sel *selector) withinRates(candidates []*holding, now time.Time, spared func(*holding, preemption.Block)) []*holding {
 	kept := candidates[:0]
 	for _, h := range candidates {
@@ -281,8 +284,8 @@ func (sel *selector) withinRates(candidates []*holding, now time.Time, spared fu
 	return kept
 }
 
-// taken counts a preemption in the rates of p and of all pools above that have a limit, or takes
-// it back.
+// taken counts a preemption in the rates of p and of all pools above that have a limit. If count is
+// false, it takes the preemption back.
 func (p *pool) taken(at time.Time, count bool) {
 	for ; p != nil; p = p.parent {
 		switch {

@@ -12,12 +12,13 @@ import (
 	"weir/scheduling/resource"
 )
 
-// repair preempts jobs because limits are exceeded, or because their node has less than they hold.
+// repair preempts jobs because limits are exceeded, or because the jobs of a node hold more than it
+// has.
 type repair struct {
 	*holdings
 
-	// exceeded says that limits are exceeded. round is the number of the last choice of jobs that have
-	// to leave because of that.
+	// exceeded says that limits are exceeded. round is the number of the last choice of jobs that
+	// have to leave because of exceeded limits.
 	exceeded bool
 	round    uint64
 	scratch  []*holding
@@ -26,18 +27,19 @@ type repair struct {
 // excess collects the operations and pools that use more than they may.
 type excess struct {
 	moment *moment
-	// held returns the part of what an element holds that counts.
+	// held returns the resources of an element that are compared with its limits.
 	held func(*allocation.Element) resource.Amounts
-	// all holds the excesses, those below before those above. operations are the operations that
-	// have an excess, or are below a pool that has one. of maps each of them to the nearest excess.
+	// all holds the excesses, each before the excesses of pools above it. operations are the
+	// operations that have an excess, or are below a pool that has one. The map named of maps each
+	// of these operations to its nearest excess.
 	all        []*preemption.Excess
 	operations []preemption.ExcessiveOperation
 	of         map[*operation]*preemption.Excess
 }
 
-// findExcess finds, as of an update, whether limits are exceeded, ends claims that exceed them, and
-// chooses the jobs on all nodes that have to leave because of them. A start in flight cannot be
-// chosen before it is a job.
+// findExcess finds, as of an update, whether limits are exceeded. It ends claims that exceed
+// limits, and chooses the jobs on all nodes that have to leave because of limits. A start in flight
+// cannot be chosen before it has become a job.
 func (re *repair) findExcess(now time.Time) {
 	re.round++
 	re.chooseHastened(now)
@@ -55,8 +57,8 @@ func (re *repair) findExcess(now time.Time) {
 	}
 }
 
-// find collects the excesses at p and below; above is the excess of the nearest pool above that has
-// one.
+// find collects the excesses at p and below. The parameter above is the excess of the nearest pool
+// above that has an excess.
 func (x *excess) find(p *pool, above *preemption.Excess, now time.Time) {
 	own := x.judge(&p.element, above, now)
 	for _, c := range p.pools {
@@ -81,8 +83,8 @@ func (x *excess) find(p *pool, above *preemption.Excess, now time.Time) {
 	}
 }
 
-// judge returns the excess of an element or, if it has none, the nearest one above. It notes since
-// when the element has been beyond its ceiling.
+// judge returns the excess of an element or, if it has none, the nearest excess above. It notes the
+// time since which the element has been beyond its ceiling.
 func (x *excess) judge(of *element, above *preemption.Excess, now time.Time) *preemption.Excess {
 	switch {
 	case of.order.Usage().Fits(of.ceiling):
@@ -137,8 +139,8 @@ func (re *repair) repair(n *node, now time.Time, plan *Plan) {
 	}
 }
 
-// exceeds reports whether the operation of h, or else a pool above it, the nearest first, holds
-// more than it may of a resource that h holds, and gives the reason.
+// exceeds reports whether the operation of h or a pool above it holds more than it may of a
+// resource that h holds. It gives the reason for the nearest such element.
 func (re *repair) exceeds(held func(*allocation.Element) resource.Amounts, h *holding, now time.Time) (explain.Reason, bool) {
 	for e := &h.operation.element; e != nil; e = e.above {
 		if r, exceeds := violation(held(e.order), e.limits, re.moment.allowed(e, now), h.Resources); exceeds {
@@ -150,7 +152,7 @@ func (re *repair) exceeds(held func(*allocation.Element) resource.Amounts, h *ho
 }
 
 // violation reports the first resource of which more is used than is allowed and of which the job
-// holds some. allowed equals limits, or is less where a ceiling applies.
+// holds some. allowed equals limits, or is less than limits where a ceiling applies.
 func violation(usage, limits, allowed, holds resource.Amounts) (explain.Reason, bool) {
 	if usage.Fits(allowed) {
 		return explain.Reason{}, false
@@ -170,8 +172,8 @@ func (hs *holdings) countGentle(kind lifecycle.PreemptionKind, n int) {
 	}
 }
 
-// mayHasten reports whether h is leaving gracefully, with a later deadline than if it were preempted
-// because of limits now.
+// mayHasten reports whether h is leaving gracefully, and has a later deadline than a preemption
+// because of limits would set now.
 func (h *holding) mayHasten(now time.Time) bool {
 	l := h.leaving
 	return l != nil && l.committed && l.kind == lifecycle.GracefulPreemption && l.deadline.After(now.Add(h.operation.effective.Starvation.PreemptionTimeout))
@@ -180,9 +182,9 @@ func (h *holding) mayHasten(now time.Time) bool {
 // withLeaving returns all that an element holds, including leaving allocations.
 func withLeaving(of *allocation.Element) resource.Amounts { return of.Usage().Add(of.Leaving()) }
 
-// chooseHastened chooses, among the jobs that are leaving gracefully, those that have to leave sooner
-// because their operations, or pools above, hold more than they may in the meantime. The latest
-// started are chosen first.
+// chooseHastened chooses, among the jobs that are leaving gracefully, the jobs that have to leave
+// sooner because their operations, or pools above, hold more than they may in the meantime. The
+// latest started jobs are chosen first.
 func (re *repair) chooseHastened(now time.Time) {
 	if re.holdings.gentle == 0 {
 		return
@@ -210,8 +212,8 @@ func (re *repair) chooseHastened(now time.Time) {
 	}
 }
 
-// hastenOn chooses jobs on a node that have to leave sooner because its allocations hold more than
-// it has.
+// hastenOn chooses jobs that have to leave a node sooner because its allocations hold more than it
+// has.
 func (re *repair) hastenOn(n *node, now time.Time) {
 	held := n.usage
 	var late []*holding
@@ -232,7 +234,7 @@ func (re *repair) hastenOn(n *node, now time.Time) {
 	}
 }
 
-// hasten plans that the chosen jobs of a node leave sooner, each once per update.
+// hasten plans that the chosen jobs of a node leave sooner, each job once per update.
 func (re *repair) hasten(n *node, now time.Time, plan *Plan) {
 	if re.holdings.gentle == 0 {
 		return

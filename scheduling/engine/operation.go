@@ -15,7 +15,7 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Operation is what the engine needs to know of an operation.
+// Operation describes an operation to the engine.
 type Operation struct {
 	ID scheduling.OperationID
 	// Pool is the pool of the operation, which the engine must know.
@@ -23,9 +23,9 @@ type Operation struct {
 	// Weight is the weight of the operation in its pool, relative to its siblings. It overrides the
 	// one in Options.
 	Weight float64
-	// Options are what was set for the operation in this tree.
+	// Options are the options that were set for the operation in this tree.
 	Options pooltree.OperationOptions
-	// Started orders equally satisfied operations: the earlier one is first. It
+	// Started orders equally satisfied operations: the one that started earlier is first. Started
 	// does not change.
 	Started time.Time
 	// Enabled operations run, and so may start jobs.
@@ -52,47 +52,48 @@ type operation struct {
 	Operation
 	element
 	pool *pool
-	// tasks are sorted like those of order.
+	// tasks are sorted in the same way as the tasks of order.
 	tasks []task
-	// held counts allocations and starts in flight. leavers counts those of them that have been told
-	// to leave.
+	// held counts allocations and starts in flight. leavers counts the allocations that have been
+	// told to leave.
 	held, leavers int
 	claims        []*claim
-	// gangs are the gangs of its tasks whose jobs start only together.
+	// gangs are the gangs of tasks of the operation whose jobs start only together.
 	gangs []*gang
-	// ended is the last claim that ended; lastStart is when a job was last started.
+	// ended is the last claim that ended. lastStart is when a job was last started.
 	ended     EndedClaim
 	lastStart time.Time
-	// groups are its allocations that are not leaving.
+	// groups are the allocations of the operation that are not leaving.
 	groups preemption.Groups
 	// removed operations stay until they hold nothing.
 	removed bool
 	// effective are the settings in force.
 	effective pooltree.EffectiveOperation
-	// least is the least that a waiting job needs of each resource, as a share, as of the last
-	// update; nil unless the tree tolerates that less than this is missing.
+	// least is the smallest amount of each resource that any waiting job needs, as a share, as of
+	// the last update. It is nil unless the tree tolerates deficits smaller than such a job.
 	least *resource.Vector
-	// fromStarving says that its jobs may be preempted while it starves. starver is the element
-	// whose starvation lets it preempt others.
+	// fromStarving says that jobs of the operation may be preempted while it starves. starver is
+	// the element whose starvation lets the operation preempt others.
 	fromStarving bool
 	starver      starver
 	stage        preemption.Stage
-	// discount is what the candidates of the operation hold on a node, as of round.
+	// discount is what the candidates of the operation hold on a node, in the search numbered
+	// round.
 	discount resource.Amounts
 	round    uint64
-	// settled is what it was left with after its last graceful preemption. settledIn is the age of
-	// that preemption; 0: there was none.
+	// settled is the usage that the operation had left after its last graceful preemption.
+	// settledIn is the age of that preemption; 0 if there was none.
 	settled   resource.Amounts
 	settledIn uint64
-	// wanted is how many jobs it asked for at the last update, running ones included.
+	// wanted is how many jobs the operation asked for at the last update, including running ones.
 	wanted int64
-	// takings say from which operations it took resources; visit is the last traversal of takings
-	// that reached it.
+	// takings say from which operations this one took resources. visit is the last traversal of
+	// takings that reached this operation.
 	takings []taking
 	visit   uint64
-	// spared counts, by block, its allocations that were kept from being victims.
+	// spared counts, by block, the allocations of the operation that were kept from being victims.
 	spared [preemption.BlockedByRate + 1]uint64
-	// packing remembers nodes that fit its jobs.
+	// packing remembers nodes that fit jobs of the operation.
 	packing allocation.Packing
 	// bestAt is when the best allocation share was last computed.
 	bestAt time.Time
@@ -103,19 +104,19 @@ type task struct {
 	allocation.TaskID
 	// pending is the number of pending jobs in the replicated state.
 	pending int64
-	// inFlight is the number of those that are about to start. claimed is the number of those for
-	// which resources are held.
+	// inFlight is the number of pending jobs that are about to start. claimed is the number of
+	// pending jobs for which resources are held.
 	inFlight, claimed int64
 	perJob            resource.Amounts
 	// fits says that some empty node that takes jobs of the task could hold one. hopes says that an
 	// awaited node could. Both are as of layout. If layout is 0, they have to be computed. out says
-	// that, as of the last update, no node could, or limits are too low: the jobs count as no
-	// demand.
+	// that, as of the last update, no node could hold a job, or limits are too low: the jobs then
+	// count as no demand.
 	fits, hopes bool
 	layout      uint64
 	out         bool
-	// passed is when, since the last start, a node that has jobs of the task was first passed
-	// over; zero: none was.
+	// passed is when, since the last start, a node that has jobs of the task was first passed over;
+	// zero if none was.
 	passed time.Time
 }
 
@@ -139,7 +140,7 @@ func (e *Engine) AddOperation(op Operation) error {
 	return nil
 }
 
-// SetOperation replaces what is known of an operation, except Started.
+// SetOperation replaces the description of an operation, except Started.
 func (e *Engine) SetOperation(op Operation) error {
 	known, err := e.tree.operation(op.ID)
 	if err == nil {
@@ -151,7 +152,7 @@ func (e *Engine) SetOperation(op Operation) error {
 	op.Started = known.Started
 	same := reflect.DeepEqual(known.Operation, op)
 	if !known.active() {
-		// Time below its share before it was active does not count.
+		// Time below its share does not count while the operation was not active.
 		known.clock = preemption.Clock{}
 	}
 	known.Operation = op
@@ -199,10 +200,10 @@ func (e *Engine) RemoveOperation(id scheduling.OperationID) error {
 	return nil
 }
 
-// SetDemand sets how many jobs of a group of a task are pending in the replicated state, those
-// in flight included, and what each of them needs; the package comment says what the engine
-// subtracts. Jobs of group 0 get the memory that their task has learned to need, those of
-// another group as many bytes as its number.
+// SetDemand sets how many jobs of a group of a task are pending in the replicated state, including
+// those in flight, and what each job needs. The package comment says what the engine subtracts.
+// Jobs of group 0 get the memory that their task has learned to need. Jobs of another group get as
+// many bytes as the number of the group.
 func (e *Engine) SetDemand(id scheduling.OperationID, name scheduling.TaskName, group, pending int64, perJob resource.Amounts) error {
 	op, err := e.tree.operation(id)
 	switch {
@@ -288,8 +289,8 @@ func (tr *tree) settle(op *operation) {
 	op.bound(op.effective.Limits, keptCeiling(s, op.ceiling))
 }
 
-// rank orders elements that are equally satisfied: by their place in a FIFO pool, elsewhere by
-// the start of an operation. Pools elsewhere are ordered by name.
+// rank orders elements that are equally satisfied. In a FIFO pool it is their place. Elsewhere
+// operations are ordered by their start, and pools by name.
 func rank(s *fairshare.Element) int64 {
 	switch {
 	case s.EffectiveFIFOIndex >= 0:
@@ -302,9 +303,9 @@ func rank(s *fairshare.Element) int64 {
 }
 
 // demand returns what the operation uses and could use, and the number of jobs that it could start.
-// It is no more than usage unless the operation may start jobs (F.2), and no more than its limits
-// if these bound demand. What leaving jobs hold counts, because it will be demanded again. A gang
-// that is out of reach, and jobs that no node can hold, do not count.
+// The demand is no more than usage unless the operation may start jobs (F.2), and no more than the
+// limits if limits bound demand. What leaving jobs hold counts, because it will be demanded again.
+// A gang that is out of reach, and jobs that no node can hold, do not count.
 func (op *operation) demand() (demand resource.Amounts, pending int64) {
 	usage := op.order.Usage()
 	if !op.active() {
@@ -326,8 +327,8 @@ func (op *operation) demand() (demand resource.Amounts, pending int64) {
 	return demand, pending
 }
 
-// task returns the task of this id, and adds it if there is none. The pointer is valid until tasks
-// are added or removed.
+// task returns the task with this id. If there is none, it adds the task. The pointer is valid
+// until tasks are added or removed.
 func (op *operation) task(id allocation.TaskID) *task {
 	i, found := slices.BinarySearchFunc(op.tasks, id, func(t task, id allocation.TaskID) int { return t.Compare(id) })
 	if !found {

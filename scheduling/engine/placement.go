@@ -18,7 +18,7 @@ type placement struct {
 	// keepFor and admit are the callbacks of the choice for a node.
 	keepFor func(chosen *allocation.Element) bool
 	admit   func(chosen *allocation.Element, task *allocation.Task, free resource.Amounts) (bool, allocation.Cause)
-	// unpacked lets jobs start on nodes that fit them badly.
+	// unpacked lets jobs start on nodes to which they are badly suited.
 	unpacked bool
 }
 
@@ -28,8 +28,8 @@ func newPlacement(hs *holdings, gr *graceful, rs *reservations) *placement {
 	return pl
 }
 
-// fill starts jobs on a node while they fit into what no claim holds. If none starts, and some wait
-// for a node that fits them better, one of those starts anyway (F.14).
+// fill starts jobs on a node while they fit into the resources that no claim holds. If none starts,
+// and some jobs wait for a node that fits them better, one of these jobs starts anyway (F.14).
 func (pl *placement) fill(n *node, now time.Time, plan *Plan) {
 	n.review(now)
 	on := n.offered(now)
@@ -58,8 +58,8 @@ func (pl *placement) fill(n *node, now time.Time, plan *Plan) {
 	plan.Outcome.Add(outcome)
 }
 
-// mayStart says whether a job of a guarded operation may start on a node with this much free, and
-// if not, why.
+// mayStart reports whether a job of a guarded operation may start on a node with this much free. If
+// not, it gives the cause.
 func (pl *placement) mayStart(chosen *allocation.Element, task *allocation.Task, free resource.Amounts) (bool, allocation.Cause) {
 	op := chosen.Owner().(*operation)
 	switch {
@@ -109,8 +109,8 @@ func (cl *cluster) heardOf(n *node) bool {
 	return cl.moment.now.Sub(n.looked) < spreadPatience
 }
 
-// hasRoom reports whether a job of an operation may start on a node, and fits into what no claim
-// holds.
+// hasRoom reports whether a job of an operation may start on a node, and fits into the resources
+// that no claim holds.
 func (cl *cluster) hasRoom(m *node, op *operation, needs resource.Amounts) bool {
 	if !m.known || !m.schedulable || m.overcommitted || m.reserved.pool != nil || !op.order.Matches(m.takes) {
 		return false
@@ -193,8 +193,8 @@ func (rs *reservations) reserve(order *allocation.Element) bool {
 }
 
 // due reports whether one more job is due to an operation, or to a pool above it, in addition to
-// the jobs that have a reservation. The parameter but is the number of those jobs that do not
-// count.
+// the jobs that have a reservation. The parameter `but` is the number of jobs with a reservation
+// that are not counted.
 func (op *operation) due(needs resource.Amounts, but int64) bool {
 	if op.order.Due(needs.Times(op.pool.reserves-but), needs) {
 		return true
@@ -243,8 +243,8 @@ func (n *node) review(now time.Time) {
 	r.end()
 }
 
-// miss notes that a reservation for the pool was in vain. The pause before the next one grows each
-// time, so that few resources stay idle for jobs that do not start.
+// miss notes that a reservation for the pool was in vain. The pause before the next reservation
+// grows each time, so that few resources stay idle for jobs that do not start.
 func (p *pool) miss(now time.Time, pause time.Duration) {
 	p.keeps = now.Add(pause * time.Duration(min(1<<p.misses, maxGangPause)))
 	p.misses = min(p.misses+1, maxGangPause)

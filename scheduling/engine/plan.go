@@ -16,13 +16,14 @@ type Start struct {
 	Node      scheduling.NodeID
 	Operation scheduling.OperationID
 	Task      scheduling.TaskName
-	// Group is the memory granted to this job alone, in bytes; 0: it gets the reserve learned for its
-	// task.
+	// Group is the memory granted to this job alone, in bytes; 0 if the job gets the reserve
+	// learned for its task.
 	Group     int64
 	Resources resource.Amounts
-	// Claimed is when the claim from which the job starts was planned; zero: there was none.
+	// Claimed is when the claim from which the job starts was planned; zero if there was none.
 	Claimed time.Time
-	// AllOrNone starts of one task in one plan are those of a gang: commit all of them, or none.
+	// AllOrNone starts of one task in one plan are the starts of a gang: commit all of them, or
+	// none.
 	AllOrNone bool
 }
 
@@ -36,8 +37,8 @@ type Preempt struct {
 	Kind      lifecycle.PreemptionKind
 	// Timeout is how long the job has to leave by itself.
 	Timeout time.Duration
-	// For is the job that gets the resources; the zero value: none in particular. Hold is how long
-	// the resources are held for that job after Timeout.
+	// For is the job that gets the resources; the zero value means no job in particular. Hold is
+	// how long the resources are held for that job after Timeout.
 	For  Beneficiary
 	Hold time.Duration
 	// Rated are the pools whose rate limits count the preemption.
@@ -46,8 +47,8 @@ type Preempt struct {
 	Reason explain.Reason
 }
 
-// Beneficiary is the job that gets the resources of preempted ones: one of a group of a task,
-// which starts on their node with these resources. The zero value is no job.
+// Beneficiary is the job that gets the resources of preempted jobs: any job of one group of a task.
+// It starts on the node of the preempted jobs with these resources. The zero value is no job.
 type Beneficiary struct {
 	Operation scheduling.OperationID
 	Task      scheduling.TaskName
@@ -77,15 +78,15 @@ type Plan struct {
 	// Outcome counts the jobs that started in free resources, or for which room was held there for a
 	// gang, and the elements that were left out.
 	Outcome allocation.Outcome
-	// Unserved are the nodes for which nothing was planned because the plan was full. Pass them first
-	// to the next Heartbeat.
+	// Unserved are the nodes for which nothing was planned because the plan was full. Pass these
+	// nodes first to the next Heartbeat.
 	Unserved []scheduling.NodeID
 	// Gathers says that a gang has begun to gather: nodes whose heartbeats were already handled may
 	// have room for it.
 	Gathers bool
 }
 
-// Heartbeat plans what to start and to preempt on these nodes, in their order (F.12.3). Unknown
+// Heartbeat plans what to start and to preempt on these nodes, in the given order (F.12.3). Unknown
 // nodes are skipped.
 //
 // On each node, the jobs of claims whose resources have become free start first. Then jobs are

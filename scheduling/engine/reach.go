@@ -86,8 +86,8 @@ func (cl *cluster) findRoom(g *gang) {
 	}
 }
 
-// hostsOf yields the nodes that take jobs of a gang and, if awaited is set, also those that are
-// expected to.
+// hostsOf yields the nodes that take jobs of a gang. If awaited is set, it also yields the nodes
+// that are expected to take them.
 func (cl *cluster) hostsOf(g *gang, awaited bool) iter.Seq[allocation.Hosts] {
 	return func(yield func(allocation.Hosts) bool) {
 		for i := range cl.classes {
@@ -110,8 +110,8 @@ func (cl *cluster) outOfReach(g *gang) bool {
 	return !cl.hopeFor(g).All() || g.operation.beyondLimits(g.together())
 }
 
-// hopeFor returns how many of the missing jobs of a gang fit together on the nodes that take jobs, if
-// these are empty. In a new engine, awaited nodes count too.
+// hopeFor returns how many of the missing jobs of a gang fit together on the nodes that take jobs,
+// if these nodes are empty. In a new engine, awaited nodes count too.
 func (cl *cluster) hopeFor(g *gang) allocation.Fit {
 	cl.findRoom(g)
 	if cl.moment.connected {

@@ -11,9 +11,9 @@ import (
 	"weir/scheduling/resource"
 )
 
-// SetTree replaces the pools of the engine, and their settings, by those of tree. A pool that has
-// another name there keeps its volume and its other state. SetTree returns an error if a pool that
-// is no longer in the tree has operations; the engine is then changed in part, but consistent.
+// SetTree replaces the pools of the engine, and their settings, by those of tree. A renamed pool
+// keeps its volume and its other state. SetTree returns an error if a pool that is no longer in the
+// tree has operations. The engine is then changed in part, but consistent.
 func (e *Engine) SetTree(tree pooltree.Tree) error {
 	e.tree.renamePools(tree)
 	e.moment.settings = tree.Settings()

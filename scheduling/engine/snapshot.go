@@ -18,10 +18,10 @@ import (
 // Snapshot is the state of the engine at one moment, for readers. It shares no memory with the
 // engine.
 type Snapshot struct {
-	// At is the time of the last Tick, zero before the first one.
+	// At is the time of the last Tick; zero before the first one.
 	At time.Time
-	// Stale says that the tree has changed since then: fair shares may not add up before the next
-	// Tick.
+	// Stale says that the tree has changed since the last Tick: fair shares may not add up before
+	// the next Tick.
 	Stale bool
 	// Total is the resources of all nodes that may run jobs.
 	Total resource.Amounts
@@ -33,7 +33,7 @@ type Snapshot struct {
 	Operations []OperationView
 	// Nodes is sorted by id.
 	Nodes []NodeView
-	// Claims is sorted by node, and on a node by the order in which they are served.
+	// Claims is sorted by node. The claims on a node are in the order in which they are served.
 	Claims []ClaimView
 }
 
@@ -42,19 +42,20 @@ type Shares struct {
 	Weight float64
 	// Usage is the usage that counts for decisions, including starts in flight and claims.
 	Usage resource.Amounts
-	// Leaving is what allocations hold that have been told to leave; Usage does not include it.
+	// Leaving is what leaving allocations hold. Usage does not include it.
 	Leaving resource.Amounts
 	// Claimed is the part of Usage that is held for jobs that have not started.
 	Claimed resource.Amounts
 	// UsageShare, RunningShare and ClaimedShare are Usage, Running and Claimed as parts of the
 	// resources of the cluster.
 	UsageShare, RunningShare, ClaimedShare resource.Vector
-	// DemandShare and FairShare are those of the last Tick.
+	// DemandShare and FairShare are as of the last Tick.
 	DemandShare, FairShare resource.Vector
 	// Satisfaction is how near UsageShare is to FairShare (F.10).
 	Satisfaction float64
-	// Limits are those that were set; resource.Infinite for resources without a limit. Usage exceeds
-	// them only if they were lowered, or if an operation with usage was moved; then no job starts.
+	// Limits are the limits that were set; resource.Infinite for resources without a limit. Usage
+	// exceeds limits only if they were lowered, or if an operation with usage was moved. Then no
+	// job starts.
 	Limits resource.Amounts
 	// Clock says since when the element has been below its shares, as of the last Tick (F.11).
 	Clock preemption.Clock
@@ -68,7 +69,7 @@ type Attributes struct {
 	// Parts are the parts of the fair share. Promised are the parts of the share that guarantees
 	// alone would give.
 	Parts, Promised fairshare.Parts
-	// GuaranteedRatio is GuaranteedShare of the resource that counts for the element (F.5.7).
+	// GuaranteedRatio is GuaranteedShare in the resource that counts for the element (F.5.7).
 	GuaranteedRatio float64
 	// SpecifiedMinShare is the min share that follows from settings, which may be more than the
 	// element's demand.
@@ -106,8 +107,8 @@ type PoolView struct {
 	InferredGuarantee resource.Amounts
 	Tiers             [fairshare.TierCount]resource.Vector
 	Integral          Integral
-	// Alerts say what was wrong with its settings at the last Tick; those of the root are about
-	// all guarantees together.
+	// Alerts say what was wrong with the pool's settings at the last Tick. Alerts of the root are
+	// about all guarantees together.
 	Alerts []string
 }
 
@@ -117,15 +118,15 @@ type OperationView struct {
 	Shares Shares
 	// Effective are the settings in force.
 	Effective pooltree.EffectiveOperation
-	// SchedulingIndex is the place in the order in which operations would be served if
-	// each had one turn; -1 for one that has no jobs to start.
+	// SchedulingIndex is the place in the order in which operations would be served if each had one
+	// turn; -1 if the operation has no jobs to start.
 	SchedulingIndex int
 	// Tasks is sorted by name, and groups of one task by memory, the largest first.
 	Tasks []TaskView
-	// Allocations is how many jobs hold resources, without those in flight; Leaving is how many of
-	// these jobs have been told to leave.
+	// Allocations is how many jobs hold resources, without the jobs in flight. Leaving is how many
+	// of these jobs have been told to leave.
 	Allocations, Leaving int
-	// Bounds are those of the groups of its allocations.
+	// Bounds are the bounds of the groups of the operation's allocations.
 	Bounds preemption.Bounds
 	// Removed operations stay until their last allocation has gone.
 	Removed bool
@@ -134,18 +135,18 @@ type OperationView struct {
 // TaskView is a group of a task in a Snapshot.
 type TaskView struct {
 	Name scheduling.TaskName
-	// Group is the memory granted to each of the jobs, in bytes; 0: they get the reserve learned
+	// Group is the memory granted to each of the jobs, in bytes; 0 if they get the reserve learned
 	// for the task.
 	Group int64
 	// Pending is the number of pending jobs in the replicated state.
 	Pending int64
-	// InFlight is the number of those that are about to start.
+	// InFlight is the number of pending jobs that are about to start.
 	InFlight int64
-	// Claimed is the number of those for which resources are held on a node.
+	// Claimed is the number of pending jobs for which resources are held on a node.
 	Claimed int64
-	// Effective is the number of those that may start.
+	// Effective is the number of pending jobs that may start.
 	Effective int64
-	// PerJob is what each of them needs.
+	// PerJob is what each job needs.
 	PerJob resource.Amounts
 	// Out says that at the last update no node could hold such a job, or limits were too low:
 	// none starts before the next update.
@@ -165,19 +166,19 @@ type NodeView struct {
 	// Known is false for a node that only allocations or claims refer to.
 	Known       bool
 	Schedulable bool
-	// Attempted is when preemption was last tried there; zero: never.
+	// Attempted is when preemption was last tried on the node; zero if never.
 	Attempted time.Time
-	// Reserved is the operation that the free resources are reserved for; empty: none.
+	// Reserved is the operation for which the free resources are reserved; empty if there is none.
 	Reserved scheduling.OperationID
 	// Overcommitted nodes have less than their allocations hold, for a reason other than a start.
 	Overcommitted bool
 }
 
-// ClaimView is a claim on a node, for a job that starts once preempted ones have gone.
+// ClaimView is a claim on a node, for a job that starts once preempted jobs have gone.
 type ClaimView struct {
 	Node scheduling.NodeID
 	Beneficiary
-	// Ordered is when the victims were chosen. Victims is how many of them have not left yet.
+	// Ordered is when the victims were chosen. Victims is how many victims have not left yet.
 	Ordered time.Time
 	Victims int
 	// Expires is when the claim ends at the latest.
@@ -190,19 +191,20 @@ type Holding struct {
 	// Leaving allocations have been told, or are about to be told, to leave by Deadline.
 	Leaving  bool
 	Deadline time.Time
-	// Kind is how it was preempted; lifecycle.NotPreempted if it leaves for another reason, or stays.
+	// Kind is how the job was preempted; lifecycle.NotPreempted if it leaves for another reason, or
+	// stays.
 	Kind lifecycle.PreemptionKind
-	// For is the job that waits for its resources; the zero value: none.
+	// For is the job that waits for the resources; the zero value if there is none.
 	For Beneficiary
-	// Reason is why it was preempted, if this engine chose it.
+	// Reason is why the job was preempted, if this engine chose it.
 	Reason explain.Reason
-	// Level is how easily it is preempted; a leaving allocation is never preempted.
+	// Level is how easily the job is preempted. A leaving allocation is never preempted.
 	Level preemption.Level
 	// Ticket is 0 for an allocation. A start in flight has no job yet.
 	Ticket Ticket
 }
 
-// Say returns the text of an alert, with the names of the pools that it is about.
+// Say returns the text of an alert, including the names of the pools that the alert is about.
 func (s Snapshot) Say(alert fairshare.Alert) string {
 	var guaranteed []string
 	for _, p := range s.Pools {

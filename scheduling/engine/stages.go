@@ -30,8 +30,8 @@ type stages struct {
 	victims  *selector
 	graceful *graceful
 
-	// starving are the operations that may preempt others, by stage, as of the last update;
-	// choosy says that some of them wait for nodes that fit their jobs well.
+	// starving are the operations that may preempt others, by stage, as of the last update. choosy
+	// says that some of these operations wait for nodes that fit their jobs well.
 	starving [preemption.StageCount][]*operation
 	choosy   bool
 	turns    []turn
@@ -47,8 +47,8 @@ func (st *stages) findStarving() {
 	st.collect(st.tree.root, [preemption.StageCount]starver{})
 }
 
-// collect finds the operations below a pool that may preempt others. above holds, by stage, the
-// lowest starving element above the pool.
+// collect finds the operations below a pool that may preempt others. The parameter above holds, by
+// stage, the lowest starving element above the pool.
 func (st *stages) collect(p *pool, above [preemption.StageCount]starver) {
 	starves(p.clock.Starvation, starver{pool: p}, &above)
 	for _, c := range p.pools {
@@ -91,9 +91,9 @@ func starves(s preemption.Starvation, own starver, by *[preemption.StageCount]st
 }
 
 // owed reports whether a job would still be owed to the starving element if it also used the
-// amounts in more. What was started or claimed since the update counts as used. An operation is
-// owed a job while it is below its min share, or below its fair share by more than the tolerance; a
-// pool, while it is below its fair share.
+// amounts in `more`. What was started or claimed since the update counts as used. An operation is
+// owed a job while it is below its min share, or below its fair share by more than the tolerance. A
+// pool is owed a job while it is below its fair share.
 func (s starver) owed(job, more, total resource.Amounts) bool {
 	if s.pool != nil {
 		return s.pool.order.SatisfactionWithout(resource.Amounts{}.Sub(more), job) < 1-resource.Epsilon
@@ -116,8 +116,8 @@ func (s starver) satisfaction(job resource.Amounts) float64 {
 	return s.element().SatisfactionWithout(resource.Amounts{}, job)
 }
 
-// run preempts jobs of a node for a starving element: in the aggressive stage, and in the normal
-// one unless the aggressive one has served an operation.
+// run preempts jobs of a node for a starving element. It tries the aggressive stage first, and the
+// normal stage unless the aggressive one has served an operation.
 func (st *stages) run(n *node, now time.Time, plan *Plan) {
 	hungry := len(st.starving[preemption.AggressiveStage])+len(st.starving[preemption.NormalStage]) > 0
 	if !hungry || !n.attempted.IsZero() && now.Sub(n.attempted) < st.moment.settings.Backoff {
@@ -139,8 +139,8 @@ type turn struct {
 }
 
 // creditor returns the lowest element on the way from an operation to the root that starves in a
-// stage and is still owed a job of a task, together with all jobs that have to start with that job;
-// false if there is none.
+// stage and is still owed a job of a task, together with all jobs that have to start with that job.
+// The result ok is false if there is no such element.
 func (st *stages) creditor(stage preemption.Stage, op *operation, task allocation.Task) (by starver, ok bool) {
 	g := op.missing(task.Name)
 	if g != nil && g.vain && g.vainIn == st.moment.age {
@@ -252,8 +252,8 @@ func (st *stages) contenders(stage preemption.Stage, n *node, discount resource.
 	return all
 }
 
-// displace preempts the victims that a job of an operation needs, and makes a claim for it. It
-// reports whether it could.
+// displace preempts the victims that a job of an operation needs, and makes a claim for the job. It
+// reports whether this was possible.
 func (st *stages) displace(stage preemption.Stage, n *node, next turn, candidates []*holding, now time.Time, plan *Plan) bool {
 	op, task := next.op, next.task
 	victims, room, ok := st.victims.choose(stage, n, op, task.PerJob, task.PerJob, next.by, candidates)

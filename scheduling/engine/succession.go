@@ -27,7 +27,8 @@ type ElementClock struct {
 	Clock     preemption.Clock
 }
 
-// Clocks returns the clocks that are running as of the last Tick, sorted by id, those of pools first.
+// Clocks returns the clocks that are running as of the last Tick. They are sorted by id, clocks of
+// pools first.
 func (e *Engine) Clocks() (all []ElementClock) {
 	for _, p := range e.tree.pools {
 		if p.id != 0 && !p.clock.From().IsZero() {
@@ -65,10 +66,10 @@ func (e *Engine) SetClocks(clocks []ElementClock) {
 
 // Age says which operations have taken resources from which (X8).
 type Age struct {
-	// Digest is a hash of everything whose change ends the age, except for what volumes pay for; 0:
-	// nothing was taken in this age.
+	// Digest is a hash of everything whose change ends the age, except for what volumes pay for; 0
+	// if nothing was taken in this age.
 	Digest uint64
-	// Takings are sorted by operation, then by the operation that it took from.
+	// Takings are sorted by the operation that took, then by the one that lost.
 	Takings []Taking
 }
 
@@ -77,11 +78,11 @@ type Age struct {
 type Taking struct {
 	Operation, From scheduling.OperationID
 	Usage           resource.Amounts
-	// Former takings are of an earlier age.
+	// Former takings belong to an earlier age.
 	Former bool
 }
 
-// Age returns the current age, with at most this many takings.
+// Age returns the current age, with no more than `most` takings.
 func (e *Engine) Age(most int) (a Age) {
 	current := false
 	for _, id := range slices.Sorted(maps.Keys(e.tree.operations)) {
@@ -180,7 +181,7 @@ func (e *Engine) EndClaims(id scheduling.NodeID) {
 	}
 }
 
-// SetRate restores when jobs of a pool, and of those below it, were preempted within the last
+// SetRate restores the times at which jobs at or below a pool were preempted within the last
 // minute. An unknown pool is skipped.
 func (e *Engine) SetRate(id scheduling.PoolID, times []time.Time) {
 	for _, p := range e.tree.pools {
@@ -201,8 +202,8 @@ func (e *Engine) SetAttempted(id scheduling.NodeID, at time.Time) {
 	}
 }
 
-// limited returns the ids of p and the pools above it that have a rate limit; rated says whether
-// any pool has one.
+// limited returns the ids of p and the pools above it that have a rate limit. The parameter rated
+// says whether any pool has one.
 func (p *pool) limited(rated bool) (ids []scheduling.PoolID) {
 	if !rated {
 		return nil
@@ -219,7 +220,8 @@ func (p *pool) limited(rated bool) (ids []scheduling.PoolID) {
 // one leader to the next (G7).
 type PoolVolume struct {
 	Pool scheduling.PoolName
-	// ID identifies the pool even if it was renamed; 0: Pool identifies it.
+	// ID identifies the pool even if it was renamed. If ID is 0, the field Pool identifies the
+	// pool.
 	ID scheduling.PoolID
 	// Volume is the volume that has accumulated and is not spent.
 	Volume resource.Volume
@@ -229,8 +231,8 @@ type PoolVolume struct {
 	LastShareRatio float64
 }
 
-// Volumes returns the volumes of the pools that have some, or that have to pay for a grant, sorted by
-// name. They are as of at, the time of the last Tick.
+// Volumes returns the volumes of the pools that have some, or that have to pay for a grant, sorted
+// by name. The result `at` is the time of the last Tick, to which the volumes refer.
 func (e *Engine) Volumes() (at time.Time, volumes []PoolVolume) {
 	for name, p := range e.tree.pools {
 		if p := p.share.Pool; !p.Volume.IsZero() || p.LastShareRatio != 0 {
@@ -241,8 +243,8 @@ func (e *Engine) Volumes() (at time.Time, volumes []PoolVolume) {
 	return e.tree.shares.Updated, volumes
 }
 
-// SetVolumes restores what Volumes returned: the next Tick accrues and charges the time since at. It
-// returns an error, and changes nothing, if a pool is unknown or a value is invalid.
+// SetVolumes restores what Volumes returned: the next Tick accrues and charges for the time since
+// `at`. It returns an error, and changes nothing, if a pool is unknown or a value is invalid.
 func (e *Engine) SetVolumes(at time.Time, volumes []PoolVolume) error {
 	pools := make([]*pool, len(volumes))
 	for i, v := range volumes {
@@ -266,7 +268,7 @@ func (e *Engine) SetVolumes(at time.Time, volumes []PoolVolume) error {
 	return nil
 }
 
-// poolOf returns the pool of a volume; nil if there is none.
+// poolOf returns the pool of a volume, or nil if there is none.
 func (tr *tree) poolOf(v PoolVolume) *pool {
 	if p := tr.pools[v.Pool]; v.ID == 0 || p != nil && p.id == v.ID {
 		return p

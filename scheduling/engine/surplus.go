@@ -11,16 +11,16 @@ import (
 )
 
 // firstKeeps is the minimum part of its fair share, give or take half a job, that a pool keeps when
-// it loses a larger job for the first job of an element.
+// it loses a larger job so that an element can start its first one.
 const firstKeeps = .9
 
-// beyondPools reports whether h may be preempted because of its pools, even if its operation
-// alone would protect it. All pools from its own to the one directly below common must have more
-// than their fair share, and so must the operation, if only by a part of a job. If the operation is
-// not preempted aggressively, a job no smaller than the one that starts must also be one of its
-// pool's latest. For smaller jobs, several of which make room, a second pass requires only that the
-// highest of the pools has more: an operation that loses part of its fair share gets it back from
-// its siblings.
+// beyondPools reports whether h may be preempted because of its pools, even if its operation alone
+// would protect it. All pools from its own to the one directly below common must have more than
+// their fair share, and so must the operation, if only by a part of a job. If the operation is not
+// preempted aggressively, a job no smaller than the one that starts must also be one of its pool's
+// latest. If h is smaller, so that several such jobs make room, a second pass requires only that
+// the highest of the pools has more than its fair share: an operation that loses part of its fair
+// share gets it back from its siblings.
 //
 // Each such exchange brings these pools, taken together, nearer to their fair shares, so the
 // exchanges come to an end.
@@ -49,17 +49,17 @@ func (t *selection) gives(p *pool) bool {
 		(t.keepsMore(p.order, &p.loss, t.satisfaction) || t.turn(t.op.pool.order, resource.Amounts{}, p))
 }
 
-// over reports whether a pool has more than it keeps after the amounts in lost are taken away. If
-// it keeps more than its fair share, it must still have what it keeps after those in more are taken
-// away too.
+// over reports whether a pool has more than it keeps after the amounts in `lost` are taken away. If
+// the part that it keeps is more than its fair share, it must still have that part after the
+// amounts in `more` are also taken away.
 func (p *pool) over(lost, more resource.Amounts) bool {
 	return p.exceeded(lost, more) && (p.kept() <= 1 || p.order.SatisfactionWithout(lost.Add(more), more) >= p.kept()-resource.Epsilon)
 }
 
-// owes reports whether p owes the job to the branch of common that starves. It does in three cases:
-// if the job is within what the branch is guaranteed; if the branch and p together come nearer to
-// their fair shares by more than half of the job, and p is then still more satisfied than the branch
-// was; or if it is the turn of the branch.
+// owes reports whether p owes the job to the branch of common that starves. There are three cases.
+// The job is within what the branch is guaranteed. Or the branch and p together come nearer to
+// their fair shares by more than half of the job, and p is then still more satisfied than the
+// branch was. Or it is the turn of the branch.
 func (t *selection) owes(p, common *pool, smaller bool) bool {
 	beside := resource.Amounts{}
 	if smaller {
@@ -78,18 +78,18 @@ func (t *selection) owes(p, common *pool, smaller bool) bool {
 }
 
 // gain returns how much nearer to their fair shares two elements come, taken together, as a part of
-// the cluster. The first gets the job, and gives back the amounts in beside for it. The second, p,
-// loses what this selection takes.
+// the cluster. The first element gets the job, and gives back the amounts in `beside` for it. The
+// second one, p, loses what this selection takes.
 func (t *selection) gain(of *allocation.Element, beside resource.Amounts, p *pool) float64 {
 	each := resource.MaxRatio(t.lost, t.victims.cluster.total)
 	return min(of.Lack(beside, t.needs), t.all/2) + min(p.order.Surplus(*p.loss.of(t.victims.selections), t.lost), each/2)
 }
 
 // turn reports whether it is an element's turn even if p is left with less of its fair share than
-// the element had. It is in two cases. In the first, the two come nearer to their fair shares, and
+// the element had. There are two cases. In the first, the two come nearer to their fair shares, and
 // the element lags behind p by more than debtTurn. In the second, the element has nothing of the
-// resource by which the job counts and lags behind p; and either the two gain a quarter of the job,
-// or t.first is true. The branch pays for what is lost.
+// resource by which the job counts, and lags behind p; and the two gain a quarter of the job, or
+// t.first is true. The branch pays for what is lost.
 func (t *selection) turn(of *allocation.Element, beside resource.Amounts, p *pool) bool {
 	gain, longer := t.gain(of, beside, p), of.Lag()-p.order.Lag()
 	turn := gain > resource.Epsilon && longer > debtTurn.Seconds() ||
@@ -100,15 +100,16 @@ func (t *selection) turn(of *allocation.Element, beside resource.Amounts, p *poo
 	return turn
 }
 
-// first reports whether an element that has nothing has room for the job in its fair share, while p,
-// which loses a larger job, keeps nearly all of its own fair share, give or take half of what is lost.
+// first reports whether an element that has nothing has room for the job in its fair share, and p,
+// which loses a larger job, keeps nearly all of its own fair share, give or take half of what is
+// lost.
 func (t *selection) first(of *allocation.Element, p *pool) bool {
 	lost := *p.loss.of(t.victims.selections)
 	return t.each > t.all+resource.Epsilon && of.Owed(t.needs, 1) && p.order.Surplus(lost, t.lost) >= -(1-firstKeeps)*p.share.FairShare[p.order.Decisive(t.lost)]
 }
 
 // besides returns what the siblings of the branch give back once the branch has the job: all that
-// each has beyond its fair share, and no less than what p then has beyond its own.
+// each sibling has beyond its fair share, but no less than what p then has beyond its own.
 func (t *selection) besides(p *pool, branch *allocation.Element, already resource.Amounts) (beyond resource.Amounts) {
 	total := t.victims.cluster.total
 	t.victims.findExcesses(p)
@@ -136,8 +137,9 @@ func (sel *selector) findExcesses(p *pool) {
 	}
 }
 
-// guaranteed reports whether a pool without what is lost still has what guarantees give it, in
-// the resource that it uses most of, rounded down to whole jobs or gangs like the lost one.
+// guaranteed reports whether a pool, without what is lost, still has the share that guarantees give
+// it. It compares in the resource that the pool uses most of, rounded down to whole jobs or gangs
+// like the lost one.
 func (t *selection) guaranteed(p *pool) bool {
 	if p.promised.IsZero() {
 		return true
@@ -152,13 +154,13 @@ func (t *selection) guaranteed(p *pool) bool {
 	return promised <= resource.Share(left, total)[k]+resource.LargeEpsilon
 }
 
-// kept returns the part of its fair share that a pool always keeps, and that an operation keeps even
-// if its pool has more than its own.
+// kept returns the part of its fair share that a pool always keeps. An operation keeps the same
+// part of its own even if its pool has more than its fair share.
 func (p *pool) kept() float64       { return max(p.effective.Starvation.Satisfaction, 1) }
 func (op *operation) kept() float64 { return max(op.effective.Starvation.Satisfaction, 1) }
 
 // smaller reports whether the lost job is smaller than the one that starts, and still not larger if
-// it is multiplied by times.
+// multiplied by the factor `times`.
 func (t *selection) smaller(times float64) bool {
 	if t.like != t.lost {
 		t.like, t.each = t.lost, resource.Share(t.lost, t.victims.cluster.total).MaxComponent()
@@ -210,24 +212,24 @@ func (sel *selector) findLatest(p *pool) {
 	}
 }
 
-// exceeded reports whether a pool, after lost is taken away, has more than the part of its fair share
-// that it keeps, in the resource by which the job counts.
+// exceeded reports whether a pool, after the amounts in `lost` are taken away, has more than the
+// part of its fair share that it keeps, in the resource by which the job counts.
 func (p *pool) exceeded(lost, job resource.Amounts) bool {
 	return p.order.SatisfactionWithout(lost, job) > p.kept()+resource.Epsilon
 }
 
 // taking says that an operation took resources from another one, which takes none of them back in
-// the same age (X8). Fair shares depend on usage, so two operations that cannot both have theirs
-// would otherwise take turns without end.
+// the same age (X8). Fair shares depend on usage, so two operations that cannot both have their
+// fair shares would otherwise take turns without end.
 type taking struct {
 	from *operation
 	age  uint64
-	// usage is the usage of the taker, including what it took. Only what it has above that may be
-	// taken back.
+	// usage is the usage of the taker, including what it took. Only what the taker has above this
+	// usage may be taken back.
 	usage resource.Amounts
 }
 
-// took notes that an operation has taken from another.
+// took records that op has taken resources from the operation `from`.
 func (sel *selector) took(op, from *operation) {
 	op.takings = slices.DeleteFunc(op.takings, func(t taking) bool { return t.from == from || t.age != sel.moment.age })
 	op.takings = append(op.takings, taking{from: from, age: sel.moment.age, usage: op.order.Usage()})

@@ -12,7 +12,8 @@ import (
 	"weir/scheduling/resource"
 )
 
-// nodesPerStep is how many nodes a survey notes in one step at most: a step delays the engine.
+// nodesPerStep is the maximum number of nodes that a survey notes in one step: a step delays the
+// engine.
 const nodesPerStep = 2048
 
 // survey is what the engine notes about its nodes, and about operations that compete, for all
@@ -22,7 +23,7 @@ type survey struct {
 	number uint64
 	// edits is the value of filters.edits when the survey began.
 	edits uint64
-	// left is how many nodes, at the beginning of cluster.list, are still to be noted.
+	// left is how many nodes at the beginning of cluster.list have not been noted yet.
 	left    int
 	ordered bool
 	rivals  rivals
@@ -78,10 +79,10 @@ func (iq *inquiries) surveyOrder(s *survey) {
 
 const (
 	// contendersPerStep is the maximum number of operations that one step notes. agesPerStep is
-	// roughly the maximum number of starts of their jobs.
+	// roughly the maximum number of job starts that it notes.
 	contendersPerStep, agesPerStep = 128, 2048
-	// agesKept is how many starts of an operation's jobs are noted, the oldest ones. The other
-	// jobs are assumed to have started at even intervals since.
+	// agesKept is the maximum number of job starts that are noted of an operation. The oldest jobs
+	// are noted; the others are assumed to have started at even intervals after them.
 	agesKept = 64
 )
 
@@ -89,7 +90,7 @@ const (
 // release.
 type rivals struct {
 	begun bool
-	// left are the operations that are still to be noted.
+	// left are the operations that have not been noted yet.
 	left []*operation
 	// at is the index of each pool in Contest.Pools. place is the index of each operation in the
 	// survey's Order.
@@ -164,8 +165,8 @@ func (op *operation) starts() []time.Time {
 	return all
 }
 
-// arena returns the index of a pool in the contest. It adds the pool if necessary, after those
-// above it.
+// arena returns the index of a pool in the contest. If the pool is not in it, arena adds it after
+// the pools above it.
 func (c *rivals) arena(to *explain.Contest, p *pool) int {
 	if p == nil {
 		return -1
@@ -189,8 +190,8 @@ const (
 	nodesPerSearch, holdingsPerSearch = 128, 1024
 )
 
-// searchMore searches some more nodes for victims: first all nodes in the normal stage and, if that
-// finds none, in the aggressive one.
+// searchMore searches some more nodes for victims. It first searches all nodes in the normal stage
+// and, if that finds no victims, in the aggressive stage.
 func (iq *inquiries) searchMore(q *Inquiry) {
 	s := q.known.Search
 	if iq.tree.operations[q.op.ID] != q.op || !q.op.active() || !iq.stands(q.by[s.Stage]) {
@@ -214,7 +215,7 @@ func (iq *inquiries) stands(s starver) bool {
 	return s.pool == nil || iq.tree.pools[s.pool.name] == s.pool
 }
 
-// searchNode chooses victims on a node, as of the time at which the search there is due.
+// searchNode chooses victims on a node, as of the time when the search on that node is due.
 func (iq *inquiries) searchNode(q *Inquiry, n *node) {
 	s := q.known.Search
 	at := s.Due(n.attempted)

@@ -13,12 +13,12 @@ import (
 	"weir/scheduling/resource"
 )
 
-// tree is the pools and the operations in them.
+// tree holds the pools and the operations in them.
 type tree struct {
 	moment  *moment
 	cluster *cluster
 
-	// shares divides the cluster; its elements are those of pools and operations.
+	// shares divides the cluster. Its elements are those of the pools and operations.
 	shares     *fairshare.Tree
 	root       *pool
 	pools      map[scheduling.PoolName]*pool
@@ -66,29 +66,29 @@ func (tr *tree) allowsAggressive(op *operation) bool {
 // pool is a pool of the tree.
 type pool struct {
 	element
-	// id does not change with the name; 0: the pool is known by its name only.
+	// id does not change with the name; 0 if the pool is known by its name only.
 	id         scheduling.PoolID
 	parent     *pool
 	pools      []*pool
 	operations []*operation
 	// effective are the settings in force.
 	effective pooltree.Effective
-	// promised is what guarantees alone give it, as a part of the cluster.
+	// promised is the share that guarantees alone give the pool, as a part of the cluster.
 	promised resource.Vector
-	// excess is what it has beyond its fair share; excesses is the sum of the excess of the pools
-	// directly below it, as of round excessIn.
+	// excess is what the pool has beyond its fair share. excesses is the sum of the excesses of the
+	// pools directly below it. Both are as of the round excessIn.
 	excess, excesses resource.Amounts
 	excessIn         uint64
-	// way is the last selection that was made for an operation below; branch is the child that
-	// leads to this operation. beside is what the siblings on the way, in the pools below this
+	// way is the last selection that was made for an operation below the pool. branch is the child
+	// that leads to this operation. beside is what the siblings on the way, in the pools below this
 	// one, would give back. served says that one of the pools on the branch has its fair share.
 	way    uint64
 	branch *allocation.Element
 	beside resource.Amounts
 	served bool
-	// reserves counts the nodes reserved for jobs below it. misses counts how many of its last
-	// reservations in a row were in vain; after one in vain, no other is made before the time
-	// keeps.
+	// reserves counts the nodes reserved for jobs below the pool. misses counts how many of its
+	// last reservations in a row were in vain. keeps is the time before which no other reservation
+	// is made after one in vain.
 	reserves int64
 	misses   int
 	keeps    time.Time
@@ -96,13 +96,13 @@ type pool struct {
 	// needs failedFor.
 	failed    uint64
 	failedFor resource.Amounts
-	// latest is the last update for which findLatest has marked its jobs.
+	// latest is the last update for which findLatest has marked jobs of the pool.
 	latest uint64
 	// paid is the share that volume paid for at the last update.
 	paid resource.Vector
-	// rate counts the preemptions of the last minute, where they are limited.
+	// rate counts the preemptions of the last minute, if a rate limit applies to them.
 	rate preemption.Rate
-	// surplus says that none of its operations is scheduled; see update.surplus.
+	// surplus says that no operation of the pool is scheduled; see update.surplus.
 	surplus bool
 }
 
@@ -164,7 +164,7 @@ func (e *Engine) RemovePool(name scheduling.PoolName) error {
 }
 
 // renamePools gives pools the names that they have in tree. A pool whose name now belongs to
-// another one gets a name that none can have, until it is removed.
+// another pool gets a name that no pool can have, until it is removed.
 func (tr *tree) renamePools(tree pooltree.Tree) {
 	known := make(map[scheduling.PoolID]*pool, len(tr.pools))
 	for _, p := range tr.pools {
@@ -241,9 +241,9 @@ func (e *Engine) Pools() []PoolView {
 func (e *Engine) Below() bool { return e.update.below }
 
 // Pressing reports whether, as of the last Tick, a heartbeat of a node on which no job has ended
-// may lead to decisions. now says that it may because elements starve, limits are exceeded, nodes
-// are reserved, or a gang waits for room; gracefully, that it may because operations are preempted
-// gracefully.
+// may lead to decisions. The result now is true if it may because elements starve, limits are
+// exceeded, nodes are reserved, or a gang waits for room. The result gracefully is true if it may
+// because operations are preempted gracefully.
 func (e *Engine) Pressing() (now, gracefully bool) {
 	now = e.repair.exceeded || len(e.reservations.reserved) > 0 || slices.ContainsFunc(e.gangs.all, func(g *gang) bool { return g.missing() > 0 && g.waiting() > 0 && !g.out })
 	for _, starving := range e.stages.starving {

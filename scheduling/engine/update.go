@@ -14,7 +14,7 @@ import (
 type update struct {
 	*gangs
 
-	// ticked is the time of the last update. alerts are the problems that it found.
+	// ticked is the time of the last update. alerts are the problems that the update found.
 	ticked time.Time
 	alerts []fairshare.Alert
 	// below says that some element was below its fair share or its min share.
@@ -36,7 +36,7 @@ func (u *update) prepare(p *pool, now time.Time) {
 	}
 }
 
-// prepareBest computes the best allocation share of an operation, if that is due. An operation
+// prepareBest computes the best allocation share of an operation, if it is time to. An operation
 // without demand has no best allocation share.
 func (u *update) prepareBest(op *operation, now time.Time) {
 	if op.share.Demand.IsZero() {
@@ -83,14 +83,15 @@ func (u *update) publish(p *pool, passed time.Duration) {
 	p.order.SetShares(p.share.FairShare, p.share.DemandShare, u.cluster.total, kinds)
 }
 
-// surplus reports whether an element of a FIFO pool has no fair share, and as many elements as may be
-// scheduled come before it (F.13).
+// surplus reports whether an element of a FIFO pool has no fair share, and the elements before it
+// are already as many as may be scheduled (F.13).
 func (u *update) surplus(p *pool, s *fairshare.Element) bool {
 	most := u.moment.settings.Preemption.MaxSchedulableInFIFO
 	return p.fifo && s.FairShare.MaxComponent() <= resource.Epsilon && rank(s) >= most
 }
 
-// starve updates the starvation clocks of p and of all below it from the shares of an update (F.11).
+// starve updates the starvation clocks of p and of all elements below it from the shares of an
+// update (F.11).
 func (u *update) starve(p *pool, now time.Time) {
 	for _, c := range p.pools {
 		u.starve(c, now)
@@ -128,8 +129,8 @@ func (p *pool) lacks() bool {
 		p.order.Lack(resource.Amounts{}, next) > resource.Epsilon && starver{pool: p}.owed(next, resource.Amounts{}, resource.Amounts{})
 }
 
-// timeouts returns the timeouts after which a pool starves. They are longer, in proportion, if less
-// of its fair share is missing than is tolerated.
+// timeouts returns the timeouts after which a pool starves. They are lengthened, in proportion, if
+// the pool lacks less of its fair share than is tolerated.
 func (p *pool) timeouts() preemption.Timeouts {
 	t, k := timeouts(p.effective.Starvation, p.effective.CanStarve), p.order.Decisive(p.order.Next())
 	missing := p.share.FairShare[k] - p.share.UsageShare[k]
@@ -156,8 +157,9 @@ func timeouts(s pooltree.EffectiveStarvation, canStarve bool) preemption.Timeout
 	}
 }
 
-// leastOf returns the least that a waiting job of an operation needs of each resource, as a share;
-// nil if none waits, or if the tree does not tolerate that less than this is missing.
+// leastOf returns the smallest amount of each resource that any waiting job of an operation needs,
+// as a share. It is nil if no job waits, or if the tree does not tolerate deficits smaller than
+// such a job.
 func (u *update) leastOf(op *operation) *resource.Vector {
 	if !u.moment.settings.Preemption.AbsoluteTolerance {
 		return nil

@@ -17,13 +17,13 @@ type loss struct {
 	amount    resource.Amounts
 }
 
-// add counts the amounts in a as taken by a selection, in addition to what it has taken.
+// add counts the amounts in `a` as taken by a selection, in addition to what it has already taken.
 func (l *loss) add(selection uint64, a resource.Amounts) {
 	amount := l.of(selection)
 	*amount = amount.Add(a)
 }
 
-// of returns what a selection would take so far.
+// of returns what a selection would take from the element so far.
 func (l *loss) of(selection uint64) *resource.Amounts {
 	if l.selection != selection {
 		*l = loss{selection: selection}
@@ -38,16 +38,16 @@ type selector struct {
 	// round counts the searches for victims on a node. selections counts the searches for one job.
 	// visits counts the traversals of takings.
 	round, selections, visits uint64
-	// scratch and late are memory that is reused. others are the jobs that may be preempted, as of
-	// the last selection.
+	// The fields scratch and late are memory that is reused. others are the jobs that may be
+	// preempted, as of the last selection.
 	scratch, others, late []*holding
 }
 
 // choose chooses the candidates on a node that have to leave for a job of an operation, because of
-// the starvation of by. The result room is what is free for the job without victims. If the job
-// brings a pool above its limits, within their tolerance, all victims are from this pool.
-// sel.others then holds the candidates that may be preempted, as many as it takes until enough
-// would be free.
+// the starvation of by. The result room is the amount that is free for the job without victims. If
+// the job brings a pool above its limits, within their tolerance, all victims are from this pool.
+// sel.others then holds the candidates that may be preempted; the search for them stops when the
+// amounts in `enough` would be free.
 func (sel *selector) choose(stage preemption.Stage, n *node, op *operation, perJob, enough resource.Amounts, by starver, candidates []*holding) (victims []*holding, room resource.Amounts, ok bool) {
 	room, limited := op.order.Room(n.spare(), perJob)
 	for _, whole := range []bool{false, true} {
@@ -77,7 +77,8 @@ func (sel *selector) choose(stage preemption.Stage, n *node, op *operation, perJ
 	return victims, room, ok
 }
 
-// selection is a search for victims for one job of an operation, because of the starvation of by.
+// selection is a search for victims for one job of an operation, because of the starvation of the
+// element by.
 type selection struct {
 	victims      *selector
 	stage        preemption.Stage
@@ -88,21 +89,22 @@ type selection struct {
 	// whole says that smaller jobs are taken even if only the highest of their pools has more than
 	// its fair share.
 	whole bool
-	// all is what the job needs, as a part of the cluster; each is the part of the cluster that a
-	// victim holds whose resources are those in like.
+	// all is what the job needs, as a part of the cluster. each is the part of the cluster that a
+	// victim with the resources in `like` holds.
 	all, each float64
 	like      resource.Amounts
-	// lost is what would be lost with the job under consideration.
+	// lost is what preempting the candidate victim would free: the resources of its job, or of its
+	// whole gang.
 	lost resource.Amounts
-	// payer is the debt that is charged for what is lost; nil: none is. rule says why the job may be
-	// preempted because of its pools.
+	// payer is the debt that is charged for what is lost; nil if none is. rule says why the job may
+	// be preempted because of its pools.
 	payer *debt
 	rule  explain.Rule
 }
 
-// mark notes at the pools above the operation which child leads to it, what the siblings on the way
-// would give back for the job, and whether a pool on the way has its fair share even after that is
-// given back: the siblings of such a pool owe nothing.
+// mark notes three facts at the pools above the operation: which child leads to it, what the
+// siblings on the way would give back for the job, and whether a pool on the way has its fair share
+// even after that is given back. The siblings of such a pool owe nothing.
 func (t *selection) mark() {
 	branch, served, beside := t.op.order, false, resource.Amounts{}
 	for p := t.op.pool; p != nil; p = p.parent {
@@ -112,9 +114,9 @@ func (t *selection) mark() {
 	}
 }
 
-// takes reports whether h may be preempted, given all that this selection took before, and if so
-// counts it as lost (F.12.3). It may be preempted because it is beyond the fair share of its
-// operation, because its pools are beyond theirs, or for a larger job.
+// takes reports whether h may be preempted, given all that this selection took before. If so, it
+// counts h as lost (F.12.3). h may be preempted because it is beyond the fair share of its
+// operation, because its pools are beyond their fair shares, or for a larger job.
 func (t *selection) takes(h *holding) bool {
 	from, common := h.operation, t.common(h.operation.pool)
 	if t.by.pool != nil && common.order.Below(t.by.pool.order) {
@@ -172,8 +174,8 @@ func (op *operation) whole(task scheduling.TaskName) *gang {
 	return nil
 }
 
-// common returns the lowest pool that contains both p and the pool of the operation; it may be one of
-// them.
+// common returns the lowest pool that contains both p and the pool of the operation; it may be one
+// of these two.
 func (t *selection) common(p *pool) *pool {
 	for p.way != t.victims.selections {
 		p = p.parent
@@ -200,7 +202,8 @@ func (t *selection) leavesEnough(h *holding, common *pool) bool {
 	return true
 }
 
-// keepsMore reports whether an element that loses the job would still be more satisfied than need.
+// keepsMore reports whether an element that loses the job would still be more satisfied than the
+// value `need`.
 func (t *selection) keepsMore(of *allocation.Element, l *loss, need float64) bool {
 	return of.SatisfactionWithout(l.of(t.victims.selections).Add(t.lost), t.lost) > need+resource.Epsilon
 }
@@ -208,7 +211,7 @@ func (t *selection) keepsMore(of *allocation.Element, l *loss, need float64) boo
 // crowded reports whether h may be preempted for a job that is at least twice as large and due.
 // This is possible in the aggressive stage, while the siblings in the common pool keep the part of
 // the fair share that is never preempted. So there is room for large jobs among many small
-// operations (P6). The job is larger than each that leaves, and brings a branch that already has
+// operations (P6). The job is larger than each job that leaves, and brings a branch that already has
 // jobs nearer to its fair share, so such exchanges come to an end. The branch that gains is charged
 // for the loss.
 func (t *selection) crowded(h *holding, common *pool) bool {
@@ -242,15 +245,16 @@ func (op *operation) yields(stage preemption.Stage) bool {
 	return op.pool.order.Differs() || op.pool.exceeded(resource.Amounts{}, op.order.Usage()) || stage == preemption.AggressiveStage && op.crowds()
 }
 
-// secured reports whether an operation keeps the amounts in more even if its pools have too much:
-// without them it would have less than its settings protect from preemption.
+// secured reports whether an operation keeps the amounts in `more` even if its pools have too much:
+// without these amounts it would have less than its settings protect from preemption.
 func (sel *selector) secured(from *operation, more resource.Amounts) bool {
 	left := from.groups.Usage().Sub(*from.loss.of(sel.selections)).Sub(more)
 	return from.groups.Bounds().Protected.StrictlyDominates(left)
 }
 
 // candidates returns the allocations of a node that may be victims in a stage, the first to leave
-// first, and what they hold together. What those of one operation hold is its discount.
+// first, and the sum of what they hold. The part of the sum that one operation holds is stored as
+// its discount.
 func (sel *selector) candidates(stage preemption.Stage, n *node, now time.Time) (all []*holding, discount resource.Amounts) {
 	all = sel.mayLeave(stage, n, now, spare)
 	for _, h := range all {
@@ -265,7 +269,7 @@ func (sel *selector) candidates(stage preemption.Stage, n *node, now time.Time) 
 }
 
 // mayLeave returns the allocations of a node that may be victims in a stage, the first to leave
-// first. It calls spared with those that could be but for a block.
+// first. It calls the function spared with each allocation that only a block keeps from being one.
 func (sel *selector) mayLeave(stage preemption.Stage, n *node, at time.Time, spared func(*holding, preemption.Block)) []*holding {
 	all := sel.scratch[:0]
 	count := func(h *holding, block preemption.Block) {
@@ -300,7 +304,7 @@ func (sel *selector) mayLeave(stage preemption.Stage, n *node, at time.Time, spa
 // spare counts an allocation that a block keeps from being a victim.
 func spare(h *holding, block preemption.Block) { h.operation.spared[block]++ }
 
-// owner returns what decides whether jobs of the operation may be preempted.
+// owner returns the settings and state that decide whether jobs of the operation may be preempted.
 func (op *operation) owner() preemption.Owner {
 	return preemption.Owner{
 		Graceful: op.effective.Graceful, AllowNormal: op.pool.effective.Preemption.AllowNormal,
@@ -333,8 +337,9 @@ func (sel *selector) beyond(h *holding, stage preemption.Stage, next turn) expla
 	return r
 }
 
-// poolReason sets the reason for preempting a victim because of its pools: with the numbers of the
-// pool that is a sibling of the beneficiary's branch or, for a larger job, of the pool above both.
+// poolReason sets the reason for preempting a victim because of its pools. It takes the numbers of
+// the pool that is a sibling of the beneficiary's branch or, for a larger job, of the pool above
+// both.
 func (sel *selector) poolReason(h *holding, op *operation, r *explain.Reason) {
 	p := h.operation.pool
 	larger := h.rule == explain.ForLarger

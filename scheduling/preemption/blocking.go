@@ -58,9 +58,10 @@ func (b Block) String() string {
 type Owner struct {
 	// Graceful operations are not preempted for others.
 	Graceful bool
-	// AllowNormal is false when a pool forbids all but aggressive preemption.
+	// AllowNormal is false if a pool forbids all preemption that is not aggressive.
 	AllowNormal bool
-	// Starvation is the operation's own. Operations that starve are spared unless FromStarving.
+	// Starvation is the operation's own starvation. A starving operation is spared unless
+	// FromStarving is set.
 	Starvation   Starvation
 	FromStarving bool
 	// MinRunTime is how long a job must have run before it can be preempted.
@@ -87,15 +88,15 @@ func (o Owner) Blocks(s Stage, now, started time.Time) Block {
 // RatePeriod is the period that rate limits apply to.
 const RatePeriod = time.Minute
 
-// Rate remembers the preemptions of the last minute. The zero value has none. It allocates no
-// memory in steady state.
+// Rate remembers the preemptions of the last minute. The zero value remembers none. A Rate
+// allocates no memory in steady state.
 type Rate struct {
 	// times is in ascending order.
 	times []time.Time
 }
 
-// Left returns how many more jobs may be preempted at this time. limit is how many are allowed in
-// any minute; a negative one means unlimited, and is returned as it is.
+// Left returns how many more jobs may be preempted at this time. The parameter limit is how many
+// are allowed in any minute. A negative limit means unlimited, and is returned unchanged.
 func (r *Rate) Left(at time.Time, limit int64) int64 {
 	if limit < 0 {
 		return limit
@@ -108,7 +109,7 @@ func (r *Rate) past(at time.Time) int {
 	return sort.Search(len(r.times), func(i int) bool { return at.Sub(r.times[i]) < RatePeriod })
 }
 
-// Take remembers a preemption. Times are added in ascending order, except past ones that a new
+// Take remembers a preemption. Times are added in ascending order, except past times that a new
 // leader reads from the log.
 func (r *Rate) Take(at time.Time) {
 	i := len(r.times)

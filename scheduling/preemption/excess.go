@@ -12,21 +12,21 @@ import (
 type Excess struct {
 	// Amounts is the excess per resource; 0 or less means no excess.
 	Amounts resource.Amounts
-	// Above is the excess of the nearest pool above that has one; nil if there is none.
+	// Above is the excess of the nearest pool above that has an excess; nil if there is none.
 	Above *Excess
 
 	// candidates are the last members of the operations at or below the element.
 	candidates easiest
 }
 
-// ExcessiveOperation is an operation with the nearest excess: its own or that of a pool above.
+// ExcessiveOperation is an operation with its nearest excess: its own or that of a pool above.
 type ExcessiveOperation struct {
 	Groups *Groups
 	Excess *Excess
 }
 
-// RelievedBy reports whether taking away an allocation that holds a would reduce x or an excess
-// above it: whether it holds a resource of which too much is used.
+// RelievedBy reports whether taking away an allocation that holds the amounts in `a` would reduce x
+// or an excess above it: whether the allocation holds a resource of which too much is used.
 func (x *Excess) RelievedBy(a resource.Amounts) bool {
 	for up := x; up != nil; up = up.Above {
 		if up.relievedBy(a) {
@@ -53,10 +53,12 @@ func (x *Excess) relievedBy(a resource.Amounts) bool {
 }
 
 // Repair returns the allocations that have to leave so that no element uses more than it may
-// (F.12.3): the most preemptible first, and of those the latest started. The set is minimal: with
-// any one of them back, some element would use too much.
+// (F.12.3). They are ordered from the most preemptible and, of equally preemptible ones, from the
+// latest started. The set is minimal: if any one allocation stayed, some element would use too
+// much.
 //
-// excesses lists those below before those above. Repair reduces them to what remains.
+// The excesses list holds each element before the pools above it. Repair reduces the excesses to
+// what remains.
 func Repair(excesses []*Excess, operations []ExcessiveOperation) []*Member {
 	for _, op := range operations {
 		if last := op.Groups.Last(); last != nil {
@@ -98,7 +100,8 @@ func needed(chosen []candidate) []*Member {
 
 func (x *Excess) exceeded() bool { return !x.Amounts.Fits(resource.Amounts{}) }
 
-// fits reports whether a can be added without an excess in any resource that it has.
+// fits reports whether the amounts in `a` can be added without an excess in any resource that they
+// contain.
 func (x *Excess) fits(a resource.Amounts) bool {
 	for up := x; up != nil; up = up.Above {
 		for k := range resource.Kind(resource.Count) {
@@ -110,8 +113,8 @@ func (x *Excess) fits(a resource.Amounts) bool {
 	return true
 }
 
-// Easier orders members of any operations: the most preemptible first, and of those the
-// latest started.
+// Easier orders members of any operations: the most preemptible come first and, of equally
+// preemptible ones, the latest started.
 func (m *Member) Easier(n *Member) int {
 	return cmp.Or(cmp.Compare(n.Level(), m.Level()), n.Started.Compare(m.Started), cmp.Compare(n.Job, m.Job))
 }
@@ -126,7 +129,8 @@ type candidate struct {
 // a later start is always easier.
 type easiest []candidate
 
-// next removes the easiest, and replaces it with the one of its operation that started before it.
+// next removes the easiest member, and replaces it with the member of its operation that started
+// before it.
 func (h *easiest) next() candidate {
 	c := (*h)[0]
 	if before := c.Prev(); before != nil {

@@ -6,7 +6,7 @@ import (
 	"weir/scheduling/resource"
 )
 
-// Bounds determine the groups of an operation's allocations. Fair and Demand are those of the last
+// Bounds determine the groups of an operation's allocations. Fair and Demand are as of the last
 // update, as parts of Total.
 type Bounds struct {
 	Fair, Demand resource.Vector
@@ -15,8 +15,8 @@ type Bounds struct {
 	// Threshold times the fair share is preempted only aggressively. AggressiveThreshold <=
 	// Threshold.
 	AggressiveThreshold, Threshold float64
-	// Protected is the usage below which nothing is preempted: usage is below if it is less in every
-	// resource. Resources that do not matter are Infinite; the zero value protects nothing.
+	// Protected is the usage below which nothing is preempted. Usage is below it if it is less in
+	// every resource. Resources that do not matter are Infinite. The zero value protects nothing.
 	Protected resource.Amounts
 	// OnBoundPreemptible puts an allocation that crosses a bound on the preemptible side.
 	OnBoundPreemptible bool
@@ -25,12 +25,12 @@ type Bounds struct {
 }
 
 // Below reports whether usage is less than Threshold times the fair share, in the resources that
-// count (F.10): an allocation that is added to it is not preemptible. It is true for any usage if
-// the fair share covers the demand.
+// count (F.10). If so, an allocation that is added to this usage is not preemptible. The result is
+// true for any usage if the fair share covers the demand.
 //
-// An operation that is preempted gracefully starts a job only while its usage, including all that
-// is leaving, is below. So no job starts that would be told to leave at once, or that would replace
-// one that was told to leave.
+// An operation that is preempted gracefully starts a job only while Below is true of its usage,
+// including what leaving jobs hold. So no job starts that would be told to leave at once, or that
+// would replace one that was told to leave.
 func (b *Bounds) Below(usage resource.Amounts) bool {
 	r := b.reach(normalCut)
 	return r.below(usage)
@@ -43,7 +43,7 @@ const (
 	cutCount
 )
 
-// bound returns the share up to which cut c protects.
+// bound returns the share up to which the cut c protects.
 func (b *Bounds) bound(c int) resource.Vector {
 	switch {
 	case c == aggressiveCut:
@@ -55,13 +55,13 @@ func (b *Bounds) bound(c int) resource.Vector {
 	}
 }
 
-// reach is how far a cut protects, in amounts: the precomputed result of
+// reach is how far a cut protects, in amounts. It is the precomputed result of
 // Shares.NonBlockedDominates for a bound, for any usage. The zero value protects nothing.
 type reach struct {
 	// least is the smallest amount of each resource whose share is not below the bound.
 	least     resource.Amounts
 	protected resource.Amounts
-	// any means that usage counts as below if it is below in one resource.
+	// any means that usage counts as below the bound if it is below in one resource.
 	any bool
 }
 
@@ -161,9 +161,9 @@ func (m *Member) Next() *Member { return m.next }
 // Prev returns the member of the same groups that started before, or nil.
 func (m *Member) Prev() *Member { return m.prev }
 
-// Protected returns what the protected members use. The first result is the usage of those that can
-// never be preempted. The second includes those that can be preempted only aggressively. All other
-// members are preemptible.
+// Protected returns what the protected members use. The result always is the usage of the members
+// that can never be preempted. The result normally also includes the members that can be preempted
+// only aggressively. All other members are preemptible.
 func (g *Groups) Protected() (always, normally resource.Amounts) {
 	// With OnBoundPreemptible the second cut may come before the first.
 	always = g.cuts[aggressiveCut].usage
@@ -214,8 +214,8 @@ func (g *Groups) Add(m *Member) {
 	g.rebalance()
 }
 
-// Remove removes a member, which may be added again later. It ignores one that is in no Groups;
-// the member must not belong to other Groups.
+// Remove removes a member, which may be added again later. It ignores a member that is in no
+// Groups. The member must not belong to other Groups.
 func (g *Groups) Remove(m *Member) {
 	if m.groups == nil {
 		return
@@ -246,7 +246,7 @@ func (g *Groups) Remove(m *Member) {
 }
 
 // rebalance puts each cut after the shortest prefix that is not below its bound. If a prefix is not
-// below, neither is any longer one.
+// below the bound, no longer prefix is.
 func (g *Groups) rebalance() {
 	for c := range g.cuts {
 		k := &g.cuts[c]
@@ -264,7 +264,7 @@ func (g *Groups) rebalance() {
 	}
 }
 
-// retreat removes the last member of a prefix from it.
+// retreat shortens a prefix by its last member.
 func (g *Groups) retreat(c int) {
 	k := &g.cuts[c]
 	k.last.within[c] = false

@@ -30,9 +30,9 @@ func (l Level) String() string {
 	return [...]string{"non_preemptible", "aggressively_preemptible", "preemptible"}[l]
 }
 
-// Member is an allocation among those of its operation. Embed it in the caller's allocation. It
-// holds list links: it must not be copied, and Job, Started and Resources must not change, while
-// it is in Groups.
+// Member is an allocation among the allocations of its operation. Embed it in the caller's
+// allocation. It holds list links: it must not be copied, and Job, Started and Resources must not
+// change, while it is in Groups.
 type Member struct {
 	Job       scheduling.JobID
 	Started   time.Time
@@ -47,8 +47,7 @@ type Member struct {
 // Standing returns the member itself; it gives access to the Member of an embedding type.
 func (m *Member) Standing() *Member { return m }
 
-// Grouped reports whether the member is in Groups. One that is leaving its node is
-// not.
+// Grouped reports whether the member is in Groups. A member that is leaving its node is in none.
 func (m *Member) Grouped() bool { return m.groups != nil }
 
 // Level returns how easily the allocation is preempted. A member that is in no Groups, because it
@@ -67,9 +66,9 @@ func (m *Member) Level() Level {
 }
 
 // Gracefully reports whether the allocation may be told to leave although no other operation needs
-// its resources: without it the operation still has its fair share times the threshold (J.3.1). The
-// allocation that crosses the bound stays even if Bounds.OnBoundPreemptible is set: otherwise it
-// would leave, be started again, and leave again.
+// its resources: without the allocation, the operation still has its fair share times the threshold
+// (J.3.1). The allocation that crosses the bound stays even if Bounds.OnBoundPreemptible is set.
+// Otherwise it would leave, be started again, and leave again.
 func (m *Member) Gracefully() bool {
 	return m.Level() == Preemptible && !m.groups.bounds.Below(m.groups.usage.Sub(m.Resources))
 }
@@ -86,12 +85,12 @@ func (m *Member) before(n *Member) bool {
 type Candidate interface{ Standing() *Member }
 
 // Victims chooses which of the candidates have to leave so that needs fit into free plus what the
-// victims release. The most preemptible go first, and of those the latest started. The set is
-// minimal: without any one of the victims, needs would not fit. ok is false if all candidates
-// together are not enough.
+// victims release. The most preemptible go first and, of equally preemptible ones, the latest
+// started. The set is minimal: without any one of the victims, needs would not fit. The result ok
+// is false if all candidates together are not enough.
 //
-// candidates is sorted in place: the victims come first, then the others, each in that order.
-// Nothing is chosen when needs already fit.
+// candidates is sorted in place: the victims come first, then the others, both in the order of
+// preemption. Nothing is chosen when needs already fit.
 func Victims[C Candidate](needs, free resource.Amounts, candidates []C) (victims []C, ok bool) {
 	slices.SortFunc(candidates, compare)
 	n := 0
@@ -123,10 +122,10 @@ func compare[C Candidate](a, b C) int {
 	return a.Standing().Easier(b.Standing())
 }
 
-// Overcommit returns the candidates that have to leave a node so that the rest fits into limits.
-// It keeps candidates greedily, the least preemptible first, and of those the longest running: one
-// that does not fit has to leave, and later ones that still fit stay. Jobs that started at the same
-// time are ordered by id. Victims are returned in the reverse of this order.
+// Overcommit returns the candidates that have to leave a node so that the rest fits into limits. It
+// decides on the candidates one by one, the least preemptible first and, of equally preemptible
+// ones, the longest running first, ties by id. A candidate that fits with those already kept is
+// kept, and any other has to leave. Victims are returned in the reverse of this order.
 //
 // candidates is sorted in place.
 func Overcommit[C Candidate](limits resource.Amounts, candidates []C) (victims []C) {

@@ -53,8 +53,8 @@ type Timeouts struct {
 	Aggressive            time.Duration
 }
 
-// Shortened multiplies the timeouts by pending/count if an operation has fewer pending jobs than
-// count.
+// Shortened multiplies the timeouts by pending/count if an operation has fewer than `count` pending
+// jobs.
 func (t Timeouts) Shortened(pending int64, count float64) Timeouts {
 	part := float64(pending) / count
 	if part >= 1 {
@@ -65,8 +65,8 @@ func (t Timeouts) Shortened(pending int64, count float64) Timeouts {
 	return t
 }
 
-// Lengthened multiplies the fair share and aggressive timeouts by the factor times, if it is more
-// than 1.
+// Lengthened multiplies the fair share and aggressive timeouts by the factor `times`, if the factor
+// is more than 1.
 func (t Timeouts) Lengthened(times float64) Timeouts {
 	longer := func(timeout time.Duration) time.Duration {
 		return time.Duration(min(float64(timeout)*max(times, 1), math.MaxInt64/2))
@@ -77,19 +77,19 @@ func (t Timeouts) Lengthened(times float64) Timeouts {
 }
 
 // Clock records how long an element has been below its shares. The zero value is for an element
-// that is below neither.
+// that is below no share.
 type Clock struct {
 	Status     Status
 	Starvation Starvation
 	// Since is when the element fell below its fair share, even within the tolerance. MinSince is
-	// when it fell below its min share. Each is zero while the element is not below.
+	// when it fell below its min share. Each is zero while the element is not below that share.
 	Since, MinSince time.Time
 }
 
-// Judge decides whether the element starves (F.11). status is its current status, below says
-// whether it is below its fair share at all, even within the tolerance, and belowMin whether it is
-// below its min share. No timeout expires in the call that starts its clock. A starving element
-// keeps starving while it is below its fair share.
+// Judge decides whether the element starves (F.11). The parameter status is the element's current
+// status. below says whether it is below its fair share at all, even within the tolerance. belowMin
+// says whether it is below its min share. No timeout expires in the call that starts its clock. A
+// starving element keeps starving while it is below its fair share.
 func (c *Clock) Judge(now time.Time, status Status, below, belowMin bool, t Timeouts) {
 	if !below || c.Since.IsZero() {
 		c.Starvation = NonStarving
@@ -107,8 +107,8 @@ func (c *Clock) Judge(now time.Time, status Status, below, belowMin bool, t Time
 	}
 }
 
-// From returns since when the element has been below its fair share or, if it is not below that,
-// below its min share; zero if it is below neither.
+// From returns the time since which the element has been below its fair share. If it is not below
+// its fair share, From returns the time for its min share; zero if it is below neither.
 func (c *Clock) From() time.Time {
 	if c.Since.IsZero() {
 		return c.MinSince
@@ -117,8 +117,8 @@ func (c *Clock) From() time.Time {
 }
 
 // Starves returns when the element begins to starve, and to starve aggressively, if it stays below
-// its share: a time in the past if it already does, zero if it never will. It takes a call of Judge
-// after that time for the element to starve.
+// its share. A result is in the past if that state has already begun, and zero if it never will.
+// The element starves only after a call of Judge after that time.
 func (c *Clock) Starves(t Timeouts) (starving, aggressively time.Time) {
 	if !t.CanStarve {
 		return starving, aggressively
@@ -144,9 +144,9 @@ func (c *Clock) Starves(t Timeouts) (starving, aggressively time.Time) {
 	return starving, aggressively
 }
 
-// passed returns the time since a state began, which is kept in since. It is negative, and so less
-// than any timeout, if the state has just begun or does not hold. A beginning later than now, set by
-// another leader's clock, is moved to now.
+// passed returns the time since a state began. The variable that `since` points to keeps the
+// beginning. The result is negative, and so less than any timeout, if the state has just begun or
+// does not hold. A beginning later than now, set by another leader's clock, is moved to now.
 func passed(since *time.Time, now time.Time, holds bool) time.Duration {
 	switch {
 	case !holds:
@@ -165,7 +165,7 @@ type Status uint8
 const (
 	// Normal elements have their fair share, within the tolerance.
 	Normal Status = iota
-	// BelowFairShare elements have less, and could use more.
+	// BelowFairShare elements have less than their fair share, and could use more.
 	BelowFairShare
 )
 
@@ -181,8 +181,8 @@ type Shares struct {
 // tolerance times its fair share. If the fair share covers the whole demand, tolerance counts as
 // 1. An operation without jobs that may start is normal.
 //
-// least is the share of the smallest waiting job, if a deficit counts only when such a job fits in
-// it, and nil otherwise.
+// The parameter least is the share of the smallest waiting job, if a deficit counts only when such
+// a job fits in it. Otherwise least is nil.
 func OperationStatus(s Shares, tolerance float64, schedulable bool, least *resource.Vector) Status {
 	switch {
 	case !schedulable:
@@ -214,9 +214,9 @@ func BelowMinShare(s Shares) bool {
 	return PoolStatus(s, 1) == BelowFairShare
 }
 
-// NonBlockedDominates reports whether a exceeds b in every resource that is not blocked. A resource
-// is blocked if the fair share covers the demand. If all are blocked, it is enough that a exceeds b
-// in one (F.10).
+// NonBlockedDominates reports whether `a` exceeds `b` in every resource that is not blocked. A
+// resource is blocked if the fair share covers the demand. If all are blocked, it is enough that
+// `a` exceeds `b` in one resource (F.10).
 func (s Shares) NonBlockedDominates(a, b resource.Vector) bool {
 	allBlocked, some, all := true, false, true
 	for r := range a {
